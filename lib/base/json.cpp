@@ -1,0 +1,182 @@
+#include "base/json.h"
+
+#include <algorithm>
+#include <cstdint>
+#include <set>
+#include <utility>
+
+#include "base/error.h"
+
+namespace gptrain {
+namespace {
+
+constexpr int max_depth = 64;
+
+/// Builds a value from parser events, refusing what nlohmann's own builder accepts: duplicate keys
+/// and deep nesting.
+class StrictBuilder : public nlohmann::json_sax<Json> {
+public:
+    StrictBuilder(std::string_view json, std::string_view source) : json_(json), source_(source) {}
+
+    Json take() { return std::move(root_); }
+
+    bool null() override { return add(Json()); }
+    bool boolean(bool value) override { return add(Json(value)); }
+    bool number_integer(std::int64_t value) override { return add(Json(value)); }
+    bool number_unsigned(std::uint64_t value) override { return add(Json(value)); }
+    bool number_float(double value, const std::string& /*text*/) override {
+        return add(Json(value));
+    }
+    bool string(std::string& value) override { return add(Json(std::move(value))); }
+    bool binary(Json::binary_t& /*value*/) override { return false; }
+
+    bool start_object(std::size_t /*size*/) override { return open(Json::object()); }
+    bool start_array(std::size_t /*size*/) override { return open(Json::array()); }
+    bool end_object() override { return close(); }
+    bool end_array() override { return close(); }
+    bool key(std::string& value) override {
+        if (open_.back()->contains(value)) {
+            fail(ExitCode::bad_input, source_, ": duplicate key '", value, "'");
+        }
+        key_ = value;
+        return true;
+    }
+    bool parse_error(std::size_t position, const std::string& /*token*/,
+                     const nlohmann::detail::exception& error) override {
+        const auto before =
+            json_.substr(0, std::min(position == 0 ? 0 : position - 1, json_.size()));
+        const auto line = 1 + std::count(before.begin(), before.end(), '\n');
+        const auto column = before.size() - (before.rfind('\n') + 1) + 1;
+        std::string_view why = error.what();
+        if (const auto at = why.rfind("- "); at != std::string_view::npos)
+            why.remove_prefix(at + 2);
+        fail(ExitCode::bad_input, source_, ":", line, ":", column, ": not valid JSON: ", why);
+    }
+
+private:
+    Json* place(Json value) {
+        if (open_.empty()) {
+            root_ = std::move(value);
+            return &root_;
+        }
+        Json& parent = *open_.back();
+        if (parent.is_array()) {
+            parent.push_back(std::move(value));
+            return &parent.back();
+        }
+        return &(parent[key_] = std::move(value));
+    }
+    bool add(Json value) {
+        place(std::move(value));
+        return true;
+    }
+    bool open(Json value) {
+        if (static_cast<int>(open_.size()) >= max_depth) {
+            fail(ExitCode::bad_input, source_, ": nested deeper than ", max_depth, " levels");
+        }
+        open_.push_back(place(std::move(value)));
+        return true;
+    }
+    bool close() {
+        open_.pop_back();
+        return true;
+    }
+
+    std::string_view json_;
+    std::string_view source_;
+    Json root_;
+    // Only the innermost container grows, so pointers to the ones around it stay valid.
+    std::vector<Json*> open_;
+    std::string key_;
+};
+
+}  // namespace
+
+Json parse_json(std::string_view json, std::string_view source) {
+    StrictBuilder builder(json, source);
+    if (!Json::sax_parse(json.begin(), json.end(), &builder)) {
+        fail(ExitCode::bad_input, source, ": not valid JSON");
+    }
+    return builder.take();
+}
+
+JsonReader::JsonReader(const Json& object, std::string source)
+    : object_(object), source_(std::move(source)) {
+    if (!object.is_object()) fail(ExitCode::bad_input, source_, ": should be a JSON object");
+}
+
+const Json& JsonReader::member(std::string_view key) const {
+    const auto found = object_.find(std::string(key));
+    if (found == object_.end()) fail(ExitCode::bad_input, source_, ": key '", key, "' is missing");
+    return *found;
+}
+
+std::int64_t JsonReader::integer(std::string_view key) const {
+    const Json& value = member(key);
+    const bool fits =
+        value.is_number_integer() &&
+        (!value.is_number_unsigned() || std::in_range<std::int64_t>(value.get<std::uint64_t>()));
+    if (!fits) fail(ExitCode::bad_input, source_, ": '", key, "' should be a whole number");
+    return value.get<std::int64_t>();
+}
+
+double JsonReader::number(std::string_view key) const {
+    const Json& value = member(key);
+    if (!value.is_number()) fail(ExitCode::bad_input, source_, ": '", key, "' should be a number");
+    return value.get<double>();
+}
+
+bool JsonReader::boolean(std::string_view key) const {
+    const Json& value = member(key);
+    if (!value.is_boolean()) {
+        fail(ExitCode::bad_input, source_, ": '", key, "' should be true or false");
+    }
+    return value.get<bool>();
+}
+
+const std::string& JsonReader::string(std::string_view key) const {
+    const Json& value = member(key);
+    if (!value.is_string()) fail(ExitCode::bad_input, source_, ": '", key, "' should be a string");
+    return value.get_ref<const std::string&>();
+}
+
+const Json& JsonReader::object(std::string_view key) const {
+    const Json& value = member(key);
+    if (!value.is_object()) fail(ExitCode::bad_input, source_, ": '", key, "' should be an object");
+    return value;
+}
+
+const Json& JsonReader::array(std::string_view key) const {
+    const Json& value = member(key);
+    if (!value.is_array()) fail(ExitCode::bad_input, source_, ": '", key, "' should be an array");
+    return value;
+}
+
+std::vector<std::int64_t> JsonReader::integers(std::string_view key) const {
+    std::vector<std::int64_t> numbers;
+    for (const Json& value : array(key)) {
+        if (!value.is_number_integer()) {
+            fail(ExitCode::bad_input, source_, ": '", key, "' should hold whole numbers only");
+        }
+        numbers.push_back(value.get<std::int64_t>());
+    }
+    return numbers;
+}
+
+bool JsonReader::has(std::string_view key) const {
+    return object_.contains(std::string(key));
+}
+
+void JsonReader::allow_only(std::initializer_list<std::string_view> known) const {
+    for (const auto& [key, value] : object_.items()) {
+        if (std::find(known.begin(), known.end(), key) == known.end()) {
+            fail(ExitCode::bad_input, source_, ": unknown key '", key, "'");
+        }
+    }
+}
+
+std::string to_line(const Json& json) {
+    return json.dump(-1, ' ', false, Json::error_handler_t::replace);
+}
+
+}  // namespace gptrain

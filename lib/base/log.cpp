@@ -1,0 +1,72 @@
+#include "base/log.h"
+
+#include <cerrno>
+#include <mutex>
+#include <string>
+#include <unistd.h>
+
+#include "base/error.h"
+
+namespace gptrain {
+namespace {
+
+std::mutex& output_mutex() {
+    static std::mutex mutex;
+    return mutex;
+}
+
+/// Returns whether all was written. Lines for people may be lost: a closed pipe at the other end
+/// must not end a training run.
+bool write_whole(int descriptor, std::string_view bytes) {
+    while (!bytes.empty()) {
+        const ssize_t written = ::write(descriptor, bytes.data(), bytes.size());
+        if (written < 0 && errno == EINTR) continue;
+        if (written <= 0) return false;
+        bytes.remove_prefix(static_cast<std::size_t>(written));
+    }
+    return true;
+}
+
+bool status_shown = false;
+
+constexpr std::string_view clear_line = "\r\x1b[K";
+
+void write_line(int descriptor, std::string_view prefix, std::string_view line) {
+    const std::lock_guard lock(output_mutex());
+    if (status_shown) write_whole(STDOUT_FILENO, clear_line);
+    status_shown = false;
+    write_whole(descriptor, text(prefix, line, "\n"));
+}
+
+}  // namespace
+
+void print_line(std::string_view line) {
+    write_line(STDOUT_FILENO, "", line);
+}
+
+void print_raw(std::string_view bytes) {
+    const std::lock_guard lock(output_mutex());
+    if (!write_whole(STDOUT_FILENO, bytes)) fail_errno(errno, "stdout");
+}
+
+void warn_line(std::string_view line) {
+    write_line(STDERR_FILENO, "warning: ", line);
+}
+
+void error_line(std::string_view line) {
+    write_line(STDERR_FILENO, "gptrain: error: ", line);
+}
+
+bool stdout_is_terminal() {
+    static const bool is_terminal = ::isatty(STDOUT_FILENO) == 1;
+    return is_terminal;
+}
+
+void show_status(std::string_view line) {
+    if (!stdout_is_terminal()) return;
+    const std::lock_guard lock(output_mutex());
+    write_whole(STDOUT_FILENO, text(clear_line, line));
+    status_shown = !line.empty();
+}
+
+}  // namespace gptrain

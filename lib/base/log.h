@@ -1,0 +1,36 @@
+// Lines for people. One call is one whole line, written at once.
+#pragma once
+
+#include <string_view>
+
+#include "base/text.h"
+
+namespace gptrain {
+
+/// A line on stdout: results and progress.
+void print_line(std::string_view line);
+/// Bytes on stdout as they are. A stdout that takes no more is an Error (io).
+void print_raw(std::string_view bytes);
+/// "warning: ..." on stderr.
+void warn_line(std::string_view line);
+/// "gptrain: error: ..." on stderr: the one line of a program that failed.
+void error_line(std::string_view line);
+
+template <class... Parts>
+void print(const Parts&... parts) {
+    print_line(text(parts...));
+}
+
+template <class... Parts>
+void warn(const Parts&... parts) {
+    warn_line(text(parts...));
+}
+
+/// Whether stdout is a terminal, so that a live bar makes sense.
+bool stdout_is_terminal();
+
+/// Rewrites the terminal's current line; an empty text clears it. Does nothing unless stdout is a
+/// terminal.
+void show_status(std::string_view line);
+
+}  // namespace gptrain

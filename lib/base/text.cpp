@@ -1,0 +1,88 @@
+#include "base/text.h"
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <cstring>
+#include <system_error>
+#include <vector>
+
+namespace gptrain {
+
+std::optional<std::int64_t> parse_int(std::string_view word) {
+    std::int64_t value = 0;
+    const auto [end, error] = std::from_chars(word.data(), word.data() + word.size(), value);
+    if (error != std::errc() || end != word.data() + word.size()) return std::nullopt;
+    return value;
+}
+
+std::optional<double> parse_double(std::string_view word) {
+    double value = 0;
+    const auto [end, error] = std::from_chars(word.data(), word.data() + word.size(), value);
+    if (error != std::errc() || end != word.data() + word.size()) return std::nullopt;
+    if (!std::isfinite(value)) return std::nullopt;
+    return value;
+}
+
+std::string fixed(double value, int digits) {
+    std::array<char, 400> buffer;
+    const auto result = std::to_chars(buffer.data(), buffer.data() + buffer.size(), value,
+                                      std::chars_format::fixed, digits);
+    return {buffer.data(), result.ptr};
+}
+
+std::string human_count(double value) {
+    static constexpr std::array<std::string_view, 9> units = {" ",  " k", " M", " G", " T",
+                                                              " P", " E", " Z", " Y"};
+    std::size_t unit = 0;
+    while (value >= 999.5 && unit + 1 < units.size()) {
+        value /= 1000;
+        ++unit;
+    }
+    const int digits = value < 9.995 ? 2 : (value < 99.95 ? 1 : 0);
+    return text(fixed(value, digits), units[unit]);
+}
+
+std::string human_bytes(std::int64_t bytes) {
+    static constexpr std::array<std::string_view, 6> units = {"KiB", "MiB", "GiB",
+                                                              "TiB", "PiB", "EiB"};
+    if (std::abs(bytes) < 1024) return text(bytes, " B");
+    double value = static_cast<double>(bytes) / 1024;
+    std::size_t unit = 0;
+    while (std::abs(value) >= 1024 && unit + 1 < units.size()) {
+        value /= 1024;
+        ++unit;
+    }
+    return text(fixed(value, 2), " ", units[unit]);
+}
+
+std::string human_time(double seconds) {
+    const auto two_digits = [](std::int64_t n) { return text(n < 10 ? "0" : "", n); };
+    const auto whole = static_cast<std::int64_t>(std::llround(seconds));
+    if (whole < 60) return text(whole, " s");
+    if (whole < 3600) return text(whole / 60, " min ", two_digits(whole % 60), " s");
+    return text(whole / 3600, " h ", two_digits(whole % 3600 / 60), " min");
+}
+
+std::string error_text(int error_number) {
+    return std::generic_category().message(error_number);
+}
+
+std::size_t edit_distance(std::string_view a, std::string_view b) {
+    std::vector<std::size_t> row(b.size() + 1);
+    for (std::size_t j = 0; j <= b.size(); ++j)
+        row[j] = j;
+    for (std::size_t i = 1; i <= a.size(); ++i) {
+        std::size_t diagonal = row[0];
+        row[0] = i;
+        for (std::size_t j = 1; j <= b.size(); ++j) {
+            const std::size_t above = row[j];
+            const std::size_t replaced = diagonal + (a[i - 1] == b[j - 1] ? 0 : 1);
+            row[j] = std::min({above + 1, row[j - 1] + 1, replaced});
+            diagonal = above;
+        }
+    }
+    return row[b.size()];
+}
+
+}  // namespace gptrain

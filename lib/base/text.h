@@ -1,0 +1,79 @@
+// Text from values and values from text, independent of the locale.
+#pragma once
+
+#include <charconv>
+#include <concepts>
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+
+namespace gptrain {
+
+/// Appends one value: text as it is, numbers in their shortest form that reads back the same.
+inline void append(std::string& out, std::string_view part) {
+    out += part;
+}
+void append(std::string& out, std::same_as<char> auto part) {
+    out += part;
+}
+void append(std::string& out, std::same_as<bool> auto part) {
+    out += part ? "true" : "false";
+}
+template <class Number>
+requires((std::integral<Number> && !std::same_as<Number, char> && !std::same_as<Number, bool>) ||
+         std::floating_point<Number>) void append(std::string& out, Number part) {
+    char digits[64];
+    const auto end = std::to_chars(digits, digits + sizeof digits, part).ptr;
+    out.append(digits, end);
+}
+
+/// The parts written one after the other.
+template <class... Parts>
+std::string text(const Parts&... parts) {
+    std::string out;
+    (append(out, parts), ...);
+    return out;
+}
+
+/// A number that takes up the whole of `word`; nothing for anything else (no sign "+", no blanks,
+/// no locale, and for floating point finite values only).
+std::optional<std::int64_t> parse_int(std::string_view word);
+std::optional<double> parse_double(std::string_view word);
+
+/// The value with a fixed count of digits behind the point.
+std::string fixed(double value, int digits);
+
+/// A large number with three digits and a unit, ready for a word behind it: "860 M", "1.25 T".
+std::string human_count(double value);
+
+/// A count of bytes for people: "512 B", "1.50 GiB".
+std::string human_bytes(std::int64_t bytes);
+
+/// Seconds for people: "42 s", "3 min 05 s", "2 h 07 min".
+std::string human_time(double seconds);
+
+/// What the system says of an `errno` value.
+std::string error_text(int error_number);
+
+/// The candidate with the smallest edit distance to `word`, or nothing if none is near (distance at
+/// most a third of the word's length plus one).
+std::optional<std::string> nearest(std::string_view word, const auto& candidates);
+
+/// Levenshtein distance of two words.
+std::size_t edit_distance(std::string_view a, std::string_view b);
+
+std::optional<std::string> nearest(std::string_view word, const auto& candidates) {
+    std::optional<std::string> best;
+    std::size_t best_distance = word.size() / 3 + 2;
+    for (const auto& candidate : candidates) {
+        const std::size_t distance = edit_distance(word, candidate);
+        if (distance < best_distance) {
+            best = std::string(candidate);
+            best_distance = distance;
+        }
+    }
+    return best;
+}
+
+}  // namespace gptrain

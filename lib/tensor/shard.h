@@ -1,0 +1,49 @@
+// Which part of a named tensor a rank holds. Model, optimizer and checkpoint speak of tensors only
+// in these terms, so that what one mesh saves another can load.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <string>
+#include <string_view>
+
+#include "tensor/tensor.h"
+
+namespace gptrain {
+
+/// A rectangular part of a tensor: `extent` indices from `offset` on in each dim.
+struct Box {
+    Shape offset;
+    Shape extent;
+    bool operator==(const Box&) const = default;
+};
+
+/// One rank's part of a tensor: a box and, inside it, a range of its row-major elements. Every
+/// element of the tensor has exactly one owner on the mesh: norm, parameter count and checkpoint
+/// read the parts marked `owned` only.
+struct Shard {
+    std::string name;  ///< global name, such as "h.3.attn.q.weight"
+    Shape global;      ///< shape of the whole tensor
+    Box box;           ///< this rank's box of it
+    std::int64_t flat_begin = 0;
+    std::int64_t flat_end = 0;  ///< [flat_begin, flat_end) of the box's elements in row-major order
+    bool owned = true;
+
+    /// The whole tensor on one rank.
+    static Shard whole(std::string name, const Shape& global);
+    std::int64_t elements() const { return flat_end - flat_begin; }
+    /// Row-major index in the whole tensor of element `flat` of the box.
+    std::int64_t global_index(std::int64_t flat) const;
+};
+
+/// A tensor of the training state under the name it has in a checkpoint: group "weight" (the fp32
+/// main parameter), "exp_avg" or "exp_avg_sq". `values` holds the shard's elements, contiguous.
+struct NamedState {
+    std::string_view group;
+    Shard shard;
+    Tensor values;
+};
+
+using StateVisitor = std::function<void(const NamedState&)>;
+
+}  // namespace gptrain

@@ -1,0 +1,80 @@
+// A view of typed elements in some backend's memory.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <type_traits>
+
+#include "base/dtype.h"
+#include "tensor/shape.h"
+
+namespace gptrain {
+
+namespace detail {
+template <class T>
+struct DTypeOf;
+template <>
+struct DTypeOf<float> : std::integral_constant<DType, DType::f32> {};
+template <>
+struct DTypeOf<double> : std::integral_constant<DType, DType::f64> {};
+template <>
+struct DTypeOf<Bf16> : std::integral_constant<DType, DType::bf16> {};
+template <>
+struct DTypeOf<F16> : std::integral_constant<DType, DType::f16> {};
+template <>
+struct DTypeOf<std::uint8_t> : std::integral_constant<DType, DType::u8> {};
+template <>
+struct DTypeOf<std::uint16_t> : std::integral_constant<DType, DType::u16> {};
+template <>
+struct DTypeOf<std::int32_t> : std::integral_constant<DType, DType::i32> {};
+template <>
+struct DTypeOf<std::int64_t> : std::integral_constant<DType, DType::i64> {};
+}  // namespace detail
+
+/// Non-owning, typed and strided; copying it copies the view. The memory belongs to a Buffer or an
+/// Arena of the backend that made it, and only that backend may touch it. A default-made Tensor is
+/// `empty()`: "not given".
+class Tensor {
+public:
+    Tensor() = default;
+
+    /// Row-major elements from `data` on.
+    Tensor(std::byte* data, DType dtype, const Shape& shape);
+
+    bool empty() const { return data_ == nullptr; }
+    std::byte* data() const { return data_; }
+    DType dtype() const { return dtype_; }
+    const Shape& shape() const { return shape_; }
+    int rank() const { return shape_.rank(); }
+    /// Size of a dim; negative dims count from the end.
+    std::int64_t size(int dim) const { return shape_[dim < 0 ? dim + rank() : dim]; }
+    /// Elements from one index of a dim to the next.
+    std::int64_t stride(int dim) const { return strides_[dim < 0 ? dim + rank() : dim]; }
+    std::int64_t elements() const { return shape_.elements(); }
+    std::int64_t bytes() const { return elements() * size_of(dtype_); }
+    /// Whether the elements lie in row-major order without gaps.
+    bool contiguous() const;
+
+    /// Pointer to the elements as T; another dtype is an Error (bug).
+    template <class T>
+    T* as() const {
+        GPTRAIN_CHECK(dtype_ == detail::DTypeOf<T>::value, "tensor holds ", name_of(dtype_));
+        return reinterpret_cast<T*>(data_);
+    }
+
+    /// Indices [begin, begin + count) of one dim.
+    Tensor slice(int dim, std::int64_t begin, std::int64_t count) const;
+    /// The same elements with other sizes. Dims may be merged and split as long as the strides
+    /// allow it: the innermost dim must stay the innermost; else an Error (bug).
+    Tensor view(const Shape& shape) const;
+    /// The contiguous elements as another dtype of the same size in bytes in all.
+    Tensor reinterpret(DType dtype, const Shape& shape) const;
+
+private:
+    std::byte* data_ = nullptr;
+    DType dtype_ = DType::f32;
+    Shape shape_;
+    std::array<std::int64_t, Shape::max_rank> strides_{};
+};
+
+}  // namespace gptrain

@@ -1,0 +1,25 @@
+# Compiler flags shared by all targets, and the function that declares a room of lib/.
+add_library(gptrain_flags INTERFACE)
+target_include_directories(gptrain_flags INTERFACE ${PROJECT_SOURCE_DIR}/lib)
+target_compile_options(gptrain_flags INTERFACE
+  -Wall -Wextra -Wpedantic -Wshadow -Wconversion -Wno-sign-conversion -Werror
+  # Results must not depend on which multiplications the compiler fuses with additions.
+  -ffp-contract=off
+  # g++ 12 sees overlaps in std::string that are not there (GCC bug 105651).
+  $<$<AND:$<CXX_COMPILER_ID:GNU>,$<VERSION_LESS:$<CXX_COMPILER_VERSION>,13>>:-Wno-restrict>)
+
+option(GPTRAIN_SANITIZE "Address and undefined-behaviour sanitizers" OFF)
+if(GPTRAIN_SANITIZE)
+  target_compile_options(gptrain_flags INTERFACE -fsanitize=address,undefined
+    -fno-sanitize-recover=undefined -fno-omit-frame-pointer)
+  target_link_options(gptrain_flags INTERFACE -fsanitize=address,undefined)
+endif()
+
+# gptrain_room(<name> SOURCES <file>... LINKS <library>...)
+# A static library gptrain_<name>, alias gptrain::<name>.
+function(gptrain_room name)
+  cmake_parse_arguments(ROOM "" "" "SOURCES;LINKS" ${ARGN})
+  add_library(gptrain_${name} STATIC ${ROOM_SOURCES})
+  add_library(gptrain::${name} ALIAS gptrain_${name})
+  target_link_libraries(gptrain_${name} PUBLIC gptrain_flags ${ROOM_LINKS})
+endfunction()

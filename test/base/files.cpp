@@ -1,0 +1,100 @@
+// Files and JSON.
+#include <filesystem>
+#include <string>
+
+#include "base/file.h"
+#include "base/json.h"
+#include "catch.h"
+#include "support/temp_folder.h"
+
+using namespace gptrain;
+using gptrain::test::TempFolder;
+
+namespace {
+
+/// The message of the Error with this code that `call` throws.
+template <class Call>
+std::string fault(ExitCode code, const Call& call) {
+    try {
+        call();
+    } catch (const Error& error) {
+        CHECK(error.code() == code);
+        return error.what();
+    }
+    FAIL("no error");
+    return {};
+}
+
+}  // namespace
+
+TEST_CASE("a file is replaced as a whole", "[base]") {
+    const TempFolder folder;
+    const auto path = folder.path() / "a.txt";
+    write_file_durably(path, "old");
+    write_file_durably(path, "new contents");
+    CHECK(read_file(path, 100) == "new contents");
+    CHECK(std::distance(std::filesystem::directory_iterator(folder.path()), {}) == 1);
+}
+
+TEST_CASE("faulty files are named", "[base]") {
+    const TempFolder folder;
+    const auto missing = folder.path() / "missing";
+    CHECK(fault(ExitCode::usage, [&] {
+              read_file(missing, 10, ExitCode::usage);
+          }).find("missing") != std::string::npos);
+    CHECK(fault(ExitCode::bad_input, [&] {
+              read_file(folder.path(), 10);
+          }).find("not a regular file") != std::string::npos);
+    const auto path = folder.path() / "large";
+    write_file_durably(path, std::string(11, 'x'));
+    CHECK(fault(ExitCode::bad_input, [&] { read_file(path, 10); }).find("limit") !=
+          std::string::npos);
+    const File file(path, File::Mode::read);
+    std::byte bytes[4];
+    CHECK(fault(ExitCode::bad_input, [&] { file.read_at(8, bytes); }).find("early") !=
+          std::string::npos);
+    CHECK(fault(ExitCode::io, [&] { File(missing / "x", File::Mode::create); }).find("missing") !=
+          std::string::npos);
+}
+
+TEST_CASE("a mapped file shows its bytes", "[base]") {
+    const TempFolder folder;
+    const auto path = folder.path() / "m";
+    write_file_durably(path, "mapped");
+    const MappedFile mapped(path);
+    CHECK(std::string(reinterpret_cast<const char*>(mapped.bytes().data()),
+                      mapped.bytes().size()) == "mapped");
+    write_file_durably(folder.path() / "empty", "");
+    CHECK(MappedFile(folder.path() / "empty").bytes().empty());
+}
+
+TEST_CASE("JSON is read strictly", "[base]") {
+    const Json json = parse_json(R"({"b": [1, 2.5, "x"], "a": null})", "f");
+    CHECK(to_line(json) == R"({"b":[1,2.5,"x"],"a":null})");
+    const auto refused = [](const std::string& text) {
+        return fault(ExitCode::bad_input, [&] { parse_json(text, "f.json"); });
+    };
+    CHECK(refused("{\"a\": 1,\n \"a\": 2}").find("duplicate key 'a'") != std::string::npos);
+    CHECK(refused("{\"a\": 1,\n  oops}").find("f.json:2:") == 0);
+    CHECK(refused("{} {}").find("f.json:1:") == 0);
+    CHECK(refused(std::string(100, '[')).find("nested") != std::string::npos);
+    CHECK(refused("").find("f.json") == 0);
+}
+
+TEST_CASE("members of a JSON object have their type", "[base]") {
+    const Json json =
+        parse_json(R"({"n": 3, "x": 1.5, "s": "t", "big": 18446744073709551615})", "f");
+    const JsonReader reader(json, "f");
+    CHECK(reader.integer("n") == 3);
+    CHECK(reader.number("x") == 1.5);
+    CHECK(reader.string("s") == "t");
+    CHECK_THROWS_AS(reader.integer("x"), Error);
+    CHECK_THROWS_AS(reader.integer("big"), Error);
+    CHECK_THROWS_AS(reader.string("missing"), Error);
+    CHECK_THROWS_AS(reader.allow_only({"n", "x"}), Error);
+}
+
+TEST_CASE("numbers that are not finite are written as null", "[base]") {
+    CHECK(to_line({{"a", std::numeric_limits<double>::quiet_NaN()}, {"b", 0.1}}) ==
+          R"({"a":null,"b":0.1})");
+}

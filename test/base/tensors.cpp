@@ -1,0 +1,56 @@
+// Shapes, views and shards.
+#include <vector>
+
+#include "catch.h"
+#include "tensor/shard.h"
+#include "tensor/tensor.h"
+
+using namespace gptrain;
+
+namespace {
+
+std::byte* bytes_of(std::vector<float>& values) {
+    return reinterpret_cast<std::byte*>(values.data());
+}
+
+}  // namespace
+
+TEST_CASE("views share the elements", "[tensor]") {
+    std::vector<float> values(24);
+    for (std::size_t i = 0; i < values.size(); ++i)
+        values[i] = static_cast<float>(i);
+    const Tensor x(bytes_of(values), DType::f32, {2, 3, 4});
+    const Tensor middle = x.slice(2, 1, 2);
+    CHECK(middle.as<float>()[0] == 1);
+    CHECK(middle.size(-1) == 2);
+    CHECK(middle.stride(1) == 4);
+    CHECK_FALSE(middle.contiguous());
+    CHECK(x.slice(0, 1, 1).contiguous());
+    // Outer dims may be merged and split, also where the innermost has gaps behind it.
+    CHECK(middle.view({6, 2}).stride(0) == 4);
+    CHECK(x.view({24}).as<float>()[23] == 23);
+    CHECK(x.view({2, 3, 2, 2}).stride(2) == 2);
+    CHECK_THROWS_AS(middle.view({12}), Error);
+    CHECK_THROWS_AS(x.view({5, 5}), Error);
+    CHECK_THROWS_AS(x.slice(1, 2, 2), Error);
+    CHECK_THROWS_AS(x.as<double>(), Error);
+}
+
+TEST_CASE("a packed product is split into heads", "[tensor]") {
+    std::vector<float> values(2 * 3 * 5 * 4);
+    const Tensor packed(bytes_of(values), DType::f32, {6, 20});
+    const Tensor heads = packed.view({2, 3, 5, 4});
+    const Tensor k = heads.slice(2, 3, 1);
+    CHECK(k.stride(1) == 20);
+    CHECK(k.stride(0) == 60);
+    CHECK(k.as<float>() == values.data() + 12);
+}
+
+TEST_CASE("an element of a box knows its place in the tensor", "[tensor]") {
+    const Shard whole = Shard::whole("w", {6, 5});
+    CHECK(whole.global_index(7) == 7);
+    const Shard part = {"w", {6, 5}, {{2, 1}, {3, 2}}, 0, 6, true};
+    CHECK(part.global_index(0) == 11);
+    CHECK(part.global_index(3) == 17);
+    CHECK(part.global_index(5) == 22);
+}
