@@ -1,0 +1,31 @@
+#include <algorithm>
+
+#include "base/checked.h"
+#include "spec/run_plan.h"
+
+namespace gptrain {
+
+std::int64_t BatchSchedule::size_at(std::int64_t consumed_samples) const {
+    if (consumed_samples >= rampup.samples) return global_batch_size;
+    const std::int64_t increments = (global_batch_size - rampup.start) / rampup.increment;
+    return rampup.start + rampup.increment * (consumed_samples * increments / rampup.samples);
+}
+
+std::int64_t BatchSchedule::samples_of(std::int64_t steps) const {
+    std::int64_t consumed = 0;
+    const std::int64_t increments =
+        rampup.samples > 0 ? (global_batch_size - rampup.start) / rampup.increment : 0;
+    // One round for each size of the ramp, not for each step: a run may have billions.
+    while (steps > 0 && consumed < rampup.samples) {
+        const std::int64_t level = consumed * increments / rampup.samples;
+        const std::int64_t level_end =
+            increments == 0 ? rampup.samples : div_ceil((level + 1) * rampup.samples, increments);
+        const std::int64_t size = rampup.start + rampup.increment * level;
+        const std::int64_t taken = std::min(steps, div_ceil(level_end - consumed, size));
+        consumed += taken * size;
+        steps -= taken;
+    }
+    return consumed + steps * global_batch_size;
+}
+
+}  // namespace gptrain

@@ -1,0 +1,90 @@
+#include <cmath>
+#include <string>
+
+#include "base/checked.h"
+#include "base/text.h"
+#include "spec/run_plan.h"
+
+namespace gptrain {
+namespace {
+
+/// 124439808 as "124,439,808".
+std::string grouped(std::int64_t value) {
+    std::string digits = text(value);
+    for (std::size_t i = digits.size(); i > 3; i -= 3)
+        digits.insert(i - 3, 1, ',');
+    return digits;
+}
+
+std::string counted(std::int64_t count, std::string_view word) {
+    return text(grouped(count), " ", word, count == 1 ? "" : "s");
+}
+
+/// One line of the table; without a title it goes on from the line before.
+std::string row(std::string_view title, const std::string& words) {
+    constexpr std::size_t width = 15;
+    return text(title, std::string(width - title.size(), ' '), words, "\n");
+}
+
+std::string model_rows(const ModelShape& model) {
+    const std::string groups =
+        model.groups == model.heads ? "" : text(", ", counted(model.groups, "query group"));
+    const std::string positions = model.position_embedding == PositionEmbedding::learned
+                                      ? text("learned positions (", model.max_positions, ")")
+                                      : text("rope (theta ", model.rope_theta, ")");
+    return row("model", text(grouped(parameter_count(model)), " parameters: ",
+                             counted(model.layers, "layer"), ", hidden ", model.hidden, ", ",
+                             counted(model.heads, "head"), " of ", model.head_dim, groups, ", ffn ",
+                             model.ffn, ", vocabulary ", grouped(model.vocab))) +
+           row("", text(positions, ", ", name_of(model.normalization), ", ",
+                        name_of(model.activation), model.bias ? ", biases" : ", no biases",
+                        model.tie_embeddings ? ", tied head" : ", untied head", ", dropout ",
+                        model.dropout));
+}
+
+std::string batch_rows(const RunPlan& plan) {
+    const BatchSchedule& batch = plan.batch;
+    std::string rows = row("batch", text(counted(batch.global_batch_size, "sequence"), " of ",
+                                         counted(plan.seq_length, "token"), ", in ",
+                                         grouped(plan.microbatches(batch.global_batch_size)), " x ",
+                                         plan.micro_batch_size, " on each data rank"));
+    if (batch.rampup.samples > 0) {
+        rows += row("ramp-up", text("from ", batch.rampup.start, " by ", batch.rampup.increment,
+                                    " over ", counted(batch.rampup.samples, "sample")));
+    }
+    return rows;
+}
+
+std::string lr_row(const LrSchedule& lr) {
+    const std::string warmup =
+        lr.warmup_steps == 0 ? "" : text(", warm-up of ", counted(lr.warmup_steps, "step"));
+    std::string decay;
+    if (lr.kind != LrKind::constant) decay = text(", to ", lr.min_lr, " at step ", lr.decay_steps);
+    if (lr.kind == LrKind::inverse_sqrt) decay = text(", not below ", lr.min_lr);
+    if (lr.kind == LrKind::wsd) decay += text(" over ", counted(lr.wsd_decay_steps, "step"));
+    return row("learning rate", text(lr.lr, ", ", name_of(lr.kind), warmup, decay));
+}
+
+}  // namespace
+
+std::string describe(const RunPlan& plan) {
+    const std::int64_t samples = plan.batch.samples_of(plan.steps);
+    const std::int64_t tokens = checked_mul(samples, plan.seq_length);
+    const double flops = flops_per_token(plan.model, plan.seq_length);
+    const MeshShape& mesh = plan.mesh;
+    return model_rows(plan.model) + batch_rows(plan) +
+           row("steps", text(grouped(plan.steps), ": ", counted(samples, "sample"), ", ",
+                             counted(tokens, "token"), "; one pass of the data order is ",
+                             counted(plan.num_samples, "sample"))) +
+           lr_row(plan.lr) +
+           row("mesh",
+               text("data ", mesh.data, " x pipeline ", mesh.pipeline, " x context ", mesh.context,
+                    " x tensor ", mesh.tensor, " = ", counted(mesh.size(), "rank"))) +
+           row("precision",
+               text(name_of(plan.compute), ", gradients reduced in ", name_of(plan.grad_reduce))) +
+           row("head", text("logits of ", counted(plan.head_chunk, "token"), " at a time")) +
+           row("work", text(human_count(flops), "FLOP a token, ",
+                            human_count(flops * static_cast<double>(tokens)), "FLOP in all"));
+}
+
+}  // namespace gptrain

@@ -1,0 +1,278 @@
+#include "spec/run_plan.h"
+
+#include <algorithm>
+#include <array>
+#include <limits>
+#include <numeric>
+#include <utility>
+
+#include "base/checked.h"
+#include "base/error.h"
+
+namespace gptrain {
+namespace {
+
+template <class... Parts>
+void require(bool condition, const Parts&... parts) {
+    if (!condition) fail(ExitCode::usage, parts...);
+}
+
+void require_built(bool built, std::string_view key, const auto& value, std::string_view instead) {
+    require(built, key, ": ", value, " is not built yet in this version; set it to ", instead);
+}
+
+/// a must be a multiple of b; says which values near a would be.
+void require_multiple(std::string_view a_key, std::int64_t a, std::string_view b_key,
+                      std::int64_t b) {
+    const std::int64_t below = a / b * b;
+    require(a % b == 0, a_key, " ", a, " is not a multiple of ", b, ", ", b_key, "; set ", a_key,
+            " to ", below > 0 ? text(below, " or ") : "", below + b, ", or change the latter");
+}
+
+void check_built(const RunSpec& spec, bool dry_run) {
+    const ParallelSpec& parallel = spec.parallel;
+    require_built(parallel.tensor == 1, "parallel.tensor", parallel.tensor, "1");
+    require_built(!parallel.sequence_parallel, "parallel.sequence_parallel", true, "false");
+    require_built(parallel.pipeline == 1, "parallel.pipeline", parallel.pipeline, "1");
+    require_built(parallel.virtual_stages == 1, "parallel.virtual_stages", parallel.virtual_stages,
+                  "1");
+    require_built(parallel.context == 1, "parallel.context", parallel.context, "1");
+    require_built(dry_run || parallel.data.value_or(1) == 1, "parallel.data",
+                  parallel.data.value_or(1), "1 (--dry-run counts any)");
+    require_built(parallel.schedule != ScheduleKind::interleaved_one_f_one_b, "parallel.schedule",
+                  name_of(parallel.schedule), "1f1b");
+    require_built(spec.precision.compute != Precision::fp8, "precision.compute", "fp8",
+                  "bf16, fp16 or fp32");
+    require_built(!spec.faults.loss_spike, "faults.loss_spike", "a policy", "none");
+    require_built(spec.faults.replica_check_interval == 0, "faults.replica_check_interval",
+                  spec.faults.replica_check_interval, "0");
+}
+
+MeshShape mesh_of(const RunSpec& spec, const PlanTarget& target) {
+    const ParallelSpec& parallel = spec.parallel;
+    MeshShape mesh = {parallel.data.value_or(1), parallel.pipeline, parallel.context,
+                      parallel.tensor};
+    const std::string ranks = text(target.world_size, target.world_size == 1 ? " rank" : " ranks",
+                                   target.dry_run ? " (--world-size)" : " (as started)");
+    if (!parallel.data) {
+        require(target.world_size % mesh.size() == 0, "parallel: ", ranks,
+                " are not a multiple of pipeline x context x tensor = ", mesh.size(),
+                "; change the number of ranks or the mesh");
+        mesh.data = target.world_size / mesh.size();
+        require(target.dry_run || mesh.data == 1, "parallel.data: auto makes ", mesh.data, " of ",
+                ranks, ", which is not built yet in this version; start one rank");
+    }
+    require(mesh.size() == target.world_size,
+            "parallel: data x pipeline x context x tensor = ", mesh.size(), ", but the run has ",
+            ranks, "; set parallel.data to auto or change the number of ranks");
+    require_built(mesh.data == 1 || spec.precision.grad_reduce == Precision::fp32,
+                  "precision.grad_reduce", "bf16 with parallel.data above 1", "fp32");
+    return mesh;
+}
+
+void check_chunks(const RunSpec& spec) {
+    if (!spec.parallel.layers) return;
+    const std::vector<std::int64_t>& layers = *spec.parallel.layers;
+    const std::int64_t chunks = spec.parallel.pipeline * spec.parallel.virtual_stages;
+    require(std::cmp_equal(layers.size(), chunks), "parallel.layers has ", layers.size(),
+            " entries, but parallel.pipeline x parallel.virtual_stages = ", chunks,
+            "; give one entry for each or set it to auto");
+    const std::int64_t sum = std::accumulate(layers.begin(), layers.end(), std::int64_t{0});
+    require(sum == spec.model.num_layers, "parallel.layers sums to ", sum,
+            ", but model.num_layers is ", spec.model.num_layers, "; make them equal");
+}
+
+ModelShape model_shape(const RunSpec& spec) {
+    const ModelSpec& model = spec.model;
+    const std::int64_t seq_length = spec.training.seq_length;
+    if (!model.head_dim) {
+        require(model.hidden_size % model.num_attention_heads == 0, "model.hidden_size ",
+                model.hidden_size, " is not a multiple of model.num_attention_heads ",
+                model.num_attention_heads, "; change one of them or set model.head_dim");
+    }
+    ModelShape shape = {
+        .layers = model.num_layers,
+        .hidden = model.hidden_size,
+        .heads = model.num_attention_heads,
+        .groups = model.num_query_groups.value_or(model.num_attention_heads),
+        .head_dim = model.head_dim.value_or(model.hidden_size / model.num_attention_heads),
+        .ffn = model.ffn_hidden_size.value_or(4 * model.hidden_size),
+        .vocab = model.vocab_size,
+        .max_positions = model.max_position_embeddings.value_or(seq_length),
+        .position_embedding = model.position_embedding,
+        .rope_theta = model.rope_theta,
+        .normalization = model.normalization,
+        .norm_eps = model.norm_eps,
+        .activation = model.activation,
+        .bias = model.bias,
+        .tie_embeddings = model.tie_embeddings,
+        .dropout = model.dropout,
+        .init_std = model.init_std,
+    };
+    require_multiple("model.num_attention_heads", shape.heads, "model.num_query_groups",
+                     shape.groups);
+    require(shape.head_dim <= 256, "model.head_dim: model.hidden_size ", shape.hidden,
+            " / model.num_attention_heads ", shape.heads, " = ", shape.head_dim,
+            " is above 256; use more heads");
+    require(shape.position_embedding != PositionEmbedding::rope || shape.head_dim % 2 == 0,
+            "model.position_embedding rope rotates halves and needs an even model.head_dim, not ",
+            shape.head_dim, "; change the heads or set model.head_dim");
+    require(seq_length <= shape.max_positions, "training.seq_length ", seq_length,
+            " is above model.max_position_embeddings ", shape.max_positions,
+            "; lower the one or raise the other");
+    return shape;
+}
+
+void check_data(const RunSpec& spec) {
+    const DataSpec& data = spec.data;
+    const bool eod_known = data.eod_id || data.tokenizer;
+    const auto need_eod = [&](bool wanted, std::string_view key) {
+        require(!wanted || eod_known, key,
+                ": true needs an end of document; set data.eod_id or data.tokenizer");
+    };
+    need_eod(data.eod_mask_loss, "data.eod_mask_loss");
+    need_eod(data.reset_at_eod, "data.reset_at_eod");
+    require(data.eod_id.value_or(0) < spec.model.vocab_size, "data.eod_id ",
+            data.eod_id.value_or(0), " is not below model.vocab_size ", spec.model.vocab_size,
+            "; lower the one or raise the other");
+}
+
+BatchSchedule batch_schedule(const TrainingSpec& training, std::int64_t data_ranks) {
+    const std::int64_t unit = training.micro_batch_size * data_ranks;
+    BatchSchedule batch = {training.global_batch_size.value_or(unit), training.rampup};
+    const std::string unit_key =
+        text("training.micro_batch_size ", training.micro_batch_size, " x ", data_ranks,
+             data_ranks == 1 ? " data rank" : " data ranks");
+    require_multiple("training.global_batch_size", batch.global_batch_size, unit_key, unit);
+    const RampupSpec& rampup = batch.rampup;
+    if (rampup.samples == 0) return batch;
+    require_multiple("training.rampup.start", rampup.start, unit_key, unit);
+    require_multiple("training.rampup.increment", rampup.increment, unit_key, unit);
+    const std::int64_t rise = batch.global_batch_size - rampup.start;
+    require(rise >= 0, "training.rampup.start ", rampup.start,
+            " is above training.global_batch_size ", batch.global_batch_size, "; lower it");
+    require(rise % rampup.increment == 0, "training.rampup.increment ", rampup.increment,
+            " does not divide training.global_batch_size ", batch.global_batch_size,
+            " - training.rampup.start ", rampup.start, " = ", rise, "; change one of them");
+    return batch;
+}
+
+LrSchedule lr_schedule(const RunSpec& spec) {
+    const LrScheduleSpec& schedule = spec.lr_schedule;
+    const LrSchedule lr = {schedule.kind,
+                           spec.optimizer.lr,
+                           schedule.min_lr,
+                           schedule.warmup_steps,
+                           schedule.decay_steps.value_or(spec.training.steps),
+                           schedule.wsd_decay_steps};
+    require(lr.min_lr <= lr.lr, "lr_schedule.min_lr ", lr.min_lr, " is above optimizer.lr ", lr.lr,
+            "; lower it");
+    require(lr.warmup_steps <= lr.decay_steps, "lr_schedule.warmup_steps ", lr.warmup_steps,
+            " is above lr_schedule.decay_steps ", lr.decay_steps,
+            schedule.decay_steps ? "" : " (training.steps)", "; lower the one or raise the other");
+    const bool wsd = lr.kind == LrKind::wsd;
+    require(wsd == (lr.wsd_decay_steps > 0), "lr_schedule.wsd_decay_steps ", lr.wsd_decay_steps,
+            " does not go with lr_schedule.kind ", name_of(lr.kind),
+            wsd ? "; set it to at least 1" : "; set it to 0 or the kind to wsd");
+    require(lr.wsd_decay_steps <= lr.decay_steps - lr.warmup_steps, "lr_schedule.wsd_decay_steps ",
+            lr.wsd_decay_steps, " is above lr_schedule.decay_steps ", lr.decay_steps,
+            " - lr_schedule.warmup_steps ", lr.warmup_steps, "; lower it");
+    return lr;
+}
+
+DType dtype_of(Precision precision) {
+    switch (precision) {
+        case Precision::fp32: return DType::f32;
+        case Precision::bf16: return DType::bf16;
+        case Precision::fp16: return DType::f16;
+        case Precision::fp8: return DType::f8e4m3;
+    }
+    return DType::f32;
+}
+
+Precision precision_of(DType dtype) {
+    return dtype == DType::bf16  ? Precision::bf16
+           : dtype == DType::f16 ? Precision::fp16
+                                 : Precision::fp32;
+}
+
+std::int64_t head_chunk_of(std::int64_t rows, std::int64_t vocab, DType dtype) {
+    constexpr std::int64_t unit = 128;
+    constexpr std::int64_t budget = std::int64_t{128} << 20;
+    const std::int64_t fitting = budget / (vocab * size_of(dtype)) / unit * unit;
+    return std::min(rows, std::max(fitting, unit));
+}
+
+}  // namespace
+
+std::int64_t parameter_count(const ModelShape& model) {
+    const auto& [L, H, N, G, D, F, V] =
+        std::array{model.layers,   model.hidden, model.heads, model.groups,
+                   model.head_dim, model.ffn,    model.vocab};
+    const std::int64_t fc = model.activation == Activation::swiglu ? 2 * F : F;
+    const std::int64_t qkv = (N + 2 * G) * D;
+    const bool norm_bias = model.bias && model.normalization == Normalization::layernorm;
+    const std::int64_t norm = norm_bias ? 2 * H : H;
+    const std::int64_t products = qkv * H + H * N * D + fc * H + H * F;
+    const std::int64_t biases = model.bias ? qkv + H + fc + H : 0;
+    const std::int64_t positions =
+        model.position_embedding == PositionEmbedding::learned ? model.max_positions : 0;
+    const std::int64_t vocabularies = model.tie_embeddings ? 1 : 2;
+    return (vocabularies * V + positions) * H + L * (products + biases + 2 * norm) + norm;
+}
+
+double flops_per_token(const ModelShape& model, std::int64_t seq_length) {
+    const auto real = [](std::int64_t n) { return static_cast<double>(n); };
+    return 6 * real(parameter_count(model)) +
+           6 * real(model.layers) * real(model.heads) * real(model.head_dim) * real(seq_length);
+}
+
+std::int64_t RunPlan::microbatches(std::int64_t global_batch_size) const {
+    return div_exact(global_batch_size, micro_batch_size * mesh.data);
+}
+
+RunPlan make_plan(const RunSpec& spec, const PlanTarget& target) {
+    check_built(spec, target.dry_run);
+    const TrainingSpec& training = spec.training;
+    RunPlan plan;
+    plan.mesh = mesh_of(spec, target);
+    check_chunks(spec);
+    plan.model = model_shape(spec);
+    check_data(spec);
+    plan.compute =
+        dtype_of(spec.precision.compute.value_or(target.cuda ? Precision::bf16 : Precision::fp32));
+    plan.grad_reduce = dtype_of(spec.precision.grad_reduce);
+    plan.seq_length = training.seq_length;
+    plan.micro_batch_size = training.micro_batch_size;
+    const std::int64_t rows = plan.micro_batch_size * plan.seq_length;
+    require(rows <= std::numeric_limits<std::int32_t>::max(), "training.micro_batch_size ",
+            plan.micro_batch_size, " x training.seq_length ", plan.seq_length, " = ", rows,
+            " tokens is above 2^31 - 1; lower one of them");
+    plan.batch = batch_schedule(training, plan.mesh.data);
+    plan.lr = lr_schedule(spec);
+    plan.steps = training.steps;
+    const std::int64_t samples = plan.batch.samples_of(plan.steps);
+    plan.num_samples = spec.data.num_samples.value_or(samples);
+    require(samples <= std::numeric_limits<std::int64_t>::max() / plan.seq_length,
+            "training.steps ", plan.steps, " x training.global_batch_size ",
+            plan.batch.global_batch_size, " x training.seq_length ", plan.seq_length,
+            " is above 2^63 - 1 tokens; lower one of them");
+    plan.head_chunk = head_chunk_of(rows, plan.model.vocab, plan.compute);
+    return plan;
+}
+
+RunSpec effective_spec(const RunSpec& spec, const RunPlan& plan) {
+    RunSpec effective = spec;
+    effective.model.num_query_groups = plan.model.groups;
+    effective.model.head_dim = plan.model.head_dim;
+    effective.model.ffn_hidden_size = plan.model.ffn;
+    effective.model.max_position_embeddings = plan.model.max_positions;
+    effective.data.num_samples = plan.num_samples;
+    effective.training.global_batch_size = plan.batch.global_batch_size;
+    effective.parallel.data = plan.mesh.data;
+    effective.precision.compute = precision_of(plan.compute);
+    effective.lr_schedule.decay_steps = plan.lr.decay_steps;
+    return effective;
+}
+
+}  // namespace gptrain

@@ -1,0 +1,220 @@
+// The run spec: what a user writes in YAML, one field for each key, with the defaults of the keys.
+// A value that the spec may leave open ("auto", "none", an absent key whose default depends on
+// others) is an empty optional here; `RunPlan` fills it in.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <filesystem>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace gptrain {
+
+enum class DeviceChoice { automatic, cpu, cuda };
+enum class PositionEmbedding { learned, rope };
+enum class Normalization { layernorm, rmsnorm };
+enum class Activation { gelu, swiglu };
+enum class ContextMethod { ring, all_to_all };
+enum class ScheduleKind { gpipe, one_f_one_b, interleaved_one_f_one_b, zero_bubble };
+enum class Precision { fp32, bf16, fp16, fp8 };
+enum class Recompute { none, selective, full };
+enum class LrKind { constant, linear, cosine, wsd, inverse_sqrt };
+
+struct ModelSpec {
+    std::int64_t num_layers = 0;
+    std::int64_t hidden_size = 0;
+    std::int64_t num_attention_heads = 0;
+    std::optional<std::int64_t> num_query_groups;
+    std::optional<std::int64_t> head_dim;
+    std::optional<std::int64_t> ffn_hidden_size;
+    std::int64_t vocab_size = 0;
+    std::optional<std::int64_t> max_position_embeddings;
+    PositionEmbedding position_embedding = PositionEmbedding::learned;
+    double rope_theta = 10000.0;
+    Normalization normalization = Normalization::layernorm;
+    double norm_eps = 1.0e-5;
+    Activation activation = Activation::gelu;
+    bool bias = true;
+    bool tie_embeddings = true;
+    double dropout = 0.0;
+    double init_std = 0.02;
+
+    bool operator==(const ModelSpec&) const = default;
+};
+
+struct DataSource {
+    std::filesystem::path prefix;  ///< PREFIX.bin and PREFIX.idx
+    double weight = 1.0;
+
+    bool operator==(const DataSource&) const = default;
+};
+
+struct DataSpec {
+    std::vector<DataSource> train;
+    std::vector<DataSource> validation;
+    std::string split = "969,30,1";
+    std::optional<std::filesystem::path> tokenizer;
+    std::optional<std::int64_t> num_samples;
+    std::optional<std::int64_t> eod_id;
+    bool eod_mask_loss = false;
+    bool reset_at_eod = false;
+
+    bool operator==(const DataSpec&) const = default;
+};
+
+struct RampupSpec {
+    std::int64_t start = 16;
+    std::int64_t increment = 16;
+    std::int64_t samples = 0;  ///< 0: no ramp-up
+
+    bool operator==(const RampupSpec&) const = default;
+};
+
+struct TrainingSpec {
+    std::int64_t seq_length = 1024;
+    std::int64_t micro_batch_size = 1;
+    std::optional<std::int64_t> global_batch_size;
+    RampupSpec rampup;
+    std::int64_t steps = 0;
+    std::int64_t eval_interval = 100;
+    std::int64_t eval_steps = 10;
+
+    bool operator==(const TrainingSpec&) const = default;
+};
+
+struct ParallelSpec {
+    std::int64_t tensor = 1;
+    bool sequence_parallel = false;
+    std::int64_t pipeline = 1;
+    std::int64_t virtual_stages = 1;
+    std::optional<std::vector<std::int64_t>> layers;
+    std::int64_t context = 1;
+    ContextMethod context_method = ContextMethod::ring;
+    std::optional<std::int64_t> data;
+    ScheduleKind schedule = ScheduleKind::one_f_one_b;
+    bool shard_optimizer = true;
+
+    bool operator==(const ParallelSpec&) const = default;
+};
+
+struct PrecisionSpec {
+    std::optional<Precision> compute;
+    Precision grad_reduce = Precision::fp32;  ///< fp32 or bf16
+
+    bool operator==(const PrecisionSpec&) const = default;
+};
+
+struct OptimizerSpec {
+    std::string name = "adamw";
+    double lr = 6.0e-4;
+    std::array<double, 2> betas = {0.9, 0.95};
+    double eps = 1.0e-8;
+    double weight_decay = 0.1;
+    double clip_grad = 1.0;  ///< 0: no clipping
+
+    bool operator==(const OptimizerSpec&) const = default;
+};
+
+struct LrScheduleSpec {
+    LrKind kind = LrKind::cosine;
+    std::int64_t warmup_steps = 0;
+    std::optional<std::int64_t> decay_steps;
+    double min_lr = 0.0;
+    std::int64_t wsd_decay_steps = 0;
+
+    bool operator==(const LrScheduleSpec&) const = default;
+};
+
+struct CheckpointSpec {
+    std::int64_t interval = 500;  ///< 0: only at the last step
+    std::int64_t keep_last = 3;   ///< at least 2
+    std::int64_t keep_every = 0;  ///< also keep steps that are multiples of it; 0: none
+    bool async = true;
+
+    bool operator==(const CheckpointSpec&) const = default;
+};
+
+struct LossSpike {
+    enum class Action { skip, rollback, stop };
+    double factor = 0;
+    std::int64_t window = 0;
+    Action action = Action::skip;
+
+    bool operator==(const LossSpike&) const = default;
+};
+
+struct TimeLimit {
+    bool job_end = false;      ///< auto: the Slurm job's end
+    std::int64_t seconds = 0;  ///< else: seconds since the start
+
+    bool operator==(const TimeLimit&) const = default;
+};
+
+struct FaultsSpec {
+    std::int64_t hang_seconds = 600;
+    std::int64_t max_skipped_steps = 10;
+    std::int64_t replica_check_interval = 0;
+    std::optional<LossSpike> loss_spike;
+    std::optional<TimeLimit> time_limit;
+
+    bool operator==(const FaultsSpec&) const = default;
+};
+
+struct LoggingSpec {
+    std::int64_t interval = 10;
+    bool tensorboard = true;
+
+    bool operator==(const LoggingSpec&) const = default;
+};
+
+struct RunSpec {
+    std::string name;
+    std::uint64_t seed = 1234;
+    DeviceChoice device = DeviceChoice::automatic;
+    std::filesystem::path output_dir;
+    ModelSpec model;
+    DataSpec data;
+    TrainingSpec training;
+    ParallelSpec parallel;
+    PrecisionSpec precision;
+    Recompute recompute = Recompute::selective;
+    bool deterministic = true;
+    OptimizerSpec optimizer;
+    LrScheduleSpec lr_schedule;
+    CheckpointSpec checkpoint;
+    FaultsSpec faults;
+    LoggingSpec logging;
+
+    bool operator==(const RunSpec&) const = default;
+};
+
+/// Reads a run spec from a file, with `key.path=value` settings laid over it in order. A relative
+/// path is taken from the current folder and stored absolute. Every mistake is an Error (usage)
+/// that reads `file:line:column: key: what is wrong`, with the nearest valid key for an unknown
+/// one; a mistake in a setting names the setting instead of a line.
+RunSpec load_run_spec(const std::filesystem::path& file,
+                      const std::vector<std::string>& settings = {});
+
+/// The same from text; `source` stands for the file in messages.
+RunSpec parse_run_spec(std::string_view yaml, std::string_view source,
+                       const std::vector<std::string>& settings = {});
+
+/// The spec as YAML with every key present; `parse_run_spec` of it gives the same spec back.
+std::string to_yaml(const RunSpec& spec);
+
+/// The words of the spec for the values of its enumerations ("1f1b", "rmsnorm", ...).
+std::string_view name_of(DeviceChoice value);
+std::string_view name_of(PositionEmbedding value);
+std::string_view name_of(Normalization value);
+std::string_view name_of(Activation value);
+std::string_view name_of(ContextMethod value);
+std::string_view name_of(ScheduleKind value);
+std::string_view name_of(Precision value);
+std::string_view name_of(Recompute value);
+std::string_view name_of(LrKind value);
+std::string_view name_of(LossSpike::Action value);
+
+}  // namespace gptrain

@@ -1,0 +1,196 @@
+// The keys of a run spec: their names, order, which are required, which may be left open by a word,
+// and the range of each. Spelled once; reader, writer and the list of known keys are visitors of
+// it, with
+//   required(key, field, rule)       must be there
+//   value(key, field, rule)          else keeps its default
+//   open(key, optional, word, rule)  the word stands for the empty optional
+#pragma once
+
+#include <cstdint>
+
+#include "spec/run_spec.h"
+#include "spec/spec_rules.h"
+
+namespace gptrain {
+
+// Bounds that no run reaches and that keep every product of sizes far from 63 bits.
+constexpr IntRange layer_count = {1, 100'000};
+constexpr IntRange width = {1, 1 << 20};
+constexpr IntRange head_count = {1, 1 << 14};
+constexpr IntRange token_count = {1, 1 << 24};
+constexpr IntRange batch_count = {1, 1 << 22};
+constexpr IntRange sample_count = {1, std::int64_t{1} << 40};
+constexpr IntRange rank_count = {1, 1 << 15};
+constexpr IntRange step_count = {1, std::int64_t{1} << 40};
+constexpr IntRange step_interval = {0, std::int64_t{1} << 40};
+constexpr IntRange seconds_count = {0, 1'000'000'000};
+constexpr RealRange not_negative = {.low = 0.0};
+constexpr RealRange positive = {.low = 0.0, .ends = RealRange::Ends::high_only};
+constexpr RealRange fraction = {.low = 0.0, .high = 1.0, .ends = RealRange::Ends::low_only};
+constexpr RealRange epsilon = {.low = 1.0e-30, .high = 1.0};
+
+template <class Keys>
+void visit_keys(Keys& keys, ModelSpec& model) {
+    keys.required("num_layers", model.num_layers, layer_count);
+    keys.required("hidden_size", model.hidden_size, width);
+    keys.required("num_attention_heads", model.num_attention_heads, head_count);
+    keys.open("num_query_groups", model.num_query_groups, "auto", head_count);
+    keys.open("head_dim", model.head_dim, "auto", IntRange{1, 256});
+    keys.open("ffn_hidden_size", model.ffn_hidden_size, "auto", IntRange{1, 1 << 22});
+    keys.required("vocab_size", model.vocab_size, token_count);
+    keys.open("max_position_embeddings", model.max_position_embeddings, "auto", token_count);
+    keys.value("position_embedding", model.position_embedding);
+    keys.value("rope_theta", model.rope_theta, positive);
+    keys.value("normalization", model.normalization);
+    keys.value("norm_eps", model.norm_eps, epsilon);
+    keys.value("activation", model.activation);
+    keys.value("bias", model.bias);
+    keys.value("tie_embeddings", model.tie_embeddings);
+    keys.value("dropout", model.dropout, fraction);
+    keys.value("init_std", model.init_std, not_negative);
+}
+
+template <class Keys>
+void visit_keys(Keys& keys, DataSource& source) {
+    keys.required("prefix", source.prefix);
+    keys.value("weight", source.weight, positive);
+}
+
+template <class Keys>
+void visit_keys(Keys& keys, DataSpec& data) {
+    keys.required("train", data.train, ListOf<>{1, 10'000});
+    keys.value("validation", data.validation, ListOf<>{0, 10'000});
+    keys.value("split", data.split, Split{});
+    keys.open("tokenizer", data.tokenizer, "none");
+    keys.open("num_samples", data.num_samples, "auto", sample_count);
+    keys.open("eod_id", data.eod_id, "auto", IntRange{0, token_count.high - 1});
+    keys.value("eod_mask_loss", data.eod_mask_loss);
+    keys.value("reset_at_eod", data.reset_at_eod);
+}
+
+template <class Keys>
+void visit_keys(Keys& keys, RampupSpec& rampup) {
+    keys.value("start", rampup.start, batch_count);
+    keys.value("increment", rampup.increment, batch_count);
+    keys.value("samples", rampup.samples, IntRange{0, sample_count.high});
+}
+
+template <class Keys>
+void visit_keys(Keys& keys, TrainingSpec& training) {
+    keys.value("seq_length", training.seq_length, token_count);
+    keys.value("micro_batch_size", training.micro_batch_size, batch_count);
+    keys.open("global_batch_size", training.global_batch_size, "auto", batch_count);
+    keys.value("rampup", training.rampup);
+    keys.required("steps", training.steps, step_count);
+    keys.value("eval_interval", training.eval_interval, step_interval);
+    keys.value("eval_steps", training.eval_steps, IntRange{0, 1 << 24});
+}
+
+template <class Keys>
+void visit_keys(Keys& keys, ParallelSpec& parallel) {
+    keys.value("tensor", parallel.tensor, rank_count);
+    keys.value("sequence_parallel", parallel.sequence_parallel);
+    keys.value("pipeline", parallel.pipeline, rank_count);
+    keys.value("virtual_stages", parallel.virtual_stages, layer_count);
+    keys.open("layers", parallel.layers, "auto",
+              ListOf<IntRange>{1, 100'000, {0, layer_count.high}});
+    keys.value("context", parallel.context, rank_count);
+    keys.value("context_method", parallel.context_method);
+    keys.open("data", parallel.data, "auto", rank_count);
+    keys.value("schedule", parallel.schedule);
+    keys.value("shard_optimizer", parallel.shard_optimizer);
+}
+
+template <class Keys>
+void visit_keys(Keys& keys, PrecisionSpec& precision) {
+    keys.open("compute", precision.compute, "auto");
+    keys.value("grad_reduce", precision.grad_reduce,
+               OneOf<Precision>{{Precision::fp32, Precision::bf16}});
+}
+
+template <class Keys>
+void visit_keys(Keys& keys, OptimizerSpec& optimizer) {
+    keys.value("name", optimizer.name, OneOf<std::string>{{"adamw"}});
+    keys.value("lr", optimizer.lr, not_negative);
+    keys.value("betas", optimizer.betas, ListOf<RealRange>{2, 2, fraction});
+    keys.value("eps", optimizer.eps, epsilon);
+    keys.value("weight_decay", optimizer.weight_decay, not_negative);
+    keys.value("clip_grad", optimizer.clip_grad, not_negative);
+}
+
+template <class Keys>
+void visit_keys(Keys& keys, LrScheduleSpec& schedule) {
+    keys.value("kind", schedule.kind);
+    keys.value("warmup_steps", schedule.warmup_steps, step_interval);
+    keys.open("decay_steps", schedule.decay_steps, "auto", step_count);
+    keys.value("min_lr", schedule.min_lr, not_negative);
+    keys.value("wsd_decay_steps", schedule.wsd_decay_steps, step_interval);
+}
+
+template <class Keys>
+void visit_keys(Keys& keys, CheckpointSpec& checkpoint) {
+    keys.value("interval", checkpoint.interval, step_interval);
+    keys.value("keep_last", checkpoint.keep_last, IntRange{2, 1'000'000});
+    keys.value("keep_every", checkpoint.keep_every, step_interval);
+    keys.value("async", checkpoint.async);
+}
+
+template <class Keys>
+void visit_keys(Keys& keys, LossSpike& spike) {
+    keys.required("factor", spike.factor, RealRange{.low = 1.0});
+    keys.required("window", spike.window, IntRange{1, 1'000'000});
+    keys.required("action", spike.action);
+}
+
+template <class Keys>
+void visit_keys(Keys& keys, FaultsSpec& faults) {
+    keys.value("hang_seconds", faults.hang_seconds, seconds_count);
+    keys.value("max_skipped_steps", faults.max_skipped_steps, step_interval);
+    keys.value("replica_check_interval", faults.replica_check_interval, step_interval);
+    keys.open("loss_spike", faults.loss_spike, "none");
+    keys.open("time_limit", faults.time_limit, "none", IntRange{1, seconds_count.high});
+}
+
+template <class Keys>
+void visit_keys(Keys& keys, LoggingSpec& logging) {
+    keys.value("interval", logging.interval, step_count);
+    keys.value("tensorboard", logging.tensorboard);
+}
+
+template <class Keys>
+void visit_keys(Keys& keys, RunSpec& spec) {
+    // Seeds are those of numpy's legacy generator, which orders the samples.
+    constexpr IntRange seed = {0, 0xffff'ffff};
+    keys.required("name", spec.name, Label{});
+    keys.value("seed", spec.seed, seed);
+    keys.value("device", spec.device);
+    keys.required("output_dir", spec.output_dir);
+    keys.value("model", spec.model);
+    keys.value("data", spec.data);
+    keys.value("training", spec.training);
+    keys.value("parallel", spec.parallel);
+    keys.value("precision", spec.precision);
+    keys.value("recompute", spec.recompute);
+    keys.value("deterministic", spec.deterministic);
+    keys.value("optimizer", spec.optimizer);
+    keys.value("lr_schedule", spec.lr_schedule);
+    keys.value("checkpoint", spec.checkpoint);
+    keys.value("faults", spec.faults);
+    keys.value("logging", spec.logging);
+}
+
+/// The list of known keys.
+struct KeyNames {
+    std::vector<std::string_view> names;
+    void required(std::string_view key, const auto&...) { names.push_back(key); }
+    void value(std::string_view key, const auto&...) { names.push_back(key); }
+    void open(std::string_view key, const auto&...) { names.push_back(key); }
+};
+
+/// A value made of keys of its own.
+template <class T>
+concept Section = requires(KeyNames& keys, T& section) {
+    visit_keys(keys, section);
+};
+
+}  // namespace gptrain

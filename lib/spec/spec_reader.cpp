@@ -1,0 +1,297 @@
+#include <algorithm>
+#include <filesystem>
+#include <optional>
+#include <system_error>
+#include <utility>
+
+#include "base/file.h"
+#include "base/text.h"
+#include "spec/run_spec.h"
+#include "spec/spec_keys.h"
+#include "spec/yaml_tree.h"
+
+namespace gptrain {
+namespace {
+
+constexpr std::int64_t max_file_bytes = 1 << 20;
+constexpr std::size_t max_setting_path = 200;
+
+/// A value of the file or of a setting, with what is needed to complain about it.
+struct Spot {
+    const std::string& file;
+    const YamlNode& node;
+    std::string path;
+
+    Spot inside(const YamlNode& child, std::string_view key) const {
+        return {file, child, path.empty() ? std::string(key) : text(path, ".", key)};
+    }
+
+    template <class... Parts>
+    [[noreturn]] void fail_here(const Parts&... parts) const {
+        fail_at(node.place, path, parts...);
+    }
+
+    template <class... Parts>
+    [[noreturn]] void fail_at(YamlPlace place, std::string_view key, const Parts&... parts) const {
+        const std::string where = place.line == 0 ? text("--set ", key)
+                                                  : text(file, ":", place.line, ":", place.column,
+                                                         key.empty() ? "" : ": ", key);
+        fail(ExitCode::usage, where, ": ", parts...);
+    }
+
+    [[noreturn]] void refuse(std::string_view rule, const std::string& hint = "") const {
+        fail_here("found ", shown(node), ", ", rule, hint);
+    }
+};
+
+template <Section S>
+std::vector<std::string_view> names_in() {
+    KeyNames keys;
+    S section;
+    visit_keys(keys, section);
+    return keys.names;
+}
+
+/// Every key of the spec with its path, for a key that stands in the wrong section.
+struct KeyPaths {
+    std::string prefix;
+    std::vector<std::string> paths;
+
+    void required(std::string_view key, const auto&...) { paths.push_back(text(prefix, key)); }
+    void open(std::string_view key, const auto&...) { paths.push_back(text(prefix, key)); }
+    template <class T>
+    void value(std::string_view key, T& field, const auto&...) {
+        paths.push_back(text(prefix, key));
+        if constexpr (Section<T>) {
+            const std::string before = std::exchange(prefix, text(prefix, key, "."));
+            visit_keys(*this, field);
+            prefix = before;
+        }
+    }
+};
+
+std::string advice_for(std::string_view key, const std::string& section,
+                       const std::vector<std::string_view>& known) {
+    const std::string prefix = section.empty() ? "" : text(section, ".");
+    if (const auto near = nearest(key, known)) return text("nearest: ", prefix, *near);
+    KeyPaths all;
+    RunSpec spec;
+    visit_keys(all, spec);
+    for (const std::string& path : all.paths) {
+        if (path.ends_with(text(".", key)) || path == key) return text("nearest: ", path);
+    }
+    return text("known here: ", choice_of(known));
+}
+
+/// What to do where a number was not written as one.
+std::string number_hint(const YamlNode& node, bool number) {
+    if (node.kind != YamlNode::Kind::scalar || (number && !node.quoted)) return "";
+    return node.quoted ? "; leave out the quotes" : "; write plain decimal digits";
+}
+
+void read(const Spot& spot, std::int64_t& value, const IntRange& range) {
+    const std::string_view word = spot.node.scalar;
+    const std::string_view digits = word.substr(word.starts_with('-') ? 1 : 0);
+    const bool octal = digits.size() > 1 && digits.front() == '0';
+    const auto number = octal ? std::nullopt : parse_int(word);
+    if (spot.node.quoted || !number || !range.holds(*number)) {
+        spot.refuse(range.says(), number_hint(spot.node, number.has_value()));
+    }
+    value = *number;
+}
+
+void read(const Spot& spot, std::uint64_t& value, const IntRange& range) {
+    std::int64_t number = 0;
+    read(spot, number, range);
+    value = static_cast<std::uint64_t>(number);
+}
+
+void read(const Spot& spot, double& value, const RealRange& range) {
+    const auto number = parse_double(spot.node.scalar);
+    if (spot.node.quoted || !number || !range.holds(*number)) {
+        spot.refuse(range.says(), number_hint(spot.node, number.has_value()));
+    }
+    value = *number;
+}
+
+void read(const Spot& spot, bool& value, Any) {
+    const std::string& word = spot.node.scalar;
+    if (spot.node.quoted || (word != "true" && word != "false")) {
+        spot.refuse("must be true or false");
+    }
+    value = word == "true";
+}
+
+void read(const Spot& spot, std::string& value, const auto& rule) {
+    const YamlNode& node = spot.node;
+    if (node.kind != YamlNode::Kind::scalar || !is_one_line(node.scalar) ||
+        !rule.holds(node.scalar)) {
+        spot.refuse(rule.says());
+    }
+    value = node.scalar;
+}
+
+struct PathText {
+    bool holds(const std::string& value) const { return !value.empty() && value.size() < 4096; }
+    std::string says() const { return "must be a path in UTF-8, without control characters"; }
+};
+
+void read(const Spot& spot, std::filesystem::path& value, Any) {
+    std::string word;
+    read(spot, word, PathText{});
+    std::error_code error;
+    value = std::filesystem::absolute(word, error).lexically_normal();
+    if (error) fail(ExitCode::io, "the current folder: ", error.message());
+    if (!value.has_filename() && value.has_relative_path()) value = value.parent_path();
+    // The current folder's name has become part of it and must be writable as YAML.
+    if (!is_one_line(value.string())) spot.refuse(PathText{}.says());
+}
+
+template <Enumeration E, class Rule>
+void read(const Spot& spot, E& value, const Rule& rule) {
+    std::vector<std::string_view> words;
+    for (const auto& [candidate, word] : words_of(E{})) {
+        if (!rule.holds(candidate)) continue;
+        if (spot.node.scalar == word) {
+            value = candidate;
+            return;
+        }
+        words.push_back(word);
+    }
+    const auto near = nearest(spot.node.scalar, words);
+    spot.refuse(text("must be ", choice_of(words)), near ? text("; nearest: ", *near) : "");
+}
+
+void read(const Spot& spot, TimeLimit& value, const IntRange& range) {
+    value.job_end = spot.node.scalar == "auto";
+    if (value.job_end) return;
+    if (!parse_int(spot.node.scalar)) spot.refuse("must be none, auto or a number of seconds");
+    read(spot, value.seconds, range);
+}
+
+template <Section S>
+void read(const Spot& spot, S& section, Any);
+
+template <class List, class Item>
+void read(const Spot& spot, List& list, const ListOf<Item>& rule) {
+    const YamlNode& node = spot.node;
+    if (node.kind != YamlNode::Kind::list || !rule.holds(node.items)) spot.refuse(rule.says());
+    if constexpr (requires { list.resize(node.items.size()); }) list.resize(node.items.size());
+    for (std::size_t i = 0; i < node.items.size(); ++i) {
+        read(spot.inside(node.items[i], text(i)), list[i], rule.item);
+    }
+}
+
+/// The visitor that fills one section from a map.
+class SectionReader {
+public:
+    explicit SectionReader(const Spot& spot) : spot_(spot) {}
+
+    template <class T, class Rule = Any>
+    void required(std::string_view key, T& field, const Rule& rule = {}) {
+        if (spot_.node.find(key) == nullptr) {
+            spot_.fail_at(spot_.node.place, spot_.inside(spot_.node, key).path, "missing key");
+        }
+        value(key, field, rule);
+    }
+
+    template <class T, class Rule = Any>
+    void value(std::string_view key, T& field, const Rule& rule = {}) {
+        if (const YamlNode* node = spot_.node.find(key)) {
+            read(spot_.inside(*node, key), field, rule);
+        } else if constexpr (Section<T>) {
+            // Its required keys must be asked for all the same.
+            const YamlNode empty(YamlNode::Kind::map, spot_.node.place);
+            read(spot_.inside(empty, key), field, rule);
+        }
+    }
+
+    template <class T, class Rule = Any>
+    void open(std::string_view key, std::optional<T>& field, std::string_view word,
+              const Rule& rule = {}) {
+        const YamlNode* node = spot_.node.find(key);
+        if (node == nullptr || node->scalar == word) return;
+        read(spot_.inside(*node, key), field.emplace(), rule);
+    }
+
+private:
+    const Spot& spot_;
+};
+
+template <Section S>
+void read(const Spot& spot, S& section, Any) {
+    if (spot.node.kind != YamlNode::Kind::map) spot.refuse("must be a section of `key: value`");
+    const std::vector<std::string_view> known = names_in<S>();
+    for (const YamlMember& member : spot.node.members) {
+        if (std::find(known.begin(), known.end(), member.key) != known.end()) continue;
+        const std::string path = spot.inside(member.value, member.key).path;
+        spot.fail_at(member.place, path, "unknown key; ", advice_for(member.key, spot.path, known));
+    }
+    SectionReader reader(spot);
+    visit_keys(reader, section);
+}
+
+/// The value inside `node` that one part of a setting's path names: a key, which is made if it is
+/// not there, or the index of a list's item.
+YamlNode& step_into(YamlNode& node, std::string_view part, const std::string& path) {
+    if (part.empty()) fail(ExitCode::usage, "--set ", path, ": an empty part in the key's path");
+    if (node.kind == YamlNode::Kind::list) {
+        const auto index = parse_int(part);
+        if (!index || *index < 0 || std::cmp_greater_equal(*index, node.items.size())) {
+            fail(ExitCode::usage, "--set ", path, ": ", part, " is not an index below ",
+                 node.items.size(), ", the length of the list");
+        }
+        return node.items[static_cast<std::size_t>(*index)];
+    }
+    if (node.kind == YamlNode::Kind::scalar) {
+        fail(ExitCode::usage, "--set ", path, ": ", part, " is not inside a section; found ",
+             shown(node));
+    }
+    node.kind = YamlNode::Kind::map;
+    if (YamlNode* found = node.find(part)) return *found;
+    // What else is missing in a section that settings made is missing where it would stand.
+    node.members.push_back({std::string(part), {}, {YamlNode::Kind::null, node.place}});
+    return node.members.back().value;
+}
+
+/// Lays `key.path=value` over the file's values.
+void apply_setting(YamlNode& root, std::string_view setting) {
+    const std::size_t equals = setting.find('=');
+    const std::string path(setting.substr(0, equals));
+    if (equals == std::string_view::npos || path.empty() || path.size() > max_setting_path ||
+        !is_one_line(path)) {
+        fail(ExitCode::usage, "--set ", shown(setting), ": write key.path=value");
+    }
+    YamlNode value = parse_yaml(setting.substr(equals + 1), {path, true});
+    YamlNode* place = &root;
+    for (std::size_t start = 0; start <= path.size();) {
+        const std::size_t end = std::min(path.find('.', start), path.size());
+        place = &step_into(*place, std::string_view(path).substr(start, end - start), path);
+        start = end + 1;
+    }
+    *place = std::move(value);
+}
+
+}  // namespace
+
+RunSpec parse_run_spec(std::string_view yaml, std::string_view source,
+                       const std::vector<std::string>& settings) {
+    const std::string file(source);
+    if (std::cmp_greater(yaml.size(), max_file_bytes)) {
+        fail(ExitCode::usage, file, ": a run spec has at most ", human_bytes(max_file_bytes));
+    }
+    YamlNode root = parse_yaml(yaml, {file});
+    if (root.kind == YamlNode::Kind::null) root = {YamlNode::Kind::map, {1, 1}};
+    for (const std::string& setting : settings)
+        apply_setting(root, setting);
+    RunSpec spec;
+    read(Spot{file, root, ""}, spec, Any{});
+    return spec;
+}
+
+RunSpec load_run_spec(const std::filesystem::path& file, const std::vector<std::string>& settings) {
+    return parse_run_spec(read_file(file, max_file_bytes, ExitCode::usage), file.string(),
+                          settings);
+}
+
+}  // namespace gptrain

@@ -1,0 +1,109 @@
+// What a value of the run spec may be: each rule decides whether a value holds and says in words
+// what it asks for.
+#pragma once
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/text.h"
+#include "spec/spec_words.h"
+
+namespace gptrain {
+
+/// Words as a choice: "a, b or c".
+inline std::string choice_of(const std::vector<std::string_view>& words) {
+    std::string out;
+    for (std::size_t i = 0; i < words.size(); ++i) {
+        out += i == 0 ? "" : i + 1 == words.size() ? " or " : ", ";
+        out += words[i];
+    }
+    return out;
+}
+
+/// Any value that the type can have.
+struct Any {
+    bool holds(const auto&) const { return true; }
+};
+
+struct IntRange {
+    std::int64_t low;
+    std::int64_t high;
+    bool holds(std::int64_t value) const { return value >= low && value <= high; }
+    std::string says() const { return text("must be an integer from ", low, " to ", high); }
+};
+
+/// From low to high, the ends left out where said. No real number of a spec leaves the range of
+/// fp32.
+struct RealRange {
+    enum class Ends { both, low_only, high_only };
+    double low;
+    double high = 1.0e30;
+    Ends ends = Ends::both;
+    bool holds(double value) const {
+        return (ends == Ends::high_only ? value > low : value >= low) &&
+               (ends == Ends::low_only ? value < high : value <= high);
+    }
+    std::string says() const {
+        return text("must be a number ", ends == Ends::high_only ? "above " : "from ", low,
+                    ends == Ends::low_only ? " to below " : " to ", high);
+    }
+};
+
+/// Words that name, such as `name`.
+struct Label {
+    bool holds(const std::string& value) const { return !value.empty() && value.size() <= 200; }
+    std::string says() const { return "must be text of 1 to 200 bytes"; }
+};
+
+/// Shares of the training, validation and test data, as Megatron writes them: "969,30,1".
+struct Split {
+    bool holds(std::string_view value) const {
+        double sum = 0;
+        int parts = 0;
+        for (std::size_t start = 0; start <= value.size(); ++parts) {
+            const std::size_t end = std::min(value.find(',', start), value.size());
+            const std::string_view part = value.substr(start, end - start);
+            const auto share = parse_double(part);
+            if (part.find_first_not_of("0123456789.") != part.npos || !share) return false;
+            sum += *share;
+            start = end + 1;
+        }
+        return parts <= 3 && sum > 0 && sum <= 1.0e30;
+    }
+    std::string says() const {
+        return "must be one to three numbers with commas between and a sum above 0, such as "
+               "\"969,30,1\"";
+    }
+};
+
+/// One of some values, where the type could hold more.
+template <class T>
+struct OneOf {
+    std::vector<T> allowed;
+    bool holds(const T& value) const {
+        return std::find(allowed.begin(), allowed.end(), value) != allowed.end();
+    }
+    std::string says() const {
+        return text("must be ", choice_of({allowed.begin(), allowed.end()}));
+    }
+};
+
+/// A list of low to high items, each under the rule `item`.
+template <class Item = Any>
+struct ListOf {
+    std::size_t low;
+    std::size_t high;
+    Item item = {};
+    bool holds(const auto& list) const { return list.size() >= low && list.size() <= high; }
+    std::string says() const {
+        if (low == high) return text("must be a list of ", low, " values");
+        if (low == 0) return text("must be a list of at most ", high, " values");
+        return text("must be a list of ", low, " to ", high, " values");
+    }
+};
+
+}  // namespace gptrain

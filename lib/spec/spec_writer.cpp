@@ -1,0 +1,126 @@
+#include <filesystem>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/text.h"
+#include "spec/run_spec.h"
+#include "spec/spec_keys.h"
+
+namespace gptrain {
+namespace {
+
+std::string written(std::int64_t value) {
+    return text(value);
+}
+std::string written(std::uint64_t value) {
+    return text(value);
+}
+std::string written(double value) {
+    return text(value);
+}
+std::string written(bool value) {
+    return text(value);
+}
+std::string written(Enumeration auto value) {
+    return std::string(name_of(value));
+}
+
+/// In quotes unless it is plainly a word in every place of a YAML file.
+std::string written(const std::string& value) {
+    constexpr std::string_view plain =
+        "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_/.-+";
+    const bool word = value.find_first_not_of(plain) == std::string::npos &&
+                      value.find_first_of("-+.") != 0 && value != "null" && value != "Null" &&
+                      value != "NULL" && !value.empty();
+    if (word) return value;
+    std::string out = "\"";
+    for (const char c : value) {
+        if (c == '"' || c == '\\') out += '\\';
+        out += c;
+    }
+    return out + '"';
+}
+
+std::string written(const std::filesystem::path& value) {
+    return written(value.string());
+}
+
+std::string written(const TimeLimit& value) {
+    return value.job_end ? "auto" : text(value.seconds);
+}
+
+std::string joined(const std::vector<std::string>& parts) {
+    std::string out;
+    for (const std::string& part : parts)
+        out += text(out.empty() ? "" : ", ", part);
+    return out;
+}
+
+/// The visitor that writes the keys of a section, each `key: value`.
+struct KeyWriter {
+    std::vector<std::string> entries;
+
+    template <class T>
+    void value(std::string_view key, T& field, const auto&...);
+    void required(std::string_view key, auto& field, const auto&...) { value(key, field); }
+    template <class T>
+    void open(std::string_view key, std::optional<T>& field, std::string_view word,
+              const auto&...) {
+        if (field) return value(key, *field);
+        entries.push_back(text(key, ": ", word));
+    }
+};
+
+template <class T>
+std::string written_any(T& field) {
+    if constexpr (Section<T>) {
+        KeyWriter keys;
+        visit_keys(keys, field);
+        return text("{", joined(keys.entries), "}");
+    } else if constexpr (requires { written(field); }) {
+        return written(field);
+    } else {
+        std::vector<std::string> items;
+        for (auto& item : field)
+            items.push_back(written_any(item));
+        return text("[", joined(items), "]");
+    }
+}
+
+template <class T>
+void KeyWriter::value(std::string_view key, T& field, const auto&...) {
+    entries.push_back(text(key, ": ", written_any(field)));
+}
+
+/// The visitor of the whole spec: a section is a block with a line for each key, what is inside a
+/// section stands on its key's line.
+struct SpecWriter {
+    std::string out;
+
+    template <class T>
+    void value(std::string_view key, T& field, const auto&...) {
+        if constexpr (Section<T>) {
+            KeyWriter keys;
+            visit_keys(keys, field);
+            out += text(key, ":\n");
+            for (const std::string& entry : keys.entries)
+                out += text("  ", entry, "\n");
+        } else {
+            out += text(key, ": ", written_any(field), "\n");
+        }
+    }
+    void required(std::string_view key, auto& field, const auto&...) { value(key, field); }
+};
+
+}  // namespace
+
+std::string to_yaml(const RunSpec& spec) {
+    RunSpec fields = spec;  // a visitor may write, so it asks for fields that can be written
+    SpecWriter writer;
+    visit_keys(writer, fields);
+    return writer.out;
+}
+
+}  // namespace gptrain

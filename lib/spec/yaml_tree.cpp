@@ -1,0 +1,290 @@
+#include "spec/yaml_tree.h"
+
+#include <algorithm>
+#include <optional>
+#include <sstream>
+#include <unordered_set>
+#include <utility>
+#include <yaml-cpp/eventhandler.h>
+#include <yaml-cpp/exceptions.h>
+#include <yaml-cpp/mark.h>
+#include <yaml-cpp/parser.h>
+
+#include "base/error.h"
+#include "base/text.h"
+
+namespace gptrain {
+namespace {
+
+constexpr std::size_t max_depth = 16;
+constexpr std::size_t max_key_bytes = 100;
+
+template <class... Parts>
+[[noreturn]] void fail_at(const YamlSource& source, YamlPlace place, const Parts&... parts) {
+    if (source.setting) fail(ExitCode::usage, "--set ", source.name, ": ", parts...);
+    fail(ExitCode::usage, source.name, ":", place.line, ":", place.column, ": ", parts...);
+}
+
+/// Bytes of the UTF-8 character that `rest` begins with; 0 if it begins with none (RFC 3629: no
+/// overlong forms, no surrogates, nothing above U+10FFFF).
+std::size_t utf8_length(std::string_view rest) {
+    const auto byte = [&](std::size_t i) { return static_cast<unsigned char>(rest[i]); };
+    const unsigned first = byte(0);
+    if (first < 0x80) return 1;
+    const std::size_t length = first >= 0xf0 ? 4 : first >= 0xe0 ? 3 : 2;
+    if (first < 0xc2 || first > 0xf4 || rest.size() < length) return 0;
+    for (std::size_t i = 1; i < length; ++i) {
+        if ((byte(i) & 0xc0) != 0x80) return 0;
+    }
+    const unsigned second = byte(1);
+    if ((first == 0xe0 && second < 0xa0) || (first == 0xed && second > 0x9f) ||
+        (first == 0xf0 && second < 0x90) || (first == 0xf4 && second > 0x8f)) {
+        return 0;
+    }
+    return length;
+}
+
+bool is_control(char c) {
+    return static_cast<unsigned char>(c) < 0x20 || c == 0x7f;
+}
+
+/// yaml-cpp passes invalid UTF-8 on, takes the byte 4 for the end of the file and skips directives
+/// that it does not know; none of it gets that far.
+void check_text(std::string_view yaml, const YamlSource& source) {
+    YamlPlace place = {1, 1};
+    bool indenting = true;
+    bool tab = false;
+    for (std::size_t i = 0; i < yaml.size();) {
+        const char c = yaml[i];
+        const std::size_t length = utf8_length(yaml.substr(i));
+        if (length == 0) fail_at(source, place, "not UTF-8 text");
+        if (is_control(c) && c != '\t' && c != '\n' && c != '\r') {
+            fail_at(source, place, "control character ", static_cast<int>(c), " is not allowed");
+        }
+        if (c == '%' && place.column == 1) fail_at(source, place, "directives are not allowed");
+        tab = tab || (indenting && c == '\t');
+        indenting = indenting && (c == ' ' || c == '\t');
+        if (!indenting && std::exchange(tab, false) && c != '#' && c != '\n' && c != '\r') {
+            fail_at(source, place, "a tab indents this line; indent with blanks");
+        }
+        place.column += static_cast<int>(length);
+        if (c == '\n') {
+            place = {place.line + 1, 1};
+            indenting = true;
+        }
+        i += length;
+    }
+}
+
+class TreeBuilder final : public YAML::EventHandler {
+public:
+    TreeBuilder(std::string_view yaml, const YamlSource& source) : yaml_(yaml), source_(source) {}
+
+    YamlNode take_root() { return std::move(root_); }
+
+    /// Throws what yaml-cpp found as an Error, with the place where the unfinished thing began: at
+    /// the end of the file yaml-cpp's own mark says little.
+    [[noreturn]] void fail_syntax(const YAML::Exception& fault) const {
+        namespace msg = YAML::ErrorMsg;
+        if ((fault.msg == msg::END_OF_MAP_FLOW || fault.msg == msg::END_OF_SEQ_FLOW) &&
+            !open_.empty()) {
+            const bool list = open_.back().node.kind == YamlNode::Kind::list;
+            fail_at(source_, open_.back().node.place, "not valid YAML: this ", list ? '[' : '{',
+                    " is not closed");
+        }
+        if (fault.msg == msg::EOF_IN_SCALAR) {
+            fail_at(source_, last_, "not valid YAML: a quote after this is not closed");
+        }
+        fail_at(source_, place_of(fault.mark), "not valid YAML: ", fault.msg);
+    }
+
+    void OnDocumentStart(const YAML::Mark& mark) override {
+        if (std::exchange(started_, true)) {
+            fail_at(source_, place_of(mark), "a second document starts here; one is allowed");
+        }
+    }
+    void OnDocumentEnd() override {}
+    void OnAlias(const YAML::Mark& mark, YAML::anchor_t) override {
+        fail_at(source_, place_of(mark), "aliases are not allowed");
+    }
+    void OnAnchor(const YAML::Mark& mark, const std::string&) override {
+        fail_at(source_, place_of(mark), "anchors are not allowed");
+    }
+    void OnNull(const YAML::Mark& mark, YAML::anchor_t) override {
+        add(node(YamlNode::Kind::null, mark));
+    }
+    void OnScalar(const YAML::Mark& mark, const std::string& tag, YAML::anchor_t,
+                  const std::string& value) override {
+        check_tag(mark, tag);
+        YamlNode scalar = node(YamlNode::Kind::scalar, mark);
+        scalar.scalar = value;
+        scalar.quoted = tag == "!";
+        if (scalar.quoted) check_closed(mark);
+        add(std::move(scalar));
+    }
+    void OnSequenceStart(const YAML::Mark& mark, const std::string& tag, YAML::anchor_t,
+                         YAML::EmitterStyle::value) override {
+        check_tag(mark, tag);
+        enter(node(YamlNode::Kind::list, mark));
+    }
+    void OnSequenceEnd() override { leave(); }
+    void OnMapStart(const YAML::Mark& mark, const std::string& tag, YAML::anchor_t,
+                    YAML::EmitterStyle::value) override {
+        check_tag(mark, tag);
+        enter(node(YamlNode::Kind::map, mark));
+    }
+    void OnMapEnd() override { leave(); }
+
+private:
+    /// A list or map whose end has not come yet.
+    struct Open {
+        YamlNode node;
+        std::optional<YamlMember> pending;  ///< a key that waits for its value
+        std::unordered_set<std::string> keys;
+    };
+
+    static YamlPlace place_of(const YAML::Mark& mark) {
+        return {std::max(mark.line, 0) + 1, std::max(mark.column, 0) + 1};
+    }
+
+    /// A new node; remembers its place as the last one reached.
+    YamlNode node(YamlNode::Kind kind, const YAML::Mark& mark) {
+        last_ = place_of(mark);
+        return {kind, source_.setting ? YamlPlace{} : last_};
+    }
+
+    void check_tag(const YAML::Mark& mark, const std::string& tag) const {
+        // "?" and "!" are how yaml-cpp marks plain and quoted values.
+        if (!tag.empty() && tag != "?" && tag != "!") {
+            fail_at(source_, place_of(mark), "tags are not allowed");
+        }
+    }
+
+    /// yaml-cpp lets the end of the file end a quoted text if a line end stands before it.
+    void check_closed(const YAML::Mark& mark) const {
+        const auto start = static_cast<std::size_t>(std::max(mark.pos, 0));
+        const char quote = start < yaml_.size() ? yaml_[start] : ' ';
+        if (quote != '"' && quote != '\'') return;  // a block of text
+        for (std::size_t i = start + 1; i < yaml_.size(); ++i) {
+            const bool doubled = quote == '\'' && yaml_.substr(i).starts_with("''");
+            if (doubled || (quote == '"' && yaml_[i] == '\\')) {
+                ++i;
+            } else if (yaml_[i] == quote) {
+                return;
+            }
+        }
+        fail_at(source_, place_of(mark), "this ", quote, " is not closed");
+    }
+
+    void enter(YamlNode start) {
+        if (open_.size() >= max_depth) {
+            fail_at(source_, start.place, "nested more than ", max_depth, " deep");
+        }
+        open_.push_back({std::move(start), std::nullopt, {}});
+    }
+
+    void leave() {
+        YamlNode whole = std::move(open_.back().node);
+        open_.pop_back();
+        add(std::move(whole));
+    }
+
+    void add(YamlNode made) {
+        if (open_.empty()) {
+            root_ = std::move(made);
+            return;
+        }
+        Open& top = open_.back();
+        if (top.node.kind == YamlNode::Kind::list) {
+            top.node.items.push_back(std::move(made));
+        } else if (top.pending) {
+            if (made.kind == YamlNode::Kind::null) made.place = top.pending->place;
+            top.pending->value = std::move(made);
+            top.node.members.push_back(*std::exchange(top.pending, std::nullopt));
+        } else {
+            add_key(top, made);
+        }
+    }
+
+    void add_key(Open& map, const YamlNode& key) const {
+        const bool word = key.kind == YamlNode::Kind::scalar &&
+                          key.scalar.size() <= max_key_bytes && is_one_line(key.scalar);
+        if (!word) fail_at(source_, key.place, "a key must be a word, not ", shown(key));
+        if (!map.keys.insert(key.scalar).second) {
+            fail_at(source_, key.place, key.scalar, ": duplicate key; remove one of the two");
+        }
+        map.pending = YamlMember{key.scalar, key.place, {}};
+    }
+
+    std::string_view yaml_;
+    const YamlSource& source_;
+    std::vector<Open> open_;
+    YamlNode root_;
+    YamlPlace last_ = {1, 1};
+    bool started_ = false;
+};
+
+}  // namespace
+
+YamlNode::YamlNode() = default;
+YamlNode::YamlNode(Kind what, YamlPlace where) : kind(what), place(where) {}
+
+YamlNode* YamlNode::find(std::string_view key) {
+    const auto found = std::find_if(members.begin(), members.end(),
+                                    [&](const YamlMember& member) { return member.key == key; });
+    return found == members.end() ? nullptr : &found->value;
+}
+
+const YamlNode* YamlNode::find(std::string_view key) const {
+    return const_cast<YamlNode*>(this)->find(key);
+}
+
+YamlNode parse_yaml(std::string_view yaml, const YamlSource& source) {
+    constexpr std::string_view byte_order_mark = "\xef\xbb\xbf";
+    if (yaml.starts_with(byte_order_mark)) yaml.remove_prefix(byte_order_mark.size());
+    check_text(yaml, source);
+    TreeBuilder builder(yaml, source);
+    try {
+        std::istringstream in{std::string(yaml)};
+        YAML::Parser parser(in);
+        // The second call is there for its fault: it finds nothing unless there is a second
+        // document.
+        if (parser.HandleNextDocument(builder)) parser.HandleNextDocument(builder);
+    } catch (const YAML::Exception& fault) {
+        builder.fail_syntax(fault);
+    }
+    return builder.take_root();
+}
+
+bool is_one_line(std::string_view words) {
+    for (std::size_t i = 0; i < words.size();) {
+        const std::size_t length = utf8_length(words.substr(i));
+        if (length == 0 || is_control(words[i])) return false;
+        i += length;
+    }
+    return true;
+}
+
+std::string shown(std::string_view words) {
+    constexpr std::size_t limit = 40;
+    std::string out;
+    for (std::size_t i = 0; i < words.size();) {
+        if (out.size() >= limit) return out + "...";
+        const std::size_t length = std::max<std::size_t>(1, utf8_length(words.substr(i)));
+        out += is_control(words[i]) ? " " : words.substr(i, length);
+        i += length;
+    }
+    return out;
+}
+
+std::string shown(const YamlNode& node) {
+    switch (node.kind) {
+        case YamlNode::Kind::null: return "nothing";
+        case YamlNode::Kind::list: return text("a list of ", node.items.size());
+        case YamlNode::Kind::map: return "a section";
+        case YamlNode::Kind::scalar: break;
+    }
+    return node.quoted ? text('"', shown(node.scalar), "\" in quotes") : shown(node.scalar);
+}
+
+}  // namespace gptrain

@@ -1,0 +1,200 @@
+// Hostile files: each is one Error (usage) that names the file and the place; never a crash, a hang
+// or an accepted spec.
+#include <filesystem>
+#include <fstream>
+#include <map>
+#include <span>
+#include <sys/stat.h>
+
+#include "base/file.h"
+#include "base/philox.h"
+#include "minimal_spec.h"
+
+namespace gptrain::test {
+namespace {
+
+using std::filesystem::path;
+
+const path corpus = path(GPTRAIN_TEST_DATA) / "../corpus/spec";
+const path configs = path(GPTRAIN_TEST_DATA) / "../../configs";
+
+/// Where the fault of each file is, and a part of what must be said of it.
+struct Fault {
+    std::string place;
+    std::string words;
+};
+
+const std::map<std::string, Fault> faults = {
+    {"alias_bomb", {"1:4", "anchors are not allowed"}},
+    {"anchor", {"6:7", "anchors are not allowed"}},
+    {"bad_escape", {"6:15", "not valid YAML: unknown escape character: q"}},
+    {"bad_indent", {"8:2", "not valid YAML: end of map not found"}},
+    {"beyond_unicode", {"6:3", "not UTF-8 text"}},
+    {"bool_capital", {"6:16", "deterministic: found True"}},
+    {"bool_number", {"6:16", "deterministic: found 1"}},
+    {"bool_on", {"6:16", "deterministic: found on"}},
+    {"bool_quoted", {"6:16", "deterministic: found \"true\" in quotes"}},
+    {"bool_yes", {"6:16", "deterministic: found yes"}},
+    {"byte_four", {"7:1", "control character 4 is not allowed"}},
+    {"comment_only", {"1:1", "name: missing key"}},
+    {"complex_key", {"6:3", "a key must be a word"}},
+    {"cut_utf8", {"6:3", "not UTF-8 text"}},
+    {"cyclic_alias", {"6:10", "anchors are not allowed"}},
+    {"deep_block", {"1:33", "nested more than 16 deep"}},
+    {"deep_flow", {"6:15", "nested more than 16 deep"}},
+    {"deep_map", {"1:61", "nested more than 16 deep"}},
+    {"directive", {"1:1", "directives are not allowed"}},
+    {"duplicate_inside", {"6:35", "lr: duplicate key"}},
+    {"duplicate_key", {"7:1", "seed: duplicate key"}},
+    {"duplicate_section", {"7:1", "optimizer: duplicate key"}},
+    {"empty", {"1:1", "name: missing key"}},
+    {"float_comma", {"6:17", "optimizer.lr: found \"0,1\" in quotes"}},
+    {"float_hex", {"6:17", "optimizer.lr: found 0x1p-3"}},
+    {"float_inf", {"6:17", "optimizer.lr: found .inf"}},
+    {"float_inf_word", {"6:17", "optimizer.lr: found inf"}},
+    {"float_nan", {"6:17", "optimizer.lr: found .nan"}},
+    {"float_nan_word", {"6:17", "optimizer.lr: found nan"}},
+    {"float_overflow", {"6:17", "optimizer.lr: found 1e999"}},
+    {"float_underflow", {"6:18", "optimizer.eps: found 1e-999"}},
+    {"float_word", {"6:17", "optimizer.lr: found fast"}},
+    {"int_comma", {"6:7", "seed: found 1,000"}},
+    {"int_empty", {"6:1", "seed: found nothing"}},
+    {"int_exponent", {"6:7", "seed: found 1e3"}},
+    {"int_float", {"6:7", "seed: found 1.0"}},
+    {"int_fullwidth", {"6:7", "seed: found １２"}},
+    {"int_hex", {"6:7", "seed: found 0x10"}},
+    {"int_huge", {"6:7", "seed: found 9999999999999999999999999999999999999999..."}},
+    {"int_list", {"6:7", "seed: found a list"}},
+    {"int_minus", {"6:7", "seed: found -1"}},
+    {"int_null", {"6:1", "seed: found nothing"}},
+    {"int_octal", {"6:7", "seed: found 010"}},
+    {"int_octal_o", {"6:7", "seed: found 0o10"}},
+    {"int_plus", {"6:7", "seed: found +1"}},
+    {"int_quoted", {"6:7", "seed: found \"1\" in quotes"}},
+    {"int_sixty_four_bits", {"6:7", "seed: found 18446744073709551616"}},
+    {"int_two_lines", {"6:7", "seed: found 1 2"}},
+    {"int_underscore", {"6:7", "seed: found 1_000"}},
+    {"invalid_utf8", {"6:6", "not UTF-8 text"}},
+    {"key_json", {"1:15", "name: duplicate key"}},
+    {"list_root", {"1:1", "found a list"}},
+    {"long_key", {"6:1", "a key must be a word"}},
+    {"merge_key", {"7:3", "logging.<<: unknown key"}},
+    {"name_block", {"1:7", "name: found \"a b \" in quotes"}},
+    {"name_empty", {"1:7", "name: found \"\" in quotes"}},
+    {"name_with_newline", {"1:7", "name: found \"a b\" in quotes"}},
+    {"newline_in_key", {"6:1", "a key must be a word"}},
+    {"nul", {"6:8", "control character 0 is not allowed"}},
+    {"nul_escape", {"6:12", "recompute: found \"none \" in quotes"}},
+    {"null_key", {"6:1", "a key must be a word"}},
+    {"overlong_utf8", {"6:3", "not UTF-8 text"}},
+    {"prefix_nul", {"4:25", "data.train.0.prefix: found \"data/ x\" in quotes"}},
+    {"random_bytes", {"1:1", "control character 0 is not allowed"}},
+    {"section_is_list", {"5:11", "training: found a list"}},
+    {"section_is_word", {"5:11", "training: found 10"}},
+    {"section_missing", {"1:1", "training.steps: missing key"}},
+    {"source_is_word", {"4:16", "data.train.0: found data/x"}},
+    {"surrogate_utf8", {"6:3", "not UTF-8 text"}},
+    {"tab_indent", {"7:2", "a tab indents this line"}},
+    {"tag_int", {"6:7", "tags are not allowed"}},
+    {"tag_object", {"6:10", "tags are not allowed"}},
+    {"text_after_end", {"7:1", "a second document starts here"}},
+    {"train_empty", {"4:15", "data.train: found a list"}},
+    {"train_is_word", {"4:15", "data.train: found data/x"}},
+    {"two_colons", {"6:8", "not valid YAML: illegal map value"}},
+    {"two_documents", {"6:1", "a second document starts here"}},
+    {"unclosed_double_quote", {"6:7", "this \" is not closed"}},
+    {"unclosed_last_quote", {"2:7", "this ' is not closed"}},
+    {"unclosed_list", {"6:20", "not valid YAML: this [ is not closed"}},
+    {"unclosed_map", {"6:10", "not valid YAML: this { is not closed"}},
+    {"unclosed_path", {"4:25", "this \" is not closed"}},
+    {"unclosed_quote", {"6:7", "this ' is not closed"}},
+    {"undefined_alias", {"6:7", "not valid YAML: the referenced anchor is not defined"}},
+    {"utf16", {"1:1", "not UTF-8 text"}},
+    {"word_root", {"1:1", "found just some words"}},
+};
+
+std::string fault_of(const path& file) {
+    return usage_fault([&] { load_run_spec(file); });
+}
+
+}  // namespace
+
+TEST_CASE("each hostile file is refused at the place of its fault") {
+    std::size_t count = 0;
+    for (const auto& entry : std::filesystem::directory_iterator(corpus)) {
+        const std::string name = entry.path().stem();
+        const std::string message = fault_of(entry.path());
+        CAPTURE(name, message);
+        REQUIRE(faults.count(name) == 1);
+        CHECK(message.starts_with(text(entry.path().string(), ":", faults.at(name).place, ": ")));
+        CHECK(message.find(faults.at(name).words) != std::string::npos);
+        CHECK(message.size() < entry.path().string().size() + 300);
+        ++count;
+    }
+    CHECK(count == faults.size());
+}
+
+TEST_CASE("what is not a small regular file is refused by its name") {
+    const path folder = std::filesystem::temp_directory_path() / text("gptrain_spec_", ::getpid());
+    std::filesystem::create_directories(folder);
+    SECTION("missing") {
+        CHECK(fault_of(folder / "none.yaml").starts_with((folder / "none.yaml").string()));
+    }
+    SECTION("a folder") {
+        CHECK(fault_of(folder).ends_with(": not a regular file"));
+    }
+    SECTION("a pipe, which would block") {
+        REQUIRE(::mkfifo((folder / "pipe").c_str(), 0600) == 0);
+        CHECK(fault_of(folder / "pipe").ends_with(": not a regular file"));
+    }
+    SECTION("10 MiB") {
+        std::ofstream(folder / "big.yaml") << std::string(10 << 20, 'a');
+        CHECK(fault_of(folder / "big.yaml").find("more than the limit of 1.00 MiB") !=
+              std::string::npos);
+    }
+    std::filesystem::remove_all(folder);
+}
+
+TEST_CASE("a megabyte of anything is answered soon") {
+    for (const std::string unit :
+         {"[",  "{",    "- ",   "? ",  "&a ",  "!a ",    "a: ",   "a:\n", "'",   "\"",
+          "a ", "#x\n", "{a: ", "*a ", "| ",   "%",      "\t",    "a,",   "[a,", "\n",
+          ": ", "!!",   "\\",   "''",  "\"\\", "x: '\n", "[a]\n", "a: [", "]"}) {
+        CAPTURE(unit);
+        std::string yaml;
+        while (yaml.size() + unit.size() <= (1 << 20))
+            yaml += unit;
+        CHECK(usage_fault([&] { parse_run_spec(yaml, "run.yaml"); }).starts_with("run.yaml:"));
+    }
+}
+
+TEST_CASE("damaged specs are refused or read, nothing else") {
+    std::string yaml = read_file(configs / "gpt2-124m.yaml", 1 << 20);
+    constexpr std::string_view bytes = "\n\t :-[]{}'\"&*!|>%@#?,.0x\x7f\xff\x80\xc3";
+    const PhiloxKey key = {7, 0};
+    int read = 0;
+    int refused = 0;
+    for (std::uint32_t round = 0; round < 3000; ++round) {
+        const PhiloxBlock random = philox({round, 0, 0, 0}, key);
+        std::string damaged = yaml;
+        const std::size_t at = random[0] % damaged.size();
+        switch (random[1] % 4) {
+            case 0: damaged[at] = bytes[random[2] % bytes.size()]; break;
+            case 1: damaged.insert(at, 1, bytes[random[2] % bytes.size()]); break;
+            case 2: damaged.erase(at, random[2] % 40); break;
+            default: damaged.insert(at, damaged.substr(random[2] % damaged.size(), random[3] % 60));
+        }
+        try {
+            parse_run_spec(damaged, "run.yaml");
+            ++read;
+        } catch (const Error& error) {
+            REQUIRE(error.code() == ExitCode::usage);
+            REQUIRE(std::string_view(error.what()).starts_with("run.yaml:"));
+            ++refused;
+        }
+    }
+    CHECK(read > 100);
+    CHECK(refused > 1000);
+}
+
+}  // namespace gptrain::test

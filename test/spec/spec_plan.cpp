@@ -1,0 +1,250 @@
+// Derived numbers and the contradictions between keys.
+#include <filesystem>
+
+#include "minimal_spec.h"
+#include "spec/run_plan.h"
+
+namespace gptrain::test {
+namespace {
+
+std::string contradiction(const std::vector<std::string>& settings, const PlanTarget& target = {}) {
+    return usage_fault([&] { make_plan(minimal(settings), target); });
+}
+
+RunPlan plan_of(const std::vector<std::string>& settings, const PlanTarget& target = {}) {
+    return make_plan(minimal(settings), target);
+}
+
+bool holds(const std::string& text, const std::string& part) {
+    return text.find(part) != std::string::npos;
+}
+
+}  // namespace
+
+TEST_CASE("parameter counts of published models") {
+    const auto gpt2 = [](std::int64_t layers, std::int64_t hidden, std::int64_t heads) {
+        return parameter_count(
+            {layers, hidden, heads, heads, hidden / heads, 4 * hidden, 50257, 1024});
+    };
+    CHECK(gpt2(12, 768, 12) == 124'439'808);
+    CHECK(gpt2(24, 1024, 16) == 354'823'168);
+    CHECK(gpt2(36, 1280, 20) == 774'030'080);
+    CHECK(gpt2(48, 1600, 25) == 1'557'611'200);
+
+    const auto llama = [](std::int64_t layers, std::int64_t hidden, std::int64_t heads,
+                          std::int64_t groups, std::int64_t ffn, std::int64_t vocab) {
+        ModelShape model = {layers, hidden, heads, groups, hidden / heads, ffn, vocab, 4096};
+        model.position_embedding = PositionEmbedding::rope;
+        model.normalization = Normalization::rmsnorm;
+        model.activation = Activation::swiglu;
+        model.bias = model.tie_embeddings = false;
+        return parameter_count(model);
+    };
+    CHECK(llama(32, 4096, 32, 32, 11008, 32000) == 6'738'415'616);  // Llama 2 7B
+    CHECK(llama(32, 4096, 32, 8, 14336, 128256) == 8'030'261'248);  // Llama 3 8B
+    CHECK(llama(22, 2048, 32, 4, 5632, 32000) == 1'100'048'384);    // TinyLlama 1.1B
+}
+
+TEST_CASE("the floating-point work of a token") {
+    // 6 x 124,439,808 + 6 x 12 layers x 768 x 1024 positions
+    CHECK(flops_per_token({12, 768, 12, 12, 64, 3072, 50257, 1024}, 1024) == 803'261'952.0);
+}
+
+TEST_CASE("open values follow from the others") {
+    const RunPlan plan = plan_of({"training.micro_batch_size=4", "training.seq_length=128"});
+    CHECK(plan.model.groups == 4);
+    CHECK(plan.model.head_dim == 16);
+    CHECK(plan.model.ffn == 256);
+    CHECK(plan.model.max_positions == 128);
+    CHECK(plan.mesh.size() == 1);
+    CHECK(plan.compute == DType::f32);
+    CHECK(plan.grad_reduce == DType::f32);
+    CHECK(plan.batch.global_batch_size == 4);
+    CHECK(plan.microbatches(12) == 3);
+    CHECK(plan.lr.decay_steps == 10);
+    CHECK(plan.num_samples == 40);
+    CHECK(plan_of({}, {1, true, false}).compute == DType::bf16);
+    CHECK(plan_of({"precision.compute=fp16"}, {1, true, false}).compute == DType::f16);
+    CHECK(plan_of({"data.num_samples=7"}).num_samples == 7);
+    CHECK(plan_of({"model.head_dim=20"}).model.head_dim == 20);
+    CHECK(plan_of({"training.global_batch_size=64",
+                   "training.rampup={start: 8, increment: 8, "
+                   "samples: 100}"})
+              .num_samples == 8 + 8 + 16 + 24 + 32 + 56 + 4 * 64);
+}
+
+TEST_CASE("the head works on as many rows as fit in 128 MiB") {
+    const auto chunk = [](std::int64_t vocab, const std::string& compute, std::int64_t rows) {
+        return plan_of({text("model.vocab_size=", vocab), text("precision.compute=", compute),
+                        text("training.seq_length=", rows)})
+            .head_chunk;
+    };
+    CHECK(chunk(50257, "fp32", 4096) == 640);   // 667 fit
+    CHECK(chunk(50257, "bf16", 4096) == 1280);  // 1335 fit
+    CHECK(chunk(512, "fp32", 1000) == 1000);
+    CHECK(chunk(16'777'216, "fp32", 4096) == 128);
+    CHECK(chunk(16'777'216, "fp32", 100) == 100);
+}
+
+TEST_CASE("a dry run counts any number of data ranks") {
+    const RunPlan plan = plan_of({"training.micro_batch_size=2"}, {8, false, true});
+    CHECK(plan.mesh.data == 8);
+    CHECK(plan.batch.global_batch_size == 16);
+    CHECK(plan_of({"parallel.data=8"}, {8, false, true}).mesh.data == 8);
+    CHECK(
+        contradiction({"parallel.data=4"}, {8, false, true}) ==
+        "parallel: data x pipeline x context x tensor = 4, but the run has 8 ranks (--world-size); "
+        "set parallel.data to auto or change the number of ranks");
+    CHECK(contradiction({}, {2, false, false}) ==
+          "parallel.data: auto makes 2 of 2 ranks (as started), which is not built yet in this "
+          "version; start one rank");
+}
+
+TEST_CASE("keys that contradict each other are named with their values") {
+    CHECK(
+        contradiction({"model.num_attention_heads=7"}) ==
+        "model.hidden_size 64 is not a multiple of model.num_attention_heads 7; change one of them "
+        "or set model.head_dim");
+    CHECK(contradiction({"model.num_query_groups=3"}) ==
+          "model.num_attention_heads 4 is not a multiple of 3, model.num_query_groups; set "
+          "model.num_attention_heads to 3 or 6, or change the latter");
+    CHECK(contradiction({"training.micro_batch_size=4", "training.global_batch_size=30"}) ==
+          "training.global_batch_size 30 is not a multiple of 4, training.micro_batch_size 4 x 1 "
+          "data "
+          "rank; set training.global_batch_size to 28 or 32, or change the latter");
+    CHECK(
+        contradiction({"training.micro_batch_size=4", "training.global_batch_size=2"}) ==
+        "training.global_batch_size 2 is not a multiple of 4, training.micro_batch_size 4 x 1 data "
+        "rank; set training.global_batch_size to 4, or change the latter");
+    CHECK(contradiction({"lr_schedule.warmup_steps=11"}) ==
+          "lr_schedule.warmup_steps 11 is above lr_schedule.decay_steps 10 (training.steps); lower "
+          "the one or raise the other");
+    CHECK(contradiction({"data.eod_mask_loss=true"}) ==
+          "data.eod_mask_loss: true needs an end of document; set data.eod_id or data.tokenizer");
+
+    struct Case {
+        std::vector<std::string> settings;
+        std::string part;
+    };
+    const std::string rampup = "training.rampup={start: 8, increment: 8, samples: 100}";
+    const std::vector<Case> cases = {
+        {{"model.hidden_size=2048"}, "model.head_dim"},
+        {{"model.position_embedding=rope", "model.head_dim=15"}, "even model.head_dim, not 15"},
+        {{"model.max_position_embeddings=512"},
+         "training.seq_length 1024 is above model.max_position_embeddings 512"},
+        {{"data.reset_at_eod=true"}, "data.reset_at_eod"},
+        {{"data.eod_id=512"}, "data.eod_id 512 is not below model.vocab_size 512"},
+        {{rampup, "training.micro_batch_size=16", "training.global_batch_size=64"},
+         "training.rampup.start 8 is not a multiple of 16"},
+        {{rampup, "training.micro_batch_size=8", "training.global_batch_size=64",
+          "training.rampup.increment=4"},
+         "training.rampup.increment 4 is not a multiple of 8"},
+        {{rampup, "training.global_batch_size=4"}, "training.rampup.start 8 is above"},
+        {{rampup, "training.global_batch_size=20"}, "training.rampup.increment 8 does not divide"},
+        {{"lr_schedule.min_lr=1"}, "lr_schedule.min_lr 1 is above optimizer.lr 6e-04"},
+        {{"lr_schedule.kind=wsd"}, "lr_schedule.wsd_decay_steps 0"},
+        {{"lr_schedule.wsd_decay_steps=3"}, "lr_schedule.kind cosine"},
+        {{"lr_schedule={kind: wsd, warmup_steps: 5, wsd_decay_steps: 6}"},
+         "lr_schedule.wsd_decay_steps 6 is above"},
+        {{"parallel.layers=[1,1]"}, "parallel.layers has 2 entries"},
+        {{"parallel.layers=[3]"}, "parallel.layers sums to 3, but model.num_layers is 2"},
+        {{"training.seq_length=16777216", "training.micro_batch_size=128"}, "2^31 - 1"},
+        {{"training.steps=1099511627776", "training.global_batch_size=4194304"}, "2^63 - 1"},
+    };
+    for (const auto& [settings, part] : cases) {
+        const std::string message = contradiction(settings);
+        CAPTURE(part, message);
+        CHECK(holds(message, part));
+    }
+}
+
+TEST_CASE("what is allowed next to a contradiction") {
+    const std::vector<std::vector<std::string>> cases = {
+        {"data.eod_mask_loss=true", "data.eod_id=2"},
+        {"data.reset_at_eod=true", "data.tokenizer=/t.model"},
+        {"parallel.layers=[2]"},
+        {"lr_schedule={kind: wsd, warmup_steps: 5, wsd_decay_steps: 5}"},
+        {"lr_schedule.warmup_steps=10"},
+        {"training.rampup={start: 16, increment: 5, samples: 0}"},  // off: nothing to divide
+        {"parallel.schedule=zero_bubble"},
+        {"parallel.schedule=gpipe"},
+        {"parallel.context_method=all_to_all"},
+        {"precision.grad_reduce=bf16"},
+        {"faults.time_limit=auto"},
+    };
+    for (const auto& settings : cases) {
+        CAPTURE(settings);
+        CHECK_NOTHROW(make_plan(minimal(settings), {}));
+    }
+}
+
+TEST_CASE("a setting that is not built yet says so") {
+    const std::vector<std::pair<std::string, std::string>> cases = {
+        {"parallel.tensor=2", "parallel.tensor: 2 is not built yet in this version; set it to 1"},
+        {"parallel.sequence_parallel=true",
+         "parallel.sequence_parallel: true is not built yet in this version; set it to false"},
+        {"parallel.pipeline=2",
+         "parallel.pipeline: 2 is not built yet in this version; set it to 1"},
+        {"parallel.virtual_stages=2",
+         "parallel.virtual_stages: 2 is not built yet in this version; set it to 1"},
+        {"parallel.context=2", "parallel.context: 2 is not built yet in this version; set it to 1"},
+        {"parallel.schedule=interleaved_1f1b",
+         "parallel.schedule: interleaved_1f1b is not built yet in this version; set it to 1f1b"},
+        {"parallel.data=2",
+         "parallel.data: 2 is not built yet in this version; set it to 1 (--dry-run counts any)"},
+        {"precision.compute=fp8",
+         "precision.compute: fp8 is not built yet in this version; set it to bf16, fp16 or fp32"},
+        {"faults.loss_spike={factor: 2, window: 5, action: skip}",
+         "faults.loss_spike: a policy is not built yet in this version; set it to none"},
+        {"faults.replica_check_interval=5",
+         "faults.replica_check_interval: 5 is not built yet in this version; set it to 0"},
+    };
+    for (const auto& [setting, message] : cases)
+        CHECK(contradiction({setting}) == message);
+    CHECK(
+        contradiction({"precision.grad_reduce=bf16"}, {2, false, true}) ==
+        "precision.grad_reduce: bf16 with parallel.data above 1 is not built yet in this version; "
+        "set it to fp32");
+}
+
+TEST_CASE("the effective spec leaves nothing of the plan open") {
+    const RunSpec spec = minimal({"training.micro_batch_size=2", "training.global_batch_size=4"});
+    const RunPlan plan = make_plan(spec, {});
+    const RunSpec effective = effective_spec(spec, plan);
+    CHECK(effective.model.num_query_groups == 4);
+    CHECK(effective.model.head_dim == 16);
+    CHECK(effective.model.ffn_hidden_size == 256);
+    CHECK(effective.model.max_position_embeddings == 1024);
+    CHECK(effective.data.num_samples == 40);
+    CHECK(effective.training.global_batch_size == 4);
+    CHECK(effective.parallel.data == 1);
+    CHECK(effective.precision.compute == Precision::fp32);
+    CHECK(effective.lr_schedule.decay_steps == 10);
+    CHECK(effective_spec(effective, make_plan(effective, {})) == effective);
+}
+
+TEST_CASE("the shipped specs plan, and say what they are") {
+    const std::filesystem::path folder = std::filesystem::path(GPTRAIN_TEST_DATA) / "../../configs";
+    std::size_t count = 0;
+    for (const auto& entry : std::filesystem::directory_iterator(folder)) {
+        CAPTURE(entry.path().string());
+        const RunSpec spec = load_run_spec(entry.path());
+        CHECK(spec.name == entry.path().stem());
+        CHECK(holds(describe(make_plan(spec, {})), " parameters: "));
+        ++count;
+    }
+    CHECK(count >= 3);
+}
+
+TEST_CASE("the plan in words") {
+    const RunSpec spec =
+        load_run_spec(std::filesystem::path(GPTRAIN_TEST_DATA) / "../../configs/gpt2-124m.yaml");
+    const std::string words = describe(make_plan(spec, {}));
+    INFO(words);
+    CHECK(holds(words, "124,439,808 parameters: 12 layers, hidden 768, 12 heads of 64"));
+    CHECK(holds(words, "512 sequences of 1,024 tokens, in 128 x 4 on each data rank"));
+    CHECK(holds(words, "524,288,000 tokens"));
+    CHECK(holds(words, "803 MFLOP a token, 421 PFLOP in all"));
+}
+
+}  // namespace gptrain::test

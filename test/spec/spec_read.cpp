@@ -1,0 +1,386 @@
+// What the reader accepts, and that each mistake is named with its exact place.
+#include <filesystem>
+
+#include "minimal_spec.h"
+
+namespace gptrain::test {
+namespace {
+
+std::string mistake(const std::string& yaml) {
+    return usage_fault([&] { parse_run_spec(yaml, "run.yaml"); });
+}
+
+std::string mistake_in(const std::string& appended) {
+    return mistake(minimal_spec + appended);
+}
+
+std::string setting_mistake(const std::string& setting) {
+    return usage_fault([&] { minimal({setting}); });
+}
+
+}  // namespace
+
+TEST_CASE("every key of the design is read") {
+    const RunSpec spec = parse_run_spec(R"(
+name: gpt2-124m
+seed: 99
+device: cpu                 # auto | cpu | cuda
+output_dir: /runs/gpt2-124m/
+model:
+  num_layers: 12
+  hidden_size: 768
+  num_attention_heads: 12
+  num_query_groups: 4
+  head_dim: 96
+  ffn_hidden_size: 3072
+  vocab_size: 50257
+  max_position_embeddings: 2048
+  position_embedding: rope
+  rope_theta: 500000
+  normalization: rmsnorm
+  norm_eps: 1.0e-6
+  activation: swiglu
+  bias: false
+  tie_embeddings: false
+  dropout: 0.1
+  init_std: 0.01
+data:
+  train: [{prefix: /data/a, weight: 2.5}, {prefix: "/data/b c"}]
+  validation: [{prefix: /data/v}]
+  split: 90,10
+  tokenizer: /data/t.model
+  num_samples: 1000
+  eod_id: 2
+  eod_mask_loss: true
+  reset_at_eod: true
+training:
+  seq_length: 512
+  micro_batch_size: 4
+  global_batch_size: 512
+  rampup: {start: 32, increment: 8, samples: 4000}
+  steps: 2000
+  eval_interval: 50
+  eval_steps: 5
+parallel:
+  tensor: 2
+  sequence_parallel: true
+  pipeline: 3
+  virtual_stages: 4
+  layers: [1, 2, 9]
+  context: 5
+  context_method: all_to_all
+  data: 6
+  schedule: zero_bubble
+  shard_optimizer: false
+precision: {compute: bf16, grad_reduce: bf16}
+recompute: full
+deterministic: false
+optimizer: {name: adamw, lr: 6.0e-4, betas: [0.8, 0.99], eps: 1e-7, weight_decay: 0.2, clip_grad: 2}
+lr_schedule: {kind: wsd, warmup_steps: 7, decay_steps: 900, min_lr: 1.0e-5, wsd_decay_steps: 90}
+checkpoint: {interval: 20, keep_last: 4, keep_every: 100, async: false}
+faults: {hang_seconds: 60, max_skipped_steps: 3, replica_check_interval: 8,
+         loss_spike: {factor: 4, window: 100, action: rollback}, time_limit: auto}
+logging: {interval: 5, tensorboard: false}
+)",
+                                        "run.yaml");
+    CHECK(spec.name == "gpt2-124m");
+    CHECK(spec.seed == 99);
+    CHECK(spec.device == DeviceChoice::cpu);
+    CHECK(spec.output_dir == "/runs/gpt2-124m");
+    const ModelSpec model = {12,
+                             768,
+                             12,
+                             4,
+                             96,
+                             3072,
+                             50257,
+                             2048,
+                             PositionEmbedding::rope,
+                             5e5,
+                             Normalization::rmsnorm,
+                             1e-6,
+                             Activation::swiglu,
+                             false,
+                             false,
+                             0.1,
+                             0.01};
+    CHECK(spec.model == model);
+    const DataSpec data = {{{"/data/a", 2.5}, {"/data/b c", 1.0}},
+                           {{"/data/v", 1.0}},
+                           "90,10",
+                           "/data/t.model",
+                           1000,
+                           2,
+                           true,
+                           true};
+    CHECK(spec.data == data);
+    CHECK(spec.training == TrainingSpec{512, 4, 512, {32, 8, 4000}, 2000, 50, 5});
+    CHECK(spec.parallel == ParallelSpec{2, true, 3, 4, std::vector<std::int64_t>{1, 2, 9}, 5,
+                                        ContextMethod::all_to_all, 6, ScheduleKind::zero_bubble,
+                                        false});
+    CHECK(spec.precision == PrecisionSpec{Precision::bf16, Precision::bf16});
+    CHECK(spec.recompute == Recompute::full);
+    CHECK(!spec.deterministic);
+    CHECK(spec.optimizer == OptimizerSpec{"adamw", 6e-4, {0.8, 0.99}, 1e-7, 0.2, 2});
+    CHECK(spec.lr_schedule == LrScheduleSpec{LrKind::wsd, 7, 900, 1e-5, 90});
+    CHECK(spec.checkpoint == CheckpointSpec{20, 4, 100, false});
+    CHECK(spec.faults ==
+          FaultsSpec{60, 3, 8, LossSpike{4, 100, LossSpike::Action::rollback}, TimeLimit{true, 0}});
+    CHECK(spec.logging == LoggingSpec{5, false});
+}
+
+TEST_CASE("forms of YAML that are one and the same spec") {
+    const RunSpec plain = minimal();
+    SECTION("byte order mark and CRLF") {
+        std::string yaml = "\xef\xbb\xbf";
+        for (const char c : minimal_spec)
+            yaml += c == '\n' ? std::string("\r\n") : std::string(1, c);
+        CHECK(parse_run_spec(yaml, "run.yaml") == plain);
+    }
+    SECTION("document marks and comments") {
+        CHECK(parse_run_spec("# one\n---\n" + minimal_spec + "# end\n...\n", "run.yaml") == plain);
+    }
+    SECTION("JSON") {
+        CHECK(parse_run_spec(R"({"name": "tiny", "output_dir": "/runs/tiny", "model": {"num_layers":
+            2, "hidden_size": 64, "num_attention_heads": 4, "vocab_size": 512}, "data": {"train":
+            [{"prefix": "/data/x"}]}, "training": {"steps": 10}})",
+                             "run.yaml") == plain);
+    }
+    SECTION("no line end at the end") {
+        CHECK(parse_run_spec(minimal_spec.substr(0, minimal_spec.size() - 1), "run.yaml") == plain);
+    }
+    SECTION("the words for what is left open") {
+        const std::string open =
+            "parallel: {layers: auto, data: auto}\nprecision: {compute: auto}\n"
+            "lr_schedule: {decay_steps: auto}\nfaults: {loss_spike: none, time_limit: none}\n";
+        CHECK(parse_run_spec(minimal_spec + open, "run.yaml") == plain);
+    }
+}
+
+TEST_CASE("relative paths become absolute and tidy") {
+    const std::filesystem::path here = std::filesystem::current_path();
+    const RunSpec spec = minimal({"output_dir=runs/./a//b/../c/", "data.tokenizer=../t.model",
+                                  "data.train=[{prefix: p/q}, {prefix: /}]"});
+    CHECK(spec.output_dir == here / "runs/a/c");
+    CHECK(spec.data.tokenizer == here.parent_path() / "t.model");
+    CHECK(spec.data.train[0].prefix == here / "p/q");
+    CHECK(spec.data.train[1].prefix == "/");
+}
+
+TEST_CASE("numbers are read strictly but in all their honest forms") {
+    const auto lr = [](const std::string& word) {
+        return minimal({text("optimizer.lr=", word)}).optimizer.lr;
+    };
+    CHECK(lr("6.0e-4") == 6.0e-4);
+    CHECK(lr("1e-3") == 1e-3);
+    CHECK(lr("1E-3") == 1e-3);
+    CHECK(lr("3") == 3.0);
+    CHECK(lr("0") == 0.0);
+    CHECK(minimal({"seed=4294967295"}).seed == 4294967295u);
+    CHECK(minimal({"faults.time_limit=3600"}).faults.time_limit == TimeLimit{false, 3600});
+}
+
+TEST_CASE("a mistake in a key is named with its place and the nearest key") {
+    CHECK(mistake_in("sed: 1\n") == "run.yaml:7:1: sed: unknown key; nearest: seed");
+    CHECK(mistake_in("logging:\n  intervall: 1\n") ==
+          "run.yaml:8:3: logging.intervall: unknown key; nearest: logging.interval");
+    CHECK(mistake_in("logging: {interval: 1, tensorbord: true}\n") ==
+          "run.yaml:7:24: logging.tensorbord: unknown key; nearest: logging.tensorboard");
+    CHECK(mistake_in("lr: 1.0\n") == "run.yaml:7:1: lr: unknown key; nearest: optimizer.lr");
+    CHECK(mistake_in("logging: {wandb: true}\n") ==
+          "run.yaml:7:11: logging.wandb: unknown key; known here: interval or tensorboard");
+    CHECK(mistake_in("seed: 1\nseed: 1\n") ==
+          "run.yaml:8:1: seed: duplicate key; remove one of the two");
+    // A misspelt required key is named as such, not as a missing one.
+    CHECK(mistake("name: x\noutput_dir: y\nmodel:\n  num_layrs: 2\n") ==
+          "run.yaml:4:3: model.num_layrs: unknown key; nearest: model.num_layers");
+}
+
+TEST_CASE("each required key is asked for at its section") {
+    const auto without = [](const std::string& words) {
+        std::string yaml = minimal_spec;
+        yaml.erase(yaml.find(words), words.size());
+        return mistake(yaml);
+    };
+    CHECK(without("name: tiny\n") == "run.yaml:1:1: name: missing key");
+    CHECK(without("output_dir: /runs/tiny\n") == "run.yaml:1:1: output_dir: missing key");
+    CHECK(without("num_layers: 2, ") == "run.yaml:3:8: model.num_layers: missing key");
+    CHECK(without("hidden_size: 64, ") == "run.yaml:3:8: model.hidden_size: missing key");
+    CHECK(without("num_attention_heads: 4, ") ==
+          "run.yaml:3:8: model.num_attention_heads: missing key");
+    CHECK(without(", vocab_size: 512") == "run.yaml:3:8: model.vocab_size: missing key");
+    CHECK(without("prefix: /data/x") == "run.yaml:5:11: data.train.0.prefix: missing key");
+    CHECK(without("data:\n  train: [{prefix: /data/x}]\n") ==
+          "run.yaml:1:1: data.train: missing key");
+    CHECK(without("training: {steps: 10}\n") == "run.yaml:1:1: training.steps: missing key");
+    CHECK(mistake("") == "run.yaml:1:1: name: missing key");
+}
+
+TEST_CASE("a wrong value is named with its place, itself and what is right") {
+    CHECK(mistake_in("seed: -1\n") ==
+          "run.yaml:7:7: seed: found -1, must be an integer from 0 to 4294967295");
+    CHECK(
+        mistake_in("seed: \"1\"\n") ==
+        "run.yaml:7:7: seed: found \"1\" in quotes, must be an integer from 0 to 4294967295; leave "
+        "out the quotes");
+    CHECK(mistake_in("training:\n") ==
+          "run.yaml:7:1: training: duplicate key; remove one of the two");
+    CHECK(mistake_in("logging:\n") ==
+          "run.yaml:7:1: logging: found nothing, must be a section of `key: value`");
+    CHECK(mistake_in("device: gpu\n") ==
+          "run.yaml:7:9: device: found gpu, must be auto, cpu or cuda; nearest: cpu");
+    CHECK(mistake_in("recompute: sometimes\n") ==
+          "run.yaml:7:12: recompute: found sometimes, must be none, selective or full");
+    CHECK(mistake_in("precision: {grad_reduce: fp16}\n") ==
+          "run.yaml:7:26: precision.grad_reduce: found fp16, must be fp32 or bf16; nearest: fp32");
+    CHECK(mistake_in("optimizer:\n  betas: [0.9, 1.0]\n") ==
+          "run.yaml:8:16: optimizer.betas.1: found 1.0, must be a number from 0 to below 1");
+    CHECK(mistake_in("optimizer:\n  betas: [0.9]\n") ==
+          "run.yaml:8:10: optimizer.betas: found a list of 1, must be a list of 2 values");
+    CHECK(
+        mistake_in("faults: {time_limit: soon}\n") ==
+        "run.yaml:7:22: faults.time_limit: found soon, must be none, auto or a number of seconds");
+}
+
+TEST_CASE("the range of each key ends where it must") {
+    const std::vector<std::string> wrong = {"model.num_layers=0",
+                                            "model.num_layers=100001",
+                                            "model.hidden_size=0",
+                                            "model.hidden_size=1048577",
+                                            "model.num_attention_heads=0",
+                                            "model.num_query_groups=0",
+                                            "model.head_dim=0",
+                                            "model.head_dim=257",
+                                            "model.ffn_hidden_size=0",
+                                            "model.vocab_size=0",
+                                            "model.vocab_size=16777217",
+                                            "model.max_position_embeddings=0",
+                                            "model.rope_theta=0",
+                                            "model.norm_eps=0",
+                                            "model.dropout=1",
+                                            "model.dropout=-0.1",
+                                            "model.init_std=-1",
+                                            "data.train=[]",
+                                            "data.train.0.weight=0",
+                                            "data.train.0.weight=-1",
+                                            "data.split=",
+                                            "data.split=0,0,0",
+                                            "data.split=1,2,3,4",
+                                            "data.split=-1,2",
+                                            "data.split=1,,2",
+                                            "data.split=1e3,2",
+                                            "data.split=[969,30,1]",
+                                            "data.num_samples=0",
+                                            "data.eod_id=-1",
+                                            "training.seq_length=0",
+                                            "training.seq_length=16777217",
+                                            "training.micro_batch_size=0",
+                                            "training.global_batch_size=0",
+                                            "training.rampup.start=0",
+                                            "training.rampup.increment=0",
+                                            "training.rampup.samples=-1",
+                                            "training.steps=0",
+                                            "training.eval_interval=-1",
+                                            "training.eval_steps=-1",
+                                            "parallel.tensor=0",
+                                            "parallel.pipeline=0",
+                                            "parallel.virtual_stages=0",
+                                            "parallel.context=0",
+                                            "parallel.data=0",
+                                            "parallel.layers=[]",
+                                            "parallel.layers=[-1]",
+                                            "optimizer.lr=-1",
+                                            "optimizer.betas=[-0.1,0.9]",
+                                            "optimizer.eps=0",
+                                            "optimizer.weight_decay=-1",
+                                            "optimizer.clip_grad=-1",
+                                            "optimizer.name=sgd",
+                                            "lr_schedule.warmup_steps=-1",
+                                            "lr_schedule.decay_steps=0",
+                                            "lr_schedule.min_lr=-1",
+                                            "lr_schedule.wsd_decay_steps=-1",
+                                            "checkpoint.interval=-1",
+                                            "checkpoint.keep_last=1",
+                                            "checkpoint.keep_every=-1",
+                                            "faults.hang_seconds=-1",
+                                            "faults.max_skipped_steps=-1",
+                                            "faults.replica_check_interval=-1",
+                                            "faults.loss_spike=[]",
+                                            "faults.time_limit=0",
+                                            "logging.interval=0",
+                                            "name=''",
+                                            "output_dir=''"};
+    for (const std::string& setting : wrong) {
+        CAPTURE(setting);
+        const std::string key = setting.substr(0, setting.find('='));
+        CHECK(setting_mistake(setting).starts_with(text("--set ", key)));
+    }
+    const std::vector<std::string> right = {
+        "model.num_layers=1",       "model.dropout=0",       "model.init_std=0",
+        "data.validation=[]",       "data.split=1",          "data.split=0.5,0.5",
+        "training.eval_interval=0", "training.eval_steps=0", "optimizer.lr=0",
+        "optimizer.betas=[0,0]",    "optimizer.clip_grad=0", "checkpoint.interval=0",
+        "checkpoint.keep_last=2",   "logging.interval=1",    "faults.hang_seconds=0"};
+    for (const std::string& setting : right) {
+        CAPTURE(setting);
+        CHECK_NOTHROW(minimal({setting}));
+    }
+}
+
+TEST_CASE("settings replace, add and are laid over in order") {
+    CHECK(minimal({"training.steps=20"}).training.steps == 20);
+    CHECK(minimal({"training.steps=20", "training.steps=30"}).training.steps == 30);
+    CHECK(minimal({"logging.interval=5"}).logging.interval == 5);
+    CHECK(minimal({"logging={interval: 5, tensorboard: false}"}).logging == LoggingSpec{5, false});
+    CHECK(minimal({"parallel.layers=[3,4,5]"}).parallel.layers ==
+          std::vector<std::int64_t>{3, 4, 5});
+    const auto train =
+        minimal({"data.train=[{prefix: /a, weight: 1}, {prefix: /b}]", "data.train.1.weight=3"})
+            .data.train;
+    CHECK(train == std::vector<DataSource>{{"/a", 1.0}, {"/b", 3.0}});
+    SECTION("a setting heals the file") {
+        CHECK(parse_run_spec(minimal_spec + "seed: x\n", "run.yaml", {"seed=5"}).seed == 5);
+    }
+    SECTION("settings can be the whole spec") {
+        const RunSpec spec = parse_run_spec(
+            "", "run.yaml",
+            {"name=tiny", "output_dir=/runs/tiny", "model.num_layers=2", "model.hidden_size=64",
+             "model.num_attention_heads=4", "model.vocab_size=512",
+             "data.train=[{prefix: /data/x}]", "training.steps=10"});
+        CHECK(spec == minimal());
+    }
+}
+
+TEST_CASE("a mistake in a setting names the setting") {
+    CHECK(setting_mistake("model.num_layrs=3") ==
+          "--set model.num_layrs: unknown key; nearest: model.num_layers");
+    CHECK(setting_mistake("modle.num_layers=3") == "--set modle: unknown key; nearest: model");
+    CHECK(setting_mistake("data.train=[{prefx: x}]") ==
+          "--set data.train.0.prefx: unknown key; nearest: data.train.0.prefix");
+    CHECK(setting_mistake("data.train.1.weight=1") ==
+          "--set data.train.1.weight: 1 is not an index below 1, the length of the list");
+    CHECK(setting_mistake("training.steps.x=1") ==
+          "--set training.steps.x: x is not inside a section; found 10");
+    CHECK(
+        setting_mistake("training.steps=1_0") ==
+        "--set training.steps: found 1_0, must be an integer from 1 to 1099511627776; write plain "
+        "decimal digits");
+    CHECK(setting_mistake("training.steps=") ==
+          "--set training.steps: found nothing, must be an integer from 1 to 1099511627776");
+    CHECK(setting_mistake("parallel.layers=[1,2") ==
+          "--set parallel.layers: not valid YAML: this [ is not closed");
+    CHECK(setting_mistake("seed=&a 1") == "--set seed: anchors are not allowed");
+    CHECK(setting_mistake("faults.loss_spike={factor: 2, window: 5}") ==
+          "--set faults.loss_spike.action: missing key");
+    CHECK(setting_mistake("training.=1") == "--set training.: an empty part in the key's path");
+    CHECK(setting_mistake("steps") == "--set steps: write key.path=value");
+    CHECK(setting_mistake("=1") == "--set =1: write key.path=value");
+    CHECK(setting_mistake("a\nb=1") == "--set a b=1: write key.path=value");
+    CHECK(setting_mistake(std::string(100'000, '.') + "=1").size() < 100);
+    // What a section made by a setting lacks is missing in the file.
+    CHECK(usage_fault([] {
+              parse_run_spec("name: x\noutput_dir: y\n", "run.yaml", {"model.bias=true"});
+          }) == "run.yaml:1:1: model.num_layers: missing key");
+}
+
+}  // namespace gptrain::test

@@ -1,0 +1,160 @@
+// The written form: all keys and defaults, and that it reads back as the same spec.
+#include <cfloat>
+
+#include "minimal_spec.h"
+#include "spec/run_plan.h"
+
+namespace gptrain::test {
+namespace {
+
+void check_round_trip(const RunSpec& spec) {
+    const std::string yaml = to_yaml(spec);
+    INFO(yaml);
+    const RunSpec again = parse_run_spec(yaml, "written.yaml");
+    CHECK(again == spec);
+    CHECK(to_yaml(again) == yaml);
+}
+
+}  // namespace
+
+TEST_CASE("the defaults are those of the design, in its order") {
+    CHECK(to_yaml(minimal()) == R"(name: tiny
+seed: 1234
+device: auto
+output_dir: /runs/tiny
+model:
+  num_layers: 2
+  hidden_size: 64
+  num_attention_heads: 4
+  num_query_groups: auto
+  head_dim: auto
+  ffn_hidden_size: auto
+  vocab_size: 512
+  max_position_embeddings: auto
+  position_embedding: learned
+  rope_theta: 10000
+  normalization: layernorm
+  norm_eps: 1e-05
+  activation: gelu
+  bias: true
+  tie_embeddings: true
+  dropout: 0
+  init_std: 0.02
+data:
+  train: [{prefix: /data/x, weight: 1}]
+  validation: []
+  split: "969,30,1"
+  tokenizer: none
+  num_samples: auto
+  eod_id: auto
+  eod_mask_loss: false
+  reset_at_eod: false
+training:
+  seq_length: 1024
+  micro_batch_size: 1
+  global_batch_size: auto
+  rampup: {start: 16, increment: 16, samples: 0}
+  steps: 10
+  eval_interval: 100
+  eval_steps: 10
+parallel:
+  tensor: 1
+  sequence_parallel: false
+  pipeline: 1
+  virtual_stages: 1
+  layers: auto
+  context: 1
+  context_method: ring
+  data: auto
+  schedule: 1f1b
+  shard_optimizer: true
+precision:
+  compute: auto
+  grad_reduce: fp32
+recompute: selective
+deterministic: true
+optimizer:
+  name: adamw
+  lr: 6e-04
+  betas: [0.9, 0.95]
+  eps: 1e-08
+  weight_decay: 0.1
+  clip_grad: 1
+lr_schedule:
+  kind: cosine
+  warmup_steps: 0
+  decay_steps: auto
+  min_lr: 0
+  wsd_decay_steps: 0
+checkpoint:
+  interval: 500
+  keep_last: 3
+  keep_every: 0
+  async: true
+faults:
+  hang_seconds: 600
+  max_skipped_steps: 10
+  replica_check_interval: 0
+  loss_spike: none
+  time_limit: none
+logging:
+  interval: 10
+  tensorboard: true
+)");
+}
+
+TEST_CASE("a written spec reads back as itself") {
+    check_round_trip(minimal());
+    check_round_trip(effective_spec(minimal(), make_plan(minimal(), {})));
+
+    RunSpec odd = minimal();
+    odd.seed = 0xffffffff;
+    odd.data.train = {{"/data/with, comma", 1.0 / 3},
+                      {"/data/{brace}: 'x' \"y\" \\z #", 5e-324},
+                      {"/data/\xc3\xa9\xe2\x82\xac", 1e30}};
+    odd.data.validation = {{"/v", 0.1}};
+    odd.data.split = "90,10";
+    odd.parallel.layers = {{1, 2, 3}};
+    odd.optimizer.lr = 0.1 + 0.2;
+    odd.optimizer.betas = {0.0, 1 - DBL_EPSILON};
+    odd.faults.loss_spike = LossSpike{2.5, 3, LossSpike::Action::stop};
+    odd.faults.time_limit = TimeLimit{false, 77};
+    check_round_trip(odd);
+    odd.faults.time_limit = TimeLimit{true, 0};
+    check_round_trip(odd);
+}
+
+TEST_CASE("names that look like something else stay text") {
+    for (const std::string name :
+         {"null", "NULL", "~",  "true", "12",       "1e5", "-",    "- a", "a: b", "#a",   " a ",
+          "'",    "\"",   "!x", "&x",   "*x",       "@",   "%",    "[",   "a,b",  "yes",  "\\n",
+          "...",  "---",  "=",  "?",    "\xc3\xa9", "<<",  ".inf", "|",   ">",    "none", "auto"}) {
+        CAPTURE(name);
+        RunSpec spec = minimal();
+        spec.name = name;
+        check_round_trip(spec);
+    }
+}
+
+TEST_CASE("every word of every enumeration reads back") {
+    const auto check = [](const std::string& key, const std::vector<std::string>& words) {
+        for (const std::string& word : words) {
+            CAPTURE(key, word);
+            const RunSpec spec = minimal({text(key, "=", word)});
+            CHECK(to_yaml(spec).find(text(": ", word, "\n")) != std::string::npos);
+            check_round_trip(spec);
+        }
+    };
+    check("device", {"auto", "cpu", "cuda"});
+    check("model.position_embedding", {"learned", "rope"});
+    check("model.normalization", {"layernorm", "rmsnorm"});
+    check("model.activation", {"gelu", "swiglu"});
+    check("parallel.context_method", {"ring", "all_to_all"});
+    check("parallel.schedule", {"gpipe", "1f1b", "interleaved_1f1b", "zero_bubble"});
+    check("precision.compute", {"fp32", "bf16", "fp16", "fp8"});
+    check("precision.grad_reduce", {"fp32", "bf16"});
+    check("recompute", {"none", "selective", "full"});
+    check("lr_schedule.kind", {"constant", "linear", "cosine", "wsd", "inverse_sqrt"});
+}
+
+}  // namespace gptrain::test
