@@ -1,0 +1,105 @@
+// SEAM 1: memory and computation. Implemented by lib/cpu (oneDNN and OpenMP), lib/meter (counts,
+// holds no data) and cuda/. A backend has one order of computation: an op runs after all ops and
+// copies issued before it. Ops may return before they are done; `synchronize` waits. Ops keep no
+// reference to their arguments' structs. Deterministic: the same calls give the same bits on the
+// same machine type and thread count.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <string_view>
+
+#include "backend/buffer.h"
+#include "backend/ops.h"
+
+namespace gptrain {
+
+/// The largest sizes that ops will be called with; decides the scratch memory of a backend.
+struct OpLimits {
+    DType compute = DType::f32;
+    std::int64_t sequences = 0;   ///< B
+    std::int64_t seq_length = 0;  ///< S, of keys and of queries
+    std::int64_t hidden = 0;      ///< H
+    std::int64_t heads = 0;       ///< N
+    std::int64_t groups = 0;      ///< G
+    std::int64_t head_dim = 0;    ///< D
+    std::int64_t widest = 0;      ///< largest I or O of a linear layer other than the head
+    std::int64_t vocab = 0;       ///< V
+    std::int64_t head_chunk = 0;  ///< rows of logits at a time
+};
+
+class Backend {
+public:
+    virtual ~Backend() = default;
+    virtual std::string_view name() const = 0;  ///< "cpu", "cuda", "meter"
+
+    // ---- memory ----
+    /// Uninitialised memory, aligned to Arena::alignment. Not enough of it: Error (usage).
+    virtual Buffer allocate(std::int64_t bytes, MemorySpace space) = 0;
+    /// Bytes that ops need inside of them within these limits.
+    virtual std::int64_t scratch_bytes(const OpLimits& limits) const = 0;
+    /// Memory of that size, given before the first op.
+    virtual void use_scratch(const Tensor& bytes) = 0;
+    /// to = from; same shape and dtype, any strides.
+    virtual void copy(const Tensor& to, const Tensor& from) = 0;
+    /// Between host bytes and a contiguous tensor. `upload` has read the bytes when it returns;
+    /// `download` has written them when it returns (it waits for all that was issued).
+    virtual void upload(const Tensor& to, std::span<const std::byte> from) = 0;
+    virtual void download(std::span<std::byte> to, const Tensor& from) = 0;
+    virtual void synchronize() = 0;
+
+    // ---- values ----
+    virtual void fill(const Tensor& x, float value) = 0;
+    /// to = from rounded to to's dtype (fp32, bf16, fp16), contiguous.
+    virtual void cast(const Tensor& to, const Tensor& from) = 0;
+    /// x (fp32, the shard's elements) = N(0, std): element e of the whole tensor is a function of
+    /// (seed, name, e) alone, whichever part of it the shard is. Box-Muller on Philox words: block
+    /// e / 4 of the stream philox_stream(seed, name_hash(name), 0, 0) gives four elements.
+    virtual void init_normal(const Tensor& x, const Shard& shard, std::uint64_t seed,
+                             float std) = 0;
+
+    // ---- model ----
+    virtual void linear_forward(const LinearForward& args) = 0;
+    virtual void linear_input_grad(const LinearInputGrad& args) = 0;
+    virtual void linear_weight_grad(const LinearWeightGrad& args) = 0;
+    /// dbias += sum of the rows of dy [T, O]; fp32 [O].
+    virtual void bias_grad(const Tensor& dy, const Tensor& dbias) = 0;
+    /// y += bias [H] for every row of y [T, H]: the bias of a row-parallel layer, after its
+    /// reduction.
+    virtual void add_bias(const Tensor& y, const Tensor& bias) = 0;
+    virtual void residual_norm_forward(const ResidualNormForward& args) = 0;
+    virtual void residual_norm_backward(const ResidualNormBackward& args) = 0;
+    virtual void dropout_backward(const DropoutBackward& args) = 0;
+    virtual void activation_forward(const ActivationForward& args) = 0;
+    virtual void activation_backward(const ActivationBackward& args) = 0;
+    virtual void embedding_forward(const EmbeddingForward& args) = 0;
+    virtual void embedding_backward(const EmbeddingBackward& args) = 0;
+    virtual void position_forward(const PositionForward& args) = 0;
+    virtual void position_backward(const PositionBackward& args) = 0;
+    virtual void rope(const Rope& args) = 0;
+    virtual void attention_forward(const AttentionForward& args) = 0;
+    virtual void attention_backward(const AttentionBackward& args) = 0;
+    virtual void cross_entropy(const CrossEntropy& args) = 0;
+    virtual void vocab_parallel_maximum(const VocabParallelCrossEntropy& args) = 0;
+    virtual void vocab_parallel_sums(const VocabParallelCrossEntropy& args) = 0;
+    virtual void vocab_parallel_gradient(const VocabParallelCrossEntropy& args) = 0;
+
+    // ---- step and optimizer ----
+    /// Writes what the host gives at the start of a step (step, token_weight_sum, learning_rate)
+    /// and clears the step's results; what is carried stays.
+    virtual void begin_step(const StepRef& step, const StepState& given) = 0;
+    /// total (fp64 [1]) += sum of squares of all elements (fp32).
+    virtual void square_sum(std::span<const Tensor> tensors, const Tensor& total) = 0;
+    /// From loss_sum and grad_square_sum: grad_norm, skip, grad_factor; then the carried counters
+    /// and the loss scale of the next step.
+    virtual void decide_step(const StepRef& step, const StepDecision& how) = 0;
+    virtual void adamw(std::span<const AdamWPiece> pieces, const AdamWConstants& constants,
+                       const StepRef& step) = 0;
+
+private:
+    friend class Buffer;
+    virtual void release(std::byte* data, std::int64_t bytes, MemorySpace space) noexcept = 0;
+};
+
+}  // namespace gptrain

@@ -1,0 +1,89 @@
+// Owners of backend memory.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <utility>
+
+#include "tensor/tensor.h"
+
+namespace gptrain {
+
+class Backend;
+
+enum class MemorySpace {
+    device,  ///< where ops compute
+    host,    ///< host memory that copies to and from the device reach fast (pinned)
+};
+
+/// Owns one allocation; gives it back when it goes. The backend must outlive it.
+class Buffer {
+public:
+    Buffer() = default;
+    Buffer(Backend& backend, MemorySpace space, std::byte* data, std::int64_t bytes)
+        : backend_(&backend), space_(space), data_(data), bytes_(bytes) {}
+    Buffer(Buffer&& other) noexcept { swap(other); }
+    Buffer& operator=(Buffer&& other) noexcept {
+        swap(other);
+        return *this;
+    }
+    ~Buffer();
+
+    std::byte* data() const { return data_; }
+    std::int64_t bytes() const { return bytes_; }
+
+private:
+    void swap(Buffer& other) noexcept {
+        std::swap(backend_, other.backend_);
+        std::swap(space_, other.space_);
+        std::swap(data_, other.data_);
+        std::swap(bytes_, other.bytes_);
+    }
+
+    Backend* backend_ = nullptr;
+    MemorySpace space_ = MemorySpace::device;
+    std::byte* data_ = nullptr;
+    std::int64_t bytes_ = 0;
+};
+
+/// One allocation that is handed out from the front, as a stack. Its capacity is fixed when it is
+/// made: the plan says how much a run needs, and needing more is an Error (bug) that names the
+/// arena.
+class Arena {
+public:
+    /// Every tensor begins at a multiple of this many bytes.
+    static constexpr std::int64_t alignment = 256;
+
+    Arena(Backend& backend, MemorySpace space, std::string name, std::int64_t capacity);
+
+    /// Memory with undefined contents.
+    Tensor allocate(DType dtype, const Shape& shape);
+    std::int64_t used() const { return used_; }
+    /// The most that was ever in use.
+    std::int64_t peak() const { return peak_; }
+    std::int64_t capacity() const { return buffer_.bytes(); }
+
+private:
+    friend class ArenaFrame;
+    std::string name_;
+    Buffer buffer_;
+    std::int64_t used_ = 0;
+    std::int64_t peak_ = 0;
+};
+
+/// What is allocated while a frame lives is given back when it ends. Later ops of the same backend
+/// may then write there: they run after the ones already issued.
+class ArenaFrame {
+public:
+    explicit ArenaFrame(Arena& arena) : arena_(arena), used_(arena.used_) {}
+    ArenaFrame(const ArenaFrame&) = delete;
+    ArenaFrame& operator=(const ArenaFrame&) = delete;
+    ~ArenaFrame() { arena_.used_ = used_; }
+
+private:
+    Arena& arena_;
+    std::int64_t used_;
+};
+
+}  // namespace gptrain

@@ -1,0 +1,71 @@
+#include "backend/memory.h"
+
+#include <algorithm>
+
+#include "backend/backend.h"
+
+namespace gptrain {
+
+Buffer::~Buffer() {
+    if (data_ != nullptr) backend_->release(data_, bytes_, space_);
+}
+
+Arena::Arena(Backend& backend, MemorySpace space, std::string name, std::int64_t capacity)
+    : name_(std::move(name)), buffer_(backend.allocate(capacity, space)) {}
+
+Tensor Arena::allocate(DType dtype, const Shape& shape) {
+    const std::int64_t bytes = round_up(checked_mul(shape.elements(), size_of(dtype)), alignment);
+    GPTRAIN_CHECK(bytes <= capacity() - used_, "the arena '", name_, "' of ", capacity(),
+                  " bytes is full: ", used_, " used, ", bytes, " more wanted");
+    std::byte* data = buffer_.data() + used_;
+    used_ += bytes;
+    peak_ = std::max(peak_, used_);
+    return Tensor(data, dtype, shape);
+}
+
+std::string_view name_of(MemoryUse use) {
+    switch (use) {
+        case MemoryUse::weights: return "weights";
+        case MemoryUse::main_params: return "main parameters";
+        case MemoryUse::main_grads: return "main gradients";
+        case MemoryUse::optimizer: return "optimizer";
+        case MemoryUse::saved: return "saved activations";
+        case MemoryUse::workspace: return "workspace";
+        case MemoryUse::batch: return "batch and step state";
+        case MemoryUse::scratch: return "scratch of ops";
+        case MemoryUse::snapshot: return "checkpoint snapshot";
+    }
+    return "?";
+}
+
+std::int64_t MemoryPlan::total() const {
+    std::int64_t sum = 0;
+    for (const std::int64_t bytes : bytes_)
+        sum += bytes;
+    return sum;
+}
+
+namespace {
+
+// Half of the address space: more than any machine has, and sums of two stay in range.
+constexpr std::int64_t unbounded = std::int64_t{1} << 56;
+
+}  // namespace
+
+Memory::Memory(Backend& backend, const std::optional<MemoryPlan>& plan) {
+    arenas_.reserve(memory_uses);
+    for (int i = 0; i < memory_uses; ++i) {
+        const auto use = static_cast<MemoryUse>(i);
+        arenas_.emplace_back(backend, space_of(use), std::string(name_of(use)),
+                             plan ? (*plan)[use] : unbounded);
+    }
+}
+
+MemoryPlan Memory::peaks() const {
+    MemoryPlan plan;
+    for (int i = 0; i < memory_uses; ++i)
+        plan[static_cast<MemoryUse>(i)] = arenas_[i].peak();
+    return plan;
+}
+
+}  // namespace gptrain

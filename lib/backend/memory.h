@@ -1,0 +1,58 @@
+// All memory of a run: one arena for each use, made once, before the first step.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <optional>
+#include <string_view>
+#include <vector>
+
+#include "backend/buffer.h"
+
+namespace gptrain {
+
+/// What memory is for; the rows of the memory table.
+enum class MemoryUse {
+    weights,      ///< parameters in the compute dtype
+    main_params,  ///< fp32 parameters of the optimizer, where the compute dtype is another
+    main_grads,   ///< fp32 gradients
+    optimizer,    ///< exp_avg and exp_avg_sq
+    saved,        ///< activations kept from forward to backward
+    workspace,    ///< activations and gradients that live inside an action
+    batch,        ///< token ids, targets, weights; the step state
+    scratch,      ///< inside of ops
+    snapshot,     ///< host copy of the state that a checkpoint is written from
+};
+constexpr int memory_uses = 9;
+std::string_view name_of(MemoryUse use);
+constexpr MemorySpace space_of(MemoryUse use) {
+    return use == MemoryUse::snapshot ? MemorySpace::host : MemorySpace::device;
+}
+
+/// Bytes for each use.
+class MemoryPlan {
+public:
+    std::int64_t& operator[](MemoryUse use) { return bytes_[static_cast<int>(use)]; }
+    std::int64_t operator[](MemoryUse use) const { return bytes_[static_cast<int>(use)]; }
+    std::int64_t total() const;
+    bool operator==(const MemoryPlan&) const = default;
+
+private:
+    std::array<std::int64_t, memory_uses> bytes_{};
+};
+
+/// The arenas of a run. Made with the plan of the same run they have exactly its sizes; made
+/// without one (on the meter, which holds no data) they are unbounded and `peaks()` afterwards is
+/// the plan.
+class Memory {
+public:
+    explicit Memory(Backend& backend, const std::optional<MemoryPlan>& plan = std::nullopt);
+    Arena& operator[](MemoryUse use) { return arenas_[static_cast<std::size_t>(use)]; }
+    /// The most in use so far of each arena.
+    MemoryPlan peaks() const;
+
+private:
+    std::vector<Arena> arenas_;
+};
+
+}  // namespace gptrain

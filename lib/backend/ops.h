@@ -1,0 +1,242 @@
+// The arguments of the ops. Shape letters: B sequences of a microbatch, S local sequence length,
+// T = B S tokens, H hidden size, N local heads, G local query groups, D head dim, F local
+// feed-forward size, V local vocabulary, I inputs and O outputs of a linear layer, C rows of a
+// chunk.
+//
+// "compute dtype" is fp32, bf16 or fp16, the same for all activations and weights of a call;
+// gradients of parameters are fp32. Everything is accumulated in fp32 or better. `=` overwrites,
+// `+=` adds to what is there. An empty tensor means "without". Tensors of rank 2 may have any row
+// stride, with elements of a row side by side, where "rows" is said; all others are contiguous
+// unless strides are said.
+#pragma once
+
+#include <cstdint>
+
+#include "backend/dropout.h"
+#include "tensor/shard.h"
+
+namespace gptrain {
+
+// ---- linear layers ------------------------------------------------------------------------------
+
+/// y = x weight^T + bias
+struct LinearForward {
+    Tensor x;       ///< [T, I] rows
+    Tensor weight;  ///< [O, I]
+    Tensor bias;    ///< [O] or empty
+    Tensor y;       ///< [T, O] rows, =
+};
+
+/// dx = dy weight, and with `gelu_input` u: dx = (dy weight) gelu'(u), rounded once
+struct LinearInputGrad {
+    Tensor dy;          ///< [T, O] rows
+    Tensor weight;      ///< [O, I]
+    Tensor gelu_input;  ///< [T, I] rows or empty
+    Tensor dx;          ///< [T, I] rows, =
+};
+
+/// dweight += dy^T x; dbias += sum of the rows of dy
+struct LinearWeightGrad {
+    Tensor x;        ///< [T, I] rows
+    Tensor dy;       ///< [T, O] rows
+    Tensor dweight;  ///< fp32 [O, I], +=
+    Tensor dbias;    ///< fp32 [O] or empty, +=
+};
+
+// ---- norms and the residual stream --------------------------------------------------------------
+
+/// layernorm: n = (r - mean) rstd weight + bias, rstd = 1 / sqrt(variance + eps);
+/// rmsnorm: n = r rstd weight + bias, rstd = 1 / sqrt(mean of r^2 + eps)
+struct Norm {
+    bool rms = false;
+    float eps = 1e-5f;
+    Tensor weight;  ///< [H]
+    Tensor bias;    ///< [H] or empty
+};
+
+/// r_out = round(r + dropout(y)), then n = norm(r_out) computed from r_out as stored.
+/// Without y: n = norm(r), r_out is empty. With an empty norm.weight only the sum is done.
+/// Calling it again without y on a stored r_out rebuilds n bit for bit.
+struct ResidualNormForward {
+    Tensor r;         ///< [T, H]
+    Tensor y;         ///< [T, H] or empty
+    Dropout dropout;  ///< of y
+    Tensor r_out;     ///< [T, H], =; may be r itself
+    Norm norm;
+    Tensor n;                     ///< [T, H], =
+    Tensor mean;                  ///< fp32 [T], =; empty for rmsnorm
+    Tensor rstd;                  ///< fp32 [T], =
+    std::int64_t seq_length = 0;  ///< S
+};
+
+/// dr (+)= gradient of norm with respect to r; dy = gradient of dropout(y) from the new dr.
+struct ResidualNormBackward {
+    Tensor dn;  ///< [T, H]
+    Tensor r;   ///< [T, H], the norm's input as stored
+    Norm norm;
+    Tensor mean;  ///< fp32 [T]
+    Tensor rstd;  ///< fp32 [T]
+    Tensor dr;    ///< [T, H]; += if `accumulate`, else =
+    bool accumulate = true;
+    Dropout dropout;              ///< of y
+    Tensor dy;                    ///< [T, H], =; empty where no dropout makes it differ from dr
+    Tensor dweight;               ///< fp32 [H], +=
+    Tensor dbias;                 ///< fp32 [H] or empty, +=
+    std::int64_t seq_length = 0;  ///< S
+};
+
+/// dy = dropout'(dr): the gradient that enters a branch whose sum was done without a norm.
+struct DropoutBackward {
+    Tensor dr;  ///< [T, H]
+    Dropout dropout;
+    Tensor dy;  ///< [T, H], =; may be dr itself
+    std::int64_t seq_length = 0;
+};
+
+// ---- activation functions -----------------------------------------------------------------------
+
+/// gelu, tanh form: y = 0.5 u (1 + tanh(sqrt(2 / pi) (u + 0.044715 u^3))).
+/// swiglu: u holds [fc | gate] side by side, y = silu(gate) fc.
+struct ActivationForward {
+    bool swiglu = false;
+    Tensor u;  ///< [T, F], swiglu [T, 2 F]
+    Tensor y;  ///< [T, F], =
+};
+
+struct ActivationBackward {
+    bool swiglu = false;
+    Tensor u;   ///< as above
+    Tensor dy;  ///< [T, F]
+    Tensor du;  ///< as u, =; for gelu may be dy itself
+};
+
+// ---- embeddings and positions -------------------------------------------------------------------
+
+/// x[t] = weight[ids[t] - vocab_begin], or zeros where that row is not local
+struct EmbeddingForward {
+    Tensor ids;     ///< i32 [T]
+    Tensor weight;  ///< [V, H]
+    std::int64_t vocab_begin = 0;
+    Tensor x;  ///< [T, H], =
+};
+
+/// dweight[ids[t] - vocab_begin] += dx[t] for local rows, in ascending order of t
+struct EmbeddingBackward {
+    Tensor ids;      ///< i32 [T]
+    Tensor dx;       ///< [T, H]
+    Tensor dweight;  ///< fp32 [V, H], +=
+    std::int64_t vocab_begin = 0;
+};
+
+/// x = dropout(x + weight[positions]), in place
+struct PositionForward {
+    Tensor x;          ///< [T, H], in and out
+    Tensor positions;  ///< i32 [T]
+    Tensor weight;     ///< [P, H] or empty (rope)
+    Dropout dropout;
+    std::int64_t seq_length = 0;  ///< S
+};
+
+/// dx = dropout'(dx), in place; dweight[positions[t]] += dx[t] in ascending order of t
+struct PositionBackward {
+    Tensor dx;         ///< [T, H], in and out
+    Tensor positions;  ///< i32 [T]
+    Tensor dweight;    ///< fp32 [P, H] or empty, +=
+    Dropout dropout;
+    std::int64_t seq_length = 0;  ///< S
+};
+
+/// Rotary embedding, rotating halves, in place: with m = position theta^(-2 i / D) for i < D / 2,
+/// (x[i], x[i + D/2]) = (x[i] cos m - x[i + D/2] sin m, x[i + D/2] cos m + x[i] sin m).
+/// `inverse` rotates by -m: the backward.
+struct Rope {
+    Tensor x;          ///< [B, S, heads, D] by strides, in and out
+    Tensor positions;  ///< i32 [B, S]
+    double theta = 10000.0;
+    bool inverse = false;
+};
+
+// ---- attention ----------------------------------------------------------------------------------
+
+/// Causal softmax attention. Row i of q stands at position q_begin + i, row j of k and v at
+/// k_begin + j; i sees j if position(j) <= position(i), and, where first_visible is given,
+/// position(j) >= first_visible[b, i]. Head n uses group n G / N. Scale 1 / sqrt(D). The scores
+/// never exist as a whole. A row that sees nothing gives o = 0 and lse = -infinity.
+struct AttentionForward {
+    Tensor q;    ///< [B, Sq, N, D] by strides, D contiguous
+    Tensor k;    ///< [B, Sk, G, D] by strides, D contiguous
+    Tensor v;    ///< as k
+    Tensor o;    ///< [B, Sq, N, D] by strides, =
+    Tensor lse;  ///< fp32 [B, N, Sq], =: log of the sum of exp(scale q k)
+    std::int64_t q_begin = 0;
+    std::int64_t k_begin = 0;
+    Tensor first_visible;  ///< i32 [B, Sq] or empty
+    Dropout dropout;       ///< of the probabilities
+};
+
+/// Gradients from the merged o and lse of all keys (ring attention calls it once for each part of
+/// them).
+struct AttentionBackward {
+    AttentionForward forward;  ///< the arguments of the forward call, o and lse merged
+    Tensor d_o;                ///< [B, Sq, N, D] by strides
+    Tensor dq;                 ///< as q
+    Tensor dk;                 ///< as k
+    Tensor dv;                 ///< as v
+    bool accumulate = false;   ///< dq, dk, dv are fp32 and +=; else compute dtype and =
+};
+
+// ---- loss ---------------------------------------------------------------------------------------
+
+/// Softmax cross-entropy of a chunk of logits, whole vocabulary on this rank:
+/// step.loss_sum += sum of weight (log sum exp(logits) - logits[target]); with `gradient` the
+/// logits are overwritten by weight (softmax - onehot(target)) loss_scale / token_weight_sum.
+/// Tokens of weight 0 add nothing, whatever their target is.
+struct CrossEntropy {
+    Tensor logits;   ///< [C, V] rows, in and out
+    Tensor targets;  ///< i32 [C], global ids
+    Tensor weights;  ///< fp32 [C]
+    StepRef step;
+    bool gradient = true;
+};
+
+/// The same with the vocabulary split over ranks, in three ops with a collective after each of the
+/// first two: maximum (all_reduce max), sums (all_reduce sum), gradient.
+struct VocabParallelCrossEntropy {
+    CrossEntropy loss;  ///< logits [C, V] hold the ids vocab_begin .. vocab_begin + V - 1
+    std::int64_t vocab_begin = 0;
+    Tensor maximum;  ///< fp32 [C]: largest logit of a row
+    Tensor sums;     ///< fp32 [C, 2]: sum of exp(logit - maximum); the target's logit, 0 elsewhere
+};
+
+// ---- optimizer ----------------------------------------------------------------------------------
+
+/// One piece of the parameters in AdamW; all tensors are flat and of equal length.
+struct AdamWPiece {
+    Tensor main_param;  ///< fp32
+    Tensor main_grad;   ///< fp32
+    Tensor exp_avg;     ///< fp32
+    Tensor exp_avg_sq;  ///< fp32
+    Tensor weight;      ///< compute dtype, = rounded main_param; empty where that is the main_param
+    bool decay = false;
+};
+
+/// With g = main_grad step.grad_factor, t = step.updates (already counting this one) and
+/// lr = step.learning_rate, unless step.skip:
+/// exp_avg = b1 exp_avg + (1 - b1) g; exp_avg_sq = b2 exp_avg_sq + (1 - b2) g^2;
+/// main_param -= lr weight_decay main_param (decay only);
+/// main_param -= lr (exp_avg / (1 - b1^t)) / (sqrt(exp_avg_sq / (1 - b2^t)) + eps)
+struct AdamWConstants {
+    double beta1 = 0.9;
+    double beta2 = 0.95;
+    double eps = 1e-8;
+    double weight_decay = 0.1;
+};
+
+/// How `decide_step` clips, and how the loss scale of fp16 moves: after `growth_interval` clean
+/// steps it doubles, on a skipped step it halves, never below 1. growth_interval 0: it stays.
+struct StepDecision {
+    double clip_grad = 1.0;  ///< 0: no clipping
+    std::int64_t growth_interval = 0;
+};
+
+}  // namespace gptrain

@@ -1,0 +1,80 @@
+// SEAM 2: messages between the ranks of one axis of the mesh. Model code calls collectives where
+// they belong; on an axis of size 1 they cost nothing.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <utility>
+
+#include "tensor/tensor.h"
+
+namespace gptrain {
+
+/// A collective that was started. `wait` orders what is computed afterwards behind it without
+/// stopping the host; its tensors must not be touched before. It may be waited for once; one that
+/// is dropped is waited for.
+class [[nodiscard]] Pending {
+public:
+    Pending() = default;
+    explicit Pending(std::function<void()> wait) : wait_(std::move(wait)) {}
+    Pending(Pending&& other) noexcept : wait_(std::exchange(other.wait_, nullptr)) {}
+    Pending& operator=(Pending&& other) noexcept {
+        std::swap(wait_, other.wait_);
+        return *this;
+    }
+    ~Pending() { wait(); }
+
+    void wait() {
+        if (const auto waiting = std::exchange(wait_, nullptr)) waiting();
+    }
+
+private:
+    std::function<void()> wait_;
+};
+
+enum class Reduce { sum, max };
+
+/// The ranks of one axis. All of them issue the same operations in the same order. An operation
+/// starts after the computation already issued. Shapes are the same on all ranks; contiguous unless
+/// a dim is given. Sizes may exceed 2^31.
+class Communicator {
+public:
+    virtual ~Communicator() = default;
+    virtual int rank() const = 0;
+    virtual int size() const = 0;
+
+    /// In place.
+    virtual Pending all_reduce(const Tensor& x, Reduce how) = 0;
+    /// `to` = this rank's part, along `dim`, of the sum of all ranks' `from`.
+    virtual Pending reduce_scatter(const Tensor& to, const Tensor& from, int dim) = 0;
+    /// `to` = all ranks' `from`, one after the other along `dim`. `from` may be its own part of
+    /// `to`.
+    virtual Pending all_gather(const Tensor& to, const Tensor& from, int dim) = 0;
+    /// Part i of `to` along dim 0 = this rank's part of rank i's `from`.
+    virtual Pending all_to_all(const Tensor& to, const Tensor& from) = 0;
+    virtual Pending broadcast(const Tensor& x, int root) = 0;
+    virtual Pending send(const Tensor& x, int to) = 0;
+    virtual Pending recv(const Tensor& x, int from) = 0;
+    /// Sends and receives at once; for rings and neighbours.
+    virtual Pending send_recv(const Tensor& sent, int to, const Tensor& received, int from) = 0;
+    virtual void barrier() = 0;
+};
+
+/// The only rank of an axis of size 1: nothing is ever moved. Gathering and scattering need the
+/// same memory on both sides (callers use their tensor as it is).
+class OneRankCommunicator : public Communicator {
+public:
+    int rank() const override { return 0; }
+    int size() const override { return 1; }
+    Pending all_reduce(const Tensor& x, Reduce how) override;
+    Pending reduce_scatter(const Tensor& to, const Tensor& from, int dim) override;
+    Pending all_gather(const Tensor& to, const Tensor& from, int dim) override;
+    Pending all_to_all(const Tensor& to, const Tensor& from) override;
+    Pending broadcast(const Tensor& x, int root) override;
+    Pending send(const Tensor& x, int to) override;
+    Pending recv(const Tensor& x, int from) override;
+    Pending send_recv(const Tensor& sent, int to, const Tensor& received, int from) override;
+    void barrier() override {}
+};
+
+}  // namespace gptrain

@@ -1,0 +1,76 @@
+#include "meter/meter_backend.h"
+
+#include <algorithm>
+#include <cstring>
+#include <utility>
+
+namespace gptrain {
+namespace {
+
+double product_flops(const Tensor& rows, const Tensor& weight) {
+    return 2.0 * static_cast<double>(rows.size(0)) * static_cast<double>(weight.elements());
+}
+
+/// Pairs of a query and a key that the causal mask leaves, in one sequence and head.
+double visible_pairs(const AttentionForward& args) {
+    const std::int64_t queries = args.q.size(1);
+    const std::int64_t keys = args.k.size(1);
+    // Query i sees n_i = clamp(q_begin + i - k_begin + 1, 0, keys) keys: a ramp, then a plateau.
+    const std::int64_t ramp_start =
+        std::clamp<std::int64_t>(args.k_begin - args.q_begin, 0, queries);
+    const std::int64_t ramp_end =
+        std::clamp<std::int64_t>(args.k_begin - args.q_begin + keys, ramp_start, queries);
+    const std::int64_t first = args.q_begin + ramp_start - args.k_begin + 1;
+    const std::int64_t count = ramp_end - ramp_start;
+    const double ramp = static_cast<double>(count) * static_cast<double>(2 * first + count - 1) / 2;
+    return ramp + static_cast<double>(queries - ramp_end) * static_cast<double>(keys);
+}
+
+double attention_flops(const AttentionForward& args, int products) {
+    const double heads = static_cast<double>(args.q.size(0) * args.q.size(2));
+    return 2.0 * products * heads * static_cast<double>(args.q.size(3)) * visible_pairs(args);
+}
+
+}  // namespace
+
+MeterBackend::MeterBackend(std::function<std::int64_t(const OpLimits&)> scratch)
+    : scratch_(std::move(scratch)) {}
+
+Buffer MeterBackend::allocate(std::int64_t bytes, MemorySpace space) {
+    // Any address will do that is aligned and not null: it is never followed.
+    return Buffer(*this, space, reinterpret_cast<std::byte*>(Arena::alignment), bytes);
+}
+
+void MeterBackend::download(std::span<std::byte> to, const Tensor& /*from*/) {
+    std::memset(to.data(), 0, to.size());
+}
+
+void MeterBackend::linear_forward(const LinearForward& args) {
+    work_.products += product_flops(args.x, args.weight);
+}
+
+void MeterBackend::linear_input_grad(const LinearInputGrad& args) {
+    work_.products += product_flops(args.dy, args.weight);
+}
+
+void MeterBackend::linear_weight_grad(const LinearWeightGrad& args) {
+    work_.products += product_flops(args.x, args.dweight);
+}
+
+void MeterBackend::attention_forward(const AttentionForward& args) {
+    work_.attention += attention_flops(args, 2);
+}
+
+void MeterBackend::attention_backward(const AttentionBackward& args) {
+    // Scores again, dP, dQ, dK, dV.
+    work_.attention += attention_flops(args.forward, 5);
+}
+
+void MeterBackend::adamw(std::span<const AdamWPiece> pieces, const AdamWConstants& /*constants*/,
+                         const StepRef& /*step*/) {
+    for (const AdamWPiece& piece : pieces) {
+        work_.updates += static_cast<double>(piece.main_param.elements());
+    }
+}
+
+}  // namespace gptrain

@@ -1,0 +1,74 @@
+// The meter: a backend that holds no data. Running the real model, executor and optimizer over it
+// gives the memory and the work of any rank of any mesh, without the machine.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+
+#include "backend/backend.h"
+
+namespace gptrain {
+
+/// What was computed, in floating point operations (a multiplication and an addition are two).
+struct Work {
+    double products = 0;   ///< of linear layers
+    double attention = 0;  ///< only the visible pairs of query and key are counted
+    double updates = 0;    ///< parameters updated by AdamW, a count
+    double total() const { return products + attention; }
+};
+
+/// Addresses that it gives out are never read or written. `download` gives zeros.
+class MeterBackend : public Backend {
+public:
+    /// `scratch` is the formula of the backend that the run will use.
+    explicit MeterBackend(std::function<std::int64_t(const OpLimits&)> scratch);
+
+    const Work& work() const { return work_; }
+    void clear_work() { work_ = {}; }
+
+    std::string_view name() const override { return "meter"; }
+    Buffer allocate(std::int64_t bytes, MemorySpace space) override;
+    std::int64_t scratch_bytes(const OpLimits& limits) const override { return scratch_(limits); }
+    void use_scratch(const Tensor&) override {}
+    void copy(const Tensor&, const Tensor&) override {}
+    void upload(const Tensor&, std::span<const std::byte>) override {}
+    void download(std::span<std::byte> to, const Tensor& from) override;
+    void synchronize() override {}
+    void fill(const Tensor&, float) override {}
+    void cast(const Tensor&, const Tensor&) override {}
+    void init_normal(const Tensor&, const Shard&, std::uint64_t, float) override {}
+    void linear_forward(const LinearForward& args) override;
+    void linear_input_grad(const LinearInputGrad& args) override;
+    void linear_weight_grad(const LinearWeightGrad& args) override;
+    void bias_grad(const Tensor&, const Tensor&) override {}
+    void add_bias(const Tensor&, const Tensor&) override {}
+    void residual_norm_forward(const ResidualNormForward&) override {}
+    void residual_norm_backward(const ResidualNormBackward&) override {}
+    void dropout_backward(const DropoutBackward&) override {}
+    void activation_forward(const ActivationForward&) override {}
+    void activation_backward(const ActivationBackward&) override {}
+    void embedding_forward(const EmbeddingForward&) override {}
+    void embedding_backward(const EmbeddingBackward&) override {}
+    void position_forward(const PositionForward&) override {}
+    void position_backward(const PositionBackward&) override {}
+    void rope(const Rope&) override {}
+    void attention_forward(const AttentionForward& args) override;
+    void attention_backward(const AttentionBackward& args) override;
+    void cross_entropy(const CrossEntropy&) override {}
+    void vocab_parallel_maximum(const VocabParallelCrossEntropy&) override {}
+    void vocab_parallel_sums(const VocabParallelCrossEntropy&) override {}
+    void vocab_parallel_gradient(const VocabParallelCrossEntropy&) override {}
+    void begin_step(const StepRef&, const StepState&) override {}
+    void square_sum(std::span<const Tensor>, const Tensor&) override {}
+    void decide_step(const StepRef&, const StepDecision&) override {}
+    void adamw(std::span<const AdamWPiece> pieces, const AdamWConstants&, const StepRef&) override;
+
+private:
+    void release(std::byte*, std::int64_t, MemorySpace) noexcept override {}
+
+    std::function<std::int64_t(const OpLimits&)> scratch_;
+    Work work_;
+};
+
+}  // namespace gptrain
