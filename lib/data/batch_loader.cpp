@@ -1,0 +1,134 @@
+#include "data/batch_loader.h"
+
+#include <algorithm>
+#include <numeric>
+#include <span>
+#include <utility>
+
+#include "base/checked.h"
+#include "base/error.h"
+
+namespace gptrain {
+namespace {
+
+void check_ids(const SampleSource& source, std::int64_t index, std::span<const std::int32_t> tokens,
+               std::int64_t vocab_size) {
+    const auto wrong = std::find_if(tokens.begin(), tokens.end(),
+                                    [&](std::int32_t id) { return id < 0 || id >= vocab_size; });
+    if (wrong == tokens.end()) return;
+    fail(ExitCode::bad_input, source.place_of(index, wrong - tokens.begin()), ": the id ", *wrong,
+         " is outside of the vocabulary of ", vocab_size,
+         "; the data was made with another tokenizer, or model.vocab_size is wrong");
+}
+
+/// Appends the sequence of one sample to a microbatch; `real` of its tokens are not padding.
+void append_sequence(Microbatch& batch, std::span<const std::int32_t> tokens, std::int64_t real,
+                     const BatchShape& shape) {
+    const auto inputs = tokens.first(tokens.size() - 1);
+    const auto targets = tokens.subspan(1);
+    batch.ids.insert(batch.ids.end(), inputs.begin(), inputs.end());
+    batch.targets.insert(batch.targets.end(), targets.begin(), targets.end());
+    std::int32_t document_begin = 0;
+    for (std::int32_t i = 0; i < shape.seq_length; ++i) {
+        const bool ends_document =
+            shape.eod_id && inputs[static_cast<std::size_t>(i)] == *shape.eod_id;
+        const bool counted = i + 1 < real && !(ends_document && shape.eod_mask_loss);
+        batch.weights.push_back(counted ? 1.0f : 0.0f);
+        batch.positions.push_back(i - document_begin);
+        if (shape.reset_at_eod) batch.first_visible.push_back(document_begin);
+        if (ends_document && shape.reset_at_eod) document_begin = i + 1;
+    }
+}
+
+Microbatch make_microbatch(const SampleSource& source, const BatchShape& shape,
+                           std::int64_t first_sample, std::int64_t first_sequence) {
+    Microbatch batch;
+    batch.first_sequence = first_sequence;
+    const auto elements = static_cast<std::size_t>(shape.micro_batch_size * shape.seq_length);
+    for (auto* ids : {&batch.ids, &batch.targets, &batch.positions})
+        ids->reserve(elements);
+    batch.weights.reserve(elements);
+    if (shape.reset_at_eod) batch.first_visible.reserve(elements);
+
+    std::vector<std::int32_t> tokens(static_cast<std::size_t>(shape.seq_length + 1));
+    for (std::int64_t b = 0; b < shape.micro_batch_size; ++b) {
+        const std::int64_t index = first_sample + first_sequence + b;
+        const std::int64_t real = source.sample(index, tokens);
+        check_ids(source, index, std::span(tokens).first(static_cast<std::size_t>(real)),
+                  shape.vocab_size);
+        append_sequence(batch, tokens, real, shape);
+    }
+    return batch;
+}
+
+}  // namespace
+
+StepBatch make_step_batch(const SampleSource& source, const BatchShape& shape, std::int64_t step,
+                          std::int64_t consumed_samples, std::int64_t global_batch_size) {
+    const std::int64_t across = shape.micro_batch_size * shape.data_ranks;
+    StepBatch batch{step, consumed_samples, global_batch_size, {}, 0};
+    const std::int64_t microbatches = div_exact(global_batch_size, across);
+    for (std::int64_t m = 0; m < microbatches; ++m) {
+        const std::int64_t first = m * across + shape.data_rank * shape.micro_batch_size;
+        batch.microbatches.push_back(make_microbatch(source, shape, consumed_samples, first));
+        const std::vector<float>& weights = batch.microbatches.back().weights;
+        batch.weight_sum = std::accumulate(weights.begin(), weights.end(), batch.weight_sum);
+    }
+    return batch;
+}
+
+BatchLoader::BatchLoader(std::shared_ptr<const SampleSource> source, BatchSchedule schedule,
+                         BatchShape shape, StepRange range, std::int64_t depth)
+    : source_(std::move(source)), schedule_(schedule), shape_(shape), depth_(depth) {
+    GPTRAIN_CHECK(source_ && depth_ > 0);
+    GPTRAIN_CHECK(shape_.eod_id || !(shape_.eod_mask_loss || shape_.reset_at_eod));
+    thread_ = std::thread([this, range] { run(range); });
+}
+
+BatchLoader::~BatchLoader() {
+    {
+        const std::lock_guard lock(mutex_);
+        stop_ = true;
+    }
+    changed_.notify_all();
+    thread_.join();
+}
+
+void BatchLoader::run(StepRange range) {
+    std::exception_ptr fault;
+    try {
+        std::int64_t consumed = range.consumed_samples;
+        for (std::int64_t step = range.first_step; step <= range.last_step; ++step) {
+            StepBatch batch =
+                make_step_batch(*source_, shape_, step, consumed, schedule_.size_at(consumed));
+            consumed += batch.global_batch_size;
+            std::unique_lock lock(mutex_);
+            changed_.wait(
+                lock, [&] { return stop_ || static_cast<std::int64_t>(ready_.size()) < depth_; });
+            if (stop_) return;
+            ready_.push_back(std::move(batch));
+            changed_.notify_all();
+        }
+    } catch (...) {
+        fault = std::current_exception();
+    }
+    const std::lock_guard lock(mutex_);
+    fault_ = fault;
+    finished_ = true;
+    changed_.notify_all();
+}
+
+StepBatch BatchLoader::next() {
+    std::unique_lock lock(mutex_);
+    changed_.wait(lock, [&] { return !ready_.empty() || finished_; });
+    if (ready_.empty()) {
+        if (fault_) std::rethrow_exception(fault_);
+        fail(ExitCode::bug, "a batch was asked for beyond the loader's last step");
+    }
+    StepBatch batch = std::move(ready_.front());
+    ready_.pop_front();
+    changed_.notify_all();
+    return batch;
+}
+
+}  // namespace gptrain

@@ -1,0 +1,70 @@
+// The samples of one token data set in the order of Megatron's GPTDataset (megatron-core 0.16.1,
+// core/datasets/gpt_dataset.py), bit for bit for the same seed and number of samples.
+//
+// S sequence length, T tokens of the range per epoch, n = num_samples:
+//   E = the fewest epochs with E T >= n S + 1.
+//   A = floor(((E - 1) T - 1) / S) samples lie before the last epoch. It is kept apart if E > 1 and
+//   n - A < int(0.80 floor((T - 1) / S)).
+//   document index: the sequences of the range E times over, shuffled as one array; or E - 1 times,
+//   shuffled, then once, shuffled.
+//   sample index: row j says where token j S of the documents in this order lies; sample j is the S
+//   + 1 tokens from there. There are floor((E T - 1) / S) samples. shuffle index: a permutation of
+//   the samples; or of the first A and the rest, each within itself.
+// One NumpyRandom of the seed shuffles all of these in this order. ("Document" is Megatron's word
+// here; the unit is the sequence.)
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <memory>
+#include <span>
+#include <string>
+
+#include "data/index_cache.h"
+#include "data/indexed_dataset.h"
+#include "data/sample_source.h"
+#include "data/split.h"
+
+namespace gptrain {
+
+struct OrderOptions {
+    std::uint64_t seed = 1234;
+    std::int64_t seq_length = 0;
+    std::int64_t num_samples = 0;  ///< at least 1; size() is at least this
+};
+
+class GptDataset final : public SampleSource {
+public:
+    /// The range must hold a token, else Error (bad_input): check with `tokens_in`. The indices are
+    /// mapped from `cache_folder`, or built there.
+    GptDataset(std::shared_ptr<const IndexedDataset> tokens, SequenceRange range,
+               const OrderOptions& options, const std::filesystem::path& cache_folder);
+
+    std::int64_t size() const override;
+    std::int64_t sample(std::int64_t index, std::span<std::int32_t> tokens) const override;
+    std::string place_of(std::int64_t index, std::int64_t offset) const override;
+
+    std::span<const std::int32_t> document_index() const { return cache_.array<std::int32_t>(0); }
+    /// Rows of the sample index: the position in the document index and the token there. size()
+    /// + 1.
+    std::span<const std::int64_t> sample_positions() const { return cache_.array<std::int64_t>(1); }
+    std::span<const std::int32_t> sample_offsets() const { return cache_.array<std::int32_t>(2); }
+    std::span<const std::int64_t> shuffle_index() const { return cache_.array<std::int64_t>(3); }
+
+private:
+    struct Place {
+        std::int64_t position;
+        std::int64_t offset;
+    };
+    Place start_of(std::int64_t index) const;
+    std::int64_t length_at(std::int64_t position) const;
+
+    std::shared_ptr<const IndexedDataset> tokens_;
+    std::int64_t seq_length_;
+    CachedArrays cache_;
+};
+
+/// Tokens of the sequences of a range.
+std::int64_t tokens_in(const IndexedDataset& tokens, SequenceRange range);
+
+}  // namespace gptrain

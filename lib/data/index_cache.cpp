@@ -1,0 +1,174 @@
+#include "data/index_cache.h"
+
+#include <cerrno>
+#include <cstdlib>
+#include <cstring>
+#include <fcntl.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include "base/checked.h"
+#include "base/crc32c.h"
+#include "base/error.h"
+#include "base/log.h"
+#include "base/philox.h"
+
+namespace gptrain {
+namespace {
+
+constexpr std::int64_t alignment = 64;
+
+struct Header {
+    char magic[8];
+    std::uint32_t version;
+    std::uint32_t crc;
+    std::uint64_t key_bytes;
+};
+static_assert(sizeof(Header) == 24);
+constexpr std::size_t crc_begin = 16;
+
+/// Where the arrays lie in the file.
+struct Layout {
+    std::vector<std::int64_t> offsets;
+    std::int64_t total = 0;
+};
+
+Layout layout_of(const std::string& key, const CachedArrays::Sizes& sizes) {
+    Layout layout;
+    layout.total = round_up(static_cast<std::int64_t>(sizeof(Header) + key.size()), alignment);
+    for (const std::int64_t size : sizes) {
+        layout.offsets.push_back(layout.total);
+        layout.total = round_up(checked_add(layout.total, size), alignment);
+    }
+    return layout;
+}
+
+std::uint32_t crc_of(std::span<const std::byte> file) {
+    return crc32c(file.data() + crc_begin, file.size() - crc_begin);
+}
+
+/// What is wrong with a file, or nothing.
+std::string fault_of(std::span<const std::byte> file, const std::string& key,
+                     const Layout& layout) {
+    if (static_cast<std::int64_t>(file.size()) != layout.total) return "has the wrong size";
+    Header header{};
+    std::memcpy(&header, file.data(), sizeof header);
+    if (std::memcmp(header.magic, "GPTINDEX", 8) != 0 || header.version != 1) {
+        return "is not an index of this version";
+    }
+    if (header.key_bytes != key.size() ||
+        std::memcmp(file.data() + sizeof header, key.data(), key.size()) != 0) {
+        return "was made from other data or settings";
+    }
+    return header.crc == crc_of(file) ? "" : "is damaged (checksum)";
+}
+
+/// A new file under a name of its own, mapped for writing; removed again unless it was committed.
+class MappedOutput {
+public:
+    MappedOutput(const std::filesystem::path& target, std::int64_t bytes) : MappedOutput(target) {
+        reserve(bytes);
+        size_ = static_cast<std::size_t>(bytes);
+        void* start = ::mmap(nullptr, size_, PROT_READ | PROT_WRITE, MAP_SHARED, descriptor_, 0);
+        if (start == MAP_FAILED) fail_errno(errno, name_, ": mmap");
+        start_ = static_cast<std::byte*>(start);
+    }
+    MappedOutput(const MappedOutput&) = delete;
+    MappedOutput& operator=(const MappedOutput&) = delete;
+    ~MappedOutput() {
+        if (start_ != nullptr) ::munmap(start_, size_);
+        ::close(descriptor_);
+        if (!name_.empty()) ::unlink(name_.c_str());
+    }
+
+    std::span<std::byte> bytes() const { return {start_, size_}; }
+
+    void commit() {
+        if (::msync(start_, size_, MS_SYNC) != 0) fail_errno(errno, name_, ": msync");
+        if (::fsync(descriptor_) != 0) fail_errno(errno, name_, ": fsync");
+        if (::rename(name_.c_str(), target_.c_str()) != 0) fail_errno(errno, target_.string());
+        name_.clear();
+        sync_folder(target_.parent_path());
+    }
+
+private:
+    explicit MappedOutput(const std::filesystem::path& target)
+        : target_(target), name_(target.string() + ".XXXXXX") {
+        descriptor_ = ::mkostemp(name_.data(), O_CLOEXEC);
+        if (descriptor_ < 0) fail_errno(errno, name_);
+    }
+
+    /// Without it a full disk would end as a bus error in the middle of a store. The free space is
+    /// asked for first because a file system that cannot reserve would be filled to its end.
+    void reserve(std::int64_t bytes) const {
+        const std::uintmax_t available = std::filesystem::space(target_.parent_path()).available;
+        int error = ENOSPC;
+        if (static_cast<std::uintmax_t>(bytes) <= available) {
+            error = ::posix_fallocate(descriptor_, 0, bytes);
+        }
+        if (error != 0) {
+            fail_errno(error, target_.string(), ": cannot reserve ", human_bytes(bytes),
+                       " for the order of the samples");
+        }
+    }
+
+    std::filesystem::path target_;
+    std::string name_;
+    int descriptor_ = -1;
+    std::size_t size_ = 0;
+    std::byte* start_ = nullptr;
+};
+
+void build_file(const std::filesystem::path& path, const std::string& key,
+                const CachedArrays::Sizes& sizes, const Layout& layout,
+                const CachedArrays::Build& build) {
+    MappedOutput output(path, layout.total);
+    const std::span<std::byte> file = output.bytes();
+    std::vector<std::span<std::byte>> arrays;
+    for (std::size_t i = 0; i < sizes.size(); ++i) {
+        arrays.push_back(file.subspan(static_cast<std::size_t>(layout.offsets[i]),
+                                      static_cast<std::size_t>(sizes[i])));
+    }
+    build(arrays);
+
+    Header header{{'G', 'P', 'T', 'I', 'N', 'D', 'E', 'X'}, 1, 0, key.size()};
+    std::memcpy(file.data(), &header, sizeof header);
+    std::memcpy(file.data() + sizeof header, key.data(), key.size());
+    header.crc = crc_of(file);
+    std::memcpy(file.data(), &header, sizeof header);
+    output.commit();
+}
+
+MappedFile open_or_build(const std::filesystem::path& path, const std::string& key,
+                         const CachedArrays::Sizes& sizes, const Layout& layout,
+                         const CachedArrays::Build& build) {
+    if (std::filesystem::is_regular_file(path)) {
+        MappedFile file(path);
+        const std::string fault = fault_of(file.bytes(), key, layout);
+        if (fault.empty()) return file;
+        warn(path.string(), " ", fault, "; it is built anew");
+    }
+    build_file(path, key, sizes, layout, build);
+    MappedFile file(path);
+    const std::string fault = fault_of(file.bytes(), key, layout);
+    if (!fault.empty()) fail(ExitCode::io, path.string(), ": just written, ", fault);
+    return file;
+}
+
+}  // namespace
+
+CachedArrays::CachedArrays(const std::filesystem::path& folder, std::string_view name,
+                           const std::string& key, const Sizes& sizes, const Build& build)
+    : file_([&] {
+          create_folders(folder);
+          const auto path = folder / text(name, "-", name_hash(key), ".index");
+          return open_or_build(path, key, sizes, layout_of(key, sizes), build);
+      }()) {
+    const Layout layout = layout_of(key, sizes);
+    for (std::size_t i = 0; i < sizes.size(); ++i) {
+        arrays_.push_back(file_.bytes().subspan(static_cast<std::size_t>(layout.offsets[i]),
+                                                static_cast<std::size_t>(sizes[i])));
+    }
+}
+
+}  // namespace gptrain

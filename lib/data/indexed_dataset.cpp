@@ -1,0 +1,196 @@
+#include "data/indexed_dataset.h"
+
+#include <cstring>
+#include <limits>
+#include <span>
+#include <string_view>
+
+#include "base/crc32c.h"
+#include "base/error.h"
+
+namespace gptrain {
+namespace {
+
+constexpr std::string_view magic("MMIDIDX\0\0", 9);
+constexpr std::int64_t header_bytes = 34;
+
+template <class T>
+T load(const std::byte* address) {
+    T value;
+    std::memcpy(&value, address, sizeof value);
+    return value;
+}
+
+template <class T>
+T load_at(const std::byte* array, std::int64_t index) {
+    return load<T>(array + index * static_cast<std::int64_t>(sizeof(T)));
+}
+
+template <class... Parts>
+[[noreturn]] void refuse(const MappedFile& file, const Parts&... parts) {
+    fail(ExitCode::bad_input, file.path().string(), ": ", parts...);
+}
+
+/// Maps a file after the check that opening it cannot block or fail in an unclear way.
+MappedFile open_part(const std::filesystem::path& prefix, const char* ending) {
+    const std::filesystem::path path = prefix.string() + ending;
+    std::error_code error;
+    const auto status = std::filesystem::status(path, error);
+    if (!std::filesystem::exists(status)) {
+        fail(ExitCode::bad_input, path.string(), ": no such file; a token data set is ",
+             prefix.string(), ".bin and ", prefix.string(), ".idx, made by gpt-preprocess");
+    }
+    if (!std::filesystem::is_regular_file(status)) {
+        fail(ExitCode::bad_input, path.string(), ": not a regular file");
+    }
+    return MappedFile(path);
+}
+
+std::int64_t bytes_of(const MappedFile& file) {
+    return static_cast<std::int64_t>(file.bytes().size());
+}
+
+std::uint32_t sampled_crc(std::span<const std::byte> bytes) {
+    constexpr std::size_t whole = 1 << 20;
+    constexpr std::size_t block = 4096;
+    constexpr std::size_t blocks = whole / block;
+    if (bytes.size() <= whole) return crc32c(bytes.data(), bytes.size());
+    std::uint32_t crc = 0;
+    const std::size_t room = bytes.size() - block;
+    for (std::size_t i = 0; i < blocks; ++i) {
+        // The quotient and the remainder apart, so that the product cannot overflow.
+        const std::size_t begin = room / (blocks - 1) * i + room % (blocks - 1) * i / (blocks - 1);
+        crc = crc32c(bytes.data() + begin, block, crc);
+    }
+    return crc;
+}
+
+template <class T>
+void widen(const std::byte* from, std::int64_t count, std::int32_t* out) {
+    for (std::int64_t i = 0; i < count; ++i)
+        out[i] = load_at<T>(from, i);
+}
+
+}  // namespace
+
+IndexedDataset::IndexedDataset(const std::filesystem::path& prefix)
+    : prefix_(prefix), idx_(open_part(prefix, ".idx")), bin_(open_part(prefix, ".bin")) {
+    check_header();
+    check_sequences();
+    check_documents();
+    fingerprint_ = make_fingerprint();
+}
+
+const std::byte* IndexedDataset::lengths() const {
+    return idx_.bytes().data() + header_bytes;
+}
+const std::byte* IndexedDataset::offsets() const {
+    return lengths() + 4 * num_sequences_;
+}
+const std::byte* IndexedDataset::documents() const {
+    return offsets() + 8 * num_sequences_;
+}
+
+void IndexedDataset::check_header() {
+    const std::byte* start = idx_.bytes().data();
+    const std::int64_t bytes = bytes_of(idx_);
+    if (bytes < header_bytes) {
+        refuse(idx_, "is ", bytes, " bytes long, an index has at least ", header_bytes);
+    }
+    if (std::memcmp(start, magic.data(), magic.size()) != 0) {
+        refuse(idx_, "does not begin with MMIDIDX: not an index of token sequences");
+    }
+    const auto version = load<std::uint64_t>(start + 9);
+    if (version != 1) refuse(idx_, "has version ", version, ", known is 1");
+    const auto code = load<std::uint8_t>(start + 17);
+    if (code != 4 && code != 8) {
+        refuse(idx_, "has the type code ", code, ", token ids have 4 (int32) or 8 (uint16)");
+    }
+    dtype_ = code == 4 ? DType::i32 : DType::u16;
+
+    const auto sequences = load<std::uint64_t>(start + 18);
+    const auto entries = load<std::uint64_t>(start + 26);
+    const auto room = static_cast<std::uint64_t>(bytes - header_bytes);
+    if (sequences > room / 12 || entries > room / 8 || room != 12 * sequences + 8 * entries) {
+        refuse(idx_, "announces ", sequences, " sequences and ", entries,
+               " document entries, which does not agree with its size of ", bytes, " bytes");
+    }
+    if (sequences > std::numeric_limits<std::int32_t>::max()) {
+        refuse(idx_, "has ", sequences, " sequences, at most 2^31 - 1 are possible");
+    }
+    if (entries == 0) refuse(idx_, "has an empty document index");
+    num_sequences_ = static_cast<std::int64_t>(sequences);
+    num_documents_ = static_cast<std::int64_t>(entries) - 1;
+}
+
+void IndexedDataset::check_sequences() {
+    const std::int64_t width = size_of(dtype_);
+    std::int64_t end = 0;
+    for (std::int64_t i = 0; i < num_sequences_; ++i) {
+        const std::int64_t length = sequence_length(i);
+        const auto offset = load_at<std::int64_t>(offsets(), i);
+        if (length < 0) refuse(idx_, "sequence ", i, " has the length ", length);
+        if (offset != end) {
+            refuse(idx_, "sequence ", i, " begins at byte ", offset, ", the ones before it end at ",
+                   end);
+        }
+        // Cannot overflow: it was within the file before, and a length has 31 bits.
+        end += length * width;
+        if (end > bytes_of(bin_)) {
+            refuse(bin_, "is ", bytes_of(bin_), " bytes long, but sequence ", i, " of ",
+                   idx_.path().string(), " ends at ", end);
+        }
+    }
+    if (end != bytes_of(bin_)) {
+        refuse(bin_, "is ", bytes_of(bin_), " bytes long, but ", idx_.path().string(),
+               " describes ", end);
+    }
+    num_tokens_ = end / width;
+}
+
+void IndexedDataset::check_documents() const {
+    std::int64_t before = 0;
+    for (std::int64_t i = 0; i <= num_documents_; ++i) {
+        const auto entry = load_at<std::int64_t>(documents(), i);
+        if (i == 0 && entry != 0) refuse(idx_, "its first document begins at sequence ", entry);
+        if (entry < before) {
+            refuse(idx_, "document entry ", i, " is ", entry, ", below the one before it (", before,
+                   ")");
+        }
+        before = entry;
+    }
+    if (before != num_sequences_) {
+        refuse(idx_, "its documents end at sequence ", before, " of ", num_sequences_);
+    }
+}
+
+std::string IndexedDataset::make_fingerprint() const {
+    const std::uint32_t idx_crc = crc32c(idx_.bytes().data(), idx_.bytes().size());
+    return text(bytes_of(idx_), ".", idx_crc, "-", bytes_of(bin_), ".", sampled_crc(bin_.bytes()));
+}
+
+std::int64_t IndexedDataset::sequence_length(std::int64_t sequence) const {
+    GPTRAIN_CHECK(sequence >= 0 && sequence < num_sequences_, sequence);
+    return load_at<std::int32_t>(lengths(), sequence);
+}
+
+std::int64_t IndexedDataset::document_begin(std::int64_t document) const {
+    GPTRAIN_CHECK(document >= 0 && document <= num_documents_, document);
+    return load_at<std::int64_t>(documents(), document);
+}
+
+void IndexedDataset::read(std::int64_t sequence, std::int64_t begin, std::int64_t count,
+                          std::int32_t* out) const {
+    const std::int64_t length = sequence_length(sequence);
+    GPTRAIN_CHECK(begin >= 0 && count >= 0 && begin <= length && count <= length - begin, "tokens ",
+                  begin, " + ", count, " of ", length);
+    const std::byte* from =
+        bin_.bytes().data() + load_at<std::int64_t>(offsets(), sequence) + begin * size_of(dtype_);
+    if (dtype_ == DType::u16) {
+        widen<std::uint16_t>(from, count, out);
+    } else {
+        widen<std::int32_t>(from, count, out);
+    }
+}
+
+}  // namespace gptrain

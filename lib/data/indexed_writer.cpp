@@ -1,0 +1,169 @@
+#include "data/indexed_writer.h"
+
+#include <algorithm>
+#include <array>
+#include <bit>
+#include <cerrno>
+#include <cstring>
+#include <limits>
+#include <unistd.h>
+
+#include "base/checked.h"
+#include "base/error.h"
+
+namespace gptrain {
+namespace {
+
+static_assert(std::endian::native == std::endian::little);
+
+constexpr std::size_t buffer_bytes = std::size_t{1} << 20;
+constexpr std::size_t header_bytes = 34;
+
+std::filesystem::path with_suffix(const std::filesystem::path& path, const char* suffix) {
+    return path.string() + suffix;
+}
+
+File empty_file(const std::filesystem::path& path) {
+    File file(path, File::Mode::update);
+    file.truncate(0);
+    return file;
+}
+
+using Header = std::array<char, header_bytes>;
+
+Header make_header(DType dtype, std::int64_t sequences, std::int64_t documents) {
+    Header header{'M', 'M', 'I', 'D', 'I', 'D', 'X', 0, 0, 1};
+    header[17] = dtype == DType::u16 ? 8 : 4;
+    const std::int64_t entries = documents + 1;
+    std::memcpy(header.data() + 18, &sequences, sizeof sequences);
+    std::memcpy(header.data() + 26, &entries, sizeof entries);
+    return header;
+}
+
+/// Calls `use` with consecutive parts of [begin, end) of the file.
+void for_each_block(const File& file, std::int64_t begin, std::int64_t end, const auto& use) {
+    std::vector<std::byte> block(buffer_bytes);
+    while (begin < end) {
+        const auto bytes = std::min<std::int64_t>(std::ssize(block), end - begin);
+        const auto part = std::span(block).first(static_cast<std::size_t>(bytes));
+        file.read_at(begin, part);
+        use(std::span<const std::byte>(part));
+        begin += bytes;
+    }
+}
+
+}  // namespace
+
+IndexedWriter::Spool::Spool(const std::filesystem::path& path)
+    : path_(path), file_(empty_file(with_suffix(path, ".tmp"))) {
+    buffer_.reserve(buffer_bytes);
+}
+
+IndexedWriter::Spool::~Spool() {
+    ::unlink(file_.path().c_str());
+}
+
+void IndexedWriter::Spool::move_into_place() {
+    file_.close();
+    if (::rename(file_.path().c_str(), path_.c_str()) != 0) {
+        fail_errno(errno, path_.string(), ": rename");
+    }
+}
+
+void IndexedWriter::Spool::write(const void* bytes, std::size_t count) {
+    if (buffer_.size() + count > buffer_bytes) flush();
+    const auto* begin = static_cast<const std::byte*>(bytes);
+    if (count >= buffer_bytes) {
+        file_.write(std::span(begin, count));
+    } else {
+        buffer_.insert(buffer_.end(), begin, begin + count);
+    }
+}
+
+void IndexedWriter::Spool::flush() {
+    file_.write(buffer_);
+    buffer_.clear();
+}
+
+IndexedWriter::IndexedWriter(const std::filesystem::path& prefix, DType dtype)
+    : bin_path_(with_suffix(prefix, ".bin")),
+      idx_path_(with_suffix(prefix, ".idx")),
+      dtype_(dtype),
+      bin_(bin_path_),
+      idx_(idx_path_),
+      documents_(with_suffix(prefix, ".documents")) {
+    GPTRAIN_CHECK(dtype == DType::u16 || dtype == DType::i32, name_of(dtype));
+    const Header unset{};
+    idx_.write(unset.data(), unset.size());
+    const std::int64_t first = 0;
+    documents_.write(&first, sizeof first);
+}
+
+void IndexedWriter::add_sequence(std::span<const std::int32_t> ids) {
+    const auto length = narrow<std::int32_t>(std::ssize(ids));
+    if (dtype_ == DType::i32) {
+        bin_.write(ids.data(), ids.size_bytes());
+    } else {
+        narrow_.resize(ids.size());
+        std::transform(ids.begin(), ids.end(), narrow_.begin(), [](std::int32_t id) {
+            GPTRAIN_CHECK(id >= 0 && id <= std::numeric_limits<std::uint16_t>::max(), id);
+            return static_cast<std::uint16_t>(id);
+        });
+        bin_.write(narrow_.data(), narrow_.size() * sizeof narrow_[0]);
+    }
+    idx_.write(&length, sizeof length);
+    ++num_sequences_;
+    num_tokens_ += length;
+}
+
+void IndexedWriter::end_document() {
+    documents_.write(&num_sequences_, sizeof num_sequences_);
+    ++num_documents_;
+}
+
+void IndexedWriter::commit() {
+    bin_.flush();
+    bin_.file().sync();
+    idx_.flush();
+    write_offsets();
+    write_documents();
+    const Header header = make_header(dtype_, num_sequences_, num_documents_);
+    idx_.file().write_at(0, std::as_bytes(std::span(header)));
+    idx_.file().sync();
+    // Without its index the old .bin is no data set, so no crash can leave a new one with an old
+    // index.
+    if (::unlink(idx_path_.c_str()) != 0 && errno != ENOENT) {
+        fail_errno(errno, idx_path_.string(), ": cannot replace");
+    }
+    bin_.move_into_place();
+    idx_.move_into_place();
+    sync_folder(idx_path_.has_parent_path() ? idx_path_.parent_path() : ".");
+}
+
+void IndexedWriter::write_offsets() {
+    std::int64_t offset = 0;
+    std::vector<std::int64_t> offsets;
+    const std::int64_t begin = header_bytes;
+    const std::int64_t end = begin + num_sequences_ * std::int64_t{sizeof(std::int32_t)};
+    for_each_block(idx_.file(), begin, end, [&](std::span<const std::byte> lengths) {
+        offsets.clear();
+        for (std::size_t at = 0; at < lengths.size(); at += sizeof(std::int32_t)) {
+            std::int32_t length = 0;
+            std::memcpy(&length, lengths.data() + at, sizeof length);
+            offsets.push_back(offset);
+            offset += length * size_of(dtype_);
+        }
+        idx_.write(offsets.data(), offsets.size() * sizeof offsets[0]);
+    });
+}
+
+void IndexedWriter::write_documents() {
+    documents_.flush();
+    const std::int64_t end = (num_documents_ + 1) * std::int64_t{sizeof(std::int64_t)};
+    for_each_block(documents_.file(), 0, end, [&](std::span<const std::byte> entries) {
+        idx_.write(entries.data(), entries.size());
+    });
+    idx_.flush();
+}
+
+}  // namespace gptrain

@@ -1,0 +1,44 @@
+// Every token of a text once, in order: what `gptrain eval` measures.
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "data/indexed_dataset.h"
+#include "data/sample_source.h"
+
+namespace gptrain {
+
+/// Windows of S + 1 tokens that share one token, so that each token but the first is a target once.
+/// The last window may hold fewer real tokens; samples beyond the last one hold none.
+class SequentialDataset final : public SampleSource {
+public:
+    /// The sequences of a token data set, one after the other.
+    SequentialDataset(std::shared_ptr<const IndexedDataset> tokens, std::int64_t seq_length);
+    /// Ids in memory; `name` stands for them in messages.
+    SequentialDataset(std::vector<std::int32_t> ids, std::string name, std::int64_t seq_length);
+
+    std::int64_t size() const override;
+    std::int64_t sample(std::int64_t index, std::span<std::int32_t> tokens) const override;
+    std::string place_of(std::int64_t index, std::int64_t offset) const override;
+
+    std::int64_t num_tokens() const { return num_tokens_; }
+    /// Tokens whose loss is counted: all but the first.
+    std::int64_t num_targets() const { return num_tokens_ > 0 ? num_tokens_ - 1 : 0; }
+
+private:
+    std::size_t sequence_of(std::int64_t token) const;
+    void read_ids(std::int64_t begin, std::span<std::int32_t> out) const;
+
+    std::shared_ptr<const IndexedDataset> dataset_;  ///< null: ids_
+    std::vector<std::int64_t> starts_;  ///< of each sequence in the whole text, and its end
+    std::vector<std::int32_t> ids_;
+    std::string name_;
+    std::int64_t num_tokens_ = 0;
+    std::int64_t seq_length_ = 0;
+};
+
+}  // namespace gptrain

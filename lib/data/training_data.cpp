@@ -1,0 +1,154 @@
+#include "data/training_data.h"
+
+#include <cmath>
+#include <optional>
+#include <utility>
+
+#include "base/error.h"
+#include "base/log.h"
+#include "data/blended_dataset.h"
+#include "data/endless_dataset.h"
+#include "data/gpt_dataset.h"
+#include "data/indexed_dataset.h"
+#include "data/split.h"
+
+namespace gptrain {
+namespace {
+
+/// The part of one token data set that serves training or validation.
+struct Part {
+    std::shared_ptr<const IndexedDataset> tokens;
+    SequenceRange range;
+    double weight = 1.0;
+    std::int64_t num_tokens = 0;
+};
+
+struct Source {
+    DataSource spec;
+    std::shared_ptr<const IndexedDataset> tokens;
+};
+
+std::vector<Source> open_sources(const std::vector<DataSource>& specs) {
+    std::vector<Source> sources;
+    for (const DataSource& spec : specs) {
+        if (!(spec.weight > 0) || !std::isfinite(spec.weight)) {
+            fail(ExitCode::usage, "data: ", spec.prefix.string(), " has the weight ", spec.weight,
+                 "; weights are above 0");
+        }
+        sources.push_back({spec, std::make_shared<const IndexedDataset>(spec.prefix)});
+    }
+    return sources;
+}
+
+/// Without a split every source is used whole.
+std::vector<Part> parts_of(const std::vector<Source>& sources, const std::optional<Split>& split,
+                           Split::Part part) {
+    std::vector<Part> parts;
+    for (const Source& source : sources) {
+        const std::int64_t count = source.tokens->num_sequences();
+        const SequenceRange range = split ? split->range(part, count) : SequenceRange{0, count};
+        parts.push_back(
+            {source.tokens, range, source.spec.weight, tokens_in(*source.tokens, range)});
+    }
+    return parts;
+}
+
+std::vector<SourceIdentity> identities_of(const std::vector<Source>& sources) {
+    std::vector<SourceIdentity> identities;
+    for (const Source& source : sources) {
+        identities.push_back(
+            {source.spec.prefix, source.spec.weight, source.tokens->fingerprint()});
+    }
+    return identities;
+}
+
+/// Megatron's order over the parts; a single part, whatever its weight, is not blended.
+std::shared_ptr<const SampleSource> make_order(const std::vector<Part>& parts,
+                                               const OrderOptions& order,
+                                               const std::filesystem::path& cache_folder) {
+    const auto open = [&](std::size_t index, std::int64_t num_samples) {
+        return std::make_shared<const GptDataset>(
+            parts[index].tokens, parts[index].range,
+            OrderOptions{order.seed, order.seq_length, num_samples}, cache_folder);
+    };
+    if (parts.size() == 1) return open(0, order.num_samples);
+    std::vector<double> weights;
+    for (const Part& part : parts)
+        weights.push_back(part.weight);
+    return std::make_shared<const BlendedDataset>(plan_blend(weights, order.num_samples), open,
+                                                  cache_folder);
+}
+
+void say_counts(std::string_view name, const std::vector<Part>& parts, std::int64_t num_samples,
+                std::int64_t seq_length) {
+    std::int64_t sequences = 0;
+    std::int64_t tokens = 0;
+    for (const Part& part : parts) {
+        sequences += part.range.end - part.range.begin;
+        tokens += part.num_tokens;
+    }
+    const double epochs = static_cast<double>(num_samples) * static_cast<double>(seq_length) /
+                          static_cast<double>(tokens);
+    print("data: ", name, ": ", tokens, " tokens in ", sequences, " sequences from ", parts.size(),
+          parts.size() == 1 ? " source; " : " sources; ", num_samples, " samples of ", seq_length,
+          " tokens = ", fixed(epochs, 2), " epochs");
+}
+
+void check_training_parts(const std::vector<Part>& parts, const std::optional<Split>& split,
+                          const std::string& split_words) {
+    for (const Part& part : parts) {
+        if (part.num_tokens > 0) continue;
+        const std::string cause =
+            split ? text("the training part of data.split \"", split_words, "\", sequences ",
+                         part.range.begin, " to ", part.range.end, " of ",
+                         part.tokens->num_sequences(), ", holds no token")
+                  : std::string("holds no token");
+        fail(ExitCode::bad_input, part.tokens->prefix().string(), ": ", cause,
+             "; there is nothing to train on");
+    }
+}
+
+std::shared_ptr<const SampleSource> make_validation(std::vector<Part> parts,
+                                                    const OrderOptions& order,
+                                                    const std::filesystem::path& cache_folder) {
+    std::erase_if(parts, [](const Part& part) { return part.num_tokens == 0; });
+    if (parts.empty()) {
+        print("data: validation: no tokens; there will be no evaluation");
+        return nullptr;
+    }
+    say_counts("validation", parts, order.num_samples, order.seq_length);
+    return make_order(parts, order, cache_folder);
+}
+
+}  // namespace
+
+TrainingData make_training_data(const DataSpec& spec, const DataOptions& options) {
+    std::optional<Split> split;
+    if (spec.validation.empty()) split = parse_split(spec.split);
+    const std::vector<Source> train_sources = open_sources(spec.train);
+    const std::vector<Source> validation_sources = open_sources(spec.validation);
+
+    TrainingData data;
+    data.train_sources = identities_of(train_sources);
+    data.validation_sources = identities_of(validation_sources);
+
+    const std::vector<Part> train = parts_of(train_sources, split, Split::train);
+    check_training_parts(train, split, spec.split);
+    say_counts("training", train, options.num_samples, options.seq_length);
+    const auto open_pass = [=](std::int64_t pass) {
+        const OrderOptions order{options.seed + static_cast<std::uint64_t>(pass),
+                                 options.seq_length, options.num_samples};
+        return make_order(train, order, options.cache_folder);
+    };
+    data.train = std::make_shared<const EndlessDataset>(open_pass, options.num_samples);
+
+    if (options.eval_samples > 0) {
+        const std::vector<Source>& sources = split ? train_sources : validation_sources;
+        data.validation = make_validation(parts_of(sources, split, Split::validation),
+                                          {options.seed, options.seq_length, options.eval_samples},
+                                          options.cache_folder);
+    }
+    return data;
+}
+
+}  // namespace gptrain

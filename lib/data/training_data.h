@@ -1,0 +1,51 @@
+// From the run spec's `data` section to the samples of training and validation.
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "data/sample_source.h"
+#include "spec/run_spec.h"
+
+namespace gptrain {
+
+struct DataOptions {
+    std::uint64_t seed = 1234;
+    std::int64_t seq_length = 0;
+    std::int64_t num_samples = 0;   ///< training samples of one pass; fixes their order
+    std::int64_t eval_samples = 0;  ///< samples of one evaluation; 0: no validation
+    std::filesystem::path cache_folder;
+};
+
+/// Identity of one token data set, for the rules of resuming.
+struct SourceIdentity {
+    std::filesystem::path prefix;
+    double weight = 1.0;
+    std::string fingerprint;  ///< IndexedDataset::fingerprint
+
+    bool operator==(const SourceIdentity&) const = default;
+};
+
+struct TrainingData {
+    /// Endless: what lies beyond num_samples comes from further passes, pass p in the order of seed
+    /// + p.
+    std::shared_ptr<const SampleSource> train;
+    /// Null if there is no validation token (or no evaluation was asked for): evaluation is off.
+    std::shared_ptr<const SampleSource> validation;
+    std::vector<SourceIdentity> train_sources;
+    std::vector<SourceIdentity>
+        validation_sources;  ///< as given by the spec; empty: split from train
+};
+
+/// Opens and checks all sources, builds or maps the indices, and prints what was found in a line or
+/// two. With `data.validation` every source is used whole; else the sequences of each training
+/// source are cut by `data.split` into training and validation (the third part is never read). A
+/// training part without a token is an Error (bad_input) that names the source; sources without a
+/// validation token leave the validation blend, and if none is left that is said and `validation`
+/// is null.
+TrainingData make_training_data(const DataSpec& spec, const DataOptions& options);
+
+}  // namespace gptrain
