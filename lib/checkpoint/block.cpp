@@ -1,0 +1,43 @@
+#include "checkpoint/block.h"
+
+#include <algorithm>
+
+#include "base/crc32c.h"
+
+namespace gptrain {
+
+File open_listed(const std::filesystem::path& folder, const FileRecord& record) {
+    const std::filesystem::path path = folder / record.name;
+    std::error_code error;
+    const auto status = std::filesystem::status(path, error);
+    if (!std::filesystem::exists(status)) fail(ExitCode::bad_input, path.string(), ": is missing");
+    if (!std::filesystem::is_regular_file(status)) {
+        fail(ExitCode::bad_input, path.string(), ": is not a regular file");
+    }
+    File file(path, File::Mode::read);
+    if (file.size() != record.bytes) {
+        fail(ExitCode::bad_input, path.string(), ": has ", file.size(), " bytes, should have ",
+             record.bytes);
+    }
+    return file;
+}
+
+std::int64_t block_bytes(const ExtentRecord& extent, std::int64_t index) {
+    return std::min(checkpoint_block_bytes, extent.bytes() - index * checkpoint_block_bytes);
+}
+
+std::span<const std::byte> read_block(const File& file, const TensorRecord& tensor,
+                                      const ExtentRecord& extent, std::int64_t index,
+                                      std::span<std::byte> buffer) {
+    const std::int64_t bytes = block_bytes(extent, index);
+    const std::span<std::byte> block = buffer.first(static_cast<std::size_t>(bytes));
+    const std::int64_t at = extent.byte_offset + index * checkpoint_block_bytes;
+    file.read_at(at, block);
+    if (crc32c(block.data(), block.size()) != extent.crc32c[static_cast<std::size_t>(index)]) {
+        fail(ExitCode::bad_input, file.path().string(), ": dataset ", dataset_path(tensor, extent),
+             " is damaged in bytes [", at, ", ", at + bytes, ") of the file");
+    }
+    return block;
+}
+
+}  // namespace gptrain

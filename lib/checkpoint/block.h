@@ -1,0 +1,27 @@
+// Reading the files of a checkpoint with every byte checked.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <filesystem>
+#include <span>
+
+#include "base/file.h"
+#include "checkpoint/manifest.h"
+
+namespace gptrain {
+
+/// Opens a file of the checkpoint in `folder`; one that is missing, not regular or of another size
+/// than the manifest says is an Error (bad_input).
+File open_listed(const std::filesystem::path& folder, const FileRecord& record);
+
+/// Size of block `index` of an extent; checkpoint_block_bytes but for the last one.
+std::int64_t block_bytes(const ExtentRecord& extent, std::int64_t index);
+
+/// Reads block `index` of an extent into the front of `buffer` and compares its checksum; returns
+/// the part that it fills. Damage is an Error (bad_input) that names file, dataset and bytes.
+std::span<const std::byte> read_block(const File& file, const TensorRecord& tensor,
+                                      const ExtentRecord& extent, std::int64_t index,
+                                      std::span<std::byte> buffer);
+
+}  // namespace gptrain

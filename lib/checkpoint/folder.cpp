@@ -1,0 +1,146 @@
+#include "checkpoint/folder.h"
+
+#include <algorithm>
+#include <cerrno>
+#include <fcntl.h>
+#include <random>
+#include <stdio.h>
+#include <unistd.h>
+
+#include "base/error.h"
+#include "base/file.h"
+#include "base/log.h"
+#include "checkpoint/verify.h"
+
+namespace gptrain {
+namespace {
+
+constexpr std::string_view temporary_mark = ".tmp-";
+
+/// Names in the folder; none if it does not exist.
+std::vector<std::filesystem::path> entries_of(const std::filesystem::path& folder) {
+    std::error_code error;
+    if (!std::filesystem::exists(folder, error)) {
+        if (error) fail(ExitCode::io, folder.string(), ": ", error.message());
+        return {};
+    }
+    std::vector<std::filesystem::path> entries;
+    auto entry = std::filesystem::directory_iterator(folder, error);
+    while (!error && entry != std::filesystem::directory_iterator()) {
+        entries.push_back(entry->path());
+        entry.increment(error);
+    }
+    if (error) fail(ExitCode::io, folder.string(), ": cannot list the folder: ", error.message());
+    return entries;
+}
+
+void rename_or_fail(const std::filesystem::path& from, const std::filesystem::path& to) {
+    if (::rename(from.c_str(), to.c_str()) != 0) {
+        fail_errno(errno, from.string(), ": cannot rename to ", to.string());
+    }
+}
+
+void remove_or_warn(const std::filesystem::path& path) {
+    std::error_code error;
+    std::filesystem::remove_all(path, error);
+    if (error) warn(path.string(), ": cannot be removed: ", error.message());
+}
+
+bool verifies(const std::filesystem::path& checkpoint) {
+    try {
+        verify_checkpoint(checkpoint, VerifyDepth::structure);
+        return true;
+    } catch (const Error&) {
+        return false;
+    }
+}
+
+}  // namespace
+
+std::string checkpoint_name(std::int64_t step) {
+    const std::string digits = text(step);
+    return text("step-", std::string(digits.size() < 6 ? 6 - digits.size() : 0, '0'), digits);
+}
+
+std::optional<std::int64_t> checkpoint_step(const std::string& name) {
+    constexpr std::string_view prefix = "step-";
+    if (name.compare(0, prefix.size(), prefix) != 0) return std::nullopt;
+    const auto step = parse_int(std::string_view(name).substr(prefix.size()));
+    if (!step || *step < 0 || name != checkpoint_name(*step)) return std::nullopt;
+    return step;
+}
+
+std::vector<CheckpointFolder> list_checkpoints(const std::filesystem::path& folder) {
+    std::vector<CheckpointFolder> found;
+    for (const std::filesystem::path& entry : entries_of(folder)) {
+        const auto step = checkpoint_step(entry.filename().string());
+        std::error_code ignored;
+        if (step && std::filesystem::is_directory(entry, ignored)) found.push_back({*step, entry});
+    }
+    std::sort(found.begin(), found.end(),
+              [](const CheckpointFolder& a, const CheckpointFolder& b) { return a.step > b.step; });
+    return found;
+}
+
+std::filesystem::path temporary_folder(const std::filesystem::path& folder,
+                                       const std::string& name) {
+    std::random_device random;
+    return folder / text(name, temporary_mark, ::getpid(), "-", random());
+}
+
+void remove_leftovers(const std::filesystem::path& folder) {
+    for (const std::filesystem::path& entry : entries_of(folder)) {
+        const std::string name = entry.filename().string();
+        if (name.rfind("step-", 0) != 0 || name.find(temporary_mark) == std::string::npos) continue;
+        print("removing ", entry.string(), ", left unfinished by an earlier run");
+        remove_or_warn(entry);
+    }
+}
+
+void commit_folder(const std::filesystem::path& temporary,
+                   const std::filesystem::path& final_path) {
+    const std::filesystem::path folder = final_path.parent_path();
+    if (::rename(temporary.c_str(), final_path.c_str()) == 0) {
+        sync_folder(folder);
+        return;
+    }
+    if (errno != ENOTEMPTY && errno != EEXIST) {
+        fail_errno(errno, temporary.string(), ": cannot rename to ", final_path.string());
+    }
+    std::filesystem::path old = temporary;
+    if (::renameat2(AT_FDCWD, temporary.c_str(), AT_FDCWD, final_path.c_str(), RENAME_EXCHANGE) !=
+        0) {
+        // Not every file system can exchange two names.
+        old = temporary_folder(folder, final_path.filename().string());
+        rename_or_fail(final_path, old);
+        rename_or_fail(temporary, final_path);
+    }
+    sync_folder(folder);
+    remove_or_warn(old);
+}
+
+void remove_old_checkpoints(const std::filesystem::path& folder, std::int64_t newest,
+                            std::int64_t keep_last, std::int64_t keep_every) {
+    std::int64_t kept = 0;
+    std::vector<std::filesystem::path> removed;
+    for (const CheckpointFolder& checkpoint : list_checkpoints(folder)) {
+        if (checkpoint.step > newest) continue;
+        if (kept < keep_last) {
+            kept += verifies(checkpoint.path) ? 1 : 0;
+            continue;
+        }
+        if (keep_every > 0 && checkpoint.step % keep_every == 0) continue;
+        const auto temporary = temporary_folder(folder, checkpoint.path.filename().string());
+        if (::rename(checkpoint.path.c_str(), temporary.c_str()) != 0) {
+            warn(checkpoint.path.string(), ": cannot be removed: ", error_text(errno));
+            continue;
+        }
+        removed.push_back(temporary);
+    }
+    if (removed.empty()) return;
+    sync_folder(folder);
+    for (const std::filesystem::path& path : removed)
+        remove_or_warn(path);
+}
+
+}  // namespace gptrain

@@ -1,0 +1,107 @@
+#include "checkpoint/shard_file.h"
+
+#include <algorithm>
+#include <bit>
+#include <map>
+
+#include "base/crc32c.h"
+
+namespace gptrain {
+namespace {
+
+static_assert(std::endian::native == std::endian::little, "fp32 values are written as they are");
+
+std::string shard_file_name(int rank) {
+    const std::string digits = text(rank);
+    return text("shard-", std::string(digits.size() < 5 ? 5 - digits.size() : 0, '0'), digits,
+                ".h5");
+}
+
+Hdf5Dataset dataset_for(const TensorRecord& tensor, const ExtentRecord& extent) {
+    Hdf5Dataset dataset{dataset_path(tensor, extent),
+                        extent.box.extent,
+                        {{"global_shape", tensor.shape}, {"box_offset", extent.box.offset}}};
+    if (extent.elements() != extent.box.extent.elements()) {
+        dataset.shape = {extent.elements()};
+        dataset.attributes.emplace_back("box_extent", extent.box.extent);
+        dataset.attributes.emplace_back("flat_range", Shape{extent.flat_begin, extent.flat_end});
+    }
+    return dataset;
+}
+
+std::vector<std::uint32_t> write_extent(File& file, const ExtentRecord& extent, std::size_t index,
+                                        const BlockSource& blocks) {
+    std::vector<std::uint32_t> crcs;
+    for (std::int64_t at = 0; at < extent.bytes(); at += checkpoint_block_bytes) {
+        const auto block = blocks(index, at, std::min(checkpoint_block_bytes, extent.bytes() - at));
+        crcs.push_back(crc32c(block.data(), block.size()));
+        file.write_at(extent.byte_offset + at, block);
+    }
+    return crcs;
+}
+
+}  // namespace
+
+ShardLayout plan_shard_file(const std::filesystem::path& scratch, int rank,
+                            std::span<const OwnedState> owned) {
+    ShardLayout layout;
+    layout.file = shard_file_name(rank);
+    std::vector<Hdf5Dataset> datasets;
+    for (const auto& [group, shard, values] : owned) {
+        const ExtentRecord extent{shard.box, shard.flat_begin, shard.flat_end, layout.file, 0, {}};
+        layout.tensors.push_back({group, shard.name, shard.global, {extent}});
+        datasets.push_back(dataset_for(layout.tensors.back(), extent));
+    }
+    layout.hdf5 = lay_out_datasets(scratch / (layout.file + ".structure"), datasets);
+    for (std::size_t i = 0; i < layout.tensors.size(); ++i) {
+        layout.tensors[i].extents.front().byte_offset = layout.hdf5.data_offsets[i];
+    }
+    return layout;
+}
+
+File create_reserved(const std::filesystem::path& path, std::int64_t bytes) {
+    File file(path, File::Mode::create);
+    file.reserve(bytes);
+    return file;
+}
+
+std::vector<TensorRecord> write_shard_file(File file, const ShardLayout& layout,
+                                           const BlockSource& blocks) {
+    for (const FilePiece& piece : layout.hdf5.rest) {
+        file.write_at(piece.offset, std::as_bytes(std::span(piece.bytes)));
+    }
+    std::vector<TensorRecord> written = layout.tensors;
+    for (std::size_t i = 0; i < written.size(); ++i) {
+        ExtentRecord& extent = written[i].extents.front();
+        extent.crc32c = write_extent(file, extent, i, blocks);
+    }
+    file.sync();
+    file.close();
+    return written;
+}
+
+FileRecord file_record(const ShardLayout& layout) {
+    std::uint32_t crc = 0;
+    for (const FilePiece& piece : layout.hdf5.rest) {
+        crc = crc32c(piece.bytes.data(), piece.bytes.size(), crc);
+    }
+    return {layout.file, layout.hdf5.bytes, crc};
+}
+
+std::vector<TensorRecord> merge_tensors(std::vector<TensorRecord> parts) {
+    std::vector<TensorRecord> merged;
+    std::map<std::pair<std::string, std::string>, std::size_t> places;
+    for (TensorRecord& part : parts) {
+        const auto [place, is_new] = places.try_emplace({part.group, part.name}, merged.size());
+        if (is_new) {
+            merged.push_back(std::move(part));
+            continue;
+        }
+        TensorRecord& whole = merged[place->second];
+        GPTRAIN_CHECK(whole.shape == part.shape, whole.name, ": ranks differ in its shape");
+        std::move(part.extents.begin(), part.extents.end(), std::back_inserter(whole.extents));
+    }
+    return merged;
+}
+
+}  // namespace gptrain

@@ -1,0 +1,26 @@
+#include "checkpoint/state_source.h"
+
+namespace gptrain {
+
+std::vector<OwnedState> owned_state(const StateSource& source) {
+    std::vector<OwnedState> owned;
+    source([&](const NamedState& state) {
+        const Shard& shard = state.shard;
+        if (!shard.owned || shard.elements() == 0) return;
+        GPTRAIN_CHECK(state.values.dtype() == DType::f32 && state.values.contiguous() &&
+                          state.values.elements() == shard.elements() && shard.global.rank() > 0,
+                      state.group, "/", shard.name);
+        owned.push_back({std::string(state.group), shard, state.values.view({shard.elements()})});
+    });
+    return owned;
+}
+
+std::vector<Tensor> allocate_snapshot(Arena& arena, const StateSource& source) {
+    std::vector<Tensor> snapshot;
+    for (const OwnedState& state : owned_state(source)) {
+        snapshot.push_back(arena.allocate(DType::f32, {state.shard.elements()}));
+    }
+    return snapshot;
+}
+
+}  // namespace gptrain

@@ -1,0 +1,30 @@
+// The state that a checkpoint holds, as the rooms above hand it over.
+#pragma once
+
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "backend/buffer.h"
+#include "tensor/shard.h"
+
+namespace gptrain {
+
+/// Calls the visitor once for each shard of this rank; always the same shards in the same order.
+/// Values are fp32. Shards without elements may be among them.
+using StateSource = std::function<void(const StateVisitor&)>;
+
+struct OwnedState {
+    std::string group;
+    Shard shard;
+    Tensor values;  ///< fp32, one dim
+};
+
+/// The owned shards of `source` that have elements, in order.
+std::vector<OwnedState> owned_state(const StateSource& source);
+
+/// Host memory for a copy of each shard of `owned_state(source)`, in order. An asynchronous save
+/// copies there; the meter calls it to count the same bytes.
+std::vector<Tensor> allocate_snapshot(Arena& arena, const StateSource& source);
+
+}  // namespace gptrain

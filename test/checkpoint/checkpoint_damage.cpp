@@ -1,0 +1,172 @@
+#include <random>
+
+#include "catch.h"
+#include "checkpoint/describe.h"
+#include "saving.h"
+
+namespace gptrain::test {
+namespace {
+
+namespace fs = std::filesystem;
+
+bool contains(const std::string& message, const std::string& part) {
+    return message.find(part) != std::string::npos;
+}
+
+void flip_bit(const fs::path& path, std::int64_t byte, int bit) {
+    File file(path, File::Mode::update);
+    std::byte value{};
+    file.read_at(byte, {&value, 1});
+    value ^= std::byte{1} << bit;
+    file.write_at(byte, {&value, 1});
+}
+
+std::string damage_found(const fs::path& checkpoint) {
+    return error_of([&] { verify_checkpoint(checkpoint, VerifyDepth::everything); });
+}
+
+std::vector<fs::path> files_of(const fs::path& checkpoint) {
+    return {fs::directory_iterator(checkpoint), fs::directory_iterator()};
+}
+
+}  // namespace
+
+TEST_CASE("every flipped bit is found") {
+    const ScratchFolder folder("flips");
+    const fs::path checkpoint = save_mesh(folder.path(), {2, 2}, 1);
+    std::mt19937 random(7);
+    for (const fs::path& path : files_of(checkpoint)) {
+        const auto size = static_cast<std::int64_t>(fs::file_size(path));
+        std::uniform_int_distribution<std::int64_t> anywhere(0, size - 1);
+        std::vector<std::int64_t> places = {0, 1, 8, size / 2, size - 2, size - 1};
+        for (int i = 0; i < 60; ++i)
+            places.push_back(anywhere(random));
+        for (const std::int64_t place : places) {
+            CAPTURE(path, place);
+            const int bit = static_cast<int>(random() % 8);
+            flip_bit(path, place, bit);
+            CHECK(contains(damage_found(checkpoint), path.string()));
+            flip_bit(path, place, bit);
+        }
+    }
+    CHECK(damage_found(checkpoint).empty());
+}
+
+TEST_CASE("every change of one byte of the manifest is found") {
+    const ScratchFolder folder("manifest-flips");
+    const fs::path checkpoint = save_mesh(folder.path(), {1, 1}, 1);
+    const std::string good = read_file(checkpoint / "manifest.json", 1 << 20);
+    CHECK(to_text(parse_manifest(good, "good")) == good);
+    std::string text = good;
+    for (std::size_t at = 0; at < good.size(); ++at) {
+        text[at] = static_cast<char>(good[at] ^ (1 << (at % 7)));
+        if (error_of([&] { parse_manifest(text, "m"); }).empty()) FAIL("byte " << at);
+        text[at] = good[at];
+        if (error_of([&] { parse_manifest(std::string_view(good).substr(0, at), "m"); }).empty()) {
+            FAIL("cut at byte " << at);
+        }
+    }
+}
+
+TEST_CASE("every truncation is found") {
+    const ScratchFolder folder("truncations");
+    const fs::path checkpoint = save_mesh(folder.path(), {2, 1}, 1);
+    std::mt19937 random(11);
+    for (const fs::path& path : files_of(checkpoint)) {
+        const std::string contents = read_file(path, 1 << 24);
+        std::vector<std::size_t> lengths = {0, 1, contents.size() - 1};
+        for (int i = 0; i < 12; ++i)
+            lengths.push_back(random() % contents.size());
+        for (const std::size_t length : lengths) {
+            CAPTURE(path, length);
+            fs::resize_file(path, length);
+            CHECK(contains(damage_found(checkpoint), path.string()));
+            write_file_durably(path, contents);
+        }
+        write_file_durably(path, contents + "x");
+        CHECK(contains(damage_found(checkpoint), path.string()));
+        write_file_durably(path, contents);
+    }
+    CHECK(damage_found(checkpoint).empty());
+}
+
+TEST_CASE("swapped, missing and foreign files are found") {
+    const ScratchFolder folder("swapped");
+    const fs::path checkpoint = save_mesh(folder.path(), {2, 1}, 1);
+    const fs::path other = save_mesh(folder.path(), {2, 1}, 2);
+    const fs::path shard = checkpoint / "shard-00000.h5";
+    SECTION("two shards exchanged") {
+        fs::rename(shard, checkpoint / "x");
+        fs::rename(checkpoint / "shard-00001.h5", shard);
+        fs::rename(checkpoint / "x", checkpoint / "shard-00001.h5");
+    }
+    SECTION("a shard of another step") {
+        fs::copy_file(other / "shard-00000.h5", shard, fs::copy_options::overwrite_existing);
+    }
+    SECTION("a shard missing") {
+        fs::remove(shard);
+    }
+    SECTION("the index missing") {
+        fs::remove(checkpoint / "model.h5");
+    }
+    SECTION("a folder in place of a file") {
+        fs::remove(shard);
+        fs::create_directory(shard);
+    }
+    SECTION("the manifest of another step") {
+        fs::copy_file(other / "manifest.json", checkpoint / "manifest.json",
+                      fs::copy_options::overwrite_existing);
+    }
+    SECTION("the manifest missing") {
+        fs::remove(checkpoint / "manifest.json");
+    }
+    CHECK(!damage_found(checkpoint).empty());
+}
+
+TEST_CASE("damage is named, and the next older checkpoint is used") {
+    const ScratchFolder folder("fallback");
+    for (const std::int64_t step : {1, 2, 3})
+        save_mesh(folder.path(), {1, 2}, step);
+    const Manifest manifest = read_manifest(folder.path() / "step-000003");
+    const ExtentRecord& extent = manifest.find("exp_avg", "wte.weight")->extents[1];
+    flip_bit(folder.path() / "step-000003" / extent.file, extent.byte_offset + 5, 3);
+    const std::string damage = text(
+        "step-000003/shard-00001.h5: dataset /exp_avg/wte.weight[1212:2424] is damaged in bytes [",
+        extent.byte_offset, ", ", extent.byte_offset + extent.bytes(), ") of the file");
+    CHECK(contains(damage_found(folder.path() / "step-000003"), damage));
+    CHECK(contains(error_of([&] { loads(folder.path() / "step-000003", {}, 3); }), damage));
+    CHECK(newest_valid_checkpoint(folder.path())->manifest.meta.step == 2);
+
+    FolderDescription description = describe_checkpoints(folder.path(), false);
+    REQUIRE(description.lines.size() == 3);
+    CHECK(contains(description.lines[0], damage));
+    CHECK(!description.newest_valid);
+    CHECK(contains(error_of([&] { describe_checkpoint(folder.path() / "step-000003", true); }),
+                   damage));
+
+    fs::remove_all(folder.path() / "step-000003");
+    description = describe_checkpoints(folder.path(), true);
+    CHECK(description.lines.size() == 2);
+    CHECK(description.newest_valid);
+    CHECK(describe_checkpoints(folder.path() / "nothing", false).newest_valid);
+
+    for (const std::int64_t step : {1, 2}) {
+        fs::remove(folder.path() / checkpoint_name(step) / "shard-00001.h5");
+    }
+    CHECK(contains(error_of([&] { newest_valid_checkpoint(folder.path()); }), "all are damaged"));
+}
+
+TEST_CASE("a checkpoint is described") {
+    const ScratchFolder folder("describe");
+    const auto lines = describe_checkpoint(save_mesh(folder.path(), {1, 1}, 5), true);
+    const auto has = [&](const std::string& line) {
+        return std::find(lines.begin(), lines.end(), line) != lines.end();
+    };
+    CHECK(has("step: 5"));
+    CHECK(has("parameters: 3706"));
+    CHECK(has("tensors: 18 (exp_avg, exp_avg_sq, weight)"));
+    CHECK(has("identity.seed: 1234"));
+    CHECK(has("every byte verified"));
+}
+
+}  // namespace gptrain::test

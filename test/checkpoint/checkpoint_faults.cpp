@@ -1,0 +1,154 @@
+#include <chrono>
+#include <random>
+#include <signal.h>
+#include <sys/resource.h>
+#include <sys/wait.h>
+#include <thread>
+#include <unistd.h>
+
+#include "base/log.h"
+#include "catch.h"
+#include "saving.h"
+
+// For the leak sanitizer: a write that fails while HDF5 closes a file leaves memory of the library
+// behind.
+extern "C" const char* __lsan_default_suppressions() {
+    return "leak:libhdf5";
+}
+
+namespace gptrain::test {
+namespace {
+
+/// The largest file that this process may write, for as long as this lives; beyond it a write fails
+/// as on a full disk (with EFBIG).
+class FileSizeLimit {
+public:
+    explicit FileSizeLimit(std::int64_t bytes) {
+        ::signal(SIGXFSZ, SIG_IGN);
+        ::getrlimit(RLIMIT_FSIZE, &before_);
+        rlimit limit = before_;
+        limit.rlim_cur = static_cast<rlim_t>(bytes);
+        ::setrlimit(RLIMIT_FSIZE, &limit);
+    }
+    FileSizeLimit(const FileSizeLimit&) = delete;
+    FileSizeLimit& operator=(const FileSizeLimit&) = delete;
+    ~FileSizeLimit() { ::setrlimit(RLIMIT_FSIZE, &before_); }
+
+private:
+    rlimit before_{};
+};
+
+std::int64_t entries(const std::filesystem::path& folder) {
+    return std::distance(std::filesystem::directory_iterator(folder), {});
+}
+
+[[noreturn]] void save_forever(const std::filesystem::path& folder, std::int64_t step, bool async) {
+    try {
+        SavingRun run({.folder = folder, .keep_last = 2, .async = async});
+        for (;; ++step)
+            run.save(step);
+    } catch (const std::exception& error) {
+        warn(error.what());
+        ::_exit(1);
+    }
+}
+
+}  // namespace
+
+TEST_CASE("a save that is killed at any moment leaves a checkpoint that loads") {
+    using Clock = std::chrono::steady_clock;
+    const ScratchFolder folder("kill");
+    const auto start = Clock::now();
+    {
+        SavingRun run({.folder = folder.path(), .async = false});
+        run.save(1);
+    }
+    const std::chrono::duration<double> one_save = Clock::now() - start;
+    std::mt19937 random(23);
+    std::uniform_real_distribution<double> saves(0, 5);
+    std::int64_t last = 1;
+    for (int round = 0; round < 30; ++round) {
+        const bool async = round % 2 == 0;
+        const pid_t child = ::fork();
+        REQUIRE(child >= 0);
+        if (child == 0) save_forever(folder.path(), last + 1, async);
+        std::this_thread::sleep_for(saves(random) * one_save);
+        ::kill(child, SIGKILL);
+        int status = 0;
+        REQUIRE(::waitpid(child, &status, 0) == child);
+        REQUIRE(WIFSIGNALED(status));
+
+        const auto checkpoints = list_checkpoints(folder.path());
+        REQUIRE(!checkpoints.empty());
+        CAPTURE(round, checkpoints.front().path);
+        REQUIRE(checkpoints.front().step >= last);
+        for (const auto& [step, path] : checkpoints)
+            REQUIRE(loads(path, {}, step));
+        last = newest_valid_checkpoint(folder.path())->manifest.meta.step;
+        REQUIRE(last == checkpoints.front().step);
+    }
+    CHECK(last > 1);
+    const SavingRun next({.folder = folder.path()});
+    for (const auto& entry : std::filesystem::directory_iterator(folder.path())) {
+        CHECK(checkpoint_step(entry.path().filename().string()));
+    }
+}
+
+TEST_CASE("a save that cannot be written leaves the earlier one and can be tried again") {
+    const bool async = GENERATE(false, true);
+    const ScratchFolder folder("full");
+    SavingRun run({.folder = folder.path(), .async = async});
+    run.save(1);
+    run.saver.wait();
+    const auto shard = static_cast<std::int64_t>(
+        std::filesystem::file_size(folder.path() / "step-000001/shard-00000.h5"));
+    for (const std::int64_t limit : {std::int64_t{0}, std::int64_t{4096}, shard - 1}) {
+        CAPTURE(async, limit);
+        const FileSizeLimit full(limit);
+        const std::string message = error_of(
+            [&] {
+                run.save(2);
+                run.saver.wait();
+            },
+            ExitCode::io);
+        CHECK(message.find("File too large") != std::string::npos);
+        CHECK(message.find(folder.path().string()) != std::string::npos);
+        CHECK(entries(folder.path()) == 1);
+        CHECK(loads(folder.path() / "step-000001", {}, 1));
+    }
+    run.save(3);
+    run.saver.wait();
+    CHECK(loads(folder.path() / "step-000003", {}, 3));
+}
+
+TEST_CASE("a first save that cannot be written can be tried again") {
+    const ScratchFolder folder("full-first");
+    SavingRun run({.folder = folder.path(), .async = false});
+    for (const std::int64_t limit : {0, 100, 5000}) {
+        CAPTURE(limit);
+        const FileSizeLimit full(limit);
+        const std::string message = error_of([&] { run.save(1); }, ExitCode::io);
+        CHECK(message.find("File too large") != std::string::npos);
+        CHECK(entries(folder.path()) == 0);
+    }
+    run.save(1);
+    CHECK(loads(folder.path() / "step-000001", {}, 1));
+    CHECK(verify_checkpoint(folder.path() / "step-000001", VerifyDepth::everything).meta.step == 1);
+}
+
+TEST_CASE("the error of an asynchronous save is thrown once, by the next call") {
+    const ScratchFolder folder("late");
+    SavingRun run({.folder = folder.path()});
+    run.save(1);
+    run.saver.wait();
+    {
+        const FileSizeLimit full(10);
+        run.save(2);
+        CHECK(!error_of([&] { run.save(3); }, ExitCode::io).empty());
+    }
+    run.save(4);
+    run.saver.wait();
+    CHECK(list_checkpoints(folder.path()).front().step == 4);
+}
+
+}  // namespace gptrain::test

@@ -1,0 +1,75 @@
+#include <cmath>
+#include <cstring>
+
+#include "catch.h"
+#include "saving.h"
+#include "support/hdf5_fixture.h"
+
+namespace gptrain::test {
+namespace {
+
+/// The whole of a tensor, as bits.
+std::vector<std::uint32_t> expected_bits(const std::string& group, const TestTensor& tensor,
+                                         std::int64_t step) {
+    std::vector<std::uint32_t> bits;
+    const std::uint64_t hash = name_hash(group + "/" + tensor.name);
+    for (std::int64_t i = 0; i < tensor.shape.elements(); ++i) {
+        bits.push_back(std::bit_cast<std::uint32_t>(element(hash, i, step)));
+    }
+    return bits;
+}
+
+std::vector<std::uint32_t> bits_of(const std::vector<float>& values) {
+    std::vector<std::uint32_t> bits(values.size());
+    std::memcpy(bits.data(), values.data(), values.size() * sizeof(float));
+    return bits;
+}
+
+}  // namespace
+
+TEST_CASE("model.h5 shows every tensor whole, on every mesh") {
+    const TestMesh mesh = GENERATE(TestMesh{1, 1}, TestMesh{2, 3}, TestMesh{3, 2});
+    const ScratchFolder folder("hdf5");
+    const auto checkpoint = save_mesh(folder.path(), mesh, 11);
+    // Sources are named relative to the file, so the folder may move.
+    const auto moved = folder.path() / "moved";
+    std::filesystem::rename(checkpoint, moved);
+    for (const std::string group : {"weight", "exp_avg", "exp_avg_sq"}) {
+        for (const TestTensor& tensor : small_tensors()) {
+            CAPTURE(group, tensor.name, mesh.tp, mesh.dp);
+            const auto read =
+                read_array<float>((moved / "model.h5").string(), "/" + group + "/" + tensor.name);
+            CHECK(read.shape ==
+                  std::vector<std::int64_t>(tensor.shape.begin(), tensor.shape.end()));
+            CHECK(bits_of(read.values) == expected_bits(group, tensor, 11));
+        }
+    }
+}
+
+TEST_CASE("a missing shard file shows as NaN") {
+    const ScratchFolder folder("hole");
+    const auto checkpoint = save_mesh(folder.path(), {2, 1}, 1);
+    std::filesystem::remove(checkpoint / "shard-00001.h5");
+    const auto values =
+        read_dataset<float>((checkpoint / "model.h5").string(), "/weight/wte.weight");
+    CHECK(bits_of({values.front()}).front() ==
+          expected_bits("weight", small_tensors().front(), 1).front());
+    CHECK(std::isnan(values.back()));
+}
+
+TEST_CASE("shard files are plain HDF5 that describe themselves") {
+    const ScratchFolder folder("shards");
+    const auto checkpoint = save_mesh(folder.path(), {2, 2}, 1);
+    const std::string file = (checkpoint / "shard-00003.h5").string();
+    // Second tp rank: rows 50 to 100; second dp rank: the second half of them.
+    const auto flat = read_array<float>(file, "/exp_avg/wte.weight[612:1224]");
+    REQUIRE(flat.shape == std::vector<std::int64_t>{612});
+    const auto whole = expected_bits("exp_avg", small_tensors().front(), 1);
+    CHECK(bits_of(flat.values) ==
+          std::vector<std::uint32_t>(whole.begin() + 50 * 24 + 612, whole.end()));
+    const auto box =
+        read_array<float>((checkpoint / "shard-00001.h5").string(), "/weight/h.0.attn.proj.weight");
+    CHECK(box.shape == std::vector<std::int64_t>{24, 12});
+}
+
+}  // namespace gptrain::test

@@ -1,0 +1,144 @@
+#include <map>
+#include <set>
+
+#include "catch.h"
+#include "saving.h"
+
+namespace gptrain::test {
+namespace {
+
+/// The corpus holds manifests without their last line, so that they can be edited by hand; this
+/// adds it, as one who means harm would.
+std::string sealed(const std::string& body) {
+    return text(body, "\"crc32c\":", crc32c(body.data(), body.size()), "}\n");
+}
+
+// What is said of each file of the corpus.
+const std::map<std::string, std::string>& faults() {
+    static const std::map<std::string, std::string> faults = {
+        {"array-at-top", "not valid JSON"},
+        {"block-size-zero", "'block_bytes' should be 4194304"},
+        {"box-empty", "'box_extent' is out of range"},
+        {"box-offset-huge", "'box_offset' is out of range"},
+        {"box-offset-negative", "'box_offset' is out of range"},
+        {"box-outside", "the box does not lie in the tensor [4, 6]"},
+        {"box-rank", "the box does not lie in the tensor [4, 6]"},
+        {"boxes-overlap", "two boxes overlap"},
+        {"crc-count", "'crc32c' has 2 values for 48 bytes"},
+        {"crc-fraction", "'crc32c' should hold whole numbers only"},
+        {"crc-negative", "'crc32c' is not a CRC-32C"},
+        {"crc-none", "'crc32c' has 0 values for 48 bytes"},
+        {"empty", "is cut off"},
+        {"extent-bytes-wrong", "'bytes' should be 48"},
+        {"extent-file-unknown", "'file' is not among the manifest's files"},
+        {"extent-offset-beyond", "does not lie in 'shard-00000.h5' of 4096 bytes"},
+        {"extent-offset-huge", "'byte_offset' is out of range"},
+        {"extent-offset-negative", "'byte_offset' is out of range"},
+        {"extent-shared-bytes", "overlap in 'shard-00000.h5'"},
+        {"extents-empty", "the boxes hold 0 of 24 elements"},
+        {"extents-missing", "key 'extents' is missing"},
+        {"file-bytes-huge", "'bytes' is out of range"},
+        {"file-bytes-negative", "'bytes' is out of range"},
+        {"file-crc-wide", "'rest_crc32c' is not a CRC-32C"},
+        {"file-is-manifest", "the manifest cannot list itself"},
+        {"file-is-number", "should be a JSON object"},
+        {"file-name-absolute", "'name' is not a plain name"},
+        {"file-name-dotdot", "'name' is not a plain name"},
+        {"file-name-empty", "'name' is not a plain name"},
+        {"file-name-hidden", "'name' is not a plain name"},
+        {"file-name-long", "'name' is not a plain name"},
+        {"file-name-newline", "'name' is not a plain name"},
+        {"file-name-nul", "'name' is not a plain name"},
+        {"file-name-traversal", "'name' is not a plain name"},
+        {"file-twice", "file 'shard-00000.h5' is listed twice"},
+        {"files-object", "'files' should be an array"},
+        {"flat-beyond", "'flat' is not a range"},
+        {"flat-hole", "overlap or leave a hole at element 6"},
+        {"flat-incomplete", "a box is not complete"},
+        {"flat-negative", "'flat' is not a range"},
+        {"flat-overlap", "overlap or leave a hole at element 6"},
+        {"flat-reversed", "'flat' is not a range"},
+        {"flat-three", "'flat' is not a range"},
+        {"format-other", "'format' should be"},
+        {"identity-array", "'identity' should be an object"},
+        {"key-twice", "duplicate key 'step'"},
+        {"key-unknown", "unknown key 'extra'"},
+        {"not-json", "not valid JSON"},
+        {"shape-empty", "'shape' has 0 dims"},
+        {"shape-larger", "the boxes hold 24 of 30 elements"},
+        {"shape-negative", "'shape' is out of range"},
+        {"shape-overflow", "'shape' is out of range"},
+        {"shape-overflow-to-small", "'shape' is out of range"},
+        {"shape-six-dims", "'shape' has 6 dims"},
+        {"shape-text", "'shape' should hold whole numbers only"},
+        {"shape-zero", "'shape' is out of range"},
+        {"state-missing", "key 'state' is missing"},
+        {"step-above-64-bits", "'step' should be a whole number"},
+        {"step-fraction", "'step' should be a whole number"},
+        {"step-missing", "key 'step' is missing"},
+        {"step-negative", "'step' is out of range"},
+        {"tensor-dtype-bf16", "'dtype' should be fp32"},
+        {"tensor-group-empty", "'group' is not a plain name"},
+        {"tensor-name-slash", "'name' is not a plain name"},
+        {"tensor-twice", "(weight/a.weight): is listed twice"},
+        {"unclosed-text", "not valid JSON"},
+        {"version-newer", "format version 2 is not known"},
+        {"version-text", "'version' should be a whole number"},
+    };
+    return faults;
+}
+
+}  // namespace
+
+TEST_CASE("hostile manifests are refused, and it is said why") {
+    const std::filesystem::path corpus =
+        std::filesystem::path(GPTRAIN_TEST_DATA) / "../corpus/checkpoint";
+    std::set<std::string> seen;
+    for (const auto& entry : std::filesystem::directory_iterator(corpus)) {
+        const std::string name = entry.path().stem().string();
+        CAPTURE(name);
+        seen.insert(name);
+        const std::string manifest = sealed(read_file(entry.path(), 1 << 20));
+        if (name == "good") {
+            CHECK(parse_manifest(manifest, "m").tensors.front().extents.size() == 3);
+            continue;
+        }
+        REQUIRE(faults().count(name) == 1);
+        const std::string message = error_of([&] { parse_manifest(manifest, "m"); });
+        CHECK(message.rfind("m:", 0) == 0);
+        CHECK(message.find(faults().at(name)) != std::string::npos);
+        CHECK(message.find('\n') == std::string::npos);
+    }
+    CHECK(seen.size() == faults().size() + 1);
+}
+
+TEST_CASE("manifests too deep or too large are refused") {
+    const std::string deep = sealed("{\n\"identity\":" + std::string(1000000, '[') + "\n");
+    CHECK(error_of([&] { parse_manifest(deep, "m"); }).find("nested deeper") != std::string::npos);
+
+    Manifest manifest{meta_for(1), {{"shard-00000.h5", 8192, 0}}, {{"weight", "a", {2000}, {}}}};
+    for (std::int64_t i = 0; i < 2000; ++i) {
+        manifest.tensors.front().extents.push_back(
+            {{{i}, {1}}, 0, 1, "shard-00000.h5", 4 * i, {0}});
+    }
+    const std::string boxes = to_text(manifest);
+    CHECK(error_of([&] { parse_manifest(boxes, "m"); }).find("more than 1024 boxes") !=
+          std::string::npos);
+
+    const ScratchFolder folder("huge");
+    write_file_durably(folder.path() / "manifest.json", "{}");
+    std::filesystem::resize_file(folder.path() / "manifest.json", std::uintmax_t{1} << 40);
+    CHECK(error_of([&] { read_manifest(folder.path()); }).find("limit") != std::string::npos);
+}
+
+TEST_CASE("a checkpoint under the name of another step is refused") {
+    const ScratchFolder folder("renamed");
+    const auto checkpoint = save_mesh(folder.path(), {1, 1}, 3);
+    std::filesystem::rename(checkpoint, folder.path() / "best");
+    CHECK(loads(folder.path() / "best", {}, 3));
+    std::filesystem::rename(folder.path() / "best", folder.path() / "step-000004");
+    CHECK(error_of([&] { read_manifest(folder.path() / "step-000004"); }).find("holds step 3") !=
+          std::string::npos);
+}
+
+}  // namespace gptrain::test

@@ -1,0 +1,137 @@
+#include "catch.h"
+#include "saving.h"
+
+namespace gptrain::test {
+namespace {
+
+bool contains(const std::string& message, const std::string& part) {
+    return message.find(part) != std::string::npos;
+}
+
+// Several blocks, several windows of the loader, and a last block that is not whole.
+const std::vector<TestTensor>& large_tensors() {
+    static const std::vector<TestTensor> tensors = {{"wte.weight", {5003, 1021}, 0},
+                                                    {"small", {3}, -1},
+                                                    {"h.0.attn.proj.weight", {1024, 1500}, 1}};
+    return tensors;
+}
+
+}  // namespace
+
+TEST_CASE("what was saved is loaded bit for bit") {
+    const bool async = GENERATE(false, true);
+    const ScratchFolder folder("save-load");
+    SavingRun run({.folder = folder.path(), .async = async}, large_tensors());
+    run.save(7);
+    run.state.clear();  // an asynchronous save must not notice
+    run.saver.wait();
+
+    const auto newest = newest_valid_checkpoint(folder.path());
+    REQUIRE(newest);
+    CHECK(newest->folder == folder.path() / "step-000007");
+    const CheckpointMeta& meta = newest->manifest.meta;
+    CHECK(meta.step == 7);
+    CHECK(meta.data_position == 56);
+    CHECK(meta.spec_hash == "a1b2c3");
+    CHECK(meta.identity == meta_for(7).identity);
+    CHECK(meta.state == meta_for(7).state);
+    CHECK(newest->manifest.parameters() == 5003 * 1021 + 3 + 1024 * 1500);
+    CHECK(loads(newest->folder, {}, 7, large_tensors()));
+    CHECK(loads(newest->folder, {3, 2}, 7, large_tensors()));
+}
+
+TEST_CASE("synchronous and asynchronous saves write the same bytes") {
+    const ScratchFolder folder("async");
+    for (const bool async : {false, true}) {
+        SavingRun run({.folder = folder.path() / (async ? "a" : "s"), .async = async});
+        run.save(3);
+    }
+    for (const std::string name : {"shard-00000.h5", "model.h5", "manifest.json"}) {
+        CAPTURE(name);
+        CHECK(read_file(folder.path() / "a/step-000003" / name, 1 << 24) ==
+              read_file(folder.path() / "s/step-000003" / name, 1 << 24));
+    }
+}
+
+TEST_CASE("a snapshot takes what was planned") {
+    const ScratchFolder folder("snapshot");
+    SavingRun run({.folder = folder.path()});
+    HostBackend backend;
+    Arena planned(backend, MemorySpace::host, "snapshot", 1 << 20);
+    allocate_snapshot(planned, run.state.source());
+    for (const std::int64_t step : {1, 2, 3})
+        run.save(step);
+    run.saver.wait();
+    CHECK(run.arena.peak() == planned.peak());
+}
+
+TEST_CASE("tensors that do not fit the checkpoint are refused by name") {
+    const ScratchFolder folder("mismatch");
+    SavingRun run({.folder = folder.path(), .async = false});
+    run.save(1);
+    const auto load = [&](const TestTensor& tensor) {
+        return error_of([&] { loads(folder.path() / "step-000001", {}, 1, {tensor}); });
+    };
+    CHECK(contains(load({"h.1.bias", {1}, -1}), "holds no tensor weight/h.1.bias"));
+    CHECK(contains(load({"wte.weight", {101, 25}, 0}),
+                   "weight/wte.weight has the shape [101, 24], the model's has [101, 25]"));
+}
+
+TEST_CASE("retention keeps the last ones and the multiples") {
+    const ScratchFolder folder("retention");
+    SavingRun run({.folder = folder.path(), .keep_last = 2, .keep_every = 4, .async = false});
+    for (std::int64_t step = 1; step <= 7; ++step)
+        run.save(step);
+    std::vector<std::int64_t> steps;
+    for (const auto& checkpoint : list_checkpoints(folder.path()))
+        steps.push_back(checkpoint.step);
+    CHECK(steps == std::vector<std::int64_t>{7, 6, 4});
+
+    SECTION("a damaged one does not count as kept") {
+        std::filesystem::resize_file(folder.path() / "step-000007/shard-00000.h5", 100);
+        std::filesystem::remove(folder.path() / "step-000006/manifest.json");
+        run.save(9);
+        CHECK(std::filesystem::exists(folder.path() / "step-000004"));
+    }
+    SECTION("later steps of another course of the run stay and do not push out the new one") {
+        run.save(5);
+        CHECK(std::filesystem::exists(folder.path() / "step-000005"));
+        CHECK(std::filesystem::exists(folder.path() / "step-000007"));
+    }
+}
+
+TEST_CASE("saving a step again replaces its checkpoint") {
+    const ScratchFolder folder("again");
+    SavingRun run({.folder = folder.path(), .async = false});
+    run.save(5);
+    std::filesystem::resize_file(folder.path() / "step-000005/shard-00000.h5", 100);
+    run.save(5);
+    CHECK(loads(folder.path() / "step-000005", {}, 5));
+    CHECK(std::distance(std::filesystem::directory_iterator(folder.path()), {}) == 1);
+}
+
+TEST_CASE("what dead runs left is removed at the start") {
+    const ScratchFolder folder("leftover");
+    std::filesystem::create_directories(folder.path() / "step-000009.tmp-77-1");
+    write_file_durably(folder.path() / "step-000009.tmp-77-1/shard-00000.h5", "half");
+    std::filesystem::create_directories(folder.path() / "mine.tmp-1");
+    SavingRun run({.folder = folder.path()});
+    CHECK(!std::filesystem::exists(folder.path() / "step-000009.tmp-77-1"));
+    CHECK(std::filesystem::exists(folder.path() / "mine.tmp-1"));
+}
+
+TEST_CASE("only names of the exact form are checkpoints") {
+    CHECK(checkpoint_name(500) == "step-000500");
+    CHECK(checkpoint_name(1234567) == "step-1234567");
+    CHECK(checkpoint_step("step-000500") == 500);
+    CHECK(checkpoint_step("step-1234567") == 1234567);
+    for (const std::string name : {"step-500", "step-0000500", "step--00500", "step-000500.tmp-1-2",
+                                   "step-", "steps", "step-99999999999999999999", "step-00050x"}) {
+        CAPTURE(name);
+        CHECK(!checkpoint_step(name));
+    }
+    CHECK(list_checkpoints("no/such/folder").empty());
+    CHECK(!newest_valid_checkpoint("no/such/folder"));
+}
+
+}  // namespace gptrain::test

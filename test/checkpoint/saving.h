@@ -1,0 +1,94 @@
+// Saves made-up states: with the saver, or rank by rank as several processes would.
+#pragma once
+
+#include "base/crc32c.h"
+#include "checkpoint/folder.h"
+#include "checkpoint/hdf5_layout.h"
+#include "checkpoint/load.h"
+#include "checkpoint/saver.h"
+#include "checkpoint/verify.h"
+#include "mesh_state.h"
+#include "support/host_backend.h"
+
+namespace gptrain::test {
+
+inline CheckpointMeta meta_for(std::int64_t step) {
+    return {step, 8 * step, "a1b2c3", Json{{"seed", 1234}, {"model", {{"layers", 2}}}},
+            Json{{"loss_scale", 65536.0}, {"updates", step}}};
+}
+
+/// One rank's state, a saver for it, and the memory for its snapshot.
+struct SavingRun {
+    explicit SavingRun(SaverOptions options,
+                       const std::vector<TestTensor>& tensors = small_tensors())
+        : state({}, 0, tensors),
+          arena(backend, MemorySpace::host, "snapshot", std::int64_t{256} << 20),
+          saver(backend, arena, std::move(options)) {}
+
+    void save(std::int64_t step) {
+        state.fill(step);
+        saver.save(meta_for(step), state.source());
+    }
+
+    HostBackend backend;
+    RankState state;
+    Arena arena;
+    CheckpointSaver saver;
+};
+
+/// A checkpoint as the ranks of a mesh write it: each its shard file, the first the rest.
+inline std::filesystem::path save_mesh(const std::filesystem::path& folder, const TestMesh& mesh,
+                                       std::int64_t step) {
+    const auto temporary = temporary_folder(folder, checkpoint_name(step));
+    std::filesystem::create_directories(temporary);
+    Manifest manifest{meta_for(step), {}, {}};
+    std::vector<TensorRecord> parts;
+    for (int rank = 0; rank < mesh.ranks(); ++rank) {
+        RankState state(mesh, rank);
+        state.fill(step);
+        const std::vector<OwnedState> owned = owned_state(state.source());
+        const ShardLayout layout = plan_shard_file(temporary, rank, owned);
+        const BlockSource blocks = [&](std::size_t index, std::int64_t offset, std::int64_t bytes) {
+            return std::span<const std::byte>(owned[index].values.data() + offset,
+                                              static_cast<std::size_t>(bytes));
+        };
+        File file = create_reserved(temporary / layout.file, layout.hdf5.bytes);
+        for (TensorRecord& part : write_shard_file(std::move(file), layout, blocks)) {
+            parts.push_back(std::move(part));
+        }
+        manifest.files.push_back(file_record(layout));
+    }
+    manifest.tensors = merge_tensors(std::move(parts));
+    const std::string index = virtual_index(temporary / "model.h5", manifest.tensors);
+    write_file_durably(temporary / "model.h5", index);
+    manifest.files.push_back({"model.h5", std::ssize(index), crc32c(index.data(), index.size())});
+    write_file_durably(temporary / "manifest.json", to_text(manifest));
+    const auto final_path = folder / checkpoint_name(step);
+    commit_folder(temporary, final_path);
+    return final_path;
+}
+
+/// Loads the state of every rank of a mesh and compares every bit.
+inline bool loads(const std::filesystem::path& checkpoint, const TestMesh& mesh, std::int64_t step,
+                  const std::vector<TestTensor>& tensors = small_tensors()) {
+    HostBackend backend;
+    const Manifest manifest = read_manifest(checkpoint);
+    for (int rank = 0; rank < mesh.ranks(); ++rank) {
+        RankState state(mesh, rank, tensors);
+        load_state(checkpoint, manifest, backend, state.source());
+        if (!state.holds(step)) return false;
+    }
+    return true;
+}
+
+/// The message of the Error that `action` throws; empty if it throws none.
+inline std::string error_of(const auto& action, ExitCode code = ExitCode::bad_input) {
+    try {
+        action();
+    } catch (const Error& error) {
+        return error.code() == code ? error.what() : text("wrong code: ", error.what());
+    }
+    return {};
+}
+
+}  // namespace gptrain::test
