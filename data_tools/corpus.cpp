@@ -1,0 +1,113 @@
+#include "corpus.h"
+
+#include <algorithm>
+
+#include "base/error.h"
+#include "base/log.h"
+
+namespace gptrain {
+namespace {
+
+constexpr std::int64_t chunk_bytes = 256 << 10;
+constexpr std::size_t chunk_records = 4096;
+constexpr std::int64_t reported_faults = 10;
+
+}  // namespace
+
+CorpusFormat format_of(const std::string& path, const CorpusOptions& options) {
+    CorpusFormat format = options.documents;
+    const auto extension = std::filesystem::path(path).extension();
+    format.json_lines =
+        options.format == InputFormat::json_lines ||
+        (options.format == InputFormat::by_name && (extension == ".json" || extension == ".jsonl"));
+    return format;
+}
+
+void check_inputs(const CorpusOptions& options) {
+    bool any_json = false;
+    bool any_text = false;
+    for (const std::string& path : options.inputs) {
+        const CorpusFormat format = format_of(path, options);
+        any_json = any_json || format.json_lines;
+        any_text = any_text || !format.json_lines;
+        // Opening looks at the first bytes, which must not be taken out of a pipe.
+        std::error_code error;
+        const auto type = std::filesystem::status(path, error).type();
+        const bool is_pipe = type == std::filesystem::file_type::fifo ||
+                             type == std::filesystem::file_type::character ||
+                             type == std::filesystem::file_type::socket;
+        if (!is_pipe) open_corpus(path, format);
+    }
+    if (options.documents_given && !any_text) {
+        fail(ExitCode::usage,
+             "--documents is about plain text, but every input is read as JSON lines ",
+             "(--format text reads them as plain text)");
+    }
+    if (options.json_key_given && !any_json) {
+        fail(ExitCode::usage,
+             "--json-key is about JSON lines, but every input is read as plain text ",
+             "(--format jsonl reads them as JSON lines)");
+    }
+}
+
+std::optional<std::int64_t> total_bytes(const CorpusOptions& options) {
+    std::int64_t total = 0;
+    for (const std::string& path : options.inputs) {
+        std::error_code error;
+        const auto bytes = std::filesystem::file_size(path, error);
+        if (error) return std::nullopt;
+        total += static_cast<std::int64_t>(bytes);
+    }
+    return total;
+}
+
+bool CorpusReader::next(Chunk& chunk) {
+    chunk = {};
+    while (file_ < options_.inputs.size()) {
+        const std::string& path = options_.inputs[file_];
+        if (!reader_) reader_.emplace(open_corpus(path, format_of(path, options_)));
+        const std::int64_t begin = reader_->position();
+        chunk.file = file_;
+        Record record;
+        while (chunk.bytes < chunk_bytes && chunk.records.size() < chunk_records &&
+               reader_->next(record)) {
+            chunk.records.push_back(std::move(record));
+            chunk.bytes = reader_->position() - begin;
+        }
+        if (!chunk.records.empty()) return true;
+        reader_.reset();
+        ++file_;
+    }
+    return false;
+}
+
+PlacedFault placed(FaultyDocument document, const std::string& path, const Record& record) {
+    return {text(path, ":", record.line, ": byte ", record.offset), std::move(document)};
+}
+
+void FaultLog::add(const PlacedFault& fault) {
+    if (!skip_) {
+        fail(ExitCode::bad_input, fault.place, ": ", fault.document.what,
+             "; repair it, or leave such documents out with --on-error skip");
+    }
+    if (count_ < reported_faults) {
+        warn(fault.place, ": left out: ", fault.document.what);
+    } else if (count_ == reported_faults) {
+        warn("more documents are left out; the end of the run counts them");
+    }
+    ++count_;
+    ++by_kind_[static_cast<std::size_t>(fault.document.fault)];
+}
+
+std::string FaultLog::summary() const {
+    if (count_ == 0) return "";
+    std::string kinds;
+    for (std::size_t kind = 0; kind < by_kind_.size(); ++kind) {
+        if (by_kind_[kind] == 0) continue;
+        kinds += text(kinds.empty() ? ": " : ", ", by_kind_[kind], " with ",
+                      name_of(static_cast<DocumentFault>(kind)));
+    }
+    return text("left out ", count_, count_ == 1 ? " document" : " documents", kinds);
+}
+
+}  // namespace gptrain

@@ -1,0 +1,69 @@
+// The prose of `gpt-preprocess --help`.
+#pragma once
+
+namespace gptrain::help {
+
+constexpr const char* encode_description =
+    R"(gpt-preprocess - turns text into token files for gptrain
+
+  gpt-preprocess --input FILE... --tokenizer MODEL --output-prefix P [options]
+  gpt-preprocess train-tokenizer --input FILE... --vocab-size N --model-prefix P [options]
+  gpt-preprocess merge --input PREFIX... --output-prefix P
+  gpt-preprocess inspect PREFIX [options]
+
+Without a subcommand the corpus is encoded with a sentencepiece model into
+P_KEY_document.bin and P_KEY_document.idx (KEY: the JSON key, "text" by default), the
+format of Megatron's token files. The bytes are the same for every number of workers.)";
+
+constexpr const char* input_section = R"(
+Input:
+  JSON lines hold one object a line; the text is the string under the JSON key, and an
+  empty one gives an empty document. Plain text is cut into documents by --documents.
+  All text is UTF-8. A byte order mark is dropped, CRLF ends a line as LF does, blank lines
+  are no documents. Pipes can be read: --format jsonl --input <(zstdcat corpus.jsonl.zst).
+)";
+
+constexpr const char* output_section = R"(
+Output:
+  The ids are 16 bits wide if the tokenizer has fewer than 65,500 pieces, else 32. Both
+  files appear, or replace older ones, only when they are whole; a run that fails or is
+  interrupted leaves nothing behind. Memory is bounded by the workers' buffers, whatever
+  the size of the corpus: a few MiB and some copies of the longest document for each (60
+  copies for models that join words or put a blank before the text).
+)";
+
+constexpr const char* faults_section = R"(
+Faulty documents:
+  Invalid UTF-8, invalid JSON, a missing key, a value that is no string, too many bytes, a
+  last line that is cut off. Each is reported with file, line and byte offset. Compressed
+  files and UTF-16 are refused whatever --on-error says.
+)";
+
+constexpr const char* exit_section = R"(
+Exit status:
+  0 done; 1 a bug; 2 usage; 3 a bad input file; 5 input or output failed (disk full, lost
+  file). One error is one line on stderr.
+)";
+
+constexpr const char* examples_section = R"(
+Examples:
+  gpt-preprocess train-tokenizer --input book.txt --vocab-size 8000 --model-prefix book
+  gpt-preprocess --input book.txt --tokenizer book.model --output-prefix book --append-eod
+  gpt-preprocess --input a.jsonl b.jsonl --tokenizer llama.model --output-prefix data/ab \
+      --append-eod --on-error skip
+  gpt-preprocess inspect book_text_document --tokenizer book.model)";
+
+constexpr const char* train_description =
+    R"(Trains a lossless sentencepiece tokenizer: MODEL-PREFIX.model
+
+Text is not normalised, blanks are kept, and a character without a piece of its own is spelt
+in bytes, so decoding gives back every text. Ids: 0 unknown, 1 begin, 2 end of document,
+then 256 bytes, then the pieces learnt. The same input gives the same model on any machine.)";
+
+constexpr const char* merge_description =
+    R"(Joins token files of one tokenizer, in the order given, into P.bin and P.idx)";
+
+constexpr const char* inspect_description =
+    R"(Prints what token files hold: counts, a histogram of document lengths, a sample)";
+
+}  // namespace gptrain::help

@@ -1,0 +1,83 @@
+#include <algorithm>
+#include <bit>
+#include <limits>
+#include <optional>
+
+#include "base/error.h"
+#include "base/log.h"
+#include "commands.h"
+#include "data/indexed_dataset.h"
+#include "text/tokenizer.h"
+
+namespace gptrain {
+namespace {
+
+std::string padded(std::string word, std::size_t width) {
+    word.insert(0, width - std::min(width, word.size()), ' ');
+    return word;
+}
+
+/// Documents by length: empty, then [2^k, 2^(k+1)).
+void print_histogram(const IndexedDataset& dataset) {
+    std::vector<std::int64_t> counts(64);
+    std::int64_t longest = 0;
+    for (std::int64_t document = 0; document < dataset.num_documents(); ++document) {
+        std::int64_t tokens = 0;
+        const std::int64_t end = dataset.document_begin(document + 1);
+        for (std::int64_t i = dataset.document_begin(document); i < end; ++i)
+            tokens += dataset.sequence_length(i);
+        ++counts[static_cast<std::size_t>(std::bit_width(static_cast<std::uint64_t>(tokens)))];
+        longest = std::max(longest, tokens);
+    }
+    const std::int64_t most = *std::max_element(counts.begin(), counts.end());
+    print("tokens a document (longest ", longest, "):");
+    for (std::size_t k = 0; k < counts.size(); ++k) {
+        if (counts[k] == 0) continue;
+        const std::int64_t low = k == 0 ? 0 : std::int64_t{1} << (k - 1);
+        const std::int64_t high = k == 0 ? 0 : 2 * (low - 1) + 1;
+        print("  ", padded(text(low), 10), " to ", padded(text(high), 10), "  ",
+              padded(text(counts[k]), 10), "  ",
+              std::string(static_cast<std::size_t>((40 * counts[k] + most - 1) / most), '#'));
+    }
+}
+
+std::vector<std::int32_t> first_tokens(const IndexedDataset& dataset, std::int64_t document,
+                                       std::int64_t limit) {
+    std::vector<std::int32_t> ids;
+    const std::int64_t end = dataset.document_begin(document + 1);
+    for (std::int64_t i = dataset.document_begin(document); i < end && std::ssize(ids) < limit;
+         ++i) {
+        const std::int64_t count = std::min(dataset.sequence_length(i), limit - std::ssize(ids));
+        const std::size_t begin = ids.size();
+        ids.resize(begin + static_cast<std::size_t>(count));
+        dataset.read(i, 0, count, ids.data() + begin);
+    }
+    return ids;
+}
+
+void print_sample(const IndexedDataset& dataset, const InspectOptions& options) {
+    if (options.document >= dataset.num_documents()) {
+        fail(ExitCode::usage, options.prefix, " has no document ", options.document,
+             "; it has documents 0 to ", dataset.num_documents() - 1);
+    }
+    const auto ids = first_tokens(dataset, options.document, options.sample_tokens);
+    std::string numbers;
+    for (const std::int32_t id : ids)
+        numbers += text(" ", id);
+    print("document ", options.document, " begins with", numbers);
+    if (!options.tokenizer.empty()) print(Tokenizer(options.tokenizer).decode(ids));
+}
+
+}  // namespace
+
+void inspect_token_files(const InspectOptions& options) {
+    const IndexedDataset dataset(options.prefix);
+    print(options.prefix, ": ", dataset.num_documents(), " documents, ", dataset.num_sequences(),
+          " sequences, ", dataset.num_tokens(), " tokens of ", name_of(dataset.dtype()), " (",
+          human_bytes(dataset.num_tokens() * size_of(dataset.dtype())), ")");
+    if (dataset.num_documents() == 0) return;
+    print_histogram(dataset);
+    print_sample(dataset, options);
+}
+
+}  // namespace gptrain

@@ -1,0 +1,261 @@
+// gpt-preprocess: the command line.
+#include <CLI/CLI.hpp>
+#include <exception>
+#include <string>
+#include <string_view>
+#include <unistd.h>
+#include <utility>
+#include <vector>
+
+#include "base/error.h"
+#include "base/log.h"
+#include "commands.h"
+#include "help.h"
+#include "interrupt.h"
+
+namespace gptrain {
+namespace {
+
+constexpr std::int64_t max_count = std::int64_t{1} << 40;
+
+/// Checks whose words the help's type names already say.
+CLI::Validator one_of(std::vector<std::string> words) {
+    return CLI::IsMember(std::move(words)).description("");
+}
+CLI::Validator between(std::int64_t low, std::int64_t high) {
+    return CLI::Range(low, high).description("");
+}
+
+/// The corpus options of one (sub)command, and the words given for its choices.
+struct CorpusArguments {
+    CorpusOptions options;
+    std::string format = "auto";
+    std::string documents = "paragraph";
+    std::string on_error = "stop";
+    CLI::Option* documents_option = nullptr;
+    CLI::Option* json_key_option = nullptr;
+
+    void add_to(CLI::App& app);
+    CorpusOptions resolved() const;
+};
+
+void CorpusArguments::add_to(CLI::App& app) {
+    app.add_option("--input", options.inputs, "Corpus files, read in this order")
+        ->type_name("FILE");
+    app.add_option("--format", format,
+                   "auto: .json and .jsonl are JSON lines, other files\n"
+                   "plain text; jsonl or text: all files are")
+        ->check(one_of({"auto", "jsonl", "text"}))
+        ->type_name("auto|jsonl|text")
+        ->capture_default_str();
+    json_key_option =
+        app.add_option("--json-key", options.documents.json_key, "JSON lines: the key of the text")
+            ->type_name("KEY")
+            ->capture_default_str();
+    documents_option = app.add_option("--documents", documents,
+                                      "Plain text: a document is what blank lines enclose,\n"
+                                      "each line that is not blank, or the whole file")
+                           ->check(one_of({"paragraph", "line", "file"}))
+                           ->type_name("paragraph|line|file")
+                           ->capture_default_str();
+    app.add_option("--on-error", on_error,
+                   "stop: a faulty document ends the run and nothing is\n"
+                   "written; skip: it is left out, reported and counted")
+        ->check(one_of({"stop", "skip"}))
+        ->type_name("stop|skip")
+        ->capture_default_str();
+    app.add_option("--max-document-bytes", options.documents.max_document_bytes,
+                   "A longer line of JSON or document of plain text is\n"
+                   "faulty, and never held in memory")
+        ->check(between(1, std::int64_t{1} << 30))
+        ->type_name("N")
+        ->capture_default_str();
+}
+
+CorpusOptions CorpusArguments::resolved() const {
+    CorpusOptions corpus = options;
+    corpus.format = format == "jsonl"  ? InputFormat::json_lines
+                    : format == "text" ? InputFormat::plain_text
+                                       : InputFormat::by_name;
+    corpus.documents.documents = documents == "line"   ? Cut::line
+                                 : documents == "file" ? Cut::file
+                                                       : Cut::paragraph;
+    corpus.skip_faulty = on_error == "skip";
+    corpus.json_key_given = json_key_option->count() > 0;
+    corpus.documents_given = documents_option->count() > 0;
+    return corpus;
+}
+
+/// The whole command line: options of every subcommand, and the parser that fills them.
+class CommandLine {
+public:
+    CommandLine() {
+        app_.description(help::encode_description);
+        app_.name("gpt-preprocess");
+        app_.footer(text(help::input_section, help::output_section, help::faults_section,
+                         help::exit_section, help::examples_section));
+        app_.get_formatter()->column_width(34);
+        add_encode();
+        add_train();
+        add_merge();
+        add_inspect();
+        app_.require_subcommand(0, 1);
+    }
+
+    /// Parses and runs. Returns after --help as well.
+    void run(int argc, char** argv) {
+        try {
+            app_.parse(argc, argv);
+        } catch (const CLI::ParseError& error) {
+            if (error.get_exit_code() == 0) {
+                app_.exit(error);
+                return;
+            }
+            fail(ExitCode::usage, error.what(), " (gpt-preprocess --help explains)");
+        }
+        run_parsed();
+    }
+
+private:
+    void add_encode() {
+        encode_corpus_.add_to(app_);
+        app_.add_option("--tokenizer", encode_.tokenizer, "A sentencepiece model")
+            ->type_name("MODEL");
+        app_.add_option("--output-prefix", encode_.output_prefix, "Where the token files go")
+            ->type_name("P");
+        app_.add_flag(
+            "--append-eod", encode_.append_eod,
+            "Ends each document that is not empty with the tokenizer's end-of-document id");
+        app_.add_option("--workers", encode_.workers, "Threads that encode (default: all cores)")
+            ->check(between(1, 1024))
+            ->type_name("N");
+    }
+
+    void add_train() {
+        train_app_ = app_.add_subcommand("train-tokenizer", help::train_description);
+        train_app_->footer(text(help::input_section, help::faults_section, help::exit_section));
+        train_corpus_.add_to(*train_app_);
+        train_app_->get_option("--input")->required();
+        train_app_->add_option("--vocab-size", train_.training.vocab_size, "Pieces of the model")
+            ->required()
+            ->type_name("N");
+        train_app_->add_option("--model-prefix", train_.model_prefix, "Writes P.model")
+            ->required()
+            ->type_name("P");
+        train_app_->add_option("--model-type", model_type_, "The kind of model")
+            ->check(one_of({"unigram", "bpe"}))
+            ->type_name("unigram|bpe")
+            ->capture_default_str();
+        train_app_
+            ->add_option("--max-lines", train_.training.max_lines,
+                         "Trains on a random sample of so many lines; bounds memory")
+            ->check(between(101, max_count))
+            ->type_name("N")
+            ->capture_default_str();
+    }
+
+    void add_merge() {
+        merge_app_ = app_.add_subcommand("merge", help::merge_description);
+        merge_app_->footer(help::exit_section);
+        merge_app_->add_option("--input", merge_.inputs, "Prefixes of token files")
+            ->required()
+            ->type_name("PREFIX");
+        merge_app_->add_option("--output-prefix", merge_.output_prefix, "Writes P.bin and P.idx")
+            ->required()
+            ->type_name("P");
+    }
+
+    void add_inspect() {
+        inspect_app_ = app_.add_subcommand("inspect", help::inspect_description);
+        inspect_app_->footer(help::exit_section);
+        inspect_app_->add_option("prefix", inspect_.prefix, "The files without .bin and .idx")
+            ->required()
+            ->type_name("PREFIX");
+        inspect_app_->add_option("--tokenizer", inspect_.tokenizer, "Shows the sample as text")
+            ->type_name("MODEL");
+        inspect_app_->add_option("--document", inspect_.document, "The document to sample, from 0")
+            ->check(between(0, max_count))
+            ->type_name("N")
+            ->capture_default_str();
+        inspect_app_->add_option("--sample-tokens", inspect_.sample_tokens, "Length of the sample")
+            ->check(between(0, max_count))
+            ->type_name("N")
+            ->capture_default_str();
+    }
+
+    void run_parsed() {
+        if (!app_.get_subcommands().empty()) refuse_misplaced_options();
+        if (train_app_->parsed()) {
+            train_.corpus = train_corpus_.resolved();
+            train_.training.kind = model_type_ == "bpe" ? TokenizerTraining::Kind::bpe
+                                                        : TokenizerTraining::Kind::unigram;
+            train_tokenizer_command(train_);
+        } else if (merge_app_->parsed()) {
+            merge_token_files(merge_);
+        } else if (inspect_app_->parsed()) {
+            inspect_token_files(inspect_);
+        } else {
+            encode_.corpus = encode_corpus_.resolved();
+            for (const std::string option : {"--input", "--tokenizer", "--output-prefix"}) {
+                if (app_.get_option(option)->count() == 0) {
+                    fail(ExitCode::usage, option, " is required (gpt-preprocess --help explains)");
+                }
+            }
+            encode_corpus(encode_);
+        }
+    }
+
+    void refuse_misplaced_options() const {
+        for (const CLI::Option* option : app_.get_options()) {
+            if (option->count() == 0) continue;
+            fail(ExitCode::usage, option->get_name(), " belongs behind ",
+                 app_.get_subcommands().front()->get_name());
+        }
+    }
+
+    CLI::App app_;
+    CLI::App* train_app_ = nullptr;
+    CLI::App* merge_app_ = nullptr;
+    CLI::App* inspect_app_ = nullptr;
+    CorpusArguments encode_corpus_;
+    EncodeOptions encode_;
+    CorpusArguments train_corpus_;
+    TrainTokenizerOptions train_;
+    std::string model_type_ = "unigram";
+    MergeOptions merge_;
+    InspectOptions inspect_;
+};
+
+void print_error(std::string_view message) {
+    const std::string line = text("gpt-preprocess: error: ", message, "\n");
+    // There is nowhere left to report a failure of this write to.
+    [[maybe_unused]] const auto written = ::write(STDERR_FILENO, line.data(), line.size());
+}
+
+int run(int argc, char** argv) {
+    try {
+        CommandLine().run(argc, argv);
+        return static_cast<int>(ExitCode::done);
+    } catch (const Error& error) {
+        show_status("");
+        print_error(error.what());
+        return static_cast<int>(error.code());
+    } catch (const Interrupted& interrupted) {
+        show_status("");
+        print_error("interrupted; nothing was written");
+        end_by_signal(interrupted.signal());
+    } catch (const std::bad_alloc&) {
+        print_error("out of memory; use fewer --workers or a smaller --max-document-bytes");
+        return static_cast<int>(ExitCode::usage);
+    } catch (const std::exception& error) {
+        print_error(error.what());
+        return static_cast<int>(ExitCode::bug);
+    }
+}
+
+}  // namespace
+}  // namespace gptrain
+
+int main(int argc, char** argv) {
+    return gptrain::run(argc, argv);
+}

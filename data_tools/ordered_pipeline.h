@@ -1,0 +1,132 @@
+// One producer, several workers, one consumer that sees the results in the order of production.
+#pragma once
+
+#include <condition_variable>
+#include <cstddef>
+#include <deque>
+#include <exception>
+#include <memory>
+#include <mutex>
+#include <thread>
+#include <utility>
+#include <vector>
+
+namespace gptrain {
+
+/// Moves items from `produce` (own thread; false at the end) through `work` (`workers` threads) to
+/// `consume` (the calling thread, in the order of production). At most `capacity` items are under
+/// way, which bounds memory. An exception of any of the three ends the run; of several, the one
+/// that belongs to the earliest item is thrown to the caller, so that the outcome does not depend
+/// on the number of workers. For one run.
+template <class In, class Out>
+class OrderedPipeline {
+public:
+    OrderedPipeline(std::size_t workers, std::size_t capacity)
+        : workers_(workers), capacity_(capacity) {}
+
+    /// bool produce(In&), Out work(In), void consume(Out).
+    template <class Produce, class Work, class Consume>
+    void run(Produce produce, Work work, Consume consume) {
+        std::vector<std::jthread> threads;
+        const StopOnExit stop{*this};
+        threads.emplace_back([&] { run_producer(produce); });
+        for (std::size_t i = 0; i < workers_; ++i)
+            threads.emplace_back([&] { run_worker(work); });
+        while (const std::unique_ptr<Item> item = next_done()) {
+            if (item->error) std::rethrow_exception(item->error);
+            consume(std::move(item->out));
+        }
+    }
+
+private:
+    struct Item {
+        In in;
+        Out out;
+        std::exception_ptr error;
+        bool done = false;
+    };
+
+    /// Lets all threads end, however `run` is left.
+    struct StopOnExit {
+        OrderedPipeline& pipeline;
+        ~StopOnExit() {
+            const std::lock_guard lock(pipeline.mutex_);
+            pipeline.stopped_ = true;
+            pipeline.changed_.notify_all();
+        }
+    };
+
+    template <class Produce>
+    void run_producer(Produce& produce) {
+        while (wait_for_room()) {
+            auto item = std::make_unique<Item>();
+            std::exception_ptr error;
+            bool more = false;
+            try {
+                more = produce(item->in);
+            } catch (...) {
+                error = std::current_exception();
+            }
+            const std::lock_guard lock(mutex_);
+            if (more) items_.push_back(std::move(item));
+            produced_all_ = !more;
+            producer_error_ = error;
+            changed_.notify_all();
+            if (!more) return;
+        }
+    }
+
+    template <class Work>
+    void run_worker(Work& work) {
+        while (Item* item = next_to_work_on()) {
+            try {
+                item->out = work(std::move(item->in));
+            } catch (...) {
+                item->error = std::current_exception();
+            }
+            const std::lock_guard lock(mutex_);
+            item->done = true;
+            changed_.notify_all();
+        }
+    }
+
+    bool wait_for_room() {
+        std::unique_lock lock(mutex_);
+        changed_.wait(lock, [&] { return stopped_ || items_.size() < capacity_; });
+        return !stopped_;
+    }
+
+    /// Null when there is no more work.
+    Item* next_to_work_on() {
+        std::unique_lock lock(mutex_);
+        changed_.wait(lock, [&] { return stopped_ || begun_ < items_.size() || produced_all_; });
+        return stopped_ || begun_ == items_.size() ? nullptr : items_[begun_++].get();
+    }
+
+    /// Null after the last item.
+    std::unique_ptr<Item> next_done() {
+        std::unique_lock lock(mutex_);
+        changed_.wait(lock, [&] { return items_.empty() ? produced_all_ : items_.front()->done; });
+        if (items_.empty()) {
+            if (producer_error_) std::rethrow_exception(producer_error_);
+            return nullptr;
+        }
+        std::unique_ptr<Item> item = std::move(items_.front());
+        items_.pop_front();
+        --begun_;
+        changed_.notify_all();
+        return item;
+    }
+
+    const std::size_t workers_;
+    const std::size_t capacity_;
+    std::mutex mutex_;
+    std::condition_variable changed_;
+    std::deque<std::unique_ptr<Item>> items_;  // in order; the first `begun_` are being worked on
+    std::size_t begun_ = 0;
+    bool produced_all_ = false;
+    std::exception_ptr producer_error_;
+    bool stopped_ = false;
+};
+
+}  // namespace gptrain

@@ -1,0 +1,30 @@
+#include "progress.h"
+
+#include <algorithm>
+#include <string>
+
+#include "base/log.h"
+
+namespace gptrain {
+
+void Progress::show(std::int64_t bytes, std::int64_t tokens) {
+    const auto now = Clock::now();
+    if (!stdout_is_terminal() || now - shown_ < std::chrono::milliseconds(200)) return;
+    shown_ = now;
+    const double rate = static_cast<double>(bytes) / std::max(seconds(), 1e-3);
+    std::string line = human_bytes(bytes);
+    if (total_ && *total_ > 0) {
+        line += text(" of ", human_bytes(*total_), " (", 100 * bytes / *total_, " %)");
+    }
+    line += text(", ", human_bytes(static_cast<std::int64_t>(rate)), "/s, ", tokens, " tokens");
+    if (total_ && rate > 0) {
+        line += text(", ", human_time(static_cast<double>(*total_ - bytes) / rate), " left");
+    }
+    show_status(line);
+}
+
+double Progress::seconds() const {
+    return std::chrono::duration<double>(Clock::now() - start_).count();
+}
+
+}  // namespace gptrain

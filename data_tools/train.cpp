@@ -1,0 +1,62 @@
+#include <filesystem>
+
+#include "base/error.h"
+#include "base/file.h"
+#include "base/log.h"
+#include "commands.h"
+#include "progress.h"
+#include "text/tokenizer.h"
+
+namespace gptrain {
+namespace {
+
+/// The documents of a corpus one by one.
+class DocumentSource {
+public:
+    DocumentSource(const CorpusOptions& options, FaultLog& faults)
+        : options_(options), reader_(options), faults_(faults) {}
+
+    bool next(std::string& text) {
+        while (true) {
+            if (at_ == chunk_.records.size()) {
+                at_ = 0;
+                if (!reader_.next(chunk_)) return false;
+            }
+            Record& record = chunk_.records[at_++];
+            const std::string& path = options_.inputs[chunk_.file];
+            auto fault = take_document(record, format_of(path, options_), text);
+            if (!fault) return true;
+            faults_.add(placed(std::move(*fault), path, record));
+        }
+    }
+
+private:
+    const CorpusOptions& options_;
+    CorpusReader reader_;
+    FaultLog& faults_;
+    Chunk chunk_;
+    std::size_t at_ = 0;
+};
+
+}  // namespace
+
+void train_tokenizer_command(const TrainTokenizerOptions& options) {
+    check_inputs(options.corpus);
+    const std::filesystem::path path = options.model_prefix + ".model";
+    if (path.has_parent_path()) create_folders(path.parent_path());
+
+    const Progress progress(std::nullopt);
+    show_status(text("training a tokenizer of ", options.training.vocab_size, " pieces ..."));
+    FaultLog faults(options.corpus.skip_faulty);
+    DocumentSource documents(options.corpus, faults);
+    const std::string model = train_tokenizer(
+        options.training, [&](std::string& document) { return documents.next(document); });
+    const Tokenizer tokenizer(model, path.string());
+    write_file_durably(path, model);
+    show_status("");
+    if (const std::string left_out = faults.summary(); !left_out.empty()) warn(left_out);
+    print("wrote ", path.string(), ": ", tokenizer.vocab_size(), " pieces in ",
+          fixed(progress.seconds(), 1), " s");
+}
+
+}  // namespace gptrain

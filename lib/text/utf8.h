@@ -1,0 +1,26 @@
+// UTF-8 (RFC 3629): no overlong forms, no surrogates, nothing above U+10FFFF.
+#pragma once
+
+#include <cstddef>
+#include <string_view>
+
+namespace gptrain {
+
+enum class Utf8 { valid, invalid, incomplete };
+
+struct Utf8Step {
+    Utf8 kind;
+    std::size_t bytes;
+};
+
+/// The character at the start of a text that is not empty. Bytes: of the character if valid, 1 if
+/// invalid, all that are left if they begin a character that more bytes could complete.
+Utf8Step utf8_step(std::string_view text);
+
+/// Position of the first byte that is no part of a valid character, or npos.
+std::size_t find_invalid_utf8(std::string_view text);
+
+/// U+FFFD, which stands for a byte that is no part of a character.
+constexpr std::string_view replacement_character = "\xEF\xBF\xBD";
+
+}  // namespace gptrain

@@ -1,0 +1,78 @@
+#!/usr/bin/env bash
+# gpt-preprocess on good input: the same bytes on every way that leads to them.
+. "$(dirname "$0")/common.sh"
+
+make_text 30000 >corpus.txt
+expect 0 "$tool" train-tokenizer --input corpus.txt --vocab-size 350 --model-prefix tok
+encode() { expect 0 "$tool" --tokenizer tok.model "$@"; }
+
+# Any number of workers.
+encode --input corpus.txt --output-prefix w1 --append-eod --workers 1
+says out "6000 documents"
+for workers in 2 5; do
+  encode --input corpus.txt --output-prefix w$workers --append-eod --workers $workers
+  same w1_text_document.bin w${workers}_text_document.bin
+  same w1_text_document.idx w${workers}_text_document.idx
+done
+
+# JSON lines of the same documents, through a file, another key, several files and a pipe.
+awk 'BEGIN { RS = ""; FS = "\n" } {
+  printf "{\"id\": %d, \"meta\": {\"text\": [1, null]}, \"text\": \"", NR
+  for (i = 1; i <= NF; i++) printf "%s%s", (i > 1 ? "\\n" : ""), $i
+  print "\"}"
+}' corpus.txt >corpus.jsonl
+encode --input corpus.jsonl --output-prefix j --append-eod
+same w1_text_document.bin j_text_document.bin
+same w1_text_document.idx j_text_document.idx
+sed 's/"text": "/"body": "/' corpus.jsonl >body.json
+encode --input body.json --json-key body --output-prefix j --append-eod
+same w1_text_document.bin j_body_document.bin
+head -n 2500 corpus.jsonl >a.jsonl
+tail -n +2501 corpus.jsonl >b.jsonl
+encode --input a.jsonl b.jsonl --output-prefix ab --append-eod --workers 3
+same w1_text_document.idx ab_text_document.idx
+encode --format jsonl --input <(cat corpus.jsonl) --output-prefix pipe --append-eod
+same w1_text_document.bin pipe_text_document.bin
+
+# CRLF and a byte order mark change nothing.
+{ printf '\357\273\277'; sed 's/$/\r/' corpus.txt; } >windows.txt
+encode --input windows.txt --output-prefix crlf --append-eod
+same w1_text_document.bin crlf_text_document.bin
+
+# Documents that are lines or the file; an empty text is a document without tokens.
+encode --input corpus.txt --documents line --output-prefix line
+says out "30000 documents"
+encode --input corpus.txt --documents file --output-prefix file
+says out "1 documents"
+expect 0 "$tool" inspect file_text_document --tokenizer tok.model
+says out "$(head -n 1 corpus.txt)"
+printf '{"text": ""}\n{"text": "and"}\n{"text": ""}\n' >empty.jsonl
+encode --input empty.jsonl --output-prefix empty --append-eod
+expect 0 "$tool" inspect empty_text_document
+says out "3 documents, 1 sequences"
+
+# merge gives the bytes of encoding at once, and of Megatron's own merge.
+encode --input a.jsonl --output-prefix a --append-eod
+encode --input b.jsonl --output-prefix b --append-eod
+expect 0 "$tool" merge --input a_text_document b_text_document --output-prefix merged
+same w1_text_document.bin merged.bin
+same w1_text_document.idx merged.idx
+expect 0 "$tool" merge --input "$here/megatron/u16" "$here/megatron/other_u16" --output-prefix m
+same m.bin "$here/megatron/merged_u16.bin"
+same m.idx "$here/megatron/merged_u16.idx"
+expect 3 "$tool" merge --input "$here/megatron/u16" "$here/megatron/i32" --output-prefix mixed
+nothing_left mixed
+
+# inspect: counts, histogram, a decoded sample.
+expect 0 "$tool" inspect w1_text_document --tokenizer tok.model --document 1
+says out "6000 documents, 6000 sequences"
+says out "tokens a document"
+says out "$(sed -n 7p corpus.txt)"
+expect 2 "$tool" inspect w1_text_document --document 6000
+expect 3 "$tool" inspect missing
+
+# A prefix in a folder that does not exist yet.
+encode --input a.jsonl --output-prefix new/folder/a
+[ -s new/folder/a_text_document.idx ] || fail "no output in a new folder"
+
+finish

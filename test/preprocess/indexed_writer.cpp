@@ -1,0 +1,114 @@
+#include "data/indexed_writer.h"
+
+#include <filesystem>
+#include <fstream>
+#include <sstream>
+#include <string>
+#include <vector>
+
+#include "base/file.h"
+#include "catch.h"
+#include "data/indexed_dataset.h"
+
+using namespace gptrain;
+namespace fs = std::filesystem;
+
+namespace {
+
+const fs::path fixtures = fs::path(GPTRAIN_TEST_DATA) / "megatron";
+
+fs::path fresh_folder(const std::string& name) {
+    const fs::path folder = fs::current_path() / name;
+    fs::remove_all(folder);
+    fs::create_directories(folder);
+    return folder;
+}
+
+std::string contents(const fs::path& path) {
+    return read_file(path, std::int64_t{1} << 30);
+}
+
+void write_document(const std::string& line, IndexedWriter& writer) {
+    std::istringstream words(line);
+    std::vector<std::int32_t> sequence;
+    for (std::string word; words >> word;) {
+        if (word == "|") {
+            writer.add_sequence(sequence);
+            sequence.clear();
+        } else {
+            sequence.push_back(std::stoi(word));
+        }
+    }
+    if (!sequence.empty()) writer.add_sequence(sequence);
+    writer.end_document();
+}
+
+void write_documents(const std::string& name, IndexedWriter& writer) {
+    std::ifstream documents(fixtures / ("documents_" + name + ".txt"));
+    REQUIRE(documents.is_open());
+    for (std::string line; std::getline(documents, line);)
+        write_document(line, writer);
+}
+
+}  // namespace
+
+TEST_CASE("token files are byte for byte those of megatron-core") {
+    const fs::path folder = fresh_folder("writer_bytes");
+    const std::string name = GENERATE("u16", "i32");
+    CAPTURE(name);
+    IndexedWriter writer(folder / name, name == "u16" ? DType::u16 : DType::i32);
+    write_documents(name, writer);
+    writer.commit();
+    CHECK(contents(folder / (name + ".bin")) == contents(fixtures / (name + ".bin")));
+    CHECK(contents(folder / (name + ".idx")) == contents(fixtures / (name + ".idx")));
+    CHECK(IndexedDataset(folder / name).num_documents() == writer.num_documents());
+}
+
+TEST_CASE("files that outgrow every buffer are whole") {
+    const fs::path folder = fresh_folder("writer_large");
+    IndexedWriter writer(folder / "large", DType::i32);
+    const std::int64_t documents = 400'000;
+    std::vector<std::int32_t> ids(7);
+    for (std::int64_t i = 0; i < documents; ++i) {
+        ids.assign(static_cast<std::size_t>(1 + i % 7), static_cast<std::int32_t>(i));
+        writer.add_sequence(ids);
+        writer.end_document();
+    }
+    ids.assign(1'000'000, 5);
+    writer.add_sequence(ids);
+    writer.end_document();
+    writer.commit();
+    const IndexedDataset dataset(folder / "large");
+    REQUIRE(dataset.num_documents() == documents + 1);
+    std::int64_t wrong = 0;
+    for (std::int64_t i = 0; i < documents; ++i) {
+        std::int32_t last = -1;
+        dataset.read(i, dataset.sequence_length(i) - 1, 1, &last);
+        wrong += last != i || dataset.sequence_length(i) != 1 + i % 7 ? 1 : 0;
+    }
+    CHECK(wrong == 0);
+    CHECK(dataset.sequence_length(documents) == 1'000'000);
+}
+
+TEST_CASE("nothing appears or changes before commit") {
+    const fs::path folder = fresh_folder("writer_commit");
+    {
+        IndexedWriter writer(folder / "a", DType::u16);
+        writer.add_sequence(std::vector<std::int32_t>{1, 2, 3});
+        writer.end_document();
+        writer.commit();
+    }
+    const std::string before = contents(folder / "a.bin") + contents(folder / "a.idx");
+    {
+        IndexedWriter writer(folder / "a", DType::u16);
+        writer.add_sequence(std::vector<std::int32_t>{9});
+        writer.end_document();
+    }
+    CHECK(contents(folder / "a.bin") + contents(folder / "a.idx") == before);
+    CHECK(std::distance(fs::directory_iterator(folder), fs::directory_iterator()) == 2);
+}
+
+TEST_CASE("the type of id follows the vocabulary as in Megatron's tool") {
+    CHECK(token_dtype(65'499) == DType::u16);
+    CHECK(token_dtype(65'500) == DType::i32);
+}
