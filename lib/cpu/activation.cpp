@@ -1,0 +1,91 @@
+#include "cpu/activation.h"
+
+#include "cpu/dtype_switch.h"
+#include "cpu/parallel.h"
+#include "cpu/vector8.h"
+#include "cpu/vector_math.h"
+
+namespace gptrain::cpu {
+namespace {
+
+/// What one element costs beside an addition.
+constexpr std::int64_t exp_cost = 4;
+
+template <class T>
+void gelu_forward(const ActivationForward& args) {
+    const T* u = args.u.as<T>();
+    T* y = args.y.as<T>();
+    parallel_ranges(args.y.elements(), exp_cost, 64, [&](std::int64_t begin, std::int64_t end) {
+        for_vectors(begin, end, [&](std::int64_t i, auto lanes) {
+            store(y + i, gelu(load(u + i, lanes)).value, lanes);
+        });
+    });
+}
+
+template <class T>
+void gelu_backward(const ActivationBackward& args) {
+    const T* u = args.u.as<T>();
+    const T* dy = args.dy.as<T>();
+    T* du = args.du.as<T>();
+    parallel_ranges(args.dy.elements(), exp_cost, 64, [&](std::int64_t begin, std::int64_t end) {
+        for_vectors(begin, end, [&](std::int64_t i, auto lanes) {
+            store(du + i, load(dy + i, lanes) * gelu(load(u + i, lanes)).slope, lanes);
+        });
+    });
+}
+
+template <class T>
+void swiglu_forward(const ActivationForward& args) {
+    const std::int64_t ffn = args.y.size(1);
+    const Rows<T> u(args.u);
+    const Rows<T> y(args.y);
+    parallel_ranges(args.y.size(0), exp_cost * ffn, 1, [&](std::int64_t begin, std::int64_t end) {
+        for (std::int64_t t = begin; t < end; ++t) {
+            for_vectors(0, ffn, [&](std::int64_t f, auto lanes) {
+                const Vec8 gate = load(u[t] + ffn + f, lanes);
+                const Vec8 silu = gate * logistic(gate).value;
+                store(y[t] + f, silu * load(u[t] + f, lanes), lanes);
+            });
+        }
+    });
+}
+
+template <class T>
+void swiglu_backward(const ActivationBackward& args) {
+    const std::int64_t ffn = args.dy.size(1);
+    const Rows<T> u(args.u);
+    const Rows<T> dy(args.dy);
+    const Rows<T> du(args.du);
+    parallel_ranges(args.dy.size(0), exp_cost * ffn, 1, [&](std::int64_t begin, std::int64_t end) {
+        for (std::int64_t t = begin; t < end; ++t) {
+            for_vectors(0, ffn, [&](std::int64_t f, auto lanes) {
+                const Vec8 fc = load(u[t] + f, lanes);
+                const Vec8 gate = load(u[t] + ffn + f, lanes);
+                const Vec8 gradient = load(dy[t] + f, lanes);
+                const auto s = logistic(gate);
+                const Vec8 tail = s.exp_minus * s.value;  // 1 - s
+                const Vec8 slope = s.value * fma(gate, tail, Vec8(1.0f));
+                store(du[t] + f, gradient * (gate * s.value), lanes);
+                store(du[t] + ffn + f, gradient * fc * slope, lanes);
+            });
+        }
+    });
+}
+
+}  // namespace
+
+void activation_forward(const ActivationForward& args) {
+    with_compute_type(args.u.dtype(), [&](auto type) {
+        using T = decltype(type);
+        args.swiglu ? swiglu_forward<T>(args) : gelu_forward<T>(args);
+    });
+}
+
+void activation_backward(const ActivationBackward& args) {
+    with_compute_type(args.u.dtype(), [&](auto type) {
+        using T = decltype(type);
+        args.swiglu ? swiglu_backward<T>(args) : gelu_backward<T>(args);
+    });
+}
+
+}  // namespace gptrain::cpu

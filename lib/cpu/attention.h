@@ -1,0 +1,18 @@
+// Blocked attention, forward and backward (Dao 2023, "FlashAttention-2", arXiv 2307.08691): tiles
+// of queries against tiles of keys, the scores of one pair of tiles at a time, tiles that the mask
+// hides left out.
+#pragma once
+
+#include "backend/ops.h"
+#include "cpu/scratch.h"
+
+namespace gptrain::cpu {
+
+void attention_forward(const AttentionForward& args, Scratch& scratch);
+void attention_backward(const AttentionBackward& args, Scratch& scratch);
+
+std::int64_t attention_forward_scratch_bytes(std::int64_t head_dim, int threads);
+std::int64_t attention_backward_scratch_bytes(std::int64_t keys, std::int64_t head_dim,
+                                              int threads);
+
+}  // namespace gptrain::cpu

@@ -1,0 +1,98 @@
+#include "cpu/attention_tiles.h"
+
+namespace gptrain {
+namespace {
+
+/// Columns of eight rows of eight.
+void transpose8(const float* from, std::int64_t from_row, Vec8 scale, float* to,
+                std::int64_t to_row) {
+    __m256 pairs[8], quads[8];
+    for (int i = 0; i < 8; i += 2) {
+        const Vec8 a = Vec8::load(from + i * from_row) * scale;
+        const Vec8 b = Vec8::load(from + (i + 1) * from_row) * scale;
+        pairs[i] = _mm256_unpacklo_ps(a.v, b.v);
+        pairs[i + 1] = _mm256_unpackhi_ps(a.v, b.v);
+    }
+    for (int i = 0; i < 8; i += 4) {
+        quads[i] = _mm256_shuffle_ps(pairs[i], pairs[i + 2], 0x44);
+        quads[i + 1] = _mm256_shuffle_ps(pairs[i], pairs[i + 2], 0xee);
+        quads[i + 2] = _mm256_shuffle_ps(pairs[i + 1], pairs[i + 3], 0x44);
+        quads[i + 3] = _mm256_shuffle_ps(pairs[i + 1], pairs[i + 3], 0xee);
+    }
+    for (int i = 0; i < 4; ++i) {
+        _mm256_storeu_ps(to + i * to_row, _mm256_permute2f128_ps(quads[i], quads[i + 4], 0x20));
+        _mm256_storeu_ps(to + (i + 4) * to_row,
+                         _mm256_permute2f128_ps(quads[i], quads[i + 4], 0x31));
+    }
+}
+
+}  // namespace
+
+void transpose_tile(const float* tile, std::int64_t count, std::int64_t dim, Vec8 scale,
+                    float* transposed) {
+    const std::int64_t whole = count / 8 * 8;
+    for (std::int64_t i = 0; i < whole; i += 8) {
+        for (std::int64_t d = 0; d < dim; d += 8)
+            transpose8(tile + i * dim + d, dim, scale, transposed + d * tile_size + i, tile_size);
+    }
+    if (whole == tile_size) return;
+    const float factor = scale.sum() / Vec8::size;
+    for (std::int64_t d = 0; d < dim; ++d) {
+        float* row = transposed + d * tile_size;
+        for (std::int64_t i = whole; i < count; ++i)
+            row[i] = tile[i * dim + d] * factor;
+        std::fill(row + count, row + tile_size, 0.0f);
+    }
+}
+
+VisibleKeys::VisibleKeys(const AttentionForward& args, std::int64_t b, std::int64_t begin,
+                         std::int64_t count) {
+    const std::int64_t keys = args.k.size(1);
+    const std::int32_t* first_visible =
+        args.first_visible.empty()
+            ? nullptr
+            : args.first_visible.as<std::int32_t>() + b * args.q.size(1) + begin;
+    std::int64_t first_of_all = keys;
+    for (std::int64_t i = 0; i < tile_size; ++i) {
+        first_[i] = 0;
+        last_[i] = -1;
+        if (i >= count) continue;
+        if (first_visible != nullptr) {
+            first_[i] = std::max<std::int64_t>(0, first_visible[i] - args.k_begin);
+        }
+        last_[i] = std::min(keys - 1, args.q_begin + begin + i - args.k_begin);
+        if (first_[i] > last_[i]) continue;
+        first_of_all = std::min(first_of_all, first_[i]);
+        end_ = std::max(end_, last_[i] + 1);
+    }
+    begin_ = std::min(first_of_all, end_) / tile_size * tile_size;
+}
+
+void VisibleKeys::mask(std::int64_t key, ScoreTile& tile) {
+    bool all = true;
+    for (std::int64_t i = 0; i < tile.queries; ++i) {
+        const std::int64_t first = std::clamp<std::int64_t>(first_[i] - key, 0, tile_size);
+        const std::int64_t last = std::clamp<std::int64_t>(last_[i] - key, -1, tile_size);
+        all = all && first == 0 && last >= tile.keys - 1;
+        first_in_tile_[i] = static_cast<float>(first);
+        last_in_tile_[i] = static_cast<float>(last);
+    }
+    tile.first = all ? nullptr : first_in_tile_;
+    tile.last = all ? nullptr : last_in_tile_;
+}
+
+void FactorTile::draw(std::int64_t key_position, std::int64_t keys) const {
+    const std::int64_t end = key_position + keys;
+    for (std::int64_t key = key_position / 4 * 4; key < end; key += 4) {
+        for (std::int64_t i = 0; i < queries; i += Vec8::size) {
+            const DropoutMask::Keys drawn = mask.keys(sequence, query_position + i, head, key);
+            for (std::int64_t j = 0; j < 4; ++j) {
+                const std::int64_t row = key + j - key_position;
+                if (row < 0 || row >= keys) continue;
+                drawn.factors[j].store(factors + row * tile_size + i);
+            }
+        }
+    }
+}
+
+}  // namespace gptrain

@@ -1,0 +1,100 @@
+// What attention forward and backward share: which keys a tile of queries sees, and tiles of fp32
+// loaded from tensors of any dtype and stride.
+#pragma once
+
+#include <algorithm>
+#include <limits>
+
+#include "backend/ops.h"
+#include "cpu/dropout_mask.h"
+#include "cpu/tile_kernels.h"
+#include "cpu/vector8.h"
+
+namespace gptrain {
+
+/// Head dim as tiles hold it; the columns that are added are 0.
+inline std::int64_t padded_dim(std::int64_t head_dim) {
+    return round_up(head_dim, tile_unit);
+}
+
+/// Rows of one head of a [B, S, heads, D] tensor.
+template <class T>
+struct HeadRows {
+    T* data;
+    std::int64_t stride;
+
+    HeadRows(const Tensor& tensor, std::int64_t b, std::int64_t head)
+        : data(tensor.as<T>() + b * tensor.stride(0) + head * tensor.stride(2)),
+          stride(tensor.stride(1)) {}
+    T* operator[](std::int64_t row) const { return data + row * stride; }
+};
+
+/// tile [count][padded_dim] = rows [begin, begin + count)
+template <class T>
+void load_tile(const HeadRows<T>& rows, std::int64_t begin, std::int64_t count, std::int64_t dim,
+               float* tile) {
+    const std::int64_t width = padded_dim(dim);
+    for (std::int64_t i = 0; i < count; ++i) {
+        const T* row = rows[begin + i];
+        float* to = tile + i * width;
+        for_vectors(0, dim,
+                    [&](std::int64_t d, auto lanes) { load(row + d, lanes).store(to + d); });
+        const std::int64_t written = round_up(dim, Vec8::size);
+        std::fill(to + written, to + width, 0.0f);
+    }
+}
+
+/// rows [begin, begin + count) = scale tile, or += where `accumulate`
+template <class T>
+void store_tile(const float* tile, const HeadRows<T>& rows, std::int64_t begin, std::int64_t count,
+                std::int64_t dim, Vec8 scale, bool accumulate) {
+    for (std::int64_t i = 0; i < count; ++i) {
+        T* row = rows[begin + i];
+        const float* from = tile + i * padded_dim(dim);
+        for_vectors(0, dim, [&](std::int64_t d, auto lanes) {
+            const Vec8 x = Vec8::load(from + d) * scale;
+            store(row + d, accumulate ? load(row + d, lanes) + x : x, lanes);
+        });
+    }
+}
+
+/// transposed [dim][tile_size] = scale tile^T; the columns behind `count` are 0. dim is padded.
+void transpose_tile(const float* tile, std::int64_t count, std::int64_t dim, Vec8 scale,
+                    float* transposed);
+
+/// A tile of queries and the keys that they see, by index among the keys of the call.
+class VisibleKeys {
+public:
+    VisibleKeys(const AttentionForward& args, std::int64_t b, std::int64_t begin,
+                std::int64_t count);
+
+    /// Keys outside [begin, end) are seen by no query of the tile; begin is a multiple of
+    /// tile_size.
+    std::int64_t begin() const { return begin_; }
+    std::int64_t end() const { return end_; }
+    /// Sets first and last for the tile of keys at `key`.
+    void mask(std::int64_t key, ScoreTile& tile);
+
+private:
+    std::int64_t first_[tile_size];
+    std::int64_t last_[tile_size];
+    float first_in_tile_[tile_size];
+    float last_in_tile_[tile_size];
+    std::int64_t begin_ = 0;
+    std::int64_t end_ = 0;
+};
+
+/// Dropout factors of a pair of tiles.
+struct FactorTile {
+    const DropoutMask& mask;
+    std::int64_t sequence;
+    std::int64_t head;
+    std::int64_t query_position;
+    std::int64_t queries;
+    float* factors;  ///< [keys][tile_size]
+
+    /// For the keys at key_position, key_position + 1, ...
+    void draw(std::int64_t key_position, std::int64_t keys) const;
+};
+
+}  // namespace gptrain

@@ -1,0 +1,166 @@
+#include "cpu/cross_entropy.h"
+
+#include <cmath>
+#include <limits>
+
+#include "backend/step_state.h"
+#include "cpu/dtype_switch.h"
+#include "cpu/parallel.h"
+#include "cpu/step.h"
+#include "cpu/vector8.h"
+#include "cpu/vector_math.h"
+
+namespace gptrain::cpu {
+namespace {
+
+constexpr std::int64_t exp_cost = 8;
+
+template <class T>
+float row_maximum(const T* logits, std::int64_t vocab) {
+    Vec8 largest = -std::numeric_limits<float>::infinity();
+    std::int64_t v = 0;
+    for (; v + 8 <= vocab; v += 8)
+        largest = max(largest, load(logits + v, Full()));
+    float result = largest.maximum();
+    for (; v < vocab; ++v)
+        result = std::max(result, to_float(logits[v]));
+    return result;
+}
+
+template <class T>
+float row_sum(const T* logits, std::int64_t vocab, float maximum) {
+    Vec8 sum = 0.0f;
+    for_vectors(0, vocab, [&](std::int64_t v, auto lanes) {
+        sum = sum + only(exp(load(logits + v, lanes) - Vec8(maximum)), lanes);
+    });
+    return sum.sum();
+}
+
+/// logits = factor softmax(logits), and -factor more at the target, an index of this row or not.
+template <class T>
+void row_gradient(T* logits, std::int64_t vocab, float maximum, float sum, float factor,
+                  std::int64_t target) {
+    if (factor == 0) {
+        std::fill(logits, logits + vocab, T{});
+        return;
+    }
+    const bool hit = target >= 0 && target < vocab;
+    const float at_target = hit ? to_float(logits[target]) : 0;
+    const Vec8 scale = factor / sum;
+    for_vectors(0, vocab, [&](std::int64_t v, auto lanes) {
+        store(logits + v, scale * exp(load(logits + v, lanes) - Vec8(maximum)), lanes);
+    });
+    if (hit) {
+        const double p = std::exp(static_cast<double>(at_target) - maximum) / sum;
+        logits[target] = from_float<T>(static_cast<float>(factor * (p - 1)));
+    }
+}
+
+/// weight loss_scale / token_weight_sum
+float gradient_factor(float weight, const StepState& state) {
+    return static_cast<float>(weight * (state.loss_scale / state.token_weight_sum));
+}
+
+/// Adds the rows' losses to the step in the order of the rows.
+void add_losses(const double* losses, std::int64_t rows, StepState& state) {
+    double sum = 0;
+    for (std::int64_t c = 0; c < rows; ++c)
+        sum += losses[c];
+    state.loss_sum += sum;
+}
+
+/// f(row) for all rows.
+template <class F>
+void for_rows(const Tensor& logits, const F& f) {
+    parallel_ranges(logits.size(0), exp_cost * logits.size(1), 1,
+                    [&](std::int64_t begin, std::int64_t end) {
+                        for (std::int64_t c = begin; c < end; ++c)
+                            f(c);
+                    });
+}
+
+template <class T>
+void whole_vocabulary(const CrossEntropy& args, Scratch& scratch) {
+    const std::int64_t vocab = args.logits.size(1);
+    const Rows<T> logits(args.logits);
+    const auto* targets = args.targets.as<std::int32_t>();
+    const auto* weights = args.weights.as<float>();
+    StepState& state = step_state(args.step);
+    auto* losses = scratch.take<double>(args.logits.size(0));
+    for_rows(args.logits, [&](std::int64_t c) {
+        T* row = logits[c];
+        losses[c] = 0;
+        float maximum = 0;
+        float sum = 1;
+        if (weights[c] != 0) {
+            maximum = row_maximum(row, vocab);
+            sum = row_sum(row, vocab, maximum);
+            const double log_sum = maximum + std::log(static_cast<double>(sum));
+            losses[c] = weights[c] * (log_sum - to_float(row[targets[c]]));
+        }
+        if (args.gradient) {
+            row_gradient(row, vocab, maximum, sum, gradient_factor(weights[c], state), targets[c]);
+        }
+    });
+    add_losses(losses, args.logits.size(0), state);
+}
+
+}  // namespace
+
+void cross_entropy(const CrossEntropy& args, Scratch& scratch) {
+    with_compute_type(args.logits.dtype(),
+                      [&](auto type) { whole_vocabulary<decltype(type)>(args, scratch); });
+}
+
+void vocab_parallel_maximum(const VocabParallelCrossEntropy& args) {
+    const Tensor& logits = args.loss.logits;
+    auto* maximum = args.maximum.as<float>();
+    with_compute_type(logits.dtype(), [&](auto type) {
+        const Rows<decltype(type)> rows(logits);
+        for_rows(logits,
+                 [&](std::int64_t c) { maximum[c] = row_maximum(rows[c], logits.size(1)); });
+    });
+}
+
+void vocab_parallel_sums(const VocabParallelCrossEntropy& args) {
+    const Tensor& logits = args.loss.logits;
+    const auto* maximum = args.maximum.as<float>();
+    const auto* targets = args.loss.targets.as<std::int32_t>();
+    auto* sums = args.sums.as<float>();
+    with_compute_type(logits.dtype(), [&](auto type) {
+        const Rows<decltype(type)> rows(logits);
+        for_rows(logits, [&](std::int64_t c) {
+            const std::int64_t target = targets[c] - args.vocab_begin;
+            const bool local = target >= 0 && target < logits.size(1);
+            sums[2 * c] = row_sum(rows[c], logits.size(1), maximum[c]);
+            sums[2 * c + 1] = local ? to_float(rows[c][target]) : 0;
+        });
+    });
+}
+
+void vocab_parallel_gradient(const VocabParallelCrossEntropy& args, Scratch& scratch) {
+    const Tensor& logits = args.loss.logits;
+    const auto* maximum = args.maximum.as<float>();
+    const auto* sums = args.sums.as<float>();
+    const auto* targets = args.loss.targets.as<std::int32_t>();
+    const auto* weights = args.loss.weights.as<float>();
+    StepState& state = step_state(args.loss.step);
+    auto* losses = scratch.take<double>(logits.size(0));
+    with_compute_type(logits.dtype(), [&](auto type) {
+        const Rows<decltype(type)> rows(logits);
+        for_rows(logits, [&](std::int64_t c) {
+            const double log_sum = maximum[c] + std::log(static_cast<double>(sums[2 * c]));
+            losses[c] = weights[c] == 0 ? 0 : weights[c] * (log_sum - sums[2 * c + 1]);
+            if (!args.loss.gradient) return;
+            row_gradient(rows[c], logits.size(1), maximum[c], sums[2 * c],
+                         gradient_factor(weights[c], state), targets[c] - args.vocab_begin);
+        });
+    });
+    add_losses(losses, logits.size(0), state);
+}
+
+std::int64_t cross_entropy_scratch_bytes(std::int64_t rows) {
+    return Scratch::bytes_of<double>(rows);
+}
+
+}  // namespace gptrain::cpu

@@ -1,0 +1,17 @@
+// Softmax cross-entropy and its gradient.
+#pragma once
+
+#include "backend/ops.h"
+#include "cpu/scratch.h"
+
+namespace gptrain::cpu {
+
+void cross_entropy(const CrossEntropy& args, Scratch& scratch);
+void vocab_parallel_maximum(const VocabParallelCrossEntropy& args);
+void vocab_parallel_sums(const VocabParallelCrossEntropy& args);
+void vocab_parallel_gradient(const VocabParallelCrossEntropy& args, Scratch& scratch);
+
+/// Scratch for C rows.
+std::int64_t cross_entropy_scratch_bytes(std::int64_t rows);
+
+}  // namespace gptrain::cpu

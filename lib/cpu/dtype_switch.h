@@ -1,0 +1,43 @@
+// From the dtype of a tensor to a type of C++.
+#pragma once
+
+#include "base/error.h"
+#include "tensor/tensor.h"
+
+namespace gptrain {
+
+/// f(T{}) with T the storage type of a compute dtype: float, Bf16 or F16.
+template <class F>
+void with_compute_type(DType dtype, const F& f) {
+    switch (dtype) {
+        case DType::f32: f(float{}); break;
+        case DType::bf16: f(Bf16{}); break;
+        case DType::f16: f(F16{}); break;
+        default: fail(ExitCode::bug, "the CPU backend does not compute in ", name_of(dtype));
+    }
+}
+
+/// A tensor of rank 2 whose rows lie `stride` elements apart.
+template <class T>
+struct Rows {
+    T* data = nullptr;
+    std::int64_t stride = 0;
+    Rows() = default;
+    explicit Rows(const Tensor& tensor) {
+        if (tensor.empty()) return;
+        GPTRAIN_CHECK(tensor.rank() == 2 && (tensor.stride(1) == 1 || tensor.size(1) == 1),
+                      "rows of ", tensor.shape().to_text());
+        data = tensor.as<T>();
+        stride = tensor.stride(0);
+    }
+    T* operator[](std::int64_t row) const { return data + row * stride; }
+    explicit operator bool() const { return data != nullptr; }
+};
+
+/// Pointer to the elements of a tensor, null where it is not given.
+template <class T>
+T* pointer_or_null(const Tensor& tensor) {
+    return tensor.empty() ? nullptr : tensor.as<T>();
+}
+
+}  // namespace gptrain

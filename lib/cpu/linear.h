@@ -1,0 +1,19 @@
+// Linear layers and their biases.
+#pragma once
+
+#include "backend/ops.h"
+#include "cpu/products.h"
+
+namespace gptrain::cpu {
+
+/// `products` multiplies fp32, and bf16 where oneDNN does so on this machine. Other operands are
+/// widened to fp32 block by block, the sums rounded once.
+void linear_forward(const LinearForward& args, Products& products, Scratch& scratch);
+void linear_input_grad(const LinearInputGrad& args, Products& products, Scratch& scratch);
+void linear_weight_grad(const LinearWeightGrad& args, Products& products, Scratch& scratch);
+void bias_grad(const Tensor& dy, const Tensor& dbias);
+void add_bias(const Tensor& y, const Tensor& bias);
+
+std::int64_t linear_scratch_bytes(DType compute, int threads);
+
+}  // namespace gptrain::cpu

@@ -1,0 +1,214 @@
+#include "cpu/norm.h"
+
+#include <cmath>
+
+#include "cpu/dropout_mask.h"
+#include "cpu/dtype_switch.h"
+#include "cpu/parallel.h"
+
+namespace gptrain::cpu {
+namespace {
+
+/// Blocks of rows whose parts of dweight and dbias are summed apart; they depend on the number of
+/// rows alone, so that results do not depend on the number of threads.
+std::int64_t row_blocks(std::int64_t tokens) {
+    return std::min<std::int64_t>(64, div_ceil(tokens, 16));
+}
+
+struct Statistics {
+    float mean = 0;
+    float rstd = 0;
+};
+
+/// From the row as stored.
+template <class T>
+Statistics statistics(const T* row, std::int64_t hidden, const Norm& norm) {
+    Statistics result;
+    const auto count = static_cast<float>(hidden);
+    if (!norm.rms) {
+        Vec8 sum = 0.0f;
+        for_vectors(0, hidden,
+                    [&](std::int64_t h, auto lanes) { sum = sum + load(row + h, lanes); });
+        result.mean = sum.sum() / count;
+    }
+    Vec8 squares = 0.0f;
+    for_vectors(0, hidden, [&](std::int64_t h, auto lanes) {
+        const Vec8 x = only(load(row + h, lanes) - Vec8(result.mean), lanes);
+        squares = fma(x, x, squares);
+    });
+    result.rstd = 1 / std::sqrt(squares.sum() / count + norm.eps);
+    return result;
+}
+
+template <class T>
+void normalise(const T* row, std::int64_t hidden, const Statistics& stats, const T* weight,
+               const T* bias, T* n) {
+    for_vectors(0, hidden, [&](std::int64_t h, auto lanes) {
+        const Vec8 x = (load(row + h, lanes) - Vec8(stats.mean)) * Vec8(stats.rstd);
+        const Vec8 shift = bias == nullptr ? Vec8(0.0f) : load(bias + h, lanes);
+        store(n + h, fma(x, load(weight + h, lanes), shift), lanes);
+    });
+}
+
+template <class T>
+void forward(const ResidualNormForward& args) {
+    const std::int64_t hidden = args.r.size(1);
+    const DropoutMask mask(args.dropout);
+    const bool with_sum = !args.y.empty();
+    const bool with_norm = !args.norm.weight.empty();
+    const T* r = args.r.as<T>();
+    const T* y = pointer_or_null<T>(args.y);
+    T* r_out = pointer_or_null<T>(args.r_out);
+    T* n = pointer_or_null<T>(args.n);
+    const T* weight = pointer_or_null<T>(args.norm.weight);
+    const T* bias = pointer_or_null<T>(args.norm.bias);
+    float* mean = pointer_or_null<float>(args.mean);
+    float* rstd = pointer_or_null<float>(args.rstd);
+
+    parallel_ranges(args.r.size(0), 4 * hidden, 1, [&](std::int64_t begin, std::int64_t end) {
+        for (std::int64_t t = begin; t < end; ++t) {
+            const std::int64_t at = t * hidden;
+            if (with_sum) {
+                for_dropped_vectors(mask, t, args.seq_length, 0, hidden,
+                                    [&](std::int64_t h, auto lanes, Vec8 factor) {
+                                        const Vec8 branch = load(y + at + h, lanes) * factor;
+                                        store(r_out + at + h, load(r + at + h, lanes) + branch,
+                                              lanes);
+                                    });
+            }
+            if (!with_norm) continue;
+            const T* row = (with_sum ? r_out : r) + at;
+            const Statistics stats = statistics(row, hidden, args.norm);
+            if (mean != nullptr) mean[t] = stats.mean;
+            rstd[t] = stats.rstd;
+            normalise(row, hidden, stats, weight, bias, n + at);
+        }
+    });
+}
+
+/// One row of the backward pass and what it adds to dweight and dbias.
+template <class T>
+struct BackwardRow {
+    const T* dn;
+    const T* r;
+    const T* weight;
+    Statistics stats;
+    float* dweight;
+    float* dbias;  ///< or null
+
+    Vec8 normalised(std::int64_t h, auto lanes) const {
+        return (load(r + h, lanes) - Vec8(stats.mean)) * Vec8(stats.rstd);
+    }
+
+    /// Means over the row of dn weight, and of dn weight times the normalised input.
+    Statistics add_parameters(std::int64_t hidden) const {
+        Vec8 gradients = 0.0f;
+        Vec8 projections = 0.0f;
+        for_vectors(0, hidden, [&](std::int64_t h, auto lanes) {
+            const Vec8 x = normalised(h, lanes);
+            const Vec8 g = load(dn + h, lanes);
+            const Vec8 gw = g * load(weight + h, lanes);
+            gradients = gradients + gw;
+            projections = fma(gw, x, projections);
+            store(dweight + h, fma(g, x, load(dweight + h, lanes)), lanes);
+            if (dbias != nullptr) store(dbias + h, g + load(dbias + h, lanes), lanes);
+        });
+        const auto count = static_cast<float>(hidden);
+        return {gradients.sum() / count, projections.sum() / count};
+    }
+};
+
+/// total[h] += the sum over blocks of parts[block][h]
+void add_parts(const float* parts, std::int64_t blocks, std::int64_t stride, std::int64_t hidden,
+               float* total) {
+    parallel_ranges(hidden, blocks, 16, [&](std::int64_t begin, std::int64_t end) {
+        for_vectors(begin, end, [&](std::int64_t h, auto lanes) {
+            Vec8 sum = 0.0f;
+            for (std::int64_t block = 0; block < blocks; ++block)
+                sum = sum + load(parts + block * stride + h, lanes);
+            store(total + h, load(total + h, lanes) + sum, lanes);
+        });
+    });
+}
+
+template <class T>
+void backward(const ResidualNormBackward& args, Scratch& scratch) {
+    const std::int64_t tokens = args.r.size(0);
+    const std::int64_t hidden = args.r.size(1);
+    const DropoutMask mask(args.dropout);
+    const T* dn = args.dn.as<T>();
+    const T* r = args.r.as<T>();
+    const T* weight = args.norm.weight.as<T>();
+    const float* mean = args.norm.rms ? nullptr : args.mean.as<float>();
+    const float* rstd = args.rstd.as<float>();
+    T* dr = args.dr.as<T>();
+    T* dy = pointer_or_null<T>(args.dy);
+    const bool with_bias = !args.dbias.empty();
+    const std::int64_t blocks = row_blocks(tokens);
+    auto* parts = scratch.take<float>(blocks * 2 * hidden);
+
+    parallel_items(blocks, tokens / blocks * hidden * 4, [&](std::int64_t block) {
+        float* dweight = parts + block * 2 * hidden;
+        float* dbias = dweight + hidden;
+        std::fill(dweight, dweight + 2 * hidden, 0.0f);
+        for (std::int64_t t = tokens * block / blocks; t < tokens * (block + 1) / blocks; ++t) {
+            const std::int64_t at = t * hidden;
+            const Statistics stats = {mean == nullptr ? 0 : mean[t], rstd[t]};
+            const BackwardRow<T> row = {dn + at, r + at,  weight,
+                                        stats,   dweight, with_bias ? dbias : nullptr};
+            const Statistics means = row.add_parameters(hidden);
+            const Vec8 shift = args.norm.rms ? 0.0f : means.mean;
+            const Vec8 projection = means.rstd;
+            for_dropped_vectors(
+                mask, t, args.seq_length, 0, hidden, [&](std::int64_t h, auto lanes, Vec8 factor) {
+                    const Vec8 gw = load(dn + at + h, lanes) * load(weight + h, lanes);
+                    const Vec8 along = row.normalised(h, lanes) * projection;
+                    const Vec8 own = Vec8(stats.rstd) * (gw - shift - along);
+                    const Vec8 sum = args.accumulate ? load(dr + at + h, lanes) + own : own;
+                    store(dr + at + h, sum, lanes);
+                    if (dy != nullptr) {
+                        store(dy + at + h, stored_as<T>(sum) * factor, lanes);
+                    }
+                });
+        }
+    });
+    add_parts(parts, blocks, 2 * hidden, hidden, args.dweight.as<float>());
+    if (with_bias) {
+        add_parts(parts + hidden, blocks, 2 * hidden, hidden, args.dbias.as<float>());
+    }
+}
+
+}  // namespace
+
+void residual_norm_forward(const ResidualNormForward& args) {
+    with_compute_type(args.r.dtype(), [&](auto type) { forward<decltype(type)>(args); });
+}
+
+void residual_norm_backward(const ResidualNormBackward& args, Scratch& scratch) {
+    with_compute_type(args.r.dtype(), [&](auto type) { backward<decltype(type)>(args, scratch); });
+}
+
+void dropout_backward(const DropoutBackward& args) {
+    const std::int64_t hidden = args.dr.size(1);
+    const DropoutMask mask(args.dropout);
+    with_compute_type(args.dr.dtype(), [&](auto type) {
+        using T = decltype(type);
+        const T* dr = args.dr.as<T>();
+        T* dy = args.dy.as<T>();
+        parallel_ranges(args.dr.size(0), 4 * hidden, 1, [&](std::int64_t begin, std::int64_t end) {
+            for (std::int64_t t = begin; t < end; ++t) {
+                for_dropped_vectors(mask, t, args.seq_length, 0, hidden,
+                                    [&](std::int64_t h, auto lanes, Vec8 factor) {
+                                        const Vec8 x = load(dr + t * hidden + h, lanes);
+                                        store(dy + t * hidden + h, x * factor, lanes);
+                                    });
+            }
+        });
+    });
+}
+
+std::int64_t norm_scratch_bytes(std::int64_t tokens, std::int64_t hidden) {
+    return Scratch::bytes_of<float>(row_blocks(tokens) * 2 * hidden);
+}
+
+}  // namespace gptrain::cpu

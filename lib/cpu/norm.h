@@ -1,0 +1,16 @@
+// Norms, the residual sum and its dropout.
+#pragma once
+
+#include "backend/ops.h"
+#include "cpu/scratch.h"
+
+namespace gptrain::cpu {
+
+void residual_norm_forward(const ResidualNormForward& args);
+void residual_norm_backward(const ResidualNormBackward& args, Scratch& scratch);
+void dropout_backward(const DropoutBackward& args);
+
+/// Scratch for T rows of H.
+std::int64_t norm_scratch_bytes(std::int64_t tokens, std::int64_t hidden);
+
+}  // namespace gptrain::cpu

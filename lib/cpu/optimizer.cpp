@@ -1,0 +1,115 @@
+#include "cpu/optimizer.h"
+
+#include <array>
+#include <cmath>
+
+#include "cpu/dtype_switch.h"
+#include "cpu/parallel.h"
+#include "cpu/step.h"
+#include "cpu/vector8.h"
+
+namespace gptrain::cpu {
+namespace {
+
+/// Blocks of a tensor whose squares are summed apart; they depend on its size alone.
+constexpr std::int64_t most_blocks = 256;
+
+double square_sum(const float* x, std::int64_t count) {
+    __m256d low = _mm256_setzero_pd();
+    __m256d high = _mm256_setzero_pd();
+    for_vectors(0, count, [&](std::int64_t i, auto lanes) {
+        const __m256 v = load(x + i, lanes).v;
+        const __m256d a = _mm256_cvtps_pd(_mm256_castps256_ps128(v));
+        const __m256d b = _mm256_cvtps_pd(_mm256_extractf128_ps(v, 1));
+        low = _mm256_fmadd_pd(a, a, low);
+        high = _mm256_fmadd_pd(b, b, high);
+    });
+    alignas(32) double parts[4];
+    _mm256_store_pd(parts, _mm256_add_pd(low, high));
+    return (parts[0] + parts[1]) + (parts[2] + parts[3]);
+}
+
+double square_sum(const Tensor& tensor) {
+    const std::int64_t count = tensor.elements();
+    const auto* x = tensor.as<float>();
+    const std::int64_t blocks = std::min(most_blocks, div_ceil(count, 4096));
+    std::array<double, most_blocks> parts{};
+    const auto begin_of = [&](std::int64_t block) { return count * block / blocks; };
+    parallel_ranges(
+        blocks, blocks == 0 ? 0 : count / blocks, 1, [&](std::int64_t begin, std::int64_t end) {
+            for (std::int64_t block = begin; block < end; ++block) {
+                parts[block] =
+                    square_sum(x + begin_of(block), begin_of(block + 1) - begin_of(block));
+            }
+        });
+    double sum = 0;
+    for (std::int64_t block = 0; block < blocks; ++block)
+        sum += parts[block];
+    return sum;
+}
+
+/// What all elements of a step share.
+struct Update {
+    Vec8 grad_factor, beta1, one_minus_beta1, beta2, one_minus_beta2;
+    Vec8 rate;             ///< learning rate / (1 - beta1^t)
+    Vec8 root_correction;  ///< sqrt(1 - beta2^t)
+    Vec8 eps, decay;       ///< decay: 1 - learning rate x weight decay
+
+    Update(const AdamWConstants& constants, const StepState& state)
+        : grad_factor(static_cast<float>(state.grad_factor)),
+          beta1(static_cast<float>(constants.beta1)),
+          one_minus_beta1(static_cast<float>(1 - constants.beta1)),
+          beta2(static_cast<float>(constants.beta2)),
+          one_minus_beta2(static_cast<float>(1 - constants.beta2)),
+          eps(static_cast<float>(constants.eps)) {
+        const auto updates = static_cast<double>(state.updates);
+        rate = static_cast<float>(state.learning_rate / (1 - std::pow(constants.beta1, updates)));
+        root_correction = static_cast<float>(std::sqrt(1 - std::pow(constants.beta2, updates)));
+        decay = static_cast<float>(1 - state.learning_rate * constants.weight_decay);
+    }
+};
+
+template <class T>
+void update(const AdamWPiece& piece, const Update& how) {
+    auto* param = piece.main_param.as<float>();
+    const auto* grad = piece.main_grad.as<float>();
+    auto* exp_avg = piece.exp_avg.as<float>();
+    auto* exp_avg_sq = piece.exp_avg_sq.as<float>();
+    T* weight = pointer_or_null<T>(piece.weight);
+    const Vec8 decay = piece.decay ? how.decay : Vec8(1.0f);
+    parallel_ranges(piece.main_param.elements(), 8, 64, [&](std::int64_t begin, std::int64_t end) {
+        for_vectors(begin, end, [&](std::int64_t i, auto lanes) {
+            const Vec8 g = load(grad + i, lanes) * how.grad_factor;
+            const Vec8 m = fma(how.beta1, load(exp_avg + i, lanes), how.one_minus_beta1 * g);
+            const Vec8 v = fma(how.beta2, load(exp_avg_sq + i, lanes), how.one_minus_beta2 * g * g);
+            const Vec8 root = sqrt(v) / how.root_correction + how.eps;
+            const Vec8 p = load(param + i, lanes) * decay - how.rate * m / root;
+            store(exp_avg + i, m, lanes);
+            store(exp_avg_sq + i, v, lanes);
+            store(param + i, p, lanes);
+            if (weight != nullptr) store(weight + i, p, lanes);
+        });
+    });
+}
+
+}  // namespace
+
+void square_sum(std::span<const Tensor> tensors, const Tensor& total) {
+    double sum = 0;
+    for (const Tensor& tensor : tensors)
+        sum += square_sum(tensor);
+    *total.as<double>() += sum;
+}
+
+void adamw(std::span<const AdamWPiece> pieces, const AdamWConstants& constants,
+           const StepRef& step) {
+    const StepState& state = step_state(step);
+    if (state.skip != 0) return;
+    const Update how(constants, state);
+    for (const AdamWPiece& piece : pieces) {
+        const DType dtype = piece.weight.empty() ? DType::f32 : piece.weight.dtype();
+        with_compute_type(dtype, [&](auto type) { update<decltype(type)>(piece, how); });
+    }
+}
+
+}  // namespace gptrain::cpu

@@ -1,0 +1,14 @@
+// Gradient norm and AdamW.
+#pragma once
+
+#include <span>
+
+#include "backend/ops.h"
+
+namespace gptrain::cpu {
+
+void square_sum(std::span<const Tensor> tensors, const Tensor& total);
+void adamw(std::span<const AdamWPiece> pieces, const AdamWConstants& constants,
+           const StepRef& step);
+
+}  // namespace gptrain::cpu

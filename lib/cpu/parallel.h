@@ -1,0 +1,52 @@
+// Work over OpenMP threads.
+#pragma once
+
+#include <algorithm>
+#include <cstdint>
+#include <omp.h>
+
+namespace gptrain {
+
+/// Elements (of a few operations each) below which one more thread costs more than it saves.
+constexpr std::int64_t thread_grain = 16384;
+
+/// Threads for `count` items that cost as much as `cost` elements each.
+inline int useful_threads(std::int64_t count, std::int64_t cost) {
+    const std::int64_t by_work = count * cost / thread_grain + 1;
+    return static_cast<int>(
+        std::max<std::int64_t>(1, std::min<std::int64_t>({omp_get_max_threads(), count, by_work})));
+}
+
+/// f(begin, end) for a part of [0, count) on each thread; parts begin at multiples of `unit`.
+template <class F>
+void parallel_ranges(std::int64_t count, std::int64_t cost, std::int64_t unit, const F& f) {
+    const std::int64_t units = (count + unit - 1) / unit;
+    const int threads = useful_threads(units, cost * unit);
+    if (threads == 1) {
+        if (count > 0) f(std::int64_t{0}, count);
+        return;
+    }
+#pragma omp parallel num_threads(threads)
+    {
+        const std::int64_t thread = omp_get_thread_num();
+        const std::int64_t begin = units * thread / threads * unit;
+        const std::int64_t end = std::min(count, units * (thread + 1) / threads * unit);
+        if (begin < end) f(begin, end);
+    }
+}
+
+/// f(i) for each i of [0, count), handed to threads one by one in order.
+template <class F>
+void parallel_items(std::int64_t count, std::int64_t cost, const F& f) {
+    const int threads = useful_threads(count, cost);
+    if (threads == 1) {
+        for (std::int64_t i = 0; i < count; ++i)
+            f(i);
+        return;
+    }
+#pragma omp parallel for schedule(dynamic, 1) num_threads(threads)
+    for (std::int64_t i = 0; i < count; ++i)
+        f(i);
+}
+
+}  // namespace gptrain

@@ -1,0 +1,206 @@
+#include "cpu/products.h"
+
+#include <array>
+#include <map>
+#include <omp.h>
+#include <oneapi/dnnl/dnnl.hpp>
+#include <optional>
+#include <string_view>
+#include <unordered_map>
+
+namespace gptrain {
+namespace {
+
+/// What oneDNN 2.6 asks for is less, but for long sums on many threads.
+constexpr std::int64_t scratch_per_thread = std::int64_t{3} << 20;
+
+/// All that a primitive depends on.
+using Key = std::array<std::int64_t, 11>;
+
+struct Primitive {
+    dnnl::matmul matmul;
+    std::int64_t scratch_bytes;
+    std::unordered_map<int, dnnl::memory> arguments;
+};
+
+dnnl::memory::data_type dnnl_type(DType dtype) {
+    return dtype == DType::f32 ? dnnl::memory::data_type::f32 : dnnl::memory::data_type::bf16;
+}
+
+dnnl::memory::desc description(const Matrix& matrix) {
+    // The stride of a dim of size 1 is free; oneDNN reads layouts out of it.
+    std::int64_t row_stride = matrix.row_stride;
+    std::int64_t col_stride = matrix.col_stride;
+    if (col_stride == 1 && matrix.rows == 1) row_stride = matrix.cols;
+    if (row_stride == 1 && matrix.cols == 1 && col_stride != 1) col_stride = matrix.rows;
+    return {{matrix.rows, matrix.cols}, dnnl_type(matrix.dtype), {row_stride, col_stride}};
+}
+
+Key key_of(const Product& product) {
+    return {product.a.rows,
+            product.a.cols,
+            product.b.cols,
+            product.a.row_stride,
+            product.a.col_stride,
+            product.b.row_stride,
+            product.b.col_stride,
+            product.c.row_stride,
+            static_cast<std::int64_t>(product.a.dtype),
+            static_cast<std::int64_t>(product.c.dtype),
+            (product.accumulate ? 2 : 0) + (product.bias != nullptr ? 1 : 0)};
+}
+
+dnnl::matmul::primitive_desc describe(const dnnl::engine& engine, const Product& product) {
+    const dnnl::memory::desc a = description(product.a);
+    const dnnl::memory::desc b = description(product.b);
+    const dnnl::memory::desc c = description(product.c);
+    const std::int64_t width = product.c.cols;
+    const auto bias = product.bias == nullptr
+                          ? dnnl::memory::desc()
+                          : dnnl::memory::desc({1, width}, dnnl_type(product.a.dtype), {width, 1});
+    dnnl::primitive_attr attributes;
+    attributes.set_scratchpad_mode(dnnl::scratchpad_mode::user);
+    attributes.set_fpmath_mode(dnnl::fpmath_mode::strict);
+    if (product.accumulate) {
+        dnnl::post_ops sum;
+        sum.append_sum(1.0f);
+        attributes.set_post_ops(sum);
+    }
+#if DNNL_VERSION_MAJOR < 3
+    return {dnnl::matmul::desc(a, b, bias, c), attributes, engine};
+#else
+    return {engine, a, b, bias, c, attributes};
+#endif
+}
+
+}  // namespace
+
+Matrix::Matrix(const Tensor& tensor)
+    : data(tensor.data()),
+      dtype(tensor.dtype()),
+      rows(tensor.size(0)),
+      cols(tensor.size(1)),
+      row_stride(tensor.stride(0)) {
+    GPTRAIN_CHECK(tensor.rank() == 2 && (tensor.stride(1) == 1 || cols == 1), "rows of ",
+                  tensor.shape().to_text());
+}
+
+Matrix::Matrix(float* values, std::int64_t row_count, std::int64_t col_count)
+    : data(reinterpret_cast<std::byte*>(values)),
+      rows(row_count),
+      cols(col_count),
+      row_stride(col_count) {}
+
+Matrix Matrix::transposed() const {
+    Matrix result = *this;
+    std::swap(result.rows, result.cols);
+    std::swap(result.row_stride, result.col_stride);
+    return result;
+}
+
+Matrix Matrix::block(std::int64_t row, std::int64_t row_count, std::int64_t col,
+                     std::int64_t col_count) const {
+    Matrix result = *this;
+    result.data += (row * row_stride + col * col_stride) * size_of(dtype);
+    result.rows = row_count;
+    result.cols = col_count;
+    return result;
+}
+
+class Products::Primitives {
+public:
+    Primitive& find_or_make(const Product& product) {
+        const Key key = key_of(product);
+        const auto found = made_.find(key);
+        return found != made_.end() ? found->second
+                                    : made_.emplace(key, make(product)).first->second;
+    }
+
+    void execute(Primitive& primitive, const Product& product, std::byte* scratch) {
+        auto& arguments = primitive.arguments;
+        arguments.at(DNNL_ARG_SRC).set_data_handle(product.a.data);
+        arguments.at(DNNL_ARG_WEIGHTS).set_data_handle(product.b.data);
+        arguments.at(DNNL_ARG_DST).set_data_handle(product.c.data);
+        arguments.at(DNNL_ARG_SCRATCHPAD).set_data_handle(scratch);
+        if (product.bias != nullptr) {
+            arguments.at(DNNL_ARG_BIAS).set_data_handle(const_cast<std::byte*>(product.bias));
+        }
+        primitive.matmul.execute(stream_, arguments);
+        stream_.wait();
+    }
+
+    /// Whether there is a primitive that is not the slow reference.
+    bool can_multiply(DType dtype) const {
+        std::array<std::byte, 64 * 64 * 4> memory;
+        Matrix square(reinterpret_cast<float*>(memory.data()), 64, 64);
+        square.dtype = dtype;
+        try {
+            const std::string name =
+                describe(engine_, {.a = square, .b = square, .c = square}).impl_info_str();
+            return name.find("ref") == std::string::npos;
+        } catch (const dnnl::error& error) {
+            if (error.status == dnnl_unimplemented) return false;
+            throw;
+        }
+    }
+
+private:
+    Primitive make(const Product& product) const {
+        const auto memory = [&](const dnnl::memory::desc& desc) {
+            return dnnl::memory(desc, engine_, nullptr);
+        };
+        const dnnl::matmul::primitive_desc desc = describe(engine_, product);
+        std::unordered_map<int, dnnl::memory> arguments = {
+            {DNNL_ARG_SRC, memory(desc.src_desc())},
+            {DNNL_ARG_WEIGHTS, memory(desc.weights_desc())},
+            {DNNL_ARG_DST, memory(desc.dst_desc())},
+            {DNNL_ARG_SCRATCHPAD, memory(desc.scratchpad_desc())}};
+        if (product.bias != nullptr) {
+            arguments.emplace(DNNL_ARG_BIAS, memory(desc.bias_desc()));
+        }
+        const auto scratch = static_cast<std::int64_t>(desc.scratchpad_desc().get_size());
+        return {dnnl::matmul(desc), scratch, std::move(arguments)};
+    }
+
+    dnnl::engine engine_{dnnl::engine::kind::cpu, 0};
+    dnnl::stream stream_{engine_};
+    std::map<Key, Primitive> made_;
+};
+
+Products::Products()
+    : primitives_(std::make_unique<Primitives>()), bf16_(primitives_->can_multiply(DType::bf16)) {}
+
+Products::~Products() = default;
+
+void Products::multiply(const Product& product, Scratch& scratch) {
+    if (product.c.rows == 0 || product.c.cols == 0) return;
+    const std::int64_t bytes = scratch_bytes(omp_get_max_threads());
+    multiply_within(product, scratch.take_bytes(bytes), bytes);
+}
+
+void Products::multiply_within(const Product& product, std::byte* memory, std::int64_t bytes) {
+    Primitive& primitive = primitives_->find_or_make(product);
+    if (primitive.scratch_bytes <= bytes) {
+        primitives_->execute(primitive, product, memory);
+        return;
+    }
+    const Matrix& a = product.a;
+    const std::int64_t length = a.cols;
+    GPTRAIN_CHECK(length > 1 && product.c.dtype == DType::f32 && product.bias == nullptr,
+                  "a product of ", a.rows, " x ", length, " x ", product.c.cols, " wants ",
+                  primitive.scratch_bytes, " bytes of scratch");
+    Product half = product;
+    half.a = a.block(0, a.rows, 0, length / 2);
+    half.b = product.b.block(0, length / 2, 0, product.b.cols);
+    multiply_within(half, memory, bytes);
+    half.a = a.block(0, a.rows, length / 2, length - length / 2);
+    half.b = product.b.block(length / 2, length - length / 2, 0, product.b.cols);
+    half.accumulate = true;
+    multiply_within(half, memory, bytes);
+}
+
+std::int64_t Products::scratch_bytes(int threads) {
+    return threads * scratch_per_thread;
+}
+
+}  // namespace gptrain

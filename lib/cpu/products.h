@@ -1,0 +1,65 @@
+// Matrix products by oneDNN, which is seen in products.cpp alone.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+
+#include "cpu/scratch.h"
+#include "tensor/tensor.h"
+
+namespace gptrain {
+
+/// A matrix in memory; one of its strides is 1.
+struct Matrix {
+    std::byte* data = nullptr;
+    DType dtype = DType::f32;
+    std::int64_t rows = 0;
+    std::int64_t cols = 0;
+    std::int64_t row_stride = 0;
+    std::int64_t col_stride = 1;
+
+    Matrix() = default;
+    /// A tensor of rank 2 with any row stride.
+    explicit Matrix(const Tensor& tensor);
+    Matrix(float* values, std::int64_t row_count, std::int64_t col_count);
+
+    Matrix transposed() const;
+    Matrix block(std::int64_t row, std::int64_t row_count, std::int64_t col,
+                 std::int64_t col_count) const;
+};
+
+/// c = a b, or c += a b; with `bias` (a row of c's width, of a's dtype; not with `accumulate`)
+/// added to every row. a and b are both fp32 or both bf16; c is of their dtype or fp32.
+struct Product {
+    Matrix a;
+    Matrix b;
+    Matrix c;
+    const std::byte* bias = nullptr;
+    bool accumulate = false;
+};
+
+/// oneDNN's matmul primitives, made once for each shape. Sums are in fp32, fp32 factors are taken
+/// as they are.
+class Products {
+public:
+    Products();
+    ~Products();
+
+    /// Whether oneDNN multiplies this type on this machine.
+    bool native(DType dtype) const {
+        return dtype == DType::f32 || (dtype == DType::bf16 && bf16_);
+    }
+    /// A long sum that wants more than its share of the scratch memory is computed in parts.
+    void multiply(const Product& product, Scratch& scratch);
+
+    static std::int64_t scratch_bytes(int threads);
+
+private:
+    class Primitives;
+    void multiply_within(const Product& product, std::byte* memory, std::int64_t bytes);
+
+    std::unique_ptr<Primitives> primitives_;
+    bool bf16_ = false;
+};
+
+}  // namespace gptrain

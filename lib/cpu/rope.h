@@ -1,0 +1,13 @@
+// Rotary position embedding.
+#pragma once
+
+#include "backend/ops.h"
+#include "cpu/scratch.h"
+
+namespace gptrain::cpu {
+
+void rope(const Rope& args, Scratch& scratch);
+
+std::int64_t rope_scratch_bytes(std::int64_t head_dim);
+
+}  // namespace gptrain::cpu

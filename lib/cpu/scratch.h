@@ -1,0 +1,50 @@
+// The scratch memory of ops.
+#pragma once
+
+#include <cstdint>
+
+#include "backend/buffer.h"
+#include "tensor/tensor.h"
+
+namespace gptrain {
+
+/// Hands out pieces of the scratch tensor from the front; an op starts anew with `reset`. Asking
+/// for more than there is is an Error (bug): cpu_scratch_bytes promised too little.
+class Scratch {
+public:
+    Scratch() = default;
+    /// A piece of another's memory.
+    Scratch(std::byte* data, std::int64_t bytes) : memory_(data, DType::u8, {bytes}) {}
+
+    void use(const Tensor& bytes) {
+        GPTRAIN_CHECK(bytes.dtype() == DType::u8 && bytes.contiguous(), "scratch is bytes");
+        memory_ = bytes;
+        used_ = 0;
+    }
+    void reset() { used_ = 0; }
+
+    std::byte* take_bytes(std::int64_t bytes) {
+        const std::int64_t begin = used_;
+        used_ += round_up(bytes, Arena::alignment);
+        const std::int64_t there = memory_.empty() ? 0 : memory_.elements();
+        GPTRAIN_CHECK(used_ <= there, "an op needs ", used_, " bytes of scratch, there are ",
+                      there);
+        return memory_.data() + begin;
+    }
+    template <class T>
+    T* take(std::int64_t count) {
+        return reinterpret_cast<T*>(take_bytes(count * static_cast<std::int64_t>(sizeof(T))));
+    }
+
+    /// What `take` of these counts uses up.
+    template <class T>
+    static std::int64_t bytes_of(std::int64_t count) {
+        return round_up(count * static_cast<std::int64_t>(sizeof(T)), Arena::alignment);
+    }
+
+private:
+    Tensor memory_;
+    std::int64_t used_ = 0;
+};
+
+}  // namespace gptrain

@@ -1,0 +1,50 @@
+#include "cpu/step.h"
+
+#include <algorithm>
+#include <cmath>
+
+namespace gptrain::cpu {
+namespace {
+
+void count_skip(StepState& state, const StepDecision& how) {
+    ++state.skipped_steps;
+    ++state.skipped_in_a_row;
+    state.clean_steps = 0;
+    if (how.growth_interval > 0) state.loss_scale = std::max(1.0, state.loss_scale / 2);
+}
+
+void count_update(StepState& state, const StepDecision& how) {
+    ++state.updates;
+    state.skipped_in_a_row = 0;
+    ++state.clean_steps;
+    if (how.growth_interval == 0 || state.clean_steps < how.growth_interval) return;
+    state.loss_scale *= 2;
+    state.clean_steps = 0;
+}
+
+}  // namespace
+
+void begin_step(const StepRef& step, const StepState& given) {
+    StepState& state = step_state(step);
+    state.step = given.step;
+    state.token_weight_sum = given.token_weight_sum;
+    state.learning_rate = given.learning_rate;
+    state.loss_sum = 0;
+    state.grad_square_sum = 0;
+    state.grad_norm = 0;
+    state.grad_factor = 0;
+    state.skip = 0;
+}
+
+void decide_step(const StepRef& step, const StepDecision& how) {
+    StepState& state = step_state(step);
+    state.grad_norm = std::sqrt(state.grad_square_sum) / state.loss_scale;
+    const double clip =
+        how.clip_grad > 0 ? std::min(1.0, how.clip_grad / (state.grad_norm + 1e-6)) : 1.0;
+    state.grad_factor = clip / state.loss_scale;
+    const bool finite = std::isfinite(state.loss_sum) && std::isfinite(state.grad_square_sum);
+    state.skip = finite ? 0 : 1;
+    finite ? count_update(state, how) : count_skip(state, how);
+}
+
+}  // namespace gptrain::cpu

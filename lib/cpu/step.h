@@ -1,0 +1,15 @@
+// The step state.
+#pragma once
+
+#include "backend/ops.h"
+
+namespace gptrain::cpu {
+
+inline StepState& step_state(const StepRef& step) {
+    return *reinterpret_cast<StepState*>(step.state.as<std::uint8_t>());
+}
+
+void begin_step(const StepRef& step, const StepState& given);
+void decide_step(const StepRef& step, const StepDecision& how);
+
+}  // namespace gptrain::cpu

@@ -1,0 +1,68 @@
+// The arithmetic of attention on one pair of tiles, in fp32. Compiled once for AVX2 and once for
+// AVX-512.
+#pragma once
+
+#include <cstdint>
+
+namespace gptrain {
+
+/// Queries and keys of a tile.
+constexpr std::int64_t tile_size = 64;
+/// Columns come in multiples of this.
+constexpr std::int64_t tile_unit = 16;
+
+/// c = a b, or c += a b. Element (i, p) of a is a[i a_row + p a_col]; rows of b and c lie b_row and
+/// c_row floats apart, `cols` is a multiple of tile_unit.
+struct TileProduct {
+    const float* a;
+    std::int64_t a_row;
+    std::int64_t a_col;
+    const float* b;
+    std::int64_t b_row;
+    float* c;
+    std::int64_t c_row;
+    std::int64_t rows;
+    std::int64_t cols;
+    std::int64_t length;
+    bool accumulate;
+};
+
+/// Scores [keys][tile_size] of a pair of tiles: a row for each key, a column for each query.
+struct ScoreTile {
+    float* scores;
+    std::int64_t keys;
+    std::int64_t queries;  ///< multiple of tile_unit
+    /// Query i sees the keys of the tile from first[i] to last[i]. Null: all queries see all.
+    const float* first;
+    const float* last;
+    const float* dropout;  ///< factors, laid out as the scores, or null
+};
+
+/// Running softmax of the queries. With m the maximum over the keys up to and with this tile:
+/// scores = exp(scores - m) dropout, sum = sum rescale + sum of exp(scores - m),
+/// rescale = exp(maximum before - m), maximum = m. 0 stands for m where nothing is visible.
+struct SoftmaxState {
+    float* maximum;
+    float* sum;
+    float* rescale;
+};
+
+/// p = exp(scores - lse); d_scores = p (dp dropout - delta); scores = p dropout.
+struct SoftmaxGradient {
+    const float* lse;  ///< of each query; +infinity where nothing is visible
+    const float* delta;
+    float* dp;  ///< as the scores; in dp, out d_scores
+};
+
+struct TileKernels {
+    void (*multiply)(const TileProduct& product);
+    void (*softmax)(const ScoreTile& tile, const SoftmaxState& state);
+    void (*softmax_gradient)(const ScoreTile& tile, const SoftmaxGradient& gradient);
+};
+
+TileKernels avx2_tile_kernels();
+TileKernels avx512_tile_kernels();
+/// The fastest that this CPU has.
+TileKernels tile_kernels();
+
+}  // namespace gptrain

@@ -1,0 +1,126 @@
+// The kernels of tile_kernels.h for vectors V. Included by the sources that choose V, each compiled
+// for its instruction set; hence nothing here may be shared between them.
+#pragma once
+
+#include <limits>
+#include <utility>
+
+#include "cpu/tile_kernels.h"
+#include "cpu/vector_math.h"
+
+namespace gptrain {
+namespace {
+
+/// Rows [row, row + R) and vectors [col, col + C V::size) of c, kept in registers.
+template <class V, int R, int C>
+void multiply_registers(const TileProduct& p, std::int64_t row, std::int64_t col) {
+    V sums[R][C];
+    float* c = p.c + row * p.c_row + col;
+    for (int r = 0; r < R; ++r) {
+        for (int v = 0; v < C; ++v)
+            sums[r][v] = p.accumulate ? V::load(c + r * p.c_row + v * V::size) : V(0.0f);
+    }
+    const float* a = p.a + row * p.a_row;
+    const float* b = p.b + col;
+    for (std::int64_t k = 0; k < p.length; ++k) {
+        V right[C];
+        for (int v = 0; v < C; ++v)
+            right[v] = V::load(b + v * V::size);
+        for (int r = 0; r < R; ++r) {
+            const V left = a[r * p.a_row];
+            for (int v = 0; v < C; ++v)
+                sums[r][v] = fma(left, right[v], sums[r][v]);
+        }
+        a += p.a_col;
+        b += p.b_row;
+    }
+    for (int r = 0; r < R; ++r) {
+        for (int v = 0; v < C; ++v)
+            sums[r][v].store(c + r * p.c_row + v * V::size);
+    }
+}
+
+/// The last `rows` < R rows.
+template <class V, int R, int C>
+void multiply_last_rows(const TileProduct& p, std::int64_t row, std::int64_t rows,
+                        std::int64_t col) {
+    if constexpr (R > 1) {
+        if (rows == R - 1) {
+            multiply_registers<V, R - 1, C>(p, row, col);
+        } else {
+            multiply_last_rows<V, R - 1, C>(p, row, rows, col);
+        }
+    }
+}
+
+/// Columns in strips of C vectors, what is left in strips of half of that.
+template <class V, int R, int C>
+void multiply_columns(const TileProduct& p, std::int64_t col) {
+    for (; col + C * V::size <= p.cols; col += C * V::size) {
+        std::int64_t row = 0;
+        for (; row + R <= p.rows; row += R)
+            multiply_registers<V, R, C>(p, row, col);
+        multiply_last_rows<V, R, C>(p, row, p.rows - row, col);
+    }
+    if constexpr (C * V::size > tile_unit) multiply_columns<V, R, C / 2>(p, col);
+}
+
+template <class V>
+V visible_score(const ScoreTile& tile, std::int64_t key, std::int64_t query) {
+    const V score = V::load(tile.scores + key * tile_size + query);
+    if (tile.first == nullptr) return score;
+    const V hidden = -std::numeric_limits<float>::infinity();
+    const V index = static_cast<float>(key);
+    const V after = select_less(index, V::load(tile.first + query), hidden, score);
+    return select_less(V::load(tile.last + query), index, hidden, after);
+}
+
+template <class V>
+void softmax(const ScoreTile& tile, const SoftmaxState& state) {
+    for (std::int64_t query = 0; query < tile.queries; query += V::size) {
+        const V before = V::load(state.maximum + query);
+        V maximum = before;
+        for (std::int64_t key = 0; key < tile.keys; ++key)
+            maximum = max(maximum, visible_score<V>(tile, key, query));
+        const V base =
+            select_less(maximum, V(std::numeric_limits<float>::lowest()), V(0.0f), maximum);
+        V sum = 0.0f;
+        for (std::int64_t key = 0; key < tile.keys; ++key) {
+            const std::int64_t at = key * tile_size + query;
+            const V p = exp(visible_score<V>(tile, key, query) - base);
+            sum = sum + p;
+            const V kept = tile.dropout == nullptr ? p : p * V::load(tile.dropout + at);
+            kept.store(tile.scores + at);
+        }
+        const V rescale = exp(before - base);
+        rescale.store(state.rescale + query);
+        fma(V::load(state.sum + query), rescale, sum).store(state.sum + query);
+        maximum.store(state.maximum + query);
+    }
+}
+
+template <class V>
+void softmax_gradient(const ScoreTile& tile, const SoftmaxGradient& gradient) {
+    for (std::int64_t query = 0; query < tile.queries; query += V::size) {
+        const V lse = V::load(gradient.lse + query);
+        const V delta = V::load(gradient.delta + query);
+        for (std::int64_t key = 0; key < tile.keys; ++key) {
+            const std::int64_t at = key * tile_size + query;
+            const V p = exp(visible_score<V>(tile, key, query) - lse);
+            const V factor = tile.dropout == nullptr ? V(1.0f) : V::load(tile.dropout + at);
+            const V dp = V::load(gradient.dp + at) * factor;
+            (p * factor).store(tile.scores + at);
+            (p * (dp - delta)).store(gradient.dp + at);
+        }
+    }
+}
+
+/// R rows by C vectors of sums fit into the registers.
+template <class V, int R, int C>
+TileKernels kernels_for() {
+    return {[](const TileProduct& product) { multiply_columns<V, R, C>(product, 0); }, softmax<V>,
+            softmax_gradient<V>};
+}
+
+}  // namespace
+}  // namespace gptrain

@@ -1,0 +1,106 @@
+// Elementary functions on vectors of floats; V is Vec8 or Vec16.
+#pragma once
+
+namespace gptrain {
+
+/// e^x within 2 units of the last place for x <= 88; below -87.3 it is 0. NaN stays NaN.
+/// Argument reduction by ln 2 in two parts and the polynomial of Cephes' expf (Moshier).
+template <class V>
+inline V exp(V x) {
+    const V n = nearest_integer(max(V(-127.0f), min(V(127.0f), x * V(1.44269504088896341f))));
+    const V r = fnma(n, V(-2.12194440e-4f), fnma(n, V(0.693359375f), x));
+    V p = V(1.9875691500e-4f);
+    p = fma(p, r, V(1.3981999507e-3f));
+    p = fma(p, r, V(8.3334519073e-3f));
+    p = fma(p, r, V(4.1665795894e-2f));
+    p = fma(p, r, V(1.6666665459e-1f));
+    p = fma(p, r, V(5.0000001201e-1f));
+    p = fma(p, r * r, r + V(1.0f));
+    // Far below the smallest number p means nothing; its sign and size are left out by the select.
+    return select_less(x, V(-87.3f), V(0.0f), p * power_of_two(n));
+}
+
+/// 1 / (1 + e^-x), and e^-x beside it for those who need 1 - logistic(x) = e^-x logistic(x).
+template <class V>
+struct Logistic {
+    V exp_minus;
+    V value;
+};
+template <class V>
+inline Logistic<V> logistic(V x) {
+    const V e = exp(min(V(87.0f), V(0.0f) - x));
+    return {e, V(1.0f) / (V(1.0f) + e)};
+}
+
+/// GELU in its tanh form, as u logistic(2 z) with z = sqrt(2 / pi) (u + 0.044715 u^3), which keeps
+/// full relative precision where 1 + tanh(z) cancels.
+template <class V>
+struct Gelu {
+    V value;
+    V slope;
+};
+template <class V>
+inline Gelu<V> gelu(V u) {
+    const V two_root = V(1.5957691216057308f);  // 2 sqrt(2 / pi)
+    const V square = u * u;
+    const V two_z = two_root * u * fma(V(0.044715f), square, V(1.0f));
+    const Logistic<V> s = logistic(two_z);
+    const V two_z_slope = two_root * fma(V(0.134145f), square, V(1.0f));
+    const V tail = s.exp_minus * s.value;  // 1 - s
+    return {u * s.value, s.value * fma(u * tail, two_z_slope, V(1.0f))};
+}
+
+/// ln(x) within 2 units of the last place, for normal x > 0. Polynomial of Cephes' logf.
+template <class V>
+inline V log(V x) {
+    const auto parts = split_exponent(x);  // mantissa in [0.5, 1)
+    const V root_half = V(0.707106781186547524f);
+    const V e = select_less(parts.mantissa, root_half, parts.exponent - V(1.0f), parts.exponent);
+    const V doubled = parts.mantissa + parts.mantissa;
+    const V m = select_less(parts.mantissa, root_half, doubled, parts.mantissa) - V(1.0f);
+    V p = V(7.0376836292e-2f);
+    p = fma(p, m, V(-1.1514610310e-1f));
+    p = fma(p, m, V(1.1676998740e-1f));
+    p = fma(p, m, V(-1.2420140846e-1f));
+    p = fma(p, m, V(1.4249322787e-1f));
+    p = fma(p, m, V(-1.6668057665e-1f));
+    p = fma(p, m, V(2.0000714765e-1f));
+    p = fma(p, m, V(-2.4999993993e-1f));
+    p = fma(p, m, V(3.3333331174e-1f));
+    const V square = m * m;
+    const V tail = fma(e, V(-2.12194440e-4f), fma(V(-0.5f), square, p * m * square));
+    return fma(e, V(0.693359375f), m + tail);
+}
+
+template <class V>
+struct SinCos {
+    V sine;
+    V cosine;
+};
+/// Sine and cosine of 2 pi x for |x| <= 2^20, within 2 units of the last place of 1. Polynomials of
+/// Cephes' sinf and cosf on an eighth of a turn.
+template <class V>
+inline SinCos<V> sincos_turns(V x) {
+    const V quarter = nearest_integer(x * V(4.0f));
+    const V angle = fnma(quarter, V(0.25f), x) * V(6.28318530717958648f);
+    const V square = angle * angle;
+    V s = V(-1.9515295891e-4f);
+    s = fma(s, square, V(8.3321608736e-3f));
+    s = fma(s, square, V(-1.6666654611e-1f));
+    s = fma(s * square, angle, angle);
+    V c = V(2.443315711809948e-5f);
+    c = fma(c, square, V(-1.388731625493765e-3f));
+    c = fma(c, square, V(4.166664568298827e-2f));
+    c = fma(c * square, square, fma(V(-0.5f), square, V(1.0f)));
+    // Quarter 0: (s, c); 1: (c, -s); 2: (-s, -c); 3: (-c, s).
+    const V odd = remainder_of_two(quarter);
+    const V swapped_sine = select_less(V(0.5f), odd, c, s);
+    const V swapped_cosine = select_less(V(0.5f), odd, s, c);
+    const V second = remainder_of_two(nearest_integer_below(quarter * V(0.5f)));
+    const V sine = select_less(V(0.5f), second, V(0.0f) - swapped_sine, swapped_sine);
+    const V flip = (odd - second) * (odd - second);
+    const V cosine = select_less(V(0.5f), flip, V(0.0f) - swapped_cosine, swapped_cosine);
+    return {sine, cosine};
+}
+
+}  // namespace gptrain

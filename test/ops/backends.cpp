@@ -1,0 +1,13 @@
+#include "backends.h"
+
+#include "cpu/cpu_backend.h"
+
+namespace gptrain {
+
+std::vector<std::unique_ptr<Backend>> built_backends() {
+    std::vector<std::unique_ptr<Backend>> backends;
+    backends.push_back(make_cpu_backend());
+    return backends;
+}
+
+}  // namespace gptrain

@@ -1,0 +1,130 @@
+// How far a result in fp32 may be from the exact one. This is the one place where the tolerances of
+// the op tests come from.
+//
+// The reference computes in double, and each of its numbers carries a bound for the error that a
+// computation of the same formula in fp32 can have, by the standard model of rounding (Higham,
+// "Accuracy and Stability of Numerical Algorithms", chapters 2 and 4), with u = 2^-24:
+//   - a sum, difference, product, quotient or root adds u times the size of its terms;
+//   - a sum of n terms adds n u times the sum of their sizes, in whatever order it is taken;
+//   - an elementary function adds 4 units of fp32's last place, 8 u;
+//   - what is stored in a narrower type adds that type's u times its size.
+// Errors of the operands pass through by the derivative. A bound of 0 says that nothing was
+// computed, only chosen or copied: then the result must be the exact value, correctly rounded to
+// its type.
+#pragma once
+
+#include <algorithm>
+#include <cmath>
+#include <cstdint>
+
+#include "base/dtype.h"
+
+namespace gptrain {
+
+constexpr double fp32_roundoff = 0x1p-24;
+/// Results may be flushed from twice the smallest normal number on, wherever they arise.
+constexpr double fp32_smallest = 0x1p-125;
+
+/// Largest relative error of rounding to nearest.
+constexpr double roundoff(DType dtype) {
+    switch (dtype) {
+        case DType::f32: return fp32_roundoff;
+        case DType::bf16: return 0x1p-8;
+        case DType::f16: return 0x1p-11;
+        case DType::f64: return 0x1p-53;
+        default: return 0;
+    }
+}
+
+/// Largest error of rounding numbers that are too small for a relative one.
+constexpr double smallest_error(DType dtype) {
+    return dtype == DType::f16 ? 0x1p-25 : fp32_smallest;
+}
+
+struct Bounded {
+    double value = 0;
+    double bound = 0;
+
+    Bounded() = default;
+    Bounded(double exact) : value(exact) {}  // NOLINT: exact numbers are Bounded
+    Bounded(double v, double b) : value(v), bound(b) {}
+};
+
+/// A number of the formula that fp32 holds only rounded, such as 1 / sqrt(D).
+inline Bounded rounded(double x) {
+    return {x, fp32_roundoff * std::abs(x)};
+}
+
+/// As it comes back from memory of that type.
+inline Bounded stored(const Bounded& x, DType dtype) {
+    return {x.value,
+            x.bound + roundoff(dtype) * (std::abs(x.value) + x.bound) + smallest_error(dtype)};
+}
+
+inline Bounded operator-(const Bounded& a) {
+    return {-a.value, a.bound};
+}
+inline Bounded operator+(const Bounded& a, const Bounded& b) {
+    return {a.value + b.value,
+            a.bound + b.bound + fp32_roundoff * (std::abs(a.value) + std::abs(b.value))};
+}
+inline Bounded operator-(const Bounded& a, const Bounded& b) {
+    return a + (-b);
+}
+inline Bounded operator*(const Bounded& a, const Bounded& b) {
+    const double value = a.value * b.value;
+    return {value, std::abs(a.value) * b.bound + std::abs(b.value) * a.bound + a.bound * b.bound +
+                       fp32_roundoff * std::abs(value)};
+}
+inline Bounded operator/(const Bounded& a, const Bounded& b) {
+    const double value = a.value / b.value;
+    return {value, (a.bound + std::abs(value) * b.bound) / (std::abs(b.value) - b.bound) +
+                       fp32_roundoff * std::abs(value) + fp32_smallest};
+}
+inline Bounded& operator+=(Bounded& a, const Bounded& b) {
+    return a = a + b;
+}
+
+inline Bounded sqrt(const Bounded& a) {
+    const double value = std::sqrt(a.value);
+    return {value, value - std::sqrt(std::max(0.0, a.value - a.bound)) + fp32_roundoff * value};
+}
+inline Bounded exp(const Bounded& a) {
+    const double value = std::exp(a.value);
+    // The argument is reduced, so its own rounding counts as well.
+    const double argument = a.bound + 2 * fp32_roundoff * std::abs(a.value);
+    return {value, value * (std::expm1(argument) + 8 * fp32_roundoff) + fp32_smallest};
+}
+inline Bounded log(const Bounded& a) {
+    const double value = std::log(a.value);
+    return {value, a.bound / (a.value - a.bound) + 8 * fp32_roundoff * std::abs(value)};
+}
+inline Bounded tanh(const Bounded& a) {
+    const double value = std::tanh(a.value);
+    const double slope = 1 / std::pow(std::cosh(std::max(0.0, std::abs(a.value) - a.bound)), 2);
+    return {value, slope * a.bound + 8 * fp32_roundoff * std::abs(value)};
+}
+
+/// A sum of many terms.
+class Sum {
+public:
+    void add(const Bounded& x) {
+        value_ += x.value;
+        bound_ += x.bound;
+        size_ += std::abs(x.value);
+        ++terms_;
+    }
+    Bounded result() const {
+        // One term is only copied.
+        const double roundings = terms_ > 1 ? static_cast<double>(terms_) : 0;
+        return {value_, bound_ + roundings * fp32_roundoff * size_};
+    }
+
+private:
+    double value_ = 0;
+    double bound_ = 0;
+    double size_ = 0;
+    std::int64_t terms_ = 0;
+};
+
+}  // namespace gptrain

@@ -1,0 +1,27 @@
+// The list of op cases, by family. A new op adds its rows to one of them.
+#pragma once
+
+#include <vector>
+
+#include "op_case.h"
+#include "reference.h"
+
+namespace gptrain {
+
+std::vector<OpCase> linear_cases();
+std::vector<OpCase> norm_cases();
+std::vector<OpCase> activation_cases();
+std::vector<OpCase> embedding_cases();
+std::vector<OpCase> attention_cases();
+std::vector<OpCase> loss_cases();
+std::vector<OpCase> optimizer_cases();
+
+constexpr DType compute_dtypes[] = {DType::f32, DType::bf16, DType::f16};
+
+/// Gives the case a step and slots that are not the first, and returns the mask of this dropout
+/// there.
+reference::Mask use_dropout(OpCase& op, const Dropout& dropout);
+/// The dropout argument of the op.
+Dropout dropout_of(const reference::Mask& mask, const Tensors& at);
+
+}  // namespace gptrain

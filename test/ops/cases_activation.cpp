@@ -1,0 +1,81 @@
+#include "cases.h"
+
+namespace gptrain {
+namespace {
+
+struct Size {
+    std::int64_t tokens, ffn;
+    bool large = false;
+};
+
+constexpr Size sizes[] = {{1, 1}, {3, 5}, {7, 64}, {2, 1031}, {256, 3072, true}};
+
+OpCase make_case(std::string_view op, bool swiglu, const Size& size, DType dtype) {
+    OpLimits limits;
+    limits.compute = dtype;
+    limits.sequences = 1;
+    limits.seq_length = size.tokens;
+    limits.widest = swiglu ? 2 * size.ffn : size.ffn;
+    OpCase result(
+        text(op, swiglu ? " swiglu " : " gelu ", name_of(dtype), " T", size.tokens, " F", size.ffn),
+        limits);
+    result.large = size.large;
+    return result;
+}
+
+/// Mostly where the functions bend, and now and then far out.
+Fill activation_inputs() {
+    return [normal = random_values(2)](std::int64_t i, PhiloxKey stream) {
+        const double x = normal(i, stream);
+        return i % 11 == 10 ? 20 * x : x;
+    };
+}
+
+OpCase forward(bool swiglu, const Size& size, DType dtype) {
+    OpCase op = make_case("activation_forward", swiglu, size, dtype);
+    const auto u =
+        op.input(dtype, {size.tokens, swiglu ? 2 * size.ffn : size.ffn}, activation_inputs());
+    const auto y = op.output(dtype, {size.tokens, size.ffn});
+    op.run = [=](Backend& backend, const Tensors& at) {
+        backend.activation_forward({swiglu, at[u], at[y]});
+    };
+    op.reference = [=](Arrays& at) { reference::activation_forward(swiglu, at[u], at[y]); };
+    return op;
+}
+
+OpCase backward(bool swiglu, const Size& size, DType dtype, bool in_place) {
+    OpCase op = make_case(in_place ? "activation_backward in place" : "activation_backward", swiglu,
+                          size, dtype);
+    const Shape input_shape = {size.tokens, swiglu ? 2 * size.ffn : size.ffn};
+    const Shape output_shape = {size.tokens, size.ffn};
+    const auto u = op.input(dtype, input_shape, activation_inputs());
+    const auto dy = in_place ? op.updated(dtype, output_shape, random_values())
+                             : op.input(dtype, output_shape, random_values());
+    const auto du = in_place ? dy : op.output(dtype, input_shape);
+    op.run = [=](Backend& backend, const Tensors& at) {
+        backend.activation_backward({swiglu, at[u], at[dy], at[du]});
+    };
+    op.reference = [=](Arrays& at) {
+        const Array gradient = at[dy];
+        reference::activation_backward(swiglu, at[u], gradient, at[du]);
+    };
+    return op;
+}
+
+}  // namespace
+
+std::vector<OpCase> activation_cases() {
+    std::vector<OpCase> cases;
+    for (const DType dtype : compute_dtypes) {
+        for (const Size& size : sizes) {
+            for (const bool swiglu : {false, true}) {
+                cases.push_back(forward(swiglu, size, dtype));
+                cases.push_back(backward(swiglu, size, dtype, false));
+            }
+            cases.push_back(backward(false, size, dtype, true));
+        }
+    }
+    return cases;
+}
+
+}  // namespace gptrain

@@ -1,0 +1,209 @@
+#include <cmath>
+
+#include "cases.h"
+
+namespace gptrain {
+namespace {
+
+struct Variant {
+    std::int64_t sequences, queries, keys, heads, groups, head_dim;
+    std::int64_t q_begin = 0;
+    std::int64_t k_begin = 0;
+    bool documents = false;  ///< first_visible is given
+    float dropout = 0;
+    bool large = false;
+};
+
+// B, Sq, Sk, N, G, D; then as the members above.
+constexpr Variant variants[] = {
+    {1, 1, 1, 1, 1, 1},
+    {1, 3, 3, 1, 1, 2},
+    {2, 7, 7, 3, 1, 5},
+    {2, 33, 33, 4, 2, 16, 0, 0, true},
+    {1, 131, 131, 2, 2, 64},
+    {1, 67, 67, 2, 1, 80, 0, 0, false, 0.2f},
+    {1, 65, 65, 2, 1, 128, 0, 0, true, 0.5f},
+    {1, 35, 35, 1, 1, 256},
+    {1, 300, 300, 1, 1, 32},
+    // A KV cache: new queries behind the keys that are there.
+    {2, 1, 70, 4, 2, 16, 69, 0},
+    {1, 5, 40, 2, 2, 8, 35, 0, true},
+    // Rows whose document begins behind these keys see none of them.
+    {1, 25, 18, 2, 1, 16, 10, 0, true},
+    // A part of the keys, as ring attention has it: all visible, half of them, and rows that see
+    // none.
+    {1, 20, 70, 2, 1, 32, 100, 10, false, 0.1f},
+    {1, 66, 66, 2, 2, 16, 5, 37, false, 0.1f},
+    {2, 9, 9, 2, 1, 16, 0, 50},
+    {4, 64, 64, 12, 12, 64, 0, 0, false, 0, true},
+    {1, 1024, 1024, 12, 12, 64, 0, 0, false, 0, true},
+    {1, 1024, 1024, 16, 4, 128, 0, 0, false, 0, true},
+};
+
+OpCase make_case(std::string_view name, const Variant& v, DType dtype) {
+    OpLimits limits;
+    limits.compute = dtype;
+    limits.sequences = v.sequences;
+    limits.seq_length = std::max(v.queries, v.keys);
+    limits.heads = v.heads;
+    limits.groups = v.groups;
+    limits.head_dim = v.head_dim;
+    OpCase op(text(name, " ", name_of(dtype), " B", v.sequences, " Sq", v.queries, " Sk", v.keys,
+                   " N", v.heads, " G", v.groups, " D", v.head_dim, " q_begin ", v.q_begin,
+                   " k_begin ", v.k_begin, v.documents ? " documents" : "", " dropout ", v.dropout),
+              limits);
+    op.large = v.large;
+    // Causal: half of the square.
+    op.flops = 2.0 * static_cast<double>(v.sequences * v.heads * v.queries * v.keys * v.head_dim);
+    return op;
+}
+
+struct Qkv {
+    Operand q, k, v;
+};
+
+/// q, k, v (or their gradients) packed as the product of one linear layer leaves them.
+Qkv packed(OpCase& op, const Variant& v, Role role, DType dtype, const Fill& values) {
+    const std::int64_t heads = v.heads + 2 * v.groups;
+    const auto all = op.storage(dtype, {v.sequences * v.queries, heads * v.head_dim});
+    const auto part = [&](std::int64_t begin, std::int64_t count) {
+        return op.part(
+            role, all,
+            [=](const Tensor& product) {
+                return product.view({v.sequences, v.queries, heads, v.head_dim})
+                    .slice(2, begin, count);
+            },
+            values);
+    };
+    return {part(0, v.heads), part(v.heads, v.groups), part(v.heads + v.groups, v.groups)};
+}
+
+/// q by itself; k and v in a cache that has room for more keys.
+Qkv cached(OpCase& op, const Variant& v, Role role, DType dtype, const Fill& values) {
+    const auto part = [&](std::int64_t heads, std::int64_t rows, std::int64_t capacity) {
+        return op.part(
+            role, op.storage(dtype, {v.sequences, capacity, heads, v.head_dim}),
+            [=](const Tensor& cache) { return cache.slice(1, 0, rows); }, values);
+    };
+    return {part(v.heads, v.queries, v.queries), part(v.groups, v.keys, v.keys + 3),
+            part(v.groups, v.keys, v.keys + 3)};
+}
+
+Qkv operands(OpCase& op, const Variant& v, Role role, DType dtype, const Fill& values) {
+    return v.queries == v.keys ? packed(op, v, role, dtype, values)
+                               : cached(op, v, role, dtype, values);
+}
+
+/// Documents of different lengths; some rows begin one.
+Operand first_visible(OpCase& op, const Variant& v) {
+    if (!v.documents) return none;
+    return op.input(DType::i32, {v.sequences, v.queries}, [v](std::int64_t i, PhiloxKey) {
+        const std::int64_t position = v.q_begin + i % v.queries;
+        return static_cast<double>(position / 13 * 13);
+    });
+}
+
+Dropout dropout_with(const Variant& v) {
+    Dropout dropout;
+    dropout.probability = v.dropout;
+    dropout.seed = 5;
+    dropout.site = DropoutSite::attention;
+    dropout.layer = 2;
+    dropout.rows.first_begin = v.q_begin;
+    dropout.head_begin = 6;
+    return dropout;
+}
+
+reference::AttentionInput input_of(Arrays& at, const Qkv& in, const Variant& v, Operand first,
+                                   const reference::Mask& mask) {
+    return {at[in.q], at[in.k], at[in.v], {v.q_begin, v.k_begin, at[first]}, mask};
+}
+
+AttentionForward forward_args(const Tensors& at, const Qkv& in, const Variant& v, Operand first,
+                              const reference::Mask& mask) {
+    AttentionForward args;
+    args.q = at[in.q];
+    args.k = at[in.k];
+    args.v = at[in.v];
+    args.q_begin = v.q_begin;
+    args.k_begin = v.k_begin;
+    args.first_visible = at[first];
+    args.dropout = dropout_of(mask, at);
+    return args;
+}
+
+OpCase forward(const Variant& v, DType dtype) {
+    OpCase op = make_case("attention_forward", v, dtype);
+    const Qkv in = operands(op, v, Role::input, dtype, random_values(1.2));
+    const auto o = op.output(dtype, {v.sequences, v.queries, v.heads, v.head_dim});
+    const auto lse = op.output(DType::f32, {v.sequences, v.heads, v.queries});
+    const auto first = first_visible(op, v);
+    const auto mask = use_dropout(op, dropout_with(v));
+    op.run = [=](Backend& backend, const Tensors& at) {
+        AttentionForward args = forward_args(at, in, v, first, mask);
+        args.o = at[o];
+        args.lse = at[lse];
+        backend.attention_forward(args);
+    };
+    op.reference = [=](Arrays& at) {
+        reference::attention_forward(input_of(at, in, v, first, mask), at[o], at[lse]);
+    };
+    return op;
+}
+
+/// Of rows merged over more keys than are here, or over none at all.
+Fill merged_lse(const Variant& v) {
+    if (v.q_begin + v.queries <= v.k_begin) return constant(-INFINITY);
+    return random_values(0.3, std::log(static_cast<double>(v.keys)) + 3);
+}
+
+OpCase backward(const Variant& v, DType dtype, bool accumulate) {
+    OpCase op =
+        make_case(accumulate ? "attention_backward accumulate" : "attention_backward", v, dtype);
+    op.flops *= 2.5;
+    const Qkv in = operands(op, v, Role::input, dtype, random_values(0.8));
+    const Shape q_shape = {v.sequences, v.queries, v.heads, v.head_dim};
+    const auto o = op.input(dtype, q_shape, random_values(0.5));
+    const auto lse = op.input(DType::f32, {v.sequences, v.heads, v.queries}, merged_lse(v));
+    const auto d_o = op.input(dtype, q_shape, random_values());
+    const auto first = first_visible(op, v);
+    const Qkv out = accumulate ? operands(op, v, Role::updated, DType::f32, random_values())
+                               : operands(op, v, Role::output, dtype, Fill());
+    const auto mask = use_dropout(op, dropout_with(v));
+    op.run = [=](Backend& backend, const Tensors& at) {
+        AttentionBackward args;
+        args.forward = forward_args(at, in, v, first, mask);
+        args.forward.o = at[o];
+        args.forward.lse = at[lse];
+        args.d_o = at[d_o];
+        args.dq = at[out.q];
+        args.dk = at[out.k];
+        args.dv = at[out.v];
+        args.accumulate = accumulate;
+        backend.attention_backward(args);
+    };
+    op.reference = [=](Arrays& at) {
+        for (const Operand gradient : {out.q, out.k, out.v}) {
+            if (!accumulate) at[gradient] = Array(at[gradient].shape(), dtype);
+        }
+        reference::attention_backward(input_of(at, in, v, first, mask), at[o], at[lse], at[d_o],
+                                      at[out.q], at[out.k], at[out.v]);
+    };
+    return op;
+}
+
+}  // namespace
+
+std::vector<OpCase> attention_cases() {
+    std::vector<OpCase> cases;
+    for (const DType dtype : compute_dtypes) {
+        for (const Variant& variant : variants) {
+            cases.push_back(forward(variant, dtype));
+            cases.push_back(backward(variant, dtype, false));
+            cases.push_back(backward(variant, dtype, true));
+        }
+    }
+    return cases;
+}
+
+}  // namespace gptrain

@@ -1,0 +1,138 @@
+#include "cases.h"
+
+namespace gptrain {
+namespace {
+
+enum class Use { check, time, time_head };
+
+struct Size {
+    std::int64_t tokens, inputs, outputs;
+    std::int64_t gap = 0;  ///< between the rows of activations
+    Use use = Use::check;
+};
+
+constexpr Size sizes[] = {
+    {1, 1, 1},
+    {1, 5, 3},
+    {2, 64, 1},
+    {7, 13, 11},
+    {7, 13, 11, 5},
+    {33, 64, 48, 16},
+    {131, 67, 150, 3},
+    {64, 300, 31},
+    {1000, 9, 5},
+    {200, 129, 257},
+    {256, 768, 2304, 0, Use::time},
+    {256, 768, 3072, 0, Use::time},
+    {256, 3072, 768, 0, Use::time},
+    {1024, 768, 3072, 0, Use::time},
+    {256, 768, 50257, 0, Use::time_head},
+};
+
+OpCase make_case(std::string_view op, const Size& size, DType dtype) {
+    OpLimits limits;
+    limits.compute = dtype;
+    limits.sequences = 1;
+    limits.seq_length = size.tokens;
+    limits.hidden = size.inputs;
+    if (size.use == Use::time_head) {
+        limits.widest = size.inputs;
+        limits.vocab = size.outputs;
+        limits.head_chunk = size.tokens;
+    } else {
+        limits.widest = std::max(size.inputs, size.outputs);
+    }
+    OpCase result(text(op, " ", name_of(dtype), " T", size.tokens, " I", size.inputs, " O",
+                       size.outputs, " gap", size.gap),
+                  limits);
+    result.flops = 2.0 * static_cast<double>(size.tokens * size.inputs * size.outputs);
+    result.large = size.use != Use::check;
+    return result;
+}
+
+OpCase forward(const Size& size, DType dtype, bool with_bias) {
+    OpCase op = make_case(with_bias ? "linear_forward bias" : "linear_forward", size, dtype);
+    const auto x = op.input(dtype, {size.tokens, size.inputs}, random_values(), size.gap);
+    const auto weight = op.input(dtype, {size.outputs, size.inputs}, random_values(0.5));
+    const auto bias = with_bias ? op.input(dtype, {size.outputs}, random_values()) : none;
+    const auto y = op.output(dtype, {size.tokens, size.outputs}, size.gap);
+    op.run = [=](Backend& backend, const Tensors& at) {
+        backend.linear_forward({at[x], at[weight], at[bias], at[y]});
+    };
+    op.reference = [=](Arrays& at) {
+        reference::linear_forward(at[x], at[weight], at[bias], at[y]);
+    };
+    return op;
+}
+
+OpCase input_grad(const Size& size, DType dtype, bool with_gelu) {
+    OpCase op = make_case(with_gelu ? "linear_input_grad gelu" : "linear_input_grad", size, dtype);
+    const auto dy = op.input(dtype, {size.tokens, size.outputs}, random_values(), size.gap);
+    const auto weight = op.input(dtype, {size.outputs, size.inputs}, random_values(0.5));
+    const auto gelu_input =
+        with_gelu ? op.input(dtype, {size.tokens, size.inputs}, random_values(2), size.gap) : none;
+    const auto dx = op.output(dtype, {size.tokens, size.inputs}, size.gap);
+    op.run = [=](Backend& backend, const Tensors& at) {
+        backend.linear_input_grad({at[dy], at[weight], at[gelu_input], at[dx]});
+    };
+    op.reference = [=](Arrays& at) {
+        reference::linear_input_grad(at[dy], at[weight], at[gelu_input], at[dx]);
+    };
+    return op;
+}
+
+OpCase weight_grad(const Size& size, DType dtype, bool with_bias) {
+    OpCase op =
+        make_case(with_bias ? "linear_weight_grad bias" : "linear_weight_grad", size, dtype);
+    const auto x = op.input(dtype, {size.tokens, size.inputs}, random_values(), size.gap);
+    const auto dy = op.input(dtype, {size.tokens, size.outputs}, random_values(), size.gap);
+    const auto dweight = op.updated(DType::f32, {size.outputs, size.inputs}, random_values(3));
+    const auto dbias = with_bias ? op.updated(DType::f32, {size.outputs}, random_values(3)) : none;
+    op.run = [=](Backend& backend, const Tensors& at) {
+        backend.linear_weight_grad({at[x], at[dy], at[dweight], at[dbias]});
+    };
+    op.reference = [=](Arrays& at) {
+        reference::linear_weight_grad(at[x], at[dy], at[dweight], at[dbias]);
+    };
+    return op;
+}
+
+OpCase bias_grad(const Size& size, DType dtype) {
+    OpCase op = make_case("bias_grad", size, dtype);
+    const auto dy = op.input(dtype, {size.tokens, size.outputs}, random_values());
+    const auto dbias = op.updated(DType::f32, {size.outputs}, random_values());
+    op.run = [=](Backend& backend, const Tensors& at) { backend.bias_grad(at[dy], at[dbias]); };
+    op.reference = [=](Arrays& at) { reference::bias_grad(at[dy], at[dbias]); };
+    op.flops = 0;
+    return op;
+}
+
+OpCase add_bias(const Size& size, DType dtype) {
+    OpCase op = make_case("add_bias", size, dtype);
+    const auto y = op.updated(dtype, {size.tokens, size.outputs}, random_values());
+    const auto bias = op.input(dtype, {size.outputs}, random_values());
+    op.run = [=](Backend& backend, const Tensors& at) { backend.add_bias(at[y], at[bias]); };
+    op.reference = [=](Arrays& at) { reference::add_bias(at[y], at[bias]); };
+    op.flops = 0;
+    return op;
+}
+
+}  // namespace
+
+std::vector<OpCase> linear_cases() {
+    std::vector<OpCase> cases;
+    for (const DType dtype : compute_dtypes) {
+        for (const Size& size : sizes) {
+            for (const bool extra : {false, true}) {
+                cases.push_back(forward(size, dtype, extra));
+                cases.push_back(input_grad(size, dtype, extra));
+                cases.push_back(weight_grad(size, dtype, extra));
+            }
+            cases.push_back(bias_grad(size, dtype));
+            cases.push_back(add_bias(size, dtype));
+        }
+    }
+    return cases;
+}
+
+}  // namespace gptrain

@@ -1,0 +1,165 @@
+#include "cases.h"
+
+namespace gptrain {
+namespace {
+
+struct Size {
+    std::int64_t rows, vocab;
+    std::int64_t gap = 0;
+    bool large = false;
+};
+
+constexpr Size sizes[] = {
+    {1, 1}, {1, 2}, {5, 11}, {5, 11, 3}, {17, 257}, {3, 5003, 1}, {256, 50257, 0, true}};
+
+OpCase make_case(std::string_view op, const Size& size, DType dtype, bool gradient) {
+    OpLimits limits;
+    limits.compute = dtype;
+    limits.sequences = 1;
+    limits.seq_length = size.rows;
+    limits.vocab = size.vocab;
+    limits.head_chunk = size.rows;
+    OpCase result(text(op, gradient ? " gradient " : " ", name_of(dtype), " C", size.rows, " V",
+                       size.vocab, " gap", size.gap),
+                  limits);
+    result.state.loss_scale = 64;
+    result.state.token_weight_sum = 12.5;
+    result.state.loss_sum = 3.25;
+    result.large = size.large;
+    return result;
+}
+
+/// Every third token counts nothing; its target is garbage.
+bool is_masked(std::int64_t row) {
+    return row % 3 == 1;
+}
+Fill target_ids(std::int64_t vocab) {
+    return [ids = random_integers(0, vocab)](std::int64_t i, PhiloxKey stream) {
+        return is_masked(i) ? (i % 2 == 0 ? -1.0 : 2e9) : ids(i, stream);
+    };
+}
+Fill token_weights() {
+    return [](std::int64_t i, PhiloxKey) { return is_masked(i) ? 0.0 : i % 2 == 0 ? 1.0 : 0.5; };
+}
+
+/// Scores as a trained model has them: one far above the others in some rows.
+Fill logits_of(std::int64_t vocab) {
+    return [=, normal = random_values(3)](std::int64_t i, PhiloxKey stream) {
+        const bool winner = i % vocab == 0 && i / vocab % 2 == 0;
+        return normal(i, stream) + (winner ? 30 : 0);
+    };
+}
+
+struct Operands {
+    Operand logits, targets, weights;
+};
+Operands operands(OpCase& op, const Size& size, DType dtype, bool gradient) {
+    Operands in;
+    const Shape shape = {size.rows, size.vocab};
+    in.logits = gradient ? op.updated(dtype, shape, logits_of(size.vocab), size.gap)
+                         : op.input(dtype, shape, logits_of(size.vocab), size.gap);
+    in.targets = op.input(DType::i32, {size.rows}, target_ids(size.vocab));
+    in.weights = op.input(DType::f32, {size.rows}, token_weights());
+    return in;
+}
+
+std::function<void(Arrays&)> reference_of(const OpCase& op, const Operands& in, bool gradient) {
+    const double scale = op.state.loss_scale / op.state.token_weight_sum;
+    return [=](Arrays& at) {
+        reference::cross_entropy(at[in.logits], at[in.targets], at[in.weights], gradient, scale,
+                                 at.loss_sum);
+    };
+}
+
+OpCase cross_entropy(const Size& size, DType dtype, bool gradient) {
+    OpCase op = make_case("cross_entropy", size, dtype, gradient);
+    const Operands in = operands(op, size, dtype, gradient);
+    op.run = [=](Backend& backend, const Tensors& at) {
+        backend.cross_entropy({at[in.logits], at[in.targets], at[in.weights], at.step, gradient});
+    };
+    op.reference = reference_of(op, in, gradient);
+    return op;
+}
+
+/// What an all-reduce does: combines the tensors element by element and gives each the result.
+void reduce(Backend& backend, const std::vector<DeviceTensor>& tensors,
+            float combine(float, float)) {
+    const HostTensor first = tensors[0].download();
+    std::vector<float> result(static_cast<std::size_t>(first.shape().elements()));
+    for (std::size_t i = 0; i < tensors.size(); ++i) {
+        const HostTensor host = tensors[i].download();
+        for (std::size_t k = 0; k < result.size(); ++k) {
+            const auto x = static_cast<float>(host[static_cast<std::int64_t>(k)]);
+            result[k] = i == 0 ? x : combine(result[k], x);
+        }
+    }
+    for (const DeviceTensor& tensor : tensors) {
+        backend.upload(tensor.tensor(), std::as_bytes(std::span(result)));
+    }
+}
+
+/// The ranks of a vocabulary-parallel head, one after the other; each has its own step state, that
+/// of the first is the one that is looked at.
+void run_vocab_parallel(Backend& backend, const CrossEntropy& whole, std::int64_t ranks) {
+    const std::int64_t rows = whole.logits.size(0);
+    const std::int64_t vocab = whole.logits.size(1);
+    std::vector<VocabParallelCrossEntropy> parts;
+    std::vector<DeviceTensor> states, maxima, sums;
+    HostTensor state(DType::u8, {sizeof(StepState)});
+    backend.download(state.bytes(), whole.step.state);
+    for (std::int64_t rank = 0; rank < ranks; ++rank) {
+        states.emplace_back(backend, state);
+        maxima.emplace_back(backend, HostTensor(DType::f32, {rows}));
+        sums.emplace_back(backend, HostTensor(DType::f32, {rows, 2}));
+        VocabParallelCrossEntropy part;
+        part.loss = whole;
+        part.vocab_begin = rank * vocab / ranks;
+        const std::int64_t end = (rank + 1) * vocab / ranks;
+        part.loss.logits = whole.logits.slice(1, part.vocab_begin, end - part.vocab_begin);
+        if (rank > 0) part.loss.step.state = states.back().tensor();
+        part.maximum = maxima.back().tensor();
+        part.sums = sums.back().tensor();
+        parts.push_back(part);
+    }
+    for (const auto& part : parts)
+        backend.vocab_parallel_maximum(part);
+    reduce(backend, maxima, [](float a, float b) { return std::max(a, b); });
+    for (const auto& part : parts)
+        backend.vocab_parallel_sums(part);
+    reduce(backend, sums, [](float a, float b) { return a + b; });
+    for (const auto& part : parts)
+        backend.vocab_parallel_gradient(part);
+    backend.synchronize();
+}
+
+OpCase vocab_parallel(const Size& size, DType dtype, bool gradient, std::int64_t ranks) {
+    OpCase op = make_case(text("vocab_parallel ranks ", ranks), size, dtype, gradient);
+    const Operands in = operands(op, size, dtype, gradient);
+    op.run = [=](Backend& backend, const Tensors& at) {
+        run_vocab_parallel(
+            backend, {at[in.logits], at[in.targets], at[in.weights], at.step, gradient}, ranks);
+    };
+    op.reference = reference_of(op, in, gradient);
+    return op;
+}
+
+}  // namespace
+
+std::vector<OpCase> loss_cases() {
+    std::vector<OpCase> cases;
+    for (const DType dtype : compute_dtypes) {
+        for (const Size& size : sizes) {
+            for (const bool gradient : {false, true}) {
+                cases.push_back(cross_entropy(size, dtype, gradient));
+                if (size.large) continue;
+                for (const std::int64_t ranks : {1, 2, 3}) {
+                    if (ranks > size.vocab) continue;
+                    cases.push_back(vocab_parallel(size, dtype, gradient, ranks));
+                }
+            }
+        }
+    }
+    return cases;
+}
+
+}  // namespace gptrain

@@ -1,0 +1,204 @@
+#include "cases.h"
+
+namespace gptrain {
+namespace {
+
+struct Size {
+    std::int64_t sequences, seq_length, hidden;
+    bool large = false;
+    std::int64_t tokens() const { return sequences * seq_length; }
+};
+
+constexpr Size sizes[] = {
+    {1, 1, 1}, {1, 3, 7}, {2, 5, 64}, {3, 7, 131}, {1, 2, 1031}, {2, 250, 33}, {1, 1024, 768, true},
+};
+
+/// Which of the op's optional parts are there.
+struct Variant {
+    const char* name;
+    bool rms = false;
+    bool bias = true;
+    bool y = true;
+    float dropout = 0;
+    bool in_place = false;   ///< forward
+    bool norm = true;        ///< forward
+    bool accumulate = true;  ///< backward
+    double mean = 0;         ///< of the norm's input
+};
+
+OpCase make_case(std::string_view op, const Variant& variant, const Size& size, DType dtype) {
+    OpLimits limits;
+    limits.compute = dtype;
+    limits.sequences = size.sequences;
+    limits.seq_length = size.seq_length;
+    limits.hidden = size.hidden;
+    OpCase result(text(op, " ", variant.name, " ", name_of(dtype), " B", size.sequences, " S",
+                       size.seq_length, " H", size.hidden),
+                  limits);
+    result.large = size.large;
+    return result;
+}
+
+/// Positions in two runs, as a slice of context parallelism has them.
+Dropout dropout_at(DropoutSite site, float probability) {
+    Dropout dropout;
+    dropout.probability = probability;
+    dropout.seed = 0x123456789abcull;
+    dropout.site = site;
+    dropout.layer = 3;
+    dropout.rows = {4, 2, 1000};
+    return dropout;
+}
+
+OpCase forward(const Variant& variant, const Size& size, DType dtype) {
+    OpCase op = make_case("residual_norm_forward", variant, size, dtype);
+    const Shape shape = {size.tokens(), size.hidden};
+    const auto r_values = random_values(1, variant.mean);
+    const auto r =
+        variant.in_place ? op.updated(dtype, shape, r_values) : op.input(dtype, shape, r_values);
+    const auto y = variant.y ? op.input(dtype, shape, random_values()) : none;
+    const auto r_out = !variant.y ? none : variant.in_place ? r : op.output(dtype, shape);
+    const auto weight = variant.norm ? op.input(dtype, {size.hidden}, random_values(0.5, 1)) : none;
+    const auto bias =
+        variant.norm && variant.bias ? op.input(dtype, {size.hidden}, random_values()) : none;
+    const auto n = variant.norm ? op.output(dtype, shape) : none;
+    const auto mean = variant.norm && !variant.rms ? op.output(DType::f32, {size.tokens()}) : none;
+    const auto rstd = variant.norm ? op.output(DType::f32, {size.tokens()}) : none;
+    const auto mask = use_dropout(op, dropout_at(DropoutSite::mlp_output, variant.dropout));
+    const reference::NormKind kind = {variant.rms, 1e-3f};
+
+    op.run = [=](Backend& backend, const Tensors& at) {
+        ResidualNormForward args;
+        args.r = at[r];
+        args.y = at[y];
+        args.dropout = dropout_of(mask, at);
+        args.r_out = at[r_out];
+        args.norm = {kind.rms, kind.eps, at[weight], at[bias]};
+        args.n = at[n];
+        args.mean = at[mean];
+        args.rstd = at[rstd];
+        args.seq_length = size.seq_length;
+        backend.residual_norm_forward(args);
+    };
+    op.reference = [=](Arrays& at) {
+        Array sum = at[r];
+        if (variant.y) {
+            Array branch = at[y];
+            reference::dropout(mask, size.seq_length, branch);
+            for (std::size_t i = 0; i < sum.values().size(); ++i)
+                sum.values()[i] += branch.values()[i];
+            at[r_out].values() = sum.values();
+            for (Bounded& x : sum.values())
+                x = stored(x, dtype);
+        }
+        if (!variant.norm) return;
+        reference::norm_forward(kind, sum, at[weight], at[bias], at[n], at[mean], at[rstd]);
+    };
+    return op;
+}
+
+OpCase backward(const Variant& variant, const Size& size, DType dtype) {
+    OpCase op = make_case("residual_norm_backward", variant, size, dtype);
+    const Shape shape = {size.tokens(), size.hidden};
+    const Shape per_token = {size.tokens()};
+    const auto dn = op.input(dtype, shape, random_values());
+    const auto r = op.input(dtype, shape, random_values(1, variant.mean));
+    const auto weight = op.input(dtype, {size.hidden}, random_values(0.5, 1));
+    const auto mean =
+        variant.rms ? none : op.input(DType::f32, per_token, random_values(0.1, variant.mean));
+    const auto rstd = op.input(DType::f32, per_token, random_values(0.1, 1));
+    const auto dr =
+        variant.accumulate ? op.updated(dtype, shape, random_values()) : op.output(dtype, shape);
+    const auto dy = variant.dropout > 0 ? op.output(dtype, shape) : none;
+    const auto dweight = op.updated(DType::f32, {size.hidden}, random_values());
+    const auto dbias = variant.bias ? op.updated(DType::f32, {size.hidden}, random_values()) : none;
+    const auto mask = use_dropout(op, dropout_at(DropoutSite::attention_output, variant.dropout));
+
+    op.run = [=](Backend& backend, const Tensors& at) {
+        ResidualNormBackward args;
+        args.dn = at[dn];
+        args.r = at[r];
+        args.norm = {variant.rms, 1e-3f, at[weight], Tensor()};
+        args.mean = at[mean];
+        args.rstd = at[rstd];
+        args.dr = at[dr];
+        args.accumulate = variant.accumulate;
+        args.dropout = dropout_of(mask, at);
+        args.dy = at[dy];
+        args.dweight = at[dweight];
+        args.dbias = at[dbias];
+        args.seq_length = size.seq_length;
+        backend.residual_norm_backward(args);
+    };
+    op.reference = [=](Arrays& at) {
+        if (!variant.accumulate) at[dr] = Array(shape, dtype);
+        reference::norm_backward(at[dn], at[r], at[weight], at[mean], at[rstd], at[dr], at[dweight],
+                                 at[dbias]);
+        if (variant.dropout == 0) return;
+        at[dy].values() = at[dr].values();
+        for (Bounded& x : at[dy].values())
+            x = stored(x, dtype);
+        reference::dropout(mask, size.seq_length, at[dy]);
+    };
+    return op;
+}
+
+OpCase dropout_backward(const Size& size, DType dtype, bool in_place) {
+    const Variant variant = {in_place ? "in place" : "apart"};
+    OpCase op = make_case("dropout_backward", variant, size, dtype);
+    const Shape shape = {size.tokens(), size.hidden};
+    const auto dr = in_place ? op.updated(dtype, shape, random_values())
+                             : op.input(dtype, shape, random_values());
+    const auto dy = in_place ? dr : op.output(dtype, shape);
+    const auto mask = use_dropout(op, dropout_at(DropoutSite::mlp_output, 0.5f));
+    op.run = [=](Backend& backend, const Tensors& at) {
+        backend.dropout_backward({at[dr], dropout_of(mask, at), at[dy], size.seq_length});
+    };
+    op.reference = [=](Arrays& at) {
+        at[dy].values() = at[dr].values();
+        reference::dropout(mask, size.seq_length, at[dy]);
+    };
+    return op;
+}
+
+constexpr Variant forward_variants[] = {
+    {.name = "layernorm"},
+    {.name = "layernorm, no bias, dropout", .bias = false, .dropout = 0.1f},
+    {.name = "layernorm, first block", .y = false},
+    {.name = "layernorm, large mean", .y = false, .mean = 40},
+    {.name = "rmsnorm, in place", .rms = true, .bias = false, .in_place = true},
+    {.name = "rmsnorm, bias, first block", .rms = true, .y = false},
+    {.name = "sum only, dropout", .dropout = 0.5f, .norm = false},
+    {.name = "sum only, in place", .in_place = true, .norm = false},
+};
+
+constexpr Variant backward_variants[] = {
+    {.name = "layernorm"},
+    {.name = "layernorm, no bias, dropout", .bias = false, .dropout = 0.1f},
+    {.name = "layernorm, overwrites", .accumulate = false},
+    {.name = "layernorm, large mean", .mean = 40},
+    {.name = "rmsnorm", .rms = true, .bias = false},
+    {.name = "rmsnorm, bias, dropout, overwrites",
+     .rms = true,
+     .dropout = 0.5f,
+     .accumulate = false},
+};
+
+}  // namespace
+
+std::vector<OpCase> norm_cases() {
+    std::vector<OpCase> cases;
+    for (const DType dtype : compute_dtypes) {
+        for (const Size& size : sizes) {
+            for (const auto& variant : forward_variants)
+                cases.push_back(forward(variant, size, dtype));
+            for (const auto& variant : backward_variants)
+                cases.push_back(backward(variant, size, dtype));
+            cases.push_back(dropout_backward(size, dtype, true));
+            cases.push_back(dropout_backward(size, dtype, false));
+        }
+    }
+    return cases;
+}
+
+}  // namespace gptrain

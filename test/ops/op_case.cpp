@@ -1,0 +1,187 @@
+#include "op_case.h"
+
+#include <cmath>
+#include <cstring>
+
+namespace gptrain {
+namespace {
+
+constexpr std::int64_t guard_bytes = 256;
+
+HostTensor to_host(const std::vector<std::int64_t>& values) {
+    HostTensor host(DType::i64, {static_cast<std::int64_t>(values.size())});
+    std::memcpy(host.bytes().data(), values.data(), host.bytes().size());
+    return host;
+}
+
+/// Whether `got`, of that type, is a right result (see bounded.h).
+bool right(double got, const Bounded& expected, DType dtype) {
+    if (expected.bound == 0 || std::isinf(expected.value)) {
+        std::byte bytes[8];
+        store(bytes, dtype, expected.value);
+        return got == load(bytes, dtype);
+    }
+    return std::abs(got - expected.value) <= stored(expected, dtype).bound;
+}
+
+/// One line about the elements of an operand that are wrong.
+std::string compare(const Array& got, const Array& expected) {
+    std::int64_t wrong = 0;
+    std::size_t worst = 0;
+    double worst_excess = -1;
+    for (std::size_t i = 0; i < got.values().size(); ++i) {
+        const Bounded& want = expected.values()[i];
+        if (right(got.values()[i].value, want, got.dtype())) continue;
+        ++wrong;
+        double excess =
+            std::abs(got.values()[i].value - want.value) / stored(want, got.dtype()).bound;
+        if (std::isnan(excess)) excess = INFINITY;
+        if (excess > worst_excess) {
+            worst = i;
+            worst_excess = excess;
+        }
+    }
+    if (wrong == 0) return {};
+    const Bounded& want = expected.values()[worst];
+    return text(wrong, " of ", got.values().size(), " elements of ", got.shape().to_text(), " ",
+                name_of(got.dtype()), " are wrong; worst: element ", worst, " is ",
+                got.values()[worst].value, ", should be ", want.value, " within ",
+                want.bound == 0 ? 0 : stored(want, got.dtype()).bound);
+}
+
+}  // namespace
+
+HostTensor to_host(const StepState& state) {
+    HostTensor host(DType::u8, {sizeof state});
+    std::memcpy(host.bytes().data(), &state, sizeof state);
+    return host;
+}
+
+StepState to_step_state(const HostTensor& bytes) {
+    StepState state;
+    std::memcpy(&state, bytes.bytes().data(), sizeof state);
+    return state;
+}
+
+// ---- OpCase ----
+
+std::size_t OpCase::storage(DType dtype, const Shape& shape) {
+    storages_.push_back({dtype, shape});
+    return storages_.size() - 1;
+}
+
+Operand OpCase::part(Role role, std::size_t storage, View view, const Fill& values) {
+    parts_.push_back({role, storage, std::move(view), values});
+    return static_cast<Operand>(parts_.size() - 1);
+}
+
+Operand OpCase::own(Role role, DType dtype, const Shape& shape, const Fill& values,
+                    std::int64_t gap) {
+    if (gap == 0) {
+        return part(
+            role, storage(dtype, shape), [](const Tensor& whole) { return whole; }, values);
+    }
+    const std::int64_t width = shape[1];
+    const std::size_t wider = storage(dtype, {shape[0], width + gap});
+    return part(
+        role, wider, [=](const Tensor& whole) { return whole.slice(1, gap / 2, width); }, values);
+}
+
+// ---- OpRun ----
+
+OpRun::OpRun(Backend& backend, const OpCase& op)
+    : backend_(backend),
+      op_(op),
+      state_(backend, to_host(op.state)),
+      first_sequences_(backend, to_host(op.first_sequences)),
+      scratch_(backend, HostTensor(DType::u8, {backend.scratch_bytes(op.limits) + guard_bytes})) {
+    for (const auto& storage : op.storages_)
+        before_.emplace_back(storage.dtype, storage.shape);
+    for (std::size_t i = 0; i < op.parts_.size(); ++i) {
+        if (op.parts_[i].role == Role::output) continue;
+        HostTensor::fill(host_view(i, before_), op.parts_[i].values, static_cast<std::uint32_t>(i));
+    }
+    for (const HostTensor& host : before_)
+        storages_.emplace_back(backend, host);
+    for (const auto& part : op.parts_) {
+        tensors_.views.push_back(part.view(storages_[part.storage].tensor()));
+    }
+    tensors_.step = {state_.tensor(), first_sequences_.tensor(), op.slot};
+    const Tensor scratch = scratch_.tensor();
+    backend.use_scratch(scratch.slice(0, 0, scratch.size(0) - guard_bytes));
+}
+
+Tensor OpRun::host_view(std::size_t part, const std::vector<HostTensor>& memory) const {
+    const auto& description = op_.parts_[part];
+    return description.view(memory[description.storage].tensor());
+}
+
+std::vector<HostTensor> OpRun::memory() const {
+    std::vector<HostTensor> result;
+    for (const DeviceTensor& storage : storages_)
+        result.push_back(storage.download());
+    return result;
+}
+
+std::string OpRun::faults() const {
+    const std::vector<HostTensor> after = memory();
+    Arrays expected;
+    expected.loss_sum = op_.state.loss_sum;
+    for (std::size_t i = 0; i < op_.parts_.size(); ++i) {
+        expected.arrays.push_back(to_array(host_view(i, before_)));
+    }
+    op_.reference(expected);
+
+    std::string faults;
+    for (std::size_t i = 0; i < op_.parts_.size(); ++i) {
+        const std::string fault = compare(to_array(host_view(i, after)), expected.arrays[i]);
+        if (!fault.empty()) append(faults, text("operand ", i, ": ", fault, "\n"));
+    }
+    return faults + outside_faults(after) + state_faults(expected.loss_sum) + scratch_faults();
+}
+
+std::string OpRun::outside_faults(const std::vector<HostTensor>& after) const {
+    std::vector<HostTensor> hidden_before = before_;
+    std::vector<HostTensor> hidden_after = after;
+    for (std::size_t i = 0; i < op_.parts_.size(); ++i) {
+        if (op_.parts_[i].role == Role::input) continue;
+        HostTensor::fill(host_view(i, hidden_before), constant(0), 0);
+        HostTensor::fill(host_view(i, hidden_after), constant(0), 0);
+    }
+    std::string faults;
+    for (std::size_t i = 0; i < before_.size(); ++i) {
+        if (hidden_after[i] == hidden_before[i]) continue;
+        append(faults, text("storage ", i, " was changed where nothing should be written\n"));
+    }
+    return faults;
+}
+
+std::string OpRun::state_faults(const Bounded& loss_sum) const {
+    StepState state = to_step_state(state_.download());
+    std::string faults;
+    if (!right(state.loss_sum, loss_sum, DType::f64)) {
+        append(faults, text("loss_sum is ", state.loss_sum, ", should be ", loss_sum.value,
+                            " within ", loss_sum.bound, "\n"));
+    }
+    state.loss_sum = op_.state.loss_sum;
+    if (!(to_host(state) == to_host(op_.state))) append(faults, "the step state was changed\n");
+    return faults;
+}
+
+std::string OpRun::scratch_faults() const {
+    const HostTensor scratch = scratch_.download();
+    for (std::int64_t i = scratch.shape()[0] - guard_bytes; i < scratch.shape()[0]; ++i) {
+        if (scratch[i] != 255) return "bytes behind the scratch memory were changed\n";
+    }
+    return {};
+}
+
+std::int64_t OpRun::bytes_moved() const {
+    std::int64_t bytes = 0;
+    for (std::size_t i = 0; i < op_.parts_.size(); ++i) {
+        bytes += (op_.parts_[i].role == Role::updated ? 2 : 1) * tensors_.views[i].bytes();
+    }
+    return bytes;
+}
+
+}  // namespace gptrain

@@ -1,0 +1,132 @@
+// One case of one op: its operands, the call, and the reference. The same case is compared with the
+// reference on every backend, and timed.
+#pragma once
+
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "array.h"
+#include "backend/backend.h"
+#include "host_tensor.h"
+
+namespace gptrain {
+
+enum class Role {
+    input,    ///< must be the same afterwards
+    output,   ///< holds NaN before
+    updated,  ///< holds values before, others afterwards
+};
+
+/// Names an operand of a case.
+using Operand = int;
+constexpr Operand none = -1;
+
+/// Takes part of a storage; the same on host and backend.
+using View = std::function<Tensor(const Tensor&)>;
+
+/// The operands of a case in backend memory.
+struct Tensors {
+    std::vector<Tensor> views;
+    StepRef step;
+    Tensor operator[](Operand operand) const {
+        return operand == none ? Tensor() : views[static_cast<std::size_t>(operand)];
+    }
+};
+
+/// The operands as the reference sees them: inputs and updated ones hold their values, exact; it
+/// overwrites outputs and updated ones.
+struct Arrays {
+    std::vector<Array> arrays;
+    Bounded loss_sum;
+    Array absent;
+    Array& operator[](Operand operand) {
+        return operand == none ? absent : arrays[static_cast<std::size_t>(operand)];
+    }
+};
+
+/// Compute dtype and sizes are what `scratch` must suffice for.
+class OpCase {
+public:
+    OpCase(std::string case_name, const OpLimits& op_limits)
+        : name(std::move(case_name)), limits(op_limits) {}
+
+    /// Contiguous, or for rank 2 with rows that lie `gap` elements apart.
+    Operand input(DType dtype, const Shape& shape, const Fill& values, std::int64_t gap = 0) {
+        return own(Role::input, dtype, shape, values, gap);
+    }
+    Operand output(DType dtype, const Shape& shape, std::int64_t gap = 0) {
+        return own(Role::output, dtype, shape, Fill(), gap);
+    }
+    Operand updated(DType dtype, const Shape& shape, const Fill& values, std::int64_t gap = 0) {
+        return own(Role::updated, dtype, shape, values, gap);
+    }
+
+    /// Memory that several operands lie in; what lies in none of them must stay as it is.
+    std::size_t storage(DType dtype, const Shape& shape);
+    Operand part(Role role, std::size_t storage, View view, const Fill& values = Fill());
+
+    std::string name;
+    OpLimits limits;
+    StepState state = initial_step_state(1);
+    std::vector<std::int64_t> first_sequences = {0};
+    std::int64_t slot = 0;
+    std::function<void(Backend&, const Tensors&)> run;
+    std::function<void(Arrays&)> reference;
+    double flops = 0;    ///< of the timed ones that are bound by arithmetic
+    bool large = false;  ///< to be timed; too large for the reference
+
+private:
+    friend class OpRun;
+    struct Storage {
+        DType dtype;
+        Shape shape;
+    };
+    struct Part {
+        Role role;
+        std::size_t storage;
+        View view;
+        Fill values;
+    };
+    Operand own(Role role, DType dtype, const Shape& shape, const Fill& values, std::int64_t gap);
+
+    std::vector<Storage> storages_;
+    std::vector<Part> parts_;
+};
+
+/// A case on a backend, with memory of its own. The scratch memory has exactly the size that the
+/// backend asks for, and is followed by bytes that must stay as they are.
+class OpRun {
+public:
+    OpRun(Backend& backend, const OpCase& op);
+
+    void run() { op_.run(backend_, tensors_); }
+    /// Compares the memory after one run with the reference. Empty if all is well, else a line for
+    /// each operand at fault.
+    std::string faults() const;
+    /// All storages as they are now, and the step state.
+    std::vector<HostTensor> memory() const;
+    /// Bytes of all operands, updated ones counted twice.
+    std::int64_t bytes_moved() const;
+
+private:
+    Tensor host_view(std::size_t part, const std::vector<HostTensor>& memory) const;
+    std::string scratch_faults() const;
+    std::string state_faults(const Bounded& loss_sum) const;
+    std::string outside_faults(const std::vector<HostTensor>& after) const;
+
+    Backend& backend_;
+    const OpCase& op_;
+    std::vector<HostTensor> before_;
+    std::vector<DeviceTensor> storages_;
+    DeviceTensor state_;
+    DeviceTensor first_sequences_;
+    DeviceTensor scratch_;
+    Tensors tensors_;
+};
+
+/// Step state as bytes and back.
+HostTensor to_host(const StepState& state);
+StepState to_step_state(const HostTensor& bytes);
+
+}  // namespace gptrain

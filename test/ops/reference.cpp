@@ -1,0 +1,295 @@
+#include "reference.h"
+
+#include <cmath>
+#include <numbers>
+
+namespace gptrain::reference {
+namespace {
+
+/// sqrt(2 / pi) (u + 0.044715 u^3)
+Bounded gelu_argument(const Bounded& u) {
+    return rounded(std::sqrt(2 / std::numbers::pi)) * (u + rounded(0.044715) * u * u * u);
+}
+
+Bounded gelu(const Bounded& u) {
+    return 0.5 * u * (1.0 + tanh(gelu_argument(u)));
+}
+
+Bounded gelu_slope(const Bounded& u) {
+    const Bounded t = tanh(gelu_argument(u));
+    const Bounded argument_slope =
+        rounded(std::sqrt(2 / std::numbers::pi)) * (1.0 + rounded(3 * 0.044715) * u * u);
+    return 0.5 * (1.0 + t) + 0.5 * u * (1.0 - t * t) * argument_slope;
+}
+
+Bounded logistic(const Bounded& x) {
+    return 1.0 / (1.0 + exp(-x));
+}
+
+}  // namespace
+
+// ---- linear layers ----
+
+void linear_forward(const Array& x, const Array& weight, const Array& bias, Array& y) {
+    for (std::int64_t t = 0; t < y.size(0); ++t) {
+        for (std::int64_t o = 0; o < y.size(1); ++o) {
+            Sum sum;
+            for (std::int64_t i = 0; i < x.size(1); ++i)
+                sum.add(x(t, i) * weight(o, i));
+            if (!bias.empty()) sum.add(bias(o));
+            y(t, o) = sum.result();
+        }
+    }
+}
+
+void linear_input_grad(const Array& dy, const Array& weight, const Array& gelu_input, Array& dx) {
+    for (std::int64_t t = 0; t < dx.size(0); ++t) {
+        for (std::int64_t i = 0; i < dx.size(1); ++i) {
+            Sum sum;
+            for (std::int64_t o = 0; o < dy.size(1); ++o)
+                sum.add(dy(t, o) * weight(o, i));
+            dx(t, i) = sum.result();
+            if (!gelu_input.empty()) dx(t, i) = dx(t, i) * gelu_slope(gelu_input(t, i));
+        }
+    }
+}
+
+void linear_weight_grad(const Array& x, const Array& dy, Array& dweight, Array& dbias) {
+    for (std::int64_t o = 0; o < dy.size(1); ++o) {
+        for (std::int64_t i = 0; i < x.size(1); ++i) {
+            Sum sum;
+            sum.add(dweight(o, i));
+            for (std::int64_t t = 0; t < x.size(0); ++t)
+                sum.add(dy(t, o) * x(t, i));
+            dweight(o, i) = sum.result();
+        }
+    }
+    if (!dbias.empty()) bias_grad(dy, dbias);
+}
+
+void bias_grad(const Array& dy, Array& dbias) {
+    for (std::int64_t o = 0; o < dy.size(1); ++o) {
+        Sum sum;
+        sum.add(dbias(o));
+        for (std::int64_t t = 0; t < dy.size(0); ++t)
+            sum.add(dy(t, o));
+        dbias(o) = sum.result();
+    }
+}
+
+void add_bias(Array& y, const Array& bias) {
+    for (std::int64_t t = 0; t < y.size(0); ++t) {
+        for (std::int64_t h = 0; h < y.size(1); ++h)
+            y(t, h) += bias(h);
+    }
+}
+
+// ---- dropout ----
+
+Bounded Mask::factor(std::int64_t sequence, std::int64_t position, std::int64_t head,
+                     std::int64_t index) const {
+    if (dropout.probability == 0) return 1.0;
+    const PhiloxKey key = dropout_key(dropout.seed, step, dropout.site, dropout.layer);
+    const PhiloxBlock words = dropout_words(key, first_sequence + sequence, position,
+                                            dropout.head_begin + head, index / 4);
+    if (words[static_cast<std::size_t>(index % 4)] < dropout_threshold(dropout.probability))
+        return 0.0;
+    return rounded(1 / (1 - static_cast<double>(dropout.probability)));
+}
+
+void dropout(const Mask& mask, std::int64_t seq_length, Array& x) {
+    if (mask.dropout.probability == 0) return;
+    for (std::int64_t t = 0; t < x.size(0); ++t) {
+        const std::int64_t position = mask.dropout.rows.position(t % seq_length);
+        for (std::int64_t h = 0; h < x.size(1); ++h) {
+            const Bounded factor = mask.factor(t / seq_length, position, 0, h);
+            x(t, h) = factor.value == 0 ? Bounded(0.0) : x(t, h) * factor;
+        }
+    }
+}
+
+// ---- norms ----
+
+void norm_forward(const NormKind& kind, const Array& r, const Array& weight, const Array& bias,
+                  Array& n, Array& mean, Array& rstd) {
+    const Bounded hidden = static_cast<double>(r.size(1));
+    for (std::int64_t t = 0; t < r.size(0); ++t) {
+        Sum sum;
+        for (std::int64_t h = 0; h < r.size(1); ++h)
+            sum.add(r(t, h));
+        const Bounded center = kind.rms ? Bounded(0.0) : sum.result() / hidden;
+        Sum squares;
+        for (std::int64_t h = 0; h < r.size(1); ++h) {
+            const Bounded d = r(t, h) - center;
+            squares.add(d * d);
+        }
+        const Bounded scale =
+            1.0 / sqrt(squares.result() / hidden + Bounded(static_cast<double>(kind.eps)));
+        for (std::int64_t h = 0; h < r.size(1); ++h) {
+            n(t, h) = (r(t, h) - center) * scale * weight(h);
+            if (!bias.empty()) n(t, h) += bias(h);
+        }
+        if (!kind.rms) mean(t) = center;
+        rstd(t) = scale;
+    }
+}
+
+void norm_backward(const Array& dn, const Array& r, const Array& weight, const Array& mean,
+                   const Array& rstd, Array& dr, Array& dweight, Array& dbias) {
+    const std::int64_t hidden = r.size(1);
+    const Bounded count = static_cast<double>(hidden);
+    std::vector<Sum> dweight_sums(static_cast<std::size_t>(hidden));
+    std::vector<Bounded> x(
+        static_cast<std::size_t>(hidden));  // the norm's input, centred and scaled
+    for (std::int64_t t = 0; t < r.size(0); ++t) {
+        Sum gradients;
+        Sum projections;
+        for (std::int64_t h = 0; h < hidden; ++h) {
+            const auto at = static_cast<std::size_t>(h);
+            x[at] = (mean.empty() ? r(t, h) : r(t, h) - mean(t)) * rstd(t);
+            gradients.add(dn(t, h) * weight(h));
+            projections.add(dn(t, h) * weight(h) * x[at]);
+            dweight_sums[at].add(dn(t, h) * x[at]);
+        }
+        const Bounded shift = mean.empty() ? Bounded(0.0) : gradients.result() / count;
+        const Bounded projection = projections.result() / count;
+        for (std::int64_t h = 0; h < hidden; ++h) {
+            const Bounded along = x[static_cast<std::size_t>(h)] * projection;
+            dr(t, h) += rstd(t) * (dn(t, h) * weight(h) - shift - along);
+        }
+    }
+    for (std::int64_t h = 0; h < hidden; ++h) {
+        Sum& sum = dweight_sums[static_cast<std::size_t>(h)];
+        sum.add(dweight(h));
+        dweight(h) = sum.result();
+    }
+    if (!dbias.empty()) bias_grad(dn, dbias);
+}
+
+// ---- activation functions ----
+
+void activation_forward(bool swiglu, const Array& u, Array& y) {
+    const std::int64_t ffn = y.size(1);
+    for (std::int64_t t = 0; t < y.size(0); ++t) {
+        for (std::int64_t f = 0; f < ffn; ++f) {
+            const Bounded gate = swiglu ? u(t, ffn + f) : Bounded(0.0);
+            y(t, f) = swiglu ? gate * logistic(gate) * u(t, f) : gelu(u(t, f));
+        }
+    }
+}
+
+void activation_backward(bool swiglu, const Array& u, const Array& dy, Array& du) {
+    const std::int64_t ffn = dy.size(1);
+    for (std::int64_t t = 0; t < dy.size(0); ++t) {
+        for (std::int64_t f = 0; f < ffn; ++f) {
+            const Bounded gradient = dy(t, f);
+            if (!swiglu) {
+                du(t, f) = gradient * gelu_slope(u(t, f));
+                continue;
+            }
+            const Bounded gate = u(t, ffn + f);
+            const Bounded s = logistic(gate);
+            const Bounded silu_slope = s * (1.0 + gate * (1.0 - s));
+            du(t, f) = gradient * gate * s;
+            du(t, ffn + f) = gradient * u(t, f) * silu_slope;
+        }
+    }
+}
+
+// ---- embeddings and positions ----
+
+void embedding_forward(const Array& ids, const Array& weight, std::int64_t vocab_begin, Array& x) {
+    for (std::int64_t t = 0; t < x.size(0); ++t) {
+        const std::int64_t row = ids.integer(t) - vocab_begin;
+        const bool local = row >= 0 && row < weight.size(0);
+        for (std::int64_t h = 0; h < x.size(1); ++h)
+            x(t, h) = local ? weight(row, h) : Bounded(0.0);
+    }
+}
+
+void embedding_backward(const Array& ids, const Array& dx, std::int64_t vocab_begin,
+                        Array& dweight) {
+    for (std::int64_t row = 0; row < dweight.size(0); ++row) {
+        for (std::int64_t h = 0; h < dweight.size(1); ++h) {
+            Sum sum;
+            sum.add(dweight(row, h));
+            for (std::int64_t t = 0; t < dx.size(0); ++t) {
+                if (ids.integer(t) - vocab_begin == row) sum.add(dx(t, h));
+            }
+            dweight(row, h) = sum.result();
+        }
+    }
+}
+
+void rope(Array& x, const Array& positions, double theta, bool inverse) {
+    const std::int64_t half = x.size(3) / 2;
+    for (std::int64_t b = 0; b < x.size(0); ++b) {
+        for (std::int64_t s = 0; s < x.size(1); ++s) {
+            for (std::int64_t i = 0; i < half; ++i) {
+                const double exponent =
+                    -2.0 * static_cast<double>(i) / static_cast<double>(2 * half);
+                const double angle = positions(b, s).value * std::pow(theta, exponent);
+                const Bounded cosine = rounded(std::cos(angle));
+                const Bounded sine = rounded(inverse ? -std::sin(angle) : std::sin(angle));
+                for (std::int64_t n = 0; n < x.size(2); ++n) {
+                    const Bounded first = x(b, s, n, i);
+                    const Bounded second = x(b, s, n, i + half);
+                    x(b, s, n, i) = first * cosine - second * sine;
+                    x(b, s, n, i + half) = second * cosine + first * sine;
+                }
+            }
+        }
+    }
+}
+
+// ---- loss and optimizer ----
+
+void cross_entropy(Array& logits, const Array& targets, const Array& weights, bool gradient,
+                   double gradient_scale, Bounded& loss_sum) {
+    Sum losses;
+    losses.add(loss_sum);
+    for (std::int64_t c = 0; c < logits.size(0); ++c) {
+        const bool counts = weights(c).value != 0;
+        double maximum = logits(c, 0).value;
+        for (std::int64_t v = 0; v < logits.size(1); ++v) {
+            maximum = std::max(maximum, logits(c, v).value);
+        }
+        Sum sum;
+        for (std::int64_t v = 0; v < logits.size(1); ++v)
+            sum.add(exp(logits(c, v) - Bounded(maximum)));
+        if (counts) {
+            const Bounded log_sum = Bounded(maximum) + log(sum.result());
+            losses.add(weights(c) * (log_sum - logits(c, targets.integer(c))));
+        }
+        for (std::int64_t v = 0; gradient && v < logits.size(1); ++v) {
+            if (!counts) {
+                logits(c, v) = 0.0;
+                continue;
+            }
+            const Bounded p = exp(logits(c, v) - Bounded(maximum)) / sum.result();
+            const Bounded hit = v == targets.integer(c) ? 1.0 : 0.0;
+            logits(c, v) = weights(c) * (p - hit) * rounded(gradient_scale);
+        }
+    }
+    loss_sum = losses.result();
+}
+
+void adamw(Array& main_param, const Array& main_grad, Array& exp_avg, Array& exp_avg_sq, bool decay,
+           const AdamWConstants& constants, const StepState& state) {
+    const auto updates = static_cast<double>(state.updates);
+    const Bounded correction1 = rounded(1 - std::pow(constants.beta1, updates));
+    const Bounded correction2 = rounded(1 - std::pow(constants.beta2, updates));
+    for (std::int64_t i = 0; i < main_param.size(0); ++i) {
+        const Bounded g = main_grad(i) * rounded(state.grad_factor);
+        exp_avg(i) = rounded(constants.beta1) * exp_avg(i) + rounded(1 - constants.beta1) * g;
+        exp_avg_sq(i) =
+            rounded(constants.beta2) * exp_avg_sq(i) + rounded(1 - constants.beta2) * g * g;
+        Bounded p = main_param(i);
+        if (decay) p += -(rounded(state.learning_rate * constants.weight_decay) * p);
+        const Bounded root = sqrt(exp_avg_sq(i) / correction2);
+        main_param(i) = p - rounded(state.learning_rate) * (exp_avg(i) / correction1) /
+                                (root + rounded(constants.eps));
+    }
+}
+
+}  // namespace gptrain::reference

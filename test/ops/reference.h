@@ -1,0 +1,83 @@
+// Every op by its formula in backend/ops.h: plain loops over numbers in double that carry their
+// fp32 error bounds (bounded.h). Nothing is shared with a backend but the formulas of dropout.h.
+// Shapes, names and the =, += rules are those of ops.h; an empty Array is "without".
+#pragma once
+
+#include "array.h"
+#include "backend/ops.h"
+
+namespace gptrain::reference {
+
+// ---- linear layers ----
+void linear_forward(const Array& x, const Array& weight, const Array& bias, Array& y);
+void linear_input_grad(const Array& dy, const Array& weight, const Array& gelu_input, Array& dx);
+void linear_weight_grad(const Array& x, const Array& dy, Array& dweight, Array& dbias);
+void bias_grad(const Array& dy, Array& dbias);
+void add_bias(Array& y, const Array& bias);
+
+// ---- dropout ----
+
+/// Dropout with the coordinates that ops take from the step state.
+struct Mask {
+    Dropout dropout;
+    std::int64_t step = 0;
+    std::int64_t first_sequence = 0;
+
+    /// 0 or 1 / (1 - probability). `sequence` counts in the microbatch; `index` is the feature or
+    /// key.
+    Bounded factor(std::int64_t sequence, std::int64_t position, std::int64_t head,
+                   std::int64_t index) const;
+};
+
+/// x [T, H], element by element.
+void dropout(const Mask& mask, std::int64_t seq_length, Array& x);
+
+// ---- norms ----
+struct NormKind {
+    bool rms = false;
+    float eps = 1e-5f;
+};
+void norm_forward(const NormKind& kind, const Array& r, const Array& weight, const Array& bias,
+                  Array& n, Array& mean, Array& rstd);
+/// dr += ; dweight += ; dbias +=
+void norm_backward(const Array& dn, const Array& r, const Array& weight, const Array& mean,
+                   const Array& rstd, Array& dr, Array& dweight, Array& dbias);
+
+// ---- activation functions ----
+void activation_forward(bool swiglu, const Array& u, Array& y);
+void activation_backward(bool swiglu, const Array& u, const Array& dy, Array& du);
+
+// ---- embeddings and positions ----
+void embedding_forward(const Array& ids, const Array& weight, std::int64_t vocab_begin, Array& x);
+void embedding_backward(const Array& ids, const Array& dx, std::int64_t vocab_begin,
+                        Array& dweight);
+void rope(Array& x, const Array& positions, double theta, bool inverse);
+
+// ---- attention ----
+struct Visibility {
+    std::int64_t q_begin = 0;
+    std::int64_t k_begin = 0;
+    Array first_visible;
+    bool sees(std::int64_t b, std::int64_t i, std::int64_t j) const;
+};
+struct AttentionInput {
+    const Array& q;
+    const Array& k;
+    const Array& v;
+    Visibility visibility;
+    Mask mask;
+};
+void attention_forward(const AttentionInput& in, Array& o, Array& lse);
+/// dq, dk, dv +=
+void attention_backward(const AttentionInput& in, const Array& o, const Array& lse,
+                        const Array& d_o, Array& dq, Array& dk, Array& dv);
+
+// ---- loss and optimizer ----
+
+/// `gradient_scale` is loss_scale / token_weight_sum.
+void cross_entropy(Array& logits, const Array& targets, const Array& weights, bool gradient,
+                   double gradient_scale, Bounded& loss_sum);
+void adamw(Array& main_param, const Array& main_grad, Array& exp_avg, Array& exp_avg_sq, bool decay,
+           const AdamWConstants& constants, const StepState& state);
+
+}  // namespace gptrain::reference

@@ -1,0 +1,103 @@
+// Every op on every backend against the reference, and how fast it is.
+#include <algorithm>
+#include <chrono>
+#include <cmath>
+
+#include "backends.h"
+#include "base/log.h"
+#include "cases.h"
+#include "catch.h"
+
+namespace gptrain {
+namespace {
+
+/// Also that the same call gives the same bits.
+void check(const std::vector<OpCase>& cases) {
+    for (const auto& backend : built_backends()) {
+        for (const OpCase& op : cases) {
+            if (op.large) continue;
+            INFO(backend->name() << ": " << op.name);
+            OpRun run(*backend, op);
+            run.run();
+            CHECK(run.faults() == "");
+            OpRun again(*backend, op);
+            again.run();
+            CHECK(again.memory() == run.memory());
+        }
+    }
+}
+
+/// Seconds of the fastest of eight runs: what else the machine does only adds to them.
+double time(Backend& backend, OpRun& run) {
+    double fastest = INFINITY;
+    for (int repetition = 0; repetition < 8; ++repetition) {
+        const auto start = std::chrono::steady_clock::now();
+        run.run();
+        backend.synchronize();
+        const std::chrono::duration<double> seconds = std::chrono::steady_clock::now() - start;
+        fastest = std::min(fastest, seconds.count());
+    }
+    return fastest;
+}
+
+void time_all(const std::vector<OpCase>& cases) {
+    for (const auto& backend : built_backends()) {
+        for (const OpCase& op : cases) {
+            if (!op.large) continue;
+            OpRun run(*backend, op);
+            const double seconds = time(*backend, run);
+            const double work = op.flops > 0 ? op.flops : static_cast<double>(run.bytes_moved());
+            print(backend->name(), " ", op.name, ": ", fixed(seconds * 1e3, 3), " ms, ",
+                  fixed(work / seconds * 1e-9, 1), op.flops > 0 ? " GFLOP/s" : " GB/s");
+        }
+    }
+}
+
+}  // namespace
+
+TEST_CASE("linear ops agree with the reference") {
+    check(linear_cases());
+}
+TEST_CASE("norm and dropout ops agree with the reference") {
+    check(norm_cases());
+}
+TEST_CASE("activation ops agree with the reference") {
+    check(activation_cases());
+}
+TEST_CASE("embedding and position ops agree with the reference") {
+    check(embedding_cases());
+}
+TEST_CASE("attention ops agree with the reference") {
+    check(attention_cases());
+}
+TEST_CASE("loss ops agree with the reference") {
+    check(loss_cases());
+}
+TEST_CASE("optimizer ops agree with the reference") {
+    check(optimizer_cases());
+}
+
+// Not run unless asked for: test_ops "[timing]".
+TEST_CASE("linear ops are timed", "[.timing]") {
+    time_all(linear_cases());
+}
+TEST_CASE("norm and dropout ops are timed", "[.timing]") {
+    time_all(norm_cases());
+}
+TEST_CASE("activation ops are timed", "[.timing]") {
+    time_all(activation_cases());
+}
+TEST_CASE("embedding and position ops are timed", "[.timing]") {
+    time_all(embedding_cases());
+}
+TEST_CASE("attention ops are timed", "[.timing]") {
+    time_all(attention_cases());
+}
+TEST_CASE("loss ops are timed", "[.timing]") {
+    time_all(loss_cases());
+}
+TEST_CASE("optimizer ops are timed", "[.timing]") {
+    time_all(optimizer_cases());
+}
+
+}  // namespace gptrain

@@ -1,0 +1,167 @@
+// The step state: what the host gives, what is carried, and what is decided where the gradients
+// are.
+#include <cmath>
+
+#include "backends.h"
+#include "catch.h"
+#include "op_case.h"
+
+namespace gptrain {
+namespace {
+
+StepState after(Backend& backend, const StepState& before,
+                const std::function<void(const StepRef&)>& op) {
+    const DeviceTensor state(backend, to_host(before));
+    const DeviceTensor first_sequence(backend, HostTensor(DType::i64, {1}));
+    op({state.tensor(), first_sequence.tensor(), 0});
+    return to_step_state(state.download());
+}
+
+StepState decide(Backend& backend, const StepState& before, const StepDecision& how) {
+    return after(backend, before, [&](const StepRef& step) { backend.decide_step(step, how); });
+}
+
+/// A state in the middle of a run, its gradients summed.
+StepState running_state() {
+    StepState state = initial_step_state(1024);
+    state.step = 12;
+    state.token_weight_sum = 100;
+    state.learning_rate = 0.01;
+    state.clean_steps = 3;
+    state.updates = 9;
+    state.skipped_steps = 2;
+    state.skipped_in_a_row = 1;
+    state.loss_sum = 250;
+    state.grad_square_sum = 1024.0 * 1024.0 * 9;  // a norm of 3 under the loss scale
+    return state;
+}
+
+}  // namespace
+
+TEST_CASE("begin_step sets what is given, clears the results and keeps the rest") {
+    for (const auto& backend : built_backends()) {
+        StepState before = running_state();
+        before.grad_norm = 3;
+        before.grad_factor = 0.5;
+        before.skip = 1;
+        StepState given{};
+        given.step = 13;
+        given.token_weight_sum = 64;
+        given.learning_rate = 0.02;
+        StepState expected = running_state();
+        expected.step = 13;
+        expected.token_weight_sum = 64;
+        expected.learning_rate = 0.02;
+        expected.loss_sum = expected.grad_square_sum = expected.grad_norm = expected.grad_factor =
+            0;
+        expected.skip = 0;
+        const StepState got =
+            after(*backend, before, [&](const StepRef& step) { backend->begin_step(step, given); });
+        CHECK(to_host(got) == to_host(expected));
+    }
+}
+
+TEST_CASE("decide_step clips by the norm without the loss scale") {
+    for (const auto& backend : built_backends()) {
+        for (const double clip : {0.0, 1.0, 2.9999, 3.1}) {
+            CAPTURE(clip);
+            const StepState got = decide(*backend, running_state(), {clip, 0});
+            const double factor = clip > 0 ? std::min(1.0, clip / (3 + 1e-6)) : 1.0;
+            CHECK(got.grad_norm == Approx(3).epsilon(1e-14));
+            CHECK(got.grad_factor == Approx(factor / 1024).epsilon(1e-14));
+            CHECK(got.skip == 0);
+            CHECK(got.updates == 10);
+            CHECK(got.skipped_steps == 2);
+            CHECK(got.skipped_in_a_row == 0);
+            CHECK(got.loss_scale == 1024);
+            CHECK(got.loss_sum == 250);
+            CHECK(got.step == 12);
+        }
+    }
+}
+
+TEST_CASE("decide_step skips a step that is not finite") {
+    for (const auto& backend : built_backends()) {
+        for (const double bad : {static_cast<double>(NAN), static_cast<double>(INFINITY),
+                                 -static_cast<double>(INFINITY)}) {
+            for (const bool in_loss : {false, true}) {
+                CAPTURE(bad, in_loss);
+                StepState before = running_state();
+                (in_loss ? before.loss_sum : before.grad_square_sum) = bad;
+                const StepState got = decide(*backend, before, {1.0, 100});
+                CHECK(got.skip == 1);
+                CHECK(got.updates == 9);
+                CHECK(got.skipped_steps == 3);
+                CHECK(got.skipped_in_a_row == 2);
+                CHECK(got.loss_scale == 512);
+                CHECK(got.clean_steps == 0);
+            }
+        }
+    }
+}
+
+TEST_CASE("the loss scale grows after clean steps, halves on a skip, and is never below 1") {
+    for (const auto& backend : built_backends()) {
+        StepState state = initial_step_state(2);
+        const auto next = [&](bool clean) {
+            state.grad_square_sum = clean ? 1 : INFINITY;
+            state = decide(*backend, state, {1.0, 3});
+            return state.loss_scale;
+        };
+        CHECK(next(true) == 2);
+        CHECK(next(true) == 2);
+        CHECK(next(true) == 4);
+        CHECK(next(true) == 4);
+        CHECK(next(true) == 4);
+        CHECK(next(false) == 2);
+        CHECK(next(true) == 2);
+        CHECK(next(true) == 2);
+        CHECK(next(false) == 1);
+        CHECK(next(false) == 1);
+        CHECK(state.skipped_in_a_row == 2);
+        CHECK(next(true) == 1);
+        CHECK(next(true) == 1);
+        CHECK(next(true) == 2);
+        CHECK(state.updates == 10);
+        CHECK(state.skipped_steps == 3);
+        CHECK(state.skipped_in_a_row == 0);
+    }
+}
+
+TEST_CASE("without a growth interval the loss scale stays, also on a skip") {
+    for (const auto& backend : built_backends()) {
+        StepState state = initial_step_state(1);
+        state.grad_square_sum = NAN;
+        state = decide(*backend, state, {1.0, 0});
+        CHECK(state.skip == 1);
+        CHECK(state.loss_scale == 1);
+        state = initial_step_state(8);
+        state.grad_square_sum = NAN;
+        CHECK(decide(*backend, state, {1.0, 0}).loss_scale == 8);
+    }
+}
+
+TEST_CASE("the compute copy of a weight is its rounding") {
+    for (const auto& backend : built_backends()) {
+        for (const DType dtype : {DType::bf16, DType::f16}) {
+            const Shape shape = {1001};
+            const DeviceTensor param(*backend, HostTensor(DType::f32, shape, random_values(), 1));
+            const DeviceTensor grad(*backend, HostTensor(DType::f32, shape, random_values(), 2));
+            const DeviceTensor exp_avg(*backend, HostTensor(DType::f32, shape, constant(0)));
+            const DeviceTensor exp_avg_sq(*backend, HostTensor(DType::f32, shape, constant(0)));
+            const DeviceTensor weight(*backend, HostTensor(dtype, shape));
+            StepState state = running_state();
+            state.grad_factor = 1;
+            const AdamWPiece piece = {param.tensor(),      grad.tensor(),   exp_avg.tensor(),
+                                      exp_avg_sq.tensor(), weight.tensor(), true};
+            after(*backend, state,
+                  [&](const StepRef& step) { backend->adamw(std::span(&piece, 1), {}, step); });
+            const HostTensor updated = param.download();
+            const HostTensor expected(dtype, shape,
+                                      [&](std::int64_t i, PhiloxKey) { return updated[i]; });
+            CHECK(weight.download() == expected);
+        }
+    }
+}
+
+}  // namespace gptrain
