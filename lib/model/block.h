@@ -1,0 +1,56 @@
+// A transformer block: attention, then the feed-forward network, each a branch off the residual
+// stream behind a norm (pre-norm, as in GPT-2).
+#pragma once
+
+#include "model/attention.h"
+#include "model/mlp.h"
+
+namespace gptrain {
+
+/// With full recomputation only attention.norm.r is kept.
+struct SavedBlock {
+    SavedAttention attention;
+    SavedMlp mlp;
+};
+
+struct DeferredBlock {
+    DeferredAttention attention;
+    DeferredMlp mlp;
+};
+
+class Block {
+public:
+    Block(const ModelContext& context, const Parameters& parameters, std::int64_t layer);
+
+    SavedBlock reserve(Arena& arena, Recompute recompute, std::int64_t sequences,
+                       std::int64_t seq_length) const;
+    DeferredBlock reserve_deferred(Arena& arena, std::int64_t tokens) const;
+    KvCache reserve_cache(Arena& arena, std::int64_t sequences, std::int64_t capacity) const {
+        return attention_.reserve_cache(arena, sequences, capacity);
+    }
+
+    /// Moves the stream through the block; `kept` is filled, what it lacks lives in the workspace.
+    void forward(Stream& stream, const SavedBlock& kept, const StreamBuffers& buffers,
+                 const Pass& pass, KvCache* cache = nullptr) const;
+
+    /// Moves the gradient back through the block. `branch`: the dropout of the branch that enters
+    /// the block with the stream.
+    void backward(const SavedBlock& kept, StreamGrad& grad, const Dropout& branch, const Pass& pass,
+                  BackwardPart part, const DeferredBlock& deferred) const;
+
+    /// The dropout of the branch that leaves the block.
+    Dropout outgoing(const Pass& pass) const {
+        return pass.dropout(context_, DropoutSite::mlp_output, layer_);
+    }
+
+private:
+    /// All activations of the block again from the stream that enters it, the same bits.
+    SavedBlock recomputed(const SavedBlock& kept, const Pass& pass) const;
+
+    const ModelContext& context_;
+    std::int64_t layer_;
+    Attention attention_;
+    Mlp mlp_;
+};
+
+}  // namespace gptrain

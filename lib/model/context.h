@@ -1,0 +1,80 @@
+// What the parts of a model are given: resources, sizes, and what flows through them.
+#pragma once
+
+#include <cstdint>
+
+#include "backend/backend.h"
+#include "backend/memory.h"
+#include "comm/mesh.h"
+#include "model/batch.h"
+#include "spec/run_plan.h"
+
+namespace gptrain {
+
+/// Resources and settings of a model; passed down, never global. All of it outlives the model.
+struct ModelContext {
+    Backend& backend;
+    const Mesh& mesh;
+    Memory& memory;
+    const ModelShape& shape;
+    DType compute;
+    std::uint64_t seed;
+    std::int64_t head_chunk;  ///< rows of logits at a time
+
+    Arena& workspace() const { return memory[MemoryUse::workspace]; }
+    /// Memory for the current action in the compute dtype.
+    Tensor temporary(const Shape& wanted) const { return workspace().allocate(compute, wanted); }
+    Tensor temporary_f32(const Shape& wanted) const {
+        return workspace().allocate(DType::f32, wanted);
+    }
+};
+
+/// One way through the model.
+struct Pass {
+    const Batch& batch;
+    StepRef step;
+    bool training = true;  ///< dropout is on
+
+    Dropout dropout(const ModelContext& context, DropoutSite site, std::int64_t layer) const {
+        Dropout dropout;
+        dropout.probability = training ? static_cast<float>(context.shape.dropout) : 0.0f;
+        dropout.seed = context.seed;
+        dropout.site = site;
+        dropout.layer = narrow<std::uint32_t>(layer);
+        dropout.step = step;
+        return dropout;
+    }
+};
+
+/// The residual stream between two layers: the sum r + dropout(y) that the next norm will do.
+struct Stream {
+    Tensor r;         ///< [B S, H]
+    Tensor y;         ///< [B S, H]: output of the last branch; empty where there is none yet
+    Dropout dropout;  ///< of y
+};
+
+/// Memory that the blocks of a chunk use in turn: the residual stream where it is not kept, and the
+/// output of a branch.
+struct StreamBuffers {
+    Tensor r;  ///< [T, H]
+    Tensor y;  ///< [T, H]
+};
+
+/// Its gradient, on the way back.
+struct StreamGrad {
+    Tensor dr;       ///< [B S, H]: gradient of the residual stream
+    Tensor dropped;  ///< [B S, H]: memory for dy where a mask makes it differ from dr; else empty
+    Tensor dy;       ///< [B S, H]: gradient of the last branch's output; dr itself without dropout
+};
+
+/// What a backward action computes: all (BW), only what earlier layers wait for (B), or only the
+/// weight gradients of the linear layers (W).
+enum class BackwardPart { whole, inputs, weights };
+
+/// `kept` where it is there, else memory of that shape in the workspace.
+inline Tensor kept_or_temporary(const Tensor& kept, const ModelContext& context, DType dtype,
+                                const Shape& shape) {
+    return kept.empty() ? context.workspace().allocate(dtype, shape) : kept;
+}
+
+}  // namespace gptrain

@@ -1,0 +1,28 @@
+// Token and position embeddings: where the residual stream begins.
+#pragma once
+
+#include "model/context.h"
+#include "model/parameters.h"
+
+namespace gptrain {
+
+class Embedding {
+public:
+    Embedding(const ModelContext& context, const Parameters& parameters);
+
+    /// x [B S, H] = dropout(wte[ids] + wpe[positions]); the rows of wte are split over tp.
+    void forward(const Pass& pass, const Tensor& x) const;
+    /// Adds the gradients of wte and wpe; dx is used up.
+    void backward(const Pass& pass, const Tensor& dx) const;
+
+private:
+    Dropout dropout(const Pass& pass) const {
+        return pass.dropout(context_, DropoutSite::embedding, 0);
+    }
+
+    const ModelContext& context_;
+    GroupTensors tokens_;
+    GroupTensors positions_;  ///< empty with rotary positions
+};
+
+}  // namespace gptrain

@@ -1,0 +1,36 @@
+// Gradients summed over the ranks that share parameters, bucket by bucket, while backward still
+// runs.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "comm/communicator.h"
+#include "model/parameters.h"
+
+namespace gptrain {
+
+class GradBuckets {
+public:
+    /// With `shard` each rank receives the sum of its own part of every bucket (reduce-scatter),
+    /// else of all of it (all-reduce). Buckets are cut into equal parts in rank order.
+    GradBuckets(const Parameters& parameters, Communicator& sharers, bool shard);
+
+    /// The gradients in the flat range [0, end) are final: starts the buckets that lie inside it
+    /// and were not started.
+    void ready_to(std::int64_t end);
+    /// Waits for all buckets, which must all have been started, and makes ready for the next step.
+    void finish();
+
+private:
+    const Parameters& parameters_;
+    Communicator& sharers_;
+    bool shard_;
+    std::size_t started_ = 0;
+    std::vector<Pending> pending_;
+};
+
+/// The part of a bucket that a rank owns.
+Bucket owned_part(const Bucket& bucket, int rank, int ranks);
+
+}  // namespace gptrain

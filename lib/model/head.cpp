@@ -1,0 +1,101 @@
+#include "model/head.h"
+
+#include <algorithm>
+
+namespace gptrain {
+
+Head::Head(const ModelContext& context, const Parameters& parameters)
+    : context_(context),
+      norm_(context, parameters, "ln_f"),
+      weight_(parameters.group(context.shape.tie_embeddings ? "wte.weight" : "head.weight")) {}
+
+SavedHead Head::reserve(Arena& arena, std::int64_t tokens) const {
+    SavedHead saved;
+    saved.norm = norm_.reserve(arena, tokens);
+    saved.norm.r = arena.allocate(context_.compute, {tokens, context_.shape.hidden});
+    saved.dn = arena.allocate(context_.compute, {tokens, context_.shape.hidden});
+    return saved;
+}
+
+void Head::cross_entropy(const CrossEntropy& args) const {
+    Communicator& tp = context_.mesh.tp();
+    if (tp.size() == 1) {
+        context_.backend.cross_entropy(args);
+        return;
+    }
+    const std::int64_t rows = args.logits.size(0);
+    const VocabParallelCrossEntropy split = {.loss = args,
+                                             .vocab_begin = tp.rank() * args.logits.size(1),
+                                             .maximum = context_.temporary_f32({rows}),
+                                             .sums = context_.temporary_f32({rows, 2})};
+    context_.backend.vocab_parallel_maximum(split);
+    tp.all_reduce(split.maximum, Reduce::max).wait();
+    context_.backend.vocab_parallel_sums(split);
+    tp.all_reduce(split.sums, Reduce::sum).wait();
+    context_.backend.vocab_parallel_gradient(split);
+}
+
+void Head::loss(const Tensor& n, const Tensor& dn, const Pass& pass) const {
+    const bool gradient = !dn.empty();
+    const std::int64_t tokens = pass.batch.tokens();
+    const Tensor targets = pass.batch.targets.view({tokens});
+    const Tensor weights = pass.batch.weights.view({tokens});
+    for (std::int64_t begin = 0; begin < tokens; begin += context_.head_chunk) {
+        const ArenaFrame frame(context_.workspace());
+        const std::int64_t count = std::min(context_.head_chunk, tokens - begin);
+        const Tensor x = n.slice(0, begin, count);
+        const Tensor logits = context_.temporary({count, weight_.weight.size(0)});
+        context_.backend.linear_forward(
+            {.x = x, .weight = weight_.weight, .bias = {}, .y = logits});
+        cross_entropy({.logits = logits,
+                       .targets = targets.slice(0, begin, count),
+                       .weights = weights.slice(0, begin, count),
+                       .step = pass.step,
+                       .gradient = gradient});
+        if (!gradient) continue;
+        context_.backend.linear_input_grad({.dy = logits,
+                                            .weight = weight_.weight,
+                                            .gelu_input = {},
+                                            .dx = dn.slice(0, begin, count)});
+        context_.backend.linear_weight_grad(
+            {.x = x, .dy = logits, .dweight = weight_.grad, .dbias = {}});
+    }
+    if (gradient) context_.mesh.tp().all_reduce(dn, Reduce::sum).wait();
+}
+
+void Head::forward_backward(Stream& stream, const SavedHead& saved, const Pass& pass) const {
+    const ArenaFrame frame(context_.workspace());
+    const Tensor n = context_.temporary(saved.dn.shape());
+    norm_.forward(stream, saved.norm, n, pass);
+    loss(n, saved.dn, pass);
+}
+
+void Head::forward(Stream& stream, const StreamBuffers& buffers, const Pass& pass) const {
+    const ArenaFrame frame(context_.workspace());
+    const SavedNorm saved =
+        norm_.complete({.r = buffers.r, .mean = {}, .rstd = {}}, pass.batch.tokens());
+    const Tensor n = context_.temporary(buffers.y.shape());
+    norm_.forward(stream, saved, n, pass);
+    loss(n, {}, pass);
+}
+
+void Head::last_logits(Stream& stream, const StreamBuffers& buffers, const Pass& pass,
+                       const Tensor& logits) const {
+    const ArenaFrame frame(context_.workspace());
+    const SavedNorm saved =
+        norm_.complete({.r = buffers.r, .mean = {}, .rstd = {}}, pass.batch.tokens());
+    const Tensor n = context_.temporary(buffers.y.shape());
+    norm_.forward(stream, saved, n, pass);
+    const std::int64_t length = pass.batch.seq_length();
+    const Tensor last = n.view({pass.batch.sequences(), length, context_.shape.hidden})
+                            .slice(1, length - 1, 1)
+                            .view({pass.batch.sequences(), context_.shape.hidden});
+    context_.backend.linear_forward({.x = last, .weight = weight_.weight, .bias = {}, .y = logits});
+}
+
+void Head::backward(const SavedHead& saved, StreamGrad& grad, const Dropout& branch,
+                    const Pass& pass) const {
+    norm_.backward(saved.dn, saved.norm, grad, branch, pass, false);
+}
+
+}  // namespace gptrain

@@ -1,0 +1,44 @@
+// Linear layers split over the tensor-parallel axis (Shoeybi et al. 2019, arXiv 1909.08053).
+#pragma once
+
+#include <string>
+
+#include "model/context.h"
+#include "model/parameters.h"
+
+namespace gptrain {
+
+class Linear {
+public:
+    enum class Split {
+        column,  ///< outputs are split: its input's gradient is summed over tp
+        row,     ///< inputs are split: its output is summed over tp, its bias added afterwards
+    };
+
+    /// The layer whose parameters are the groups `name`.weight and `name`.bias.
+    Linear(const ModelContext& context, const Parameters& parameters, const std::string& name,
+           Split split);
+
+    std::int64_t outputs() const { return weight_.weight.size(0); }
+    std::int64_t inputs() const { return weight_.weight.size(1); }
+
+    /// y = x weight^T + bias; x [T, I], y [T, O].
+    void forward(const Tensor& x, const Tensor& y) const;
+
+    struct Backward {
+        Tensor x;           ///< [T, I]; not read by BackwardPart::inputs
+        Tensor dy;          ///< [T, O]
+        Tensor dx;          ///< [T, I], =; not written by BackwardPart::weights
+        Tensor gelu_input;  ///< [T, I] or empty: dx is then the gradient of the gelu's input
+    };
+    /// The sum of dx over tp runs while the weight gradient is computed.
+    void backward(const Backward& args, BackwardPart part) const;
+
+private:
+    const ModelContext& context_;
+    GroupTensors weight_;
+    GroupTensors bias_;
+    Split split_;
+};
+
+}  // namespace gptrain

@@ -1,0 +1,90 @@
+#include "model/mlp.h"
+
+namespace gptrain {
+
+Mlp::Mlp(const ModelContext& context, const Parameters& parameters, std::int64_t layer)
+    : context_(context),
+      layer_(layer),
+      norm_(context, parameters, text("h.", layer, ".ln_2")),
+      fc_(context, parameters, text("h.", layer, ".mlp.fc_gate"), Linear::Split::column),
+      proj_(context, parameters, text("h.", layer, ".mlp.proj"), Linear::Split::row) {}
+
+SavedMlp Mlp::reserve(Arena& arena, Recompute recompute, std::int64_t tokens) const {
+    SavedMlp saved;
+    if (recompute == Recompute::full) return saved;
+    saved.norm = norm_.reserve(arena, tokens);
+    saved.norm.r = arena.allocate(context_.compute, {tokens, context_.shape.hidden});
+    saved.u = arena.allocate(context_.compute, {tokens, fc_.outputs()});
+    if (recompute == Recompute::selective) return saved;
+    saved.n = arena.allocate(context_.compute, {tokens, context_.shape.hidden});
+    saved.a = arena.allocate(context_.compute, {tokens, proj_.inputs()});
+    return saved;
+}
+
+DeferredMlp Mlp::reserve_deferred(Arena& arena, std::int64_t tokens) const {
+    return {.dy = arena.allocate(context_.compute, {tokens, context_.shape.hidden}),
+            .du = arena.allocate(context_.compute, {tokens, fc_.outputs()})};
+}
+
+SavedMlp Mlp::complete(const SavedMlp& kept, const Tensor& stream, std::int64_t tokens) const {
+    const auto memory = [&](const Tensor& tensor, std::int64_t width) {
+        return kept_or_temporary(tensor, context_, context_.compute, {tokens, width});
+    };
+    SavedMlp saved;
+    saved.norm = norm_.complete(kept.norm, tokens);
+    if (saved.norm.r.empty()) saved.norm.r = stream;
+    saved.n = memory(kept.n, context_.shape.hidden);
+    saved.u = memory(kept.u, fc_.outputs());
+    saved.a = memory(kept.a, proj_.inputs());
+    return saved;
+}
+
+void Mlp::forward_inner(Stream& stream, const SavedMlp& saved, const Pass& pass) const {
+    norm_.forward(stream, saved.norm, saved.n, pass);
+    fc_.forward(saved.n, saved.u);
+    context_.backend.activation_forward({.swiglu = swiglu(), .u = saved.u, .y = saved.a});
+}
+
+void Mlp::forward_outer(Stream& stream, const SavedMlp& saved, const Tensor& y,
+                        const Pass& pass) const {
+    proj_.forward(saved.a, y);
+    stream.y = y;
+    stream.dropout = pass.dropout(context_, DropoutSite::mlp_output, layer_);
+}
+
+SavedMlp Mlp::rebuilt(const SavedMlp& kept, std::int64_t tokens) const {
+    SavedMlp saved = complete(kept, {}, tokens);
+    if (kept.n.empty()) norm_.rebuild(saved.norm, saved.n);
+    if (kept.a.empty()) {
+        context_.backend.activation_forward({.swiglu = swiglu(), .u = saved.u, .y = saved.a});
+    }
+    return saved;
+}
+
+void Mlp::backward(const SavedMlp& kept, StreamGrad& grad, const Dropout& branch, const Pass& pass,
+                   BackwardPart part, const DeferredMlp& deferred) const {
+    const ArenaFrame frame(context_.workspace());
+    const std::int64_t tokens = pass.batch.tokens();
+    const bool inputs = part != BackwardPart::weights;
+    const SavedMlp saved = part == BackwardPart::inputs ? kept : rebuilt(kept, tokens);
+    if (part == BackwardPart::inputs) context_.backend.copy(deferred.dy, grad.dy);
+    const Tensor dy = inputs ? grad.dy : deferred.dy;
+    const Tensor du =
+        kept_or_temporary(deferred.du, context_, context_.compute, {tokens, fc_.outputs()});
+
+    if (swiglu()) {
+        const Tensor da = inputs ? context_.temporary({tokens, proj_.inputs()}) : Tensor();
+        proj_.backward({.x = saved.a, .dy = dy, .dx = da, .gelu_input = {}}, part);
+        if (inputs) {
+            context_.backend.activation_backward(
+                {.swiglu = true, .u = saved.u, .dy = da, .du = du});
+        }
+    } else {
+        proj_.backward({.x = saved.a, .dy = dy, .dx = du, .gelu_input = saved.u}, part);
+    }
+    const Tensor dn = inputs ? context_.temporary({tokens, context_.shape.hidden}) : Tensor();
+    fc_.backward({.x = saved.n, .dy = du, .dx = dn, .gelu_input = {}}, part);
+    if (inputs) norm_.backward(dn, saved.norm, grad, branch, pass, true);
+}
+
+}  // namespace gptrain

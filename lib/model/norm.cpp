@@ -1,0 +1,79 @@
+#include "model/norm.h"
+
+namespace gptrain {
+
+NormLayer::NormLayer(const ModelContext& context, const Parameters& parameters,
+                     const std::string& name)
+    : context_(context),
+      weight_(parameters.group(name + ".weight")),
+      bias_(parameters.group(name + ".bias")) {
+    GPTRAIN_CHECK(!weight_.weight.empty(), "no parameters named ", name);
+}
+
+Norm NormLayer::norm() const {
+    return {.rms = context_.shape.normalization == Normalization::rmsnorm,
+            .eps = static_cast<float>(context_.shape.norm_eps),
+            .weight = weight_.weight,
+            .bias = bias_.weight};
+}
+
+SavedNorm NormLayer::reserve(Arena& arena, std::int64_t tokens) const {
+    SavedNorm saved;
+    if (!norm().rms) saved.mean = arena.allocate(DType::f32, {tokens});
+    saved.rstd = arena.allocate(DType::f32, {tokens});
+    return saved;
+}
+
+SavedNorm NormLayer::complete(SavedNorm kept, std::int64_t tokens) const {
+    if (!kept.rstd.empty()) return kept;
+    SavedNorm saved = reserve(context_.workspace(), tokens);
+    saved.r = kept.r;
+    return saved;
+}
+
+void NormLayer::forward(Stream& stream, const SavedNorm& saved, const Tensor& n,
+                        const Pass& pass) const {
+    const bool has_branch = !stream.y.empty();
+    GPTRAIN_CHECK(has_branch || stream.r.data() == saved.r.data(), "the stream is not saved");
+    context_.backend.residual_norm_forward({.r = stream.r,
+                                            .y = stream.y,
+                                            .dropout = stream.dropout,
+                                            .r_out = has_branch ? saved.r : Tensor(),
+                                            .norm = norm(),
+                                            .n = n,
+                                            .mean = saved.mean,
+                                            .rstd = saved.rstd,
+                                            .seq_length = pass.batch.seq_length()});
+    stream = {.r = saved.r, .y = {}, .dropout = {}};
+}
+
+void NormLayer::rebuild(const SavedNorm& saved, const Tensor& n) const {
+    context_.backend.residual_norm_forward({.r = saved.r,
+                                            .y = {},
+                                            .dropout = {},
+                                            .r_out = {},
+                                            .norm = norm(),
+                                            .n = n,
+                                            .mean = saved.mean,
+                                            .rstd = saved.rstd});
+}
+
+void NormLayer::backward(const Tensor& dn, const SavedNorm& saved, StreamGrad& grad,
+                         const Dropout& branch, const Pass& pass, bool accumulate) const {
+    const bool drops = branch.probability > 0;
+    grad.dy = drops ? grad.dropped : grad.dr;
+    context_.backend.residual_norm_backward({.dn = dn,
+                                             .r = saved.r,
+                                             .norm = norm(),
+                                             .mean = saved.mean,
+                                             .rstd = saved.rstd,
+                                             .dr = grad.dr,
+                                             .accumulate = accumulate,
+                                             .dropout = branch,
+                                             .dy = drops ? grad.dy : Tensor(),
+                                             .dweight = weight_.grad,
+                                             .dbias = bias_.grad,
+                                             .seq_length = pass.batch.seq_length()});
+}
+
+}  // namespace gptrain

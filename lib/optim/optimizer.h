@@ -1,0 +1,62 @@
+// AdamW on fp32 main parameters, each rank updating the part that it owns (ZeRO stage 1:
+// Rajbhandari et al. 2020, arXiv 1910.02054).
+#pragma once
+
+#include <vector>
+
+#include "backend/backend.h"
+#include "backend/memory.h"
+#include "comm/mesh.h"
+#include "model/parameters.h"
+#include "spec/run_spec.h"
+
+namespace gptrain {
+
+/// A parameter, or the part of one, that this rank updates.
+struct OwnedPiece {
+    const Parameter* parameter;
+    Shard shard;             ///< the flat range of the parameter
+    std::int64_t begin = 0;  ///< where it begins in the flat buffers
+    AdamWPiece tensors;
+};
+
+class Optimizer {
+public:
+    /// With `shard` the state is cut among the ranks that share parameters, else each holds all of
+    /// it.
+    Optimizer(Backend& backend, Memory& memory, const Mesh& mesh, const Parameters& parameters,
+              const OptimizerSpec& spec, bool shard);
+
+    /// Draws the parameters' starting values and clears exp_avg and exp_avg_sq.
+    void initialise(std::uint64_t seed);
+    /// Before a step's first backward.
+    void clear_gradients();
+    /// Adds the squares of the gradients of the whole model, each parameter once, to the step
+    /// state.
+    void sum_gradient_squares(const StepRef& step);
+    /// After its last: gradient norm over the whole model, the decision to clip or skip, the
+    /// update, and the new weights on all ranks.
+    void step(const StepRef& step, const StepDecision& decision);
+
+    /// Shows all state that this rank owns: groups weight, exp_avg, exp_avg_sq.
+    void visit(const StateVisitor& visitor) const;
+    /// Weights in the compute dtype from the main parameters, on all ranks: after these were
+    /// loaded.
+    void publish_weights();
+
+private:
+    void make_pieces(Memory& memory);
+    bool sharded() const { return shard_ && mesh_.dp_cp().size() > 1; }
+    void gather_weights();
+
+    Backend& backend_;
+    const Mesh& mesh_;
+    const Parameters& parameters_;
+    AdamWConstants constants_;
+    bool shard_;
+    std::vector<OwnedPiece> pieces_;
+    std::vector<AdamWPiece> updates_;  ///< the tensors of the pieces, as the op takes them
+    std::vector<Tensor> grads_;
+};
+
+}  // namespace gptrain

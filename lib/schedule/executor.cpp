@@ -1,0 +1,52 @@
+#include "schedule/executor.h"
+
+namespace gptrain {
+namespace {
+
+BackwardPart part_of(ActionKind kind) {
+    switch (kind) {
+        case ActionKind::backward_inputs: return BackwardPart::inputs;
+        case ActionKind::backward_weights: return BackwardPart::weights;
+        default: return BackwardPart::whole;
+    }
+}
+
+}  // namespace
+
+StepRef Executor::at_slot(std::int64_t slot) const {
+    StepRef step = step_;
+    step.slot = slot;
+    return step;
+}
+
+StepRef Executor::load(const Microbatch& microbatch, std::int64_t slot) {
+    upload_batch(backend_, chunk_.batch(slot), microbatch);
+    backend_.upload(step_.first_sequence.slice(0, slot, 1),
+                    std::as_bytes(std::span(&microbatch.first_sequence, 1)));
+    return at_slot(slot);
+}
+
+void Executor::train(const Schedule& schedule, std::span<const Microbatch> microbatches) {
+    for (const Action& action : schedule.actions) {
+        if (action.kind == ActionKind::forward) {
+            const auto& microbatch = microbatches[static_cast<std::size_t>(action.microbatch)];
+            chunk_.forward(load(microbatch, action.slot));
+            continue;
+        }
+        GptChunk::GradsFinal final;
+        // The last action adds the last gradients.
+        if (action == schedule.actions.back())
+            final = [this](std::int64_t end) { buckets_.ready_to(end); };
+        chunk_.backward(at_slot(action.slot), part_of(action.kind), final);
+    }
+    buckets_.finish();
+}
+
+void Executor::evaluate(std::span<const Microbatch> microbatches) {
+    for (const Microbatch& microbatch : microbatches) {
+        const StepRef step = load(microbatch, 0);
+        chunk_.evaluate(chunk_.batch(0), step);
+    }
+}
+
+}  // namespace gptrain
