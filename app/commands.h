@@ -1,0 +1,21 @@
+// The subcommands of gptrain. Each adds its options to the command line; what it parses is run
+// after the whole line was read.
+#pragma once
+
+#include <CLI/CLI.hpp>
+#include <functional>
+
+#include "base/error.h"
+
+namespace gptrain {
+
+/// What the command line chose to do.
+using Command = std::function<ExitCode()>;
+
+/// Training and --dry-run: the program without a subcommand.
+void add_train(CLI::App& app, Command& chosen);
+void add_inspect(CLI::App& app, Command& chosen);
+void add_generate(CLI::App& app, Command& chosen);
+void add_eval(CLI::App& app, Command& chosen);
+
+}  // namespace gptrain

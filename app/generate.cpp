@@ -1,0 +1,73 @@
+#include "train/generate.h"
+
+#include <memory>
+#include <string>
+
+#include "base/file.h"
+#include "base/log.h"
+#include "commands.h"
+#include "device.h"
+#include "train/resume.h"
+
+namespace gptrain {
+namespace {
+
+struct Options {
+    std::string checkpoint;
+    std::string prompt;
+    std::string prompt_file;
+    GenerateOptions generate;
+};
+
+constexpr std::int64_t largest_prompt = std::int64_t{64} << 20;
+
+ExitCode run_generate(const Options& options) {
+    const std::string prompt = options.prompt_file.empty()
+                                   ? options.prompt
+                                   : read_file(options.prompt_file, largest_prompt);
+    const ValidCheckpoint checkpoint = open_checkpoint(options.checkpoint);
+    const Device device = open_device(spec_of(checkpoint).device);
+    const Mesh mesh = one_rank_mesh();
+    generate(checkpoint, prompt, options.generate, *device.backend, mesh, device.cuda, print_raw);
+    print_raw("\n");
+    return ExitCode::done;
+}
+
+}  // namespace
+
+void add_generate(CLI::App& app, Command& chosen) {
+    CLI::App* command = app.add_subcommand("generate", "Continue a text with a trained model");
+    auto options = std::make_shared<Options>();
+    SamplingOptions& sampling = options->generate.sampling;
+    command
+        ->add_option("--checkpoint", options->checkpoint,
+                     "A checkpoint, or an output directory (its newest valid checkpoint)")
+        ->required()
+        ->type_name("DIR");
+    CLI::Option* prompt = command->add_option("--prompt", options->prompt,
+                                              "Text to continue (token ids for a run without a "
+                                              "tokenizer); empty: a new document");
+    command->add_option("--prompt-file", options->prompt_file, "File with the text to continue")
+        ->type_name("FILE")
+        ->excludes(prompt);
+    command->add_option("--max-tokens", options->generate.max_tokens, "Most tokens to generate")
+        ->check(CLI::Range(std::int64_t{0}, std::int64_t{1} << 24))
+        ->capture_default_str();
+    command->add_option("--temperature", sampling.temperature, "0: always the likeliest token")
+        ->check(CLI::Range(0.0, 1e6))
+        ->capture_default_str();
+    command->add_option("--top-k", sampling.top_k, "Choose among the K likeliest tokens; 0: all")
+        ->check(CLI::Range(std::int64_t{0}, std::int64_t{1} << 24))
+        ->capture_default_str();
+    command
+        ->add_option("--top-p", sampling.top_p,
+                     "Choose among the likeliest tokens whose probabilities add up to P")
+        ->check(CLI::Range(0.0, 1.0))
+        ->capture_default_str();
+    command->add_option("--seed", sampling.seed, "The same seed gives the same text")
+        ->capture_default_str();
+    command->final_callback(
+        [&chosen, options] { chosen = [options] { return run_generate(*options); }; });
+}
+
+}  // namespace gptrain

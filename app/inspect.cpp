@@ -1,0 +1,103 @@
+#include <filesystem>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "base/log.h"
+#include "checkpoint/describe.h"
+#include "checkpoint/folder.h"
+#include "commands.h"
+#include "data/indexed_dataset.h"
+#include "device.h"
+#include "plan.h"
+#include "spec/run_plan.h"
+
+namespace gptrain {
+namespace {
+
+struct Options {
+    std::filesystem::path what;
+    bool verify = false;
+};
+
+ExitCode inspect_checkpoints(const std::filesystem::path& folder, bool verify) {
+    const FolderDescription description = describe_checkpoints(folder, verify);
+    for (const std::string& line : description.lines)
+        print(line);
+    if (description.lines.empty()) print("no checkpoint was committed in ", folder.string());
+    return description.newest_valid ? ExitCode::done : ExitCode::bad_input;
+}
+
+void inspect_spec(const Options& options) {
+    const RunSpec spec = load_run_spec(options.what);
+    const std::int64_t ranks = spec.parallel.data.value_or(1) * spec.parallel.tensor *
+                               spec.parallel.pipeline * spec.parallel.context;
+    const RunPlan plan =
+        plan_of(options.what.string(), spec,
+                {.world_size = ranks, .cuda = would_use_cuda(spec.device), .dry_run = true});
+    print(to_yaml(effective_spec(spec, plan)));
+    print(describe(plan));
+}
+
+void inspect_tokens(const Options& options) {
+    const IndexedDataset data(options.what);
+    print("token data set ", options.what.string());
+    print("  documents    ", data.num_documents());
+    print("  sequences    ", data.num_sequences());
+    print("  tokens       ", data.num_tokens());
+    print("  ids          ", name_of(data.dtype()));
+    print("  fingerprint  ", data.fingerprint());
+}
+
+bool is_spec(const std::filesystem::path& path) {
+    return path.extension() == ".yaml" || path.extension() == ".yml";
+}
+
+/// By its name, which also stands for one that no run has made yet, or by what it holds.
+bool is_checkpoints_folder(const std::filesystem::path& path) {
+    const auto name = path.has_filename() ? path.filename() : path.parent_path().filename();
+    return name == "checkpoints" || !list_checkpoints(path).empty();
+}
+
+ExitCode inspect(const Options& options) {
+    namespace fs = std::filesystem;
+    const fs::path& what = options.what;
+    if (is_spec(what)) {
+        inspect_spec(options);
+    } else if (fs::exists(what.string() + ".idx") || fs::exists(what.string() + ".bin")) {
+        inspect_tokens(options);
+    } else if (fs::exists(what / "manifest.json") || checkpoint_step(what.filename().string())) {
+        for (const std::string& line : describe_checkpoint(what, options.verify))
+            print(line);
+    } else if (is_checkpoints_folder(what)) {
+        return inspect_checkpoints(what, options.verify);
+    } else if (fs::is_directory(what / "checkpoints")) {
+        return inspect_checkpoints(what / "checkpoints", options.verify);
+    } else {
+        fail(ExitCode::usage, what.string(),
+             ": neither a run spec (.yaml), the prefix of a token data set (.bin and .idx), a "
+             "checkpoint, a checkpoints/ folder nor an output directory");
+    }
+    return ExitCode::done;
+}
+
+}  // namespace
+
+void add_inspect(CLI::App& app, Command& chosen) {
+    CLI::App* command = app.add_subcommand(
+        "inspect", "Say what a run spec, token data set, checkpoint or checkpoints/ folder holds");
+    auto options = std::make_shared<Options>();
+    command
+        ->add_option(
+            "what", options->what,
+            "RUN.yaml: the effective spec and plan; DATA-PREFIX: counts of a token data set; "
+            "a checkpoint: its contents; checkpoints/ or an output directory: a line each, and "
+            "exit code 0 if the "
+            "newest verifies or none was ever committed")
+        ->required();
+    command->add_flag("--verify", options->verify, "Read and check every byte of checkpoints");
+    command->final_callback(
+        [&chosen, options] { chosen = [options] { return inspect(*options); }; });
+}
+
+}  // namespace gptrain

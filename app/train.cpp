@@ -1,0 +1,86 @@
+#include <cstdlib>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "base/log.h"
+#include "comm/mesh.h"
+#include "commands.h"
+#include "device.h"
+#include "dry_run.h"
+#include "plan.h"
+#include "train/trainer.h"
+
+namespace gptrain {
+namespace {
+
+struct Options {
+    std::string config;
+    std::vector<std::string> settings;
+    std::string resume = "auto";
+    bool dry_run = false;
+    std::int64_t world_size = 1;
+};
+
+/// Several ranks would each believe to be alone and write one directory.
+void refuse_several_ranks() {
+    for (const char* variable : {"OMPI_COMM_WORLD_SIZE", "PMI_SIZE", "SLURM_STEP_NUM_TASKS"}) {
+        const char* value = std::getenv(variable);
+        if (value == nullptr || std::string_view(value) == "1") continue;
+        fail(ExitCode::usage, variable, "=", value,
+             ": more than one rank is not built yet in this version; start one task");
+    }
+}
+
+ResumeChoice resume_choice(const std::string& word) {
+    if (word == "auto") return {ResumeChoice::Kind::automatic, {}};
+    if (word == "never") return {ResumeChoice::Kind::never, {}};
+    return {ResumeChoice::Kind::from, word};
+}
+
+ExitCode run_training(const Options& options) {
+    const RunSpec spec = load_run_spec(options.config, options.settings);
+    if (options.dry_run) {
+        const PlanTarget target = {
+            .world_size = options.world_size, .cuda = would_use_cuda(spec.device), .dry_run = true};
+        print_dry_run(spec, plan_of(options.config, spec, target));
+        return ExitCode::done;
+    }
+    refuse_several_ranks();
+    const Device device = open_device(spec.device);
+    const Mesh mesh = one_rank_mesh();
+    const RunPlan plan = plan_of(options.config, spec, {.world_size = 1, .cuda = device.cuda});
+    return train(spec, plan, resume_choice(options.resume), *device.backend, mesh);
+}
+
+}  // namespace
+
+void add_train(CLI::App& app, Command& chosen) {
+    auto options = std::make_shared<Options>();
+    app.add_option("--config", options->config, "Run spec (YAML)")->type_name("RUN.yaml");
+    app.add_option("--set", options->settings,
+                   "Overrides a key of the run spec; may be given several times")
+        ->type_name("KEY.PATH=VALUE")
+        ->allow_extra_args(false);
+    app.add_option("--resume", options->resume,
+                   "auto: the newest valid checkpoint of the output directory, else a fresh start; "
+                   "never: a fresh start, refused where there are checkpoints; "
+                   "DIR: a checkpoint or an output directory")
+        ->type_name("auto|never|DIR")
+        ->capture_default_str();
+    CLI::Option* dry_run =
+        app.add_flag("--dry-run", options->dry_run,
+                     "Print memory and work of the run without data, tokenizer or device");
+    app.add_option("--world-size", options->world_size, "Ranks that a dry run assumes")
+        ->type_name("N")
+        ->check(CLI::Range(std::int64_t{1}, std::int64_t{1} << 24))
+        ->needs(dry_run);
+    app.final_callback([&app, &chosen, options] {
+        if (!app.get_subcommands().empty()) return;
+        if (options->config.empty()) throw CLI::RequiredError("--config");
+        chosen = [options] { return run_training(*options); };
+    });
+}
+
+}  // namespace gptrain

@@ -1,0 +1,10 @@
+// What --version prints.
+#pragma once
+
+#include <string>
+
+namespace gptrain {
+
+std::string version_text();
+
+}  // namespace gptrain

@@ -1,0 +1,182 @@
+#include "train/engine.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "checkpoint/state_source.h"
+#include "meter/meter_communicator.h"
+
+namespace gptrain {
+namespace {
+
+// fp16: the scale of the first step, and the clean steps after which it doubles.
+constexpr double first_loss_scale = 65536;
+constexpr std::int64_t loss_scale_interval = 1000;
+
+std::int64_t slots_of(const RunSpec& spec, const RunPlan& plan) {
+    const std::int64_t most = plan.microbatches(plan.batch.global_batch_size);
+    return make_schedule(spec.parallel.schedule, most).slots;
+}
+
+std::int64_t shards_of(const RunSpec& spec, const Mesh& mesh) {
+    return spec.parallel.shard_optimizer ? mesh.dp_cp().size() : 1;
+}
+
+}  // namespace
+
+StepRef reserve_step_state(Memory& memory, std::int64_t slots) {
+    Arena& arena = memory[MemoryUse::batch];
+    return {.state = arena.allocate(DType::u8, {sizeof(StepState)}),
+            .first_sequence = arena.allocate(DType::i64, {slots})};
+}
+
+ChunkPart whole_model(const RunPlan& plan) {
+    return {.first_layer = 0, .num_layers = plan.model.layers, .embedding = true, .head = true};
+}
+
+OpLimits op_limits(const RunPlan& plan) {
+    const ModelShape& model = plan.model;
+    const std::int64_t inner = model.activation == Activation::swiglu ? 2 * model.ffn : model.ffn;
+    return {.compute = plan.compute,
+            .sequences = plan.micro_batch_size,
+            .seq_length = plan.seq_length,
+            .hidden = model.hidden,
+            .heads = model.heads,
+            .groups = model.groups,
+            .head_dim = model.head_dim,
+            .widest =
+                std::max({inner, model.hidden, (model.heads + 2 * model.groups) * model.head_dim}),
+            .vocab = model.vocab,
+            .head_chunk = plan.head_chunk};
+}
+
+Engine::Engine(Backend& backend, const Mesh& mesh, const RunSpec& spec, const RunPlan& plan,
+               const std::optional<MemoryPlan>& memory)
+    : backend_(backend),
+      mesh_(mesh),
+      plan_(plan),
+      schedule_(spec.parallel.schedule),
+      memory_(backend, memory),
+      state_(reserve_step_state(memory_, slots_of(spec, plan))),
+      context_{.backend = backend,
+               .mesh = mesh,
+               .memory = memory_,
+               .shape = plan.model,
+               .compute = plan.compute,
+               .seed = spec.seed,
+               .head_chunk = plan.head_chunk},
+      parameters_(memory_, make_layout(plan.model, whole_model(plan), shards_of(spec, mesh)),
+                  plan.compute, Parameters::Use::training),
+      chunk_(context_, parameters_, whole_model(plan)),
+      buckets_(parameters_, mesh.dp_cp(), spec.parallel.shard_optimizer),
+      optimizer_(backend, memory_, mesh, parameters_, spec.optimizer,
+                 spec.parallel.shard_optimizer),
+      executor_(backend, chunk_, buckets_, state_),
+      decision_{.clip_grad = spec.optimizer.clip_grad,
+                .growth_interval = plan.compute == DType::f16 ? loss_scale_interval : 0},
+      seed_(spec.seed) {
+    chunk_.reserve({.slots = slots_of(spec, plan),
+                    .sequences = plan.micro_batch_size,
+                    .seq_length = plan.seq_length,
+                    .recompute = spec.recompute,
+                    .defer_weights = make_schedule(schedule_, 1).defers_weights,
+                    .first_visible = spec.data.reset_at_eod});
+    backend.use_scratch(
+        memory_[MemoryUse::scratch].allocate(DType::u8, {backend.scratch_bytes(op_limits(plan))}));
+}
+
+void Engine::initialise() {
+    optimizer_.initialise(seed_);
+    write_state(initial_step_state(plan_.compute == DType::f16 ? first_loss_scale : 1));
+}
+
+void Engine::write_state(const StepState& state) {
+    backend_.upload(state_.state, std::as_bytes(std::span(&state, 1)));
+}
+
+StepState Engine::read_state() const {
+    StepState state{};
+    backend_.download(std::as_writable_bytes(std::span(&state, 1)), state_.state);
+    return state;
+}
+
+void Engine::restore(const StepState& carried) {
+    optimizer_.publish_weights();
+    write_state(carried);
+}
+
+StepState Engine::given(const StepBatch& batch) const {
+    StepState state{};
+    state.step = batch.step;
+    state.token_weight_sum = batch.weight_sum;
+    state.learning_rate = plan_.lr.at(batch.step);
+    return state;
+}
+
+void Engine::sum_weights() {
+    mesh_.dp().all_reduce(state_.token_weight_sum(), Reduce::sum).wait();
+}
+
+void Engine::step(const StepBatch& batch) {
+    backend_.begin_step(state_, given(batch));
+    sum_weights();
+    optimizer_.clear_gradients();
+    const auto microbatches = static_cast<std::int64_t>(batch.microbatches.size());
+    executor_.train(make_schedule(schedule_, microbatches), batch.microbatches);
+    optimizer_.step(state_, decision_);
+}
+
+LossSum Engine::evaluate(const StepBatch& batch) {
+    backend_.begin_step(state_, given(batch));
+    sum_weights();
+    executor_.evaluate(batch.microbatches);
+    mesh_.dp_cp().all_reduce(state_.loss_sum(), Reduce::sum).wait();
+    const StepState state = read_state();
+    return {state.loss_sum, state.token_weight_sum};
+}
+
+void Engine::visit_gradients(const StateVisitor& visitor) const {
+    for (const Parameter& parameter : parameters_.layout().parameters) {
+        visitor({"main_grad", parameter.shard,
+                 parameters_.main_grads().slice(0, parameter.begin, parameter.shard.elements())});
+    }
+}
+
+double Engine::gradient_norm() {
+    backend_.begin_step(state_, {});
+    optimizer_.sum_gradient_squares(state_);
+    return std::sqrt(read_state().grad_square_sum);
+}
+
+StepCost measure_run(const RunSpec& spec, const RunPlan& plan, const MeshPlace& place,
+                     const std::function<std::int64_t(const OpLimits&)>& scratch) {
+    MeterBackend meter(scratch);
+    StepCost cost;
+    const Mesh mesh(plan.mesh, place, [&](Axis axis, int rank, int size) {
+        return std::make_unique<MeterCommunicator>(rank, size,
+                                                   cost.sent_bytes[static_cast<std::size_t>(axis)]);
+    });
+    Engine engine(meter, mesh, spec, plan);
+    engine.initialise();
+    meter.clear_work();
+    cost.sent_bytes.fill(0);
+
+    StepBatch batch;
+    batch.step = 1;
+    cost.microbatches = plan.microbatches(plan.batch.global_batch_size);
+    batch.microbatches.resize(static_cast<std::size_t>(cost.microbatches));
+    engine.step(batch);
+    cost.forward_and_backward = meter.work();
+    const auto sent = cost.sent_bytes;
+    batch.microbatches.resize(1);
+    engine.evaluate(batch);
+    if (spec.checkpoint.async) {
+        allocate_snapshot(engine.memory()[MemoryUse::snapshot],
+                          [&](const StateVisitor& visitor) { engine.visit(visitor); });
+    }
+    cost.sent_bytes = sent;
+    cost.memory = engine.memory().peaks();
+    return cost;
+}
+
+}  // namespace gptrain

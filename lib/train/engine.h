@@ -1,0 +1,104 @@
+// Everything of a run that computes, over any backend: on a real one it trains, on the meter it
+// tells what that takes.
+#pragma once
+
+#include <functional>
+#include <optional>
+#include <vector>
+
+#include "data/batch_loader.h"
+#include "meter/meter_backend.h"
+#include "model/chunk.h"
+#include "optim/optimizer.h"
+#include "schedule/executor.h"
+#include "spec/run_plan.h"
+
+namespace gptrain {
+
+/// A weighted sum over tokens; the loss is its quotient, of however many batches are added up.
+struct LossSum {
+    double loss = 0;
+    double weight = 0;
+    void add(const LossSum& other) {
+        loss += other.loss;
+        weight += other.weight;
+    }
+    double mean() const { return loss / weight; }
+};
+
+class Engine {
+public:
+    /// Takes all memory of the run, except for checkpoints. With a memory plan it takes exactly
+    /// that. The references must outlive the engine.
+    Engine(Backend& backend, const Mesh& mesh, const RunSpec& spec, const RunPlan& plan,
+           const std::optional<MemoryPlan>& memory = std::nullopt);
+
+    /// Starting weights, and a fresh step state.
+    void initialise();
+    /// One optimizer step. The host need not wait for it.
+    void step(const StepBatch& batch);
+    /// The loss of a batch without dropout, over all data ranks.
+    LossSum evaluate(const StepBatch& batch);
+
+    /// The step state after all that was issued.
+    StepState read_state() const;
+    /// Carries on from a loaded state: the weights were filled through `visit`, the carried numbers
+    /// of the step state are given.
+    void restore(const StepState& carried);
+    /// Shows all state that goes into a checkpoint.
+    void visit(const StateVisitor& visitor) const { optimizer_.visit(visitor); }
+
+    /// Shows the gradients of the last step as they were reduced, before clipping: group
+    /// "main_grad".
+    void visit_gradients(const StateVisitor& visitor) const;
+    /// Norm of the gradients as they stand, each parameter of the whole model once.
+    double gradient_norm();
+
+    Memory& memory() { return memory_; }
+    Backend& backend() { return backend_; }
+
+private:
+    void write_state(const StepState& state);
+    StepState given(const StepBatch& batch) const;
+    void sum_weights();
+
+    Backend& backend_;
+    const Mesh& mesh_;
+    const RunPlan& plan_;
+    ScheduleKind schedule_;
+    Memory memory_;
+    StepRef state_;
+    ModelContext context_;
+    Parameters parameters_;
+    GptChunk chunk_;
+    GradBuckets buckets_;
+    Optimizer optimizer_;
+    Executor executor_;
+    StepDecision decision_;
+    std::uint64_t seed_;
+};
+
+/// Memory for a step state with one row for each slot.
+StepRef reserve_step_state(Memory& memory, std::int64_t slots);
+
+/// All layers and both ends.
+ChunkPart whole_model(const RunPlan& plan);
+
+/// The largest sizes that a run's ops see.
+OpLimits op_limits(const RunPlan& plan);
+
+/// What a step costs on one rank.
+struct StepCost {
+    MemoryPlan memory;
+    Work forward_and_backward;  ///< of one step at the final global batch size, on this rank
+    std::int64_t microbatches = 0;
+    std::array<std::int64_t, axes> sent_bytes{};  ///< a step, by axis
+    std::int64_t sent(Axis axis) const { return sent_bytes[static_cast<std::size_t>(axis)]; }
+};
+
+/// Runs a step, an evaluation and the snapshot of an asynchronous save over the meter. `scratch` is
+/// the formula of the backend to be used.
+StepCost measure_run(const RunSpec& spec, const RunPlan& plan, const MeshPlace& place,
+                     const std::function<std::int64_t(const OpLimits&)>& scratch);
+
+}  // namespace gptrain

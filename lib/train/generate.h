@@ -1,0 +1,28 @@
+// Text from a trained model.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "train/inference.h"
+#include "train/sampler.h"
+
+namespace gptrain {
+
+struct GenerateOptions {
+    std::int64_t max_tokens = 100;
+    SamplingOptions sampling;
+};
+
+/// Continues `prompt` (text; token ids separated by blanks for a model without tokenizer) and gives
+/// each piece of the output to `show` as soon as it is known. Stops after max_tokens, at an end of
+/// document, or where a model with learned positions has no more of them. An empty prompt starts a
+/// document.
+void generate(const ValidCheckpoint& checkpoint, std::string_view prompt,
+              const GenerateOptions& options, Backend& backend, const Mesh& mesh, bool cuda,
+              const std::function<void(std::string_view)>& show);
+
+}  // namespace gptrain

@@ -1,0 +1,104 @@
+#include "train/identity.h"
+
+#include <map>
+
+#include "base/error.h"
+
+namespace gptrain {
+namespace {
+
+Json sources(const std::vector<SourceIdentity>& identities) {
+    Json list = Json::array();
+    for (const SourceIdentity& source : identities) {
+        list.push_back({{"fingerprint", source.fingerprint}, {"weight", source.weight}});
+    }
+    return list;
+}
+
+/// The keys of a spec in YAML block style as "section.key" with their values.
+std::map<std::string, std::string> settings_of(const std::string& yaml) {
+    std::map<std::string, std::string> settings;
+    std::string section;
+    for (std::size_t begin = 0; begin < yaml.size();) {
+        const std::size_t end = std::min(yaml.find('\n', begin), yaml.size());
+        const std::string line = yaml.substr(begin, end - begin);
+        begin = end + 1;
+        const std::size_t colon = line.find(':');
+        if (colon == std::string::npos || line[0] == '#') continue;
+        const std::size_t indent = line.find_first_not_of(' ');
+        const std::string key = line.substr(indent, colon - indent);
+        const std::string value = colon + 2 <= line.size() ? line.substr(colon + 2) : "";
+        if (indent == 0) section = key;
+        settings[indent == 0 ? key : section + "." + key] += value;
+    }
+    return settings;
+}
+
+}  // namespace
+
+Json run_identity(const RunSpec& spec, const RunPlan& plan, const TrainingData& data,
+                  const std::string& tokenizer) {
+    const ModelShape& model = plan.model;
+    Json identity = Json::object();
+    identity["model"] = {{"num_layers", model.layers},
+                         {"hidden_size", model.hidden},
+                         {"num_attention_heads", model.heads},
+                         {"num_query_groups", model.groups},
+                         {"head_dim", model.head_dim},
+                         {"ffn_hidden_size", model.ffn},
+                         {"vocab_size", model.vocab},
+                         {"max_position_embeddings", model.max_positions},
+                         {"position_embedding", name_of(model.position_embedding)},
+                         {"rope_theta", model.rope_theta},
+                         {"normalization", name_of(model.normalization)},
+                         {"norm_eps", model.norm_eps},
+                         {"activation", name_of(model.activation)},
+                         {"bias", model.bias},
+                         {"tie_embeddings", model.tie_embeddings},
+                         {"init_std", model.init_std}};
+    identity["tokenizer"] = tokenizer;
+    identity["data"] = {{"train", sources(data.train_sources)},
+                        {"validation", sources(data.validation_sources)},
+                        {"split", spec.data.split},
+                        {"num_samples", plan.num_samples}};
+    identity["seed"] = spec.seed;
+    identity["seq_length"] = plan.seq_length;
+    identity["optimizer"] = spec.optimizer.name;
+    return identity;
+}
+
+void check_identity(const Json& saved, const Json& current, const std::string& checkpoint) {
+    const Json before = saved.flatten();
+    const Json now = current.flatten();
+    const auto value = [](const Json& flat, const std::string& key) {
+        return flat.contains(key) ? to_line(flat[key]) : std::string("absent");
+    };
+    const auto compare = [&](const std::string& pointer) {
+        const std::string old_value = value(before, pointer);
+        const std::string new_value = value(now, pointer);
+        if (old_value == new_value) return;
+        std::string key = pointer.substr(1);
+        for (char& c : key)
+            c = c == '/' ? '.' : c;
+        fail(ExitCode::usage, checkpoint, ": cannot resume: ", key, " is ", old_value,
+             " in the checkpoint and ", new_value,
+             " in the run spec; restore it, or start anew in another output_dir");
+    };
+    for (const auto& [key, unused] : now.items())
+        compare(key);
+    for (const auto& [key, unused] : before.items())
+        compare(key);
+}
+
+std::vector<std::string> changed_settings(const std::string& before, const std::string& now) {
+    const auto old_settings = settings_of(before);
+    std::vector<std::string> lines;
+    for (const auto& [key, value] : settings_of(now)) {
+        const auto old_value = old_settings.find(key);
+        const std::string was = old_value == old_settings.end() ? "(absent)" : old_value->second;
+        if (was != value) lines.push_back(text(key, ": ", was, " -> ", value));
+    }
+    return lines;
+}
+
+}  // namespace gptrain

@@ -1,0 +1,129 @@
+#include "train/metrics_log.h"
+
+#include <algorithm>
+#include <cmath>
+#include <string>
+#include <string_view>
+
+#include "base/error.h"
+#include "base/json.h"
+#include "base/log.h"
+#include "base/text.h"
+
+namespace gptrain {
+namespace {
+
+void append_member(std::string& line, std::string_view name, const auto& value) {
+    line += text(line.empty() ? "{" : ", ", "\"", name, "\": ");
+    if (!value || !std::isfinite(static_cast<double>(*value))) {
+        line += "null";
+    } else {
+        append(line, *value);
+    }
+}
+
+std::string line_of(const StepMetrics& metrics) {
+    std::string line;
+    append_member(line, "step", std::optional(metrics.step));
+    for_each_metric(metrics, [&](std::string_view name, const auto& value) {
+        append_member(line, name, value);
+    });
+    return line + "}\n";
+}
+
+std::string validation_line(std::int64_t step, double val_loss) {
+    std::string line;
+    append_member(line, "step", std::optional(step));
+    append_member(line, "val_loss", std::optional(val_loss));
+    return line + "}\n";
+}
+
+/// A line read back, as far as the log needs it.
+struct Entry {
+    enum class Kind { step, validation, resume } kind;
+    std::int64_t step;
+};
+
+Entry parse_entry(std::string_view line, const std::string& source) {
+    const Json json = parse_json(line, source);
+    const JsonReader reader(json, source);
+    const std::int64_t step = reader.integer("step");
+    if (reader.has("event")) {
+        if (reader.string("event") != "resume") {
+            fail(ExitCode::bad_input, source, ": unknown event '", reader.string("event"), "'");
+        }
+        return {Entry::Kind::resume, step};
+    }
+    return {reader.has("val_loss") ? Entry::Kind::validation : Entry::Kind::step, step};
+}
+
+/// What a crash may leave at the end of the file: a line without its end, or, where the disk lost
+/// data that the file's size already counted, one that is no object.
+bool is_torn(std::string_view last_line) {
+    if (!last_line.ends_with('\n')) return true;
+    try {
+        return !parse_json(last_line, "").is_object();
+    } catch (const Error&) {
+        return true;
+    }
+}
+
+std::string_view last_line_of(std::string_view lines) {
+    if (lines.empty()) return {};
+    const auto before = lines.substr(0, lines.size() - 1).rfind('\n');
+    return before == std::string_view::npos ? lines : lines.substr(before + 1);
+}
+
+}  // namespace
+
+MetricsLog::MetricsLog(const std::filesystem::path& file) : file_(file, File::Mode::append) {
+    sync_folder(file.has_parent_path() ? file.parent_path() : ".");
+    read_back();
+}
+
+MetricsLog::~MetricsLog() {
+    try {
+        sync();
+    } catch (const Error& error) {
+        warn(error.what());
+    }
+}
+
+void MetricsLog::read_back() {
+    const MappedFile mapped(file_.path());
+    std::string_view lines(reinterpret_cast<const char*>(mapped.bytes().data()),
+                           mapped.bytes().size());
+    const std::string_view last_line = last_line_of(lines);
+    if (!last_line.empty() && is_torn(last_line)) {
+        lines.remove_suffix(last_line.size());
+        file_.truncate(static_cast<std::int64_t>(lines.size()));
+    }
+    for (std::int64_t number = 1; !lines.empty(); ++number) {
+        const std::size_t length = lines.find('\n') + 1;
+        const Entry entry =
+            parse_entry(lines.substr(0, length), text(file_.path().string(), ", line ", number));
+        if (entry.kind == Entry::Kind::validation) validations_.insert(entry.step);
+        if (entry.kind == Entry::Kind::resume) undo_after(entry.step);
+        lines.remove_prefix(length);
+    }
+}
+
+void MetricsLog::undo_after(std::int64_t step) {
+    validations_.erase(validations_.upper_bound(step), validations_.end());
+}
+
+void MetricsLog::write_step(const StepMetrics& metrics) {
+    file_.write(line_of(metrics));
+}
+
+void MetricsLog::write_validation(std::int64_t step, double val_loss) {
+    file_.write(validation_line(step, val_loss));
+    validations_.insert(step);
+}
+
+void MetricsLog::write_resume(std::int64_t step) {
+    file_.write(text("{\"event\": \"resume\", \"step\": ", step, "}\n"));
+    undo_after(step);
+}
+
+}  // namespace gptrain

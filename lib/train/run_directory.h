@@ -1,0 +1,44 @@
+// The output directory of a run: its layout, and the lock that keeps it to one run at a time.
+#pragma once
+
+#include <filesystem>
+#include <string>
+#include <string_view>
+
+#include "base/file.h"
+
+namespace gptrain {
+
+/// Where things lie in an output directory.
+struct RunPaths {
+    std::filesystem::path folder;
+
+    std::filesystem::path spec() const { return folder / "spec.yaml"; }
+    std::filesystem::path metrics() const { return folder / "metrics.jsonl"; }
+    std::filesystem::path checkpoints() const { return folder / "checkpoints"; }
+    std::filesystem::path cache() const { return folder / "cache"; }
+    std::filesystem::path lock() const { return folder / ".lock"; }
+};
+
+/// An output directory held by this process until it ends, however it ends.
+class RunDirectory {
+public:
+    /// Creates the folder where it is missing and takes its lock. A lock that another process holds
+    /// is an Error (usage) naming that process; a folder that cannot be written to is an Error
+    /// (io).
+    explicit RunDirectory(const std::filesystem::path& folder);
+
+    const RunPaths& paths() const { return paths_; }
+
+    /// Replaces spec.yaml; durable on return.
+    void write_spec(std::string_view yaml) const { write_file_durably(paths_.spec(), yaml); }
+
+private:
+    RunPaths paths_;
+    File lock_;
+};
+
+/// This machine's name.
+std::string host_name();
+
+}  // namespace gptrain

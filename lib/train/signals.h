@@ -1,0 +1,59 @@
+// Requests to stop a run early: signals and time limits. Nothing here acts; the trainer asks
+// between steps, saves, and leaves with exit code 75.
+#pragma once
+
+#include <chrono>
+#include <csignal>
+#include <cstdint>
+#include <optional>
+#include <string_view>
+#include <vector>
+
+namespace gptrain {
+
+/// While it lives, SIGTERM, SIGUSR1 and SIGINT only leave a mark. A second SIGINT ends the process
+/// at once. One object at a time; handlers that were there before return with its end.
+class StopSignals {
+public:
+    StopSignals();
+    ~StopSignals();
+    StopSignals(const StopSignals&) = delete;
+    StopSignals& operator=(const StopSignals&) = delete;
+
+    /// The name of the signal that came first ("SIGTERM"), or nothing.
+    std::optional<std::string_view> received() const;
+
+private:
+    struct Before {
+        int signal;
+        struct sigaction action;
+    };
+    std::vector<Before> before_;
+};
+
+/// The time at which a run has to be over.
+class Deadline {
+public:
+    using Clock = std::chrono::steady_clock;
+
+    /// Never.
+    Deadline() = default;
+    static Deadline at(Clock::time_point time) { return Deadline(time); }
+    /// The end of the Slurm job, which SLURM_JOB_END_TIME gives in Unix seconds; Error (usage) if
+    /// that is not set or not a number.
+    static Deadline at_job_end();
+
+    /// Nothing if there is no limit; negative once it has passed.
+    std::optional<double> seconds_left() const;
+
+private:
+    explicit Deadline(Clock::time_point time) : time_(time) {}
+    std::optional<Clock::time_point> time_;
+};
+
+/// Why to stop now ("SIGTERM", "time limit"), or nothing. `margin_seconds`: what the next step and
+/// a checkpoint may take, so that both fit before the deadline.
+std::optional<std::string_view> stop_reason(const StopSignals& signals, const Deadline& deadline,
+                                            double margin_seconds);
+
+}  // namespace gptrain

@@ -1,0 +1,349 @@
+#include "train/trainer.h"
+
+#include <chrono>
+#include <memory>
+#include <optional>
+
+#include "base/log.h"
+#include "checkpoint/folder.h"
+#include "checkpoint/load.h"
+#include "checkpoint/saver.h"
+#include "checkpoint/verify.h"
+#include "data/training_data.h"
+#include "text/tokenizer.h"
+#include "train/console.h"
+#include "train/engine.h"
+#include "train/identity.h"
+#include "train/metrics_log.h"
+#include "train/resume.h"
+#include "train/run_directory.h"
+#include "train/signals.h"
+#include "train/tensorboard.h"
+
+namespace gptrain {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+double seconds_since(Clock::time_point start) {
+    return std::chrono::duration<double>(Clock::now() - start).count();
+}
+
+Deadline deadline_of(const RunSpec& spec) {
+    const auto& limit = spec.faults.time_limit;
+    if (!limit) return {};
+    if (limit->job_end) return Deadline::at_job_end();
+    return Deadline::at(Clock::now() + std::chrono::seconds(limit->seconds));
+}
+
+/// One run of the program on one output directory.
+class Run {
+public:
+    Run(const RunSpec& spec, const RunPlan& plan, const RunDirectory& directory,
+        const TrainingData& data, const Deadline& deadline, Backend& backend, const Mesh& mesh);
+
+    /// Begins anew, or goes on from a checkpoint.
+    void start(const std::optional<ValidCheckpoint>& checkpoint, const Json& identity);
+    ExitCode run();
+
+private:
+    StateSource state_source() {
+        return [this](const StateVisitor& visitor) { engine_->visit(visitor); };
+    }
+    BatchShape batch_shape() const;
+    BatchLoader training_loader() const;
+    bool due(std::int64_t interval) const { return interval > 0 && step_ % interval == 0; }
+    bool evaluation_due() const {
+        return data_.validation && spec_.training.eval_steps > 0 &&
+               due(spec_.training.eval_interval);
+    }
+    std::optional<std::string_view> stop_reason() const;
+
+    void one_step(const StepBatch& batch);
+    void warn_of_skip(const StepBatch& batch) const;
+    /// Whether too many steps in a row were skipped.
+    bool diverged() const;
+    [[noreturn]] void fail_diverged();
+    ExitCode stopped() const;
+    void log_step();
+    /// Returns false if it was cut short by a request to stop.
+    bool evaluate();
+    void save();
+
+    const RunSpec& spec_;
+    const RunPlan& plan_;
+    const RunDirectory& directory_;
+    const TrainingData& data_;
+    const Mesh& mesh_;
+    std::string effective_yaml_;
+    MemoryPlan memory_plan_;
+    std::unique_ptr<Engine> engine_;
+    std::unique_ptr<CheckpointSaver> saver_;
+    MetricsLog metrics_;
+    std::optional<TensorBoardWriter> tensorboard_;
+    std::optional<Console> console_;
+    StopSignals signals_;
+    Deadline deadline_;
+    Json identity_;
+
+    std::int64_t step_ = 0;  ///< done so far
+    std::int64_t consumed_samples_ = 0;
+    StepState state_{};        ///< after the last step
+    double step_seconds_ = 0;  ///< since the last logged line
+    std::int64_t step_tokens_ = 0;
+    std::int64_t steps_timed_ = 0;
+    double slowest_step_ = 0;
+    double slowest_save_ = 0;
+};
+
+Run::Run(const RunSpec& spec, const RunPlan& plan, const RunDirectory& directory,
+         const TrainingData& data, const Deadline& deadline, Backend& backend, const Mesh& mesh)
+    : spec_(spec),
+      plan_(plan),
+      directory_(directory),
+      data_(data),
+      mesh_(mesh),
+      effective_yaml_(to_yaml(effective_spec(spec, plan))),
+      memory_plan_(
+          measure_run(spec, plan, mesh.place(),
+                      [&backend](const OpLimits& limits) { return backend.scratch_bytes(limits); })
+              .memory),
+      engine_(std::make_unique<Engine>(backend, mesh, spec, plan, memory_plan_)),
+      saver_(std::make_unique<CheckpointSaver>(
+          backend, engine_->memory()[MemoryUse::snapshot],
+          SaverOptions{directory.paths().checkpoints(), spec.checkpoint.keep_last,
+                       spec.checkpoint.keep_every, spec.checkpoint.async})),
+      metrics_(directory.paths().metrics()),
+      deadline_(deadline) {}
+
+void Run::start(const std::optional<ValidCheckpoint>& checkpoint, const Json& identity) {
+    identity_ = identity;
+    if (checkpoint) {
+        const Manifest& manifest = checkpoint->manifest;
+        load_state(checkpoint->folder, manifest, engine_->backend(), state_source());
+        state_ = carried_state(manifest);
+        engine_->restore(state_);
+        step_ = manifest.meta.step;
+        consumed_samples_ = manifest.meta.data_position;
+        for (const std::string& line : changed_settings(saved_spec(manifest), effective_yaml_)) {
+            print("changed since the checkpoint: ", line);
+        }
+        print("resumed from ", checkpoint->folder.string(), " after step ", step_);
+    } else {
+        engine_->initialise();
+        state_ = engine_->read_state();
+    }
+    directory_.write_spec(effective_yaml_);
+    if (step_ > 0 || !metrics_.empty()) metrics_.write_resume(step_);
+    if (spec_.logging.tensorboard) tensorboard_.emplace(directory_.paths().folder, step_);
+    console_.emplace(step_, plan_.steps);
+}
+
+BatchShape Run::batch_shape() const {
+    return {.seq_length = plan_.seq_length,
+            .micro_batch_size = plan_.micro_batch_size,
+            .data_rank = mesh_.place().dp,
+            .data_ranks = plan_.mesh.data,
+            .vocab_size = plan_.model.vocab,
+            .eod_id = spec_.data.eod_id,
+            .eod_mask_loss = spec_.data.eod_mask_loss,
+            .reset_at_eod = spec_.data.reset_at_eod};
+}
+
+BatchLoader Run::training_loader() const {
+    return BatchLoader(
+        data_.train, plan_.batch, batch_shape(),
+        {.first_step = step_ + 1, .last_step = plan_.steps, .consumed_samples = consumed_samples_});
+}
+
+std::optional<std::string_view> Run::stop_reason() const {
+    // A step and a save must both fit before the deadline.
+    constexpr double safety = 1.5;
+    return gptrain::stop_reason(signals_, deadline_, safety * (slowest_step_ + slowest_save_));
+}
+
+ExitCode Run::run() {
+    const bool owes_evaluation = step_ > 0 && evaluation_due() && !metrics_.has_validation(step_);
+    // Cut short it is still owed: the checkpoint of this step stays the newest.
+    if (owes_evaluation && !evaluate()) return stopped();
+    if (step_ >= plan_.steps) {
+        print("the run is finished: its last step, ", plan_.steps, ", is in the checkpoint");
+        return ExitCode::done;
+    }
+    std::optional<std::string_view> stop;
+    BatchLoader loader = training_loader();
+    while (step_ < plan_.steps && !stop) {
+        one_step(loader.next());
+        const bool last = step_ == plan_.steps;
+        if (last || diverged() || due(spec_.logging.interval)) log_step();
+        if (diverged()) fail_diverged();
+        if (evaluation_due()) evaluate();
+        stop = stop_reason();
+        if (stop && !last) print("stopping on ", *stop, ": saving");
+        if (last || stop || due(spec_.checkpoint.interval)) save();
+    }
+    saver_->wait();
+    if (step_ < plan_.steps) return stopped();
+    print("finished after step ", step_, "; checkpoints in ",
+          directory_.paths().checkpoints().string());
+    return ExitCode::done;
+}
+
+ExitCode Run::stopped() const {
+    print("stopped after step ", step_, "; the same command goes on from there");
+    return ExitCode::requeue;
+}
+
+void Run::one_step(const StepBatch& batch) {
+    const Clock::time_point start = Clock::now();
+    engine_->step(batch);
+    state_ = engine_->read_state();
+    const double seconds = seconds_since(start);
+    ++step_;
+    consumed_samples_ += batch.global_batch_size;
+    step_seconds_ += seconds;
+    step_tokens_ += batch.global_batch_size * plan_.seq_length;
+    ++steps_timed_;
+    slowest_step_ = std::max(slowest_step_, seconds);
+    warn_of_skip(batch);
+    console_->tick(step_);
+}
+
+void Run::warn_of_skip(const StepBatch& batch) const {
+    if (state_.skip == 0) return;
+    warn("step ", step_, ": loss or gradients are not finite; the update is left out (samples ",
+         batch.consumed_samples, " to ", batch.consumed_samples + batch.global_batch_size - 1,
+         ", loss scale ", state_.loss_scale, ")");
+}
+
+bool Run::diverged() const {
+    return state_.skip != 0 && state_.skipped_in_a_row >= spec_.faults.max_skipped_steps;
+}
+
+void Run::fail_diverged() {
+    metrics_.sync();
+    fail(ExitCode::numerical, "step ", step_, ": ", state_.skipped_in_a_row,
+         " steps in a row were skipped (faults.max_skipped_steps); the weights are those before "
+         "them;"
+         " lower optimizer.lr or look at the data");
+}
+
+void Run::log_step() {
+    const double tokens_per_s = static_cast<double>(step_tokens_) / step_seconds_;
+    const double flops = tokens_per_s * flops_per_token(plan_.model, plan_.seq_length);
+    StepMetrics metrics;
+    metrics.step = step_;
+    metrics.loss = state_.loss_sum / state_.token_weight_sum;
+    metrics.grad_norm = state_.grad_norm;
+    metrics.lr = state_.learning_rate;
+    metrics.loss_scale = state_.loss_scale;
+    metrics.tokens_per_s = tokens_per_s;
+    metrics.step_time_s = step_seconds_ / static_cast<double>(steps_timed_);
+    metrics.tflops_per_device = flops / static_cast<double>(plan_.mesh.size()) * 1e-12;
+    metrics.consumed_samples = consumed_samples_;
+    metrics.consumed_tokens = consumed_samples_ * plan_.seq_length;
+    metrics.memory_bytes = memory_plan_.total();
+    metrics.skipped_steps = state_.skipped_steps;
+    step_seconds_ = 0;
+    step_tokens_ = 0;
+    steps_timed_ = 0;
+
+    metrics_.write_step(metrics);
+    console_->step(metrics);
+    if (!tensorboard_) return;
+    std::vector<Scalar> scalars;
+    for_each_metric(metrics, [&](std::string_view name, const auto& value) {
+        if (value) scalars.push_back({name, static_cast<double>(*value)});
+    });
+    tensorboard_->write(step_, scalars);
+}
+
+bool Run::evaluate() {
+    const std::int64_t batches = spec_.training.eval_steps;
+    const BatchSchedule whole = {.global_batch_size = plan_.batch.global_batch_size, .rampup = {}};
+    BatchLoader loader(data_.validation, whole, batch_shape(),
+                       {.first_step = 1, .last_step = batches, .consumed_samples = 0});
+    LossSum sum;
+    for (std::int64_t i = 0; i < batches; ++i) {
+        if (stop_reason()) return false;
+        sum.add(engine_->evaluate(loader.next()));
+        console_->evaluating(i + 1, batches);
+    }
+    metrics_.write_validation(step_, sum.mean());
+    console_->validation(step_, sum.mean());
+    if (tensorboard_) tensorboard_->write(step_, {{"val_loss", sum.mean()}});
+    return true;
+}
+
+void Run::save() {
+    const Clock::time_point start = Clock::now();
+    metrics_.sync();
+    CheckpointMeta meta;
+    meta.step = step_;
+    meta.data_position = consumed_samples_;
+    meta.spec_hash = spec_hash(effective_yaml_);
+    meta.identity = identity_;
+    meta.state = saved_state(state_, effective_yaml_);
+    saver_->save(meta, state_source());
+    slowest_save_ = std::max(slowest_save_, seconds_since(start));
+}
+
+/// Checkpoints of another course of the run would be taken for this one's by the next `--resume
+/// auto`.
+void warn_of_later_checkpoints(const std::optional<ValidCheckpoint>& start,
+                               const std::filesystem::path& checkpoints) {
+    const auto all = list_checkpoints(checkpoints);
+    if (!start || all.empty() || all.front().step <= start->manifest.meta.step) return;
+    warn(checkpoints.string(), ": holds checkpoints of later steps, up to ", all.front().step,
+         ", than the one resumed from, ", start->manifest.meta.step,
+         "; the next start takes the latest of all unless it is told another");
+}
+
+}  // namespace
+
+ExitCode train(const RunSpec& spec, RunPlan plan, const ResumeChoice& resume, Backend& backend,
+               const Mesh& mesh) {
+    const Deadline deadline = deadline_of(spec);
+    const RunDirectory directory(spec.output_dir);
+    const std::optional<ValidCheckpoint> checkpoint =
+        find_start(resume, directory.paths().checkpoints());
+    warn_of_later_checkpoints(checkpoint, directory.paths().checkpoints());
+    // The order of the samples is fixed by their number: a run that goes on keeps it.
+    if (checkpoint && !spec.data.num_samples) plan.num_samples = saved_num_samples(*checkpoint);
+
+    std::string tokenizer;
+    RunSpec resolved = spec;
+    if (spec.data.tokenizer) {
+        const Tokenizer loaded(*spec.data.tokenizer);
+        tokenizer = text(loaded.fingerprint());
+        if (loaded.vocab_size() > plan.model.vocab) {
+            fail(ExitCode::usage, "model.vocab_size is ", plan.model.vocab, " but ",
+                 spec.data.tokenizer->string(), " has ", loaded.vocab_size(), " pieces");
+        }
+        if (!resolved.data.eod_id) resolved.data.eod_id = loaded.eos_id();
+    }
+    const bool needs_eod = spec.data.eod_mask_loss || spec.data.reset_at_eod;
+    if (needs_eod && !resolved.data.eod_id) {
+        fail(ExitCode::usage,
+             "data.eod_id: the tokenizer has no end-of-document piece; give the id");
+    }
+    const TrainingData data = make_training_data(
+        resolved.data,
+        {.seed = spec.seed,
+         .seq_length = plan.seq_length,
+         .num_samples = plan.num_samples,
+         .eval_samples = spec.training.eval_interval > 0
+                             ? spec.training.eval_steps * plan.batch.global_batch_size
+                             : 0,
+         .cache_folder = directory.paths().cache()});
+    const Json identity = run_identity(resolved, plan, data, tokenizer);
+    if (checkpoint) {
+        check_identity(checkpoint->manifest.meta.identity, identity, checkpoint->folder.string());
+    }
+
+    Run run(resolved, plan, directory, data, deadline, backend, mesh);
+    run.start(checkpoint, identity);
+    return run.run();
+}
+
+}  // namespace gptrain

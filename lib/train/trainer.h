@@ -1,0 +1,29 @@
+// The training loop: data, steps, evaluations, checkpoints, logs, and stopping in good order.
+#pragma once
+
+#include <filesystem>
+#include <string>
+
+#include "backend/backend.h"
+#include "comm/mesh.h"
+#include "spec/run_plan.h"
+
+namespace gptrain {
+
+/// Where a run begins.
+struct ResumeChoice {
+    enum class Kind {
+        automatic,  ///< the newest valid checkpoint of the output directory, else a fresh start
+        never,      ///< a fresh start; an output directory with checkpoints is refused
+        from,       ///< this checkpoint, or the newest valid one of this output directory
+    };
+    Kind kind = Kind::automatic;
+    std::filesystem::path folder;
+};
+
+/// Trains until the last step or until it is told to stop. Returns done or requeue; faults are
+/// Errors. `plan` may take its number of samples from the checkpoint.
+ExitCode train(const RunSpec& spec, RunPlan plan, const ResumeChoice& resume, Backend& backend,
+               const Mesh& mesh);
+
+}  // namespace gptrain

@@ -1,0 +1,185 @@
+// Whole optimizer steps of the GPT-2 124M shape on the CPU backend, beside what oneDNN's own
+// product reaches in the same process on the same threads.
+//
+//   bench_cpu SEQUENCES SEQ_LENGTH fp32|bf16 [STEPS]
+//
+// Prints one JSON object: shape, dtype, tokens_per_s (median of STEPS steps after two),
+// model_gflops, onednn_gflops (null where oneDNN has no such product), ratio, peak_bytes of the
+// process, predicted_bytes of the meter.
+#include <algorithm>
+#include <chrono>
+#include <dnnl.hpp>
+#include <omp.h>
+#include <optional>
+#include <string>
+#include <sys/resource.h>
+#include <vector>
+
+#include "base/json.h"
+#include "base/log.h"
+#include "cpu/cpu_backend.h"
+#include "train/engine.h"
+
+using namespace gptrain;
+
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+double seconds_of(const auto& work) {
+    const Clock::time_point start = Clock::now();
+    work();
+    return std::chrono::duration<double>(Clock::now() - start).count();
+}
+
+double median(std::vector<double> values) {
+    std::sort(values.begin(), values.end());
+    return values[values.size() / 2];
+}
+
+/// GFLOP/s of a product [1024, 768] x [768, 3072] with fp32 output.
+std::optional<double> product_rate(Precision precision) {
+    using dnnl::memory;
+    constexpr memory::dim m = 1024;
+    constexpr memory::dim n = 3072;
+    constexpr memory::dim k = 768;
+    const auto type =
+        precision == Precision::bf16 ? memory::data_type::bf16 : memory::data_type::f32;
+    const dnnl::engine engine(dnnl::engine::kind::cpu, 0);
+    dnnl::stream stream(engine);
+    const memory::desc a({m, k}, type, memory::format_tag::ab);
+    const memory::desc b({k, n}, type, memory::format_tag::ab);
+    const memory::desc c({m, n}, memory::data_type::f32, memory::format_tag::ab);
+    try {
+#if DNNL_VERSION_MAJOR >= 3
+        const dnnl::matmul::primitive_desc description(engine, a, b, c);
+#else
+        const dnnl::matmul::primitive_desc description(dnnl::matmul::desc(a, b, c), engine);
+#endif
+        const dnnl::matmul product(description);
+        memory a_memory(a, engine);
+        memory b_memory(b, engine);
+        memory c_memory(c, engine);
+        // Values other than zero: small numbers whose bits are no denormals in either type.
+        for (const memory& operand : {a_memory, b_memory}) {
+            auto* words = static_cast<std::uint16_t*>(operand.get_data_handle());
+            for (std::size_t i = 0; i < operand.get_desc().get_size() / 2; ++i) {
+                words[i] = static_cast<std::uint16_t>(0x3c00 + i % 255);
+            }
+        }
+        const auto run = [&](int times) {
+            for (int i = 0; i < times; ++i) {
+                product.execute(stream, {{DNNL_ARG_SRC, a_memory},
+                                         {DNNL_ARG_WEIGHTS, b_memory},
+                                         {DNNL_ARG_DST, c_memory}});
+            }
+            stream.wait();
+        };
+        constexpr int repeats = 20;
+        run(repeats);
+        std::vector<double> seconds;
+        for (int i = 0; i < 9; ++i)
+            seconds.push_back(seconds_of([&] { run(repeats); }) / repeats);
+        return 2.0 * m * n * k / median(seconds) * 1e-9;
+    } catch (const dnnl::error&) {
+        return std::nullopt;
+    }
+}
+
+RunSpec spec_of(std::int64_t sequences, std::int64_t seq_length, Precision precision) {
+    RunSpec spec;
+    spec.name = "bench";
+    spec.model.num_layers = 12;
+    spec.model.hidden_size = 768;
+    spec.model.num_attention_heads = 12;
+    spec.model.vocab_size = 50257;
+    spec.model.max_position_embeddings = 1024;
+    spec.training.seq_length = seq_length;
+    spec.training.micro_batch_size = sequences;
+    spec.training.steps = 100;
+    spec.precision.compute = precision;
+    spec.recompute = Recompute::none;
+    spec.checkpoint.async = false;
+    return spec;
+}
+
+StepBatch random_batch(const RunPlan& plan) {
+    Microbatch microbatch;
+    const std::int64_t tokens = plan.micro_batch_size * plan.seq_length;
+    for (std::int64_t i = 0; i < tokens; ++i) {
+        const auto id = static_cast<std::int32_t>(i * 7919 % plan.model.vocab);
+        microbatch.ids.push_back(id);
+        microbatch.targets.push_back(static_cast<std::int32_t>((id + 1) % plan.model.vocab));
+        microbatch.positions.push_back(static_cast<std::int32_t>(i % plan.seq_length));
+        microbatch.weights.push_back(1.0f);
+    }
+    StepBatch batch;
+    batch.global_batch_size = plan.micro_batch_size;
+    batch.weight_sum = static_cast<double>(tokens);
+    batch.microbatches.push_back(std::move(microbatch));
+    return batch;
+}
+
+std::int64_t peak_bytes() {
+    rusage usage{};
+    getrusage(RUSAGE_SELF, &usage);
+    return usage.ru_maxrss * 1024;
+}
+
+Json measure(std::int64_t sequences, std::int64_t seq_length, Precision precision,
+             std::int64_t steps) {
+    const RunSpec spec = spec_of(sequences, seq_length, precision);
+    const RunPlan plan = make_plan(spec, {});
+    const auto backend = make_cpu_backend();
+    const Mesh mesh = one_rank_mesh();
+    const StepCost cost = measure_run(spec, plan, {}, [](const OpLimits& limits) {
+        return cpu_scratch_bytes(limits, omp_get_max_threads());
+    });
+    Engine engine(*backend, mesh, spec, plan, cost.memory);
+    engine.initialise();
+    StepBatch batch = random_batch(plan);
+    std::vector<double> seconds;
+    for (std::int64_t step = 1; step <= steps + 2; ++step) {
+        batch.step = step;
+        const double elapsed = seconds_of([&] {
+            engine.step(batch);
+            engine.read_state();
+        });
+        if (step > 2) seconds.push_back(elapsed);
+    }
+    const std::int64_t peak = peak_bytes();
+    const double tokens_per_s = batch.weight_sum / median(seconds);
+    const double gflops = tokens_per_s * flops_per_token(plan.model, seq_length) * 1e-9;
+    const std::optional<double> own_rate = product_rate(precision);
+    const double rate = own_rate ? *own_rate : product_rate(Precision::fp32).value();
+    return {{"shape", text("B", sequences, "xT", seq_length)},
+            {"dtype", name_of(precision)},
+            {"tokens_per_s", tokens_per_s},
+            {"model_gflops", gflops},
+            {"onednn_gflops", own_rate ? Json(*own_rate) : Json()},
+            {"ratio", gflops / rate},
+            {"peak_bytes", peak},
+            {"predicted_bytes", cost.memory.total()}};
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+    const std::vector<std::string> words(argv + 1, argv + argc);
+    const bool counted = words.size() == 3 || words.size() == 4;
+    const auto sequences = counted ? parse_int(words[0]) : std::nullopt;
+    const auto seq_length = counted ? parse_int(words[1]) : std::nullopt;
+    const auto steps = words.size() == 4 ? parse_int(words[3]) : 5;
+    if (!sequences || !seq_length || !steps || (words[2] != "fp32" && words[2] != "bf16")) {
+        warn("usage: bench_cpu SEQUENCES SEQ_LENGTH fp32|bf16 [STEPS]");
+        return 2;
+    }
+    const Precision precision = words[2] == "bf16" ? Precision::bf16 : Precision::fp32;
+    try {
+        print(to_line(measure(*sequences, *seq_length, precision, *steps)));
+    } catch (const Error& error) {
+        error_line(error.what());
+        return static_cast<int>(error.code());
+    }
+    return 0;
+}

@@ -1,0 +1,238 @@
+#!/usr/bin/env python3
+"""Writes gpt2_tiny.h5 and llama_tiny.h5: what two tiny models compute, by PyTorch.
+
+    python3 make_torch_fixture.py            (needs torch, numpy, h5py; nothing else reads this file)
+
+Each file holds
+    attributes          the model and the optimizer, under the keys of the run spec
+    ids, targets        int32 [B, S]
+    weights             float32 [B, S], weight of each token in the loss
+    weight/NAME         float32, the tensors before the first step
+    grad/NAME           gradients of `loss` there, before clipping
+    loss                float64, weighted sum over the tokens / sum of the weights
+    losses, grad_norms, learning_rates          float64 [10], one for each optimizer step on this batch
+    final/NAME, final_exp_avg/NAME, final_exp_avg_sq/NAME       after the ten steps
+
+All is computed in float64; tensors are stored rounded to float32. The attribute `fp32_error` of each
+result says how far PyTorch's own float32 run is from it (2-norm of the difference): what another
+float32 implementation may be off by is a small multiple of that.
+
+`eps` is larger than usual: a gradient that is zero but for rounding (that of the key bias) would else
+be blown up to a full update by AdamW's normalisation, and nothing could be compared.
+"""
+
+import math
+import pathlib
+
+import h5py
+import numpy as np
+import torch
+
+STEPS = 10
+END_OF_DOCUMENT = 2
+
+GPT2 = dict(
+    num_layers=2, hidden_size=24, num_attention_heads=4, num_query_groups=4, head_dim=6,
+    ffn_hidden_size=80, vocab_size=67, max_position_embeddings=20, position_embedding="learned",
+    rope_theta=10000.0, normalization="layernorm", norm_eps=1e-5, activation="gelu", bias=1,
+    tie_embeddings=1, seq_length=16, micro_batch_size=3, lr=1e-2, beta1=0.9, beta2=0.95, eps=1e-4,
+    weight_decay=0.1, clip_grad=1.5, lr_kind="cosine", warmup_steps=3, decay_steps=8, min_lr=1e-3)
+
+LLAMA = dict(
+    num_layers=2, hidden_size=24, num_attention_heads=4, num_query_groups=2, head_dim=8,
+    ffn_hidden_size=40, vocab_size=67, max_position_embeddings=16, position_embedding="rope",
+    rope_theta=500.0, normalization="rmsnorm", norm_eps=1e-6, activation="swiglu", bias=0,
+    tie_embeddings=0, seq_length=16, micro_batch_size=3, lr=5e-3, beta1=0.8, beta2=0.99, eps=1e-4,
+    weight_decay=0.2, clip_grad=0.0, lr_kind="constant", warmup_steps=0, decay_steps=10, min_lr=0.0)
+
+
+def tensor_shapes(c):
+    """Names and shapes in the order of the forward pass; every matrix is [out, in]."""
+    hidden, ffn = c["hidden_size"], c["ffn_hidden_size"]
+    q = c["num_attention_heads"] * c["head_dim"]
+    kv = c["num_query_groups"] * c["head_dim"]
+    shapes = {"wte.weight": (c["vocab_size"], hidden)}
+    if c["position_embedding"] == "learned":
+        shapes["wpe.weight"] = (c["max_position_embeddings"], hidden)
+
+    def linear(name, outputs, inputs):
+        shapes[name + ".weight"] = (outputs, inputs)
+        if c["bias"]:
+            shapes[name + ".bias"] = (outputs,)
+
+    def norm(name):
+        shapes[name + ".weight"] = (hidden,)
+        if c["bias"]:
+            shapes[name + ".bias"] = (hidden,)
+
+    for i in range(c["num_layers"]):
+        norm(f"h.{i}.ln_1")
+        linear(f"h.{i}.attn.q", q, hidden)
+        linear(f"h.{i}.attn.k", kv, hidden)
+        linear(f"h.{i}.attn.v", kv, hidden)
+        linear(f"h.{i}.attn.proj", hidden, q)
+        norm(f"h.{i}.ln_2")
+        linear(f"h.{i}.mlp.fc", ffn, hidden)
+        if c["activation"] == "swiglu":
+            linear(f"h.{i}.mlp.gate", ffn, hidden)
+        linear(f"h.{i}.mlp.proj", hidden, ffn)
+    norm("ln_f")
+    if not c["tie_embeddings"]:
+        shapes["head.weight"] = (c["vocab_size"], hidden)
+    return shapes
+
+
+def initial_weights(c, random):
+    """Large enough that every part of the model matters; exactly representable in float32."""
+    weights = {}
+    for name, shape in tensor_shapes(c).items():
+        values = random.standard_normal(shape) * 0.2
+        if "ln_" in name and name.endswith(".weight"):
+            values += 1.0
+        weights[name] = values.astype(np.float32)
+    return weights
+
+
+def norm(c, w, name, x):
+    if c["normalization"] == "layernorm":
+        x = x - x.mean(dim=-1, keepdim=True)
+    y = x / torch.sqrt((x * x).mean(dim=-1, keepdim=True) + c["norm_eps"]) * w[name + ".weight"]
+    return y + w[name + ".bias"] if c["bias"] else y
+
+
+def linear(c, w, name, x):
+    y = x @ w[name + ".weight"].T
+    return y + w[name + ".bias"] if c["bias"] else y
+
+
+def rotate(c, x):
+    """Rotary embedding of x [B, S, heads, D], rotating halves."""
+    half = c["head_dim"] // 2
+    frequency = c["rope_theta"] ** (-torch.arange(half, dtype=torch.float64) * 2 / c["head_dim"])
+    angle = torch.arange(c["seq_length"], dtype=torch.float64)[:, None, None] * frequency
+    cos, sin = angle.cos().to(x.dtype), angle.sin().to(x.dtype)
+    a, b = x[..., :half], x[..., half:]
+    return torch.cat([a * cos - b * sin, b * cos + a * sin], dim=-1)
+
+
+def attention(c, w, i, x):
+    batch, seq = x.shape[:2]
+    heads, groups, dim = c["num_attention_heads"], c["num_query_groups"], c["head_dim"]
+    q = linear(c, w, f"h.{i}.attn.q", x).view(batch, seq, heads, dim)
+    k = linear(c, w, f"h.{i}.attn.k", x).view(batch, seq, groups, dim)
+    v = linear(c, w, f"h.{i}.attn.v", x).view(batch, seq, groups, dim)
+    if c["position_embedding"] == "rope":
+        q, k = rotate(c, q), rotate(c, k)
+    k = k.repeat_interleave(heads // groups, dim=2)  # head n uses group n G / N
+    v = v.repeat_interleave(heads // groups, dim=2)
+    scores = torch.einsum("bind,bjnd->bnij", q, k) / math.sqrt(dim)
+    future = torch.ones(seq, seq, dtype=torch.bool).triu(1)
+    p = scores.masked_fill(future, -math.inf).softmax(dim=-1)
+    o = torch.einsum("bnij,bjnd->bind", p, v).reshape(batch, seq, heads * dim)
+    return linear(c, w, f"h.{i}.attn.proj", o)
+
+
+def mlp(c, w, i, x):
+    u = linear(c, w, f"h.{i}.mlp.fc", x)
+    if c["activation"] == "swiglu":
+        gate = linear(c, w, f"h.{i}.mlp.gate", x)
+        y = gate * torch.sigmoid(gate) * u
+    else:
+        y = 0.5 * u * (1 + torch.tanh(math.sqrt(2 / math.pi) * (u + 0.044715 * u**3)))
+    return linear(c, w, f"h.{i}.mlp.proj", y)
+
+
+def mean_loss(c, w, ids, targets, token_weights):
+    r = w["wte.weight"][ids]
+    if c["position_embedding"] == "learned":
+        r = r + w["wpe.weight"][: c["seq_length"]]
+    for i in range(c["num_layers"]):
+        r = r + attention(c, w, i, norm(c, w, f"h.{i}.ln_1", r))
+        r = r + mlp(c, w, i, norm(c, w, f"h.{i}.ln_2", r))
+    head = w["wte.weight" if c["tie_embeddings"] else "head.weight"]
+    log_p = (norm(c, w, "ln_f", r) @ head.T).log_softmax(dim=-1)
+    losses = -log_p.gather(-1, targets[..., None])[..., 0]
+    return (losses * token_weights).sum() / token_weights.sum()
+
+
+def learning_rate(c, step):
+    if step < c["warmup_steps"]:
+        return c["lr"] * step / c["warmup_steps"]
+    if c["lr_kind"] == "constant":
+        return c["lr"]
+    u = min(1.0, (step - c["warmup_steps"]) / (c["decay_steps"] - c["warmup_steps"]))
+    return c["min_lr"] + (c["lr"] - c["min_lr"]) * (1 + math.cos(math.pi * u)) / 2
+
+
+def train(c, batch, weights, dtype):
+    """Everything the file holds beside its inputs, computed in `dtype`."""
+    w = {name: torch.tensor(x, dtype=dtype, requires_grad=True) for name, x in weights.items()}
+    ids, targets = (torch.tensor(x, dtype=torch.int64) for x in batch[:2])
+    token_weights = torch.tensor(batch[2], dtype=dtype)
+    optimizer = torch.optim.AdamW(
+        [dict(params=[x for x in w.values() if x.ndim == 2], weight_decay=c["weight_decay"]),
+         dict(params=[x for x in w.values() if x.ndim != 2], weight_decay=0.0)],
+        betas=(c["beta1"], c["beta2"]), eps=c["eps"])
+    out = {"losses": [], "grad_norms": [], "learning_rates": []}
+    for step in range(1, STEPS + 1):
+        optimizer.zero_grad()
+        loss = mean_loss(c, w, ids, targets, token_weights)
+        loss.backward()
+        if step == 1:
+            out["loss"] = loss.item()
+            out.update({"grad/" + name: x.grad.numpy().copy() for name, x in w.items()})
+        clip = c["clip_grad"] if c["clip_grad"] > 0 else math.inf
+        norm_before = torch.nn.utils.clip_grad_norm_(w.values(), clip)
+        for group in optimizer.param_groups:
+            group["lr"] = learning_rate(c, step)
+        optimizer.step()
+        out["losses"].append(loss.item())
+        out["grad_norms"].append(norm_before.item())
+        out["learning_rates"].append(learning_rate(c, step))
+    for name, x in w.items():
+        out["final/" + name] = x.detach().numpy()
+        out["final_exp_avg/" + name] = optimizer.state[x]["exp_avg"].numpy()
+        out["final_exp_avg_sq/" + name] = optimizer.state[x]["exp_avg_sq"].numpy()
+    return {name: np.asarray(x, dtype=np.float64) for name, x in out.items()}
+
+
+def write(path, c, seed, token_weights):
+    random = np.random.default_rng(seed)
+    shape = (c["micro_batch_size"], c["seq_length"])
+    text = random.integers(0, c["vocab_size"], (shape[0], shape[1] + 1), dtype=np.int32)
+    text[0, 5] = text[2, 9] = END_OF_DOCUMENT
+    batch = text[:, :-1], text[:, 1:], token_weights(text[:, :-1])
+    weights = initial_weights(c, random)
+    exact = train(c, batch, weights, torch.float64)
+    rounded = train(c, batch, weights, torch.float32)
+    with h5py.File(path, "w") as file:
+        for key, value in c.items():
+            file.attrs[key] = np.bytes_(value) if isinstance(value, str) else value
+        for name, values in zip(("ids", "targets", "weights"), batch):
+            file[name] = values
+        for name, values in weights.items():
+            file["weight/" + name] = values
+        for name, values in exact.items():
+            scalar_or_step = values.ndim == 0 or values.shape == (STEPS,)
+            file[name] = values if scalar_or_step else values.astype(np.float32)
+            file[name].attrs["fp32_error"] = np.linalg.norm(np.ravel(values - rounded[name]))
+    print(path.name, path.stat().st_size, "bytes, losses", exact["losses"][[0, -1]], "norms",
+          exact["grad_norms"])
+
+
+def main():
+    here = pathlib.Path(__file__).resolve().parent
+    torch.set_num_threads(1)
+    write(here / "gpt2_tiny.h5", GPT2, 1, lambda ids: np.ones(ids.shape, np.float32))
+    write(here / "llama_tiny.h5", LLAMA, 2, masked)
+
+
+def masked(ids):
+    """As eod_mask_loss does, and one token that counts half."""
+    weights = (ids != END_OF_DOCUMENT).astype(np.float32)
+    weights[1, 3] = 0.5
+    return weights
+
+
+if __name__ == "__main__":
+    main()

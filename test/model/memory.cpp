@@ -1,0 +1,67 @@
+// The meter runs the same code: what it predicts is what a run takes.
+#include "catch.h"
+#include "tiny_run.h"
+
+using namespace gptrain;
+using namespace gptrain::test;
+
+TEST_CASE("a run takes exactly the memory that was predicted", "[model][memory]") {
+    RunSpec spec = GENERATE(0, 1) == 0 ? tiny_spec() : tiny_llama_spec();
+    spec.precision.compute = GENERATE(Precision::fp32, Precision::bf16);
+    spec.recompute = GENERATE(Recompute::none, Recompute::selective, Recompute::full);
+    spec.parallel.schedule =
+        GENERATE(ScheduleKind::one_f_one_b, ScheduleKind::gpipe, ScheduleKind::zero_bubble);
+    spec.model.dropout = GENERATE(0.0, 0.1);
+    TinyRun run(spec);
+    run.step(random_batch(run.plan(), 1));
+    run.engine().evaluate(random_batch(run.plan(), 1));
+    CHECK(run.engine().memory().peaks() == run.memory_plan());
+}
+
+TEST_CASE("recomputation and sharding save what they should", "[model][memory]") {
+    RunSpec spec = tiny_spec();
+    const auto measure = [&](std::int64_t ranks) {
+        const RunPlan plan = make_plan(spec, {.world_size = ranks, .dry_run = true});
+        return measure_run(spec, plan, {}, [](const OpLimits&) { return std::int64_t{0}; });
+    };
+    spec.training.global_batch_size = 16;
+    spec.recompute = Recompute::none;
+    const StepCost none = measure(1);
+    spec.recompute = Recompute::selective;
+    const StepCost selective = measure(1);
+    spec.recompute = Recompute::full;
+    const StepCost full = measure(1);
+    CHECK(selective.memory[MemoryUse::saved] < none.memory[MemoryUse::saved]);
+    CHECK(full.memory[MemoryUse::saved] < selective.memory[MemoryUse::saved]);
+    CHECK(full.forward_and_backward.products > none.forward_and_backward.products);
+    CHECK(selective.forward_and_backward.products == none.forward_and_backward.products);
+
+    const StepCost sharded = measure(8);
+    const double share = static_cast<double>(sharded.memory[MemoryUse::optimizer]) /
+                         static_cast<double>(full.memory[MemoryUse::optimizer]);
+    CHECK(share < 0.14);
+    CHECK(sharded.microbatches * 8 == full.microbatches);
+    // Gradients are scattered and weights gathered once: 2 (p - 1) / p of the fp32 buffers.
+    const double parameters = static_cast<double>(parameter_count(make_plan(spec, {}).model));
+    CHECK(static_cast<double>(sharded.sent(Axis::dp_cp)) ==
+          Approx(2 * 4 * parameters * 7 / 8).epsilon(0.01));
+}
+
+TEST_CASE("the meter counts the products of the model", "[model][memory]") {
+    RunSpec spec = tiny_spec();
+    spec.recompute = Recompute::none;
+    const RunPlan plan = make_plan(spec, {});
+    const ModelShape& model = plan.model;
+    const StepCost cost =
+        measure_run(spec, plan, {}, [](const OpLimits&) { return std::int64_t{0}; });
+    const double tokens = static_cast<double>(plan.batch.global_batch_size * plan.seq_length);
+    const double weights = static_cast<double>(model.layers * 12 * model.hidden * model.hidden +
+                                               model.vocab * model.hidden);
+    CHECK(cost.forward_and_backward.products == Approx(6 * tokens * weights));
+    // 14 products of head_dim for each visible pair: 2 x (2 forward + 5 backward).
+    const double pairs = static_cast<double>(plan.seq_length * (plan.seq_length + 1) / 2);
+    CHECK(cost.forward_and_backward.attention ==
+          Approx(14.0 *
+                 static_cast<double>(plan.batch.global_batch_size * model.layers * model.hidden) *
+                 pairs));
+}

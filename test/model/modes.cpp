@@ -1,0 +1,144 @@
+// Settings that must not change what is computed: recomputation, schedules, microbatches.
+#include <cmath>
+
+#include "catch.h"
+#include "tiny_run.h"
+
+using namespace gptrain;
+using namespace gptrain::test;
+
+namespace {
+
+struct Result {
+    std::vector<double> losses;
+    NamedValues gradients;
+    NamedValues weights;
+};
+
+Result train_steps(const RunSpec& spec, int steps) {
+    TinyRun run(spec);
+    Result result;
+    for (int step = 1; step <= steps; ++step) {
+        result.losses.push_back(run.step(random_batch(run.plan(), step)));
+    }
+    result.gradients = run.gradients();
+    result.weights = run.state("weight");
+    return result;
+}
+
+void check_equal_bits(const Result& a, const Result& b) {
+    CHECK(a.losses == b.losses);
+    CHECK(a.gradients == b.gradients);
+    CHECK(a.weights == b.weights);
+}
+
+/// Sums of other order: relative to the whole tensor, a few roundings of `eps` each.
+void check_close(const NamedValues& a, const NamedValues& b, double eps) {
+    for (const auto& [name, values] : a) {
+        const std::vector<float>& other = b.at(name);
+        double distance = 0;
+        double norm = 0;
+        for (std::size_t i = 0; i < values.size(); ++i) {
+            distance += std::pow(double{values[i]} - double{other[i]}, 2);
+            norm += std::pow(double{values[i]}, 2);
+        }
+        CAPTURE(name, norm);
+        CHECK(std::sqrt(distance) <= 100 * eps * (std::sqrt(norm) + 1e-3));
+    }
+}
+
+RunSpec variant(int index) {
+    RunSpec spec = index % 2 == 0 ? tiny_spec() : tiny_llama_spec();
+    if (index >= 2) spec.model.dropout = 0.2;
+    return spec;
+}
+
+}  // namespace
+
+TEST_CASE("recomputation does not change a bit", "[model]") {
+    RunSpec spec = variant(GENERATE(0, 1, 2, 3));
+    spec.precision.compute = GENERATE(Precision::fp32, Precision::bf16, Precision::fp16);
+    spec.recompute = Recompute::none;
+    const Result none = train_steps(spec, 2);
+    REQUIRE(std::isfinite(none.losses.back()));
+    spec.recompute = Recompute::selective;
+    check_equal_bits(none, train_steps(spec, 2));
+    spec.recompute = Recompute::full;
+    check_equal_bits(none, train_steps(spec, 2));
+}
+
+TEST_CASE("a backward in two parts is the backward", "[model]") {
+    RunSpec spec = variant(GENERATE(0, 1, 2));
+    spec.recompute = GENERATE(Recompute::none, Recompute::selective, Recompute::full);
+    const Result whole = train_steps(spec, 2);
+    spec.parallel.schedule = ScheduleKind::zero_bubble;
+    check_equal_bits(whole, train_steps(spec, 2));
+}
+
+TEST_CASE("microbatches and their order change roundings only", "[model]") {
+    RunSpec spec = variant(GENERATE(0, 1, 2));
+    const Result base = train_steps(spec, 1);
+    SECTION("all forward before all backward") {
+        spec.parallel.schedule = ScheduleKind::gpipe;
+    }
+    SECTION("one large microbatch") {
+        spec.training.micro_batch_size = 4;
+    }
+    SECTION("microbatches of one sequence") {
+        spec.training.micro_batch_size = 1;
+    }
+    const Result other = train_steps(spec, 1);
+    CHECK(other.losses[0] == Approx(base.losses[0]).epsilon(1e-6));
+    check_close(base.gradients, other.gradients, 0x1p-24);
+}
+
+TEST_CASE("the loss is a weighted mean over all tokens of the step", "[model]") {
+    // A batch whose second microbatch counts one token only: a mean of means would differ.
+    TinyRun run(tiny_spec());
+    StepBatch batch = random_batch(run.plan(), 1);
+    Microbatch& second = batch.microbatches[1];
+    for (const float weight : second.weights)
+        batch.weight_sum -= weight;
+    second.weights.assign(second.weights.size(), 0.0f);
+    second.weights[5] = 2.5f;
+    batch.weight_sum += 2.5;
+
+    const auto loss_of = [](StepBatch part) {
+        part.weight_sum = 0;
+        for (const float weight : part.microbatches[0].weights)
+            part.weight_sum += weight;
+        TinyRun fresh(tiny_spec());
+        const LossSum sum = fresh.engine().evaluate(part);
+        return sum;
+    };
+    StepBatch first_alone = batch;
+    first_alone.microbatches = {batch.microbatches[0]};
+    StepBatch second_alone = batch;
+    second_alone.microbatches = {second};
+    LossSum sum = loss_of(first_alone);
+    sum.add(loss_of(second_alone));
+    CHECK(sum.weight == Approx(batch.weight_sum));
+    CHECK(run.step(batch) == Approx(sum.mean()).epsilon(1e-6));
+}
+
+TEST_CASE("dropout is on in training and off in evaluation", "[model]") {
+    RunSpec spec = tiny_spec();
+    TinyRun plain(spec);
+    spec.model.dropout = 0.5;
+    TinyRun dropping(spec);
+    const StepBatch batch = random_batch(plain.plan(), 1);
+    CHECK(plain.engine().evaluate(batch).loss == dropping.engine().evaluate(batch).loss);
+    CHECK(plain.step(batch) != dropping.step(batch));
+}
+
+TEST_CASE("every parameter counts once in the gradient norm", "[model]") {
+    const RunSpec spec = GENERATE(0, 1) == 0 ? tiny_spec() : tiny_llama_spec();
+    TinyRun run(spec);
+    std::int64_t parameters = 0;
+    run.engine().visit_gradients([&](const NamedState& state) {
+        run.backend().fill(state.values, 1);
+        parameters += state.shard.elements();
+    });
+    CHECK(parameters == parameter_count(run.plan().model));
+    CHECK(run.engine().gradient_norm() == Approx(std::sqrt(double(parameters))));
+}

@@ -1,0 +1,125 @@
+#include "tiny_run.h"
+
+#include <omp.h>
+
+#include "base/philox.h"
+#include "cpu/cpu_backend.h"
+
+namespace gptrain::test {
+
+RunSpec tiny_spec() {
+    RunSpec spec;
+    spec.name = "tiny";
+    spec.output_dir = "tiny";
+    spec.seed = 7;
+    spec.model.num_layers = 3;
+    spec.model.hidden_size = 48;
+    spec.model.num_attention_heads = 4;
+    spec.model.vocab_size = 101;
+    spec.data.train = {{"none", 1.0}};
+    spec.training.seq_length = 24;
+    spec.training.micro_batch_size = 2;
+    spec.training.global_batch_size = 4;
+    spec.training.steps = 10;
+    spec.precision.compute = Precision::fp32;
+    spec.optimizer.lr = 1e-2;
+    spec.checkpoint.async = false;
+    return spec;
+}
+
+RunSpec tiny_llama_spec() {
+    RunSpec spec = tiny_spec();
+    spec.model.num_query_groups = 2;
+    spec.model.position_embedding = PositionEmbedding::rope;
+    spec.model.normalization = Normalization::rmsnorm;
+    spec.model.activation = Activation::swiglu;
+    spec.model.ffn_hidden_size = 56;
+    spec.model.bias = false;
+    spec.model.tie_embeddings = false;
+    return spec;
+}
+
+namespace {
+
+std::int64_t scratch(const OpLimits& limits) {
+    return cpu_scratch_bytes(limits, omp_get_max_threads());
+}
+
+}  // namespace
+
+TinyRun::TinyRun(const RunSpec& spec)
+    : spec_(spec),
+      plan_(make_plan(spec, {})),
+      backend_(make_cpu_backend()),
+      mesh_(one_rank_mesh()),
+      cost_(measure_run(spec_, plan_, {}, scratch)),
+      engine_(std::make_unique<Engine>(*backend_, mesh_, spec_, plan_, cost_.memory)) {
+    engine_->initialise();
+}
+
+double TinyRun::step(const StepBatch& batch) {
+    engine_->step(batch);
+    const StepState state = engine_->read_state();
+    return state.loss_sum / state.token_weight_sum;
+}
+
+NamedValues TinyRun::collect(const std::string& group,
+                             const std::function<void(const StateVisitor&)>& visit) {
+    NamedValues values;
+    visit([&](const NamedState& state) {
+        if (state.group != group) return;
+        std::vector<float> host(static_cast<std::size_t>(state.shard.elements()));
+        backend_->download(std::as_writable_bytes(std::span(host)), state.values);
+        values[state.shard.name] = std::move(host);
+    });
+    return values;
+}
+
+NamedValues TinyRun::gradients() {
+    return collect("main_grad", [&](const StateVisitor& v) { engine_->visit_gradients(v); });
+}
+
+NamedValues TinyRun::state(const std::string& group) {
+    return collect(group, [&](const StateVisitor& v) { engine_->visit(v); });
+}
+
+void TinyRun::set_weights(const NamedValues& weights) {
+    engine_->visit([&](const NamedState& state) {
+        if (state.group != "weight") return;
+        backend_->upload(state.values, std::as_bytes(std::span(weights.at(state.shard.name))));
+    });
+    engine_->restore(engine_->read_state());
+}
+
+StepBatch random_batch(const RunPlan& plan, std::int64_t step, std::uint64_t seed) {
+    const std::int64_t length = plan.seq_length;
+    const auto token = [&](std::int64_t sequence, std::int64_t position) {
+        const PhiloxBlock words =
+            philox({static_cast<std::uint32_t>(sequence), static_cast<std::uint32_t>(position),
+                    static_cast<std::uint32_t>(step), 0},
+                   philox_stream(seed, 0, 0, 0));
+        return static_cast<std::int32_t>(words[0] % static_cast<std::uint32_t>(plan.model.vocab));
+    };
+    StepBatch batch;
+    batch.step = step;
+    batch.global_batch_size = plan.batch.global_batch_size;
+    for (std::int64_t first = 0; first < batch.global_batch_size; first += plan.micro_batch_size) {
+        Microbatch microbatch;
+        microbatch.first_sequence = first;
+        for (std::int64_t row = 0; row < plan.micro_batch_size; ++row) {
+            for (std::int64_t i = 0; i < length; ++i) {
+                const std::int32_t id = token(first + row, i);
+                const float weight = id % 11 == 0 ? 0.0f : 1.0f;
+                microbatch.ids.push_back(id);
+                microbatch.targets.push_back(token(first + row, i + 1));
+                microbatch.positions.push_back(static_cast<std::int32_t>(i));
+                microbatch.weights.push_back(weight);
+                batch.weight_sum += weight;
+            }
+        }
+        batch.microbatches.push_back(std::move(microbatch));
+    }
+    return batch;
+}
+
+}  // namespace gptrain::test

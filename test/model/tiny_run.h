@@ -1,0 +1,55 @@
+// A model small enough to train in a test, with its data made up.
+#pragma once
+
+#include <map>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "train/engine.h"
+
+namespace gptrain::test {
+
+/// Values of named tensors, such as the weights or the gradients of a model.
+using NamedValues = std::map<std::string, std::vector<float>>;
+
+/// A spec of a small GPT-2-like model; tests change what they are about.
+RunSpec tiny_spec();
+/// The same with rotary positions, RMSNorm, SwiGLU, no biases, grouped-query attention, an untied
+/// head.
+RunSpec tiny_llama_spec();
+
+/// An engine on the CPU with what it needs around it.
+class TinyRun {
+public:
+    explicit TinyRun(const RunSpec& spec);
+
+    Engine& engine() { return *engine_; }
+    Backend& backend() { return *backend_; }
+    const RunPlan& plan() const { return plan_; }
+    const MemoryPlan& memory_plan() const { return cost_.memory; }
+
+    /// One step; returns its loss.
+    double step(const StepBatch& batch);
+    NamedValues gradients();
+    /// Group "weight", "exp_avg" or "exp_avg_sq".
+    NamedValues state(const std::string& group);
+    void set_weights(const NamedValues& weights);
+
+private:
+    NamedValues collect(const std::string& group,
+                        const std::function<void(const StateVisitor&)>& visit);
+
+    RunSpec spec_;
+    RunPlan plan_;
+    std::unique_ptr<Backend> backend_;
+    Mesh mesh_;
+    StepCost cost_;
+    std::unique_ptr<Engine> engine_;
+};
+
+/// A batch of random tokens that is a function of (seed, step): the same sequences however they are
+/// cut into microbatches. A few tokens have weight 0.
+StepBatch random_batch(const RunPlan& plan, std::int64_t step, std::uint64_t seed = 1);
+
+}  // namespace gptrain::test

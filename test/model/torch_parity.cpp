@@ -1,0 +1,146 @@
+// Loss, every gradient and ten AdamW steps beside what PyTorch computes in float64
+// (make_torch_fixture.py).
+#include <algorithm>
+#include <cmath>
+
+#include "catch.h"
+#include "support/hdf5_fixture.h"
+#include "tiny_run.h"
+
+using namespace gptrain;
+using namespace gptrain::test;
+
+namespace {
+
+/// How much farther from float64 than PyTorch's float32 another float32 implementation may be: both
+/// round in other places, neither is exact by luck everywhere.
+constexpr double slack = 8;
+
+class Fixture {
+public:
+    explicit Fixture(const std::string& name) : file_(GPTRAIN_TEST_DATA "/" + name) {}
+
+    template <class T>
+    T number(const std::string& key) const {
+        return read_attribute<T>(file_, "/", key);
+    }
+    std::string word(const std::string& key) const { return read_text_attribute(file_, "/", key); }
+    template <class T>
+    std::vector<T> values(const std::string& name) const {
+        return read_array<T>(file_, name).values;
+    }
+    double fp32_error(const std::string& name) const {
+        return read_attribute<double>(file_, name, "fp32_error");
+    }
+    NamedValues group(const std::string& group, const NamedValues& names) const {
+        NamedValues result;
+        for (const auto& [name, unused] : names)
+            result[name] = values<float>(group + "/" + name);
+        return result;
+    }
+
+    RunSpec spec() const;
+    StepBatch batch(std::int64_t step) const;
+
+private:
+    std::string file_;
+};
+
+RunSpec Fixture::spec() const {
+    RunSpec spec = tiny_spec();
+    ModelSpec& model = spec.model;
+    const auto whole = [&](const std::string& key) { return number<std::int64_t>(key); };
+    model.num_layers = whole("num_layers");
+    model.hidden_size = whole("hidden_size");
+    model.num_attention_heads = whole("num_attention_heads");
+    model.num_query_groups = whole("num_query_groups");
+    model.head_dim = whole("head_dim");
+    model.ffn_hidden_size = whole("ffn_hidden_size");
+    model.vocab_size = whole("vocab_size");
+    model.max_position_embeddings = whole("max_position_embeddings");
+    const bool rope = word("position_embedding") == "rope";
+    model.position_embedding = rope ? PositionEmbedding::rope : PositionEmbedding::learned;
+    model.rope_theta = number<double>("rope_theta");
+    const bool rms = word("normalization") == "rmsnorm";
+    model.normalization = rms ? Normalization::rmsnorm : Normalization::layernorm;
+    model.norm_eps = number<double>("norm_eps");
+    const bool swiglu = word("activation") == "swiglu";
+    model.activation = swiglu ? Activation::swiglu : Activation::gelu;
+    model.bias = whole("bias") != 0;
+    model.tie_embeddings = whole("tie_embeddings") != 0;
+    spec.training.seq_length = whole("seq_length");
+    spec.training.micro_batch_size = whole("micro_batch_size");
+    spec.training.global_batch_size = whole("micro_batch_size");
+    spec.optimizer.lr = number<double>("lr");
+    spec.optimizer.betas = {number<double>("beta1"), number<double>("beta2")};
+    spec.optimizer.eps = number<double>("eps");
+    spec.optimizer.weight_decay = number<double>("weight_decay");
+    spec.optimizer.clip_grad = number<double>("clip_grad");
+    const bool cosine = word("lr_kind") == "cosine";
+    spec.lr_schedule.kind = cosine ? LrKind::cosine : LrKind::constant;
+    spec.lr_schedule.warmup_steps = whole("warmup_steps");
+    spec.lr_schedule.decay_steps = whole("decay_steps");
+    spec.lr_schedule.min_lr = number<double>("min_lr");
+    return spec;
+}
+
+StepBatch Fixture::batch(std::int64_t step) const {
+    Microbatch microbatch;
+    microbatch.ids = values<std::int32_t>("ids");
+    microbatch.targets = values<std::int32_t>("targets");
+    microbatch.weights = values<float>("weights");
+    const auto length = number<std::int64_t>("seq_length");
+    StepBatch batch;
+    for (std::size_t i = 0; i < microbatch.ids.size(); ++i) {
+        microbatch.positions.push_back(
+            static_cast<std::int32_t>(static_cast<std::int64_t>(i) % length));
+        batch.weight_sum += microbatch.weights[i];
+    }
+    batch.step = step;
+    batch.microbatches = {microbatch};
+    return batch;
+}
+
+/// The 2-norm of the difference is at most what float32 explains.
+void check_near(const Fixture& fixture, const std::string& group, const NamedValues& actual) {
+    const NamedValues expected = fixture.group(group, actual);
+    for (const auto& [name, values] : actual) {
+        const std::vector<float>& right = expected.at(name);
+        REQUIRE(values.size() == right.size());
+        double distance = 0;
+        double norm = 0;
+        for (std::size_t i = 0; i < values.size(); ++i) {
+            const double difference = double{values[i]} - double{right[i]};
+            distance += difference * difference;
+            norm += double{right[i]} * double{right[i]};
+        }
+        // The expected values themselves were rounded to float32.
+        const double rounding = 0x1p-24 * std::sqrt(norm);
+        const double allowed = slack * (fixture.fp32_error(group + "/" + name) + rounding);
+        CAPTURE(group, name, norm);
+        CHECK(std::sqrt(distance) <= allowed);
+    }
+}
+
+}  // namespace
+
+TEST_CASE("a model computes what PyTorch computes", "[model][torch]") {
+    const Fixture fixture(GENERATE("gpt2_tiny.h5", "llama_tiny.h5"));
+    TinyRun run(fixture.spec());
+    run.set_weights(fixture.group("weight", run.state("weight")));
+
+    const auto losses = fixture.values<double>("losses");
+    const auto norms = fixture.values<double>("grad_norms");
+    for (std::size_t i = 0; i < losses.size(); ++i) {
+        const double loss = run.step(fixture.batch(static_cast<std::int64_t>(i) + 1));
+        CAPTURE(i);
+        CHECK(std::abs(loss - losses[i]) <=
+              slack * (fixture.fp32_error("losses") + 0x1p-24 * losses[i]));
+        CHECK(std::abs(run.engine().read_state().grad_norm - norms[i]) <=
+              slack * (fixture.fp32_error("grad_norms") + 0x1p-24 * norms[i]));
+        if (i == 0) check_near(fixture, "grad", run.gradients());
+    }
+    check_near(fixture, "final", run.state("weight"));
+    check_near(fixture, "final_exp_avg", run.state("exp_avg"));
+    check_near(fixture, "final_exp_avg_sq", run.state("exp_avg_sq"));
+}

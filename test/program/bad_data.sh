@@ -1,0 +1,60 @@
+#!/usr/bin/env bash
+# Token data and tokenizers that do not fit the run: found before the first step, or where they are read.
+. "$(dirname "$0")/lib.sh"
+make_data
+make_spec
+
+train 3 run "data.train=[{prefix: nothing}]"
+says err "$work/nothing"
+cp text_text_document.idx lonely.idx
+train 3 run "data.train=[{prefix: lonely}]"
+says err "lonely.bin"
+head -c 1000 text_text_document.bin >short.bin
+cp text_text_document.idx short.idx
+train 3 run "data.train=[{prefix: short}]"
+says err "short"
+cp text_text_document.bin other.bin
+head -c 500 text_text_document.idx >other.idx
+train 3 run "data.train=[{prefix: other}]"
+says err "other.idx"
+
+# A training part without a token; a validation part without one only means no evaluation.
+train 3 run 'data.split="0,100,0"'
+says err "data.split" "0,100,0"
+train 3 run 'data.split="0.001,99,0"'
+printf '{"text": ""}\n' >empty.jsonl
+expect_exit 0 "$preprocess" --input empty.jsonl --tokenizer tok.model --output-prefix empty
+train 3 run "data.train=[{prefix: empty_text_document}]"
+says err "empty_text_document"
+train 3 run "data.train=[{prefix: text_text_document}, {prefix: empty_text_document}]"
+says err "empty_text_document"
+train 0 no_validation "data.validation=[{prefix: empty_text_document}]" training.steps=4 \
+    training.eval_interval=2 training.eval_steps=2
+(($(grep -c "no evaluation" out) == 1)) || fail "said $(grep -c "no evaluation" out) times: no evaluation"
+says_not no_validation/metrics.jsonl val_loss
+train 0 some_validation "data.validation=[{prefix: empty_text_document}, {prefix: text_text_document}]" \
+    training.steps=4 training.eval_interval=2 training.eval_steps=2
+(($(grep -c val_loss some_validation/metrics.jsonl) == 2)) || fail "no evaluation of the source that has tokens"
+# Fewer tokens than a sample: padded, not refused.
+printf 'and the\n' >tiny.txt
+expect_exit 0 "$preprocess" --input tiny.txt --tokenizer tok.model --output-prefix tiny --append-eod
+train 0 tiny "data.train=[{prefix: tiny_text_document}]" 'data.split="1"' training.steps=2
+
+# Ids beyond the vocabulary; the tokenizer's pieces beyond it.
+train 3 run data.tokenizer=none data.eod_id=2 model.vocab_size=100
+says err "text_text_document" "vocabulary of 100"
+train 2 run model.vocab_size=319
+says err "model.vocab_size" 319 320
+train 0 wide model.vocab_size=321 training.steps=1
+train 2 run data.tokenizer=none data.eod_id=320
+says err "data.eod_id"
+train 2 run data.tokenizer=none data.reset_at_eod=true
+says err "data.reset_at_eod" "eod_id"
+train 3 run data.tokenizer=missing.model
+says err "missing.model"
+train 3 run data.tokenizer=text.txt
+says err "text.txt"
+[[ ! -e run/metrics.jsonl || ! -s run/metrics.jsonl ]] || fail "a run that never began has metrics"
+[[ ! -e run/checkpoints ]] || [[ -z $(ls run/checkpoints) ]] || fail "a run that never began has checkpoints"
+
+finish

@@ -1,0 +1,76 @@
+#!/usr/bin/env bash
+# The command line, settings that are not built, dry runs.
+. "$(dirname "$0")/lib.sh"
+make_spec
+
+expect_exit 0 "$gptrain" --help
+says out --config --set --resume --dry-run --world-size inspect generate eval "75"
+for command in inspect generate eval; do expect_exit 0 "$gptrain" $command --help; done
+expect_exit 0 "$gptrain" --version
+expect_exit 0 "$preprocess" --help
+expect_exit 2 "$gptrain"
+says err --config
+expect_exit 2 "$gptrain" --config
+expect_exit 2 "$gptrain" --config missing.yaml
+says err missing.yaml
+expect_exit 2 "$gptrain" --config "$work"
+expect_exit 2 "$gptrain" trian
+expect_exit 2 "$gptrain" --config run.yaml --steps 3
+expect_exit 2 "$gptrain" --config run.yaml --world-size 2
+expect_exit 2 "$gptrain" --config run.yaml --dry-run --world-size 0
+expect_exit 2 "$gptrain" --config run.yaml --dry-run --timeline t.svg
+expect_exit 2 "$gptrain" plan
+expect_exit 2 "$gptrain" inspect
+expect_exit 2 "$gptrain" inspect run.yaml more
+
+# The spec: the mistakes themselves are another test's; here, that they reach the user.
+sed 's/seq_length/seq_lenght/' run.yaml >typo.yaml
+expect_exit 2 "$gptrain" --config typo.yaml
+says err "typo.yaml:5:" seq_lenght "seq_length"
+expect_exit 2 "$gptrain" inspect typo.yaml
+expect_exit 2 "$gptrain" --config run.yaml --set training.step=3
+says err training.step "steps"
+expect_exit 2 "$gptrain" --config run.yaml --set training.steps
+expect_exit 2 "$gptrain" --config run.yaml --set training.steps=many
+
+# What is not built is an error that says so, in a dry run too.
+for setting in device=cuda parallel.tensor=2 parallel.sequence_parallel=true parallel.pipeline=2 \
+    parallel.virtual_stages=2 parallel.context=2 parallel.schedule=interleaved_1f1b \
+    precision.compute=fp8 "faults.loss_spike={factor: 2.0, window: 10, action: skip}" \
+    faults.replica_check_interval=10; do
+    for dry in "" --dry-run; do
+        expect_exit 2 "$gptrain" --config run.yaml --set "$setting" $dry
+        says err "${setting%%=*}" "not built"
+    done
+done
+expect_exit 2 "$gptrain" --config run.yaml --set parallel.data=2
+says err parallel.data "not built"
+[[ ! -e run ]] || fail "refused runs have made their output directory"
+
+# Several ranks would each write the same files.
+for variable in OMPI_COMM_WORLD_SIZE PMI_SIZE; do
+    expect_exit 2 env $variable=2 "$gptrain" --config run.yaml
+    says err "$variable"
+done
+[[ ! -e run ]] || fail "a rank of several has made the output directory"
+
+# A dry run reads neither data nor tokenizer, which are not there, and writes nothing.
+expect_exit 0 "$gptrain" --config run.yaml --dry-run
+says out "memory per rank" "total" "work per step" "model FLOPs"
+total_of_one=$(awk '$1 == "total" { print $NF }' out)
+expect_exit 0 "$gptrain" --config run.yaml --dry-run --world-size 4 --set training.global_batch_size=8
+total_of_four=$(awk '$1 == "total" { print $NF }' out)
+((0 < total_of_four && total_of_four < total_of_one)) ||
+    fail "sharded over 4 ranks: $total_of_four bytes, on one $total_of_one"
+says out "dp"
+expect_exit 0 "$gptrain" --config run.yaml --dry-run --world-size 4 --set parallel.data=4 \
+    --set training.global_batch_size=8
+expect_exit 2 "$gptrain" --config run.yaml --dry-run --world-size 4 --set parallel.data=2
+expect_exit 2 "$gptrain" --config run.yaml --dry-run --world-size 4
+says err global_batch_size
+expect_exit 0 "$gptrain" --config ../"$(basename "$work")"/run.yaml --dry-run --world-size 1024 \
+    --set training.global_batch_size=1024 --set model.hidden_size=4096 --set model.num_layers=48 \
+    --set model.num_attention_heads=32
+[[ $(ls) == $'err\nout\nrun.yaml\ntypo.yaml' ]] || fail "dry runs have left: $(ls)"
+
+finish

@@ -1,0 +1,75 @@
+#!/usr/bin/env bash
+# Damaged checkpoints: a warning and the next older one, never a wrong run.
+. "$(dirname "$0")/lib.sh"
+make_data
+make_spec
+train 0 whole checkpoint.interval=5 checkpoint.keep_last=4
+
+# flip FILE OFFSET: inverts a byte.
+flip() {
+    local byte
+    byte=$(od -An -tu1 -j "$2" -N 1 "$1")
+    printf "\\x$(printf %x $((byte ^ 255)))" | dd of="$1" bs=1 seek="$2" conv=notrunc status=none
+}
+size_of() { wc -c <"$1"; }
+
+newest=$(checkpoint damaged 20)
+damages=(
+    'flip $newest/shard-00000.h5 $(($(size_of $newest/shard-00000.h5) / 2))'
+    'flip $newest/shard-00000.h5 $(($(size_of $newest/shard-00000.h5) - 1))'
+    'flip $newest/shard-00000.h5 60'
+    'flip $newest/model.h5 1000'
+    'flip $newest/manifest.json 500'
+    'flip $newest/manifest.json $(($(size_of $newest/manifest.json) - 10))'
+    'truncate -s -1 $newest/shard-00000.h5'
+    'truncate -s +1 $newest/shard-00000.h5'
+    'truncate -s 0 $newest/shard-00000.h5'
+    'truncate -s 1000 $newest/manifest.json'
+    'truncate -s 0 $newest/manifest.json'
+    'rm $newest/shard-00000.h5'
+    'rm $newest/model.h5'
+    'rm $newest/manifest.json'
+    'cp whole/checkpoints/step-000015/manifest.json $newest/manifest.json'
+    'cp whole/checkpoints/step-000015/shard-00000.h5 $newest/shard-00000.h5'
+)
+for damage in "${damages[@]}"; do
+    rm -rf damaged
+    cp -r whole damaged
+    eval "$damage"
+    train 0 damaged checkpoint.interval=5
+    says err "step-000020"
+    says out "after step 15" "finished after step 20"
+    same_run whole damaged 20
+    ((failures == 0)) || fail "after: $damage"
+done
+
+# The two newest are damaged; then all.
+rm -rf damaged
+cp -r whole damaged
+flip "$newest/shard-00000.h5" 90000
+rm "$(checkpoint damaged 15)/shard-00000.h5"
+cp -r damaged all
+train 0 damaged checkpoint.interval=5
+says err "step-000020" "step-000015"
+says out "after step 10"
+same_run whole damaged 20
+for step in 5 10; do truncate -s -1 "$(checkpoint all "$step")/shard-00000.h5"; done
+cp all/metrics.jsonl metrics.before
+train 3 all
+says err "all/checkpoints" "step-000005" "step-000020"
+same metrics.before all/metrics.jsonl
+options=(--resume never)
+train 2 all
+options=()
+
+# A checkpoint that was named is not replaced by another.
+for command in "generate --prompt and" "eval --data text_text_document"; do
+    expect_exit 3 "$gptrain" $command --checkpoint "$(checkpoint all 10)"
+    says err "step-000010"
+    expect_exit 3 "$gptrain" $command --checkpoint all
+done
+options=(--resume "$(checkpoint all 10)")
+train 3 other
+says err "step-000010"
+
+finish

@@ -1,0 +1,35 @@
+#!/usr/bin/env bash
+# A checkpoint that cannot be written: exit code 5, one line, and the earlier checkpoints as they were.
+. "$(dirname "$0")/lib.sh"
+make_data
+make_spec
+train 0 small training.steps=10
+cp -r small before
+
+# A limit on the size of files, in KiB: enough for everything but the shard file.
+shard=$(wc -c <"$(checkpoint small 10)/shard-00000.h5")
+for setting in checkpoint.async=true checkpoint.async=false; do
+    settings output_dir=small training.steps=20 $setting
+    (
+        ulimit -f $((shard / 2048))
+        exec timeout --signal=KILL 60 "$gptrain" --config run.yaml "${set[@]}" >out 2>err
+    )
+    check_exit 5 $? "a run under ulimit -f, $setting"
+    says err "small/checkpoints/step-000020" "File too large"
+    [[ $(ls -A small/checkpoints) == step-000010 ]] || fail "checkpoints: $(ls -A small/checkpoints)"
+    same "$(checkpoint small 10)/shard-00000.h5" "$(checkpoint before 10)/shard-00000.h5"
+    grep -q '^{"step": 20, "loss"' small/metrics.jsonl || fail "the line of step 20 is lost"
+done
+train 0 small
+train 0 straight
+same_run straight small 20
+
+# The metrics themselves cannot be written.
+settings output_dir=tiny training.steps=20
+(
+    ulimit -f 2
+    exec timeout --signal=KILL 60 "$gptrain" --config run.yaml "${set[@]}" >out 2>err
+)
+check_exit 5 $? "a run whose metrics are cut off"
+
+finish

@@ -1,0 +1,98 @@
+#!/usr/bin/env bash
+# gptrain generate: what the same and other options give, prompts of every kind, and its end.
+. "$(dirname "$0")/lib.sh"
+make_data
+make_spec
+train 0 run training.steps=40 training.global_batch_size=8 lr_schedule.decay_steps=60 \
+    model.max_position_embeddings=40
+train 0 ids training.steps=5 data.tokenizer=none data.eod_id=auto model.position_embedding=rope
+
+# generate TO OPTION...: continues a prompt with the model of `run`; stdout goes to the file TO.
+model=run
+generate() {
+    local to=$1
+    shift
+    expect_exit 0 "$gptrain" generate --checkpoint $model "$@"
+    mv out "$to"
+}
+prompt=(--prompt "and the earth" --max-tokens 20)
+
+# Choice of tokens.
+generate seed1 "${prompt[@]}" --seed 1
+generate seed1_again "${prompt[@]}" --seed 1
+generate seed2 "${prompt[@]}" --seed 2
+same seed1 seed1_again
+differ seed1 seed2
+generate greedy "${prompt[@]}" --temperature 0
+for choice in "--temperature 0 --seed 5" "--top-k 1 --seed 5" "--top-p 1e-9 --seed 6" \
+    "--temperature 1e-6 --seed 7"; do
+    generate same_as_greedy "${prompt[@]}" $choice
+    same greedy same_as_greedy
+done
+differ greedy seed1
+generate all_tokens "${prompt[@]}" --seed 1 --top-k 1000000 --top-p 1
+same seed1 all_tokens
+generate cooler "${prompt[@]}" --seed 1 --temperature 0.3
+differ seed1 cooler
+
+# Prompts.
+printf 'and the earth' >prompt.txt
+generate by_file --prompt-file prompt.txt --max-tokens 20 --seed 1
+same seed1 by_file
+generate empty --prompt "" --max-tokens 5
+(($(wc -c <empty) > 5)) || fail "an empty prompt gives: $(cat empty)"
+generate foreign --prompt $'\303\244\340\270\201 \360\237\230\200' --max-tokens 5 --temperature 0
+generate none --prompt and --max-tokens 0
+[[ $(cat none) == "" ]] || fail "no token was asked for, and there is: $(cat none)"
+generate to_the_end --prompt and --max-tokens 1000 --seed 3
+(($(wc -w <to_the_end) < 80)) || fail "more tokens than positions: $(cat to_the_end)"
+cat text.txt >long.txt
+expect_exit 2 "$gptrain" generate --checkpoint run --prompt-file long.txt
+says err "40" "prompt"
+
+# Token ids, where the run has no tokenizer; rope knows no last position.
+model=ids
+generate twelve --prompt "5 6 7" --max-tokens 12 --temperature 0
+[[ $(cat twelve) =~ ^([0-9]+\ +){11}[0-9]+\ *$ ]] || fail "not twelve ids: $(cat twelve)"
+read -ra tokens <twelve
+# What was generated may as well be given: the key/value cache changes nothing.
+generate rest --prompt "5 6 7 ${tokens[*]:0:8}" --max-tokens 4 --temperature 0
+read -ra rest <rest
+[[ ${rest[*]} == "${tokens[*]:8}" ]] || fail "after ${tokens[*]:0:8}: ${rest[*]}, not ${tokens[*]:8}"
+generate long --prompt "$(seq -s ' ' 1 100)" --max-tokens 3
+for bad in "5 320" "5 six" "-1" "" "99999999999"; do
+    expect_exit 2 "$gptrain" generate --checkpoint ids --prompt "$bad"
+done
+
+# The end of a document ends the text.
+for ((i = 0; i < 300; ++i)); do echo "and the"; done >lines.txt
+expect_exit 0 "$preprocess" --input lines.txt --documents line --tokenizer tok.model \
+    --output-prefix lines --append-eod
+train 0 short "data.train=[{prefix: lines_text_document}]" training.steps=40 \
+    training.global_batch_size=4 optimizer.lr=0.02 lr_schedule.kind=constant \
+    model.tie_embeddings=false model.num_layers=1 model.max_position_embeddings=200
+model=short
+generate ends --prompt "and" --max-tokens 150 --temperature 0
+[[ $(cat ends) == " the" ]] || fail "the document does not end: $(cat ends)"
+
+# Faults.
+bad() { expect_exit 2 "$gptrain" generate --checkpoint "$@"; }
+bad nowhere --prompt and
+says err nowhere
+bad run/cache --prompt and
+bad run --prompt and --temperature -1
+bad run --prompt and --temperature warm
+bad run --prompt and --top-p 1.5
+bad run --prompt and --top-k -2
+bad run --prompt and --max-tokens -1
+bad run --prompt and --seed x
+bad run --prompt and --prompt-file prompt.txt
+bad run --prompt and --word
+expect_exit 2 "$gptrain" generate --prompt and
+expect_exit 3 "$gptrain" generate --checkpoint run --prompt-file missing.txt
+says err missing.txt
+mv tok.model away.model
+expect_exit 3 "$gptrain" generate --checkpoint run --prompt and
+says err tok.model
+
+finish

@@ -1,0 +1,176 @@
+# Shared by the scripts of this folder, which drive the programs as a user does.
+# Usage of each: SCRIPT GPTRAIN GPT-PREPROCESS
+# A script ends with `finish`: exit code 0 if all held, 1 if not, 77 if it could not run here.
+set -u
+script=$(realpath "$0")
+gptrain=$(realpath "$1")
+preprocess=$(realpath "$2")
+export LC_ALL=C OMP_NUM_THREADS=2 OMP_WAIT_POLICY=passive
+work=$(mktemp -d)
+clean_up() {
+    local jobs
+    jobs=$(jobs -p)
+    [[ -z $jobs ]] || kill -KILL $jobs 2>/dev/null
+    rm -rf "$work"
+}
+trap clean_up EXIT
+cd "$work" || exit 1
+failures=0
+
+fail() {
+    echo "FAILED (line ${BASH_LINENO[-2]}): $*"
+    failures=$((failures + 1))
+}
+
+finish() {
+    ((failures)) || echo "all passed"
+    exit $((failures > 0))
+}
+
+not_run() {
+    echo "not run: $*"
+    exit 77
+}
+
+# expect_exit CODE COMMAND...: the exit code, within a minute; stdout and stderr go to the files out
+# and err. A fault is one line on stderr; beside it there may be warnings only.
+expect_exit() {
+    local code=$1
+    shift
+    timeout --signal=KILL 60 "$@" >out 2>err
+    check_exit "$code" $? "$*"
+}
+
+# check_exit CODE GOT COMMAND: the same for a command that has ended.
+check_exit() {
+    (($2 == $1)) || fail "exit code $2 instead of $1: $3: $(tail -c 400 err)"
+    local faults=0
+    (($1 == 0 || $1 == 75)) || faults=1
+    (($(grep -c '^gptrain: error: .' err) == faults && $(grep -vc '^warning: .' err) == faults)) ||
+        fail "not $faults error lines on stderr: $3: $(head -c 800 err)"
+}
+
+# says FILE WORDS...: each of the words occurs in the file.
+says() {
+    local file=$1 words
+    shift
+    for words in "$@"; do
+        grep -qF -- "$words" "$file" || fail "'$words' is missing in $file: $(tail -c 600 "$file")"
+    done
+}
+
+says_not() {
+    if grep -qF -- "$2" "$1"; then fail "'$2' is in $1: $(tail -c 600 "$1")"; fi
+}
+
+same() {
+    cmp -s "$1" "$2" || fail "$1 and $2 differ: $(diff "$1" "$2" | head -c 600)"
+}
+
+differ() {
+    if cmp -s "$1" "$2"; then fail "$1 and $2 are the same: $(head -c 200 "$1")"; fi
+}
+
+# make_text SEED LINES: paragraphs of four lines of words, the same on every machine.
+make_text() {
+    awk -v seed="$1" -v lines="$2" 'BEGIN {
+        count = split("and the earth was without form void darkness upon face deep light day " \
+                      "evening morning waters under heaven let there be firmament midst", words)
+        for (line = 1; line <= lines; ++line) {
+            out = ""
+            for (i = 0; i < 5 + line % 7; ++i) {
+                seed = (seed * 16807) % 2147483647
+                out = out (i ? " " : "") words[1 + seed % count]
+            }
+            print out "."
+            if (line % 4 == 0) print ""
+        }
+    }'
+}
+
+# Makes tok.model and the token data set "text" (text_text_document) of 250 documents.
+make_data() {
+    make_text 1 1000 >text.txt
+    if ! {
+        "$preprocess" train-tokenizer --input text.txt --vocab-size 320 --model-prefix tok &&
+            "$preprocess" --input text.txt --tokenizer tok.model --output-prefix text --append-eod
+    } >out 2>&1; then
+        fail "no data: $(tail -n 3 out)"
+        finish
+    fi
+}
+
+# A run spec, run.yaml, over that data.
+make_spec() {
+    cat >run.yaml <<END
+name: tiny
+output_dir: run
+model: {num_layers: 2, hidden_size: 16, num_attention_heads: 2, vocab_size: 320}
+data: {train: [{prefix: text_text_document}], split: "80,20,0", tokenizer: tok.model, num_samples: 60}
+training: {seq_length: 16, micro_batch_size: 1, global_batch_size: 2, steps: 20, eval_interval: 0}
+optimizer: {lr: 0.01}
+lr_schedule: {decay_steps: 20}
+checkpoint: {interval: 10}
+logging: {interval: 1}
+END
+}
+
+# settings KEY=VALUE...: sets the array `set` to the options that lay these over the spec.
+settings() {
+    local setting
+    set=()
+    for setting in "$@"; do
+        set+=(--set "$setting")
+    done
+}
+
+# train CODE OUTPUT-DIR [KEY=VALUE...]: a run of run.yaml; `options` are further options of it.
+options=()
+train() {
+    local code=$1
+    settings output_dir="$2" "${@:3}"
+    expect_exit "$code" "$gptrain" --config run.yaml "${set[@]}" "${options[@]}"
+}
+
+# start OUTPUT-DIR [KEY=VALUE...]: the same in the background, as the process $pid.
+start() {
+    settings output_dir="$1" "${@:2}"
+    "$gptrain" --config run.yaml "${set[@]}" "${options[@]}" >out 2>err &
+    pid=$!
+}
+
+# ends CODE: waits for the process that `start` started.
+ends() {
+    wait "$pid"
+    check_exit "$1" $? "the run in the background"
+}
+
+# wait_for FILE WORDS: until the words are in the file.
+wait_for() {
+    local i
+    for ((i = 0; i < 6000; ++i)); do
+        if grep -qsF -- "$2" "$1"; then return; fi
+        sleep 0.01
+    done
+    fail "'$2' did not appear in $1"
+}
+
+checkpoint() { printf '%s/checkpoints/step-%06d' "$1" "$2"; }
+
+# history OUTPUT-DIR: the lines of metrics.jsonl that count, sorted by step, without what a clock
+# measured.
+history() {
+    awk -F '[:,}]' '/^\{"step": / {
+        sub(/"tokens_per_s": [^,]*, "step_time_s": [^,]*, "tflops_per_device": [^,]*, "mfu": [^,]*, /, "")
+        lines[$2 "\t" ($3 ~ /val_loss/)] = $0
+    } END { for (key in lines) print key "\t" lines[key] }' "$1/metrics.jsonl" | sort -n -k 1,1 -k 2,2
+}
+
+# same_run A B STEP: two output directories tell and hold the same after that step, bit for bit.
+same_run() {
+    history "$1" >"$1.history"
+    history "$2" >"$2.history"
+    (($(grep -c loss "$1.history") >= $3)) || fail "$1 has no $3 lines"
+    same "$1.history" "$2.history"
+    same "$(checkpoint "$1" "$3")/shard-00000.h5" "$(checkpoint "$2" "$3")/shard-00000.h5"
+}

@@ -1,0 +1,88 @@
+#!/usr/bin/env bash
+# metrics.jsonl: the lines, their order, and what a resumed run repairs.
+. "$(dirname "$0")/lib.sh"
+make_data
+make_spec
+evaluating="training.eval_interval=5 training.eval_steps=3"
+train 0 whole $evaluating
+
+# Every line is an object with the keys in their order.
+number='(null|-?(0|[1-9][0-9]*)(\.[0-9]+)?(e[+-]?[0-9]+)?)'
+keys='loss grad_norm lr loss_scale tokens_per_s step_time_s tflops_per_device mfu consumed_samples
+    consumed_tokens memory_bytes skipped_steps'
+step_line='^\{"step": [0-9]+'
+for key in $keys; do step_line+=", \"$key\": $number"; done
+step_line+='\}$'
+validation_line="^\\{\"step\": [0-9]+, \"val_loss\": $number\\}\$"
+resume_line='^\{"event": "resume", "step": [0-9]+\}$'
+all_lines() {
+    if grep -nvE -e "$step_line" -e "$validation_line" -e "$resume_line" "$1"; then
+        fail "strange lines in $1"
+    fi
+}
+all_lines whole/metrics.jsonl
+says whole/metrics.jsonl '"mfu": null' '"consumed_samples": 40, "consumed_tokens": 640' '"loss_scale": 1'
+
+# The order of lines, in short: 1 2 v2 r2 ...
+order() {
+    sed -E 's/^\{"step": ([0-9]+), "loss".*/\1/; s/^\{"step": ([0-9]+), "val_loss".*/v\1/
+        s/^\{"event": "resume", "step": ([0-9]+).*/r\1/' "$1/metrics.jsonl" | paste -sd ' '
+}
+expect_order() {
+    [[ $(order "$1") == "$2" ]] || fail "the order of lines in $1 is $(order "$1")"
+}
+expect_order whole "1 2 3 4 5 v5 6 7 8 9 10 v10 11 12 13 14 15 v15 16 17 18 19 20 v20"
+train 0 seldom training.steps=13 logging.interval=5
+expect_order seldom "5 10 13"
+
+# A torn last line goes; the line of the resumption comes first.
+train 0 torn training.steps=10 $evaluating
+cp -r torn ten
+printf '{"step": 11, "loss": 4.' >>torn/metrics.jsonl
+train 0 torn $evaluating
+expect_order torn \
+    "1 2 3 4 5 v5 6 7 8 9 10 v10 r10 11 12 13 14 15 v15 16 17 18 19 20 v20"
+all_lines torn/metrics.jsonl
+same_run whole torn 20
+# Zeros where a crash lost the data of a line.
+cp -r ten zeros
+head -c 300 /dev/zero >>zeros/metrics.jsonl
+train 0 zeros training.steps=11 $evaluating
+expect_order zeros "1 2 3 4 5 v5 6 7 8 9 10 v10 r10 11"
+
+# An evaluation that was due and has no line is made up.
+cp -r ten missing
+sed -i '/"step": 10, "val_loss"/d' missing/metrics.jsonl
+train 0 missing $evaluating
+expect_order missing \
+    "1 2 3 4 5 v5 6 7 8 9 10 r10 v10 11 12 13 14 15 v15 16 17 18 19 20 v20"
+same_run whole missing 20
+# Also where the run is finished, and where the line is one of a later life that was lost.
+cp -r whole finished
+sed -i '/"step": 20, "val_loss"/d' finished/metrics.jsonl
+train 0 finished $evaluating
+says out "step 20/20  val_loss" "is finished"
+history finished >finished.history
+same whole.history finished.history
+
+# What was logged of steps after the checkpoint counts no more.
+cp -r ten ahead
+printf '{"step": 15, "val_loss": 1}\n' >>ahead/metrics.jsonl
+train 0 ahead $evaluating
+same_run whole ahead 20
+
+# Started anew, before the first checkpoint: the lines of the first attempt stay, and count no more.
+cp -r whole anew
+rm -r anew/checkpoints
+train 0 anew training.steps=2
+[[ $(order anew) == *"v20 r0 1 2" ]] || fail "the order of lines in anew is $(order anew)"
+
+# Another line that is none is not ours to repair.
+cp -r ten broken
+sed -i '3s/.*/{"step": 3, "lo/' broken/metrics.jsonl
+cp broken/metrics.jsonl broken.before
+train 3 broken
+says err "broken/metrics.jsonl" "line 3"
+same broken.before broken/metrics.jsonl
+
+finish

@@ -1,0 +1,49 @@
+#!/usr/bin/env bash
+# Steps whose loss or gradients are not finite are left out, said, and end the run when there are too many.
+. "$(dirname "$0")/lib.sh"
+make_data
+make_spec
+
+finite_weights() {
+    local checkpoint
+    for checkpoint in "$1"/checkpoints/step-*; do
+        h5dump "$checkpoint/shard-00000.h5" >dump 2>/dev/null || return
+        if grep -qiE '(^|[ ,-])(nan|inf)([ ,]|$)' dump; then fail "$checkpoint holds what is not finite"; fi
+    done
+}
+
+train 4 diverged optimizer.lr=1.0e+30 checkpoint.interval=1 training.steps=40 faults.max_skipped_steps=5
+says err "warning: step" "not finite" "max_skipped_steps"
+(($(grep -c '^warning: ' err) >= 5)) || fail "not a warning for each of 5 steps: $(cat err)"
+says diverged/metrics.jsonl '"loss": null'
+last=$(grep -c '"loss"' diverged/metrics.jsonl)
+grep -q "^{\"step\": $last, \"loss\": null, .*\"skipped_steps\": 5}" diverged/metrics.jsonl ||
+    fail "the fifth skipped step has no line: $(tail -n 1 diverged/metrics.jsonl)"
+finite_weights diverged
+# The same again: the count is in the checkpoint.
+train 4 diverged optimizer.lr=1.0e+30 checkpoint.interval=1 training.steps=40 faults.max_skipped_steps=5
+finite_weights diverged
+
+train 4 huge model.init_std=1.0e+30 faults.max_skipped_steps=3
+says err "step 3"
+
+# A skipped step changes no weight, and the learning rate goes on.
+train 0 skipped optimizer.lr=1.0e+30 checkpoint.interval=1 training.steps=4
+says skipped/metrics.jsonl '"skipped_steps": 3' '"consumed_samples": 8'
+expect_exit 0 "$gptrain" inspect "$(checkpoint skipped 4)"
+if command -v h5diff >/dev/null; then
+    expect_exit 0 h5diff "$(checkpoint skipped 3)/shard-00000.h5" "$(checkpoint skipped 4)/shard-00000.h5"
+fi
+grep -E '"step": (2|3|4), "loss": null, "grad_norm": null, "lr": [0-9.e+]+, ' skipped/metrics.jsonl |
+    sort -u | wc -l | grep -qx 3 || fail "lines of skipped steps: $(cat skipped/metrics.jsonl)"
+
+# fp16: the loss scale goes down where gradients overflow, and is in the checkpoint.
+train 0 fp16 precision.compute=fp16 model.init_std=3.0 optimizer.lr=0.001
+scales=$(sed -n 's/.*"loss_scale": \([0-9.e+]*\),.*/\1/p' fp16/metrics.jsonl | sort -u | wc -l)
+((scales > 1)) || fail "the loss scale never changed: $(cut -c 1-150 fp16/metrics.jsonl | tail -n 3)"
+says_not err "max_skipped_steps"
+train 0 fp16-resumed precision.compute=fp16 model.init_std=3.0 optimizer.lr=0.001 training.steps=10
+train 0 fp16-resumed precision.compute=fp16 model.init_std=3.0 optimizer.lr=0.001
+same_run fp16 fp16-resumed 20
+
+finish

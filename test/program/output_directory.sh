@@ -1,0 +1,66 @@
+#!/usr/bin/env bash
+# The output directory belongs to one run; stdout belongs to whoever reads it.
+. "$(dirname "$0")/lib.sh"
+make_data
+make_spec
+
+# A second run there is refused while the first goes on, and leaves it alone.
+start run training.steps=1000000000
+wait_for run/metrics.jsonl '"step": 3,'
+mv out first.out
+mv err first.err
+train 2 run
+says err "$work/run" "in use" "$pid"
+kill -0 "$pid" || fail "the first run has ended"
+# Another directory is free, and so are those who only read.
+train 0 other training.steps=2
+expect_exit 0 "$gptrain" inspect run/checkpoints
+kill -TERM "$pid"
+mv first.out out
+mv first.err err
+ends 75
+train 0 run
+says out "resumed from"
+# A lock dies with its process, however that ends.
+start killed training.steps=1000000000
+wait_for killed/metrics.jsonl '"step": 3,'
+kill -KILL "$pid"
+{ wait "$pid"; } 2>/dev/null
+train 0 killed
+
+# Places that cannot be an output directory.
+echo text >file
+train 2 file
+says err "$work/file"
+[[ $(cat file) == text ]] || fail "the file was overwritten"
+train 5 file/below
+says err "file/below"
+train 0 "new/folders/a space" training.steps=1
+[[ -s "new/folders/a space/metrics.jsonl" ]] || fail "no output in a new folder"
+
+# The reader goes away; the run goes on.
+settings output_dir=pipe
+"$gptrain" --config run.yaml "${set[@]}" 2>err | head -n 1 >out
+codes=("${PIPESTATUS[@]}")
+check_exit 0 "${codes[0]}" "a run whose stdout was closed"
+(($(grep -c '"loss"' pipe/metrics.jsonl) == 20)) || fail "the run stopped with its reader"
+settings output_dir=closed
+"$gptrain" --config run.yaml "${set[@]}" >&- 2>err
+check_exit 0 $? "a run without stdout"
+same "$(checkpoint pipe 20)/shard-00000.h5" "$(checkpoint closed 20)/shard-00000.h5"
+"$gptrain" --config run.yaml --set output_dir=both >&- 2>&-
+(($? == 0)) || fail "a run without stdout and stderr exits $?"
+same "$(checkpoint pipe 20)/shard-00000.h5" "$(checkpoint both 20)/shard-00000.h5"
+
+# No bar and no control character where stdout is no terminal.
+train 0 plain training.eval_interval=5 training.eval_steps=4
+if grep -q '[[:cntrl:]]' out err; then fail "control characters: $(grep '[[:cntrl:]]' out err | head -n 2 | cat -v)"; fi
+expect_exit 0 "$gptrain" eval --checkpoint plain --data text_text_document
+if grep -q '[[:cntrl:]]' out err; then fail "control characters in the output of eval"; fi
+
+# Three checkpoints stay, and those of keep_every.
+train 0 kept checkpoint.interval=2 checkpoint.keep_last=2 checkpoint.keep_every=6
+[[ $(ls kept/checkpoints | paste -sd ' ') == "step-000006 step-000012 step-000018 step-000020" ]] ||
+    fail "kept: $(ls kept/checkpoints)"
+
+finish

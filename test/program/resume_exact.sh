@@ -1,0 +1,62 @@
+#!/usr/bin/env bash
+# 20 steps at once and 10 + resume + 10 give the same bits, whatever the run is made of.
+. "$(dirname "$0")/lib.sh"
+make_data
+make_spec
+
+# straight_and_resumed NAME KEY=VALUE...: the straight run is left as NAME.
+straight_and_resumed() {
+    local name=$1 resumed=$1-resumed
+    shift
+    train 0 "$name" "$@"
+    train 0 "$resumed" "$@" training.steps=10
+    says out "finished after step 10"
+    train 0 "$resumed" "$@"
+    says out "after step 10" "training.steps: 10 -> 20"
+    same_run "$name" "$resumed" 20
+}
+
+straight_and_resumed plain
+straight_and_resumed bf16 precision.compute=bf16 model.dropout=0.1
+straight_and_resumed fp16 precision.compute=fp16 recompute=full
+# Accumulation, and a ramp-up that is under way at step 10.
+straight_and_resumed ramp training.micro_batch_size=2 training.global_batch_size=8 \
+    "training.rampup={start: 2, increment: 2, samples: 50}" checkpoint.async=false
+# The blocks of today, documents apart, evaluation, more samples than one pass over the data.
+straight_and_resumed modern model.position_embedding=rope model.normalization=rmsnorm \
+    model.activation=swiglu model.bias=false model.tie_embeddings=false model.num_query_groups=1 \
+    model.dropout=0.2 data.eod_mask_loss=true data.reset_at_eod=true data.num_samples=33 \
+    training.eval_interval=5 training.eval_steps=2 lr_schedule.kind=wsd lr_schedule.warmup_steps=3 \
+    lr_schedule.wsd_decay_steps=8
+(($(grep -c val_loss modern-resumed.history) == 4)) || fail "not 4 evaluations"
+
+# In three parts, with a step between the parts that nobody asked to save or log.
+for steps in 7 13 20; do
+    train 0 parts training.steps=$steps logging.interval=1 checkpoint.interval=4
+done
+same_run plain parts 20
+
+# Into another output directory, from an output directory or a checkpoint.
+train 0 ten training.steps=10
+for from in ten ten/checkpoints/step-000010; do
+    options=(--resume "$from")
+    train 0 other
+    options=()
+    says out "resumed from" "after step 10"
+    [[ $(head -n 1 other/metrics.jsonl) == '{"event": "resume", "step": 10}' ]] ||
+        fail "the first line is $(head -n 1 other/metrics.jsonl)"
+    same "$(checkpoint plain 20)/shard-00000.h5" "$(checkpoint other 20)/shard-00000.h5"
+    rm -rf other
+done
+
+# Settings that must not matter to any bit of the result.
+for setting in recompute=none recompute=full checkpoint.async=false logging.tensorboard=false; do
+    train 0 "$setting" "$setting"
+    same "$(checkpoint plain 20)/shard-00000.h5" "$(checkpoint "$setting" 20)/shard-00000.h5"
+done
+
+# And some that must.
+train 0 other_seed seed=7
+differ "$(checkpoint plain 20)/shard-00000.h5" "$(checkpoint other_seed 20)/shard-00000.h5"
+
+finish

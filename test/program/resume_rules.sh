@@ -1,0 +1,102 @@
+#!/usr/bin/env bash
+# What a resumed run may change, what it may not, and where --resume finds its checkpoint.
+. "$(dirname "$0")/lib.sh"
+make_data
+make_spec
+make_text 2 400 >more.txt
+expect_exit 0 "$preprocess" --input more.txt --tokenizer tok.model --output-prefix more --append-eod
+expect_exit 0 "$preprocess" train-tokenizer --input more.txt --vocab-size 310 --model-prefix other
+
+sed -i 's/^model: {/&max_position_embeddings: 16, /; s/{prefix: text_text_document}/&, {prefix: more_text_document}/' run.yaml
+train 0 base training.steps=10
+cp base/metrics.jsonl metrics.before
+cp base/spec.yaml spec.before
+
+# refused KEY=VALUE WORDS...: exit code 2, both values are named, and nothing has changed.
+refused() {
+    train 2 base "$1"
+    says err "${@:2}"
+    same base/metrics.jsonl metrics.before
+    same base/spec.yaml spec.before
+}
+refused model.num_layers=3 num_layers 2 3
+refused model.hidden_size=32 16 32
+refused model.num_attention_heads=4 num_ 2 4
+refused model.num_query_groups=1 num_query_groups 2 1
+refused model.ffn_hidden_size=48 ffn_hidden_size 64 48
+refused model.vocab_size=330 vocab_size 320 330
+refused model.max_position_embeddings=32 max_position_embeddings 16 32
+refused model.position_embedding=rope position_embedding learned rope
+refused model.rope_theta=500.0 rope_theta 10000 500
+refused model.normalization=rmsnorm normalization layernorm rmsnorm
+refused model.norm_eps=1.0e-6 norm_eps 1e-05 1e-06
+refused model.activation=swiglu activation gelu swiglu
+refused model.bias=false bias true false
+refused model.tie_embeddings=false tie_embeddings true false
+refused model.init_std=0.03 init_std 0.02 0.03
+refused seed=7 seed 1234 7
+refused training.seq_length=8 seq_length 16 8
+refused data.num_samples=61 num_samples 60 61
+refused 'data.split="70,30,0"' split 80,20,0 70,30,0
+refused data.tokenizer=other.model tokenizer
+refused data.tokenizer=none tokenizer
+train='prefix: text_text_document'
+more='prefix: more_text_document'
+refused "data.train=[{$train}]" data.train
+refused "data.train=[{$more}, {$train}]" data.train
+refused "data.train=[{$train, weight: 2.0}, {$more}]" weight 1 2
+refused "data.validation=[{$more}]" data.validation
+# The same name, other contents.
+for suffix in bin idx; do
+    mv more_text_document.$suffix kept.$suffix
+    cp text_text_document.$suffix more_text_document.$suffix
+done
+refused seed=1234 data.train fingerprint
+for suffix in bin idx; do mv kept.$suffix more_text_document.$suffix; done
+
+# All else may change, and is said.
+train 0 base name=other training.steps=12 training.micro_batch_size=2 training.global_batch_size=4 \
+    model.dropout=0.1 optimizer.lr=0.02 lr_schedule.kind=linear precision.compute=bf16 recompute=full \
+    data.num_samples=auto checkpoint.keep_last=2
+says out "after step 10" "name: tiny -> other" "training.steps: 10 -> 12" \
+    "training.micro_batch_size: 1 -> 2" "training.global_batch_size: 2 -> 4" \
+    "model.dropout: 0 -> 0.1" "optimizer.lr: 0.01 -> 0.02" "lr_schedule.kind: cosine -> linear" \
+    "precision.compute: fp32 -> bf16" "recompute: selective -> full" "step 12/12"
+says_not out "num_samples:"
+says base/spec.yaml "num_samples: 60" "name: other"
+# Data may lie elsewhere.
+mkdir moved
+mv {text,more}_text_document.* moved
+train 0 base "data.train=[{prefix: moved/text_text_document}, {prefix: moved/more_text_document}]"
+says out "after step 12" "finished after step 20"
+mv moved/* .
+
+# A finished run.
+train 0 base
+says out "is finished"
+history base >base.history
+(($(grep -c loss base.history) == 20)) || fail "a finished run has other lines: $(cat base.history)"
+
+# --resume.
+resume() {
+    options=(--resume "$2")
+    train "$1" "${@:3}"
+    options=()
+}
+resume 2 never base
+says err "base/checkpoints" "never"
+resume 0 never fresh training.steps=3
+resume 2 never fresh training.steps=3
+resume 2 nowhere other
+says err nowhere
+mkdir empty empty-run empty-run/checkpoints
+resume 2 empty other
+says err empty
+resume 2 empty-run other
+says err empty-run
+resume 2 base other seed=7
+says err seed 1234 7
+resume 0 base/ other training.steps=22
+says out "after step 20"
+
+finish

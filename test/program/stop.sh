@@ -1,0 +1,66 @@
+#!/usr/bin/env bash
+# Signals and time limits: the step is finished and saved, exit code 75, and nothing is lost.
+. "$(dirname "$0")/lib.sh"
+make_data
+make_spec
+sed -i 's/decay_steps: 20/decay_steps: 1000000/; s/interval: 10/interval: 0/' run.yaml
+endless=training.steps=1000000000
+
+# Sets `last` to the step of the only checkpoint of a directory.
+last_step() {
+    local names
+    names=$(ls "$1/checkpoints")
+    [[ $names =~ ^step-0*([0-9]+)$ ]] || fail "checkpoints in $1: $names"
+    last=${BASH_REMATCH[1]}
+}
+
+for signal in TERM USR1 INT; do
+    start stopped $endless
+    wait_for stopped/metrics.jsonl '"step": 7,'
+    kill -"$signal" "$pid"
+    ends 75
+    says out "SIG$signal"
+    last_step stopped
+    (($(grep -c '"loss"' stopped/metrics.jsonl) == last)) || fail "the lines do not end at step $last"
+    train 0 stopped training.steps=$((last + 5))
+    train 0 straight training.steps=$((last + 5))
+    same_run straight stopped $((last + 5))
+    rm -r stopped straight
+done
+
+# A signal cuts a long evaluation short; the resumed run makes it up, and may be stopped in that.
+long="$endless training.eval_interval=7 training.eval_steps=1000000"
+start evaluating $long
+wait_for evaluating/metrics.jsonl '"step": 7,'
+sleep 0.2
+kill -TERM "$pid"
+ends 75
+last_step evaluating
+((last == 7)) || fail "stopped in the evaluation after step 7, but saved after step $last"
+start evaluating $long
+wait_for out "after step 7"
+sleep 0.2
+kill -TERM "$pid"
+ends 75
+says_not evaluating/metrics.jsonl val_loss
+train 0 evaluating training.eval_interval=7 training.eval_steps=1 training.steps=10
+says evaluating/metrics.jsonl '{"step": 7, "val_loss": '
+
+# Time limits, in a step and in an evaluation.
+start limited faults.time_limit=1 $endless
+ends 75
+says out "time limit"
+last_step limited
+start limited faults.time_limit=1 $endless training.eval_interval=$((last + 1)) \
+    training.eval_steps=1000000
+ends 75
+says out "time limit" "resumed from"
+export SLURM_JOB_END_TIME=$(($(date +%s) + 2))
+start limited faults.time_limit=auto $endless
+ends 75
+says out "time limit" "resumed from"
+unset SLURM_JOB_END_TIME
+train 2 limited faults.time_limit=auto
+says err faults.time_limit SLURM_JOB_END_TIME
+
+finish

@@ -1,0 +1,88 @@
+#!/usr/bin/env bash
+# From text to a trained model that writes, measures and describes: each step of the README.
+. "$(dirname "$0")/lib.sh"
+
+make_text 1 1000 >text.txt
+expect_exit 0 "$preprocess" train-tokenizer --input text.txt --vocab-size 320 --model-prefix tok
+expect_exit 0 "$preprocess" --input text.txt --tokenizer tok.model --output-prefix text --append-eod
+make_spec
+train 0 run training.steps=60 training.global_batch_size=8 data.num_samples=auto \
+    lr_schedule.decay_steps=auto training.eval_interval=20 training.eval_steps=2 logging.interval=5 checkpoint.interval=25
+says out "step 60/60" "val_loss" "finished after step 60"
+says_not out $'\r'
+says_not out $'\033'
+
+# The loss falls, on what was trained and on what was not.
+awk -F '[:,}]' '
+    /"val_loss"/ { last_val = $4; if (!first_val) first_val = $4; next }
+    { last = $4; if (!first) first = $4; ++lines }
+    END { exit !(lines == 12 && last < 0.8 * first && last_val < 0.9 * first_val) }
+' run/metrics.jsonl || fail "the losses do not fall: $(cut -c 1-60 run/metrics.jsonl)"
+[[ $(ls run) == $'cache\ncheckpoints\nevents.out.tfevents.'*$'\nmetrics.jsonl\nspec.yaml' ]] ||
+    fail "the output directory holds: $(ls run)"
+[[ $(ls run/checkpoints) == $'step-000025\nstep-000050\nstep-000060' ]] ||
+    fail "checkpoints: $(ls run/checkpoints)"
+[[ $(ls "$(checkpoint run 60)") == $'manifest.json\nmodel.h5\nshard-00000.h5' ]] ||
+    fail "a checkpoint holds: $(ls "$(checkpoint run 60)")"
+
+# spec.yaml is a spec: the same run again, with every default written out and paths absolute.
+says run/spec.yaml "output_dir: $work/run" "prefix: $work/text_text_document" "num_samples: 480" \
+    "num_query_groups: 2" "ffn_hidden_size: 64" "compute: fp32"
+cp run/spec.yaml spec.yaml
+cd run
+expect_exit 0 "$gptrain" --config ../spec.yaml
+says out "is finished"
+says_not out "changed since"
+rm out err
+cd ..
+same run/spec.yaml spec.yaml
+
+# A model that has learned the words writes them.
+expect_exit 0 "$gptrain" generate --checkpoint run --prompt "and the earth" --max-tokens 12 \
+    --temperature 0
+[[ -s out ]] || fail "no text was generated"
+if tr -s ' .' '\n' <out | grep -vxE '[a-z]*' >strange; then fail "strange text: $(cat out)"; fi
+
+# eval: the last line is the result; the run's own training data may be gone.
+expect_exit 0 "$gptrain" eval --checkpoint "$(checkpoint run 60)" --data text_text_document
+result='^\{"loss": ?[0-9.]+, ?"perplexity": ?[0-9.]+, ?"tokens": ?[0-9]+\}$'
+tail -n 1 out | grep -qE "$result" || fail "eval says: $(tail -n 1 out)"
+tail -n 1 out >by_prefix
+mkdir away
+mv text_text_document.* away
+expect_exit 0 "$gptrain" eval --checkpoint run --data away/text_text_document
+tail -n 1 out >moved
+same by_prefix moved
+head -n 4 text.txt >some.txt
+expect_exit 0 "$gptrain" eval --checkpoint run --data some.txt
+tail -n 1 out | grep -qE "$result" || fail "eval of a text says: $(tail -n 1 out)"
+expect_exit 2 "$gptrain" eval --checkpoint run
+expect_exit 2 "$gptrain" eval --checkpoint nowhere --data some.txt
+expect_exit 3 "$gptrain" eval --checkpoint run --data nothing
+says err "nothing"
+: >empty.txt
+expect_exit 3 "$gptrain" eval --checkpoint run --data empty.txt
+says err "empty.txt"
+mv away/* .
+
+# inspect: spec, data, checkpoint, folder of checkpoints.
+expect_exit 0 "$gptrain" inspect run.yaml
+says out "ffn_hidden_size: 64" "micro_batch_size: 1" "parameters"
+expect_exit 0 "$gptrain" inspect text_text_document
+says out "documents    250"
+expect_exit 0 "$gptrain" inspect "$(checkpoint run 60)" --verify
+says out "step: 60" "480 samples" "every byte verified"
+expect_exit 0 "$gptrain" inspect run/checkpoints/
+(($(wc -l <out) == 3)) || fail "inspect of three checkpoints: $(cat out)"
+says out "step-000025" "step-000050" "step-000060"
+expect_exit 0 "$gptrain" inspect new/checkpoints
+mkdir -p none/checkpoints/step-000010.tmp-1
+expect_exit 0 "$gptrain" inspect none/checkpoints
+truncate -s -1 "$(checkpoint run 60)/shard-00000.h5"
+expect_exit 3 "$gptrain" inspect "$(checkpoint run 60)"
+says err "shard-00000.h5"
+timeout 60 "$gptrain" inspect run/checkpoints >out 2>err
+(($? == 3)) || fail "inspect of a folder whose newest checkpoint is damaged exits $?"
+says out "step-000060  damaged" "step-000050"
+
+finish
