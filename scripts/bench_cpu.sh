@@ -1,0 +1,66 @@
+#!/usr/bin/env bash
+# Measures whole optimizer steps of the GPT-2 124M shape on the CPU, beside oneDNN's own product and,
+# where a Python with PyTorch is found, beside PyTorch in the same run.
+#
+#   scripts/bench_cpu.sh [--steps N]
+#
+#   --steps N   timed steps of each case, after two that are not (5)
+#   PYTHON=...  the Python to look for PyTorch in (python3)
+#
+# The last line of stdout is one JSON object.
+set -euo pipefail
+cd "$(dirname "${BASH_SOURCE[0]}")/.."
+
+steps=5
+while (($#)); do
+    case $1 in
+        -h | --help)
+            sed -n '2,/^set/{s/^# \{0,1\}//p}' "${BASH_SOURCE[0]}"
+            exit 0
+            ;;
+        --steps)
+            steps=${2:?--steps needs a number}
+            shift 2
+            ;;
+        *)
+            echo "error: unknown option '$1' (--help lists them)" >&2
+            exit 2
+            ;;
+    esac
+done
+
+scripts/install_dependencies.sh >&2
+cmake --preset cpu >&2
+cmake --build --preset cpu --target bench_cpu >&2
+bench=build/cpu/test/bench/bench_cpu
+threads=${OMP_NUM_THREADS:-$(nproc)}
+python=${PYTHON:-python3}
+has_torch=false
+"$python" -c 'import torch' 2>/dev/null && has_torch=true
+
+# The value of a key in a flat JSON object.
+value() { sed -n "s/.*\"$1\": *\([^,}]*\).*/\1/p" <<<"$2" | head -n 1; }
+
+cases=()
+declare -A rate=([fp32]=null [bf16]=null)
+for shape in "4 64" "1 1024"; do
+    read -r sequences length <<<"$shape"
+    for dtype in fp32 bf16; do
+        echo "B$sequences T$length $dtype ..." >&2
+        result=$("$bench" "$sequences" "$length" "$dtype" "$steps")
+        [[ $(value onednn_gflops "$result") == null ]] || rate[$dtype]=$(value onednn_gflops "$result")
+        result=$(sed 's/"onednn_gflops":[^,]*,//' <<<"$result")
+        if $has_torch; then
+            torch=$("$python" scripts/bench_torch.py --threads "$threads" --steps "$steps" \
+                --shapes "B${sequences}xT${length}" --dtypes "$dtype" 2>/dev/null | tail -n 1 || true)
+            speed=$(value torch_tokens_per_s "$torch")
+            result="${result%\}},\"torch_tokens_per_s\":${speed:-null}}"
+        fi
+        echo "$result" >&2
+        cases+=("$result")
+    done
+done
+
+commit=$(git rev-parse --short HEAD 2>/dev/null || echo unknown)
+printf '{"bench":"cpu","commit":"%s","threads":%s,"onednn_gflops":{"fp32":%s,"bf16":%s},"cases":[%s]}\n' \
+    "$commit" "$threads" "${rate[fp32]}" "${rate[bf16]}" "$(IFS=,; echo "${cases[*]}")"

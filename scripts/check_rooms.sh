@@ -1,0 +1,95 @@
+#!/usr/bin/env bash
+# Checks who includes whom. The rooms of lib/ stand in the order of the data flow in the top
+# CMakeLists.txt; a room includes itself and rooms before it, and each third-party library is seen
+# by one room only (docs/design.md, "Rooms"). A source includes its own header first. Prints each
+# violation as file:line.
+set -euo pipefail
+cd "$(dirname "${BASH_SOURCE[0]}")/.."
+
+rooms=$(sed -n 's/^foreach(room \(.*\))$/\1/p' CMakeLists.txt)
+if [[ -z $rooms ]]; then
+    echo "error: CMakeLists.txt: no line 'foreach(room ...)' that lists the rooms of lib/" >&2
+    exit 1
+fi
+mapfile -d '' sources < <(git ls-files -z --cached --others --exclude-standard -- \
+    'lib/*.h' 'lib/*.cpp' 'app/*.h' 'app/*.cpp' 'data_tools/*.h' 'data_tools/*.cpp' \
+    'test/*.h' 'test/*.cpp')
+if ((${#sources[@]} == 0)); then
+    echo "error: git knows no sources here; run this in a clone" >&2
+    exit 1
+fi
+
+awk -v rooms="$rooms" '
+    BEGIN {
+        count = split(rooms, names)
+        for (i = 1; i <= count; ++i) position[names[i]] = i
+        # Where a header may be seen: its pattern, the places, the name of its library.
+        allow("^nlohmann/", "base", "nlohmann-json")
+        allow("^yaml-cpp/", "spec", "yaml-cpp")
+        allow("^mpi\\.h$", "comm", "MPI")
+        allow("^(oneapi/dnnl/)?dnnl", "cpu", "oneDNN")
+        allow("^sentencepiece", "text", "sentencepiece")
+        allow("^(hdf5|hdf5_hl|H5[A-Za-z]*)\\.h$", "checkpoint", "HDF5")
+        allow("^CLI/", "app data_tools", "CLI11")
+        allow("^catch2/", "", "Catch2")
+        # Knows named shards only.
+        closed["checkpoint"] = "model schedule optim"
+        for (i = 1; i < ARGC; ++i) is_source[ARGV[i]] = 1
+    }
+    function allow(pattern, places, library) {
+        pattern_of[++libraries] = pattern
+        places_of[libraries] = " " places " "
+        library_of[libraries] = library
+    }
+    function violation(what) {
+        printf "%s:%d: %s\n", FILENAME, FNR, what
+        ++violations
+    }
+    FNR == 1 {
+        split(FILENAME, parts, "/")
+        place = parts[1] == "lib" ? parts[2] : parts[1]
+        in_room = parts[1] == "lib"
+        # Included first, which shows that it compiles alone.
+        own_header = FILENAME
+        sub(/\.cpp$/, ".h", own_header)
+        if (!in_room || own_header == FILENAME || !(own_header in is_source)) own_header = ""
+        if (in_room && !(place in position))
+            violation("lib/" place " is not in the list of rooms in CMakeLists.txt")
+    }
+    match($0, /^[ \t]*#[ \t]*include[ \t]*[<"][^>"]+[>"]/) {
+        header = substr($0, RSTART, RLENGTH)
+        quoted = header ~ /"$/
+        sub(/^[^<"]*[<"]/, "", header)
+        sub(/[>"]$/, "", header)
+        ++includes
+        if (own_header != "") {
+            if ("lib/" header != own_header)
+                violation("the first include should be the own header, \"" substr(own_header, 5) "\"")
+            own_header = ""
+        }
+
+        # Tests see every library: they make hostile files and read fixtures.
+        for (i = 1; i <= libraries && place != "test"; ++i)
+            if (header ~ pattern_of[i] && index(places_of[i], " " place " ") == 0)
+                violation(library_of[i] " is not seen in " place ": <" header ">")
+
+        folder = header
+        if (!sub(/\/.*/, "", folder)) folder = ""
+        if (folder in position) {
+            if (!quoted) violation("an own header is included with quotes: <" header ">")
+            if (in_room && position[folder] > position[place])
+                violation(place " stands before " folder ", it must not include \"" header "\"")
+            if (in_room && index(" " closed[place] " ", " " folder " "))
+                violation(place " must not know " folder ": \"" header "\"")
+        } else if (in_room && quoted) {
+            violation("\"" header "\" does not name a room (\"room/file.h\")")
+        }
+        if (place != "test" && (header ~ /\.\.\// || folder == "test" ||
+                                (folder == "app" || folder == "data_tools") && folder != place))
+            violation(place " must not include \"" header "\"")
+    }
+    END {
+        printf "Rooms: %d includes in %d files, %d violations.\n", includes, ARGC - 1, violations
+        exit violations > 0
+    }
+' "${sources[@]}"
