@@ -9,7 +9,6 @@
 #include "commands.h"
 #include "data/indexed_dataset.h"
 #include "device.h"
-#include "plan.h"
 #include "spec/run_plan.h"
 
 namespace gptrain {
@@ -32,9 +31,8 @@ void inspect_spec(const Options& options) {
     const RunSpec spec = load_run_spec(options.what);
     const std::int64_t ranks = spec.parallel.data.value_or(1) * spec.parallel.tensor *
                                spec.parallel.pipeline * spec.parallel.context;
-    const RunPlan plan =
-        plan_of(options.what.string(), spec,
-                {.world_size = ranks, .cuda = would_use_cuda(spec.device), .dry_run = true});
+    const RunPlan plan = make_plan(
+        spec, {.world_size = ranks, .cuda = would_use_cuda(spec.device), .dry_run = true});
     print(to_yaml(effective_spec(spec, plan)));
     print(describe(plan));
 }

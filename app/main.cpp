@@ -23,11 +23,8 @@ constexpr auto footer =
     "on a\n"
     "signal or time limit, start again.";
 
-/// One line on stderr, whatever the message holds.
-int report(std::string message, gptrain::ExitCode code) {
-    for (char& c : message)
-        c = c == '\n' ? ' ' : c;
-    gptrain::error_line(message);
+int report(std::string_view message, gptrain::ExitCode code) {
+    gptrain::error_line("gptrain", message);
     return static_cast<int>(code);
 }
 

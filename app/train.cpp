@@ -9,7 +9,6 @@
 #include "commands.h"
 #include "device.h"
 #include "dry_run.h"
-#include "plan.h"
 #include "train/trainer.h"
 
 namespace gptrain {
@@ -44,13 +43,13 @@ ExitCode run_training(const Options& options) {
     if (options.dry_run) {
         const PlanTarget target = {
             .world_size = options.world_size, .cuda = would_use_cuda(spec.device), .dry_run = true};
-        print_dry_run(spec, plan_of(options.config, spec, target));
+        print_dry_run(spec, make_plan(spec, target));
         return ExitCode::done;
     }
     refuse_several_ranks();
     const Device device = open_device(spec.device);
     const Mesh mesh = one_rank_mesh();
-    const RunPlan plan = plan_of(options.config, spec, {.world_size = 1, .cuda = device.cuda});
+    const RunPlan plan = make_plan(spec, {.world_size = 1, .cuda = device.cuda});
     return train(spec, plan, resume_choice(options.resume), *device.backend, mesh);
 }
 

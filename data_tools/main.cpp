@@ -3,7 +3,6 @@
 #include <exception>
 #include <string>
 #include <string_view>
-#include <unistd.h>
 #include <utility>
 #include <vector>
 
@@ -226,29 +225,22 @@ private:
     InspectOptions inspect_;
 };
 
-void print_error(std::string_view message) {
-    const std::string line = text("gpt-preprocess: error: ", message, "\n");
-    // There is nowhere left to report a failure of this write to.
-    [[maybe_unused]] const auto written = ::write(STDERR_FILENO, line.data(), line.size());
-}
-
 int run(int argc, char** argv) {
     try {
         CommandLine().run(argc, argv);
         return static_cast<int>(ExitCode::done);
     } catch (const Error& error) {
-        show_status("");
-        print_error(error.what());
+        error_line("gpt-preprocess", error.what());
         return static_cast<int>(error.code());
     } catch (const Interrupted& interrupted) {
-        show_status("");
-        print_error("interrupted; nothing was written");
+        error_line("gpt-preprocess", "interrupted; nothing was written");
         end_by_signal(interrupted.signal());
     } catch (const std::bad_alloc&) {
-        print_error("out of memory; use fewer --workers or a smaller --max-document-bytes");
+        error_line("gpt-preprocess",
+                   "out of memory; use fewer --workers or a smaller --max-document-bytes");
         return static_cast<int>(ExitCode::usage);
     } catch (const std::exception& error) {
-        print_error(error.what());
+        error_line("gpt-preprocess", error.what());
         return static_cast<int>(ExitCode::bug);
     }
 }

@@ -54,8 +54,11 @@ public:
     /// to = from rounded to to's dtype (fp32, bf16, fp16), contiguous.
     virtual void cast(const Tensor& to, const Tensor& from) = 0;
     /// x (fp32, the shard's elements) = N(0, std): element e of the whole tensor is a function of
-    /// (seed, name, e) alone, whichever part of it the shard is. Box-Muller on Philox words: block
-    /// e / 4 of the stream philox_stream(seed, name_hash(name), 0, 0) gives four elements.
+    /// (seed, name, e) alone, whichever part of it the shard is. Words w0 .. w3 of counter e / 4
+    /// (low, high half) of the stream philox_stream(seed, name_hash(name), 0, 0) give the elements
+    /// of that block by Box-Muller: with u = (floor(w0 / 256) + 1) / 2^24 and v = floor(w1 / 256) /
+    /// 2^24, std sqrt(-2 ln u) times cos(2 pi v) and sin(2 pi v) are the first two; w2 and w3 give
+    /// the others.
     virtual void init_normal(const Tensor& x, const Shard& shard, std::uint64_t seed,
                              float std) = 0;
 

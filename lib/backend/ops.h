@@ -147,6 +147,7 @@ struct PositionBackward {
 };
 
 /// Rotary embedding, rotating halves, in place: with m = position theta^(-2 i / D) for i < D / 2,
+/// computed in double,
 /// (x[i], x[i + D/2]) = (x[i] cos m - x[i + D/2] sin m, x[i + D/2] cos m + x[i] sin m).
 /// `inverse` rotates by -m: the backward.
 struct Rope {
@@ -161,7 +162,8 @@ struct Rope {
 /// Causal softmax attention. Row i of q stands at position q_begin + i, row j of k and v at
 /// k_begin + j; i sees j if position(j) <= position(i), and, where first_visible is given,
 /// position(j) >= first_visible[b, i]. Head n uses group n G / N. Scale 1 / sqrt(D). The scores
-/// never exist as a whole. A row that sees nothing gives o = 0 and lse = -infinity.
+/// never exist as a whole. A row that sees nothing gives o = 0 and lse = -infinity. Dropout is
+/// drawn at positions q_begin + i and k_begin + j; its `rows` are not read.
 struct AttentionForward {
     Tensor q;    ///< [B, Sq, N, D] by strides, D contiguous
     Tensor k;    ///< [B, Sk, G, D] by strides, D contiguous
@@ -233,7 +235,8 @@ struct AdamWConstants {
 };
 
 /// How `decide_step` clips, and how the loss scale of fp16 moves: after `growth_interval` clean
-/// steps it doubles, on a skipped step it halves, never below 1. growth_interval 0: it stays.
+/// steps it doubles, on a skipped step it halves, never below 1. growth_interval 0: it
+/// stays, also on a skipped step.
 struct StepDecision {
     double clip_grad = 1.0;  ///< 0: no clipping
     std::int64_t growth_interval = 0;

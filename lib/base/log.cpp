@@ -1,5 +1,6 @@
 #include "base/log.h"
 
+#include <algorithm>
 #include <cerrno>
 #include <mutex>
 #include <string>
@@ -53,8 +54,10 @@ void warn_line(std::string_view line) {
     write_line(STDERR_FILENO, "warning: ", line);
 }
 
-void error_line(std::string_view line) {
-    write_line(STDERR_FILENO, "gptrain: error: ", line);
+void error_line(std::string_view program, std::string_view message) {
+    std::string line(message);
+    std::replace(line.begin(), line.end(), '\n', ' ');
+    write_line(STDERR_FILENO, text(program, ": error: "), line);
 }
 
 bool stdout_is_terminal() {

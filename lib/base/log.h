@@ -13,8 +13,9 @@ void print_line(std::string_view line);
 void print_raw(std::string_view bytes);
 /// "warning: ..." on stderr.
 void warn_line(std::string_view line);
-/// "gptrain: error: ..." on stderr: the one line of a program that failed.
-void error_line(std::string_view line);
+/// "PROGRAM: error: ..." on stderr: the one line of a program that failed. Line ends inside the
+/// message become blanks.
+void error_line(std::string_view program, std::string_view message);
 
 template <class... Parts>
 void print(const Parts&... parts) {

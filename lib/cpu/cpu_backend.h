@@ -9,7 +9,7 @@
 
 namespace gptrain {
 
-/// A machine without AVX2, FMA and F16C is an Error (usage).
+/// A machine without AVX2 and FMA is an Error (usage).
 std::unique_ptr<Backend> make_cpu_backend();
 
 /// What CpuBackend::scratch_bytes returns on a machine with that many threads.

@@ -203,6 +203,36 @@ std::int64_t head_chunk_of(std::int64_t rows, std::int64_t vocab, DType dtype) {
     return std::min(rows, std::max(fitting, unit));
 }
 
+RunPlan derive(const RunSpec& spec, const PlanTarget& target) {
+    check_built(spec, target.dry_run);
+    const TrainingSpec& training = spec.training;
+    RunPlan plan;
+    plan.mesh = mesh_of(spec, target);
+    check_chunks(spec);
+    plan.model = model_shape(spec);
+    check_data(spec);
+    plan.compute =
+        dtype_of(spec.precision.compute.value_or(target.cuda ? Precision::bf16 : Precision::fp32));
+    plan.grad_reduce = dtype_of(spec.precision.grad_reduce);
+    plan.seq_length = training.seq_length;
+    plan.micro_batch_size = training.micro_batch_size;
+    const std::int64_t rows = plan.micro_batch_size * plan.seq_length;
+    require(rows <= std::numeric_limits<std::int32_t>::max(), "training.micro_batch_size ",
+            plan.micro_batch_size, " x training.seq_length ", plan.seq_length, " = ", rows,
+            " tokens is above 2^31 - 1; lower one of them");
+    plan.batch = batch_schedule(training, plan.mesh.data);
+    plan.lr = lr_schedule(spec);
+    plan.steps = training.steps;
+    const std::int64_t samples = plan.batch.samples_of(plan.steps);
+    plan.num_samples = spec.data.num_samples.value_or(samples);
+    require(samples <= std::numeric_limits<std::int64_t>::max() / plan.seq_length,
+            "training.steps ", plan.steps, " x training.global_batch_size ",
+            plan.batch.global_batch_size, " x training.seq_length ", plan.seq_length,
+            " is above 2^63 - 1 tokens; lower one of them");
+    plan.head_chunk = head_chunk_of(rows, plan.model.vocab, plan.compute);
+    return plan;
+}
+
 }  // namespace
 
 std::int64_t parameter_count(const ModelShape& model) {
@@ -232,33 +262,12 @@ std::int64_t RunPlan::microbatches(std::int64_t global_batch_size) const {
 }
 
 RunPlan make_plan(const RunSpec& spec, const PlanTarget& target) {
-    check_built(spec, target.dry_run);
-    const TrainingSpec& training = spec.training;
-    RunPlan plan;
-    plan.mesh = mesh_of(spec, target);
-    check_chunks(spec);
-    plan.model = model_shape(spec);
-    check_data(spec);
-    plan.compute =
-        dtype_of(spec.precision.compute.value_or(target.cuda ? Precision::bf16 : Precision::fp32));
-    plan.grad_reduce = dtype_of(spec.precision.grad_reduce);
-    plan.seq_length = training.seq_length;
-    plan.micro_batch_size = training.micro_batch_size;
-    const std::int64_t rows = plan.micro_batch_size * plan.seq_length;
-    require(rows <= std::numeric_limits<std::int32_t>::max(), "training.micro_batch_size ",
-            plan.micro_batch_size, " x training.seq_length ", plan.seq_length, " = ", rows,
-            " tokens is above 2^31 - 1; lower one of them");
-    plan.batch = batch_schedule(training, plan.mesh.data);
-    plan.lr = lr_schedule(spec);
-    plan.steps = training.steps;
-    const std::int64_t samples = plan.batch.samples_of(plan.steps);
-    plan.num_samples = spec.data.num_samples.value_or(samples);
-    require(samples <= std::numeric_limits<std::int64_t>::max() / plan.seq_length,
-            "training.steps ", plan.steps, " x training.global_batch_size ",
-            plan.batch.global_batch_size, " x training.seq_length ", plan.seq_length,
-            " is above 2^63 - 1 tokens; lower one of them");
-    plan.head_chunk = head_chunk_of(rows, plan.model.vocab, plan.compute);
-    return plan;
+    try {
+        return derive(spec, target);
+    } catch (const Error& error) {
+        const std::string place = spec.places.of(error.what());
+        fail(error.code(), place, place.empty() ? "" : ": ", error.what());
+    }
 }
 
 RunSpec effective_spec(const RunSpec& spec, const RunPlan& plan) {

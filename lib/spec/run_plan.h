@@ -100,8 +100,9 @@ struct PlanTarget {
 };
 
 /// Derives the plan. Every contradiction between keys (sizes that do not divide, a mesh that does
-/// not fit the ranks, a setting that is not built) is an Error (usage) that names the keys, their
-/// values and what to change.
+/// not fit the ranks, a setting that is not built) is an Error (usage) that begins with the
+/// place of the key at fault (where the spec was read from a file) and names the keys, their values
+/// and what to change.
 RunPlan make_plan(const RunSpec& spec, const PlanTarget& target);
 
 /// The spec with every open value filled in from the plan: what spec.yaml holds.

@@ -6,6 +6,8 @@
 #include <array>
 #include <cstdint>
 #include <filesystem>
+#include <functional>
+#include <map>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -170,6 +172,18 @@ struct LoggingSpec {
     bool operator==(const LoggingSpec&) const = default;
 };
 
+/// Where the keys of a spec stand, for messages about contradictions between them. Takes no part in
+/// comparing specs.
+struct SpecPlaces {
+    std::string file;
+    std::map<std::string, std::string, std::less<>> by_key;  ///< "training.steps": "run.yaml:8:3"
+
+    /// The place of the key that a message begins with, else of the section around it, else the
+    /// file; empty for a spec that was not read.
+    std::string of(std::string_view message) const;
+    bool operator==(const SpecPlaces&) const { return true; }
+};
+
 struct RunSpec {
     std::string name;
     std::uint64_t seed = 1234;
@@ -187,6 +201,7 @@ struct RunSpec {
     CheckpointSpec checkpoint;
     FaultsSpec faults;
     LoggingSpec logging;
+    SpecPlaces places;
 
     bool operator==(const RunSpec&) const = default;
 };

@@ -272,6 +272,16 @@ void apply_setting(YamlNode& root, std::string_view setting) {
     *place = std::move(value);
 }
 
+void note_places(const YamlNode& map, const std::string& prefix, SpecPlaces& places) {
+    for (const YamlMember& member : map.members) {
+        const std::string path = prefix + member.key;
+        const YamlPlace& at = member.value.place;
+        places.by_key[path] =
+            at.line == 0 ? text("--set ", path) : text(places.file, ":", at.line, ":", at.column);
+        note_places(member.value, path + ".", places);
+    }
+}
+
 }  // namespace
 
 RunSpec parse_run_spec(std::string_view yaml, std::string_view source,
@@ -286,7 +296,19 @@ RunSpec parse_run_spec(std::string_view yaml, std::string_view source,
         apply_setting(root, setting);
     RunSpec spec;
     read(Spot{file, root, ""}, spec, Any{});
+    spec.places.file = file;
+    note_places(root, "", spec.places);
     return spec;
+}
+
+std::string SpecPlaces::of(std::string_view message) const {
+    std::string_view key = message.substr(0, message.find_first_of(" :"));
+    while (!key.empty()) {
+        if (const auto found = by_key.find(key); found != by_key.end()) return found->second;
+        const std::size_t dot = key.rfind('.');
+        key = dot == std::string_view::npos ? std::string_view() : key.substr(0, dot);
+    }
+    return file;
 }
 
 RunSpec load_run_spec(const std::filesystem::path& file, const std::vector<std::string>& settings) {

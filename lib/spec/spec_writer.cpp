@@ -17,8 +17,14 @@ std::string written(std::int64_t value) {
 std::string written(std::uint64_t value) {
     return text(value);
 }
+/// With a point, which YAML 1.1 wants in a number that has an exponent.
 std::string written(double value) {
-    return text(value);
+    std::string digits = text(value);
+    const std::size_t exponent = digits.find('e');
+    if (exponent != std::string::npos && digits.find('.') == std::string::npos) {
+        digits.insert(exponent, ".0");
+    }
+    return digits;
 }
 std::string written(bool value) {
     return text(value);

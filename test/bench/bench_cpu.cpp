@@ -178,7 +178,7 @@ int main(int argc, char** argv) {
     try {
         print(to_line(measure(*sequences, *seq_length, precision, *steps)));
     } catch (const Error& error) {
-        error_line(error.what());
+        error_line("bench_cpu", error.what());
         return static_cast<int>(error.code());
     }
     return 0;

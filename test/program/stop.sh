@@ -28,6 +28,16 @@ for signal in TERM USR1 INT; do
     rm -r stopped straight
 done
 
+# A signal at the start, of which there may be nothing to save yet.
+for delay in 0.01 0.03 0.1; do
+    rm -rf early
+    start early $endless
+    wait_for /proc/$pid/comm gptrain
+    sleep $delay
+    kill -USR1 "$pid"
+    ends 75
+done
+
 # A signal cuts a long evaluation short; the resumed run makes it up, and may be stopped in that.
 long="$endless training.eval_interval=7 training.eval_steps=1000000"
 start evaluating $long
@@ -47,11 +57,11 @@ train 0 evaluating training.eval_interval=7 training.eval_steps=1 training.steps
 says evaluating/metrics.jsonl '{"step": 7, "val_loss": '
 
 # Time limits, in a step and in an evaluation.
-start limited faults.time_limit=1 $endless
+start limited faults.time_limit=2 $endless
 ends 75
 says out "time limit"
 last_step limited
-start limited faults.time_limit=1 $endless training.eval_interval=$((last + 1)) \
+start limited faults.time_limit=2 $endless training.eval_interval=$((last + 1)) \
     training.eval_steps=1000000
 ends 75
 says out "time limit" "resumed from"

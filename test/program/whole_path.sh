@@ -75,6 +75,10 @@ says out "step: 60" "480 samples" "every byte verified"
 expect_exit 0 "$gptrain" inspect run/checkpoints/
 (($(wc -l <out) == 3)) || fail "inspect of three checkpoints: $(cat out)"
 says out "step-000025" "step-000050" "step-000060"
+expect_exit 0 "$gptrain" inspect run
+says out "step-000060"
+expect_exit 2 "$gptrain" inspect text.txt
+says err "text.txt"
 expect_exit 0 "$gptrain" inspect new/checkpoints
 mkdir -p none/checkpoints/step-000010.tmp-1
 expect_exit 0 "$gptrain" inspect none/checkpoints

@@ -8,7 +8,9 @@ namespace gptrain::test {
 namespace {
 
 std::string contradiction(const std::vector<std::string>& settings, const PlanTarget& target = {}) {
-    return usage_fault([&] { make_plan(minimal(settings), target); });
+    RunSpec spec = minimal(settings);
+    spec.places = {};
+    return usage_fault([&] { make_plan(spec, target); });
 }
 
 RunPlan plan_of(const std::vector<std::string>& settings, const PlanTarget& target = {}) {
@@ -98,6 +100,27 @@ TEST_CASE("a dry run counts any number of data ranks") {
     CHECK(contradiction({}, {2, false, false}) ==
           "parallel.data: auto makes 2 of 2 ranks (as started), which is not built yet in this "
           "version; start one rank");
+}
+
+TEST_CASE("a contradiction names the place of its key") {
+    const auto fault = [](const std::string& training, const std::vector<std::string>& settings) {
+        const std::string yaml =
+            "name: a\noutput_dir: o\ndata: {train: [{prefix: p}]}\n"
+            "model: {num_layers: 1, hidden_size: 8, num_attention_heads: 2, vocab_size: 9}\n"
+            "training:\n  steps: 4\n  seq_length: 8\n" +
+            training;
+        return usage_fault([&] { make_plan(parse_run_spec(yaml, "r.yaml", settings), {}); });
+    };
+    CHECK(fault("  micro_batch_size: 4\n  global_batch_size: 6\n", {})
+              .starts_with("r.yaml:9:22: training.global_batch_size 6 "));
+    CHECK(fault("parallel:\n  tensor: 2\n", {}).starts_with("r.yaml:9:11: parallel.tensor: 2 "));
+    CHECK(
+        fault("", {"parallel.tensor=2"}).starts_with("--set parallel.tensor: parallel.tensor: 2"));
+    // The key at fault is not written: the section is, or else the file.
+    CHECK(fault("", {"model.hidden_size=7"}).starts_with("--set model.hidden_size: "));
+    CHECK(fault("", {"training.micro_batch_size=2", "training.global_batch_size=3"})
+              .starts_with("--set training.global_batch_size: "));
+    CHECK(fault("", {"data.eod_mask_loss=true"}).starts_with("--set data.eod_mask_loss: "));
 }
 
 TEST_CASE("keys that contradict each other are named with their values") {

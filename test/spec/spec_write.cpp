@@ -34,7 +34,7 @@ model:
   position_embedding: learned
   rope_theta: 10000
   normalization: layernorm
-  norm_eps: 1e-05
+  norm_eps: 1.0e-05
   activation: gelu
   bias: true
   tie_embeddings: true
@@ -75,9 +75,9 @@ recompute: selective
 deterministic: true
 optimizer:
   name: adamw
-  lr: 6e-04
+  lr: 6.0e-04
   betas: [0.9, 0.95]
-  eps: 1e-08
+  eps: 1.0e-08
   weight_decay: 0.1
   clip_grad: 1
 lr_schedule:
