@@ -54,7 +54,9 @@ bool is_spec(const std::filesystem::path& path) {
 /// By its name, which also stands for one that no run has made yet, or by what it holds.
 bool is_checkpoints_folder(const std::filesystem::path& path) {
     const auto name = path.has_filename() ? path.filename() : path.parent_path().filename();
-    return name == "checkpoints" || !list_checkpoints(path).empty();
+    if (!std::filesystem::exists(path)) return name == "checkpoints";
+    return std::filesystem::is_directory(path) &&
+           (name == "checkpoints" || !list_checkpoints(path).empty());
 }
 
 ExitCode inspect(const Options& options) {

@@ -36,11 +36,17 @@ Deadline deadline_of(const RunSpec& spec) {
     return Deadline::at(Clock::now() + std::chrono::seconds(limit->seconds));
 }
 
+/// What may end a run early; it counts from the start of the program.
+struct StopRequests {
+    StopSignals signals;
+    Deadline deadline;
+};
+
 /// One run of the program on one output directory.
 class Run {
 public:
     Run(const RunSpec& spec, const RunPlan& plan, const RunDirectory& directory,
-        const TrainingData& data, const Deadline& deadline, Backend& backend, const Mesh& mesh);
+        const TrainingData& data, const StopRequests& stop, Backend& backend, const Mesh& mesh);
 
     /// Begins anew, or goes on from a checkpoint.
     void start(const std::optional<ValidCheckpoint>& checkpoint, const Json& identity);
@@ -82,8 +88,7 @@ private:
     MetricsLog metrics_;
     std::optional<TensorBoardWriter> tensorboard_;
     std::optional<Console> console_;
-    StopSignals signals_;
-    Deadline deadline_;
+    const StopRequests& stop_;
     Json identity_;
 
     std::int64_t step_ = 0;  ///< done so far
@@ -97,7 +102,7 @@ private:
 };
 
 Run::Run(const RunSpec& spec, const RunPlan& plan, const RunDirectory& directory,
-         const TrainingData& data, const Deadline& deadline, Backend& backend, const Mesh& mesh)
+         const TrainingData& data, const StopRequests& stop, Backend& backend, const Mesh& mesh)
     : spec_(spec),
       plan_(plan),
       directory_(directory),
@@ -114,7 +119,7 @@ Run::Run(const RunSpec& spec, const RunPlan& plan, const RunDirectory& directory
           SaverOptions{directory.paths().checkpoints(), spec.checkpoint.keep_last,
                        spec.checkpoint.keep_every, spec.checkpoint.async})),
       metrics_(directory.paths().metrics()),
-      deadline_(deadline) {}
+      stop_(stop) {}
 
 void Run::start(const std::optional<ValidCheckpoint>& checkpoint, const Json& identity) {
     identity_ = identity;
@@ -159,7 +164,8 @@ BatchLoader Run::training_loader() const {
 std::optional<std::string_view> Run::stop_reason() const {
     // A step and a save must both fit before the deadline.
     constexpr double safety = 1.5;
-    return gptrain::stop_reason(signals_, deadline_, safety * (slowest_step_ + slowest_save_));
+    return gptrain::stop_reason(stop_.signals, stop_.deadline,
+                                safety * (slowest_step_ + slowest_save_));
 }
 
 ExitCode Run::run() {
@@ -303,7 +309,7 @@ void warn_of_later_checkpoints(const std::optional<ValidCheckpoint>& start,
 
 ExitCode train(const RunSpec& spec, RunPlan plan, const ResumeChoice& resume, Backend& backend,
                const Mesh& mesh) {
-    const Deadline deadline = deadline_of(spec);
+    const StopRequests stop{{}, deadline_of(spec)};
     const RunDirectory directory(spec.output_dir);
     const std::optional<ValidCheckpoint> checkpoint =
         find_start(resume, directory.paths().checkpoints());
@@ -341,7 +347,7 @@ ExitCode train(const RunSpec& spec, RunPlan plan, const ResumeChoice& resume, Ba
         check_identity(checkpoint->manifest.meta.identity, identity, checkpoint->folder.string());
     }
 
-    Run run(resolved, plan, directory, data, deadline, backend, mesh);
+    Run run(resolved, plan, directory, data, stop, backend, mesh);
     run.start(checkpoint, identity);
     return run.run();
 }
