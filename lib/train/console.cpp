@@ -12,7 +12,8 @@ namespace gptrain {
 namespace {
 
 std::string formatted(double value, std::chars_format format, int precision) {
-    std::array<char, 64> digits;
+    if (std::isnan(value)) return "nan";
+    std::array<char, 400> digits;  // the longest number has 309 digits before its point
     const auto end =
         std::to_chars(digits.data(), digits.data() + digits.size(), value, format, precision).ptr;
     return {digits.data(), end};

@@ -9,14 +9,13 @@
 #include "checkpoint/load.h"
 #include "checkpoint/saver.h"
 #include "checkpoint/verify.h"
-#include "data/training_data.h"
-#include "text/tokenizer.h"
 #include "train/console.h"
 #include "train/engine.h"
 #include "train/identity.h"
 #include "train/metrics_log.h"
 #include "train/resume.h"
 #include "train/run_directory.h"
+#include "train/run_inputs.h"
 #include "train/signals.h"
 #include "train/tensorboard.h"
 
@@ -45,11 +44,11 @@ struct StopRequests {
 /// One run of the program on one output directory.
 class Run {
 public:
-    Run(const RunSpec& spec, const RunPlan& plan, const RunDirectory& directory,
-        const TrainingData& data, const StopRequests& stop, Backend& backend, const Mesh& mesh);
+    Run(const RunInputs& inputs, const RunDirectory& directory, const StopRequests& stop,
+        Backend& backend, const Mesh& mesh);
 
     /// Begins anew, or goes on from a checkpoint.
-    void start(const std::optional<ValidCheckpoint>& checkpoint, const Json& identity);
+    void start(const std::optional<ValidCheckpoint>& checkpoint);
     ExitCode run();
 
 private:
@@ -78,8 +77,10 @@ private:
 
     const RunSpec& spec_;
     const RunPlan& plan_;
-    const RunDirectory& directory_;
     const TrainingData& data_;
+    const Json& identity_;
+    const RunDirectory& directory_;
+    const StopRequests& stop_;
     const Mesh& mesh_;
     std::string effective_yaml_;
     MemoryPlan memory_plan_;
@@ -88,12 +89,11 @@ private:
     MetricsLog metrics_;
     std::optional<TensorBoardWriter> tensorboard_;
     std::optional<Console> console_;
-    const StopRequests& stop_;
-    Json identity_;
 
     std::int64_t step_ = 0;  ///< done so far
     std::int64_t consumed_samples_ = 0;
     StepState state_{};        ///< after the last step
+    double loss_scale_ = 1;    ///< in use in the last step
     double step_seconds_ = 0;  ///< since the last logged line
     std::int64_t step_tokens_ = 0;
     std::int64_t steps_timed_ = 0;
@@ -101,28 +101,28 @@ private:
     double slowest_save_ = 0;
 };
 
-Run::Run(const RunSpec& spec, const RunPlan& plan, const RunDirectory& directory,
-         const TrainingData& data, const StopRequests& stop, Backend& backend, const Mesh& mesh)
-    : spec_(spec),
-      plan_(plan),
+Run::Run(const RunInputs& inputs, const RunDirectory& directory, const StopRequests& stop,
+         Backend& backend, const Mesh& mesh)
+    : spec_(inputs.spec),
+      plan_(inputs.plan),
+      data_(inputs.data),
+      identity_(inputs.identity),
       directory_(directory),
-      data_(data),
+      stop_(stop),
       mesh_(mesh),
-      effective_yaml_(to_yaml(effective_spec(spec, plan))),
+      effective_yaml_(to_yaml(effective_spec(spec_, plan_))),
       memory_plan_(
-          measure_run(spec, plan, mesh.place(),
+          measure_run(spec_, plan_, mesh.place(),
                       [&backend](const OpLimits& limits) { return backend.scratch_bytes(limits); })
               .memory),
-      engine_(std::make_unique<Engine>(backend, mesh, spec, plan, memory_plan_)),
+      engine_(std::make_unique<Engine>(backend, mesh, spec_, plan_, memory_plan_)),
       saver_(std::make_unique<CheckpointSaver>(
           backend, engine_->memory()[MemoryUse::snapshot],
-          SaverOptions{directory.paths().checkpoints(), spec.checkpoint.keep_last,
-                       spec.checkpoint.keep_every, spec.checkpoint.async})),
-      metrics_(directory.paths().metrics()),
-      stop_(stop) {}
+          SaverOptions{directory.paths().checkpoints(), spec_.checkpoint.keep_last,
+                       spec_.checkpoint.keep_every, spec_.checkpoint.async})),
+      metrics_(directory.paths().metrics()) {}
 
-void Run::start(const std::optional<ValidCheckpoint>& checkpoint, const Json& identity) {
-    identity_ = identity;
+void Run::start(const std::optional<ValidCheckpoint>& checkpoint) {
     if (checkpoint) {
         const Manifest& manifest = checkpoint->manifest;
         load_state(checkpoint->folder, manifest, engine_->backend(), state_source());
@@ -202,6 +202,7 @@ ExitCode Run::stopped() const {
 
 void Run::one_step(const StepBatch& batch) {
     const Clock::time_point start = Clock::now();
+    loss_scale_ = state_.loss_scale;
     engine_->step(batch);
     state_ = engine_->read_state();
     const double seconds = seconds_since(start);
@@ -219,7 +220,7 @@ void Run::warn_of_skip(const StepBatch& batch) const {
     if (state_.skip == 0) return;
     warn("step ", step_, ": loss or gradients are not finite; the update is left out (samples ",
          batch.consumed_samples, " to ", batch.consumed_samples + batch.global_batch_size - 1,
-         ", loss scale ", state_.loss_scale, ")");
+         ", loss scale ", loss_scale_, ")");
 }
 
 bool Run::diverged() const {
@@ -242,7 +243,7 @@ void Run::log_step() {
     metrics.loss = state_.loss_sum / state_.token_weight_sum;
     metrics.grad_norm = state_.grad_norm;
     metrics.lr = state_.learning_rate;
-    metrics.loss_scale = state_.loss_scale;
+    metrics.loss_scale = loss_scale_;
     metrics.tokens_per_s = tokens_per_s;
     metrics.step_time_s = step_seconds_ / static_cast<double>(steps_timed_);
     metrics.tflops_per_device = flops / static_cast<double>(plan_.mesh.size()) * 1e-12;
@@ -316,39 +317,13 @@ ExitCode train(const RunSpec& spec, RunPlan plan, const ResumeChoice& resume, Ba
     warn_of_later_checkpoints(checkpoint, directory.paths().checkpoints());
     // The order of the samples is fixed by their number: a run that goes on keeps it.
     if (checkpoint && !spec.data.num_samples) plan.num_samples = saved_num_samples(*checkpoint);
-
-    std::string tokenizer;
-    RunSpec resolved = spec;
-    if (spec.data.tokenizer) {
-        const Tokenizer loaded(*spec.data.tokenizer);
-        tokenizer = text(loaded.fingerprint());
-        if (loaded.vocab_size() > plan.model.vocab) {
-            fail(ExitCode::usage, "model.vocab_size is ", plan.model.vocab, " but ",
-                 spec.data.tokenizer->string(), " has ", loaded.vocab_size(), " pieces");
-        }
-        if (!resolved.data.eod_id) resolved.data.eod_id = loaded.eos_id();
-    }
-    const bool needs_eod = spec.data.eod_mask_loss || spec.data.reset_at_eod;
-    if (needs_eod && !resolved.data.eod_id) {
-        fail(ExitCode::usage,
-             "data.eod_id: the tokenizer has no end-of-document piece; give the id");
-    }
-    const TrainingData data = make_training_data(
-        resolved.data,
-        {.seed = spec.seed,
-         .seq_length = plan.seq_length,
-         .num_samples = plan.num_samples,
-         .eval_samples = spec.training.eval_interval > 0
-                             ? spec.training.eval_steps * plan.batch.global_batch_size
-                             : 0,
-         .cache_folder = directory.paths().cache()});
-    const Json identity = run_identity(resolved, plan, data, tokenizer);
+    const RunInputs inputs = open_inputs(spec, plan, directory.paths().cache());
     if (checkpoint) {
-        check_identity(checkpoint->manifest.meta.identity, identity, checkpoint->folder.string());
+        check_identity(checkpoint->manifest.meta.identity, inputs.identity,
+                       checkpoint->folder.string());
     }
-
-    Run run(resolved, plan, directory, data, stop, backend, mesh);
-    run.start(checkpoint, identity);
+    Run run(inputs, directory, stop, backend, mesh);
+    run.start(checkpoint);
     return run.run();
 }
 

@@ -29,10 +29,10 @@ for signal in TERM USR1 INT; do
 done
 
 # A signal at the start, of which there may be nothing to save yet.
-for delay in 0.01 0.03 0.1; do
+for delay in 0 0.02 0.1; do
     rm -rf early
     start early $endless
-    wait_for /proc/$pid/comm gptrain
+    wait_for early/.lock process
     sleep $delay
     kill -USR1 "$pid"
     ends 75
