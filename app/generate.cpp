@@ -47,9 +47,10 @@ void add_generate(CLI::App& app, Command& chosen) {
     CLI::Option* prompt = command->add_option("--prompt", options->prompt,
                                               "Text to continue (token ids for a run without a "
                                               "tokenizer); empty: a new document");
-    command->add_option("--prompt-file", options->prompt_file, "File with the text to continue")
-        ->type_name("FILE")
-        ->excludes(prompt);
+    CLI::Option* prompt_file =
+        command->add_option("--prompt-file", options->prompt_file, "File with the text to continue")
+            ->type_name("FILE")
+            ->excludes(prompt);
     command->add_option("--max-tokens", options->generate.max_tokens, "Most tokens to generate")
         ->check(CLI::Range(std::int64_t{0}, std::int64_t{1} << 24))
         ->capture_default_str();
@@ -66,8 +67,12 @@ void add_generate(CLI::App& app, Command& chosen) {
         ->capture_default_str();
     command->add_option("--seed", sampling.seed, "The same seed gives the same text")
         ->capture_default_str();
-    command->final_callback(
-        [&chosen, options] { chosen = [options] { return run_generate(*options); }; });
+    command->final_callback([&chosen, options, prompt, prompt_file] {
+        if (prompt->empty() && prompt_file->empty()) {
+            throw CLI::RequiredError("--prompt or --prompt-file");
+        }
+        chosen = [options] { return run_generate(*options); };
+    });
 }
 
 }  // namespace gptrain

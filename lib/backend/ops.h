@@ -173,7 +173,7 @@ struct AttentionForward {
     std::int64_t q_begin = 0;
     std::int64_t k_begin = 0;
     Tensor first_visible;  ///< i32 [B, Sq] or empty
-    Dropout dropout;       ///< of the probabilities
+    Dropout dropout;       ///< of the probabilities; by the positions above, `rows` is not read
 };
 
 /// Gradients from the merged o and lse of all keys (ring attention calls it once for each part of

@@ -21,8 +21,6 @@ struct Vec8 {
 
     static Vec8 load(const float* p) { return _mm256_loadu_ps(p); }
     void store(float* p) const { _mm256_storeu_ps(p, v); }
-    /// 0, 1, 2, ...
-    static Vec8 indices() { return _mm256_setr_ps(0, 1, 2, 3, 4, 5, 6, 7); }
 
     friend Vec8 operator+(Vec8 a, Vec8 b) { return _mm256_add_ps(a.v, b.v); }
     friend Vec8 operator-(Vec8 a, Vec8 b) { return _mm256_sub_ps(a.v, b.v); }

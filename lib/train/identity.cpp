@@ -56,14 +56,14 @@ Json run_identity(const RunSpec& spec, const RunPlan& plan, const TrainingData& 
                          {"bias", model.bias},
                          {"tie_embeddings", model.tie_embeddings},
                          {"init_std", model.init_std}};
-    identity["tokenizer"] = tokenizer;
-    identity["data"] = {{"train", sources(data.train_sources)},
+    identity["data"] = {{"tokenizer", tokenizer},
+                        {"train", sources(data.train_sources)},
                         {"validation", sources(data.validation_sources)},
                         {"split", spec.data.split},
                         {"num_samples", plan.num_samples}};
     identity["seed"] = spec.seed;
-    identity["seq_length"] = plan.seq_length;
-    identity["optimizer"] = spec.optimizer.name;
+    identity["training"] = {{"seq_length", plan.seq_length}};
+    identity["optimizer"] = {{"name", spec.optimizer.name}};
     return identity;
 }
 

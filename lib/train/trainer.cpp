@@ -64,6 +64,7 @@ private:
     }
     std::optional<std::string_view> stop_reason() const;
 
+    void open_logs();
     void one_step(const StepBatch& batch);
     void warn_of_skip(const StepBatch& batch) const;
     /// Whether too many steps in a row were skipped.
@@ -138,6 +139,9 @@ void Run::start(const std::optional<ValidCheckpoint>& checkpoint) {
         engine_->initialise();
         state_ = engine_->read_state();
     }
+}
+
+void Run::open_logs() {
     directory_.write_spec(effective_yaml_);
     if (step_ > 0 || !metrics_.empty()) metrics_.write_resume(step_);
     if (spec_.logging.tensorboard) tensorboard_.emplace(directory_.paths().folder, step_);
@@ -170,9 +174,11 @@ std::optional<std::string_view> Run::stop_reason() const {
 
 ExitCode Run::run() {
     const bool owes_evaluation = step_ > 0 && evaluation_due() && !metrics_.has_validation(step_);
+    const bool finished = step_ >= plan_.steps;
+    if (!finished || owes_evaluation) open_logs();
     // Cut short it is still owed: the checkpoint of this step stays the newest.
     if (owes_evaluation && !evaluate()) return stopped();
-    if (step_ >= plan_.steps) {
+    if (finished) {
         print("the run is finished: its last step, ", plan_.steps, ", is in the checkpoint");
         return ExitCode::done;
     }

@@ -30,11 +30,12 @@ train 3 run "data.train=[{prefix: text_text_document}, {prefix: empty_text_docum
 says err "empty_text_document"
 train 0 no_validation "data.validation=[{prefix: empty_text_document}]" training.steps=4 \
     training.eval_interval=2 training.eval_steps=2
-(($(grep -c "no evaluation" out) == 1)) || fail "said $(grep -c "no evaluation" out) times: no evaluation"
+(($(grep -c "no evaluation" out) == 1)) || fail "not said once that there is no evaluation: $(cat out)"
 says_not no_validation/metrics.jsonl val_loss
 train 0 some_validation "data.validation=[{prefix: empty_text_document}, {prefix: text_text_document}]" \
     training.steps=4 training.eval_interval=2 training.eval_steps=2
-(($(grep -c val_loss some_validation/metrics.jsonl) == 2)) || fail "no evaluation of the source that has tokens"
+(($(grep -c val_loss some_validation/metrics.jsonl) == 2)) ||
+    fail "no evaluation of the source that has tokens"
 # Fewer tokens than a sample: padded, not refused.
 printf 'and the\n' >tiny.txt
 expect_exit 0 "$preprocess" --input tiny.txt --tokenizer tok.model --output-prefix tiny --append-eod
@@ -55,6 +56,6 @@ says err "missing.model"
 train 3 run data.tokenizer=text.txt
 says err "text.txt"
 [[ ! -e run/metrics.jsonl || ! -s run/metrics.jsonl ]] || fail "a run that never began has metrics"
-[[ ! -e run/checkpoints ]] || [[ -z $(ls run/checkpoints) ]] || fail "a run that never began has checkpoints"
+[[ -z $(ls run/checkpoints 2>/dev/null) ]] || fail "a run that never began has checkpoints"
 
 finish

@@ -45,7 +45,10 @@ for setting in checkpoint.async=true checkpoint.async=false; do
                 fault("an old checkpoint goes before the new one is durable")
             }
         }
-        BEGIN { count = split("/shard-00000.h5 /model.h5 /manifest.json.tmp", files, " "); files[++count] = "" }
+        BEGIN {
+            count = split("/shard-00000.h5 /model.h5 /manifest.json.tmp", files, " ")
+            files[++count] = ""  # the folder itself
+        }
         END {
             if (commits != 4) fault("not 4 checkpoints but " commits + 0)
             if (commits_open) fault("the last checkpoint is not durable")

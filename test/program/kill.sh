@@ -35,6 +35,7 @@ while ((kills < 15)); do
 done
 train 0 killed
 same_run whole killed 60
-[[ -z $(ls -A killed/checkpoints | grep -vx 'step-[0-9]*') ]] || fail "left over: $(ls -A killed/checkpoints)"
+[[ -z $(ls -A killed/checkpoints | grep -vx 'step-[0-9]*') ]] ||
+    fail "left over: $(ls -A killed/checkpoints)"
 
 finish

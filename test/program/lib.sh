@@ -10,7 +10,7 @@ work=$(mktemp -d)
 clean_up() {
     local jobs
     jobs=$(jobs -p)
-    [[ -z $jobs ]] || kill -KILL $jobs 2>/dev/null
+    [[ -z $jobs ]] || { kill -KILL $jobs && wait; } 2>/dev/null
     rm -rf "$work"
 }
 trap clean_up EXIT

@@ -28,6 +28,7 @@ straight_and_resumed modern model.position_embedding=rope model.normalization=rm
     model.dropout=0.2 data.eod_mask_loss=true data.reset_at_eod=true data.num_samples=33 \
     training.eval_interval=5 training.eval_steps=2 lr_schedule.kind=wsd lr_schedule.warmup_steps=3 \
     lr_schedule.wsd_decay_steps=8
+says out "pass 2"
 (($(grep -c val_loss modern-resumed.history) == 4)) || fail "not 4 evaluations"
 
 # In three parts, with a step between the parts that nobody asked to save or log.

@@ -7,7 +7,8 @@ make_text 2 400 >more.txt
 expect_exit 0 "$preprocess" --input more.txt --tokenizer tok.model --output-prefix more --append-eod
 expect_exit 0 "$preprocess" train-tokenizer --input more.txt --vocab-size 310 --model-prefix other
 
-sed -i 's/^model: {/&max_position_embeddings: 16, /; s/{prefix: text_text_document}/&, {prefix: more_text_document}/' run.yaml
+sed -i 's/^model: {/&max_position_embeddings: 16, /
+    s/{prefix: text_text_document}/&, {prefix: more_text_document}/' run.yaml
 train 0 base training.steps=10
 cp base/metrics.jsonl metrics.before
 cp base/spec.yaml spec.before

@@ -7,7 +7,8 @@ expect_exit 0 "$preprocess" train-tokenizer --input text.txt --vocab-size 320 --
 expect_exit 0 "$preprocess" --input text.txt --tokenizer tok.model --output-prefix text --append-eod
 make_spec
 train 0 run training.steps=60 training.global_batch_size=8 data.num_samples=auto \
-    lr_schedule.decay_steps=auto training.eval_interval=20 training.eval_steps=2 logging.interval=5 checkpoint.interval=25
+    lr_schedule.decay_steps=auto training.eval_interval=20 training.eval_steps=2 \
+    logging.interval=5 checkpoint.interval=25
 says out "step 60/60" "val_loss" "finished after step 60"
 says_not out $'\r'
 says_not out $'\033'
@@ -29,12 +30,12 @@ awk -F '[:,}]' '
 says run/spec.yaml "output_dir: $work/run" "prefix: $work/text_text_document" "num_samples: 480" \
     "num_query_groups: 2" "ffn_hidden_size: 64" "compute: fp32"
 cp run/spec.yaml spec.yaml
-cd run
+cd run || exit 1
 expect_exit 0 "$gptrain" --config ../spec.yaml
 says out "is finished"
 says_not out "changed since"
 rm out err
-cd ..
+cd "$work" || exit 1
 same run/spec.yaml spec.yaml
 
 # A model that has learned the words writes them.
