@@ -46,14 +46,6 @@ struct Tiles {
     }
 };
 
-/// One tile of queries of one head.
-struct QueryTile {
-    std::int64_t b;
-    std::int64_t head;
-    std::int64_t begin;
-    std::int64_t count;
-};
-
 /// All heads of one group of one sequence: whoever has them owns their dk and dv. T is the compute
 /// dtype, G that of the gradients.
 template <class T, class G>

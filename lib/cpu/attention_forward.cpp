@@ -39,14 +39,6 @@ struct Tiles {
     }
 };
 
-/// One tile of queries of one head.
-struct QueryTile {
-    std::int64_t b;
-    std::int64_t head;
-    std::int64_t begin;
-    std::int64_t count;
-};
-
 template <class T>
 class Forward {
 public:

@@ -62,6 +62,14 @@ void store_tile(const float* tile, const HeadRows<T>& rows, std::int64_t begin, 
 void transpose_tile(const float* tile, std::int64_t count, std::int64_t dim, Vec8 scale,
                     float* transposed);
 
+/// One tile of queries of one head.
+struct QueryTile {
+    std::int64_t b;
+    std::int64_t head;
+    std::int64_t begin;
+    std::int64_t count;
+};
+
 /// A tile of queries and the keys that they see, by index among the keys of the call.
 class VisibleKeys {
 public:
