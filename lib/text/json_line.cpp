@@ -2,6 +2,7 @@
 
 #include <charconv>
 #include <cstdint>
+#include <cstring>
 
 #include "base/error.h"
 
@@ -23,6 +24,30 @@ void append_utf8(std::string& out, std::uint32_t code) {
     } else {
         out += {static_cast<char>(0xF0 | code >> 18), tail(12), tail(6), tail(0)};
     }
+}
+
+/// Index of the first character from `at` on that is not plain text of a string: a quote, a
+/// backslash or a control character; the size of the line if there is none.
+std::size_t find_not_plain(std::string_view line, std::size_t at) {
+    constexpr std::uint64_t each = 0x0101010101010101u;
+    // Upper bits of the bytes below `limit`, a right answer up to and with the first of them.
+    const auto below = [](std::uint64_t bytes, std::uint64_t limit) {
+        return (bytes - each * limit) & ~bytes & each * 0x80;
+    };
+    for (; line.size() - at >= sizeof each; at += sizeof each) {
+        std::uint64_t bytes = 0;
+        std::memcpy(&bytes, line.data() + at, sizeof bytes);
+        if ((below(bytes, 0x20) | below(bytes ^ each * '"', 1) | below(bytes ^ each * '\\', 1)) !=
+            0) {
+            break;
+        }
+    }
+    const auto is_plain = [](char c) {
+        return c != '"' && c != '\\' && static_cast<unsigned char>(c) >= 0x20;
+    };
+    while (at < line.size() && is_plain(line[at]))
+        ++at;
+    return at;
 }
 
 class Scanner {
@@ -158,8 +183,7 @@ private:
         if (out != nullptr) out->clear();
         while (true) {
             const std::size_t begin = at_;
-            while (at_ < line_.size() && is_plain(line_[at_]))
-                ++at_;
+            at_ = find_not_plain(line_, at_);
             if (out != nullptr) out->append(line_, begin, at_ - begin);
             if (at_ == line_.size()) refuse("the line ends inside a string");
             if (line_[at_] == '"') break;
@@ -168,10 +192,6 @@ private:
             escape(out);
         }
         ++at_;
-    }
-
-    static bool is_plain(char c) {
-        return c != '"' && c != '\\' && static_cast<unsigned char>(c) >= 0x20;
     }
 
     void escape(std::string* out) {
