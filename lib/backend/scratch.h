@@ -9,7 +9,7 @@
 namespace gptrain {
 
 /// Hands out pieces of the scratch tensor from the front; an op starts anew with `reset`. Asking
-/// for more than there is is an Error (bug): cpu_scratch_bytes promised too little.
+/// for more than there is is an Error (bug): the backend promised too little.
 class Scratch {
 public:
     Scratch() = default;

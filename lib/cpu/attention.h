@@ -4,7 +4,7 @@
 #pragma once
 
 #include "backend/ops.h"
-#include "cpu/scratch.h"
+#include "backend/scratch.h"
 
 namespace gptrain::cpu {
 

@@ -3,7 +3,7 @@
 
 #include "cpu/attention.h"
 #include "cpu/attention_tiles.h"
-#include "cpu/dtype_switch.h"
+#include "tensor/dtype_switch.h"
 #include "cpu/parallel.h"
 
 namespace gptrain::cpu {

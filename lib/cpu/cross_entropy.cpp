@@ -4,7 +4,7 @@
 #include <limits>
 
 #include "backend/step_state.h"
-#include "cpu/dtype_switch.h"
+#include "tensor/dtype_switch.h"
 #include "cpu/parallel.h"
 #include "cpu/step.h"
 #include "cpu/vector8.h"

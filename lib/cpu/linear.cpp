@@ -1,6 +1,6 @@
 #include "cpu/linear.h"
 
-#include "cpu/dtype_switch.h"
+#include "tensor/dtype_switch.h"
 #include "cpu/parallel.h"
 #include "cpu/vector8.h"
 #include "cpu/vector_math.h"

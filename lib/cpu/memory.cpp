@@ -6,7 +6,7 @@
 #include <unistd.h>
 
 #include "base/text.h"
-#include "cpu/dtype_switch.h"
+#include "tensor/dtype_switch.h"
 #include "cpu/parallel.h"
 #include "cpu/vector8.h"
 

@@ -3,7 +3,7 @@
 #include <cmath>
 
 #include "cpu/dropout_mask.h"
-#include "cpu/dtype_switch.h"
+#include "tensor/dtype_switch.h"
 #include "cpu/parallel.h"
 
 namespace gptrain::cpu {

@@ -3,7 +3,7 @@
 #include <array>
 #include <cmath>
 
-#include "cpu/dtype_switch.h"
+#include "tensor/dtype_switch.h"
 #include "cpu/parallel.h"
 #include "cpu/step.h"
 #include "cpu/vector8.h"

@@ -4,7 +4,7 @@
 #include <cstdint>
 #include <memory>
 
-#include "cpu/scratch.h"
+#include "backend/scratch.h"
 #include "tensor/tensor.h"
 
 namespace gptrain {

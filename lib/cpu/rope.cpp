@@ -2,7 +2,7 @@
 
 #include <cmath>
 
-#include "cpu/dtype_switch.h"
+#include "tensor/dtype_switch.h"
 #include "cpu/parallel.h"
 #include "cpu/vector8.h"
 

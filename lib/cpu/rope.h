@@ -2,7 +2,7 @@
 #pragma once
 
 #include "backend/ops.h"
-#include "cpu/scratch.h"
+#include "backend/scratch.h"
 
 namespace gptrain::cpu {
 

@@ -13,7 +13,7 @@ void with_compute_type(DType dtype, const F& f) {
         case DType::f32: f(float{}); break;
         case DType::bf16: f(Bf16{}); break;
         case DType::f16: f(F16{}); break;
-        default: fail(ExitCode::bug, "the CPU backend does not compute in ", name_of(dtype));
+        default: fail(ExitCode::bug, "no op computes in ", name_of(dtype));
     }
 }
 
