@@ -196,9 +196,9 @@ Precision precision_of(DType dtype) {
                                  : Precision::fp32;
 }
 
-std::int64_t head_chunk_of(std::int64_t rows, std::int64_t vocab, DType dtype) {
+std::int64_t head_chunk_of(std::int64_t rows, std::int64_t vocab, DType dtype, bool cuda) {
     constexpr std::int64_t unit = 128;
-    constexpr std::int64_t budget = std::int64_t{128} << 20;
+    const std::int64_t budget = std::int64_t{cuda ? 1024 : 128} << 20;
     const std::int64_t fitting = budget / (vocab * size_of(dtype)) / unit * unit;
     return std::min(rows, std::max(fitting, unit));
 }
@@ -229,7 +229,7 @@ RunPlan derive(const RunSpec& spec, const PlanTarget& target) {
             "training.steps ", plan.steps, " x training.global_batch_size ",
             plan.batch.global_batch_size, " x training.seq_length ", plan.seq_length,
             " is above 2^63 - 1 tokens; lower one of them");
-    plan.head_chunk = head_chunk_of(rows, plan.model.vocab, plan.compute);
+    plan.head_chunk = head_chunk_of(rows, plan.model.vocab, plan.compute, target.cuda);
     return plan;
 }
 

@@ -85,7 +85,9 @@ struct RunPlan {
     std::int64_t steps = 0;
     std::int64_t num_samples = 0;  ///< samples of one pass over the training order
     /// Rows of logits that exist at a time: the largest multiple of 128 whose logits take at most
-    /// 128 MiB in the compute dtype, at least 128, and never more than a microbatch has.
+    /// 128 MiB in the compute dtype (on CUDA 1 GiB: every chunk adds to the whole gradient of the
+    /// head, which takes 8 V H bytes of traffic), at least 128, and never more than a microbatch
+    /// has.
     std::int64_t head_chunk = 0;
 
     /// Microbatches of a step of `global_batch_size` sequences on one data rank.

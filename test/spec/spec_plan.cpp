@@ -75,14 +75,17 @@ TEST_CASE("open values follow from the others") {
               .num_samples == 8 + 8 + 16 + 24 + 32 + 56 + 4 * 64);
 }
 
-TEST_CASE("the head works on as many rows as fit in 128 MiB") {
-    const auto chunk = [](std::int64_t vocab, const std::string& compute, std::int64_t rows) {
+TEST_CASE("the head works on as many rows as fit in 128 MiB, on CUDA in 1 GiB") {
+    const auto chunk = [](std::int64_t vocab, const std::string& compute, std::int64_t rows,
+                          bool cuda = false) {
         return plan_of({text("model.vocab_size=", vocab), text("precision.compute=", compute),
-                        text("training.seq_length=", rows)})
+                        text("training.seq_length=", rows)},
+                       {1, cuda, false})
             .head_chunk;
     };
-    CHECK(chunk(50257, "fp32", 4096) == 640);   // 667 fit
-    CHECK(chunk(50257, "bf16", 4096) == 1280);  // 1335 fit
+    CHECK(chunk(50257, "fp32", 4096) == 640);           // 667 fit
+    CHECK(chunk(50257, "bf16", 4096) == 1280);          // 1335 fit
+    CHECK(chunk(50257, "bf16", 65536, true) == 10624);  // 10682 fit
     CHECK(chunk(512, "fp32", 1000) == 1000);
     CHECK(chunk(16'777'216, "fp32", 4096) == 128);
     CHECK(chunk(16'777'216, "fp32", 100) == 100);
