@@ -41,13 +41,18 @@ public:
     virtual std::int64_t scratch_bytes(const OpLimits& limits) const = 0;
     /// Memory of that size, given before the first op.
     virtual void use_scratch(const Tensor& bytes) = 0;
-    /// to = from; same shape and dtype, any strides.
+    /// to = from; same shape and dtype, any strides. Either may lie in host memory of this backend.
     virtual void copy(const Tensor& to, const Tensor& from) = 0;
     /// Between host bytes and a contiguous tensor. `upload` has read the bytes when it returns;
     /// `download` has written them when it returns (it waits for all that was issued).
     virtual void upload(const Tensor& to, std::span<const std::byte> from) = 0;
     virtual void download(std::span<std::byte> to, const Tensor& from) = 0;
     virtual void synchronize() = 0;
+    /// A point in the order of computation, behind all that was issued, and waiting until it is
+    /// reached: for host memory that `copy` writes. The last few points can be waited for. Where
+    /// ops are done when they return there is nothing to wait for.
+    virtual std::int64_t mark() { return 0; }
+    virtual void wait(std::int64_t /*mark*/) {}
 
     // ---- values ----
     virtual void fill(const Tensor& x, float value) = 0;

@@ -33,6 +33,7 @@ std::string_view name_of(MemoryUse use) {
         case MemoryUse::workspace: return "workspace";
         case MemoryUse::batch: return "batch and step state";
         case MemoryUse::scratch: return "scratch of ops";
+        case MemoryUse::readback: return "step state on the host";
         case MemoryUse::snapshot: return "checkpoint snapshot";
     }
     return "?";

@@ -21,12 +21,14 @@ enum class MemoryUse {
     workspace,    ///< activations and gradients that live inside an action
     batch,        ///< token ids, targets, weights; the step state
     scratch,      ///< inside of ops
+    readback,     ///< host copies of the step state
     snapshot,     ///< host copy of the state that a checkpoint is written from
 };
-constexpr int memory_uses = 9;
+constexpr int memory_uses = 10;
 std::string_view name_of(MemoryUse use);
 constexpr MemorySpace space_of(MemoryUse use) {
-    return use == MemoryUse::snapshot ? MemorySpace::host : MemorySpace::device;
+    return use == MemoryUse::readback || use == MemoryUse::snapshot ? MemorySpace::host
+                                                                    : MemorySpace::device;
 }
 
 /// Bytes for each use.

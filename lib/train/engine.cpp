@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstring>
 
 #include "checkpoint/state_source.h"
 #include "meter/meter_communicator.h"
@@ -16,6 +17,10 @@ constexpr std::int64_t loss_scale_interval = 1000;
 std::int64_t slots_of(const RunSpec& spec, const RunPlan& plan) {
     const std::int64_t most = plan.microbatches(plan.batch.global_batch_size);
     return make_schedule(spec.parallel.schedule, most).slots;
+}
+
+Tensor reserve_state_copy(Memory& memory) {
+    return memory[MemoryUse::readback].allocate(DType::u8, {sizeof(StepState)});
 }
 
 std::int64_t shards_of(const RunSpec& spec, const Mesh& mesh) {
@@ -58,6 +63,7 @@ Engine::Engine(Backend& backend, const Mesh& mesh, const RunSpec& spec, const Ru
       schedule_(spec.parallel.schedule),
       memory_(backend, memory),
       state_(reserve_step_state(memory_, slots_of(spec, plan))),
+      state_copies_{reserve_state_copy(memory_), reserve_state_copy(memory_)},
       context_{.backend = backend,
                .mesh = mesh,
                .memory = memory_,
@@ -97,6 +103,20 @@ void Engine::write_state(const StepState& state) {
 StepState Engine::read_state() const {
     StepState state{};
     backend_.download(std::as_writable_bytes(std::span(&state, 1)), state_.state);
+    return state;
+}
+
+Engine::StatePoint Engine::mark_state() {
+    const Tensor copy = state_copies_[next_copy_];
+    next_copy_ = (next_copy_ + 1) % state_copies_.size();
+    backend_.copy(copy, state_.state);
+    return {.copy = copy, .mark = backend_.mark()};
+}
+
+StepState Engine::state_at(const StatePoint& point) const {
+    backend_.wait(point.mark);
+    StepState state{};
+    std::memcpy(&state, point.copy.data(), sizeof state);
     return state;
 }
 

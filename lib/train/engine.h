@@ -2,6 +2,7 @@
 // tells what that takes.
 #pragma once
 
+#include <array>
 #include <functional>
 #include <optional>
 #include <vector>
@@ -42,6 +43,14 @@ public:
 
     /// The step state after all that was issued.
     StepState read_state() const;
+    /// The same without waiting now: it is read by `state_at` when the device has come there. At
+    /// most two points may be waited for at a time.
+    struct StatePoint {
+        Tensor copy;
+        std::int64_t mark = 0;
+    };
+    StatePoint mark_state();
+    StepState state_at(const StatePoint& point) const;
     /// Carries on from a loaded state: the weights were filled through `visit`, the carried numbers
     /// of the step state are given.
     void restore(const StepState& carried);
@@ -68,6 +77,8 @@ private:
     ScheduleKind schedule_;
     Memory memory_;
     StepRef state_;
+    std::array<Tensor, 2> state_copies_;
+    std::size_t next_copy_ = 0;
     ModelContext context_;
     Parameters parameters_;
     GptChunk chunk_;

@@ -57,16 +57,23 @@ private:
     }
     BatchShape batch_shape() const;
     BatchLoader training_loader() const;
-    bool due(std::int64_t interval) const { return interval > 0 && step_ % interval == 0; }
-    bool evaluation_due() const {
+    static bool due(std::int64_t interval, std::int64_t step) {
+        return interval > 0 && step % interval == 0;
+    }
+    bool evaluation_due(std::int64_t step) const {
         return data_.validation && spec_.training.eval_steps > 0 &&
-               due(spec_.training.eval_interval);
+               due(spec_.training.eval_interval, step);
     }
     std::optional<std::string_view> stop_reason() const;
 
     void open_logs();
-    void one_step(const StepBatch& batch);
-    void warn_of_skip(const StepBatch& batch) const;
+    /// Issues the next step, then finishes the one before it.
+    void issue_step(const StepBatch& batch);
+    /// Waits for the step that is under way, if any, and takes over its results.
+    void finish_step();
+    /// Whether what follows the step under way needs its results.
+    bool results_due() const;
+    void warn_of_skip(std::int64_t samples) const;
     /// Whether too many steps in a row were skipped.
     bool diverged() const;
     [[noreturn]] void fail_diverged();
@@ -90,6 +97,14 @@ private:
     MetricsLog metrics_;
     std::optional<TensorBoardWriter> tensorboard_;
     std::optional<Console> console_;
+
+    /// A step that was issued and whose results were not read yet.
+    struct UnderWay {
+        Engine::StatePoint state;
+        std::int64_t samples = 0;
+    };
+    std::optional<UnderWay> under_way_;
+    Clock::time_point finished_at_;  ///< the step before the one under way, or its own start
 
     std::int64_t step_ = 0;  ///< done so far
     std::int64_t consumed_samples_ = 0;
@@ -173,7 +188,8 @@ std::optional<std::string_view> Run::stop_reason() const {
 }
 
 ExitCode Run::run() {
-    const bool owes_evaluation = step_ > 0 && evaluation_due() && !metrics_.has_validation(step_);
+    const bool owes_evaluation =
+        step_ > 0 && evaluation_due(step_) && !metrics_.has_validation(step_);
     const bool finished = step_ >= plan_.steps;
     if (!finished || owes_evaluation) open_logs();
     // Cut short it is still owed: the checkpoint of this step stays the newest.
@@ -185,14 +201,16 @@ ExitCode Run::run() {
     std::optional<std::string_view> stop;
     BatchLoader loader = training_loader();
     while (step_ < plan_.steps && !stop) {
-        one_step(loader.next());
-        const bool last = step_ == plan_.steps;
-        if (last || diverged() || due(spec_.logging.interval)) log_step();
-        if (diverged()) fail_diverged();
-        if (evaluation_due()) evaluate();
+        issue_step(loader.next());
         stop = stop_reason();
+        if (!stop && !results_due()) continue;
+        finish_step();
+        const bool last = step_ == plan_.steps;
+        if (last || due(spec_.logging.interval, step_)) log_step();
+        if (evaluation_due(step_)) evaluate();
+        if (!stop) stop = stop_reason();
         if (stop && !last) print("stopping on ", *stop, ": saving");
-        if (last || stop || due(spec_.checkpoint.interval)) save();
+        if (last || stop || due(spec_.checkpoint.interval, step_)) save();
     }
     saver_->wait();
     if (step_ < plan_.steps) return stopped();
@@ -206,27 +224,44 @@ ExitCode Run::stopped() const {
     return ExitCode::requeue;
 }
 
-void Run::one_step(const StepBatch& batch) {
-    const Clock::time_point start = Clock::now();
-    loss_scale_ = state_.loss_scale;
+void Run::issue_step(const StepBatch& batch) {
+    if (!under_way_) finished_at_ = Clock::now();
     engine_->step(batch);
-    state_ = engine_->read_state();
-    const double seconds = seconds_since(start);
-    ++step_;
-    consumed_samples_ += batch.global_batch_size;
-    step_seconds_ += seconds;
-    step_tokens_ += batch.global_batch_size * plan_.seq_length;
-    ++steps_timed_;
-    slowest_step_ = std::max(slowest_step_, seconds);
-    warn_of_skip(batch);
-    console_->tick(step_);
+    const UnderWay issued = {.state = engine_->mark_state(), .samples = batch.global_batch_size};
+    finish_step();
+    under_way_ = issued;
 }
 
-void Run::warn_of_skip(const StepBatch& batch) const {
+bool Run::results_due() const {
+    const std::int64_t step = step_ + 1;
+    return step == plan_.steps || due(spec_.logging.interval, step) || evaluation_due(step) ||
+           due(spec_.checkpoint.interval, step);
+}
+
+void Run::finish_step() {
+    if (!under_way_) return;
+    loss_scale_ = state_.loss_scale;
+    state_ = engine_->state_at(under_way_->state);
+    const double seconds = seconds_since(finished_at_);
+    finished_at_ = Clock::now();
+    const std::int64_t samples = under_way_->samples;
+    under_way_.reset();
+    ++step_;
+    consumed_samples_ += samples;
+    step_seconds_ += seconds;
+    step_tokens_ += samples * plan_.seq_length;
+    ++steps_timed_;
+    slowest_step_ = std::max(slowest_step_, seconds);
+    warn_of_skip(samples);
+    console_->tick(step_);
+    if (diverged()) fail_diverged();
+}
+
+void Run::warn_of_skip(std::int64_t samples) const {
     if (state_.skip == 0) return;
     warn("step ", step_, ": loss or gradients are not finite; the update is left out (samples ",
-         batch.consumed_samples, " to ", batch.consumed_samples + batch.global_batch_size - 1,
-         ", loss scale ", loss_scale_, ")");
+         consumed_samples_ - samples, " to ", consumed_samples_ - 1, ", loss scale ", loss_scale_,
+         ")");
 }
 
 bool Run::diverged() const {
@@ -234,6 +269,7 @@ bool Run::diverged() const {
 }
 
 void Run::fail_diverged() {
+    log_step();
     metrics_.sync();
     fail(ExitCode::numerical, "step ", step_, ": ", state_.skipped_in_a_row,
          " steps in a row were skipped (faults.max_skipped_steps); the weights are those before "
