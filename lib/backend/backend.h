@@ -7,6 +7,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <span>
 #include <string_view>
 
@@ -53,6 +54,11 @@ public:
     /// ops are done when they return there is nothing to wait for.
     virtual std::int64_t mark() { return 0; }
     virtual void wait(std::int64_t /*mark*/) {}
+
+    /// Does `work`, which issues the same ops with the same arguments every time it is called with
+    /// this key and has no other effect. A backend may record what it issues, and later issue the
+    /// record without calling it.
+    virtual void replay(std::int64_t /*key*/, const std::function<void()>& work) { work(); }
 
     // ---- values ----
     virtual void fill(const Tensor& x, float value) = 0;

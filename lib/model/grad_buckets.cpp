@@ -16,7 +16,7 @@ void GradBuckets::ready_to(std::int64_t end) {
     for (; started_ < buckets.size() && buckets[started_].end <= end; ++started_) {
         const Bucket& bucket = buckets[started_];
         const Tensor all = grads.slice(0, bucket.begin, bucket.end - bucket.begin);
-        if (shard_ && sharers_.size() > 1) {
+        if (shard_ && shared()) {
             const Bucket own = owned_part(bucket, sharers_.rank(), sharers_.size());
             pending_.push_back(
                 sharers_.reduce_scatter(grads.slice(0, own.begin, own.end - own.begin), all, 0));
@@ -27,7 +27,7 @@ void GradBuckets::ready_to(std::int64_t end) {
 }
 
 void GradBuckets::finish() {
-    GPTRAIN_CHECK(started_ == parameters_.layout().buckets.size(), "bucket ", started_,
+    GPTRAIN_CHECK(!shared() || started_ == parameters_.layout().buckets.size(), "bucket ", started_,
                   " was never ready");
     for (Pending& sum : pending_)
         sum.wait();

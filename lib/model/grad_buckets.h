@@ -16,6 +16,8 @@ public:
     /// else of all of it (all-reduce). Buckets are cut into equal parts in rank order.
     GradBuckets(const Parameters& parameters, Communicator& sharers, bool shard);
 
+    /// Whether there is anybody to sum with; alone, `ready_to` need not be called.
+    bool shared() const { return sharers_.size() > 1; }
     /// The gradients in the flat range [0, end) are final: starts the buckets that lie inside it
     /// and were not started.
     void ready_to(std::int64_t end);

@@ -26,18 +26,32 @@ StepRef Executor::load(const Microbatch& microbatch, std::int64_t slot) {
     return at_slot(slot);
 }
 
+void Executor::act(ActionKind kind, std::int64_t slot, const GptChunk::GradsFinal& final) {
+    const auto work = [&] {
+        if (kind == ActionKind::forward) {
+            chunk_.forward(at_slot(slot));
+        } else {
+            chunk_.backward(at_slot(slot), part_of(kind), final);
+        }
+    };
+    if (!alone_ || final) {
+        work();
+        return;
+    }
+    constexpr std::int64_t kinds = 4;
+    backend_.replay(slot * kinds + static_cast<std::int64_t>(kind), work);
+}
+
 void Executor::train(const Schedule& schedule, std::span<const Microbatch> microbatches) {
     for (const Action& action : schedule.actions) {
         if (action.kind == ActionKind::forward) {
-            const auto& microbatch = microbatches[static_cast<std::size_t>(action.microbatch)];
-            chunk_.forward(load(microbatch, action.slot));
-            continue;
+            load(microbatches[static_cast<std::size_t>(action.microbatch)], action.slot);
         }
         GptChunk::GradsFinal final;
         // The last action adds the last gradients.
-        if (action == schedule.actions.back())
+        if (action == schedule.actions.back() && buckets_.shared())
             final = [this](std::int64_t end) { buckets_.ready_to(end); };
-        chunk_.backward(at_slot(action.slot), part_of(action.kind), final);
+        act(action.kind, action.slot, final);
     }
     buckets_.finish();
 }

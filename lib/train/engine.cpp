@@ -77,7 +77,8 @@ Engine::Engine(Backend& backend, const Mesh& mesh, const RunSpec& spec, const Ru
       buckets_(parameters_, mesh.dp_cp(), spec.parallel.shard_optimizer),
       optimizer_(backend, memory_, mesh, parameters_, spec.optimizer,
                  spec.parallel.shard_optimizer),
-      executor_(backend, chunk_, buckets_, state_),
+      executor_(backend, chunk_, buckets_, state_,
+                mesh.model().size() == 1 && mesh.cp().size() == 1),
       decision_{.clip_grad = spec.optimizer.clip_grad,
                 .growth_interval = plan.compute == DType::f16 ? loss_scale_interval : 0},
       seed_(spec.seed) {
