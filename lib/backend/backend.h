@@ -111,9 +111,28 @@ public:
     virtual void adamw(std::span<const AdamWPiece> pieces, const AdamWConstants& constants,
                        const StepRef& step) = 0;
 
+    // ---- profiling ----
+    /// What is issued between the two is shown under this name by a profiler. Ranges nest.
+    virtual void begin_range(std::string_view /*name*/) {}
+    virtual void end_range() {}
+
 private:
     friend class Buffer;
     virtual void release(std::byte* data, std::int64_t bytes, MemorySpace space) noexcept = 0;
+};
+
+/// A range of a profile: from here to the end of the block.
+class ProfileRange {
+public:
+    ProfileRange(Backend& backend, std::string_view name) : backend_(backend) {
+        backend_.begin_range(name);
+    }
+    ProfileRange(const ProfileRange&) = delete;
+    ProfileRange& operator=(const ProfileRange&) = delete;
+    ~ProfileRange() { backend_.end_range(); }
+
+private:
+    Backend& backend_;
 };
 
 }  // namespace gptrain

@@ -12,6 +12,7 @@ GptChunk::GptChunk(const ModelContext& context, const Parameters& parameters, co
     blocks_.reserve(static_cast<std::size_t>(part.num_layers));
     for (std::int64_t i = 0; i < part.num_layers; ++i) {
         blocks_.emplace_back(context, parameters, part.first_layer + i);
+        names_.push_back(text("h.", part.first_layer + i));
     }
 }
 
@@ -55,8 +56,10 @@ void GptChunk::forward(const StepRef& step) {
     Stream stream = {.r = slot.blocks.front().attention.norm.r, .y = {}, .dropout = {}};
     embedding_.forward(pass, stream.r);
     for (std::size_t i = 0; i < blocks_.size(); ++i) {
+        const ProfileRange range(context_.backend, names_[i]);
         blocks_[i].forward(stream, slot.blocks[i], buffers, pass);
     }
+    const ProfileRange range(context_.backend, "head");
     head_.forward_backward(stream, slot.head, pass);
 }
 
@@ -114,6 +117,7 @@ void GptChunk::backward_inputs(Slot& slot, const Pass& pass, BackwardPart part,
     if (context_.shape.dropout > 0) grad.dropped = context_.temporary(shape);
     head_.backward(slot.head, grad, incoming(blocks_.size(), pass), pass);
     for (std::size_t i = blocks_.size(); i-- > 0;) {
+        const ProfileRange range(context_.backend, names_[i]);
         blocks_[i].backward(slot.blocks[i], grad, incoming(i, pass), pass, part, slot.deferred[i]);
         if (final && part == BackwardPart::whole) final(block_end(i));
     }
@@ -123,6 +127,7 @@ void GptChunk::backward_inputs(Slot& slot, const Pass& pass, BackwardPart part,
 void GptChunk::backward_weights(Slot& slot, const Pass& pass, const GradsFinal& final) {
     StreamGrad unused;
     for (std::size_t i = blocks_.size(); i-- > 0;) {
+        const ProfileRange range(context_.backend, names_[i]);
         blocks_[i].backward(slot.blocks[i], unused, {}, pass, BackwardPart::weights,
                             slot.deferred[i]);
         if (final) final(block_end(i));

@@ -72,6 +72,7 @@ private:
     ChunkPart part_;
     Embedding embedding_;
     std::vector<Block> blocks_;
+    std::vector<std::string> names_;  ///< of the blocks, for profiles
     Head head_;
     Recompute recompute_ = Recompute::selective;
     std::vector<Slot> slots_;

@@ -27,6 +27,7 @@ StepRef Executor::load(const Microbatch& microbatch, std::int64_t slot) {
 }
 
 void Executor::act(ActionKind kind, std::int64_t slot, const GptChunk::GradsFinal& final) {
+    const ProfileRange range(backend_, name_of(kind));
     const auto work = [&] {
         if (kind == ActionKind::forward) {
             chunk_.forward(at_slot(slot));

@@ -40,16 +40,21 @@ Schedule make_schedule(ScheduleKind kind, std::int64_t microbatches) {
     fail(ExitCode::bug, "no schedule ", name_of(kind), " on one stage");
 }
 
+std::string_view name_of(ActionKind kind) {
+    switch (kind) {
+        case ActionKind::forward: return "F";
+        case ActionKind::backward: return "BW";
+        case ActionKind::backward_inputs: return "B";
+        case ActionKind::backward_weights: return "W";
+    }
+    return "?";
+}
+
 std::string to_text(const Schedule& schedule) {
     std::string out;
     for (const Action& action : schedule.actions) {
         if (!out.empty()) out += ' ';
-        switch (action.kind) {
-            case ActionKind::forward: out += 'F'; break;
-            case ActionKind::backward: out += "BW"; break;
-            case ActionKind::backward_inputs: out += 'B'; break;
-            case ActionKind::backward_weights: out += 'W'; break;
-        }
+        out += name_of(action.kind);
         append(out, action.microbatch);
     }
     return out;

@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "spec/run_spec.h"
@@ -16,6 +17,8 @@ enum class ActionKind {
     backward_inputs,   ///< B: what earlier layers wait for
     backward_weights,  ///< W: the weight gradients that B left out
 };
+
+std::string_view name_of(ActionKind kind);
 
 struct Action {
     ActionKind kind;
