@@ -73,6 +73,11 @@ public:
     virtual void init_normal(const Tensor& x, const Shard& shard, std::uint64_t seed,
                              float std) = 0;
 
+    /// maximum (fp32 [1]) = the largest of it and the absolute values of x (contiguous; fp32 or
+    /// compute dtype); NaN counts as nothing.
+    virtual void absolute_maximum(const Tensor& x, const Tensor& maximum) = 0;
+    virtual void to_float8(const ToFloat8& args) = 0;
+
     // ---- model ----
     virtual void linear_forward(const LinearForward& args) = 0;
     virtual void linear_input_grad(const LinearInputGrad& args) = 0;

@@ -17,30 +17,58 @@
 
 namespace gptrain {
 
+// ---- matrices in 8 bits -------------------------------------------------------------------------
+
+/// A matrix [R, C] in 8 bits with one scale for all of it: element = stored x scale. Products sum
+/// over what lies side by side, so one that is summed over both dims is kept both ways.
+struct Float8Matrix {
+    Tensor rows;     ///< f8e4m3 or f8e5m2 [R, C] or empty
+    Tensor columns;  ///< its transpose [C, R] or empty
+    Tensor scale;    ///< fp32 [1]
+    bool empty() const { return scale.empty(); }
+};
+
+/// scale = maximum / largest number of the format, 1 where the maximum is 0; stored = x (largest /
+/// maximum) rounded to nearest even, what is beyond the largest becomes the largest, NaN stays NaN.
+struct ToFloat8 {
+    Tensor x;          ///< [R, C] rows, or [R C]; fp32 or compute dtype
+    Tensor maximum;    ///< fp32 [1]: of the absolute values of the whole matrix
+    Float8Matrix out;  ///< =; with `columns`, x is of rank 2
+};
+
 // ---- linear layers ------------------------------------------------------------------------------
+
+// With operands in 8 bits the tensors of the same name are empty; x and weight are f8e4m3, dy is
+// f8e5m2.
 
 /// y = x weight^T + bias
 struct LinearForward {
-    Tensor x;       ///< [T, I] rows
-    Tensor weight;  ///< [O, I]
-    Tensor bias;    ///< [O] or empty
-    Tensor y;       ///< [T, O] rows, =
+    Tensor x;                   ///< [T, I] rows
+    Tensor weight;              ///< [O, I]
+    Tensor bias;                ///< [O] or empty
+    Tensor y;                   ///< [T, O] rows, =
+    Float8Matrix x8 = {};       ///< its rows
+    Float8Matrix weight8 = {};  ///< its rows
 };
 
 /// dx = dy weight, and with `gelu_input` u: dx = (dy weight) gelu'(u), rounded once
 struct LinearInputGrad {
-    Tensor dy;          ///< [T, O] rows
-    Tensor weight;      ///< [O, I]
-    Tensor gelu_input;  ///< [T, I] rows or empty
-    Tensor dx;          ///< [T, I] rows, =
+    Tensor dy;                  ///< [T, O] rows
+    Tensor weight;              ///< [O, I]
+    Tensor gelu_input;          ///< [T, I] rows or empty
+    Tensor dx;                  ///< [T, I] rows, =
+    Float8Matrix dy8 = {};      ///< its rows
+    Float8Matrix weight8 = {};  ///< its columns
 };
 
 /// dweight += dy^T x; dbias += sum of the rows of dy
 struct LinearWeightGrad {
-    Tensor x;        ///< [T, I] rows
-    Tensor dy;       ///< [T, O] rows
-    Tensor dweight;  ///< fp32 [O, I], +=
-    Tensor dbias;    ///< fp32 [O] or empty, +=
+    Tensor x;               ///< [T, I] rows
+    Tensor dy;              ///< [T, O] rows
+    Tensor dweight;         ///< fp32 [O, I], +=
+    Tensor dbias;           ///< fp32 [O] or empty, +=; not with operands in 8 bits
+    Float8Matrix x8 = {};   ///< its columns
+    Float8Matrix dy8 = {};  ///< its columns
 };
 
 // ---- norms and the residual stream --------------------------------------------------------------
@@ -218,12 +246,13 @@ struct AdamWPiece {
     Tensor main_grad;   ///< fp32
     Tensor exp_avg;     ///< fp32
     Tensor exp_avg_sq;  ///< fp32
-    Tensor weight;      ///< compute dtype, = rounded main_param; empty where that is the main_param
+    Tensor weight;  ///< compute dtype, = rounded main_param, also of a step that is skipped; empty
+                    ///< where that is the main_param
     bool decay = false;
 };
 
 /// With g = main_grad step.grad_factor, t = step.updates (already counting this one) and
-/// lr = step.learning_rate, unless step.skip:
+/// lr = step.learning_rate, unless step.skip (when only `weight` is written):
 /// exp_avg = b1 exp_avg + (1 - b1) g; exp_avg_sq = b2 exp_avg_sq + (1 - b2) g^2;
 /// main_param -= lr weight_decay main_param (decay only);
 /// main_param -= lr (exp_avg / (1 - b1^t)) / (sqrt(exp_avg_sq / (1 - b2^t)) + eps)

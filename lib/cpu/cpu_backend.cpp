@@ -8,6 +8,7 @@
 #include "cpu/attention.h"
 #include "cpu/cross_entropy.h"
 #include "cpu/embedding.h"
+#include "cpu/float8.h"
 #include "cpu/linear.h"
 #include "cpu/memory.h"
 #include "cpu/norm.h"
@@ -49,6 +50,10 @@ public:
     void init_normal(const Tensor& x, const Shard& shard, std::uint64_t seed, float std) override {
         cpu::init_normal(x, shard, seed, std);
     }
+    void absolute_maximum(const Tensor& x, const Tensor& maximum) override {
+        cpu::absolute_maximum(x, maximum);
+    }
+    void to_float8(const ToFloat8& args) override { cpu::to_float8(args); }
 
     void linear_forward(const LinearForward& args) override {
         cpu::linear_forward(args, products_, fresh_scratch());

@@ -1,9 +1,11 @@
 #include "cpu/linear.h"
 
-#include "tensor/dtype_switch.h"
+#include <array>
+
 #include "cpu/parallel.h"
 #include "cpu/vector8.h"
 #include "cpu/vector_math.h"
+#include "tensor/dtype_switch.h"
 
 namespace gptrain::cpu {
 namespace {
@@ -20,10 +22,56 @@ struct Epilogue {
     Tensor gelu_input;  ///< times the slope of gelu there; rows of c's shape or empty
 };
 
+/// A factor of a product: elements times `scale`, which is 1 but for those in 8 bits.
+struct Factor {
+    Matrix matrix;
+    float scale = 1;
+
+    explicit Factor(const Tensor& tensor) : matrix(tensor) {}
+    Factor(const Tensor& float8, const Tensor& float8_scale)
+        : matrix(float8), scale(*float8_scale.as<float>()) {}
+    Factor transposed() const {
+        Factor result = *this;
+        result.matrix = matrix.transposed();
+        return result;
+    }
+};
+
+bool is_float8(DType dtype) {
+    return dtype == DType::f8e4m3 || dtype == DType::f8e5m2;
+}
+
+/// All 256 numbers of a format, times the scale.
+template <class Float8>
+std::array<float, 256> values_of(float scale) {
+    std::array<float, 256> values{};
+    for (std::size_t i = 0; i < values.size(); ++i)
+        values[i] = to_float(Float8{static_cast<std::uint8_t>(i)}) * scale;
+    return values;
+}
+
+/// The same elements, which lie side by side in rows, in fp32.
+void widen_float8(const Matrix& block, float scale, float* memory) {
+    std::array<float, 256> values{};
+    with_float8_type(block.dtype, [&](auto type) { values = values_of<decltype(type)>(scale); });
+    const auto* from = reinterpret_cast<const std::uint8_t*>(block.data);
+    parallel_ranges(block.rows, block.cols, 1, [&](std::int64_t begin, std::int64_t end) {
+        for (std::int64_t row = begin; row < end; ++row) {
+            for (std::int64_t col = 0; col < block.cols; ++col) {
+                memory[row * block.cols + col] = values[from[row * block.row_stride + col]];
+            }
+        }
+    });
+}
+
 /// The same elements in fp32, side by side in `memory`.
-Matrix widen(const Matrix& block, float* memory) {
+Matrix widen(const Matrix& block, float scale, float* memory) {
     if (block.dtype == DType::f32) return block;
-    if (block.col_stride != 1) return widen(block.transposed(), memory).transposed();
+    if (block.col_stride != 1) return widen(block.transposed(), scale, memory).transposed();
+    if (is_float8(block.dtype)) {
+        widen_float8(block, scale, memory);
+        return Matrix(memory, block.rows, block.cols);
+    }
     with_compute_type(block.dtype, [&](auto type) {
         using T = decltype(type);
         const T* from = reinterpret_cast<const T*>(block.data);
@@ -60,16 +108,24 @@ void finish(const Matrix& sums, const Matrix& to, const Epilogue& epilogue, std:
     });
 }
 
+/// c = a b, or c += a b.
+struct BlockedFactors {
+    Factor a;
+    Factor b;
+    Matrix c;
+    bool accumulate = false;
+};
+
 /// c = a b by blocks of c whose sums are kept in fp32 in the scratch memory, or, where c itself is
 /// fp32 and accumulates, directly in it.
 class BlockedProduct {
 public:
-    BlockedProduct(const Product& product, const Epilogue& epilogue, Products& products,
+    BlockedProduct(const BlockedFactors& product, const Epilogue& epilogue, Products& products,
                    Scratch& scratch)
         : product_(product),
           epilogue_(epilogue),
           products_(products),
-          native_(products.native(product.a.dtype)),
+          native_(products.native(product.a.matrix.dtype)),
           scratch_(scratch) {
         if (!product.accumulate) sums_ = scratch.take<float>(block_rows * block_cols);
         if (native_) return;
@@ -88,17 +144,17 @@ private:
     void run_block(std::int64_t row, std::int64_t col) {
         const std::int64_t rows = std::min(block_rows, product_.c.rows - row);
         const std::int64_t cols = std::min(block_cols, product_.c.cols - col);
-        const std::int64_t length = product_.a.cols;
+        const std::int64_t length = product_.a.matrix.cols;
         const std::int64_t step = native_ ? length : block_length;
         const Matrix to = product_.c.block(row, rows, col, cols);
         const Matrix sums = product_.accumulate ? to : Matrix(sums_, rows, cols);
         for (std::int64_t at = 0; at < length; at += step) {
             const std::int64_t part = std::min(step, length - at);
-            const Matrix a = product_.a.block(row, rows, at, part);
-            const Matrix b = product_.b.block(at, part, col, cols);
+            const Matrix a = product_.a.matrix.block(row, rows, at, part);
+            const Matrix b = product_.b.matrix.block(at, part, col, cols);
             Scratch inner = scratch_;
-            products_.multiply({.a = native_ ? a : widen(a, a_),
-                                .b = native_ ? b : widen(b, b_),
+            products_.multiply({.a = native_ ? a : widen(a, product_.a.scale, a_),
+                                .b = native_ ? b : widen(b, product_.b.scale, b_),
                                 .c = sums,
                                 .accumulate = product_.accumulate || at > 0},
                                inner);
@@ -108,7 +164,7 @@ private:
             to.dtype, [&](auto type) { finish<decltype(type)>(sums, to, epilogue_, row, col); });
     }
 
-    const Product& product_;
+    const BlockedFactors& product_;
     const Epilogue& epilogue_;
     Products& products_;
     bool native_;
@@ -118,44 +174,54 @@ private:
     float* b_ = nullptr;
 };
 
+/// The tensor, or the rows of its 8-bit form where that is given.
+Factor factor(const Tensor& tensor, const Float8Matrix& float8) {
+    return float8.empty() ? Factor(tensor) : Factor(float8.rows, float8.scale);
+}
+/// The tensor, or the columns of its 8-bit form as the same matrix.
+Factor factor_by_columns(const Tensor& tensor, const Float8Matrix& float8) {
+    return float8.empty() ? Factor(tensor) : Factor(float8.columns, float8.scale).transposed();
+}
+
 }  // namespace
 
 void linear_forward(const LinearForward& args, Products& products, Scratch& scratch) {
-    const Product product = {.a = Matrix(args.x),
-                             .b = Matrix(args.weight).transposed(),
-                             .c = Matrix(args.y),
-                             .bias = args.bias.data()};
-    if (products.native(args.x.dtype())) {
-        products.multiply(product, scratch);
+    const Factor a = factor(args.x, args.x8);
+    const Factor b = factor(args.weight, args.weight8).transposed();
+    const Matrix c(args.y);
+    if (products.native(a.matrix.dtype)) {
+        products.multiply({.a = a.matrix, .b = b.matrix, .c = c, .bias = args.bias.data()},
+                          scratch);
     } else {
         const Epilogue epilogue = {.bias = args.bias, .gelu_input = {}};
-        BlockedProduct(product, epilogue, products, scratch).run();
+        BlockedProduct({.a = a, .b = b, .c = c}, epilogue, products, scratch).run();
     }
 }
 
 void linear_input_grad(const LinearInputGrad& args, Products& products, Scratch& scratch) {
-    const Product product = {.a = Matrix(args.dy), .b = Matrix(args.weight), .c = Matrix(args.dx)};
+    const Factor a = factor(args.dy, args.dy8);
+    const Factor b = factor_by_columns(args.weight, args.weight8);
+    const Matrix c(args.dx);
     const Epilogue epilogue = {.bias = {}, .gelu_input = args.gelu_input};
-    const DType dtype = args.dy.dtype();
+    const DType dtype = a.matrix.dtype;
     const bool with_gelu = !args.gelu_input.empty();
     // Without rounding in between the sums need no memory of their own.
     if (!products.native(dtype) || (with_gelu && dtype != DType::f32)) {
-        BlockedProduct(product, epilogue, products, scratch).run();
+        BlockedProduct({.a = a, .b = b, .c = c}, epilogue, products, scratch).run();
         return;
     }
-    products.multiply(product, scratch);
-    if (with_gelu) finish<float>(product.c, product.c, epilogue, 0, 0);
+    products.multiply({.a = a.matrix, .b = b.matrix, .c = c}, scratch);
+    if (with_gelu) finish<float>(c, c, epilogue, 0, 0);
 }
 
 void linear_weight_grad(const LinearWeightGrad& args, Products& products, Scratch& scratch) {
-    const Product product = {.a = Matrix(args.dy).transposed(),
-                             .b = Matrix(args.x),
-                             .c = Matrix(args.dweight),
-                             .accumulate = true};
-    if (products.native(args.dy.dtype())) {
-        products.multiply(product, scratch);
+    const Factor a = factor_by_columns(args.dy, args.dy8).transposed();
+    const Factor b = factor_by_columns(args.x, args.x8);
+    const Matrix c(args.dweight);
+    if (products.native(a.matrix.dtype)) {
+        products.multiply({.a = a.matrix, .b = b.matrix, .c = c, .accumulate = true}, scratch);
     } else {
-        BlockedProduct(product, {}, products, scratch).run();
+        BlockedProduct({.a = a, .b = b, .c = c, .accumulate = true}, {}, products, scratch).run();
     }
     if (!args.dbias.empty()) bias_grad(args.dy, args.dbias);
 }

@@ -3,10 +3,11 @@
 #include <array>
 #include <cmath>
 
-#include "tensor/dtype_switch.h"
+#include "cpu/memory.h"
 #include "cpu/parallel.h"
 #include "cpu/step.h"
 #include "cpu/vector8.h"
+#include "tensor/dtype_switch.h"
 
 namespace gptrain::cpu {
 namespace {
@@ -104,9 +105,12 @@ void square_sum(std::span<const Tensor> tensors, const Tensor& total) {
 void adamw(std::span<const AdamWPiece> pieces, const AdamWConstants& constants,
            const StepRef& step) {
     const StepState& state = step_state(step);
-    if (state.skip != 0) return;
     const Update how(constants, state);
     for (const AdamWPiece& piece : pieces) {
+        if (state.skip != 0) {
+            if (!piece.weight.empty()) cast(piece.weight, piece.main_param);
+            continue;
+        }
         const DType dtype = piece.weight.empty() ? DType::f32 : piece.weight.dtype();
         with_compute_type(dtype, [&](auto type) { update<decltype(type)>(piece, how); });
     }

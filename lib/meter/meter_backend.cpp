@@ -7,8 +7,9 @@
 namespace gptrain {
 namespace {
 
-double product_flops(const Tensor& rows, const Tensor& weight) {
-    return 2.0 * static_cast<double>(rows.size(0)) * static_cast<double>(weight.elements());
+double product_flops(std::int64_t rows, std::int64_t cols, std::int64_t length) {
+    return 2.0 * static_cast<double>(rows) * static_cast<double>(cols) *
+           static_cast<double>(length);
 }
 
 /// Pairs of a query and a key that the causal mask leaves, in one sequence and head.
@@ -46,15 +47,18 @@ void MeterBackend::download(std::span<std::byte> to, const Tensor& /*from*/) {
 }
 
 void MeterBackend::linear_forward(const LinearForward& args) {
-    work_.products += product_flops(args.x, args.weight);
+    const std::int64_t inputs = (args.x8.empty() ? args.x : args.x8.rows).size(1);
+    work_.products += product_flops(args.y.size(0), args.y.size(1), inputs);
 }
 
 void MeterBackend::linear_input_grad(const LinearInputGrad& args) {
-    work_.products += product_flops(args.dy, args.weight);
+    const std::int64_t outputs = (args.dy8.empty() ? args.dy : args.dy8.rows).size(1);
+    work_.products += product_flops(args.dx.size(0), args.dx.size(1), outputs);
 }
 
 void MeterBackend::linear_weight_grad(const LinearWeightGrad& args) {
-    work_.products += product_flops(args.x, args.dweight);
+    const std::int64_t tokens = args.x8.empty() ? args.x.size(0) : args.x8.columns.size(1);
+    work_.products += product_flops(args.dweight.size(0), args.dweight.size(1), tokens);
 }
 
 void MeterBackend::attention_forward(const AttentionForward& args) {

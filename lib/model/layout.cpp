@@ -20,12 +20,13 @@ struct Member {
 struct Group {
     std::string name;
     std::vector<Member> members;
+    bool float8 = false;
 };
 
 /// Lists the groups of a part in the model's order.
 class GroupList {
 public:
-    explicit GroupList(const ModelShape& model) : model_(model) {}
+    GroupList(const ModelShape& model, bool float8) : model_(model), float8_(float8) {}
 
     std::vector<Group> of(const ChunkPart& part) {
         if (part.embedding) {
@@ -64,11 +65,12 @@ private:
         }
     }
 
-    /// A linear layer whose rows are the members, one below the other.
+    /// A linear layer of the current block whose rows are the members, one below the other.
     void linear(const std::string& group,
                 const std::vector<std::pair<std::string, std::int64_t>>& rows, std::int64_t inputs,
                 Initialisation start) {
-        Group weight{group + ".weight", {}};
+        const bool inner = layer_ > 0 && layer_ < model_.layers - 1;
+        Group weight{group + ".weight", {}, float8_ && inner};
         Group bias{group + ".bias", {}};
         for (const auto& [name, outputs] : rows) {
             weight.members.push_back({name + ".weight", {outputs, inputs}, start});
@@ -79,6 +81,7 @@ private:
     }
 
     void block(std::int64_t layer) {
+        layer_ = layer;
         const std::string at = text("h.", layer, ".");
         const std::int64_t q_rows = model_.heads * model_.head_dim;
         const std::int64_t kv_rows = model_.groups * model_.head_dim;
@@ -98,6 +101,8 @@ private:
     }
 
     const ModelShape& model_;
+    bool float8_;
+    std::int64_t layer_ = 0;
     std::vector<Group> groups_;
 };
 
@@ -111,14 +116,15 @@ std::int64_t place(ParameterLayout& layout, const Group& group, std::int64_t beg
         layout.parameters.push_back({Shard::whole(member.name, member.shape), member.start, end});
         end = layout.parameters.back().end();
     }
-    layout.groups.push_back({group.name, stacked, begin});
+    layout.groups.push_back({group.name, stacked, begin, group.float8});
     return end;
 }
 
 }  // namespace
 
-ParameterLayout make_layout(const ModelShape& model, const ChunkPart& part, std::int64_t shards) {
-    const std::vector<Group> groups = GroupList(model).of(part);
+ParameterLayout make_layout(const ModelShape& model, const ChunkPart& part, std::int64_t shards,
+                            bool float8) {
+    const std::vector<Group> groups = GroupList(model, float8).of(part);
     const std::int64_t bucket_unit = group_alignment * shards;
     ParameterLayout layout;
     std::int64_t bucket_begin = 0;

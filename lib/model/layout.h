@@ -35,6 +35,7 @@ struct ProductGroup {
     std::string name;  ///< such as "h.0.attn.qkv.weight"
     Shape shape;
     std::int64_t begin = 0;
+    bool float8 = false;  ///< multiplied in 8 bits
 };
 
 /// A range of the flat buffers whose gradients are reduced together. Every bucket divides evenly
@@ -62,7 +63,9 @@ struct ParameterLayout {
 };
 
 /// The layout of a part of the model. `shards` is the number of ranks among which a bucket is cut
-/// (dp x cp with the optimizer sharded, else 1).
-ParameterLayout make_layout(const ModelShape& model, const ChunkPart& part, std::int64_t shards);
+/// (dp x cp with the optimizer sharded, else 1). With `float8` the matrices of all blocks of the
+/// model but the first and the last are multiplied in 8 bits.
+ParameterLayout make_layout(const ModelShape& model, const ChunkPart& part, std::int64_t shards,
+                            bool float8 = false);
 
 }  // namespace gptrain

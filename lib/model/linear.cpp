@@ -8,37 +8,94 @@ Linear::Linear(const ModelContext& context, const Parameters& parameters, const 
       weight_(parameters.group(name + ".weight")),
       bias_(parameters.group(name + ".bias")),
       split_(split) {
-    GPTRAIN_CHECK(!weight_.weight.empty(), "no parameters named ", name);
+    GPTRAIN_CHECK(weight_.given(), "no parameters named ", name);
 }
 
 void Linear::forward(const Tensor& x, const Tensor& y) const {
     Communicator& tp = context_.mesh.tp();
     const bool partial = split_ == Split::row && tp.size() > 1;
-    context_.backend.linear_forward(
-        {.x = x, .weight = weight_.weight, .bias = partial ? Tensor() : bias_.weight, .y = y});
+    LinearForward args = {
+        .x = x, .weight = weight_.weight, .bias = partial ? Tensor() : bias_.weight, .y = y};
+    const ArenaFrame frame(context_.workspace());
+    if (float8()) {
+        args.x = {};
+        args.x8 = converted(x, DType::f8e4m3, true, false);
+        args.weight8 = weight_.weight8;
+    }
+    context_.backend.linear_forward(args);
     if (!partial) return;
     tp.all_reduce(y, Reduce::sum).wait();
     if (!bias_.weight.empty()) context_.backend.add_bias(y, bias_.weight);
 }
 
+Float8Matrix Linear::converted(const Tensor& x, DType format, bool rows, bool columns) const {
+    Arena& workspace = context_.workspace();
+    Backend& backend = context_.backend;
+    const Tensor maximum = workspace.allocate(DType::f32, {1});
+    backend.fill(maximum, 0);
+    backend.absolute_maximum(x, maximum);
+    Float8Matrix out;
+    out.scale = workspace.allocate(DType::f32, {1});
+    if (rows) out.rows = workspace.allocate(format, x.shape());
+    if (columns) out.columns = workspace.allocate(format, {x.size(1), x.size(0)});
+    backend.to_float8({.x = x, .maximum = maximum, .out = out});
+    return out;
+}
+
+void Linear::input_grad(const Backward& args, const Float8Matrix& dy8) const {
+    Backend& backend = context_.backend;
+    if (!float8()) {
+        backend.linear_input_grad({.dy = args.dy,
+                                   .weight = weight_.weight,
+                                   .gelu_input = args.gelu_input,
+                                   .dx = args.dx});
+        return;
+    }
+    backend.linear_input_grad({.dy = {},
+                               .weight = {},
+                               .gelu_input = {},
+                               .dx = args.dx,
+                               .dy8 = dy8,
+                               .weight8 = weight_.weight8});
+    if (args.gelu_input.empty()) return;
+    backend.activation_backward(
+        {.swiglu = false, .u = args.gelu_input, .dy = args.dx, .du = args.dx});
+}
+
+void Linear::weight_grad(const Backward& args, const Tensor& dbias, const Float8Matrix& dy8) const {
+    Backend& backend = context_.backend;
+    if (!float8()) {
+        backend.linear_weight_grad(
+            {.x = args.x, .dy = args.dy, .dweight = weight_.grad, .dbias = dbias});
+        return;
+    }
+    const ArenaFrame frame(context_.workspace());
+    backend.linear_weight_grad({.x = {},
+                                .dy = {},
+                                .dweight = weight_.grad,
+                                .dbias = {},
+                                .x8 = converted(args.x, DType::f8e4m3, false, true),
+                                .dy8 = dy8});
+    if (!dbias.empty()) backend.bias_grad(args.dy, dbias);
+}
+
 void Linear::backward(const Backward& args, BackwardPart part) const {
+    const ArenaFrame frame(context_.workspace());
+    Float8Matrix dy8;
+    if (float8()) {
+        dy8 = converted(args.dy, DType::f8e5m2, part != BackwardPart::weights,
+                        part != BackwardPart::inputs);
+    }
     Pending sum;
     if (part != BackwardPart::weights) {
-        context_.backend.linear_input_grad({.dy = args.dy,
-                                            .weight = weight_.weight,
-                                            .gelu_input = args.gelu_input,
-                                            .dx = args.dx});
+        input_grad(args, dy8);
         if (split_ == Split::column) sum = context_.mesh.tp().all_reduce(args.dx, Reduce::sum);
     }
     if (part == BackwardPart::inputs && !bias_.grad.empty()) {
         context_.backend.bias_grad(args.dy, bias_.grad);
     }
     if (part != BackwardPart::inputs) {
-        const bool with_bias = part == BackwardPart::whole;
-        context_.backend.linear_weight_grad({.x = args.x,
-                                             .dy = args.dy,
-                                             .dweight = weight_.grad,
-                                             .dbias = with_bias ? bias_.grad : Tensor()});
+        weight_grad(args, part == BackwardPart::whole ? bias_.grad : Tensor(), dy8);
     }
     sum.wait();
 }

@@ -19,8 +19,8 @@ public:
     Linear(const ModelContext& context, const Parameters& parameters, const std::string& name,
            Split split);
 
-    std::int64_t outputs() const { return weight_.weight.size(0); }
-    std::int64_t inputs() const { return weight_.weight.size(1); }
+    std::int64_t outputs() const { return weight_.outputs(); }
+    std::int64_t inputs() const { return weight_.inputs(); }
 
     /// y = x weight^T + bias; x [T, I], y [T, O].
     void forward(const Tensor& x, const Tensor& y) const;
@@ -35,6 +35,12 @@ public:
     void backward(const Backward& args, BackwardPart part) const;
 
 private:
+    bool float8() const { return !weight_.weight8.empty(); }
+    void input_grad(const Backward& args, const Float8Matrix& dy8) const;
+    void weight_grad(const Backward& args, const Tensor& dbias, const Float8Matrix& dy8) const;
+    /// x in 8 bits, in workspace that the caller's frame gives back.
+    Float8Matrix converted(const Tensor& x, DType format, bool rows, bool columns) const;
+
     const ModelContext& context_;
     GroupTensors weight_;
     GroupTensors bias_;

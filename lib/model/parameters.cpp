@@ -8,6 +8,10 @@ namespace gptrain {
 Parameters::Parameters(Memory& memory, ParameterLayout layout, DType compute, Use use)
     : layout_(std::move(layout)),
       weights_(memory[MemoryUse::weights].allocate(compute, {layout_.elements})) {
+    const auto& groups = layout_.groups;
+    if (std::any_of(groups.begin(), groups.end(), [](const auto& group) { return group.float8; })) {
+        scales_ = memory[MemoryUse::weights].allocate(DType::f32, {std::ssize(groups)});
+    }
     if (use == Use::training) {
         main_grads_ = memory[MemoryUse::main_grads].allocate(DType::f32, {layout_.elements});
     }
@@ -23,11 +27,39 @@ const ProductGroup* Parameters::find(std::string_view name) const {
 GroupTensors Parameters::group(std::string_view name) const {
     const ProductGroup* found = find(name);
     if (found == nullptr) return {};
-    const auto part = [&](const Tensor& flat) {
-        if (flat.empty()) return Tensor();
-        return flat.slice(0, found->begin, found->shape.elements()).view(found->shape);
-    };
-    return {part(weights_), part(main_grads_)};
+    GroupTensors tensors;
+    if (found->float8) {
+        tensors.weight8 = float8(*found);
+    } else {
+        tensors.weight = flat(*found, weights_).view(found->shape);
+    }
+    if (!main_grads_.empty()) tensors.grad = flat(*found, main_grads_).view(found->shape);
+    return tensors;
+}
+
+Float8Matrix Parameters::float8(const ProductGroup& group) const {
+    const auto [outputs, inputs] = std::pair(group.shape[0], group.shape[1]);
+    const Tensor both =
+        flat(group, weights_).reinterpret(DType::f8e4m3, {2 * group.shape.elements()});
+    const std::int64_t index = &group - layout_.groups.data();
+    return {
+        .rows = both.slice(0, 0, group.shape.elements()).view(group.shape),
+        .columns =
+            both.slice(0, group.shape.elements(), group.shape.elements()).view({inputs, outputs}),
+        .scale = scales_.slice(0, index, 1)};
+}
+
+void Parameters::to_float8(Backend& backend, Arena& workspace) const {
+    for (const ProductGroup& group : layout_.groups) {
+        if (!group.float8) continue;
+        const ArenaFrame frame(workspace);
+        const Tensor values = workspace.allocate(weights_.dtype(), group.shape);
+        const Tensor maximum = workspace.allocate(DType::f32, {1});
+        backend.copy(values, flat(group, weights_).view(group.shape));
+        backend.fill(maximum, 0);
+        backend.absolute_maximum(values, maximum);
+        backend.to_float8({.x = values, .maximum = maximum, .out = float8(group)});
+    }
 }
 
 std::int64_t Parameters::group_end(std::string_view name) const {

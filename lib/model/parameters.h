@@ -3,6 +3,7 @@
 
 #include <string_view>
 
+#include "backend/backend.h"
 #include "backend/memory.h"
 #include "model/layout.h"
 
@@ -10,8 +11,15 @@ namespace gptrain {
 
 /// A product group as ops use it.
 struct GroupTensors {
-    Tensor weight;  ///< compute dtype; empty where the model has no such group (no bias)
-    Tensor grad;    ///< fp32 main_grad; empty too where only inference was asked for
+    Tensor weight;         ///< compute dtype; empty where the model has no such group (no bias)
+    Float8Matrix weight8;  ///< instead of it in a group that is multiplied in 8 bits
+    Tensor grad;           ///< fp32 main_grad; empty too where only inference was asked for
+    std::int64_t outputs() const { return shape()[0]; }
+    std::int64_t inputs() const { return shape()[1]; }
+    bool given() const { return !weight.empty() || !weight8.empty(); }
+
+private:
+    const Shape& shape() const { return (weight8.empty() ? weight : weight8.rows).shape(); }
 };
 
 class Parameters {
@@ -21,8 +29,12 @@ public:
     Parameters(Memory& memory, ParameterLayout layout, DType compute, Use use);
 
     const ParameterLayout& layout() const { return layout_; }
-    /// Flat, layout().elements long.
+    /// Flat, layout().elements long, compute dtype. Groups that are multiplied in 8 bits hold these
+    /// values only from an update to the next `to_float8`, which puts their 8-bit form, both ways,
+    /// in the same place.
     const Tensor& weights() const { return weights_; }
+    /// After every update of the weights. Takes memory for one group in the workspace.
+    void to_float8(Backend& backend, Arena& workspace) const;
     const Tensor& main_grads() const { return main_grads_; }
     /// The group of that name; empty tensors if the layout has none.
     GroupTensors group(std::string_view name) const;
@@ -31,9 +43,14 @@ public:
 
 private:
     const ProductGroup* find(std::string_view name) const;
+    Tensor flat(const ProductGroup& group, const Tensor& buffer) const {
+        return buffer.slice(0, group.begin, group.shape.elements());
+    }
+    Float8Matrix float8(const ProductGroup& group) const;
 
     ParameterLayout layout_;
     Tensor weights_;
+    Tensor scales_;  ///< fp32, one for each group; empty where none is multiplied in 8 bits
     Tensor main_grads_;
 };
 

@@ -22,6 +22,7 @@ Shard overlap(const Parameter& parameter, const Bucket& range) {
 Optimizer::Optimizer(Backend& backend, Memory& memory, const Mesh& mesh,
                      const Parameters& parameters, const OptimizerSpec& spec, bool shard)
     : backend_(backend),
+      memory_(memory),
       mesh_(mesh),
       parameters_(parameters),
       constants_{.beta1 = spec.betas[0],
@@ -93,20 +94,21 @@ void Optimizer::step(const StepRef& step, const StepDecision& decision) {
     mesh_.dp_cp().all_reduce(step.loss_sum(), Reduce::sum).wait();
     backend_.decide_step(step, decision);
     backend_.adamw(updates_, constants_, step);
-    gather_weights();
+    distribute_weights();
 }
 
-void Optimizer::gather_weights() {
-    if (!sharded()) return;
+void Optimizer::distribute_weights() {
     Communicator& sharers = mesh_.dp_cp();
     const Tensor& weights = parameters_.weights();
     for (const Bucket& bucket : parameters_.layout().buckets) {
+        if (!sharded()) break;
         const Bucket own = owned_part(bucket, sharers.rank(), sharers.size());
         sharers
             .all_gather(weights.slice(0, bucket.begin, bucket.end - bucket.begin),
                         weights.slice(0, own.begin, own.end - own.begin), 0)
             .wait();
     }
+    parameters_.to_float8(backend_, memory_[MemoryUse::workspace]);
 }
 
 void Optimizer::publish_weights() {
@@ -115,7 +117,7 @@ void Optimizer::publish_weights() {
             backend_.cast(piece.tensors.weight, piece.tensors.main_param);
         }
     }
-    gather_weights();
+    distribute_weights();
 }
 
 void Optimizer::visit(const StateVisitor& visitor) const {

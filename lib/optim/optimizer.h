@@ -47,9 +47,11 @@ public:
 private:
     void make_pieces(Memory& memory);
     bool sharded() const { return shard_ && mesh_.dp_cp().size() > 1; }
-    void gather_weights();
+    /// New weights in the compute dtype become those that all ranks compute with.
+    void distribute_weights();
 
     Backend& backend_;
+    Memory& memory_;
     const Mesh& mesh_;
     const Parameters& parameters_;
     AdamWConstants constants_;

@@ -80,8 +80,9 @@ std::string describe(const RunPlan& plan) {
            row("mesh",
                text("data ", mesh.data, " x pipeline ", mesh.pipeline, " x context ", mesh.context,
                     " x tensor ", mesh.tensor, " = ", counted(mesh.size(), "rank"))) +
-           row("precision",
-               text(name_of(plan.compute), ", gradients reduced in ", name_of(plan.grad_reduce))) +
+           row("precision", text(name_of(plan.compute),
+                                 plan.float8 ? ", linear layers of the inner blocks in fp8" : "",
+                                 ", gradients reduced in ", name_of(plan.grad_reduce))) +
            row("head", text("logits of ", counted(plan.head_chunk, "token"), " at a time")) +
            row("work", text(human_count(flops), "FLOP a token, ",
                             human_count(flops * static_cast<double>(tokens)), "FLOP in all"));

@@ -41,8 +41,6 @@ void check_built(const RunSpec& spec, bool dry_run) {
                   parallel.data.value_or(1), "1 (--dry-run counts any)");
     require_built(parallel.schedule != ScheduleKind::interleaved_one_f_one_b, "parallel.schedule",
                   name_of(parallel.schedule), "1f1b");
-    require_built(spec.precision.compute != Precision::fp8, "precision.compute", "fp8",
-                  "bf16, fp16 or fp32");
     require_built(!spec.faults.loss_spike, "faults.loss_spike", "a policy", "none");
     require_built(spec.faults.replica_check_interval == 0, "faults.replica_check_interval",
                   spec.faults.replica_check_interval, "0");
@@ -183,17 +181,36 @@ LrSchedule lr_schedule(const RunSpec& spec) {
 DType dtype_of(Precision precision) {
     switch (precision) {
         case Precision::fp32: return DType::f32;
-        case Precision::bf16: return DType::bf16;
+        case Precision::bf16:
+        case Precision::fp8: return DType::bf16;
         case Precision::fp16: return DType::f16;
-        case Precision::fp8: return DType::f8e4m3;
     }
     return DType::f32;
 }
 
-Precision precision_of(DType dtype) {
-    return dtype == DType::bf16  ? Precision::bf16
-           : dtype == DType::f16 ? Precision::fp16
-                                 : Precision::fp32;
+Precision precision_of(const RunPlan& plan) {
+    if (plan.float8) return Precision::fp8;
+    return plan.compute == DType::bf16  ? Precision::bf16
+           : plan.compute == DType::f16 ? Precision::fp16
+                                        : Precision::fp32;
+}
+
+/// What products of 8-bit matrices ask of the sizes.
+void check_float8(const RunPlan& plan) {
+    constexpr std::int64_t unit = 16;
+    const ModelShape& model = plan.model;
+    require(model.layers > 2, "precision.compute: fp8 is used in all blocks but the first and the ",
+            "last, and model.num_layers is ", model.layers, "; set it to bf16");
+    const auto multiple = [&](std::string_view what, std::int64_t size) {
+        require(size % unit == 0, "precision.compute: fp8 needs sizes that are multiples of ", unit,
+                ", but ", what, " is ", size, "; change it or set precision.compute to bf16");
+    };
+    multiple("model.hidden_size", model.hidden);
+    multiple("model.ffn_hidden_size", model.ffn);
+    multiple("model.num_attention_heads x head_dim", model.heads * model.head_dim);
+    multiple("(model.num_attention_heads + 2 x num_query_groups) x head_dim",
+             (model.heads + 2 * model.groups) * model.head_dim);
+    multiple("training.micro_batch_size x seq_length", plan.micro_batch_size * plan.seq_length);
 }
 
 std::int64_t head_chunk_of(std::int64_t rows, std::int64_t vocab, DType dtype, bool cuda) {
@@ -211,8 +228,10 @@ RunPlan derive(const RunSpec& spec, const PlanTarget& target) {
     check_chunks(spec);
     plan.model = model_shape(spec);
     check_data(spec);
-    plan.compute =
-        dtype_of(spec.precision.compute.value_or(target.cuda ? Precision::bf16 : Precision::fp32));
+    const Precision precision =
+        spec.precision.compute.value_or(target.cuda ? Precision::bf16 : Precision::fp32);
+    plan.compute = dtype_of(precision);
+    plan.float8 = precision == Precision::fp8;
     plan.grad_reduce = dtype_of(spec.precision.grad_reduce);
     plan.seq_length = training.seq_length;
     plan.micro_batch_size = training.micro_batch_size;
@@ -229,6 +248,7 @@ RunPlan derive(const RunSpec& spec, const PlanTarget& target) {
             "training.steps ", plan.steps, " x training.global_batch_size ",
             plan.batch.global_batch_size, " x training.seq_length ", plan.seq_length,
             " is above 2^63 - 1 tokens; lower one of them");
+    if (plan.float8) check_float8(plan);
     plan.head_chunk = head_chunk_of(rows, plan.model.vocab, plan.compute, target.cuda);
     return plan;
 }
@@ -279,7 +299,7 @@ RunSpec effective_spec(const RunSpec& spec, const RunPlan& plan) {
     effective.data.num_samples = plan.num_samples;
     effective.training.global_batch_size = plan.batch.global_batch_size;
     effective.parallel.data = plan.mesh.data;
-    effective.precision.compute = precision_of(plan.compute);
+    effective.precision.compute = precision_of(plan);
     effective.lr_schedule.decay_steps = plan.lr.decay_steps;
     return effective;
 }

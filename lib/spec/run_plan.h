@@ -76,7 +76,9 @@ struct LrSchedule {
 struct RunPlan {
     ModelShape model;
     MeshShape mesh;
-    DType compute = DType::f32;
+    DType compute = DType::f32;  ///< bf16 where precision.compute is fp8
+    /// The linear layers of all blocks but the first and the last multiply in 8 bits.
+    bool float8 = false;
     DType grad_reduce = DType::f32;
     std::int64_t seq_length = 0;
     std::int64_t micro_batch_size = 0;

@@ -5,7 +5,7 @@
 #include <cstdint>
 #include <type_traits>
 
-#include "base/dtype.h"
+#include "base/float8.h"
 #include "tensor/shape.h"
 
 namespace gptrain {
@@ -21,6 +21,10 @@ template <>
 struct DTypeOf<Bf16> : std::integral_constant<DType, DType::bf16> {};
 template <>
 struct DTypeOf<F16> : std::integral_constant<DType, DType::f16> {};
+template <>
+struct DTypeOf<F8E4M3> : std::integral_constant<DType, DType::f8e4m3> {};
+template <>
+struct DTypeOf<F8E5M2> : std::integral_constant<DType, DType::f8e5m2> {};
 template <>
 struct DTypeOf<std::uint8_t> : std::integral_constant<DType, DType::u8> {};
 template <>

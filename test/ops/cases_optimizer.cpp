@@ -72,9 +72,10 @@ OpCase adamw(std::vector<Piece> pieces, DType dtype, bool skip, std::int64_t upd
     };
     op.reference = [=, state = op.state](Arrays& at) {
         for (const Piece& piece : pieces) {
-            if (skip) continue;
-            reference::adamw(at[piece.main_param], at[piece.main_grad], at[piece.exp_avg],
-                             at[piece.exp_avg_sq], piece.decay, constants, state);
+            if (!skip) {
+                reference::adamw(at[piece.main_param], at[piece.main_grad], at[piece.exp_avg],
+                                 at[piece.exp_avg_sq], piece.decay, constants, state);
+            }
             at[piece.weight].values() = at[piece.main_param].values();
         }
     };

@@ -28,6 +28,62 @@ Bounded logistic(const Bounded& x) {
 
 }  // namespace
 
+// ---- matrices in 8 bits ----
+
+namespace {
+
+struct Format {
+    int digits;
+    int least_exponent;
+    double largest;
+};
+
+Format format_of(DType dtype) {
+    return dtype == DType::f8e4m3 ? Format{4, -6, 448} : Format{3, -14, 57344};
+}
+
+/// The nearest number of the format, ties to even, clipped to its largest.
+double nearest(double x, const Format& format) {
+    if (x == 0) return x;
+    const int exponent = std::max(std::ilogb(x), format.least_exponent);
+    const double unit = std::ldexp(1, exponent - (format.digits - 1));
+    const double whole = std::nearbyint(x / unit) * unit;
+    return std::copysign(std::min(std::abs(whole), format.largest), x);
+}
+
+}  // namespace
+
+void absolute_maximum(const Array& x, Array& maximum) {
+    for (const Bounded& value : x.values())
+        maximum(0) = std::max(maximum(0).value, std::abs(value.value));
+}
+
+void to_float8(const Array& x, const Array& maximum, Array& rows, Array& columns, Array& scale) {
+    const Format format = format_of((rows.empty() ? columns : rows).dtype());
+    // These steps are part of the contract, in fp32.
+    const auto largest = static_cast<float>(format.largest);
+    const auto found = static_cast<float>(maximum(0).value);
+    const float factor = found > 0 ? largest / found : 1;
+    scale(0) = found > 0 ? found / largest : 1;
+    const std::int64_t width = x.size(x.shape().rank() - 1);
+    for (std::int64_t i = 0; i < x.shape().elements(); ++i) {
+        const double stored = nearest(static_cast<float>(x(i).value) * factor, format);
+        if (!rows.empty()) rows(i) = stored;
+        if (!columns.empty()) columns(i % width, i / width) = stored;
+    }
+}
+
+Array from_float8(const Array& stored, const Array& scale, bool transpose) {
+    const Shape shape = {stored.size(transpose ? 1 : 0), stored.size(transpose ? 0 : 1)};
+    Array matrix(shape);
+    for (std::int64_t row = 0; row < shape[0]; ++row) {
+        for (std::int64_t col = 0; col < shape[1]; ++col) {
+            matrix(row, col) = (transpose ? stored(col, row) : stored(row, col)) * scale(0);
+        }
+    }
+    return matrix;
+}
+
 // ---- linear layers ----
 
 void linear_forward(const Array& x, const Array& weight, const Array& bias, Array& y) {

@@ -15,6 +15,14 @@ void linear_weight_grad(const Array& x, const Array& dy, Array& dweight, Array& 
 void bias_grad(const Array& dy, Array& dbias);
 void add_bias(Array& y, const Array& bias);
 
+// ---- matrices in 8 bits ----
+/// maximum = max(maximum, |x|)
+void absolute_maximum(const Array& x, Array& maximum);
+/// `rows` and `columns` (either may be empty) in their 8-bit format, and the scale.
+void to_float8(const Array& x, const Array& maximum, Array& rows, Array& columns, Array& scale);
+/// The matrix that `stored` stands for; with `transpose` its columns.
+Array from_float8(const Array& stored, const Array& scale, bool transpose);
+
 // ---- dropout ----
 
 /// Dropout with the coordinates that ops take from the step state.

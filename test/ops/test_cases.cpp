@@ -58,6 +58,9 @@ void time_all(const std::vector<OpCase>& cases) {
 TEST_CASE("linear ops agree with the reference") {
     check(linear_cases());
 }
+TEST_CASE("ops of 8-bit matrices agree with the reference") {
+    check(float8_cases());
+}
 TEST_CASE("norm and dropout ops agree with the reference") {
     check(norm_cases());
 }
@@ -80,6 +83,9 @@ TEST_CASE("optimizer ops agree with the reference") {
 // Not run unless asked for: test_ops "[timing]".
 TEST_CASE("linear ops are timed", "[.timing]") {
     time_all(linear_cases());
+}
+TEST_CASE("ops of 8-bit matrices are timed", "[.timing]") {
+    time_all(float8_cases());
 }
 TEST_CASE("norm and dropout ops are timed", "[.timing]") {
     time_all(norm_cases());

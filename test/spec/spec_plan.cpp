@@ -91,6 +91,30 @@ TEST_CASE("the head works on as many rows as fit in 128 MiB, on CUDA in 1 GiB") 
     CHECK(chunk(16'777'216, "fp32", 100) == 100);
 }
 
+TEST_CASE("fp8 needs blocks between the first and the last, and multiples of 16") {
+    const std::vector<std::string> fits = {"precision.compute=fp8", "model.num_layers=4",
+                                           "model.hidden_size=64", "model.num_attention_heads=4",
+                                           "training.seq_length=32"};
+    const RunPlan plan = plan_of(fits);
+    CHECK(plan.float8);
+    CHECK(plan.compute == DType::bf16);
+    const auto fault = [&](const std::string& setting) {
+        std::vector<std::string> settings = fits;
+        settings.push_back(setting);
+        return contradiction(settings);
+    };
+    CHECK(fault("model.num_layers=2") ==
+          "precision.compute: fp8 is used in all blocks but the first and the last, and "
+          "model.num_layers is 2; set it to bf16");
+    CHECK(fault("model.ffn_hidden_size=72") ==
+          "precision.compute: fp8 needs sizes that are multiples of 16, but model.ffn_hidden_size "
+          "is 72; change it or set precision.compute to bf16");
+    CHECK(fault("training.seq_length=31") ==
+          "precision.compute: fp8 needs sizes that are multiples of 16, but "
+          "training.micro_batch_size x seq_length is 31; change it or set precision.compute to "
+          "bf16");
+}
+
 TEST_CASE("a dry run counts any number of data ranks") {
     const RunPlan plan = plan_of({"training.micro_batch_size=2"}, {8, false, true});
     CHECK(plan.mesh.data == 8);
@@ -218,8 +242,6 @@ TEST_CASE("a setting that is not built yet says so") {
          "parallel.schedule: interleaved_1f1b is not built yet in this version; set it to 1f1b"},
         {"parallel.data=2",
          "parallel.data: 2 is not built yet in this version; set it to 1 (--dry-run counts any)"},
-        {"precision.compute=fp8",
-         "precision.compute: fp8 is not built yet in this version; set it to bf16, fp16 or fp32"},
         {"faults.loss_spike={factor: 2, window: 5, action: skip}",
          "faults.loss_spike: a policy is not built yet in this version; set it to none"},
         {"faults.replica_check_interval=5",

@@ -35,6 +35,8 @@ public:
     void fill(const Tensor&, float) override { refuse(); }
     void cast(const Tensor&, const Tensor&) override { refuse(); }
     void init_normal(const Tensor&, const Shard&, std::uint64_t, float) override { refuse(); }
+    void absolute_maximum(const Tensor&, const Tensor&) override { refuse(); }
+    void to_float8(const ToFloat8&) override { refuse(); }
     void linear_forward(const LinearForward&) override { refuse(); }
     void linear_input_grad(const LinearInputGrad&) override { refuse(); }
     void linear_weight_grad(const LinearWeightGrad&) override { refuse(); }

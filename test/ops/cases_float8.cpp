@@ -1,0 +1,182 @@
+#include "cases.h"
+
+namespace gptrain {
+namespace {
+
+struct Size {
+    std::int64_t tokens, inputs, outputs;
+    bool large = false;
+};
+
+// Products of 8-bit matrices are made for multiples of 16.
+constexpr Size sizes[] = {{16, 16, 16}, {32, 48, 64}, {160, 80, 272}, {2048, 1600, 6400, true}};
+
+struct Dims {
+    std::int64_t rows, cols;
+    std::int64_t gap = 0;
+    bool large = false;
+};
+constexpr Dims matrices[] = {{1, 1},   {7, 13},   {7, 13, 3},
+                             {64, 96}, {33, 130}, {8192, 4096, 0, true}};
+
+OpCase make_case(std::string_view op, const std::string& rest, bool large) {
+    OpLimits limits;
+    limits.compute = DType::bf16;
+    limits.sequences = 1;
+    limits.seq_length = 256;
+    limits.widest = 272;
+    OpCase result(text(op, " ", rest), limits);
+    result.large = large;
+    return result;
+}
+
+OpCase maximum(const Dims& size, DType dtype, double before) {
+    OpCase op =
+        make_case("absolute_maximum",
+                  text(name_of(dtype), " ", size.rows, " x ", size.cols, ", ", before), size.large);
+    const auto x = op.input(dtype, {size.rows, size.cols}, random_values());
+    const auto largest = op.updated(DType::f32, {1}, constant(before));
+    op.run = [=](Backend& backend, const Tensors& at) {
+        backend.absolute_maximum(at[x], at[largest]);
+    };
+    op.reference = [=](Arrays& at) { reference::absolute_maximum(at[x], at[largest]); };
+    return op;
+}
+
+struct Conversion {
+    DType from, to;
+    bool rows, columns;
+    double maximum;  ///< given: of the values, below some of them, or 0
+};
+
+OpCase convert(const Dims& size, const Conversion& how) {
+    OpCase op = make_case("to_float8",
+                          text(name_of(how.from), " to ", name_of(how.to), how.rows ? " rows" : "",
+                               how.columns ? " columns" : "", " ", size.rows, " x ", size.cols,
+                               " gap ", size.gap, " maximum ", how.maximum),
+                          size.large);
+    // Sizes over many powers of two: all the way down to subnormal numbers of the format.
+    const Fill spread = [normal = random_values()](std::int64_t i, PhiloxKey stream) {
+        return normal(i, stream) * std::ldexp(1, -static_cast<int>(i % 23));
+    };
+    const auto x = op.input(how.from, {size.rows, size.cols}, spread, size.gap);
+    const auto maximum = op.input(DType::f32, {1}, constant(how.maximum));
+    const auto rows = how.rows ? op.output(how.to, {size.rows, size.cols}) : none;
+    const auto columns = how.columns ? op.output(how.to, {size.cols, size.rows}) : none;
+    const auto scale = op.output(DType::f32, {1});
+    op.run = [=](Backend& backend, const Tensors& at) {
+        backend.to_float8(
+            {.x = at[x], .maximum = at[maximum], .out = {at[rows], at[columns], at[scale]}});
+    };
+    op.reference = [=](Arrays& at) {
+        reference::to_float8(at[x], at[maximum], at[rows], at[columns], at[scale]);
+    };
+    return op;
+}
+
+OpCase product_case(std::string_view op, const Size& size) {
+    OpCase result = make_case(op, text("fp8 T", size.tokens, " I", size.inputs, " O", size.outputs),
+                              size.large);
+    result.flops = 2.0 * static_cast<double>(size.tokens * size.inputs * size.outputs);
+    result.limits.widest = std::max(size.inputs, size.outputs);
+    return result;
+}
+
+OpCase forward(const Size& size, bool with_bias) {
+    OpCase op = product_case(with_bias ? "linear_forward bias" : "linear_forward", size);
+    const auto x = op.input(DType::f8e4m3, {size.tokens, size.inputs}, random_values(60));
+    const auto x_scale = op.input(DType::f32, {1}, constant(0.013));
+    const auto weight = op.input(DType::f8e4m3, {size.outputs, size.inputs}, random_values(60));
+    const auto weight_scale = op.input(DType::f32, {1}, constant(0.0021));
+    const auto bias = with_bias ? op.input(DType::bf16, {size.outputs}, random_values()) : none;
+    const auto y = op.output(DType::bf16, {size.tokens, size.outputs});
+    op.run = [=](Backend& backend, const Tensors& at) {
+        backend.linear_forward({.x = {},
+                                .weight = {},
+                                .bias = at[bias],
+                                .y = at[y],
+                                .x8 = {at[x], {}, at[x_scale]},
+                                .weight8 = {at[weight], {}, at[weight_scale]}});
+    };
+    op.reference = [=](Arrays& at) {
+        reference::linear_forward(reference::from_float8(at[x], at[x_scale], false),
+                                  reference::from_float8(at[weight], at[weight_scale], false),
+                                  at[bias], at[y]);
+    };
+    return op;
+}
+
+OpCase input_grad(const Size& size) {
+    OpCase op = product_case("linear_input_grad", size);
+    const auto dy = op.input(DType::f8e5m2, {size.tokens, size.outputs}, random_values(9000));
+    const auto dy_scale = op.input(DType::f32, {1}, constant(1.7e-7));
+    const auto weight = op.input(DType::f8e4m3, {size.inputs, size.outputs}, random_values(60));
+    const auto weight_scale = op.input(DType::f32, {1}, constant(0.0021));
+    const auto dx = op.output(DType::bf16, {size.tokens, size.inputs});
+    op.run = [=](Backend& backend, const Tensors& at) {
+        backend.linear_input_grad({.dy = {},
+                                   .weight = {},
+                                   .gelu_input = {},
+                                   .dx = at[dx],
+                                   .dy8 = {at[dy], {}, at[dy_scale]},
+                                   .weight8 = {{}, at[weight], at[weight_scale]}});
+    };
+    op.reference = [=](Arrays& at) {
+        reference::linear_input_grad(reference::from_float8(at[dy], at[dy_scale], false),
+                                     reference::from_float8(at[weight], at[weight_scale], true), {},
+                                     at[dx]);
+    };
+    return op;
+}
+
+OpCase weight_grad(const Size& size) {
+    OpCase op = product_case("linear_weight_grad", size);
+    const auto x = op.input(DType::f8e4m3, {size.inputs, size.tokens}, random_values(60));
+    const auto x_scale = op.input(DType::f32, {1}, constant(0.013));
+    const auto dy = op.input(DType::f8e5m2, {size.outputs, size.tokens}, random_values(9000));
+    const auto dy_scale = op.input(DType::f32, {1}, constant(1.7e-7));
+    const auto dweight = op.updated(DType::f32, {size.outputs, size.inputs}, random_values(0.003));
+    op.run = [=](Backend& backend, const Tensors& at) {
+        backend.linear_weight_grad({.x = {},
+                                    .dy = {},
+                                    .dweight = at[dweight],
+                                    .dbias = {},
+                                    .x8 = {{}, at[x], at[x_scale]},
+                                    .dy8 = {{}, at[dy], at[dy_scale]}});
+    };
+    op.reference = [=](Arrays& at) {
+        Array no_bias;
+        reference::linear_weight_grad(reference::from_float8(at[x], at[x_scale], true),
+                                      reference::from_float8(at[dy], at[dy_scale], true),
+                                      at[dweight], no_bias);
+    };
+    return op;
+}
+
+}  // namespace
+
+std::vector<OpCase> float8_cases() {
+    std::vector<OpCase> cases;
+    for (const Dims& size : matrices) {
+        for (const DType from : compute_dtypes) {
+            if (size.gap == 0) {
+                cases.push_back(maximum(size, from, 0));
+                cases.push_back(maximum(size, from, 100));
+            }
+            for (const DType to : {DType::f8e4m3, DType::f8e5m2}) {
+                cases.push_back(convert(size, {from, to, true, true, 3.4}));
+                cases.push_back(convert(size, {from, to, true, false, 0.01}));
+                cases.push_back(convert(size, {from, to, false, true, 0}));
+            }
+        }
+    }
+    for (const Size& size : sizes) {
+        cases.push_back(forward(size, false));
+        cases.push_back(forward(size, true));
+        cases.push_back(input_grad(size));
+        cases.push_back(weight_grad(size));
+    }
+    return cases;
+}
+
+}  // namespace gptrain
