@@ -1,9 +1,9 @@
 #include "cpu/activation.h"
 
-#include "tensor/dtype_switch.h"
 #include "cpu/parallel.h"
 #include "cpu/vector8.h"
 #include "cpu/vector_math.h"
+#include "tensor/dtype_switch.h"
 
 namespace gptrain::cpu {
 namespace {

@@ -3,8 +3,8 @@
 
 #include "cpu/attention.h"
 #include "cpu/attention_tiles.h"
-#include "tensor/dtype_switch.h"
 #include "cpu/parallel.h"
+#include "tensor/dtype_switch.h"
 
 namespace gptrain::cpu {
 namespace {

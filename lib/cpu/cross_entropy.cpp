@@ -4,11 +4,11 @@
 #include <limits>
 
 #include "backend/step_state.h"
-#include "tensor/dtype_switch.h"
 #include "cpu/parallel.h"
 #include "cpu/step.h"
 #include "cpu/vector8.h"
 #include "cpu/vector_math.h"
+#include "tensor/dtype_switch.h"
 
 namespace gptrain::cpu {
 namespace {

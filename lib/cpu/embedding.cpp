@@ -3,8 +3,8 @@
 #include <cstring>
 
 #include "cpu/dropout_mask.h"
-#include "tensor/dtype_switch.h"
 #include "cpu/parallel.h"
+#include "tensor/dtype_switch.h"
 
 namespace gptrain::cpu {
 namespace {

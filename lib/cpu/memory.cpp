@@ -6,9 +6,9 @@
 #include <unistd.h>
 
 #include "base/text.h"
-#include "tensor/dtype_switch.h"
 #include "cpu/parallel.h"
 #include "cpu/vector8.h"
+#include "tensor/dtype_switch.h"
 
 namespace gptrain::cpu {
 namespace {

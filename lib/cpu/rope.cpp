@@ -2,9 +2,9 @@
 
 #include <cmath>
 
-#include "tensor/dtype_switch.h"
 #include "cpu/parallel.h"
 #include "cpu/vector8.h"
+#include "tensor/dtype_switch.h"
 
 namespace gptrain::cpu {
 namespace {
