@@ -1,0 +1,52 @@
+// Host memory of a backend for operations that come again and again.
+#pragma once
+
+#include <algorithm>
+#include <vector>
+
+#include "backend/backend.h"
+
+namespace gptrain {
+
+/// Hands out buffers and takes them back; allocates only where none of those at hand is large
+/// enough.
+class HostMemory {
+public:
+    explicit HostMemory(Backend& backend) : backend_(backend) {}
+
+    Buffer take(std::int64_t bytes) {
+        const auto fits = std::find_if(spare_.begin(), spare_.end(), [&](const Buffer& buffer) {
+            return buffer.bytes() >= bytes;
+        });
+        if (fits != spare_.end()) {
+            Buffer buffer = std::move(*fits);
+            spare_.erase(fits);
+            return buffer;
+        }
+        // One that is too small now would be too small the next time.
+        if (!spare_.empty()) {
+            held_ -= spare_.back().bytes();
+            spare_.pop_back();
+        }
+        Buffer buffer = backend_.allocate(round_up(bytes, Arena::alignment), MemorySpace::host);
+        held_ += buffer.bytes();
+        return buffer;
+    }
+
+    void give_back(Buffer buffer) {
+        const auto larger = std::find_if(spare_.begin(), spare_.end(), [&](const Buffer& other) {
+            return other.bytes() >= buffer.bytes();
+        });
+        spare_.insert(larger, std::move(buffer));
+    }
+
+    /// Bytes that were allocated and not yet released.
+    std::int64_t held() const { return held_; }
+
+private:
+    Backend& backend_;
+    std::vector<Buffer> spare_;  ///< in the order of size
+    std::int64_t held_ = 0;
+};
+
+}  // namespace gptrain

@@ -1,0 +1,156 @@
+#include "comm/mpi_session.h"
+
+#include <cstdlib>
+#include <exception>
+#include <numeric>
+
+#include "base/checked.h"
+#include "base/text.h"
+#include "comm/mpi_state.h"
+
+namespace gptrain {
+namespace {
+
+/// Tasks that srun started together with this one; 1 outside of a step of Slurm.
+std::int64_t slurm_tasks(const Environment& environment) {
+    const char* tasks = environment("SLURM_STEP_NUM_TASKS");
+    return tasks == nullptr ? 1 : parse_int(tasks).value_or(1);
+}
+
+[[noreturn]] void refuse_lonely_tasks(std::int64_t tasks) {
+    fail(ExitCode::usage, "Slurm started ", tasks,
+         " tasks, but MPI connects none of them: each would run alone and write the same files; "
+         "start them with `srun --mpi=pmix` (`srun --mpi=list` says what this Slurm has)");
+}
+
+const char* process_environment(const char* name) {
+    return std::getenv(name);
+}
+
+void start_mpi() {
+    int provided = MPI_THREAD_SINGLE;
+    check_mpi(MPI_Init_thread(nullptr, nullptr, MPI_THREAD_FUNNELED, &provided), "MPI_Init_thread");
+    if (provided < MPI_THREAD_FUNNELED)
+        fail(ExitCode::usage, "this MPI cannot be used by a program with threads");
+    // Before there is another communicator, errors of this one count.
+    check_mpi(MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN),
+              "MPI_Comm_set_errhandler");
+}
+
+/// A communicator of our own, so that no library's messages are mistaken for ours.
+MpiHandle copy_of_world() {
+    MPI_Comm comm = MPI_COMM_NULL;
+    check_mpi(MPI_Comm_dup(MPI_COMM_WORLD, &comm), "MPI_Comm_dup");
+    return MpiHandle(comm);
+}
+
+MpiHandle ranks_of_this_machine(const MpiHandle& world, int rank) {
+    MPI_Comm comm = MPI_COMM_NULL;
+    check_mpi(MPI_Comm_split_type(world.comm(), MPI_COMM_TYPE_SHARED, rank, MPI_INFO_NULL, &comm),
+              "MPI_Comm_split_type");
+    return MpiHandle(comm);
+}
+
+int rank_in(const MpiHandle& handle) {
+    int rank = 0;
+    check_mpi(MPI_Comm_rank(handle.comm(), &rank), "MPI_Comm_rank");
+    return rank;
+}
+
+int size_of(const MpiHandle& handle) {
+    int size = 0;
+    check_mpi(MPI_Comm_size(handle.comm(), &size), "MPI_Comm_size");
+    return size;
+}
+
+/// An Error as one text: its code in decimal, a blank, its message; empty for none.
+std::string fault_text(const std::function<void()>& work) {
+    try {
+        work();
+    } catch (const Error& error) {
+        return text(static_cast<int>(error.code()), " ", error.what());
+    }
+    return {};
+}
+
+}  // namespace
+
+bool launcher_offers_mpi(const Environment& environment) {
+    for (const char* variable : {"OMPI_COMM_WORLD_SIZE", "PMIX_RANK", "PMI_RANK", "PMI_SIZE",
+                                 "MPI_LOCALNRANKS", "MV2_COMM_WORLD_SIZE"}) {
+        if (environment(variable) != nullptr) return true;
+    }
+    if (const std::int64_t tasks = slurm_tasks(environment); tasks > 1) refuse_lonely_tasks(tasks);
+    return false;
+}
+
+void check_world_size(int size, const Environment& environment) {
+    // mpirun's own count, which a program that Slurm started directly does not have.
+    if (size > 1 || environment("OMPI_COMM_WORLD_SIZE") != nullptr) return;
+    if (const std::int64_t tasks = slurm_tasks(environment); tasks > 1) refuse_lonely_tasks(tasks);
+}
+
+MpiSession::MpiSession() {
+    if (!launcher_offers_mpi(process_environment)) return;
+    start_mpi();
+    state_ = std::make_unique<State>();
+    state_->world = copy_of_world();
+    rank_ = rank_in(state_->world);
+    size_ = size_of(state_->world);
+    const MpiHandle machine = ranks_of_this_machine(state_->world, rank_);
+    local_rank_ = rank_in(machine);
+    local_size_ = size_of(machine);
+    try {
+        check_world_size(size_, process_environment);
+    } catch (const Error&) {
+        MPI_Finalize();
+        throw;
+    }
+}
+
+MpiSession::~MpiSession() {
+    if (!running()) return;
+    if (std::uncaught_exceptions() > 0) end_all(ExitCode::bug);
+    state_.reset();
+    MPI_Finalize();
+}
+
+std::vector<std::string> MpiSession::exchange(const std::string& mine) const {
+    if (!running()) return {mine};
+    const MPI_Comm world = state_->world.comm();
+    const int length = narrow<int>(mine.size());
+    std::vector<int> lengths(static_cast<std::size_t>(size_));
+    check_mpi(MPI_Allgather(&length, 1, MPI_INT, lengths.data(), 1, MPI_INT, world),
+              "MPI_Allgather");
+    std::vector<int> begins(lengths.size());
+    std::exclusive_scan(lengths.begin(), lengths.end(), begins.begin(), 0);
+    std::string all(static_cast<std::size_t>(checked_add(begins.back(), lengths.back())), '\0');
+    check_mpi(MPI_Allgatherv(mine.data(), length, MPI_CHAR, all.data(), lengths.data(),
+                             begins.data(), MPI_CHAR, world),
+              "MPI_Allgatherv");
+    std::vector<std::string> texts;
+    for (std::size_t i = 0; i < lengths.size(); ++i) {
+        texts.push_back(
+            all.substr(static_cast<std::size_t>(begins[i]), static_cast<std::size_t>(lengths[i])));
+    }
+    return texts;
+}
+
+void MpiSession::together(const std::function<void()>& work) const {
+    const std::vector<std::string> faults = exchange(fault_text(work));
+    for (std::size_t rank = 0; rank < faults.size(); ++rank) {
+        if (faults[rank].empty()) continue;
+        const std::size_t blank = faults[rank].find(' ');
+        const auto code = parse_int(std::string_view(faults[rank]).substr(0, blank)).value_or(1);
+        const std::string message = faults[rank].substr(blank + 1);
+        throw CommonError(static_cast<ExitCode>(code),
+                          size_ > 1 ? text("rank ", rank, ": ", message) : message);
+    }
+}
+
+void MpiSession::end_all(ExitCode code) const {
+    if (running()) MPI_Abort(state_->world.comm(), static_cast<int>(code));
+    std::_Exit(static_cast<int>(code));
+}
+
+}  // namespace gptrain

@@ -1,0 +1,71 @@
+// The ranks of a run, as their launcher started them.
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "base/error.h"
+
+namespace gptrain {
+
+/// An Error that all ranks throw together; one of them says it, and all leave with its code.
+class CommonError : public Error {
+public:
+    using Error::Error;
+};
+
+/// The value of an environment variable, or null.
+using Environment = std::function<const char*(const char* name)>;
+
+/// Whether a launcher offers to connect this process with others: mpirun of OpenMPI and MPICH, or
+/// srun with PMIx or PMI. A Slurm step of several tasks without such an offer is an Error (usage):
+/// each of them would believe to be alone.
+bool launcher_offers_mpi(const Environment& environment);
+
+/// The same fault seen from the other side: MPI was started and found one rank, where neither the
+/// launcher nor Slurm means one.
+void check_world_size(int size, const Environment& environment);
+
+/// MPI from the first to the last call; one object in a process, which outlives all communicators.
+/// A process that no launcher started is a world of one rank and never calls MPI. MPI is called by
+/// one thread. Errors are to be caught where the session still lives: then a CommonError is said by
+/// rank 0 and all leave with its code; any other Error is said by its rank, which calls `end_all`.
+class MpiSession {
+public:
+    MpiSession();
+    MpiSession(const MpiSession&) = delete;
+    MpiSession& operator=(const MpiSession&) = delete;
+    /// Waits until all ranks are here. While an exception flies it ends all ranks instead.
+    ~MpiSession();
+
+    /// Whether MPI was started.
+    bool running() const { return state_ != nullptr; }
+    int rank() const { return rank_; }
+    int size() const { return size_; }
+    /// Among the ranks that share this machine's memory.
+    int local_rank() const { return local_rank_; }
+    int local_size() const { return local_size_; }
+
+    /// The text of every rank, in the order of ranks; all ranks call it. For a few kilobytes.
+    std::vector<std::string> exchange(const std::string& mine) const;
+    /// Does `work` on all ranks, which call this together. Where it throws an Error on some, all
+    /// throw the first of these ranks' as a CommonError that names the rank.
+    void together(const std::function<void()>& work) const;
+    /// Ends all ranks now, wherever they are; for a fault that this rank alone knows, after it has
+    /// said so.
+    [[noreturn]] void end_all(ExitCode code) const;
+
+private:
+    friend class MpiCommunicator;
+    struct State;
+
+    std::unique_ptr<State> state_;
+    int rank_ = 0;
+    int size_ = 1;
+    int local_rank_ = 0;
+    int local_size_ = 1;
+};
+
+}  // namespace gptrain
