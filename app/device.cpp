@@ -1,27 +1,58 @@
 #include "device.h"
 
+#include <cstdlib>
 #include <omp.h>
+#include <string_view>
 
 #include "base/error.h"
+#include "base/log.h"
 #include "cpu/cpu_backend.h"
+#include "cuda/cuda_backend.h"
+#include "cuda/probe.h"
 
 namespace gptrain {
+namespace {
 
-bool would_use_cuda(DeviceChoice choice) {
-    if (choice == DeviceChoice::cuda) {
-        fail(ExitCode::usage,
-             "device: cuda is not built yet in this version; set it to cpu or auto");
-    }
-    return false;
+/// The GPU of the only rank.
+constexpr int first_device = 0;
+
+bool wants_graphs() {
+    const char* value = std::getenv("GPTRAIN_CUDA_GRAPHS");
+    return value != nullptr && std::string_view(value) == "1";
 }
 
-Device open_device(DeviceChoice choice) {
-    return {.backend = make_cpu_backend(), .cuda = would_use_cuda(choice)};
+}  // namespace
+
+std::string_view built_backends() {
+    const bool cuda = probe_cuda(first_device).state != CudaState::not_built;
+    return cuda ? "cpu and cuda backends" : "cpu backend";
+}
+
+bool would_use_cuda(DeviceChoice choice) {
+    if (choice == DeviceChoice::cpu) return false;
+    const CudaProbe probe = probe_cuda(first_device);
+    if (choice == DeviceChoice::automatic) return probe.state == CudaState::usable;
+    if (probe.state == CudaState::not_built)
+        fail(ExitCode::usage, "device: cuda: ", probe.why, "; set it to cpu or auto");
+    return true;
+}
+
+Device open_device(DeviceChoice choice, const std::filesystem::path& cache) {
+    if (would_use_cuda(choice)) {
+        const CudaOptions options = {
+            .tune_products = !cache.empty(), .tuning_folder = cache, .graphs = wants_graphs()};
+        return {.backend = make_cuda_backend(first_device, options), .cuda = true};
+    }
+    if (choice == DeviceChoice::automatic) {
+        const CudaProbe probe = probe_cuda(first_device);
+        if (probe.state == CudaState::unusable) warn("device: auto takes the CPU: ", probe.why);
+    }
+    return {.backend = make_cpu_backend(), .cuda = false};
 }
 
 std::int64_t device_scratch_bytes(DeviceChoice choice, const OpLimits& limits) {
-    would_use_cuda(choice);
-    return cpu_scratch_bytes(limits, omp_get_max_threads());
+    return would_use_cuda(choice) ? cuda_scratch_bytes(limits)
+                                  : cpu_scratch_bytes(limits, omp_get_max_threads());
 }
 
 }  // namespace gptrain

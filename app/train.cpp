@@ -9,6 +9,7 @@
 #include "commands.h"
 #include "device.h"
 #include "dry_run.h"
+#include "train/run_directory.h"
 #include "train/trainer.h"
 
 namespace gptrain {
@@ -47,7 +48,7 @@ ExitCode run_training(const Options& options) {
         return ExitCode::done;
     }
     refuse_several_ranks();
-    const Device device = open_device(spec.device);
+    const Device device = open_device(spec.device, RunPaths{spec.output_dir}.cache());
     const Mesh mesh = one_rank_mesh();
     const RunPlan plan = make_plan(spec, {.world_size = 1, .cuda = device.cuda});
     return train(spec, plan, resume_choice(options.resume), *device.backend, mesh);

@@ -2,7 +2,8 @@
 # Checks who includes whom. The rooms of lib/ stand in the order of the data flow in the top
 # CMakeLists.txt; a room includes itself and rooms before it, and each third-party library is seen
 # by one room only (docs/design.md, "Rooms"). A source includes its own header first. Prints each
-# violation as file:line.
+# violation as file:line. cuda/ stands behind lib/meter; what lies there is seen by itself, by tests
+# and by app/ alone, and CUDA, cuBLASLt and NCCL by nobody else.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
@@ -13,7 +14,7 @@ if [[ -z $rooms ]]; then
 fi
 mapfile -d '' sources < <(git ls-files -z --cached --others --exclude-standard -- \
     'lib/*.h' 'lib/*.cpp' 'app/*.h' 'app/*.cpp' 'data_tools/*.h' 'data_tools/*.cpp' \
-    'test/*.h' 'test/*.cpp')
+    'test/*.h' 'test/*.cpp' 'test/*.cuh' 'cuda/*.h' 'cuda/*.cpp' 'cuda/*.cuh' 'cuda/*.cu')
 if ((${#sources[@]} == 0)); then
     echo "error: git knows no sources here; run this in a clone" >&2
     exit 1
@@ -23,6 +24,9 @@ awk -v rooms="$rooms" '
     BEGIN {
         count = split(rooms, names)
         for (i = 1; i <= count; ++i) position[names[i]] = i
+        # Beside the rooms of lib/, and not above one: meter and cuda do not know each other.
+        position["cuda"] = position["meter"] + 0.5
+        closed["cuda"] = "cpu meter"
         # Where a header may be seen: its pattern, the places, the name of its library.
         allow("^nlohmann/", "base", "nlohmann-json")
         allow("^yaml-cpp/", "spec", "yaml-cpp")
@@ -30,6 +34,8 @@ awk -v rooms="$rooms" '
         allow("^(oneapi/dnnl/)?dnnl", "cpu", "oneDNN")
         allow("^sentencepiece", "text", "sentencepiece")
         allow("^(hdf5|hdf5_hl|H5[A-Za-z]*)\\.h$", "checkpoint", "HDF5")
+        cuda_headers = "^(cuda[A-Za-z0-9_]*\\.h|cublas.*|nccl.*|nvtx3/.*|cub/.*|cooperative_groups.*)$"
+        allow(cuda_headers, "cuda", "CUDA")
         allow("^CLI/", "app data_tools", "CLI11")
         allow("^catch2/", "", "Catch2")
         # Knows named shards only.
@@ -48,12 +54,13 @@ awk -v rooms="$rooms" '
     FNR == 1 {
         split(FILENAME, parts, "/")
         place = parts[1] == "lib" ? parts[2] : parts[1]
-        in_room = parts[1] == "lib"
+        in_room = place in position
+        is_kernel = FILENAME ~ /\.cuh?$/ && FILENAME !~ /\/(device|hopper)\.cuh$/
         # Included first, which shows that it compiles alone.
         own_header = FILENAME
-        sub(/\.cpp$/, ".h", own_header)
+        sub(/\.(cpp|cu)$/, ".h", own_header)
         if (!in_room || own_header == FILENAME || !(own_header in is_source)) own_header = ""
-        if (in_room && !(place in position))
+        if (parts[1] == "lib" && !in_room)
             violation("lib/" place " is not in the list of rooms in CMakeLists.txt")
     }
     match($0, /^[ \t]*#[ \t]*include[ \t]*[<"][^>"]+[>"]/) {
@@ -63,8 +70,9 @@ awk -v rooms="$rooms" '
         sub(/[>"]$/, "", header)
         ++includes
         if (own_header != "") {
-            if ("lib/" header != own_header)
-                violation("the first include should be the own header, \"" substr(own_header, 5) "\"")
+            sub(/^lib\//, "", own_header)
+            if (header != own_header)
+                violation("the first include should be the own header, \"" own_header "\"")
             own_header = ""
         }
 
@@ -73,10 +81,15 @@ awk -v rooms="$rooms" '
             if (header ~ pattern_of[i] && index(places_of[i], " " place " ") == 0)
                 violation(library_of[i] " is not seen in " place ": <" header ">")
 
+        if (is_kernel && header ~ cuda_headers)
+            violation("kernels see CUDA through cuda/device.cuh and cuda/hopper.cuh: <" header ">")
+
         folder = header
         if (!sub(/\/.*/, "", folder)) folder = ""
         if (folder in position) {
             if (!quoted) violation("an own header is included with quotes: <" header ">")
+            if (folder == "cuda" && place != "cuda" && place != "app" && place != "test")
+                violation("cuda/ is not seen in " place ": \"" header "\"")
             if (in_room && position[folder] > position[place])
                 violation(place " stands before " folder ", it must not include \"" header "\"")
             if (in_room && index(" " closed[place] " ", " " folder " "))

@@ -3,12 +3,18 @@
 #
 #   scripts/test.sh [--quick] [CTEST-OPTIONS...]
 #
+# Where the CUDA toolkit is found the CUDA backend is built too, for one GPU architecture, with all
+# tests; those that need a GPU say where there is none that they did not run.
+#
 #   --quick   leave out the tests under the address and undefined-behaviour sanitizers
 #   Other options go to ctest, for instance: scripts/test.sh --quick -R tokenizer
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
-presets=(cpu asan)
+# H100 and H200.
+architecture=90a-real
+
+presets=(cpu asan cuda)
 options=()
 for argument in "$@"; do
     case $argument in
@@ -16,7 +22,7 @@ for argument in "$@"; do
             sed -n '2,/^set/{s/^# \{0,1\}//p}' "${BASH_SOURCE[0]}"
             exit 0
             ;;
-        --quick) presets=(cpu) ;;
+        --quick) presets=(cpu cuda) ;;
         *) options+=("$argument") ;;
     esac
 done
@@ -28,7 +34,16 @@ scripts/install_dependencies.sh
 failed=()
 for preset in "${presets[@]}"; do
     echo "=== Building: preset $preset ==="
-    cmake --preset "$preset"
+    settings=()
+    [[ $preset != cuda ]] ||
+        settings=(-DGPTRAIN_CUDA=AUTO -DGPTRAIN_CUDA_ARCHITECTURES="$architecture")
+    cmake --preset "$preset" "${settings[@]}" | tee configure.log
+    not_built=$(grep 'CUDA backend: not built' configure.log || true)
+    rm configure.log
+    if [[ $preset == cuda && -n $not_built ]]; then
+        echo "$not_built"
+        continue
+    fi
     cmake --build --preset "$preset"
     echo "=== Testing: preset $preset ==="
     ctest --preset "$preset" "${options[@]}" || failed+=("$preset")

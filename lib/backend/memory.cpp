@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "backend/backend.h"
+#include "base/text.h"
 
 namespace gptrain {
 
@@ -51,14 +52,29 @@ namespace {
 // Half of the address space: more than any machine has, and sums of two stay in range.
 constexpr std::int64_t unbounded = std::int64_t{1} << 56;
 
+/// The rows of the plan that are not empty, in one line.
+std::string to_words(const MemoryPlan& plan) {
+    std::string words;
+    for (int i = 0; i < memory_uses; ++i) {
+        const auto use = static_cast<MemoryUse>(i);
+        if (plan[use] > 0) words += text(name_of(use), " ", human_bytes(plan[use]), ", ");
+    }
+    return words + text("in all ", human_bytes(plan.total()));
+}
+
 }  // namespace
 
 Memory::Memory(Backend& backend, const std::optional<MemoryPlan>& plan) {
     arenas_.reserve(memory_uses);
     for (int i = 0; i < memory_uses; ++i) {
         const auto use = static_cast<MemoryUse>(i);
-        arenas_.emplace_back(backend, space_of(use), std::string(name_of(use)),
-                             plan ? (*plan)[use] : unbounded);
+        try {
+            arenas_.emplace_back(backend, space_of(use), std::string(name_of(use)),
+                                 plan ? (*plan)[use] : unbounded);
+        } catch (const Error& error) {
+            if (!plan || error.code() != ExitCode::usage) throw;
+            fail(ExitCode::usage, error.what(), "; the plan: ", to_words(*plan));
+        }
     }
 }
 

@@ -48,6 +48,7 @@ private:
 /// the plan.
 class Memory {
 public:
+    /// An Error for a lack of memory tells the plan.
     explicit Memory(Backend& backend, const std::optional<MemoryPlan>& plan = std::nullopt);
     Arena& operator[](MemoryUse use) { return arenas_[static_cast<std::size_t>(use)]; }
     /// The most in use so far of each arena.

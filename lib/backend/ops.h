@@ -148,7 +148,7 @@ struct EmbeddingForward {
     Tensor x;  ///< [T, H], =
 };
 
-/// dweight[ids[t] - vocab_begin] += dx[t] for local rows, in ascending order of t
+/// dweight[ids[t] - vocab_begin] += dx[t] for local rows, in an order that depends on ids alone
 struct EmbeddingBackward {
     Tensor ids;      ///< i32 [T]
     Tensor dx;       ///< [T, H]
@@ -165,7 +165,7 @@ struct PositionForward {
     std::int64_t seq_length = 0;  ///< S
 };
 
-/// dx = dropout'(dx), in place; dweight[positions[t]] += dx[t] in ascending order of t
+/// dx = dropout'(dx), in place; dweight[positions[t]] += dx[t], in an order as above
 struct PositionBackward {
     Tensor dx;         ///< [T, H], in and out
     Tensor positions;  ///< i32 [T]

@@ -1,12 +1,12 @@
 # Compiler flags shared by all targets, and the function that declares a room of lib/.
 add_library(gptrain_flags INTERFACE)
 target_include_directories(gptrain_flags INTERFACE ${PROJECT_SOURCE_DIR}/lib)
-target_compile_options(gptrain_flags INTERFACE
+target_compile_options(gptrain_flags INTERFACE $<$<COMPILE_LANGUAGE:CXX>:
   -Wall -Wextra -Wpedantic -Wshadow -Wconversion -Wno-sign-conversion -Werror
   # Results must not depend on which multiplications the compiler fuses with additions.
   -ffp-contract=off
   # g++ 12 sees overlaps in std::string that are not there (GCC bug 105651).
-  $<$<AND:$<CXX_COMPILER_ID:GNU>,$<VERSION_LESS:$<CXX_COMPILER_VERSION>,13>>:-Wno-restrict>)
+  $<$<AND:$<CXX_COMPILER_ID:GNU>,$<VERSION_LESS:$<CXX_COMPILER_VERSION>,13>>:-Wno-restrict>>)
 
 option(GPTRAIN_SANITIZE "Address and undefined-behaviour sanitizers" OFF)
 if(GPTRAIN_SANITIZE)

@@ -1,0 +1,23 @@
+// What stands for cuda/ in a program that is built without it.
+#include "cuda/cuda_backend.h"
+#include "cuda/probe.h"
+
+namespace gptrain {
+
+CudaProbe probe_cuda(int /*device*/) {
+    return {CudaState::not_built, "this program is not built with CUDA"};
+}
+
+std::unique_ptr<Backend> make_cuda_backend(int device, const CudaOptions& /*options*/) {
+    fail(ExitCode::usage, "device: cuda: ", probe_cuda(device).why);
+}
+
+std::int64_t cuda_scratch_bytes(const OpLimits& /*limits*/) {
+    fail(ExitCode::usage, "device: cuda: ", probe_cuda(0).why);
+}
+
+const cuda::Stream* compute_stream(const Backend& /*backend*/) {
+    return nullptr;
+}
+
+}  // namespace gptrain

@@ -1,0 +1,223 @@
+#include "cuda/cuda_backend.h"
+
+#include <algorithm>
+#include <array>
+#include <cctype>
+#include <string>
+
+#include "cuda/activation.h"
+#include "cuda/attention.h"
+#include "cuda/context.h"
+#include "cuda/cross_entropy.h"
+#include "cuda/embedding.h"
+#include "cuda/float8.h"
+#include "cuda/linear.h"
+#include "cuda/linear_bias.h"
+#include "cuda/memory.h"
+#include "cuda/norm.h"
+#include "cuda/optimizer.h"
+#include "cuda/products.h"
+#include "cuda/random.h"
+#include "cuda/ranges.h"
+#include "cuda/recordings.h"
+#include "cuda/rope.h"
+#include "cuda/runtime.h"
+#include "cuda/staging.h"
+#include "cuda/step.h"
+#include "cuda/tuning.h"
+
+namespace gptrain {
+namespace {
+
+/// The file of one kind of GPU.
+std::filesystem::path tuning_file(const CudaOptions& options, const cuda::DeviceFacts& device) {
+    if (options.tuning_folder.empty()) return {};
+    std::string name = device.name;
+    std::replace_if(
+        name.begin(), name.end(), [](unsigned char c) { return std::isalnum(c) == 0; }, '-');
+    return options.tuning_folder / ("products-" + name + ".txt");
+}
+
+/// Ops are issued to one stream and return at once.
+class CudaBackend final : public Backend {
+public:
+    CudaBackend(int device, const CudaOptions& options)
+        : device_(cuda::open_device(device)),
+          tuning_(tuning_file(options, device_)),
+          products_(device_, options.tune_products ? &tuning_ : nullptr),
+          graphs_(options.graphs) {}
+    ~CudaBackend() override {
+        // Memory and events go only when nothing uses them any more; a device that has failed has
+        // said so before.
+        try {
+            stream_.synchronize();
+        } catch (const Error&) {
+        }
+    }
+
+    std::string_view name() const override { return "cuda"; }
+    const cuda::Stream& stream() const { return stream_; }
+
+    Buffer allocate(std::int64_t bytes, MemorySpace space) override {
+        return Buffer(*this, space, cuda::allocate(bytes, space), bytes);
+    }
+    std::int64_t scratch_bytes(const OpLimits& limits) const override {
+        return cuda_scratch_bytes(limits);
+    }
+    void use_scratch(const Tensor& bytes) override { scratch_.use(bytes); }
+    void copy(const Tensor& to, const Tensor& from) override { cuda::copy(to, from, context()); }
+    void upload(const Tensor& to, std::span<const std::byte> from) override {
+        GPTRAIN_CHECK(to.contiguous() && to.bytes() == std::ssize(from), "upload of ", from.size(),
+                      " bytes to ", to.shape().to_text());
+        staging_.upload(to.data(), from, stream_);
+    }
+    void download(std::span<std::byte> to, const Tensor& from) override {
+        GPTRAIN_CHECK(from.contiguous() && from.bytes() == std::ssize(to), "download of ",
+                      from.shape().to_text(), " to ", to.size(), " bytes");
+        staging_.download(to, from.data(), stream_);
+    }
+    void synchronize() override { stream_.synchronize(); }
+    std::int64_t mark() override {
+        mark_event(next_mark_).record(stream_);
+        return next_mark_++;
+    }
+    void wait(std::int64_t mark) override {
+        GPTRAIN_CHECK(mark < next_mark_ && next_mark_ - mark <= std::ssize(marks_), "mark ", mark,
+                      " of ", next_mark_, " is long gone");
+        mark_event(mark).synchronize();
+    }
+    void replay(std::int64_t key, const std::function<void()>& work) override {
+        graphs_ ? recordings_.run(key, work, stream_) : work();
+    }
+
+    void fill(const Tensor& x, float value) override { cuda::fill(x, value, context()); }
+    void cast(const Tensor& to, const Tensor& from) override { cuda::cast(to, from, context()); }
+    void init_normal(const Tensor& x, const Shard& shard, std::uint64_t seed, float std) override {
+        cuda::init_normal(x, shard, seed, std, context());
+    }
+    void absolute_maximum(const Tensor& x, const Tensor& maximum) override {
+        cuda::absolute_maximum(x, maximum, context());
+    }
+    void to_float8(const ToFloat8& args) override { cuda::to_float8(args, context()); }
+
+    void linear_forward(const LinearForward& args) override {
+        cuda::linear_forward(args, products_, context());
+    }
+    void linear_input_grad(const LinearInputGrad& args) override {
+        cuda::linear_input_grad(args, products_, context());
+    }
+    void linear_weight_grad(const LinearWeightGrad& args) override {
+        cuda::linear_weight_grad(args, products_, context());
+    }
+    void bias_grad(const Tensor& dy, const Tensor& dbias) override {
+        cuda::bias_grad(dy, dbias, context());
+    }
+    void add_bias(const Tensor& y, const Tensor& bias) override {
+        cuda::add_bias(y, bias, context());
+    }
+    void residual_norm_forward(const ResidualNormForward& args) override {
+        cuda::residual_norm_forward(args, context());
+    }
+    void residual_norm_backward(const ResidualNormBackward& args) override {
+        cuda::residual_norm_backward(args, context());
+    }
+    void dropout_backward(const DropoutBackward& args) override {
+        cuda::dropout_backward(args, context());
+    }
+    void activation_forward(const ActivationForward& args) override {
+        cuda::activation_forward(args, context());
+    }
+    void activation_backward(const ActivationBackward& args) override {
+        cuda::activation_backward(args, context());
+    }
+    void embedding_forward(const EmbeddingForward& args) override {
+        cuda::embedding_forward(args, context());
+    }
+    void embedding_backward(const EmbeddingBackward& args) override {
+        cuda::embedding_backward(args, context());
+    }
+    void position_forward(const PositionForward& args) override {
+        cuda::position_forward(args, context());
+    }
+    void position_backward(const PositionBackward& args) override {
+        cuda::position_backward(args, context());
+    }
+    void rope(const Rope& args) override { cuda::rope(args, context()); }
+    void attention_forward(const AttentionForward& args) override {
+        cuda::attention_forward(args, context());
+    }
+    void attention_backward(const AttentionBackward& args) override {
+        cuda::attention_backward(args, context());
+    }
+    void cross_entropy(const CrossEntropy& args) override { cuda::cross_entropy(args, context()); }
+    void vocab_parallel_maximum(const VocabParallelCrossEntropy& args) override {
+        cuda::vocab_parallel_maximum(args, context());
+    }
+    void vocab_parallel_sums(const VocabParallelCrossEntropy& args) override {
+        cuda::vocab_parallel_sums(args, context());
+    }
+    void vocab_parallel_gradient(const VocabParallelCrossEntropy& args) override {
+        cuda::vocab_parallel_gradient(args, context());
+    }
+
+    void begin_step(const StepRef& step, const StepState& given) override {
+        cuda::begin_step(step, given, context());
+    }
+    void square_sum(std::span<const Tensor> tensors, const Tensor& total) override {
+        cuda::square_sum(tensors, total, context());
+    }
+    void decide_step(const StepRef& step, const StepDecision& how) override {
+        cuda::decide_step(step, how, context());
+    }
+    void adamw(std::span<const AdamWPiece> pieces, const AdamWConstants& constants,
+               const StepRef& step) override {
+        cuda::adamw(pieces, constants, step, context());
+    }
+
+    void begin_range(std::string_view name) override { cuda::begin_profile_range(name); }
+    void end_range() override { cuda::end_profile_range(); }
+
+private:
+    void release(std::byte* data, std::int64_t /*bytes*/, MemorySpace space) noexcept override {
+        cuda::release(data, space);
+    }
+    /// What the next op works with.
+    cuda::OpContext context() {
+        scratch_.reset();
+        return {.stream = stream_, .scratch = scratch_, .device = device_};
+    }
+    const cuda::Event& mark_event(std::int64_t mark) const {
+        return marks_[static_cast<std::size_t>(mark % std::ssize(marks_))];
+    }
+
+    cuda::DeviceFacts device_;
+    cuda::Stream stream_;
+    cuda::Staging staging_;
+    cuda::TuningTable tuning_;
+    cuda::Products products_;
+    Scratch scratch_;
+    bool graphs_;
+    cuda::Recordings recordings_;
+    std::array<cuda::Event, 8> marks_;
+    std::int64_t next_mark_ = 0;
+};
+
+}  // namespace
+
+std::unique_ptr<Backend> make_cuda_backend(int device, const CudaOptions& options) {
+    return std::make_unique<CudaBackend>(device, options);
+}
+
+std::int64_t cuda_scratch_bytes(const OpLimits& limits) {
+    return std::max({cuda::linear_scratch_bytes(limits), cuda::bias_scratch_bytes(limits),
+                     cuda::norm_scratch_bytes(limits), cuda::embedding_scratch_bytes(limits),
+                     cuda::attention_scratch_bytes(limits),
+                     cuda::cross_entropy_scratch_bytes(limits), cuda::optimizer_scratch_bytes()});
+}
+
+const cuda::Stream* compute_stream(const Backend& backend) {
+    const auto* cuda = dynamic_cast<const CudaBackend*>(&backend);
+    return cuda == nullptr ? nullptr : &cuda->stream();
+}
+
+}  // namespace gptrain

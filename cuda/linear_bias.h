@@ -1,0 +1,16 @@
+// The biases of linear layers, where no product takes them along.
+#pragma once
+
+#include "backend/backend.h"
+#include "cuda/context.h"
+
+namespace gptrain::cuda {
+
+/// Blocks sum some rows each; their parts are added in an order that depends on sizes alone.
+void bias_grad(const Tensor& dy, const Tensor& dbias, const OpContext& context);
+void add_bias(const Tensor& y, const Tensor& bias, const OpContext& context);
+
+/// Of bias_grad.
+std::int64_t bias_scratch_bytes(const OpLimits& limits);
+
+}  // namespace gptrain::cuda

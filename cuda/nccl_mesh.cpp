@@ -1,0 +1,34 @@
+#include "cuda/nccl_mesh.h"
+
+#include <cstdlib>
+
+#include "comm/mpi_mesh.h"
+#include "cuda/cuda_backend.h"
+#include "cuda/nccl_communicator.h"
+
+namespace gptrain::cuda {
+
+void set_nccl_environment(bool deterministic) {
+    constexpr int only_if_not_set = 0;
+    setenv("NCCL_LAUNCH_ORDER_IMPLICIT", "1", only_if_not_set);
+    if (deterministic) setenv("NCCL_ALGO", "Ring", only_if_not_set);
+}
+
+Mesh nccl_mesh(const MpiSession& session, const MeshShape& shape, Backend& backend) {
+    check_mesh_fits(session, shape);
+    if (shape.size() == 1) return one_rank_mesh();
+    const Stream* compute = compute_stream(backend);
+    GPTRAIN_CHECK(compute != nullptr, "NCCL for the backend ", backend.name());
+    Nccl nccl{};
+    session.together([&] { nccl = open_nccl(); });
+    const CommunicatorFactory hosts = mpi_communicators(session, shape, backend);
+    return Mesh(shape, place_of(session.rank(), shape),
+                [&](Axis axis, int rank, int size) -> std::unique_ptr<Communicator> {
+                    auto host = hosts(axis, rank, size);
+                    if (size == 1) return host;
+                    return std::make_unique<NcclCommunicator>(nccl, std::move(host), *compute,
+                                                              std::string(name_of(axis)));
+                });
+}
+
+}  // namespace gptrain::cuda

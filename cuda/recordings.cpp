@@ -1,0 +1,60 @@
+#include "cuda/recordings.h"
+
+#include "cuda/cuda_call.h"
+
+namespace gptrain::cuda {
+namespace {
+
+/// What `work` issues to the stream, which it does not do.
+cudaGraph_t record(const std::function<void()>& work, cudaStream_t stream) {
+    check_cuda(cudaStreamBeginCapture(stream, cudaStreamCaptureModeThreadLocal),
+               "cudaStreamBeginCapture");
+    cudaGraph_t graph = nullptr;
+    try {
+        work();
+    } catch (...) {
+        // The stream must be usable again; the fault is the one of `work`.
+        if (cudaStreamEndCapture(stream, &graph) == cudaSuccess) cudaGraphDestroy(graph);
+        static_cast<void>(cudaGetLastError());
+        throw;
+    }
+    check_cuda(cudaStreamEndCapture(stream, &graph), "cudaStreamEndCapture");
+    return graph;
+}
+
+}  // namespace
+
+class Recordings::Graph {
+public:
+    Graph(const std::function<void()>& work, const Stream& stream) {
+        cudaGraph_t graph = record(work, handle_of(stream));
+        const cudaError_t status = cudaGraphInstantiate(&executable_, graph, 0);
+        cudaGraphDestroy(graph);
+        check_cuda(status, "cudaGraphInstantiate");
+    }
+    Graph(const Graph&) = delete;
+    Graph& operator=(const Graph&) = delete;
+    ~Graph() { cudaGraphExecDestroy(executable_); }
+
+    void issue(const Stream& stream) const {
+        check_cuda(cudaGraphLaunch(executable_, handle_of(stream)), "cudaGraphLaunch");
+    }
+
+private:
+    cudaGraphExec_t executable_ = nullptr;
+};
+
+Recordings::Recordings() = default;
+Recordings::~Recordings() = default;
+
+void Recordings::run(std::int64_t key, const std::function<void()>& work, const Stream& stream) {
+    const auto [entry, is_new] = graphs_.try_emplace(key);
+    if (is_new) {
+        work();
+        return;
+    }
+    if (entry->second == nullptr) entry->second = std::make_unique<Graph>(work, stream);
+    entry->second->issue(stream);
+}
+
+}  // namespace gptrain::cuda
