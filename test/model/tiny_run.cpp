@@ -1,9 +1,6 @@
 #include "tiny_run.h"
 
-#include <omp.h>
-
 #include "base/philox.h"
-#include "cpu/cpu_backend.h"
 
 namespace gptrain::test {
 
@@ -39,20 +36,16 @@ RunSpec tiny_llama_spec() {
     return spec;
 }
 
-namespace {
+TinyRun::TinyRun(const RunSpec& spec) : TinyRun(spec, tested_backend()) {}
 
-std::int64_t scratch(const OpLimits& limits) {
-    return cpu_scratch_bytes(limits, omp_get_max_threads());
-}
-
-}  // namespace
-
-TinyRun::TinyRun(const RunSpec& spec)
+TinyRun::TinyRun(const RunSpec& spec, std::unique_ptr<Backend> backend)
     : spec_(spec),
-      plan_(make_plan(spec, {})),
-      backend_(make_cpu_backend()),
+      backend_(std::move(backend)),
+      plan_(make_plan(spec, {.cuda = backend_->name() == "cuda"})),
       mesh_(one_rank_mesh()),
-      cost_(measure_run(spec_, plan_, {}, scratch)),
+      cost_(
+          measure_run(spec_, plan_, {},
+                      [this](const OpLimits& limits) { return backend_->scratch_bytes(limits); })),
       engine_(std::make_unique<Engine>(*backend_, mesh_, spec_, plan_, cost_.memory)) {
     engine_->initialise();
 }
@@ -83,11 +76,15 @@ NamedValues TinyRun::state(const std::string& group) {
     return collect(group, [&](const StateVisitor& v) { engine_->visit(v); });
 }
 
-void TinyRun::set_weights(const NamedValues& weights) {
+void TinyRun::set_state(const std::string& group, const NamedValues& values) {
     engine_->visit([&](const NamedState& state) {
-        if (state.group != "weight") return;
-        backend_->upload(state.values, std::as_bytes(std::span(weights.at(state.shard.name))));
+        if (state.group != group) return;
+        backend_->upload(state.values, std::as_bytes(std::span(values.at(state.shard.name))));
     });
+}
+
+void TinyRun::set_weights(const NamedValues& weights) {
+    set_state("weight", weights);
     engine_->restore(engine_->read_state());
 }
 

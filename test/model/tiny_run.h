@@ -19,10 +19,15 @@ RunSpec tiny_spec();
 /// head.
 RunSpec tiny_llama_spec();
 
-/// An engine on the CPU with what it needs around it.
+/// The backend that this executable tests.
+std::unique_ptr<Backend> tested_backend();
+
+/// An engine with what it needs around it.
 class TinyRun {
 public:
+    /// On the tested backend.
     explicit TinyRun(const RunSpec& spec);
+    TinyRun(const RunSpec& spec, std::unique_ptr<Backend> backend);
 
     Engine& engine() { return *engine_; }
     Backend& backend() { return *backend_; }
@@ -34,6 +39,8 @@ public:
     NamedValues gradients();
     /// Group "weight", "exp_avg" or "exp_avg_sq".
     NamedValues state(const std::string& group);
+    /// To be followed by the engine's `restore`.
+    void set_state(const std::string& group, const NamedValues& values);
     void set_weights(const NamedValues& weights);
 
 private:
@@ -41,8 +48,8 @@ private:
                         const std::function<void(const StateVisitor&)>& visit);
 
     RunSpec spec_;
-    RunPlan plan_;
     std::unique_ptr<Backend> backend_;
+    RunPlan plan_;
     Mesh mesh_;
     StepCost cost_;
     std::unique_ptr<Engine> engine_;

@@ -35,6 +35,15 @@ constexpr Variant variants[] = {
     {1, 20, 70, 2, 1, 32, 100, 10, false, 0.1f},
     {1, 66, 66, 2, 2, 16, 5, 37, false, 0.1f},
     {2, 9, 9, 2, 1, 16, 0, 50},
+    // Several tiles of keys and queries, for kernels that are for these head dims alone.
+    {1, 300, 300, 4, 2, 64},
+    {2, 257, 257, 1, 1, 128},
+    {1, 270, 270, 2, 1, 64, 0, 0, true, 0.2f},
+    {1, 140, 400, 2, 1, 128, 260, 0, true},
+    {1, 200, 200, 1, 1, 64, 100, 37, false, 0.1f},
+    {1, 150, 150, 1, 1, 128, 0, 130},
+    // More heads than an emulated device has blocks of.
+    {1, 140, 140, 6, 6, 64},
     {4, 64, 64, 12, 12, 64, 0, 0, false, 0, true},
     {1, 1024, 1024, 12, 12, 64, 0, 0, false, 0, true},
     {1, 1024, 1024, 16, 4, 128, 0, 0, false, 0, true},

@@ -10,8 +10,13 @@ struct Size {
 };
 
 // Fewer rows than tokens: many tokens add to one row.
-constexpr Size sizes[] = {{1, 1, 1, 1},     {2, 9, 7, 5},    {3, 31, 65, 11},
-                          {1, 5, 1031, 40}, {1, 700, 16, 3}, {1, 1024, 768, 50257, true}};
+constexpr Size sizes[] = {{1, 1, 1, 1},
+                          {2, 9, 7, 5},
+                          {3, 31, 65, 11},
+                          {1, 5, 1031, 40},
+                          {1, 700, 16, 3},
+                          {2, 1300, 4, 900},
+                          {1, 1024, 768, 50257, true}};
 
 OpCase make_case(std::string_view op, const Size& size, DType dtype) {
     OpLimits limits;

@@ -9,8 +9,8 @@ struct Size {
     bool large = false;
 };
 
-constexpr Size sizes[] = {
-    {1, 1}, {1, 2}, {5, 11}, {5, 11, 3}, {17, 257}, {3, 5003, 1}, {256, 50257, 0, true}};
+constexpr Size sizes[] = {{1, 1},    {1, 2},       {5, 11},    {5, 11, 3},
+                          {17, 257}, {3, 5003, 1}, {2, 30011}, {256, 50257, 0, true}};
 
 OpCase make_case(std::string_view op, const Size& size, DType dtype, bool gradient) {
     OpLimits limits;

@@ -89,12 +89,27 @@ Operand OpCase::own(Role role, DType dtype, const Shape& shape, const Fill& valu
 
 // ---- OpRun ----
 
-OpRun::OpRun(Backend& backend, const OpCase& op)
+Tensor ScratchMemory::take(std::int64_t bytes) {
+    if (!memory_ || memory_->tensor().elements() < bytes + guard_bytes) {
+        memory_.emplace(backend_, HostTensor(DType::u8, {bytes + guard_bytes}));
+    }
+    behind_ = memory_->tensor().slice(0, bytes, guard_bytes);
+    backend_.upload(behind_, HostTensor(DType::u8, {guard_bytes}).bytes());
+    return memory_->tensor().slice(0, 0, bytes);
+}
+
+bool ScratchMemory::end_is_intact() const {
+    HostTensor bytes(DType::u8, {guard_bytes});
+    backend_.download(bytes.bytes(), behind_);
+    return bytes == HostTensor(DType::u8, {guard_bytes});
+}
+
+OpRun::OpRun(Backend& backend, const OpCase& op, ScratchMemory& scratch)
     : backend_(backend),
       op_(op),
       state_(backend, to_host(op.state)),
       first_sequences_(backend, to_host(op.first_sequences)),
-      scratch_(backend, HostTensor(DType::u8, {backend.scratch_bytes(op.limits) + guard_bytes})) {
+      scratch_(scratch) {
     for (const auto& storage : op.storages_)
         before_.emplace_back(storage.dtype, storage.shape);
     for (std::size_t i = 0; i < op.parts_.size(); ++i) {
@@ -107,8 +122,7 @@ OpRun::OpRun(Backend& backend, const OpCase& op)
         tensors_.views.push_back(part.view(storages_[part.storage].tensor()));
     }
     tensors_.step = {state_.tensor(), first_sequences_.tensor(), op.slot};
-    const Tensor scratch = scratch_.tensor();
-    backend.use_scratch(scratch.slice(0, 0, scratch.size(0) - guard_bytes));
+    backend.use_scratch(scratch.take(backend.scratch_bytes(op.limits)));
 }
 
 Tensor OpRun::host_view(std::size_t part, const std::vector<HostTensor>& memory) const {
@@ -169,11 +183,7 @@ std::string OpRun::state_faults(const Bounded& loss_sum) const {
 }
 
 std::string OpRun::scratch_faults() const {
-    const HostTensor scratch = scratch_.download();
-    for (std::int64_t i = scratch.shape()[0] - guard_bytes; i < scratch.shape()[0]; ++i) {
-        if (scratch[i] != 255) return "bytes behind the scratch memory were changed\n";
-    }
-    return {};
+    return scratch_.end_is_intact() ? "" : "bytes behind the scratch memory were changed\n";
 }
 
 std::int64_t OpRun::bytes_moved() const {

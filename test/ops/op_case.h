@@ -3,6 +3,7 @@
 #pragma once
 
 #include <functional>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -94,11 +95,27 @@ private:
     std::vector<Part> parts_;
 };
 
+/// Scratch memory of a backend for one case after the other: NaN at first, then what the case
+/// before has left there.
+class ScratchMemory {
+public:
+    explicit ScratchMemory(Backend& backend) : backend_(backend) {}
+    /// That many bytes, followed by ones that must stay as they are.
+    Tensor take(std::int64_t bytes);
+    /// Whether they have, since the last `take`.
+    bool end_is_intact() const;
+
+private:
+    Backend& backend_;
+    std::optional<DeviceTensor> memory_;
+    Tensor behind_;
+};
+
 /// A case on a backend, with memory of its own. The scratch memory has exactly the size that the
-/// backend asks for, and is followed by bytes that must stay as they are.
+/// backend asks for.
 class OpRun {
 public:
-    OpRun(Backend& backend, const OpCase& op);
+    OpRun(Backend& backend, const OpCase& op, ScratchMemory& scratch);
 
     void run() { op_.run(backend_, tensors_); }
     /// Compares the memory after one run with the reference. Empty if all is well, else a line for
@@ -121,7 +138,7 @@ private:
     std::vector<DeviceTensor> storages_;
     DeviceTensor state_;
     DeviceTensor first_sequences_;
-    DeviceTensor scratch_;
+    ScratchMemory& scratch_;
     Tensors tensors_;
 };
 

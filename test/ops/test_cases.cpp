@@ -14,15 +14,21 @@ namespace {
 /// Also that the same call gives the same bits.
 void check(const std::vector<OpCase>& cases) {
     for (const auto& backend : built_backends()) {
+        ScratchMemory scratch(*backend);
         for (const OpCase& op : cases) {
             if (op.large) continue;
             INFO(backend->name() << ": " << op.name);
-            OpRun run(*backend, op);
+            OpRun run(*backend, op, scratch);
             run.run();
             CHECK(run.faults() == "");
-            OpRun again(*backend, op);
-            again.run();
-            CHECK(again.memory() == run.memory());
+            for (int repetition = 1; repetition < repetitions(); ++repetition) {
+                INFO("repetition " << repetition);
+                begin_repetition(repetition);
+                OpRun again(*backend, op, scratch);
+                again.run();
+                CHECK(again.memory() == run.memory());
+            }
+            begin_repetition(0);
         }
     }
 }
@@ -42,9 +48,10 @@ double time(Backend& backend, OpRun& run) {
 
 void time_all(const std::vector<OpCase>& cases) {
     for (const auto& backend : built_backends()) {
+        ScratchMemory scratch(*backend);
         for (const OpCase& op : cases) {
             if (!op.large) continue;
-            OpRun run(*backend, op);
+            OpRun run(*backend, op, scratch);
             const double seconds = time(*backend, run);
             const double work = op.flops > 0 ? op.flops : static_cast<double>(run.bytes_moved());
             print(backend->name(), " ", op.name, ": ", fixed(seconds * 1e3, 3), " ms, ",

@@ -13,6 +13,8 @@ StepState after(Backend& backend, const StepState& before,
                 const std::function<void(const StepRef&)>& op) {
     const DeviceTensor state(backend, to_host(before));
     const DeviceTensor first_sequence(backend, HostTensor(DType::i64, {1}));
+    const DeviceTensor scratch(backend, HostTensor(DType::u8, {backend.scratch_bytes({})}));
+    backend.use_scratch(scratch.tensor());
     op({state.tensor(), first_sequence.tensor(), 0});
     return to_step_state(state.download());
 }
@@ -150,6 +152,8 @@ TEST_CASE("the compute copy of a weight is its rounding") {
             const DeviceTensor exp_avg(*backend, HostTensor(DType::f32, shape, constant(0)));
             const DeviceTensor exp_avg_sq(*backend, HostTensor(DType::f32, shape, constant(0)));
             const DeviceTensor weight(*backend, HostTensor(dtype, shape));
+            ScratchMemory scratch(*backend);
+            backend->use_scratch(scratch.take(backend->scratch_bytes({.compute = dtype})));
             StepState state = running_state();
             state.grad_factor = 1;
             const AdamWPiece piece = {param.tensor(),      grad.tensor(),   exp_avg.tensor(),

@@ -1,0 +1,21 @@
+// NCCL's functions as the communicator calls them, over MPI and host memory: they check what NCCL
+// asks of its callers, and can be told to fail.
+#pragma once
+
+#include "cuda/libraries.h"
+
+namespace gptrain::test {
+
+cuda::Nccl fake_nccl();
+
+/// What the functions say and have seen.
+struct FakeState {
+    ncclResult_t async_error = ncclSuccess;  ///< of every communicator
+    ncclResult_t all_gather = ncclSuccess;   ///< what ncclAllGather returns
+    int open_groups = 0;
+    int destroyed = 0;
+    int aborted = 0;
+};
+FakeState& fake_state();
+
+}  // namespace gptrain::test

@@ -1,0 +1,45 @@
+// Communicators between GPUs: NCCL where every rank has its own one, else MPI by way of the host.
+#include "cuda/cuda_backend.h"
+#include "cuda/device_choice.h"
+#include "cuda/nccl_communicator.h"
+#include "cuda/nccl_mesh.h"
+#include "cuda/probe.h"
+#include "ranks.h"
+
+namespace gptrain::test {
+namespace {
+
+const cuda::ChosenDevice& device() {
+    static const cuda::ChosenDevice chosen = cuda::choose_device(session());
+    return chosen;
+}
+
+std::unique_ptr<Communicator> over_mpi(Backend& backend, bool staged) {
+    return std::make_unique<MpiCommunicator>(session(),
+                                             MpiGroup{.color = 0, .key = session().rank()}, backend,
+                                             MpiOptions{.staged = staged});
+}
+
+std::unique_ptr<Communicator> over_nccl(Backend& backend) {
+    cuda::set_nccl_environment(true);
+    return std::make_unique<cuda::NcclCommunicator>(cuda::open_nccl(), over_mpi(backend, false),
+                                                    *compute_stream(backend), "world");
+}
+
+}  // namespace
+
+std::unique_ptr<Backend> make_backend() {
+    return make_cuda_backend(device().index);
+}
+
+std::vector<Way> ways() {
+    std::vector<Way> all = {{"staged", [](Backend& backend) { return over_mpi(backend, true); }}};
+    if (!device().shared) all.push_back({"NCCL", over_nccl});
+    return all;
+}
+
+std::string why_not_run() {
+    return probe_cuda(0).why;
+}
+
+}  // namespace gptrain::test

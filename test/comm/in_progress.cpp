@@ -1,0 +1,103 @@
+// What holds for the communicator over MPI alone.
+#include <algorithm>
+#include <chrono>
+#include <cmath>
+#include <thread>
+#include <vector>
+
+#include "catch.h"
+#include "cpu/cpu_backend.h"
+#include "ranks.h"
+
+namespace gptrain::test {
+
+TEST_CASE("Sums are made in the order of ranks, whatever the number of elements") {
+    if (!session().running()) return;
+    const auto backend = make_cpu_backend();
+    MpiCommunicator all(session(), {.color = 0, .key = session().rank()}, *backend);
+    const auto value = [](int rank, std::int64_t i) {
+        return std::sin(static_cast<float>(i + 1) * static_cast<float>(rank + 3)) *
+               std::exp2(static_cast<float>((i + rank * 7) % 20));
+    };
+    for (const std::int64_t elements : {5, 10007}) {
+        const Array x(*backend, DType::f32, {elements});
+        const Array whole(*backend, DType::f32, {elements, all.size()});
+        const Array part(*backend, DType::f32, {elements, 1});
+        x.put([&](std::int64_t i) { return value(all.rank(), i); });
+        whole.put([&](std::int64_t i) { return value(all.rank(), i / all.size()); });
+        all.all_reduce(*x, Reduce::sum).wait();
+        all.reduce_scatter(*part, *whole, 1).wait();
+        std::vector<double> expected;
+        for (std::int64_t i = 0; i < elements; ++i) {
+            float sum = value(0, i);
+            for (int rank = 1; rank < all.size(); ++rank)
+                sum += value(rank, i);
+            expected.push_back(sum);
+        }
+        REQUIRE(x.values() == expected);
+        REQUIRE(part.values() == expected);
+    }
+}
+
+TEST_CASE("Large tensors, and memory that is kept") {
+    if (!session().running()) return;
+    const auto backend = make_cpu_backend();
+    MpiCommunicator all(session(), {.color = 0, .key = session().rank()}, *backend);
+    constexpr std::int64_t elements = 3'000'001;
+    const Array x(*backend, DType::f32, {elements});
+    float* data = x->as<float>();
+    std::int64_t held = 0;
+    for (int pass = 0; pass < 3; ++pass) {
+        for (std::int64_t i = 0; i < elements; ++i)
+            data[i] = static_cast<float>(i % 1000 + all.rank());
+        all.all_reduce(*x, Reduce::sum).wait();
+        const int ranks = all.size();
+        std::int64_t wrong = 0;
+        for (std::int64_t i = 0; i < elements; ++i) {
+            wrong += data[i] !=
+                     static_cast<float>(i % 1000 * ranks + std::int64_t{ranks} * (ranks - 1) / 2);
+        }
+        CHECK(wrong == 0);
+        if (pass == 0) held = all.held_bytes();
+        CHECK(all.held_bytes() == held);
+    }
+    CHECK(held <= elements * 4);
+}
+
+TEST_CASE("Operations in progress do not wait for each other") {
+    if (!session().running()) return;
+    const auto backend = make_cpu_backend();
+    const MpiGroup everyone = {.color = 0, .key = session().rank()};
+    MpiCommunicator first(session(), everyone, *backend, {.name = "first"});
+    MpiCommunicator second(session(), everyone, *backend, {.name = "second", .staged = true});
+    constexpr std::int64_t elements = 100'000;
+    std::vector<Array> arrays;
+    for (int i = 0; i < 6; ++i) {
+        arrays.emplace_back(*backend, DType::f32, Shape{elements});
+        arrays.back().put([&](std::int64_t) { return first.rank() + i; });
+    }
+    // The others now wait, each pair in opposite orders, for operations whose second round cannot
+    // have begun: none of them may keep another one's from going on.
+    if (first.rank() == first.size() - 1)
+        std::this_thread::sleep_for(std::chrono::milliseconds(50));
+    std::vector<Pending> pending;
+    for (std::size_t i = 0; i < arrays.size(); ++i) {
+        MpiCommunicator& comm = i % 2 == 0 ? first : second;
+        pending.push_back(comm.all_reduce(*arrays[i], Reduce::sum));
+    }
+    for (std::size_t i = 0; i < pending.size(); ++i)
+        pending[first.rank() % 2 == 0 ? i : pending.size() - 1 - i].wait();
+    {
+        // Dropped, so waited for.
+        const Array other(*backend, DType::f32, {elements});
+        const Pending dropped = first.broadcast(*other, 0);
+    }
+    const int ranks = first.size();
+    for (std::size_t i = 0; i < arrays.size(); ++i) {
+        const double expected = ranks * (ranks - 1) / 2 + static_cast<int>(i) * ranks;
+        const std::vector<double> values = arrays[i].values();
+        CHECK(std::count(values.begin(), values.end(), expected) == elements);
+    }
+}
+
+}  // namespace gptrain::test

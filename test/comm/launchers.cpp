@@ -1,0 +1,63 @@
+#include <map>
+#include <string>
+
+#include "catch.h"
+#include "comm/mpi_session.h"
+
+namespace gptrain {
+namespace {
+
+using Variables = std::map<std::string, std::string>;
+
+Environment environment_of(const Variables& variables) {
+    return [&variables](const char* name) {
+        const auto found = variables.find(name);
+        return found == variables.end() ? nullptr : found->second.c_str();
+    };
+}
+
+bool offers(const Variables& variables) {
+    return launcher_offers_mpi(environment_of(variables));
+}
+
+/// Whether it is an Error of the user's that names srun's option.
+template <class F>
+bool names_pmix(const F& f) {
+    try {
+        f();
+    } catch (const Error& error) {
+        return error.code() == ExitCode::usage &&
+               std::string(error.what()).find("srun --mpi=pmix") != std::string::npos;
+    }
+    return false;
+}
+
+}  // namespace
+
+TEST_CASE("MPI is started where a launcher offers it, and nowhere else") {
+    CHECK_FALSE(offers({}));
+    CHECK(offers({{"OMPI_COMM_WORLD_SIZE", "4"}}));
+    CHECK(offers({{"OMPI_COMM_WORLD_SIZE", "1"}}));
+    CHECK(offers({{"PMI_RANK", "0"}}));
+    CHECK(offers({{"PMIX_RANK", "3"}, {"SLURM_STEP_NUM_TASKS", "4"}, {"SLURM_PROCID", "3"}}));
+    CHECK_FALSE(offers({{"SLURM_STEP_NUM_TASKS", "1"}, {"SLURM_PROCID", "0"}}));
+    // A batch script itself, before any srun: Slurm sets the job's tasks, but no step's.
+    CHECK_FALSE(offers({{"SLURM_NTASKS", "4"}, {"SLURM_PROCID", "0"}}));
+    CHECK_FALSE(offers({{"SLURM_STEP_NUM_TASKS", "many"}}));
+}
+
+TEST_CASE("Tasks of Slurm that MPI does not connect are refused") {
+    const Variables step = {{"SLURM_STEP_NUM_TASKS", "4"}, {"SLURM_PROCID", "0"}};
+    CHECK(names_pmix([&] { offers(step); }));
+
+    Variables connected = step;
+    connected["PMIX_RANK"] = "0";
+    CHECK(names_pmix([&] { check_world_size(1, environment_of(connected)); }));
+    CHECK_FALSE(names_pmix([&] { check_world_size(4, environment_of(connected)); }));
+    // mpirun meant one rank; the step is that of its own daemons.
+    connected["OMPI_COMM_WORLD_SIZE"] = "1";
+    CHECK_FALSE(names_pmix([&] { check_world_size(1, environment_of(connected)); }));
+    CHECK_FALSE(names_pmix([&] { check_world_size(1, environment_of({})); }));
+}
+
+}  // namespace gptrain

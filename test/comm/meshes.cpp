@@ -1,0 +1,106 @@
+#include <set>
+#include <vector>
+
+#include "catch.h"
+#include "comm/mpi_mesh.h"
+#include "cpu/cpu_backend.h"
+#include "ranks.h"
+
+namespace gptrain::test {
+namespace {
+
+/// All ways to write the number of ranks as a product of four axes.
+std::vector<MeshShape> shapes_of(std::int64_t ranks) {
+    std::vector<MeshShape> shapes;
+    for (std::int64_t data = 1; data <= ranks; ++data) {
+        for (std::int64_t pipeline = 1; pipeline <= ranks; ++pipeline) {
+            for (std::int64_t context = 1; context <= ranks; ++context) {
+                const std::int64_t three = data * pipeline * context;
+                if (ranks % three == 0) shapes.push_back({data, pipeline, context, ranks / three});
+            }
+        }
+    }
+    return shapes;
+}
+
+/// Whether two places differ on this axis only.
+bool together_on(Axis axis, const MeshPlace& a, const MeshPlace& b) {
+    const bool model = axis == Axis::model;
+    const bool replicas = axis == Axis::dp_cp;
+    return (a.tp == b.tp || axis == Axis::tp || model) &&
+           (a.pp == b.pp || axis == Axis::pp || model) &&
+           (a.cp == b.cp || axis == Axis::cp || replicas) &&
+           (a.dp == b.dp || axis == Axis::dp || replicas);
+}
+
+}  // namespace
+
+TEST_CASE("Every axis of every mesh connects the ranks that it should") {
+    const auto backend = make_cpu_backend();
+    const int ranks = session().size();
+    for (const MeshShape& shape : shapes_of(ranks)) {
+        const Mesh mesh =
+            session().running() ? mpi_mesh(session(), shape, *backend) : one_rank_mesh();
+        for (int i = 0; i < axes; ++i) {
+            const auto axis = static_cast<Axis>(i);
+            Communicator& comm = mesh[axis];
+            std::vector<double> expected;
+            for (int rank = 0; rank < ranks; ++rank) {
+                if (together_on(axis, place_of(rank, shape), mesh.place())) {
+                    if (rank == session().rank()) CHECK(comm.rank() == std::ssize(expected));
+                    expected.push_back(rank);
+                }
+            }
+            REQUIRE(comm.size() == std::ssize(expected));
+            const Array all(*backend, DType::i32, {comm.size()});
+            const Tensor own = all->slice(0, comm.rank(), 1);
+            put(*backend, own, [](std::int64_t) { return session().rank(); });
+            comm.all_gather(*all, own, 0).wait();
+            REQUIRE(all.values() == expected);
+        }
+    }
+}
+
+TEST_CASE("A mesh of another size than the world is refused") {
+    const auto backend = make_cpu_backend();
+    const MeshShape shape = {.tensor = session().size() + 1};
+    try {
+        mpi_mesh(session(), shape, *backend);
+        FAIL("no error");
+    } catch (const Error& error) {
+        CHECK(error.code() == ExitCode::usage);
+        CHECK(std::string(error.what()).find(text("needs ", shape.size(), " ranks")) !=
+              std::string::npos);
+    }
+}
+
+TEST_CASE("Ranks exchange texts of any length") {
+    const auto text_of = [](int rank) {
+        return std::string(static_cast<std::size_t>(rank * rank * 100),
+                           static_cast<char>('a' + rank));
+    };
+    const std::vector<std::string> texts = session().exchange(text_of(session().rank()));
+    REQUIRE(std::ssize(texts) == session().size());
+    for (int rank = 0; rank < session().size(); ++rank)
+        CHECK(texts[static_cast<std::size_t>(rank)] == text_of(rank));
+    CHECK(session().local_size() == session().size());
+    CHECK(session().local_rank() == session().rank());
+}
+
+TEST_CASE("A fault of one rank is thrown by all") {
+    const int last = session().size() - 1;
+    try {
+        session().together([&] {
+            if (session().rank() == last) fail(ExitCode::bad_input, "a file of ", last);
+        });
+        FAIL("no error");
+    } catch (const CommonError& error) {
+        CHECK(error.code() == ExitCode::bad_input);
+        const std::string expected =
+            last > 0 ? text("rank ", last, ": a file of ", last) : "a file of 0";
+        CHECK(error.what() == expected);
+    }
+    session().together([] {});
+}
+
+}  // namespace gptrain::test

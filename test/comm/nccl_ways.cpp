@@ -1,0 +1,28 @@
+// The communicator over NCCL, as it calls NCCL and the CUDA runtime; both are stand-ins over the
+// host's memory, so that no GPU is needed.
+#include "cpu/cpu_backend.h"
+#include "cuda/nccl_communicator.h"
+#include "fake_nccl.h"
+#include "ranks.h"
+
+namespace gptrain::test {
+
+std::unique_ptr<Backend> make_backend() {
+    return make_cpu_backend();
+}
+
+std::vector<Way> ways() {
+    return {{"NCCL", [](Backend& backend) -> std::unique_ptr<Communicator> {
+                 static const cuda::Stream compute;
+                 auto hosts = std::make_unique<MpiCommunicator>(
+                     session(), MpiGroup{.color = 0, .key = session().rank()}, backend);
+                 return std::make_unique<cuda::NcclCommunicator>(fake_nccl(), std::move(hosts),
+                                                                 compute, "tp");
+             }}};
+}
+
+std::string why_not_run() {
+    return {};
+}
+
+}  // namespace gptrain::test

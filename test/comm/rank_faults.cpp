@@ -1,0 +1,71 @@
+// A program whose ranks meet a fault, for rank_faults.sh: its argument names the fault. Its main
+// function treats errors as the header of the session says.
+#include <csignal>
+#include <string_view>
+
+#include "base/log.h"
+#include "comm/mpi_mesh.h"
+#include "cpu/cpu_backend.h"
+
+namespace gptrain {
+namespace {
+
+/// Rank 1 is at fault, the others wait for it.
+void meet(std::string_view fault, const MpiSession& session, Backend& backend) {
+    const int rank = session.rank();
+    const bool guilty = rank == 1;
+    MpiCommunicator all(session, {.color = 0, .key = rank}, backend);
+    const Buffer memory = backend.allocate(std::int64_t{1} << 20, MemorySpace::device);
+    const Tensor x(memory.data(), DType::f32, {std::int64_t{1} << 18});
+    if (fault == "common") {
+        session.together([&] {
+            if (rank > 0) fail(ExitCode::bad_input, "corpus.idx is no index file");
+        });
+    } else if (fault == "alone") {
+        if (guilty) fail(ExitCode::io, "the disk is full");
+        all.barrier();
+    } else if (fault == "in-flight") {
+        const Pending sum = all.all_reduce(x, Reduce::sum);
+        if (guilty) fail(ExitCode::numerical, "the loss is not a number");
+        all.barrier();
+    } else if (fault == "killed") {
+        if (guilty) std::raise(SIGKILL);
+        all.all_reduce(x, Reduce::sum).wait();
+    } else if (fault == "shapes") {
+        const std::int64_t elements = guilty ? 90'000 : 60'000;
+        all.all_reduce(x.slice(0, 0, elements), Reduce::sum).wait();
+        all.barrier();
+    } else {
+        fail(ExitCode::usage, "which fault?");
+    }
+}
+
+int report(const Error& error) {
+    error_line("rank_faults", error.what());
+    return static_cast<int>(error.code());
+}
+
+int run(std::string_view fault) {
+    const MpiSession session;
+    try {
+        const auto backend = make_cpu_backend();
+        meet(fault, session, *backend);
+    } catch (const CommonError& error) {
+        return session.rank() == 0 ? report(error) : static_cast<int>(error.code());
+    } catch (const Error& error) {
+        report(error);
+        session.end_all(error.code());
+    }
+    return 0;
+}
+
+}  // namespace
+}  // namespace gptrain
+
+int main(int argc, char** argv) {
+    try {
+        return gptrain::run(argc > 1 ? argv[1] : "");
+    } catch (const gptrain::Error& error) {
+        return gptrain::report(error);
+    }
+}

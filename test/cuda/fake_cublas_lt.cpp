@@ -1,0 +1,234 @@
+// Stands in for cuBLASLt on machines without a GPU: the functions that products use, by the book,
+// on host memory. Column-major, sums in double. It holds three algorithms for the products that it
+// can do: the second one is refused when it is run, the first one is slow.
+#include <chrono>
+#include <cmath>
+#include <cstring>
+#include <cublasLt.h>
+#include <thread>
+
+#include "base/float8.h"
+
+namespace {
+
+using namespace gptrain;
+
+struct Operation {
+    cublasOperation_t transpose_a = CUBLAS_OP_N;
+    cublasOperation_t transpose_b = CUBLAS_OP_N;
+    cublasLtEpilogue_t epilogue = CUBLASLT_EPILOGUE_DEFAULT;
+    const void* bias = nullptr;
+    std::int32_t bias_type = -1;
+    const void* aux = nullptr;
+    std::int32_t aux_type = -1;
+    std::int64_t aux_stride = 0;
+    const float* scale_a = nullptr;
+    const float* scale_b = nullptr;
+    std::int8_t fast = 0;
+};
+
+struct Layout {
+    std::int32_t type;
+    std::uint64_t rows;
+    std::uint64_t cols;
+    std::int64_t stride;
+};
+
+template <class T>
+double value(const void* data, std::int64_t index) {
+    T x;
+    std::memcpy(&x, static_cast<const std::byte*>(data) + index * std::int64_t{sizeof(T)},
+                sizeof(T));
+    return static_cast<double>(to_float(x));
+}
+
+double read(const void* data, std::int32_t type, std::int64_t index) {
+    switch (type) {
+        case CUDA_R_32F: return value<float>(data, index);
+        case CUDA_R_16BF: return value<Bf16>(data, index);
+        case CUDA_R_16F: return value<F16>(data, index);
+        case CUDA_R_8F_E4M3: return value<F8E4M3>(data, index);
+        case CUDA_R_8F_E5M2: return value<F8E5M2>(data, index);
+        default: return std::nan("");
+    }
+}
+
+void write(void* data, std::int32_t type, std::int64_t index, double x) {
+    const auto store = [&](auto element) {
+        std::memcpy(static_cast<std::byte*>(data) + index * std::int64_t{sizeof element}, &element,
+                    sizeof element);
+    };
+    const auto single = static_cast<float>(x);
+    if (type == CUDA_R_32F) store(single);
+    if (type == CUDA_R_16BF) store(to_bf16(single));
+    if (type == CUDA_R_16F) store(to_f16(single));
+}
+
+double gelu_slope(double u) {
+    const double root = std::sqrt(2 / 3.14159265358979323846);
+    const double t = std::tanh(root * (u + 0.044715 * u * u * u));
+    return 0.5 * (1 + t) + 0.5 * u * (1 - t * t) * root * (1 + 3 * 0.044715 * u * u);
+}
+
+/// Element (row, col) of the layout's matrix, or of its transpose.
+double element(const void* data, const Layout& layout, bool transposed, std::int64_t row,
+               std::int64_t col) {
+    return read(data, layout.type,
+                transposed ? col + row * layout.stride : row + col * layout.stride);
+}
+
+template <class T>
+cublasStatus_t make(void* handle, const T& contents) {
+    auto* made = new T(contents);
+    std::memcpy(handle, &made, sizeof made);
+    return CUBLAS_STATUS_SUCCESS;
+}
+
+}  // namespace
+
+extern "C" {
+
+std::size_t cublasLtGetVersion() {
+    return CUBLAS_VERSION;
+}
+const char* cublasLtGetStatusString(cublasStatus_t status) {
+    return status == CUBLAS_STATUS_INVALID_VALUE ? "invalid value" : "fault";
+}
+cublasStatus_t cublasLtCreate(cublasLtHandle_t* handle) {
+    return make(handle, 0);
+}
+cublasStatus_t cublasLtDestroy(cublasLtHandle_t handle) {
+    delete reinterpret_cast<int*>(handle);
+    return CUBLAS_STATUS_SUCCESS;
+}
+
+cublasStatus_t cublasLtMatmulDescCreate(cublasLtMatmulDesc_t* handle, cublasComputeType_t compute,
+                                        cudaDataType_t scale) {
+    if (compute != CUBLAS_COMPUTE_32F || scale != CUDA_R_32F) return CUBLAS_STATUS_INVALID_VALUE;
+    return make(handle, Operation{});
+}
+cublasStatus_t cublasLtMatmulDescDestroy(cublasLtMatmulDesc_t handle) {
+    delete reinterpret_cast<Operation*>(handle);
+    return CUBLAS_STATUS_SUCCESS;
+}
+cublasStatus_t cublasLtMatmulDescSetAttribute(cublasLtMatmulDesc_t handle,
+                                              cublasLtMatmulDescAttributes_t which,
+                                              const void* from, std::size_t bytes) {
+    auto& operation = *reinterpret_cast<Operation*>(handle);
+    const auto set = [&](auto& to) {
+        if (bytes != sizeof to) return CUBLAS_STATUS_INVALID_VALUE;
+        std::memcpy(&to, from, sizeof to);
+        return CUBLAS_STATUS_SUCCESS;
+    };
+    switch (which) {
+        case CUBLASLT_MATMUL_DESC_TRANSA: return set(operation.transpose_a);
+        case CUBLASLT_MATMUL_DESC_TRANSB: return set(operation.transpose_b);
+        case CUBLASLT_MATMUL_DESC_EPILOGUE: return set(operation.epilogue);
+        case CUBLASLT_MATMUL_DESC_BIAS_POINTER: return set(operation.bias);
+        case CUBLASLT_MATMUL_DESC_BIAS_DATA_TYPE: return set(operation.bias_type);
+        case CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_POINTER: return set(operation.aux);
+        case CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_DATA_TYPE: return set(operation.aux_type);
+        case CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_LD: return set(operation.aux_stride);
+        case CUBLASLT_MATMUL_DESC_A_SCALE_POINTER: return set(operation.scale_a);
+        case CUBLASLT_MATMUL_DESC_B_SCALE_POINTER: return set(operation.scale_b);
+        case CUBLASLT_MATMUL_DESC_FAST_ACCUM: return set(operation.fast);
+        default: return CUBLAS_STATUS_INVALID_VALUE;
+    }
+}
+
+cublasStatus_t cublasLtMatrixLayoutCreate(cublasLtMatrixLayout_t* handle, cudaDataType_t type,
+                                          std::uint64_t rows, std::uint64_t cols,
+                                          std::int64_t stride) {
+    if (stride < static_cast<std::int64_t>(rows)) return CUBLAS_STATUS_INVALID_VALUE;
+    return make(handle, Layout{type, rows, cols, stride});
+}
+cublasStatus_t cublasLtMatrixLayoutDestroy(cublasLtMatrixLayout_t handle) {
+    delete reinterpret_cast<Layout*>(handle);
+    return CUBLAS_STATUS_SUCCESS;
+}
+
+cublasStatus_t cublasLtMatmulPreferenceCreate(cublasLtMatmulPreference_t* handle) {
+    return make(handle, 0);
+}
+cublasStatus_t cublasLtMatmulPreferenceDestroy(cublasLtMatmulPreference_t handle) {
+    delete reinterpret_cast<int*>(handle);
+    return CUBLAS_STATUS_SUCCESS;
+}
+cublasStatus_t cublasLtMatmulPreferenceSetAttribute(cublasLtMatmulPreference_t,
+                                                    cublasLtMatmulPreferenceAttributes_t,
+                                                    const void*, std::size_t) {
+    return CUBLAS_STATUS_SUCCESS;
+}
+
+cublasStatus_t cublasLtMatmulAlgoGetHeuristic(cublasLtHandle_t, cublasLtMatmulDesc_t handle,
+                                              cublasLtMatrixLayout_t a, cublasLtMatrixLayout_t,
+                                              cublasLtMatrixLayout_t, cublasLtMatrixLayout_t,
+                                              cublasLtMatmulPreference_t, int most,
+                                              cublasLtMatmulHeuristicResult_t* found, int* count) {
+    const auto& layout = *reinterpret_cast<const Layout*>(a);
+    const bool float8 = layout.type == CUDA_R_8F_E4M3 || layout.type == CUDA_R_8F_E5M2;
+    const auto& operation = *reinterpret_cast<const Operation*>(handle);
+    const bool transposed =
+        operation.transpose_a == CUBLAS_OP_T && operation.transpose_b == CUBLAS_OP_N;
+    *count = 0;
+    if (float8 && (!transposed || layout.stride % 16 != 0)) return CUBLAS_STATUS_NOT_SUPPORTED;
+    for (; *count < std::min(most, 3); ++*count) {
+        found[*count] = {};
+        found[*count].algo.data[0] = static_cast<std::uint64_t>(*count) + 1;
+        found[*count].state = CUBLAS_STATUS_SUCCESS;
+    }
+    return CUBLAS_STATUS_SUCCESS;
+}
+cublasStatus_t cublasLtMatmulAlgoCheck(cublasLtHandle_t, cublasLtMatmulDesc_t,
+                                       cublasLtMatrixLayout_t, cublasLtMatrixLayout_t,
+                                       cublasLtMatrixLayout_t, cublasLtMatrixLayout_t,
+                                       const cublasLtMatmulAlgo_t* algorithm,
+                                       cublasLtMatmulHeuristicResult_t*) {
+    return algorithm->data[0] <= 3 ? CUBLAS_STATUS_SUCCESS : CUBLAS_STATUS_NOT_SUPPORTED;
+}
+
+cublasStatus_t cublasLtMatmul(cublasLtHandle_t, cublasLtMatmulDesc_t handle, const void* alpha,
+                              const void* a, cublasLtMatrixLayout_t layout_a, const void* b,
+                              cublasLtMatrixLayout_t layout_b, const void* beta, const void* c,
+                              cublasLtMatrixLayout_t layout_c, void* d,
+                              cublasLtMatrixLayout_t layout_d,
+                              const cublasLtMatmulAlgo_t* algorithm, void*, std::size_t,
+                              cudaStream_t) {
+    if (algorithm->data[0] == 2) return CUBLAS_STATUS_NOT_SUPPORTED;
+    if (algorithm->data[0] == 1) std::this_thread::sleep_for(std::chrono::microseconds(200));
+    const auto& operation = *reinterpret_cast<const Operation*>(handle);
+    const auto& of_a = *reinterpret_cast<const Layout*>(layout_a);
+    const auto& of_b = *reinterpret_cast<const Layout*>(layout_b);
+    const auto& of_c = *reinterpret_cast<const Layout*>(layout_c);
+    const auto& of_d = *reinterpret_cast<const Layout*>(layout_d);
+    const bool ta = operation.transpose_a == CUBLAS_OP_T;
+    const bool tb = operation.transpose_b == CUBLAS_OP_T;
+    const std::uint64_t length = ta ? of_a.rows : of_a.cols;
+    if ((ta ? of_a.cols : of_a.rows) != of_d.rows || (tb ? of_b.rows : of_b.cols) != of_d.cols ||
+        (tb ? of_b.cols : of_b.rows) != length) {
+        return CUBLAS_STATUS_INVALID_VALUE;
+    }
+    double factor = static_cast<double>(*static_cast<const float*>(alpha));
+    if (operation.scale_a != nullptr) factor *= static_cast<double>(*operation.scale_a);
+    if (operation.scale_b != nullptr) factor *= static_cast<double>(*operation.scale_b);
+    const auto weight_of_c = static_cast<double>(*static_cast<const float*>(beta));
+    for (std::int64_t col = 0; std::cmp_less(col, of_d.cols); ++col) {
+        for (std::int64_t row = 0; std::cmp_less(row, of_d.rows); ++row) {
+            double sum = 0;
+            for (std::int64_t k = 0; std::cmp_less(k, length); ++k)
+                sum += element(a, of_a, ta, row, k) * element(b, of_b, tb, k, col);
+            sum *= factor;
+            if (weight_of_c != 0) sum += weight_of_c * element(c, of_c, false, row, col);
+            if (operation.epilogue == CUBLASLT_EPILOGUE_BIAS)
+                sum += read(operation.bias, operation.bias_type, row);
+            if (operation.epilogue == CUBLASLT_EPILOGUE_DGELU) {
+                sum *= gelu_slope(
+                    read(operation.aux, operation.aux_type, row + col * operation.aux_stride));
+            }
+            write(d, of_d.type, row + col * of_d.stride, sum);
+        }
+    }
+    return CUBLAS_STATUS_SUCCESS;
+}
+
+}  // extern "C"

@@ -1,0 +1,89 @@
+#include "cuda/libraries.h"
+
+#include <algorithm>
+#include <cstdlib>
+#include <optional>
+
+#include "catch.h"
+#include "support/temp_folder.h"
+
+namespace gptrain::cuda {
+namespace {
+
+using test::contains;
+using test::message_of;
+using test::TempFolder;
+
+/// Sets an environment variable until the end of the block.
+class Variable {
+public:
+    Variable(const char* name, const std::string& value) : name_(name) {
+        if (const char* before = std::getenv(name)) before_ = before;
+        ::setenv(name, value.c_str(), 1);
+    }
+    Variable(const Variable&) = delete;
+    Variable& operator=(const Variable&) = delete;
+    ~Variable() {
+        if (before_) {
+            ::setenv(name_, before_->c_str(), 1);
+        } else {
+            ::unsetenv(name_);
+        }
+    }
+
+private:
+    const char* name_;
+    std::optional<std::string> before_;
+};
+
+std::string missing(const std::string& name) {
+    return message_of(ExitCode::usage, [&] { open_library(name, "a test", library_places()); });
+}
+
+TEST_CASE("libraries are looked for where the user says, in the toolkit and beside python3") {
+    const TempFolder folder;
+    create_folders(folder / "bin");
+    create_folders(folder / "lib/python3.12/site-packages/nvidia/nccl/lib");
+    test::fill(folder / "bin/python3", "");
+    const Variable asked("GPTRAIN_CUDA_LIBS", "/first:/second");
+    const Variable home("CUDA_HOME", (folder / "toolkit").string());
+    const Variable path("PATH", (folder / "bin").string() + ":/usr/bin");
+    const LibraryPlaces places = library_places();
+    CHECK(places.asked == std::vector<std::filesystem::path>{"/first", "/second"});
+    const auto at = [&](const std::filesystem::path& place) {
+        return std::find(places.guessed.begin(), places.guessed.end(), place) -
+               places.guessed.begin();
+    };
+    const auto packages = at(folder / "lib/python3.12/site-packages/nvidia/nccl/lib");
+    CHECK(at(folder / "toolkit/lib64") < packages);
+    CHECK(packages < std::ssize(places.guessed));
+    const std::string message = missing("libnothing.so.1");
+    CHECK(contains(message, "libnothing.so.1 (a test)"));
+    for (const std::string part : {"/first, /second", "the loader's path", "toolkit/lib64",
+                                   "site-packages/nvidia/nccl/lib"}) {
+        CHECK(contains(message, part));
+    }
+}
+
+TEST_CASE("a library that is there and cannot be loaded says why") {
+    const TempFolder folder;
+    test::fill(folder / "libbroken.so.1", std::string(4096, 'x'));
+    const Variable asked("GPTRAIN_CUDA_LIBS", folder.path().string());
+    CHECK(contains(missing("libbroken.so.1"), "invalid ELF header"));
+}
+
+TEST_CASE("the libraries of this machine have the functions that are used") {
+    try {
+        CHECK(open_cublas_lt().get_version() >= CUBLAS_VER_MAJOR * 10000);
+        int version = 0;
+        CHECK(open_nccl().get_version(&version) == ncclSuccess);
+        CHECK(version / 10000 == NCCL_MAJOR);
+    } catch (const Error& error) {
+        // A machine that only builds need not have them.
+        REQUIRE(contains(error.what(), "was not found"));
+        WARN("not run: " << error.what());
+    }
+}
+
+}  // namespace
+}  // namespace gptrain::cuda

@@ -1,0 +1,46 @@
+// The backends of the op tests where they run in the emulator.
+#include "ops/backends.h"
+
+#include <cstdlib>
+#include <string_view>
+
+#include "cuda/cuda_backend.h"
+#include "emulator/grid.h"
+
+namespace gptrain {
+namespace {
+
+/// GPTRAIN_EMULATED_DEVICE: "hopper", a GPU of compute capability 9.0, or else one of 8.6, which
+/// has the least shared memory of all.
+emulator::Settings emulated_device() {
+    const char* name = std::getenv("GPTRAIN_EMULATED_DEVICE");
+    if (name != nullptr && std::string_view(name) == "hopper") {
+        return {.order = {}, .major = 9, .minor = 0, .shared_bytes = 227 << 10};
+    }
+    return {.order = {}, .major = 8, .minor = 6, .shared_bytes = 99 << 10};
+}
+
+}  // namespace
+
+std::vector<std::unique_ptr<Backend>> built_backends() {
+    emulator::settings() = emulated_device();
+    std::vector<std::unique_ptr<Backend>> backends;
+    backends.push_back(make_cuda_backend());
+    return backends;
+}
+
+int repetitions() {
+#ifdef __SANITIZE_ADDRESS__
+    return 1;  // the orders are compared without sanitizers, which are slow
+#else
+    return 3;
+#endif
+}
+
+void begin_repetition(int repetition) {
+    using emulator::Order;
+    constexpr Order orders[] = {Order::ascending, Order::descending, Order::shuffled};
+    emulator::settings().order = orders[repetition];
+}
+
+}  // namespace gptrain

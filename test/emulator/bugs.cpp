@@ -1,0 +1,375 @@
+// Classic bugs, planted in small kernels: the emulator finds each of them. Beside every one stands
+// the right version, which passes in all orders.
+#include <array>
+#include <cmath>
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "catch.h"
+#include "cuda/hopper.cuh"
+#include "cuda/runtime.h"
+
+using namespace gptrain;
+using namespace gptrain::cuda;
+
+namespace {
+
+constexpr int threads = 128;
+
+/// Floats that kernels may use.
+class DeviceFloats {
+public:
+    explicit DeviceFloats(std::int64_t count)
+        : count_(count),
+          data_(reinterpret_cast<float*>(allocate(count * 4, MemorySpace::device))) {}
+    DeviceFloats(const DeviceFloats&) = delete;
+    DeviceFloats& operator=(const DeviceFloats&) = delete;
+    ~DeviceFloats() { release(reinterpret_cast<std::byte*>(data_), MemorySpace::device); }
+    float* data() const { return data_; }
+    std::vector<float> values() const { return {data_, data_ + count_}; }
+
+private:
+    std::int64_t count_;
+    float* data_;
+};
+
+enum class Version { right, planted };
+
+/// What a kernel that maps `in` to `out` gives in each order; an Error's message if it fails.
+struct Outcome {
+    std::vector<std::vector<float>> results;
+    std::string error;
+};
+
+using Kernel = void (*)(Version, const float* in, float* out);
+
+Outcome run(Kernel kernel, Version version, const LaunchShape& shape, int major = 9) {
+    Outcome outcome;
+    for (const auto order :
+         {emulator::Order::ascending, emulator::Order::descending, emulator::Order::shuffled}) {
+        emulator::settings() = {
+            .order = order, .major = major, .minor = 0, .shared_bytes = 227 << 10};
+        const DeviceFloats in(4096);
+        const DeviceFloats out(4096);
+        for (int i = 0; i < 4096; ++i)
+            in.data()[i] = static_cast<float>(i % 61 - 30);
+        try {
+            launch(Stream(), shape, kernel, version, in.data(), out.data());
+        } catch (const Error& error) {
+            outcome.error = error.what();
+            return outcome;
+        }
+        outcome.results.push_back(out.values());
+    }
+    return outcome;
+}
+
+bool same_bits(const std::vector<float>& a, const std::vector<float>& b) {
+    return std::memcmp(a.data(), b.data(), a.size() * sizeof(float)) == 0;
+}
+
+bool orders_agree(const Outcome& outcome) {
+    return same_bits(outcome.results[0], outcome.results[1]) &&
+           same_bits(outcome.results[0], outcome.results[2]);
+}
+
+/// The right version's first element that a thread wrote, and all the others, are numbers.
+void check_right(Kernel kernel, const LaunchShape& shape) {
+    const Outcome outcome = run(kernel, Version::right, shape);
+    REQUIRE(outcome.error == "");
+    CHECK(orders_agree(outcome));
+    CHECK(std::isfinite(outcome.results[0][0]));
+}
+
+/// The planted version's results depend on the order or are not numbers.
+void check_visible(Kernel kernel, const LaunchShape& shape) {
+    check_right(kernel, shape);
+    const std::vector<float> expected = run(kernel, Version::right, shape).results[0];
+    const Outcome outcome = run(kernel, Version::planted, shape);
+    REQUIRE(outcome.error == "");
+    bool differs = false;
+    for (const auto& result : outcome.results)
+        differs = differs || !same_bits(result, expected);
+    CHECK(differs);
+}
+
+/// The planted version is refused with these words.
+void check_refused(Kernel kernel, const LaunchShape& shape, const std::string& words) {
+    check_right(kernel, shape);
+    const Outcome outcome = run(kernel, Version::planted, shape);
+    CAPTURE(outcome.error);
+    CHECK(outcome.error.find(words) != std::string::npos);
+}
+
+struct Floats {
+    alignas(16) float values[threads];
+};
+constexpr LaunchShape one_block = {.threads = threads, .shared_bytes = sizeof(Floats)};
+
+// ---- barriers -----------------------------------------------------------------------------------
+
+/// A neighbour's value by shared memory.
+void missing_barrier(Version version, const float* in, float* out) {
+    Floats& shared = shared_memory<Floats>();
+    shared.values[thread_index()] = in[thread_index()];
+    if (version == Version::right) block_barrier();
+    out[thread_index()] = shared.values[(thread_index() + 1) % threads];
+}
+
+/// The buffer is filled again while others still read it.
+void early_release(Version version, const float* in, float* out) {
+    Floats& shared = shared_memory<Floats>();
+    float sum = 0;
+    for (int round = 0; round < 2; ++round) {
+        shared.values[thread_index()] = in[round * threads + thread_index()];
+        block_barrier();
+        sum += shared.values[threads - 1 - thread_index()];
+        if (version == Version::right) block_barrier();
+    }
+    out[thread_index()] = sum;
+}
+
+void diverging_barrier(Version version, const float* in, float* out) {
+    if (version == Version::planted && thread_index() == 5) return;
+    block_barrier();
+    out[thread_index()] = in[thread_index()];
+}
+
+void diverging_shuffle(Version version, const float* in, float* out) {
+    float x = in[thread_index()];
+    if (version == Version::right || lane_index() < 16) {
+        x += shuffle_xor(x, 1);
+    } else {
+        warp_barrier();
+    }
+    out[thread_index()] = x;
+}
+
+void named_barrier_of_wrong_size(Version version, const float* in, float* out) {
+    Floats& shared = shared_memory<Floats>();
+    const bool writes = warp_index() < 2;
+    if (writes) shared.values[thread_index()] = in[thread_index()];
+    const int all = version == Version::right ? threads : threads / 2;
+    if (writes) {
+        barrier_arrive(1, all);
+        return;
+    }
+    barrier_wait(1, version == Version::right ? threads : threads / 2);
+    out[thread_index() - 64] = shared.values[thread_index() - 64];
+}
+
+// ---- copy_async ---------------------------------------------------------------------------------
+
+/// Two groups in flight, the older one is read.
+void wrong_wait_count(Version version, const float* in, float* out) {
+    struct Shared {
+        alignas(16) float values[2][threads * 4];
+    };
+    auto& shared = *reinterpret_cast<Shared*>(&shared_memory<Floats>());
+    for (int stage = 0; stage < 2; ++stage) {
+        copy_async_16(shared.values[stage] + 4 * thread_index(),
+                      in + (stage * threads + thread_index()) * 4, true);
+        copy_async_commit();
+    }
+    version == Version::right ? copy_async_wait<1>() : copy_async_wait<2>();
+    block_barrier();
+    out[thread_index()] = shared.values[0][(4 * thread_index() + 4) % (4 * threads)];
+    copy_async_wait<0>();
+}
+constexpr LaunchShape two_stages = {.threads = threads, .shared_bytes = 2 * 16 * threads};
+
+void copy_left_in_flight(Version version, const float* in, float* out) {
+    Floats& shared = shared_memory<Floats>();
+    copy_async<4>(shared.values + thread_index(), in + thread_index(), true);
+    copy_async_commit();
+    if (version == Version::right) copy_async_wait<0>();
+    out[thread_index()] = 1;
+}
+
+// ---- addresses ----------------------------------------------------------------------------------
+
+void out_of_bounds(Version version, const float* in, float* out) {
+    const std::int64_t at = version == Version::right ? 4095 : 4096;
+    out[thread_index()] = load(in + at);
+}
+
+void misaligned(Version version, const float* in, float* out) {
+    const float* from = in + (version == Version::right ? 4 : 2);
+    out[thread_index()] = load(reinterpret_cast<const Vec<float, 4>*>(from))[0];
+}
+
+void beyond_shared(Version version, const float* in, float* out) {
+    Floats& shared = shared_memory<Floats>();
+    const int at = version == Version::right ? thread_index() : thread_index() + 1;
+    store(shared.values + at, in[thread_index()]);
+    out[thread_index()] = 1;
+}
+
+// ---- bulk copies and their barriers -------------------------------------------------------------
+
+struct BulkShared {
+    alignas(1024) float values[threads];
+    Barrier full;
+};
+constexpr LaunchShape bulk_block = {.threads = threads, .shared_bytes = sizeof(BulkShared)};
+
+BulkShared& bulk_shared() {
+    BulkShared& shared = shared_memory<BulkShared>();
+    if (thread_index() == 0) {
+        init(shared.full, 1);
+        fence_barriers();
+    }
+    block_barrier();
+    return shared;
+}
+
+void missing_expectation(Version version, const float* in, float* out) {
+    BulkShared& shared = bulk_shared();
+    if (thread_index() == 0) {
+        if (version == Version::right) {
+            arrive_expecting(shared.full, sizeof shared.values);
+        } else {
+            arrive(shared.full);
+        }
+        load_bulk(shared.values, in, sizeof shared.values, shared.full);
+    }
+    wait(shared.full, 0);
+    out[thread_index()] = shared.values[thread_index()];
+}
+
+void wrong_parity(Version version, const float* in, float* out) {
+    BulkShared& shared = bulk_shared();
+    if (thread_index() == 0) {
+        arrive_expecting(shared.full, sizeof shared.values);
+        load_bulk(shared.values, in, sizeof shared.values, shared.full);
+    }
+    wait(shared.full, 0);
+    if (version == Version::planted) wait(shared.full, 1);
+    out[thread_index()] = shared.values[thread_index()];
+}
+
+void store_left_in_flight(Version version, const float* in, float* out) {
+    BulkShared& shared = bulk_shared();
+    shared.values[thread_index()] = in[thread_index()];
+    fence_async_proxy();
+    block_barrier();
+    if (thread_index() != 0) return;
+    store_bulk(out, shared.values, sizeof shared.values);
+    bulk_commit();
+    if (version == Version::right) bulk_wait<0>();
+}
+
+/// The source is overwritten before the store has read it.
+void store_source_reused(Version version, const float* in, float* out) {
+    BulkShared& shared = bulk_shared();
+    shared.values[thread_index()] = in[thread_index()];
+    fence_async_proxy();
+    block_barrier();
+    if (thread_index() == 0) {
+        store_bulk(out, shared.values, sizeof shared.values);
+        bulk_commit();
+        if (version == Version::right) bulk_wait_read<0>();
+    }
+    block_barrier();
+    shared.values[thread_index()] = -1;
+    if (thread_index() == 0) bulk_wait<0>();
+}
+
+// ---- products of a warpgroup --------------------------------------------------------------------
+
+struct OperandShared {
+    alignas(1024) Bf16 a[64 * 64];
+    Bf16 b[64 * 64];
+};
+constexpr LaunchShape product_block = {.threads = threads, .shared_bytes = sizeof(OperandShared)};
+
+void unfinished_product(Version version, const float* in, float* out) {
+    OperandShared& shared = shared_memory<OperandShared>();
+    for (int i = thread_index(); i < 64 * 64; i += threads) {
+        shared.a[i] = narrow<Bf16>(in[i % 97]);
+        shared.b[i] = narrow<Bf16>(in[i % 89]);
+    }
+    fence_async_proxy();
+    block_barrier();
+    float c[32] = {};
+    warpgroup_fence();
+    warpgroup_multiply(c, k_major(shared.a, 0), k_major(shared.b, 0), true);
+    warpgroup_commit();
+    if (version == Version::right) warpgroup_wait<0>();
+    out[thread_index()] = c[0];
+    warpgroup_wait<0>();
+}
+
+// ---- order between blocks -----------------------------------------------------------------------
+
+/// Blocks add to one number in turn; the planted version waits for a higher block.
+void waits_for_higher_block(Version version, const float* in, float* out) {
+    auto* turn = reinterpret_cast<unsigned*>(out + 1);
+    const auto block = static_cast<unsigned>(block_index().x);
+    if (thread_index() == 0 && version == Version::right && block == 0) {
+        out[0] = 0;
+        *turn = 0;
+    }
+    if (thread_index() != 0) return;
+    const unsigned wanted = version == Version::right ? block : block + 1;
+    if (block > 0 || version == Version::planted) {
+        while (load_acquire(turn) != wanted)
+            spin_pause();
+    }
+    out[0] = out[0] * 2 + in[block];
+    store_release(turn, block + 1);
+}
+constexpr LaunchShape some_blocks = {.blocks = 5, .threads = 32};
+
+}  // namespace
+
+TEST_CASE("a missing or early barrier changes the result", "[emulator]") {
+    check_visible(missing_barrier, one_block);
+    check_visible(early_release, one_block);
+}
+
+TEST_CASE("threads that do not meet are found", "[emulator]") {
+    check_refused(diverging_barrier, one_block, "others have ended before a block barrier");
+    check_refused(diverging_shuffle, one_block, "while others of its warp are in");
+    check_visible(named_barrier_of_wrong_size, one_block);
+}
+
+TEST_CASE("copies that were not waited for are found", "[emulator]") {
+    check_visible(wrong_wait_count, two_stages);
+    check_refused(copy_left_in_flight, one_block, "ends with copies by copy_async under way");
+}
+
+TEST_CASE("wrong addresses are found", "[emulator]") {
+    check_refused(out_of_bounds, one_block, "load: 4 bytes outside of all memory");
+    check_refused(misaligned, one_block, "load: an address that is not a multiple of 16");
+    check_refused(beyond_shared, one_block, "store: 4 bytes outside of all memory");
+}
+
+TEST_CASE("misused bulk copies are found", "[emulator]") {
+    check_visible(store_source_reused, bulk_block);
+    check_refused(wrong_parity, bulk_block, "deadlock");
+    check_refused(store_left_in_flight, bulk_block, "ends with bulk stores under way");
+    check_refused(missing_expectation, bulk_block, "copies to a barrier under way");
+}
+
+TEST_CASE("a product that was not waited for is found", "[emulator]") {
+    check_visible(unfinished_product, product_block);
+    CHECK(run(unfinished_product, Version::right, product_block, 8)
+              .error.find("a warpgroup's product on this device") != std::string::npos);
+}
+
+TEST_CASE("a block may wait for lower blocks alone", "[emulator]") {
+    check_refused(waits_for_higher_block, some_blocks, "blocks wait for each other");
+}
+
+TEST_CASE("a launch has limits", "[emulator]") {
+    const auto refused = [](const LaunchShape& shape) {
+        return run(out_of_bounds, Version::right, shape).error;
+    };
+    CHECK(refused({.threads = 1025}).find("1025 threads") != std::string::npos);
+    CHECK(refused({.blocks = 1, .threads = 32, .blocks_y = 65536}).find("65536") !=
+          std::string::npos);
+    CHECK(refused({.threads = 32, .shared_bytes = 228 << 10}).find("bytes of shared memory") !=
+          std::string::npos);
+}

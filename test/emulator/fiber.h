@@ -1,0 +1,42 @@
+// Stackful coroutines for x86-64: one for each emulated CUDA thread.
+#pragma once
+
+#include <cstddef>
+#include <functional>
+
+namespace gptrain::emulator {
+
+/// A stack and where its execution stands. `resume` runs it until it calls `leave` or its work
+/// ends; then `done`. Not for use from several threads at a time.
+class Fiber {
+public:
+    Fiber();
+    Fiber(const Fiber&) = delete;
+    Fiber& operator=(const Fiber&) = delete;
+    ~Fiber();
+
+    /// `work` must not throw.
+    void start(std::function<void()> work);
+    void resume();
+    bool done() const { return done_; }
+
+    /// Back to whoever resumed this fiber, from inside of it.
+    void leave();
+
+private:
+    static void enter(Fiber* fiber);
+    void switch_out(bool for_good);
+
+    std::byte* stack_ = nullptr;
+    void* inside_ = nullptr;   ///< stack pointer of the fiber while it is not running
+    void* outside_ = nullptr;  ///< stack pointer of its resumer while it is
+    std::function<void()> work_;
+    bool done_ = true;
+    // What AddressSanitizer wants to know of both stacks.
+    void* inside_fake_ = nullptr;
+    void* outside_fake_ = nullptr;
+    const void* outside_bottom_ = nullptr;
+    std::size_t outside_size_ = 0;
+};
+
+}  // namespace gptrain::emulator

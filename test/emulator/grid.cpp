@@ -1,0 +1,282 @@
+#include "emulator/grid.h"
+
+#include <algorithm>
+#include <cstring>
+#include <exception>
+#include <numeric>
+#include <random>
+
+#include "base/error.h"
+#include "emulator/memory.h"
+
+namespace gptrain::emulator {
+namespace {
+
+constexpr int warp_size = 32;
+constexpr int warpgroup_size = 128;
+
+Thread* running = nullptr;
+std::exception_ptr failure;
+
+/// 0, 1, ... n - 1 in the order of the settings; `seed` makes shuffles differ.
+std::vector<std::int64_t> in_order(std::int64_t n, std::uint64_t seed) {
+    std::vector<std::int64_t> indices(static_cast<std::size_t>(n));
+    std::iota(indices.begin(), indices.end(), 0);
+    if (settings().order == Order::descending) std::reverse(indices.begin(), indices.end());
+    if (settings().order == Order::shuffled) {
+        std::shuffle(indices.begin(), indices.end(), std::mt19937_64(seed));
+    }
+    return indices;
+}
+
+void check_end(const Thread& thread) {
+    if (!thread.copies.idle()) fault("ends with copies by copy_async under way");
+    if (!thread.bulk_stores.idle()) fault("ends with bulk stores under way");
+    if (!thread.products.empty() || !thread.open_products.empty()) {
+        fault("ends with products of its warpgroup under way");
+    }
+}
+
+/// Fibers are made once and used again.
+std::vector<std::unique_ptr<Thread>>& spare_threads() {
+    static std::vector<std::unique_ptr<Thread>> spare;
+    return spare;
+}
+
+std::unique_ptr<Thread> take_thread() {
+    auto& spare = spare_threads();
+    if (spare.empty()) return std::make_unique<Thread>();
+    auto thread = std::move(spare.back());
+    spare.pop_back();
+    thread->copies = {};
+    thread->bulk_stores = {};
+    thread->open_products.clear();
+    thread->products.clear();
+    thread->accumulators.clear();
+    thread->waits_for = nullptr;
+    return thread;
+}
+
+/// A block that has begun.
+class RunningBlock {
+public:
+    RunningBlock(const GridShape& shape, const std::int64_t (&index)[3],
+                 const std::function<void()>& kernel)
+        : block_(shape, index) {
+        for (int i = 0; i < shape.threads; ++i) {
+            threads_.push_back(take_thread());
+            Thread& thread = *threads_.back();
+            thread.block = &block_;
+            thread.index = i;
+            block_.threads.push_back(&thread);
+            thread.fiber.start([&thread, &kernel] { run_thread(thread, kernel); });
+        }
+        block_.live = shape.threads;
+        order_ = in_order(shape.threads, static_cast<std::uint64_t>(index[0]) + 1);
+    }
+    ~RunningBlock() {
+        for (auto& thread : threads_)
+            spare_threads().push_back(std::move(thread));
+    }
+
+    bool done() const { return block_.live == 0; }
+    /// Runs until all threads have ended or none gets on any more. Returns whether any got on.
+    bool run() {
+        bool any = false;
+        while (block_.live > 0) {
+            const std::uint64_t before = block_.progress;
+            for (const std::int64_t i : order_) {
+                Thread& thread = *threads_[static_cast<std::size_t>(i)];
+                if (thread.fiber.done()) continue;
+                running = &thread;
+                thread.fiber.resume();
+                running = nullptr;
+                if (failure) std::rethrow_exception(std::exchange(failure, nullptr));
+            }
+            if (block_.progress == before) return any;
+            any = true;
+        }
+        check_block_end();
+        return any;
+    }
+    bool spins() const {
+        return std::any_of(threads_.begin(), threads_.end(), [](const auto& thread) {
+            return !thread->fiber.done() && thread->spins;
+        });
+    }
+    std::string waiting() const {
+        std::string all;
+        int named = 0;
+        for (const auto& thread : threads_) {
+            if (thread->fiber.done() || named == 6) continue;
+            all += text(named++ == 0 ? "" : ", ", "thread ", thread->index, " in ",
+                        thread->waits_for == nullptr ? "a loop" : thread->waits_for);
+        }
+        return text("block (", block_.index[0], ", ", block_.index[1], ", ", block_.index[2],
+                    "): ", all);
+    }
+
+private:
+    void check_block_end() const {
+        for (const auto& [address, barrier] : block_.barriers) {
+            if (barrier.copies.empty()) continue;
+            fail(ExitCode::bug, "emulator: block (", block_.index[0], ", ", block_.index[1], ", ",
+                 block_.index[2], ") ends with copies to a barrier under way");
+        }
+    }
+    static void run_thread(Thread& thread, const std::function<void()>& kernel) {
+        try {
+            kernel();
+            check_end(thread);
+        } catch (...) {
+            if (!failure) failure = std::current_exception();
+        }
+        --thread.block->live;
+        ++thread.block->progress;
+    }
+
+    Block block_;
+    std::vector<std::unique_ptr<Thread>> threads_;
+    std::vector<std::int64_t> order_;
+};
+
+void check_shape(const GridShape& shape) {
+    const auto refuse = [](const std::string& what) {
+        fail(ExitCode::bug, "emulator: a launch with ", what);
+    };
+    if (shape.threads < 1 || shape.threads > 1024) refuse(text(shape.threads, " threads"));
+    if (shape.blocks[0] > 2147483647 || shape.blocks[1] > 65535 || shape.blocks[2] > 65535) {
+        refuse(text(shape.blocks[0], " x ", shape.blocks[1], " x ", shape.blocks[2], " blocks"));
+    }
+    if (shape.shared_bytes > settings().shared_bytes) {
+        refuse(text(shape.shared_bytes, " bytes of shared memory, the device has ",
+                    settings().shared_bytes));
+    }
+}
+
+}  // namespace
+
+Settings& settings() {
+    static Settings settings;
+    return settings;
+}
+
+Block::Block(const GridShape& grid, const std::int64_t (&place)[3])
+    : shape(grid), shared_memory(static_cast<std::size_t>(grid.shared_bytes) + 1024) {
+    std::copy(place, place + 3, index);
+    std::memset(shared_memory.data(), 0xff, shared_memory.size());
+    const auto address = reinterpret_cast<std::uintptr_t>(shared_memory.data());
+    shared = shared_memory.data() + ((address + 1023) / 1024 * 1024 - address);
+    warps.resize(static_cast<std::size_t>((grid.threads + warp_size - 1) / warp_size));
+    warpgroups.resize(
+        static_cast<std::size_t>((grid.threads + warpgroup_size - 1) / warpgroup_size));
+}
+
+Thread& current() {
+    if (running == nullptr) fail(ExitCode::bug, "emulator: a device function outside of a kernel");
+    return *running;
+}
+
+void fault(const std::string& what) {
+    const Thread& thread = current();
+    const Block& block = *thread.block;
+    fail(ExitCode::bug, "emulator: block (", block.index[0], ", ", block.index[1], ", ",
+         block.index[2], ") thread ", thread.index, ": ", what);
+}
+
+void note_progress() {
+    ++current().block->progress;
+}
+
+void wait_until(const char* name, FunctionRef<bool()> ready) {
+    Thread& thread = current();
+    thread.waits_for = name;
+    while (!ready())
+        thread.fiber.leave();
+    thread.waits_for = nullptr;
+}
+
+void spin() {
+    Thread& thread = current();
+    thread.spins = true;
+    thread.fiber.leave();
+    thread.spins = false;
+}
+
+void meet(int threads, const void* kind, const char* name, void* argument,
+          FunctionRef<void(std::vector<void*>&)> work) {
+    Thread& thread = current();
+    Block& block = *thread.block;
+    auto& meetings = threads == warp_size ? block.warps : block.warpgroups;
+    Meeting& meeting = meetings[static_cast<std::size_t>(thread.index / threads)];
+    if ((thread.index / threads + 1) * threads > block.shape.threads) {
+        fault(text(name, " in a part of the block that has no ", threads, " threads"));
+    }
+    if (meeting.arrived == 0) {
+        meeting.kind = kind;
+        meeting.name = name;
+        meeting.arguments.assign(static_cast<std::size_t>(threads), nullptr);
+    }
+    if (meeting.kind != kind) fault(text(name, " while others of its warp are in ", meeting.name));
+    meeting.arguments[static_cast<std::size_t>(thread.index % threads)] = argument;
+    const std::uint64_t generation = meeting.generation;
+    if (++meeting.arrived == threads) {
+        work(meeting.arguments);
+        meeting.arrived = 0;
+        ++meeting.generation;
+        ++block.progress;
+        return;
+    }
+    wait_until(name, [&] { return meeting.generation != generation; });
+}
+
+void meet_block(const char* name) {
+    Thread& thread = current();
+    Block& block = *thread.block;
+    Meeting& meeting = block.all;
+    const std::uint64_t generation = meeting.generation;
+    ++block.progress;
+    if (++meeting.arrived == block.shape.threads) {
+        meeting.arrived = 0;
+        ++meeting.generation;
+        return;
+    }
+    wait_until(name, [&] {
+        if (meeting.generation != generation) return true;
+        if (block.live < block.shape.threads) fault("others have ended before a block barrier");
+        return false;
+    });
+}
+
+void run_grid(const GridShape& shape, const std::function<void()>& kernel) {
+    check_shape(shape);
+    const std::int64_t count = shape.blocks[0] * shape.blocks[1] * shape.blocks[2];
+    const auto order = in_order(count, static_cast<std::uint64_t>(count));
+    std::deque<std::unique_ptr<RunningBlock>> begun;
+    std::size_t next = 0;
+    while (next < order.size() || !begun.empty()) {
+        bool any = false;
+        for (std::size_t i = 0; i < begun.size();) {
+            any = begun[i]->run() || any;
+            if (begun[i]->done()) {
+                begun.erase(begun.begin() + static_cast<std::ptrdiff_t>(i));
+            } else if (!begun[i]->spins()) {
+                fail(ExitCode::bug, "emulator: deadlock: ", begun[i]->waiting());
+            } else {
+                ++i;
+            }
+        }
+        if (any) continue;
+        if (next == order.size()) {
+            if (begun.empty()) break;
+            fail(ExitCode::bug, "emulator: blocks wait for each other: ", begun.front()->waiting());
+        }
+        const std::int64_t flat = order[next++];
+        const std::int64_t index[3] = {flat % shape.blocks[0],
+                                       flat / shape.blocks[0] % shape.blocks[1],
+                                       flat / shape.blocks[0] / shape.blocks[1]};
+        begun.push_back(std::make_unique<RunningBlock>(shape, index, kernel));
+    }
+}
+
+}  // namespace gptrain::emulator

@@ -1,0 +1,78 @@
+#include "emulator/memory.h"
+
+#include <cstdlib>
+#include <cstring>
+#include <functional>
+#include <map>
+
+#include "base/checked.h"
+#include "base/error.h"
+#include "emulator/grid.h"
+
+namespace gptrain::emulator {
+namespace {
+
+constexpr std::int64_t alignment_of_allocations = 256;
+constexpr std::int64_t device_bytes = std::int64_t{1} << 40;
+
+/// Ends of all allocations by their beginnings.
+std::map<const std::byte*, const std::byte*>& allocations() {
+    static std::map<const std::byte*, const std::byte*> map;
+    return map;
+}
+
+bool is_allocated(const std::byte* begin, std::size_t bytes) {
+    const auto after = allocations().upper_bound(begin);
+    if (after == allocations().begin()) return false;
+    return begin + bytes <= std::prev(after)->second;
+}
+
+bool is_shared(const std::byte* begin, std::size_t bytes) {
+    const Block& block = *current().block;
+    return begin >= block.shared && begin + bytes <= block.shared + block.shape.shared_bytes;
+}
+
+void check_alignment(const void* p, std::size_t alignment, const char* what) {
+    if (reinterpret_cast<std::uintptr_t>(p) % alignment != 0) {
+        fault(text(what, ": an address that is not a multiple of ", alignment));
+    }
+}
+
+}  // namespace
+
+std::byte* allocate(std::int64_t bytes) {
+    std::byte* data = nullptr;
+    const auto size = static_cast<std::size_t>(round_up(bytes, alignment_of_allocations));
+    if (bytes <= device_bytes)
+        data = static_cast<std::byte*>(std::aligned_alloc(alignment_of_allocations, size));
+    if (data == nullptr) fail(ExitCode::usage, "emulator: out of memory");
+    std::memset(data, 0xff, size);
+    allocations()[data] = data + bytes;
+    return data;
+}
+
+void release(std::byte* data) noexcept {
+    allocations().erase(data);
+    std::free(data);
+}
+
+void check_access(const void* p, std::size_t bytes, std::size_t alignment, const char* what) {
+    check_alignment(p, alignment, what);
+    const auto* begin = static_cast<const std::byte*>(p);
+    if (!is_shared(begin, bytes) && !is_allocated(begin, bytes)) {
+        fault(text(what, ": ", bytes, " bytes outside of all memory"));
+    }
+}
+
+void check_shared(const void* p, std::size_t bytes, std::size_t alignment, const char* what) {
+    check_alignment(p, alignment, what);
+    if (!is_shared(static_cast<const std::byte*>(p), bytes)) {
+        fault(text(what, ": ", bytes, " bytes outside of the block's shared memory"));
+    }
+}
+
+std::int64_t shared_offset(const void* p) {
+    return static_cast<const std::byte*>(p) - current().block->shared;
+}
+
+}  // namespace gptrain::emulator

@@ -1,0 +1,95 @@
+// Twin of cuda/products.cpp: products by the CPU backend's oneDNN, on copies in fp32. Biases and
+// slopes are left to the caller, so that its own kernels are run.
+#include "cuda/products.h"
+
+#include <cstring>
+#include <omp.h>
+#include <vector>
+
+#include "base/float8.h"
+#include "cpu/products.h"
+#include "emulator/memory.h"
+
+namespace gptrain::cuda {
+namespace {
+
+float value_at(const Matrix& matrix, std::int64_t row, std::int64_t col) {
+    const std::byte* at =
+        matrix.data + (row * matrix.row_stride + col * matrix.col_stride) * size_of(matrix.dtype);
+    const auto as = [at](auto type) {
+        std::memcpy(&type, at, sizeof type);
+        return to_float(type);
+    };
+    switch (matrix.dtype) {
+        case DType::bf16: return as(Bf16{});
+        case DType::f16: return as(F16{});
+        case DType::f8e4m3: return as(F8E4M3{}) * *matrix.scale;
+        case DType::f8e5m2: return as(F8E5M2{}) * *matrix.scale;
+        default: return as(float{});
+    }
+}
+
+std::vector<float> values_of(const Matrix& matrix) {
+    std::vector<float> values(static_cast<std::size_t>(matrix.rows * matrix.cols));
+    for (std::size_t i = 0; float& value : values) {
+        const auto index = static_cast<std::int64_t>(i++);
+        value = value_at(matrix, index / matrix.cols, index % matrix.cols);
+    }
+    return values;
+}
+
+void write(const Matrix& matrix, const std::vector<float>& values) {
+    for (std::size_t i = 0; const float value : values) {
+        const auto index = static_cast<std::int64_t>(i++);
+        std::byte* at = matrix.data + (index / matrix.cols * matrix.row_stride +
+                                       index % matrix.cols * matrix.col_stride) *
+                                          size_of(matrix.dtype);
+        const auto as = [&](auto type) {
+            type = from_float<decltype(type)>(value);
+            std::memcpy(at, &type, sizeof type);
+        };
+        switch (matrix.dtype) {
+            case DType::bf16: as(Bf16{}); break;
+            case DType::f16: as(F16{}); break;
+            default: as(float{});
+        }
+    }
+}
+
+}  // namespace
+
+class Products::Library {
+public:
+    gptrain::Products products;
+    std::vector<std::byte> memory = std::vector<std::byte>(
+        static_cast<std::size_t>(gptrain::Products::scratch_bytes(omp_get_max_threads())) + 256);
+};
+
+Products::Products(const DeviceFacts& /*device*/, TuningTable* /*tuning*/)
+    : library_(std::make_unique<Library>()) {}
+
+Products::~Products() = default;
+
+bool Products::supports(const Product& product) const {
+    return product.bias == nullptr && product.gelu_input.data == nullptr;
+}
+
+void Products::multiply(const Product& product, const OpContext& context) {
+    GPTRAIN_CHECK(supports(product), "an epilogue");
+    // As much as the real ones take, for the time of the call.
+    Scratch workspace = context.scratch;
+    workspace.take_bytes(workspace_bytes);
+    std::vector<float> a = values_of(product.a);
+    std::vector<float> b = values_of(product.b);
+    std::vector<float> c = values_of(product.c);
+    const auto bytes = std::ssize(library_->memory) / 256 * 256;
+    Scratch scratch(library_->memory.data(), bytes);
+    library_->products.multiply({.a = gptrain::Matrix(a.data(), product.a.rows, product.a.cols),
+                                 .b = gptrain::Matrix(b.data(), product.b.rows, product.b.cols),
+                                 .c = gptrain::Matrix(c.data(), product.c.rows, product.c.cols),
+                                 .accumulate = product.accumulate},
+                                scratch);
+    write(product.c, c);
+}
+
+}  // namespace gptrain::cuda

@@ -1,0 +1,54 @@
+#include "cuda/runtime.h"
+
+#include <cstring>
+
+#include "emulator/memory.h"
+
+namespace gptrain::cuda {
+
+DeviceFacts open_device(int /*index*/) {
+    const emulator::Settings& device = emulator::settings();
+    return {.index = 0,
+            .name = "emulated device",
+            .uuid = "emulated",
+            .major = device.major,
+            .minor = device.minor,
+            .multiprocessors = 3,
+            .shared_bytes = device.shared_bytes,
+            .l2_bytes = std::int64_t{1} << 20,
+            .memory_bytes = std::int64_t{1} << 34};
+}
+
+int visible_devices() {
+    return 1;
+}
+
+std::byte* allocate(std::int64_t bytes, MemorySpace /*space*/) {
+    return bytes == 0 ? nullptr : emulator::allocate(bytes);
+}
+
+void release(std::byte* data, MemorySpace /*space*/) noexcept {
+    emulator::release(data);
+}
+
+MemoryInfo memory_info() {
+    return {std::int64_t{1} << 34, std::int64_t{1} << 34};
+}
+
+void copy(void* to, const void* from, std::int64_t bytes, const Stream& /*stream*/) {
+    if (bytes > 0) std::memcpy(to, from, static_cast<std::size_t>(bytes));
+}
+
+void copy_rows(const RowCopy& rows, const Stream& stream) {
+    for (std::int64_t i = 0; i < rows.rows; ++i) {
+        copy(static_cast<std::byte*>(rows.to) + i * rows.to_stride,
+             static_cast<const std::byte*>(rows.from) + i * rows.from_stride, rows.row_bytes,
+             stream);
+    }
+}
+
+void set_bytes(void* to, int value, std::int64_t bytes, const Stream& /*stream*/) {
+    if (bytes > 0) std::memset(to, value, static_cast<std::size_t>(bytes));
+}
+
+}  // namespace gptrain::cuda

@@ -1,0 +1,14 @@
+// The backend of the model tests where they run in the emulator.
+#include "cuda/cuda_backend.h"
+#include "emulator/grid.h"
+#include "model/tiny_run.h"
+
+namespace gptrain::test {
+
+std::unique_ptr<Backend> tested_backend() {
+    emulator::settings() = {
+        .order = emulator::Order::shuffled, .major = 8, .minor = 6, .shared_bytes = 99 << 10};
+    return make_cuda_backend();
+}
+
+}  // namespace gptrain::test

@@ -1,0 +1,224 @@
+// Products of a warpgroup and register reallocation (test/emulator/cuda/hopper.cuh).
+#include <algorithm>
+#include <array>
+#include <limits>
+
+#include "base/text.h"
+#include "cuda/hopper.cuh"
+
+namespace gptrain::cuda {
+namespace {
+
+constexpr int warpgroup_threads = 128;
+constexpr int product_rows = 64;
+constexpr int product_length = 16;
+
+using emulator::SharedOperand;
+using emulator::WarpgroupProduct;
+
+float bf16_at(std::int64_t offset) {
+    const std::byte* address =
+        emulator::current().block->shared + swizzle_128(static_cast<int>(offset));
+    emulator::check_shared(address, 2, 2, "an operand of a product");
+    return to_float(*reinterpret_cast<const Bf16*>(address));
+}
+
+/// Element (i, k) of an operand whose other dim is i.
+float element(const SharedOperand& operand, int i, int k) {
+    const std::int64_t begin = emulator::shared_offset(operand.begin);
+    if (operand.k_major) return bf16_at(begin + i * 128 + k * 2);
+    return bf16_at(begin + i / 64 * operand.panel_bytes + k * 128 + i % 64 * 2);
+}
+
+using Rows = std::vector<std::array<float, product_length>>;
+
+Rows rows_of(const SharedOperand& operand, int count) {
+    Rows rows(static_cast<std::size_t>(count));
+    for (int i = 0; i < count; ++i) {
+        for (int k = 0; k < product_length; ++k)
+            rows[static_cast<std::size_t>(i)][static_cast<std::size_t>(k)] = element(operand, i, k);
+    }
+    return rows;
+}
+
+/// Row and column of a thread's first element of a fragment.
+struct Lane {
+    std::size_t row;
+    std::size_t col;
+    explicit Lane(std::size_t thread)
+        : row(thread / 32 * 16 + thread % 32 / 4), col(thread % 4 * 2) {}
+};
+
+Rows rows_in_registers(const std::vector<const WarpgroupProduct*>& products) {
+    Rows rows(product_rows);
+    for (std::size_t thread = 0; thread < products.size(); ++thread) {
+        const Lane lane(thread);
+        for (std::size_t i = 0; i < 4; ++i) {
+            const std::uint32_t word = products[thread]->a_registers[i];
+            auto& row = rows[lane.row + i % 2 * 8];
+            const std::size_t col = lane.col + i / 2 * 8;
+            row[col] = to_float(Bf16{static_cast<std::uint16_t>(word)});
+            row[col + 1] = to_float(Bf16{static_cast<std::uint16_t>(word >> 16)});
+        }
+    }
+    return rows;
+}
+
+/// Does one product for all threads of the warpgroup, on their hidden accumulators.
+void multiply(const std::vector<emulator::Thread*>& threads,
+              const std::vector<const WarpgroupProduct*>& products) {
+    const WarpgroupProduct& first = *products.front();
+    for (const WarpgroupProduct* other : products) {
+        if (!first.same_for_all(*other)) {
+            emulator::fault("a product whose operands differ between threads of the warpgroup");
+        }
+    }
+    const Rows a =
+        first.a.begin == nullptr ? rows_in_registers(products) : rows_of(first.a, product_rows);
+    const Rows b = rows_of(first.b, first.columns);
+    const auto dot = [&](std::size_t row, std::size_t col) {
+        float sum = 0;
+        for (std::size_t k = 0; k < product_length; ++k)
+            sum += a[row][k] * b[col][k];
+        return sum;
+    };
+    for (std::size_t thread = 0; thread < threads.size(); ++thread) {
+        const Lane lane(thread);
+        std::vector<float>& c = threads[thread]->accumulators[products[thread]->c];
+        for (std::size_t i = 0; i < c.size(); ++i) {
+            const float sum = dot(lane.row + i % 4 / 2 * 8, lane.col + i / 4 * 8 + i % 2);
+            c[i] = first.accumulate ? c[i] + sum : sum;
+        }
+    }
+}
+
+/// Accumulators that no product writes any more become visible.
+void show_finished(emulator::Thread& thread) {
+    const auto in_flight = [&](const float* c) {
+        const auto writes = [c](const WarpgroupProduct& product) { return product.c == c; };
+        return std::any_of(thread.open_products.begin(), thread.open_products.end(), writes) ||
+               std::any_of(thread.products.begin(), thread.products.end(), [&](const auto& group) {
+                   return std::any_of(group.begin(), group.end(), writes);
+               });
+    };
+    for (auto it = thread.accumulators.begin(); it != thread.accumulators.end();) {
+        if (in_flight(it->first)) {
+            ++it;
+            continue;
+        }
+        std::copy(it->second.begin(), it->second.end(), it->first);
+        it = thread.accumulators.erase(it);
+    }
+}
+
+void complete_oldest_group(const std::vector<emulator::Thread*>& threads) {
+    const std::size_t count = threads.front()->products.front().size();
+    for (const emulator::Thread* thread : threads) {
+        if (thread->products.empty() || thread->products.front().size() != count) {
+            emulator::fault("threads of the warpgroup have committed different products");
+        }
+    }
+    for (std::size_t i = 0; i < count; ++i) {
+        std::vector<const WarpgroupProduct*> products;
+        for (const emulator::Thread* thread : threads)
+            products.push_back(&thread->products.front()[i]);
+        multiply(threads, products);
+    }
+    for (emulator::Thread* thread : threads) {
+        thread->products.pop_front();
+        show_finished(*thread);
+    }
+}
+
+}  // namespace
+
+void warpgroup_commit() {
+    emulator::Thread& thread = emulator::current();
+    thread.products.push_back(std::exchange(thread.open_products, {}));
+}
+
+void warpgroup_wait_for_all_but(int pending) {
+    static constexpr char kind = 0;
+    struct Argument {
+        emulator::Thread* thread;
+        int pending;
+    } argument = {&emulator::current(), pending};
+    emulator::meet(warpgroup_threads, &kind, "warpgroup_wait", &argument,
+                   [pending](std::vector<void*>& arguments) {
+                       std::vector<emulator::Thread*> threads;
+                       for (void* each : arguments) {
+                           const auto& other = *static_cast<Argument*>(each);
+                           if (other.pending != pending) {
+                               emulator::fault("a warpgroup_wait for different counts");
+                           }
+                           threads.push_back(other.thread);
+                       }
+                       while (std::ssize(threads.front()->products) > pending)
+                           complete_oldest_group(threads);
+                   });
+}
+
+namespace detail {
+
+void issue(WarpgroupProduct product) {
+    emulator::Thread& thread = emulator::current();
+    if (emulator::settings().major != 9) emulator::fault("a warpgroup's product on this device");
+    const auto size = static_cast<std::size_t>(product.columns / 2);
+    if (!thread.accumulators.contains(product.c)) {
+        thread.accumulators[product.c].assign(product.c, product.c + size);
+        std::fill(product.c, product.c + size, std::numeric_limits<float>::quiet_NaN());
+    }
+    thread.open_products.push_back(product);
+}
+
+void check_registers(int registers) {
+    if (registers < 24 || registers > 256 || registers % 8 != 0) {
+        emulator::fault(text(registers, " registers a thread"));
+    }
+    static constexpr char kind = 0;
+    emulator::meet(warpgroup_threads, &kind, "register reallocation", nullptr, [](auto&) {});
+}
+
+}  // namespace detail
+
+namespace {
+
+struct TileArgument {
+    const std::uint32_t* tiles;
+    std::uint16_t* row;
+};
+
+void store_tiles_as(void* row, const std::uint32_t (&tiles)[4], bool transposed, const void* kind) {
+    emulator::check_shared(row, 16, 16, "store_tiles");
+    TileArgument argument = {tiles, static_cast<std::uint16_t*>(row)};
+    emulator::meet(warp_threads, kind, "store_tiles", &argument, [&](std::vector<void*>& lanes) {
+        const auto at = [&](int lane) -> const TileArgument& {
+            return *static_cast<TileArgument*>(lanes[static_cast<std::size_t>(lane)]);
+        };
+        for (int lane = 0; lane < warp_threads; ++lane) {
+            for (int tile = 0; tile < 4; ++tile) {
+                for (int half = 0; half < 2; ++half) {
+                    const int i = lane / 4;
+                    const int j = lane % 4 * 2 + half;
+                    const auto value =
+                        static_cast<std::uint16_t>(at(lane).tiles[tile] >> 16 * half);
+                    at(tile * 8 + (transposed ? j : i)).row[transposed ? i : j] = value;
+                }
+            }
+        }
+    });
+}
+
+}  // namespace
+
+void store_tiles(void* row, const std::uint32_t (&tiles)[4]) {
+    static constexpr char kind = 0;
+    store_tiles_as(row, tiles, false, &kind);
+}
+
+void store_tiles_transposed(void* row, const std::uint32_t (&tiles)[4]) {
+    static constexpr char kind = 0;
+    store_tiles_as(row, tiles, true, &kind);
+}
+
+}  // namespace gptrain::cuda
