@@ -34,7 +34,7 @@ expect_exit 2 "$gptrain" --config run.yaml --set training.steps
 expect_exit 2 "$gptrain" --config run.yaml --set training.steps=many
 
 # What is not built is an error that says so, in a dry run too.
-for setting in device=cuda parallel.tensor=2 parallel.sequence_parallel=true parallel.pipeline=2 \
+for setting in parallel.tensor=2 parallel.sequence_parallel=true parallel.pipeline=2 \
     parallel.virtual_stages=2 parallel.context=2 parallel.schedule=interleaved_1f1b \
     "faults.loss_spike={factor: 2.0, window: 10, action: skip}" \
     faults.replica_check_interval=10; do
@@ -45,6 +45,19 @@ for setting in device=cuda parallel.tensor=2 parallel.sequence_parallel=true par
 done
 expect_exit 2 "$gptrain" --config run.yaml --set parallel.data=2
 says err parallel.data "not built"
+# Nor is a GPU computed on that is not there; a dry run needs none.
+if "$gptrain" --version | grep -q cuda; then
+    expect_exit 0 "$gptrain" --config run.yaml --set device=cuda --dry-run
+    if [[ ! -e /dev/nvidiactl ]]; then
+        expect_exit 2 "$gptrain" --config run.yaml --set device=cuda
+        says err "device: cuda" "NVIDIA driver"
+    fi
+else
+    for dry in "" --dry-run; do
+        expect_exit 2 "$gptrain" --config run.yaml --set device=cuda $dry
+        says err "device: cuda" "not built"
+    done
+fi
 [[ ! -e run ]] || fail "refused runs have made their output directory"
 
 # Several ranks would each write the same files.

@@ -157,6 +157,14 @@ wait_for() {
 
 checkpoint() { printf '%s/checkpoints/step-%06d' "$1" "$2"; }
 
+# needs_gpu: not run where run.yaml's device is not there.
+needs_gpu() {
+    settings output_dir=probe training.steps=1 checkpoint.interval=0
+    "$gptrain" --config run.yaml "${set[@]}" >out 2>err
+    (($? != 2)) || ! grep -qE 'not built|no NVIDIA driver|driver is too old|shows no GPU|capability' err ||
+        not_run "$(sed 's/^gptrain: error: //' err)"
+}
+
 # history OUTPUT-DIR: the lines of metrics.jsonl that count, sorted by step, without what a clock
 # measured.
 history() {

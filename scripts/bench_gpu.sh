@@ -1,0 +1,192 @@
+#!/usr/bin/env bash
+# Measures gptrain on this machine's first GPU, beside PyTorch where python3 has it. Runs in a
+# checkout with build/cuda, or in an unpacked bundle (scripts/bundle.sh).
+#
+#   scripts/bench_gpu.sh MODEL [--microbatches N] [--precision P] [--recompute R] [--graphs]
+#   scripts/bench_gpu.sh --sweep attention
+#   scripts/bench_gpu.sh --kernels
+#
+#   MODEL             gpt2-124m (microbatches of 64 x 1024), gpt2-1.5b (32 x 1024) or gpt3-6.7b
+#                     (4 x 2048): whole training steps, data loading and optimizer included, after
+#                     3 seconds of products of 8192 x 8192, the ceiling of what can be reached
+#   --sweep attention every compiled attention and each of PyTorch's, in the shapes of the models
+#   --kernels         bandwidth of each memory-bound kernel beside that of a copy
+#   --microbatches N  of a step (1)
+#   --precision P     bf16 or fp8 (bf16); PyTorch computes in bf16 beside either
+#   --recompute R     none, selective or full (the first that fits into the memory)
+#   --graphs          replay recorded graphs
+#   --no-torch        leave out PyTorch
+#   --seconds N       for all of it (240)
+#   --output DIR      also write the last line to DIR/bench.json and what was said to DIR/bench.log
+#   PYTHON=...        the Python to look for PyTorch in (python3)
+#   BUILD=DIR         the build folder, if not build/cuda
+#
+# A table and one line of JSON come last. A time is the median of up to 20 steps after 5; fewer where
+# they take long, as the table says. MFU = tokens/s x (6 x parameters + 6 x layers x hidden size x
+# sequence length) / 989 TFLOP/s, the dense bf16 rate of an H100 or H200 SXM by its data sheet.
+set -euo pipefail
+. "$(dirname "${BASH_SOURCE[0]}")/programs.sh"
+
+die() {
+    echo "error: $*" >&2
+    exit 2
+}
+
+mode=model
+model=
+microbatches=1
+precision=bf16
+step_options=()
+torch=true
+seconds=240
+output=
+while (($#)); do
+    case $1 in
+        -h | --help)
+            sed -n '2,/^set/{s/^# \{0,1\}//p}' "${BASH_SOURCE[0]}"
+            exit 0
+            ;;
+        --kernels) mode=kernels ;;
+        --no-torch) torch=false ;;
+        --graphs) step_options+=(--graphs) ;;
+        --sweep | --microbatches | --precision | --recompute | --seconds | --output)
+            (($# > 1)) || die "$1 needs a value"
+            case $1 in
+                --sweep)
+                    [[ $2 == attention ]] || die "--sweep $2: there is attention"
+                    mode=attention
+                    ;;
+                --recompute) step_options+=(--recompute "$2") ;;
+                *) printf -v "${1#--}" %s "$2" ;;
+            esac
+            shift
+            ;;
+        -*) die "unknown option '$1' (--help lists them)" ;;
+        *)
+            [[ -z $model ]] || die "one model at a time"
+            model=$1
+            ;;
+    esac
+    shift
+done
+[[ $mode != model || -n $model ]] || die "which model? (--help lists them)"
+
+bench=$(program bench_gpu)
+python=${PYTHON:-python3}
+if $torch && ! "$python" -c 'import torch' 2>/dev/null; then
+    echo "PyTorch: not run ($python does not have it)" >&2
+    torch=false
+fi
+if [[ -n $output ]]; then
+    mkdir -p "$output"
+    exec > >(tee "$output/bench.log") 2>&1
+fi
+gpu=$(nvidia-smi --query-gpu=name,driver_version --format=csv,noheader 2>/dev/null | head -n 1 || true)
+began=$SECONDS
+left() { echo $((seconds - (SECONDS - began))); }
+
+# measured COMMAND...: its last line, all else to stderr; ends with it where it fails.
+measured() {
+    local code=0 said
+    said=$(timeout --kill-after=5 "$(left)" "$@") || code=$?
+    if ((code)); then
+        echo "$said" >&2
+        echo "error: exit code $code: $*" >&2
+        exit 1
+    fi
+    head -n -1 <<<"$said" >&2
+    tail -n 1 <<<"$said"
+}
+
+# torch_measured ARGUMENTS...: the same from PyTorch, an empty object where it fails.
+torch_measured() {
+    local said
+    $torch || { echo '{}' && return; }
+    if said=$(timeout --kill-after=5 "$(left)" "$python" "$root/scripts/bench_torch.py" "$@"); then
+        head -n -1 <<<"$said" >&2
+        tail -n 1 <<<"$said"
+    else
+        echo "PyTorch: failed" >&2
+        echo '{}'
+    fi
+}
+
+# value KEY JSON: of a key in an object; "-" if it is not there.
+value() {
+    local found
+    found=$(sed -n "s/.*\"$1\": *\([^,}]*\).*/\1/p" <<<"$2" | head -n 1)
+    found=${found//\"/}
+    echo "${found:--}"
+}
+
+# calculate EXPRESSION: rounded; "-" where a number of it is not known.
+calculate() {
+    if [[ " $1 " == *" - "* || $1 == *null* ]]; then echo -; else awk "BEGIN { print $1 }"; fi
+}
+
+finish() {
+    local json=$1
+    echo "$json"
+    [[ -z $output ]] || echo "$json" >"$output/bench.json"
+}
+head_of_json="\"commit\":\"$commit\",\"gpu\":\"$gpu\""
+
+case $mode in
+    kernels)
+        ours=$(measured "$bench" kernels)
+        finish "{\"bench\":\"gpu kernels\",$head_of_json,\"ours\":$ours}"
+        exit
+        ;;
+    attention)
+        ours=$(measured "$bench" attention)
+        theirs=$(torch_measured --sweep attention)
+        finish "{\"bench\":\"gpu attention\",$head_of_json,\"ours\":$ours,\"torch\":$theirs}"
+        exit
+        ;;
+esac
+
+ceiling=$(measured "$bench" product --seconds 3)
+echo "$ceiling" >&2
+# PyTorch compiles first, so it has the larger part of the time.
+budget=$((seconds / 5))
+ours=$(measured "$bench" step "$model" --microbatches "$microbatches" --precision "$precision" \
+    --seconds "$budget" "${step_options[@]}")
+echo "$ours" >&2
+theirs=$(torch_measured --model "$model" --microbatches "$microbatches" --seconds "$budget" \
+    --limit "$(left)")
+echo "$theirs" >&2
+
+ceiling_tflops=$(value product_tflops "$ceiling")
+speed=$(value tokens_per_s "$ours")
+torch_speed=$(value torch_tokens_per_s "$theirs")
+ratio=$(calculate "sprintf(\"%.3f\", $speed / $torch_speed )")
+of_ceiling=$(calculate "sprintf(\"%.1f\", 100 * $(value model_tflops "$ours") / $ceiling_tflops )")
+torch_of_ceiling=$(calculate \
+    "sprintf(\"%.1f\", 98900 * $(value torch_mfu "$theirs") / $ceiling_tflops )")
+
+# row NAME OURS THEIRS
+row() { printf '%-34s %14s %14s\n' "$1" "$2" "$3"; }
+round() { calculate "sprintf(\"%.$1f\", $2 )"; }
+gib() { calculate "sprintf(\"%.1f\", $1 / 2^30 )"; }
+printf '\n%s, %s microbatches of %s, %s\n' "$model" "$microbatches" "$(value shape "$ours")" \
+    "${gpu:-unknown GPU}, commit $commit"
+row "" gptrain PyTorch
+row "version" "$commit" "$(value torch "$theirs")"
+row "precision" "$precision" bf16
+row "recomputation" "$(value recompute "$ours")" "$(value checkpointing "$theirs")"
+row "attention, compilation" "own, -" "$(value sdpa "$theirs"), $(value compile "$theirs")"
+row "timed steps" "$(value steps "$ours")" "$(value steps "$theirs")"
+row "ms a step" "$(round 2 "1e3 * $(value step_time_s "$ours")")" \
+    "$(round 2 "1e3 * $(value torch_step_time_s "$theirs")")"
+row "tokens/s" "$(round 0 "$speed")" "$(round 0 "$torch_speed")"
+row "against PyTorch" "$ratio" ""
+row "MFU, %" "$(round 1 "100 * $(value mfu "$ours")")" "$(round 1 "100 * $(value torch_mfu "$theirs")")"
+row "% of $(round 0 "$ceiling_tflops") TFLOP/s of products" "$of_ceiling" "$torch_of_ceiling"
+row "memory, GiB: plan" "$(gib "$(value plan_device_bytes "$ours")")" ""
+row "memory, GiB: taken" "$(gib "$(value taken_device_bytes "$ours")")" \
+    "$(gib "$(value torch_peak_bytes "$theirs")")"
+echo "ms a step by op:"
+sed 's/.*"ms_by_op":{\([^}]*\)}.*/\1/' <<<"$ours" | tr ',' '\n' | tr -d '"' |
+    awk -F : '{ printf "    %-30s %14.3f\n", $1, $2 }' | sort -k 2,2 -n -r
+
+finish "{\"bench\":\"gpu\",$head_of_json,\"ratio\":${ratio/#-/null},\"of_ceiling\":${of_ceiling/#-/null},\"product\":$ceiling,\"ours\":$ours,\"torch\":$theirs}"

@@ -1,0 +1,41 @@
+# shellcheck shell=bash
+# Sourced by scripts that run built programs, here or in a bundle that scripts/bundle.sh made. Sets
+#   root    the folder above scripts/
+#   commit  what was built
+# and gives `program NAME`, its path. BUILD is the build folder (build/cuda).
+root=$(realpath "$(dirname "${BASH_SOURCE[0]}")/..")
+
+# NAME and path in a build folder of all that a bundle carries. The first two are in every build.
+bundle_programs=(
+    "gptrain app/gptrain"
+    "gpt-preprocess data_tools/gpt-preprocess"
+    "test_comm test/comm/test_comm"
+    "test_comm_gpu test/comm/test_comm_gpu"
+    "test_gpu_ops test/gpu/test_gpu_ops"
+    "test_gpu_model test/gpu/test_gpu_model"
+    "bench_gpu test/bench/bench_gpu"
+)
+
+# shellcheck disable=SC2034
+if [[ -f $root/BUNDLE ]]; then
+    commit=$(sed -n 's/^commit: //p' "$root/BUNDLE")
+else
+    commit=$(git -C "$root" describe --always --dirty 2>/dev/null || echo unknown)
+fi
+
+program() {
+    local entry path
+    if [[ -f $root/BUNDLE ]]; then
+        path=$root/bin/$1
+    else
+        for entry in "${bundle_programs[@]}"; do
+            [[ ${entry% *} == "$1" ]] && path=${BUILD:-$root/build/cuda}/${entry#* }
+        done
+    fi
+    if [[ ! -x $path ]]; then
+        echo "error: there is no $path; build it first:" \
+            "cmake --preset cuda && cmake --build --preset cuda --target all bench_gpu" >&2
+        return 2
+    fi
+    echo "$path"
+}

@@ -1,0 +1,251 @@
+#include <algorithm>
+#include <chrono>
+
+#include "base/log.h"
+#include "base/philox.h"
+#include "cuda/cuda_backend.h"
+#include "data/indexed_writer.h"
+#include "data/training_data.h"
+#include "gpu_bench.h"
+#include "support/temp_folder.h"
+#include "timed_backend.h"
+#include "train/engine.h"
+
+namespace gptrain::bench {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+constexpr std::int64_t warmup_steps = 5;
+constexpr std::int64_t fewest_warmup_steps = 2;
+constexpr double warmup_seconds = 10;
+constexpr std::int64_t most_steps = 20;
+constexpr std::int64_t fewest_steps = 5;
+constexpr std::int64_t steps_by_op = 3;
+
+double seconds_since(Clock::time_point start) {
+    return std::chrono::duration<double>(Clock::now() - start).count();
+}
+
+double median(std::vector<double> values) {
+    std::sort(values.begin(), values.end());
+    return values[values.size() / 2];
+}
+
+struct ModelSize {
+    std::string_view name;
+    std::int64_t layers, hidden, heads, seq_length, sequences, vocab;
+};
+constexpr ModelSize sizes[] = {
+    {"gpt2-124m", 12, 768, 12, 1024, 64, 50257},
+    {"gpt2-1.5b", 48, 1600, 25, 1024, 32, 50257},
+    {"gpt3-6.7b", 32, 4096, 32, 2048, 4, 50257},
+    {"tiny", 2, 128, 2, 128, 2, 1009},  // tries the bench itself
+};
+
+/// PREFIX.bin and .idx of random ids below `vocab`.
+void write_tokens(const std::filesystem::path& prefix, std::int64_t tokens, std::int64_t vocab) {
+    constexpr std::int64_t sequence = 1 << 20;
+    IndexedWriter writer(prefix, token_dtype(vocab));
+    std::vector<std::int32_t> ids;
+    for (std::int64_t begin = 0; begin < tokens; begin += sequence) {
+        ids.clear();
+        for (std::int64_t i = begin; i < std::min(tokens, begin + sequence); ++i) {
+            const PhiloxBlock words = philox({static_cast<std::uint32_t>(i), 0, 0, 0}, {});
+            ids.push_back(static_cast<std::int32_t>(words[0] % static_cast<std::uint32_t>(vocab)));
+        }
+        writer.add_sequence(ids);
+        writer.end_document();
+    }
+    writer.commit();
+}
+
+/// The step's samples as a run reads them: from token files, ahead of time.
+class Data {
+public:
+    Data(const RunSpec& spec, const RunPlan& plan) {
+        const std::int64_t samples = plan.batch.samples_of(plan.steps);
+        const DataSource source = {folder_ / "random", 1.0};
+        write_tokens(source.prefix, samples * plan.seq_length + 1, plan.model.vocab);
+        DataSpec data;
+        data.train = {source};
+        data.split = "1";
+        const TrainingData opened = make_training_data(data, {.seed = spec.seed,
+                                                              .seq_length = plan.seq_length,
+                                                              .num_samples = samples,
+                                                              .eval_samples = 0,
+                                                              .cache_folder = folder_ / "cache"});
+        BatchShape shape;
+        shape.seq_length = plan.seq_length;
+        shape.micro_batch_size = plan.micro_batch_size;
+        shape.vocab_size = plan.model.vocab;
+        loader_.emplace(opened.train, plan.batch, shape, StepRange{.last_step = plan.steps});
+    }
+    StepBatch next() { return loader_->next(); }
+
+private:
+    test::TempFolder folder_;
+    std::optional<BatchLoader> loader_;
+};
+
+/// Issues each step before it waits for the one before it, as the trainer does.
+class StepLoop {
+public:
+    StepLoop(Engine& engine, Data& data) : engine_(engine), data_(data) { issue(); }
+
+    /// Seconds from the end of one step to the end of the next.
+    double step() {
+        const Engine::StatePoint point = issued_;
+        issue();
+        const StepState state = engine_.state_at(point);
+        loss_ = state.loss_sum / state.token_weight_sum;
+        const double seconds = seconds_since(ended_);
+        ended_ = Clock::now();
+        return seconds;
+    }
+    double loss() const { return loss_; }
+
+private:
+    void issue() {
+        engine_.step(data_.next());
+        issued_ = engine_.mark_state();
+    }
+
+    Engine& engine_;
+    Data& data_;
+    Engine::StatePoint issued_;
+    Clock::time_point ended_ = Clock::now();
+    double loss_ = 0;
+};
+
+std::int64_t device_bytes(const MemoryPlan& plan) {
+    std::int64_t bytes = 0;
+    for (int i = 0; i < memory_uses; ++i) {
+        const auto use = static_cast<MemoryUse>(i);
+        if (space_of(use) == MemorySpace::device) bytes += plan[use];
+    }
+    return bytes;
+}
+
+/// The cheapest recompute mode whose plan fits, and that plan.
+MemoryPlan choose_recompute(RunSpec& spec, const RunPlan& plan,
+                            const std::optional<Recompute>& wanted) {
+    const auto memory = [&](Recompute recompute) {
+        spec.recompute = recompute;
+        return measure_run(spec, plan, {}, cuda_scratch_bytes).memory;
+    };
+    if (wanted) return memory(*wanted);
+    // The rest is for what libraries take when they first compute.
+    constexpr std::int64_t reserve = std::int64_t{1} << 30;
+    const std::int64_t room = cuda::memory_info().free - reserve;
+    for (const Recompute recompute : {Recompute::none, Recompute::selective}) {
+        MemoryPlan needed = memory(recompute);
+        if (device_bytes(needed) <= room) return needed;
+    }
+    return memory(Recompute::full);
+}
+
+/// Milliseconds a step of each op, and of all that is between them.
+Json times_by_op(TimedBackend& backend, StepLoop& loop) {
+    backend.time(true);
+    loop.step();
+    backend.take_times();
+    const Clock::time_point start = Clock::now();
+    for (std::int64_t i = 0; i < steps_by_op; ++i)
+        loop.step();
+    backend.synchronize();
+    const double wall = seconds_since(start) * 1e3 / steps_by_op;
+    backend.time(false);
+    Json result = Json::object();
+    double sum = 0;
+    for (const auto& [op, milliseconds] : backend.take_times()) {
+        result[op] = milliseconds / steps_by_op;
+        sum += milliseconds / steps_by_op;
+    }
+    result["between"] = wall - sum;
+    return result;
+}
+
+}  // namespace
+
+RunSpec model_spec(const StepOptions& options) {
+    const auto size = std::find_if(std::begin(sizes), std::end(sizes), [&](const ModelSize& each) {
+        return each.name == options.model;
+    });
+    if (size == std::end(sizes)) {
+        std::string names;
+        for (const ModelSize& each : sizes)
+            names += text(names.empty() ? "" : ", ", each.name);
+        fail(ExitCode::usage, options.model, ": no such model; there are ", names);
+    }
+    RunSpec spec;
+    spec.name = options.model;
+    spec.device = DeviceChoice::cuda;
+    spec.model.num_layers = options.layers > 0 ? options.layers : size->layers;
+    spec.model.hidden_size = size->hidden;
+    spec.model.num_attention_heads = size->heads;
+    spec.model.vocab_size = size->vocab;
+    spec.training.seq_length = size->seq_length;
+    spec.training.micro_batch_size = options.micro_batch_size.value_or(size->sequences);
+    spec.training.global_batch_size = spec.training.micro_batch_size * options.microbatches;
+    // One is always under way, and one of those by op is not counted.
+    spec.training.steps = warmup_steps + most_steps + steps_by_op + 2;
+    spec.precision.compute = options.precision;
+    spec.optimizer.lr = 1e-4;
+    spec.checkpoint.async = false;
+    return spec;
+}
+
+Json measure_step(const StepOptions& options) {
+    RunSpec spec = model_spec(options);
+    const RunPlan plan = make_plan(spec, {.cuda = true});
+    const std::int64_t free_before = cuda::memory_info().free;
+    const auto device = make_cuda_backend(
+        0, {.tune_products = options.tune, .tuning_folder = {}, .graphs = options.graphs});
+    TimedBackend backend(*device, *compute_stream(*device));
+    const Mesh mesh = one_rank_mesh();
+    const MemoryPlan memory = choose_recompute(spec, plan, options.recompute);
+    Engine engine(backend, mesh, spec, plan, memory);
+    engine.initialise();
+    Data data(spec, plan);
+    StepLoop loop(engine, data);
+    double sum = 0;
+    for (std::int64_t i = 0; i < warmup_steps && (sum < warmup_seconds || i < fewest_warmup_steps);
+         ++i)
+        sum += loop.step();
+    const double loss_before = loop.loss();
+
+    std::vector<double> seconds;
+    sum = 0;
+    while (std::ssize(seconds) < most_steps &&
+           (sum < options.seconds || std::ssize(seconds) < fewest_steps)) {
+        seconds.push_back(loop.step());
+        sum += seconds.back();
+    }
+    const double loss_after = loop.loss();
+    const double tokens =
+        static_cast<double>(plan.batch.global_batch_size * plan.seq_length) / median(seconds);
+    const double flops = tokens * flops_per_token(plan.model, plan.seq_length);
+    const std::int64_t taken = free_before - cuda::memory_info().free;
+    return {{"model", spec.name},
+            {"precision", name_of(options.precision)},
+            {"shape", text("B", plan.micro_batch_size, "xS", plan.seq_length)},
+            {"microbatches", options.microbatches},
+            {"recompute", name_of(spec.recompute)},
+            {"graphs", options.graphs},
+            {"parameters", parameter_count(plan.model)},
+            {"steps", std::ssize(seconds)},
+            {"step_time_s", median(seconds)},
+            {"fastest_step_s", *std::min_element(seconds.begin(), seconds.end())},
+            {"slowest_step_s", *std::max_element(seconds.begin(), seconds.end())},
+            {"tokens_per_s", tokens},
+            {"model_tflops", flops * 1e-12},
+            {"mfu", flops / peak_flops},
+            {"loss_before", loss_before},
+            {"loss_after", loss_after},
+            {"plan_device_bytes", device_bytes(memory)},
+            {"taken_device_bytes", taken},
+            {"ms_by_op", times_by_op(backend, loop)}};
+}
+
+}  // namespace gptrain::bench

@@ -1,0 +1,108 @@
+// A backend that measures how long each op of another one takes on the device.
+#pragma once
+
+#include <map>
+#include <string>
+#include <vector>
+
+#include "backend/backend.h"
+#include "cuda/runtime.h"
+
+namespace gptrain::bench {
+
+/// Passes everything on to a CUDA backend. While `timing` is on, each op stands between two events
+/// of the device's stream, and nothing is replayed from a record.
+class TimedBackend final : public Backend {
+public:
+    /// `inner` and `stream`, on which it computes, must outlive this.
+    TimedBackend(Backend& inner, const cuda::Stream& stream) : inner_(inner), stream_(stream) {}
+
+    void time(bool on) { timing_ = on; }
+    /// Milliseconds of the ops timed since the last call, by op; waits for the device.
+    std::map<std::string, double> take_times();
+
+    std::string_view name() const override { return inner_.name(); }
+    Buffer allocate(std::int64_t bytes, MemorySpace space) override {
+        return inner_.allocate(bytes, space);
+    }
+    std::int64_t scratch_bytes(const OpLimits& limits) const override {
+        return inner_.scratch_bytes(limits);
+    }
+    void use_scratch(const Tensor& bytes) override { inner_.use_scratch(bytes); }
+    void download(std::span<std::byte> to, const Tensor& from) override {
+        inner_.download(to, from);
+    }
+    void synchronize() override { inner_.synchronize(); }
+    std::int64_t mark() override { return inner_.mark(); }
+    void wait(std::int64_t mark) override { inner_.wait(mark); }
+    void replay(std::int64_t key, const std::function<void()>& work) override {
+        if (timing_)
+            work();
+        else
+            inner_.replay(key, work);
+    }
+    void begin_range(std::string_view name) override { inner_.begin_range(name); }
+    void end_range() override { inner_.end_range(); }
+
+    void copy(const Tensor& to, const Tensor& from) override;
+    void upload(const Tensor& to, std::span<const std::byte> from) override;
+    void fill(const Tensor& x, float value) override;
+    void cast(const Tensor& to, const Tensor& from) override;
+    void init_normal(const Tensor& x, const Shard& shard, std::uint64_t seed, float std) override;
+    void absolute_maximum(const Tensor& x, const Tensor& maximum) override;
+    void to_float8(const ToFloat8& args) override;
+    void linear_forward(const LinearForward& args) override;
+    void linear_input_grad(const LinearInputGrad& args) override;
+    void linear_weight_grad(const LinearWeightGrad& args) override;
+    void bias_grad(const Tensor& dy, const Tensor& dbias) override;
+    void add_bias(const Tensor& y, const Tensor& bias) override;
+    void residual_norm_forward(const ResidualNormForward& args) override;
+    void residual_norm_backward(const ResidualNormBackward& args) override;
+    void dropout_backward(const DropoutBackward& args) override;
+    void activation_forward(const ActivationForward& args) override;
+    void activation_backward(const ActivationBackward& args) override;
+    void embedding_forward(const EmbeddingForward& args) override;
+    void embedding_backward(const EmbeddingBackward& args) override;
+    void position_forward(const PositionForward& args) override;
+    void position_backward(const PositionBackward& args) override;
+    void rope(const Rope& args) override;
+    void attention_forward(const AttentionForward& args) override;
+    void attention_backward(const AttentionBackward& args) override;
+    void cross_entropy(const CrossEntropy& args) override;
+    void vocab_parallel_maximum(const VocabParallelCrossEntropy& args) override;
+    void vocab_parallel_sums(const VocabParallelCrossEntropy& args) override;
+    void vocab_parallel_gradient(const VocabParallelCrossEntropy& args) override;
+    void begin_step(const StepRef& step, const StepState& given) override;
+    void square_sum(std::span<const Tensor> tensors, const Tensor& total) override;
+    void decide_step(const StepRef& step, const StepDecision& how) override;
+    void adamw(std::span<const AdamWPiece> pieces, const AdamWConstants& constants,
+               const StepRef& step) override;
+
+private:
+    struct Interval {
+        const char* op = "";
+        cuda::Event start;
+        cuda::Event end;
+    };
+
+    /// The memory is the inner backend's, which takes it back.
+    void release(std::byte* /*data*/, std::int64_t /*bytes*/,
+                 MemorySpace /*space*/) noexcept override {}
+    void run(const char* op, const auto& work) {
+        if (!timing_) return work();
+        if (used_ == intervals_.size()) intervals_.emplace_back();
+        Interval& interval = intervals_[used_++];
+        interval.op = op;
+        interval.start.record(stream_);
+        work();
+        interval.end.record(stream_);
+    }
+
+    Backend& inner_;
+    const cuda::Stream& stream_;
+    bool timing_ = false;
+    std::vector<Interval> intervals_;  ///< kept for the next steps: events take time to make
+    std::size_t used_ = 0;
+};
+
+}  // namespace gptrain::bench

@@ -1,0 +1,18 @@
+#include "backends.h"
+#include "cuda/cuda_backend.h"
+
+namespace gptrain {
+
+std::vector<std::unique_ptr<Backend>> built_backends() {
+    std::vector<std::unique_ptr<Backend>> backends;
+    backends.push_back(make_cuda_backend());
+    return backends;
+}
+
+int repetitions() {
+    return 2;
+}
+
+void begin_repetition(int /*repetition*/) {}
+
+}  // namespace gptrain
