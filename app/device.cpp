@@ -1,8 +1,6 @@
 #include "device.h"
 
-#include <cstdlib>
 #include <omp.h>
-#include <string_view>
 
 #include "base/error.h"
 #include "base/log.h"
@@ -15,11 +13,6 @@ namespace {
 
 /// The GPU of the only rank.
 constexpr int first_device = 0;
-
-bool wants_graphs() {
-    const char* value = std::getenv("GPTRAIN_CUDA_GRAPHS");
-    return value != nullptr && std::string_view(value) == "1";
-}
 
 }  // namespace
 
@@ -39,8 +32,9 @@ bool would_use_cuda(DeviceChoice choice) {
 
 Device open_device(DeviceChoice choice, const std::filesystem::path& cache) {
     if (would_use_cuda(choice)) {
-        const CudaOptions options = {
-            .tune_products = !cache.empty(), .tuning_folder = cache, .graphs = wants_graphs()};
+        CudaOptions options = options_of_environment();
+        options.tune_products = !cache.empty();
+        options.tuning_folder = cache;
         return {.backend = make_cuda_backend(first_device, options), .cuda = true};
     }
     if (choice == DeviceChoice::automatic) {
@@ -50,9 +44,11 @@ Device open_device(DeviceChoice choice, const std::filesystem::path& cache) {
     return {.backend = make_cpu_backend(), .cuda = false};
 }
 
-std::int64_t device_scratch_bytes(DeviceChoice choice, const OpLimits& limits) {
-    return would_use_cuda(choice) ? cuda_scratch_bytes(limits)
-                                  : cpu_scratch_bytes(limits, omp_get_max_threads());
+BackendNeeds device_needs(DeviceChoice choice) {
+    if (would_use_cuda(choice)) return cuda_needs();
+    return {.scratch = [](const OpLimits& limits) {
+        return cpu_scratch_bytes(limits, omp_get_max_threads());
+    }};
 }
 
 }  // namespace gptrain

@@ -22,11 +22,11 @@ struct Device {
 
 /// Error (usage) where the machine or the program lacks the device. With `cache` the fastest ways
 /// to compute are looked for and kept in that folder, where the device has a choice. The
-/// environment's GPTRAIN_CUDA_GRAPHS=1 has a GPU replay recorded graphs.
+/// environment may choose how a GPU computes (options_of_environment).
 Device open_device(DeviceChoice choice, const std::filesystem::path& cache = {});
 
-/// What `open_device` would open, and the scratch memory of its ops, without the device.
+/// What `open_device` would open, and what that needs, without the device.
 bool would_use_cuda(DeviceChoice choice);
-std::int64_t device_scratch_bytes(DeviceChoice choice, const OpLimits& limits);
+BackendNeeds device_needs(DeviceChoice choice);
 
 }  // namespace gptrain

@@ -54,11 +54,14 @@ void print_work(const StepCost& cost, const RunPlan& plan) {
 }  // namespace
 
 void print_dry_run(const RunSpec& spec, const RunPlan& plan) {
-    const StepCost cost = measure_run(
-        spec, plan, place_of(0, plan.mesh),
-        [&spec](const OpLimits& limits) { return device_scratch_bytes(spec.device, limits); });
+    const BackendNeeds needs = device_needs(spec.device);
+    const StepCost cost = measure_run(spec, plan, place_of(0, plan.mesh), needs);
     print(describe(plan));
     print_memory(cost.memory);
+    if (needs.reserve > 0) {
+        print(row("context and libraries", human_bytes(needs.reserve)),
+              "  left to them; a run prints what they take");
+    }
     print_work(cost, plan);
 }
 

@@ -8,11 +8,15 @@ CudaProbe probe_cuda(int /*device*/) {
     return {CudaState::not_built, "this program is not built with CUDA"};
 }
 
+CudaOptions options_of_environment() {
+    return {};
+}
+
 std::unique_ptr<Backend> make_cuda_backend(int device, const CudaOptions& /*options*/) {
     fail(ExitCode::usage, "device: cuda: ", probe_cuda(device).why);
 }
 
-std::int64_t cuda_scratch_bytes(const OpLimits& /*limits*/) {
+BackendNeeds cuda_needs() {
     fail(ExitCode::usage, "device: cuda: ", probe_cuda(0).why);
 }
 

@@ -54,11 +54,6 @@ void run_backward(const AttentionParams& params, const AttentionGradients& gradi
     plain_attention_backward<T>(params, gradients, stream);
 }
 
-/// What the kernels for sm_90a are built for.
-bool has_sm90_units(const DeviceFacts& device) {
-    return device.major == 9 && device.minor == 0;
-}
-
 std::int64_t delta_count(const AttentionParams& params) {
     return std::int64_t{params.sequences} * params.heads * params.queries;
 }
@@ -123,7 +118,7 @@ AttentionGradients attention_gradients(const AttentionBackward& args, const floa
 }
 
 void attention_forward(const AttentionForward& args, const OpContext& context) {
-    if (has_sm90_units(context.device) && attention_sm90_covers(args))
+    if (context.sm90_attention && attention_sm90_covers(args))
         return attention_forward_sm90(args, context);
     const AttentionParams params = attention_params(args);
     with_compute_type(args.q.dtype(),
@@ -131,7 +126,7 @@ void attention_forward(const AttentionForward& args, const OpContext& context) {
 }
 
 void attention_backward(const AttentionBackward& args, const OpContext& context) {
-    if (has_sm90_units(context.device) && attention_sm90_covers(args))
+    if (context.sm90_attention && attention_sm90_covers(args))
         return attention_backward_sm90(args, context);
     const AttentionParams params = attention_params(args.forward);
     auto* delta = context.scratch.take<float>(delta_count(params));

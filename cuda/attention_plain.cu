@@ -73,7 +73,7 @@ __device__ inline void softmax(const AttentionParams& p, int sequence, int query
 }
 
 template <class T, class Shape, bool with_dropout>
-__global__ void __launch_bounds__(Shape::threads)
+__global__ void __launch_bounds__(Shape::threads, 2)
     plain_forward_kernel(AttentionParams p, BlockOrder order) {
     auto& shared = shared_memory<ForwardShared<Shape>>();
     const BlockPlace place = block_place(order);
@@ -98,7 +98,7 @@ __global__ void __launch_bounds__(Shape::threads)
         softmax<Shape, with_dropout>(p, sequence, query, key, dropout, scores, state);
         store_scores(shared.probabilities, scores);
         block_barrier();
-        add_product<Shape>(state.o, shared.probabilities, shared.v);
+        add_product<Shape>(state.o, shared.probabilities, shared.v, rows_there<Shape>(key, p.keys));
     }
     float factors[Shape::thread_rows];
     for (int i = 0; i < Shape::thread_rows; ++i) {
@@ -141,7 +141,7 @@ __device__ inline void pair_gradient(const AttentionParams& p, const AttentionGr
 }
 
 template <class T, class Shape, bool with_dropout>
-__global__ void __launch_bounds__(Shape::threads)
+__global__ void __launch_bounds__(Shape::threads, 2)
     plain_queries_kernel(AttentionParams p, AttentionGradients gradients, BlockOrder order) {
     auto& shared = shared_memory<BackwardShared<Shape>>();
     const BlockPlace place = block_place(order);
@@ -171,7 +171,7 @@ __global__ void __launch_bounds__(Shape::threads)
         }
         store_scores(shared.gradients, dp);
         block_barrier();
-        add_product<Shape>(dq, shared.gradients, shared.other[0]);
+        add_product<Shape>(dq, shared.gradients, shared.other[0], rows_there<Shape>(key, p.keys));
     }
     float factors[Shape::thread_rows];
     for (float& factor : factors)
@@ -181,7 +181,7 @@ __global__ void __launch_bounds__(Shape::threads)
 }
 
 template <class T, class Shape, bool with_dropout>
-__global__ void __launch_bounds__(Shape::threads)
+__global__ void __launch_bounds__(Shape::threads, 2)
     plain_keys_kernel(AttentionParams p, AttentionGradients gradients, BlockOrder order) {
     auto& shared = shared_memory<BackwardShared<Shape>>();
     const BlockPlace place = block_place(order);
@@ -218,8 +218,9 @@ __global__ void __launch_bounds__(Shape::threads)
             store_scores(shared.probabilities, scores);
             store_scores(shared.gradients, dp);
             block_barrier();
-            add_product<Shape>(dv, shared.probabilities, shared.other[1]);
-            add_product<Shape>(dk, shared.gradients, shared.other[0]);
+            const int queries = rows_there<Shape>(query, p.queries);
+            add_product<Shape>(dv, shared.probabilities, shared.other[1], queries);
+            add_product<Shape>(dk, shared.gradients, shared.other[0], queries);
         }
     }
     float factors[Shape::thread_rows];

@@ -54,6 +54,12 @@ __device__ inline void load_rows(PlainRows<Shape>& tile, const HeadTensor& tenso
     }
 }
 
+/// Rows of a tile at `begin` that are there.
+template <class Shape>
+__device__ inline int rows_there(int begin, int rows) {
+    return rows - begin < Shape::rows ? rows - begin : Shape::rows;
+}
+
 /// c = a b^T
 template <class Shape>
 __device__ inline void multiply_rows(ThreadScores<Shape>& c, const PlainRows<Shape>& a,
@@ -81,11 +87,11 @@ __device__ inline void store_scores(PlainScores<Shape>& to, const ThreadScores<S
     }
 }
 
-/// sum += a b
+/// sum += a b over the first `count` rows of b.
 template <class Shape>
 __device__ inline void add_product(ThreadSums<Shape>& sum, const PlainScores<Shape>& a,
-                                   const PlainRows<Shape>& b) {
-    for (int k = 0; k < Shape::rows; ++k) {
+                                   const PlainRows<Shape>& b, int count) {
+    for (int k = 0; k < count; ++k) {
         float right[Shape::features];
         for (int m = 0; m < Shape::features; ++m)
             right[m] = b.at[k][thread_column() + 16 * m];

@@ -10,6 +10,7 @@ struct OpContext {
     const Stream& stream;
     Scratch& scratch;  ///< reset before each op
     const DeviceFacts& device;
+    bool sm90_attention = false;  ///< attention by the kernels for sm_90a, where they cover it
 };
 
 /// Blocks for `count` pieces of work of which one block does `per_block`, at most `waves` times as

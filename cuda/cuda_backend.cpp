@@ -7,6 +7,7 @@
 
 #include "cuda/activation.h"
 #include "cuda/attention.h"
+#include "cuda/attention_check.h"
 #include "cuda/context.h"
 #include "cuda/cross_entropy.h"
 #include "cuda/embedding.h"
@@ -38,6 +39,13 @@ std::filesystem::path tuning_file(const CudaOptions& options, const cuda::Device
     return options.tuning_folder / ("products-" + name + ".txt");
 }
 
+std::int64_t scratch_needed(const OpLimits& limits) {
+    return std::max({cuda::linear_scratch_bytes(limits), cuda::bias_scratch_bytes(limits),
+                     cuda::norm_scratch_bytes(limits), cuda::embedding_scratch_bytes(limits),
+                     cuda::attention_scratch_bytes(limits),
+                     cuda::cross_entropy_scratch_bytes(limits), cuda::optimizer_scratch_bytes()});
+}
+
 /// Ops are issued to one stream and return at once.
 class CudaBackend final : public Backend {
 public:
@@ -45,7 +53,8 @@ public:
         : device_(cuda::open_device(device)),
           tuning_(tuning_file(options, device_)),
           products_(device_, options.tune_products ? &tuning_ : nullptr),
-          graphs_(options.graphs) {}
+          graphs_(options.graphs),
+          sm90_attention_(cuda::use_sm90_attention(options.attention, device_, stream_)) {}
     ~CudaBackend() override {
         // Memory and events go only when nothing uses them any more; a device that has failed has
         // said so before.
@@ -59,12 +68,20 @@ public:
     const cuda::Stream& stream() const { return stream_; }
 
     Buffer allocate(std::int64_t bytes, MemorySpace space) override {
-        return Buffer(*this, space, cuda::allocate(bytes, space), bytes);
+        Buffer buffer(*this, space, cuda::allocate(bytes, space), bytes);
+        if (space == MemorySpace::device) allocated_ += bytes;
+        return buffer;
     }
     std::int64_t scratch_bytes(const OpLimits& limits) const override {
-        return cuda_scratch_bytes(limits);
+        return scratch_needed(limits);
     }
     void use_scratch(const Tensor& bytes) override { scratch_.use(bytes); }
+    std::int64_t staging_bytes() const override { return cuda::Staging::all_bytes; }
+    void use_staging(const Tensor& bytes) override { staging_.use(bytes); }
+    std::int64_t other_bytes() const override {
+        const cuda::MemoryInfo memory = cuda::memory_info();
+        return memory.total - memory.free - allocated_;
+    }
     void copy(const Tensor& to, const Tensor& from) override { cuda::copy(to, from, context()); }
     void upload(const Tensor& to, std::span<const std::byte> from) override {
         GPTRAIN_CHECK(to.contiguous() && to.bytes() == std::ssize(from), "upload of ", from.size(),
@@ -178,13 +195,17 @@ public:
     void end_range() override { cuda::end_profile_range(); }
 
 private:
-    void release(std::byte* data, std::int64_t /*bytes*/, MemorySpace space) noexcept override {
+    void release(std::byte* data, std::int64_t bytes, MemorySpace space) noexcept override {
         cuda::release(data, space);
+        if (space == MemorySpace::device) allocated_ -= bytes;
     }
     /// What the next op works with.
     cuda::OpContext context() {
         scratch_.reset();
-        return {.stream = stream_, .scratch = scratch_, .device = device_};
+        return {.stream = stream_,
+                .scratch = scratch_,
+                .device = device_,
+                .sm90_attention = sm90_attention_};
     }
     const cuda::Event& mark_event(std::int64_t mark) const {
         return marks_[static_cast<std::size_t>(mark % std::ssize(marks_))];
@@ -197,9 +218,11 @@ private:
     cuda::Products products_;
     Scratch scratch_;
     bool graphs_;
+    bool sm90_attention_;
     cuda::Recordings recordings_;
     std::array<cuda::Event, 8> marks_;
     std::int64_t next_mark_ = 0;
+    std::int64_t allocated_ = 0;  ///< bytes of the device
 };
 
 }  // namespace
@@ -208,11 +231,10 @@ std::unique_ptr<Backend> make_cuda_backend(int device, const CudaOptions& option
     return std::make_unique<CudaBackend>(device, options);
 }
 
-std::int64_t cuda_scratch_bytes(const OpLimits& limits) {
-    return std::max({cuda::linear_scratch_bytes(limits), cuda::bias_scratch_bytes(limits),
-                     cuda::norm_scratch_bytes(limits), cuda::embedding_scratch_bytes(limits),
-                     cuda::attention_scratch_bytes(limits),
-                     cuda::cross_entropy_scratch_bytes(limits), cuda::optimizer_scratch_bytes()});
+BackendNeeds cuda_needs() {
+    return {.scratch = scratch_needed,
+            .staging = cuda::Staging::all_bytes,
+            .reserve = std::int64_t{1} << 30};
 }
 
 const cuda::Stream* compute_stream(const Backend& backend) {

@@ -14,6 +14,13 @@ namespace cuda {
 class Stream;
 }
 
+/// Which kernels compute attention.
+enum class CudaAttention {
+    automatic,  ///< the fastest that are known to run on the device
+    portable,   ///< those for every device
+    sm90,       ///< those for compute capability 9.0
+};
+
 struct CudaOptions {
     /// The algorithms of products are chosen by timing, at the first call with each shape; else as
     /// the library advises.
@@ -22,14 +29,19 @@ struct CudaOptions {
     std::filesystem::path tuning_folder = {};
     /// `replay` records: the second time in a CUDA graph, which is issued from then on.
     bool graphs = false;
+    CudaAttention attention = CudaAttention::automatic;
 };
+
+/// GPTRAIN_CUDA_GRAPHS=1: `graphs`; GPTRAIN_CUDA_ATTENTION=auto|portable|sm90: `attention`, another
+/// word is an Error (usage).
+CudaOptions options_of_environment();
 
 /// Makes the device (an index among those that the process sees) current for this thread. No
 /// usable device (probe.h), a missing library: Error (usage).
 std::unique_ptr<Backend> make_cuda_backend(int device = 0, const CudaOptions& options = {});
 
-/// What CudaBackend::scratch_bytes returns, on any device and on machines without one.
-std::int64_t cuda_scratch_bytes(const OpLimits& limits);
+/// What a CUDA backend needs, on any device and on machines without one.
+BackendNeeds cuda_needs();
 
 /// The stream on which a CUDA backend computes; null for another backend.
 const cuda::Stream* compute_stream(const Backend& backend);

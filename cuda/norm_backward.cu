@@ -27,6 +27,10 @@ constexpr int stages = held == 1 ? 3 : 2;
 template <int held>
 constexpr int staged_tensors = held <= 2 ? 3 : 2;
 
+/// Whether a thread has registers for its part of the weight, or reads it again for each row.
+template <int held>
+constexpr bool keeps_weight = held <= 2;
+
 template <class T, int held>
 struct BackwardShared {
     union {
@@ -71,8 +75,10 @@ public:
           group_(warp_index() / (args.group / warp_threads)),
           groups_(block_threads() / args.group),
           first_(thread_index() % args.group * piece_width<T>) {
-        for (int i = 0; i < held; ++i) {
-            if (is_mine(i)) weight_[i] = load_piece<false>(args.weight, at(i), args.hidden);
+        if constexpr (keeps_weight<held>) {
+            for (int i = 0; i < held; ++i) {
+                if (is_mine(i)) weight_[i] = load_weight(i);
+            }
         }
     }
 
@@ -119,6 +125,13 @@ public:
 private:
     __device__ int at(int i) const { return first_ + i * args_.group * piece_width<T>; }
     __device__ bool is_mine(int i) const { return at(i) < args_.hidden; }
+    __device__ Vec16<T> load_weight(int i) const {
+        return load_piece<true>(args_.weight, at(i), args_.hidden);
+    }
+    __device__ Vec16<T> weight(int i) const {
+        if constexpr (keeps_weight<held>) return weight_[i];
+        return is_mine(i) ? load_weight(i) : Vec16<T>{};
+    }
     __device__ Vec16<T>& staged(int stage, int tensor, int i) const {
         return shared_.pieces[stage][tensor][i][thread_index()];
     }
@@ -141,22 +154,22 @@ private:
 
     __device__ void do_row(int token, int stage, int turn) {
         NormBackwardRow<T> row(args_, token);
+        RowSums of_row = {};
+        unrolled<held>([&](int i) {
+            row.add(load(&staged(stage, 0, i)), load(&staged(stage, 1, i)), weight(i), sums_[i],
+                    of_row);
+        });
         Vec16<T> dr[held] = {};
         if (staged_tensors<held> < 3 && args_.accumulate) {
             for (int i = 0; i < held; ++i) {
                 if (is_mine(i)) dr[i] = load_piece_once<true>(row.in(args_.dr, args_), at(i), 0);
             }
         }
-        RowSums of_row = {};
-        unrolled<held>([&](int i) {
-            row.add(load(&staged(stage, 0, i)), load(&staged(stage, 1, i)), weight_[i], sums_[i],
-                    of_row);
-        });
         row.complete(args_, group_sums(shared_.sums[turn], group_, args_.group, of_row));
         unrolled<held>([&](int i) {
             if (!is_mine(i)) return;
             if constexpr (staged_tensors<held> == 3) dr[i] = load(&staged(stage, 2, i));
-            dr[i] = row.gradient(load(&staged(stage, 0, i)), load(&staged(stage, 1, i)), weight_[i],
+            dr[i] = row.gradient(load(&staged(stage, 0, i)), load(&staged(stage, 1, i)), weight(i),
                                  dr[i]);
             row.template store_gradient<true>(args_, dropout_, at(i), dr[i]);
         });
@@ -176,7 +189,7 @@ private:
     int group_;
     int groups_;
     int first_;
-    Vec16<T> weight_[held] = {};
+    Vec16<T> weight_[keeps_weight<held> ? held : 1] = {};
     PieceSums<T> sums_[held] = {};
 };
 

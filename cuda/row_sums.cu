@@ -104,7 +104,7 @@ __device__ inline void note_rows(const Parts& parts, const ChunkShared& shared, 
 }
 
 template <class T, bool aligned>
-__global__ void __launch_bounds__(256) sum_chunks(SumArgs<T> args) {
+__global__ void __launch_bounds__(256, 2) sum_chunks(SumArgs<T> args) {
     auto& shared = shared_memory<ChunkShared>();
     const int count = load_chunk(args, shared);
     if (block_index().y == 0 && thread_index() == 0) note_rows(args.parts, shared, count);

@@ -14,6 +14,11 @@ std::int64_t part_bytes(std::int64_t bytes, std::int64_t index) {
 }  // namespace
 
 void Staging::upload(std::byte* to, std::span<const std::byte> from, const Stream& stream) {
+    if (memory_ == nullptr) {
+        copy(to, from.data(), std::ssize(from), stream);
+        stream.synchronize();
+        return;
+    }
     const std::int64_t parts = div_ceil(std::ssize(from), piece_bytes);
     for (std::int64_t part = 0; part < parts; ++part) {
         const Piece piece = piece_at(next_++);
@@ -27,6 +32,11 @@ void Staging::upload(std::byte* to, std::span<const std::byte> from, const Strea
 }
 
 void Staging::download(std::span<std::byte> to, const std::byte* from, const Stream& stream) {
+    if (memory_ == nullptr) {
+        copy(to.data(), from, std::ssize(to), stream);
+        stream.synchronize();
+        return;
+    }
     // Half of the pieces are on their way while the host empties the others.
     constexpr std::int64_t ahead = pieces / 2;
     const std::int64_t parts = div_ceil(std::ssize(to), piece_bytes);

@@ -11,16 +11,15 @@
 namespace gptrain::cuda {
 
 /// Pieces of pinned host memory that are used in turn. An upload waits for the device only when
-/// all pieces are on their way.
+/// all pieces are on their way. Without that memory every copy waits.
 class Staging {
 public:
     static constexpr std::int64_t pieces = 16;
     static constexpr std::int64_t piece_bytes = std::int64_t{1} << 20;
+    static constexpr std::int64_t all_bytes = pieces * piece_bytes;
 
-    Staging() = default;
-    Staging(const Staging&) = delete;
-    Staging& operator=(const Staging&) = delete;
-    ~Staging() { release(memory_, MemorySpace::host); }
+    /// `memory` is [all_bytes] on the host.
+    void use(const Tensor& memory) { memory_ = memory.data(); }
 
     /// Has read `from` when it returns; `to` is written in the order of the stream.
     void upload(std::byte* to, std::span<const std::byte> from, const Stream& stream);
@@ -37,7 +36,7 @@ private:
         return {memory_ + index * piece_bytes, free_[static_cast<std::size_t>(index)]};
     }
 
-    std::byte* memory_ = allocate(pieces * piece_bytes, MemorySpace::host);
+    std::byte* memory_ = nullptr;
     std::array<Event, pieces> free_;
     std::int64_t next_ = 0;
 };

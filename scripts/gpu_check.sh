@@ -78,6 +78,16 @@ sanitize() {
     return "$code"
 }
 
+# on_sm90 COMMAND...: with the attention kernels for sm_90a, on a GPU that has what they need.
+on_sm90() {
+    if [[ $(nvidia-smi --query-gpu=compute_cap --format=csv,noheader | head -n 1) != 9.0 ]]; then
+        echo "not run: the GPU is not of compute capability 9.0"
+        return 77
+    fi
+    export GPTRAIN_CUDA_ATTENTION=sm90
+    "$@"
+}
+
 # of_ranks N PROGRAM ARGUMENTS...: as N ranks, which may share the GPU.
 of_ranks() {
     (($1 == 1)) || export GPTRAIN_SHARE_GPU=1
@@ -101,7 +111,7 @@ part() {
     else
         ((limit <= left)) || limit=$left
         # In a process group of its own, so that all that it started ends with it.
-        export -f sanitize of_ranks
+        export -f sanitize on_sm90 of_ranks
         export root ops mpirun
         (cd "$scratch" && timeout --kill-after=5 "$limit" bash -c '"$@"' part "$@") \
             >"$scratch/out" 2>&1 || code=$?
@@ -144,10 +154,12 @@ part ops.embedding 30 "$ops" "embedding and position ops agree*"
 part ops.loss 30 "$ops" "loss ops agree*"
 part ops.linear 60 "$ops" "linear ops agree*"
 part ops.float8 30 "$ops" "ops of 8-bit matrices agree*"
-part ops.attention 60 "$ops" "attention ops agree*"
+part ops.attention 60 env GPTRAIN_CUDA_ATTENTION=portable "$ops" "attention ops agree*"
+part ops.attention-sm90 60 on_sm90 "$ops" "attention ops agree*"
 part ops.others 60 "$ops" "~*agree with the reference"
 part model.pytorch 30 "$model" "[torch]"
 part model.parity 60 "$model" "[gpu]"
+part model.sm90 60 on_sm90 "$model" "[gpu]"
 part model.modes 60 "$model" "~[gpu]~[torch]"
 part program.bits 90 bash "$root/test/program/gpu.sh" "$gptrain" "$preprocess"
 part mpi 30 of_ranks 2 "$comm"
@@ -157,6 +169,7 @@ part messages.shared-4 30 of_ranks 4 "$comm_gpu"
 part program.ranks 60 bash "$root/test/program/gpu_ranks.sh" "$gptrain" "$preprocess" "$mpirun"
 part sanitizer.memcheck 60 sanitize memcheck "~*attention*"
 part sanitizer.attention 60 sanitize memcheck "attention ops agree*"
+part sanitizer.sm90 60 on_sm90 sanitize memcheck "attention ops agree*"
 part sanitizer.racecheck 60 sanitize racecheck "norm and dropout ops agree*"
 
 printf '\ngptrain %s on %s\n' "$commit" "${gpu:-no GPU}"

@@ -30,6 +30,13 @@ struct OpLimits {
     std::int64_t head_chunk = 0;  ///< rows of logits at a time
 };
 
+/// What a backend itself needs of a run's memory, known without the backend's device.
+struct BackendNeeds {
+    std::function<std::int64_t(const OpLimits&)> scratch;  ///< device memory inside of ops
+    std::int64_t staging = 0;                              ///< host memory on the way to the device
+    std::int64_t reserve = 0;  ///< device memory to leave to driver and libraries: an estimate
+};
+
 class Backend {
 public:
     virtual ~Backend() = default;
@@ -42,6 +49,13 @@ public:
     virtual std::int64_t scratch_bytes(const OpLimits& limits) const = 0;
     /// Memory of that size, given before the first op.
     virtual void use_scratch(const Tensor& bytes) = 0;
+    /// Bytes of host memory with which `upload` need not wait for the device, and memory of that
+    /// size.
+    virtual std::int64_t staging_bytes() const { return 0; }
+    virtual void use_staging(const Tensor& /*bytes*/) {}
+    /// Device memory in use now that was not allocated here: by the driver, by libraries, and by
+    /// other programs. It can only be measured, after a step has used all of them.
+    virtual std::int64_t other_bytes() const { return 0; }
     /// to = from; same shape and dtype, any strides. Either may lie in host memory of this backend.
     virtual void copy(const Tensor& to, const Tensor& from) = 0;
     /// Between host bytes and a contiguous tensor. `upload` has read the bytes when it returns;
@@ -125,6 +139,11 @@ private:
     friend class Buffer;
     virtual void release(std::byte* data, std::int64_t bytes, MemorySpace space) noexcept = 0;
 };
+
+inline BackendNeeds needs_of(const Backend& backend) {
+    return {.scratch = [&backend](const OpLimits& limits) { return backend.scratch_bytes(limits); },
+            .staging = backend.staging_bytes()};
+}
 
 /// A range of a profile: from here to the end of the block.
 class ProfileRange {

@@ -34,6 +34,7 @@ std::string_view name_of(MemoryUse use) {
         case MemoryUse::workspace: return "workspace";
         case MemoryUse::batch: return "batch and step state";
         case MemoryUse::scratch: return "scratch of ops";
+        case MemoryUse::staging: return "staging on the host";
         case MemoryUse::readback: return "step state on the host";
         case MemoryUse::snapshot: return "checkpoint snapshot";
     }
@@ -44,6 +45,15 @@ std::int64_t MemoryPlan::total() const {
     std::int64_t sum = 0;
     for (const std::int64_t bytes : bytes_)
         sum += bytes;
+    return sum;
+}
+
+std::int64_t MemoryPlan::on_device() const {
+    std::int64_t sum = 0;
+    for (int i = 0; i < memory_uses; ++i) {
+        const auto use = static_cast<MemoryUse>(i);
+        if (space_of(use) == MemorySpace::device) sum += (*this)[use];
+    }
     return sum;
 }
 

@@ -21,14 +21,16 @@ enum class MemoryUse {
     workspace,    ///< activations and gradients that live inside an action
     batch,        ///< token ids, targets, weights; the step state
     scratch,      ///< inside of ops
+    staging,      ///< host memory on the way to the device
     readback,     ///< host copies of the step state
     snapshot,     ///< host copy of the state that a checkpoint is written from
 };
-constexpr int memory_uses = 10;
+constexpr int memory_uses = 11;
 std::string_view name_of(MemoryUse use);
 constexpr MemorySpace space_of(MemoryUse use) {
-    return use == MemoryUse::readback || use == MemoryUse::snapshot ? MemorySpace::host
-                                                                    : MemorySpace::device;
+    const bool host =
+        use == MemoryUse::staging || use == MemoryUse::readback || use == MemoryUse::snapshot;
+    return host ? MemorySpace::host : MemorySpace::device;
 }
 
 /// Bytes for each use.
@@ -37,6 +39,7 @@ public:
     std::int64_t& operator[](MemoryUse use) { return bytes_[static_cast<int>(use)]; }
     std::int64_t operator[](MemoryUse use) const { return bytes_[static_cast<int>(use)]; }
     std::int64_t total() const;
+    std::int64_t on_device() const;
     bool operator==(const MemoryPlan&) const = default;
 
 private:

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <cstring>
-#include <utility>
 
 namespace gptrain {
 namespace {
@@ -33,9 +32,6 @@ double attention_flops(const AttentionForward& args, int products) {
 }
 
 }  // namespace
-
-MeterBackend::MeterBackend(std::function<std::int64_t(const OpLimits&)> scratch)
-    : scratch_(std::move(scratch)) {}
 
 Buffer MeterBackend::allocate(std::int64_t bytes, MemorySpace space) {
     // Any address will do that is aligned and not null: it is never followed.

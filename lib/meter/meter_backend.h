@@ -3,8 +3,8 @@
 #pragma once
 
 #include <cstdint>
-#include <functional>
 #include <memory>
+#include <utility>
 
 #include "backend/backend.h"
 
@@ -21,16 +21,19 @@ struct Work {
 /// Addresses that it gives out are never read or written. `download` gives zeros.
 class MeterBackend : public Backend {
 public:
-    /// `scratch` is the formula of the backend that the run will use.
-    explicit MeterBackend(std::function<std::int64_t(const OpLimits&)> scratch);
+    /// `needs` are those of the backend that the run will use.
+    explicit MeterBackend(BackendNeeds needs) : needs_(std::move(needs)) {}
 
     const Work& work() const { return work_; }
     void clear_work() { work_ = {}; }
 
     std::string_view name() const override { return "meter"; }
     Buffer allocate(std::int64_t bytes, MemorySpace space) override;
-    std::int64_t scratch_bytes(const OpLimits& limits) const override { return scratch_(limits); }
+    std::int64_t scratch_bytes(const OpLimits& limits) const override {
+        return needs_.scratch(limits);
+    }
     void use_scratch(const Tensor&) override {}
+    std::int64_t staging_bytes() const override { return needs_.staging; }
     void copy(const Tensor&, const Tensor&) override {}
     void upload(const Tensor&, std::span<const std::byte>) override {}
     void download(std::span<std::byte> to, const Tensor& from) override;
@@ -69,7 +72,7 @@ public:
 private:
     void release(std::byte*, std::int64_t, MemorySpace) noexcept override {}
 
-    std::function<std::int64_t(const OpLimits&)> scratch_;
+    BackendNeeds needs_;
     Work work_;
 };
 

@@ -55,6 +55,12 @@ OpLimits op_limits(const RunPlan& plan) {
             .head_chunk = plan.head_chunk};
 }
 
+void give_memory(Backend& backend, Memory& memory, const OpLimits& limits) {
+    backend.use_scratch(
+        memory[MemoryUse::scratch].allocate(DType::u8, {backend.scratch_bytes(limits)}));
+    backend.use_staging(memory[MemoryUse::staging].allocate(DType::u8, {backend.staging_bytes()}));
+}
+
 Engine::Engine(Backend& backend, const Mesh& mesh, const RunSpec& spec, const RunPlan& plan,
                const std::optional<MemoryPlan>& memory)
     : backend_(backend),
@@ -89,8 +95,7 @@ Engine::Engine(Backend& backend, const Mesh& mesh, const RunSpec& spec, const Ru
                     .recompute = spec.recompute,
                     .defer_weights = make_schedule(schedule_, 1).defers_weights,
                     .first_visible = spec.data.reset_at_eod});
-    backend.use_scratch(
-        memory_[MemoryUse::scratch].allocate(DType::u8, {backend.scratch_bytes(op_limits(plan))}));
+    give_memory(backend, memory_, op_limits(plan));
 }
 
 void Engine::initialise() {
@@ -171,8 +176,8 @@ double Engine::gradient_norm() {
 }
 
 StepCost measure_run(const RunSpec& spec, const RunPlan& plan, const MeshPlace& place,
-                     const std::function<std::int64_t(const OpLimits&)>& scratch) {
-    MeterBackend meter(scratch);
+                     const BackendNeeds& needs) {
+    MeterBackend meter(needs);
     StepCost cost;
     const Mesh mesh(plan.mesh, place, [&](Axis axis, int rank, int size) {
         return std::make_unique<MeterCommunicator>(rank, size,

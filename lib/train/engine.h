@@ -3,7 +3,6 @@
 #pragma once
 
 #include <array>
-#include <functional>
 #include <optional>
 #include <vector>
 
@@ -107,9 +106,12 @@ struct StepCost {
     std::int64_t sent(Axis axis) const { return sent_bytes[static_cast<std::size_t>(axis)]; }
 };
 
-/// Runs a step, an evaluation and the snapshot of an asynchronous save over the meter. `scratch` is
-/// the formula of the backend to be used.
+/// Runs a step, an evaluation and the snapshot of an asynchronous save over the meter. `needs` are
+/// those of the backend to be used.
 StepCost measure_run(const RunSpec& spec, const RunPlan& plan, const MeshPlace& place,
-                     const std::function<std::int64_t(const OpLimits&)>& scratch);
+                     const BackendNeeds& needs);
+
+/// Takes the memory that the backend itself needs.
+void give_memory(Backend& backend, Memory& memory, const OpLimits& limits);
 
 }  // namespace gptrain

@@ -53,8 +53,7 @@ InferenceModel::InferenceModel(Backend& backend, const Mesh& mesh, const RunPlan
         logits_ = saved.allocate(plan.compute, {1, plan.model.vocab});
         logits_f32_ = saved.allocate(DType::f32, {1, plan.model.vocab});
     }
-    backend.use_scratch(memory_[MemoryUse::scratch].allocate(
-        DType::u8, {backend.scratch_bytes(limits_for(plan, sizes))}));
+    give_memory(backend, memory_, limits_for(plan, sizes));
 }
 
 void InferenceModel::load_parameter(const Parameter& parameter, const StateVisitor& visitor) {
@@ -117,7 +116,7 @@ RunPlan inference_plan(RunSpec spec, bool cuda) {
 std::unique_ptr<InferenceModel> load_model(const ValidCheckpoint& checkpoint, Backend& backend,
                                            const Mesh& mesh, const RunPlan& plan,
                                            const InferenceSizes& sizes) {
-    MeterBackend meter([&](const OpLimits& limits) { return backend.scratch_bytes(limits); });
+    MeterBackend meter(needs_of(backend));
     InferenceModel measured(meter, mesh, plan, sizes);
     if (sizes.cached_tokens > 0) {
         measured.next_logits(std::vector<std::int32_t>(static_cast<std::size_t>(sizes.seq_length)));

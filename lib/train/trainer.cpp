@@ -74,6 +74,8 @@ private:
     /// Whether what follows the step under way needs its results.
     bool results_due() const;
     void warn_of_skip(std::int64_t samples) const;
+    /// After the first step, by which all libraries have taken theirs.
+    void tell_of_other_memory();
     /// Whether too many steps in a row were skipped.
     bool diverged() const;
     [[noreturn]] void fail_diverged();
@@ -113,6 +115,7 @@ private:
     double step_seconds_ = 0;  ///< since the last logged line
     std::int64_t step_tokens_ = 0;
     std::int64_t steps_timed_ = 0;
+    bool other_memory_told_ = false;
     double slowest_step_ = 0;
     double slowest_save_ = 0;
 };
@@ -127,10 +130,7 @@ Run::Run(const RunInputs& inputs, const RunDirectory& directory, const StopReque
       stop_(stop),
       mesh_(mesh),
       effective_yaml_(to_yaml(effective_spec(spec_, plan_))),
-      memory_plan_(
-          measure_run(spec_, plan_, mesh.place(),
-                      [&backend](const OpLimits& limits) { return backend.scratch_bytes(limits); })
-              .memory),
+      memory_plan_(measure_run(spec_, plan_, mesh.place(), needs_of(backend)).memory),
       engine_(std::make_unique<Engine>(backend, mesh, spec_, plan_, memory_plan_)),
       saver_(std::make_unique<CheckpointSaver>(
           backend, engine_->memory()[MemoryUse::snapshot],
@@ -253,8 +253,18 @@ void Run::finish_step() {
     ++steps_timed_;
     slowest_step_ = std::max(slowest_step_, seconds);
     warn_of_skip(samples);
+    tell_of_other_memory();
     console_->tick(step_);
     if (diverged()) fail_diverged();
+}
+
+void Run::tell_of_other_memory() {
+    if (other_memory_told_) return;
+    other_memory_told_ = true;
+    const std::int64_t bytes = engine_->backend().other_bytes();
+    if (bytes == 0) return;
+    print("device memory: ", human_bytes(memory_plan_.on_device()), " as planned, and ",
+          human_bytes(bytes), " of context, libraries and other programs");
 }
 
 void Run::warn_of_skip(std::int64_t samples) const {

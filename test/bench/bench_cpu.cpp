@@ -132,9 +132,7 @@ Json measure(std::int64_t sequences, std::int64_t seq_length, Precision precisio
     const RunPlan plan = make_plan(spec, {});
     const auto backend = make_cpu_backend();
     const Mesh mesh = one_rank_mesh();
-    const StepCost cost = measure_run(spec, plan, {}, [](const OpLimits& limits) {
-        return cpu_scratch_bytes(limits, omp_get_max_threads());
-    });
+    const StepCost cost = measure_run(spec, plan, {}, needs_of(*backend));
     Engine engine(*backend, mesh, spec, plan, cost.memory);
     engine.initialise();
     StepBatch batch = random_batch(plan);

@@ -62,21 +62,17 @@ AttentionBackward make_call(Device& device, const AttentionShape& s) {
     return args;
 }
 
-/// The kernels that a device of these facts gets.
 struct Kernels {
     std::string name;
     cuda::DeviceFacts device;
+    bool sm90;
 };
 
-/// All that run on the first GPU. Those of one architecture are passed over on a GPU that is said
-/// to be of an older one.
+/// All that run on the first GPU.
 std::vector<Kernels> compiled_kernels() {
     const cuda::DeviceFacts device = cuda::open_device(0);
-    cuda::DeviceFacts older = device;
-    older.major = 8;
-    older.minor = 0;
-    std::vector<Kernels> kernels = {{"portable", older}};
-    if (device.major == 9 && device.minor == 0) kernels.push_back({"sm_90a", device});
+    std::vector<Kernels> kernels = {{"portable", device, false}};
+    if (device.major == 9 && device.minor == 0) kernels.push_back({"sm_90a", device, true});
     return kernels;
 }
 
@@ -85,7 +81,7 @@ Json measure_kernels(Device& device, const AttentionShape& shape, const Kernels&
     const std::int64_t bytes = cuda::attention_scratch_bytes(limits_of(shape));
     const Buffer memory = device.backend().allocate(bytes, MemorySpace::device);
     Scratch scratch(memory.data(), bytes);
-    const cuda::OpContext context = {device.stream(), scratch, kernels.device};
+    const cuda::OpContext context = {device.stream(), scratch, kernels.device, kernels.sm90};
     const auto time = [&](const auto& op) {
         return device.seconds([&](std::int64_t set) {
             scratch.reset();

@@ -132,7 +132,7 @@ MemoryPlan choose_recompute(RunSpec& spec, const RunPlan& plan,
                             const std::optional<Recompute>& wanted) {
     const auto memory = [&](Recompute recompute) {
         spec.recompute = recompute;
-        return measure_run(spec, plan, {}, cuda_scratch_bytes).memory;
+        return measure_run(spec, plan, {}, cuda_needs()).memory;
     };
     if (wanted) return memory(*wanted);
     // The rest is for what libraries take when they first compute.

@@ -12,11 +12,13 @@ namespace {
 
 /// GPTRAIN_EMULATED_DEVICE: "hopper", a GPU of compute capability 9.0, or else one of 8.6, which
 /// has the least shared memory of all.
-emulator::Settings emulated_device() {
+bool emulates_hopper() {
     const char* name = std::getenv("GPTRAIN_EMULATED_DEVICE");
-    if (name != nullptr && std::string_view(name) == "hopper") {
-        return {.order = {}, .major = 9, .minor = 0, .shared_bytes = 227 << 10};
-    }
+    return name != nullptr && std::string_view(name) == "hopper";
+}
+
+emulator::Settings emulated_device() {
+    if (emulates_hopper()) return {.order = {}, .major = 9, .minor = 0, .shared_bytes = 227 << 10};
     return {.order = {}, .major = 8, .minor = 6, .shared_bytes = 99 << 10};
 }
 
@@ -25,7 +27,8 @@ emulator::Settings emulated_device() {
 std::vector<std::unique_ptr<Backend>> built_backends() {
     emulator::settings() = emulated_device();
     std::vector<std::unique_ptr<Backend>> backends;
-    backends.push_back(make_cuda_backend());
+    backends.push_back(make_cuda_backend(
+        0, {.attention = emulates_hopper() ? CudaAttention::sm90 : CudaAttention::automatic}));
     return backends;
 }
 

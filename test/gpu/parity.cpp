@@ -50,6 +50,12 @@ Result train_steps(const RunSpec& spec, std::unique_ptr<Backend> backend,
     return result;
 }
 
+std::unique_ptr<Backend> gpu_backend(bool graphs = false) {
+    CudaOptions options = options_of_environment();
+    options.graphs = graphs;
+    return make_cuda_backend(0, options);
+}
+
 double distance(const std::vector<float>& a, const std::vector<float>& b) {
     double squares = 0;
     for (std::size_t i = 0; i < a.size(); ++i)
@@ -66,7 +72,7 @@ double norm(const std::vector<float>& a) {
 TEST_CASE("starting weights are the same on GPU and CPU within a rounding", "[gpu]") {
     const RunSpec spec = parity_spec(false, Precision::fp32);
     TinyRun cpu(spec, make_cpu_backend());
-    TinyRun gpu(spec, make_cuda_backend());
+    TinyRun gpu(spec, gpu_backend());
     const NamedValues on_cpu = cpu.state("weight");
     for (const auto& [name, values] : gpu.state("weight")) {
         CAPTURE(name);
@@ -79,7 +85,7 @@ TEST_CASE("in fp32 a model on the GPU computes what it computes on the CPU", "[g
     const RunSpec spec = parity_spec(GENERATE(false, true), Precision::fp32);
     const NamedValues weights = TinyRun(spec, make_cpu_backend()).state("weight");
     const Result cpu = train_steps(spec, make_cpu_backend(), weights);
-    const Result gpu = train_steps(spec, make_cuda_backend(), weights);
+    const Result gpu = train_steps(spec, gpu_backend(), weights);
     for (std::size_t i = 0; i < cpu.losses.size(); ++i) {
         CAPTURE(i);
         CHECK(gpu.losses[i] == Approx(cpu.losses[i]).epsilon(1e-6));
@@ -99,7 +105,7 @@ TEST_CASE("in bf16 a model on the GPU is as near to fp32 as on the CPU", "[gpu]"
     const NamedValues weights = TinyRun(exact_spec, make_cpu_backend()).state("weight");
     const Result exact = train_steps(exact_spec, make_cpu_backend(), weights);
     const Result cpu = train_steps(spec, make_cpu_backend(), weights);
-    const Result gpu = train_steps(spec, make_cuda_backend(), weights);
+    const Result gpu = train_steps(spec, gpu_backend(), weights);
     for (std::size_t i = 0; i < exact.losses.size(); ++i) {
         CAPTURE(i);
         CHECK(std::abs(gpu.losses[i] - exact.losses[i]) <= bf16_roundoff * exact.losses[i]);
@@ -115,7 +121,7 @@ TEST_CASE("in bf16 a model on the GPU is as near to fp32 as on the CPU", "[gpu]"
 
 TEST_CASE("the fast kernels recompute and repeat bit for bit", "[gpu]") {
     RunSpec spec = parity_spec(GENERATE(false, true), GENERATE(Precision::bf16, Precision::fp16));
-    const Result selective = train_steps(spec, make_cuda_backend());
+    const Result selective = train_steps(spec, gpu_backend());
     REQUIRE(std::isfinite(selective.losses.back()));
     const auto check_same = [&](const Result& other) {
         CHECK(other.losses == selective.losses);
@@ -123,17 +129,17 @@ TEST_CASE("the fast kernels recompute and repeat bit for bit", "[gpu]") {
         CHECK(other.weights == selective.weights);
     };
     SECTION("in another run") {
-        check_same(train_steps(spec, make_cuda_backend()));
+        check_same(train_steps(spec, gpu_backend()));
     }
     SECTION("without recomputation") {
         spec.recompute = Recompute::none;
-        check_same(train_steps(spec, make_cuda_backend()));
+        check_same(train_steps(spec, gpu_backend()));
     }
     SECTION("with full recomputation") {
         spec.recompute = Recompute::full;
-        check_same(train_steps(spec, make_cuda_backend()));
+        check_same(train_steps(spec, gpu_backend()));
     }
     SECTION("from recorded graphs") {
-        check_same(train_steps(spec, make_cuda_backend(0, {.graphs = true})));
+        check_same(train_steps(spec, gpu_backend(true)));
     }
 }

@@ -5,6 +5,12 @@
 using namespace gptrain;
 using namespace gptrain::test;
 
+namespace {
+
+const BackendNeeds no_scratch = {.scratch = [](const OpLimits&) { return std::int64_t{0}; }};
+
+}  // namespace
+
 TEST_CASE("a run takes exactly the memory that was predicted", "[model][memory]") {
     RunSpec spec = GENERATE(0, 1) == 0 ? tiny_spec() : tiny_llama_spec();
     spec.precision.compute = GENERATE(Precision::fp32, Precision::bf16);
@@ -22,7 +28,7 @@ TEST_CASE("recomputation and sharding save what they should", "[model][memory]")
     RunSpec spec = tiny_spec();
     const auto measure = [&](std::int64_t ranks) {
         const RunPlan plan = make_plan(spec, {.world_size = ranks, .dry_run = true});
-        return measure_run(spec, plan, {}, [](const OpLimits&) { return std::int64_t{0}; });
+        return measure_run(spec, plan, {}, no_scratch);
     };
     spec.training.global_batch_size = 16;
     spec.recompute = Recompute::none;
@@ -52,8 +58,7 @@ TEST_CASE("the meter counts the products of the model", "[model][memory]") {
     spec.recompute = Recompute::none;
     const RunPlan plan = make_plan(spec, {});
     const ModelShape& model = plan.model;
-    const StepCost cost =
-        measure_run(spec, plan, {}, [](const OpLimits&) { return std::int64_t{0}; });
+    const StepCost cost = measure_run(spec, plan, {}, no_scratch);
     const double tokens = static_cast<double>(plan.batch.global_batch_size * plan.seq_length);
     const double weights = static_cast<double>(model.layers * 12 * model.hidden * model.hidden +
                                                model.vocab * model.hidden);

@@ -43,9 +43,7 @@ TinyRun::TinyRun(const RunSpec& spec, std::unique_ptr<Backend> backend)
       backend_(std::move(backend)),
       plan_(make_plan(spec, {.cuda = backend_->name() == "cuda"})),
       mesh_(one_rank_mesh()),
-      cost_(
-          measure_run(spec_, plan_, {},
-                      [this](const OpLimits& limits) { return backend_->scratch_bytes(limits); })),
+      cost_(measure_run(spec_, plan_, {}, needs_of(*backend_))),
       engine_(std::make_unique<Engine>(*backend_, mesh_, spec_, plan_, cost_.memory)) {
     engine_->initialise();
 }

@@ -1,0 +1,69 @@
+// Which kernels attention gets.
+#include "catch.h"
+#include "cuda/attention_check.h"
+#include "cuda/attention_sm90.h"
+#include "emulator/grid.h"
+
+using namespace gptrain;
+using namespace gptrain::cuda;
+
+namespace {
+
+constexpr AttentionKernels portable = {attention_forward, attention_backward};
+
+/// As on a GPU of this compute capability, until the end of the block.
+class EmulatedDevice {
+public:
+    EmulatedDevice(int major, int minor, std::int64_t shared_bytes)
+        : before_(emulator::settings()) {
+        emulator::settings() = {
+            .order = before_.order, .major = major, .minor = minor, .shared_bytes = shared_bytes};
+        facts = open_device(0);
+    }
+    EmulatedDevice(const EmulatedDevice&) = delete;
+    EmulatedDevice& operator=(const EmulatedDevice&) = delete;
+    ~EmulatedDevice() { emulator::settings() = before_; }
+    DeviceFacts facts;
+
+private:
+    emulator::Settings before_;
+};
+
+}  // namespace
+
+TEST_CASE("attention kernels that compute something else are found out", "[choice]") {
+    const EmulatedDevice device(8, 6, 99 << 10);
+    const Stream stream;
+    const auto difference = [&](const AttentionKernels& kernels) {
+        return attention_difference(kernels, portable, device.facts, stream);
+    };
+    CHECK(difference(portable).empty());
+
+    AttentionKernels one_position_late = portable;
+    one_position_late.forward = [](const AttentionForward& args, const OpContext& context) {
+        AttentionForward late = args;
+        late.q_begin += 1;
+        attention_forward(late, context);
+    };
+    CHECK(difference(one_position_late).find("o of heads of 64") != std::string::npos);
+
+    AttentionKernels forgets_dk = portable;
+    forgets_dk.backward = [](const AttentionBackward& args, const OpContext& context) {
+        AttentionBackward other = args;
+        other.dk = args.dv;
+        attention_backward(other, context);
+    };
+    CHECK(difference(forgets_dk).find("dk of heads of 128") != std::string::npos);
+}
+
+TEST_CASE("attention kernels for sm_90a are used where they are wanted and agree", "[choice]") {
+    const Stream stream;
+    {
+        const EmulatedDevice hopper(9, 0, 227 << 10);
+        CHECK(use_sm90_attention(CudaAttention::sm90, hopper.facts, stream));
+        CHECK_FALSE(use_sm90_attention(CudaAttention::portable, hopper.facts, stream));
+    }
+    const EmulatedDevice ampere(8, 6, 99 << 10);
+    CHECK_FALSE(use_sm90_attention(CudaAttention::automatic, ampere.facts, stream));
+    CHECK_THROWS_AS(use_sm90_attention(CudaAttention::sm90, ampere.facts, stream), Error);
+}
