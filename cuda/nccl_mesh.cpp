@@ -14,21 +14,24 @@ void set_nccl_environment(bool deterministic) {
     if (deterministic) setenv("NCCL_ALGO", "Ring", only_if_not_set);
 }
 
-Mesh nccl_mesh(const MpiSession& session, const MeshShape& shape, Backend& backend) {
+Mesh nccl_mesh(const MpiSession& session, const MeshShape& shape, const MeshLinks& links,
+               Backend& backend) {
     check_mesh_fits(session, shape);
     if (shape.size() == 1) return one_rank_mesh();
     const Stream* compute = compute_stream(backend);
     GPTRAIN_CHECK(compute != nullptr, "NCCL for the backend ", backend.name());
     Nccl nccl{};
     session.together([&] { nccl = open_nccl(); });
-    const CommunicatorFactory hosts = mpi_communicators(session, shape, backend);
-    return Mesh(shape, place_of(session.rank(), shape),
-                [&](Axis axis, int rank, int size) -> std::unique_ptr<Communicator> {
-                    auto host = hosts(axis, rank, size);
-                    if (size == 1) return host;
-                    return std::make_unique<NcclCommunicator>(nccl, std::move(host), *compute,
-                                                              std::string(name_of(axis)));
-                });
+    const CommunicatorFactory hosts = mpi_communicators(session, backend);
+    Mesh mesh(shape, place_of(session.rank(), shape), links,
+              [&](const RankGroup& group) -> std::unique_ptr<Communicator> {
+                  auto host = hosts(group);
+                  if (group.size == 1) return host;
+                  return std::make_unique<NcclCommunicator>(nccl, std::move(host), *compute,
+                                                            std::string(name_of(group.axis)));
+              });
+    mesh.exercise();
+    return mesh;
 }
 
 }  // namespace gptrain::cuda

@@ -16,6 +16,7 @@ void set_nccl_environment(bool deterministic);
 /// All communicators of this rank over NCCL, each used once; all ranks make it together. `backend`
 /// is a CUDA backend and outlives the mesh, like the session. NCCL is opened only where there is
 /// more than one rank; a world of another size than the mesh is an Error (usage).
-Mesh nccl_mesh(const MpiSession& session, const MeshShape& shape, Backend& backend);
+Mesh nccl_mesh(const MpiSession& session, const MeshShape& shape, const MeshLinks& links,
+               Backend& backend);
 
 }  // namespace gptrain::cuda

@@ -1,5 +1,8 @@
 #include "comm/mesh.h"
 
+#include <algorithm>
+#include <utility>
+
 #include "base/checked.h"
 
 namespace gptrain {
@@ -12,6 +15,8 @@ std::string_view name_of(Axis axis) {
         case Axis::pp: return "pp";
         case Axis::dp_cp: return "dp x cp";
         case Axis::model: return "tp x pp";
+        case Axis::kv: return "sharers of k and v";
+        case Axis::ends: return "first and last stage";
     }
     return "?";
 }
@@ -28,22 +33,130 @@ MeshPlace place_of(std::int64_t rank, const MeshShape& shape) {
     return place;
 }
 
-Mesh::Mesh(const MeshShape& shape, const MeshPlace& place, const CommunicatorFactory& make)
-    : shape_(shape), place_(place) {
-    const auto add = [&](Axis axis, std::int64_t rank, std::int64_t size) {
-        communicators_[static_cast<std::size_t>(axis)] =
-            make(axis, narrow<int>(rank), narrow<int>(size));
+std::int64_t rank_of(const MeshPlace& place, const MeshShape& shape) {
+    return ((place.pp * shape.data + place.dp) * shape.context + place.cp) * shape.tensor +
+           place.tp;
+}
+
+namespace {
+
+/// The group of a rank at `place` on an axis.
+RankGroup group_on(Axis axis, const MeshPlace& place, const MeshShape& shape,
+                   const MeshLinks& links) {
+    MeshPlace first = place;
+    std::int64_t rank = 0;
+    std::int64_t size = 1;
+    switch (axis) {
+        case Axis::tp:
+            rank = std::exchange(first.tp, 0);
+            size = shape.tensor;
+            break;
+        case Axis::cp:
+            rank = std::exchange(first.cp, 0);
+            size = shape.context;
+            break;
+        case Axis::dp:
+            rank = std::exchange(first.dp, 0);
+            size = shape.data;
+            break;
+        case Axis::pp:
+            rank = std::exchange(first.pp, 0);
+            size = shape.pipeline;
+            break;
+        case Axis::dp_cp:
+            rank = first.dp * shape.context + first.cp;
+            first.dp = first.cp = 0;
+            size = shape.data * shape.context;
+            break;
+        case Axis::model:
+            rank = first.pp * shape.tensor + first.tp;
+            first.pp = first.tp = 0;
+            size = shape.pipeline * shape.tensor;
+            break;
+        case Axis::kv:
+            rank = place.tp % links.kv_sharers;
+            first.tp -= narrow<int>(rank);
+            size = links.kv_sharers;
+            break;
+        case Axis::ends:
+            if (!links.tied_ends || (place.pp != 0 && place.pp != shape.pipeline - 1)) break;
+            rank = place.pp == 0 ? 0 : 1;
+            first.pp = 0;
+            size = 2;
+            break;
+    }
+    return {axis, rank_of(first, shape), narrow<int>(rank), narrow<int>(size)};
+}
+
+/// Rounds of channels that have no stage in common, so that all channels of a round can be made in
+/// one call of the factory.
+std::vector<std::vector<Channel>> rounds_of(std::vector<Channel> channels) {
+    std::vector<std::vector<Channel>> rounds;
+    const auto meets = [](const Channel& a, const Channel& b) {
+        return a.from == b.from || a.from == b.to || a.to == b.from || a.to == b.to;
     };
-    add(Axis::tp, place.tp, shape.tensor);
-    add(Axis::cp, place.cp, shape.context);
-    add(Axis::dp, place.dp, shape.data);
-    add(Axis::pp, place.pp, shape.pipeline);
-    add(Axis::dp_cp, place.dp * shape.context + place.cp, shape.data * shape.context);
-    add(Axis::model, place.pp * shape.tensor + place.tp, shape.pipeline * shape.tensor);
+    for (const Channel& channel : channels) {
+        const auto free = std::find_if(rounds.begin(), rounds.end(), [&](const auto& round) {
+            return std::none_of(round.begin(), round.end(),
+                                [&](const Channel& other) { return meets(channel, other); });
+        });
+        if (free == rounds.end()) {
+            rounds.push_back({channel});
+        } else {
+            free->push_back(channel);
+        }
+    }
+    return rounds;
+}
+
+}  // namespace
+
+Mesh::Mesh(const MeshShape& shape, const MeshPlace& place, const MeshLinks& links,
+           const CommunicatorFactory& make)
+    : shape_(shape), place_(place) {
+    for (int axis = 0; axis < axes; ++axis) {
+        communicators_[static_cast<std::size_t>(axis)] =
+            make(group_on(static_cast<Axis>(axis), place, shape, links));
+    }
+    connect(links.channels, make);
+}
+
+void Mesh::connect(const std::vector<Channel>& channels, const CommunicatorFactory& make) {
+    for (const std::vector<Channel>& round : rounds_of(channels)) {
+        const auto mine = std::find_if(round.begin(), round.end(), [&](const Channel& channel) {
+            return channel.from == place_.pp || channel.to == place_.pp;
+        });
+        RankGroup group = {Axis::pp, rank_of(place_, shape_), 0, 1};
+        if (mine == round.end()) {
+            make(group);
+            continue;
+        }
+        MeshPlace sender = place_;
+        sender.pp = mine->from;
+        group = {Axis::pp, rank_of(sender, shape_), mine->from == place_.pp ? 0 : 1, 2};
+        connections_.push_back({*mine, make(group)});
+    }
+}
+
+Communicator& Mesh::channel(const Channel& channel) const {
+    const auto found =
+        std::find_if(connections_.begin(), connections_.end(),
+                     [&](const Connection& connection) { return connection.channel == channel; });
+    GPTRAIN_CHECK(found != connections_.end(), "no channel from stage ", channel.from, " to ",
+                  channel.to);
+    return *found->communicator;
+}
+
+void Mesh::exercise() const {
+    for (const auto& communicator : communicators_)
+        communicator->barrier();
+    for (const Connection& connection : connections_)
+        connection.communicator->barrier();
 }
 
 Mesh one_rank_mesh() {
-    return Mesh({}, {}, [](Axis, int, int) { return std::make_unique<OneRankCommunicator>(); });
+    return Mesh({}, {}, {},
+                [](const RankGroup&) { return std::make_unique<OneRankCommunicator>(); });
 }
 
 }  // namespace gptrain

@@ -5,6 +5,7 @@
 #include <functional>
 #include <memory>
 #include <string_view>
+#include <vector>
 
 #include "comm/communicator.h"
 #include "spec/run_plan.h"
@@ -19,8 +20,10 @@ enum class Axis {
     pp,
     dp_cp,  ///< the ranks that hold the same parameters: gradients are summed over them
     model,  ///< tp x pp: the ranks that together hold one copy of the parameters
+    kv,     ///< tp ranks with the same heads of k and v: more tp ranks than query groups
+    ends,   ///< first and last stage, where they hold the same embedding
 };
-constexpr int axes = 6;
+constexpr int axes = 8;
 std::string_view name_of(Axis axis);
 
 /// This rank's place on each axis.
@@ -34,14 +37,42 @@ struct MeshPlace {
 /// The place of a rank of the world: rank = ((pp D + dp) C + cp) T + tp.
 MeshPlace place_of(std::int64_t rank, const MeshShape& shape);
 
-/// Makes the communicator of one axis for the rank that has `rank` of `size` on it.
-using CommunicatorFactory =
-    std::function<std::unique_ptr<Communicator>(Axis axis, int rank, int size)>;
+/// The rank of the world at a place.
+std::int64_t rank_of(const MeshPlace& place, const MeshShape& shape);
+
+/// A one-way connection between two stages: what the one sends the other receives in this order.
+struct Channel {
+    enum class Payload { activations, gradients };
+    Payload payload = Payload::activations;
+    int from = 0;  ///< stage
+    int to = 0;
+    bool operator==(const Channel&) const = default;
+};
+
+/// What a model and its schedule ask of a mesh beside the axes.
+struct MeshLinks {
+    std::int64_t kv_sharers = 1;  ///< neighbours on tp that share heads of k and v
+    bool tied_ends = false;       ///< first and last stage share the embedding
+    std::vector<Channel> channels;
+};
+
+/// The ranks that one communicator connects.
+struct RankGroup {
+    Axis axis = Axis::tp;  ///< what it is for; channels belong to pp
+    std::int64_t first =
+        0;         ///< rank of the world of its first: no other group made with it has this
+    int rank = 0;  ///< of this rank in the group
+    int size = 1;
+};
+
+/// Makes the communicator of a group. All ranks of the world call it together, each for its group.
+using CommunicatorFactory = std::function<std::unique_ptr<Communicator>(const RankGroup& group)>;
 
 /// All communicators of a rank, made up front.
 class Mesh {
 public:
-    Mesh(const MeshShape& shape, const MeshPlace& place, const CommunicatorFactory& make);
+    Mesh(const MeshShape& shape, const MeshPlace& place, const MeshLinks& links,
+         const CommunicatorFactory& make);
 
     const MeshShape& shape() const { return shape_; }
     const MeshPlace& place() const { return place_; }
@@ -52,12 +83,26 @@ public:
     Communicator& cp() const { return (*this)[Axis::cp]; }
     Communicator& dp() const { return (*this)[Axis::dp]; }
     Communicator& dp_cp() const { return (*this)[Axis::dp_cp]; }
+    Communicator& pp() const { return (*this)[Axis::pp]; }
     Communicator& model() const { return (*this)[Axis::model]; }
+    Communicator& kv() const { return (*this)[Axis::kv]; }
+    Communicator& ends() const { return (*this)[Axis::ends]; }
+    /// One that begins or ends at this rank's stage; the sender has rank 0, the receiver rank 1.
+    Communicator& channel(const Channel& channel) const;
+    /// Uses every communicator once.
+    void exercise() const;
 
 private:
+    struct Connection {
+        Channel channel;
+        std::unique_ptr<Communicator> communicator;
+    };
+    void connect(const std::vector<Channel>& channels, const CommunicatorFactory& make);
+
     MeshShape shape_;
     MeshPlace place_;
     std::array<std::unique_ptr<Communicator>, axes> communicators_;
+    std::vector<Connection> connections_;
 };
 
 /// The mesh of a program that runs alone.

@@ -15,22 +15,24 @@ Attention::Attention(const ModelContext& context, const Parameters& parameters, 
 SavedAttention Attention::reserve(Arena& arena, Recompute recompute, std::int64_t sequences,
                                   std::int64_t seq_length) const {
     const std::int64_t tokens = sequences * seq_length;
+    const Shape stream = {context_.stream_length(tokens), context_.shape.hidden};
     SavedAttention saved;
-    saved.norm.r = arena.allocate(context_.compute, {tokens, context_.shape.hidden});
+    saved.norm.r = arena.allocate(context_.compute, stream);
     if (recompute == Recompute::full) return saved;
     const Tensor r = saved.norm.r;
-    saved.norm = norm_.reserve(arena, tokens);
+    saved.norm = norm_.reserve(arena, stream[0]);
     saved.norm.r = r;
     saved.qkv = arena.allocate(context_.compute, {tokens, qkv_.outputs()});
     saved.o = arena.allocate(context_.compute, {tokens, proj_.inputs()});
     saved.lse = arena.allocate(DType::f32, {sequences, context_.shape.heads, seq_length});
     if (recompute == Recompute::selective) return saved;
-    saved.n = arena.allocate(context_.compute, {tokens, context_.shape.hidden});
+    saved.n = arena.allocate(context_.compute, stream);
     return saved;
 }
 
 DeferredAttention Attention::reserve_deferred(Arena& arena, std::int64_t tokens) const {
-    return {.dy = arena.allocate(context_.compute, {tokens, context_.shape.hidden}),
+    return {.dy = arena.allocate(context_.compute,
+                                 {context_.stream_length(tokens), context_.shape.hidden}),
             .dqkv = arena.allocate(context_.compute, {tokens, qkv_.outputs()})};
 }
 
@@ -44,15 +46,16 @@ KvCache Attention::reserve_cache(Arena& arena, std::int64_t sequences,
 SavedAttention Attention::complete(const SavedAttention& kept, const Tensor& stream,
                                    const Batch& batch) const {
     const std::int64_t tokens = batch.tokens();
-    const auto memory = [&](const Tensor& tensor, std::int64_t width) {
-        return kept_or_temporary(tensor, context_, context_.compute, {tokens, width});
+    const std::int64_t stream_tokens = context_.stream_length(tokens);
+    const auto memory = [&](const Tensor& tensor, const Shape& shape) {
+        return kept_or_temporary(tensor, context_, context_.compute, shape);
     };
     SavedAttention saved;
-    saved.norm = norm_.complete(kept.norm, tokens);
+    saved.norm = norm_.complete(kept.norm, stream_tokens);
     if (saved.norm.r.empty()) saved.norm.r = stream;
-    saved.n = memory(kept.n, context_.shape.hidden);
-    saved.qkv = memory(kept.qkv, qkv_.outputs());
-    saved.o = memory(kept.o, proj_.inputs());
+    saved.n = memory(kept.n, {stream_tokens, context_.shape.hidden});
+    saved.qkv = memory(kept.qkv, {tokens, qkv_.outputs()});
+    saved.o = memory(kept.o, {tokens, proj_.inputs()});
     saved.lse = kept_or_temporary(kept.lse, context_, DType::f32,
                                   {batch.sequences(), context_.shape.heads, batch.seq_length()});
     return saved;
@@ -135,10 +138,11 @@ void Attention::backward(const SavedAttention& kept, StreamGrad& grad, const Dro
                          const DeferredAttention& deferred) const {
     const ArenaFrame frame(context_.workspace());
     const std::int64_t tokens = pass.batch.tokens();
+    const Shape stream = {pass.stream_tokens(context_), context_.shape.hidden};
     const bool inputs = part != BackwardPart::weights;
     Tensor n = kept.n;
     if (part != BackwardPart::inputs && n.empty()) {
-        n = context_.temporary({tokens, context_.shape.hidden});
+        n = context_.temporary(stream);
         norm_.rebuild(kept.norm, n);
     }
     if (part == BackwardPart::inputs) context_.backend.copy(deferred.dy, grad.dy);
@@ -149,7 +153,7 @@ void Attention::backward(const SavedAttention& kept, StreamGrad& grad, const Dro
     const Tensor d_o = inputs ? context_.temporary({tokens, proj_.inputs()}) : Tensor();
     proj_.backward({.x = kept.o, .dy = dy, .dx = d_o, .gelu_input = {}}, part);
     if (inputs) inner_backward(kept, d_o, dqkv, pass);
-    const Tensor dn = inputs ? context_.temporary({tokens, context_.shape.hidden}) : Tensor();
+    const Tensor dn = inputs ? context_.temporary(stream) : Tensor();
     qkv_.backward({.x = n, .dy = dqkv, .dx = dn, .gelu_input = {}}, part);
     if (inputs) norm_.backward(dn, kept.norm, grad, branch, pass, true);
 }

@@ -8,23 +8,46 @@ void upload(Backend& backend, const Tensor& to, const std::vector<T>& values) {
     backend.upload(to, std::as_bytes(std::span(values)));
 }
 
-}  // namespace
-
-Batch reserve_batch(Arena& arena, std::int64_t sequences, std::int64_t seq_length,
-                    bool first_visible) {
-    const Shape shape = {sequences, seq_length};
-    return {.ids = arena.allocate(DType::i32, shape),
-            .targets = arena.allocate(DType::i32, shape),
-            .weights = arena.allocate(DType::f32, shape),
-            .positions = arena.allocate(DType::i32, shape),
-            .first_visible = first_visible ? arena.allocate(DType::i32, shape) : Tensor()};
+/// Columns of one slice of a row-major [B, S].
+std::vector<std::int32_t> columns(const std::vector<std::int32_t>& values, std::int64_t length,
+                                  const StreamSlice& slice) {
+    const std::int64_t count = div_exact(length, slice.count);
+    std::vector<std::int32_t> taken;
+    for (auto row = values.begin(); row != values.end(); row += length) {
+        const auto begin = row + slice.index * count;
+        taken.insert(taken.end(), begin, begin + count);
+    }
+    return taken;
 }
 
-void upload_batch(Backend& backend, const Batch& batch, const Microbatch& microbatch) {
+}  // namespace
+
+Batch reserve_batch(Arena& arena, const Shape& shape, bool first_visible,
+                    const StreamSlice& stream) {
+    Batch batch = {.ids = arena.allocate(DType::i32, shape),
+                   .targets = arena.allocate(DType::i32, shape),
+                   .weights = arena.allocate(DType::f32, shape),
+                   .positions = arena.allocate(DType::i32, shape),
+                   .stream_positions = {},
+                   .first_visible = first_visible ? arena.allocate(DType::i32, shape) : Tensor()};
+    batch.stream_positions = batch.positions;
+    if (stream.count > 1) {
+        batch.stream_positions =
+            arena.allocate(DType::i32, {shape[0], div_exact(shape[1], stream.count)});
+    }
+    return batch;
+}
+
+void upload_batch(Backend& backend, const Batch& batch, const Microbatch& microbatch,
+                  const StreamSlice& stream) {
     upload(backend, batch.ids, microbatch.ids);
     upload(backend, batch.targets, microbatch.targets);
     upload(backend, batch.weights, microbatch.weights);
     upload(backend, batch.positions, microbatch.positions);
+    if (stream.count > 1) {
+        upload(backend, batch.stream_positions,
+               columns(microbatch.positions, batch.seq_length(), stream));
+    }
     if (!batch.first_visible.empty()) {
         upload(backend, batch.first_visible, microbatch.first_visible);
     }

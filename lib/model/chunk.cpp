@@ -20,17 +20,19 @@ void GptChunk::reserve(const ChunkMemory& memory) {
     const std::int64_t tokens = memory.sequences * memory.seq_length;
     Arena& saved = context_.memory[MemoryUse::saved];
     recompute_ = memory.recompute;
+    stream_ = memory.stream;
     for (std::int64_t i = 0; i < memory.slots; ++i) {
         Slot slot;
-        slot.batch = reserve_batch(context_.memory[MemoryUse::batch], memory.sequences,
-                                   memory.seq_length, memory.first_visible);
+        slot.batch =
+            reserve_batch(context_.memory[MemoryUse::batch], {memory.sequences, memory.seq_length},
+                          memory.first_visible, memory.stream);
         for (const Block& block : blocks_) {
             slot.blocks.push_back(
                 block.reserve(saved, memory.recompute, memory.sequences, memory.seq_length));
             slot.deferred.push_back(memory.defer_weights ? block.reserve_deferred(saved, tokens)
                                                          : DeferredBlock());
         }
-        slot.head = head_.reserve(saved, tokens);
+        slot.head = head_.reserve(saved, context_.stream_length(tokens));
         slots_.push_back(std::move(slot));
     }
 }
@@ -76,7 +78,7 @@ Stream GptChunk::run_transient(const Pass& pass, const StreamBuffers& buffers,
 void GptChunk::evaluate(const Batch& batch, const StepRef& step) {
     const ArenaFrame frame(context_.workspace());
     const Pass pass = {.batch = batch, .step = step, .training = false};
-    const StreamBuffers buffers = stream_buffers(batch.tokens());
+    const StreamBuffers buffers = stream_buffers(pass.stream_tokens(context_));
     Stream stream = run_transient(pass, buffers, nullptr);
     head_.forward(stream, buffers, pass);
 }

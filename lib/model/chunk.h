@@ -15,6 +15,7 @@ struct ChunkMemory {
     std::int64_t slots = 1;  ///< microbatches between their F and their last backward action
     std::int64_t sequences = 0;
     std::int64_t seq_length = 0;
+    StreamSlice stream = {};  ///< the residual stream's part of it
     Recompute recompute = Recompute::selective;
     bool defer_weights = false;  ///< the schedule has B and W
     bool first_visible = false;  ///< batches carry it
@@ -32,6 +33,10 @@ public:
     void reserve(const ChunkMemory& memory);
     /// The batch of a slot, to be filled before F.
     const Batch& batch(std::int64_t slot) const { return slots_[index(slot)].batch; }
+    /// Fills it.
+    void load(std::int64_t slot, const Microbatch& microbatch) const {
+        upload_batch(context_.backend, batch(slot), microbatch, stream_);
+    }
 
     /// F: the loss is added to the step state, the head's gradients are done.
     void forward(const StepRef& step);
@@ -75,6 +80,7 @@ private:
     std::vector<std::string> names_;  ///< of the blocks, for profiles
     Head head_;
     Recompute recompute_ = Recompute::selective;
+    StreamSlice stream_;
     std::vector<Slot> slots_;
 };
 

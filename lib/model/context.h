@@ -16,10 +16,20 @@ struct ModelContext {
     Backend& backend;
     const Mesh& mesh;
     Memory& memory;
-    const ModelShape& shape;
+    const ModelShape& shape;  ///< N, G, F are this rank's, V with padding (local_shape)
     DType compute;
     std::uint64_t seed;
-    std::int64_t head_chunk;  ///< rows of logits at a time
+    std::int64_t head_chunk;         ///< rows of logits at a time
+    std::int64_t sequences;          ///< B
+    bool sequence_parallel = false;  ///< the residual stream is cut along S over tp
+    SequenceRows stream_rows = {};   ///< positions of its rows on this rank
+
+    /// The first row of the vocabulary on this rank.
+    std::int64_t vocab_begin() const { return mesh.tp().rank() * shape.vocab; }
+    /// Rows of the residual stream of so many rows of a batch.
+    std::int64_t stream_length(std::int64_t rows) const {
+        return sequence_parallel ? div_exact(rows, mesh.tp().size()) : rows;
+    }
 
     Arena& workspace() const { return memory[MemoryUse::workspace]; }
     /// Memory for the current action in the compute dtype.
@@ -41,8 +51,17 @@ struct Pass {
         dropout.seed = context.seed;
         dropout.site = site;
         dropout.layer = narrow<std::uint32_t>(layer);
+        dropout.rows = context.stream_rows;
+        dropout.head_begin = context.mesh.tp().rank() * context.shape.heads;
         dropout.step = step;
         return dropout;
+    }
+    /// S of the residual stream.
+    std::int64_t stream_length(const ModelContext& context) const {
+        return context.stream_length(batch.seq_length());
+    }
+    std::int64_t stream_tokens(const ModelContext& context) const {
+        return context.stream_length(batch.tokens());
     }
 };
 

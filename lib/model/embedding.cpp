@@ -1,36 +1,44 @@
 #include "model/embedding.h"
 
+#include "model/slices.h"
+
 namespace gptrain {
 
 Embedding::Embedding(const ModelContext& context, const Parameters& parameters)
     : context_(context),
       tokens_(parameters.group("wte.weight")),
-      positions_(parameters.group("wpe.weight")) {}
+      positions_(parameters.group("wpe.weight")),
+      vocab_begin_(context.vocab_begin()) {}
 
 void Embedding::forward(const Pass& pass, const Tensor& x) const {
+    const ArenaFrame frame(context_.workspace());
+    const Tensor part = memory_of_whole(context_, x);
     context_.backend.embedding_forward(
-        {.ids = pass.batch.ids, .weight = tokens_.weight, .vocab_begin = 0, .x = x});
-    context_.mesh.tp().all_reduce(x, Reduce::sum).wait();
+        {.ids = pass.batch.ids, .weight = tokens_.weight, .vocab_begin = vocab_begin_, .x = part});
+    sum_parts(context_, x, part).wait();
     const Dropout mask = dropout(pass);
     if (positions_.weight.empty() && mask.probability == 0) return;
     context_.backend.position_forward({.x = x,
-                                       .positions = pass.batch.positions,
+                                       .positions = pass.batch.stream_positions,
                                        .weight = positions_.weight,
                                        .dropout = mask,
-                                       .seq_length = pass.batch.seq_length()});
+                                       .seq_length = pass.stream_length(context_)});
 }
 
 void Embedding::backward(const Pass& pass, const Tensor& dx) const {
     const Dropout mask = dropout(pass);
     if (!positions_.grad.empty() || mask.probability > 0) {
         context_.backend.position_backward({.dx = dx,
-                                            .positions = pass.batch.positions,
+                                            .positions = pass.batch.stream_positions,
                                             .dweight = positions_.grad,
                                             .dropout = mask,
-                                            .seq_length = pass.batch.seq_length()});
+                                            .seq_length = pass.stream_length(context_)});
     }
-    context_.backend.embedding_backward(
-        {.ids = pass.batch.ids, .dx = dx, .dweight = tokens_.grad, .vocab_begin = 0});
+    const ArenaFrame frame(context_.workspace());
+    context_.backend.embedding_backward({.ids = pass.batch.ids,
+                                         .dx = whole_rows(context_, dx),
+                                         .dweight = tokens_.grad,
+                                         .vocab_begin = vocab_begin_});
 }
 
 }  // namespace gptrain

@@ -23,6 +23,7 @@ private:
     const ModelContext& context_;
     GroupTensors tokens_;
     GroupTensors positions_;  ///< empty with rotary positions
+    std::int64_t vocab_begin_;
 };
 
 }  // namespace gptrain

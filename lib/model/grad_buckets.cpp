@@ -1,11 +1,8 @@
 #include "model/grad_buckets.h"
 
-namespace gptrain {
+#include "model/ownership.h"
 
-Bucket owned_part(const Bucket& bucket, int rank, int ranks) {
-    const std::int64_t length = div_exact(bucket.end - bucket.begin, ranks);
-    return {bucket.begin + rank * length, bucket.begin + (rank + 1) * length};
-}
+namespace gptrain {
 
 GradBuckets::GradBuckets(const Parameters& parameters, Communicator& sharers, bool shard)
     : parameters_(parameters), sharers_(sharers), shard_(shard) {}
@@ -17,7 +14,7 @@ void GradBuckets::ready_to(std::int64_t end) {
         const Bucket& bucket = buckets[started_];
         const Tensor all = grads.slice(0, bucket.begin, bucket.end - bucket.begin);
         if (shard_ && shared()) {
-            const Bucket own = owned_part(bucket, sharers_.rank(), sharers_.size());
+            const Bucket own = part_of_bucket(bucket, sharers_.rank(), sharers_.size());
             pending_.push_back(
                 sharers_.reduce_scatter(grads.slice(0, own.begin, own.end - own.begin), all, 0));
         } else {

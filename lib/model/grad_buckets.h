@@ -32,7 +32,4 @@ private:
     std::vector<Pending> pending_;
 };
 
-/// The part of a bucket that a rank owns.
-Bucket owned_part(const Bucket& bucket, int rank, int ranks);
-
 }  // namespace gptrain

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "model/slices.h"
+
 namespace gptrain {
 namespace {
 
@@ -34,7 +36,7 @@ void Head::cross_entropy(const CrossEntropy& args) const {
     }
     const std::int64_t rows = args.logits.size(0);
     const VocabParallelCrossEntropy split = {.loss = args,
-                                             .vocab_begin = tp.rank() * args.logits.size(1),
+                                             .vocab_begin = context_.vocab_begin(),
                                              .maximum = context_.temporary_f32({rows}),
                                              .sums = context_.temporary_f32({rows, 2})};
     context_.backend.vocab_parallel_maximum(split);
@@ -70,23 +72,24 @@ void Head::loss(const Tensor& n, const Tensor& dn, const Pass& pass) const {
         context_.backend.linear_weight_grad(
             {.x = x, .dy = logits, .dweight = weight_.grad, .dbias = {}});
     }
-    if (gradient) context_.mesh.tp().all_reduce(dn, Reduce::sum).wait();
 }
 
 void Head::forward_backward(Stream& stream, const SavedHead& saved, const Pass& pass) const {
     const ArenaFrame frame(context_.workspace());
     const Tensor n = context_.temporary(saved.dn.shape());
     norm_.forward(stream, saved.norm, n, pass);
-    loss(n, saved.dn, pass);
+    const Tensor dn = memory_of_whole(context_, saved.dn);
+    loss(whole_rows(context_, n), dn, pass);
+    sum_parts(context_, saved.dn, dn).wait();
 }
 
 void Head::forward(Stream& stream, const StreamBuffers& buffers, const Pass& pass) const {
     const ArenaFrame frame(context_.workspace());
     const SavedNorm saved =
-        norm_.complete({.r = buffers.r, .mean = {}, .rstd = {}}, pass.batch.tokens());
+        norm_.complete({.r = buffers.r, .mean = {}, .rstd = {}}, pass.stream_tokens(context_));
     const Tensor n = context_.temporary(buffers.y.shape());
     norm_.forward(stream, saved, n, pass);
-    loss(n, {}, pass);
+    loss(whole_rows(context_, n), {}, pass);
 }
 
 void Head::last_logits(Stream& stream, const StreamBuffers& buffers, const Pass& pass,

@@ -10,13 +10,14 @@ namespace gptrain {
 /// the head's backward.
 struct SavedHead {
     SavedNorm norm;
-    Tensor dn;  ///< [T, H]
+    Tensor dn;  ///< as norm.r
 };
 
 class Head {
 public:
     Head(const ModelContext& context, const Parameters& parameters);
 
+    /// Memory for `tokens` rows of the stream.
     SavedHead reserve(Arena& arena, std::int64_t tokens) const;
 
     /// Adds the batch's weighted loss to the step state, the weight gradient to main_grad, and

@@ -1,5 +1,6 @@
 #include "model/layout.h"
 
+#include <algorithm>
 #include <cmath>
 #include <utility>
 
@@ -11,26 +12,38 @@ namespace {
 constexpr std::int64_t group_alignment = 64;
 constexpr std::int64_t bucket_elements = 40'000'000;
 
+/// How a tensor is cut among the ranks of tp.
+enum class Cut {
+    none,     ///< all have it whole
+    rows,     ///< dim 0
+    columns,  ///< dim 1
+    kv_rows,  ///< dim 0 by query groups, of which each rank has at least one
+};
+
 struct Member {
     std::string name;
-    Shape shape;
+    Shape shape;  ///< of the whole tensor
     Initialisation start;
+    Cut cut = Cut::none;
 };
 
 struct Group {
     std::string name;
     std::vector<Member> members;
     bool float8 = false;
+    bool alone = false;  ///< in a bucket of its own
+    bool copy = false;   ///< of what another stage owns
 };
 
 /// Lists the groups of a part in the model's order.
 class GroupList {
 public:
-    GroupList(const ModelShape& model, bool float8) : model_(model), float8_(float8) {}
+    GroupList(const LayoutRequest& request) : model_(request.model), request_(request) {}
 
     std::vector<Group> of(const ChunkPart& part) {
+        groups_.clear();
         if (part.embedding) {
-            add("wte.weight", {model_.vocab, model_.hidden}, drawn());
+            token_embedding(false);
             if (model_.position_embedding == PositionEmbedding::learned) {
                 add("wpe.weight", {model_.max_positions, model_.hidden}, drawn());
             }
@@ -40,7 +53,9 @@ public:
         if (part.head) {
             norm("ln_f");
             if (!model_.tie_embeddings) {
-                add("head.weight", {model_.vocab, model_.hidden}, drawn());
+                add("head.weight", {model_.vocab, model_.hidden}, drawn(), Cut::rows);
+            } else if (request_.tied_ends) {
+                token_embedding(true);
             }
         }
         return std::move(groups_);
@@ -54,8 +69,16 @@ private:
         return {.std = model_.init_std / std::sqrt(2.0 * static_cast<double>(model_.layers))};
     }
 
-    void add(const std::string& name, const Shape& shape, Initialisation start) {
-        groups_.push_back({name, {{name, shape, start}}});
+    void add(const std::string& name, const Shape& shape, Initialisation start,
+             Cut cut = Cut::none) {
+        groups_.push_back({name, {{name, shape, start, cut}}});
+    }
+
+    /// Its gradients are summed over both ends of the pipeline, whose ranks must own equal ranges.
+    void token_embedding(bool copy) {
+        add("wte.weight", {model_.vocab, model_.hidden}, drawn(), Cut::rows);
+        groups_.back().alone = request_.tied_ends;
+        groups_.back().copy = copy;
     }
 
     void norm(const std::string& name) {
@@ -65,16 +88,23 @@ private:
         }
     }
 
+    /// Some rows of a linear layer's stacked matrix.
+    struct Rows {
+        std::string name;
+        std::int64_t outputs;
+        Cut cut;
+    };
     /// A linear layer of the current block whose rows are the members, one below the other.
-    void linear(const std::string& group,
-                const std::vector<std::pair<std::string, std::int64_t>>& rows, std::int64_t inputs,
+    void linear(const std::string& group, const std::vector<Rows>& rows, std::int64_t inputs,
                 Initialisation start) {
         const bool inner = layer_ > 0 && layer_ < model_.layers - 1;
-        Group weight{group + ".weight", {}, float8_ && inner};
+        Group weight{group + ".weight", {}, request_.float8 && inner};
         Group bias{group + ".bias", {}};
-        for (const auto& [name, outputs] : rows) {
-            weight.members.push_back({name + ".weight", {outputs, inputs}, start});
-            bias.members.push_back({name + ".bias", {outputs}, {}});
+        for (const auto& [name, outputs, cut] : rows) {
+            weight.members.push_back({name + ".weight", {outputs, inputs}, start, cut});
+            // What is cut along its inputs adds its bias after the sum.
+            const Cut bias_cut = cut == Cut::columns ? Cut::none : cut;
+            bias.members.push_back({name + ".bias", {outputs}, {}, bias_cut});
         }
         groups_.push_back(std::move(weight));
         if (model_.bias) groups_.push_back(std::move(bias));
@@ -87,59 +117,136 @@ private:
         const std::int64_t kv_rows = model_.groups * model_.head_dim;
         norm(at + "ln_1");
         linear(at + "attn.qkv",
-               {{at + "attn.q", q_rows}, {at + "attn.k", kv_rows}, {at + "attn.v", kv_rows}},
+               {{at + "attn.q", q_rows, Cut::rows},
+                {at + "attn.k", kv_rows, Cut::kv_rows},
+                {at + "attn.v", kv_rows, Cut::kv_rows}},
                model_.hidden, drawn());
-        linear(at + "attn.proj", {{at + "attn.proj", model_.hidden}}, q_rows, projection());
+        linear(at + "attn.proj", {{at + "attn.proj", model_.hidden, Cut::columns}}, q_rows,
+               projection());
         norm(at + "ln_2");
-        if (model_.activation == Activation::swiglu) {
-            linear(at + "mlp.fc_gate", {{at + "mlp.fc", model_.ffn}, {at + "mlp.gate", model_.ffn}},
-                   model_.hidden, drawn());
-        } else {
-            linear(at + "mlp.fc_gate", {{at + "mlp.fc", model_.ffn}}, model_.hidden, drawn());
-        }
-        linear(at + "mlp.proj", {{at + "mlp.proj", model_.hidden}}, model_.ffn, projection());
+        std::vector<Rows> inner = {{at + "mlp.fc", model_.ffn, Cut::rows}};
+        if (model_.activation == Activation::swiglu)
+            inner.push_back({at + "mlp.gate", model_.ffn, Cut::rows});
+        linear(at + "mlp.fc_gate", inner, model_.hidden, drawn());
+        linear(at + "mlp.proj", {{at + "mlp.proj", model_.hidden, Cut::columns}}, model_.ffn,
+               projection());
     }
 
     const ModelShape& model_;
-    bool float8_;
+    const LayoutRequest& request_;
     std::int64_t layer_ = 0;
     std::vector<Group> groups_;
 };
 
-/// Places the members of a group side by side and returns the end.
-std::int64_t place(ParameterLayout& layout, const Group& group, std::int64_t begin) {
-    Shape stacked = group.members.front().shape;
-    stacked[0] = 0;
-    std::int64_t end = begin;
-    for (const Member& member : group.members) {
-        stacked[0] += member.shape[0];
-        layout.parameters.push_back({Shard::whole(member.name, member.shape), member.start, end});
-        end = layout.parameters.back().end();
-    }
-    layout.groups.push_back({group.name, stacked, begin, group.float8});
-    return end;
+/// A rank's part of the indices of a dim: `length` from `begin` on, of which `there` exist.
+struct Part {
+    std::int64_t begin;
+    std::int64_t there;
+    std::int64_t length;
+};
+
+Part part_of(std::int64_t size, std::int64_t ranks, std::int64_t rank) {
+    const std::int64_t length = div_ceil(size, ranks);
+    const std::int64_t begin = std::min(rank * length, size);
+    return {begin, std::min(length, size - begin), length};
 }
+
+/// Places the groups of a rank in its flat buffers.
+class Placing {
+public:
+    Placing(const LayoutRequest& request, ParameterLayout& layout)
+        : request_(request), layout_(layout) {}
+
+    void chunk(const std::vector<Group>& groups) {
+        const std::int64_t begin = end_;
+        for (auto group = groups.rbegin(); group != groups.rend(); ++group) {
+            if (group->alone) close_bucket();
+            place(*group);
+            if (group->alone || end_ - bucket_begin_ >= bucket_elements) close_bucket();
+        }
+        close_bucket();
+        layout_.chunks.push_back({begin, end_});
+        layout_.elements = end_;
+    }
+
+private:
+    std::int64_t sharers() const {
+        return std::max<std::int64_t>(request_.tensor / request_.model.groups, 1);
+    }
+
+    void close_bucket() {
+        if (end_ == bucket_begin_) return;
+        end_ = round_up(end_, group_alignment * request_.shards);
+        layout_.buckets.push_back({bucket_begin_, end_});
+        bucket_begin_ = end_;
+    }
+
+    GradSum sum_of(const Member& member, bool alone) const {
+        if (alone) return GradSum::ends;
+        if (member.cut == Cut::none && request_.sequence_parallel) return GradSum::tp;
+        if (member.cut == Cut::kv_rows && sharers() > 1) return GradSum::kv;
+        return GradSum::none;
+    }
+
+    /// This rank's box of a tensor, and the first of its dims with padding.
+    Shard shard_of(const Member& member, Shape& in_memory) const {
+        Shard shard = Shard::whole(member.name, member.shape);
+        in_memory = member.shape;
+        std::int64_t rank = request_.tensor_rank;
+        std::int64_t ranks = request_.tensor;
+        if (member.cut == Cut::none) {
+            shard.owned = rank == 0;
+            return shard;
+        }
+        if (member.cut == Cut::kv_rows) {
+            shard.owned = rank % sharers() == 0;
+            rank /= sharers();
+            ranks /= sharers();
+        }
+        const int dim = member.cut == Cut::columns ? 1 : 0;
+        const Part part = part_of(member.shape[dim], ranks, rank);
+        shard.box.offset[dim] = part.begin;
+        shard.box.extent[dim] = part.there;
+        shard.flat_end = shard.box.extent.elements();
+        in_memory[dim] = part.length;
+        return shard;
+    }
+
+    /// The members side by side.
+    void place(const Group& group) {
+        end_ = round_up(end_, group_alignment);
+        ProductGroup placed = {group.name, {}, end_, group.float8};
+        for (const Member& member : group.members) {
+            Shape in_memory;
+            Shard shard = shard_of(member, in_memory);
+            if (group.copy) shard.owned = false;
+            if (placed.shape.rank() == 0) {
+                placed.shape = shard.box.extent;
+            } else {
+                placed.shape[0] += shard.box.extent[0];
+            }
+            layout_.parameters.push_back(
+                {std::move(shard), member.start, end_, sum_of(member, group.alone)});
+            end_ += in_memory.elements();
+        }
+        layout_.groups.push_back(std::move(placed));
+    }
+
+    const LayoutRequest& request_;
+    ParameterLayout& layout_;
+    std::int64_t end_ = 0;
+    std::int64_t bucket_begin_ = 0;
+};
 
 }  // namespace
 
-ParameterLayout make_layout(const ModelShape& model, const ChunkPart& part, std::int64_t shards,
-                            bool float8) {
-    const std::vector<Group> groups = GroupList(model, float8).of(part);
-    const std::int64_t bucket_unit = group_alignment * shards;
+ParameterLayout make_layout(const LayoutRequest& request) {
     ParameterLayout layout;
-    std::int64_t bucket_begin = 0;
-    std::int64_t end = 0;
-    const auto close_bucket = [&] {
-        end = round_up(end, bucket_unit);
-        layout.buckets.push_back({bucket_begin, end});
-        bucket_begin = end;
-    };
-    for (auto group = groups.rbegin(); group != groups.rend(); ++group) {
-        end = place(layout, *group, round_up(end, group_alignment));
-        if (end - bucket_begin >= bucket_elements) close_bucket();
-    }
-    if (end > bucket_begin) close_bucket();
-    layout.elements = end;
+    GroupList groups(request);
+    Placing placing(request, layout);
+    for (auto part = request.parts.rbegin(); part != request.parts.rend(); ++part)
+        placing.chunk(groups.of(*part));
+    std::reverse(layout.chunks.begin(), layout.chunks.end());
     return layout;
 }
 

@@ -18,11 +18,21 @@ struct Initialisation {
     float constant = 0;
 };
 
+/// Over which ranks the gradients of a parameter are summed beside dp and cp: those that hold it
+/// too and have each only a part of its gradient.
+enum class GradSum {
+    none,
+    tp,    ///< sequence parallelism: each rank has gone through its slice of the sequence
+    kv,    ///< k and v of heads that several tp ranks share: each has its own queries' part
+    ends,  ///< the tied embedding: the first stage has the embedding's part, the last the head's
+};
+
 /// One named tensor of the model on this rank.
 struct Parameter {
     Shard shard;
     Initialisation start;
     std::int64_t begin = 0;  ///< its first element in the flat buffers
+    GradSum sum = GradSum::none;
     /// Tensors of two dims decay, biases and norms do not.
     bool decays() const { return shard.global.rank() == 2; }
     std::int64_t end() const { return begin + shard.elements(); }
@@ -33,7 +43,7 @@ struct Parameter {
 /// "h.i.mlp.fc_gate" stacks fc, gate.
 struct ProductGroup {
     std::string name;  ///< such as "h.0.attn.qkv.weight"
-    Shape shape;
+    Shape shape;       ///< of this rank's rows and columns, without padding
     std::int64_t begin = 0;
     bool float8 = false;  ///< multiplied in 8 bits
 };
@@ -54,18 +64,29 @@ struct ChunkPart {
 };
 
 /// Groups lie in the order in which backward finishes their gradients (the model's order reversed),
-/// the members of a group in their order, without gaps inside a group.
+/// the members of a group in their order, without gaps inside a group. All ranks of tp have the
+/// same one: rows of the vocabulary that a rank lacks are padding, which is never drawn, updated or
+/// counted. A bucket holds groups of one chunk.
 struct ParameterLayout {
     std::vector<Parameter> parameters;
     std::vector<ProductGroup> groups;
     std::vector<Bucket> buckets;
-    std::int64_t elements = 0;  ///< length of the flat buffers
+    std::vector<Bucket> chunks;  ///< the flat range of each chunk
+    std::int64_t elements = 0;   ///< length of the flat buffers
 };
 
-/// The layout of a part of the model. `shards` is the number of ranks among which a bucket is cut
-/// (dp x cp with the optimizer sharded, else 1). With `float8` the matrices of all blocks of the
-/// model but the first and the last are multiplied in 8 bits.
-ParameterLayout make_layout(const ModelShape& model, const ChunkPart& part, std::int64_t shards,
-                            bool float8 = false);
+/// What decides a rank's layout.
+struct LayoutRequest {
+    const ModelShape& model;       ///< whole
+    std::vector<ChunkPart> parts;  ///< of this rank, in the model's order
+    std::int64_t tensor = 1;       ///< ranks of tp
+    std::int64_t tensor_rank = 0;
+    bool sequence_parallel = false;
+    bool tied_ends = false;   ///< the embedding is tied, and its ends lie on different stages
+    std::int64_t shards = 1;  ///< ranks among which a bucket is cut: dp x cp, or 1 for all of it
+    bool float8 = false;      ///< all blocks of the model but the first and the last: in 8 bits
+};
+
+ParameterLayout make_layout(const LayoutRequest& request);
 
 }  // namespace gptrain

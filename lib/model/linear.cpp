@@ -1,5 +1,7 @@
 #include "model/linear.h"
 
+#include "model/slices.h"
+
 namespace gptrain {
 
 Linear::Linear(const ModelContext& context, const Parameters& parameters, const std::string& name,
@@ -11,21 +13,28 @@ Linear::Linear(const ModelContext& context, const Parameters& parameters, const 
     GPTRAIN_CHECK(weight_.given(), "no parameters named ", name);
 }
 
-void Linear::forward(const Tensor& x, const Tensor& y) const {
-    Communicator& tp = context_.mesh.tp();
-    const bool partial = split_ == Split::row && tp.size() > 1;
-    LinearForward args = {
-        .x = x, .weight = weight_.weight, .bias = partial ? Tensor() : bias_.weight, .y = y};
-    const ArenaFrame frame(context_.workspace());
+void Linear::product(const Tensor& x, const Tensor& bias, const Tensor& y) const {
+    LinearForward args = {.x = x, .weight = weight_.weight, .bias = bias, .y = y};
     if (float8()) {
         args.x = {};
         args.x8 = converted(x, DType::f8e4m3, true, false);
         args.weight8 = weight_.weight8;
     }
     context_.backend.linear_forward(args);
-    if (!partial) return;
-    tp.all_reduce(y, Reduce::sum).wait();
-    if (!bias_.weight.empty()) context_.backend.add_bias(y, bias_.weight);
+}
+
+void Linear::forward(const Tensor& x, const Tensor& y) const {
+    const ArenaFrame frame(context_.workspace());
+    if (split_ == Split::column) {
+        product(whole_rows(context_, x), bias_.weight, y);
+    } else if (context_.mesh.tp().size() == 1) {
+        product(x, bias_.weight, y);
+    } else {
+        const Tensor part = memory_of_whole(context_, y);
+        product(x, {}, part);
+        sum_parts(context_, y, part).wait();
+        if (!bias_.weight.empty()) context_.backend.add_bias(y, bias_.weight);
+    }
 }
 
 Float8Matrix Linear::converted(const Tensor& x, DType format, bool rows, bool columns) const {
@@ -79,25 +88,56 @@ void Linear::weight_grad(const Backward& args, const Tensor& dbias, const Float8
     if (!dbias.empty()) backend.bias_grad(args.dy, dbias);
 }
 
-void Linear::backward(const Backward& args, BackwardPart part) const {
-    const ArenaFrame frame(context_.workspace());
+void Linear::column_backward(const Backward& args, BackwardPart part) const {
     Float8Matrix dy8;
     if (float8()) {
         dy8 = converted(args.dy, DType::f8e5m2, part != BackwardPart::weights,
                         part != BackwardPart::inputs);
     }
+    Backward whole = args;
+    Pending gathered;
+    if (part != BackwardPart::inputs) {
+        whole.x = memory_of_whole(context_, args.x);
+        if (context_.sequence_parallel) gathered = gather_slices(context_, whole.x, args.x);
+    }
     Pending sum;
     if (part != BackwardPart::weights) {
-        input_grad(args, dy8);
-        if (split_ == Split::column) sum = context_.mesh.tp().all_reduce(args.dx, Reduce::sum);
+        whole.dx = memory_of_whole(context_, args.dx);
+        input_grad(whole, dy8);
+        sum = sum_parts(context_, args.dx, whole.dx);
     }
     if (part == BackwardPart::inputs && !bias_.grad.empty()) {
         context_.backend.bias_grad(args.dy, bias_.grad);
     }
     if (part != BackwardPart::inputs) {
-        weight_grad(args, part == BackwardPart::whole ? bias_.grad : Tensor(), dy8);
+        gathered.wait();
+        weight_grad(whole, part == BackwardPart::whole ? bias_.grad : Tensor(), dy8);
     }
     sum.wait();
+}
+
+void Linear::row_backward(const Backward& args, BackwardPart part) const {
+    Backward whole = args;
+    whole.dy = whole_rows(context_, args.dy);
+    Float8Matrix dy8;
+    if (float8()) {
+        dy8 = converted(whole.dy, DType::f8e5m2, part != BackwardPart::weights,
+                        part != BackwardPart::inputs);
+    }
+    if (part != BackwardPart::weights) input_grad(whole, dy8);
+    // The bias was added to the slice alone.
+    const bool with_weights = part == BackwardPart::whole && !context_.sequence_parallel;
+    if (part != BackwardPart::weights && !with_weights && !bias_.grad.empty()) {
+        context_.backend.bias_grad(args.dy, bias_.grad);
+    }
+    if (part != BackwardPart::inputs) {
+        weight_grad(whole, with_weights ? bias_.grad : Tensor(), dy8);
+    }
+}
+
+void Linear::backward(const Backward& args, BackwardPart part) const {
+    const ArenaFrame frame(context_.workspace());
+    split_ == Split::column ? column_backward(args, part) : row_backward(args, part);
 }
 
 }  // namespace gptrain

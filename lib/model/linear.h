@@ -14,6 +14,9 @@ public:
         column,  ///< outputs are split: its input's gradient is summed over tp
         row,     ///< inputs are split: its output is summed over tp, its bias added afterwards
     };
+    // With sequence parallelism what belongs to the residual stream is this rank's slice: x of a
+    // column layer, y of a row layer, and their gradients. The sums then end in slices, and slices
+    // are gathered before the products.
 
     /// The layer whose parameters are the groups `name`.weight and `name`.bias.
     Linear(const ModelContext& context, const Parameters& parameters, const std::string& name,
@@ -22,7 +25,7 @@ public:
     std::int64_t outputs() const { return weight_.outputs(); }
     std::int64_t inputs() const { return weight_.inputs(); }
 
-    /// y = x weight^T + bias; x [T, I], y [T, O].
+    /// y = x weight^T + bias; x [T, I], y [T, O], T rows or those of a slice.
     void forward(const Tensor& x, const Tensor& y) const;
 
     struct Backward {
@@ -35,6 +38,9 @@ public:
     void backward(const Backward& args, BackwardPart part) const;
 
 private:
+    void product(const Tensor& x, const Tensor& bias, const Tensor& y) const;
+    void column_backward(const Backward& args, BackwardPart part) const;
+    void row_backward(const Backward& args, BackwardPart part) const;
     bool float8() const { return !weight_.weight8.empty(); }
     void input_grad(const Backward& args, const Float8Matrix& dy8) const;
     void weight_grad(const Backward& args, const Tensor& dbias, const Float8Matrix& dy8) const;

@@ -12,30 +12,33 @@ Mlp::Mlp(const ModelContext& context, const Parameters& parameters, std::int64_t
 SavedMlp Mlp::reserve(Arena& arena, Recompute recompute, std::int64_t tokens) const {
     SavedMlp saved;
     if (recompute == Recompute::full) return saved;
-    saved.norm = norm_.reserve(arena, tokens);
-    saved.norm.r = arena.allocate(context_.compute, {tokens, context_.shape.hidden});
+    const Shape stream = {context_.stream_length(tokens), context_.shape.hidden};
+    saved.norm = norm_.reserve(arena, stream[0]);
+    saved.norm.r = arena.allocate(context_.compute, stream);
     saved.u = arena.allocate(context_.compute, {tokens, fc_.outputs()});
     if (recompute == Recompute::selective) return saved;
-    saved.n = arena.allocate(context_.compute, {tokens, context_.shape.hidden});
+    saved.n = arena.allocate(context_.compute, stream);
     saved.a = arena.allocate(context_.compute, {tokens, proj_.inputs()});
     return saved;
 }
 
 DeferredMlp Mlp::reserve_deferred(Arena& arena, std::int64_t tokens) const {
-    return {.dy = arena.allocate(context_.compute, {tokens, context_.shape.hidden}),
+    return {.dy = arena.allocate(context_.compute,
+                                 {context_.stream_length(tokens), context_.shape.hidden}),
             .du = arena.allocate(context_.compute, {tokens, fc_.outputs()})};
 }
 
 SavedMlp Mlp::complete(const SavedMlp& kept, const Tensor& stream, std::int64_t tokens) const {
-    const auto memory = [&](const Tensor& tensor, std::int64_t width) {
-        return kept_or_temporary(tensor, context_, context_.compute, {tokens, width});
+    const std::int64_t stream_tokens = context_.stream_length(tokens);
+    const auto memory = [&](const Tensor& tensor, const Shape& shape) {
+        return kept_or_temporary(tensor, context_, context_.compute, shape);
     };
     SavedMlp saved;
-    saved.norm = norm_.complete(kept.norm, tokens);
+    saved.norm = norm_.complete(kept.norm, stream_tokens);
     if (saved.norm.r.empty()) saved.norm.r = stream;
-    saved.n = memory(kept.n, context_.shape.hidden);
-    saved.u = memory(kept.u, fc_.outputs());
-    saved.a = memory(kept.a, proj_.inputs());
+    saved.n = memory(kept.n, {stream_tokens, context_.shape.hidden});
+    saved.u = memory(kept.u, {tokens, fc_.outputs()});
+    saved.a = memory(kept.a, {tokens, proj_.inputs()});
     return saved;
 }
 
@@ -82,7 +85,9 @@ void Mlp::backward(const SavedMlp& kept, StreamGrad& grad, const Dropout& branch
     } else {
         proj_.backward({.x = saved.a, .dy = dy, .dx = du, .gelu_input = saved.u}, part);
     }
-    const Tensor dn = inputs ? context_.temporary({tokens, context_.shape.hidden}) : Tensor();
+    const Tensor dn =
+        inputs ? context_.temporary({context_.stream_length(tokens), context_.shape.hidden})
+               : Tensor();
     fc_.backward({.x = saved.n, .dy = du, .dx = dn, .gelu_input = {}}, part);
     if (inputs) norm_.backward(dn, saved.norm, grad, branch, pass, true);
 }

@@ -43,7 +43,7 @@ void NormLayer::forward(Stream& stream, const SavedNorm& saved, const Tensor& n,
                                             .n = n,
                                             .mean = saved.mean,
                                             .rstd = saved.rstd,
-                                            .seq_length = pass.batch.seq_length()});
+                                            .seq_length = pass.stream_length(context_)});
     stream = {.r = saved.r, .y = {}, .dropout = {}};
 }
 
@@ -73,7 +73,7 @@ void NormLayer::backward(const Tensor& dn, const SavedNorm& saved, StreamGrad& g
                                              .dy = drops ? grad.dy : Tensor(),
                                              .dweight = weight_.grad,
                                              .dbias = bias_.grad,
-                                             .seq_length = pass.batch.seq_length()});
+                                             .seq_length = pass.stream_length(context_)});
 }
 
 }  // namespace gptrain

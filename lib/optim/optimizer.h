@@ -7,18 +7,11 @@
 #include "backend/backend.h"
 #include "backend/memory.h"
 #include "comm/mesh.h"
+#include "model/ownership.h"
 #include "model/parameters.h"
 #include "spec/run_spec.h"
 
 namespace gptrain {
-
-/// A parameter, or the part of one, that this rank updates.
-struct OwnedPiece {
-    const Parameter* parameter;
-    Shard shard;             ///< the flat range of the parameter
-    std::int64_t begin = 0;  ///< where it begins in the flat buffers
-    AdamWPiece tensors;
-};
 
 class Optimizer {
 public:
@@ -38,13 +31,19 @@ public:
     /// update, and the new weights on all ranks.
     void step(const StepRef& step, const StepDecision& decision);
 
-    /// Shows all state that this rank owns: groups weight, exp_avg, exp_avg_sq.
+    /// Shows all state that this rank holds: groups weight, exp_avg, exp_avg_sq. The shards say
+    /// what of it this rank owns.
     void visit(const StateVisitor& visitor) const;
     /// Weights in the compute dtype from the main parameters, on all ranks: after these were
     /// loaded.
     void publish_weights();
 
 private:
+    /// A range that this rank updates, with its state.
+    struct Piece {
+        OwnedRange range;
+        AdamWPiece tensors;
+    };
     void make_pieces(Memory& memory);
     bool sharded() const { return shard_ && mesh_.dp_cp().size() > 1; }
     /// New weights in the compute dtype become those that all ranks compute with.
@@ -56,9 +55,9 @@ private:
     const Parameters& parameters_;
     AdamWConstants constants_;
     bool shard_;
-    std::vector<OwnedPiece> pieces_;
+    std::vector<Piece> pieces_;
     std::vector<AdamWPiece> updates_;  ///< the tensors of the pieces, as the op takes them
-    std::vector<Tensor> grads_;
+    std::vector<Tensor> grads_;        ///< whose squares this rank counts
 };
 
 }  // namespace gptrain

@@ -20,7 +20,7 @@ StepRef Executor::at_slot(std::int64_t slot) const {
 }
 
 StepRef Executor::load(const Microbatch& microbatch, std::int64_t slot) {
-    upload_batch(backend_, chunk_.batch(slot), microbatch);
+    chunk_.load(slot, microbatch);
     backend_.upload(step_.first_sequence.slice(0, slot, 1),
                     std::as_bytes(std::span(&microbatch.first_sequence, 1)));
     return at_slot(slot);

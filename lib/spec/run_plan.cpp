@@ -3,44 +3,23 @@
 #include <algorithm>
 #include <array>
 #include <limits>
-#include <numeric>
 #include <utility>
 
 #include "base/checked.h"
-#include "base/error.h"
+#include "spec/parallel_plan.h"
+#include "spec/plan_checks.h"
 
 namespace gptrain {
 namespace {
-
-template <class... Parts>
-void require(bool condition, const Parts&... parts) {
-    if (!condition) fail(ExitCode::usage, parts...);
-}
 
 void require_built(bool built, std::string_view key, const auto& value, std::string_view instead) {
     require(built, key, ": ", value, " is not built yet in this version; set it to ", instead);
 }
 
-/// a must be a multiple of b; says which values near a would be.
-void require_multiple(std::string_view a_key, std::int64_t a, std::string_view b_key,
-                      std::int64_t b) {
-    const std::int64_t below = a / b * b;
-    require(a % b == 0, a_key, " ", a, " is not a multiple of ", b, ", ", b_key, "; set ", a_key,
-            " to ", below > 0 ? text(below, " or ") : "", below + b, ", or change the latter");
-}
-
-void check_built(const RunSpec& spec, bool dry_run) {
+void check_built(const RunSpec& spec) {
     const ParallelSpec& parallel = spec.parallel;
-    require_built(parallel.tensor == 1, "parallel.tensor", parallel.tensor, "1");
-    require_built(!parallel.sequence_parallel, "parallel.sequence_parallel", true, "false");
     require_built(parallel.pipeline == 1, "parallel.pipeline", parallel.pipeline, "1");
-    require_built(parallel.virtual_stages == 1, "parallel.virtual_stages", parallel.virtual_stages,
-                  "1");
     require_built(parallel.context == 1, "parallel.context", parallel.context, "1");
-    require_built(dry_run || parallel.data.value_or(1) == 1, "parallel.data",
-                  parallel.data.value_or(1), "1 (--dry-run counts any)");
-    require_built(parallel.schedule != ScheduleKind::interleaved_one_f_one_b, "parallel.schedule",
-                  name_of(parallel.schedule), "1f1b");
     require_built(!spec.faults.loss_spike, "faults.loss_spike", "a policy", "none");
     require_built(spec.faults.replica_check_interval == 0, "faults.replica_check_interval",
                   spec.faults.replica_check_interval, "0");
@@ -57,8 +36,6 @@ MeshShape mesh_of(const RunSpec& spec, const PlanTarget& target) {
                 " are not a multiple of pipeline x context x tensor = ", mesh.size(),
                 "; change the number of ranks or the mesh");
         mesh.data = target.world_size / mesh.size();
-        require(target.dry_run || mesh.data == 1, "parallel.data: auto makes ", mesh.data, " of ",
-                ranks, ", which is not built yet in this version; start one rank");
     }
     require(mesh.size() == target.world_size,
             "parallel: data x pipeline x context x tensor = ", mesh.size(), ", but the run has ",
@@ -66,18 +43,6 @@ MeshShape mesh_of(const RunSpec& spec, const PlanTarget& target) {
     require_built(mesh.data == 1 || spec.precision.grad_reduce == Precision::fp32,
                   "precision.grad_reduce", "bf16 with parallel.data above 1", "fp32");
     return mesh;
-}
-
-void check_chunks(const RunSpec& spec) {
-    if (!spec.parallel.layers) return;
-    const std::vector<std::int64_t>& layers = *spec.parallel.layers;
-    const std::int64_t chunks = spec.parallel.pipeline * spec.parallel.virtual_stages;
-    require(std::cmp_equal(layers.size(), chunks), "parallel.layers has ", layers.size(),
-            " entries, but parallel.pipeline x parallel.virtual_stages = ", chunks,
-            "; give one entry for each or set it to auto");
-    const std::int64_t sum = std::accumulate(layers.begin(), layers.end(), std::int64_t{0});
-    require(sum == spec.model.num_layers, "parallel.layers sums to ", sum,
-            ", but model.num_layers is ", spec.model.num_layers, "; make them equal");
 }
 
 ModelShape model_shape(const RunSpec& spec) {
@@ -221,12 +186,18 @@ std::int64_t head_chunk_of(std::int64_t rows, std::int64_t vocab, DType dtype, b
 }
 
 RunPlan derive(const RunSpec& spec, const PlanTarget& target) {
-    check_built(spec, target.dry_run);
+    check_built(spec);
     const TrainingSpec& training = spec.training;
     RunPlan plan;
     plan.mesh = mesh_of(spec, target);
-    check_chunks(spec);
     plan.model = model_shape(spec);
+    const ParallelSpec& parallel = spec.parallel;
+    plan.local = local_shape(plan.model, plan.mesh.tensor);
+    plan.sequence_parallel = parallel.sequence_parallel && plan.mesh.tensor > 1;
+    plan.schedule = parallel.schedule;
+    plan.virtual_stages = parallel.virtual_stages;
+    plan.layers = split_layers(spec, plan.model, parallel.pipeline * parallel.virtual_stages);
+    plan.context_method = parallel.context_method;
     check_data(spec);
     const Precision precision =
         spec.precision.compute.value_or(target.cuda ? Precision::bf16 : Precision::fp32);
@@ -235,6 +206,7 @@ RunPlan derive(const RunSpec& spec, const PlanTarget& target) {
     plan.grad_reduce = dtype_of(spec.precision.grad_reduce);
     plan.seq_length = training.seq_length;
     plan.micro_batch_size = training.micro_batch_size;
+    check_parallel(spec, plan);
     const std::int64_t rows = plan.micro_batch_size * plan.seq_length;
     require(rows <= std::numeric_limits<std::int32_t>::max(), "training.micro_batch_size ",
             plan.micro_batch_size, " x training.seq_length ", plan.seq_length, " = ", rows,
@@ -249,11 +221,19 @@ RunPlan derive(const RunSpec& spec, const PlanTarget& target) {
             plan.batch.global_batch_size, " x training.seq_length ", plan.seq_length,
             " is above 2^63 - 1 tokens; lower one of them");
     if (plan.float8) check_float8(plan);
-    plan.head_chunk = head_chunk_of(rows, plan.model.vocab, plan.compute, target.cuda);
+    plan.head_chunk = head_chunk_of(plan.micro_batch_size * plan.local_length(), plan.local.vocab,
+                                    plan.compute, target.cuda);
     return plan;
 }
 
 }  // namespace
+
+void require_multiple(std::string_view a_key, std::int64_t a, std::string_view b_key,
+                      std::int64_t b) {
+    const std::int64_t below = a / b * b;
+    require(a % b == 0, a_key, " ", a, " is not a multiple of ", b, ", ", b_key, "; set ", a_key,
+            " to ", below > 0 ? text(below, " or ") : "", below + b, ", or change the latter");
+}
 
 std::int64_t parameter_count(const ModelShape& model) {
     const auto& [L, H, N, G, D, F, V] =

@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <string>
+#include <vector>
 
 #include "base/dtype.h"
 #include "spec/run_spec.h"
@@ -75,7 +76,14 @@ struct LrSchedule {
 
 struct RunPlan {
     ModelShape model;
+    ModelShape local;  ///< what one rank of tp has of it (local_shape)
     MeshShape mesh;
+    /// Norms, dropout and the residual stream are cut along the sequence over tp.
+    bool sequence_parallel = false;
+    ScheduleKind schedule = ScheduleKind::one_f_one_b;
+    std::int64_t virtual_stages = 1;   ///< chunks of a stage
+    std::vector<std::int64_t> layers;  ///< of each chunk, in the model's order
+    ContextMethod context_method = ContextMethod::ring;
     DType compute = DType::f32;  ///< bf16 where precision.compute is fp8
     /// The linear layers of all blocks but the first and the last multiply in 8 bits.
     bool float8 = false;
@@ -92,6 +100,12 @@ struct RunPlan {
     /// has.
     std::int64_t head_chunk = 0;
 
+    /// S on a rank of cp.
+    std::int64_t local_length() const { return seq_length / mesh.context; }
+    /// S of the residual stream.
+    std::int64_t stream_length() const {
+        return local_length() / (sequence_parallel ? mesh.tensor : 1);
+    }
     /// Microbatches of a step of `global_batch_size` sequences on one data rank.
     std::int64_t microbatches(std::int64_t global_batch_size) const;
 };

@@ -6,6 +6,7 @@
 
 #include "checkpoint/state_source.h"
 #include "meter/meter_communicator.h"
+#include "schedule/mesh_links.h"
 
 namespace gptrain {
 namespace {
@@ -27,6 +28,22 @@ std::int64_t shards_of(const RunSpec& spec, const Mesh& mesh) {
     return spec.parallel.shard_optimizer ? mesh.dp_cp().size() : 1;
 }
 
+ParameterLayout training_layout(const RunSpec& spec, const RunPlan& plan, const Mesh& mesh) {
+    return make_layout({.model = plan.model,
+                        .parts = {whole_model(plan)},
+                        .tensor = plan.mesh.tensor,
+                        .tensor_rank = mesh.place().tp,
+                        .sequence_parallel = plan.sequence_parallel,
+                        .shards = shards_of(spec, mesh),
+                        .float8 = plan.float8});
+}
+
+/// Where the rows of the residual stream stand in their sequences.
+SequenceRows stream_rows(const RunPlan& plan, const MeshPlace& place) {
+    if (!plan.sequence_parallel) return {};
+    return {.first_begin = place.tp * plan.stream_length()};
+}
+
 }  // namespace
 
 StepRef reserve_step_state(Memory& memory, std::int64_t slots) {
@@ -40,11 +57,12 @@ ChunkPart whole_model(const RunPlan& plan) {
 }
 
 OpLimits op_limits(const RunPlan& plan) {
-    const ModelShape& model = plan.model;
+    const ModelShape& model = plan.local;
     const std::int64_t inner = model.activation == Activation::swiglu ? 2 * model.ffn : model.ffn;
     return {.compute = plan.compute,
             .sequences = plan.micro_batch_size,
-            .seq_length = plan.seq_length,
+            .seq_length =
+                plan.context_method == ContextMethod::ring ? plan.local_length() : plan.seq_length,
             .hidden = model.hidden,
             .heads = model.heads,
             .groups = model.groups,
@@ -73,15 +91,18 @@ Engine::Engine(Backend& backend, const Mesh& mesh, const RunSpec& spec, const Ru
       context_{.backend = backend,
                .mesh = mesh,
                .memory = memory_,
-               .shape = plan.model,
+               .shape = plan.local,
                .compute = plan.compute,
                .seed = spec.seed,
-               .head_chunk = plan.head_chunk},
-      parameters_(memory_,
-                  make_layout(plan.model, whole_model(plan), shards_of(spec, mesh), plan.float8),
-                  plan.compute, Parameters::Use::training),
+               .head_chunk = plan.head_chunk,
+               .sequences = plan.micro_batch_size,
+               .sequence_parallel = plan.sequence_parallel,
+               .stream_rows = stream_rows(plan, mesh.place())},
+      parameters_(memory_, training_layout(spec, plan, mesh), plan.compute,
+                  Parameters::Use::training),
       chunk_(context_, parameters_, whole_model(plan)),
       buckets_(parameters_, mesh.dp_cp(), spec.parallel.shard_optimizer),
+      grad_sums_(backend, mesh, parameters_, shards_of(spec, mesh) > 1),
       optimizer_(backend, memory_, mesh, parameters_, spec.optimizer,
                  spec.parallel.shard_optimizer),
       executor_(backend, chunk_, buckets_, state_,
@@ -91,7 +112,9 @@ Engine::Engine(Backend& backend, const Mesh& mesh, const RunSpec& spec, const Ru
       seed_(spec.seed) {
     chunk_.reserve({.slots = slots_of(spec, plan),
                     .sequences = plan.micro_batch_size,
-                    .seq_length = plan.seq_length,
+                    .seq_length = plan.local_length(),
+                    .stream = {plan.sequence_parallel ? mesh.place().tp : 0,
+                               plan.sequence_parallel ? plan.mesh.tensor : 1},
                     .recompute = spec.recompute,
                     .defer_weights = make_schedule(schedule_, 1).defers_weights,
                     .first_visible = spec.data.reset_at_eod});
@@ -150,6 +173,7 @@ void Engine::step(const StepBatch& batch) {
     optimizer_.clear_gradients();
     const auto microbatches = static_cast<std::int64_t>(batch.microbatches.size());
     executor_.train(make_schedule(schedule_, microbatches), batch.microbatches);
+    grad_sums_.run(memory_[MemoryUse::workspace]);
     optimizer_.step(state_, decision_);
 }
 
@@ -158,6 +182,7 @@ LossSum Engine::evaluate(const StepBatch& batch) {
     sum_weights();
     executor_.evaluate(batch.microbatches);
     mesh_.dp_cp().all_reduce(state_.loss_sum(), Reduce::sum).wait();
+    mesh_.pp().all_reduce(state_.loss_sum(), Reduce::sum).wait();
     const StepState state = read_state();
     return {state.loss_sum, state.token_weight_sum};
 }
@@ -179,9 +204,9 @@ StepCost measure_run(const RunSpec& spec, const RunPlan& plan, const MeshPlace& 
                      const BackendNeeds& needs) {
     MeterBackend meter(needs);
     StepCost cost;
-    const Mesh mesh(plan.mesh, place, [&](Axis axis, int rank, int size) {
-        return std::make_unique<MeterCommunicator>(rank, size,
-                                                   cost.sent_bytes[static_cast<std::size_t>(axis)]);
+    const Mesh mesh(plan.mesh, place, mesh_links(plan), [&](const RankGroup& group) {
+        return std::make_unique<MeterCommunicator>(
+            group.rank, group.size, cost.sent_bytes[static_cast<std::size_t>(group.axis)]);
     });
     Engine engine(meter, mesh, spec, plan);
     engine.initialise();

@@ -9,6 +9,7 @@
 #include "data/batch_loader.h"
 #include "meter/meter_backend.h"
 #include "model/chunk.h"
+#include "model/grad_sums.h"
 #include "optim/optimizer.h"
 #include "schedule/executor.h"
 #include "spec/run_plan.h"
@@ -82,6 +83,7 @@ private:
     Parameters parameters_;
     GptChunk chunk_;
     GradBuckets buckets_;
+    GradSums grad_sums_;
     Optimizer optimizer_;
     Executor executor_;
     StepDecision decision_;

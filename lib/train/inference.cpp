@@ -36,12 +36,13 @@ InferenceModel::InferenceModel(Backend& backend, const Mesh& mesh, const RunPlan
                .shape = plan.model,
                .compute = plan.compute,
                .seed = 0,
-               .head_chunk = plan.head_chunk},
-      parameters_(memory_, make_layout(plan.model, whole_model(plan), 1), plan.compute,
-                  Parameters::Use::inference),
+               .head_chunk = plan.head_chunk,
+               .sequences = sizes.sequences},
+      parameters_(memory_, make_layout({.model = plan.model, .parts = {whole_model(plan)}}),
+                  plan.compute, Parameters::Use::inference),
       chunk_(context_, parameters_, whole_model(plan)),
       state_(reserve_step_state(memory_, 1)),
-      batch_(reserve_batch(memory_[MemoryUse::batch], sizes.sequences, sizes.seq_length,
+      batch_(reserve_batch(memory_[MemoryUse::batch], {sizes.sequences, sizes.seq_length},
                            sizes.first_visible)) {
     if (plan.compute != DType::f32) {
         staging_ = memory_[MemoryUse::main_params].allocate(
@@ -92,6 +93,7 @@ std::vector<float> InferenceModel::next_logits(std::span<const std::int32_t> tok
     Batch batch;
     batch.ids = batch_.ids.slice(0, 0, 1).slice(1, 0, count);
     batch.positions = batch_.positions.slice(0, 0, 1).slice(1, 0, count);
+    batch.stream_positions = batch.positions;
     std::vector<std::int32_t> positions(tokens.size());
     std::iota(positions.begin(), positions.end(), narrow<std::int32_t>(caches_.front().length));
     backend_.upload(batch.ids, std::as_bytes(tokens));

@@ -40,7 +40,7 @@ TEST_CASE("Every axis of every mesh connects the ranks that it should") {
     const int ranks = session().size();
     for (const MeshShape& shape : shapes_of(ranks)) {
         const Mesh mesh =
-            session().running() ? mpi_mesh(session(), shape, *backend) : one_rank_mesh();
+            session().running() ? mpi_mesh(session(), shape, {}, *backend) : one_rank_mesh();
         for (int i = 0; i < axes; ++i) {
             const auto axis = static_cast<Axis>(i);
             Communicator& comm = mesh[axis];
@@ -61,11 +61,53 @@ TEST_CASE("Every axis of every mesh connects the ranks that it should") {
     }
 }
 
+TEST_CASE("Sharers of keys, the ends of the pipeline and its channels are connected") {
+    const auto backend = make_cpu_backend();
+    for (const MeshShape& shape : shapes_of(session().size())) {
+        const int stages = static_cast<int>(shape.pipeline);
+        MeshLinks links;
+        links.kv_sharers = shape.tensor % 2 == 0 ? 2 : 1;
+        links.tied_ends = stages > 1;
+        // As interleaved stages need them: round and round, gradients the other way.
+        for (int stage = 0; stage < stages && stages > 1; ++stage) {
+            const int next = (stage + 1) % stages;
+            links.channels.push_back({Channel::Payload::activations, stage, next});
+            links.channels.push_back({Channel::Payload::gradients, next, stage});
+        }
+        if (!session().running()) continue;
+        const Mesh mesh = mpi_mesh(session(), shape, links, *backend);
+        const MeshPlace& place = mesh.place();
+        CHECK(mesh.kv().size() == links.kv_sharers);
+        CHECK(mesh.kv().rank() == place.tp % links.kv_sharers);
+        const bool end = stages > 1 && (place.pp == 0 || place.pp == stages - 1);
+        CHECK(mesh.ends().size() == (end ? 2 : 1));
+        if (end) CHECK(mesh.ends().rank() == (place.pp == 0 ? 0 : 1));
+        if (stages == 1) continue;
+
+        const auto exchanged = [&](Channel::Payload payload, int to, int from) {
+            const Array sent(*backend, DType::i32, {1});
+            const Array received(*backend, DType::i32, {1});
+            put(*backend, *sent, [](std::int64_t) { return session().rank(); });
+            Pending coming = mesh.channel({payload, from, place.pp}).recv(*received, 0);
+            mesh.channel({payload, place.pp, to}).send(*sent, 1).wait();
+            coming.wait();
+            MeshPlace sender = place;
+            sender.pp = from;
+            CHECK(received.values() ==
+                  std::vector<double>{static_cast<double>(rank_of(sender, shape))});
+        };
+        const int next = (place.pp + 1) % stages;
+        const int before = (place.pp + stages - 1) % stages;
+        exchanged(Channel::Payload::activations, next, before);
+        exchanged(Channel::Payload::gradients, before, next);
+    }
+}
+
 TEST_CASE("A mesh of another size than the world is refused") {
     const auto backend = make_cpu_backend();
     const MeshShape shape = {.tensor = session().size() + 1};
     try {
-        mpi_mesh(session(), shape, *backend);
+        mpi_mesh(session(), shape, {}, *backend);
         FAIL("no error");
     } catch (const Error& error) {
         CHECK(error.code() == ExitCode::usage);

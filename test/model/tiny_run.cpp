@@ -39,11 +39,16 @@ RunSpec tiny_llama_spec() {
 TinyRun::TinyRun(const RunSpec& spec) : TinyRun(spec, tested_backend()) {}
 
 TinyRun::TinyRun(const RunSpec& spec, std::unique_ptr<Backend> backend)
+    : TinyRun(spec, std::move(backend), 1,
+              [](const RunPlan&, Backend&) { return one_rank_mesh(); }) {}
+
+TinyRun::TinyRun(const RunSpec& spec, std::unique_ptr<Backend> backend, std::int64_t ranks,
+                 const std::function<Mesh(const RunPlan&, Backend&)>& make_mesh)
     : spec_(spec),
       backend_(std::move(backend)),
-      plan_(make_plan(spec, {.cuda = backend_->name() == "cuda"})),
-      mesh_(one_rank_mesh()),
-      cost_(measure_run(spec_, plan_, {}, needs_of(*backend_))),
+      plan_(make_plan(spec, {.world_size = ranks, .cuda = backend_->name() == "cuda"})),
+      mesh_(make_mesh(plan_, *backend_)),
+      cost_(measure_run(spec_, plan_, mesh_.place(), needs_of(*backend_))),
       engine_(std::make_unique<Engine>(*backend_, mesh_, spec_, plan_, cost_.memory)) {
     engine_->initialise();
 }
@@ -86,7 +91,8 @@ void TinyRun::set_weights(const NamedValues& weights) {
     engine_->restore(engine_->read_state());
 }
 
-StepBatch random_batch(const RunPlan& plan, std::int64_t step, std::uint64_t seed) {
+StepBatch random_batch(const RunPlan& plan, std::int64_t step, std::uint64_t seed,
+                       std::int64_t data_rank) {
     const std::int64_t length = plan.seq_length;
     const auto token = [&](std::int64_t sequence, std::int64_t position) {
         const PhiloxBlock words =
@@ -98,7 +104,9 @@ StepBatch random_batch(const RunPlan& plan, std::int64_t step, std::uint64_t see
     StepBatch batch;
     batch.step = step;
     batch.global_batch_size = plan.batch.global_batch_size;
-    for (std::int64_t first = 0; first < batch.global_batch_size; first += plan.micro_batch_size) {
+    const std::int64_t stride = plan.micro_batch_size * plan.mesh.data;
+    for (std::int64_t first = data_rank * plan.micro_batch_size; first < batch.global_batch_size;
+         first += stride) {
         Microbatch microbatch;
         microbatch.first_sequence = first;
         for (std::int64_t row = 0; row < plan.micro_batch_size; ++row) {

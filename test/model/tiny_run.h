@@ -1,6 +1,7 @@
 // A model small enough to train in a test, with its data made up.
 #pragma once
 
+#include <functional>
 #include <map>
 #include <memory>
 #include <string>
@@ -28,10 +29,14 @@ public:
     /// On the tested backend.
     explicit TinyRun(const RunSpec& spec);
     TinyRun(const RunSpec& spec, std::unique_ptr<Backend> backend);
+    /// One rank of a mesh.
+    TinyRun(const RunSpec& spec, std::unique_ptr<Backend> backend, std::int64_t ranks,
+            const std::function<Mesh(const RunPlan&, Backend&)>& make_mesh);
 
     Engine& engine() { return *engine_; }
     Backend& backend() { return *backend_; }
     const RunPlan& plan() const { return plan_; }
+    const Mesh& mesh() const { return mesh_; }
     const MemoryPlan& memory_plan() const { return cost_.memory; }
 
     /// One step; returns its loss.
@@ -55,8 +60,9 @@ private:
     std::unique_ptr<Engine> engine_;
 };
 
-/// A batch of random tokens that is a function of (seed, step): the same sequences however they are
-/// cut into microbatches. A few tokens have weight 0.
-StepBatch random_batch(const RunPlan& plan, std::int64_t step, std::uint64_t seed = 1);
+/// A data rank's batch of random tokens that is a function of (seed, step): the same sequences
+/// however they are cut into microbatches and among data ranks. A few tokens have weight 0.
+StepBatch random_batch(const RunPlan& plan, std::int64_t step, std::uint64_t seed = 1,
+                       std::int64_t data_rank = 0);
 
 }  // namespace gptrain::test

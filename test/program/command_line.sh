@@ -34,17 +34,18 @@ expect_exit 2 "$gptrain" --config run.yaml --set training.steps
 expect_exit 2 "$gptrain" --config run.yaml --set training.steps=many
 
 # What is not built is an error that says so, in a dry run too.
-for setting in parallel.tensor=2 parallel.sequence_parallel=true parallel.pipeline=2 \
-    parallel.virtual_stages=2 parallel.context=2 parallel.schedule=interleaved_1f1b \
-    "faults.loss_spike={factor: 2.0, window: 10, action: skip}" \
+for setting in "faults.loss_spike={factor: 2.0, window: 10, action: skip}" \
     faults.replica_check_interval=10; do
     for dry in "" --dry-run; do
         expect_exit 2 "$gptrain" --config run.yaml --set "$setting" $dry
         says err "${setting%%=*}" "not built"
     done
 done
-expect_exit 2 "$gptrain" --config run.yaml --set parallel.data=2
-says err parallel.data "not built"
+# A mesh needs its ranks.
+for axis in data tensor; do
+    expect_exit 2 "$gptrain" --config run.yaml --set parallel.$axis=2
+    says err "$axis" "1 rank (as started)" "change the number of ranks"
+done
 # Nor is a GPU computed on that is not there; a dry run needs none.
 if "$gptrain" --version | grep -q cuda; then
     expect_exit 0 "$gptrain" --config run.yaml --set device=cuda --dry-run

@@ -124,9 +124,7 @@ TEST_CASE("a dry run counts any number of data ranks") {
         contradiction({"parallel.data=4"}, {8, false, true}) ==
         "parallel: data x pipeline x context x tensor = 4, but the run has 8 ranks (--world-size); "
         "set parallel.data to auto or change the number of ranks");
-    CHECK(contradiction({}, {2, false, false}) ==
-          "parallel.data: auto makes 2 of 2 ranks (as started), which is not built yet in this "
-          "version; start one rank");
+    CHECK(plan_of({}, {2, false, false}).mesh.data == 2);
 }
 
 TEST_CASE("a contradiction names the place of its key") {
@@ -140,9 +138,11 @@ TEST_CASE("a contradiction names the place of its key") {
     };
     CHECK(fault("  micro_batch_size: 4\n  global_batch_size: 6\n", {})
               .starts_with("r.yaml:9:22: training.global_batch_size 6 "));
-    CHECK(fault("parallel:\n  tensor: 2\n", {}).starts_with("r.yaml:9:11: parallel.tensor: 2 "));
+    CHECK(fault("faults:\n  replica_check_interval: 2\n", {})
+              .starts_with("r.yaml:9:27: faults.replica_check_interval: 2 "));
     CHECK(
-        fault("", {"parallel.tensor=2"}).starts_with("--set parallel.tensor: parallel.tensor: 2"));
+        fault("", {"faults.replica_check_interval=2"})
+            .starts_with("--set faults.replica_check_interval: faults.replica_check_interval: 2"));
     // The key at fault is not written: the section is, or else the file.
     CHECK(fault("", {"model.hidden_size=7"}).starts_with("--set model.hidden_size: "));
     CHECK(fault("", {"training.micro_batch_size=2", "training.global_batch_size=3"})
@@ -228,20 +228,50 @@ TEST_CASE("what is allowed next to a contradiction") {
     }
 }
 
+TEST_CASE("a model that does not divide among the ranks of tp says what would") {
+    const PlanTarget four = {.world_size = 4, .dry_run = true};
+    const auto fault = [&](std::vector<std::string> settings) {
+        settings.push_back("parallel.tensor=4");
+        return contradiction(settings, four);
+    };
+    const ModelShape local = plan_of({"parallel.tensor=4"}, four).local;
+    CHECK(local.heads == 1);
+    CHECK(local.groups == 1);
+    CHECK(local.vocab == 128);
+    CHECK(plan_of({"parallel.tensor=4", "model.num_query_groups=2"}, four).local.groups == 1);
+    CHECK(fault({"model.num_attention_heads=6", "model.hidden_size=96"}) ==
+          "model.num_attention_heads 6 is not a multiple of 4, parallel.tensor; set "
+          "model.num_attention_heads to 4 or 8, or change the latter");
+    CHECK(fault({"model.num_attention_heads=24", "model.num_query_groups=6",
+                 "model.hidden_size=96"}) ==
+          "model.num_query_groups 6 and parallel.tensor 4: one must be a multiple of the other; "
+          "change one of them");
+    CHECK(fault({"model.ffn_hidden_size=90"}) ==
+          "model.ffn_hidden_size 90 is not a multiple of 4, parallel.tensor; set "
+          "model.ffn_hidden_size to 88 or 92, or change the latter");
+    CHECK(fault({"model.vocab_size=6"}) ==
+          "parallel.tensor 4 leaves a rank without rows of model.vocab_size 6; lower it");
+    CHECK(fault({"parallel.sequence_parallel=true", "training.seq_length=90"}) ==
+          "training.seq_length / parallel.context 90 is not a multiple of 4, parallel.tensor with "
+          "sequence_parallel; set training.seq_length / parallel.context to 88 or 92, or change "
+          "the latter");
+}
+
+TEST_CASE("a schedule without its stages says so") {
+    CHECK(contradiction({"parallel.virtual_stages=2"}) ==
+          "parallel.virtual_stages 2 needs parallel.pipeline of at least 2; set it to 1");
+    CHECK(contradiction({"parallel.schedule=interleaved_1f1b"}) ==
+          "parallel.schedule interleaved_1f1b needs parallel.virtual_stages of at least 2 and "
+          "parallel.pipeline of at least 2; set them or the schedule to 1f1b");
+    CHECK(contradiction({"parallel.layers=[1]"}) ==
+          "parallel.layers sums to 1, but model.num_layers is 2; make them equal");
+}
+
 TEST_CASE("a setting that is not built yet says so") {
     const std::vector<std::pair<std::string, std::string>> cases = {
-        {"parallel.tensor=2", "parallel.tensor: 2 is not built yet in this version; set it to 1"},
-        {"parallel.sequence_parallel=true",
-         "parallel.sequence_parallel: true is not built yet in this version; set it to false"},
         {"parallel.pipeline=2",
          "parallel.pipeline: 2 is not built yet in this version; set it to 1"},
-        {"parallel.virtual_stages=2",
-         "parallel.virtual_stages: 2 is not built yet in this version; set it to 1"},
         {"parallel.context=2", "parallel.context: 2 is not built yet in this version; set it to 1"},
-        {"parallel.schedule=interleaved_1f1b",
-         "parallel.schedule: interleaved_1f1b is not built yet in this version; set it to 1f1b"},
-        {"parallel.data=2",
-         "parallel.data: 2 is not built yet in this version; set it to 1 (--dry-run counts any)"},
         {"faults.loss_spike={factor: 2, window: 5, action: skip}",
          "faults.loss_spike: a policy is not built yet in this version; set it to none"},
         {"faults.replica_check_interval=5",

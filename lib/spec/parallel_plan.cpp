@@ -1,0 +1,115 @@
+#include "spec/parallel_plan.h"
+
+#include <algorithm>
+#include <numeric>
+#include <utility>
+
+#include "base/checked.h"
+#include "spec/plan_checks.h"
+
+namespace gptrain {
+namespace {
+
+/// FLOPs of the head for one token over those of a layer, forward and backward alike.
+double head_cost(const ModelShape& model, std::int64_t seq_length) {
+    ModelShape other = model;
+    other.layers = model.layers + 1;
+    const double layer = flops_per_token(other, seq_length) - flops_per_token(model, seq_length);
+    return 6 * static_cast<double>(model.vocab) * static_cast<double>(model.hidden) / layer;
+}
+
+void check_virtual_stages(const ParallelSpec& parallel) {
+    const bool interleaved = parallel.schedule == ScheduleKind::interleaved_one_f_one_b;
+    const bool zero_bubble = parallel.schedule == ScheduleKind::zero_bubble;
+    const std::int64_t wanted = parallel.virtual_stages;
+    require(wanted == 1 || parallel.pipeline > 1, "parallel.virtual_stages ", wanted,
+            " needs parallel.pipeline of at least 2; set it to 1");
+    require(!interleaved || wanted > 1,
+            "parallel.schedule interleaved_1f1b needs parallel.virtual_stages of at least 2 and "
+            "parallel.pipeline of at least 2; set them or the schedule to 1f1b");
+    require(!zero_bubble || wanted <= 2,
+            "parallel.schedule zero_bubble has parallel.virtual_stages "
+            "1 or 2, not ",
+            wanted);
+    require(interleaved || zero_bubble || wanted == 1, "parallel.virtual_stages ", wanted,
+            " does not go with parallel.schedule ", name_of(parallel.schedule),
+            "; set the schedule to interleaved_1f1b");
+}
+
+void check_sequence(const RunSpec& spec, const RunPlan& plan) {
+    const std::int64_t context = plan.mesh.context;
+    const std::int64_t tensor = plan.mesh.tensor;
+    const bool ring = plan.context_method == ContextMethod::ring;
+    const std::int64_t slices = context == 1 ? 1 : ring ? 2 * context : context;
+    require_multiple("training.seq_length", spec.training.seq_length,
+                     ring ? "2 x parallel.context" : "parallel.context", slices);
+    if (context > 1 && !ring) {
+        const auto shared = [&](std::string_view what, std::int64_t count) {
+            require(count % context == 0,
+                    "parallel.context_method all_to_all gives each rank a "
+                    "share of the ",
+                    what, ": model's / parallel.tensor = ", count,
+                    " is not a multiple of parallel.context ", context,
+                    "; change one of them or the method to ring");
+        };
+        shared("heads", plan.local.heads);
+        shared("query groups", plan.local.groups);
+    }
+    if (plan.sequence_parallel) {
+        require_multiple("training.seq_length / parallel.context", plan.local_length(),
+                         "parallel.tensor with sequence_parallel", tensor);
+    }
+}
+
+}  // namespace
+
+ModelShape local_shape(const ModelShape& model, std::int64_t tensor) {
+    ModelShape local = model;
+    if (tensor == 1) return local;
+    constexpr std::string_view key = "parallel.tensor";
+    require_multiple("model.num_attention_heads", model.heads, key, tensor);
+    require_multiple("model.ffn_hidden_size", model.ffn, key, tensor);
+    require(model.groups % tensor == 0 || tensor % model.groups == 0, "model.num_query_groups ",
+            model.groups, " and parallel.tensor ", tensor,
+            ": one must be a multiple of the other; change one of them");
+    local.heads = model.heads / tensor;
+    local.groups = std::max<std::int64_t>(model.groups / tensor, 1);
+    local.ffn = model.ffn / tensor;
+    local.vocab = div_ceil(model.vocab, tensor);
+    require((tensor - 1) * local.vocab < model.vocab, "parallel.tensor ", tensor,
+            " leaves a rank without rows of model.vocab_size ", model.vocab, "; lower it");
+    return local;
+}
+
+std::vector<std::int64_t> split_layers(const RunSpec& spec, const ModelShape& model,
+                                       std::int64_t chunks) {
+    const std::string product = text("parallel.pipeline x parallel.virtual_stages = ", chunks);
+    if (spec.parallel.layers) {
+        const std::vector<std::int64_t>& layers = *spec.parallel.layers;
+        require(std::cmp_equal(layers.size(), chunks), "parallel.layers has ", layers.size(),
+                " entries, but ", product, "; give one entry for each or set it to auto");
+        const std::int64_t sum = std::accumulate(layers.begin(), layers.end(), std::int64_t{0});
+        require(sum == model.layers, "parallel.layers sums to ", sum, ", but model.num_layers is ",
+                model.layers, "; make them equal");
+        return layers;
+    }
+    require(model.layers >= chunks, "model.num_layers ", model.layers, " is below ", product,
+            "; lower the one or raise the other");
+    // Each further layer goes to the chunk with the least work.
+    std::vector<std::int64_t> layers(static_cast<std::size_t>(chunks), 1);
+    std::vector<double> work(layers.size(), 1);
+    work.back() += head_cost(model, spec.training.seq_length);
+    for (std::int64_t layer = chunks; layer < model.layers; ++layer) {
+        const auto least = std::min_element(work.begin(), work.end());
+        *least += 1;
+        layers[static_cast<std::size_t>(least - work.begin())] += 1;
+    }
+    return layers;
+}
+
+void check_parallel(const RunSpec& spec, const RunPlan& plan) {
+    check_virtual_stages(spec.parallel);
+    check_sequence(spec, plan);
+}
+
+}  // namespace gptrain

@@ -1,0 +1,100 @@
+#include <algorithm>
+#include <cmath>
+#include <map>
+
+#include "base/log.h"
+#include "catch.h"
+#include "mesh_cases.h"
+#include "mesh_run.h"
+#include "ranks.h"
+
+namespace gptrain::test {
+namespace {
+
+constexpr int steps = 5;
+
+double distance(const std::vector<float>& a, const std::vector<float>& b) {
+    double squares = 0;
+    for (std::size_t i = 0; i < a.size(); ++i)
+        squares += std::pow(double{a[i]} - double{b[i]}, 2);
+    return std::sqrt(squares);
+}
+
+/// What one rank computes, and how far from it rounding alone can lead: the farthest of a few runs
+/// from weights that differ by half a unit in the last place.
+struct Reference {
+    StepResults results;
+    std::vector<double> loss_noise;
+    std::vector<double> norm_noise;
+    std::map<std::string, double> weight_noise;
+};
+
+void widen(std::vector<double>& noise, const std::vector<double>& a, const std::vector<double>& b) {
+    noise.resize(a.size());
+    for (std::size_t i = 0; i < a.size(); ++i)
+        noise[i] = std::max(noise[i], std::abs(a[i] - b[i]));
+}
+
+Reference make_reference(const RunSpec& spec) {
+    Reference reference;
+    reference.results = run_alone(spec, steps);
+    for (std::uint64_t seed = 1; seed <= 8; ++seed) {
+        const StepResults other = run_alone(spec, steps, seed);
+        widen(reference.loss_noise, other.losses, reference.results.losses);
+        widen(reference.norm_noise, other.grad_norms, reference.results.grad_norms);
+        for (const auto& [name, values] : reference.results.weights) {
+            double& noise = reference.weight_noise[name];
+            noise = std::max(noise, distance(values, other.weights.at(name)));
+        }
+    }
+    return reference;
+}
+
+/// How many times farther another order of all sums may lead than disturbed weights do.
+constexpr double slack = 4;
+constexpr double rounding = 0x1p-24;
+
+void check_series(const std::vector<double>& values, const std::vector<double>& right,
+                  const std::vector<double>& noise) {
+    REQUIRE(values.size() == right.size());
+    for (std::size_t i = 0; i < right.size(); ++i) {
+        CAPTURE(i, values[i], right[i]);
+        CHECK(std::abs(values[i] - right[i]) <= slack * (noise[i] + rounding * right[i]));
+    }
+}
+
+void check_equal(const StepResults& results, const Reference& reference) {
+    check_series(results.losses, reference.results.losses, reference.loss_noise);
+    check_series(results.grad_norms, reference.results.grad_norms, reference.norm_noise);
+    REQUIRE(results.weights.size() == reference.results.weights.size());
+    for (const auto& [name, values] : reference.results.weights) {
+        CAPTURE(name);
+        const double norm = distance(values, std::vector<float>(values.size()));
+        const double allowed = slack * (reference.weight_noise.at(name) + rounding * norm);
+        CHECK(distance(results.weights.at(name), values) <= allowed);
+    }
+    CHECK(results.counted == reference.results.counted);
+}
+
+}  // namespace
+
+TEST_CASE("Every mesh trains as one rank does") {
+    const bool first = session().rank() == 0;
+    std::map<std::string, RunSpec> specs;
+    std::map<std::string, Reference> references;
+    for (const Model& model : models()) {
+        specs[model.name] = model.spec;
+        if (first) references[model.name] = make_reference(model.spec);
+    }
+    for (const MeshCase& mesh_case : mesh_cases(session().size())) {
+        RunSpec spec = specs.at(mesh_case.model);
+        spec.parallel = mesh_case.parallel;
+        spec.recompute = mesh_case.recompute;
+        INFO(mesh_case.name);
+        if (first) print(mesh_case.name);
+        const StepResults results = run_on_mesh(session(), spec, steps);
+        if (first) check_equal(results, references.at(mesh_case.model));
+    }
+}
+
+}  // namespace gptrain::test
