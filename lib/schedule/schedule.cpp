@@ -1,43 +1,56 @@
 #include "schedule/schedule.h"
 
+#include <algorithm>
+
 #include "base/error.h"
+#include "schedule/compute_order.h"
+#include "schedule/lifetimes.h"
+#include "schedule/messages.h"
 
 namespace gptrain {
 namespace {
 
-Schedule gpipe(std::int64_t microbatches) {
-    Schedule schedule{{}, microbatches, false};
-    for (std::int64_t m = 0; m < microbatches; ++m) {
-        schedule.actions.push_back({ActionKind::forward, m, m});
-    }
-    for (std::int64_t m = microbatches; m-- > 0;) {
-        schedule.actions.push_back({ActionKind::backward, m, m});
-    }
+Schedule complete(const PipelineShape& shape, std::int64_t stage, const OrderOf& order_of) {
+    check_shape(shape);
+    GPTRAIN_CHECK(stage >= 0 && stage < shape.stages, "stage ", stage, " of ", shape.stages);
+    Schedule schedule;
+    schedule.actions = with_messages(shape, stage, order_of);
+    schedule.buffers = assign_buffers(shape, stage, schedule.actions);
     return schedule;
 }
 
-/// Each microbatch runs through all of `kinds` before the next one starts.
-Schedule one_at_a_time(std::int64_t microbatches, std::initializer_list<ActionKind> kinds) {
-    Schedule schedule{{}, 1, kinds.size() > 2};
-    for (std::int64_t m = 0; m < microbatches; ++m) {
-        for (const ActionKind kind : kinds)
-            schedule.actions.push_back({kind, m, 0});
+template <class MakeStage>
+Pipeline all_stages(const PipelineShape& shape, const MakeStage& make) {
+    Pipeline pipeline = {shape, {}};
+    for (std::int64_t stage = 0; stage < shape.stages; ++stage) {
+        pipeline.stages.push_back(make(shape, stage));
     }
-    return schedule;
+    return pipeline;
 }
 
 }  // namespace
 
-Schedule make_schedule(ScheduleKind kind, std::int64_t microbatches) {
-    using enum ActionKind;
-    switch (kind) {
-        case ScheduleKind::gpipe: return gpipe(microbatches);
-        case ScheduleKind::one_f_one_b: return one_at_a_time(microbatches, {forward, backward});
-        case ScheduleKind::zero_bubble:
-            return one_at_a_time(microbatches, {forward, backward_inputs, backward_weights});
-        case ScheduleKind::interleaved_one_f_one_b: break;
-    }
-    fail(ExitCode::bug, "no schedule ", name_of(kind), " on one stage");
+Schedule make_schedule(const PipelineShape& shape, std::int64_t stage) {
+    Schedule schedule =
+        complete(shape, stage, [&](std::int64_t s) { return compute_order(shape, s); });
+    schedule.slots = assign_slots(shape, schedule.actions);
+    schedule.defers_weights = shape.kind == ScheduleKind::zero_bubble;
+    return schedule;
+}
+
+Schedule make_forward_schedule(const PipelineShape& shape, std::int64_t stage) {
+    Schedule schedule =
+        complete(shape, stage, [&](std::int64_t s) { return forward_order(shape, s); });
+    schedule.slots = 1;
+    return schedule;
+}
+
+Pipeline make_pipeline(const PipelineShape& shape) {
+    return all_stages(shape, make_schedule);
+}
+
+Pipeline make_forward_pipeline(const PipelineShape& shape) {
+    return all_stages(shape, make_forward_schedule);
 }
 
 std::string_view name_of(ActionKind kind) {
@@ -46,16 +59,30 @@ std::string_view name_of(ActionKind kind) {
         case ActionKind::backward: return "BW";
         case ActionKind::backward_inputs: return "B";
         case ActionKind::backward_weights: return "W";
+        case ActionKind::send_activations: return "SF";
+        case ActionKind::receive_activations: return "RF";
+        case ActionKind::send_gradients: return "SB";
+        case ActionKind::receive_gradients: return "RB";
     }
     return "?";
 }
 
+std::string to_text(const Action& action, std::int64_t chunks) {
+    std::string out = text(name_of(action.kind), action.microbatch);
+    if (chunks > 1) out += text('.', action.chunk);
+    if (!computes(action.kind)) out += text(sends(action.kind) ? '>' : '<', action.peer);
+    return out;
+}
+
 std::string to_text(const Schedule& schedule) {
+    std::int64_t chunks = 1;
+    for (const Action& action : schedule.actions) {
+        chunks = std::max(chunks, action.chunk + 1);
+    }
     std::string out;
     for (const Action& action : schedule.actions) {
         if (!out.empty()) out += ' ';
-        out += name_of(action.kind);
-        append(out, action.microbatch);
+        out += to_text(action, chunks);
     }
     return out;
 }

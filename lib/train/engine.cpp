@@ -17,7 +17,7 @@ constexpr std::int64_t loss_scale_interval = 1000;
 
 std::int64_t slots_of(const RunSpec& spec, const RunPlan& plan) {
     const std::int64_t most = plan.microbatches(plan.batch.global_batch_size);
-    return make_schedule(spec.parallel.schedule, most).slots;
+    return make_schedule({.kind = spec.parallel.schedule, .microbatches = most}, 0).slots;
 }
 
 Tensor reserve_state_copy(Memory& memory) {
@@ -116,7 +116,7 @@ Engine::Engine(Backend& backend, const Mesh& mesh, const RunSpec& spec, const Ru
                     .stream = {plan.sequence_parallel ? mesh.place().tp : 0,
                                plan.sequence_parallel ? plan.mesh.tensor : 1},
                     .recompute = spec.recompute,
-                    .defer_weights = make_schedule(schedule_, 1).defers_weights,
+                    .defer_weights = make_schedule({.kind = schedule_}, 0).defers_weights,
                     .first_visible = spec.data.reset_at_eod});
     give_memory(backend, memory_, op_limits(plan));
 }
@@ -172,7 +172,8 @@ void Engine::step(const StepBatch& batch) {
     sum_weights();
     optimizer_.clear_gradients();
     const auto microbatches = static_cast<std::int64_t>(batch.microbatches.size());
-    executor_.train(make_schedule(schedule_, microbatches), batch.microbatches);
+    executor_.train(make_schedule({.kind = schedule_, .microbatches = microbatches}, 0),
+                    batch.microbatches);
     grad_sums_.run(memory_[MemoryUse::workspace]);
     optimizer_.step(state_, decision_);
 }

@@ -1,0 +1,51 @@
+#include "planner/timeline.h"
+
+#include <algorithm>
+#include <limits>
+#include <numeric>
+
+#include "base/error.h"
+
+namespace gptrain {
+namespace {
+
+std::vector<double> busy_times(const Timeline& timeline) {
+    std::vector<double> busy(static_cast<std::size_t>(timeline.stages));
+    for (const TimelineEvent& event : timeline.events) {
+        if (computes(event.kind)) {
+            busy[static_cast<std::size_t>(event.stage)] += event.end - event.begin;
+        }
+    }
+    return busy;
+}
+
+}  // namespace
+
+TimeSpan span_of(const Timeline& timeline) {
+    constexpr double infinity = std::numeric_limits<double>::infinity();
+    TimeSpan span = {infinity, -infinity};
+    for (const TimelineEvent& event : timeline.events) {
+        if (!computes(event.kind)) continue;
+        span.begin = std::min(span.begin, event.begin);
+        span.end = std::max(span.end, event.end);
+    }
+    GPTRAIN_CHECK(span.begin <= span.end, "a timeline without a compute action");
+    return span;
+}
+
+std::vector<double> idle_times(const Timeline& timeline) {
+    std::vector<double> times = busy_times(timeline);
+    const double span = span_of(timeline).seconds();
+    for (double& time : times) {
+        time = span - time;
+    }
+    return times;
+}
+
+double bubble(const Timeline& timeline) {
+    const std::vector<double> busy = busy_times(timeline);
+    const double ideal = std::accumulate(busy.begin(), busy.end(), 0.0);
+    return static_cast<double>(timeline.stages) * span_of(timeline).seconds() / ideal - 1;
+}
+
+}  // namespace gptrain

@@ -1,0 +1,336 @@
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <map>
+#include <string_view>
+
+#include "base/file.h"
+#include "base/text.h"
+#include "planner/timeline.h"
+
+namespace gptrain {
+namespace {
+
+// Pixels.
+constexpr double left = 66;  // of the rows, behind the stages' names
+constexpr double top = 62;   // of the first row, under title and legend
+constexpr double margin = 14;
+constexpr double row_height = 20;
+constexpr double message_height = 3;
+constexpr double row_pitch = 27;
+constexpr double widest = 2400;  // of all windows together
+constexpr double gap = 90;       // where time is left out
+constexpr double action_width = 22;
+constexpr double narrowest_action_width = 5;
+constexpr double digit_width = 6.2;
+
+using Rgb = std::array<int, 3>;
+struct KindStyle {
+    ActionKind kind;
+    Rgb rgb;
+    std::string_view legend;
+};
+constexpr std::array<KindStyle, 4> styles = {{
+    {ActionKind::forward, {127, 178, 229}, "F: forward"},
+    {ActionKind::backward, {124, 197, 138}, "BW: backward"},
+    {ActionKind::backward_inputs, {124, 197, 138}, "B: input gradients"},
+    {ActionKind::backward_weights, {242, 181, 107}, "W: weight gradients"},
+}};
+constexpr Rgb message_rgb = {155, 127, 209};
+
+const Rgb& rgb_of(ActionKind kind) {
+    const auto style = std::find_if(styles.begin(), styles.end(),
+                                    [&](const KindStyle& s) { return s.kind == kind; });
+    return style == styles.end() ? message_rgb : style->rgb;
+}
+
+constexpr std::string_view style_sheet = R"(<style>
+text { font: 12px sans-serif; fill: #222 }
+.title { font-size: 14px; font-weight: bold }
+.axis { text-anchor: middle }
+.number { font-size: 10px; fill: #111; text-anchor: middle }
+.paper { fill: #fff }
+.idle { fill: #eee }
+.line { stroke: #888; fill: none }
+.event { stroke: #fff; stroke-width: 0.6 }
+@media (prefers-color-scheme: dark) {
+text { fill: #ddd }
+.number { fill: #111 }
+.paper { fill: #1b1d21 }
+.idle { fill: #2c2f36 }
+}
+</style>
+)";
+
+std::string pixels(double value) {
+    return fixed(value, 1);
+}
+
+std::string escaped(std::string_view words) {
+    std::string out;
+    for (const char c : words) {
+        switch (c) {
+            case '&': out += "&amp;"; break;
+            case '<': out += "&lt;"; break;
+            case '>': out += "&gt;"; break;
+            default: out += c;
+        }
+    }
+    return out;
+}
+
+/// "#7fb2e5", paler for later chunks.
+std::string colour(const Rgb& rgb, std::int64_t chunk, std::int64_t chunks) {
+    constexpr double palest = 0.6;
+    const double white =
+        chunks > 1 ? palest * static_cast<double>(chunk) / static_cast<double>(chunks - 1) : 0;
+    std::string out = "#";
+    for (const int part : rgb) {
+        const int value = part + static_cast<int>(white * (255 - part));
+        for (const int digit : {value / 16, value % 16}) {
+            out += "0123456789abcdef"[digit];
+        }
+    }
+    return out;
+}
+
+/// A part of the time that is shown, and where.
+struct Window {
+    TimeSpan time;
+    double x;
+};
+
+/// Where times lie in the picture.
+struct View {
+    std::vector<Window> windows;
+    double scale;  ///< pixels per second
+
+    double x(const Window& window, double time) const {
+        return window.x + (time - window.time.begin) * scale;
+    }
+    double right() const { return x(windows.back(), windows.back().time.end); }
+};
+
+struct TimeUnit {
+    std::string_view name;
+    double per_second;
+};
+
+/// The largest unit in which that many seconds are at least 1.
+TimeUnit unit_of(double seconds) {
+    if (seconds >= 1) return {"s", 1};
+    if (seconds >= 1e-3) return {"ms", 1e3};
+    return {"\u00b5s", 1e6};
+}
+
+/// Seconds until every stage has begun to go backward: the warmup.
+double warmup_of(const Timeline& timeline, const TimeSpan& span) {
+    std::map<std::int64_t, double> first;
+    for (const TimelineEvent& event : timeline.events) {
+        if (!computes(event.kind) || event.kind == ActionKind::forward) continue;
+        const auto [found, added] = first.try_emplace(event.stage, event.end);
+        found->second = std::min(found->second, event.end);
+    }
+    double latest = span.begin;
+    for (const auto& [stage, end] : first) {
+        latest = std::max(latest, end);
+    }
+    return latest - span.begin;
+}
+
+double mean_action(const Timeline& timeline) {
+    double sum = 0;
+    double count = 0;
+    for (const TimelineEvent& event : timeline.events) {
+        if (!computes(event.kind)) continue;
+        sum += event.end - event.begin;
+        ++count;
+    }
+    return sum / count;
+}
+
+/// All of the span if it fits; else its begin and its end, if possible with warmup and cooldown.
+View make_view(const Timeline& timeline) {
+    const TimeSpan span = span_of(timeline);
+    const double action = mean_action(timeline);
+    const double wanted = 1.2 * warmup_of(timeline, span);
+    double scale = action_width / action;
+    if (span.seconds() * scale > widest && wanted > 0) {
+        const double narrowed = std::max(widest / (2 * wanted), narrowest_action_width / action);
+        scale = std::min(scale, narrowed);
+    }
+    if (span.seconds() * scale <= widest) return {{{span, left}}, scale};
+    const double shown = widest / 2 / scale;
+    const Window begin = {{span.begin, span.begin + shown}, left};
+    const Window end = {{span.end - shown, span.end}, left + widest / 2 + gap};
+    return {{begin, end}, scale};
+}
+
+class Picture {
+public:
+    explicit Picture(const Timeline& timeline)
+        : timeline_(timeline), span_(span_of(timeline)), view_(make_view(timeline)) {}
+
+    std::string draw();
+
+private:
+    double row(std::int64_t stage) const { return top + row_pitch * static_cast<double>(stage); }
+    double bottom() const { return row(timeline_.stages); }
+
+    /// Calls draw(event, x of its begin, x of its end) for what of it lies in the windows.
+    void for_each_shown(const auto& draw) const {
+        for (const TimelineEvent& event : timeline_.events) {
+            for (const Window& window : view_.windows) {
+                const double begin = std::max(event.begin, window.time.begin);
+                const double end = std::min(event.end, window.time.end);
+                if (begin < end) draw(event, view_.x(window, begin), view_.x(window, end));
+            }
+        }
+    }
+    void draw_rows();
+    void draw_events();
+    void draw_numbers();
+    void draw_header();
+    void draw_axis(const Window& window);
+    void draw_gap();
+
+    const Timeline& timeline_;
+    TimeSpan span_;
+    View view_;
+    std::string out_;
+};
+
+std::string Picture::draw() {
+    // Room for the header, however short the rows are.
+    const double width = std::max(view_.right() + margin + 20, 760.0);
+    const double height = bottom() + 40;
+    out_ = text("<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"", pixels(width), "\" height=\"",
+                pixels(height), "\" viewBox=\"0 0 ", pixels(width), ' ', pixels(height), "\">\n",
+                style_sheet, "<rect class=\"paper\" width=\"100%\" height=\"100%\"/>\n");
+    draw_header();
+    draw_rows();
+    draw_events();
+    draw_numbers();
+    for (const Window& window : view_.windows) {
+        draw_axis(window);
+    }
+    if (view_.windows.size() > 1) draw_gap();
+    out_ += "</svg>\n";
+    return std::move(out_);
+}
+
+void Picture::draw_header() {
+    const std::string caption =
+        text(timeline_.title, ": bubble ", fixed(100 * bubble(timeline_), 1),
+             " % (idle time / ideal time)");
+    out_ += text("<title>", escaped(caption), "</title>\n<text class=\"title\" x=\"", margin,
+                 "\" y=\"24\">", escaped(caption), "</text>\n");
+    double x = left;
+    const auto entry = [&](std::string_view look, std::string_view words) {
+        out_ += text("<rect ", look, " x=\"", pixels(x),
+                     "\" y=\"36\" width=\"14\" height=\"14\"/>\n<text x=\"", pixels(x + 20),
+                     "\" y=\"47\">", words, "</text>\n");
+        x += 44 + digit_width * static_cast<double>(words.size());
+    };
+    const auto shows = [&](const auto& matches) {
+        return std::any_of(timeline_.events.begin(), timeline_.events.end(),
+                           [&](const TimelineEvent& event) { return matches(event.kind); });
+    };
+    const auto fill = [](const Rgb& rgb) { return text("fill=\"", colour(rgb, 0, 1), '"'); };
+    for (const KindStyle& style : styles) {
+        if (shows([&](ActionKind kind) { return kind == style.kind; }))
+            entry(fill(style.rgb), style.legend);
+    }
+    if (shows([](ActionKind kind) { return !computes(kind); }))
+        entry(fill(message_rgb), "messages");
+    entry("class=\"idle\"", timeline_.chunks > 1 ? "idle (later chunks are paler)" : "idle");
+}
+
+void Picture::draw_rows() {
+    for (std::int64_t stage = 0; stage < timeline_.stages; ++stage) {
+        out_ += text("<text x=\"", margin, "\" y=\"", pixels(row(stage) + 14), "\">stage ", stage,
+                     "</text>\n");
+        for (const Window& window : view_.windows) {
+            out_ +=
+                text("<rect class=\"idle\" x=\"", pixels(window.x), "\" y=\"", pixels(row(stage)),
+                     "\" width=\"", pixels(window.time.seconds() * view_.scale), "\" height=\"",
+                     row_height, "\"/>\n");
+        }
+    }
+}
+
+void Picture::draw_events() {
+    // One path for each colour keeps the file small.
+    std::map<std::string, std::string> paths;
+    for_each_shown([&](const TimelineEvent& event, double begin, double end) {
+        const bool message = !computes(event.kind);
+        const double height = message ? message_height : row_height;
+        const double y = row(event.stage) + (message ? row_height + 1 : 0);
+        const std::string fill =
+            colour(rgb_of(event.kind), message ? 0 : event.chunk, timeline_.chunks);
+        paths[fill] += text('M', pixels(begin), ' ', pixels(y), 'H', pixels(end), 'v', height, 'H',
+                            pixels(begin), 'z');
+    });
+    for (const auto& [fill, shapes] : paths) {
+        out_ += text("<path class=\"event\" fill=\"", fill, "\" d=\"", shapes, "\"/>\n");
+    }
+}
+
+void Picture::draw_numbers() {
+    for_each_shown([&](const TimelineEvent& event, double begin, double end) {
+        const std::string number = text(event.microbatch);
+        const double needed = digit_width * static_cast<double>(number.size()) + 2;
+        if (!computes(event.kind) || end - begin < needed) return;
+        out_ += text("<text class=\"number\" x=\"", pixels((begin + end) / 2), "\" y=\"",
+                     pixels(row(event.stage) + 14), "\">", number, "</text>\n");
+    });
+}
+
+void Picture::draw_axis(const Window& window) {
+    const TimeUnit unit = unit_of(span_.seconds());
+    // Steps of 1, 2 or 5 times a power of ten, far enough apart for their labels.
+    const double least = 70 / view_.scale * unit.per_second;
+    const double power = std::floor(std::log10(least));
+    double step = std::pow(10, power);
+    for (const double factor : {2.0, 2.5, 2.0}) {
+        if (step < least) step *= factor;
+    }
+    const int digits = static_cast<int>(std::max(0.0, -power));
+    const double y = bottom() + 2;
+    const double first = (window.time.begin - span_.begin) * unit.per_second;
+    const double last = (window.time.end - span_.begin) * unit.per_second;
+    for (double k = std::ceil(first / step); k * step <= last; ++k) {
+        const double x = view_.x(window, span_.begin + k * step / unit.per_second);
+        out_ += text("<path class=\"line\" d=\"M", pixels(x), ' ', pixels(y), "v5\"/>\n",
+                     "<text class=\"axis\" x=\"", pixels(x), "\" y=\"", pixels(y + 18), "\">",
+                     fixed(k * step, digits), k == 0 ? text(' ', unit.name) : "", "</text>\n");
+    }
+}
+
+void Picture::draw_gap() {
+    const Window& before = view_.windows.front();
+    const Window& after = view_.windows.back();
+    const double begin = view_.x(before, before.time.end);
+    const double middle = (begin + after.x) / 2;
+    constexpr double tooth = 8;
+    for (const double x : {begin + tooth, after.x - tooth}) {
+        out_ += text("<path class=\"line\" d=\"M", pixels(x), ' ', pixels(top));
+        double side = tooth / 2;
+        for (double y = top + tooth; y <= bottom(); y += tooth, side = -side) {
+            out_ += text('L', pixels(x + side), ' ', pixels(y));
+        }
+        out_ += "\"/>\n";
+    }
+    const TimeUnit unit = unit_of(span_.seconds());
+    const double left_out = (after.time.begin - before.time.end) * unit.per_second;
+    out_ += text("<text class=\"axis\" x=\"", pixels(middle), "\" y=\"", pixels(top - 4), "\">",
+                 fixed(left_out, left_out < 10 ? 1 : 0), ' ', unit.name, " left out</text>\n");
+}
+
+}  // namespace
+
+void write_timeline_svg(const std::filesystem::path& path, const Timeline& timeline) {
+    write_file_durably(path, Picture(timeline).draw());
+}
+
+}  // namespace gptrain

@@ -1,0 +1,112 @@
+#include "schedule/lifetimes.h"
+
+#include <array>
+#include <map>
+
+#include "base/error.h"
+#include "schedule/messages.h"
+
+namespace gptrain {
+namespace {
+
+/// Numbers from 0 up; the smallest free one first.
+class Pool {
+public:
+    std::int64_t take() {
+        for (std::size_t i = 0; i < taken_.size(); ++i) {
+            if (!taken_[i]) {
+                taken_[i] = true;
+                return static_cast<std::int64_t>(i);
+            }
+        }
+        taken_.push_back(true);
+        return size() - 1;
+    }
+    void give_back(std::int64_t number) { taken_[static_cast<std::size_t>(number)] = false; }
+    std::int64_t size() const { return static_cast<std::int64_t>(taken_.size()); }
+
+private:
+    std::vector<bool> taken_;
+};
+
+class BufferAssignment {
+public:
+    BufferAssignment(const PipelineShape& shape, std::int64_t stage)
+        : shape_(shape), stage_(stage), arrived_(arrivals(shape)) {}
+
+    void assign(Action& action) {
+        if (sends(action.kind)) {
+            action.output = last_written_;
+        } else if (computes(action.kind)) {
+            assign_compute(action);
+        } else {
+            action.input = arrived(action, action.chunk) = pool_.take();
+        }
+    }
+    std::int64_t size() const { return pool_.size(); }
+
+private:
+    struct Ring {
+        std::array<std::int64_t, 2> buffers = {Action::none, Action::none};
+        std::size_t next = 0;
+    };
+
+    /// The buffer of what chunk `reader` reads.
+    std::int64_t& arrived(const Action& action, std::int64_t reader) {
+        return arrived_[arrival_index(shape_, action, reader)];
+    }
+
+    void assign_compute(Action& action) {
+        if (source_of(shape_, stage_, action)) action.input = arrived(action, action.chunk);
+        if (const auto target = target_of(shape_, stage_, action)) {
+            action.output = target->stage == stage_
+                                ? arrived(action, target->chunk) = pool_.take()
+                                : next_of(rings_[{target->stage, moves_forward(action.kind)}]);
+            last_written_ = action.output;
+        }
+        if (action.input != Action::none) pool_.give_back(action.input);
+    }
+
+    std::int64_t next_of(Ring& ring) {
+        std::int64_t& buffer = ring.buffers[ring.next];
+        ring.next = (ring.next + 1) % ring.buffers.size();
+        if (buffer == Action::none) buffer = pool_.take();
+        return buffer;
+    }
+
+    const PipelineShape& shape_;
+    std::int64_t stage_;
+    Pool pool_;
+    std::vector<std::int64_t> arrived_;
+    std::map<std::pair<std::int64_t, bool>, Ring> rings_;  ///< by stage and way
+    std::int64_t last_written_ = Action::none;
+};
+
+}  // namespace
+
+std::int64_t assign_slots(const PipelineShape& shape, std::vector<Action>& actions) {
+    using enum ActionKind;
+    Pool pool;
+    std::vector<std::int64_t> slots(
+        static_cast<std::size_t>(shape.virtual_stages * shape.microbatches));
+    for (Action& action : actions) {
+        if (!computes(action.kind)) continue;
+        std::int64_t& slot =
+            slots[static_cast<std::size_t>(action.chunk * shape.microbatches + action.microbatch)];
+        if (action.kind == forward) slot = pool.take();
+        action.slot = slot;
+        if (action.kind == backward || action.kind == backward_weights) pool.give_back(slot);
+    }
+    return pool.size();
+}
+
+std::int64_t assign_buffers(const PipelineShape& shape, std::int64_t stage,
+                            std::vector<Action>& actions) {
+    BufferAssignment assignment(shape, stage);
+    for (Action& action : actions) {
+        assignment.assign(action);
+    }
+    return assignment.size();
+}
+
+}  // namespace gptrain

@@ -1,0 +1,116 @@
+#include "schedule/messages.h"
+
+#include <algorithm>
+#include <set>
+
+#include "base/error.h"
+
+namespace gptrain {
+namespace {
+
+using enum ActionKind;
+
+/// The chunk `hops` positions further along the model.
+std::optional<ChunkPlace> neighbour(const PipelineShape& shape, const ChunkPlace& place,
+                                    std::int64_t hops) {
+    const std::int64_t position = position_of(shape, place) + hops;
+    if (position < 0 || position >= shape.positions()) return {};
+    return place_at(shape, position);
+}
+
+/// Which way the action moves through the model; 0: it stays.
+std::int64_t direction(ActionKind kind) {
+    switch (kind) {
+        case forward: return 1;
+        case backward:
+        case backward_inputs: return -1;
+        default: return 0;
+    }
+}
+
+std::optional<ChunkPlace> along(const PipelineShape& shape, std::int64_t stage,
+                                const Action& action, std::int64_t hops) {
+    const std::int64_t move = direction(action.kind) * hops;
+    return move == 0 ? std::nullopt : neighbour(shape, {stage, action.chunk}, move);
+}
+
+/// A receive and the compute action before which it is posted.
+struct Post {
+    std::size_t before;
+    Action receive;
+};
+
+/// Where a stage uses what others send.
+struct Uses {
+    std::vector<std::size_t> at;     ///< the action that reads it, by arrival_index
+    std::set<std::int64_t> senders;  ///< other stages that send here
+};
+
+Uses find_uses(const PipelineShape& shape, std::int64_t stage, const std::vector<Action>& order) {
+    Uses uses = {std::vector<std::size_t>(arrivals(shape)), {}};
+    for (std::size_t i = 0; i < order.size(); ++i) {
+        const auto source = source_of(shape, stage, order[i]);
+        if (!source) continue;
+        uses.at[arrival_index(shape, order[i], order[i].chunk)] = i;
+        if (source->stage != stage) uses.senders.insert(source->stage);
+    }
+    return uses;
+}
+
+/// The receives from one stage in the order of its sends.
+std::vector<Post> posts_from(std::int64_t sender, const PipelineShape& shape, std::int64_t stage,
+                             const Uses& uses, const std::vector<Action>& sender_order) {
+    std::vector<Post> posts;
+    for (const Action& action : sender_order) {
+        const auto target = target_of(shape, sender, action);
+        if (!target || target->stage != stage) continue;
+        const std::size_t use = uses.at[arrival_index(shape, action, target->chunk)];
+        Action receive = {action.kind == forward ? receive_activations : receive_gradients,
+                          action.microbatch, target->chunk};
+        receive.peer = sender;
+        posts.push_back({use == 0 ? 0 : use - 1, receive});
+    }
+    // None is posted behind one that was sent after it.
+    for (std::size_t i = posts.size(); i-- > 1;) {
+        posts[i - 1].before = std::min(posts[i - 1].before, posts[i].before);
+    }
+    return posts;
+}
+
+}  // namespace
+
+std::optional<ChunkPlace> source_of(const PipelineShape& shape, std::int64_t stage,
+                                    const Action& action) {
+    return along(shape, stage, action, -1);
+}
+
+std::optional<ChunkPlace> target_of(const PipelineShape& shape, std::int64_t stage,
+                                    const Action& action) {
+    return along(shape, stage, action, 1);
+}
+
+std::vector<Action> with_messages(const PipelineShape& shape, std::int64_t stage,
+                                  const OrderOf& order_of) {
+    const std::vector<Action> order = order_of(stage);
+    const Uses uses = find_uses(shape, stage, order);
+    std::vector<std::vector<Action>> posted(order.size());
+    for (const std::int64_t sender : uses.senders) {
+        for (const Post& post : posts_from(sender, shape, stage, uses, order_of(sender))) {
+            posted[post.before].push_back(post.receive);
+        }
+    }
+    std::vector<Action> actions;
+    for (std::size_t i = 0; i < order.size(); ++i) {
+        actions.insert(actions.end(), posted[i].begin(), posted[i].end());
+        actions.push_back(order[i]);
+        const auto target = target_of(shape, stage, order[i]);
+        if (!target || target->stage == stage) continue;
+        Action send = {order[i].kind == forward ? send_activations : send_gradients,
+                       order[i].microbatch, order[i].chunk};
+        send.peer = target->stage;
+        actions.push_back(send);
+    }
+    return actions;
+}
+
+}  // namespace gptrain

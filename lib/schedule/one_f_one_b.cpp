@@ -1,0 +1,27 @@
+#include "base/checked.h"
+#include "schedule/compute_order.h"
+
+namespace gptrain {
+
+std::vector<Action> one_f_one_b_order(const PipelineShape& shape, std::int64_t stage) {
+    const std::int64_t p = shape.stages;
+    const std::int64_t v = shape.virtual_stages;
+    const auto chunk = [&](std::int64_t step) { return step % (p * v) / p; };
+    // The first gradient reaches a stage as many hops after its last F as stages lie behind it.
+    // Where chunks take turns, F goes on meanwhile on the way back, too.
+    const std::int64_t behind = p - 1 - stage;
+    const std::int64_t warmup = v == 1 ? behind : 2 * behind + (v - 1) * p;
+
+    ComputeOrder order(shape);
+    for (std::int64_t step = 0; step < warmup; ++step) {
+        order.next(ActionKind::forward, chunk(step));
+    }
+    const std::int64_t steps = round_up(shape.microbatches, p) * v;
+    for (std::int64_t step = 0; step < steps; ++step) {
+        order.next(ActionKind::forward, chunk(warmup + step));
+        order.next(ActionKind::backward, v - 1 - chunk(step));
+    }
+    return order.take();
+}
+
+}  // namespace gptrain

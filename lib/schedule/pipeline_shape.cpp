@@ -1,0 +1,28 @@
+#include "schedule/pipeline_shape.h"
+
+#include "base/error.h"
+
+namespace gptrain {
+
+void check_shape(const PipelineShape& shape) {
+    GPTRAIN_CHECK(shape.stages >= 1 && shape.virtual_stages >= 1 && shape.microbatches >= 1,
+                  shape.stages, " stages, ", shape.virtual_stages, " virtual stages, ",
+                  shape.microbatches, " microbatches");
+    const bool chunked = shape.kind == ScheduleKind::interleaved_one_f_one_b ||
+                         shape.virtual_stages == 1 || shape.is_v();
+    GPTRAIN_CHECK(chunked, name_of(shape.kind), " with ", shape.virtual_stages, " virtual stages");
+}
+
+ChunkPlace place_at(const PipelineShape& shape, std::int64_t position) {
+    const ChunkPlace place = {position % shape.stages, position / shape.stages};
+    if (shape.is_v() && place.chunk == 1) return {shape.stages - 1 - place.stage, 1};
+    return place;
+}
+
+std::int64_t position_of(const PipelineShape& shape, const ChunkPlace& place) {
+    const bool upwards = shape.is_v() && place.chunk == 1;
+    const std::int64_t along = upwards ? shape.stages - 1 - place.stage : place.stage;
+    return place.chunk * shape.stages + along;
+}
+
+}  // namespace gptrain

@@ -1,0 +1,134 @@
+// Timelines as files.
+#include <algorithm>
+#include <map>
+
+#include "base/file.h"
+#include "base/json.h"
+#include "base/text.h"
+#include "catch.h"
+#include "pipelines.h"
+#include "support/temp_folder.h"
+
+using namespace gptrain;
+using gptrain::test::contains;
+using gptrain::test::TempFolder;
+
+namespace {
+
+constexpr std::int64_t largest_file = 64 << 20;
+
+std::string svg_of(const Timeline& timeline) {
+    const TempFolder folder;
+    write_timeline_svg(folder / "timeline.svg", timeline);
+    return read_file(folder / "timeline.svg", largest_file);
+}
+
+Timeline unit_timeline(const PipelineShape& shape) {
+    return simulate(make_pipeline(shape), unit_costs(shape));
+}
+
+/// What is wrong with a document of tags, attributes and text; "" if nothing.
+std::string xml_fault(const std::string& xml) {
+    std::vector<std::string> open;
+    for (std::size_t at = 0; at < xml.size();) {
+        if (xml[at] == '&') {
+            const std::string_view rest = std::string_view(xml).substr(at);
+            const bool known =
+                rest.starts_with("&amp;") || rest.starts_with("&lt;") || rest.starts_with("&gt;");
+            if (!known) return text("a bare & at ", at);
+        }
+        if (xml[at] == '>') return text("a bare > at ", at);
+        if (xml[at++] != '<') continue;
+        const std::size_t end = xml.find('>', at);
+        if (end == std::string::npos) return text("a tag without end at ", at);
+        const std::string tag = xml.substr(at, end - at);
+        if (tag.find('<') != std::string::npos) return text("a bare < at ", at);
+        if (std::count(tag.begin(), tag.end(), '"') % 2 != 0) return "quotes in " + tag;
+        const std::string name = tag.substr(0, tag.find_first_of(" /", 1));
+        if (name[0] == '/') {
+            if (open.empty() || "/" + open.back() != name) return "unexpected " + name;
+            open.pop_back();
+        } else if (tag.back() != '/') {
+            open.push_back(name);
+        }
+        at = end + 1;
+    }
+    return open.empty() ? "" : open.back() + " is not closed";
+}
+
+}  // namespace
+
+TEST_CASE("the picture of every pipeline is well-formed", "[schedule]") {
+    for (const PipelineShape& shape : tested_shapes()) {
+        INFO(name_of(shape));
+        REQUIRE(xml_fault(svg_of(unit_timeline(shape))) == "");
+    }
+}
+
+TEST_CASE("a picture says what it shows", "[schedule]") {
+    Timeline timeline = unit_timeline({ScheduleKind::zero_bubble, 4, 1, 8});
+    timeline.title = "a < b & \"c\"";
+    const std::string svg = svg_of(timeline);
+    CHECK(xml_fault(svg) == "");
+    CHECK(contains(svg, "a &lt; b &amp; \"c\": bubble 12.5 % (idle time / ideal time)"));
+    for (const char* words : {"stage 0<", "stage 3<", "F: forward", "B: input gradients",
+                              "W: weight gradients", "idle", "prefers-color-scheme: dark", ">7<"}) {
+        INFO(words);
+        CHECK(contains(svg, words));
+    }
+    CHECK_FALSE(contains(svg, "BW: backward"));
+    CHECK_FALSE(contains(svg, "messages"));
+    CHECK_FALSE(contains(svg, "left out"));
+}
+
+TEST_CASE("a long picture leaves its middle out and says so", "[schedule]") {
+    const PipelineShape shape = {ScheduleKind::one_f_one_b, 8, 1, 512};
+    PipelineCosts costs = unit_costs(shape);
+    for (ChunkCost& cost : costs.chunks) {
+        cost = {0.001, 0.001, 0.001};
+    }
+    costs.message = 0.0001;
+    const std::string svg = svg_of(simulate(make_pipeline(shape), costs));
+    CHECK(xml_fault(svg) == "");
+    CHECK(svg.size() < 1 << 20);
+    CHECK(contains(svg, " s left out"));
+    CHECK(contains(svg, ">0<"));
+    CHECK(contains(svg, ">511<"));
+    CHECK_FALSE(contains(svg, ">256<"));
+    CHECK(contains(svg, "messages"));
+}
+
+TEST_CASE("a trace holds every event, in microseconds from the first", "[schedule]") {
+    const PipelineShape shape = {ScheduleKind::zero_bubble, 2, 2, 3};
+    PipelineCosts costs = unit_costs(shape);
+    costs.message = 0.5;
+    Timeline timeline = simulate(make_pipeline(shape), costs);
+    timeline.title = "a \"title\"";
+    for (TimelineEvent& event : timeline.events) {
+        event.begin += 100;
+        event.end += 100;
+    }
+    const TempFolder folder;
+    write_timeline_json(folder / "timeline.json", timeline);
+    const Json trace =
+        parse_json(read_file(folder / "timeline.json", largest_file), "timeline.json");
+
+    std::map<std::int64_t, std::string> threads;
+    std::map<std::string, std::pair<double, double>> first_stage;
+    std::size_t events = 0;
+    for (const Json& event : trace["traceEvents"]) {
+        if (event["name"] == "thread_name") threads[event["tid"]] = event["args"]["name"];
+        if (event["name"] == "process_name") CHECK(event["args"]["name"] == "a \"title\"");
+        if (event["ph"] != "X") continue;
+        ++events;
+        if (event["tid"] == 0) first_stage[event["name"]] = {event["ts"], event["dur"]};
+    }
+    CHECK(events == timeline.events.size());
+    CHECK(threads ==
+          std::map<std::int64_t, std::string>{
+              {0, "stage 0"}, {1, "stage 0 messages"}, {2, "stage 1"}, {3, "stage 1 messages"}});
+    CHECK(first_stage.size() == 2 * 3 * 3);
+    CHECK(first_stage["F0.0"] == std::pair(0.0, 1e6));
+    CHECK(first_stage["F1.0"] == std::pair(1e6, 1e6));
+    CHECK(trace["otherData"]["bubble"].get<double>() == Approx(bubble(timeline)));
+}
