@@ -4,6 +4,7 @@
 #include <deque>
 #include <map>
 #include <optional>
+#include <utility>
 
 #include "base/error.h"
 #include "schedule/messages.h"
@@ -160,14 +161,17 @@ Buffer& Simulation::settled(std::int64_t stage, std::int64_t buffer) {
 
 void Simulation::compute(std::int64_t stage, const Action& action) {
     const bool gradients = action.kind != forward;
-    if (action.input != Action::none) {
+    const auto source = source_of(shape_, stage, action);
+    const auto target = target_of(shape_, stage, action);
+    GPTRAIN_CHECK(source.has_value() == (action.input != Action::none) &&
+                      target.has_value() == (action.output != Action::none),
+                  name(stage, action), " has not the buffers of its neighbours");
+    if (source) {
         Buffer& input = settled(stage, action.input);
         expect(stage, action, input.content, {gradients, action.microbatch, {stage, action.chunk}});
         input.content.reset();
     }
-    if (action.output != Action::none) {
-        const auto target = target_of(shape_, stage, action);
-        GPTRAIN_CHECK(target, name(stage, action), " has an output");
+    if (target) {
         settled(stage, action.output).content = {gradients, action.microbatch, *target};
     }
     double& clock = at(stage).clock;
@@ -284,8 +288,13 @@ void Simulation::check_ends() const {
 
 Timeline simulate(const Pipeline& pipeline, const PipelineCosts& costs) {
     const PipelineShape& shape = pipeline.shape;
-    return {.title = text(name_of(shape.kind), ", ", shape.stages, " stages, ", shape.microbatches,
-                          " microbatches"),
+    GPTRAIN_CHECK(std::cmp_equal(pipeline.stages.size(), shape.stages) &&
+                      std::cmp_equal(costs.chunks.size(), shape.positions()),
+                  "lists or costs of another pipeline");
+    const std::string chunks =
+        shape.virtual_stages > 1 ? text(" with ", shape.virtual_stages, " chunks each") : "";
+    return {.title = text(name_of(shape.kind), ", ", shape.stages, " stages", chunks, ", ",
+                          shape.microbatches, " microbatches"),
             .stages = shape.stages,
             .chunks = shape.virtual_stages,
             .events = Simulation(pipeline, costs).run()};

@@ -7,6 +7,7 @@
 #include "base/file.h"
 #include "base/text.h"
 #include "planner/timeline.h"
+#include "planner/timeline_view.h"
 
 namespace gptrain {
 namespace {
@@ -18,10 +19,6 @@ constexpr double margin = 14;
 constexpr double row_height = 20;
 constexpr double message_height = 3;
 constexpr double row_pitch = 27;
-constexpr double widest = 2400;  // of all windows together
-constexpr double gap = 90;       // where time is left out
-constexpr double action_width = 22;
-constexpr double narrowest_action_width = 5;
 constexpr double digit_width = 6.2;
 
 using Rgb = std::array<int, 3>;
@@ -94,23 +91,6 @@ std::string colour(const Rgb& rgb, std::int64_t chunk, std::int64_t chunks) {
     return out;
 }
 
-/// A part of the time that is shown, and where.
-struct Window {
-    TimeSpan time;
-    double x;
-};
-
-/// Where times lie in the picture.
-struct View {
-    std::vector<Window> windows;
-    double scale;  ///< pixels per second
-
-    double x(const Window& window, double time) const {
-        return window.x + (time - window.time.begin) * scale;
-    }
-    double right() const { return x(windows.back(), windows.back().time.end); }
-};
-
 struct TimeUnit {
     std::string_view name;
     double per_second;
@@ -123,53 +103,10 @@ TimeUnit unit_of(double seconds) {
     return {"\u00b5s", 1e6};
 }
 
-/// Seconds until every stage has begun to go backward: the warmup.
-double warmup_of(const Timeline& timeline, const TimeSpan& span) {
-    std::map<std::int64_t, double> first;
-    for (const TimelineEvent& event : timeline.events) {
-        if (!computes(event.kind) || event.kind == ActionKind::forward) continue;
-        const auto [found, added] = first.try_emplace(event.stage, event.end);
-        found->second = std::min(found->second, event.end);
-    }
-    double latest = span.begin;
-    for (const auto& [stage, end] : first) {
-        latest = std::max(latest, end);
-    }
-    return latest - span.begin;
-}
-
-double mean_action(const Timeline& timeline) {
-    double sum = 0;
-    double count = 0;
-    for (const TimelineEvent& event : timeline.events) {
-        if (!computes(event.kind)) continue;
-        sum += event.end - event.begin;
-        ++count;
-    }
-    return sum / count;
-}
-
-/// All of the span if it fits; else its begin and its end, if possible with warmup and cooldown.
-View make_view(const Timeline& timeline) {
-    const TimeSpan span = span_of(timeline);
-    const double action = mean_action(timeline);
-    const double wanted = 1.2 * warmup_of(timeline, span);
-    double scale = action_width / action;
-    if (span.seconds() * scale > widest && wanted > 0) {
-        const double narrowed = std::max(widest / (2 * wanted), narrowest_action_width / action);
-        scale = std::min(scale, narrowed);
-    }
-    if (span.seconds() * scale <= widest) return {{{span, left}}, scale};
-    const double shown = widest / 2 / scale;
-    const Window begin = {{span.begin, span.begin + shown}, left};
-    const Window end = {{span.end - shown, span.end}, left + widest / 2 + gap};
-    return {{begin, end}, scale};
-}
-
 class Picture {
 public:
     explicit Picture(const Timeline& timeline)
-        : timeline_(timeline), span_(span_of(timeline)), view_(make_view(timeline)) {}
+        : timeline_(timeline), span_(span_of(timeline)), view_(make_view(timeline, left)) {}
 
     std::string draw();
 
@@ -201,8 +138,8 @@ private:
 };
 
 std::string Picture::draw() {
-    // Room for the header, however short the rows are.
-    const double width = std::max(view_.right() + margin + 20, 760.0);
+    // Room for title and legend, however short the rows are.
+    const double width = std::max(view_.right() + margin + 20, 900.0);
     const double height = bottom() + 40;
     out_ = text("<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"", pixels(width), "\" height=\"",
                 pixels(height), "\" viewBox=\"0 0 ", pixels(width), ' ', pixels(height), "\">\n",

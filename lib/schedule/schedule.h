@@ -82,8 +82,9 @@ struct Schedule {
 ///
 /// interleaved_1f1b (same source): microbatches in groups of p, each group through all chunks of a
 /// stage in turn, 2(p - 1 - s) + (v - 1)p times F first. Where p does not divide m the last group
-/// is smaller: its order is that of a whole group without the microbatches that are not there,
-/// which can wait for nothing new. min(mv, 2(p - 1 - s) + (v - 1)p + 1) slots where p divides m.
+/// is smaller: its order is that of a whole group without the microbatches that are not there, so
+/// that nothing waits for more, and it takes no longer than a whole one. At most
+/// min(mv, 2(p - 1 - s) + (v - 1)p + 1) slots. v = 1 is 1F1B.
 ///
 /// zero_bubble: ZB-H1, with 2 virtual stages ZB-V (Qi et al. 2024, arXiv 2401.10241). B and W apart
 /// let W fill what would be idle. ZB-H1 has the order of 1F1B and on stage s each W stands s
