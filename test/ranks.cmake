@@ -20,14 +20,18 @@ set(rank_environment OMP_NUM_THREADS=1 OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_A
   OMPI_MCA_rmaps_base_oversubscribe=1 OMPI_MCA_mpi_yield_when_idle=1
   OMPI_MCA_hwloc_base_binding_policy=none ASAN_OPTIONS=detect_leaks=0)
 
-# gptrain_rank_test(<name> <executable> RANKS <n>... [LABELS <label>...] [ENVIRONMENT <A=B>...])
+# gptrain_rank_test(<name> <executable> RANKS <n>... [LABELS <label>...] [ENVIRONMENT <A=B>...]
+#   [TIMEOUT <seconds>])
 # One CTest case for each number of ranks.
 function(gptrain_rank_test name executable)
-  cmake_parse_arguments(TEST "" "" "RANKS;LABELS;ENVIRONMENT" ${ARGN})
+  cmake_parse_arguments(TEST "" "TIMEOUT" "RANKS;LABELS;ENVIRONMENT" ${ARGN})
+  if(NOT TEST_TIMEOUT)
+    set(TEST_TIMEOUT 120)
+  endif()
   foreach(ranks ${TEST_RANKS})
     add_test(NAME ${name}_${ranks}_ranks COMMAND ${MPIEXEC_EXECUTABLE} ${MPIEXEC_NUMPROC_FLAG}
       ${ranks} $<TARGET_FILE:${executable}> --abort)
-    set_tests_properties(${name}_${ranks}_ranks PROPERTIES TIMEOUT 120 PROCESSORS ${ranks}
+    set_tests_properties(${name}_${ranks}_ranks PROPERTIES TIMEOUT ${TEST_TIMEOUT} PROCESSORS ${ranks}
       SKIP_RETURN_CODE 77 LABELS "${TEST_LABELS}"
       ENVIRONMENT "${rank_environment};${TEST_ENVIRONMENT}")
   endforeach()

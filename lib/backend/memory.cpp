@@ -31,6 +31,7 @@ std::string_view name_of(MemoryUse use) {
         case MemoryUse::main_grads: return "main gradients";
         case MemoryUse::optimizer: return "optimizer";
         case MemoryUse::saved: return "saved activations";
+        case MemoryUse::boundaries: return "stage boundaries";
         case MemoryUse::workspace: return "workspace";
         case MemoryUse::batch: return "batch and step state";
         case MemoryUse::scratch: return "scratch of ops";

@@ -18,6 +18,7 @@ enum class MemoryUse {
     main_grads,   ///< fp32 gradients
     optimizer,    ///< exp_avg and exp_avg_sq
     saved,        ///< activations kept from forward to backward
+    boundaries,   ///< activations and gradients between the stages of a pipeline
     workspace,    ///< activations and gradients that live inside an action
     batch,        ///< token ids, targets, weights; the step state
     scratch,      ///< inside of ops
@@ -25,7 +26,7 @@ enum class MemoryUse {
     readback,     ///< host copies of the step state
     snapshot,     ///< host copy of the state that a checkpoint is written from
 };
-constexpr int memory_uses = 11;
+constexpr int memory_uses = 12;
 std::string_view name_of(MemoryUse use);
 constexpr MemorySpace space_of(MemoryUse use) {
     const bool host =

@@ -42,8 +42,6 @@ std::int64_t rank_of(const MeshPlace& place, const MeshShape& shape);
 
 /// A one-way connection between two stages: what the one sends the other receives in this order.
 struct Channel {
-    enum class Payload { activations, gradients };
-    Payload payload = Payload::activations;
     int from = 0;  ///< stage
     int to = 0;
     bool operator==(const Channel&) const = default;

@@ -2,94 +2,101 @@
 
 namespace gptrain {
 
-GptChunk::GptChunk(const ModelContext& context, const Parameters& parameters, const ChunkPart& part)
-    : context_(context),
-      parameters_(parameters),
-      part_(part),
-      embedding_(context, parameters),
-      head_(context, parameters) {
-    GPTRAIN_CHECK(part.embedding && part.head, "a chunk is the whole model");
+GptChunk::GptChunk(const ModelContext& context, const Parameters& parameters, const ChunkPart& part,
+                   const Bucket& flat)
+    : context_(context), parameters_(parameters), part_(part), flat_(flat) {
+    GPTRAIN_CHECK(part.num_layers > 0, "a chunk has layers");
+    if (part.embedding) embedding_.emplace(context, parameters);
     blocks_.reserve(static_cast<std::size_t>(part.num_layers));
     for (std::int64_t i = 0; i < part.num_layers; ++i) {
         blocks_.emplace_back(context, parameters, part.first_layer + i);
         names_.push_back(text("h.", part.first_layer + i));
     }
+    if (part.head) head_.emplace(context, parameters);
 }
 
-void GptChunk::reserve(const ChunkMemory& memory) {
-    const std::int64_t tokens = memory.sequences * memory.seq_length;
-    Arena& saved = context_.memory[MemoryUse::saved];
-    recompute_ = memory.recompute;
-    stream_ = memory.stream;
-    for (std::int64_t i = 0; i < memory.slots; ++i) {
-        Slot slot;
-        slot.batch =
-            reserve_batch(context_.memory[MemoryUse::batch], {memory.sequences, memory.seq_length},
-                          memory.first_visible, memory.stream);
-        for (const Block& block : blocks_) {
-            slot.blocks.push_back(
-                block.reserve(saved, memory.recompute, memory.sequences, memory.seq_length));
-            slot.deferred.push_back(memory.defer_weights ? block.reserve_deferred(saved, tokens)
-                                                         : DeferredBlock());
-        }
-        slot.head = head_.reserve(saved, context_.stream_length(tokens));
-        slots_.push_back(std::move(slot));
+SavedChunk GptChunk::reserve(Arena& arena, const SavedSizes& sizes) const {
+    const std::int64_t tokens = context_.sequences * sizes.seq_length;
+    SavedChunk saved;
+    for (const Block& block : blocks_) {
+        saved.blocks.push_back(
+            block.reserve(arena, sizes.recompute, context_.sequences, sizes.seq_length));
+        saved.deferred.push_back(sizes.defer_weights ? block.reserve_deferred(arena, tokens)
+                                                     : DeferredBlock());
     }
+    if (head_) saved.head = head_->reserve(arena, context_.stream_length(tokens));
+    return saved;
 }
 
-std::size_t GptChunk::index(std::int64_t slot) const {
-    GPTRAIN_CHECK(slot >= 0 && slot < static_cast<std::int64_t>(slots_.size()), "slot ", slot);
-    return static_cast<std::size_t>(slot);
-}
-
-StreamBuffers GptChunk::stream_buffers(std::int64_t tokens) const {
-    const Shape shape = {tokens, context_.shape.hidden};
+StreamBuffers GptChunk::stream_buffers(const Shape& shape) const {
     return {.r = context_.temporary(shape), .y = context_.temporary(shape)};
 }
 
-void GptChunk::forward(const StepRef& step) {
-    const ArenaFrame frame(context_.workspace());
-    const Pass pass = training_pass(step);
-    Slot& slot = slots_[index(step.slot)];
-    // Only full recomputation has streams that are not kept.
-    StreamBuffers buffers = {.r = {}, .y = context_.temporary(slot.head.dn.shape())};
-    if (recompute_ == Recompute::full) buffers.r = context_.temporary(slot.head.dn.shape());
-
-    Stream stream = {.r = slot.blocks.front().attention.norm.r, .y = {}, .dropout = {}};
-    embedding_.forward(pass, stream.r);
-    for (std::size_t i = 0; i < blocks_.size(); ++i) {
-        const ProfileRange range(context_.backend, names_[i]);
-        blocks_[i].forward(stream, slot.blocks[i], buffers, pass);
+void GptChunk::enter(const Pass& pass, const Tensor& input, const Tensor& r) const {
+    if (embedding_) {
+        embedding_->forward(pass, r);
+    } else {
+        context_.backend.copy(r, input);
     }
-    const ProfileRange range(context_.backend, "head");
-    head_.forward_backward(stream, slot.head, pass);
 }
 
-Stream GptChunk::run_transient(const Pass& pass, const StreamBuffers& buffers,
-                               std::vector<KvCache>* caches) {
+void GptChunk::leave(const Pass& pass, const Stream& stream, const Tensor& output) const {
+    context_.backend.residual_norm_forward({.r = stream.r,
+                                            .y = stream.y,
+                                            .dropout = stream.dropout,
+                                            .r_out = output,
+                                            .norm = {},
+                                            .n = {},
+                                            .mean = {},
+                                            .rstd = {},
+                                            .seq_length = pass.stream_length(context_)});
+}
+
+void GptChunk::forward(const Pass& pass, const SavedChunk& saved, const Boundary& boundary) const {
+    const ArenaFrame frame(context_.workspace());
+    const Tensor& r = saved.blocks.front().attention.norm.r;
+    // Only full recomputation has streams that are not kept.
+    const bool full = saved.blocks.front().attention.qkv.empty();
+    StreamBuffers buffers = {.r = {}, .y = context_.temporary(r.shape())};
+    if (full) buffers.r = context_.temporary(r.shape());
+
+    Stream stream = {.r = r, .y = {}, .dropout = {}};
+    enter(pass, boundary.input, r);
+    for (std::size_t i = 0; i < blocks_.size(); ++i) {
+        const ProfileRange range(context_.backend, names_[i]);
+        blocks_[i].forward(stream, saved.blocks[i], buffers, pass);
+    }
+    if (!head_) return leave(pass, stream, boundary.output);
+    const ProfileRange range(context_.backend, "head");
+    head_->forward_backward(stream, saved.head, pass);
+}
+
+Stream GptChunk::run_transient(const Pass& pass, const Tensor& input, const StreamBuffers& buffers,
+                               std::vector<KvCache>* caches) const {
     Stream stream = {.r = buffers.r, .y = {}, .dropout = {}};
-    embedding_.forward(pass, stream.r);
+    enter(pass, input, stream.r);
     for (std::size_t i = 0; i < blocks_.size(); ++i) {
         blocks_[i].forward(stream, {}, buffers, pass, caches == nullptr ? nullptr : &(*caches)[i]);
     }
     return stream;
 }
 
-void GptChunk::evaluate(const Batch& batch, const StepRef& step) {
+void GptChunk::evaluate(const Pass& pass, const Boundary& boundary) const {
     const ArenaFrame frame(context_.workspace());
-    const Pass pass = {.batch = batch, .step = step, .training = false};
-    const StreamBuffers buffers = stream_buffers(pass.stream_tokens(context_));
-    Stream stream = run_transient(pass, buffers, nullptr);
-    head_.forward(stream, buffers, pass);
+    const StreamBuffers buffers =
+        stream_buffers({pass.stream_tokens(context_), context_.shape.hidden});
+    Stream stream = run_transient(pass, boundary.input, buffers, nullptr);
+    if (!head_) return leave(pass, stream, boundary.output);
+    head_->forward(stream, buffers, pass);
 }
 
 void GptChunk::next_token_logits(const Batch& batch, std::vector<KvCache>& caches,
-                                 const Tensor& logits) {
+                                 const Tensor& logits) const {
     const ArenaFrame frame(context_.workspace());
     const Pass pass = {.batch = batch, .step = {}, .training = false};
-    const StreamBuffers buffers = stream_buffers(batch.tokens());
-    Stream stream = run_transient(pass, buffers, &caches);
-    head_.last_logits(stream, buffers, pass, logits);
+    const StreamBuffers buffers = stream_buffers({batch.tokens(), context_.shape.hidden});
+    Stream stream = run_transient(pass, {}, buffers, &caches);
+    head_->last_logits(stream, buffers, pass, logits);
 }
 
 std::vector<KvCache> GptChunk::reserve_caches(Arena& arena, std::int64_t sequences,
@@ -111,40 +118,57 @@ std::int64_t GptChunk::block_end(std::size_t layer) const {
         text("h.", part_.first_layer + static_cast<std::int64_t>(layer), ".ln_1.weight"));
 }
 
-void GptChunk::backward_inputs(Slot& slot, const Pass& pass, BackwardPart part,
-                               const GradsFinal& final) {
-    const ArenaFrame frame(context_.workspace());
-    const Shape shape = slot.head.dn.shape();
-    StreamGrad grad = {.dr = context_.temporary(shape), .dropped = {}, .dy = {}};
-    if (context_.shape.dropout > 0) grad.dropped = context_.temporary(shape);
-    head_.backward(slot.head, grad, incoming(blocks_.size(), pass), pass);
-    for (std::size_t i = blocks_.size(); i-- > 0;) {
-        const ProfileRange range(context_.backend, names_[i]);
-        blocks_[i].backward(slot.blocks[i], grad, incoming(i, pass), pass, part, slot.deferred[i]);
-        if (final && part == BackwardPart::whole) final(block_end(i));
-    }
-    embedding_.backward(pass, grad.dr);
+void GptChunk::begin_gradient(const Pass& pass, const SavedChunk& saved, const Tensor& input,
+                              StreamGrad& grad) const {
+    const Dropout last = incoming(blocks_.size(), pass);
+    if (head_) return head_->backward(saved.head, grad, last, pass);
+    const bool drops = last.probability > 0;
+    context_.backend.copy(grad.dr, input);
+    grad.dy = drops ? grad.dropped : grad.dr;
+    if (!drops) return;
+    context_.backend.dropout_backward({.dr = grad.dr,
+                                       .dropout = last,
+                                       .dy = grad.dy,
+                                       .seq_length = pass.stream_length(context_)});
 }
 
-void GptChunk::backward_weights(Slot& slot, const Pass& pass, const GradsFinal& final) {
+void GptChunk::backward_inputs(const Pass& pass, const SavedChunk& saved, const Boundary& boundary,
+                               BackwardPart part, const GradsFinal& final) const {
+    const ArenaFrame frame(context_.workspace());
+    const Shape shape = saved.blocks.front().attention.norm.r.shape();
+    StreamGrad grad;
+    // What is left of it at the end is what the chunk before waits for.
+    grad.dr = boundary.output.empty() ? context_.temporary(shape) : boundary.output;
+    if (context_.shape.dropout > 0) grad.dropped = context_.temporary(shape);
+    begin_gradient(pass, saved, boundary.input, grad);
+    for (std::size_t i = blocks_.size(); i-- > 0;) {
+        const ProfileRange range(context_.backend, names_[i]);
+        blocks_[i].backward(saved.blocks[i], grad, incoming(i, pass), pass, part,
+                            saved.deferred[i]);
+        if (final && part == BackwardPart::whole) final(block_end(i));
+    }
+    if (embedding_) embedding_->backward(pass, grad.dr);
+}
+
+void GptChunk::backward_weights(const Pass& pass, const SavedChunk& saved,
+                                const GradsFinal& final) const {
     StreamGrad unused;
     for (std::size_t i = blocks_.size(); i-- > 0;) {
         const ProfileRange range(context_.backend, names_[i]);
-        blocks_[i].backward(slot.blocks[i], unused, {}, pass, BackwardPart::weights,
-                            slot.deferred[i]);
+        blocks_[i].backward(saved.blocks[i], unused, {}, pass, BackwardPart::weights,
+                            saved.deferred[i]);
         if (final) final(block_end(i));
     }
 }
 
-void GptChunk::backward(const StepRef& step, BackwardPart part, const GradsFinal& final) {
-    const Pass pass = training_pass(step);
-    Slot& slot = slots_[index(step.slot)];
+void GptChunk::backward(const Pass& pass, const SavedChunk& saved, const Boundary& boundary,
+                        BackwardPart part, const GradsFinal& final) const {
     if (part == BackwardPart::weights) {
-        backward_weights(slot, pass, final);
+        backward_weights(pass, saved, final);
     } else {
-        backward_inputs(slot, pass, part, final);
+        backward_inputs(pass, saved, boundary, part, final);
     }
-    if (final && part != BackwardPart::inputs) final(parameters_.layout().elements);
+    if (final && part != BackwardPart::inputs) final(flat_.end);
 }
 
 }  // namespace gptrain

@@ -1,7 +1,8 @@
-// The layers that one pipeline stage runs in a row: the whole model where there is one stage.
+// The layers that one pipeline stage runs in a row: the whole model where there is one chunk.
 #pragma once
 
 #include <functional>
+#include <optional>
 #include <vector>
 
 #include "model/block.h"
@@ -10,15 +11,26 @@
 
 namespace gptrain {
 
-/// Sizes of what a chunk keeps between its actions.
-struct ChunkMemory {
-    std::int64_t slots = 1;  ///< microbatches between their F and their last backward action
-    std::int64_t sequences = 0;
+/// What a chunk keeps of a microbatch from its F to its last backward action.
+struct SavedChunk {
+    std::vector<SavedBlock> blocks;
+    SavedHead head;
+    std::vector<DeferredBlock> deferred;
+};
+
+/// How much of it.
+struct SavedSizes {
     std::int64_t seq_length = 0;
-    StreamSlice stream = {};  ///< the residual stream's part of it
     Recompute recompute = Recompute::selective;
     bool defer_weights = false;  ///< the schedule has B and W
-    bool first_visible = false;  ///< batches carry it
+};
+
+/// What an action takes from the neighbouring chunks and leaves to them, [B S, H] of the residual
+/// stream: activations on the way forward, their gradients on the way back. Empty at the model's
+/// ends.
+struct Boundary {
+    Tensor input;
+    Tensor output;
 };
 
 class GptChunk {
@@ -27,61 +39,56 @@ public:
     /// final.
     using GradsFinal = std::function<void(std::int64_t end)>;
 
-    GptChunk(const ModelContext& context, const Parameters& parameters, const ChunkPart& part);
+    /// `flat` is the chunk's range of the flat buffers.
+    GptChunk(const ModelContext& context, const Parameters& parameters, const ChunkPart& part,
+             const Bucket& flat);
 
-    /// Takes all memory that the chunk keeps. Once, before the first action.
-    void reserve(const ChunkMemory& memory);
-    /// The batch of a slot, to be filled before F.
-    const Batch& batch(std::int64_t slot) const { return slots_[index(slot)].batch; }
-    /// Fills it.
-    void load(std::int64_t slot, const Microbatch& microbatch) const {
-        upload_batch(context_.backend, batch(slot), microbatch, stream_);
-    }
+    /// Memory in `arena` for one microbatch.
+    SavedChunk reserve(Arena& arena, const SavedSizes& sizes) const;
 
-    /// F: the loss is added to the step state, the head's gradients are done.
-    void forward(const StepRef& step);
-    /// The loss alone: nothing is kept, nothing dropped.
-    void evaluate(const Batch& batch, const StepRef& step);
+    /// F: all of `saved`. In the last chunk the loss is added to the step state and the head's
+    /// gradients are done.
+    void forward(const Pass& pass, const SavedChunk& saved, const Boundary& boundary) const;
+    /// The loss alone, or what leads there: nothing is kept, nothing dropped.
+    void evaluate(const Pass& pass, const Boundary& boundary) const;
     /// BW, B or W. `final` may be empty.
-    void backward(const StepRef& step, BackwardPart part, const GradsFinal& final);
+    void backward(const Pass& pass, const SavedChunk& saved, const Boundary& boundary,
+                  BackwardPart part, const GradsFinal& final) const;
 
     /// logits [B, V] for the token after each sequence of `batch`, whose tokens follow those in the
-    /// caches (one for each layer).
-    void next_token_logits(const Batch& batch, std::vector<KvCache>& caches, const Tensor& logits);
+    /// caches (one for each layer). Of a chunk that is the whole model.
+    void next_token_logits(const Batch& batch, std::vector<KvCache>& caches,
+                           const Tensor& logits) const;
     std::vector<KvCache> reserve_caches(Arena& arena, std::int64_t sequences,
                                         std::int64_t capacity) const;
 
 private:
-    struct Slot {
-        Batch batch;
-        std::vector<SavedBlock> blocks;
-        SavedHead head;
-        std::vector<DeferredBlock> deferred;
-    };
-    std::size_t index(std::int64_t slot) const;
-    Pass training_pass(const StepRef& step) const {
-        return {.batch = batch(step.slot), .step = step, .training = true};
-    }
-    StreamBuffers stream_buffers(std::int64_t tokens) const;
+    StreamBuffers stream_buffers(const Shape& shape) const;
     /// Through embedding and blocks with nothing kept.
-    Stream run_transient(const Pass& pass, const StreamBuffers& buffers,
-                         std::vector<KvCache>* caches);
+    Stream run_transient(const Pass& pass, const Tensor& input, const StreamBuffers& buffers,
+                         std::vector<KvCache>* caches) const;
+    /// Where the stream begins: r = the embeddings, or what came from the chunk before.
+    void enter(const Pass& pass, const Tensor& input, const Tensor& r) const;
+    /// output = the sum that the next chunk's first norm reads.
+    void leave(const Pass& pass, const Stream& stream, const Tensor& output) const;
     /// The dropout of the branch that enters layer i of the chunk.
     Dropout incoming(std::size_t layer, const Pass& pass) const;
-    void backward_inputs(Slot& slot, const Pass& pass, BackwardPart part, const GradsFinal& final);
-    void backward_weights(Slot& slot, const Pass& pass, const GradsFinal& final);
+    /// Where the gradient of the stream begins: at the loss, or with what came from the next chunk.
+    void begin_gradient(const Pass& pass, const SavedChunk& saved, const Tensor& input,
+                        StreamGrad& grad) const;
+    void backward_inputs(const Pass& pass, const SavedChunk& saved, const Boundary& boundary,
+                         BackwardPart part, const GradsFinal& final) const;
+    void backward_weights(const Pass& pass, const SavedChunk& saved, const GradsFinal& final) const;
     std::int64_t block_end(std::size_t layer) const;
 
     const ModelContext& context_;
     const Parameters& parameters_;
     ChunkPart part_;
-    Embedding embedding_;
+    Bucket flat_;
+    std::optional<Embedding> embedding_;
     std::vector<Block> blocks_;
     std::vector<std::string> names_;  ///< of the blocks, for profiles
-    Head head_;
-    Recompute recompute_ = Recompute::selective;
-    StreamSlice stream_;
-    std::vector<Slot> slots_;
+    std::optional<Head> head_;
 };
 
 }  // namespace gptrain

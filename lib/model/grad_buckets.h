@@ -16,11 +16,11 @@ public:
     /// else of all of it (all-reduce). Buckets are cut into equal parts in rank order.
     GradBuckets(const Parameters& parameters, Communicator& sharers, bool shard);
 
-    /// Whether there is anybody to sum with; alone, `ready_to` need not be called.
+    /// Whether there is anybody to sum with; alone, `ready` need not be called.
     bool shared() const { return sharers_.size() > 1; }
-    /// The gradients in the flat range [0, end) are final: starts the buckets that lie inside it
-    /// and were not started.
-    void ready_to(std::int64_t end);
+    /// The gradients of a flat range are final: starts the buckets that lie inside it and were not
+    /// started.
+    void ready(const Bucket& range);
     /// Waits for all buckets, which must all have been started, and makes ready for the next step.
     void finish();
 
@@ -28,7 +28,9 @@ private:
     const Parameters& parameters_;
     Communicator& sharers_;
     bool shard_;
-    std::size_t started_ = 0;
+    void start(const Bucket& bucket);
+
+    std::vector<bool> started_;
     std::vector<Pending> pending_;
 };
 

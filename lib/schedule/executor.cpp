@@ -11,57 +11,157 @@ BackwardPart part_of(ActionKind kind) {
     }
 }
 
+/// Whether it is the last action of its list that adds to gradients of its chunk.
+bool ends_gradients(const Schedule& schedule, std::size_t index) {
+    const Action& action = schedule.actions[index];
+    const ActionKind last =
+        schedule.defers_weights ? ActionKind::backward_weights : ActionKind::backward;
+    if (action.kind != last) return false;
+    for (std::size_t later = index + 1; later < schedule.actions.size(); ++later) {
+        const Action& other = schedule.actions[later];
+        if (other.kind == last && other.chunk == action.chunk) return false;
+    }
+    return true;
+}
+
 }  // namespace
 
-StepRef Executor::at_slot(std::int64_t slot) const {
-    StepRef step = step_;
-    step.slot = slot;
-    return step;
+Executor::Executor(Stage stage, GradBuckets& buckets, const StepRef& step)
+    : stage_(std::move(stage)), grad_buckets_(buckets), step_(step) {
+    for (const Tensor& tensor : stage_.memory.buffers)
+        buffers_.push_back({tensor, {}, false});
 }
 
-StepRef Executor::load(const Microbatch& microbatch, std::int64_t slot) {
-    chunk_.load(slot, microbatch);
-    backend_.upload(step_.first_sequence.slice(0, slot, 1),
-                    std::as_bytes(std::span(&microbatch.first_sequence, 1)));
-    return at_slot(slot);
+// ---- messages -----------------------------------------------------------------------------------
+
+bool Executor::sends_parts() const {
+    const ModelContext& context = stage_.context;
+    const int ranks = context.mesh.tp().size();
+    return ranks > 1 && !context.sequence_parallel && buffers_.front().tensor.size(0) % ranks == 0;
 }
 
-void Executor::act(ActionKind kind, std::int64_t slot, const GptChunk::GradsFinal& final) {
-    const ProfileRange range(backend_, name_of(kind));
+Tensor Executor::own_part(const Tensor& whole) const {
+    if (!sends_parts()) return whole;
+    const Communicator& tp = stage_.context.mesh.tp();
+    const std::int64_t rows = whole.size(0) / tp.size();
+    return whole.slice(0, tp.rank() * rows, rows);
+}
+
+Communicator& Executor::channel(const Action& action) const {
+    const Mesh& mesh = stage_.context.mesh;
+    const int own = mesh.place().pp;
+    const int peer = narrow<int>(action.peer);
+    return mesh.channel(sends(action.kind) ? Channel{own, peer} : Channel{peer, own});
+}
+
+void Executor::send(const Action& action) {
+    constexpr int receiver = 1;
+    const Tensor whole = ready(action.output);
+    buffer(action.output).message = channel(action).send(own_part(whole), receiver);
+}
+
+void Executor::receive(const Action& action) {
+    constexpr int sender = 0;
+    const Tensor whole = ready(action.input);
+    Buffer& to = buffer(action.input);
+    to.message = channel(action).recv(own_part(whole), sender);
+    to.parts = sends_parts();
+}
+
+Tensor Executor::ready(std::int64_t index) {
+    if (index == Action::none) return {};
+    Buffer& wanted = buffer(index);
+    wanted.message.wait();
+    if (std::exchange(wanted.parts, false)) {
+        stage_.context.mesh.tp().all_gather(wanted.tensor, own_part(wanted.tensor), 0).wait();
+    }
+    return wanted.tensor;
+}
+
+// ---- computation --------------------------------------------------------------------------------
+
+void Executor::load(const Action& action, std::span<const Microbatch> microbatches) {
+    Backend& backend = stage_.context.backend;
+    const Microbatch& microbatch = microbatches[static_cast<std::size_t>(action.microbatch)];
+    upload_batch(backend, stage_.memory.batches[static_cast<std::size_t>(action.slot)], microbatch,
+                 stage_.stream);
+    backend.upload(step_.first_sequence.slice(0, action.slot, 1),
+                   std::as_bytes(std::span(&microbatch.first_sequence, 1)));
+}
+
+Pass Executor::pass(std::int64_t slot, bool training) const {
+    Pass pass = {.batch = stage_.memory.batches[static_cast<std::size_t>(slot)],
+                 .step = step_,
+                 .training = training};
+    pass.step.slot = slot;
+    return pass;
+}
+
+std::int64_t Executor::replay_key(const Action& action) const {
+    const std::int64_t buffers = std::ssize(buffers_) + 1;
+    std::int64_t key = static_cast<std::int64_t>(action.kind);
+    key = key * std::ssize(stage_.chunks) + action.chunk;
+    key = key * std::ssize(stage_.memory.batches) + action.slot;
+    key = key * buffers + action.input + 1;
+    return key * buffers + action.output + 1;
+}
+
+void Executor::compute(const Action& action, const GptChunk::GradsFinal& final) {
+    const ModelContext& context = stage_.context;
+    const ProfileRange range(context.backend, name_of(action.kind));
+    const auto index = static_cast<std::size_t>(action.chunk);
+    const GptChunk& chunk = stage_.chunks[index];
+    const SavedChunk& saved = stage_.memory.saved[index][static_cast<std::size_t>(action.slot)];
+    const Boundary ends = boundary(action);
     const auto work = [&] {
-        if (kind == ActionKind::forward) {
-            chunk_.forward(at_slot(slot));
+        const Pass now = pass(action.slot, true);
+        if (action.kind == ActionKind::forward) {
+            chunk.forward(now, saved, ends);
         } else {
-            chunk_.backward(at_slot(slot), part_of(kind), final);
+            chunk.backward(now, saved, ends, part_of(action.kind), final);
         }
     };
-    if (!alone_ || final) {
+    const bool alone = context.mesh.tp().size() == 1 && context.mesh.cp().size() == 1;
+    if (!alone || final) {
         work();
-        return;
+    } else {
+        context.backend.replay(replay_key(action), work);
     }
-    constexpr std::int64_t kinds = 4;
-    backend_.replay(slot * kinds + static_cast<std::int64_t>(kind), work);
 }
 
 void Executor::train(const Schedule& schedule, std::span<const Microbatch> microbatches) {
-    for (const Action& action : schedule.actions) {
-        if (action.kind == ActionKind::forward) {
-            load(microbatches[static_cast<std::size_t>(action.microbatch)], action.slot);
+    for (std::size_t i = 0; i < schedule.actions.size(); ++i) {
+        const Action& action = schedule.actions[i];
+        if (!computes(action.kind)) {
+            sends(action.kind) ? send(action) : receive(action);
+            continue;
         }
+        if (action.kind == ActionKind::forward) load(action, microbatches);
         GptChunk::GradsFinal final;
-        // The last action adds the last gradients.
-        if (action == schedule.actions.back() && buckets_.shared())
-            final = [this](std::int64_t end) { buckets_.ready_to(end); };
-        act(action.kind, action.slot, final);
+        if (grad_buckets_.shared() && ends_gradients(schedule, i)) {
+            const std::int64_t begin =
+                stage_.layout.chunks[static_cast<std::size_t>(action.chunk)].begin;
+            final = [this, begin](std::int64_t end) { grad_buckets_.ready({begin, end}); };
+        }
+        compute(action, final);
     }
-    buckets_.finish();
+    for (Buffer& last : buffers_)
+        last.message.wait();
+    grad_buckets_.finish();
 }
 
-void Executor::evaluate(std::span<const Microbatch> microbatches) {
-    for (const Microbatch& microbatch : microbatches) {
-        const StepRef step = load(microbatch, 0);
-        chunk_.evaluate(chunk_.batch(0), step);
+void Executor::evaluate(const Schedule& schedule, std::span<const Microbatch> microbatches) {
+    for (const Action& action : schedule.actions) {
+        if (action.kind == ActionKind::forward) {
+            load(action, microbatches);
+            const GptChunk& chunk = stage_.chunks[static_cast<std::size_t>(action.chunk)];
+            chunk.evaluate(pass(action.slot, false), boundary(action));
+        } else {
+            sends(action.kind) ? send(action) : receive(action);
+        }
     }
+    for (Buffer& last : buffers_)
+        last.message.wait();
 }
 
 }  // namespace gptrain

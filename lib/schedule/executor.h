@@ -1,41 +1,66 @@
-// Runs the actions of a schedule on a chunk.
+// Runs the actions of a schedule on the chunks of a stage.
 #pragma once
 
 #include <span>
+#include <vector>
 
 #include "data/batch_loader.h"
-#include "model/chunk.h"
 #include "model/grad_buckets.h"
-#include "schedule/schedule.h"
+#include "schedule/stage_memory.h"
 
 namespace gptrain {
 
+/// What an executor works on; all of it outlives it.
+struct Stage {
+    const ModelContext& context;
+    const std::vector<GptChunk>& chunks;
+    const ParameterLayout& layout;
+    StageMemory memory;
+    StreamSlice stream;
+};
+
 class Executor {
 public:
-    /// `step` is the run's step state; its slot is ignored. `alone`: no action of the chunk speaks
-    /// to other ranks.
-    Executor(Backend& backend, GptChunk& chunk, GradBuckets& buckets, const StepRef& step,
-             bool alone)
-        : backend_(backend), chunk_(chunk), buckets_(buckets), step_(step), alone_(alone) {}
+    /// `step` is the run's step state; its slot is ignored.
+    Executor(Stage stage, GradBuckets& buckets, const StepRef& step);
 
-    /// Forward and backward of a step: adds the weighted loss to the step state and the gradients
-    /// to main_grad, and sums the gradients over the ranks that share parameters.
+    /// Forward and backward of a step: adds the weighted loss to the step state (on the last stage)
+    /// and the gradients to main_grad, and sums the gradients over dp and cp.
     void train(const Schedule& schedule, std::span<const Microbatch> microbatches);
-    /// Adds the weighted loss of the microbatches to the step state.
-    void evaluate(std::span<const Microbatch> microbatches);
+    /// Adds the weighted loss of the microbatches to the step state (on the last stage).
+    void evaluate(const Schedule& schedule, std::span<const Microbatch> microbatches);
 
 private:
-    /// The step state with the slot that holds the microbatch, after its tokens were copied there.
-    StepRef load(const Microbatch& microbatch, std::int64_t slot);
-    StepRef at_slot(std::int64_t slot) const;
-    /// Does the work of an action; as the same ops as ever where nothing of it is for other ranks.
-    void act(ActionKind kind, std::int64_t slot, const GptChunk::GradsFinal& final);
+    /// A boundary buffer, and the message under way to or from it.
+    struct Buffer {
+        Tensor tensor;
+        Pending message;
+        bool parts = false;  ///< what arrives is this rank's part of it
+    };
+    Buffer& buffer(std::int64_t index) { return buffers_[static_cast<std::size_t>(index)]; }
+    /// The buffer after its message; empty for none.
+    Tensor ready(std::int64_t index);
+    Boundary boundary(const Action& action) {
+        return {.input = ready(action.input), .output = ready(action.output)};
+    }
+    /// Where tp ranks hold the same activations each sends its part, and the receivers gather them
+    /// (Narayanan et al. 2021, arXiv 2104.04473, scatter/gather).
+    bool sends_parts() const;
+    Tensor own_part(const Tensor& whole) const;
+    Communicator& channel(const Action& action) const;
+    void send(const Action& action);
+    void receive(const Action& action);
 
-    Backend& backend_;
-    GptChunk& chunk_;
-    GradBuckets& buckets_;
+    void load(const Action& action, std::span<const Microbatch> microbatches);
+    Pass pass(std::int64_t slot, bool training) const;
+    /// Does the work of an action; as the same ops as ever where nothing of it is for other ranks.
+    void compute(const Action& action, const GptChunk::GradsFinal& final);
+    std::int64_t replay_key(const Action& action) const;
+
+    Stage stage_;
+    GradBuckets& grad_buckets_;
     StepRef step_;
-    bool alone_;
+    std::vector<Buffer> buffers_;
 };
 
 }  // namespace gptrain

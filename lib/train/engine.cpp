@@ -6,7 +6,7 @@
 
 #include "checkpoint/state_source.h"
 #include "meter/meter_communicator.h"
-#include "schedule/mesh_links.h"
+#include "schedule/stage_plan.h"
 
 namespace gptrain {
 namespace {
@@ -15,9 +15,10 @@ namespace {
 constexpr double first_loss_scale = 65536;
 constexpr std::int64_t loss_scale_interval = 1000;
 
-std::int64_t slots_of(const RunSpec& spec, const RunPlan& plan) {
+/// The actions of a step at the final batch size, which needs the most memory.
+Schedule largest_schedule(const RunPlan& plan, const MeshPlace& place) {
     const std::int64_t most = plan.microbatches(plan.batch.global_batch_size);
-    return make_schedule({.kind = spec.parallel.schedule, .microbatches = most}, 0).slots;
+    return make_schedule(pipeline_of(plan, most), place.pp);
 }
 
 Tensor reserve_state_copy(Memory& memory) {
@@ -30,10 +31,11 @@ std::int64_t shards_of(const RunSpec& spec, const Mesh& mesh) {
 
 ParameterLayout training_layout(const RunSpec& spec, const RunPlan& plan, const Mesh& mesh) {
     return make_layout({.model = plan.model,
-                        .parts = {whole_model(plan)},
+                        .parts = chunk_parts(plan, mesh.place().pp),
                         .tensor = plan.mesh.tensor,
                         .tensor_rank = mesh.place().tp,
                         .sequence_parallel = plan.sequence_parallel,
+                        .tied_ends = has_tied_ends(plan),
                         .shards = shards_of(spec, mesh),
                         .float8 = plan.float8});
 }
@@ -42,6 +44,32 @@ ParameterLayout training_layout(const RunSpec& spec, const RunPlan& plan, const 
 SequenceRows stream_rows(const RunPlan& plan, const MeshPlace& place) {
     if (!plan.sequence_parallel) return {};
     return {.first_begin = place.tp * plan.stream_length()};
+}
+
+StreamSlice stream_slice(const RunPlan& plan, const MeshPlace& place) {
+    if (!plan.sequence_parallel) return {};
+    return {.index = place.tp, .count = plan.mesh.tensor};
+}
+
+std::vector<GptChunk> make_chunks(const ModelContext& context, const Parameters& parameters,
+                                  const std::vector<ChunkPart>& parts) {
+    std::vector<GptChunk> chunks;
+    for (std::size_t i = 0; i < parts.size(); ++i)
+        chunks.emplace_back(context, parameters, parts[i], parameters.layout().chunks[i]);
+    return chunks;
+}
+
+StageSizes stage_sizes(const RunSpec& spec, const RunPlan& plan, const MeshPlace& place) {
+    const Schedule schedule = largest_schedule(plan, place);
+    const Schedule evaluation = make_forward_schedule(
+        pipeline_of(plan, plan.microbatches(plan.batch.global_batch_size)), place.pp);
+    return {.slots = schedule.slots,
+            .buffers = std::max(schedule.buffers, evaluation.buffers),
+            .saved = {.seq_length = plan.local_length(),
+                      .recompute = spec.recompute,
+                      .defer_weights = schedule.defers_weights},
+            .stream = stream_slice(plan, place),
+            .first_visible = spec.data.reset_at_eod};
 }
 
 }  // namespace
@@ -84,9 +112,8 @@ Engine::Engine(Backend& backend, const Mesh& mesh, const RunSpec& spec, const Ru
     : backend_(backend),
       mesh_(mesh),
       plan_(plan),
-      schedule_(spec.parallel.schedule),
       memory_(backend, memory),
-      state_(reserve_step_state(memory_, slots_of(spec, plan))),
+      state_(reserve_step_state(memory_, largest_schedule(plan, mesh.place()).slots)),
       state_copies_{reserve_state_copy(memory_), reserve_state_copy(memory_)},
       context_{.backend = backend,
                .mesh = mesh,
@@ -100,24 +127,20 @@ Engine::Engine(Backend& backend, const Mesh& mesh, const RunSpec& spec, const Ru
                .stream_rows = stream_rows(plan, mesh.place())},
       parameters_(memory_, training_layout(spec, plan, mesh), plan.compute,
                   Parameters::Use::training),
-      chunk_(context_, parameters_, whole_model(plan)),
+      chunks_(make_chunks(context_, parameters_, chunk_parts(plan, mesh.place().pp))),
       buckets_(parameters_, mesh.dp_cp(), spec.parallel.shard_optimizer),
       grad_sums_(backend, mesh, parameters_, shards_of(spec, mesh) > 1),
       optimizer_(backend, memory_, mesh, parameters_, spec.optimizer,
                  spec.parallel.shard_optimizer),
-      executor_(backend, chunk_, buckets_, state_,
-                mesh.model().size() == 1 && mesh.cp().size() == 1),
+      executor_({.context = context_,
+                 .chunks = chunks_,
+                 .layout = parameters_.layout(),
+                 .memory = reserve_stage(context_, chunks_, stage_sizes(spec, plan, mesh.place())),
+                 .stream = stream_slice(plan, mesh.place())},
+                buckets_, state_),
       decision_{.clip_grad = spec.optimizer.clip_grad,
                 .growth_interval = plan.compute == DType::f16 ? loss_scale_interval : 0},
       seed_(spec.seed) {
-    chunk_.reserve({.slots = slots_of(spec, plan),
-                    .sequences = plan.micro_batch_size,
-                    .seq_length = plan.local_length(),
-                    .stream = {plan.sequence_parallel ? mesh.place().tp : 0,
-                               plan.sequence_parallel ? plan.mesh.tensor : 1},
-                    .recompute = spec.recompute,
-                    .defer_weights = make_schedule({.kind = schedule_}, 0).defers_weights,
-                    .first_visible = spec.data.reset_at_eod});
     give_memory(backend, memory_, op_limits(plan));
 }
 
@@ -167,13 +190,19 @@ void Engine::sum_weights() {
     mesh_.dp().all_reduce(state_.token_weight_sum(), Reduce::sum).wait();
 }
 
+const Schedule& Engine::schedule_of(std::int64_t microbatches) {
+    if (scheduled_ != microbatches) {
+        schedule_ = make_schedule(pipeline_of(plan_, microbatches), mesh_.place().pp);
+        scheduled_ = microbatches;
+    }
+    return schedule_;
+}
+
 void Engine::step(const StepBatch& batch) {
     backend_.begin_step(state_, given(batch));
     sum_weights();
     optimizer_.clear_gradients();
-    const auto microbatches = static_cast<std::int64_t>(batch.microbatches.size());
-    executor_.train(make_schedule({.kind = schedule_, .microbatches = microbatches}, 0),
-                    batch.microbatches);
+    executor_.train(schedule_of(std::ssize(batch.microbatches)), batch.microbatches);
     grad_sums_.run(memory_[MemoryUse::workspace]);
     optimizer_.step(state_, decision_);
 }
@@ -181,7 +210,8 @@ void Engine::step(const StepBatch& batch) {
 LossSum Engine::evaluate(const StepBatch& batch) {
     backend_.begin_step(state_, given(batch));
     sum_weights();
-    executor_.evaluate(batch.microbatches);
+    const PipelineShape pipeline = pipeline_of(plan_, std::ssize(batch.microbatches));
+    executor_.evaluate(make_forward_schedule(pipeline, mesh_.place().pp), batch.microbatches);
     mesh_.dp_cp().all_reduce(state_.loss_sum(), Reduce::sum).wait();
     mesh_.pp().all_reduce(state_.loss_sum(), Reduce::sum).wait();
     const StepState state = read_state();

@@ -8,7 +8,6 @@
 
 #include "data/batch_loader.h"
 #include "meter/meter_backend.h"
-#include "model/chunk.h"
 #include "model/grad_sums.h"
 #include "optim/optimizer.h"
 #include "schedule/executor.h"
@@ -70,22 +69,25 @@ private:
     void write_state(const StepState& state);
     StepState given(const StepBatch& batch) const;
     void sum_weights();
+    /// The actions of a step with so many microbatches.
+    const Schedule& schedule_of(std::int64_t microbatches);
 
     Backend& backend_;
     const Mesh& mesh_;
     const RunPlan& plan_;
-    ScheduleKind schedule_;
     Memory memory_;
     StepRef state_;
     std::array<Tensor, 2> state_copies_;
     std::size_t next_copy_ = 0;
     ModelContext context_;
     Parameters parameters_;
-    GptChunk chunk_;
+    std::vector<GptChunk> chunks_;
     GradBuckets buckets_;
     GradSums grad_sums_;
     Optimizer optimizer_;
     Executor executor_;
+    Schedule schedule_;           ///< of the last step
+    std::int64_t scheduled_ = 0;  ///< microbatches in it
     StepDecision decision_;
     std::uint64_t seed_;
 };

@@ -40,7 +40,7 @@ InferenceModel::InferenceModel(Backend& backend, const Mesh& mesh, const RunPlan
                .sequences = sizes.sequences},
       parameters_(memory_, make_layout({.model = plan.model, .parts = {whole_model(plan)}}),
                   plan.compute, Parameters::Use::inference),
-      chunk_(context_, parameters_, whole_model(plan)),
+      chunk_(context_, parameters_, whole_model(plan), parameters_.layout().chunks.front()),
       state_(reserve_step_state(memory_, 1)),
       batch_(reserve_batch(memory_[MemoryUse::batch], {sizes.sequences, sizes.seq_length},
                            sizes.first_visible)) {
@@ -82,7 +82,7 @@ LossSum InferenceModel::loss(const Microbatch& microbatch, double weight_sum) {
     given.token_weight_sum = weight_sum;
     backend_.begin_step(state_, given);
     upload_batch(backend_, batch_, microbatch);
-    chunk_.evaluate(batch_, state_);
+    chunk_.evaluate({.batch = batch_, .step = state_, .training = false}, {});
     StepState result{};
     backend_.download(std::as_writable_bytes(std::span(&result, 1)), state_.state);
     return {result.loss_sum, weight_sum};

@@ -8,24 +8,27 @@
 #include "catch.h"
 #include "comm/mpi_mesh.h"
 #include "cpu/cpu_backend.h"
-#include "schedule/mesh_links.h"
+#include "schedule/stage_plan.h"
 
 namespace gptrain::test {
 namespace {
 
-void disturb(NamedValues& weights, std::uint64_t seed) {
+void disturb(TinyRun& run, std::uint64_t seed) {
+    NamedValues weights = run.state("weight");
     for (auto& [name, values] : weights) {
         for (std::size_t i = 0; i < values.size(); ++i) {
             const PhiloxBlock words = philox({static_cast<std::uint32_t>(i), 0, 0, 0},
                                              philox_stream(seed, name_hash(name), 0, 0));
-            const double off = (words[0] * 0x1p-31 - 1) * 0x1p-24;
+            const double off = (words[0] * 0x1p-31 - 1) * 0x1p-23;
             values[i] = static_cast<float>(double{values[i]} * (1 + off));
         }
     }
+    run.set_weights(weights);
 }
 
-void take_steps(TinyRun& run, int steps, StepResults& results) {
+void take_steps(TinyRun& run, int steps, std::uint64_t disturbance, StepResults& results) {
     for (int step = 1; step <= steps; ++step) {
+        if (disturbance != 0) disturb(run, disturbance * 1000 + static_cast<std::uint64_t>(step));
         results.losses.push_back(
             run.step(random_batch(run.plan(), step, 1, run.mesh().place().dp)));
         results.grad_norms.push_back(run.engine().read_state().grad_norm);
@@ -119,13 +122,8 @@ double count_of_ones(TinyRun& run) {
 
 StepResults run_alone(const RunSpec& spec, int steps, std::uint64_t disturbance) {
     TinyRun run(spec, make_cpu_backend());
-    if (disturbance != 0) {
-        NamedValues weights = run.state("weight");
-        disturb(weights, disturbance);
-        run.set_weights(weights);
-    }
     StepResults results;
-    take_steps(run, steps, results);
+    take_steps(run, steps, disturbance, results);
     results.weights = run.state("weight");
     results.counted = count_of_ones(run);
     return results;
@@ -137,7 +135,7 @@ StepResults run_on_mesh(const MpiSession& session, const RunSpec& spec, int step
                     return mpi_mesh(session, plan.mesh, mesh_links(plan), backend);
                 });
     StepResults results;
-    take_steps(run, steps, results);
+    take_steps(run, steps, 0, results);
     CHECK(run.engine().memory().peaks() == run.memory_plan());
     results.weights = gathered_weights(session, run);
     results.counted = count_of_ones(run);

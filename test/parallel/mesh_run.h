@@ -15,8 +15,8 @@ struct StepResults {
     double counted = 0;   ///< squares of a gradient of ones, over the whole model
 };
 
-/// With weights that are each off by at most half the distance of two floats next to each other, as
-/// `disturbance` draws it; 0: undisturbed.
+/// With weights that before every step are each moved by at most half the distance of two floats
+/// next to each other, as `disturbance` draws it; 0: undisturbed.
 StepResults run_alone(const RunSpec& spec, int steps, std::uint64_t disturbance = 0);
 
 /// On all ranks of the session; rank 0 has the weights of the whole model. All results are checked

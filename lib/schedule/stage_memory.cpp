@@ -1,0 +1,41 @@
+#include "schedule/stage_memory.h"
+
+#include <algorithm>
+
+namespace gptrain {
+namespace {
+
+/// Memory of one slot, which the chunks use in turn: each as if it were alone.
+void reserve_slot(Arena& arena, const std::vector<GptChunk>& chunks, const SavedSizes& sizes,
+                  std::vector<std::vector<SavedChunk>>& saved) {
+    std::int64_t most = 0;
+    for (std::size_t i = 0; i < chunks.size(); ++i) {
+        const ArenaFrame frame(arena);
+        const std::int64_t before = arena.used();
+        saved[i].push_back(chunks[i].reserve(arena, sizes));
+        most = std::max(most, arena.used() - before);
+    }
+    arena.allocate(DType::u8, {most});
+}
+
+}  // namespace
+
+StageMemory reserve_stage(const ModelContext& context, const std::vector<GptChunk>& chunks,
+                          const StageSizes& sizes) {
+    StageMemory memory;
+    memory.saved.resize(chunks.size());
+    const Shape batch = {context.sequences, sizes.saved.seq_length};
+    for (std::int64_t slot = 0; slot < sizes.slots; ++slot) {
+        memory.batches.push_back(reserve_batch(context.memory[MemoryUse::batch], batch,
+                                               sizes.first_visible, sizes.stream));
+        reserve_slot(context.memory[MemoryUse::saved], chunks, sizes.saved, memory.saved);
+    }
+    const std::int64_t rows = context.stream_length(batch.elements());
+    for (std::int64_t buffer = 0; buffer < sizes.buffers; ++buffer) {
+        memory.buffers.push_back(context.memory[MemoryUse::boundaries].allocate(
+            context.compute, {rows, context.shape.hidden}));
+    }
+    return memory;
+}
+
+}  // namespace gptrain
