@@ -1,9 +1,13 @@
 #include "dry_run.h"
 
+#include <algorithm>
 #include <string>
+#include <vector>
 
 #include "base/log.h"
 #include "device.h"
+#include "planner/flop_costs.h"
+#include "schedule/stage_plan.h"
 #include "train/engine.h"
 
 namespace gptrain {
@@ -51,18 +55,75 @@ void print_work(const StepCost& cost, const RunPlan& plan) {
     print("model FLOPs = tokens x (6 x parameters + 6 x layers x heads x head_dim x seq_length)");
 }
 
+std::string layers_of(const RunPlan& plan, std::int64_t stage) {
+    std::string layers;
+    for (const ChunkPart& part : chunk_parts(plan, stage)) {
+        const std::int64_t last = part.first_layer + part.num_layers - 1;
+        layers += text(layers.empty() ? "" : ", ", part.first_layer, " to ", last);
+    }
+    return layers;
+}
+
+void print_stages(const std::vector<StepCost>& stages, const RunPlan& plan) {
+    print("stages, each of ", plan.mesh.size() / plan.mesh.pipeline, " ranks");
+    print("  stage       memory  activations        FLOPs    sent on pp  layers");
+    for (std::size_t i = 0; i < stages.size(); ++i) {
+        const StepCost& cost = stages[i];
+        const auto right = [](std::string_view value, std::size_t width) {
+            return std::string(width > value.size() ? width - value.size() : 0, ' ') +
+                   std::string(value);
+        };
+        print(right(text(i), 7), right(human_bytes(cost.memory.total()), 13),
+              right(human_bytes(cost.memory[MemoryUse::saved]), 13),
+              right(flops(cost.forward_and_backward.total()), 13),
+              right(human_bytes(cost.sent(Axis::pp)), 14), "  ",
+              layers_of(plan, static_cast<std::int64_t>(i)));
+    }
+}
+
+/// The step of one pipeline, which finds out lists that do not fit together.
+Timeline simulated(const RunSpec& spec, const RunPlan& plan) {
+    const std::int64_t microbatches = plan.microbatches(plan.batch.global_batch_size);
+    Timeline timeline =
+        simulate(make_pipeline(pipeline_of(plan, microbatches)), flop_costs(plan, spec.recompute));
+    timeline.title = text(spec.name, ": one step of one pipeline, simulated at ",
+                          human_count(assumed_rate), "FLOP/s a rank");
+    return timeline;
+}
+
+void write_timeline(const std::filesystem::path& path, const Timeline& timeline) {
+    if (path.extension() == ".svg") return write_timeline_svg(path, timeline);
+    if (path.extension() == ".json") return write_timeline_json(path, timeline);
+    fail(ExitCode::usage, "--timeline ", path.string(),
+         ": the name must end in .svg (a picture) or .json (for trace viewers)");
+}
+
 }  // namespace
 
-void print_dry_run(const RunSpec& spec, const RunPlan& plan) {
+void print_dry_run(const RunSpec& spec, const RunPlan& plan,
+                   const std::filesystem::path& timeline) {
     const BackendNeeds needs = device_needs(spec.device);
-    const StepCost cost = measure_run(spec, plan, place_of(0, plan.mesh), needs);
+    std::vector<StepCost> stages;
+    for (int stage = 0; stage < plan.mesh.pipeline; ++stage)
+        stages.push_back(measure_run(spec, plan, {.pp = stage}, needs));
+    const auto most = std::max_element(
+        stages.begin(), stages.end(),
+        [](const StepCost& a, const StepCost& b) { return a.memory.total() < b.memory.total(); });
+    const Timeline step = simulated(spec, plan);
+    if (!timeline.empty()) write_timeline(timeline, step);
+
     print(describe(plan));
-    print_memory(cost.memory);
+    print_memory(most->memory);
     if (needs.reserve > 0) {
         print(row("context and libraries", human_bytes(needs.reserve)),
               "  left to them; a run prints what they take");
     }
-    print_work(cost, plan);
+    print_work(*most, plan);
+    if (stages.size() == 1) return;
+    print_stages(stages, plan);
+    print("bubble ", fixed(100 * bubble(step), 1),
+          " % = idle time / time of the computation, at these stages' FLOPs and messages without "
+          "cost");
 }
 
 }  // namespace gptrain

@@ -21,6 +21,7 @@ struct Options {
     std::string resume = "auto";
     bool dry_run = false;
     std::int64_t world_size = 1;
+    std::string timeline;
 };
 
 /// Several ranks would each believe to be alone and write one directory.
@@ -44,7 +45,7 @@ ExitCode run_training(const Options& options) {
     if (options.dry_run) {
         const PlanTarget target = {
             .world_size = options.world_size, .cuda = would_use_cuda(spec.device), .dry_run = true};
-        print_dry_run(spec, make_plan(spec, target));
+        print_dry_run(spec, make_plan(spec, target), options.timeline);
         return ExitCode::done;
     }
     refuse_several_ranks();
@@ -75,6 +76,11 @@ void add_train(CLI::App& app, Command& chosen) {
     app.add_option("--world-size", options->world_size, "Ranks that a dry run assumes")
         ->type_name("N")
         ->check(CLI::Range(std::int64_t{1}, std::int64_t{1} << 24))
+        ->needs(dry_run);
+    app.add_option(
+           "--timeline", options->timeline,
+           "With a dry run: the picture of one pipeline's step (.svg), or its trace (.json)")
+        ->type_name("FILE")
         ->needs(dry_run);
     app.final_callback([&app, &chosen, options] {
         if (!app.get_subcommands().empty()) return;

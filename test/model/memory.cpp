@@ -70,3 +70,51 @@ TEST_CASE("the meter counts the products of the model", "[model][memory]") {
                  static_cast<double>(plan.batch.global_batch_size * model.layers * model.hidden) *
                  pairs));
 }
+
+namespace {
+
+/// Bytes that a layer keeps of a microbatch on one rank of tp.
+std::int64_t saved_by_a_layer(RunSpec spec, std::int64_t tensor) {
+    const auto saved = [&](std::int64_t layers) {
+        spec.model.num_layers = layers;
+        const RunPlan plan = make_plan(spec, {.world_size = tensor});
+        return measure_run(spec, plan, {}, no_scratch).memory[MemoryUse::saved];
+    };
+    return saved(4) - saved(3);
+}
+
+}  // namespace
+
+TEST_CASE("a layer keeps what docs/memory.md says, to the byte", "[model][memory]") {
+    // Sizes at which no tensor ends between multiples of 256 bytes.
+    constexpr std::int64_t s = 256, b = 2, h = 64, a = 8;
+    RunSpec spec = tiny_spec();
+    spec.model.hidden_size = h;
+    spec.model.num_attention_heads = a;
+    spec.training.seq_length = s;
+    spec.training.micro_batch_size = b;
+    spec.precision.compute = Precision::bf16;
+    for (const std::int64_t t : {1, 2, 4}) {
+        spec.parallel.tensor = t;
+        spec.parallel.sequence_parallel = t > 1;
+        CAPTURE(t);
+        const std::int64_t unit = s * b * h / t;
+        const std::int64_t small = (2 * 8 * s * b + 4 * a * b * s) / t;
+        spec.recompute = Recompute::none;
+        CHECK(saved_by_a_layer(spec, t) == 32 * unit + small);
+        spec.recompute = Recompute::selective;
+        CHECK(saved_by_a_layer(spec, t) == 20 * unit + small);
+        spec.recompute = Recompute::full;
+        CHECK(saved_by_a_layer(spec, t) == 2 * unit);
+
+        spec.recompute = Recompute::selective;
+        spec.parallel.schedule = ScheduleKind::zero_bubble;
+        CHECK(saved_by_a_layer(spec, t) == (20 + 2 * 2 + 6 + 8) * unit + small);
+        spec.parallel.schedule = ScheduleKind::one_f_one_b;
+
+        spec.parallel.sequence_parallel = false;
+        const std::int64_t stream = 2 * 2 * s * b * h;
+        const std::int64_t numbers = 2 * 8 * s * b + 4 * a * b * s / t;
+        CHECK(saved_by_a_layer(spec, t) == stream + 16 * unit + numbers);
+    }
+}

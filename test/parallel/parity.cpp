@@ -83,7 +83,45 @@ bool wanted(const MeshCase& mesh_case) {
     return part == nullptr || mesh_case.name.find(part) != std::string::npos;
 }
 
+/// 2-norm of the difference over all tensors.
+double distance(const NamedValues& a, const NamedValues& b) {
+    double squares = 0;
+    for (const auto& [name, values] : a)
+        squares += std::pow(distance(values, b.at(name)), 2);
+    return std::sqrt(squares);
+}
+
 }  // namespace
+
+TEST_CASE("Meshes in bf16 are about as far from fp32 as one rank is") {
+    const bool first = session().rank() == 0;
+    for (const Model& model : models()) {
+        StepResults exact;
+        StepResults alone;
+        RunSpec spec = model.spec;
+        if (first) exact = run_alone(spec, steps);
+        spec.precision.compute = Precision::bf16;
+        if (first) alone = run_alone(spec, steps);
+        // Every fourth mesh of this model.
+        int turn = 0;
+        for (const MeshCase& mesh_case : mesh_cases(session().size())) {
+            if (mesh_case.model != model.name || turn++ % 4 != 0 || !wanted(mesh_case)) continue;
+            spec.parallel = mesh_case.parallel;
+            spec.recompute = mesh_case.recompute;
+            INFO(mesh_case.name);
+            const StepResults results = run_on_mesh(session(), spec, steps);
+            if (!first) continue;
+            CHECK(distance(results.weights, exact.weights) <=
+                  2 * distance(alone.weights, exact.weights));
+            for (std::size_t i = 0; i < exact.losses.size(); ++i) {
+                // One rounding of a logit to bf16 moves the loss of a token by this much.
+                const double rounding = 0x1p-8;
+                CHECK(std::abs(results.losses[i] - exact.losses[i]) <=
+                      2 * std::abs(alone.losses[i] - exact.losses[i]) + rounding);
+            }
+        }
+    }
+}
 
 TEST_CASE("Every mesh trains as one rank does") {
     const bool first = session().rank() == 0;

@@ -1,0 +1,42 @@
+#include "planner/flop_costs.h"
+
+namespace gptrain {
+namespace {
+
+/// FLOPs of one layer's forward for one token.
+struct LayerFlops {
+    double products;
+    double attention;
+};
+
+LayerFlops layer_flops(const RunPlan& plan) {
+    ModelShape one_more = plan.model;
+    one_more.layers += 1;
+    const auto parameters =
+        static_cast<double>(parameter_count(one_more) - parameter_count(plan.model));
+    const auto width = static_cast<double>(plan.model.heads * plan.model.head_dim);
+    return {2 * parameters, 2 * width * static_cast<double>(plan.seq_length)};
+}
+
+}  // namespace
+
+PipelineCosts flop_costs(const RunPlan& plan, Recompute recompute) {
+    const double tokens = static_cast<double>(plan.micro_batch_size * plan.local_length()) /
+                          static_cast<double>(plan.mesh.tensor);
+    const double unit = tokens / assumed_rate;
+    const LayerFlops layer = layer_flops(plan);
+    PipelineCosts costs;
+    for (const std::int64_t layers : plan.layers) {
+        const double count = unit * static_cast<double>(layers);
+        ChunkCost chunk = {.forward = count * (layer.products + layer.attention),
+                           .backward_inputs = count * (layer.products + 2 * layer.attention),
+                           .backward_weights = count * layer.products};
+        if (recompute == Recompute::full) chunk.backward_inputs += chunk.forward;
+        costs.chunks.push_back(chunk);
+    }
+    costs.chunks.back().forward +=
+        unit * 6 * static_cast<double>(plan.model.vocab) * static_cast<double>(plan.model.hidden);
+    return costs;
+}
+
+}  // namespace gptrain

@@ -1,0 +1,16 @@
+// What the actions of a pipeline cost, by their FLOPs alone.
+#pragma once
+
+#include "planner/simulate.h"
+#include "spec/run_plan.h"
+
+namespace gptrain {
+
+/// FLOP/s of the device that `flop_costs` assumes: about what products reach on one of 2023.
+constexpr double assumed_rate = 5e14;
+
+/// Seconds of a microbatch on one rank of a stage at `assumed_rate`, messages without cost. F of
+/// the last chunk includes the head's gradients; full recomputation adds F to B.
+PipelineCosts flop_costs(const RunPlan& plan, Recompute recompute);
+
+}  // namespace gptrain
