@@ -2,7 +2,7 @@
 
 namespace gptrain {
 
-GptChunk::GptChunk(const ModelContext& context, const Parameters& parameters, const ChunkPart& part,
+GptChunk::GptChunk(const ModelContext& context, Parameters& parameters, const ChunkPart& part,
                    const Bucket& flat)
     : context_(context), parameters_(parameters), part_(part), flat_(flat) {
     GPTRAIN_CHECK(part.num_layers > 0, "a chunk has layers");
@@ -34,6 +34,8 @@ StreamBuffers GptChunk::stream_buffers(const Shape& shape) const {
 
 void GptChunk::enter(const Pass& pass, const Tensor& input, const Tensor& r) const {
     if (embedding_) {
+        // In the flat order the model's first layers are last.
+        parameters_.await({block_range(0).end, flat_.end});
         embedding_->forward(pass, r);
     } else {
         context_.backend.copy(r, input);
@@ -64,10 +66,12 @@ void GptChunk::forward(const Pass& pass, const SavedChunk& saved, const Boundary
     enter(pass, boundary.input, r);
     for (std::size_t i = 0; i < blocks_.size(); ++i) {
         const ProfileRange range(context_.backend, names_[i]);
+        await_block(i);
         blocks_[i].forward(stream, saved.blocks[i], buffers, pass);
     }
     if (!head_) return leave(pass, stream, boundary.output);
     const ProfileRange range(context_.backend, "head");
+    await_block(blocks_.size());
     head_->forward_backward(stream, saved.head, pass);
 }
 
@@ -76,6 +80,7 @@ Stream GptChunk::run_transient(const Pass& pass, const Tensor& input, const Stre
     Stream stream = {.r = buffers.r, .y = {}, .dropout = {}};
     enter(pass, input, stream.r);
     for (std::size_t i = 0; i < blocks_.size(); ++i) {
+        await_block(i);
         blocks_[i].forward(stream, {}, buffers, pass, caches == nullptr ? nullptr : &(*caches)[i]);
     }
     return stream;
@@ -87,6 +92,7 @@ void GptChunk::evaluate(const Pass& pass, const Boundary& boundary) const {
         stream_buffers({pass.stream_tokens(context_), context_.shape.hidden});
     Stream stream = run_transient(pass, boundary.input, buffers, nullptr);
     if (!head_) return leave(pass, stream, boundary.output);
+    await_block(blocks_.size());
     head_->forward(stream, buffers, pass);
 }
 
@@ -112,10 +118,20 @@ Dropout GptChunk::incoming(std::size_t layer, const Pass& pass) const {
     return layer == 0 ? Dropout() : blocks_[layer - 1].outgoing(pass);
 }
 
-std::int64_t GptChunk::block_end(std::size_t layer) const {
-    // In the flat order a block's last group is its first norm's weight.
-    return parameters_.group_end(
-        text("h.", part_.first_layer + static_cast<std::int64_t>(layer), ".ln_1.weight"));
+Bucket GptChunk::block_range(std::size_t layer) const {
+    // In the flat order a block's first group is its last layer's, the last its first norm's.
+    const std::string name = text("h.", part_.first_layer + static_cast<std::int64_t>(layer));
+    const bool bias = context_.shape.bias;
+    return {parameters_.range_of(name + (bias ? ".mlp.proj.bias" : ".mlp.proj.weight")).begin,
+            parameters_.range_of(name + ".ln_1.weight").end};
+}
+
+void GptChunk::await_block(std::size_t layer) const {
+    if (parameters_.all_here()) return;
+    if (layer < blocks_.size()) return parameters_.await(block_range(layer));
+    parameters_.await({flat_.begin, block_range(layer - 1).begin});
+    // A tied head is the embedding.
+    if (embedding_) parameters_.await({block_range(0).end, flat_.end});
 }
 
 void GptChunk::begin_gradient(const Pass& pass, const SavedChunk& saved, const Tensor& input,
@@ -145,7 +161,7 @@ void GptChunk::backward_inputs(const Pass& pass, const SavedChunk& saved, const 
         const ProfileRange range(context_.backend, names_[i]);
         blocks_[i].backward(saved.blocks[i], grad, incoming(i, pass), pass, part,
                             saved.deferred[i]);
-        if (final && part == BackwardPart::whole) final(block_end(i));
+        if (final && part == BackwardPart::whole) final(block_range(i).end);
     }
     if (embedding_) embedding_->backward(pass, grad.dr);
 }
@@ -157,7 +173,7 @@ void GptChunk::backward_weights(const Pass& pass, const SavedChunk& saved,
         const ProfileRange range(context_.backend, names_[i]);
         blocks_[i].backward(saved.blocks[i], unused, {}, pass, BackwardPart::weights,
                             saved.deferred[i]);
-        if (final) final(block_end(i));
+        if (final) final(block_range(i).end);
     }
 }
 

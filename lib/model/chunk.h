@@ -40,7 +40,7 @@ public:
     using GradsFinal = std::function<void(std::int64_t end)>;
 
     /// `flat` is the chunk's range of the flat buffers.
-    GptChunk(const ModelContext& context, const Parameters& parameters, const ChunkPart& part,
+    GptChunk(const ModelContext& context, Parameters& parameters, const ChunkPart& part,
              const Bucket& flat);
 
     /// Memory in `arena` for one microbatch.
@@ -79,10 +79,13 @@ private:
     void backward_inputs(const Pass& pass, const SavedChunk& saved, const Boundary& boundary,
                          BackwardPart part, const GradsFinal& final) const;
     void backward_weights(const Pass& pass, const SavedChunk& saved, const GradsFinal& final) const;
-    std::int64_t block_end(std::size_t layer) const;
+    /// The flat range of a block.
+    Bucket block_range(std::size_t layer) const;
+    /// Before the block, or the head after the last one, is computed with.
+    void await_block(std::size_t layer) const;
 
     const ModelContext& context_;
-    const Parameters& parameters_;
+    Parameters& parameters_;
     ChunkPart part_;
     Bucket flat_;
     std::optional<Embedding> embedding_;

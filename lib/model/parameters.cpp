@@ -62,10 +62,22 @@ void Parameters::to_float8(Backend& backend, Arena& workspace) const {
     }
 }
 
-std::int64_t Parameters::group_end(std::string_view name) const {
+void Parameters::arriving(const Bucket& range, Pending pending) {
+    arriving_.push_back({range, std::move(pending)});
+}
+
+void Parameters::await(const Bucket& range) {
+    std::erase_if(arriving_, [&](Arriving& weights) {
+        const bool wanted = weights.range.begin < range.end && range.begin < weights.range.end;
+        if (wanted) weights.pending.wait();
+        return wanted;
+    });
+}
+
+Bucket Parameters::range_of(std::string_view name) const {
     const ProductGroup* found = find(name);
     GPTRAIN_CHECK(found != nullptr, "no parameters named ", name);
-    return found->begin + found->shape.elements();
+    return {found->begin, found->begin + found->shape.elements()};
 }
 
 }  // namespace gptrain

@@ -5,6 +5,7 @@
 
 #include "backend/backend.h"
 #include "backend/memory.h"
+#include "comm/communicator.h"
 #include "model/layout.h"
 
 namespace gptrain {
@@ -33,13 +34,20 @@ public:
     /// values only from an update to the next `to_float8`, which puts their 8-bit form, both ways,
     /// in the same place.
     const Tensor& weights() const { return weights_; }
+    /// Weights in a flat range are on their way from the ranks that updated them.
+    void arriving(const Bucket& range, Pending pending);
+    /// Before weights in a flat range are read: waits for those that are on their way.
+    void await(const Bucket& range);
+    void await_all() { await({0, layout_.elements}); }
+    bool all_here() const { return arriving_.empty(); }
+    bool multiplies_in_float8() const { return !scales_.empty(); }
     /// After every update of the weights. Takes memory for one group in the workspace.
     void to_float8(Backend& backend, Arena& workspace) const;
     const Tensor& main_grads() const { return main_grads_; }
     /// The group of that name; empty tensors if the layout has none.
     GroupTensors group(std::string_view name) const;
-    /// Where the group of that name ends in the flat buffers.
-    std::int64_t group_end(std::string_view name) const;
+    /// Where the group of that name lies in the flat buffers.
+    Bucket range_of(std::string_view name) const;
 
 private:
     const ProductGroup* find(std::string_view name) const;
@@ -52,6 +60,11 @@ private:
     Tensor weights_;
     Tensor scales_;  ///< fp32, one for each group; empty where none is multiplied in 8 bits
     Tensor main_grads_;
+    struct Arriving {
+        Bucket range;
+        Pending pending;
+    };
+    std::vector<Arriving> arriving_;
 };
 
 }  // namespace gptrain

@@ -4,8 +4,8 @@
 
 namespace gptrain {
 
-Optimizer::Optimizer(Backend& backend, Memory& memory, const Mesh& mesh,
-                     const Parameters& parameters, const OptimizerSpec& spec, bool shard)
+Optimizer::Optimizer(Backend& backend, Memory& memory, const Mesh& mesh, Parameters& parameters,
+                     const OptimizerSpec& spec, bool shard)
     : backend_(backend),
       memory_(memory),
       mesh_(mesh),
@@ -78,14 +78,17 @@ void Optimizer::step(const StepRef& step, const StepDecision& decision) {
 void Optimizer::distribute_weights() {
     Communicator& sharers = mesh_.dp_cp();
     const Tensor& weights = parameters_.weights();
-    for (const Bucket& bucket : parameters_.layout().buckets) {
-        if (!sharded()) break;
-        const Bucket own = part_of_bucket(bucket, sharers.rank(), sharers.size());
-        sharers
-            .all_gather(weights.slice(0, bucket.begin, bucket.end - bucket.begin),
-                        weights.slice(0, own.begin, own.end - own.begin), 0)
-            .wait();
+    const auto& buckets = parameters_.layout().buckets;
+    // The last ones are those that the next forward begins with.
+    for (auto bucket = buckets.rbegin(); sharded() && bucket != buckets.rend(); ++bucket) {
+        const Bucket own = part_of_bucket(*bucket, sharers.rank(), sharers.size());
+        parameters_.arriving(
+            *bucket,
+            sharers.all_gather(weights.slice(0, bucket->begin, bucket->end - bucket->begin),
+                               weights.slice(0, own.begin, own.end - own.begin), 0));
     }
+    if (!parameters_.multiplies_in_float8()) return;
+    parameters_.await_all();
     parameters_.to_float8(backend_, memory_[MemoryUse::workspace]);
 }
 

@@ -17,7 +17,7 @@ class Optimizer {
 public:
     /// With `shard` the state is cut among the ranks that share parameters, else each holds all of
     /// it.
-    Optimizer(Backend& backend, Memory& memory, const Mesh& mesh, const Parameters& parameters,
+    Optimizer(Backend& backend, Memory& memory, const Mesh& mesh, Parameters& parameters,
               const OptimizerSpec& spec, bool shard);
 
     /// Draws the parameters' starting values and clears exp_avg and exp_avg_sq.
@@ -46,13 +46,14 @@ private:
     };
     void make_pieces(Memory& memory);
     bool sharded() const { return shard_ && mesh_.dp_cp().size() > 1; }
-    /// New weights in the compute dtype become those that all ranks compute with.
+    /// New weights in the compute dtype become those that all ranks compute with. The model waits
+    /// for each of them when it comes to it.
     void distribute_weights();
 
     Backend& backend_;
     Memory& memory_;
     const Mesh& mesh_;
-    const Parameters& parameters_;
+    Parameters& parameters_;
     AdamWConstants constants_;
     bool shard_;
     std::vector<Piece> pieces_;

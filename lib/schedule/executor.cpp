@@ -122,7 +122,7 @@ void Executor::compute(const Action& action, const GptChunk::GradsFinal& final) 
         }
     };
     const bool alone = context.mesh.tp().size() == 1 && context.mesh.cp().size() == 1;
-    if (!alone || final) {
+    if (!alone || final || !stage_.parameters.all_here()) {
         work();
     } else {
         context.backend.replay(replay_key(action), work);
@@ -140,7 +140,7 @@ void Executor::train(const Schedule& schedule, std::span<const Microbatch> micro
         GptChunk::GradsFinal final;
         if (grad_buckets_.shared() && ends_gradients(schedule, i)) {
             const std::int64_t begin =
-                stage_.layout.chunks[static_cast<std::size_t>(action.chunk)].begin;
+                stage_.parameters.layout().chunks[static_cast<std::size_t>(action.chunk)].begin;
             final = [this, begin](std::int64_t end) { grad_buckets_.ready({begin, end}); };
         }
         compute(action, final);

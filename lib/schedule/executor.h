@@ -14,7 +14,7 @@ namespace gptrain {
 struct Stage {
     const ModelContext& context;
     const std::vector<GptChunk>& chunks;
-    const ParameterLayout& layout;
+    const Parameters& parameters;
     StageMemory memory;
     StreamSlice stream;
 };

@@ -51,7 +51,7 @@ StreamSlice stream_slice(const RunPlan& plan, const MeshPlace& place) {
     return {.index = place.tp, .count = plan.mesh.tensor};
 }
 
-std::vector<GptChunk> make_chunks(const ModelContext& context, const Parameters& parameters,
+std::vector<GptChunk> make_chunks(const ModelContext& context, Parameters& parameters,
                                   const std::vector<ChunkPart>& parts) {
     std::vector<GptChunk> chunks;
     for (std::size_t i = 0; i < parts.size(); ++i)
@@ -134,7 +134,7 @@ Engine::Engine(Backend& backend, const Mesh& mesh, const RunSpec& spec, const Ru
                  spec.parallel.shard_optimizer),
       executor_({.context = context_,
                  .chunks = chunks_,
-                 .layout = parameters_.layout(),
+                 .parameters = parameters_,
                  .memory = reserve_stage(context_, chunks_, stage_sizes(spec, plan, mesh.place())),
                  .stream = stream_slice(plan, mesh.place())},
                 buckets_, state_),
