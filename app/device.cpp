@@ -4,8 +4,11 @@
 
 #include "base/error.h"
 #include "base/log.h"
+#include "comm/mpi_mesh.h"
 #include "cpu/cpu_backend.h"
 #include "cuda/cuda_backend.h"
+#include "cuda/device_choice.h"
+#include "cuda/nccl_mesh.h"
 #include "cuda/probe.h"
 
 namespace gptrain {
@@ -30,18 +33,58 @@ bool would_use_cuda(DeviceChoice choice) {
     return true;
 }
 
-Device open_device(DeviceChoice choice, const std::filesystem::path& cache) {
-    if (would_use_cuda(choice)) {
-        CudaOptions options = options_of_environment();
-        options.tune_products = !cache.empty();
-        options.tuning_folder = cache;
-        return {.backend = make_cuda_backend(first_device, options), .cuda = true};
-    }
+namespace {
+
+Device open_cpu(DeviceChoice choice) {
     if (choice == DeviceChoice::automatic) {
         const CudaProbe probe = probe_cuda(first_device);
         if (probe.state == CudaState::unusable) warn("device: auto takes the CPU: ", probe.why);
     }
-    return {.backend = make_cpu_backend(), .cuda = false};
+    return {.backend = make_cpu_backend()};
+}
+
+Device open_cuda(int index, const std::filesystem::path& cache) {
+    CudaOptions options = options_of_environment();
+    options.tune_products = !cache.empty();
+    options.tuning_folder = cache;
+    return {.backend = make_cuda_backend(index, options), .cuda = true};
+}
+
+}  // namespace
+
+Device open_device(DeviceChoice choice) {
+    return would_use_cuda(choice) ? open_cuda(first_device, {}) : open_cpu(choice);
+}
+
+Device open_device(DeviceChoice choice, const MpiSession& session,
+                   const std::filesystem::path& cache) {
+    bool cuda = false;
+    session.together([&] { cuda = would_use_cuda(choice); });
+    const auto with_gpu = session.largest(cuda ? 1 : 0);
+    const auto without_gpu = session.largest(cuda ? 0 : 1);
+    if (with_gpu + without_gpu > 1) {
+        throw CommonError(ExitCode::usage,
+                          "device: auto finds a GPU on some ranks and none on others; set it to "
+                          "cuda or cpu, or leave out the nodes without");
+    }
+    Device device;
+    if (!cuda) {
+        session.together([&] { device = open_cpu(choice); });
+        return device;
+    }
+    const cuda::ChosenDevice chosen = cuda::choose_device(session);
+    session.together([&] { device = open_cuda(chosen.index, cache); });
+    device.shared = chosen.shared;
+    return device;
+}
+
+Mesh open_mesh(const Device& device, const MpiSession& session, const MeshShape& shape,
+               const MeshLinks& links) {
+    if (!session.running()) return one_rank_mesh();
+    if (!device.cuda || device.shared) return mpi_mesh(session, shape, links, *device.backend);
+    constexpr bool deterministic = true;
+    cuda::set_nccl_environment(deterministic);
+    return cuda::nccl_mesh(session, shape, links, *device.backend);
 }
 
 BackendNeeds device_needs(DeviceChoice choice) {

@@ -7,6 +7,8 @@
 #include <string_view>
 
 #include "backend/backend.h"
+#include "comm/mesh.h"
+#include "comm/mpi_session.h"
 #include "spec/run_spec.h"
 
 namespace gptrain {
@@ -18,12 +20,21 @@ std::string_view built_backends();
 struct Device {
     std::unique_ptr<Backend> backend;
     bool cuda = false;
+    bool shared = false;  ///< several ranks have one GPU
 };
 
-/// Error (usage) where the machine or the program lacks the device. With `cache` the fastest ways
-/// to compute are looked for and kept in that folder, where the device has a choice. The
-/// environment may choose how a GPU computes (options_of_environment).
-Device open_device(DeviceChoice choice, const std::filesystem::path& cache = {});
+/// Error (usage) where the machine or the program lacks the device. The environment may choose how
+/// a GPU computes (options_of_environment).
+Device open_device(DeviceChoice choice);
+/// The same for each of the ranks, which call it together; all compute on the same kind. The
+/// fastest ways to compute are looked for and kept in the folder `cache`, where the device has a
+/// choice.
+Device open_device(DeviceChoice choice, const MpiSession& session,
+                   const std::filesystem::path& cache);
+/// The communicators of the ranks, which call it together: over NCCL on GPUs of their own, else
+/// over MPI.
+Mesh open_mesh(const Device& device, const MpiSession& session, const MeshShape& shape,
+               const MeshLinks& links);
 
 /// What `open_device` would open, and what that needs, without the device.
 bool would_use_cuda(DeviceChoice choice);

@@ -1,14 +1,14 @@
-#include <cstdlib>
 #include <memory>
 #include <optional>
 #include <string>
 #include <vector>
 
 #include "base/log.h"
-#include "comm/mesh.h"
 #include "commands.h"
 #include "device.h"
 #include "dry_run.h"
+#include "ranks.h"
+#include "schedule/stage_plan.h"
 #include "train/run_directory.h"
 #include "train/trainer.h"
 
@@ -24,35 +24,37 @@ struct Options {
     std::string timeline;
 };
 
-/// Several ranks would each believe to be alone and write one directory.
-void refuse_several_ranks() {
-    for (const char* variable : {"OMPI_COMM_WORLD_SIZE", "PMI_SIZE", "SLURM_STEP_NUM_TASKS"}) {
-        const char* value = std::getenv(variable);
-        if (value == nullptr || std::string_view(value) == "1") continue;
-        fail(ExitCode::usage, variable, "=", value,
-             ": more than one rank is not built yet in this version; start one task");
-    }
-}
-
 ResumeChoice resume_choice(const std::string& word) {
     if (word == "auto") return {ResumeChoice::Kind::automatic, {}};
     if (word == "never") return {ResumeChoice::Kind::never, {}};
     return {ResumeChoice::Kind::from, word};
 }
 
+ExitCode train_as_rank(const Options& options, Ranks& ranks) {
+    const MpiSession& session = ranks.session();
+    RunSpec spec;
+    session.together([&] { spec = load_run_spec(options.config, options.settings); });
+    ranks.check_alike(to_yaml(spec));
+    ranks.share_cores();
+    const Device device = open_device(spec.device, session, RunPaths{spec.output_dir}.cache());
+    RunPlan plan;
+    session.together(
+        [&] { plan = make_plan(spec, {.world_size = session.size(), .cuda = device.cuda}); });
+    ranks.set_mesh(plan.mesh);
+    const Mesh mesh = open_mesh(device, session, plan.mesh, mesh_links(plan));
+    return train(spec, plan, resume_choice(options.resume), {*device.backend, mesh, session});
+}
+
 ExitCode run_training(const Options& options) {
-    const RunSpec spec = load_run_spec(options.config, options.settings);
     if (options.dry_run) {
+        const RunSpec spec = load_run_spec(options.config, options.settings);
         const PlanTarget target = {
             .world_size = options.world_size, .cuda = would_use_cuda(spec.device), .dry_run = true};
         print_dry_run(spec, make_plan(spec, target), options.timeline);
         return ExitCode::done;
     }
-    refuse_several_ranks();
-    const Device device = open_device(spec.device, RunPaths{spec.output_dir}.cache());
-    const Mesh mesh = one_rank_mesh();
-    const RunPlan plan = make_plan(spec, {.world_size = 1, .cuda = device.cuda});
-    return train(spec, plan, resume_choice(options.resume), *device.backend, mesh);
+    Ranks ranks;
+    return ranks.run([&] { return train_as_rank(options, ranks); });
 }
 
 }  // namespace

@@ -1,5 +1,7 @@
 // What stands for cuda/ in a program that is built without it.
 #include "cuda/cuda_backend.h"
+#include "cuda/device_choice.h"
+#include "cuda/nccl_mesh.h"
 #include "cuda/probe.h"
 
 namespace gptrain {
@@ -24,4 +26,18 @@ const cuda::Stream* compute_stream(const Backend& /*backend*/) {
     return nullptr;
 }
 
+namespace cuda {
+
+ChosenDevice choose_device(const MpiSession& /*session*/) {
+    fail(ExitCode::usage, "device: cuda: ", probe_cuda(0).why);
+}
+
+void set_nccl_environment(bool /*deterministic*/) {}
+
+Mesh nccl_mesh(const MpiSession& /*session*/, const MeshShape& /*shape*/,
+               const MeshLinks& /*links*/, Backend& /*backend*/) {
+    fail(ExitCode::usage, "device: cuda: ", probe_cuda(0).why);
+}
+
+}  // namespace cuda
 }  // namespace gptrain

@@ -74,10 +74,11 @@ private:
 
 }  // namespace
 
-CheckpointSaver::CheckpointSaver(Backend& backend, Arena& snapshot, SaverOptions options)
-    : backend_(backend), snapshot_arena_(snapshot), options_(std::move(options)) {
+CheckpointSaver::CheckpointSaver(Backend& backend, Arena& snapshot, const MpiSession& ranks,
+                                 SaverOptions options)
+    : backend_(backend), snapshot_arena_(snapshot), ranks_(ranks), options_(std::move(options)) {
     GPTRAIN_CHECK(options_.keep_last >= 2, "the newest checkpoint alone is no safe place");
-    remove_leftovers(options_.folder);
+    if (ranks_.rank() == 0) remove_leftovers(options_.folder);
 }
 
 CheckpointSaver::~CheckpointSaver() {
@@ -93,47 +94,87 @@ void CheckpointSaver::save(const CheckpointMeta& meta, const StateSource& source
     std::vector<OwnedState> owned = owned_state(source);
     if (!layout_) lay_out(meta.step, owned);
     GPTRAIN_CHECK(owned.size() == layout_->tensors.size(), "the state has changed its shards");
-    if (!options_.async) {
-        write(meta, stream_from(backend_, std::move(owned)));
-        return;
+    if (several_ranks() || !options_.async) {
+        const BlockSource blocks = stream_from(backend_, std::move(owned));
+        return several_ranks() ? write_together(meta, blocks) : write_alone(meta, blocks);
     }
     if (snapshot_.empty()) snapshot_ = allocate_snapshot(snapshot_arena_, source);
     for (std::size_t i = 0; i < owned.size(); ++i) {
         backend_.download(host_bytes(snapshot_[i]), owned[i].values);
     }
-    writing_ = std::async(std::launch::async, [this, meta] { write(meta, read_from(snapshot_)); });
+    writing_ =
+        std::async(std::launch::async, [this, meta] { write_alone(meta, read_from(snapshot_)); });
 }
 
 void CheckpointSaver::lay_out(std::int64_t step, std::span<const OwnedState> owned) {
-    create_folders(options_.folder);
-    sync_folder(std::filesystem::absolute(options_.folder).parent_path());
-    const TemporaryFolder scratch(options_.folder, checkpoint_name(step));
-    ShardLayout layout = plan_shard_file(scratch.path(), 0, owned);
-    model_index_ = virtual_index(scratch.path() / index_name, merge_tensors(layout.tensors));
+    ranks_.first_alone([&] {
+        create_folders(options_.folder);
+        sync_folder(std::filesystem::absolute(options_.folder).parent_path());
+    });
+    ShardLayout layout;
+    std::string records;
+    ranks_.together([&] {
+        const TemporaryFolder scratch(options_.folder, checkpoint_name(step));
+        if (!owned.empty()) layout = plan_shard_file(scratch.path(), ranks_.rank(), owned);
+        records = to_message({{}, layout.tensors});
+    });
+    const std::vector<std::string> of_all = ranks_.exchange(records);
+    ranks_.first_alone([&] {
+        const TemporaryFolder scratch(options_.folder, checkpoint_name(step));
+        model_index_ = virtual_index(scratch.path() / index_name, merged(of_all).tensors);
+    });
     layout_ = std::move(layout);
 }
 
-void CheckpointSaver::write(const CheckpointMeta& meta, const BlockSource& blocks) {
-    const auto start = std::chrono::steady_clock::now();
-    const std::string name = checkpoint_name(meta.step);
-    const std::filesystem::path final_path = options_.folder / name;
-    const TemporaryFolder temporary(options_.folder, name);
+ShardRecords CheckpointSaver::write_shard(const std::filesystem::path& folder,
+                                          const BlockSource& blocks) const {
+    if (layout_->tensors.empty()) return {};
+    File shard = create_reserved(folder / layout_->file, layout_->hdf5.bytes);
+    return {{file_record(*layout_)}, write_shard_file(std::move(shard), *layout_, blocks)};
+}
 
-    File shard = create_reserved(temporary.path() / layout_->file, layout_->hdf5.bytes);
-    File index = create_reserved(temporary.path() / index_name, std::ssize(model_index_));
-    write_index(std::move(index), model_index_);
-    Manifest manifest{meta, {file_record(*layout_)}, {}};
+void CheckpointSaver::commit(const CheckpointMeta& meta, const std::filesystem::path& folder,
+                             ShardRecords records,
+                             std::chrono::steady_clock::time_point start) const {
+    const std::filesystem::path final_path = options_.folder / checkpoint_name(meta.step);
+    Manifest manifest{meta, std::move(records.files), std::move(records.tensors)};
     manifest.files.push_back({std::string(index_name), std::ssize(model_index_),
                               crc32c(model_index_.data(), model_index_.size())});
-    manifest.tensors = merge_tensors(write_shard_file(std::move(shard), *layout_, blocks));
-    write_file_durably(temporary.path() / "manifest.json", to_text(manifest));
-    commit_folder(temporary.path(), final_path);
+    write_file_durably(folder / "manifest.json", to_text(manifest));
+    commit_folder(folder, final_path);
     check_written(final_path);
 
     const std::chrono::duration<double> seconds = std::chrono::steady_clock::now() - start;
     print("saved ", final_path.string(), ": ", human_bytes(manifest.bytes()), " in ",
           fixed(seconds.count(), 1), " s");
     remove_old_checkpoints(options_.folder, meta.step, options_.keep_last, options_.keep_every);
+}
+
+void CheckpointSaver::write_alone(const CheckpointMeta& meta, const BlockSource& blocks) const {
+    const auto start = std::chrono::steady_clock::now();
+    const TemporaryFolder temporary(options_.folder, checkpoint_name(meta.step));
+    // The space of all files is reserved before the first byte of data.
+    File index = create_reserved(temporary.path() / index_name, std::ssize(model_index_));
+    ShardRecords records = write_shard(temporary.path(), blocks);
+    write_index(std::move(index), model_index_);
+    commit(meta, temporary.path(), std::move(records), start);
+}
+
+void CheckpointSaver::write_together(const CheckpointMeta& meta, const BlockSource& blocks) const {
+    const auto start = std::chrono::steady_clock::now();
+    std::optional<TemporaryFolder> temporary;
+    std::string folder;
+    ranks_.first_alone([&] {
+        temporary.emplace(options_.folder, checkpoint_name(meta.step));
+        folder = temporary->path().string();
+        write_index(create_reserved(temporary->path() / index_name, std::ssize(model_index_)),
+                    model_index_);
+    });
+    folder = ranks_.exchange(folder).front();
+    std::string records;
+    ranks_.together([&] { records = to_message(write_shard(folder, blocks)); });
+    const std::vector<std::string> of_all = ranks_.exchange(records);
+    ranks_.first_alone([&] { commit(meta, folder, merged(of_all), start); });
 }
 
 void CheckpointSaver::wait() {

@@ -136,7 +136,16 @@ std::vector<std::string> MpiSession::exchange(const std::string& mine) const {
     return texts;
 }
 
+std::int64_t MpiSession::largest(std::int64_t mine) const {
+    if (!running()) return mine;
+    std::int64_t result = 0;
+    check_mpi(MPI_Allreduce(&mine, &result, 1, MPI_INT64_T, MPI_MAX, state_->world.comm()),
+              "MPI_Allreduce");
+    return result;
+}
+
 void MpiSession::together(const std::function<void()>& work) const {
+    if (!running()) return work();
     const std::vector<std::string> faults = exchange(fault_text(work));
     for (std::size_t rank = 0; rank < faults.size(); ++rank) {
         if (faults[rank].empty()) continue;

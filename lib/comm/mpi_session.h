@@ -1,6 +1,7 @@
 // The ranks of a run, as their launcher started them.
 #pragma once
 
+#include <cstdint>
 #include <functional>
 #include <memory>
 #include <string>
@@ -50,9 +51,17 @@ public:
 
     /// The text of every rank, in the order of ranks; all ranks call it. For a few kilobytes.
     std::vector<std::string> exchange(const std::string& mine) const;
+    /// The largest of all ranks' numbers; all ranks call it.
+    std::int64_t largest(std::int64_t mine) const;
     /// Does `work` on all ranks, which call this together. Where it throws an Error on some, all
     /// throw the first of these ranks' as a CommonError that names the rank.
     void together(const std::function<void()>& work) const;
+    /// The same where only rank 0 has something to do.
+    void first_alone(const std::function<void()>& work) const {
+        together([&] {
+            if (rank() == 0) work();
+        });
+    }
     /// Ends all ranks now, wherever they are; for a fault that this rank alone knows, after it has
     /// said so.
     [[noreturn]] void end_all(ExitCode code) const;

@@ -1,5 +1,7 @@
 #include "train/trainer.h"
 
+#include <algorithm>
+#include <array>
 #include <chrono>
 #include <memory>
 #include <optional>
@@ -35,6 +37,10 @@ Deadline deadline_of(const RunSpec& spec) {
     return Deadline::at(Clock::now() + std::chrono::seconds(limit->seconds));
 }
 
+/// All that stop_reason may say, and nothing.
+constexpr std::array<std::string_view, 5> stop_reasons = {"", "time limit", "SIGINT", "SIGUSR1",
+                                                          "SIGTERM"};
+
 /// What may end a run early; it counts from the start of the program.
 struct StopRequests {
     StopSignals signals;
@@ -44,8 +50,9 @@ struct StopRequests {
 /// One run of the program on one output directory.
 class Run {
 public:
-    Run(const RunInputs& inputs, const RunDirectory& directory, const StopRequests& stop,
-        Backend& backend, const Mesh& mesh);
+    /// `directory` is rank 0's.
+    Run(const RunInputs& inputs, const std::optional<RunDirectory>& directory,
+        const StopRequests& stop, const RunDevices& devices);
 
     /// Begins anew, or goes on from a checkpoint.
     void start(const std::optional<ValidCheckpoint>& checkpoint);
@@ -64,7 +71,14 @@ private:
         return data_.validation && spec_.training.eval_steps > 0 &&
                due(spec_.training.eval_interval, step);
     }
+    /// Of any rank, the same on all.
     std::optional<std::string_view> stop_reason() const;
+    /// A line for people, once.
+    template <class... Parts>
+    void say(const Parts&... parts) const {
+        if (directory_) print(parts...);
+    }
+    bool has_validation() const;
 
     void open_logs();
     /// Issues the next step, then finishes the one before it.
@@ -89,14 +103,17 @@ private:
     const RunPlan& plan_;
     const TrainingData& data_;
     const Json& identity_;
-    const RunDirectory& directory_;
+    const std::optional<RunDirectory>& directory_;
+    RunPaths paths_;
     const StopRequests& stop_;
     const Mesh& mesh_;
+    const MpiSession& ranks_;
     std::string effective_yaml_;
     MemoryPlan memory_plan_;
+    std::int64_t largest_memory_;  ///< planned bytes of the rank that has the most
     std::unique_ptr<Engine> engine_;
     std::unique_ptr<CheckpointSaver> saver_;
-    MetricsLog metrics_;
+    std::optional<MetricsLog> metrics_;  ///< these three are rank 0's
     std::optional<TensorBoardWriter> tensorboard_;
     std::optional<Console> console_;
 
@@ -120,36 +137,44 @@ private:
     double slowest_save_ = 0;
 };
 
-Run::Run(const RunInputs& inputs, const RunDirectory& directory, const StopRequests& stop,
-         Backend& backend, const Mesh& mesh)
+Run::Run(const RunInputs& inputs, const std::optional<RunDirectory>& directory,
+         const StopRequests& stop, const RunDevices& devices)
     : spec_(inputs.spec),
       plan_(inputs.plan),
       data_(inputs.data),
       identity_(inputs.identity),
       directory_(directory),
+      paths_{spec_.output_dir},
       stop_(stop),
-      mesh_(mesh),
+      mesh_(devices.mesh),
+      ranks_(devices.ranks),
       effective_yaml_(to_yaml(effective_spec(spec_, plan_))),
-      memory_plan_(measure_run(spec_, plan_, mesh.place(), needs_of(backend)).memory),
-      engine_(std::make_unique<Engine>(backend, mesh, spec_, plan_, memory_plan_)),
-      saver_(std::make_unique<CheckpointSaver>(
-          backend, engine_->memory()[MemoryUse::snapshot],
-          SaverOptions{directory.paths().checkpoints(), spec_.checkpoint.keep_last,
-                       spec_.checkpoint.keep_every, spec_.checkpoint.async})),
-      metrics_(directory.paths().metrics()) {}
+      memory_plan_(
+          measure_run(spec_, plan_, devices.mesh.place(), needs_of(devices.backend)).memory),
+      largest_memory_(ranks_.largest(memory_plan_.total())) {
+    ranks_.together([&] {
+        engine_ = std::make_unique<Engine>(devices.backend, mesh_, spec_, plan_, memory_plan_);
+        if (directory_) metrics_.emplace(paths_.metrics());
+    });
+    saver_ = std::make_unique<CheckpointSaver>(
+        devices.backend, engine_->memory()[MemoryUse::snapshot], ranks_,
+        SaverOptions{paths_.checkpoints(), spec_.checkpoint.keep_last, spec_.checkpoint.keep_every,
+                     spec_.checkpoint.async});
+}
 
 void Run::start(const std::optional<ValidCheckpoint>& checkpoint) {
     if (checkpoint) {
         const Manifest& manifest = checkpoint->manifest;
-        load_state(checkpoint->folder, manifest, engine_->backend(), state_source());
+        ranks_.together(
+            [&] { load_state(checkpoint->folder, manifest, engine_->backend(), state_source()); });
         state_ = carried_state(manifest);
         engine_->restore(state_);
         step_ = manifest.meta.step;
         consumed_samples_ = manifest.meta.data_position;
         for (const std::string& line : changed_settings(saved_spec(manifest), effective_yaml_)) {
-            print("changed since the checkpoint: ", line);
+            say("changed since the checkpoint: ", line);
         }
-        print("resumed from ", checkpoint->folder.string(), " after step ", step_);
+        say("resumed from ", checkpoint->folder.string(), " after step ", step_);
     } else {
         engine_->initialise();
         state_ = engine_->read_state();
@@ -157,10 +182,16 @@ void Run::start(const std::optional<ValidCheckpoint>& checkpoint) {
 }
 
 void Run::open_logs() {
-    directory_.write_spec(effective_yaml_);
-    if (step_ > 0 || !metrics_.empty()) metrics_.write_resume(step_);
-    if (spec_.logging.tensorboard) tensorboard_.emplace(directory_.paths().folder, step_);
-    console_.emplace(step_, plan_.steps);
+    ranks_.first_alone([&] {
+        directory_->write_spec(effective_yaml_);
+        if (step_ > 0 || !metrics_->empty()) metrics_->write_resume(step_);
+        if (spec_.logging.tensorboard) tensorboard_.emplace(paths_.folder, step_);
+        console_.emplace(step_, plan_.steps);
+    });
+}
+
+bool Run::has_validation() const {
+    return ranks_.largest(metrics_ && metrics_->has_validation(step_) ? 1 : 0) > 0;
 }
 
 BatchShape Run::batch_shape() const {
@@ -183,19 +214,22 @@ BatchLoader Run::training_loader() const {
 std::optional<std::string_view> Run::stop_reason() const {
     // A step and a save must both fit before the deadline.
     constexpr double safety = 1.5;
-    return gptrain::stop_reason(stop_.signals, stop_.deadline,
-                                safety * (slowest_step_ + slowest_save_));
+    const auto own = gptrain::stop_reason(stop_.signals, stop_.deadline,
+                                          safety * (slowest_step_ + slowest_save_));
+    const auto place = std::find(stop_reasons.begin(), stop_reasons.end(), own.value_or(""));
+    const std::int64_t agreed = ranks_.largest(place - stop_reasons.begin());
+    if (agreed == 0) return std::nullopt;
+    return stop_reasons[static_cast<std::size_t>(agreed)];
 }
 
 ExitCode Run::run() {
-    const bool owes_evaluation =
-        step_ > 0 && evaluation_due(step_) && !metrics_.has_validation(step_);
+    const bool owes_evaluation = step_ > 0 && evaluation_due(step_) && !has_validation();
     const bool finished = step_ >= plan_.steps;
     if (!finished || owes_evaluation) open_logs();
     // Cut short it is still owed: the checkpoint of this step stays the newest.
     if (owes_evaluation && !evaluate()) return stopped();
     if (finished) {
-        print("the run is finished: its last step, ", plan_.steps, ", is in the checkpoint");
+        say("the run is finished: its last step, ", plan_.steps, ", is in the checkpoint");
         return ExitCode::done;
     }
     std::optional<std::string_view> stop;
@@ -209,18 +243,17 @@ ExitCode Run::run() {
         if (last || due(spec_.logging.interval, step_)) log_step();
         if (evaluation_due(step_)) evaluate();
         if (!stop) stop = stop_reason();
-        if (stop && !last) print("stopping on ", *stop, ": saving");
+        if (stop && !last) say("stopping on ", *stop, ": saving");
         if (last || stop || due(spec_.checkpoint.interval, step_)) save();
     }
     saver_->wait();
     if (step_ < plan_.steps) return stopped();
-    print("finished after step ", step_, "; checkpoints in ",
-          directory_.paths().checkpoints().string());
+    say("finished after step ", step_, "; checkpoints in ", paths_.checkpoints().string());
     return ExitCode::done;
 }
 
 ExitCode Run::stopped() const {
-    print("stopped after step ", step_, "; the same command goes on from there");
+    say("stopped after step ", step_, "; the same command goes on from there");
     return ExitCode::requeue;
 }
 
@@ -254,12 +287,12 @@ void Run::finish_step() {
     slowest_step_ = std::max(slowest_step_, seconds);
     warn_of_skip(samples);
     tell_of_other_memory();
-    console_->tick(step_);
+    if (console_) console_->tick(step_);
     if (diverged()) fail_diverged();
 }
 
 void Run::tell_of_other_memory() {
-    if (other_memory_told_) return;
+    if (other_memory_told_ || !directory_) return;
     other_memory_told_ = true;
     const std::int64_t bytes = engine_->backend().other_bytes();
     if (bytes == 0) return;
@@ -268,7 +301,7 @@ void Run::tell_of_other_memory() {
 }
 
 void Run::warn_of_skip(std::int64_t samples) const {
-    if (state_.skip == 0) return;
+    if (state_.skip == 0 || !directory_) return;
     warn("step ", step_, ": loss or gradients are not finite; the update is left out (samples ",
          consumed_samples_ - samples, " to ", consumed_samples_ - 1, ", loss scale ", loss_scale_,
          ")");
@@ -280,11 +313,13 @@ bool Run::diverged() const {
 
 void Run::fail_diverged() {
     log_step();
-    metrics_.sync();
-    fail(ExitCode::numerical, "step ", step_, ": ", state_.skipped_in_a_row,
-         " steps in a row were skipped (faults.max_skipped_steps); the weights are those before "
-         "them;"
-         " lower optimizer.lr or look at the data");
+    if (metrics_) metrics_->sync();
+    throw CommonError(
+        ExitCode::numerical,
+        text(
+            "step ", step_, ": ", state_.skipped_in_a_row,
+            " steps in a row were skipped (faults.max_skipped_steps); the weights are those before "
+            "them; lower optimizer.lr or look at the data"));
 }
 
 void Run::log_step() {
@@ -301,13 +336,14 @@ void Run::log_step() {
     metrics.tflops_per_device = flops / static_cast<double>(plan_.mesh.size()) * 1e-12;
     metrics.consumed_samples = consumed_samples_;
     metrics.consumed_tokens = consumed_samples_ * plan_.seq_length;
-    metrics.memory_bytes = memory_plan_.total();
+    metrics.memory_bytes = largest_memory_;
     metrics.skipped_steps = state_.skipped_steps;
     step_seconds_ = 0;
     step_tokens_ = 0;
     steps_timed_ = 0;
 
-    metrics_.write_step(metrics);
+    if (!metrics_) return;
+    metrics_->write_step(metrics);
     console_->step(metrics);
     if (!tensorboard_) return;
     std::vector<Scalar> scalars;
@@ -326,9 +362,10 @@ bool Run::evaluate() {
     for (std::int64_t i = 0; i < batches; ++i) {
         if (stop_reason()) return false;
         sum.add(engine_->evaluate(loader.next()));
-        console_->evaluating(i + 1, batches);
+        if (console_) console_->evaluating(i + 1, batches);
     }
-    metrics_.write_validation(step_, sum.mean());
+    if (!metrics_) return true;
+    metrics_->write_validation(step_, sum.mean());
     console_->validation(step_, sum.mean());
     if (tensorboard_) tensorboard_->write(step_, {{"val_loss", sum.mean()}});
     return true;
@@ -336,7 +373,7 @@ bool Run::evaluate() {
 
 void Run::save() {
     const Clock::time_point start = Clock::now();
-    metrics_.sync();
+    ranks_.first_alone([&] { metrics_->sync(); });
     CheckpointMeta meta;
     meta.step = step_;
     meta.data_position = consumed_samples_;
@@ -358,23 +395,53 @@ void warn_of_later_checkpoints(const std::optional<ValidCheckpoint>& start,
          "; the next start takes the latest of all unless it is told another");
 }
 
+/// The checkpoint that rank 0 finds.
+std::optional<ValidCheckpoint> common_start(const ResumeChoice& resume, const RunPaths& paths,
+                                            const MpiSession& ranks) {
+    std::optional<ValidCheckpoint> checkpoint;
+    ranks.first_alone([&] {
+        checkpoint = find_start(resume, paths.checkpoints());
+        warn_of_later_checkpoints(checkpoint, paths.checkpoints());
+    });
+    const std::string folder =
+        ranks.exchange(checkpoint ? checkpoint->folder.string() : "").front();
+    ranks.together([&] {
+        if (!folder.empty() && !checkpoint) checkpoint = {folder, read_manifest(folder)};
+    });
+    return checkpoint;
+}
+
+/// Rank 0 makes the index files, the others find them.
+RunInputs common_inputs(const RunSpec& spec, const RunPlan& plan, const RunPaths& paths,
+                        const MpiSession& ranks) {
+    std::optional<RunInputs> inputs;
+    const auto open = [&] {
+        if (!inputs) inputs.emplace(open_inputs(spec, plan, paths.cache()));
+    };
+    ranks.first_alone(open);
+    ranks.together(open);
+    return std::move(*inputs);
+}
+
 }  // namespace
 
-ExitCode train(const RunSpec& spec, RunPlan plan, const ResumeChoice& resume, Backend& backend,
-               const Mesh& mesh) {
+ExitCode train(const RunSpec& spec, RunPlan plan, const ResumeChoice& resume,
+               const RunDevices& devices) {
+    const MpiSession& ranks = devices.ranks;
     const StopRequests stop{{}, deadline_of(spec)};
-    const RunDirectory directory(spec.output_dir);
-    const std::optional<ValidCheckpoint> checkpoint =
-        find_start(resume, directory.paths().checkpoints());
-    warn_of_later_checkpoints(checkpoint, directory.paths().checkpoints());
+    const RunPaths paths = {spec.output_dir};
+    std::optional<RunDirectory> directory;
+    ranks.first_alone([&] { directory.emplace(spec.output_dir); });
+    const std::optional<ValidCheckpoint> checkpoint = common_start(resume, paths, ranks);
     // The order of the samples is fixed by their number: a run that goes on keeps it.
     if (checkpoint && !spec.data.num_samples) plan.num_samples = saved_num_samples(*checkpoint);
-    const RunInputs inputs = open_inputs(spec, plan, directory.paths().cache());
-    if (checkpoint) {
+    const RunInputs inputs = common_inputs(spec, plan, paths, ranks);
+    ranks.together([&] {
+        if (!checkpoint) return;
         check_identity(checkpoint->manifest.meta.identity, inputs.identity,
                        checkpoint->folder.string());
-    }
-    Run run(inputs, directory, stop, backend, mesh);
+    });
+    Run run(inputs, directory, stop, devices);
     run.start(checkpoint);
     return run.run();
 }

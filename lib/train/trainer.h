@@ -6,6 +6,7 @@
 
 #include "backend/backend.h"
 #include "comm/mesh.h"
+#include "comm/mpi_session.h"
 #include "spec/run_plan.h"
 
 namespace gptrain {
@@ -21,9 +22,17 @@ struct ResumeChoice {
     std::filesystem::path folder;
 };
 
-/// Trains until the last step or until it is told to stop. Returns done or requeue; faults are
-/// Errors. `plan` may take its number of samples from the checkpoint.
-ExitCode train(const RunSpec& spec, RunPlan plan, const ResumeChoice& resume, Backend& backend,
-               const Mesh& mesh);
+/// What a run computes on.
+struct RunDevices {
+    Backend& backend;
+    const Mesh& mesh;
+    const MpiSession& ranks;
+};
+
+/// Trains until the last step or until one of the ranks is told to stop. Returns done or requeue;
+/// faults are Errors. `plan` may take its number of samples from the checkpoint. All ranks call it;
+/// rank 0 speaks and writes for all.
+ExitCode train(const RunSpec& spec, RunPlan plan, const ResumeChoice& resume,
+               const RunDevices& devices);
 
 }  // namespace gptrain

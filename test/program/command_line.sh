@@ -61,12 +61,11 @@ else
 fi
 [[ ! -e run ]] || fail "refused runs have made their output directory"
 
-# Several ranks would each write the same files.
-for variable in OMPI_COMM_WORLD_SIZE PMI_SIZE; do
-    expect_exit 2 env $variable=2 "$gptrain" --config run.yaml
-    says err "$variable"
-done
-[[ ! -e run ]] || fail "a rank of several has made the output directory"
+# Tasks of Slurm that nothing connects would each write the same files.
+expect_exit 2 env -u PMIX_RANK -u PMI_RANK -u PMI_SIZE SLURM_STEP_NUM_TASKS=2 "$gptrain" \
+    --config run.yaml
+says err "--mpi=pmix"
+[[ ! -e run ]] || fail "a task of several has made the output directory"
 
 # A dry run reads neither data nor tokenizer, which are not there, and writes nothing.
 expect_exit 0 "$gptrain" --config run.yaml --dry-run

@@ -1,0 +1,97 @@
+#include "ranks.h"
+
+#include <algorithm>
+#include <bit>
+#include <cstdlib>
+#include <new>
+#include <omp.h>
+#include <sched.h>
+#include <vector>
+
+#include "base/log.h"
+#include "train/run_directory.h"
+#include "version.h"
+
+namespace gptrain {
+namespace {
+
+/// The cores that this process may run on, as "0110..." with a digit for each.
+std::string allowed_cores() {
+    cpu_set_t set;
+    CPU_ZERO(&set);
+    if (sched_getaffinity(0, sizeof set, &set) != 0) fail_errno(errno, "sched_getaffinity");
+    std::string cores(CPU_SETSIZE, '0');
+    for (int core = 0; core < CPU_SETSIZE; ++core) {
+        if (CPU_ISSET(core, &set)) cores[static_cast<std::size_t>(core)] = '1';
+    }
+    return cores;
+}
+
+std::string own_program() {
+    const bool little = std::endian::native == std::endian::little;
+    return text(version_text(), little ? ", little-endian" : ", big-endian");
+}
+
+}  // namespace
+
+void Ranks::share_cores() const {
+    if (session_.size() == 1 || std::getenv("OMP_NUM_THREADS") != nullptr) return;
+    const std::string own = allowed_cores();
+    const std::string mine = text(host_name(), " ", own);
+    const std::vector<std::string> all = session_.exchange(mine);
+    const auto sharers = std::count(all.begin(), all.end(), mine);
+    const auto cores = std::count(own.begin(), own.end(), '1');
+    omp_set_num_threads(static_cast<int>(std::max<std::ptrdiff_t>(1, cores / sharers)));
+}
+
+void Ranks::check_alike(const std::string& spec_yaml) const {
+    const auto differ = [&](const std::string& own, const auto& say) {
+        const std::vector<std::string> all = session_.exchange(own);
+        const auto other = std::find_if(all.begin(), all.end(),
+                                        [&](const std::string& one) { return one != all[0]; });
+        if (other == all.end()) return;
+        say(other - all.begin(), all[0], *other);
+    };
+    const std::vector<std::string> hosts = session_.exchange(host_name());
+    differ(own_program(),
+           [&](std::ptrdiff_t rank, const std::string& first, const std::string& other) {
+               throw CommonError(ExitCode::usage,
+                                 text("rank 0 on ", hosts[0], " is ", first, ", rank ", rank,
+                                      " on ", hosts[static_cast<std::size_t>(rank)], " is ", other,
+                                      "; start the same program on all nodes"));
+           });
+    differ(spec_yaml, [&](std::ptrdiff_t rank, const std::string&, const std::string&) {
+        throw CommonError(ExitCode::usage,
+                          text("rank ", rank, " on ", hosts[static_cast<std::size_t>(rank)],
+                               " has read another run spec than rank 0 on ", hosts[0],
+                               "; give all nodes the same file and the same --set"));
+    });
+}
+
+void Ranks::end_all(const std::string& message, ExitCode code) const {
+    std::string rank = text("rank ", session_.rank());
+    if (mesh_) {
+        const MeshPlace place = place_of(session_.rank(), *mesh_);
+        rank += text(" (dp ", place.dp, " pp ", place.pp, " cp ", place.cp, " tp ", place.tp, ")");
+    }
+    error_line("gptrain", text(rank, " on ", host_name(), ": ", message));
+    session_.end_all(code);
+}
+
+ExitCode Ranks::run(const std::function<ExitCode()>& work) const {
+    if (!session_.running()) return work();
+    try {
+        return work();
+    } catch (const CommonError& error) {
+        if (session_.rank() == 0) error_line("gptrain", error.what());
+        return error.code();
+    } catch (const Error& error) {
+        end_all(error.what(), error.code());
+    } catch (const std::bad_alloc&) {
+        end_all("not enough memory", ExitCode::usage);
+    } catch (const std::exception& error) {
+        end_all(text("internal error: ", error.what()), ExitCode::bug);
+    }
+}
+
+}  // namespace gptrain

@@ -1,0 +1,39 @@
+// One program as several ranks: what they must have in common, and how they fail.
+#pragma once
+
+#include <functional>
+#include <optional>
+#include <string>
+
+#include "comm/mesh.h"
+#include "comm/mpi_session.h"
+#include "spec/run_plan.h"
+
+namespace gptrain {
+
+class Ranks {
+public:
+    const MpiSession& session() const { return session_; }
+    /// From now on errors say where in the mesh their rank stands.
+    void set_mesh(const MeshShape& mesh) { mesh_ = mesh; }
+
+    /// Threads for this rank: the cores that it may run on over the ranks that may run on the same,
+    /// unless OMP_NUM_THREADS says otherwise. Alone a rank keeps what OpenMP gives it.
+    void share_cores() const;
+    /// All ranks are the same program on the same kind of machine and read the same spec, else
+    /// Error (usage) on all that names the first one that differs.
+    void check_alike(const std::string& spec_yaml) const;
+
+    /// Does `work`. An Error that all ranks throw together is said by rank 0; one that a rank alone
+    /// meets is said by that rank, which ends all others with its code. Without a launcher Errors
+    /// go on as they are.
+    ExitCode run(const std::function<ExitCode()>& work) const;
+
+private:
+    [[noreturn]] void end_all(const std::string& message, ExitCode code) const;
+
+    MpiSession session_;
+    std::optional<MeshShape> mesh_;
+};
+
+}  // namespace gptrain

@@ -1,0 +1,23 @@
+// What one rank's file adds to the manifest, as a message to the rank that writes it.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "checkpoint/manifest.h"
+
+namespace gptrain {
+
+struct ShardRecords {
+    std::vector<FileRecord> files;  ///< none of a rank that owns nothing
+    std::vector<TensorRecord> tensors;
+};
+
+std::string to_message(const ShardRecords& records);
+/// Of a message of the same program.
+ShardRecords from_message(const std::string& message);
+
+/// Those of all ranks as one: a record for each tensor, in the order in which they first come.
+ShardRecords merged(const std::vector<std::string>& messages);
+
+}  // namespace gptrain

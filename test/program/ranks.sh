@@ -1,0 +1,117 @@
+#!/usr/bin/env bash
+# Usage: ranks.sh GPTRAIN GPT-PREPROCESS MPIRUN. The program as several ranks: it computes what one
+# computes, saves and resumes on any mesh, stops when one rank is told to, and fails as one.
+. "$(dirname "$0")/lib.sh"
+mpirun=${3:-mpirun}
+command -v "$mpirun" >/dev/null || not_run "there is no $mpirun"
+export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1
+export OMPI_MCA_rmaps_base_oversubscribe=1 OMPI_MCA_mpi_yield_when_idle=1
+export OMPI_MCA_hwloc_base_binding_policy=none
+# Its own memory is never given back.
+export ASAN_OPTIONS=detect_leaks=0
+make_data
+make_spec
+cat >>run.yaml <<END
+precision: {compute: fp32}
+END
+sizes=(training.global_batch_size=8 training.eval_interval=10 training.eval_steps=2
+    optimizer.eps=1.0e-3 model.dropout=0.1)
+
+# ran CODE EXIT-CODE WHAT: checks a launch; of what was said, mpirun's own lines are left out.
+ran() {
+    grep '^gptrain: ' err >own || true
+    mv own err
+    check_exit "$@"
+}
+
+# train_as RANKS CODE OUTPUT-DIR [KEY=VALUE...]
+train_as() {
+    local ranks=$1 code=$2
+    settings output_dir="$3" "${sizes[@]}" "${@:4}"
+    timeout --signal=KILL 120 "$mpirun" -n "$ranks" "$gptrain" --config run.yaml "${set[@]}" \
+        >out 2>err
+    ran "$code" $? "$ranks ranks, ${*:3}"
+}
+# losses OUTPUT-DIR: by step, then the validation losses.
+losses() {
+    sed -n 's/.*"\(step\)": \([0-9]*\), "\([val_]*loss\)": \([^,}]*\).*/\3 \2 \4/p' \
+        "$1/metrics.jsonl" | sort -k 1,1 -k 2,2n | awk '{ last[$1 " " $2] = $3 }
+        END { for (key in last) print key, last[key] }' | sort -k 1,1 -k 2,2n
+}
+# near A B: two runs tell the same losses but for the order of sums.
+near() {
+    losses "$1" >a.losses
+    losses "$2" >b.losses
+    (($(wc -l <a.losses) >= 22)) || fail "$1 has $(wc -l <a.losses) losses"
+    paste a.losses b.losses | awk '
+        { difference = $3 > $6 ? $3 - $6 : $6 - $3
+          if (NF != 6 || $1 != $4 || $2 != $5 || difference > 2e-5 * $3) exit 1 }' ||
+        fail "$1 and $2: $(paste a.losses b.losses | tail -n 3)"
+}
+
+train 0 one "${sizes[@]}"
+train_as 1 0 one-by-mpirun
+near one one-by-mpirun
+
+meshes=(
+    "2 data=2"
+    "2 tensor=2 sequence_parallel=true"
+    "2 pipeline=2 schedule=1f1b"
+    "4 data=2 tensor=2"
+    "4 pipeline=2 tensor=2 schedule=zero_bubble"
+)
+for mesh in "${meshes[@]}"; do
+    ranks=${mesh%% *}
+    name=mesh-${mesh//[ =]/-}
+    keys=()
+    for key in ${mesh#* }; do keys+=("parallel.$key"); done
+    train_as "$ranks" 0 "$name" "${keys[@]}"
+    says out "finished after step 20"
+    (($(grep -c 'finished after' out) == 1)) || fail "$mesh: more than one rank speaks"
+    near one "$name"
+    expect_exit 0 "$gptrain" inspect "$(checkpoint "$name" 20)" --verify
+
+    # Half, then the other half on the same mesh: the same bits.
+    train_as "$ranks" 0 "$name-resumed" "${keys[@]}" training.steps=10
+    train_as "$ranks" 0 "$name-resumed" "${keys[@]}"
+    says out "after step 10"
+    history "$name" >a.history
+    history "$name-resumed" >b.history
+    same a.history b.history
+    for shard in "$(checkpoint "$name" 20)"/shard-*.h5; do
+        same "$shard" "$(checkpoint "$name-resumed" 20)/${shard##*/}"
+    done
+
+    # Half of it on one rank, and half of one rank's run on the mesh.
+    train 0 "$name-alone" "${sizes[@]}" training.steps=10
+    train_as "$ranks" 0 "$name-alone" "${keys[@]}"
+    near one "$name-alone"
+    train_as "$ranks" 0 "$name-first" "${keys[@]}" training.steps=10
+    train 0 "$name-first" "${sizes[@]}"
+    near one "$name-first"
+done
+
+# A signal to one rank that is not the first stops all.
+settings output_dir=stopped "${sizes[@]}" training.steps=100000 parallel.data=2 checkpoint.interval=0
+timeout --signal=KILL 120 "$mpirun" -n 2 "$gptrain" --config run.yaml "${set[@]}" >out 2>err &
+launcher=$!
+wait_for stopped/metrics.jsonl '"step": 3,'
+kill -TERM "$(pgrep -f "$gptrain --config run.yaml --set output_dir=stopped" -P "$(pgrep -P $launcher mpirun | head -n 1)" | tail -n 1)"
+wait $launcher
+ran 75 $? "two ranks, one with SIGTERM"
+says out "stopping on SIGTERM" "the same command goes on"
+(($(ls stopped/checkpoints | wc -l) == 1)) || fail "not one checkpoint: $(ls stopped/checkpoints)"
+
+# What all ranks can see is said once, and all leave.
+train_as 2 2 wrong parallel.tensor=4
+says err "2 ranks"
+train_as 2 2 wrong parallel.data=2 training.step=3
+cat >differs.sh <<END
+exec "$gptrain" --config run.yaml --set output_dir=wrong --set "seed=\$OMPI_COMM_WORLD_RANK"
+END
+timeout --signal=KILL 60 "$mpirun" -n 2 bash differs.sh >out 2>err
+ran 2 $? "ranks with different specs"
+says err "rank 1" "another run spec"
+[[ ! -e wrong ]] || fail "refused runs have made their output directory"
+
+finish
