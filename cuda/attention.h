@@ -10,8 +10,9 @@ namespace gptrain::cuda {
 
 void attention_forward(const AttentionForward& args, const OpContext& context);
 void attention_backward(const AttentionBackward& args, const OpContext& context);
+void merge_attention(const MergeAttention& args, const OpContext& context);
 
-/// Of the backward; the forward needs none.
+/// Of the backward; the others need none.
 std::int64_t attention_scratch_bytes(const OpLimits& limits);
 
 }  // namespace gptrain::cuda

@@ -166,6 +166,9 @@ public:
     void attention_backward(const AttentionBackward& args) override {
         cuda::attention_backward(args, context());
     }
+    void merge_attention(const MergeAttention& args) override {
+        cuda::merge_attention(args, context());
+    }
     void cross_entropy(const CrossEntropy& args) override { cuda::cross_entropy(args, context()); }
     void vocab_parallel_maximum(const VocabParallelCrossEntropy& args) override {
         cuda::vocab_parallel_maximum(args, context());

@@ -113,6 +113,7 @@ public:
     virtual void rope(const Rope& args) = 0;
     virtual void attention_forward(const AttentionForward& args) = 0;
     virtual void attention_backward(const AttentionBackward& args) = 0;
+    virtual void merge_attention(const MergeAttention& args) = 0;
     virtual void cross_entropy(const CrossEntropy& args) = 0;
     virtual void vocab_parallel_maximum(const VocabParallelCrossEntropy& args) = 0;
     virtual void vocab_parallel_sums(const VocabParallelCrossEntropy& args) = 0;

@@ -83,7 +83,8 @@ struct Norm {
 };
 
 /// r_out = round(r + dropout(y)), then n = norm(r_out) computed from r_out as stored.
-/// Without y: n = norm(r), r_out is empty. With an empty norm.weight only the sum is done.
+/// Without y: n = norm(r), r_out is empty. With an empty norm.weight only the sum is done, and its
+/// tensors may be fp32 beside another compute dtype.
 /// Calling it again without y on a stored r_out rebuilds n bit for bit.
 struct ResidualNormForward {
     Tensor r;         ///< [T, H]
@@ -213,6 +214,18 @@ struct AttentionBackward {
     Tensor dk;                 ///< as k
     Tensor dv;                 ///< as v
     bool accumulate = false;   ///< dq, dk, dv are fp32 and +=; else compute dtype and =
+};
+
+/// Attention over two sets of keys from that over each of them, as ring attention needs it:
+/// lse_sum = log(exp(lse_sum) + exp(lse)), and with the old and the new lse_sum
+/// o_sum = o_sum exp(old - new) + o exp(lse - new). A side whose lse is -infinity has seen nothing
+/// and changes nothing.
+struct MergeAttention {
+    Tensor o;                ///< [B, Sq, N, D] by strides, D contiguous
+    Tensor lse;              ///< fp32 [B, N, Sq]
+    Tensor o_sum;            ///< fp32 [B, Sq, N, D] by strides, D contiguous
+    Tensor lse_sum;          ///< fp32 [B, N, Sq] by strides, Sq contiguous
+    bool accumulate = true;  ///< as above; else o_sum = o and lse_sum = lse
 };
 
 // ---- loss ---------------------------------------------------------------------------------------

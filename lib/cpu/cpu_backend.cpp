@@ -92,6 +92,7 @@ public:
     void attention_backward(const AttentionBackward& args) override {
         cpu::attention_backward(args, fresh_scratch());
     }
+    void merge_attention(const MergeAttention& args) override { cpu::merge_attention(args); }
     void cross_entropy(const CrossEntropy& args) override {
         cpu::cross_entropy(args, fresh_scratch());
     }

@@ -60,6 +60,7 @@ public:
     void rope(const Rope&) override {}
     void attention_forward(const AttentionForward& args) override;
     void attention_backward(const AttentionBackward& args) override;
+    void merge_attention(const MergeAttention&) override {}
     void cross_entropy(const CrossEntropy&) override {}
     void vocab_parallel_maximum(const VocabParallelCrossEntropy&) override {}
     void vocab_parallel_sums(const VocabParallelCrossEntropy&) override {}

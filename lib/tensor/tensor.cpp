@@ -1,5 +1,7 @@
 #include "tensor/tensor.h"
 
+#include <utility>
+
 #include "base/text.h"
 
 namespace gptrain {
@@ -38,6 +40,15 @@ Tensor Tensor::slice(int dim, std::int64_t begin, std::int64_t count) const {
     Tensor result = *this;
     result.data_ += begin * strides_[dim] * size_of(dtype_);
     result.shape_[dim] = count;
+    return result;
+}
+
+Tensor Tensor::transpose(int a, int b) const {
+    GPTRAIN_CHECK(a >= 0 && a < rank() && b >= 0 && b < rank(), "dims ", a, " and ", b, " of ",
+                  shape_.to_text());
+    Tensor result = *this;
+    std::swap(result.shape_[a], result.shape_[b]);
+    std::swap(result.strides_[a], result.strides_[b]);
     return result;
 }
 

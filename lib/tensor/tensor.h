@@ -68,6 +68,8 @@ public:
 
     /// Indices [begin, begin + count) of one dim.
     Tensor slice(int dim, std::int64_t begin, std::int64_t count) const;
+    /// The same elements with two dims in each other's place.
+    Tensor transpose(int a, int b) const;
     /// The same elements with other sizes. Dims may be merged and split as long as the strides
     /// allow it: the innermost dim must stay the innermost; else an Error (bug).
     Tensor view(const Shape& shape) const;

@@ -46,6 +46,17 @@ TEST_CASE("a packed product is split into heads", "[tensor]") {
     CHECK(k.as<float>() == values.data() + 12);
 }
 
+TEST_CASE("dims change places", "[tensor]") {
+    std::vector<float> values(24);
+    const Tensor x(bytes_of(values), DType::f32, {2, 3, 4});
+    const Tensor turned = x.slice(2, 1, 2).transpose(0, 1);
+    CHECK(turned.shape() == Shape{3, 2, 2});
+    CHECK(turned.stride(0) == 4);
+    CHECK(turned.stride(1) == 12);
+    CHECK(turned.as<float>() == values.data() + 1);
+    CHECK_THROWS_AS(x.transpose(1, 3), Error);
+}
+
 TEST_CASE("an element of a box knows its place in the tensor", "[tensor]") {
     const Shard whole = Shard::whole("w", {6, 5});
     CHECK(whole.global_index(7) == 7);

@@ -83,6 +83,9 @@ void TimedBackend::attention_forward(const AttentionForward& args) {
 void TimedBackend::attention_backward(const AttentionBackward& args) {
     run("attention_backward", [&] { inner_.attention_backward(args); });
 }
+void TimedBackend::merge_attention(const MergeAttention& args) {
+    run("merge_attention", [&] { inner_.merge_attention(args); });
+}
 void TimedBackend::cross_entropy(const CrossEntropy& args) {
     run("cross_entropy", [&] { inner_.cross_entropy(args); });
 }

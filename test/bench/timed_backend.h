@@ -68,6 +68,7 @@ public:
     void rope(const Rope& args) override;
     void attention_forward(const AttentionForward& args) override;
     void attention_backward(const AttentionBackward& args) override;
+    void merge_attention(const MergeAttention& args) override;
     void cross_entropy(const CrossEntropy& args) override;
     void vocab_parallel_maximum(const VocabParallelCrossEntropy& args) override;
     void vocab_parallel_sums(const VocabParallelCrossEntropy& args) override;

@@ -201,11 +201,84 @@ OpCase backward(const Variant& v, DType dtype, bool accumulate) {
     return op;
 }
 
+struct MergeVariant {
+    std::int64_t sequences, queries, heads, head_dim;
+    bool large = false;
+};
+
+// B, Sq, N, D.
+constexpr MergeVariant merge_variants[] = {
+    {1, 1, 1, 1},
+    {2, 3, 2, 5},
+    {2, 65, 3, 16},
+    {1, 130, 2, 64},
+    {2, 33, 1, 80},
+    {1, 20, 5, 128},
+    {1, 7, 2, 256},
+    {1, 70, 3, 40},
+    {1, 4096, 16, 128, true},
+    {1, 4096, 12, 64, true},
+};
+
+/// Of a side that has seen nothing in one row out of `period`, o is 0 there.
+Fill merged_o(const MergeVariant& v, std::int64_t period) {
+    return [=, values = random_values()](std::int64_t i, PhiloxKey stream) {
+        const std::int64_t query = i / (v.heads * v.head_dim) % v.queries;
+        return query % period == 1 ? 0 : values(i, stream);
+    };
+}
+Fill lse_of_side(const MergeVariant& v, std::int64_t period) {
+    return [=, values = random_values(3, 5)](std::int64_t i, PhiloxKey stream) {
+        return i % v.queries % period == 1 ? -INFINITY : values(i, stream);
+    };
+}
+
+/// Sums over all queries, of which some follow each other here.
+OpCase merge(const MergeVariant& v, DType dtype, bool accumulate) {
+    OpLimits limits;
+    limits.compute = dtype;
+    OpCase op(text("merge_attention", accumulate ? " accumulate " : " ", name_of(dtype), " B",
+                   v.sequences, " Sq", v.queries, " N", v.heads, " D", v.head_dim),
+              limits);
+    op.large = v.large;
+    const std::int64_t before = v.head_dim % 2 == 0 ? 4 : 3;
+    const auto some = [=](int dim) {
+        return [=](const Tensor& all) { return all.slice(dim, before, v.queries); };
+    };
+    const Role role = accumulate ? Role::updated : Role::output;
+    const Shape rows = {v.sequences, v.queries, v.heads, v.head_dim};
+    const auto o = op.input(dtype, rows, merged_o(v, 5));
+    const auto lse = op.input(DType::f32, {v.sequences, v.heads, v.queries}, lse_of_side(v, 5));
+    const auto o_sum = op.part(
+        role, op.storage(DType::f32, {v.sequences, v.queries + before + 1, v.heads, v.head_dim}),
+        some(1), merged_o(v, 7));
+    const auto lse_sum =
+        op.part(role, op.storage(DType::f32, {v.sequences, v.heads, v.queries + before + 1}),
+                some(2), lse_of_side(v, 7));
+    op.run = [=](Backend& backend, const Tensors& at) {
+        backend.merge_attention({at[o], at[lse], at[o_sum], at[lse_sum], accumulate});
+    };
+    op.reference = [=](Arrays& at) {
+        if (!accumulate) {
+            for (Bounded& x : at[lse_sum].values())
+                x = -INFINITY;
+            for (Bounded& x : at[o_sum].values())
+                x = 0;
+        }
+        reference::merge_attention(at[o], at[lse], at[o_sum], at[lse_sum]);
+    };
+    return op;
+}
+
 }  // namespace
 
 std::vector<OpCase> attention_cases() {
     std::vector<OpCase> cases;
     for (const DType dtype : compute_dtypes) {
+        for (const MergeVariant& variant : merge_variants) {
+            cases.push_back(merge(variant, dtype, false));
+            cases.push_back(merge(variant, dtype, true));
+        }
         for (const Variant& variant : variants) {
             cases.push_back(forward(variant, dtype));
             cases.push_back(backward(variant, dtype, false));

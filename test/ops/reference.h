@@ -79,6 +79,8 @@ void attention_forward(const AttentionInput& in, Array& o, Array& lse);
 /// dq, dk, dv +=
 void attention_backward(const AttentionInput& in, const Array& o, const Array& lse,
                         const Array& d_o, Array& dq, Array& dk, Array& dv);
+/// o_sum and lse_sum: in and out
+void merge_attention(const Array& o, const Array& lse, Array& o_sum, Array& lse_sum);
 
 // ---- loss and optimizer ----
 

@@ -92,6 +92,28 @@ void attention_forward(const AttentionInput& in, Array& o, Array& lse) {
     }
 }
 
+void merge_attention(const Array& o, const Array& lse, Array& o_sum, Array& lse_sum) {
+    for (std::int64_t b = 0; b < o.size(0); ++b) {
+        for (std::int64_t i = 0; i < o.size(1); ++i) {
+            for (std::int64_t n = 0; n < o.size(2); ++n) {
+                const Bounded before = lse_sum(b, n, i);
+                const Bounded added = lse(b, n, i);
+                if (added.value == -INFINITY) continue;
+                const bool first = before.value == -INFINITY;
+                const Bounded larger(std::max(before.value, added.value));
+                const Bounded kept = first ? Bounded(0) : exp(before - larger);
+                const Bounded share = first ? Bounded(1) : exp(added - larger);
+                lse_sum(b, n, i) = first ? added : larger + log(kept + share);
+                for (std::int64_t d = 0; d < o.size(3); ++d) {
+                    Bounded& sum = o_sum(b, i, n, d);
+                    sum = first ? o(b, i, n, d)
+                                : (sum * kept + o(b, i, n, d) * share) / (kept + share);
+                }
+            }
+        }
+    }
+}
+
 void attention_backward(const AttentionInput& in, const Array& o, const Array& lse,
                         const Array& d_o, Array& dq, Array& dk, Array& dv) {
     const std::int64_t dims = in.q.size(3);

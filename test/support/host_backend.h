@@ -54,6 +54,7 @@ public:
     void rope(const Rope&) override { refuse(); }
     void attention_forward(const AttentionForward&) override { refuse(); }
     void attention_backward(const AttentionBackward&) override { refuse(); }
+    void merge_attention(const MergeAttention&) override { refuse(); }
     void cross_entropy(const CrossEntropy&) override { refuse(); }
     void vocab_parallel_maximum(const VocabParallelCrossEntropy&) override { refuse(); }
     void vocab_parallel_sums(const VocabParallelCrossEntropy&) override { refuse(); }

@@ -1,0 +1,36 @@
+// Attention over a sequence that ranks share: its cases, a rank's tensors, and what it costs.
+#pragma once
+
+#include <string>
+
+#include "meter/meter_backend.h"
+#include "model/context_attention.h"
+
+namespace gptrain::test {
+
+struct ContextCase {
+    ContextMethod method = ContextMethod::ring;
+    DType dtype = DType::f32;
+    std::int64_t sequences = 2;
+    std::int64_t seq_length = 48;
+    std::int64_t heads = 4;
+    std::int64_t groups = 2;
+    std::int64_t head_dim = 16;
+    float dropout = 0;
+    bool documents = false;  ///< first_visible is given
+};
+std::string text_of(const ContextCase& context_case);
+
+/// Memory for one rank's arguments.
+ContextBackward reserve(Arena& arena, const ContextCase& context_case, std::int64_t ranks);
+
+/// Forward and backward of one rank, by the meter.
+struct ContextCost {
+    std::int64_t sent_forward = 0;  ///< bytes
+    std::int64_t sent_backward = 0;
+    std::int64_t memory = 0;  ///< most bytes of the workspace
+    double work = 0;
+};
+ContextCost measure(const ContextCase& context_case, int ranks, int rank);
+
+}  // namespace gptrain::test
