@@ -23,7 +23,7 @@ struct SavingRun {
                        const std::vector<TestTensor>& tensors = small_tensors())
         : state({}, 0, tensors),
           arena(backend, MemorySpace::host, "snapshot", std::int64_t{256} << 20),
-          saver(backend, arena, std::move(options)) {}
+          saver(backend, arena, alone, std::move(options)) {}
 
     void save(std::int64_t step) {
         state.fill(step);
@@ -33,6 +33,7 @@ struct SavingRun {
     HostBackend backend;
     RankState state;
     Arena arena;
+    MpiSession alone;  ///< no launcher started this process
     CheckpointSaver saver;
 };
 
