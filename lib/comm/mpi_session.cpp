@@ -145,7 +145,6 @@ std::int64_t MpiSession::largest(std::int64_t mine) const {
 }
 
 void MpiSession::together(const std::function<void()>& work) const {
-    if (!running()) return work();
     const std::vector<std::string> faults = exchange(fault_text(work));
     for (std::size_t rank = 0; rank < faults.size(); ++rank) {
         if (faults[rank].empty()) continue;

@@ -96,7 +96,7 @@ settings output_dir=stopped "${sizes[@]}" training.steps=100000 parallel.data=2 
 timeout --signal=KILL 120 "$mpirun" -n 2 "$gptrain" --config run.yaml "${set[@]}" >out 2>err &
 launcher=$!
 wait_for stopped/metrics.jsonl '"step": 3,'
-kill -TERM "$(pgrep -f "$gptrain --config run.yaml --set output_dir=stopped" -P "$(pgrep -P $launcher mpirun | head -n 1)" | tail -n 1)"
+kill -TERM "$(pgrep -f "^$gptrain --config run.yaml --set output_dir=stopped " | tail -n 1)"
 wait $launcher
 ran 75 $? "two ranks, one with SIGTERM"
 says out "stopping on SIGTERM" "the same command goes on"
