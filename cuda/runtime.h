@@ -12,22 +12,9 @@
 #include <utility>
 
 #include "backend/buffer.h"
+#include "cuda/runtime_types.h"
 
 namespace gptrain::cuda {
-
-/// What one device is and offers.
-struct DeviceFacts {
-    int index = 0;  ///< among the visible devices
-    std::string name;
-    std::string uuid;
-    int major = 0;  ///< of the compute capability
-    int minor = 0;
-    int multiprocessors = 0;
-    std::int64_t shared_bytes = 0;  ///< the most that one block can have
-    std::int64_t l2_bytes = 0;
-    std::int64_t memory_bytes = 0;
-    bool at_least(int wanted_major) const { return major >= wanted_major; }
-};
 
 /// Makes the device current for this thread. One that is not usable (probe.h) is an Error (usage).
 DeviceFacts open_device(int index);
@@ -82,35 +69,12 @@ private:
 /// Memory of the device, or host memory that the device reaches. Null for 0 bytes.
 std::byte* allocate(std::int64_t bytes, MemorySpace space);
 void release(std::byte* data, MemorySpace space) noexcept;
-/// Bytes that are free on the device, and all.
-struct MemoryInfo {
-    std::int64_t free;
-    std::int64_t total;
-};
 MemoryInfo memory_info();
 
 /// Any direction; host memory that is not from `allocate` makes the host wait.
 void copy(void* to, const void* from, std::int64_t bytes, const Stream& stream);
-/// `rows` runs of `row_bytes`, whose begins lie to_stride and from_stride bytes apart.
-struct RowCopy {
-    void* to;
-    std::int64_t to_stride;
-    const void* from;
-    std::int64_t from_stride;
-    std::int64_t row_bytes;
-    std::int64_t rows;
-};
 void copy_rows(const RowCopy& rows, const Stream& stream);
 void set_bytes(void* to, int value, std::int64_t bytes, const Stream& stream);
-
-/// How a kernel is started. Grids up to 2^31 - 1 by 65535 by 65535 blocks.
-struct LaunchShape {
-    std::int64_t blocks = 1;  ///< x
-    int threads = 0;
-    std::int64_t shared_bytes = 0;
-    std::int64_t blocks_y = 1;
-    std::int64_t blocks_z = 1;
-};
 
 /// Kernel and arguments without their types. An empty grid is not launched. A program without code
 /// for the device: Error (usage).
