@@ -1,5 +1,7 @@
 #include "model/chunk.h"
 
+#include <algorithm>
+
 namespace gptrain {
 
 GptChunk::GptChunk(const ModelContext& context, const Parameters& parameters, const ChunkPart& part)
@@ -109,11 +111,21 @@ std::int64_t GptChunk::block_end(std::size_t layer) const {
         text("h.", part_.first_layer + static_cast<std::int64_t>(layer), ".ln_1.weight"));
 }
 
+Maxima GptChunk::grad_maxima() const {
+    const auto float8 = [](const Block& block) { return block.float8(); };
+    if (std::none_of(blocks_.begin(), blocks_.end(), float8)) return {};
+    // The head's norm takes one.
+    const Tensor numbers = context_.temporary_f32({1 + Block::grad_maxima * std::ssize(blocks_)});
+    context_.backend.fill(numbers, 0);
+    return Maxima(numbers);
+}
+
 void GptChunk::backward_inputs(Slot& slot, const Pass& pass, BackwardPart part,
                                const GradsFinal& final) {
     const ArenaFrame frame(context_.workspace());
     const Shape shape = slot.head.dn.shape();
-    StreamGrad grad = {.dr = context_.temporary(shape), .dropped = {}, .dy = {}};
+    StreamGrad grad = {
+        .dr = context_.temporary(shape), .dropped = {}, .dy = {}, .maxima = grad_maxima()};
     if (context_.shape.dropout > 0) grad.dropped = context_.temporary(shape);
     head_.backward(slot.head, grad, incoming(blocks_.size(), pass), pass);
     for (std::size_t i = blocks_.size(); i-- > 0;) {

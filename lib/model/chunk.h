@@ -63,6 +63,8 @@ private:
                          std::vector<KvCache>* caches);
     /// The dropout of the branch that enters layer i of the chunk.
     Dropout incoming(std::size_t layer, const Pass& pass) const;
+    /// For one way back through the chunk; 0 all of them.
+    Maxima grad_maxima() const;
     void backward_inputs(Slot& slot, const Pass& pass, BackwardPart part, const GradsFinal& final);
     void backward_weights(Slot& slot, const Pass& pass, const GradsFinal& final);
     std::int64_t block_end(std::size_t layer) const;

@@ -76,7 +76,7 @@ void Head::loss(const Tensor& n, const Tensor& dn, const Pass& pass) const {
 void Head::forward_backward(Stream& stream, const SavedHead& saved, const Pass& pass) const {
     const ArenaFrame frame(context_.workspace());
     const Tensor n = context_.temporary(saved.dn.shape());
-    norm_.forward(stream, saved.norm, n, pass);
+    norm_.forward(stream, saved.norm, {n, {}}, pass);
     loss(n, saved.dn, pass);
 }
 
@@ -85,7 +85,7 @@ void Head::forward(Stream& stream, const StreamBuffers& buffers, const Pass& pas
     const SavedNorm saved =
         norm_.complete({.r = buffers.r, .mean = {}, .rstd = {}}, pass.batch.tokens());
     const Tensor n = context_.temporary(buffers.y.shape());
-    norm_.forward(stream, saved, n, pass);
+    norm_.forward(stream, saved, {n, {}}, pass);
     loss(n, {}, pass);
 }
 
@@ -95,7 +95,7 @@ void Head::last_logits(Stream& stream, const StreamBuffers& buffers, const Pass&
     const SavedNorm saved =
         norm_.complete({.r = buffers.r, .mean = {}, .rstd = {}}, pass.batch.tokens());
     const Tensor n = context_.temporary(buffers.y.shape());
-    norm_.forward(stream, saved, n, pass);
+    norm_.forward(stream, saved, {n, {}}, pass);
     const std::int64_t length = pass.batch.seq_length();
     const Tensor last = n.view({pass.batch.sequences(), length, context_.shape.hidden})
                             .slice(1, length - 1, 1)
