@@ -9,9 +9,9 @@ namespace gptrain {
 /// What is kept from forward to backward; tensors that are empty are not kept but rebuilt.
 struct SavedAttention {
     SavedNorm norm;
-    Tensor n;    ///< [T, H]: norm output
+    Measured n;  ///< [T, H]: norm output
     Tensor qkv;  ///< [T, (N + 2 G) D]: queries and keys after their rotation, values
-    Tensor o;    ///< [T, N D]
+    Measured o;  ///< [T, N D]
     Tensor lse;  ///< fp32 [B, N, S]
 };
 
@@ -31,6 +31,9 @@ struct KvCache {
 class Attention {
 public:
     Attention(const ModelContext& context, const Parameters& parameters, std::int64_t layer);
+
+    /// Whether its products with weights are in 8 bits.
+    bool float8() const { return qkv_.float8(); }
 
     /// Memory in `arena` for what `recompute` keeps of a batch [B, S].
     SavedAttention reserve(Arena& arena, Recompute recompute, std::int64_t sequences,
