@@ -7,10 +7,7 @@ Attention::Attention(const ModelContext& context, const Parameters& parameters, 
       layer_(layer),
       norm_(context, parameters, text("h.", layer, ".ln_1")),
       qkv_(context, parameters, text("h.", layer, ".attn.qkv"), Linear::Split::column),
-      proj_(context, parameters, text("h.", layer, ".attn.proj"), Linear::Split::row) {
-    // Attention reads the keys of its own rank: a sequence is on one rank.
-    GPTRAIN_CHECK(context.mesh.cp().size() == 1, "the sequence is split over ranks");
-}
+      proj_(context, parameters, text("h.", layer, ".attn.proj"), Linear::Split::row) {}
 
 SavedAttention Attention::reserve(Arena& arena, Recompute recompute, std::int64_t sequences,
                                   std::int64_t seq_length) const {
@@ -97,11 +94,26 @@ AttentionForward Attention::core(const Heads& heads, const SavedAttention& saved
             .dropout = pass.dropout(context_, DropoutSite::attention, layer_)};
 }
 
+ContextForward Attention::shared_core(const SavedAttention& saved, const Pass& pass) const {
+    const Batch& batch = pass.batch;
+    const std::int64_t heads = context_.shape.heads + 2 * context_.shape.groups;
+    return {.qkv = saved.qkv.view(
+                {batch.sequences(), batch.seq_length(), heads, context_.shape.head_dim}),
+            .o = output_heads(saved.o, batch),
+            .lse = saved.lse,
+            .first_visible = batch.first_visible,
+            .dropout = pass.dropout(context_, DropoutSite::attention, layer_)};
+}
+
 void Attention::forward_inner(Stream& stream, const SavedAttention& saved, const Pass& pass,
                               KvCache* cache) const {
     norm_.forward(stream, saved.norm, saved.n, pass);
     qkv_.forward(saved.n, saved.qkv);
     rotate(saved.qkv, pass.batch, false);
+    if (shares_sequence()) {
+        return context_attention_forward(context_.context_method, shared_core(saved, pass),
+                                         context_ranks());
+    }
     AttentionForward args = core(split(saved.qkv, pass.batch), saved, pass);
     if (cache != nullptr) {
         const std::int64_t added = pass.batch.seq_length();
@@ -128,12 +140,22 @@ void Attention::forward_outer(Stream& stream, const SavedAttention& saved, const
 
 void Attention::inner_backward(const SavedAttention& saved, const Tensor& d_o, const Tensor& dqkv,
                                const Pass& pass) const {
-    const Heads grads = split(dqkv, pass.batch);
-    context_.backend.attention_backward({.forward = core(split(saved.qkv, pass.batch), saved, pass),
-                                         .d_o = output_heads(d_o, pass.batch),
-                                         .dq = grads.q,
-                                         .dk = grads.k,
-                                         .dv = grads.v});
+    if (shares_sequence()) {
+        const ContextForward forward = shared_core(saved, pass);
+        context_attention_backward(context_.context_method,
+                                   {.forward = forward,
+                                    .d_o = output_heads(d_o, pass.batch),
+                                    .dqkv = dqkv.view(forward.qkv.shape())},
+                                   context_ranks());
+    } else {
+        const Heads grads = split(dqkv, pass.batch);
+        context_.backend.attention_backward(
+            {.forward = core(split(saved.qkv, pass.batch), saved, pass),
+             .d_o = output_heads(d_o, pass.batch),
+             .dq = grads.q,
+             .dk = grads.k,
+             .dv = grads.v});
+    }
     rotate(dqkv, pass.batch, true);
 }
 

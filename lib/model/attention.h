@@ -1,6 +1,7 @@
 // The attention half of a block.
 #pragma once
 
+#include "model/context_attention.h"
 #include "model/linear.h"
 #include "model/norm.h"
 
@@ -69,6 +70,12 @@ private:
     Tensor output_heads(const Tensor& o, const Batch& batch) const;
     void rotate(const Tensor& packed, const Batch& batch, bool inverse) const;
     AttentionForward core(const Heads& heads, const SavedAttention& saved, const Pass& pass) const;
+    /// The same where the ranks of cp share the sequence.
+    bool shares_sequence() const { return context_.mesh.cp().size() > 1; }
+    ContextRanks context_ranks() const {
+        return {context_.backend, context_.mesh.cp(), context_.workspace()};
+    }
+    ContextForward shared_core(const SavedAttention& saved, const Pass& pass) const;
     void inner_backward(const SavedAttention& saved, const Tensor& d_o, const Tensor& dqkv,
                         const Pass& pass) const;
 

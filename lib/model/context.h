@@ -23,6 +23,7 @@ struct ModelContext {
     std::int64_t sequences;          ///< B
     bool sequence_parallel = false;  ///< the residual stream is cut along S over tp
     SequenceRows stream_rows = {};   ///< positions of its rows on this rank
+    ContextMethod context_method = ContextMethod::ring;
 
     /// The first row of the vocabulary on this rank.
     std::int64_t vocab_begin() const { return mesh.tp().rank() * shape.vocab; }
