@@ -99,7 +99,7 @@ ContextForward Attention::shared_core(const SavedAttention& saved, const Pass& p
     const std::int64_t heads = context_.shape.heads + 2 * context_.shape.groups;
     return {.qkv = saved.qkv.view(
                 {batch.sequences(), batch.seq_length(), heads, context_.shape.head_dim}),
-            .o = output_heads(saved.o, batch),
+            .o = output_heads(saved.o.values, batch),
             .lse = saved.lse,
             .first_visible = batch.first_visible,
             .dropout = pass.dropout(context_, DropoutSite::attention, layer_)};
