@@ -1,7 +1,9 @@
 #include "cuda/activation.h"
 
 #include "cuda/gelu.cuh"
+#include "cuda/maximum.cuh"
 #include "cuda/pieces.cuh"
+#include "cuda/unrolled.cuh"
 #include "tensor/dtype_switch.h"
 
 namespace gptrain::cuda {
@@ -11,6 +13,7 @@ template <class T>
 struct ForwardArgs {
     const T* u;
     T* y;
+    float* maximum;  ///< of y, where it is wanted
     int tokens;
     int ffn;
 };
@@ -20,6 +23,7 @@ struct BackwardArgs {
     const T* u;
     const T* dy;
     T* du;
+    float* maximum;  ///< of du, where it is wanted
     int tokens;
     int ffn;
 };
@@ -81,10 +85,9 @@ __device__ inline Inputs<T> backward_piece(const Inputs<T>& u, const Vec16<T>& d
     }
 }
 
-template <class T, bool swiglu, bool aligned>
-__global__ void __launch_bounds__(256) forward_kernel(ForwardArgs<T> args) {
-    const int at = piece_of_thread<T>();
-    if (at >= args.ffn) return;
+template <bool swiglu, bool aligned, class T, bool measured>
+__device__ inline void forward_column(const ForwardArgs<T>& args, int at,
+                                      Largest<measured>& largest) {
     constexpr int widths = swiglu ? 2 : 1;
     Inputs<T> u[rows_of_block];
     for (int i = 0; i < rows_of_block; ++i) {
@@ -93,15 +96,23 @@ __global__ void __launch_bounds__(256) forward_kernel(ForwardArgs<T> args) {
     }
     for (int i = 0; i < rows_of_block; ++i) {
         if (!is_row_of_block(i, args.tokens)) continue;
-        store_piece<aligned>(args.y + row_of_block(i, args.tokens) * args.ffn, at, args.ffn,
-                             forward_piece<swiglu, T>(u[i]));
+        const Vec16<T> y = forward_piece<swiglu, T>(u[i]);
+        store_piece<aligned>(args.y + row_of_block(i, args.tokens) * args.ffn, at, args.ffn, y);
+        largest.template add<aligned>(y, at, args.ffn);
     }
 }
 
-template <class T, bool swiglu, bool aligned>
-__global__ void __launch_bounds__(256) backward_kernel(BackwardArgs<T> args) {
+template <class T, bool swiglu, bool aligned, bool measured>
+__global__ void __launch_bounds__(256) forward_kernel(ForwardArgs<T> args) {
     const int at = piece_of_thread<T>();
-    if (at >= args.ffn) return;
+    Largest<measured> largest;
+    if (at < args.ffn) forward_column<swiglu, aligned>(args, at, largest);
+    largest.merge(shared_memory<WarpMaxima>().values, args.maximum);
+}
+
+template <bool swiglu, bool aligned, class T, bool measured>
+__device__ inline void backward_column(const BackwardArgs<T>& args, int at,
+                                       Largest<measured>& largest) {
     constexpr int widths = swiglu ? 2 : 1;
     Inputs<T> u[rows_of_block];
     Vec16<T> dy[rows_of_block];
@@ -110,13 +121,25 @@ __global__ void __launch_bounds__(256) backward_kernel(BackwardArgs<T> args) {
         u[i] = load_inputs<swiglu, aligned>(args.u + row * args.ffn * widths, at, args.ffn);
         dy[i] = load_piece_once<aligned>(args.dy + row * args.ffn, at, args.ffn);
     }
-    for (int i = 0; i < rows_of_block; ++i) {
-        if (!is_row_of_block(i, args.tokens)) continue;
+    unrolled<rows_of_block>([&](int i) {
+        if (!is_row_of_block(i, args.tokens)) return;
         T* row = args.du + row_of_block(i, args.tokens) * args.ffn * widths;
         const Inputs<T> du = backward_piece<swiglu, T>(u[i], dy[i]);
         store_piece<aligned>(row, at, args.ffn, du.fc);
-        if constexpr (swiglu) store_piece<aligned>(row + args.ffn, at, args.ffn, du.gate);
-    }
+        largest.template add<aligned>(du.fc, at, args.ffn);
+        if constexpr (swiglu) {
+            store_piece<aligned>(row + args.ffn, at, args.ffn, du.gate);
+            largest.template add<aligned>(du.gate, at, args.ffn);
+        }
+    });
+}
+
+template <class T, bool swiglu, bool aligned, bool measured>
+__global__ void __launch_bounds__(256) backward_kernel(BackwardArgs<T> args) {
+    const int at = piece_of_thread<T>();
+    Largest<measured> largest;
+    if (at < args.ffn) backward_column<swiglu, aligned>(args, at, largest);
+    largest.merge(shared_memory<WarpMaxima>().values, args.maximum);
 }
 
 /// Checks the shapes: `u` [T, F] or, for swiglu, [T, 2 F] beside `y` [T, F].
@@ -132,34 +155,59 @@ template <class Args, class Kernel>
 void launch_pieces(const Args& args, int width, Kernel kernel, const OpContext& context) {
     const PieceGrid grid = piece_grid(args.tokens, args.ffn, width);
     launch(context.stream,
-           {.blocks = grid.blocks, .threads = grid.threads, .blocks_y = grid.columns}, kernel,
-           args);
+           {.blocks = grid.blocks,
+            .threads = grid.threads,
+            .shared_bytes = sizeof(WarpMaxima),
+            .blocks_y = grid.columns},
+           kernel, args);
+}
+
+template <class T, bool measured>
+auto* choose_forward(bool swiglu, bool aligned) {
+    if (swiglu) {
+        return aligned ? forward_kernel<T, true, true, measured>
+                       : forward_kernel<T, true, false, measured>;
+    }
+    return aligned ? forward_kernel<T, false, true, measured>
+                   : forward_kernel<T, false, false, measured>;
+}
+template <class T, bool measured>
+auto* choose_backward(bool swiglu, bool aligned) {
+    if (swiglu) {
+        return aligned ? backward_kernel<T, true, true, measured>
+                       : backward_kernel<T, true, false, measured>;
+    }
+    return aligned ? backward_kernel<T, false, true, measured>
+                   : backward_kernel<T, false, false, measured>;
 }
 
 template <class T>
 void forward(const ActivationForward& op, const OpContext& context) {
-    const ForwardArgs<T> args = {op.u.as<T>(), op.y.as<T>(), static_cast<int>(op.y.size(0)),
-                                 static_cast<int>(op.y.size(1))};
+    const ForwardArgs<T> args = {.u = op.u.as<T>(),
+                                 .y = op.y.as<T>(),
+                                 .maximum = pointer_or_null<float>(op.maximum),
+                                 .tokens = static_cast<int>(op.y.size(0)),
+                                 .ffn = static_cast<int>(op.y.size(1))};
     const bool aligned =
         whole_pieces(args.u, args.ffn, args.ffn) && whole_pieces(args.y, args.ffn, args.ffn);
-    auto* kernel = op.swiglu
-                       ? aligned ? forward_kernel<T, true, true> : forward_kernel<T, true, false>
-                   : aligned ? forward_kernel<T, false, true>
-                             : forward_kernel<T, false, false>;
+    auto* kernel = args.maximum == nullptr ? choose_forward<T, false>(op.swiglu, aligned)
+                                           : choose_forward<T, true>(op.swiglu, aligned);
     launch_pieces(args, piece_width<T>, kernel, context);
 }
 
 template <class T>
 void backward(const ActivationBackward& op, const OpContext& context) {
-    const BackwardArgs<T> args = {op.u.as<T>(), op.dy.as<T>(), op.du.as<T>(),
-                                  static_cast<int>(op.dy.size(0)), static_cast<int>(op.dy.size(1))};
+    const BackwardArgs<T> args = {.u = op.u.as<T>(),
+                                  .dy = op.dy.as<T>(),
+                                  .du = op.du.as<T>(),
+                                  .maximum = pointer_or_null<float>(op.maximum),
+                                  .tokens = static_cast<int>(op.dy.size(0)),
+                                  .ffn = static_cast<int>(op.dy.size(1))};
     const bool aligned = whole_pieces(args.u, args.ffn, args.ffn) &&
                          whole_pieces(args.dy, args.ffn, args.ffn) &&
                          whole_pieces(args.du, args.ffn, args.ffn);
-    auto* kernel = op.swiglu
-                       ? aligned ? backward_kernel<T, true, true> : backward_kernel<T, true, false>
-                   : aligned ? backward_kernel<T, false, true>
-                             : backward_kernel<T, false, false>;
+    auto* kernel = args.maximum == nullptr ? choose_backward<T, false>(op.swiglu, aligned)
+                                           : choose_backward<T, true>(op.swiglu, aligned);
     launch_pieces(args, piece_width<T>, kernel, context);
 }
 

@@ -1,6 +1,6 @@
 #include "cuda/float8.h"
 
-#include "cuda/reduce.cuh"
+#include "cuda/maximum.cuh"
 #include "tensor/dtype_switch.h"
 
 namespace gptrain::cuda {
@@ -10,17 +10,6 @@ constexpr int block_size = 256;
 constexpr int block_warps = block_size / warp_threads;
 
 // ---- the largest absolute value -----------------------------------------------------------------
-
-struct WarpMaxima {
-    float values[block_warps];
-};
-
-/// *result = the largest of it and all `found`; any order of the blocks gives the same.
-__device__ inline void merge_maxima(float found, float* result) {
-    WarpMaxima& warps = shared_memory<WarpMaxima>();
-    const float of_block = block_maximum(found, warps.values);
-    if (thread_index() == 0) atomic_max_not_negative(result, of_block);
-}
 
 /// Four vectors of `width` elements a thread and round.
 template <class T, int width>
@@ -42,7 +31,7 @@ __global__ void __launch_bounds__(block_size)
                 largest = maximum(largest, absolute(widen(part[i])));
         }
     }
-    merge_maxima(largest, result);
+    merge_maxima(largest, shared_memory<WarpMaxima>().values, result);
 }
 
 template <class T, int width>

@@ -41,6 +41,7 @@ struct BackwardShared {
     };
     /// A row's sums by warp, twice: a row may be under way while another is finished.
     RowSums sums[2][most_warps];
+    float maxima[most_warps];
 };
 
 /// Sums over the threads of a group, which are whole warps. `of_warps` may be written again after
@@ -64,7 +65,7 @@ __device__ inline RowSums group_sums(RowSums (&of_warps)[most_warps], int group,
 }
 
 /// One thread's share of the rows: the pieces lane, lane + group, ... of each row of its group.
-template <class T, int held>
+template <class T, int held, bool measured>
 class BackwardThread {
 public:
     __device__ BackwardThread(const NormBackwardArgs<T>& args, BackwardShared<T, held>& shared)
@@ -103,6 +104,7 @@ public:
 
     /// Writes the block's part: the sums of its groups, added in order.
     __device__ void write_part() {
+        largest_.merge(shared_.maxima, args_.maximum);
         block_barrier();
         const int hidden = args_.hidden;
         float* dweight = shared_.totals;
@@ -171,7 +173,7 @@ private:
             if constexpr (staged_tensors<held> == 3) dr[i] = load(&staged(stage, 2, i));
             dr[i] = row.gradient(load(&staged(stage, 0, i)), load(&staged(stage, 1, i)), weight(i),
                                  dr[i]);
-            row.template store_gradient<true>(args_, dropout_, at(i), dr[i]);
+            row.template store_gradient<true>(args_, dropout_, at(i), dr[i], largest_);
         });
     }
 
@@ -191,12 +193,13 @@ private:
     int first_;
     Vec16<T> weight_[keeps_weight<held> ? held : 1] = {};
     PieceSums<T> sums_[held] = {};
+    Largest<measured> largest_;
 };
 
-template <class T, int held>
+template <class T, int held, bool measured>
 __global__ void __launch_bounds__(most_threads, held == 1 ? 2 : 1)
     backward_kernel(NormBackwardArgs<T> args) {
-    BackwardThread<T, held> thread(args, shared_memory<BackwardShared<T, held>>());
+    BackwardThread<T, held, measured> thread(args, shared_memory<BackwardShared<T, held>>());
     thread.run();
     thread.write_part();
 }
@@ -217,24 +220,24 @@ int group_for(std::int64_t pieces, int held) {
     return static_cast<int>(round_up(div_ceil(pieces, held), std::int64_t{warp_threads}));
 }
 
-template <class T, int held>
+template <class T, bool measured, int held>
 BackwardPlan<T> short_row_plan(std::int64_t pieces) {
     const int group = group_for(pieces, held);
-    return {.kernel = backward_kernel<T, held>,
+    return {.kernel = backward_kernel<T, held, measured>,
             .shared_bytes = sizeof(BackwardShared<T, held>),
             .group = group,
             .groups = most_threads / group,
             .parts = most_parts<held>};
 }
 
-template <class T, int threads>
+template <class T, bool measured, int threads>
 BackwardPlan<T> long_row_plan(bool aligned) {
-    return {
-        .kernel = aligned ? long_row_kernel<T, threads, true> : long_row_kernel<T, threads, false>,
-        .shared_bytes = sizeof(LongRowShared<threads>),
-        .group = threads,
-        .groups = 1,
-        .parts = most_parts<1>};
+    return {.kernel = aligned ? long_row_kernel<T, threads, true, measured>
+                              : long_row_kernel<T, threads, false, measured>,
+            .shared_bytes = sizeof(LongRowShared<threads>),
+            .group = threads,
+            .groups = 1,
+            .parts = most_parts<1>};
 }
 
 /// Pieces a thread for the least work in all: what a warp does once a row costs about as much as
@@ -251,17 +254,17 @@ int cheapest_held(std::int64_t pieces) {
 }
 
 /// All of it depends on sizes alone, so that results are the same on every device.
-template <class T>
+template <class T, bool measured>
 BackwardPlan<T> backward_plan(std::int64_t tokens, std::int64_t hidden, bool aligned) {
     const std::int64_t pieces = div_ceil(hidden, piece_width<T>);
     BackwardPlan<T> plan;
     switch (aligned ? cheapest_held(pieces) : 0) {
-        case 1: plan = short_row_plan<T, 1>(pieces); break;
-        case 2: plan = short_row_plan<T, 2>(pieces); break;
-        case 3: plan = short_row_plan<T, 3>(pieces); break;
+        case 1: plan = short_row_plan<T, measured, 1>(pieces); break;
+        case 2: plan = short_row_plan<T, measured, 2>(pieces); break;
+        case 3: plan = short_row_plan<T, measured, 3>(pieces); break;
         default:
-            plan = pieces <= warp_threads ? long_row_plan<T, warp_threads>(aligned)
-                                          : long_row_plan<T, 256>(aligned);
+            plan = pieces <= warp_threads ? long_row_plan<T, measured, warp_threads>(aligned)
+                                          : long_row_plan<T, measured, 256>(aligned);
     }
     plan.parts = std::min(plan.parts, div_ceil(tokens, least_rows * plan.groups));
     return plan;
@@ -278,6 +281,7 @@ void backward(const ResidualNormBackward& op, const OpContext& context) {
                                 .rstd = op.rstd.as<float>(),
                                 .dr = op.dr.as<T>(),
                                 .dy = pointer_or_null<T>(op.dy),
+                                .maximum = pointer_or_null<float>(op.maximum),
                                 .parts = nullptr,
                                 .with_bias = !op.dbias.empty(),
                                 .accumulate = op.accumulate,
@@ -290,7 +294,9 @@ void backward(const ResidualNormBackward& op, const OpContext& context) {
     const auto whole = [&](const T* row) { return whole_pieces(row, hidden, hidden); };
     const bool aligned =
         whole(args.dn) && whole(args.r) && whole(args.dr) && whole(args.dy) && whole(args.weight);
-    const BackwardPlan<T> plan = backward_plan<T>(tokens, hidden, aligned);
+    const BackwardPlan<T> plan = args.maximum == nullptr
+                                     ? backward_plan<T, false>(tokens, hidden, aligned)
+                                     : backward_plan<T, true>(tokens, hidden, aligned);
     args.group = plan.group;
     args.parts = context.scratch.take<float>(plan.parts * (args.with_bias ? 2 : 1) * hidden);
     launch(context.stream,

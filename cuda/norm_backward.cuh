@@ -2,6 +2,7 @@
 #pragma once
 
 #include "cuda/dropout_mask.cuh"
+#include "cuda/maximum.cuh"
 #include "cuda/pieces.cuh"
 
 namespace gptrain::cuda {
@@ -14,8 +15,9 @@ struct NormBackwardArgs {
     const float* mean;  ///< null for rmsnorm
     const float* rstd;
     T* dr;
-    T* dy;         ///< or null
-    float* parts;  ///< [parts][dweight and, with bias, dbias][H]
+    T* dy;           ///< or null
+    float* maximum;  ///< of dy or, without it, of dr, where it is wanted
+    float* parts;    ///< [parts][dweight and, with bias, dbias][H]
     bool with_bias;
     bool accumulate;
     int tokens;
@@ -112,16 +114,20 @@ public:
         return narrow_piece<T>(dr);
     }
 
-    /// Writes dr and, from it as stored, dy of the piece at `at`.
-    template <bool aligned>
+    /// Writes dr and, from it as stored, dy of the piece at `at`; the last of them is measured.
+    template <bool aligned, bool measured>
     __device__ void store_gradient(const NormBackwardArgs<T>& args, const FeatureDropout& dropout,
-                                   int at, const Vec16<T>& dr) const {
+                                   int at, const Vec16<T>& dr, Largest<measured>& largest) const {
         store_piece<aligned>(in(args.dr, args), at, args.hidden, dr);
-        if (args.dy == nullptr) return;
-        float x[piece_width<T>];
-        widen(dr, x);
-        dropout.drop(dropout.row(token_, args.seq_length), at, x);
-        store_piece<aligned>(in(args.dy, args), at, args.hidden, narrow_piece<T>(x));
+        Vec16<T> dy = dr;
+        if (args.dy != nullptr) {
+            float x[piece_width<T>];
+            widen(dr, x);
+            dropout.drop(dropout.row(token_, args.seq_length), at, x);
+            dy = narrow_piece<T>(x);
+            store_piece<aligned>(in(args.dy, args), at, args.hidden, dy);
+        }
+        largest.template add<aligned>(dy, at, args.hidden);
     }
 
 private:

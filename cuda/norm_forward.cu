@@ -1,4 +1,5 @@
 #include "cuda/dropout_mask.cuh"
+#include "cuda/maximum.cuh"
 #include "cuda/norm.h"
 #include "cuda/pieces.cuh"
 #include "cuda/reduce.cuh"
@@ -18,6 +19,7 @@ struct ForwardArgs {
     T* n;
     float* mean;  ///< or null
     float* rstd;
+    float* maximum;  ///< of n, where it is wanted
     int tokens;
     int hidden;
     int seq_length;
@@ -26,11 +28,16 @@ struct ForwardArgs {
     DropoutParams dropout;
 };
 
-/// A row is done by a group of threads: a warp or a block.
+/// A row is done by a group of threads: a warp or the block.
+template <int group>
+constexpr int forward_threads = group == warp_threads ? 128 : group;
+
+/// By warps: of a group and, at last, of the block.
 template <int group>
 struct ForwardShared {
     float mean[group / warp_threads];
     float squares[group / warp_threads];
+    float maxima[forward_threads<group> / warp_threads];
 };
 
 template <int group>
@@ -149,10 +156,10 @@ __device__ inline Statistics statistics(const RowPart<T, group, held, aligned>& 
     return result;
 }
 
-/// n = (x - mean) rstd weight + bias for one piece.
+/// (x - mean) rstd weight + bias for one piece.
 template <bool aligned, class T>
-__device__ inline void normalise(const ForwardArgs<T>& args, const Statistics& stats, T* n, int at,
-                                 const Vec16<T>& piece) {
+__device__ inline Vec16<T> normalised(const ForwardArgs<T>& args, const Statistics& stats, int at,
+                                      const Vec16<T>& piece) {
     float weight[piece_width<T>];
     float bias[piece_width<T>] = {};
     float x[piece_width<T>];
@@ -161,24 +168,18 @@ __device__ inline void normalise(const ForwardArgs<T>& args, const Statistics& s
     widen(piece, x);
     for (int i = 0; i < piece_width<T>; ++i)
         x[i] = fma((x[i] - stats.mean) * stats.rstd, weight[i], bias[i]);
-    store_piece<aligned>(n, at, args.hidden, narrow_piece<T>(x));
+    return narrow_piece<T>(x);
 }
 
-template <int group>
-constexpr int forward_threads = group == warp_threads ? 128 : group;
 /// Threads of a multiprocessor, such that the registers suffice.
 template <int group, int held>
 constexpr int resident_threads = held < 4       ? 1024
                                  : group == 512 ? 512
                                                 : 768;
 
-/// A group does a row.
-template <class T, int group, int held, bool aligned>
-__global__ void __launch_bounds__(forward_threads<group>,
-                                  resident_threads<group, held> / forward_threads<group>)
-    forward_kernel(ForwardArgs<T> args) {
-    const int token = block_index().x * (forward_threads<group> / group) + thread_index() / group;
-    if (token >= args.tokens) return;
+template <class T, int group, int held, bool aligned, bool measured>
+__device__ inline void forward_row(const ForwardArgs<T>& args, int token,
+                                   Largest<measured>& largest) {
     const std::int64_t begin = std::int64_t{token} * args.hidden;
     RowPart<T, group, held, aligned> row(args.r + begin, args.hidden);
     if (args.y != nullptr) {
@@ -192,8 +193,21 @@ __global__ void __launch_bounds__(forward_threads<group>,
         args.rstd[token] = stats.rstd;
     }
     row.for_each([&](int at, const Vec16<T>& piece) {
-        normalise<aligned>(args, stats, args.n + begin, at, piece);
+        const Vec16<T> n = normalised<aligned>(args, stats, at, piece);
+        store_piece<aligned>(args.n + begin, at, args.hidden, n);
+        largest.template add<aligned>(n, at, args.hidden);
     });
+}
+
+/// A group does a row.
+template <class T, int group, int held, bool aligned, bool measured>
+__global__ void __launch_bounds__(forward_threads<group>,
+                                  resident_threads<group, held> / forward_threads<group>)
+    forward_kernel(ForwardArgs<T> args) {
+    const int token = block_index().x * (forward_threads<group> / group) + thread_index() / group;
+    Largest<measured> largest;
+    if (token < args.tokens) forward_row<T, group, held, aligned>(args, token, largest);
+    largest.merge(shared_memory<ForwardShared<group>>().maxima, args.maximum);
 }
 
 template <class T>
@@ -202,28 +216,30 @@ struct ForwardKernel {
     int group;
 };
 
-template <class T, int group>
+template <class T, bool measured, int group>
 ForwardKernel<T> choose_kernel(std::int64_t pieces, bool aligned) {
-    if (!aligned) return {forward_kernel<T, group, 0, false>, group};
+    if (!aligned) return {forward_kernel<T, group, 0, false, measured>, group};
     switch (div_ceil(pieces, group)) {
         case 1:
             // Longer rows have larger groups.
-            if constexpr (group == warp_threads) return {forward_kernel<T, group, 1, true>, group};
+            if constexpr (group == warp_threads)
+                return {forward_kernel<T, group, 1, true, measured>, group};
             [[fallthrough]];
-        case 2: return {forward_kernel<T, group, 2, true>, group};
-        case 3: return {forward_kernel<T, group, 3, true>, group};
-        case 4: return {forward_kernel<T, group, 4, true>, group};
-        default: return {forward_kernel<T, group, 0, true>, group};
+        case 2: return {forward_kernel<T, group, 2, true, measured>, group};
+        case 3: return {forward_kernel<T, group, 3, true, measured>, group};
+        case 4: return {forward_kernel<T, group, 4, true, measured>, group};
+        default: return {forward_kernel<T, group, 0, true, measured>, group};
     }
 }
 
 /// The group depends on H alone, and with it the order of the sums.
-template <class T>
+template <class T, bool measured>
 ForwardKernel<T> choose_kernel(std::int64_t hidden, bool aligned) {
     const std::int64_t pieces = div_ceil(hidden, piece_width<T>);
-    if (pieces <= 4 * warp_threads) return choose_kernel<T, warp_threads>(pieces, aligned);
-    if (pieces <= 4 * 128) return choose_kernel<T, 128>(pieces, aligned);
-    return choose_kernel<T, 512>(pieces, aligned);
+    if (pieces <= 4 * warp_threads)
+        return choose_kernel<T, measured, warp_threads>(pieces, aligned);
+    if (pieces <= 4 * 128) return choose_kernel<T, measured, 128>(pieces, aligned);
+    return choose_kernel<T, measured, 512>(pieces, aligned);
 }
 
 template <class T>
@@ -237,6 +253,7 @@ void forward(const ResidualNormForward& op, const OpContext& context) {
                                  .n = pointer_or_null<T>(op.n),
                                  .mean = pointer_or_null<float>(op.mean),
                                  .rstd = pointer_or_null<float>(op.rstd),
+                                 .maximum = pointer_or_null<float>(op.maximum),
                                  .tokens = static_cast<int>(op.r.size(0)),
                                  .hidden = static_cast<int>(hidden),
                                  .seq_length = static_cast<int>(op.seq_length),
@@ -246,7 +263,8 @@ void forward(const ResidualNormForward& op, const OpContext& context) {
     const auto whole = [&](const T* row) { return whole_pieces(row, hidden, hidden); };
     const bool aligned = whole(args.r) && whole(args.y) && whole(args.r_out) && whole(args.n) &&
                          whole(args.weight) && whole(args.bias);
-    const auto [kernel, group] = choose_kernel<T>(hidden, aligned);
+    const auto [kernel, group] = args.maximum == nullptr ? choose_kernel<T, false>(hidden, aligned)
+                                                         : choose_kernel<T, true>(hidden, aligned);
     const int threads = group == warp_threads ? forward_threads<warp_threads> : group;
     launch(context.stream,
            {.blocks = div_ceil(args.tokens, threads / group),
@@ -263,6 +281,7 @@ void residual_norm_forward(const ResidualNormForward& args, const OpContext& con
                   "residual sum of ", args.r.shape().to_text());
     GPTRAIN_CHECK(args.y.empty() == args.r_out.empty(), "r_out belongs to y");
     GPTRAIN_CHECK(!with_norm || (!args.n.empty() && !args.rstd.empty()), "a norm without a place");
+    GPTRAIN_CHECK(with_norm || args.maximum.empty(), "the maximum of no norm");
     with_compute_type(args.r.dtype(), [&](auto type) { forward<decltype(type)>(args, context); });
 }
 

@@ -10,6 +10,7 @@ template <int threads>
 struct LongRowShared {
     float gradients[threads / warp_threads];
     float projections[threads / warp_threads];
+    float maxima[threads / warp_threads];
 };
 
 /// Adds the sums of a piece to the block's part, or begins it with them.
@@ -26,13 +27,14 @@ __device__ inline void add_to_part(const NormBackwardArgs<T>& args, int at,
 }
 
 /// A block does row after row, reads each twice and adds to its part in memory.
-template <class T, int threads, bool aligned>
+template <class T, int threads, bool aligned, bool measured>
 __global__ void __launch_bounds__(threads, 512 / threads)
     long_row_kernel(NormBackwardArgs<T> args) {
     LongRowShared<threads>& shared = shared_memory<LongRowShared<threads>>();
     const FeatureDropout dropout(args.dropout);
     const int hidden = args.hidden;
     const TokenRange tokens = tokens_of_block(args.tokens);
+    Largest<measured> largest;
     for (int token = tokens.begin; token < tokens.end; ++token) {
         NormBackwardRow<T> row(args, token);
         const auto for_each_piece = [&](const auto& f) {
@@ -55,11 +57,12 @@ __global__ void __launch_bounds__(threads, 512 / threads)
         for_each_piece([&](int at, const auto& dn, const auto& r, const auto& weight) {
             Vec16<T> dr = {};
             if (args.accumulate) dr = load_piece<aligned>(row.in(args.dr, args), at, hidden);
-            row.template store_gradient<aligned>(args, dropout, at,
-                                                 row.gradient(dn, r, weight, dr));
+            row.template store_gradient<aligned>(args, dropout, at, row.gradient(dn, r, weight, dr),
+                                                 largest);
         });
         block_barrier();
     }
+    largest.merge(shared.maxima, args.maximum);
 }
 
 }  // namespace gptrain::cuda

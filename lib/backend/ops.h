@@ -19,6 +19,10 @@ namespace gptrain {
 
 // ---- matrices in 8 bits -------------------------------------------------------------------------
 
+// The op whose result will be such a matrix can find what its scale is made of: `maximum` (fp32
+// [1], or empty: not wanted) = the largest of it and the absolute values of the result as stored;
+// NaN counts as nothing.
+
 /// A matrix [R, C] in 8 bits with one scale for all of it: element = stored x scale. Products sum
 /// over what lies side by side, so one that is summed over both dims is kept both ways.
 struct Float8Matrix {
@@ -96,6 +100,7 @@ struct ResidualNormForward {
     Tensor mean;                  ///< fp32 [T], =; empty for rmsnorm
     Tensor rstd;                  ///< fp32 [T], =
     std::int64_t seq_length = 0;  ///< S
+    Tensor maximum = {};          ///< of n
 };
 
 /// dr (+)= gradient of norm with respect to r; dy = gradient of dropout(y) from the new dr.
@@ -112,6 +117,7 @@ struct ResidualNormBackward {
     Tensor dweight;               ///< fp32 [H], +=
     Tensor dbias;                 ///< fp32 [H] or empty, +=
     std::int64_t seq_length = 0;  ///< S
+    Tensor maximum = {};          ///< of dy; where that is empty, of dr
 };
 
 /// dy = dropout'(dr): the gradient that enters a branch whose sum was done without a norm.
@@ -120,6 +126,7 @@ struct DropoutBackward {
     Dropout dropout;
     Tensor dy;  ///< [T, H], =; may be dr itself
     std::int64_t seq_length = 0;
+    Tensor maximum = {};  ///< of dy
 };
 
 // ---- activation functions -----------------------------------------------------------------------
@@ -128,15 +135,17 @@ struct DropoutBackward {
 /// swiglu: u holds [fc | gate] side by side, y = silu(gate) fc.
 struct ActivationForward {
     bool swiglu = false;
-    Tensor u;  ///< [T, F], swiglu [T, 2 F]
-    Tensor y;  ///< [T, F], =
+    Tensor u;             ///< [T, F], swiglu [T, 2 F]
+    Tensor y;             ///< [T, F], =
+    Tensor maximum = {};  ///< of y
 };
 
 struct ActivationBackward {
     bool swiglu = false;
-    Tensor u;   ///< as above
-    Tensor dy;  ///< [T, F]
-    Tensor du;  ///< as u, =; for gelu may be dy itself
+    Tensor u;             ///< as above
+    Tensor dy;            ///< [T, F]
+    Tensor du;            ///< as u, =; for gelu may be dy itself
+    Tensor maximum = {};  ///< of du
 };
 
 // ---- embeddings and positions -------------------------------------------------------------------

@@ -1,5 +1,6 @@
 #include "cpu/activation.h"
 
+#include "cpu/float8.h"
 #include "cpu/parallel.h"
 #include "cpu/vector8.h"
 #include "cpu/vector_math.h"
@@ -79,6 +80,7 @@ void activation_forward(const ActivationForward& args) {
         using T = decltype(type);
         args.swiglu ? swiglu_forward<T>(args) : gelu_forward<T>(args);
     });
+    if (!args.maximum.empty()) absolute_maximum(args.y, args.maximum);
 }
 
 void activation_backward(const ActivationBackward& args) {
@@ -86,6 +88,7 @@ void activation_backward(const ActivationBackward& args) {
         using T = decltype(type);
         args.swiglu ? swiglu_backward<T>(args) : gelu_backward<T>(args);
     });
+    if (!args.maximum.empty()) absolute_maximum(args.du, args.maximum);
 }
 
 }  // namespace gptrain::cpu

@@ -3,6 +3,7 @@
 #include <cmath>
 
 #include "cpu/dropout_mask.h"
+#include "cpu/float8.h"
 #include "cpu/parallel.h"
 #include "tensor/dtype_switch.h"
 
@@ -182,10 +183,12 @@ void backward(const ResidualNormBackward& args, Scratch& scratch) {
 
 void residual_norm_forward(const ResidualNormForward& args) {
     with_compute_type(args.r.dtype(), [&](auto type) { forward<decltype(type)>(args); });
+    if (!args.maximum.empty()) absolute_maximum(args.n, args.maximum);
 }
 
 void residual_norm_backward(const ResidualNormBackward& args, Scratch& scratch) {
     with_compute_type(args.r.dtype(), [&](auto type) { backward<decltype(type)>(args, scratch); });
+    if (!args.maximum.empty()) absolute_maximum(args.dy.empty() ? args.dr : args.dy, args.maximum);
 }
 
 void dropout_backward(const DropoutBackward& args) {
@@ -205,6 +208,7 @@ void dropout_backward(const DropoutBackward& args) {
             }
         });
     });
+    if (!args.maximum.empty()) absolute_maximum(args.dy, args.maximum);
 }
 
 std::int64_t norm_scratch_bytes(std::int64_t tokens, std::int64_t hidden) {

@@ -1,6 +1,7 @@
 // The attention half of a block.
 #pragma once
 
+#include "model/context_attention.h"
 #include "model/linear.h"
 #include "model/norm.h"
 
@@ -9,9 +10,9 @@ namespace gptrain {
 /// What is kept from forward to backward; tensors that are empty are not kept but rebuilt.
 struct SavedAttention {
     SavedNorm norm;
-    Tensor n;    ///< [T, H]: norm output
+    Measured n;  ///< [T, H]: norm output
     Tensor qkv;  ///< [T, (N + 2 G) D]: queries and keys after their rotation, values
-    Tensor o;    ///< [T, N D]
+    Measured o;  ///< [T, N D]
     Tensor lse;  ///< fp32 [B, N, S]
 };
 
@@ -31,6 +32,9 @@ struct KvCache {
 class Attention {
 public:
     Attention(const ModelContext& context, const Parameters& parameters, std::int64_t layer);
+
+    /// Whether its products with weights are in 8 bits.
+    bool float8() const { return qkv_.float8(); }
 
     /// Memory in `arena` for what `recompute` keeps of a batch [B, S].
     SavedAttention reserve(Arena& arena, Recompute recompute, std::int64_t sequences,
@@ -66,6 +70,12 @@ private:
     Tensor output_heads(const Tensor& o, const Batch& batch) const;
     void rotate(const Tensor& packed, const Batch& batch, bool inverse) const;
     AttentionForward core(const Heads& heads, const SavedAttention& saved, const Pass& pass) const;
+    /// The same where the ranks of cp share the sequence.
+    bool shares_sequence() const { return context_.mesh.cp().size() > 1; }
+    ContextRanks context_ranks() const {
+        return {context_.backend, context_.mesh.cp(), context_.workspace()};
+    }
+    ContextForward shared_core(const SavedAttention& saved, const Pass& pass) const;
     void inner_backward(const SavedAttention& saved, const Tensor& d_o, const Tensor& dqkv,
                         const Pass& pass) const;
 

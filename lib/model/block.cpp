@@ -10,8 +10,27 @@ Block::Block(const ModelContext& context, const Parameters& parameters, std::int
 
 SavedBlock Block::reserve(Arena& arena, Recompute recompute, std::int64_t sequences,
                           std::int64_t seq_length) const {
-    return {.attention = attention_.reserve(arena, recompute, sequences, seq_length),
-            .mlp = mlp_.reserve(arena, recompute, sequences * seq_length)};
+    SavedBlock saved;
+    saved.attention = attention_.reserve(arena, recompute, sequences, seq_length);
+    saved.mlp = mlp_.reserve(arena, recompute, sequences * seq_length);
+    if (recompute != Recompute::full) reserve_maxima(saved, arena);
+    return saved;
+}
+
+void Block::reserve_maxima(SavedBlock& saved, Arena& arena) const {
+    if (!float8()) return;
+    saved.maxima = arena.allocate(DType::f32, {4});
+    Maxima maxima(saved.maxima);
+    saved.attention.n.maximum = maxima.next();
+    saved.attention.o.maximum = maxima.next();
+    saved.mlp.n.maximum = maxima.next();
+    saved.mlp.a.maximum = maxima.next();
+}
+
+SavedBlock Block::with_cleared_maxima(SavedBlock kept) const {
+    if (kept.maxima.empty()) reserve_maxima(kept, context_.workspace());
+    if (float8()) context_.backend.fill(kept.maxima, 0);
+    return kept;
 }
 
 DeferredBlock Block::reserve_deferred(Arena& arena, std::int64_t tokens) const {
@@ -21,14 +40,15 @@ DeferredBlock Block::reserve_deferred(Arena& arena, std::int64_t tokens) const {
 
 void Block::forward(Stream& stream, const SavedBlock& kept, const StreamBuffers& buffers,
                     const Pass& pass, KvCache* cache) const {
+    const ArenaFrame frame(context_.workspace());
+    const SavedBlock cleared = with_cleared_maxima(kept);
     {
-        const ArenaFrame frame(context_.workspace());
-        const SavedAttention saved = attention_.complete(kept.attention, buffers.r, pass.batch);
+        const ArenaFrame half(context_.workspace());
+        const SavedAttention saved = attention_.complete(cleared.attention, buffers.r, pass.batch);
         attention_.forward_inner(stream, saved, pass, cache);
         attention_.forward_outer(stream, saved, buffers.y, pass);
     }
-    const ArenaFrame frame(context_.workspace());
-    const SavedMlp saved = mlp_.complete(kept.mlp, buffers.r, pass.batch.tokens());
+    const SavedMlp saved = mlp_.complete(cleared.mlp, buffers.r, pass.batch.tokens());
     mlp_.forward_inner(stream, saved, pass);
     mlp_.forward_outer(stream, saved, buffers.y, pass);
 }
@@ -36,9 +56,9 @@ void Block::forward(Stream& stream, const SavedBlock& kept, const StreamBuffers&
 SavedBlock Block::recomputed(const SavedBlock& kept, const Pass& pass) const {
     const Shape stream_shape = kept.attention.norm.r.shape();
     const Tensor r = context_.temporary(stream_shape);
-    SavedBlock saved;
-    saved.attention = attention_.complete(kept.attention, {}, pass.batch);
-    saved.mlp = mlp_.complete(kept.mlp, r, pass.batch.tokens());
+    SavedBlock saved = with_cleared_maxima(kept);
+    saved.attention = attention_.complete(saved.attention, {}, pass.batch);
+    saved.mlp = mlp_.complete(saved.mlp, r, pass.batch.tokens());
     Stream stream = {.r = kept.attention.norm.r, .y = {}, .dropout = {}};
     attention_.forward_inner(stream, saved.attention, pass);
     const ArenaFrame frame(context_.workspace());

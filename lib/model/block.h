@@ -11,6 +11,7 @@ namespace gptrain {
 struct SavedBlock {
     SavedAttention attention;
     SavedMlp mlp;
+    Tensor maxima;  ///< fp32 [4]: all that the halves have, where they compute in 8 bits
 };
 
 struct DeferredBlock {
@@ -38,12 +39,21 @@ public:
     void backward(const SavedBlock& kept, StreamGrad& grad, const Dropout& branch, const Pass& pass,
                   BackwardPart part, const DeferredBlock& deferred) const;
 
+    /// Whether its products with weights are in 8 bits.
+    bool float8() const { return attention_.float8(); }
+    /// Maxima that `backward` takes from the gradient.
+    static constexpr std::int64_t grad_maxima = 3;
+
     /// The dropout of the branch that leaves the block.
     Dropout outgoing(const Pass& pass) const {
         return pass.dropout(context_, DropoutSite::mlp_output, layer_);
     }
 
 private:
+    /// Gives `saved` memory for its maxima where the block computes in 8 bits.
+    void reserve_maxima(SavedBlock& saved, Arena& arena) const;
+    /// `kept`, its maxima set to 0; what it lacks of them lives in the workspace.
+    SavedBlock with_cleared_maxima(SavedBlock kept) const;
     /// All activations of the block again from the stream that enters it, the same bits.
     SavedBlock recomputed(const SavedBlock& kept, const Pass& pass) const;
 

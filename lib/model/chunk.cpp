@@ -1,5 +1,7 @@
 #include "model/chunk.h"
 
+#include <algorithm>
+
 namespace gptrain {
 
 GptChunk::GptChunk(const ModelContext& context, Parameters& parameters, const ChunkPart& part,
@@ -138,14 +140,24 @@ void GptChunk::begin_gradient(const Pass& pass, const SavedChunk& saved, const T
                               StreamGrad& grad) const {
     const Dropout last = incoming(blocks_.size(), pass);
     if (head_) return head_->backward(saved.head, grad, last, pass);
-    const bool drops = last.probability > 0;
     context_.backend.copy(grad.dr, input);
-    grad.dy = drops ? grad.dropped : grad.dr;
-    if (!drops) return;
+    grad.dy = {grad.dr, {}};
+    if (last.probability == 0) return;
+    grad.dy = {grad.dropped, grad.maxima.next()};
     context_.backend.dropout_backward({.dr = grad.dr,
                                        .dropout = last,
-                                       .dy = grad.dy,
-                                       .seq_length = pass.stream_length(context_)});
+                                       .dy = grad.dropped,
+                                       .seq_length = pass.stream_length(context_),
+                                       .maximum = grad.dy.maximum});
+}
+
+Maxima GptChunk::grad_maxima() const {
+    const auto float8 = [](const Block& block) { return block.float8(); };
+    if (std::none_of(blocks_.begin(), blocks_.end(), float8)) return {};
+    // The head's norm takes one.
+    const Tensor numbers = context_.temporary_f32({1 + Block::grad_maxima * std::ssize(blocks_)});
+    context_.backend.fill(numbers, 0);
+    return Maxima(numbers);
 }
 
 void GptChunk::backward_inputs(const Pass& pass, const SavedChunk& saved, const Boundary& boundary,
@@ -156,6 +168,7 @@ void GptChunk::backward_inputs(const Pass& pass, const SavedChunk& saved, const 
     // What is left of it at the end is what the chunk before waits for.
     grad.dr = boundary.output.empty() ? context_.temporary(shape) : boundary.output;
     if (context_.shape.dropout > 0) grad.dropped = context_.temporary(shape);
+    grad.maxima = grad_maxima();
     begin_gradient(pass, saved, boundary.input, grad);
     for (std::size_t i = blocks_.size(); i-- > 0;) {
         const ProfileRange range(context_.backend, names_[i]);

@@ -73,6 +73,8 @@ private:
     void leave(const Pass& pass, const Stream& stream, const Tensor& output) const;
     /// The dropout of the branch that enters layer i of the chunk.
     Dropout incoming(std::size_t layer, const Pass& pass) const;
+    /// For one way back through the chunk; 0 all of them.
+    Maxima grad_maxima() const;
     /// Where the gradient of the stream begins: at the loss, or with what came from the next chunk.
     void begin_gradient(const Pass& pass, const SavedChunk& saved, const Tensor& input,
                         StreamGrad& grad) const;

@@ -23,6 +23,7 @@ struct ModelContext {
     std::int64_t sequences;          ///< B
     bool sequence_parallel = false;  ///< the residual stream is cut along S over tp
     SequenceRows stream_rows = {};   ///< positions of its rows on this rank
+    ContextMethod context_method = ContextMethod::ring;
 
     /// The first row of the vocabulary on this rank.
     std::int64_t vocab_begin() const { return mesh.tp().rank() * shape.vocab; }
@@ -65,6 +66,26 @@ struct Pass {
     }
 };
 
+/// A matrix that linear layers multiply.
+struct Measured {
+    Tensor values;
+    /// fp32 [1]: the largest absolute value, for products in 8 bits. Where it is not given, the
+    /// layer that needs it looks for it.
+    Tensor maximum;
+};
+
+/// Maxima side by side, which one fill clears, given out one after the other.
+class Maxima {
+public:
+    Maxima() = default;  ///< gives out empty tensors
+    explicit Maxima(const Tensor& numbers) : numbers_(numbers) {}
+    Tensor next() { return numbers_.empty() ? Tensor() : numbers_.slice(0, given_++, 1); }
+
+private:
+    Tensor numbers_;
+    std::int64_t given_ = 0;
+};
+
 /// The residual stream between two layers: the sum r + dropout(y) that the next norm will do.
 struct Stream {
     Tensor r;         ///< [B S, H]
@@ -83,7 +104,8 @@ struct StreamBuffers {
 struct StreamGrad {
     Tensor dr;       ///< [B S, H]: gradient of the residual stream
     Tensor dropped;  ///< [B S, H]: memory for dy where a mask makes it differ from dr; else empty
-    Tensor dy;       ///< [B S, H]: gradient of the last branch's output; dr itself without dropout
+    Measured dy;     ///< [B S, H]: gradient of the last branch's output; dr itself without dropout
+    Maxima maxima;   ///< for gradients on the way; 0 at first
 };
 
 /// What a backward action computes: all (BW), only what earlier layers wait for (B), or only the

@@ -77,7 +77,7 @@ void Head::loss(const Tensor& n, const Tensor& dn, const Pass& pass) const {
 void Head::forward_backward(Stream& stream, const SavedHead& saved, const Pass& pass) const {
     const ArenaFrame frame(context_.workspace());
     const Tensor n = context_.temporary(saved.dn.shape());
-    norm_.forward(stream, saved.norm, n, pass);
+    norm_.forward(stream, saved.norm, {n, {}}, pass);
     const Tensor dn = memory_of_whole(context_, saved.dn);
     loss(whole_rows(context_, n), dn, pass);
     sum_parts(context_, saved.dn, dn).wait();
@@ -88,7 +88,7 @@ void Head::forward(Stream& stream, const StreamBuffers& buffers, const Pass& pas
     const SavedNorm saved =
         norm_.complete({.r = buffers.r, .mean = {}, .rstd = {}}, pass.stream_tokens(context_));
     const Tensor n = context_.temporary(buffers.y.shape());
-    norm_.forward(stream, saved, n, pass);
+    norm_.forward(stream, saved, {n, {}}, pass);
     loss(whole_rows(context_, n), {}, pass);
 }
 
@@ -98,7 +98,7 @@ void Head::last_logits(Stream& stream, const StreamBuffers& buffers, const Pass&
     const SavedNorm saved =
         norm_.complete({.r = buffers.r, .mean = {}, .rstd = {}}, pass.batch.tokens());
     const Tensor n = context_.temporary(buffers.y.shape());
-    norm_.forward(stream, saved, n, pass);
+    norm_.forward(stream, saved, {n, {}}, pass);
     const std::int64_t length = pass.batch.seq_length();
     const Tensor last = n.view({pass.batch.sequences(), length, context_.shape.hidden})
                             .slice(1, length - 1, 1)

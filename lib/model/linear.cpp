@@ -13,8 +13,8 @@ Linear::Linear(const ModelContext& context, const Parameters& parameters, const 
     GPTRAIN_CHECK(weight_.given(), "no parameters named ", name);
 }
 
-void Linear::product(const Tensor& x, const Tensor& bias, const Tensor& y) const {
-    LinearForward args = {.x = x, .weight = weight_.weight, .bias = bias, .y = y};
+void Linear::product(const Measured& x, const Tensor& bias, const Tensor& y) const {
+    LinearForward args = {.x = x.values, .weight = weight_.weight, .bias = bias, .y = y};
     if (float8()) {
         args.x = {};
         args.x8 = converted(x, DType::f8e4m3, true, false);
@@ -23,7 +23,7 @@ void Linear::product(const Tensor& x, const Tensor& bias, const Tensor& y) const
     context_.backend.linear_forward(args);
 }
 
-void Linear::forward(const Tensor& x, const Tensor& y) const {
+void Linear::forward(const Measured& x, const Tensor& y) const {
     const ArenaFrame frame(context_.workspace());
     if (split_ == Split::column) {
         product(whole_rows(context_, x), bias_.weight, y);
@@ -37,45 +37,47 @@ void Linear::forward(const Tensor& x, const Tensor& y) const {
     }
 }
 
-Float8Matrix Linear::converted(const Tensor& x, DType format, bool rows, bool columns) const {
+Float8Matrix Linear::converted(const Measured& x, DType format, bool rows, bool columns) const {
     Arena& workspace = context_.workspace();
     Backend& backend = context_.backend;
-    const Tensor maximum = workspace.allocate(DType::f32, {1});
-    backend.fill(maximum, 0);
-    backend.absolute_maximum(x, maximum);
+    const Shape& shape = x.values.shape();
+    Tensor maximum = x.maximum;
+    if (maximum.empty()) {
+        maximum = workspace.allocate(DType::f32, {1});
+        backend.fill(maximum, 0);
+        backend.absolute_maximum(x.values, maximum);
+    }
     Float8Matrix out;
     out.scale = workspace.allocate(DType::f32, {1});
-    if (rows) out.rows = workspace.allocate(format, x.shape());
-    if (columns) out.columns = workspace.allocate(format, {x.size(1), x.size(0)});
-    backend.to_float8({.x = x, .maximum = maximum, .out = out});
+    if (rows) out.rows = workspace.allocate(format, shape);
+    if (columns) out.columns = workspace.allocate(format, {shape[1], shape[0]});
+    backend.to_float8({.x = x.values, .maximum = maximum, .out = out});
     return out;
 }
 
 void Linear::input_grad(const Backward& args, const Float8Matrix& dy8) const {
     Backend& backend = context_.backend;
     if (!float8()) {
-        backend.linear_input_grad({.dy = args.dy,
+        backend.linear_input_grad({.dy = args.dy.values,
                                    .weight = weight_.weight,
                                    .gelu_input = args.gelu_input,
                                    .dx = args.dx});
         return;
     }
+    GPTRAIN_CHECK(args.gelu_input.empty(), "a gelu behind a product in 8 bits");
     backend.linear_input_grad({.dy = {},
                                .weight = {},
                                .gelu_input = {},
                                .dx = args.dx,
                                .dy8 = dy8,
                                .weight8 = weight_.weight8});
-    if (args.gelu_input.empty()) return;
-    backend.activation_backward(
-        {.swiglu = false, .u = args.gelu_input, .dy = args.dx, .du = args.dx});
 }
 
 void Linear::weight_grad(const Backward& args, const Tensor& dbias, const Float8Matrix& dy8) const {
     Backend& backend = context_.backend;
     if (!float8()) {
         backend.linear_weight_grad(
-            {.x = args.x, .dy = args.dy, .dweight = weight_.grad, .dbias = dbias});
+            {.x = args.x.values, .dy = args.dy.values, .dweight = weight_.grad, .dbias = dbias});
         return;
     }
     const ArenaFrame frame(context_.workspace());
@@ -85,7 +87,7 @@ void Linear::weight_grad(const Backward& args, const Tensor& dbias, const Float8
                                 .dbias = {},
                                 .x8 = converted(args.x, DType::f8e4m3, false, true),
                                 .dy8 = dy8});
-    if (!dbias.empty()) backend.bias_grad(args.dy, dbias);
+    if (!dbias.empty()) backend.bias_grad(args.dy.values, dbias);
 }
 
 void Linear::column_backward(const Backward& args, BackwardPart part) const {
@@ -97,8 +99,9 @@ void Linear::column_backward(const Backward& args, BackwardPart part) const {
     Backward whole = args;
     Pending gathered;
     if (part != BackwardPart::inputs) {
-        whole.x = memory_of_whole(context_, args.x);
-        if (context_.sequence_parallel) gathered = gather_slices(context_, whole.x, args.x);
+        whole.x = {memory_of_whole(context_, args.x.values), maximum_of_whole(context_, args.x)};
+        if (context_.sequence_parallel)
+            gathered = gather_slices(context_, whole.x.values, args.x.values);
     }
     Pending sum;
     if (part != BackwardPart::weights) {
@@ -107,7 +110,7 @@ void Linear::column_backward(const Backward& args, BackwardPart part) const {
         sum = sum_parts(context_, args.dx, whole.dx);
     }
     if (part == BackwardPart::inputs && !bias_.grad.empty()) {
-        context_.backend.bias_grad(args.dy, bias_.grad);
+        context_.backend.bias_grad(args.dy.values, bias_.grad);
     }
     if (part != BackwardPart::inputs) {
         gathered.wait();
@@ -128,7 +131,7 @@ void Linear::row_backward(const Backward& args, BackwardPart part) const {
     // The bias was added to the slice alone.
     const bool with_weights = part == BackwardPart::whole && !context_.sequence_parallel;
     if (part != BackwardPart::weights && !with_weights && !bias_.grad.empty()) {
-        context_.backend.bias_grad(args.dy, bias_.grad);
+        context_.backend.bias_grad(args.dy.values, bias_.grad);
     }
     if (part != BackwardPart::inputs) {
         weight_grad(whole, with_weights ? bias_.grad : Tensor(), dy8);

@@ -24,28 +24,30 @@ public:
 
     std::int64_t outputs() const { return weight_.outputs(); }
     std::int64_t inputs() const { return weight_.inputs(); }
+    /// Whether its products are in 8 bits.
+    bool float8() const { return !weight_.weight8.empty(); }
 
     /// y = x weight^T + bias; x [T, I], y [T, O], T rows or those of a slice.
-    void forward(const Tensor& x, const Tensor& y) const;
+    void forward(const Measured& x, const Tensor& y) const;
 
     struct Backward {
-        Tensor x;           ///< [T, I]; not read by BackwardPart::inputs
-        Tensor dy;          ///< [T, O]
+        Measured x;         ///< [T, I]; not read by BackwardPart::inputs
+        Measured dy;        ///< [T, O]
         Tensor dx;          ///< [T, I], =; not written by BackwardPart::weights
-        Tensor gelu_input;  ///< [T, I] or empty: dx is then the gradient of the gelu's input
+        Tensor gelu_input;  ///< [T, I] or empty: dx is then the gradient of the gelu's input; not
+                            ///< in 8 bits
     };
     /// The sum of dx over tp runs while the weight gradient is computed.
     void backward(const Backward& args, BackwardPart part) const;
 
 private:
-    void product(const Tensor& x, const Tensor& bias, const Tensor& y) const;
+    void product(const Measured& x, const Tensor& bias, const Tensor& y) const;
     void column_backward(const Backward& args, BackwardPart part) const;
     void row_backward(const Backward& args, BackwardPart part) const;
-    bool float8() const { return !weight_.weight8.empty(); }
     void input_grad(const Backward& args, const Float8Matrix& dy8) const;
     void weight_grad(const Backward& args, const Tensor& dbias, const Float8Matrix& dy8) const;
     /// x in 8 bits, in workspace that the caller's frame gives back.
-    Float8Matrix converted(const Tensor& x, DType format, bool rows, bool columns) const;
+    Float8Matrix converted(const Measured& x, DType format, bool rows, bool columns) const;
 
     const ModelContext& context_;
     GroupTensors weight_;

@@ -17,8 +17,8 @@ SavedMlp Mlp::reserve(Arena& arena, Recompute recompute, std::int64_t tokens) co
     saved.norm.r = arena.allocate(context_.compute, stream);
     saved.u = arena.allocate(context_.compute, {tokens, fc_.outputs()});
     if (recompute == Recompute::selective) return saved;
-    saved.n = arena.allocate(context_.compute, stream);
-    saved.a = arena.allocate(context_.compute, {tokens, proj_.inputs()});
+    saved.n.values = arena.allocate(context_.compute, stream);
+    saved.a.values = arena.allocate(context_.compute, {tokens, proj_.inputs()});
     return saved;
 }
 
@@ -36,16 +36,17 @@ SavedMlp Mlp::complete(const SavedMlp& kept, const Tensor& stream, std::int64_t 
     SavedMlp saved;
     saved.norm = norm_.complete(kept.norm, stream_tokens);
     if (saved.norm.r.empty()) saved.norm.r = stream;
-    saved.n = memory(kept.n, {stream_tokens, context_.shape.hidden});
+    saved.n = {memory(kept.n.values, {stream_tokens, context_.shape.hidden}), kept.n.maximum};
     saved.u = memory(kept.u, {tokens, fc_.outputs()});
-    saved.a = memory(kept.a, {tokens, proj_.inputs()});
+    saved.a = {memory(kept.a.values, {tokens, proj_.inputs()}), kept.a.maximum};
     return saved;
 }
 
 void Mlp::forward_inner(Stream& stream, const SavedMlp& saved, const Pass& pass) const {
     norm_.forward(stream, saved.norm, saved.n, pass);
     fc_.forward(saved.n, saved.u);
-    context_.backend.activation_forward({.swiglu = swiglu(), .u = saved.u, .y = saved.a});
+    context_.backend.activation_forward(
+        {.swiglu = swiglu(), .u = saved.u, .y = saved.a.values, .maximum = saved.a.maximum});
 }
 
 void Mlp::forward_outer(Stream& stream, const SavedMlp& saved, const Tensor& y,
@@ -57,9 +58,10 @@ void Mlp::forward_outer(Stream& stream, const SavedMlp& saved, const Tensor& y,
 
 SavedMlp Mlp::rebuilt(const SavedMlp& kept, std::int64_t tokens) const {
     SavedMlp saved = complete(kept, {}, tokens);
-    if (kept.n.empty()) norm_.rebuild(saved.norm, saved.n);
-    if (kept.a.empty()) {
-        context_.backend.activation_forward({.swiglu = swiglu(), .u = saved.u, .y = saved.a});
+    if (kept.n.values.empty()) norm_.rebuild(saved.norm, saved.n.values);
+    if (kept.a.values.empty()) {
+        context_.backend.activation_forward(
+            {.swiglu = swiglu(), .u = saved.u, .y = saved.a.values});
     }
     return saved;
 }
@@ -70,20 +72,21 @@ void Mlp::backward(const SavedMlp& kept, StreamGrad& grad, const Dropout& branch
     const std::int64_t tokens = pass.batch.tokens();
     const bool inputs = part != BackwardPart::weights;
     const SavedMlp saved = part == BackwardPart::inputs ? kept : rebuilt(kept, tokens);
-    if (part == BackwardPart::inputs) context_.backend.copy(deferred.dy, grad.dy);
-    const Tensor dy = inputs ? grad.dy : deferred.dy;
-    const Tensor du =
-        kept_or_temporary(deferred.du, context_, context_.compute, {tokens, fc_.outputs()});
+    if (part == BackwardPart::inputs) context_.backend.copy(deferred.dy, grad.dy.values);
+    const Measured dy = inputs ? grad.dy : Measured{deferred.dy, {}};
+    const Measured du = {
+        kept_or_temporary(deferred.du, context_, context_.compute, {tokens, fc_.outputs()}),
+        fc_.float8() ? grad.maxima.next() : Tensor()};
 
-    if (swiglu()) {
-        const Tensor da = inputs ? context_.temporary({tokens, proj_.inputs()}) : Tensor();
-        proj_.backward({.x = saved.a, .dy = dy, .dx = da, .gelu_input = {}}, part);
-        if (inputs) {
-            context_.backend.activation_backward(
-                {.swiglu = true, .u = saved.u, .dy = da, .du = du});
-        }
-    } else {
-        proj_.backward({.x = saved.a, .dy = dy, .dx = du, .gelu_input = saved.u}, part);
+    // The product does the gelu as well, but not in 8 bits.
+    const bool fused = !swiglu() && !proj_.float8();
+    Tensor da = du.values;
+    if (swiglu() && inputs) da = context_.temporary({tokens, proj_.inputs()});
+    proj_.backward({.x = saved.a, .dy = dy, .dx = da, .gelu_input = fused ? saved.u : Tensor()},
+                   part);
+    if (inputs && !fused) {
+        context_.backend.activation_backward(
+            {.swiglu = swiglu(), .u = saved.u, .dy = da, .du = du.values, .maximum = du.maximum});
     }
     const Tensor dn =
         inputs ? context_.temporary({context_.stream_length(tokens), context_.shape.hidden})

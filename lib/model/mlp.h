@@ -9,9 +9,9 @@ namespace gptrain {
 /// What is kept from forward to backward; tensors that are empty are not kept but rebuilt.
 struct SavedMlp {
     SavedNorm norm;
-    Tensor n;  ///< [T, H]: norm output
-    Tensor u;  ///< [T, F], swiglu [T, 2 F] as [fc | gate]: input of the activation function
-    Tensor a;  ///< [T, F]: its output
+    Measured n;  ///< [T, H]: norm output
+    Tensor u;    ///< [T, F], swiglu [T, 2 F] as [fc | gate]: input of the activation function
+    Measured a;  ///< [T, F]: its output
 };
 
 /// Gradients that a deferred W still needs.

@@ -31,7 +31,7 @@ SavedNorm NormLayer::complete(SavedNorm kept, std::int64_t tokens) const {
     return saved;
 }
 
-void NormLayer::forward(Stream& stream, const SavedNorm& saved, const Tensor& n,
+void NormLayer::forward(Stream& stream, const SavedNorm& saved, const Measured& n,
                         const Pass& pass) const {
     const bool has_branch = !stream.y.empty();
     GPTRAIN_CHECK(has_branch || stream.r.data() == saved.r.data(), "the stream is not saved");
@@ -40,10 +40,11 @@ void NormLayer::forward(Stream& stream, const SavedNorm& saved, const Tensor& n,
                                             .dropout = stream.dropout,
                                             .r_out = has_branch ? saved.r : Tensor(),
                                             .norm = norm(),
-                                            .n = n,
+                                            .n = n.values,
                                             .mean = saved.mean,
                                             .rstd = saved.rstd,
-                                            .seq_length = pass.stream_length(context_)});
+                                            .seq_length = pass.stream_length(context_),
+                                            .maximum = n.maximum});
     stream = {.r = saved.r, .y = {}, .dropout = {}};
 }
 
@@ -61,7 +62,7 @@ void NormLayer::rebuild(const SavedNorm& saved, const Tensor& n) const {
 void NormLayer::backward(const Tensor& dn, const SavedNorm& saved, StreamGrad& grad,
                          const Dropout& branch, const Pass& pass, bool accumulate) const {
     const bool drops = branch.probability > 0;
-    grad.dy = drops ? grad.dropped : grad.dr;
+    grad.dy = {drops ? grad.dropped : grad.dr, grad.maxima.next()};
     context_.backend.residual_norm_backward({.dn = dn,
                                              .r = saved.r,
                                              .norm = norm(),
@@ -70,10 +71,11 @@ void NormLayer::backward(const Tensor& dn, const SavedNorm& saved, StreamGrad& g
                                              .dr = grad.dr,
                                              .accumulate = accumulate,
                                              .dropout = branch,
-                                             .dy = drops ? grad.dy : Tensor(),
+                                             .dy = drops ? grad.dropped : Tensor(),
                                              .dweight = weight_.grad,
                                              .dbias = bias_.grad,
-                                             .seq_length = pass.stream_length(context_)});
+                                             .seq_length = pass.stream_length(context_),
+                                             .maximum = grad.dy.maximum});
 }
 
 }  // namespace gptrain

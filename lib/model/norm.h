@@ -26,8 +26,8 @@ public:
 
     /// saved.r = stream.r + dropout(stream.y); n = norm(saved.r). The stream then is saved.r alone.
     /// Where the stream has no branch yet, its r must be saved.r.
-    void forward(Stream& stream, const SavedNorm& saved, const Tensor& n, const Pass& pass) const;
-    /// n again, the same bits.
+    void forward(Stream& stream, const SavedNorm& saved, const Measured& n, const Pass& pass) const;
+    /// n again, the same bits and so the same maximum.
     void rebuild(const SavedNorm& saved, const Tensor& n) const;
     /// grad.dr (+)= the gradient through the norm, then grad.dy = the gradient of the branch that
     /// was summed before it, `branch` being its dropout. Without `accumulate` the norm is where the

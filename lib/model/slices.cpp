@@ -33,6 +33,14 @@ Tensor whole_rows(const ModelContext& context, const Tensor& x) {
     return whole;
 }
 
+Tensor maximum_of_whole(const ModelContext& context, const Measured& x) {
+    return context.sequence_parallel ? Tensor() : x.maximum;
+}
+
+Measured whole_rows(const ModelContext& context, const Measured& x) {
+    return {whole_rows(context, x.values), maximum_of_whole(context, x)};
+}
+
 Tensor memory_of_whole(const ModelContext& context, const Tensor& x) {
     return context.sequence_parallel ? context.temporary(whole_shape(context, x)) : x;
 }

@@ -13,6 +13,9 @@ Pending sum_to_slice(const ModelContext& context, const Tensor& slice, const Ten
 
 /// x where every rank has all rows, else all rows in the workspace.
 Tensor whole_rows(const ModelContext& context, const Tensor& x);
+Measured whole_rows(const ModelContext& context, const Measured& x);
+/// The maximum of all rows of x: not known where this rank knows that of a slice.
+Tensor maximum_of_whole(const ModelContext& context, const Measured& x);
 
 /// Memory for all rows of x: x itself where it has them, else in the workspace.
 Tensor memory_of_whole(const ModelContext& context, const Tensor& x);

@@ -24,6 +24,19 @@ bool ends_gradients(const Schedule& schedule, std::size_t index) {
     return true;
 }
 
+/// The part of whole sequences that this rank of cp has.
+Microbatch local_part(const Microbatch& whole, const Stage& stage) {
+    const auto part = [&](const auto& values) {
+        return gptrain::local_part(std::span(values), stage.seq_length, stage.slices);
+    };
+    return {.first_sequence = whole.first_sequence,
+            .ids = part(whole.ids),
+            .targets = part(whole.targets),
+            .positions = part(whole.positions),
+            .first_visible = part(whole.first_visible),
+            .weights = part(whole.weights)};
+}
+
 }  // namespace
 
 Executor::Executor(Stage stage, GradBuckets& buckets, const StepRef& step)
@@ -82,7 +95,11 @@ Tensor Executor::ready(std::int64_t index) {
 
 void Executor::load(const Action& action, std::span<const Microbatch> microbatches) {
     Backend& backend = stage_.context.backend;
-    const Microbatch& microbatch = microbatches[static_cast<std::size_t>(action.microbatch)];
+    const Microbatch& whole = microbatches[static_cast<std::size_t>(action.microbatch)];
+    Microbatch part;
+    const bool shared = stage_.context.mesh.cp().size() > 1;
+    if (shared) part = local_part(whole, stage_);
+    const Microbatch& microbatch = shared ? part : whole;
     upload_batch(backend, stage_.memory.batches[static_cast<std::size_t>(action.slot)], microbatch,
                  stage_.stream);
     backend.upload(step_.first_sequence.slice(0, action.slot, 1),

@@ -6,6 +6,7 @@
 
 #include "data/batch_loader.h"
 #include "model/grad_buckets.h"
+#include "model/sequence.h"
 #include "schedule/stage_memory.h"
 
 namespace gptrain {
@@ -16,6 +17,8 @@ struct Stage {
     const std::vector<GptChunk>& chunks;
     const Parameters& parameters;
     StageMemory memory;
+    std::int64_t seq_length = 0;        ///< of whole sequences
+    std::vector<SequenceSlice> slices;  ///< what this rank of cp has of them
     StreamSlice stream;
 };
 

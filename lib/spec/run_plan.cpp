@@ -17,8 +17,6 @@ void require_built(bool built, std::string_view key, const auto& value, std::str
 }
 
 void check_built(const RunSpec& spec) {
-    const ParallelSpec& parallel = spec.parallel;
-    require_built(parallel.context == 1, "parallel.context", parallel.context, "1");
     require_built(!spec.faults.loss_spike, "faults.loss_spike", "a policy", "none");
     require_built(spec.faults.replica_check_interval == 0, "faults.replica_check_interval",
                   spec.faults.replica_check_interval, "0");

@@ -40,10 +40,15 @@ ParameterLayout training_layout(const RunSpec& spec, const RunPlan& plan, const 
                         .float8 = plan.float8});
 }
 
+/// What this rank of cp has of every sequence.
+std::vector<SequenceSlice> slices_of(const RunPlan& plan, const MeshPlace& place) {
+    return context_slices(plan.seq_length, plan.mesh.context, place.cp, plan.context_method);
+}
+
 /// Where the rows of the residual stream stand in their sequences.
 SequenceRows stream_rows(const RunPlan& plan, const MeshPlace& place) {
-    if (!plan.sequence_parallel) return {};
-    return {.first_begin = place.tp * plan.stream_length()};
+    const std::int64_t first = plan.sequence_parallel ? place.tp * plan.stream_length() : 0;
+    return rows_of(slices_of_rows(slices_of(plan, place), first, plan.stream_length()));
 }
 
 StreamSlice stream_slice(const RunPlan& plan, const MeshPlace& place) {
@@ -124,7 +129,8 @@ Engine::Engine(Backend& backend, const Mesh& mesh, const RunSpec& spec, const Ru
                .head_chunk = plan.head_chunk,
                .sequences = plan.micro_batch_size,
                .sequence_parallel = plan.sequence_parallel,
-               .stream_rows = stream_rows(plan, mesh.place())},
+               .stream_rows = stream_rows(plan, mesh.place()),
+               .context_method = plan.context_method},
       parameters_(memory_, training_layout(spec, plan, mesh), plan.compute,
                   Parameters::Use::training),
       chunks_(make_chunks(context_, parameters_, chunk_parts(plan, mesh.place().pp))),
@@ -136,6 +142,8 @@ Engine::Engine(Backend& backend, const Mesh& mesh, const RunSpec& spec, const Ru
                  .chunks = chunks_,
                  .parameters = parameters_,
                  .memory = reserve_stage(context_, chunks_, stage_sizes(spec, plan, mesh.place())),
+                 .seq_length = plan.seq_length,
+                 .slices = slices_of(plan, mesh.place()),
                  .stream = stream_slice(plan, mesh.place())},
                 buckets_, state_),
       decision_{.clip_grad = spec.optimizer.clip_grad,

@@ -77,7 +77,15 @@ void add_copies(Table& table, Device& device) {
     });
 }
 
-void add_norms(Table& table, Device& device, std::int64_t hidden) {
+/// Where ops find the largest absolute value of their results as well, for products in 8 bits.
+Tensor maximum_if(bool measured, Device& device) {
+    return measured ? device.zeros(fp32, {1}) : Tensor();
+}
+std::string name_of_op(const std::string& name, bool measured) {
+    return measured ? name + ", maximum" : name;
+}
+
+void add_norms(Table& table, Device& device, std::int64_t hidden, bool measured) {
     Backend& backend = device.backend();
     const std::int64_t tokens = tokens_of(hidden);
     const Shape shape = {tokens, hidden};
@@ -87,7 +95,8 @@ void add_norms(Table& table, Device& device, std::int64_t hidden) {
         result.bias = device.random(bf16, {hidden});
         return result;
     };
-    table.add(text("residual_norm_forward H", hidden), 4 * 2 * shape.elements(), [&]() -> Call {
+    const std::string size = name_of_op(text(" H", hidden), measured);
+    table.add("residual_norm_forward" + size, 4 * 2 * shape.elements(), [&]() -> Call {
         ResidualNormForward args;
         args.r = device.random(bf16, shape);
         args.y = device.random(bf16, shape);
@@ -97,9 +106,10 @@ void add_norms(Table& table, Device& device, std::int64_t hidden) {
         args.mean = device.zeros(fp32, {tokens});
         args.rstd = device.zeros(fp32, {tokens});
         args.seq_length = seq_length;
+        args.maximum = maximum_if(measured, device);
         return [=, &backend] { backend.residual_norm_forward(args); };
     });
-    table.add(text("residual_norm_backward H", hidden), 4 * 2 * shape.elements(), [&]() -> Call {
+    table.add("residual_norm_backward" + size, 4 * 2 * shape.elements(), [&]() -> Call {
         ResidualNormBackward args;
         args.dn = device.random(bf16, shape);
         args.r = device.random(bf16, shape);
@@ -110,11 +120,12 @@ void add_norms(Table& table, Device& device, std::int64_t hidden) {
         args.dweight = device.zeros(fp32, {hidden});
         args.dbias = device.zeros(fp32, {hidden});
         args.seq_length = seq_length;
+        args.maximum = maximum_if(measured, device);
         return [=, &backend] { backend.residual_norm_backward(args); };
     });
 }
 
-void add_activations(Table& table, Device& device) {
+void add_activations(Table& table, Device& device, bool measured) {
     Backend& backend = device.backend();
     constexpr std::int64_t ffn = 6400;
     const std::int64_t tokens = tokens_of(ffn);
@@ -122,16 +133,18 @@ void add_activations(Table& table, Device& device) {
         const Shape u_shape = {tokens, swiglu ? 2 * ffn : ffn};
         const Shape y_shape = {tokens, ffn};
         const std::string name = swiglu ? "swiglu" : "gelu";
-        table.add(name + " forward", 2 * (u_shape.elements() + y_shape.elements()), [&]() -> Call {
-            const ActivationForward args = {swiglu, device.random(bf16, u_shape),
-                                            device.zeros(bf16, y_shape)};
-            return [=, &backend] { backend.activation_forward(args); };
-        });
-        table.add(name + " backward", 2 * (2 * u_shape.elements() + y_shape.elements()),
-                  [&]() -> Call {
-                      const ActivationBackward args = {swiglu, device.random(bf16, u_shape),
-                                                       device.random(bf16, y_shape),
-                                                       device.zeros(bf16, u_shape)};
+        table.add(name_of_op(name + " forward", measured),
+                  2 * (u_shape.elements() + y_shape.elements()), [&]() -> Call {
+                      const ActivationForward args = {swiglu, device.random(bf16, u_shape),
+                                                      device.zeros(bf16, y_shape),
+                                                      maximum_if(measured, device)};
+                      return [=, &backend] { backend.activation_forward(args); };
+                  });
+        table.add(name_of_op(name + " backward", measured),
+                  2 * (2 * u_shape.elements() + y_shape.elements()), [&]() -> Call {
+                      const ActivationBackward args = {
+                          swiglu, device.random(bf16, u_shape), device.random(bf16, y_shape),
+                          device.zeros(bf16, u_shape), maximum_if(measured, device)};
                       return [=, &backend] { backend.activation_backward(args); };
                   });
     }
@@ -266,9 +279,11 @@ Json measure_kernels() {
     Device device(limits());
     Table table(device);
     add_copies(table, device);
-    for (const std::int64_t hidden : {768, 1600, 4096})
-        add_norms(table, device, hidden);
-    add_activations(table, device);
+    for (const bool measured : {false, true}) {
+        for (const std::int64_t hidden : {768, 1600, 4096})
+            add_norms(table, device, hidden, measured);
+        add_activations(table, device, measured);
+    }
     add_embeddings(table, device);
     add_loss(table, device);
     add_optimizer(table, device);

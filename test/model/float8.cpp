@@ -59,6 +59,16 @@ TEST_CASE("neither recomputation nor schedule changes a bit in 8 bits", "[model]
     CHECK(train_steps(spec, 3) == base);
 }
 
+TEST_CASE("a run in 8 bits takes exactly the memory that was predicted", "[model][memory]") {
+    RunSpec spec = spec_in(Precision::fp8, GENERATE(false, true));
+    spec.recompute = GENERATE(Recompute::none, Recompute::selective, Recompute::full);
+    spec.parallel.schedule = GENERATE(ScheduleKind::one_f_one_b, ScheduleKind::zero_bubble);
+    TinyRun run(spec);
+    run.step(random_batch(run.plan(), 1));
+    run.engine().evaluate(random_batch(run.plan(), 1));
+    CHECK(run.engine().memory().peaks() == run.memory_plan());
+}
+
 TEST_CASE("8-bit gradients point where those in bf16 do", "[model]") {
     const bool llama = GENERATE(false, true);
     const Result in_bf16 = train_steps(spec_in(Precision::bf16, llama), 1);

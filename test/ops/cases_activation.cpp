@@ -10,7 +10,7 @@ struct Size {
 
 constexpr Size sizes[] = {{1, 1}, {3, 5}, {7, 64}, {2, 1031}, {256, 3072, true}};
 
-OpCase make_case(std::string_view op, bool swiglu, const Size& size, DType dtype) {
+OpCase make_case(const std::string& op, bool swiglu, const Size& size, DType dtype) {
     OpLimits limits;
     limits.compute = dtype;
     limits.sequences = 1;
@@ -31,33 +31,45 @@ Fill activation_inputs() {
     };
 }
 
-OpCase forward(bool swiglu, const Size& size, DType dtype) {
-    OpCase op = make_case("activation_forward", swiglu, size, dtype);
+/// What is asked for beside the formula.
+struct Variant {
+    const char* name;
+    bool in_place = false;
+    bool maximum = false;
+};
+
+OpCase forward(bool swiglu, const Size& size, DType dtype, const Variant& variant) {
+    OpCase op = make_case(text("activation_forward", variant.name), swiglu, size, dtype);
     const auto u =
         op.input(dtype, {size.tokens, swiglu ? 2 * size.ffn : size.ffn}, activation_inputs());
     const auto y = op.output(dtype, {size.tokens, size.ffn});
+    const auto maximum = variant.maximum ? op.updated(DType::f32, {1}, constant(0)) : none;
     op.run = [=](Backend& backend, const Tensors& at) {
-        backend.activation_forward({swiglu, at[u], at[y]});
+        backend.activation_forward({swiglu, at[u], at[y], at[maximum]});
     };
-    op.reference = [=](Arrays& at) { reference::activation_forward(swiglu, at[u], at[y]); };
+    op.reference = [=](Arrays& at) {
+        reference::activation_forward(swiglu, at[u], at[y]);
+        reference::absolute_maximum(at.result(y), at[maximum]);
+    };
     return op;
 }
 
-OpCase backward(bool swiglu, const Size& size, DType dtype, bool in_place) {
-    OpCase op = make_case(in_place ? "activation_backward in place" : "activation_backward", swiglu,
-                          size, dtype);
+OpCase backward(bool swiglu, const Size& size, DType dtype, const Variant& variant) {
+    OpCase op = make_case(text("activation_backward", variant.name), swiglu, size, dtype);
     const Shape input_shape = {size.tokens, swiglu ? 2 * size.ffn : size.ffn};
     const Shape output_shape = {size.tokens, size.ffn};
     const auto u = op.input(dtype, input_shape, activation_inputs());
-    const auto dy = in_place ? op.updated(dtype, output_shape, random_values())
-                             : op.input(dtype, output_shape, random_values());
-    const auto du = in_place ? dy : op.output(dtype, input_shape);
+    const auto dy = variant.in_place ? op.updated(dtype, output_shape, random_values())
+                                     : op.input(dtype, output_shape, random_values());
+    const auto du = variant.in_place ? dy : op.output(dtype, input_shape);
+    const auto maximum = variant.maximum ? op.updated(DType::f32, {1}, constant(0)) : none;
     op.run = [=](Backend& backend, const Tensors& at) {
-        backend.activation_backward({swiglu, at[u], at[dy], at[du]});
+        backend.activation_backward({swiglu, at[u], at[dy], at[du], at[maximum]});
     };
     op.reference = [=](Arrays& at) {
         const Array gradient = at[dy];
         reference::activation_backward(swiglu, at[u], gradient, at[du]);
+        reference::absolute_maximum(at.result(du), at[maximum]);
     };
     return op;
 }
@@ -69,10 +81,13 @@ std::vector<OpCase> activation_cases() {
     for (const DType dtype : compute_dtypes) {
         for (const Size& size : sizes) {
             for (const bool swiglu : {false, true}) {
-                cases.push_back(forward(swiglu, size, dtype));
-                cases.push_back(backward(swiglu, size, dtype, false));
+                for (const Variant& variant : {Variant{""}, Variant{", maximum", false, true}}) {
+                    cases.push_back(forward(swiglu, size, dtype, variant));
+                    cases.push_back(backward(swiglu, size, dtype, variant));
+                }
             }
-            cases.push_back(backward(false, size, dtype, true));
+            cases.push_back(backward(false, size, dtype, {" in place", true}));
+            cases.push_back(backward(false, size, dtype, {" in place, maximum", true, true}));
         }
     }
     return cases;

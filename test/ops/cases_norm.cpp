@@ -21,10 +21,11 @@ struct Variant {
     bool bias = true;
     bool y = true;
     float dropout = 0;
-    bool in_place = false;   ///< forward
+    bool in_place = false;   ///< forward, dropout
     bool norm = true;        ///< forward
     bool accumulate = true;  ///< backward
     double mean = 0;         ///< of the norm's input
+    bool maximum = false;
 };
 
 OpCase make_case(std::string_view op, const Variant& variant, const Size& size, DType dtype) {
@@ -65,6 +66,7 @@ OpCase forward(const Variant& variant, const Size& size, DType dtype) {
     const auto n = variant.norm ? op.output(dtype, shape) : none;
     const auto mean = variant.norm && !variant.rms ? op.output(DType::f32, {size.tokens()}) : none;
     const auto rstd = variant.norm ? op.output(DType::f32, {size.tokens()}) : none;
+    const auto maximum = variant.maximum ? op.updated(DType::f32, {1}, constant(0)) : none;
     const auto mask = use_dropout(op, dropout_at(DropoutSite::mlp_output, variant.dropout));
     const reference::NormKind kind = {variant.rms, 1e-3f};
 
@@ -79,6 +81,7 @@ OpCase forward(const Variant& variant, const Size& size, DType dtype) {
         args.mean = at[mean];
         args.rstd = at[rstd];
         args.seq_length = size.seq_length;
+        args.maximum = at[maximum];
         backend.residual_norm_forward(args);
     };
     op.reference = [=](Arrays& at) {
@@ -94,6 +97,7 @@ OpCase forward(const Variant& variant, const Size& size, DType dtype) {
         }
         if (!variant.norm) return;
         reference::norm_forward(kind, sum, at[weight], at[bias], at[n], at[mean], at[rstd]);
+        reference::absolute_maximum(at.result(n), at[maximum]);
     };
     return op;
 }
@@ -113,6 +117,7 @@ OpCase backward(const Variant& variant, const Size& size, DType dtype) {
     const auto dy = variant.dropout > 0 ? op.output(dtype, shape) : none;
     const auto dweight = op.updated(DType::f32, {size.hidden}, random_values());
     const auto dbias = variant.bias ? op.updated(DType::f32, {size.hidden}, random_values()) : none;
+    const auto maximum = variant.maximum ? op.updated(DType::f32, {1}, constant(0)) : none;
     const auto mask = use_dropout(op, dropout_at(DropoutSite::attention_output, variant.dropout));
 
     op.run = [=](Backend& backend, const Tensors& at) {
@@ -129,12 +134,14 @@ OpCase backward(const Variant& variant, const Size& size, DType dtype) {
         args.dweight = at[dweight];
         args.dbias = at[dbias];
         args.seq_length = size.seq_length;
+        args.maximum = at[maximum];
         backend.residual_norm_backward(args);
     };
     op.reference = [=](Arrays& at) {
         if (!variant.accumulate) at[dr] = Array(shape, dtype);
         reference::norm_backward(at[dn], at[r], at[weight], at[mean], at[rstd], at[dr], at[dweight],
                                  at[dbias]);
+        reference::absolute_maximum(at.result(variant.dropout > 0 ? dy : dr), at[maximum]);
         if (variant.dropout == 0) return;
         at[dy].values() = at[dr].values();
         for (Bounded& x : at[dy].values())
@@ -144,20 +151,24 @@ OpCase backward(const Variant& variant, const Size& size, DType dtype) {
     return op;
 }
 
-OpCase dropout_backward(const Size& size, DType dtype, bool in_place) {
-    const Variant variant = {in_place ? "in place" : "apart"};
+OpCase dropout_backward(const Variant& variant, const Size& size, DType dtype) {
     OpCase op = make_case("dropout_backward", variant, size, dtype);
     const Shape shape = {size.tokens(), size.hidden};
-    const auto dr = in_place ? op.updated(dtype, shape, random_values())
-                             : op.input(dtype, shape, random_values());
-    const auto dy = in_place ? dr : op.output(dtype, shape);
+    const auto dr = variant.in_place ? op.updated(dtype, shape, random_values())
+                                     : op.input(dtype, shape, random_values());
+    const auto dy = variant.in_place ? dr : op.output(dtype, shape);
+    // One of the variants has a maximum that is beyond all that comes to it.
+    const auto before = constant(variant.in_place ? 0 : 100);
+    const auto maximum = variant.maximum ? op.updated(DType::f32, {1}, before) : none;
     const auto mask = use_dropout(op, dropout_at(DropoutSite::mlp_output, 0.5f));
     op.run = [=](Backend& backend, const Tensors& at) {
-        backend.dropout_backward({at[dr], dropout_of(mask, at), at[dy], size.seq_length});
+        backend.dropout_backward(
+            {at[dr], dropout_of(mask, at), at[dy], size.seq_length, at[maximum]});
     };
     op.reference = [=](Arrays& at) {
         at[dy].values() = at[dr].values();
         reference::dropout(mask, size.seq_length, at[dy]);
+        reference::absolute_maximum(at.result(dy), at[maximum]);
     };
     return op;
 }
@@ -171,6 +182,8 @@ constexpr Variant forward_variants[] = {
     {.name = "rmsnorm, bias, first block", .rms = true, .y = false},
     {.name = "sum only, dropout", .dropout = 0.5f, .norm = false},
     {.name = "sum only, in place", .in_place = true, .norm = false},
+    {.name = "layernorm, dropout, maximum", .dropout = 0.1f, .maximum = true},
+    {.name = "rmsnorm, first block, maximum", .rms = true, .y = false, .maximum = true},
 };
 
 constexpr Variant backward_variants[] = {
@@ -183,6 +196,15 @@ constexpr Variant backward_variants[] = {
      .rms = true,
      .dropout = 0.5f,
      .accumulate = false},
+    {.name = "layernorm, maximum", .maximum = true},
+    {.name = "rmsnorm, dropout, maximum", .rms = true, .dropout = 0.5f, .maximum = true},
+};
+
+constexpr Variant dropout_variants[] = {
+    {.name = "in place", .in_place = true},
+    {.name = "apart"},
+    {.name = "in place, maximum", .in_place = true, .maximum = true},
+    {.name = "apart, maximum", .maximum = true},
 };
 
 }  // namespace
@@ -195,8 +217,8 @@ std::vector<OpCase> norm_cases() {
                 cases.push_back(forward(variant, size, dtype));
             for (const auto& variant : backward_variants)
                 cases.push_back(backward(variant, size, dtype));
-            cases.push_back(dropout_backward(size, dtype, true));
-            cases.push_back(dropout_backward(size, dtype, false));
+            for (const auto& variant : dropout_variants)
+                cases.push_back(dropout_backward(variant, size, dtype));
         }
     }
     return cases;

@@ -143,12 +143,13 @@ std::string OpRun::faults() const {
     expected.loss_sum = op_.state.loss_sum;
     for (std::size_t i = 0; i < op_.parts_.size(); ++i) {
         expected.arrays.push_back(to_array(host_view(i, before_)));
+        expected.results.push_back(to_array(host_view(i, after)));
     }
     op_.reference(expected);
 
     std::string faults;
     for (std::size_t i = 0; i < op_.parts_.size(); ++i) {
-        const std::string fault = compare(to_array(host_view(i, after)), expected.arrays[i]);
+        const std::string fault = compare(expected.results[i], expected.arrays[i]);
         if (!fault.empty()) append(faults, text("operand ", i, ": ", fault, "\n"));
     }
     return faults + outside_faults(after) + state_faults(expected.loss_sum) + scratch_faults();

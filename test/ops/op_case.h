@@ -39,10 +39,15 @@ struct Tensors {
 /// overwrites outputs and updated ones.
 struct Arrays {
     std::vector<Array> arrays;
+    std::vector<Array> results;  ///< what the op has left, exact
     Bounded loss_sum;
     Array absent;
     Array& operator[](Operand operand) {
         return operand == none ? absent : arrays[static_cast<std::size_t>(operand)];
+    }
+    /// For a result that is a function of this one as stored.
+    const Array& result(Operand operand) const {
+        return results[static_cast<std::size_t>(operand)];
     }
 };
 

@@ -54,6 +54,7 @@ double nearest(double x, const Format& format) {
 }  // namespace
 
 void absolute_maximum(const Array& x, Array& maximum) {
+    if (maximum.empty()) return;
     for (const Bounded& value : x.values())
         maximum(0) = std::max(maximum(0).value, std::abs(value.value));
 }

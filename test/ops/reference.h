@@ -16,7 +16,7 @@ void bias_grad(const Array& dy, Array& dbias);
 void add_bias(Array& y, const Array& bias);
 
 // ---- matrices in 8 bits ----
-/// maximum = max(maximum, |x|)
+/// maximum = max(maximum, |x|), exact as x must be; without `maximum` nothing.
 void absolute_maximum(const Array& x, Array& maximum);
 /// `rows` and `columns` (either may be empty) in their 8-bit format, and the scale.
 void to_float8(const Array& x, const Array& maximum, Array& rows, Array& columns, Array& scale);

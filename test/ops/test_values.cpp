@@ -145,6 +145,31 @@ TEST_CASE("casts round to nearest even") {
     });
 }
 
+TEST_CASE("NaN counts as nothing in a maximum") {
+    // gelu leaves 4 as it is and makes nearly nothing of -9.
+    const Fill values = given({quiet_nan, -9, 1, quiet_nan, 4, quiet_nan});
+    on_each_backend([&](Backend& backend) {
+        for (const DType dtype : {DType::f32, DType::bf16, DType::f16}) {
+            for (const std::int64_t width : {6, 48}) {
+                CAPTURE(name_of(dtype), width);
+                const auto value = [&](std::int64_t i, PhiloxKey stream) {
+                    return i < 6 ? values(i, stream) : 0.0;
+                };
+                const DeviceTensor x(backend, HostTensor(dtype, {1, width}, value));
+                const DeviceTensor y(backend, HostTensor(dtype, {1, width}));
+                const DeviceTensor of_x(backend, HostTensor(DType::f32, {1}, constant(0)));
+                const DeviceTensor of_y(backend, HostTensor(DType::f32, {1}, constant(0)));
+                backend.absolute_maximum(x.tensor(), of_x.tensor());
+                backend.activation_forward(
+                    {.u = x.tensor(), .y = y.tensor(), .maximum = of_y.tensor()});
+                CHECK(std::isnan(y.download()[0]));
+                CHECK(of_x.download()[0] == 9);
+                CHECK(of_y.download()[0] == y.download()[4]);
+            }
+        }
+    });
+}
+
 TEST_CASE("initial weights are normal and independent") {
     on_each_backend([](Backend& backend) {
         constexpr std::int64_t count = 300001;

@@ -34,6 +34,7 @@ std::string text_of(const MeshCase& mesh_case) {
     const ParallelSpec& p = mesh_case.parallel;
     std::string name = text(mesh_case.model, ": dp ", p.data.value_or(1), " pp ", p.pipeline,
                             " cp ", p.context, " tp ", p.tensor, ", ", name_of(p.schedule));
+    if (p.context > 1) name += text(", ", name_of(p.context_method));
     if (p.virtual_stages > 1) name += text(" of ", p.virtual_stages, " chunks");
     if (p.sequence_parallel) name += ", sequence_parallel";
     if (!p.shard_optimizer) name += ", optimizer not sharded";
@@ -43,7 +44,8 @@ std::string text_of(const MeshCase& mesh_case) {
 /// Gives each case another model and another recompute mode in turn.
 class CaseList {
 public:
-    void add(const ParallelSpec& parallel) {
+    void add(const ParallelSpec& parallel, const char* shallow_model = nullptr,
+             const char* deep_model = nullptr) {
         constexpr Recompute modes[] = {Recompute::none, Recompute::selective, Recompute::full};
         constexpr const char* shallow_models[] = {"gpt", "llama", "mixed"};
         constexpr const char* deep_models[] = {"deep gpt", "deep llama"};
@@ -51,6 +53,7 @@ public:
         next.parallel = parallel;
         const bool shallow = parallel.pipeline * parallel.virtual_stages <= 4;
         next.model = shallow ? shallow_models[turn_ % 3] : deep_models[turn_ % 2];
+        if (shallow_model != nullptr) next.model = shallow ? shallow_model : deep_model;
         next.recompute = modes[turn_ / 3 % 3];
         next.name = text_of(next);
         cases_.push_back(next);
@@ -71,6 +74,21 @@ public:
         if (parallel.pipeline > 4) return;
         parallel.virtual_stages = 3;
         add(parallel);
+    }
+    /// With the data ranks of a mesh as ranks of cp, half of them or all.
+    void add_contexts(ParallelSpec parallel) {
+        const std::int64_t ranks = parallel.data.value_or(1);
+        for (std::int64_t context = 2; context <= std::min<std::int64_t>(ranks, 4); context *= 2) {
+            parallel.context = context;
+            parallel.data = ranks / context;
+            parallel.context_method = ContextMethod::ring;
+            parallel.sequence_parallel = false;
+            add(parallel);
+            parallel.sequence_parallel = parallel.tensor > 1;
+            parallel.context_method = ContextMethod::all_to_all;
+            // Each rank of cp needs a share of the query groups.
+            if (parallel.tensor * context <= 4) add(parallel, "gpt", "deep gpt");
+        }
     }
     std::vector<MeshCase> all() const { return cases_; }
 
@@ -111,6 +129,8 @@ std::vector<MeshCase> mesh_cases(std::int64_t ranks) {
                 parallel.sequence_parallel = true;
                 cases.add_schedules(parallel);
             }
+            parallel.sequence_parallel = false;
+            cases.add_contexts(parallel);
             parallel.shard_optimizer = false;
             if (parallel.data != 1) cases.add(parallel);
         }

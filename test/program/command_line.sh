@@ -42,7 +42,7 @@ for setting in "faults.loss_spike={factor: 2.0, window: 10, action: skip}" \
     done
 done
 # A mesh needs its ranks.
-for axis in data tensor; do
+for axis in data tensor pipeline context; do
     expect_exit 2 "$gptrain" --config run.yaml --set parallel.$axis=2
     says err "$axis" "1 rank (as started)" "change the number of ranks"
 done

@@ -269,7 +269,6 @@ TEST_CASE("a schedule without its stages says so") {
 
 TEST_CASE("a setting that is not built yet says so") {
     const std::vector<std::pair<std::string, std::string>> cases = {
-        {"parallel.context=2", "parallel.context: 2 is not built yet in this version; set it to 1"},
         {"faults.loss_spike={factor: 2, window: 5, action: skip}",
          "faults.loss_spike: a policy is not built yet in this version; set it to none"},
         {"faults.replica_check_interval=5",
