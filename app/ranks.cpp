@@ -80,6 +80,7 @@ void Ranks::end_all(const std::string& message, ExitCode code) const {
 
 ExitCode Ranks::run(const std::function<ExitCode()>& work) const {
     if (!session_.running()) return work();
+    if (session_.rank() != 0) silence();
     try {
         return work();
     } catch (const CommonError& error) {

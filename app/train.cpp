@@ -1,3 +1,4 @@
+#include <chrono>
 #include <memory>
 #include <optional>
 #include <string>
@@ -15,6 +16,8 @@
 namespace gptrain {
 namespace {
 
+using Clock = std::chrono::steady_clock;
+
 struct Options {
     std::string config;
     std::vector<std::string> settings;
@@ -30,7 +33,7 @@ ResumeChoice resume_choice(const std::string& word) {
     return {ResumeChoice::Kind::from, word};
 }
 
-ExitCode train_as_rank(const Options& options, Ranks& ranks) {
+ExitCode train_as_rank(const Options& options, Ranks& ranks, Clock::time_point started) {
     const MpiSession& session = ranks.session();
     RunSpec spec;
     session.together([&] { spec = load_run_spec(options.config, options.settings); });
@@ -42,7 +45,8 @@ ExitCode train_as_rank(const Options& options, Ranks& ranks) {
         [&] { plan = make_plan(spec, {.world_size = session.size(), .cuda = device.cuda}); });
     ranks.set_mesh(plan.mesh);
     const Mesh mesh = open_mesh(device, session, plan.mesh, mesh_links(plan));
-    return train(spec, plan, resume_choice(options.resume), {*device.backend, mesh, session});
+    return train(spec, plan, resume_choice(options.resume),
+                 {*device.backend, mesh, session, started});
 }
 
 ExitCode run_training(const Options& options) {
@@ -53,8 +57,9 @@ ExitCode run_training(const Options& options) {
         print_dry_run(spec, make_plan(spec, target), options.timeline);
         return ExitCode::done;
     }
+    const Clock::time_point started = Clock::now();
     Ranks ranks;
-    return ranks.run([&] { return train_as_rank(options, ranks); });
+    return ranks.run([&] { return train_as_rank(options, ranks, started); });
 }
 
 }  // namespace

@@ -29,6 +29,7 @@ bool write_whole(int descriptor, std::string_view bytes) {
 }
 
 bool status_shown = false;
+bool silent = false;
 
 constexpr std::string_view clear_line = "\r\x1b[K";
 
@@ -41,8 +42,13 @@ void write_line(int descriptor, std::string_view prefix, std::string_view line) 
 
 }  // namespace
 
+void silence() {
+    const std::lock_guard lock(output_mutex());
+    silent = true;
+}
+
 void print_line(std::string_view line) {
-    write_line(STDOUT_FILENO, "", line);
+    if (!silent) write_line(STDOUT_FILENO, "", line);
 }
 
 void print_raw(std::string_view bytes) {
@@ -66,7 +72,7 @@ bool stdout_is_terminal() {
 }
 
 void show_status(std::string_view line) {
-    if (!stdout_is_terminal()) return;
+    if (silent || !stdout_is_terminal()) return;
     const std::lock_guard lock(output_mutex());
     write_whole(STDOUT_FILENO, text(clear_line, line));
     status_shown = !line.empty();

@@ -7,6 +7,10 @@
 
 namespace gptrain {
 
+/// From now on this process has no lines on stdout; warnings and errors stay. For the ranks whose
+/// lines would only repeat those of the first.
+void silence();
+
 /// A line on stdout: results and progress.
 void print_line(std::string_view line);
 /// Bytes on stdout as they are. A stdout that takes no more is an Error (io).

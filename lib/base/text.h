@@ -50,7 +50,7 @@ std::string human_count(double value);
 /// A count of bytes for people: "512 B", "1.50 GiB".
 std::string human_bytes(std::int64_t bytes);
 
-/// Seconds for people: "42 s", "3 min 05 s", "2 h 07 min".
+/// Seconds for people: "42 s", "3 min 05 s", "2 h 07 min", "12 days".
 std::string human_time(double seconds);
 
 /// What the system says of an `errno` value.

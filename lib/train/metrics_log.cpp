@@ -22,13 +22,20 @@ void append_member(std::string& line, std::string_view name, const auto& value) 
     }
 }
 
+std::string object_of(const TimeSpent& spent) {
+    std::string object;
+    for (const TimePart& part : time_parts)
+        append_member(object, part.name, std::optional(spent.*part.seconds));
+    return object + "}";
+}
+
 std::string line_of(const StepMetrics& metrics) {
     std::string line;
     append_member(line, "step", std::optional(metrics.step));
     for_each_metric(metrics, [&](std::string_view name, const auto& value) {
         append_member(line, name, value);
     });
-    return line + "}\n";
+    return text(line, ", \"goodput\": ", object_of(metrics.goodput), "}\n");
 }
 
 std::string validation_line(std::int64_t step, double val_loss) {
@@ -42,6 +49,7 @@ std::string validation_line(std::int64_t step, double val_loss) {
 struct Entry {
     enum class Kind { step, validation, resume } kind;
     std::int64_t step;
+    std::optional<TimeSpent> spent = {};
 };
 
 Entry parse_entry(std::string_view line, const std::string& source) {
@@ -54,7 +62,9 @@ Entry parse_entry(std::string_view line, const std::string& source) {
         }
         return {Entry::Kind::resume, step};
     }
-    return {reader.has("val_loss") ? Entry::Kind::validation : Entry::Kind::step, step};
+    if (reader.has("val_loss")) return {Entry::Kind::validation, step};
+    if (!reader.has("goodput")) return {Entry::Kind::step, step};
+    return {Entry::Kind::step, step, time_spent(reader.object("goodput"), source + ": goodput")};
 }
 
 /// What a crash may leave at the end of the file: a line without its end, or, where the disk lost
@@ -103,6 +113,7 @@ void MetricsLog::read_back() {
         const Entry entry =
             parse_entry(lines.substr(0, length), text(file_.path().string(), ", line ", number));
         if (entry.kind == Entry::Kind::validation) validations_.insert(entry.step);
+        if (entry.spent) time_spent_ = entry.spent;
         if (entry.kind == Entry::Kind::resume) undo_after(entry.step);
         lines.remove_prefix(length);
     }

@@ -7,6 +7,7 @@
 #include <set>
 
 #include "base/file.h"
+#include "train/goodput.h"
 
 namespace gptrain {
 
@@ -26,9 +27,11 @@ struct StepMetrics {
     std::optional<std::int64_t> consumed_tokens = {};
     std::optional<std::int64_t> memory_bytes = {};
     std::optional<std::int64_t> skipped_steps = {};
+    TimeSpent goodput = {};
 };
 
-/// Calls visit(name, optional value) for every metric but the step, in the order of the file.
+/// Calls visit(name, optional value) for every metric that is one number, but the step, in the
+/// order of the file.
 void for_each_metric(const StepMetrics& metrics, const auto& visit) {
     visit("loss", metrics.loss);
     visit("grad_norm", metrics.grad_norm);
@@ -45,7 +48,7 @@ void for_each_metric(const StepMetrics& metrics, const auto& visit) {
 }
 
 /// The log of one run. Three kinds of lines:
-///   {"step": 1, "loss": 9.01, ..., "skipped_steps": 0}
+///   {"step": 1, "loss": 9.01, ..., "skipped_steps": 0, "goodput": {...}}
 ///   {"step": 100, "val_loss": 5.2}
 ///   {"event": "resume", "step": 100}
 /// Numbers have the shortest form that reads back the same. Of two lines of one kind for one step
@@ -66,6 +69,9 @@ public:
     /// that a later resume from an earlier step did not undo.
     bool has_validation(std::int64_t step) const { return validations_.contains(step); }
 
+    /// What the last logged step says of the run's time.
+    const std::optional<TimeSpent>& time_spent() const { return time_spent_; }
+
     /// Whether nothing was ever logged.
     bool empty() const { return file_.size() == 0; }
 
@@ -82,6 +88,7 @@ private:
 
     File file_;
     std::set<std::int64_t> validations_;
+    std::optional<TimeSpent> time_spent_;
 };
 
 }  // namespace gptrain

@@ -46,12 +46,15 @@ std::optional<ValidCheckpoint> find_start(const ResumeChoice& choice,
     return std::nullopt;
 }
 
-Json saved_state(const StepState& state, const std::string& spec_yaml) {
+Json saved_state(const StepState& state, const std::string& spec_yaml,
+                 const Goodput::Record& goodput) {
     return {{"loss_scale", state.loss_scale},
             {"clean_steps", state.clean_steps},
             {"updates", state.updates},
             {"skipped_steps", state.skipped_steps},
             {"skipped_in_a_row", state.skipped_in_a_row},
+            {"first_start", goodput.first_start},
+            {"goodput", to_json(goodput.spent)},
             {"spec", spec_yaml}};
 }
 
@@ -64,6 +67,13 @@ StepState carried_state(const Manifest& manifest) {
     state.skipped_steps = reader.integer("skipped_steps");
     state.skipped_in_a_row = reader.integer("skipped_in_a_row");
     return state;
+}
+
+Goodput::Record saved_goodput(const Manifest& manifest) {
+    const JsonReader reader = state_reader(manifest);
+    return {.spent = time_spent(reader.object("goodput"),
+                                text("checkpoint of step ", manifest.meta.step, ": goodput")),
+            .first_start = reader.number("first_start")};
 }
 
 std::string saved_spec(const Manifest& manifest) {

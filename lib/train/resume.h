@@ -6,6 +6,7 @@
 
 #include "backend/step_state.h"
 #include "checkpoint/verify.h"
+#include "train/goodput.h"
 #include "train/trainer.h"
 
 namespace gptrain {
@@ -19,11 +20,13 @@ std::optional<ValidCheckpoint> find_start(const ResumeChoice& choice,
 /// directory (its newest valid checkpoint). Error (usage) where there is none.
 ValidCheckpoint open_checkpoint(const std::filesystem::path& folder);
 
-/// What the trainer keeps in a manifest's "state": the carried numbers of the step state, and the
-/// effective spec.
-Json saved_state(const StepState& state, const std::string& spec_yaml);
+/// What the trainer keeps in a manifest's "state": the carried numbers of the step state, the
+/// effective spec, and the account of its time.
+Json saved_state(const StepState& state, const std::string& spec_yaml,
+                 const Goodput::Record& goodput);
 StepState carried_state(const Manifest& manifest);
 std::string saved_spec(const Manifest& manifest);
+Goodput::Record saved_goodput(const Manifest& manifest);
 std::int64_t saved_num_samples(const ValidCheckpoint& checkpoint);
 
 /// Eight hexadecimal digits that change with the text.

@@ -6,6 +6,7 @@
 #include <cstdlib>
 
 #include "base/error.h"
+#include "base/text.h"
 
 namespace gptrain {
 namespace {
@@ -52,10 +53,8 @@ StopSignals::~StopSignals() {
         ::sigaction(before.signal, &before.action, nullptr);
 }
 
-std::optional<std::string_view> StopSignals::received() const {
-    for (const Handled& entry : handled)
-        if (first_signal == entry.signal) return entry.name;
-    return std::nullopt;
+int StopSignals::received() const {
+    return first_signal;
 }
 
 Deadline Deadline::at_job_end() {
@@ -79,14 +78,6 @@ Deadline Deadline::at_job_end() {
 std::optional<double> Deadline::seconds_left() const {
     if (!time_) return std::nullopt;
     return std::chrono::duration<double>(*time_ - Clock::now()).count();
-}
-
-std::optional<std::string_view> stop_reason(const StopSignals& signals, const Deadline& deadline,
-                                            double margin_seconds) {
-    if (const auto name = signals.received()) return name;
-    const auto left = deadline.seconds_left();
-    if (left && *left < margin_seconds) return "time limit";
-    return std::nullopt;
 }
 
 }  // namespace gptrain

@@ -1,12 +1,10 @@
-// Requests to stop a run early: signals and time limits. Nothing here acts; the trainer asks
-// between steps, saves, and leaves with exit code 75.
+// The two ways in which a system asks a run to stop: signals and time limits.
 #pragma once
 
 #include <chrono>
 #include <csignal>
 #include <cstdint>
 #include <optional>
-#include <string_view>
 #include <vector>
 
 namespace gptrain {
@@ -20,8 +18,8 @@ public:
     StopSignals(const StopSignals&) = delete;
     StopSignals& operator=(const StopSignals&) = delete;
 
-    /// The name of the signal that came first ("SIGTERM"), or nothing.
-    std::optional<std::string_view> received() const;
+    /// The signal that came first, or 0.
+    int received() const;
 
 private:
     struct Before {
@@ -50,10 +48,5 @@ private:
     explicit Deadline(Clock::time_point time) : time_(time) {}
     std::optional<Clock::time_point> time_;
 };
-
-/// Why to stop now ("SIGTERM", "time limit"), or nothing. `margin_seconds`: what the next step and
-/// a checkpoint may take, so that both fit before the deadline.
-std::optional<std::string_view> stop_reason(const StopSignals& signals, const Deadline& deadline,
-                                            double margin_seconds);
 
 }  // namespace gptrain

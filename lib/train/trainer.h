@@ -1,6 +1,7 @@
 // The training loop: data, steps, evaluations, checkpoints, logs, and stopping in good order.
 #pragma once
 
+#include <chrono>
 #include <filesystem>
 #include <string>
 
@@ -27,6 +28,7 @@ struct RunDevices {
     Backend& backend;
     const Mesh& mesh;
     const MpiSession& ranks;
+    std::chrono::steady_clock::time_point started;  ///< when the program was
 };
 
 /// Trains until the last step or until one of the ranks is told to stop. Returns done or requeue;

@@ -25,6 +25,7 @@ TEST_CASE("text writes values so that they read back", "[base]") {
     CHECK(human_time(59.4) == "59 s");
     CHECK(human_time(185) == "3 min 05 s");
     CHECK(human_time(7620) == "2 h 07 min");
+    CHECK(human_time(12.5 * 86400) == "12 days");
 }
 
 TEST_CASE("numbers are whole words", "[base]") {

@@ -12,7 +12,10 @@ keys='loss grad_norm lr loss_scale tokens_per_s step_time_s tflops_per_device mf
     consumed_tokens memory_bytes skipped_steps'
 step_line='^\{"step": [0-9]+'
 for key in $keys; do step_line+=", \"$key\": $number"; done
-step_line+='\}$'
+seconds='([0-9.]+(e[+-]?[0-9]+)?)'
+step_line+=", \"goodput\": \{\"useful\": $seconds"
+for part in init load save eval lost; do step_line+=", \"$part\": $seconds"; done
+step_line+='\}\}$'
 validation_line="^\\{\"step\": [0-9]+, \"val_loss\": $number\\}\$"
 resume_line='^\{"event": "resume", "step": [0-9]+\}$'
 all_lines() {

@@ -38,6 +38,25 @@ for delay in 0 0.02 0.1; do
     ends 75
 done
 
+# The file SAVE asks for a checkpoint, STOP for one and the end; each is deleted when it is there.
+start asked $endless
+wait_for asked/metrics.jsonl '"step": 7,'
+touch asked/SAVE
+for _ in {1..600}; do [[ -e asked/SAVE ]] || break; sleep 0.1; done
+last_step asked
+saved=$last
+touch asked/STOP
+ends 0
+[[ ! -e asked/STOP ]] || fail "the file STOP is still there"
+says out "the file STOP" "goodput"
+rm -r "asked/checkpoints/$(printf 'step-%06d' "$saved")"
+last_step asked
+((last > saved)) || fail "stopped at step $last, saved at step $saved"
+train 0 asked training.steps=$((last + 5))
+train 0 straight training.steps=$((last + 5))
+same_run straight asked $((last + 5))
+rm -r asked straight
+
 # A signal cuts a long evaluation short; the resumed run makes it up, and may be stopped in that.
 long="$endless training.eval_interval=7 training.eval_steps=1000000"
 start evaluating $long

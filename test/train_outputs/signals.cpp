@@ -1,5 +1,3 @@
-#include "train/signals.h"
-
 #include <csignal>
 #include <cstdlib>
 #include <ctime>
@@ -9,26 +7,29 @@
 
 #include "catch.h"
 #include "support/temp_folder.h"
+#include "train/requests.h"
 
 namespace gptrain {
 namespace {
 
+using test::fill;
+using test::TempFolder;
+
 TEST_CASE("a signal only leaves its name") {
     const auto [number, name] = GENERATE(
         table<int, std::string>({{SIGTERM, "SIGTERM"}, {SIGUSR1, "SIGUSR1"}, {SIGINT, "SIGINT"}}));
-    const StopSignals signals;
-    CHECK_FALSE(signals.received().has_value());
-    CHECK_FALSE(stop_reason(signals, Deadline(), 1e9).has_value());
+    const Requests requests({}, {});
+    CHECK(requests.now(1e9) == Request::none);
     REQUIRE(std::raise(number) == 0);
-    CHECK(signals.received().value() == name);
-    CHECK(stop_reason(signals, Deadline(), 0).value() == name);
+    CHECK(name_of(requests.now(0)) == name);
+    CHECK(exit_code_of(requests.now(0)) == ExitCode::requeue);
 }
 
 TEST_CASE("the first signal is the one that is named") {
     const StopSignals signals;
     REQUIRE(std::raise(SIGUSR1) == 0);
     REQUIRE(std::raise(SIGTERM) == 0);
-    CHECK(signals.received().value() == "SIGUSR1");
+    CHECK(signals.received() == SIGUSR1);
 }
 
 TEST_CASE("handlers that were there before return") {
@@ -42,7 +43,7 @@ TEST_CASE("handlers that were there before return") {
     std::raise(SIGUSR1);
     CHECK(seen == 1);
     std::signal(SIGUSR1, SIG_DFL);
-    CHECK_FALSE(StopSignals().received().has_value());
+    CHECK(StopSignals().received() == 0);
 }
 
 TEST_CASE("a second Ctrl-C ends the process") {
@@ -63,14 +64,30 @@ TEST_CASE("a second Ctrl-C ends the process") {
 
 TEST_CASE("a deadline is reached when the margin no longer fits before it") {
     using namespace std::chrono_literals;
-    const StopSignals signals;
     CHECK_FALSE(Deadline().seconds_left().has_value());
     const Deadline soon = Deadline::at(Deadline::Clock::now() + 100s);
     CHECK(soon.seconds_left().value() == Approx(100).margin(5));
-    CHECK_FALSE(stop_reason(signals, soon, 50).has_value());
-    CHECK(stop_reason(signals, soon, 200).value() == "time limit");
+    CHECK(Requests(soon, {}).now(50) == Request::none);
+    CHECK(Requests(soon, {}).now(200) == Request::time_limit);
     const Deadline past = Deadline::at(Deadline::Clock::now() - 1s);
-    CHECK(stop_reason(signals, past, 0).value() == "time limit");
+    CHECK(Requests(past, {}).now(0) == Request::time_limit);
+}
+
+TEST_CASE("files ask to save or to stop until they are answered") {
+    const TempFolder folder;
+    const Requests requests({}, folder.path());
+    CHECK(requests.now(0) == Request::none);
+    fill(folder / "SAVE", "");
+    CHECK(requests.now(0) == Request::save);
+    CHECK_FALSE(stops(Request::save));
+    fill(folder / "STOP", "");
+    CHECK(requests.now(0) == Request::stop);
+    CHECK(exit_code_of(Request::stop) == ExitCode::done);
+    requests.answered(Request::stop);
+    CHECK(requests.now(0) == Request::save);
+    requests.answered(Request::save);
+    requests.answered(Request::save);
+    CHECK(requests.now(0) == Request::none);
 }
 
 TEST_CASE("the job's end comes from Slurm") {

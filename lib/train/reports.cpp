@@ -1,0 +1,30 @@
+#include "train/reports.h"
+
+#include <vector>
+
+namespace gptrain {
+
+void Reports::begin(std::int64_t first, std::int64_t steps, bool tensorboard) {
+    if (first > 0 || !log_.empty()) log_.write_resume(first);
+    if (tensorboard) tensorboard_.emplace(paths_.folder, first);
+    console_.emplace(first, steps);
+}
+
+void Reports::step(const StepMetrics& metrics) {
+    log_.write_step(metrics);
+    console_->step(metrics);
+    if (!tensorboard_) return;
+    std::vector<Scalar> scalars;
+    for_each_metric(metrics, [&](std::string_view name, const auto& value) {
+        if (value) scalars.push_back({name, static_cast<double>(*value)});
+    });
+    tensorboard_->write(metrics.step, scalars);
+}
+
+void Reports::validation(std::int64_t step, double val_loss) {
+    log_.write_validation(step, val_loss);
+    console_->validation(step, val_loss);
+    if (tensorboard_) tensorboard_->write(step, {{"val_loss", val_loss}});
+}
+
+}  // namespace gptrain

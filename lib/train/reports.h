@@ -1,0 +1,44 @@
+// Where a run tells of itself: metrics.jsonl, TensorBoard, and lines for people. Rank 0 alone has
+// one.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+
+#include "train/console.h"
+#include "train/metrics_log.h"
+#include "train/run_directory.h"
+#include "train/tensorboard.h"
+
+namespace gptrain {
+
+class Reports {
+public:
+    /// Opens metrics.jsonl (see MetricsLog).
+    explicit Reports(const RunPaths& paths) : paths_(paths), log_(paths.metrics()) {}
+
+    const MetricsLog& log() const { return log_; }
+
+    /// Begins the lines of a run of `steps` steps that goes on after step `first`.
+    void begin(std::int64_t first, std::int64_t steps, bool tensorboard);
+    /// The run has gone back to `step`.
+    void went_back(std::int64_t step) { log_.write_resume(step); }
+
+    /// After every step.
+    void done(std::int64_t step) { console_->tick(step); }
+    /// After every logged step.
+    void step(const StepMetrics& metrics);
+    /// During an evaluation.
+    void evaluating(std::int64_t done, std::int64_t total) { console_->evaluating(done, total); }
+    void validation(std::int64_t step, double val_loss);
+    /// Makes the lines of metrics.jsonl durable.
+    void sync() { log_.sync(); }
+
+private:
+    RunPaths paths_;
+    MetricsLog log_;
+    std::optional<TensorBoardWriter> tensorboard_;
+    std::optional<Console> console_;
+};
+
+}  // namespace gptrain

@@ -1,0 +1,67 @@
+#include "train/requests.h"
+
+#include <array>
+#include <cerrno>
+#include <unistd.h>
+
+namespace gptrain {
+namespace {
+
+std::string_view file_name_of(Request request) {
+    switch (request) {
+        case Request::save: return "SAVE";
+        case Request::stop: return "STOP";
+        default: return {};
+    }
+}
+
+Request request_of(int signal) {
+    switch (signal) {
+        case SIGTERM: return Request::sigterm;
+        case SIGUSR1: return Request::sigusr1;
+        case SIGINT: return Request::sigint;
+        default: return Request::none;
+    }
+}
+
+}  // namespace
+
+std::string_view name_of(Request request) {
+    switch (request) {
+        case Request::none: return "nothing";
+        case Request::save: return "the file SAVE";
+        case Request::stop: return "the file STOP";
+        case Request::time_limit: return "the time limit";
+        case Request::sigint: return "SIGINT";
+        case Request::sigusr1: return "SIGUSR1";
+        case Request::sigterm: return "SIGTERM";
+    }
+    return {};
+}
+
+ExitCode exit_code_of(Request request) {
+    return request == Request::stop ? ExitCode::done : ExitCode::requeue;
+}
+
+Request Requests::now(double margin_seconds) const {
+    if (const Request signal = request_of(signals_.received()); signal != Request::none)
+        return signal;
+    const auto left = deadline_.seconds_left();
+    if (left && *left < margin_seconds) return Request::time_limit;
+    if (folder_.empty()) return Request::none;
+    for (const Request asked : {Request::stop, Request::save}) {
+        if (::access((folder_ / file_name_of(asked)).c_str(), F_OK) == 0) return asked;
+    }
+    return Request::none;
+}
+
+void Requests::answered(Request request) const {
+    const std::string_view name = file_name_of(request);
+    if (name.empty() || folder_.empty()) return;
+    const std::filesystem::path file = folder_ / name;
+    if (::unlink(file.c_str()) != 0 && errno != ENOENT) {
+        fail_errno(errno, file.string(), ": cannot be deleted, and would be obeyed again");
+    }
+}
+
+}  // namespace gptrain

@@ -1,0 +1,295 @@
+#include "train/run.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "base/log.h"
+#include "checkpoint/load.h"
+#include "train/identity.h"
+#include "train/resume.h"
+
+namespace gptrain {
+namespace {
+
+double unix_seconds() {
+    const auto now = std::chrono::system_clock::now().time_since_epoch();
+    return std::chrono::duration<double>(now).count();
+}
+
+double seconds_since(std::chrono::steady_clock::time_point start) {
+    return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+}
+
+}  // namespace
+
+Run::Run(const RunInputs& inputs, const std::optional<RunDirectory>& directory,
+         const Requests& requests, const RunDevices& devices)
+    : spec_(inputs.spec),
+      plan_(inputs.plan),
+      data_(inputs.data),
+      identity_(inputs.identity),
+      directory_(directory),
+      paths_{spec_.output_dir},
+      requests_(requests),
+      mesh_(devices.mesh),
+      ranks_(devices.ranks),
+      started_(devices.started),
+      effective_yaml_(to_yaml(effective_spec(spec_, plan_))),
+      memory_plan_(
+          measure_run(spec_, plan_, devices.mesh.place(), needs_of(devices.backend)).memory),
+      largest_memory_(ranks_.largest(memory_plan_.total())) {
+    ranks_.together([&] {
+        engine_ = std::make_unique<Engine>(devices.backend, mesh_, spec_, plan_, memory_plan_);
+        if (directory_) reports_.emplace(paths_);
+    });
+    saver_ = std::make_unique<CheckpointSaver>(
+        devices.backend, engine_->memory()[MemoryUse::snapshot], ranks_,
+        SaverOptions{paths_.checkpoints(), spec_.checkpoint.keep_last, spec_.checkpoint.keep_every,
+                     spec_.checkpoint.async});
+}
+
+void Run::start(const std::optional<ValidCheckpoint>& checkpoint) {
+    std::optional<Goodput::Record> saved;
+    if (checkpoint) saved = saved_goodput(checkpoint->manifest);
+    goodput_.begin(unix_seconds(), reports_ ? reports_->log().time_spent() : std::nullopt, saved);
+    goodput_.add(&TimeSpent::init, seconds_since(started_));
+    if (checkpoint) {
+        load(*checkpoint);
+        for (const std::string& line :
+             changed_settings(saved_spec(checkpoint->manifest), effective_yaml_))
+            print("changed since the checkpoint: ", line);
+        print("resumed from ", checkpoint->folder.string(), " after step ", step_);
+    } else {
+        engine_->initialise();
+        state_ = engine_->read_state();
+    }
+}
+
+void Run::load(const ValidCheckpoint& checkpoint) {
+    const Clock::time_point start = Clock::now();
+    const Manifest& manifest = checkpoint.manifest;
+    ranks_.together(
+        [&] { load_state(checkpoint.folder, manifest, engine_->backend(), state_source()); });
+    state_ = carried_state(manifest);
+    engine_->restore(state_);
+    step_ = manifest.meta.step;
+    consumed_samples_ = manifest.meta.data_position;
+    goodput_.add(&TimeSpent::load, seconds_since(start));
+}
+
+void Run::begin_reports() {
+    ranks_.first_alone([&] {
+        directory_->write_spec(effective_yaml_);
+        reports_->begin(step_, plan_.steps, spec_.logging.tensorboard);
+    });
+}
+
+bool Run::has_validation() const {
+    return ranks_.largest(reports_ && reports_->log().has_validation(step_) ? 1 : 0) > 0;
+}
+
+BatchShape Run::batch_shape() const {
+    return {.seq_length = plan_.seq_length,
+            .micro_batch_size = plan_.micro_batch_size,
+            .data_rank = mesh_.place().dp,
+            .data_ranks = plan_.mesh.data,
+            .vocab_size = plan_.model.vocab,
+            .eod_id = spec_.data.eod_id,
+            .eod_mask_loss = spec_.data.eod_mask_loss,
+            .reset_at_eod = spec_.data.reset_at_eod};
+}
+
+BatchLoader Run::training_loader() const {
+    return BatchLoader(
+        data_.train, plan_.batch, batch_shape(),
+        {.first_step = step_ + 1, .last_step = plan_.steps, .consumed_samples = consumed_samples_});
+}
+
+Request Run::request() const {
+    // A step and a save must both fit before the deadline.
+    constexpr double safety = 1.5;
+    const Request own = requests_.now(safety * (slowest_step_ + slowest_save_));
+    return static_cast<Request>(ranks_.largest(static_cast<std::int64_t>(own)));
+}
+
+ExitCode Run::run() {
+    const bool owes_evaluation = step_ > 0 && evaluation_due(step_) && !has_validation();
+    const bool done = step_ >= plan_.steps;
+    if (!done || owes_evaluation) begin_reports();
+    // Cut short it is still owed: the checkpoint of this step stays the newest.
+    if (owes_evaluation && !evaluate()) return stopped(request());
+    if (done) {
+        print("the run is finished: its last step, ", plan_.steps, ", is in the checkpoint");
+        return ExitCode::done;
+    }
+    Request asked = Request::none;
+    BatchLoader loader = training_loader();
+    while (step_ < plan_.steps && !stops(asked)) {
+        issue_step(loader.next());
+        asked = request();
+        if (asked == Request::none && !results_due()) continue;
+        finish_step();
+        const bool last = step_ == plan_.steps;
+        if (last || due(spec_.logging.interval, step_)) log_step();
+        if (evaluation_due(step_)) evaluate();
+        asked = std::max(asked, request());
+        if (stops(asked) && !last) print("stopping on ", name_of(asked), ": saving");
+        if (last || asked != Request::none || due(spec_.checkpoint.interval, step_)) save();
+        if (asked != Request::none) {
+            saver_->wait();
+            ranks_.together([&] { requests_.answered(asked); });
+        }
+    }
+    saver_->wait();
+    return step_ < plan_.steps ? stopped(asked) : finished();
+}
+
+void Run::tell_of_time() const {
+    print(goodput_.summary(unix_seconds()));
+    if (saves_ == 0) return;
+    const double stall = save_seconds_ / static_cast<double>(saves_);
+    const double failures = expected_failure_seconds(plan_.mesh.size());
+    const double interval = best_save_interval(stall, failures);
+    print("a checkpoint takes ", fixed(stall, 3), " s of training; at a failure every ",
+          human_time(failures), " (one in 50,000 device hours) the interval that loses least is ",
+          human_time(interval), ", ",
+          std::llround(std::max(1.0, interval / std::max(slowest_step_, 1e-9))), " steps");
+}
+
+ExitCode Run::finished() {
+    print("finished after step ", step_, "; checkpoints in ", paths_.checkpoints().string());
+    tell_of_time();
+    return ExitCode::done;
+}
+
+ExitCode Run::stopped(Request why) {
+    print("stopped on ", name_of(why), " after step ", step_,
+          "; the same command goes on from there");
+    tell_of_time();
+    return exit_code_of(why);
+}
+
+void Run::issue_step(const StepBatch& batch) {
+    if (!under_way_) finished_at_ = Clock::now();
+    engine_->step(batch);
+    const UnderWay issued = {.state = engine_->mark_state(), .samples = batch.global_batch_size};
+    finish_step();
+    under_way_ = issued;
+}
+
+bool Run::results_due() const {
+    const std::int64_t step = step_ + 1;
+    return step == plan_.steps || due(spec_.logging.interval, step) || evaluation_due(step) ||
+           due(spec_.checkpoint.interval, step);
+}
+
+void Run::finish_step() {
+    if (!under_way_) return;
+    loss_scale_ = state_.loss_scale;
+    state_ = engine_->state_at(under_way_->state);
+    const double seconds = seconds_since(finished_at_);
+    finished_at_ = Clock::now();
+    const std::int64_t samples = under_way_->samples;
+    under_way_.reset();
+    ++step_;
+    consumed_samples_ += samples;
+    step_seconds_ += seconds;
+    step_tokens_ += samples * plan_.seq_length;
+    ++steps_timed_;
+    slowest_step_ = std::max(slowest_step_, seconds);
+    goodput_.add(&TimeSpent::useful, seconds);
+    warn_of_skip(samples);
+    tell_of_other_memory();
+    if (reports_) reports_->done(step_);
+    if (diverged()) fail_diverged();
+}
+
+void Run::tell_of_other_memory() {
+    if (other_memory_told_ || !directory_) return;
+    other_memory_told_ = true;
+    const std::int64_t bytes = engine_->backend().other_bytes();
+    if (bytes == 0) return;
+    print("device memory: ", human_bytes(memory_plan_.on_device()), " as planned, and ",
+          human_bytes(bytes), " of context, libraries and other programs");
+}
+
+void Run::warn_of_skip(std::int64_t samples) const {
+    if (state_.skip == 0 || !directory_) return;
+    warn("step ", step_, ": loss or gradients are not finite; the update is left out (samples ",
+         consumed_samples_ - samples, " to ", consumed_samples_ - 1, ", loss scale ", loss_scale_,
+         ")");
+}
+
+bool Run::diverged() const {
+    return state_.skip != 0 && state_.skipped_in_a_row >= spec_.faults.max_skipped_steps;
+}
+
+void Run::fail_diverged() {
+    log_step();
+    if (reports_) reports_->sync();
+    throw CommonError(
+        ExitCode::numerical,
+        text(
+            "step ", step_, ": ", state_.skipped_in_a_row,
+            " steps in a row were skipped (faults.max_skipped_steps); the weights are those before "
+            "them; lower optimizer.lr or look at the data"));
+}
+
+void Run::log_step() {
+    const double tokens_per_s = static_cast<double>(step_tokens_) / step_seconds_;
+    const double flops = tokens_per_s * flops_per_token(plan_.model, plan_.seq_length);
+    StepMetrics metrics;
+    metrics.step = step_;
+    metrics.loss = state_.loss_sum / state_.token_weight_sum;
+    metrics.grad_norm = state_.grad_norm;
+    metrics.lr = state_.learning_rate;
+    metrics.loss_scale = loss_scale_;
+    metrics.tokens_per_s = tokens_per_s;
+    metrics.step_time_s = step_seconds_ / static_cast<double>(steps_timed_);
+    metrics.tflops_per_device = flops / static_cast<double>(plan_.mesh.size()) * 1e-12;
+    metrics.consumed_samples = consumed_samples_;
+    metrics.consumed_tokens = consumed_samples_ * plan_.seq_length;
+    metrics.memory_bytes = largest_memory_;
+    metrics.skipped_steps = state_.skipped_steps;
+    metrics.goodput = goodput_.record().spent;
+    step_seconds_ = 0;
+    step_tokens_ = 0;
+    steps_timed_ = 0;
+    if (reports_) reports_->step(metrics);
+}
+
+bool Run::evaluate() {
+    const Clock::time_point start = Clock::now();
+    const std::int64_t batches = spec_.training.eval_steps;
+    const BatchSchedule whole = {.global_batch_size = plan_.batch.global_batch_size, .rampup = {}};
+    BatchLoader loader(data_.validation, whole, batch_shape(),
+                       {.first_step = 1, .last_step = batches, .consumed_samples = 0});
+    LossSum sum;
+    for (std::int64_t i = 0; i < batches; ++i) {
+        if (stops(request())) return false;
+        sum.add(engine_->evaluate(loader.next()));
+        if (reports_) reports_->evaluating(i + 1, batches);
+    }
+    if (reports_) reports_->validation(step_, sum.mean());
+    goodput_.add(&TimeSpent::eval, seconds_since(start));
+    return true;
+}
+
+void Run::save() {
+    const Clock::time_point start = Clock::now();
+    ranks_.first_alone([&] { reports_->sync(); });
+    CheckpointMeta meta;
+    meta.step = step_;
+    meta.data_position = consumed_samples_;
+    meta.spec_hash = spec_hash(effective_yaml_);
+    meta.identity = identity_;
+    meta.state = saved_state(state_, effective_yaml_, goodput_.record());
+    saver_->save(meta, state_source());
+    const double seconds = seconds_since(start);
+    slowest_save_ = std::max(slowest_save_, seconds);
+    goodput_.add(&TimeSpent::save, seconds);
+    save_seconds_ += seconds;
+    ++saves_;
+}
+
+}  // namespace gptrain

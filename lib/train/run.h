@@ -1,0 +1,113 @@
+// One start of a run: its loop over steps, evaluations and checkpoints.
+#pragma once
+
+#include <chrono>
+#include <memory>
+#include <optional>
+#include <string>
+
+#include "checkpoint/saver.h"
+#include "checkpoint/verify.h"
+#include "train/engine.h"
+#include "train/goodput.h"
+#include "train/reports.h"
+#include "train/requests.h"
+#include "train/run_inputs.h"
+#include "train/trainer.h"
+
+namespace gptrain {
+
+/// All ranks make it and call it together. What it is made of outlives it.
+class Run {
+public:
+    /// `directory` is rank 0's, which speaks and writes for all.
+    Run(const RunInputs& inputs, const std::optional<RunDirectory>& directory,
+        const Requests& requests, const RunDevices& devices);
+
+    /// Begins anew, or goes on from a checkpoint.
+    void start(const std::optional<ValidCheckpoint>& checkpoint);
+    /// Until the last step, or until it is asked to stop.
+    ExitCode run();
+
+private:
+    using Clock = std::chrono::steady_clock;
+
+    StateSource state_source() {
+        return [this](const StateVisitor& visitor) { engine_->visit(visitor); };
+    }
+    BatchShape batch_shape() const;
+    BatchLoader training_loader() const;
+    static bool due(std::int64_t interval, std::int64_t step) {
+        return interval > 0 && step % interval == 0;
+    }
+    bool evaluation_due(std::int64_t step) const {
+        return data_.validation && spec_.training.eval_steps > 0 &&
+               due(spec_.training.eval_interval, step);
+    }
+    /// Of all ranks the weightiest, the same on all.
+    Request request() const;
+    bool has_validation() const;
+
+    void load(const ValidCheckpoint& checkpoint);
+    void begin_reports();
+    /// Issues the next step, then finishes the one before it.
+    void issue_step(const StepBatch& batch);
+    /// Waits for the step that is under way, if any, and takes over its results.
+    void finish_step();
+    /// Whether what follows the step under way needs its results.
+    bool results_due() const;
+    void warn_of_skip(std::int64_t samples) const;
+    /// After the first step, by which all libraries have taken theirs.
+    void tell_of_other_memory();
+    /// Whether too many steps in a row were skipped.
+    bool diverged() const;
+    [[noreturn]] void fail_diverged();
+    void log_step();
+    /// Returns false if it was cut short by a request to stop.
+    bool evaluate();
+    void save();
+    void tell_of_time() const;
+    ExitCode finished();
+    ExitCode stopped(Request why);
+
+    const RunSpec& spec_;
+    const RunPlan& plan_;
+    const TrainingData& data_;
+    const Json& identity_;
+    const std::optional<RunDirectory>& directory_;
+    RunPaths paths_;
+    const Requests& requests_;
+    const Mesh& mesh_;
+    const MpiSession& ranks_;
+    Clock::time_point started_;
+    std::string effective_yaml_;
+    MemoryPlan memory_plan_;
+    std::int64_t largest_memory_;  ///< planned bytes of the rank that has the most
+    std::unique_ptr<Engine> engine_;
+    std::unique_ptr<CheckpointSaver> saver_;
+    std::optional<Reports> reports_;  ///< rank 0's
+
+    /// A step that was issued and whose results were not read yet.
+    struct UnderWay {
+        Engine::StatePoint state;
+        std::int64_t samples = 0;
+    };
+    std::optional<UnderWay> under_way_;
+    Clock::time_point finished_at_;  ///< the step before the one under way, or its own start
+
+    std::int64_t step_ = 0;  ///< done so far
+    std::int64_t consumed_samples_ = 0;
+    StepState state_{};        ///< after the last step
+    double loss_scale_ = 1;    ///< in use in the last step
+    double step_seconds_ = 0;  ///< since the last logged line
+    std::int64_t step_tokens_ = 0;
+    std::int64_t steps_timed_ = 0;
+    bool other_memory_told_ = false;
+    double slowest_step_ = 0;
+    double slowest_save_ = 0;
+    double save_seconds_ = 0;  ///< of this start
+    std::int64_t saves_ = 0;
+    Goodput goodput_;
+};
+
+}  // namespace gptrain
