@@ -8,6 +8,7 @@
 #include "cuda/activation.h"
 #include "cuda/attention.h"
 #include "cuda/attention_check.h"
+#include "cuda/checksum.h"
 #include "cuda/context.h"
 #include "cuda/cross_entropy.h"
 #include "cuda/embedding.h"
@@ -43,7 +44,8 @@ std::int64_t scratch_needed(const OpLimits& limits) {
     return std::max({cuda::linear_scratch_bytes(limits), cuda::bias_scratch_bytes(limits),
                      cuda::norm_scratch_bytes(limits), cuda::embedding_scratch_bytes(limits),
                      cuda::attention_scratch_bytes(limits),
-                     cuda::cross_entropy_scratch_bytes(limits), cuda::optimizer_scratch_bytes()});
+                     cuda::cross_entropy_scratch_bytes(limits), cuda::optimizer_scratch_bytes(),
+                     cuda::checksum_scratch_bytes()});
 }
 
 /// Ops are issued to one stream and return at once.
@@ -183,11 +185,18 @@ public:
     void begin_step(const StepRef& step, const StepState& given) override {
         cuda::begin_step(step, given, context());
     }
+    void note_loss(const StepRef& step) override { cuda::note_loss(step, context()); }
+    void checksum(const Tensor& x, const Tensor& sum) override {
+        cuda::checksum(x, sum, context());
+    }
     void square_sum(std::span<const Tensor> tensors, const Tensor& total) override {
         cuda::square_sum(tensors, total, context());
     }
     void decide_step(const StepRef& step, const StepDecision& how) override {
         cuda::decide_step(step, how, context());
+    }
+    void find_not_finite(std::span<const Tensor> tensors, const StepRef& step) override {
+        cuda::find_not_finite(tensors, step, context());
     }
     void adamw(std::span<const AdamWPiece> pieces, const AdamWConstants& constants,
                const StepRef& step) override {

@@ -74,6 +74,9 @@ __device__ inline double sum_squares(const float* data, std::int64_t count) {
 struct WarpSums {
     double sums[block_size / warp_threads];
 };
+struct WarpMaxima {
+    float maxima[block_size / warp_threads];
+};
 
 __global__ void __launch_bounds__(block_size) sum_chunks(SquareTable table, double* parts) {
     double sum = 0;
@@ -87,14 +90,54 @@ __global__ void __launch_bounds__(block_size) sum_chunks(SquareTable table, doub
     if (thread_index() == 0) parts[block_index().x] = sum;
 }
 
-void launch_square_sum(const SquareTable& table, double* parts, double* total,
-                       const OpContext& context) {
-    if (table.chunks == 0) return;
-    const std::int64_t blocks = std::min(table.chunks, most_blocks);
-    launch(context.stream,
-           {.blocks = blocks, .threads = block_size, .shared_bytes = sizeof(WarpSums)}, sum_chunks,
-           table, parts);
-    add_in_order(parts, blocks, total, context.stream);
+/// The tensors in tables, as many as one holds at a time: launch(table, blocks, first), where
+/// `first` is the index of its first tensor; tensors without elements have entries without chunks.
+void for_each_table(std::span<const Tensor> tensors, const auto& launch) {
+    for (std::size_t first = 0; first < tensors.size(); first += most_tensors) {
+        SquareTable table;
+        for (const Tensor& tensor :
+             tensors.subspan(first, std::min<std::size_t>(most_tensors, tensors.size() - first))) {
+            table.entries[table.count++] = {tensor.as<float>(), tensor.elements(), table.chunks};
+            table.chunks += div_ceil(tensor.elements(), square_chunk);
+        }
+        if (table.chunks > 0)
+            launch(table, std::min(table.chunks, most_blocks), static_cast<std::int64_t>(first));
+    }
+}
+
+// ---- what is not finite -------------------------------------------------------------------------
+
+/// The largest index of a table, and above it none.
+constexpr float no_entry = 1024;
+static_assert(most_tensors < no_entry, "indices of a table");
+
+/// parts[b] = the first entry in whose chunks block b finds a value that is not finite.
+__global__ void __launch_bounds__(block_size)
+    find_in_chunks(SquareTable table, const StepState* state, double* parts) {
+    if (state->skip != Skip::not_finite) return;
+    float first = no_entry;
+    for (std::int64_t chunk = block_index().x; chunk < table.chunks; chunk += grid_blocks().x) {
+        const int index = entry_of(table.entries, table.count, chunk);
+        const SquareEntry& entry = table.entries[index];
+        const std::int64_t begin = (chunk - entry.first_chunk) * square_chunk;
+        const std::int64_t rest = entry.count - begin;
+        // In fp64 the squares of finite floats do not overflow.
+        const double sum =
+            sum_squares(entry.data + begin, rest < square_chunk ? rest : square_chunk);
+        if (!is_finite(sum) && first == no_entry) first = static_cast<float>(index);
+    }
+    first = -block_maximum(-first, shared_memory<WarpMaxima>().maxima);
+    if (thread_index() == 0) parts[block_index().x] = first;
+}
+
+/// Of the launches of one op the first that finds something counts.
+__global__ void note_first(StepState* state, const double* parts, std::int64_t blocks,
+                           std::int64_t first_tensor) {
+    if (state->skip != Skip::not_finite || state->faulty_tensor >= 0) return;
+    double first = no_entry;
+    for (std::int64_t block = 0; block < blocks; ++block)
+        first = parts[block] < first ? parts[block] : first;
+    if (first < no_entry) state->faulty_tensor = first_tensor + static_cast<std::int64_t>(first);
 }
 
 // ---- AdamW --------------------------------------------------------------------------------------
@@ -125,7 +168,7 @@ __global__ void prepare_update(const StepState* state, AdamWConstants constants,
     update->root_correction = static_cast<float>(square_root(1 - power(constants.beta2, updates)));
     update->eps = static_cast<float>(constants.eps);
     update->decay = static_cast<float>(1 - state->learning_rate * constants.weight_decay);
-    update->skip = state->skip != 0 ? 1 : 0;
+    update->skip = state->skip != Skip::no ? 1 : 0;
 }
 
 template <class T>
@@ -255,17 +298,25 @@ void update_all(std::span<const AdamWPiece> pieces, const Update* update,
 
 void square_sum(std::span<const Tensor> tensors, const Tensor& total, const OpContext& context) {
     auto* parts = context.scratch.take<double>(most_blocks);
-    auto* sum = total.as<double>();
-    SquareTable table;
-    for (const Tensor& tensor : tensors) {
-        if (tensor.elements() == 0) continue;
-        table.entries[table.count++] = {tensor.as<float>(), tensor.elements(), table.chunks};
-        table.chunks += div_ceil(tensor.elements(), square_chunk);
-        if (table.count < most_tensors) continue;
-        launch_square_sum(table, parts, sum, context);
-        table = {};
-    }
-    launch_square_sum(table, parts, sum, context);
+    for_each_table(tensors, [&](const SquareTable& table, std::int64_t blocks, std::int64_t) {
+        launch(context.stream,
+               {.blocks = blocks, .threads = block_size, .shared_bytes = sizeof(WarpSums)},
+               sum_chunks, table, parts);
+        add_in_order(parts, blocks, total.as<double>(), context.stream);
+    });
+}
+
+void find_not_finite(std::span<const Tensor> tensors, const StepRef& step,
+                     const OpContext& context) {
+    auto* parts = context.scratch.take<double>(most_blocks);
+    StepState* state = step_state(step);
+    for_each_table(tensors, [&](const SquareTable& table, std::int64_t blocks, std::int64_t first) {
+        launch(context.stream,
+               {.blocks = blocks, .threads = block_size, .shared_bytes = sizeof(WarpMaxima)},
+               find_in_chunks, table, state, parts);
+        launch(context.stream, {.blocks = 1, .threads = 1}, note_first, state, parts, blocks,
+               first);
+    });
 }
 
 void adamw(std::span<const AdamWPiece> pieces, const AdamWConstants& constants, const StepRef& step,

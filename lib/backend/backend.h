@@ -91,6 +91,10 @@ public:
     /// compute dtype); NaN counts as nothing.
     virtual void absolute_maximum(const Tensor& x, const Tensor& maximum) = 0;
     virtual void to_float8(const ToFloat8& args) = 0;
+    /// sum (i64 [1]) += sum over i of h(w_i + (i + 1) 0x9e3779b97f4a7c15), modulo 2^64: w_i are x's
+    /// bytes (contiguous), eight at a time, little-endian, the last filled up with zeros; h(v) = p
+    /// xor (p >> 32) with p = 0xd6e8feb86659fd93 v. A change of any one word changes it.
+    virtual void checksum(const Tensor& x, const Tensor& sum) = 0;
 
     // ---- model ----
     virtual void linear_forward(const LinearForward& args) = 0;
@@ -120,14 +124,20 @@ public:
     virtual void vocab_parallel_gradient(const VocabParallelCrossEntropy& args) = 0;
 
     // ---- step and optimizer ----
-    /// Writes what the host gives at the start of a step (step, token_weight_sum, learning_rate)
-    /// and clears the step's results; what is carried stays.
+    /// Writes what the host gives at the start of a step and clears the step's results; what is
+    /// carried stays.
     virtual void begin_step(const StepRef& step, const StepState& given) = 0;
+    /// After the loss of a microbatch: where loss_sum is no longer finite and faulty_sequence is
+    /// not set, it becomes the first sequence of the slot.
+    virtual void note_loss(const StepRef& step) = 0;
     /// total (fp64 [1]) += sum of squares of all elements (fp32).
     virtual void square_sum(std::span<const Tensor> tensors, const Tensor& total) = 0;
     /// From loss_sum and grad_square_sum: grad_norm, skip, grad_factor; then the carried counters
     /// and the loss scale of the next step.
     virtual void decide_step(const StepRef& step, const StepDecision& how) = 0;
+    /// Where skip is not_finite: faulty_tensor = index of the first of the tensors (fp32) that
+    /// holds a value that is not finite.
+    virtual void find_not_finite(std::span<const Tensor> tensors, const StepRef& step) = 0;
     virtual void adamw(std::span<const AdamWPiece> pieces, const AdamWConstants& constants,
                        const StepRef& step) = 0;
 

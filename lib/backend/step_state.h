@@ -9,12 +9,20 @@
 
 namespace gptrain {
 
+/// Whether a step's update is left out, and why.
+enum class Skip : std::int64_t {
+    no = 0,
+    not_finite = 1,  ///< loss or gradients
+    loss_limit = 2,  ///< the loss is above the step's limit
+};
+
 /// The layout of the step-state tensor (one for a run).
 struct StepState {
     // Given by the host at the start of a step.
     std::int64_t step;        ///< counted from 1
     double token_weight_sum;  ///< over the global batch
     double learning_rate;
+    double loss_limit;  ///< of the mean loss; above it the update is left out; 0: none
 
     // Carried from step to step; part of a checkpoint.
     double loss_scale;              ///< 1 unless fp16
@@ -28,7 +36,12 @@ struct StepState {
     double grad_square_sum;  ///< of the gradients as stored, each parameter once
     double grad_norm;        ///< before clipping, without the loss scale
     double grad_factor;  ///< what AdamW multiplies a stored gradient by: clip factor / loss scale
-    std::int64_t skip;   ///< 1: loss or gradients are not finite, the update is left out
+    Skip skip;
+
+    // What is known of a fault, each -1 for nothing. Not the same on all ranks.
+    std::int64_t faulty_sequence;  ///< in the global batch: of the first microbatch without a
+                                   ///< finite loss, its first
+    std::int64_t faulty_tensor;    ///< the first gradient that is not finite
 };
 
 /// What a new run starts from.

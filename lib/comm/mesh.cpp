@@ -21,6 +21,10 @@ std::string_view name_of(Axis axis) {
     return "?";
 }
 
+std::string to_text(const MeshPlace& place) {
+    return text("dp ", place.dp, " pp ", place.pp, " cp ", place.cp, " tp ", place.tp);
+}
+
 MeshPlace place_of(std::int64_t rank, const MeshShape& shape) {
     GPTRAIN_CHECK(rank >= 0 && rank < shape.size(), "rank ", rank, " of ", shape.size());
     MeshPlace place;

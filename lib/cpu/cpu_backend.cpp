@@ -6,6 +6,7 @@
 
 #include "cpu/activation.h"
 #include "cpu/attention.h"
+#include "cpu/checksum.h"
 #include "cpu/cross_entropy.h"
 #include "cpu/embedding.h"
 #include "cpu/float8.h"
@@ -109,11 +110,16 @@ public:
     void begin_step(const StepRef& step, const StepState& given) override {
         cpu::begin_step(step, given);
     }
+    void note_loss(const StepRef& step) override { cpu::note_loss(step); }
+    void checksum(const Tensor& x, const Tensor& sum) override { cpu::checksum(x, sum); }
     void square_sum(std::span<const Tensor> tensors, const Tensor& total) override {
         cpu::square_sum(tensors, total);
     }
     void decide_step(const StepRef& step, const StepDecision& how) override {
         cpu::decide_step(step, how);
+    }
+    void find_not_finite(std::span<const Tensor> tensors, const StepRef& step) override {
+        cpu::find_not_finite(tensors, step);
     }
     void adamw(std::span<const AdamWPiece> pieces, const AdamWConstants& constants,
                const StepRef& step) override {

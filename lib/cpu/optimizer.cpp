@@ -1,5 +1,6 @@
 #include "cpu/optimizer.h"
 
+#include <algorithm>
 #include <array>
 #include <cmath>
 
@@ -102,12 +103,22 @@ void square_sum(std::span<const Tensor> tensors, const Tensor& total) {
     *total.as<double>() += sum;
 }
 
+void find_not_finite(std::span<const Tensor> tensors, const StepRef& step) {
+    StepState& state = step_state(step);
+    if (state.skip != Skip::not_finite) return;
+    // In fp64 the squares of finite floats do not overflow.
+    const auto faulty = std::find_if(tensors.begin(), tensors.end(), [](const Tensor& tensor) {
+        return !std::isfinite(square_sum(tensor));
+    });
+    if (faulty != tensors.end()) state.faulty_tensor = faulty - tensors.begin();
+}
+
 void adamw(std::span<const AdamWPiece> pieces, const AdamWConstants& constants,
            const StepRef& step) {
     const StepState& state = step_state(step);
     const Update how(constants, state);
     for (const AdamWPiece& piece : pieces) {
-        if (state.skip != 0) {
+        if (state.skip != Skip::no) {
             if (!piece.weight.empty()) cast(piece.weight, piece.main_param);
             continue;
         }

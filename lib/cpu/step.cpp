@@ -9,6 +9,7 @@ namespace {
 void count_skip(StepState& state, const StepDecision& how) {
     ++state.skipped_steps;
     ++state.skipped_in_a_row;
+    if (state.skip != Skip::not_finite) return;
     state.clean_steps = 0;
     if (how.growth_interval > 0) state.loss_scale = std::max(1.0, state.loss_scale / 2);
 }
@@ -29,11 +30,20 @@ void begin_step(const StepRef& step, const StepState& given) {
     state.step = given.step;
     state.token_weight_sum = given.token_weight_sum;
     state.learning_rate = given.learning_rate;
+    state.loss_limit = given.loss_limit;
     state.loss_sum = 0;
     state.grad_square_sum = 0;
     state.grad_norm = 0;
     state.grad_factor = 0;
-    state.skip = 0;
+    state.skip = Skip::no;
+    state.faulty_sequence = -1;
+    state.faulty_tensor = -1;
+}
+
+void note_loss(const StepRef& step) {
+    StepState& state = step_state(step);
+    if (state.faulty_sequence >= 0 || std::isfinite(state.loss_sum)) return;
+    state.faulty_sequence = step.first_sequence.as<std::int64_t>()[step.slot];
 }
 
 void decide_step(const StepRef& step, const StepDecision& how) {
@@ -43,8 +53,10 @@ void decide_step(const StepRef& step, const StepDecision& how) {
         how.clip_grad > 0 ? std::min(1.0, how.clip_grad / (state.grad_norm + 1e-6)) : 1.0;
     state.grad_factor = clip / state.loss_scale;
     const bool finite = std::isfinite(state.loss_sum) && std::isfinite(state.grad_square_sum);
-    state.skip = finite ? 0 : 1;
-    finite ? count_update(state, how) : count_skip(state, how);
+    const bool above =
+        state.loss_limit > 0 && state.loss_sum / state.token_weight_sum > state.loss_limit;
+    state.skip = !finite ? Skip::not_finite : above ? Skip::loss_limit : Skip::no;
+    state.skip == Skip::no ? count_update(state, how) : count_skip(state, how);
 }
 
 }  // namespace gptrain::cpu

@@ -66,8 +66,11 @@ public:
     void vocab_parallel_sums(const VocabParallelCrossEntropy&) override {}
     void vocab_parallel_gradient(const VocabParallelCrossEntropy&) override {}
     void begin_step(const StepRef&, const StepState&) override {}
+    void note_loss(const StepRef&) override {}
+    void checksum(const Tensor&, const Tensor&) override {}
     void square_sum(std::span<const Tensor>, const Tensor&) override {}
     void decide_step(const StepRef&, const StepDecision&) override {}
+    void find_not_finite(std::span<const Tensor>, const StepRef&) override {}
     void adamw(std::span<const AdamWPiece> pieces, const AdamWConstants&, const StepRef&) override;
 
 private:

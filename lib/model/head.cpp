@@ -80,6 +80,7 @@ void Head::forward_backward(Stream& stream, const SavedHead& saved, const Pass& 
     norm_.forward(stream, saved.norm, {n, {}}, pass);
     const Tensor dn = memory_of_whole(context_, saved.dn);
     loss(whole_rows(context_, n), dn, pass);
+    context_.backend.note_loss(pass.step);
     sum_parts(context_, saved.dn, dn).wait();
 }
 

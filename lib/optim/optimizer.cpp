@@ -33,7 +33,10 @@ void Optimizer::make_pieces(Memory& memory) {
         tensors.exp_avg_sq = state(MemoryUse::optimizer);
         if (own_main_params) tensors.weight = weight;
         tensors.decay = range.parameter->decays();
-        if (range.shard.owned) grads_.push_back(tensors.main_grad);
+        if (range.shard.owned) {
+            grads_.push_back(tensors.main_grad);
+            counted_.push_back(pieces_.size());
+        }
         updates_.push_back(tensors);
         pieces_.push_back({std::move(range), tensors});
     }
@@ -71,8 +74,14 @@ void Optimizer::step(const StepRef& step, const StepDecision& decision) {
     mesh_.dp_cp().all_reduce(step.loss_sum(), Reduce::sum).wait();
     mesh_.pp().all_reduce(step.loss_sum(), Reduce::sum).wait();
     backend_.decide_step(step, decision);
+    backend_.find_not_finite(grads_, step);
     backend_.adamw(updates_, constants_, step);
     distribute_weights();
+}
+
+Optimizer::GradientName Optimizer::gradient(std::int64_t index) const {
+    const OwnedRange& range = pieces_[counted_[static_cast<std::size_t>(index)]].range;
+    return {range.shard.name, range.begin};
 }
 
 void Optimizer::distribute_weights() {

@@ -2,6 +2,8 @@
 // Rajbhandari et al. 2020, arXiv 1910.02054).
 #pragma once
 
+#include <cstdint>
+#include <string>
 #include <vector>
 
 #include "backend/backend.h"
@@ -31,6 +33,14 @@ public:
     /// update, and the new weights on all ranks.
     void step(const StepRef& step, const StepDecision& decision);
 
+    /// A gradient that `find_not_finite` found. `begin`, in the stage's flat order, is smaller
+    /// nearer to the loss.
+    struct GradientName {
+        std::string name;
+        std::int64_t begin = 0;
+    };
+    GradientName gradient(std::int64_t index) const;
+
     /// Shows all state that this rank holds: groups weight, exp_avg, exp_avg_sq. The shards say
     /// what of it this rank owns.
     void visit(const StateVisitor& visitor) const;
@@ -57,8 +67,9 @@ private:
     AdamWConstants constants_;
     bool shard_;
     std::vector<Piece> pieces_;
-    std::vector<AdamWPiece> updates_;  ///< the tensors of the pieces, as the op takes them
-    std::vector<Tensor> grads_;        ///< whose squares this rank counts
+    std::vector<AdamWPiece> updates_;   ///< the tensors of the pieces, as the op takes them
+    std::vector<Tensor> grads_;         ///< whose squares this rank counts
+    std::vector<std::size_t> counted_;  ///< their pieces
 };
 
 }  // namespace gptrain

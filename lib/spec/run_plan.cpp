@@ -18,8 +18,6 @@ void require_built(bool built, std::string_view key, const auto& value, std::str
 
 void check_built(const RunSpec& spec) {
     require_built(!spec.faults.loss_spike, "faults.loss_spike", "a policy", "none");
-    require_built(spec.faults.replica_check_interval == 0, "faults.replica_check_interval",
-                  spec.faults.replica_check_interval, "0");
 }
 
 MeshShape mesh_of(const RunSpec& spec, const PlanTarget& target) {

@@ -119,6 +119,7 @@ Engine::Engine(Backend& backend, const Mesh& mesh, const RunSpec& spec, const Ru
       plan_(plan),
       memory_(backend, memory),
       state_(reserve_step_state(memory_, largest_schedule(plan, mesh.place()).slots)),
+      checksum_(memory_[MemoryUse::batch].allocate(DType::i64, {1})),
       state_copies_{reserve_state_copy(memory_), reserve_state_copy(memory_)},
       context_{.backend = backend,
                .mesh = mesh,
@@ -206,8 +207,10 @@ const Schedule& Engine::schedule_of(std::int64_t microbatches) {
     return schedule_;
 }
 
-void Engine::step(const StepBatch& batch) {
-    backend_.begin_step(state_, given(batch));
+void Engine::step(const StepBatch& batch, double loss_limit) {
+    StepState start = given(batch);
+    start.loss_limit = loss_limit;
+    backend_.begin_step(state_, start);
     sum_weights();
     optimizer_.clear_gradients();
     executor_.train(schedule_of(std::ssize(batch.microbatches)), batch.microbatches);
@@ -231,6 +234,16 @@ void Engine::visit_gradients(const StateVisitor& visitor) const {
         visitor({"main_grad", parameter.shard,
                  parameters_.main_grads().slice(0, parameter.begin, parameter.shard.elements())});
     }
+}
+
+std::int64_t Engine::weights_checksum() {
+    parameters_.await_all();
+    std::int64_t sum = 0;
+    const auto bytes = std::as_writable_bytes(std::span(&sum, 1));
+    backend_.upload(checksum_, bytes);
+    backend_.checksum(parameters_.weights(), checksum_);
+    backend_.download(bytes, checksum_);
+    return sum;
 }
 
 double Engine::gradient_norm() {

@@ -35,8 +35,9 @@ public:
 
     /// Starting weights, and a fresh step state.
     void initialise();
-    /// One optimizer step. The host need not wait for it.
-    void step(const StepBatch& batch);
+    /// One optimizer step; above `loss_limit` (0: none) its update is left out. The host need not
+    /// wait for it.
+    void step(const StepBatch& batch, double loss_limit = 0);
     /// The loss of a batch without dropout, over all data ranks.
     LossSum evaluate(const StepBatch& batch);
 
@@ -50,6 +51,10 @@ public:
     };
     StatePoint mark_state();
     StepState state_at(const StatePoint& point) const;
+    /// The gradient that `faulty_tensor` of a step state means.
+    Optimizer::GradientName faulty_gradient(const StepState& state) const {
+        return optimizer_.gradient(state.faulty_tensor);
+    }
     /// Carries on from a loaded state: the weights were filled through `visit`, the carried numbers
     /// of the step state are given.
     void restore(const StepState& carried);
@@ -59,6 +64,8 @@ public:
     /// Shows the gradients of the last step as they were reduced, before clipping: group
     /// "main_grad".
     void visit_gradients(const StateVisitor& visitor) const;
+    /// A number of the weights that this rank computes with, the same on ranks that hold the same.
+    std::int64_t weights_checksum();
     /// Norm of the gradients as they stand, each parameter of the whole model once.
     double gradient_norm();
 
@@ -77,6 +84,7 @@ private:
     const RunPlan& plan_;
     Memory memory_;
     StepRef state_;
+    Tensor checksum_;
     std::array<Tensor, 2> state_copies_;
     std::size_t next_copy_ = 0;
     ModelContext context_;

@@ -6,7 +6,9 @@
 #include "base/log.h"
 #include "checkpoint/load.h"
 #include "train/identity.h"
+#include "train/replicas.h"
 #include "train/resume.h"
+#include "train/step_fault.h"
 
 namespace gptrain {
 namespace {
@@ -37,7 +39,8 @@ Run::Run(const RunInputs& inputs, const std::optional<RunDirectory>& directory,
       effective_yaml_(to_yaml(effective_spec(spec_, plan_))),
       memory_plan_(
           measure_run(spec_, plan_, devices.mesh.place(), needs_of(devices.backend)).memory),
-      largest_memory_(ranks_.largest(memory_plan_.total())) {
+      largest_memory_(ranks_.largest(memory_plan_.total())),
+      loss_spikes_(spec_.faults.loss_spike) {
     ranks_.together([&] {
         engine_ = std::make_unique<Engine>(devices.backend, mesh_, spec_, plan_, memory_plan_);
         if (directory_) reports_.emplace(paths_);
@@ -131,6 +134,7 @@ ExitCode Run::run() {
         finish_step();
         const bool last = step_ == plan_.steps;
         if (last || due(spec_.logging.interval, step_)) log_step();
+        if (replica_check_due(step_)) check_replicas();
         if (evaluation_due(step_)) evaluate();
         asked = std::max(asked, request());
         if (stops(asked) && !last) print("stopping on ", name_of(asked), ": saving");
@@ -171,7 +175,7 @@ ExitCode Run::stopped(Request why) {
 
 void Run::issue_step(const StepBatch& batch) {
     if (!under_way_) finished_at_ = Clock::now();
-    engine_->step(batch);
+    engine_->step(batch, loss_spikes_.limit(batch.step));
     const UnderWay issued = {.state = engine_->mark_state(), .samples = batch.global_batch_size};
     finish_step();
     under_way_ = issued;
@@ -180,7 +184,7 @@ void Run::issue_step(const StepBatch& batch) {
 bool Run::results_due() const {
     const std::int64_t step = step_ + 1;
     return step == plan_.steps || due(spec_.logging.interval, step) || evaluation_due(step) ||
-           due(spec_.checkpoint.interval, step);
+           replica_check_due(step) || due(spec_.checkpoint.interval, step);
 }
 
 void Run::finish_step() {
@@ -198,7 +202,8 @@ void Run::finish_step() {
     ++steps_timed_;
     slowest_step_ = std::max(slowest_step_, seconds);
     goodput_.add(&TimeSpent::useful, seconds);
-    warn_of_skip(samples);
+    if (state_.skip == Skip::no) loss_spikes_.add(step_, mean_loss());
+    if (state_.skip != Skip::no) warn_of_skip(samples);
     tell_of_other_memory();
     if (reports_) reports_->done(step_);
     if (diverged()) fail_diverged();
@@ -214,14 +219,51 @@ void Run::tell_of_other_memory() {
 }
 
 void Run::warn_of_skip(std::int64_t samples) const {
-    if (state_.skip == 0 || !directory_) return;
-    warn("step ", step_, ": loss or gradients are not finite; the update is left out (samples ",
-         consumed_samples_ - samples, " to ", consumed_samples_ - 1, ", loss scale ", loss_scale_,
-         ")");
+    const std::int64_t first = consumed_samples_ - samples;
+    const bool above = state_.skip == Skip::loss_limit;
+    const std::string why =
+        above ? text("the loss, ", fixed(mean_loss(), 4), ", is above ",
+                     fixed(state_.loss_limit, 4), " (faults.loss_spike)")
+              : text("loss or gradients are not finite (", fault_of_step(first), ")");
+    if (!reports_) return;
+    warn("step ", step_, ": ", why, "; the update is left out (samples ", first, " to ",
+         consumed_samples_ - 1, ", loss scale ", loss_scale_, ")");
+}
+
+std::string Run::fault_of_step(std::int64_t first_sample) const {
+    StepFault own;
+    if (state_.faulty_sequence >= 0) own.sample = first_sample + state_.faulty_sequence;
+    if (state_.faulty_tensor >= 0) {
+        const auto gradient = engine_->faulty_gradient(state_);
+        own.begin = gradient.begin;
+        own.tensor = gradient.name;
+    }
+    std::vector<StepFault> of_ranks;
+    for (const std::string& line : ranks_.exchange(own.to_text()))
+        of_ranks.push_back(StepFault::of_text(line));
+    return describe(of_ranks, plan_.mesh);
+}
+
+void Run::check_replicas() {
+    std::vector<ReplicaSum> of_ranks;
+    for (const std::string& line :
+         ranks_.exchange(text(engine_->weights_checksum(), " ", host_name()))) {
+        const std::size_t blank = line.find(' ');
+        of_ranks.push_back({parse_int(std::string_view(line).substr(0, blank)).value_or(0),
+                            line.substr(blank + 1)});
+    }
+    const std::vector<std::int64_t> odd = odd_replicas(of_ranks, plan_.mesh);
+    if (odd.empty()) return;
+    throw CommonError(
+        ExitCode::bug,
+        text("step ", step_, ": ranks that should hold the same weights do not: ",
+             describe_replicas(odd, of_ranks, plan_.mesh),
+             "; look for a faulty device there and start again without it: the last checkpoint is "
+             "from before (faults.replica_check_interval)"));
 }
 
 bool Run::diverged() const {
-    return state_.skip != 0 && state_.skipped_in_a_row >= spec_.faults.max_skipped_steps;
+    return state_.skip != Skip::no && state_.skipped_in_a_row >= spec_.faults.max_skipped_steps;
 }
 
 void Run::fail_diverged() {
@@ -240,7 +282,7 @@ void Run::log_step() {
     const double flops = tokens_per_s * flops_per_token(plan_.model, plan_.seq_length);
     StepMetrics metrics;
     metrics.step = step_;
-    metrics.loss = state_.loss_sum / state_.token_weight_sum;
+    metrics.loss = mean_loss();
     metrics.grad_norm = state_.grad_norm;
     metrics.lr = state_.learning_rate;
     metrics.loss_scale = loss_scale_;

@@ -10,6 +10,7 @@
 #include "checkpoint/verify.h"
 #include "train/engine.h"
 #include "train/goodput.h"
+#include "train/loss_spikes.h"
 #include "train/reports.h"
 #include "train/requests.h"
 #include "train/run_inputs.h"
@@ -46,6 +47,8 @@ private:
     }
     /// Of all ranks the weightiest, the same on all.
     Request request() const;
+    /// Of the last step.
+    double mean_loss() const { return state_.loss_sum / state_.token_weight_sum; }
     bool has_validation() const;
 
     void load(const ValidCheckpoint& checkpoint);
@@ -56,7 +59,15 @@ private:
     void finish_step();
     /// Whether what follows the step under way needs its results.
     bool results_due() const;
+    /// Of the step just finished, which left its update out.
     void warn_of_skip(std::int64_t samples) const;
+    /// Which rank and tensor it was, found by all ranks together.
+    std::string fault_of_step(std::int64_t first_sample) const;
+    /// Throws on all ranks where those that should hold the same weights do not.
+    void check_replicas();
+    bool replica_check_due(std::int64_t step) const {
+        return mesh_.dp_cp().size() > 1 && due(spec_.faults.replica_check_interval, step);
+    }
     /// After the first step, by which all libraries have taken theirs.
     void tell_of_other_memory();
     /// Whether too many steps in a row were skipped.
@@ -97,7 +108,8 @@ private:
 
     std::int64_t step_ = 0;  ///< done so far
     std::int64_t consumed_samples_ = 0;
-    StepState state_{};        ///< after the last step
+    StepState state_{};  ///< after the last step
+    LossSpikes loss_spikes_;
     double loss_scale_ = 1;    ///< in use in the last step
     double step_seconds_ = 0;  ///< since the last logged line
     std::int64_t step_tokens_ = 0;

@@ -101,11 +101,20 @@ void TimedBackend::vocab_parallel_gradient(const VocabParallelCrossEntropy& args
 void TimedBackend::begin_step(const StepRef& step, const StepState& given) {
     run("begin_step", [&] { inner_.begin_step(step, given); });
 }
+void TimedBackend::note_loss(const StepRef& step) {
+    run("note_loss", [&] { inner_.note_loss(step); });
+}
+void TimedBackend::checksum(const Tensor& x, const Tensor& sum) {
+    run("checksum", [&] { inner_.checksum(x, sum); });
+}
 void TimedBackend::square_sum(std::span<const Tensor> tensors, const Tensor& total) {
     run("square_sum", [&] { inner_.square_sum(tensors, total); });
 }
 void TimedBackend::decide_step(const StepRef& step, const StepDecision& how) {
     run("decide_step", [&] { inner_.decide_step(step, how); });
+}
+void TimedBackend::find_not_finite(std::span<const Tensor> tensors, const StepRef& step) {
+    run("find_not_finite", [&] { inner_.find_not_finite(tensors, step); });
 }
 void TimedBackend::adamw(std::span<const AdamWPiece> pieces, const AdamWConstants& constants,
                          const StepRef& step) {

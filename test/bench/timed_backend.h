@@ -74,8 +74,11 @@ public:
     void vocab_parallel_sums(const VocabParallelCrossEntropy& args) override;
     void vocab_parallel_gradient(const VocabParallelCrossEntropy& args) override;
     void begin_step(const StepRef& step, const StepState& given) override;
+    void note_loss(const StepRef& step) override;
+    void checksum(const Tensor& x, const Tensor& sum) override;
     void square_sum(std::span<const Tensor> tensors, const Tensor& total) override;
     void decide_step(const StepRef& step, const StepDecision& how) override;
+    void find_not_finite(std::span<const Tensor> tensors, const StepRef& step) override;
     void adamw(std::span<const AdamWPiece> pieces, const AdamWConstants& constants,
                const StepRef& step) override;
 

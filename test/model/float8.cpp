@@ -94,7 +94,7 @@ TEST_CASE("a skipped step leaves 8-bit weights as they are", "[model]") {
     StepBatch broken = random_batch(run.plan(), 2);
     broken.microbatches[0].weights[0] = std::numeric_limits<float>::infinity();
     run.step(broken);
-    REQUIRE(run.engine().read_state().skip == 1);
+    REQUIRE(run.engine().read_state().skip == Skip::not_finite);
     CHECK(run.state("weight") == before);
     CHECK(run.engine().evaluate(random_batch(run.plan(), 3)).mean() == loss);
 }

@@ -45,18 +45,23 @@ TEST_CASE("begin_step sets what is given, clears the results and keeps the rest"
         StepState before = running_state();
         before.grad_norm = 3;
         before.grad_factor = 0.5;
-        before.skip = 1;
+        before.skip = Skip::not_finite;
+        before.faulty_sequence = 3;
+        before.faulty_tensor = 0;
         StepState given{};
         given.step = 13;
         given.token_weight_sum = 64;
         given.learning_rate = 0.02;
+        given.loss_limit = 5;
         StepState expected = running_state();
         expected.step = 13;
         expected.token_weight_sum = 64;
         expected.learning_rate = 0.02;
         expected.loss_sum = expected.grad_square_sum = expected.grad_norm = expected.grad_factor =
             0;
-        expected.skip = 0;
+        expected.skip = Skip::no;
+        expected.loss_limit = 5;
+        expected.faulty_sequence = expected.faulty_tensor = -1;
         const StepState got =
             after(*backend, before, [&](const StepRef& step) { backend->begin_step(step, given); });
         CHECK(to_host(got) == to_host(expected));
@@ -71,7 +76,7 @@ TEST_CASE("decide_step clips by the norm without the loss scale") {
             const double factor = clip > 0 ? std::min(1.0, clip / (3 + 1e-6)) : 1.0;
             CHECK(got.grad_norm == Approx(3).epsilon(1e-14));
             CHECK(got.grad_factor == Approx(factor / 1024).epsilon(1e-14));
-            CHECK(got.skip == 0);
+            CHECK(got.skip == Skip::no);
             CHECK(got.updates == 10);
             CHECK(got.skipped_steps == 2);
             CHECK(got.skipped_in_a_row == 0);
@@ -91,7 +96,7 @@ TEST_CASE("decide_step skips a step that is not finite") {
                 StepState before = running_state();
                 (in_loss ? before.loss_sum : before.grad_square_sum) = bad;
                 const StepState got = decide(*backend, before, {1.0, 100});
-                CHECK(got.skip == 1);
+                CHECK(got.skip == Skip::not_finite);
                 CHECK(got.updates == 9);
                 CHECK(got.skipped_steps == 3);
                 CHECK(got.skipped_in_a_row == 2);
@@ -135,7 +140,7 @@ TEST_CASE("without a growth interval the loss scale stays, also on a skip") {
         StepState state = initial_step_state(1);
         state.grad_square_sum = NAN;
         state = decide(*backend, state, {1.0, 0});
-        CHECK(state.skip == 1);
+        CHECK(state.skip == Skip::not_finite);
         CHECK(state.loss_scale == 1);
         state = initial_step_state(8);
         state.grad_square_sum = NAN;
@@ -165,6 +170,76 @@ TEST_CASE("the compute copy of a weight is its rounding") {
                                       [&](std::int64_t i, PhiloxKey) { return updated[i]; });
             CHECK(weight.download() == expected);
         }
+    }
+}
+
+TEST_CASE("decide_step leaves out a step whose loss is above its limit, and only counts it") {
+    for (const auto& backend : built_backends()) {
+        StepState before = running_state();  // a mean loss of 2.5
+        before.loss_limit = 2.5;
+        CHECK(decide(*backend, before, {1.0, 100}).skip == Skip::no);
+        before.loss_limit = 2.4999;
+        const StepState got = decide(*backend, before, {1.0, 100});
+        CHECK(got.skip == Skip::loss_limit);
+        CHECK(got.updates == 9);
+        CHECK(got.skipped_steps == 3);
+        CHECK(got.skipped_in_a_row == 2);
+        CHECK(got.loss_scale == 1024);
+        CHECK(got.clean_steps == 3);
+        before.loss_sum = INFINITY;
+        CHECK(decide(*backend, before, {1.0, 100}).skip == Skip::not_finite);
+    }
+}
+
+TEST_CASE("the first microbatch whose loss is not finite is noted") {
+    for (const auto& backend : built_backends()) {
+        const DeviceTensor first_sequence(*backend, [] {
+            HostTensor rows(DType::i64, {3});
+            for (std::int64_t i = 0; i < 3; ++i)
+                rows.tensor().as<std::int64_t>()[i] = 10 * i;
+            return rows;
+        }());
+        StepState before = running_state();
+        before.faulty_sequence = -1;
+        const auto noted = [&](std::int64_t slot) {
+            const DeviceTensor state(*backend, to_host(before));
+            backend->note_loss({state.tensor(), first_sequence.tensor(), slot});
+            before = to_step_state(state.download());
+            return before.faulty_sequence;
+        };
+        CHECK(noted(1) == -1);
+        before.loss_sum = NAN;
+        CHECK(noted(2) == 20);
+        CHECK(noted(0) == 20);
+    }
+}
+
+TEST_CASE("the first tensor that is not finite is found, in a step that is left out for that") {
+    for (const auto& backend : built_backends()) {
+        // More than one table of a GPU holds, some without elements.
+        std::vector<DeviceTensor> memory;
+        std::vector<Tensor> tensors;
+        for (std::int64_t i = 0; i < 130; ++i) {
+            memory.emplace_back(*backend, HostTensor(DType::f32, {i % 7 == 0 ? 20000 : i % 5}));
+            tensors.push_back(memory.back().tensor());
+            backend->fill(tensors.back(), 3e38F);
+        }
+        StepState before = running_state();
+        before.faulty_tensor = -1;
+        const auto found = [&](Skip skip) {
+            before.skip = skip;
+            return after(*backend, before,
+                         [&](const StepRef& step) { backend->find_not_finite(tensors, step); })
+                .faulty_tensor;
+        };
+        CHECK(found(Skip::not_finite) == -1);
+        for (const std::int64_t faulty : {129, 98, 56, 7, 0}) {
+            const Tensor& tensor = tensors[static_cast<std::size_t>(faulty)];
+            backend->fill(tensor.slice(0, tensor.elements() - 1, 1), NAN);
+            CHECK(found(Skip::not_finite) == faulty);
+        }
+        CHECK(found(Skip::no) == -1);
+        CHECK(found(Skip::loss_limit) == -1);
     }
 }
 

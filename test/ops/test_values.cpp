@@ -229,4 +229,45 @@ TEST_CASE("initial weights depend on seed, name and global element alone") {
     });
 }
 
+TEST_CASE("a checksum is the sum of hashed words, and shows every flipped bit") {
+    const auto expected = [](const std::vector<std::uint8_t>& bytes) {
+        std::uint64_t sum = 5;
+        for (std::size_t begin = 0; begin < bytes.size(); begin += 8) {
+            std::uint64_t word = 0;
+            for (std::size_t i = begin; i < std::min(begin + 8, bytes.size()); ++i)
+                word |= static_cast<std::uint64_t>(bytes[i]) << (8 * (i - begin));
+            const std::uint64_t product =
+                (word + (begin / 8 + 1) * 0x9e3779b97f4a7c15U) * 0xd6e8feb86659fd93U;
+            sum += product ^ (product >> 32);
+        }
+        return static_cast<std::int64_t>(sum);
+    };
+    for (const auto& backend : built_backends()) {
+        const DeviceTensor scratch(*backend, HostTensor(DType::u8, {backend->scratch_bytes({})}));
+        backend->use_scratch(scratch.tensor());
+        for (const std::int64_t count : {0, 1, 7, 8, 17, 4096, 100003}) {
+            std::vector<std::uint8_t> bytes(static_cast<std::size_t>(count));
+            for (std::size_t i = 0; i < bytes.size(); ++i)
+                bytes[i] = static_cast<std::uint8_t>(i * i + 7 * i);
+            const auto sum_of = [&] {
+                HostTensor host(DType::u8, {count});
+                std::copy(bytes.begin(), bytes.end(), host.tensor().as<std::uint8_t>());
+                HostTensor start(DType::i64, {1});
+                *start.tensor().as<std::int64_t>() = 5;
+                const DeviceTensor x(*backend, host);
+                const DeviceTensor sum(*backend, start);
+                backend->checksum(x.tensor(), sum.tensor());
+                return *sum.download().tensor().as<std::int64_t>();
+            };
+            const std::int64_t before = sum_of();
+            CHECK(before == expected(bytes));
+            for (std::size_t i = 0; i < bytes.size(); i += 1 + bytes.size() / 5) {
+                bytes[i] ^= 0x10;
+                CHECK(sum_of() != before);
+                bytes[i] ^= 0x10;
+            }
+        }
+    }
+}
+
 }  // namespace gptrain

@@ -60,8 +60,11 @@ public:
     void vocab_parallel_sums(const VocabParallelCrossEntropy&) override { refuse(); }
     void vocab_parallel_gradient(const VocabParallelCrossEntropy&) override { refuse(); }
     void begin_step(const StepRef&, const StepState&) override { refuse(); }
+    void note_loss(const StepRef&) override { refuse(); }
+    void checksum(const Tensor&, const Tensor&) override { refuse(); }
     void square_sum(std::span<const Tensor>, const Tensor&) override { refuse(); }
     void decide_step(const StepRef&, const StepDecision&) override { refuse(); }
+    void find_not_finite(std::span<const Tensor>, const StepRef&) override { refuse(); }
     void adamw(std::span<const AdamWPiece>, const AdamWConstants&, const StepRef&) override {
         refuse();
     }

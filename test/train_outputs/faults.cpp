@@ -1,0 +1,76 @@
+// What a run says of steps and ranks at fault.
+#include "catch.h"
+#include "train/loss_spikes.h"
+#include "train/replicas.h"
+#include "train/step_fault.h"
+
+namespace gptrain {
+namespace {
+
+constexpr LossSpike policy = {.factor = 1.5, .window = 3, .action = LossSpike::Action::skip};
+
+TEST_CASE("a loss is bounded by the mean of the window that ends two steps before") {
+    LossSpikes spikes(policy);
+    CHECK(spikes.limit(1) == 0);
+    spikes.add(1, 2);
+    spikes.add(2, 3);
+    spikes.add(3, 4);
+    CHECK(spikes.limit(4) == 0);  // that of step 3 may not be known yet
+    CHECK(spikes.limit(5) == 1.5 * 3);
+    spikes.add(4, 8);
+    CHECK(spikes.limit(5) == 1.5 * 3);
+    CHECK(spikes.limit(6) == 1.5 * 5);
+    // Steps that were left out are in no window.
+    spikes.add(9, 3);
+    CHECK(spikes.limit(10) == 1.5 * 5);
+    CHECK(spikes.limit(11) == 1.5 * 5);
+    CHECK(LossSpikes(std::nullopt).limit(100) == 0);
+}
+
+TEST_CASE("bounds go on after a resume as if nothing had been") {
+    LossSpikes spikes(policy);
+    for (int step = 1; step <= 10; ++step)
+        spikes.add(step, 1.0 / step);
+    LossSpikes resumed(policy);
+    resumed.restore(spikes.to_json(), "test");
+    for (const int step : {11, 12}) {
+        CHECK(resumed.limit(step) == spikes.limit(step));
+        CHECK(resumed.limit(step) > 0);
+    }
+    LossSpikes wider(LossSpike{.factor = 2, .window = 5, .action = LossSpike::Action::stop});
+    wider.restore(spikes.to_json(), "test");
+    CHECK(wider.limit(12) == 0);
+    CHECK_THROWS_AS(resumed.restore(Json::array({{{"step", 1}}}), "test"), Error);
+}
+
+constexpr MeshShape mesh = {.data = 3, .pipeline = 2, .context = 1, .tensor = 1};
+
+TEST_CASE("of replicas that differ the few are odd, and all where none are more") {
+    std::vector<ReplicaSum> sums(6);
+    for (std::size_t i = 0; i < 6; ++i)
+        sums[i] = {i < 3 ? 7 : -9, text("node", i)};
+    CHECK(odd_replicas(sums, mesh).empty());
+    sums[4].checksum = 7;  // what the other stage holds
+    CHECK(odd_replicas(sums, mesh) == std::vector<std::int64_t>{4});
+    CHECK(describe_replicas({4}, sums, mesh) == "rank 4 (dp 1 pp 1 cp 0 tp 0) on node4");
+    sums[3].checksum = 0;
+    CHECK(odd_replicas(sums, mesh) == std::vector<std::int64_t>{3, 4, 5});
+    constexpr MeshShape pair = {.data = 2, .pipeline = 1, .context = 1, .tensor = 1};
+    CHECK(odd_replicas({{1, "a"}, {2, "b"}}, pair) == std::vector<std::int64_t>{0, 1});
+}
+
+TEST_CASE("a fault of a step is where it came first") {
+    std::vector<StepFault> of_ranks(6);
+    CHECK(describe(of_ranks, mesh).empty());
+    of_ranks[2] = {-1, 5, "h.0.ln_1.weight"};
+    of_ranks[3] = {-1, 40, "h.1.attn.proj.weight"};
+    of_ranks[5] = {-1, 30, "h.1.mlp.fc.weight"};
+    CHECK(describe(of_ranks, mesh) == "the gradient of h.1.mlp.fc.weight");
+    of_ranks[4] = StepFault::of_text(StepFault{37, -1, ""}.to_text());
+    CHECK(describe(of_ranks, mesh) ==
+          "the loss of rank 4 (dp 1 pp 1 cp 0 tp 0) from sample 37 on; the gradient of "
+          "h.1.mlp.fc.weight");
+}
+
+}  // namespace
+}  // namespace gptrain
