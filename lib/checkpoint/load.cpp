@@ -5,17 +5,28 @@
 #include <map>
 #include <vector>
 
+#include "base/checked.h"
+#include "base/parallel_for.h"
 #include "checkpoint/block.h"
 #include "checkpoint/overlap.h"
 
 namespace gptrain {
 namespace {
 
-// Elements of a block; as many are put together before they go to the backend.
 constexpr std::int64_t block_elements = checkpoint_block_bytes / size_of(DType::f32);
+// Put together before they go to a backend that does not compute in host memory.
+constexpr std::int64_t staged_elements = 16 * block_elements;
 
-/// Checked blocks of the shard files, the last used ones kept: neighbouring windows of one tensor
-/// share blocks.
+std::size_t bytes_of(std::int64_t elements) {
+    return static_cast<std::size_t>(elements * size_of(DType::f32));
+}
+
+std::span<std::byte> bytes_of(const Tensor& in_host_memory) {
+    return {in_host_memory.data(), static_cast<std::size_t>(in_host_memory.bytes())};
+}
+
+/// Checked blocks of the shard files, the last used ones kept: where the mesh is another,
+/// neighbouring windows of one tensor share blocks.
 class BlockCache {
 public:
     BlockCache(const std::filesystem::path& folder, const Manifest& manifest)
@@ -33,6 +44,7 @@ public:
 
 private:
     static constexpr std::size_t most_entries = 16;
+    static constexpr std::size_t most_files = 64;
 
     struct Entry {
         const ExtentRecord* extent = nullptr;
@@ -72,6 +84,7 @@ private:
     const File& file(const std::string& name) {
         const auto open = files_.find(name);
         if (open != files_.end()) return open->second;
+        if (files_.size() == most_files) files_.clear();
         return files_.emplace(name, open_listed(folder_, *manifest_.find_file(name))).first->second;
     }
 
@@ -82,30 +95,91 @@ private:
     std::int64_t clock_ = 0;
 };
 
+/// Brings elements from the files to memory, on one thread.
+class Reader {
+public:
+    Reader(const std::filesystem::path& folder, const Manifest& manifest)
+        : cache_(folder, manifest) {}
+
+    void fill(const Shard& part, const TensorRecord& tensor, std::span<std::byte> to) {
+        for (std::int64_t at = 0; at < part.elements(); at += block_elements) {
+            Shard window = part;
+            window.flat_begin += at;
+            window.flat_end = std::min(window.flat_begin + block_elements, part.flat_end);
+            fill_window(window, tensor, to.subspan(bytes_of(at), bytes_of(window.elements())));
+        }
+    }
+
+private:
+    void fill_window(const Shard& window, const TensorRecord& tensor, std::span<std::byte> to) {
+        std::int64_t filled = 0;
+        for (const ExtentRecord& extent : tensor.extents) {
+            for_each_overlap(window, shard_of(tensor, extent),
+                             [&](std::int64_t at, std::int64_t from, std::int64_t count) {
+                                 copy(tensor, extent, from,
+                                      to.subspan(bytes_of(at), bytes_of(count)));
+                                 filled += count;
+                             });
+        }
+        GPTRAIN_CHECK(filled == window.elements(), tensor.name, ": ", filled, " of ",
+                      window.elements(), " elements found");
+    }
+
+    /// The extent's elements from `from` on.
+    void copy(const TensorRecord& tensor, const ExtentRecord& extent, std::int64_t from,
+              std::span<std::byte> to) {
+        while (!to.empty()) {
+            const std::int64_t inside = from % block_elements;
+            const std::size_t part = std::min(to.size(), bytes_of(block_elements - inside));
+            cache_.read(tensor, extent, from / block_elements, bytes_of(inside), to.first(part));
+            from += block_elements - inside;
+            to = to.subspan(part);
+        }
+    }
+
+    BlockCache cache_;
+};
+
 class StateLoader {
 public:
     StateLoader(const std::filesystem::path& folder, const Manifest& manifest, Backend& backend)
-        : folder_(folder), manifest_(manifest), backend_(backend), cache_(folder, manifest) {}
+        : folder_(folder), manifest_(manifest), backend_(backend) {
+        for (int i = 0; i < checkpoint_threads; ++i)
+            readers_.emplace_back(folder, manifest);
+    }
 
     void load(const NamedState& state) {
         const Shard& needed = state.shard;
         const TensorRecord& tensor = find(state);
         const Tensor values = state.values.view({needed.elements()});
         GPTRAIN_CHECK(values.dtype() == DType::f32, state.group, "/", needed.name);
-        for (std::int64_t at = 0; at < needed.elements(); at += block_elements) {
-            const std::int64_t count = std::min(block_elements, needed.elements() - at);
-            Shard window = needed;
-            window.flat_begin += at;
-            window.flat_end = window.flat_begin + count;
-            fill(window, tensor);
-            backend_.upload(values.slice(0, at, count),
-                            std::as_bytes(std::span(staging_)).first(bytes_of(count)));
+        if (backend_.computes_in_host_memory()) return fill(needed, tensor, bytes_of(values));
+        staging_.resize(bytes_of(staged_elements));
+        for (std::int64_t at = 0; at < needed.elements(); at += staged_elements) {
+            Shard part = needed;
+            part.flat_begin += at;
+            part.flat_end = std::min(part.flat_begin + staged_elements, needed.flat_end);
+            const auto staged = std::span(staging_).first(bytes_of(part.elements()));
+            fill(part, tensor, staged);
+            backend_.upload(values.slice(0, at, part.elements()), staged);
         }
     }
 
 private:
-    static std::size_t bytes_of(std::int64_t elements) {
-        return static_cast<std::size_t>(elements * size_of(DType::f32));
+    /// Each thread a run of neighbouring blocks.
+    void fill(const Shard& part, const TensorRecord& tensor, std::span<std::byte> to) {
+        const std::int64_t blocks = div_ceil(part.elements(), block_elements);
+        const std::int64_t threads = std::min<std::int64_t>(blocks, checkpoint_threads);
+        parallel_for(threads, checkpoint_threads, [&](std::int64_t i) {
+            const std::int64_t begin = blocks * i / threads * block_elements;
+            const std::int64_t end =
+                std::min(blocks * (i + 1) / threads * block_elements, part.elements());
+            Shard own = part;
+            own.flat_begin += begin;
+            own.flat_end = part.flat_begin + end;
+            readers_[static_cast<std::size_t>(i)].fill(
+                own, tensor, to.subspan(bytes_of(begin), bytes_of(end - begin)));
+        });
     }
 
     const TensorRecord& find(const NamedState& state) const {
@@ -122,40 +196,11 @@ private:
         return *tensor;
     }
 
-    /// Brings the elements of `window` to the front of the staging memory.
-    void fill(const Shard& window, const TensorRecord& tensor) {
-        staging_.resize(std::max(staging_.size(), static_cast<std::size_t>(window.elements())));
-        std::int64_t filled = 0;
-        for (const ExtentRecord& extent : tensor.extents) {
-            for_each_overlap(window, shard_of(tensor, extent),
-                             [&](std::int64_t to, std::int64_t from, std::int64_t count) {
-                                 copy(tensor, extent, from, to, count);
-                                 filled += count;
-                             });
-        }
-        GPTRAIN_CHECK(filled == window.elements(), tensor.name, ": ", filled, " of ",
-                      window.elements(), " elements found");
-    }
-
-    void copy(const TensorRecord& tensor, const ExtentRecord& extent, std::int64_t from,
-              std::int64_t to, std::int64_t count) {
-        while (count > 0) {
-            const std::int64_t inside = from % block_elements;
-            const std::int64_t part = std::min(count, block_elements - inside);
-            const auto target =
-                std::as_writable_bytes(std::span(staging_)).subspan(bytes_of(to), bytes_of(part));
-            cache_.read(tensor, extent, from / block_elements, bytes_of(inside), target);
-            from += part;
-            to += part;
-            count -= part;
-        }
-    }
-
     std::filesystem::path folder_;
     const Manifest& manifest_;
     Backend& backend_;
-    BlockCache cache_;
-    std::vector<float> staging_;
+    std::vector<Reader> readers_;
+    std::vector<std::byte> staging_;
 };
 
 }  // namespace

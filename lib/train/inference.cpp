@@ -107,7 +107,7 @@ std::vector<float> InferenceModel::next_logits(std::span<const std::int32_t> tok
 
 RunSpec spec_of(const ValidCheckpoint& checkpoint) {
     const std::string source = (checkpoint.folder / "manifest.json").string() + ": state.spec";
-    return parse_run_spec(saved_spec(checkpoint.manifest), source);
+    return parse_run_spec(saved_spec(checkpoint.manifest.meta), source);
 }
 
 RunPlan inference_plan(RunSpec spec, bool cuda) {

@@ -9,33 +9,49 @@
 namespace gptrain {
 namespace {
 
-JsonReader state_reader(const Manifest& manifest) {
-    return JsonReader(manifest.meta.state,
-                      text("checkpoint of step ", manifest.meta.step, ": state"));
+JsonReader state_reader(const CheckpointMeta& meta) {
+    return JsonReader(meta.state, text("checkpoint of step ", meta.step, ": state"));
+}
+
+bool is_checkpoint(const std::filesystem::path& folder) {
+    return std::filesystem::exists(folder / "manifest.json");
+}
+
+/// The folder of checkpoints that is meant by a folder that is no checkpoint.
+std::filesystem::path checkpoints_of(const std::filesystem::path& folder) {
+    const std::filesystem::path inside = folder / "checkpoints";
+    return std::filesystem::is_directory(inside) ? inside : folder;
+}
+
+[[noreturn]] void fail_nothing_there(const std::filesystem::path& folder) {
+    fail(ExitCode::usage, folder.string(),
+         ": no checkpoint there; give a checkpoint (step-...) or an output directory");
+}
+
+std::vector<std::filesystem::path> paths_in(const std::filesystem::path& checkpoints) {
+    std::vector<std::filesystem::path> paths;
+    for (const CheckpointFolder& checkpoint : list_checkpoints(checkpoints))
+        paths.push_back(checkpoint.path);
+    return paths;
 }
 
 }  // namespace
 
 ValidCheckpoint open_checkpoint(const std::filesystem::path& folder) {
-    if (std::filesystem::exists(folder / "manifest.json")) {
-        return {folder, verify_checkpoint(folder, VerifyDepth::everything)};
-    }
-    const std::filesystem::path inside = folder / "checkpoints";
-    const bool is_output_dir = std::filesystem::is_directory(inside);
-    auto newest = newest_valid_checkpoint(is_output_dir ? inside : folder);
-    if (!newest) {
-        fail(ExitCode::usage, folder.string(),
-             ": no checkpoint there; give a checkpoint (step-...) or an output directory");
-    }
+    if (is_checkpoint(folder)) return {folder, verify_checkpoint(folder, VerifyDepth::everything)};
+    auto newest = newest_valid_checkpoint(checkpoints_of(folder));
+    if (!newest) fail_nothing_there(folder);
     return *std::move(newest);
 }
 
-std::optional<ValidCheckpoint> find_start(const ResumeChoice& choice,
-                                          const std::filesystem::path& checkpoints) {
-    switch (choice.kind) {
-        case ResumeChoice::Kind::automatic: return newest_valid_checkpoint(checkpoints);
-        case ResumeChoice::Kind::from: return open_checkpoint(choice.folder);
-        case ResumeChoice::Kind::never: break;
+std::vector<std::filesystem::path> start_candidates(const ResumeChoice& choice,
+                                                    const std::filesystem::path& checkpoints) {
+    if (choice.kind == ResumeChoice::Kind::automatic) return paths_in(checkpoints);
+    if (choice.kind == ResumeChoice::Kind::from) {
+        if (is_checkpoint(choice.folder)) return {choice.folder};
+        const auto paths = paths_in(checkpoints_of(choice.folder));
+        if (paths.empty()) fail_nothing_there(choice.folder);
+        return paths;
     }
     if (!list_checkpoints(checkpoints).empty()) {
         fail(
@@ -43,7 +59,7 @@ std::optional<ValidCheckpoint> find_start(const ResumeChoice& choice,
             ": holds checkpoints, and --resume never was given; choose another output_dir or leave "
             "--resume out");
     }
-    return std::nullopt;
+    return {};
 }
 
 Json saved_state(const StepState& state, const std::string& spec_yaml) {
@@ -55,8 +71,8 @@ Json saved_state(const StepState& state, const std::string& spec_yaml) {
             {"spec", spec_yaml}};
 }
 
-StepState carried_state(const Manifest& manifest) {
-    const JsonReader reader = state_reader(manifest);
+StepState carried_state(const CheckpointMeta& meta) {
+    const JsonReader reader = state_reader(meta);
     StepState state{};
     state.loss_scale = reader.number("loss_scale");
     state.clean_steps = reader.integer("clean_steps");
@@ -66,13 +82,13 @@ StepState carried_state(const Manifest& manifest) {
     return state;
 }
 
-std::string saved_spec(const Manifest& manifest) {
-    return state_reader(manifest).string("spec");
+std::string saved_spec(const CheckpointMeta& meta) {
+    return state_reader(meta).string("spec");
 }
 
-std::int64_t saved_num_samples(const ValidCheckpoint& checkpoint) {
-    const std::string source = (checkpoint.folder / "manifest.json").string();
-    const JsonReader identity(checkpoint.manifest.meta.identity, source + ": identity");
+std::int64_t saved_num_samples(const CheckpointMeta& meta) {
+    const std::string source = text("checkpoint of step ", meta.step);
+    const JsonReader identity(meta.identity, source + ": identity");
     return JsonReader(identity.object("data"), source + ": identity.data").integer("num_samples");
 }
 

@@ -8,9 +8,8 @@
 
 #include "base/log.h"
 #include "checkpoint/folder.h"
-#include "checkpoint/load.h"
+#include "checkpoint/restart_point.h"
 #include "checkpoint/saver.h"
-#include "checkpoint/verify.h"
 #include "train/console.h"
 #include "train/engine.h"
 #include "train/identity.h"
@@ -55,7 +54,7 @@ public:
         const StopRequests& stop, const RunDevices& devices);
 
     /// Begins anew, or goes on from a checkpoint.
-    void start(const std::optional<ValidCheckpoint>& checkpoint);
+    void start(std::optional<RestartPoint>& checkpoint);
     ExitCode run();
 
 private:
@@ -158,23 +157,25 @@ Run::Run(const RunInputs& inputs, const std::optional<RunDirectory>& directory,
     });
     saver_ = std::make_unique<CheckpointSaver>(
         devices.backend, engine_->memory()[MemoryUse::snapshot], ranks_,
-        SaverOptions{paths_.checkpoints(), spec_.checkpoint.keep_last, spec_.checkpoint.keep_every,
-                     spec_.checkpoint.async});
+        SaverOptions{
+            {paths_.checkpoints(), spec_.checkpoint.keep_last, spec_.checkpoint.keep_every},
+            spec_.checkpoint.async});
 }
 
-void Run::start(const std::optional<ValidCheckpoint>& checkpoint) {
+void Run::start(std::optional<RestartPoint>& checkpoint) {
     if (checkpoint) {
-        const Manifest& manifest = checkpoint->manifest;
-        ranks_.together(
-            [&] { load_state(checkpoint->folder, manifest, engine_->backend(), state_source()); });
-        state_ = carried_state(manifest);
+        const CheckpointMeta& meta = checkpoint->meta();
+        checkpoint->load(engine_->backend(), state_source(), [&] {
+            check_identity(meta.identity, identity_, checkpoint->folder().string());
+        });
+        state_ = carried_state(meta);
         engine_->restore(state_);
-        step_ = manifest.meta.step;
-        consumed_samples_ = manifest.meta.data_position;
-        for (const std::string& line : changed_settings(saved_spec(manifest), effective_yaml_)) {
+        step_ = meta.step;
+        consumed_samples_ = meta.data_position;
+        for (const std::string& line : changed_settings(saved_spec(meta), effective_yaml_)) {
             say("changed since the checkpoint: ", line);
         }
-        say("resumed from ", checkpoint->folder.string(), " after step ", step_);
+        say("resumed from ", checkpoint->folder().string(), " after step ", step_);
     } else {
         engine_->initialise();
         state_ = engine_->read_state();
@@ -236,6 +237,7 @@ ExitCode Run::run() {
     BatchLoader loader = training_loader();
     while (step_ < plan_.steps && !stop) {
         issue_step(loader.next());
+        saver_->advance();
         stop = stop_reason();
         if (!stop && !results_due()) continue;
         finish_step();
@@ -314,6 +316,7 @@ bool Run::diverged() const {
 void Run::fail_diverged() {
     log_step();
     if (metrics_) metrics_->sync();
+    saver_->settle();
     throw CommonError(
         ExitCode::numerical,
         text(
@@ -386,29 +389,21 @@ void Run::save() {
 
 /// Checkpoints of another course of the run would be taken for this one's by the next `--resume
 /// auto`.
-void warn_of_later_checkpoints(const std::optional<ValidCheckpoint>& start,
+void warn_of_later_checkpoints(const std::optional<RestartPoint>& start,
                                const std::filesystem::path& checkpoints) {
     const auto all = list_checkpoints(checkpoints);
-    if (!start || all.empty() || all.front().step <= start->manifest.meta.step) return;
+    if (!start || all.empty() || all.front().step <= start->meta().step) return;
     warn(checkpoints.string(), ": holds checkpoints of later steps, up to ", all.front().step,
-         ", than the one resumed from, ", start->manifest.meta.step,
+         ", than the one resumed from, ", start->meta().step,
          "; the next start takes the latest of all unless it is told another");
 }
 
-/// The checkpoint that rank 0 finds.
-std::optional<ValidCheckpoint> common_start(const ResumeChoice& resume, const RunPaths& paths,
-                                            const MpiSession& ranks) {
-    std::optional<ValidCheckpoint> checkpoint;
-    ranks.first_alone([&] {
-        checkpoint = find_start(resume, paths.checkpoints());
-        warn_of_later_checkpoints(checkpoint, paths.checkpoints());
-    });
-    const std::string folder =
-        ranks.exchange(checkpoint ? checkpoint->folder.string() : "").front();
-    ranks.together([&] {
-        if (!folder.empty() && !checkpoint) checkpoint = {folder, read_manifest(folder)};
-    });
-    return checkpoint;
+/// The checkpoint to go on from, unless its data turn out to be damaged.
+std::optional<RestartPoint> common_start(const ResumeChoice& resume, const RunPaths& paths,
+                                         const MpiSession& ranks) {
+    std::vector<std::filesystem::path> candidates;
+    ranks.first_alone([&] { candidates = start_candidates(resume, paths.checkpoints()); });
+    return RestartPoint::find(std::move(candidates), ranks);
 }
 
 /// Rank 0 makes the index files, the others find them.
@@ -432,17 +427,18 @@ ExitCode train(const RunSpec& spec, RunPlan plan, const ResumeChoice& resume,
     const RunPaths paths = {spec.output_dir};
     std::optional<RunDirectory> directory;
     ranks.first_alone([&] { directory.emplace(spec.output_dir); });
-    const std::optional<ValidCheckpoint> checkpoint = common_start(resume, paths, ranks);
+    std::optional<RestartPoint> checkpoint = common_start(resume, paths, ranks);
     // The order of the samples is fixed by their number: a run that goes on keeps it.
-    if (checkpoint && !spec.data.num_samples) plan.num_samples = saved_num_samples(*checkpoint);
+    if (checkpoint && !spec.data.num_samples)
+        plan.num_samples = saved_num_samples(checkpoint->meta());
     const RunInputs inputs = common_inputs(spec, plan, paths, ranks);
     ranks.together([&] {
         if (!checkpoint) return;
-        check_identity(checkpoint->manifest.meta.identity, inputs.identity,
-                       checkpoint->folder.string());
+        check_identity(checkpoint->meta().identity, inputs.identity, checkpoint->folder().string());
     });
     Run run(inputs, directory, stop, devices);
     run.start(checkpoint);
+    ranks.first_alone([&] { warn_of_later_checkpoints(checkpoint, paths.checkpoints()); });
     return run.run();
 }
 
