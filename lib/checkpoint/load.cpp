@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <cstring>
 #include <map>
+#include <memory>
+#include <mutex>
 #include <vector>
 
 #include "base/checked.h"
@@ -102,29 +104,20 @@ public:
         : cache_(folder, manifest) {}
 
     void fill(const Shard& part, const TensorRecord& tensor, std::span<std::byte> to) {
-        for (std::int64_t at = 0; at < part.elements(); at += block_elements) {
-            Shard window = part;
-            window.flat_begin += at;
-            window.flat_end = std::min(window.flat_begin + block_elements, part.flat_end);
-            fill_window(window, tensor, to.subspan(bytes_of(at), bytes_of(window.elements())));
-        }
-    }
-
-private:
-    void fill_window(const Shard& window, const TensorRecord& tensor, std::span<std::byte> to) {
         std::int64_t filled = 0;
         for (const ExtentRecord& extent : tensor.extents) {
-            for_each_overlap(window, shard_of(tensor, extent),
+            for_each_overlap(part, shard_of(tensor, extent),
                              [&](std::int64_t at, std::int64_t from, std::int64_t count) {
                                  copy(tensor, extent, from,
                                       to.subspan(bytes_of(at), bytes_of(count)));
                                  filled += count;
                              });
         }
-        GPTRAIN_CHECK(filled == window.elements(), tensor.name, ": ", filled, " of ",
-                      window.elements(), " elements found");
+        GPTRAIN_CHECK(filled == part.elements(), tensor.name, ": ", filled, " of ", part.elements(),
+                      " elements found");
     }
 
+private:
     /// The extent's elements from `from` on.
     void copy(const TensorRecord& tensor, const ExtentRecord& extent, std::int64_t from,
               std::span<std::byte> to) {
@@ -140,12 +133,22 @@ private:
     BlockCache cache_;
 };
 
+/// A part of a shard, of a block at most, and where it goes.
+struct Piece {
+    Shard part;
+    const TensorRecord* tensor;
+    std::span<std::byte> to;
+    Tensor values;  ///< the same place in the backend
+};
+
 class StateLoader {
 public:
     StateLoader(const std::filesystem::path& folder, const Manifest& manifest, Backend& backend)
         : folder_(folder), manifest_(manifest), backend_(backend) {
         for (int i = 0; i < checkpoint_threads; ++i)
-            readers_.emplace_back(folder, manifest);
+            idle_.push_back(std::make_unique<Reader>(folder, manifest));
+        if (backend.computes_in_host_memory()) return;
+        staging_ = std::make_unique_for_overwrite<std::byte[]>(bytes_of(staged_elements));
     }
 
     void load(const NamedState& state) {
@@ -153,33 +156,50 @@ public:
         const TensorRecord& tensor = find(state);
         const Tensor values = state.values.view({needed.elements()});
         GPTRAIN_CHECK(values.dtype() == DType::f32, state.group, "/", needed.name);
-        if (backend_.computes_in_host_memory()) return fill(needed, tensor, bytes_of(values));
-        staging_.resize(bytes_of(staged_elements));
-        for (std::int64_t at = 0; at < needed.elements(); at += staged_elements) {
-            Shard part = needed;
-            part.flat_begin += at;
-            part.flat_end = std::min(part.flat_begin + staged_elements, needed.flat_end);
-            const auto staged = std::span(staging_).first(bytes_of(part.elements()));
-            fill(part, tensor, staged);
-            backend_.upload(values.slice(0, at, part.elements()), staged);
+        for (std::int64_t at = 0; at < needed.elements(); at += block_elements) {
+            Piece piece{needed, &tensor, {}, {}};
+            piece.part.flat_begin += at;
+            piece.part.flat_end = std::min(piece.part.flat_begin + block_elements, needed.flat_end);
+            piece.values = values.slice(0, at, piece.part.elements());
+            add(std::move(piece));
         }
     }
 
-private:
-    /// Each thread a run of neighbouring blocks.
-    void fill(const Shard& part, const TensorRecord& tensor, std::span<std::byte> to) {
-        const std::int64_t blocks = div_ceil(part.elements(), block_elements);
-        const std::int64_t threads = std::min<std::int64_t>(blocks, checkpoint_threads);
-        parallel_for(threads, checkpoint_threads, [&](std::int64_t i) {
-            const std::int64_t begin = blocks * i / threads * block_elements;
-            const std::int64_t end =
-                std::min(blocks * (i + 1) / threads * block_elements, part.elements());
-            Shard own = part;
-            own.flat_begin += begin;
-            own.flat_end = part.flat_begin + end;
-            readers_[static_cast<std::size_t>(i)].fill(
-                own, tensor, to.subspan(bytes_of(begin), bytes_of(end - begin)));
+    /// Fills all that was given to `load`.
+    void finish() {
+        // Neighbours share blocks where the mesh is another: each thread takes several in a row.
+        const std::int64_t count = std::ssize(pieces_);
+        const std::int64_t row = std::clamp<std::int64_t>(count / checkpoint_threads, 1, 16);
+        parallel_for(div_ceil(count, row), checkpoint_threads, [&](std::int64_t i) {
+            const auto begin = static_cast<std::size_t>(i * row);
+            fill(std::span(pieces_).subspan(begin).first(
+                static_cast<std::size_t>(std::min(row, count - i * row))));
         });
+        for (const Piece& piece : pieces_) {
+            if (staging_) backend_.upload(piece.values, piece.to);
+        }
+        pieces_.clear();
+        staged_ = 0;
+    }
+
+private:
+    void add(Piece piece) {
+        const std::int64_t elements = piece.part.elements();
+        if (!staging_) {
+            piece.to = bytes_of(piece.values);
+        } else {
+            if (staged_ + elements > staged_elements) finish();
+            piece.to = {staging_.get() + bytes_of(staged_), bytes_of(elements)};
+            staged_ += elements;
+        }
+        pieces_.push_back(std::move(piece));
+    }
+
+    void fill(std::span<const Piece> pieces) {
+        std::unique_ptr<Reader> reader = take_reader();
+        for (const Piece& piece : pieces)
+            reader->fill(piece.part, *piece.tensor, piece.to);
+        give_back(std::move(reader));
     }
 
     const TensorRecord& find(const NamedState& state) const {
@@ -196,11 +216,25 @@ private:
         return *tensor;
     }
 
+    std::unique_ptr<Reader> take_reader() {
+        const std::lock_guard lock(mutex_);
+        std::unique_ptr<Reader> reader = std::move(idle_.back());
+        idle_.pop_back();
+        return reader;
+    }
+    void give_back(std::unique_ptr<Reader> reader) {
+        const std::lock_guard lock(mutex_);
+        idle_.push_back(std::move(reader));
+    }
+
     std::filesystem::path folder_;
     const Manifest& manifest_;
     Backend& backend_;
-    std::vector<Reader> readers_;
-    std::vector<std::byte> staging_;
+    std::mutex mutex_;
+    std::vector<std::unique_ptr<Reader>> idle_;
+    std::vector<Piece> pieces_;
+    std::unique_ptr<std::byte[]> staging_;  ///< none where the backend computes in host memory
+    std::int64_t staged_ = 0;               ///< elements in use
 };
 
 }  // namespace
@@ -211,6 +245,7 @@ void load_state(const std::filesystem::path& folder, const Manifest& manifest, B
     needed([&](const NamedState& state) {
         if (state.shard.elements() > 0) loader.load(state);
     });
+    loader.finish();
 }
 
 }  // namespace gptrain

@@ -2,6 +2,7 @@
 
 #include "base/log.h"
 #include "checkpoint/records.h"
+#include "checkpoint/snapshot.h"
 
 namespace gptrain {
 namespace {
@@ -68,7 +69,10 @@ void CheckpointSaver::begin(const CheckpointMeta& meta, const StateSource& sourc
     ranks_.first_alone(
         [&] { temporary_.emplace(options_.retention.folder, checkpoint_name(meta.step)); });
     save_ = {meta, ranks_.scatter([&](int) { return temporary_->path().string(); }), start_time};
-    if (options_.async) take_snapshot(source, owned);
+    if (options_.async) {
+        if (snapshot_.empty()) snapshot_ = allocate_snapshot(snapshot_arena_, source);
+        take_snapshot(backend_, snapshot_, owned);
+    }
     start(Stage::writing,
           [this, blocks = options_.async ? blocks_of(snapshot_) : blocks_of(backend_, owned)] {
               return write_files(blocks);
@@ -94,13 +98,6 @@ void CheckpointSaver::lay_out(std::int64_t step, std::span<const OwnedState> own
         model_index_ = virtual_index(scratch.path() / model_index_name, merged(of_all).tensors);
     });
     layout_ = std::move(layout);
-}
-
-void CheckpointSaver::take_snapshot(const StateSource& source, std::span<const OwnedState> owned) {
-    if (snapshot_.empty()) snapshot_ = allocate_snapshot(snapshot_arena_, source);
-    for (std::size_t i = 0; i < owned.size(); ++i)
-        backend_.copy(snapshot_[i], owned[i].values);
-    backend_.synchronize();
 }
 
 void CheckpointSaver::start(Stage stage, std::function<std::string()> work) {

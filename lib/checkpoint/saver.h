@@ -77,7 +77,6 @@ private:
 
     void lay_out(std::int64_t step, std::span<const OwnedState> owned);
     void begin(const CheckpointMeta& meta, const StateSource& source);
-    void take_snapshot(const StateSource& source, std::span<const OwnedState> owned);
     /// Starts the work of the next stage on this rank.
     void start(Stage stage, std::function<std::string()> work);
     /// Waits for the stage's work on all ranks and goes on to the next stage.

@@ -57,24 +57,17 @@ InferenceModel::InferenceModel(Backend& backend, const Mesh& mesh, const RunPlan
     give_memory(backend, memory_, limits_for(plan, sizes));
 }
 
-void InferenceModel::load_parameter(const Parameter& parameter, const StateVisitor& visitor) {
-    const Tensor weight =
-        parameters_.weights().slice(0, parameter.begin, parameter.shard.elements());
-    if (staging_.empty()) {
-        visitor({"weight", parameter.shard, weight});
-        return;
-    }
-    const Tensor values = staging_.slice(0, 0, parameter.shard.elements());
-    visitor({"weight", parameter.shard, values});
-    backend_.cast(weight, values);
-}
-
 void InferenceModel::load(const ValidCheckpoint& checkpoint) {
-    load_state(checkpoint.folder, checkpoint.manifest, backend_, [&](const StateVisitor& visitor) {
-        for (const Parameter& parameter : parameters_.layout().parameters) {
-            load_parameter(parameter, visitor);
-        }
-    });
+    for (const Parameter& parameter : parameters_.layout().parameters) {
+        const std::int64_t elements = parameter.shard.elements();
+        const Tensor weight = parameters_.weights().slice(0, parameter.begin, elements);
+        const Tensor values = staging_.empty() ? weight : staging_.slice(0, 0, elements);
+        load_state(checkpoint.folder, checkpoint.manifest, backend_,
+                   [&](const StateVisitor& visit) {
+                       visit({"weight", parameter.shard, values});
+                   });
+        if (!staging_.empty()) backend_.cast(weight, values);
+    }
 }
 
 LossSum InferenceModel::loss(const Microbatch& microbatch, double weight_sum) {

@@ -1,4 +1,5 @@
 #include "catch.h"
+#include "checkpoint/snapshot.h"
 #include "saving.h"
 
 namespace gptrain::test {
