@@ -56,6 +56,9 @@ public:
     /// Device memory in use now that was not allocated here: by the driver, by libraries, and by
     /// other programs. It can only be measured, after a step has used all of them.
     virtual std::int64_t other_bytes() const { return 0; }
+    /// Whether the host reaches device memory as its own, and ops and copies are done when they
+    /// return.
+    virtual bool computes_in_host_memory() const { return false; }
     /// to = from; same shape and dtype, any strides. Either may lie in host memory of this backend.
     virtual void copy(const Tensor& to, const Tensor& from) = 0;
     /// Between host bytes and a contiguous tensor. `upload` has read the bytes when it returns;

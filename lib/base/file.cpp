@@ -110,6 +110,11 @@ void File::reserve(std::int64_t bytes) {
     }
 }
 
+void File::begin_sync(std::int64_t offset, std::int64_t bytes) {
+    // Not every file system can, and none has to.
+    ::sync_file_range(descriptor_, offset, bytes, SYNC_FILE_RANGE_WRITE);
+}
+
 void File::sync() {
     if (::fsync(descriptor_) != 0) fail_errno(errno, path_.string(), ": fsync");
 }

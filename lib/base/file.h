@@ -12,7 +12,8 @@
 
 namespace gptrain {
 
-/// An open file; closed when it goes. Errors are `Error` (io) that name the path.
+/// An open file; closed when it goes. Errors are `Error` (io) that name the path. Several threads
+/// may call `read_at` and `write_at` of one file at a time.
 class File {
 public:
     enum class Mode {
@@ -46,6 +47,9 @@ public:
     /// Reserves disk space for the first `bytes` bytes (ENOSPC shows here, before anything is
     /// lost).
     void reserve(std::int64_t bytes);
+    /// Lets the system begin to bring a range to the disk, so that `sync` has less to wait for.
+    /// Only `sync` says whether it got there.
+    void begin_sync(std::int64_t offset, std::int64_t bytes);
     /// Waits until the contents are on the disk.
     void sync();
     /// Closes now and reports what close reports; the destructor cannot.

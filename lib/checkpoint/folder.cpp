@@ -88,6 +88,15 @@ std::filesystem::path temporary_folder(const std::filesystem::path& folder,
     return folder / text(name, temporary_mark, ::getpid(), "-", random());
 }
 
+TemporaryFolder::TemporaryFolder(const std::filesystem::path& parent, const std::string& name)
+    : path_(temporary_folder(parent, name)) {
+    create_folders(path_);
+}
+
+TemporaryFolder::~TemporaryFolder() {
+    remove_or_warn(path_);
+}
+
 void remove_leftovers(const std::filesystem::path& folder) {
     for (const std::filesystem::path& entry : entries_of(folder)) {
         const std::string name = entry.filename().string();

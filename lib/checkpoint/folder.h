@@ -29,6 +29,19 @@ std::vector<CheckpointFolder> list_checkpoints(const std::filesystem::path& fold
 std::filesystem::path temporary_folder(const std::filesystem::path& folder,
                                        const std::string& name);
 
+/// A folder with such a name, which goes with its contents unless it was given another name.
+class TemporaryFolder {
+public:
+    TemporaryFolder(const std::filesystem::path& parent, const std::string& name);
+    TemporaryFolder(const TemporaryFolder&) = delete;
+    TemporaryFolder& operator=(const TemporaryFolder&) = delete;
+    ~TemporaryFolder();
+    const std::filesystem::path& path() const { return path_; }
+
+private:
+    std::filesystem::path path_;
+};
+
 /// Removes what saves and removals of dead runs left, with a line for each. The caller is the only
 /// run that writes here.
 void remove_leftovers(const std::filesystem::path& folder);

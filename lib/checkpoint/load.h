@@ -12,10 +12,13 @@
 namespace gptrain {
 
 /// Fills the shards of `needed` (owned or not) from the checkpoint in `folder`, whose manifest is
-/// `manifest`. Reads only the blocks that they need; memory: at most 17 blocks. Each
-/// rank calls it for itself. Error (bad_input): a tensor that is missing or has another shape; a
-/// missing, short or damaged file (named with dataset and byte range). The tensors' contents are
-/// then undefined.
+/// `manifest`, or as much of it as they need (see manifest_part.h). A few threads read the blocks
+/// that are needed and no others; what they hold is at most 16 blocks each, where the mesh that
+/// saved was another, and 16 together for a backend that does not compute in host memory. The
+/// shards are filled when it returns; all of them must live until then. Each rank calls it for
+/// itself. Error (bad_input): a tensor
+/// that is missing or has another shape; a missing, short or damaged file (named with dataset and
+/// byte range). The tensors' contents are then undefined.
 void load_state(const std::filesystem::path& folder, const Manifest& manifest, Backend& backend,
                 const StateSource& needed);
 

@@ -31,6 +31,8 @@
 namespace gptrain {
 
 constexpr std::int64_t checkpoint_block_bytes = std::int64_t{4} << 20;
+/// Threads with which a rank reads or writes: one does not fill a fast disk.
+constexpr int checkpoint_threads = 4;
 
 /// What the trainer says about a checkpoint.
 struct CheckpointMeta {

@@ -8,6 +8,7 @@
 #include "base/file.h"
 #include "checkpoint/folder.h"
 #include "checkpoint/manifest.h"
+#include "checkpoint/overlap.h"
 
 namespace gptrain {
 namespace {
@@ -233,16 +234,6 @@ private:
             refuse(source, "the boxes hold ", elements, " of ", tensor.shape.elements(),
                    " elements");
         }
-    }
-
-    static bool intersect(const Box& a, const Box& b) {
-        for (int dim = 0; dim < a.offset.rank(); ++dim) {
-            if (a.offset[dim] + a.extent[dim] <= b.offset[dim] ||
-                b.offset[dim] + b.extent[dim] <= a.offset[dim]) {
-                return false;
-            }
-        }
-        return true;
     }
 
     void check_extents_disjoint_in_files() {

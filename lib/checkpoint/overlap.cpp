@@ -47,9 +47,29 @@ bool far_apart(const Shard& a, const Shard& b) {
 
 }  // namespace
 
+bool intersect(const Box& a, const Box& b) {
+    for (int dim = 0; dim < a.offset.rank(); ++dim) {
+        if (a.offset[dim] + a.extent[dim] <= b.offset[dim] ||
+            b.offset[dim] + b.extent[dim] <= a.offset[dim]) {
+            return false;
+        }
+    }
+    return true;
+}
+
+bool may_overlap(const Shard& a, const Shard& b) {
+    if (a.elements() == 0 || b.elements() == 0) return false;
+    return intersect(a.box, b.box) && !far_apart(a, b);
+}
+
 void for_each_overlap(const Shard& a, const Shard& b,
                       const std::function<void(std::int64_t, std::int64_t, std::int64_t)>& visit) {
-    if (a.elements() == 0 || b.elements() == 0 || far_apart(a, b)) return;
+    if (!may_overlap(a, b)) return;
+    if (a.box == b.box) {
+        const std::int64_t begin = std::max(a.flat_begin, b.flat_begin);
+        const std::int64_t end = std::min(a.flat_end, b.flat_end);
+        return visit(begin - a.flat_begin, begin - b.flat_begin, end - begin);
+    }
     Runs in_a(a);
     Runs in_b(b);
     while (!in_a.done() && !in_b.done()) {

@@ -8,6 +8,11 @@
 
 namespace gptrain {
 
+bool intersect(const Box& a, const Box& b);
+
+/// False only if the two shards of one tensor have no element in common; quick.
+bool may_overlap(const Shard& a, const Shard& b);
+
 /// Calls `visit(a_index, b_index, count)` for maximal runs of elements that are in both shards of
 /// one tensor, in ascending order: `count` elements from the a_index-th of a's [flat_begin,
 /// flat_end) on are those from the b_index-th of b's on.

@@ -77,6 +77,17 @@ ShardRecords from_message(const std::string& message) {
     return records;
 }
 
+std::string to_message(const CheckpointMeta& meta) {
+    return Json::array({meta.step, meta.data_position, meta.spec_hash, meta.identity, meta.state})
+        .dump();
+}
+
+CheckpointMeta meta_from_message(const std::string& message) {
+    const Json json = parse_json(message, "what is said of a checkpoint");
+    return {json.at(0).get<std::int64_t>(), json.at(1).get<std::int64_t>(),
+            json.at(2).get<std::string>(), json.at(3), json.at(4)};
+}
+
 ShardRecords merged(const std::vector<std::string>& messages) {
     ShardRecords all;
     for (const std::string& message : messages) {

@@ -4,7 +4,9 @@
 #include <bit>
 #include <map>
 
+#include "base/checked.h"
 #include "base/crc32c.h"
+#include "base/parallel_for.h"
 
 namespace gptrain {
 namespace {
@@ -31,11 +33,22 @@ Hdf5Dataset dataset_for(const TensorRecord& tensor, const ExtentRecord& extent) 
 
 std::vector<std::uint32_t> write_extent(File& file, const ExtentRecord& extent, std::size_t index,
                                         const BlockSource& blocks) {
-    std::vector<std::uint32_t> crcs;
-    for (std::int64_t at = 0; at < extent.bytes(); at += checkpoint_block_bytes) {
-        const auto block = blocks(index, at, std::min(checkpoint_block_bytes, extent.bytes() - at));
-        crcs.push_back(crc32c(block.data(), block.size()));
-        file.write_at(extent.byte_offset + at, block);
+    std::vector<std::uint32_t> crcs(
+        static_cast<std::size_t>(div_ceil(extent.bytes(), checkpoint_block_bytes)));
+    for (std::int64_t at = 0; at < extent.bytes();) {
+        const auto piece = blocks(index, at, extent.bytes() - at);
+        const std::int64_t count = div_ceil(std::ssize(piece), checkpoint_block_bytes);
+        parallel_for(count, checkpoint_threads, [&](std::int64_t i) {
+            const std::int64_t begin = i * checkpoint_block_bytes;
+            const std::int64_t bytes = std::min(checkpoint_block_bytes, std::ssize(piece) - begin);
+            const auto block =
+                piece.subspan(static_cast<std::size_t>(begin), static_cast<std::size_t>(bytes));
+            crcs[static_cast<std::size_t>((at + begin) / checkpoint_block_bytes)] =
+                crc32c(block.data(), block.size());
+            file.write_at(extent.byte_offset + at + begin, block);
+            file.begin_sync(extent.byte_offset + at + begin, bytes);
+        });
+        at += std::ssize(piece);
     }
     return crcs;
 }

@@ -1,17 +1,16 @@
 // The HDF5 file that one rank writes. HDF5 decides where everything lies; the bytes are written by
-// plain positioned writes, with their checksums on the way, so that no data pass through the
-// library.
+// plain positioned writes of a few threads, with their checksums on the way, so that no data pass
+// through the library.
 #pragma once
 
-#include <cstddef>
 #include <cstdint>
 #include <filesystem>
-#include <functional>
 #include <span>
 #include <string>
 #include <vector>
 
 #include "base/file.h"
+#include "checkpoint/block_source.h"
 #include "checkpoint/hdf5_layout.h"
 #include "checkpoint/manifest.h"
 #include "checkpoint/state_source.h"
@@ -31,15 +30,11 @@ struct ShardLayout {
 ShardLayout plan_shard_file(const std::filesystem::path& scratch, int rank,
                             std::span<const OwnedState> owned);
 
-/// Gives bytes [offset, offset + bytes) of the layout's tensor `index`; valid until the next call.
-using BlockSource = std::function<std::span<const std::byte>(std::size_t index, std::int64_t offset,
-                                                             std::int64_t bytes)>;
-
 /// A file of a checkpoint with all of its space reserved on the disk.
 File create_reserved(const std::filesystem::path& path, std::int64_t bytes);
 
-/// Writes the layout and all data into the reserved `file` and makes it durable. Returns the
-/// layout's tensors with their checksums.
+/// Writes the layout and all data into the reserved `file` and makes it durable. `blocks` knows the
+/// layout's tensors by their index. Returns them with their checksums.
 std::vector<TensorRecord> write_shard_file(File file, const ShardLayout& layout,
                                            const BlockSource& blocks);
 

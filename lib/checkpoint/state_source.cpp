@@ -15,12 +15,4 @@ std::vector<OwnedState> owned_state(const StateSource& source) {
     return owned;
 }
 
-std::vector<Tensor> allocate_snapshot(Arena& arena, const StateSource& source) {
-    std::vector<Tensor> snapshot;
-    for (const OwnedState& state : owned_state(source)) {
-        snapshot.push_back(arena.allocate(DType::f32, {state.shard.elements()}));
-    }
-    return snapshot;
-}
-
 }  // namespace gptrain

@@ -23,8 +23,4 @@ struct OwnedState {
 /// The owned shards of `source` that have elements, in order.
 std::vector<OwnedState> owned_state(const StateSource& source);
 
-/// Host memory for a copy of each shard of `owned_state(source)`, in order. An asynchronous save
-/// copies there; the meter calls it to count the same bytes.
-std::vector<Tensor> allocate_snapshot(Arena& arena, const StateSource& source);
-
 }  // namespace gptrain

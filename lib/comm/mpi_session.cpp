@@ -63,6 +63,25 @@ int size_of(const MpiHandle& handle) {
     return size;
 }
 
+// Of the messages between rank 0 and another rank.
+constexpr int text_tag = 1;
+
+std::string receive_text(MPI_Comm comm, int from) {
+    MPI_Status status;
+    check_mpi(MPI_Probe(from, text_tag, comm, &status), "MPI_Probe");
+    int length = 0;
+    check_mpi(MPI_Get_count(&status, MPI_CHAR, &length), "MPI_Get_count");
+    std::string text(static_cast<std::size_t>(length), '\0');
+    check_mpi(MPI_Recv(text.data(), length, MPI_CHAR, from, text_tag, comm, MPI_STATUS_IGNORE),
+              "MPI_Recv");
+    return text;
+}
+
+void send_text(MPI_Comm comm, int to, const std::string& text) {
+    check_mpi(MPI_Send(text.data(), narrow<int>(text.size()), MPI_CHAR, to, text_tag, comm),
+              "MPI_Send");
+}
+
 /// An Error as one text: its code in decimal, a blank, its message; empty for none.
 std::string fault_text(const std::function<void()>& work) {
     try {
@@ -134,6 +153,24 @@ std::vector<std::string> MpiSession::exchange(const std::string& mine) const {
             all.substr(static_cast<std::size_t>(begins[i]), static_cast<std::size_t>(lengths[i])));
     }
     return texts;
+}
+
+std::vector<std::string> MpiSession::gather(const std::string& mine) const {
+    if (rank_ != 0) {
+        send_text(state_->world.comm(), 0, mine);
+        return {};
+    }
+    std::vector<std::string> texts = {mine};
+    for (int rank = 1; rank < size_; ++rank)
+        texts.push_back(receive_text(state_->world.comm(), rank));
+    return texts;
+}
+
+std::string MpiSession::scatter(const std::function<std::string(int rank)>& text_for) const {
+    if (rank_ != 0) return receive_text(state_->world.comm(), 0);
+    for (int rank = 1; rank < size_; ++rank)
+        send_text(state_->world.comm(), rank, text_for(rank));
+    return text_for(0);
 }
 
 std::int64_t MpiSession::largest(std::int64_t mine) const {

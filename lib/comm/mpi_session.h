@@ -51,6 +51,12 @@ public:
 
     /// The text of every rank, in the order of ranks; all ranks call it. For a few kilobytes.
     std::vector<std::string> exchange(const std::string& mine) const;
+    /// The text of every rank, in the order of ranks, on rank 0; nothing on the others. All ranks
+    /// call it. For texts of less than 2 GiB.
+    std::vector<std::string> gather(const std::string& mine) const;
+    /// The text that rank 0 has for this rank: all ranks call it, rank 0 asks `text_for` for each
+    /// in turn. For texts of less than 2 GiB.
+    std::string scatter(const std::function<std::string(int rank)>& text_for) const;
     /// The largest of all ranks' numbers; all ranks call it.
     std::int64_t largest(std::int64_t mine) const;
     /// Does `work` on all ranks, which call this together. Where it throws an Error on some, all

@@ -33,6 +33,7 @@ public:
         return cpu_scratch_bytes(limits, omp_get_max_threads());
     }
     void use_scratch(const Tensor& bytes) override { scratch_.use(bytes); }
+    bool computes_in_host_memory() const override { return true; }
     void copy(const Tensor& to, const Tensor& from) override { cpu::copy(to, from); }
     void upload(const Tensor& to, std::span<const std::byte> from) override {
         GPTRAIN_CHECK(to.contiguous() && to.bytes() == std::ssize(from), "upload of ", from.size(),

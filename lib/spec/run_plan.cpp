@@ -16,10 +16,6 @@ void require_built(bool built, std::string_view key, const auto& value, std::str
     require(built, key, ": ", value, " is not built yet in this version; set it to ", instead);
 }
 
-void check_built(const RunSpec& spec) {
-    require_built(!spec.faults.loss_spike, "faults.loss_spike", "a policy", "none");
-}
-
 MeshShape mesh_of(const RunSpec& spec, const PlanTarget& target) {
     const ParallelSpec& parallel = spec.parallel;
     MeshShape mesh = {parallel.data.value_or(1), parallel.pipeline, parallel.context,
@@ -181,7 +177,6 @@ std::int64_t head_chunk_of(std::int64_t rows, std::int64_t vocab, DType dtype, b
 }
 
 RunPlan derive(const RunSpec& spec, const PlanTarget& target) {
-    check_built(spec);
     const TrainingSpec& training = spec.training;
     RunPlan plan;
     plan.mesh = mesh_of(spec, target);

@@ -4,7 +4,7 @@
 #include <cmath>
 #include <cstring>
 
-#include "checkpoint/state_source.h"
+#include "checkpoint/snapshot.h"
 #include "meter/meter_communicator.h"
 #include "schedule/stage_plan.h"
 

@@ -57,24 +57,17 @@ InferenceModel::InferenceModel(Backend& backend, const Mesh& mesh, const RunPlan
     give_memory(backend, memory_, limits_for(plan, sizes));
 }
 
-void InferenceModel::load_parameter(const Parameter& parameter, const StateVisitor& visitor) {
-    const Tensor weight =
-        parameters_.weights().slice(0, parameter.begin, parameter.shard.elements());
-    if (staging_.empty()) {
-        visitor({"weight", parameter.shard, weight});
-        return;
-    }
-    const Tensor values = staging_.slice(0, 0, parameter.shard.elements());
-    visitor({"weight", parameter.shard, values});
-    backend_.cast(weight, values);
-}
-
 void InferenceModel::load(const ValidCheckpoint& checkpoint) {
-    load_state(checkpoint.folder, checkpoint.manifest, backend_, [&](const StateVisitor& visitor) {
-        for (const Parameter& parameter : parameters_.layout().parameters) {
-            load_parameter(parameter, visitor);
-        }
-    });
+    for (const Parameter& parameter : parameters_.layout().parameters) {
+        const std::int64_t elements = parameter.shard.elements();
+        const Tensor weight = parameters_.weights().slice(0, parameter.begin, elements);
+        const Tensor values = staging_.empty() ? weight : staging_.slice(0, 0, elements);
+        load_state(checkpoint.folder, checkpoint.manifest, backend_,
+                   [&](const StateVisitor& visit) {
+                       visit({"weight", parameter.shard, values});
+                   });
+        if (!staging_.empty()) backend_.cast(weight, values);
+    }
 }
 
 LossSum InferenceModel::loss(const Microbatch& microbatch, double weight_sum) {
@@ -107,7 +100,7 @@ std::vector<float> InferenceModel::next_logits(std::span<const std::int32_t> tok
 
 RunSpec spec_of(const ValidCheckpoint& checkpoint) {
     const std::string source = (checkpoint.folder / "manifest.json").string() + ": state.spec";
-    return parse_run_spec(saved_spec(checkpoint.manifest), source);
+    return parse_run_spec(saved_run(checkpoint.manifest.meta).spec_yaml, source);
 }
 
 RunPlan inference_plan(RunSpec spec, bool cuda) {

@@ -39,8 +39,6 @@ public:
     MemoryPlan memory_used() const { return memory_.peaks(); }
 
 private:
-    void load_parameter(const Parameter& parameter, const StateVisitor& visitor);
-
     Backend& backend_;
     Memory memory_;
     ModelContext context_;

@@ -10,6 +10,12 @@ void Reports::begin(std::int64_t first, std::int64_t steps, bool tensorboard) {
     console_.emplace(first, steps);
 }
 
+void Reports::went_back(std::int64_t step) {
+    log_.write_resume(step);
+    // What it showed of later steps goes, as at a new start.
+    if (tensorboard_) tensorboard_.emplace(paths_.folder, step);
+}
+
 void Reports::step(const StepMetrics& metrics) {
     log_.write_step(metrics);
     console_->step(metrics);

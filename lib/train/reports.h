@@ -22,7 +22,7 @@ public:
     /// Begins the lines of a run of `steps` steps that goes on after step `first`.
     void begin(std::int64_t first, std::int64_t steps, bool tensorboard);
     /// The run has gone back to `step`.
-    void went_back(std::int64_t step) { log_.write_resume(step); }
+    void went_back(std::int64_t step);
 
     /// After every step.
     void done(std::int64_t step) { console_->tick(step); }

@@ -9,33 +9,37 @@
 namespace gptrain {
 namespace {
 
-JsonReader state_reader(const Manifest& manifest) {
-    return JsonReader(manifest.meta.state,
-                      text("checkpoint of step ", manifest.meta.step, ": state"));
+bool is_checkpoint(const std::filesystem::path& folder) {
+    return std::filesystem::exists(folder / "manifest.json");
 }
 
-}  // namespace
-
-ValidCheckpoint open_checkpoint(const std::filesystem::path& folder) {
-    if (std::filesystem::exists(folder / "manifest.json")) {
-        return {folder, verify_checkpoint(folder, VerifyDepth::everything)};
-    }
+/// The folder of checkpoints that is meant by a folder that is no checkpoint.
+std::filesystem::path checkpoints_of(const std::filesystem::path& folder) {
     const std::filesystem::path inside = folder / "checkpoints";
-    const bool is_output_dir = std::filesystem::is_directory(inside);
-    auto newest = newest_valid_checkpoint(is_output_dir ? inside : folder);
-    if (!newest) {
-        fail(ExitCode::usage, folder.string(),
-             ": no checkpoint there; give a checkpoint (step-...) or an output directory");
-    }
-    return *std::move(newest);
+    return std::filesystem::is_directory(inside) ? inside : folder;
 }
 
-std::optional<ValidCheckpoint> find_start(const ResumeChoice& choice,
-                                          const std::filesystem::path& checkpoints) {
-    switch (choice.kind) {
-        case ResumeChoice::Kind::automatic: return newest_valid_checkpoint(checkpoints);
-        case ResumeChoice::Kind::from: return open_checkpoint(choice.folder);
-        case ResumeChoice::Kind::never: break;
+[[noreturn]] void fail_nothing_there(const std::filesystem::path& folder) {
+    fail(ExitCode::usage, folder.string(),
+         ": no checkpoint there; give a checkpoint (step-...) or an output directory");
+}
+
+std::vector<std::filesystem::path> paths_in(const std::filesystem::path& checkpoints) {
+    std::vector<std::filesystem::path> paths;
+    for (const CheckpointFolder& checkpoint : list_checkpoints(checkpoints))
+        paths.push_back(checkpoint.path);
+    return paths;
+}
+
+/// Those to try, the first in front.
+std::vector<std::filesystem::path> candidates_for(const ResumeChoice& choice,
+                                                  const std::filesystem::path& checkpoints) {
+    if (choice.kind == ResumeChoice::Kind::automatic) return paths_in(checkpoints);
+    if (choice.kind == ResumeChoice::Kind::from) {
+        if (is_checkpoint(choice.folder)) return {choice.folder};
+        const auto paths = paths_in(checkpoints_of(choice.folder));
+        if (paths.empty()) fail_nothing_there(choice.folder);
+        return paths;
     }
     if (!list_checkpoints(checkpoints).empty()) {
         fail(
@@ -43,46 +47,57 @@ std::optional<ValidCheckpoint> find_start(const ResumeChoice& choice,
             ": holds checkpoints, and --resume never was given; choose another output_dir or leave "
             "--resume out");
     }
-    return std::nullopt;
+    return {};
 }
 
-Json saved_state(const StepState& state, const std::string& spec_yaml,
-                 const Goodput::Record& goodput) {
-    return {{"loss_scale", state.loss_scale},
-            {"clean_steps", state.clean_steps},
-            {"updates", state.updates},
-            {"skipped_steps", state.skipped_steps},
-            {"skipped_in_a_row", state.skipped_in_a_row},
-            {"first_start", goodput.first_start},
-            {"goodput", to_json(goodput.spent)},
-            {"spec", spec_yaml}};
+}  // namespace
+
+ValidCheckpoint open_checkpoint(const std::filesystem::path& folder) {
+    if (is_checkpoint(folder)) return {folder, verify_checkpoint(folder, VerifyDepth::everything)};
+    auto newest = newest_valid_checkpoint(checkpoints_of(folder));
+    if (!newest) fail_nothing_there(folder);
+    return *std::move(newest);
 }
 
-StepState carried_state(const Manifest& manifest) {
-    const JsonReader reader = state_reader(manifest);
-    StepState state{};
-    state.loss_scale = reader.number("loss_scale");
-    state.clean_steps = reader.integer("clean_steps");
-    state.updates = reader.integer("updates");
-    state.skipped_steps = reader.integer("skipped_steps");
-    state.skipped_in_a_row = reader.integer("skipped_in_a_row");
-    return state;
+std::optional<RestartPoint> find_start(const ResumeChoice& choice,
+                                       const std::filesystem::path& checkpoints,
+                                       const MpiSession& ranks) {
+    std::vector<std::filesystem::path> candidates;
+    ranks.first_alone([&] { candidates = candidates_for(choice, checkpoints); });
+    return RestartPoint::find(std::move(candidates), ranks);
 }
 
-Goodput::Record saved_goodput(const Manifest& manifest) {
-    const JsonReader reader = state_reader(manifest);
-    return {.spent = time_spent(reader.object("goodput"),
-                                text("checkpoint of step ", manifest.meta.step, ": goodput")),
-            .first_start = reader.number("first_start")};
+Json to_json(const SavedRun& run) {
+    return {{"loss_scale", run.state.loss_scale},
+            {"clean_steps", run.state.clean_steps},
+            {"updates", run.state.updates},
+            {"skipped_steps", run.state.skipped_steps},
+            {"skipped_in_a_row", run.state.skipped_in_a_row},
+            {"losses", run.losses},
+            {"first_start", run.goodput.first_start},
+            {"goodput", to_json(run.goodput.spent)},
+            {"spec", run.spec_yaml}};
 }
 
-std::string saved_spec(const Manifest& manifest) {
-    return state_reader(manifest).string("spec");
+SavedRun saved_run(const CheckpointMeta& meta) {
+    const std::string source = text("checkpoint of step ", meta.step, ": state");
+    const JsonReader reader(meta.state, source);
+    SavedRun run{};
+    run.state.loss_scale = reader.number("loss_scale");
+    run.state.clean_steps = reader.integer("clean_steps");
+    run.state.updates = reader.integer("updates");
+    run.state.skipped_steps = reader.integer("skipped_steps");
+    run.state.skipped_in_a_row = reader.integer("skipped_in_a_row");
+    run.losses = reader.array("losses");
+    run.goodput.first_start = reader.number("first_start");
+    run.goodput.spent = time_spent(reader.object("goodput"), source + ".goodput");
+    run.spec_yaml = reader.string("spec");
+    return run;
 }
 
-std::int64_t saved_num_samples(const ValidCheckpoint& checkpoint) {
-    const std::string source = (checkpoint.folder / "manifest.json").string();
-    const JsonReader identity(checkpoint.manifest.meta.identity, source + ": identity");
+std::int64_t saved_num_samples(const CheckpointMeta& meta) {
+    const std::string source = text("checkpoint of step ", meta.step);
+    const JsonReader identity(meta.identity, source + ": identity");
     return JsonReader(identity.object("data"), source + ": identity.data").integer("num_samples");
 }
 

@@ -2,9 +2,9 @@
 
 #include <algorithm>
 #include <cmath>
+#include <utility>
 
 #include "base/log.h"
-#include "checkpoint/load.h"
 #include "train/identity.h"
 #include "train/replicas.h"
 #include "train/resume.h"
@@ -47,37 +47,42 @@ Run::Run(const RunInputs& inputs, const std::optional<RunDirectory>& directory,
     });
     saver_ = std::make_unique<CheckpointSaver>(
         devices.backend, engine_->memory()[MemoryUse::snapshot], ranks_,
-        SaverOptions{paths_.checkpoints(), spec_.checkpoint.keep_last, spec_.checkpoint.keep_every,
-                     spec_.checkpoint.async});
+        SaverOptions{
+            {paths_.checkpoints(), spec_.checkpoint.keep_last, spec_.checkpoint.keep_every},
+            spec_.checkpoint.async});
 }
 
-void Run::start(const std::optional<ValidCheckpoint>& checkpoint) {
-    std::optional<Goodput::Record> saved;
-    if (checkpoint) saved = saved_goodput(checkpoint->manifest);
-    goodput_.begin(unix_seconds(), reports_ ? reports_->log().time_spent() : std::nullopt, saved);
-    goodput_.add(&TimeSpent::init, seconds_since(started_));
+void Run::start(std::optional<RestartPoint>& checkpoint) {
+    std::optional<Goodput::Record> goodput;
     if (checkpoint) {
-        load(*checkpoint);
-        for (const std::string& line :
-             changed_settings(saved_spec(checkpoint->manifest), effective_yaml_))
+        const SavedRun saved = load(*checkpoint);
+        goodput = saved.goodput;
+        for (const std::string& line : changed_settings(saved.spec_yaml, effective_yaml_))
             print("changed since the checkpoint: ", line);
-        print("resumed from ", checkpoint->folder.string(), " after step ", step_);
+        print("resumed from ", checkpoint->folder().string(), " after step ", step_);
     } else {
         engine_->initialise();
         state_ = engine_->read_state();
     }
+    goodput_.begin(unix_seconds(), reports_ ? reports_->log().time_spent() : std::nullopt, goodput);
+    goodput_.add(&TimeSpent::load, load_seconds_);
+    goodput_.add(&TimeSpent::init, seconds_since(started_) - load_seconds_);
 }
 
-void Run::load(const ValidCheckpoint& checkpoint) {
+SavedRun Run::load(RestartPoint& checkpoint) {
     const Clock::time_point start = Clock::now();
-    const Manifest& manifest = checkpoint.manifest;
-    ranks_.together(
-        [&] { load_state(checkpoint.folder, manifest, engine_->backend(), state_source()); });
-    state_ = carried_state(manifest);
+    const CheckpointMeta& meta = checkpoint.meta();
+    checkpoint.load(engine_->backend(), state_source(), [&] {
+        check_identity(meta.identity, identity_, checkpoint.folder().string());
+    });
+    SavedRun saved = saved_run(meta);
+    state_ = saved.state;
     engine_->restore(state_);
-    step_ = manifest.meta.step;
-    consumed_samples_ = manifest.meta.data_position;
-    goodput_.add(&TimeSpent::load, seconds_since(start));
+    step_ = meta.step;
+    consumed_samples_ = meta.data_position;
+    loss_spikes_.restore(saved.losses, checkpoint.folder().string() + ": state.losses");
+    load_seconds_ = seconds_since(start);
+    return saved;
 }
 
 void Run::begin_reports() {
@@ -102,10 +107,11 @@ BatchShape Run::batch_shape() const {
             .reset_at_eod = spec_.data.reset_at_eod};
 }
 
-BatchLoader Run::training_loader() const {
-    return BatchLoader(
-        data_.train, plan_.batch, batch_shape(),
-        {.first_step = step_ + 1, .last_step = plan_.steps, .consumed_samples = consumed_samples_});
+std::unique_ptr<BatchLoader> Run::training_loader() const {
+    return std::make_unique<BatchLoader>(data_.train, plan_.batch, batch_shape(),
+                                         StepRange{.first_step = step_ + 1,
+                                                   .last_step = plan_.steps,
+                                                   .consumed_samples = consumed_samples_});
 }
 
 Request Run::request() const {
@@ -126,12 +132,18 @@ ExitCode Run::run() {
         return ExitCode::done;
     }
     Request asked = Request::none;
-    BatchLoader loader = training_loader();
+    auto loader = training_loader();
     while (step_ < plan_.steps && !stops(asked)) {
-        issue_step(loader.next());
+        issue_step(loader->next());
+        saver_->advance();
         asked = request();
-        if (asked == Request::none && !results_due()) continue;
-        finish_step();
+        if (asked != Request::none || results_due()) finish_step();
+        if (spike_) {
+            roll_back();
+            loader = training_loader();
+            continue;
+        }
+        if (under_way_) continue;
         const bool last = step_ == plan_.steps;
         if (last || due(spec_.logging.interval, step_)) log_step();
         if (replica_check_due(step_)) check_replicas();
@@ -207,6 +219,38 @@ void Run::finish_step() {
     tell_of_other_memory();
     if (reports_) reports_->done(step_);
     if (diverged()) fail_diverged();
+    if (state_.skip == Skip::loss_limit) act_on_spike();
+}
+
+void Run::act_on_spike() {
+    const LossSpike::Action action = loss_spikes_.policy()->action;
+    if (action == LossSpike::Action::rollback && !spike_) spike_ = {step_, consumed_samples_};
+    if (action == LossSpike::Action::stop) {
+        log_step();
+        fail_numerically(text("step ", step_, ": the loss, ", fixed(mean_loss(), 4), ", is above ",
+                              fixed(state_.loss_limit, 4),
+                              " (faults.loss_spike: stop); the weights are those before it"));
+    }
+}
+
+void Run::roll_back() {
+    finish_step();
+    saver_->settle();
+    const Spike spike = *std::exchange(spike_, std::nullopt);
+    auto checkpoint = find_start({ResumeChoice::Kind::automatic, {}}, paths_.checkpoints(), ranks_);
+    if (!checkpoint || ++rollbacks_in_a_row_ > spec_.faults.max_skipped_steps) {
+        fail_numerically(
+            text("step ", spike.step, ": the loss is above its limit ",
+                 "(faults.loss_spike: rollback), and there is no checkpoint to go back "
+                 "to that was not tried ",
+                 spec_.faults.max_skipped_steps, " times"));
+    }
+    goodput_.roll_back(load(*checkpoint).goodput);
+    goodput_.add(&TimeSpent::load, load_seconds_);
+    const std::int64_t position = std::exchange(consumed_samples_, spike.consumed_samples);
+    print("rolled back from step ", spike.step, " to ", checkpoint->folder().string(), "; samples ",
+          position, " to ", consumed_samples_ - 1, " are left out");
+    if (reports_) reports_->went_back(step_);
 }
 
 void Run::tell_of_other_memory() {
@@ -266,15 +310,18 @@ bool Run::diverged() const {
     return state_.skip != Skip::no && state_.skipped_in_a_row >= spec_.faults.max_skipped_steps;
 }
 
+void Run::fail_numerically(const std::string& message) {
+    if (reports_) reports_->sync();
+    saver_->settle();
+    throw CommonError(ExitCode::numerical, message);
+}
+
 void Run::fail_diverged() {
     log_step();
-    if (reports_) reports_->sync();
-    throw CommonError(
-        ExitCode::numerical,
-        text(
-            "step ", step_, ": ", state_.skipped_in_a_row,
-            " steps in a row were skipped (faults.max_skipped_steps); the weights are those before "
-            "them; lower optimizer.lr or look at the data"));
+    fail_numerically(text(
+        "step ", step_, ": ", state_.skipped_in_a_row,
+        " steps in a row were skipped (faults.max_skipped_steps); the weights are those before "
+        "them; lower optimizer.lr or look at the data"));
 }
 
 void Run::log_step() {
@@ -325,12 +372,14 @@ void Run::save() {
     meta.data_position = consumed_samples_;
     meta.spec_hash = spec_hash(effective_yaml_);
     meta.identity = identity_;
-    meta.state = saved_state(state_, effective_yaml_, goodput_.record());
+    meta.state =
+        to_json(SavedRun{state_, effective_yaml_, goodput_.record(), loss_spikes_.to_json()});
     saver_->save(meta, state_source());
     const double seconds = seconds_since(start);
     slowest_save_ = std::max(slowest_save_, seconds);
     goodput_.add(&TimeSpent::save, seconds);
     save_seconds_ += seconds;
+    rollbacks_in_a_row_ = 0;
     ++saves_;
 }
 

@@ -6,13 +6,14 @@
 #include <optional>
 #include <string>
 
+#include "checkpoint/restart_point.h"
 #include "checkpoint/saver.h"
-#include "checkpoint/verify.h"
 #include "train/engine.h"
 #include "train/goodput.h"
 #include "train/loss_spikes.h"
 #include "train/reports.h"
 #include "train/requests.h"
+#include "train/resume.h"
 #include "train/run_inputs.h"
 #include "train/trainer.h"
 
@@ -26,7 +27,7 @@ public:
         const Requests& requests, const RunDevices& devices);
 
     /// Begins anew, or goes on from a checkpoint.
-    void start(const std::optional<ValidCheckpoint>& checkpoint);
+    void start(std::optional<RestartPoint>& checkpoint);
     /// Until the last step, or until it is asked to stop.
     ExitCode run();
 
@@ -37,7 +38,7 @@ private:
         return [this](const StateVisitor& visitor) { engine_->visit(visitor); };
     }
     BatchShape batch_shape() const;
-    BatchLoader training_loader() const;
+    std::unique_ptr<BatchLoader> training_loader() const;
     static bool due(std::int64_t interval, std::int64_t step) {
         return interval > 0 && step % interval == 0;
     }
@@ -51,7 +52,7 @@ private:
     double mean_loss() const { return state_.loss_sum / state_.token_weight_sum; }
     bool has_validation() const;
 
-    void load(const ValidCheckpoint& checkpoint);
+    SavedRun load(RestartPoint& checkpoint);
     void begin_reports();
     /// Issues the next step, then finishes the one before it.
     void issue_step(const StepBatch& batch);
@@ -73,6 +74,12 @@ private:
     /// Whether too many steps in a row were skipped.
     bool diverged() const;
     [[noreturn]] void fail_diverged();
+    /// On all ranks together.
+    [[noreturn]] void fail_numerically(const std::string& message);
+    /// The step just finished has a loss above its limit.
+    void act_on_spike();
+    /// To the weights of the newest checkpoint, and on with the samples after the spike.
+    void roll_back();
     void log_step();
     /// Returns false if it was cut short by a request to stop.
     bool evaluate();
@@ -110,13 +117,20 @@ private:
     std::int64_t consumed_samples_ = 0;
     StepState state_{};  ///< after the last step
     LossSpikes loss_spikes_;
-    double loss_scale_ = 1;    ///< in use in the last step
-    double step_seconds_ = 0;  ///< since the last logged line
+    struct Spike {
+        std::int64_t step;
+        std::int64_t consumed_samples;  ///< with it
+    };
+    std::optional<Spike> spike_;           ///< to roll back from
+    std::int64_t rollbacks_in_a_row_ = 0;  ///< without a new checkpoint
+    double loss_scale_ = 1;                ///< in use in the last step
+    double step_seconds_ = 0;              ///< since the last logged line
     std::int64_t step_tokens_ = 0;
     std::int64_t steps_timed_ = 0;
     bool other_memory_told_ = false;
     double slowest_step_ = 0;
     double slowest_save_ = 0;
+    double load_seconds_ = 0;  ///< of the last one
     double save_seconds_ = 0;  ///< of this start
     std::int64_t saves_ = 0;
     Goodput goodput_;

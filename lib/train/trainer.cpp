@@ -5,7 +5,6 @@
 
 #include "base/log.h"
 #include "checkpoint/folder.h"
-#include "checkpoint/verify.h"
 #include "train/identity.h"
 #include "train/requests.h"
 #include "train/resume.h"
@@ -25,29 +24,13 @@ Deadline deadline_of(const RunSpec& spec) {
 
 /// Checkpoints of another course of the run would be taken for this one's by the next `--resume
 /// auto`.
-void warn_of_later_checkpoints(const std::optional<ValidCheckpoint>& start,
+void warn_of_later_checkpoints(const std::optional<RestartPoint>& start,
                                const std::filesystem::path& checkpoints) {
     const auto all = list_checkpoints(checkpoints);
-    if (!start || all.empty() || all.front().step <= start->manifest.meta.step) return;
+    if (!start || all.empty() || all.front().step <= start->meta().step) return;
     warn(checkpoints.string(), ": holds checkpoints of later steps, up to ", all.front().step,
-         ", than the one resumed from, ", start->manifest.meta.step,
+         ", than the one resumed from, ", start->meta().step,
          "; the next start takes the latest of all unless it is told another");
-}
-
-/// The checkpoint that rank 0 finds.
-std::optional<ValidCheckpoint> common_start(const ResumeChoice& resume, const RunPaths& paths,
-                                            const MpiSession& ranks) {
-    std::optional<ValidCheckpoint> checkpoint;
-    ranks.first_alone([&] {
-        checkpoint = find_start(resume, paths.checkpoints());
-        warn_of_later_checkpoints(checkpoint, paths.checkpoints());
-    });
-    const std::string folder =
-        ranks.exchange(checkpoint ? checkpoint->folder.string() : "").front();
-    ranks.together([&] {
-        if (!folder.empty() && !checkpoint) checkpoint = {folder, read_manifest(folder)};
-    });
-    return checkpoint;
 }
 
 /// Rank 0 makes the index files, the others find them.
@@ -71,17 +54,18 @@ ExitCode train(const RunSpec& spec, RunPlan plan, const ResumeChoice& resume,
     const Requests requests(deadline_of(spec), ranks.rank() == 0 ? paths.folder : "");
     std::optional<RunDirectory> directory;
     ranks.first_alone([&] { directory.emplace(spec.output_dir); });
-    const std::optional<ValidCheckpoint> checkpoint = common_start(resume, paths, ranks);
+    std::optional<RestartPoint> checkpoint = find_start(resume, paths.checkpoints(), ranks);
     // The order of the samples is fixed by their number: a run that goes on keeps it.
-    if (checkpoint && !spec.data.num_samples) plan.num_samples = saved_num_samples(*checkpoint);
+    if (checkpoint && !spec.data.num_samples)
+        plan.num_samples = saved_num_samples(checkpoint->meta());
     const RunInputs inputs = common_inputs(spec, plan, paths, ranks);
     ranks.together([&] {
         if (!checkpoint) return;
-        check_identity(checkpoint->manifest.meta.identity, inputs.identity,
-                       checkpoint->folder.string());
+        check_identity(checkpoint->meta().identity, inputs.identity, checkpoint->folder().string());
     });
     Run run(inputs, directory, requests, devices);
     run.start(checkpoint);
+    ranks.first_alone([&] { warn_of_later_checkpoints(checkpoint, paths.checkpoints()); });
     return run.run();
 }
 

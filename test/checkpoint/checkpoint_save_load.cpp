@@ -1,4 +1,5 @@
 #include "catch.h"
+#include "checkpoint/snapshot.h"
 #include "saving.h"
 
 namespace gptrain::test {
@@ -21,7 +22,7 @@ const std::vector<TestTensor>& large_tensors() {
 TEST_CASE("what was saved is loaded bit for bit") {
     const bool async = GENERATE(false, true);
     const ScratchFolder folder("save-load");
-    SavingRun run({.folder = folder.path(), .async = async}, large_tensors());
+    SavingRun run({.folder = folder.path()}, async, large_tensors());
     run.save(7);
     run.state.clear();  // an asynchronous save must not notice
     run.saver.wait();
@@ -43,7 +44,7 @@ TEST_CASE("what was saved is loaded bit for bit") {
 TEST_CASE("synchronous and asynchronous saves write the same bytes") {
     const ScratchFolder folder("async");
     for (const bool async : {false, true}) {
-        SavingRun run({.folder = folder.path() / (async ? "a" : "s"), .async = async});
+        SavingRun run({.folder = folder.path() / (async ? "a" : "s")}, async);
         run.save(3);
     }
     for (const std::string name : {"shard-00000.h5", "model.h5", "manifest.json"}) {
@@ -67,7 +68,7 @@ TEST_CASE("a snapshot takes what was planned") {
 
 TEST_CASE("tensors that do not fit the checkpoint are refused by name") {
     const ScratchFolder folder("mismatch");
-    SavingRun run({.folder = folder.path(), .async = false});
+    SavingRun run({.folder = folder.path()}, false);
     run.save(1);
     const auto load = [&](const TestTensor& tensor) {
         return error_of([&] { loads(folder.path() / "step-000001", {}, 1, {tensor}); });
@@ -79,7 +80,7 @@ TEST_CASE("tensors that do not fit the checkpoint are refused by name") {
 
 TEST_CASE("retention keeps the last ones and the multiples") {
     const ScratchFolder folder("retention");
-    SavingRun run({.folder = folder.path(), .keep_last = 2, .keep_every = 4, .async = false});
+    SavingRun run({.folder = folder.path(), .keep_last = 2, .keep_every = 4}, false);
     for (std::int64_t step = 1; step <= 7; ++step)
         run.save(step);
     std::vector<std::int64_t> steps;
@@ -102,7 +103,7 @@ TEST_CASE("retention keeps the last ones and the multiples") {
 
 TEST_CASE("saving a step again replaces its checkpoint") {
     const ScratchFolder folder("again");
-    SavingRun run({.folder = folder.path(), .async = false});
+    SavingRun run({.folder = folder.path()}, false);
     run.save(5);
     std::filesystem::resize_file(folder.path() / "step-000005/shard-00000.h5", 100);
     run.save(5);

@@ -19,11 +19,11 @@ inline CheckpointMeta meta_for(std::int64_t step) {
 
 /// One rank's state, a saver for it, and the memory for its snapshot.
 struct SavingRun {
-    explicit SavingRun(SaverOptions options,
+    explicit SavingRun(Retention retention, bool async = true,
                        const std::vector<TestTensor>& tensors = small_tensors())
         : state({}, 0, tensors),
           arena(backend, MemorySpace::host, "snapshot", std::int64_t{256} << 20),
-          saver(backend, arena, alone, std::move(options)) {}
+          saver(backend, arena, alone, {std::move(retention), async}) {}
 
     void save(std::int64_t step) {
         state.fill(step);
@@ -49,12 +49,9 @@ inline std::filesystem::path save_mesh(const std::filesystem::path& folder, cons
         state.fill(step);
         const std::vector<OwnedState> owned = owned_state(state.source());
         const ShardLayout layout = plan_shard_file(temporary, rank, owned);
-        const BlockSource blocks = [&](std::size_t index, std::int64_t offset, std::int64_t bytes) {
-            return std::span<const std::byte>(owned[index].values.data() + offset,
-                                              static_cast<std::size_t>(bytes));
-        };
         File file = create_reserved(temporary / layout.file, layout.hdf5.bytes);
-        for (TensorRecord& part : write_shard_file(std::move(file), layout, blocks)) {
+        for (TensorRecord& part :
+             write_shard_file(std::move(file), layout, blocks_of(values_of(owned)))) {
             parts.push_back(std::move(part));
         }
         manifest.files.push_back(file_record(layout));

@@ -125,6 +125,14 @@ TEST_CASE("Ranks exchange texts of any length") {
     REQUIRE(std::ssize(texts) == session().size());
     for (int rank = 0; rank < session().size(); ++rank)
         CHECK(texts[static_cast<std::size_t>(rank)] == text_of(rank));
+    // Too large to be sent before it is waited for.
+    const auto large_text_of = [&](int rank) { return text_of(rank) + std::string(1 << 20, 'x'); };
+    const auto gathered = session().gather(large_text_of(session().rank()));
+    REQUIRE(std::ssize(gathered) == (session().rank() == 0 ? session().size() : 0));
+    for (int rank = 0; rank < std::ssize(gathered); ++rank)
+        CHECK(gathered[static_cast<std::size_t>(rank)] == large_text_of(rank));
+    CHECK(session().scatter(large_text_of) == large_text_of(session().rank()));
+    CHECK(session().scatter(text_of) == text_of(session().rank()));
     CHECK(session().local_size() == session().size());
     CHECK(session().local_rank() == session().rank());
 }

@@ -11,6 +11,9 @@ namespace gptrain {
 
 class HostBackend final : public Backend {
 public:
+    /// What it says of itself: without it, it is used as a device is.
+    bool host_memory = true;
+
     std::string_view name() const override { return "host"; }
 
     Buffer allocate(std::int64_t bytes, MemorySpace space) override {
@@ -21,7 +24,10 @@ public:
     }
     std::int64_t scratch_bytes(const OpLimits&) const override { return 0; }
     void use_scratch(const Tensor&) override {}
-    void copy(const Tensor&, const Tensor&) override { refuse(); }
+    bool computes_in_host_memory() const override { return host_memory; }
+    void copy(const Tensor& to, const Tensor& from) override {
+        download({to.data(), static_cast<std::size_t>(to.bytes())}, from);
+    }
     void upload(const Tensor& to, std::span<const std::byte> from) override {
         GPTRAIN_CHECK(to.contiguous() && std::cmp_equal(to.bytes(), from.size()));
         if (!from.empty()) std::memcpy(to.data(), from.data(), from.size());

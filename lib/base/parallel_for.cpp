@@ -1,0 +1,40 @@
+#include "base/parallel_for.h"
+
+#include <algorithm>
+#include <atomic>
+#include <exception>
+#include <mutex>
+#include <system_error>
+#include <thread>
+#include <vector>
+
+namespace gptrain {
+
+void parallel_for(std::int64_t count, int threads, const std::function<void(std::int64_t)>& work) {
+    std::atomic<std::int64_t> next = 0;
+    std::mutex mutex;
+    std::exception_ptr fault;
+    const auto take_turns = [&] {
+        try {
+            for (std::int64_t i = next++; i < count; i = next++)
+                work(i);
+        } catch (...) {
+            next = count;
+            const std::lock_guard lock(mutex);
+            if (!fault) fault = std::current_exception();
+        }
+    };
+    {
+        std::vector<std::jthread> others;
+        try {
+            while (std::ssize(others) + 1 < std::min<std::int64_t>(threads, count))
+                others.emplace_back(take_turns);
+        } catch (const std::system_error&) {
+            // No more threads to be had: those that there are do it.
+        }
+        take_turns();
+    }
+    if (fault) std::rethrow_exception(fault);
+}
+
+}  // namespace gptrain

@@ -1,0 +1,36 @@
+#include "checkpoint/commit.h"
+
+#include "base/crc32c.h"
+#include "base/file.h"
+#include "checkpoint/folder.h"
+#include "checkpoint/verify.h"
+
+namespace gptrain {
+namespace {
+
+/// What was committed must read back before anything older may go.
+void check_written(const std::filesystem::path& folder) {
+    try {
+        verify_checkpoint(folder, VerifyDepth::structure);
+    } catch (const Error& error) {
+        fail(ExitCode::io, "the checkpoint just written does not read back: ", error.what());
+    }
+}
+
+}  // namespace
+
+std::int64_t commit_checkpoint(const CheckpointMeta& meta, const std::filesystem::path& temporary,
+                               ShardRecords shards, std::string_view model_index,
+                               const Retention& retention) {
+    const std::filesystem::path final_path = retention.folder / checkpoint_name(meta.step);
+    Manifest manifest{meta, std::move(shards.files), std::move(shards.tensors)};
+    manifest.files.push_back({std::string(model_index_name), std::ssize(model_index),
+                              crc32c(model_index.data(), model_index.size())});
+    write_file_durably(temporary / "manifest.json", to_text(manifest));
+    commit_folder(temporary, final_path);
+    check_written(final_path);
+    remove_old_checkpoints(retention.folder, meta.step, retention.keep_last, retention.keep_every);
+    return manifest.bytes();
+}
+
+}  // namespace gptrain

@@ -1,0 +1,20 @@
+// The copy that an asynchronous save writes from.
+#pragma once
+
+#include <span>
+#include <vector>
+
+#include "backend/backend.h"
+#include "checkpoint/state_source.h"
+
+namespace gptrain {
+
+/// Host memory for a copy of each shard of `owned_state(source)`, in order. The meter calls it to
+/// count the same bytes.
+std::vector<Tensor> allocate_snapshot(Arena& arena, const StateSource& source);
+
+/// Copies each of `owned`; done when it returns.
+void take_snapshot(Backend& backend, std::span<const Tensor> snapshot,
+                   std::span<const OwnedState> owned);
+
+}  // namespace gptrain

@@ -1,0 +1,51 @@
+#!/usr/bin/env bash
+# Losses above their limit: left out, rolled back, or the end; the same after a resume.
+. "$(dirname "$0")/lib.sh"
+make_data
+make_spec
+sed -i 's/interval: 10/interval: 5/' run.yaml
+# A factor of 1: every loss above the mean of the last four is one.
+policy() { echo "faults.loss_spike={factor: $1, window: 4, action: $2}"; }
+
+skipped() { sed -n 's/.*"skipped_steps": \([0-9]*\),.*/\1/p' "$1/metrics.jsonl" | tail -n 1; }
+
+train 0 skip "$(policy 1.0 skip)"
+(($(skipped skip) >= 1)) || fail "only $(skipped skip) steps were left out"
+says err "above" "faults.loss_spike" "the update is left out"
+says_not err "not finite"
+train 0 resumed "$(policy 1.0 skip)" training.steps=10
+train 0 resumed "$(policy 1.0 skip)"
+same_run skip resumed 20
+train 0 calm "$(policy 100.0 rollback)"
+train 0 without
+same_run calm without 20
+
+train 4 stop "$(policy 1.0 stop)"
+says err "faults.loss_spike: stop" "is above"
+
+# Back to the last checkpoint, and on with other samples; not for ever.
+train 4 back "$(policy 1.0 rollback)" faults.max_skipped_steps=3
+says out "rolled back from step" "; samples" "are left out"
+says err "faults.loss_spike: rollback"
+(($(grep -c 'rolled back' out) == 3)) || fail "not three times: $(grep 'rolled back' out)"
+(($(grep -c '"event": "resume"' back/metrics.jsonl) == 3)) || fail "not three lines of resumption"
+train 4 none "$(policy 1.0 rollback)" checkpoint.interval=0
+says err "no checkpoint to go back to"
+
+# A run that rolls back and then ends well is the same if it is stopped and resumed before that.
+factor=
+for candidate in 1.05 1.03 1.02 1.015 1.01 1.007 1.005 1.003; do
+    rm -rf some
+    settings output_dir=some "$(policy $candidate rollback)" faults.max_skipped_steps=20
+    "$gptrain" --config run.yaml "${set[@]}" >out 2>err && grep -q 'rolled back' out && factor=$candidate && break
+done
+[[ -n $factor ]] || fail "no factor gives a run with a rollback that ends"
+settings output_dir=again "$(policy $factor rollback)" faults.max_skipped_steps=20
+options=(--set training.steps=12)
+"$gptrain" --config run.yaml "${set[@]}" "${options[@]}" >out 2>err
+options=()
+train 0 again "$(policy $factor rollback)" faults.max_skipped_steps=20
+same_run some again 20
+if grep -q '"lost": 0}}' <(tail -n 1 some/metrics.jsonl); then fail "no time was lost"; fi
+
+finish
