@@ -1,13 +1,13 @@
 # shellcheck shell=bash
 # A Slurm of its own for a test, with two nodes, n1 and n2, on this machine. Sourced behind lib.sh.
 #
-#   run_privately    starts the script once more where it is alone, as the first process of
-#                    namespaces of its own: its ports, its host name and its processes are no one
-#                    else's, and the kernel ends them all with it, however it ends
+#   run_privately    runs the script once more as the first process of namespaces of its own: its
+#                    ports, its host name and its processes are no one else's, and the kernel ends
+#                    them all with it, however it ends
 #   start_slurm      there, in $work
 
 # What has to be installed: Debian's and Ubuntu's slurm-wlm, munge and iproute2.
-slurm_programs=(munged slurmctld slurmd sbatch srun scontrol squeue ip unshare)
+slurm_programs=(munged slurmctld slurmd sbatch srun sinfo scontrol squeue scancel ip unshare setpriv)
 
 run_privately() {
     local program own=(--mount --mount-proc --pid --fork --kill-child --net --uts --ipc)
@@ -16,9 +16,11 @@ run_privately() {
         command -v "$program" >/dev/null || not_run "there is no $program"
     done
     unshare "${own[@]}" ip link set lo up 2>err || not_run "no namespaces of its own: $(tail -n 1 err)"
-    # In place of this process, so that whoever ends it ends that.
-    cd / && rm -rf "$work"
-    exec unshare "${own[@]}" bash "$script" "$gptrain" "$preprocess" private
+    # The namespaces end with this process, and what was written there with its folder.
+    TMPDIR=$work setpriv --pdeathsig KILL \
+        unshare "${own[@]}" bash "$script" "$gptrain" "$preprocess" private &
+    wait $!
+    exit
 }
 
 slurm_conf() {
@@ -27,7 +29,6 @@ ClusterName=private
 SlurmctldHost=localhost
 SlurmUser=root
 AuthType=auth/munge
-
 # For as long as cred_expire says a job that was put back has to wait.
 AuthInfo=socket=$work/slurm/munge.socket,cred_expire=5
 StateSaveLocation=$work/slurm/state
@@ -42,7 +43,6 @@ SchedulerParameters=sched_interval=1
 SelectType=select/cons_tres
 SelectTypeParameters=CR_Core
 MailProg=/bin/true
-KillWait=10
 NodeName=n1 NodeHostname=localhost NodeAddr=127.0.0.1 Port=17001 CPUs=2
 NodeName=n2 NodeHostname=localhost NodeAddr=127.0.0.1 Port=17002 CPUs=2
 PartitionName=main Nodes=n1,n2 Default=YES OverSubscribe=FORCE:8

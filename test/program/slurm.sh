@@ -5,7 +5,6 @@
 . "$(dirname "$0")/lib.sh"
 . "$(dirname "$script")/private_slurm.sh"
 [[ ${3:-} == private ]] || run_privately
-trap 'exit 1' INT TERM
 make_data
 make_spec
 sed -i 's/decay_steps: 20/decay_steps: 1000000/; s/interval: 10/interval: 0/; s/batch_size: 2/batch_size: 4/' run.yaml
@@ -50,13 +49,34 @@ ends_in_time() {
     sed -i "s/, steps: [0-9]*/, steps: $last/" "$1"
 }
 
-# Slurm itself sends the script's signal, half a minute or less before it would have to. Meanwhile:
+# A program that trains, but fails as $FAILURE says.
+cat >failing.sh <<END
+#!/usr/bin/env bash
+[[ \$1 != inspect ]] || exec "$gptrain" "\$@"
+echo "start with \$SLURM_CPUS_PER_TASK cores"
+train() { "$gptrain" "\$@" --set training.steps=\$((5 * (SLURM_RESTART_COUNT + 1))); }
+eval "\$FAILURE"
+END
+chmod +x failing.sh
+
+# Jobs that take their time come first and are looked at in the end. One is sent the script's signal
+# by Slurm itself, half a minute or less before it would have to.
 sed 's/, steps: 20/, steps: 1000000000/' run.yaml >endless.yaml
 cp endless.yaml timed.yaml
 submit timed --time=1 --signal=USR1@50 --ntasks-per-node=2 scripts/slurm/one_node.sbatch timed.yaml \
     --set output_dir=timed --set faults.time_limit=auto --set logging.interval=1000
 timed=$job
 ends_in_time timed.yaml timed "$timed" &
+
+# One comes further in its first two starts and then no more; one is killed before it writes
+# anything.
+one=(--ntasks-per-node=1 --cpus-per-task=2 scripts/slurm/one_node.sbatch)
+GPTRAIN=$work/failing.sh FAILURE='((SLURM_RESTART_COUNT > 1)) || train "$@"; exit 6' \
+    submit lost "${one[@]}" run.yaml --set output_dir=lost
+lost=$job
+GPTRAIN=$work/failing.sh FAILURE='kill -KILL $$' \
+    submit killed "${one[@]}" run.yaml --set output_dir=killed
+killed=$job
 
 # Two nodes with two tasks each, stopped by a signal: the same numbers as without it.
 cp endless.yaml stopped.yaml
@@ -66,47 +86,18 @@ wait_for stopped/metrics.jsonl '"step": 7,'
 scancel --signal=USR1 "$job"
 ends_in_time stopped.yaml stopped "$job"
 has_ended "$job" COMPLETED 1
-(($(ls "$(checkpoint stopped "$last")"/shard-*.h5 | wc -l) == 4)) || fail "not four ranks"
 says stopped.log "stopping on SIGUSR1" "resumed from" "finished after step $last"
 submit straight "${many[@]}" stopped.yaml --set output_dir=straight
 has_ended "$job" COMPLETED 0
 same_run straight stopped "$last"
+(($(ls "$(checkpoint stopped "$last")"/shard-*.h5 | wc -l) == 4)) || fail "not four ranks"
 
-# A program that trains, but fails as $FAILURE says.
-cat >failing.sh <<END
-#!/usr/bin/env bash
-[[ \$1 != inspect ]] || exec "$gptrain" "\$@"
-echo "start of \$SLURM_JOB_ID"
-train() { "$gptrain" "\$@" --set training.steps=\$((5 * (SLURM_RESTART_COUNT + 1))); }
-eval "\$FAILURE"
-END
-chmod +x failing.sh
-export GPTRAIN=$work/failing.sh
-one=(--nodes=1 --ntasks-per-node=1 scripts/slurm/one_node.sbatch)
-
-# Two starts come further, then none does: the third restart since is the last. Another job is
-# killed before it writes anything.
-export FAILURE='((SLURM_RESTART_COUNT > 1)) || train "$@"; exit 6'
-submit lost "${one[@]}" run.yaml --set output_dir=lost
-lost=$job
-export FAILURE='kill -KILL $$'
-submit killed "${one[@]}" run.yaml --set output_dir=killed
-has_ended "$job" FAILED 3
-says killed.log "exit code 137 after 3 restarts without a new checkpoint (newest: none)"
-has_ended "$lost" FAILED 4
-says lost.log "exit code 6 after 3 restarts without a new checkpoint (newest: step-000010)"
-[[ $(job_says "$lost" ExitCode) == 6:0 ]] || fail "job $lost: $(job_says "$lost" ExitCode)"
-(($(grep -c "start of" lost.log) == 5)) || fail "not five starts: $(cat lost.log)"
-
-# Codes that a restart does not mend.
+# What a restart does not mend.
 for code in 1 2 3 4 5; do
-    FAILURE="exit $code"
-    submit "code-$code" "${one[@]}" run.yaml
+    GPTRAIN=$work/failing.sh FAILURE="exit $code" submit "code-$code" "${one[@]}" run.yaml
     has_ended "$job" FAILED 0
     [[ $(job_says "$job" ExitCode) == "$code:0" ]] || fail "job $job: $(job_says "$job" ExitCode)"
 done
-export GPTRAIN=$gptrain
-
 submit wrong "${one[@]}" run.yaml --set training.step=3
 has_ended "$job" FAILED 0
 says wrong.log training.step "steps"
@@ -115,12 +106,12 @@ submit resume "${one[@]}" run.yaml --resume never
 has_ended "$job" FAILED 0
 says resume.log "--resume"
 
-# A job that is taken away saves and does not come back.
-submit taken "${one[@]}" endless.yaml --set output_dir=taken
-wait_for taken/metrics.jsonl '"step": 7,'
+# A job that is cancelled saves and does not come back.
+submit cancelled "${one[@]}" endless.yaml --set output_dir=cancelled
+wait_for cancelled/metrics.jsonl '"step": 7,'
 scancel "$job"
 has_ended "$job" CANCELLED 0
-says taken.log "stopping on SIGTERM" "saved $work/taken"
+says cancelled.log "stopping on SIGTERM" "saved $work/cancelled"
 
 # Tasks that do not know of each other.
 srun --ntasks=2 --mpi=none "$gptrain" --config run.yaml --set output_dir=lonely >out 2>err
@@ -128,7 +119,7 @@ srun --ntasks=2 --mpi=none "$gptrain" --config run.yaml --set output_dir=lonely 
 says err "srun --mpi=pmix"
 [[ ! -e lonely ]] || fail "tasks that do not know of each other have made their output directory"
 
-# In a container, for which a program stands that shows how it was called.
+# In a container, for which a program stands that says how it was called.
 mkdir bin
 cat >bin/apptainer <<END
 #!/usr/bin/env bash
@@ -136,15 +127,21 @@ echo "apptainer \$*"
 while [[ \$1 != image.sif ]]; do shift; done
 exec "\${@:2}"
 END
-ln -s "$gptrain" bin/gptrain
 chmod +x bin/apptainer
-GPTRAIN_IMAGE=image.sif PATH=$work/bin:$PATH submit contained --nodes=1 --ntasks-per-node=2 \
+ln -s "$gptrain" bin/gptrain
+GPTRAIN_IMAGE=image.sif PATH=$work/bin:$PATH submit contained --ntasks-per-node=2 \
     scripts/slurm/container.sbatch run.yaml --set output_dir=contained
 has_ended "$job" COMPLETED 0
-says contained.log "apptainer exec --nv --bind $work,$work/slurm/spool-n" \
-    "finished after step 20"
+says contained.log "apptainer exec --nv --bind $work,$work/slurm/spool-n" "finished after step 20"
 
-# By now Slurm has sent its signal.
+# The third restart without a new checkpoint is the last one.
+has_ended "$killed" FAILED 3
+says killed.log "exit code 137 after 3 restarts without a new checkpoint (newest: none)"
+has_ended "$lost" FAILED 4
+says lost.log "exit code 6 after 3 restarts without a new checkpoint (newest: step-000010)"
+[[ $(job_says "$lost" ExitCode) == 6:0 ]] || fail "job $lost: $(job_says "$lost" ExitCode)"
+(($(grep -c "start with 2 cores" lost.log) == 5)) || fail "not five starts: $(cat lost.log)"
+
 has_ended "$timed" COMPLETED 1
 says timed.log "stopping on SIGUSR1" "resumed from" "finished after step"
 
