@@ -4,6 +4,8 @@
 
 #include <CLI/CLI.hpp>
 #include <functional>
+#include <string>
+#include <vector>
 
 #include "base/error.h"
 
@@ -17,5 +19,8 @@ void add_train(CLI::App& app, Command& chosen);
 void add_inspect(CLI::App& app, Command& chosen);
 void add_generate(CLI::App& app, Command& chosen);
 void add_eval(CLI::App& app, Command& chosen);
+
+/// --set, the option of all that reads a run spec.
+void add_settings(CLI::App& command, std::vector<std::string>& settings);
 
 }  // namespace gptrain

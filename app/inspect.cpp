@@ -16,6 +16,7 @@ namespace {
 
 struct Options {
     std::filesystem::path what;
+    std::vector<std::string> settings;
     bool verify = false;
 };
 
@@ -28,7 +29,7 @@ ExitCode inspect_checkpoints(const std::filesystem::path& folder, bool verify) {
 }
 
 void inspect_spec(const Options& options) {
-    const RunSpec spec = load_run_spec(options.what);
+    const RunSpec spec = load_run_spec(options.what, options.settings);
     const std::int64_t ranks = spec.parallel.data.value_or(1) * spec.parallel.tensor *
                                spec.parallel.pipeline * spec.parallel.context;
     const RunPlan plan = make_plan(
@@ -64,6 +65,8 @@ ExitCode inspect(const Options& options) {
     const fs::path& what = options.what;
     if (is_spec(what)) {
         inspect_spec(options);
+    } else if (!options.settings.empty()) {
+        fail(ExitCode::usage, "--set changes a run spec, and ", what.string(), " is none");
     } else if (fs::exists(what.string() + ".idx") || fs::exists(what.string() + ".bin")) {
         inspect_tokens(options);
     } else if (fs::exists(what / "manifest.json") || checkpoint_step(what.filename().string())) {
@@ -95,6 +98,7 @@ void add_inspect(CLI::App& app, Command& chosen) {
             "exit code 0 if the "
             "newest verifies or none was ever committed")
         ->required();
+    add_settings(*command, options->settings);
     command->add_flag("--verify", options->verify, "Read and check every byte of checkpoints");
     command->final_callback(
         [&chosen, options] { chosen = [options] { return inspect(*options); }; });

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <bit>
+#include <csignal>
 #include <cstdlib>
 #include <new>
 #include <omp.h>
@@ -33,6 +34,10 @@ std::string own_program() {
 }
 
 }  // namespace
+
+Ranks::~Ranks() {
+    std::signal(SIGTERM, SIG_IGN);
+}
 
 void Ranks::share_cores() const {
     if (session_.size() == 1 || std::getenv("OMP_NUM_THREADS") != nullptr) return;

@@ -13,6 +13,13 @@ namespace gptrain {
 
 class Ranks {
 public:
+    Ranks() = default;
+    /// A rank that leaves ignores SIGTERM: its work is done, and its exit code has to reach the
+    /// launcher, which ends the ranks that are left once the first one is gone.
+    ~Ranks();
+    Ranks(const Ranks&) = delete;
+    Ranks& operator=(const Ranks&) = delete;
+
     const MpiSession& session() const { return session_; }
     /// From now on errors say where in the mesh their rank stands.
     void set_mesh(const MeshShape& mesh) { mesh_ = mesh; }

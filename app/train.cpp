@@ -64,13 +64,18 @@ ExitCode run_training(const Options& options) {
 
 }  // namespace
 
+void add_settings(CLI::App& command, std::vector<std::string>& settings) {
+    command
+        .add_option("--set", settings,
+                    "Overrides a key of the run spec; may be given several times")
+        ->type_name("KEY.PATH=VALUE")
+        ->allow_extra_args(false);
+}
+
 void add_train(CLI::App& app, Command& chosen) {
     auto options = std::make_shared<Options>();
     app.add_option("--config", options->config, "Run spec (YAML)")->type_name("RUN.yaml");
-    app.add_option("--set", options->settings,
-                   "Overrides a key of the run spec; may be given several times")
-        ->type_name("KEY.PATH=VALUE")
-        ->allow_extra_args(false);
+    add_settings(app, options->settings);
     app.add_option("--resume", options->resume,
                    "auto: the newest valid checkpoint of the output directory, else a fresh start; "
                    "never: a fresh start, refused where there are checkpoints; "

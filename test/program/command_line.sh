@@ -28,6 +28,12 @@ sed 's/seq_length/seq_lenght/' run.yaml >typo.yaml
 expect_exit 2 "$gptrain" --config typo.yaml
 says err "typo.yaml:5:" seq_lenght "seq_length"
 expect_exit 2 "$gptrain" inspect typo.yaml
+expect_exit 0 "$gptrain" inspect run.yaml --set output_dir=elsewhere --set training.steps=30
+says out "output_dir: $work/elsewhere" "steps: 30"
+expect_exit 2 "$gptrain" inspect run.yaml --set training.step=3
+says err training.step "steps"
+expect_exit 2 "$gptrain" inspect run --set training.steps=30
+says err --set run
 expect_exit 2 "$gptrain" --config run.yaml --set training.step=3
 says err training.step "steps"
 expect_exit 2 "$gptrain" --config run.yaml --set training.steps

@@ -1,0 +1,79 @@
+# shellcheck shell=bash
+# A Slurm of its own for a test, with two nodes, n1 and n2, on this machine. Sourced behind lib.sh.
+#
+#   run_privately    runs the script once more as the first process of namespaces of its own: its
+#                    ports, its host name and its processes are no one else's, and the kernel ends
+#                    them all with it, however it ends
+#   start_slurm      there, in $work
+
+# What has to be installed: Debian's and Ubuntu's slurm-wlm, munge and iproute2.
+slurm_programs=(munged slurmctld slurmd sbatch srun sinfo scontrol squeue scancel ip unshare setpriv)
+
+run_privately() {
+    local program own=(--mount --mount-proc --pid --fork --kill-child --net --uts --ipc)
+    ((EUID == 0)) || not_run "needs root"
+    for program in "${slurm_programs[@]}"; do
+        command -v "$program" >/dev/null || not_run "there is no $program"
+    done
+    unshare "${own[@]}" ip link set lo up 2>err || not_run "no namespaces of its own: $(tail -n 1 err)"
+    # The namespaces end with this process, and what was written there with its folder.
+    TMPDIR=$work setpriv --pdeathsig KILL \
+        unshare "${own[@]}" bash "$script" "$gptrain" "$preprocess" private &
+    wait $!
+    exit
+}
+
+slurm_conf() {
+    cat <<END
+ClusterName=private
+SlurmctldHost=localhost
+SlurmUser=root
+AuthType=auth/munge
+# For as long as cred_expire says a job that was put back has to wait.
+AuthInfo=socket=$work/slurm/munge.socket,cred_expire=5
+StateSaveLocation=$work/slurm/state
+SlurmdSpoolDir=$work/slurm/spool-%n
+TmpFS=$work/slurm/tmp-%n
+SlurmctldPidFile=$work/slurm/slurmctld.pid
+SlurmdPidFile=$work/slurm/slurmd-%n.pid
+ProctrackType=proctrack/linuxproc
+TaskPlugin=task/none
+SchedulerType=sched/builtin
+SchedulerParameters=sched_interval=1
+SelectType=select/cons_tres
+SelectTypeParameters=CR_Core
+MailProg=/bin/true
+NodeName=n1 NodeHostname=localhost NodeAddr=127.0.0.1 Port=17001 CPUs=2
+NodeName=n2 NodeHostname=localhost NodeAddr=127.0.0.1 Port=17002 CPUs=2
+PartitionName=main Nodes=n1,n2 Default=YES OverSubscribe=FORCE:8
+END
+}
+
+start_slurm() {
+    local folder=$work/slurm node i
+    mkdir -p "$folder"/{state,tmp-n1,tmp-n2,spool-n1,spool-n2}
+    # All processes but the first one, which is this.
+    trap 'kill -KILL -1; clean_up' EXIT
+    export SLURM_CONF=$folder/slurm.conf
+    slurm_conf >"$SLURM_CONF"
+    # Names are only looked up where there is an address besides the loopback's.
+    { hostname localhost && ip link set lo up && ip address add 192.0.2.1/32 dev lo; } ||
+        not_run "no network of its own"
+    head -c 128 /dev/urandom >"$folder/munge.key"
+    chmod 400 "$folder/munge.key"
+    munged --foreground --force --key-file="$folder/munge.key" --socket="$folder/munge.socket" \
+        --pid-file="$folder/munged.pid" --log-file="$folder/munged.log" \
+        --seed-file="$folder/munge.seed" >"$folder/munged.out" 2>&1 &
+    slurmctld -D >"$folder/slurmctld.out" 2>&1 &
+    for node in n1 n2; do
+        slurmd -D -N $node >"$folder/slurmd-$node.out" 2>&1 &
+    done
+    for ((i = 0; i < 300; ++i)); do
+        (($(timeout 5 sinfo --noheader --states=idle --format=%D 2>err | head -n 1) + 0 < 2)) || break
+        sleep 0.1
+    done
+    ((i < 300)) || not_run "Slurm does not start: $(tail -qn 2 "$folder"/*.out)"
+    srun --mpi=list 2>&1 | grep -q pmix || not_run "this Slurm has no PMIx"
+    # OpenMPI takes both nodes for one machine, whose ranks could share memory.
+    export OMPI_MCA_btl=self,tcp OMPI_MCA_btl_tcp_if_include=lo
+}
