@@ -51,11 +51,11 @@ void print_raw(std::string_view bytes) {
 }
 
 void warn_line(std::string_view line) {
-    write_line(STDERR_FILENO, "warning: ", line);
+    write_line(STDERR_FILENO, "warning: ", without_controls(line));
 }
 
 void error_line(std::string_view program, std::string_view message) {
-    std::string line(message);
+    std::string line = without_controls(message);
     std::replace(line.begin(), line.end(), '\n', ' ');
     write_line(STDERR_FILENO, text(program, ": error: "), line);
 }

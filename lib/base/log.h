@@ -11,10 +11,10 @@ namespace gptrain {
 void print_line(std::string_view line);
 /// Bytes on stdout as they are. A stdout that takes no more is an Error (io).
 void print_raw(std::string_view bytes);
-/// "warning: ..." on stderr.
+/// "warning: ..." on stderr. Control characters in it become blanks.
 void warn_line(std::string_view line);
-/// "PROGRAM: error: ..." on stderr: the one line of a program that failed. Line ends inside the
-/// message become blanks.
+/// "PROGRAM: error: ..." on stderr: the one line of a program that failed. Line ends and
+/// other control characters inside the message become blanks.
 void error_line(std::string_view program, std::string_view message);
 
 template <class... Parts>
