@@ -33,7 +33,7 @@ for target in "${targets[@]}"; do
 done
 
 scripts/install_dependencies.sh clang libclang-rt-dev libomp-dev
-cmake --preset fuzz >build/fuzz-configure.log || { cat build/fuzz-configure.log >&2; exit 1; }
+cmake --preset fuzz
 cmake --build --preset fuzz
 
 build=build/fuzz
@@ -41,7 +41,7 @@ mkdir -p $build/failures
 # Targets that read files write them first.
 [[ ! -w /dev/shm ]] || export TMPDIR=/dev/shm
 
-# run TARGET OPTION...: the target with the options that every use has.
+# run TARGET OPTION...: the target with the options that every use has; it writes to its log.
 run() {
     local target=$1 dictionary=()
     shift
@@ -56,21 +56,21 @@ for target in "${targets[@]}"; do
     kept=test/fuzz/corpus/$target
     mkdir -p "$found" "$kept"
     if [[ -n $merge ]]; then
-        run "$target" -merge=1 "$kept" "$found"
+        run "$target" -max_len=1024 -use_counters=0 -set_cover_merge=1 -merge=1 "$kept" "$found"
         echo "$target: $(ls "$kept" | wc -l) inputs kept"
         continue
     fi
     folders=("$found" "$kept")
     [[ ! -d test/corpus/$target ]] || folders+=(test/corpus/"$target")
-    if run "$target" -max_total_time="$seconds" -print_final_stats=1 "${folders[@]}"; then
-        result=ok
-    else
-        result="FAILED: $(grep -o "$build/failures/.*" $build/"$target".log | tail -n 1) ($build/$target.log)"
+    log=$build/$target.log
+    result=ok
+    if ! run "$target" -max_total_time="$seconds" -print_final_stats=1 "${folders[@]}"; then
         failed=1
+        result="FAILED, see $log; the input: $(sed -n 's/.*Test unit written to //p' "$log")"
     fi
-    stat() { sed -n "s/^stat::$1: *//p" $build/"$target".log; }
-    edges=$(grep -o 'cov: [0-9]*' $build/"$target".log | tail -n 1)
-    echo "$target: $(stat number_of_executed_units) runs, $(stat average_exec_per_sec)/s," \
-        "$edges, $(stat peak_rss_mb) MiB, $(ls "$found" | wc -l) inputs: $result"
+    figure() { sed -n "s/^stat::$1: *//p" "$log"; }
+    edges=$(sed -n 's/.* cov: \([0-9]*\) .*/\1/p' "$log" | tail -n 1)
+    echo "$target: $(figure number_of_executed_units) runs, $(figure average_exec_per_sec)/s," \
+        "${edges:-0} edges, $(figure peak_rss_mb) MiB, $(ls "$found" | wc -l) inputs: $result"
 done
 [[ -z $failed ]]

@@ -73,8 +73,8 @@ private:
         Json* value;
         std::unordered_set<std::string> keys = {};  ///< of a large object
 
-        /// Whether the object has no such key. An object of nlohmann's is searched from its start,
-        /// which is quickest for a few keys and takes hours for a million.
+        /// Whether the object has no such key. nlohmann searches from the start, which is quickest
+        /// for a few keys, but for all of very many takes the square of their number.
         bool is_new(const std::string& key) {
             constexpr std::size_t few = 16;
             if (value->size() < few) return !value->contains(key);

@@ -41,6 +41,15 @@ void write_line(int descriptor, std::string_view prefix, std::string_view line) 
 
 }  // namespace
 
+std::string without_controls(std::string_view text) {
+    std::string out(text);
+    std::replace_if(
+        out.begin(), out.end(),
+        [](char c) { return (static_cast<unsigned char>(c) < 0x20 && c != '\n') || c == 0x7f; },
+        ' ');
+    return out;
+}
+
 void print_line(std::string_view line) {
     write_line(STDOUT_FILENO, "", line);
 }

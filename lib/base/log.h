@@ -17,6 +17,10 @@ void warn_line(std::string_view line);
 /// other control characters inside the message become blanks.
 void error_line(std::string_view program, std::string_view message);
 
+/// The text with a blank for each control character but line ends: what a file says must not steer
+/// the reader's terminal.
+std::string without_controls(std::string_view text);
+
 template <class... Parts>
 void print(const Parts&... parts) {
     print_line(text(parts...));

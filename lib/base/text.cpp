@@ -64,15 +64,6 @@ std::string human_time(double seconds) {
     return text(whole / 3600, " h ", two_digits(whole % 3600 / 60), " min");
 }
 
-std::string without_controls(std::string_view text) {
-    std::string out(text);
-    std::replace_if(
-        out.begin(), out.end(),
-        [](char c) { return (static_cast<unsigned char>(c) < 0x20 && c != '\n') || c == 0x7f; },
-        ' ');
-    return out;
-}
-
 std::string error_text(int error_number) {
     return std::generic_category().message(error_number);
 }

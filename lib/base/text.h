@@ -53,10 +53,6 @@ std::string human_bytes(std::int64_t bytes);
 /// Seconds for people: "42 s", "3 min 05 s", "2 h 07 min".
 std::string human_time(double seconds);
 
-/// The text with a blank for each control character but line ends: what a file says must not steer
-/// the reader's terminal.
-std::string without_controls(std::string_view text);
-
 /// What the system says of an `errno` value.
 std::string error_text(int error_number);
 

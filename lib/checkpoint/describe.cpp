@@ -3,6 +3,7 @@
 #include <set>
 
 #include "base/error.h"
+#include "base/log.h"
 #include "checkpoint/folder.h"
 #include "checkpoint/verify.h"
 
