@@ -2,7 +2,7 @@
 
 #include <algorithm>
 #include <cstdint>
-#include <set>
+#include <unordered_set>
 #include <utility>
 
 #include "base/error.h"
@@ -11,6 +11,18 @@ namespace gptrain {
 namespace {
 
 constexpr int max_depth = 64;
+
+/// A key of the file for a message: escaped as in JSON, so on one line, and cut short.
+std::string shown(std::string_view key) {
+    constexpr std::size_t limit = 40;
+    const std::string json = to_line(Json(key.substr(0, limit)));
+    return text("'", json.substr(1, json.size() - 2), key.size() > limit ? "...'" : "'");
+}
+
+bool fits_integer(const Json& value) {
+    return value.is_number_integer() &&
+           (!value.is_number_unsigned() || std::in_range<std::int64_t>(value.get<std::uint64_t>()));
+}
 
 /// Builds a value from parser events, refusing what nlohmann's own builder accepts: duplicate keys
 /// and deep nesting.
@@ -35,10 +47,10 @@ public:
     bool end_object() override { return close(); }
     bool end_array() override { return close(); }
     bool key(std::string& value) override {
-        if (open_.back()->contains(value)) {
-            fail(ExitCode::bad_input, source_, ": duplicate key '", value, "'");
+        if (!open_.back().is_new(value)) {
+            fail(ExitCode::bad_input, source_, ": duplicate key ", shown(value));
         }
-        key_ = value;
+        key_ = std::move(value);
         return true;
     }
     bool parse_error(std::size_t position, const std::string& /*token*/,
@@ -50,21 +62,44 @@ public:
         std::string_view why = error.what();
         if (const auto at = why.rfind("- "); at != std::string_view::npos)
             why.remove_prefix(at + 2);
+        // It ends with what was read last, which may be long.
+        why = why.substr(0, 200);
         fail(ExitCode::bad_input, source_, ":", line, ":", column, ": not valid JSON: ", why);
     }
 
 private:
+    /// A container whose end has not come yet.
+    struct Open {
+        Json* value;
+        std::unordered_set<std::string> keys = {};  ///< of a large object
+
+        /// Whether the object has no such key. nlohmann searches from the start, which is quickest
+        /// for a few keys, but for all of very many takes the square of their number.
+        bool is_new(const std::string& key) {
+            constexpr std::size_t few = 16;
+            if (value->size() < few) return !value->contains(key);
+            if (keys.empty()) {
+                for (const auto& [name, member] : value->items())
+                    keys.insert(name);
+            }
+            return keys.insert(key).second;
+        }
+    };
+
     Json* place(Json value) {
         if (open_.empty()) {
             root_ = std::move(value);
             return &root_;
         }
-        Json& parent = *open_.back();
+        Json& parent = *open_.back().value;
         if (parent.is_array()) {
             parent.push_back(std::move(value));
             return &parent.back();
         }
-        return &(parent[key_] = std::move(value));
+        // The key is known to be new; operator[] would search for it.
+        auto& members = parent.get_ref<Json::object_t&>();
+        return &members.Json::object_t::Container::emplace_back(std::move(key_), std::move(value))
+                    .second;
     }
     bool add(Json value) {
         place(std::move(value));
@@ -74,7 +109,7 @@ private:
         if (static_cast<int>(open_.size()) >= max_depth) {
             fail(ExitCode::bad_input, source_, ": nested deeper than ", max_depth, " levels");
         }
-        open_.push_back(place(std::move(value)));
+        open_.push_back({place(std::move(value))});
         return true;
     }
     bool close() {
@@ -86,13 +121,17 @@ private:
     std::string_view source_;
     Json root_;
     // Only the innermost container grows, so pointers to the ones around it stay valid.
-    std::vector<Json*> open_;
+    std::vector<Open> open_;
     std::string key_;
 };
 
 }  // namespace
 
 Json parse_json(std::string_view json, std::string_view source) {
+    // nlohmann takes a NUL for the end, whatever follows, and passes over a byte order mark.
+    if (json.find('\0') != std::string_view::npos || json.starts_with("\xEF\xBB\xBF")) {
+        fail(ExitCode::bad_input, source, ": not valid JSON: a NUL byte or a byte order mark");
+    }
     StrictBuilder builder(json, source);
     if (!Json::sax_parse(json.begin(), json.end(), &builder)) {
         fail(ExitCode::bad_input, source, ": not valid JSON");
@@ -113,10 +152,8 @@ const Json& JsonReader::member(std::string_view key) const {
 
 std::int64_t JsonReader::integer(std::string_view key) const {
     const Json& value = member(key);
-    const bool fits =
-        value.is_number_integer() &&
-        (!value.is_number_unsigned() || std::in_range<std::int64_t>(value.get<std::uint64_t>()));
-    if (!fits) fail(ExitCode::bad_input, source_, ": '", key, "' should be a whole number");
+    if (!fits_integer(value))
+        fail(ExitCode::bad_input, source_, ": '", key, "' should be a whole number");
     return value.get<std::int64_t>();
 }
 
@@ -155,7 +192,7 @@ const Json& JsonReader::array(std::string_view key) const {
 std::vector<std::int64_t> JsonReader::integers(std::string_view key) const {
     std::vector<std::int64_t> numbers;
     for (const Json& value : array(key)) {
-        if (!value.is_number_integer()) {
+        if (!fits_integer(value)) {
             fail(ExitCode::bad_input, source_, ": '", key, "' should hold whole numbers only");
         }
         numbers.push_back(value.get<std::int64_t>());
@@ -170,7 +207,7 @@ bool JsonReader::has(std::string_view key) const {
 void JsonReader::allow_only(std::initializer_list<std::string_view> known) const {
     for (const auto& [key, value] : object_.items()) {
         if (std::find(known.begin(), known.end(), key) == known.end()) {
-            fail(ExitCode::bad_input, source_, ": unknown key '", key, "'");
+            fail(ExitCode::bad_input, source_, ": unknown key ", shown(key));
         }
     }
 }

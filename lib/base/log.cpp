@@ -47,6 +47,15 @@ void silence() {
     silent = true;
 }
 
+std::string without_controls(std::string_view text) {
+    std::string out(text);
+    std::replace_if(
+        out.begin(), out.end(),
+        [](char c) { return (static_cast<unsigned char>(c) < 0x20 && c != '\n') || c == 0x7f; },
+        ' ');
+    return out;
+}
+
 void print_line(std::string_view line) {
     if (!silent) write_line(STDOUT_FILENO, "", line);
 }
@@ -57,11 +66,11 @@ void print_raw(std::string_view bytes) {
 }
 
 void warn_line(std::string_view line) {
-    write_line(STDERR_FILENO, "warning: ", line);
+    write_line(STDERR_FILENO, "warning: ", without_controls(line));
 }
 
 void error_line(std::string_view program, std::string_view message) {
-    std::string line(message);
+    std::string line = without_controls(message);
     std::replace(line.begin(), line.end(), '\n', ' ');
     write_line(STDERR_FILENO, text(program, ": error: "), line);
 }

@@ -15,11 +15,15 @@ void silence();
 void print_line(std::string_view line);
 /// Bytes on stdout as they are. A stdout that takes no more is an Error (io).
 void print_raw(std::string_view bytes);
-/// "warning: ..." on stderr.
+/// "warning: ..." on stderr. Control characters in it become blanks.
 void warn_line(std::string_view line);
-/// "PROGRAM: error: ..." on stderr: the one line of a program that failed. Line ends inside the
-/// message become blanks.
+/// "PROGRAM: error: ..." on stderr: the one line of a program that failed. Line ends and
+/// other control characters inside the message become blanks.
 void error_line(std::string_view program, std::string_view message);
+
+/// The text with a blank for each control character but line ends: what a file says must not steer
+/// the reader's terminal.
+std::string without_controls(std::string_view text);
 
 template <class... Parts>
 void print(const Parts&... parts) {

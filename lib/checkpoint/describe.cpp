@@ -3,6 +3,7 @@
 #include <set>
 
 #include "base/error.h"
+#include "base/log.h"
 #include "checkpoint/folder.h"
 #include "checkpoint/verify.h"
 
@@ -22,7 +23,7 @@ void append_members(std::vector<std::string>& lines, std::string_view title, con
         const bool is_text = value.is_string();
         const std::string line = is_text ? value.get<std::string>() : to_line(value);
         const bool several = line.find('\n') != std::string::npos;
-        lines.push_back(text(title, ".", key, several ? ":\n" : ": ", line));
+        lines.push_back(without_controls(text(title, ".", key, several ? ":\n" : ": ", line)));
     }
 }
 

@@ -1,7 +1,9 @@
 #include "spec/parallel_plan.h"
 
 #include <algorithm>
+#include <functional>
 #include <numeric>
+#include <queue>
 #include <utility>
 
 #include "base/checked.h"
@@ -95,14 +97,18 @@ std::vector<std::int64_t> split_layers(const RunSpec& spec, const ModelShape& mo
     }
     require(model.layers >= chunks, "model.num_layers ", model.layers, " is below ", product,
             "; lower the one or raise the other");
-    // Each further layer goes to the chunk with the least work.
+    // Each further layer goes to the chunk with the least work, the first of them.
     std::vector<std::int64_t> layers(static_cast<std::size_t>(chunks), 1);
-    std::vector<double> work(layers.size(), 1);
-    work.back() += head_cost(model, spec.training.seq_length);
+    using Work = std::pair<double, std::size_t>;
+    std::priority_queue<Work, std::vector<Work>, std::greater<>> work;
+    for (std::size_t chunk = 0; chunk + 1 < layers.size(); ++chunk)
+        work.push({1, chunk});
+    work.push({1 + head_cost(model, spec.training.seq_length), layers.size() - 1});
     for (std::int64_t layer = chunks; layer < model.layers; ++layer) {
-        const auto least = std::min_element(work.begin(), work.end());
-        *least += 1;
-        layers[static_cast<std::size_t>(least - work.begin())] += 1;
+        const auto [done, chunk] = work.top();
+        work.pop();
+        work.push({done + 1, chunk});
+        layers[chunk] += 1;
     }
     return layers;
 }

@@ -78,6 +78,7 @@ struct Tokenizer::Model {
     bool add_dummy_prefix = false;
     bool remove_extra_whitespaces = false;
     std::uint32_t fingerprint = 0;
+    std::string source;  ///< what messages call the model
 
     const DecodedPiece& piece(std::int32_t id) const {
         if (id < 0 || id >= std::ssize(pieces)) {
@@ -104,6 +105,7 @@ Tokenizer::Tokenizer(std::string_view model, const std::string& source) {
     loaded->add_dummy_prefix = facts.add_dummy_prefix;
     loaded->remove_extra_whitespaces = facts.remove_extra_whitespaces;
     loaded->fingerprint = crc32c(model.data(), model.size());
+    loaded->source = source;
     model_ = std::move(loaded);
 }
 
@@ -136,7 +138,10 @@ void Tokenizer::encode(std::string_view text, std::vector<std::int32_t>& out) co
         const std::size_t length = model_->words_apart ? part_length(text) : text.size();
         ids.reserve(length / 2);  // the library appends one by one
         const auto status = model_->processor.Encode(text.substr(0, length), &ids);
-        GPTRAIN_CHECK(status.ok(), status.message());
+        if (!status.ok()) {
+            fail(ExitCode::bad_input, model_->source,
+                 ": sentencepiece cannot encode with this model: ", status.message());
+        }
         out.insert(out.end(), ids.begin(), ids.end());
         text.remove_prefix(length);
     }

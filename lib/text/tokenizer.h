@@ -32,7 +32,8 @@ public:
     std::uint32_t fingerprint() const;
 
     /// Appends the ids of `text` to `out`: those that sentencepiece gives, without bos and eos.
-    /// Text that is not UTF-8 is an Error (bad_input). If the model encodes words apart (as models
+    /// Text that is not UTF-8 is an Error (bad_input), as is a model that passed all checks and
+    /// cannot encode it. If the model encodes words apart (as models
     /// trained here do), text above 64 KiB is encoded in parts cut before a word, or inside of one
     /// of 8 MiB.
     void encode(std::string_view text, std::vector<std::int32_t>& out) const;

@@ -68,9 +68,10 @@ Json run_identity(const RunSpec& spec, const RunPlan& plan, const TrainingData& 
 }
 
 void check_identity(const Json& saved, const Json& current, const std::string& checkpoint) {
-    const Json before = saved.flatten();
+    // With sorted keys: Json searches from the start for each, and what was saved may be large.
+    const nlohmann::json before = nlohmann::json(saved).flatten();
     const Json now = current.flatten();
-    const auto value = [](const Json& flat, const std::string& key) {
+    const auto value = [](const auto& flat, const std::string& key) {
         return flat.contains(key) ? to_line(flat[key]) : std::string("absent");
     };
     const auto compare = [&](const std::string& pointer) {

@@ -14,6 +14,10 @@ if(GPTRAIN_SANITIZE)
     -fno-sanitize-recover=undefined -fno-omit-frame-pointer)
   target_link_options(gptrain_flags INTERFACE -fsanitize=address,undefined)
 endif()
+option(GPTRAIN_FUZZ "Fuzz targets with libFuzzer (clang), in place of their replay" OFF)
+if(GPTRAIN_FUZZ)
+  target_compile_options(gptrain_flags INTERFACE -fsanitize=fuzzer-no-link)
+endif()
 
 # gptrain_room(<name> SOURCES <file>... LINKS <library>...)
 # A static library gptrain_<name>, alias gptrain::<name>.

@@ -4,6 +4,7 @@
 
 #include "base/file.h"
 #include "base/json.h"
+#include "base/log.h"
 #include "catch.h"
 #include "support/temp_folder.h"
 
@@ -79,17 +80,49 @@ TEST_CASE("JSON is read strictly", "[base]") {
     CHECK(refused("{} {}").find("f.json:1:") == 0);
     CHECK(refused(std::string(100, '[')).find("nested") != std::string::npos);
     CHECK(refused("").find("f.json") == 0);
+    // What nlohmann's own parser takes for the end of the text, and what it passes over.
+    CHECK(refused(std::string("{}\0{}", 5)).find("not valid JSON") != std::string::npos);
+    CHECK(refused("\xEF\xBB\xBF{}").find("not valid JSON") != std::string::npos);
+}
+
+TEST_CASE("hostile JSON does not reach into the message", "[base]") {
+    const auto refused = [](const std::string& text) {
+        return fault(ExitCode::bad_input, [&] { parse_json(text, "f"); });
+    };
+    CHECK(refused(R"({"a\n\u001b[2J": 1, "a\n\u001b[2J": 2})") ==
+          R"(f: duplicate key 'a\n\u001b[2J')");
+    const std::string key(100000, 'k');
+    CHECK(refused("{\"" + key + "\": 1, \"" + key + "\": 2}").size() < 100);
+    CHECK(refused("[\"" + key).size() < 300);
+    CHECK(fault(ExitCode::bad_input, [&] {
+              JsonReader(Json{{key, 1}}, "f").allow_only({"a"});
+          }).size() < 100);
+    CHECK(without_controls("a\x1b[2J\tb\nc\x7f") == "a [2J b\nc ");
+}
+
+TEST_CASE("an object of very many keys is read soon", "[base]") {
+    std::string json = "{\"first\": 0";
+    for (int i = 0; i < 300000; ++i)
+        json += text(", \"k", i, "\": 0");
+    CHECK(parse_json(json + "}", "f").size() == 300001);
+    const auto refused = [&](const std::string& end) {
+        return fault(ExitCode::bad_input, [&] { parse_json(json + end, "f"); });
+    };
+    CHECK(refused(", \"first\": 1}") == "f: duplicate key 'first'");
+    CHECK(refused(", \"k299999\": 1}") == "f: duplicate key 'k299999'");
 }
 
 TEST_CASE("members of a JSON object have their type", "[base]") {
-    const Json json =
-        parse_json(R"({"n": 3, "x": 1.5, "s": "t", "big": 18446744073709551615})", "f");
+    const Json json = parse_json(R"({"n": 3, "x": 1.5, "s": "t", "big": 18446744073709551615,
+                       "list": [9223372036854775808]})",
+                                 "f");
     const JsonReader reader(json, "f");
     CHECK(reader.integer("n") == 3);
     CHECK(reader.number("x") == 1.5);
     CHECK(reader.string("s") == "t");
     CHECK_THROWS_AS(reader.integer("x"), Error);
     CHECK_THROWS_AS(reader.integer("big"), Error);
+    CHECK_THROWS_AS(reader.integers("list"), Error);
     CHECK_THROWS_AS(reader.string("missing"), Error);
     CHECK_THROWS_AS(reader.allow_only({"n", "x"}), Error);
 }

@@ -3,17 +3,12 @@
 
 #include "catch.h"
 #include "saving.h"
+#include "support/sealed_manifest.h"
 
 namespace gptrain::test {
 namespace {
 
-/// The corpus holds manifests without their last line, so that they can be edited by hand; this
-/// adds it, as one who means harm would.
-std::string sealed(const std::string& body) {
-    return text(body, "\"crc32c\":", crc32c(body.data(), body.size()), "}\n");
-}
-
-// What is said of each file of the corpus.
+// What is said of each file of the corpus, which holds manifests that `sealed` completes.
 const std::map<std::string, std::string>& faults() {
     static const std::map<std::string, std::string> faults = {
         {"array-at-top", "not valid JSON"},
@@ -92,7 +87,7 @@ const std::map<std::string, std::string>& faults() {
 
 TEST_CASE("hostile manifests are refused, and it is said why") {
     const std::filesystem::path corpus =
-        std::filesystem::path(GPTRAIN_TEST_DATA) / "../corpus/checkpoint";
+        std::filesystem::path(GPTRAIN_TEST_DATA) / "../corpus/manifest";
     std::set<std::string> seen;
     for (const auto& entry : std::filesystem::directory_iterator(corpus)) {
         const std::string name = entry.path().stem().string();

@@ -1,0 +1,58 @@
+// A manifest whose checksum is right (the input lacks its last line, which is added here), and what
+// a resumed run and `generate` take from it.
+#include "checkpoint/manifest.h"
+
+#include "fuzz/target.h"
+#include "support/sealed_manifest.h"
+#include "train/identity.h"
+#include "train/inference.h"
+#include "train/resume.h"
+
+using namespace gptrain;
+
+namespace {
+
+/// What the header promises of an accepted manifest.
+void check_promises(const Manifest& manifest) {
+    for (const TensorRecord& tensor : manifest.tensors) {
+        std::int64_t elements = 0;
+        for (const ExtentRecord& extent : tensor.extents) {
+            const FileRecord* file = manifest.find_file(extent.file);
+            GPTRAIN_CHECK(file != nullptr && extent.byte_offset + extent.bytes() <= file->bytes);
+            GPTRAIN_CHECK(shard_of(tensor, extent).elements() == extent.elements());
+            elements += extent.elements();
+        }
+        GPTRAIN_CHECK(elements == tensor.shape.elements());
+    }
+    GPTRAIN_CHECK(manifest.bytes() >= 0 && manifest.parameters() >= 0);
+}
+
+void use(const Manifest& manifest) {
+    const ValidCheckpoint checkpoint{"step", manifest};
+    test::accepts(ExitCode::bad_input, "checkpoint of step ", [&] { carried_state(manifest); });
+    test::accepts(ExitCode::bad_input,
+                  "step/manifest.json: ", [&] { saved_num_samples(checkpoint); });
+    test::accepts(ExitCode::usage, "step: ", [&] {
+        check_identity(manifest.meta.identity, Json{{"seed", 1}}, "step");
+    });
+    if (!test::accepts(ExitCode::bad_input, "checkpoint of step ", [&] { saved_spec(manifest); }))
+        return;
+    test::accepts(ExitCode::usage,
+                  "step/manifest.json: ", [&] { inference_plan(spec_of(checkpoint), false); });
+    changed_settings(saved_spec(manifest), "seed: 1\n");
+}
+
+}  // namespace
+
+int LLVMFuzzerTestOneInput(const std::uint8_t* bytes, std::size_t size) {
+    const auto read = [](const std::string& json) { return parse_manifest(json, "manifest.json"); };
+    const std::string json = test::sealed(test::as_text(bytes, size));
+    Manifest manifest;
+    if (!test::accepts(ExitCode::bad_input, "manifest.json:", [&] { manifest = read(json); }))
+        return 0;
+    check_promises(manifest);
+    const std::string written = to_text(manifest);
+    GPTRAIN_CHECK(to_text(read(written)) == written);
+    use(manifest);
+    return 0;
+}

@@ -1,0 +1,35 @@
+// A sentencepiece model: checked, loaded by the library if it passes, and used.
+#include <vector>
+
+#include "fuzz/target.h"
+#include "text/tokenizer.h"
+#include "text/utf8.h"
+
+using namespace gptrain;
+
+namespace {
+
+void use(const Tokenizer& tokenizer, std::string_view text) {
+    std::vector<std::int32_t> ids;
+    tokenizer.encode(text, ids);
+    for (const std::int32_t id : ids)
+        GPTRAIN_CHECK(id >= 0 && id < tokenizer.vocab_size(), id);
+    GPTRAIN_CHECK(find_invalid_utf8(tokenizer.decode(ids)) == std::string_view::npos);
+}
+
+}  // namespace
+
+int LLVMFuzzerTestOneInput(const std::uint8_t* bytes, std::size_t size) {
+    const std::string_view model = test::as_text(bytes, size);
+    test::accepts(ExitCode::bad_input, "tokenizer.model: ", [&] {
+        const Tokenizer tokenizer(model, "tokenizer.model");
+        use(tokenizer, "he that hath  an ear,\n \xEF\xBD\xB1 \xE2\x84\xAB \xE3\x88\xB1 let");
+        // The model's own pieces are in its bytes.
+        if (find_invalid_utf8(model) == std::string_view::npos) use(tokenizer, model);
+        std::vector<std::int32_t> every;
+        for (std::int32_t id = 0; id < tokenizer.vocab_size(); ++id)
+            every.push_back(id);
+        GPTRAIN_CHECK(find_invalid_utf8(tokenizer.decode(every)) == std::string_view::npos);
+    });
+    return 0;
+}
