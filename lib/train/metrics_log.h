@@ -5,8 +5,10 @@
 #include <filesystem>
 #include <optional>
 #include <set>
+#include <vector>
 
 #include "base/file.h"
+#include "train/comm_metrics.h"
 
 namespace gptrain {
 
@@ -26,9 +28,11 @@ struct StepMetrics {
     std::optional<std::int64_t> consumed_tokens = {};
     std::optional<std::int64_t> memory_bytes = {};
     std::optional<std::int64_t> skipped_steps = {};
+    std::vector<CommMetric> comm = {};
 };
 
-/// Calls visit(name, optional value) for every metric but the step, in the order of the file.
+/// Calls visit(name, optional value) for every metric but the step and comm, in the order of the
+/// file.
 void for_each_metric(const StepMetrics& metrics, const auto& visit) {
     visit("loss", metrics.loss);
     visit("grad_norm", metrics.grad_norm);
@@ -45,7 +49,7 @@ void for_each_metric(const StepMetrics& metrics, const auto& visit) {
 }
 
 /// The log of one run. Three kinds of lines:
-///   {"step": 1, "loss": 9.01, ..., "skipped_steps": 0}
+///   {"step": 1, "loss": 9.01, ..., "skipped_steps": 0, "comm": {"dp": {"bytes": 8, "seconds": 1}}}
 ///   {"step": 100, "val_loss": 5.2}
 ///   {"event": "resume", "step": 100}
 /// Numbers have the shortest form that reads back the same. Of two lines of one kind for one step

@@ -11,6 +11,7 @@
 #include "checkpoint/load.h"
 #include "checkpoint/saver.h"
 #include "checkpoint/verify.h"
+#include "train/comm_metrics.h"
 #include "train/console.h"
 #include "train/engine.h"
 #include "train/identity.h"
@@ -108,6 +109,8 @@ private:
     const StopRequests& stop_;
     const Mesh& mesh_;
     const MpiSession& ranks_;
+    CommTotals& comm_totals_;
+    CommMetrics comm_metrics_;
     std::string effective_yaml_;
     MemoryPlan memory_plan_;
     std::int64_t largest_memory_;  ///< planned bytes of the rank that has the most
@@ -148,6 +151,8 @@ Run::Run(const RunInputs& inputs, const std::optional<RunDirectory>& directory,
       stop_(stop),
       mesh_(devices.mesh),
       ranks_(devices.ranks),
+      comm_totals_(devices.comm),
+      comm_metrics_(plan_.mesh, devices.backend.name() == "cpu"),
       effective_yaml_(to_yaml(effective_spec(spec_, plan_))),
       memory_plan_(
           measure_run(spec_, plan_, devices.mesh.place(), needs_of(devices.backend)).memory),
@@ -260,7 +265,9 @@ ExitCode Run::stopped() const {
 
 void Run::issue_step(const StepBatch& batch) {
     if (!under_way_) finished_at_ = Clock::now();
+    comm_totals_.clear();
     engine_->step(batch);
+    comm_metrics_.add_step(comm_totals_);
     const UnderWay issued = {.state = engine_->mark_state(), .samples = batch.global_batch_size};
     finish_step();
     under_way_ = issued;
@@ -339,6 +346,7 @@ void Run::log_step() {
     metrics.consumed_tokens = consumed_samples_ * plan_.seq_length;
     metrics.memory_bytes = largest_memory_;
     metrics.skipped_steps = state_.skipped_steps;
+    metrics.comm = comm_metrics_.take(ranks_);
     step_seconds_ = 0;
     step_tokens_ = 0;
     steps_timed_ = 0;
@@ -349,8 +357,12 @@ void Run::log_step() {
     if (!tensorboard_) return;
     std::vector<Scalar> scalars;
     for_each_metric(metrics, [&](std::string_view name, const auto& value) {
-        if (value) scalars.push_back({name, static_cast<double>(*value)});
+        if (value) scalars.push_back({std::string(name), static_cast<double>(*value)});
     });
+    for (const CommMetric& axis : metrics.comm) {
+        scalars.push_back({text("comm/", axis.axis, "/bytes"), static_cast<double>(axis.bytes)});
+        if (axis.seconds) scalars.push_back({text("comm/", axis.axis, "/seconds"), *axis.seconds});
+    }
     tensorboard_->write(step_, scalars);
 }
 

@@ -12,7 +12,7 @@ keys='loss grad_norm lr loss_scale tokens_per_s step_time_s tflops_per_device mf
     consumed_tokens memory_bytes skipped_steps'
 step_line='^\{"step": [0-9]+'
 for key in $keys; do step_line+=", \"$key\": $number"; done
-step_line+='\}$'
+step_line+=', "comm": \{\}\}$'
 validation_line="^\\{\"step\": [0-9]+, \"val_loss\": $number\\}\$"
 resume_line='^\{"event": "resume", "step": [0-9]+\}$'
 all_lines() {

@@ -49,7 +49,20 @@ near() {
         fail "$1 and $2: $(paste a.losses b.losses | tail -n 3)"
 }
 
+# expect_comm OUTPUT-DIR AXIS...: of these axes, in this order, every line says what was sent and
+# how long that kept ranks from computing.
+expect_comm() {
+    local axis line='"comm": \{' comma=
+    for axis in "${@:2}"; do
+        line+="$comma\"$axis\": \\{\"bytes\": [1-9][0-9]*, \"seconds\": [0-9.e-]+\\}"
+        comma=', '
+    done
+    (($(grep -cE "$line\}\}\$" "$1/metrics.jsonl") == 20)) ||
+        fail "$1: not 20 lines with the axes ${*:2}: $(tail -n 1 "$1/metrics.jsonl")"
+}
+
 train 0 one "${sizes[@]}"
+expect_comm one
 train_as 1 0 one-by-mpirun
 near one one-by-mpirun
 
@@ -69,6 +82,15 @@ for mesh in "${meshes[@]}"; do
     says out "finished after step 20"
     (($(grep -c 'finished after' out) == 1)) || fail "$mesh: more than one rank speaks"
     near one "$name"
+    axes=
+    for key in ${mesh#* }; do
+        case $key in
+            tensor=*) axes="tp $axes" ;;
+            data=*) axes="$axes dp" ;;
+            pipeline=*) axes="$axes pp" ;;
+        esac
+    done
+    expect_comm "$name" $axes
     expect_exit 0 "$gptrain" inspect "$(checkpoint "$name" 20)" --verify
 
     # Half, then the other half on the same mesh: the same bits.

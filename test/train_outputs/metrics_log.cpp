@@ -33,7 +33,19 @@ TEST_CASE("a step's line has its keys in order, shortest numbers, and null for w
           "{\"step\": 12, \"loss\": 0.30000000000000004, \"grad_norm\": null, \"lr\": 6e-04, "
           "\"loss_scale\": 65536, \"tokens_per_s\": null, \"step_time_s\": null, "
           "\"tflops_per_device\": null, \"mfu\": null, \"consumed_samples\": 1152921504606846976, "
-          "\"consumed_tokens\": null, \"memory_bytes\": null, \"skipped_steps\": 0}\n");
+          "\"consumed_tokens\": null, \"memory_bytes\": null, \"skipped_steps\": 0, "
+          "\"comm\": {}}\n");
+}
+
+TEST_CASE("what ranks said to each other stands by axis at the end of a step's line") {
+    const TempFolder folder;
+    MetricsLog log(folder / "metrics.jsonl");
+    StepMetrics metrics;
+    metrics.comm = {{"tp", 4096, 0.25}, {"pp", 0, std::nullopt}};
+    log.write_step(metrics);
+    CHECK(contains(contents(folder / "metrics.jsonl"),
+                   "\"skipped_steps\": null, \"comm\": {\"tp\": {\"bytes\": 4096, \"seconds\": "
+                   "0.25}, \"pp\": {\"bytes\": 0, \"seconds\": null}}}\n"));
 }
 
 TEST_CASE("every written line is JSON whose numbers read back as the same bits") {
