@@ -19,7 +19,7 @@ sizes=(training.global_batch_size=8 training.eval_interval=10 training.eval_step
 
 # ran CODE EXIT-CODE WHAT: checks a launch; of what was said, mpirun's own lines are left out.
 ran() {
-    grep '^gptrain: ' err >own || true
+    grep -E '^(gptrain|warning): ' err >own || true
     mv own err
     check_exit "$@"
 }
@@ -29,7 +29,7 @@ train_as() {
     local ranks=$1 code=$2
     settings output_dir="$3" "${sizes[@]}" "${@:4}"
     timeout --signal=KILL 120 "$mpirun" -n "$ranks" "$gptrain" --config run.yaml "${set[@]}" \
-        >out 2>err
+        "${options[@]}" >out 2>err
     ran "$code" $? "$ranks ranks, ${*:3}"
 }
 # losses OUTPUT-DIR: by step, then the validation losses.
@@ -112,6 +112,20 @@ for mesh in "${meshes[@]}"; do
     train 0 "$name-first" "${sizes[@]}"
     near one "$name-first"
 done
+
+# A picture of a real step.
+options=(--timeline step.svg)
+train_as 2 0 drawn parallel.pipeline=2 training.steps=3
+says out "step.svg: the step measured has a bubble of"
+says step.svg "tiny: one step of one pipeline, measured: bubble" "stage 1" "messages"
+options=(--timeline step.json)
+train_as 2 0 short parallel.data=2 training.steps=2
+says err "warning: --timeline step.json: not written, the run ended before step 3"
+[[ ! -e step.json ]] || fail "a timeline of a step that was not run"
+options=(--timeline step.png)
+train_as 2 2 wrong parallel.data=2
+says err "step.png" ".svg"
+options=()
 
 # A signal to one rank that is not the first stops all.
 settings output_dir=stopped "${sizes[@]}" training.steps=100000 parallel.data=2 checkpoint.interval=0
