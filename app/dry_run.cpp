@@ -8,6 +8,7 @@
 #include "device.h"
 #include "planner/flop_costs.h"
 #include "schedule/stage_plan.h"
+#include "timeline.h"
 #include "train/engine.h"
 
 namespace gptrain {
@@ -89,13 +90,6 @@ Timeline simulated(const RunSpec& spec, const RunPlan& plan) {
     timeline.title = text(spec.name, ": one step of one pipeline, simulated at ",
                           human_count(assumed_rate), "FLOP/s a rank");
     return timeline;
-}
-
-void write_timeline(const std::filesystem::path& path, const Timeline& timeline) {
-    if (path.extension() == ".svg") return write_timeline_svg(path, timeline);
-    if (path.extension() == ".json") return write_timeline_json(path, timeline);
-    fail(ExitCode::usage, "--timeline ", path.string(),
-         ": the name must end in .svg (a picture) or .json (for trace viewers)");
 }
 
 }  // namespace

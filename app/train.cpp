@@ -10,6 +10,7 @@
 #include "dry_run.h"
 #include "ranks.h"
 #include "schedule/stage_plan.h"
+#include "timeline.h"
 #include "train/run_directory.h"
 #include "train/trainer.h"
 
@@ -33,6 +34,15 @@ ResumeChoice resume_choice(const std::string& word) {
     return {ResumeChoice::Kind::from, word};
 }
 
+void check_timeline(const std::string& path, const Device& device) {
+    check_timeline_name(path);
+    if (device.cuda) {
+        fail(ExitCode::usage, "--timeline ", path,
+             ": the timeline of a real run is measured on the CPU only; use --dry-run for a "
+             "simulated one, or device: cpu");
+    }
+}
+
 ExitCode train_as_rank(const Options& options, Ranks& ranks, Clock::time_point started) {
     const MpiSession& session = ranks.session();
     RunSpec spec;
@@ -44,9 +54,22 @@ ExitCode train_as_rank(const Options& options, Ranks& ranks, Clock::time_point s
     session.together(
         [&] { plan = make_plan(spec, {.world_size = session.size(), .cuda = device.cuda}); });
     ranks.set_mesh(plan.mesh);
-    const Mesh mesh = open_mesh(device, session, plan.mesh, mesh_links(plan));
-    return train(spec, plan, resume_choice(options.resume),
-                 {*device.backend, mesh, session, started});
+    CommTotals totals;
+    CommListeners listeners;
+    listeners.add(totals);
+    ActionListeners actions;
+    std::optional<StepRecorder> recorder;
+    if (!options.timeline.empty()) {
+        session.together([&] { check_timeline(options.timeline, device); });
+        recorder.emplace(measured_timeline(options.timeline, spec.name, plan.mesh, session));
+        listeners.add(*recorder);
+        actions.add(*recorder);
+    }
+    const Mesh mesh = open_mesh(device, session, plan.mesh, mesh_links(plan), listeners);
+    const ExitCode code = train(spec, plan, resume_choice(options.resume),
+                                {*device.backend, mesh, session, totals, actions, started});
+    if (recorder && session.rank() == 0) warn_if_not_drawn(*recorder, options.timeline);
+    return code;
 }
 
 ExitCode run_training(const Options& options) {
@@ -89,11 +112,10 @@ void add_train(CLI::App& app, Command& chosen) {
         ->type_name("N")
         ->check(CLI::Range(std::int64_t{1}, std::int64_t{1} << 24))
         ->needs(dry_run);
-    app.add_option(
-           "--timeline", options->timeline,
-           "With a dry run: the picture of one pipeline's step (.svg), or its trace (.json)")
-        ->type_name("FILE")
-        ->needs(dry_run);
+    app.add_option("--timeline", options->timeline,
+                   "The picture of one pipeline's step (.svg), or its trace (.json): measured, or "
+                   "with --dry-run simulated")
+        ->type_name("FILE");
     app.final_callback([&app, &chosen, options] {
         if (!app.get_subcommands().empty()) return;
         if (options->config.empty()) throw CLI::RequiredError("--config");

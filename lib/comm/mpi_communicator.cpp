@@ -52,6 +52,7 @@ struct MpiCommunicator::State {
     MpiHandle handle;
     HostMemory memory;
     int collectives = 0;
+    std::int64_t sent_bytes = 0;
 
     int next_tag() {
         const int tag = message_tag + 1 + collectives;
@@ -124,7 +125,9 @@ public:
 
     /// Starts it; `host` (if any) was made from `result` and holds its values at the end.
     Pending start(const Tensor& result = {}, const Tensor& host = {}) {
-        operation_->then([&state = state_, buffers = buffers_, result, host] {
+        MpiOperation& operation = *operation_;
+        operation.then([&state = state_, &operation, buffers = buffers_, result, host] {
+            state.sent_bytes += operation.sent_bytes();
             if (state.options.staged && !result.empty() && result.bytes() > 0) {
                 state.backend.copy(result, host);
                 // Nothing may write to the buffers before they were read.
@@ -181,6 +184,10 @@ void MpiCommunicator::check_parts(const Tensor& part, const Tensor& all, int dim
 
 std::int64_t MpiCommunicator::held_bytes() const {
     return state_->memory.held();
+}
+
+std::int64_t MpiCommunicator::sent_bytes() const {
+    return state_->sent_bytes;
 }
 
 Pending MpiCommunicator::all_reduce(const Tensor& x, Reduce how) {

@@ -58,6 +58,8 @@ public:
 
     /// Host memory that it holds for staging and reductions.
     std::int64_t held_bytes() const;
+    /// Bytes that this rank has sent in operations that are over.
+    std::int64_t sent_bytes() const;
 
 private:
     struct State;

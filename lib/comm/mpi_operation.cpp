@@ -64,6 +64,7 @@ void MpiOperation::post(const ByteRuns& runs, bool received, const Post& post) {
 }
 
 void MpiOperation::send(const ByteRuns& runs, int to) {
+    sent_bytes_ += runs.total();
     post(runs, false, [&](void* data, int count, MPI_Datatype type, MPI_Request* request) {
         return MPI_Isend(data, count, type, to, place_.tag, place_.comm, request);
     });

@@ -37,6 +37,8 @@ public:
     /// Goes on as far as it can without waiting; whether it is done.
     bool advance();
     bool done() const { return done_; }
+    /// Bytes that were handed to MPI so far.
+    std::int64_t sent_bytes() const { return sent_bytes_; }
 
 private:
     using Post = std::function<int(void* data, int count, MPI_Datatype type, MPI_Request* request)>;
@@ -50,6 +52,7 @@ private:
     std::vector<MPI_Status> statuses_;
     std::vector<std::int64_t> expected_;  ///< bytes of each message, -1 where none are received
     std::deque<std::function<void()>> stages_;
+    std::int64_t sent_bytes_ = 0;
     bool done_ = false;
 };
 

@@ -19,11 +19,21 @@ struct TimelineEvent {
     double end;
 };
 
+/// A collective operation of a stage.
+struct TimelineOperation {
+    std::int64_t stage;
+    std::string name;  ///< "dp reduce_scatter"
+    double begin;      ///< issued
+    double wait;       ///< from here on the stage waits for it
+    double end;        ///< the wait has ended; when the operation itself was over is not known
+};
+
 struct Timeline {
     std::string title;
     std::int64_t stages = 0;
-    std::int64_t chunks = 1;            ///< of a stage
-    std::vector<TimelineEvent> events;  ///< in any order
+    std::int64_t chunks = 1;                         ///< of a stage
+    std::vector<TimelineEvent> events;               ///< in any order
+    std::vector<TimelineOperation> operations = {};  ///< of a measured one
 };
 
 /// From the first F to the end of the last compute action of any stage.
@@ -45,12 +55,13 @@ std::vector<double> idle_times(const Timeline& timeline);
 double bubble(const Timeline& timeline);
 
 /// A picture for people: a row for each stage with F, BW, B and W in their colours (later chunks
-/// paler), microbatch numbers where they fit, messages as a line under the row. A long middle is
-/// left out behind a mark that says how long.
+/// paler), microbatch numbers where they fit, messages as a line under the row, and under that
+/// operations from their issue to their end with the time in which the stage waits for them. A long
+/// middle is left out behind a mark that says how long.
 void write_timeline_svg(const std::filesystem::path& path, const Timeline& timeline);
 
-/// Chrome's trace event format, which Perfetto reads: every event, a thread for each stage and one
-/// for its messages.
+/// Chrome's trace event format, which Perfetto reads: every event, a thread for each stage and ones
+/// for its messages and its operations.
 void write_timeline_json(const std::filesystem::path& path, const Timeline& timeline);
 
 }  // namespace gptrain

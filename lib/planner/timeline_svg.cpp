@@ -17,8 +17,9 @@ constexpr double left = 66;  // of the rows, behind the stages' names
 constexpr double top = 62;   // of the first row, under title and legend
 constexpr double margin = 14;
 constexpr double row_height = 20;
-constexpr double message_height = 3;
+constexpr double line_height = 3;  // of messages, and of operations
 constexpr double row_pitch = 27;
+constexpr double row_pitch_with_operations = 31;
 constexpr double digit_width = 6.2;
 
 using Rgb = std::array<int, 3>;
@@ -34,6 +35,8 @@ constexpr std::array<KindStyle, 4> styles = {{
     {ActionKind::backward_weights, {242, 181, 107}, "W: weight gradients"},
 }};
 constexpr Rgb message_rgb = {155, 127, 209};
+constexpr Rgb operation_rgb = {140, 200, 205};
+constexpr Rgb wait_rgb = {214, 92, 84};
 
 const Rgb& rgb_of(ActionKind kind) {
     const auto style = std::find_if(styles.begin(), styles.end(),
@@ -106,26 +109,30 @@ TimeUnit unit_of(double seconds) {
 class Picture {
 public:
     explicit Picture(const Timeline& timeline)
-        : timeline_(timeline), span_(span_of(timeline)), view_(make_view(timeline, left)) {}
+        : timeline_(timeline), span_(shown_time(timeline)), view_(make_view(timeline, left)) {}
 
     std::string draw();
 
 private:
-    double row(std::int64_t stage) const { return top + row_pitch * static_cast<double>(stage); }
+    double row(std::int64_t stage) const {
+        const double pitch = timeline_.operations.empty() ? row_pitch : row_pitch_with_operations;
+        return top + pitch * static_cast<double>(stage);
+    }
     double bottom() const { return row(timeline_.stages); }
 
-    /// Calls draw(event, x of its begin, x of its end) for what of it lies in the windows.
-    void for_each_shown(const auto& draw) const {
-        for (const TimelineEvent& event : timeline_.events) {
-            for (const Window& window : view_.windows) {
-                const double begin = std::max(event.begin, window.time.begin);
-                const double end = std::min(event.end, window.time.end);
-                if (begin < end) draw(event, view_.x(window, begin), view_.x(window, end));
-            }
+    /// Calls draw(x of its begin, x of its end) for what of a time lies in the windows.
+    void for_each_shown(const TimeSpan& time, const auto& draw) const {
+        for (const Window& window : view_.windows) {
+            const double begin = std::max(time.begin, window.time.begin);
+            const double end = std::min(time.end, window.time.end);
+            if (begin < end) draw(view_.x(window, begin), view_.x(window, end));
         }
     }
     void draw_rows();
     void draw_events();
+    void draw_operations();
+    /// One path for each colour keeps the file small.
+    void draw_paths(const std::map<std::string, std::string>& paths);
     void draw_numbers();
     void draw_header();
     void draw_axis(const Window& window);
@@ -147,6 +154,7 @@ std::string Picture::draw() {
     draw_header();
     draw_rows();
     draw_events();
+    draw_operations();
     draw_numbers();
     for (const Window& window : view_.windows) {
         draw_axis(window);
@@ -180,6 +188,10 @@ void Picture::draw_header() {
     }
     if (shows([](ActionKind kind) { return !computes(kind); }))
         entry(fill(message_rgb), "messages");
+    if (!timeline_.operations.empty()) {
+        entry(fill(operation_rgb), "operations under way");
+        entry(fill(wait_rgb), "waited for");
+    }
     entry("class=\"idle\"", timeline_.chunks > 1 ? "idle (later chunks are paler)" : "idle");
 }
 
@@ -196,31 +208,63 @@ void Picture::draw_rows() {
     }
 }
 
-void Picture::draw_events() {
-    // One path for each colour keeps the file small.
-    std::map<std::string, std::string> paths;
-    for_each_shown([&](const TimelineEvent& event, double begin, double end) {
-        const bool message = !computes(event.kind);
-        const double height = message ? message_height : row_height;
-        const double y = row(event.stage) + (message ? row_height + 1 : 0);
-        const std::string fill =
-            colour(rgb_of(event.kind), message ? 0 : event.chunk, timeline_.chunks);
-        paths[fill] += text('M', pixels(begin), ' ', pixels(y), 'H', pixels(end), 'v', height, 'H',
-                            pixels(begin), 'z');
-    });
+/// The path of a rectangle.
+std::string rectangle(double left_x, double right_x, double y, double height) {
+    return text('M', pixels(left_x), ' ', pixels(y), 'H', pixels(right_x), 'v', height, 'H',
+                pixels(left_x), 'z');
+}
+
+void Picture::draw_paths(const std::map<std::string, std::string>& paths) {
     for (const auto& [fill, shapes] : paths) {
         out_ += text("<path class=\"event\" fill=\"", fill, "\" d=\"", shapes, "\"/>\n");
     }
 }
 
+void Picture::draw_events() {
+    std::map<std::string, std::string> paths;
+    for (const TimelineEvent& event : timeline_.events) {
+        const bool message = !computes(event.kind);
+        const double y = row(event.stage) + (message ? row_height + 1 : 0);
+        std::string& path =
+            paths[colour(rgb_of(event.kind), message ? 0 : event.chunk, timeline_.chunks)];
+        for_each_shown({event.begin, event.end}, [&](double begin, double end) {
+            path += rectangle(begin, end, y, message ? line_height : row_height);
+        });
+    }
+    draw_paths(paths);
+}
+
+void Picture::draw_operations() {
+    const auto draw = [&](const Rgb& rgb, const auto& time_of) {
+        std::map<std::string, std::string> paths;
+        std::string& path = paths[colour(rgb, 0, 1)];
+        for (const TimelineOperation& operation : timeline_.operations) {
+            const double y = row(operation.stage) + row_height + line_height + 2;
+            for_each_shown(time_of(operation), [&](double begin, double end) {
+                path += rectangle(begin, end, y, line_height);
+            });
+        }
+        draw_paths(paths);
+    };
+    if (timeline_.operations.empty()) return;
+    draw(operation_rgb, [](const auto& operation) {
+        return TimeSpan{operation.begin, operation.wait};
+    });
+    // Above the others: a stage that waits does nothing else.
+    draw(wait_rgb, [](const auto& operation) { return TimeSpan{operation.wait, operation.end}; });
+}
+
 void Picture::draw_numbers() {
-    for_each_shown([&](const TimelineEvent& event, double begin, double end) {
+    for (const TimelineEvent& event : timeline_.events) {
+        if (!computes(event.kind)) continue;
         const std::string number = text(event.microbatch);
         const double needed = digit_width * static_cast<double>(number.size()) + 2;
-        if (!computes(event.kind) || end - begin < needed) return;
-        out_ += text("<text class=\"number\" x=\"", pixels((begin + end) / 2), "\" y=\"",
-                     pixels(row(event.stage) + 14), "\">", number, "</text>\n");
-    });
+        for_each_shown({event.begin, event.end}, [&](double begin, double end) {
+            if (end - begin < needed) return;
+            out_ += text("<text class=\"number\" x=\"", pixels((begin + end) / 2), "\" y=\"",
+                         pixels(row(event.stage) + 14), "\">", number, "</text>\n");
+        });
+    }
 }
 
 void Picture::draw_axis(const Window& window) {

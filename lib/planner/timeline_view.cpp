@@ -40,8 +40,17 @@ double mean_action(const Timeline& timeline) {
 
 }  // namespace
 
+TimeSpan shown_time(const Timeline& timeline) {
+    TimeSpan time = span_of(timeline);
+    for (const TimelineOperation& operation : timeline.operations) {
+        time.begin = std::min(time.begin, operation.begin);
+        time.end = std::max(time.end, operation.end);
+    }
+    return time;
+}
+
 View make_view(const Timeline& timeline, double left) {
-    const TimeSpan span = span_of(timeline);
+    const TimeSpan span = shown_time(timeline);
     const double action = mean_action(timeline);
     const double wanted = 1.2 * warmup_of(timeline, span);
     double scale = action_width / action;

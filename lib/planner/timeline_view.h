@@ -22,8 +22,12 @@ struct View {
     double right() const { return x(windows.back(), windows.back().time.end); }
 };
 
-/// All of the span from x = `left` on if it fits into 2400 pixels with actions that can be told
-/// apart; else as much of its begin and of its end, with warmup and cooldown in full if possible.
+/// The span, and operations that reach out of it.
+TimeSpan shown_time(const Timeline& timeline);
+
+/// All of the shown time from x = `left` on if it fits into 2400 pixels with actions that can be
+/// told apart; else as much of its begin and of its end, with warmup and cooldown in full if
+/// possible.
 View make_view(const Timeline& timeline, double left);
 
 }  // namespace gptrain

@@ -13,8 +13,12 @@
 namespace gptrain {
 namespace {
 
-void append_member(std::string& line, std::string_view name, const auto& value) {
+void append_name(std::string& line, std::string_view name) {
     line += text(line.empty() ? "{" : ", ", "\"", name, "\": ");
+}
+
+void append_member(std::string& line, std::string_view name, const auto& value) {
+    append_name(line, name);
     if (!value || !std::isfinite(static_cast<double>(*value))) {
         line += "null";
     } else {
@@ -29,13 +33,32 @@ std::string object_of(const TimeSpent& spent) {
     return object + "}";
 }
 
+std::string object_of(const CommMetric& metric) {
+    std::string object;
+    append_member(object, "bytes", std::optional(metric.bytes));
+    append_member(object, "seconds", metric.seconds);
+    return object + "}";
+}
+
+std::string object_of(const std::vector<CommMetric>& metrics) {
+    std::string object;
+    for (const CommMetric& metric : metrics) {
+        append_name(object, metric.axis);
+        object += object_of(metric);
+    }
+    return object.empty() ? "{}" : object + "}";
+}
+
 std::string line_of(const StepMetrics& metrics) {
     std::string line;
     append_member(line, "step", std::optional(metrics.step));
     for_each_metric(metrics, [&](std::string_view name, const auto& value) {
         append_member(line, name, value);
     });
-    return text(line, ", \"goodput\": ", object_of(metrics.goodput), "}\n");
+    append_name(line, "comm");
+    line += object_of(metrics.comm);
+    append_name(line, "goodput");
+    return line + object_of(metrics.goodput) + "}\n";
 }
 
 std::string validation_line(std::int64_t step, double val_loss) {

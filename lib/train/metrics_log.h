@@ -5,8 +5,10 @@
 #include <filesystem>
 #include <optional>
 #include <set>
+#include <vector>
 
 #include "base/file.h"
+#include "train/comm_metrics.h"
 #include "train/goodput.h"
 
 namespace gptrain {
@@ -27,6 +29,7 @@ struct StepMetrics {
     std::optional<std::int64_t> consumed_tokens = {};
     std::optional<std::int64_t> memory_bytes = {};
     std::optional<std::int64_t> skipped_steps = {};
+    std::vector<CommMetric> comm = {};
     TimeSpent goodput = {};
 };
 
@@ -48,7 +51,7 @@ void for_each_metric(const StepMetrics& metrics, const auto& visit) {
 }
 
 /// The log of one run. Three kinds of lines:
-///   {"step": 1, "loss": 9.01, ..., "skipped_steps": 0, "goodput": {...}}
+///   {"step": 1, "loss": 9.01, ..., "comm": {"dp": {"bytes": 8, "seconds": 1}}, "goodput": {...}}
 ///   {"step": 100, "val_loss": 5.2}
 ///   {"event": "resume", "step": 100}
 /// Numbers have the shortest form that reads back the same. Of two lines of one kind for one step

@@ -1,6 +1,9 @@
 #include "train/reports.h"
 
+#include <string>
 #include <vector>
+
+#include "base/text.h"
 
 namespace gptrain {
 
@@ -22,8 +25,12 @@ void Reports::step(const StepMetrics& metrics) {
     if (!tensorboard_) return;
     std::vector<Scalar> scalars;
     for_each_metric(metrics, [&](std::string_view name, const auto& value) {
-        if (value) scalars.push_back({name, static_cast<double>(*value)});
+        if (value) scalars.push_back({std::string(name), static_cast<double>(*value)});
     });
+    for (const CommMetric& axis : metrics.comm) {
+        scalars.push_back({text("comm/", axis.axis, "/bytes"), static_cast<double>(axis.bytes)});
+        if (axis.seconds) scalars.push_back({text("comm/", axis.axis, "/seconds"), *axis.seconds});
+    }
     tensorboard_->write(metrics.step, scalars);
 }
 

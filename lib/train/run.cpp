@@ -35,6 +35,8 @@ Run::Run(const RunInputs& inputs, const std::optional<RunDirectory>& directory,
       requests_(requests),
       mesh_(devices.mesh),
       ranks_(devices.ranks),
+      comm_totals_(devices.comm),
+      comm_metrics_(plan_.mesh, devices.backend.name() == "cpu"),
       started_(devices.started),
       effective_yaml_(to_yaml(effective_spec(spec_, plan_))),
       memory_plan_(
@@ -43,6 +45,7 @@ Run::Run(const RunInputs& inputs, const std::optional<RunDirectory>& directory,
       loss_spikes_(spec_.faults.loss_spike) {
     ranks_.together([&] {
         engine_ = std::make_unique<Engine>(devices.backend, mesh_, spec_, plan_, memory_plan_);
+        engine_->listen(devices.actions);
         if (directory_) reports_.emplace(paths_);
     });
     saver_ = std::make_unique<CheckpointSaver>(
@@ -187,7 +190,9 @@ ExitCode Run::stopped(Request why) {
 
 void Run::issue_step(const StepBatch& batch) {
     if (!under_way_) finished_at_ = Clock::now();
+    comm_totals_.clear();
     engine_->step(batch, loss_spikes_.limit(batch.step));
+    comm_metrics_.add_step(comm_totals_);
     const UnderWay issued = {.state = engine_->mark_state(), .samples = batch.global_batch_size};
     finish_step();
     under_way_ = issued;
@@ -340,6 +345,7 @@ void Run::log_step() {
     metrics.consumed_tokens = consumed_samples_ * plan_.seq_length;
     metrics.memory_bytes = largest_memory_;
     metrics.skipped_steps = state_.skipped_steps;
+    metrics.comm = comm_metrics_.take(ranks_);
     metrics.goodput = goodput_.record().spent;
     step_seconds_ = 0;
     step_tokens_ = 0;

@@ -8,6 +8,7 @@
 
 #include "checkpoint/restart_point.h"
 #include "checkpoint/saver.h"
+#include "train/comm_metrics.h"
 #include "train/engine.h"
 #include "train/goodput.h"
 #include "train/loss_spikes.h"
@@ -97,6 +98,8 @@ private:
     const Requests& requests_;
     const Mesh& mesh_;
     const MpiSession& ranks_;
+    CommTotals& comm_totals_;
+    CommMetrics comm_metrics_;
     Clock::time_point started_;
     std::string effective_yaml_;
     MemoryPlan memory_plan_;

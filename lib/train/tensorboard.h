@@ -14,7 +14,7 @@
 namespace gptrain {
 
 struct Scalar {
-    std::string_view tag;
+    std::string tag;
     double value;  ///< stored as fp32; a value that is not finite is shown as such
 };
 

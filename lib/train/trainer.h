@@ -6,8 +6,10 @@
 #include <string>
 
 #include "backend/backend.h"
+#include "comm/comm_totals.h"
 #include "comm/mesh.h"
 #include "comm/mpi_session.h"
+#include "schedule/action_listener.h"
 #include "spec/run_plan.h"
 
 namespace gptrain {
@@ -23,11 +25,13 @@ struct ResumeChoice {
     std::filesystem::path folder;
 };
 
-/// What a run computes on.
+/// What a run computes on, and who watches it.
 struct RunDevices {
     Backend& backend;
     const Mesh& mesh;
     const MpiSession& ranks;
+    CommTotals& comm;         ///< hears the mesh's communicators; the run clears it
+    ActionListener& actions;  ///< is told of the schedule's
     std::chrono::steady_clock::time_point started;  ///< when the program was
 };
 

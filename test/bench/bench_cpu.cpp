@@ -6,8 +6,6 @@
 // Prints one JSON object: shape, dtype, tokens_per_s (median of STEPS steps after two),
 // model_gflops, onednn_gflops (null where oneDNN has no such product), ratio, peak_bytes of the
 // process, predicted_bytes of the meter.
-#include <algorithm>
-#include <chrono>
 #include <dnnl.hpp>
 #include <omp.h>
 #include <optional>
@@ -18,24 +16,12 @@
 #include "base/json.h"
 #include "base/log.h"
 #include "cpu/cpu_backend.h"
+#include "cpu_step.h"
 #include "train/engine.h"
 
 using namespace gptrain;
 
 namespace {
-
-using Clock = std::chrono::steady_clock;
-
-double seconds_of(const auto& work) {
-    const Clock::time_point start = Clock::now();
-    work();
-    return std::chrono::duration<double>(Clock::now() - start).count();
-}
-
-double median(std::vector<double> values) {
-    std::sort(values.begin(), values.end());
-    return values[values.size() / 2];
-}
 
 /// GFLOP/s of a product [1024, 768] x [768, 3072] with fp32 output.
 std::optional<double> product_rate(Precision precision) {
@@ -79,45 +65,11 @@ std::optional<double> product_rate(Precision precision) {
         run(repeats);
         std::vector<double> seconds;
         for (int i = 0; i < 9; ++i)
-            seconds.push_back(seconds_of([&] { run(repeats); }) / repeats);
-        return 2.0 * m * n * k / median(seconds) * 1e-9;
+            seconds.push_back(bench::seconds_of([&] { run(repeats); }) / repeats);
+        return 2.0 * m * n * k / bench::median(seconds) * 1e-9;
     } catch (const dnnl::error&) {
         return std::nullopt;
     }
-}
-
-RunSpec spec_of(std::int64_t sequences, std::int64_t seq_length, Precision precision) {
-    RunSpec spec;
-    spec.name = "bench";
-    spec.model.num_layers = 12;
-    spec.model.hidden_size = 768;
-    spec.model.num_attention_heads = 12;
-    spec.model.vocab_size = 50257;
-    spec.model.max_position_embeddings = 1024;
-    spec.training.seq_length = seq_length;
-    spec.training.micro_batch_size = sequences;
-    spec.training.steps = 100;
-    spec.precision.compute = precision;
-    spec.recompute = Recompute::none;
-    spec.checkpoint.async = false;
-    return spec;
-}
-
-StepBatch random_batch(const RunPlan& plan) {
-    Microbatch microbatch;
-    const std::int64_t tokens = plan.micro_batch_size * plan.seq_length;
-    for (std::int64_t i = 0; i < tokens; ++i) {
-        const auto id = static_cast<std::int32_t>(i * 7919 % plan.model.vocab);
-        microbatch.ids.push_back(id);
-        microbatch.targets.push_back(static_cast<std::int32_t>((id + 1) % plan.model.vocab));
-        microbatch.positions.push_back(static_cast<std::int32_t>(i % plan.seq_length));
-        microbatch.weights.push_back(1.0f);
-    }
-    StepBatch batch;
-    batch.global_batch_size = plan.micro_batch_size;
-    batch.weight_sum = static_cast<double>(tokens);
-    batch.microbatches.push_back(std::move(microbatch));
-    return batch;
 }
 
 std::int64_t peak_bytes() {
@@ -128,25 +80,25 @@ std::int64_t peak_bytes() {
 
 Json measure(std::int64_t sequences, std::int64_t seq_length, Precision precision,
              std::int64_t steps) {
-    const RunSpec spec = spec_of(sequences, seq_length, precision);
+    const RunSpec spec = bench::gpt2_124m(sequences, seq_length, precision);
     const RunPlan plan = make_plan(spec, {});
     const auto backend = make_cpu_backend();
     const Mesh mesh = one_rank_mesh();
     const StepCost cost = measure_run(spec, plan, {}, needs_of(*backend));
     Engine engine(*backend, mesh, spec, plan, cost.memory);
     engine.initialise();
-    StepBatch batch = random_batch(plan);
+    StepBatch batch = bench::made_up_batch(plan);
     std::vector<double> seconds;
     for (std::int64_t step = 1; step <= steps + 2; ++step) {
         batch.step = step;
-        const double elapsed = seconds_of([&] {
+        const double elapsed = bench::seconds_of([&] {
             engine.step(batch);
             engine.read_state();
         });
         if (step > 2) seconds.push_back(elapsed);
     }
     const std::int64_t peak = peak_bytes();
-    const double tokens_per_s = batch.weight_sum / median(seconds);
+    const double tokens_per_s = batch.weight_sum / bench::median(seconds);
     const double gflops = tokens_per_s * flops_per_token(plan.model, seq_length) * 1e-9;
     const std::optional<double> own_rate = product_rate(precision);
     const double rate = own_rate ? *own_rate : product_rate(Precision::fp32).value();

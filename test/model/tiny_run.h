@@ -37,6 +37,7 @@ public:
     Backend& backend() { return *backend_; }
     const RunPlan& plan() const { return plan_; }
     const Mesh& mesh() const { return mesh_; }
+    const StepCost& cost() const { return cost_; }
     const MemoryPlan& memory_plan() const { return cost_.memory; }
 
     /// One step; returns its loss.

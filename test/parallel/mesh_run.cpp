@@ -6,6 +6,7 @@
 
 #include "base/philox.h"
 #include "catch.h"
+#include "comm/comm_totals.h"
 #include "comm/mpi_mesh.h"
 #include "cpu/cpu_backend.h"
 #include "schedule/stage_plan.h"
@@ -26,6 +27,15 @@ void disturb(TinyRun& run, std::uint64_t seed) {
     run.set_weights(weights);
 }
 
+/// What steps send on each axis is what the meter says.
+void check_sent(const CommTotals& totals, int steps, const StepCost& predicted) {
+    for (int i = 0; i < axes; ++i) {
+        const auto axis = static_cast<Axis>(i);
+        CAPTURE(name_of(axis));
+        CHECK(totals[axis].bytes == steps * predicted.sent(axis));
+    }
+}
+
 void take_steps(TinyRun& run, int steps, std::uint64_t disturbance, StepResults& results) {
     for (int step = 1; step <= steps; ++step) {
         if (disturbance != 0) disturb(run, disturbance * 1000 + static_cast<std::uint64_t>(step));
@@ -33,7 +43,10 @@ void take_steps(TinyRun& run, int steps, std::uint64_t disturbance, StepResults&
             run.step(random_batch(run.plan(), step, 1, run.mesh().place().dp)));
         results.grad_norms.push_back(run.engine().read_state().grad_norm);
     }
-    const StepBatch other = random_batch(run.plan(), steps + 1, 1, run.mesh().place().dp);
+}
+
+void evaluate(TinyRun& run, int step, StepResults& results) {
+    const StepBatch other = random_batch(run.plan(), step, 1, run.mesh().place().dp);
     results.losses.push_back(run.engine().evaluate(other).mean());
 }
 
@@ -124,18 +137,23 @@ StepResults run_alone(const RunSpec& spec, int steps, std::uint64_t disturbance)
     TinyRun run(spec, make_cpu_backend());
     StepResults results;
     take_steps(run, steps, disturbance, results);
+    evaluate(run, steps + 1, results);
     results.weights = run.state("weight");
     results.counted = count_of_ones(run);
     return results;
 }
 
 StepResults run_on_mesh(const MpiSession& session, const RunSpec& spec, int steps) {
+    CommTotals totals;
     TinyRun run(spec, make_cpu_backend(), session.size(),
                 [&](const RunPlan& plan, Backend& backend) {
-                    return mpi_mesh(session, plan.mesh, mesh_links(plan), backend);
+                    return mpi_mesh(session, plan.mesh, mesh_links(plan), backend, &totals);
                 });
     StepResults results;
+    totals.clear();
     take_steps(run, steps, 0, results);
+    check_sent(totals, steps, run.cost());
+    evaluate(run, steps + 1, results);
     CHECK(run.engine().memory().peaks() == run.memory_plan());
     results.weights = gathered_weights(session, run);
     results.counted = count_of_ones(run);

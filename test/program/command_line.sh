@@ -18,7 +18,6 @@ expect_exit 2 "$gptrain" trian
 expect_exit 2 "$gptrain" --config run.yaml --steps 3
 expect_exit 2 "$gptrain" --config run.yaml --world-size 2
 expect_exit 2 "$gptrain" --config run.yaml --dry-run --world-size 0
-expect_exit 2 "$gptrain" --config run.yaml --timeline t.svg
 expect_exit 2 "$gptrain" plan
 expect_exit 2 "$gptrain" inspect
 expect_exit 2 "$gptrain" inspect run.yaml more

@@ -170,6 +170,7 @@ needs_gpu() {
 history() {
     awk -F '[:,}]' '/^\{"step": / {
         sub(/"tokens_per_s": [^,]*, "step_time_s": [^,]*, "tflops_per_device": [^,]*, "mfu": [^,]*, /, "")
+        gsub(/, "seconds": [^,}]*/, "")
         sub(/, "goodput": \{[^}]*\}/, "")
         lines[$2 "\t" ($3 ~ /val_loss/)] = $0
     } END { for (key in lines) print key "\t" lines[key] }' "$1/metrics.jsonl" | sort -n -k 1,1 -k 2,2

@@ -13,6 +13,7 @@ keys='loss grad_norm lr loss_scale tokens_per_s step_time_s tflops_per_device mf
 step_line='^\{"step": [0-9]+'
 for key in $keys; do step_line+=", \"$key\": $number"; done
 seconds='([0-9.]+(e[+-]?[0-9]+)?)'
+step_line+=', "comm": \{\}'
 step_line+=", \"goodput\": \{\"useful\": $seconds"
 for part in init load save eval lost; do step_line+=", \"$part\": $seconds"; done
 step_line+='\}\}$'

@@ -19,7 +19,7 @@ sizes=(training.global_batch_size=8 training.eval_interval=10 training.eval_step
 
 # ran CODE EXIT-CODE WHAT: checks a launch; of what was said, mpirun's own lines are left out.
 ran() {
-    grep '^gptrain: ' err >own || true
+    grep -E '^(gptrain|warning): ' err >own || true
     mv own err
     check_exit "$@"
 }
@@ -29,7 +29,7 @@ train_as() {
     local ranks=$1 code=$2
     settings output_dir="$3" "${sizes[@]}" "${@:4}"
     timeout --signal=KILL 120 "$mpirun" -n "$ranks" "$gptrain" --config run.yaml "${set[@]}" \
-        >out 2>err
+        "${options[@]}" >out 2>err
     ran "$code" $? "$ranks ranks, ${*:3}"
 }
 # losses OUTPUT-DIR: by step, then the validation losses.
@@ -49,7 +49,20 @@ near() {
         fail "$1 and $2: $(paste a.losses b.losses | tail -n 3)"
 }
 
+# expect_comm OUTPUT-DIR AXIS...: of these axes, in this order, every line says what was sent and
+# how long that kept ranks from computing.
+expect_comm() {
+    local axis line='"comm": \{' comma=
+    for axis in "${@:2}"; do
+        line+="$comma\"$axis\": \\{\"bytes\": [1-9][0-9]*, \"seconds\": [0-9.e-]+\\}"
+        comma=', '
+    done
+    (($(grep -cE "$line\}\}\$" "$1/metrics.jsonl") == 20)) ||
+        fail "$1: not 20 lines with the axes ${*:2}: $(tail -n 1 "$1/metrics.jsonl")"
+}
+
 train 0 one "${sizes[@]}"
+expect_comm one
 train_as 1 0 one-by-mpirun
 near one one-by-mpirun
 
@@ -69,6 +82,15 @@ for mesh in "${meshes[@]}"; do
     says out "finished after step 20"
     (($(grep -c 'finished after' out) == 1)) || fail "$mesh: more than one rank speaks"
     near one "$name"
+    axes=
+    for key in ${mesh#* }; do
+        case $key in
+            tensor=*) axes="tp $axes" ;;
+            data=*) axes="$axes dp" ;;
+            pipeline=*) axes="$axes pp" ;;
+        esac
+    done
+    expect_comm "$name" $axes
     expect_exit 0 "$gptrain" inspect "$(checkpoint "$name" 20)" --verify
 
     # Half, then the other half on the same mesh: the same bits.
@@ -90,6 +112,20 @@ for mesh in "${meshes[@]}"; do
     train 0 "$name-first" "${sizes[@]}"
     near one "$name-first"
 done
+
+# A picture of a real step.
+options=(--timeline step.svg)
+train_as 2 0 drawn parallel.pipeline=2 training.steps=3
+says out "step.svg: the step measured has a bubble of"
+says step.svg "tiny: one step of one pipeline, measured: bubble" "stage 1" "messages"
+options=(--timeline step.json)
+train_as 2 0 short parallel.data=2 training.steps=2
+says err "warning: --timeline step.json: not written, the run ended before step 3"
+[[ ! -e step.json ]] || fail "a timeline of a step that was not run"
+options=(--timeline step.png)
+train_as 2 2 wrong parallel.data=2
+says err "step.png" ".svg"
+options=()
 
 # A signal to one rank that is not the first stops all.
 settings output_dir=stopped "${sizes[@]}" training.steps=100000 parallel.data=2 checkpoint.interval=0

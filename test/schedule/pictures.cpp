@@ -98,6 +98,36 @@ TEST_CASE("a long picture leaves its middle out and says so", "[schedule]") {
     CHECK(contains(svg, "messages"));
 }
 
+TEST_CASE("operations are drawn with the time in which a stage waits for them", "[schedule]") {
+    Timeline timeline = unit_timeline({ScheduleKind::one_f_one_b, 2, 1, 2});
+    const double end = span_of(timeline).end;
+    // The first is over when it is asked for; the second reaches out of the span.
+    timeline.operations = {{1, "dp all_gather", -1, 0, 0}, {1, "dp reduce_scatter", 2, 3, end + 4}};
+    const std::string svg = svg_of(timeline);
+    CHECK(xml_fault(svg) == "");
+    CHECK(contains(svg, "operations under way"));
+    CHECK(contains(svg, "waited for"));
+    CHECK(contains(svg, text("bubble ", fixed(100 * bubble(timeline), 1))));
+
+    const TempFolder folder;
+    write_timeline_json(folder / "timeline.json", timeline);
+    const Json trace =
+        parse_json(read_file(folder / "timeline.json", largest_file), "timeline.json");
+    std::map<std::int64_t, std::string> threads;
+    std::vector<std::string> bars;
+    for (const Json& event : trace["traceEvents"]) {
+        if (event["name"] == "thread_name") threads[event["tid"]] = event["args"]["name"];
+        if (event["ph"] != "X" || event["cat"] == "F" || event["cat"] == "BW") continue;
+        bars.push_back(text(threads[event["tid"]], ": ", event["name"].get<std::string>(), " ",
+                            event["ts"].get<double>() * 1e-6, " ",
+                            event["dur"].get<double>() * 1e-6));
+    }
+    CHECK(bars == std::vector<std::string>{
+                      "stage 1 operations: dp all_gather -1 1", "stage 1 operations: wait 0 0",
+                      "stage 1 operations: dp reduce_scatter 2 " + text(end + 2),
+                      "stage 1 operations: wait 3 " + text(end + 1)});
+}
+
 TEST_CASE("a trace holds every event in microseconds, on threads without overlap", "[schedule]") {
     const PipelineShape shape = {ScheduleKind::zero_bubble, 2, 2, 3};
     PipelineCosts costs = unit_costs(shape);

@@ -31,13 +31,24 @@ TEST_CASE("a step's line has its keys in order, shortest numbers, and null for w
     metrics.goodput.useful = 1.5;
     metrics.goodput.save = 0.25;
     log.write_step(metrics);
-    CHECK(
-        contents(folder / "metrics.jsonl") ==
-        "{\"step\": 12, \"loss\": 0.30000000000000004, \"grad_norm\": null, \"lr\": 6e-04, "
-        "\"loss_scale\": 65536, \"tokens_per_s\": null, \"step_time_s\": null, "
-        "\"tflops_per_device\": null, \"mfu\": null, \"consumed_samples\": 1152921504606846976, "
-        "\"consumed_tokens\": null, \"memory_bytes\": null, \"skipped_steps\": 0, \"goodput\": "
-        "{\"useful\": 1.5, \"init\": 0, \"load\": 0, \"save\": 0.25, \"eval\": 0, \"lost\": 0}}\n");
+    CHECK(contents(folder / "metrics.jsonl") ==
+          "{\"step\": 12, \"loss\": 0.30000000000000004, \"grad_norm\": null, \"lr\": 6e-04, "
+          "\"loss_scale\": 65536, \"tokens_per_s\": null, \"step_time_s\": null, "
+          "\"tflops_per_device\": null, \"mfu\": null, \"consumed_samples\": 1152921504606846976, "
+          "\"consumed_tokens\": null, \"memory_bytes\": null, \"skipped_steps\": 0, "
+          "\"comm\": {}, \"goodput\": {\"useful\": 1.5, \"init\": 0, \"load\": 0, \"save\": 0.25, "
+          "\"eval\": 0, \"lost\": 0}}\n");
+}
+
+TEST_CASE("what ranks said to each other stands by axis in a step's line") {
+    const TempFolder folder;
+    MetricsLog log(folder / "metrics.jsonl");
+    StepMetrics metrics;
+    metrics.comm = {{"tp", 4096, 0.25}, {"pp", 0, std::nullopt}};
+    log.write_step(metrics);
+    CHECK(contains(contents(folder / "metrics.jsonl"),
+                   "\"skipped_steps\": null, \"comm\": {\"tp\": {\"bytes\": 4096, \"seconds\": "
+                   "0.25}, \"pp\": {\"bytes\": 0, \"seconds\": null}}, \"goodput\": {"));
 }
 
 TEST_CASE("every written line is JSON whose numbers read back as the same bits") {

@@ -1,0 +1,44 @@
+#include "timeline.h"
+
+#include "base/log.h"
+
+namespace gptrain {
+
+void check_timeline_name(const std::filesystem::path& path) {
+    if (path.extension() == ".svg" || path.extension() == ".json") return;
+    fail(ExitCode::usage, "--timeline ", path.string(),
+         ": the name must end in .svg (a picture) or .json (for trace viewers)");
+}
+
+void write_timeline(const std::filesystem::path& path, const Timeline& timeline) {
+    check_timeline_name(path);
+    if (path.extension() == ".svg") return write_timeline_svg(path, timeline);
+    write_timeline_json(path, timeline);
+}
+
+namespace {
+
+constexpr std::int64_t measured_step = 3;
+
+}  // namespace
+
+StepRecorder measured_timeline(const std::filesystem::path& path, const std::string& run,
+                               const MeshShape& mesh, const MpiSession& ranks) {
+    return StepRecorder(measured_step, [=, &ranks](const StepRecord& record) {
+        Timeline timeline = gather_timeline(record, mesh, ranks);
+        timeline.title = text(run, ": one step of one pipeline, measured");
+        ranks.first_alone([&] {
+            write_timeline(path, timeline);
+            print(path.string(), ": the step measured has a bubble of ",
+                  fixed(100 * bubble(timeline), 1), " % = idle time / time of the computation");
+        });
+    });
+}
+
+void warn_if_not_drawn(const StepRecorder& recorder, const std::filesystem::path& path) {
+    if (recorder.complete()) return;
+    warn("--timeline ", path.string(), ": not written, the run ended before step ", measured_step,
+         " of this start");
+}
+
+}  // namespace gptrain

@@ -1,0 +1,76 @@
+// Timelines of real runs: what the stages of one pipeline did in a step, as measured.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "comm/comm_listener.h"
+#include "comm/mpi_session.h"
+#include "planner/timeline.h"
+#include "schedule/action_listener.h"
+
+namespace gptrain {
+
+/// A step of one rank, in seconds of its clock.
+struct StepRecord {
+    struct ActionTimes {
+        Action action;
+        double begin;
+        double end;
+    };
+    struct OperationTimes {
+        std::string name;
+        double begin;
+        double wait;
+        double end;
+    };
+    std::vector<ActionTimes> actions;        ///< by their begin
+    std::vector<OperationTimes> operations;  ///< all but the messages of actions, by their end
+};
+
+/// Records one step. It hears the mesh's communicators and the executor; where the host does not
+/// wait for the device its times are those of issue.
+class StepRecorder final : public ActionListener, public CommListener {
+public:
+    /// Calls `done` at the end of `step`, of those that it hears counted from 1.
+    StepRecorder(std::int64_t step, std::function<void(const StepRecord&)> done)
+        : wanted_(step), done_(std::move(done)) {}
+
+    /// Whether the step has ended.
+    bool complete() const { return steps_ >= wanted_ && !recording_; }
+
+    void step_begins() override;
+    void begins(const Action& action) override;
+    void ends(const Action& action) override;
+    void step_ends() override;
+
+    void started(const CommCall& call) override;
+    void waiting(const CommCall& call) override;
+    void finished(const CommCall& call) override;
+
+private:
+    /// Begin and wait of operations under way, by communicator and number; those of earlier steps
+    /// may reach into the recorded one.
+    std::map<std::pair<int, std::int64_t>, std::pair<double, double>> under_way_;
+    std::int64_t wanted_;
+    std::function<void(const StepRecord&)> done_;
+    std::int64_t steps_ = 0;
+    bool recording_ = false;
+    double step_begin_ = 0;
+    StepRecord record_;
+};
+
+/// The pipeline of the first ranks of dp, cp and tp, on rank 0's clock; all ranks call it together
+/// with what they recorded, and all get it. A message lasts, on the stage that sends it, from its
+/// send, and on the one that receives it from the receive, until the latter has waited for it.
+///
+/// Ranks of one machine have one clock. For others the clocks are read after barriers, and the
+/// median of the differences is taken: it is exact to about the time that a barrier takes to reach
+/// all ranks.
+Timeline gather_timeline(const StepRecord& own, const MeshShape& mesh, const MpiSession& ranks);
+
+}  // namespace gptrain
