@@ -70,10 +70,7 @@ void Ranks::check_alike(const std::string& spec_yaml) const {
 
 void Ranks::end_all(const std::string& message, ExitCode code) const {
     std::string rank = text("rank ", session_.rank());
-    if (mesh_) {
-        const MeshPlace place = place_of(session_.rank(), *mesh_);
-        rank += text(" (dp ", place.dp, " pp ", place.pp, " cp ", place.cp, " tp ", place.tp, ")");
-    }
+    if (mesh_) rank += text(" (", to_text(place_of(session_.rank(), *mesh_)), ")");
     error_line("gptrain", text(rank, " on ", host_name(), ": ", message));
     session_.end_all(code);
 }

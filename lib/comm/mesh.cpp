@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "base/checked.h"
+#include "base/text.h"
 
 namespace gptrain {
 
@@ -19,6 +20,10 @@ std::string_view name_of(Axis axis) {
         case Axis::ends: return "first and last stage";
     }
     return "?";
+}
+
+std::string to_text(const MeshPlace& place) {
+    return text("dp ", place.dp, " pp ", place.pp, " cp ", place.cp, " tp ", place.tp);
 }
 
 MeshPlace place_of(std::int64_t rank, const MeshShape& shape) {

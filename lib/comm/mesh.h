@@ -4,6 +4,7 @@
 #include <array>
 #include <functional>
 #include <memory>
+#include <string>
 #include <string_view>
 #include <vector>
 
@@ -33,6 +34,9 @@ struct MeshPlace {
     int cp = 0;
     int tp = 0;
 };
+
+/// "dp 0 pp 1 cp 0 tp 3".
+std::string to_text(const MeshPlace& place);
 
 /// The place of a rank of the world: rank = ((pp D + dp) C + cp) T + tp.
 MeshPlace place_of(std::int64_t rank, const MeshShape& shape);

@@ -63,6 +63,22 @@ int size_of(const MpiHandle& handle) {
     return size;
 }
 
+/// Tells a listener, if there is one, of an operation that lasts to the end of the block.
+class Told {
+public:
+    Told(SessionListener* listener, std::string_view operation) : listener_(listener) {
+        if (listener_ != nullptr) listener_->world_waiting(operation);
+    }
+    Told(const Told&) = delete;
+    Told& operator=(const Told&) = delete;
+    ~Told() {
+        if (listener_ != nullptr) listener_->world_finished();
+    }
+
+private:
+    SessionListener* listener_;
+};
+
 /// An Error as one text: its code in decimal, a blank, its message; empty for none.
 std::string fault_text(const std::function<void()>& work) {
     try {
@@ -100,6 +116,8 @@ MpiSession::MpiSession() {
     const MpiHandle machine = ranks_of_this_machine(state_->world, rank_);
     local_rank_ = rank_in(machine);
     local_size_ = size_of(machine);
+    node_ = rank_;
+    check_mpi(MPI_Bcast(&node_, 1, MPI_INT, 0, machine.comm()), "MPI_Bcast");
     try {
         check_world_size(size_, process_environment);
     } catch (const Error&) {
@@ -111,12 +129,14 @@ MpiSession::MpiSession() {
 MpiSession::~MpiSession() {
     if (!running()) return;
     if (std::uncaught_exceptions() > 0) end_all(ExitCode::bug);
+    const Told told(listener_, "finalize");
     state_.reset();
     MPI_Finalize();
 }
 
 std::vector<std::string> MpiSession::exchange(const std::string& mine) const {
     if (!running()) return {mine};
+    const Told told(listener_, "exchange");
     const MPI_Comm world = state_->world.comm();
     const int length = narrow<int>(mine.size());
     std::vector<int> lengths(static_cast<std::size_t>(size_));
@@ -138,6 +158,7 @@ std::vector<std::string> MpiSession::exchange(const std::string& mine) const {
 
 std::int64_t MpiSession::largest(std::int64_t mine) const {
     if (!running()) return mine;
+    const Told told(listener_, "largest");
     std::int64_t result = 0;
     check_mpi(MPI_Allreduce(&mine, &result, 1, MPI_INT64_T, MPI_MAX, state_->world.comm()),
               "MPI_Allreduce");
