@@ -79,12 +79,13 @@ Device open_device(DeviceChoice choice, const MpiSession& session,
 }
 
 Mesh open_mesh(const Device& device, const MpiSession& session, const MeshShape& shape,
-               const MeshLinks& links) {
+               const MeshLinks& links, CommListener& listener) {
     if (!session.running()) return one_rank_mesh();
-    if (!device.cuda || device.shared) return mpi_mesh(session, shape, links, *device.backend);
+    Backend& backend = *device.backend;
+    if (!device.cuda || device.shared) return mpi_mesh(session, shape, links, backend, &listener);
     constexpr bool deterministic = true;
     cuda::set_nccl_environment(deterministic);
-    return cuda::nccl_mesh(session, shape, links, *device.backend);
+    return cuda::nccl_mesh(session, shape, links, backend, &listener);
 }
 
 BackendNeeds device_needs(DeviceChoice choice) {

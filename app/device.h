@@ -7,6 +7,7 @@
 #include <string_view>
 
 #include "backend/backend.h"
+#include "comm/comm_listener.h"
 #include "comm/mesh.h"
 #include "comm/mpi_session.h"
 #include "spec/run_spec.h"
@@ -32,9 +33,9 @@ Device open_device(DeviceChoice choice);
 Device open_device(DeviceChoice choice, const MpiSession& session,
                    const std::filesystem::path& cache);
 /// The communicators of the ranks, which call it together: over NCCL on GPUs of their own, else
-/// over MPI.
+/// over MPI. `listener` is told of all their operations and outlives the mesh.
 Mesh open_mesh(const Device& device, const MpiSession& session, const MeshShape& shape,
-               const MeshLinks& links);
+               const MeshLinks& links, CommListener& listener);
 
 /// What `open_device` would open, and what that needs, without the device.
 bool would_use_cuda(DeviceChoice choice);

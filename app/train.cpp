@@ -41,8 +41,13 @@ ExitCode train_as_rank(const Options& options, Ranks& ranks) {
     session.together(
         [&] { plan = make_plan(spec, {.world_size = session.size(), .cuda = device.cuda}); });
     ranks.set_mesh(plan.mesh);
-    const Mesh mesh = open_mesh(device, session, plan.mesh, mesh_links(plan));
-    return train(spec, plan, resume_choice(options.resume), {*device.backend, mesh, session});
+    CommTotals totals;
+    CommListeners listeners;
+    listeners.add(totals);
+    ActionListeners actions;
+    const Mesh mesh = open_mesh(device, session, plan.mesh, mesh_links(plan), listeners);
+    return train(spec, plan, resume_choice(options.resume),
+                 {*device.backend, mesh, session, totals, actions});
 }
 
 ExitCode run_training(const Options& options) {

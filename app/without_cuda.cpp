@@ -35,7 +35,7 @@ ChosenDevice choose_device(const MpiSession& /*session*/) {
 void set_nccl_environment(bool /*deterministic*/) {}
 
 Mesh nccl_mesh(const MpiSession& /*session*/, const MeshShape& /*shape*/,
-               const MeshLinks& /*links*/, Backend& /*backend*/) {
+               const MeshLinks& /*links*/, Backend& /*backend*/, CommListener* /*listener*/) {
     fail(ExitCode::usage, "device: cuda: ", probe_cuda(0).why);
 }
 

@@ -15,7 +15,7 @@ void set_nccl_environment(bool deterministic) {
 }
 
 Mesh nccl_mesh(const MpiSession& session, const MeshShape& shape, const MeshLinks& links,
-               Backend& backend) {
+               Backend& backend, CommListener* listener) {
     check_mesh_fits(session, shape);
     if (shape.size() == 1) return one_rank_mesh();
     const Stream* compute = compute_stream(backend);
@@ -23,13 +23,14 @@ Mesh nccl_mesh(const MpiSession& session, const MeshShape& shape, const MeshLink
     Nccl nccl{};
     session.together([&] { nccl = open_nccl(); });
     const CommunicatorFactory hosts = mpi_communicators(session, backend);
-    Mesh mesh(shape, place_of(session.rank(), shape), links,
-              [&](const RankGroup& group) -> std::unique_ptr<Communicator> {
-                  auto host = hosts(group);
-                  if (group.size == 1) return host;
-                  return std::make_unique<NcclCommunicator>(nccl, std::move(host), *compute,
-                                                            std::string(name_of(group.axis)));
-              });
+    CommunicatorFactory make = [&](const RankGroup& group) -> std::unique_ptr<Communicator> {
+        auto host = hosts(group);
+        if (group.size == 1) return host;
+        return std::make_unique<NcclCommunicator>(nccl, std::move(host), *compute,
+                                                  std::string(name_of(group.axis)));
+    };
+    if (listener != nullptr) make = observed(std::move(make), *listener);
+    Mesh mesh(shape, place_of(session.rank(), shape), links, make);
     mesh.exercise();
     return mesh;
 }

@@ -2,6 +2,7 @@
 #pragma once
 
 #include "backend/backend.h"
+#include "comm/comm_listener.h"
 #include "comm/mesh.h"
 #include "comm/mpi_session.h"
 
@@ -15,8 +16,9 @@ void set_nccl_environment(bool deterministic);
 
 /// All communicators of this rank over NCCL, each used once; all ranks make it together. `backend`
 /// is a CUDA backend and outlives the mesh, like the session. NCCL is opened only where there is
-/// more than one rank; a world of another size than the mesh is an Error (usage).
+/// more than one rank; a world of another size than the mesh is an Error (usage). `listener`, if
+/// any, is told of all operations, as the host issues them, and outlives the mesh.
 Mesh nccl_mesh(const MpiSession& session, const MeshShape& shape, const MeshLinks& links,
-               Backend& backend);
+               Backend& backend, CommListener* listener = nullptr);
 
 }  // namespace gptrain::cuda

@@ -1,5 +1,7 @@
 #include "comm/mpi_mesh.h"
 
+#include <utility>
+
 #include "base/checked.h"
 
 namespace gptrain {
@@ -29,11 +31,12 @@ CommunicatorFactory mpi_communicators(const MpiSession& session, Backend& backen
 }
 
 Mesh mpi_mesh(const MpiSession& session, const MeshShape& shape, const MeshLinks& links,
-              Backend& backend) {
+              Backend& backend, CommListener* listener) {
     check_mesh_fits(session, shape);
     const MpiOptions options = {.staged = backend.name() == "cuda"};
-    Mesh mesh(shape, place_of(session.rank(), shape), links,
-              mpi_communicators(session, backend, options));
+    CommunicatorFactory make = mpi_communicators(session, backend, options);
+    if (listener != nullptr) make = observed(std::move(make), *listener);
+    Mesh mesh(shape, place_of(session.rank(), shape), links, make);
     mesh.exercise();
     return mesh;
 }

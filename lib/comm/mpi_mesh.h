@@ -2,6 +2,7 @@
 #pragma once
 
 #include "backend/backend.h"
+#include "comm/comm_listener.h"
 #include "comm/mesh.h"
 #include "comm/mpi_communicator.h"
 #include "comm/mpi_session.h"
@@ -17,7 +18,8 @@ CommunicatorFactory mpi_communicators(const MpiSession& session, Backend& backen
                                       const MpiOptions& options = {});
 
 /// All communicators of this rank, each used once. Tensors of a backend "cuda" are staged.
+/// `listener`, if any, is told of all operations and outlives the mesh.
 Mesh mpi_mesh(const MpiSession& session, const MeshShape& shape, const MeshLinks& links,
-              Backend& backend);
+              Backend& backend, CommListener* listener = nullptr);
 
 }  // namespace gptrain

@@ -42,7 +42,7 @@ Microbatch local_part(const Microbatch& whole, const Stage& stage) {
 Executor::Executor(Stage stage, GradBuckets& buckets, const StepRef& step)
     : stage_(std::move(stage)), grad_buckets_(buckets), step_(step) {
     for (const Tensor& tensor : stage_.memory.buffers)
-        buffers_.push_back({tensor, {}, false});
+        buffers_.push_back({.tensor = tensor});
 }
 
 // ---- messages -----------------------------------------------------------------------------------
@@ -70,21 +70,36 @@ Communicator& Executor::channel(const Action& action) const {
 void Executor::send(const Action& action) {
     constexpr int receiver = 1;
     const Tensor whole = ready(action.output);
-    buffer(action.output).message = channel(action).send(own_part(whole), receiver);
+    listeners_.begins(action);
+    Buffer& from = buffer(action.output);
+    from.message = channel(action).send(own_part(whole), receiver);
+    from.under_way = action;
 }
 
 void Executor::receive(const Action& action) {
     constexpr int sender = 0;
     const Tensor whole = ready(action.input);
+    listeners_.begins(action);
     Buffer& to = buffer(action.input);
     to.message = channel(action).recv(own_part(whole), sender);
+    to.under_way = action;
     to.parts = sends_parts();
+}
+
+void Executor::settle(Buffer& buffer) {
+    buffer.message.wait();
+    if (const auto over = std::exchange(buffer.under_way, std::nullopt)) listeners_.ends(*over);
+}
+
+void Executor::settle_all() {
+    for (Buffer& buffer : buffers_)
+        settle(buffer);
 }
 
 Tensor Executor::ready(std::int64_t index) {
     if (index == Action::none) return {};
     Buffer& wanted = buffer(index);
-    wanted.message.wait();
+    settle(wanted);
     if (std::exchange(wanted.parts, false)) {
         stage_.context.mesh.tp().all_gather(wanted.tensor, own_part(wanted.tensor), 0).wait();
     }
@@ -123,13 +138,13 @@ std::int64_t Executor::replay_key(const Action& action) const {
     return key * buffers + action.output + 1;
 }
 
-void Executor::compute(const Action& action, const GptChunk::GradsFinal& final) {
+void Executor::compute(const Action& action, const Boundary& ends,
+                       const GptChunk::GradsFinal& final) {
     const ModelContext& context = stage_.context;
     const ProfileRange range(context.backend, name_of(action.kind));
     const auto index = static_cast<std::size_t>(action.chunk);
     const GptChunk& chunk = stage_.chunks[index];
     const SavedChunk& saved = stage_.memory.saved[index][static_cast<std::size_t>(action.slot)];
-    const Boundary ends = boundary(action);
     const auto work = [&] {
         const Pass now = pass(action.slot, true);
         if (action.kind == ActionKind::forward) {
@@ -146,39 +161,48 @@ void Executor::compute(const Action& action, const GptChunk::GradsFinal& final) 
     }
 }
 
+GptChunk::GradsFinal Executor::reduction(const Schedule& schedule, std::size_t index) {
+    if (!grad_buckets_.shared() || !ends_gradients(schedule, index)) return {};
+    const auto chunk = static_cast<std::size_t>(schedule.actions[index].chunk);
+    const std::int64_t begin = stage_.parameters.layout().chunks[chunk].begin;
+    return [this, begin](std::int64_t end) { grad_buckets_.ready({begin, end}); };
+}
+
 void Executor::train(const Schedule& schedule, std::span<const Microbatch> microbatches) {
+    listeners_.step_begins();
     for (std::size_t i = 0; i < schedule.actions.size(); ++i) {
         const Action& action = schedule.actions[i];
+        listeners_.reached(action);
         if (!computes(action.kind)) {
             sends(action.kind) ? send(action) : receive(action);
             continue;
         }
+        const Boundary ends = boundary(action);
+        listeners_.begins(action);
         if (action.kind == ActionKind::forward) load(action, microbatches);
-        GptChunk::GradsFinal final;
-        if (grad_buckets_.shared() && ends_gradients(schedule, i)) {
-            const std::int64_t begin =
-                stage_.parameters.layout().chunks[static_cast<std::size_t>(action.chunk)].begin;
-            final = [this, begin](std::int64_t end) { grad_buckets_.ready({begin, end}); };
-        }
-        compute(action, final);
+        compute(action, ends, reduction(schedule, i));
+        listeners_.ends(action);
     }
-    for (Buffer& last : buffers_)
-        last.message.wait();
+    settle_all();
     grad_buckets_.finish();
+    listeners_.step_ends();
 }
 
 void Executor::evaluate(const Schedule& schedule, std::span<const Microbatch> microbatches) {
     for (const Action& action : schedule.actions) {
-        if (action.kind == ActionKind::forward) {
-            load(action, microbatches);
-            const GptChunk& chunk = stage_.chunks[static_cast<std::size_t>(action.chunk)];
-            chunk.evaluate(pass(action.slot, false), boundary(action));
-        } else {
+        listeners_.reached(action);
+        if (!computes(action.kind)) {
             sends(action.kind) ? send(action) : receive(action);
+            continue;
         }
+        const Boundary ends = boundary(action);
+        listeners_.begins(action);
+        load(action, microbatches);
+        const GptChunk& chunk = stage_.chunks[static_cast<std::size_t>(action.chunk)];
+        chunk.evaluate(pass(action.slot, false), ends);
+        listeners_.ends(action);
     }
-    for (Buffer& last : buffers_)
-        last.message.wait();
+    settle_all();
 }
 
 }  // namespace gptrain

@@ -1,12 +1,14 @@
 // Runs the actions of a schedule on the chunks of a stage.
 #pragma once
 
+#include <optional>
 #include <span>
 #include <vector>
 
 #include "data/batch_loader.h"
 #include "model/grad_buckets.h"
 #include "model/sequence.h"
+#include "schedule/action_listener.h"
 #include "schedule/stage_memory.h"
 
 namespace gptrain {
@@ -27,6 +29,9 @@ public:
     /// `step` is the run's step state; its slot is ignored.
     Executor(Stage stage, GradBuckets& buckets, const StepRef& step);
 
+    /// From now on `listener`, which outlives the executor, is told of all actions.
+    void listen(ActionListener& listener) { listeners_.add(listener); }
+
     /// Forward and backward of a step: adds the weighted loss to the step state (on the last stage)
     /// and the gradients to main_grad, and sums the gradients over dp and cp.
     void train(const Schedule& schedule, std::span<const Microbatch> microbatches);
@@ -37,9 +42,13 @@ private:
     /// A boundary buffer, and the message under way to or from it.
     struct Buffer {
         Tensor tensor;
-        Pending message;
-        bool parts = false;  ///< what arrives is this rank's part of it
+        Pending message = {};
+        std::optional<Action> under_way = {};  ///< of the message, until it was waited for
+        bool parts = false;                    ///< what arrives is this rank's part of it
     };
+    /// Waits for the buffer's message, if any.
+    void settle(Buffer& buffer);
+    void settle_all();
     Buffer& buffer(std::int64_t index) { return buffers_[static_cast<std::size_t>(index)]; }
     /// The buffer after its message; empty for none.
     Tensor ready(std::int64_t index);
@@ -57,12 +66,15 @@ private:
     void load(const Action& action, std::span<const Microbatch> microbatches);
     Pass pass(std::int64_t slot, bool training) const;
     /// Does the work of an action; as the same ops as ever where nothing of it is for other ranks.
-    void compute(const Action& action, const GptChunk::GradsFinal& final);
+    void compute(const Action& action, const Boundary& ends, const GptChunk::GradsFinal& final);
+    /// What becomes of a chunk's gradients with the last action that adds to them.
+    GptChunk::GradsFinal reduction(const Schedule& schedule, std::size_t index);
     std::int64_t replay_key(const Action& action) const;
 
     Stage stage_;
     GradBuckets& grad_buckets_;
     StepRef step_;
+    ActionListeners listeners_;
     std::vector<Buffer> buffers_;
 };
 

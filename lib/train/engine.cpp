@@ -243,14 +243,15 @@ StepCost measure_run(const RunSpec& spec, const RunPlan& plan, const MeshPlace& 
                      const BackendNeeds& needs) {
     MeterBackend meter(needs);
     StepCost cost;
-    const Mesh mesh(plan.mesh, place, mesh_links(plan), [&](const RankGroup& group) {
-        return std::make_unique<MeterCommunicator>(
-            group.rank, group.size, cost.sent_bytes[static_cast<std::size_t>(group.axis)]);
-    });
+    CommTotals totals;
+    const CommunicatorFactory make = [](const RankGroup& group) {
+        return std::make_unique<MeterCommunicator>(group.rank, group.size);
+    };
+    const Mesh mesh(plan.mesh, place, mesh_links(plan), observed(make, totals));
     Engine engine(meter, mesh, spec, plan);
     engine.initialise();
     meter.clear_work();
-    cost.sent_bytes.fill(0);
+    totals.clear();
 
     StepBatch batch;
     batch.step = 1;
@@ -258,14 +259,13 @@ StepCost measure_run(const RunSpec& spec, const RunPlan& plan, const MeshPlace& 
     batch.microbatches.resize(static_cast<std::size_t>(cost.microbatches));
     engine.step(batch);
     cost.forward_and_backward = meter.work();
-    const auto sent = cost.sent_bytes;
+    cost.comm = totals.by_axis();
     batch.microbatches.resize(1);
     engine.evaluate(batch);
     if (spec.checkpoint.async) {
         allocate_snapshot(engine.memory()[MemoryUse::snapshot],
                           [&](const StateVisitor& visitor) { engine.visit(visitor); });
     }
-    cost.sent_bytes = sent;
     cost.memory = engine.memory().peaks();
     return cost;
 }

@@ -6,6 +6,7 @@
 #include <optional>
 #include <vector>
 
+#include "comm/comm_totals.h"
 #include "data/batch_loader.h"
 #include "meter/meter_backend.h"
 #include "model/grad_sums.h"
@@ -32,6 +33,9 @@ public:
     /// that. The references must outlive the engine.
     Engine(Backend& backend, const Mesh& mesh, const RunSpec& spec, const RunPlan& plan,
            const std::optional<MemoryPlan>& memory = std::nullopt);
+
+    /// From now on `listener`, which outlives the engine, is told of all actions of the schedule.
+    void listen(ActionListener& listener) { executor_.listen(listener); }
 
     /// Starting weights, and a fresh step state.
     void initialise();
@@ -106,8 +110,8 @@ struct StepCost {
     MemoryPlan memory;
     Work forward_and_backward;  ///< of one step at the final global batch size, on this rank
     std::int64_t microbatches = 0;
-    std::array<std::int64_t, axes> sent_bytes{};  ///< a step, by axis
-    std::int64_t sent(Axis axis) const { return sent_bytes[static_cast<std::size_t>(axis)]; }
+    CommTotals::ByAxis comm{};  ///< of a step, without its seconds
+    std::int64_t sent(Axis axis) const { return comm[static_cast<std::size_t>(axis)].bytes; }
 };
 
 /// Runs a step, an evaluation and the snapshot of an asynchronous save over the meter. `needs` are

@@ -154,6 +154,7 @@ Run::Run(const RunInputs& inputs, const std::optional<RunDirectory>& directory,
       largest_memory_(ranks_.largest(memory_plan_.total())) {
     ranks_.together([&] {
         engine_ = std::make_unique<Engine>(devices.backend, mesh_, spec_, plan_, memory_plan_);
+        engine_->listen(devices.actions);
         if (directory_) metrics_.emplace(paths_.metrics());
     });
     saver_ = std::make_unique<CheckpointSaver>(

@@ -5,8 +5,10 @@
 #include <string>
 
 #include "backend/backend.h"
+#include "comm/comm_totals.h"
 #include "comm/mesh.h"
 #include "comm/mpi_session.h"
+#include "schedule/action_listener.h"
 #include "spec/run_plan.h"
 
 namespace gptrain {
@@ -22,11 +24,13 @@ struct ResumeChoice {
     std::filesystem::path folder;
 };
 
-/// What a run computes on.
+/// What a run computes on, and who watches it.
 struct RunDevices {
     Backend& backend;
     const Mesh& mesh;
     const MpiSession& ranks;
+    CommTotals& comm;         ///< hears the mesh's communicators; the run clears it
+    ActionListener& actions;  ///< is told of the schedule's
 };
 
 /// Trains until the last step or until one of the ranks is told to stop. Returns done or requeue;

@@ -1,6 +1,7 @@
 #include "context_case.h"
 
 #include "base/text.h"
+#include "comm/comm_totals.h"
 #include "meter/meter_communicator.h"
 
 namespace gptrain::test {
@@ -28,17 +29,22 @@ ContextBackward reserve(Arena& arena, const ContextCase& c, std::int64_t ranks) 
 ContextCost measure(const ContextCase& c, int ranks, int rank) {
     constexpr std::int64_t plenty = std::int64_t{1} << 40;
     MeterBackend backend({.scratch = [](const OpLimits&) { return std::int64_t{0}; }});
-    std::int64_t sent = 0;
-    MeterCommunicator cp(rank, ranks, sent);
+    CommTotals totals;
+    const CommunicatorFactory make = observed(
+        [](const RankGroup& group) {
+            return std::make_unique<MeterCommunicator>(group.rank, group.size);
+        },
+        totals);
+    const auto cp = make({.axis = Axis::cp, .rank = rank, .size = ranks});
     Arena arguments(backend, MemorySpace::device, "arguments", plenty);
     Arena workspace(backend, MemorySpace::device, "workspace", plenty);
-    const ContextRanks by = {backend, cp, workspace};
+    const ContextRanks by = {backend, *cp, workspace};
     const ContextBackward args = reserve(arguments, c, ranks);
     ContextCost cost;
     context_attention_forward(c.method, args.forward, by);
-    cost.sent_forward = sent;
+    cost.sent_forward = totals[Axis::cp].bytes;
     context_attention_backward(c.method, args, by);
-    cost.sent_backward = sent - cost.sent_forward;
+    cost.sent_backward = totals[Axis::cp].bytes - cost.sent_forward;
     cost.memory = workspace.peak();
     cost.work = backend.work().attention;
     return cost;

@@ -1,0 +1,122 @@
+#include "comm/comm_listener.h"
+
+#include <exception>
+#include <memory>
+#include <utility>
+
+namespace gptrain {
+
+void CommListeners::started(const CommCall& call) {
+    for (CommListener* listener : listeners_)
+        listener->started(call);
+}
+
+void CommListeners::issued(const CommCall& call) {
+    for (CommListener* listener : listeners_)
+        listener->issued(call);
+}
+
+void CommListeners::waiting(const CommCall& call) {
+    for (CommListener* listener : listeners_)
+        listener->waiting(call);
+}
+
+void CommListeners::finished(const CommCall& call) {
+    for (CommListener* listener : listeners_)
+        listener->finished(call);
+}
+
+namespace {
+
+class ObservedCommunicator final : public Communicator {
+public:
+    ObservedCommunicator(std::unique_ptr<Communicator> communicator, Axis axis, int index,
+                         CommListener& listener)
+        : communicator_(std::move(communicator)), listener_(listener) {
+        last_.axis = axis;
+        last_.communicator = index;
+    }
+
+    int rank() const override { return communicator_->rank(); }
+    int size() const override { return communicator_->size(); }
+
+    Pending all_reduce(const Tensor& x, Reduce how) override {
+        return tell("all_reduce", 2 * of_others(x),
+                    [&] { return communicator_->all_reduce(x, how); });
+    }
+    Pending reduce_scatter(const Tensor& to, const Tensor& from, int dim) override {
+        return tell("reduce_scatter", of_others(from),
+                    [&] { return communicator_->reduce_scatter(to, from, dim); });
+    }
+    Pending all_gather(const Tensor& to, const Tensor& from, int dim) override {
+        return tell("all_gather", of_others(to),
+                    [&] { return communicator_->all_gather(to, from, dim); });
+    }
+    Pending all_to_all(const Tensor& to, const Tensor& from) override {
+        return tell("all_to_all", of_others(from),
+                    [&] { return communicator_->all_to_all(to, from); });
+    }
+    Pending broadcast(const Tensor& x, int root) override {
+        return tell("broadcast", rank() == root ? x.bytes() : 0,
+                    [&] { return communicator_->broadcast(x, root); });
+    }
+    Pending send(const Tensor& x, int to) override {
+        return tell("send", x.bytes(), [&] { return communicator_->send(x, to); });
+    }
+    Pending recv(const Tensor& x, int from) override {
+        return tell("recv", 0, [&] { return communicator_->recv(x, from); });
+    }
+    Pending send_recv(const Tensor& sent, int to, const Tensor& received, int from) override {
+        return tell("send_recv", sent.bytes(),
+                    [&] { return communicator_->send_recv(sent, to, received, from); });
+    }
+    void barrier() override {
+        const CommCall call = next("barrier", 0);
+        listener_.started(call);
+        listener_.waiting(call);
+        communicator_->barrier();
+        listener_.finished(call);
+    }
+
+private:
+    /// Bytes of a tensor's equal parts that the other ranks have.
+    std::int64_t of_others(const Tensor& whole) const {
+        return whole.bytes() / size() * (size() - 1);
+    }
+    CommCall next(std::string_view operation, std::int64_t bytes) {
+        last_.operation = operation;
+        last_.bytes = bytes;
+        ++last_.number;
+        return last_;
+    }
+    Pending tell(std::string_view operation, std::int64_t bytes, const auto& issue) {
+        const CommCall call = next(operation, bytes);
+        listener_.started(call);
+        const auto pending = std::make_shared<Pending>(issue());
+        listener_.issued(call);
+        return Pending([call, pending, &listener = listener_] {
+            if (std::uncaught_exceptions() > 0) return;
+            listener.waiting(call);
+            pending->wait();
+            listener.finished(call);
+        });
+    }
+
+    std::unique_ptr<Communicator> communicator_;
+    CommListener& listener_;
+    CommCall last_{};
+};
+
+}  // namespace
+
+CommunicatorFactory observed(CommunicatorFactory make, CommListener& listener) {
+    return [make = std::move(make), &listener,
+            index = 0](const RankGroup& group) mutable -> std::unique_ptr<Communicator> {
+        const int own = index++;
+        auto made = make(group);
+        if (group.size == 1) return made;
+        return std::make_unique<ObservedCommunicator>(std::move(made), group.axis, own, listener);
+    };
+}
+
+}  // namespace gptrain
