@@ -34,6 +34,12 @@ std::string own_program() {
 
 }  // namespace
 
+Watchdog& Ranks::watch(const WatchdogOptions& options) {
+    watchdog_ = std::make_unique<Watchdog>(session_, options);
+    session_.set_listener(&watchdog_->progress());
+    return *watchdog_;
+}
+
 void Ranks::share_cores() const {
     if (session_.size() == 1 || std::getenv("OMP_NUM_THREADS") != nullptr) return;
     const std::string own = allowed_cores();

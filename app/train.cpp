@@ -30,6 +30,12 @@ ResumeChoice resume_choice(const std::string& word) {
     return {ResumeChoice::Kind::from, word};
 }
 
+/// A rank on a CPU without others waits for nothing that could hang.
+double hang_seconds(const RunSpec& spec, const Device& device, const MpiSession& session) {
+    if (session.size() == 1 && !device.cuda) return 0;
+    return static_cast<double>(spec.faults.hang_seconds);
+}
+
 ExitCode train_as_rank(const Options& options, Ranks& ranks) {
     const MpiSession& session = ranks.session();
     RunSpec spec;
@@ -41,13 +47,19 @@ ExitCode train_as_rank(const Options& options, Ranks& ranks) {
     session.together(
         [&] { plan = make_plan(spec, {.world_size = session.size(), .cuda = device.cuda}); });
     ranks.set_mesh(plan.mesh);
+    Watchdog& watchdog =
+        ranks.watch({.hang_seconds = hang_seconds(spec, device, session), .mesh = plan.mesh});
     CommTotals totals;
+    StragglerWatch stragglers;
     CommListeners listeners;
     listeners.add(totals);
+    listeners.add(watchdog.progress());
+    listeners.add(stragglers);
     ActionListeners actions;
+    actions.add(watchdog.progress());
     const Mesh mesh = open_mesh(device, session, plan.mesh, mesh_links(plan), listeners);
     return train(spec, plan, resume_choice(options.resume),
-                 {*device.backend, mesh, session, totals, actions});
+                 {*device.backend, mesh, session, totals, actions, watchdog, stragglers});
 }
 
 ExitCode run_training(const Options& options) {

@@ -108,6 +108,8 @@ private:
     const StopRequests& stop_;
     const Mesh& mesh_;
     const MpiSession& ranks_;
+    Progress& progress_;
+    StragglerWatch& stragglers_;
     std::string effective_yaml_;
     MemoryPlan memory_plan_;
     std::int64_t largest_memory_;  ///< planned bytes of the rank that has the most
@@ -148,6 +150,8 @@ Run::Run(const RunInputs& inputs, const std::optional<RunDirectory>& directory,
       stop_(stop),
       mesh_(devices.mesh),
       ranks_(devices.ranks),
+      progress_(devices.watchdog.progress()),
+      stragglers_(devices.stragglers),
       effective_yaml_(to_yaml(effective_spec(spec_, plan_))),
       memory_plan_(
           measure_run(spec_, plan_, devices.mesh.place(), needs_of(devices.backend)).memory),
@@ -236,6 +240,8 @@ ExitCode Run::run() {
     std::optional<std::string_view> stop;
     BatchLoader loader = training_loader();
     while (step_ < plan_.steps && !stop) {
+        progress_.phase("step", step_ + (under_way_ ? 2 : 1));
+        stragglers_.step_begins();
         issue_step(loader.next());
         stop = stop_reason();
         if (!stop && !results_due()) continue;
@@ -248,6 +254,7 @@ ExitCode Run::run() {
         if (last || stop || due(spec_.checkpoint.interval, step_)) save();
     }
     saver_->wait();
+    progress_.phase("end", step_);
     if (step_ < plan_.steps) return stopped();
     say("finished after step ", step_, "; checkpoints in ", paths_.checkpoints().string());
     return ExitCode::done;
@@ -261,6 +268,7 @@ ExitCode Run::stopped() const {
 void Run::issue_step(const StepBatch& batch) {
     if (!under_way_) finished_at_ = Clock::now();
     engine_->step(batch);
+    stragglers_.step_ends();
     const UnderWay issued = {.state = engine_->mark_state(), .samples = batch.global_batch_size};
     finish_step();
     under_way_ = issued;
@@ -339,6 +347,7 @@ void Run::log_step() {
     metrics.consumed_tokens = consumed_samples_ * plan_.seq_length;
     metrics.memory_bytes = largest_memory_;
     metrics.skipped_steps = state_.skipped_steps;
+    stragglers_.report(step_, ranks_, plan_.mesh);
     step_seconds_ = 0;
     step_tokens_ = 0;
     steps_timed_ = 0;
@@ -355,6 +364,7 @@ void Run::log_step() {
 }
 
 bool Run::evaluate() {
+    progress_.phase("evaluation", step_);
     const std::int64_t batches = spec_.training.eval_steps;
     const BatchSchedule whole = {.global_batch_size = plan_.batch.global_batch_size, .rampup = {}};
     BatchLoader loader(data_.validation, whole, batch_shape(),
@@ -373,6 +383,7 @@ bool Run::evaluate() {
 }
 
 void Run::save() {
+    progress_.phase("save", step_);
     const Clock::time_point start = Clock::now();
     ranks_.first_alone([&] { metrics_->sync(); });
     CheckpointMeta meta;
@@ -433,6 +444,8 @@ ExitCode train(const RunSpec& spec, RunPlan plan, const ResumeChoice& resume,
     const RunPaths paths = {spec.output_dir};
     std::optional<RunDirectory> directory;
     ranks.first_alone([&] { directory.emplace(spec.output_dir); });
+    devices.watchdog.progress().phase("load", 0);
+    devices.watchdog.connect_nodes(paths.cache() / "heartbeats", ranks);
     const std::optional<ValidCheckpoint> checkpoint = common_start(resume, paths, ranks);
     // The order of the samples is fixed by their number: a run that goes on keeps it.
     if (checkpoint && !spec.data.num_samples) plan.num_samples = saved_num_samples(*checkpoint);

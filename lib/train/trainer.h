@@ -10,6 +10,8 @@
 #include "comm/mpi_session.h"
 #include "schedule/action_listener.h"
 #include "spec/run_plan.h"
+#include "train/stragglers.h"
+#include "train/watchdog.h"
 
 namespace gptrain {
 
@@ -31,6 +33,8 @@ struct RunDevices {
     const MpiSession& ranks;
     CommTotals& comm;         ///< hears the mesh's communicators; the run clears it
     ActionListener& actions;  ///< is told of the schedule's
+    Watchdog& watchdog;
+    StragglerWatch& stragglers;  ///< hears the mesh's communicators
 };
 
 /// Trains until the last step or until one of the ranks is told to stop. Returns done or requeue;
