@@ -93,6 +93,7 @@ void HeartbeatFiles::write() {
     File file(file_of(heartbeats_.node()), File::Mode::update);
     file.write_at(0, std::as_bytes(std::span(entries)));
     file.close();
+    bytes_ += std::ssize(entries) * std::int64_t{sizeof(Entry)};
 }
 
 /// Opened anew each time, which is when a network file system looks for news.
@@ -102,6 +103,7 @@ void HeartbeatFiles::read(int node) {
     File file(file_of(node), File::Mode::read);
     Entry entry;
     while (file.read(std::as_writable_bytes(std::span(&entry, 1))) == sizeof entry) {
+        bytes_ += sizeof entry;
         const bool mine = entry.launch == launch_ && entry.rank >= 0 &&
                           entry.rank < heartbeats_.ranks() &&
                           heartbeats_.node_of(static_cast<int>(entry.rank)) == node;

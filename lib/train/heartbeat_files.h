@@ -29,6 +29,8 @@ public:
 
     /// Whether the heartbeats of other nodes are to be read from now on.
     void want_others(bool wanted) { wanted_ = wanted; }
+    /// That it has read and written so far.
+    std::int64_t bytes() const { return bytes_; }
 
 private:
     void run(const std::stop_token& stop);
@@ -42,6 +44,7 @@ private:
     std::filesystem::path folder_;
     std::int64_t launch_ = 0;  ///< tells this start of the run from others that have left files
     std::atomic<bool> wanted_ = false;
+    std::atomic<std::int64_t> bytes_ = 0;
     bool warned_ = false;
     std::jthread thread_;  // last: it uses all of the above
 };

@@ -25,7 +25,7 @@ void Progress::phase(std::string_view name, std::int64_t step) {
 }
 
 void Progress::action(std::string_view what) {
-    record_.action = ShortText<48>(what);
+    record_.action = ShortText<64>(what);
     publish();
 }
 

@@ -35,7 +35,7 @@ struct RankRecord {
     std::int64_t pid = 0;
     ShortText<16> phase{"start"};  ///< start, load, step, evaluation, save, end
     std::int64_t step = 0;         ///< of the phase; 0 before the first
-    ShortText<48> action;          ///< of the schedule's list: "BW of microbatch 3"; else empty
+    ShortText<64> action;          ///< of the schedule's list: "BW of microbatch 3"; else empty
     ShortText<24> axis;            ///< of the last operation; "world" for the session's own
     ShortText<16> operation;       ///< all_reduce, ...; empty before the first
     std::int64_t number = 0;       ///< of the last operation, on its communicator

@@ -3,12 +3,11 @@
 #include <algorithm>
 #include <condition_variable>
 #include <cstdlib>
-#include <fstream>
 #include <future>
 #include <mutex>
 
 #include "base/log.h"
-#include "train/run_directory.h"
+#include "train/process_state.h"
 
 namespace gptrain {
 namespace {
@@ -19,25 +18,16 @@ constexpr std::chrono::seconds time_to_speak{2};
 
 /// Heartbeats of other nodes are a few seconds late: written once a second, read once a second.
 double least_silence(bool several_nodes) {
-    return several_nodes ? 5 : 1;
+    return several_nodes ? 4 : 1;
 }
 
-/// What the system knows of a process of this node; empty where it seems in order.
-std::string process_sign(std::int64_t pid) {
-    std::ifstream file(text("/proc/", pid, "/stat"));
-    std::string stat;
-    if (!std::getline(file, stat)) return "its process is gone";
-    // "pid (name) state ...", where the name may hold anything.
-    const std::size_t name_end = stat.rfind(')');
-    if (name_end == stat.npos || name_end + 2 >= stat.size()) return {};
-    switch (stat[name_end + 2]) {
-        case 'T':
-        case 't': return "its process is stopped";
-        case 'Z':
-        case 'X': return "its process has ended";
-        case 'D': return "its process waits for a disk or a device";
-        default: return {};
-    }
+/// Bytes in a tick by which a process is seen to be at work on files; more than the few that a log
+/// and the launcher take.
+constexpr std::int64_t file_work = 65536;
+
+/// Whether what a rank does in that phase is reading or writing files, without a word on the way.
+bool works_on_files(const RankRecord& record) {
+    return record.phase.view() == "load" || record.phase.view() == "save";
 }
 
 }  // namespace
@@ -74,7 +64,7 @@ void Watchdog::run(const std::stop_token& stop) {
 }
 
 void Watchdog::start_anew(Clock::time_point now) {
-    seen_.assign(static_cast<std::size_t>(heartbeats_.ranks()), {0, now});
+    seen_.assign(static_cast<std::size_t>(heartbeats_.ranks()), {0, now, 0});
     own_moves_ = heartbeats_.own().moves();
     moved_at_ = looked_at_ = now;
 }
@@ -88,11 +78,13 @@ bool Watchdog::beats(int rank, Clock::time_point now) const {
     return std::chrono::duration<double>(silent).count() < silent_seconds_;
 }
 
-/// Its own watchdog tells how long it has not; without another beat it goes on not moving.
+/// Its own watchdog tells for how long it has not. The first news of a rank may be old (those of
+/// other nodes are not read all the time): it needs beats behind it.
 bool Watchdog::moves(int rank, Clock::time_point now) const {
-    if (!beats(rank, now)) return false;
-    const std::chrono::duration<double> since = now - seen_[static_cast<std::size_t>(rank)].beat_at;
+    const Seen& seen = seen_[static_cast<std::size_t>(rank)];
+    if (seen.changes < 2 && !beats(rank, now)) return false;
     const double told = 1e-3 * static_cast<double>(heartbeats_[rank].still_ms());
+    const std::chrono::duration<double> since = now - seen.beat_at;
     return told + since.count() < options_.hang_seconds;
 }
 
@@ -101,16 +93,19 @@ void Watchdog::look() {
     const std::chrono::duration<double> away = now - looked_at_;
     if (away.count() > silent_seconds_) start_anew(now);
     looked_at_ = now;
+    look_at_files();
     if (const std::int64_t own = heartbeats_.own().moves(); own != own_moves_) {
         own_moves_ = own;
         moved_at_ = now;
+        for (Seen& seen : seen_)
+            seen.changes = 0;
     }
     const double still = seconds_still(now);
     heartbeats_.own().beat(static_cast<std::int64_t>(still * 1e3));
     for (int rank = 0; rank < heartbeats_.ranks(); ++rank) {
         Seen& seen = seen_[static_cast<std::size_t>(rank)];
         if (const std::int64_t told = heartbeats_[rank].beats(); told != seen.beats)
-            seen = {told, now};
+            seen = {told, now, seen.changes + 1};
     }
     if (HeartbeatFiles* files = open_files_) {
         constexpr double time_to_read = 3;
@@ -120,6 +115,14 @@ void Watchdog::look() {
     for (int rank = 0; rank < heartbeats_.ranks(); ++rank)
         if (moves(rank, now)) return;
     end(views(now));
+}
+
+void Watchdog::look_at_files() {
+    if (!works_on_files(heartbeats_.own().record())) return;
+    const HeartbeatFiles* files = open_files_;
+    const std::int64_t bytes = bytes_read_and_written() - (files == nullptr ? 0 : files->bytes());
+    if (bytes - file_bytes_ >= file_work) progress_.moved();
+    file_bytes_ = bytes;
 }
 
 std::vector<RankView> Watchdog::views(Clock::time_point now) const {

@@ -8,6 +8,7 @@
 #include "catch.h"
 #include "comm/mpi_mesh.h"
 #include "cpu/cpu_backend.h"
+#include "ranks.h"
 #include "schedule/stage_plan.h"
 
 namespace gptrain::test {
@@ -122,6 +123,7 @@ double count_of_ones(TinyRun& run) {
 
 StepResults run_alone(const RunSpec& spec, int steps, std::uint64_t disturbance) {
     TinyRun run(spec, make_cpu_backend());
+    run.engine().listen(progress());
     StepResults results;
     take_steps(run, steps, disturbance, results);
     results.weights = run.state("weight");
@@ -132,8 +134,9 @@ StepResults run_alone(const RunSpec& spec, int steps, std::uint64_t disturbance)
 StepResults run_on_mesh(const MpiSession& session, const RunSpec& spec, int steps) {
     TinyRun run(spec, make_cpu_backend(), session.size(),
                 [&](const RunPlan& plan, Backend& backend) {
-                    return mpi_mesh(session, plan.mesh, mesh_links(plan), backend);
+                    return mpi_mesh(session, plan.mesh, mesh_links(plan), backend, &progress());
                 });
+    run.engine().listen(progress());
     StepResults results;
     take_steps(run, steps, 0, results);
     CHECK(run.engine().memory().peaks() == run.memory_plan());
