@@ -39,6 +39,12 @@ Ranks::~Ranks() {
     std::signal(SIGTERM, SIG_IGN);
 }
 
+Watchdog& Ranks::watch(const WatchdogOptions& options) {
+    watchdog_ = std::make_unique<Watchdog>(session_, options);
+    session_.set_listener(&watchdog_->progress());
+    return *watchdog_;
+}
+
 void Ranks::share_cores() const {
     if (session_.size() == 1 || std::getenv("OMP_NUM_THREADS") != nullptr) return;
     const std::string own = allowed_cores();
@@ -75,9 +81,7 @@ void Ranks::check_alike(const std::string& spec_yaml) const {
 
 void Ranks::end_all(const std::string& message, ExitCode code) const {
     std::string rank = text("rank ", session_.rank());
-    if (mesh_) {
-        rank += text(" (", to_text(place_of(session_.rank(), *mesh_)), ")");
-    }
+    if (mesh_) rank += text(" (", to_text(place_of(session_.rank(), *mesh_)), ")");
     error_line("gptrain", text(rank, " on ", host_name(), ": ", message));
     session_.end_all(code);
 }

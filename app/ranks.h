@@ -2,12 +2,14 @@
 #pragma once
 
 #include <functional>
+#include <memory>
 #include <optional>
 #include <string>
 
 #include "comm/mesh.h"
 #include "comm/mpi_session.h"
 #include "spec/run_plan.h"
+#include "train/watchdog.h"
 
 namespace gptrain {
 
@@ -24,6 +26,9 @@ public:
     /// From now on errors say where in the mesh their rank stands.
     void set_mesh(const MeshShape& mesh) { mesh_ = mesh; }
 
+    /// Watches over these ranks from now on until all have left. They call it together.
+    Watchdog& watch(const WatchdogOptions& options);
+
     /// Threads for this rank: the cores that it may run on over the ranks that may run on the same,
     /// unless OMP_NUM_THREADS says otherwise. Alone a rank keeps what OpenMP gives it.
     void share_cores() const;
@@ -39,6 +44,7 @@ public:
 private:
     [[noreturn]] void end_all(const std::string& message, ExitCode code) const;
 
+    std::unique_ptr<Watchdog> watchdog_;  // before the session, whose last call it sees
     MpiSession session_;
     std::optional<MeshShape> mesh_;
 };

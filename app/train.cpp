@@ -43,6 +43,12 @@ void check_timeline(const std::string& path, const Device& device) {
     }
 }
 
+/// A rank on a CPU without others waits for nothing that could hang.
+double hang_seconds(const RunSpec& spec, const Device& device, const MpiSession& session) {
+    if (session.size() == 1 && !device.cuda) return 0;
+    return static_cast<double>(spec.faults.hang_seconds);
+}
+
 ExitCode train_as_rank(const Options& options, Ranks& ranks, Clock::time_point started) {
     const MpiSession& session = ranks.session();
     RunSpec spec;
@@ -54,20 +60,18 @@ ExitCode train_as_rank(const Options& options, Ranks& ranks, Clock::time_point s
     session.together(
         [&] { plan = make_plan(spec, {.world_size = session.size(), .cuda = device.cuda}); });
     ranks.set_mesh(plan.mesh);
-    CommTotals totals;
-    CommListeners listeners;
-    listeners.add(totals);
-    ActionListeners actions;
+    Observers observers(
+        ranks.watch({.hang_seconds = hang_seconds(spec, device, session), .mesh = plan.mesh}));
     std::optional<StepRecorder> recorder;
     if (!options.timeline.empty()) {
         session.together([&] { check_timeline(options.timeline, device); });
         recorder.emplace(measured_timeline(options.timeline, spec.name, plan.mesh, session));
-        listeners.add(*recorder);
-        actions.add(*recorder);
+        observers.comm.add(*recorder);
+        observers.actions.add(*recorder);
     }
-    const Mesh mesh = open_mesh(device, session, plan.mesh, mesh_links(plan), listeners);
+    const Mesh mesh = open_mesh(device, session, plan.mesh, mesh_links(plan), observers.comm);
     const ExitCode code = train(spec, plan, resume_choice(options.resume),
-                                {*device.backend, mesh, session, totals, actions, started});
+                                {*device.backend, mesh, session, observers, started});
     if (recorder && session.rank() == 0) warn_if_not_drawn(*recorder, options.timeline);
     return code;
 }

@@ -7,10 +7,11 @@ target_link_libraries(gptrain_catch_runner PUBLIC Catch2::Catch2)
 function(gptrain_rank_executable name)
   cmake_parse_arguments(RANKS "" "" "SOURCES;LINKS" ${ARGN})
   add_executable(${name} ${PROJECT_SOURCE_DIR}/test/comm/main.cpp
-    ${PROJECT_SOURCE_DIR}/test/comm/ranks.cpp ${RANKS_SOURCES})
+    ${PROJECT_SOURCE_DIR}/test/comm/ranks.cpp ${PROJECT_SOURCE_DIR}/test/comm/case_listener.cpp
+    ${RANKS_SOURCES})
   target_include_directories(${name} PRIVATE
     ${PROJECT_SOURCE_DIR}/test ${PROJECT_SOURCE_DIR}/test/comm)
-  target_link_libraries(${name} PRIVATE gptrain_flags gptrain::comm ${RANKS_LINKS}
+  target_link_libraries(${name} PRIVATE gptrain_flags gptrain::train ${RANKS_LINKS}
     gptrain_catch_runner)
 endfunction()
 

@@ -35,7 +35,7 @@ struct MeshPlace {
     int tp = 0;
 };
 
-/// "dp 1 pp 0 cp 0 tp 3"
+/// "dp 0 pp 1 cp 0 tp 3".
 std::string to_text(const MeshPlace& place);
 
 /// The place of a rank of the world: rank = ((pp D + dp) C + cp) T + tp.

@@ -82,6 +82,22 @@ void send_text(MPI_Comm comm, int to, const std::string& text) {
               "MPI_Send");
 }
 
+/// Tells a listener, if there is one, of an operation that lasts to the end of the block.
+class Told {
+public:
+    Told(SessionListener* listener, std::string_view operation) : listener_(listener) {
+        if (listener_ != nullptr) listener_->world_waiting(operation);
+    }
+    Told(const Told&) = delete;
+    Told& operator=(const Told&) = delete;
+    ~Told() {
+        if (listener_ != nullptr) listener_->world_finished();
+    }
+
+private:
+    SessionListener* listener_;
+};
+
 /// An Error as one text: its code in decimal, a blank, its message; empty for none.
 std::string fault_text(const std::function<void()>& work) {
     try {
@@ -119,6 +135,8 @@ MpiSession::MpiSession() {
     const MpiHandle machine = ranks_of_this_machine(state_->world, rank_);
     local_rank_ = rank_in(machine);
     local_size_ = size_of(machine);
+    node_ = rank_;
+    check_mpi(MPI_Bcast(&node_, 1, MPI_INT, 0, machine.comm()), "MPI_Bcast");
     try {
         check_world_size(size_, process_environment);
     } catch (const Error&) {
@@ -130,12 +148,14 @@ MpiSession::MpiSession() {
 MpiSession::~MpiSession() {
     if (!running()) return;
     if (std::uncaught_exceptions() > 0) end_all(ExitCode::bug);
+    const Told told(listener_, "finalize");
     state_.reset();
     MPI_Finalize();
 }
 
 std::vector<std::string> MpiSession::exchange(const std::string& mine) const {
     if (!running()) return {mine};
+    const Told told(listener_, "exchange");
     const MPI_Comm world = state_->world.comm();
     const int length = narrow<int>(mine.size());
     std::vector<int> lengths(static_cast<std::size_t>(size_));
@@ -156,6 +176,7 @@ std::vector<std::string> MpiSession::exchange(const std::string& mine) const {
 }
 
 std::vector<std::string> MpiSession::gather(const std::string& mine) const {
+    const Told told(listener_, "gather");
     if (rank_ != 0) {
         send_text(state_->world.comm(), 0, mine);
         return {};
@@ -167,6 +188,7 @@ std::vector<std::string> MpiSession::gather(const std::string& mine) const {
 }
 
 std::string MpiSession::scatter(const std::function<std::string(int rank)>& text_for) const {
+    const Told told(listener_, "scatter");
     if (rank_ != 0) return receive_text(state_->world.comm(), 0);
     for (int rank = 1; rank < size_; ++rank)
         send_text(state_->world.comm(), rank, text_for(rank));
@@ -175,6 +197,7 @@ std::string MpiSession::scatter(const std::function<std::string(int rank)>& text
 
 std::int64_t MpiSession::largest(std::int64_t mine) const {
     if (!running()) return mine;
+    const Told told(listener_, "largest");
     std::int64_t result = 0;
     check_mpi(MPI_Allreduce(&mine, &result, 1, MPI_INT64_T, MPI_MAX, state_->world.comm()),
               "MPI_Allreduce");

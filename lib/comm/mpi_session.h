@@ -5,6 +5,7 @@
 #include <functional>
 #include <memory>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "base/error.h"
@@ -29,6 +30,14 @@ bool launcher_offers_mpi(const Environment& environment);
 /// launcher nor Slurm means one.
 void check_world_size(int size, const Environment& environment);
 
+/// Is told of the session's own operations, in which every rank waits until all have come.
+class SessionListener {
+public:
+    virtual ~SessionListener() = default;
+    virtual void world_waiting(std::string_view operation) = 0;
+    virtual void world_finished() = 0;
+};
+
 /// MPI from the first to the last call; one object in a process, which outlives all communicators.
 /// A process that no launcher started is a world of one rank and never calls MPI. MPI is called by
 /// one thread. Errors are to be caught where the session still lives: then a CommonError is said by
@@ -48,6 +57,12 @@ public:
     /// Among the ranks that share this machine's memory.
     int local_rank() const { return local_rank_; }
     int local_size() const { return local_size_; }
+    /// The lowest rank of this machine, as a name of the machine that all its ranks know.
+    int node() const { return node_; }
+
+    /// From now on `listener` (null: nobody) is told of the operations below and of MPI's last
+    /// call. It outlives the session unless it is taken away before.
+    void set_listener(SessionListener* listener) { listener_ = listener; }
 
     /// The text of every rank, in the order of ranks; all ranks call it. For a few kilobytes.
     std::vector<std::string> exchange(const std::string& mine) const;
@@ -77,10 +92,12 @@ private:
     struct State;
 
     std::unique_ptr<State> state_;
+    SessionListener* listener_ = nullptr;
     int rank_ = 0;
     int size_ = 1;
     int local_rank_ = 0;
     int local_size_ = 1;
+    int node_ = 0;
 };
 
 }  // namespace gptrain

@@ -35,7 +35,8 @@ Run::Run(const RunInputs& inputs, const std::optional<RunDirectory>& directory,
       requests_(requests),
       mesh_(devices.mesh),
       ranks_(devices.ranks),
-      comm_totals_(devices.comm),
+      observers_(devices.observers),
+      progress_(observers_.watchdog.progress()),
       comm_metrics_(plan_.mesh, devices.backend.name() == "cpu"),
       started_(devices.started),
       effective_yaml_(to_yaml(effective_spec(spec_, plan_))),
@@ -45,7 +46,7 @@ Run::Run(const RunInputs& inputs, const std::optional<RunDirectory>& directory,
       loss_spikes_(spec_.faults.loss_spike) {
     ranks_.together([&] {
         engine_ = std::make_unique<Engine>(devices.backend, mesh_, spec_, plan_, memory_plan_);
-        engine_->listen(devices.actions);
+        engine_->listen(observers_.actions);
         if (directory_) reports_.emplace(paths_);
     });
     saver_ = std::make_unique<CheckpointSaver>(
@@ -137,6 +138,7 @@ ExitCode Run::run() {
     Request asked = Request::none;
     auto loader = training_loader();
     while (step_ < plan_.steps && !stops(asked)) {
+        progress_.phase("step", step_ + (under_way_ ? 2 : 1));
         issue_step(loader->next());
         saver_->advance();
         asked = request();
@@ -160,6 +162,7 @@ ExitCode Run::run() {
         }
     }
     saver_->wait();
+    progress_.phase("end", step_);
     return step_ < plan_.steps ? stopped(asked) : finished();
 }
 
@@ -190,9 +193,11 @@ ExitCode Run::stopped(Request why) {
 
 void Run::issue_step(const StepBatch& batch) {
     if (!under_way_) finished_at_ = Clock::now();
-    comm_totals_.clear();
+    observers_.totals.clear();
+    observers_.stragglers.step_begins();
     engine_->step(batch, loss_spikes_.limit(batch.step));
-    comm_metrics_.add_step(comm_totals_);
+    observers_.stragglers.step_ends();
+    comm_metrics_.add_step(observers_.totals);
     const UnderWay issued = {.state = engine_->mark_state(), .samples = batch.global_batch_size};
     finish_step();
     under_way_ = issued;
@@ -242,6 +247,7 @@ void Run::roll_back() {
     finish_step();
     saver_->settle();
     const Spike spike = *std::exchange(spike_, std::nullopt);
+    progress_.phase("load", spike.step);
     auto checkpoint = find_start({ResumeChoice::Kind::automatic, {}}, paths_.checkpoints(), ranks_);
     if (!checkpoint || ++rollbacks_in_a_row_ > spec_.faults.max_skipped_steps) {
         fail_numerically(
@@ -345,6 +351,7 @@ void Run::log_step() {
     metrics.consumed_tokens = consumed_samples_ * plan_.seq_length;
     metrics.memory_bytes = largest_memory_;
     metrics.skipped_steps = state_.skipped_steps;
+    observers_.stragglers.report(step_, ranks_, plan_.mesh);
     metrics.comm = comm_metrics_.take(ranks_);
     metrics.goodput = goodput_.record().spent;
     step_seconds_ = 0;
@@ -354,6 +361,7 @@ void Run::log_step() {
 }
 
 bool Run::evaluate() {
+    progress_.phase("evaluation", step_);
     const Clock::time_point start = Clock::now();
     const std::int64_t batches = spec_.training.eval_steps;
     const BatchSchedule whole = {.global_batch_size = plan_.batch.global_batch_size, .rampup = {}};
@@ -371,6 +379,7 @@ bool Run::evaluate() {
 }
 
 void Run::save() {
+    progress_.phase("save", step_);
     const Clock::time_point start = Clock::now();
     ranks_.first_alone([&] { reports_->sync(); });
     CheckpointMeta meta;

@@ -98,7 +98,8 @@ private:
     const Requests& requests_;
     const Mesh& mesh_;
     const MpiSession& ranks_;
-    CommTotals& comm_totals_;
+    Observers& observers_;
+    Progress& progress_;
     CommMetrics comm_metrics_;
     Clock::time_point started_;
     std::string effective_yaml_;

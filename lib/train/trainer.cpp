@@ -54,6 +54,9 @@ ExitCode train(const RunSpec& spec, RunPlan plan, const ResumeChoice& resume,
     const Requests requests(deadline_of(spec), ranks.rank() == 0 ? paths.folder : "");
     std::optional<RunDirectory> directory;
     ranks.first_alone([&] { directory.emplace(spec.output_dir); });
+    Watchdog& watchdog = devices.observers.watchdog;
+    watchdog.progress().phase("load", 0);
+    watchdog.connect_nodes(paths.cache() / "heartbeats", ranks);
     std::optional<RestartPoint> checkpoint = find_start(resume, paths.checkpoints(), ranks);
     // The order of the samples is fixed by their number: a run that goes on keeps it.
     if (checkpoint && !spec.data.num_samples)

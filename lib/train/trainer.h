@@ -6,11 +6,10 @@
 #include <string>
 
 #include "backend/backend.h"
-#include "comm/comm_totals.h"
 #include "comm/mesh.h"
 #include "comm/mpi_session.h"
-#include "schedule/action_listener.h"
 #include "spec/run_plan.h"
+#include "train/observers.h"
 
 namespace gptrain {
 
@@ -30,8 +29,7 @@ struct RunDevices {
     Backend& backend;
     const Mesh& mesh;
     const MpiSession& ranks;
-    CommTotals& comm;         ///< hears the mesh's communicators; the run clears it
-    ActionListener& actions;  ///< is told of the schedule's
+    Observers& observers;
     std::chrono::steady_clock::time_point started;  ///< when the program was
 };
 

@@ -39,8 +39,9 @@ TEST_CASE("Every axis of every mesh connects the ranks that it should") {
     const auto backend = make_cpu_backend();
     const int ranks = session().size();
     for (const MeshShape& shape : shapes_of(ranks)) {
-        const Mesh mesh =
-            session().running() ? mpi_mesh(session(), shape, {}, *backend) : one_rank_mesh();
+        const Mesh mesh = session().running()
+                              ? mpi_mesh(session(), shape, {}, *backend, &progress())
+                              : one_rank_mesh();
         for (int i = 0; i < axes; ++i) {
             const auto axis = static_cast<Axis>(i);
             Communicator& comm = mesh[axis];
@@ -75,7 +76,7 @@ TEST_CASE("Sharers of keys, the ends of the pipeline and its channels are connec
             if (stages > 2) links.channels.push_back({next, stage});
         }
         if (!session().running()) continue;
-        const Mesh mesh = mpi_mesh(session(), shape, links, *backend);
+        const Mesh mesh = mpi_mesh(session(), shape, links, *backend, &progress());
         const MeshPlace& place = mesh.place();
         CHECK(mesh.kv().size() == links.kv_sharers);
         CHECK(mesh.kv().rank() == place.tp % links.kv_sharers);
@@ -107,7 +108,7 @@ TEST_CASE("A mesh of another size than the world is refused") {
     const auto backend = make_cpu_backend();
     const MeshShape shape = {.tensor = session().size() + 1};
     try {
-        mpi_mesh(session(), shape, {}, *backend);
+        mpi_mesh(session(), shape, {}, *backend, &progress());
         FAIL("no error");
     } catch (const Error& error) {
         CHECK(error.code() == ExitCode::usage);

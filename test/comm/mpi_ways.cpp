@@ -13,8 +13,10 @@ std::vector<Way> ways() {
     const auto way = [](const std::string& name, const MpiOptions& options) {
         return Way{name, [options](Backend& backend) {
                        const MpiGroup everyone = {.color = 0, .key = session().rank()};
-                       return std::make_unique<MpiCommunicator>(session(), everyone, backend,
-                                                                options);
+                       return watched([&](const RankGroup&) {
+                           return std::make_unique<MpiCommunicator>(session(), everyone, backend,
+                                                                    options);
+                       });
                    }};
     };
     // A limit of 24 bytes cuts within runs and between them.

@@ -1,8 +1,10 @@
 #include "ranks.h"
 
+#include <cstdlib>
 #include <type_traits>
 
 #include "base/error.h"
+#include "train/watchdog.h"
 
 namespace gptrain::test {
 namespace {
@@ -26,9 +28,43 @@ constexpr bool is_16_bit_float = std::is_same_v<T, Bf16> || std::is_same_v<T, F1
 
 }  // namespace
 
+namespace {
+
+double hang_seconds() {
+    const char* seconds = std::getenv("GPTRAIN_TEST_HANG_SECONDS");
+    return seconds == nullptr ? 60 : parse_double(seconds).value();
+}
+
+struct WatchedRanks {
+    std::unique_ptr<Watchdog> watchdog;  // before the session, whose last call it sees
+    MpiSession session;
+
+    WatchedRanks() {
+        watchdog =
+            std::make_unique<Watchdog>(session, WatchdogOptions{.hang_seconds = hang_seconds(),
+                                                                .mesh = {.tensor = session.size()},
+                                                                .program = "test"});
+        session.set_listener(&watchdog->progress());
+    }
+};
+
+const WatchedRanks& watched_ranks() {
+    static const WatchedRanks ranks;
+    return ranks;
+}
+
+}  // namespace
+
 const MpiSession& session() {
-    static const MpiSession all_ranks;
-    return all_ranks;
+    return watched_ranks().session;
+}
+
+Progress& progress() {
+    return watched_ranks().watchdog->progress();
+}
+
+std::unique_ptr<Communicator> watched(const CommunicatorFactory& make) {
+    return observed(make, progress())({Axis::tp, 0, session().rank(), session().size()});
 }
 
 void put(Backend& backend, const Tensor& x, const std::function<double(std::int64_t i)>& value) {

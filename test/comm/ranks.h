@@ -1,4 +1,4 @@
-// What the tests of messages share: the ranks of this test run, and a backend.
+// What the tests of messages share: the ranks of this test run, who watches them, and a backend.
 #pragma once
 
 #include <functional>
@@ -9,11 +9,19 @@
 #include "backend/backend.h"
 #include "comm/mpi_communicator.h"
 #include "comm/mpi_session.h"
+#include "train/progress.h"
 
 namespace gptrain::test {
 
 /// All ranks that the launcher started; a world of one without a launcher.
 const MpiSession& session();
+
+/// What this rank does is told here, for the watchdog that ends a test run in which nothing moves
+/// for 60 seconds (GPTRAIN_TEST_HANG_SECONDS). Test cases are named to it as they begin.
+Progress& progress();
+
+/// A communicator of all ranks, of those that `make` makes, watched as the axis tp.
+std::unique_ptr<Communicator> watched(const CommunicatorFactory& make);
 
 /// A communicator of all ranks in one of the ways that messages can go.
 struct Way {

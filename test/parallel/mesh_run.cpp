@@ -9,6 +9,7 @@
 #include "comm/comm_totals.h"
 #include "comm/mpi_mesh.h"
 #include "cpu/cpu_backend.h"
+#include "ranks.h"
 #include "schedule/stage_plan.h"
 
 namespace gptrain::test {
@@ -135,6 +136,7 @@ double count_of_ones(TinyRun& run) {
 
 StepResults run_alone(const RunSpec& spec, int steps, std::uint64_t disturbance) {
     TinyRun run(spec, make_cpu_backend());
+    run.engine().listen(progress());
     StepResults results;
     take_steps(run, steps, disturbance, results);
     evaluate(run, steps + 1, results);
@@ -145,10 +147,14 @@ StepResults run_alone(const RunSpec& spec, int steps, std::uint64_t disturbance)
 
 StepResults run_on_mesh(const MpiSession& session, const RunSpec& spec, int steps) {
     CommTotals totals;
+    CommListeners listeners;
+    listeners.add(totals);
+    listeners.add(progress());
     TinyRun run(spec, make_cpu_backend(), session.size(),
                 [&](const RunPlan& plan, Backend& backend) {
-                    return mpi_mesh(session, plan.mesh, mesh_links(plan), backend, &totals);
+                    return mpi_mesh(session, plan.mesh, mesh_links(plan), backend, &listeners);
                 });
+    run.engine().listen(progress());
     StepResults results;
     totals.clear();
     take_steps(run, steps, 0, results);

@@ -1,0 +1,69 @@
+// Finds ranks that are slower than others with the same work.
+//
+// Each rank times its own part of a step: from taking the batch to the end of the step's
+// operations, without what it waits for messages. Of the last 50 steps the median counts. Ranks of
+// one pipeline stage have the same work, so they are compared with each other; a stage of one rank
+// is compared with nobody. For backends that compute as the host calls: on a GPU the host's time
+// tells nothing.
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <span>
+#include <vector>
+
+#include "comm/comm_listener.h"
+#include "comm/mpi_session.h"
+
+namespace gptrain {
+
+/// The median of the last values, once there are enough.
+class RunningMedian {
+public:
+    static constexpr std::size_t window = 50;
+
+    void add(double value);
+    std::optional<double> value() const;
+
+private:
+    std::vector<double> last_;
+    std::size_t next_ = 0;
+};
+
+struct Straggler {
+    int rank = 0;
+    double seconds = 0;  ///< its own part of a step
+    double others = 0;   ///< that of the middle rank of its stage
+};
+
+/// Ranks that take more than 1.2 times as long as the middle one (of an even number the faster of
+/// two) of their stage; `seconds` is each rank's.
+std::vector<Straggler> find_stragglers(std::span<const double> seconds, const MeshShape& mesh);
+
+class StragglerWatch final : public CommListener {
+public:
+    void step_begins();
+    void step_ends();
+
+    /// All ranks call it after the same steps. Rank 0 warns of slow ranks, of each once in 50
+    /// steps. They speak to each other at most once in 10 steps.
+    void report(std::int64_t step, const MpiSession& ranks, const MeshShape& mesh);
+
+    void started(const CommCall& /*call*/) override {}
+    void waiting(const CommCall& call) override;
+    void finished(const CommCall& call) override;
+
+private:
+    using Clock = std::chrono::steady_clock;
+
+    Clock::time_point began_;
+    Clock::time_point waits_since_;
+    Clock::duration waited_{};  ///< in this step
+    RunningMedian own_seconds_;
+    std::int64_t reported_ = 0;  ///< step
+    std::map<int, std::int64_t> warned_;
+};
+
+}  // namespace gptrain

@@ -1,0 +1,177 @@
+#!/usr/bin/env bash
+# Usage: hang.sh GPTRAIN GPT-PREPROCESS MPIRUN. A rank is stopped or killed in the midst of a run:
+# all that can run leave with code 6, in time, and say which one it was. A slow one is only named.
+. "$(dirname "$0")/lib.sh"
+mpirun=${3:-mpirun}
+command -v "$mpirun" >/dev/null || not_run "there is no $mpirun"
+export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1
+export OMPI_MCA_rmaps_base_oversubscribe=1 OMPI_MCA_mpi_yield_when_idle=1
+export OMPI_MCA_hwloc_base_binding_policy=none
+export ASAN_OPTIONS=detect_leaks=0 OMP_NUM_THREADS=1
+hang_seconds=3
+make_data
+make_spec
+sizes=(training.global_batch_size=8 training.steps=1000000 checkpoint.interval=0
+    faults.hang_seconds=$hang_seconds)
+
+# As each rank runs: its process and, in the end, its exit code and time in files of its number.
+cat >rank.sh <<'END'
+"$@" &
+echo $! >pid.$OMPI_COMM_WORLD_RANK.new && mv pid.$OMPI_COMM_WORLD_RANK.new pid.$OMPI_COMM_WORLD_RANK
+wait $!
+code=$?
+echo $code $(date +%s%N) >exit.$OMPI_COMM_WORLD_RANK
+exit $code
+END
+
+# launch RANKS OUTPUT-DIR [KEY=VALUE...]: in the background, with the options `how` for mpirun; these
+# make it leave the ranks to themselves when one ends.
+alone=(--enable-recovery)
+how=("${alone[@]}")
+launch() {
+    local ranks=$1
+    rm -f pid.* exit.*
+    settings output_dir="$2" "${sizes[@]}" "${@:3}"
+    "$mpirun" "${how[@]}" -n "$ranks" bash rank.sh "$gptrain" --config run.yaml \
+        "${set[@]}" >out 2>err &
+    launcher=$!
+    wait_for "$2/metrics.jsonl" '"loss": '
+}
+
+signal() {
+    local rank
+    for rank in "${@:2}"; do kill "-$1" "$(<"pid.$rank")"; done
+}
+
+# leave RANKS...: they exit 6 within the deadline and 5 seconds, counted from now. Then the launch is
+# ended with the ranks in `stopped`.
+leave() {
+    local begun rank i code time
+    begun=$(date +%s%N)
+    for rank in "$@"; do
+        for ((i = 0; i < 300; ++i)); do
+            [[ ! -s exit.$rank ]] || break
+            sleep 0.05
+        done
+        [[ -s exit.$rank ]] || { fail "rank $rank does not leave" && continue; }
+        read -r code time <"exit.$rank"
+        ((code == 6)) || fail "rank $rank: exit code $code"
+        ((time - begun < (hang_seconds + 5) * 1000000000)) ||
+            fail "rank $rank leaves after $(((time - begun) / 1000000)) ms"
+        ((time - begun > (hang_seconds - 1) * 1000000000)) ||
+            fail "rank $rank leaves after $(((time - begun) / 1000000)) ms already"
+    done
+    signal KILL "${stopped[@]}" 2>/dev/null
+    # With ranks of several nodes it does not see by itself that all have left.
+    for ((i = 0; i < 40; ++i)); do
+        kill -0 $launcher 2>/dev/null || break
+        sleep 0.05
+    done
+    kill $launcher 2>/dev/null
+    wait $launcher
+    grep '^gptrain: error: ' err >errors
+    (($(wc -l <errors) == 1)) || fail "not one error: $(head -c 800 errors)"
+}
+
+# Two ranks, one stopped.
+launch 2 two parallel.data=2
+stopped=(1)
+signal STOP 1
+leave 0
+says errors "hang: rank 1 (dp 1 pp 0 cp 0 tp 0) on $(hostname), process $(<pid.1)," \
+    "its process is stopped" "at step "
+says out "the run stands still:" "  rank 0: step " " waits in " "(no sign of life)"
+
+# Four ranks on another mesh; the lowest is stopped, and another one speaks.
+launch 4 four parallel.pipeline=2 parallel.tensor=2
+stopped=(0)
+signal STOP 0
+leave 1 2 3
+says errors "hang: rank 0 (dp 0 pp 0 cp 0 tp 0)" "its process is stopped"
+
+# A rank is killed, and no launcher ends the others.
+launch 4 killed parallel.data=4
+stopped=()
+signal KILL 2
+leave 0 1 3
+says errors "hang: rank 2 (dp 2 pp 0 cp 0 tp 0)" "its process is gone"
+
+# With a launcher that does, nothing is left behind.
+how=()
+launch 2 ended parallel.data=2
+signal KILL 1
+for ((i = 0; i < 160; ++i)); do
+    kill -0 "$(<pid.0)" 2>/dev/null || break
+    sleep 0.05
+done
+kill -0 "$(<pid.0)" 2>/dev/null && fail "rank 0 goes on"
+wait $launcher && fail "the launcher knows nothing of it"
+how=("${alone[@]}")
+
+# In a save: one is under way nearly all the time, so a few tries meet it. What was committed stays.
+for ((try = 0; try < 5; ++try)); do
+    launch 2 saving parallel.data=2 checkpoint.interval=1
+    stopped=(1)
+    signal STOP 1
+    leave 0
+    says errors "hang: rank 1 "
+    expect_exit 0 "$gptrain" inspect saving/checkpoints
+    grep -q 'at save ' errors && break
+    rm -rf saving
+done
+says errors "at save "
+
+# Slow, but alive: rank 1 runs for a tenth of the time, so that a step takes far longer than
+# hang_seconds, in which rank 0 waits for it.
+launch 2 slow parallel.data=2 model.num_layers=4 model.hidden_size=256 \
+    training.global_batch_size=512
+steps=$(grep -c loss slow/metrics.jsonl)
+for ((i = 0; i < 10; ++i)); do
+    signal STOP 1
+    sleep 0.9
+    signal CONT 1
+    sleep 0.1
+done
+[[ ! -e exit.0 && ! -e exit.1 ]] || fail "slow ranks are killed: $(tail -n 3 err)"
+steps=$(($(grep -c loss slow/metrics.jsonl) - steps))
+((steps <= 2)) || fail "not slow: $steps steps"
+signal TERM 0
+wait $launcher
+says exit.0 "75 "
+says exit.1 "75 "
+
+# A slow rank is named.
+launch 2 straggler parallel.data=2 model.hidden_size=128 training.global_batch_size=64 \
+    logging.interval=10 training.steps=80
+while [[ ! -e exit.1 ]]; do
+    signal STOP 1
+    sleep 0.05
+    signal CONT 1
+    sleep 0.02
+done 2>/dev/null
+wait $launcher
+says err "rank 1 (dp 1 pp 0 cp 0 tp 0) on $(hostname) is slow: "
+
+# Ranks of two nodes (as OpenMPI is made to believe): a whole one is stopped.
+cat >start-daemon <<'END'
+#!/bin/sh
+# Of another "node" on this machine.
+shift
+exec sh -c "$*"
+END
+chmod +x start-daemon
+how+=(--host nodea:2,nodeb:2 -mca plm_rsh_agent "$work/start-daemon" -mca btl self,tcp)
+launch 4 nodes parallel.data=4
+(($(ls nodes/cache/heartbeats | wc -l) == 2)) || fail "heartbeats: $(ls nodes/cache/heartbeats)"
+stopped=(2 3)
+signal STOP 2 3
+leave 0 1
+says errors "hang: rank 2 (dp 2 pp 0 cp 0 tp 0)" "gives no sign of life" "and 1 more"
+
+# In order nothing is left of them.
+launch 4 nodes-done parallel.data=4 training.steps=20
+wait $launcher
+[[ ! -e nodes-done/cache/heartbeats/node-0 ]] || fail "heartbeats are left"
+(($(cat exit.* | grep -c '^0 ') == 4)) || fail "exit codes: $(cat exit.*)"
+
+finish
