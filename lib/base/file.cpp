@@ -104,7 +104,9 @@ void File::truncate(std::int64_t bytes) {
 
 void File::reserve(std::int64_t bytes) {
     if (bytes == 0) return;
-    const int error = ::posix_fallocate(descriptor_, 0, bytes);
+    int error = EINTR;
+    while (error == EINTR)
+        error = ::posix_fallocate(descriptor_, 0, bytes);
     if (error != 0) {
         fail_errno(error, path_.string(), ": cannot reserve ", human_bytes(bytes), " on the disk");
     }
@@ -116,7 +118,9 @@ void File::begin_sync(std::int64_t offset, std::int64_t bytes) {
 }
 
 void File::sync() {
-    if (::fsync(descriptor_) != 0) fail_errno(errno, path_.string(), ": fsync");
+    while (::fsync(descriptor_) != 0) {
+        if (errno != EINTR) fail_errno(errno, path_.string(), ": fsync");
+    }
 }
 
 void File::close() {

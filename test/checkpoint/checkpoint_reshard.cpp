@@ -1,6 +1,7 @@
 #include <map>
 
 #include "catch.h"
+#include "checkpoint/manifest_part.h"
 #include "checkpoint/overlap.h"
 #include "saving.h"
 
@@ -16,6 +17,36 @@ TEST_CASE("a checkpoint of any mesh loads on any other") {
         for (const TestMesh& to : meshes) {
             CAPTURE(meshes[from].tp, meshes[from].dp, to.tp, to.dp);
             CHECK(loads(checkpoint, to, step));
+        }
+    }
+}
+
+TEST_CASE("every rank of any mesh can load with its part of the manifest") {
+    const ScratchFolder folder("parts");
+    for (const TestMesh& from : {TestMesh{1, 1}, TestMesh{3, 2}, TestMesh{2, 5}}) {
+        const auto checkpoint = save_mesh(folder.path(), from, 4);
+        const Manifest manifest = read_manifest(checkpoint);
+        const ManifestParts parts(manifest);
+        std::int64_t all_extents = 0;
+        for (const TensorRecord& tensor : manifest.tensors)
+            all_extents += std::ssize(tensor.extents);
+        for (const TestMesh& to : {TestMesh{1, 1}, TestMesh{2, 5}, TestMesh{4, 1}}) {
+            for (int rank = 0; rank < to.ranks(); ++rank) {
+                CAPTURE(from.tp, from.dp, to.tp, to.dp, rank);
+                HostBackend backend;
+                RankState state(to, rank);
+                // On the way it is a message.
+                ShardRecords part = from_message(to_message(parts.part_for(
+                    from_message(to_message({{}, needs_of(state.source())})).tensors)));
+                std::int64_t extents = 0;
+                for (const TensorRecord& tensor : part.tensors)
+                    extents += std::ssize(tensor.extents);
+                if (from.ranks() > 1 && to.ranks() > 1) CHECK(extents < all_extents);
+                if (to.ranks() == 1) CHECK(extents == all_extents);
+                load_state(checkpoint, {meta_for(4), part.files, part.tensors}, backend,
+                           state.source());
+                CHECK(state.holds(4));
+            }
         }
     }
 }

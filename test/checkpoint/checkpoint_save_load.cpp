@@ -21,8 +21,10 @@ const std::vector<TestTensor>& large_tensors() {
 
 TEST_CASE("what was saved is loaded bit for bit") {
     const bool async = GENERATE(false, true);
+    const bool host_memory = GENERATE(false, true);
     const ScratchFolder folder("save-load");
     SavingRun run({.folder = folder.path()}, async, large_tensors());
+    run.backend.host_memory = host_memory;
     run.save(7);
     run.state.clear();  // an asynchronous save must not notice
     run.saver.wait();
@@ -37,8 +39,8 @@ TEST_CASE("what was saved is loaded bit for bit") {
     CHECK(meta.identity == meta_for(7).identity);
     CHECK(meta.state == meta_for(7).state);
     CHECK(newest->manifest.parameters() == 5003 * 1021 + 3 + 1024 * 1500);
-    CHECK(loads(newest->folder, {}, 7, large_tensors()));
-    CHECK(loads(newest->folder, {3, 2}, 7, large_tensors()));
+    CHECK(loads(newest->folder, {}, 7, large_tensors(), host_memory));
+    CHECK(loads(newest->folder, {3, 2}, 7, large_tensors(), host_memory));
 }
 
 TEST_CASE("synchronous and asynchronous saves write the same bytes") {

@@ -68,8 +68,10 @@ inline std::filesystem::path save_mesh(const std::filesystem::path& folder, cons
 
 /// Loads the state of every rank of a mesh and compares every bit.
 inline bool loads(const std::filesystem::path& checkpoint, const TestMesh& mesh, std::int64_t step,
-                  const std::vector<TestTensor>& tensors = small_tensors()) {
+                  const std::vector<TestTensor>& tensors = small_tensors(),
+                  bool host_memory = true) {
     HostBackend backend;
+    backend.host_memory = host_memory;
     const Manifest manifest = read_manifest(checkpoint);
     for (int rank = 0; rank < mesh.ranks(); ++rank) {
         RankState state(mesh, rank, tensors);

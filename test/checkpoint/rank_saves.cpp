@@ -1,0 +1,295 @@
+// Saves and loads of several ranks, each with its own files, threads and faults.
+#include <cerrno>
+#include <exception>
+#include <map>
+#include <thread>
+
+#include "catch.h"
+#include "checkpoint/restart_point.h"
+#include "ranks.h"
+#include "saving.h"
+#include "support/failing_calls.h"
+
+// For the leak sanitizer: a write that fails while HDF5 closes a file leaves memory of the library
+// behind.
+extern "C" const char* __lsan_default_suppressions() {
+    return "leak:libhdf5";
+}
+
+namespace gptrain::test {
+namespace {
+
+namespace fs = std::filesystem;
+
+const MpiSession& ranks() {
+    return session();
+}
+
+TestMesh mesh_of_all() {
+    const std::map<int, TestMesh> meshes = {{1, {1, 1}}, {2, {2, 1}}, {3, {1, 3}}, {4, {2, 2}}};
+    return meshes.at(ranks().size());
+}
+
+/// A folder of all ranks.
+class CommonFolder {
+public:
+    explicit CommonFolder(const std::string& name)
+        : path_(fs::absolute(text("scratch-ranks-", ranks().size(), "-", name))) {
+        ranks().first_alone([&] {
+            fs::remove_all(path_);
+            fs::create_directories(path_);
+        });
+    }
+    CommonFolder(const CommonFolder&) = delete;
+    CommonFolder& operator=(const CommonFolder&) = delete;
+    ~CommonFolder() {
+        // A rank whose case failed comes here alone.
+        if (std::uncaught_exceptions() == 0) ranks().largest(0);
+        if (ranks().rank() == 0) fs::remove_all(path_);
+    }
+    const fs::path& path() const { return path_; }
+
+private:
+    fs::path path_;
+};
+
+/// This rank of a run on the mesh of all.
+struct RankRun {
+    explicit RankRun(const fs::path& folder, bool async = true)
+        : state(mesh_of_all(), ranks().rank()),
+          arena(backend, MemorySpace::host, "snapshot", 1 << 20),
+          saver(backend, arena, ranks(), {{.folder = folder, .keep_last = 2}, async}) {}
+
+    void save(std::int64_t step) {
+        state.fill(step);
+        saver.save(meta_for(step), state.source());
+    }
+
+    HostBackend backend;
+    RankState state;
+    Arena arena;
+    CheckpointSaver saver;
+};
+
+std::vector<fs::path> newest_first(const fs::path& folder) {
+    std::vector<fs::path> paths;
+    for (const auto& checkpoint : list_checkpoints(folder))
+        paths.push_back(checkpoint.path);
+    return paths;
+}
+
+/// What the ranks load together: the step, or 0 if it is not the state after it.
+std::int64_t loaded_step(const fs::path& folder, int* accepted = nullptr) {
+    HostBackend backend;
+    RankState state(mesh_of_all(), ranks().rank());
+    auto point = RestartPoint::find(newest_first(folder), ranks());
+    if (!point) return -1;
+    point->load(backend, state.source(), [&] {
+        if (accepted != nullptr) ++*accepted;
+    });
+    const bool right = state.holds(point->meta().step) &&
+                       point->meta().identity == meta_for(point->meta().step).identity;
+    return ranks().largest(right ? 0 : 1) == 0 ? point->meta().step : 0;
+}
+
+/// Of a folder, as rank 0 sees it.
+std::int64_t entries(const fs::path& folder) {
+    return ranks().largest(ranks().rank() == 0 ? std::distance(fs::directory_iterator(folder), {})
+                                               : 0);
+}
+
+/// The CommonError of an action, the same on all ranks.
+std::string common_error(const std::function<void()>& action) {
+    std::string message = "none";
+    try {
+        action();
+    } catch (const CommonError& error) {
+        message = error.what();
+    }
+    const auto all = ranks().exchange(message);
+    for (const std::string& other : all)
+        CHECK(other == message);
+    return message;
+}
+
+bool contains(const std::string& message, const std::string& part) {
+    return message.find(part) != std::string::npos;
+}
+
+}  // namespace
+
+TEST_CASE("Ranks save in the background, and all know when it is done") {
+    const CommonFolder folder("background");
+    RankRun run(folder.path());
+    run.save(1);
+    run.state.clear();
+    while (ranks().largest(std::ssize(newest_first(folder.path()))) == 0)
+        run.saver.advance();
+    run.saver.wait();
+    CHECK(loaded_step(folder.path()) == 1);
+    for (const std::int64_t step : {2, 3, 4})
+        run.save(step);
+    run.saver.wait();
+    CHECK(entries(folder.path()) == 2);
+    CHECK(loaded_step(folder.path()) == 4);
+    ranks().first_alone([&] {
+        const fs::path newest = newest_first(folder.path()).front();
+        verify_checkpoint(newest, VerifyDepth::everything);
+        CHECK(loads(newest, {1, 1}, 4));
+        CHECK(loads(newest, {2, 3}, 4));
+    });
+}
+
+TEST_CASE("A call that fails on any rank fails the save on all and leaves the older one") {
+    const CommonFolder folder("faults");
+    RankRun run(folder.path());
+    run.save(1);
+    run.saver.wait();
+    std::int64_t calls = 0;
+    {
+        const FailingCalls count(folder.path(), 0, 0);
+        run.save(2);
+        run.saver.wait();
+        calls = count.seen();
+    }
+    REQUIRE(calls > 10);
+    std::int64_t last = 2;
+    for (int rank = 0; rank < ranks().size(); ++rank) {
+        const std::int64_t of_rank = ranks().largest(ranks().rank() == rank ? calls : 0);
+        for (std::int64_t n = 1; n <= of_rank; ++n) {
+            CAPTURE(rank, n);
+            std::int64_t failed = 0;
+            {
+                const FailingCalls fault(folder.path(), ranks().rank() == rank ? n : 0,
+                                         n % 2 == 0 ? EIO : ENOSPC);
+                run.save(last + 1);
+                const std::string message = common_error([&] { run.saver.wait(); });
+                failed = ranks().largest(fault.happened() ? 1 : 0);
+                // What is not removed is no failure of the save.
+                if (message == "none") {
+                    ++last;
+                } else {
+                    CHECK((contains(message, "No space left") ||
+                           contains(message, "Input/output error")));
+                    if (ranks().size() > 1) CHECK(contains(message, text("rank ", rank, ": ")));
+                }
+            }
+            CHECK(failed == 1);
+            const std::int64_t newest = list_checkpoints(folder.path()).front().step;
+            // The rename was done and making it durable failed: it is there, and it is whole.
+            REQUIRE((newest == last || newest == last + 1));
+            last = newest;
+            REQUIRE(loaded_step(folder.path()) == last);
+        }
+    }
+    run.save(last + 1);
+    run.saver.wait();
+    CHECK(loaded_step(folder.path()) == last + 1);
+    ranks().first_alone([&] { remove_leftovers(folder.path()); });
+    CHECK(entries(folder.path()) == 2);
+}
+
+TEST_CASE("Calls that are interrupted or do half of it do no harm") {
+    const CommonFolder folder("interrupted");
+    RankRun run(folder.path(), false);
+    run.save(1);
+    for (const int error : {EINTR, 0}) {
+        for (std::int64_t n = 1; n <= 40; n += 3 * ranks().size()) {
+            CAPTURE(error, n);
+            const FailingCalls fault(folder.path(), n, error);
+            run.save(2);
+            const std::string message = common_error([&] { run.saver.wait(); });
+            // Neither of these may be interrupted.
+            if (!contains(message, "rename") && !contains(message, "create the folder"))
+                CHECK(message == "none");
+        }
+    }
+    run.save(3);
+    run.saver.wait();
+    CHECK(loaded_step(folder.path()) == 3);
+}
+
+TEST_CASE("A first save that fails at any call can be tried again") {
+    const CommonFolder folder("first");
+    const int last_rank = ranks().size() - 1;
+    const std::int64_t stride = ranks().size() == 1 ? 1 : 15;
+    for (std::int64_t n = 1;; n += stride) {
+        CAPTURE(n);
+        RankRun run(folder.path(), n % 2 == 1);
+        bool happened = false;
+        {
+            const FailingCalls fault(folder.path(), ranks().rank() == last_rank ? n : 0, ENOSPC);
+            run.save(1);
+            common_error([&] { run.saver.wait(); });
+            happened = ranks().largest(fault.happened() ? 1 : 0) == 1;
+        }
+        run.save(2);
+        run.saver.wait();
+        REQUIRE(loaded_step(folder.path()) == 2);
+        ranks().first_alone([&] {
+            for (const auto& path : newest_first(folder.path()))
+                fs::remove_all(path);
+        });
+        if (!happened) break;
+    }
+}
+
+TEST_CASE("Too many failed saves in a row end all ranks") {
+    const CommonFolder folder("many");
+    RankRun run(folder.path());
+    run.save(1);
+    run.saver.wait();
+    const int last_rank = ranks().size() - 1;
+    for (int failure = 1; failure <= CheckpointSaver::most_failures; ++failure) {
+        run.saver.advance();
+        const FailingCalls fault(folder.path(), ranks().rank() == last_rank ? 3 : 0, ENOSPC);
+        run.save(2);
+        run.saver.settle();
+        CHECK(entries(folder.path()) == 1);
+    }
+    CHECK(contains(common_error([&] { run.saver.advance(); }), "No space left"));
+    CHECK(loaded_step(folder.path()) == 1);
+}
+
+TEST_CASE("Damage that one rank meets makes all turn to the next older checkpoint") {
+    const CommonFolder folder("damage");
+    {
+        RankRun run(folder.path());
+        run.save(1);
+        run.save(2);
+        run.saver.wait();
+    }
+    const auto damage = [&](std::int64_t step) {
+        ranks().first_alone([&] {
+            const fs::path checkpoint = folder.path() / checkpoint_name(step);
+            const Manifest manifest = read_manifest(checkpoint);
+            // Only the last rank needs it.
+            const ExtentRecord& extent = manifest.find("exp_avg", "wte.weight")->extents.back();
+            File file(checkpoint / extent.file, File::Mode::update);
+            std::byte value{};
+            file.read_at(extent.byte_offset + 9, {&value, 1});
+            value ^= std::byte{4};
+            file.write_at(extent.byte_offset + 9, {&value, 1});
+        });
+    };
+    int accepted = 0;
+    CHECK(loaded_step(folder.path(), &accepted) == 2);
+    CHECK(accepted == 0);
+    damage(2);
+    CHECK(loaded_step(folder.path(), &accepted) == 1);
+    CHECK(accepted == 1);
+    damage(1);
+    CHECK(contains(common_error([&] { loaded_step(folder.path()); }), "all are damaged"));
+
+    // One that was asked for is not replaced.
+    const std::string message = common_error([&] {
+        RankRun run(folder.path());
+        RestartPoint::find({folder.path() / checkpoint_name(2)}, ranks())
+            ->load(run.backend, run.state.source(), [] {});
+    });
+    CHECK(contains(message, "/exp_avg/wte.weight"));
+    CHECK(contains(message, "is damaged in bytes ["));
+    if (ranks().size() > 1) CHECK(contains(message, text("rank ", ranks().size() - 1, ": ")));
+}
+
+}  // namespace gptrain::test
