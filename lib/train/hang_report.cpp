@@ -101,7 +101,7 @@ Culprit find_last_in_chain(std::span<const RankView> ranks, const MeshShape& mes
 std::string_view cause_text(HangCause cause) {
     switch (cause) {
         case HangCause::lost: return "gives no sign of life";
-        case HangCause::busy: return "does not go on while others wait for it";
+        case HangCause::busy: return "does not go on and waits for no other rank";
         case HangCause::behind: return "waits for others while they wait for it";
         case HangCause::circle: return "is one of several that wait for each other in a circle";
         case HangCause::unknown: return "waits, as all do";

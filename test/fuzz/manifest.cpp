@@ -6,6 +6,7 @@
 #include "support/sealed_manifest.h"
 #include "train/identity.h"
 #include "train/inference.h"
+#include "train/loss_spikes.h"
 #include "train/resume.h"
 
 using namespace gptrain;
@@ -29,17 +30,21 @@ void check_promises(const Manifest& manifest) {
 
 void use(const Manifest& manifest) {
     const ValidCheckpoint checkpoint{"step", manifest};
-    test::accepts(ExitCode::bad_input, "checkpoint of step ", [&] { carried_state(manifest); });
-    test::accepts(ExitCode::bad_input,
-                  "step/manifest.json: ", [&] { saved_num_samples(checkpoint); });
+    const CheckpointMeta& meta = manifest.meta;
+    test::accepts(ExitCode::bad_input, "checkpoint of step ", [&] { saved_num_samples(meta); });
     test::accepts(ExitCode::usage, "step: ", [&] {
-        check_identity(manifest.meta.identity, Json{{"seed", 1}}, "step");
+        check_identity(meta.identity, Json{{"seed", 1}}, "step");
     });
-    if (!test::accepts(ExitCode::bad_input, "checkpoint of step ", [&] { saved_spec(manifest); }))
+    SavedRun run{};
+    if (!test::accepts(ExitCode::bad_input, "checkpoint of step ", [&] { run = saved_run(meta); }))
         return;
+    test::accepts(ExitCode::bad_input, "step: ", [&] {
+        LossSpikes(LossSpike{.factor = 2, .window = 3, .action = LossSpike::Action::skip})
+            .restore(run.losses, "step: state.losses");
+    });
     test::accepts(ExitCode::usage,
                   "step/manifest.json: ", [&] { inference_plan(spec_of(checkpoint), false); });
-    changed_settings(saved_spec(manifest), "seed: 1\n");
+    changed_settings(run.spec_yaml, "seed: 1\n");
 }
 
 }  // namespace
