@@ -50,10 +50,10 @@ END
 }
 
 start_slurm() {
-    local folder=$work/slurm node i
+    local folder=$work/slurm node begun=$SECONDS
     mkdir -p "$folder"/{state,tmp-n1,tmp-n2,spool-n1,spool-n2}
     # All processes but the first one, which is this.
-    trap 'kill -KILL -1; clean_up' EXIT
+    trap '{ kill -KILL -1 && wait; } 2>/dev/null; clean_up' EXIT
     export SLURM_CONF=$folder/slurm.conf
     slurm_conf >"$SLURM_CONF"
     # Names are only looked up where there is an address besides the loopback's.
@@ -68,11 +68,10 @@ start_slurm() {
     for node in n1 n2; do
         slurmd -D -N $node >"$folder/slurmd-$node.out" 2>&1 &
     done
-    for ((i = 0; i < 300; ++i)); do
-        (($(timeout 5 sinfo --noheader --states=idle --format=%D 2>err | head -n 1) + 0 < 2)) || break
+    while (($(timeout 2 sinfo --noheader --states=idle --format=%D 2>err | head -n 1) + 0 < 2)); do
+        ((SECONDS - begun < 30)) || not_run "Slurm does not start: $(tail -qn 1 "$folder"/*.out)"
         sleep 0.1
     done
-    ((i < 300)) || not_run "Slurm does not start: $(tail -qn 2 "$folder"/*.out)"
     srun --mpi=list 2>&1 | grep -q pmix || not_run "this Slurm has no PMIx"
     # OpenMPI takes both nodes for one machine, whose ranks could share memory.
     export OMPI_MCA_btl=self,tcp OMPI_MCA_btl_tcp_if_include=lo
