@@ -66,10 +66,18 @@ ExitCode train(const RunSpec& spec, RunPlan plan, const ResumeChoice& resume,
         if (!checkpoint) return;
         check_identity(checkpoint->meta().identity, inputs.identity, checkpoint->folder().string());
     });
-    Run run(inputs, directory, requests, devices);
-    run.start(checkpoint);
-    ranks.first_alone([&] { warn_of_later_checkpoints(checkpoint, paths.checkpoints()); });
-    return run.run();
+    std::optional<Run> run;
+    try {
+        run.emplace(inputs, directory, requests, devices);
+        run->start(checkpoint);
+        ranks.first_alone([&] { warn_of_later_checkpoints(checkpoint, paths.checkpoints()); });
+        return run->run();
+    } catch (const CommonError&) {
+        // All ranks are here. Messages that are under way between them end now, while their memory
+        // lives; while an exception flies they would not be waited for.
+        run.reset();
+        throw;
+    }
 }
 
 }  // namespace gptrain

@@ -2,13 +2,7 @@
 # Usage: ranks.sh GPTRAIN GPT-PREPROCESS MPIRUN. The program as several ranks: it computes what one
 # computes, saves and resumes on any mesh, stops when one rank is told to, and fails as one.
 . "$(dirname "$0")/lib.sh"
-mpirun=${3:-mpirun}
-command -v "$mpirun" >/dev/null || not_run "there is no $mpirun"
-export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1
-export OMPI_MCA_rmaps_base_oversubscribe=1 OMPI_MCA_mpi_yield_when_idle=1
-export OMPI_MCA_hwloc_base_binding_policy=none
-# Its own memory is never given back.
-export ASAN_OPTIONS=detect_leaks=0
+. "$(dirname "$0")/rank_lib.sh"
 make_data
 make_spec
 cat >>run.yaml <<END
@@ -16,13 +10,6 @@ precision: {compute: fp32}
 END
 sizes=(training.global_batch_size=8 training.eval_interval=10 training.eval_steps=2
     optimizer.eps=1.0e-3 model.dropout=0.1)
-
-# ran CODE EXIT-CODE WHAT: checks a launch; of what was said, mpirun's own lines are left out.
-ran() {
-    grep -E '^(gptrain|warning): ' err >own || true
-    mv own err
-    check_exit "$@"
-}
 
 # train_as RANKS CODE OUTPUT-DIR [KEY=VALUE...]
 train_as() {
