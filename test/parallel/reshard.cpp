@@ -82,14 +82,15 @@ public:
                               {{.folder = folder}, true});
         CheckpointMeta meta;
         meta.step = saved_step;
-        meta.state = saved_state(run_.engine().read_state(), "none");
+        meta.state =
+            to_json(SavedRun{run_.engine().read_state(), "none", Goodput::Record{}, Json::array()});
         saver.save(meta, source());
         saver.wait();
     }
     void load(const fs::path& folder) {
         auto point = RestartPoint::find({folder / checkpoint_name(saved_step)}, ranks_);
         point->load(run_.backend(), source(), [] {});
-        run_.engine().restore(carried_state(point->meta()));
+        run_.engine().restore(saved_run(point->meta()).state);
     }
 
 private:

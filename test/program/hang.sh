@@ -2,12 +2,8 @@
 # Usage: hang.sh GPTRAIN GPT-PREPROCESS MPIRUN. A rank is stopped or killed in the midst of a run:
 # all that can run leave with code 6, in time, and say which one it was. A slow one is only named.
 . "$(dirname "$0")/lib.sh"
-mpirun=${3:-mpirun}
-command -v "$mpirun" >/dev/null || not_run "there is no $mpirun"
-export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1
-export OMPI_MCA_rmaps_base_oversubscribe=1 OMPI_MCA_mpi_yield_when_idle=1
-export OMPI_MCA_hwloc_base_binding_policy=none
-export ASAN_OPTIONS=detect_leaks=0 OMP_NUM_THREADS=1
+. "$(dirname "$0")/rank_lib.sh"
+export OMP_NUM_THREADS=1
 hang_seconds=3
 make_data
 make_spec

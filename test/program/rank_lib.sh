@@ -9,7 +9,7 @@ export ASAN_OPTIONS=detect_leaks=0
 
 # ran CODE EXIT-CODE WHAT: checks a launch; of what was said, mpirun's own lines are left out.
 ran() {
-    grep '^gptrain: ' err >own || true
+    grep -E '^(gptrain|warning): ' err >own || true
     mv own err
     check_exit "$@"
 }
