@@ -21,7 +21,11 @@ check_killed() {
 kills=0
 while ((kills < 15)); do
     delay=0.$(printf %03d $((20 + RANDOM % 400)))
-    { timeout --signal=KILL "$delay" "$gptrain" --config run.yaml "${set[@]}" >out 2>err; } 2>/dev/null
+    "$gptrain" --config run.yaml "${set[@]}" >out 2>err &
+    pid=$!
+    sleep "$delay"
+    # Its lock is free once it has been waited for.
+    { kill -KILL "$pid"; wait "$pid"; } 2>/dev/null
     code=$?
     if ((code == 137)); then
         kills=$((kills + 1))

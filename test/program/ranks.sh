@@ -44,7 +44,7 @@ expect_comm() {
         line+="$comma\"$axis\": \\{\"bytes\": [1-9][0-9]*, \"seconds\": [0-9.e-]+\\}"
         comma=', '
     done
-    (($(grep -cE "$line\}\}\$" "$1/metrics.jsonl") == 20)) ||
+    (($(grep -cE "$line\}, \"goodput\"" "$1/metrics.jsonl") == 20)) ||
         fail "$1: not 20 lines with the axes ${*:2}: $(tail -n 1 "$1/metrics.jsonl")"
 }
 
