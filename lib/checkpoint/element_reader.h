@@ -1,0 +1,79 @@
+// From places in a tensor to the blocks of the shard files that hold them.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <filesystem>
+#include <map>
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "base/file.h"
+#include "checkpoint/manifest.h"
+
+namespace gptrain {
+
+constexpr std::int64_t block_elements = checkpoint_block_bytes / size_of(DType::f32);
+
+constexpr std::size_t bytes_of(std::int64_t elements) {
+    return static_cast<std::size_t>(elements * size_of(DType::f32));
+}
+
+/// Checked blocks of the shard files. A whole block goes to where it is wanted; of those of which
+/// parts are wanted the last used ones are kept, because where the mesh is another, neighbouring
+/// parts of one tensor share blocks.
+class BlockCache {
+public:
+    /// The manifest must outlive it.
+    BlockCache(const std::filesystem::path& folder, const Manifest& manifest)
+        : folder_(folder), manifest_(manifest) {}
+
+    /// Bytes of block `index`, from its byte `begin` on.
+    void read(const TensorRecord& tensor, const ExtentRecord& extent, std::int64_t index,
+              std::size_t begin, std::span<std::byte> to);
+
+private:
+    static constexpr std::size_t most_entries = 16;
+    static constexpr std::size_t most_files = 64;
+
+    struct Entry {
+        const ExtentRecord* extent = nullptr;
+        std::int64_t index = 0;
+        std::int64_t last_used = 0;
+        std::unique_ptr<std::byte[]> memory;
+        std::span<const std::byte> block;
+    };
+
+    std::span<const std::byte> block(const TensorRecord& tensor, const ExtentRecord& extent,
+                                     std::int64_t index);
+    Entry& free_entry();
+    const File& file(const std::string& name);
+
+    std::filesystem::path folder_;
+    const Manifest& manifest_;
+    std::map<std::string, File> files_;
+    std::vector<Entry> entries_;
+    std::int64_t clock_ = 0;
+};
+
+/// Brings elements of tensors to memory, on one thread; damage is an Error as of `read_block`.
+class ElementReader {
+public:
+    /// The manifest must outlive it.
+    ElementReader(const std::filesystem::path& folder, const Manifest& manifest)
+        : cache_(folder, manifest) {}
+
+    /// to = the elements of `part`.
+    void read(const Shard& part, const TensorRecord& tensor, std::span<std::byte> to);
+
+private:
+    /// The extent's elements from `from` on.
+    void copy(const TensorRecord& tensor, const ExtentRecord& extent, std::int64_t from,
+              std::span<std::byte> to);
+
+    BlockCache cache_;
+};
+
+}  // namespace gptrain
