@@ -189,6 +189,9 @@ public:
     void checksum(const Tensor& x, const Tensor& sum) override {
         cuda::checksum(x, sum, context());
     }
+    void sum_rows(const Tensor& to, const Tensor& rows) override {
+        cuda::sum_rows(to, rows, context());
+    }
     void square_sum(std::span<const Tensor> tensors, const Tensor& total) override {
         cuda::square_sum(tensors, total, context());
     }

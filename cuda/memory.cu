@@ -96,6 +96,42 @@ __global__ void __launch_bounds__(block_size)
     }
 }
 
+// ---- sum of rows --------------------------------------------------------------------------------
+
+/// A thread sums some columns that lie side by side.
+template <class T>
+__global__ void __launch_bounds__(block_size)
+    sum_rows_kernel(float* to, const T* rows, std::int64_t count, std::int64_t width,
+                    bool aligned) {
+    const std::int64_t at =
+        (std::int64_t{block_index().x} * block_size + thread_index()) * std::int64_t{cast_width};
+    if (!aligned || at + cast_width > width) {
+        for (std::int64_t i = at; i < std::min(at + cast_width, width); ++i) {
+            float sum = widen(rows[i]);
+            for (std::int64_t row = 1; row < count; ++row)
+                sum = sum + widen(rows[row * width + i]);
+            to[i] = sum;
+        }
+        return;
+    }
+    using Source = CastPiece<T>;
+    CastPiece<float> sums;
+    for (std::int64_t row = 0; row < count; ++row) {
+        Source source;
+        for (int i = 0; i < cast_width / Source::width; ++i) {
+            source.parts[i] = load_once(reinterpret_cast<const Vec<T, Source::width>*>(
+                rows + row * width + at + i * Source::width));
+        }
+        for (int i = 0; i < cast_width; ++i)
+            sums[i] = row == 0 ? widen(source[i]) : sums[i] + widen(source[i]);
+    }
+    for (int i = 0; i < cast_width / CastPiece<float>::width; ++i) {
+        store(reinterpret_cast<Vec<float, CastPiece<float>::width>*>(to + at +
+                                                                     i * CastPiece<float>::width),
+              sums.parts[i]);
+    }
+}
+
 // ---- strided copies -----------------------------------------------------------------------------
 
 /// Two tensors as bytes, with as few dims as possible: dims that lie in both of them as one dim
@@ -287,6 +323,22 @@ void cast(const Tensor& to, const Tensor& from, const OpContext& context) {
                     .threads = block_size},
                    cast_kernel<To, From>, to.as<To>(), from.as<From>(), to.elements(), aligned);
         });
+    });
+}
+
+void sum_rows(const Tensor& to, const Tensor& rows, const OpContext& context) {
+    GPTRAIN_CHECK(rows.rank() == 2 && rows.contiguous() && to.elements() == rows.size(1),
+                  "sum of the rows of ", rows.shape().to_text(), " to ", to.shape().to_text());
+    const std::int64_t width = rows.size(1);
+    with_compute_type(rows.dtype(), [&](auto type) {
+        using T = decltype(type);
+        const bool aligned = reinterpret_cast<std::uintptr_t>(to.data()) % 16 == 0 &&
+                             reinterpret_cast<std::uintptr_t>(rows.data()) % 16 == 0 &&
+                             width % cast_width == 0;
+        launch(context.stream,
+               {.blocks = div_ceil(width, std::int64_t{block_size} * cast_width),
+                .threads = block_size},
+               sum_rows_kernel<T>, to.as<float>(), rows.as<T>(), rows.size(0), width, aligned);
     });
 }
 

@@ -11,5 +11,6 @@ namespace gptrain::cuda {
 void copy(const Tensor& to, const Tensor& from, const OpContext& context);
 void fill(const Tensor& x, float value, const OpContext& context);
 void cast(const Tensor& to, const Tensor& from, const OpContext& context);
+void sum_rows(const Tensor& to, const Tensor& rows, const OpContext& context);
 
 }  // namespace gptrain::cuda

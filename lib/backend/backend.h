@@ -81,6 +81,8 @@ public:
     virtual void fill(const Tensor& x, float value) = 0;
     /// to = from rounded to to's dtype (fp32, bf16, fp16), contiguous.
     virtual void cast(const Tensor& to, const Tensor& from) = 0;
+    /// to (fp32 [n]) = sum of the rows of `rows` (compute dtype [p, n], contiguous) in their order.
+    virtual void sum_rows(const Tensor& to, const Tensor& rows) = 0;
     /// x (fp32, the shard's elements) = N(0, std): element e of the whole tensor is a function of
     /// (seed, name, e) alone, whichever part of it the shard is. Words w0 .. w3 of counter e / 4
     /// (low, high half) of the stream philox_stream(seed, name_hash(name), 0, 0) give the elements

@@ -29,6 +29,7 @@ std::string_view name_of(MemoryUse use) {
         case MemoryUse::weights: return "weights";
         case MemoryUse::main_params: return "main parameters";
         case MemoryUse::main_grads: return "main gradients";
+        case MemoryUse::grad_messages: return "gradient messages";
         case MemoryUse::optimizer: return "optimizer";
         case MemoryUse::saved: return "saved activations";
         case MemoryUse::boundaries: return "stage boundaries";

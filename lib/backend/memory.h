@@ -13,20 +13,21 @@ namespace gptrain {
 
 /// What memory is for; the rows of the memory table.
 enum class MemoryUse {
-    weights,      ///< parameters in the compute dtype
-    main_params,  ///< fp32 parameters of the optimizer, where the compute dtype is another
-    main_grads,   ///< fp32 gradients
-    optimizer,    ///< exp_avg and exp_avg_sq
-    saved,        ///< activations kept from forward to backward
-    boundaries,   ///< activations and gradients between the stages of a pipeline
-    workspace,    ///< activations and gradients that live inside an action
-    batch,        ///< token ids, targets, weights; the step state
-    scratch,      ///< inside of ops
-    staging,      ///< host memory on the way to the device
-    readback,     ///< host copies of the step state
-    snapshot,     ///< host copy of the state that a checkpoint is written from
+    weights,        ///< parameters in the compute dtype
+    main_params,    ///< fp32 parameters of the optimizer, where the compute dtype is another
+    main_grads,     ///< fp32 gradients
+    grad_messages,  ///< gradients in 16 bits on their way between ranks
+    optimizer,      ///< exp_avg and exp_avg_sq
+    saved,          ///< activations kept from forward to backward
+    boundaries,     ///< activations and gradients between the stages of a pipeline
+    workspace,      ///< activations and gradients that live inside an action
+    batch,          ///< token ids, targets, weights; the step state
+    scratch,        ///< inside of ops
+    staging,        ///< host memory on the way to the device
+    readback,       ///< host copies of the step state
+    snapshot,       ///< host copy of the state that a checkpoint is written from
 };
-constexpr int memory_uses = 12;
+constexpr int memory_uses = 13;
 std::string_view name_of(MemoryUse use);
 constexpr MemorySpace space_of(MemoryUse use) {
     const bool host =

@@ -113,6 +113,7 @@ public:
     }
     void note_loss(const StepRef& step) override { cpu::note_loss(step); }
     void checksum(const Tensor& x, const Tensor& sum) override { cpu::checksum(x, sum); }
+    void sum_rows(const Tensor& to, const Tensor& rows) override { cpu::sum_rows(to, rows); }
     void square_sum(std::span<const Tensor> tensors, const Tensor& total) override {
         cpu::square_sum(tensors, total);
     }

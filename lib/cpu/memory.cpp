@@ -146,4 +146,23 @@ void cast(const Tensor& to, const Tensor& from) {
     });
 }
 
+void sum_rows(const Tensor& to, const Tensor& rows) {
+    GPTRAIN_CHECK(rows.rank() == 2 && rows.contiguous() && to.elements() == rows.size(1),
+                  "sum of the rows of ", rows.shape().to_text(), " to ", to.shape().to_text());
+    const std::int64_t count = rows.size(0);
+    const std::int64_t width = rows.size(1);
+    with_compute_type(rows.dtype(), [&](auto type) {
+        const auto* from = rows.as<decltype(type)>();
+        auto* sums = to.as<float>();
+        parallel_ranges(width, count, 64, [&](std::int64_t begin, std::int64_t end) {
+            for_vectors(begin, end, [&](std::int64_t i, auto lanes) {
+                Vec8 sum = load(from + i, lanes);
+                for (std::int64_t row = 1; row < count; ++row)
+                    sum = sum + load(from + row * width + i, lanes);
+                store(sums + i, sum, lanes);
+            });
+        });
+    });
+}
+
 }  // namespace gptrain::cpu

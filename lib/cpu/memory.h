@@ -13,5 +13,6 @@ void release_pages(std::byte* data, std::int64_t bytes) noexcept;
 void copy(const Tensor& to, const Tensor& from);
 void fill(const Tensor& x, float value);
 void cast(const Tensor& to, const Tensor& from);
+void sum_rows(const Tensor& to, const Tensor& rows);
 
 }  // namespace gptrain::cpu

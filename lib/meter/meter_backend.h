@@ -68,6 +68,7 @@ public:
     void begin_step(const StepRef&, const StepState&) override {}
     void note_loss(const StepRef&) override {}
     void checksum(const Tensor&, const Tensor&) override {}
+    void sum_rows(const Tensor&, const Tensor&) override {}
     void square_sum(std::span<const Tensor>, const Tensor&) override {}
     void decide_step(const StepRef&, const StepDecision&) override {}
     void find_not_finite(std::span<const Tensor>, const StepRef&) override {}

@@ -1,25 +1,74 @@
 #include "model/grad_buckets.h"
 
+#include <algorithm>
+
 #include "model/ownership.h"
 
 namespace gptrain {
 
-GradBuckets::GradBuckets(const Parameters& parameters, Communicator& sharers, bool shard)
-    : parameters_(parameters),
+GradBuckets::GradBuckets(Backend& backend, Memory& memory, const Parameters& parameters,
+                         Communicator& sharers, const GradReduction& how)
+    : backend_(backend),
+      parameters_(parameters),
       sharers_(sharers),
-      shard_(shard),
-      started_(parameters.layout().buckets.size()) {}
+      how_(how),
+      started_(parameters.layout().buckets.size()) {
+    if (!rounded()) return;
+    std::int64_t largest = 0;
+    for (const Bucket& bucket : parameters.layout().buckets)
+        largest = std::max(largest, bucket.end - bucket.begin);
+    for (Message& message : messages_) {
+        message.sent = memory[MemoryUse::grad_messages].allocate(how.dtype, {largest});
+        message.received = memory[MemoryUse::grad_messages].allocate(how.dtype, {largest});
+    }
+}
+
+Tensor GradBuckets::grads_of(const Bucket& bucket) const {
+    return parameters_.main_grads().slice(0, bucket.begin, bucket.end - bucket.begin);
+}
+
+Bucket GradBuckets::own_part(const Bucket& bucket) const {
+    return part_of_bucket(bucket, sharers_.rank(), sharers_.size());
+}
 
 void GradBuckets::start(const Bucket& bucket) {
-    const Tensor& grads = parameters_.main_grads();
-    const Tensor all = grads.slice(0, bucket.begin, bucket.end - bucket.begin);
-    if (shard_ && shared()) {
-        const Bucket own = part_of_bucket(bucket, sharers_.rank(), sharers_.size());
-        pending_.push_back(
-            sharers_.reduce_scatter(grads.slice(0, own.begin, own.end - own.begin), all, 0));
+    const Tensor all = grads_of(bucket);
+    if (rounded()) {
+        start_rounded(bucket);
+    } else if (how_.shard && shared()) {
+        pending_.push_back(sharers_.reduce_scatter(grads_of(own_part(bucket)), all, 0));
     } else {
         pending_.push_back(sharers_.all_reduce(all, Reduce::sum));
     }
+}
+
+void GradBuckets::start_rounded(const Bucket& bucket) {
+    Message& message = messages_[next_message_];
+    next_message_ = (next_message_ + 1) % messages_.size();
+    complete(message);
+    const std::int64_t elements = bucket.end - bucket.begin;
+    const Tensor sent = message.sent.slice(0, 0, elements);
+    backend_.cast(sent, grads_of(bucket));
+    message.bucket = bucket;
+    message.pending = sharers_.all_to_all(message.received.slice(0, 0, elements), sent);
+}
+
+void GradBuckets::complete(Message& message) {
+    const std::int64_t elements = message.bucket.end - message.bucket.begin;
+    if (elements == 0) return;
+    message.pending.wait();
+    const std::int64_t ranks = sharers_.size();
+    const Bucket own = own_part(message.bucket);
+    backend_.sum_rows(grads_of(own),
+                      message.received.slice(0, 0, elements).view({ranks, elements / ranks}));
+    if (!how_.shard) {
+        const Tensor all = message.sent.slice(0, 0, elements);
+        const Tensor part = all.slice(0, own.begin - message.bucket.begin, own.end - own.begin);
+        backend_.cast(part, grads_of(own));
+        sharers_.all_gather(all, part, 0).wait();
+        backend_.cast(grads_of(message.bucket), all);
+    }
+    message.bucket = {};
 }
 
 void GradBuckets::ready(const Bucket& range) {
@@ -37,6 +86,9 @@ void GradBuckets::finish() {
     for (Pending& sum : pending_)
         sum.wait();
     pending_.clear();
+    // The older one first: all ranks say the same in the same order.
+    for (std::size_t i = 0; i < messages_.size(); ++i)
+        complete(messages_[(next_message_ + i) % messages_.size()]);
     started_.assign(started_.size(), false);
 }
 

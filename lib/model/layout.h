@@ -83,7 +83,7 @@ struct LayoutRequest {
     std::int64_t tensor_rank = 0;
     bool sequence_parallel = false;
     bool tied_ends = false;   ///< the embedding is tied, and its ends lie on different stages
-    std::int64_t shards = 1;  ///< ranks among which a bucket is cut: dp x cp, or 1 for all of it
+    std::int64_t shards = 1;  ///< parts into which every bucket can be cut: dp x cp, or 1
     bool float8 = false;      ///< all blocks of the model but the first and the last: in 8 bits
 };
 

@@ -12,10 +12,6 @@
 namespace gptrain {
 namespace {
 
-void require_built(bool built, std::string_view key, const auto& value, std::string_view instead) {
-    require(built, key, ": ", value, " is not built yet in this version; set it to ", instead);
-}
-
 MeshShape mesh_of(const RunSpec& spec, const PlanTarget& target) {
     const ParallelSpec& parallel = spec.parallel;
     MeshShape mesh = {parallel.data.value_or(1), parallel.pipeline, parallel.context,
@@ -31,8 +27,6 @@ MeshShape mesh_of(const RunSpec& spec, const PlanTarget& target) {
     require(mesh.size() == target.world_size,
             "parallel: data x pipeline x context x tensor = ", mesh.size(), ", but the run has ",
             ranks, "; set parallel.data to auto or change the number of ranks");
-    require_built(mesh.data == 1 || spec.precision.grad_reduce == Precision::fp32,
-                  "precision.grad_reduce", "bf16 with parallel.data above 1", "fp32");
     return mesh;
 }
 

@@ -114,13 +114,12 @@ struct RunPlan {
 struct PlanTarget {
     std::int64_t world_size = 1;
     bool cuda = false;     ///< the device, which decides the default of precision.compute
-    bool dry_run = false;  ///< meshes that cannot run yet may still be counted
+    bool dry_run = false;  ///< the world size was asked for, not started
 };
 
 /// Derives the plan. Every contradiction between keys (sizes that do not divide, a mesh that does
-/// not fit the ranks, a setting that is not built) is an Error (usage) that begins with the
-/// place of the key at fault (where the spec was read from a file) and names the keys, their values
-/// and what to change.
+/// not fit the ranks) is an Error (usage) that begins with the place of the key at fault (where the
+/// spec was read from a file) and names the keys, their values and what to change.
 RunPlan make_plan(const RunSpec& spec, const PlanTarget& target);
 
 /// The spec with every open value filled in from the plan: what spec.yaml holds.

@@ -29,6 +29,11 @@ std::int64_t shards_of(const RunSpec& spec, const Mesh& mesh) {
     return spec.parallel.shard_optimizer ? mesh.dp_cp().size() : 1;
 }
 
+/// Ranks among which buckets are cut: also where they only go around in parts.
+std::int64_t bucket_parts(const RunSpec& spec, const RunPlan& plan, const Mesh& mesh) {
+    return plan.grad_reduce == DType::f32 ? shards_of(spec, mesh) : mesh.dp_cp().size();
+}
+
 ParameterLayout training_layout(const RunSpec& spec, const RunPlan& plan, const Mesh& mesh) {
     return make_layout({.model = plan.model,
                         .parts = chunk_parts(plan, mesh.place().pp),
@@ -36,7 +41,7 @@ ParameterLayout training_layout(const RunSpec& spec, const RunPlan& plan, const 
                         .tensor_rank = mesh.place().tp,
                         .sequence_parallel = plan.sequence_parallel,
                         .tied_ends = has_tied_ends(plan),
-                        .shards = shards_of(spec, mesh),
+                        .shards = bucket_parts(spec, plan, mesh),
                         .float8 = plan.float8});
 }
 
@@ -135,7 +140,8 @@ Engine::Engine(Backend& backend, const Mesh& mesh, const RunSpec& spec, const Ru
       parameters_(memory_, training_layout(spec, plan, mesh), plan.compute,
                   Parameters::Use::training),
       chunks_(make_chunks(context_, parameters_, chunk_parts(plan, mesh.place().pp))),
-      buckets_(parameters_, mesh.dp_cp(), spec.parallel.shard_optimizer),
+      buckets_(backend, memory_, parameters_, mesh.dp_cp(),
+               {.shard = spec.parallel.shard_optimizer, .dtype = plan.grad_reduce}),
       grad_sums_(backend, mesh, parameters_, shards_of(spec, mesh) > 1),
       optimizer_(backend, memory_, mesh, parameters_, spec.optimizer,
                  spec.parallel.shard_optimizer),

@@ -107,6 +107,9 @@ void TimedBackend::note_loss(const StepRef& step) {
 void TimedBackend::checksum(const Tensor& x, const Tensor& sum) {
     run("checksum", [&] { inner_.checksum(x, sum); });
 }
+void TimedBackend::sum_rows(const Tensor& to, const Tensor& rows) {
+    run("sum_rows", [&] { inner_.sum_rows(to, rows); });
+}
 void TimedBackend::square_sum(std::span<const Tensor> tensors, const Tensor& total) {
     run("square_sum", [&] { inner_.square_sum(tensors, total); });
 }

@@ -76,6 +76,7 @@ public:
     void begin_step(const StepRef& step, const StepState& given) override;
     void note_loss(const StepRef& step) override;
     void checksum(const Tensor& x, const Tensor& sum) override;
+    void sum_rows(const Tensor& to, const Tensor& rows) override;
     void square_sum(std::span<const Tensor> tensors, const Tensor& total) override;
     void decide_step(const StepRef& step, const StepDecision& how) override;
     void find_not_finite(std::span<const Tensor> tensors, const StepRef& step) override;

@@ -35,6 +35,23 @@ OpCase square_sum(const std::vector<std::int64_t>& lengths) {
     return op;
 }
 
+OpCase sum_rows(DType dtype, std::int64_t rows, std::int64_t width) {
+    OpCase op = make_case(text("sum_rows ", name_of(dtype), " ", rows, " x ", width), dtype);
+    const auto from = op.input(dtype, {rows, width}, random_values());
+    const auto to = op.output(DType::f32, {width});
+    op.large = rows * width > 1000000;
+    op.run = [=](Backend& backend, const Tensors& at) { backend.sum_rows(at[to], at[from]); };
+    op.reference = [=](Arrays& at) {
+        for (std::int64_t i = 0; i < width; ++i) {
+            Sum sum;
+            for (std::int64_t row = 0; row < rows; ++row)
+                sum.add(at[from](row, i));
+            at[to](i) = sum.result();
+        }
+    };
+    return op;
+}
+
 struct Piece {
     std::int64_t length;
     bool decay;
@@ -88,6 +105,10 @@ std::vector<OpCase> optimizer_cases() {
     std::vector<OpCase> cases = {square_sum({1}), square_sum({3, 1000, 17}), square_sum({100003}),
                                  square_sum({38597376})};
     for (const DType dtype : compute_dtypes) {
+        cases.push_back(sum_rows(dtype, 1, 24));
+        cases.push_back(sum_rows(dtype, 3, 1000));
+        cases.push_back(sum_rows(dtype, 8, 4107));
+        cases.push_back(sum_rows(dtype, 8, 4824672));
         for (const bool skip : {false, true}) {
             cases.push_back(adamw({{1, true}}, dtype, skip, 1));
             cases.push_back(adamw({{7, false}, {1000, true}, {33, false}}, dtype, skip, 3));

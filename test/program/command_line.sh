@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# The command line, settings that are not built, dry runs.
+# The command line, and dry runs.
 . "$(dirname "$0")/lib.sh"
 make_spec
 
@@ -38,9 +38,6 @@ says err training.step "steps"
 expect_exit 2 "$gptrain" --config run.yaml --set training.steps
 expect_exit 2 "$gptrain" --config run.yaml --set training.steps=many
 
-# What is not built is an error that says so.
-expect_exit 2 "$gptrain" --config run.yaml --set precision.grad_reduce=bf16 --dry-run --world-size 2
-says err precision.grad_reduce "not built"
 # A mesh needs its ranks.
 for axis in data tensor pipeline context; do
     expect_exit 2 "$gptrain" --config run.yaml --set parallel.$axis=2

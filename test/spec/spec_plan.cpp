@@ -266,13 +266,6 @@ TEST_CASE("a schedule without its stages says so") {
           "parallel.layers sums to 1, but model.num_layers is 2; make them equal");
 }
 
-TEST_CASE("a setting that is not built yet says so") {
-    CHECK(
-        contradiction({"precision.grad_reduce=bf16"}, {2, false, true}) ==
-        "precision.grad_reduce: bf16 with parallel.data above 1 is not built yet in this version; "
-        "set it to fp32");
-}
-
 TEST_CASE("the effective spec leaves nothing of the plan open") {
     const RunSpec spec = minimal({"training.micro_batch_size=2", "training.global_batch_size=4"});
     const RunPlan plan = make_plan(spec, {});

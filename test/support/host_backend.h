@@ -68,6 +68,7 @@ public:
     void begin_step(const StepRef&, const StepState&) override { refuse(); }
     void note_loss(const StepRef&) override { refuse(); }
     void checksum(const Tensor&, const Tensor&) override { refuse(); }
+    void sum_rows(const Tensor&, const Tensor&) override { refuse(); }
     void square_sum(std::span<const Tensor>, const Tensor&) override { refuse(); }
     void decide_step(const StepRef&, const StepDecision&) override { refuse(); }
     void find_not_finite(std::span<const Tensor>, const StepRef&) override { refuse(); }
