@@ -13,28 +13,14 @@
 # stall at most 1.2 times memcpy, CRC-32C at 5 GB/s or more. A busy machine shows in the ratios of
 # single turns; "best_ratio" compares the best turns.
 set -euo pipefail
-cd "$(dirname "${BASH_SOURCE[0]}")/.."
+. "$(dirname "${BASH_SOURCE[0]}")/options.sh"
 
 folder=
 ranks=1
 mib=1024
 turns=7
-while (($#)); do
-    case $1 in
-        -h | --help)
-            sed -n '2,/^set/{s/^# \{0,1\}//p}' "${BASH_SOURCE[0]}"
-            exit 0
-            ;;
-        --folder | --ranks | --mib | --turns)
-            declare "${1#--}=${2:?$1 needs a value}"
-            shift 2
-            ;;
-        *)
-            echo "error: unknown option '$1' (--help lists them)" >&2
-            exit 2
-            ;;
-    esac
-done
+take_options folder ranks mib turns -- "$@"
+cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
 scripts/install_dependencies.sh >&2
 build=${BUILD:-build/cpu}

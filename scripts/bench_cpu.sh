@@ -9,25 +9,11 @@
 #
 # The last line of stdout is one JSON object.
 set -euo pipefail
-cd "$(dirname "${BASH_SOURCE[0]}")/.."
+. "$(dirname "${BASH_SOURCE[0]}")/options.sh"
 
 steps=5
-while (($#)); do
-    case $1 in
-        -h | --help)
-            sed -n '2,/^set/{s/^# \{0,1\}//p}' "${BASH_SOURCE[0]}"
-            exit 0
-            ;;
-        --steps)
-            steps=${2:?--steps needs a number}
-            shift 2
-            ;;
-        *)
-            echo "error: unknown option '$1' (--help lists them)" >&2
-            exit 2
-            ;;
-    esac
-done
+take_options steps -- "$@"
+cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
 scripts/install_dependencies.sh >&2
 cmake --preset cpu >&2

@@ -16,27 +16,13 @@
 # for them, of the rank with the most, mean of the last round. The last line of stdout is one JSON
 # object.
 set -euo pipefail
-cd "$(dirname "${BASH_SOURCE[0]}")/.."
+. "$(dirname "${BASH_SOURCE[0]}")/options.sh"
 
 rounds=3
 steps=2
 timelines=
-while (($#)); do
-    case $1 in
-        -h | --help)
-            sed -n '2,/^set/{s/^# \{0,1\}//p}' "${BASH_SOURCE[0]}"
-            exit 0
-            ;;
-        --rounds | --steps | --timelines)
-            printf -v "${1#--}" %s "${2:?$1 needs a value}"
-            shift 2
-            ;;
-        *)
-            echo "error: unknown option '$1' (--help lists them)" >&2
-            exit 2
-            ;;
-    esac
-done
+take_options rounds steps timelines -- "$@"
+cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
 scripts/install_dependencies.sh >&2
 cmake --preset cpu >&2

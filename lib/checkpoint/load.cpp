@@ -50,9 +50,13 @@ public:
 
     /// Fills all that was given to `load`.
     void finish() {
-        // Neighbours share blocks where the mesh is another: each thread takes several in a row.
+        // Neighbours share blocks where the mesh is another: each thread takes up to `longest` in a
+        // row, and all threads as many rows.
+        constexpr std::int64_t longest = 16;
         const std::int64_t count = std::ssize(pieces_);
-        const std::int64_t row = std::clamp<std::int64_t>(count / checkpoint_threads, 1, 16);
+        if (count == 0) return;
+        const std::int64_t rounds = div_ceil(count, longest * checkpoint_threads);
+        const std::int64_t row = div_ceil(count, rounds * checkpoint_threads);
         parallel_for(div_ceil(count, row), checkpoint_threads, [&](std::int64_t i) {
             const auto begin = static_cast<std::size_t>(i * row);
             fill(std::span(pieces_).subspan(begin).first(

@@ -33,7 +33,7 @@ CommunicatorFactory mpi_communicators(const MpiSession& session, Backend& backen
 Mesh mpi_mesh(const MpiSession& session, const MeshShape& shape, const MeshLinks& links,
               Backend& backend, CommListener* listener) {
     check_mesh_fits(session, shape);
-    const MpiOptions options = {.staged = backend.name() == "cuda"};
+    const MpiOptions options = {.staged = !backend.computes_in_host_memory()};
     CommunicatorFactory make = mpi_communicators(session, backend, options);
     if (listener != nullptr) make = observed(std::move(make), *listener);
     Mesh mesh(shape, place_of(session.rank(), shape), links, make);

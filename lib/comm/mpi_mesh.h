@@ -17,8 +17,8 @@ void check_mesh_fits(const MpiSession& session, const MeshShape& shape);
 CommunicatorFactory mpi_communicators(const MpiSession& session, Backend& backend,
                                       const MpiOptions& options = {});
 
-/// All communicators of this rank, each used once. Tensors of a backend "cuda" are staged.
-/// `listener`, if any, is told of all operations and outlives the mesh.
+/// All communicators of this rank, each used once. Tensors that do not lie in host memory are
+/// staged. `listener`, if any, is told of all operations and outlives the mesh.
 Mesh mpi_mesh(const MpiSession& session, const MeshShape& shape, const MeshLinks& links,
               Backend& backend, CommListener* listener = nullptr);
 

@@ -3,11 +3,13 @@
 #include <algorithm>
 #include <bit>
 #include <cerrno>
+#include <chrono>
 #include <fcntl.h>
 #include <filesystem>
 #include <set>
 #include <string>
 #include <sys/mman.h>
+#include <thread>
 #include <unistd.h>
 #include <utility>
 
@@ -27,10 +29,13 @@ void RankSlot::publish(const RankRecord& record) {
 }
 
 RankRecord RankSlot::record() const {
-    // One that is still being written then is never finished.
-    constexpr int tries = 1000;
+    // A writer may have lost its core in the midst of it; one that is still at it after all naps is
+    // stopped.
+    constexpr int spins = 100;
+    constexpr int naps = 100;
     std::array<std::uint64_t, sizeof(RankRecord) / sizeof(std::uint64_t)> words{};
-    for (int i = 0; i < tries; ++i) {
+    for (int i = 0; i < spins + naps; ++i) {
+        if (i >= spins) std::this_thread::sleep_for(std::chrono::milliseconds(1));
         const std::uint64_t before = version_.load(std::memory_order_acquire);
         for (std::size_t word = 0; word < words.size(); ++word)
             words[word] = words_[word].load(std::memory_order_relaxed);

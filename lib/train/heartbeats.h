@@ -2,8 +2,8 @@
 // processes: what a stopped or killed rank did last can be read by its neighbours.
 //
 // Each rank has a slot. Its training thread publishes its record and counts its moves (plain
-// stores, some 30 ns); its watchdog's thread counts beats, which go on while the rank waits or
-// computes and end when its process does or is stopped. The slots of ranks on other nodes are
+// stores, less than 100 ns); its watchdog's thread counts beats, which go on while the rank waits
+// or computes and end when its process does or is stopped. The slots of ranks on other nodes are
 // filled by HeartbeatFiles.
 //
 // The memory is a file mapped by all ranks of the node, made in /dev/shm (else in the folder for

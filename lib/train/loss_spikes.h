@@ -24,7 +24,6 @@ public:
     double limit(std::int64_t step) const;
     /// The loss of the next step that was not left out.
     void add(std::int64_t step, double loss);
-    void clear() { losses_.clear(); }
 
     /// For a checkpoint: what `limit` depends on.
     Json to_json() const;

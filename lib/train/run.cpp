@@ -37,7 +37,7 @@ Run::Run(const RunInputs& inputs, const std::optional<RunDirectory>& directory,
       ranks_(devices.ranks),
       observers_(devices.observers),
       progress_(observers_.watchdog.progress()),
-      comm_metrics_(plan_.mesh, devices.backend.name() == "cpu"),
+      comm_metrics_(plan_.mesh, devices.backend.computes_in_host_memory()),
       started_(devices.started),
       effective_yaml_(to_yaml(effective_spec(spec_, plan_))),
       memory_plan_(
@@ -352,7 +352,7 @@ void Run::log_step() {
     metrics.memory_bytes = largest_memory_;
     metrics.skipped_steps = state_.skipped_steps;
     // The host's time says nothing of a device that computes behind its back.
-    if (engine_->backend().name() != "cuda")
+    if (engine_->backend().computes_in_host_memory())
         observers_.stragglers.report(step_, ranks_, plan_.mesh);
     metrics.comm = comm_metrics_.take(ranks_);
     metrics.goodput = goodput_.record().spent;

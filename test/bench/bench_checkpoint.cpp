@@ -10,7 +10,7 @@
 //          neither removes older files
 //   stall  what an asynchronous save holds up, over memcpy of the same state
 //   load   finding the checkpoint, checking its structure and loading it, over a parallel read of
-//          the files with CRC-32C; from the disk
+//          as many bytes of the same files with CRC-32C; from the disk
 //   load_cached   the same from the page cache
 #include <algorithm>
 #include <atomic>
@@ -99,17 +99,22 @@ public:
     /// A turn of everything.
     void turn() {
         ++step_;
-        const double plain_write = seconds([&] { write_plain(); });
-        compare("save", plain_write, seconds([&] { save(*sync_); }));
         const fs::path checkpoint = folder_ / checkpoint_name(step_);
-        read_both("load_cached", checkpoint);
-        drop_from_cache(plain_);
-        for (const auto& entry : fs::directory_iterator(checkpoint))
-            drop_from_cache(entry.path());
-        read_both("load", checkpoint);
-        compare("stall",
-                seconds([&] { std::memcpy(copy_.data(), state_.bytes().data(), copy_.size()); }),
-                seconds([&] { async_->save(meta(), state_.source()); }));
+        compare(
+            "save", [&] { write_plain(); }, [&] { save(*sync_); });
+        const fs::path shard = own_file(checkpoint);
+        const auto plain = [&] { read_plain(shard); };
+        const auto own = [&] {
+            RestartPoint::find({checkpoint}, ranks_)->load(*backend_, state_.source(), [] {});
+        };
+        compare("load_cached", plain, own);
+        compare("load", plain, own, [&] {
+            for (const auto& entry : fs::directory_iterator(checkpoint))
+                drop_from_cache(entry.path());
+        });
+        compare(
+            "stall", [&] { std::memcpy(copy_.data(), state_.bytes().data(), copy_.size()); },
+            [&] { async_->save(meta(), state_.source()); });
         async_->wait();
         ranks_.first_alone([&] { fs::remove_all(checkpoint); });
     }
@@ -154,11 +159,19 @@ private:
         return static_cast<double>(ranks_.largest((Clock::now() - start).count())) * 1e-9;
     }
 
-    void compare(const std::string& name, double plain, double own) {
+    /// Which of the two comes first changes from turn to turn.
+    void compare(
+        const std::string& name, const std::function<void()>& plain,
+        const std::function<void()>& own, const std::function<void()>& prepare = [] {}) {
+        const bool own_first = step_ % 2 == 0;
+        prepare();
+        const double first = seconds(own_first ? own : plain);
+        prepare();
+        const double second = seconds(own_first ? plain : own);
         Times& times = times_[name];
-        times.plain.push_back(plain);
-        times.own.push_back(own);
-        times.ratio.push_back(ratio(name, plain, own));
+        times.plain.push_back(own_first ? second : first);
+        times.own.push_back(own_first ? first : second);
+        times.ratio.push_back(ratio(name, times.plain.back(), times.own.back()));
     }
     static double ratio(const std::string& name, double plain, double own) {
         return name == "stall" ? own / plain : plain / own;
@@ -176,20 +189,20 @@ private:
         saver.wait();
     }
 
-    void read_both(const std::string& name, const fs::path& checkpoint) {
-        const double plain = seconds([&] {
-            const File file(plain_, File::Mode::read);
-            std::atomic<std::uint32_t> all = 0;
-            for_blocks([&](std::int64_t offset, std::span<std::byte> block) {
-                file.read_at(offset, block);
-                all ^= crc32c(block.data(), block.size());
-            });
-            checksums_ ^= all;
+    /// This rank's file of the checkpoint.
+    fs::path own_file(const fs::path& checkpoint) const {
+        const std::string digits = text(ranks_.rank());
+        return checkpoint / text("shard-", std::string(5 - digits.size(), '0'), digits, ".h5");
+    }
+
+    void read_plain(const fs::path& path) {
+        const File file(path, File::Mode::read);
+        std::atomic<std::uint32_t> all = 0;
+        for_blocks([&](std::int64_t offset, std::span<std::byte> block) {
+            file.read_at(offset, block);
+            all ^= crc32c(block.data(), block.size());
         });
-        compare(
-            name, plain, seconds([&] {
-                RestartPoint::find({checkpoint}, ranks_)->load(*backend_, state_.source(), [] {});
-            }));
+        checksums_ ^= all;
     }
 
     void for_blocks(

@@ -135,6 +135,7 @@ train() {
 # start OUTPUT-DIR [KEY=VALUE...]: the same in the background, as the process $pid.
 start() {
     settings output_dir="$1" "${@:2}"
+    : >out  # the process may begin later than somebody reads what another has left
     "$gptrain" --config run.yaml "${set[@]}" "${options[@]}" >out 2>err &
     pid=$!
 }

@@ -11,6 +11,7 @@ sed -i 's/steps: 20/steps: 60/g; s/num_samples: 60/num_samples: 130/; s/interval
 # start_ranks OUTPUT-DIR [KEY=VALUE...]: in the background, as $launcher.
 start_ranks() {
     settings output_dir="$1" parallel.data=2 "${@:2}"
+    : >out  # the ranks may begin later than somebody reads what others have left
     timeout --signal=KILL 120 "$mpirun" -n 2 "$gptrain" --config run.yaml "${set[@]}" >out 2>err &
     launcher=$!
 }
