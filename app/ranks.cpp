@@ -9,6 +9,8 @@
 #include <sched.h>
 #include <vector>
 
+#include "base/crc32c.h"
+#include "base/file.h"
 #include "base/log.h"
 #include "train/run_directory.h"
 #include "version.h"
@@ -28,9 +30,12 @@ std::string allowed_cores() {
     return cores;
 }
 
+/// Its version, a checksum of its file, and the order of its bytes.
 std::string own_program() {
+    const MappedFile program("/proc/self/exe");
     const bool little = std::endian::native == std::endian::little;
-    return text(version_text(), little ? ", little-endian" : ", big-endian");
+    return text(version_text(), ", build ", crc32c(program.bytes().data(), program.bytes().size()),
+                little ? ", little-endian" : ", big-endian");
 }
 
 }  // namespace
@@ -55,34 +60,38 @@ void Ranks::share_cores() const {
     omp_set_num_threads(static_cast<int>(std::max<std::ptrdiff_t>(1, cores / sharers)));
 }
 
-void Ranks::check_alike(const std::string& spec_yaml) const {
-    const auto differ = [&](const std::string& own, const auto& say) {
-        const std::vector<std::string> all = session_.exchange(own);
-        const auto other = std::find_if(all.begin(), all.end(),
-                                        [&](const std::string& one) { return one != all[0]; });
-        if (other == all.end()) return;
-        say(other - all.begin(), all[0], *other);
-    };
-    const std::vector<std::string> hosts = session_.exchange(host_name());
-    differ(own_program(),
-           [&](std::ptrdiff_t rank, const std::string& first, const std::string& other) {
-               throw CommonError(ExitCode::usage,
-                                 text("rank 0 on ", hosts[0], " is ", first, ", rank ", rank,
-                                      " on ", hosts[static_cast<std::size_t>(rank)], " is ", other,
-                                      "; start the same program on all nodes"));
-           });
-    differ(spec_yaml, [&](std::ptrdiff_t rank, const std::string&, const std::string&) {
+void Ranks::check_same_program() const {
+    if (session_.size() == 1) return;
+    const std::vector<std::string> all =
+        session_.exchange(text(host_name(), " is ", own_program()));
+    const auto program = [](const std::string& one) { return one.substr(one.find(" is ")); };
+    for (std::size_t rank = 1; rank < all.size(); ++rank) {
+        if (program(all[rank]) == program(all[0])) continue;
         throw CommonError(ExitCode::usage,
-                          text("rank ", rank, " on ", hosts[static_cast<std::size_t>(rank)],
-                               " has read another run spec than rank 0 on ", hosts[0],
-                               "; give all nodes the same file and the same --set"));
-    });
+                          text("rank 0 on ", all[0], ", rank ", rank, " on ", all[rank],
+                               "; start the same program on all nodes"));
+    }
+}
+
+void Ranks::check_same_spec(const std::string& spec_yaml) const {
+    const std::vector<std::string> all = session_.exchange(spec_yaml);
+    const auto other =
+        std::find_if(all.begin(), all.end(), [&](const std::string& one) { return one != all[0]; });
+    const std::vector<std::string> hosts = session_.exchange(host_name());
+    if (other == all.end()) return;
+    const auto rank = static_cast<std::size_t>(other - all.begin());
+    throw CommonError(ExitCode::usage, text("rank ", rank, " on ", hosts[rank],
+                                            " has read another run spec than rank 0 on ", hosts[0],
+                                            "; give all nodes the same file and the same --set"));
+}
+
+void Ranks::set_mesh(const MeshShape& mesh) {
+    session_.set_name(text("rank ", session_.rank(), " (", to_text(place_of(session_.rank(), mesh)),
+                           ") on ", host_name()));
 }
 
 void Ranks::end_all(const std::string& message, ExitCode code) const {
-    std::string rank = text("rank ", session_.rank());
-    if (mesh_) rank += text(" (", to_text(place_of(session_.rank(), *mesh_)), ")");
-    error_line("gptrain", text(rank, " on ", host_name(), ": ", message));
+    error_line("gptrain", text(session_.name(), ": ", message));
     session_.end_all(code);
 }
 

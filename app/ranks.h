@@ -23,8 +23,13 @@ public:
     Ranks& operator=(const Ranks&) = delete;
 
     const MpiSession& session() const { return session_; }
-    /// From now on errors say where in the mesh their rank stands.
-    void set_mesh(const MeshShape& mesh) { mesh_ = mesh; }
+    /// All ranks run the same program on the same kind of machine, else Error (usage) on all that
+    /// names the first one that differs. To be asked first: other programs talk in other ways.
+    void check_same_program() const;
+    /// All ranks read the same spec, else the same.
+    void check_same_spec(const std::string& spec_yaml) const;
+    /// From now on errors say where in the mesh their rank stands, and on which node.
+    void set_mesh(const MeshShape& mesh);
 
     /// Watches over these ranks from now on until all have left. They call it together.
     Watchdog& watch(const WatchdogOptions& options);
@@ -32,9 +37,6 @@ public:
     /// Threads for this rank: the cores that it may run on over the ranks that may run on the same,
     /// unless OMP_NUM_THREADS says otherwise. Alone a rank keeps what OpenMP gives it.
     void share_cores() const;
-    /// All ranks are the same program on the same kind of machine and read the same spec, else
-    /// Error (usage) on all that names the first one that differs.
-    void check_alike(const std::string& spec_yaml) const;
 
     /// Does `work`. An Error that all ranks throw together is said by rank 0; one that a rank alone
     /// meets is said by that rank, which ends all others with its code. Without a launcher Errors
@@ -46,7 +48,6 @@ private:
 
     std::unique_ptr<Watchdog> watchdog_;  // before the session, whose last call it sees
     MpiSession session_;
-    std::optional<MeshShape> mesh_;
 };
 
 }  // namespace gptrain

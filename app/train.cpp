@@ -51,9 +51,10 @@ double hang_seconds(const RunSpec& spec, const Device& device, const MpiSession&
 
 ExitCode train_as_rank(const Options& options, Ranks& ranks, Clock::time_point started) {
     const MpiSession& session = ranks.session();
+    ranks.check_same_program();
     RunSpec spec;
     session.together([&] { spec = load_run_spec(options.config, options.settings); });
-    ranks.check_alike(to_yaml(spec));
+    ranks.check_same_spec(to_yaml(spec));
     ranks.share_cores();
     const Device device = open_device(spec.device, session, RunPaths{spec.output_dir}.cache());
     RunPlan plan;

@@ -98,12 +98,12 @@ private:
     SessionListener* listener_;
 };
 
-/// An Error as one text: its code in decimal, a blank, its message; empty for none.
-std::string fault_text(const std::function<void()>& work) {
+/// An Error as one text: its code in decimal, a blank, whose it is, its message; empty for none.
+std::string fault_text(std::string_view whose, const std::function<void()>& work) {
     try {
         work();
     } catch (const Error& error) {
-        return text(static_cast<int>(error.code()), " ", error.what());
+        return text(static_cast<int>(error.code()), " ", whose, error.what());
     }
     return {};
 }
@@ -132,6 +132,7 @@ MpiSession::MpiSession() {
     state_->world = copy_of_world();
     rank_ = rank_in(state_->world);
     size_ = size_of(state_->world);
+    name_ = text("rank ", rank_);
     const MpiHandle machine = ranks_of_this_machine(state_->world, rank_);
     local_rank_ = rank_in(machine);
     local_size_ = size_of(machine);
@@ -205,14 +206,12 @@ std::int64_t MpiSession::largest(std::int64_t mine) const {
 }
 
 void MpiSession::together(const std::function<void()>& work) const {
-    const std::vector<std::string> faults = exchange(fault_text(work));
-    for (std::size_t rank = 0; rank < faults.size(); ++rank) {
-        if (faults[rank].empty()) continue;
-        const std::size_t blank = faults[rank].find(' ');
-        const auto code = parse_int(std::string_view(faults[rank]).substr(0, blank)).value_or(1);
-        const std::string message = faults[rank].substr(blank + 1);
-        throw CommonError(static_cast<ExitCode>(code),
-                          size_ > 1 ? text("rank ", rank, ": ", message) : message);
+    const std::string whose = size_ > 1 ? name_ + ": " : "";
+    for (const std::string& fault : exchange(fault_text(whose, work))) {
+        if (fault.empty()) continue;
+        const std::size_t blank = fault.find(' ');
+        const auto code = parse_int(std::string_view(fault).substr(0, blank)).value_or(1);
+        throw CommonError(static_cast<ExitCode>(code), fault.substr(blank + 1));
     }
 }
 

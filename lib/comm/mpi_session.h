@@ -6,6 +6,7 @@
 #include <memory>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "base/error.h"
@@ -64,6 +65,10 @@ public:
     /// call. It outlives the session unless it is taken away before.
     void set_listener(SessionListener* listener) { listener_ = listener; }
 
+    /// This rank as errors name it: "rank 3" until it is known better.
+    const std::string& name() const { return name_; }
+    void set_name(std::string name) { name_ = std::move(name); }
+
     /// The text of every rank, in the order of ranks; all ranks call it. For a few kilobytes.
     std::vector<std::string> exchange(const std::string& mine) const;
     /// The text of every rank, in the order of ranks, on rank 0; nothing on the others. All ranks
@@ -75,7 +80,7 @@ public:
     /// The largest of all ranks' numbers; all ranks call it.
     std::int64_t largest(std::int64_t mine) const;
     /// Does `work` on all ranks, which call this together. Where it throws an Error on some, all
-    /// throw the first of these ranks' as a CommonError that names the rank.
+    /// throw the first of these ranks' as a CommonError that begins with its name.
     void together(const std::function<void()>& work) const;
     /// The same where only rank 0 has something to do.
     void first_alone(const std::function<void()>& work) const {
@@ -93,6 +98,7 @@ private:
 
     std::unique_ptr<State> state_;
     SessionListener* listener_ = nullptr;
+    std::string name_;
     int rank_ = 0;
     int size_ = 1;
     int local_rank_ = 0;

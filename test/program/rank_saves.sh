@@ -54,7 +54,7 @@ start_ranks full training.steps=100000 data.num_samples=200000 checkpoint.interv
 wait_for out 'saved '
 prlimit --pid "$(pid_of 1 full)" --fsize=4096:unlimited
 wait_for err 'training goes on'
-says err "warning: rank 1: " "full/checkpoints/step-" "File too large"
+says err "warning: rank 1 (dp 1 pp 0 cp 0 tp 0) on " "full/checkpoints/step-" "File too large"
 prlimit --pid "$(pid_of 1 full)" --fsize=unlimited
 before=$(saves)
 for ((i = 0; i < 1000 && $(saves) < before + 2; ++i)); do sleep 0.02; done
@@ -66,7 +66,7 @@ wait $launcher
 code=$?
 (($(grep -c 'training goes on' err) == warned + 2)) || fail "not 2 warnings before the end: $(cat err)"
 ran 5 $code "a disk that stays full for rank 1"
-says err "rank 1: " "File too large"
+says err "rank 1 (dp 1 pp 0 cp 0 tp 0) on " "File too large"
 newest=$(ls full/checkpoints | tail -n 1)
 last=$(sed -n 's/^{"step": \([0-9]*\), "loss".*/\1/p' full/metrics.jsonl | tail -n 1)
 ((last >= 10#${newest#step-} + 60)) || fail "training did not go on: $newest, step $last"
@@ -79,7 +79,7 @@ cp -r whole damaged
 shard=$(checkpoint damaged 60)/shard-00001.h5
 printf '\x5a\xa5' | dd of="$shard" bs=1 seek=$(($(wc -c <"$shard") / 2)) conv=notrunc status=none
 train_ranks 0 damaged
-says warnings "warning: rank 1: " "step-000060/shard-00001.h5: dataset /" "is damaged in bytes ["
+says warnings "warning: rank 1 (dp 1 pp 0 cp 0 tp 0) on " "step-000060/shard-00001.h5: dataset /" "is damaged in bytes ["
 says out "after step 59" "finished after step 60"
 history whole >a.history
 history damaged >b.history

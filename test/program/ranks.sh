@@ -134,7 +134,15 @@ exec "$gptrain" --config run.yaml --set output_dir=wrong --set "seed=\$OMPI_COMM
 END
 timeout --signal=KILL 60 "$mpirun" -n 2 bash differs.sh >out 2>err
 ran 2 $? "ranks with different specs"
-says err "rank 1" "another run spec"
+says err "rank 1 on" "another run spec"
+cp "$gptrain" another-build
+printf ' ' >>another-build
+settings output_dir=wrong parallel.data=2
+timeout --signal=KILL 60 "$mpirun" -n 1 "$gptrain" --config run.yaml "${set[@]}" : \
+    -n 1 ./another-build --config run.yaml "${set[@]}" >out 2>err
+ran 2 $? "two builds of the program"
+says err "rank 0 on" "build" "rank 1 on" "start the same program on all nodes"
+rm another-build
 [[ ! -e wrong ]] || fail "refused runs have made their output directory"
 
 finish
