@@ -35,7 +35,13 @@ void GradBuckets::start(const Bucket& bucket) {
     const Tensor all = grads_of(bucket);
     if (rounded()) {
         start_rounded(bucket);
-    } else if (how_.shard && shared()) {
+        return;
+    }
+    if (pending_.size() == most_under_way) {
+        pending_.front().wait();
+        pending_.pop_front();
+    }
+    if (how_.shard && shared()) {
         pending_.push_back(sharers_.reduce_scatter(grads_of(own_part(bucket)), all, 0));
     } else {
         pending_.push_back(sharers_.all_reduce(all, Reduce::sum));

@@ -4,6 +4,7 @@
 
 #include <array>
 #include <cstdint>
+#include <deque>
 #include <vector>
 
 #include "backend/backend.h"
@@ -33,12 +34,14 @@ public:
     /// Whether there is anybody to sum with; alone, `ready` need not be called.
     bool shared() const { return sharers_.size() > 1; }
     /// The gradients of a flat range are final: starts the buckets that lie inside it and were not
-    /// started.
+    /// started. No more than two are under way, so that messages need little memory: the third
+    /// waits for the first.
     void ready(const Bucket& range);
     /// Waits for all buckets, which must all have been started, and makes ready for the next step.
     void finish();
 
 private:
+    static constexpr std::size_t most_under_way = 2;
     /// A bucket as bf16 on its way to the ranks whose parts it has.
     struct Message {
         Tensor sent;      ///< of the largest bucket
@@ -58,8 +61,8 @@ private:
     Communicator& sharers_;
     GradReduction how_;
     std::vector<bool> started_;
-    std::vector<Pending> pending_;
-    std::array<Message, 2> messages_;
+    std::deque<Pending> pending_;
+    std::array<Message, most_under_way> messages_;
     std::size_t next_message_ = 0;
 };
 

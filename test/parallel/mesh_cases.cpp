@@ -75,26 +75,39 @@ public:
         parallel.virtual_stages = 3;
         add(parallel);
     }
-    /// With the data ranks of a mesh as ranks of cp, half of them or all.
+    /// With the data ranks of a mesh as ranks of cp, some of them or all.
     void add_contexts(ParallelSpec parallel) {
         const std::int64_t ranks = parallel.data.value_or(1);
-        for (std::int64_t context = 2; context <= std::min<std::int64_t>(ranks, 4); context *= 2) {
+        for (std::int64_t context = 2; context <= ranks; context *= 2) {
             parallel.context = context;
             parallel.data = ranks / context;
             parallel.context_method = ContextMethod::ring;
-            parallel.sequence_parallel = false;
-            add(parallel);
-            parallel.sequence_parallel = parallel.tensor > 1;
-            parallel.context_method = ContextMethod::all_to_all;
+            add_context(parallel);
             // Each rank of cp needs a share of the query groups.
-            if (parallel.tensor * context <= 4) add(parallel, "gpt", "deep gpt");
+            parallel.context_method = ContextMethod::all_to_all;
+            if (parallel.tensor * context <= 4) add_context(parallel, "gpt", "deep gpt");
         }
     }
     std::vector<MeshCase> all() const { return cases_; }
 
 private:
+    /// Another schedule in turn, and of the other choices now one, now the other.
+    void add_context(ParallelSpec parallel, const char* shallow_model = nullptr,
+                     const char* deep_model = nullptr) {
+        constexpr ScheduleKind kinds[] = {ScheduleKind::one_f_one_b, ScheduleKind::zero_bubble,
+                                          ScheduleKind::gpipe,
+                                          ScheduleKind::interleaved_one_f_one_b};
+        parallel.schedule = kinds[contexts_ % (parallel.pipeline > 1 ? 4 : 3)];
+        if (parallel.schedule == ScheduleKind::interleaved_one_f_one_b) parallel.virtual_stages = 2;
+        parallel.sequence_parallel = parallel.tensor > 1 && contexts_ / 2 % 2 == 0;
+        parallel.shard_optimizer = contexts_ % 5 != 4;
+        add(parallel, shallow_model, deep_model);
+        ++contexts_;
+    }
+
     std::vector<MeshCase> cases_;
     std::size_t turn_ = 0;
+    std::size_t contexts_ = 0;
 };
 
 }  // namespace
