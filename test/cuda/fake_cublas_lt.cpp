@@ -84,6 +84,11 @@ std::int64_t& runs_with(std::uint64_t algorithm) {
     return runs.at(algorithm);
 }
 
+bool& slow_is_refused() {
+    static bool refused = false;
+    return refused;
+}
+
 template <class T>
 cublasStatus_t make(void* handle, const T& contents) {
     auto* made = new T(contents);
@@ -97,6 +102,10 @@ extern "C" {
 
 std::int64_t fake_cublas_lt_runs(FakeAlgorithm algorithm) {
     return runs_with(algorithm);
+}
+
+void fake_cublas_lt_refuse_slow() {
+    slow_is_refused() = true;
 }
 
 std::size_t cublasLtGetVersion() {
@@ -207,6 +216,7 @@ cublasStatus_t cublasLtMatmul(cublasLtHandle_t, cublasLtMatmulDesc_t handle, con
                               cudaStream_t) {
     ++runs_with(algorithm->data[0]);
     if (algorithm->data[0] == fake_refused) return CUBLAS_STATUS_NOT_SUPPORTED;
+    if (algorithm->data[0] == fake_slow && slow_is_refused()) return CUBLAS_STATUS_NOT_SUPPORTED;
     if (algorithm->data[0] == fake_slow)
         std::this_thread::sleep_for(std::chrono::microseconds(200));
     const auto& operation = *reinterpret_cast<const Operation*>(handle);
