@@ -43,17 +43,22 @@ Device open_cpu(DeviceChoice choice) {
     return {.backend = make_cpu_backend()};
 }
 
-Device open_cuda(int index, const std::filesystem::path& cache) {
+Device open_cuda(int index) {
+    return {.backend = make_cuda_backend(index, options_of_environment()), .cuda = true};
+}
+
+/// Rank 0 alone looks for the fastest products and keeps them.
+Device open_tuning_cuda(int index, const MpiSession& session, const std::filesystem::path& cache) {
     CudaOptions options = options_of_environment();
-    options.tune_products = !cache.empty();
-    options.tuning_folder = cache;
+    options.tune_products = true;
+    if (session.rank() == 0) options.tuning_file = cache / "products.txt";
     return {.backend = make_cuda_backend(index, options), .cuda = true};
 }
 
 }  // namespace
 
 Device open_device(DeviceChoice choice) {
-    return would_use_cuda(choice) ? open_cuda(first_device, {}) : open_cpu(choice);
+    return would_use_cuda(choice) ? open_cuda(first_device) : open_cpu(choice);
 }
 
 Device open_device(DeviceChoice choice, const MpiSession& session,
@@ -73,7 +78,7 @@ Device open_device(DeviceChoice choice, const MpiSession& session,
         return device;
     }
     const cuda::ChosenDevice chosen = cuda::choose_device(session);
-    session.together([&] { device = open_cuda(chosen.index, cache); });
+    session.together([&] { device = open_tuning_cuda(chosen.index, session, cache); });
     device.shared = chosen.shared;
     return device;
 }

@@ -27,9 +27,8 @@ struct Device {
 /// Error (usage) where the machine or the program lacks the device. The environment may choose how
 /// a GPU computes (options_of_environment).
 Device open_device(DeviceChoice choice);
-/// The same for each of the ranks, which call it together; all compute on the same kind. The
-/// fastest ways to compute are looked for and kept in the folder `cache`, where the device has a
-/// choice.
+/// The same for each of the ranks, which call it together; all compute on the same kind. A GPU's
+/// backend tunes (Backend::tune), and rank 0's keeps its choices in the folder `cache`.
 Device open_device(DeviceChoice choice, const MpiSession& session,
                    const std::filesystem::path& cache);
 /// The communicators of the ranks, which call it together: over NCCL on GPUs of their own, else

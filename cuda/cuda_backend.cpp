@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <array>
-#include <cctype>
 #include <string>
 
 #include "cuda/activation.h"
@@ -31,15 +30,6 @@
 namespace gptrain {
 namespace {
 
-/// The file of one kind of GPU.
-std::filesystem::path tuning_file(const CudaOptions& options, const cuda::DeviceFacts& device) {
-    if (options.tuning_folder.empty()) return {};
-    std::string name = device.name;
-    std::replace_if(
-        name.begin(), name.end(), [](unsigned char c) { return std::isalnum(c) == 0; }, '-');
-    return options.tuning_folder / ("products-" + name + ".txt");
-}
-
 std::int64_t scratch_needed(const OpLimits& limits) {
     return std::max({cuda::linear_scratch_bytes(limits), cuda::bias_scratch_bytes(limits),
                      cuda::norm_scratch_bytes(limits), cuda::embedding_scratch_bytes(limits),
@@ -53,8 +43,9 @@ class CudaBackend final : public Backend {
 public:
     CudaBackend(int device, const CudaOptions& options)
         : device_(cuda::open_device(device)),
-          tuning_(tuning_file(options, device_)),
-          products_(device_, options.tune_products ? &tuning_ : nullptr),
+          tunes_(options.tune_products),
+          tuning_(options.tuning_file),
+          products_(device_, tunes_ ? &tuning_ : nullptr),
           graphs_(options.graphs),
           sm90_attention_(cuda::use_sm90_attention(options.attention, device_, stream_)) {}
     ~CudaBackend() override {
@@ -108,6 +99,14 @@ public:
     void replay(std::int64_t key, const std::function<void()>& work) override {
         graphs_ ? recordings_.run(key, work, stream_) : work();
     }
+
+    bool tunes() const override { return tunes_; }
+    std::string tune(const std::function<void()>& ops) override {
+        products_.tune(ops);
+        stream_.synchronize();
+        return tuning_.to_text();
+    }
+    bool use_choices(std::string_view choices) override { return products_.use_table(choices); }
 
     void fill(const Tensor& x, float value) override { cuda::fill(x, value, context()); }
     void cast(const Tensor& to, const Tensor& from) override { cuda::cast(to, from, context()); }
@@ -229,6 +228,7 @@ private:
     cuda::DeviceFacts device_;
     cuda::Stream stream_;
     cuda::Staging staging_;
+    bool tunes_;
     cuda::TuningTable tuning_;
     cuda::Products products_;
     Scratch scratch_;

@@ -22,11 +22,11 @@ enum class CudaAttention {
 };
 
 struct CudaOptions {
-    /// The algorithms of products are chosen by timing, at the first call with each shape; else as
-    /// the library advises.
+    /// Algorithms of products can be chosen by timing (Backend::tune); else they are as the library
+    /// advises.
     bool tune_products = false;
-    /// Where these choices are kept and found again (products-GPU.txt); empty: nowhere.
-    std::filesystem::path tuning_folder = {};
+    /// Where these choices are kept and found again; empty: nowhere.
+    std::filesystem::path tuning_file = {};
     /// `replay` records: the second time in a CUDA graph, which is issued from then on.
     bool graphs = false;
     CudaAttention attention = CudaAttention::automatic;

@@ -21,42 +21,6 @@ constexpr double worth_repeating = 1.25;
 /// that tune anew should seldom come to another choice.
 constexpr double clearly_faster = 0.98;
 
-/// The elements of a matrix on the host, put back at the end: timing must not add to a sum.
-class Preserved {
-public:
-    Preserved(const Matrix& matrix, const Stream& stream)
-        : matrix_(matrix),
-          stream_(stream),
-          bytes_(static_cast<std::size_t>(row_bytes() * matrix.rows)) {
-        copy_rows({.to = bytes_.data(),
-                   .to_stride = row_bytes(),
-                   .from = matrix.data,
-                   .from_stride = stride(),
-                   .row_bytes = row_bytes(),
-                   .rows = matrix.rows},
-                  stream);
-        stream.synchronize();
-    }
-    void put_back() const {
-        copy_rows({.to = matrix_.data,
-                   .to_stride = stride(),
-                   .from = bytes_.data(),
-                   .from_stride = row_bytes(),
-                   .row_bytes = row_bytes(),
-                   .rows = matrix_.rows},
-                  stream_);
-        stream_.synchronize();
-    }
-
-private:
-    std::int64_t row_bytes() const { return matrix_.cols * size_of(matrix_.dtype); }
-    std::int64_t stride() const { return matrix_.row_stride * size_of(matrix_.dtype); }
-
-    Matrix matrix_;
-    const Stream& stream_;
-    std::vector<std::byte> bytes_;
-};
-
 }  // namespace
 
 class Products::Library {
@@ -72,24 +36,28 @@ public:
         if (product.gelu_input.data != nullptr && !can_fuse_gelu(product)) return false;
         return !described(product).candidates.empty();
     }
+    void tune(const std::function<void()>& work);
+    bool use_table(std::string_view table);
     void multiply(const Product& product, const OpContext& context);
 
 private:
     struct Described {
         LtProduct product;
-        std::vector<Algorithm> candidates;
-        std::optional<Algorithm> chosen;
+        std::vector<Algorithm> candidates;  ///< the library's first choice first
+        std::optional<Algorithm> chosen = {};
     };
 
     bool can_fuse_gelu(const Product& product) const;
+    static void check_supported(const Product& product, const Described& described);
     Described& described(const Product& product);
-    Algorithm choose(const Described& described, const Product& product, const Stream& stream,
-                     std::byte* workspace);
+    /// What the table has, if it can be run.
+    std::optional<Algorithm> noted(const Described& described, const Product& product) const;
     Algorithm fastest(const Described& described, const Product& product, const Stream& stream,
                       std::byte* workspace) const;
 
     bool gelu_epilogue_;
     TuningTable* tuning_;
+    bool timing_ = false;
     LtLibrary library_;
     std::map<ProductKey, Described> made_;
 };
@@ -107,49 +75,63 @@ Products::Library::Described& Products::Library::described(const Product& produc
     const auto found = made_.find(key);
     if (found != made_.end()) return found->second;
     LtProduct described(library_, product);
-    std::vector<Algorithm> candidates =
-        described.candidates(tuning_ != nullptr ? most_candidates : 1, workspace_bytes);
-    return made_.emplace(key, Described{std::move(described), std::move(candidates), {}})
-        .first->second;
+    std::vector<Algorithm> candidates = described.candidates(most_candidates, workspace_bytes);
+    return made_.emplace(key, Described{std::move(described), std::move(candidates)}).first->second;
+}
+
+void Products::Library::tune(const std::function<void()>& work) {
+    GPTRAIN_CHECK(tuning_ != nullptr, "no table to note algorithms in");
+    made_.clear();
+    timing_ = true;
+    work();
+    timing_ = false;
+    tuning_->save();
+}
+
+bool Products::Library::use_table(std::string_view table) {
+    GPTRAIN_CHECK(tuning_ != nullptr, "no table to replace");
+    made_.clear();
+    return tuning_->take(table);
+}
+
+void Products::Library::check_supported(const Product& product, const Described& described) {
+    if (!described.candidates.empty()) return;
+    fail(ExitCode::usage, "cuBLASLt has no algorithm on this GPU for a product of ", product.a.rows,
+         " x ", product.a.cols, " x ", product.b.cols, " in ", name_of(product.a.dtype),
+         product.a.is_float8() ? ": fp8 needs compute capability 8.9 or newer and multiples of 16"
+                               : "");
 }
 
 void Products::Library::multiply(const Product& product, const OpContext& context) {
     if (product.c.rows == 0 || product.c.cols == 0) return;
     std::byte* workspace = context.scratch.take_bytes(workspace_bytes);
     Described& entry = described(product);
-    if (!entry.chosen) entry.chosen = choose(entry, product, context.stream, workspace);
+    check_supported(product, entry);
+    if (!entry.chosen) entry.chosen = noted(entry, product);
+    if (timing_) {
+        if (entry.chosen) return;
+        entry.chosen = fastest(entry, product, context.stream, workspace);
+        tuning_->note(to_word(key_of(product)), to_word(*entry.chosen));
+        return;
+    }
+    if (!entry.chosen) entry.chosen = entry.candidates.front();
     library_.check(
         entry.product.run(product, *entry.chosen, context.stream, workspace, workspace_bytes),
         "cublasLtMatmul");
 }
 
-Algorithm Products::Library::choose(const Described& described, const Product& product,
-                                    const Stream& stream, std::byte* workspace) {
-    if (described.candidates.empty()) {
-        fail(ExitCode::usage, "cuBLASLt has no algorithm on this GPU for a product of ",
-             product.a.rows, " x ", product.a.cols, " x ", product.b.cols, " in ",
-             name_of(product.a.dtype),
-             product.a.is_float8()
-                 ? ": fp8 needs compute capability 8.9 or newer and multiples of 16"
-                 : "");
-    }
-    if (tuning_ == nullptr) return described.candidates.front();
-    const std::string key = to_word(key_of(product));
-    if (const auto word = tuning_->find(key)) {
-        const auto noted = algorithm_from(*word);
-        if (noted && described.product.runs(*noted, workspace_bytes)) return *noted;
-    }
-    const Algorithm found = described.candidates.size() == 1
-                                ? described.candidates.front()
-                                : fastest(described, product, stream, workspace);
-    tuning_->note(key, to_word(found));
-    return found;
+std::optional<Algorithm> Products::Library::noted(const Described& described,
+                                                  const Product& product) const {
+    if (tuning_ == nullptr) return std::nullopt;
+    const auto word = tuning_->find(to_word(key_of(product)));
+    const auto algorithm = word ? algorithm_from(*word) : std::nullopt;
+    if (!algorithm || !described.product.runs(*algorithm, workspace_bytes)) return std::nullopt;
+    return algorithm;
 }
 
 Algorithm Products::Library::fastest(const Described& described, const Product& product,
                                      const Stream& stream, std::byte* workspace) const {
-    std::optional<Preserved> preserved;
-    if (product.accumulate) preserved.emplace(product.c, stream);
+    if (described.candidates.size() == 1) return described.candidates.front();
     const Event begin;
     const Event end;
     const auto milliseconds = [&](const Algorithm& algorithm, int times) {
@@ -174,7 +156,6 @@ Algorithm Products::Library::fastest(const Described& described, const Product& 
         if (times[i] <= worth_repeating * shortest)
             times[i] = milliseconds(described.candidates[i], repetitions);
     }
-    if (preserved) preserved->put_back();
     const auto best = std::min_element(times.begin(), times.end());
     const bool other = *best < clearly_faster * times.front();
     return described.candidates[other ? static_cast<std::size_t>(best - times.begin()) : 0];
@@ -184,6 +165,12 @@ Products::Products(const DeviceFacts& device, TuningTable* tuning)
     : library_(std::make_unique<Library>(device, tuning)) {}
 Products::~Products() = default;
 
+void Products::tune(const std::function<void()>& work) {
+    library_->tune(work);
+}
+bool Products::use_table(std::string_view table) {
+    return library_->use_table(table);
+}
 void Products::multiply(const Product& product, const OpContext& context) {
     library_->multiply(product, context);
 }

@@ -3,7 +3,9 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <memory>
+#include <string_view>
 #include <utility>
 
 #include "cuda/context.h"
@@ -73,12 +75,18 @@ struct Product {
 /// table: on nothing else, so that calls with equal ones give equal bits.
 class Products {
 public:
-    /// Opens the library; Error (usage) where that fails. With `tuning` the fastest of several
-    /// algorithms is found at the first call with a shape (the host then waits for the device) and
-    /// noted there, unless the table has it; without one the library's first choice is taken. The
-    /// table must outlive this.
+    /// Opens the library; Error (usage) where that fails. The algorithms are those of the table,
+    /// which this opens and which must outlive it, and where that has none, or is null, the
+    /// library's first choice.
     Products(const DeviceFacts& device, TuningTable* tuning);
     ~Products();
+
+    /// Does `work`. For each product in it that the table lacks, several algorithms are timed and
+    /// the fastest is noted there; the table is then saved. c is worth nothing afterwards: sums may
+    /// have been added several times or never.
+    void tune(const std::function<void()>& work);
+    /// From now on the table is this one (see TuningTable::take).
+    bool use_table(std::string_view table);
 
     /// Takes `workspace_bytes` of the context's scratch memory.
     void multiply(const Product& product, const OpContext& context);

@@ -48,7 +48,7 @@ void TuningTable::open(const std::string& machine) {
     std::error_code error;
     if (file_.empty() || !std::filesystem::exists(file_, error)) return;
     const std::string contents = read_file(file_, largest_file, ExitCode::usage);
-    if (add(contents)) return;
+    if (take(contents)) return;
     warn(
         file_.string(), " was not made with ", machine_,
         " or is damaged: the fastest products are found anew, and results may differ in their last "
@@ -63,6 +63,9 @@ std::optional<std::string> TuningTable::find(const std::string& key) const {
 
 void TuningTable::note(const std::string& key, const std::string& algorithm) {
     entries_.insert_or_assign(key, algorithm);
+}
+
+void TuningTable::save() const {
     if (file_.empty()) return;
     create_folders(file_.parent_path());
     write_file_durably(file_, to_text());
@@ -75,12 +78,13 @@ std::string TuningTable::to_text() const {
     return result + text(end_mark, entries_.size(), '\n');
 }
 
-bool TuningTable::add(std::string_view text) {
+bool TuningTable::take(std::string_view text) {
+    entries_.clear();
     const auto first = next_line(text);
     if (!first || *first != std::string(form) + machine_) return false;
     auto entries = read_entries(text);
     if (!entries) return false;
-    entries_.merge(*entries);
+    entries_ = std::move(*entries);
     return true;
 }
 

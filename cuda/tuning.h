@@ -1,5 +1,6 @@
-// Which algorithm computes which product: found once by timing, then kept, because another one may
-// give other bits. The table knows neither shapes nor algorithms: both are words.
+// Which algorithm computes which product: found once by timing, then kept and given to all ranks,
+// because another one may give other bits. The table knows neither shapes nor algorithms: both are
+// words.
 #pragma once
 
 #include <filesystem>
@@ -24,12 +25,15 @@ public:
     void open(const std::string& machine);
 
     std::optional<std::string> find(const std::string& key) const;
-    /// Adds or replaces an entry and writes the file.
+    /// Adds or replaces an entry.
     void note(const std::string& key, const std::string& algorithm);
+    /// Writes the file.
+    void save() const;
 
-    /// For other ranks. Text of another machine adds nothing, and false is returned.
     std::string to_text() const;
-    bool add(std::string_view text);
+    /// The entries become those of the text. They become none, and false is returned, if it is of
+    /// another machine or not whole.
+    bool take(std::string_view text);
 
 private:
     std::filesystem::path file_;

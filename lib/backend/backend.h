@@ -9,6 +9,7 @@
 #include <cstdint>
 #include <functional>
 #include <span>
+#include <string>
 #include <string_view>
 
 #include "backend/buffer.h"
@@ -76,6 +77,21 @@ public:
     /// this key and has no other effect. A backend may record what it issues, and later issue the
     /// record without calling it.
     virtual void replay(std::int64_t /*key*/, const std::function<void()>& work) { work(); }
+
+    // ---- tuning ----
+    // A backend may know several ways to compute a linear op (linear_op.h), which differ in speed
+    // and in the last bits. Which one is the fastest only a trial shows; ranks whose bits are to be
+    // equal make one choice together.
+
+    virtual bool tunes() const { return false; }
+    /// Does `ops`, each linear op in which is tried in every way unless the choice for its like is
+    /// known, here or from an earlier run. What the ops write is of no use. Returns all choices, in
+    /// words of the backend.
+    virtual std::string tune(const std::function<void()>& /*ops*/) { return {}; }
+    /// From now on linear ops are computed by these choices, and those for which there is none as a
+    /// rule has it that is the same on all devices of a kind. So are all, and false is returned,
+    /// where the choices were made by another kind of device or library.
+    virtual bool use_choices(std::string_view /*choices*/) { return true; }
 
     // ---- values ----
     virtual void fill(const Tensor& x, float value) = 0;

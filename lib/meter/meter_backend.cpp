@@ -43,16 +43,19 @@ void MeterBackend::download(std::span<std::byte> to, const Tensor& /*from*/) {
 }
 
 void MeterBackend::linear_forward(const LinearForward& args) {
+    linear_ops_.emplace(args);
     const std::int64_t inputs = (args.x8.empty() ? args.x : args.x8.rows).size(1);
     work_.products += product_flops(args.y.size(0), args.y.size(1), inputs);
 }
 
 void MeterBackend::linear_input_grad(const LinearInputGrad& args) {
+    linear_ops_.emplace(args);
     const std::int64_t outputs = (args.dy8.empty() ? args.dy : args.dy8.rows).size(1);
     work_.products += product_flops(args.dx.size(0), args.dx.size(1), outputs);
 }
 
 void MeterBackend::linear_weight_grad(const LinearWeightGrad& args) {
+    linear_ops_.emplace(args);
     const std::int64_t tokens = args.x8.empty() ? args.x.size(0) : args.x8.columns.size(1);
     work_.products += product_flops(args.dweight.size(0), args.dweight.size(1), tokens);
 }

@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "backend/backend.h"
+#include "backend/linear_op.h"
 
 namespace gptrain {
 
@@ -26,6 +27,8 @@ public:
 
     const Work& work() const { return work_; }
     void clear_work() { work_ = {}; }
+    /// All different ones so far.
+    const LinearOps& linear_ops() const { return linear_ops_; }
 
     std::string_view name() const override { return "meter"; }
     Buffer allocate(std::int64_t bytes, MemorySpace space) override;
@@ -79,6 +82,7 @@ private:
 
     BackendNeeds needs_;
     Work work_;
+    LinearOps linear_ops_;
 };
 
 }  // namespace gptrain

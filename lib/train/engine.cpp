@@ -285,6 +285,7 @@ StepCost measure_run(const RunSpec& spec, const RunPlan& plan, const MeshPlace& 
         allocate_snapshot(engine.memory()[MemoryUse::snapshot],
                           [&](const StateVisitor& visitor) { engine.visit(visitor); });
     }
+    cost.linear_ops = meter.linear_ops();
     cost.memory = engine.memory().peaks();
     return cost;
 }

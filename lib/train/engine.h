@@ -116,6 +116,7 @@ OpLimits op_limits(const RunPlan& plan);
 /// What a step costs on one rank.
 struct StepCost {
     MemoryPlan memory;
+    LinearOps linear_ops;       ///< of steps and evaluations
     Work forward_and_backward;  ///< of one step at the final global batch size, on this rank
     std::int64_t microbatches = 0;
     CommTotals::ByAxis comm{};  ///< of a step, without its seconds

@@ -9,6 +9,7 @@
 #include "train/replicas.h"
 #include "train/resume.h"
 #include "train/step_fault.h"
+#include "train/tuning.h"
 
 namespace gptrain {
 namespace {
@@ -40,12 +41,15 @@ Run::Run(const RunInputs& inputs, const std::optional<RunDirectory>& directory,
       comm_metrics_(plan_.mesh, devices.backend.computes_in_host_memory()),
       started_(devices.started),
       effective_yaml_(to_yaml(effective_spec(spec_, plan_))),
-      memory_plan_(
-          measure_run(spec_, plan_, devices.mesh.place(), needs_of(devices.backend)).memory),
-      largest_memory_(ranks_.largest(memory_plan_.total())),
+      cost_(measure_run(spec_, plan_, devices.mesh.place(), needs_of(devices.backend))),
+      largest_memory_(ranks_.largest(cost_.memory.total())),
       loss_spikes_(spec_.faults.loss_spike) {
+    progress_.phase("tune", 0);
+    tune_together(devices.backend, cost_.linear_ops, op_limits(plan_), ranks_,
+                  [&] { progress_.moved(); });
+    progress_.phase("load", 0);
     ranks_.together([&] {
-        engine_ = std::make_unique<Engine>(devices.backend, mesh_, spec_, plan_, memory_plan_);
+        engine_ = std::make_unique<Engine>(devices.backend, mesh_, spec_, plan_, cost_.memory);
         engine_->listen(observers_.actions);
         if (directory_) reports_.emplace(paths_);
     });
@@ -269,7 +273,7 @@ void Run::tell_of_other_memory() {
     other_memory_told_ = true;
     const std::int64_t bytes = engine_->backend().other_bytes();
     if (bytes == 0) return;
-    print("device memory: ", human_bytes(memory_plan_.on_device()), " as planned, and ",
+    print("device memory: ", human_bytes(cost_.memory.on_device()), " as planned, and ",
           human_bytes(bytes), " of context, libraries and other programs");
 }
 

@@ -103,7 +103,7 @@ private:
     CommMetrics comm_metrics_;
     Clock::time_point started_;
     std::string effective_yaml_;
-    MemoryPlan memory_plan_;
+    StepCost cost_;
     std::int64_t largest_memory_;  ///< planned bytes of the rank that has the most
     std::unique_ptr<Engine> engine_;
     std::unique_ptr<CheckpointSaver> saver_;

@@ -10,6 +10,7 @@
 #include "support/temp_folder.h"
 #include "timed_backend.h"
 #include "train/engine.h"
+#include "train/tuning.h"
 
 namespace gptrain::bench {
 namespace {
@@ -128,21 +129,21 @@ std::int64_t device_bytes(const MemoryPlan& plan) {
 }
 
 /// The cheapest recompute mode whose plan fits, and that plan.
-MemoryPlan choose_recompute(RunSpec& spec, const RunPlan& plan,
-                            const std::optional<Recompute>& wanted) {
-    const auto memory = [&](Recompute recompute) {
+StepCost choose_recompute(RunSpec& spec, const RunPlan& plan,
+                          const std::optional<Recompute>& wanted) {
+    const auto cost = [&](Recompute recompute) {
         spec.recompute = recompute;
-        return measure_run(spec, plan, {}, cuda_needs()).memory;
+        return measure_run(spec, plan, {}, cuda_needs());
     };
-    if (wanted) return memory(*wanted);
+    if (wanted) return cost(*wanted);
     // The rest is for what libraries take when they first compute.
     constexpr std::int64_t reserve = std::int64_t{1} << 30;
     const std::int64_t room = cuda::memory_info().free - reserve;
     for (const Recompute recompute : {Recompute::none, Recompute::selective}) {
-        MemoryPlan needed = memory(recompute);
-        if (device_bytes(needed) <= room) return needed;
+        StepCost needed = cost(recompute);
+        if (device_bytes(needed.memory) <= room) return needed;
     }
-    return memory(Recompute::full);
+    return cost(Recompute::full);
 }
 
 /// Milliseconds a step of each op, and of all that is between them.
@@ -201,11 +202,13 @@ Json measure_step(const StepOptions& options) {
     const RunPlan plan = make_plan(spec, {.cuda = true});
     const std::int64_t free_before = cuda::memory_info().free;
     const auto device = make_cuda_backend(
-        0, {.tune_products = options.tune, .tuning_folder = {}, .graphs = options.graphs});
+        0, {.tune_products = options.tune, .tuning_file = {}, .graphs = options.graphs});
     TimedBackend backend(*device, *compute_stream(*device));
     const Mesh mesh = one_rank_mesh();
-    const MemoryPlan memory = choose_recompute(spec, plan, options.recompute);
-    Engine engine(backend, mesh, spec, plan, memory);
+    const StepCost cost = choose_recompute(spec, plan, options.recompute);
+    if (device->tunes())
+        device->use_choices(try_linear_ops(*device, cost.linear_ops, op_limits(plan)));
+    Engine engine(backend, mesh, spec, plan, cost.memory);
     engine.initialise();
     Data data(spec, plan);
     StepLoop loop(engine, data);
@@ -243,7 +246,7 @@ Json measure_step(const StepOptions& options) {
             {"mfu", flops / peak_flops},
             {"loss_before", loss_before},
             {"loss_after", loss_after},
-            {"plan_device_bytes", device_bytes(memory)},
+            {"plan_device_bytes", device_bytes(cost.memory)},
             {"taken_device_bytes", taken},
             {"ms_by_op", times_by_op(backend, loop)}};
 }

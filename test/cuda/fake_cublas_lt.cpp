@@ -1,6 +1,8 @@
 // Stands in for cuBLASLt on machines without a GPU: the functions that products use, by the book,
-// on host memory. Column-major, sums in double. It holds three algorithms for the products that it
-// can do: the second one is refused when it is run, the first one is slow.
+// on host memory. Column-major, sums in double.
+#include "cuda/fake_cublas_lt.h"
+
+#include <array>
 #include <chrono>
 #include <cmath>
 #include <cstring>
@@ -77,6 +79,16 @@ double element(const void* data, const Layout& layout, bool transposed, std::int
                 transposed ? col + row * layout.stride : row + col * layout.stride);
 }
 
+std::int64_t& runs_with(std::uint64_t algorithm) {
+    static std::array<std::int64_t, fake_fast + 1> runs{};
+    return runs.at(algorithm);
+}
+
+bool& slow_is_refused() {
+    static bool refused = false;
+    return refused;
+}
+
 template <class T>
 cublasStatus_t make(void* handle, const T& contents) {
     auto* made = new T(contents);
@@ -87,6 +99,14 @@ cublasStatus_t make(void* handle, const T& contents) {
 }  // namespace
 
 extern "C" {
+
+std::int64_t fake_cublas_lt_runs(FakeAlgorithm algorithm) {
+    return runs_with(algorithm);
+}
+
+void fake_cublas_lt_refuse_slow() {
+    slow_is_refused() = true;
+}
 
 std::size_t cublasLtGetVersion() {
     return CUBLAS_VERSION;
@@ -172,7 +192,7 @@ cublasStatus_t cublasLtMatmulAlgoGetHeuristic(cublasLtHandle_t, cublasLtMatmulDe
         operation.transpose_a == CUBLAS_OP_T && operation.transpose_b == CUBLAS_OP_N;
     *count = 0;
     if (float8 && (!transposed || layout.stride % 16 != 0)) return CUBLAS_STATUS_NOT_SUPPORTED;
-    for (; *count < std::min(most, 3); ++*count) {
+    for (; *count < std::min<int>(most, fake_fast); ++*count) {
         found[*count] = {};
         found[*count].algo.data[0] = static_cast<std::uint64_t>(*count) + 1;
         found[*count].state = CUBLAS_STATUS_SUCCESS;
@@ -184,7 +204,7 @@ cublasStatus_t cublasLtMatmulAlgoCheck(cublasLtHandle_t, cublasLtMatmulDesc_t,
                                        cublasLtMatrixLayout_t, cublasLtMatrixLayout_t,
                                        const cublasLtMatmulAlgo_t* algorithm,
                                        cublasLtMatmulHeuristicResult_t*) {
-    return algorithm->data[0] <= 3 ? CUBLAS_STATUS_SUCCESS : CUBLAS_STATUS_NOT_SUPPORTED;
+    return algorithm->data[0] <= fake_fast ? CUBLAS_STATUS_SUCCESS : CUBLAS_STATUS_NOT_SUPPORTED;
 }
 
 cublasStatus_t cublasLtMatmul(cublasLtHandle_t, cublasLtMatmulDesc_t handle, const void* alpha,
@@ -194,8 +214,11 @@ cublasStatus_t cublasLtMatmul(cublasLtHandle_t, cublasLtMatmulDesc_t handle, con
                               cublasLtMatrixLayout_t layout_d,
                               const cublasLtMatmulAlgo_t* algorithm, void*, std::size_t,
                               cudaStream_t) {
-    if (algorithm->data[0] == 2) return CUBLAS_STATUS_NOT_SUPPORTED;
-    if (algorithm->data[0] == 1) std::this_thread::sleep_for(std::chrono::microseconds(200));
+    ++runs_with(algorithm->data[0]);
+    if (algorithm->data[0] == fake_refused) return CUBLAS_STATUS_NOT_SUPPORTED;
+    if (algorithm->data[0] == fake_slow && slow_is_refused()) return CUBLAS_STATUS_NOT_SUPPORTED;
+    if (algorithm->data[0] == fake_slow)
+        std::this_thread::sleep_for(std::chrono::microseconds(200));
     const auto& operation = *reinterpret_cast<const Operation*>(handle);
     const auto& of_a = *reinterpret_cast<const Layout*>(layout_a);
     const auto& of_b = *reinterpret_cast<const Layout*>(layout_b);

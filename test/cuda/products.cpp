@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "catch.h"
+#include "cuda/fake_cublas_lt.h"
 #include "cuda/tuning.h"
 #include "emulator/memory.h"
 #include "support/temp_folder.h"
@@ -59,48 +60,95 @@ private:
 constexpr std::string_view first_choice = "0000000000000001";
 constexpr std::string_view fastest = "0000000000000003";
 
-TEST_CASE("timing takes the fastest algorithm and adds to a sum only once", "[products]") {
-    const TempFolder folder;
-    Device device;
-    TuningTable table(folder / "products.txt");
-    Products products(device.facts, &table);
-    const Sum sum;
-    products.multiply(sum.product(), device.context());
-    CHECK(sum.c.all(21));
-    products.multiply(sum.product(), device.context());
-    CHECK(sum.c.all(41));
-    CHECK(contains(contents(folder / "products.txt"), " " + std::string(fastest)));
+/// How often the library has run a product.
+std::int64_t runs() {
+    return fake_cublas_lt_runs(fake_slow) + fake_cublas_lt_runs(fake_refused) +
+           fake_cublas_lt_runs(fake_fast);
 }
 
-TEST_CASE("what the tuning table holds is taken, unless the library cannot run it", "[products]") {
+/// Tunes with a table kept in a file; returns that.
+std::string tuned(const std::filesystem::path& file, Device& device) {
+    TuningTable table(file);
+    Products products(device.facts, &table);
+    const Sum scratch;
+    products.tune([&] { products.multiply(scratch.product(), device.context()); });
+    return contents(file);
+}
+
+/// Whether the product is right and computed by this algorithm.
+bool computes_by(FakeAlgorithm algorithm, Products& products, Device& device) {
+    const Sum sum;
+    const std::int64_t all = runs();
+    const std::int64_t wanted = fake_cublas_lt_runs(algorithm);
+    products.multiply(sum.product(), device.context());
+    return sum.c.all(21) && runs() == all + 1 && fake_cublas_lt_runs(algorithm) == wanted + 1;
+}
+
+TEST_CASE("tuning takes the fastest algorithm, and products do so afterwards", "[products]") {
+    const TempFolder folder;
+    Device device;
+    const auto file = folder / "products.txt";
+    CHECK(contains(tuned(file, device), " " + std::string(fastest)));
+    TuningTable table(file);
+    Products products(device.facts, &table);
+    CHECK(computes_by(fake_fast, products, device));
+}
+
+TEST_CASE("what the tuning table holds is not timed, unless the library cannot run it",
+          "[products]") {
     const TempFolder folder;
     const auto file = folder / "products.txt";
     Device device;
-    const auto run = [&] {
-        TuningTable table(file);
-        Products products(device.facts, &table);
-        const Sum sum;
-        products.multiply(sum.product(), device.context());
-        CHECK(sum.c.all(21));
-        return contents(file);
-    };
     const auto replaced = [](std::string text, std::string_view from, std::string_view to) {
         return text.replace(text.find(from), from.size(), to);
     };
-    const std::string found = run();
+    const std::string found = tuned(file, device);
     const std::string other = replaced(found, fastest, first_choice);
     test::fill(file, other);
-    CHECK(run() == other);
+    const std::int64_t before = runs();
+    CHECK(tuned(file, device) == other);
+    CHECK(runs() == before);
     test::fill(file, replaced(found, fastest, "0000000000000009"));
-    CHECK(run() == found);
+    CHECK(tuned(file, device) == found);
+    CHECK(runs() > before);
 }
 
-TEST_CASE("without tuning the library's first choice is taken", "[products]") {
+TEST_CASE("another GPU tunes anew", "[products]") {
+    const TempFolder folder;
+    const auto file = folder / "products.txt";
     Device device;
-    Products products(device.facts, nullptr);
-    const Sum sum;
-    products.multiply(sum.product(), device.context());
-    CHECK(sum.c.all(21));
+    const std::string found = tuned(file, device);
+    CHECK(contains(found, "emulated device"));
+    device.facts.name = "another GPU";
+    const std::int64_t before = runs();
+    CHECK(contains(tuned(file, device), "another GPU"));
+    CHECK(runs() > before);
+}
+
+TEST_CASE("without an entry the library's first choice is taken, and nothing is timed",
+          "[products]") {
+    Device device;
+    TuningTable table;
+    Products products(device.facts, &table);
+    CHECK(computes_by(fake_slow, products, device));
+    Products without_table(device.facts, nullptr);
+    CHECK(computes_by(fake_slow, without_table, device));
+}
+
+TEST_CASE("products take another rank's table, but not another machine's", "[products]") {
+    const TempFolder folder;
+    Device device;
+    const std::string found = tuned(folder / "products.txt", device);
+    TuningTable table;
+    Products products(device.facts, &table);
+    CHECK(computes_by(fake_slow, products, device));
+    CHECK(products.use_table(found));
+    CHECK(computes_by(fake_fast, products, device));
+    device.facts.name = "another GPU";
+    TuningTable other_table;
+    Products other(device.facts, &other_table);
+    CHECK(!other.use_table(found));
+    CHECK(computes_by(fake_slow, other, device));
 }
 
 TEST_CASE("a product in 8 bits that the library cannot do says why", "[products]") {

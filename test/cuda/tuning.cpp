@@ -1,11 +1,12 @@
 #include "cuda/tuning.h"
 
 #include "catch.h"
-#include "support/temp_folder.h"
+#include "support/captured_stderr.h"
 
 namespace gptrain::cuda {
 namespace {
 
+using test::contains;
 using test::contents;
 using test::TempFolder;
 
@@ -20,6 +21,8 @@ TEST_CASE("a tuning table finds again what was noted, in its file too") {
         table.note("8,8", "11");
         table.note("64,32", "0100");
         CHECK(table.find("64,32") == "0100");
+        CHECK(!std::filesystem::exists(file));
+        table.save();
     }
     CHECK(contents(file) ==
           "gptrain products 1: a GPU, library 1\n64,32 0100\n8,8 11\nentries 2\n");
@@ -29,18 +32,22 @@ TEST_CASE("a tuning table finds again what was noted, in its file too") {
     CHECK(again.find("8,8") == "11");
 }
 
-TEST_CASE("a tuning table of another machine is not used, and replaced") {
+TEST_CASE("a tuning table of another machine is not used, which is said, and replaced") {
     const TempFolder folder;
     const auto file = folder / "products.txt";
     {
         TuningTable table(file);
         table.open("library 1");
         table.note("8,8", "11");
+        table.save();
     }
     TuningTable other(file);
-    other.open("library 2");
+    const std::string said = test::stderr_of([&] { other.open("library 2"); });
+    CHECK(contains(said, "was not made with library 2"));
+    CHECK(contains(said, "results may differ in their last bits"));
     CHECK(!other.find("8,8"));
     other.note("9,9", "22");
+    other.save();
     CHECK(contents(file) == "gptrain products 1: library 2\n9,9 22\nentries 1\n");
 }
 
@@ -66,18 +73,23 @@ TEST_CASE("a damaged tuning table is not used") {
     CHECK(!finds(std::string(100, '\0')));
 }
 
-TEST_CASE("ranks share a tuning table as text") {
+TEST_CASE("a rank takes the tuning table of another one as text") {
     TuningTable first;
     first.open("m");
     first.note("8,8", "11");
     TuningTable second;
     second.open("m");
-    CHECK(second.add(first.to_text()));
+    second.note("8,8", "22");
+    second.note("9,9", "22");
+    CHECK(second.take(first.to_text()));
     CHECK(second.find("8,8") == "11");
+    CHECK(!second.find("9,9"));
     TuningTable third;
     third.open("another");
-    CHECK(!third.add(first.to_text()));
+    third.note("9,9", "22");
+    CHECK(!third.take(first.to_text()));
     CHECK(!third.find("8,8"));
+    CHECK(!third.find("9,9"));
 }
 
 }  // namespace

@@ -43,6 +43,7 @@ struct Settings {
     int major = 8;
     int minor = 0;
     std::int64_t shared_bytes = 99 << 10;
+    std::string name = "emulated device";
 };
 /// For all launches from now on.
 Settings& settings();

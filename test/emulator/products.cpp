@@ -70,6 +70,13 @@ Products::Products(const DeviceFacts& /*device*/, TuningTable* /*tuning*/)
 
 Products::~Products() = default;
 
+void Products::tune(const std::function<void()>& work) {
+    work();
+}
+bool Products::use_table(std::string_view /*table*/) {
+    return true;
+}
+
 bool Products::supports(const Product& product) const {
     return product.bias == nullptr && product.gelu_input.data == nullptr;
 }

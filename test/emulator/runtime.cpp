@@ -9,7 +9,7 @@ namespace gptrain::cuda {
 DeviceFacts open_device(int /*index*/) {
     const emulator::Settings& device = emulator::settings();
     return {.index = 0,
-            .name = "emulated device",
+            .name = device.name,
             .uuid = "emulated",
             .major = device.major,
             .minor = device.minor,

@@ -1,0 +1,47 @@
+#include "backend/linear_op.h"
+
+namespace gptrain {
+namespace {
+
+/// Of rows, or of a vector as one row.
+MatrixForm form_of(const Tensor& tensor) {
+    if (tensor.empty()) return {};
+    const bool vector = tensor.rank() == 1;
+    return {.rows = vector ? 1 : tensor.size(0),
+            .cols = tensor.size(-1),
+            .row_stride = vector ? tensor.size(0) : tensor.stride(0),
+            .offset = static_cast<std::int64_t>(reinterpret_cast<std::uintptr_t>(tensor.data()) %
+                                                MatrixForm::alignment),
+            .dtype = tensor.dtype()};
+}
+
+const Tensor& rows_of(const Tensor& tensor, const Float8Matrix& float8) {
+    return float8.empty() ? tensor : float8.rows;
+}
+const Tensor& columns_of(const Tensor& tensor, const Float8Matrix& float8) {
+    return float8.empty() ? tensor : float8.columns;
+}
+
+}  // namespace
+
+LinearOp::LinearOp(const LinearForward& args)
+    : kind(Kind::forward),
+      first(form_of(rows_of(args.x, args.x8))),
+      second(form_of(rows_of(args.weight, args.weight8))),
+      extra(form_of(args.bias)),
+      result(form_of(args.y)) {}
+
+LinearOp::LinearOp(const LinearInputGrad& args)
+    : kind(Kind::input_grad),
+      first(form_of(rows_of(args.dy, args.dy8))),
+      second(form_of(columns_of(args.weight, args.weight8))),
+      extra(form_of(args.gelu_input)),
+      result(form_of(args.dx)) {}
+
+LinearOp::LinearOp(const LinearWeightGrad& args)
+    : kind(Kind::weight_grad),
+      first(form_of(columns_of(args.dy, args.dy8))),
+      second(form_of(columns_of(args.x, args.x8))),
+      result(form_of(args.dweight)) {}
+
+}  // namespace gptrain

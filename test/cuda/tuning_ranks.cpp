@@ -1,0 +1,135 @@
+// How the ranks of a run agree on algorithms, over the library in fake_cublas_lt.cpp and the
+// emulator's device: the stages of a pipeline, whose products differ.
+#include <cmath>
+#include <optional>
+
+#include "catch.h"
+#include "comm/mpi_mesh.h"
+#include "cuda/cuda_backend.h"
+#include "cuda/fake_cublas_lt.h"
+#include "emulator/grid.h"
+#include "ranks.h"
+#include "schedule/stage_plan.h"
+#include "support/captured_stderr.h"
+#include "tiny_run.h"
+#include "train/tuning.h"
+
+namespace gptrain::test {
+
+std::unique_ptr<Backend> tested_backend() {
+    return make_cuda_backend();
+}
+
+namespace {
+
+std::int64_t runs() {
+    return fake_cublas_lt_runs(fake_slow) + fake_cublas_lt_runs(fake_refused) +
+           fake_cublas_lt_runs(fake_fast);
+}
+
+/// One start of a run on this rank.
+class Start {
+public:
+    /// Rank 0 keeps its choices in `file`.
+    Start(const RunSpec& spec, const std::filesystem::path& file)
+        : spec_(spec),
+          backend_(make_cuda_backend(
+              0, {.tune_products = true,
+                  .tuning_file = session().rank() == 0 ? file : std::filesystem::path()})),
+          plan_(make_plan(spec, {.world_size = session().size(), .cuda = true})),
+          mesh_(mpi_mesh(session(), plan_.mesh, mesh_links(plan_), *backend_)),
+          cost_(measure_run(spec, plan_, mesh_.place(), needs_of(*backend_))) {}
+
+    /// Products that this rank timed.
+    std::int64_t tune() {
+        const std::int64_t before = runs();
+        tune_together(*backend_, cost_.linear_ops, op_limits(plan_), session(),
+                      [] { progress().moved(); });
+        return runs() - before;
+    }
+
+    LossSum step_and_evaluate() {
+        Engine engine(*backend_, mesh_, spec_, plan_, cost_.memory);
+        engine.initialise();
+        engine.step(random_batch(plan_, 1));
+        return engine.evaluate(random_batch(plan_, 2));
+    }
+
+private:
+    RunSpec spec_;
+    std::unique_ptr<Backend> backend_;
+    RunPlan plan_;
+    Mesh mesh_;
+    StepCost cost_;
+};
+
+RunSpec pipeline_spec(Precision precision, bool llama) {
+    RunSpec spec = llama ? tiny_llama_spec() : tiny_spec();
+    if (llama) spec.model.ffn_hidden_size = 64;
+    spec.model.num_layers = 4;
+    spec.parallel.pipeline = session().size();
+    spec.precision.compute = precision;
+    return spec;
+}
+
+void use_devices() {
+    fake_cublas_lt_refuse_slow();
+    emulator::settings() = {.order = {}, .major = 9, .minor = 0, .shared_bytes = 227 << 10};
+}
+
+}  // namespace
+
+TEST_CASE("rank 0 times the products of all ranks, and all compute by its choices") {
+    use_devices();
+    const bool first = session().rank() == 0;
+    const Precision precision = GENERATE(Precision::fp32, Precision::bf16, Precision::fp8);
+    const RunSpec spec = pipeline_spec(precision, GENERATE(false, true));
+    const TempFolder folder;
+    const auto file = folder / "cache/products.txt";
+
+    Start start(spec, file);
+    CHECK((start.tune() > 0) == first);
+    CHECK(std::filesystem::exists(file) == first);
+    // A product without a choice would be computed by the slow algorithm, and be refused.
+    const std::int64_t slow = fake_cublas_lt_runs(fake_slow);
+    const std::int64_t fast = fake_cublas_lt_runs(fake_fast);
+    CHECK(std::isfinite(start.step_and_evaluate().mean()));
+    CHECK(fake_cublas_lt_runs(fake_slow) == slow);
+    CHECK(fake_cublas_lt_runs(fake_fast) > fast);
+
+    const std::string kept = first ? contents(file) : "";
+    Start resumed(spec, file);
+    CHECK(resumed.tune() == 0);
+    CHECK((first ? contents(file) : "") == kept);
+    resumed.step_and_evaluate();
+    CHECK(fake_cublas_lt_runs(fake_slow) == slow);
+}
+
+TEST_CASE("a table of another machine is made anew on rank 0, which says so") {
+    use_devices();
+    const bool first = session().rank() == 0;
+    const RunSpec spec = pipeline_spec(Precision::bf16, false);
+    const TempFolder folder;
+    const auto file = folder / "products.txt";
+    test::fill(file, "gptrain products 1: another GPU\n1,2,3 00ff\nentries 1\n");
+    std::optional<Start> start;
+    const std::string said = stderr_of([&] { start.emplace(spec, file); });
+    CHECK(contains(said, "results may differ in their last bits") == first);
+    CHECK((start->tune() > 0) == first);
+    CHECK(contains(contents(file), "another GPU") == !first);
+    const std::int64_t slow = fake_cublas_lt_runs(fake_slow);
+    start->step_and_evaluate();
+    CHECK(fake_cublas_lt_runs(fake_slow) == slow);
+}
+
+TEST_CASE("ranks on different machines say that they compute in other ways") {
+    use_devices();
+    if (session().size() == 1) return;
+    const RunSpec spec = pipeline_spec(Precision::bf16, false);
+    emulator::settings().name = text("device of rank ", session().rank());
+    Start start(spec, {});
+    const std::string said = stderr_of([&] { start.tune(); });
+    CHECK(contains(said, "another GPU or library than rank 0") == (session().rank() == 0));
+}
+
+}  // namespace gptrain::test

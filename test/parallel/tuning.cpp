@@ -1,0 +1,79 @@
+// How the ranks agree on ways to compute linear ops, on a backend that only notes what is asked of
+// it.
+#include "train/tuning.h"
+
+#include "catch.h"
+#include "meter/meter_backend.h"
+#include "ranks.h"
+#include "support/captured_stderr.h"
+#include "tiny_run.h"
+
+namespace gptrain::test {
+namespace {
+
+constexpr std::string_view choices_of_first = "as rank 0 likes it";
+
+class Chooser final : public MeterBackend {
+public:
+    explicit Chooser(bool takes_choices = true)
+        : MeterBackend({.scratch = [](const OpLimits&) { return std::int64_t{1000}; }}),
+          takes_choices_(takes_choices) {}
+
+    bool tunes() const override { return true; }
+    std::string tune(const std::function<void()>& ops) override {
+        ops();
+        return std::string(choices_of_first);
+    }
+    bool use_choices(std::string_view choices) override {
+        used = choices;
+        return takes_choices_;
+    }
+
+    std::string used;
+
+private:
+    bool takes_choices_;
+};
+
+/// Stages whose ops differ, in 8 bits and with all epilogues.
+RunSpec pipeline_spec() {
+    RunSpec spec = tiny_spec();
+    spec.model.num_layers = 8;
+    spec.parallel.pipeline = session().size();
+    spec.precision.compute = Precision::fp8;
+    return spec;
+}
+
+LinearOps ops_of(const RunSpec& spec, const RunPlan& plan, std::int64_t rank) {
+    const Chooser backend;
+    return measure_run(spec, plan, place_of(rank, plan.mesh), needs_of(backend)).linear_ops;
+}
+
+}  // namespace
+
+TEST_CASE("rank 0 alone tries the linear ops of all ranks, and all take its choices") {
+    const RunSpec spec = pipeline_spec();
+    const RunPlan plan = make_plan(spec, {.world_size = session().size(), .cuda = true});
+    const LinearOps own = ops_of(spec, plan, session().rank());
+    Chooser backend;
+    std::int64_t moves = 0;
+    tune_together(backend, own, op_limits(plan), session(), [&] { ++moves; });
+    CHECK(backend.used == choices_of_first);
+
+    LinearOps all;
+    for (int rank = 0; rank < session().size(); ++rank)
+        all.merge(ops_of(spec, plan, rank));
+    const bool first = session().rank() == 0;
+    if (first) CHECK(own.size() < all.size());  // without the head's
+    // What is tried is what was described, matrix by matrix.
+    CHECK(backend.linear_ops() == (first ? all : LinearOps()));
+    CHECK(moves == (first ? std::ssize(all) : 0));
+}
+
+TEST_CASE("a rank that cannot use the choices is spoken of once") {
+    Chooser backend(session().rank() != 1);
+    const std::string said = stderr_of([&] { tune_together(backend, {}, {}, session(), [] {}); });
+    CHECK(contains(said, "another GPU or library than rank 0") == (session().rank() == 0));
+}
+
+}  // namespace gptrain::test

@@ -1,0 +1,37 @@
+// What the program says on stderr.
+#pragma once
+
+#include <string>
+#include <unistd.h>
+
+#include "support/temp_folder.h"
+
+namespace gptrain::test {
+
+/// While it lives stderr goes to a file.
+class CapturedStderr {
+public:
+    CapturedStderr() : before_(::dup(STDERR_FILENO)) {
+        if (before_ < 0 || ::dup2(file_.descriptor(), STDERR_FILENO) < 0) fail(ExitCode::io, "dup");
+    }
+    CapturedStderr(const CapturedStderr&) = delete;
+    CapturedStderr& operator=(const CapturedStderr&) = delete;
+    ~CapturedStderr() {
+        if (::dup2(before_, STDERR_FILENO) >= 0) ::close(before_);
+    }
+    std::string text() const { return contents(folder_ / "stderr"); }
+
+private:
+    TempFolder folder_;
+    File file_{folder_ / "stderr", File::Mode::create};
+    int before_;
+};
+
+/// What `act` writes there.
+std::string stderr_of(const auto& act) {
+    const CapturedStderr captured;
+    act();
+    return captured.text();
+}
+
+}  // namespace gptrain::test
