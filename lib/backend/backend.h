@@ -36,6 +36,7 @@ struct BackendNeeds {
     std::function<std::int64_t(const OpLimits&)> scratch;  ///< device memory inside of ops
     std::int64_t staging = 0;                              ///< host memory on the way to the device
     std::int64_t reserve = 0;  ///< device memory to leave to driver and libraries: an estimate
+    bool messages_on_host = false;  ///< reductions between ranks take host memory, as MPI's do
 };
 
 class Backend {
@@ -174,7 +175,8 @@ private:
 
 inline BackendNeeds needs_of(const Backend& backend) {
     return {.scratch = [&backend](const OpLimits& limits) { return backend.scratch_bytes(limits); },
-            .staging = backend.staging_bytes()};
+            .staging = backend.staging_bytes(),
+            .messages_on_host = backend.computes_in_host_memory()};
 }
 
 /// A range of a profile: from here to the end of the block.

@@ -38,6 +38,7 @@ std::string_view name_of(MemoryUse use) {
         case MemoryUse::scratch: return "scratch of ops";
         case MemoryUse::staging: return "staging on the host";
         case MemoryUse::readback: return "step state on the host";
+        case MemoryUse::messages: return "messages on the host";
         case MemoryUse::snapshot: return "checkpoint snapshot";
     }
     return "?";
@@ -80,9 +81,10 @@ Memory::Memory(Backend& backend, const std::optional<MemoryPlan>& plan) {
     arenas_.reserve(memory_uses);
     for (int i = 0; i < memory_uses; ++i) {
         const auto use = static_cast<MemoryUse>(i);
+        const std::int64_t planned = plan ? (*plan)[use] : unbounded;
         try {
             arenas_.emplace_back(backend, space_of(use), std::string(name_of(use)),
-                                 plan ? (*plan)[use] : unbounded);
+                                 use == MemoryUse::messages ? 0 : planned);
         } catch (const Error& error) {
             if (!plan || error.code() != ExitCode::usage) throw;
             fail(ExitCode::usage, error.what(), "; the plan: ", to_words(*plan));

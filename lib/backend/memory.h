@@ -25,13 +25,14 @@ enum class MemoryUse {
     scratch,        ///< inside of ops
     staging,        ///< host memory on the way to the device
     readback,       ///< host copies of the step state
+    messages,       ///< host memory of reductions, taken by communicators when they need it
     snapshot,       ///< host copy of the state that a checkpoint is written from
 };
-constexpr int memory_uses = 13;
+constexpr int memory_uses = 14;
 std::string_view name_of(MemoryUse use);
 constexpr MemorySpace space_of(MemoryUse use) {
-    const bool host =
-        use == MemoryUse::staging || use == MemoryUse::readback || use == MemoryUse::snapshot;
+    const bool host = use == MemoryUse::staging || use == MemoryUse::readback ||
+                      use == MemoryUse::messages || use == MemoryUse::snapshot;
     return host ? MemorySpace::host : MemorySpace::device;
 }
 
@@ -48,7 +49,7 @@ private:
     std::array<std::int64_t, memory_uses> bytes_{};
 };
 
-/// The arenas of a run. Made with the plan of the same run they have exactly its sizes; made
+/// The arenas of a run: one for each use but messages. Made with the plan of the same run they have exactly its sizes; made
 /// without one (on the meter, which holds no data) they are unbounded and `peaks()` afterwards is
 /// the plan.
 class Memory {

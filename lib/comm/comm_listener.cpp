@@ -77,6 +77,7 @@ public:
         communicator_->barrier();
         listener_.finished(call);
     }
+    std::int64_t held_bytes() const override { return communicator_->held_bytes(); }
 
 private:
     /// Bytes of a tensor's equal parts that the other ranks have.

@@ -58,6 +58,9 @@ public:
     /// Sends and receives at once; for rings and neighbours.
     virtual Pending send_recv(const Tensor& sent, int to, const Tensor& received, int from) = 0;
     virtual void barrier() = 0;
+
+    /// Host memory that it has taken for what it does.
+    virtual std::int64_t held_bytes() const { return 0; }
 };
 
 /// The only rank of an axis of size 1: nothing is ever moved. Gathering and scattering need the

@@ -159,6 +159,15 @@ void Mesh::exercise() const {
         connection.communicator->barrier();
 }
 
+std::int64_t Mesh::held_bytes() const {
+    std::int64_t sum = 0;
+    for (const auto& communicator : communicators_)
+        sum += communicator->held_bytes();
+    for (const Connection& connection : connections_)
+        sum += connection.communicator->held_bytes();
+    return sum;
+}
+
 Mesh one_rank_mesh() {
     return Mesh({}, {}, {},
                 [](const RankGroup&) { return std::make_unique<OneRankCommunicator>(); });

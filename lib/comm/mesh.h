@@ -93,6 +93,8 @@ public:
     Communicator& channel(const Channel& channel) const;
     /// Uses every communicator once.
     void exercise() const;
+    /// Host memory that all of them have taken.
+    std::int64_t held_bytes() const;
 
 private:
     struct Connection {

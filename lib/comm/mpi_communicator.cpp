@@ -94,7 +94,7 @@ public:
         return x;
     }
 
-    /// Host memory until the operation is done.
+    /// Host memory until the operation is waited for.
     std::byte* more_memory(std::int64_t bytes) {
         if (bytes == 0) return nullptr;
         buffers_->push_back(state_.memory.take(bytes));
@@ -133,14 +133,16 @@ public:
                 // Nothing may write to the buffers before they were read.
                 state.backend.synchronize();
             }
-            for (Buffer& buffer : *buffers)
-                state.memory.give_back(std::move(buffer));
         });
         state_.progress.start(operation_);
-        if (operation_->done()) return {};
-        return Pending([&progress = state_.progress, operation = operation_] {
+        if (operation_->done() && buffers_->empty()) return {};
+        return Pending([&state = state_, operation = operation_, buffers = buffers_] {
             // Other ranks may never come to what this one would wait for.
-            if (std::uncaught_exceptions() == 0) progress.wait(*operation);
+            if (std::uncaught_exceptions() > 0) return;
+            state.progress.wait(*operation);
+            // Not when it is through, which may be sooner: what is held must not hang on that.
+            for (Buffer& buffer : *buffers)
+                state.memory.give_back(std::move(buffer));
         });
     }
 

@@ -31,7 +31,8 @@ struct MpiOptions {
 /// What a rank sends of n bytes (of the larger tensor) among p ranks: all_reduce 2 n (p - 1) / p in
 /// two rounds, reduce_scatter, all_gather and all_to_all n (p - 1) / p in one, broadcast at most
 /// log2(p) messages of n. Reductions hold n (p - 1) / p bytes more of the backend's host memory
-/// (see reduce_runs for how they are done); memory that was needed once is kept for the next time.
+/// (see reduce_runs for how they are done) until they are waited for; memory that was needed once is
+/// kept for the next time.
 /// `to` of a reduce_scatter may be this rank's part of `from`. Operations go on while the host is
 /// inside any call of any communicator of the session.
 ///
@@ -56,8 +57,9 @@ public:
     Pending send_recv(const Tensor& sent, int to, const Tensor& received, int from) override;
     void barrier() override;
 
-    /// Host memory that it holds for staging and reductions.
-    std::int64_t held_bytes() const;
+    /// Host memory that it holds for staging and reductions: with the same operations, waited for
+    /// in the same order, always the same.
+    std::int64_t held_bytes() const override;
     /// Bytes that this rank has sent in operations that are over.
     std::int64_t sent_bytes() const;
 

@@ -2,18 +2,25 @@
 // counted by who listens (comm_listener.h).
 #pragma once
 
+#include <cstdint>
+#include <optional>
+
 #include "comm/communicator.h"
+#include "comm/host_memory.h"
 
 namespace gptrain {
 
 class MeterCommunicator final : public Communicator {
 public:
-    MeterCommunicator(int rank, int size) : rank_(rank), size_(size) {}
+    /// With `host` it takes the host memory of an MpiCommunicator whose tensors MPI can reach.
+    MeterCommunicator(int rank, int size, Backend* host = nullptr) : rank_(rank), size_(size) {
+        if (host != nullptr) memory_.emplace(*host);
+    }
 
     int rank() const override { return rank_; }
     int size() const override { return size_; }
-    Pending all_reduce(const Tensor&, Reduce) override { return {}; }
-    Pending reduce_scatter(const Tensor&, const Tensor&, int) override { return {}; }
+    Pending all_reduce(const Tensor& x, Reduce how) override;
+    Pending reduce_scatter(const Tensor& to, const Tensor& from, int dim) override;
     Pending all_gather(const Tensor&, const Tensor&, int) override { return {}; }
     Pending all_to_all(const Tensor&, const Tensor&) override { return {}; }
     Pending broadcast(const Tensor&, int) override { return {}; }
@@ -22,9 +29,15 @@ public:
     Pending send_recv(const Tensor&, int, const Tensor&, int) override { return {}; }
     void barrier() override {}
 
+    std::int64_t held_bytes() const override { return memory_ ? memory_->held() : 0; }
+
 private:
+    /// Host memory until it is waited for.
+    Pending hold(std::int64_t bytes);
+
     int rank_;
     int size_;
+    std::optional<HostMemory> memory_;
 };
 
 }  // namespace gptrain

@@ -263,8 +263,9 @@ StepCost measure_run(const RunSpec& spec, const RunPlan& plan, const MeshPlace& 
     MeterBackend meter(needs);
     StepCost cost;
     CommTotals totals;
-    const CommunicatorFactory make = [](const RankGroup& group) {
-        return std::make_unique<MeterCommunicator>(group.rank, group.size);
+    const CommunicatorFactory make = [&](const RankGroup& group) {
+        return std::make_unique<MeterCommunicator>(group.rank, group.size,
+                                                   needs.messages_on_host ? &meter : nullptr);
     };
     const Mesh mesh(plan.mesh, place, mesh_links(plan), observed(make, totals));
     Engine engine(meter, mesh, spec, plan);
@@ -287,6 +288,7 @@ StepCost measure_run(const RunSpec& spec, const RunPlan& plan, const MeshPlace& 
     }
     cost.linear_ops = meter.linear_ops();
     cost.memory = engine.memory().peaks();
+    cost.memory[MemoryUse::messages] = mesh.held_bytes();
     return cost;
 }
 
