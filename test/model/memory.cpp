@@ -107,10 +107,14 @@ TEST_CASE("a layer keeps what docs/memory.md says, to the byte", "[model][memory
         spec.recompute = Recompute::full;
         CHECK(saved_by_a_layer(spec, t) == 2 * unit);
 
-        spec.recompute = Recompute::selective;
         spec.parallel.schedule = ScheduleKind::zero_bubble;
-        CHECK(saved_by_a_layer(spec, t) == (20 + 2 * 2 + 6 + 8) * unit + small);
+        CHECK(saved_by_a_layer(spec, t) == (2 + 2 * 2 + 6 + 8) * unit);
+        spec.recompute = Recompute::selective;
+        CHECK(saved_by_a_layer(spec, t) == 32 * unit + small);
+        spec.recompute = Recompute::none;
+        CHECK(saved_by_a_layer(spec, t) == 32 * unit + small);
         spec.parallel.schedule = ScheduleKind::one_f_one_b;
+        spec.recompute = Recompute::selective;
 
         spec.parallel.sequence_parallel = false;
         const std::int64_t stream = 2 * 2 * s * b * h;
