@@ -19,8 +19,8 @@ struct DeferredBlock {
     DeferredMlp mlp;
 };
 
-/// The tensors of a block that B alone reads, for the gradients of another whose B comes later. Only
-/// where the outputs of norms and activation functions are kept: else W rebuilds them from these.
+/// The tensors of a block that B alone reads, for the gradients of one whose B comes later. Only
+/// where the outputs of norms and of the activation function are kept: W rebuilds them from these.
 DeferredBlock used_up_by_inputs(const SavedBlock& saved);
 /// to = from
 void copy(Backend& backend, const DeferredBlock& to, const DeferredBlock& from);

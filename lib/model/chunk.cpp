@@ -44,8 +44,11 @@ SavedChunk GptChunk::reserve(Arena& arena, const SavedSizes& sizes) const {
                                 ? blocks_[i].reserve_deferred(arena, tokens)
                                 : used_up_by_inputs(saved.blocks[(i + 1) % blocks_.size()]);
     }
-    if (head_) saved.head = head_->reserve(arena, context_.stream_length(tokens));
     return saved;
+}
+
+SavedHead GptChunk::reserve_head(Arena& arena, std::int64_t seq_length) const {
+    return head_->reserve(arena, context_.stream_length(context_.sequences * seq_length));
 }
 
 StreamBuffers GptChunk::stream_buffers(const Shape& shape) const {

@@ -45,8 +45,10 @@ public:
     GptChunk(const ModelContext& context, Parameters& parameters, const ChunkPart& part,
              const Bucket& flat);
 
-    /// Memory in `arena` for one microbatch.
+    /// Memory in `arena` for one microbatch, but for the head's.
     SavedChunk reserve(Arena& arena, const SavedSizes& sizes) const;
+    /// The head's, of the last chunk: from F to BW or B.
+    SavedHead reserve_head(Arena& arena, std::int64_t seq_length) const;
 
     /// F: all of `saved`. In the last chunk the loss is added to the step state and the head's
     /// gradients are done.

@@ -122,3 +122,28 @@ TEST_CASE("a layer keeps what docs/memory.md says, to the byte", "[model][memory
         CHECK(saved_by_a_layer(spec, t) == stream + 16 * unit + numbers);
     }
 }
+
+TEST_CASE("zero-bubble takes the activation memory of 1F1B", "[model][memory]") {
+    RunSpec spec = GENERATE(0, 1) == 0 ? tiny_spec() : tiny_llama_spec();
+    spec.model.num_layers = 8;
+    spec.training.global_batch_size = 16;
+    spec.precision.compute = Precision::bf16;
+    spec.parallel.pipeline = 4;
+    spec.parallel.layers = {2, 2, 2, 2};
+    const auto saved = [&](ScheduleKind kind, int stage) {
+        spec.parallel.schedule = kind;
+        const RunPlan plan = make_plan(spec, {.world_size = 4});
+        return measure_run(spec, plan, {.pp = stage}, no_scratch).memory[MemoryUse::saved];
+    };
+    spec.recompute = Recompute::none;
+    const std::int64_t most = saved(ScheduleKind::one_f_one_b, 0);
+    const std::int64_t slot = most / 4;
+    const std::int64_t head = saved(ScheduleKind::one_f_one_b, 3) - slot;
+    REQUIRE(head > 0);
+    for (const int stage : {0, 1, 2})
+        CHECK(saved(ScheduleKind::zero_bubble, stage) == most);
+    CHECK(saved(ScheduleKind::zero_bubble, 3) == most + head);
+    // To rebuild what W reads would save nothing.
+    spec.recompute = Recompute::selective;
+    CHECK(saved(ScheduleKind::zero_bubble, 0) == most);
+}
