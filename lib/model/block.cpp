@@ -2,6 +2,18 @@
 
 namespace gptrain {
 
+DeferredBlock used_up_by_inputs(const SavedBlock& saved) {
+    return {.attention = {.dy = saved.attention.norm.r, .dqkv = saved.attention.qkv},
+            .mlp = {.dy = saved.mlp.norm.r, .du = saved.mlp.u}};
+}
+
+void copy(Backend& backend, const DeferredBlock& to, const DeferredBlock& from) {
+    backend.copy(to.attention.dy, from.attention.dy);
+    backend.copy(to.attention.dqkv, from.attention.dqkv);
+    backend.copy(to.mlp.dy, from.mlp.dy);
+    backend.copy(to.mlp.du, from.mlp.du);
+}
+
 Block::Block(const ModelContext& context, const Parameters& parameters, std::int64_t layer)
     : context_(context),
       layer_(layer),

@@ -19,6 +19,12 @@ struct DeferredBlock {
     DeferredMlp mlp;
 };
 
+/// The tensors of a block that B alone reads, for the gradients of one whose B comes later. Only
+/// where the outputs of norms and of the activation function are kept: W rebuilds them from these.
+DeferredBlock used_up_by_inputs(const SavedBlock& saved);
+/// to = from
+void copy(Backend& backend, const DeferredBlock& to, const DeferredBlock& from);
+
 class Block {
 public:
     Block(const ModelContext& context, const Parameters& parameters, std::int64_t layer);

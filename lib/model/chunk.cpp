@@ -3,6 +3,20 @@
 #include <algorithm>
 
 namespace gptrain {
+namespace {
+
+/// W multiplies the input of every product with its dy. To rebuild inputs it would need what they
+/// are rebuilt from, and the gradients of that lie nowhere then: together no less than the inputs.
+Recompute kept_mode(const SavedSizes& sizes) {
+    const bool selective = sizes.recompute == Recompute::selective;
+    return sizes.defer_weights && selective ? Recompute::none : sizes.recompute;
+}
+
+bool recomputes_blocks(const SavedChunk& saved) {
+    return saved.blocks.front().attention.qkv.empty();
+}
+
+}  // namespace
 
 GptChunk::GptChunk(const ModelContext& context, Parameters& parameters, const ChunkPart& part,
                    const Bucket& flat)
@@ -22,12 +36,19 @@ SavedChunk GptChunk::reserve(Arena& arena, const SavedSizes& sizes) const {
     SavedChunk saved;
     for (const Block& block : blocks_) {
         saved.blocks.push_back(
-            block.reserve(arena, sizes.recompute, context_.sequences, sizes.seq_length));
-        saved.deferred.push_back(sizes.defer_weights ? block.reserve_deferred(arena, tokens)
-                                                     : DeferredBlock());
+            block.reserve(arena, kept_mode(sizes), context_.sequences, sizes.seq_length));
     }
-    if (head_) saved.head = head_->reserve(arena, context_.stream_length(tokens));
+    saved.deferred.resize(blocks_.size());
+    for (std::size_t i = 0; i < blocks_.size() && sizes.defer_weights; ++i) {
+        saved.deferred[i] = recomputes_blocks(saved)
+                                ? blocks_[i].reserve_deferred(arena, tokens)
+                                : used_up_by_inputs(saved.blocks[(i + 1) % blocks_.size()]);
+    }
     return saved;
+}
+
+SavedHead GptChunk::reserve_head(Arena& arena, std::int64_t seq_length) const {
+    return head_->reserve(arena, context_.stream_length(context_.sequences * seq_length));
 }
 
 StreamBuffers GptChunk::stream_buffers(const Shape& shape) const {
@@ -59,10 +80,9 @@ void GptChunk::leave(const Pass& pass, const Stream& stream, const Tensor& outpu
 void GptChunk::forward(const Pass& pass, const SavedChunk& saved, const Boundary& boundary) const {
     const ArenaFrame frame(context_.workspace());
     const Tensor& r = saved.blocks.front().attention.norm.r;
-    // Only full recomputation has streams that are not kept.
-    const bool full = saved.blocks.front().attention.qkv.empty();
     StreamBuffers buffers = {.r = {}, .y = context_.temporary(r.shape())};
-    if (full) buffers.r = context_.temporary(r.shape());
+    // Else all streams are kept.
+    if (recomputes_blocks(saved)) buffers.r = context_.temporary(r.shape());
 
     Stream stream = {.r = r, .y = {}, .dropout = {}};
     enter(pass, boundary.input, r);
@@ -169,13 +189,20 @@ void GptChunk::backward_inputs(const Pass& pass, const SavedChunk& saved, const 
     grad.dr = boundary.output.empty() ? context_.temporary(shape) : boundary.output;
     if (context_.shape.dropout > 0) grad.dropped = context_.temporary(shape);
     grad.maxima = grad_maxima();
+    std::vector<DeferredBlock> deferred = saved.deferred;
+    // The last block's would go where the first one's B still reads.
+    const bool shared = part == BackwardPart::inputs && !recomputes_blocks(saved);
+    if (shared) {
+        deferred.back() =
+            blocks_.back().reserve_deferred(context_.workspace(), pass.batch.tokens());
+    }
     begin_gradient(pass, saved, boundary.input, grad);
     for (std::size_t i = blocks_.size(); i-- > 0;) {
         const ProfileRange range(context_.backend, names_[i]);
-        blocks_[i].backward(saved.blocks[i], grad, incoming(i, pass), pass, part,
-                            saved.deferred[i]);
+        blocks_[i].backward(saved.blocks[i], grad, incoming(i, pass), pass, part, deferred[i]);
         if (final && part == BackwardPart::whole) final(block_range(i).end);
     }
+    if (shared) copy(context_.backend, saved.deferred.back(), deferred.back());
     if (embedding_) embedding_->backward(pass, grad.dr);
 }
 

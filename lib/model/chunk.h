@@ -15,6 +15,8 @@ namespace gptrain {
 struct SavedChunk {
     std::vector<SavedBlock> blocks;
     SavedHead head;
+    /// Of each block, from B to W. Unless blocks are recomputed, those of a block lie in what B has
+    /// used up of the block behind it, the last one's in the first.
     std::vector<DeferredBlock> deferred;
 };
 
@@ -22,7 +24,7 @@ struct SavedChunk {
 struct SavedSizes {
     std::int64_t seq_length = 0;
     Recompute recompute = Recompute::selective;
-    bool defer_weights = false;  ///< the schedule has B and W
+    bool defer_weights = false;  ///< the schedule has B and W; selective then keeps as none does
 };
 
 /// What an action takes from the neighbouring chunks and leaves to them, [B S, H] of the residual
@@ -43,8 +45,10 @@ public:
     GptChunk(const ModelContext& context, Parameters& parameters, const ChunkPart& part,
              const Bucket& flat);
 
-    /// Memory in `arena` for one microbatch.
+    /// Memory in `arena` for one microbatch, but for the head's.
     SavedChunk reserve(Arena& arena, const SavedSizes& sizes) const;
+    /// The head's, of the last chunk: from F to BW or B.
+    SavedHead reserve_head(Arena& arena, std::int64_t seq_length) const;
 
     /// F: all of `saved`. In the last chunk the loss is added to the step state and the head's
     /// gradients are done.

@@ -1,5 +1,6 @@
 #include "schedule/lifetimes.h"
 
+#include <algorithm>
 #include <array>
 #include <map>
 
@@ -98,6 +99,20 @@ std::int64_t assign_slots(const PipelineShape& shape, std::vector<Action>& actio
         if (action.kind == backward || action.kind == backward_weights) pool.give_back(slot);
     }
     return pool.size();
+}
+
+std::int64_t most_in_head(const PipelineShape& shape, std::int64_t stage,
+                          const std::vector<Action>& actions) {
+    using enum ActionKind;
+    const ChunkPlace last = place_at(shape, shape.positions() - 1);
+    std::int64_t inside = 0;
+    std::int64_t most = 0;
+    for (const Action& action : actions) {
+        if (stage != last.stage || action.chunk != last.chunk) continue;
+        if (action.kind == forward) most = std::max(most, ++inside);
+        if (action.kind == backward || action.kind == backward_inputs) --inside;
+    }
+    return most;
 }
 
 std::int64_t assign_buffers(const PipelineShape& shape, std::int64_t stage,

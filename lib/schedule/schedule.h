@@ -69,6 +69,9 @@ struct Schedule {
     /// Slots of saved activations. A slot is taken at F and free after BW, or after W where that is
     /// deferred; it serves any chunk of the stage, so it has the size of the largest.
     std::int64_t slots = 0;
+    /// Places for what the head keeps from F to BW or B: none where the head is not, one where no F
+    /// comes between, else one for each slot.
+    std::int64_t heads = 0;
     std::int64_t buffers = 0;     ///< boundary buffers
     bool defers_weights = false;  ///< it has B and W
 };

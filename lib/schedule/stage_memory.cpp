@@ -18,6 +18,16 @@ void reserve_slot(Arena& arena, const std::vector<GptChunk>& chunks, const Saved
     arena.allocate(DType::u8, {most});
 }
 
+/// One for all slots of the last chunk, or each slot's own.
+void reserve_heads(Arena& arena, const GptChunk& last, const StageSizes& sizes,
+                   std::vector<SavedChunk>& saved) {
+    std::vector<SavedHead> heads;
+    for (std::int64_t i = 0; i < sizes.heads; ++i)
+        heads.push_back(last.reserve_head(arena, sizes.saved.seq_length));
+    for (std::size_t slot = 0; slot < saved.size() && !heads.empty(); ++slot)
+        saved[slot].head = heads[slot % heads.size()];
+}
+
 }  // namespace
 
 StageMemory reserve_stage(const ModelContext& context, const std::vector<GptChunk>& chunks,
@@ -30,6 +40,7 @@ StageMemory reserve_stage(const ModelContext& context, const std::vector<GptChun
                                                sizes.first_visible, sizes.stream));
         reserve_slot(context.memory[MemoryUse::saved], chunks, sizes.saved, memory.saved);
     }
+    reserve_heads(context.memory[MemoryUse::saved], chunks.back(), sizes, memory.saved.back());
     const std::int64_t rows = context.stream_length(batch.elements());
     for (std::int64_t buffer = 0; buffer < sizes.buffers; ++buffer) {
         memory.buffers.push_back(context.memory[MemoryUse::boundaries].allocate(

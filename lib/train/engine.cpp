@@ -74,6 +74,7 @@ StageSizes stage_sizes(const RunSpec& spec, const RunPlan& plan, const MeshPlace
     const Schedule evaluation = make_forward_schedule(
         pipeline_of(plan, plan.microbatches(plan.batch.global_batch_size)), place.pp);
     return {.slots = schedule.slots,
+            .heads = schedule.heads,
             .buffers = std::max(schedule.buffers, evaluation.buffers),
             .saved = {.seq_length = plan.local_length(),
                       .recompute = spec.recompute,

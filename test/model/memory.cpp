@@ -107,14 +107,43 @@ TEST_CASE("a layer keeps what docs/memory.md says, to the byte", "[model][memory
         spec.recompute = Recompute::full;
         CHECK(saved_by_a_layer(spec, t) == 2 * unit);
 
-        spec.recompute = Recompute::selective;
         spec.parallel.schedule = ScheduleKind::zero_bubble;
-        CHECK(saved_by_a_layer(spec, t) == (20 + 2 * 2 + 6 + 8) * unit + small);
+        CHECK(saved_by_a_layer(spec, t) == (2 + 2 * 2 + 6 + 8) * unit);
+        spec.recompute = Recompute::selective;
+        CHECK(saved_by_a_layer(spec, t) == 32 * unit + small);
+        spec.recompute = Recompute::none;
+        CHECK(saved_by_a_layer(spec, t) == 32 * unit + small);
         spec.parallel.schedule = ScheduleKind::one_f_one_b;
+        spec.recompute = Recompute::selective;
 
         spec.parallel.sequence_parallel = false;
         const std::int64_t stream = 2 * 2 * s * b * h;
         const std::int64_t numbers = 2 * 8 * s * b + 4 * a * b * s / t;
         CHECK(saved_by_a_layer(spec, t) == stream + 16 * unit + numbers);
     }
+}
+
+TEST_CASE("zero-bubble takes the activation memory of 1F1B", "[model][memory]") {
+    RunSpec spec = GENERATE(0, 1) == 0 ? tiny_spec() : tiny_llama_spec();
+    spec.model.num_layers = 8;
+    spec.training.global_batch_size = 16;
+    spec.precision.compute = Precision::bf16;
+    spec.parallel.pipeline = 4;
+    spec.parallel.layers = {2, 2, 2, 2};
+    const auto saved = [&](ScheduleKind kind, int stage) {
+        spec.parallel.schedule = kind;
+        const RunPlan plan = make_plan(spec, {.world_size = 4});
+        return measure_run(spec, plan, {.pp = stage}, no_scratch).memory[MemoryUse::saved];
+    };
+    spec.recompute = Recompute::none;
+    const std::int64_t most = saved(ScheduleKind::one_f_one_b, 0);
+    const std::int64_t slot = most / 4;
+    const std::int64_t head = saved(ScheduleKind::one_f_one_b, 3) - slot;
+    REQUIRE(head > 0);
+    for (const int stage : {0, 1, 2})
+        CHECK(saved(ScheduleKind::zero_bubble, stage) == most);
+    CHECK(saved(ScheduleKind::zero_bubble, 3) == most + head);
+    // To rebuild what W reads would save nothing.
+    spec.recompute = Recompute::selective;
+    CHECK(saved(ScheduleKind::zero_bubble, 0) == most);
 }
