@@ -2,7 +2,9 @@
 // counted by who listens (comm_listener.h).
 #pragma once
 
-#include "comm/communicator.h"
+#include <memory>
+
+#include "comm/mesh.h"
 
 namespace gptrain {
 
@@ -26,5 +28,12 @@ private:
     int rank_;
     int size_;
 };
+
+/// One for each group.
+inline CommunicatorFactory meter_communicators() {
+    return [](const RankGroup& group) {
+        return std::make_unique<MeterCommunicator>(group.rank, group.size);
+    };
+}
 
 }  // namespace gptrain

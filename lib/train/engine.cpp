@@ -5,7 +5,7 @@
 #include <cstring>
 
 #include "checkpoint/snapshot.h"
-#include "meter/meter_communicator.h"
+#include "model/ownership.h"
 #include "schedule/stage_plan.h"
 
 namespace gptrain {
@@ -253,13 +253,10 @@ double Engine::gradient_norm() {
 }
 
 StepCost measure_run(const RunSpec& spec, const RunPlan& plan, const MeshPlace& place,
-                     const BackendNeeds& needs) {
+                     const BackendNeeds& needs, const CommunicatorFactory& make) {
     MeterBackend meter(needs);
     StepCost cost;
     CommTotals totals;
-    const CommunicatorFactory make = [](const RankGroup& group) {
-        return std::make_unique<MeterCommunicator>(group.rank, group.size);
-    };
     const Mesh mesh(plan.mesh, place, mesh_links(plan), observed(make, totals));
     Engine engine(meter, mesh, spec, plan);
     engine.initialise();
@@ -281,6 +278,20 @@ StepCost measure_run(const RunSpec& spec, const RunPlan& plan, const MeshPlace& 
     }
     cost.memory = engine.memory().peaks();
     return cost;
+}
+
+std::vector<std::int64_t> own_sizes(const RunSpec& spec, const RunPlan& plan,
+                                    const MeshPlace& place) {
+    const Mesh mesh(plan.mesh, place, {}, meter_communicators());
+    const ParameterLayout layout = training_layout(spec, plan, mesh);
+    const bool sharded = shards_of(spec, mesh) > 1;
+    std::vector<std::int64_t> sizes;
+    for (const OwnedRange& range : owned_ranges(layout, mesh.dp_cp(), sharded)) {
+        const bool saved = range.shard.owned && (sharded || mesh.dp_cp().rank() == 0);
+        const auto sum = static_cast<std::int64_t>(range.parameter->sum);
+        sizes.insert(sizes.end(), {range.shard.elements(), sum, saved ? 1 : 0});
+    }
+    return sizes;
 }
 
 }  // namespace gptrain
