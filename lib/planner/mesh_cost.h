@@ -7,9 +7,9 @@
 
 namespace gptrain {
 
-/// Ranks of which one stands for all: they are of the same stage and update parts of the same
-/// sizes, so that their runs issue the same operations with the same sizes and take the same memory
-/// (test/planner executes every rank of the large specs and compares).
+/// Ranks of which one stands for all: they are of the same stage, and hold and update parts of the
+/// same sizes, so that their runs issue the same operations with the same sizes and take the same
+/// memory (test/planner executes every rank of the large specs and compares).
 struct RankClass {
     int stage = 0;
     std::vector<std::int64_t> ranks;  ///< of the world, ascending

@@ -286,6 +286,8 @@ std::vector<std::int64_t> own_sizes(const RunSpec& spec, const RunPlan& plan,
     const ParameterLayout layout = training_layout(spec, plan, mesh);
     const bool sharded = shards_of(spec, mesh) > 1;
     std::vector<std::int64_t> sizes;
+    for (const Parameter& parameter : layout.parameters)
+        sizes.push_back(parameter.shard.elements());
     for (const OwnedRange& range : owned_ranges(layout, mesh.dp_cp(), sharded)) {
         const bool saved = range.shard.owned && (sharded || mesh.dp_cp().rank() == 0);
         const auto sum = static_cast<std::int64_t>(range.parameter->sum);

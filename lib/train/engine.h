@@ -129,9 +129,9 @@ StepCost measure_run(const RunSpec& spec, const RunPlan& plan, const MeshPlace& 
                      const BackendNeeds& needs,
                      const CommunicatorFactory& make = meter_communicators());
 
-/// The sizes of what this rank updates, in the order of the flat buffers, each with how its
-/// gradient is summed and whether the rank saves it: all in which its run differs from those of the
-/// other ranks of its stage.
+/// The sizes of the parameters that this rank holds, and of the parts that it updates, each with
+/// how its gradient is summed and whether the rank saves it: all in which its run differs from
+/// those of the other ranks of its stage.
 std::vector<std::int64_t> own_sizes(const RunSpec& spec, const RunPlan& plan,
                                     const MeshPlace& place);
 
