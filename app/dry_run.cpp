@@ -39,8 +39,9 @@ std::string flops(double count) {
 }
 
 void print_device(DeviceChoice choice, bool cuda) {
-    print("for ", cuda ? "NVIDIA GPUs, which all need the same" : "the CPU of this machine",
-          choice == DeviceChoice::automatic ? ", as a run here would take (device: auto)" : "");
+    print("planned for device ",
+          cuda ? "cuda: any NVIDIA GPU, all need the same" : "cpu: that of this machine",
+          choice == DeviceChoice::automatic ? ", as a run here would take (auto)" : "");
 }
 
 // ---- memory -------------------------------------------------------------------------------------

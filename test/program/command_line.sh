@@ -48,7 +48,7 @@ for axis in data tensor pipeline context; do
 done
 # Nor is a GPU computed on that is not there; a dry run needs none.
 expect_exit 0 "$gptrain" --config run.yaml --set device=cuda --dry-run
-says out "for NVIDIA GPUs"
+says out "planned for device cuda"
 if [[ ! -e /dev/nvidiactl ]]; then
     expect_exit 2 "$gptrain" --config run.yaml --set device=cuda
     "$gptrain" --version | grep -q cuda && why="NVIDIA driver" || why="not built"

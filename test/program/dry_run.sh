@@ -33,7 +33,7 @@ while read -r name ranks stages sent; do
             --timeline "$name.$picture"
         ((SECONDS - began < 60)) || fail "$name took $((SECONDS - began)) s"
     done
-    says out "for NVIDIA GPUs" "memory per rank" "saved activations" "context and libraries"
+    says out "planned for device cuda" "memory per rank" "saved activations" "context and libraries"
     [[ $(adds_up) == 2 ]] || fail "$name: the sums of its memory are wrong: $(adds_up)"
     (($(bytes_of "sent on tp") > 0)) || fail "$name: nothing is sent on tp"
     ((ranks == 8 * stages)) || (($(bytes_of "sent on dp") > 0)) || fail "$name: nothing on dp"
@@ -75,11 +75,11 @@ says out "bubble 21.9 %"
 
 # A plan is for the device that is asked for, whatever is built and found here.
 expect_exit 0 "$gptrain" --config equal.yaml --dry-run --world-size 8 --set device=cpu
-says out "for the CPU of this machine"
+says out "planned for device cpu"
 [[ $(adds_up) == 3 ]] || fail "the sums of a CPU's memory are wrong: $(adds_up)"
 on_cpu=$(bytes_of "scratch of ops")
 expect_exit 0 "$gptrain" --config equal.yaml --dry-run --world-size 8 --set device=cuda
-says out "for NVIDIA GPUs" "context and libraries"
+says out "planned for device cuda" "context and libraries"
 [[ $(adds_up) == 2 && -z $(bytes_of total) ]] || fail "the sums of a GPU's memory are wrong"
 (($(bytes_of "scratch of ops") != on_cpu)) || fail "a GPU needs the scratch memory of a CPU"
 (($(bytes_of "staging on the host") == 16 << 20)) || fail "a GPU needs no memory for staging"
