@@ -17,13 +17,6 @@ namespace {
 /// The GPU of the only rank.
 constexpr int first_device = 0;
 
-}  // namespace
-
-std::string_view built_backends() {
-    const bool cuda = probe_cuda(first_device).state != CudaState::not_built;
-    return cuda ? "cpu and cuda backends" : "cpu backend";
-}
-
 bool would_use_cuda(DeviceChoice choice) {
     if (choice == DeviceChoice::cpu) return false;
     const CudaProbe probe = probe_cuda(first_device);
@@ -32,8 +25,6 @@ bool would_use_cuda(DeviceChoice choice) {
         fail(ExitCode::usage, "device: cuda: ", probe.why, "; set it to cpu or auto");
     return true;
 }
-
-namespace {
 
 Device open_cpu(DeviceChoice choice) {
     if (choice == DeviceChoice::automatic) {
@@ -56,6 +47,11 @@ Device open_tuning_cuda(int index, const MpiSession& session, const std::filesys
 }
 
 }  // namespace
+
+std::string_view built_backends() {
+    const bool cuda = probe_cuda(first_device).state != CudaState::not_built;
+    return cuda ? "cpu and cuda backends" : "cpu backend";
+}
 
 Device open_device(DeviceChoice choice) {
     return would_use_cuda(choice) ? open_cuda(first_device) : open_cpu(choice);
@@ -93,11 +89,16 @@ Mesh open_mesh(const Device& device, const MpiSession& session, const MeshShape&
     return cuda::nccl_mesh(session, shape, links, backend, &listener);
 }
 
-BackendNeeds device_needs(DeviceChoice choice) {
-    if (would_use_cuda(choice)) return cuda_needs();
-    return {.scratch = [](const OpLimits& limits) {
-        return cpu_scratch_bytes(limits, omp_get_max_threads());
-    }};
+bool plans_for_cuda(DeviceChoice choice) {
+    return choice == DeviceChoice::cuda || would_use_cuda(choice);
+}
+
+BackendNeeds device_needs(bool cuda) {
+    if (cuda) return cuda_needs();
+    return {
+        .scratch =
+            [](const OpLimits& limits) { return cpu_scratch_bytes(limits, omp_get_max_threads()); },
+        .messages_on_host = true};
 }
 
 }  // namespace gptrain

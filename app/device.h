@@ -36,8 +36,10 @@ Device open_device(DeviceChoice choice, const MpiSession& session,
 Mesh open_mesh(const Device& device, const MpiSession& session, const MeshShape& shape,
                const MeshLinks& links, CommListener& listener);
 
-/// What `open_device` would open, and what that needs, without the device.
-bool would_use_cuda(DeviceChoice choice);
-BackendNeeds device_needs(DeviceChoice choice);
+/// Whether a plan that nothing is run of is for GPUs: what the spec asks for, whatever this machine
+/// has and this program was built with; `auto` is what a run here would take.
+bool plans_for_cuda(DeviceChoice choice);
+/// What the backend of a GPU, or of the CPU of this machine, needs.
+BackendNeeds device_needs(bool cuda);
 
 }  // namespace gptrain

@@ -1,45 +1,97 @@
 #include "dry_run.h"
 
 #include <algorithm>
+#include <array>
+#include <span>
 #include <string>
 #include <vector>
 
 #include "base/log.h"
 #include "device.h"
 #include "planner/flop_costs.h"
+#include "planner/mesh_cost.h"
 #include "schedule/stage_plan.h"
 #include "timeline.h"
-#include "train/engine.h"
 
 namespace gptrain {
 namespace {
 
-std::string row(std::string_view name, std::string_view value) {
-    constexpr std::size_t name_width = 26;
-    constexpr std::size_t value_width = 16;
-    std::string line = "  ";
-    line += name;
-    line.resize(std::max(line.size(), name_width), ' ');
-    if (value.size() < value_width) line.append(value_width - value.size(), ' ');
-    line += value;
-    return line;
+using RankCosts = std::span<const RankCost>;
+
+std::string left(std::string_view value, std::size_t width) {
+    return std::string(value) + std::string(width > value.size() ? width - value.size() : 0, ' ');
 }
 
-void print_memory(const MemoryPlan& memory) {
-    print("memory per rank");
-    for (int i = 0; i < memory_uses; ++i) {
-        const auto use = static_cast<MemoryUse>(i);
-        if (memory[use] == 0) continue;
-        print(row(name_of(use), human_bytes(memory[use])), "  ", memory[use]);
-    }
-    print(row("total", human_bytes(memory.total())), "  ", memory.total());
+std::string right(std::string_view value, std::size_t width) {
+    return std::string(width > value.size() ? width - value.size() : 0, ' ') + std::string(value);
+}
+
+std::string row(std::string_view name, std::string_view value) {
+    return text("  ", left(name, 24), right(value, 16));
+}
+
+std::string bytes_row(std::string_view name, std::int64_t bytes) {
+    return text(row(name, human_bytes(bytes)), "  ", bytes);
 }
 
 std::string flops(double count) {
     return text(human_count(count), "FLOP");
 }
 
-void print_work(const StepCost& cost, const RunPlan& plan) {
+void print_device(DeviceChoice choice, bool cuda) {
+    print("planned for device ",
+          cuda ? "cuda: any NVIDIA GPU, all need the same" : "cpu: that of this machine",
+          choice == DeviceChoice::automatic ? ", as a run here would take (auto)" : "");
+}
+
+// ---- memory -------------------------------------------------------------------------------------
+
+/// Memory that has to be there: the GPU's, or the host's, of which the CPU takes all.
+std::int64_t needed(const StepCost& cost, bool cuda) {
+    return cuda ? cost.memory.on_device() : cost.memory.total();
+}
+
+const RankCost& largest(RankCosts ranks, bool cuda) {
+    return *std::max_element(ranks.begin(), ranks.end(), [&](const auto& a, const auto& b) {
+        return needed(a.cost, cuda) < needed(b.cost, cuda);
+    });
+}
+
+void print_uses(const MemoryPlan& memory, MemorySpace space) {
+    for (int i = 0; i < memory_uses; ++i) {
+        const auto use = static_cast<MemoryUse>(i);
+        if (space_of(use) == space && memory[use] > 0) print(bytes_row(name_of(use), memory[use]));
+    }
+}
+
+void print_memory(const RankCost& most, const RunPlan& plan, const BackendNeeds& needs, bool cuda) {
+    const MemoryPlan& memory = most.cost.memory;
+    const MeshPlace place = place_of(most.of.ranks.front(), plan.mesh);
+    print("memory per rank, of the one that needs the most (", to_text(place), ")");
+    print_uses(memory, MemorySpace::device);
+    print(bytes_row("on the device", memory.on_device()));
+    if (needs.reserve > 0) {
+        print(row("context and libraries", human_bytes(needs.reserve)),
+              "  of the device, left to them; a run prints what they take");
+    }
+    print_uses(memory, MemorySpace::host);
+    print(bytes_row("on the host", memory.total() - memory.on_device()));
+    if (!cuda) print(bytes_row("total", memory.total()));
+}
+
+// ---- work and bytes -----------------------------------------------------------------------------
+
+constexpr std::array mesh_axes = {Axis::tp, Axis::cp, Axis::dp, Axis::pp};
+
+/// The most that one of the ranks sends.
+std::int64_t most_sent(RankCosts ranks, Axis axis, const MeshShape& mesh) {
+    std::int64_t most = 0;
+    for (const RankCost& rank : ranks)
+        most = std::max(most, sent_on(axis, rank.cost, mesh));
+    return most;
+}
+
+void print_work(RankCosts ranks, const StepCost& cost, const RunPlan& plan) {
     const double tokens = static_cast<double>(plan.batch.global_batch_size * plan.seq_length);
     print("work per step at global_batch_size ", plan.batch.global_batch_size);
     print(row("microbatches per rank", text(cost.microbatches)));
@@ -47,14 +99,16 @@ void print_work(const StepCost& cost, const RunPlan& plan) {
     print(row("attention per rank", flops(cost.forward_and_backward.attention)));
     print(row("model FLOPs, all ranks",
               flops(tokens * flops_per_token(plan.model, plan.seq_length))));
-    for (int i = 0; i < axes; ++i) {
-        const auto axis = static_cast<Axis>(i);
-        if (cost.sent(axis) == 0) continue;
-        print(row(text("sent on ", name_of(axis)), human_bytes(cost.sent(axis))), "  ",
-              cost.sent(axis));
-    }
     print("model FLOPs = tokens x (6 x parameters + 6 x layers x heads x head_dim x seq_length)");
+    if (plan.mesh.size() == 1) return;
+    print("bytes per step, of the rank that sends the most on the axis");
+    for (const Axis axis : mesh_axes) {
+        const std::int64_t bytes = most_sent(ranks, axis, plan.mesh);
+        if (bytes > 0) print(bytes_row(text("sent on ", name_of(axis)), bytes));
+    }
 }
+
+// ---- stages -------------------------------------------------------------------------------------
 
 std::string layers_of(const RunPlan& plan, std::int64_t stage) {
     std::string layers;
@@ -65,20 +119,34 @@ std::string layers_of(const RunPlan& plan, std::int64_t stage) {
     return layers;
 }
 
-void print_stages(const std::vector<StepCost>& stages, const RunPlan& plan) {
-    print("stages, each of ", plan.mesh.size() / plan.mesh.pipeline, " ranks");
-    print("  stage       memory  activations        FLOPs    sent on pp  layers");
-    for (std::size_t i = 0; i < stages.size(); ++i) {
-        const StepCost& cost = stages[i];
-        const auto right = [](std::string_view value, std::size_t width) {
-            return std::string(width > value.size() ? width - value.size() : 0, ' ') +
-                   std::string(value);
-        };
-        print(right(text(i), 7), right(human_bytes(cost.memory.total()), 13),
+RankCosts of_stage(RankCosts ranks, int stage) {
+    const auto is_before = [](const RankCost& rank, int s) { return rank.of.stage < s; };
+    const auto begin = std::lower_bound(ranks.begin(), ranks.end(), stage, is_before);
+    const auto end = std::lower_bound(begin, ranks.end(), stage + 1, is_before);
+    return {begin, end};
+}
+
+void print_stages(RankCosts ranks, const RunPlan& plan, bool cuda) {
+    std::vector<Axis> used;
+    std::string heads;
+    for (const Axis axis : mesh_axes) {
+        if (most_sent(ranks, axis, plan.mesh) == 0) continue;
+        used.push_back(axis);
+        heads += right(text("sent on ", name_of(axis)), 13);
+    }
+    print("stages, each of ", plan.mesh.size() / plan.mesh.pipeline, " ranks; memory",
+          cuda ? " on the device" : "", " and bytes of the rank with the most");
+    print("  stage       memory  activations        FLOPs", heads, "  layers");
+    for (int stage = 0; stage < plan.mesh.pipeline; ++stage) {
+        const RankCosts own = of_stage(ranks, stage);
+        const StepCost& cost = largest(own, cuda).cost;
+        std::string sent;
+        for (const Axis axis : used)
+            sent += right(human_bytes(most_sent(own, axis, plan.mesh)), 13);
+        print(right(text(stage), 7), right(human_bytes(needed(cost, cuda)), 13),
               right(human_bytes(cost.memory[MemoryUse::saved]), 13),
-              right(flops(cost.forward_and_backward.total()), 13),
-              right(human_bytes(cost.sent(Axis::pp)), 14), "  ",
-              layers_of(plan, static_cast<std::int64_t>(i)));
+              right(flops(cost.forward_and_backward.total()), 13), sent, "  ",
+              layers_of(plan, stage));
     }
 }
 
@@ -94,27 +162,20 @@ Timeline simulated(const RunSpec& spec, const RunPlan& plan) {
 
 }  // namespace
 
-void print_dry_run(const RunSpec& spec, const RunPlan& plan,
+void print_dry_run(const RunSpec& spec, const RunPlan& plan, bool cuda,
                    const std::filesystem::path& timeline) {
-    const BackendNeeds needs = device_needs(spec.device);
-    std::vector<StepCost> stages;
-    for (int stage = 0; stage < plan.mesh.pipeline; ++stage)
-        stages.push_back(measure_run(spec, plan, {.pp = stage}, needs));
-    const auto most = std::max_element(
-        stages.begin(), stages.end(),
-        [](const StepCost& a, const StepCost& b) { return a.memory.total() < b.memory.total(); });
+    const BackendNeeds needs = device_needs(cuda);
+    const std::vector<RankCost> ranks = measure_mesh(spec, plan, needs);
+    const RankCost& most = largest(ranks, cuda);
     const Timeline step = simulated(spec, plan);
     if (!timeline.empty()) write_timeline(timeline, step);
 
     print(describe(plan));
-    print_memory(most->memory);
-    if (needs.reserve > 0) {
-        print(row("context and libraries", human_bytes(needs.reserve)),
-              "  left to them; a run prints what they take");
-    }
-    print_work(*most, plan);
-    if (stages.size() == 1) return;
-    print_stages(stages, plan);
+    print_device(spec.device, cuda);
+    print_memory(most, plan, needs, cuda);
+    print_work(ranks, most.cost, plan);
+    if (plan.mesh.pipeline == 1) return;
+    print_stages(ranks, plan, cuda);
     print("bubble ", fixed(100 * bubble(step), 1),
           " % = idle time / time of the computation, at these stages' FLOPs and messages without "
           "cost");

@@ -33,7 +33,7 @@ void inspect_spec(const Options& options) {
     const std::int64_t ranks = spec.parallel.data.value_or(1) * spec.parallel.tensor *
                                spec.parallel.pipeline * spec.parallel.context;
     const RunPlan plan = make_plan(
-        spec, {.world_size = ranks, .cuda = would_use_cuda(spec.device), .dry_run = true});
+        spec, {.world_size = ranks, .cuda = plans_for_cuda(spec.device), .dry_run = true});
     print(to_yaml(effective_spec(spec, plan)));
     print(describe(plan));
 }

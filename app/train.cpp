@@ -81,8 +81,8 @@ ExitCode run_training(const Options& options) {
     if (options.dry_run) {
         const RunSpec spec = load_run_spec(options.config, options.settings);
         const PlanTarget target = {
-            .world_size = options.world_size, .cuda = would_use_cuda(spec.device), .dry_run = true};
-        print_dry_run(spec, make_plan(spec, target), options.timeline);
+            .world_size = options.world_size, .cuda = plans_for_cuda(spec.device), .dry_run = true};
+        print_dry_run(spec, make_plan(spec, target), target.cuda, options.timeline);
         return ExitCode::done;
     }
     const Clock::time_point started = Clock::now();

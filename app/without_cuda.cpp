@@ -18,10 +18,6 @@ std::unique_ptr<Backend> make_cuda_backend(int device, const CudaOptions& /*opti
     fail(ExitCode::usage, "device: cuda: ", probe_cuda(device).why);
 }
 
-BackendNeeds cuda_needs() {
-    fail(ExitCode::usage, "device: cuda: ", probe_cuda(0).why);
-}
-
 const cuda::Stream* compute_stream(const Backend& /*backend*/) {
     return nullptr;
 }

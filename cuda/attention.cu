@@ -136,9 +136,4 @@ void attention_backward(const AttentionBackward& args, const OpContext& context)
     });
 }
 
-std::int64_t attention_scratch_bytes(const OpLimits& limits) {
-    return std::max(attention_sm90_scratch_bytes(limits),
-                    Scratch::bytes_of<float>(limits.sequences * limits.heads * limits.seq_length));
-}
-
 }  // namespace gptrain::cuda

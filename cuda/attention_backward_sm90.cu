@@ -361,42 +361,7 @@ __global__ void __launch_bounds__(threads_of_block, 1)
 
 // ---- host ---------------------------------------------------------------------------------------
 
-/// Multiprocessors of an H100 or H200; what is chosen by it depends on sizes alone.
-constexpr std::int64_t usual_multiprocessors = 132;
-/// No device of compute capability 9.0 has more.
-constexpr int most_blocks = 144;
-
-struct BackwardPlan {
-    std::int64_t sequences;
-    std::int64_t padded;        ///< queries
-    std::int64_t query_tiles;   ///< of a head that have rows
-    bool ordered;               ///< a block has one tile of keys, not all of them
-    std::int64_t summed_heads;  ///< heads that have sums at a time
-
-    BackwardPlan(std::int64_t sequences_, std::int64_t queries, std::int64_t heads,
-                 std::int64_t groups, std::int64_t dim)
-        : sequences(sequences_) {
-        padded = round_up(queries, padded_rows);
-        query_tiles = div_ceil(queries * dim, computing_groups * BackwardShape<64>::share);
-        // Blocks that have all keys of a head are worth it where they fill the device, or there is
-        // little to divide, and what they add to stays in the second-level cache.
-        const std::int64_t units = sequences * groups;
-        const std::int64_t waves = div_ceil(units, usual_multiprocessors);
-        const bool filled = 5 * units >= 4 * waves * usual_multiprocessors;
-        const bool short_rows = queries <= 2 * key_rows;
-        ordered = !(filled || short_rows) || queries * dim > 2048 * 64;
-        summed_heads = ordered ? sequences * heads
-                               : std::min<std::int64_t>(units, most_blocks) * (heads / groups);
-    }
-    std::int64_t numbers(std::int64_t all_heads) const { return all_heads * padded; }
-    std::int64_t shares() const { return summed_heads * query_tiles * computing_groups; }
-    std::int64_t bytes(std::int64_t all_heads) const {
-        return Scratch::bytes_of<QueryNumbers>(numbers(all_heads)) +
-               Scratch::bytes_of<KeyRange>(sequences * query_tiles) +
-               Scratch::bytes_of<float>(shares() * BackwardShape<64>::share) +
-               (ordered ? Scratch::bytes_of<unsigned>(shares()) : 0);
-    }
-};
+static_assert(sizeof(KeyRange) == key_range_bytes);
 
 BackwardPlan plan_of(const AttentionParams& p) {
     return {p.sequences, p.queries, p.heads, p.groups, p.head_dim};
@@ -436,7 +401,7 @@ void run_backward(const AttentionBackward& args, const OpContext& context) {
     find_numbers<Shape::dim>(args, p, gptrain::narrow<int>(plan.padded), numbers, context.stream);
     work.numbers = numbers;
     work.ranges = find_ranges<Shape>(p, plan, context);
-    work.sums = context.scratch.take<float>(plan.shares() * Shape::share);
+    work.sums = context.scratch.take<float>(plan.shares() * share);
     work.turns = nullptr;
     if (plan.ordered) {
         work.turns = context.scratch.take<unsigned>(plan.shares());
@@ -485,14 +450,6 @@ void attention_backward_sm90(const AttentionBackward& args, const OpContext& con
     GPTRAIN_CHECK(attention_sm90_covers(args), "attention_backward_sm90 got what it cannot do");
     args.forward.q.size(3) == 64 ? run_backward<BackwardShape<64>>(args, context)
                                  : run_backward<BackwardShape<128>>(args, context);
-}
-
-std::int64_t attention_sm90_scratch_bytes(const OpLimits& limits) {
-    if (limits.compute != DType::bf16 || (limits.head_dim != 64 && limits.head_dim != 128))
-        return 0;
-    const BackwardPlan plan(limits.sequences, limits.seq_length, limits.heads, limits.groups,
-                            limits.head_dim);
-    return plan.bytes(limits.sequences * limits.heads);
 }
 
 }  // namespace gptrain::cuda

@@ -16,9 +16,6 @@
 
 namespace gptrain::cuda::sm90 {
 
-/// Rows of the numbers of queries are filled up to a multiple of this.
-constexpr int padded_rows = 128;
-
 /// Sizes of the kernel for one D.
 template <int dim_>
 struct BackwardShape {
@@ -30,15 +27,7 @@ struct BackwardShape {
     /// Registers of a thread: together what a multiprocessor has.
     static constexpr int moving_registers = 40;
     static constexpr int computing_registers = 232;
-    /// A computing group's share of dq of a tile: 64 x 64.
-    static constexpr int share = product_rows * panel_columns;
     static_assert(rows * dim == computing_groups * share && padded_rows % rows == 0);
-};
-
-/// One query's.
-struct QueryNumbers {
-    float lse_log2;  ///< as lse_log2() gives it
-    float delta;     ///< sum over D of d_o o
 };
 
 /// Arguments of the kernel.
@@ -97,8 +86,8 @@ struct BackwardShared {
     Tile<Shape::rows, Shape::dim> d_o[Shape::query_buffers];
     /// Gradients of scores [queries, keys]; panel g is group g's.
     Tile<product_rows, key_rows> d_scores[Shape::halves];
-    alignas(1024) float sums[computing_groups][Shape::share];
-    alignas(1024) float before[computing_groups][Shape::share];  ///< what sums are added to
+    alignas(1024) float sums[computing_groups][share];
+    alignas(1024) float before[computing_groups][share];  ///< what sums are added to
     Vec<QueryNumbers, 2> numbers[Shape::query_buffers][Shape::rows / 2];
     Exchange keys[Shape::key_buffers];
     Exchange queries[Shape::query_buffers];
@@ -292,7 +281,7 @@ private:
             std::int64_t{head} * work_.query_tiles + step().query / Shape::rows;
         return tile * computing_groups + group;
     }
-    __device__ float* sums() const { return work_.sums + place() * Shape::share; }
+    __device__ float* sums() const { return work_.sums + place() * share; }
 
     /// The first tile of keys writes, the others add, the last one converts what it would add to.
     __device__ void deliver_queries() {

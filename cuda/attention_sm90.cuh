@@ -7,6 +7,7 @@
 
 #include <limits>
 
+#include "cuda/attention_backward_plan.h"
 #include "cuda/attention_mask.cuh"
 #include "cuda/attention_tiles.cuh"
 #include "cuda/hopper.cuh"
@@ -14,14 +15,9 @@
 namespace gptrain::cuda::sm90 {
 
 constexpr float infinity = std::numeric_limits<float>::infinity();
-constexpr int panel_columns = 64;
 constexpr int row_bytes = 2 * panel_columns;
-/// Of one product.
-constexpr int product_rows = 64;
-constexpr int key_rows = 128;  ///< of a tile of keys
 constexpr int group_warps = 4;
 constexpr int group_threads = group_warps * warp_threads;
-constexpr int computing_groups = 2;
 constexpr int threads_of_block = (1 + computing_groups) * group_threads;
 /// Which buffer of a ring is next, and which turn around it this is.
 template <int buffers>

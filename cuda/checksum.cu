@@ -4,6 +4,7 @@
 
 #include "base/checked.h"
 #include "cuda/reduce.cuh"
+#include "cuda/scratch_sizes.h"
 
 namespace gptrain::cuda {
 namespace {
@@ -12,8 +13,6 @@ using Word = std::uint64_t;
 constexpr int width = 2;
 using Words = Vec<Word, width>;
 constexpr int block_size = 256;
-/// Blocks of a launch; the sum does not depend on their order.
-constexpr std::int64_t most_blocks = 1024;
 
 struct WarpSums {
     Word sums[block_size / warp_threads];
@@ -63,18 +62,14 @@ __global__ void __launch_bounds__(block_size)
 void checksum(const Tensor& x, const Tensor& sum, const OpContext& context) {
     GPTRAIN_CHECK(x.contiguous() && reinterpret_cast<std::uintptr_t>(x.data()) % sizeof(Words) == 0,
                   "checksum of ", x.shape().to_text(), " with gaps or not aligned");
-    auto* parts = context.scratch.take<Word>(most_blocks);
-    const std::int64_t blocks =
-        std::clamp(div_ceil(x.bytes(), block_size * sizeof(Words)), std::int64_t{1}, most_blocks);
+    auto* parts = context.scratch.take<Word>(checksum_blocks);
+    const std::int64_t blocks = std::clamp(div_ceil(x.bytes(), block_size * sizeof(Words)),
+                                           std::int64_t{1}, checksum_blocks);
     launch(context.stream,
            {.blocks = blocks, .threads = block_size, .shared_bytes = sizeof(WarpSums)}, hash_words,
            reinterpret_cast<const std::uint8_t*>(x.data()), x.bytes(), parts);
     launch(context.stream, {.blocks = 1, .threads = block_size, .shared_bytes = sizeof(WarpSums)},
            add_parts, parts, blocks, reinterpret_cast<Word*>(sum.as<std::int64_t>()));
-}
-
-std::int64_t checksum_scratch_bytes() {
-    return Scratch::bytes_of<Word>(most_blocks);
 }
 
 }  // namespace gptrain::cuda

@@ -272,9 +272,4 @@ void vocab_parallel_gradient(const VocabParallelCrossEntropy& args, const OpCont
     add_in_order(losses, rows, loss_sum(args.loss.step), context.stream);
 }
 
-std::int64_t cross_entropy_scratch_bytes(const OpLimits& limits) {
-    return Scratch::bytes_of<double>(
-        std::max(limits.head_chunk, limits.sequences * limits.seq_length));
-}
-
 }  // namespace gptrain::cuda

@@ -30,14 +30,6 @@
 namespace gptrain {
 namespace {
 
-std::int64_t scratch_needed(const OpLimits& limits) {
-    return std::max({cuda::linear_scratch_bytes(limits), cuda::bias_scratch_bytes(limits),
-                     cuda::norm_scratch_bytes(limits), cuda::embedding_scratch_bytes(limits),
-                     cuda::attention_scratch_bytes(limits),
-                     cuda::cross_entropy_scratch_bytes(limits), cuda::optimizer_scratch_bytes(),
-                     cuda::checksum_scratch_bytes()});
-}
-
 /// Ops are issued to one stream and return at once.
 class CudaBackend final : public Backend {
 public:
@@ -66,10 +58,10 @@ public:
         return buffer;
     }
     std::int64_t scratch_bytes(const OpLimits& limits) const override {
-        return scratch_needed(limits);
+        return cuda_needs().scratch(limits);
     }
     void use_scratch(const Tensor& bytes) override { scratch_.use(bytes); }
-    std::int64_t staging_bytes() const override { return cuda::Staging::all_bytes; }
+    std::int64_t staging_bytes() const override { return cuda_needs().staging; }
     void use_staging(const Tensor& bytes) override { staging_.use(bytes); }
     std::int64_t other_bytes() const override {
         const cuda::MemoryInfo memory = cuda::memory_info();
@@ -244,12 +236,6 @@ private:
 
 std::unique_ptr<Backend> make_cuda_backend(int device, const CudaOptions& options) {
     return std::make_unique<CudaBackend>(device, options);
-}
-
-BackendNeeds cuda_needs() {
-    return {.scratch = scratch_needed,
-            .staging = cuda::Staging::all_bytes,
-            .reserve = std::int64_t{1} << 30};
 }
 
 const cuda::Stream* compute_stream(const Backend& backend) {

@@ -40,7 +40,8 @@ CudaOptions options_of_environment();
 /// usable device (probe.h), a missing library: Error (usage).
 std::unique_ptr<Backend> make_cuda_backend(int device = 0, const CudaOptions& options = {});
 
-/// What a CUDA backend needs, on any device and on machines without one.
+/// What a CUDA backend needs, the same on every device; known without one, and in builds without
+/// CUDA too (needs.cpp).
 BackendNeeds cuda_needs();
 
 /// The stream on which a CUDA backend computes; null for another backend.

@@ -139,8 +139,4 @@ void position_backward(const PositionBackward& args, const OpContext& context) {
     add_rows({.rows = args.positions, .begin = 0, .x = args.dx, .table = args.dweight}, context);
 }
 
-std::int64_t embedding_scratch_bytes(const OpLimits& limits) {
-    return add_rows_scratch_bytes(limits.sequences * limits.seq_length, limits.hidden);
-}
-
 }  // namespace gptrain::cuda

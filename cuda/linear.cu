@@ -5,6 +5,7 @@
 #include "cuda/device.cuh"
 #include "cuda/gelu.cuh"
 #include "cuda/linear_bias.h"
+#include "cuda/scratch_sizes.h"
 #include "tensor/dtype_switch.h"
 
 namespace gptrain::cuda {
@@ -12,9 +13,8 @@ namespace {
 
 constexpr int block_size = 256;
 
-/// fp32 sums that are kept at a time: they stay in the L2 cache of a large GPU.
-constexpr std::int64_t sums_bytes = std::int64_t{32} << 20;
-/// Rows of such a part are a multiple of this, so that tiles of the product are whole.
+/// Rows of a part of a product whose sums are kept are a multiple of this, so that tiles of the
+/// product are whole.
 constexpr std::int64_t row_multiple = 256;
 
 /// to = round((sums + bias) gelu'(gelu_input)); bias and gelu_input may be null.
@@ -78,7 +78,7 @@ void finish(const FinishArgs<T>& args, const Stream& stream) {
 
 /// Rows of c whose fp32 sums are kept at a time.
 std::int64_t rows_at_a_time(std::int64_t cols) {
-    const std::int64_t rows = sums_bytes / (4 * cols);
+    const std::int64_t rows = linear_sums_bytes / (4 * cols);
     return rows < row_multiple ? std::max<std::int64_t>(rows, 1)
                                : rows / row_multiple * row_multiple;
 }
@@ -180,13 +180,6 @@ void linear_weight_grad(const LinearWeightGrad& args, Products& products,
     if (args.dbias.empty()) return;
     context.scratch.reset();
     bias_grad(args.dy, args.dbias, context);
-}
-
-std::int64_t linear_scratch_bytes(const OpLimits& limits) {
-    const std::int64_t tokens = limits.sequences * limits.seq_length;
-    const std::int64_t all_sums = round_up(tokens * limits.widest * 4, Arena::alignment);
-    const bool sums = limits.compute != DType::f32;
-    return Products::workspace_bytes + (sums ? std::min(sums_bytes, all_sums) : 0);
 }
 
 }  // namespace gptrain::cuda

@@ -4,6 +4,7 @@
 
 #include "cuda/parts.h"
 #include "cuda/pieces.cuh"
+#include "cuda/scratch_sizes.h"
 #include "tensor/dtype_switch.h"
 
 namespace gptrain::cuda {
@@ -15,13 +16,11 @@ constexpr int block_size = 256;
 constexpr int block_warps = block_size / warp_threads;
 /// Rows that a warp has under way.
 constexpr int rows_at_a_time = 8;
-/// A part has so many rows at least.
-constexpr std::int64_t least_rows = block_warps * rows_at_a_time;
-/// Blocks in all, where there are rows enough: some waves on a large GPU.
-constexpr std::int64_t wanted_blocks = 1056;
+static_assert(bias_part_rows == block_warps * rows_at_a_time);
 
 template <class T>
 constexpr int strip_width = warp_threads* piece_width<T>;
+static_assert(strip_width<Bf16> * sizeof(Bf16) == bias_strip_bytes);
 
 template <class T>
 struct BiasGradArgs {
@@ -82,7 +81,8 @@ __global__ void __launch_bounds__(block_size) bias_grad_kernel(BiasGradArgs<T> a
 }
 
 std::int64_t bias_parts(std::int64_t rows, std::int64_t strips) {
-    return std::min(div_ceil(rows, least_rows), std::max<std::int64_t>(wanted_blocks / strips, 1));
+    return std::min(div_ceil(rows, bias_part_rows),
+                    std::max<std::int64_t>(bias_blocks / strips, 1));
 }
 
 template <class T>
@@ -176,16 +176,6 @@ void bias_grad(const Tensor& dy, const Tensor& dbias, const OpContext& context) 
 void add_bias(const Tensor& y, const Tensor& bias, const OpContext& context) {
     check_sizes(y, bias);
     with_compute_type(y.dtype(), [&](auto type) { add_to_rows<decltype(type)>(y, bias, context); });
-}
-
-std::int64_t bias_scratch_bytes(const OpLimits& limits) {
-    // Many strips of columns have few parts each: either there is one part, or the strips of all
-    // parts are at most as many as the wanted blocks.
-    const std::int64_t parts = div_ceil(limits.sequences * limits.seq_length, least_rows);
-    const std::int64_t elements =
-        std::min(parts * limits.widest,
-                 std::max(wanted_blocks * std::int64_t{strip_width<Bf16>}, limits.widest));
-    return Scratch::bytes_of<float>(elements);
 }
 
 }  // namespace gptrain::cuda

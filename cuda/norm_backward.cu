@@ -5,6 +5,7 @@
 #include "cuda/norm.h"
 #include "cuda/norm_long_rows.cuh"
 #include "cuda/parts.h"
+#include "cuda/scratch_sizes.h"
 #include "cuda/unrolled.cuh"
 #include "tensor/dtype_switch.h"
 
@@ -13,11 +14,9 @@ namespace {
 
 constexpr int most_threads = 512;
 constexpr int most_warps = most_threads / warp_threads;
-/// A block or two for each multiprocessor of a large GPU.
+/// Blocks at most.
 template <int held>
-constexpr std::int64_t most_parts = held == 1 ? 264 : 132;
-/// Rows of a group at least, so that the parts are small beside what they are sums of.
-constexpr std::int64_t least_rows = 4;
+constexpr std::int64_t most_parts = held == 1 ? norm_parts : norm_parts / 2;
 
 /// Rows on their way to a thread that does `held` pieces of each: as many as fit into the shared
 /// memory of small GPUs.
@@ -266,7 +265,7 @@ BackwardPlan<T> backward_plan(std::int64_t tokens, std::int64_t hidden, bool ali
             plan = pieces <= warp_threads ? long_row_plan<T, measured, warp_threads>(aligned)
                                           : long_row_plan<T, measured, 256>(aligned);
     }
-    plan.parts = std::min(plan.parts, div_ceil(tokens, least_rows * plan.groups));
+    plan.parts = std::min(plan.parts, div_ceil(tokens, norm_group_rows * plan.groups));
     return plan;
 }
 
@@ -317,12 +316,6 @@ void residual_norm_backward(const ResidualNormBackward& args, const OpContext& c
     GPTRAIN_CHECK(args.r.rank() == 2 && args.r.size(0) <= INT32_MAX && args.r.size(1) <= INT32_MAX,
                   "norm of ", args.r.shape().to_text());
     with_compute_type(args.r.dtype(), [&](auto type) { backward<decltype(type)>(args, context); });
-}
-
-std::int64_t norm_scratch_bytes(const OpLimits& limits) {
-    const std::int64_t tokens = limits.sequences * limits.seq_length;
-    return Scratch::bytes_of<float>(std::min(most_parts<1>, div_ceil(tokens, least_rows)) * 2 *
-                                    limits.hidden);
 }
 
 }  // namespace gptrain::cuda

@@ -4,6 +4,7 @@
 
 #include "cuda/ordered_sum.h"
 #include "cuda/reduce.cuh"
+#include "cuda/scratch_sizes.h"
 #include "cuda/step.h"
 #include "tensor/dtype_switch.h"
 
@@ -38,8 +39,6 @@ bool is_aligned(const void* p, std::size_t bytes) {
 
 /// Elements that a block squares at a time.
 constexpr std::int64_t square_chunk = 16384;
-/// Blocks of a launch, each of which sums up every most_blocks-th chunk.
-constexpr std::int64_t most_blocks = 1024;
 
 struct SquareEntry {
     const float* data;
@@ -101,7 +100,7 @@ void for_each_table(std::span<const Tensor> tensors, const auto& launch) {
             table.chunks += div_ceil(tensor.elements(), square_chunk);
         }
         if (table.chunks > 0)
-            launch(table, std::min(table.chunks, most_blocks), static_cast<std::int64_t>(first));
+            launch(table, std::min(table.chunks, square_blocks), static_cast<std::int64_t>(first));
     }
 }
 
@@ -156,6 +155,7 @@ struct Update {
     float decay;  ///< 1 - learning rate x weight decay
     int skip;
 };
+static_assert(sizeof(Update) <= update_bytes);
 
 __global__ void prepare_update(const StepState* state, AdamWConstants constants, Update* update) {
     const auto updates = static_cast<double>(state->updates);
@@ -297,7 +297,7 @@ void update_all(std::span<const AdamWPiece> pieces, const Update* update,
 }  // namespace
 
 void square_sum(std::span<const Tensor> tensors, const Tensor& total, const OpContext& context) {
-    auto* parts = context.scratch.take<double>(most_blocks);
+    auto* parts = context.scratch.take<double>(square_blocks);
     for_each_table(tensors, [&](const SquareTable& table, std::int64_t blocks, std::int64_t) {
         launch(context.stream,
                {.blocks = blocks, .threads = block_size, .shared_bytes = sizeof(WarpSums)},
@@ -308,7 +308,7 @@ void square_sum(std::span<const Tensor> tensors, const Tensor& total, const OpCo
 
 void find_not_finite(std::span<const Tensor> tensors, const StepRef& step,
                      const OpContext& context) {
-    auto* parts = context.scratch.take<double>(most_blocks);
+    auto* parts = context.scratch.take<double>(square_blocks);
     StepState* state = step_state(step);
     for_each_table(tensors, [&](const SquareTable& table, std::int64_t blocks, std::int64_t first) {
         launch(context.stream,
@@ -328,10 +328,6 @@ void adamw(std::span<const AdamWPiece> pieces, const AdamWConstants& constants, 
     const Tensor& weight = pieces.front().weight;
     with_compute_type(weight.empty() ? DType::f32 : weight.dtype(),
                       [&](auto type) { update_all<decltype(type)>(pieces, update, context); });
-}
-
-std::int64_t optimizer_scratch_bytes() {
-    return std::max(Scratch::bytes_of<double>(most_blocks), Scratch::bytes_of<Update>(1));
 }
 
 }  // namespace gptrain::cuda

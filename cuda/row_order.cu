@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "cuda/device.cuh"
+#include "cuda/scratch_sizes.h"
 #include "cuda/unrolled.cuh"
 
 namespace gptrain::cuda {
@@ -13,10 +14,9 @@ constexpr int block_size = 256;
 constexpr int block_warps = block_size / warp_threads;
 /// Tokens of a block: each of its warps does `rounds` times 32 that lie side by side.
 constexpr int rounds = 8;
-constexpr int tile = block_size * rounds;
-/// Two passes sort tables of up to 2^18 - 1 rows.
-constexpr int most_digit_bits = 9;
-constexpr int most_digits = 1 << most_digit_bits;
+constexpr int tile = row_order_tile;
+static_assert(tile == block_size * rounds);
+constexpr int most_digits = 1 << row_order_digit_bits;
 constexpr int scan_threads = 1024;
 
 /// One pass: sorts by one digit of the rows, `from` to `to`.
@@ -152,18 +152,14 @@ void run(const Pass& pass, const Stream& stream) {
            place_tokens, pass);
 }
 
-std::int64_t most_counts(std::int64_t tokens) {
-    return div_ceil(tokens, tile) * most_digits;
-}
-
 }  // namespace
 
 const int* sort_by_row(const TokenRows& tokens, const OpContext& context) {
     int* to = context.scratch.take<int>(tokens.tokens);
     int* other = context.scratch.take<int>(tokens.tokens);
-    auto* counts = context.scratch.take<unsigned>(most_counts(tokens.tokens));
+    auto* counts = context.scratch.take<unsigned>(row_order_counts(tokens.tokens));
     const int bits = std::bit_width(static_cast<unsigned>(tokens.table_rows));
-    const int passes = (bits + most_digit_bits - 1) / most_digit_bits;
+    const int passes = (bits + row_order_digit_bits - 1) / row_order_digit_bits;
     const int digit_bits = (bits + passes - 1) / passes;
     const int* from = nullptr;
     for (int pass = 0; pass < passes; ++pass) {
@@ -172,10 +168,6 @@ const int* sort_by_row(const TokenRows& tokens, const OpContext& context) {
         std::swap(to, other);
     }
     return from;
-}
-
-std::int64_t sort_by_row_scratch_bytes(std::int64_t tokens) {
-    return 2 * Scratch::bytes_of<int>(tokens) + Scratch::bytes_of<unsigned>(most_counts(tokens));
 }
 
 }  // namespace gptrain::cuda

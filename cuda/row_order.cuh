@@ -25,6 +25,4 @@ struct TokenRows {
 /// volume 3, section 5.2.5). In scratch memory.
 const int* sort_by_row(const TokenRows& tokens, const OpContext& context);
 
-std::int64_t sort_by_row_scratch_bytes(std::int64_t tokens);
-
 }  // namespace gptrain::cuda

@@ -2,14 +2,14 @@
 
 #include "cuda/pieces.cuh"
 #include "cuda/row_order.cuh"
+#include "cuda/scratch_sizes.h"
 #include "cuda/unrolled.cuh"
 #include "tensor/dtype_switch.h"
 
 namespace gptrain::cuda {
 namespace {
 
-/// Sorted tokens that one block sums.
-constexpr int chunk = 64;
+constexpr int chunk = row_sums_chunk;
 
 /// What chunks leave of rows that go on from one to the next, all in scratch memory.
 struct Parts {
@@ -256,12 +256,6 @@ void add_rows(const RowSums& args, const OpContext& context) {
                               .table_rows = static_cast<int>(args.table.size(0))};
     with_compute_type(args.x.dtype(),
                       [&](auto type) { add<decltype(type)>(args, tokens, context); });
-}
-
-std::int64_t add_rows_scratch_bytes(std::int64_t tokens, std::int64_t hidden) {
-    const std::int64_t chunks = div_ceil(tokens, chunk);
-    return sort_by_row_scratch_bytes(tokens) + 2 * Scratch::bytes_of<float>(chunks * hidden) +
-           2 * Scratch::bytes_of<int>(chunks);
 }
 
 }  // namespace gptrain::cuda

@@ -19,6 +19,4 @@ struct RowSums {
 /// with many tokens are then added to each other in an order that depends on `rows` alone.
 void add_rows(const RowSums& args, const OpContext& context);
 
-std::int64_t add_rows_scratch_bytes(std::int64_t tokens, std::int64_t hidden);
-
 }  // namespace gptrain::cuda

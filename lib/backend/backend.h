@@ -35,7 +35,7 @@ struct OpLimits {
 struct BackendNeeds {
     std::function<std::int64_t(const OpLimits&)> scratch;  ///< device memory inside of ops
     std::int64_t staging = 0;                              ///< host memory on the way to the device
-    std::int64_t reserve = 0;  ///< device memory to leave to driver and libraries: an estimate
+    std::int64_t reserve = 0;       ///< device memory to leave to driver and libraries: an estimate
     bool messages_on_host = false;  ///< reductions between ranks take host memory, as MPI's do
 };
 

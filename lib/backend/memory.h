@@ -49,9 +49,9 @@ private:
     std::array<std::int64_t, memory_uses> bytes_{};
 };
 
-/// The arenas of a run: one for each use but messages. Made with the plan of the same run they have exactly its sizes; made
-/// without one (on the meter, which holds no data) they are unbounded and `peaks()` afterwards is
-/// the plan.
+/// The arenas of a run: one for each use but messages. Made with the plan of the same run they have
+/// exactly its sizes; made without one (on the meter, which holds no data) they are unbounded and
+/// `peaks()` afterwards is the plan.
 class Memory {
 public:
     /// An Error for a lack of memory tells the plan.

@@ -31,10 +31,9 @@ struct MpiOptions {
 /// What a rank sends of n bytes (of the larger tensor) among p ranks: all_reduce 2 n (p - 1) / p in
 /// two rounds, reduce_scatter, all_gather and all_to_all n (p - 1) / p in one, broadcast at most
 /// log2(p) messages of n. Reductions hold n (p - 1) / p bytes more of the backend's host memory
-/// (see reduce_runs for how they are done) until they are waited for; memory that was needed once is
-/// kept for the next time.
-/// `to` of a reduce_scatter may be this rank's part of `from`. Operations go on while the host is
-/// inside any call of any communicator of the session.
+/// (see reduce_runs for how they are done) until they are waited for; memory that was needed once
+/// is kept for the next time. `to` of a reduce_scatter may be this rank's part of `from`.
+/// Operations go on while the host is inside any call of any communicator of the session.
 ///
 /// Pending: `wait` ends with the results in place for the operations of the backend. One that is
 /// dropped while an exception flies is not waited for: the ranks are to be ended.

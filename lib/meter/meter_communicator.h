@@ -3,19 +3,17 @@
 #pragma once
 
 #include <cstdint>
-#include <optional>
+#include <memory>
 
-#include "comm/communicator.h"
 #include "comm/host_memory.h"
+#include "comm/mesh.h"
+#include "meter/meter_backend.h"
 
 namespace gptrain {
 
 class MeterCommunicator final : public Communicator {
 public:
-    /// With `host` it takes the host memory of an MpiCommunicator whose tensors MPI can reach.
-    MeterCommunicator(int rank, int size, Backend* host = nullptr) : rank_(rank), size_(size) {
-        if (host != nullptr) memory_.emplace(*host);
-    }
+    MeterCommunicator(int rank, int size) : rank_(rank), size_(size) {}
 
     int rank() const override { return rank_; }
     int size() const override { return size_; }
@@ -29,7 +27,8 @@ public:
     Pending send_recv(const Tensor&, int, const Tensor&, int) override { return {}; }
     void barrier() override {}
 
-    std::int64_t held_bytes() const override { return memory_ ? memory_->held() : 0; }
+    /// That of an MpiCommunicator whose tensors MPI can reach.
+    std::int64_t held_bytes() const override { return memory_.held(); }
 
 private:
     /// Host memory until it is waited for.
@@ -37,7 +36,15 @@ private:
 
     int rank_;
     int size_;
-    std::optional<HostMemory> memory_;
+    MeterBackend host_{BackendNeeds{}};
+    HostMemory memory_{host_};
 };
+
+/// One for each group.
+inline CommunicatorFactory meter_communicators() {
+    return [](const RankGroup& group) {
+        return std::make_unique<MeterCommunicator>(group.rank, group.size);
+    };
+}
 
 }  // namespace gptrain

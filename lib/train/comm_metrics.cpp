@@ -3,10 +3,8 @@
 #include <cmath>
 
 namespace gptrain {
-namespace {
 
-/// The axis of the mesh that a communicator counts as.
-Axis told_as(Axis axis, const MeshShape& shape) {
+Axis counts_as(Axis axis, const MeshShape& shape) {
     switch (axis) {
         case Axis::dp_cp: return Axis::dp;
         case Axis::kv: return Axis::tp;
@@ -15,6 +13,8 @@ Axis told_as(Axis axis, const MeshShape& shape) {
         default: return axis;
     }
 }
+
+namespace {
 
 bool connects(Axis axis, const MeshShape& shape) {
     switch (axis) {
@@ -30,7 +30,7 @@ bool connects(Axis axis, const MeshShape& shape) {
 void CommMetrics::add_step(const CommTotals& step) {
     for (int i = 0; i < axes; ++i) {
         const auto axis = static_cast<Axis>(i);
-        AxisTotal& sum = sums_[static_cast<std::size_t>(told_as(axis, shape_))];
+        AxisTotal& sum = sums_[static_cast<std::size_t>(counts_as(axis, shape_))];
         sum.bytes += step[axis].bytes;
         sum.seconds += step[axis].seconds;
     }

@@ -20,9 +20,12 @@ struct CommMetric {
     std::optional<double> seconds = {};  ///< none where the host does not know
 };
 
-/// Adds up steps. Communicators count as the axis whose size makes them: sums over dp x cp as dp,
-/// the sharers of k and v as tp, first and last stage as pp, and the few bytes over tp x pp as pp,
-/// or as tp where there is one stage.
+/// The axis of the mesh that a communicator counts as, that whose size makes it: sums over dp x cp
+/// count as dp, the sharers of k and v as tp, first and last stage as pp, and the few bytes over
+/// tp x pp as pp, or as tp where there is one stage.
+Axis counts_as(Axis axis, const MeshShape& shape);
+
+/// Adds up steps, by axes of the mesh.
 class CommMetrics {
 public:
     /// `timed`: whether the host waits where computing waits.

@@ -5,7 +5,7 @@
 #include <cstring>
 
 #include "checkpoint/snapshot.h"
-#include "meter/meter_communicator.h"
+#include "model/ownership.h"
 #include "schedule/stage_plan.h"
 
 namespace gptrain {
@@ -260,14 +260,10 @@ double Engine::gradient_norm() {
 }
 
 StepCost measure_run(const RunSpec& spec, const RunPlan& plan, const MeshPlace& place,
-                     const BackendNeeds& needs) {
+                     const BackendNeeds& needs, const CommunicatorFactory& make) {
     MeterBackend meter(needs);
     StepCost cost;
     CommTotals totals;
-    const CommunicatorFactory make = [&](const RankGroup& group) {
-        return std::make_unique<MeterCommunicator>(group.rank, group.size,
-                                                   needs.messages_on_host ? &meter : nullptr);
-    };
     const Mesh mesh(plan.mesh, place, mesh_links(plan), observed(make, totals));
     Engine engine(meter, mesh, spec, plan);
     engine.initialise();
@@ -289,8 +285,33 @@ StepCost measure_run(const RunSpec& spec, const RunPlan& plan, const MeshPlace& 
     }
     cost.linear_ops = meter.linear_ops();
     cost.memory = engine.memory().peaks();
-    cost.memory[MemoryUse::messages] = mesh.held_bytes();
+    if (needs.messages_on_host) {
+        // A buffer that was too small once makes place for a larger one, until all are large
+        // enough.
+        std::int64_t& held = cost.memory[MemoryUse::messages];
+        while (held != mesh.held_bytes()) {
+            held = mesh.held_bytes();
+            batch.microbatches.resize(static_cast<std::size_t>(cost.microbatches));
+            engine.step(batch);
+        }
+    }
     return cost;
+}
+
+std::vector<std::int64_t> own_sizes(const RunSpec& spec, const RunPlan& plan,
+                                    const MeshPlace& place) {
+    const Mesh mesh(plan.mesh, place, {}, meter_communicators());
+    const ParameterLayout layout = training_layout(spec, plan, mesh);
+    const bool sharded = shards_of(spec, mesh) > 1;
+    std::vector<std::int64_t> sizes;
+    for (const Parameter& parameter : layout.parameters)
+        sizes.push_back(parameter.shard.elements());
+    for (const OwnedRange& range : owned_ranges(layout, mesh.dp_cp(), sharded)) {
+        const bool saved = range.shard.owned && (sharded || mesh.dp_cp().rank() == 0);
+        const auto sum = static_cast<std::int64_t>(range.parameter->sum);
+        sizes.insert(sizes.end(), {range.shard.elements(), sum, saved ? 1 : 0});
+    }
+    return sizes;
 }
 
 }  // namespace gptrain

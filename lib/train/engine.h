@@ -9,6 +9,7 @@
 #include "comm/comm_totals.h"
 #include "data/batch_loader.h"
 #include "meter/meter_backend.h"
+#include "meter/meter_communicator.h"
 #include "model/grad_sums.h"
 #include "optim/optimizer.h"
 #include "schedule/executor.h"
@@ -123,10 +124,17 @@ struct StepCost {
     std::int64_t sent(Axis axis) const { return comm[static_cast<std::size_t>(axis)].bytes; }
 };
 
-/// Runs a step, an evaluation and the snapshot of an asynchronous save over the meter. `needs` are
-/// those of the backend to be used.
+/// Runs a start, a step, an evaluation and the snapshot of an asynchronous save over the meter.
+/// `needs` are those of the backend to be used; `make` makes communicators that move nothing.
 StepCost measure_run(const RunSpec& spec, const RunPlan& plan, const MeshPlace& place,
-                     const BackendNeeds& needs);
+                     const BackendNeeds& needs,
+                     const CommunicatorFactory& make = meter_communicators());
+
+/// The sizes of the parameters that this rank holds, and of the parts that it updates, each with
+/// how its gradient is summed and whether the rank saves it: all in which its run differs from
+/// those of the other ranks of its stage.
+std::vector<std::int64_t> own_sizes(const RunSpec& spec, const RunPlan& plan,
+                                    const MeshPlace& place);
 
 /// Takes the memory that the backend itself needs.
 void give_memory(Backend& backend, Memory& memory, const OpLimits& limits);

@@ -83,17 +83,23 @@ std::int64_t saved_by_a_layer(RunSpec spec, std::int64_t tensor) {
     return saved(4) - saved(3);
 }
 
-}  // namespace
+// Sizes at which no tensor ends between multiples of 256 bytes.
+constexpr std::int64_t s = 256, b = 2, h = 64, a = 8;
 
-TEST_CASE("a layer keeps what docs/memory.md says, to the byte", "[model][memory]") {
-    // Sizes at which no tensor ends between multiples of 256 bytes.
-    constexpr std::int64_t s = 256, b = 2, h = 64, a = 8;
+RunSpec layer_spec() {
     RunSpec spec = tiny_spec();
     spec.model.hidden_size = h;
     spec.model.num_attention_heads = a;
     spec.training.seq_length = s;
     spec.training.micro_batch_size = b;
     spec.precision.compute = Precision::bf16;
+    return spec;
+}
+
+}  // namespace
+
+TEST_CASE("a layer keeps what docs/memory.md says, to the byte", "[model][memory]") {
+    RunSpec spec = layer_spec();
     for (const std::int64_t t : {1, 2, 4}) {
         spec.parallel.tensor = t;
         spec.parallel.sequence_parallel = t > 1;
@@ -104,6 +110,8 @@ TEST_CASE("a layer keeps what docs/memory.md says, to the byte", "[model][memory
         CHECK(saved_by_a_layer(spec, t) == 32 * unit + small);
         spec.recompute = Recompute::selective;
         CHECK(saved_by_a_layer(spec, t) == 20 * unit + small);
+        // Korthikanti et al. 2022, equation 6: tensor and sequence parallel, selective.
+        CHECK(saved_by_a_layer(spec, t) <= 34 * unit);
         spec.recompute = Recompute::full;
         CHECK(saved_by_a_layer(spec, t) == 2 * unit);
 
@@ -146,4 +154,29 @@ TEST_CASE("zero-bubble takes the activation memory of 1F1B", "[model][memory]") 
     // To rebuild what W reads would save nothing.
     spec.recompute = Recompute::selective;
     CHECK(saved(ScheduleKind::zero_bubble, 0) == most);
+}
+
+TEST_CASE("so does one with grouped queries, SwiGLU and RMSNorm", "[model][memory]") {
+    constexpr std::int64_t g = 2, f = 192;
+    RunSpec spec = layer_spec();
+    spec.model.num_query_groups = g;
+    spec.model.activation = Activation::swiglu;
+    spec.model.ffn_hidden_size = f;
+    spec.model.normalization = Normalization::rmsnorm;
+    for (const std::int64_t t : {1, 2, 4}) {
+        spec.parallel.tensor = t;
+        spec.parallel.sequence_parallel = t > 1;
+        CAPTURE(t);
+        const std::int64_t small = (2 * 4 * s * b + 4 * a * b * s) / t;
+        const std::int64_t q = 2 * s * b * h / t;
+        const std::int64_t k_and_v = t > g ? 4 * s * b * h / a : 4 * s * b * h * g / a / t;
+        // The residual stream twice, q, k, v and the attention output, both inputs of SwiGLU.
+        const std::int64_t kept = 2 * q + (q + k_and_v) + q + 4 * s * b * f / t;
+        spec.recompute = Recompute::selective;
+        CHECK(saved_by_a_layer(spec, t) == kept + small);
+        spec.recompute = Recompute::none;
+        CHECK(saved_by_a_layer(spec, t) == kept + 2 * q + 2 * s * b * f / t + small);
+        spec.recompute = Recompute::full;
+        CHECK(saved_by_a_layer(spec, t) == q);
+    }
 }

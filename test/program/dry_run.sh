@@ -7,31 +7,55 @@ configs=$(dirname "$0")/../../configs
 share() { echo $((1000 * $1 / $2)); }
 # bytes_of ROW: the exact bytes of a row of the last dry run.
 bytes_of() { awk -v name="$1" 'index($0, "  " name "  ") == 1 { print $NF }' out; }
+# adds_up: the rows of the memory table of the last dry run have its sums.
+adds_up() {
+    awk '/^[^ ]/ { inside = /^memory per rank/; next }
+        !inside || index($0, "  context and libraries  ") == 1 { next }
+        index($0, "  on the device  ") == 1 { device = sum; sum = 0; sums += $NF == device; next }
+        index($0, "  on the host  ") == 1 { sums += $NF == sum; next }
+        index($0, "  total  ") == 1 { sums += $NF == device + sum; next }
+        { sum += $NF }
+        END { print sums }' out
+}
+# in_a_stage ROW: the value of the row, as people read it, stands in the table of stages too.
+in_a_stage() {
+    value=$(awk -v name="$1" 'index($0, "  " name "  ") == 1 { print $(NF - 2), $(NF - 1) }' out)
+    sed -n '/^stages/,$p' out | grep -q "^ *[0-9]* .*  $value " ||
+        fail "no stage has the $value of '$1'"
+}
 
-while read -r name ranks stages; do
-    began=$SECONDS
+# NAME RANKS STAGES and the bytes that a rank between two others sends them, for each of m
+# microbatches v times activations and v times gradients of 2 s b h / t: 4 m v s b h / t.
+while read -r name ranks stages sent; do
     for picture in svg json; do
+        began=$SECONDS
         expect_exit 0 "$gptrain" --config "$configs/$name.yaml" --dry-run --world-size "$ranks" \
             --timeline "$name.$picture"
+        ((SECONDS - began < 60)) || fail "$name took $((SECONDS - began)) s"
     done
-    ((SECONDS - began < 60)) || fail "$name took $((SECONDS - began)) s"
-    says out "memory per rank" "saved activations" "sent on tp"
-    ((ranks == 8 * stages)) || says out "sent on dp x cp"
+    says out "planned for device cuda" "memory per rank" "saved activations" "context and libraries"
+    [[ $(adds_up) == 2 ]] || fail "$name: the sums of its memory are wrong: $(adds_up)"
+    (($(bytes_of "sent on tp") > 0)) || fail "$name: nothing is sent on tp"
+    ((ranks == 8 * stages)) || (($(bytes_of "sent on dp") > 0)) || fail "$name: nothing on dp"
     if ((stages > 1)); then
-        says out "stages, each of $((ranks / stages)) ranks" "bubble" "sent on pp"
+        says out "stages, each of $((ranks / stages)) ranks" "bubble"
         [[ $(grep -c '^ *[0-9]* .*FLOP.* to ' out) == "$stages" ]] ||
             fail "$name: not $stages stages in the table"
+        for row in "on the device" "sent on tp" "sent on dp" "sent on pp"; do in_a_stage "$row"; done
+        # And a few single numbers.
+        over=$(($(bytes_of "sent on pp") - sent))
+        ((over >= 0 && over <= 64)) || fail "$name sends $over bytes on pp beside $sent"
     fi
     [[ $(tail -n 1 "$name.svg") == *"</svg>" ]] || fail "$name.svg is not whole"
     grep -q '"traceEvents"' "$name.json" || fail "$name.json is no trace"
     # It needs its ranks.
-    expect_exit 2 "$gptrain" --config "$configs/$name.yaml"
+    expect_exit 2 "$gptrain" --config "$configs/$name.yaml" --set device=cpu
     says err parallel "ranks"
 done <<END
-gpt22b 8 1
-gpt175b 1024 8
-gpt530b 2240 35
-gpt1t 3072 64
+gpt22b 8 1 0
+gpt175b 1024 8 $((4 * 64 * 3 * 2048 * 12288 / 8))
+gpt530b 2240 35 $((4 * 280 * 3 * 2048 * 20480 / 8))
+gpt1t 3072 64 $((4 * 512 * 1 * 2048 * 25600 / 8))
 END
 expect_exit 2 "$gptrain" --config "$configs/gpt22b.yaml" --dry-run --world-size 8 --timeline step.png
 says err step.png .svg .json
@@ -48,6 +72,19 @@ parallel: {pipeline: 8, layers: [1, 1, 1, 1, 1, 1, 1, 1]}
 END
 expect_exit 0 "$gptrain" --config equal.yaml --dry-run --world-size 8
 says out "bubble 21.9 %"
+
+# A plan is for the device that is asked for, whatever is built and found here.
+expect_exit 0 "$gptrain" --config equal.yaml --dry-run --world-size 8 --set device=cpu
+says out "planned for device cpu"
+[[ $(adds_up) == 3 ]] || fail "the sums of a CPU's memory are wrong: $(adds_up)"
+on_cpu=$(bytes_of "scratch of ops")
+expect_exit 0 "$gptrain" --config equal.yaml --dry-run --world-size 8 --set device=cuda
+says out "planned for device cuda" "context and libraries"
+[[ $(adds_up) == 2 && -z $(bytes_of total) ]] || fail "the sums of a GPU's memory are wrong"
+(($(bytes_of "scratch of ops") != on_cpu)) || fail "a GPU needs the scratch memory of a CPU"
+(($(bytes_of "staging on the host") == 16 << 20)) || fail "a GPU needs no memory for staging"
+expect_exit 0 "$gptrain" --config equal.yaml --dry-run --world-size 8 --set device=auto
+says out "as a run here would take"
 
 # With tensor and sequence parallelism a rank keeps an eighth of the activations.
 settings parallel.pipeline=1 parallel.layers=auto

@@ -115,6 +115,12 @@ logging: {interval: 1}
 END
 }
 
+# predicted_bytes: the memory that the dry run in `out` tells, of device and host.
+predicted_bytes() {
+    awk 'index($0, "  on the device  ") == 1 || index($0, "  on the host  ") == 1 { sum += $NF }
+        END { printf "%.0f\n", sum }' out
+}
+
 # settings KEY=VALUE...: sets the array `set` to the options that lay these over the spec.
 settings() {
     local setting

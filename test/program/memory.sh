@@ -11,7 +11,7 @@ for settings in recompute=none recompute=full precision.compute=bf16 precision.c
     "data.reset_at_eod=true data.eod_mask_loss=true" parallel.schedule=zero_bubble; do
     settings output_dir=run-$n training.steps=1 $settings
     expect_exit 0 "$gptrain" --config run.yaml "${set[@]}" --dry-run
-    predicted=$(awk '$1 == "total" { print $NF }' out)
+    predicted=$(predicted_bytes)
     expect_exit 0 "$gptrain" --config run.yaml "${set[@]}"
     says run-$n/metrics.jsonl "\"memory_bytes\": $predicted,"
     n=$((n + 1))

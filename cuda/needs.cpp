@@ -1,0 +1,110 @@
+// What the CUDA backend needs of a run's memory: numbers, in builds without CUDA as well.
+#include <algorithm>
+
+#include "cuda/attention.h"
+#include "cuda/attention_backward_plan.h"
+#include "cuda/attention_sm90.h"
+#include "cuda/checksum.h"
+#include "cuda/cross_entropy.h"
+#include "cuda/cuda_backend.h"
+#include "cuda/embedding.h"
+#include "cuda/linear.h"
+#include "cuda/linear_bias.h"
+#include "cuda/norm.h"
+#include "cuda/optimizer.h"
+#include "cuda/products.h"
+#include "cuda/row_sums.h"
+#include "cuda/scratch_sizes.h"
+#include "cuda/staging.h"
+
+namespace gptrain {
+namespace cuda {
+
+std::int64_t linear_scratch_bytes(const OpLimits& limits) {
+    const std::int64_t tokens = limits.sequences * limits.seq_length;
+    const std::int64_t all_sums = round_up(tokens * limits.widest * 4, Arena::alignment);
+    const bool sums = limits.compute != DType::f32;
+    return Products::workspace_bytes + (sums ? std::min(linear_sums_bytes, all_sums) : 0);
+}
+
+std::int64_t bias_scratch_bytes(const OpLimits& limits) {
+    // Many strips of columns have few parts each: either there is one part, or the strips of all
+    // parts are at most as many as the wanted blocks.
+    constexpr std::int64_t widest_strip = bias_strip_bytes / 2;
+    const std::int64_t parts = div_ceil(limits.sequences * limits.seq_length, bias_part_rows);
+    const std::int64_t elements =
+        std::min(parts * limits.widest, std::max(bias_blocks * widest_strip, limits.widest));
+    return Scratch::bytes_of<float>(elements);
+}
+
+std::int64_t norm_scratch_bytes(const OpLimits& limits) {
+    const std::int64_t tokens = limits.sequences * limits.seq_length;
+    return Scratch::bytes_of<float>(std::min(norm_parts, div_ceil(tokens, norm_group_rows)) * 2 *
+                                    limits.hidden);
+}
+
+namespace {
+
+std::int64_t sort_by_row_scratch_bytes(std::int64_t tokens) {
+    return 2 * Scratch::bytes_of<int>(tokens) +
+           Scratch::bytes_of<unsigned>(row_order_counts(tokens));
+}
+
+std::int64_t add_rows_scratch_bytes(std::int64_t tokens, std::int64_t hidden) {
+    const std::int64_t chunks = div_ceil(tokens, row_sums_chunk);
+    return sort_by_row_scratch_bytes(tokens) + 2 * Scratch::bytes_of<float>(chunks * hidden) +
+           2 * Scratch::bytes_of<int>(chunks);
+}
+
+}  // namespace
+
+std::int64_t embedding_scratch_bytes(const OpLimits& limits) {
+    return add_rows_scratch_bytes(limits.sequences * limits.seq_length, limits.hidden);
+}
+
+std::int64_t cross_entropy_scratch_bytes(const OpLimits& limits) {
+    return Scratch::bytes_of<double>(
+        std::max(limits.head_chunk, limits.sequences * limits.seq_length));
+}
+
+std::int64_t optimizer_scratch_bytes() {
+    return std::max(Scratch::bytes_of<double>(square_blocks),
+                    round_up(update_bytes, Arena::alignment));
+}
+
+std::int64_t checksum_scratch_bytes() {
+    return Scratch::bytes_of<std::uint64_t>(checksum_blocks);
+}
+
+std::int64_t attention_sm90_scratch_bytes(const OpLimits& limits) {
+    if (limits.compute != DType::bf16 || (limits.head_dim != 64 && limits.head_dim != 128))
+        return 0;
+    const sm90::BackwardPlan plan(limits.sequences, limits.seq_length, limits.heads, limits.groups,
+                                  limits.head_dim);
+    return plan.bytes(limits.sequences * limits.heads);
+}
+
+std::int64_t attention_scratch_bytes(const OpLimits& limits) {
+    return std::max(attention_sm90_scratch_bytes(limits),
+                    Scratch::bytes_of<float>(limits.sequences * limits.heads * limits.seq_length));
+}
+
+namespace {
+
+std::int64_t scratch_bytes(const OpLimits& limits) {
+    return std::max({linear_scratch_bytes(limits), bias_scratch_bytes(limits),
+                     norm_scratch_bytes(limits), embedding_scratch_bytes(limits),
+                     attention_scratch_bytes(limits), cross_entropy_scratch_bytes(limits),
+                     optimizer_scratch_bytes(), checksum_scratch_bytes()});
+}
+
+}  // namespace
+}  // namespace cuda
+
+BackendNeeds cuda_needs() {
+    return {.scratch = cuda::scratch_bytes,
+            .staging = cuda::Staging::all_bytes,
+            .reserve = std::int64_t{1} << 30};
+}
+
+}  // namespace gptrain

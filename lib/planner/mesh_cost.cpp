@@ -1,0 +1,48 @@
+#include "planner/mesh_cost.h"
+
+#include <algorithm>
+#include <map>
+#include <thread>
+#include <utility>
+
+#include "base/parallel_for.h"
+#include "train/comm_metrics.h"
+
+namespace gptrain {
+
+std::vector<RankClass> rank_classes(const RunSpec& spec, const RunPlan& plan) {
+    std::vector<RankClass> classes;
+    std::map<std::pair<int, std::vector<std::int64_t>>, std::size_t> known;
+    for (std::int64_t rank = 0; rank < plan.mesh.size(); ++rank) {
+        const MeshPlace place = place_of(rank, plan.mesh);
+        const auto [entry, is_new] =
+            known.try_emplace({place.pp, own_sizes(spec, plan, place)}, classes.size());
+        if (is_new) classes.push_back({place.pp, {}});
+        classes[entry->second].ranks.push_back(rank);
+    }
+    return classes;
+}
+
+std::vector<RankCost> measure_mesh(const RunSpec& spec, const RunPlan& plan,
+                                   const BackendNeeds& needs) {
+    std::vector<RankCost> costs;
+    for (RankClass& of : rank_classes(spec, plan))
+        costs.push_back({std::move(of), {}});
+    const auto threads = static_cast<int>(std::max(1U, std::thread::hardware_concurrency()));
+    parallel_for(std::ssize(costs), threads, [&](std::int64_t i) {
+        RankCost& cost = costs[static_cast<std::size_t>(i)];
+        cost.cost = measure_run(spec, plan, place_of(cost.of.ranks.front(), plan.mesh), needs);
+    });
+    return costs;
+}
+
+std::int64_t sent_on(Axis axis, const StepCost& cost, const MeshShape& mesh) {
+    std::int64_t bytes = 0;
+    for (int i = 0; i < axes; ++i) {
+        const auto kind = static_cast<Axis>(i);
+        if (counts_as(kind, mesh) == axis) bytes += cost.sent(kind);
+    }
+    return bytes;
+}
+
+}  // namespace gptrain

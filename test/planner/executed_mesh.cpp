@@ -1,0 +1,94 @@
+#include "planner/executed_mesh.h"
+
+#include <algorithm>
+#include <mutex>
+#include <thread>
+
+#include "base/parallel_for.h"
+
+namespace gptrain::test {
+namespace {
+
+bool same_cost(const StepCost& a, const StepCost& b) {
+    for (int i = 0; i < axes; ++i)
+        if (a.sent(static_cast<Axis>(i)) != b.sent(static_cast<Axis>(i))) return false;
+    const Work& work = a.forward_and_backward;
+    const Work& other = b.forward_and_backward;
+    return a.memory == b.memory && a.microbatches == b.microbatches &&
+           work.products == other.products && work.attention == other.attention &&
+           work.updates == other.updates;
+}
+
+class Execution {
+public:
+    Execution(const RunSpec& spec, const RunPlan& plan, const BackendNeeds& needs)
+        : spec_(spec), plan_(plan), needs_(needs) {
+        const auto size = static_cast<std::size_t>(plan.mesh.size());
+        mesh_.class_of.resize(size);
+        mesh_.ranks.resize(size);
+        mesh_.lists.resize(static_cast<std::size_t>(plan.mesh.pipeline));
+    }
+
+    ExecutedMesh run() {
+        for (RankClass& of : rank_classes(spec_, plan_))
+            mesh_.classes.push_back({std::move(of), {}});
+        std::vector<std::int64_t> others;
+        for (const RankCost& own : mesh_.classes) {
+            for (const std::int64_t rank : own.of.ranks)
+                mesh_.class_of[static_cast<std::size_t>(rank)] = &own;
+            others.insert(others.end(), own.of.ranks.begin() + 1, own.of.ranks.end());
+        }
+        const auto threads = static_cast<int>(std::max(1U, std::thread::hardware_concurrency()));
+        parallel_for(std::ssize(mesh_.classes), threads, [&](std::int64_t i) {
+            RankCost& own = mesh_.classes[static_cast<std::size_t>(i)];
+            own.cost = execute(own.of.ranks.front());
+        });
+        parallel_for(std::ssize(others), threads,
+                     [&](std::int64_t i) { compare(others[static_cast<std::size_t>(i)]); });
+        return std::move(mesh_);
+    }
+
+private:
+    StepCost execute(std::int64_t rank) {
+        CommList list;
+        MeshRank& own = mesh_.ranks[static_cast<std::size_t>(rank)];
+        const MeshPlace place = place_of(rank, plan_.mesh);
+        StepCost cost = measure_run(spec_, plan_, place, needs_, recording(list, own.groups));
+        own.list = kept(std::move(list), place.pp);
+        return cost;
+    }
+
+    /// One copy of lists that are the same.
+    const CommList* kept(CommList list, int stage) {
+        const std::lock_guard lock(mutex_);
+        std::deque<CommList>& known = mesh_.lists[static_cast<std::size_t>(stage)];
+        const auto same = std::find(known.begin(), known.end(), list);
+        return same != known.end() ? &*same : &known.emplace_back(std::move(list));
+    }
+
+    void compare(std::int64_t rank) {
+        const RankCost& own = *mesh_.class_of[static_cast<std::size_t>(rank)];
+        const auto first = static_cast<std::size_t>(own.of.ranks.front());
+        const StepCost cost = execute(rank);
+        if (same_cost(cost, own.cost) &&
+            mesh_.ranks[static_cast<std::size_t>(rank)].list == mesh_.ranks[first].list)
+            return;
+        const std::lock_guard lock(mutex_);
+        mesh_.strangers.push_back(rank);
+    }
+
+    const RunSpec& spec_;
+    const RunPlan& plan_;
+    const BackendNeeds& needs_;
+    std::mutex mutex_;
+    ExecutedMesh mesh_;
+};
+
+}  // namespace
+
+ExecutedMesh execute_every_rank(const RunSpec& spec, const RunPlan& plan,
+                                const BackendNeeds& needs) {
+    return Execution(spec, plan, needs).run();
+}
+
+}  // namespace gptrain::test

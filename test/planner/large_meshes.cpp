@@ -1,0 +1,197 @@
+// Every rank of the shipped specs of large models, executed for a whole step without the hardware.
+#include <algorithm>
+#include <filesystem>
+#include <numeric>
+
+#include "catch.h"
+#include "cuda/cuda_backend.h"
+#include "planner/executed_mesh.h"
+#include "planner/flop_costs.h"
+#include "schedule/stage_plan.h"
+
+using namespace gptrain;
+using namespace gptrain::test;
+
+namespace {
+
+/// A shipped spec (tensor and sequence parallel, selective recomputation, bf16) with all its ranks.
+class LargeMesh {
+public:
+    LargeMesh(const std::string& name, std::int64_t ranks)
+        : spec_(load_run_spec(std::filesystem::path(GPTRAIN_TEST_DATA) / "../../configs" /
+                              (name + ".yaml"))),
+          plan_(make_plan(spec_, {.world_size = ranks, .cuda = true, .dry_run = true})),
+          mesh_(execute_every_rank(spec_, plan_, cuda_needs())) {
+        REQUIRE(plan_.mesh.size() == ranks);
+        REQUIRE(plan_.sequence_parallel);
+    }
+
+    void check_all() const {
+        INFO("ranks that are not as their class");
+        CHECK(mesh_.strangers == std::vector<std::int64_t>());
+        CHECK_NOTHROW(check_whole_mesh(mesh_.ranks));
+        check_pipeline();
+        for (int stage = 0; stage < plan_.mesh.pipeline; ++stage) {
+            CAPTURE(stage);
+            check_messages(stage);
+            check_saved(stage);
+            check_bytes(stage);
+        }
+        check_state();
+    }
+
+private:
+    const StepCost& cost(const MeshPlace& place) const {
+        return mesh_.class_of[static_cast<std::size_t>(rank_of(place, plan_.mesh))]->cost;
+    }
+    bool is_first(int stage) const { return stage == 0; }
+    bool is_last(int stage) const { return stage == plan_.mesh.pipeline - 1; }
+    std::int64_t microbatches() const { return plan_.microbatches(plan_.batch.global_batch_size); }
+    /// s b h / t, the elements of a rank's part of the residual stream.
+    std::int64_t unit() const {
+        return plan_.micro_batch_size * plan_.stream_length() * plan_.model.hidden;
+    }
+    std::int64_t layers_of(int stage) const {
+        std::int64_t layers = 0;
+        for (const ChunkPart& part : chunk_parts(plan_, stage))
+            layers += part.num_layers;
+        return layers;
+    }
+
+    void check_pipeline() const;
+    void check_messages(int stage) const;
+    void check_saved(int stage) const;
+    void check_bytes(int stage) const;
+    void check_state() const;
+
+    RunSpec spec_;
+    RunPlan plan_;
+    ExecutedMesh mesh_;
+};
+
+/// The lists that the stages were given, against a clock.
+void LargeMesh::check_pipeline() const {
+    CHECK_NOTHROW(simulate(make_pipeline(pipeline_of(plan_, microbatches())),
+                           flop_costs(plan_, spec_.recompute)));
+}
+
+/// Messages: sent (peer unknown), or received from a stage.
+constexpr std::int64_t sent = -1;
+
+/// What ranks of the stage say to their neighbours is what the schedules of the step and of the
+/// evaluation list, in this order.
+void LargeMesh::check_messages(int stage) const {
+    std::vector<std::int64_t> expected;
+    const auto add = [&](const Schedule& schedule) {
+        for (const Action& action : schedule.actions)
+            if (!computes(action.kind)) expected.push_back(sends(action.kind) ? sent : action.peer);
+    };
+    add(make_schedule(pipeline_of(plan_, microbatches()), stage));
+    add(make_forward_schedule(pipeline_of(plan_, 1), stage));
+
+    const MeshRank& rank =
+        mesh_.ranks[static_cast<std::size_t>(rank_of({.pp = stage}, plan_.mesh))];
+    std::vector<std::int64_t> found;
+    for (const CommList::Event& event : rank.list->events) {
+        if (event.waits) continue;
+        const auto communicator = static_cast<std::size_t>(event.communicator);
+        const auto& operation =
+            rank.list->operations[communicator][static_cast<std::size_t>(event.number)];
+        if (operation.name == "send") found.push_back(sent);
+        if (operation.name == "recv")
+            found.push_back(place_of(rank.groups[communicator].first, plan_.mesh).pp);
+    }
+    CHECK(found == expected);
+}
+
+/// Activations: docs/memory.md, and the slots of Narayanan et al. 2021.
+void LargeMesh::check_saved(int stage) const {
+    const std::int64_t p = plan_.mesh.pipeline;
+    const std::int64_t v = plan_.virtual_stages;
+    const std::int64_t m = microbatches();
+    const std::int64_t slots =
+        v == 1 ? std::min(m, p - stage) : std::min(m * v, 2 * (p - 1 - stage) + (v - 1) * p + 1);
+    const std::int64_t tokens = plan_.micro_batch_size * plan_.seq_length / plan_.mesh.tensor;
+    const std::int64_t layer = 20 * unit() + (16 + 4 * plan_.model.heads) * tokens;
+    // The input of the last norm, its numbers, and the gradient of its output.
+    const std::int64_t head = is_last(stage) ? 4 * unit() + 8 * tokens : 0;
+    const std::int64_t saved = slots * (layers_of(stage) / v * layer + head);
+    for (const RankCost& own : mesh_.classes)
+        if (own.of.stage == stage) CHECK(own.cost.memory[MemoryUse::saved] == saved);
+}
+
+/// A step has a few sums of single numbers.
+constexpr std::int64_t numbers = 64;
+
+void LargeMesh::check_bytes(int stage) const {
+    const std::int64_t p = plan_.mesh.pipeline;
+    const std::int64_t t = plan_.mesh.tensor;
+    const std::int64_t d = plan_.mesh.data;
+    const std::int64_t m = microbatches();
+    const std::int64_t ends = is_first(stage) + is_last(stage);
+    const std::int64_t hidden = plan_.model.hidden;
+    // A layer gathers or scatters the stream four times forward, four times backward, and gathers
+    // the inputs of its column-parallel products again; so does each end of the model twice.
+    std::int64_t tp = m * (10 * layers_of(stage) + 2 * ends) * 2 * unit() * (t - 1);
+    // The head's maxima and sums of every token, all-reduced in fp32.
+    const std::int64_t tokens = plan_.micro_batch_size * plan_.seq_length;
+    if (is_last(stage)) tp += m * 2 * (3 * 4 * tokens) / t * (t - 1);
+    // Chunks send to the one after and to the one before them.
+    const std::int64_t pp = p == 1 ? 0 : m * (2 * plan_.virtual_stages - ends) * 2 * unit();
+    // Sums over the tp ranks: two norms and the biases of two row-parallel products for each layer,
+    // the table of positions, and the last norm; each data rank sums what it updates.
+    std::int64_t copied = 6 * hidden * layers_of(stage);
+    if (is_first(stage)) copied += plan_.model.max_positions * hidden;
+    if (is_last(stage)) copied += 2 * hidden;
+    // And over the two ends of the model the shared embedding.
+    const std::int64_t tied = p > 1 && ends > 0 ? plan_.model.vocab / t * hidden : 0;
+
+    std::int64_t most_tp = 0;
+    std::int64_t most_pp = 0;
+    for (int data = 0; data < d; ++data) {
+        const StepCost& own = cost({.dp = data, .pp = stage});
+        most_tp += sent_on(Axis::tp, own, plan_.mesh) - tp;
+        most_pp += sent_on(Axis::pp, own, plan_.mesh) - pp;
+        // Gradients in fp32 scattered, weights in bf16 gathered, by a ring.
+        const double flat = 3.0 * static_cast<double>(own.memory[MemoryUse::weights]);
+        const double dp = flat * static_cast<double>(d - 1) / static_cast<double>(d);
+        CHECK(static_cast<double>(sent_on(Axis::dp, own, plan_.mesh)) == Approx(dp).margin(1024));
+        CHECK(sent_on(Axis::cp, own, plan_.mesh) == 0);
+    }
+    const std::int64_t copied_bytes = 2 * 4 * copied / t * (t - 1);
+    CHECK(most_tp >= copied_bytes);
+    CHECK(most_tp <= copied_bytes + d * numbers);
+    CHECK(most_pp >= 4 * tied);
+    CHECK(most_pp <= 4 * tied + d * numbers);
+}
+
+/// Every element of the weights and the two moments is saved by exactly one rank.
+void LargeMesh::check_state() const {
+    double saved = 0;
+    for (const RankCost& own : mesh_.classes) {
+        saved += static_cast<double>(own.cost.memory[MemoryUse::snapshot]) *
+                 static_cast<double>(own.of.ranks.size());
+    }
+    const double state = 3.0 * 4.0 * static_cast<double>(parameter_count(plan_.model));
+    CHECK(saved >= state);
+    // Each tensor begins at a multiple of 256 bytes.
+    CHECK(saved < 1.001 * state);
+}
+
+}  // namespace
+
+TEST_CASE("every rank of gpt22b", "[planner]") {
+    LargeMesh("gpt22b", 8).check_all();
+}
+
+TEST_CASE("every rank of gpt175b", "[planner]") {
+    LargeMesh("gpt175b", 1024).check_all();
+}
+
+TEST_CASE("every rank of gpt530b", "[planner]") {
+    LargeMesh("gpt530b", 2240).check_all();
+}
+
+TEST_CASE("every rank of gpt1t", "[planner]") {
+    LargeMesh("gpt1t", 3072).check_all();
+}

@@ -1,0 +1,74 @@
+// Meshes with every axis and every way to use it: classes of ranks hold there too, and so does what
+// the ranks say to each other.
+#include "catch.h"
+#include "planner/executed_mesh.h"
+
+using namespace gptrain;
+using namespace gptrain::test;
+
+namespace {
+
+/// 2 data ranks, 2 stages, 2 ranks of cp, 4 of tp, of which two share each head of k and v; a
+/// vocabulary that leaves the last of tp with less than the others.
+RunSpec small_spec() {
+    RunSpec spec;
+    spec.name = "small";
+    spec.output_dir = "small";
+    spec.model.num_layers = 4;
+    spec.model.hidden_size = 64;
+    spec.model.num_attention_heads = 8;
+    spec.model.num_query_groups = 2;
+    spec.model.vocab_size = 101;
+    spec.data.train = {{"none", 1.0}};
+    spec.training.seq_length = 64;
+    spec.training.micro_batch_size = 2;
+    spec.training.global_batch_size = 24;
+    spec.training.steps = 1;
+    spec.precision.compute = Precision::bf16;
+    spec.parallel.tensor = 4;
+    spec.parallel.pipeline = 2;
+    spec.parallel.context = 2;
+    return spec;
+}
+
+void check(const RunSpec& spec) {
+    const RunPlan plan = make_plan(spec, {.world_size = 32, .dry_run = true});
+    const ExecutedMesh mesh = execute_every_rank(
+        spec, plan, {.scratch = [](const OpLimits&) { return std::int64_t{0}; }});
+    CHECK(mesh.strangers == std::vector<std::int64_t>());
+    // Some ranks stand for others, no rank for all.
+    CHECK(mesh.classes.size() < 32);
+    CHECK(mesh.classes.size() >= 2);
+    CHECK_NOTHROW(check_whole_mesh(mesh.ranks));
+}
+
+}  // namespace
+
+TEST_CASE("every rank of small meshes with all axes", "[planner]") {
+    RunSpec spec = small_spec();
+    spec.parallel.sequence_parallel = GENERATE(false, true);
+    spec.parallel.shard_optimizer = GENERATE(false, true);
+    spec.parallel.schedule =
+        GENERATE(ScheduleKind::gpipe, ScheduleKind::one_f_one_b,
+                 ScheduleKind::interleaved_one_f_one_b, ScheduleKind::zero_bubble);
+    if (spec.parallel.schedule == ScheduleKind::interleaved_one_f_one_b)
+        spec.parallel.virtual_stages = 2;
+    SECTION("ring, tied ends, full recomputation") {
+        spec.recompute = Recompute::full;
+        check(spec);
+    }
+    SECTION("exchange of heads, a head of its own, SwiGLU") {
+        spec.parallel.context_method = ContextMethod::all_to_all;
+        spec.model.num_query_groups = 8;
+        spec.model.tie_embeddings = false;
+        spec.model.activation = Activation::swiglu;
+        check(spec);
+    }
+    SECTION("ZB-V, nothing recomputed, dropout") {
+        spec.parallel.schedule = ScheduleKind::zero_bubble;
+        spec.parallel.virtual_stages = 2;
+        spec.recompute = Recompute::none;
+        spec.model.dropout = 0.1;
+        check(spec);
+    }
+}
