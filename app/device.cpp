@@ -43,23 +43,25 @@ Device open_cpu(DeviceChoice choice) {
     return {.backend = make_cpu_backend()};
 }
 
-Device open_cuda(int index, const std::filesystem::path& cache) {
+Device open_cuda(int index, const std::filesystem::path& cache, bool deterministic) {
     CudaOptions options = options_of_environment();
     options.tune_products = !cache.empty();
     options.tuning_folder = cache;
-    return {.backend = make_cuda_backend(index, options), .cuda = true};
+    options.deterministic = deterministic;
+    return {
+        .backend = make_cuda_backend(index, options), .cuda = true, .deterministic = deterministic};
 }
 
 }  // namespace
 
 Device open_device(DeviceChoice choice) {
-    return would_use_cuda(choice) ? open_cuda(first_device, {}) : open_cpu(choice);
+    return would_use_cuda(choice) ? open_cuda(first_device, {}, true) : open_cpu(choice);
 }
 
-Device open_device(DeviceChoice choice, const MpiSession& session,
+Device open_device(const RunSpec& spec, const MpiSession& session,
                    const std::filesystem::path& cache) {
     bool cuda = false;
-    session.together([&] { cuda = would_use_cuda(choice); });
+    session.together([&] { cuda = would_use_cuda(spec.device); });
     const auto with_gpu = session.largest(cuda ? 1 : 0);
     const auto without_gpu = session.largest(cuda ? 0 : 1);
     if (with_gpu + without_gpu > 1) {
@@ -69,11 +71,11 @@ Device open_device(DeviceChoice choice, const MpiSession& session,
     }
     Device device;
     if (!cuda) {
-        session.together([&] { device = open_cpu(choice); });
+        session.together([&] { device = open_cpu(spec.device); });
         return device;
     }
     const cuda::ChosenDevice chosen = cuda::choose_device(session);
-    session.together([&] { device = open_cuda(chosen.index, cache); });
+    session.together([&] { device = open_cuda(chosen.index, cache, spec.deterministic); });
     device.shared = chosen.shared;
     return device;
 }
@@ -83,8 +85,7 @@ Mesh open_mesh(const Device& device, const MpiSession& session, const MeshShape&
     if (!session.running()) return one_rank_mesh();
     Backend& backend = *device.backend;
     if (!device.cuda || device.shared) return mpi_mesh(session, shape, links, backend, &listener);
-    constexpr bool deterministic = true;
-    cuda::set_nccl_environment(deterministic);
+    cuda::set_nccl_environment(device.deterministic);
     return cuda::nccl_mesh(session, shape, links, backend, &listener);
 }
 

@@ -56,6 +56,7 @@ public:
           tuning_(tuning_file(options, device_)),
           products_(device_, options.tune_products ? &tuning_ : nullptr),
           graphs_(options.graphs),
+          deterministic_(options.deterministic),
           sm90_attention_(cuda::use_sm90_attention(options.attention, device_, stream_)) {}
     ~CudaBackend() override {
         // Memory and events go only when nothing uses them any more; a device that has failed has
@@ -217,7 +218,8 @@ private:
         return {.stream = stream_,
                 .scratch = scratch_,
                 .device = device_,
-                .sm90_attention = sm90_attention_};
+                .sm90_attention = sm90_attention_,
+                .deterministic = deterministic_};
     }
     const cuda::Event& mark_event(std::int64_t mark) const {
         return marks_[static_cast<std::size_t>(mark % std::ssize(marks_))];
@@ -230,6 +232,7 @@ private:
     cuda::Products products_;
     Scratch scratch_;
     bool graphs_;
+    bool deterministic_;
     bool sm90_attention_;
     cuda::Recordings recordings_;
     std::array<cuda::Event, 8> marks_;

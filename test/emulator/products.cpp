@@ -71,7 +71,8 @@ Products::Products(const DeviceFacts& /*device*/, TuningTable* /*tuning*/)
 Products::~Products() = default;
 
 bool Products::supports(const Product& product) const {
-    return product.bias == nullptr && product.gelu_input.data == nullptr;
+    return product.bias == nullptr && product.gelu_input.data == nullptr &&
+           product.gelu.data == nullptr;
 }
 
 void Products::multiply(const Product& product, const OpContext& context) {
