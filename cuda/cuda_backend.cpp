@@ -40,15 +40,17 @@ std::filesystem::path tuning_file(const CudaOptions& options, const cuda::Device
     return options.tuning_folder / ("products-" + name + ".txt");
 }
 
+/// What uploads land in, then what ops work with.
 std::int64_t scratch_needed(const OpLimits& limits) {
-    return std::max({cuda::linear_scratch_bytes(limits), cuda::bias_scratch_bytes(limits),
-                     cuda::norm_scratch_bytes(limits), cuda::embedding_scratch_bytes(limits),
-                     cuda::attention_scratch_bytes(limits),
-                     cuda::cross_entropy_scratch_bytes(limits), cuda::optimizer_scratch_bytes(),
-                     cuda::checksum_scratch_bytes()});
+    const std::int64_t of_ops =
+        std::max({cuda::linear_scratch_bytes(limits), cuda::bias_scratch_bytes(limits),
+                  cuda::norm_scratch_bytes(limits), cuda::embedding_scratch_bytes(limits),
+                  cuda::attention_scratch_bytes(limits), cuda::cross_entropy_scratch_bytes(limits),
+                  cuda::optimizer_scratch_bytes(), cuda::checksum_scratch_bytes()});
+    return cuda::Staging::all_bytes + of_ops;
 }
 
-/// Ops are issued to one stream and return at once.
+/// Ops are issued to one stream and return at once; staged copies have another beside it.
 class CudaBackend final : public Backend {
 public:
     CudaBackend(int device, const CudaOptions& options)
@@ -78,9 +80,13 @@ public:
     std::int64_t scratch_bytes(const OpLimits& limits) const override {
         return scratch_needed(limits);
     }
-    void use_scratch(const Tensor& bytes) override { scratch_.use(bytes); }
+    void use_scratch(const Tensor& bytes) override {
+        constexpr std::int64_t landing = cuda::Staging::all_bytes;
+        staging_.use_device(bytes.slice(0, 0, landing));
+        scratch_.use(bytes.slice(0, landing, bytes.size(0) - landing));
+    }
     std::int64_t staging_bytes() const override { return cuda::Staging::all_bytes; }
-    void use_staging(const Tensor& bytes) override { staging_.use(bytes); }
+    void use_staging(const Tensor& bytes) override { staging_.use_host(bytes); }
     std::int64_t other_bytes() const override {
         const cuda::MemoryInfo memory = cuda::memory_info();
         return memory.total - memory.free - allocated_;
