@@ -39,11 +39,14 @@ Device open_cuda(int index) {
 }
 
 /// Rank 0 alone looks for the fastest products and keeps them.
-Device open_tuning_cuda(int index, const MpiSession& session, const std::filesystem::path& cache) {
+Device open_tuning_cuda(int index, const MpiSession& session, const std::filesystem::path& cache,
+                        bool deterministic) {
     CudaOptions options = options_of_environment();
+    options.deterministic = deterministic;
     options.tune_products = true;
     if (session.rank() == 0) options.tuning_file = cache / "products.txt";
-    return {.backend = make_cuda_backend(index, options), .cuda = true};
+    return {
+        .backend = make_cuda_backend(index, options), .cuda = true, .deterministic = deterministic};
 }
 
 }  // namespace
@@ -57,10 +60,10 @@ Device open_device(DeviceChoice choice) {
     return would_use_cuda(choice) ? open_cuda(first_device) : open_cpu(choice);
 }
 
-Device open_device(DeviceChoice choice, const MpiSession& session,
+Device open_device(const RunSpec& spec, const MpiSession& session,
                    const std::filesystem::path& cache) {
     bool cuda = false;
-    session.together([&] { cuda = would_use_cuda(choice); });
+    session.together([&] { cuda = would_use_cuda(spec.device); });
     const auto with_gpu = session.largest(cuda ? 1 : 0);
     const auto without_gpu = session.largest(cuda ? 0 : 1);
     if (with_gpu + without_gpu > 1) {
@@ -70,11 +73,13 @@ Device open_device(DeviceChoice choice, const MpiSession& session,
     }
     Device device;
     if (!cuda) {
-        session.together([&] { device = open_cpu(choice); });
+        session.together([&] { device = open_cpu(spec.device); });
         return device;
     }
     const cuda::ChosenDevice chosen = cuda::choose_device(session);
-    session.together([&] { device = open_tuning_cuda(chosen.index, session, cache); });
+    session.together([&] {
+        device = open_tuning_cuda(chosen.index, session, cache, spec.deterministic);
+    });
     device.shared = chosen.shared;
     return device;
 }
@@ -84,8 +89,7 @@ Mesh open_mesh(const Device& device, const MpiSession& session, const MeshShape&
     if (!session.running()) return one_rank_mesh();
     Backend& backend = *device.backend;
     if (!device.cuda || device.shared) return mpi_mesh(session, shape, links, backend, &listener);
-    constexpr bool deterministic = true;
-    cuda::set_nccl_environment(deterministic);
+    cuda::set_nccl_environment(device.deterministic);
     return cuda::nccl_mesh(session, shape, links, backend, &listener);
 }
 

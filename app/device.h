@@ -22,14 +22,15 @@ struct Device {
     std::unique_ptr<Backend> backend;
     bool cuda = false;
     bool shared = false;  ///< several ranks have one GPU
+    bool deterministic = true;
 };
 
 /// Error (usage) where the machine or the program lacks the device. The environment may choose how
 /// a GPU computes (options_of_environment).
 Device open_device(DeviceChoice choice);
-/// The same for each of the ranks, which call it together; all compute on the same kind. A GPU's
-/// backend tunes (Backend::tune), and rank 0's keeps its choices in the folder `cache`.
-Device open_device(DeviceChoice choice, const MpiSession& session,
+/// What the run spec asks for, for each of the ranks, which call it together; all compute on the same
+/// kind. A GPU's backend tunes (Backend::tune), and rank 0's keeps its choices in the folder `cache`.
+Device open_device(const RunSpec& spec, const MpiSession& session,
                    const std::filesystem::path& cache);
 /// The communicators of the ranks, which call it together: over NCCL on GPUs of their own, else
 /// over MPI. `listener` is told of all their operations and outlives the mesh.

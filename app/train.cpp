@@ -56,7 +56,7 @@ ExitCode train_as_rank(const Options& options, Ranks& ranks, Clock::time_point s
     session.together([&] { spec = load_run_spec(options.config, options.settings); });
     ranks.check_same_spec(to_yaml(spec));
     ranks.share_cores();
-    const Device device = open_device(spec.device, session, RunPaths{spec.output_dir}.cache());
+    const Device device = open_device(spec, session, RunPaths{spec.output_dir}.cache());
     RunPlan plan;
     session.together(
         [&] { plan = make_plan(spec, {.world_size = session.size(), .cuda = device.cuda}); });

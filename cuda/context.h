@@ -11,6 +11,7 @@ struct OpContext {
     Scratch& scratch;  ///< reset before each op
     const DeviceFacts& device;
     bool sm90_attention = false;  ///< attention by the kernels for sm_90a, where they cover it
+    bool deterministic = true;    ///< what backward rebuilds has the bits that it had
 };
 
 /// Blocks for `count` pieces of work of which one block does `per_block`, at most `waves` times as

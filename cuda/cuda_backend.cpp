@@ -30,7 +30,7 @@
 namespace gptrain {
 namespace {
 
-/// Ops are issued to one stream and return at once.
+/// Ops are issued to one stream and return at once; staged copies have another beside it.
 class CudaBackend final : public Backend {
 public:
     CudaBackend(int device, const CudaOptions& options)
@@ -39,6 +39,7 @@ public:
           tuning_(options.tuning_file),
           products_(device_, tunes_ ? &tuning_ : nullptr),
           graphs_(options.graphs),
+          deterministic_(options.deterministic),
           sm90_attention_(cuda::use_sm90_attention(options.attention, device_, stream_)) {}
     ~CudaBackend() override {
         // Memory and events go only when nothing uses them any more; a device that has failed has
@@ -60,9 +61,13 @@ public:
     std::int64_t scratch_bytes(const OpLimits& limits) const override {
         return cuda_needs().scratch(limits);
     }
-    void use_scratch(const Tensor& bytes) override { scratch_.use(bytes); }
+    void use_scratch(const Tensor& bytes) override {
+        constexpr std::int64_t landing = cuda::Staging::all_bytes;
+        staging_.use_device(bytes.slice(0, 0, landing));
+        scratch_.use(bytes.slice(0, landing, bytes.size(0) - landing));
+    }
     std::int64_t staging_bytes() const override { return cuda_needs().staging; }
-    void use_staging(const Tensor& bytes) override { staging_.use(bytes); }
+    void use_staging(const Tensor& bytes) override { staging_.use_host(bytes); }
     std::int64_t other_bytes() const override {
         const cuda::MemoryInfo memory = cuda::memory_info();
         return memory.total - memory.free - allocated_;
@@ -211,7 +216,8 @@ private:
         return {.stream = stream_,
                 .scratch = scratch_,
                 .device = device_,
-                .sm90_attention = sm90_attention_};
+                .sm90_attention = sm90_attention_,
+                .deterministic = deterministic_};
     }
     const cuda::Event& mark_event(std::int64_t mark) const {
         return marks_[static_cast<std::size_t>(mark % std::ssize(marks_))];
@@ -225,6 +231,7 @@ private:
     cuda::Products products_;
     Scratch scratch_;
     bool graphs_;
+    bool deterministic_;
     bool sm90_attention_;
     cuda::Recordings recordings_;
     std::array<cuda::Event, 8> marks_;

@@ -30,6 +30,9 @@ struct CudaOptions {
     /// `replay` records: the second time in a CUDA graph, which is issued from then on.
     bool graphs = false;
     CudaAttention attention = CudaAttention::automatic;
+    /// Else the gelu behind a product is done by the library where it can: faster, but from sums
+    /// before they are rounded, so that recomputing it gives other bits.
+    bool deterministic = true;
 };
 
 /// GPTRAIN_CUDA_GRAPHS=1: `graphs`; GPTRAIN_CUDA_ATTENTION=auto|portable|sm90: `attention`, another

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "cuda/activation.h"
 #include "cuda/device.cuh"
 #include "cuda/gelu.cuh"
 #include "cuda/linear_bias.h"
@@ -154,12 +155,23 @@ Matrix matrix_by_columns(const Tensor& tensor, const Float8Matrix& float8) {
 }  // namespace
 
 void linear_forward(const LinearForward& args, Products& products, const OpContext& context) {
-    multiply({.a = matrix(args.x, args.x8),
-              .b = matrix(args.weight, args.weight8).transposed(),
-              .c = Matrix(args.y),
-              .bias = args.bias.data(),
-              .rough_sums = !args.x8.empty()},
-             products, context);
+    const Product product = {.a = matrix(args.x, args.x8),
+                             .b = matrix(args.weight, args.weight8).transposed(),
+                             .c = Matrix(args.y),
+                             .bias = args.bias.data(),
+                             .rough_sums = !args.x8.empty()};
+    if (args.gelu.empty()) {
+        multiply(product, products, context);
+        return;
+    }
+    Product with_gelu = product;
+    with_gelu.gelu = Matrix(args.gelu);
+    if (!context.deterministic && products.supports(with_gelu)) {
+        products.multiply(with_gelu, context);
+    } else {
+        multiply(product, products, context);
+        activation_forward({.u = args.y, .y = args.gelu}, context);
+    }
 }
 
 void linear_input_grad(const LinearInputGrad& args, Products& products, const OpContext& context) {

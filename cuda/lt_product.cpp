@@ -47,16 +47,20 @@ std::int64_t alignment_of(const Matrix& matrix) {
                         static_cast<std::uintptr_t>(stride));
 }
 
-/// Of what the epilogue reads.
+/// Of what the epilogue reads and writes besides the result; 0 where that is nothing.
 std::int64_t epilogue_alignment(const Product& product) {
-    if (product.bias != nullptr) {
-        return alignment_of(reinterpret_cast<std::uintptr_t>(product.bias));
-    }
-    return product.gelu_input.data != nullptr ? alignment_of(product.gelu_input) : 0;
+    const std::int64_t of_bias =
+        product.bias == nullptr ? 0 : alignment_of(reinterpret_cast<std::uintptr_t>(product.bias));
+    if (!has_gelu_epilogue(product)) return of_bias;
+    const std::int64_t of_matrix = alignment_of(auxiliary_of(product));
+    return of_bias == 0 ? of_matrix : std::min(of_bias, of_matrix);
 }
 
 cublasLtEpilogue_t epilogue_of(const Product& product) {
-    if (product.bias != nullptr) return CUBLASLT_EPILOGUE_BIAS;
+    const bool bias = product.bias != nullptr;
+    if (product.gelu.data != nullptr)
+        return bias ? CUBLASLT_EPILOGUE_GELU_AUX_BIAS : CUBLASLT_EPILOGUE_GELU_AUX;
+    if (bias) return CUBLASLT_EPILOGUE_BIAS;
     return product.gelu_input.data != nullptr ? CUBLASLT_EPILOGUE_DGELU : CUBLASLT_EPILOGUE_DEFAULT;
 }
 
@@ -128,8 +132,8 @@ ProductKey key_of(const Product& product) {
             product.b.cols,
             a.stride,
             b.stride,
-            side_of(product.c).stride,
-            product.gelu_input.data != nullptr ? product.gelu_input.row_stride : 0,
+            side_of(result_of(product)).stride,
+            has_gelu_epilogue(product) ? auxiliary_of(product).row_stride : 0,
             a.transposed,
             b.transposed,
             static_cast<std::int64_t>(product.a.dtype),
@@ -140,7 +144,7 @@ ProductKey key_of(const Product& product) {
             product.rough_sums,
             alignment_of(product.a),
             alignment_of(product.b),
-            alignment_of(product.c),
+            alignment_of(result_of(product)),
             epilogue_alignment(product)};
 }
 
@@ -165,8 +169,9 @@ LtProduct::LtProduct(const LtLibrary& library, const Product& product)
       operation_(make_operation(library)),
       a_(make_layout(library, product.b)),
       b_(make_layout(library, product.a)),
-      c_(make_layout(library, product.c)),
-      alignments_{alignment_of(product.b), alignment_of(product.a), alignment_of(product.c)} {
+      c_(make_layout(library, result_of(product))),
+      alignments_{alignment_of(product.b), alignment_of(product.a),
+                  alignment_of(result_of(product))} {
     GPTRAIN_CHECK(
         product.a.cols == product.b.rows && product.a.rows == product.c.rows &&
             product.b.cols == product.c.cols && product.c.col_stride == 1 &&
@@ -183,6 +188,7 @@ LtProduct::LtProduct(const LtLibrary& library, const Product& product)
     auto* address = reinterpret_cast<std::byte*>(epilogue_alignment(product));
     if (product.bias != nullptr) aligned.bias = address;
     if (product.gelu_input.data != nullptr) aligned.gelu_input.data = address;
+    if (product.gelu.data != nullptr) aligned.c.data = address;
     set_addresses(aligned);
 }
 
@@ -190,17 +196,17 @@ void LtProduct::set_epilogue(const Product& product) const {
     const cublasLtEpilogue_t epilogue = epilogue_of(product);
     set(CUBLASLT_MATMUL_DESC_EPILOGUE, epilogue);
     const auto dtype = static_cast<std::int32_t>(library_type(product.c.dtype));
-    if (epilogue == CUBLASLT_EPILOGUE_BIAS) set(CUBLASLT_MATMUL_DESC_BIAS_DATA_TYPE, dtype);
-    if (epilogue == CUBLASLT_EPILOGUE_DGELU) {
+    if (product.bias != nullptr) set(CUBLASLT_MATMUL_DESC_BIAS_DATA_TYPE, dtype);
+    if (has_gelu_epilogue(product)) {
         set(CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_DATA_TYPE, dtype);
-        set(CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_LD, product.gelu_input.row_stride);
+        set(CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_LD, auxiliary_of(product).row_stride);
     }
 }
 
 void LtProduct::set_addresses(const Product& product) const {
     if (product.bias != nullptr) set(CUBLASLT_MATMUL_DESC_BIAS_POINTER, product.bias);
-    if (product.gelu_input.data != nullptr)
-        set(CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_POINTER, product.gelu_input.data);
+    if (has_gelu_epilogue(product))
+        set(CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_POINTER, auxiliary_of(product).data);
     if (!product.a.is_float8()) return;
     set(CUBLASLT_MATMUL_DESC_A_SCALE_POINTER, product.b.scale);
     set(CUBLASLT_MATMUL_DESC_B_SCALE_POINTER, product.a.scale);
@@ -255,9 +261,10 @@ cublasStatus_t LtProduct::run(const Product& product, const Algorithm& algorithm
     set_addresses(product);
     const float alpha = 1;
     const float beta = product.accumulate ? 1 : 0;
+    std::byte* result = result_of(product).data;
     return library_.functions.matmul(
         library_.handle(), operation_.get(), &alpha, product.b.data, a_.get(), product.a.data,
-        b_.get(), &beta, product.c.data, c_.get(), product.c.data, c_.get(), &algorithm, workspace,
+        b_.get(), &beta, result, c_.get(), result, c_.get(), &algorithm, workspace,
         static_cast<std::size_t>(workspace_bytes), static_cast<cudaStream_t>(stream.handle()));
 }
 

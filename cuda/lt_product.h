@@ -16,6 +16,19 @@ namespace gptrain::cuda {
 
 using Algorithm = cublasLtMatmulAlgo_t;
 
+/// Whether gelu or its slope ends the product.
+inline bool has_gelu_epilogue(const Product& product) {
+    return product.gelu_input.data != nullptr || product.gelu.data != nullptr;
+}
+/// What the library holds for the product's result and for the matrix beside it: with a gelu behind
+/// the sums that is the result, and the sums are what else is written.
+inline const Matrix& result_of(const Product& product) {
+    return product.gelu.data != nullptr ? product.gelu : product.c;
+}
+inline const Matrix& auxiliary_of(const Product& product) {
+    return product.gelu.data != nullptr ? product.c : product.gelu_input;
+}
+
 /// An algorithm as a word, and back; nothing if the word is not one.
 std::string to_word(const Algorithm& algorithm);
 std::optional<Algorithm> algorithm_from(std::string_view word);

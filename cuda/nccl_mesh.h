@@ -11,7 +11,7 @@ namespace gptrain::cuda {
 /// Environment variables that NCCL reads when its first communicator is made, where they are not
 /// set: NCCL_LAUNCH_ORDER_IMPLICIT=1 (communicators that run at the same time start in the order
 /// of issue, so that ranks cannot block each other), and for deterministic sums NCCL_ALGO=Ring
-/// (what NVLink's switches add up differs from call to call).
+/// (what NVLink's switches add up differs from call to call), else what NCCL holds for the fastest.
 void set_nccl_environment(bool deterministic);
 
 /// All communicators of this rank over NCCL, each used once; all ranks make it together. `backend`

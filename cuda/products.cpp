@@ -33,7 +33,7 @@ public:
     }
 
     bool supports(const Product& product) {
-        if (product.gelu_input.data != nullptr && !can_fuse_gelu(product)) return false;
+        if (has_gelu_epilogue(product) && !can_fuse_gelu(product)) return false;
         return !described(product).candidates.empty();
     }
     void tune(const std::function<void()>& work);
@@ -63,11 +63,11 @@ private:
 };
 
 bool Products::Library::can_fuse_gelu(const Product& product) const {
-    // The epilogue's slope is an approximation that is lost in the rounding to 16 bits, not in
-    // fp32. Before Hopper it is slower than a kernel of its own.
+    // The epilogue's gelu is an approximation that is lost in the rounding to 16 bits, not in fp32.
+    // That before Hopper it is slower than a kernel of its own is assumed, not measured.
     constexpr std::int64_t library_multiple = 8;
     return gelu_epilogue_ && product.c.dtype != DType::f32 && !product.a.is_float8() &&
-           product.gelu_input.row_stride % library_multiple == 0;
+           auxiliary_of(product).row_stride % library_multiple == 0;
 }
 
 Products::Library::Described& Products::Library::described(const Product& product) {

@@ -55,16 +55,18 @@ struct Matrix {
 /// `bias` (a row of c's width, of c's dtype) is added to every row before the sum is rounded.
 /// `gelu_input` u (of c's shape and dtype, any row stride): c = (a b) gelu'(u), tanh form, rounded
 /// once. At most one of the three.
-/// a and b are both fp32, both bf16 or both fp16, and c is of their dtype or fp32; or both are in 8
-/// bits, not both f8e5m2, and the elements that are multiplied lie side by side in both (a's
-/// col_stride and b's row_stride are 1), and c is bf16, fp16 or fp32. c's col_stride is 1; c
-/// overlaps none of the others.
+/// `gelu` (of c's shape and dtype): gelu = gelu(a b + bias) as well, tanh form, from the sums
+/// before they are rounded to c; without `gelu_input` and `accumulate`. a and b are both fp32, both
+/// bf16 or both fp16, and c is of their dtype or fp32; or both are in 8 bits, not both f8e5m2, and
+/// the elements that are multiplied lie side by side in both (a's col_stride and b's row_stride are
+/// 1), and c is bf16, fp16 or fp32. c's col_stride is 1; c overlaps none of the others.
 struct Product {
     Matrix a;                         ///< [M, K]
     Matrix b;                         ///< [K, N]
     Matrix c;                         ///< [M, N]
     const std::byte* bias = nullptr;  ///< [N]
     Matrix gelu_input = {};           ///< [M, N]; without data: not wanted
+    Matrix gelu = {};                 ///< [M, N]; without data: not wanted
     bool accumulate = false;
     bool rough_sums = false;  ///< with 8 bits: sums may have fewer bits than fp32, which is faster
 };

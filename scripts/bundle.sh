@@ -147,7 +147,7 @@ done
 # ---- what they work with ----
 cp -r configs "$tree"
 cp scripts/{programs.sh,gpu_check.sh,bench_gpu.sh,bench_torch.py} "$tree/scripts"
-cp test/program/{lib,gpu,gpu_ranks,resume_exact}.sh "$tree/test/program"
+cp test/program/{lib,rank_lib,gpu,gpu_ranks,resume_exact}.sh "$tree/test/program"
 cp test/model/*.h5 "$tree/test/model"
 
 c_library=$(readelf -VW "$tree"/libexec/* "$tree"/lib/*.so* "$tree"/lib/*/*.so 2>/dev/null |

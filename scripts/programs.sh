@@ -13,6 +13,7 @@ bundle_programs=(
     "test_comm_gpu test/comm/test_comm_gpu"
     "test_gpu_ops test/gpu/test_gpu_ops"
     "test_gpu_model test/gpu/test_gpu_model"
+    "test_parallel_gpu test/parallel/test_parallel_gpu"
     "bench_gpu test/bench/bench_gpu"
 )
 

@@ -33,7 +33,8 @@ struct OpLimits {
 
 /// What a backend itself needs of a run's memory, known without the backend's device.
 struct BackendNeeds {
-    std::function<std::int64_t(const OpLimits&)> scratch;  ///< device memory inside of ops
+    std::function<std::int64_t(const OpLimits&)> scratch;  ///< device memory inside of ops and
+                                                           ///< on the way there
     std::int64_t staging = 0;                              ///< host memory on the way to the device
     std::int64_t reserve = 0;       ///< device memory to leave to driver and libraries: an estimate
     bool messages_on_host = false;  ///< reductions between ranks take host memory, as MPI's do

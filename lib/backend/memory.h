@@ -22,7 +22,7 @@ enum class MemoryUse {
     boundaries,     ///< activations and gradients between the stages of a pipeline
     workspace,      ///< activations and gradients that live inside an action
     batch,          ///< token ids, targets, weights; the step state
-    scratch,        ///< inside of ops
+    scratch,        ///< inside of ops, and where uploads land
     staging,        ///< host memory on the way to the device
     readback,       ///< host copies of the step state
     messages,       ///< host memory of reductions, taken by communicators when they need it

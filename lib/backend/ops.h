@@ -45,12 +45,14 @@ struct ToFloat8 {
 // With operands in 8 bits the tensors of the same name are empty; x and weight are f8e4m3, dy is
 // f8e5m2.
 
-/// y = x weight^T + bias
+/// y = x weight^T + bias; gelu = gelu(y) as ActivationForward has it, from y as stored. Only a
+/// backend that need not be deterministic may take y before it is rounded.
 struct LinearForward {
     Tensor x;                   ///< [T, I] rows
     Tensor weight;              ///< [O, I]
     Tensor bias;                ///< [O] or empty
-    Tensor y;                   ///< [T, O] rows, =
+    Tensor y;                   ///< [T, O] rows, =; beside a gelu contiguous
+    Tensor gelu = {};           ///< [T, O] or empty, =; not with operands in 8 bits
     Float8Matrix x8 = {};       ///< its rows
     Float8Matrix weight8 = {};  ///< its rows
 };

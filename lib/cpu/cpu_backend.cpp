@@ -59,6 +59,7 @@ public:
 
     void linear_forward(const LinearForward& args) override {
         cpu::linear_forward(args, products_, fresh_scratch());
+        if (!args.gelu.empty()) cpu::activation_forward({.u = args.y, .y = args.gelu});
     }
     void linear_input_grad(const LinearInputGrad& args) override {
         cpu::linear_input_grad(args, products_, fresh_scratch());

@@ -13,9 +13,12 @@ Linear::Linear(const ModelContext& context, const Parameters& parameters, const 
     GPTRAIN_CHECK(weight_.given(), "no parameters named ", name);
 }
 
-void Linear::product(const Measured& x, const Tensor& bias, const Tensor& y) const {
-    LinearForward args = {.x = x.values, .weight = weight_.weight, .bias = bias, .y = y};
+void Linear::product(const Measured& x, const Tensor& bias, const Tensor& y,
+                     const Tensor& gelu) const {
+    LinearForward args = {
+        .x = x.values, .weight = weight_.weight, .bias = bias, .y = y, .gelu = gelu};
     if (float8()) {
+        GPTRAIN_CHECK(gelu.empty(), "a gelu behind a product in 8 bits");
         args.x = {};
         args.x8 = converted(x, DType::f8e4m3, true, false);
         args.weight8 = weight_.weight8;
@@ -23,10 +26,11 @@ void Linear::product(const Measured& x, const Tensor& bias, const Tensor& y) con
     context_.backend.linear_forward(args);
 }
 
-void Linear::forward(const Measured& x, const Tensor& y) const {
+void Linear::forward(const Measured& x, const Tensor& y, const Tensor& gelu) const {
     const ArenaFrame frame(context_.workspace());
+    GPTRAIN_CHECK(gelu.empty() || split_ == Split::column, "a gelu of parts of a sum");
     if (split_ == Split::column) {
-        product(whole_rows(context_, x), bias_.weight, y);
+        product(whole_rows(context_, x), bias_.weight, y, gelu);
     } else if (context_.mesh.tp().size() == 1) {
         product(x, bias_.weight, y);
     } else {

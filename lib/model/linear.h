@@ -27,8 +27,9 @@ public:
     /// Whether its products are in 8 bits.
     bool float8() const { return !weight_.weight8.empty(); }
 
-    /// y = x weight^T + bias; x [T, I], y [T, O], T rows or those of a slice.
-    void forward(const Measured& x, const Tensor& y) const;
+    /// y = x weight^T + bias; x [T, I], y [T, O], T rows or those of a slice. `gelu` [T, O] or
+    /// empty: gelu(y); of column layers alone, and not in 8 bits.
+    void forward(const Measured& x, const Tensor& y, const Tensor& gelu = {}) const;
 
     struct Backward {
         Measured x;         ///< [T, I]; not read by BackwardPart::inputs
@@ -41,7 +42,8 @@ public:
     void backward(const Backward& args, BackwardPart part) const;
 
 private:
-    void product(const Measured& x, const Tensor& bias, const Tensor& y) const;
+    void product(const Measured& x, const Tensor& bias, const Tensor& y,
+                 const Tensor& gelu = {}) const;
     void column_backward(const Backward& args, BackwardPart part) const;
     void row_backward(const Backward& args, BackwardPart part) const;
     void input_grad(const Backward& args, const Float8Matrix& dy8) const;

@@ -44,6 +44,11 @@ SavedMlp Mlp::complete(const SavedMlp& kept, const Tensor& stream, std::int64_t 
 
 void Mlp::forward_inner(Stream& stream, const SavedMlp& saved, const Pass& pass) const {
     norm_.forward(stream, saved.norm, saved.n, pass);
+    // The product may do the gelu as well, but not in 8 bits.
+    if (!swiglu() && !fc_.float8()) {
+        fc_.forward(saved.n, saved.u, saved.a.values);
+        return;
+    }
     fc_.forward(saved.n, saved.u);
     context_.backend.activation_forward(
         {.swiglu = swiglu(), .u = saved.u, .y = saved.a.values, .maximum = saved.a.maximum});

@@ -4,6 +4,7 @@
 #include <cstring>
 
 #include "base/error.h"
+#include "cuda/cuda_backend.h"
 #include "cuda/runtime.h"
 
 namespace gptrain {
@@ -32,6 +33,11 @@ int& fake_devices() {
 }
 
 }  // namespace test
+
+const cuda::Stream* compute_stream(const Backend& /*backend*/) {
+    static const cuda::Stream stream;
+    return &stream;
+}
 
 namespace cuda {
 

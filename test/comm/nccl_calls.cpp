@@ -6,6 +6,7 @@
 #include "cpu/cpu_backend.h"
 #include "cuda/device_choice.h"
 #include "cuda/nccl_communicator.h"
+#include "cuda/nccl_mesh.h"
 #include "fake_nccl.h"
 #include "host_runtime.h"
 #include "ranks.h"
@@ -105,6 +106,35 @@ TEST_CASE("A call that NCCL refuses leaves no open group") {
     CHECK(error.code() == ExitCode::bug);
     CHECK(fake_state().open_groups == 0);
     CHECK(fake_state().aborted == 1);
+}
+
+TEST_CASE("Deterministic sums keep NCCL to rings, unless the user says otherwise") {
+    const auto algorithm = [] {
+        const char* value = std::getenv("NCCL_ALGO");
+        return std::string(value == nullptr ? "" : value);
+    };
+    unsetenv("NCCL_ALGO");
+    cuda::set_nccl_environment(false);
+    CHECK(algorithm().empty());
+    cuda::set_nccl_environment(true);
+    CHECK(algorithm() == "Ring");
+    setenv("NCCL_ALGO", "Tree", 1);
+    cuda::set_nccl_environment(true);
+    CHECK(algorithm() == "Tree");
+    unsetenv("NCCL_ALGO");
+}
+
+TEST_CASE("The axes of a mesh of GPUs are joined by NCCL") {
+    const auto backend = make_cpu_backend();
+    const Mesh mesh = cuda::nccl_mesh(session(), {.tensor = session().size()}, {}, *backend);
+    const Array x(*backend, DType::f32, {1});
+    x.put([](std::int64_t) { return session().rank() + 1; });
+    issued().clear();
+    mesh.tp().all_reduce(*x, Reduce::sum).wait();
+    const int size = session().size();
+    CHECK(x.values() == std::vector<double>{size * (size + 1) / 2.0});
+    // One rank has nobody to speak to.
+    CHECK(issued().empty() == (size == 1));
 }
 
 TEST_CASE("Ranks take the devices of their machine in turn") {

@@ -21,7 +21,7 @@ struct Operation {
     cublasLtEpilogue_t epilogue = CUBLASLT_EPILOGUE_DEFAULT;
     const void* bias = nullptr;
     std::int32_t bias_type = -1;
-    const void* aux = nullptr;
+    void* aux = nullptr;
     std::int32_t aux_type = -1;
     std::int64_t aux_stride = 0;
     const float* scale_a = nullptr;
@@ -66,10 +66,23 @@ void write(void* data, std::int32_t type, std::int64_t index, double x) {
     if (type == CUDA_R_16F) store(to_f16(single));
 }
 
+const double root = std::sqrt(2 / 3.14159265358979323846);
+
+double gelu(double u) {
+    return 0.5 * u * (1 + std::tanh(root * (u + 0.044715 * u * u * u)));
+}
+
 double gelu_slope(double u) {
-    const double root = std::sqrt(2 / 3.14159265358979323846);
     const double t = std::tanh(root * (u + 0.044715 * u * u * u));
     return 0.5 * (1 + t) + 0.5 * u * (1 - t * t) * root * (1 + 3 * 0.044715 * u * u);
+}
+
+bool has_bias(cublasLtEpilogue_t epilogue) {
+    return epilogue == CUBLASLT_EPILOGUE_BIAS || epilogue == CUBLASLT_EPILOGUE_GELU_AUX_BIAS;
+}
+/// The sums are then written beside what follows from them.
+bool has_gelu(cublasLtEpilogue_t epilogue) {
+    return epilogue == CUBLASLT_EPILOGUE_GELU_AUX || epilogue == CUBLASLT_EPILOGUE_GELU_AUX_BIAS;
 }
 
 /// Element (row, col) of the layout's matrix, or of its transpose.
@@ -242,11 +255,14 @@ cublasStatus_t cublasLtMatmul(cublasLtHandle_t, cublasLtMatmulDesc_t handle, con
                 sum += element(a, of_a, ta, row, k) * element(b, of_b, tb, k, col);
             sum *= factor;
             if (weight_of_c != 0) sum += weight_of_c * element(c, of_c, false, row, col);
-            if (operation.epilogue == CUBLASLT_EPILOGUE_BIAS)
-                sum += read(operation.bias, operation.bias_type, row);
+            if (has_bias(operation.epilogue)) sum += read(operation.bias, operation.bias_type, row);
             if (operation.epilogue == CUBLASLT_EPILOGUE_DGELU) {
                 sum *= gelu_slope(
                     read(operation.aux, operation.aux_type, row + col * operation.aux_stride));
+            }
+            if (has_gelu(operation.epilogue)) {
+                write(operation.aux, operation.aux_type, row + col * operation.aux_stride, sum);
+                sum = gelu(sum);
             }
             write(d, of_d.type, row + col * of_d.stride, sum);
         }

@@ -6,7 +6,9 @@
 
 #include "catch.h"
 #include "cuda/fake_cublas_lt.h"
+#include "cuda/linear.h"
 #include "cuda/tuning.h"
+#include "emulator/grid.h"
 #include "emulator/memory.h"
 #include "support/temp_folder.h"
 
@@ -45,10 +47,14 @@ struct Sum {
 
 class Device {
 public:
-    OpContext context() {
+    OpContext context(bool deterministic = true) {
         scratch_.reset();
-        return {.stream = stream_, .scratch = scratch_, .device = facts};
+        return {.stream = stream_,
+                .scratch = scratch_,
+                .device = facts,
+                .deterministic = deterministic};
     }
+    void synchronize() const { stream_.synchronize(); }
     DeviceFacts facts = open_device(0);
 
 private:
@@ -149,6 +155,60 @@ TEST_CASE("products take another rank's table, but not another machine's", "[pro
     Products other(device.facts, &other_table);
     CHECK(!other.use_table(found));
     CHECK(computes_by(fake_slow, other, device));
+}
+
+/// Owns a matrix [8, 8] of bf16 numbers in memory that kernels may touch.
+class Eight {
+public:
+    explicit Eight(float value = 0) {
+        for (std::int64_t i = 0; i < 64; ++i)
+            set(i, value);
+    }
+    Eight(const Eight&) = delete;
+    Eight& operator=(const Eight&) = delete;
+    ~Eight() { release(data_, MemorySpace::device); }
+
+    void set(std::int64_t i, float value) const { tensor().as<Bf16>()[i] = to_bf16(value); }
+    Tensor tensor() const { return {data_, DType::bf16, {8, 8}}; }
+    bool all(float value) const {
+        const Bf16* numbers = tensor().as<Bf16>();
+        return std::all_of(numbers, numbers + 64,
+                           [=](Bf16 number) { return to_float(number) == value; });
+    }
+
+private:
+    std::byte* data_ = allocate(128, MemorySpace::device);
+};
+
+TEST_CASE("only where bits may differ the library does the gelu, on sums that are not rounded",
+          "[products]") {
+    emulator::settings().major = 9;
+    Device device;
+    Products products(device.facts, nullptr);
+    // 1 + 2^-9 in every sum, of which bf16 stores 1.
+    const Eight x;
+    const Eight weight(1);
+    for (std::int64_t row = 0; row < 8; ++row) {
+        x.set(8 * row, 1);
+        x.set(8 * row + 1, 0x1p-9f);
+    }
+    const Eight y;
+    const Eight gelu;
+    const LinearForward args = {.x = x.tensor(),
+                                .weight = weight.tensor(),
+                                .bias = {},
+                                .y = y.tensor(),
+                                .gelu = gelu.tensor()};
+    linear_forward(args, products, device.context());
+    device.synchronize();
+    CHECK(y.all(1));
+    // gelu(1) = 0.84119 is nearest to 215 / 256, gelu(1 + 2^-9) = 0.84331 to 216 / 256.
+    CHECK(gelu.all(215.0f / 256));
+    constexpr bool deterministic = false;
+    linear_forward(args, products, device.context(deterministic));
+    device.synchronize();
+    CHECK(y.all(1));
+    CHECK(gelu.all(216.0f / 256));
 }
 
 TEST_CASE("a product in 8 bits that the library cannot do says why", "[products]") {

@@ -55,7 +55,9 @@ Outcome run(Kernel kernel, Version version, const LaunchShape& shape, int major 
         for (int i = 0; i < 4096; ++i)
             in.data()[i] = static_cast<float>(i % 61 - 30);
         try {
-            launch(Stream(), shape, kernel, version, in.data(), out.data());
+            const Stream stream;
+            launch(stream, shape, kernel, version, in.data(), out.data());
+            stream.synchronize();
         } catch (const Error& error) {
             outcome.error = error.what();
             return outcome;

@@ -21,12 +21,6 @@ std::map<const std::byte*, const std::byte*>& allocations() {
     return map;
 }
 
-bool is_allocated(const std::byte* begin, std::size_t bytes) {
-    const auto after = allocations().upper_bound(begin);
-    if (after == allocations().begin()) return false;
-    return begin + bytes <= std::prev(after)->second;
-}
-
 bool is_shared(const std::byte* begin, std::size_t bytes) {
     const Block& block = *current().block;
     return begin >= block.shared && begin + bytes <= block.shared + block.shape.shared_bytes;
@@ -56,10 +50,17 @@ void release(std::byte* data) noexcept {
     std::free(data);
 }
 
+bool is_allocated(const void* p, std::int64_t bytes) {
+    const auto* begin = static_cast<const std::byte*>(p);
+    const auto after = allocations().upper_bound(begin);
+    if (after == allocations().begin()) return false;
+    return begin + bytes <= std::prev(after)->second;
+}
+
 void check_access(const void* p, std::size_t bytes, std::size_t alignment, const char* what) {
     check_alignment(p, alignment, what);
     const auto* begin = static_cast<const std::byte*>(p);
-    if (!is_shared(begin, bytes) && !is_allocated(begin, bytes)) {
+    if (!is_shared(begin, bytes) && !is_allocated(begin, static_cast<std::int64_t>(bytes))) {
         fault(text(what, ": ", bytes, " bytes outside of all memory"));
     }
 }

@@ -10,6 +10,9 @@ namespace gptrain::emulator {
 std::byte* allocate(std::int64_t bytes);
 void release(std::byte* data) noexcept;
 
+/// Whether that was taken from there.
+bool is_allocated(const void* p, std::int64_t bytes);
+
 /// A fault unless [p, p + bytes) lies in allocated or in the block's shared memory and p is a
 /// multiple of `alignment`.
 void check_access(const void* p, std::size_t bytes, std::size_t alignment, const char* what);

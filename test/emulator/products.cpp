@@ -60,8 +60,22 @@ void write(const Matrix& matrix, const std::vector<float>& values) {
 
 class Products::Library {
 public:
-    gptrain::Products products;
-    std::vector<std::byte> memory = std::vector<std::byte>(
+    void multiply(const Product& product) {
+        std::vector<float> a = values_of(product.a);
+        std::vector<float> b = values_of(product.b);
+        std::vector<float> c = values_of(product.c);
+        Scratch scratch(memory_.data(), std::ssize(memory_) / 256 * 256);
+        products_.multiply({.a = gptrain::Matrix(a.data(), product.a.rows, product.a.cols),
+                            .b = gptrain::Matrix(b.data(), product.b.rows, product.b.cols),
+                            .c = gptrain::Matrix(c.data(), product.c.rows, product.c.cols),
+                            .accumulate = product.accumulate},
+                           scratch);
+        write(product.c, c);
+    }
+
+private:
+    gptrain::Products products_;
+    std::vector<std::byte> memory_ = std::vector<std::byte>(
         static_cast<std::size_t>(gptrain::Products::scratch_bytes(omp_get_max_threads())) + 256);
 };
 
@@ -78,7 +92,8 @@ bool Products::use_table(std::string_view /*table*/) {
 }
 
 bool Products::supports(const Product& product) const {
-    return product.bias == nullptr && product.gelu_input.data == nullptr;
+    return product.bias == nullptr && product.gelu_input.data == nullptr &&
+           product.gelu.data == nullptr;
 }
 
 void Products::multiply(const Product& product, const OpContext& context) {
@@ -86,17 +101,7 @@ void Products::multiply(const Product& product, const OpContext& context) {
     // As much as the real ones take, for the time of the call.
     Scratch workspace = context.scratch;
     workspace.take_bytes(workspace_bytes);
-    std::vector<float> a = values_of(product.a);
-    std::vector<float> b = values_of(product.b);
-    std::vector<float> c = values_of(product.c);
-    const auto bytes = std::ssize(library_->memory) / 256 * 256;
-    Scratch scratch(library_->memory.data(), bytes);
-    library_->products.multiply({.a = gptrain::Matrix(a.data(), product.a.rows, product.a.cols),
-                                 .b = gptrain::Matrix(b.data(), product.b.rows, product.b.cols),
-                                 .c = gptrain::Matrix(c.data(), product.c.rows, product.c.cols),
-                                 .accumulate = product.accumulate},
-                                scratch);
-    write(product.c, c);
+    context.stream.issue([library = library_.get(), product] { library->multiply(product); });
 }
 
 }  // namespace gptrain::cuda

@@ -28,6 +28,11 @@ std::byte* allocate(std::int64_t bytes, MemorySpace /*space*/) {
 }
 
 void release(std::byte* data, MemorySpace /*space*/) noexcept {
+    // As the real one waits for the device. Of a fault nobody can be told here.
+    try {
+        emulator::run_all();
+    } catch (const std::exception&) {
+    }
     emulator::release(data);
 }
 
@@ -35,8 +40,11 @@ MemoryInfo memory_info() {
     return {std::int64_t{1} << 34, std::int64_t{1} << 34};
 }
 
-void copy(void* to, const void* from, std::int64_t bytes, const Stream& /*stream*/) {
-    if (bytes > 0) std::memcpy(to, from, static_cast<std::size_t>(bytes));
+void copy(void* to, const void* from, std::int64_t bytes, const Stream& stream) {
+    if (bytes == 0) return;
+    stream.issue([=] { std::memcpy(to, from, static_cast<std::size_t>(bytes)); });
+    if (!emulator::is_allocated(to, bytes) || !emulator::is_allocated(from, bytes))
+        stream.synchronize();
 }
 
 void copy_rows(const RowCopy& rows, const Stream& stream) {
@@ -47,8 +55,9 @@ void copy_rows(const RowCopy& rows, const Stream& stream) {
     }
 }
 
-void set_bytes(void* to, int value, std::int64_t bytes, const Stream& /*stream*/) {
-    if (bytes > 0) std::memset(to, value, static_cast<std::size_t>(bytes));
+void set_bytes(void* to, int value, std::int64_t bytes, const Stream& stream) {
+    if (bytes == 0) return;
+    stream.issue([=] { std::memset(to, value, static_cast<std::size_t>(bytes)); });
 }
 
 }  // namespace gptrain::cuda

@@ -65,6 +65,28 @@ OpCase forward(const Size& size, DType dtype, bool with_bias) {
     return op;
 }
 
+OpCase forward_and_gelu(const Size& size, DType dtype, bool with_bias) {
+    OpCase op =
+        make_case(with_bias ? "linear_forward bias gelu" : "linear_forward gelu", size, dtype);
+    const auto x = op.input(dtype, {size.tokens, size.inputs}, random_values(), size.gap);
+    const auto weight = op.input(dtype, {size.outputs, size.inputs}, random_values(0.5));
+    const auto bias = with_bias ? op.input(dtype, {size.outputs}, random_values()) : none;
+    const auto y = op.output(dtype, {size.tokens, size.outputs});
+    const auto gelu = op.output(dtype, {size.tokens, size.outputs});
+    op.run = [=](Backend& backend, const Tensors& at) {
+        backend.linear_forward({at[x], at[weight], at[bias], at[y], at[gelu]});
+    };
+    op.reference = [=](Arrays& at) {
+        reference::linear_forward(at[x], at[weight], at[bias], at[y]);
+        // Of the sums as stored; the bound has room for those that are not rounded.
+        Array sums = at[y];
+        for (Bounded& sum : sums.values())
+            sum = stored(sum, dtype);
+        reference::activation_forward(false, sums, at[gelu]);
+    };
+    return op;
+}
+
 OpCase input_grad(const Size& size, DType dtype, bool with_gelu) {
     OpCase op = make_case(with_gelu ? "linear_input_grad gelu" : "linear_input_grad", size, dtype);
     const auto dy = op.input(dtype, {size.tokens, size.outputs}, random_values(), size.gap);
@@ -125,6 +147,7 @@ std::vector<OpCase> linear_cases() {
         for (const Size& size : sizes) {
             for (const bool extra : {false, true}) {
                 cases.push_back(forward(size, dtype, extra));
+                if (size.use == Use::check) cases.push_back(forward_and_gelu(size, dtype, extra));
                 cases.push_back(input_grad(size, dtype, extra));
                 cases.push_back(weight_grad(size, dtype, extra));
             }

@@ -1,5 +1,7 @@
 #include "mesh_cases.h"
 
+#include <set>
+
 #include "tiny_run.h"
 
 namespace gptrain::test {
@@ -110,7 +112,39 @@ private:
     std::size_t contexts_ = 0;
 };
 
+/// What a case shows, as words.
+std::set<std::string> shown_by(const MeshCase& mesh_case) {
+    const ParallelSpec& p = mesh_case.parallel;
+    std::set<std::string> shown = {mesh_case.model,
+                                   text("recompute ", name_of(mesh_case.recompute)),
+                                   text(name_of(p.schedule), " of ", p.virtual_stages)};
+    std::vector<std::string> used;
+    if (p.data.value_or(1) > 1) used.emplace_back("dp");
+    if (p.pipeline > 1) used.emplace_back("pp");
+    if (p.context > 1) used.emplace_back("cp");
+    if (p.tensor > 1) used.emplace_back("tp");
+    for (const std::string& axis : used) {
+        for (const std::string& other : used)
+            shown.insert(text(axis, " and ", other));
+    }
+    if (p.context > 1) shown.emplace(name_of(p.context_method));
+    if (p.sequence_parallel) shown.insert("sequence_parallel");
+    if (!p.shard_optimizer) shown.insert("optimizer not sharded");
+    return shown;
+}
+
 }  // namespace
+
+std::vector<MeshCase> covering(const std::vector<MeshCase>& cases) {
+    std::set<std::string> seen;
+    std::vector<MeshCase> chosen;
+    for (const MeshCase& mesh_case : cases) {
+        const std::size_t before = seen.size();
+        seen.merge(shown_by(mesh_case));
+        if (seen.size() > before) chosen.push_back(mesh_case);
+    }
+    return chosen;
+}
 
 std::vector<Model> models() {
     RunSpec gpt = base(tiny_spec());

@@ -24,5 +24,9 @@ struct MeshCase {
 };
 /// Those of a number of ranks.
 std::vector<MeshCase> mesh_cases(std::int64_t ranks);
+/// Of these, in their order, the ones that have something that none before them has: an axis, a
+/// pair of axes, a schedule, a way of cp, sequence parallelism, a model, a recompute mode, an
+/// optimizer that is not sharded.
+std::vector<MeshCase> covering(const std::vector<MeshCase>& cases);
 
 }  // namespace gptrain::test

@@ -7,10 +7,7 @@
 #include "base/philox.h"
 #include "catch.h"
 #include "comm/comm_totals.h"
-#include "comm/mpi_mesh.h"
-#include "cpu/cpu_backend.h"
 #include "ranks.h"
-#include "schedule/stage_plan.h"
 
 namespace gptrain::test {
 namespace {
@@ -135,7 +132,7 @@ double count_of_ones(TinyRun& run) {
 }  // namespace
 
 StepResults run_alone(const RunSpec& spec, int steps, std::uint64_t disturbance) {
-    TinyRun run(spec, make_cpu_backend());
+    TinyRun run(spec, make_backend());
     run.engine().listen(progress());
     StepResults results;
     take_steps(run, steps, disturbance, results);
@@ -150,10 +147,9 @@ StepResults run_on_mesh(const MpiSession& session, const RunSpec& spec, int step
     CommListeners listeners;
     listeners.add(totals);
     listeners.add(progress());
-    TinyRun run(spec, make_cpu_backend(), session.size(),
-                [&](const RunPlan& plan, Backend& backend) {
-                    return mpi_mesh(session, plan.mesh, mesh_links(plan), backend, &listeners);
-                });
+    TinyRun run(spec, make_backend(), session.size(), [&](const RunPlan& plan, Backend& backend) {
+        return make_mesh(plan, backend, listeners);
+    });
     run.engine().listen(progress());
     StepResults results;
     totals.clear();

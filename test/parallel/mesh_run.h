@@ -4,9 +4,16 @@
 #include <vector>
 
 #include "comm/mpi_session.h"
+#include "mesh_cases.h"
 #include "tiny_run.h"
 
 namespace gptrain::test {
+
+// These two are another test executable's other source, beside what ranks.h says.
+/// The mesh of all ranks over the tested backend.
+Mesh make_mesh(const RunPlan& plan, Backend& backend, CommListener& listener);
+/// The meshes that this executable compares with one rank.
+std::vector<MeshCase> tested_cases(std::int64_t ranks);
 
 struct StepResults {
     std::vector<double> losses;  ///< of the steps, then that of an evaluation

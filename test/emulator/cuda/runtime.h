@@ -1,9 +1,12 @@
-// Twin of cuda/runtime.h: one device that is the host; everything is done when it was issued.
+// Twin of cuda/runtime.h: one device that is the host. What is issued to a stream is done when
+// somebody waits for it (emulator/queue.h).
 #pragma once
 
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
+#include <functional>
+#include <memory>
 #include <string>
 #include <tuple>
 #include <type_traits>
@@ -12,6 +15,7 @@
 #include "backend/buffer.h"
 #include "cuda/runtime_types.h"
 #include "emulator/grid.h"
+#include "emulator/queue.h"
 
 namespace gptrain::cuda {
 
@@ -23,23 +27,50 @@ class Event;
 
 class Stream {
 public:
-    void synchronize() const {}
-    void wait(const Event& /*event*/) const {}
-    void* handle() const { return nullptr; }
+    void synchronize() const { queue_->run_to(queue_->end()); }
+    void wait(const Event& event) const;
+    /// Whoever takes it issues what is not seen here: all that comes before is done first.
+    void* handle() const {
+        synchronize();
+        return nullptr;
+    }
+    void issue(std::function<void()> work) const { queue_->add(std::move(work)); }
+
+private:
+    friend class Event;
+    std::shared_ptr<emulator::Queue> queue_ = std::make_shared<emulator::Queue>();
 };
 
 class Event {
 public:
-    void record(const Stream& /*stream*/) const { time_ = std::chrono::steady_clock::now(); }
-    void synchronize() const {}
-    bool done() const { return true; }
+    void record(const Stream& stream) const {
+        stream.issue([time = time_] { *time = std::chrono::steady_clock::now(); });
+        queue_ = stream.queue_;
+        point_ = queue_->end();
+    }
+    void synchronize() const {
+        if (queue_ != nullptr) queue_->run_to(point_);
+    }
+    bool done() const {
+        synchronize();
+        return true;
+    }
     double milliseconds_since(const Event& start) const {
-        return std::chrono::duration<double, std::milli>(time_ - start.time_).count();
+        return std::chrono::duration<double, std::milli>(*time_ - *start.time_).count();
     }
 
 private:
-    mutable std::chrono::steady_clock::time_point time_;
+    std::shared_ptr<std::chrono::steady_clock::time_point> time_ =
+        std::make_shared<std::chrono::steady_clock::time_point>();
+    // Where it was recorded last; no queue before that.
+    mutable std::shared_ptr<emulator::Queue> queue_;
+    mutable std::int64_t point_ = 0;
 };
+
+/// For the event as it is recorded now, whatever becomes of it later.
+inline void Stream::wait(const Event& event) const {
+    issue([event] { event.synchronize(); });
+}
 
 std::byte* allocate(std::int64_t bytes, MemorySpace space);
 void release(std::byte* data, MemorySpace space) noexcept;
@@ -50,12 +81,14 @@ void copy_rows(const RowCopy& rows, const Stream& stream);
 void set_bytes(void* to, int value, std::int64_t bytes, const Stream& stream);
 
 template <class... Parameters, class... Arguments>
-void launch(const Stream& /*stream*/, const LaunchShape& shape, void (*kernel)(Parameters...),
+void launch(const Stream& stream, const LaunchShape& shape, void (*kernel)(Parameters...),
             Arguments&&... arguments) {
     const std::tuple<std::remove_cv_t<Parameters>...> values(std::forward<Arguments>(arguments)...);
-    emulator::run_grid(
-        {{shape.blocks, shape.blocks_y, shape.blocks_z}, shape.threads, shape.shared_bytes},
-        [&] { std::apply(kernel, values); });
+    stream.issue([=] {
+        emulator::run_grid(
+            {{shape.blocks, shape.blocks_y, shape.blocks_z}, shape.threads, shape.shared_bytes},
+            [&] { std::apply(kernel, values); });
+    });
 }
 
 }  // namespace gptrain::cuda

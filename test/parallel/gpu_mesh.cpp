@@ -1,0 +1,23 @@
+// Meshes of ranks on GPUs: over NCCL where each has its own one, else over MPI by way of the host.
+// Ranks that share a GPU take turns on it, so that only some of the cases are run.
+#include "comm/mpi_mesh.h"
+#include "cuda/device_choice.h"
+#include "cuda/nccl_mesh.h"
+#include "mesh_run.h"
+#include "ranks.h"
+#include "schedule/stage_plan.h"
+
+namespace gptrain::test {
+
+Mesh make_mesh(const RunPlan& plan, Backend& backend, CommListener& listener) {
+    static const bool shared = cuda::choose_device(session()).shared;
+    if (shared) return mpi_mesh(session(), plan.mesh, mesh_links(plan), backend, &listener);
+    cuda::set_nccl_environment(true);
+    return cuda::nccl_mesh(session(), plan.mesh, mesh_links(plan), backend, &listener);
+}
+
+std::vector<MeshCase> tested_cases(std::int64_t ranks) {
+    return covering(mesh_cases(ranks));
+}
+
+}  // namespace gptrain::test

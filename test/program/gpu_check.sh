@@ -1,0 +1,49 @@
+#!/usr/bin/env bash
+# Usage: gpu_check.sh GPTRAIN GPT-PREPROCESS. What scripts/gpu_check.sh makes of its parts, with
+# stand-ins for the programs that it runs.
+check=$(realpath "$(dirname "$0")/../../scripts/gpu_check.sh")
+. "$(dirname "$0")/lib.sh"
+export BUILD=$work/build
+
+# programs_that COMMANDS: all programs are a script of these.
+programs_that() {
+    local entry
+    for entry in app/gptrain data_tools/gpt-preprocess test/comm/test_comm test/comm/test_comm_gpu \
+        test/gpu/test_gpu_ops test/gpu/test_gpu_model test/parallel/test_parallel_gpu \
+        test/bench/bench_gpu; do
+        mkdir -p "$(dirname "$BUILD/$entry")"
+        printf '#!/bin/sh\n%s\n' "$1" >"$BUILD/$entry"
+        chmod +x "$BUILD/$entry"
+    done
+}
+# checked CODE OPTIONS...
+checked() {
+    timeout 60 "$check" --output results "${@:2}" >out 2>err
+    (($? == $1)) || fail "not exit code $1: ${*:2}: $(tail -c 600 out err)"
+}
+
+programs_that 'exit 0'
+checked 0 --only ops.l
+says out "2 passed, 0 failed, 0 not run" '"passed":2,"failed":0,"not_run":0'
+says results/results.txt "ops.linear             passed"
+
+programs_that 'echo "not run: there is none"; exit 77'
+checked 77 --only ops.
+says out "not run" "there is none" "0 passed, 0 failed"
+
+programs_that 'exit 3'
+checked 1 --only ops.l
+says out "exit code 3; see log.txt" "0 passed, 2 failed, 0 not run"
+
+# As `timeout` says that it ended it.
+programs_that 'exit 124'
+checked 1 --only ops.l
+says out "timed out" "0 passed, 2 failed, 0 not run"
+
+# What the time does not suffice for has neither passed nor failed.
+programs_that 'echo begun; sleep 30'
+checked 77 --only ops.l --seconds 6
+says out "no time left after" "0 passed, 0 failed, 2 not run"
+says results/log.txt begun
+
+finish
