@@ -16,7 +16,8 @@ train_ranks 0 2 whole parallel.data=2
 [[ $(ls whole/checkpoints | wc -w) == 3 ]] || fail "kept: $(ls whole/checkpoints)"
 
 # The disk is full for rank 1: training goes on, and once there is room so do the checkpoints.
-start_ranks 2 full parallel.data=2 training.steps=100000 data.num_samples=200000 checkpoint.interval=20
+start_ranks 2 full parallel.data=2 training.steps=100000 data.num_samples=200000 \
+    checkpoint.interval=20
 wait_for out 'saved '
 prlimit --pid "$(pid_of 1 full)" --fsize=4096:unlimited
 wait_for err 'training goes on'
