@@ -21,13 +21,13 @@ build=${BUILD:-build/cpu}
 [[ -n ${BUILD:-} ]] || cmake --preset cpu >&2
 cmake --build "$build" >&2
 log=$build/soak.log
+commit=$(git describe --always --dirty 2>/dev/null || echo unknown)
 export GPTRAIN_SOAK=1
 failed=0
 SECONDS=0
 ctest --test-dir "$build" -L '^soak$' -R "$only" --no-tests=error --verbose 2>&1 | tee "$log" |
     grep --line-buffered -E '^ *[0-9]+/[0-9]+ Test|^[0-9]+: proof |^[0-9]+: FAILED' >&2 || failed=1
 
-commit=$(git describe --always --dirty 2>/dev/null || echo unknown)
 processor=$(sed -n 's/^model name[^:]*: //p' /proc/cpuinfo | head -n 1)
 echo "Commit $commit, $(date -u +%F), $SECONDS s on $(nproc) cores (${processor:-unknown})," \
     "$(uname -sr), load $(cut -d ' ' -f 1 /proc/loadavg)."
