@@ -1,5 +1,3 @@
-#include <random>
-
 #include "catch.h"
 #include "checkpoint/describe.h"
 #include "saving.h"
@@ -25,32 +23,7 @@ std::string damage_found(const fs::path& checkpoint) {
     return error_of([&] { verify_checkpoint(checkpoint, VerifyDepth::everything); });
 }
 
-std::vector<fs::path> files_of(const fs::path& checkpoint) {
-    return {fs::directory_iterator(checkpoint), fs::directory_iterator()};
-}
-
 }  // namespace
-
-TEST_CASE("every flipped bit is found") {
-    const ScratchFolder folder("flips");
-    const fs::path checkpoint = save_mesh(folder.path(), {2, 2}, 1);
-    std::mt19937 random(7);
-    for (const fs::path& path : files_of(checkpoint)) {
-        const auto size = static_cast<std::int64_t>(fs::file_size(path));
-        std::uniform_int_distribution<std::int64_t> anywhere(0, size - 1);
-        std::vector<std::int64_t> places = {0, 1, 8, size / 2, size - 2, size - 1};
-        for (int i = 0; i < 60; ++i)
-            places.push_back(anywhere(random));
-        for (const std::int64_t place : places) {
-            CAPTURE(path, place);
-            const int bit = static_cast<int>(random() % 8);
-            flip_bit(path, place, bit);
-            CHECK(contains(damage_found(checkpoint), path.string()));
-            flip_bit(path, place, bit);
-        }
-    }
-    CHECK(damage_found(checkpoint).empty());
-}
 
 TEST_CASE("every change of one byte of the manifest is found") {
     const ScratchFolder folder("manifest-flips");
@@ -68,41 +41,10 @@ TEST_CASE("every change of one byte of the manifest is found") {
     }
 }
 
-TEST_CASE("every truncation is found") {
-    const ScratchFolder folder("truncations");
+TEST_CASE("missing files are found") {
+    const ScratchFolder folder("missing");
     const fs::path checkpoint = save_mesh(folder.path(), {2, 1}, 1);
-    std::mt19937 random(11);
-    for (const fs::path& path : files_of(checkpoint)) {
-        const std::string contents = read_file(path, 1 << 24);
-        std::vector<std::size_t> lengths = {0, 1, contents.size() - 1};
-        for (int i = 0; i < 12; ++i)
-            lengths.push_back(random() % contents.size());
-        for (const std::size_t length : lengths) {
-            CAPTURE(path, length);
-            fs::resize_file(path, length);
-            CHECK(contains(damage_found(checkpoint), path.string()));
-            write_file_durably(path, contents);
-        }
-        write_file_durably(path, contents + "x");
-        CHECK(contains(damage_found(checkpoint), path.string()));
-        write_file_durably(path, contents);
-    }
-    CHECK(damage_found(checkpoint).empty());
-}
-
-TEST_CASE("swapped, missing and foreign files are found") {
-    const ScratchFolder folder("swapped");
-    const fs::path checkpoint = save_mesh(folder.path(), {2, 1}, 1);
-    const fs::path other = save_mesh(folder.path(), {2, 1}, 2);
     const fs::path shard = checkpoint / "shard-00000.h5";
-    SECTION("two shards exchanged") {
-        fs::rename(shard, checkpoint / "x");
-        fs::rename(checkpoint / "shard-00001.h5", shard);
-        fs::rename(checkpoint / "x", checkpoint / "shard-00001.h5");
-    }
-    SECTION("a shard of another step") {
-        fs::copy_file(other / "shard-00000.h5", shard, fs::copy_options::overwrite_existing);
-    }
     SECTION("a shard missing") {
         fs::remove(shard);
     }
@@ -112,10 +54,6 @@ TEST_CASE("swapped, missing and foreign files are found") {
     SECTION("a folder in place of a file") {
         fs::remove(shard);
         fs::create_directory(shard);
-    }
-    SECTION("the manifest of another step") {
-        fs::copy_file(other / "manifest.json", checkpoint / "manifest.json",
-                      fs::copy_options::overwrite_existing);
     }
     SECTION("the manifest missing") {
         fs::remove(checkpoint / "manifest.json");

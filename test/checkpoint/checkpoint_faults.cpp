@@ -1,12 +1,6 @@
-#include <chrono>
-#include <random>
 #include <signal.h>
 #include <sys/resource.h>
-#include <sys/wait.h>
-#include <thread>
-#include <unistd.h>
 
-#include "base/log.h"
 #include "catch.h"
 #include "saving.h"
 
@@ -42,57 +36,7 @@ std::int64_t entries(const std::filesystem::path& folder) {
     return std::distance(std::filesystem::directory_iterator(folder), {});
 }
 
-[[noreturn]] void save_forever(const std::filesystem::path& folder, std::int64_t step, bool async) {
-    try {
-        SavingRun run({.folder = folder, .keep_last = 2}, async);
-        for (;; ++step)
-            run.save(step);
-    } catch (const std::exception& error) {
-        warn(error.what());
-        ::_exit(1);
-    }
-}
-
 }  // namespace
-
-TEST_CASE("a save that is killed at any moment leaves a checkpoint that loads") {
-    using Clock = std::chrono::steady_clock;
-    const ScratchFolder folder("kill");
-    const auto start = Clock::now();
-    {
-        SavingRun run({.folder = folder.path()}, false);
-        run.save(1);
-    }
-    const std::chrono::duration<double> one_save = Clock::now() - start;
-    std::mt19937 random(23);
-    std::uniform_real_distribution<double> saves(0, 5);
-    std::int64_t last = 1;
-    for (int round = 0; round < 30; ++round) {
-        const bool async = round % 2 == 0;
-        const pid_t child = ::fork();
-        REQUIRE(child >= 0);
-        if (child == 0) save_forever(folder.path(), last + 1, async);
-        std::this_thread::sleep_for(saves(random) * one_save);
-        ::kill(child, SIGKILL);
-        int status = 0;
-        REQUIRE(::waitpid(child, &status, 0) == child);
-        REQUIRE(WIFSIGNALED(status));
-
-        const auto checkpoints = list_checkpoints(folder.path());
-        REQUIRE(!checkpoints.empty());
-        CAPTURE(round, checkpoints.front().path);
-        REQUIRE(checkpoints.front().step >= last);
-        for (const auto& [step, path] : checkpoints)
-            REQUIRE(loads(path, {}, step));
-        last = newest_valid_checkpoint(folder.path())->manifest.meta.step;
-        REQUIRE(last == checkpoints.front().step);
-    }
-    CHECK(last > 1);
-    const SavingRun next({.folder = folder.path()});
-    for (const auto& entry : std::filesystem::directory_iterator(folder.path())) {
-        CHECK(checkpoint_step(entry.path().filename().string()));
-    }
-}
 
 TEST_CASE("a save that cannot be written leaves the earlier one and can be tried again") {
     const bool async = GENERATE(false, true);

@@ -14,53 +14,12 @@ namespace {
 
 constexpr int steps = 5;
 
-double distance(const std::vector<float>& a, const std::vector<float>& b) {
-    double squares = 0;
-    for (std::size_t i = 0; i < a.size(); ++i)
-        squares += std::pow(double{a[i]} - double{b[i]}, 2);
-    return std::sqrt(squares);
-}
-
-/// What one rank computes, and how far from it rounding alone can lead: the farthest of a few runs
-/// whose weights are moved by a unit in the last place before each step.
-struct Reference {
-    StepResults results;
-    std::vector<double> loss_noise;
-    std::vector<double> norm_noise;
-    std::map<std::string, double> weight_noise;
-};
-
-void widen(std::vector<double>& noise, const std::vector<double>& a, const std::vector<double>& b) {
-    noise.resize(a.size());
-    for (std::size_t i = 0; i < a.size(); ++i)
-        noise[i] = std::max(noise[i], std::abs(a[i] - b[i]));
-}
-
-Reference make_reference(const RunSpec& spec) {
-    Reference reference;
-    reference.results = run_alone(spec, steps);
-    for (std::uint64_t seed = 1; seed <= 8; ++seed) {
-        const StepResults other = run_alone(spec, steps, seed);
-        widen(reference.loss_noise, other.losses, reference.results.losses);
-        widen(reference.norm_noise, other.grad_norms, reference.results.grad_norms);
-        for (const auto& [name, values] : reference.results.weights) {
-            double& noise = reference.weight_noise[name];
-            noise = std::max(noise, distance(values, other.weights.at(name)));
-        }
-    }
-    return reference;
-}
-
-/// How many times farther another order of all sums may lead than disturbed weights do.
-constexpr double slack = 4;
-constexpr double rounding = 0x1p-24;
-
 void check_series(const std::vector<double>& values, const std::vector<double>& right,
                   const std::vector<double>& noise) {
     REQUIRE(values.size() == right.size());
     for (std::size_t i = 0; i < right.size(); ++i) {
         CAPTURE(i, values[i], right[i]);
-        CHECK(std::abs(values[i] - right[i]) <= slack * (noise[i] + rounding * right[i]));
+        CHECK(std::abs(values[i] - right[i]) <= allowed(noise[i], right[i]));
     }
 }
 
@@ -70,9 +29,8 @@ void check_equal(const StepResults& results, const Reference& reference) {
     REQUIRE(results.weights.size() == reference.results.weights.size());
     for (const auto& [name, values] : reference.results.weights) {
         CAPTURE(name);
-        const double norm = distance(values, std::vector<float>(values.size()));
-        const double allowed = slack * (reference.weight_noise.at(name) + rounding * norm);
-        CHECK(distance(results.weights.at(name), values) <= allowed);
+        CHECK(distance(results.weights.at(name), values) <=
+              allowed(reference.weight_noise.at(name), norm(values)));
     }
     CHECK(results.counted == reference.results.counted);
 }
@@ -84,7 +42,7 @@ bool wanted(const MeshCase& mesh_case) {
 }
 
 /// 2-norm of the difference over all tensors.
-double distance(const NamedValues& a, const NamedValues& b) {
+double distance_of_all(const NamedValues& a, const NamedValues& b) {
     double squares = 0;
     for (const auto& [name, values] : a)
         squares += std::pow(distance(values, b.at(name)), 2);
@@ -99,9 +57,9 @@ TEST_CASE("Meshes in bf16 are about as far from fp32 as one rank is") {
         StepResults exact;
         StepResults alone;
         RunSpec spec = model.spec;
-        if (first) exact = run_alone(spec, steps);
+        if (first) exact = run_alone(spec, steps, &progress());
         spec.precision.compute = Precision::bf16;
-        if (first) alone = run_alone(spec, steps);
+        if (first) alone = run_alone(spec, steps, &progress());
         // Every fourth mesh of this model.
         int turn = 0;
         for (const MeshCase& mesh_case : tested_cases(session().size())) {
@@ -111,8 +69,8 @@ TEST_CASE("Meshes in bf16 are about as far from fp32 as one rank is") {
             INFO(mesh_case.name);
             const StepResults results = run_on_mesh(session(), spec, steps);
             if (!first) continue;
-            CHECK(distance(results.weights, exact.weights) <=
-                  2 * distance(alone.weights, exact.weights));
+            CHECK(distance_of_all(results.weights, exact.weights) <=
+                  2 * distance_of_all(alone.weights, exact.weights));
             for (std::size_t i = 0; i < exact.losses.size(); ++i) {
                 // One rounding of a logit to bf16 moves the loss of a token by this much.
                 const double rounding = 0x1p-8;
@@ -132,7 +90,8 @@ TEST_CASE("Every mesh trains as one rank does") {
     for (const MeshCase& mesh_case : tested_cases(session().size())) {
         if (!wanted(mesh_case)) continue;
         if (first && !references.contains(mesh_case.model))
-            references[mesh_case.model] = make_reference(specs.at(mesh_case.model));
+            references[mesh_case.model] =
+                make_reference(specs.at(mesh_case.model), steps, &progress());
         RunSpec spec = specs.at(mesh_case.model);
         spec.parallel = mesh_case.parallel;
         spec.recompute = mesh_case.recompute;

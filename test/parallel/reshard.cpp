@@ -1,11 +1,18 @@
 // A small model on any mesh, whose checkpoints are compared as wholes. One command a launch:
 //
-//   reshard train MESH FOLDER        two steps, a checkpoint in FOLDER, and one step more
-//   reshard move MESH FROM FOLDER    loads the checkpoint in FROM, saves it in FOLDER, one step
-//   more reshard compare A B              the tensors that their model.h5 show, byte for byte
+//   reshard train MESH FOLDER        two steps, a checkpoint in FOLDER, one step more, another one
+//   reshard move MESH FROM FOLDER    loads the first checkpoint in FROM, saves it in FOLDER, one
+//   step
+//                                    more, another one
+//   reshard equal A B STEP           the tensors that model.h5 shows of two folders after that
+//   step,
+//                                    byte for byte, and what was measured in it
+//   reshard parity FOLDER...         the last step of each against that of one rank that nothing
+//                                    interrupted: loss, norm of the gradients, all weights
 //
-// MESH: "dp.pp.v.cp.tp". The first two print the loss of the step that comes after the checkpoint.
+// MESH: "dp.pp.v.cp.tp".
 #include <algorithm>
+#include <cmath>
 #include <cstring>
 
 #include "base/log.h"
@@ -14,6 +21,7 @@
 #include "checkpoint/saver.h"
 #include "comm/mpi_mesh.h"
 #include "cpu/cpu_backend.h"
+#include "reference.h"
 #include "schedule/stage_plan.h"
 #include "support/hdf5_fixture.h"
 #include "tiny_run.h"
@@ -27,6 +35,7 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr std::int64_t saved_step = 2;
+constexpr std::int64_t last_step = saved_step + 1;
 
 ParallelSpec parallel_from(const std::string& word) {
     std::vector<std::int64_t> sizes;
@@ -62,30 +71,35 @@ RunSpec spec_on(const ParallelSpec& parallel) {
     spec.training.micro_batch_size = 1;
     spec.training.global_batch_size = 16;
     spec.checkpoint.async = true;
+    // Else gradients that are zero but for rounding would become full updates.
+    spec.optimizer.eps = 1e-2;
     spec.parallel = parallel;
     return spec;
 }
 
 class MeshModel {
 public:
-    MeshModel(const MpiSession& ranks, const RunSpec& spec)
+    MeshModel(const MpiSession& ranks, const RunSpec& spec, const fs::path& folder)
         : ranks_(ranks),
-          run_(spec, make_cpu_backend(), ranks.size(), [&](const RunPlan& plan, Backend& backend) {
-              return mpi_mesh(ranks, plan.mesh, mesh_links(plan), backend);
-          }) {}
+          run_(spec, make_cpu_backend(), ranks.size(),
+               [&](const RunPlan& plan, Backend& backend) {
+                   return mpi_mesh(ranks, plan.mesh, mesh_links(plan), backend);
+               }),
+          saver_(run_.backend(), run_.engine().memory()[MemoryUse::snapshot], ranks,
+                 {{.folder = folder}, true}) {}
 
-    double step(std::int64_t step) {
-        return run_.step(random_batch(run_.plan(), step, 1, run_.mesh().place().dp));
+    void step(std::int64_t step) {
+        loss_ = run_.step(random_batch(run_.plan(), step, 1, run_.mesh().place().dp));
     }
-    void save(const fs::path& folder) {
-        CheckpointSaver saver(run_.backend(), run_.engine().memory()[MemoryUse::snapshot], ranks_,
-                              {{.folder = folder}, true});
+    /// The state after the step, and what the step was like, to the last bit.
+    void save(std::int64_t step) {
+        const StepState state = run_.engine().read_state();
         CheckpointMeta meta;
-        meta.step = saved_step;
-        meta.state =
-            to_json(SavedRun{run_.engine().read_state(), "none", Goodput::Record{}, Json::array()});
-        saver.save(meta, source());
-        saver.wait();
+        meta.step = step;
+        meta.state = to_json(
+            SavedRun{state, "none", Goodput::Record{}, Json::array({loss_, state.grad_norm})});
+        saver_.save(meta, source());
+        saver_.wait();
     }
     void load(const fs::path& folder) {
         auto point = RestartPoint::find({folder / checkpoint_name(saved_step)}, ranks_);
@@ -100,45 +114,97 @@ private:
 
     const MpiSession& ranks_;
     TinyRun run_;
+    CheckpointSaver saver_;
+    double loss_ = 0;
 };
 
 void train_or_move(const MpiSession& ranks, const std::vector<std::string>& words) {
     const RunSpec spec = spec_on(parallel_from(words[1]));
-    MeshModel model(ranks, spec);
+    MeshModel model(ranks, spec, words.back());
     if (words[0] == "train") {
         for (std::int64_t step = 1; step <= saved_step; ++step)
             model.step(step);
     } else {
         model.load(words[2]);
     }
-    model.save(words.back());
-    const double loss = model.step(saved_step + 1);
-    ranks.first_alone([&] { print("loss ", loss); });
+    model.save(saved_step);
+    model.step(last_step);
+    model.save(last_step);
 }
 
-std::vector<std::string> datasets_of(const std::string& file) {
+/// A checkpoint as other programs see it.
+struct Shown {
+    Shown(const fs::path& folder, std::int64_t step)
+        : checkpoint(folder / checkpoint_name(step)), manifest(read_manifest(checkpoint)) {
+        for (const TensorRecord& tensor : manifest.tensors)
+            names.push_back(text("/", tensor.group, "/", tensor.name));
+        std::sort(names.begin(), names.end());
+    }
+    Hdf5Array<float> tensor(const std::string& name) const {
+        return read_array<float>((checkpoint / "model.h5").string(), name);
+    }
+    /// Loss and norm of the gradients of the step before.
+    Json measured() const { return saved_run(manifest.meta).losses; }
+
+    fs::path checkpoint;
+    Manifest manifest;
     std::vector<std::string> names;
-    const Manifest manifest = read_manifest(fs::path(file).parent_path());
-    for (const TensorRecord& tensor : manifest.tensors)
-        names.push_back(text("/", tensor.group, "/", tensor.name));
-    std::sort(names.begin(), names.end());
-    return names;
-}
+};
 
-void compare(const fs::path& a, const fs::path& b) {
-    const std::string file_a = (a / checkpoint_name(saved_step) / "model.h5").string();
-    const std::string file_b = (b / checkpoint_name(saved_step) / "model.h5").string();
-    const std::vector<std::string> names = datasets_of(file_a);
-    if (names != datasets_of(file_b)) fail(ExitCode::bug, "other tensors");
-    for (const std::string& name : names) {
-        const auto of_a = read_array<float>(file_a, name);
-        const auto of_b = read_array<float>(file_b, name);
+void expect_equal(const Shown& a, const Shown& b) {
+    if (a.names != b.names) fail(ExitCode::bug, "other tensors");
+    for (const std::string& name : a.names) {
+        const auto of_a = a.tensor(name);
+        const auto of_b = b.tensor(name);
         const bool equal = of_a.shape == of_b.shape && !of_a.values.empty() &&
                            std::memcmp(of_a.values.data(), of_b.values.data(),
                                        of_a.values.size() * sizeof(float)) == 0;
         if (!equal) fail(ExitCode::bug, name, " differs");
     }
-    print("equal: ", names.size(), " tensors");
+}
+
+void expect_near(const std::string& what, double off, double allowed) {
+    if (!(off <= allowed)) fail(ExitCode::bug, what, " is off by ", off, ", allowed: ", allowed);
+}
+
+/// The tolerance is that of all tests that compare meshes with one rank.
+void expect_parity(const Shown& shown, const Reference& reference) {
+    constexpr std::size_t last = last_step - 1;
+    const auto expect_measured = [&](std::size_t i, const std::vector<double>& right,
+                                     const std::vector<double>& noise) {
+        const double value = shown.measured().at(i).get<double>();
+        expect_near(text(shown.checkpoint.string(), i == 0 ? ": loss" : ": grad_norm"),
+                    std::abs(value - right.at(last)), allowed(noise.at(last), right.at(last)));
+    };
+    expect_measured(0, reference.results.losses, reference.loss_noise);
+    expect_measured(1, reference.results.grad_norms, reference.norm_noise);
+    for (const auto& [name, values] : reference.results.weights) {
+        expect_near(text(shown.checkpoint.string(), ": ", name),
+                    distance(shown.tensor("/weight/" + name).values, values),
+                    allowed(reference.weight_noise.at(name), norm(values)));
+    }
+}
+
+bool run_command(const MpiSession& ranks, const std::vector<std::string>& words) {
+    const std::string command = words.empty() ? "" : words[0];
+    const std::size_t count = words.size();
+    if ((command == "train" && count == 3) || (command == "move" && count == 4)) {
+        train_or_move(ranks, words);
+    } else if (command == "equal" && count == 4) {
+        const std::int64_t step = parse_int(words[3]).value();
+        const Shown a(words[1], step);
+        const Shown b(words[2], step);
+        expect_equal(a, b);
+        // Before that step one may have been on another mesh.
+        if (step == last_step && a.measured() != b.measured()) fail(ExitCode::bug, "other losses");
+    } else if (command == "parity") {
+        const Reference reference = make_reference(spec_on({}), last_step);
+        for (std::size_t i = 1; i < count; ++i)
+            expect_parity(Shown(words[i], last_step), reference);
+    } else {
+        return false;
+    }
+    return true;
 }
 
 }  // namespace
@@ -147,13 +213,7 @@ int main(int argc, char** argv) {
     const std::vector<std::string> words(argv + 1, argv + argc);
     const MpiSession ranks;
     try {
-        if (words.size() == 3 && words[0] == "compare")
-            compare(words[1], words[2]);
-        else if ((words.size() == 3 && words[0] == "train") ||
-                 (words.size() == 4 && words[0] == "move"))
-            train_or_move(ranks, words);
-        else
-            fail(ExitCode::usage, "unknown command");
+        if (!run_command(ranks, words)) fail(ExitCode::usage, "unknown command");
     } catch (const std::exception& error) {
         error_line("reshard", error.what());
         ranks.end_all(ExitCode::bug);

@@ -71,5 +71,21 @@ done
 options=(--resume "$(checkpoint all 10)")
 train 3 other
 says err "step-000010"
+options=()
+
+# Tokenizer and data are not in a checkpoint, but their checksums are: a run with others is refused.
+for file in tok.model text_text_document.idx text_text_document.bin; do
+    cp "$file" kept
+    for part in 0 1 2 3 4 5; do
+        flip "$file" $((($(size_of "$file") - 1) * part / 5))
+        settings output_dir=whole training.steps=30
+        timeout --signal=KILL 60 "$gptrain" --config run.yaml "${set[@]}" >out 2>err
+        code=$?
+        check_exit $((code == 3 ? 3 : 2)) $code "resumed with $file damaged at part $part"
+        grep -qE "${file##*/}|data.tokenizer|fingerprint" err || fail "not named: $(<err)"
+        cp kept "$file"
+    done
+done
+train 0 whole training.steps=21
 
 finish

@@ -11,6 +11,7 @@ mkdir disk
 mount -t tmpfs -o size=1m none disk 2>err || not_run "mount: $(cat err)"
 make_data
 make_spec
+kept=0
 for setting in checkpoint.async=true checkpoint.async=false; do
     train 5 disk/run training.steps=1000 checkpoint.interval=2 checkpoint.keep_last=1000 $setting
     says err "disk/run" "No space left on device"
@@ -18,6 +19,7 @@ for setting in checkpoint.async=true checkpoint.async=false; do
     says_not out damaged
     [[ -z $(ls -A disk/run/checkpoints | grep -vx 'step-[0-9]*') ]] ||
         fail "left over: $(ls -A disk/run/checkpoints)"
+    kept=$((kept + $(ls disk/run/checkpoints | wc -l)))
 done
 # Once someone has made room, the run goes on.
 names=(disk/run/checkpoints/*)
@@ -27,4 +29,6 @@ train 0 disk/run training.steps=$((10#$last + 1)) checkpoint.interval=0
 says out "resumed from"
 umount disk
 
+proof full-disk "a file system of 1 MiB filled up twice: exit code 5 each time, all $kept checkpoints" \
+    "verified, nothing half-written left; with room again the run went on"
 finish

@@ -32,6 +32,14 @@ not_run() {
     exit 77
 }
 
+# Whether this is a soak (scripts/soak.sh), for which a proof repeats what it does far more often.
+soak() { [[ ${GPTRAIN_SOAK:-} == 1 ]]; }
+
+# proof NAME FIGURES...: says what came of a proof that held.
+proof() {
+    ((failures)) || echo "proof $1: ${*:2}"
+}
+
 # expect_exit CODE COMMAND...: the exit code, within a minute; stdout and stderr go to the files out
 # and err. A fault is one line on stderr; beside it there may be warnings only.
 expect_exit() {
@@ -163,6 +171,13 @@ wait_for() {
 }
 
 checkpoint() { printf '%s/checkpoints/step-%06d' "$1" "$2"; }
+
+# newest_step OUTPUT-DIR: that of the newest committed checkpoint, 0 where there is none.
+newest_step() {
+    local name
+    name=$(ls "$1/checkpoints" 2>/dev/null | grep -x 'step-[0-9]*' | tail -n 1)
+    echo $((10#0${name#step-}))
+}
 
 # needs_gpu: not run where run.yaml's device is not there.
 needs_gpu() {

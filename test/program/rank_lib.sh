@@ -14,6 +14,38 @@ ran() {
     check_exit "$@"
 }
 
+# start_ranks RANKS OUTPUT-DIR [KEY=VALUE...]: a run of run.yaml in the background, as $launcher.
+start_ranks() {
+    local ranks=$1
+    settings output_dir="$2" "${@:3}"
+    : >out  # the ranks may begin later than somebody reads what others have left
+    timeout --signal=KILL 120 "$mpirun" -n "$ranks" "$gptrain" --config run.yaml "${set[@]}" \
+        >out 2>err &
+    launcher=$!
+}
+
+# end_ranks CODE WHAT: waits for them; the warnings are left in `warnings`.
+end_ranks() {
+    wait $launcher
+    local code=$?
+    grep '^warning: ' err >warnings
+    ran "$1" $code "$2"
+}
+
+# train_ranks CODE RANKS OUTPUT-DIR [KEY=VALUE...]
+train_ranks() {
+    start_ranks "${@:2}"
+    end_ranks "$1" "$2 ranks, ${*:3}"
+}
+
+# same_shards A B STEP: two output directories hold the same checkpoint, bit for bit.
+same_shards() {
+    local shard
+    for shard in "$(checkpoint "$1" "$3")"/shard-*.h5; do
+        same "$shard" "$(checkpoint "$2" "$3")/${shard##*/}"
+    done
+}
+
 # pid_of RANK OUTPUT-DIR: of the run that was started with that directory.
 pid_of() {
     local pid

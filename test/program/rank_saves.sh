@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Usage: rank_saves.sh GPTRAIN GPT-PREPROCESS MPIRUN. Two ranks that save in the background: killed at
-# any moment, with a disk that is full for one of them, and with damage that one of them meets.
+# Usage: rank_saves.sh GPTRAIN GPT-PREPROCESS MPIRUN. Two ranks that save in the background, with
+# a disk that is full for one of them, and with damage that one of them meets.
 . "$(dirname "$0")/lib.sh"
 . "$(dirname "$0")/rank_lib.sh"
 make_data
@@ -8,49 +8,16 @@ make_spec
 sed -i 's/steps: 20/steps: 60/g; s/num_samples: 60/num_samples: 130/; s/interval: 10/interval: 1/' \
     run.yaml
 
-# start_ranks OUTPUT-DIR [KEY=VALUE...]: in the background, as $launcher.
-start_ranks() {
-    settings output_dir="$1" parallel.data=2 "${@:2}"
-    : >out  # the ranks may begin later than somebody reads what others have left
-    timeout --signal=KILL 120 "$mpirun" -n 2 "$gptrain" --config run.yaml "${set[@]}" >out 2>err &
-    launcher=$!
-}
-# train_ranks CODE OUTPUT-DIR [KEY=VALUE...]
-train_ranks() {
-    start_ranks "${@:2}"
-    wait $launcher
-    local code=$?
-    grep '^warning: ' err >warnings
-    ran "$1" $code "two ranks, ${*:2}"
-}
 # saves: how many were committed so far.
 saves() { grep -c '^saved ' out; }
 
-train_ranks 0 whole
+train_ranks 0 2 whole parallel.data=2
 (($(saves) == 60)) || fail "$(saves) checkpoints of 60 steps"
 [[ $(ls whole/checkpoints | wc -w) == 3 ]] || fail "kept: $(ls whole/checkpoints)"
 
-# One rank is lost while it or the other writes.
-for ((kills = 0; kills < 6; ++kills)); do
-    begun=$(ls killed/checkpoints 2>/dev/null | grep -x 'step-[0-9]*' | tail -n 1)
-    start_ranks killed training.steps=100000
-    wait_for out 'saved '
-    sleep 0.$((RANDOM % 10))$((RANDOM % 10))
-    kill -KILL "$(pid_of $((kills % 2)) killed)"
-    { wait $launcher; } 2>/dev/null
-    expect_exit 0 "$gptrain" inspect killed/checkpoints --verify
-    says_not out damaged
-    newest=$(ls killed/checkpoints | grep -x 'step-[0-9]*' | tail -n 1)
-    [[ $newest > "$begun" ]] || fail "killed: from '$begun' to '$newest'"
-    ((failures == 0)) || finish
-done
-train_ranks 0 killed training.steps=$((10#${newest#step-} + 1))
-says out "resumed from" "$newest"
-[[ -z $(ls -A killed/checkpoints | grep -vx 'step-[0-9]*') ]] ||
-    fail "left over: $(ls -A killed/checkpoints)"
-
 # The disk is full for rank 1: training goes on, and once there is room so do the checkpoints.
-start_ranks full training.steps=100000 data.num_samples=200000 checkpoint.interval=20
+start_ranks 2 full parallel.data=2 training.steps=100000 data.num_samples=200000 \
+    checkpoint.interval=20
 wait_for out 'saved '
 prlimit --pid "$(pid_of 1 full)" --fsize=4096:unlimited
 wait_for err 'training goes on'
@@ -78,14 +45,12 @@ says_not out damaged
 cp -r whole damaged
 shard=$(checkpoint damaged 60)/shard-00001.h5
 printf '\x5a\xa5' | dd of="$shard" bs=1 seek=$(($(wc -c <"$shard") / 2)) conv=notrunc status=none
-train_ranks 0 damaged
+train_ranks 0 2 damaged parallel.data=2
 says warnings "warning: rank 1 (dp 1 pp 0 cp 0 tp 0) on " "step-000060/shard-00001.h5: dataset /" "is damaged in bytes ["
 says out "after step 59" "finished after step 60"
 history whole >a.history
 history damaged >b.history
 same a.history b.history
-for file in "$(checkpoint whole 60)"/shard-*.h5; do
-    same "$file" "$(checkpoint damaged 60)/${file##*/}"
-done
+same_shards whole damaged 60
 
 finish

@@ -1,0 +1,216 @@
+// Damage at many places of a checkpoint. Whatever it is, it is found by a verification that names
+// it, and a run that resumes says so and goes on from the checkpoint before.
+#include <random>
+
+#include "catch.h"
+#include "checkpoint/restart_point.h"
+#include "saving.h"
+#include "support/captured_warnings.h"
+#include "support/proof.h"
+
+namespace gptrain::test {
+namespace {
+
+namespace fs = std::filesystem;
+
+bool contains(const std::string& message, const std::string& part) {
+    return message.find(part) != std::string::npos;
+}
+
+/// Two checkpoints of four ranks, of which the newer one is to be damaged.
+class Checkpoints {
+public:
+    explicit Checkpoints(const std::string& name)
+        : folder_(name),
+          older_(save_mesh(folder_.path(), mesh, 1)),
+          newer_(save_mesh(folder_.path(), mesh, 2)),
+          manifest_(read_manifest(newer_)),
+          warnings_(folder_.path() / "stderr") {}
+
+    const fs::path& newer() const { return newer_; }
+    const fs::path& older() const { return older_; }
+    std::vector<fs::path> files() const {
+        std::vector<fs::path> files{fs::directory_iterator(newer_), fs::directory_iterator()};
+        std::sort(files.begin(), files.end());
+        return files;
+    }
+
+    /// What the damage of a byte must be called, after the path of its file.
+    std::string name_of_damage(const fs::path& path, std::int64_t byte) const {
+        if (path.filename() == "manifest.json") return "";
+        for (const TensorRecord& tensor : manifest_.tensors) {
+            for (const ExtentRecord& extent : tensor.extents) {
+                // All are smaller than a block.
+                const std::int64_t end = extent.byte_offset + extent.bytes();
+                if (extent.file == path.filename() && extent.byte_offset <= byte && byte < end) {
+                    return text(": dataset ", dataset_path(tensor, extent),
+                                " is damaged in bytes [", extent.byte_offset, ", ", end, ")");
+                }
+            }
+        }
+        return ": the HDF5 structure";
+    }
+
+    /// Whether a run would take the older one now and say why in words that name the damage.
+    bool replaced(const std::string& damage) {
+        HostBackend backend;
+        RankState state({}, 0);
+        auto point = RestartPoint::find({newer_, older_}, alone_);
+        point->load(backend, state.source(), [] {});
+        const std::string said = warnings_.take();
+        return point->folder() == older_ && state.holds(1) && contains(said, damage) &&
+               contains(said, "; checkpoint step-000002 is passed over");
+    }
+
+    /// Whether a run would take the newer one.
+    bool whole() {
+        HostBackend backend;
+        RankState state({}, 0);
+        auto point = RestartPoint::find({newer_, older_}, alone_);
+        point->load(backend, state.source(), [] {});
+        return point->folder() == newer_ && state.holds(2) && warnings_.take().empty();
+    }
+
+private:
+    static constexpr TestMesh mesh{2, 2};
+    ScratchFolder folder_;
+    fs::path older_;
+    fs::path newer_;
+    Manifest manifest_;
+    CapturedWarnings warnings_;
+    MpiSession alone_;
+};
+
+/// How often damage was done, found, called by its name, and the older checkpoint taken instead.
+struct Tally {
+    int done = 0;
+    int found = 0;
+    int named = 0;
+    int replaced = 0;
+
+    void add(Checkpoints& checkpoints, const std::string& name) {
+        const std::string message =
+            error_of([&] { verify_checkpoint(checkpoints.newer(), VerifyDepth::everything); });
+        ++done;
+        found += message.empty() ? 0 : 1;
+        CAPTURE(name, message);
+        const bool is_named = contains(message, name);
+        const bool is_replaced = checkpoints.replaced(name);
+        CHECK(is_named);
+        CHECK(is_replaced);
+        named += is_named ? 1 : 0;
+        replaced += is_replaced ? 1 : 0;
+    }
+    std::string figures() const {
+        return text(found, " found, ", named, " named, ", replaced,
+                    " times the older checkpoint was taken");
+    }
+};
+
+/// Places in a file of `size` bytes: its ends, and `count` in all, at random.
+std::vector<std::int64_t> places_in(std::int64_t size, std::int64_t count, std::mt19937& random) {
+    std::vector<std::int64_t> places = {0, size - 1};
+    std::uniform_int_distribution<std::int64_t> anywhere(0, size - 1);
+    while (std::ssize(places) < count)
+        places.push_back(anywhere(random));
+    return places;
+}
+
+/// Number `index` of the parts of `count` among the files.
+std::int64_t share(std::int64_t count, std::size_t index, std::size_t files) {
+    const auto i = static_cast<std::int64_t>(index);
+    const auto n = static_cast<std::int64_t>(files);
+    return count * (i + 1) / n - count * i / n;
+}
+
+}  // namespace
+
+TEST_CASE("every flipped bit is found and named, and the older checkpoint is used") {
+    const std::int64_t positions = soak() ? 2000 : 200;
+    Checkpoints checkpoints("flips");
+    const std::vector<fs::path> files = checkpoints.files();
+    std::mt19937 random(7);
+    Tally flips;
+    for (std::size_t i = 0; i < files.size(); ++i) {
+        File file(files[i], File::Mode::update);
+        for (const std::int64_t place :
+             places_in(file.size(), share(positions, i, files.size()), random)) {
+            std::byte right{};
+            file.read_at(place, {&right, 1});
+            for (int bit = 0; bit < 8; ++bit) {
+                CAPTURE(place, bit);
+                const std::byte wrong = right ^ (std::byte{1} << bit);
+                file.write_at(place, {&wrong, 1});
+                flips.add(checkpoints,
+                          files[i].string() + checkpoints.name_of_damage(files[i], place));
+            }
+            file.write_at(place, {&right, 1});
+        }
+    }
+    CHECK(checkpoints.whole());
+    CHECK(flips.done == 8 * positions);
+    proof("bit-flips", flips.done, " flips, every bit of ", positions, " bytes of ", files.size(),
+          " files: ", flips.figures());
+}
+
+TEST_CASE("every truncation is found and named, and the older checkpoint is used") {
+    const std::int64_t lengths = soak() ? 500 : 50;
+    Checkpoints checkpoints("truncations");
+    const std::vector<fs::path> files = checkpoints.files();
+    std::mt19937 random(11);
+    Tally truncations;
+    for (std::size_t i = 0; i < files.size(); ++i) {
+        const std::string contents = read_file(files[i], 1 << 24);
+        File file(files[i], File::Mode::update);
+        for (const std::int64_t length :
+             places_in(std::ssize(contents), share(lengths, i, files.size()), random)) {
+            CAPTURE(length);
+            file.truncate(length);
+            truncations.add(checkpoints, files[i].string());
+            file.write_at(0, std::as_bytes(std::span(contents)));
+        }
+        // Longer is as wrong.
+        Tally longer;
+        file.truncate(std::ssize(contents) + 1);
+        longer.add(checkpoints, files[i].string());
+        file.truncate(std::ssize(contents));
+    }
+    CHECK(checkpoints.whole());
+    CHECK(truncations.done == lengths);
+    proof("truncations", truncations.done, " lengths of ", files.size(),
+          " files: ", truncations.figures());
+}
+
+TEST_CASE("every file in the place of another is found, and the older checkpoint is used") {
+    Checkpoints checkpoints("exchanged");
+    const std::vector<fs::path> files = checkpoints.files();
+    const fs::path& newer = checkpoints.newer();
+    const fs::path aside = newer / "aside";
+    Tally exchanged;
+    for (std::size_t i = 0; i < files.size(); ++i) {
+        for (std::size_t j = 0; j < i; ++j) {
+            const auto exchange = [&] {
+                fs::rename(files[i], aside);
+                fs::rename(files[j], files[i]);
+                fs::rename(aside, files[j]);
+            };
+            exchange();
+            exchanged.add(checkpoints, newer.string());
+            exchange();
+        }
+    }
+    Tally foreign;
+    for (const fs::path& file : files) {
+        // The index is the same at every step.
+        if (file.filename() == "model.h5") continue;
+        fs::rename(file, aside);
+        fs::copy_file(checkpoints.older() / file.filename(), file);
+        foreign.add(checkpoints, newer.string());
+        fs::rename(aside, file);
+    }
+    CHECK(checkpoints.whole());
+    proof("exchanged-files", exchanged.done, " pairs of files exchanged: ", exchanged.figures(),
+          "; ", foreign.done, " files of another step: ", foreign.figures());
+}
+
+}  // namespace gptrain::test
