@@ -1,5 +1,7 @@
 #include "train/injected_faults.h"
 
+#include <algorithm>
+#include <cerrno>
 #include <chrono>
 #include <csignal>
 #include <limits>
