@@ -9,6 +9,7 @@
 
 #include "base/checked.h"
 #include "base/error.h"
+#include "base/file_calls.h"
 
 namespace gptrain {
 namespace {
@@ -23,6 +24,11 @@ int flags_of(File::Mode mode) {
     return O_RDONLY;
 }
 
+int open_file(const std::filesystem::path& path, File::Mode mode) {
+    const auto open = [&] { return ::open(path.c_str(), flags_of(mode) | O_CLOEXEC, 0666); };
+    return mode == File::Mode::read ? open() : change("open", path, open);
+}
+
 struct stat status_of(int descriptor, const std::filesystem::path& path) {
     struct stat status {};
     if (::fstat(descriptor, &status) != 0) fail_errno(errno, path.string());
@@ -32,7 +38,7 @@ struct stat status_of(int descriptor, const std::filesystem::path& path) {
 }  // namespace
 
 File::File(const std::filesystem::path& path, Mode mode)
-    : path_(path), descriptor_(::open(path.c_str(), flags_of(mode) | O_CLOEXEC, 0666)) {
+    : path_(path), descriptor_(open_file(path, mode)) {
     if (descriptor_ < 0) fail_errno(errno, path_.string());
 }
 
@@ -55,7 +61,9 @@ std::int64_t File::size() const {
 
 void File::write(std::span<const std::byte> bytes) {
     while (!bytes.empty()) {
-        const ssize_t written = ::write(descriptor_, bytes.data(), bytes.size());
+        const ssize_t written = change_bytes("write", path_, bytes.size(), [&](std::size_t count) {
+            return ::write(descriptor_, bytes.data(), count);
+        });
         if (written < 0 && errno == EINTR) continue;
         if (written < 0) fail_errno(errno, path_.string(), ": write");
         bytes = bytes.subspan(static_cast<std::size_t>(written));
@@ -64,7 +72,9 @@ void File::write(std::span<const std::byte> bytes) {
 
 void File::write_at(std::int64_t offset, std::span<const std::byte> bytes) {
     while (!bytes.empty()) {
-        const ssize_t written = ::pwrite(descriptor_, bytes.data(), bytes.size(), offset);
+        const ssize_t written = change_bytes("pwrite", path_, bytes.size(), [&](std::size_t count) {
+            return ::pwrite(descriptor_, bytes.data(), count, offset);
+        });
         if (written < 0 && errno == EINTR) continue;
         if (written < 0) fail_errno(errno, path_.string(), ": write");
         bytes = bytes.subspan(static_cast<std::size_t>(written));
@@ -99,16 +109,19 @@ void File::read_at(std::int64_t offset, std::span<std::byte> bytes) const {
 }
 
 void File::truncate(std::int64_t bytes) {
-    if (::ftruncate(descriptor_, bytes) != 0) fail_errno(errno, path_.string(), ": truncate");
+    const auto truncate = [&] { return ::ftruncate(descriptor_, bytes); };
+    if (change("ftruncate", path_, truncate) != 0) fail_errno(errno, path_.string(), ": truncate");
 }
 
 void File::reserve(std::int64_t bytes) {
     if (bytes == 0) return;
-    int error = EINTR;
-    while (error == EINTR)
-        error = ::posix_fallocate(descriptor_, 0, bytes);
-    if (error != 0) {
-        fail_errno(error, path_.string(), ": cannot reserve ", human_bytes(bytes), " on the disk");
+    const auto allocate = [&] {
+        errno = ::posix_fallocate(descriptor_, 0, bytes);
+        return errno == 0 ? 0 : -1;
+    };
+    while (change("fallocate", path_, allocate) != 0) {
+        if (errno == EINTR) continue;
+        fail_errno(errno, path_.string(), ": cannot reserve ", human_bytes(bytes), " on the disk");
     }
 }
 
@@ -118,7 +131,8 @@ void File::begin_sync(std::int64_t offset, std::int64_t bytes) {
 }
 
 void File::sync() {
-    while (::fsync(descriptor_) != 0) {
+    const auto sync = [&] { return ::fsync(descriptor_); };
+    while (change("fsync", path_, sync) != 0) {
         if (errno != EINTR) fail_errno(errno, path_.string(), ": fsync");
     }
 }
@@ -183,8 +197,7 @@ void write_file_durably(const std::filesystem::path& path, std::string_view byte
         ::unlink(temporary.c_str());
         throw;
     }
-    if (::rename(temporary.c_str(), path.c_str()) != 0)
-        fail_errno(errno, path.string(), ": rename");
+    rename_path(temporary, path);
     sync_folder(path.has_parent_path() ? path.parent_path() : ".");
 }
 
@@ -194,9 +207,26 @@ void sync_folder(const std::filesystem::path& folder) {
 }
 
 void create_folders(const std::filesystem::path& folder) {
-    std::error_code error;
-    std::filesystem::create_directories(folder, error);
-    if (error) fail(ExitCode::io, folder.string(), ": cannot create the folder: ", error.message());
+    const auto create = [&] {
+        std::error_code error;
+        std::filesystem::create_directories(folder, error);
+        errno = error.value();
+        return error ? -1 : 0;
+    };
+    if (change("mkdir", folder, create) != 0)
+        fail_errno(errno, folder.string(), ": cannot create the folder");
+}
+
+void rename_path(const std::filesystem::path& from, const std::filesystem::path& to) {
+    const auto rename = [&] { return ::rename(from.c_str(), to.c_str()); };
+    if (change("rename", from, rename) != 0)
+        fail_errno(errno, from.string(), ": cannot rename to ", to.string());
+}
+
+void remove_path(const std::filesystem::path& path) {
+    const auto remove = [&] { return ::remove(path.c_str()); };
+    if (change("remove", path, remove) != 0)
+        fail_errno(errno, path.string(), ": cannot be removed");
 }
 
 }  // namespace gptrain

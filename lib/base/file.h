@@ -91,4 +91,9 @@ void sync_folder(const std::filesystem::path& folder);
 /// Creates the folder and the missing ones above it.
 void create_folders(const std::filesystem::path& folder);
 
+void rename_path(const std::filesystem::path& from, const std::filesystem::path& to);
+
+/// Removes a file or an empty folder.
+void remove_path(const std::filesystem::path& path);
+
 }  // namespace gptrain

@@ -1,7 +1,6 @@
 #include "checkpoint/folder.h"
 
 #include <algorithm>
-#include <cerrno>
 #include <fcntl.h>
 #include <random>
 #include <stdio.h>
@@ -9,6 +8,7 @@
 
 #include "base/error.h"
 #include "base/file.h"
+#include "base/file_calls.h"
 #include "base/log.h"
 #include "checkpoint/verify.h"
 
@@ -34,16 +34,23 @@ std::vector<std::filesystem::path> entries_of(const std::filesystem::path& folde
     return entries;
 }
 
-void rename_or_fail(const std::filesystem::path& from, const std::filesystem::path& to) {
-    if (::rename(from.c_str(), to.c_str()) != 0) {
-        fail_errno(errno, from.string(), ": cannot rename to ", to.string());
+void remove_tree(const std::filesystem::path& path) {
+    std::error_code ignored;
+    const auto status = std::filesystem::symlink_status(path, ignored);
+    if (!std::filesystem::exists(status)) return;
+    if (std::filesystem::is_directory(status)) {
+        for (const std::filesystem::path& entry : entries_of(path))
+            remove_tree(entry);
     }
+    remove_path(path);
 }
 
 void remove_or_warn(const std::filesystem::path& path) {
-    std::error_code error;
-    std::filesystem::remove_all(path, error);
-    if (error) warn(path.string(), ": cannot be removed: ", error.message());
+    try {
+        remove_tree(path);
+    } catch (const Error& error) {
+        warn(error.what());
+    }
 }
 
 bool verifies(const std::filesystem::path& checkpoint) {
@@ -101,7 +108,7 @@ void remove_leftovers(const std::filesystem::path& folder) {
     for (const std::filesystem::path& entry : entries_of(folder)) {
         const std::string name = entry.filename().string();
         if (name.rfind("step-", 0) != 0 || name.find(temporary_mark) == std::string::npos) continue;
-        print("removing ", entry.string(), ", left unfinished by an earlier run");
+        print("removing ", entry.string(), ", which was left unfinished");
         remove_or_warn(entry);
     }
 }
@@ -109,20 +116,22 @@ void remove_leftovers(const std::filesystem::path& folder) {
 void commit_folder(const std::filesystem::path& temporary,
                    const std::filesystem::path& final_path) {
     const std::filesystem::path folder = final_path.parent_path();
-    if (::rename(temporary.c_str(), final_path.c_str()) == 0) {
+    std::error_code ignored;
+    if (!std::filesystem::exists(final_path, ignored)) {
+        rename_path(temporary, final_path);
         sync_folder(folder);
         return;
     }
-    if (errno != ENOTEMPTY && errno != EEXIST) {
-        fail_errno(errno, temporary.string(), ": cannot rename to ", final_path.string());
-    }
     std::filesystem::path old = temporary;
-    if (::renameat2(AT_FDCWD, temporary.c_str(), AT_FDCWD, final_path.c_str(), RENAME_EXCHANGE) !=
-        0) {
+    const auto exchange = [&] {
+        return ::renameat2(AT_FDCWD, temporary.c_str(), AT_FDCWD, final_path.c_str(),
+                           RENAME_EXCHANGE);
+    };
+    if (change("renameat2", temporary, exchange) != 0) {
         // Not every file system can exchange two names.
         old = temporary_folder(folder, final_path.filename().string());
-        rename_or_fail(final_path, old);
-        rename_or_fail(temporary, final_path);
+        rename_path(final_path, old);
+        rename_path(temporary, final_path);
     }
     sync_folder(folder);
     remove_or_warn(old);
@@ -140,11 +149,12 @@ void remove_old_checkpoints(const std::filesystem::path& folder, std::int64_t ne
         }
         if (keep_every > 0 && checkpoint.step % keep_every == 0) continue;
         const auto temporary = temporary_folder(folder, checkpoint.path.filename().string());
-        if (::rename(checkpoint.path.c_str(), temporary.c_str()) != 0) {
-            warn(checkpoint.path.string(), ": cannot be removed: ", error_text(errno));
-            continue;
+        try {
+            rename_path(checkpoint.path, temporary);
+            removed.push_back(temporary);
+        } catch (const Error& error) {
+            warn(error.what());
         }
-        removed.push_back(temporary);
     }
     if (removed.empty()) return;
     sync_folder(folder);

@@ -42,8 +42,8 @@ private:
     std::filesystem::path path_;
 };
 
-/// Removes what saves and removals of dead runs left, with a line for each. The caller is the only
-/// run that writes here.
+/// Removes what saves and removals left that died or failed, with a line for each. None is under
+/// way, and the caller is the only run that writes here.
 void remove_leftovers(const std::filesystem::path& folder);
 
 /// Gives the finished `temporary` its name and makes that durable. A checkpoint that has the name

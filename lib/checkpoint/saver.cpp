@@ -66,8 +66,11 @@ void CheckpointSaver::begin(const CheckpointMeta& meta, const StateSource& sourc
     const std::vector<OwnedState> owned = owned_state(source);
     if (!layout_) lay_out(meta.step, owned);
     GPTRAIN_CHECK(owned.size() == layout_->tensors.size(), "the state has changed its shards");
-    ranks_.first_alone(
-        [&] { temporary_.emplace(options_.retention.folder, checkpoint_name(meta.step)); });
+    ranks_.first_alone([&] {
+        // What an earlier save could not remove on an ailing disk.
+        remove_leftovers(options_.retention.folder);
+        temporary_.emplace(options_.retention.folder, checkpoint_name(meta.step));
+    });
     save_ = {meta, ranks_.scatter([&](int) { return temporary_->path().string(); }), start_time};
     if (options_.async) {
         if (snapshot_.empty()) snapshot_ = allocate_snapshot(snapshot_arena_, source);

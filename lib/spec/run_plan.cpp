@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "base/checked.h"
+#include "spec/injected_faults.h"
 #include "spec/parallel_plan.h"
 #include "spec/plan_checks.h"
 
@@ -205,6 +206,7 @@ RunPlan derive(const RunSpec& spec, const PlanTarget& target) {
             plan.batch.global_batch_size, " x training.seq_length ", plan.seq_length,
             " is above 2^63 - 1 tokens; lower one of them");
     if (plan.float8) check_float8(plan);
+    check_injected_faults(spec, plan.mesh);
     plan.head_chunk = head_chunk_of(plan.micro_batch_size * plan.local_length(), plan.local.vocab,
                                     plan.compute, target.cuda);
     return plan;

@@ -172,6 +172,26 @@ struct LoggingSpec {
     bool operator==(const LoggingSpec&) const = default;
 };
 
+/// A fault that a test makes happen. Keys that its kind has no use for keep their defaults.
+struct InjectedFault {
+    enum class Kind { kill, stop, error, nan, bit_flip, no_space, io_error, short_write, slow };
+    Kind kind = Kind::kill;
+    std::int64_t rank = 0;
+    std::int64_t step = 0;
+    std::int64_t call = 0;   ///< of those that change checkpoints, from that step on; 0: none
+    std::int64_t calls = 1;  ///< that fail one after the other
+    double seconds = 0;      ///< more for every step from `step` on
+
+    bool operator==(const InjectedFault&) const = default;
+};
+
+struct FaultInjectionSpec {
+    std::uint64_t seed = 1;
+    std::vector<InjectedFault> faults;
+
+    bool operator==(const FaultInjectionSpec&) const = default;
+};
+
 /// Where the keys of a spec stand, for messages about contradictions between them. Takes no part in
 /// comparing specs.
 struct SpecPlaces {
@@ -201,6 +221,7 @@ struct RunSpec {
     CheckpointSpec checkpoint;
     FaultsSpec faults;
     LoggingSpec logging;
+    std::optional<FaultInjectionSpec> fault_injection;
     SpecPlaces places;
 
     bool operator==(const RunSpec&) const = default;
@@ -231,5 +252,6 @@ std::string_view name_of(Precision value);
 std::string_view name_of(Recompute value);
 std::string_view name_of(LrKind value);
 std::string_view name_of(LossSpike::Action value);
+std::string_view name_of(InjectedFault::Kind value);
 
 }  // namespace gptrain

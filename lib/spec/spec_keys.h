@@ -23,6 +23,8 @@ constexpr IntRange sample_count = {1, std::int64_t{1} << 40};
 constexpr IntRange rank_count = {1, 1 << 15};
 constexpr IntRange step_count = {1, std::int64_t{1} << 40};
 constexpr IntRange step_interval = {0, std::int64_t{1} << 40};
+// Seeds are those of numpy's legacy generator, which orders the samples.
+constexpr IntRange seed_value = {0, 0xffff'ffff};
 constexpr IntRange seconds_count = {0, 1'000'000'000};
 constexpr RealRange not_negative = {.low = 0.0};
 constexpr RealRange positive = {.low = 0.0, .ends = RealRange::Ends::high_only};
@@ -158,11 +160,26 @@ void visit_keys(Keys& keys, LoggingSpec& logging) {
 }
 
 template <class Keys>
+void visit_keys(Keys& keys, InjectedFault& fault) {
+    constexpr std::int64_t most_calls = std::int64_t{1} << 40;
+    keys.required("kind", fault.kind);
+    keys.value("rank", fault.rank, IntRange{0, rank_count.high - 1});
+    keys.required("step", fault.step, step_count);
+    keys.value("call", fault.call, IntRange{0, most_calls});
+    keys.value("calls", fault.calls, IntRange{1, most_calls});
+    keys.value("seconds", fault.seconds, RealRange{.low = 0.0, .high = 1.0e6});
+}
+
+template <class Keys>
+void visit_keys(Keys& keys, FaultInjectionSpec& injection) {
+    keys.value("seed", injection.seed, seed_value);
+    keys.required("faults", injection.faults, ListOf<>{1, 10'000});
+}
+
+template <class Keys>
 void visit_keys(Keys& keys, RunSpec& spec) {
-    // Seeds are those of numpy's legacy generator, which orders the samples.
-    constexpr IntRange seed = {0, 0xffff'ffff};
     keys.required("name", spec.name, Label{});
-    keys.value("seed", spec.seed, seed);
+    keys.value("seed", spec.seed, seed_value);
     keys.value("device", spec.device);
     keys.required("output_dir", spec.output_dir);
     keys.value("model", spec.model);
@@ -177,6 +194,7 @@ void visit_keys(Keys& keys, RunSpec& spec) {
     keys.value("checkpoint", spec.checkpoint);
     keys.value("faults", spec.faults);
     keys.value("logging", spec.logging);
+    keys.open("fault_injection", spec.fault_injection, "none");
 }
 
 /// The list of known keys.

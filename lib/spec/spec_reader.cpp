@@ -272,14 +272,18 @@ void apply_setting(YamlNode& root, std::string_view setting) {
     *place = std::move(value);
 }
 
-void note_places(const YamlNode& map, const std::string& prefix, SpecPlaces& places) {
-    for (const YamlMember& member : map.members) {
-        const std::string path = prefix + member.key;
-        const YamlPlace& at = member.value.place;
+/// Of all that is in a map or a list.
+void note_places(const YamlNode& node, const std::string& prefix, SpecPlaces& places) {
+    const auto note = [&](const YamlNode& value, const std::string& path) {
+        const YamlPlace& at = value.place;
         places.by_key[path] =
             at.line == 0 ? text("--set ", path) : text(places.file, ":", at.line, ":", at.column);
-        note_places(member.value, path + ".", places);
-    }
+        note_places(value, path + ".", places);
+    };
+    for (const YamlMember& member : node.members)
+        note(member.value, prefix + member.key);
+    for (std::size_t i = 0; i < node.items.size(); ++i)
+        note(node.items[i], text(prefix, i));
 }
 
 }  // namespace

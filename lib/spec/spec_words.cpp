@@ -43,5 +43,8 @@ std::string_view name_of(LrKind value) {
 std::string_view name_of(LossSpike::Action value) {
     return word_of(value);
 }
+std::string_view name_of(InjectedFault::Kind value) {
+    return word_of(value);
+}
 
 }  // namespace gptrain

@@ -64,6 +64,18 @@ constexpr auto words_of(LossSpike::Action) {
     return std::array<Word<LossSpike::Action>, 3>{
         {{skip, "skip"}, {rollback, "rollback"}, {stop, "stop"}}};
 }
+constexpr auto words_of(InjectedFault::Kind) {
+    using enum InjectedFault::Kind;
+    return std::array<Word<InjectedFault::Kind>, 9>{{{kill, "kill"},
+                                                     {stop, "stop"},
+                                                     {error, "error"},
+                                                     {nan, "nan"},
+                                                     {bit_flip, "bit_flip"},
+                                                     {no_space, "no_space"},
+                                                     {io_error, "io_error"},
+                                                     {short_write, "short_write"},
+                                                     {slow, "slow"}}};
+}
 
 template <class T>
 concept Enumeration = std::is_enum_v<T>;

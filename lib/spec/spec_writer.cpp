@@ -101,7 +101,7 @@ void KeyWriter::value(std::string_view key, T& field, const auto&...) {
 }
 
 /// The visitor of the whole spec: a section is a block with a line for each key, what is inside a
-/// section stands on its key's line.
+/// section stands on its key's line, and so does a section that may be left open.
 struct SpecWriter {
     std::string out;
 
@@ -118,6 +118,11 @@ struct SpecWriter {
         }
     }
     void required(std::string_view key, auto& field, const auto&...) { value(key, field); }
+    template <class T>
+    void open(std::string_view key, std::optional<T>& field, std::string_view word,
+              const auto&...) {
+        out += text(key, ": ", field ? written_any(*field) : std::string(word), "\n");
+    }
 };
 
 }  // namespace

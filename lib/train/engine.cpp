@@ -236,11 +236,21 @@ LossSum Engine::evaluate(const StepBatch& batch) {
     return {state.loss_sum, state.token_weight_sum};
 }
 
-void Engine::visit_gradients(const StateVisitor& visitor) const {
+void Engine::visit_flat(std::string_view group, const Tensor& flat,
+                        const StateVisitor& visitor) const {
     for (const Parameter& parameter : parameters_.layout().parameters) {
-        visitor({"main_grad", parameter.shard,
-                 parameters_.main_grads().slice(0, parameter.begin, parameter.shard.elements())});
+        visitor(
+            {group, parameter.shard, flat.slice(0, parameter.begin, parameter.shard.elements())});
     }
+}
+
+void Engine::visit_gradients(const StateVisitor& visitor) const {
+    visit_flat("main_grad", parameters_.main_grads(), visitor);
+}
+
+void Engine::visit_weights(const StateVisitor& visitor) {
+    parameters_.await_all();
+    visit_flat("weight", parameters_.weights(), visitor);
 }
 
 std::int64_t Engine::weights_checksum() {

@@ -69,6 +69,8 @@ public:
     /// Shows the gradients of the last step as they were reduced, before clipping: group
     /// "main_grad".
     void visit_gradients(const StateVisitor& visitor) const;
+    /// Shows the weights that this rank computes with, in the compute dtype: group "weight".
+    void visit_weights(const StateVisitor& visitor);
     /// A number of the weights that this rank computes with, the same on ranks that hold the same.
     std::int64_t weights_checksum();
     /// Norm of the gradients as they stand, each parameter of the whole model once.
@@ -81,6 +83,8 @@ private:
     void write_state(const StepState& state);
     StepState given(const StepBatch& batch) const;
     void sum_weights();
+    /// Shows each parameter's part of a flat buffer.
+    void visit_flat(std::string_view group, const Tensor& flat, const StateVisitor& visitor) const;
     /// The actions of a step with so many microbatches.
     const Schedule& schedule_of(std::int64_t microbatches);
 

@@ -51,6 +51,7 @@ Run::Run(const RunInputs& inputs, const std::optional<RunDirectory>& directory,
     ranks_.together([&] {
         engine_ = std::make_unique<Engine>(devices.backend, mesh_, spec_, plan_, cost_.memory);
         engine_->listen(observers_.actions);
+        if (spec_.fault_injection) inject_faults();
         if (directory_) reports_.emplace(paths_);
     });
     saver_ = std::make_unique<CheckpointSaver>(
@@ -58,6 +59,13 @@ Run::Run(const RunInputs& inputs, const std::optional<RunDirectory>& directory,
         SaverOptions{
             {paths_.checkpoints(), spec_.checkpoint.keep_last, spec_.checkpoint.keep_every},
             spec_.checkpoint.async});
+}
+
+void Run::inject_faults() {
+    injected_ = std::make_unique<InjectedFaults>(
+        *spec_.fault_injection,
+        InjectedFaults::Target{*engine_, plan_, ranks_.rank(), paths_.checkpoints()});
+    engine_->listen(*injected_);
 }
 
 void Run::start(std::optional<RestartPoint>& checkpoint) {
@@ -199,7 +207,9 @@ void Run::issue_step(const StepBatch& batch) {
     if (!under_way_) finished_at_ = Clock::now();
     observers_.totals.clear();
     observers_.stragglers.step_begins();
+    if (injected_) injected_->begin_step(batch.step, std::ssize(batch.microbatches));
     engine_->step(batch, loss_spikes_.limit(batch.step));
+    if (injected_) injected_->end_step();
     observers_.stragglers.step_ends();
     comm_metrics_.add_step(observers_.totals);
     const UnderWay issued = {.state = engine_->mark_state(), .samples = batch.global_batch_size};

@@ -11,6 +11,7 @@
 #include "train/comm_metrics.h"
 #include "train/engine.h"
 #include "train/goodput.h"
+#include "train/injected_faults.h"
 #include "train/loss_spikes.h"
 #include "train/reports.h"
 #include "train/requests.h"
@@ -53,6 +54,7 @@ private:
     double mean_loss() const { return state_.loss_sum / state_.token_weight_sum; }
     bool has_validation() const;
 
+    void inject_faults();
     SavedRun load(RestartPoint& checkpoint);
     void begin_reports();
     /// Issues the next step, then finishes the one before it.
@@ -104,7 +106,8 @@ private:
     Clock::time_point started_;
     std::string effective_yaml_;
     StepCost cost_;
-    std::int64_t largest_memory_;  ///< planned bytes of the rank that has the most
+    std::int64_t largest_memory_;               ///< planned bytes of the rank that has the most
+    std::unique_ptr<InjectedFaults> injected_;  ///< in tests alone
     std::unique_ptr<Engine> engine_;
     std::unique_ptr<CheckpointSaver> saver_;
     std::optional<Reports> reports_;  ///< rank 0's

@@ -3,6 +3,7 @@
 #include <string>
 
 #include "base/file.h"
+#include "base/file_calls.h"
 #include "base/json.h"
 #include "base/log.h"
 #include "catch.h"
@@ -35,6 +36,63 @@ TEST_CASE("a file is replaced as a whole", "[base]") {
     write_file_durably(path, "new contents");
     CHECK(read_file(path, 100) == "new contents");
     CHECK(std::distance(std::filesystem::directory_iterator(folder.path()), {}) == 1);
+}
+
+namespace {
+
+/// Lets one call fail, or do half; counts them all.
+class OneFate final : public CallFates {
+public:
+    OneFate(int which, CallFate fate) : which_(which), fate_(fate) { let_decide(this); }
+    OneFate(const OneFate&) = delete;
+    OneFate& operator=(const OneFate&) = delete;
+    ~OneFate() override { let_decide(nullptr); }
+    CallFate fate_of(std::string_view call, const std::filesystem::path& path) override {
+        ++seen;
+        last = std::string(call) + " " + path.filename().string();
+        return seen == which_ ? fate_ : CallFate{};
+    }
+
+    int seen = 0;
+    std::string last;
+
+private:
+    int which_;
+    CallFate fate_;
+};
+
+}  // namespace
+
+TEST_CASE("any call that changes a file can fail for a test, and the old contents stay", "[base]") {
+    const TempFolder folder;
+    const auto path = folder.path() / "a.txt";
+    write_file_durably(path, "old");
+    const auto replace = [&](int which, CallFate fate) {
+        OneFate one(which, fate);
+        write_file_durably(path, "new contents");
+        return one.seen;
+    };
+    // open, write, fsync and rename of the file, fsync of its folder
+    CHECK(replace(0, {}) == 5);
+    for (const int which : {1, 2, 3, 4}) {
+        CAPTURE(which);
+        write_file_durably(path, "old");
+        CHECK(fault(ExitCode::io, [&] {
+                  replace(which, {.error = ENOSPC});
+              }).ends_with("No space left on device"));
+        CHECK(read_file(path, 100) == "old");
+    }
+    CHECK(fault(ExitCode::io, [&] { replace(5, {.error = EIO}); }).ends_with("Input/output error"));
+    write_file_durably(path, "old");
+    // The rest of a short write is one more.
+    CHECK(replace(2, {.half = true}) == 6);
+    CHECK(read_file(path, 100) == "new contents");
+    OneFate one(1, {.error = EIO});
+    CHECK(fault(ExitCode::io, [&] { remove_path(path); }).find("cannot be removed") !=
+          std::string::npos);
+    CHECK(one.last == "remove a.txt");
+    remove_path(path);
+    CHECK(!std::filesystem::exists(path));
 }
 
 TEST_CASE("faulty files are named", "[base]") {

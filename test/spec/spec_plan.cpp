@@ -207,6 +207,52 @@ TEST_CASE("keys that contradict each other are named with their values") {
     }
 }
 
+TEST_CASE("an injected fault has the keys that its kind needs and no other") {
+    const PlanTarget two = {.world_size = 2, .dry_run = true};
+    const auto plan = [&](const std::string& fault) {
+        return make_plan(minimal({text("fault_injection={faults: [{", fault, "}]}")}), two);
+    };
+    const std::vector<std::pair<std::string, std::string>> wrong = {
+        {"kind: kill, step: 1, rank: 2", ".rank 2 is not on the mesh, whose ranks are 0 to 1"},
+        {"kind: kill, step: 11", ".step 11 is above training.steps 10"},
+        {"kind: stop, step: 1, calls: 2", ".calls: kind stop happens in no calls in a row"},
+        {"kind: error, step: 1, seconds: 1", ".seconds: kind error takes no time"},
+        {"kind: nan, step: 1, call: 1", ".call: kind nan happens in no call"},
+        {"kind: bit_flip, step: 1, call: 1", ".call: kind bit_flip happens in no call"},
+        {"kind: slow, step: 1", ".seconds: kind slow needs a number above 0"},
+        {"kind: slow, step: 1, seconds: 1, call: 1", ".call: kind slow happens in no call"},
+        {"kind: no_space, step: 1", ".call: kind no_space needs the number"},
+        {"kind: io_error, step: 1, calls: 3", ".call: kind io_error needs the number"},
+        {"kind: short_write, step: 1, call: 1, seconds: 1", ".seconds: kind short_write takes no"},
+    };
+    for (const auto& [fault, part] : wrong) {
+        const std::string message = usage_fault([&] { plan(fault); });
+        CAPTURE(fault, message);
+        CHECK(holds(message, "fault_injection.faults.0" + part));
+    }
+    for (const std::string fault :
+         {"kind: kill, step: 10, rank: 1", "kind: stop, step: 1, call: 5", "kind: nan, step: 1",
+          "kind: bit_flip, step: 1", "kind: error, step: 1, call: 1",
+          "kind: no_space, step: 1, call: 1, calls: 1000", "kind: slow, step: 1, seconds: 0.1"}) {
+        CAPTURE(fault);
+        CHECK_NOTHROW(plan(fault));
+    }
+}
+
+TEST_CASE("a contradiction inside a list is named with its place there") {
+    const std::string list = minimal_spec +
+                             "fault_injection:\n"
+                             "  faults:\n"
+                             "    - {kind: nan, step: 1}\n"
+                             "    - {kind: nan, step: 1, call: 2}\n";
+    const RunSpec spec = parse_run_spec(list, "run.yaml");
+    CHECK(holds(usage_fault([&] { make_plan(spec, {}); }),
+                "run.yaml:10:34: fault_injection.faults.1.call: kind nan"));
+    const RunSpec set = minimal({"fault_injection={faults: [{kind: slow, step: 1}]}"});
+    CHECK(holds(usage_fault([&] { make_plan(set, {}); }),
+                "--set fault_injection.faults.0: fault_injection.faults.0.seconds: kind slow"));
+}
+
 TEST_CASE("what is allowed next to a contradiction") {
     const std::vector<std::vector<std::string>> cases = {
         {"data.eod_mask_loss=true", "data.eod_id=2"},
@@ -220,6 +266,7 @@ TEST_CASE("what is allowed next to a contradiction") {
         {"parallel.context_method=all_to_all"},
         {"precision.grad_reduce=bf16"},
         {"faults.time_limit=auto"},
+        {"fault_injection=none"},
     };
     for (const auto& settings : cases) {
         CAPTURE(settings);

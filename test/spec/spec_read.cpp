@@ -308,6 +308,7 @@ TEST_CASE("the range of each key ends where it must") {
                                             "faults.loss_spike=[]",
                                             "faults.time_limit=0",
                                             "logging.interval=0",
+                                            "fault_injection.faults=[]",
                                             "name=''",
                                             "output_dir=''"};
     for (const std::string& setting : wrong) {

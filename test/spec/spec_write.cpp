@@ -100,6 +100,7 @@ faults:
 logging:
   interval: 10
   tensorboard: true
+fault_injection: none
 )");
 }
 
@@ -120,6 +121,10 @@ TEST_CASE("a written spec reads back as itself") {
     odd.faults.loss_spike = LossSpike{2.5, 3, LossSpike::Action::stop};
     odd.faults.time_limit = TimeLimit{false, 77};
     check_round_trip(odd);
+    odd.fault_injection = FaultInjectionSpec{
+        7,
+        {{.kind = InjectedFault::Kind::short_write, .rank = 3, .step = 5, .call = 9},
+         {.kind = InjectedFault::Kind::slow, .step = 1, .seconds = 0.25}}};
     odd.faults.time_limit = TimeLimit{true, 0};
     check_round_trip(odd);
 }

@@ -1,0 +1,215 @@
+#include "train/injected_faults.h"
+
+#include <algorithm>
+#include <cerrno>
+#include <chrono>
+#include <csignal>
+#include <limits>
+#include <thread>
+#include <unistd.h>
+
+#include "base/log.h"
+#include "checkpoint/state_source.h"
+#include "schedule/stage_plan.h"
+#include "spec/injected_faults.h"
+
+namespace gptrain {
+namespace {
+
+using Kind = InjectedFault::Kind;
+
+void say(int rank, const InjectedFault& fault, const std::string& where) {
+    warn("injected fault: rank ", rank, ": ", name_of(fault.kind), " ", where);
+}
+
+/// The faults of a process as a whole: it is gone, stands still, or finds a bug.
+void strike(int rank, const InjectedFault& fault, const std::string& where) {
+    say(rank, fault, where);
+    if (fault.kind == Kind::kill) ::kill(::getpid(), SIGKILL);
+    if (fault.kind == Kind::stop) ::kill(::getpid(), SIGSTOP);
+    if (fault.kind == Kind::error) fail(ExitCode::bug, "injected error ", where);
+}
+
+bool is_of_process(Kind kind) {
+    return kind == Kind::kill || kind == Kind::stop || kind == Kind::error;
+}
+
+std::vector<RankFault> faults_of(const FaultInjectionSpec& spec, int rank) {
+    std::vector<RankFault> faults;
+    for (std::size_t i = 0; i < spec.faults.size(); ++i) {
+        if (spec.faults[i].rank == rank)
+            faults.push_back({spec.faults[i], static_cast<std::uint32_t>(i)});
+    }
+    return faults;
+}
+
+std::vector<InjectedFault> in_calls(const std::vector<RankFault>& faults) {
+    std::vector<InjectedFault> found;
+    for (const auto& [fault, number] : faults)
+        if (fault.call > 0) found.push_back(fault);
+    return found;
+}
+
+bool is_inside(const std::filesystem::path& path, const std::filesystem::path& folder) {
+    const auto& [rest, end] = std::mismatch(path.begin(), path.end(), folder.begin(), folder.end());
+    return end == folder.end();
+}
+
+struct Element {
+    std::string tensor;
+    std::int64_t index;
+    Tensor value;
+};
+
+/// Of the tensors that are shown and that the rank owns, one and in it one element.
+Element drawn_element(const StateSource& source, const PhiloxBlock& draw) {
+    std::vector<NamedState> tensors;
+    source([&](const NamedState& state) {
+        if (state.shard.owned && state.shard.elements() > 0) tensors.push_back(state);
+    });
+    GPTRAIN_CHECK(!tensors.empty(), "a rank without parameters of its own");
+    const NamedState& tensor = tensors[draw[1] % tensors.size()];
+    const std::int64_t index = draw[2] % tensor.values.elements();
+    return {tensor.shard.name, index, tensor.values.slice(0, index, 1)};
+}
+
+}  // namespace
+
+// ---- calls --------------------------------------------------------------------------------------
+
+CallFaults::CallFaults(std::vector<InjectedFault> faults, int rank,
+                       std::filesystem::path checkpoints)
+    : rank_(rank), folder_(std::move(checkpoints)) {
+    for (const InjectedFault& fault : faults)
+        faults_.push_back({fault});
+    if (!faults_.empty()) let_decide(this);
+}
+
+CallFaults::~CallFaults() {
+    if (!faults_.empty()) let_decide(nullptr);
+    for (const auto& [fault, counts, seen] : faults_) {
+        if (!counts || seen >= fault.call) continue;
+        say(rank_, fault,
+            text("in call ", fault.call, " from step ", fault.step,
+                 " on did not happen: there were ", seen, " calls"));
+    }
+}
+
+void CallFaults::begin_step(std::int64_t step) {
+    const std::lock_guard lock(mutex_);
+    for (Counted& counted : faults_)
+        counted.counts |= counted.fault.step == step;
+}
+
+CallFate CallFaults::fate_of(std::string_view call, const std::filesystem::path& path) {
+    if (!is_inside(path, folder_)) return {};
+    const std::lock_guard lock(mutex_);
+    CallFate fate;
+    for (auto& [fault, counts, seen] : faults_) {
+        if (!counts) continue;
+        ++seen;
+        if (seen < fault.call || seen - fault.call >= fault.calls) continue;
+        const std::string where =
+            text("in call ", seen, " from step ", fault.step, " on, ", call, " of ", path.string());
+        if (is_of_process(fault.kind)) {
+            strike(rank_, fault, where);
+            continue;
+        }
+        if (seen == fault.call) say(rank_, fault, where);
+        if (fault.kind == Kind::short_write) fate.half = true;
+        if (fault.kind == Kind::no_space) fate.error = ENOSPC;
+        if (fault.kind == Kind::io_error) fate.error = EIO;
+    }
+    return fate;
+}
+
+// ---- steps --------------------------------------------------------------------------------------
+
+InjectedFaults::InjectedFaults(const FaultInjectionSpec& spec, Target target)
+    : seed_(spec.seed),
+      target_(std::move(target)),
+      faults_(faults_of(spec, target_.rank)),
+      of_calls_(in_calls(faults_), target_.rank, target_.checkpoints) {
+    if (target_.rank != 0) return;
+    warn("fault_injection is on: ", spec.faults.size(),
+         spec.faults.size() == 1 ? " fault" : " faults",
+         " will be made to happen; this run is a test");
+}
+
+void InjectedFaults::begin_step(std::int64_t step, std::int64_t microbatches) {
+    step_ = step;
+    of_calls_.begin_step(step);
+    const int stage = place_of(target_.rank, target_.plan.mesh).pp;
+    actions_ = std::ssize(make_schedule(pipeline_of(target_.plan, microbatches), stage).actions);
+}
+
+void InjectedFaults::end_step() {
+    for (const RankFault& fault : due(Kind::bit_flip))
+        flip_bit(fault);
+}
+
+void InjectedFaults::step_begins() {
+    in_actions_ = true;
+    begun_ = 0;
+    be_slow();
+    for (const RankFault& fault : due(Kind::nan))
+        spoil_gradient(fault);
+}
+
+void InjectedFaults::begins(const Action& action) {
+    if (!in_actions_) return;
+    for (const RankFault& fault : faults_) {
+        if (!is_of_process(fault.fault.kind) || fault.fault.call > 0) continue;
+        if (fault.fault.step != step_ || draw(fault)[0] % actions_ != begun_) continue;
+        strike(target_.rank, fault.fault,
+               text("in action ", begun_ + 1, " of ", actions_, " of step ", step_, ", ",
+                    name_of(action.kind), " of microbatch ", action.microbatch));
+    }
+    ++begun_;
+}
+
+std::vector<RankFault> InjectedFaults::due(Kind kind) const {
+    std::vector<RankFault> found;
+    for (const RankFault& fault : faults_)
+        if (fault.fault.kind == kind && fault.fault.step == step_) found.push_back(fault);
+    return found;
+}
+
+PhiloxBlock InjectedFaults::draw(const RankFault& fault) const {
+    return philox(
+        {}, philox_stream(seed_, static_cast<std::uint64_t>(fault.fault.step), fault.number, 0));
+}
+
+void InjectedFaults::be_slow() const {
+    for (const auto& [fault, number] : faults_) {
+        if (fault.kind != Kind::slow || step_ < fault.step) continue;
+        if (step_ == fault.step) say(target_.rank, fault, text("from step ", step_, " on"));
+        std::this_thread::sleep_for(std::chrono::duration<double>(fault.seconds));
+    }
+}
+
+void InjectedFaults::spoil_gradient(const RankFault& fault) const {
+    const Element element = drawn_element(
+        [&](const StateVisitor& visitor) { target_.engine.visit_gradients(visitor); }, draw(fault));
+    say(target_.rank, fault.fault,
+        text("in step ", step_, ", element ", element.index, " of the gradient of ",
+             element.tensor));
+    target_.engine.backend().fill(element.value, std::numeric_limits<float>::quiet_NaN());
+}
+
+void InjectedFaults::flip_bit(const RankFault& fault) const {
+    const PhiloxBlock drawn = draw(fault);
+    const Element element = drawn_element(
+        [&](const StateVisitor& visitor) { target_.engine.visit_weights(visitor); }, drawn);
+    std::vector<std::byte> bytes(static_cast<std::size_t>(size_of(element.value.dtype())));
+    const std::size_t bit = drawn[3] % (8 * bytes.size());
+    say(target_.rank, fault.fault,
+        text("after step ", step_, ", bit ", bit, " of element ", element.index, " of ",
+             element.tensor));
+    Backend& backend = target_.engine.backend();
+    backend.download(bytes, element.value);
+    bytes[bit / 8] ^= std::byte{1} << (bit % 8);
+    backend.upload(element.value, bytes);
+}
+
+}  // namespace gptrain

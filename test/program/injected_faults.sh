@@ -1,0 +1,82 @@
+#!/usr/bin/env bash
+# Usage: injected_faults.sh GPTRAIN GPT-PREPROCESS MPIRUN. Every kind of fault that a run spec can
+# make happen, on one of several ranks: it is met as a real one would be, and its rank is named.
+. "$(dirname "$0")/lib.sh"
+. "$(dirname "$0")/rank_lib.sh"
+export OMP_NUM_THREADS=1
+make_data
+make_spec
+
+# train_ranks CODE RANKS OUTPUT-DIR FAULT [KEY=VALUE...]
+train_ranks() {
+    settings output_dir="$3" parallel.data="$2" "fault_injection={seed: 7, faults: [{$4}]}" "${@:5}"
+    timeout --signal=KILL 60 "$mpirun" -n "$2" "$gptrain" --config run.yaml "${set[@]}" >out 2>err
+    local code=$?
+    grep '^warning: ' err >warnings
+    says warnings "fault_injection is on: 1 fault" "injected fault: rank 1: "
+    ran "$1" $code "$2 ranks with $4"
+}
+lines() { grep -c '"loss"' "$1/metrics.jsonl"; }
+
+# Of a rank that was killed mpirun speaks, not gptrain: its exit code is 128 + the signal.
+settings output_dir=killed parallel.data=2 checkpoint.async=false \
+    "fault_injection={faults: [{kind: kill, rank: 1, step: 12}]}"
+timeout --signal=KILL 60 "$mpirun" -n 2 "$gptrain" --config run.yaml "${set[@]}" >out 2>err
+code=$?
+((code == 137)) || fail "exit code $code of a launch with a killed rank"
+says err "injected fault: rank 1: kill in action " "of step 12, "
+(($(lines killed) <= 11)) || fail "step 12 was logged"
+train 0 killed  # on one rank, and without the fault
+says out "changed since the checkpoint: fault_injection: {" "resumed from" "after step 10" \
+    "finished after step 20"
+says killed/spec.yaml "fault_injection: none"
+
+train_ranks 6 2 stopped "kind: stop, rank: 1, step: 3" faults.hang_seconds=2
+says err "hang: rank 1 (dp 1 pp 0 cp 0 tp 0) on $(hostname)" "its process is stopped" "stands at step 3"
+
+train_ranks 1 2 bug "kind: error, rank: 1, step: 3"
+says err "rank 1 (dp 1 pp 0 cp 0 tp 0) on $(hostname): injected error in action" "of step 3"
+
+train_ranks 0 2 nan "kind: nan, rank: 1, step: 3"
+tensor=$(sed -n 's/.*nan in step 3, element [0-9]* of the \(gradient of .*\)/\1/p' warnings)
+[[ -n $tensor ]] || fail "no gradient is named: $(cat warnings)"
+says warnings "step 3: loss or gradients are not finite (the $tensor); the update is left out"
+grep -q '^{"step": 20, "loss": [0-9].*"skipped_steps": 1, ' nan/metrics.jsonl ||
+    fail "not one step was skipped: $(tail -n 1 nan/metrics.jsonl)"
+expect_exit 0 "$gptrain" inspect nan/checkpoints --verify
+# Where it is drawn follows from the seed alone.
+train_ranks 0 2 again "kind: nan, rank: 1, step: 3"
+says warnings "$tensor"
+history nan >a.history
+history again >b.history
+same a.history b.history
+
+# A bit of a weight: found where the weights are compared next, in what lasts that long.
+four=(training.global_batch_size=4 data.num_samples=120)
+train_ranks 1 4 flip "kind: bit_flip, rank: 1, step: 3" faults.replica_check_interval=1 "${four[@]}"
+says err "step 3: ranks that should hold the same weights do not: rank 1 (dp 1 pp 0 cp 0 tp 0) on "
+train_ranks 1 4 lasting "kind: bit_flip, rank: 1, step: 5" faults.replica_check_interval=4 \
+    parallel.shard_optimizer=false "${four[@]}"
+says err "step 8: ranks that should hold the same weights do not: rank 1 (dp 1 pp 0 cp 0 tp 0) on "
+
+train_ranks 0 2 slow "kind: slow, rank: 1, step: 2, seconds: 0.03" training.steps=60
+says warnings "rank 1 (dp 1 pp 0 cp 0 tp 0) on $(hostname) is slow: 0.0"
+
+# In a save: a bug of the thread that writes, and a disk that fails once for one rank.
+train_ranks 1 2 writer "kind: error, rank: 1, step: 10, call: 9"
+says err "rank 1: injected error in call 9 from step 10 on, "
+train_ranks 0 2 failing "kind: io_error, rank: 1, step: 10, call: 9"
+says warnings "rank 1: " "Input/output error; training goes on"
+[[ $(ls -A failing/checkpoints) == step-000020 ]] || fail "checkpoints: $(ls -A failing/checkpoints)"
+
+# A disk that stays full: the third save in a row that fails ends the run; what was saved stays.
+train_ranks 5 2 full "kind: no_space, rank: 1, step: 5, call: 1, calls: 1000000" checkpoint.interval=4 \
+    checkpoint.async=false
+says err "rank 1: " "No space left on device"
+[[ $(ls full/checkpoints | grep -x 'step-[0-9]*') == step-000004 ]] ||
+    fail "checkpoints: $(ls -A full/checkpoints)"
+expect_exit 0 "$gptrain" inspect full/checkpoints --verify
+train 0 full
+[[ -z $(ls -A full/checkpoints | grep -vx 'step-[0-9]*') ]] || fail "left over: $(ls -A full/checkpoints)"
+
+finish
