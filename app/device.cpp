@@ -77,9 +77,8 @@ Device open_device(const RunSpec& spec, const MpiSession& session,
         return device;
     }
     const cuda::ChosenDevice chosen = cuda::choose_device(session);
-    session.together([&] {
-        device = open_tuning_cuda(chosen.index, session, cache, spec.deterministic);
-    });
+    session.together(
+        [&] { device = open_tuning_cuda(chosen.index, session, cache, spec.deterministic); });
     device.shared = chosen.shared;
     return device;
 }

@@ -28,8 +28,9 @@ struct Device {
 /// Error (usage) where the machine or the program lacks the device. The environment may choose how
 /// a GPU computes (options_of_environment).
 Device open_device(DeviceChoice choice);
-/// What the run spec asks for, for each of the ranks, which call it together; all compute on the same
-/// kind. A GPU's backend tunes (Backend::tune), and rank 0's keeps its choices in the folder `cache`.
+/// What the run spec asks for, for each of the ranks, which call it together; all compute on the
+/// same kind. A GPU's backend tunes (Backend::tune), and rank 0's keeps its choices in the folder
+/// `cache`.
 Device open_device(const RunSpec& spec, const MpiSession& session,
                    const std::filesystem::path& cache);
 /// The communicators of the ranks, which call it together: over NCCL on GPUs of their own, else

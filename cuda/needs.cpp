@@ -93,11 +93,10 @@ namespace {
 
 /// What uploads land in, then what ops work with.
 std::int64_t scratch_bytes(const OpLimits& limits) {
-    const std::int64_t of_ops =
-        std::max({linear_scratch_bytes(limits), bias_scratch_bytes(limits),
-                  norm_scratch_bytes(limits), embedding_scratch_bytes(limits),
-                  attention_scratch_bytes(limits), cross_entropy_scratch_bytes(limits),
-                  optimizer_scratch_bytes(), checksum_scratch_bytes()});
+    const std::int64_t of_ops = std::max(
+        {linear_scratch_bytes(limits), bias_scratch_bytes(limits), norm_scratch_bytes(limits),
+         embedding_scratch_bytes(limits), attention_scratch_bytes(limits),
+         cross_entropy_scratch_bytes(limits), optimizer_scratch_bytes(), checksum_scratch_bytes()});
     return Staging::all_bytes + of_ops;
 }
 
