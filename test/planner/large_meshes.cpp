@@ -113,9 +113,10 @@ void LargeMesh::check_saved(int stage) const {
         v == 1 ? std::min(m, p - stage) : std::min(m * v, 2 * (p - 1 - stage) + (v - 1) * p + 1);
     const std::int64_t tokens = plan_.micro_batch_size * plan_.seq_length / plan_.mesh.tensor;
     const std::int64_t layer = 20 * unit() + (16 + 4 * plan_.model.heads) * tokens;
-    // The input of the last norm, its numbers, and the gradient of its output.
+    // The input of the last norm, its numbers, and the gradient of its output; of one microbatch,
+    // whose backward follows its forward at once.
     const std::int64_t head = is_last(stage) ? 4 * unit() + 8 * tokens : 0;
-    const std::int64_t saved = slots * (layers_of(stage) / v * layer + head);
+    const std::int64_t saved = slots * (layers_of(stage) / v * layer) + head;
     for (const RankCost& own : mesh_.classes)
         if (own.of.stage == stage) CHECK(own.cost.memory[MemoryUse::saved] == saved);
 }
