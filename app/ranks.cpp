@@ -77,8 +77,8 @@ void Ranks::check_same_spec(const std::string& spec_yaml) const {
     const std::vector<std::string> all = session_.exchange(spec_yaml);
     const auto other =
         std::find_if(all.begin(), all.end(), [&](const std::string& one) { return one != all[0]; });
-    const std::vector<std::string> hosts = session_.exchange(host_name());
     if (other == all.end()) return;
+    const std::vector<std::string> hosts = session_.exchange(host_name());
     const auto rank = static_cast<std::size_t>(other - all.begin());
     throw CommonError(ExitCode::usage, text("rank ", rank, " on ", hosts[rank],
                                             " has read another run spec than rank 0 on ", hosts[0],

@@ -128,6 +128,13 @@ Tensor part_of(const Tensor& x, int dim, int index, int parts) {
     return x.slice(dim, index * size, size);
 }
 
+ByteRuns share_of(const Tensor& x, int index, int parts) {
+    const std::int64_t most = div_ceil(x.elements(), parts);
+    const std::int64_t begin = std::min(index * most, x.elements());
+    const std::int64_t bytes = (std::min(begin + most, x.elements()) - begin) * size_of(x.dtype());
+    return {x.data() + begin * size_of(x.dtype()), 1, bytes, bytes};
+}
+
 void copy_runs(const ByteRuns& to, const ByteRuns& from) {
     GPTRAIN_CHECK(to.count == from.count && to.bytes == from.bytes, to.count, " runs of ", to.bytes,
                   " bytes from ", from.count, " of ", from.bytes);

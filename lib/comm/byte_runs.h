@@ -36,6 +36,10 @@ inline ByteRuns dense_runs(std::byte* data, const ByteRuns& like) {
 /// Part `index` of `parts` equal parts along `dim`; a remainder is an Error (bug).
 Tensor part_of(const Tensor& x, int dim, int index, int parts);
 
+/// The elements of a contiguous x that one of `parts` ranks sums up in an all_reduce; the last ones
+/// may have fewer than the others, or none.
+ByteRuns share_of(const Tensor& x, int index, int parts);
+
 /// to = from, with the same number and size of runs. Memory that is the same stays as it is.
 void copy_runs(const ByteRuns& to, const ByteRuns& from);
 

@@ -196,14 +196,7 @@ Pending MpiCommunicator::all_reduce(const Tensor& x, Reduce how) {
     GPTRAIN_CHECK(x.contiguous(), "all_reduce of ", x.shape().to_text());
     Transfer transfer(*this, "all_reduce", state_->next_tag());
     const Tensor host = transfer.input(x);
-    const std::int64_t element = size_of(x.dtype());
-    const std::int64_t most = div_ceil(x.elements(), size_);
-    // The elements that a rank reduces.
-    const auto range = [=](int rank) {
-        const std::int64_t begin = std::min(rank * most, host.elements());
-        const std::int64_t bytes = (std::min(begin + most, host.elements()) - begin) * element;
-        return ByteRuns{host.data() + begin * element, 1, bytes, bytes};
-    };
+    const auto range = [host, size = size_](int rank) { return share_of(host, rank, size); };
     const std::vector<ByteRuns> values = transfer.collect(range);
     MpiOperation& operation = *transfer;
     operation.then([&operation, range, values, rank = rank_, size = size_, how, dtype = x.dtype()] {

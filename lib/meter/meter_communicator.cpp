@@ -1,7 +1,8 @@
 #include "meter/meter_communicator.h"
 
-#include <algorithm>
 #include <memory>
+
+#include "comm/byte_runs.h"
 
 namespace gptrain {
 
@@ -12,10 +13,7 @@ Pending MeterCommunicator::hold(std::int64_t bytes) {
 }
 
 Pending MeterCommunicator::all_reduce(const Tensor& x, Reduce /*how*/) {
-    const std::int64_t most = div_ceil(x.elements(), size_);
-    const std::int64_t begin = std::min(rank_ * most, x.elements());
-    const std::int64_t own = std::min(begin + most, x.elements()) - begin;
-    return hold((size_ - 1) * own * size_of(x.dtype()));
+    return hold((size_ - 1) * share_of(x, rank_, size_).total());
 }
 
 Pending MeterCommunicator::reduce_scatter(const Tensor& to, const Tensor& /*from*/, int /*dim*/) {

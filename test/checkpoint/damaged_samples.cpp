@@ -5,7 +5,7 @@
 #include "catch.h"
 #include "checkpoint/restart_point.h"
 #include "saving.h"
-#include "support/captured_warnings.h"
+#include "support/captured_stderr.h"
 #include "support/proof.h"
 
 namespace gptrain::test {
@@ -24,8 +24,7 @@ public:
         : folder_(name),
           older_(save_mesh(folder_.path(), mesh, 1)),
           newer_(save_mesh(folder_.path(), mesh, 2)),
-          manifest_(read_manifest(newer_)),
-          warnings_(folder_.path() / "stderr") {}
+          manifest_(read_manifest(newer_)) {}
 
     const fs::path& newer() const { return newer_; }
     const fs::path& older() const { return older_; }
@@ -77,7 +76,7 @@ private:
     fs::path older_;
     fs::path newer_;
     Manifest manifest_;
-    CapturedWarnings warnings_;
+    CapturedStderr warnings_;
     MpiSession alone_;
 };
 

@@ -56,17 +56,6 @@ std::unique_ptr<Backend> gpu_backend(bool graphs = false) {
     return make_cuda_backend(0, options);
 }
 
-double distance(const std::vector<float>& a, const std::vector<float>& b) {
-    double squares = 0;
-    for (std::size_t i = 0; i < a.size(); ++i)
-        squares += std::pow(double{a[i]} - double{b[i]}, 2);
-    return std::sqrt(squares);
-}
-
-double norm(const std::vector<float>& a) {
-    return distance(a, std::vector<float>(a.size()));
-}
-
 }  // namespace
 
 TEST_CASE("starting weights are the same on GPU and CPU within a rounding", "[gpu]") {

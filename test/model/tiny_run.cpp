@@ -1,5 +1,7 @@
 #include "tiny_run.h"
 
+#include <cmath>
+
 #include "base/philox.h"
 
 namespace gptrain::test {
@@ -123,6 +125,17 @@ StepBatch random_batch(const RunPlan& plan, std::int64_t step, std::uint64_t see
         batch.microbatches.push_back(std::move(microbatch));
     }
     return batch;
+}
+
+double distance(const std::vector<float>& a, const std::vector<float>& b) {
+    double squares = 0;
+    for (std::size_t i = 0; i < a.size(); ++i)
+        squares += std::pow(double{a[i]} - double{b[i]}, 2);
+    return std::sqrt(squares);
+}
+
+double norm(const std::vector<float>& a) {
+    return distance(a, std::vector<float>(a.size()));
 }
 
 }  // namespace gptrain::test

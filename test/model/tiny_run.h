@@ -61,6 +61,10 @@ private:
     std::unique_ptr<Engine> engine_;
 };
 
+/// 2-norm of the difference.
+double distance(const std::vector<float>& a, const std::vector<float>& b);
+double norm(const std::vector<float>& a);
+
 /// A data rank's batch of random tokens that is a function of (seed, step): the same sequences
 /// however they are cut into microbatches and among data ranks. A few tokens have weight 0.
 StepBatch random_batch(const RunPlan& plan, std::int64_t step, std::uint64_t seed = 1,

@@ -82,15 +82,4 @@ double allowed(double noise, double size) {
     return 4 * (noise + rounding * size);
 }
 
-double distance(const std::vector<float>& a, const std::vector<float>& b) {
-    double squares = 0;
-    for (std::size_t i = 0; i < a.size(); ++i)
-        squares += std::pow(double{a[i]} - double{b[i]}, 2);
-    return std::sqrt(squares);
-}
-
-double norm(const std::vector<float>& a) {
-    return distance(a, std::vector<float>(a.size()));
-}
-
 }  // namespace gptrain::test

@@ -45,8 +45,4 @@ StepResults run_alone(const RunSpec& spec, int steps, ActionListener* watcher = 
 /// of all sums may lead four times as far as disturbed weights do.
 double allowed(double noise, double size);
 
-/// 2-norm of the difference.
-double distance(const std::vector<float>& a, const std::vector<float>& b);
-double norm(const std::vector<float>& a);
-
 }  // namespace gptrain::test

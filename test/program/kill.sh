@@ -31,8 +31,7 @@ while ((kills < wanted)); do
 done
 train 0 killed
 same_run whole killed 60
-[[ -z $(ls -A killed/checkpoints | grep -vx 'step-[0-9]*') ]] ||
-    fail "left over: $(ls -A killed/checkpoints)"
+nothing_left killed
 
 proof killed-runs "$(kill_figures); $((ended + 1)) killed runs ended with the bits of one that" \
     "nobody killed"

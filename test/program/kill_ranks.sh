@@ -24,8 +24,7 @@ while ((kills < wanted)); do
 done
 train_ranks 0 2 killed parallel.data=2 training.steps=$((last + 1))
 says out "resumed from" "after step $last"
-[[ -z $(ls -A killed/checkpoints | grep -vx 'step-[0-9]*') ]] ||
-    fail "left over: $(ls -A killed/checkpoints)"
+nothing_left killed
 
 proof killed-ranks "$(kill_figures)"
 finish

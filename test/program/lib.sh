@@ -172,6 +172,11 @@ wait_for() {
 
 checkpoint() { printf '%s/checkpoints/step-%06d' "$1" "$2"; }
 
+# others OUTPUT-DIR: what lies among its checkpoints and is none.
+others() { ls -A "$1/checkpoints" | grep -vx 'step-[0-9]*'; }
+# nothing_left OUTPUT-DIR: no save or removal has left anything unfinished there.
+nothing_left() { [[ -z $(others "$1") ]] || fail "left over: $(others "$1")"; }
+
 # newest_step OUTPUT-DIR: that of the newest committed checkpoint, 0 where there is none.
 newest_step() {
     local name

@@ -37,7 +37,7 @@ says err "rank 1 (dp 1 pp 0 cp 0 tp 0) on " "File too large"
 newest=$(ls full/checkpoints | tail -n 1)
 last=$(sed -n 's/^{"step": \([0-9]*\), "loss".*/\1/p' full/metrics.jsonl | tail -n 1)
 ((last >= 10#${newest#step-} + 60)) || fail "training did not go on: $newest, step $last"
-[[ -z $(ls -A full/checkpoints | grep -vx 'step-[0-9]*') ]] || fail "left over: $(ls -A full/checkpoints)"
+nothing_left full
 expect_exit 0 "$gptrain" inspect full/checkpoints --verify
 says_not out damaged
 

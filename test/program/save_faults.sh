@@ -8,8 +8,12 @@ export OMP_NUM_THREADS=1
 make_data
 make_spec
 stride=7
-soak=${GPTRAIN_SOAK:-0}
-((soak == 0)) || stride=1
+kinds=(no_space io_error short_write)
+firsts=$(seq 1 3 12)
+if soak; then
+    stride=1
+    firsts=$(seq 1 12)
+fi
 common=(checkpoint.keep_last=2 data.num_samples=100000 logging.tensorboard=false)
 
 # train_ranks RANKS OUTPUT-DIR [KEY=VALUE...]: sets `code`.
@@ -23,16 +27,10 @@ train_ranks() {
     code=$?
 }
 
-# Committed checkpoints, and what else is in the folder.
-committed() { ls "$1/checkpoints" 2>/dev/null | grep -x 'step-[0-9]*'; }
-# The step of the newest one; 0 if there is none.
-newest() { { echo 0; committed "$1" | sed 's/^step-0*//'; } | tail -n 1; }
-others() { ls -A "$1/checkpoints" | grep -cvx 'step-[0-9]*'; }
-
 # half_read OUTPUT-DIR: how many committed checkpoints do not verify.
 half_read() {
     local checkpoint damaged=0
-    for checkpoint in $(committed "$1"); do
+    for checkpoint in $(ls "$1/checkpoints" 2>/dev/null | grep -x 'step-[0-9]*'); do
         "$gptrain" inspect "$1/checkpoints/$checkpoint" --verify >verified 2>&1 || damaged=$((damaged + 1))
     done
     echo $damaged
@@ -78,7 +76,7 @@ failing() {
         ((saved % 2 != 0)) || [[ -d $(checkpoint $dir $saved) ]] || lost=$((lost + 1))
     done
     half=$((half + $(half_read $dir)))
-    left=$((left + $(others $dir)))
+    left=$((left + $(others $dir | wc -l)))
     failed_calls=$((failed_calls + count))
     failing_saves=$((failing_saves + bad))
     ((lost + half + left == 0)) || fail "$lost lost, $half half-read, $left left over: $*"
@@ -89,7 +87,7 @@ failing() {
 # second one makes up for it.
 first() {
     local n dir=first
-    for ((n = 1; n <= 12; n += soak ? 1 : 3)); do
+    for n in $firsts; do
         rm -rf $dir
         train_ranks "$1" $dir training.steps=4 checkpoint.interval=2 checkpoint.async=false \
             "fault_injection={faults: [{kind: io_error, rank: $2, step: 1, call: $n}]}"
@@ -97,28 +95,30 @@ first() {
         says err "injected fault: rank $2: io_error in call $n "
         [[ -d $(checkpoint $dir 4) ]] || lost=$((lost + 1))
         half=$((half + $(half_read $dir)))
-        left=$((left + $(others $dir)))
+        left=$((left + $(others $dir | wc -l)))
         failed_calls=$((failed_calls + 1))
         failing_saves=$((failing_saves + $(grep -c 'training goes on' err)))
         ((lost + half + left == 0)) || fail "$lost lost, $half half-read, $left left over: $n of $*"
     done
 }
 
-kinds=(no_space io_error short_write)
 first 1 0
-((soak == 0)) || { first 2 0 && first 2 1; }
+if soak; then
+    first 2 0
+    first 2 1
+fi
 for where in "1 0" "2 0" "2 1"; do
     read -r ranks rank <<<"$where"
     calls $ranks $rank
     for async in false true; do
-        if ((soak)); then
+        if soak; then
             for kind in "${kinds[@]}"; do failing $ranks $rank $async $kind; done
         else
             failing $ranks $rank $async "${kinds[@]}"
         fi
     done
 done
-echo "proof write-failures: $failed_calls calls failed in ${#kinds[@]} ways, $failing_saves saves with" \
+proof write-failures "$failed_calls calls failed in ${#kinds[@]} ways, $failing_saves saves with" \
     "them: $lost checkpoints lost, $half half-read, $left files left over"
 
 # ---- kills -----------------------------------------------------------------------------------------
@@ -128,12 +128,12 @@ echo "proof write-failures: $failed_calls calls failed in ${#kinds[@]} ways, $fa
 kills=0 lost=0 half=0
 kill_at() {
     local before after
-    before=$(newest killed)
+    before=$(newest_step killed)
     train_ranks "$1" killed training.steps=1000000 checkpoint.interval=1 checkpoint.async="$4" \
         "fault_injection={faults: [{kind: kill, rank: $2, step: $((before + 1)), call: $3}]}"
     ((code == 137)) || fail "exit code $code of a run killed at call $3: $(cat err)"
     ((before == 0)) || grep -q "^resumed from .* after step $before\$" out || lost=$((lost + 1))
-    after=$(newest killed)
+    after=$(newest_step killed)
     ((after >= before)) || lost=$((lost + 1))
     half=$((half + $(half_read killed)))
     kills=$((kills + 1))
@@ -148,20 +148,20 @@ for where in "1 0" "2 0" "2 1"; do
     modes=(false true)
     step=$stride
     # To start several ranks takes long.
-    ((soak || ranks == 1)) || step=$((6 * stride))
+    soak || ((ranks == 1)) || step=$((6 * stride))
     for ((n = 1; n <= calls; n += step)); do
-        if ((soak)); then
+        if soak; then
             for async in false true; do kill_at $ranks $rank $n $async; done
         else
             kill_at $ranks $rank $n "${modes[n % 2]}"
         fi
     done
-    train_ranks $ranks killed training.steps=$(($(newest killed) + 2)) checkpoint.interval=1
+    train_ranks $ranks killed training.steps=$(($(newest_step killed) + 2)) checkpoint.interval=1
     ((code == 0)) || fail "exit code $code after the kills"
-    (($(others killed) == 0)) || fail "left over: $(ls -A killed/checkpoints)"
+    nothing_left killed
 done
 ((kills > 20)) || fail "only $kills kills"
-echo "proof save-kills: $kills kills, each at another call of a save: $lost checkpoints lost," \
+proof save-kills "$kills kills, each at another call of a save: $lost checkpoints lost," \
     "$half half-read"
 
 finish

@@ -20,10 +20,16 @@ public:
         if (::dup2(before_, STDERR_FILENO) >= 0) ::close(before_);
     }
     std::string text() const { return contents(folder_ / "stderr"); }
+    /// What was said since the last call.
+    std::string take() {
+        std::string said = text();
+        file_.truncate(0);
+        return said;
+    }
 
 private:
     TempFolder folder_;
-    File file_{folder_ / "stderr", File::Mode::create};
+    File file_{folder_ / "stderr", File::Mode::append};
     int before_;
 };
 
