@@ -34,19 +34,16 @@ Device open_cpu(DeviceChoice choice) {
     return {.backend = make_cpu_backend()};
 }
 
-Device open_cuda(int index) {
-    return {.backend = make_cuda_backend(index, options_of_environment()), .cuda = true};
-}
-
 /// Rank 0 alone looks for the fastest products and keeps them.
-Device open_tuning_cuda(int index, const MpiSession& session, const std::filesystem::path& cache,
-                        bool deterministic) {
+Device open_cuda(int index, const RunSpec& spec, const MpiSession& session,
+                 const std::optional<std::filesystem::path>& cache) {
     CudaOptions options = options_of_environment();
-    options.deterministic = deterministic;
-    options.tune_products = true;
-    if (session.rank() == 0) options.tuning_file = cache / "products.txt";
-    return {
-        .backend = make_cuda_backend(index, options), .cuda = true, .deterministic = deterministic};
+    options.deterministic = spec.deterministic;
+    options.tune_products = cache.has_value();
+    if (cache && session.rank() == 0) options.tuning_file = *cache / "products.txt";
+    return {.backend = make_cuda_backend(index, options),
+            .cuda = true,
+            .deterministic = spec.deterministic};
 }
 
 }  // namespace
@@ -56,12 +53,8 @@ std::string_view built_backends() {
     return cuda ? "cpu and cuda backends" : "cpu backend";
 }
 
-Device open_device(DeviceChoice choice) {
-    return would_use_cuda(choice) ? open_cuda(first_device) : open_cpu(choice);
-}
-
 Device open_device(const RunSpec& spec, const MpiSession& session,
-                   const std::filesystem::path& cache) {
+                   const std::optional<std::filesystem::path>& cache) {
     bool cuda = false;
     session.together([&] { cuda = would_use_cuda(spec.device); });
     const auto with_gpu = session.largest(cuda ? 1 : 0);
@@ -77,8 +70,7 @@ Device open_device(const RunSpec& spec, const MpiSession& session,
         return device;
     }
     const cuda::ChosenDevice chosen = cuda::choose_device(session);
-    session.together(
-        [&] { device = open_tuning_cuda(chosen.index, session, cache, spec.deterministic); });
+    session.together([&] { device = open_cuda(chosen.index, spec, session, cache); });
     device.shared = chosen.shared;
     return device;
 }

@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <filesystem>
 #include <memory>
+#include <optional>
 #include <string_view>
 
 #include "backend/backend.h"
@@ -25,14 +26,12 @@ struct Device {
     bool deterministic = true;
 };
 
-/// Error (usage) where the machine or the program lacks the device. The environment may choose how
-/// a GPU computes (options_of_environment).
-Device open_device(DeviceChoice choice);
 /// What the run spec asks for, for each of the ranks, which call it together; all compute on the
-/// same kind. A GPU's backend tunes (Backend::tune), and rank 0's keeps its choices in the folder
-/// `cache`.
+/// same kind. Error (usage) where the machine or the program lacks the device. The environment may
+/// choose how a GPU computes (options_of_environment). With a folder `cache` a GPU's backend tunes
+/// (Backend::tune), and rank 0's keeps its choices there.
 Device open_device(const RunSpec& spec, const MpiSession& session,
-                   const std::filesystem::path& cache);
+                   const std::optional<std::filesystem::path>& cache = std::nullopt);
 /// The communicators of the ranks, which call it together: over NCCL on GPUs of their own, else
 /// over MPI. `listener` is told of all their operations and outlives the mesh.
 Mesh open_mesh(const Device& device, const MpiSession& session, const MeshShape& shape,

@@ -5,15 +5,13 @@
 
 #include "base/file.h"
 #include "base/log.h"
-#include "commands.h"
-#include "device.h"
-#include "train/resume.h"
+#include "inference.h"
 
 namespace gptrain {
 namespace {
 
 struct Options {
-    std::string checkpoint;
+    ModelOptions model;
     std::string prompt;
     std::string prompt_file;
     GenerateOptions generate;
@@ -22,15 +20,15 @@ struct Options {
 constexpr std::int64_t largest_prompt = std::int64_t{64} << 20;
 
 ExitCode run_generate(const Options& options) {
-    const std::string prompt = options.prompt_file.empty()
-                                   ? options.prompt
-                                   : read_file(options.prompt_file, largest_prompt);
-    const ValidCheckpoint checkpoint = open_checkpoint(options.checkpoint);
-    const Device device = open_device(spec_of(checkpoint).device);
-    const Mesh mesh = one_rank_mesh();
-    generate(checkpoint, prompt, options.generate, *device.backend, mesh, device.cuda, print_raw);
-    print_raw("\n");
-    return ExitCode::done;
+    return run_with_model(options.model, [&](const InferenceRun& run) {
+        std::string prompt = options.prompt;
+        run.ranks.first_alone([&] {
+            if (!options.prompt_file.empty())
+                prompt = read_file(options.prompt_file, largest_prompt);
+        });
+        generate(run, prompt, options.generate, print_raw);
+        print_raw("\n");
+    });
 }
 
 }  // namespace
@@ -39,11 +37,7 @@ void add_generate(CLI::App& app, Command& chosen) {
     CLI::App* command = app.add_subcommand("generate", "Continue a text with a trained model");
     auto options = std::make_shared<Options>();
     SamplingOptions& sampling = options->generate.sampling;
-    command
-        ->add_option("--checkpoint", options->checkpoint,
-                     "A checkpoint, or an output directory (its newest valid checkpoint)")
-        ->required()
-        ->type_name("DIR");
+    add_model_options(*command, options->model);
     CLI::Option* prompt = command->add_option("--prompt", options->prompt,
                                               "Text to continue (token ids for a run without a "
                                               "tokenizer); empty: a new document");

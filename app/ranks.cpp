@@ -44,7 +44,10 @@ Ranks::~Ranks() {
     std::signal(SIGTERM, SIG_IGN);
 }
 
-Watchdog& Ranks::watch(const WatchdogOptions& options) {
+Watchdog& Ranks::watch(const RunSpec& spec, const MeshShape& mesh, bool cuda) {
+    WatchdogOptions options = {.hang_seconds = static_cast<double>(spec.faults.hang_seconds),
+                               .mesh = mesh};
+    if (session_.size() == 1 && !cuda) options.hang_seconds = 0;
     watchdog_ = std::make_unique<Watchdog>(session_, options);
     session_.set_listener(&watchdog_->progress());
     return *watchdog_;
@@ -97,6 +100,7 @@ void Ranks::end_all(const std::string& message, ExitCode code) const {
 
 ExitCode Ranks::run(const std::function<ExitCode()>& work) const {
     if (!session_.running()) return work();
+    plain_output();
     if (session_.rank() != 0) silence();
     try {
         return work();

@@ -31,8 +31,9 @@ public:
     /// From now on errors say where in the mesh their rank stands, and on which node.
     void set_mesh(const MeshShape& mesh);
 
-    /// Watches over these ranks from now on until all have left. They call it together.
-    Watchdog& watch(const WatchdogOptions& options);
+    /// Watches over these ranks from now on until all have left; a rank on a CPU without others,
+    /// which waits for nothing that could hang, is not watched. They call it together.
+    Watchdog& watch(const RunSpec& spec, const MeshShape& mesh, bool cuda);
 
     /// Threads for this rank: the cores that it may run on over the ranks that may run on the same,
     /// unless OMP_NUM_THREADS says otherwise. Alone a rank keeps what OpenMP gives it.

@@ -43,12 +43,6 @@ void check_timeline(const std::string& path, const Device& device) {
     }
 }
 
-/// A rank on a CPU without others waits for nothing that could hang.
-double hang_seconds(const RunSpec& spec, const Device& device, const MpiSession& session) {
-    if (session.size() == 1 && !device.cuda) return 0;
-    return static_cast<double>(spec.faults.hang_seconds);
-}
-
 ExitCode train_as_rank(const Options& options, Ranks& ranks, Clock::time_point started) {
     const MpiSession& session = ranks.session();
     ranks.check_same_program();
@@ -61,8 +55,7 @@ ExitCode train_as_rank(const Options& options, Ranks& ranks, Clock::time_point s
     session.together(
         [&] { plan = make_plan(spec, {.world_size = session.size(), .cuda = device.cuda}); });
     ranks.set_mesh(plan.mesh);
-    Observers observers(
-        ranks.watch({.hang_seconds = hang_seconds(spec, device, session), .mesh = plan.mesh}));
+    Observers observers(ranks.watch(spec, plan.mesh, device.cuda));
     std::optional<StepRecorder> recorder;
     if (!options.timeline.empty()) {
         session.together([&] { check_timeline(options.timeline, device); });

@@ -30,6 +30,7 @@ bool write_whole(int descriptor, std::string_view bytes) {
 
 bool status_shown = false;
 bool silent = false;
+bool plain = false;
 
 constexpr std::string_view clear_line = "\r\x1b[K";
 
@@ -61,6 +62,7 @@ void print_line(std::string_view line) {
 }
 
 void print_raw(std::string_view bytes) {
+    if (silent) return;
     const std::lock_guard lock(output_mutex());
     if (!write_whole(STDOUT_FILENO, bytes)) fail_errno(errno, "stdout");
 }
@@ -75,9 +77,14 @@ void error_line(std::string_view program, std::string_view message) {
     write_line(STDERR_FILENO, text(program, ": error: "), line);
 }
 
+void plain_output() {
+    const std::lock_guard lock(output_mutex());
+    plain = true;
+}
+
 bool stdout_is_terminal() {
     static const bool is_terminal = ::isatty(STDOUT_FILENO) == 1;
-    return is_terminal;
+    return is_terminal && !plain;
 }
 
 void show_status(std::string_view line) {

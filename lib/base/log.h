@@ -7,8 +7,8 @@
 
 namespace gptrain {
 
-/// From now on this process has no lines on stdout; warnings and errors stay. For the ranks whose
-/// lines would only repeat those of the first.
+/// From now on this process says nothing on stdout; warnings and errors stay. For the ranks that
+/// would only repeat what the first says.
 void silence();
 
 /// A line on stdout: results and progress.
@@ -35,6 +35,9 @@ void warn(const Parts&... parts) {
     warn_line(text(parts...));
 }
 
+/// From now on stdout is no terminal, whatever it looks like: mpirun gives ranks a pseudo-terminal,
+/// wherever their lines go.
+void plain_output();
 /// Whether stdout is a terminal, so that a live bar makes sense.
 bool stdout_is_terminal();
 

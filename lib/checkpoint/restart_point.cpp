@@ -57,10 +57,18 @@ Manifest RestartPoint::part_of(const StateSource& needed) const {
 
 void RestartPoint::load(Backend& backend, const StateSource& needed,
                         const std::function<void()>& accept) {
+    const Fill fill = [&](const std::filesystem::path& folder, const Manifest& part) {
+        load_state(folder, part, backend, needed);
+    };
+    load(needed, fill, accept);
+}
+
+void RestartPoint::load(const StateSource& needed, const Fill& fill,
+                        const std::function<void()>& accept) {
     for (bool loaded = false; !loaded;) {
         const Manifest part = part_of(needed);
         try {
-            ranks_->together([&] { load_state(folder_, part, backend, needed); });
+            ranks_->together([&] { fill(folder_, part); });
             loaded = true;
         } catch (const CommonError& damage) {
             pass_over(damage);

@@ -31,6 +31,10 @@ public:
     /// damage, all pass over this checkpoint with a warning that names rank, file, dataset and
     /// bytes, and go to the next candidate; `accept` may refuse that by an Error.
     void load(Backend& backend, const StateSource& needed, const std::function<void()>& accept);
+    /// The same where `fill` (on each rank for itself) does more than load_state: it is given what
+    /// that takes, this rank's part of the manifest.
+    using Fill = std::function<void(const std::filesystem::path& folder, const Manifest& part)>;
+    void load(const StateSource& needed, const Fill& fill, const std::function<void()>& accept);
 
 private:
     RestartPoint(std::vector<std::filesystem::path> candidates, const MpiSession& ranks)

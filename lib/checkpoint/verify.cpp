@@ -6,9 +6,7 @@
 #include <vector>
 
 #include "base/crc32c.h"
-#include "base/log.h"
 #include "checkpoint/block.h"
-#include "checkpoint/folder.h"
 
 namespace gptrain {
 namespace {
@@ -69,21 +67,6 @@ Manifest verify_checkpoint(const std::filesystem::path& folder, VerifyDepth dept
         verify_file(folder, file, std::move(placed[file.name]), depth, buffer);
     }
     return manifest;
-}
-
-std::optional<ValidCheckpoint> newest_valid_checkpoint(const std::filesystem::path& folder) {
-    const auto checkpoints = list_checkpoints(folder);
-    for (const auto& [step, path] : checkpoints) {
-        try {
-            return ValidCheckpoint{path, verify_checkpoint(path, VerifyDepth::everything)};
-        } catch (const Error& error) {
-            if (error.code() != ExitCode::bad_input && error.code() != ExitCode::io) throw;
-            warn(error.what(), "; checkpoint ", path.filename().string(), " is passed over");
-        }
-    }
-    if (checkpoints.empty()) return std::nullopt;
-    fail(ExitCode::bad_input, folder.string(), ": holds ", checkpoints.size(),
-         " checkpoints and all are damaged; restore one, or move them away to start anew");
 }
 
 }  // namespace gptrain

@@ -118,12 +118,13 @@ void GptChunk::evaluate(const Pass& pass, const Boundary& boundary) const {
     head_->forward(stream, buffers, pass);
 }
 
-void GptChunk::next_token_logits(const Batch& batch, std::vector<KvCache>& caches,
-                                 const Tensor& logits) const {
+void GptChunk::next_token(const Batch& batch, std::vector<KvCache>& caches,
+                          const Boundary& boundary, const Tensor& logits) const {
     const ArenaFrame frame(context_.workspace());
     const Pass pass = {.batch = batch, .step = {}, .training = false};
     const StreamBuffers buffers = stream_buffers({batch.tokens(), context_.shape.hidden});
-    Stream stream = run_transient(pass, {}, buffers, &caches);
+    Stream stream = run_transient(pass, boundary.input, buffers, &caches);
+    if (!head_) return leave(pass, stream, boundary.output);
     head_->last_logits(stream, buffers, pass, logits);
 }
 

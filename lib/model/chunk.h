@@ -59,10 +59,10 @@ public:
     void backward(const Pass& pass, const SavedChunk& saved, const Boundary& boundary,
                   BackwardPart part, const GradsFinal& final) const;
 
-    /// logits [B, V] for the token after each sequence of `batch`, whose tokens follow those in the
-    /// caches (one for each layer). Of a chunk that is the whole model.
-    void next_token_logits(const Batch& batch, std::vector<KvCache>& caches,
-                           const Tensor& logits) const;
+    /// Tokens that follow those in the caches, one for each layer of the chunk. The last chunk
+    /// gives logits [B, V], of this rank's V, for the token after each sequence.
+    void next_token(const Batch& batch, std::vector<KvCache>& caches, const Boundary& boundary,
+                    const Tensor& logits) const;
     std::vector<KvCache> reserve_caches(Arena& arena, std::int64_t sequences,
                                         std::int64_t capacity) const;
 

@@ -104,7 +104,10 @@ void Head::last_logits(Stream& stream, const StreamBuffers& buffers, const Pass&
     const Tensor last = n.view({pass.batch.sequences(), length, context_.shape.hidden})
                             .slice(1, length - 1, 1)
                             .view({pass.batch.sequences(), context_.shape.hidden});
-    context_.backend.linear_forward({.x = last, .weight = weight_.weight, .bias = {}, .y = logits});
+    context_.backend.linear_forward({.x = last,
+                                     .weight = weight_.weight,
+                                     .bias = {},
+                                     .y = logits.slice(1, 0, weight_.weight.size(0))});
 }
 
 void Head::backward(const SavedHead& saved, StreamGrad& grad, const Dropout& branch,

@@ -25,7 +25,8 @@ public:
     void forward_backward(Stream& stream, const SavedHead& saved, const Pass& pass) const;
     /// Adds the loss alone; the stream is overwritten.
     void forward(Stream& stream, const StreamBuffers& buffers, const Pass& pass) const;
-    /// logits [B, V] of the last token of each sequence; the stream is overwritten.
+    /// logits [B, V] of the last token of each sequence, but for padding rows of V; the stream is
+    /// overwritten.
     void last_logits(Stream& stream, const StreamBuffers& buffers, const Pass& pass,
                      const Tensor& logits) const;
 

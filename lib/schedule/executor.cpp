@@ -39,74 +39,11 @@ Microbatch local_part(const Microbatch& whole, const Stage& stage) {
 
 }  // namespace
 
-Executor::Executor(Stage stage, GradBuckets& buckets, const StepRef& step)
-    : stage_(std::move(stage)), grad_buckets_(buckets), step_(step) {
-    for (const Tensor& tensor : stage_.memory.buffers)
-        buffers_.push_back({.tensor = tensor});
-}
-
-// ---- messages -----------------------------------------------------------------------------------
-
-bool Executor::sends_parts() const {
-    const ModelContext& context = stage_.context;
-    const int ranks = context.mesh.tp().size();
-    return ranks > 1 && !context.sequence_parallel && buffers_.front().tensor.size(0) % ranks == 0;
-}
-
-Tensor Executor::own_part(const Tensor& whole) const {
-    if (!sends_parts()) return whole;
-    const Communicator& tp = stage_.context.mesh.tp();
-    const std::int64_t rows = whole.size(0) / tp.size();
-    return whole.slice(0, tp.rank() * rows, rows);
-}
-
-Communicator& Executor::channel(const Action& action) const {
-    const Mesh& mesh = stage_.context.mesh;
-    const int own = mesh.place().pp;
-    const int peer = narrow<int>(action.peer);
-    return mesh.channel(sends(action.kind) ? Channel{own, peer} : Channel{peer, own});
-}
-
-void Executor::send(const Action& action) {
-    constexpr int receiver = 1;
-    const Tensor whole = ready(action.output);
-    listeners_.begins(action);
-    Buffer& from = buffer(action.output);
-    from.message = channel(action).send(own_part(whole), receiver);
-    from.under_way = action;
-}
-
-void Executor::receive(const Action& action) {
-    constexpr int sender = 0;
-    const Tensor whole = ready(action.input);
-    listeners_.begins(action);
-    Buffer& to = buffer(action.input);
-    to.message = channel(action).recv(own_part(whole), sender);
-    to.under_way = action;
-    to.parts = sends_parts();
-}
-
-void Executor::settle(Buffer& buffer) {
-    buffer.message.wait();
-    if (const auto over = std::exchange(buffer.under_way, std::nullopt)) listeners_.ends(*over);
-}
-
-void Executor::settle_all() {
-    for (Buffer& buffer : buffers_)
-        settle(buffer);
-}
-
-Tensor Executor::ready(std::int64_t index) {
-    if (index == Action::none) return {};
-    Buffer& wanted = buffer(index);
-    settle(wanted);
-    if (std::exchange(wanted.parts, false)) {
-        stage_.context.mesh.tp().all_gather(wanted.tensor, own_part(wanted.tensor), 0).wait();
-    }
-    return wanted.tensor;
-}
-
-// ---- computation --------------------------------------------------------------------------------
+Executor::Executor(Stage stage, const StepRef& step, GradBuckets* buckets)
+    : stage_(std::move(stage)),
+      step_(step),
+      grad_buckets_(buckets),
+      runner_(stage_.context, stage_.memory.buffers) {}
 
 void Executor::load(const Action& action, std::span<const Microbatch> microbatches) {
     Backend& backend = stage_.context.backend;
@@ -130,7 +67,7 @@ Pass Executor::pass(std::int64_t slot, bool training) const {
 }
 
 std::int64_t Executor::replay_key(const Action& action) const {
-    const std::int64_t buffers = std::ssize(buffers_) + 1;
+    const std::int64_t buffers = runner_.buffers() + 1;
     std::int64_t key = static_cast<std::int64_t>(action.kind);
     key = key * std::ssize(stage_.chunks) + action.chunk;
     key = key * std::ssize(stage_.memory.batches) + action.slot;
@@ -162,47 +99,30 @@ void Executor::compute(const Action& action, const Boundary& ends,
 }
 
 GptChunk::GradsFinal Executor::reduction(const Schedule& schedule, std::size_t index) {
-    if (!grad_buckets_.shared() || !ends_gradients(schedule, index)) return {};
+    if (!grad_buckets_->shared() || !ends_gradients(schedule, index)) return {};
     const auto chunk = static_cast<std::size_t>(schedule.actions[index].chunk);
     const std::int64_t begin = stage_.parameters.layout().chunks[chunk].begin;
-    return [this, begin](std::int64_t end) { grad_buckets_.ready({begin, end}); };
+    return [this, begin](std::int64_t end) { grad_buckets_->ready({begin, end}); };
 }
 
 void Executor::train(const Schedule& schedule, std::span<const Microbatch> microbatches) {
-    listeners_.step_begins();
-    for (std::size_t i = 0; i < schedule.actions.size(); ++i) {
-        const Action& action = schedule.actions[i];
-        listeners_.reached(action);
-        if (!computes(action.kind)) {
-            sends(action.kind) ? send(action) : receive(action);
-            continue;
-        }
-        const Boundary ends = boundary(action);
-        listeners_.begins(action);
+    runner_.listeners().step_begins();
+    runner_.run(schedule, [&](std::size_t index, const Boundary& ends) {
+        const Action& action = schedule.actions[index];
         if (action.kind == ActionKind::forward) load(action, microbatches);
-        compute(action, ends, reduction(schedule, i));
-        listeners_.ends(action);
-    }
-    settle_all();
-    grad_buckets_.finish();
-    listeners_.step_ends();
+        compute(action, ends, reduction(schedule, index));
+    });
+    grad_buckets_->finish();
+    runner_.listeners().step_ends();
 }
 
 void Executor::evaluate(const Schedule& schedule, std::span<const Microbatch> microbatches) {
-    for (const Action& action : schedule.actions) {
-        listeners_.reached(action);
-        if (!computes(action.kind)) {
-            sends(action.kind) ? send(action) : receive(action);
-            continue;
-        }
-        const Boundary ends = boundary(action);
-        listeners_.begins(action);
+    runner_.run(schedule, [&](std::size_t index, const Boundary& ends) {
+        const Action& action = schedule.actions[index];
         load(action, microbatches);
         const GptChunk& chunk = stage_.chunks[static_cast<std::size_t>(action.chunk)];
         chunk.evaluate(pass(action.slot, false), ends);
-        listeners_.ends(action);
-    }
-    settle_all();
+    });
 }
 
 }  // namespace gptrain

@@ -1,14 +1,13 @@
 // Runs the actions of a schedule on the chunks of a stage.
 #pragma once
 
-#include <optional>
 #include <span>
 #include <vector>
 
 #include "data/batch_loader.h"
 #include "model/grad_buckets.h"
 #include "model/sequence.h"
-#include "schedule/action_listener.h"
+#include "schedule/action_runner.h"
 #include "schedule/stage_memory.h"
 
 namespace gptrain {
@@ -26,11 +25,12 @@ struct Stage {
 
 class Executor {
 public:
-    /// `step` is the run's step state; its slot is ignored.
-    Executor(Stage stage, GradBuckets& buckets, const StepRef& step);
+    /// `step` is the run's step state; its slot is ignored. Without buckets, which outlive it, it
+    /// can only evaluate.
+    Executor(Stage stage, const StepRef& step, GradBuckets* buckets = nullptr);
 
     /// From now on `listener`, which outlives the executor, is told of all actions.
-    void listen(ActionListener& listener) { listeners_.add(listener); }
+    void listen(ActionListener& listener) { runner_.listeners().add(listener); }
 
     /// Forward and backward of a step: adds the weighted loss to the step state (on the last stage)
     /// and the gradients to main_grad, and sums the gradients over dp and cp.
@@ -39,30 +39,6 @@ public:
     void evaluate(const Schedule& schedule, std::span<const Microbatch> microbatches);
 
 private:
-    /// A boundary buffer, and the message under way to or from it.
-    struct Buffer {
-        Tensor tensor;
-        Pending message = {};
-        std::optional<Action> under_way = {};  ///< of the message, until it was waited for
-        bool parts = false;                    ///< what arrives is this rank's part of it
-    };
-    /// Waits for the buffer's message, if any.
-    void settle(Buffer& buffer);
-    void settle_all();
-    Buffer& buffer(std::int64_t index) { return buffers_[static_cast<std::size_t>(index)]; }
-    /// The buffer after its message; empty for none.
-    Tensor ready(std::int64_t index);
-    Boundary boundary(const Action& action) {
-        return {.input = ready(action.input), .output = ready(action.output)};
-    }
-    /// Where tp ranks hold the same activations each sends its part, and the receivers gather them
-    /// (Narayanan et al. 2021, arXiv 2104.04473, scatter/gather).
-    bool sends_parts() const;
-    Tensor own_part(const Tensor& whole) const;
-    Communicator& channel(const Action& action) const;
-    void send(const Action& action);
-    void receive(const Action& action);
-
     void load(const Action& action, std::span<const Microbatch> microbatches);
     Pass pass(std::int64_t slot, bool training) const;
     /// Does the work of an action; as the same ops as ever where nothing of it is for other ranks.
@@ -72,10 +48,9 @@ private:
     std::int64_t replay_key(const Action& action) const;
 
     Stage stage_;
-    GradBuckets& grad_buckets_;
     StepRef step_;
-    ActionListeners listeners_;
-    std::vector<Buffer> buffers_;
+    GradBuckets* grad_buckets_;
+    ActionRunner runner_;
 };
 
 }  // namespace gptrain

@@ -30,22 +30,29 @@ void reserve_heads(Arena& arena, const GptChunk& last, const StageSizes& sizes,
 
 }  // namespace
 
-StageMemory reserve_stage(const ModelContext& context, const std::vector<GptChunk>& chunks,
-                          const StageSizes& sizes) {
+StageMemory reserve_forward(const ModelContext& context, const StageSizes& sizes) {
     StageMemory memory;
-    memory.saved.resize(chunks.size());
     const Shape batch = {context.sequences, sizes.saved.seq_length};
     for (std::int64_t slot = 0; slot < sizes.slots; ++slot) {
         memory.batches.push_back(reserve_batch(context.memory[MemoryUse::batch], batch,
                                                sizes.first_visible, sizes.stream));
-        reserve_slot(context.memory[MemoryUse::saved], chunks, sizes.saved, memory.saved);
     }
-    reserve_heads(context.memory[MemoryUse::saved], chunks.back(), sizes, memory.saved.back());
     const std::int64_t rows = context.stream_length(batch.elements());
     for (std::int64_t buffer = 0; buffer < sizes.buffers; ++buffer) {
         memory.buffers.push_back(context.memory[MemoryUse::boundaries].allocate(
             context.compute, {rows, context.shape.hidden}));
     }
+    return memory;
+}
+
+StageMemory reserve_stage(const ModelContext& context, const std::vector<GptChunk>& chunks,
+                          const StageSizes& sizes) {
+    StageMemory memory = reserve_forward(context, sizes);
+    Arena& saved = context.memory[MemoryUse::saved];
+    memory.saved.resize(chunks.size());
+    for (std::int64_t slot = 0; slot < sizes.slots; ++slot)
+        reserve_slot(saved, chunks, sizes.saved, memory.saved);
+    reserve_heads(saved, chunks.back(), sizes, memory.saved.back());
     return memory;
 }
 

@@ -23,7 +23,10 @@ struct StageSizes {
     bool first_visible = false;  ///< batches carry it
 };
 
-/// Once, before the first action.
+/// Batches and boundary buffers: all that an evaluation needs.
+StageMemory reserve_forward(const ModelContext& context, const StageSizes& sizes);
+
+/// With what is kept for backward. Once, before the first action.
 StageMemory reserve_stage(const ModelContext& context, const std::vector<GptChunk>& chunks,
                           const StageSizes& sizes);
 

@@ -35,38 +35,10 @@ std::int64_t bucket_parts(const RunSpec& spec, const RunPlan& plan, const Mesh& 
 }
 
 ParameterLayout training_layout(const RunSpec& spec, const RunPlan& plan, const Mesh& mesh) {
-    return make_layout({.model = plan.model,
-                        .parts = chunk_parts(plan, mesh.place().pp),
-                        .tensor = plan.mesh.tensor,
-                        .tensor_rank = mesh.place().tp,
-                        .sequence_parallel = plan.sequence_parallel,
-                        .tied_ends = has_tied_ends(plan),
-                        .shards = bucket_parts(spec, plan, mesh),
-                        .float8 = plan.float8});
-}
-
-/// What this rank of cp has of every sequence.
-std::vector<SequenceSlice> slices_of(const RunPlan& plan, const MeshPlace& place) {
-    return context_slices(plan.seq_length, plan.mesh.context, place.cp, plan.context_method);
-}
-
-/// Where the rows of the residual stream stand in their sequences.
-SequenceRows stream_rows(const RunPlan& plan, const MeshPlace& place) {
-    const std::int64_t first = plan.sequence_parallel ? place.tp * plan.stream_length() : 0;
-    return rows_of(slices_of_rows(slices_of(plan, place), first, plan.stream_length()));
-}
-
-StreamSlice stream_slice(const RunPlan& plan, const MeshPlace& place) {
-    if (!plan.sequence_parallel) return {};
-    return {.index = place.tp, .count = plan.mesh.tensor};
-}
-
-std::vector<GptChunk> make_chunks(const ModelContext& context, Parameters& parameters,
-                                  const std::vector<ChunkPart>& parts) {
-    std::vector<GptChunk> chunks;
-    for (std::size_t i = 0; i < parts.size(); ++i)
-        chunks.emplace_back(context, parameters, parts[i], parameters.layout().chunks[i]);
-    return chunks;
+    LayoutRequest request = layout_request(plan, mesh.place());
+    request.shards = bucket_parts(spec, plan, mesh);
+    request.float8 = plan.float8;
+    return make_layout(request);
 }
 
 StageSizes stage_sizes(const RunSpec& spec, const RunPlan& plan, const MeshPlace& place) {
@@ -85,39 +57,6 @@ StageSizes stage_sizes(const RunSpec& spec, const RunPlan& plan, const MeshPlace
 
 }  // namespace
 
-StepRef reserve_step_state(Memory& memory, std::int64_t slots) {
-    Arena& arena = memory[MemoryUse::batch];
-    return {.state = arena.allocate(DType::u8, {sizeof(StepState)}),
-            .first_sequence = arena.allocate(DType::i64, {slots})};
-}
-
-ChunkPart whole_model(const RunPlan& plan) {
-    return {.first_layer = 0, .num_layers = plan.model.layers, .embedding = true, .head = true};
-}
-
-OpLimits op_limits(const RunPlan& plan) {
-    const ModelShape& model = plan.local;
-    const std::int64_t inner = model.activation == Activation::swiglu ? 2 * model.ffn : model.ffn;
-    return {.compute = plan.compute,
-            .sequences = plan.micro_batch_size,
-            .seq_length =
-                plan.context_method == ContextMethod::ring ? plan.local_length() : plan.seq_length,
-            .hidden = model.hidden,
-            .heads = model.heads,
-            .groups = model.groups,
-            .head_dim = model.head_dim,
-            .widest =
-                std::max({inner, model.hidden, (model.heads + 2 * model.groups) * model.head_dim}),
-            .vocab = model.vocab,
-            .head_chunk = plan.head_chunk};
-}
-
-void give_memory(Backend& backend, Memory& memory, const OpLimits& limits) {
-    backend.use_scratch(
-        memory[MemoryUse::scratch].allocate(DType::u8, {backend.scratch_bytes(limits)}));
-    backend.use_staging(memory[MemoryUse::staging].allocate(DType::u8, {backend.staging_bytes()}));
-}
-
 Engine::Engine(Backend& backend, const Mesh& mesh, const RunSpec& spec, const RunPlan& plan,
                const std::optional<MemoryPlan>& memory)
     : backend_(backend),
@@ -127,33 +66,18 @@ Engine::Engine(Backend& backend, const Mesh& mesh, const RunSpec& spec, const Ru
       state_(reserve_step_state(memory_, largest_schedule(plan, mesh.place()).slots)),
       checksum_(memory_[MemoryUse::batch].allocate(DType::i64, {1})),
       state_copies_{reserve_state_copy(memory_), reserve_state_copy(memory_)},
-      context_{.backend = backend,
-               .mesh = mesh,
-               .memory = memory_,
-               .shape = plan.local,
-               .compute = plan.compute,
-               .seed = spec.seed,
-               .head_chunk = plan.head_chunk,
-               .sequences = plan.micro_batch_size,
-               .sequence_parallel = plan.sequence_parallel,
-               .stream_rows = stream_rows(plan, mesh.place()),
-               .context_method = plan.context_method},
+      context_(model_context(backend, mesh, memory_, plan, spec.seed)),
       parameters_(memory_, training_layout(spec, plan, mesh), plan.compute,
                   Parameters::Use::training),
-      chunks_(make_chunks(context_, parameters_, chunk_parts(plan, mesh.place().pp))),
+      chunks_(make_chunks(context_, parameters_, plan)),
       buckets_(backend, memory_, parameters_, mesh.dp_cp(),
                {.shard = spec.parallel.shard_optimizer, .dtype = plan.grad_reduce}),
       grad_sums_(backend, mesh, parameters_, shards_of(spec, mesh) > 1),
       optimizer_(backend, memory_, mesh, parameters_, spec.optimizer,
                  spec.parallel.shard_optimizer),
-      executor_({.context = context_,
-                 .chunks = chunks_,
-                 .parameters = parameters_,
-                 .memory = reserve_stage(context_, chunks_, stage_sizes(spec, plan, mesh.place())),
-                 .seq_length = plan.seq_length,
-                 .slices = slices_of(plan, mesh.place()),
-                 .stream = stream_slice(plan, mesh.place())},
-                buckets_, state_),
+      executor_(make_stage(context_, chunks_, parameters_, plan,
+                           reserve_stage(context_, chunks_, stage_sizes(spec, plan, mesh.place()))),
+                state_, &buckets_),
       decision_{.clip_grad = spec.optimizer.clip_grad,
                 .growth_interval = plan.compute == DType::f16 ? loss_scale_interval : 0},
       seed_(spec.seed) {
@@ -194,18 +118,6 @@ void Engine::restore(const StepState& carried) {
     write_state(carried);
 }
 
-StepState Engine::given(const StepBatch& batch) const {
-    StepState state{};
-    state.step = batch.step;
-    state.token_weight_sum = batch.weight_sum;
-    state.learning_rate = plan_.lr.at(batch.step);
-    return state;
-}
-
-void Engine::sum_weights() {
-    mesh_.dp().all_reduce(state_.token_weight_sum(), Reduce::sum).wait();
-}
-
 const Schedule& Engine::schedule_of(std::int64_t microbatches) {
     if (scheduled_ != microbatches) {
         schedule_ = make_schedule(pipeline_of(plan_, microbatches), mesh_.place().pp);
@@ -215,10 +127,13 @@ const Schedule& Engine::schedule_of(std::int64_t microbatches) {
 }
 
 void Engine::step(const StepBatch& batch, double loss_limit) {
-    StepState start = given(batch);
+    StepState start{};
+    start.step = batch.step;
+    start.token_weight_sum = batch.weight_sum;
+    start.learning_rate = plan_.lr.at(batch.step);
     start.loss_limit = loss_limit;
     backend_.begin_step(state_, start);
-    sum_weights();
+    mesh_.dp().all_reduce(state_.token_weight_sum(), Reduce::sum).wait();
     optimizer_.clear_gradients();
     executor_.train(schedule_of(std::ssize(batch.microbatches)), batch.microbatches);
     grad_sums_.run(memory_[MemoryUse::workspace]);
@@ -226,14 +141,7 @@ void Engine::step(const StepBatch& batch, double loss_limit) {
 }
 
 LossSum Engine::evaluate(const StepBatch& batch) {
-    backend_.begin_step(state_, given(batch));
-    sum_weights();
-    const PipelineShape pipeline = pipeline_of(plan_, std::ssize(batch.microbatches));
-    executor_.evaluate(make_forward_schedule(pipeline, mesh_.place().pp), batch.microbatches);
-    mesh_.dp_cp().all_reduce(state_.loss_sum(), Reduce::sum).wait();
-    mesh_.pp().all_reduce(state_.loss_sum(), Reduce::sum).wait();
-    const StepState state = read_state();
-    return {state.loss_sum, state.token_weight_sum};
+    return batch_loss(context_, plan_, executor_, state_, batch);
 }
 
 void Engine::visit_flat(std::string_view group, const Tensor& flat,

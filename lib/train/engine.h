@@ -7,26 +7,13 @@
 #include <vector>
 
 #include "comm/comm_totals.h"
-#include "data/batch_loader.h"
 #include "meter/meter_backend.h"
 #include "meter/meter_communicator.h"
 #include "model/grad_sums.h"
 #include "optim/optimizer.h"
-#include "schedule/executor.h"
-#include "spec/run_plan.h"
+#include "train/rank_model.h"
 
 namespace gptrain {
-
-/// A weighted sum over tokens; the loss is its quotient, of however many batches are added up.
-struct LossSum {
-    double loss = 0;
-    double weight = 0;
-    void add(const LossSum& other) {
-        loss += other.loss;
-        weight += other.weight;
-    }
-    double mean() const { return loss / weight; }
-};
 
 class Engine {
 public:
@@ -81,8 +68,6 @@ public:
 
 private:
     void write_state(const StepState& state);
-    StepState given(const StepBatch& batch) const;
-    void sum_weights();
     /// Shows each parameter's part of a flat buffer.
     void visit_flat(std::string_view group, const Tensor& flat, const StateVisitor& visitor) const;
     /// The actions of a step with so many microbatches.
@@ -109,15 +94,6 @@ private:
     std::uint64_t seed_;
 };
 
-/// Memory for a step state with one row for each slot.
-StepRef reserve_step_state(Memory& memory, std::int64_t slots);
-
-/// All layers and both ends.
-ChunkPart whole_model(const RunPlan& plan);
-
-/// The largest sizes that a run's ops see.
-OpLimits op_limits(const RunPlan& plan);
-
 /// What a step costs on one rank.
 struct StepCost {
     MemoryPlan memory;
@@ -139,8 +115,5 @@ StepCost measure_run(const RunSpec& spec, const RunPlan& plan, const MeshPlace& 
 /// those of the other ranks of its stage.
 std::vector<std::int64_t> own_sizes(const RunSpec& spec, const RunPlan& plan,
                                     const MeshPlace& place);
-
-/// Takes the memory that the backend itself needs.
-void give_memory(Backend& backend, Memory& memory, const OpLimits& limits);
 
 }  // namespace gptrain

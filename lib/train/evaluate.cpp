@@ -5,12 +5,15 @@
 
 #include "base/file.h"
 #include "data/sequential_dataset.h"
+#include "meter/meter_backend.h"
 #include "text/tokenizer.h"
 
 namespace gptrain {
 namespace {
 
 constexpr std::int64_t largest_text = std::int64_t{16} << 30;
+// So many microbatches for each stage leave a bubble of an eighth.
+constexpr std::int64_t microbatches_of_stage = 8;
 
 std::shared_ptr<const SequentialDataset> open_data(const std::filesystem::path& data,
                                                    const RunSpec& spec, const RunPlan& plan) {
@@ -28,35 +31,104 @@ std::shared_ptr<const SequentialDataset> open_data(const std::filesystem::path& 
     return std::make_shared<SequentialDataset>(std::move(ids), data.string(), plan.seq_length);
 }
 
+/// The plan with batches for so many windows: no larger than there are windows, and of enough
+/// microbatches to fill the pipeline.
+RunPlan with_batches_for(std::int64_t windows, RunPlan plan) {
+    plan.micro_batch_size = std::min(plan.micro_batch_size, div_ceil(windows, plan.mesh.data));
+    const std::int64_t sequences = plan.micro_batch_size * plan.mesh.data;
+    const std::int64_t stages = plan.mesh.pipeline;
+    const std::int64_t most = stages == 1 ? 1 : microbatches_of_stage * stages;
+    plan.batch = {.global_batch_size = sequences * std::min(most, div_ceil(windows, sequences)),
+                  .rampup = {}};
+    return plan;
+}
+
+class Evaluator {
+public:
+    Evaluator(Backend& backend, const Mesh& mesh, const RunPlan& plan, bool first_visible,
+              const std::optional<MemoryPlan>& memory = std::nullopt)
+        : plan_(plan),
+          model_(backend, mesh, plan, memory),
+          state_(reserve_step_state(model_.memory(), 1)),
+          executor_(make_stage(model_.context(), model_.chunks(), model_.parameters(), plan,
+                               reserve_forward(model_.context(), sizes(mesh, first_visible))),
+                    state_) {}
+
+    InferenceModel& model() { return model_; }
+    Executor& executor() { return executor_; }
+
+    LossSum loss(const StepBatch& batch) {
+        return batch_loss(model_.context(), plan_, executor_, state_, batch);
+    }
+
+private:
+    StageSizes sizes(const Mesh& mesh, bool first_visible) const {
+        const std::int64_t microbatches = plan_.microbatches(plan_.batch.global_batch_size);
+        const Schedule schedule =
+            make_forward_schedule(pipeline_of(plan_, microbatches), mesh.place().pp);
+        return {.slots = schedule.slots,
+                .buffers = schedule.buffers,
+                .saved = {.seq_length = plan_.local_length()},
+                .stream = stream_slice(plan_, mesh.place()),
+                .first_visible = first_visible};
+    }
+
+    const RunPlan& plan_;
+    InferenceModel model_;
+    StepRef state_;
+    Executor executor_;
+};
+
+/// What an evaluator takes of memory, for a batch as all are.
+MemoryPlan measured_memory(const InferenceRun& run, const RunPlan& plan) {
+    MeterBackend meter(needs_of(run.backend));
+    const Mesh mesh = meter_mesh(plan, run.mesh.place());
+    Evaluator evaluator(meter, mesh, plan, run.spec.data.reset_at_eod);
+    StepBatch batch;
+    batch.microbatches.resize(
+        static_cast<std::size_t>(plan.microbatches(plan.batch.global_batch_size)));
+    evaluator.loss(batch);
+    return evaluator.model().memory().peaks();
+}
+
+BatchShape batch_shape(const InferenceRun& run, const RunPlan& plan) {
+    return {.seq_length = plan.seq_length,
+            .micro_batch_size = plan.micro_batch_size,
+            .data_rank = run.mesh.place().dp,
+            .data_ranks = plan.mesh.data,
+            .vocab_size = plan.model.vocab,
+            .eod_id = run.spec.data.eod_id,
+            .eod_mask_loss = run.spec.data.eod_mask_loss,
+            .reset_at_eod = run.spec.data.reset_at_eod};
+}
+
 }  // namespace
 
-EvaluationResult evaluate(const ValidCheckpoint& checkpoint, const std::filesystem::path& data,
-                          Backend& backend, const Mesh& mesh, bool cuda,
+EvaluationResult evaluate(const InferenceRun& run, const std::filesystem::path& data,
                           const std::function<void(std::int64_t, std::int64_t)>& progress) {
-    const RunSpec spec = spec_of(checkpoint);
-    const RunPlan plan = inference_plan(spec, cuda);
-    const auto source = open_data(data, spec, plan);
-    if (source->num_targets() < 1) {
-        fail(ExitCode::bad_input, data.string(), ": holds fewer than two tokens");
-    }
-    const std::int64_t sequences = std::min(plan.micro_batch_size, source->size());
-    const auto model = load_model(checkpoint, backend, mesh, plan,
-                                  {.sequences = sequences,
-                                   .seq_length = plan.seq_length,
-                                   .first_visible = spec.data.reset_at_eod});
-    const BatchShape shape = {.seq_length = plan.seq_length,
-                              .micro_batch_size = sequences,
-                              .vocab_size = plan.model.vocab,
-                              .eod_id = spec.data.eod_id,
-                              .eod_mask_loss = spec.data.eod_mask_loss,
-                              .reset_at_eod = spec.data.reset_at_eod};
-    const std::int64_t batches = div_ceil(source->size(), sequences);
-    BatchLoader loader(source, {.global_batch_size = sequences, .rampup = {}}, shape,
+    std::shared_ptr<const SequentialDataset> source;
+    run.ranks.together([&] {
+        source = open_data(data, run.spec, run.plan);
+        if (source->num_targets() < 1)
+            fail(ExitCode::bad_input, data.string(), ": holds fewer than two tokens");
+    });
+    const RunPlan plan = with_batches_for(source->size(), run.plan);
+    const MemoryPlan memory = measured_memory(run, plan);
+    std::optional<Evaluator> evaluator;
+    run.ranks.together([&] {
+        evaluator.emplace(run.backend, run.mesh, plan, run.spec.data.reset_at_eod, memory);
+    });
+    evaluator->executor().listen(run.observers.actions);
+    evaluator->model().load(run.checkpoint);
+
+    Progress& watched = run.observers.watchdog.progress();
+    const std::int64_t batches = div_ceil(source->size(), plan.batch.global_batch_size);
+    BatchLoader loader(source, plan.batch, batch_shape(run, plan),
                        {.first_step = 1, .last_step = batches, .consumed_samples = 0});
     LossSum sum;
     for (std::int64_t i = 0; i < batches; ++i) {
-        const StepBatch batch = loader.next();
-        sum.add(model->loss(batch.microbatches.front(), batch.weight_sum));
+        watched.phase("evaluation", i + 1);
+        sum.add(evaluator->loss(loader.next()));
         progress(i + 1, batches);
     }
     return {

@@ -15,9 +15,8 @@ struct EvaluationResult {
 };
 
 /// Loss over every token of a token data set (PREFIX of .bin and .idx) or a text file, in order, in
-/// windows of the run's seq_length. `progress` is told windows done and in all.
-EvaluationResult evaluate(const ValidCheckpoint& checkpoint, const std::filesystem::path& data,
-                          Backend& backend, const Mesh& mesh, bool cuda,
+/// windows of the run's seq_length. All ranks get it. `progress` is told batches done and in all.
+EvaluationResult evaluate(const InferenceRun& run, const std::filesystem::path& data,
                           const std::function<void(std::int64_t, std::int64_t)>& progress);
 
 }  // namespace gptrain

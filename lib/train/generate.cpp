@@ -4,7 +4,9 @@
 #include <memory>
 #include <optional>
 
+#include "meter/meter_backend.h"
 #include "text/tokenizer.h"
+#include "train/generator.h"
 
 namespace gptrain {
 namespace {
@@ -58,6 +60,16 @@ private:
     std::optional<std::int64_t> end_;
 };
 
+void check_mesh(const RunPlan& plan) {
+    const MeshShape& mesh = plan.mesh;
+    if (mesh.data == 1 && mesh.context == 1 && !plan.sequence_parallel) return;
+    fail(ExitCode::usage, "generate has one text, which the ranks of parallel.tensor x ",
+         "parallel.pipeline continue together; that is ", mesh.tensor, " x ", mesh.pipeline,
+         " for ", mesh.size(), " ranks", mesh.context == 1 ? "" : ", parallel.context must be 1",
+         plan.sequence_parallel ? ", parallel.sequence_parallel must be false" : "",
+         "; set them with --set");
+}
+
 void check_prompt(const std::vector<std::int32_t>& ids, const RunPlan& plan) {
     if (ids.empty()) {
         fail(ExitCode::usage,
@@ -71,37 +83,65 @@ void check_prompt(const std::vector<std::int32_t>& ids, const RunPlan& plan) {
     }
 }
 
+/// How many tokens can follow a prompt.
+std::int64_t tokens_after(std::int64_t prompt_tokens, std::int64_t wanted, const RunPlan& plan) {
+    if (plan.model.position_embedding != PositionEmbedding::learned) return wanted;
+    const std::int64_t left = plan.model.max_positions - prompt_tokens;
+    if (left <= 0 && wanted > 0) {
+        fail(ExitCode::usage, "the prompt has ", prompt_tokens, " tokens, and the model only ",
+             plan.model.max_positions, " positions");
+    }
+    return std::min(wanted, left);
+}
+
+/// What a generator takes of memory, from the first token on.
+MemoryPlan measured_memory(const InferenceRun& run, const RunPlan& plan,
+                           const std::vector<std::int32_t>& prompt) {
+    MeterBackend meter(needs_of(run.backend));
+    const Mesh mesh = meter_mesh(plan, run.mesh.place());
+    ActionListeners nobody;
+    Generator generator(meter, mesh, plan, std::ssize(prompt), nobody);
+    generator.next_token(prompt, [](std::span<const float>) { return 0; });
+    return generator.model().memory().peaks();
+}
+
 }  // namespace
 
-void generate(const ValidCheckpoint& checkpoint, std::string_view prompt,
-              const GenerateOptions& options, Backend& backend, const Mesh& mesh, bool cuda,
+void generate(const InferenceRun& run, std::string_view prompt, const GenerateOptions& options,
               const std::function<void(std::string_view)>& show) {
-    const RunSpec spec = spec_of(checkpoint);
-    const RunPlan plan = inference_plan(spec, cuda);
-    Language language(spec);
-    std::vector<std::int32_t> ids = language.encode(prompt);
-    if (ids.empty() && language.end()) ids.push_back(narrow<std::int32_t>(*language.end()));
-    check_prompt(ids, plan);
-
-    const auto prompt_tokens = static_cast<std::int64_t>(ids.size());
-    std::int64_t new_tokens = options.max_tokens;
-    if (plan.model.position_embedding == PositionEmbedding::learned) {
-        new_tokens = std::min(new_tokens, plan.model.max_positions - prompt_tokens);
-        if (new_tokens <= 0 && options.max_tokens > 0) {
-            fail(ExitCode::usage, "the prompt has ", prompt_tokens, " tokens, and the model only ",
-                 plan.model.max_positions, " positions");
-        }
-    }
-    const auto model = load_model(
-        checkpoint, backend, mesh, plan,
-        {.sequences = 1, .seq_length = prompt_tokens, .cached_tokens = prompt_tokens + new_tokens});
+    const MpiSession& ranks = run.ranks;
+    const std::string common = ranks.scatter([&](int) { return std::string(prompt); });
+    RunPlan plan = run.plan;
+    std::optional<Language> language;
+    std::vector<std::int32_t> ids;
+    std::int64_t new_tokens = 0;
+    ranks.together([&] {
+        check_mesh(plan);
+        language.emplace(run.spec);
+        ids = language->encode(common);
+        if (ids.empty() && language->end()) ids.push_back(narrow<std::int32_t>(*language->end()));
+        check_prompt(ids, plan);
+        new_tokens = tokens_after(std::ssize(ids), options.max_tokens, plan);
+    });
+    plan.micro_batch_size = 1;
+    plan.seq_length = std::ssize(ids) + new_tokens;
+    const MemoryPlan memory = measured_memory(run, plan, ids);
+    std::optional<Generator> generator;
+    ranks.together([&] {
+        generator.emplace(run.backend, run.mesh, plan, std::ssize(ids), run.observers.actions,
+                          memory);
+    });
+    generator->model().load(run.checkpoint);
     for (std::int64_t i = 0; i < new_tokens; ++i) {
-        const std::int32_t next = sample_token(model->next_logits(ids), options.sampling, i);
-        if (language.end() && next == *language.end()) break;
-        show(language.decode(next));
+        run.observers.watchdog.progress().phase("generation", i + 1);
+        const std::int32_t next = generator->next_token(ids, [&](std::span<const float> logits) {
+            return sample_token(logits, options.sampling, i);
+        });
+        if (language->end() && next == *language->end()) break;
+        show(language->decode(next));
         ids.assign(1, next);
     }
-    show(language.finish());
+    show(language->finish());
 }
 
 }  // namespace gptrain

@@ -17,12 +17,11 @@ struct GenerateOptions {
     SamplingOptions sampling;
 };
 
-/// Continues `prompt` (text; token ids separated by blanks for a model without tokenizer) and gives
-/// each piece of the output to `show` as soon as it is known. Stops after max_tokens, at an end of
-/// document, or where a model with learned positions has no more of them. An empty prompt starts a
-/// document.
-void generate(const ValidCheckpoint& checkpoint, std::string_view prompt,
-              const GenerateOptions& options, Backend& backend, const Mesh& mesh, bool cuda,
+/// Continues `prompt` (text; token ids separated by blanks for a model without tokenizer; rank 0's
+/// counts) and gives each piece of the output to `show` as soon as it is known. Stops after
+/// max_tokens, at an end of document, or where a model with learned positions has no more of them.
+/// An empty prompt starts a document.
+void generate(const InferenceRun& run, std::string_view prompt, const GenerateOptions& options,
               const std::function<void(std::string_view)>& show);
 
 }  // namespace gptrain

@@ -1,9 +1,9 @@
 #include "train/inference.h"
 
 #include <algorithm>
-#include <numeric>
 
 #include "checkpoint/load.h"
+#include "meter/meter_communicator.h"
 #include "train/resume.h"
 
 namespace gptrain {
@@ -11,117 +11,85 @@ namespace {
 
 std::int64_t largest_parameter(const ParameterLayout& layout) {
     std::int64_t largest = 0;
-    for (const Parameter& parameter : layout.parameters) {
+    for (const Parameter& parameter : layout.parameters)
         largest = std::max(largest, parameter.shard.elements());
-    }
     return largest;
 }
 
-OpLimits limits_for(const RunPlan& plan, const InferenceSizes& sizes) {
-    OpLimits limits = op_limits(plan);
-    limits.sequences = sizes.sequences;
-    limits.seq_length = std::max(sizes.seq_length, sizes.cached_tokens);
-    return limits;
+void check_setting(const std::string& setting) {
+    if (setting.starts_with("parallel.") || setting.starts_with("device=")) return;
+    fail(ExitCode::usage, "--set ", setting,
+         ": only the device and keys of parallel can be set here; all else is the checkpoint's");
+}
+
+Json model_of(const CheckpointMeta& meta) {
+    const std::string source = text("checkpoint of step ", meta.step, ": identity");
+    return JsonReader(meta.identity, source).object("model");
 }
 
 }  // namespace
 
+RunSpec inference_spec(const std::filesystem::path& folder, const CheckpointMeta& meta,
+                       const std::vector<std::string>& settings) {
+    const std::string source = (folder / "manifest.json").string() + ": state.spec";
+    RunSpec spec = parse_run_spec(saved_run(meta).spec_yaml, source);
+    for (const std::string& setting : settings)
+        check_setting(setting);
+    spec.parallel = {};
+    spec.training.global_batch_size.reset();
+    spec.training.rampup = {};
+    spec.deterministic = true;
+    return parse_run_spec(to_yaml(spec), source, settings);
+}
+
 InferenceModel::InferenceModel(Backend& backend, const Mesh& mesh, const RunPlan& plan,
-                               const InferenceSizes& sizes, const std::optional<MemoryPlan>& memory)
-    : backend_(backend),
-      memory_(backend, memory),
-      context_{.backend = backend,
-               .mesh = mesh,
-               .memory = memory_,
-               .shape = plan.model,
-               .compute = plan.compute,
-               .seed = 0,
-               .head_chunk = plan.head_chunk,
-               .sequences = sizes.sequences},
-      parameters_(memory_, make_layout({.model = plan.model, .parts = {whole_model(plan)}}),
-                  plan.compute, Parameters::Use::inference),
-      chunk_(context_, parameters_, whole_model(plan), parameters_.layout().chunks.front()),
-      state_(reserve_step_state(memory_, 1)),
-      batch_(reserve_batch(memory_[MemoryUse::batch], {sizes.sequences, sizes.seq_length},
-                           sizes.first_visible)) {
+                               const std::optional<MemoryPlan>& memory)
+    : memory_(backend, memory),
+      context_(model_context(backend, mesh, memory_, plan, 0)),
+      parameters_(memory_, make_layout(layout_request(plan, mesh.place())), plan.compute,
+                  Parameters::Use::inference),
+      chunks_(make_chunks(context_, parameters_, plan)) {
     if (plan.compute != DType::f32) {
         staging_ = memory_[MemoryUse::main_params].allocate(
             DType::f32, {largest_parameter(parameters_.layout())});
     }
-    if (sizes.cached_tokens > 0) {
-        Arena& saved = memory_[MemoryUse::saved];
-        caches_ = chunk_.reserve_caches(saved, 1, sizes.cached_tokens);
-        logits_ = saved.allocate(plan.compute, {1, plan.model.vocab});
-        logits_f32_ = saved.allocate(DType::f32, {1, plan.model.vocab});
-    }
-    give_memory(backend, memory_, limits_for(plan, sizes));
+    give_memory(backend, memory_, op_limits(plan));
 }
 
-void InferenceModel::load(const ValidCheckpoint& checkpoint) {
-    for (const Parameter& parameter : parameters_.layout().parameters) {
-        const std::int64_t elements = parameter.shard.elements();
-        const Tensor weight = parameters_.weights().slice(0, parameter.begin, elements);
-        const Tensor values = staging_.empty() ? weight : staging_.slice(0, 0, elements);
-        load_state(checkpoint.folder, checkpoint.manifest, backend_,
-                   [&](const StateVisitor& visit) {
-                       visit({"weight", parameter.shard, values});
-                   });
-        if (!staging_.empty()) backend_.cast(weight, values);
-    }
+Tensor InferenceModel::landing(const Parameter& parameter) const {
+    const std::int64_t elements = parameter.shard.elements();
+    return staging_.empty() ? parameters_.weights().slice(0, parameter.begin, elements)
+                            : staging_.slice(0, 0, elements);
 }
 
-LossSum InferenceModel::loss(const Microbatch& microbatch, double weight_sum) {
-    StepState given{};
-    given.token_weight_sum = weight_sum;
-    backend_.begin_step(state_, given);
-    upload_batch(backend_, batch_, microbatch);
-    chunk_.evaluate({.batch = batch_, .step = state_, .training = false}, {});
-    StepState result{};
-    backend_.download(std::as_writable_bytes(std::span(&result, 1)), state_.state);
-    return {result.loss_sum, weight_sum};
+void InferenceModel::load(RestartPoint& checkpoint) {
+    const std::vector<Parameter>& parameters = parameters_.layout().parameters;
+    const auto all = [&](const StateVisitor& visit) {
+        for (const Parameter& parameter : parameters)
+            visit({"weight", parameter.shard, landing(parameter)});
+    };
+    // One after the other, as they may share the place where they land.
+    const auto fill = [&](const std::filesystem::path& folder, const Manifest& part) {
+        for (const Parameter& parameter : parameters) {
+            const Tensor values = landing(parameter);
+            load_state(folder, part, context_.backend, [&](const StateVisitor& visit) {
+                visit({"weight", parameter.shard, values});
+            });
+            if (staging_.empty()) continue;
+            context_.backend.cast(
+                parameters_.weights().slice(0, parameter.begin, values.elements()), values);
+        }
+    };
+    const Json model = model_of(checkpoint.meta());
+    checkpoint.load(all, fill, [&] {
+        if (model_of(checkpoint.meta()) == model) return;
+        fail(ExitCode::usage, checkpoint.folder().string(),
+             ": holds another model than the damaged checkpoint; name the checkpoint to be used");
+    });
 }
 
-std::vector<float> InferenceModel::next_logits(std::span<const std::int32_t> tokens) {
-    const auto count = static_cast<std::int64_t>(tokens.size());
-    Batch batch;
-    batch.ids = batch_.ids.slice(0, 0, 1).slice(1, 0, count);
-    batch.positions = batch_.positions.slice(0, 0, 1).slice(1, 0, count);
-    batch.stream_positions = batch.positions;
-    std::vector<std::int32_t> positions(tokens.size());
-    std::iota(positions.begin(), positions.end(), narrow<std::int32_t>(caches_.front().length));
-    backend_.upload(batch.ids, std::as_bytes(tokens));
-    backend_.upload(batch.positions, std::as_bytes(std::span(positions)));
-    chunk_.next_token_logits(batch, caches_, logits_);
-    backend_.cast(logits_f32_, logits_);
-    std::vector<float> logits(static_cast<std::size_t>(logits_f32_.elements()));
-    backend_.download(std::as_writable_bytes(std::span(logits)), logits_f32_);
-    return logits;
-}
-
-RunSpec spec_of(const ValidCheckpoint& checkpoint) {
-    const std::string source = (checkpoint.folder / "manifest.json").string() + ": state.spec";
-    return parse_run_spec(saved_run(checkpoint.manifest.meta).spec_yaml, source);
-}
-
-RunPlan inference_plan(RunSpec spec, bool cuda) {
-    spec.parallel = {};
-    return make_plan(spec, {.world_size = 1, .cuda = cuda});
-}
-
-std::unique_ptr<InferenceModel> load_model(const ValidCheckpoint& checkpoint, Backend& backend,
-                                           const Mesh& mesh, const RunPlan& plan,
-                                           const InferenceSizes& sizes) {
-    MeterBackend meter(needs_of(backend));
-    InferenceModel measured(meter, mesh, plan, sizes);
-    if (sizes.cached_tokens > 0) {
-        measured.next_logits(std::vector<std::int32_t>(static_cast<std::size_t>(sizes.seq_length)));
-    } else {
-        measured.loss({}, 1);
-    }
-    auto model =
-        std::make_unique<InferenceModel>(backend, mesh, plan, sizes, measured.memory_used());
-    model->load(checkpoint);
-    return model;
+Mesh meter_mesh(const RunPlan& plan, const MeshPlace& place) {
+    return Mesh(plan.mesh, place, mesh_links(plan), meter_communicators());
 }
 
 }  // namespace gptrain

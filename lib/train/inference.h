@@ -1,66 +1,60 @@
-// A trained model without its optimizer: losses of given tokens, and the next token.
+// A trained model without its optimizer, on any mesh: what `generate` and `eval` compute with.
 #pragma once
 
-#include <memory>
 #include <optional>
-#include <span>
+#include <string>
 #include <vector>
 
-#include "checkpoint/verify.h"
-#include "train/engine.h"
+#include "checkpoint/restart_point.h"
+#include "train/observers.h"
+#include "train/rank_model.h"
 
 namespace gptrain {
 
-/// What an inference is to be able to do.
-struct InferenceSizes {
-    std::int64_t sequences = 1;      ///< B of a batch
-    std::int64_t seq_length = 0;     ///< S of a batch, or the tokens of a prompt
-    std::int64_t cached_tokens = 0;  ///< prompt and generated tokens; 0: no generation
-    bool first_visible = false;      ///< batches carry it
+/// What an inference runs on; all of it outlives it. All ranks call everything together.
+struct InferenceRun {
+    RestartPoint& checkpoint;
+    const RunSpec& spec;  ///< inference_spec
+    const RunPlan& plan;
+    Backend& backend;
+    const Mesh& mesh;
+    const MpiSession& ranks;
+    Observers& observers;
 };
 
+/// The spec of the run that wrote a checkpoint, on one rank or what `settings` ask for, which may
+/// choose the device and the mesh ("device=cpu", "parallel.tensor=2"); else Error (usage).
+/// The meta is that of the checkpoint in `folder`.
+RunSpec inference_spec(const std::filesystem::path& folder, const CheckpointMeta& meta,
+                       const std::vector<std::string>& settings);
+
+/// The weights of a rank's part of the model, and the chunks that compute with them.
 class InferenceModel {
 public:
-    /// Takes all its memory; with a plan exactly that. The references must outlive the model.
+    /// With a memory plan everything takes exactly that. The references outlive the model.
     InferenceModel(Backend& backend, const Mesh& mesh, const RunPlan& plan,
-                   const InferenceSizes& sizes,
-                   const std::optional<MemoryPlan>& memory = std::nullopt);
+                   const std::optional<MemoryPlan>& memory);
 
-    /// Fills the weights from a checkpoint, rounded to the compute dtype.
-    void load(const ValidCheckpoint& checkpoint);
+    /// Fills the weights, rounded to the compute dtype.
+    void load(RestartPoint& checkpoint);
 
-    /// Loss of a microbatch [sequences, seq_length].
-    LossSum loss(const Microbatch& microbatch, double weight_sum);
-
-    /// Adds tokens (at most seq_length of them) to those of the sequence seen so far; returns the
-    /// logits [V] of the one that follows.
-    std::vector<float> next_logits(std::span<const std::int32_t> tokens);
-
-    MemoryPlan memory_used() const { return memory_.peaks(); }
+    const ModelContext& context() const { return context_; }
+    const Parameters& parameters() const { return parameters_; }
+    const std::vector<GptChunk>& chunks() const { return chunks_; }
+    Memory& memory() { return memory_; }
 
 private:
-    Backend& backend_;
+    /// Where the fp32 values of a parameter are read to.
+    Tensor landing(const Parameter& parameter) const;
+
     Memory memory_;
     ModelContext context_;
     Parameters parameters_;
-    GptChunk chunk_;
-    StepRef state_;
-    Batch batch_;
+    std::vector<GptChunk> chunks_;
     Tensor staging_;  ///< fp32, the largest parameter; empty where the compute dtype is fp32
-    std::vector<KvCache> caches_;
-    Tensor logits_;      ///< compute dtype [1, V]
-    Tensor logits_f32_;  ///< [1, V]
 };
 
-/// The spec of the run that wrote a checkpoint.
-RunSpec spec_of(const ValidCheckpoint& checkpoint);
-
-/// The plan of a run's model for a program that runs alone, whatever mesh trained it.
-RunPlan inference_plan(RunSpec spec, bool cuda);
-
-/// A model with exactly the memory it needs, loaded from a checkpoint.
-std::unique_ptr<InferenceModel> load_model(const ValidCheckpoint& checkpoint, Backend& backend,
-                                           const Mesh& mesh, const RunPlan& plan,
-                                           const InferenceSizes& sizes);
+/// The mesh of a rank at a place whose messages move nothing, for the meter.
+Mesh meter_mesh(const RunPlan& plan, const MeshPlace& place);
 
 }  // namespace gptrain

@@ -52,19 +52,16 @@ std::vector<std::filesystem::path> candidates_for(const ResumeChoice& choice,
 
 }  // namespace
 
-ValidCheckpoint open_checkpoint(const std::filesystem::path& folder) {
-    if (is_checkpoint(folder)) return {folder, verify_checkpoint(folder, VerifyDepth::everything)};
-    auto newest = newest_valid_checkpoint(checkpoints_of(folder));
-    if (!newest) fail_nothing_there(folder);
-    return *std::move(newest);
-}
-
 std::optional<RestartPoint> find_start(const ResumeChoice& choice,
                                        const std::filesystem::path& checkpoints,
                                        const MpiSession& ranks) {
     std::vector<std::filesystem::path> candidates;
     ranks.first_alone([&] { candidates = candidates_for(choice, checkpoints); });
     return RestartPoint::find(std::move(candidates), ranks);
+}
+
+RestartPoint open_checkpoint(const std::filesystem::path& folder, const MpiSession& ranks) {
+    return *find_start({ResumeChoice::Kind::from, folder}, {}, ranks);
 }
 
 Json to_json(const SavedRun& run) {

@@ -7,7 +7,6 @@
 
 #include "backend/step_state.h"
 #include "checkpoint/restart_point.h"
-#include "checkpoint/verify.h"
 #include "train/goodput.h"
 #include "train/trainer.h"
 
@@ -21,8 +20,8 @@ std::optional<RestartPoint> find_start(const ResumeChoice& choice,
                                        const MpiSession& ranks);
 
 /// A checkpoint from a folder that a user named: a checkpoint, a checkpoints/ folder or an output
-/// directory (its newest valid checkpoint). Error (usage) where there is none.
-ValidCheckpoint open_checkpoint(const std::filesystem::path& folder);
+/// directory (its newest valid checkpoint). All ranks call it. Error (usage) where there is none.
+RestartPoint open_checkpoint(const std::filesystem::path& folder, const MpiSession& ranks);
 
 /// What the trainer keeps in a manifest's "state".
 struct SavedRun {

@@ -1,5 +1,6 @@
 #include "catch.h"
 #include "checkpoint/describe.h"
+#include "checkpoint/restart_point.h"
 #include "saving.h"
 
 namespace gptrain::test {
@@ -21,6 +22,20 @@ void flip_bit(const fs::path& path, std::int64_t byte, int bit) {
 
 std::string damage_found(const fs::path& checkpoint) {
     return error_of([&] { verify_checkpoint(checkpoint, VerifyDepth::everything); });
+}
+
+/// The step of the checkpoint that a run goes on from.
+std::int64_t loaded_step(const fs::path& folder) {
+    std::vector<fs::path> newest_first;
+    for (const CheckpointFolder& checkpoint : list_checkpoints(folder))
+        newest_first.push_back(checkpoint.path);
+    const MpiSession alone;
+    HostBackend backend;
+    RankState state({}, 0);
+    auto point = RestartPoint::find(newest_first, alone);
+    point->load(backend, state.source(), [] {});
+    CHECK(state.holds(point->meta().step));
+    return point->meta().step;
 }
 
 }  // namespace
@@ -73,7 +88,7 @@ TEST_CASE("damage is named, and the next older checkpoint is used") {
         extent.byte_offset, ", ", extent.byte_offset + extent.bytes(), ") of the file");
     CHECK(contains(damage_found(folder.path() / "step-000003"), damage));
     CHECK(contains(error_of([&] { loads(folder.path() / "step-000003", {}, 3); }), damage));
-    CHECK(newest_valid_checkpoint(folder.path())->manifest.meta.step == 2);
+    CHECK(loaded_step(folder.path()) == 2);
 
     FolderDescription description = describe_checkpoints(folder.path(), false);
     REQUIRE(description.lines.size() == 3);
@@ -91,7 +106,7 @@ TEST_CASE("damage is named, and the next older checkpoint is used") {
     for (const std::int64_t step : {1, 2}) {
         fs::remove(folder.path() / checkpoint_name(step) / "shard-00001.h5");
     }
-    CHECK(contains(error_of([&] { newest_valid_checkpoint(folder.path()); }), "all are damaged"));
+    CHECK(contains(error_of([&] { loaded_step(folder.path()); }), "all are damaged"));
 }
 
 TEST_CASE("a checkpoint is described") {

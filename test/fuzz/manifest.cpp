@@ -29,7 +29,6 @@ void check_promises(const Manifest& manifest) {
 }
 
 void use(const Manifest& manifest) {
-    const ValidCheckpoint checkpoint{"step", manifest};
     const CheckpointMeta& meta = manifest.meta;
     test::accepts(ExitCode::bad_input, "checkpoint of step ", [&] { saved_num_samples(meta); });
     test::accepts(ExitCode::usage, "step: ", [&] {
@@ -43,7 +42,7 @@ void use(const Manifest& manifest) {
             .restore(run.losses, "step: state.losses");
     });
     test::accepts(ExitCode::usage,
-                  "step/manifest.json: ", [&] { inference_plan(spec_of(checkpoint), false); });
+                  "step/manifest.json: ", [&] { make_plan(inference_spec("step", meta, {}), {}); });
     changed_settings(run.spec_yaml, "seed: 1\n");
 }
 

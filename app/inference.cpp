@@ -1,0 +1,57 @@
+#include "inference.h"
+
+#include "device.h"
+#include "ranks.h"
+#include "train/resume.h"
+
+namespace gptrain {
+namespace {
+
+void run_as_rank(const ModelOptions& options, Ranks& ranks,
+                 const std::function<void(const InferenceRun&)>& work) {
+    const MpiSession& session = ranks.session();
+    ranks.check_same_program();
+    RestartPoint checkpoint = open_checkpoint(options.checkpoint, session);
+    RunSpec spec;
+    session.together([&] {
+        spec = inference_spec(checkpoint.folder(), checkpoint.meta(), options.settings);
+    });
+    ranks.check_same_spec(to_yaml(spec));
+    ranks.share_cores();
+    const Device device = open_device(spec, session);
+    RunPlan plan;
+    session.together(
+        [&] { plan = make_plan(spec, {.world_size = session.size(), .cuda = device.cuda}); });
+    ranks.set_mesh(plan.mesh);
+    Observers observers(ranks.watch(spec, plan.mesh, device.cuda));
+    observers.watchdog.progress().phase("load", 0);
+    const Mesh mesh = open_mesh(device, session, plan.mesh, mesh_links(plan), observers.comm);
+    work({checkpoint, spec, plan, *device.backend, mesh, session, observers});
+}
+
+}  // namespace
+
+void add_model_options(CLI::App& command, ModelOptions& options) {
+    command
+        .add_option("--checkpoint", options.checkpoint,
+                    "A checkpoint, or an output directory (its newest valid checkpoint)")
+        ->required()
+        ->type_name("DIR");
+    command
+        .add_option("--set", options.settings,
+                    "The device (device=cpu), or how ranks share the work "
+                    "(parallel.tensor=2); may be given several times")
+        ->type_name("KEY.PATH=VALUE")
+        ->allow_extra_args(false);
+}
+
+ExitCode run_with_model(const ModelOptions& options,
+                        const std::function<void(const InferenceRun&)>& work) {
+    Ranks ranks;
+    return ranks.run([&] {
+        run_as_rank(options, ranks, work);
+        return ExitCode::done;
+    });
+}
+
+}  // namespace gptrain
