@@ -31,7 +31,11 @@ PipelineCosts flop_costs(const RunPlan& plan, Recompute recompute) {
         ChunkCost chunk = {.forward = count * (layer.products + layer.attention),
                            .backward_inputs = count * (layer.products + 2 * layer.attention),
                            .backward_weights = count * layer.products};
-        if (recompute == Recompute::full) chunk.backward_inputs += chunk.forward;
+        if (recompute == Recompute::full) {
+            chunk.backward_inputs += chunk.forward;
+            // Where W stands apart, what B has rebuilt is gone by then.
+            if (plan.schedule == ScheduleKind::zero_bubble) chunk.backward_weights += chunk.forward;
+        }
         costs.chunks.push_back(chunk);
     }
     costs.chunks.back().forward +=

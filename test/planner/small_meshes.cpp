@@ -2,6 +2,7 @@
 // the ranks say to each other.
 #include "catch.h"
 #include "planner/executed_mesh.h"
+#include "planner/flop_costs.h"
 
 using namespace gptrain;
 using namespace gptrain::test;
@@ -71,4 +72,16 @@ TEST_CASE("every rank of small meshes with all axes", "[planner]") {
         spec.model.dropout = 0.1;
         check(spec);
     }
+}
+
+TEST_CASE("full recomputation costs a forward wherever activations are read") {
+    RunSpec spec = small_spec();
+    spec.parallel.schedule = GENERATE(ScheduleKind::one_f_one_b, ScheduleKind::zero_bubble);
+    const RunPlan plan = make_plan(spec, {.world_size = 32, .dry_run = true});
+    const ChunkCost kept = flop_costs(plan, Recompute::none).chunks.front();
+    const ChunkCost rebuilt = flop_costs(plan, Recompute::full).chunks.front();
+    const bool apart = plan.schedule == ScheduleKind::zero_bubble;
+    CHECK(rebuilt.forward == kept.forward);
+    CHECK(rebuilt.backward_inputs == kept.backward_inputs + kept.forward);
+    CHECK(rebuilt.backward_weights == kept.backward_weights + (apart ? kept.forward : 0));
 }
