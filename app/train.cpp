@@ -55,6 +55,7 @@ ExitCode train_as_rank(const Options& options, Ranks& ranks, Clock::time_point s
     session.together(
         [&] { plan = make_plan(spec, {.world_size = session.size(), .cuda = device.cuda}); });
     ranks.set_mesh(plan.mesh);
+    ranks.tell_device(plan.mesh, device.cuda);
     Observers observers(ranks.watch(spec, plan.mesh, device.cuda));
     std::optional<StepRecorder> recorder;
     if (!options.timeline.empty()) {

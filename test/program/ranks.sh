@@ -100,6 +100,25 @@ for mesh in "${meshes[@]}"; do
     near one "$name-first"
 done
 
+# Each rank has its share of the cores that it may run on.
+threads() { (($1 == 1)) && echo "1 thread" || echo "$1 threads"; }
+cores=$(nproc)
+one_core=$(taskset -pc $$ | sed 's/.*: *\([0-9]*\).*/\1/')
+settings output_dir=threads training.steps=1
+for launch in "1 $cores" "2 $((cores > 1 ? cores / 2 : 1))"; do
+    rm -rf threads
+    timeout 60 env -u OMP_NUM_THREADS "$mpirun" -n ${launch% *} "$gptrain" --config run.yaml \
+        "${set[@]}" >out 2>err
+    ran 0 $? "${launch% *} ranks on all cores"
+    says out "device: CPU with $(threads ${launch#* })"
+done
+says out "a rank; mesh: dp 2 pp 1 cp 1 tp 1"
+rm -rf threads
+timeout 60 env -u OMP_NUM_THREADS taskset -c "$one_core" "$mpirun" -n 2 "$gptrain" \
+    --config run.yaml "${set[@]}" >out 2>err
+ran 0 $? "2 ranks on one core"
+says out "device: CPU with 1 thread a rank"
+
 # A picture of a real step.
 options=(--timeline step.svg)
 train_as 2 0 drawn parallel.pipeline=2 training.steps=3
