@@ -13,9 +13,8 @@ void run_as_rank(const ModelOptions& options, Ranks& ranks,
     ranks.check_same_program();
     RestartPoint checkpoint = open_checkpoint(options.checkpoint, session);
     RunSpec spec;
-    session.together([&] {
-        spec = inference_spec(checkpoint.folder(), checkpoint.meta(), options.settings);
-    });
+    session.together(
+        [&] { spec = inference_spec(checkpoint.folder(), checkpoint.meta(), options.settings); });
     ranks.check_same_spec(to_yaml(spec));
     ranks.share_cores();
     const Device device = open_device(spec, session);
