@@ -72,7 +72,9 @@ std::string to_words(const MemoryPlan& plan) {
         const auto use = static_cast<MemoryUse>(i);
         if (plan[use] > 0) words += text(name_of(use), " ", human_bytes(plan[use]), ", ");
     }
-    return words + text("in all ", human_bytes(plan.total()));
+    const std::int64_t device = plan.on_device();
+    return words + text("in all ", human_bytes(device), " on the device and ",
+                        human_bytes(plan.total() - device), " on the host");
 }
 
 }  // namespace
