@@ -29,6 +29,8 @@ public:
         return inner_.scratch_bytes(limits);
     }
     void use_scratch(const Tensor& bytes) override { inner_.use_scratch(bytes); }
+    std::int64_t staging_bytes() const override { return inner_.staging_bytes(); }
+    void use_staging(const Tensor& bytes) override { inner_.use_staging(bytes); }
     void download(std::span<std::byte> to, const Tensor& from) override {
         inner_.download(to, from);
     }
