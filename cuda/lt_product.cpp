@@ -236,7 +236,7 @@ std::vector<Algorithm> LtProduct::candidates(int most, std::int64_t workspace_by
     const cublasStatus_t status =
         lt.heuristic(library_.handle(), operation_.get(), a_.get(), b_.get(), c_.get(), c_.get(),
                      preference.get(), most, found.data(), &count);
-    if (status == CUBLAS_STATUS_NOT_SUPPORTED) return {};
+    if (status == CUBLAS_STATUS_NOT_SUPPORTED || status == CUBLAS_STATUS_ARCH_MISMATCH) return {};
     library_.check(status, "cublasLtMatmulAlgoGetHeuristic");
     std::vector<Algorithm> result;
     for (int i = 0; i < count; ++i) {
