@@ -7,7 +7,12 @@
 //   - a sum, difference, product, quotient or root adds u times the size of its terms;
 //   - a sum of n terms adds n u times the sum of their sizes, in whatever order it is taken;
 //   - an elementary function adds 4 units of fp32's last place, 8 u;
-//   - what is stored in a narrower type adds that type's u times its size.
+//   - what is stored in a narrower type adds that type's u times its size;
+//   - products of 8-bit numbers are added by tensor cores that keep some 13 bits of the largest of
+//     the terms that they add at a time (DeepSeek-AI 2024, arXiv 2412.19437, section 3.3.2): each
+//     factor is taken to be known to 2^-13 of its size;
+//   - the tanh in the epilogue of a 16-bit product adds 2^-11 of its size, the largest error of the
+//     instruction that a library may take for it (PTX ISA, tanh.approx.f32).
 // Errors of the operands pass through by the derivative. A bound of 0 says that nothing was
 // computed, only chosen or copied: then the result must be the exact value, correctly rounded to
 // its type.
@@ -22,6 +27,8 @@
 namespace gptrain {
 
 constexpr double fp32_roundoff = 0x1p-24;
+constexpr double float8_factor_roundoff = 0x1p-13;
+constexpr double library_tanh_roundoff = 0x1p-11;
 /// Results may be flushed from twice the smallest normal number on, wherever they arise.
 constexpr double fp32_smallest = 0x1p-125;
 

@@ -15,8 +15,10 @@ Bounded gelu(const Bounded& u) {
     return 0.5 * u * (1.0 + tanh(gelu_argument(u)));
 }
 
-Bounded gelu_slope(const Bounded& u) {
-    const Bounded t = tanh(gelu_argument(u));
+/// `tanh_roundoff`: what the tanh adds beside fp32's own.
+Bounded gelu_slope(const Bounded& u, double tanh_roundoff = 0) {
+    Bounded t = tanh(gelu_argument(u));
+    t.bound += tanh_roundoff * std::abs(t.value);
     const Bounded argument_slope =
         rounded(std::sqrt(2 / std::numbers::pi)) * (1.0 + rounded(3 * 0.044715) * u * u);
     return 0.5 * (1.0 + t) + 0.5 * u * (1.0 - t * t) * argument_slope;
@@ -79,7 +81,9 @@ Array from_float8(const Array& stored, const Array& scale, bool transpose) {
     Array matrix(shape);
     for (std::int64_t row = 0; row < shape[0]; ++row) {
         for (std::int64_t col = 0; col < shape[1]; ++col) {
-            matrix(row, col) = (transpose ? stored(col, row) : stored(row, col)) * scale(0);
+            Bounded& factor = matrix(row, col);
+            factor = (transpose ? stored(col, row) : stored(row, col)) * scale(0);
+            factor.bound += float8_factor_roundoff * std::abs(factor.value);
         }
     }
     return matrix;
@@ -106,7 +110,9 @@ void linear_input_grad(const Array& dy, const Array& weight, const Array& gelu_i
             for (std::int64_t o = 0; o < dy.size(1); ++o)
                 sum.add(dy(t, o) * weight(o, i));
             dx(t, i) = sum.result();
-            if (!gelu_input.empty()) dx(t, i) = dx(t, i) * gelu_slope(gelu_input(t, i));
+            if (gelu_input.empty()) continue;
+            const double tanh_roundoff = size_of(dx.dtype()) < 4 ? library_tanh_roundoff : 0;
+            dx(t, i) = dx(t, i) * gelu_slope(gelu_input(t, i), tanh_roundoff);
         }
     }
 }
