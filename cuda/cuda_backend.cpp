@@ -2,7 +2,9 @@
 
 #include <algorithm>
 #include <array>
+#include <chrono>
 #include <string>
+#include <thread>
 
 #include "cuda/activation.h"
 #include "cuda/attention.h"
@@ -72,6 +74,7 @@ public:
         const cuda::MemoryInfo memory = cuda::memory_info();
         return memory.total - memory.free - allocated_;
     }
+    std::optional<std::int64_t> free_bytes() const override { return cuda::memory_info().free; }
     void copy(const Tensor& to, const Tensor& from) override { cuda::copy(to, from, context()); }
     void upload(const Tensor& to, std::span<const std::byte> from) override {
         GPTRAIN_CHECK(to.contiguous() && to.bytes() == std::ssize(from), "upload of ", from.size(),
@@ -91,8 +94,16 @@ public:
     void wait(std::int64_t mark) override {
         GPTRAIN_CHECK(mark < next_mark_ && next_mark_ - mark <= std::ssize(marks_), "mark ", mark,
                       " of ", next_mark_, " is long gone");
-        mark_event(mark).synchronize();
+        const cuda::Event& event = mark_event(mark);
+        if (!meanwhile_) return event.synchronize();
+        // Short beside a step.
+        constexpr std::chrono::microseconds pause(50);
+        while (!event.done()) {
+            meanwhile_();
+            std::this_thread::sleep_for(pause);
+        }
     }
+    void while_waiting(std::function<void()> ask) { meanwhile_ = std::move(ask); }
     void replay(std::int64_t key, const std::function<void()>& work) override {
         graphs_ ? recordings_.run(key, work, stream_) : work();
     }
@@ -236,6 +247,7 @@ private:
     cuda::Recordings recordings_;
     std::array<cuda::Event, 8> marks_;
     std::int64_t next_mark_ = 0;
+    std::function<void()> meanwhile_;
     std::int64_t allocated_ = 0;  ///< bytes of the device
 };
 
@@ -248,6 +260,12 @@ std::unique_ptr<Backend> make_cuda_backend(int device, const CudaOptions& option
 const cuda::Stream* compute_stream(const Backend& backend) {
     const auto* cuda = dynamic_cast<const CudaBackend*>(&backend);
     return cuda == nullptr ? nullptr : &cuda->stream();
+}
+
+void while_waiting(Backend& backend, std::function<void()> ask) {
+    auto* cuda = dynamic_cast<CudaBackend*>(&backend);
+    GPTRAIN_CHECK(cuda != nullptr, "not a CUDA backend: ", backend.name());
+    cuda->while_waiting(std::move(ask));
 }
 
 }  // namespace gptrain

@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <filesystem>
+#include <functional>
 #include <memory>
 
 #include "backend/backend.h"
@@ -49,5 +50,8 @@ BackendNeeds cuda_needs();
 
 /// The stream on which a CUDA backend computes; null for another backend.
 const cuda::Stream* compute_stream(const Backend& backend);
+/// From now on a CUDA backend calls `ask` again and again while its `wait` waits for the device;
+/// what it throws ends the wait.
+void while_waiting(Backend& backend, std::function<void()> ask);
 
 }  // namespace gptrain

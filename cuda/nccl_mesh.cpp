@@ -1,6 +1,7 @@
 #include "cuda/nccl_mesh.h"
 
 #include <cstdlib>
+#include <vector>
 
 #include "comm/mpi_mesh.h"
 #include "cuda/cuda_backend.h"
@@ -23,15 +24,22 @@ Mesh nccl_mesh(const MpiSession& session, const MeshShape& shape, const MeshLink
     Nccl nccl{};
     session.together([&] { nccl = open_nccl(); });
     const CommunicatorFactory hosts = mpi_communicators(session, backend);
+    std::vector<NcclCommunicator*> all;
     CommunicatorFactory make = [&](const RankGroup& group) -> std::unique_ptr<Communicator> {
         auto host = hosts(group);
         if (group.size == 1) return host;
-        return std::make_unique<NcclCommunicator>(nccl, std::move(host), *compute,
-                                                  std::string(name_of(group.axis)));
+        auto made = std::make_unique<NcclCommunicator>(nccl, std::move(host), *compute,
+                                                       std::string(name_of(group.axis)));
+        all.push_back(made.get());
+        return made;
     };
     if (listener != nullptr) make = observed(std::move(make), *listener);
     Mesh mesh(shape, place_of(session.rank(), shape), links, make);
     mesh.exercise();
+    while_waiting(backend, [all] {
+        for (NcclCommunicator* communicator : all)
+            communicator->poll();
+    });
     return mesh;
 }
 

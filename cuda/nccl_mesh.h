@@ -17,7 +17,8 @@ void set_nccl_environment(bool deterministic);
 /// All communicators of this rank over NCCL, each used once; all ranks make it together. `backend`
 /// is a CUDA backend and outlives the mesh, like the session. NCCL is opened only where there is
 /// more than one rank; a world of another size than the mesh is an Error (usage). `listener`, if
-/// any, is told of all operations, as the host issues them, and outlives the mesh.
+/// any, is told of all operations, as the host issues them, and outlives the mesh. While the host
+/// waits for the backend (Backend::wait, not after the mesh is gone) lost ranks are noticed.
 Mesh nccl_mesh(const MpiSession& session, const MeshShape& shape, const MeshLinks& links,
                Backend& backend, CommListener* listener = nullptr);
 

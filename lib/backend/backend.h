@@ -8,6 +8,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <functional>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -59,6 +60,8 @@ public:
     /// Device memory in use now that was not allocated here: by the driver, by libraries, and by
     /// other programs. It can only be measured, after a step has used all of them.
     virtual std::int64_t other_bytes() const { return 0; }
+    /// Device memory that nobody has; nothing where it is the host's.
+    virtual std::optional<std::int64_t> free_bytes() const { return std::nullopt; }
     /// Whether the host reaches device memory as its own, and ops and copies are done when they
     /// return.
     virtual bool computes_in_host_memory() const { return false; }

@@ -65,7 +65,8 @@ namespace {
 // Half of the address space: more than any machine has, and sums of two stay in range.
 constexpr std::int64_t unbounded = std::int64_t{1} << 56;
 
-/// The rows of the plan that are not empty, in one line.
+}  // namespace
+
 std::string to_words(const MemoryPlan& plan) {
     std::string words;
     for (int i = 0; i < memory_uses; ++i) {
@@ -76,8 +77,6 @@ std::string to_words(const MemoryPlan& plan) {
     return words + text("in all ", human_bytes(device), " on the device and ",
                         human_bytes(plan.total() - device), " on the host");
 }
-
-}  // namespace
 
 Memory::Memory(Backend& backend, const std::optional<MemoryPlan>& plan) {
     arenas_.reserve(memory_uses);

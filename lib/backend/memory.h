@@ -4,6 +4,7 @@
 #include <array>
 #include <cstdint>
 #include <optional>
+#include <string>
 #include <string_view>
 #include <vector>
 
@@ -48,6 +49,9 @@ public:
 private:
     std::array<std::int64_t, memory_uses> bytes_{};
 };
+
+/// What is not 0 of it, and the sums, in one line.
+std::string to_words(const MemoryPlan& plan);
 
 /// The arenas of a run: one for each use but messages. Made with the plan of the same run they have
 /// exactly its sizes; made without one (on the meter, which holds no data) they are unbounded and

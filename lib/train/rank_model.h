@@ -34,6 +34,10 @@ StepRef reserve_step_state(Memory& memory, std::int64_t slots);
 /// The largest sizes that a plan's ops see.
 OpLimits op_limits(const RunPlan& plan);
 
+/// Says a warning where the plan fits into a device's memory but leaves less of it than libraries
+/// may yet take.
+void warn_of_little_memory(const Backend& backend, const MemoryPlan& plan);
+
 /// Takes the memory that the backend itself needs.
 void give_memory(Backend& backend, Memory& memory, const OpLimits& limits);
 

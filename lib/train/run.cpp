@@ -49,6 +49,7 @@ Run::Run(const RunInputs& inputs, const std::optional<RunDirectory>& directory,
                   [&] { progress_.moved(); });
     progress_.phase("load", 0);
     ranks_.together([&] {
+        warn_of_little_memory(devices.backend, cost_.memory);
         engine_ = std::make_unique<Engine>(devices.backend, mesh_, spec_, plan_, cost_.memory);
         engine_->listen(observers_.actions);
         if (spec_.fault_injection) inject_faults();

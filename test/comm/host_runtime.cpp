@@ -27,6 +27,11 @@ int number_of(const void* stream) {
     return *static_cast<const int*>(stream);
 }
 
+std::function<void()>& asked_while_waiting() {
+    static std::function<void()> ask;
+    return ask;
+}
+
 int& fake_devices() {
     static int count = 2;
     return count;
@@ -37,6 +42,10 @@ int& fake_devices() {
 const cuda::Stream* compute_stream(const Backend& /*backend*/) {
     static const cuda::Stream stream;
     return &stream;
+}
+
+void while_waiting(Backend& /*backend*/, std::function<void()> ask) {
+    test::asked_while_waiting() = std::move(ask);
 }
 
 namespace cuda {

@@ -2,6 +2,7 @@
 // host's. It keeps what was asked of it, for tests of the order of streams.
 #pragma once
 
+#include <functional>
 #include <string>
 #include <vector>
 
@@ -12,6 +13,8 @@ namespace gptrain::test {
 std::vector<std::string>& issued();
 /// The number of a stream from its handle.
 int number_of(const void* stream);
+/// What the backend was told to ask while it waits.
+std::function<void()>& asked_while_waiting();
 /// The devices that a process sees; the UUID of device i is "GPU-i".
 int& fake_devices();
 

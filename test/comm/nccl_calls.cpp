@@ -135,6 +135,12 @@ TEST_CASE("The axes of a mesh of GPUs are joined by NCCL") {
     CHECK(x.values() == std::vector<double>{size * (size + 1) / 2.0});
     // One rank has nobody to speak to.
     CHECK(issued().empty() == (size == 1));
+    if (size == 1) return;
+    // While the host waits for the device, a lost rank is noticed on every axis.
+    asked_while_waiting()();
+    fake_state().async_error = ncclRemoteError;
+    CHECK(error_of(asked_while_waiting()).code() == ExitCode::hang);
+    fake_state() = {};
 }
 
 TEST_CASE("Ranks take the devices of their machine in turn") {
