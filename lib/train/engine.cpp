@@ -136,7 +136,11 @@ void Engine::step(const StepBatch& batch, double loss_limit) {
     mesh_.dp().all_reduce(state_.token_weight_sum(), Reduce::sum).wait();
     optimizer_.clear_gradients();
     executor_.train(schedule_of(std::ssize(batch.microbatches)), batch.microbatches);
-    grad_sums_.run(memory_[MemoryUse::workspace]);
+    {
+        const ProfileRange range(backend_, "gradient sums");
+        grad_sums_.run(memory_[MemoryUse::workspace]);
+    }
+    const ProfileRange range(backend_, "optimizer");
     optimizer_.step(state_, decision_);
 }
 
