@@ -70,6 +70,23 @@ struct CastPiece {
     __device__ T& operator[](int i) { return parts[i / width][i % width]; }
 };
 
+template <class T>
+__device__ inline CastPiece<T> load_piece(const T* from) {
+    using Piece = CastPiece<T>;
+    Piece piece;
+    for (int i = 0; i < cast_width / Piece::width; ++i) {
+        piece.parts[i] =
+            load_once(reinterpret_cast<const Vec<T, Piece::width>*>(from + i * Piece::width));
+    }
+    return piece;
+}
+template <class T>
+__device__ inline void store_piece(T* to, const CastPiece<T>& piece) {
+    using Piece = CastPiece<T>;
+    for (int i = 0; i < cast_width / Piece::width; ++i)
+        store(reinterpret_cast<Vec<T, Piece::width>*>(to + i * Piece::width), piece.parts[i]);
+}
+
 template <class To, class From>
 __global__ void __launch_bounds__(block_size)
     cast_kernel(To* to, const From* from, std::int64_t count, bool aligned) {
@@ -80,20 +97,11 @@ __global__ void __launch_bounds__(block_size)
             to[i] = narrow<To>(widen(from[i]));
         return;
     }
-    using Source = CastPiece<From>;
-    using Target = CastPiece<To>;
-    Source source;
-    Target target;
-    for (int i = 0; i < cast_width / Source::width; ++i) {
-        source.parts[i] = load_once(
-            reinterpret_cast<const Vec<From, Source::width>*>(from + at + i * Source::width));
-    }
+    CastPiece<From> source = load_piece(from + at);
+    CastPiece<To> target;
     for (int i = 0; i < cast_width; ++i)
         target[i] = narrow<To>(widen(source[i]));
-    for (int i = 0; i < cast_width / Target::width; ++i) {
-        store(reinterpret_cast<Vec<To, Target::width>*>(to + at + i * Target::width),
-              target.parts[i]);
-    }
+    store_piece(to + at, target);
 }
 
 // ---- sum of rows --------------------------------------------------------------------------------
@@ -114,22 +122,16 @@ __global__ void __launch_bounds__(block_size)
         }
         return;
     }
-    using Source = CastPiece<T>;
     CastPiece<float> sums;
-    for (std::int64_t row = 0; row < count; ++row) {
-        Source source;
-        for (int i = 0; i < cast_width / Source::width; ++i) {
-            source.parts[i] = load_once(reinterpret_cast<const Vec<T, Source::width>*>(
-                rows + row * width + at + i * Source::width));
-        }
+    CastPiece<T> source = load_piece(rows + at);
+    for (int i = 0; i < cast_width; ++i)
+        sums[i] = widen(source[i]);
+    for (std::int64_t row = 1; row < count; ++row) {
+        source = load_piece(rows + row * width + at);
         for (int i = 0; i < cast_width; ++i)
-            sums[i] = row == 0 ? widen(source[i]) : sums[i] + widen(source[i]);
+            sums[i] = sums[i] + widen(source[i]);
     }
-    for (int i = 0; i < cast_width / CastPiece<float>::width; ++i) {
-        store(reinterpret_cast<Vec<float, CastPiece<float>::width>*>(to + at +
-                                                                     i * CastPiece<float>::width),
-              sums.parts[i]);
-    }
+    store_piece(to + at, sums);
 }
 
 // ---- strided copies -----------------------------------------------------------------------------
