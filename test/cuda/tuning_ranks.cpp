@@ -105,6 +105,27 @@ TEST_CASE("rank 0 times the products of all ranks, and all compute by its choice
     CHECK(fake_cublas_lt_runs(fake_slow) == slow);
 }
 
+TEST_CASE("all ranks do epilogues apart where rank 0 found that faster") {
+    use_devices();
+    const RunSpec spec = pipeline_spec(Precision::bf16, false);
+    const TempFolder folder;
+    fake_cublas_lt_delay(fake_with_epilogue, 50);
+    Start start(spec, folder / "products.txt");
+    start.tune();
+    fake_cublas_lt_delay(fake_with_epilogue, 0);
+    Start resumed(spec, folder / "products.txt");
+    CHECK(resumed.tune() == 0);
+    for (Start* each : {&start, &resumed}) {
+        const std::int64_t slow = fake_cublas_lt_runs(fake_slow);
+        const std::int64_t with_epilogue = fake_cublas_lt_runs_of(fake_with_epilogue);
+        const std::int64_t plain = fake_cublas_lt_runs_of(fake_plain);
+        CHECK(std::isfinite(each->step_and_evaluate().mean()));
+        CHECK(fake_cublas_lt_runs_of(fake_with_epilogue) == with_epilogue);
+        CHECK(fake_cublas_lt_runs_of(fake_plain) > plain);
+        CHECK(fake_cublas_lt_runs(fake_slow) == slow);
+    }
+}
+
 TEST_CASE("a table of another machine is made anew on rank 0, which says so") {
     use_devices();
     const bool first = session().rank() == 0;
