@@ -14,9 +14,9 @@ namespace {
 
 constexpr int block_size = 256;
 
-/// Rows of a part of a product whose sums are kept are a multiple of this, so that tiles of the
-/// product are whole.
-constexpr std::int64_t row_multiple = 256;
+/// Rows of a part of a product whose sums are kept are a multiple of the first of these that they
+/// reach: so that tiles of the product are whole, or that it can be done in 8 bits.
+constexpr std::int64_t row_multiples[] = {256, 16};
 
 /// to = round((sums + bias) gelu'(gelu_input)); bias and gelu_input may be null.
 template <class T>
@@ -80,8 +80,10 @@ void finish(const FinishArgs<T>& args, const Stream& stream) {
 /// Rows of c whose fp32 sums are kept at a time.
 std::int64_t rows_at_a_time(std::int64_t cols) {
     const std::int64_t rows = linear_sums_bytes / (4 * cols);
-    return rows < row_multiple ? std::max<std::int64_t>(rows, 1)
-                               : rows / row_multiple * row_multiple;
+    for (const std::int64_t multiple : row_multiples) {
+        if (rows >= multiple) return rows / multiple * multiple;
+    }
+    return std::max<std::int64_t>(rows, 1);
 }
 
 Matrix some_rows(const Matrix& matrix, std::int64_t begin, std::int64_t count) {
@@ -113,8 +115,12 @@ void finish_rows(const Product& product, const Matrix& sums, std::int64_t begin,
     finish(args, stream);
 }
 
-/// The product alone, then its epilogue by a kernel. The sums of 16-bit products are kept in fp32,
-/// some rows at a time; c itself holds those of fp32.
+/// The product alone, then its epilogue by a kernel. The result is to be rounded once, so the sums
+/// of 16-bit products are kept in fp32, some rows at a time, which stay in the L2 cache. So memory
+/// sees of each element what it sees of an epilogue in the product: 2 bytes of the result, and 2 of
+/// gelu_input. The sums of all rows at a time would be written and read as well, 8 bytes more. A
+/// product that is stored in 16 bits before its own kernel would take 4 bytes more and be rounded
+/// twice. c itself holds the sums of fp32.
 void multiply_and_finish(const Product& product, Products& products, const OpContext& context) {
     const bool in_place = product.c.dtype == DType::f32;
     const std::int64_t step = in_place ? product.c.rows : rows_at_a_time(product.c.cols);
@@ -127,7 +133,10 @@ void multiply_and_finish(const Product& product, Products& products, const OpCon
     for (std::int64_t begin = 0; begin < product.c.rows; begin += step) {
         sums.rows = std::min(step, product.c.rows - begin);
         Scratch rest = context.scratch;
-        products.multiply({.a = some_rows(product.a, begin, sums.rows), .b = product.b, .c = sums},
+        products.multiply({.a = some_rows(product.a, begin, sums.rows),
+                           .b = product.b,
+                           .c = sums,
+                           .rough_sums = product.rough_sums},
                           {.stream = context.stream, .scratch = rest, .device = context.device});
         with_compute_type(product.c.dtype, [&](auto type) {
             finish_rows<decltype(type)>(product, sums, begin, context.stream);
@@ -136,11 +145,9 @@ void multiply_and_finish(const Product& product, Products& products, const OpCon
 }
 
 void multiply(const Product& product, Products& products, const OpContext& context) {
-    if (products.supports(product)) {
-        products.multiply(product, context);
-    } else {
-        multiply_and_finish(product, products, context);
-    }
+    if (!product.has_epilogue()) return products.multiply(product, context);
+    products.multiply(
+        product, [&] { multiply_and_finish(product, products, context); }, context);
 }
 
 /// The tensor, or the rows of its 8-bit form where that is given.
@@ -160,18 +167,15 @@ void linear_forward(const LinearForward& args, Products& products, const OpConte
                              .c = Matrix(args.y),
                              .bias = args.bias.data(),
                              .rough_sums = !args.x8.empty()};
-    if (args.gelu.empty()) {
-        multiply(product, products, context);
-        return;
-    }
-    Product with_gelu = product;
-    with_gelu.gelu = Matrix(args.gelu);
-    if (!context.deterministic && products.supports(with_gelu)) {
-        products.multiply(with_gelu, context);
-    } else {
+    if (args.gelu.empty()) return multiply(product, products, context);
+    const auto multiply_then_gelu = [&] {
         multiply(product, products, context);
         activation_forward({.u = args.y, .y = args.gelu}, context);
-    }
+    };
+    if (context.deterministic) return multiply_then_gelu();
+    Product with_gelu = product;
+    with_gelu.gelu = Matrix(args.gelu);
+    products.multiply(with_gelu, multiply_then_gelu, context);
 }
 
 void linear_input_grad(const LinearInputGrad& args, Products& products, const OpContext& context) {

@@ -6,7 +6,9 @@
 
 namespace gptrain::cuda {
 
-/// Blocks sum some rows each; their parts are added in an order that depends on sizes alone.
+/// dbias += sum of the rows of dy. Blocks sum some rows each; their parts are added in an order
+/// that depends on sizes alone. Not an epilogue of the product for dweight: the library's would
+/// store.
 void bias_grad(const Tensor& dy, const Tensor& dbias, const OpContext& context);
 void add_bias(const Tensor& y, const Tensor& bias, const OpContext& context);
 

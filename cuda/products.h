@@ -69,34 +69,41 @@ struct Product {
     Matrix gelu = {};                 ///< [M, N]; without data: not wanted
     bool accumulate = false;
     bool rough_sums = false;  ///< with 8 bits: sums may have fewer bits than fp32, which is faster
+
+    bool has_epilogue() const {
+        return bias != nullptr || gelu_input.data != nullptr || gelu.data != nullptr;
+    }
 };
 
 /// Sums are in fp32 (but see `rough_sums`), fp32 factors are taken as they are (never TF32). How a
-/// product is computed depends on its sizes, strides, dtypes and epilogue, on the power of two, up
-/// to 16, at whose multiples its rows begin, on the device, on the library, and on the tuning
-/// table: on nothing else, so that calls with equal ones give equal bits.
+/// product is computed, and whether its epilogue is done apart, depends on its sizes, strides,
+/// dtypes and epilogue, on the power of two, up to 16, at whose multiples its rows begin, on the
+/// device, on the library, and on the tuning table: on nothing else, so that calls with equal ones
+/// give equal bits.
 class Products {
 public:
     /// Opens the library; Error (usage) where that fails. The algorithms are those of the table,
-    /// which this opens and which must outlive it, and where that has none, or is null, the
-    /// library's first choice.
+    /// which this opens and which must outlive it. Where that has no entry, or is null: the
+    /// library's first choice, with the epilogue.
     Products(const DeviceFacts& device, TuningTable* tuning);
     ~Products();
 
     /// Does `work`. For each product in it that the table lacks, several algorithms are timed and
-    /// the fastest is noted there; the table is then saved. c is worth nothing afterwards: sums may
-    /// have been added several times or never.
+    /// the fastest is noted there, or that doing the epilogue apart is faster; the table is then
+    /// saved. c is worth nothing afterwards: sums may have been added several times or never.
     void tune(const std::function<void()>& work);
     /// From now on the table is this one (see TuningTable::take).
     bool use_table(std::string_view table);
 
-    /// Takes `workspace_bytes` of the context's scratch memory.
+    /// A product without an epilogue. In 8 bits M, N and K are multiples of 16, all rows begin at
+    /// multiples of 16 bytes, and the device is of compute capability 8.9 or newer; else it is an
+    /// Error (usage). Takes `workspace_bytes` of the context's scratch memory.
     void multiply(const Product& product, const OpContext& context);
-
-    /// Whether `multiply` can do it. Without bias and gelu_input it can, in 8 bits where M, N and K
-    /// are multiples of 16, all rows begin at multiples of 16 bytes, and the device is of compute
-    /// capability 8.9 or newer; else `multiply` is an Error (usage).
-    bool supports(const Product& product) const;
+    /// A product with an epilogue, by one call of the library; or `apart`, which computes the same
+    /// in the same context by products without that epilogue and by own kernels. The latter where
+    /// the library cannot do the former, and where tuning found it clearly faster.
+    void multiply(const Product& product, const std::function<void()>& apart,
+                  const OpContext& context);
 
     static constexpr std::int64_t workspace_bytes = std::int64_t{32} << 20;
 

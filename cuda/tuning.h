@@ -1,6 +1,6 @@
-// Which algorithm computes which product: found once by timing, then kept and given to all ranks,
-// because another one may give other bits. The table knows neither shapes nor algorithms: both are
-// words.
+// Which algorithm computes which product, or that its epilogue is done apart: found once by timing,
+// then kept and given to all ranks, because another one may give other bits. The table knows
+// neither shapes nor algorithms: both are words.
 #pragma once
 
 #include <filesystem>

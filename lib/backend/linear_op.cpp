@@ -29,7 +29,8 @@ LinearOp::LinearOp(const LinearForward& args)
       first(form_of(rows_of(args.x, args.x8))),
       second(form_of(rows_of(args.weight, args.weight8))),
       extra(form_of(args.bias)),
-      result(form_of(args.y)) {}
+      result(form_of(args.y)),
+      gelu(form_of(args.gelu)) {}
 
 LinearOp::LinearOp(const LinearInputGrad& args)
     : kind(Kind::input_grad),

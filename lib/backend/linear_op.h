@@ -31,6 +31,7 @@ struct LinearOp {
     MatrixForm second;  ///< weight; of weight_grad x. In 8 bits: its rows, of the gradients columns
     MatrixForm extra;   ///< bias, gelu_input; the gradient of a bias is not part of the product
     MatrixForm result;  ///< y, dx, dweight
+    MatrixForm gelu;    ///< of y
 
     LinearOp() = default;
     explicit LinearOp(const LinearForward& args);

@@ -23,7 +23,7 @@ std::int64_t bytes(const MatrixForm& form) {
 }
 
 std::int64_t bytes(const LinearOp& op) {
-    return bytes(op.first) + bytes(op.second) + bytes(op.extra) + bytes(op.result);
+    return bytes(op.first) + bytes(op.second) + bytes(op.extra) + bytes(op.result) + bytes(op.gelu);
 }
 
 std::int64_t largest_bytes(const LinearOps& ops) {
@@ -56,6 +56,7 @@ public:
         const Tensor second = matrix(op.second);
         const Tensor extra = matrix(op.extra);
         const Tensor result = matrix(op.result);
+        const Tensor gelu = matrix(op.gelu);
         const bool eight = op.first.is_float8();
         const auto plain = [&](const Tensor& x) { return eight ? Tensor() : x; };
         const auto rows = [&](const Tensor& x) {
@@ -70,6 +71,7 @@ public:
                                                 .weight = plain(second),
                                                 .bias = extra,
                                                 .y = result,
+                                                .gelu = gelu,
                                                 .x8 = rows(first),
                                                 .weight8 = rows(second)});
             case LinearOp::Kind::input_grad:

@@ -97,6 +97,16 @@ std::int64_t& runs_with(std::uint64_t algorithm) {
     return runs.at(algorithm);
 }
 
+std::int64_t& runs_of(FakeKind kind) {
+    static std::array<std::int64_t, fake_with_epilogue + 1> runs{};
+    return runs.at(kind);
+}
+
+std::chrono::milliseconds& delay_of(FakeKind kind) {
+    static std::array<std::chrono::milliseconds, fake_with_epilogue + 1> delays{};
+    return delays.at(kind);
+}
+
 bool& slow_is_refused() {
     static bool refused = false;
     return refused;
@@ -115,6 +125,14 @@ extern "C" {
 
 std::int64_t fake_cublas_lt_runs(FakeAlgorithm algorithm) {
     return runs_with(algorithm);
+}
+
+std::int64_t fake_cublas_lt_runs_of(FakeKind kind) {
+    return runs_of(kind);
+}
+
+void fake_cublas_lt_delay(FakeKind kind, std::int64_t milliseconds) {
+    delay_of(kind) = std::chrono::milliseconds(milliseconds);
 }
 
 void fake_cublas_lt_refuse_slow() {
@@ -227,12 +245,16 @@ cublasStatus_t cublasLtMatmul(cublasLtHandle_t, cublasLtMatmulDesc_t handle, con
                               cublasLtMatrixLayout_t layout_d,
                               const cublasLtMatmulAlgo_t* algorithm, void*, std::size_t,
                               cudaStream_t) {
+    const auto& operation = *reinterpret_cast<const Operation*>(handle);
+    const FakeKind kind =
+        operation.epilogue == CUBLASLT_EPILOGUE_DEFAULT ? fake_plain : fake_with_epilogue;
     ++runs_with(algorithm->data[0]);
+    ++runs_of(kind);
     if (algorithm->data[0] == fake_refused) return CUBLAS_STATUS_NOT_SUPPORTED;
     if (algorithm->data[0] == fake_slow && slow_is_refused()) return CUBLAS_STATUS_NOT_SUPPORTED;
     if (algorithm->data[0] == fake_slow)
         std::this_thread::sleep_for(std::chrono::microseconds(200));
-    const auto& operation = *reinterpret_cast<const Operation*>(handle);
+    std::this_thread::sleep_for(delay_of(kind));
     const auto& of_a = *reinterpret_cast<const Layout*>(layout_a);
     const auto& of_b = *reinterpret_cast<const Layout*>(layout_b);
     const auto& of_c = *reinterpret_cast<const Layout*>(layout_c);

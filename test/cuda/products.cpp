@@ -47,6 +47,11 @@ struct Sum {
 
 class Device {
 public:
+    Device() = default;
+    Device(const Device&) = delete;
+    Device& operator=(const Device&) = delete;
+    ~Device() { release(memory_, MemorySpace::device); }
+
     OpContext context(bool deterministic = true) {
         scratch_.reset();
         return {.stream = stream_,
@@ -58,9 +63,11 @@ public:
     DeviceFacts facts = open_device(0);
 
 private:
+    /// With room for the sums of an epilogue that is done apart.
+    static constexpr std::int64_t scratch_bytes = Products::workspace_bytes + (1 << 12);
     Stream stream_;
-    std::vector<std::byte> memory_ = std::vector<std::byte>(Products::workspace_bytes);
-    Scratch scratch_{memory_.data(), Products::workspace_bytes};
+    std::byte* memory_ = allocate(scratch_bytes, MemorySpace::device);
+    Scratch scratch_{memory_, scratch_bytes};
 };
 
 constexpr std::string_view first_choice = "0000000000000001";
@@ -170,6 +177,7 @@ public:
 
     void set(std::int64_t i, float value) const { tensor().as<Bf16>()[i] = to_bf16(value); }
     Tensor tensor() const { return {data_, DType::bf16, {8, 8}}; }
+    Tensor row() const { return {data_, DType::bf16, {8}}; }
     bool all(float value) const {
         const Bf16* numbers = tensor().as<Bf16>();
         return std::all_of(numbers, numbers + 64,
@@ -211,6 +219,139 @@ TEST_CASE("only where bits may differ the library does the gelu, on sums that ar
     CHECK(gelu.all(216.0f / 256));
 }
 
+/// Ops whose products have an epilogue. All sums are 1 + 2^-9, of which bf16 stores 1.
+class EpilogueOps {
+public:
+    EpilogueOps() {
+        for (std::int64_t row = 0; row < 8; ++row) {
+            x_.set(8 * row, 1);
+            x_.set(8 * row + 1, 0x1p-9f);
+        }
+    }
+
+    void run(Products& products, Device& device) const {
+        linear_forward(
+            {.x = x_.tensor(), .weight = weight_.tensor(), .bias = bias_.row(), .y = y_.tensor()},
+            products, device.context());
+        linear_input_grad({.dy = x_.tensor(),
+                           .weight = weight_.tensor(),
+                           .gelu_input = gelu_input_.tensor(),
+                           .dx = dx_.tensor()},
+                          products, device.context());
+        device.synchronize();
+    }
+    /// 1 + 2^-9 + 2^-8 is nearest to 1 + 2^-7, but 1 + 2^-8 to 1. The slope of gelu at 0 is 1/2.
+    bool right() const { return y_.all(1 + 0x1p-7f) && dx_.all(0.5f); }
+
+private:
+    Eight x_;
+    Eight weight_{1};
+    Eight bias_{0x1p-8f};
+    Eight gelu_input_;
+    Eight y_;
+    Eight dx_;
+};
+
+/// While it lives, products of the kind take far longer than anything else does.
+class Delay {
+public:
+    explicit Delay(FakeKind kind) : kind_(kind) { fake_cublas_lt_delay(kind, 50); }
+    Delay(const Delay&) = delete;
+    Delay& operator=(const Delay&) = delete;
+    ~Delay() { fake_cublas_lt_delay(kind_, 0); }
+
+private:
+    FakeKind kind_;
+};
+
+/// Products that the library runs for the work.
+struct Runs {
+    std::int64_t plain;
+    std::int64_t with_epilogue;
+    bool operator==(const Runs&) const = default;
+};
+
+Runs runs_in(const std::function<void()>& work) {
+    const std::int64_t plain = fake_cublas_lt_runs_of(fake_plain);
+    const std::int64_t with_epilogue = fake_cublas_lt_runs_of(fake_with_epilogue);
+    work();
+    return {fake_cublas_lt_runs_of(fake_plain) - plain,
+            fake_cublas_lt_runs_of(fake_with_epilogue) - with_epilogue};
+}
+
+TEST_CASE("tuning does an epilogue apart where that is faster, and products do so afterwards",
+          "[products]") {
+    const bool apart = GENERATE(true, false);
+    const Delay delay(apart ? fake_with_epilogue : fake_plain);
+    const TempFolder folder;
+    const auto file = folder / "products.txt";
+    Device device;
+    const EpilogueOps ops;
+    const auto tune = [&] {
+        TuningTable table(file);
+        Products products(device.facts, &table);
+        products.tune([&] { ops.run(products, device); });
+    };
+    tune();
+    const std::string found = contents(file);
+    CHECK(contains(found, " apart\n") == apart);
+    // Another start finds that and another rank takes it.
+    CHECK(runs_in(tune) == Runs{0, 0});
+    CHECK(contents(file) == found);
+    TuningTable table;
+    Products products(device.facts, &table);
+    CHECK(products.use_table(found));
+    const std::int64_t fast = fake_cublas_lt_runs(fake_fast);
+    CHECK(runs_in([&] { ops.run(products, device); }) == (apart ? Runs{2, 0} : Runs{0, 2}));
+    CHECK(fake_cublas_lt_runs(fake_fast) == fast + 2);
+    CHECK(ops.right());
+}
+
+TEST_CASE("without an entry an epilogue stays in its product", "[products]") {
+    Device device;
+    TuningTable table;
+    Products products(device.facts, GENERATE(true, false) ? &table : nullptr);
+    const EpilogueOps ops;
+    CHECK(runs_in([&] { ops.run(products, device); }) == Runs{0, 2});
+    CHECK(ops.right());
+}
+
+/// The table of a run whose product has a gelu behind it, or none.
+std::string tuned_forward(bool with_gelu, bool deterministic, Device& device) {
+    const Eight x(1);
+    const Eight weight(1);
+    const Eight y;
+    const Eight gelu;
+    TuningTable table;
+    Products products(device.facts, &table);
+    products.tune([&] {
+        linear_forward({.x = x.tensor(),
+                        .weight = weight.tensor(),
+                        .bias = {},
+                        .y = y.tensor(),
+                        .gelu = with_gelu ? gelu.tensor() : Tensor()},
+                       products, device.context(deterministic));
+    });
+    device.synchronize();
+    return table.to_text();
+}
+
+TEST_CASE("a gelu behind a product is tuned with it only where bits may differ", "[products]") {
+    emulator::settings().major = 9;
+    Device device;
+    const std::string without = tuned_forward(false, true, device);
+    CHECK(contains(without, "entries 1\n"));
+    CHECK(tuned_forward(true, true, device) == without);
+    CHECK(tuned_forward(false, false, device) == without);
+    // The product alone is part of what it is compared with.
+    const std::string with = tuned_forward(true, false, device);
+    CHECK(contains(with, "entries 2\n"));
+    const std::size_t entry = without.find('\n');
+    CHECK(contains(with, without.substr(entry, without.find("entries") - entry)));
+    const Delay delay(fake_with_epilogue);
+    CHECK(contains(tuned_forward(true, false, device), " apart\n"));
+}
+
 TEST_CASE("a product in 8 bits that the library cannot do says why", "[products]") {
     Device device;
     Products products(device.facts, nullptr);
@@ -218,7 +359,6 @@ TEST_CASE("a product in 8 bits that the library cannot do says why", "[products]
     Matrix eight = memory.matrix();
     eight.dtype = DType::f8e4m3;
     const Product product = {.a = eight, .b = eight, .c = memory.matrix()};
-    CHECK(!products.supports(product));
     CHECK(contains(
         test::message_of(ExitCode::usage, [&] { products.multiply(product, device.context()); }),
         "fp8 needs compute capability 8.9"));

@@ -35,7 +35,8 @@ public:
         : spec_(spec),
           backend_(make_cuda_backend(
               0, {.tune_products = true,
-                  .tuning_file = session().rank() == 0 ? file : std::filesystem::path()})),
+                  .tuning_file = session().rank() == 0 ? file : std::filesystem::path(),
+                  .deterministic = spec.deterministic})),
           plan_(make_plan(spec, {.world_size = session().size(), .cuda = true})),
           mesh_(mpi_mesh(session(), plan_.mesh, mesh_links(plan_), *backend_)),
           cost_(measure_run(spec, plan_, mesh_.place(), needs_of(*backend_))) {}
@@ -102,6 +103,41 @@ TEST_CASE("rank 0 times the products of all ranks, and all compute by its choice
     CHECK(resumed.tune() == 0);
     CHECK((first ? contents(file) : "") == kept);
     resumed.step_and_evaluate();
+    CHECK(fake_cublas_lt_runs(fake_slow) == slow);
+}
+
+TEST_CASE("all ranks do epilogues apart where rank 0 found that faster") {
+    use_devices();
+    const RunSpec spec = pipeline_spec(Precision::bf16, false);
+    const TempFolder folder;
+    fake_cublas_lt_delay(fake_with_epilogue, 50);
+    Start start(spec, folder / "products.txt");
+    start.tune();
+    fake_cublas_lt_delay(fake_with_epilogue, 0);
+    Start resumed(spec, folder / "products.txt");
+    CHECK(resumed.tune() == 0);
+    for (Start* each : {&start, &resumed}) {
+        const std::int64_t slow = fake_cublas_lt_runs(fake_slow);
+        const std::int64_t with_epilogue = fake_cublas_lt_runs_of(fake_with_epilogue);
+        const std::int64_t plain = fake_cublas_lt_runs_of(fake_plain);
+        CHECK(std::isfinite(each->step_and_evaluate().mean()));
+        CHECK(fake_cublas_lt_runs_of(fake_with_epilogue) == with_epilogue);
+        CHECK(fake_cublas_lt_runs_of(fake_plain) > plain);
+        CHECK(fake_cublas_lt_runs(fake_slow) == slow);
+    }
+}
+
+TEST_CASE("where bits may differ the products with a gelu behind them are tuned as well") {
+    use_devices();
+    RunSpec spec = pipeline_spec(Precision::bf16, false);
+    spec.deterministic = false;
+    Start start(spec, {});
+    // The gelu is then left to the library.
+    fake_cublas_lt_delay(fake_plain, 20);
+    start.tune();
+    fake_cublas_lt_delay(fake_plain, 0);
+    const std::int64_t slow = fake_cublas_lt_runs(fake_slow);
+    CHECK(std::isfinite(start.step_and_evaluate().mean()));
     CHECK(fake_cublas_lt_runs(fake_slow) == slow);
 }
 

@@ -1,5 +1,5 @@
-// Twin of cuda/products.cpp: products by the CPU backend's oneDNN, on copies in fp32. Biases and
-// slopes are left to the caller, so that its own kernels are run.
+// Twin of cuda/products.cpp: products by the CPU backend's oneDNN, on copies in fp32. Epilogues are
+// always done apart, so that the caller's own kernels are run.
 #include "cuda/products.h"
 
 #include <cstring>
@@ -91,17 +91,17 @@ bool Products::use_table(std::string_view /*table*/) {
     return true;
 }
 
-bool Products::supports(const Product& product) const {
-    return product.bias == nullptr && product.gelu_input.data == nullptr &&
-           product.gelu.data == nullptr;
-}
-
 void Products::multiply(const Product& product, const OpContext& context) {
-    GPTRAIN_CHECK(supports(product), "an epilogue");
+    GPTRAIN_CHECK(!product.has_epilogue(), "an epilogue that cannot be done apart");
     // As much as the real ones take, for the time of the call.
     Scratch workspace = context.scratch;
     workspace.take_bytes(workspace_bytes);
     context.stream.issue([library = library_.get(), product] { library->multiply(product); });
+}
+
+void Products::multiply(const Product& /*product*/, const std::function<void()>& apart,
+                        const OpContext& /*context*/) {
+    apart();
 }
 
 }  // namespace gptrain::cuda

@@ -65,6 +65,7 @@ TEST_CASE("rank 0 alone tries the linear ops of all ranks, and all take its choi
         all.merge(ops_of(spec, plan, rank));
     const bool first = session().rank() == 0;
     if (first) CHECK(own.size() < all.size());  // without the head's
+    CHECK(std::any_of(all.begin(), all.end(), [](const LinearOp& op) { return op.gelu.rows > 0; }));
     // What is tried is what was described, matrix by matrix.
     CHECK(backend.linear_ops() == (first ? all : LinearOps()));
     CHECK(moves == (first ? std::ssize(all) : 0));
