@@ -13,7 +13,7 @@ needs_gpu
 # like OTHER NAME KEY=VALUE...: a run whose products are computed as in the other.
 like() {
     mkdir -p "$2/cache"
-    cp "$1"/cache/products-*.txt "$2/cache"
+    cp "$1/cache/products.txt" "$2/cache" 2>&1 || fail "$1 has not kept how it computed its products"
     train 0 "${@:2}"
 }
 
