@@ -80,10 +80,17 @@ fi
 if [[ -n $output ]]; then
     mkdir -p "$output"
     exec > >(tee "$output/bench.log") 2>&1
+    log_writer=$!
+    # All has been written when this script ends.
+    trap 'exec >&- 2>&-; wait "$log_writer" || true' EXIT
 fi
 gpu=$(nvidia-smi --query-gpu=name,driver_version --format=csv,noheader 2>/dev/null | head -n 1 || true)
 began=$SECONDS
-left() { echo $((seconds - (SECONDS - began))); }
+# At least a second: `timeout 0` is no limit.
+left() {
+    local rest=$((seconds - (SECONDS - began)))
+    echo $((rest > 1 ? rest : 1))
+}
 
 # measured COMMAND...: its last line, all else to stderr; ends with it where it fails.
 measured() {
