@@ -80,8 +80,8 @@ if [[ -n $output ]]; then
     mkdir -p "$output"
     exec > >(tee "$output/bench.log") 2>&1
     log_writer=$!
-    # All has been written when this script ends.
-    trap 'exec >&- 2>&-; wait "$log_writer" || true' EXIT
+    # All has been written when this script ends, unless something it started holds on to stdout.
+    trap 'exec >/dev/null 2>&1; timeout 5 tail -s 0.1 --pid="$log_writer" -f /dev/null || true' EXIT
 fi
 gpu=$(nvidia-smi --query-gpu=name,driver_version --format=csv,noheader 2>/dev/null | head -n 1 || true)
 began=$SECONDS
