@@ -22,8 +22,7 @@
 #   BUILD=DIR         the build folder, if not build/cuda
 #
 # A table and one line of JSON come last. A time is the median of up to 20 steps after 5; fewer where
-# they take long, as the table says. MFU = tokens/s x (6 x parameters + 6 x layers x hidden size x
-# sequence length) / 989 TFLOP/s, the dense bf16 rate of an H100 or H200 SXM by its data sheet.
+# they take long, as the table says.
 set -euo pipefail
 . "$(dirname "${BASH_SOURCE[0]}")/programs.sh"
 
@@ -80,10 +79,17 @@ fi
 if [[ -n $output ]]; then
     mkdir -p "$output"
     exec > >(tee "$output/bench.log") 2>&1
+    log_writer=$!
+    # All has been written when this script ends, unless something it started holds on to stdout.
+    trap 'exec >/dev/null 2>&1; timeout 5 tail -s 0.1 --pid="$log_writer" -f /dev/null || true' EXIT
 fi
 gpu=$(nvidia-smi --query-gpu=name,driver_version --format=csv,noheader 2>/dev/null | head -n 1 || true)
 began=$SECONDS
-left() { echo $((seconds - (SECONDS - began))); }
+# At least a second: `timeout 0` is no limit.
+left() {
+    local rest=$((seconds - (SECONDS - began)))
+    echo $((rest > 1 ? rest : 1))
+}
 
 # measured COMMAND...: its last line, all else to stderr; ends with it where it fails.
 measured() {
@@ -123,6 +129,7 @@ value() {
 calculate() {
     if [[ " $1 " == *" - "* || $1 == *null* ]]; then echo -; else awk "BEGIN { print $1 }"; fi
 }
+round() { calculate "sprintf(\"%.$1f\", $2 )"; }
 
 finish() {
     local json=$1
@@ -130,6 +137,23 @@ finish() {
     [[ -z $output ]] || echo "$json" >"$output/bench.json"
 }
 head_of_json="\"commit\":\"$commit\",\"gpu\":\"$gpu\""
+mfu_formula="model FLOP/s over the device's peak: tokens/s x (6 x parameters + 6 x layers x hidden \
+size x sequence length) / 989e12, the dense bf16 rate of an H100 or H200 SXM by its data sheet"
+
+# attention_table JSON...: a line for each kernel, those of one shape together.
+attention_table() {
+    local row key line format='%-18s  %-18s %11s %9s %12s %9s\n'
+    printf '\nattention, causal, bf16, %s, commit %s\n' "${gpu:-unknown GPU}" "$commit"
+    printf "$format" shape kernel "forward, ms" TFLOP/s "backward, ms" TFLOP/s
+    { grep -o '{[^{}]*"kernel"[^{}]*}' <<<"$*" || true; } | while read -r row; do
+        line=("$(value shape "$row")" "$(value kernel "$row")")
+        for key in forward backward; do
+            line+=("$(round 3 "$(value ${key}_ms "$row")")")
+            line+=("$(round 0 "$(value ${key}_tflops "$row")")")
+        done
+        printf "$format" "${line[@]}"
+    done | sort -s -k 1,4
+}
 
 case $mode in
     kernels)
@@ -140,6 +164,7 @@ case $mode in
     attention)
         ours=$(measured "$bench" attention)
         theirs=$(torch_measured --sweep attention)
+        attention_table "$ours" "$theirs"
         finish "{\"bench\":\"gpu attention\",$head_of_json,\"ours\":$ours,\"torch\":$theirs}"
         exit
         ;;
@@ -166,7 +191,6 @@ torch_of_ceiling=$(calculate \
 
 # row NAME OURS THEIRS
 row() { printf '%-34s %14s %14s\n' "$1" "$2" "$3"; }
-round() { calculate "sprintf(\"%.$1f\", $2 )"; }
 gib() { calculate "sprintf(\"%.1f\", $1 / 2^30 )"; }
 printf '\n%s, %s microbatches of %s, %s\n' "$model" "$microbatches" "$(value shape "$ours")" \
     "${gpu:-unknown GPU}, commit $commit"
@@ -185,8 +209,9 @@ row "% of $(round 0 "$ceiling_tflops") TFLOP/s of products" "$of_ceiling" "$torc
 row "memory, GiB: plan" "$(gib "$(value plan_device_bytes "$ours")")" ""
 row "memory, GiB: taken" "$(gib "$(value taken_device_bytes "$ours")")" \
     "$(gib "$(value torch_peak_bytes "$theirs")")"
+echo "MFU: $mfu_formula"
 echo "ms a step by op:"
 sed 's/.*"ms_by_op":{\([^}]*\)}.*/\1/' <<<"$ours" | tr ',' '\n' | tr -d '"' |
     awk -F : '{ printf "    %-30s %14.3f\n", $1, $2 }' | sort -k 2,2 -n -r
 
-finish "{\"bench\":\"gpu\",$head_of_json,\"ratio\":${ratio/#-/null},\"of_ceiling\":${of_ceiling/#-/null},\"product\":$ceiling,\"ours\":$ours,\"torch\":$theirs}"
+finish "{\"bench\":\"gpu\",$head_of_json,\"ratio\":${ratio/#-/null},\"of_ceiling\":${of_ceiling/#-/null},\"mfu_formula\":\"$mfu_formula\",\"product\":$ceiling,\"ours\":$ours,\"torch\":$theirs}"

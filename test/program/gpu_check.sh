@@ -40,6 +40,22 @@ programs_that 'exit 124'
 checked 1 --only ops.l
 says out "timed out" "0 passed, 2 failed, 0 not run"
 
+# A sanitizer is slow: what it has not done in its time says nothing, but what it has found counts.
+mkdir bin
+sanitizer_that() {
+    printf '#!/bin/sh\n%s\n' "$1" >bin/compute-sanitizer
+    chmod +x bin/compute-sanitizer
+}
+sanitizer_that 'echo "========= Error: process did not end"; exit 124'
+PATH=$work/bin:$PATH checked 77 --only sanitizer.mem
+says out "sanitizer.memcheck     not run" "not done in 60 s" "0 passed, 0 failed, 1 not run"
+sanitizer_that 'echo "========= Invalid __global__ write of size 4 bytes"; exit 124'
+PATH=$work/bin:$PATH checked 1 --only sanitizer.mem
+says out "faults within 60 s; see log.txt" "0 passed, 1 failed, 0 not run"
+sanitizer_that 'echo "========= Error: Race reported between two accesses"; exit 42'
+PATH=$work/bin:$PATH checked 1 --only sanitizer.race
+says out "exit code 42; see log.txt" "0 passed, 1 failed, 0 not run"
+
 # What the time does not suffice for has neither passed nor failed.
 programs_that 'echo begun; sleep 30'
 checked 77 --only ops.l --seconds 6

@@ -4,9 +4,8 @@
 . "$(dirname "$0")/lib.sh"
 . "$(dirname "$0")/rank_lib.sh"
 make_data
-make_spec
+GPTRAIN_TEST_DEVICE=${GPTRAIN_TEST_DEVICE:-cuda} make_spec
 cat >>run.yaml <<END
-device: ${GPTRAIN_TEST_DEVICE:-cuda}
 precision: {compute: fp32}
 END
 # Without the eps, gradients that are zero but for rounding would become full updates.

@@ -108,7 +108,8 @@ make_data() {
     fi
 }
 
-# A run spec, run.yaml, over that data.
+# A run spec, run.yaml, over that data, for the CPU or the device that is asked for: what is expected
+# of a run must not depend on the machine.
 make_spec() {
     cat >run.yaml <<END
 name: tiny
@@ -120,6 +121,7 @@ optimizer: {lr: 0.01}
 lr_schedule: {decay_steps: 20}
 checkpoint: {interval: 10}
 logging: {interval: 1}
+device: ${GPTRAIN_TEST_DEVICE:-cpu}
 END
 }
 

@@ -26,6 +26,12 @@ awk -F '[:,}]' '
 [[ $(ls "$(checkpoint run 60)") == $'manifest.json\nmodel.h5\nshard-00000.h5' ]] ||
     fail "a checkpoint holds: $(ls "$(checkpoint run 60)")"
 
+# The default finds the CPU where there is no GPU.
+if [[ ! -e /dev/nvidiactl ]]; then
+    train 0 anywhere device=auto training.steps=1
+    says out "device: CPU with "
+fi
+
 # spec.yaml is a spec: the same run again, with every default written out and paths absolute.
 says run/spec.yaml "output_dir: $work/run" "prefix: $work/text_text_document" "num_samples: 480" \
     "num_query_groups: 2" "ffn_hidden_size: 64" "compute: fp32"
