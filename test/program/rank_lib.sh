@@ -4,6 +4,8 @@ command -v "$mpirun" >/dev/null || not_run "there is no $mpirun"
 export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1
 export OMPI_MCA_rmaps_base_oversubscribe=1 OMPI_MCA_mpi_yield_when_idle=1
 export OMPI_MCA_hwloc_base_binding_policy=none
+# Its daemons crash now and then where they put a description of the machine into shared memory.
+export OMPI_MCA_rtc_hwloc_vmhole=none
 # Its own memory is never given back.
 export ASAN_OPTIONS=detect_leaks=0
 
