@@ -65,7 +65,8 @@ private:
     };
 
     bool can_fuse_gelu(const Product& product) const;
-    bool can_fuse(const Product& product);
+    /// The product with its epilogue; null where the library cannot do that.
+    Described* fused(const Product& product);
     static void check_supported(const Product& product, const Described& described);
     Described& described(const Product& product);
     /// Chooses what the table has, if it can be run.
@@ -91,9 +92,10 @@ bool Products::Library::can_fuse_gelu(const Product& product) const {
            auxiliary_of(product).row_stride % library_multiple == 0;
 }
 
-bool Products::Library::can_fuse(const Product& product) {
-    if (has_gelu_epilogue(product) && !can_fuse_gelu(product)) return false;
-    return !described(product).candidates.empty();
+Products::Library::Described* Products::Library::fused(const Product& product) {
+    if (has_gelu_epilogue(product) && !can_fuse_gelu(product)) return nullptr;
+    Described& entry = described(product);
+    return entry.candidates.empty() ? nullptr : &entry;
 }
 
 Products::Library::Described& Products::Library::described(const Product& product) {
@@ -159,14 +161,14 @@ void Products::Library::multiply(const Product& product, const OpContext& contex
 
 void Products::Library::multiply(const Product& product, const std::function<void()>& apart,
                                  const OpContext& context) {
-    if (!can_fuse(product)) return apart();
-    Described& entry = described(product);
-    if (timing_ && !entry.chosen && !entry.apart) {
-        entry.apart = faster_apart(product, apart, context);
-        if (entry.apart) tuning_->note(to_word(key_of(product)), std::string(apart_word));
+    Described* entry = fused(product);
+    if (entry == nullptr) return apart();
+    if (timing_ && !entry->chosen && !entry->apart) {
+        entry->apart = faster_apart(product, apart, context);
+        if (entry->apart) tuning_->note(to_word(key_of(product)), std::string(apart_word));
         return;
     }
-    entry.apart ? apart() : multiply(product, context);
+    entry->apart ? apart() : multiply(product, context);
 }
 
 bool Products::Library::faster_apart(const Product& product, const std::function<void()>& apart,
