@@ -29,23 +29,18 @@ Communicator& ActionRunner::channel(const Action& action) const {
     return mesh.channel(sends(action.kind) ? Channel{own, peer} : Channel{peer, own});
 }
 
-void ActionRunner::send(const Action& action) {
-    constexpr int receiver = 1;
-    const Tensor whole = ready(action.output);
-    listeners_.begins(action);
-    Buffer& from = buffer(action.output);
-    from.message = channel(action).send(own_part(whole), receiver);
-    from.under_way = action;
-}
-
-void ActionRunner::receive(const Action& action) {
+void ActionRunner::exchange(const Action& message) {
     constexpr int sender = 0;
-    const Tensor whole = ready(action.input);
-    listeners_.begins(action);
-    Buffer& to = buffer(action.input);
-    to.message = channel(action).recv(own_part(whole), sender);
-    to.under_way = action;
-    to.parts = sends_parts();
+    constexpr int receiver = 1;
+    const bool out = sends(message.kind);
+    const std::int64_t index = out ? message.output : message.input;
+    const Tensor part = own_part(ready(index));
+    listeners_.begins(message);
+    Communicator& way = channel(message);
+    Buffer& used = buffer(index);
+    used.message = out ? way.send(part, receiver) : way.recv(part, sender);
+    used.under_way = message;
+    used.parts = !out && sends_parts();
 }
 
 void ActionRunner::settle(Buffer& buffer) {
@@ -68,7 +63,7 @@ void ActionRunner::run(const Schedule& schedule, const Compute& compute) {
         const Action& action = schedule.actions[i];
         listeners_.reached(action);
         if (!computes(action.kind)) {
-            sends(action.kind) ? send(action) : receive(action);
+            exchange(action);
             continue;
         }
         const Boundary ends = {.input = ready(action.input), .output = ready(action.output)};

@@ -44,8 +44,8 @@ private:
     bool sends_parts() const;
     Tensor own_part(const Tensor& whole) const;
     Communicator& channel(const Action& action) const;
-    void send(const Action& action);
-    void receive(const Action& action);
+    /// Starts to send or to receive.
+    void exchange(const Action& message);
 
     const ModelContext& context_;
     ActionListeners listeners_;
