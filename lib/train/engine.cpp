@@ -93,12 +93,6 @@ void Engine::write_state(const StepState& state) {
     backend_.upload(state_.state, std::as_bytes(std::span(&state, 1)));
 }
 
-StepState Engine::read_state() const {
-    StepState state{};
-    backend_.download(std::as_writable_bytes(std::span(&state, 1)), state_.state);
-    return state;
-}
-
 Engine::StatePoint Engine::mark_state() {
     const Tensor copy = state_copies_[next_copy_];
     next_copy_ = (next_copy_ + 1) % state_copies_.size();

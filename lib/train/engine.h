@@ -34,7 +34,7 @@ public:
     LossSum evaluate(const StepBatch& batch);
 
     /// The step state after all that was issued.
-    StepState read_state() const;
+    StepState read_state() const { return gptrain::read_state(backend_, state_); }
     /// The same without waiting now: it is read by `state_at` when the device has come there. At
     /// most two points may be waited for at a time.
     struct StatePoint {

@@ -91,17 +91,6 @@ MemoryPlan measured_memory(const InferenceRun& run, const RunPlan& plan) {
     return evaluator.model().memory().peaks();
 }
 
-BatchShape batch_shape(const InferenceRun& run, const RunPlan& plan) {
-    return {.seq_length = plan.seq_length,
-            .micro_batch_size = plan.micro_batch_size,
-            .data_rank = run.mesh.place().dp,
-            .data_ranks = plan.mesh.data,
-            .vocab_size = plan.model.vocab,
-            .eod_id = run.spec.data.eod_id,
-            .eod_mask_loss = run.spec.data.eod_mask_loss,
-            .reset_at_eod = run.spec.data.reset_at_eod};
-}
-
 }  // namespace
 
 EvaluationResult evaluate(const InferenceRun& run, const std::filesystem::path& data,
@@ -123,7 +112,7 @@ EvaluationResult evaluate(const InferenceRun& run, const std::filesystem::path& 
 
     Progress& watched = run.observers.watchdog.progress();
     const std::int64_t batches = div_ceil(source->size(), plan.batch.global_batch_size);
-    BatchLoader loader(source, plan.batch, batch_shape(run, plan),
+    BatchLoader loader(source, plan.batch, batch_shape(run.spec, plan, run.mesh.place()),
                        {.first_step = 1, .last_step = batches, .consumed_samples = 0});
     LossSum sum;
     for (std::int64_t i = 0; i < batches; ++i) {

@@ -77,6 +77,23 @@ StepRef reserve_step_state(Memory& memory, std::int64_t slots) {
             .first_sequence = arena.allocate(DType::i64, {slots})};
 }
 
+StepState read_state(Backend& backend, const StepRef& state) {
+    StepState result{};
+    backend.download(std::as_writable_bytes(std::span(&result, 1)), state.state);
+    return result;
+}
+
+BatchShape batch_shape(const RunSpec& spec, const RunPlan& plan, const MeshPlace& place) {
+    return {.seq_length = plan.seq_length,
+            .micro_batch_size = plan.micro_batch_size,
+            .data_rank = place.dp,
+            .data_ranks = plan.mesh.data,
+            .vocab_size = plan.model.vocab,
+            .eod_id = spec.data.eod_id,
+            .eod_mask_loss = spec.data.eod_mask_loss,
+            .reset_at_eod = spec.data.reset_at_eod};
+}
+
 OpLimits op_limits(const RunPlan& plan) {
     const ModelShape& model = plan.local;
     const std::int64_t inner = model.activation == Activation::swiglu ? 2 * model.ffn : model.ffn;
@@ -123,8 +140,7 @@ LossSum batch_loss(const ModelContext& context, const RunPlan& plan, Executor& e
     executor.evaluate(make_forward_schedule(pipeline, mesh.place().pp), batch.microbatches);
     mesh.dp_cp().all_reduce(state.loss_sum(), Reduce::sum).wait();
     mesh.pp().all_reduce(state.loss_sum(), Reduce::sum).wait();
-    StepState result{};
-    context.backend.download(std::as_writable_bytes(std::span(&result, 1)), state.state);
+    const StepState result = read_state(context.backend, state);
     return {result.loss_sum, result.token_weight_sum};
 }
 

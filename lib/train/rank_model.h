@@ -31,6 +31,12 @@ Stage make_stage(const ModelContext& context, const std::vector<GptChunk>& chunk
 /// Memory for a step state with one row for each slot.
 StepRef reserve_step_state(Memory& memory, std::int64_t slots);
 
+/// After all that was issued.
+StepState read_state(Backend& backend, const StepRef& state);
+
+/// How samples become the batches of this data rank. The spec has its end of document.
+BatchShape batch_shape(const RunSpec& spec, const RunPlan& plan, const MeshPlace& place);
+
 /// The largest sizes that a plan's ops see.
 OpLimits op_limits(const RunPlan& plan);
 

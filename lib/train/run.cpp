@@ -113,19 +113,9 @@ bool Run::has_validation() const {
     return ranks_.largest(reports_ && reports_->log().has_validation(step_) ? 1 : 0) > 0;
 }
 
-BatchShape Run::batch_shape() const {
-    return {.seq_length = plan_.seq_length,
-            .micro_batch_size = plan_.micro_batch_size,
-            .data_rank = mesh_.place().dp,
-            .data_ranks = plan_.mesh.data,
-            .vocab_size = plan_.model.vocab,
-            .eod_id = spec_.data.eod_id,
-            .eod_mask_loss = spec_.data.eod_mask_loss,
-            .reset_at_eod = spec_.data.reset_at_eod};
-}
-
 std::unique_ptr<BatchLoader> Run::training_loader() const {
-    return std::make_unique<BatchLoader>(data_.train, plan_.batch, batch_shape(),
+    return std::make_unique<BatchLoader>(data_.train, plan_.batch,
+                                         batch_shape(spec_, plan_, mesh_.place()),
                                          StepRange{.first_step = step_ + 1,
                                                    .last_step = plan_.steps,
                                                    .consumed_samples = consumed_samples_});
@@ -382,7 +372,7 @@ bool Run::evaluate() {
     const Clock::time_point start = Clock::now();
     const std::int64_t batches = spec_.training.eval_steps;
     const BatchSchedule whole = {.global_batch_size = plan_.batch.global_batch_size, .rampup = {}};
-    BatchLoader loader(data_.validation, whole, batch_shape(),
+    BatchLoader loader(data_.validation, whole, batch_shape(spec_, plan_, mesh_.place()),
                        {.first_step = 1, .last_step = batches, .consumed_samples = 0});
     LossSum sum;
     for (std::int64_t i = 0; i < batches; ++i) {

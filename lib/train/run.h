@@ -39,7 +39,6 @@ private:
     StateSource state_source() {
         return [this](const StateVisitor& visitor) { engine_->visit(visitor); };
     }
-    BatchShape batch_shape() const;
     std::unique_ptr<BatchLoader> training_loader() const;
     static bool due(std::int64_t interval, std::int64_t step) {
         return interval > 0 && step % interval == 0;
