@@ -1,7 +1,6 @@
 #include "inference.h"
 
-#include "device.h"
-#include "ranks.h"
+#include "start.h"
 #include "train/resume.h"
 
 namespace gptrain {
@@ -15,13 +14,9 @@ void run_as_rank(const ModelOptions& options, Ranks& ranks,
     RunSpec spec;
     session.together(
         [&] { spec = inference_spec(checkpoint.folder(), checkpoint.meta(), options.settings); });
-    ranks.check_same_spec(to_yaml(spec));
-    ranks.share_cores();
-    const Device device = open_device(spec, session);
-    RunPlan plan;
-    session.together(
-        [&] { plan = make_plan(spec, {.world_size = session.size(), .cuda = device.cuda}); });
-    ranks.set_mesh(plan.mesh);
+    const Start common = start(ranks, spec);
+    const Device& device = common.device;
+    const RunPlan& plan = common.plan;
     Observers observers(ranks.watch(spec, plan.mesh, device.cuda));
     observers.watchdog.progress().phase("load", 0);
     const Mesh mesh = open_mesh(device, session, plan.mesh, mesh_links(plan), observers.comm);

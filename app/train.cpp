@@ -6,10 +6,9 @@
 
 #include "base/log.h"
 #include "commands.h"
-#include "device.h"
 #include "dry_run.h"
-#include "ranks.h"
 #include "schedule/stage_plan.h"
+#include "start.h"
 #include "timeline.h"
 #include "train/run_directory.h"
 #include "train/trainer.h"
@@ -48,13 +47,9 @@ ExitCode train_as_rank(const Options& options, Ranks& ranks, Clock::time_point s
     ranks.check_same_program();
     RunSpec spec;
     session.together([&] { spec = load_run_spec(options.config, options.settings); });
-    ranks.check_same_spec(to_yaml(spec));
-    ranks.share_cores();
-    const Device device = open_device(spec, session, RunPaths{spec.output_dir}.cache());
-    RunPlan plan;
-    session.together(
-        [&] { plan = make_plan(spec, {.world_size = session.size(), .cuda = device.cuda}); });
-    ranks.set_mesh(plan.mesh);
+    const Start common = start(ranks, spec, RunPaths{spec.output_dir}.cache());
+    const Device& device = common.device;
+    const RunPlan& plan = common.plan;
     ranks.tell_device(plan.mesh, device.cuda);
     Observers observers(ranks.watch(spec, plan.mesh, device.cuda));
     std::optional<StepRecorder> recorder;

@@ -1,0 +1,17 @@
+#include "start.h"
+
+namespace gptrain {
+
+Start start(Ranks& ranks, const RunSpec& spec, const std::optional<std::filesystem::path>& cache) {
+    const MpiSession& session = ranks.session();
+    ranks.check_same_spec(to_yaml(spec));
+    ranks.share_cores();
+    Start start = {.device = open_device(spec, session, cache), .plan = {}};
+    session.together([&] {
+        start.plan = make_plan(spec, {.world_size = session.size(), .cuda = start.device.cuda});
+    });
+    ranks.set_mesh(start.plan.mesh);
+    return start;
+}
+
+}  // namespace gptrain
