@@ -69,6 +69,7 @@ public:
         scratch_.use(bytes.slice(0, landing, bytes.size(0) - landing));
     }
     std::int64_t staging_bytes() const override { return cuda_needs().staging; }
+    std::int64_t row_alignment() const override { return cuda_needs().row_alignment; }
     void use_staging(const Tensor& bytes) override { staging_.use_host(bytes); }
     std::int64_t other_bytes() const override {
         const cuda::MemoryInfo memory = cuda::memory_info();

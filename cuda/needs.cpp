@@ -106,7 +106,8 @@ std::int64_t scratch_bytes(const OpLimits& limits) {
 BackendNeeds cuda_needs() {
     return {.scratch = cuda::scratch_bytes,
             .staging = cuda::Staging::all_bytes,
-            .reserve = std::int64_t{1} << 30};
+            .reserve = std::int64_t{1} << 30,
+            .row_alignment = 128};
 }
 
 }  // namespace gptrain

@@ -6,6 +6,7 @@
 #
 #   --steps N   timed steps of each case, after two that are not (5)
 #   PYTHON=...  the Python to look for PyTorch in (python3)
+#   BUILD=...   a folder where bench_cpu is already built (otherwise it is built in build/cpu)
 #
 # The last line of stdout is one JSON object.
 set -euo pipefail
@@ -15,10 +16,12 @@ steps=5
 take_options steps -- "$@"
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
-scripts/install_dependencies.sh >&2
-cmake --preset cpu >&2
-cmake --build --preset cpu --target bench_cpu >&2
-bench=build/cpu/test/bench/bench_cpu
+if [[ -z ${BUILD:-} ]]; then
+    scripts/install_dependencies.sh >&2
+    cmake --preset cpu >&2
+    cmake --build --preset cpu --target bench_cpu >&2
+fi
+bench=${BUILD:-build/cpu}/test/bench/bench_cpu
 threads=${OMP_NUM_THREADS:-$(nproc)}
 python=${PYTHON:-python3}
 has_torch=false

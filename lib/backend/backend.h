@@ -39,6 +39,7 @@ struct BackendNeeds {
     std::int64_t staging = 0;                              ///< host memory on the way to the device
     std::int64_t reserve = 0;       ///< device memory to leave to driver and libraries: an estimate
     bool messages_on_host = false;  ///< reductions between ranks take host memory, as MPI's do
+    std::int64_t row_alignment = 1;  ///< Backend::row_alignment
 };
 
 class Backend {
@@ -65,6 +66,8 @@ public:
     /// Whether the host reaches device memory as its own, and ops and copies are done when they
     /// return.
     virtual bool computes_in_host_memory() const { return false; }
+    /// Bytes: products are fastest where each row of their output begins at a multiple of this.
+    virtual std::int64_t row_alignment() const { return 1; }
     /// to = from; same shape and dtype, any strides. Either may lie in host memory of this backend.
     virtual void copy(const Tensor& to, const Tensor& from) = 0;
     /// Between host bytes and a contiguous tensor. `upload` has read the bytes when it returns;
@@ -180,7 +183,8 @@ private:
 inline BackendNeeds needs_of(const Backend& backend) {
     return {.scratch = [&backend](const OpLimits& limits) { return backend.scratch_bytes(limits); },
             .staging = backend.staging_bytes(),
-            .messages_on_host = backend.computes_in_host_memory()};
+            .messages_on_host = backend.computes_in_host_memory(),
+            .row_alignment = backend.row_alignment()};
 }
 
 /// A range of a profile: from here to the end of the block.

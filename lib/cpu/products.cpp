@@ -7,21 +7,17 @@
 #include <optional>
 #include <string_view>
 #include <unordered_map>
+#include <utility>
 
 namespace gptrain {
 namespace {
 
-/// What oneDNN 2.6 asks for is less, but for long sums on many threads.
+/// What oneDNN asks for is less, but for long sums on many threads and for layouts that its fast
+/// kernels do not take.
 constexpr std::int64_t scratch_per_thread = std::int64_t{3} << 20;
 
 /// All that a primitive depends on.
 using Key = std::array<std::int64_t, 11>;
-
-struct Primitive {
-    dnnl::matmul matmul;
-    std::int64_t scratch_bytes;
-    std::unordered_map<int, dnnl::memory> arguments;
-};
 
 dnnl::memory::data_type dnnl_type(DType dtype) {
     return dtype == DType::f32 ? dnnl::memory::data_type::f32 : dnnl::memory::data_type::bf16;
@@ -72,6 +68,64 @@ dnnl::matmul::primitive_desc describe(const dnnl::engine& engine, const Product&
     return {engine, a, b, bias, c, attributes};
 #endif
 }
+
+std::int64_t scratch_bytes_of(const dnnl::matmul::primitive_desc& desc) {
+    return static_cast<std::int64_t>(desc.scratchpad_desc().get_size());
+}
+
+// ---- parts of a product -------------------------------------------------------------------------
+
+enum class Dim { rows, cols, length };
+
+std::int64_t size_along(Dim dim, const Product& product) {
+    if (dim == Dim::length) return product.a.cols;
+    return dim == Dim::rows ? product.c.rows : product.c.cols;
+}
+
+/// The part of the product that begins at `begin` of `dim`. Parts are computed in ascending order.
+Product part_of(const Product& product, Dim dim, std::int64_t begin, std::int64_t size) {
+    Product part = product;
+    if (dim == Dim::rows) {
+        part.a = product.a.block(begin, size, 0, product.a.cols);
+        part.c = product.c.block(begin, size, 0, product.c.cols);
+    } else if (dim == Dim::cols) {
+        part.b = product.b.block(0, product.b.rows, begin, size);
+        part.c = product.c.block(0, product.c.rows, begin, size);
+        if (part.bias != nullptr) part.bias += begin * size_of(product.a.dtype);
+    } else {
+        part.a = product.a.block(0, product.a.rows, begin, size);
+        part.b = product.b.block(begin, size, 0, product.b.cols);
+        if (begin > 0) part.bias = nullptr;
+        part.accumulate = product.accumulate || begin > 0;
+    }
+    return part;
+}
+
+/// The dim along which a product is best halved: where a half wants the least scratch memory, and
+/// among equals the longest. Sums in two parts keep their precision in an fp32 result only.
+Dim best_cut(const dnnl::engine& engine, const Product& product) {
+    std::optional<Dim> best;
+    std::pair<std::int64_t, std::int64_t> least;
+    for (const Dim dim : {Dim::rows, Dim::cols, Dim::length}) {
+        const std::int64_t size = size_along(dim, product);
+        if (size == 1 || (dim == Dim::length && product.c.dtype != DType::f32)) continue;
+        const Product half = part_of(product, dim, 0, size / 2);
+        const std::pair cost(scratch_bytes_of(describe(engine, half)), -size);
+        if (best && cost >= least) continue;
+        best = dim;
+        least = cost;
+    }
+    GPTRAIN_CHECK(best, "oneDNN wants scratch memory for the smallest of products");
+    return *best;
+}
+
+/// A product as oneDNN computes it, and where it is halved if that wants too much memory.
+struct Primitive {
+    dnnl::matmul matmul;
+    std::int64_t scratch_bytes;
+    std::unordered_map<int, dnnl::memory> arguments;
+    std::optional<Dim> cut = std::nullopt;  ///< found when first needed
+};
 
 }  // namespace
 
@@ -129,6 +183,11 @@ public:
         stream_.wait();
     }
 
+    Dim cut_of(Primitive& primitive, const Product& product) const {
+        if (!primitive.cut) primitive.cut = best_cut(engine_, product);
+        return *primitive.cut;
+    }
+
     /// Whether there is a primitive that is not the slow reference.
     bool can_multiply(DType dtype) const {
         std::array<std::byte, 64 * 64 * 4> memory;
@@ -158,8 +217,7 @@ private:
         if (product.bias != nullptr) {
             arguments.emplace(DNNL_ARG_BIAS, memory(desc.bias_desc()));
         }
-        const auto scratch = static_cast<std::int64_t>(desc.scratchpad_desc().get_size());
-        return {dnnl::matmul(desc), scratch, std::move(arguments)};
+        return {dnnl::matmul(desc), scratch_bytes_of(desc), std::move(arguments)};
     }
 
     dnnl::engine engine_{dnnl::engine::kind::cpu, 0};
@@ -173,30 +231,21 @@ Products::Products()
 Products::~Products() = default;
 
 void Products::multiply(const Product& product, Scratch& scratch) {
-    if (product.c.rows == 0 || product.c.cols == 0) return;
     const std::int64_t bytes = scratch_bytes(omp_get_max_threads());
-    multiply_within(product, scratch.take_bytes(bytes), bytes);
+    multiply_within(product, {scratch.take_bytes(bytes), static_cast<std::size_t>(bytes)});
 }
 
-void Products::multiply_within(const Product& product, std::byte* memory, std::int64_t bytes) {
+void Products::multiply_within(const Product& product, std::span<std::byte> scratch) {
+    if (product.c.rows == 0 || product.c.cols == 0) return;
     Primitive& primitive = primitives_->find_or_make(product);
-    if (primitive.scratch_bytes <= bytes) {
-        primitives_->execute(primitive, product, memory);
+    if (primitive.scratch_bytes <= std::ssize(scratch)) {
+        primitives_->execute(primitive, product, scratch.data());
         return;
     }
-    const Matrix& a = product.a;
-    const std::int64_t length = a.cols;
-    GPTRAIN_CHECK(length > 1 && product.c.dtype == DType::f32 && product.bias == nullptr,
-                  "a product of ", a.rows, " x ", length, " x ", product.c.cols, " wants ",
-                  primitive.scratch_bytes, " bytes of scratch");
-    Product half = product;
-    half.a = a.block(0, a.rows, 0, length / 2);
-    half.b = product.b.block(0, length / 2, 0, product.b.cols);
-    multiply_within(half, memory, bytes);
-    half.a = a.block(0, a.rows, length / 2, length - length / 2);
-    half.b = product.b.block(length / 2, length - length / 2, 0, product.b.cols);
-    half.accumulate = true;
-    multiply_within(half, memory, bytes);
+    const Dim dim = primitives_->cut_of(primitive, product);
+    const std::int64_t size = size_along(dim, product);
+    multiply_within(part_of(product, dim, 0, size / 2), scratch);
+    multiply_within(part_of(product, dim, size / 2, size - size / 2), scratch);
 }
 
 std::int64_t Products::scratch_bytes(int threads) {

@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <span>
 
 #include "backend/scratch.h"
 #include "tensor/tensor.h"
@@ -49,15 +50,16 @@ public:
     bool native(DType dtype) const {
         return dtype == DType::f32 || (dtype == DType::bf16 && bf16_);
     }
-    /// A long sum that wants more than its share of the scratch memory is computed in parts.
+    /// Takes scratch_bytes() of the scratch memory.
     void multiply(const Product& product, Scratch& scratch);
+    /// A product for which oneDNN wants more than `scratch` is computed in parts.
+    void multiply_within(const Product& product, std::span<std::byte> scratch);
 
+    /// Enough for most products to be computed whole.
     static std::int64_t scratch_bytes(int threads);
 
 private:
     class Primitives;
-    void multiply_within(const Product& product, std::byte* memory, std::int64_t bytes);
-
     std::unique_ptr<Primitives> primitives_;
     bool bf16_ = false;
 };

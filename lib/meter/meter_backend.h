@@ -37,6 +37,7 @@ public:
     }
     void use_scratch(const Tensor&) override {}
     std::int64_t staging_bytes() const override { return needs_.staging; }
+    std::int64_t row_alignment() const override { return needs_.row_alignment; }
     void copy(const Tensor&, const Tensor&) override {}
     void upload(const Tensor&, std::span<const std::byte>) override {}
     void download(std::span<std::byte> to, const Tensor& from) override;

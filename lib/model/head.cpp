@@ -5,15 +5,6 @@
 #include "model/slices.h"
 
 namespace gptrain {
-namespace {
-
-/// Elements from one row of logits to the next: products are fastest on rows that begin at
-/// multiples of 128 bytes, whatever the vocabulary.
-std::int64_t logits_stride(std::int64_t vocab) {
-    return round_up(vocab, 64);
-}
-
-}  // namespace
 
 Head::Head(const ModelContext& context, const Parameters& parameters)
     : context_(context),
@@ -26,6 +17,12 @@ SavedHead Head::reserve(Arena& arena, std::int64_t tokens) const {
     saved.norm.r = arena.allocate(context_.compute, {tokens, context_.shape.hidden});
     saved.dn = arena.allocate(context_.compute, {tokens, context_.shape.hidden});
     return saved;
+}
+
+std::int64_t Head::row_stride(std::int64_t vocab) const {
+    const std::int64_t bytes =
+        round_up(vocab * size_of(context_.compute), context_.backend.row_alignment());
+    return bytes / size_of(context_.compute);
 }
 
 void Head::cross_entropy(const CrossEntropy& args) const {
@@ -56,7 +53,7 @@ void Head::loss(const Tensor& n, const Tensor& dn, const Pass& pass) const {
         const std::int64_t count = std::min(context_.head_chunk, tokens - begin);
         const Tensor x = n.slice(0, begin, count);
         const std::int64_t vocab = weight_.weight.size(0);
-        const Tensor logits = context_.temporary({count, logits_stride(vocab)}).slice(1, 0, vocab);
+        const Tensor logits = context_.temporary({count, row_stride(vocab)}).slice(1, 0, vocab);
         context_.backend.linear_forward(
             {.x = x, .weight = weight_.weight, .bias = {}, .y = logits});
         cross_entropy({.logits = logits,

@@ -36,6 +36,8 @@ public:
                   const Pass& pass) const;
 
 private:
+    /// Elements from one row of logits to the next, as the backend likes them.
+    std::int64_t row_stride(std::int64_t vocab) const;
     void loss(const Tensor& n, const Tensor& dn, const Pass& pass) const;
     void cross_entropy(const CrossEntropy& args) const;
 

@@ -1,0 +1,109 @@
+// oneDNN's products, whole and cut into parts that want less scratch memory.
+#include "cpu/products.h"
+
+#include <omp.h>
+#include <vector>
+
+#include "base/text.h"
+#include "catch.h"
+#include "ops/host_tensor.h"
+
+namespace gptrain {
+namespace {
+
+struct Kind {
+    DType factors = DType::f32;
+    DType result = DType::f32;
+    bool bias = false;
+    bool accumulate = false;
+};
+
+const std::vector<Kind> kinds = {
+    {},
+    {.accumulate = true},
+    {.bias = true},
+    {.factors = DType::bf16},
+    {.factors = DType::bf16, .accumulate = true},
+    {.factors = DType::bf16, .bias = true},
+    {.factors = DType::bf16, .result = DType::bf16},
+    {.factors = DType::bf16, .result = DType::bf16, .bias = true},
+};
+
+/// A matrix of -1, 0 and 1, each row padded by `gap` elements: products and sums of up to 250 of
+/// them are exact in bf16.
+struct Operand {
+    HostTensor values;
+    Matrix matrix;
+
+    Operand(DType dtype, std::int64_t rows, std::int64_t cols, std::int64_t gap,
+            std::uint32_t stream)
+        : values(dtype, {rows, cols + gap}, random_integers(-1, 2), stream),
+          matrix(values.tensor().slice(1, 0, cols)) {}
+};
+
+double at(const Matrix& matrix, std::int64_t row, std::int64_t col) {
+    const Matrix element = matrix.block(row, 1, col, 1);
+    return load(element.data, element.dtype);
+}
+
+/// Every element of c that `product` gives, padding included, while c still holds what was there.
+std::vector<double> expected(const Product& product, const HostTensor& c) {
+    std::vector<double> result;
+    const std::int64_t stride = c.shape()[1];
+    for (std::int64_t i = 0; i < c.shape().elements(); ++i) {
+        const std::int64_t row = i / stride;
+        const std::int64_t col = i % stride;
+        const bool padding = col >= product.c.cols;
+        double sum = padding || product.accumulate ? c[i] : 0;
+        if (!padding && product.bias != nullptr)
+            sum += load(product.bias + col * size_of(product.a.dtype), product.a.dtype);
+        for (std::int64_t k = 0; !padding && k < product.a.cols; ++k)
+            sum += at(product.a, row, k) * at(product.b, k, col);
+        result.push_back(sum);
+    }
+    return result;
+}
+
+void check(Products& products, const Kind& kind, bool transposed, std::int64_t scratch_bytes) {
+    constexpr std::int64_t rows = 75;
+    constexpr std::int64_t cols = 203;
+    constexpr std::int64_t length = 96;
+    constexpr std::int64_t gap = 5;
+    INFO("scratch " << scratch_bytes << " transposed " << transposed << " factors "
+                    << name_of(kind.factors) << " result " << name_of(kind.result) << " bias "
+                    << kind.bias << " accumulate " << kind.accumulate);
+    const Operand a(kind.factors, transposed ? length : rows, transposed ? rows : length, gap, 1);
+    const Operand b(kind.factors, transposed ? cols : length, transposed ? length : cols, gap, 2);
+    const Operand c(kind.result, rows, cols, gap, 3);
+    const HostTensor bias(kind.factors, {cols}, random_integers(-1, 2), 4);
+    const Product product = {.a = transposed ? a.matrix.transposed() : a.matrix,
+                             .b = transposed ? b.matrix.transposed() : b.matrix,
+                             .c = c.matrix,
+                             .bias = kind.bias ? bias.bytes().data() : nullptr,
+                             .accumulate = kind.accumulate};
+    const std::vector<double> wanted = expected(product, c.values);
+    std::vector<std::byte> scratch(static_cast<std::size_t>(scratch_bytes));
+    products.multiply_within(product, scratch);
+    std::vector<double> got;
+    for (std::int64_t i = 0; i < c.values.shape().elements(); ++i)
+        got.push_back(c.values[i]);
+    CHECK(got == wanted);
+}
+
+}  // namespace
+
+TEST_CASE("a product is the same however little scratch memory there is") {
+    // The smallest of products want some 12 KiB a thread.
+    const std::int64_t usual = Products::scratch_bytes(omp_get_max_threads());
+    const std::int64_t little = (std::int64_t{16} << 10) * omp_get_max_threads();
+    Products products;
+    for (const Kind& kind : kinds) {
+        if (!products.native(kind.factors)) continue;
+        for (const bool transposed : {false, true}) {
+            for (const std::int64_t bytes : {usual, little})
+                check(products, kind, transposed, bytes);
+        }
+    }
+}
+
+}  // namespace gptrain

@@ -1,0 +1,81 @@
+// The shipped specs at their real sizes but for the number of layers: a vocabulary that no power of
+// two divides, long sequences, and whatever a library does for them.
+#include <array>
+#include <cmath>
+#include <string>
+
+#include "catch.h"
+#include "tiny_run.h"
+
+using namespace gptrain;
+using namespace gptrain::test;
+
+namespace {
+
+struct Result {
+    double loss = 0;
+    double grad_norm = 0;
+    std::int64_t weights_checksum = 0;
+    double evaluation = 0;  ///< after the step
+    bool operator==(const Result&) const = default;
+};
+
+Result train_one_step(const RunSpec& spec) {
+    TinyRun run(spec);
+    const StepBatch batch = random_batch(run.plan(), 1);
+    Result result;
+    result.loss = run.step(batch);
+    result.grad_norm = run.engine().read_state().grad_norm;
+    result.weights_checksum = run.engine().weights_checksum();
+    result.evaluation = run.engine().evaluate(batch).mean();
+    return result;
+}
+
+/// A microbatch of one sequence in place of the spec's batch.
+RunSpec shipped(const std::string& name, Precision precision) {
+    // In 8 bits all layers but the first and the last are computed.
+    const char* layers = precision == Precision::fp8 ? "3" : "2";
+    RunSpec spec =
+        load_run_spec(std::string(GPTRAIN_CONFIGS "/") + name + ".yaml",
+                      {std::string("model.num_layers=") + layers, "training.micro_batch_size=1",
+                       "training.global_batch_size=1", "checkpoint.async=false"});
+    spec.training.rampup = {};
+    spec.precision.compute = precision;
+    return spec;
+}
+
+double rounding_of(Precision precision) {
+    switch (precision) {
+        case Precision::fp32: return 0x1p-24;
+        case Precision::bf16: return 0x1p-9;
+        case Precision::fp16: return 0x1p-12;
+        case Precision::fp8: return 0x1p-4;
+    }
+    return 0;
+}
+
+}  // namespace
+
+TEST_CASE("specs train and evaluate at real sizes in every precision and recompute mode") {
+    for (const std::string name : {"gpt2-124m", "llama-style-160m", "quickstart"}) {
+        double exact = 0;
+        for (const Precision precision :
+             {Precision::fp32, Precision::bf16, Precision::fp16, Precision::fp8}) {
+            RunSpec spec = shipped(name, precision);
+            CAPTURE(name, name_of(precision));
+            spec.recompute = Recompute::none;
+            const Result none = train_one_step(spec);
+            // The logits of starting weights are small, so all pieces are about equally likely.
+            const double uniform = std::log(static_cast<double>(spec.model.vocab_size));
+            CHECK(std::abs(none.loss - uniform) < 0.5);
+            CHECK(none.evaluation < none.loss);
+            if (precision == Precision::fp32) exact = none.loss;
+            // A few roundings of numbers of the loss's size.
+            CHECK(std::abs(none.loss - exact) <= 4 * rounding_of(precision) * uniform);
+            for (const Recompute recompute : {Recompute::selective, Recompute::full}) {
+                spec.recompute = recompute;
+                CHECK(train_one_step(spec) == none);
+            }
+        }
+    }
+}
