@@ -1,18 +1,24 @@
 # Tests that run as several ranks. Catch comes without its main function: the tests' own one
 # ends all ranks when one has failed.
-add_library(gptrain_catch_runner STATIC ${PROJECT_SOURCE_DIR}/test/comm/catch_runner.cpp)
-target_include_directories(gptrain_catch_runner PRIVATE ${PROJECT_SOURCE_DIR}/test)
+set(rank_sources ${CMAKE_CURRENT_SOURCE_DIR}/comm)
+# These tell Catch's header what to define.
+set_source_files_properties(catch_main.cpp ${rank_sources}/catch_runner.cpp ${rank_sources}/case_listener.cpp
+  PROPERTIES SKIP_PRECOMPILE_HEADERS TRUE)
+add_library(gptrain_catch_runner STATIC ${rank_sources}/catch_runner.cpp)
+target_include_directories(gptrain_catch_runner PRIVATE ${CMAKE_CURRENT_SOURCE_DIR})
 target_link_libraries(gptrain_catch_runner PUBLIC Catch2::Catch2)
 
+add_library(gptrain_rank_main OBJECT
+  ${rank_sources}/main.cpp ${rank_sources}/ranks.cpp ${rank_sources}/case_listener.cpp)
+target_include_directories(gptrain_rank_main PUBLIC ${CMAKE_CURRENT_SOURCE_DIR} ${rank_sources})
+target_link_libraries(gptrain_rank_main PUBLIC gptrain_flags gptrain::train gptrain_catch_runner)
+
+# gptrain_rank_executable(<name> SOURCES <file>... LINKS <library>...)
+# Catch2 cases for several ranks; the sources name the communicators under test (ranks.h).
 function(gptrain_rank_executable name)
   cmake_parse_arguments(RANKS "" "" "SOURCES;LINKS" ${ARGN})
-  add_executable(${name} ${PROJECT_SOURCE_DIR}/test/comm/main.cpp
-    ${PROJECT_SOURCE_DIR}/test/comm/ranks.cpp ${PROJECT_SOURCE_DIR}/test/comm/case_listener.cpp
-    ${RANKS_SOURCES})
-  target_include_directories(${name} PRIVATE
-    ${PROJECT_SOURCE_DIR}/test ${PROJECT_SOURCE_DIR}/test/comm)
-  target_link_libraries(${name} PRIVATE gptrain_flags gptrain::train ${RANKS_LINKS}
-    gptrain_catch_runner)
+  add_executable(${name} ${RANKS_SOURCES})
+  target_link_libraries(${name} PRIVATE gptrain_rank_main ${RANKS_LINKS})
 endfunction()
 
 # For OpenMPI: tests may run as root and on fewer cores than ranks. It crashes now and then where it
@@ -30,6 +36,7 @@ function(gptrain_rank_test name executable)
   if(NOT TEST_TIMEOUT)
     set(TEST_TIMEOUT 120)
   endif()
+  gptrain_tested(${executable} ${TEST_LABELS})
   foreach(ranks ${TEST_RANKS})
     add_test(NAME ${name}_${ranks}_ranks COMMAND ${MPIEXEC_EXECUTABLE} ${MPIEXEC_NUMPROC_FLAG}
       ${ranks} $<TARGET_FILE:${executable}> --abort)
