@@ -4,7 +4,6 @@
 #include <bit>
 #include <csignal>
 #include <cstdlib>
-#include <new>
 #include <omp.h>
 #include <sched.h>
 #include <vector>
@@ -12,6 +11,7 @@
 #include "base/crc32c.h"
 #include "base/file.h"
 #include "base/log.h"
+#include "base/process.h"
 #include "train/run_directory.h"
 #include "version.h"
 
@@ -119,12 +119,9 @@ ExitCode Ranks::run(const std::function<ExitCode()>& work) const {
     } catch (const CommonError& error) {
         if (session_.rank() == 0) error_line("gptrain", error.what());
         return error.code();
-    } catch (const Error& error) {
-        end_all(error.what(), error.code());
-    } catch (const std::bad_alloc&) {
-        end_all("not enough memory", ExitCode::usage);
     } catch (const std::exception& error) {
-        end_all(text("internal error: ", error.what()), ExitCode::bug);
+        const Failure failure = failure_of(error);
+        end_all(failure.message, failure.code);
     }
 }
 

@@ -1,6 +1,8 @@
 // gpt-preprocess: the command line.
 #include <CLI/CLI.hpp>
 #include <exception>
+#include <new>
+#include <sstream>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -8,6 +10,7 @@
 
 #include "base/error.h"
 #include "base/log.h"
+#include "base/process.h"
 #include "commands.h"
 #include "help.h"
 #include "interrupt.h"
@@ -107,7 +110,9 @@ public:
             app_.parse(argc, argv);
         } catch (const CLI::ParseError& error) {
             if (error.get_exit_code() == 0) {
-                app_.exit(error);
+                std::ostringstream words;
+                app_.exit(error, words);
+                print_raw(words.str());
                 return;
             }
             fail(ExitCode::usage, error.what(), " (gpt-preprocess --help explains)");
@@ -227,21 +232,21 @@ private:
 
 int run(int argc, char** argv) {
     try {
+        start_process("gpt-preprocess");
         CommandLine().run(argc, argv);
+        check_output();
         return static_cast<int>(ExitCode::done);
-    } catch (const Error& error) {
-        error_line("gpt-preprocess", error.what());
-        return static_cast<int>(error.code());
     } catch (const Interrupted& interrupted) {
         error_line("gpt-preprocess", "interrupted; nothing was written");
         end_by_signal(interrupted.signal());
-    } catch (const std::bad_alloc&) {
-        error_line("gpt-preprocess",
-                   "out of memory; use fewer --workers or a smaller --max-document-bytes");
-        return static_cast<int>(ExitCode::usage);
     } catch (const std::exception& error) {
-        error_line("gpt-preprocess", error.what());
-        return static_cast<int>(ExitCode::bug);
+        const Failure failure = failure_of(error);
+        const bool memory = dynamic_cast<const std::bad_alloc*>(&error) != nullptr;
+        error_line("gpt-preprocess",
+                   text(failure.message, memory ? "; use fewer --workers or a smaller "
+                                                  "--max-document-bytes"
+                                                : ""));
+        return static_cast<int>(failure.code);
     }
 }
 

@@ -51,6 +51,14 @@ same "$(checkpoint pipe 20)/shard-00000.h5" "$(checkpoint closed 20)/shard-00000
 "$gptrain" --config run.yaml --set output_dir=both >&- 2>&-
 (($? == 0)) || fail "a run without stdout and stderr exits $?"
 same "$(checkpoint pipe 20)/shard-00000.h5" "$(checkpoint both 20)/shard-00000.h5"
+# No file takes the place of what was closed: nothing foreign in any, and the run can be resumed.
+"$gptrain" --config run.yaml --set output_dir=none --set training.steps=10 <&- >&- 2>&-
+(($? == 0)) || fail "a run without stdin, stdout and stderr exits $?"
+if grep -v '^{' none/metrics.jsonl; then fail "foreign lines in metrics.jsonl"; fi
+(($(wc -w <none/.lock) == 4)) || fail "the lock says: $(cat none/.lock)"
+train 0 none
+[[ ! -s err ]] || fail "a resumed run warns: $(cat err)"
+same "$(checkpoint pipe 20)/shard-00000.h5" "$(checkpoint none 20)/shard-00000.h5"
 
 # No bar and no control character where stdout is no terminal.
 train 0 plain training.eval_interval=5 training.eval_steps=4
