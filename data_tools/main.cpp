@@ -45,8 +45,8 @@ void CorpusArguments::add_to(CLI::App& app) {
     app.add_option("--input", options.inputs, "Corpus files, read in this order")
         ->type_name("FILE");
     app.add_option("--format", format,
-                   "auto: .json and .jsonl are JSON lines, other files\n"
-                   "plain text; jsonl or text: all files are")
+                   "auto: .json and .jsonl (with or without .gz) are JSON\n"
+                   "lines, other files plain text; jsonl or text: all are")
         ->check(one_of({"auto", "jsonl", "text"}))
         ->type_name("auto|jsonl|text")
         ->capture_default_str();
