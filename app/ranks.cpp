@@ -54,8 +54,17 @@ Watchdog& Ranks::watch(const RunSpec& spec, const MeshShape& mesh, bool cuda) {
 }
 
 void Ranks::share_cores() const {
-    if (session_.size() == 1 || std::getenv("OMP_NUM_THREADS") != nullptr) return;
     const std::string own = allowed_cores();
+    if (std::getenv("OMP_NUM_THREADS") != nullptr) {
+        const auto own_cores = std::count(own.begin(), own.end(), '1');
+        if (session_.rank() == 0 && omp_get_max_threads() > own_cores) {
+            warn("OMP_NUM_THREADS gives this process ", omp_get_max_threads(),
+                 " threads, but it may run on ", own_cores, own_cores == 1 ? " core" : " cores",
+                 " only, which makes it far slower; set it to ", own_cores, " or unset it");
+        }
+        return;
+    }
+    if (session_.size() == 1) return;
     const std::string mine = text(host_name(), " ", own);
     const std::vector<std::string> all = session_.exchange(mine);
     const auto sharers = std::count(all.begin(), all.end(), mine);

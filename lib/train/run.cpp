@@ -43,7 +43,8 @@ Run::Run(const RunInputs& inputs, const std::optional<RunDirectory>& directory,
       effective_yaml_(to_yaml(effective_spec(spec_, plan_))),
       cost_(measure_run(spec_, plan_, devices.mesh.place(), needs_of(devices.backend))),
       largest_memory_(ranks_.largest(cost_.memory.total())),
-      loss_spikes_(spec_.faults.loss_spike) {
+      loss_spikes_(spec_.faults.loss_spike),
+      high_loss_(plan_.model.vocab, spec_.lr_schedule.warmup_steps) {
     progress_.phase("tune", 0);
     tune_together(devices.backend, cost_.linear_ops, op_limits(plan_), ranks_,
                   [&] { progress_.moved(); });
@@ -229,12 +230,25 @@ void Run::finish_step() {
     ++steps_timed_;
     slowest_step_ = std::max(slowest_step_, seconds);
     goodput_.add(&TimeSpent::useful, seconds);
-    if (state_.skip == Skip::no) loss_spikes_.add(step_, mean_loss());
+    if (state_.skip == Skip::no) {
+        loss_spikes_.add(step_, mean_loss());
+        warn_of_high_loss();
+    }
     if (state_.skip != Skip::no) warn_of_skip(samples);
     tell_of_other_memory();
     if (reports_) reports_->done(step_);
     if (diverged()) fail_diverged();
     if (state_.skip == Skip::loss_limit) act_on_spike();
+}
+
+void Run::warn_of_high_loss() {
+    const std::optional<double> mean = high_loss_.add(step_, mean_loss());
+    if (!mean || !reports_) return;
+    warn("step ", step_, ": the mean loss of the last ", HighLoss::window, " steps, ",
+         fixed(*mean, 4),
+         ", is above that of guessing, ln(vocab_size) = ", fixed(high_loss_.guessing(), 4),
+         ": the model does not learn; lower optimizer.lr (now ", state_.learning_rate,
+         "), lengthen lr_schedule.warmup_steps, or look at the data");
 }
 
 void Run::act_on_spike() {

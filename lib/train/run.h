@@ -11,6 +11,7 @@
 #include "train/comm_metrics.h"
 #include "train/engine.h"
 #include "train/goodput.h"
+#include "train/high_loss.h"
 #include "train/injected_faults.h"
 #include "train/loss_spikes.h"
 #include "train/reports.h"
@@ -86,6 +87,8 @@ private:
     /// Returns false if it was cut short by a request to stop.
     bool evaluate();
     void save();
+    /// Of a loss that stays above that of guessing.
+    void warn_of_high_loss();
     void tell_of_time() const;
     ExitCode finished();
     ExitCode stopped(Request why);
@@ -123,6 +126,7 @@ private:
     std::int64_t consumed_samples_ = 0;
     StepState state_{};  ///< after the last step
     LossSpikes loss_spikes_;
+    HighLoss high_loss_;
     struct Spike {
         std::int64_t step;
         std::int64_t consumed_samples;  ///< with it
