@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
 #include <utility>
 
 #include "base/log.h"
@@ -56,11 +57,15 @@ Run::Run(const RunInputs& inputs, const std::optional<RunDirectory>& directory,
         if (spec_.fault_injection) inject_faults();
         if (directory_) reports_.emplace(paths_);
     });
-    saver_ = std::make_unique<CheckpointSaver>(
-        devices.backend, engine_->memory()[MemoryUse::snapshot], ranks_,
-        SaverOptions{
-            {paths_.checkpoints(), spec_.checkpoint.keep_last, spec_.checkpoint.keep_every},
-            spec_.checkpoint.async});
+    saver_ =
+        make_saver({paths_.checkpoints(), spec_.checkpoint.keep_last, spec_.checkpoint.keep_every},
+                   spec_.checkpoint.async);
+}
+
+std::unique_ptr<CheckpointSaver> Run::make_saver(const Retention& retention, bool async) {
+    return std::make_unique<CheckpointSaver>(engine_->backend(),
+                                             engine_->memory()[MemoryUse::snapshot], ranks_,
+                                             SaverOptions{retention, async});
 }
 
 void Run::inject_faults() {
@@ -153,6 +158,7 @@ ExitCode Run::run() {
             continue;
         }
         if (under_way_) continue;
+        check_directory();
         const bool last = step_ == plan_.steps;
         if (last || due(spec_.logging.interval, step_)) log_step();
         if (replica_check_due(step_)) check_replicas();
@@ -417,6 +423,36 @@ void Run::save() {
     save_seconds_ += seconds;
     rollbacks_in_a_row_ = 0;
     ++saves_;
+}
+
+void Run::check_directory() {
+    const bool lost = directory_ && !directory_->in_place();
+    if (ranks_.largest(lost ? 1 : 0) > 0) leave_lost_directory();
+}
+
+void Run::leave_lost_directory() {
+    const std::string what = text("output_dir ", paths_.folder.string(),
+                                  ": was deleted or replaced while the run was under way; ");
+    std::optional<RunDirectory> anew;
+    try {
+        saver_->forget();
+        ranks_.first_alone([&] {
+            anew.emplace(paths_.folder);
+            anew->write_spec(effective_yaml_);
+        });
+        // Whatever lies there now is not this run's to remove.
+        constexpr std::int64_t all = std::numeric_limits<std::int64_t>::max();
+        saver_ = make_saver({paths_.checkpoints(), all, 0}, false);
+        save();
+        saver_->wait();
+    } catch (const CommonError& failure) {
+        saver_->forget();
+        throw CommonError(ExitCode::io, text(what, "the state after step ", step_,
+                                             " could not be saved: ", failure.what()));
+    }
+    throw CommonError(ExitCode::io, text(what, "the state after step ", step_,
+                                         " is saved in a new one, earlier checkpoints and metrics "
+                                         "are gone; the same command goes on from there"));
 }
 
 }  // namespace gptrain
