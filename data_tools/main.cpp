@@ -205,7 +205,16 @@ private:
                     fail(ExitCode::usage, option, " is required (gpt-preprocess --help explains)");
                 }
             }
+            encode();
+        }
+    }
+
+    void encode() {
+        try {
             encode_corpus(encode_);
+        } catch (const std::bad_alloc&) {
+            fail(ExitCode::usage, out_of_memory(),
+                 "; use fewer --workers or a smaller --max-document-bytes");
         }
     }
 
@@ -241,11 +250,7 @@ int run(int argc, char** argv) {
         end_by_signal(interrupted.signal());
     } catch (const std::exception& error) {
         const Failure failure = failure_of(error);
-        const bool memory = dynamic_cast<const std::bad_alloc*>(&error) != nullptr;
-        error_line("gpt-preprocess",
-                   text(failure.message, memory ? "; use fewer --workers or a smaller "
-                                                  "--max-document-bytes"
-                                                : ""));
+        error_line("gpt-preprocess", failure.message);
         return static_cast<int>(failure.code);
     }
 }
