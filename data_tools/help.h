@@ -20,7 +20,8 @@ Input:
   JSON lines hold one object a line; the text is the string under the JSON key, and an
   empty one gives an empty document. Plain text is cut into documents by --documents.
   All text is UTF-8. A byte order mark is dropped, CRLF ends a line as LF does, blank lines
-  are no documents. Pipes can be read: --format jsonl --input <(zstdcat corpus.jsonl.zst).
+  are no documents. Gzip files (.jsonl.gz, .txt.gz) are unpacked as they are read. Pipes can
+  be read: --format jsonl --input <(zstdcat corpus.jsonl.zst).
 )";
 
 constexpr const char* output_section = R"(
@@ -35,8 +36,9 @@ Output:
 constexpr const char* faults_section = R"(
 Faulty documents:
   Invalid UTF-8, invalid JSON, a missing key, a value that is no string, too many bytes, a
-  last line that is cut off. Each is reported with file, line and byte offset. Compressed
-  files and UTF-16 are refused whatever --on-error says.
+  last line that is cut off. Each is reported with file, line and byte offset (of a gzip
+  file: unpacked). Damaged gzip files, files compressed in another way and UTF-16 are refused
+  whatever --on-error says.
 )";
 
 constexpr const char* exit_section = R"(

@@ -10,6 +10,7 @@
 #include "base/checked.h"
 #include "base/error.h"
 #include "base/file_calls.h"
+#include "base/process.h"
 
 namespace gptrain {
 namespace {
@@ -149,6 +150,8 @@ MappedFile::MappedFile(const std::filesystem::path& path) : path_(path) {
     if (status.st_size == 0) return;
     const auto size = static_cast<std::size_t>(status.st_size);
     void* start = ::mmap(nullptr, size, PROT_READ, MAP_SHARED, file.descriptor(), 0);
+    if (start == MAP_FAILED && errno == ENOMEM)
+        fail(ExitCode::usage, path.string(), ": cannot be mapped: ", out_of_memory());
     if (start == MAP_FAILED) fail_errno(errno, path.string(), ": mmap");
     bytes_ = {static_cast<const std::byte*>(start), size};
 }
@@ -193,11 +196,11 @@ void write_file_durably(const std::filesystem::path& path, std::string_view byte
         file.write(bytes);
         file.sync();
         file.close();
-    } catch (const Error&) {
+        rename_path(temporary, path);
+    } catch (...) {
         ::unlink(temporary.c_str());
         throw;
     }
-    rename_path(temporary, path);
     sync_folder(path.has_parent_path() ? path.parent_path() : ".");
 }
 

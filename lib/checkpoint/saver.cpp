@@ -61,6 +61,11 @@ void CheckpointSaver::wait() {
     if (untold_) throw *std::exchange(untold_, std::nullopt);
 }
 
+void CheckpointSaver::forget() {
+    settle();
+    untold_.reset();
+}
+
 void CheckpointSaver::begin(const CheckpointMeta& meta, const StateSource& source) {
     const auto start_time = std::chrono::steady_clock::now();
     const std::vector<OwnedState> owned = owned_state(source);

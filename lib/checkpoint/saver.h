@@ -62,6 +62,8 @@ public:
     void settle();
     /// The same for the last save of a run: its failure is thrown.
     void wait();
+    /// The same for a save whose outcome does not matter any more: its failure is not told.
+    void forget();
 
 private:
     enum class Stage {

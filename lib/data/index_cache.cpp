@@ -12,6 +12,7 @@
 #include "base/error.h"
 #include "base/log.h"
 #include "base/philox.h"
+#include "base/process.h"
 
 namespace gptrain {
 namespace {
@@ -70,6 +71,8 @@ public:
         reserve(bytes);
         size_ = static_cast<std::size_t>(bytes);
         void* start = ::mmap(nullptr, size_, PROT_READ | PROT_WRITE, MAP_SHARED, descriptor_, 0);
+        if (start == MAP_FAILED && errno == ENOMEM)
+            fail(ExitCode::usage, target.string(), ": cannot be mapped: ", out_of_memory());
         if (start == MAP_FAILED) fail_errno(errno, name_, ": mmap");
         start_ = static_cast<std::byte*>(start);
     }

@@ -25,8 +25,19 @@ std::filesystem::path with_suffix(const std::filesystem::path& path, const char*
 
 File empty_file(const std::filesystem::path& path) {
     File file(path, File::Mode::update);
-    file.truncate(0);
+    try {
+        file.truncate(0);
+    } catch (...) {
+        ::unlink(path.c_str());
+        throw;
+    }
     return file;
+}
+
+std::vector<std::byte> reserved_buffer() {
+    std::vector<std::byte> buffer;
+    buffer.reserve(buffer_bytes);
+    return buffer;
 }
 
 using Header = std::array<char, header_bytes>;
@@ -55,9 +66,7 @@ void for_each_block(const File& file, std::int64_t begin, std::int64_t end, cons
 }  // namespace
 
 IndexedWriter::Spool::Spool(const std::filesystem::path& path)
-    : path_(path), file_(empty_file(with_suffix(path, ".tmp"))) {
-    buffer_.reserve(buffer_bytes);
-}
+    : path_(path), buffer_(reserved_buffer()), file_(empty_file(with_suffix(path, ".tmp"))) {}
 
 IndexedWriter::Spool::~Spool() {
     ::unlink(file_.path().c_str());

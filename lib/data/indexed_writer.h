@@ -57,8 +57,8 @@ private:
 
     private:
         std::filesystem::path path_;
-        File file_;
         std::vector<std::byte> buffer_;
+        File file_;  ///< last: what fails before it leaves no file
     };
 
     void write_offsets();

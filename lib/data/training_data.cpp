@@ -1,5 +1,6 @@
 #include "data/training_data.h"
 
+#include <algorithm>
 #include <cmath>
 #include <optional>
 #include <utility>
@@ -22,6 +23,10 @@ struct Part {
     double weight = 1.0;
     std::int64_t num_tokens = 0;
 };
+
+/// A model that has read a text more often knows it by heart (4 times cost nothing, 40 are worth
+/// little more: Muennighoff et al. 2023, Scaling Data-Constrained Language Models).
+constexpr double most_epochs = 40;
 
 struct Source {
     DataSource spec;
@@ -94,6 +99,26 @@ void say_counts(std::string_view name, const std::vector<Part>& parts, std::int6
           " tokens = ", fixed(epochs, 2), " epochs");
 }
 
+/// What to say of the part that the run reads most often; empty where that is not too often.
+std::string repetition_warning(const std::vector<Part>& parts, const DataOptions& options) {
+    double weights = 0;
+    for (const Part& part : parts)
+        weights += part.weight;
+    const double tokens =
+        static_cast<double>(options.run_samples) * static_cast<double>(options.seq_length);
+    const auto epochs = [&](const Part& part) {
+        return part.weight / weights * tokens / static_cast<double>(part.num_tokens);
+    };
+    const Part& most =
+        *std::max_element(parts.begin(), parts.end(),
+                          [&](const Part& a, const Part& b) { return epochs(a) < epochs(b); });
+    if (epochs(most) <= most_epochs) return "";
+    return text("data: the steps of this run read the ", most.num_tokens, " training tokens of ",
+                most.tokens->prefix().string(), " ", fixed(epochs(most), 0), " times over; after ",
+                fixed(most_epochs, 0),
+                " a model learns them by heart: take more text or fewer training.steps");
+}
+
 void check_training_parts(const std::vector<Part>& parts, const std::optional<Split>& split,
                           const std::string& split_words) {
     for (const Part& part : parts) {
@@ -135,6 +160,7 @@ TrainingData make_training_data(const DataSpec& spec, const DataOptions& options
     const std::vector<Part> train = parts_of(train_sources, split, Split::train);
     check_training_parts(train, split, spec.split);
     say_counts("training", train, options.num_samples, options.seq_length);
+    data.warning = repetition_warning(train, options);
     const auto open_pass = [=](std::int64_t pass) {
         const OrderOptions order{options.seed + static_cast<std::uint64_t>(pass),
                                  options.seq_length, options.num_samples};

@@ -18,6 +18,7 @@ struct DataOptions {
     std::int64_t num_samples = 0;   ///< training samples of one pass; fixes their order
     std::int64_t eval_samples = 0;  ///< samples of one evaluation; 0: no validation
     std::filesystem::path cache_folder;
+    std::int64_t run_samples = 0;  ///< training samples that all steps take
 };
 
 /// Identity of one token data set, for the rules of resuming.
@@ -38,6 +39,8 @@ struct TrainingData {
     std::vector<SourceIdentity> train_sources;
     std::vector<SourceIdentity>
         validation_sources;  ///< as given by the spec; empty: split from train
+    /// Of a source that the run reads more than 40 times over, the one most often read; else empty.
+    std::string warning;
 };
 
 /// Opens and checks all sources, builds or maps the indices, and prints what was found in a line or

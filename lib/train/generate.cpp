@@ -4,6 +4,7 @@
 #include <memory>
 #include <optional>
 
+#include "base/log.h"
 #include "meter/meter_backend.h"
 #include "text/tokenizer.h"
 #include "train/generator.h"
@@ -132,16 +133,25 @@ void generate(const InferenceRun& run, std::string_view prompt, const GenerateOp
                           memory);
     });
     generator->model().load(run.checkpoint);
+    bool ended = false;  // by the model, with an end of document
     for (std::int64_t i = 0; i < new_tokens; ++i) {
         run.observers.watchdog.progress().phase("generation", i + 1);
         const std::int32_t next = generator->next_token(ids, [&](std::span<const float> logits) {
             return sample_token(logits, options.sampling, i);
         });
-        if (language->end() && next == *language->end()) break;
+        if (language->end() && next == *language->end()) {
+            ended = true;
+            break;
+        }
         show(language->decode(next));
         ids.assign(1, next);
     }
     show(language->finish());
+    if (!ended && new_tokens < options.max_tokens && ranks.rank() == 0) {
+        warn("the text ends after ", new_tokens, " of ", options.max_tokens,
+             " tokens: the model has no position after ", plan.model.max_positions,
+             " (model.max_position_embeddings)");
+    }
 }
 
 }  // namespace gptrain

@@ -43,7 +43,8 @@ Run::Run(const RunInputs& inputs, const std::optional<RunDirectory>& directory,
       effective_yaml_(to_yaml(effective_spec(spec_, plan_))),
       cost_(measure_run(spec_, plan_, devices.mesh.place(), needs_of(devices.backend))),
       largest_memory_(ranks_.largest(cost_.memory.total())),
-      loss_spikes_(spec_.faults.loss_spike) {
+      loss_spikes_(spec_.faults.loss_spike),
+      high_loss_(plan_.model.vocab, spec_.lr_schedule.warmup_steps) {
     progress_.phase("tune", 0);
     tune_together(devices.backend, cost_.linear_ops, op_limits(plan_), ranks_,
                   [&] { progress_.moved(); });
@@ -55,11 +56,15 @@ Run::Run(const RunInputs& inputs, const std::optional<RunDirectory>& directory,
         if (spec_.fault_injection) inject_faults();
         if (directory_) reports_.emplace(paths_);
     });
-    saver_ = std::make_unique<CheckpointSaver>(
-        devices.backend, engine_->memory()[MemoryUse::snapshot], ranks_,
-        SaverOptions{
-            {paths_.checkpoints(), spec_.checkpoint.keep_last, spec_.checkpoint.keep_every},
-            spec_.checkpoint.async});
+    saver_ =
+        make_saver({paths_.checkpoints(), spec_.checkpoint.keep_last, spec_.checkpoint.keep_every},
+                   spec_.checkpoint.async);
+}
+
+std::unique_ptr<CheckpointSaver> Run::make_saver(const Retention& retention, bool async) {
+    return std::make_unique<CheckpointSaver>(engine_->backend(),
+                                             engine_->memory()[MemoryUse::snapshot], ranks_,
+                                             SaverOptions{retention, async});
 }
 
 void Run::inject_faults() {
@@ -152,6 +157,7 @@ ExitCode Run::run() {
             continue;
         }
         if (under_way_) continue;
+        check_directory();
         const bool last = step_ == plan_.steps;
         if (last || due(spec_.logging.interval, step_)) log_step();
         if (replica_check_due(step_)) check_replicas();
@@ -229,7 +235,10 @@ void Run::finish_step() {
     ++steps_timed_;
     slowest_step_ = std::max(slowest_step_, seconds);
     goodput_.add(&TimeSpent::useful, seconds);
-    if (state_.skip == Skip::no) loss_spikes_.add(step_, mean_loss());
+    if (state_.skip == Skip::no) {
+        loss_spikes_.add(step_, mean_loss());
+        warn_of_high_loss();
+    }
     if (state_.skip != Skip::no) warn_of_skip(samples);
     tell_of_other_memory();
     if (reports_) reports_->done(step_);

@@ -11,6 +11,7 @@
 #include "train/comm_metrics.h"
 #include "train/engine.h"
 #include "train/goodput.h"
+#include "train/high_loss.h"
 #include "train/injected_faults.h"
 #include "train/loss_spikes.h"
 #include "train/reports.h"
@@ -53,6 +54,7 @@ private:
     double mean_loss() const { return state_.loss_sum / state_.token_weight_sum; }
     bool has_validation() const;
 
+    std::unique_ptr<CheckpointSaver> make_saver(const Retention& retention, bool async);
     void inject_faults();
     SavedRun load(RestartPoint& checkpoint);
     void begin_reports();
@@ -86,6 +88,12 @@ private:
     /// Returns false if it was cut short by a request to stop.
     bool evaluate();
     void save();
+    /// Where the output directory is no longer the one that this run holds, all ranks leave.
+    void check_directory();
+    /// Saves into a new output directory and throws.
+    [[noreturn]] void leave_lost_directory();
+    /// Of a loss that stays above that of guessing.
+    void warn_of_high_loss();
     void tell_of_time() const;
     ExitCode finished();
     ExitCode stopped(Request why);
@@ -123,6 +131,7 @@ private:
     std::int64_t consumed_samples_ = 0;
     StepState state_{};  ///< after the last step
     LossSpikes loss_spikes_;
+    HighLoss high_loss_;
     struct Spike {
         std::int64_t step;
         std::int64_t consumed_samples;  ///< with it

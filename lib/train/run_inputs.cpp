@@ -39,7 +39,8 @@ RunInputs open_inputs(const RunSpec& spec, const RunPlan& plan,
                .seq_length = plan.seq_length,
                .num_samples = plan.num_samples,
                .eval_samples = spec.training.eval_interval > 0 ? eval_samples : 0,
-               .cache_folder = cache});
+               .cache_folder = cache,
+               .run_samples = plan.batch.samples_of(plan.steps)});
     inputs.identity = run_identity(inputs.spec, plan, inputs.data, tokenizer);
     return inputs;
 }

@@ -62,6 +62,7 @@ ExitCode train(const RunSpec& spec, RunPlan plan, const ResumeChoice& resume,
     if (checkpoint && !spec.data.num_samples)
         plan.num_samples = saved_num_samples(checkpoint->meta());
     const RunInputs inputs = common_inputs(spec, plan, paths, ranks);
+    if (ranks.rank() == 0 && !inputs.data.warning.empty()) warn(inputs.data.warning);
     ranks.together([&] {
         if (!checkpoint) return;
         check_identity(checkpoint->meta().identity, inputs.identity, checkpoint->folder().string());

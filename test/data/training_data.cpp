@@ -54,6 +54,27 @@ TEST_CASE("a training split without a token is refused instead of looped over") 
     CHECK(fault() == "");
 }
 
+TEST_CASE("a source that is read more than 40 times over is told with figures") {
+    const TempFolder folder;
+    write_tokens(folder / "large", counting(0, 50, 20));
+    write_tokens(folder / "small", {{1, 2, 3, 4, 5, 6}});
+    DataSpec spec;
+    spec.split = "1";
+    DataOptions options = options_of(folder);
+    options.run_samples = 61;
+    const auto warning = [&] { return make_training_data(spec, options).warning; };
+    // 61 samples of 4 tokens are 40.7 times 6 tokens.
+    spec.train = {{folder / "small", 1.0}};
+    CHECK(contains(warning(), "6 training tokens of " + (folder / "small").string()));
+    CHECK(contains(warning(), " 41 times over"));
+    options.run_samples = 60;
+    CHECK(warning() == "");
+    spec.train = {{folder / "large", 3.0}, {folder / "small", 1.0}};
+    CHECK(warning() == "");
+    options.run_samples = 250;
+    CHECK(contains(warning(), (folder / "small").string() + " 42 times over"));
+}
+
 TEST_CASE("a validation split without a token switches evaluation off") {
     const TempFolder folder;
     write_tokens(folder / "one", {{1, 2, 3, 4, 5, 6}});

@@ -34,6 +34,16 @@ same w1_text_document.idx ab_text_document.idx
 encode --format jsonl --input <(cat corpus.jsonl) --output-prefix pipe --append-eod
 same w1_text_document.bin pipe_text_document.bin
 
+# Packed files, of one member or several, by name or by what they hold.
+gzip -k corpus.jsonl
+encode --input corpus.jsonl.gz --output-prefix gz --append-eod
+same w1_text_document.bin gz_text_document.bin
+{ gzip -c a.jsonl; gzip -c b.jsonl; head -c 512 /dev/zero; } >members
+encode --format jsonl --input members --output-prefix members --append-eod
+same w1_text_document.idx members_text_document.idx
+encode --format jsonl --input <(cat members) --output-prefix packed_pipe --append-eod
+same w1_text_document.bin packed_pipe_text_document.bin
+
 # CRLF and a byte order mark change nothing.
 { printf '\357\273\277'; sed 's/$/\r/' corpus.txt; } >windows.txt
 encode --input windows.txt --output-prefix crlf --append-eod

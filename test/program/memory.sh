@@ -19,4 +19,23 @@ done
 (($(cat run-*/metrics.jsonl | sed 's/.*memory_bytes": \([0-9]*\).*/\1/' | sort -u | wc -l) >= 8)) ||
     fail "settings make no difference to memory"
 
+# Too little address space, from what hardly starts the program to what is enough: one line, exit
+# code 2, and nothing half-written.
+refusals=0
+for ((kib = 70000; kib < 1000000; kib += 8000)); do
+    rm -rf short
+    (
+        ulimit -v $kib
+        exec timeout --signal=KILL 60 "$gptrain" --config run.yaml --set output_dir=short >out 2>err
+    )
+    code=$?
+    ((code != 127)) || continue  # not even the libraries could be loaded
+    ((code != 0)) || break
+    check_exit 2 $code "under ulimit -v $kib"
+    says err "ulimit -v allows this process"
+    [[ ! -d short/checkpoints ]] || nothing_left short
+    refusals=$((refusals + 1))
+done
+((code == 0 && refusals > 2)) || fail "under ulimit -v: $refusals refusals, then exit code $code"
+
 finish

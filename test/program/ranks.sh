@@ -144,6 +144,14 @@ ran 75 $? "two ranks, one with SIGTERM"
 says out "stopping on SIGTERM" "the same command goes on"
 (($(ls stopped/checkpoints | wc -l) == 1)) || fail "not one checkpoint: $(ls stopped/checkpoints)"
 
+# Ranks whose standard streams are closed: no file takes their place.
+cat >closed.sh <<END
+exec "$gptrain" --config run.yaml --set output_dir=closed --set training.steps=2 <&- >&- 2>&-
+END
+timeout --signal=KILL 60 "$mpirun" -n 2 bash closed.sh >out 2>err
+ran 0 $? "ranks without standard streams"
+if grep -v '^{' closed/metrics.jsonl; then fail "foreign lines in metrics.jsonl"; fi
+
 # What all ranks can see is said once, and all leave.
 train_as 2 2 wrong parallel.tensor=4
 says err "2 ranks"
