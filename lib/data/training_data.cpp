@@ -62,6 +62,29 @@ std::vector<SourceIdentity> identities_of(const std::vector<Source>& sources) {
     return identities;
 }
 
+/// All made with the tokenizer, or at least with one and the same.
+void check_tokenizers(const std::vector<Source>& sources,
+                      std::optional<ExpectedTokenizer> expected) {
+    const bool given = expected.has_value();
+    std::vector<std::string> unknown;
+    for (const Source& source : sources) {
+        const std::string prefix = source.spec.prefix.string();
+        const std::optional<TokenMeta> meta = read_token_meta(*source.tokens);
+        if (!meta) {
+            unknown.push_back(prefix);
+        } else if (expected) {
+            check_tokenizer(*source.tokens, *meta, *expected);
+        } else {
+            expected = {text("the tokenizer of ", prefix, ", ", meta->tokenizer_file),
+                        text(meta->tokenizer_crc32c)};
+        }
+    }
+    if (!given || unknown.empty()) return;
+    const std::size_t more = unknown.size() - 1;
+    const std::string others = more > 0 ? text(" and ", more, " more") : "";
+    tell_of_unknown_tokenizer(unknown.front() + others, *expected);
+}
+
 /// Megatron's order over the parts; a single part, whatever its weight, is not blended.
 std::shared_ptr<const SampleSource> make_order(const std::vector<Part>& parts,
                                                const OrderOptions& order,
@@ -127,6 +150,10 @@ TrainingData make_training_data(const DataSpec& spec, const DataOptions& options
     if (spec.validation.empty()) split = parse_split(spec.split);
     const std::vector<Source> train_sources = open_sources(spec.train);
     const std::vector<Source> validation_sources = open_sources(spec.validation);
+
+    std::vector<Source> all = train_sources;
+    all.insert(all.end(), validation_sources.begin(), validation_sources.end());
+    check_tokenizers(all, options.tokenizer);
 
     TrainingData data;
     data.train_sources = identities_of(train_sources);

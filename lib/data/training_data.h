@@ -4,10 +4,12 @@
 #include <cstdint>
 #include <filesystem>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "data/sample_source.h"
+#include "data/token_meta.h"
 #include "spec/run_spec.h"
 
 namespace gptrain {
@@ -18,6 +20,7 @@ struct DataOptions {
     std::int64_t num_samples = 0;   ///< training samples of one pass; fixes their order
     std::int64_t eval_samples = 0;  ///< samples of one evaluation; 0: no validation
     std::filesystem::path cache_folder;
+    std::optional<ExpectedTokenizer> tokenizer = {};  ///< what the tokens should be made with
 };
 
 /// Identity of one token data set, for the rules of resuming.
@@ -45,7 +48,8 @@ struct TrainingData {
 /// source are cut by `data.split` into training and validation (the third part is never read). A
 /// training part without a token is an Error (bad_input) that names the source; sources without a
 /// validation token leave the validation blend, and if none is left that is said and `validation`
-/// is null.
+/// is null. Sources whose .meta.json names another tokenizer than `options.tokenizer` (without one:
+/// than that of another source) are an Error (usage); that some have no .meta.json is said.
 TrainingData make_training_data(const DataSpec& spec, const DataOptions& options);
 
 }  // namespace gptrain

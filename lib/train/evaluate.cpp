@@ -6,7 +6,6 @@
 #include "base/file.h"
 #include "data/sequential_dataset.h"
 #include "meter/meter_backend.h"
-#include "text/tokenizer.h"
 
 namespace gptrain {
 namespace {
@@ -15,19 +14,34 @@ constexpr std::int64_t largest_text = std::int64_t{16} << 30;
 // So many microbatches for each stage leave a bubble of an eighth.
 constexpr std::int64_t microbatches_of_stage = 8;
 
+std::shared_ptr<const IndexedDataset> open_tokens(const std::filesystem::path& prefix,
+                                                  const RunTokenizer& tokenizer) {
+    auto tokens = std::make_shared<const IndexedDataset>(prefix);
+    const std::optional<TokenMeta> meta = read_token_meta(*tokens);
+    const std::optional<ExpectedTokenizer> expected = tokenizer.expected();
+    if (!expected) return tokens;
+    if (meta) {
+        check_tokenizer(*tokens, *meta, *expected);
+    } else {
+        tell_of_unknown_tokenizer(prefix.string(), *expected);
+    }
+    return tokens;
+}
+
 std::shared_ptr<const SequentialDataset> open_data(const std::filesystem::path& data,
-                                                   const RunSpec& spec, const RunPlan& plan) {
+                                                   const RunTokenizer& run_tokenizer,
+                                                   const RunPlan& plan) {
     if (std::filesystem::exists(data.string() + ".idx")) {
-        return std::make_shared<SequentialDataset>(std::make_shared<IndexedDataset>(data),
+        return std::make_shared<SequentialDataset>(open_tokens(data, run_tokenizer),
                                                    plan.seq_length);
     }
-    if (!spec.data.tokenizer) {
+    const std::optional<Tokenizer> tokenizer = run_tokenizer.open();
+    if (!tokenizer) {
         fail(ExitCode::usage, data.string(),
              ": no token data set of that prefix, and the run has no tokenizer to read text with");
     }
-    const Tokenizer tokenizer(*spec.data.tokenizer);
     std::vector<std::int32_t> ids;
-    tokenizer.encode(read_file(data, largest_text), ids);
+    tokenizer->encode(read_file(data, largest_text), ids);
     return std::make_shared<SequentialDataset>(std::move(ids), data.string(), plan.seq_length);
 }
 
@@ -97,7 +111,7 @@ EvaluationResult evaluate(const InferenceRun& run, const std::filesystem::path& 
                           const std::function<void(std::int64_t, std::int64_t)>& progress) {
     std::shared_ptr<const SequentialDataset> source;
     run.ranks.together([&] {
-        source = open_data(data, run.spec, run.plan);
+        source = open_data(data, run.tokenizer, run.plan);
         if (source->num_targets() < 1)
             fail(ExitCode::bad_input, data.string(), ": holds fewer than two tokens");
     });

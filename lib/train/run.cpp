@@ -23,6 +23,12 @@ double seconds_since(std::chrono::steady_clock::time_point start) {
     return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
 }
 
+/// What a checkpoint needs to be used without the files that the run read.
+std::vector<WholeFile> files_of(const RunInputs& inputs) {
+    if (inputs.tokenizer.empty()) return {};
+    return {{checkpoint_tokenizer_name, inputs.tokenizer}};
+}
+
 }  // namespace
 
 Run::Run(const RunInputs& inputs, const std::optional<RunDirectory>& directory,
@@ -59,7 +65,8 @@ Run::Run(const RunInputs& inputs, const std::optional<RunDirectory>& directory,
         devices.backend, engine_->memory()[MemoryUse::snapshot], ranks_,
         SaverOptions{
             {paths_.checkpoints(), spec_.checkpoint.keep_last, spec_.checkpoint.keep_every},
-            spec_.checkpoint.async});
+            spec_.checkpoint.async,
+            files_of(inputs)});
 }
 
 void Run::inject_faults() {

@@ -23,7 +23,7 @@ awk -F '[:,}]' '
     fail "the output directory holds: $(ls run)"
 [[ $(ls run/checkpoints) == $'step-000025\nstep-000050\nstep-000060' ]] ||
     fail "checkpoints: $(ls run/checkpoints)"
-[[ $(ls "$(checkpoint run 60)") == $'manifest.json\nmodel.h5\nshard-00000.h5' ]] ||
+[[ $(ls "$(checkpoint run 60)") == $'manifest.json\nmodel.h5\nshard-00000.h5\ntokenizer.model' ]] ||
     fail "a checkpoint holds: $(ls "$(checkpoint run 60)")"
 
 # The default finds the CPU where there is no GPU.
