@@ -1,5 +1,6 @@
 #include "data/training_data.h"
 
+#include <algorithm>
 #include <cmath>
 #include <optional>
 #include <utility>
@@ -102,6 +103,15 @@ std::shared_ptr<const SampleSource> make_order(const std::vector<Part>& parts,
                                                   cache_folder);
 }
 
+/// One pass over the corpus. Weights do not lengthen it: where they ask for more of a source than
+/// it holds, it repeats, and of another a part is left for the next pass.
+std::int64_t corpus_samples(const std::vector<Part>& parts, std::int64_t seq_length) {
+    std::int64_t samples = 0;
+    for (const Part& part : parts)
+        samples += (part.num_tokens - 1) / seq_length;
+    return std::max<std::int64_t>(samples, 1);
+}
+
 void say_counts(std::string_view name, const std::vector<Part>& parts, std::int64_t num_samples,
                 std::int64_t seq_length) {
     std::int64_t sequences = 0;
@@ -161,13 +171,16 @@ TrainingData make_training_data(const DataSpec& spec, const DataOptions& options
 
     const std::vector<Part> train = parts_of(train_sources, split, Split::train);
     check_training_parts(train, split, spec.split);
-    say_counts("training", train, options.num_samples, options.seq_length);
+    const std::int64_t num_samples =
+        options.num_samples.value_or(corpus_samples(train, options.seq_length));
+    say_counts("training", train, num_samples, options.seq_length);
     const auto open_pass = [=](std::int64_t pass) {
         const OrderOptions order{options.seed + static_cast<std::uint64_t>(pass),
-                                 options.seq_length, options.num_samples};
+                                 options.seq_length, num_samples};
         return make_order(train, order, options.cache_folder);
     };
-    data.train = std::make_shared<const EndlessDataset>(open_pass, options.num_samples);
+    data.train = std::make_shared<const EndlessDataset>(open_pass, num_samples);
+    data.num_samples = num_samples;
 
     if (options.eval_samples > 0) {
         const std::vector<Source>& sources = split ? train_sources : validation_sources;

@@ -17,7 +17,9 @@ namespace gptrain {
 struct DataOptions {
     std::uint64_t seed = 1234;
     std::int64_t seq_length = 0;
-    std::int64_t num_samples = 0;   ///< training samples of one pass; fixes their order
+    /// Training samples of one pass; fixes their order. Open: one pass over the corpus, the sum
+    /// over the sources of floor((T - 1) / seq_length), T the source's training tokens; at least 1.
+    std::optional<std::int64_t> num_samples;
     std::int64_t eval_samples = 0;  ///< samples of one evaluation; 0: no validation
     std::filesystem::path cache_folder;
     std::optional<ExpectedTokenizer> tokenizer = {};  ///< what the tokens should be made with
@@ -36,6 +38,7 @@ struct TrainingData {
     /// Endless: what lies beyond num_samples comes from further passes, pass p in the order of seed
     /// + p.
     std::shared_ptr<const SampleSource> train;
+    std::int64_t num_samples = 0;  ///< of one pass of `train`
     /// Null if there is no validation token (or no evaluation was asked for): evaluation is off.
     std::shared_ptr<const SampleSource> validation;
     std::vector<SourceIdentity> train_sources;

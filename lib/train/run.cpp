@@ -111,7 +111,7 @@ SavedRun Run::load(RestartPoint& checkpoint) {
 
 void Run::begin_reports() {
     ranks_.first_alone([&] {
-        directory_->write_spec(effective_yaml_);
+        directory_->write_spec(to_yaml(restart_spec(spec_, plan_)));
         reports_->begin(step_, plan_.steps, spec_.logging.tensorboard);
     });
 }

@@ -47,6 +47,7 @@ RunInputs open_inputs(const RunSpec& spec, const RunPlan& plan,
                .eval_samples = spec.training.eval_interval > 0 ? eval_samples : 0,
                .cache_folder = cache,
                .tokenizer = tokenizer});
+    inputs.plan.num_samples = inputs.data.num_samples;
     inputs.identity =
         run_identity(inputs.spec, plan, inputs.data, tokenizer ? tokenizer->fingerprint : "");
     return inputs;

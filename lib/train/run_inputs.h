@@ -12,7 +12,7 @@ namespace gptrain {
 
 struct RunInputs {
     RunSpec spec;  ///< with the end of document that the tokenizer gives
-    RunPlan plan;
+    RunPlan plan;  ///< with the number of samples that the data give
     TrainingData data;
     std::string tokenizer;  ///< the bytes of its model, for checkpoints; empty without one
     Json identity;          ///< what must be equal to resume (identity.h)

@@ -64,7 +64,8 @@ says out "after step 10" "name: tiny -> other" "training.steps: 10 -> 12" \
     "model.dropout: 0 -> 0.1" "optimizer.lr: 0.01 -> 0.02" "lr_schedule.kind: cosine -> linear" \
     "precision.compute: fp32 -> bf16" "recompute: selective -> full" "step 12/12"
 says_not out "num_samples:"
-says base/spec.yaml "num_samples: 60" "name: other"
+says base/spec.yaml "num_samples: auto" "name: other"
+says "$(checkpoint base 12)/manifest.json" '"num_samples":60'
 # Data may lie elsewhere.
 mkdir moved
 mv {text,more}_text_document.* moved

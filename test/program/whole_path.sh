@@ -33,8 +33,8 @@ if [[ ! -e /dev/nvidiactl ]]; then
 fi
 
 # spec.yaml is a spec: the same run again, with every default written out and paths absolute.
-says run/spec.yaml "output_dir: $work/run" "prefix: $work/text_text_document" "num_samples: 480" \
-    "num_query_groups: 2" "ffn_hidden_size: 64" "compute: fp32"
+says run/spec.yaml "output_dir: $work/run" "prefix: $work/text_text_document" "num_samples: auto" \
+    "decay_steps: auto" "num_query_groups: 2" "ffn_hidden_size: 64" "compute: fp32"
 cp run/spec.yaml spec.yaml
 cd run || exit 1
 expect_exit 0 "$gptrain" --config ../spec.yaml
