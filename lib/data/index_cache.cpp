@@ -4,8 +4,11 @@
 #include <cstdlib>
 #include <cstring>
 #include <fcntl.h>
+#include <optional>
+#include <sys/file.h>
 #include <sys/mman.h>
 #include <unistd.h>
+#include <utility>
 
 #include "base/checked.h"
 #include "base/crc32c.h"
@@ -142,20 +145,43 @@ void build_file(const std::filesystem::path& path, const std::string& key,
     output.commit();
 }
 
+/// Held while an index is built, so that of many processes that miss it one builds it. It goes with
+/// the process, however that ends. Where the file system has no locks, each builds its own.
+class BuildLock {
+public:
+    explicit BuildLock(const std::filesystem::path& folder)
+        : file_(folder / ".lock", File::Mode::update) {
+        while (::flock(file_.descriptor(), LOCK_EX) != 0 && errno == EINTR) {
+        }
+    }
+
+private:
+    File file_;
+};
+
+/// The file, if it is there and in order; else `fault` says what is wrong with one that is there.
+std::optional<MappedFile> open_valid(const std::filesystem::path& path, const std::string& key,
+                                     const Layout& layout, std::string& fault) {
+    fault.clear();
+    if (!std::filesystem::is_regular_file(path)) return std::nullopt;
+    std::optional<MappedFile> file(path);
+    fault = fault_of(file->bytes(), key, layout);
+    if (!fault.empty()) file.reset();
+    return file;
+}
+
 MappedFile open_or_build(const std::filesystem::path& path, const std::string& key,
                          const CachedArrays::Sizes& sizes, const Layout& layout,
                          const CachedArrays::Build& build) {
-    if (std::filesystem::is_regular_file(path)) {
-        MappedFile file(path);
-        const std::string fault = fault_of(file.bytes(), key, layout);
-        if (fault.empty()) return file;
-        warn(path.string(), " ", fault, "; it is built anew");
-    }
+    std::string fault;
+    if (auto file = open_valid(path, key, layout, fault)) return std::move(*file);
+    const BuildLock lock(path.parent_path());
+    // Another process may have built it before it gave the lock away.
+    if (auto file = open_valid(path, key, layout, fault)) return std::move(*file);
+    if (!fault.empty()) warn(path.string(), " ", fault, "; it is built anew");
     build_file(path, key, sizes, layout, build);
-    MappedFile file(path);
-    const std::string fault = fault_of(file.bytes(), key, layout);
-    if (!fault.empty()) fail(ExitCode::io, path.string(), ": just written, ", fault);
-    return file;
+    if (auto file = open_valid(path, key, layout, fault)) return std::move(*file);
+    fail(ExitCode::io, path.string(), ": just written, ", fault.empty() ? "is missing" : fault);
 }
 
 }  // namespace

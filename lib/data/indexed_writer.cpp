@@ -51,6 +51,12 @@ Header make_header(DType dtype, std::int64_t sequences, std::int64_t documents) 
     return header;
 }
 
+void remove_old(const std::filesystem::path& path) {
+    if (::unlink(path.c_str()) != 0 && errno != ENOENT) {
+        fail_errno(errno, path.string(), ": cannot replace");
+    }
+}
+
 /// Calls `use` with consecutive parts of [begin, end) of the file.
 void for_each_block(const File& file, std::int64_t begin, std::int64_t end, const auto& use) {
     std::vector<std::byte> block(buffer_bytes);
@@ -97,6 +103,7 @@ void IndexedWriter::Spool::flush() {
 IndexedWriter::IndexedWriter(const std::filesystem::path& prefix, DType dtype)
     : bin_path_(with_suffix(prefix, ".bin")),
       idx_path_(with_suffix(prefix, ".idx")),
+      meta_path_(meta_path(prefix)),
       dtype_(dtype),
       bin_(bin_path_),
       idx_(idx_path_),
@@ -130,7 +137,7 @@ void IndexedWriter::end_document() {
     ++num_documents_;
 }
 
-void IndexedWriter::commit() {
+void IndexedWriter::commit(const std::optional<TokenMeta>& meta) {
     bin_.flush();
     bin_.file().sync();
     idx_.flush();
@@ -139,14 +146,25 @@ void IndexedWriter::commit() {
     const Header header = make_header(dtype_, num_sequences_, num_documents_);
     idx_.file().write_at(0, std::as_bytes(std::span(header)));
     idx_.file().sync();
+    std::optional<Spool> description;
+    if (meta) write_meta(*meta, description.emplace(meta_path_));
     // Without its index the old .bin is no data set, so no crash can leave a new one with an old
-    // index.
-    if (::unlink(idx_path_.c_str()) != 0 && errno != ENOENT) {
-        fail_errno(errno, idx_path_.string(), ": cannot replace");
-    }
+    // index or description.
+    remove_old(idx_path_);
+    remove_old(meta_path_);
     bin_.move_into_place();
+    if (description) description->move_into_place();
     idx_.move_into_place();
     sync_folder(idx_path_.has_parent_path() ? idx_path_.parent_path() : ".");
+}
+
+void IndexedWriter::write_meta(TokenMeta meta, Spool& to) const {
+    meta.documents = num_documents_;
+    meta.tokens = num_tokens_;
+    const std::string contents = to_text(meta);
+    to.write(contents.data(), contents.size());
+    to.flush();
+    to.file().sync();
 }
 
 void IndexedWriter::write_offsets() {

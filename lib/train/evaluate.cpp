@@ -7,7 +7,6 @@
 #include "data/sequential_dataset.h"
 #include "meter/meter_backend.h"
 #include "text/documents.h"
-#include "text/tokenizer.h"
 
 namespace gptrain {
 namespace {
@@ -15,6 +14,20 @@ namespace {
 constexpr std::int64_t largest_text = std::int64_t{16} << 30;
 // So many microbatches for each stage leave a bubble of an eighth.
 constexpr std::int64_t microbatches_of_stage = 8;
+
+std::shared_ptr<const IndexedDataset> open_tokens(const std::filesystem::path& prefix,
+                                                  const RunTokenizer& tokenizer) {
+    auto tokens = std::make_shared<const IndexedDataset>(prefix);
+    const std::optional<TokenMeta> meta = read_token_meta(*tokens);
+    const std::optional<ExpectedTokenizer> expected = tokenizer.expected();
+    if (!expected) return tokens;
+    if (meta) {
+        check_tokenizer(*tokens, *meta, *expected);
+    } else {
+        tell_of_unknown_tokenizer(prefix.string(), *expected);
+    }
+    return tokens;
+}
 
 /// How a text file is read. A key for lines that are no JSON is an Error (usage).
 CorpusFormat format_of(const EvaluationData& data) {
@@ -60,15 +73,15 @@ std::shared_ptr<const SequentialDataset> open_data(const EvaluationData& data,
             fail(ExitCode::usage, "--json-key is about JSON lines, but ", data.path.string(),
                  " is a token data set");
         }
-        return std::make_shared<SequentialDataset>(std::make_shared<IndexedDataset>(data.path),
+        return std::make_shared<SequentialDataset>(open_tokens(data.path, run.tokenizer),
                                                    seq_length);
     }
-    if (!run.spec.data.tokenizer) {
+    const std::optional<Tokenizer> tokenizer = run.tokenizer.open();
+    if (!tokenizer) {
         fail(ExitCode::usage, data.path.string(),
              ": no token data set of that prefix, and the run has no tokenizer to read text with");
     }
-    const Tokenizer tokenizer(*run.spec.data.tokenizer);
-    return std::make_shared<SequentialDataset>(read_ids(data, tokenizer, run.ranks.rank() == 0),
+    return std::make_shared<SequentialDataset>(read_ids(data, *tokenizer, run.ranks.rank() == 0),
                                                data.path.string(), seq_length);
 }
 

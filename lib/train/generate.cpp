@@ -15,16 +15,14 @@ namespace {
 /// Prompt and output as text, or as ids where the run has no tokenizer.
 class Language {
 public:
-    explicit Language(const RunSpec& spec) {
-        if (!spec.data.tokenizer) {
-            end_ = spec.data.eod_id;
-            return;
-        }
-        tokenizer_.emplace(*spec.data.tokenizer);
+    Language(const RunSpec& spec, const RunTokenizer& tokenizer)
+        : tokenizer_(tokenizer.open()), end_(spec.data.eod_id) {
+        if (!tokenizer_) return;
         decoder_.emplace(*tokenizer_);
-        end_ = spec.data.eod_id;
         if (!end_) end_ = tokenizer_->eos_id();
     }
+    Language(const Language&) = delete;
+    Language& operator=(const Language&) = delete;
 
     std::vector<std::int32_t> encode(std::string_view prompt) const {
         std::vector<std::int32_t> ids;
@@ -118,7 +116,7 @@ void generate(const InferenceRun& run, std::string_view prompt, const GenerateOp
     std::int64_t new_tokens = 0;
     ranks.together([&] {
         check_mesh(plan);
-        language.emplace(run.spec);
+        language.emplace(run.spec, run.tokenizer);
         ids = language->encode(common);
         if (ids.empty() && language->end()) ids.push_back(narrow<std::int32_t>(*language->end()));
         check_prompt(ids, plan);

@@ -8,6 +8,7 @@
 #include "checkpoint/restart_point.h"
 #include "train/observers.h"
 #include "train/rank_model.h"
+#include "train/run_tokenizer.h"
 
 namespace gptrain {
 
@@ -15,6 +16,7 @@ namespace gptrain {
 struct InferenceRun {
     RestartPoint& checkpoint;
     const RunSpec& spec;  ///< inference_spec
+    const RunTokenizer& tokenizer;
     const RunPlan& plan;
     Backend& backend;
     const Mesh& mesh;

@@ -23,6 +23,12 @@ double seconds_since(std::chrono::steady_clock::time_point start) {
     return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
 }
 
+/// What a checkpoint needs to be used without the files that the run read.
+std::vector<WholeFile> files_of(const RunInputs& inputs) {
+    if (inputs.tokenizer.empty()) return {};
+    return {{checkpoint_tokenizer_name, inputs.tokenizer}};
+}
+
 }  // namespace
 
 Run::Run(const RunInputs& inputs, const std::optional<RunDirectory>& directory,
@@ -31,6 +37,7 @@ Run::Run(const RunInputs& inputs, const std::optional<RunDirectory>& directory,
       plan_(inputs.plan),
       data_(inputs.data),
       identity_(inputs.identity),
+      files_(files_of(inputs)),
       directory_(directory),
       paths_{spec_.output_dir},
       requests_(requests),
@@ -64,7 +71,7 @@ Run::Run(const RunInputs& inputs, const std::optional<RunDirectory>& directory,
 std::unique_ptr<CheckpointSaver> Run::make_saver(const Retention& retention, bool async) {
     return std::make_unique<CheckpointSaver>(engine_->backend(),
                                              engine_->memory()[MemoryUse::snapshot], ranks_,
-                                             SaverOptions{retention, async});
+                                             SaverOptions{retention, async, files_});
 }
 
 void Run::inject_faults() {
@@ -109,7 +116,7 @@ SavedRun Run::load(RestartPoint& checkpoint) {
 
 void Run::begin_reports() {
     ranks_.first_alone([&] {
-        directory_->write_spec(effective_yaml_);
+        directory_->write_spec(to_yaml(restart_spec(spec_, plan_)));
         reports_->begin(step_, plan_.steps, spec_.logging.tensorboard);
     });
 }

@@ -5,6 +5,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "checkpoint/restart_point.h"
 #include "checkpoint/saver.h"
@@ -102,6 +103,7 @@ private:
     const RunPlan& plan_;
     const TrainingData& data_;
     const Json& identity_;
+    std::vector<WholeFile> files_;  ///< of every checkpoint
     const std::optional<RunDirectory>& directory_;
     RunPaths paths_;
     const Requests& requests_;

@@ -33,6 +33,22 @@ void warn_of_later_checkpoints(const std::optional<RestartPoint>& start,
          "; the next start takes the latest of all unless it is told another");
 }
 
+/// A number of steps that once was right: the run became longer.
+void tell_of_ended_decay(const RunPlan& plan) {
+    const LrSchedule& lr = plan.lr;
+    const bool ends = lr.kind != LrKind::constant && lr.kind != LrKind::inverse_sqrt;
+    if (!ends || lr.decay_steps >= plan.steps) return;
+    const std::string line =
+        text("lr_schedule.decay_steps ", lr.decay_steps, " is below training.steps ", plan.steps,
+             ": the learning rate is ", lr.min_lr, " from step ", lr.decay_steps,
+             " on; decay_steps: auto follows training.steps");
+    if (lr.min_lr > 0) {
+        print(line);
+    } else {
+        warn(line);
+    }
+}
+
 /// Rank 0 makes the index files, the others find them.
 RunInputs common_inputs(const RunSpec& spec, const RunPlan& plan, const RunPaths& paths,
                         const MpiSession& ranks) {
@@ -58,7 +74,8 @@ ExitCode train(const RunSpec& spec, RunPlan plan, const ResumeChoice& resume,
     watchdog.progress().phase("load", 0);
     watchdog.connect_nodes(paths.cache() / "heartbeats", ranks);
     std::optional<RestartPoint> checkpoint = find_start(resume, paths.checkpoints(), ranks);
-    // The order of the samples is fixed by their number: a run that goes on keeps it.
+    // The order of the samples is fixed by their number: a run that goes on keeps it, also one that
+    // began when auto meant the samples of all steps.
     if (checkpoint && !spec.data.num_samples)
         plan.num_samples = saved_num_samples(checkpoint->meta());
     const RunInputs inputs = common_inputs(spec, plan, paths, ranks);
@@ -71,7 +88,10 @@ ExitCode train(const RunSpec& spec, RunPlan plan, const ResumeChoice& resume,
     try {
         run.emplace(inputs, directory, requests, devices);
         run->start(checkpoint);
-        ranks.first_alone([&] { warn_of_later_checkpoints(checkpoint, paths.checkpoints()); });
+        ranks.first_alone([&] {
+            warn_of_later_checkpoints(checkpoint, paths.checkpoints());
+            tell_of_ended_decay(plan);
+        });
         return run->run();
     } catch (const CommonError&) {
         // All ranks are here. Messages that are under way between them end now, while their memory

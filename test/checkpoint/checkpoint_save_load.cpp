@@ -1,4 +1,5 @@
 #include "catch.h"
+#include "checkpoint/restart_point.h"
 #include "checkpoint/snapshot.h"
 #include "saving.h"
 
@@ -40,6 +41,32 @@ TEST_CASE("what was saved is loaded bit for bit") {
     CHECK(manifest.parameters() == 5003 * 1021 + 3 + 1024 * 1500);
     CHECK(loads(checkpoint, {}, 7, large_tensors(), host_memory));
     CHECK(loads(checkpoint, {3, 2}, 7, large_tensors(), host_memory));
+}
+
+TEST_CASE("a file without tensors comes back, and damage to it is found") {
+    const ScratchFolder folder("whole-file");
+    const std::string pieces = "the pieces";
+    SavingRun run({.folder = folder.path()}, GENERATE(false, true), small_tensors(),
+                  {{"tokenizer.model", pieces}});
+    run.save(1);
+    run.saver.wait();
+    const auto checkpoint = folder.path() / "step-000001";
+    const MpiSession alone;
+    const auto read = [&](const std::string& name, std::int64_t limit = 100) {
+        return RestartPoint::find({checkpoint}, alone)->whole_file(name, limit);
+    };
+    CHECK(read("tokenizer.model") == pieces);
+    CHECK_FALSE(read("other.model"));
+    CHECK(contains(error_of([&] { read("tokenizer.model", 9); }), "tokenizer.model: has 10 B"));
+
+    std::optional<RestartPoint> point = RestartPoint::find({checkpoint}, alone);
+    File(checkpoint / "tokenizer.model", File::Mode::create).write("the pieceS");
+    CHECK(contains(error_of([&] { point->whole_file("tokenizer.model", 100); }),
+                   "tokenizer.model: is damaged"));
+    for (const VerifyDepth depth : {VerifyDepth::structure, VerifyDepth::everything}) {
+        CHECK(contains(error_of([&] { verify_checkpoint(checkpoint, depth); }),
+                       "tokenizer.model: is damaged"));
+    }
 }
 
 TEST_CASE("synchronous and asynchronous saves write the same bytes") {

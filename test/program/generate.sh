@@ -111,8 +111,46 @@ bad run --prompt and --word
 expect_exit 2 "$gptrain" generate --prompt and
 expect_exit 3 "$gptrain" generate --checkpoint run --prompt-file missing.txt
 says err missing.txt
+
+# A checkpoint holds its tokenizer: a folder that was copied to another machine is enough.
+expect_exit 0 "$preprocess" train-tokenizer --input text.txt --vocab-size 300 --model-prefix other
+cp -r "$(checkpoint run 40)" step-000040
+cmp -s tok.model step-000040/tokenizer.model || fail "not the tokenizer's bytes"
 mv tok.model away.model
-expect_exit 3 "$gptrain" generate --checkpoint run --prompt and
-says err tok.model
+model=step-000040
+generate copied "${prompt[@]}" --seed 1
+same seed1 copied
+generate given "${prompt[@]}" --seed 1 --tokenizer away.model
+same seed1 given
+bad step-000040 --prompt and --tokenizer other.model
+says err "other.model" "step-000040/tokenizer.model"
+bad ids --prompt 5 --tokenizer away.model
+says err "without a tokenizer"
+expect_exit 3 "$gptrain" generate --checkpoint step-000040 --prompt and --tokenizer missing.model
+says err missing.model
+
+# An older one does not: the spec's path, or the file that is given.
+make_old step-000040
+expect_exit 3 "$gptrain" generate --checkpoint step-000040 --prompt and
+says err "$work/tok.model" "--tokenizer FILE"
+expect_exit 0 "$gptrain" eval --checkpoint step-000040 --data text_text_document
+generate given "${prompt[@]}" --seed 1 --tokenizer away.model
+same seed1 given
+bad step-000040 --prompt and --tokenizer other.model
+says err "other.model" "not the tokenizer"
+cp other.model tok.model
+bad step-000040 --prompt and
+says err "$work/tok.model" "not the tokenizer"
+cp away.model tok.model
+generate by_path "${prompt[@]}" --seed 1
+same seed1 by_path
+
+# Token files of another tokenizer have another meaning.
+expect_exit 0 "$preprocess" --input lines.txt --tokenizer other.model --output-prefix other
+expect_exit 2 "$gptrain" eval --checkpoint step-000040 --data other_text_document
+says err "trained with" "other_text_document" "other.model"
+rm other_text_document.meta.json
+expect_exit 0 "$gptrain" eval --checkpoint step-000040 --data other_text_document
+says out "other_text_document: no .meta.json"
 
 finish

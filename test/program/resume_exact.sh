@@ -56,6 +56,42 @@ for setting in recompute=none recompute=full checkpoint.async=false logging.tens
     same "$(checkpoint plain 20)/shard-00000.h5" "$(checkpoint "$setting" 20)/shard-00000.h5"
 done
 
+# A longer run goes on with samples that it has not read (training_data.cpp): those of a run that was
+# as long from the start.
+long() {
+    train 0 "$@" data.num_samples=auto lr_schedule.kind=constant checkpoint.interval=0
+    says_not out "pass 2"
+}
+long long-straight training.steps=140
+long longer training.steps=100
+says out "= 1.00 epochs"
+long longer training.steps=140
+says out "after step 100" "training.steps: 100 -> 140"
+same_run long-straight longer 140
+
+# Runs that began when auto meant the samples of all steps keep that order.
+train 0 older-straight training.steps=15 data.num_samples=20
+train 0 older training.steps=10 data.num_samples=20
+make_old "$(checkpoint older 10)"
+train 0 older training.steps=15 data.num_samples=auto
+says out "after step 10" "pass 2 over the training samples begins at sample 20"
+same_run older-straight older 15
+
+# The learning rate follows the new number of steps, also from the run's own spec; a number does not,
+# which is said.
+train 0 decay training.steps=10 lr_schedule.decay_steps=auto data.num_samples=auto
+cp decay/spec.yaml own.yaml
+says own.yaml "decay_steps: auto" "num_samples: auto" "data: auto"
+expect_exit 0 "$gptrain" --config own.yaml --set training.steps=14
+says out "training.steps: 10 -> 14" "lr_schedule.decay_steps: 10 -> 14"
+[[ ! -s err ]] || fail "a warning: $(cat err)"
+rate() { sed -n "s/^{\"step\": $2, \"loss\".*\"lr\": \([^,]*\),.*/\1/p" "$1/metrics.jsonl"; }
+[[ $(rate decay 10) == 0 && $(rate decay 13) != 0 ]] ||
+    fail "rates: $(rate decay 10) at step 10, $(rate decay 13) at step 13"
+train 0 ended training.steps=14 lr_schedule.decay_steps=10
+says err "decay_steps 10 is below training.steps 14: the learning rate is 0 from step 10 on"
+[[ $(rate ended 10) == 0 && $(rate ended 14) == 0 ]] || fail "the rate is not 0: $(rate ended 14)"
+
 # And some that must.
 train 0 other_seed seed=7
 differ "$(checkpoint plain 20)/shard-00000.h5" "$(checkpoint other_seed 20)/shard-00000.h5"
