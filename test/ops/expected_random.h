@@ -18,6 +18,11 @@ struct NameHash {
     std::uint64_t hash;
 };
 
+struct Threshold {
+    float probability;
+    std::uint32_t threshold;  ///< words below it are dropped
+};
+
 /// '1': kept, '0': dropped; row by row.
 struct FeatureMask {
     float probability;
@@ -61,6 +66,14 @@ constexpr NameHash name_hashes[] = {
     {"wte.weight", 0x61d3a46d83bc4189},
     {"h.0.attn.q.weight", 0x803348329be5967b},
     {"h.11.mlp.proj.bias", 0x2b6d50a20e7b55cc},
+};
+
+constexpr Threshold thresholds[] = {
+    {0.0f, 0u},
+    {2.3283064365386963e-10f, 1u},
+    {0.10000000149011612f, 429496736u},
+    {0.5f, 2147483648u},
+    {0.8999999761581421f, 3865470464u},
 };
 
 constexpr FeatureMask feature_masks[] = {

@@ -11,6 +11,7 @@ double precision. Nothing is shared with gptrain's code.
 
 import math
 import os
+import struct
 
 WORD = 2**32 - 1
 SITES = ["embedding", "attention", "attention_output", "mlp_output"]
@@ -58,10 +59,15 @@ def name_hash(name):
     return value
 
 
+def threshold(probability):
+    """The probability's share of 2^32; words below it are dropped."""
+    return int(probability * 2**32)
+
+
 def kept(key, probability, sequence, position, head, index):
-    """Whether feature or key `index` stays: its word reaches the probability's share of 2^32."""
+    """Whether feature or key `index` stays."""
     word = philox([sequence, position, head, index // 4], key)[index % 4]
-    return word >= int(probability * 2**32)
+    return word >= threshold(probability)
 
 
 def weight(seed, name, element):
@@ -82,7 +88,13 @@ STREAMS = [  # seed, a, b, c
 
 NAMES = ["", "wte.weight", "h.0.attn.q.weight", "h.11.mlp.proj.bias"]
 
-# All probabilities are exact in fp32.
+def fp32(number):
+    return struct.unpack("f", struct.pack("f", number))[0]
+
+
+PROBABILITIES = [fp32(p) for p in (0.0, 2.0**-32, 0.1, 0.5, 0.9)]
+
+# All probabilities of masks are exact in fp32.
 FEATURES, ROWS, SEQUENCES = 40, 5, 2
 FEATURE_MASKS = [  # probability, seed, step, site, layer, first sequence, rows
     (0.5, 1234, 1, 0, 0, 0, (0, ROWS, 0)),
@@ -163,6 +175,11 @@ struct NameHash {
     std::uint64_t hash;
 };
 
+struct Threshold {
+    float probability;
+    std::uint32_t threshold;  ///< words below it are dropped
+};
+
 /// '1': kept, '0': dropped; row by row.
 struct FeatureMask {
     float probability;
@@ -208,6 +225,7 @@ def write(out):
         f"{seed}u, {a}u, {b}u, {c}u, {low:#010x}, {high:#010x}"
         for seed, a, b, c in STREAMS for low, high in [stream(seed, a, b, c)]))
     table("NameHash", "name_hashes", (f'"{name}", {name_hash(name):#x}' for name in NAMES))
+    table("Threshold", "thresholds", (f"{p!r}f, {threshold(p)}u" for p in PROBABILITIES))
     table("FeatureMask", "feature_masks", (
         f"{case[0]}f, {case[1]}u, {case[2]}, {case[3]}, {case[4]}, {case[5]}, "
         f"{', '.join(map(str, case[6]))},  // {SITES[case[3]]}\n{quoted(feature_rows(case))}"

@@ -212,6 +212,13 @@ std::vector<float> starting_weights(Backend& backend, const std::string& name, s
 
 }  // namespace
 
+TEST_CASE("thresholds of dropout are those of an independent implementation") {
+    for (const expected::Threshold& of : expected::thresholds) {
+        CAPTURE(of.probability);
+        CHECK(dropout_threshold(of.probability) == of.threshold);
+    }
+}
+
 TEST_CASE("dropout masks are those of an independent implementation") {
     using namespace expected;
     for (const auto& backend : built_backends()) {
