@@ -3,6 +3,7 @@
 #include <atomic>
 #include <chrono>
 #include <numeric>
+#include <set>
 #include <string>
 #include <thread>
 #include <vector>
@@ -132,6 +133,19 @@ TEST_CASE("orders of one source are Megatron's") {
             check_indices(data, group);
             check_tokens(data, group, values[3]);
         }
+    }
+}
+
+TEST_CASE("a last epoch of which less than 80 % is needed is shuffled apart") {
+    const TempFolder folder;
+    // 500 tokens an epoch: 99 samples of 5, and 80 % of that are 79.
+    const auto tokens = make_tokens(folder / "a", counting(0, 100, 5));
+    for (const std::int64_t from_last : {78, 79}) {
+        const GptDataset data(tokens, {0, 100}, {1234, 5, 99 + from_last}, folder / "cache");
+        const auto index = data.document_index();
+        REQUIRE(index.size() == 200);
+        const std::set<std::int32_t> first_epoch(index.begin(), index.begin() + 100);
+        CHECK((first_epoch.size() == 100) == (from_last < 79));
     }
 }
 

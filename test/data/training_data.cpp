@@ -5,6 +5,7 @@
 #include <map>
 #include <optional>
 #include <set>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -184,6 +185,29 @@ TEST_CASE("a source without a validation token leaves the validation blend") {
     CHECK(*ids.begin() >= 450);
     CHECK(*ids.rbegin() < 500);
     CHECK(ids_of(*data.train, 20).count(1000) == 1);
+}
+
+TEST_CASE("every pass over the training samples has the order of a seed of its own") {
+    const TempFolder folder;
+    write_tokens(folder / "a", counting(0, 100, 5));
+    DataSpec spec;
+    spec.train = {{folder / "a", 1.0}};
+    const auto samples = [](const SampleSource& source, std::int64_t first) {
+        std::vector<std::int32_t> all(20 * 5);
+        for (std::size_t i = 0; i < 20; ++i)
+            source.sample(first + static_cast<std::int64_t>(i), std::span(all).subspan(5 * i, 5));
+        return all;
+    };
+    const TrainingData data = make_training_data(spec, options_of(folder));
+    std::set<std::vector<std::int32_t>> orders;
+    for (const std::int64_t pass : {0, 1, 2, 3}) {
+        DataOptions options = options_of(folder);
+        options.seed += static_cast<std::uint64_t>(pass);
+        const auto order = samples(*data.train, 20 * pass);
+        CHECK(order == samples(*make_training_data(spec, options).train, 0));
+        orders.insert(order);
+    }
+    CHECK(orders.size() == 4);
 }
 
 TEST_CASE("the weight of a single source does not matter") {

@@ -100,6 +100,13 @@ for mesh in "${meshes[@]}"; do
     near one "$name-first"
 done
 
+# Without a sharded optimizer all data ranks hold the same state, and the first saves it.
+train_as 2 0 unsharded parallel.data=2 parallel.shard_optimizer=false
+near one unsharded
+expect_exit 0 "$gptrain" inspect "$(checkpoint unsharded 20)" --verify
+[[ $(cd "$(checkpoint unsharded 20)" && echo shard-*) == shard-00000.h5 ]] ||
+    fail "not one shard: $(ls "$(checkpoint unsharded 20)")"
+
 # Each rank has its share of the cores that it may run on.
 threads() { (($1 == 1)) && echo "1 thread" || echo "$1 threads"; }
 cores=$(nproc)

@@ -37,6 +37,9 @@ for steps in 7 13 20; do
 done
 same_run plain parts 20
 
+# number NAME OUTPUT-DIR STEP: from that step's line.
+number() { sed -n "s/^{\"step\": $3, .*\"$1\": \([0-9.e+-]*\).*/\1/p" "$2/metrics.jsonl"; }
+
 # Into another output directory, from an output directory or a checkpoint.
 train 0 ten training.steps=10
 for from in ten ten/checkpoints/step-000010; do
@@ -46,6 +49,11 @@ for from in ten ten/checkpoints/step-000010; do
     says out "resumed from" "after step 10"
     [[ $(head -n 1 other/metrics.jsonl) == '{"event": "resume", "step": 10}' ]] ||
         fail "the first line is $(head -n 1 other/metrics.jsonl)"
+    # The account of time goes on from the checkpoint's: no other file here has it.
+    awk -v before="$(number useful ten 10)" -v step="$(number step_time_s other 11)" \
+        -v after="$(number useful other 11)" \
+        'BEGIN { more = after - before - step; exit !(before > 0 && more < 1e-9 && more > -1e-9) }' ||
+        fail "useful seconds: $(number useful ten 10), then $(number useful other 11)"
     same "$(checkpoint plain 20)/shard-00000.h5" "$(checkpoint other 20)/shard-00000.h5"
     rm -rf other
 done

@@ -91,6 +91,22 @@ TEST_CASE("the head works on as many rows as fit in 128 MiB, on CUDA in 1 GiB") 
     CHECK(chunk(16'777'216, "fp32", 100) == 100);
 }
 
+TEST_CASE("layers that are not listed go where the least work is, the head counted as work") {
+    // A layer takes 6 x 49,984 parameters + 6 x 64 x 1024 positions = 693,120 FLOPs a token, the
+    // head 384 for each word: 0.28 layers with 512 of them, 2.5 with 4512.
+    const auto layers = [](std::int64_t stages, std::int64_t count, std::int64_t vocab) {
+        return plan_of({text("parallel.pipeline=", stages), text("model.num_layers=", count),
+                        text("model.vocab_size=", vocab)},
+                       {.world_size = stages})
+            .layers;
+    };
+    CHECK(layers(2, 3, 512) == std::vector<std::int64_t>{2, 1});
+    CHECK(layers(2, 4, 512) == std::vector<std::int64_t>{2, 2});
+    CHECK(layers(2, 4, 4512) == std::vector<std::int64_t>{3, 1});
+    CHECK(layers(4, 8, 4512) == std::vector<std::int64_t>{3, 2, 2, 1});
+    CHECK(layers(4, 4, 4512) == std::vector<std::int64_t>{1, 1, 1, 1});
+}
+
 TEST_CASE("fp8 needs blocks between the first and the last, and multiples of 16") {
     const std::vector<std::string> fits = {"precision.compute=fp8", "model.num_layers=4",
                                            "model.hidden_size=64", "model.num_attention_heads=4",

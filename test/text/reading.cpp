@@ -202,6 +202,7 @@ TEST_CASE("bad JSON is refused with its column") {
                                    "{\"text\":\"\\u+123\"}",
                                    "{\"text\":\"\\ud800\"}",
                                    "{\"text\":\"\\ud800\\u0041\"}",
+                                   "{\"text\":\"\\ud800\\ue000\"}",
                                    "{\"text\":\"\\udc00\"}",
                                    "{\"text\":\"\\",
                                    "{\"text\":\"a\tb\"}",
