@@ -86,6 +86,19 @@ says out "planned for device cuda" "context and libraries"
 expect_exit 0 "$gptrain" --config equal.yaml --dry-run --world-size 8 --set device=auto
 says out "as a run here would take"
 
+# The time grows with the layers, not with their square: ten times as many take less than 40 times
+# as long.
+milliseconds() { echo $(($(date +%s%N) / 1000000)); }
+for layers in 2000 20000; do
+    began=$(milliseconds)
+    settings model.num_layers=$layers model.hidden_size=8 model.num_attention_heads=1 \
+        training.seq_length=8 training.global_batch_size=auto parallel.pipeline=1 \
+        parallel.layers=auto parallel.data=2 device=cpu
+    expect_exit 0 "$gptrain" --config equal.yaml --dry-run --world-size 2 "${set[@]}"
+    took[$layers]=$(($(milliseconds) - began))
+done
+((took[20000] < 40 * took[2000])) || fail "2000 layers: ${took[2000]} ms, 20000: ${took[20000]} ms"
+
 # With tensor and sequence parallelism a rank keeps an eighth of the activations.
 settings parallel.pipeline=1 parallel.layers=auto
 expect_exit 0 "$gptrain" --config equal.yaml --dry-run "${set[@]}"
