@@ -6,6 +6,7 @@
 #include <string>
 
 #include "base/log.h"
+#include "base/signals.h"
 #include "commands.h"
 #include "version.h"
 
@@ -55,6 +56,7 @@ int main(int argc, char** argv) {
     std::signal(SIGPIPE, SIG_IGN);
     // A file size limit (ulimit -f) then is a failed write, which is reported.
     std::signal(SIGXFSZ, SIG_IGN);
+    gptrain::end_on_signals({.before = "gptrain: error: interrupted by ", .after = {}, .code = {}});
     try {
         return run(argc, argv);
     } catch (const gptrain::Error& error) {

@@ -11,6 +11,7 @@
 #include "start.h"
 #include "timeline.h"
 #include "train/run_directory.h"
+#include "train/signals.h"
 #include "train/trainer.h"
 
 namespace gptrain {
@@ -75,6 +76,7 @@ ExitCode run_training(const Options& options) {
         return ExitCode::done;
     }
     const Clock::time_point started = Clock::now();
+    end_run_on_signals();
     Ranks ranks;
     return ranks.run([&] { return train_as_rank(options, ranks, started); });
 }

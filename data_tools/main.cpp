@@ -1,6 +1,7 @@
 // gpt-preprocess: the command line.
 #include <CLI/CLI.hpp>
 #include <exception>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -8,9 +9,9 @@
 
 #include "base/error.h"
 #include "base/log.h"
+#include "base/signals.h"
 #include "commands.h"
 #include "help.h"
-#include "interrupt.h"
 
 namespace gptrain {
 namespace {
@@ -226,15 +227,15 @@ private:
 };
 
 int run(int argc, char** argv) {
+    end_on_signals({.before = "gpt-preprocess: error: interrupted by ",
+                    .after = "; no file was written",
+                    .code = std::nullopt});
     try {
         CommandLine().run(argc, argv);
         return static_cast<int>(ExitCode::done);
     } catch (const Error& error) {
         error_line("gpt-preprocess", error.what());
         return static_cast<int>(error.code());
-    } catch (const Interrupted& interrupted) {
-        error_line("gpt-preprocess", "interrupted; nothing was written");
-        end_by_signal(interrupted.signal());
     } catch (const std::bad_alloc&) {
         error_line("gpt-preprocess",
                    "out of memory; use fewer --workers or a smaller --max-document-bytes");

@@ -10,6 +10,7 @@
 
 #include "base/checked.h"
 #include "base/error.h"
+#include "base/signals.h"
 
 namespace gptrain {
 namespace {
@@ -55,19 +56,13 @@ void for_each_block(const File& file, std::int64_t begin, std::int64_t end, cons
 }  // namespace
 
 IndexedWriter::Spool::Spool(const std::filesystem::path& path)
-    : path_(path), file_(empty_file(with_suffix(path, ".tmp"))) {
+    : path_(path), temporary_(with_suffix(path, ".tmp")), file_(empty_file(temporary_.path())) {
     buffer_.reserve(buffer_bytes);
-}
-
-IndexedWriter::Spool::~Spool() {
-    ::unlink(file_.path().c_str());
 }
 
 void IndexedWriter::Spool::move_into_place() {
     file_.close();
-    if (::rename(file_.path().c_str(), path_.c_str()) != 0) {
-        fail_errno(errno, path_.string(), ": rename");
-    }
+    temporary_.move_to(path_);
 }
 
 void IndexedWriter::Spool::write(const void* bytes, std::size_t count) {
@@ -130,6 +125,12 @@ void IndexedWriter::commit() {
     const Header header = make_header(dtype_, num_sequences_, num_documents_);
     idx_.file().write_at(0, std::as_bytes(std::span(header)));
     idx_.file().sync();
+    replace_files();
+    sync_folder(idx_path_.has_parent_path() ? idx_path_.parent_path() : ".");
+}
+
+void IndexedWriter::replace_files() {
+    const SignalsHeld held;
     // Without its index the old .bin is no data set, so no crash can leave a new one with an old
     // index.
     if (::unlink(idx_path_.c_str()) != 0 && errno != ENOENT) {
@@ -137,7 +138,6 @@ void IndexedWriter::commit() {
     }
     bin_.move_into_place();
     idx_.move_into_place();
-    sync_folder(idx_path_.has_parent_path() ? idx_path_.parent_path() : ".");
 }
 
 void IndexedWriter::write_offsets() {

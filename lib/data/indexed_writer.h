@@ -10,6 +10,7 @@
 
 #include "base/dtype.h"
 #include "base/file.h"
+#include "base/temporary_file.h"
 
 namespace gptrain {
 
@@ -20,8 +21,8 @@ constexpr DType token_dtype(std::int64_t vocab_size) {
 
 /// PREFIX.bin and PREFIX.idx appear (or are replaced) only in `commit`, when both are whole and on
 /// the disk; until then PREFIX.bin.tmp, PREFIX.idx.tmp and PREFIX.documents.tmp grow, which are
-/// removed when the writer goes. Memory does not grow with the data: lengths and document entries
-/// are on the disk as well. Faults of the disk are Errors (io).
+/// removed when the writer goes and when a signal ends the process. Memory does not grow with the
+/// data: lengths and document entries are on the disk as well. Faults of the disk are Errors (io).
 class IndexedWriter {
 public:
     /// `dtype`: u16 or i32.
@@ -47,9 +48,6 @@ private:
     class Spool {
     public:
         explicit Spool(const std::filesystem::path& path);
-        Spool(const Spool&) = delete;
-        Spool& operator=(const Spool&) = delete;
-        ~Spool();
         void write(const void* bytes, std::size_t count);
         void flush();
         File& file() { return file_; }
@@ -57,12 +55,15 @@ private:
 
     private:
         std::filesystem::path path_;
+        TemporaryFile temporary_;
         File file_;
         std::vector<std::byte> buffer_;
     };
 
     void write_offsets();
     void write_documents();
+    /// Puts the new files in the place of the old ones; no signal comes between.
+    void replace_files();
 
     std::filesystem::path bin_path_;
     std::filesystem::path idx_path_;

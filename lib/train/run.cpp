@@ -26,14 +26,13 @@ double seconds_since(std::chrono::steady_clock::time_point start) {
 }  // namespace
 
 Run::Run(const RunInputs& inputs, const std::optional<RunDirectory>& directory,
-         const Requests& requests, const RunDevices& devices)
+         const RunDevices& devices)
     : spec_(inputs.spec),
       plan_(inputs.plan),
       data_(inputs.data),
       identity_(inputs.identity),
       directory_(directory),
       paths_{spec_.output_dir},
-      requests_(requests),
       mesh_(devices.mesh),
       ranks_(devices.ranks),
       observers_(devices.observers),
@@ -124,11 +123,12 @@ std::unique_ptr<BatchLoader> Run::training_loader() const {
 Request Run::request() const {
     // A step and a save must both fit before the deadline.
     constexpr double safety = 1.5;
-    const Request own = requests_.now(safety * (slowest_step_ + slowest_save_));
+    const Request own = requests_->now(safety * (slowest_step_ + slowest_save_));
     return static_cast<Request>(ranks_.largest(static_cast<std::int64_t>(own)));
 }
 
-ExitCode Run::run() {
+ExitCode Run::run(const Requests& requests) {
+    requests_ = &requests;
     const bool owes_evaluation = step_ > 0 && evaluation_due(step_) && !has_validation();
     const bool done = step_ >= plan_.steps;
     if (!done || owes_evaluation) begin_reports();
@@ -161,7 +161,7 @@ ExitCode Run::run() {
         if (last || asked != Request::none || due(spec_.checkpoint.interval, step_)) save();
         if (asked != Request::none) {
             saver_->wait();
-            ranks_.together([&] { requests_.answered(asked); });
+            ranks_.together([&] { requests_->answered(asked); });
         }
     }
     saver_->wait();

@@ -51,7 +51,7 @@ ExitCode train(const RunSpec& spec, RunPlan plan, const ResumeChoice& resume,
                const RunDevices& devices) {
     const MpiSession& ranks = devices.ranks;
     const RunPaths paths = {spec.output_dir};
-    const Requests requests(deadline_of(spec), ranks.rank() == 0 ? paths.folder : "");
+    const Deadline deadline = deadline_of(spec);
     std::optional<RunDirectory> directory;
     ranks.first_alone([&] { directory.emplace(spec.output_dir); });
     Watchdog& watchdog = devices.observers.watchdog;
@@ -66,12 +66,15 @@ ExitCode train(const RunSpec& spec, RunPlan plan, const ResumeChoice& resume,
         if (!checkpoint) return;
         check_identity(checkpoint->meta().identity, inputs.identity, checkpoint->folder().string());
     });
+    std::optional<Requests> requests;
     std::optional<Run> run;
     try {
-        run.emplace(inputs, directory, requests, devices);
+        run.emplace(inputs, directory, devices);
         run->start(checkpoint);
         ranks.first_alone([&] { warn_of_later_checkpoints(checkpoint, paths.checkpoints()); });
-        return run->run();
+        // Up to here a signal ends the run, from here on it is asked to stop.
+        requests.emplace(deadline, ranks.rank() == 0 ? paths.folder : "");
+        return run->run(*requests);
     } catch (const CommonError&) {
         // All ranks are here. Messages that are under way between them end now, while their memory
         // lives; while an exception flies they would not be waited for.
