@@ -94,6 +94,11 @@ void InferenceModel::load(RestartPoint& checkpoint) {
     });
 }
 
+std::string more_ranks_would_fit() {
+    return "take more devices or machines for it: start more ranks with --set parallel.tensor=N or "
+           "--set parallel.pipeline=N";
+}
+
 Mesh meter_mesh(const RunPlan& plan, const MeshPlace& place) {
     return Mesh(plan.mesh, place, mesh_links(plan), meter_communicators());
 }

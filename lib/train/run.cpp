@@ -26,7 +26,7 @@ double seconds_since(std::chrono::steady_clock::time_point start) {
 }  // namespace
 
 Run::Run(const RunInputs& inputs, const std::optional<RunDirectory>& directory,
-         const RunDevices& devices)
+         const RunDevices& devices, StepCost cost)
     : spec_(inputs.spec),
       plan_(inputs.plan),
       data_(inputs.data),
@@ -40,7 +40,7 @@ Run::Run(const RunInputs& inputs, const std::optional<RunDirectory>& directory,
       comm_metrics_(plan_.mesh, devices.backend.computes_in_host_memory()),
       started_(devices.started),
       effective_yaml_(to_yaml(effective_spec(spec_, plan_))),
-      cost_(measure_run(spec_, plan_, devices.mesh.place(), needs_of(devices.backend))),
+      cost_(std::move(cost)),
       largest_memory_(ranks_.largest(cost_.memory.total())),
       loss_spikes_(spec_.faults.loss_spike) {
     progress_.phase("tune", 0);
@@ -48,7 +48,6 @@ Run::Run(const RunInputs& inputs, const std::optional<RunDirectory>& directory,
                   [&] { progress_.moved(); });
     progress_.phase("load", 0);
     ranks_.together([&] {
-        warn_of_little_memory(devices.backend, cost_.memory);
         engine_ = std::make_unique<Engine>(devices.backend, mesh_, spec_, plan_, cost_.memory);
         engine_->listen(observers_.actions);
         if (spec_.fault_injection) inject_faults();

@@ -25,8 +25,9 @@ namespace gptrain {
 class Run {
 public:
     /// `directory` is rank 0's, which speaks and writes for all.
+    /// `cost` is what a step of this rank costs.
     Run(const RunInputs& inputs, const std::optional<RunDirectory>& directory,
-        const RunDevices& devices);
+        const RunDevices& devices, StepCost cost);
 
     /// Begins anew, or goes on from a checkpoint.
     void start(std::optional<RestartPoint>& checkpoint);
