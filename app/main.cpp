@@ -6,6 +6,7 @@
 
 #include "base/log.h"
 #include "base/process.h"
+#include "base/signals.h"
 #include "commands.h"
 #include "version.h"
 
@@ -56,6 +57,7 @@ int run(int argc, char** argv) {
 }  // namespace
 
 int main(int argc, char** argv) {
+    gptrain::end_on_signals({.before = "gptrain: error: interrupted by ", .after = {}, .code = {}});
     try {
         gptrain::start_process("gptrain");
         return run(argc, argv);

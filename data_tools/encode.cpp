@@ -8,7 +8,6 @@
 #include "base/log.h"
 #include "commands.h"
 #include "data/indexed_writer.h"
-#include "interrupt.h"
 #include "ordered_pipeline.h"
 #include "progress.h"
 #include "text/tokenizer.h"
@@ -37,7 +36,6 @@ public:
         encoded.bytes = chunk.bytes;
         std::string text;
         for (Record& record : chunk.records) {
-            check_interrupt();
             if (auto fault = take_document(record, format, text)) {
                 encoded.faults.push_back(placed(std::move(*fault), path, record));
                 if (!options_.corpus.skip_faulty) break;
@@ -116,7 +114,6 @@ void encode_corpus(const EncodeOptions& options) {
     if (prefix.has_parent_path()) create_folders(prefix.parent_path());
     IndexedWriter writer(prefix, token_dtype(tokenizer.vocab_size()));
 
-    catch_interrupts();
     Progress progress(total_bytes(options.corpus));
     CorpusReader reader(options.corpus);
     FaultLog faults(options.corpus.skip_faulty);
@@ -126,7 +123,6 @@ void encode_corpus(const EncodeOptions& options) {
     OrderedPipeline<Chunk, EncodedChunk> pipeline(workers, 2 * workers + 2);
     pipeline.run([&](Chunk& chunk) { return reader.next(chunk); }, encode,
                  [&](const EncodedChunk& chunk) {
-                     check_interrupt();
                      for (const PlacedFault& fault : chunk.faults)
                          faults.add(fault);
                      write_chunk(chunk, writer);

@@ -2,6 +2,7 @@
 #include <CLI/CLI.hpp>
 #include <exception>
 #include <new>
+#include <optional>
 #include <sstream>
 #include <string>
 #include <string_view>
@@ -11,9 +12,9 @@
 #include "base/error.h"
 #include "base/log.h"
 #include "base/process.h"
+#include "base/signals.h"
 #include "commands.h"
 #include "help.h"
-#include "interrupt.h"
 
 namespace gptrain {
 namespace {
@@ -240,14 +241,14 @@ private:
 };
 
 int run(int argc, char** argv) {
+    end_on_signals({.before = "gpt-preprocess: error: interrupted by ",
+                    .after = "; no file was written",
+                    .code = std::nullopt});
     try {
         start_process("gpt-preprocess");
         CommandLine().run(argc, argv);
         check_output();
         return static_cast<int>(ExitCode::done);
-    } catch (const Interrupted& interrupted) {
-        error_line("gpt-preprocess", "interrupted; nothing was written");
-        end_by_signal(interrupted.signal());
     } catch (const std::exception& error) {
         const Failure failure = failure_of(error);
         error_line("gpt-preprocess", failure.message);

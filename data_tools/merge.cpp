@@ -8,7 +8,6 @@
 #include "commands.h"
 #include "data/indexed_dataset.h"
 #include "data/indexed_writer.h"
-#include "interrupt.h"
 
 namespace gptrain {
 namespace {
@@ -16,7 +15,6 @@ namespace {
 void append_documents(const IndexedDataset& dataset, IndexedWriter& writer) {
     std::vector<std::int32_t> ids;
     for (std::int64_t document = 0; document < dataset.num_documents(); ++document) {
-        check_interrupt();
         const std::int64_t end = dataset.document_begin(document + 1);
         for (std::int64_t i = dataset.document_begin(document); i < end; ++i) {
             ids.resize(static_cast<std::size_t>(dataset.sequence_length(i)));
@@ -71,7 +69,6 @@ void merge_token_files(const MergeOptions& options) {
     const std::filesystem::path prefix = options.output_prefix;
     if (prefix.has_parent_path()) create_folders(prefix.parent_path());
     IndexedWriter writer(prefix, datasets.front().dtype());
-    catch_interrupts();
     for (const IndexedDataset& dataset : datasets)
         append_documents(dataset, writer);
     writer.commit(meta);

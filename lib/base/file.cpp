@@ -11,6 +11,7 @@
 #include "base/error.h"
 #include "base/file_calls.h"
 #include "base/process.h"
+#include "base/temporary_file.h"
 
 namespace gptrain {
 namespace {
@@ -190,17 +191,12 @@ std::string read_file(const std::filesystem::path& path, std::int64_t limit, Exi
 }
 
 void write_file_durably(const std::filesystem::path& path, std::string_view bytes) {
-    const std::filesystem::path temporary = path.string() + ".tmp";
-    try {
-        File file(temporary, File::Mode::create);
-        file.write(bytes);
-        file.sync();
-        file.close();
-        rename_path(temporary, path);
-    } catch (...) {
-        ::unlink(temporary.c_str());
-        throw;
-    }
+    TemporaryFile temporary(path.string() + ".tmp");
+    File file(temporary.path(), File::Mode::create);
+    file.write(bytes);
+    file.sync();
+    file.close();
+    temporary.move_to(path);
     sync_folder(path.has_parent_path() ? path.parent_path() : ".");
 }
 

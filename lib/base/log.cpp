@@ -1,6 +1,7 @@
 #include "base/log.h"
 
 #include <algorithm>
+#include <atomic>
 #include <cerrno>
 #include <mutex>
 #include <string>
@@ -29,7 +30,7 @@ bool write_whole(int descriptor, std::string_view bytes) {
 }
 
 bool status_shown = false;
-bool silent = false;
+std::atomic<bool> silent = false;  // read by handlers of signals too
 bool plain = false;
 int stdout_error = 0;  // of the first line that it failed to take
 
@@ -46,8 +47,11 @@ void write_line(int descriptor, std::string_view prefix, std::string_view line) 
 }  // namespace
 
 void silence() {
-    const std::lock_guard lock(output_mutex());
     silent = true;
+}
+
+bool silenced() {
+    return silent;
 }
 
 std::string without_controls(std::string_view text) {

@@ -10,6 +10,8 @@ namespace gptrain {
 /// From now on this process says nothing on stdout; warnings and errors stay. For the ranks that
 /// would only repeat what the first says.
 void silence();
+/// Whether it was silenced.
+bool silenced();
 
 /// A line on stdout: results and progress.
 void print_line(std::string_view line);

@@ -16,6 +16,7 @@
 #include "base/log.h"
 #include "base/philox.h"
 #include "base/process.h"
+#include "base/temporary_file.h"
 
 namespace gptrain {
 namespace {
@@ -76,7 +77,7 @@ public:
         void* start = ::mmap(nullptr, size_, PROT_READ | PROT_WRITE, MAP_SHARED, descriptor_, 0);
         if (start == MAP_FAILED && errno == ENOMEM)
             fail(ExitCode::usage, target.string(), ": cannot be mapped: ", out_of_memory());
-        if (start == MAP_FAILED) fail_errno(errno, name_, ": mmap");
+        if (start == MAP_FAILED) fail_errno(errno, name(), ": mmap");
         start_ = static_cast<std::byte*>(start);
     }
     MappedOutput(const MappedOutput&) = delete;
@@ -84,25 +85,27 @@ public:
     ~MappedOutput() {
         if (start_ != nullptr) ::munmap(start_, size_);
         ::close(descriptor_);
-        if (!name_.empty()) ::unlink(name_.c_str());
     }
 
     std::span<std::byte> bytes() const { return {start_, size_}; }
 
     void commit() {
-        if (::msync(start_, size_, MS_SYNC) != 0) fail_errno(errno, name_, ": msync");
-        if (::fsync(descriptor_) != 0) fail_errno(errno, name_, ": fsync");
-        if (::rename(name_.c_str(), target_.c_str()) != 0) fail_errno(errno, target_.string());
-        name_.clear();
+        if (::msync(start_, size_, MS_SYNC) != 0) fail_errno(errno, name(), ": msync");
+        if (::fsync(descriptor_) != 0) fail_errno(errno, name(), ": fsync");
+        temporary_.move_to(target_);
         sync_folder(target_.parent_path());
     }
 
 private:
     explicit MappedOutput(const std::filesystem::path& target)
-        : target_(target), name_(target.string() + ".XXXXXX") {
-        descriptor_ = ::mkostemp(name_.data(), O_CLOEXEC);
-        if (descriptor_ < 0) fail_errno(errno, name_);
-    }
+        : target_(target), temporary_([&] {
+              std::string name = target.string() + ".XXXXXX";
+              descriptor_ = ::mkostemp(name.data(), O_CLOEXEC);
+              if (descriptor_ < 0) fail_errno(errno, name);
+              return std::filesystem::path(name);
+          }) {}
+
+    std::string name() const { return temporary_.path().string(); }
 
     /// Without it a full disk would end as a bus error in the middle of a store. The free space is
     /// asked for first because a file system that cannot reserve would be filled to its end.
@@ -119,8 +122,8 @@ private:
     }
 
     std::filesystem::path target_;
-    std::string name_;
     int descriptor_ = -1;
+    TemporaryFile temporary_;
     std::size_t size_ = 0;
     std::byte* start_ = nullptr;
 };

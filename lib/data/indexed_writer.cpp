@@ -10,6 +10,7 @@
 
 #include "base/checked.h"
 #include "base/error.h"
+#include "base/signals.h"
 
 namespace gptrain {
 namespace {
@@ -72,17 +73,14 @@ void for_each_block(const File& file, std::int64_t begin, std::int64_t end, cons
 }  // namespace
 
 IndexedWriter::Spool::Spool(const std::filesystem::path& path)
-    : path_(path), buffer_(reserved_buffer()), file_(empty_file(with_suffix(path, ".tmp"))) {}
-
-IndexedWriter::Spool::~Spool() {
-    ::unlink(file_.path().c_str());
-}
+    : path_(path),
+      temporary_(with_suffix(path, ".tmp")),
+      buffer_(reserved_buffer()),
+      file_(empty_file(temporary_.path())) {}
 
 void IndexedWriter::Spool::move_into_place() {
     file_.close();
-    if (::rename(file_.path().c_str(), path_.c_str()) != 0) {
-        fail_errno(errno, path_.string(), ": rename");
-    }
+    temporary_.move_to(path_);
 }
 
 void IndexedWriter::Spool::write(const void* bytes, std::size_t count) {
@@ -148,6 +146,12 @@ void IndexedWriter::commit(const std::optional<TokenMeta>& meta) {
     idx_.file().sync();
     std::optional<Spool> description;
     if (meta) write_meta(*meta, description.emplace(meta_path_));
+    replace_files(description);
+    sync_folder(idx_path_.has_parent_path() ? idx_path_.parent_path() : ".");
+}
+
+void IndexedWriter::replace_files(std::optional<Spool>& description) {
+    const SignalsHeld held;
     // Without its index the old .bin is no data set, so no crash can leave a new one with an old
     // index or description.
     remove_old(idx_path_);
@@ -155,7 +159,6 @@ void IndexedWriter::commit(const std::optional<TokenMeta>& meta) {
     bin_.move_into_place();
     if (description) description->move_into_place();
     idx_.move_into_place();
-    sync_folder(idx_path_.has_parent_path() ? idx_path_.parent_path() : ".");
 }
 
 void IndexedWriter::write_meta(TokenMeta meta, Spool& to) const {

@@ -7,6 +7,7 @@
 #include "data/sequential_dataset.h"
 #include "meter/meter_backend.h"
 #include "text/documents.h"
+#include "train/memory_check.h"
 
 namespace gptrain {
 namespace {
@@ -157,6 +158,7 @@ EvaluationResult evaluate(const InferenceRun& run, const EvaluationData& data,
     });
     const RunPlan plan = with_batches_for(source->size(), run.plan);
     const MemoryPlan memory = measured_memory(run, plan);
+    MemoryCheck(run.backend, run.ranks).require(memory, more_ranks_would_fit);
     std::optional<Evaluator> evaluator;
     run.ranks.together([&] {
         evaluator.emplace(run.backend, run.mesh, plan, run.spec.data.reset_at_eod, memory);

@@ -7,7 +7,9 @@
 #include "base/log.h"
 #include "meter/meter_backend.h"
 #include "text/tokenizer.h"
+#include "train/fit_advice.h"
 #include "train/generator.h"
+#include "train/memory_check.h"
 
 namespace gptrain {
 namespace {
@@ -104,6 +106,25 @@ MemoryPlan measured_memory(const InferenceRun& run, const RunPlan& plan,
     return generator.model().memory().peaks();
 }
 
+/// The same; where it is missing on some rank, an Error (usage) on all.
+MemoryPlan checked_memory(const InferenceRun& run, const RunPlan& plan,
+                          const std::vector<std::int32_t>& prompt) {
+    const MemoryPlan memory = measured_memory(run, plan, prompt);
+    const MemoryCheck check(run.backend, run.ranks);
+    check.require(memory, [&] {
+        const std::int64_t prompt_tokens = std::ssize(prompt);
+        const std::int64_t fitting =
+            largest_that_fits(0, plan.seq_length - prompt_tokens, [&](std::int64_t new_tokens) {
+                RunPlan shorter = plan;
+                shorter.seq_length = prompt_tokens + new_tokens;
+                return !check.shortage(measured_memory(run, shorter, prompt));
+            });
+        return fitting > 0 ? text("what would fit: --max-tokens ", fitting)
+                           : more_ranks_would_fit();
+    });
+    return memory;
+}
+
 }  // namespace
 
 void generate(const InferenceRun& run, std::string_view prompt, const GenerateOptions& options,
@@ -124,7 +145,7 @@ void generate(const InferenceRun& run, std::string_view prompt, const GenerateOp
     });
     plan.micro_batch_size = 1;
     plan.seq_length = std::ssize(ids) + new_tokens;
-    const MemoryPlan memory = measured_memory(run, plan, ids);
+    const MemoryPlan memory = checked_memory(run, plan, ids);
     std::optional<Generator> generator;
     ranks.together([&] {
         generator.emplace(run.backend, run.mesh, plan, std::ssize(ids), run.observers.actions,

@@ -56,6 +56,9 @@ private:
     Tensor staging_;  ///< fp32, the largest parameter; empty where the compute dtype is fp32
 };
 
+/// What is said where a model does not fit.
+std::string more_ranks_would_fit();
+
 /// The mesh of a rank at a place whose messages move nothing, for the meter.
 Mesh meter_mesh(const RunPlan& plan, const MeshPlace& place);
 

@@ -32,7 +32,7 @@ std::vector<WholeFile> files_of(const RunInputs& inputs) {
 }  // namespace
 
 Run::Run(const RunInputs& inputs, const std::optional<RunDirectory>& directory,
-         const Requests& requests, const RunDevices& devices)
+         const RunDevices& devices, StepCost cost)
     : spec_(inputs.spec),
       plan_(inputs.plan),
       data_(inputs.data),
@@ -40,7 +40,6 @@ Run::Run(const RunInputs& inputs, const std::optional<RunDirectory>& directory,
       files_(files_of(inputs)),
       directory_(directory),
       paths_{spec_.output_dir},
-      requests_(requests),
       mesh_(devices.mesh),
       ranks_(devices.ranks),
       observers_(devices.observers),
@@ -48,7 +47,7 @@ Run::Run(const RunInputs& inputs, const std::optional<RunDirectory>& directory,
       comm_metrics_(plan_.mesh, devices.backend.computes_in_host_memory()),
       started_(devices.started),
       effective_yaml_(to_yaml(effective_spec(spec_, plan_))),
-      cost_(measure_run(spec_, plan_, devices.mesh.place(), needs_of(devices.backend))),
+      cost_(std::move(cost)),
       largest_memory_(ranks_.largest(cost_.memory.total())),
       loss_spikes_(spec_.faults.loss_spike),
       high_loss_(plan_.model.vocab, spec_.lr_schedule.warmup_steps) {
@@ -57,7 +56,6 @@ Run::Run(const RunInputs& inputs, const std::optional<RunDirectory>& directory,
                   [&] { progress_.moved(); });
     progress_.phase("load", 0);
     ranks_.together([&] {
-        warn_of_little_memory(devices.backend, cost_.memory);
         engine_ = std::make_unique<Engine>(devices.backend, mesh_, spec_, plan_, cost_.memory);
         engine_->listen(observers_.actions);
         if (spec_.fault_injection) inject_faults();
@@ -136,11 +134,12 @@ std::unique_ptr<BatchLoader> Run::training_loader() const {
 Request Run::request() const {
     // A step and a save must both fit before the deadline.
     constexpr double safety = 1.5;
-    const Request own = requests_.now(safety * (slowest_step_ + slowest_save_));
+    const Request own = requests_->now(safety * (slowest_step_ + slowest_save_));
     return static_cast<Request>(ranks_.largest(static_cast<std::int64_t>(own)));
 }
 
-ExitCode Run::run() {
+ExitCode Run::run(const Requests& requests) {
+    requests_ = &requests;
     const bool owes_evaluation = step_ > 0 && evaluation_due(step_) && !has_validation();
     const bool done = step_ >= plan_.steps;
     if (!done || owes_evaluation) begin_reports();
@@ -174,7 +173,7 @@ ExitCode Run::run() {
         if (last || asked != Request::none || due(spec_.checkpoint.interval, step_)) save();
         if (asked != Request::none) {
             saver_->wait();
-            ranks_.together([&] { requests_.answered(asked); });
+            ranks_.together([&] { requests_->answered(asked); });
         }
     }
     saver_->wait();

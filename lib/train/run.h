@@ -27,13 +27,14 @@ namespace gptrain {
 class Run {
 public:
     /// `directory` is rank 0's, which speaks and writes for all.
+    /// `cost` is what a step of this rank costs.
     Run(const RunInputs& inputs, const std::optional<RunDirectory>& directory,
-        const Requests& requests, const RunDevices& devices);
+        const RunDevices& devices, StepCost cost);
 
     /// Begins anew, or goes on from a checkpoint.
     void start(std::optional<RestartPoint>& checkpoint);
-    /// Until the last step, or until it is asked to stop.
-    ExitCode run();
+    /// Until the last step, or until it is asked to stop. `requests` outlive this call.
+    ExitCode run(const Requests& requests);
 
 private:
     using Clock = std::chrono::steady_clock;
@@ -106,7 +107,7 @@ private:
     std::vector<WholeFile> files_;  ///< of every checkpoint
     const std::optional<RunDirectory>& directory_;
     RunPaths paths_;
-    const Requests& requests_;
+    const Requests* requests_ = nullptr;  ///< while it runs
     const Mesh& mesh_;
     const MpiSession& ranks_;
     Observers& observers_;

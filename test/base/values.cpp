@@ -42,6 +42,16 @@ TEST_CASE("numbers are whole words", "[base]") {
     }
 }
 
+TEST_CASE("counts of bytes have units", "[base]") {
+    CHECK(parse_bytes("80GB") == 80'000'000'000);
+    CHECK(parse_bytes("80GiB") == 80 * (std::int64_t{1} << 30));
+    CHECK(parse_bytes("1.5 MiB") == 3 << 19);
+    for (const char* word : {"", "80", "GB", "0GB", "-1GB", "80gb", "80G", "80  GB", "1e99TB"}) {
+        CAPTURE(word);
+        CHECK_FALSE(parse_bytes(word));
+    }
+}
+
 TEST_CASE("the nearest word is one that could be meant", "[base]") {
     const std::vector<std::string> words = {"num_layers", "hidden_size", "seed"};
     CHECK(nearest("num_layrs", words) == "num_layers");

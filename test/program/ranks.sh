@@ -177,6 +177,8 @@ timeout --signal=KILL 60 "$mpirun" -n 1 "$gptrain" --config run.yaml "${set[@]}"
 ran 2 $? "two builds of the program"
 says err "rank 0 on" "build" "rank 1 on" "start the same program on all nodes"
 rm another-build
+train_as 2 2 large parallel.data=2 training.micro_batch_size=4000000 training.global_batch_size=auto
+says err "not enough memory on" "for 2 ranks: " "what would fit: training.micro_batch_size "
 [[ ! -e wrong ]] || fail "refused runs have made their output directory"
 
 finish
