@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
@@ -12,6 +13,8 @@
 #include "planner/mesh_cost.h"
 #include "schedule/stage_plan.h"
 #include "timeline.h"
+#include "train/fit_advice.h"
+#include "train/memory_check.h"
 
 namespace gptrain {
 namespace {
@@ -77,6 +80,65 @@ void print_memory(const RankCost& most, const RunPlan& plan, const BackendNeeds&
     print_uses(memory, MemorySpace::host);
     print(bytes_row("on the host", memory.total() - memory.on_device()));
     if (!cuda) print(bytes_row("total", memory.total()));
+}
+
+// ---- whether it fits ----------------------------------------------------------------------------
+
+/// The memory that the ranks are given, and how it is said.
+struct Supply {
+    std::int64_t bytes = 0;
+    std::string name;
+    bool whole = false;  ///< for all ranks together, else for each
+};
+
+/// None for GPUs that nobody told the size of.
+std::optional<Supply> supply_for(bool cuda, const std::optional<std::int64_t>& device_memory) {
+    if (device_memory) return Supply{*device_memory, "--device-memory", false};
+    if (cuda) return std::nullopt;
+    std::optional<Supply> least;
+    for (const MemoryLimit& limit : host_memory_limits()) {
+        if (!least || limit.available < least->bytes)
+            least = {limit.available, limit.name, !limit.per_process};
+    }
+    return least;
+}
+
+struct Demand {
+    std::int64_t bytes = 0;
+    std::int64_t reserve = 0;  ///< of it, for libraries
+};
+
+/// Of the rank that needs the most, or of all ranks.
+Demand demand_of(RankCosts ranks, const BackendNeeds& needs, bool cuda, bool whole) {
+    const std::int64_t reserve = cuda ? needs.reserve : host_reserve;
+    if (!whole) return {needed(largest(ranks, cuda).cost, cuda) + reserve, reserve};
+    Demand sum;
+    for (const RankCost& rank : ranks) {
+        const std::int64_t count = std::ssize(rank.of.ranks);
+        sum.bytes += count * (needed(rank.cost, cuda) + reserve);
+        sum.reserve += count * reserve;
+    }
+    return sum;
+}
+
+void print_fit(RankCosts ranks, const RunSpec& spec, const PlanTarget& target,
+               const BackendNeeds& needs, const std::optional<std::int64_t>& device_memory) {
+    const bool cuda = target.cuda;
+    const auto supply = supply_for(cuda, device_memory);
+    if (!supply) return;
+    const Demand demand = demand_of(ranks, needs, cuda, supply->whole);
+    const std::string numbers =
+        needed_and_available(demand.bytes, demand.reserve, supply->bytes, supply->name);
+    const std::string whose = supply->whole && target.world_size > 1
+                                  ? text(" (all ", target.world_size, " ranks on this machine)")
+                                  : std::string();
+    const std::string_view here = device_memory ? "" : " here";
+    if (demand.bytes <= supply->bytes) return print("fits", here, whose, ": ", numbers);
+    const auto fits = [&](const RunSpec& other, const RunPlan& plan) {
+        const std::vector<RankCost> costs = measure_mesh(other, plan, needs);
+        return demand_of(costs, needs, cuda, supply->whole).bytes <= supply->bytes;
+    };
+    print("does not fit", here, whose, ": ", numbers, "; ", what_would_fit(spec, target, fits));
 }
 
 // ---- work and bytes -----------------------------------------------------------------------------
@@ -162,17 +224,19 @@ Timeline simulated(const RunSpec& spec, const RunPlan& plan) {
 
 }  // namespace
 
-void print_dry_run(const RunSpec& spec, const RunPlan& plan, bool cuda,
-                   const std::filesystem::path& timeline) {
+void print_dry_run(const RunSpec& spec, const RunPlan& plan, const PlanTarget& target,
+                   const DryRunOptions& options) {
+    const bool cuda = target.cuda;
     const BackendNeeds needs = device_needs(cuda);
     const std::vector<RankCost> ranks = measure_mesh(spec, plan, needs);
     const RankCost& most = largest(ranks, cuda);
     const Timeline step = simulated(spec, plan);
-    if (!timeline.empty()) write_timeline(timeline, step);
+    if (!options.timeline.empty()) write_timeline(options.timeline, step);
 
     print(describe(plan));
     print_device(spec.device, cuda);
     print_memory(most, plan, needs, cuda);
+    print_fit(ranks, spec, target, needs, options.device_memory);
     print_work(ranks, most.cost, plan);
     if (plan.mesh.pipeline == 1) return;
     print_stages(ranks, plan, cuda);

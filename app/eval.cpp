@@ -11,7 +11,7 @@ namespace {
 
 struct Options {
     ModelOptions model;
-    std::string data;
+    EvaluationData data;
 };
 
 ExitCode run_eval(const Options& options) {
@@ -33,10 +33,15 @@ void add_eval(CLI::App& app, Command& chosen) {
     auto options = std::make_shared<Options>();
     add_model_options(*command, options->model);
     command
-        ->add_option("--data", options->data,
-                     "Prefix of a token data set (.bin and .idx), or a text file")
+        ->add_option("--data", options->data.path,
+                     "Prefix of a token data set (.bin and .idx); or a text file, which is JSON "
+                     "lines if it is named .jsonl or .json, else plain text; .gz is unpacked")
         ->required()
-        ->type_name("PREFIX|TEXT-FILE");
+        ->type_name("PREFIX|FILE");
+    command
+        ->add_option("--json-key", options->data.json_key,
+                     "JSON lines: the key of the text (default: text)")
+        ->type_name("KEY");
     command->final_callback(
         [&chosen, options] { chosen = [options] { return run_eval(*options); }; });
 }

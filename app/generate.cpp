@@ -1,10 +1,13 @@
 #include "train/generate.h"
 
+#include <charconv>
+#include <cstdint>
 #include <memory>
 #include <string>
 
 #include "base/file.h"
 #include "base/log.h"
+#include "base/text.h"
 #include "inference.h"
 
 namespace gptrain {
@@ -18,6 +21,27 @@ struct Options {
 };
 
 constexpr std::int64_t largest_prompt = std::int64_t{64} << 20;
+
+/// A number of this range, which nan is not.
+CLI::Validator finite(double low, double high) {
+    const auto check = [=](const std::string& word) {
+        const auto value = parse_double(word);
+        if (value && *value >= low && *value <= high) return std::string();
+        return text("'", word, "' is not a number from ", low, " to ", high);
+    };
+    return {check, ""};
+}
+
+CLI::Validator seed() {
+    const auto check = [](const std::string& word) {
+        std::uint64_t value = 0;
+        const char* end = word.data() + word.size();
+        const auto [stop, error] = std::from_chars(word.data(), end, value);
+        if (error == std::errc() && stop == end) return std::string();
+        return text("'", word, "' is not a whole number from 0 to ", UINT64_MAX);
+    };
+    return {check, ""};
+}
 
 ExitCode run_generate(const Options& options) {
     return run_with_model(options.model, [&](const InferenceRun& run) {
@@ -49,7 +73,7 @@ void add_generate(CLI::App& app, Command& chosen) {
         ->check(CLI::Range(std::int64_t{0}, std::int64_t{1} << 24))
         ->capture_default_str();
     command->add_option("--temperature", sampling.temperature, "0: always the likeliest token")
-        ->check(CLI::Range(0.0, 1e6))
+        ->check(finite(0, 1e6))
         ->capture_default_str();
     command->add_option("--top-k", sampling.top_k, "Choose among the K likeliest tokens; 0: all")
         ->check(CLI::Range(std::int64_t{0}, std::int64_t{1} << 24))
@@ -57,9 +81,10 @@ void add_generate(CLI::App& app, Command& chosen) {
     command
         ->add_option("--top-p", sampling.top_p,
                      "Choose among the likeliest tokens whose probabilities add up to P")
-        ->check(CLI::Range(0.0, 1.0))
+        ->check(finite(0, 1))
         ->capture_default_str();
     command->add_option("--seed", sampling.seed, "The same seed gives the same text")
+        ->check(seed())
         ->capture_default_str();
     command->final_callback([&chosen, options, prompt, prompt_file] {
         if (prompt->empty() && prompt_file->empty()) {

@@ -14,13 +14,14 @@ void run_as_rank(const ModelOptions& options, Ranks& ranks,
     RunSpec spec;
     session.together(
         [&] { spec = inference_spec(checkpoint.folder(), checkpoint.meta(), options.settings); });
+    const RunTokenizer tokenizer(checkpoint, spec, options.tokenizer, session);
     const Start common = start(ranks, spec);
     const Device& device = common.device;
     const RunPlan& plan = common.plan;
     Observers observers(ranks.watch(spec, plan.mesh, device.cuda));
     observers.watchdog.progress().phase("load", 0);
     const Mesh mesh = open_mesh(device, session, plan.mesh, mesh_links(plan), observers.comm);
-    work({checkpoint, spec, plan, *device.backend, mesh, session, observers});
+    work({checkpoint, spec, tokenizer, plan, *device.backend, mesh, session, observers});
 }
 
 }  // namespace
@@ -31,6 +32,11 @@ void add_model_options(CLI::App& command, ModelOptions& options) {
                     "A checkpoint, or an output directory (its newest valid checkpoint)")
         ->required()
         ->type_name("DIR");
+    command
+        .add_option("--tokenizer", options.tokenizer,
+                    "The tokenizer that the model was trained with, for a checkpoint of an older "
+                    "program, which does not hold it")
+        ->type_name("FILE");
     command
         .add_option("--set", options.settings,
                     "The device (device=cpu), or how ranks share the work "

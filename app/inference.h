@@ -12,6 +12,7 @@ namespace gptrain {
 
 struct ModelOptions {
     std::string checkpoint;
+    std::string tokenizer;
     std::vector<std::string> settings;
 };
 

@@ -1,5 +1,6 @@
 #include <filesystem>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -8,6 +9,7 @@
 #include "checkpoint/folder.h"
 #include "commands.h"
 #include "data/indexed_dataset.h"
+#include "data/token_meta.h"
 #include "device.h"
 #include "spec/run_plan.h"
 
@@ -46,6 +48,8 @@ void inspect_tokens(const Options& options) {
     print("  tokens       ", data.num_tokens());
     print("  ids          ", name_of(data.dtype()));
     print("  fingerprint  ", data.fingerprint());
+    const std::optional<TokenMeta> meta = read_token_meta(data);
+    print("  made with    ", meta ? describe(*meta) : "an unknown tokenizer (no .meta.json)");
 }
 
 bool is_spec(const std::filesystem::path& path) {

@@ -1,11 +1,12 @@
 // gptrain: one program that trains GPTs.
 #include <CLI/CLI.hpp>
-#include <csignal>
 #include <exception>
-#include <new>
+#include <sstream>
 #include <string>
 
 #include "base/log.h"
+#include "base/process.h"
+#include "base/signals.h"
 #include "commands.h"
 #include "version.h"
 
@@ -41,27 +42,27 @@ int run(int argc, char** argv) {
     try {
         app.parse(argc, argv);
     } catch (const CLI::Success& help) {
-        return app.exit(help);
+        std::ostringstream words;
+        app.exit(help, words);
+        gptrain::print_raw(words.str());
+        return static_cast<int>(gptrain::ExitCode::done);
     } catch (const CLI::ParseError& error) {
         return report(std::string(error.what()) + " (gptrain --help)", gptrain::ExitCode::usage);
     }
-    return static_cast<int>(chosen());
+    const gptrain::ExitCode code = chosen();
+    if (code == gptrain::ExitCode::done) gptrain::check_output();
+    return static_cast<int>(code);
 }
 
 }  // namespace
 
 int main(int argc, char** argv) {
-    // Whoever reads our output may go away; a training run goes on.
-    std::signal(SIGPIPE, SIG_IGN);
-    // A file size limit (ulimit -f) then is a failed write, which is reported.
-    std::signal(SIGXFSZ, SIG_IGN);
+    gptrain::end_on_signals({.before = "gptrain: error: interrupted by ", .after = {}, .code = {}});
     try {
+        gptrain::start_process("gptrain");
         return run(argc, argv);
-    } catch (const gptrain::Error& error) {
-        return report(error.what(), error.code());
-    } catch (const std::bad_alloc&) {
-        return report("not enough memory", gptrain::ExitCode::usage);
     } catch (const std::exception& error) {
-        return report(std::string("internal error: ") + error.what(), gptrain::ExitCode::bug);
+        const gptrain::Failure failure = gptrain::failure_of(error);
+        return report(failure.message, failure.code);
     }
 }

@@ -4,7 +4,6 @@
 #include <bit>
 #include <csignal>
 #include <cstdlib>
-#include <new>
 #include <omp.h>
 #include <sched.h>
 #include <vector>
@@ -12,6 +11,7 @@
 #include "base/crc32c.h"
 #include "base/file.h"
 #include "base/log.h"
+#include "base/process.h"
 #include "train/run_directory.h"
 #include "version.h"
 
@@ -54,8 +54,17 @@ Watchdog& Ranks::watch(const RunSpec& spec, const MeshShape& mesh, bool cuda) {
 }
 
 void Ranks::share_cores() const {
-    if (session_.size() == 1 || std::getenv("OMP_NUM_THREADS") != nullptr) return;
     const std::string own = allowed_cores();
+    if (std::getenv("OMP_NUM_THREADS") != nullptr) {
+        const auto own_cores = std::count(own.begin(), own.end(), '1');
+        if (session_.rank() == 0 && omp_get_max_threads() > own_cores) {
+            warn("OMP_NUM_THREADS gives this process ", omp_get_max_threads(),
+                 " threads, but it may run on ", own_cores, own_cores == 1 ? " core" : " cores",
+                 " only, which makes it far slower; set it to ", own_cores, " or unset it");
+        }
+        return;
+    }
+    if (session_.size() == 1) return;
     const std::string mine = text(host_name(), " ", own);
     const std::vector<std::string> all = session_.exchange(mine);
     const auto sharers = std::count(all.begin(), all.end(), mine);
@@ -119,12 +128,9 @@ ExitCode Ranks::run(const std::function<ExitCode()>& work) const {
     } catch (const CommonError& error) {
         if (session_.rank() == 0) error_line("gptrain", error.what());
         return error.code();
-    } catch (const Error& error) {
-        end_all(error.what(), error.code());
-    } catch (const std::bad_alloc&) {
-        end_all("not enough memory", ExitCode::usage);
     } catch (const std::exception& error) {
-        end_all(text("internal error: ", error.what()), ExitCode::bug);
+        const Failure failure = failure_of(error);
+        end_all(failure.message, failure.code);
     }
 }
 

@@ -38,7 +38,8 @@ public:
     Watchdog& watch(const RunSpec& spec, const MeshShape& mesh, bool cuda);
 
     /// Threads for this rank: the cores that it may run on over the ranks that may run on the same,
-    /// unless OMP_NUM_THREADS says otherwise. Alone a rank keeps what OpenMP gives it.
+    /// unless OMP_NUM_THREADS says otherwise: of more threads than cores rank 0 warns. Alone a rank
+    /// keeps what OpenMP gives it.
     void share_cores() const;
 
     /// Does `work`. An Error that all ranks throw together is said by rank 0; one that a rank alone

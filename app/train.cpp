@@ -11,6 +11,7 @@
 #include "start.h"
 #include "timeline.h"
 #include "train/run_directory.h"
+#include "train/signals.h"
 #include "train/trainer.h"
 
 namespace gptrain {
@@ -25,7 +26,19 @@ struct Options {
     bool dry_run = false;
     std::int64_t world_size = 1;
     std::string timeline;
+    std::string device_memory;
 };
+
+std::optional<std::int64_t> device_memory_of(const std::string& word) {
+    if (word.empty()) return std::nullopt;
+    const auto bytes = parse_bytes(word);
+    if (!bytes) {
+        fail(ExitCode::usage, "--device-memory ", word,
+             ": give a number above 0 with its unit, one of MB, GB, TB, MiB, GiB and TiB, such as "
+             "80GB");
+    }
+    return bytes;
+}
 
 ResumeChoice resume_choice(const std::string& word) {
     if (word == "auto") return {ResumeChoice::Kind::automatic, {}};
@@ -71,10 +84,13 @@ ExitCode run_training(const Options& options) {
         const RunSpec spec = load_run_spec(options.config, options.settings);
         const PlanTarget target = {
             .world_size = options.world_size, .cuda = plans_for_cuda(spec.device), .dry_run = true};
-        print_dry_run(spec, make_plan(spec, target), target.cuda, options.timeline);
+        print_dry_run(spec, make_plan(spec, target), target,
+                      {.timeline = options.timeline,
+                       .device_memory = device_memory_of(options.device_memory)});
         return ExitCode::done;
     }
     const Clock::time_point started = Clock::now();
+    end_run_on_signals();
     Ranks ranks;
     return ranks.run([&] { return train_as_rank(options, ranks, started); });
 }
@@ -105,6 +121,11 @@ void add_train(CLI::App& app, Command& chosen) {
     app.add_option("--world-size", options->world_size, "Ranks that a dry run assumes")
         ->type_name("N")
         ->check(CLI::Range(std::int64_t{1}, std::int64_t{1} << 24))
+        ->needs(dry_run);
+    app.add_option("--device-memory", options->device_memory,
+                   "Say whether a dry run fits on devices of that size, such as 80GB or 80GiB, "
+                   "one for each rank; without it, whether a CPU run fits on this machine now")
+        ->type_name("SIZE")
         ->needs(dry_run);
     app.add_option("--timeline", options->timeline,
                    "The picture of one pipeline's step (.svg), or its trace (.json): measured, or "

@@ -75,6 +75,7 @@ public:
         const cuda::MemoryInfo memory = cuda::memory_info();
         return memory.total - memory.free - allocated_;
     }
+    std::int64_t reserve_bytes() const override { return cuda_needs().reserve; }
     std::optional<std::int64_t> free_bytes() const override { return cuda::memory_info().free; }
     void copy(const Tensor& to, const Tensor& from) override { cuda::copy(to, from, context()); }
     void upload(const Tensor& to, std::span<const std::byte> from) override {

@@ -16,10 +16,8 @@ constexpr std::int64_t reported_faults = 10;
 
 CorpusFormat format_of(const std::string& path, const CorpusOptions& options) {
     CorpusFormat format = options.documents;
-    const auto extension = std::filesystem::path(path).extension();
-    format.json_lines =
-        options.format == InputFormat::json_lines ||
-        (options.format == InputFormat::by_name && (extension == ".json" || extension == ".jsonl"));
+    format.json_lines = options.format == InputFormat::json_lines ||
+                        (options.format == InputFormat::by_name && named_json_lines(path));
     return format;
 }
 
@@ -36,7 +34,11 @@ void check_inputs(const CorpusOptions& options) {
         const bool is_pipe = type == std::filesystem::file_type::fifo ||
                              type == std::filesystem::file_type::character ||
                              type == std::filesystem::file_type::socket;
-        if (!is_pipe) open_corpus(path, format);
+        if (is_pipe) continue;
+        const RecordReader reader = open_corpus(path, format);
+        if (format.json_lines || options.format != InputFormat::by_name) continue;
+        if (const auto warning = prose_warning(path, reader.start()); !warning.empty())
+            warn(warning);
     }
     if (options.documents_given && !any_text) {
         fail(ExitCode::usage,
@@ -55,7 +57,7 @@ std::optional<std::int64_t> total_bytes(const CorpusOptions& options) {
     for (const std::string& path : options.inputs) {
         std::error_code error;
         const auto bytes = std::filesystem::file_size(path, error);
-        if (error) return std::nullopt;
+        if (error || is_gzip(path)) return std::nullopt;
         total += static_cast<std::int64_t>(bytes);
     }
     return total;
@@ -82,13 +84,15 @@ bool CorpusReader::next(Chunk& chunk) {
 }
 
 PlacedFault placed(FaultyDocument document, const std::string& path, const Record& record) {
-    return {text(path, ":", record.line, ": byte ", record.offset), std::move(document)};
+    return {place_of(record, path), std::move(document)};
 }
 
 void FaultLog::add(const PlacedFault& fault) {
     if (!skip_) {
+        const bool too_long = fault.document.fault == DocumentFault::too_long;
         fail(ExitCode::bad_input, fault.place, ": ", fault.document.what,
-             "; repair it, or leave such documents out with --on-error skip");
+             too_long ? "; raise --max-document-bytes" : "; repair it",
+             ", or leave such documents out with --on-error skip");
     }
     if (count_ < reported_faults) {
         warn(fault.place, ": left out: ", fault.document.what);

@@ -23,14 +23,16 @@ struct CorpusOptions {
     bool documents_given = false;  ///< on the command line
 };
 
-/// How the file is read: by name, `.json` and `.jsonl` are JSON lines, all others plain text.
+/// How the file is read: by name, `.json`, `.jsonl` and these with `.gz` are JSON lines, all others
+/// plain text.
 CorpusFormat format_of(const std::string& path, const CorpusOptions& options);
 
 /// Refuses what would otherwise show only after hours, as Error: inputs that do not exist
-/// (bad_input), and options that no input makes use of (usage).
+/// (bad_input), and options that no input makes use of (usage). Warns of inputs that are read as
+/// plain text by their name and look like something else.
 void check_inputs(const CorpusOptions& options);
 
-/// Bytes of all inputs together; nothing if one is not a regular file.
+/// Bytes of all inputs together; nothing if one is not a regular file or is packed.
 std::optional<std::int64_t> total_bytes(const CorpusOptions& options);
 
 /// Records from one file.

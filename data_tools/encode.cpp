@@ -8,7 +8,6 @@
 #include "base/log.h"
 #include "commands.h"
 #include "data/indexed_writer.h"
-#include "interrupt.h"
 #include "ordered_pipeline.h"
 #include "progress.h"
 #include "text/tokenizer.h"
@@ -37,7 +36,6 @@ public:
         encoded.bytes = chunk.bytes;
         std::string text;
         for (Record& record : chunk.records) {
-            check_interrupt();
             if (auto fault = take_document(record, format, text)) {
                 encoded.faults.push_back(placed(std::move(*fault), path, record));
                 if (!options_.corpus.skip_faulty) break;
@@ -83,12 +81,24 @@ std::optional<std::int32_t> end_of_document(const EncodeOptions& options,
     return tokenizer.eos_id();
 }
 
+TokenMeta meta_of(const EncodeOptions& options, const Tokenizer& tokenizer) {
+    TokenMeta meta;
+    meta.tokenizer_file = std::filesystem::path(options.tokenizer).filename().string();
+    const auto is_control = [](unsigned char c) { return c < 32 || c == 127; };
+    std::replace_if(meta.tokenizer_file.begin(), meta.tokenizer_file.end(), is_control, '_');
+    meta.tokenizer_crc32c = tokenizer.fingerprint();
+    meta.vocab_size = tokenizer.vocab_size();
+    meta.append_eod = options.append_eod;
+    meta.program = "gptrain " GPTRAIN_VERSION;
+    return meta;
+}
+
 void print_summary(const IndexedWriter& writer, const FaultLog& faults, std::int64_t bytes,
                    double seconds) {
     if (const std::string left_out = faults.summary(); !left_out.empty()) warn(left_out);
     if (writer.num_tokens() == 0) warn("no document holds a token");
     const double rate = static_cast<double>(bytes) / std::max(seconds, 1e-3);
-    print("wrote ", writer.bin_path().string(), " and .idx: ", writer.num_documents(),
+    print("wrote ", writer.bin_path().string(), ", .idx and .meta.json: ", writer.num_documents(),
           " documents, ", writer.num_tokens(), " tokens from ", human_bytes(bytes), " in ",
           fixed(seconds, 1), " s (", human_bytes(static_cast<std::int64_t>(rate)), "/s)");
 }
@@ -104,7 +114,6 @@ void encode_corpus(const EncodeOptions& options) {
     if (prefix.has_parent_path()) create_folders(prefix.parent_path());
     IndexedWriter writer(prefix, token_dtype(tokenizer.vocab_size()));
 
-    catch_interrupts();
     Progress progress(total_bytes(options.corpus));
     CorpusReader reader(options.corpus);
     FaultLog faults(options.corpus.skip_faulty);
@@ -114,7 +123,6 @@ void encode_corpus(const EncodeOptions& options) {
     OrderedPipeline<Chunk, EncodedChunk> pipeline(workers, 2 * workers + 2);
     pipeline.run([&](Chunk& chunk) { return reader.next(chunk); }, encode,
                  [&](const EncodedChunk& chunk) {
-                     check_interrupt();
                      for (const PlacedFault& fault : chunk.faults)
                          faults.add(fault);
                      write_chunk(chunk, writer);
@@ -126,7 +134,7 @@ void encode_corpus(const EncodeOptions& options) {
         if (const std::string left_out = faults.summary(); !left_out.empty()) warn(left_out);
         fail(ExitCode::bad_input, "the input files hold no usable document; nothing was written");
     }
-    writer.commit();
+    writer.commit(meta_of(options, tokenizer));
     print_summary(writer, faults, bytes, progress.seconds());
 }
 

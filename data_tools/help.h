@@ -13,19 +13,22 @@ constexpr const char* encode_description =
 
 Without a subcommand the corpus is encoded with a sentencepiece model into
 P_KEY_document.bin and P_KEY_document.idx (KEY: the JSON key, "text" by default), the
-format of Megatron's token files. The bytes are the same for every number of workers.)";
+format of Megatron's token files. The bytes are the same for every number of workers.
+P_KEY_document.meta.json beside them names the tokenizer, so that training with another
+one is an error.)";
 
 constexpr const char* input_section = R"(
 Input:
   JSON lines hold one object a line; the text is the string under the JSON key, and an
   empty one gives an empty document. Plain text is cut into documents by --documents.
   All text is UTF-8. A byte order mark is dropped, CRLF ends a line as LF does, blank lines
-  are no documents. Pipes can be read: --format jsonl --input <(zstdcat corpus.jsonl.zst).
+  are no documents. Gzip files (.jsonl.gz, .txt.gz) are unpacked as they are read. Pipes can
+  be read: --format jsonl --input <(zstdcat corpus.jsonl.zst).
 )";
 
 constexpr const char* output_section = R"(
 Output:
-  The ids are 16 bits wide if the tokenizer has fewer than 65,500 pieces, else 32. Both
+  The ids are 16 bits wide if the tokenizer has fewer than 65,500 pieces, else 32. The
   files appear, or replace older ones, only when they are whole; a run that fails or is
   interrupted leaves nothing behind. Memory is bounded by the workers' buffers, whatever
   the size of the corpus: a few MiB and some copies of the longest document for each (60
@@ -35,8 +38,9 @@ Output:
 constexpr const char* faults_section = R"(
 Faulty documents:
   Invalid UTF-8, invalid JSON, a missing key, a value that is no string, too many bytes, a
-  last line that is cut off. Each is reported with file, line and byte offset. Compressed
-  files and UTF-16 are refused whatever --on-error says.
+  last line that is cut off. Each is reported with file, line and byte offset (of a gzip
+  file: unpacked). Damaged gzip files, files compressed in another way and UTF-16 are refused
+  whatever --on-error says.
 )";
 
 constexpr const char* exit_section = R"(
@@ -61,7 +65,8 @@ in bytes, so decoding gives back every text. Ids: 0 unknown, 1 begin, 2 end of d
 then 256 bytes, then the pieces learnt. The same input gives the same model on any machine.)";
 
 constexpr const char* merge_description =
-    R"(Joins token files of one tokenizer, in the order given, into P.bin and P.idx)";
+    R"(Joins token files of one tokenizer, in the order given, into P.bin and P.idx (and
+P.meta.json, where all of them have one))";
 
 constexpr const char* inspect_description =
     R"(Prints what token files hold: counts, a histogram of document lengths, a sample)";

@@ -7,6 +7,7 @@
 #include "base/log.h"
 #include "commands.h"
 #include "data/indexed_dataset.h"
+#include "data/token_meta.h"
 #include "text/tokenizer.h"
 
 namespace gptrain {
@@ -68,6 +69,15 @@ void print_sample(const IndexedDataset& dataset, const InspectOptions& options) 
     if (!options.tokenizer.empty()) print(Tokenizer(options.tokenizer).decode(ids));
 }
 
+void print_tokenizer(const IndexedDataset& dataset, const InspectOptions& options) {
+    const std::optional<TokenMeta> meta = read_token_meta(dataset);
+    print("made with ", meta ? describe(*meta) : "an unknown tokenizer (no .meta.json)");
+    if (!meta || options.tokenizer.empty()) return;
+    const Tokenizer tokenizer(options.tokenizer);
+    check_tokenizer(dataset, *meta,
+                    {"--tokenizer " + options.tokenizer, text(tokenizer.fingerprint())});
+}
+
 }  // namespace
 
 void inspect_token_files(const InspectOptions& options) {
@@ -75,6 +85,7 @@ void inspect_token_files(const InspectOptions& options) {
     print(options.prefix, ": ", dataset.num_documents(), " documents, ", dataset.num_sequences(),
           " sequences, ", dataset.num_tokens(), " tokens of ", name_of(dataset.dtype()), " (",
           human_bytes(dataset.num_tokens() * size_of(dataset.dtype())), ")");
+    print_tokenizer(dataset, options);
     if (dataset.num_documents() == 0) return;
     print_histogram(dataset);
     print_sample(dataset, options);

@@ -1,6 +1,9 @@
 // gpt-preprocess: the command line.
 #include <CLI/CLI.hpp>
 #include <exception>
+#include <new>
+#include <optional>
+#include <sstream>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -8,9 +11,10 @@
 
 #include "base/error.h"
 #include "base/log.h"
+#include "base/process.h"
+#include "base/signals.h"
 #include "commands.h"
 #include "help.h"
-#include "interrupt.h"
 
 namespace gptrain {
 namespace {
@@ -42,8 +46,8 @@ void CorpusArguments::add_to(CLI::App& app) {
     app.add_option("--input", options.inputs, "Corpus files, read in this order")
         ->type_name("FILE");
     app.add_option("--format", format,
-                   "auto: .json and .jsonl are JSON lines, other files\n"
-                   "plain text; jsonl or text: all files are")
+                   "auto: .json and .jsonl (with or without .gz) are JSON\n"
+                   "lines, other files plain text; jsonl or text: all are")
         ->check(one_of({"auto", "jsonl", "text"}))
         ->type_name("auto|jsonl|text")
         ->capture_default_str();
@@ -107,7 +111,9 @@ public:
             app_.parse(argc, argv);
         } catch (const CLI::ParseError& error) {
             if (error.get_exit_code() == 0) {
-                app_.exit(error);
+                std::ostringstream words;
+                app_.exit(error, words);
+                print_raw(words.str());
                 return;
             }
             fail(ExitCode::usage, error.what(), " (gpt-preprocess --help explains)");
@@ -200,7 +206,16 @@ private:
                     fail(ExitCode::usage, option, " is required (gpt-preprocess --help explains)");
                 }
             }
+            encode();
+        }
+    }
+
+    void encode() {
+        try {
             encode_corpus(encode_);
+        } catch (const std::bad_alloc&) {
+            fail(ExitCode::usage, out_of_memory(),
+                 "; use fewer --workers or a smaller --max-document-bytes");
         }
     }
 
@@ -226,22 +241,18 @@ private:
 };
 
 int run(int argc, char** argv) {
+    end_on_signals({.before = "gpt-preprocess: error: interrupted by ",
+                    .after = "; no file was written",
+                    .code = std::nullopt});
     try {
+        start_process("gpt-preprocess");
         CommandLine().run(argc, argv);
+        check_output();
         return static_cast<int>(ExitCode::done);
-    } catch (const Error& error) {
-        error_line("gpt-preprocess", error.what());
-        return static_cast<int>(error.code());
-    } catch (const Interrupted& interrupted) {
-        error_line("gpt-preprocess", "interrupted; nothing was written");
-        end_by_signal(interrupted.signal());
-    } catch (const std::bad_alloc&) {
-        error_line("gpt-preprocess",
-                   "out of memory; use fewer --workers or a smaller --max-document-bytes");
-        return static_cast<int>(ExitCode::usage);
     } catch (const std::exception& error) {
-        error_line("gpt-preprocess", error.what());
-        return static_cast<int>(ExitCode::bug);
+        const Failure failure = failure_of(error);
+        error_line("gpt-preprocess", failure.message);
+        return static_cast<int>(failure.code);
     }
 }
 

@@ -1,12 +1,13 @@
 #include <algorithm>
 #include <filesystem>
+#include <optional>
+#include <utility>
 
 #include "base/error.h"
 #include "base/log.h"
 #include "commands.h"
 #include "data/indexed_dataset.h"
 #include "data/indexed_writer.h"
-#include "interrupt.h"
 
 namespace gptrain {
 namespace {
@@ -14,7 +15,6 @@ namespace {
 void append_documents(const IndexedDataset& dataset, IndexedWriter& writer) {
     std::vector<std::int32_t> ids;
     for (std::int64_t document = 0; document < dataset.num_documents(); ++document) {
-        check_interrupt();
         const std::int64_t end = dataset.document_begin(document + 1);
         for (std::int64_t i = dataset.document_begin(document); i < end; ++i) {
             ids.resize(static_cast<std::size_t>(dataset.sequence_length(i)));
@@ -23,6 +23,32 @@ void append_documents(const IndexedDataset& dataset, IndexedWriter& writer) {
         }
         writer.end_document();
     }
+}
+
+/// What holds for all of them; nothing where one does not say which tokenizer made it.
+std::optional<TokenMeta> common_meta(const std::vector<IndexedDataset>& datasets) {
+    std::optional<TokenMeta> common;
+    std::string first;
+    std::string unknown;
+    for (const IndexedDataset& dataset : datasets) {
+        const std::string prefix = dataset.prefix().string();
+        std::optional<TokenMeta> meta = read_token_meta(dataset);
+        if (!meta) {
+            unknown = prefix;
+        } else if (!common) {
+            common = std::move(meta);
+            first = prefix;
+        } else if (meta->tokenizer_crc32c != common->tokenizer_crc32c) {
+            fail(ExitCode::bad_input, meta_path(prefix).string(), ": its tokenizer is ",
+                 tokenizer_in(*meta), ", that of ", first, " is ", tokenizer_in(*common),
+                 "; files of two tokenizers cannot be merged");
+        } else {
+            common->append_eod = common->append_eod && meta->append_eod;
+        }
+    }
+    if (unknown.empty()) return common;
+    print(unknown, ": no .meta.json, so the merged files will have none");
+    return std::nullopt;
 }
 
 }  // namespace
@@ -38,15 +64,17 @@ void merge_token_files(const MergeOptions& options) {
                  "; files of two tokenizers cannot be merged");
         }
     }
+    std::optional<TokenMeta> meta = common_meta(datasets);
+    if (meta) meta->program = "gptrain " GPTRAIN_VERSION;
     const std::filesystem::path prefix = options.output_prefix;
     if (prefix.has_parent_path()) create_folders(prefix.parent_path());
     IndexedWriter writer(prefix, datasets.front().dtype());
-    catch_interrupts();
     for (const IndexedDataset& dataset : datasets)
         append_documents(dataset, writer);
-    writer.commit();
-    print("wrote ", writer.bin_path().string(), " and .idx: ", writer.num_documents(),
-          " documents, ", writer.num_tokens(), " tokens");
+    writer.commit(meta);
+    print("wrote ", writer.bin_path().string(),
+          meta ? ", .idx and .meta.json: " : " and .idx: ", writer.num_documents(), " documents, ",
+          writer.num_tokens(), " tokens");
 }
 
 }  // namespace gptrain

@@ -58,22 +58,22 @@ private:
 
     template <class Produce>
     void run_producer(Produce& produce) {
-        while (wait_for_room()) {
-            auto item = std::make_unique<Item>();
-            std::exception_ptr error;
-            bool more = false;
-            try {
-                more = produce(item->in);
-            } catch (...) {
-                error = std::current_exception();
+        std::exception_ptr error;
+        try {
+            while (wait_for_room()) {
+                auto item = std::make_unique<Item>();
+                if (!produce(item->in)) break;
+                const std::lock_guard lock(mutex_);
+                items_.push_back(std::move(item));
+                changed_.notify_all();
             }
-            const std::lock_guard lock(mutex_);
-            if (more) items_.push_back(std::move(item));
-            produced_all_ = !more;
-            producer_error_ = error;
-            changed_.notify_all();
-            if (!more) return;
+        } catch (...) {
+            error = std::current_exception();
         }
+        const std::lock_guard lock(mutex_);
+        produced_all_ = true;
+        producer_error_ = error;
+        changed_.notify_all();
     }
 
     template <class Work>

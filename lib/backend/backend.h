@@ -61,6 +61,8 @@ public:
     /// Device memory in use now that was not allocated here: by the driver, by libraries, and by
     /// other programs. It can only be measured, after a step has used all of them.
     virtual std::int64_t other_bytes() const { return 0; }
+    /// Device memory to leave to driver and libraries, an estimate; 0 where it is the host's.
+    virtual std::int64_t reserve_bytes() const { return 0; }
     /// Device memory that nobody has; nothing where it is the host's.
     virtual std::optional<std::int64_t> free_bytes() const { return std::nullopt; }
     /// Whether the host reaches device memory as its own, and ops and copies are done when they
@@ -183,6 +185,7 @@ private:
 inline BackendNeeds needs_of(const Backend& backend) {
     return {.scratch = [&backend](const OpLimits& limits) { return backend.scratch_bytes(limits); },
             .staging = backend.staging_bytes(),
+            .reserve = backend.reserve_bytes(),
             .messages_on_host = backend.computes_in_host_memory(),
             .row_alignment = backend.row_alignment()};
 }

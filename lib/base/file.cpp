@@ -10,6 +10,8 @@
 #include "base/checked.h"
 #include "base/error.h"
 #include "base/file_calls.h"
+#include "base/process.h"
+#include "base/temporary_file.h"
 
 namespace gptrain {
 namespace {
@@ -149,6 +151,8 @@ MappedFile::MappedFile(const std::filesystem::path& path) : path_(path) {
     if (status.st_size == 0) return;
     const auto size = static_cast<std::size_t>(status.st_size);
     void* start = ::mmap(nullptr, size, PROT_READ, MAP_SHARED, file.descriptor(), 0);
+    if (start == MAP_FAILED && errno == ENOMEM)
+        fail(ExitCode::usage, path.string(), ": cannot be mapped: ", out_of_memory());
     if (start == MAP_FAILED) fail_errno(errno, path.string(), ": mmap");
     bytes_ = {static_cast<const std::byte*>(start), size};
 }
@@ -187,17 +191,12 @@ std::string read_file(const std::filesystem::path& path, std::int64_t limit, Exi
 }
 
 void write_file_durably(const std::filesystem::path& path, std::string_view bytes) {
-    const std::filesystem::path temporary = path.string() + ".tmp";
-    try {
-        File file(temporary, File::Mode::create);
-        file.write(bytes);
-        file.sync();
-        file.close();
-    } catch (const Error&) {
-        ::unlink(temporary.c_str());
-        throw;
-    }
-    rename_path(temporary, path);
+    TemporaryFile temporary(path.string() + ".tmp");
+    File file(temporary.path(), File::Mode::create);
+    file.write(bytes);
+    file.sync();
+    file.close();
+    temporary.move_to(path);
     sync_folder(path.has_parent_path() ? path.parent_path() : ".");
 }
 

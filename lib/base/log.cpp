@@ -1,6 +1,7 @@
 #include "base/log.h"
 
 #include <algorithm>
+#include <atomic>
 #include <cerrno>
 #include <mutex>
 #include <string>
@@ -29,8 +30,9 @@ bool write_whole(int descriptor, std::string_view bytes) {
 }
 
 bool status_shown = false;
-bool silent = false;
+std::atomic<bool> silent = false;  // read by handlers of signals too
 bool plain = false;
+int stdout_error = 0;  // of the first line that it failed to take
 
 constexpr std::string_view clear_line = "\r\x1b[K";
 
@@ -38,14 +40,18 @@ void write_line(int descriptor, std::string_view prefix, std::string_view line) 
     const std::lock_guard lock(output_mutex());
     if (status_shown) write_whole(STDOUT_FILENO, clear_line);
     status_shown = false;
-    write_whole(descriptor, text(prefix, line, "\n"));
+    if (write_whole(descriptor, text(prefix, line, "\n"))) return;
+    if (descriptor == STDOUT_FILENO && stdout_error == 0 && errno != EPIPE) stdout_error = errno;
 }
 
 }  // namespace
 
 void silence() {
-    const std::lock_guard lock(output_mutex());
     silent = true;
+}
+
+bool silenced() {
+    return silent;
 }
 
 std::string without_controls(std::string_view text) {
@@ -59,6 +65,11 @@ std::string without_controls(std::string_view text) {
 
 void print_line(std::string_view line) {
     if (!silent) write_line(STDOUT_FILENO, "", line);
+}
+
+void check_output() {
+    const std::lock_guard lock(output_mutex());
+    if (stdout_error != 0) fail_errno(stdout_error, "stdout");
 }
 
 void print_raw(std::string_view bytes) {

@@ -10,9 +10,14 @@ namespace gptrain {
 /// From now on this process says nothing on stdout; warnings and errors stay. For the ranks that
 /// would only repeat what the first says.
 void silence();
+/// Whether it was silenced.
+bool silenced();
 
 /// A line on stdout: results and progress.
 void print_line(std::string_view line);
+/// Throws an Error (io) if stdout has failed to take a line, for the end of a program that reached
+/// its end: its output is not whole. A reader that went away has lost nothing that it wanted.
+void check_output();
 /// Bytes on stdout as they are. A stdout that takes no more is an Error (io).
 void print_raw(std::string_view bytes);
 /// "warning: ..." on stderr. Control characters in it become blanks.

@@ -24,6 +24,28 @@ std::optional<double> parse_double(std::string_view word) {
     return value;
 }
 
+std::optional<std::int64_t> parse_bytes(std::string_view word) {
+    struct Unit {
+        std::string_view name;
+        double bytes;
+    };
+    constexpr std::array<Unit, 6> units = {{{"MB", 1e6},
+                                            {"GB", 1e9},
+                                            {"TB", 1e12},
+                                            {"MiB", 0x1p20},
+                                            {"GiB", 0x1p30},
+                                            {"TiB", 0x1p40}}};
+    for (const Unit& unit : units) {
+        if (!word.ends_with(unit.name)) continue;
+        word.remove_suffix(unit.name.size());
+        if (word.ends_with(' ')) word.remove_suffix(1);
+        const double bytes = parse_double(word).value_or(0) * unit.bytes;
+        if (bytes >= 1 && bytes < 0x1p62) return static_cast<std::int64_t>(bytes);
+        return std::nullopt;
+    }
+    return std::nullopt;
+}
+
 std::string fixed(double value, int digits) {
     std::array<char, 400> buffer;
     const auto result = std::to_chars(buffer.data(), buffer.data() + buffer.size(), value,

@@ -41,6 +41,10 @@ std::string text(const Parts&... parts) {
 std::optional<std::int64_t> parse_int(std::string_view word);
 std::optional<double> parse_double(std::string_view word);
 
+/// A count of bytes with its unit, "80GB" or "1.5 GiB"; nothing for other units than MB, GB, TB
+/// (powers of 1000), MiB, GiB and TiB (of 1024), and for what is not above 0.
+std::optional<std::int64_t> parse_bytes(std::string_view word);
+
 /// The value with a fixed count of digits behind the point.
 std::string fixed(double value, int digits);
 

@@ -22,6 +22,22 @@ File open_listed(const std::filesystem::path& folder, const FileRecord& record) 
     return file;
 }
 
+std::string read_whole(const std::filesystem::path& folder, const FileRecord& record,
+                       std::int64_t limit) {
+    const File file = open_listed(folder, record);
+    if (record.bytes > limit) {
+        fail(ExitCode::bad_input, file.path().string(), ": has ", human_bytes(record.bytes),
+             ", at most ", human_bytes(limit), " are possible");
+    }
+    std::string contents(static_cast<std::size_t>(record.bytes), '\0');
+    file.read_at(0, std::as_writable_bytes(std::span(contents)));
+    if (crc32c(contents.data(), contents.size()) != record.rest_crc32c) {
+        fail(ExitCode::bad_input, file.path().string(),
+             ": is damaged (its CRC-32C is not the manifest's)");
+    }
+    return contents;
+}
+
 std::int64_t block_bytes(const ExtentRecord& extent, std::int64_t index) {
     return std::min(checkpoint_block_bytes, extent.bytes() - index * checkpoint_block_bytes);
 }

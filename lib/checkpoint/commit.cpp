@@ -20,12 +20,14 @@ void check_written(const std::filesystem::path& folder) {
 }  // namespace
 
 std::int64_t commit_checkpoint(const CheckpointMeta& meta, const std::filesystem::path& temporary,
-                               ShardRecords shards, std::string_view model_index,
+                               ShardRecords shards, std::span<const WholeFile> whole_files,
                                const Retention& retention) {
     const std::filesystem::path final_path = retention.folder / checkpoint_name(meta.step);
     Manifest manifest{meta, std::move(shards.files), std::move(shards.tensors)};
-    manifest.files.push_back({std::string(model_index_name), std::ssize(model_index),
-                              crc32c(model_index.data(), model_index.size())});
+    for (const auto& [name, contents] : whole_files) {
+        manifest.files.push_back(
+            {std::string(name), std::ssize(contents), crc32c(contents.data(), contents.size())});
+    }
     write_file_durably(temporary / "manifest.json", to_text(manifest));
     commit_folder(temporary, final_path);
     check_written(final_path);

@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <filesystem>
+#include <span>
 #include <string>
 #include <string_view>
 
@@ -20,12 +21,18 @@ struct Retention {
 
 constexpr std::string_view model_index_name = "model.h5";
 
+/// A file of a checkpoint that holds no tensor; rank 0 has it and writes it.
+struct WholeFile {
+    std::string_view name;
+    std::string_view contents;
+};
+
 /// Writes the manifest of the durable files in the folder `temporary`, gives the folder its name,
 /// and reads back manifest, sizes and HDF5 structure; only then old checkpoints go. `shards`: the
-/// records of all ranks. `model_index`: the contents of model.h5. Returns the bytes of all files.
-/// Error (io): there is no new checkpoint, or it does not read back.
+/// records of all ranks. `whole_files`: model.h5 and what else rank 0 wrote. Returns the bytes of
+/// all files. Error (io): there is no new checkpoint, or it does not read back.
 std::int64_t commit_checkpoint(const CheckpointMeta& meta, const std::filesystem::path& temporary,
-                               ShardRecords shards, std::string_view model_index,
+                               ShardRecords shards, std::span<const WholeFile> whole_files,
                                const Retention& retention);
 
 }  // namespace gptrain

@@ -7,6 +7,7 @@
 #include <set>
 
 #include "base/file.h"
+#include "base/process.h"
 #include "checkpoint/hdf5_handle.h"
 
 namespace gptrain {
@@ -24,6 +25,8 @@ Dims dims_of(const Shape& shape) {
 class ScratchFile {
 public:
     explicit ScratchFile(const std::filesystem::path& path) : path_(path), name_(path.string()) {
+        // Short of memory, the library cannot even close its files.
+        require_memory(std::int64_t{16} << 20);
         prepare_hdf5();
     }
     ScratchFile(const ScratchFile&) = delete;

@@ -1,7 +1,10 @@
 #include "checkpoint/load.h"
 
 #include <algorithm>
+#include <map>
 #include <memory>
+#include <string_view>
+#include <utility>
 #include <vector>
 
 #include "base/checked.h"
@@ -30,6 +33,8 @@ class StateLoader {
 public:
     StateLoader(const std::filesystem::path& folder, const Manifest& manifest, Backend& backend)
         : folder_(folder), manifest_(manifest), backend_(backend) {
+        for (const TensorRecord& tensor : manifest.tensors)
+            tensors_.emplace(Name(tensor.group, tensor.name), &tensor);
         if (backend.computes_in_host_memory()) return;
         staging_ = std::make_unique_for_overwrite<std::byte[]>(bytes_of(staged_elements));
     }
@@ -89,21 +94,25 @@ private:
     }
 
     const TensorRecord& find(const NamedState& state) const {
-        const TensorRecord* tensor = manifest_.find(state.group, state.shard.name);
-        if (tensor == nullptr) {
+        const auto found = tensors_.find(Name(state.group, state.shard.name));
+        if (found == tensors_.end()) {
             fail(ExitCode::bad_input, folder_.string(), ": holds no tensor ", state.group, "/",
                  state.shard.name);
         }
-        if (tensor->shape != state.shard.global) {
+        const TensorRecord& tensor = *found->second;
+        if (tensor.shape != state.shard.global) {
             fail(ExitCode::bad_input, folder_.string(), ": tensor ", state.group, "/",
-                 state.shard.name, " has the shape ", tensor->shape.to_text(), ", the model's has ",
+                 state.shard.name, " has the shape ", tensor.shape.to_text(), ", the model's has ",
                  state.shard.global.to_text());
         }
-        return *tensor;
+        return tensor;
     }
+
+    using Name = std::pair<std::string_view, std::string_view>;
 
     std::filesystem::path folder_;
     const Manifest& manifest_;
+    std::map<Name, const TensorRecord*> tensors_;
     Backend& backend_;
     std::vector<Piece> pieces_;
     std::unique_ptr<std::byte[]> staging_;  ///< none where the backend computes in host memory

@@ -1,6 +1,7 @@
 #include "checkpoint/restart_point.h"
 
 #include "base/log.h"
+#include "checkpoint/block.h"
 #include "checkpoint/load.h"
 #include "checkpoint/manifest_part.h"
 #include "checkpoint/verify.h"
@@ -43,6 +44,19 @@ void RestartPoint::pass_over(const Error& damage) {
     if (only_one_ || (damage.code() != ExitCode::bad_input && damage.code() != ExitCode::io)) throw;
     if (ranks_->rank() != 0) return;
     warn(damage.what(), "; checkpoint ", folder_.filename().string(), " is passed over");
+}
+
+std::optional<std::string> RestartPoint::whole_file(const std::string& name,
+                                                    std::int64_t limit) const {
+    std::optional<std::string> own;
+    ranks_->first_alone([&] {
+        const FileRecord* record = manifest_.find_file(name);
+        if (record != nullptr) own = read_whole(folder_, *record, limit);
+    });
+    // A mark in front tells an empty file from none.
+    const std::string message = ranks_->scatter([&](int) { return own ? "+" + *own : ""; });
+    if (message.empty()) return std::nullopt;
+    return message.substr(1);
 }
 
 Manifest RestartPoint::part_of(const StateSource& needed) const {

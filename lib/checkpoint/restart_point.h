@@ -4,6 +4,7 @@
 #include <filesystem>
 #include <functional>
 #include <optional>
+#include <string>
 #include <vector>
 
 #include "backend/backend.h"
@@ -26,6 +27,11 @@ public:
 
     const std::filesystem::path& folder() const { return folder_; }
     const CheckpointMeta& meta() const { return meta_; }
+
+    /// The contents of a file that holds no tensor, every byte checked; nothing where the
+    /// checkpoint has none of that name. To be called before `load`. Error (bad_input): it has more
+    /// than `limit` bytes, or is damaged.
+    std::optional<std::string> whole_file(const std::string& name, std::int64_t limit) const;
 
     /// Fills the shards of `needed` as load_state does, every byte checked. Where one rank meets
     /// damage, all pass over this checkpoint with a warning that names rank, file, dataset and

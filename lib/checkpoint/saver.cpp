@@ -7,7 +7,7 @@
 namespace gptrain {
 namespace {
 
-void write_index(File file, const std::string& contents) {
+void write_whole(File file, std::string_view contents) {
     file.write_at(0, std::as_bytes(std::span(contents)));
     file.sync();
     file.close();
@@ -59,6 +59,11 @@ void CheckpointSaver::settle() {
 void CheckpointSaver::wait() {
     settle();
     if (untold_) throw *std::exchange(untold_, std::nullopt);
+}
+
+void CheckpointSaver::forget() {
+    settle();
+    untold_.reset();
 }
 
 void CheckpointSaver::begin(const CheckpointMeta& meta, const StateSource& source) {
@@ -135,21 +140,30 @@ void CheckpointSaver::next_stage() {
 std::string CheckpointSaver::write_files(const BlockSource& blocks) const {
     const std::filesystem::path folder = save_.folder;
     // The space of all files is reserved before the first byte of data.
-    std::optional<File> index;
-    if (ranks_.rank() == 0)
-        index = create_reserved(folder / model_index_name, std::ssize(model_index_));
+    const std::vector<WholeFile> own =
+        ranks_.rank() == 0 ? whole_files() : std::vector<WholeFile>();
+    std::vector<File> reserved;
+    for (const auto& [name, contents] : own)
+        reserved.push_back(create_reserved(folder / name, std::ssize(contents)));
     ShardRecords records;
     if (!layout_->tensors.empty()) {
         File shard = create_reserved(folder / layout_->file, layout_->hdf5.bytes);
         records = {{file_record(*layout_)}, write_shard_file(std::move(shard), *layout_, blocks)};
     }
-    if (index) write_index(*std::move(index), model_index_);
+    for (std::size_t i = 0; i < own.size(); ++i)
+        write_whole(std::move(reserved[i]), own[i].contents);
     return to_message(records);
+}
+
+std::vector<WholeFile> CheckpointSaver::whole_files() const {
+    std::vector<WholeFile> files = {{model_index_name, model_index_}};
+    files.insert(files.end(), options_.files.begin(), options_.files.end());
+    return files;
 }
 
 std::string CheckpointSaver::commit(const std::vector<std::string>& written) const {
     const std::int64_t bytes = commit_checkpoint(save_.meta, save_.folder, merged(written),
-                                                 model_index_, options_.retention);
+                                                 whole_files(), options_.retention);
     const std::chrono::duration<double> seconds = std::chrono::steady_clock::now() - save_.start;
     const auto path = options_.retention.folder / checkpoint_name(save_.meta.step);
     return text("saved ", path.string(), ": ", human_bytes(bytes), " in ",

@@ -24,6 +24,8 @@ namespace gptrain {
 struct SaverOptions {
     Retention retention;
     bool async = true;
+    /// What else belongs into every checkpoint; of rank 0. The contents outlive the saver.
+    std::vector<WholeFile> files = {};
 };
 
 /// Every rank writes a file with what it owns; then rank 0, which makes folders and index, commits.
@@ -62,6 +64,8 @@ public:
     void settle();
     /// The same for the last save of a run: its failure is thrown.
     void wait();
+    /// The same for a save whose outcome does not matter any more: its failure is not told.
+    void forget();
 
 private:
     enum class Stage {
@@ -83,6 +87,8 @@ private:
     void next_stage();
     /// This rank's files; returns their records as a message.
     std::string write_files(const BlockSource& blocks) const;
+    /// model.h5 and the options' files.
+    std::vector<WholeFile> whole_files() const;
     std::string commit(const std::vector<std::string>& written) const;
     void give_up(const CommonError& failure);
     /// Warns of a failure that was not told yet, or throws it where it is one too many.

@@ -34,9 +34,10 @@ struct Piece {
 
 std::vector<Tensor> allocate_snapshot(Arena& arena, const StateSource& source) {
     std::vector<Tensor> snapshot;
-    for (const OwnedState& state : owned_state(source)) {
-        snapshot.push_back(arena.allocate(DType::f32, {state.shard.elements()}));
-    }
+    source([&](const NamedState& state) {
+        if (state.shard.owned && state.shard.elements() > 0)
+            snapshot.push_back(arena.allocate(DType::f32, {state.shard.elements()}));
+    });
     return snapshot;
 }
 

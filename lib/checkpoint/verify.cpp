@@ -46,8 +46,10 @@ void verify_file(const std::filesystem::path& folder, const FileRecord& record,
         }
     }
     if (crc_of_range(file, at, record.bytes, rest, buffer) != record.rest_crc32c) {
+        const bool hdf5 = file.path().extension() == ".h5";
         fail(ExitCode::bad_input, file.path().string(),
-             ": the HDF5 structure (bytes outside of the datasets' data) is damaged");
+             hdf5 ? ": the HDF5 structure (bytes outside of the datasets' data) is damaged"
+                  : ": is damaged (its CRC-32C is not the manifest's)");
     }
 }
 

@@ -6,6 +6,7 @@
 #include <numeric>
 
 #include "base/checked.h"
+#include "base/process.h"
 #include "base/text.h"
 #include "comm/mpi_state.h"
 
@@ -99,12 +100,13 @@ private:
     SessionListener* listener_;
 };
 
-/// An Error as one text: its code in decimal, a blank, whose it is, its message; empty for none.
+/// A failure as one text: its code in decimal, a blank, whose it is, its message; empty for none.
 std::string fault_text(std::string_view whose, const std::function<void()>& work) {
     try {
         work();
-    } catch (const Error& error) {
-        return text(static_cast<int>(error.code()), " ", whose, error.what());
+    } catch (const std::exception& error) {
+        const Failure failure = failure_of(error);
+        return text(static_cast<int>(failure.code), " ", whose, failure.message);
     }
     return {};
 }

@@ -79,8 +79,8 @@ public:
     std::string scatter(const std::function<std::string(int rank)>& text_for) const;
     /// The largest of all ranks' numbers; all ranks call it.
     std::int64_t largest(std::int64_t mine) const;
-    /// Does `work` on all ranks, which call this together. Where it throws an Error on some, all
-    /// throw the first of these ranks' as a CommonError that begins with its name.
+    /// Does `work` on all ranks, which call this together. Where it throws on some, all throw the
+    /// first of these ranks' failure (failure_of) as a CommonError that begins with its name.
     void together(const std::function<void()>& work) const;
     /// The same where only rank 0 has something to do.
     void first_alone(const std::function<void()>& work) const {

@@ -2,7 +2,10 @@
 
 #include <algorithm>
 #include <cstring>
+#include <mutex>
 #include <omp.h>
+#include <thread>
+#include <vector>
 
 #include "cpu/activation.h"
 #include "cpu/attention.h"
@@ -20,6 +23,20 @@
 
 namespace gptrain {
 namespace {
+
+/// OpenMP ends the program in words of its own where the system refuses it a thread. So as many
+/// ordinary threads are started first, all at once, and then OpenMP's, while there is room.
+void start_threads() {
+    {
+        std::mutex started;
+        std::vector<std::jthread> threads;
+        const std::lock_guard hold(started);
+        for (int i = 1; i < omp_get_max_threads(); ++i)
+            threads.emplace_back([&] { const std::lock_guard wait(started); });
+    }
+#pragma omp parallel
+    {}
+}
 
 /// Ops are done when they return.
 class CpuBackend final : public Backend {
@@ -150,6 +167,7 @@ std::unique_ptr<Backend> make_cpu_backend() {
         fail(ExitCode::usage,
              "the CPU backend needs a CPU with AVX2 and FMA (x86-64-v3); run on a newer machine");
     }
+    start_threads();
     return std::make_unique<CpuBackend>();
 }
 

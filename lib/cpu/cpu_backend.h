@@ -9,7 +9,8 @@
 
 namespace gptrain {
 
-/// A machine without AVX2 and FMA is an Error (usage).
+/// Starts the threads that OpenMP uses. A machine without AVX2 and FMA is an Error (usage); a
+/// system that gives no threads is a std::system_error.
 std::unique_ptr<Backend> make_cpu_backend();
 
 /// What CpuBackend::scratch_bytes returns on a machine with that many threads.

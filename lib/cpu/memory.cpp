@@ -5,6 +5,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
+#include "base/process.h"
 #include "base/text.h"
 #include "cpu/parallel.h"
 #include "cpu/vector8.h"
@@ -76,7 +77,7 @@ std::byte* allocate_pages(std::int64_t bytes) {
     if (pages == MAP_FAILED) {
         fail(ExitCode::usage, "not enough memory: ", human_bytes(bytes),
              " wanted in one piece, the machine has ", human_bytes(machine_memory()),
-             "; take a smaller model, micro_batch_size or seq_length");
+             memory_limit(), "; take a smaller model, micro_batch_size or seq_length");
     }
     // Advice alone: without huge pages all works, slower.
     static_cast<void>(madvise(pages, static_cast<std::size_t>(bytes), MADV_HUGEPAGE));

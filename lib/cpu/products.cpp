@@ -9,6 +9,8 @@
 #include <unordered_map>
 #include <utility>
 
+#include "base/process.h"
+
 namespace gptrain {
 namespace {
 
@@ -205,6 +207,8 @@ public:
 
 private:
     Primitive make(const Product& product) const {
+        // The library crashes when it finds no room for the code that it writes.
+        require_memory(std::int64_t{8} << 20);
         const auto memory = [&](const dnnl::memory::desc& desc) {
             return dnnl::memory(desc, engine_, nullptr);
         };

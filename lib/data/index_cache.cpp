@@ -4,14 +4,19 @@
 #include <cstdlib>
 #include <cstring>
 #include <fcntl.h>
+#include <optional>
+#include <sys/file.h>
 #include <sys/mman.h>
 #include <unistd.h>
+#include <utility>
 
 #include "base/checked.h"
 #include "base/crc32c.h"
 #include "base/error.h"
 #include "base/log.h"
 #include "base/philox.h"
+#include "base/process.h"
+#include "base/temporary_file.h"
 
 namespace gptrain {
 namespace {
@@ -70,7 +75,9 @@ public:
         reserve(bytes);
         size_ = static_cast<std::size_t>(bytes);
         void* start = ::mmap(nullptr, size_, PROT_READ | PROT_WRITE, MAP_SHARED, descriptor_, 0);
-        if (start == MAP_FAILED) fail_errno(errno, name_, ": mmap");
+        if (start == MAP_FAILED && errno == ENOMEM)
+            fail(ExitCode::usage, target.string(), ": cannot be mapped: ", out_of_memory());
+        if (start == MAP_FAILED) fail_errno(errno, name(), ": mmap");
         start_ = static_cast<std::byte*>(start);
     }
     MappedOutput(const MappedOutput&) = delete;
@@ -78,25 +85,27 @@ public:
     ~MappedOutput() {
         if (start_ != nullptr) ::munmap(start_, size_);
         ::close(descriptor_);
-        if (!name_.empty()) ::unlink(name_.c_str());
     }
 
     std::span<std::byte> bytes() const { return {start_, size_}; }
 
     void commit() {
-        if (::msync(start_, size_, MS_SYNC) != 0) fail_errno(errno, name_, ": msync");
-        if (::fsync(descriptor_) != 0) fail_errno(errno, name_, ": fsync");
-        if (::rename(name_.c_str(), target_.c_str()) != 0) fail_errno(errno, target_.string());
-        name_.clear();
+        if (::msync(start_, size_, MS_SYNC) != 0) fail_errno(errno, name(), ": msync");
+        if (::fsync(descriptor_) != 0) fail_errno(errno, name(), ": fsync");
+        temporary_.move_to(target_);
         sync_folder(target_.parent_path());
     }
 
 private:
     explicit MappedOutput(const std::filesystem::path& target)
-        : target_(target), name_(target.string() + ".XXXXXX") {
-        descriptor_ = ::mkostemp(name_.data(), O_CLOEXEC);
-        if (descriptor_ < 0) fail_errno(errno, name_);
-    }
+        : target_(target), temporary_([&] {
+              std::string name = target.string() + ".XXXXXX";
+              descriptor_ = ::mkostemp(name.data(), O_CLOEXEC);
+              if (descriptor_ < 0) fail_errno(errno, name);
+              return std::filesystem::path(name);
+          }) {}
+
+    std::string name() const { return temporary_.path().string(); }
 
     /// Without it a full disk would end as a bus error in the middle of a store. The free space is
     /// asked for first because a file system that cannot reserve would be filled to its end.
@@ -113,8 +122,8 @@ private:
     }
 
     std::filesystem::path target_;
-    std::string name_;
     int descriptor_ = -1;
+    TemporaryFile temporary_;
     std::size_t size_ = 0;
     std::byte* start_ = nullptr;
 };
@@ -139,20 +148,43 @@ void build_file(const std::filesystem::path& path, const std::string& key,
     output.commit();
 }
 
+/// Held while an index is built, so that of many processes that miss it one builds it. It goes with
+/// the process, however that ends. Where the file system has no locks, each builds its own.
+class BuildLock {
+public:
+    explicit BuildLock(const std::filesystem::path& folder)
+        : file_(folder / ".lock", File::Mode::update) {
+        while (::flock(file_.descriptor(), LOCK_EX) != 0 && errno == EINTR) {
+        }
+    }
+
+private:
+    File file_;
+};
+
+/// The file, if it is there and in order; else `fault` says what is wrong with one that is there.
+std::optional<MappedFile> open_valid(const std::filesystem::path& path, const std::string& key,
+                                     const Layout& layout, std::string& fault) {
+    fault.clear();
+    if (!std::filesystem::is_regular_file(path)) return std::nullopt;
+    std::optional<MappedFile> file(path);
+    fault = fault_of(file->bytes(), key, layout);
+    if (!fault.empty()) file.reset();
+    return file;
+}
+
 MappedFile open_or_build(const std::filesystem::path& path, const std::string& key,
                          const CachedArrays::Sizes& sizes, const Layout& layout,
                          const CachedArrays::Build& build) {
-    if (std::filesystem::is_regular_file(path)) {
-        MappedFile file(path);
-        const std::string fault = fault_of(file.bytes(), key, layout);
-        if (fault.empty()) return file;
-        warn(path.string(), " ", fault, "; it is built anew");
-    }
+    std::string fault;
+    if (auto file = open_valid(path, key, layout, fault)) return std::move(*file);
+    const BuildLock lock(path.parent_path());
+    // Another process may have built it before it gave the lock away.
+    if (auto file = open_valid(path, key, layout, fault)) return std::move(*file);
+    if (!fault.empty()) warn(path.string(), " ", fault, "; it is built anew");
     build_file(path, key, sizes, layout, build);
-    MappedFile file(path);
-    const std::string fault = fault_of(file.bytes(), key, layout);
-    if (!fault.empty()) fail(ExitCode::io, path.string(), ": just written, ", fault);
-    return file;
+    if (auto file = open_valid(path, key, layout, fault)) return std::move(*file);
+    fail(ExitCode::io, path.string(), ": just written, ", fault.empty() ? "is missing" : fault);
 }
 
 }  // namespace

@@ -31,7 +31,8 @@ public:
     /// Maps folder/NAME-<hash of key>.index. If it is missing it is built; if it is damaged or
     /// belongs to another key it is built anew, with a warning. It is built under another name and
     /// takes its own only when it is whole and on the disk, so any number of processes may do this
-    /// at once.
+    /// at once; one of them builds it while the others wait for the lock folder/.lock (where the
+    /// file system has no locks, each builds it).
     CachedArrays(const std::filesystem::path& folder, std::string_view name, const std::string& key,
                  const Sizes& sizes, const Build& build);
 

@@ -10,6 +10,7 @@
 
 #include "base/checked.h"
 #include "base/error.h"
+#include "base/signals.h"
 
 namespace gptrain {
 namespace {
@@ -25,8 +26,19 @@ std::filesystem::path with_suffix(const std::filesystem::path& path, const char*
 
 File empty_file(const std::filesystem::path& path) {
     File file(path, File::Mode::update);
-    file.truncate(0);
+    try {
+        file.truncate(0);
+    } catch (...) {
+        ::unlink(path.c_str());
+        throw;
+    }
     return file;
+}
+
+std::vector<std::byte> reserved_buffer() {
+    std::vector<std::byte> buffer;
+    buffer.reserve(buffer_bytes);
+    return buffer;
 }
 
 using Header = std::array<char, header_bytes>;
@@ -38,6 +50,12 @@ Header make_header(DType dtype, std::int64_t sequences, std::int64_t documents) 
     std::memcpy(header.data() + 18, &sequences, sizeof sequences);
     std::memcpy(header.data() + 26, &entries, sizeof entries);
     return header;
+}
+
+void remove_old(const std::filesystem::path& path) {
+    if (::unlink(path.c_str()) != 0 && errno != ENOENT) {
+        fail_errno(errno, path.string(), ": cannot replace");
+    }
 }
 
 /// Calls `use` with consecutive parts of [begin, end) of the file.
@@ -55,19 +73,14 @@ void for_each_block(const File& file, std::int64_t begin, std::int64_t end, cons
 }  // namespace
 
 IndexedWriter::Spool::Spool(const std::filesystem::path& path)
-    : path_(path), file_(empty_file(with_suffix(path, ".tmp"))) {
-    buffer_.reserve(buffer_bytes);
-}
-
-IndexedWriter::Spool::~Spool() {
-    ::unlink(file_.path().c_str());
-}
+    : path_(path),
+      temporary_(with_suffix(path, ".tmp")),
+      buffer_(reserved_buffer()),
+      file_(empty_file(temporary_.path())) {}
 
 void IndexedWriter::Spool::move_into_place() {
     file_.close();
-    if (::rename(file_.path().c_str(), path_.c_str()) != 0) {
-        fail_errno(errno, path_.string(), ": rename");
-    }
+    temporary_.move_to(path_);
 }
 
 void IndexedWriter::Spool::write(const void* bytes, std::size_t count) {
@@ -88,6 +101,7 @@ void IndexedWriter::Spool::flush() {
 IndexedWriter::IndexedWriter(const std::filesystem::path& prefix, DType dtype)
     : bin_path_(with_suffix(prefix, ".bin")),
       idx_path_(with_suffix(prefix, ".idx")),
+      meta_path_(meta_path(prefix)),
       dtype_(dtype),
       bin_(bin_path_),
       idx_(idx_path_),
@@ -121,7 +135,7 @@ void IndexedWriter::end_document() {
     ++num_documents_;
 }
 
-void IndexedWriter::commit() {
+void IndexedWriter::commit(const std::optional<TokenMeta>& meta) {
     bin_.flush();
     bin_.file().sync();
     idx_.flush();
@@ -130,14 +144,30 @@ void IndexedWriter::commit() {
     const Header header = make_header(dtype_, num_sequences_, num_documents_);
     idx_.file().write_at(0, std::as_bytes(std::span(header)));
     idx_.file().sync();
-    // Without its index the old .bin is no data set, so no crash can leave a new one with an old
-    // index.
-    if (::unlink(idx_path_.c_str()) != 0 && errno != ENOENT) {
-        fail_errno(errno, idx_path_.string(), ": cannot replace");
-    }
-    bin_.move_into_place();
-    idx_.move_into_place();
+    std::optional<Spool> description;
+    if (meta) write_meta(*meta, description.emplace(meta_path_));
+    replace_files(description);
     sync_folder(idx_path_.has_parent_path() ? idx_path_.parent_path() : ".");
+}
+
+void IndexedWriter::replace_files(std::optional<Spool>& description) {
+    const SignalsHeld held;
+    // Without its index the old .bin is no data set, so no crash can leave a new one with an old
+    // index or description.
+    remove_old(idx_path_);
+    remove_old(meta_path_);
+    bin_.move_into_place();
+    if (description) description->move_into_place();
+    idx_.move_into_place();
+}
+
+void IndexedWriter::write_meta(TokenMeta meta, Spool& to) const {
+    meta.documents = num_documents_;
+    meta.tokens = num_tokens_;
+    const std::string contents = to_text(meta);
+    to.write(contents.data(), contents.size());
+    to.flush();
+    to.file().sync();
 }
 
 void IndexedWriter::write_offsets() {

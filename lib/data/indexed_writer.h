@@ -4,12 +4,15 @@
 
 #include <cstdint>
 #include <filesystem>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
 
 #include "base/dtype.h"
 #include "base/file.h"
+#include "base/temporary_file.h"
+#include "data/token_meta.h"
 
 namespace gptrain {
 
@@ -19,9 +22,10 @@ constexpr DType token_dtype(std::int64_t vocab_size) {
 }
 
 /// PREFIX.bin and PREFIX.idx appear (or are replaced) only in `commit`, when both are whole and on
-/// the disk; until then PREFIX.bin.tmp, PREFIX.idx.tmp and PREFIX.documents.tmp grow, which are
-/// removed when the writer goes. Memory does not grow with the data: lengths and document entries
-/// are on the disk as well. Faults of the disk are Errors (io).
+/// the disk, with PREFIX.meta.json (token_meta.h) where something is known of the tokens; until
+/// then PREFIX.bin.tmp, PREFIX.idx.tmp and PREFIX.documents.tmp grow, which are
+/// removed when the writer goes and when a signal ends the process. Memory does not grow with the
+/// data: lengths and document entries are on the disk as well. Faults of the disk are Errors (io).
 class IndexedWriter {
 public:
     /// `dtype`: u16 or i32.
@@ -32,8 +36,9 @@ public:
     void add_sequence(std::span<const std::int32_t> ids);
     /// Ends the current document; one without sequences is kept.
     void end_document();
-    /// Makes the files appear.
-    void commit();
+    /// Makes the files appear. Documents and tokens of `meta` are the writer's; without one there
+    /// is no .meta.json afterwards.
+    void commit(const std::optional<TokenMeta>& meta = std::nullopt);
 
     std::int64_t num_sequences() const { return num_sequences_; }
     std::int64_t num_documents() const { return num_documents_; }
@@ -47,9 +52,6 @@ private:
     class Spool {
     public:
         explicit Spool(const std::filesystem::path& path);
-        Spool(const Spool&) = delete;
-        Spool& operator=(const Spool&) = delete;
-        ~Spool();
         void write(const void* bytes, std::size_t count);
         void flush();
         File& file() { return file_; }
@@ -57,15 +59,21 @@ private:
 
     private:
         std::filesystem::path path_;
-        File file_;
+        TemporaryFile temporary_;
         std::vector<std::byte> buffer_;
+        File file_;  ///< last: what fails before it leaves no file
     };
 
     void write_offsets();
     void write_documents();
+    /// Brings it to the disk under its temporary name.
+    void write_meta(TokenMeta meta, Spool& to) const;
+    /// Puts the new files in the place of the old ones; no signal comes between.
+    void replace_files(std::optional<Spool>& description);
 
     std::filesystem::path bin_path_;
     std::filesystem::path idx_path_;
+    std::filesystem::path meta_path_;
     DType dtype_;
     Spool bin_;
     Spool idx_;

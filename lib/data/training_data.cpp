@@ -1,5 +1,6 @@
 #include "data/training_data.h"
 
+#include <algorithm>
 #include <cmath>
 #include <optional>
 #include <utility>
@@ -22,6 +23,10 @@ struct Part {
     double weight = 1.0;
     std::int64_t num_tokens = 0;
 };
+
+/// A model that has read a text more often knows it by heart (4 times cost nothing, 40 are worth
+/// little more: Muennighoff et al. 2023, Scaling Data-Constrained Language Models).
+constexpr double most_epochs = 40;
 
 struct Source {
     DataSource spec;
@@ -62,6 +67,29 @@ std::vector<SourceIdentity> identities_of(const std::vector<Source>& sources) {
     return identities;
 }
 
+/// All made with the tokenizer, or at least with one and the same.
+void check_tokenizers(const std::vector<Source>& sources,
+                      std::optional<ExpectedTokenizer> expected) {
+    const bool given = expected.has_value();
+    std::vector<std::string> unknown;
+    for (const Source& source : sources) {
+        const std::string prefix = source.spec.prefix.string();
+        const std::optional<TokenMeta> meta = read_token_meta(*source.tokens);
+        if (!meta) {
+            unknown.push_back(prefix);
+        } else if (expected) {
+            check_tokenizer(*source.tokens, *meta, *expected);
+        } else {
+            expected = {text("the tokenizer of ", prefix, ", ", meta->tokenizer_file),
+                        text(meta->tokenizer_crc32c)};
+        }
+    }
+    if (!given || unknown.empty()) return;
+    const std::size_t more = unknown.size() - 1;
+    const std::string others = more > 0 ? text(" and ", more, " more") : "";
+    tell_of_unknown_tokenizer(unknown.front() + others, *expected);
+}
+
 /// Megatron's order over the parts; a single part, whatever its weight, is not blended.
 std::shared_ptr<const SampleSource> make_order(const std::vector<Part>& parts,
                                                const OrderOptions& order,
@@ -79,6 +107,15 @@ std::shared_ptr<const SampleSource> make_order(const std::vector<Part>& parts,
                                                   cache_folder);
 }
 
+/// One pass over the corpus. Weights do not lengthen it: where they ask for more of a source than
+/// it holds, it repeats, and of another a part is left for the next pass.
+std::int64_t corpus_samples(const std::vector<Part>& parts, std::int64_t seq_length) {
+    std::int64_t samples = 0;
+    for (const Part& part : parts)
+        samples += (part.num_tokens - 1) / seq_length;
+    return std::max<std::int64_t>(samples, 1);
+}
+
 void say_counts(std::string_view name, const std::vector<Part>& parts, std::int64_t num_samples,
                 std::int64_t seq_length) {
     std::int64_t sequences = 0;
@@ -92,6 +129,26 @@ void say_counts(std::string_view name, const std::vector<Part>& parts, std::int6
     print("data: ", name, ": ", tokens, " tokens in ", sequences, " sequences from ", parts.size(),
           parts.size() == 1 ? " source; " : " sources; ", num_samples, " samples of ", seq_length,
           " tokens = ", fixed(epochs, 2), " epochs");
+}
+
+/// What to say of the part that the run reads most often; empty where that is not too often.
+std::string repetition_warning(const std::vector<Part>& parts, const DataOptions& options) {
+    double weights = 0;
+    for (const Part& part : parts)
+        weights += part.weight;
+    const double tokens =
+        static_cast<double>(options.run_samples) * static_cast<double>(options.seq_length);
+    const auto epochs = [&](const Part& part) {
+        return part.weight / weights * tokens / static_cast<double>(part.num_tokens);
+    };
+    const Part& most =
+        *std::max_element(parts.begin(), parts.end(),
+                          [&](const Part& a, const Part& b) { return epochs(a) < epochs(b); });
+    if (epochs(most) <= most_epochs) return "";
+    return text("data: the steps of this run read the ", most.num_tokens, " training tokens of ",
+                most.tokens->prefix().string(), " ", fixed(epochs(most), 0), " times over; after ",
+                fixed(most_epochs, 0),
+                " a model learns them by heart: take more text or fewer training.steps");
 }
 
 void check_training_parts(const std::vector<Part>& parts, const std::optional<Split>& split,
@@ -128,19 +185,27 @@ TrainingData make_training_data(const DataSpec& spec, const DataOptions& options
     const std::vector<Source> train_sources = open_sources(spec.train);
     const std::vector<Source> validation_sources = open_sources(spec.validation);
 
+    std::vector<Source> all = train_sources;
+    all.insert(all.end(), validation_sources.begin(), validation_sources.end());
+    check_tokenizers(all, options.tokenizer);
+
     TrainingData data;
     data.train_sources = identities_of(train_sources);
     data.validation_sources = identities_of(validation_sources);
 
     const std::vector<Part> train = parts_of(train_sources, split, Split::train);
     check_training_parts(train, split, spec.split);
-    say_counts("training", train, options.num_samples, options.seq_length);
+    const std::int64_t num_samples =
+        options.num_samples.value_or(corpus_samples(train, options.seq_length));
+    say_counts("training", train, num_samples, options.seq_length);
+    data.warning = repetition_warning(train, options);
     const auto open_pass = [=](std::int64_t pass) {
         const OrderOptions order{options.seed + static_cast<std::uint64_t>(pass),
-                                 options.seq_length, options.num_samples};
+                                 options.seq_length, num_samples};
         return make_order(train, order, options.cache_folder);
     };
-    data.train = std::make_shared<const EndlessDataset>(open_pass, options.num_samples);
+    data.train = std::make_shared<const EndlessDataset>(open_pass, num_samples);
+    data.num_samples = num_samples;
 
     if (options.eval_samples > 0) {
         const std::vector<Source>& sources = split ? train_sources : validation_sources;

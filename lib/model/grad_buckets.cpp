@@ -8,11 +8,8 @@ namespace gptrain {
 
 GradBuckets::GradBuckets(Backend& backend, Memory& memory, const Parameters& parameters,
                          Communicator& sharers, const GradReduction& how)
-    : backend_(backend),
-      parameters_(parameters),
-      sharers_(sharers),
-      how_(how),
-      started_(parameters.layout().buckets.size()) {
+    : backend_(backend), parameters_(parameters), sharers_(sharers), how_(how) {
+    expect_all();
     if (!rounded()) return;
     std::int64_t largest = 0;
     for (const Bucket& bucket : parameters.layout().buckets)
@@ -77,25 +74,33 @@ void GradBuckets::complete(Message& message) {
     message.bucket = {};
 }
 
+void GradBuckets::expect_all() {
+    for (std::size_t i = 0; i < parameters_.layout().buckets.size(); ++i)
+        waiting_.insert(waiting_.end(), i);
+}
+
 void GradBuckets::ready(const Bucket& range) {
     const auto& buckets = parameters_.layout().buckets;
-    for (std::size_t i = 0; i < buckets.size(); ++i) {
-        if (started_[i] || buckets[i].begin < range.begin || buckets[i].end > range.end) continue;
-        start(buckets[i]);
-        started_[i] = true;
+    const auto begins_before = [](const Bucket& bucket, std::int64_t position) {
+        return bucket.begin < position;
+    };
+    const auto first = std::lower_bound(buckets.begin(), buckets.end(), range.begin, begins_before);
+    auto next = waiting_.lower_bound(static_cast<std::size_t>(first - buckets.begin()));
+    while (next != waiting_.end() && buckets[*next].end <= range.end) {
+        start(buckets[*next]);
+        next = waiting_.erase(next);
     }
 }
 
 void GradBuckets::finish() {
-    for (std::size_t i = 0; i < started_.size(); ++i)
-        GPTRAIN_CHECK(!shared() || started_[i], "bucket ", i, " was never ready");
+    GPTRAIN_CHECK(!shared() || waiting_.empty(), "bucket ", *waiting_.begin(), " was never ready");
     for (Pending& sum : pending_)
         sum.wait();
     pending_.clear();
     // The older one first: all ranks say the same in the same order.
     for (std::size_t i = 0; i < messages_.size(); ++i)
         complete(messages_[(next_message_ + i) % messages_.size()]);
-    started_.assign(started_.size(), false);
+    expect_all();
 }
 
 }  // namespace gptrain

@@ -5,6 +5,7 @@
 #include <array>
 #include <cstdint>
 #include <deque>
+#include <set>
 #include <vector>
 
 #include "backend/backend.h"
@@ -52,6 +53,8 @@ private:
     Tensor grads_of(const Bucket& bucket) const;
     Bucket own_part(const Bucket& bucket) const;
     bool rounded() const { return shared() && how_.dtype != DType::f32; }
+    /// A new step: no bucket was started.
+    void expect_all();
     void start(const Bucket& bucket);
     void start_rounded(const Bucket& bucket);
     void complete(Message& message);
@@ -60,7 +63,7 @@ private:
     const Parameters& parameters_;
     Communicator& sharers_;
     GradReduction how_;
-    std::vector<bool> started_;
+    std::set<std::size_t> waiting_;  ///< buckets that were not started in this step
     std::deque<Pending> pending_;
     std::array<Message, most_under_way> messages_;
     std::size_t next_message_ = 0;

@@ -4,6 +4,7 @@ namespace gptrain {
 
 GradSums::GradSums(Backend& backend, const Mesh& mesh, const Parameters& parameters, bool shard)
     : backend_(backend), mesh_(mesh) {
+    if (mesh.tp().size() * mesh.kv().size() * mesh.ends().size() == 1) return;
     for (const OwnedRange& range : owned_ranges(parameters.layout(), mesh.dp_cp(), shard)) {
         const Tensor grads = parameters.main_grads().slice(0, range.begin, range.shard.elements());
         switch (range.parameter->sum) {

@@ -25,13 +25,20 @@ Bucket part_of_bucket(const Bucket& bucket, int rank, int ranks) {
 std::vector<OwnedRange> owned_ranges(const ParameterLayout& layout, const Communicator& sharers,
                                      bool shard) {
     std::vector<OwnedRange> ranges;
+    ranges.reserve(layout.parameters.size());
+    const auto ends_by = [](const Parameter& parameter, std::int64_t position) {
+        return parameter.end() <= position;
+    };
+    auto parameter = layout.parameters.begin();
     for (const Bucket& bucket : layout.buckets) {
         const Bucket own = shard ? part_of_bucket(bucket, sharers.rank(), sharers.size()) : bucket;
-        for (const Parameter& parameter : layout.parameters) {
-            Shard part = overlap(parameter, own);
+        parameter = std::lower_bound(parameter, layout.parameters.end(), own.begin, ends_by);
+        for (auto next = parameter; next != layout.parameters.end() && next->begin < own.end;
+             ++next) {
+            Shard part = overlap(*next, own);
             if (part.elements() == 0) continue;
-            const std::int64_t begin = parameter.begin + part.flat_begin;
-            ranges.push_back({&parameter, std::move(part), begin});
+            const std::int64_t begin = next->begin + part.flat_begin;
+            ranges.push_back({&*next, std::move(part), begin});
         }
     }
     return ranges;

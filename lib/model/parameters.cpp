@@ -1,6 +1,7 @@
 #include "model/parameters.h"
 
 #include <algorithm>
+#include <iterator>
 #include <utility>
 
 namespace gptrain {
@@ -9,6 +10,8 @@ Parameters::Parameters(Memory& memory, ParameterLayout layout, DType compute, Us
     : layout_(std::move(layout)),
       weights_(memory[MemoryUse::weights].allocate(compute, {layout_.elements})) {
     const auto& groups = layout_.groups;
+    for (const ProductGroup& group : groups)
+        groups_.emplace(group.name, &group);
     if (std::any_of(groups.begin(), groups.end(), [](const auto& group) { return group.float8; })) {
         scales_ = memory[MemoryUse::weights].allocate(DType::f32, {std::ssize(groups)});
     }
@@ -18,10 +21,8 @@ Parameters::Parameters(Memory& memory, ParameterLayout layout, DType compute, Us
 }
 
 const ProductGroup* Parameters::find(std::string_view name) const {
-    const auto& groups = layout_.groups;
-    const auto found = std::find_if(groups.begin(), groups.end(),
-                                    [&](const ProductGroup& group) { return group.name == name; });
-    return found == groups.end() ? nullptr : &*found;
+    const auto found = groups_.find(name);
+    return found == groups_.end() ? nullptr : found->second;
 }
 
 GroupTensors Parameters::group(std::string_view name) const {
@@ -63,15 +64,15 @@ void Parameters::to_float8(Backend& backend, Arena& workspace) const {
 }
 
 void Parameters::arriving(const Bucket& range, Pending pending) {
-    arriving_.push_back({range, std::move(pending)});
+    arriving_.emplace(range.begin, Arriving{range.end, std::move(pending)});
 }
 
 void Parameters::await(const Bucket& range) {
-    std::erase_if(arriving_, [&](Arriving& weights) {
-        const bool wanted = weights.range.begin < range.end && range.begin < weights.range.end;
-        if (wanted) weights.pending.wait();
-        return wanted;
-    });
+    auto next = arriving_.upper_bound(range.end);
+    while (next != arriving_.end() && next->second.end > range.begin) {
+        next->second.pending.wait();
+        next = arriving_.erase(next);
+    }
 }
 
 Bucket Parameters::range_of(std::string_view name) const {

@@ -1,7 +1,10 @@
 // The weights of a chunk in the compute dtype and their fp32 gradients, as two flat buffers.
 #pragma once
 
+#include <functional>
+#include <map>
 #include <string_view>
+#include <unordered_map>
 
 #include "backend/backend.h"
 #include "backend/memory.h"
@@ -28,13 +31,16 @@ public:
     enum class Use { training, inference };
 
     Parameters(Memory& memory, ParameterLayout layout, DType compute, Use use);
+    Parameters(const Parameters&) = delete;
+    Parameters& operator=(const Parameters&) = delete;
 
     const ParameterLayout& layout() const { return layout_; }
     /// Flat, layout().elements long, compute dtype. Groups that are multiplied in 8 bits hold these
     /// values only from an update to the next `to_float8`, which puts their 8-bit form, both ways,
     /// in the same place.
     const Tensor& weights() const { return weights_; }
-    /// Weights in a flat range are on their way from the ranks that updated them.
+    /// Weights in a flat range are on their way from the ranks that updated them. Ranges that are
+    /// on their way do not overlap.
     void arriving(const Bucket& range, Pending pending);
     /// Before weights in a flat range are read: waits for those that are on their way.
     void await(const Bucket& range);
@@ -57,14 +63,16 @@ private:
     Float8Matrix float8(const ProductGroup& group) const;
 
     ParameterLayout layout_;
+    std::unordered_map<std::string_view, const ProductGroup*> groups_;  ///< of layout_, by name
     Tensor weights_;
     Tensor scales_;  ///< fp32, one for each group; empty where none is multiplied in 8 bits
     Tensor main_grads_;
     struct Arriving {
-        Bucket range;
+        std::int64_t end;
         Pending pending;
     };
-    std::vector<Arriving> arriving_;
+    /// By where the range begins, the last one first: the order in which they were sent.
+    std::map<std::int64_t, Arriving, std::greater<>> arriving_;
 };
 
 }  // namespace gptrain

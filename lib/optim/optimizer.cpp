@@ -1,7 +1,5 @@
 #include "optim/optimizer.h"
 
-#include <utility>
-
 namespace gptrain {
 
 Optimizer::Optimizer(Backend& backend, Memory& memory, const Mesh& mesh, Parameters& parameters,
@@ -20,7 +18,9 @@ Optimizer::Optimizer(Backend& backend, Memory& memory, const Mesh& mesh, Paramet
 
 void Optimizer::make_pieces(Memory& memory) {
     const bool own_main_params = parameters_.weights().dtype() != DType::f32;
-    for (OwnedRange& range : owned_ranges(parameters_.layout(), mesh_.dp_cp(), sharded())) {
+    ranges_ = owned_ranges(parameters_.layout(), mesh_.dp_cp(), sharded());
+    pieces_.reserve(ranges_.size());
+    for (const OwnedRange& range : ranges_) {
         const std::int64_t length = range.shard.elements();
         const auto state = [&](MemoryUse use) {
             return memory[use].allocate(DType::f32, {length});
@@ -37,24 +37,24 @@ void Optimizer::make_pieces(Memory& memory) {
             grads_.push_back(tensors.main_grad);
             counted_.push_back(pieces_.size());
         }
-        updates_.push_back(tensors);
-        pieces_.push_back({std::move(range), tensors});
+        pieces_.push_back(tensors);
     }
 }
 
 void Optimizer::initialise(std::uint64_t seed) {
     // The gaps between groups are never drawn or updated.
     backend_.fill(parameters_.weights(), 0);
-    for (const Piece& piece : pieces_) {
-        const Initialisation& start = piece.range.parameter->start;
+    for (std::size_t i = 0; i < pieces_.size(); ++i) {
+        const AdamWPiece& piece = pieces_[i];
+        const Initialisation& start = ranges_[i].parameter->start;
         if (start.std > 0) {
-            backend_.init_normal(piece.tensors.main_param, piece.range.shard, seed,
+            backend_.init_normal(piece.main_param, ranges_[i].shard, seed,
                                  static_cast<float>(start.std));
         } else {
-            backend_.fill(piece.tensors.main_param, start.constant);
+            backend_.fill(piece.main_param, start.constant);
         }
-        backend_.fill(piece.tensors.exp_avg, 0);
-        backend_.fill(piece.tensors.exp_avg_sq, 0);
+        backend_.fill(piece.exp_avg, 0);
+        backend_.fill(piece.exp_avg_sq, 0);
     }
     publish_weights();
 }
@@ -75,12 +75,12 @@ void Optimizer::step(const StepRef& step, const StepDecision& decision) {
     mesh_.pp().all_reduce(step.loss_sum(), Reduce::sum).wait();
     backend_.decide_step(step, decision);
     backend_.find_not_finite(grads_, step);
-    backend_.adamw(updates_, constants_, step);
+    backend_.adamw(pieces_, constants_, step);
     distribute_weights();
 }
 
 Optimizer::GradientName Optimizer::gradient(std::int64_t index) const {
-    const OwnedRange& range = pieces_[counted_[static_cast<std::size_t>(index)]].range;
+    const OwnedRange& range = ranges_[counted_[static_cast<std::size_t>(index)]];
     return {range.shard.name, range.begin};
 }
 
@@ -102,23 +102,21 @@ void Optimizer::distribute_weights() {
 }
 
 void Optimizer::publish_weights() {
-    for (const Piece& piece : pieces_) {
-        if (!piece.tensors.weight.empty()) {
-            backend_.cast(piece.tensors.weight, piece.tensors.main_param);
-        }
+    for (const AdamWPiece& piece : pieces_) {
+        if (!piece.weight.empty()) backend_.cast(piece.weight, piece.main_param);
     }
     distribute_weights();
 }
 
 void Optimizer::visit(const StateVisitor& visitor) const {
     // The flat order is the model's order reversed.
-    for (auto piece = pieces_.rbegin(); piece != pieces_.rend(); ++piece) {
-        Shard shard = piece->range.shard;
+    for (std::size_t i = pieces_.size(); i-- > 0;) {
+        Shard shard = ranges_[i].shard;
         // Without sharding every sharer holds the same; the first one owns it.
         if (!sharded() && mesh_.dp_cp().rank() != 0) shard.owned = false;
-        visitor({"weight", shard, piece->tensors.main_param});
-        visitor({"exp_avg", shard, piece->tensors.exp_avg});
-        visitor({"exp_avg_sq", shard, piece->tensors.exp_avg_sq});
+        visitor({"weight", shard, pieces_[i].main_param});
+        visitor({"exp_avg", shard, pieces_[i].exp_avg});
+        visitor({"exp_avg_sq", shard, pieces_[i].exp_avg_sq});
     }
 }
 

@@ -49,11 +49,6 @@ public:
     void publish_weights();
 
 private:
-    /// A range that this rank updates, with its state.
-    struct Piece {
-        OwnedRange range;
-        AdamWPiece tensors;
-    };
     void make_pieces(Memory& memory);
     bool sharded() const { return shard_ && mesh_.dp_cp().size() > 1; }
     /// New weights in the compute dtype become those that all ranks compute with. The model waits
@@ -66,10 +61,10 @@ private:
     Parameters& parameters_;
     AdamWConstants constants_;
     bool shard_;
-    std::vector<Piece> pieces_;
-    std::vector<AdamWPiece> updates_;   ///< the tensors of the pieces, as the op takes them
+    std::vector<OwnedRange> ranges_;    ///< that this rank updates
+    std::vector<AdamWPiece> pieces_;    ///< the tensors of each
     std::vector<Tensor> grads_;         ///< whose squares this rank counts
-    std::vector<std::size_t> counted_;  ///< their pieces
+    std::vector<std::size_t> counted_;  ///< their ranges
 };
 
 }  // namespace gptrain

@@ -75,7 +75,8 @@ std::string describe(const RunPlan& plan) {
     return model_rows(plan.model) + batch_rows(plan) +
            row("steps", text(grouped(plan.steps), ": ", counted(samples, "sample"), ", ",
                              counted(tokens, "token"), "; one pass of the data order is ",
-                             counted(plan.num_samples, "sample"))) +
+                             plan.num_samples ? counted(*plan.num_samples, "sample")
+                                              : std::string("as long as the corpus"))) +
            lr_row(plan.lr) +
            row("mesh",
                text("data ", mesh.data, " x pipeline ", mesh.pipeline, " x context ", mesh.context,

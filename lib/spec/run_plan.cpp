@@ -200,7 +200,7 @@ RunPlan derive(const RunSpec& spec, const PlanTarget& target) {
     plan.lr = lr_schedule(spec);
     plan.steps = training.steps;
     const std::int64_t samples = plan.batch.samples_of(plan.steps);
-    plan.num_samples = spec.data.num_samples.value_or(samples);
+    plan.num_samples = spec.data.num_samples;
     require(samples <= std::numeric_limits<std::int64_t>::max() / plan.seq_length,
             "training.steps ", plan.steps, " x training.global_batch_size ",
             plan.batch.global_batch_size, " x training.seq_length ", plan.seq_length,
@@ -268,6 +268,14 @@ RunSpec effective_spec(const RunSpec& spec, const RunPlan& plan) {
     effective.precision.compute = precision_of(plan);
     effective.lr_schedule.decay_steps = plan.lr.decay_steps;
     return effective;
+}
+
+RunSpec restart_spec(const RunSpec& spec, const RunPlan& plan) {
+    RunSpec restart = effective_spec(spec, plan);
+    restart.data.num_samples = spec.data.num_samples;
+    restart.parallel.data = spec.parallel.data;
+    restart.lr_schedule.decay_steps = spec.lr_schedule.decay_steps;
+    return restart;
 }
 
 }  // namespace gptrain

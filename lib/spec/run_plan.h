@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -93,7 +94,9 @@ struct RunPlan {
     BatchSchedule batch;
     LrSchedule lr;
     std::int64_t steps = 0;
-    std::int64_t num_samples = 0;  ///< samples of one pass over the training order
+    /// Samples of one pass over the training order; open until the data say how many one pass over
+    /// the corpus has (data/training_data.h).
+    std::optional<std::int64_t> num_samples;
     /// Rows of logits that exist at a time: the largest multiple of 128 whose logits take at most
     /// 128 MiB in the compute dtype (on CUDA 1 GiB: every chunk adds to the whole gradient of the
     /// head, which takes 8 V H bytes of traffic), at least 128, and never more than a microbatch
@@ -122,8 +125,13 @@ struct PlanTarget {
 /// spec was read from a file) and names the keys, their values and what to change.
 RunPlan make_plan(const RunSpec& spec, const PlanTarget& target);
 
-/// The spec with every open value filled in from the plan: what spec.yaml holds.
+/// The spec with every open value filled in that the plan knows: what is in force in this start.
 RunSpec effective_spec(const RunSpec& spec, const RunPlan& plan);
+
+/// The same as spec.yaml holds it, to start the run again, perhaps for more steps or on more ranks:
+/// data.num_samples, lr_schedule.decay_steps and parallel.data stay open where the spec left them
+/// open, because their numbers would be wrong then.
+RunSpec restart_spec(const RunSpec& spec, const RunPlan& plan);
 
 /// The plan as lines for people (gptrain inspect RUN.yaml prints them under the effective spec).
 std::string describe(const RunPlan& plan);

@@ -3,6 +3,7 @@
 #include <utility>
 
 #include "base/error.h"
+#include "base/json.h"
 #include "text/json_line.h"
 #include "text/utf8.h"
 
@@ -31,7 +32,59 @@ std::optional<FaultyDocument> take_json_text(const Record& record, const std::st
     return std::nullopt;
 }
 
+/// The name without a .gz at its end.
+std::filesystem::path unpacked_name(const std::filesystem::path& path) {
+    return path.extension() == ".gz" ? path.stem() : path.filename();
+}
+
+bool is_json_object(std::string_view line) {
+    try {
+        return parse_json(line, "line").is_object();
+    } catch (const Error&) {
+        return false;
+    }
+}
+
+/// Whether the first whole lines that are not blank, three at most, are JSON objects.
+bool begins_with_json_objects(std::string_view start) {
+    int objects = 0;
+    while (objects < 3) {
+        const std::size_t end = start.find('\n');
+        if (end == std::string_view::npos) break;
+        const std::string_view line = start.substr(0, end);
+        start.remove_prefix(end + 1);
+        if (line.find_first_not_of(" \t\r") == std::string_view::npos) continue;
+        if (!is_json_object(line)) return false;
+        ++objects;
+    }
+    return objects > 0;
+}
+
 }  // namespace
+
+bool named_json_lines(const std::filesystem::path& path) {
+    const auto extension = unpacked_name(path).extension();
+    return extension == ".json" || extension == ".jsonl";
+}
+
+std::string prose_warning(const std::filesystem::path& path, std::string_view start) {
+    const auto extension = unpacked_name(path).extension();
+    if (extension == ".csv" || extension == ".tsv") {
+        return text(path.string(),
+                    ": a table by its name, but read as plain text with all its columns; turn it "
+                    "into JSON lines (.jsonl) to use the text alone");
+    }
+    if (begins_with_json_objects(start)) {
+        return text(path.string(),
+                    ": its first lines are JSON objects, but it is read as plain text; rename it "
+                    "to .jsonl to use the text of each object alone");
+    }
+    return "";
+}
+
+std::string place_of(const Record& record, const std::filesystem::path& path) {
+    return text(path.string(), ":", record.line, ": byte ", record.offset);
+}
 
 std::string_view name_of(DocumentFault fault) {
     switch (fault) {
@@ -52,9 +105,8 @@ RecordReader open_corpus(const std::filesystem::path& path, const CorpusFormat& 
 std::optional<FaultyDocument> take_document(Record& record, const CorpusFormat& format,
                                             std::string& text_out) {
     if (record.too_long) {
-        return FaultyDocument{DocumentFault::too_long,
-                              text("longer than ", format.max_document_bytes,
-                                   " bytes, the limit set by --max-document-bytes")};
+        return FaultyDocument{DocumentFault::too_long, text("longer than the limit of ",
+                                                            format.max_document_bytes, " bytes")};
     }
     const std::size_t invalid = find_invalid_utf8(record.bytes);
     if (invalid != std::string::npos) {

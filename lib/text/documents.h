@@ -30,6 +30,16 @@ struct FaultyDocument {
     std::string what;  ///< one line; does not name the place
 };
 
+/// Whether a file's name says JSON lines: .json or .jsonl, with or without .gz behind it.
+bool named_json_lines(const std::filesystem::path& path);
+
+/// A warning about a file that is read as plain text and looks like something else (a table by its
+/// name, JSON objects by its first lines); empty if it does not. `start`: its first bytes.
+std::string prose_warning(const std::filesystem::path& path, std::string_view start);
+
+/// "FILE:LINE: byte OFFSET"
+std::string place_of(const Record& record, const std::filesystem::path& path);
+
 /// A reader that cuts `path` as the format says.
 RecordReader open_corpus(const std::filesystem::path& path, const CorpusFormat& format);
 

@@ -15,25 +15,16 @@ constexpr std::size_t block_bytes = std::size_t{1} << 20;
 constexpr std::string_view byte_order_mark = "\xEF\xBB\xBF";
 constexpr std::string_view blanks = " \t\r\v\f";
 
-File open_input(const std::filesystem::path& path) {
-    std::error_code error;
-    const auto status = std::filesystem::status(path, error);
-    if (!std::filesystem::exists(status)) {
-        fail(ExitCode::bad_input, path.string(), ": no such file");
-    }
-    if (std::filesystem::is_directory(status)) {
-        fail(ExitCode::bad_input, path.string(), ": a folder, not a text file");
-    }
-    return File(path, File::Mode::read);
-}
-
 struct Signature {
-    std::string_view start;
+    std::string_view bytes;
     std::string_view what;
+    std::size_t offset = 0;
 };
 
-constexpr std::array<Signature, 8> foreign_formats = {{
-    {"\x1F\x8B", "gzip data; decompress it first (zcat)"},
+constexpr std::array<Signature, 10> foreign_formats = {{
+    {"\x1F\x8B", "gzip data inside gzip data; unpack it first (zcat)"},
+    {{"ustar\0", 6}, "a tar archive; unpack it first", 257},
+    {{"ustar  \0", 8}, "a tar archive; unpack it first", 257},
     {"\x28\xB5\x2F\xFD", "zstd data; decompress it first (zstdcat)"},
     {"\xFD"
      "7zXZ",
@@ -49,7 +40,7 @@ constexpr std::array<Signature, 8> foreign_formats = {{
 
 RecordReader::RecordReader(const std::filesystem::path& path, Cut cut,
                            std::int64_t max_record_bytes)
-    : file_(open_input(path)),
+    : file_(path),
       cut_(cut),
       max_bytes_(static_cast<std::size_t>(max_record_bytes)),
       block_(block_bytes) {
@@ -63,7 +54,7 @@ RecordReader::RecordReader(const std::filesystem::path& path, Cut cut,
 void RecordReader::check_start() const {
     const std::string_view start(block_.data(), filled_);
     for (const Signature& format : foreign_formats) {
-        if (start.starts_with(format.start)) {
+        if (start.substr(std::min(start.size(), format.offset)).starts_with(format.bytes)) {
             fail(ExitCode::bad_input, file_.path().string(), ": this is ", format.what);
         }
     }

@@ -14,7 +14,6 @@
 namespace gptrain {
 namespace {
 
-constexpr std::int64_t max_model_bytes = std::int64_t{64} << 20;
 // Long texts are encoded in parts: the library takes some 60 bytes of memory a byte of text, and
 // adds up scores in fp32, which makes it choose worse pieces the longer the text.
 constexpr std::size_t good_part_bytes = std::size_t{64} << 10;
@@ -90,7 +89,7 @@ struct Tokenizer::Model {
 };
 
 Tokenizer::Tokenizer(const std::filesystem::path& model)
-    : Tokenizer(read_file(model, max_model_bytes), model.string()) {}
+    : Tokenizer(read_file(model, max_tokenizer_bytes), model.string()) {}
 
 Tokenizer::Tokenizer(std::string_view model, const std::string& source) {
     const ModelFacts facts = check_model(model, source);

@@ -12,11 +12,15 @@
 
 namespace gptrain {
 
+/// The largest model file.
+constexpr std::int64_t max_tokenizer_bytes = std::int64_t{64} << 20;
+
 /// A loaded model. All members are const and safe to call from several threads.
 class Tokenizer {
 public:
-    /// Loads a model file of at most 64 MiB after checking its structure (model_check.h). A file
-    /// that is missing or faulty is an Error (bad_input) that names it and the fault.
+    /// Loads a model file of at most max_tokenizer_bytes after checking its structure
+    /// (model_check.h). A file that is missing or faulty is an Error (bad_input) that names it and
+    /// the fault.
     explicit Tokenizer(const std::filesystem::path& model);
     /// Loads a model from its bytes; `source` names it in errors.
     Tokenizer(std::string_view model, const std::string& source);

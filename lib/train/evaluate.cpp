@@ -3,10 +3,11 @@
 #include <algorithm>
 #include <cmath>
 
-#include "base/file.h"
+#include "base/log.h"
 #include "data/sequential_dataset.h"
 #include "meter/meter_backend.h"
-#include "text/tokenizer.h"
+#include "text/documents.h"
+#include "train/memory_check.h"
 
 namespace gptrain {
 namespace {
@@ -15,20 +16,74 @@ constexpr std::int64_t largest_text = std::int64_t{16} << 30;
 // So many microbatches for each stage leave a bubble of an eighth.
 constexpr std::int64_t microbatches_of_stage = 8;
 
-std::shared_ptr<const SequentialDataset> open_data(const std::filesystem::path& data,
-                                                   const RunSpec& spec, const RunPlan& plan) {
-    if (std::filesystem::exists(data.string() + ".idx")) {
-        return std::make_shared<SequentialDataset>(std::make_shared<IndexedDataset>(data),
-                                                   plan.seq_length);
+std::shared_ptr<const IndexedDataset> open_tokens(const std::filesystem::path& prefix,
+                                                  const RunTokenizer& tokenizer) {
+    auto tokens = std::make_shared<const IndexedDataset>(prefix);
+    const std::optional<TokenMeta> meta = read_token_meta(*tokens);
+    const std::optional<ExpectedTokenizer> expected = tokenizer.expected();
+    if (!expected) return tokens;
+    if (meta) {
+        check_tokenizer(*tokens, *meta, *expected);
+    } else {
+        tell_of_unknown_tokenizer(prefix.string(), *expected);
     }
-    if (!spec.data.tokenizer) {
-        fail(ExitCode::usage, data.string(),
+    return tokens;
+}
+
+/// How a text file is read. A key for lines that are no JSON is an Error (usage).
+CorpusFormat format_of(const EvaluationData& data) {
+    CorpusFormat format = {.json_lines = named_json_lines(data.path),
+                           .documents = Cut::file,
+                           .max_document_bytes = largest_text};
+    if (!data.json_key) return format;
+    if (!format.json_lines) {
+        fail(ExitCode::usage, "--json-key is about JSON lines, but ", data.path.string(),
+             " is read as plain text (named .jsonl it is read as JSON lines)");
+    }
+    format.json_key = *data.json_key;
+    return format;
+}
+
+std::vector<std::int32_t> read_ids(const EvaluationData& data, const Tokenizer& tokenizer,
+                                   bool speaks) {
+    const std::filesystem::path& path = data.path;
+    const CorpusFormat format = format_of(data);
+    if (std::filesystem::exists(path) && !std::filesystem::is_directory(path) &&
+        !std::filesystem::is_regular_file(path))
+        fail(ExitCode::bad_input, path.string(), ": not a regular file");
+    RecordReader reader = open_corpus(path, format);
+    if (speaks && !format.json_lines) {
+        if (const auto warning = prose_warning(path, reader.start()); !warning.empty())
+            warn(warning);
+    }
+    std::vector<std::int32_t> ids;
+    std::string document;
+    for (Record record; reader.next(record);) {
+        if (const auto fault = take_document(record, format, document))
+            fail(ExitCode::bad_input, place_of(record, path), ": ", fault->what);
+        tokenizer.encode(document, ids);
+    }
+    return ids;
+}
+
+std::shared_ptr<const SequentialDataset> open_data(const EvaluationData& data,
+                                                   const InferenceRun& run) {
+    const std::int64_t seq_length = run.plan.seq_length;
+    if (std::filesystem::exists(data.path.string() + ".idx")) {
+        if (data.json_key) {
+            fail(ExitCode::usage, "--json-key is about JSON lines, but ", data.path.string(),
+                 " is a token data set");
+        }
+        return std::make_shared<SequentialDataset>(open_tokens(data.path, run.tokenizer),
+                                                   seq_length);
+    }
+    const std::optional<Tokenizer> tokenizer = run.tokenizer.open();
+    if (!tokenizer) {
+        fail(ExitCode::usage, data.path.string(),
              ": no token data set of that prefix, and the run has no tokenizer to read text with");
     }
-    const Tokenizer tokenizer(*spec.data.tokenizer);
-    std::vector<std::int32_t> ids;
-    tokenizer.encode(read_file(data, largest_text), ids);
-    return std::make_shared<SequentialDataset>(std::move(ids), data.string(), plan.seq_length);
+    return std::make_shared<SequentialDataset>(read_ids(data, *tokenizer, run.ranks.rank() == 0),
+                                               data.path.string(), seq_length);
 }
 
 /// The plan with batches for so many windows: no larger than there are windows, and of enough
@@ -93,16 +148,17 @@ MemoryPlan measured_memory(const InferenceRun& run, const RunPlan& plan) {
 
 }  // namespace
 
-EvaluationResult evaluate(const InferenceRun& run, const std::filesystem::path& data,
+EvaluationResult evaluate(const InferenceRun& run, const EvaluationData& data,
                           const std::function<void(std::int64_t, std::int64_t)>& progress) {
     std::shared_ptr<const SequentialDataset> source;
     run.ranks.together([&] {
-        source = open_data(data, run.spec, run.plan);
+        source = open_data(data, run);
         if (source->num_targets() < 1)
-            fail(ExitCode::bad_input, data.string(), ": holds fewer than two tokens");
+            fail(ExitCode::bad_input, data.path.string(), ": holds fewer than two tokens");
     });
     const RunPlan plan = with_batches_for(source->size(), run.plan);
     const MemoryPlan memory = measured_memory(run, plan);
+    MemoryCheck(run.backend, run.ranks).require(memory, more_ranks_would_fit);
     std::optional<Evaluator> evaluator;
     run.ranks.together([&] {
         evaluator.emplace(run.backend, run.mesh, plan, run.spec.data.reset_at_eod, memory);

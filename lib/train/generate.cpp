@@ -4,9 +4,12 @@
 #include <memory>
 #include <optional>
 
+#include "base/log.h"
 #include "meter/meter_backend.h"
 #include "text/tokenizer.h"
+#include "train/fit_advice.h"
 #include "train/generator.h"
+#include "train/memory_check.h"
 
 namespace gptrain {
 namespace {
@@ -14,16 +17,14 @@ namespace {
 /// Prompt and output as text, or as ids where the run has no tokenizer.
 class Language {
 public:
-    explicit Language(const RunSpec& spec) {
-        if (!spec.data.tokenizer) {
-            end_ = spec.data.eod_id;
-            return;
-        }
-        tokenizer_.emplace(*spec.data.tokenizer);
+    Language(const RunSpec& spec, const RunTokenizer& tokenizer)
+        : tokenizer_(tokenizer.open()), end_(spec.data.eod_id) {
+        if (!tokenizer_) return;
         decoder_.emplace(*tokenizer_);
-        end_ = spec.data.eod_id;
         if (!end_) end_ = tokenizer_->eos_id();
     }
+    Language(const Language&) = delete;
+    Language& operator=(const Language&) = delete;
 
     std::vector<std::int32_t> encode(std::string_view prompt) const {
         std::vector<std::int32_t> ids;
@@ -105,6 +106,25 @@ MemoryPlan measured_memory(const InferenceRun& run, const RunPlan& plan,
     return generator.model().memory().peaks();
 }
 
+/// The same; where it is missing on some rank, an Error (usage) on all.
+MemoryPlan checked_memory(const InferenceRun& run, const RunPlan& plan,
+                          const std::vector<std::int32_t>& prompt) {
+    const MemoryPlan memory = measured_memory(run, plan, prompt);
+    const MemoryCheck check(run.backend, run.ranks);
+    check.require(memory, [&] {
+        const std::int64_t prompt_tokens = std::ssize(prompt);
+        const std::int64_t fitting =
+            largest_that_fits(0, plan.seq_length - prompt_tokens, [&](std::int64_t new_tokens) {
+                RunPlan shorter = plan;
+                shorter.seq_length = prompt_tokens + new_tokens;
+                return !check.shortage(measured_memory(run, shorter, prompt));
+            });
+        return fitting > 0 ? text("what would fit: --max-tokens ", fitting)
+                           : more_ranks_would_fit();
+    });
+    return memory;
+}
+
 }  // namespace
 
 void generate(const InferenceRun& run, std::string_view prompt, const GenerateOptions& options,
@@ -117,7 +137,7 @@ void generate(const InferenceRun& run, std::string_view prompt, const GenerateOp
     std::int64_t new_tokens = 0;
     ranks.together([&] {
         check_mesh(plan);
-        language.emplace(run.spec);
+        language.emplace(run.spec, run.tokenizer);
         ids = language->encode(common);
         if (ids.empty() && language->end()) ids.push_back(narrow<std::int32_t>(*language->end()));
         check_prompt(ids, plan);
@@ -125,23 +145,32 @@ void generate(const InferenceRun& run, std::string_view prompt, const GenerateOp
     });
     plan.micro_batch_size = 1;
     plan.seq_length = std::ssize(ids) + new_tokens;
-    const MemoryPlan memory = measured_memory(run, plan, ids);
+    const MemoryPlan memory = checked_memory(run, plan, ids);
     std::optional<Generator> generator;
     ranks.together([&] {
         generator.emplace(run.backend, run.mesh, plan, std::ssize(ids), run.observers.actions,
                           memory);
     });
     generator->model().load(run.checkpoint);
+    bool ended = false;  // by the model, with an end of document
     for (std::int64_t i = 0; i < new_tokens; ++i) {
         run.observers.watchdog.progress().phase("generation", i + 1);
         const std::int32_t next = generator->next_token(ids, [&](std::span<const float> logits) {
             return sample_token(logits, options.sampling, i);
         });
-        if (language->end() && next == *language->end()) break;
+        if (language->end() && next == *language->end()) {
+            ended = true;
+            break;
+        }
         show(language->decode(next));
         ids.assign(1, next);
     }
     show(language->finish());
+    if (!ended && new_tokens < options.max_tokens && ranks.rank() == 0) {
+        warn("the text ends after ", new_tokens, " of ", options.max_tokens,
+             " tokens: the model has no position after ", plan.model.max_positions,
+             " (model.max_position_embeddings)");
+    }
 }
 
 }  // namespace gptrain

@@ -6,6 +6,7 @@
 #include <chrono>
 #include <fcntl.h>
 #include <filesystem>
+#include <memory>
 #include <set>
 #include <string>
 #include <sys/mman.h>
@@ -14,6 +15,7 @@
 #include <utility>
 
 #include "base/error.h"
+#include "base/temporary_file.h"
 
 namespace gptrain {
 
@@ -56,21 +58,25 @@ namespace {
 constexpr std::size_t duties_bytes = 64;
 static_assert(sizeof(NodeDuties) <= duties_bytes);
 
-/// A new file of zeros with memory behind them, open for reading and writing; an empty path where
+/// A new file of zeros with memory behind them, open for reading and writing; nothing where
 /// `folder` gives no room for it.
 struct NewFile {
-    std::string path;
+    std::unique_ptr<TemporaryFile> name;
     int descriptor = -1;
+    std::string path() const { return name ? name->path().string() : ""; }
 };
 
 NewFile make_file(const std::filesystem::path& folder, std::size_t bytes) {
-    NewFile file{(folder / "gptrain-XXXXXX").string()};
-    file.descriptor = ::mkostemp(file.path.data(), O_CLOEXEC);
+    NewFile file;
+    file.name = std::make_unique<TemporaryFile>([&] {
+        std::string path = (folder / "gptrain-XXXXXX").string();
+        file.descriptor = ::mkostemp(path.data(), O_CLOEXEC);
+        return path;
+    });
     if (file.descriptor < 0) return {};
     // A mapped file on a full file system would be a signal at the first store.
     if (::posix_fallocate(file.descriptor, 0, static_cast<off_t>(bytes)) == 0) return file;
     ::close(file.descriptor);
-    ::unlink(file.path.c_str());
     return {};
 }
 
@@ -78,7 +84,8 @@ NewFile make_file(std::size_t bytes) {
     NewFile file = make_file("/dev/shm", bytes);
     std::error_code error;
     const auto temporary = std::filesystem::temp_directory_path(error);
-    return file.path.empty() && !error ? make_file(temporary, bytes) : file;
+    if (!file.name && !error) return make_file(temporary, bytes);
+    return file;
 }
 
 /// Null where it cannot be mapped. Closes the descriptor.
@@ -103,11 +110,12 @@ Heartbeats::Heartbeats(const MpiSession& session) : rank_(session.rank()) {
     const bool first = session.local_rank() == 0;
     NewFile file;
     if (first && session.local_size() > 1) file = make_file(bytes_);
-    const std::string path = session.exchange(file.path)[static_cast<std::size_t>(session.node())];
+    const std::string path =
+        session.exchange(file.path())[static_cast<std::size_t>(session.node())];
     if (!first && !path.empty()) file.descriptor = ::open(path.c_str(), O_RDWR | O_CLOEXEC);
     memory_ = map_file(file.descriptor, bytes_);
     find_nodes(session, memory_ != nullptr);
-    if (!file.path.empty()) ::unlink(file.path.c_str());
+    file.name.reset();
     if (memory_ != nullptr && !shares_memory()) ::munmap(std::exchange(memory_, nullptr), bytes_);
     if (memory_ == nullptr) memory_ = map_private(bytes_);
     duties_ = static_cast<NodeDuties*>(memory_);

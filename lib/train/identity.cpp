@@ -60,7 +60,7 @@ Json run_identity(const RunSpec& spec, const RunPlan& plan, const TrainingData& 
                         {"train", sources(data.train_sources)},
                         {"validation", sources(data.validation_sources)},
                         {"split", spec.data.split},
-                        {"num_samples", plan.num_samples}};
+                        {"num_samples", data.num_samples}};
     identity["seed"] = spec.seed;
     identity["training"] = {{"seq_length", plan.seq_length}};
     identity["optimizer"] = {{"name", spec.optimizer.name}};

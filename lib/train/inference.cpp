@@ -1,8 +1,10 @@
 #include "train/inference.h"
 
 #include <algorithm>
+#include <utility>
 
 #include "checkpoint/load.h"
+#include "checkpoint/manifest_part.h"
 #include "meter/meter_communicator.h"
 #include "train/resume.h"
 
@@ -70,11 +72,15 @@ void InferenceModel::load(RestartPoint& checkpoint) {
     };
     // One after the other, as they may share the place where they land.
     const auto fill = [&](const std::filesystem::path& folder, const Manifest& part) {
+        const ManifestParts parts(part);
         for (const Parameter& parameter : parameters) {
             const Tensor values = landing(parameter);
-            load_state(folder, part, context_.backend, [&](const StateVisitor& visit) {
+            const StateSource one = [&](const StateVisitor& visit) {
                 visit({"weight", parameter.shard, values});
-            });
+            };
+            ShardRecords records = parts.part_for(needs_of(one));
+            load_state(folder, {{}, std::move(records.files), std::move(records.tensors)},
+                       context_.backend, one);
             if (staging_.empty()) continue;
             context_.backend.cast(
                 parameters_.weights().slice(0, parameter.begin, values.elements()), values);
@@ -86,6 +92,11 @@ void InferenceModel::load(RestartPoint& checkpoint) {
         fail(ExitCode::usage, checkpoint.folder().string(),
              ": holds another model than the damaged checkpoint; name the checkpoint to be used");
     });
+}
+
+std::string more_ranks_would_fit() {
+    return "take more devices or machines for it: start more ranks with --set parallel.tensor=N or "
+           "--set parallel.pipeline=N";
 }
 
 Mesh meter_mesh(const RunPlan& plan, const MeshPlace& place) {

@@ -8,6 +8,7 @@
 #include "checkpoint/restart_point.h"
 #include "train/observers.h"
 #include "train/rank_model.h"
+#include "train/run_tokenizer.h"
 
 namespace gptrain {
 
@@ -15,6 +16,7 @@ namespace gptrain {
 struct InferenceRun {
     RestartPoint& checkpoint;
     const RunSpec& spec;  ///< inference_spec
+    const RunTokenizer& tokenizer;
     const RunPlan& plan;
     Backend& backend;
     const Mesh& mesh;
@@ -53,6 +55,9 @@ private:
     std::vector<GptChunk> chunks_;
     Tensor staging_;  ///< fp32, the largest parameter; empty where the compute dtype is fp32
 };
+
+/// What is said where a model does not fit.
+std::string more_ranks_would_fit();
 
 /// The mesh of a rank at a place whose messages move nothing, for the meter.
 Mesh meter_mesh(const RunPlan& plan, const MeshPlace& place);

@@ -75,30 +75,25 @@ struct Entry {
     std::optional<TimeSpent> spent = {};
 };
 
-Entry parse_entry(std::string_view line, const std::string& source) {
-    const Json json = parse_json(line, source);
-    const JsonReader reader(json, source);
+/// An Error (bad_input) for a line that is not one of the three kinds.
+Entry parse_entry(std::string_view line) {
+    const Json json = parse_json(line, "line");
+    const JsonReader reader(json, "line");
     const std::int64_t step = reader.integer("step");
     if (reader.has("event")) {
-        if (reader.string("event") != "resume") {
-            fail(ExitCode::bad_input, source, ": unknown event '", reader.string("event"), "'");
-        }
+        if (reader.string("event") != "resume") fail(ExitCode::bad_input, "unknown event");
         return {Entry::Kind::resume, step};
     }
     if (reader.has("val_loss")) return {Entry::Kind::validation, step};
     if (!reader.has("goodput")) return {Entry::Kind::step, step};
-    return {Entry::Kind::step, step, time_spent(reader.object("goodput"), source + ": goodput")};
+    return {Entry::Kind::step, step, time_spent(reader.object("goodput"), "goodput")};
 }
 
-/// What a crash may leave at the end of the file: a line without its end, or, where the disk lost
-/// data that the file's size already counted, one that is no object.
+/// What a crash may leave at the end of the file: the beginning of a line of ours, or zeros where
+/// the disk lost data that the file's size already counted.
 bool is_torn(std::string_view last_line) {
-    if (!last_line.ends_with('\n')) return true;
-    try {
-        return !parse_json(last_line, "").is_object();
-    } catch (const Error&) {
-        return true;
-    }
+    if (last_line.find('\0') != std::string_view::npos) return true;
+    return last_line.starts_with('{') && !last_line.ends_with('\n');
 }
 
 std::string_view last_line_of(std::string_view lines) {
@@ -127,18 +122,34 @@ void MetricsLog::read_back() {
     std::string_view lines(reinterpret_cast<const char*>(mapped.bytes().data()),
                            mapped.bytes().size());
     const std::string_view last_line = last_line_of(lines);
-    if (!last_line.empty() && is_torn(last_line)) {
+    if (is_torn(last_line)) {
         lines.remove_suffix(last_line.size());
         file_.truncate(static_cast<std::int64_t>(lines.size()));
+    } else if (!last_line.empty() && !last_line.ends_with('\n')) {
+        file_.write("\n");
     }
+    std::int64_t first_foreign = 0;
+    std::int64_t foreign = 0;
     for (std::int64_t number = 1; !lines.empty(); ++number) {
-        const std::size_t length = lines.find('\n') + 1;
-        const Entry entry =
-            parse_entry(lines.substr(0, length), text(file_.path().string(), ", line ", number));
+        const std::string_view line = lines.substr(0, lines.find('\n'));
+        if (!take(line) && foreign++ == 0) first_foreign = number;
+        lines.remove_prefix(std::min(lines.size(), line.size() + 1));
+    }
+    if (foreign == 0) return;
+    warn(file_.path().string(), ", line ", first_foreign, ": not a line of this log",
+         foreign > 1 ? text(", nor are ", foreign - 1, " later ones") : "",
+         "; kept, and not counted");
+}
+
+bool MetricsLog::take(std::string_view line) {
+    try {
+        const Entry entry = parse_entry(line);
         if (entry.kind == Entry::Kind::validation) validations_.insert(entry.step);
         if (entry.spent) time_spent_ = entry.spent;
         if (entry.kind == Entry::Kind::resume) undo_after(entry.step);
-        lines.remove_prefix(length);
+        return true;
+    } catch (const Error&) {
+        return false;
     }
 }
 

@@ -5,6 +5,7 @@
 #include <filesystem>
 #include <optional>
 #include <set>
+#include <string_view>
 #include <vector>
 
 #include "base/file.h"
@@ -59,9 +60,9 @@ void for_each_metric(const StepMetrics& metrics, const auto& visit) {
 /// durable.
 class MetricsLog {
 public:
-    /// Opens `file`, or creates it. A torn last line (the end of a crash) is cut off; any other
-    /// line that is not one of the three kinds is an Error (bad_input) naming its number. Keys that
-    /// this program does not know are let be.
+    /// Opens `file`, or creates it. A torn last line (the end of a crash) is cut off. Other lines
+    /// that are not one of the three kinds are kept and do not count; one warning names the first.
+    /// Keys that this program does not know are let be.
     explicit MetricsLog(const std::filesystem::path& file);
     /// Syncs, so that what was logged survives a run that ends by an error.
     ~MetricsLog();
@@ -87,6 +88,8 @@ public:
 
 private:
     void read_back();
+    /// Takes a line over; false if it is not one of ours.
+    bool take(std::string_view line);
     void undo_after(std::int64_t step);
 
     File file_;

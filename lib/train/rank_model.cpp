@@ -2,7 +2,6 @@
 
 #include <algorithm>
 
-#include "base/log.h"
 #include "meter/meter_backend.h"
 
 namespace gptrain {
@@ -109,18 +108,6 @@ OpLimits op_limits(const RunPlan& plan) {
                 std::max({inner, model.hidden, (model.heads + 2 * model.groups) * model.head_dim}),
             .vocab = model.vocab,
             .head_chunk = plan.head_chunk};
-}
-
-void warn_of_little_memory(const Backend& backend, const MemoryPlan& plan) {
-    const auto free = backend.free_bytes();
-    if (!free) return;
-    const std::int64_t reserve =
-        std::max<std::int64_t>(needs_of(backend).reserve - backend.other_bytes(), 0);
-    const std::int64_t left = *free - plan.on_device();
-    if (left < 0 || left >= reserve) return;
-    warn("the run leaves ", human_bytes(left),
-         " of the device's memory, and context and libraries ", "may want ", human_bytes(reserve),
-         " more; the plan: ", to_words(plan));
 }
 
 void give_memory(Backend& backend, Memory& memory, const OpLimits& limits) {

@@ -40,10 +40,6 @@ BatchShape batch_shape(const RunSpec& spec, const RunPlan& plan, const MeshPlace
 /// The largest sizes that a plan's ops see.
 OpLimits op_limits(const RunPlan& plan);
 
-/// Says a warning where the plan fits into a device's memory but leaves less of it than libraries
-/// may yet take.
-void warn_of_little_memory(const Backend& backend, const MemoryPlan& plan);
-
 /// Takes the memory that the backend itself needs.
 void give_memory(Backend& backend, Memory& memory, const OpLimits& limits);
 

@@ -93,9 +93,20 @@ SavedRun saved_run(const CheckpointMeta& meta) {
 }
 
 std::int64_t saved_num_samples(const CheckpointMeta& meta) {
-    const std::string source = text("checkpoint of step ", meta.step);
-    const JsonReader identity(meta.identity, source + ": identity");
-    return JsonReader(identity.object("data"), source + ": identity.data").integer("num_samples");
+    const std::string source = text("checkpoint of step ", meta.step, ": identity");
+    const JsonReader identity(meta.identity, source);
+    const std::int64_t samples =
+        JsonReader(identity.object("data"), source + ".data").integer("num_samples");
+    if (samples < 1) {
+        fail(ExitCode::bad_input, source, ".data: 'num_samples' is out of range: ", samples);
+    }
+    return samples;
+}
+
+std::string saved_tokenizer(const CheckpointMeta& meta) {
+    const std::string source = text("checkpoint of step ", meta.step, ": identity");
+    const JsonReader identity(meta.identity, source);
+    return JsonReader(identity.object("data"), source + ".data").string("tokenizer");
 }
 
 std::string spec_hash(const std::string& spec_yaml) {

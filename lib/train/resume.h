@@ -4,6 +4,7 @@
 #include <filesystem>
 #include <optional>
 #include <string>
+#include <string_view>
 
 #include "backend/step_state.h"
 #include "checkpoint/restart_point.h"
@@ -33,6 +34,11 @@ struct SavedRun {
 Json to_json(const SavedRun& run);
 SavedRun saved_run(const CheckpointMeta& meta);
 std::int64_t saved_num_samples(const CheckpointMeta& meta);
+/// The fingerprint of the tokenizer, empty without one.
+std::string saved_tokenizer(const CheckpointMeta& meta);
+
+/// The tokenizer's model in a checkpoint of a run that has one.
+constexpr std::string_view checkpoint_tokenizer_name = "tokenizer.model";
 
 /// Eight hexadecimal digits that change with the text.
 std::string spec_hash(const std::string& spec_yaml);

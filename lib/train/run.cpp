@@ -23,17 +23,23 @@ double seconds_since(std::chrono::steady_clock::time_point start) {
     return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
 }
 
+/// What a checkpoint needs to be used without the files that the run read.
+std::vector<WholeFile> files_of(const RunInputs& inputs) {
+    if (inputs.tokenizer.empty()) return {};
+    return {{checkpoint_tokenizer_name, inputs.tokenizer}};
+}
+
 }  // namespace
 
 Run::Run(const RunInputs& inputs, const std::optional<RunDirectory>& directory,
-         const Requests& requests, const RunDevices& devices)
+         const RunDevices& devices, StepCost cost)
     : spec_(inputs.spec),
       plan_(inputs.plan),
       data_(inputs.data),
       identity_(inputs.identity),
+      files_(files_of(inputs)),
       directory_(directory),
       paths_{spec_.output_dir},
-      requests_(requests),
       mesh_(devices.mesh),
       ranks_(devices.ranks),
       observers_(devices.observers),
@@ -41,25 +47,29 @@ Run::Run(const RunInputs& inputs, const std::optional<RunDirectory>& directory,
       comm_metrics_(plan_.mesh, devices.backend.computes_in_host_memory()),
       started_(devices.started),
       effective_yaml_(to_yaml(effective_spec(spec_, plan_))),
-      cost_(measure_run(spec_, plan_, devices.mesh.place(), needs_of(devices.backend))),
+      cost_(std::move(cost)),
       largest_memory_(ranks_.largest(cost_.memory.total())),
-      loss_spikes_(spec_.faults.loss_spike) {
+      loss_spikes_(spec_.faults.loss_spike),
+      high_loss_(plan_.model.vocab, spec_.lr_schedule.warmup_steps) {
     progress_.phase("tune", 0);
     tune_together(devices.backend, cost_.linear_ops, op_limits(plan_), ranks_,
                   [&] { progress_.moved(); });
     progress_.phase("load", 0);
     ranks_.together([&] {
-        warn_of_little_memory(devices.backend, cost_.memory);
         engine_ = std::make_unique<Engine>(devices.backend, mesh_, spec_, plan_, cost_.memory);
         engine_->listen(observers_.actions);
         if (spec_.fault_injection) inject_faults();
         if (directory_) reports_.emplace(paths_);
     });
-    saver_ = std::make_unique<CheckpointSaver>(
-        devices.backend, engine_->memory()[MemoryUse::snapshot], ranks_,
-        SaverOptions{
-            {paths_.checkpoints(), spec_.checkpoint.keep_last, spec_.checkpoint.keep_every},
-            spec_.checkpoint.async});
+    saver_ =
+        make_saver({paths_.checkpoints(), spec_.checkpoint.keep_last, spec_.checkpoint.keep_every},
+                   spec_.checkpoint.async);
+}
+
+std::unique_ptr<CheckpointSaver> Run::make_saver(const Retention& retention, bool async) {
+    return std::make_unique<CheckpointSaver>(engine_->backend(),
+                                             engine_->memory()[MemoryUse::snapshot], ranks_,
+                                             SaverOptions{retention, async, files_});
 }
 
 void Run::inject_faults() {
@@ -104,7 +114,7 @@ SavedRun Run::load(RestartPoint& checkpoint) {
 
 void Run::begin_reports() {
     ranks_.first_alone([&] {
-        directory_->write_spec(effective_yaml_);
+        directory_->write_spec(to_yaml(restart_spec(spec_, plan_)));
         reports_->begin(step_, plan_.steps, spec_.logging.tensorboard);
     });
 }
@@ -124,11 +134,12 @@ std::unique_ptr<BatchLoader> Run::training_loader() const {
 Request Run::request() const {
     // A step and a save must both fit before the deadline.
     constexpr double safety = 1.5;
-    const Request own = requests_.now(safety * (slowest_step_ + slowest_save_));
+    const Request own = requests_->now(safety * (slowest_step_ + slowest_save_));
     return static_cast<Request>(ranks_.largest(static_cast<std::int64_t>(own)));
 }
 
-ExitCode Run::run() {
+ExitCode Run::run(const Requests& requests) {
+    requests_ = &requests;
     const bool owes_evaluation = step_ > 0 && evaluation_due(step_) && !has_validation();
     const bool done = step_ >= plan_.steps;
     if (!done || owes_evaluation) begin_reports();
@@ -152,6 +163,7 @@ ExitCode Run::run() {
             continue;
         }
         if (under_way_) continue;
+        check_directory();
         const bool last = step_ == plan_.steps;
         if (last || due(spec_.logging.interval, step_)) log_step();
         if (replica_check_due(step_)) check_replicas();
@@ -161,7 +173,7 @@ ExitCode Run::run() {
         if (last || asked != Request::none || due(spec_.checkpoint.interval, step_)) save();
         if (asked != Request::none) {
             saver_->wait();
-            ranks_.together([&] { requests_.answered(asked); });
+            ranks_.together([&] { requests_->answered(asked); });
         }
     }
     saver_->wait();
@@ -229,7 +241,10 @@ void Run::finish_step() {
     ++steps_timed_;
     slowest_step_ = std::max(slowest_step_, seconds);
     goodput_.add(&TimeSpent::useful, seconds);
-    if (state_.skip == Skip::no) loss_spikes_.add(step_, mean_loss());
+    if (state_.skip == Skip::no) {
+        loss_spikes_.add(step_, mean_loss());
+        warn_of_high_loss();
+    }
     if (state_.skip != Skip::no) warn_of_skip(samples);
     tell_of_other_memory();
     if (reports_) reports_->done(step_);

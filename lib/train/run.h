@@ -5,12 +5,14 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "checkpoint/restart_point.h"
 #include "checkpoint/saver.h"
 #include "train/comm_metrics.h"
 #include "train/engine.h"
 #include "train/goodput.h"
+#include "train/high_loss.h"
 #include "train/injected_faults.h"
 #include "train/loss_spikes.h"
 #include "train/reports.h"
@@ -25,13 +27,14 @@ namespace gptrain {
 class Run {
 public:
     /// `directory` is rank 0's, which speaks and writes for all.
+    /// `cost` is what a step of this rank costs.
     Run(const RunInputs& inputs, const std::optional<RunDirectory>& directory,
-        const Requests& requests, const RunDevices& devices);
+        const RunDevices& devices, StepCost cost);
 
     /// Begins anew, or goes on from a checkpoint.
     void start(std::optional<RestartPoint>& checkpoint);
-    /// Until the last step, or until it is asked to stop.
-    ExitCode run();
+    /// Until the last step, or until it is asked to stop. `requests` outlive this call.
+    ExitCode run(const Requests& requests);
 
 private:
     using Clock = std::chrono::steady_clock;
@@ -53,6 +56,7 @@ private:
     double mean_loss() const { return state_.loss_sum / state_.token_weight_sum; }
     bool has_validation() const;
 
+    std::unique_ptr<CheckpointSaver> make_saver(const Retention& retention, bool async);
     void inject_faults();
     SavedRun load(RestartPoint& checkpoint);
     void begin_reports();
@@ -86,6 +90,12 @@ private:
     /// Returns false if it was cut short by a request to stop.
     bool evaluate();
     void save();
+    /// Where the output directory is no longer the one that this run holds, all ranks leave.
+    void check_directory();
+    /// Saves into a new output directory and throws.
+    [[noreturn]] void leave_lost_directory();
+    /// Of a loss that stays above that of guessing.
+    void warn_of_high_loss();
     void tell_of_time() const;
     ExitCode finished();
     ExitCode stopped(Request why);
@@ -94,9 +104,10 @@ private:
     const RunPlan& plan_;
     const TrainingData& data_;
     const Json& identity_;
+    std::vector<WholeFile> files_;  ///< of every checkpoint
     const std::optional<RunDirectory>& directory_;
     RunPaths paths_;
-    const Requests& requests_;
+    const Requests* requests_ = nullptr;  ///< while it runs
     const Mesh& mesh_;
     const MpiSession& ranks_;
     Observers& observers_;
@@ -123,6 +134,7 @@ private:
     std::int64_t consumed_samples_ = 0;
     StepState state_{};  ///< after the last step
     LossSpikes loss_spikes_;
+    HighLoss high_loss_;
     struct Spike {
         std::int64_t step;
         std::int64_t consumed_samples;  ///< with it

@@ -3,6 +3,7 @@
 #include <array>
 #include <cerrno>
 #include <sys/file.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "base/error.h"
@@ -59,8 +60,16 @@ void take(File& lock, const RunPaths& paths) {
 }  // namespace
 
 RunDirectory::RunDirectory(const std::filesystem::path& folder)
-    : paths_{created(folder)}, lock_(open_lock(paths_)) {
+    : paths_{created(folder)}, folder_(paths_.folder, File::Mode::read), lock_(open_lock(paths_)) {
     take(lock_, paths_);
+}
+
+bool RunDirectory::in_place() const {
+    struct stat own {};
+    struct stat named {};
+    if (::fstat(folder_.descriptor(), &own) != 0) return true;
+    if (::stat(paths_.folder.c_str(), &named) != 0) return errno != ENOENT && errno != ENOTDIR;
+    return own.st_dev == named.st_dev && own.st_ino == named.st_ino;
 }
 
 std::string host_name() {

@@ -30,11 +30,16 @@ public:
 
     const RunPaths& paths() const { return paths_; }
 
+    /// False once the folder was deleted or another one stands in its place. A file system that
+    /// does not answer leaves it at true.
+    bool in_place() const;
+
     /// Replaces spec.yaml; durable on return.
     void write_spec(std::string_view yaml) const { write_file_durably(paths_.spec(), yaml); }
 
 private:
     RunPaths paths_;
+    File folder_;
     File lock_;
 };
 

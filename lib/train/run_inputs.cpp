@@ -1,33 +1,39 @@
 #include "train/run_inputs.h"
 
+#include <optional>
 #include <string>
 
 #include "base/error.h"
+#include "base/file.h"
 #include "text/tokenizer.h"
 #include "train/identity.h"
 
 namespace gptrain {
 namespace {
 
-/// Fills in the end of document; returns the tokenizer's fingerprint, empty without one.
-std::string use_tokenizer(RunSpec& spec, const RunPlan& plan) {
-    if (!spec.data.tokenizer) return "";
-    const Tokenizer tokenizer(*spec.data.tokenizer);
-    if (tokenizer.vocab_size() > plan.model.vocab) {
-        fail(ExitCode::usage, "model.vocab_size is ", plan.model.vocab, " but ",
-             spec.data.tokenizer->string(), " has ", tokenizer.vocab_size(),
-             " pieces; raise it to that at least");
+/// Reads the tokenizer, fills in the end of document, and returns the tokenizer as the token files
+/// should name it; nothing without one.
+std::optional<ExpectedTokenizer> use_tokenizer(RunInputs& inputs) {
+    DataSpec& data = inputs.spec.data;
+    if (!data.tokenizer) return std::nullopt;
+    const std::string path = data.tokenizer->string();
+    inputs.tokenizer = read_file(path, max_tokenizer_bytes);
+    const Tokenizer tokenizer(inputs.tokenizer, path);
+    const std::int64_t vocab = inputs.plan.model.vocab;
+    if (tokenizer.vocab_size() > vocab) {
+        fail(ExitCode::usage, "model.vocab_size is ", vocab, " but ", path, " has ",
+             tokenizer.vocab_size(), " pieces; raise it to that at least");
     }
-    if (!spec.data.eod_id) spec.data.eod_id = tokenizer.eos_id();
-    return text(tokenizer.fingerprint());
+    if (!data.eod_id) data.eod_id = tokenizer.eos_id();
+    return ExpectedTokenizer{"data.tokenizer " + path, text(tokenizer.fingerprint())};
 }
 
 }  // namespace
 
 RunInputs open_inputs(const RunSpec& spec, const RunPlan& plan,
                       const std::filesystem::path& cache) {
-    RunInputs inputs = {.spec = spec, .plan = plan, .data = {}, .identity = {}};
-    const std::string tokenizer = use_tokenizer(inputs.spec, plan);
+    RunInputs inputs = {.spec = spec, .plan = plan, .data = {}, .tokenizer = {}, .identity = {}};
+    const std::optional<ExpectedTokenizer> tokenizer = use_tokenizer(inputs);
     const DataSpec& data = inputs.spec.data;
     if ((data.eod_mask_loss || data.reset_at_eod) && !data.eod_id) {
         fail(ExitCode::usage,
@@ -39,8 +45,12 @@ RunInputs open_inputs(const RunSpec& spec, const RunPlan& plan,
                .seq_length = plan.seq_length,
                .num_samples = plan.num_samples,
                .eval_samples = spec.training.eval_interval > 0 ? eval_samples : 0,
-               .cache_folder = cache});
-    inputs.identity = run_identity(inputs.spec, plan, inputs.data, tokenizer);
+               .cache_folder = cache,
+               .run_samples = plan.batch.samples_of(plan.steps),
+               .tokenizer = tokenizer});
+    inputs.plan.num_samples = inputs.data.num_samples;
+    inputs.identity =
+        run_identity(inputs.spec, plan, inputs.data, tokenizer ? tokenizer->fingerprint : "");
     return inputs;
 }
 

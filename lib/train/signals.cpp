@@ -6,20 +6,14 @@
 #include <cstdlib>
 
 #include "base/error.h"
+#include "base/log.h"
+#include "base/signals.h"
 #include "base/text.h"
 
 namespace gptrain {
 namespace {
 
-struct Handled {
-    int signal;
-    std::string_view name;
-    bool once;  ///< the second one has its usual effect
-};
-
-// A person who presses Ctrl-C twice means it.
-constexpr std::array<Handled, 3> handled = {
-    {{SIGTERM, "SIGTERM", false}, {SIGUSR1, "SIGUSR1", false}, {SIGINT, "SIGINT", true}}};
+constexpr std::array handled = {SIGTERM, SIGUSR1, SIGINT};
 
 // A handler has no other way to reach the object: the signal that came first, 0 for none.
 std::atomic<int> first_signal{0};
@@ -27,22 +21,36 @@ static_assert(std::atomic<int>::is_always_lock_free, "set in a signal handler");
 
 void note(int signal) {
     int none = 0;
-    first_signal.compare_exchange_strong(none, signal);
+    if (!first_signal.compare_exchange_strong(none, signal) || silenced()) return;
+    const int error = errno;
+    write_from_handler("warning: ", signal_name(signal),
+                       signal == SIGINT ? ": the run saves after the step under way and stops; a "
+                                          "second SIGINT ends it at once, without saving"
+                                        : ": the run saves after the step under way and stops");
+    errno = error;
 }
 
 }  // namespace
 
+void end_run_on_signals() {
+    end_on_signals(handled, {.before = "warning: ",
+                             .after = ": the run ends here, outside of any step, so nothing is "
+                                      "lost; the same command starts it again",
+                             .code = ExitCode::requeue});
+}
+
 StopSignals::StopSignals() {
     first_signal = 0;
-    for (const Handled& entry : handled) {
+    for (const int signal : handled) {
         struct sigaction action {};
         action.sa_handler = note;
         action.sa_flags = SA_RESTART;
-        if (entry.once) action.sa_flags |= static_cast<int>(SA_RESETHAND);
+        // A person who presses Ctrl-C twice means it.
+        if (signal == SIGINT) action.sa_flags |= static_cast<int>(SA_RESETHAND);
         sigemptyset(&action.sa_mask);
-        Before before{entry.signal, {}};
-        if (::sigaction(entry.signal, &action, &before.action) != 0) {
-            fail_errno(errno, "sigaction ", entry.name);
+        Before before{signal, {}};
+        if (::sigaction(signal, &action, &before.action) != 0) {
+            fail_errno(errno, "sigaction ", signal_name(signal));
         }
         before_.push_back(before);
     }

@@ -9,8 +9,13 @@
 
 namespace gptrain {
 
-/// While it lives, SIGTERM, SIGUSR1 and SIGINT only leave a mark. A second SIGINT ends the process
-/// at once. One object at a time; handlers that were there before return with its end.
+/// For a run outside of its training loop, where nothing is under way that could be lost: SIGTERM,
+/// SIGUSR1 and SIGINT end it at once with the exit code `requeue`.
+void end_run_on_signals();
+
+/// While it lives, SIGTERM, SIGUSR1 and SIGINT only leave a mark, and the first one says at once
+/// (unless this process was silenced) what it will do. A second SIGINT ends the process at once.
+/// One object at a time; handlers that were there before return with its end.
 class StopSignals {
 public:
     StopSignals();

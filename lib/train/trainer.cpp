@@ -2,10 +2,13 @@
 
 #include <chrono>
 #include <optional>
+#include <utility>
 
 #include "base/log.h"
 #include "checkpoint/folder.h"
+#include "train/fit_advice.h"
 #include "train/identity.h"
+#include "train/memory_check.h"
 #include "train/requests.h"
 #include "train/resume.h"
 #include "train/run.h"
@@ -33,6 +36,22 @@ void warn_of_later_checkpoints(const std::optional<RestartPoint>& start,
          "; the next start takes the latest of all unless it is told another");
 }
 
+/// A number of steps that once was right: the run became longer.
+void tell_of_ended_decay(const RunPlan& plan) {
+    const LrSchedule& lr = plan.lr;
+    const bool ends = lr.kind != LrKind::constant && lr.kind != LrKind::inverse_sqrt;
+    if (!ends || lr.decay_steps >= plan.steps) return;
+    const std::string line =
+        text("lr_schedule.decay_steps ", lr.decay_steps, " is below training.steps ", plan.steps,
+             ": the learning rate is ", lr.min_lr, " from step ", lr.decay_steps,
+             " on; decay_steps: auto follows training.steps");
+    if (lr.min_lr > 0) {
+        print(line);
+    } else {
+        warn(line);
+    }
+}
+
 /// Rank 0 makes the index files, the others find them.
 RunInputs common_inputs(const RunSpec& spec, const RunPlan& plan, const RunPaths& paths,
                         const MpiSession& ranks) {
@@ -45,33 +64,60 @@ RunInputs common_inputs(const RunSpec& spec, const RunPlan& plan, const RunPaths
     return std::move(*inputs);
 }
 
+/// What this rank's steps cost; where the memory for them is missing on some rank, an Error (usage)
+/// on all that says what would fit.
+StepCost affordable_cost(const RunSpec& spec, const RunPlan& plan, const RunDevices& devices) {
+    const MemoryCheck check(devices.backend, devices.ranks);
+    const auto cost_of = [&](const RunSpec& other, const RunPlan& its_plan) {
+        return measure_run(other, its_plan, devices.mesh.place(), needs_of(devices.backend));
+    };
+    StepCost cost = cost_of(spec, plan);
+    const PlanTarget target = {.world_size = devices.ranks.size(),
+                               .cuda = !devices.backend.computes_in_host_memory()};
+    check.require(cost.memory, [&] {
+        return what_would_fit(spec, target, [&](const RunSpec& other, const RunPlan& its_plan) {
+            return !check.shortage(cost_of(other, its_plan).memory);
+        });
+    });
+    return cost;
+}
+
 }  // namespace
 
 ExitCode train(const RunSpec& spec, RunPlan plan, const ResumeChoice& resume,
                const RunDevices& devices) {
     const MpiSession& ranks = devices.ranks;
     const RunPaths paths = {spec.output_dir};
-    const Requests requests(deadline_of(spec), ranks.rank() == 0 ? paths.folder : "");
+    const Deadline deadline = deadline_of(spec);
     std::optional<RunDirectory> directory;
     ranks.first_alone([&] { directory.emplace(spec.output_dir); });
     Watchdog& watchdog = devices.observers.watchdog;
     watchdog.progress().phase("load", 0);
     watchdog.connect_nodes(paths.cache() / "heartbeats", ranks);
+    StepCost cost = affordable_cost(spec, plan, devices);
     std::optional<RestartPoint> checkpoint = find_start(resume, paths.checkpoints(), ranks);
-    // The order of the samples is fixed by their number: a run that goes on keeps it.
+    // The order of the samples is fixed by their number: a run that goes on keeps it, also one that
+    // began when auto meant the samples of all steps.
     if (checkpoint && !spec.data.num_samples)
         plan.num_samples = saved_num_samples(checkpoint->meta());
     const RunInputs inputs = common_inputs(spec, plan, paths, ranks);
+    if (ranks.rank() == 0 && !inputs.data.warning.empty()) warn(inputs.data.warning);
     ranks.together([&] {
         if (!checkpoint) return;
         check_identity(checkpoint->meta().identity, inputs.identity, checkpoint->folder().string());
     });
+    std::optional<Requests> requests;
     std::optional<Run> run;
     try {
-        run.emplace(inputs, directory, requests, devices);
+        run.emplace(inputs, directory, devices, std::move(cost));
         run->start(checkpoint);
-        ranks.first_alone([&] { warn_of_later_checkpoints(checkpoint, paths.checkpoints()); });
-        return run->run();
+        ranks.first_alone([&] {
+            warn_of_later_checkpoints(checkpoint, paths.checkpoints());
+            tell_of_ended_decay(plan);
+        });
+        // Up to here a signal ends the run, from here on it is asked to stop.
+        requests.emplace(deadline, ranks.rank() == 0 ? paths.folder : "");
+        return run->run(*requests);
     } catch (const CommonError&) {
         // All ranks are here. Messages that are under way between them end now, while their memory
         // lives; while an exception flies they would not be waited for.

@@ -11,6 +11,7 @@
 #include "base/philox.h"
 #include "base/text.h"
 #include "catch.h"
+#include "ops/expected_random.h"
 
 using namespace gptrain;
 
@@ -38,6 +39,16 @@ TEST_CASE("numbers are whole words", "[base]") {
     for (const char* word : {"", "nan", "inf", "1e999", "1,5", "1.5x"}) {
         CAPTURE(word);
         CHECK_FALSE(parse_double(word));
+    }
+}
+
+TEST_CASE("counts of bytes have units", "[base]") {
+    CHECK(parse_bytes("80GB") == 80'000'000'000);
+    CHECK(parse_bytes("80GiB") == 80 * (std::int64_t{1} << 30));
+    CHECK(parse_bytes("1.5 MiB") == 3 << 19);
+    for (const char* word : {"", "80", "GB", "0GB", "-1GB", "80gb", "80G", "80  GB", "1e99TB"}) {
+        CAPTURE(word);
+        CHECK_FALSE(parse_bytes(word));
     }
 }
 
@@ -119,6 +130,16 @@ TEST_CASE("Philox gives the numbers of its authors", "[base]") {
           PhiloxBlock{0x408f276d, 0x41c83b0e, 0xa20bc7c6, 0x6d5451fd});
     CHECK(philox({0x243f6a88, 0x85a308d3, 0x13198a2e, 0x03707344}, {0xa4093822, 0x299f31d0}) ==
           PhiloxBlock{0xd16cfe09, 0x94fdcceb, 0x5001e420, 0x24126ea1});
+}
+
+TEST_CASE("streams and hashes are those of an independent implementation", "[base]") {
+    for (const expected::Stream& stream : expected::streams) {
+        const PhiloxKey key = philox_stream(stream.seed, stream.a, stream.b, stream.c);
+        CHECK(key.low == stream.low);
+        CHECK(key.high == stream.high);
+    }
+    for (const expected::NameHash& of : expected::name_hashes)
+        CHECK(name_hash(of.name) == of.hash);
 }
 
 TEST_CASE("CRC-32C of known texts, and of joined pieces", "[base]") {

@@ -1,3 +1,5 @@
+#include <algorithm>
+
 #include "catch.h"
 #include "checkpoint/describe.h"
 #include "checkpoint/restart_point.h"
@@ -107,6 +109,28 @@ TEST_CASE("damage is named, and the next older checkpoint is used") {
         fs::remove(folder.path() / checkpoint_name(step) / "shard-00001.h5");
     }
     CHECK(contains(error_of([&] { loaded_step(folder.path()); }), "all are damaged"));
+}
+
+TEST_CASE("damage between the data of a file is found") {
+    const ScratchFolder folder("structure");
+    const fs::path checkpoint = save_mesh(folder.path(), {1, 1}, 1);
+    const Manifest manifest = read_manifest(checkpoint);
+    const std::string file = "shard-00000.h5";
+    std::vector<bool> is_data(static_cast<std::size_t>(manifest.find_file(file)->bytes));
+    for (const TensorRecord& tensor : manifest.tensors)
+        for (const ExtentRecord& extent : tensor.extents)
+            std::fill_n(is_data.begin() + extent.byte_offset, extent.bytes(), true);
+    int gaps = 0;
+    for (std::size_t at = 0; at < is_data.size(); ++at) {
+        if (is_data[at] || (at > 0 && !is_data[at - 1])) continue;
+        ++gaps;
+        flip_bit(checkpoint / file, static_cast<std::int64_t>(at), 2);
+        CAPTURE(at);
+        CHECK(contains(damage_found(checkpoint), "the HDF5 structure"));
+        flip_bit(checkpoint / file, static_cast<std::int64_t>(at), 2);
+    }
+    CHECK(gaps > 0);
+    CHECK(damage_found(checkpoint).empty());
 }
 
 TEST_CASE("a checkpoint is described") {

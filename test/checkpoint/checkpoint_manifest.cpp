@@ -76,6 +76,10 @@ const std::map<std::string, std::string>& faults() {
         {"tensor-group-empty", "'group' is not a plain name"},
         {"tensor-name-slash", "'name' is not a plain name"},
         {"tensor-twice", "(weight/a.weight): is listed twice"},
+        {"tokenizer-bytes-negative", "files[2]: 'bytes' is out of range"},
+        {"tokenizer-crc-text", "files[2]: 'rest_crc32c' should be a whole number"},
+        {"tokenizer-name-traversal", "files[2]: 'name' is not a plain name"},
+        {"tokenizer-twice", "file 'tokenizer.model' is listed twice"},
         {"unclosed-text", "not valid JSON"},
         {"version-newer", "format version 2 is not known"},
         {"version-text", "'version' should be a whole number"},
@@ -95,7 +99,9 @@ TEST_CASE("hostile manifests are refused, and it is said why") {
         seen.insert(name);
         const std::string manifest = sealed(read_file(entry.path(), 1 << 20));
         if (name == "good") {
-            CHECK(parse_manifest(manifest, "m").tensors.front().extents.size() == 3);
+            const Manifest good = parse_manifest(manifest, "m");
+            CHECK(good.tensors.front().extents.size() == 3);
+            CHECK(good.find_file("tokenizer.model")->bytes == 60);
             continue;
         }
         REQUIRE(faults().count(name) == 1);

@@ -1,4 +1,6 @@
 #include "catch.h"
+#include "checkpoint/commit.h"
+#include "checkpoint/restart_point.h"
 #include "checkpoint/snapshot.h"
 #include "saving.h"
 
@@ -42,6 +44,32 @@ TEST_CASE("what was saved is loaded bit for bit") {
     CHECK(loads(checkpoint, {3, 2}, 7, large_tensors(), host_memory));
 }
 
+TEST_CASE("a file without tensors comes back, and damage to it is found") {
+    const ScratchFolder folder("whole-file");
+    const std::string pieces = "the pieces";
+    SavingRun run({.folder = folder.path()}, GENERATE(false, true), small_tensors(),
+                  {{"tokenizer.model", pieces}});
+    run.save(1);
+    run.saver.wait();
+    const auto checkpoint = folder.path() / "step-000001";
+    const MpiSession alone;
+    const auto read = [&](const std::string& name, std::int64_t limit = 100) {
+        return RestartPoint::find({checkpoint}, alone)->whole_file(name, limit);
+    };
+    CHECK(read("tokenizer.model") == pieces);
+    CHECK_FALSE(read("other.model"));
+    CHECK(contains(error_of([&] { read("tokenizer.model", 9); }), "tokenizer.model: has 10 B"));
+
+    std::optional<RestartPoint> point = RestartPoint::find({checkpoint}, alone);
+    File(checkpoint / "tokenizer.model", File::Mode::create).write("the pieceS");
+    CHECK(contains(error_of([&] { point->whole_file("tokenizer.model", 100); }),
+                   "tokenizer.model: is damaged"));
+    for (const VerifyDepth depth : {VerifyDepth::structure, VerifyDepth::everything}) {
+        CHECK(contains(error_of([&] { verify_checkpoint(checkpoint, depth); }),
+                       "tokenizer.model: is damaged"));
+    }
+}
+
 TEST_CASE("synchronous and asynchronous saves write the same bytes") {
     const ScratchFolder folder("async");
     for (const bool async : {false, true}) {
@@ -53,6 +81,33 @@ TEST_CASE("synchronous and asynchronous saves write the same bytes") {
         CHECK(read_file(folder.path() / "a/step-000003" / name, 1 << 24) ==
               read_file(folder.path() / "s/step-000003" / name, 1 << 24));
     }
+}
+
+TEST_CASE("a file has the same bytes and checksums in whatever pieces its data come") {
+    const ScratchFolder folder("pieces");
+    RankState state({}, 0, large_tensors());
+    state.fill(3);
+    const std::vector<OwnedState> owned = owned_state(state.source());
+    const ShardLayout layout = plan_shard_file(folder.path(), 0, owned);
+    const BlockSource whole = blocks_of(values_of(owned));
+    const BlockSource pieces = [&](std::size_t index, std::int64_t offset, std::int64_t bytes) {
+        return whole(index, offset, std::min(bytes, 2 * checkpoint_block_bytes));
+    };
+    std::vector<std::string> contents;
+    std::vector<std::vector<std::uint32_t>> checksums;
+    for (const BlockSource& blocks : {whole, pieces}) {
+        const auto path = folder.path() / layout.file;
+        const auto written =
+            write_shard_file(create_reserved(path, layout.hdf5.bytes), layout, blocks);
+        contents.push_back(read_file(path, std::int64_t{1} << 30));
+        auto& all = checksums.emplace_back();
+        for (const TensorRecord& tensor : written) {
+            const auto& crc32c = tensor.extents.front().crc32c;
+            all.insert(all.end(), crc32c.begin(), crc32c.end());
+        }
+    }
+    CHECK((contents[0] == contents[1]));
+    CHECK(checksums[0] == checksums[1]);
 }
 
 TEST_CASE("a snapshot takes what was planned") {
@@ -92,14 +147,35 @@ TEST_CASE("retention keeps the last ones and the multiples") {
     SECTION("a damaged one does not count as kept") {
         std::filesystem::resize_file(folder.path() / "step-000007/shard-00000.h5", 100);
         std::filesystem::remove(folder.path() / "step-000006/manifest.json");
-        run.save(9);
+        SavingRun other({.folder = folder.path(), .keep_last = 2}, false);
+        other.save(9);
         CHECK(std::filesystem::exists(folder.path() / "step-000004"));
     }
     SECTION("later steps of another course of the run stay and do not push out the new one") {
-        run.save(5);
-        CHECK(std::filesystem::exists(folder.path() / "step-000005"));
-        CHECK(std::filesystem::exists(folder.path() / "step-000007"));
+        SavingRun other({.folder = folder.path(), .keep_last = 2}, false);
+        other.save(5);
+        for (const std::string step : {"4", "5", "6", "7"})
+            CHECK(std::filesystem::exists(folder.path() / ("step-00000" + step)));
     }
+}
+
+TEST_CASE("nothing older goes for a checkpoint that does not read back") {
+    const ScratchFolder folder("unreadable");
+    const Retention retention = {.folder = folder.path(), .keep_last = 2};
+    {
+        SavingRun run(retention, false);
+        run.save(1);
+        run.save(2);
+    }
+    // The disk has lost a file that was written.
+    const TemporaryFolder temporary(folder.path(), checkpoint_name(3));
+    const ShardRecords lost = {{{"shard-00000.h5", 10, 0}}, {}};
+    const std::string message =
+        error_of([&] { commit_checkpoint(meta_for(3), temporary.path(), lost, "", retention); },
+                 ExitCode::io);
+    CHECK(contains(message, "does not read back"));
+    CHECK(loads(folder.path() / "step-000001", {}, 1));
+    CHECK(loads(folder.path() / "step-000002", {}, 2));
 }
 
 TEST_CASE("saving a step again replaces its checkpoint") {

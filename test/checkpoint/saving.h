@@ -20,10 +20,11 @@ inline CheckpointMeta meta_for(std::int64_t step) {
 /// One rank's state, a saver for it, and the memory for its snapshot.
 struct SavingRun {
     explicit SavingRun(Retention retention, bool async = true,
-                       const std::vector<TestTensor>& tensors = small_tensors())
+                       const std::vector<TestTensor>& tensors = small_tensors(),
+                       std::vector<WholeFile> files = {})
         : state({}, 0, tensors),
           arena(backend, MemorySpace::host, "snapshot", std::int64_t{256} << 20),
-          saver(backend, arena, alone, {std::move(retention), async}) {}
+          saver(backend, arena, alone, {std::move(retention), async, std::move(files)}) {}
 
     void save(std::int64_t step) {
         state.fill(step);

@@ -1,6 +1,11 @@
 // Orders of samples against megatron-core (make_megatron_fixture.py).
+#include <algorithm>
+#include <atomic>
+#include <chrono>
 #include <numeric>
+#include <set>
 #include <string>
+#include <thread>
 #include <vector>
 
 #include "catch.h"
@@ -131,6 +136,19 @@ TEST_CASE("orders of one source are Megatron's") {
     }
 }
 
+TEST_CASE("a last epoch of which less than 80 % is needed is shuffled apart") {
+    const TempFolder folder;
+    // 500 tokens an epoch: 99 samples of 5, and 80 % of that are 79.
+    const auto tokens = make_tokens(folder / "a", counting(0, 100, 5));
+    for (const std::int64_t from_last : {78, 79}) {
+        const GptDataset data(tokens, {0, 100}, {1234, 5, 99 + from_last}, folder / "cache");
+        const auto index = data.document_index();
+        REQUIRE(index.size() == 200);
+        const std::set<std::int32_t> first_epoch(index.begin(), index.begin() + 100);
+        CHECK((first_epoch.size() == 100) == (from_last < 79));
+    }
+}
+
 DataSpec spec_of(const TempFolder& folder, const std::string& group, std::int64_t part) {
     DataSpec spec;
     const auto weights = expected<double>(group + "/weights");
@@ -209,13 +227,23 @@ TEST_CASE("a source that a blend draws on beyond its request is opened with more
     CHECK(opened_again);
 }
 
+std::vector<std::filesystem::path> files_in(const std::filesystem::path& folder) {
+    std::vector<std::filesystem::path> files;
+    for (const auto& entry : std::filesystem::directory_iterator(folder))
+        files.push_back(entry.path());
+    std::sort(files.begin(), files.end());
+    return files;
+}
+
 TEST_CASE("a damaged or foreign cache file is built anew") {
     const TempFolder folder;
     const auto tokens = make_tokens(folder / "a", counting(0, 20, 7));
     const auto open = [&] { return GptDataset(tokens, {0, 20}, {1234, 5, 60}, folder / "cache"); };
     const auto wanted = copy_of(open().shuffle_index());
-    REQUIRE(std::distance(std::filesystem::directory_iterator(folder / "cache"), {}) == 1);
-    const std::filesystem::path file = *std::filesystem::directory_iterator(folder / "cache");
+    const auto files = [&] { return files_in(folder / "cache"); };
+    REQUIRE(files().size() == 2);
+    REQUIRE(files()[0].filename() == ".lock");
+    const std::filesystem::path file = files()[1];
     const std::string good = contents(file);
     std::vector<std::string> damaged = {"", "GPTINDEX", good.substr(0, good.size() - 1), good + "x",
                                         std::string(good.size(), '\0')};
@@ -229,7 +257,28 @@ TEST_CASE("a damaged or foreign cache file is built anew") {
         CHECK(contents(file) == good);
     }
     // Nothing is left behind beside it.
-    CHECK(std::distance(std::filesystem::directory_iterator(folder / "cache"), {}) == 1);
+    CHECK(files().size() == 2);
+}
+
+TEST_CASE("of several that miss an index at once one builds it") {
+    const TempFolder folder;
+    std::atomic<int> builds = 0;
+    std::atomic<int> right = 0;
+    const auto open = [&] {
+        const CachedArrays arrays(folder / "cache", "a", "key", {8}, [&](const auto& bytes) {
+            ++builds;
+            std::this_thread::sleep_for(std::chrono::milliseconds(20));
+            elements<std::int64_t>(bytes[0])[0] = 42;
+        });
+        right += arrays.array<std::int64_t>(0)[0] == 42 ? 1 : 0;
+    };
+    {
+        std::vector<std::jthread> threads;
+        for (int i = 0; i < 4; ++i)
+            threads.emplace_back(open);
+    }
+    CHECK(builds == 1);
+    CHECK(right == 4);
 }
 
 TEST_CASE("an order that a full or missing disk cannot hold is an error of input and output") {

@@ -1,7 +1,11 @@
 #include "data/training_data.h"
 
+#include <algorithm>
 #include <limits>
+#include <map>
+#include <optional>
 #include <set>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -25,6 +29,80 @@ std::set<std::int32_t> ids_of(const SampleSource& source, std::int64_t samples) 
         ids.insert(sample.begin(), sample.end());
     }
     return ids;
+}
+
+/// How often each token begins a target: the first S tokens of the samples [begin, end).
+std::map<std::int32_t, int> reads_of(const SampleSource& source, std::int64_t begin,
+                                     std::int64_t end) {
+    std::map<std::int32_t, int> reads;
+    std::vector<std::int32_t> sample(5);
+    for (std::int64_t i = begin; i < end; ++i) {
+        source.sample(i, sample);
+        for (std::size_t token = 0; token < 4; ++token)
+            ++reads[sample[token]];
+    }
+    return reads;
+}
+
+int most_reads(const std::map<std::int32_t, int>& reads) {
+    int most = 0;
+    for (const auto& [token, count] : reads)
+        most = std::max(most, count);
+    return most;
+}
+
+DataOptions one_pass(const TempFolder& folder) {
+    return {1234, 4, std::nullopt, 0, folder / "cache"};
+}
+
+TEST_CASE("without a number of samples a pass reads all of the corpus, once") {
+    const TempFolder folder;
+    write_tokens(folder / "a", counting(0, 100, 5));
+    DataSpec spec;
+    spec.train = {{folder / "a", 1.0}};
+    spec.split = "100";
+    const TrainingData data = make_training_data(spec, one_pass(folder));
+    CHECK(data.num_samples == 124);  // 499 / 4
+    const auto first = reads_of(*data.train, 0, 124);
+    CHECK(first.size() == 496);
+    CHECK(most_reads(first) == 1);
+    const auto second = reads_of(*data.train, 124, 248);
+    CHECK(second.size() == 496);
+    CHECK(most_reads(second) == 1);
+
+    // A number keeps Megatron's order: what lies beyond it is read again while most is unread.
+    const TrainingData given = make_training_data(spec, {1234, 4, 20, 0, folder / "cache"});
+    CHECK(given.num_samples == 20);
+    CHECK(most_reads(reads_of(*given.train, 0, 60)) > 1);
+
+    spec.split = "50,50";
+    CHECK(make_training_data(spec, one_pass(folder)).num_samples == 62);  // 249 / 4
+    write_tokens(folder / "tiny", {{1, 2}});
+    spec.train = {{folder / "tiny", 1.0}};
+    spec.split = "100";
+    CHECK(make_training_data(spec, one_pass(folder)).num_samples == 1);
+}
+
+TEST_CASE("a pass over a blend has as many samples as its sources hold together") {
+    const TempFolder folder;
+    write_tokens(folder / "a", counting(0, 100, 5));
+    write_tokens(folder / "b", counting(1000, 20, 5));
+    DataSpec spec;
+    spec.split = "100";
+    spec.train = {{folder / "a", 124.0}, {folder / "b", 24.0}};
+    const TrainingData by_size = make_training_data(spec, one_pass(folder));
+    CHECK(by_size.num_samples == 148);  // 499 / 4 + 99 / 4
+    const auto once = reads_of(*by_size.train, 0, 148);
+    CHECK(once.size() == 4 * 148);
+    CHECK(most_reads(once) == 1);
+    // Weights that ask for more of b than it holds: b repeats, a does not.
+    spec.train = {{folder / "a", 1.0}, {folder / "b", 1.0}};
+    const TrainingData equal = make_training_data(spec, one_pass(folder));
+    CHECK(equal.num_samples == 148);
+    const auto reads = reads_of(*equal.train, 0, 148);
+    CHECK(reads.size() == 4 * 74 + 100);
+    CHECK(reads.begin()->second == 1);
+    CHECK(most_reads(reads) > 1);
 }
 
 TEST_CASE("a training split without a token is refused instead of looped over") {
@@ -52,6 +130,27 @@ TEST_CASE("a training split without a token is refused instead of looped over") 
     CHECK(contains(fault(), "data.split \"1,99\""));
     spec.split = "99,1";
     CHECK(fault() == "");
+}
+
+TEST_CASE("a source that is read more than 40 times over is told with figures") {
+    const TempFolder folder;
+    write_tokens(folder / "large", counting(0, 50, 20));
+    write_tokens(folder / "small", {{1, 2, 3, 4, 5, 6}});
+    DataSpec spec;
+    spec.split = "1";
+    DataOptions options = options_of(folder);
+    options.run_samples = 61;
+    const auto warning = [&] { return make_training_data(spec, options).warning; };
+    // 61 samples of 4 tokens are 40.7 times 6 tokens.
+    spec.train = {{folder / "small", 1.0}};
+    CHECK(contains(warning(), "6 training tokens of " + (folder / "small").string()));
+    CHECK(contains(warning(), " 41 times over"));
+    options.run_samples = 60;
+    CHECK(warning() == "");
+    spec.train = {{folder / "large", 3.0}, {folder / "small", 1.0}};
+    CHECK(warning() == "");
+    options.run_samples = 250;
+    CHECK(contains(warning(), (folder / "small").string() + " 42 times over"));
 }
 
 TEST_CASE("a validation split without a token switches evaluation off") {
@@ -86,6 +185,29 @@ TEST_CASE("a source without a validation token leaves the validation blend") {
     CHECK(*ids.begin() >= 450);
     CHECK(*ids.rbegin() < 500);
     CHECK(ids_of(*data.train, 20).count(1000) == 1);
+}
+
+TEST_CASE("every pass over the training samples has the order of a seed of its own") {
+    const TempFolder folder;
+    write_tokens(folder / "a", counting(0, 100, 5));
+    DataSpec spec;
+    spec.train = {{folder / "a", 1.0}};
+    const auto samples = [](const SampleSource& source, std::int64_t first) {
+        std::vector<std::int32_t> all(20 * 5);
+        for (std::size_t i = 0; i < 20; ++i)
+            source.sample(first + static_cast<std::int64_t>(i), std::span(all).subspan(5 * i, 5));
+        return all;
+    };
+    const TrainingData data = make_training_data(spec, options_of(folder));
+    std::set<std::vector<std::int32_t>> orders;
+    for (const std::int64_t pass : {0, 1, 2, 3}) {
+        DataOptions options = options_of(folder);
+        options.seed += static_cast<std::uint64_t>(pass);
+        const auto order = samples(*data.train, 20 * pass);
+        CHECK(order == samples(*make_training_data(spec, options).train, 0));
+        orders.insert(order);
+    }
+    CHECK(orders.size() == 4);
 }
 
 TEST_CASE("the weight of a single source does not matter") {

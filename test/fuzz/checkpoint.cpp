@@ -8,6 +8,7 @@
 #include "base/crc32c.h"
 #include "checkpoint/describe.h"
 #include "checkpoint/load.h"
+#include "checkpoint/restart_point.h"
 #include "fuzz/choices.h"
 #include "fuzz/target.h"
 #include "support/host_backend.h"
@@ -20,7 +21,7 @@ using test::Choices;
 namespace {
 
 constexpr int file_count = 2;
-const std::string file_names[] = {"shard-00000.h5", "shard-00001.h5", "model.h5"};
+const std::string file_names[] = {"shard-00000.h5", "shard-00001.h5", "tokenizer.model"};
 const std::string other_names[] = {
     "", ".", "..", "../x", "/etc/passwd", "a/b", "a\nb", "manifest.json", "...", "shard-00000.h5"};
 
@@ -107,6 +108,10 @@ Built build(Choices& choices) {
             {file_names[i], std::ssize(built.contents[i]),
              rest_crc(built.manifest, file_names[i], built.contents[i])});
     }
+    const std::string whole = text("of ", tensors, " tensors");
+    built.contents.push_back(whole);
+    built.manifest.files.push_back(
+        {file_names[file_count], std::ssize(whole), crc32c(whole.data(), whole.size())});
     return built;
 }
 
@@ -211,6 +216,14 @@ void load(Choices& choices, const std::filesystem::path& folder, const Built& bu
     }
 }
 
+/// The file without tensors is what was written, unless a damaged manifest does not list it.
+void read_whole_file(const std::filesystem::path& folder, const Built& built) {
+    static const MpiSession alone;
+    const auto checkpoint = RestartPoint::find({folder}, alone);
+    const auto whole = checkpoint->whole_file(file_names[file_count], 1 << 20);
+    GPTRAIN_CHECK(!whole || *whole == built.contents.back());
+}
+
 }  // namespace
 
 int LLVMFuzzerTestOneInput(const std::uint8_t* bytes, std::size_t size) {
@@ -223,6 +236,7 @@ int LLVMFuzzerTestOneInput(const std::uint8_t* bytes, std::size_t size) {
     test::fill(folder / "manifest.json", manifest_text(choices, built.manifest, damaged));
     const bool accepted = test::accepts(ExitCode::bad_input, folder.path().string(), [&] {
         describe_checkpoint(folder.path(), true);
+        read_whole_file(folder.path(), built);
         load(choices, folder.path(), built, read_manifest(folder.path()));
     });
     GPTRAIN_CHECK(accepted || damaged);

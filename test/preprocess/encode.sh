@@ -34,6 +34,16 @@ same w1_text_document.idx ab_text_document.idx
 encode --format jsonl --input <(cat corpus.jsonl) --output-prefix pipe --append-eod
 same w1_text_document.bin pipe_text_document.bin
 
+# Packed files, of one member or several, by name or by what they hold.
+gzip -k corpus.jsonl
+encode --input corpus.jsonl.gz --output-prefix gz --append-eod
+same w1_text_document.bin gz_text_document.bin
+{ gzip -c a.jsonl; gzip -c b.jsonl; head -c 512 /dev/zero; } >members
+encode --format jsonl --input members --output-prefix members --append-eod
+same w1_text_document.idx members_text_document.idx
+encode --format jsonl --input <(cat members) --output-prefix packed_pipe --append-eod
+same w1_text_document.bin packed_pipe_text_document.bin
+
 # CRLF and a byte order mark change nothing.
 { printf '\357\273\277'; sed 's/$/\r/' corpus.txt; } >windows.txt
 encode --input windows.txt --output-prefix crlf --append-eod
@@ -60,8 +70,32 @@ same w1_text_document.idx merged.idx
 expect 0 "$tool" merge --input "$here/megatron/u16" "$here/megatron/other_u16" --output-prefix m
 same m.bin "$here/megatron/merged_u16.bin"
 same m.idx "$here/megatron/merged_u16.idx"
+nothing_left m.meta
 expect 3 "$tool" merge --input "$here/megatron/u16" "$here/megatron/i32" --output-prefix mixed
 nothing_left mixed
+
+# .meta.json says what the files were made with; merge carries it where all have one.
+expect 0 "$tool" train-tokenizer --input corpus.txt --vocab-size 340 --model-prefix tok2
+grep -q '"tokenizer":{"file":"tok.model","crc32c":[0-9]*,"vocab_size":350},"append_eod":true,"documents":6000,' \
+  w1_text_document.meta.json || fail "it says: $(cat w1_text_document.meta.json)"
+same w1_text_document.meta.json merged.meta.json
+expect 0 "$tool" inspect merged
+says out "made with tok.model (CRC-32C "
+says out ", 350 pieces, every document ended, by gptrain "
+expect 2 "$tool" inspect merged --tokenizer tok2.model
+says err "tok.model"
+expect 0 "$tool" --tokenizer tok2.model --input b.jsonl --output-prefix two
+expect 3 "$tool" merge --input a_text_document two_text_document --output-prefix mixed
+says err "two tokenizers"
+nothing_left mixed
+encode --input b.jsonl --output-prefix noeod
+expect 0 "$tool" merge --input a_text_document noeod_text_document --output-prefix merged
+says merged.meta.json '"append_eod":false'
+rm b_text_document.meta.json
+expect 0 "$tool" merge --input a_text_document b_text_document --output-prefix merged
+says out "b_text_document: no .meta.json"
+nothing_left merged.meta
+same w1_text_document.bin merged.bin
 
 # inspect: counts, histogram, a decoded sample.
 expect 0 "$tool" inspect w1_text_document --tokenizer tok.model --document 1

@@ -102,6 +102,88 @@ expect 2 "$tool" --append-eod inspect s1_text_document
 encode 5 --input corpus.txt --output-prefix /proc/no/x
 nothing_left x
 
+# Packed files that are damaged, cut short, or none.
+gzip -c corpus.txt >whole.txt.gz
+packed() {
+  encode 3 --input "$1" --output-prefix packed
+  says err "$1: "
+  says err "$2"
+  nothing_left packed
+}
+head -c 20000 whole.txt.gz >cut.txt.gz
+packed cut.txt.gz "end early"
+{ head -c 5000 whole.txt.gz; printf 'damage'; tail -c +5007 whole.txt.gz; } >damaged.txt.gz
+packed damaged.txt.gz "damaged gzip data"
+{ cat whole.txt.gz; printf 'more'; } >longer.txt.gz
+packed longer.txt.gz "behind them"
+cp corpus.txt plain.gz
+packed plain.gz "no gzip data"
+gzip -c whole.txt.gz >twice.gz
+packed twice.gz "inside gzip data"
+tar cf corpus.tar corpus.txt
+packed corpus.tar "tar archive"
+gzip corpus.tar
+packed corpus.tar.gz "tar archive"
+
+# Tables and JSON objects taken for prose: one warning, unless it was asked for.
+cp corpus.txt table.csv
+printf '{"text": "a"}\n{"text": "b"}\n' >objects.txt
+for input in table.csv objects.txt; do
+  encode 0 --input $input --output-prefix prose
+  [ "$(grep -c "^warning: $input: .*plain text" err)" = 1 ] || fail "no warning: $(cat err)"
+  encode 0 --input $input --output-prefix prose --format text
+  [ ! -s err ] || fail "a warning of what was asked for: $(cat err)"
+done
+
+# A limit on the size of files, and a stdout that takes nothing.
+(
+  ulimit -f 8
+  exec "$tool" --input corpus.txt --tokenizer tok.model --output-prefix limited >out 2>err
+)
+[ $? = 5 ] && [ "$(wc -l <err)" = 1 ] || fail "under ulimit -f: $(cat err)"
+says err "limited_text_document"
+nothing_left limited
+(
+  ulimit -f 1
+  exec "$tool" train-tokenizer --input corpus.txt --vocab-size 330 --model-prefix limited >out 2>err
+)
+[ $? = 5 ] && [ "$(wc -l <err)" = 1 ] || fail "a tokenizer under ulimit -f: $(cat err)"
+nothing_left limited
+for arguments in --help "merge --input s1_text_document --output-prefix full" \
+  "inspect s1_text_document" "--input corpus.txt --tokenizer tok.model --output-prefix full" \
+  "train-tokenizer --input corpus.txt --vocab-size 330 --model-prefix full"; do
+  "$tool" $arguments >/dev/full 2>err
+  [ $? = 5 ] && [ "$(wc -l <err)" = 1 ] || fail "$arguments >/dev/full: $(cat err)"
+  says err "stdout: No space left on device"
+done
+"$tool" --input corpus.txt --tokenizer tok.model --output-prefix closed <&- >&- 2>&-
+[ $? = 0 ] || fail "without stdin, stdout and stderr"
+same full_text_document.bin closed_text_document.bin
+
+# Too little address space: one line, nothing left. (Sanitizers need more than any such limit.)
+if ! grep -q __asan_init "$tool"; then
+  short() {
+    local kib status refusals=0
+    for kib in $(seq 20000 20000 1000000); do
+      rm -f short*
+      (
+        ulimit -v "$kib"
+        exec "$tool" "$@" >out 2>err
+      )
+      status=$?
+      [ $status = 127 ] && continue
+      [ $status = 0 ] && break
+      [ $status = 2 ] && [ "$(grep -c '^gpt-preprocess: error: ' err)" = "$(wc -l <err)" ] ||
+        fail "status $status under ulimit -v $kib: $* ($(cat err))"
+      nothing_left short
+      refusals=$((refusals + 1))
+    done
+    [ $status = 0 ] && [ $refusals -gt 1 ] || fail "$refusals refusals: $*"
+  }
+  short --input corpus.txt --tokenizer tok.model --output-prefix short --workers 8
+  short train-tokenizer --input corpus.txt --vocab-size 330 --model-prefix short
+fi
+
 # A signal ends the run by that signal and removes what was begun.
 endless() {
   while cat corpus.txt 2>/dev/null; do :; done

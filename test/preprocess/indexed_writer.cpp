@@ -2,6 +2,7 @@
 
 #include <filesystem>
 #include <fstream>
+#include <optional>
 #include <sstream>
 #include <string>
 #include <vector>
@@ -106,6 +107,28 @@ TEST_CASE("nothing appears or changes before commit") {
     }
     CHECK(contents(folder / "a.bin") + contents(folder / "a.idx") == before);
     CHECK(std::distance(fs::directory_iterator(folder), fs::directory_iterator()) == 2);
+}
+
+TEST_CASE("what is known of the tokens appears with them, and never stays behind") {
+    const fs::path folder = fresh_folder("writer_meta");
+    const auto write = [&](const std::optional<TokenMeta>& meta) {
+        IndexedWriter writer(folder / "a", DType::u16);
+        writer.add_sequence(std::vector<std::int32_t>{1, 2, 3});
+        writer.end_document();
+        writer.commit(meta);
+        return read_token_meta(IndexedDataset(folder / "a"));
+    };
+    const auto files = [&] {
+        return std::distance(fs::directory_iterator(folder), fs::directory_iterator());
+    };
+    const TokenMeta meta = {"tok.model", 7, 320, true, 0, 0, "gptrain 0.1.0"};
+    TokenMeta expected = meta;
+    expected.documents = 1;
+    expected.tokens = 3;
+    CHECK(write(meta) == expected);
+    CHECK(files() == 3);
+    CHECK_FALSE(write(std::nullopt));
+    CHECK(files() == 2);
 }
 
 TEST_CASE("the type of id follows the vocabulary as in Megatron's tool") {

@@ -41,6 +41,31 @@ printf 'and the\n' >tiny.txt
 expect_exit 0 "$preprocess" --input tiny.txt --tokenizer tok.model --output-prefix tiny --append-eod
 train 0 tiny "data.train=[{prefix: tiny_text_document}]" 'data.split="1"' training.steps=2
 
+# Tokens of another tokenizer. Where nothing says which made them they are taken, which is said once.
+expect_exit 0 "$preprocess" train-tokenizer --input text.txt --vocab-size 300 --model-prefix other
+expect_exit 0 "$preprocess" --input text.txt --tokenizer other.model --output-prefix other --append-eod
+train 2 run "data.train=[{prefix: other_text_document}]"
+says err "data.tokenizer $work/tok.model" "other_text_document" "other.model (CRC-32C"
+train 2 run "data.validation=[{prefix: other_text_document}]"
+train 2 run "data.train=[{prefix: text_text_document}, {prefix: other_text_document}]" \
+    data.tokenizer=none
+says err "text_text_document, tok.model" "other.model"
+train 0 ids "data.train=[{prefix: other_text_document}]" data.tokenizer=none training.steps=1
+for name in other more; do
+    for suffix in bin idx; do cp other_text_document.$suffix ${name}_plain.$suffix; done
+done
+train 0 plain "data.train=[{prefix: other_plain}, {prefix: more_plain}]" training.steps=1
+(($(grep -c "no .meta.json" out) == 1)) || fail "not said once: $(cat out)"
+says out "data: $work/other_plain and 1 more: no .meta.json"
+train 0 known training.steps=1
+says_not out "meta.json"
+sed 's/"documents":[0-9]*/"documents":7/' other_text_document.meta.json >other_plain.meta.json
+train 3 run "data.train=[{prefix: other_plain}]"
+says err "other_plain.meta.json" "7 documents"
+sed 's/"crc32c":/"crc":/' other_text_document.meta.json >other_plain.meta.json
+train 3 run "data.train=[{prefix: other_plain}]"
+says err "other_plain.meta.json: tokenizer" "'crc'"
+
 # Ids beyond the vocabulary; the tokenizer's pieces beyond it.
 train 3 run data.tokenizer=none data.eod_id=2 model.vocab_size=100
 says err "text_text_document" "vocabulary of 100"

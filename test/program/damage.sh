@@ -19,6 +19,7 @@ damages=(
     'flip $newest/shard-00000.h5 $(($(size_of $newest/shard-00000.h5) - 1))'
     'flip $newest/shard-00000.h5 60'
     'flip $newest/model.h5 1000'
+    'flip $newest/tokenizer.model 1000'
     'flip $newest/manifest.json 500'
     'flip $newest/manifest.json $(($(size_of $newest/manifest.json) - 10))'
     'truncate -s -1 $newest/shard-00000.h5'
@@ -28,6 +29,7 @@ damages=(
     'truncate -s 0 $newest/manifest.json'
     'rm $newest/shard-00000.h5'
     'rm $newest/model.h5'
+    'rm $newest/tokenizer.model'
     'rm $newest/manifest.json'
     'cp whole/checkpoints/step-000015/manifest.json $newest/manifest.json'
     'cp whole/checkpoints/step-000015/shard-00000.h5 $newest/shard-00000.h5'
@@ -73,7 +75,8 @@ train 3 other
 says err "step-000010"
 options=()
 
-# Tokenizer and data are not in a checkpoint, but their checksums are: a run with others is refused.
+# A run reads tokenizer and data from where its spec says, and a checkpoint has their checksums: a run
+# with others is refused.
 for file in tok.model text_text_document.idx text_text_document.bin; do
     cp "$file" kept
     for part in 0 1 2 3 4 5; do

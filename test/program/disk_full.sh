@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# A checkpoint that cannot be written: exit code 5, one line, and the earlier checkpoints as they were.
+# What cannot be written: exit code 5, one line, and the earlier checkpoints as they were.
 . "$(dirname "$0")/lib.sh"
 make_data
 make_spec
@@ -31,5 +31,21 @@ settings output_dir=tiny training.steps=20
     exec timeout --signal=KILL 60 "$gptrain" --config run.yaml "${set[@]}" >out 2>err
 )
 check_exit 5 $? "a run whose metrics are cut off"
+
+# A stdout that takes nothing: what was asked for is done, and the exit code says that it was not told.
+untold() {
+    timeout --signal=KILL 60 "$@" >/dev/full 2>err
+    check_exit 5 $? "$* >/dev/full"
+    says err "stdout: No space left on device"
+}
+settings output_dir=untold training.steps=2
+for arguments in --help --version "eval --help" "inspect run.yaml" "inspect text_text_document" \
+    "inspect small/checkpoints" "inspect $(checkpoint small 20)" "--config run.yaml --dry-run" \
+    "--config run.yaml ${set[*]}" "generate --checkpoint small --prompt and --max-tokens 2" \
+    "eval --checkpoint small --data text_text_document"; do
+    untold "$gptrain" $arguments
+done
+expect_exit 0 "$gptrain" inspect untold/checkpoints --verify
+says out "step-000002"
 
 finish

@@ -86,6 +86,47 @@ says out "planned for device cuda" "context and libraries"
 expect_exit 0 "$gptrain" --config equal.yaml --dry-run --world-size 8 --set device=auto
 says out "as a run here would take"
 
+# Whether it fits, here and on devices of a size; the size that is said to fit is the largest.
+expect_exit 0 "$gptrain" --config equal.yaml --dry-run --world-size 8 --set device=cpu \
+    --set model.hidden_size=128
+says out "fits here (all 8 ranks on this machine): " "of it for libraries"
+expect_exit 0 "$gptrain" --config equal.yaml --dry-run --world-size 8 --set device=cuda
+says_not out "fit"
+for device in cpu cuda; do
+    settings device=$device model.num_layers=8 model.hidden_size=256 training.micro_batch_size=100000 \
+        training.global_batch_size=auto parallel.pipeline=1 parallel.layers=auto
+    expect_exit 0 "$gptrain" --config equal.yaml --dry-run --device-memory 8GiB "${set[@]}"
+    says out "does not fit: " " and 8.00 GiB are available (--device-memory)" "recompute full"
+    most=$(sed -n 's/.*what would fit: training.micro_batch_size \([0-9]*\),.*/\1/p' out)
+    ((most > 1)) || fail "no micro_batch_size on $device: $(grep fit out)"
+    expect_exit 0 "$gptrain" --config equal.yaml --dry-run --device-memory 8GiB "${set[@]}" \
+        --set training.micro_batch_size="$most"
+    says out "fits: "
+    expect_exit 0 "$gptrain" --config equal.yaml --dry-run --device-memory 8GiB "${set[@]}" \
+        --set training.micro_batch_size=$((most + 1))
+    says out "does not fit: " "training.micro_batch_size $most,"
+done
+expect_exit 0 "$gptrain" --config equal.yaml --dry-run --device-memory 1MB "${set[@]}"
+says out "nothing would fit"
+for size in 80 80gb GB -1GB; do
+    expect_exit 2 "$gptrain" --config equal.yaml --dry-run --world-size 8 --device-memory "$size"
+    says err --device-memory "$size" 80GB
+done
+expect_exit 2 "$gptrain" --config equal.yaml --device-memory 80GB
+
+# The time grows with the layers, not with their square: ten times as many take less than 40 times
+# as long.
+milliseconds() { echo $(($(date +%s%N) / 1000000)); }
+for layers in 2000 20000; do
+    began=$(milliseconds)
+    settings model.num_layers=$layers model.hidden_size=8 model.num_attention_heads=1 \
+        training.seq_length=8 training.global_batch_size=auto parallel.pipeline=1 \
+        parallel.layers=auto parallel.data=2 device=cpu
+    expect_exit 0 "$gptrain" --config equal.yaml --dry-run --world-size 2 "${set[@]}"
+    took[$layers]=$(($(milliseconds) - began))
+done
+((took[20000] < 40 * took[2000])) || fail "2000 layers: ${took[2000]} ms, 20000: ${took[20000]} ms"
+
 # With tensor and sequence parallelism a rank keeps an eighth of the activations.
 settings parallel.pipeline=1 parallel.layers=auto
 expect_exit 0 "$gptrain" --config equal.yaml --dry-run "${set[@]}"

@@ -64,6 +64,15 @@ for bad in "5 320" "5 six" "-1" "" "99999999999"; do
     expect_exit 2 "$gptrain" generate --checkpoint ids --prompt "$bad"
 done
 
+# Without an end of document a text of a model with learned positions ends at the last one.
+train 0 learned training.steps=1 data.tokenizer=none model.max_position_embeddings=40
+model=learned
+generate up_to_there --prompt "5 6 7" --max-tokens 37
+[[ ! -s err ]] || fail "what was asked for is warned of: $(cat err)"
+generate no_further --prompt "5 6 7" --max-tokens 38
+same up_to_there no_further
+says err "warning: the text ends after 37 of 38 tokens" "position after 40"
+
 # The end of a document ends the text.
 for ((i = 0; i < 300; ++i)); do echo "and the"; done >lines.txt
 expect_exit 0 "$preprocess" --input lines.txt --documents line --tokenizer tok.model \
@@ -72,7 +81,8 @@ train 0 short "data.train=[{prefix: lines_text_document}]" training.steps=40 \
     training.global_batch_size=4 optimizer.lr=0.02 lr_schedule.kind=constant \
     model.tie_embeddings=false model.num_layers=1 model.max_position_embeddings=200
 model=short
-generate ends --prompt "and" --max-tokens 150 --temperature 0
+generate ends --prompt "and" --max-tokens 1000 --temperature 0
+[[ ! -s err ]] || fail "the end of a document is warned of: $(cat err)"
 [[ $(cat ends) == " the" ]] || fail "the document does not end: $(cat ends)"
 
 # Faults.
@@ -80,9 +90,19 @@ bad() { expect_exit 2 "$gptrain" generate --checkpoint "$@"; }
 bad nowhere --prompt and
 says err nowhere
 bad run/cache --prompt and
-bad run --prompt and --temperature -1
-bad run --prompt and --temperature warm
-bad run --prompt and --top-p 1.5
+for temperature in -1 nan inf -inf 1e7 warm; do
+    bad run --prompt and --temperature $temperature
+    says err "--temperature: '$temperature' is not a number from 0 to 1"
+done
+for top_p in 1.5 -0.1 nan; do
+    bad run --prompt and --top-p $top_p
+    says err "--top-p: '$top_p' is not a number from 0 to 1"
+done
+for seed in -1 1.5 nan 18446744073709551616; do
+    bad run --prompt and --seed $seed
+    says err "--seed: '$seed' is not a whole number from 0 to 18446744073709551615"
+done
+generate largest_seed "${prompt[@]}" --seed 18446744073709551615
 bad run --prompt and --top-k -2
 bad run --prompt and --max-tokens -1
 bad run --prompt and --seed x
@@ -91,8 +111,46 @@ bad run --prompt and --word
 expect_exit 2 "$gptrain" generate --prompt and
 expect_exit 3 "$gptrain" generate --checkpoint run --prompt-file missing.txt
 says err missing.txt
+
+# A checkpoint holds its tokenizer: a folder that was copied to another machine is enough.
+expect_exit 0 "$preprocess" train-tokenizer --input text.txt --vocab-size 300 --model-prefix other
+cp -r "$(checkpoint run 40)" step-000040
+cmp -s tok.model step-000040/tokenizer.model || fail "not the tokenizer's bytes"
 mv tok.model away.model
-expect_exit 3 "$gptrain" generate --checkpoint run --prompt and
-says err tok.model
+model=step-000040
+generate copied "${prompt[@]}" --seed 1
+same seed1 copied
+generate given "${prompt[@]}" --seed 1 --tokenizer away.model
+same seed1 given
+bad step-000040 --prompt and --tokenizer other.model
+says err "other.model" "step-000040/tokenizer.model"
+bad ids --prompt 5 --tokenizer away.model
+says err "without a tokenizer"
+expect_exit 3 "$gptrain" generate --checkpoint step-000040 --prompt and --tokenizer missing.model
+says err missing.model
+
+# An older one does not: the spec's path, or the file that is given.
+make_old step-000040
+expect_exit 3 "$gptrain" generate --checkpoint step-000040 --prompt and
+says err "$work/tok.model" "--tokenizer FILE"
+expect_exit 0 "$gptrain" eval --checkpoint step-000040 --data text_text_document
+generate given "${prompt[@]}" --seed 1 --tokenizer away.model
+same seed1 given
+bad step-000040 --prompt and --tokenizer other.model
+says err "other.model" "not the tokenizer"
+cp other.model tok.model
+bad step-000040 --prompt and
+says err "$work/tok.model" "not the tokenizer"
+cp away.model tok.model
+generate by_path "${prompt[@]}" --seed 1
+same seed1 by_path
+
+# Token files of another tokenizer have another meaning.
+expect_exit 0 "$preprocess" --input lines.txt --tokenizer other.model --output-prefix other
+expect_exit 2 "$gptrain" eval --checkpoint step-000040 --data other_text_document
+says err "trained with" "other_text_document" "other.model"
+rm other_text_document.meta.json
+expect_exit 0 "$gptrain" eval --checkpoint step-000040 --data other_text_document
+says out "other_text_document: no .meta.json"
 
 finish

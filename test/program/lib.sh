@@ -213,3 +213,30 @@ same_run() {
     same "$1.history" "$2.history"
     same "$(checkpoint "$1" "$3")/shard-00000.h5" "$(checkpoint "$2" "$3")/shard-00000.h5"
 }
+
+# crc32c: that of stdin, in decimal.
+crc32c() {
+    local table=() byte bit value crc=$((0xFFFFFFFF))
+    for ((byte = 0; byte < 256; ++byte)); do
+        value=$byte
+        for ((bit = 0; bit < 8; ++bit)); do
+            ((value = value & 1 ? (value >> 1) ^ 0x82F63B78 : value >> 1))
+        done
+        table[byte]=$value
+    done
+    for byte in $(od -An -v -tu1); do ((crc = (crc >> 8) ^ table[(crc ^ byte) & 255])); done
+    echo $((crc ^ 0xFFFFFFFF))
+}
+
+# edit_manifest CHECKPOINT SED-SCRIPT: changes its manifest, which has the right checksum again.
+edit_manifest() {
+    local manifest=$1/manifest.json
+    sed -i "$2"'; /^"crc32c":/d' "$manifest"
+    printf '"crc32c":%s}\n' "$(crc32c <"$manifest")" >>"$manifest"
+}
+
+# make_old CHECKPOINT: as programs saved it before checkpoints held their tokenizer.
+make_old() {
+    rm "$1/tokenizer.model"
+    edit_manifest "$1" '/^{"name":"model.h5"/s/,$//; /^{"name":"tokenizer.model"/d'
+}

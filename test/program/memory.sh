@@ -16,7 +16,39 @@ for settings in recompute=none recompute=full precision.compute=bf16 precision.c
     says run-$n/metrics.jsonl "\"memory_bytes\": $predicted,"
     n=$((n + 1))
 done
+# What does not fit is refused before anything is taken, with what would fit.
+for settings in "training.micro_batch_size=4000000 training.global_batch_size=auto" \
+    "model.num_layers=1000 model.hidden_size=65536 model.num_attention_heads=256"; do
+    settings output_dir=large $settings
+    expect_exit 2 "$gptrain" --config run.yaml "${set[@]}"
+    says err "not enough memory" "are needed" "for libraries" "are available (" "would fit"
+    [[ ! -e large/cache && ! -e large/metrics.jsonl ]] || fail "a refused run has begun: $(ls large)"
+done
+# The limits of the process count as well.
+settings output_dir=large training.micro_batch_size=100000 training.global_batch_size=auto
+expect_exit 2 bash -c 'ulimit -v 2000000; exec "$@"' - "$gptrain" --config run.yaml "${set[@]}"
+says err "ulimit -v" "what would fit: training.micro_batch_size "
+
 (($(cat run-*/metrics.jsonl | sed 's/.*memory_bytes": \([0-9]*\).*/\1/' | sort -u | wc -l) >= 8)) ||
     fail "settings make no difference to memory"
+
+# Too little address space, from what hardly starts the program to what is enough: one line, exit
+# code 2, and nothing half-written.
+refusals=0
+for ((kib = 70000; kib < 1000000; kib += 8000)); do
+    rm -rf short
+    (
+        ulimit -v $kib
+        exec timeout --signal=KILL 60 "$gptrain" --config run.yaml --set output_dir=short >out 2>err
+    )
+    code=$?
+    ((code != 127)) || continue  # not even the libraries could be loaded
+    ((code != 0)) || break
+    check_exit 2 $code "under ulimit -v $kib"
+    says err "ulimit -v allows this process"
+    [[ ! -d short/checkpoints ]] || nothing_left short
+    refusals=$((refusals + 1))
+done
+((code == 0 && refusals > 2)) || fail "under ulimit -v: $refusals refusals, then exit code $code"
 
 finish

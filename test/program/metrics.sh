@@ -81,12 +81,17 @@ rm -r anew/checkpoints
 train 0 anew training.steps=2
 [[ $(order anew) == *"v20 r0 1 2" ]] || fail "the order of lines in anew is $(order anew)"
 
-# Another line that is none is not ours to repair.
-cp -r ten broken
-sed -i '3s/.*/{"step": 3, "lo/' broken/metrics.jsonl
-cp broken/metrics.jsonl broken.before
-train 3 broken
-says err "broken/metrics.jsonl" "line 3"
-same broken.before broken/metrics.jsonl
+# Other lines that are none are kept, and are no reason not to resume.
+cp -r ten foreign
+sed -i '3s/.*/{"step": 3, "lo/' foreign/metrics.jsonl
+printf 'step 11/20  loss 4.1\nstep 12/20' >>foreign/metrics.jsonl
+cp foreign/metrics.jsonl foreign.before
+train 0 foreign training.steps=11
+(($(grep -c "^warning: .*foreign/metrics.jsonl, line 3: .* 2 later" err) == 1 && $(wc -l <err) == 1)) ||
+    fail "not one warning: $(cat err)"
+head -c "$(wc -c <foreign.before)" foreign/metrics.jsonl >foreign.after
+same foreign.before foreign.after
+tail -n 2 foreign/metrics.jsonl >foreign.added
+all_lines foreign.added
 
 finish

@@ -24,6 +24,10 @@ finite_weights diverged
 train 4 diverged optimizer.lr=1.0e+30 checkpoint.interval=1 training.steps=40 faults.max_skipped_steps=5
 finite_weights diverged
 
+# They count on after a resume that came in between: two of the five are done then.
+train 0 counting optimizer.lr=1.0e+30 training.steps=3
+train 4 counting optimizer.lr=1.0e+30 faults.max_skipped_steps=5
+says err "error: step 6: 5 steps in a row were skipped"
 
 # A skipped step changes no weight, and the learning rate goes on.
 train 0 skipped optimizer.lr=1.0e+30 checkpoint.interval=1 training.steps=4
@@ -43,5 +47,19 @@ says_not err "max_skipped_steps"
 train 0 fp16-resumed precision.compute=fp16 model.init_std=3.0 optimizer.lr=0.001 training.steps=10
 train 0 fp16-resumed precision.compute=fp16 model.init_std=3.0 optimizer.lr=0.001
 same_run fp16 fp16-resumed 20
+
+# It doubles after a thousand clean steps, of which most come before a resume.
+long=(precision.compute=fp16 model.num_layers=1 model.hidden_size=8 training.seq_length=4
+    training.global_batch_size=1 data.num_samples=1100 checkpoint.interval=0 logging.interval=50
+    logging.tensorboard=false)
+train 0 growth "${long[@]}" training.steps=1100
+train 0 growth-resumed "${long[@]}" training.steps=900
+train 0 growth-resumed "${long[@]}" training.steps=1100
+for run in growth growth-resumed; do
+    history $run >$run.history
+    (($(sed -n 's/.*"loss_scale": \([0-9]*\).*/\1/p' $run.history | tail -n 3 | uniq | wc -l) == 2)) ||
+        fail "the loss scale did not double: $(cut -c 1-150 $run.history | tail -n 4)"
+done
+same growth.history growth-resumed.history
 
 finish

@@ -51,12 +51,54 @@ same "$(checkpoint pipe 20)/shard-00000.h5" "$(checkpoint closed 20)/shard-00000
 "$gptrain" --config run.yaml --set output_dir=both >&- 2>&-
 (($? == 0)) || fail "a run without stdout and stderr exits $?"
 same "$(checkpoint pipe 20)/shard-00000.h5" "$(checkpoint both 20)/shard-00000.h5"
+# No file takes the place of what was closed: nothing foreign in any, and the run can be resumed.
+"$gptrain" --config run.yaml --set output_dir=none --set training.steps=10 <&- >&- 2>&-
+(($? == 0)) || fail "a run without stdin, stdout and stderr exits $?"
+if grep -v '^{' none/metrics.jsonl; then fail "foreign lines in metrics.jsonl"; fi
+(($(wc -w <none/.lock) == 4)) || fail "the lock says: $(cat none/.lock)"
+train 0 none
+[[ ! -s err ]] || fail "a resumed run warns: $(cat err)"
+same "$(checkpoint pipe 20)/shard-00000.h5" "$(checkpoint none 20)/shard-00000.h5"
 
 # No bar and no control character where stdout is no terminal.
 train 0 plain training.eval_interval=5 training.eval_steps=4
 if grep '[[:cntrl:]]' out err >controls; then fail "control characters: $(cat -v controls)"; fi
 expect_exit 0 "$gptrain" eval --checkpoint plain --data text_text_document
 if grep '[[:cntrl:]]' out err >controls; then fail "control characters of eval: $(cat -v controls)"; fi
+
+# The directory goes while the run is under way: its state is saved in a new one, and goes on there.
+start gone training.steps=1000000000
+wait_for gone/metrics.jsonl '"step": 13,'
+mv gone taken
+ends 5
+says err "$work/gone: was deleted or replaced" "is saved in a new one"
+nothing_left gone
+saved=$(newest_step gone)
+((saved >= 13)) || fail "saved at step $saved"
+train 0 gone training.steps=$((saved + 5))
+says out "resumed from $(checkpoint "$work/gone" $saved)"
+train 0 straight training.steps=$((saved + 5))
+same "$(checkpoint gone $((saved + 5)))/shard-00000.h5" \
+    "$(checkpoint straight $((saved + 5)))/shard-00000.h5"
+# Where another run has taken the place, that one is left alone.
+start shared training.steps=1000000000
+wait_for shared/metrics.jsonl '"step": 3,'
+first=$pid
+kill -STOP "$first"
+mv shared taken-too
+mv err first.err
+start shared training.steps=1000000000
+wait_for shared/metrics.jsonl '"step": 3,'
+kill -CONT "$first"
+wait "$first"
+code=$?
+mv err second.err
+cp first.err err
+check_exit 5 $code "a run whose place another has taken"
+says err "was deleted or replaced" "could not be saved" "in use by process $pid"
+kill -TERM "$pid"
+cp second.err err
+ends 75
 
 # Three checkpoints stay, and those of keep_every.
 train 0 kept checkpoint.interval=2 checkpoint.keep_last=2 checkpoint.keep_every=6

@@ -100,6 +100,13 @@ for mesh in "${meshes[@]}"; do
     near one "$name-first"
 done
 
+# Without a sharded optimizer all data ranks hold the same state, and the first saves it.
+train_as 2 0 unsharded parallel.data=2 parallel.shard_optimizer=false
+near one unsharded
+expect_exit 0 "$gptrain" inspect "$(checkpoint unsharded 20)" --verify
+[[ $(cd "$(checkpoint unsharded 20)" && echo shard-*) == shard-00000.h5 ]] ||
+    fail "not one shard: $(ls "$(checkpoint unsharded 20)")"
+
 # Each rank has its share of the cores that it may run on.
 threads() { (($1 == 1)) && echo "1 thread" || echo "$1 threads"; }
 cores=$(nproc)
@@ -144,6 +151,14 @@ ran 75 $? "two ranks, one with SIGTERM"
 says out "stopping on SIGTERM" "the same command goes on"
 (($(ls stopped/checkpoints | wc -l) == 1)) || fail "not one checkpoint: $(ls stopped/checkpoints)"
 
+# Ranks whose standard streams are closed: no file takes their place.
+cat >closed.sh <<END
+exec "$gptrain" --config run.yaml --set output_dir=closed --set training.steps=2 <&- >&- 2>&-
+END
+timeout --signal=KILL 60 "$mpirun" -n 2 bash closed.sh >out 2>err
+ran 0 $? "ranks without standard streams"
+if grep -v '^{' closed/metrics.jsonl; then fail "foreign lines in metrics.jsonl"; fi
+
 # What all ranks can see is said once, and all leave.
 train_as 2 2 wrong parallel.tensor=4
 says err "2 ranks"
@@ -162,6 +177,8 @@ timeout --signal=KILL 60 "$mpirun" -n 1 "$gptrain" --config run.yaml "${set[@]}"
 ran 2 $? "two builds of the program"
 says err "rank 0 on" "build" "rank 1 on" "start the same program on all nodes"
 rm another-build
+train_as 2 2 large parallel.data=2 training.micro_batch_size=4000000 training.global_batch_size=auto
+says err "not enough memory on" "for 2 ranks: " "what would fit: training.micro_batch_size "
 [[ ! -e wrong ]] || fail "refused runs have made their output directory"
 
 finish

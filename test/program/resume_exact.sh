@@ -37,6 +37,9 @@ for steps in 7 13 20; do
 done
 same_run plain parts 20
 
+# number NAME OUTPUT-DIR STEP: from that step's line.
+number() { sed -n "s/^{\"step\": $3, .*\"$1\": \([0-9.e+-]*\).*/\1/p" "$2/metrics.jsonl"; }
+
 # Into another output directory, from an output directory or a checkpoint.
 train 0 ten training.steps=10
 for from in ten ten/checkpoints/step-000010; do
@@ -46,6 +49,11 @@ for from in ten ten/checkpoints/step-000010; do
     says out "resumed from" "after step 10"
     [[ $(head -n 1 other/metrics.jsonl) == '{"event": "resume", "step": 10}' ]] ||
         fail "the first line is $(head -n 1 other/metrics.jsonl)"
+    # The account of time goes on from the checkpoint's: no other file here has it.
+    awk -v before="$(number useful ten 10)" -v step="$(number step_time_s other 11)" \
+        -v after="$(number useful other 11)" \
+        'BEGIN { more = after - before - step; exit !(before > 0 && more < 1e-9 && more > -1e-9) }' ||
+        fail "useful seconds: $(number useful ten 10), then $(number useful other 11)"
     same "$(checkpoint plain 20)/shard-00000.h5" "$(checkpoint other 20)/shard-00000.h5"
     rm -rf other
 done
@@ -55,6 +63,42 @@ for setting in recompute=none recompute=full checkpoint.async=false logging.tens
     train 0 "$setting" "$setting"
     same "$(checkpoint plain 20)/shard-00000.h5" "$(checkpoint "$setting" 20)/shard-00000.h5"
 done
+
+# A longer run goes on with samples that it has not read (training_data.cpp): those of a run that was
+# as long from the start.
+long() {
+    train 0 "$@" data.num_samples=auto lr_schedule.kind=constant checkpoint.interval=0
+    says_not out "pass 2"
+}
+long long-straight training.steps=140
+long longer training.steps=100
+says out "= 1.00 epochs"
+long longer training.steps=140
+says out "after step 100" "training.steps: 100 -> 140"
+same_run long-straight longer 140
+
+# Runs that began when auto meant the samples of all steps keep that order.
+train 0 older-straight training.steps=15 data.num_samples=20
+train 0 older training.steps=10 data.num_samples=20
+make_old "$(checkpoint older 10)"
+train 0 older training.steps=15 data.num_samples=auto
+says out "after step 10" "pass 2 over the training samples begins at sample 20"
+same_run older-straight older 15
+
+# The learning rate follows the new number of steps, also from the run's own spec; a number does not,
+# which is said.
+train 0 decay training.steps=10 lr_schedule.decay_steps=auto data.num_samples=auto
+cp decay/spec.yaml own.yaml
+says own.yaml "decay_steps: auto" "num_samples: auto" "data: auto"
+expect_exit 0 "$gptrain" --config own.yaml --set training.steps=14
+says out "training.steps: 10 -> 14" "lr_schedule.decay_steps: 10 -> 14"
+[[ ! -s err ]] || fail "a warning: $(cat err)"
+rate() { sed -n "s/^{\"step\": $2, \"loss\".*\"lr\": \([^,]*\),.*/\1/p" "$1/metrics.jsonl"; }
+[[ $(rate decay 10) == 0 && $(rate decay 13) != 0 ]] ||
+    fail "rates: $(rate decay 10) at step 10, $(rate decay 13) at step 13"
+train 0 ended training.steps=14 lr_schedule.decay_steps=10
+says err "decay_steps 10 is below training.steps 14: the learning rate is 0 from step 10 on"
+[[ $(rate ended 10) == 0 && $(rate ended 14) == 0 ]] || fail "the rate is not 0: $(rate ended 14)"
 
 # And some that must.
 train 0 other_seed seed=7

@@ -48,12 +48,12 @@ refused "data.train=[{$more}, {$train}]" data.train
 refused "data.train=[{$train, weight: 2.0}, {$more}]" weight 1 2
 refused "data.validation=[{$more}]" data.validation
 # The same name, other contents.
-for suffix in bin idx; do
+for suffix in bin idx meta.json; do
     mv more_text_document.$suffix kept.$suffix
     cp text_text_document.$suffix more_text_document.$suffix
 done
 refused seed=1234 data.train fingerprint
-for suffix in bin idx; do mv kept.$suffix more_text_document.$suffix; done
+for suffix in bin idx meta.json; do mv kept.$suffix more_text_document.$suffix; done
 
 # All else may change, and is said.
 train 0 base name=other training.steps=12 training.micro_batch_size=2 training.global_batch_size=4 \
@@ -64,7 +64,8 @@ says out "after step 10" "name: tiny -> other" "training.steps: 10 -> 12" \
     "model.dropout: 0 -> 0.1" "optimizer.lr: 0.01 -> 0.02" "lr_schedule.kind: cosine -> linear" \
     "precision.compute: fp32 -> bf16" "recompute: selective -> full" "step 12/12"
 says_not out "num_samples:"
-says base/spec.yaml "num_samples: 60" "name: other"
+says base/spec.yaml "num_samples: auto" "name: other"
+says "$(checkpoint base 12)/manifest.json" '"num_samples":60'
 # Data may lie elsewhere.
 mkdir moved
 mv {text,more}_text_document.* moved

@@ -20,6 +20,7 @@ for signal in TERM USR1 INT; do
     kill -"$signal" "$pid"
     ends 75
     says out "SIG$signal"
+    says err "warning: SIG$signal: the run saves after the step under way and stops"
     last_step stopped
     (($(grep -c '"loss"' stopped/metrics.jsonl) == last)) || fail "the lines do not end at step $last"
     train 0 stopped training.steps=$((last + 5))

@@ -23,7 +23,7 @@ awk -F '[:,}]' '
     fail "the output directory holds: $(ls run)"
 [[ $(ls run/checkpoints) == $'step-000025\nstep-000050\nstep-000060' ]] ||
     fail "checkpoints: $(ls run/checkpoints)"
-[[ $(ls "$(checkpoint run 60)") == $'manifest.json\nmodel.h5\nshard-00000.h5' ]] ||
+[[ $(ls "$(checkpoint run 60)") == $'manifest.json\nmodel.h5\nshard-00000.h5\ntokenizer.model' ]] ||
     fail "a checkpoint holds: $(ls "$(checkpoint run 60)")"
 
 # The default finds the CPU where there is no GPU.
@@ -33,8 +33,8 @@ if [[ ! -e /dev/nvidiactl ]]; then
 fi
 
 # spec.yaml is a spec: the same run again, with every default written out and paths absolute.
-says run/spec.yaml "output_dir: $work/run" "prefix: $work/text_text_document" "num_samples: 480" \
-    "num_query_groups: 2" "ffn_hidden_size: 64" "compute: fp32"
+says run/spec.yaml "output_dir: $work/run" "prefix: $work/text_text_document" "num_samples: auto" \
+    "decay_steps: auto" "num_query_groups: 2" "ffn_hidden_size: 64" "compute: fp32"
 cp run/spec.yaml spec.yaml
 cd run || exit 1
 expect_exit 0 "$gptrain" --config ../spec.yaml

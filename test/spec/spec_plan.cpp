@@ -64,7 +64,7 @@ TEST_CASE("open values follow from the others") {
     CHECK(plan.batch.global_batch_size == 4);
     CHECK(plan.microbatches(12) == 3);
     CHECK(plan.lr.decay_steps == 10);
-    CHECK(plan.num_samples == 40);
+    CHECK_FALSE(plan.num_samples);
     CHECK(plan_of({}, {1, true, false}).compute == DType::bf16);
     CHECK(plan_of({"precision.compute=fp16"}, {1, true, false}).compute == DType::f16);
     CHECK(plan_of({"data.num_samples=7"}).num_samples == 7);
@@ -72,7 +72,7 @@ TEST_CASE("open values follow from the others") {
     CHECK(plan_of({"training.global_batch_size=64",
                    "training.rampup={start: 8, increment: 8, "
                    "samples: 100}"})
-              .num_samples == 8 + 8 + 16 + 24 + 32 + 56 + 4 * 64);
+              .batch.samples_of(10) == 8 + 8 + 16 + 24 + 32 + 56 + 4 * 64);
 }
 
 TEST_CASE("the head works on as many rows as fit in 128 MiB, on CUDA in 1 GiB") {
@@ -89,6 +89,22 @@ TEST_CASE("the head works on as many rows as fit in 128 MiB, on CUDA in 1 GiB") 
     CHECK(chunk(512, "fp32", 1000) == 1000);
     CHECK(chunk(16'777'216, "fp32", 4096) == 128);
     CHECK(chunk(16'777'216, "fp32", 100) == 100);
+}
+
+TEST_CASE("layers that are not listed go where the least work is, the head counted as work") {
+    // A layer takes 6 x 49,984 parameters + 6 x 64 x 1024 positions = 693,120 FLOPs a token, the
+    // head 384 for each word: 0.28 layers with 512 of them, 2.5 with 4512.
+    const auto layers = [](std::int64_t stages, std::int64_t count, std::int64_t vocab) {
+        return plan_of({text("parallel.pipeline=", stages), text("model.num_layers=", count),
+                        text("model.vocab_size=", vocab)},
+                       {.world_size = stages})
+            .layers;
+    };
+    CHECK(layers(2, 3, 512) == std::vector<std::int64_t>{2, 1});
+    CHECK(layers(2, 4, 512) == std::vector<std::int64_t>{2, 2});
+    CHECK(layers(2, 4, 4512) == std::vector<std::int64_t>{3, 1});
+    CHECK(layers(4, 8, 4512) == std::vector<std::int64_t>{3, 2, 2, 1});
+    CHECK(layers(4, 4, 4512) == std::vector<std::int64_t>{1, 1, 1, 1});
 }
 
 TEST_CASE("fp8 needs blocks between the first and the last, and multiples of 16") {
@@ -313,7 +329,7 @@ TEST_CASE("a schedule without its stages says so") {
           "parallel.layers sums to 1, but model.num_layers is 2; make them equal");
 }
 
-TEST_CASE("the effective spec leaves nothing of the plan open") {
+TEST_CASE("the effective spec leaves open what the data alone know") {
     const RunSpec spec = minimal({"training.micro_batch_size=2", "training.global_batch_size=4"});
     const RunPlan plan = make_plan(spec, {});
     const RunSpec effective = effective_spec(spec, plan);
@@ -321,12 +337,36 @@ TEST_CASE("the effective spec leaves nothing of the plan open") {
     CHECK(effective.model.head_dim == 16);
     CHECK(effective.model.ffn_hidden_size == 256);
     CHECK(effective.model.max_position_embeddings == 1024);
-    CHECK(effective.data.num_samples == 40);
+    CHECK_FALSE(effective.data.num_samples);
     CHECK(effective.training.global_batch_size == 4);
     CHECK(effective.parallel.data == 1);
     CHECK(effective.precision.compute == Precision::fp32);
     CHECK(effective.lr_schedule.decay_steps == 10);
     CHECK(effective_spec(effective, make_plan(effective, {})) == effective);
+}
+
+TEST_CASE("spec.yaml leaves open what a longer run or other ranks would change") {
+    RunSpec spec = minimal({"training.micro_batch_size=2"});
+    RunPlan plan = make_plan(spec, {});
+    plan.num_samples = 77;
+    const RunSpec open = restart_spec(spec, plan);
+    CHECK_FALSE(open.data.num_samples);
+    CHECK_FALSE(open.parallel.data);
+    CHECK_FALSE(open.lr_schedule.decay_steps);
+    CHECK(open.training.global_batch_size == 2);
+    CHECK(open.precision.compute == Precision::fp32);
+    CHECK(open.model.ffn_hidden_size == 256);
+    CHECK(effective_spec(spec, plan).data.num_samples == 77);
+
+    RunSpec longer = open;
+    longer.training.steps = 30;
+    CHECK(make_plan(longer, {}).lr.decay_steps == 30);
+
+    spec = minimal({"data.num_samples=5", "parallel.data=1", "lr_schedule.decay_steps=7"});
+    const RunSpec given = restart_spec(spec, make_plan(spec, {}));
+    CHECK(given.data.num_samples == 5);
+    CHECK(given.parallel.data == 1);
+    CHECK(given.lr_schedule.decay_steps == 7);
 }
 
 TEST_CASE("the shipped specs plan, and say what they are") {

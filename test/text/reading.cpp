@@ -141,6 +141,28 @@ TEST_CASE("what is no text file is refused by its first bytes") {
         CHECK_THROWS_AS(records(start + "rest", Cut::line), Error);
 }
 
+TEST_CASE("JSON lines are known by name, packed or not") {
+    for (const std::string name : {"a.json", "a.jsonl", "a.json.gz", "b/a.jsonl.gz", ".x.jsonl"})
+        CHECK(named_json_lines(name));
+    for (const std::string name : {"a.txt", "a.gz", "a.jsonl.txt", "jsonl", "a.jsonl.zst", ""})
+        CHECK_FALSE(named_json_lines(name));
+}
+
+TEST_CASE("what looks like no prose is warned of") {
+    const std::string object = "{\"text\": \"a\"}\n";
+    CHECK(prose_warning("a.csv", "") != "");
+    CHECK(prose_warning("a.tsv.gz", "plain") != "");
+    CHECK(prose_warning("a.txt", object) != "");
+    CHECK(prose_warning("a.txt", "\n \r\n" + object + "{}\n") != "");
+    CHECK(prose_warning("a.txt", object + object + object + "prose\n") != "");
+    CHECK(prose_warning("a.txt", "") == "");
+    CHECK(prose_warning("a.txt", "prose\n" + object) == "");
+    CHECK(prose_warning("a.txt", object + "prose\n") == "");
+    CHECK(prose_warning("a.txt", "{begins with a brace}\n") == "");
+    CHECK(prose_warning("a.txt", "[1]\n\"a\"\n") == "");
+    CHECK(prose_warning("csv", "a,b\n") == "");
+}
+
 TEST_CASE("the text is found in a JSON line") {
     CHECK(json_text(R"({"text": "a"})") == "a");
     CHECK(json_text(R"( { "id" : 1 , "text" : "a\nb" } )"
@@ -180,6 +202,7 @@ TEST_CASE("bad JSON is refused with its column") {
                                    "{\"text\":\"\\u+123\"}",
                                    "{\"text\":\"\\ud800\"}",
                                    "{\"text\":\"\\ud800\\u0041\"}",
+                                   "{\"text\":\"\\ud800\\ue000\"}",
                                    "{\"text\":\"\\udc00\"}",
                                    "{\"text\":\"\\",
                                    "{\"text\":\"a\tb\"}",

@@ -1,5 +1,8 @@
 // What a run says of steps and ranks at fault.
+#include <cmath>
+
 #include "catch.h"
+#include "train/high_loss.h"
 #include "train/loss_spikes.h"
 #include "train/replicas.h"
 #include "train/step_fault.h"
@@ -25,6 +28,26 @@ TEST_CASE("a loss is bounded by the mean of the window that ends two steps befor
     CHECK(spikes.limit(10) == 1.5 * 5);
     CHECK(spikes.limit(11) == 1.5 * 5);
     CHECK(LossSpikes(std::nullopt).limit(100) == 0);
+}
+
+TEST_CASE("a loss far above that of guessing is told once, after the warm-up") {
+    HighLoss losses(100, 10);
+    CHECK(losses.guessing() == std::log(100.0));
+    const double bad = std::log(100.0) + HighLoss::margin + 0.25;
+    for (int step = 1; step <= 59; ++step)
+        CHECK_FALSE(losses.add(step, bad));
+    CHECK(losses.add(60, bad).value_or(0) == Approx(bad));
+    for (int step = 61; step <= 200; ++step)
+        CHECK_FALSE(losses.add(step, bad));
+}
+
+TEST_CASE("a loss near that of guessing, or above it for a while, is not told") {
+    HighLoss near(100, 0);
+    HighLoss spike(100, 0);
+    for (int step = 1; step <= 200; ++step) {
+        CHECK_FALSE(near.add(step, std::log(100.0) + 0.99 * HighLoss::margin));
+        CHECK_FALSE(spike.add(step, step % 50 == 7 ? 20 : 4));
+    }
 }
 
 TEST_CASE("bounds go on after a resume as if nothing had been") {

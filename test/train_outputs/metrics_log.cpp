@@ -1,11 +1,13 @@
 #include "train/metrics_log.h"
 
+#include <algorithm>
 #include <bit>
 #include <cmath>
 #include <limits>
 
 #include "base/json.h"
 #include "catch.h"
+#include "support/captured_stderr.h"
 #include "support/temp_folder.h"
 
 namespace gptrain {
@@ -102,7 +104,7 @@ TEST_CASE("a torn last line is cut off") {
     const std::string whole = "{\"step\": 1, \"val_loss\": 2}\n";
     const std::string tail =
         GENERATE(as<std::string>(), "", "{\"step\": 2, \"val_loss\": 3}", "{\"step\": 2, \"val",
-                 "{", std::string(4096, '\0') + "\n", "{\"step\": 2, \"val\n", "7\n");
+                 "{", std::string(4096, '\0') + "\n", std::string("{\"st\0\0", 7));
     CAPTURE(tail.size());
     const TempFolder folder;
     const auto file = folder / "metrics.jsonl";
@@ -122,19 +124,35 @@ TEST_CASE("a file that is nothing but a torn line becomes empty") {
     CHECK(contents(folder / "metrics.jsonl").empty());
 }
 
-TEST_CASE("a broken line in the middle is an error that names it") {
-    const std::string broken = GENERATE(
+TEST_CASE("a foreign line is kept and not counted, and a warning names the first") {
+    const std::string foreign = GENERATE(
         as<std::string>(), "{\"step\": 2, ", "not JSON", "[1]", "{}", "{\"step\": \"2\"}",
         "{\"step\": 2.5}", "{\"event\": \"pause\", \"step\": 2}", "{\"step\": 2, \"step\": 3}", "");
-    CAPTURE(broken);
+    const std::string end = GENERATE(as<std::string>(), "\n{\"step\": 3, \"val_loss\": 1}\n", "\n");
+    CAPTURE(foreign, end);
     const TempFolder folder;
     const auto file = folder / "metrics.jsonl";
-    const std::string before = "{\"step\": 1}\n" + broken + "\n{\"step\": 3}\n";
+    const std::string before = "{\"step\": 1, \"val_loss\": 1}\n" + foreign + end;
     fill(file, before);
-    const std::string message =
-        test::message_of(ExitCode::bad_input, [&] { MetricsLog log(file); });
-    CHECK(contains(message, file.string() + ", line 2"));
+    const std::string said = test::stderr_of([&] {
+        MetricsLog log(file);
+        CHECK(log.has_validation(1));
+        CHECK_FALSE(log.has_validation(2));
+        CHECK(log.has_validation(3) == (end != "\n"));
+    });
+    CHECK(contains(said, file.string() + ", line 2: "));
     CHECK(contents(file) == before);
+}
+
+TEST_CASE("foreign words without a line end get one, so that the next line stands alone") {
+    const TempFolder folder;
+    const auto file = folder / "metrics.jsonl";
+    fill(file, "step 1/20\nstep 2/20");
+    const std::string said = test::stderr_of([&] { MetricsLog(file).write_resume(1); });
+    CHECK(contains(said, ", line 1: "));
+    CHECK(contains(said, "1 later"));
+    CHECK(std::count(said.begin(), said.end(), '\n') == 1);
+    CHECK(contents(file) == "step 1/20\nstep 2/20\n{\"event\": \"resume\", \"step\": 1}\n");
 }
 
 TEST_CASE("keys of a later version are let be") {

@@ -54,6 +54,21 @@ TEST_CASE("the lock goes with the run") {
     CHECK_NOTHROW(RunDirectory(folder / "b"));
 }
 
+TEST_CASE("a directory knows whether it is still in its place") {
+    const TempFolder folder;
+    const RunDirectory run(folder / "a");
+    CHECK(run.in_place());
+    std::filesystem::rename(folder / "a", folder / "b");
+    CHECK_FALSE(run.in_place());
+    std::filesystem::create_directory(folder / "a");
+    CHECK_FALSE(run.in_place());
+    std::filesystem::remove(folder / "a");
+    std::filesystem::rename(folder / "b", folder / "a");
+    CHECK(run.in_place());
+    std::filesystem::remove_all(folder / "a");
+    CHECK_FALSE(run.in_place());
+}
+
 TEST_CASE("a directory that cannot be is an error that names it") {
     const TempFolder folder;
     test::fill(folder / "file", "");

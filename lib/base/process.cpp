@@ -1,0 +1,123 @@
+#include "base/process.h"
+
+#include <atomic>
+#include <cerrno>
+#include <csignal>
+#include <cstdlib>
+#include <fcntl.h>
+#include <new>
+#include <sys/mman.h>
+#include <sys/resource.h>
+#include <system_error>
+#include <unistd.h>
+
+#include "base/log.h"
+
+namespace gptrain {
+namespace {
+
+constexpr std::size_t reserve_bytes = std::size_t{4} << 20;
+
+std::string_view program_name;
+std::atomic<void*> reserve = nullptr;
+
+/// Null where there is no room.
+void* map(std::size_t bytes) {
+    void* pages =
+        ::mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    return pages == MAP_FAILED ? nullptr : pages;
+}
+
+[[noreturn]] void give_up_reserve() {
+    if (void* pages = reserve.exchange(nullptr)) ::munmap(pages, reserve_bytes);
+    throw std::bad_alloc();
+}
+
+void open_standard_descriptors() {
+    // open takes the lowest free number, so the order fills exactly the one that is missing.
+    for (const int descriptor : {STDIN_FILENO, STDOUT_FILENO, STDERR_FILENO}) {
+        if (::fcntl(descriptor, F_GETFD) != -1 || errno != EBADF) continue;
+        const int mode = descriptor == STDIN_FILENO ? O_RDONLY : O_WRONLY;
+        if (::open("/dev/null", mode) != descriptor)
+            fail_errno(errno, "/dev/null: cannot stand in for a closed standard stream");
+    }
+}
+
+/// What ends the process: the exception that nothing has caught, if there is one.
+Failure uncaught_failure() {
+    const std::exception_ptr error = std::current_exception();
+    try {
+        if (error) std::rethrow_exception(error);
+    } catch (const std::exception& known) {
+        return failure_of(known);
+    } catch (...) {
+    }
+    return {"internal error: terminated", ExitCode::bug};
+}
+
+[[noreturn]] void end_by_exception() {
+    int code = static_cast<int>(ExitCode::bug);
+    try {
+        const Failure failure = uncaught_failure();
+        code = static_cast<int>(failure.code);
+        error_line(program_name, failure.message);
+    } catch (...) {
+        // Not even room for words.
+        constexpr std::string_view words = "error: out of memory\n";
+        code = static_cast<int>(ExitCode::usage);
+        if (::write(STDERR_FILENO, words.data(), words.size()) < 0) std::_Exit(code);
+    }
+    std::_Exit(code);
+}
+
+}  // namespace
+
+void start_process(std::string_view program) {
+    program_name = program;
+    std::set_terminate(end_by_exception);
+    reserve = map(reserve_bytes);
+    std::set_new_handler(give_up_reserve);
+    open_standard_descriptors();
+    std::signal(SIGPIPE, SIG_IGN);
+    std::signal(SIGXFSZ, SIG_IGN);
+}
+
+std::string out_of_memory() {
+    return "out of memory" + memory_limit();
+}
+
+std::string memory_limit() {
+    struct Limit {
+        __rlimit_resource_t resource;
+        std::string_view words;
+    };
+    for (const Limit& limit : {Limit{RLIMIT_AS, "ulimit -v"}, Limit{RLIMIT_DATA, "ulimit -d"}}) {
+        struct rlimit value {};
+        if (::getrlimit(limit.resource, &value) != 0 || value.rlim_cur == RLIM_INFINITY) continue;
+        return text(" (", limit.words, " allows this process ",
+                    human_bytes(static_cast<std::int64_t>(value.rlim_cur)), "; raise it)");
+    }
+    return "";
+}
+
+void require_memory(std::int64_t bytes) {
+    const auto size = static_cast<std::size_t>(bytes);
+    void* pages = map(size);
+    if (pages == nullptr) give_up_reserve();
+    ::munmap(pages, size);
+}
+
+Failure failure_of(const std::exception& error) {
+    if (const auto* own = dynamic_cast<const Error*>(&error)) return {own->what(), own->code()};
+    if (dynamic_cast<const std::bad_alloc*>(&error) != nullptr)
+        return {out_of_memory(), ExitCode::usage};
+    const auto* system = dynamic_cast<const std::system_error*>(&error);
+    if (system != nullptr && system->code() == std::errc::resource_unavailable_try_again) {
+        return {text("the system starts no more threads for this process", memory_limit(),
+                     "; ulimit -u limits them as well"),
+                ExitCode::usage};
+    }
+    return {text("internal error: ", error.what()), ExitCode::bug};
+}
+
+}  // namespace gptrain

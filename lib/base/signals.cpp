@@ -1,0 +1,127 @@
+#include "base/signals.h"
+
+#include <algorithm>
+#include <array>
+#include <atomic>
+#include <cerrno>
+#include <cstring>
+#include <ctime>
+#include <unistd.h>
+#include <utility>
+
+#include "base/log.h"
+#include "base/temporary_file.h"
+
+namespace gptrain {
+namespace {
+
+constexpr std::array<std::pair<int, std::string_view>, 4> handled = {
+    {{SIGHUP, "SIGHUP"}, {SIGINT, "SIGINT"}, {SIGTERM, "SIGTERM"}, {SIGUSR1, "SIGUSR1"}}};
+
+// A handler can reach nothing else. Written while `holders` keeps the handler out.
+SignalEnd signal_end;
+
+constexpr int ending = -1;
+/// Objects that hold signals back, or `ending`.
+std::atomic<int> holders{0};
+static_assert(std::atomic<int>::is_always_lock_free, "used in a signal handler");
+
+void nap() {
+    const timespec millisecond = {.tv_sec = 0, .tv_nsec = 1'000'000};
+    ::nanosleep(&millisecond, nullptr);
+}
+
+/// Gets to the end alone: whoever holds signals back is another thread, and quick.
+void await_holders() {
+    for (int none = 0; !holders.compare_exchange_weak(none, ending); none = 0)
+        nap();
+}
+
+/// Dies as if there were no handler.
+void die_by(int signal) {
+    std::signal(signal, SIG_DFL);
+    sigset_t one;
+    sigemptyset(&one);
+    sigaddset(&one, signal);
+    ::pthread_sigmask(SIG_UNBLOCK, &one, nullptr);
+    std::raise(signal);
+    ::_exit(128 + signal);
+}
+
+extern "C" void end_by_signal(int signal) {
+    await_holders();
+    remove_temporary_files();
+    if (!silenced()) write_from_handler(signal_end.before, signal_name(signal), signal_end.after);
+    if (signal_end.code) ::_exit(static_cast<int>(*signal_end.code));
+    die_by(signal);
+}
+
+sigset_t all_handled() {
+    sigset_t set;
+    sigemptyset(&set);
+    for (const auto& [signal, name] : handled)
+        sigaddset(&set, signal);
+    return set;
+}
+
+bool is_ignored(int signal) {
+    struct sigaction action {};
+    return ::sigaction(signal, nullptr, &action) == 0 && action.sa_handler == SIG_IGN;
+}
+
+}  // namespace
+
+void end_on_signals(std::span<const int> signals, const SignalEnd& end) {
+    const SignalsHeld held;
+    signal_end = end;
+    for (const int signal : signals) {
+        struct sigaction action {};
+        action.sa_handler = end_by_signal;
+        action.sa_mask = all_handled();
+        if (::sigaction(signal, &action, nullptr) != 0)
+            fail_errno(errno, "sigaction ", signal_name(signal));
+    }
+}
+
+void end_on_signals(const SignalEnd& end) {
+    for (const auto& [signal, name] : handled) {
+        if (!is_ignored(signal)) end_on_signals({&signal, 1}, end);
+    }
+}
+
+std::string_view signal_name(int signal) {
+    for (const auto& [number, name] : handled) {
+        if (number == signal) return name;
+    }
+    return {};
+}
+
+void write_from_handler(std::string_view before, std::string_view name, std::string_view after) {
+    std::array<char, 512> line;
+    std::size_t length = 0;
+    for (const std::string_view part : {before, name, after, std::string_view("\n")}) {
+        const std::size_t count = std::min(part.size(), line.size() - length);
+        std::memcpy(line.data() + length, part.data(), count);
+        length += count;
+    }
+    // A stderr that takes nothing must not keep the process.
+    static_cast<void>(!::write(STDERR_FILENO, line.data(), length));
+}
+
+SignalsHeld::SignalsHeld() {
+    const sigset_t all = all_handled();
+    ::pthread_sigmask(SIG_BLOCK, &all, &before_);
+    int now = holders;
+    while (now == ending || !holders.compare_exchange_weak(now, now + 1)) {
+        if (now != ending) continue;
+        nap();
+        now = holders;
+    }
+}
+
+SignalsHeld::~SignalsHeld() {
+    --holders;
+    ::pthread_sigmask(SIG_SETMASK, &before_, nullptr);
+}
+
+}  // namespace gptrain

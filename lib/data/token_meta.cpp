@@ -1,0 +1,127 @@
+#include "data/token_meta.h"
+
+#include <algorithm>
+#include <limits>
+
+#include "base/error.h"
+#include "base/file.h"
+#include "base/json.h"
+#include "base/log.h"
+#include "base/text.h"
+
+namespace gptrain {
+namespace {
+
+constexpr std::string_view format_name = "gptrain token files";
+constexpr std::int64_t most_bytes = 64 << 10;
+constexpr std::size_t longest_word = 1024;
+
+std::int64_t integer_in(const JsonReader& reader, std::string_view key, std::int64_t high,
+                        const std::string& source) {
+    const std::int64_t value = reader.integer(key);
+    if (value < 0 || value > high) {
+        fail(ExitCode::bad_input, source, ": '", key, "' is out of range: ", value);
+    }
+    return value;
+}
+
+std::string word_in(const JsonReader& reader, std::string_view key, const std::string& source) {
+    const std::string& word = reader.string(key);
+    const bool plain =
+        !word.empty() && word.size() <= longest_word &&
+        std::none_of(word.begin(), word.end(), [](unsigned char c) { return c < 32 || c == 127; });
+    if (!plain) {
+        fail(ExitCode::bad_input, source, ": '", key, "' should be one line of 1 to ", longest_word,
+             " bytes");
+    }
+    return word;
+}
+
+}  // namespace
+
+std::filesystem::path meta_path(const std::filesystem::path& prefix) {
+    return prefix.string() + ".meta.json";
+}
+
+std::string to_text(const TokenMeta& meta) {
+    const Json json = {{"format", format_name},
+                       {"version", 1},
+                       {"tokenizer",
+                        {{"file", meta.tokenizer_file},
+                         {"crc32c", meta.tokenizer_crc32c},
+                         {"vocab_size", meta.vocab_size}}},
+                       {"append_eod", meta.append_eod},
+                       {"documents", meta.documents},
+                       {"tokens", meta.tokens},
+                       {"program", meta.program}};
+    return to_line(json) + "\n";
+}
+
+TokenMeta parse_token_meta(std::string_view json, const std::string& source) {
+    const Json root = parse_json(json, source);
+    const JsonReader reader(root, source);
+    if (reader.string("format") != format_name) {
+        fail(ExitCode::bad_input, source, ": 'format' should be \"", format_name, "\"");
+    }
+    if (reader.integer("version") != 1) {
+        fail(ExitCode::bad_input, source, ": version ", reader.integer("version"),
+             " is not known to this program (it reads version 1); use a newer one");
+    }
+    reader.allow_only(
+        {"format", "version", "tokenizer", "append_eod", "documents", "tokens", "program"});
+    const std::string inner = source + ": tokenizer";
+    const JsonReader tokenizer(reader.object("tokenizer"), inner);
+    tokenizer.allow_only({"file", "crc32c", "vocab_size"});
+    constexpr std::int64_t largest = std::numeric_limits<std::int64_t>::max();
+    TokenMeta meta;
+    meta.tokenizer_file = word_in(tokenizer, "file", inner);
+    meta.tokenizer_crc32c =
+        static_cast<std::uint32_t>(integer_in(tokenizer, "crc32c", 0xffffffff, inner));
+    meta.vocab_size =
+        integer_in(tokenizer, "vocab_size", std::numeric_limits<std::int32_t>::max(), inner);
+    meta.append_eod = reader.boolean("append_eod");
+    meta.documents = integer_in(reader, "documents", largest, source);
+    meta.tokens = integer_in(reader, "tokens", largest, source);
+    meta.program = word_in(reader, "program", source);
+    return meta;
+}
+
+std::optional<TokenMeta> read_token_meta(const IndexedDataset& tokens) {
+    const std::filesystem::path path = meta_path(tokens.prefix());
+    std::error_code error;
+    const auto status = std::filesystem::status(path, error);
+    if (status.type() == std::filesystem::file_type::not_found) return std::nullopt;
+    const TokenMeta meta = parse_token_meta(read_file(path, most_bytes), path.string());
+    if (meta.documents != tokens.num_documents() || meta.tokens != tokens.num_tokens()) {
+        fail(ExitCode::bad_input, path.string(), ": describes ", meta.documents, " documents and ",
+             meta.tokens, " tokens, but ", tokens.prefix().string(), ".idx has ",
+             tokens.num_documents(), " and ", tokens.num_tokens(),
+             "; it belongs to other token files: remove it, or make them anew");
+    }
+    return meta;
+}
+
+std::string tokenizer_in(const TokenMeta& meta) {
+    return text(meta.tokenizer_file, " (CRC-32C ", meta.tokenizer_crc32c, ")");
+}
+
+std::string describe(const TokenMeta& meta) {
+    return text(tokenizer_in(meta), ", ", meta.vocab_size, " pieces, ",
+                meta.append_eod ? "every document ended" : "documents without an end", ", by ",
+                meta.program);
+}
+
+void check_tokenizer(const IndexedDataset& tokens, const TokenMeta& meta,
+                     const ExpectedTokenizer& expected) {
+    if (text(meta.tokenizer_crc32c) == expected.fingerprint) return;
+    fail(ExitCode::usage, expected.name, " (CRC-32C ", expected.fingerprint,
+         ") did not make the tokens of ", tokens.prefix().string(), ": its .meta.json names ",
+         tokenizer_in(meta), "; use token files and tokenizer that belong together");
+}
+
+void tell_of_unknown_tokenizer(std::string_view sources, const ExpectedTokenizer& expected) {
+    print("data: ", sources, ": no .meta.json, so it is not known whether ", expected.name,
+          " made the tokens; they are taken");
+}
+
+}  // namespace gptrain

@@ -1,0 +1,191 @@
+#!/usr/bin/env bash
+# Plants faults in the code, one at a time, and prints those that no test notices. A copy of the
+# sources is changed, never the sources themselves. scripts/mutations.txt lists the faults, each with
+# the tests that should notice it.
+#
+#   scripts/mutate.sh [--room ROOM] [--only N[,N...]] [--list] [--check]
+#
+#   --room ROOM   only faults in lib/ROOM
+#   --only N,...  only the faults with these numbers
+#   --list        prints the faults and does nothing else
+#   --check       only checks that each fault still fits the code: its text occurs exactly once
+#   SCRATCH=...   the folder for the copy and its build instead of ${TMPDIR:-/tmp}/gptrain-mutate;
+#                 it stays, so that the next run builds little
+#
+# Exit code 0: all were noticed (or fit, or are listed); 1: one lives, does not build or does not fit,
+# or a named test fails without it; 2: usage.
+set -euo pipefail
+root=$(realpath "$(dirname "${BASH_SOURCE[0]}")/..")
+list=$root/scripts/mutations.txt
+
+room='' only='' action=plant
+while (($#)); do
+    case $1 in
+        -h | --help)
+            sed -n '2,/^set/{/^set/d;s/^# \{0,1\}//p}' "$0"
+            exit 0
+            ;;
+        --room) room=${2:?--room needs a value} && shift ;;
+        --only) only=,${2:?--only needs a value}, && shift ;;
+        --list | --check) action=${1#--} ;;
+        *)
+            echo "error: unknown option '$1' (--help lists them)" >&2
+            exit 2
+            ;;
+    esac
+    shift
+done
+
+# The faults: parallel arrays, from 1 up.
+files=('') finds=('') replacements=('') tests=('')
+read_list() {
+    local line
+    while IFS= read -r line; do
+        case $line in
+            'file: '*) files+=("${line#file: }") ;;
+            'find: '*) finds+=("${line#find: }") ;;
+            'with: '* | 'with:') line=${line#with:} && replacements+=("${line# }") ;;
+            'test: '*) tests+=("${line#test: }") ;;
+            '' | '#'*) ;;
+            *)
+                echo "error: $list: not a line of a fault: $line" >&2
+                exit 1
+                ;;
+        esac
+    done <"$list"
+    local count=${#files[@]}
+    if ((count < 2 || ${#finds[@]} != count || ${#replacements[@]} != count || ${#tests[@]} != count)); then
+        echo "error: $list: a fault has not its four lines (file, find, with, test)" >&2
+        exit 1
+    fi
+}
+
+chosen() {
+    local i
+    for ((i = 1; i < ${#files[@]}; ++i)); do
+        [[ -z $room || ${files[i]} == lib/$room/* ]] || continue
+        [[ -z $only || $only == *,$i,* ]] || continue
+        echo "$i"
+    done
+}
+
+describe() { echo "$1 ${files[$1]}: ${finds[$1]} -> ${replacements[$1]:-(nothing)}"; }
+
+# fits N: its text occurs exactly once in its file, and changes.
+fits() {
+    local path=$root/${files[$1]} find=${finds[$1]} code rest
+    [[ -f $path ]] || return 1
+    code=$(<"$path")
+    rest=${code#*"$find"}
+    [[ $rest != "$code" && $rest != *"$find"* && $find != "${replacements[$1]}" ]]
+}
+
+# target_of TEST: what has to be built for it.
+target_of() {
+    case $1 in
+        program_*) printf '%s\n' gptrain gpt-preprocess ;;
+        preprocess_*) echo gpt-preprocess ;;
+        emulator.*) echo "test_emulator_${1#emulator.}" ;;
+        context_*_ranks) echo test_context_ranks ;;
+        *_ranks) echo "test_${1%_*_ranks}" ;;
+        *) echo "test_$1" ;;
+    esac
+}
+
+# Makes the copy what the sources are. Only what differs is written, so that little is built anew, and
+# what a run that was killed has left behind is put right.
+copy_sources() {
+    local path
+    mkdir -p "$scratch"
+    (cd "$root" && git ls-files -z --cached --others --exclude-standard) >"$scratch.files"
+    while IFS= read -r -d '' path; do
+        [[ -f $root/$path ]] || continue
+        cmp -s "$root/$path" "$scratch/$path" && continue
+        mkdir -p "$(dirname "$scratch/$path")"
+        cp --preserve=mode "$root/$path" "$scratch/$path"
+    done <"$scratch.files"
+    (cd "$scratch" && find . -path ./build -prune -o -type f -printf '%P\0') |
+        { grep -zvxFf <(tr '\0' '\n' <"$scratch.files") || true; } |
+        (cd "$scratch" && xargs -0r rm -f --)
+}
+
+# build TEST...: all that these tests run.
+build() {
+    local targets test
+    mapfile -t targets < <(for test; do target_of "$test"; done)
+    cmake --build "$scratch/build/cpu" --target "${targets[@]}" >"$scratch.log" 2>&1
+}
+
+# passes TEST: it ran and found no fault.
+passes() {
+    timeout 900 ctest --test-dir "$scratch/build/cpu" -R "^${1//./\\.}\$" --no-tests=error \
+        >"$scratch.log" 2>&1 && ! grep -q 'Skipped' "$scratch.log"
+}
+
+passes_all() {
+    local test
+    for test; do passes "$test" || return 1; done
+}
+
+# plant N: says what came of it; false unless a test noticed.
+plant() {
+    local path=$scratch/${files[$1]} code verdict=LIVES
+    code=$(<"$path")
+    printf '%s\n' "${code%%"${finds[$1]}"*}${replacements[$1]}${code#*"${finds[$1]}"}" >"$path"
+    # shellcheck disable=SC2086
+    if ! build ${tests[$1]}; then
+        verdict="DOES NOT BUILD ($scratch.log)"
+    elif ! passes_all ${tests[$1]}; then
+        verdict=noticed
+    fi
+    cp "$root/${files[$1]}" "$path"
+    echo "$verdict: $(describe "$1")"
+    [[ $verdict == noticed ]]
+}
+
+read_list
+mapfile -t numbers < <(chosen)
+if ((${#numbers[@]} == 0)); then
+    echo "error: no such fault (--list prints them)" >&2
+    exit 2
+fi
+if [[ $action == list ]]; then
+    for i in "${numbers[@]}"; do describe "$i"; done
+    exit 0
+fi
+failed=0
+for i in "${numbers[@]}"; do
+    fits "$i" && continue
+    echo "error: $list: does not fit the code exactly once: $(describe "$i")" >&2
+    failed=1
+done
+if [[ $action == check ]] || ((failed)); then
+    ((failed)) || echo "${#numbers[@]} faults fit the code"
+    exit $failed
+fi
+
+scratch=${SCRATCH:-${TMPDIR:-/tmp}/gptrain-mutate}
+mkdir -p "$scratch"
+exec 9>"$scratch.lock"
+if ! flock -n 9; then
+    echo "error: $scratch: another run is under way there; set SCRATCH" >&2
+    exit 2
+fi
+copy_sources
+if command -v ccache >/dev/null; then
+    export CMAKE_C_COMPILER_LAUNCHER=ccache CMAKE_CXX_COMPILER_LAUNCHER=ccache CCACHE_BASEDIR=$scratch
+fi
+(cd "$scratch" && cmake --preset cpu) >"$scratch.log" 2>&1 || { cat "$scratch.log" >&2 && exit 1; }
+# A test that fails as it is notices nothing.
+mapfile -t needed < <(for i in "${numbers[@]}"; do tr ' ' '\n' <<<"${tests[i]}"; done | sort -u)
+build "${needed[@]}" || { tail -n 20 "$scratch.log" >&2 && exit 1; }
+for test in "${needed[@]}"; do
+    if ! passes "$test"; then
+        echo "error: $test does not pass without a fault ($scratch.log)" >&2
+        exit 1
+    fi
+done
+for i in "${numbers[@]}"; do
+    plant "$i" || failed=1
+done
+exit $failed

@@ -1,0 +1,83 @@
+// Which coordinates the model gives to the masks that it asks for.
+#include <algorithm>
+#include <map>
+#include <utility>
+
+#include "catch.h"
+#include "tiny_run.h"
+
+using namespace gptrain;
+using namespace gptrain::test;
+
+namespace {
+
+/// A meter that notes every dropout of the ops that it is asked for.
+class DropoutRecorder final : public MeterBackend {
+public:
+    DropoutRecorder()
+        : MeterBackend({.scratch = [](const OpLimits&) { return std::int64_t{0}; }}) {}
+
+    void residual_norm_forward(const ResidualNormForward& args) override {
+        note(forward, args.dropout);
+    }
+    void position_forward(const PositionForward& args) override { note(forward, args.dropout); }
+    void attention_forward(const AttentionForward& args) override { note(forward, args.dropout); }
+    void residual_norm_backward(const ResidualNormBackward& args) override {
+        note(backward, args.dropout);
+    }
+    void dropout_backward(const DropoutBackward& args) override { note(backward, args.dropout); }
+    void position_backward(const PositionBackward& args) override { note(backward, args.dropout); }
+    void attention_backward(const AttentionBackward& args) override {
+        note(backward, args.forward.dropout);
+    }
+
+    /// How often each site of each layer was drawn.
+    using Draws = std::map<std::pair<DropoutSite, std::uint32_t>, int>;
+    Draws forward;
+    Draws backward;
+    std::vector<Dropout> all;
+
+private:
+    void note(Draws& draws, const Dropout& dropout) {
+        if (dropout.probability == 0) return;
+        ++draws[{dropout.site, dropout.layer}];
+        all.push_back(dropout);
+    }
+};
+
+}  // namespace
+
+TEST_CASE("every site of every layer draws its own mask, the same forward and backward",
+          "[model]") {
+    RunSpec spec = GENERATE(0, 1) == 0 ? tiny_spec() : tiny_llama_spec();
+    spec.model.dropout = 0.1;
+    spec.recompute = Recompute::none;
+    spec.parallel.schedule = GENERATE(ScheduleKind::one_f_one_b, ScheduleKind::zero_bubble);
+    const RunPlan plan = make_plan(spec, {});
+    const Mesh mesh = one_rank_mesh();
+    DropoutRecorder recorder;
+    Engine engine(recorder, mesh, spec, plan);
+    engine.initialise();
+    StepBatch batch;
+    batch.step = 1;
+    batch.microbatches.resize(2);
+    engine.step(batch);
+
+    DropoutRecorder::Draws expected = {{{DropoutSite::embedding, 0}, 2}};
+    for (std::uint32_t layer = 0; layer < 3; ++layer)
+        for (const DropoutSite site :
+             {DropoutSite::attention, DropoutSite::attention_output, DropoutSite::mlp_output})
+            expected[{site, layer}] = 2;
+    CHECK(recorder.forward == expected);
+    CHECK(recorder.backward == expected);
+    for (const Dropout& dropout : recorder.all) {
+        CHECK(dropout.probability == 0.1f);
+        CHECK(dropout.seed == spec.seed);
+        CHECK(dropout.head_begin == 0);
+        CHECK(dropout.rows.position(5) == 5);
+    }
+    batch.microbatches.resize(1);
+    recorder.all.clear();
+    engine.evaluate(batch);
+    CHECK(recorder.all.empty());
+}

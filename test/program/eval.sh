@@ -1,0 +1,75 @@
+#!/usr/bin/env bash
+# gptrain eval: text of every kind gives what gpt-preprocess and a token data set give, and faults name
+# the file.
+. "$(dirname "$0")/lib.sh"
+make_data
+make_spec
+train 0 run
+
+# eval_of DATA OPTION...: the result, one line.
+eval_of() {
+    expect_exit 0 "$gptrain" eval --checkpoint run --data "$@"
+    tail -n 1 out
+}
+
+# JSON lines, by either ending, another key, or packed: the tokens of a data set made from them.
+make_text 5 60 | awk 'NF { print "{\"id\": " NR ", \"text\": \"" $0 "\\n\"}" }' >docs.jsonl
+expect_exit 0 "$preprocess" --input docs.jsonl --tokenizer tok.model --output-prefix docs
+expected=$(eval_of docs_text_document)
+[[ $expected == '{"loss":'* ]] || fail "no result: $expected"
+cp docs.jsonl docs.json
+sed 's/"text"/"body"/' docs.jsonl >body.jsonl
+gzip -k docs.jsonl
+for arguments in docs.jsonl docs.json docs.jsonl.gz "body.jsonl --json-key body"; do
+    got=$(eval_of $arguments)
+    [[ $got == "$expected" ]] || fail "$arguments: $got, not $expected"
+done
+[[ ! -s err ]] || fail "warnings: $(cat err)"
+
+# Plain text is one document, packed or not, whatever ends its lines.
+make_text 6 60 >plain.txt
+expect_exit 0 "$preprocess" --input plain.txt --documents file --tokenizer tok.model --output-prefix plain
+expected=$(eval_of plain_text_document)
+gzip -k plain.txt
+head -n 20 plain.txt | gzip >parts.gz
+tail -n +21 plain.txt | gzip >>parts.gz
+{ printf '\357\273\277'; sed 's/$/\r/' plain.txt; } >windows.txt
+for data in plain.txt plain.txt.gz parts.gz windows.txt; do
+    got=$(eval_of $data)
+    [[ $got == "$expected" ]] || fail "$data: $got, not $expected"
+done
+
+# Faults name the file, and the line where it has some.
+fault() {
+    local code=$1
+    shift
+    expect_exit "$code" "$gptrain" eval --checkpoint run --data "$@"
+    says err "$1"
+}
+fault 3 missing.txt
+fault 3 "$work"
+printf 'good\ncaf\351\n' >latin.txt
+fault 3 latin.txt
+says err "latin.txt:1: " "UTF-8"
+printf '{"text": "a"}\n{"text": 5}\n' >number.jsonl
+fault 3 number.jsonl
+says err "number.jsonl:2: " "string"
+fault 3 docs.jsonl --json-key body
+says err "docs.jsonl:1: " "'body'"
+fault 3 empty.txt
+: >empty.txt
+fault 3 empty.txt
+says err "fewer than two tokens"
+head -c 300 docs.jsonl.gz >cut.jsonl.gz
+fault 3 cut.jsonl.gz
+says err "damaged gzip data: they end early"
+{ head -c 300 docs.jsonl.gz; printf 'damage'; tail -c +307 docs.jsonl.gz; } >damaged.jsonl.gz
+fault 3 damaged.jsonl.gz
+says err "damaged gzip data"
+cp plain.txt plain.gz
+fault 3 plain.gz
+says err "no gzip data"
+fault 2 plain.txt --json-key text
+fault 2 docs_text_document --json-key text
+
+finish

@@ -1,0 +1,51 @@
+#!/usr/bin/env bash
+# What a user should know, said in one warning each, and not where all is well.
+. "$(dirname "$0")/lib.sh"
+make_data
+make_spec
+
+# warns ONCE-OR-NOT WORDS: `err` is one warning with these words, or (0) has none.
+warns() {
+    (($(grep -c "^warning: .*$2" err) == $1 && $(wc -l <err) == $1)) ||
+        fail "not $1 warning of '$2': $(head -c 600 err)"
+}
+
+train 0 quiet training.steps=60 data.num_samples=auto
+warns 0 .
+
+# A loss above that of guessing, after the warm-up.
+train 0 high training.steps=60 data.num_samples=auto optimizer.lr=3 lr_schedule.kind=constant
+warns 1 "mean loss of the last 50 steps, .* ln(vocab_size) = 5.7683.* optimizer.lr (now 3)"
+train 0 warming training.steps=60 data.num_samples=auto optimizer.lr=3 lr_schedule.kind=constant \
+    lr_schedule.warmup_steps=20
+warns 0 "mean loss"
+
+# The same few tokens again and again: figures, of the source that is read most.
+printf 'and the\n' >tiny.txt
+expect_exit 0 "$preprocess" --input tiny.txt --tokenizer tok.model --output-prefix tiny --append-eod
+train 0 tiny "data.train=[{prefix: tiny_text_document}]" 'data.split="1"'
+warns 1 "tiny_text_document .* times over"
+train 0 blend "data.train=[{prefix: text_text_document}, {prefix: tiny_text_document, weight: 3}]" \
+    'data.split="1"'
+warns 1 "tiny_text_document .* times over"
+
+# More threads than cores.
+if core=$(taskset -cp $$ 2>err) && core=${core##*: } && core=${core%%[,-]*}; then
+    settings output_dir=threads training.steps=1
+    expect_exit 0 env OMP_NUM_THREADS=3 taskset -c "$core" "$gptrain" --config run.yaml "${set[@]}"
+    warns 1 "OMP_NUM_THREADS gives this process 3 threads, but it may run on 1 core"
+    expect_exit 0 env OMP_NUM_THREADS=1 taskset -c "$core" "$gptrain" --config run.yaml "${set[@]}"
+    warns 0 .
+fi
+
+# Tables and JSON taken for prose.
+make_text 5 20 >table.csv
+awk '{ print "{\"text\": \"" $0 "\"}" }' table.csv >objects.txt
+for data in table.csv objects.txt; do
+    expect_exit 0 "$gptrain" eval --checkpoint quiet --data $data
+    warns 1 "$data: .*read as plain text"
+done
+expect_exit 0 "$gptrain" eval --checkpoint quiet --data text.txt
+warns 0 .
+
+finish
