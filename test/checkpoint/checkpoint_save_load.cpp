@@ -171,7 +171,7 @@ TEST_CASE("nothing older goes for a checkpoint that does not read back") {
     const TemporaryFolder temporary(folder.path(), checkpoint_name(3));
     const ShardRecords lost = {{{"shard-00000.h5", 10, 0}}, {}};
     const std::string message =
-        error_of([&] { commit_checkpoint(meta_for(3), temporary.path(), lost, "", retention); },
+        error_of([&] { commit_checkpoint(meta_for(3), temporary.path(), lost, {}, retention); },
                  ExitCode::io);
     CHECK(contains(message, "does not read back"));
     CHECK(loads(folder.path() / "step-000001", {}, 1));

@@ -45,7 +45,7 @@ for ((kib = 70000; kib < 1000000; kib += 8000)); do
     ((code != 127)) || continue  # not even the libraries could be loaded
     ((code != 0)) || break
     check_exit 2 $code "under ulimit -v $kib"
-    says err "ulimit -v allows this process"
+    says err "ulimit -v"
     [[ ! -d short/checkpoints ]] || nothing_left short
     refusals=$((refusals + 1))
 done

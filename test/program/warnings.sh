@@ -10,14 +10,15 @@ warns() {
         fail "not $1 warning of '$2': $(head -c 600 err)"
 }
 
-train 0 quiet training.steps=60 data.num_samples=auto
+train 0 quiet training.steps=60 lr_schedule.decay_steps=auto data.num_samples=auto
 warns 0 .
 
 # A loss above that of guessing, after the warm-up.
-train 0 high training.steps=60 data.num_samples=auto optimizer.lr=3 lr_schedule.kind=constant
+high=(training.steps=60 data.num_samples=auto optimizer.lr=3 lr_schedule.kind=constant
+    lr_schedule.decay_steps=auto)
+train 0 high "${high[@]}"
 warns 1 "mean loss of the last 50 steps, .* ln(vocab_size) = 5.7683.* optimizer.lr (now 3)"
-train 0 warming training.steps=60 data.num_samples=auto optimizer.lr=3 lr_schedule.kind=constant \
-    lr_schedule.warmup_steps=20
+train 0 warming "${high[@]}" lr_schedule.warmup_steps=20
 warns 0 "mean loss"
 
 # The same few tokens again and again: figures, of the source that is read most.
