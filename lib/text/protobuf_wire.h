@@ -1,4 +1,4 @@
-// The wire format of protocol buffers, as far as sentencepiece models use it.
+// The wire format of protocol buffers, as far as sentencepiece models and TensorBoard use it.
 #pragma once
 
 #include <cstdint>
@@ -38,5 +38,7 @@ private:
 /// Appends a field that holds bytes, a string or a message.
 void append_bytes_field(std::string& message, std::uint64_t number, std::string_view bytes);
 void append_varint_field(std::string& message, std::uint64_t number, std::uint64_t value);
+void append_double_field(std::string& message, std::uint64_t number, double value);
+void append_float_field(std::string& message, std::uint64_t number, float value);
 
 }  // namespace gptrain

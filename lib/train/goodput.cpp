@@ -14,6 +14,11 @@ double TimeSpent::sum() const {
     return seconds;
 }
 
+double TimeSpent::useful_share() const {
+    const double seconds = sum();
+    return seconds > 0 ? useful / seconds : 0;
+}
+
 Json to_json(const TimeSpent& spent) {
     Json json = Json::object();
     for (const TimePart& part : time_parts)

@@ -21,6 +21,8 @@ struct TimeSpent {
     double lost = 0;  ///< in steps that a later start had to do again, or that were rolled back
 
     double sum() const;
+    /// Of the sum, from 0 to 1; 0 before any time is spent.
+    double useful_share() const;
     bool operator==(const TimeSpent&) const = default;
 };
 

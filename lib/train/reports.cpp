@@ -4,19 +4,21 @@
 #include <vector>
 
 #include "base/text.h"
+#include "spec/spec_json.h"
 
 namespace gptrain {
 
-void Reports::begin(std::int64_t first, std::int64_t steps, bool tensorboard) {
+void Reports::begin(std::int64_t first, const RunSpec& spec) {
     if (first > 0 || !log_.empty()) log_.write_resume(first);
-    if (tensorboard) tensorboard_.emplace(paths_.folder, first);
-    console_.emplace(first, steps);
+    settings_ = to_json(spec);
+    if (spec.logging.tensorboard) tensorboard_.emplace(paths_.folder, first, settings_);
+    console_.emplace(first, spec.training.steps);
 }
 
 void Reports::went_back(std::int64_t step) {
     log_.write_resume(step);
     // What it showed of later steps goes, as at a new start.
-    if (tensorboard_) tensorboard_.emplace(paths_.folder, step);
+    if (tensorboard_) tensorboard_.emplace(paths_.folder, step, settings_);
 }
 
 void Reports::step(const StepMetrics& metrics) {
@@ -31,6 +33,9 @@ void Reports::step(const StepMetrics& metrics) {
         scalars.push_back({text("comm/", axis.axis, "/bytes"), static_cast<double>(axis.bytes)});
         if (axis.seconds) scalars.push_back({text("comm/", axis.axis, "/seconds"), *axis.seconds});
     }
+    scalars.push_back({"goodput", metrics.goodput.useful_share()});
+    for (const TimePart& part : time_parts)
+        scalars.push_back({text("goodput/", part.name), metrics.goodput.*part.seconds});
     tensorboard_->write(metrics.step, scalars);
 }
 

@@ -5,6 +5,8 @@
 #include <cstdint>
 #include <optional>
 
+#include "base/json.h"
+#include "spec/run_spec.h"
 #include "train/console.h"
 #include "train/metrics_log.h"
 #include "train/run_directory.h"
@@ -19,8 +21,8 @@ public:
 
     const MetricsLog& log() const { return log_; }
 
-    /// Begins the lines of a run of `steps` steps that goes on after step `first`.
-    void begin(std::int64_t first, std::int64_t steps, bool tensorboard);
+    /// Begins the lines of a run that goes on after step `first`. `spec`: the effective one.
+    void begin(std::int64_t first, const RunSpec& spec);
     /// The run has gone back to `step`.
     void went_back(std::int64_t step);
 
@@ -37,6 +39,7 @@ public:
 private:
     RunPaths paths_;
     MetricsLog log_;
+    Json settings_;  ///< for TensorBoard
     std::optional<TensorBoardWriter> tensorboard_;
     std::optional<Console> console_;
 };

@@ -46,7 +46,8 @@ Run::Run(const RunInputs& inputs, const std::optional<RunDirectory>& directory,
       progress_(observers_.watchdog.progress()),
       comm_metrics_(plan_.mesh, devices.backend.computes_in_host_memory()),
       started_(devices.started),
-      effective_yaml_(to_yaml(effective_spec(spec_, plan_))),
+      effective_(effective_spec(spec_, plan_)),
+      effective_yaml_(to_yaml(effective_)),
       cost_(std::move(cost)),
       largest_memory_(ranks_.largest(cost_.memory.total())),
       loss_spikes_(spec_.faults.loss_spike),
@@ -115,7 +116,7 @@ SavedRun Run::load(RestartPoint& checkpoint) {
 void Run::begin_reports() {
     ranks_.first_alone([&] {
         directory_->write_spec(to_yaml(restart_spec(spec_, plan_)));
-        reports_->begin(step_, plan_.steps, spec_.logging.tensorboard);
+        reports_->begin(step_, effective_);
     });
 }
 

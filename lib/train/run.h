@@ -114,6 +114,7 @@ private:
     Progress& progress_;
     CommMetrics comm_metrics_;
     Clock::time_point started_;
+    RunSpec effective_;
     std::string effective_yaml_;
     StepCost cost_;
     std::int64_t largest_memory_;               ///< planned bytes of the rank that has the most

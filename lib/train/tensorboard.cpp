@@ -8,7 +8,9 @@
 
 #include "base/crc32c.h"
 #include "base/text.h"
+#include "text/protobuf_wire.h"
 #include "train/run_directory.h"
+#include "train/tensorboard_settings.h"
 
 namespace gptrain {
 namespace {
@@ -26,34 +28,11 @@ namespace session_log {
 constexpr int status = 1, start = 1;
 }
 
-enum class Wire { varint = 0, fixed64 = 1, bytes = 2, fixed32 = 5 };
-
-void put_varint(std::string& out, std::uint64_t value) {
-    for (; value >= 0x80; value >>= 7)
-        out += static_cast<char>(value | 0x80);
-    out += static_cast<char>(value);
-}
-
-void put_key(std::string& out, int field, Wire wire) {
-    put_varint(out, static_cast<std::uint64_t>(field) << 3 | static_cast<std::uint64_t>(wire));
-}
-
 template <class T>
 void put_raw(std::string& out, T value) {
     std::array<char, sizeof value> bytes;
     std::memcpy(bytes.data(), &value, sizeof value);
     out.append(bytes.data(), bytes.size());
-}
-
-void put_bytes(std::string& out, int field, std::string_view bytes) {
-    put_key(out, field, Wire::bytes);
-    put_varint(out, bytes.size());
-    out += bytes;
-}
-
-void put_integer(std::string& out, int field, std::int64_t value) {
-    put_key(out, field, Wire::varint);
-    put_varint(out, static_cast<std::uint64_t>(value));
 }
 
 std::uint32_t masked_crc(std::string_view bytes) {
@@ -71,9 +50,8 @@ std::string record(std::string_view payload) {
 
 std::string scalar_value(const Scalar& scalar) {
     std::string out;
-    put_bytes(out, summary::tag, scalar.tag);
-    put_key(out, summary::simple_value, Wire::fixed32);
-    put_raw(out, static_cast<float>(scalar.value));
+    append_bytes_field(out, summary::tag, scalar.tag);
+    append_float_field(out, summary::simple_value, static_cast<float>(scalar.value));
     return out;
 }
 
@@ -95,34 +73,43 @@ std::filesystem::path free_name(const std::filesystem::path& folder) {
 
 }  // namespace
 
-TensorBoardWriter::TensorBoardWriter(const std::filesystem::path& folder, std::int64_t resumed_from)
+TensorBoardWriter::TensorBoardWriter(const std::filesystem::path& folder, std::int64_t resumed_from,
+                                     const Json& settings)
     : file_(free_name(folder), File::Mode::create) {
     std::string version;
-    put_bytes(version, event::file_version, "brain.Event:2");
+    append_bytes_field(version, event::file_version, "brain.Event:2");
     write_event(0, version);
 
     std::string status;
-    put_integer(status, session_log::status, session_log::start);
+    append_varint_field(status, session_log::status, session_log::start);
     std::string restart;
-    put_bytes(restart, event::session_log, status);
+    append_bytes_field(restart, event::session_log, status);
     write_event(resumed_from + 1, restart);
+
+    // Of step 0, which no restart drops.
+    write_summary(0, {settings_value(settings, unix_seconds())});
 }
 
 void TensorBoardWriter::write(std::int64_t step, const std::vector<Scalar>& scalars) {
-    std::string values;
-    for (const Scalar& scalar : scalars) {
-        put_bytes(values, summary::value, scalar_value(scalar));
-    }
+    std::vector<std::string> values;
+    for (const Scalar& scalar : scalars)
+        values.push_back(scalar_value(scalar));
+    write_summary(step, values);
+}
+
+void TensorBoardWriter::write_summary(std::int64_t step, const std::vector<std::string>& values) {
+    std::string message;
+    for (const std::string& value : values)
+        append_bytes_field(message, summary::value, value);
     std::string content;
-    put_bytes(content, event::summary, values);
+    append_bytes_field(content, event::summary, message);
     write_event(step, content);
 }
 
 void TensorBoardWriter::write_event(std::int64_t step, std::string_view content) {
     std::string payload;
-    put_key(payload, event::wall_time, Wire::fixed64);
-    put_raw(payload, unix_seconds());
-    put_integer(payload, event::step, step);
+    append_double_field(payload, event::wall_time, unix_seconds());
+    append_varint_field(payload, event::step, static_cast<std::uint64_t>(step));
     payload += content;
     file_.write(record(payload));
 }

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "base/file.h"
+#include "base/json.h"
 
 namespace gptrain {
 
@@ -24,8 +25,10 @@ class TensorBoardWriter {
 public:
     /// Creates `folder`/events.out.tfevents.<unix seconds>.<host>.<pid>.<n>; the folder exists.
     /// `resumed_from`: the step that the run goes on from, 0 at a fresh start; TensorBoard drops
-    /// what earlier files hold of later steps.
-    TensorBoardWriter(const std::filesystem::path& folder, std::int64_t resumed_from);
+    /// what earlier files hold of later steps. `settings` are those of the HPARAMS tab; of several
+    /// files TensorBoard shows those of the first.
+    TensorBoardWriter(const std::filesystem::path& folder, std::int64_t resumed_from,
+                      const Json& settings);
 
     /// The scalars of one step, in one write.
     void write(std::int64_t step, const std::vector<Scalar>& scalars);
@@ -33,6 +36,8 @@ public:
     const std::filesystem::path& path() const { return file_.path(); }
 
 private:
+    /// `values`: `Summary.Value` messages.
+    void write_summary(std::int64_t step, const std::vector<std::string>& values);
     void write_event(std::int64_t step, std::string_view content);
 
     File file_;

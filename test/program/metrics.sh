@@ -27,6 +27,12 @@ all_lines() {
 all_lines whole/metrics.jsonl
 says whole/metrics.jsonl '"mfu": null' '"consumed_samples": 40, "consumed_tokens": 640' '"loss_scale": 1'
 
+# TensorBoard gets what is known under the same names, and the settings.
+for name in ${keys/mfu/} val_loss goodput goodput/{useful,init,load,save,eval,lost} \
+    _hparams_/session_start_info training.eval_interval model.head_dim; do
+    says "$(echo whole/events.out.tfevents.*)" "$name"
+done
+
 # The order of lines, in short: 1 2 v2 r2 ...
 order() {
     sed -E 's/^\{"step": ([0-9]+), "loss".*/\1/; s/^\{"step": ([0-9]+), "val_loss".*/v\1/

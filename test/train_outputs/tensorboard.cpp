@@ -1,6 +1,7 @@
 // The files are read back by a reader of their own, written from the format's description alone.
 #include "train/tensorboard.h"
 
+#include <algorithm>
 #include <bit>
 #include <cmath>
 #include <cstring>
@@ -8,6 +9,7 @@
 #include <map>
 
 #include "base/crc32c.h"
+#include "base/text.h"
 #include "catch.h"
 #include "support/temp_folder.h"
 
@@ -85,12 +87,41 @@ std::vector<std::string> records_of(const std::string& file) {
     return records;
 }
 
+/// The bytes of a message's field that must be there, given the numbers of fields on the way to it.
+std::string bytes_at(const std::string& message, const std::vector<std::uint64_t>& numbers) {
+    std::string bytes = message;
+    for (const std::uint64_t number : numbers) {
+        const std::vector<Field> fields = fields_of(bytes);
+        const auto is_it = [&](const Field& field) { return field.number == number; };
+        const auto found = std::find_if(fields.begin(), fields.end(), is_it);
+        REQUIRE(found != fields.end());
+        bytes = found->bytes;
+    }
+    return bytes;
+}
+
+/// The settings of a SessionStartInfo, in words: a google.protobuf.Value is a number (2), a string
+/// (3) or a boolean (4).
+std::map<std::string, std::string> settings_of(const std::string& info) {
+    std::map<std::string, std::string> settings;
+    for (const Field& field : fields_of(info)) {
+        if (field.number != 1) continue;
+        const Field value = fields_of(bytes_at(field.bytes, {2})).at(0);
+        std::string& words = settings[bytes_at(field.bytes, {1})];
+        if (value.number == 2) words = text("number ", std::bit_cast<double>(value.bits));
+        if (value.number == 3) words = "string " + value.bytes;
+        if (value.number == 4) words = value.bits == 1 ? "true" : "false";
+    }
+    return settings;
+}
+
 struct Event {
     double wall_time = 0;
     std::int64_t step = 0;
     std::string version;
     bool start = false;
     std::map<std::string, float> scalars;
+    std::map<std::string, std::string> settings;
 };
 
 Event event_of(const std::string& record) {
@@ -102,6 +133,13 @@ Event event_of(const std::string& record) {
         if (field.number == 7) event.start = fields_of(field.bytes).at(0).bits == 1;
         if (field.number != 5) continue;
         for (const Field& value : fields_of(field.bytes)) {
+            const std::string tag = bytes_at(value.bytes, {1});
+            if (tag == "_hparams_/session_start_info") {
+                CHECK(bytes_at(value.bytes, {9, 1, 1}) == "hparams");
+                CHECK(!bytes_at(value.bytes, {8}).empty());
+                event.settings = settings_of(bytes_at(value.bytes, {9, 1, 2, 3}));
+                continue;
+            }
             const std::vector<Field> pair = fields_of(value.bytes);
             event.scalars[pair.at(0).bytes] =
                 std::bit_cast<float>(static_cast<std::uint32_t>(pair.at(1).bits));
@@ -125,30 +163,54 @@ TEST_CASE("the record checksum is TensorFlow's") {
 
 TEST_CASE("scalars of a step come back under their tags") {
     const TempFolder folder;
-    TensorBoardWriter writer(folder.path(), 0);
+    TensorBoardWriter writer(folder.path(), 0, Json::object());
     writer.write(1, {{"loss", 9.5}, {"lr", 6.0e-4}});
     writer.write(300, {{"val_loss", std::numeric_limits<double>::quiet_NaN()}});
     const std::vector<Event> events = events_of(writer);
-    REQUIRE(events.size() == 4);
+    REQUIRE(events.size() == 5);
     CHECK(events[0].version == "brain.Event:2");
     CHECK(events[0].wall_time > 1.6e9);
     CHECK(events[1].start);
     CHECK(events[1].step == 1);
-    CHECK(events[2].step == 1);
-    CHECK(events[2].scalars == std::map<std::string, float>{{"loss", 9.5f}, {"lr", 6.0e-4f}});
-    CHECK(events[3].step == 300);
-    CHECK(std::isnan(events[3].scalars.at("val_loss")));
+    CHECK(events[3].step == 1);
+    CHECK(events[3].scalars == std::map<std::string, float>{{"loss", 9.5f}, {"lr", 6.0e-4f}});
+    CHECK(events[4].step == 300);
+    CHECK(std::isnan(events[4].scalars.at("val_loss")));
+}
+
+TEST_CASE("settings come back under their keys, with their types") {
+    const TempFolder folder;
+    const Json settings = {
+        {"seed", 1234},
+        {"model", {{"num_layers", 12}, {"bias", true}, {"tie_embeddings", false}}},
+        {"training", {{"rampup", {{"samples", std::int64_t{1} << 40}}}}},
+        {"optimizer", {{"name", "adamw"}, {"lr", 6.0e-4}, {"betas", {0.9, 0.95}}}}};
+    const TensorBoardWriter writer(folder.path(), 0, settings);
+    CHECK(events_of(writer).at(2).settings ==
+          std::map<std::string, std::string>{
+              {"seed", "number 1234"},
+              {"model.num_layers", "number 12"},
+              {"model.bias", "true"},
+              {"model.tie_embeddings", "false"},
+              {"training.rampup.samples", text("number ", 1099511627776.0)},
+              {"optimizer.name", "string adamw"},
+              {"optimizer.lr", text("number ", 6.0e-4)},
+              {"optimizer.betas", "string [0.9,0.95]"}});
 }
 
 TEST_CASE("a restart has a file of its own that takes over after the step resumed from") {
     const TempFolder folder;
-    TensorBoardWriter first(folder.path(), 0);
+    const Json settings = {{"seed", 1}};
+    TensorBoardWriter first(folder.path(), 0, settings);
     first.write(1, {{"loss", 1}});
-    TensorBoardWriter second(folder.path(), 500);
+    TensorBoardWriter second(folder.path(), 500, settings);
     CHECK(first.path() != second.path());
-    CHECK(events_of(first).size() == 3);
+    CHECK(events_of(first).size() == 4);
     CHECK(events_of(second).at(1).start);
     CHECK(events_of(second).at(1).step == 501);
+    // TensorBoard drops what stands at later steps.
+    CHECK(events_of(second).at(2).step == 0);
+    CHECK(events_of(second).at(2).settings.contains("seed"));
     CHECK(test::contains(second.path().filename().string(), "events.out.tfevents."));
 }
 
