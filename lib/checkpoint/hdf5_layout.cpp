@@ -8,6 +8,7 @@
 
 #include "base/file.h"
 #include "base/process.h"
+#include "checkpoint/hdf5_attributes.h"
 #include "checkpoint/hdf5_handle.h"
 
 namespace gptrain {
@@ -258,9 +259,10 @@ Hdf5Layout lay_out_datasets(const std::filesystem::path& scratch_file,
 }
 
 std::string virtual_index(const std::filesystem::path& scratch_file,
-                          std::span<const TensorRecord> tensors) {
+                          std::span<const TensorRecord> tensors, const Json& attributes) {
     const ScratchFile scratch(scratch_file);
     Hdf5Handle file = scratch.create();
+    write_attributes(file, attributes, scratch.name());
     std::set<std::string> groups;
     for (const TensorRecord& tensor : tensors)
         groups.insert("/" + tensor.group);

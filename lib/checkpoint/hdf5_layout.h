@@ -40,8 +40,9 @@ Hdf5Layout lay_out_datasets(const std::filesystem::path& scratch_file,
                             std::span<const Hdf5Dataset> datasets);
 
 /// The contents of model.h5: a virtual dataset "/group/name" for each tensor, which shows its
-/// extents in the shard files beside it (NaN where a file is missing).
+/// extents in the shard files beside it (NaN where a file is missing), and the attributes of the
+/// file (see write_attributes).
 std::string virtual_index(const std::filesystem::path& scratch_file,
-                          std::span<const TensorRecord> tensors);
+                          std::span<const TensorRecord> tensors, const Json& attributes);
 
 }  // namespace gptrain

@@ -103,7 +103,8 @@ void CheckpointSaver::lay_out(std::int64_t step, std::span<const OwnedState> own
     const std::vector<std::string> of_all = ranks_.gather(records);
     ranks_.first_alone([&] {
         const TemporaryFolder scratch(parent, checkpoint_name(step));
-        model_index_ = virtual_index(scratch.path() / model_index_name, merged(of_all).tensors);
+        model_index_ = virtual_index(scratch.path() / model_index_name, merged(of_all).tensors,
+                                     options_.model);
     });
     layout_ = std::move(layout);
 }

@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "backend/backend.h"
+#include "base/json.h"
 #include "checkpoint/block_source.h"
 #include "checkpoint/commit.h"
 #include "checkpoint/folder.h"
@@ -26,6 +27,8 @@ struct SaverOptions {
     bool async = true;
     /// What else belongs into every checkpoint; of rank 0. The contents outlive the saver.
     std::vector<WholeFile> files = {};
+    /// The attributes of model.h5 (see write_attributes); rank 0's count.
+    Json model = Json::object();
 };
 
 /// Every rank writes a file with what it owns; then rank 0, which makes folders and index, commits.

@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "base/log.h"
+#include "spec/spec_json.h"
 #include "train/identity.h"
 #include "train/replicas.h"
 #include "train/resume.h"
@@ -68,9 +69,9 @@ Run::Run(const RunInputs& inputs, const std::optional<RunDirectory>& directory,
 }
 
 std::unique_ptr<CheckpointSaver> Run::make_saver(const Retention& retention, bool async) {
-    return std::make_unique<CheckpointSaver>(engine_->backend(),
-                                             engine_->memory()[MemoryUse::snapshot], ranks_,
-                                             SaverOptions{retention, async, files_});
+    return std::make_unique<CheckpointSaver>(
+        engine_->backend(), engine_->memory()[MemoryUse::snapshot], ranks_,
+        SaverOptions{retention, async, files_, to_json(effective_).at("model")});
 }
 
 void Run::inject_faults() {

@@ -25,6 +25,10 @@ awk -F '[:,}]' '
     fail "checkpoints: $(ls run/checkpoints)"
 [[ $(ls "$(checkpoint run 60)") == $'manifest.json\nmodel.h5\nshard-00000.h5\ntokenizer.model' ]] ||
     fail "a checkpoint holds: $(ls "$(checkpoint run 60)")"
+# model.h5 says what model it is.
+for key in num_layers hidden_size num_query_groups head_dim tie_embeddings init_std; do
+    says "$(checkpoint run 60)/model.h5" "$key"
+done
 
 # The default finds the CPU where there is no GPU.
 if [[ ! -e /dev/nvidiactl ]]; then
