@@ -50,7 +50,9 @@ ExitCode run_generate(const Options& options) {
             if (!options.prompt_file.empty())
                 prompt = read_file(options.prompt_file, largest_prompt);
         });
-        generate(run, prompt, options.generate, print_raw);
+        GenerateOptions generate_options = options.generate;
+        generate_options.echo = stdout_is_terminal();
+        generate(run, prompt, generate_options, print_raw);
         print_raw("\n");
     });
 }

@@ -35,6 +35,12 @@ public:
         }
         return ids;
     }
+    std::string decode(std::span<const std::int32_t> ids) {
+        std::string shown;
+        for (const std::int32_t id : ids)
+            shown += decode(id);
+        return shown;
+    }
     std::string decode(std::int32_t id) { return decoder_ ? decoder_->push(id) : text(id, " "); }
     std::string finish() { return decoder_ ? decoder_->finish() : std::string(); }
     std::optional<std::int64_t> end() const { return end_; }
@@ -152,6 +158,7 @@ void generate(const InferenceRun& run, std::string_view prompt, const GenerateOp
                           memory);
     });
     generator->model().load(run.checkpoint);
+    if (options.echo) show(language->decode(ids));
     bool ended = false;  // by the model, with an end of document
     for (std::int64_t i = 0; i < new_tokens; ++i) {
         run.observers.watchdog.progress().phase("generation", i + 1);

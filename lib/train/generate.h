@@ -15,6 +15,7 @@ namespace gptrain {
 struct GenerateOptions {
     std::int64_t max_tokens = 100;
     SamplingOptions sampling;
+    bool echo = false;  ///< show the prompt, as the model reads it, before what follows it
 };
 
 /// Continues `prompt` (text; token ids separated by blanks for a model without tokenizer; rank 0's
