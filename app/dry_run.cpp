@@ -226,6 +226,7 @@ Timeline simulated(const RunSpec& spec, const RunPlan& plan) {
 
 void print_dry_run(const RunSpec& spec, const RunPlan& plan, const PlanTarget& target,
                    const DryRunOptions& options) {
+    if (!options.timeline.empty()) check_timeline_path(options.timeline);
     const bool cuda = target.cuda;
     const BackendNeeds needs = device_needs(cuda);
     const std::vector<RankCost> ranks = measure_mesh(spec, plan, needs);

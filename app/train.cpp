@@ -47,7 +47,7 @@ ResumeChoice resume_choice(const std::string& word) {
 }
 
 void check_timeline(const std::string& path, const Device& device) {
-    check_timeline_name(path);
+    check_timeline_path(path);
     if (device.cuda) {
         fail(ExitCode::usage, "--timeline ", path,
              ": the timeline of a real run is measured on the CPU only; use --dry-run for a "

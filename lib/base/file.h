@@ -76,6 +76,14 @@ private:
     std::span<const std::byte> bytes_;
 };
 
+/// What lies at a path that a user gave. Where nothing does, an Error with the code `fault` that
+/// says "no such WHAT", of a relative path also the folder that it was taken from, and `advice`.
+std::filesystem::file_type require_path(const std::filesystem::path& path, ExitCode fault,
+                                        std::string_view what, std::string_view advice = "");
+
+/// Whether a file's name says that it is a run spec: .yaml or .yml.
+bool named_yaml(const std::filesystem::path& path);
+
 /// The whole of a regular file. A file that is missing, not regular, or larger than `limit` bytes
 /// is an Error with the code `fault`.
 std::string read_file(const std::filesystem::path& path, std::int64_t limit,

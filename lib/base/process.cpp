@@ -5,6 +5,7 @@
 #include <csignal>
 #include <cstdlib>
 #include <fcntl.h>
+#include <filesystem>
 #include <new>
 #include <sys/mman.h>
 #include <sys/resource.h>
@@ -111,6 +112,8 @@ Failure failure_of(const std::exception& error) {
     if (const auto* own = dynamic_cast<const Error*>(&error)) return {own->what(), own->code()};
     if (dynamic_cast<const std::bad_alloc*>(&error) != nullptr)
         return {out_of_memory(), ExitCode::usage};
+    if (const auto* files = dynamic_cast<const std::filesystem::filesystem_error*>(&error))
+        return {text(files->path1().string(), ": ", files->code().message()), ExitCode::io};
     const auto* system = dynamic_cast<const std::system_error*>(&error);
     if (system != nullptr && system->code() == std::errc::resource_unavailable_try_again) {
         return {text("the system starts no more threads for this process", memory_limit(),

@@ -25,7 +25,8 @@ struct Failure {
     ExitCode code;
 };
 
-/// An Error speaks for itself. Memory or threads that the system refuses: usage. All else: bug.
+/// An Error speaks for itself. Memory or threads that the system refuses: usage. A path that the
+/// system does not let us look at: io. All else: bug.
 Failure failure_of(const std::exception& error);
 
 /// "out of memory", with the limit that the shell sets (ulimit) if there is one.

@@ -31,18 +31,21 @@ template <class... Parts>
     fail(ExitCode::bad_input, file.path().string(), ": ", parts...);
 }
 
+std::filesystem::path part_of(const std::filesystem::path& prefix, const char* ending) {
+    return prefix.string() + ending;
+}
+
+std::filesystem::file_type require_part(const std::filesystem::path& prefix, const char* ending) {
+    const std::string advice = text("; a token data set is ", prefix.string(), ".bin and ",
+                                    prefix.string(), ".idx, made by gpt-preprocess");
+    return require_path(part_of(prefix, ending), ExitCode::bad_input, "file", advice);
+}
+
 /// Maps a file after the check that opening it cannot block or fail in an unclear way.
 MappedFile open_part(const std::filesystem::path& prefix, const char* ending) {
-    const std::filesystem::path path = prefix.string() + ending;
-    std::error_code error;
-    const auto status = std::filesystem::status(path, error);
-    if (!std::filesystem::exists(status)) {
-        fail(ExitCode::bad_input, path.string(), ": no such file; a token data set is ",
-             prefix.string(), ".bin and ", prefix.string(), ".idx, made by gpt-preprocess");
-    }
-    if (!std::filesystem::is_regular_file(status)) {
+    const std::filesystem::path path = part_of(prefix, ending);
+    if (require_part(prefix, ending) != std::filesystem::file_type::regular)
         fail(ExitCode::bad_input, path.string(), ": not a regular file");
-    }
     return MappedFile(path);
 }
 
@@ -72,6 +75,11 @@ void widen(const std::byte* from, std::int64_t count, std::int32_t* out) {
 }
 
 }  // namespace
+
+void require_token_files(const std::filesystem::path& prefix) {
+    for (const char* ending : {".idx", ".bin"})
+        require_part(prefix, ending);
+}
 
 IndexedDataset::IndexedDataset(const std::filesystem::path& prefix)
     : prefix_(prefix), idx_(open_part(prefix, ".idx")), bin_(open_part(prefix, ".bin")) {

@@ -19,6 +19,9 @@
 
 namespace gptrain {
 
+/// Error (bad_input) where PREFIX.idx or PREFIX.bin is missing.
+void require_token_files(const std::filesystem::path& prefix);
+
 /// A validated, memory-mapped token data set. Reading is safe from several threads.
 class IndexedDataset {
 public:

@@ -278,6 +278,7 @@ void note_places(const YamlNode& node, const std::string& prefix, SpecPlaces& pl
         const YamlPlace& at = value.place;
         places.by_key[path] =
             at.line == 0 ? text("--set ", path) : text(places.file, ":", at.line, ":", at.column);
+        places.words[path] = value.scalar;
         note_places(value, path + ".", places);
     };
     for (const YamlMember& member : node.members)

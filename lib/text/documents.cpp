@@ -1,6 +1,8 @@
 #include "text/documents.h"
 
+#include <algorithm>
 #include <utility>
+#include <vector>
 
 #include "base/error.h"
 #include "base/json.h"
@@ -10,14 +12,34 @@
 namespace gptrain {
 namespace {
 
+/// Short enough for a message, and of one line.
+bool is_plain_key(std::string_view key) {
+    const auto is_control = [](unsigned char c) { return c < 32 || c == 127; };
+    return key.size() <= 40 && std::none_of(key.begin(), key.end(), is_control);
+}
+
+/// The keys that could be meant instead of one that a line does not have, as the end of a message.
+std::string other_keys(std::string_view line) {
+    constexpr std::size_t most_keys = 8;
+    std::vector<std::string> keys = json_text_keys(line);
+    std::erase_if(keys, [](const std::string& key) { return !is_plain_key(key); });
+    if (keys.empty()) return "";
+    std::string names;
+    for (std::size_t i = 0; i < std::min(keys.size(), most_keys); ++i)
+        names += text(i > 0 ? ", '" : "'", keys[i], "'");
+    return text("; its keys with text are ", names, keys.size() > most_keys ? ", ..." : "",
+                ": choose one with --json-key");
+}
+
 std::optional<FaultyDocument> take_json_text(const Record& record, const std::string& key,
                                              std::string& text_out) {
     try {
         switch (find_json_text(record.bytes, key, text_out)) {
             case JsonText::found: return std::nullopt;
             case JsonText::missing:
-                return FaultyDocument{DocumentFault::missing_key,
-                                      text("the key '", key, "' is missing")};
+                return FaultyDocument{
+                    DocumentFault::missing_key,
+                    text("the key '", key, "' is missing", other_keys(record.bytes))};
             case JsonText::not_a_string:
                 return FaultyDocument{DocumentFault::not_text,
                                       text("the value of '", key, "' should be a string")};

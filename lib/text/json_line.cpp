@@ -56,9 +56,7 @@ public:
 
     JsonText find(std::string_view key, std::string& out) {
         JsonText result = JsonText::missing;
-        skip_blanks();
-        if (peek() != '{') refuse("should be a JSON object");
-        members([&](const std::string& name) {
+        whole_object([&](const std::string& name) {
             if (name != key) {
                 value(1);
                 return;
@@ -71,9 +69,16 @@ public:
                 value(1);
             }
         });
-        skip_blanks();
-        if (at_ != line_.size()) refuse("more follows the JSON object");
         return result;
+    }
+
+    std::vector<std::string> text_keys() {
+        std::vector<std::string> keys;
+        whole_object([&](const std::string& name) {
+            if (peek() == '"') keys.push_back(name);
+            value(1);
+        });
+        return keys;
     }
 
 private:
@@ -92,6 +97,16 @@ private:
     void expect(char c, std::string_view why) {
         if (peek() != c) refuse(at_ < line_.size() ? why : "the line ends inside the JSON object");
         ++at_;
+    }
+
+    /// The line; calls `member(name)` where each value of its object begins.
+    template <class Member>
+    void whole_object(Member member) {
+        skip_blanks();
+        if (peek() != '{') refuse("should be a JSON object");
+        members(member);
+        skip_blanks();
+        if (at_ != line_.size()) refuse("more follows the JSON object");
     }
 
     /// An object; calls `member(name)` where each value begins.
@@ -239,6 +254,10 @@ private:
 
 JsonText find_json_text(std::string_view line, std::string_view key, std::string& out) {
     return Scanner(line).find(key, out);
+}
+
+std::vector<std::string> json_text_keys(std::string_view line) {
+    return Scanner(line).text_keys();
 }
 
 }  // namespace gptrain

@@ -4,6 +4,7 @@
 
 #include <string>
 #include <string_view>
+#include <vector>
 
 namespace gptrain {
 
@@ -14,5 +15,8 @@ enum class JsonText { found, missing, not_a_string };
 /// lone surrogate, nesting above 64, bytes behind the object, or `key` twice in the object are
 /// Errors (bad_input) that name the column (in bytes, from 1).
 JsonText find_json_text(std::string_view line, std::string_view key, std::string& out);
+
+/// The keys of the object in such a line whose values are strings, in their order, escapes decoded.
+std::vector<std::string> json_text_keys(std::string_view line);
 
 }  // namespace gptrain

@@ -145,6 +145,14 @@ void check_prefixes(const std::vector<ModelPiece>& pieces, std::string_view sour
     }
 }
 
+/// No model is without control characters: the tag of its unknown piece's type is one.
+bool is_plain_text(std::string_view bytes) {
+    const auto is_control = [](unsigned char c) {
+        return c < 32 && c != '\t' && c != '\n' && c != '\r' && c != '\f';
+    };
+    return !bytes.empty() && std::none_of(bytes.begin(), bytes.end(), is_control);
+}
+
 struct Specs {
     std::string_view trainer;
     std::string_view normalizer;
@@ -191,6 +199,11 @@ std::string unescape_blanks(std::string_view text) {
 }
 
 ModelFacts check_model(std::string_view model, std::string_view source) {
+    if (is_plain_text(model)) {
+        fail(
+            ExitCode::bad_input, source,
+            ": is a text file, not a sentencepiece model, as gpt-preprocess train-tokenizer makes");
+    }
     ModelFacts facts;
     const Specs specs = read_fields(model, source, facts);
     if (facts.pieces.empty()) {

@@ -42,10 +42,11 @@ struct ModelFacts {
 };
 
 /// Checks the bytes of a model file. Refused as Error (bad_input) that names `source` and the
-/// fault: fields that are cut off or of the wrong kind; no piece or more than 2^20; a piece that is
-/// empty, longer than 4 KiB, not UTF-8, holds a NUL or occurs twice; scores that are not finite;
-/// unknown piece or model types; ids outside of the vocabulary; more than 64 user-defined pieces
-/// that are prefixes of one another; a broken normaliser table (charsmap_check.h); a denormaliser.
+/// fault: plain text; fields that are cut off or of the wrong kind; no piece or more than 2^20; a
+/// piece that is empty, longer than 4 KiB, not UTF-8, holds a NUL or occurs twice; scores that are
+/// not finite; unknown piece or model types; ids outside of the vocabulary; more than 64
+/// user-defined pieces that are prefixes of one another; a broken normaliser table
+/// (charsmap_check.h); a denormaliser.
 ModelFacts check_model(std::string_view model, std::string_view source);
 
 }  // namespace gptrain

@@ -88,8 +88,17 @@ struct Tokenizer::Model {
     }
 };
 
+std::string read_tokenizer(const std::filesystem::path& model) {
+    std::string bytes = read_file(model, max_tokenizer_bytes);
+    if (named_yaml(model)) {
+        fail(ExitCode::usage, model.string(),
+             ": is a YAML file, not a tokenizer; give a sentencepiece model (.model)");
+    }
+    return bytes;
+}
+
 Tokenizer::Tokenizer(const std::filesystem::path& model)
-    : Tokenizer(read_file(model, max_tokenizer_bytes), model.string()) {}
+    : Tokenizer(read_tokenizer(model), model.string()) {}
 
 Tokenizer::Tokenizer(std::string_view model, const std::string& source) {
     const ModelFacts facts = check_model(model, source);

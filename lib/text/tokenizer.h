@@ -15,12 +15,15 @@ namespace gptrain {
 /// The largest model file.
 constexpr std::int64_t max_tokenizer_bytes = std::int64_t{64} << 20;
 
+/// The bytes of a model file. One that is missing, no regular file or too large is an Error
+/// (bad_input), a run spec in its place one of usage.
+std::string read_tokenizer(const std::filesystem::path& model);
+
 /// A loaded model. All members are const and safe to call from several threads.
 class Tokenizer {
 public:
-    /// Loads a model file of at most max_tokenizer_bytes after checking its structure
-    /// (model_check.h). A file that is missing or faulty is an Error (bad_input) that names it and
-    /// the fault.
+    /// Loads the model of `read_tokenizer` after checking its structure (model_check.h). A faulty
+    /// one is an Error (bad_input) that names the file and the fault.
     explicit Tokenizer(const std::filesystem::path& model);
     /// Loads a model from its bytes; `source` names it in errors.
     Tokenizer(std::string_view model, const std::string& source);

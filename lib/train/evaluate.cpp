@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "base/file.h"
 #include "base/log.h"
 #include "data/sequential_dataset.h"
 #include "meter/meter_backend.h"
@@ -48,8 +49,7 @@ std::vector<std::int32_t> read_ids(const EvaluationData& data, const Tokenizer& 
                                    bool speaks) {
     const std::filesystem::path& path = data.path;
     const CorpusFormat format = format_of(data);
-    if (std::filesystem::exists(path) && !std::filesystem::is_directory(path) &&
-        !std::filesystem::is_regular_file(path))
+    if (!std::filesystem::is_directory(path) && !std::filesystem::is_regular_file(path))
         fail(ExitCode::bad_input, path.string(), ": not a regular file");
     RecordReader reader = open_corpus(path, format);
     if (speaks && !format.json_lines) {
@@ -77,6 +77,7 @@ std::shared_ptr<const SequentialDataset> open_data(const EvaluationData& data,
         return std::make_shared<SequentialDataset>(open_tokens(data.path, run.tokenizer),
                                                    seq_length);
     }
+    require_path(data.path, ExitCode::bad_input, "text file, nor token data set of that prefix");
     const std::optional<Tokenizer> tokenizer = run.tokenizer.open();
     if (!tokenizer) {
         fail(ExitCode::usage, data.path.string(),

@@ -90,13 +90,28 @@ void check_prompt(const std::vector<std::int32_t>& ids, const RunPlan& plan) {
     }
 }
 
+constexpr std::int64_t rope_reach = 64;
+
+/// The last position of a text. Rotary positions have no end of their own; so far beyond those that
+/// were trained a model writes nothing of use, and the key/value cache need not reach there.
+std::int64_t last_position(const ModelShape& model) {
+    const bool learned = model.position_embedding == PositionEmbedding::learned;
+    return learned ? model.max_positions : checked_mul(rope_reach, model.max_positions);
+}
+
+/// Where the last position comes from.
+std::string source_of_positions(const ModelShape& model) {
+    const bool learned = model.position_embedding == PositionEmbedding::learned;
+    return text(" (", learned ? "" : text(rope_reach, " times "), "model.max_position_embeddings)");
+}
+
 /// How many tokens can follow a prompt.
 std::int64_t tokens_after(std::int64_t prompt_tokens, std::int64_t wanted, const RunPlan& plan) {
-    if (plan.model.position_embedding != PositionEmbedding::learned) return wanted;
-    const std::int64_t left = plan.model.max_positions - prompt_tokens;
+    const std::int64_t left = last_position(plan.model) - prompt_tokens;
     if (left <= 0 && wanted > 0) {
         fail(ExitCode::usage, "the prompt has ", prompt_tokens, " tokens, and the model only ",
-             plan.model.max_positions, " positions");
+             last_position(plan.model), " positions", source_of_positions(plan.model),
+             "; shorten it");
     }
     return std::min(wanted, left);
 }
@@ -175,8 +190,8 @@ void generate(const InferenceRun& run, std::string_view prompt, const GenerateOp
     show(language->finish());
     if (!ended && new_tokens < options.max_tokens && ranks.rank() == 0) {
         warn("the text ends after ", new_tokens, " of ", options.max_tokens,
-             " tokens: the model has no position after ", plan.model.max_positions,
-             " (model.max_position_embeddings)");
+             " tokens: the model has no position after ", last_position(plan.model),
+             source_of_positions(plan.model));
     }
 }
 

@@ -20,8 +20,8 @@ struct GenerateOptions {
 
 /// Continues `prompt` (text; token ids separated by blanks for a model without tokenizer; rank 0's
 /// counts) and gives each piece of the output to `show` as soon as it is known. Stops after
-/// max_tokens, at an end of document, or where a model with learned positions has no more of them,
-/// which a warning says. An empty prompt starts a document.
+/// max_tokens, at an end of document, or behind the model's last position (with rope, 64 times
+/// max_position_embeddings), which a warning says. An empty prompt starts a document.
 void generate(const InferenceRun& run, std::string_view prompt, const GenerateOptions& options,
               const std::function<void(std::string_view)>& show);
 

@@ -13,6 +13,9 @@
 
 namespace gptrain {
 
+/// Error (usage) where the choice names a folder without a checkpoint. Reads none of them.
+void require_start(const ResumeChoice& choice);
+
 /// The checkpoint that a run starts from, unless its data turn out to be damaged; nothing for a
 /// fresh start. All ranks call it. `checkpoints`: the folder of the run's own checkpoints. Error
 /// (usage) where the choice cannot be followed.

@@ -2,7 +2,6 @@
 
 #include "base/crc32c.h"
 #include "base/error.h"
-#include "base/file.h"
 #include "train/resume.h"
 
 namespace gptrain {
@@ -33,7 +32,7 @@ void RunTokenizer::take(const std::filesystem::path& given,
         fail(ExitCode::usage, "--tokenizer ", given.string(),
              ": the model was trained without a tokenizer; leave it out");
     }
-    std::string bytes = read_file(given, max_tokenizer_bytes);
+    std::string bytes = read_tokenizer(given);
     if (saved && bytes != *saved) {
         fail(ExitCode::usage, "--tokenizer ", given.string(), ": is not the tokenizer that the ",
              "model was trained with, which is ", source_, "; leave it out");
@@ -63,7 +62,7 @@ std::optional<Tokenizer> RunTokenizer::open() const {
              ": no such tokenizer, and the checkpoint was made before checkpoints held it; give it "
              "by --tokenizer FILE");
     }
-    const std::string bytes = read_file(source_, max_tokenizer_bytes);
+    const std::string bytes = read_tokenizer(source_);
     check(bytes, source_);
     return Tokenizer(bytes, source_);
 }

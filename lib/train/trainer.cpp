@@ -53,11 +53,11 @@ void tell_of_ended_decay(const RunPlan& plan) {
 }
 
 /// Rank 0 makes the index files, the others find them.
-RunInputs common_inputs(const RunSpec& spec, const RunPlan& plan, const RunPaths& paths,
-                        const MpiSession& ranks) {
+RunInputs common_inputs(const RunSpec& spec, const RunPlan& plan, const TokenizerInput& tokenizer,
+                        const RunPaths& paths, const MpiSession& ranks) {
     std::optional<RunInputs> inputs;
     const auto open = [&] {
-        if (!inputs) inputs.emplace(open_inputs(spec, plan, paths.cache()));
+        if (!inputs) inputs.emplace(open_inputs(spec, plan, tokenizer, paths.cache()));
     };
     ranks.first_alone(open);
     ranks.together(open);
@@ -89,6 +89,10 @@ ExitCode train(const RunSpec& spec, RunPlan plan, const ResumeChoice& resume,
     const MpiSession& ranks = devices.ranks;
     const RunPaths paths = {spec.output_dir};
     const Deadline deadline = deadline_of(spec);
+    // A run started in the wrong folder must leave nothing there.
+    ranks.first_alone([&] { require_start(resume); });
+    TokenizerInput tokenizer;
+    ranks.together([&] { tokenizer = find_inputs(spec, plan); });
     std::optional<RunDirectory> directory;
     ranks.first_alone([&] { directory.emplace(spec.output_dir); });
     Watchdog& watchdog = devices.observers.watchdog;
@@ -100,7 +104,7 @@ ExitCode train(const RunSpec& spec, RunPlan plan, const ResumeChoice& resume,
     // began when auto meant the samples of all steps.
     if (checkpoint && !spec.data.num_samples)
         plan.num_samples = saved_num_samples(checkpoint->meta());
-    const RunInputs inputs = common_inputs(spec, plan, paths, ranks);
+    const RunInputs inputs = common_inputs(spec, plan, tokenizer, paths, ranks);
     if (ranks.rank() == 0 && !inputs.data.warning.empty()) warn(inputs.data.warning);
     ranks.together([&] {
         if (!checkpoint) return;

@@ -59,6 +59,9 @@ gpt1t 3072 64 $((4 * 512 * 1 * 2048 * 25600 / 8))
 END
 expect_exit 2 "$gptrain" --config "$configs/gpt22b.yaml" --dry-run --world-size 8 --timeline step.png
 says err step.png .svg .json
+expect_exit 2 "$gptrain" --config "$configs/gpt22b.yaml" --dry-run --world-size 8 \
+    --timeline pictures/step.svg
+says err "pictures: no such folder (relative to $work,"
 [[ ! -e step.png ]] || fail "a refused picture was written"
 
 # The step of a 1F1B pipeline of p equal stages idles (p - 1) / m of its time.

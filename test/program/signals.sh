@@ -63,7 +63,8 @@ wait_for out "data: training"
 ended TERM 75 "initialising"
 [[ $(ls -A initialised/checkpoints 2>/dev/null) == "" ]] || fail "there is a checkpoint"
 
-train 0 run training.steps=1 data.tokenizer=none model.position_embedding=rope
+train 0 run training.steps=1 data.tokenizer=none model.position_embedding=rope \
+    model.max_position_embeddings=10000
 background "$gptrain" generate --checkpoint run --prompt "1 2 3" --max-tokens 300000
 wait_for out " "
 ended TERM 143 "generating"

@@ -89,7 +89,12 @@ says out "step-000025" "step-000050" "step-000060"
 expect_exit 0 "$gptrain" inspect run
 says out "step-000060"
 expect_exit 2 "$gptrain" inspect text.txt
-says err "text.txt"
+says err "text.txt: neither a run spec"
+cp text.txt step-000060
+expect_exit 2 "$gptrain" inspect step-000060
+says err "step-000060: neither"
+expect_exit 2 "$gptrain" inspect "$(checkpoint run 61)"
+says err "step-000061: no such file"
 expect_exit 0 "$gptrain" inspect new/checkpoints
 mkdir -p none/checkpoints/step-000010.tmp-1
 expect_exit 0 "$gptrain" inspect none/checkpoints
