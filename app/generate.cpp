@@ -1,5 +1,6 @@
 #include "train/generate.h"
 
+#include <CLI/CLI.hpp>
 #include <charconv>
 #include <cstdint>
 #include <memory>
