@@ -38,6 +38,14 @@ says err training.step "steps"
 expect_exit 2 "$gptrain" --config run.yaml --set training.steps
 expect_exit 2 "$gptrain" --config run.yaml --set training.steps=many
 
+# A setting that looks right but is not, answered with what to write.
+expect_exit 2 "$gptrain" --config run.yaml --set device=gpu
+says err "must be auto, cpu or cuda; nearest: cuda"
+expect_exit 2 "$gptrain" --config run.yaml --set "data.train=[text_text_document]"
+says err "--set data.train.0" "write a source as {prefix: PATH}"
+expect_exit 2 "$gptrain" --config run.yaml --set faults.loss_spike=skip --set seed=2
+says err "must be none or a section"
+
 # A mesh needs its ranks.
 for axis in data tensor pipeline context; do
     expect_exit 2 "$gptrain" --config run.yaml --set parallel.$axis=2
