@@ -10,6 +10,7 @@
 #include "commands.h"
 #include "data/indexed_dataset.h"
 #include "data/token_meta.h"
+#include "data/training_data.h"
 #include "device.h"
 #include "spec/run_plan.h"
 
@@ -37,7 +38,7 @@ void inspect_spec(const Options& options) {
     const RunPlan plan = make_plan(
         spec, {.world_size = ranks, .cuda = plans_for_cuda(spec.device), .dry_run = true});
     print(to_yaml(effective_spec(spec, plan)));
-    print(describe(plan));
+    print(describe(plan, count_training_tokens(spec.data).value_or(0)));
 }
 
 void inspect_tokens(const Options& options) {

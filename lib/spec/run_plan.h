@@ -134,6 +134,7 @@ RunSpec effective_spec(const RunSpec& spec, const RunPlan& plan);
 RunSpec restart_spec(const RunSpec& spec, const RunPlan& plan);
 
 /// The plan as lines for people (gptrain inspect RUN.yaml prints them under the effective spec).
-std::string describe(const RunPlan& plan);
+/// Where the number of tokens to train on is known (not 0), it says how often the run reads them.
+std::string describe(const RunPlan& plan, std::int64_t training_tokens = 0);
 
 }  // namespace gptrain

@@ -392,6 +392,9 @@ TEST_CASE("the plan in words") {
     CHECK(holds(words, "124,439,808 parameters: 12 layers, hidden 768, 12 heads of 64"));
     CHECK(holds(words, "512 sequences of 1,024 tokens, in 128 x 4 on each data rank"));
     CHECK(holds(words, "524,288,000 tokens"));
+    CHECK_FALSE(holds(words, "epochs"));
+    CHECK(holds(describe(make_plan(spec, {}), 262'144'000),
+                "epochs         2.00 of the 262,144,000 tokens to train on"));
     CHECK(holds(words, "803 MFLOP a token, 421 PFLOP in all"));
 }
 
