@@ -247,6 +247,10 @@ std::int64_t RunPlan::microbatches(std::int64_t global_batch_size) const {
     return div_exact(global_batch_size, micro_batch_size * mesh.data);
 }
 
+std::int64_t fewest_ranks(const ParallelSpec& parallel) {
+    return parallel.data.value_or(1) * parallel.pipeline * parallel.context * parallel.tensor;
+}
+
 RunPlan make_plan(const RunSpec& spec, const PlanTarget& target) {
     try {
         return derive(spec, target);

@@ -113,6 +113,9 @@ struct RunPlan {
     std::int64_t microbatches(std::int64_t global_batch_size) const;
 };
 
+/// The fewest ranks that the spec's mesh can have: one data rank where parallel.data is auto.
+std::int64_t fewest_ranks(const ParallelSpec& parallel);
+
 /// What the plan is made for.
 struct PlanTarget {
     std::int64_t world_size = 1;
