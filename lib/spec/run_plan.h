@@ -93,6 +93,7 @@ struct RunPlan {
     std::int64_t micro_batch_size = 0;
     BatchSchedule batch;
     LrSchedule lr;
+    std::string shortened;  ///< what of the spec's lr_schedule is shorter in `lr`, for people
     std::int64_t steps = 0;
     /// Samples of one pass over the training order; open until the data say how many one pass over
     /// the corpus has (data/training_data.h).
@@ -125,7 +126,9 @@ struct PlanTarget {
 
 /// Derives the plan. Every contradiction between keys (sizes that do not divide, a mesh that does
 /// not fit the ranks) is an Error (usage) that begins with the place of the key at fault (where the
-/// spec was read from a file) and names the keys, their values and what to change.
+/// spec was read from a file) and names the keys, their values and what to change. A warm-up, or a
+/// decay of wsd, that a run of so few steps has no room for is shortened where
+/// lr_schedule.decay_steps is auto.
 RunPlan make_plan(const RunSpec& spec, const PlanTarget& target);
 
 /// The spec with every open value filled in that the plan knows: what is in force in this start.
@@ -133,7 +136,8 @@ RunSpec effective_spec(const RunSpec& spec, const RunPlan& plan);
 
 /// The same as spec.yaml holds it, to start the run again, perhaps for more steps or on more ranks:
 /// data.num_samples, lr_schedule.decay_steps and parallel.data stay open where the spec left them
-/// open, because their numbers would be wrong then.
+/// open, and a shortened warm-up or decay is as the spec has it, because their numbers would be
+/// wrong then.
 RunSpec restart_spec(const RunSpec& spec, const RunPlan& plan);
 
 /// The plan as lines for people (gptrain inspect RUN.yaml prints them under the effective spec).
