@@ -12,6 +12,7 @@
 #include "commands.h"
 #include "data/indexed_dataset.h"
 #include "data/token_meta.h"
+#include "data/training_data.h"
 #include "device.h"
 #include "spec/run_plan.h"
 
@@ -34,12 +35,11 @@ ExitCode inspect_checkpoints(const std::filesystem::path& folder, bool verify) {
 
 void inspect_spec(const Options& options) {
     const RunSpec spec = load_run_spec(options.what, options.settings);
-    const std::int64_t ranks = spec.parallel.data.value_or(1) * spec.parallel.tensor *
-                               spec.parallel.pipeline * spec.parallel.context;
-    const RunPlan plan = make_plan(
-        spec, {.world_size = ranks, .cuda = plans_for_cuda(spec.device), .dry_run = true});
+    const RunPlan plan = make_plan(spec, {.world_size = fewest_ranks(spec.parallel),
+                                          .cuda = plans_for_cuda(spec.device),
+                                          .dry_run = true});
     print(to_yaml(effective_spec(spec, plan)));
-    print(describe(plan));
+    print(describe(plan, count_training_tokens(spec.data).value_or(0)));
 }
 
 void inspect_tokens(const Options& options) {

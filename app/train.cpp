@@ -20,12 +20,14 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
+constexpr std::int64_t most_ranks = std::int64_t{1} << 24;  // of a dry run
+
 struct Options {
     std::string config;
     std::vector<std::string> settings;
     std::string resume = "auto";
     bool dry_run = false;
-    std::int64_t world_size = 1;
+    std::optional<std::int64_t> world_size;
     std::string timeline;
     std::string device_memory;
 };
@@ -80,11 +82,27 @@ ExitCode train_as_rank(const Options& options, Ranks& ranks, Clock::time_point s
     return code;
 }
 
+/// The ranks that a dry run assumes.
+std::int64_t dry_ranks(const Options& options, const ParallelSpec& parallel) {
+    if (options.world_size) return *options.world_size;
+    const std::int64_t ranks = fewest_ranks(parallel);
+    if (ranks > most_ranks) {
+        fail(ExitCode::usage, "parallel: the mesh needs ", ranks, " ranks; a dry run has at most ",
+             most_ranks);
+    }
+    if (ranks > 1) {
+        print("planned for ", ranks,
+              " ranks, the fewest that the mesh needs (--world-size N for more)");
+    }
+    return ranks;
+}
+
 ExitCode run_training(const Options& options) {
     if (options.dry_run) {
         const RunSpec spec = load_run_spec(options.config, options.settings);
-        const PlanTarget target = {
-            .world_size = options.world_size, .cuda = plans_for_cuda(spec.device), .dry_run = true};
+        const PlanTarget target = {.world_size = dry_ranks(options, spec.parallel),
+                                   .cuda = plans_for_cuda(spec.device),
+                                   .dry_run = true};
         print_dry_run(spec, make_plan(spec, target), target,
                       {.timeline = options.timeline,
                        .device_memory = device_memory_of(options.device_memory)});
@@ -119,9 +137,10 @@ void add_train(CLI::App& app, Command& chosen) {
     CLI::Option* dry_run =
         app.add_flag("--dry-run", options->dry_run,
                      "Print memory and work of the run without data, tokenizer or device");
-    app.add_option("--world-size", options->world_size, "Ranks that a dry run assumes")
+    app.add_option("--world-size", options->world_size,
+                   "Ranks that a dry run assumes; without it, the fewest that the mesh needs")
         ->type_name("N")
-        ->check(CLI::Range(std::int64_t{1}, std::int64_t{1} << 24))
+        ->check(CLI::Range(std::int64_t{1}, most_ranks))
         ->needs(dry_run);
     app.add_option("--device-memory", options->device_memory,
                    "Say whether a dry run fits on devices of that size, such as 80GB or 80GiB, "

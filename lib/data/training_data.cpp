@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <optional>
+#include <system_error>
 #include <utility>
 
 #include "base/error.h"
@@ -45,6 +46,12 @@ std::vector<Source> open_sources(const std::vector<DataSource>& specs) {
     return sources;
 }
 
+/// With sources for validation every source is used whole.
+std::optional<Split> split_of(const DataSpec& spec) {
+    if (!spec.validation.empty()) return std::nullopt;
+    return parse_split(spec.split);
+}
+
 /// Without a split every source is used whole.
 std::vector<Part> parts_of(const std::vector<Source>& sources, const std::optional<Split>& split,
                            Split::Part part) {
@@ -56,6 +63,13 @@ std::vector<Part> parts_of(const std::vector<Source>& sources, const std::option
             {source.tokens, range, source.spec.weight, tokens_in(*source.tokens, range)});
     }
     return parts;
+}
+
+std::int64_t tokens_of(const std::vector<Part>& parts) {
+    std::int64_t tokens = 0;
+    for (const Part& part : parts)
+        tokens += part.num_tokens;
+    return tokens;
 }
 
 std::vector<SourceIdentity> identities_of(const std::vector<Source>& sources) {
@@ -119,11 +133,9 @@ std::int64_t corpus_samples(const std::vector<Part>& parts, std::int64_t seq_len
 void say_counts(std::string_view name, const std::vector<Part>& parts, std::int64_t num_samples,
                 std::int64_t seq_length) {
     std::int64_t sequences = 0;
-    std::int64_t tokens = 0;
-    for (const Part& part : parts) {
+    for (const Part& part : parts)
         sequences += part.range.end - part.range.begin;
-        tokens += part.num_tokens;
-    }
+    const std::int64_t tokens = tokens_of(parts);
     const double epochs = static_cast<double>(num_samples) * static_cast<double>(seq_length) /
                           static_cast<double>(tokens);
     print("data: ", name, ": ", tokens, " tokens in ", sequences, " sequences from ", parts.size(),
@@ -179,9 +191,19 @@ std::shared_ptr<const SampleSource> make_validation(std::vector<Part> parts,
 
 }  // namespace
 
+std::optional<std::int64_t> count_training_tokens(const DataSpec& spec) {
+    const auto is_there = [](const DataSource& source) {
+        std::error_code unreadable;
+        const std::string prefix = source.prefix.string();
+        return std::filesystem::exists(prefix + ".idx", unreadable) &&
+               std::filesystem::exists(prefix + ".bin", unreadable);
+    };
+    if (!std::all_of(spec.train.begin(), spec.train.end(), is_there)) return std::nullopt;
+    return tokens_of(parts_of(open_sources(spec.train), split_of(spec), Split::train));
+}
+
 TrainingData make_training_data(const DataSpec& spec, const DataOptions& options) {
-    std::optional<Split> split;
-    if (spec.validation.empty()) split = parse_split(spec.split);
+    const std::optional<Split> split = split_of(spec);
     const std::vector<Source> train_sources = open_sources(spec.train);
     const std::vector<Source> validation_sources = open_sources(spec.validation);
 

@@ -58,4 +58,8 @@ struct TrainingData {
 /// than that of another source) are an Error (usage); that some have no .meta.json is said.
 TrainingData make_training_data(const DataSpec& spec, const DataOptions& options);
 
+/// Tokens that there are to train on, of all sources together; nothing where a file of a source is
+/// not there. Builds no index. Error (bad_input) for a faulty source.
+std::optional<std::int64_t> count_training_tokens(const DataSpec& spec);
+
 }  // namespace gptrain

@@ -118,6 +118,7 @@ ExitCode train(const RunSpec& spec, RunPlan plan, const ResumeChoice& resume,
         ranks.first_alone([&] {
             warn_of_later_checkpoints(checkpoint, paths.checkpoints());
             tell_of_ended_decay(plan);
+            if (!plan.shortened.empty()) print(plan.shortened);
         });
         // Up to here a signal ends the run, from here on it is asked to stop.
         requests.emplace(deadline, ranks.rank() == 0 ? paths.folder : "");

@@ -44,6 +44,20 @@ says err training.step "steps"
 expect_exit 2 "$gptrain" --config run.yaml --set training.steps
 expect_exit 2 "$gptrain" --config run.yaml --set training.steps=many
 
+# A setting that looks right but is not, answered with what to write.
+expect_exit 2 "$gptrain" --config run.yaml --set device=gpu
+says err "must be auto, cpu or cuda; nearest: cuda"
+expect_exit 2 "$gptrain" --config run.yaml --set "data.train=[text_text_document]"
+says err "--set data.train.0" "write a source as {prefix: PATH}"
+expect_exit 2 "$gptrain" --config run.yaml --set faults.loss_spike=skip --set seed=2
+says err "must be none or a section"
+# A quick trial of a spec that warms up for longer.
+quickstart=$(dirname "$script")/../../configs/quickstart.yaml
+expect_exit 0 "$gptrain" inspect "$quickstart" --set training.steps=4 --set name=trial
+says out "name: trial" "warmup_steps: 4" \
+    "lr_schedule.warmup_steps shortened from 20 to 4, because training.steps is 4"
+says_not out "epochs"
+
 # A mesh needs its ranks.
 for axis in data tensor pipeline context; do
     expect_exit 2 "$gptrain" --config run.yaml --set parallel.$axis=2

@@ -79,6 +79,12 @@ mv away/* .
 # inspect: spec, data, checkpoint, folder of checkpoints.
 expect_exit 0 "$gptrain" inspect run.yaml
 says out "ffn_hidden_size: 64" "micro_batch_size: 1" "parameters"
+# The epochs are those of the run's tokens, 20 steps of 2 x 16, over the training tokens.
+tokens=$(sed -n 's/^epochs .* of the \([0-9,]*\) tokens to train on$/\1/p' out | tr -d ,)
+((tokens > 1000)) || fail "no tokens to train on: $(cat out)"
+says out "epochs         $(awk -v tokens="$tokens" 'BEGIN { printf "%.2f", 640 / tokens }') of the"
+expect_exit 0 "$gptrain" inspect run.yaml --set "data.train=[{prefix: nothing}]"
+says_not out "epochs"
 expect_exit 0 "$gptrain" inspect text_text_document
 says out "documents    250"
 expect_exit 0 "$gptrain" inspect "$(checkpoint run 60)" --verify
