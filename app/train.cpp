@@ -14,6 +14,7 @@
 #include "train/run_directory.h"
 #include "train/signals.h"
 #include "train/trainer.h"
+#include "waiting.h"
 
 namespace gptrain {
 namespace {
@@ -109,6 +110,7 @@ ExitCode run_training(const Options& options) {
         return ExitCode::done;
     }
     const Clock::time_point started = Clock::now();
+    limit_spinning(options.config, options.settings);
     end_run_on_signals();
     Ranks ranks;
     return ranks.run([&] { return train_as_rank(options, ranks, started); });
