@@ -54,7 +54,7 @@ std::optional<FaultyDocument> take_json_text(const Record& record, const std::st
     return std::nullopt;
 }
 
-/// The name without a .gz at its end.
+/// The name without a trailing .gz.
 std::filesystem::path unpacked_name(const std::filesystem::path& path) {
     return path.extension() == ".gz" ? path.stem() : path.filename();
 }
@@ -67,7 +67,7 @@ bool is_json_object(std::string_view line) {
     }
 }
 
-/// Whether the first whole lines that are not blank, three at most, are JSON objects.
+/// True if the first complete, nonblank lines (at most three) are JSON objects.
 bool begins_with_json_objects(std::string_view start) {
     int objects = 0;
     while (objects < 3) {

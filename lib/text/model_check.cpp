@@ -159,7 +159,7 @@ struct Specs {
     std::string_view denormalizer;
 };
 
-/// The specs; the pieces go to `facts`.
+/// Returns the specs and adds the pieces to `facts`.
 Specs read_fields(std::string_view model, std::string_view source, ModelFacts& facts) {
     Specs specs;
     std::string_view* const spec_of[] = {nullptr,           nullptr, &specs.trainer,
@@ -174,7 +174,7 @@ Specs read_fields(std::string_view model, std::string_view source, ModelFacts& f
             facts.pieces.push_back(read_piece(field.bytes, facts.pieces.size(), source));
         } else if (field.number < std::size(spec_of) && spec_of[field.number] != nullptr) {
             require(field, WireType::bytes, "spec", source);
-            // Repeated messages would be merged by the library, which no writer of models needs.
+            // The library would merge repeated messages, which no writer needs.
             if (spec_of[field.number]->data() != nullptr) {
                 fail(ExitCode::bad_input, source, ": field ", field.number, " occurs twice");
             }
