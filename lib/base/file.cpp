@@ -137,7 +137,7 @@ void File::reserve(std::int64_t bytes) {
 }
 
 void File::begin_sync(std::int64_t offset, std::int64_t bytes) {
-    // Not every file system can, and none has to.
+    // Optional: not every file system supports it.
     ::sync_file_range(descriptor_, offset, bytes, SYNC_FILE_RANGE_WRITE);
 }
 
