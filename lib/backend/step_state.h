@@ -16,7 +16,7 @@ enum class Skip : std::int64_t {
     loss_limit = 2,  ///< the loss is above the step's limit
 };
 
-/// Layout of the step-state tensor, one a run.
+/// Layout of the step-state tensor, one per run.
 struct StepState {
     // Written by the host at the start of a step.
     std::int64_t step;        ///< counted from 1

@@ -31,7 +31,7 @@ void nap() {
     ::nanosleep(&millisecond, nullptr);
 }
 
-/// Takes exclusive ownership of the end. Signals can only be held by another thread, briefly.
+/// Waits until no thread holds signals back, which is never long, and keeps new holders out.
 void await_holders() {
     for (int none = 0; !holders.compare_exchange_weak(none, ending); none = 0)
         nap();

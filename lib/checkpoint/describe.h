@@ -12,7 +12,7 @@ namespace gptrain {
 std::vector<std::string> describe_checkpoint(const std::filesystem::path& folder, bool everything);
 
 struct FolderDescription {
-    std::vector<std::string> lines;  ///< one a committed checkpoint, newest first
+    std::vector<std::string> lines;  ///< one per committed checkpoint, newest first
     bool newest_valid = true;        ///< the newest committed one verifies, or there is none
 };
 

@@ -1,7 +1,7 @@
 // The manifest of a checkpoint: which file holds which part of which tensor, and the checksum of
 // every byte. It is written last; a checkpoint without a valid manifest does not exist.
 //
-// manifest.json is one JSON object with one member a line:
+// manifest.json is one JSON object with one member per line:
 //   "format": "gptrain checkpoint", "version": 1
 //   "step", "data_position", "spec_hash", "identity", "state": see CheckpointMeta
 //   "block_bytes": 4194304
@@ -48,7 +48,7 @@ struct ExtentRecord {
     std::int64_t flat_end = 0;
     std::string file;
     std::int64_t byte_offset = 0;
-    std::vector<std::uint32_t> crc32c;  ///< one a block
+    std::vector<std::uint32_t> crc32c;  ///< one per block
 
     std::int64_t elements() const { return flat_end - flat_begin; }
     std::int64_t bytes() const { return elements() * size_of(DType::f32); }

@@ -21,7 +21,7 @@ ShardRecords from_message(const std::string& message);
 std::string to_message(const CheckpointMeta& meta);
 CheckpointMeta meta_from_message(const std::string& message);
 
-/// Merges the records of all ranks: one record a tensor, in order of first appearance.
+/// Merges the records of all ranks: one record per tensor, in order of first appearance.
 ShardRecords merged(const std::vector<std::string>& messages);
 
 }  // namespace gptrain

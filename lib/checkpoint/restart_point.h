@@ -50,7 +50,7 @@ private:
     /// Opens the next candidate that verifies; false if there are no candidates.
     bool open_next();
     void open_first_that_verifies();
-    /// Call it while handling `damage`: rethrows it if no other candidate can replace this one.
+    /// Call it while handling `damage`: rethrows it if it is final, otherwise warns (rank 0).
     void pass_over(const Error& damage);
     /// This rank's part of the manifest.
     Manifest part_of(const StateSource& needed) const;

@@ -40,7 +40,7 @@ std::vector<TensorRecord> write_shard_file(File file, const ShardLayout& layout,
 /// The manifest's record of the layout's file.
 FileRecord file_record(const ShardLayout& layout);
 
-/// Merges the records of all ranks: one a tensor, in order of first appearance.
+/// Merges the records of all ranks: one per tensor, in order of first appearance.
 std::vector<TensorRecord> merge_tensors(std::vector<TensorRecord> parts);
 
 }  // namespace gptrain

@@ -20,8 +20,8 @@ struct CommCall {
 };
 
 /// Called for every operation, in the order below, by the thread that issues it. `waiting` and
-/// `finished` are called when somebody waits, even if the operation finished long before; if it is
-/// dropped during exception unwinding they are not called.
+/// `finished` are called when somebody waits, even if the operation finished long before. They are
+/// not called for an operation dropped during exception unwinding.
 class CommListener {
 public:
     virtual ~CommListener() = default;

@@ -27,8 +27,8 @@ using Environment = std::function<const char*(const char* name)>;
 /// would believe that it is alone.
 bool launcher_offers_mpi(const Environment& environment);
 
-/// Checks the same after MPI has started: a world of one rank, when launcher or Slurm started
-/// several, is an Error (usage).
+/// The same check after MPI has started: a world of one rank in a Slurm step of several tasks is an
+/// Error (usage), unless mpirun started this process.
 void check_world_size(int size, const Environment& environment);
 
 /// Callbacks for the session's own operations, in which every rank waits for all others.
@@ -39,10 +39,10 @@ public:
     virtual void world_finished() = 0;
 };
 
-/// MPI from the first to the last call; one object a process, which outlives all communicators. A
-/// process without a launcher is a world of one rank and never calls MPI. Only one thread calls
-/// MPI. Catch errors while the session is alive: rank 0 reports a CommonError and all exit with its
-/// code; any other Error is reported by its own rank, which then calls `end_all`.
+/// MPI from the first to the last call. A process has one session, which outlives all
+/// communicators. A process without a launcher is a world of one rank and never calls MPI. Only one
+/// thread calls MPI. Catch errors while the session is alive: rank 0 reports a CommonError and all
+/// exit with its code; any other Error is reported by its own rank, which then calls `end_all`.
 class MpiSession {
 public:
     MpiSession();

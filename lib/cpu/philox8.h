@@ -6,7 +6,7 @@
 
 namespace gptrain {
 
-/// words[w] holds word w of the eight blocks, one a lane.
+/// words[w] holds word w of the eight blocks, one per lane.
 struct PhiloxBlocks8 {
     __m256i words[4];
 };

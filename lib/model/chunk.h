@@ -20,7 +20,7 @@ namespace gptrain {
 struct SavedChunk {
     std::vector<SavedBlock> blocks;
     SavedHead head;
-    /// Gradients kept from B to W, one entry a block. Unless blocks are recomputed, block i's
+    /// Gradients kept from B to W, one entry per block. Unless blocks are recomputed, block i's
     /// overlay the tensors of block i + 1 that B no longer needs, and the last block's those of the
     /// first.
     std::vector<DeferredBlock> deferred;

@@ -17,7 +17,7 @@ enum class Cut {
     none,     ///< not split
     rows,     ///< dim 0
     columns,  ///< dim 1
-    kv_rows,  ///< dim 0 by query groups, at least one a rank
+    kv_rows,  ///< dim 0 by query groups, at least one per rank
 };
 
 struct Member {

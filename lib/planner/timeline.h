@@ -54,10 +54,10 @@ std::vector<double> idle_times(const Timeline& timeline);
 /// ZB-V.
 double bubble(const Timeline& timeline);
 
-/// Draws one row a stage: F, BW, B and W in their colours (later chunks paler), microbatch numbers
-/// where they fit, messages as a line under the row, and below it operations from issue to end,
-/// with the time that the stage waits for them. A long middle is cut out, with a mark that gives
-/// its length.
+/// Draws one row per stage: F, BW, B and W in their colours (later chunks paler), microbatch
+/// numbers where they fit, messages as a line under the row, and below it operations from issue to
+/// end, with the time that the stage waits for them. A long middle is cut out, with a mark that
+/// gives its length.
 void write_timeline_svg(const std::filesystem::path& path, const Timeline& timeline);
 
 /// Chrome's trace event format, which Perfetto reads: every event, with one thread for each stage
