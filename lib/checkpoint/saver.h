@@ -27,7 +27,7 @@ struct SaverOptions {
     bool async = true;
     /// Other files of every checkpoint, on rank 0. Their contents must outlive the saver.
     std::vector<WholeFile> files = {};
-    /// The attributes of model.h5 (see write_attributes); rank 0's count.
+    /// The attributes of model.h5 (see write_attributes), on rank 0.
     Json model = Json::object();
 };
 
