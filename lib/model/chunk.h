@@ -1,5 +1,4 @@
-// The consecutive layers that a pipeline stage runs as one unit; the whole model if there is only
-// one:
+// A range of layers that a pipeline stage runs as a unit; the whole model if there is one chunk:
 //
 //   x    = embedding(ids), or the previous chunk's output  [T, H]
 //   x    = block_i(x) for each layer i of the chunk        [T, H]
