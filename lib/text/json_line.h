@@ -15,7 +15,7 @@ enum class JsonText { found, missing, not_a_string };
 /// that name the column (in bytes, from 1).
 JsonText find_json_text(std::string_view line, std::string_view key, std::string& out);
 
-/// The keys of the object in such a line whose values are strings, in their order, escapes decoded.
+/// The unescaped keys of the object whose values are strings, in order.
 std::vector<std::string> json_text_keys(std::string_view line);
 
 }  // namespace gptrain

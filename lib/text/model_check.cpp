@@ -145,7 +145,7 @@ void check_prefixes(const std::vector<ModelPiece>& pieces, std::string_view sour
     }
 }
 
-/// No model is without control characters: the tag of its unknown piece's type is one.
+/// Every model contains control characters: the tag of its unknown piece's type is one.
 bool is_plain_text(std::string_view bytes) {
     const auto is_control = [](unsigned char c) {
         return c < 32 && c != '\t' && c != '\n' && c != '\r' && c != '\f';
