@@ -31,7 +31,7 @@ int open_file(const std::filesystem::path& path, File::Mode mode) {
     return mode == File::Mode::read ? open() : change("open", path, open);
 }
 
-/// Which folder a relative path is taken from, as a part of an error; nothing for other paths.
+/// The folder in which a relative path is resolved, as part of an error; empty for other paths.
 std::string starting_folder(const std::filesystem::path& path) {
     if (path.is_absolute()) return "";
     std::error_code error;
@@ -137,7 +137,7 @@ void File::reserve(std::int64_t bytes) {
 }
 
 void File::begin_sync(std::int64_t offset, std::int64_t bytes) {
-    // Not every file system can, and none has to.
+    // Optional: not every file system supports it.
     ::sync_file_range(descriptor_, offset, bytes, SYNC_FILE_RANGE_WRITE);
 }
 

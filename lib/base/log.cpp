@@ -17,8 +17,8 @@ std::mutex& output_mutex() {
     return mutex;
 }
 
-/// Returns whether all was written. Lines for people may be lost: a closed pipe at the other end
-/// must not end a training run.
+/// Returns true if everything was written. Lines for people may be lost: a closed pipe must not end
+/// a training run.
 bool write_whole(int descriptor, std::string_view bytes) {
     while (!bytes.empty()) {
         const ssize_t written = ::write(descriptor, bytes.data(), bytes.size());
@@ -30,9 +30,9 @@ bool write_whole(int descriptor, std::string_view bytes) {
 }
 
 bool status_shown = false;
-std::atomic<bool> silent = false;  // read by handlers of signals too
+std::atomic<bool> silent = false;  // also read by signal handlers
 bool plain = false;
-int stdout_error = 0;  // of the first line that it failed to take
+int stdout_error = 0;  // errno of the first failed line
 
 constexpr std::string_view clear_line = "\r\x1b[K";
 

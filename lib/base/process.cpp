@@ -22,7 +22,7 @@ constexpr std::size_t reserve_bytes = std::size_t{4} << 20;
 std::string_view program_name;
 std::atomic<void*> reserve = nullptr;
 
-/// Null where there is no room.
+/// Returns null if there is no memory.
 void* map(std::size_t bytes) {
     void* pages =
         ::mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
@@ -35,7 +35,7 @@ void* map(std::size_t bytes) {
 }
 
 void open_standard_descriptors() {
-    // open takes the lowest free number, so the order fills exactly the one that is missing.
+    // open returns the lowest free number, which in this order is exactly the missing one.
     for (const int descriptor : {STDIN_FILENO, STDOUT_FILENO, STDERR_FILENO}) {
         if (::fcntl(descriptor, F_GETFD) != -1 || errno != EBADF) continue;
         const int mode = descriptor == STDIN_FILENO ? O_RDONLY : O_WRONLY;
@@ -44,7 +44,7 @@ void open_standard_descriptors() {
     }
 }
 
-/// What ends the process: the exception that nothing has caught, if there is one.
+/// The failure that ends the process: the uncaught exception, if there is one.
 Failure uncaught_failure() {
     const std::exception_ptr error = std::current_exception();
     try {
@@ -63,7 +63,7 @@ Failure uncaught_failure() {
         code = static_cast<int>(failure.code);
         error_line(program_name, failure.message);
     } catch (...) {
-        // Not even room for words.
+        // No memory for a message, either.
         constexpr std::string_view words = "error: out of memory\n";
         code = static_cast<int>(ExitCode::usage);
         if (::write(STDERR_FILENO, words.data(), words.size()) < 0) std::_Exit(code);

@@ -1,4 +1,4 @@
-// Attributes of HDF5 objects that say in words and numbers what a file holds.
+// HDF5 attributes that describe the contents of a file.
 #pragma once
 
 #include <string>
@@ -8,9 +8,9 @@
 
 namespace gptrain {
 
-/// Gives the open file or object `object` an attribute for each member of `values`: a 64-bit
-/// integer, a double, UTF-8 text of variable length, or a boolean as h5py writes it (an 8-bit
-/// enumeration of FALSE and TRUE). `file` is named in errors (io).
+/// Writes an attribute of the open file or object `object` for each member of `values`: a 64-bit
+/// integer, a double, variable-length UTF-8 text, or a boolean in h5py's format (an 8-bit
+/// enumeration of FALSE and TRUE). Failures are Errors (io) that name `file`.
 void write_attributes(hid_t object, const Json& values, const std::string& file);
 
 }  // namespace gptrain

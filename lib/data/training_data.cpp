@@ -17,7 +17,7 @@
 namespace gptrain {
 namespace {
 
-/// The part of one token data set that serves training or validation.
+/// The part of a token data set used for training or validation.
 struct Part {
     std::shared_ptr<const IndexedDataset> tokens;
     SequenceRange range;
@@ -25,8 +25,8 @@ struct Part {
     std::int64_t num_tokens = 0;
 };
 
-/// A model that has read a text more often knows it by heart (4 times cost nothing, 40 are worth
-/// little more: Muennighoff et al. 2023, Scaling Data-Constrained Language Models).
+/// More repetitions make a model memorise the text (4 epochs cost nothing, more than 40 gain
+/// little: Muennighoff et al. 2023, Scaling Data-Constrained Language Models).
 constexpr double most_epochs = 40;
 
 struct Source {
@@ -81,7 +81,7 @@ std::vector<SourceIdentity> identities_of(const std::vector<Source>& sources) {
     return identities;
 }
 
-/// All made with the tokenizer, or at least with one and the same.
+/// Checks that all sources were made with the expected tokenizer, or at least with the same one.
 void check_tokenizers(const std::vector<Source>& sources,
                       std::optional<ExpectedTokenizer> expected) {
     const bool given = expected.has_value();
@@ -104,7 +104,7 @@ void check_tokenizers(const std::vector<Source>& sources,
     tell_of_unknown_tokenizer(unknown.front() + others, *expected);
 }
 
-/// Megatron's order over the parts; a single part, whatever its weight, is not blended.
+/// Megatron's order over the parts. A single part is not blended, whatever its weight.
 std::shared_ptr<const SampleSource> make_order(const std::vector<Part>& parts,
                                                const OrderOptions& order,
                                                const std::filesystem::path& cache_folder) {
@@ -121,8 +121,8 @@ std::shared_ptr<const SampleSource> make_order(const std::vector<Part>& parts,
                                                   cache_folder);
 }
 
-/// One pass over the corpus. Weights do not lengthen it: where they ask for more of a source than
-/// it holds, it repeats, and of another a part is left for the next pass.
+/// Samples of one pass over the corpus. Weights do not change it: a source with a large weight
+/// repeats within the pass, and one with a small weight is partly left for the next.
 std::int64_t corpus_samples(const std::vector<Part>& parts, std::int64_t seq_length) {
     std::int64_t samples = 0;
     for (const Part& part : parts)
@@ -143,7 +143,7 @@ void say_counts(std::string_view name, const std::vector<Part>& parts, std::int6
           " tokens = ", fixed(epochs, 2), " epochs");
 }
 
-/// What to say of the part that the run reads most often; empty where that is not too often.
+/// The warning about the part that the run reads most often; empty if that is not too often.
 std::string repetition_warning(const std::vector<Part>& parts, const DataOptions& options) {
     double weights = 0;
     for (const Part& part : parts)

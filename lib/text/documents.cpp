@@ -12,13 +12,13 @@
 namespace gptrain {
 namespace {
 
-/// Short enough for a message, and of one line.
+/// True if the key fits on one line of a message.
 bool is_plain_key(std::string_view key) {
     const auto is_control = [](unsigned char c) { return c < 32 || c == 127; };
     return key.size() <= 40 && std::none_of(key.begin(), key.end(), is_control);
 }
 
-/// The keys that could be meant instead of one that a line does not have, as the end of a message.
+/// Suggests keys of the line in place of a missing one, as the end of a message.
 std::string other_keys(std::string_view line) {
     constexpr std::size_t most_keys = 8;
     std::vector<std::string> keys = json_text_keys(line);
@@ -54,7 +54,7 @@ std::optional<FaultyDocument> take_json_text(const Record& record, const std::st
     return std::nullopt;
 }
 
-/// The name without a .gz at its end.
+/// The name without a trailing .gz.
 std::filesystem::path unpacked_name(const std::filesystem::path& path) {
     return path.extension() == ".gz" ? path.stem() : path.filename();
 }
@@ -67,7 +67,7 @@ bool is_json_object(std::string_view line) {
     }
 }
 
-/// Whether the first whole lines that are not blank, three at most, are JSON objects.
+/// True if the first complete, nonblank lines (at most three) are JSON objects.
 bool begins_with_json_objects(std::string_view start) {
     int objects = 0;
     while (objects < 3) {

@@ -28,7 +28,7 @@ bool begins_with_magic(std::span<const std::byte> bytes) {
 
 }  // namespace
 
-/// zlib's state, which must stay where it is.
+/// zlib's state, which must not move.
 struct InputFile::Gzip {
     Gzip() {
         constexpr int gzip_only = 16 + MAX_WBITS;
