@@ -67,7 +67,8 @@ std::string lr_rows(const RunPlan& plan) {
     const std::string warmup =
         lr.warmup_steps == 0 ? "" : text(", warm-up of ", counted(lr.warmup_steps, "step"));
     std::string decay;
-    if (lr.kind != LrKind::constant) decay = text(", to ", lr.min_lr, " at step ", lr.decay_steps);
+    const bool decays = lr.kind != LrKind::constant && lr.warmup_steps < lr.decay_steps;
+    if (decays) decay = text(", to ", lr.min_lr, " at step ", lr.decay_steps);
     if (lr.kind == LrKind::inverse_sqrt) decay = text(", not below ", lr.min_lr);
     if (lr.kind == LrKind::wsd) decay += text(" over ", counted(lr.wsd_decay_steps, "step"));
     return row("learning rate", text(lr.lr, ", ", name_of(lr.kind), warmup, decay)) +

@@ -261,6 +261,7 @@ TEST_CASE("a run that is too short for its warm-up or decay shortens them, and s
     const RunPlan one = plan_of({"training.steps=1", "lr_schedule.warmup_steps=20"});
     CHECK(one.lr.warmup_steps == 1);
     CHECK(one.lr.at(1) == one.lr.lr);
+    CHECK(holds(describe(one), "cosine, warm-up of 1 step\n"));
 }
 
 TEST_CASE("the fewest ranks of a mesh") {
