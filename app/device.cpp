@@ -7,9 +7,9 @@
 #include "comm/mpi_mesh.h"
 #include "cpu/cpu_backend.h"
 #include "cuda/cuda_backend.h"
-#include "cuda/device_choice.h"
-#include "cuda/nccl_mesh.h"
-#include "cuda/probe.h"
+#include "cuda/nccl/device_choice.h"
+#include "cuda/nccl/mesh.h"
+#include "cuda/runtime/probe.h"
 
 namespace gptrain {
 namespace {

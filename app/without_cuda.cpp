@@ -1,8 +1,8 @@
 // What stands for cuda/ in a program that is built without it.
 #include "cuda/cuda_backend.h"
-#include "cuda/device_choice.h"
-#include "cuda/nccl_mesh.h"
-#include "cuda/probe.h"
+#include "cuda/nccl/device_choice.h"
+#include "cuda/nccl/mesh.h"
+#include "cuda/runtime/probe.h"
 
 namespace gptrain {
 

@@ -5,9 +5,9 @@
 #include <vector>
 
 #include "base/log.h"
-#include "cuda/attention_sm90.h"
-#include "cuda/memory.h"
-#include "cuda/random.h"
+#include "cuda/attention/sm90/attention.h"
+#include "cuda/ops/memory.h"
+#include "cuda/ops/random.h"
 
 namespace gptrain::cuda {
 namespace {

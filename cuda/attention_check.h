@@ -1,7 +1,7 @@
 // Which kernels a device gets for attention, and whether two of them agree on it.
 #pragma once
 
-#include "cuda/attention.h"
+#include "cuda/attention/attention.h"
 #include "cuda/cuda_backend.h"
 
 namespace gptrain::cuda {

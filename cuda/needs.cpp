@@ -1,21 +1,21 @@
 // What the CUDA backend needs of a run's memory: numbers, in builds without CUDA as well.
 #include <algorithm>
 
-#include "cuda/attention.h"
-#include "cuda/attention_backward_plan.h"
-#include "cuda/attention_sm90.h"
-#include "cuda/checksum.h"
-#include "cuda/cross_entropy.h"
+#include "cuda/attention/attention.h"
+#include "cuda/attention/sm90/attention.h"
+#include "cuda/attention/sm90/plan.h"
 #include "cuda/cuda_backend.h"
-#include "cuda/embedding.h"
-#include "cuda/linear.h"
-#include "cuda/linear_bias.h"
-#include "cuda/norm.h"
-#include "cuda/optimizer.h"
-#include "cuda/products.h"
-#include "cuda/row_sums.h"
-#include "cuda/scratch_sizes.h"
-#include "cuda/staging.h"
+#include "cuda/norm/norm.h"
+#include "cuda/ops/checksum.h"
+#include "cuda/ops/cross_entropy.h"
+#include "cuda/ops/embedding.h"
+#include "cuda/ops/linear.h"
+#include "cuda/ops/linear_bias.h"
+#include "cuda/ops/optimizer.h"
+#include "cuda/ops/row_sums.h"
+#include "cuda/products/products.h"
+#include "cuda/runtime/scratch_sizes.h"
+#include "cuda/runtime/staging.h"
 
 namespace gptrain {
 namespace cuda {

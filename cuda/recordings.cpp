@@ -1,6 +1,6 @@
 #include "cuda/recordings.h"
 
-#include "cuda/cuda_call.h"
+#include "cuda/runtime/call.h"
 
 namespace gptrain::cuda {
 namespace {

@@ -83,7 +83,7 @@ awk -v rooms="$rooms" '
                 violation(library_of[i] " is not seen in " place ": <" header ">")
 
         if (is_kernel && header ~ cuda_headers)
-            violation("kernels see CUDA through cuda/device.cuh and cuda/hopper.cuh: <" header ">")
+            violation("kernels see CUDA through cuda/device/device.cuh and cuda/device/hopper.cuh: <" header ">")
 
         folder = header
         if (!sub(/\/.*/, "", folder)) folder = ""

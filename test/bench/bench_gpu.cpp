@@ -5,7 +5,7 @@
 
 #include "base/error.h"
 #include "base/log.h"
-#include "cuda/probe.h"
+#include "cuda/runtime/probe.h"
 #include "gpu_bench.h"
 
 using namespace gptrain;

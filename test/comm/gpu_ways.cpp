@@ -1,9 +1,9 @@
 // Communicators between GPUs: NCCL where every rank has its own one, else MPI by way of the host.
 #include "cuda/cuda_backend.h"
-#include "cuda/device_choice.h"
-#include "cuda/nccl_communicator.h"
-#include "cuda/nccl_mesh.h"
-#include "cuda/probe.h"
+#include "cuda/nccl/communicator.h"
+#include "cuda/nccl/device_choice.h"
+#include "cuda/nccl/mesh.h"
+#include "cuda/runtime/probe.h"
 #include "ranks.h"
 
 namespace gptrain::test {

@@ -5,7 +5,7 @@
 
 #include "base/error.h"
 #include "cuda/cuda_backend.h"
-#include "cuda/runtime.h"
+#include "cuda/runtime/runtime.h"
 
 namespace gptrain {
 namespace test {

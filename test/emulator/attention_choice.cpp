@@ -1,7 +1,7 @@
 // Which kernels attention gets.
 #include "catch.h"
+#include "cuda/attention/sm90/attention.h"
 #include "cuda/attention_check.h"
-#include "cuda/attention_sm90.h"
 #include "emulator/grid.h"
 
 using namespace gptrain;

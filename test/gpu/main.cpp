@@ -1,7 +1,7 @@
 // Tests on the first GPU. Exit code 77: this process sees none.
 #include "base/log.h"
 #include "comm/catch_runner.h"
-#include "cuda/probe.h"
+#include "cuda/runtime/probe.h"
 
 int main(int argc, char** argv) {
     const gptrain::CudaProbe probe = gptrain::probe_cuda(0);
