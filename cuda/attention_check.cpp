@@ -5,7 +5,9 @@
 #include <vector>
 
 #include "base/log.h"
+#include "cuda/attention/portable.h"
 #include "cuda/attention/sm90/attention.h"
+#include "cuda/ops/attention.h"
 #include "cuda/ops/memory.h"
 #include "cuda/ops/random.h"
 
@@ -167,9 +169,9 @@ bool use_sm90_attention(CudaAttention wanted, const DeviceFacts& device, const S
     const bool chosen =
         wanted == CudaAttention::sm90 || (wanted == CudaAttention::automatic && sm90_has_run);
     if (!chosen || !has_units) return false;
-    const std::string difference =
-        attention_difference({attention_forward_sm90, attention_backward_sm90},
-                             {attention_forward, attention_backward}, device, stream);
+    const std::string difference = attention_difference(
+        {sm90::attention_forward, sm90::attention_backward},
+        {portable_attention_forward, portable_attention_backward}, device, stream);
     if (difference.empty()) return true;
     warn("the attention kernels for sm_90a do not agree with the portable ones on ", device.name,
          " (", difference, "); the portable ones are used: please report this");

@@ -1,8 +1,9 @@
 // Which kernels a device gets for attention, and whether two of them agree on it.
 #pragma once
 
-#include "cuda/attention/attention.h"
+#include "backend/ops.h"
 #include "cuda/cuda_backend.h"
+#include "cuda/runtime/context.h"
 
 namespace gptrain::cuda {
 

@@ -6,10 +6,11 @@
 #include <string>
 #include <thread>
 
-#include "cuda/attention/attention.h"
+#include "cuda/attention/merge.h"
 #include "cuda/attention_check.h"
 #include "cuda/norm/norm.h"
 #include "cuda/ops/activation.h"
+#include "cuda/ops/attention.h"
 #include "cuda/ops/checksum.h"
 #include "cuda/ops/cross_entropy.h"
 #include "cuda/ops/embedding.h"

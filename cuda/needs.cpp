@@ -1,11 +1,12 @@
 // What the CUDA backend needs of a run's memory: numbers, in builds without CUDA as well.
 #include <algorithm>
 
-#include "cuda/attention/attention.h"
+#include "cuda/attention/portable.h"
 #include "cuda/attention/sm90/attention.h"
 #include "cuda/attention/sm90/plan.h"
 #include "cuda/cuda_backend.h"
 #include "cuda/norm/norm.h"
+#include "cuda/ops/attention.h"
 #include "cuda/ops/checksum.h"
 #include "cuda/ops/cross_entropy.h"
 #include "cuda/ops/embedding.h"
@@ -76,17 +77,21 @@ std::int64_t checksum_scratch_bytes() {
     return Scratch::bytes_of<std::uint64_t>(checksum_blocks);
 }
 
-std::int64_t attention_sm90_scratch_bytes(const OpLimits& limits) {
+std::int64_t portable_attention_scratch_bytes(const OpLimits& limits) {
+    return Scratch::bytes_of<float>(limits.sequences * limits.heads * limits.seq_length);
+}
+
+std::int64_t sm90::attention_scratch_bytes(const OpLimits& limits) {
     if (limits.compute != DType::bf16 || (limits.head_dim != 64 && limits.head_dim != 128))
         return 0;
-    const sm90::BackwardPlan plan(limits.sequences, limits.seq_length, limits.heads, limits.groups,
-                                  limits.head_dim);
+    const BackwardPlan plan(limits.sequences, limits.seq_length, limits.heads, limits.groups,
+                            limits.head_dim);
     return plan.bytes(limits.sequences * limits.heads);
 }
 
 std::int64_t attention_scratch_bytes(const OpLimits& limits) {
-    return std::max(attention_sm90_scratch_bytes(limits),
-                    Scratch::bytes_of<float>(limits.sequences * limits.heads * limits.seq_length));
+    return std::max(portable_attention_scratch_bytes(limits),
+                    sm90::attention_scratch_bytes(limits));
 }
 
 namespace {

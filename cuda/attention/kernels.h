@@ -1,4 +1,4 @@
-// The kernels of attention behind attention.h, one function for each launch.
+// The kernels of attention for every device, one function for each launch.
 #pragma once
 
 #include "cuda/attention/params.h"

@@ -10,8 +10,6 @@ namespace gptrain::cuda {
 /// What every device from sm_80 on gives to one block.
 constexpr std::int64_t shared_bytes_everywhere = 99 * 1024;
 
-constexpr int widest_head = 256;
-
 /// f(std::integral_constant<int, W>{}) with the smallest W that kernels are built for and D fits.
 template <class F>
 void with_head_width(int head_dim, const F& f) {

@@ -1,6 +1,7 @@
+#include "cuda/attention/merge.h"
+
 #include <limits>
 
-#include "cuda/attention/attention.h"
 #include "cuda/device/pieces.cuh"
 #include "tensor/dtype_switch.h"
 

@@ -11,6 +11,9 @@
 
 namespace gptrain::cuda {
 
+/// The largest D that kernels are built for.
+constexpr int widest_head = 256;
+
 /// A tensor [B, rows, heads, D]; D is contiguous, strides are in elements.
 struct HeadTensor {
     std::byte* data = nullptr;

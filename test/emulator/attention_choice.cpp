@@ -1,6 +1,6 @@
 // Which kernels attention gets.
 #include "catch.h"
-#include "cuda/attention/sm90/attention.h"
+#include "cuda/attention/portable.h"
 #include "cuda/attention_check.h"
 #include "emulator/grid.h"
 
@@ -9,7 +9,7 @@ using namespace gptrain::cuda;
 
 namespace {
 
-constexpr AttentionKernels portable = {attention_forward, attention_backward};
+constexpr AttentionKernels portable = {portable_attention_forward, portable_attention_backward};
 
 /// As on a GPU of this compute capability, until the end of the block.
 class EmulatedDevice {
@@ -43,7 +43,7 @@ TEST_CASE("attention kernels that compute something else are found out", "[choic
     one_position_late.forward = [](const AttentionForward& args, const OpContext& context) {
         AttentionForward late = args;
         late.q_begin += 1;
-        attention_forward(late, context);
+        portable_attention_forward(late, context);
     };
     CHECK(difference(one_position_late).find("o of heads of 64") != std::string::npos);
 
@@ -51,7 +51,7 @@ TEST_CASE("attention kernels that compute something else are found out", "[choic
     forgets_dk.backward = [](const AttentionBackward& args, const OpContext& context) {
         AttentionBackward other = args;
         other.dk = args.dv;
-        attention_backward(other, context);
+        portable_attention_backward(other, context);
     };
     CHECK(difference(forgets_dk).find("dk of heads of 128") != std::string::npos);
 }

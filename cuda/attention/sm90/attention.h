@@ -6,19 +6,19 @@
 #include "backend/backend.h"
 #include "cuda/runtime/context.h"
 
-namespace gptrain::cuda {
+namespace gptrain::cuda::sm90 {
 
 /// Whether these kernels can do it, of an op that attention_params accepts. They run on devices of
 /// compute capability 9.0 only.
-bool attention_sm90_covers(const AttentionForward& args);
-bool attention_sm90_covers(const AttentionBackward& args);
+bool covers_attention(const AttentionForward& args);
+bool covers_attention(const AttentionBackward& args);
 
-void attention_forward_sm90(const AttentionForward& args, const OpContext& context);
+void attention_forward(const AttentionForward& args, const OpContext& context);
 /// Deterministic: dq of a tile of queries is summed up in fp32 from the last tile of keys to the
 /// first.
-void attention_backward_sm90(const AttentionBackward& args, const OpContext& context);
+void attention_backward(const AttentionBackward& args, const OpContext& context);
 
 /// Of either, for these sizes and all smaller seq_length.
-std::int64_t attention_sm90_scratch_bytes(const OpLimits& limits);
+std::int64_t attention_scratch_bytes(const OpLimits& limits);
 
-}  // namespace gptrain::cuda
+}  // namespace gptrain::cuda::sm90

@@ -6,10 +6,8 @@
 #include "cuda/attention/sm90/load.cuh"
 #include "cuda/attention/sm90/numbers.h"
 
-namespace gptrain::cuda {
+namespace gptrain::cuda::sm90 {
 namespace {
-
-using namespace sm90;
 
 template <class Shape, bool with_dropout>
 __global__ void __launch_bounds__(threads_of_block, 1)
@@ -103,7 +101,7 @@ bool whole_rows(const Tensor& tensor) {
 
 }  // namespace
 
-bool attention_sm90_covers(const AttentionBackward& args) {
+bool covers_attention(const AttentionBackward& args) {
     const auto pairs = [](const Tensor& tensor) {
         return reinterpret_cast<std::uintptr_t>(tensor.data()) % 8 == 0 &&
                tensor.stride(0) % 2 == 0 && tensor.stride(1) % 2 == 0 && tensor.stride(2) % 2 == 0;
@@ -111,14 +109,14 @@ bool attention_sm90_covers(const AttentionBackward& args) {
     const auto covered = [&](const Tensor& tensor) {
         return args.accumulate ? pairs(tensor) : whole_rows(tensor);
     };
-    return attention_sm90_covers(args.forward) && whole_rows(args.d_o) && covered(args.dq) &&
+    return covers_attention(args.forward) && whole_rows(args.d_o) && covered(args.dq) &&
            covered(args.dk) && covered(args.dv);
 }
 
-void attention_backward_sm90(const AttentionBackward& args, const OpContext& context) {
-    GPTRAIN_CHECK(attention_sm90_covers(args), "attention_backward_sm90 got what it cannot do");
+void attention_backward(const AttentionBackward& args, const OpContext& context) {
+    GPTRAIN_CHECK(covers_attention(args), "sm90::attention_backward got what it cannot do");
     args.forward.q.size(3) == 64 ? run_backward<BackwardShape<64>>(args, context)
                                  : run_backward<BackwardShape<128>>(args, context);
 }
 
-}  // namespace gptrain::cuda
+}  // namespace gptrain::cuda::sm90

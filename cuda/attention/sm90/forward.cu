@@ -7,10 +7,8 @@
 #include "cuda/attention/sm90/attention.h"
 #include "cuda/attention/sm90/tiles.cuh"
 
-namespace gptrain::cuda {
+namespace gptrain::cuda::sm90 {
 namespace {
-
-using namespace sm90;
 
 /// Sizes of the kernel for one D.
 template <int dim_>
@@ -368,7 +366,7 @@ void run_forward(const AttentionForward& args, const OpContext& context) {
 
 }  // namespace
 
-bool attention_sm90_covers(const AttentionForward& args) {
+bool covers_attention(const AttentionForward& args) {
     const auto covered = [](const Tensor& tensor) {
         return tensor.dtype() == DType::bf16 && aligned_16<Bf16>(HeadTensor(tensor));
     };
@@ -376,10 +374,10 @@ bool attention_sm90_covers(const AttentionForward& args) {
            covered(args.v) && covered(args.o);
 }
 
-void attention_forward_sm90(const AttentionForward& args, const OpContext& context) {
-    GPTRAIN_CHECK(attention_sm90_covers(args), "attention_forward_sm90 got what it cannot do");
+void attention_forward(const AttentionForward& args, const OpContext& context) {
+    GPTRAIN_CHECK(covers_attention(args), "sm90::attention_forward got what it cannot do");
     args.q.size(3) == 64 ? run_forward<ForwardShape<64>>(args, context)
                          : run_forward<ForwardShape<128>>(args, context);
 }
 
-}  // namespace gptrain::cuda
+}  // namespace gptrain::cuda::sm90

@@ -1,9 +1,4 @@
-#include "cuda/attention/attention.h"
-
-#include "cuda/attention/kernels.h"
-#include "cuda/attention/launch.h"
-#include "cuda/attention/sm90/attention.h"
-#include "tensor/dtype_switch.h"
+#include "cuda/attention/params.h"
 
 namespace gptrain::cuda {
 namespace {
@@ -17,45 +12,6 @@ void check_heads(const Tensor& tensor, const Shape& shape, DType dtype) {
 
 Shape shape_of(const AttentionParams& p, std::int64_t rows, std::int64_t heads) {
     return {p.sequences, rows, heads, p.head_dim};
-}
-
-/// Whether tensor cores can do it. T is the compute dtype, G that of the gradients.
-template <class T>
-bool tiled(const AttentionParams& p) {
-    return p.head_dim % 8 == 0 && aligned_16<T>(p.q) && aligned_16<T>(p.k) && aligned_16<T>(p.v) &&
-           aligned_16<T>(p.o);
-}
-template <class T>
-bool tiled(const AttentionParams& p, const AttentionGradients& g) {
-    const auto aligned = [&](const HeadTensor& tensor) {
-        return g.accumulate ? aligned_16<float>(tensor) : aligned_16<T>(tensor);
-    };
-    return tiled<T>(p) && aligned_16<T>(g.d_o) && aligned(g.dq) && aligned(g.dk) && aligned(g.dv);
-}
-
-template <class T>
-void run_forward(const AttentionParams& params, const Stream& stream) {
-    if constexpr (!std::is_same_v<T, float>) {
-        if (tiled<T>(params)) return tiled_attention_forward<T>(params, stream);
-    }
-    plain_attention_forward<T>(params, stream);
-}
-
-template <class T>
-void run_backward(const AttentionParams& params, const AttentionGradients& gradients, float* delta,
-                  const Stream& stream) {
-    attention_delta<T>(params, gradients, delta, stream);
-    if constexpr (!std::is_same_v<T, float>) {
-        if (tiled<T>(params, gradients)) {
-            tiled_attention_backward_queries<T>(params, gradients, stream);
-            return tiled_attention_backward_keys<T>(params, gradients, stream);
-        }
-    }
-    plain_attention_backward<T>(params, gradients, stream);
-}
-
-std::int64_t delta_count(const AttentionParams& params) {
-    return std::int64_t{params.sequences} * params.heads * params.queries;
 }
 
 }  // namespace
@@ -81,7 +37,8 @@ AttentionParams attention_params(const AttentionForward& args) {
     GPTRAIN_CHECK(args.q_begin >= 0 && args.q_begin + p.queries <= last_position &&
                       args.k_begin >= 0 && args.k_begin + p.keys <= last_position,
                   "attention at positions ", args.q_begin, " and ", args.k_begin);
-    GPTRAIN_CHECK(args.lse.contiguous() && args.lse.elements() == delta_count(p),
+    GPTRAIN_CHECK(args.lse.contiguous() &&
+                      args.lse.elements() == std::int64_t{p.sequences} * p.heads * p.queries,
                   "lse is contiguous [B, N, Sq]");
     p.q = HeadTensor(args.q);
     p.k = HeadTensor(args.k);
@@ -115,25 +72,6 @@ AttentionGradients attention_gradients(const AttentionBackward& args, const floa
             .dv = HeadTensor(args.dv),
             .delta = delta,
             .accumulate = args.accumulate};
-}
-
-void attention_forward(const AttentionForward& args, const OpContext& context) {
-    if (context.sm90_attention && attention_sm90_covers(args))
-        return attention_forward_sm90(args, context);
-    const AttentionParams params = attention_params(args);
-    with_compute_type(args.q.dtype(),
-                      [&](auto type) { run_forward<decltype(type)>(params, context.stream); });
-}
-
-void attention_backward(const AttentionBackward& args, const OpContext& context) {
-    if (context.sm90_attention && attention_sm90_covers(args))
-        return attention_backward_sm90(args, context);
-    const AttentionParams params = attention_params(args.forward);
-    auto* delta = context.scratch.take<float>(delta_count(params));
-    const AttentionGradients gradients = attention_gradients(args, delta);
-    with_compute_type(args.forward.q.dtype(), [&](auto type) {
-        run_backward<decltype(type)>(params, gradients, delta, context.stream);
-    });
 }
 
 }  // namespace gptrain::cuda
