@@ -6,6 +6,7 @@
 #include "cuda/attention/sm90/plan.h"
 #include "cuda/cuda_backend.h"
 #include "cuda/norm/norm.h"
+#include "cuda/norm/scratch_sizes.h"
 #include "cuda/ops/attention.h"
 #include "cuda/ops/checksum.h"
 #include "cuda/ops/cross_entropy.h"
@@ -14,8 +15,8 @@
 #include "cuda/ops/linear_bias.h"
 #include "cuda/ops/optimizer.h"
 #include "cuda/ops/row_sums.h"
+#include "cuda/ops/scratch_sizes.h"
 #include "cuda/products/products.h"
-#include "cuda/runtime/scratch_sizes.h"
 #include "cuda/runtime/staging.h"
 
 namespace gptrain {

@@ -6,7 +6,7 @@
 #include "cuda/device/unrolled.cuh"
 #include "cuda/norm/long_rows.cuh"
 #include "cuda/norm/norm.h"
-#include "cuda/runtime/scratch_sizes.h"
+#include "cuda/norm/scratch_sizes.h"
 #include "tensor/dtype_switch.h"
 
 namespace gptrain::cuda {

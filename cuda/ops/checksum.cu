@@ -4,7 +4,7 @@
 
 #include "base/checked.h"
 #include "cuda/device/reduce.cuh"
-#include "cuda/runtime/scratch_sizes.h"
+#include "cuda/ops/scratch_sizes.h"
 
 namespace gptrain::cuda {
 namespace {

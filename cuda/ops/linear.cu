@@ -6,7 +6,7 @@
 #include "cuda/ops/activation.h"
 #include "cuda/ops/gelu.cuh"
 #include "cuda/ops/linear_bias.h"
-#include "cuda/runtime/scratch_sizes.h"
+#include "cuda/ops/scratch_sizes.h"
 #include "tensor/dtype_switch.h"
 
 namespace gptrain::cuda {

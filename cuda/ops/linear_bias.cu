@@ -4,7 +4,7 @@
 
 #include "cuda/device/parts.h"
 #include "cuda/device/pieces.cuh"
-#include "cuda/runtime/scratch_sizes.h"
+#include "cuda/ops/scratch_sizes.h"
 #include "tensor/dtype_switch.h"
 
 namespace gptrain::cuda {

@@ -4,8 +4,8 @@
 
 #include "cuda/device/reduce.cuh"
 #include "cuda/ops/ordered_sum.h"
+#include "cuda/ops/scratch_sizes.h"
 #include "cuda/ops/step.h"
-#include "cuda/runtime/scratch_sizes.h"
 #include "tensor/dtype_switch.h"
 
 namespace gptrain::cuda {

@@ -5,7 +5,7 @@
 
 #include "cuda/device/device.cuh"
 #include "cuda/device/unrolled.cuh"
-#include "cuda/runtime/scratch_sizes.h"
+#include "cuda/ops/scratch_sizes.h"
 
 namespace gptrain::cuda {
 namespace {

@@ -3,7 +3,7 @@
 #include "cuda/device/pieces.cuh"
 #include "cuda/device/unrolled.cuh"
 #include "cuda/ops/row_order.cuh"
-#include "cuda/runtime/scratch_sizes.h"
+#include "cuda/ops/scratch_sizes.h"
 #include "tensor/dtype_switch.h"
 
 namespace gptrain::cuda {

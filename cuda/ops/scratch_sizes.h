@@ -18,12 +18,6 @@ constexpr std::int64_t bias_blocks = 1056;
 /// Columns that a block of a bias gradient sums: so many bytes of dy.
 constexpr std::int64_t bias_strip_bytes = 512;
 
-/// Blocks of a norm's backward, each with sums of its own for dweight and dbias: two for each
-/// multiprocessor of a large GPU, or one where a thread holds more than a piece of a row.
-constexpr std::int64_t norm_parts = 264;
-/// Rows of a group of threads at least, so that the parts are small beside what they are sums of.
-constexpr std::int64_t norm_group_rows = 4;
-
 /// Sorted tokens that one block sums into rows of a table.
 constexpr int row_sums_chunk = 64;
 /// Tokens that a block sorts.
