@@ -179,8 +179,7 @@ Pending NcclCommunicator::all_reduce(const Tensor& x, Reduce how) {
     const ncclDataType_t type = summed_type(x.dtype());
     return issue("ncclAllReduce", [&](const auto& message) {
         message(nccl_.all_reduce(x.data(), x.data(), unsigned_size(x.elements()), type,
-                                 how == Reduce::sum ? ncclSum : ncclMax, comm_,
-                                 handle_of(stream_)));
+                                 how == Reduce::sum ? ncclSum : ncclMax, comm_, stream_.handle()));
     });
 }
 
@@ -192,7 +191,7 @@ Pending NcclCommunicator::reduce_scatter(const Tensor& to, const Tensor& from, i
     return issue("ncclReduceScatter", [&](const auto& message) {
         for (std::int64_t run = 0; run < runs.part.count; ++run) {
             message(nccl_.reduce_scatter(runs.whole[run], runs.part[run], unsigned_size(elements),
-                                         type, ncclSum, comm_, handle_of(stream_)));
+                                         type, ncclSum, comm_, stream_.handle()));
         }
     });
 }
@@ -204,7 +203,7 @@ Pending NcclCommunicator::all_gather(const Tensor& to, const Tensor& from, int d
         for (std::int64_t run = 0; run < runs.part.count; ++run) {
             message(nccl_.all_gather(runs.part[run], runs.whole[run],
                                      unsigned_size(runs.part.bytes), ncclUint8, comm_,
-                                     handle_of(stream_)));
+                                     stream_.handle()));
         }
     });
 }
@@ -220,9 +219,9 @@ Pending NcclCommunicator::all_to_all(const Tensor& to, const Tensor& from) {
     return issue("ncclSend and ncclRecv of all_to_all", [&](const auto& message) {
         for (int rank = 0; rank < size(); ++rank) {
             message(nccl_.send(sent.data + rank * part, unsigned_size(part), ncclUint8, rank, comm_,
-                               handle_of(stream_)));
+                               stream_.handle()));
             message(nccl_.recv(received.data + rank * part, unsigned_size(part), ncclUint8, rank,
-                               comm_, handle_of(stream_)));
+                               comm_, stream_.handle()));
         }
     });
 }
@@ -232,7 +231,7 @@ Pending NcclCommunicator::broadcast(const Tensor& x, int root) {
     if (bytes.total() == 0) return {};
     return issue("ncclBroadcast", [&](const auto& message) {
         message(nccl_.broadcast(bytes.data, bytes.data, unsigned_size(bytes.bytes), ncclUint8, root,
-                                comm_, handle_of(stream_)));
+                                comm_, stream_.handle()));
     });
 }
 
@@ -241,7 +240,7 @@ Pending NcclCommunicator::send(const Tensor& x, int to) {
     if (bytes.total() == 0) return {};
     return issue("ncclSend", [&](const auto& message) {
         message(nccl_.send(bytes.data, unsigned_size(bytes.bytes), ncclUint8, to, comm_,
-                           handle_of(stream_)));
+                           stream_.handle()));
     });
 }
 
@@ -250,7 +249,7 @@ Pending NcclCommunicator::recv(const Tensor& x, int from) {
     if (bytes.total() == 0) return {};
     return issue("ncclRecv", [&](const auto& message) {
         message(nccl_.recv(bytes.data, unsigned_size(bytes.bytes), ncclUint8, from, comm_,
-                           handle_of(stream_)));
+                           stream_.handle()));
     });
 }
 
@@ -261,11 +260,11 @@ Pending NcclCommunicator::send_recv(const Tensor& sent, int to, const Tensor& re
     return issue("ncclSend and ncclRecv", [&](const auto& message) {
         if (out.total() > 0) {
             message(nccl_.send(out.data, unsigned_size(out.bytes), ncclUint8, to, comm_,
-                               handle_of(stream_)));
+                               stream_.handle()));
         }
         if (in.total() > 0) {
             message(nccl_.recv(in.data, unsigned_size(in.bytes), ncclUint8, from, comm_,
-                               handle_of(stream_)));
+                               stream_.handle()));
         }
     });
 }

@@ -262,10 +262,10 @@ cublasStatus_t LtProduct::run(const Product& product, const Algorithm& algorithm
     const float alpha = 1;
     const float beta = product.accumulate ? 1 : 0;
     std::byte* result = result_of(product).data;
-    return library_.functions.matmul(
-        library_.handle(), operation_.get(), &alpha, product.b.data, a_.get(), product.a.data,
-        b_.get(), &beta, result, c_.get(), result, c_.get(), &algorithm, workspace,
-        static_cast<std::size_t>(workspace_bytes), static_cast<cudaStream_t>(stream.handle()));
+    return library_.functions.matmul(library_.handle(), operation_.get(), &alpha, product.b.data,
+                                     a_.get(), product.a.data, b_.get(), &beta, result, c_.get(),
+                                     result, c_.get(), &algorithm, workspace,
+                                     static_cast<std::size_t>(workspace_bytes), stream.handle());
 }
 
 }  // namespace gptrain::cuda

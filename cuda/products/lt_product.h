@@ -9,8 +9,9 @@
 #include <utility>
 #include <vector>
 
-#include "cuda/products/products.h"
+#include "cuda/products/product.h"
 #include "cuda/runtime/libraries.h"
+#include "cuda/runtime/runtime.h"
 
 namespace gptrain::cuda {
 

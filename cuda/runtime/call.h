@@ -5,7 +5,6 @@
 #include <string_view>
 
 #include "base/error.h"
-#include "cuda/runtime/runtime.h"
 
 namespace gptrain::cuda {
 
@@ -23,13 +22,6 @@ inline void check_cuda(cudaError_t status, std::string_view call) {
     const ExitCode code = status == cudaErrorMemoryAllocation ? ExitCode::usage : ExitCode::bug;
     fail(code, "CUDA: ", call, ": ", cudaGetErrorString(status), " (", cudaGetErrorName(status),
          ")");
-}
-
-inline cudaStream_t handle_of(const Stream& stream) {
-    return static_cast<cudaStream_t>(stream.handle());
-}
-inline cudaEvent_t handle_of(const Event& event) {
-    return static_cast<cudaEvent_t>(event.handle());
 }
 
 }  // namespace gptrain::cuda

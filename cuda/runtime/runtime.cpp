@@ -54,43 +54,39 @@ DeviceFacts open_device(int index) {
 // ---- streams and events -------------------------------------------------------------------------
 
 Stream::Stream() {
-    cudaStream_t stream = nullptr;
-    check_cuda(cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking), "cudaStreamCreate");
-    handle_ = stream;
+    check_cuda(cudaStreamCreateWithFlags(&handle_, cudaStreamNonBlocking), "cudaStreamCreate");
 }
 
 Stream::~Stream() {
-    if (handle_ != nullptr) cudaStreamDestroy(handle_of(*this));
+    if (handle_ != nullptr) cudaStreamDestroy(handle_);
 }
 
 void Stream::synchronize() const {
-    check_cuda(cudaStreamSynchronize(handle_of(*this)), "waiting for the device");
+    check_cuda(cudaStreamSynchronize(handle_), "waiting for the device");
 }
 
 void Stream::wait(const Event& event) const {
-    check_cuda(cudaStreamWaitEvent(handle_of(*this), handle_of(event), 0), "cudaStreamWaitEvent");
+    check_cuda(cudaStreamWaitEvent(handle_, event.handle(), 0), "cudaStreamWaitEvent");
 }
 
 Event::Event() {
-    cudaEvent_t event = nullptr;
-    check_cuda(cudaEventCreate(&event), "cudaEventCreate");
-    handle_ = event;
+    check_cuda(cudaEventCreate(&handle_), "cudaEventCreate");
 }
 
 Event::~Event() {
-    if (handle_ != nullptr) cudaEventDestroy(handle_of(*this));
+    if (handle_ != nullptr) cudaEventDestroy(handle_);
 }
 
 void Event::record(const Stream& stream) const {
-    check_cuda(cudaEventRecord(handle_of(*this), handle_of(stream)), "cudaEventRecord");
+    check_cuda(cudaEventRecord(handle_, stream.handle()), "cudaEventRecord");
 }
 
 void Event::synchronize() const {
-    check_cuda(cudaEventSynchronize(handle_of(*this)), "waiting for the device");
+    check_cuda(cudaEventSynchronize(handle_), "waiting for the device");
 }
 
 bool Event::done() const {
-    const cudaError_t status = cudaEventQuery(handle_of(*this));
+    const cudaError_t status = cudaEventQuery(handle_);
     if (status == cudaErrorNotReady) {
         static_cast<void>(cudaGetLastError());
         return false;
@@ -101,7 +97,7 @@ bool Event::done() const {
 
 double Event::milliseconds_since(const Event& start) const {
     float milliseconds = 0;
-    check_cuda(cudaEventElapsedTime(&milliseconds, handle_of(start), handle_of(*this)),
+    check_cuda(cudaEventElapsedTime(&milliseconds, start.handle(), handle_),
                "cudaEventElapsedTime");
     return static_cast<double>(milliseconds);
 }
@@ -144,23 +140,23 @@ MemoryInfo memory_info() {
 void copy(void* to, const void* from, std::int64_t bytes, const Stream& stream) {
     if (bytes == 0) return;
     check_cuda(cudaMemcpyAsync(to, from, static_cast<std::size_t>(bytes), cudaMemcpyDefault,
-                               handle_of(stream)),
+                               stream.handle()),
                "cudaMemcpyAsync");
 }
 
 void copy_rows(const RowCopy& rows, const Stream& stream) {
     if (rows.row_bytes == 0 || rows.rows == 0) return;
-    check_cuda(cudaMemcpy2DAsync(rows.to, static_cast<std::size_t>(rows.to_stride), rows.from,
-                                 static_cast<std::size_t>(rows.from_stride),
-                                 static_cast<std::size_t>(rows.row_bytes),
-                                 static_cast<std::size_t>(rows.rows), cudaMemcpyDefault,
-                                 handle_of(stream)),
-               "cudaMemcpy2DAsync");
+    check_cuda(
+        cudaMemcpy2DAsync(rows.to, static_cast<std::size_t>(rows.to_stride), rows.from,
+                          static_cast<std::size_t>(rows.from_stride),
+                          static_cast<std::size_t>(rows.row_bytes),
+                          static_cast<std::size_t>(rows.rows), cudaMemcpyDefault, stream.handle()),
+        "cudaMemcpy2DAsync");
 }
 
 void set_bytes(void* to, int value, std::int64_t bytes, const Stream& stream) {
     if (bytes == 0) return;
-    check_cuda(cudaMemsetAsync(to, value, static_cast<std::size_t>(bytes), handle_of(stream)),
+    check_cuda(cudaMemsetAsync(to, value, static_cast<std::size_t>(bytes), stream.handle()),
                "cudaMemsetAsync");
 }
 
@@ -179,7 +175,7 @@ void launch_kernel(const void* kernel, const LaunchShape& shape, void** argument
     const dim3 grid(static_cast<unsigned>(shape.blocks), static_cast<unsigned>(shape.blocks_y),
                     static_cast<unsigned>(shape.blocks_z));
     check_cuda(cudaLaunchKernel(kernel, grid, dim3(static_cast<unsigned>(shape.threads)), arguments,
-                                static_cast<std::size_t>(shape.shared_bytes), handle_of(stream)),
+                                static_cast<std::size_t>(shape.shared_bytes), stream.handle()),
                "cudaLaunchKernel");
 }
 

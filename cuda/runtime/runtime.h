@@ -38,10 +38,11 @@ public:
     void synchronize() const;
     /// Later work on this stream comes after the event.
     void wait(const Event& event) const;
-    void* handle() const { return handle_; }
+    /// The runtime's own.
+    CUstream_st* handle() const { return handle_; }
 
 private:
-    void* handle_ = nullptr;
+    CUstream_st* handle_ = nullptr;
 };
 
 /// A point in a stream.
@@ -60,10 +61,10 @@ public:
     bool done() const;
     /// Milliseconds of the device between two events that are done.
     double milliseconds_since(const Event& start) const;
-    void* handle() const { return handle_; }
+    CUevent_st* handle() const { return handle_; }
 
 private:
-    void* handle_ = nullptr;
+    CUevent_st* handle_ = nullptr;
 };
 
 /// Memory of the device, or host memory that the device reaches. Null for 0 bytes.

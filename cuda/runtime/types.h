@@ -4,6 +4,10 @@
 #include <cstdint>
 #include <string>
 
+// What cudaStream_t and cudaEvent_t point to.
+struct CUstream_st;
+struct CUevent_st;
+
 namespace gptrain::cuda {
 
 /// What one device is and offers.

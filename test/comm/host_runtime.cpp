@@ -55,10 +55,10 @@ using test::number_in;
 
 Stream::Stream() {
     static int streams = 0;
-    handle_ = new int(++streams);
+    handle_ = reinterpret_cast<CUstream_st*>(new int(++streams));
 }
 Stream::~Stream() {
-    delete static_cast<int*>(handle_);
+    delete &number_in(handle_);
 }
 void Stream::synchronize() const {}
 void Stream::wait(const Event& event) const {
@@ -66,10 +66,10 @@ void Stream::wait(const Event& event) const {
 }
 
 Event::Event() {
-    handle_ = new int(0);
+    handle_ = reinterpret_cast<CUevent_st*>(new int(0));
 }
 Event::~Event() {
-    delete static_cast<int*>(handle_);
+    delete &number_in(handle_);
 }
 void Event::record(const Stream& stream) const {
     number_in(handle_) = number_in(stream.handle());

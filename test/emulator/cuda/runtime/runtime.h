@@ -30,7 +30,7 @@ public:
     void synchronize() const { queue_->run_to(queue_->end()); }
     void wait(const Event& event) const;
     /// Whoever takes it issues what is not seen here: all that comes before is done first.
-    void* handle() const {
+    CUstream_st* handle() const {
         synchronize();
         return nullptr;
     }
