@@ -159,15 +159,15 @@ std::string attention_difference(const AttentionKernels& kernels, const Attentio
     return found;
 }
 
-bool use_sm90_attention(CudaAttention wanted, const DeviceFacts& device, const Stream& stream) {
+bool use_sm90_attention(AttentionChoice wanted, const DeviceFacts& device, const Stream& stream) {
     const bool has_units = device.major == 9 && device.minor == 0;
-    if (wanted == CudaAttention::sm90 && !has_units) {
+    if (wanted == AttentionChoice::sm90 && !has_units) {
         fail(ExitCode::usage, "GPTRAIN_CUDA_ATTENTION=sm90: ", device.name,
              " is of compute capability ", device.major, ".", device.minor,
              ", these kernels are for 9.0; leave it out");
     }
     const bool chosen =
-        wanted == CudaAttention::sm90 || (wanted == CudaAttention::automatic && sm90_has_run);
+        wanted == AttentionChoice::sm90 || (wanted == AttentionChoice::automatic && sm90_has_run);
     if (!chosen || !has_units) return false;
     const std::string difference = attention_difference(
         {sm90::attention_forward, sm90::attention_backward},

@@ -1,10 +1,10 @@
-// What the CUDA backend needs of a run's memory: numbers, in builds without CUDA as well.
+#include "cuda/needs.h"
+
 #include <algorithm>
 
 #include "cuda/attention/portable.h"
 #include "cuda/attention/sm90/attention.h"
 #include "cuda/attention/sm90/plan.h"
-#include "cuda/cuda_backend.h"
 #include "cuda/norm/norm.h"
 #include "cuda/norm/scratch_sizes.h"
 #include "cuda/ops/attention.h"
@@ -19,8 +19,7 @@
 #include "cuda/products/products.h"
 #include "cuda/runtime/staging.h"
 
-namespace gptrain {
-namespace cuda {
+namespace gptrain::cuda {
 
 std::int64_t linear_scratch_bytes(const OpLimits& limits) {
     const std::int64_t tokens = limits.sequences * limits.seq_length;
@@ -107,13 +106,12 @@ std::int64_t scratch_bytes(const OpLimits& limits) {
 }
 
 }  // namespace
-}  // namespace cuda
 
-BackendNeeds cuda_needs() {
-    return {.scratch = cuda::scratch_bytes,
-            .staging = cuda::Staging::all_bytes,
+BackendNeeds backend_needs() {
+    return {.scratch = scratch_bytes,
+            .staging = Staging::all_bytes,
             .reserve = std::int64_t{1} << 30,
             .row_alignment = 128};
 }
 
-}  // namespace gptrain
+}  // namespace gptrain::cuda

@@ -4,7 +4,7 @@
 
 #include "base/text.h"
 
-namespace gptrain {
+namespace gptrain::cuda {
 namespace {
 
 /// Kernels are compiled for this compute capability and newer ones.
@@ -27,17 +27,17 @@ int capability(cudaDeviceAttr which, int device) {
     return value;
 }
 
-CudaProbe unusable(std::string why) {
+DeviceProbe unusable(std::string why) {
     // Faults of a probe must not be found again by the next call.
     static_cast<void>(cudaGetLastError());
-    return {CudaState::unusable, std::move(why)};
+    return {DeviceState::unusable, std::move(why)};
 }
 
 }  // namespace
 
-CudaProbe probe_cuda(int device) {
+DeviceProbe probe_device(int device) {
     const int driver = driver_version();
-    if (driver == 0) return {CudaState::no_driver, "there is no NVIDIA driver on this machine"};
+    if (driver == 0) return {DeviceState::no_driver, "there is no NVIDIA driver on this machine"};
     int count = 0;
     const cudaError_t status = cudaGetDeviceCount(&count);
     if (status == cudaErrorInsufficientDriver) {
@@ -60,7 +60,7 @@ CudaProbe probe_cuda(int device) {
                              capability(cudaDevAttrComputeCapabilityMinor, device), ", but ",
                              oldest_major, ".0 or newer is needed"));
     }
-    return {CudaState::usable, {}};
+    return {DeviceState::usable, {}};
 }
 
-}  // namespace gptrain
+}  // namespace gptrain::cuda

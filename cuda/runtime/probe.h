@@ -3,21 +3,21 @@
 
 #include <string>
 
-namespace gptrain {
+namespace gptrain::cuda {
 
-enum class CudaState {
+enum class DeviceState {
     usable,
     unusable,   ///< there is a driver, and something is wrong
     no_driver,  ///< this machine has no NVIDIA driver
     not_built,  ///< the program has no CUDA backend
 };
 
-struct CudaProbe {
-    CudaState state;
+struct DeviceProbe {
+    DeviceState state;
     std::string why;  ///< it is not usable, in words
 };
 
 /// `device` is an index among those that the process sees.
-CudaProbe probe_cuda(int device);
+DeviceProbe probe_device(int device);
 
-}  // namespace gptrain
+}  // namespace gptrain::cuda

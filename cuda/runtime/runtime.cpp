@@ -32,8 +32,8 @@ int visible_devices() {
 }
 
 DeviceFacts open_device(int index) {
-    const CudaProbe probe = probe_cuda(index);
-    if (probe.state != CudaState::usable) {
+    const DeviceProbe probe = probe_device(index);
+    if (probe.state != DeviceState::usable) {
         fail(ExitCode::usage, "device: cuda: ", probe.why,
              "; with device: cpu the CPU computes, slowly");
     }

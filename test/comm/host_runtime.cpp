@@ -39,19 +39,19 @@ int& fake_devices() {
 
 }  // namespace test
 
-const cuda::Stream* compute_stream(const Backend& /*backend*/) {
-    static const cuda::Stream stream;
+namespace cuda {
+
+using test::issued;
+using test::number_in;
+
+const Stream* compute_stream(const Backend& /*backend*/) {
+    static const Stream stream;
     return &stream;
 }
 
 void while_waiting(Backend& /*backend*/, std::function<void()> ask) {
     test::asked_while_waiting() = std::move(ask);
 }
-
-namespace cuda {
-
-using test::issued;
-using test::number_in;
 
 Stream::Stream() {
     static int streams = 0;

@@ -60,10 +60,10 @@ TEST_CASE("attention kernels for sm_90a are used where they are wanted and agree
     const Stream stream;
     {
         const EmulatedDevice hopper(9, 0, 227 << 10);
-        CHECK(use_sm90_attention(CudaAttention::sm90, hopper.facts, stream));
-        CHECK_FALSE(use_sm90_attention(CudaAttention::portable, hopper.facts, stream));
+        CHECK(use_sm90_attention(AttentionChoice::sm90, hopper.facts, stream));
+        CHECK_FALSE(use_sm90_attention(AttentionChoice::portable, hopper.facts, stream));
     }
     const EmulatedDevice ampere(8, 6, 99 << 10);
-    CHECK_FALSE(use_sm90_attention(CudaAttention::automatic, ampere.facts, stream));
-    CHECK_THROWS_AS(use_sm90_attention(CudaAttention::sm90, ampere.facts, stream), Error);
+    CHECK_FALSE(use_sm90_attention(AttentionChoice::automatic, ampere.facts, stream));
+    CHECK_THROWS_AS(use_sm90_attention(AttentionChoice::sm90, ampere.facts, stream), Error);
 }

@@ -4,8 +4,8 @@
 #include "cuda/runtime/probe.h"
 
 int main(int argc, char** argv) {
-    const gptrain::CudaProbe probe = gptrain::probe_cuda(0);
-    if (probe.state != gptrain::CudaState::usable) {
+    const gptrain::cuda::DeviceProbe probe = gptrain::cuda::probe_device(0);
+    if (probe.state != gptrain::cuda::DeviceState::usable) {
         gptrain::print("not run: ", probe.why);
         constexpr int not_run = 77;
         return not_run;
