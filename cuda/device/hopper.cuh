@@ -1,4 +1,4 @@
-// What kernels for sm_90a see beside device.cuh: barriers that count bytes, bulk copies by the
+// What kernels for sm_90a see besides device.cuh: barriers that count bytes, bulk copies by the
 // tensor memory accelerator, products of a warpgroup, register reallocation. One instruction each.
 // Shared memory written by plain stores is seen by bulk copies and by warpgroup_multiply after
 // fence_async_proxy() in each writing thread and a barrier.
