@@ -1,4 +1,4 @@
-// Copies, constant values and casts. (Allocation is in runtime.h.)
+// Copies, constant values and casts. (Allocation is in runtime/runtime.h.)
 #pragma once
 
 #include "cuda/runtime/context.h"
