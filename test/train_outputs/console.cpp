@@ -43,11 +43,32 @@ TEST_CASE("a validation line has the perplexity beside the loss") {
           "step  100/1000  val_loss 2.9957  perplexity 20");
 }
 
-TEST_CASE("the bar is full at the end and fits a narrow terminal") {
-    CHECK(bar("step", 0, 100, std::nullopt) == "[------------------------]   0%  step 0/100");
-    CHECK(bar("step", 50, 100, 3.0) == "[############------------]  50%  step 50/100  3 s left");
-    CHECK(bar("step", 100, 100, 0.0) == "[########################] 100%  step 100/100  0 s left");
-    CHECK(bar("step", 999999999999, 9999999999999, 1e9).size() <= 79);
+TEST_CASE("the bar is full at the end") {
+    CHECK(bar("step", 0, 100, std::nullopt, 80) == "[------------------------]   0%  step 0/100");
+    CHECK(bar("step", 50, 100, 3.0, 80) ==
+          "[############------------]  50%  step 50/100  3 s left");
+    CHECK(bar("step", 100, 100, 0.0, 80) ==
+          "[########################] 100%  step 100/100  0 s left");
+}
+
+TEST_CASE("in a narrow terminal the bar is shorter, then the time left goes, then the bar") {
+    CHECK(bar("step", 50, 100, 3.0, 40) == "[####-----]  50%  step 50/100  3 s left");
+    CHECK(bar("step", 5000, 10000, 185.0, 40) == "[#######--------]  50%  step 5000/10000");
+    CHECK(bar("evaluating", 50, 100, std::nullopt, 30) == " 50%  evaluating 50/100");
+    CHECK(bar("step", 50, 100, 3.0, 12) == " 50%  step ");
+}
+
+TEST_CASE("no bar reaches the last column") {
+    const std::int64_t columns = GENERATE(1, 2, 20, 33, 40, 41, 60, 80, 200);
+    const std::int64_t total = GENERATE(1, 9, 1000, 123456, 9999999999999);
+    const std::optional<double> left =
+        GENERATE(as<std::optional<double>>(), std::nullopt, 3.0, 1e9);
+    CAPTURE(columns, total);
+    for (const std::int64_t done : {std::int64_t{0}, total / 2, total}) {
+        CHECK(bar("step", done, total, left, columns).size() < static_cast<std::size_t>(columns));
+        CHECK(bar("evaluating", done, total, left, columns).size() <
+              static_cast<std::size_t>(columns));
+    }
 }
 
 }  // namespace
