@@ -39,9 +39,11 @@ struct TrainingData {
     /// Endless: what lies beyond num_samples comes from further passes, pass p in the order of seed
     /// + p.
     std::shared_ptr<const SampleSource> train;
-    std::int64_t num_samples = 0;  ///< of one pass of `train`
+    std::int64_t num_samples = 0;   ///< of one pass of `train`
+    std::int64_t train_tokens = 0;  ///< in the corpus, of which a pass may read more or less
     /// Null if there is no validation token (or no evaluation was asked for): evaluation is off.
     std::shared_ptr<const SampleSource> validation;
+    std::int64_t validation_tokens = 0;  ///< as in `train_tokens`; 0 without an evaluation
     std::vector<SourceIdentity> train_sources;
     std::vector<SourceIdentity>
         validation_sources;  ///< as given by the spec; empty: split from train
@@ -49,13 +51,13 @@ struct TrainingData {
     std::string warning;
 };
 
-/// Opens and checks all sources, builds or maps the indices, and prints what was found in a line or
-/// two. With `data.validation` every source is used whole; else the sequences of each training
-/// source are cut by `data.split` into training and validation (the third part is never read). A
-/// training part without a token is an Error (bad_input) that names the source; sources without a
-/// validation token leave the validation blend, and if none is left that is said and `validation`
-/// is null. Sources whose .meta.json names another tokenizer than `options.tokenizer` (without one:
-/// than that of another source) are an Error (usage); that some have no .meta.json is said.
+/// Opens and checks all sources, and builds or maps the indices. With `data.validation` every
+/// source is used whole; else the sequences of each training source are cut by `data.split` into
+/// training and validation (the third part is never read). A training part without a token is an
+/// Error (bad_input) that names the source; sources without a validation token leave the validation
+/// blend, and if none is left `validation` is null. Sources whose .meta.json names another
+/// tokenizer than `options.tokenizer` (without one: than that of another source) are an Error
+/// (usage); that some have no .meta.json is said.
 TrainingData make_training_data(const DataSpec& spec, const DataOptions& options);
 
 }  // namespace gptrain

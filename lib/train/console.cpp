@@ -39,8 +39,12 @@ std::string step_line(const StepMetrics& metrics, std::int64_t steps,
     const auto add = [&](const std::optional<double>& value, const auto& written) {
         if (value) line += text("  ", written(*value));
     };
-    add(metrics.loss,
-        [](double x) { return text("loss ", formatted(x, std::chars_format::fixed, 4)); });
+    add(metrics.mean_loss,
+        [](double x) { return text("mean_loss ", formatted(x, std::chars_format::fixed, 4)); });
+    if (!metrics.mean_loss) {
+        add(metrics.loss,
+            [](double x) { return text("loss ", formatted(x, std::chars_format::fixed, 4)); });
+    }
     add(metrics.grad_norm, [](double x) { return text("grad_norm ", significant(x, 4)); });
     add(metrics.lr,
         [](double x) { return text("lr ", formatted(x, std::chars_format::scientific, 2)); });

@@ -11,8 +11,9 @@
 
 namespace gptrain {
 
-/// "step   120/1000  loss 4.1234  grad_norm 1.235  lr 6.00e-04  12345 tok/s  0.12 TFLOP/s (34% of
-/// peak)  3 min 05 s left"; what is not known is left out.
+/// "step   120/1000  mean_loss 4.1234  grad_norm 1.235  lr 6.00e-04  12345 tok/s  0.12 TFLOP/s (34%
+/// of peak)  3 min 05 s left"; what is not known is left out. Where no update since the last line
+/// was made, so that there is no mean, the step's own loss stands in its place.
 std::string step_line(const StepMetrics& metrics, std::int64_t steps,
                       std::optional<double> seconds_left);
 

@@ -11,7 +11,8 @@ namespace {
 StepMetrics metrics_of_step(std::int64_t step) {
     StepMetrics metrics;
     metrics.step = step;
-    metrics.loss = 4.12345;
+    metrics.loss = 3.9;
+    metrics.mean_loss = 4.12345;
     metrics.grad_norm = 1.23456;
     metrics.lr = 6.0e-4;
     metrics.tokens_per_s = 12344.6;
@@ -21,16 +22,16 @@ StepMetrics metrics_of_step(std::int64_t step) {
 TEST_CASE("a step's line says what is known") {
     StepMetrics metrics = metrics_of_step(20);
     CHECK(step_line(metrics, 1000, std::nullopt) ==
-          "step   20/1000  loss 4.1235  grad_norm 1.235  lr 6.00e-04  12345 tok/s");
+          "step   20/1000  mean_loss 4.1235  grad_norm 1.235  lr 6.00e-04  12345 tok/s");
     metrics.tflops_per_device = 0.1234;
     metrics.mfu = 0.337;
     CHECK(step_line(metrics, 1000, 185.0) ==
-          "step   20/1000  loss 4.1235  grad_norm 1.235  lr 6.00e-04  12345 tok/s  0.123 TFLOP/s "
-          "(34% of peak)  3 min 05 s left");
+          "step   20/1000  mean_loss 4.1235  grad_norm 1.235  lr 6.00e-04  12345 tok/s  0.123 "
+          "TFLOP/s (34% of peak)  3 min 05 s left");
     CHECK(step_line({1000}, 1000, std::nullopt) == "step 1000/1000");
 }
 
-TEST_CASE("a loss that is not finite is shown as such") {
+TEST_CASE("a loss that is not finite is shown as such where there is no mean") {
     StepMetrics metrics;
     metrics.step = 1;
     metrics.loss = std::nan("");
