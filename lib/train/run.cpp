@@ -149,6 +149,7 @@ ExitCode Run::run(const Requests& requests) {
         return ExitCode::done;
     }
     Request asked = Request::none;
+    bool cut_short = false;  // the evaluation after the last step
     auto loader = training_loader();
     while (step_ < plan_.steps && !stops(asked)) {
         progress_.phase("step", step_ + (under_way_ ? 2 : 1));
@@ -166,7 +167,7 @@ ExitCode Run::run(const Requests& requests) {
         const bool last = step_ == plan_.steps;
         if (last || due(spec_.logging.interval, step_)) log_step();
         if (replica_check_due(step_)) check_replicas();
-        if (evaluation_due(step_)) evaluate();
+        if (evaluation_due(step_)) cut_short = !evaluate() && last;
         asked = std::max(asked, request());
         if (stops(asked) && !last) print("stopping on ", name_of(asked), ": saving");
         if (last || asked != Request::none || due(spec_.checkpoint.interval, step_)) save();
@@ -177,7 +178,7 @@ ExitCode Run::run(const Requests& requests) {
     }
     wait_for_save();
     progress_.phase("end", step_);
-    return step_ < plan_.steps ? stopped(asked) : finished();
+    return step_ < plan_.steps || cut_short ? stopped(asked) : finished();
 }
 
 void Run::issue_step(const StepBatch& batch) {

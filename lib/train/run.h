@@ -51,7 +51,7 @@ private:
     }
     bool evaluation_due(std::int64_t step) const {
         return data_.validation && spec_.training.eval_steps > 0 &&
-               due(spec_.training.eval_interval, step);
+               (due(spec_.training.eval_interval, step) || step == plan_.steps);
     }
     /// Of all ranks the weightiest, the same on all.
     Request request() const;

@@ -52,7 +52,7 @@ same_run whole torn 20
 cp -r ten zeros
 head -c 300 /dev/zero >>zeros/metrics.jsonl
 train 0 zeros training.steps=11 $evaluating
-expect_order zeros "1 2 3 4 5 v5 6 7 8 9 10 v10 r10 11"
+expect_order zeros "1 2 3 4 5 v5 6 7 8 9 10 v10 r10 11 v11"
 
 # An evaluation that was due and has no line is made up.
 cp -r ten missing
@@ -100,6 +100,18 @@ edit_manifest "$(checkpoint older 10)" \
 grep -q '"first_start":1,"goodput"' "$(checkpoint older 10)/manifest.json" || fail "no older checkpoint"
 train 0 older logging.interval=4
 near "$(mean_at older 12)" "$(mean_of 11 12)"
+
+# The last step is evaluated, once, whether eval_interval divides it or not.
+train 0 closing training.eval_interval=8 training.eval_steps=3 logging.interval=5
+expect_order closing "5 v8 10 15 v16 20 v20"
+cp closing/metrics.jsonl closing.before
+train 0 closing training.eval_interval=8 training.eval_steps=3 logging.interval=5
+says out "is finished"
+same closing.before closing/metrics.jsonl
+train 0 rare training.eval_interval=100 training.eval_steps=3 logging.interval=20
+expect_order rare "20 v20"
+[[ $(tail -n 1 rare/metrics.jsonl) == "$(tail -n 1 whole/metrics.jsonl)" ]] ||
+    fail "evaluations of the same weights: $(tail -n 1 rare/metrics.jsonl)"
 
 # What was logged of steps after the checkpoint counts no more.
 cp -r ten ahead
