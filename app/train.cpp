@@ -67,7 +67,7 @@ ExitCode train_as_rank(const Options& options, Ranks& ranks, Clock::time_point s
     const Start common = start(ranks, spec, RunPaths{spec.output_dir}.cache());
     const Device& device = common.device;
     const RunPlan& plan = common.plan;
-    ranks.tell_device(plan.mesh, device.cuda);
+    const std::string device_name = device.cuda ? "GPU" : ranks.cpu_name();
     Observers observers(ranks.watch(spec, plan.mesh, device.cuda));
     std::optional<StepRecorder> recorder;
     if (!options.timeline.empty()) {
@@ -78,7 +78,7 @@ ExitCode train_as_rank(const Options& options, Ranks& ranks, Clock::time_point s
     }
     const Mesh mesh = open_mesh(device, session, plan.mesh, mesh_links(plan), observers.comm);
     const ExitCode code = train(spec, plan, resume_choice(options.resume),
-                                {*device.backend, mesh, session, observers, started});
+                                {*device.backend, mesh, session, observers, device_name, started});
     if (recorder && session.rank() == 0) warn_if_not_drawn(*recorder, options.timeline);
     return code;
 }

@@ -1,6 +1,8 @@
 // Output for people. One call prints one whole line, in one write.
 #pragma once
 
+#include <cstdint>
+#include <string>
 #include <string_view>
 
 #include "base/text.h"
@@ -43,11 +45,14 @@ void warn(const Parts&... parts) {
 /// From now on stdout does not count as a terminal: mpirun gives ranks a pseudo-terminal, wherever
 /// their output goes.
 void plain_output();
-/// True if stdout is a terminal, where a live bar makes sense.
+/// True if stdout is a terminal.
 bool stdout_is_terminal();
+/// How wide that terminal is now: what it says itself, else COLUMNS, else 80.
+std::int64_t terminal_columns();
 
-/// Rewrites the terminal's current line; an empty text clears it. Does nothing unless stdout is a
-/// terminal.
+/// Rewrites the terminal's current line; an empty text clears it. What would reach the last column
+/// is cut off, so that no line wraps. Does nothing unless stdout is a terminal that can clear a
+/// line (TERM is set, and not to "dumb").
 void show_status(std::string_view line);
 
 }  // namespace gptrain

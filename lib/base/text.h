@@ -48,6 +48,12 @@ std::optional<std::int64_t> parse_bytes(std::string_view word);
 /// The value with a fixed number of digits after the point.
 std::string fixed(double value, int digits);
 
+/// 124439808 as "124,439,808".
+std::string grouped(std::int64_t value);
+
+/// "1 step", "1,000 steps".
+std::string counted(std::int64_t count, std::string_view word);
+
 /// A large number with three digits and a unit prefix, to be followed by a word: "860 M", "1.25 T".
 std::string human_count(double value);
 

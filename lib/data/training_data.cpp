@@ -7,7 +7,7 @@
 #include <utility>
 
 #include "base/error.h"
-#include "base/log.h"
+#include "base/text.h"
 #include "data/blended_dataset.h"
 #include "data/endless_dataset.h"
 #include "data/gpt_dataset.h"
@@ -130,19 +130,6 @@ std::int64_t corpus_samples(const std::vector<Part>& parts, std::int64_t seq_len
     return std::max<std::int64_t>(samples, 1);
 }
 
-void say_counts(std::string_view name, const std::vector<Part>& parts, std::int64_t num_samples,
-                std::int64_t seq_length) {
-    std::int64_t sequences = 0;
-    for (const Part& part : parts)
-        sequences += part.range.end - part.range.begin;
-    const std::int64_t tokens = tokens_of(parts);
-    const double epochs = static_cast<double>(num_samples) * static_cast<double>(seq_length) /
-                          static_cast<double>(tokens);
-    print("data: ", name, ": ", tokens, " tokens in ", sequences, " sequences from ", parts.size(),
-          parts.size() == 1 ? " source; " : " sources; ", num_samples, " samples of ", seq_length,
-          " tokens = ", fixed(epochs, 2), " epochs");
-}
-
 /// The warning about the part that the run reads most often; empty if that is not too often.
 std::string repetition_warning(const std::vector<Part>& parts, const DataOptions& options) {
     double weights = 0;
@@ -181,12 +168,7 @@ std::shared_ptr<const SampleSource> make_validation(std::vector<Part> parts,
                                                     const OrderOptions& order,
                                                     const std::filesystem::path& cache_folder) {
     std::erase_if(parts, [](const Part& part) { return part.num_tokens == 0; });
-    if (parts.empty()) {
-        print("data: validation: no tokens; there will be no evaluation");
-        return nullptr;
-    }
-    say_counts("validation", parts, order.num_samples, order.seq_length);
-    return make_order(parts, order, cache_folder);
+    return parts.empty() ? nullptr : make_order(parts, order, cache_folder);
 }
 
 }  // namespace
@@ -219,7 +201,7 @@ TrainingData make_training_data(const DataSpec& spec, const DataOptions& options
     check_training_parts(train, split, spec.split);
     const std::int64_t num_samples =
         options.num_samples.value_or(corpus_samples(train, options.seq_length));
-    say_counts("training", train, num_samples, options.seq_length);
+    data.train_tokens = tokens_of(train);
     data.warning = repetition_warning(train, options);
     const auto open_pass = [=](std::int64_t pass) {
         const OrderOptions order{options.seed + static_cast<std::uint64_t>(pass),
@@ -231,9 +213,10 @@ TrainingData make_training_data(const DataSpec& spec, const DataOptions& options
 
     if (options.eval_samples > 0) {
         const std::vector<Source>& sources = split ? train_sources : validation_sources;
-        data.validation = make_validation(parts_of(sources, split, Split::validation),
-                                          {options.seed, options.seq_length, options.eval_samples},
-                                          options.cache_folder);
+        const std::vector<Part> parts = parts_of(sources, split, Split::validation);
+        data.validation_tokens = tokens_of(parts);
+        data.validation = make_validation(
+            parts, {options.seed, options.seq_length, options.eval_samples}, options.cache_folder);
     }
     return data;
 }

@@ -40,22 +40,24 @@ struct TrainingData {
     /// Endless: samples beyond num_samples come from further passes; pass p has the order of seed +
     /// p.
     std::shared_ptr<const SampleSource> train;
-    std::int64_t num_samples = 0;  ///< samples of one pass of `train`
+    std::int64_t num_samples = 0;   ///< samples of one pass of `train`
+    std::int64_t train_tokens = 0;  ///< in the corpus; a pass may read more or fewer
     /// Null if there are no validation tokens, or no evaluation was requested: evaluation is off.
     std::shared_ptr<const SampleSource> validation;
+    std::int64_t validation_tokens = 0;  ///< as in `train_tokens`; 0 without an evaluation
     std::vector<SourceIdentity> train_sources;
     std::vector<SourceIdentity> validation_sources;  ///< as in the spec; empty: split from train
     /// Warns of the source read most often, if the run reads it more than 40 times; else empty.
     std::string warning;
 };
 
-/// Opens and checks all sources, builds or maps the indices, and prints what it found in a line or
-/// two. With `data.validation` every source is used whole; otherwise `data.split` splits the
-/// sequences of each training source into training and validation (the third part is never read). A
-/// training part without tokens is an Error (bad_input) that names the source. Sources without
-/// validation tokens leave the validation blend; if none is left, it prints so and `validation` is
-/// null. A source whose .meta.json names another tokenizer than `options.tokenizer` (or, if that is
-/// empty, than another source) is an Error (usage). If sources lack a .meta.json, it prints so.
+/// Opens and checks all sources, and builds or maps the indices. With `data.validation` every
+/// source is used whole; otherwise `data.split` splits the sequences of each training source into
+/// training and validation (the third part is never read). A training part without tokens is an
+/// Error (bad_input) that names the source. Sources without validation tokens leave the validation
+/// blend; if none is left, `validation` is null. A source whose .meta.json names another tokenizer
+/// than `options.tokenizer` (or, if that is empty, than another source) is an Error (usage). If
+/// sources lack a .meta.json, it prints so.
 TrainingData make_training_data(const DataSpec& spec, const DataOptions& options);
 
 /// Tokens that there are to train on, of all sources together; nothing where a file of a source is

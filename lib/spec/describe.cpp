@@ -8,18 +8,6 @@
 namespace gptrain {
 namespace {
 
-/// 124439808 as "124,439,808".
-std::string grouped(std::int64_t value) {
-    std::string digits = text(value);
-    for (std::size_t i = digits.size(); i > 3; i -= 3)
-        digits.insert(i - 3, 1, ',');
-    return digits;
-}
-
-std::string counted(std::int64_t count, std::string_view word) {
-    return text(grouped(count), " ", word, count == 1 ? "" : "s");
-}
-
 /// One line of the table; without a title it goes on from the line before.
 std::string row(std::string_view title, const std::string& words) {
     constexpr std::size_t width = 15;

@@ -4,6 +4,7 @@
 #include <array>
 #include <charconv>
 #include <cmath>
+#include <iterator>
 
 #include "base/log.h"
 #include "base/text.h"
@@ -38,8 +39,12 @@ std::string step_line(const StepMetrics& metrics, std::int64_t steps,
     const auto add = [&](const std::optional<double>& value, const auto& written) {
         if (value) line += text("  ", written(*value));
     };
-    add(metrics.loss,
-        [](double x) { return text("loss ", formatted(x, std::chars_format::fixed, 4)); });
+    add(metrics.mean_loss,
+        [](double x) { return text("mean_loss ", formatted(x, std::chars_format::fixed, 4)); });
+    if (!metrics.mean_loss) {
+        add(metrics.loss,
+            [](double x) { return text("loss ", formatted(x, std::chars_format::fixed, 4)); });
+    }
     add(metrics.grad_norm, [](double x) { return text("grad_norm ", significant(x, 4)); });
     add(metrics.lr,
         [](double x) { return text("lr ", formatted(x, std::chars_format::scientific, 2)); });
@@ -57,21 +62,21 @@ std::string validation_line(std::int64_t step, std::int64_t steps, double val_lo
 }
 
 std::string bar(std::string_view what, std::int64_t done, std::int64_t total,
-                std::optional<double> seconds_left) {
-    constexpr std::int64_t width = 24;
-    const std::int64_t filled = total > 0 ? width * done / total : 0;
-    const std::int64_t percent = total > 0 ? 100 * done / total : 0;
-    std::string line(1, '[');
-    line.append(static_cast<std::size_t>(filled), '#');
-    line.append(static_cast<std::size_t>(width - filled), '-');
-    line += text("] ",
-                 std::string(percent < 10    ? 2
-                             : percent < 100 ? 1
-                                             : 0,
-                             ' '),
-                 percent, "%  ", what, " ", done, "/", total);
-    if (seconds_left) line += text("  ", human_time(*seconds_left), " left");
-    return line.substr(0, 79);
+                std::optional<double> seconds_left, std::int64_t columns) {
+    constexpr std::int64_t most = 24;
+    constexpr std::int64_t least = 4;
+    const auto share_of = [&](std::int64_t whole) { return total > 0 ? whole * done / total : 0; };
+    const std::string percent = text(share_of(100));
+    const std::string now = text(std::string(3 - std::min<std::size_t>(percent.size(), 3), ' '),
+                                 percent, "%  ", what, " ", done, "/", total);
+    std::string left = seconds_left ? text("  ", human_time(*seconds_left), " left") : "";
+    const auto room = [&] { return columns - 1 - std::ssize(now + left + "[] "); };
+    if (room() < least) left.clear();
+    if (room() < least) return now.substr(0, static_cast<std::size_t>(columns - 1));
+    const std::int64_t cells = std::min(room(), most);
+    const std::int64_t filled = share_of(cells);
+    return text("[", std::string(static_cast<std::size_t>(filled), '#'),
+                std::string(static_cast<std::size_t>(cells - filled), '-'), "] ", now, left);
 }
 
 Console::Console(std::int64_t first, std::int64_t steps)
@@ -89,7 +94,7 @@ void Console::show(std::string_view what, std::int64_t done, std::int64_t total,
     const Clock::time_point now = Clock::now();
     if (now - last_shown_ < std::chrono::milliseconds(100) && done < total) return;
     last_shown_ = now;
-    show_status(done < total ? bar(what, done, total, seconds_left) : "");
+    show_status(done < total ? bar(what, done, total, seconds_left, terminal_columns()) : "");
 }
 
 void Console::tick(std::int64_t step) {

@@ -3,8 +3,6 @@
 #include <algorithm>
 #include <cmath>
 
-#include "base/text.h"
-
 namespace gptrain {
 
 double TimeSpent::sum() const {
@@ -14,9 +12,9 @@ double TimeSpent::sum() const {
     return seconds;
 }
 
-double TimeSpent::useful_share() const {
-    const double seconds = sum();
-    return seconds > 0 ? useful / seconds : 0;
+double TimeSpent::goodput() const {
+    const double all = sum();
+    return all > 0 ? useful / all : 0;
 }
 
 Json to_json(const TimeSpent& spent) {
@@ -34,38 +32,19 @@ TimeSpent time_spent(const Json& json, const std::string& source) {
     return spent;
 }
 
-void Goodput::begin(double now, const std::optional<TimeSpent>& logged,
-                    const std::optional<Record>& saved) {
-    const TimeSpent kept = saved ? saved->spent : TimeSpent{};
+void Goodput::begin(const std::optional<TimeSpent>& logged, const std::optional<TimeSpent>& saved) {
+    const TimeSpent kept = saved.value_or(TimeSpent{});
     const TimeSpent before = logged.value_or(kept);
-    TimeSpent& spent = record_.spent;
     // A line is logged before the evaluation and the save of its step.
     for (const TimePart& part : time_parts)
-        spent.*part.seconds = std::max(before.*part.seconds, kept.*part.seconds);
-    spent.useful = kept.useful;
-    spent.lost = std::max(before.useful + before.lost, kept.useful + kept.lost) - kept.useful;
-    record_.first_start = saved ? saved->first_start : now - before.sum();
+        spent_.*part.seconds = std::max(before.*part.seconds, kept.*part.seconds);
+    spent_.useful = kept.useful;
+    spent_.lost = std::max(before.useful + before.lost, kept.useful + kept.lost) - kept.useful;
 }
 
-void Goodput::roll_back(const Record& to) {
-    TimeSpent& spent = record_.spent;
-    spent.lost += spent.useful - to.spent.useful;
-    spent.useful = to.spent.useful;
-}
-
-std::string Goodput::summary(double now) const {
-    const TimeSpent& spent = record_.spent;
-    const double wall = std::max(now - record_.first_start, spent.sum());
-    std::string line =
-        text("goodput ", fixed(wall > 0 ? 100 * spent.useful / wall : 0, 1),
-             " %: ", human_time(spent.useful), " of ", human_time(wall), " since the first start");
-    std::string_view separator = "; ";
-    for (const TimePart& part : time_parts) {
-        if (part.seconds == &TimeSpent::useful) continue;
-        line += text(separator, part.name, " ", human_time(spent.*part.seconds));
-        separator = ", ";
-    }
-    return line + text(separator, "not running ", human_time(wall - spent.sum()));
+void Goodput::roll_back(const TimeSpent& to) {
+    spent_.lost += spent_.useful - to.useful;
+    spent_.useful = to.useful;
 }
 
 double best_save_interval(double stall_seconds, double failure_seconds) {

@@ -20,9 +20,10 @@ struct TimeSpent {
     double eval = 0;
     double lost = 0;  ///< in steps that a later start had to do again, or that were rolled back
 
+    /// All of it: the time that the run has run.
     double sum() const;
-    /// Of the sum, from 0 to 1; 0 before any time is spent.
-    double useful_share() const;
+    /// The useful share of it, 0 to 1; 0 before any time is spent.
+    double goodput() const;
     bool operator==(const TimeSpent&) const = default;
 };
 
@@ -42,31 +43,23 @@ Json to_json(const TimeSpent& spent);
 /// Error (bad_input) for what is not such an object.
 TimeSpent time_spent(const Json& json, const std::string& source);
 
-/// The account of a run, which goes on from start to start.
+/// The account of a run, which goes on from start to start. The time between two starts does not
+/// count.
 class Goodput {
 public:
+    /// `logged`: what the run last logged in this output directory, and `saved`: what the
+    /// checkpoint that it goes on from holds; either may not be there. Useful seconds that were
+    /// logged and are not in the checkpoint were lost.
+    void begin(const std::optional<TimeSpent>& logged, const std::optional<TimeSpent>& saved);
+    void add(double TimeSpent::*part, double seconds) { spent_.*part += seconds; }
+    /// The weights went back to those of a checkpoint that holds this.
+    void roll_back(const TimeSpent& to);
+
     /// What a checkpoint keeps of it.
-    struct Record {
-        TimeSpent spent;
-        double first_start = 0;  ///< Unix seconds
-    };
-
-    /// `now`: Unix seconds. `logged`: what the run last logged in this output directory, and
-    /// `saved`: what the checkpoint that it goes on from holds; either may not be there. Useful
-    /// seconds that were logged and are not in the checkpoint were lost.
-    void begin(double now, const std::optional<TimeSpent>& logged,
-               const std::optional<Record>& saved);
-    void add(double TimeSpent::*part, double seconds) { record_.spent.*part += seconds; }
-    /// The weights went back to those of a checkpoint with this record.
-    void roll_back(const Record& to);
-
-    const Record& record() const { return record_; }
-
-    /// "goodput 93 %: 2 h 10 min of 2 h 20 min since the first start; init 3 s, ..."
-    std::string summary(double now) const;
+    const TimeSpent& spent() const { return spent_; }
 
 private:
-    Record record_;
+    TimeSpent spent_;
 };
 
 /// Seconds between checkpoints that lose least to saving and to failures: sqrt(2 x stall x mean

@@ -19,6 +19,7 @@ namespace gptrain {
 struct StepMetrics {
     std::int64_t step = 0;                 ///< counted from 1
     std::optional<double> loss = {};       ///< of this step alone
+    std::optional<double> mean_loss = {};  ///< of the steps since the last interval ended
     std::optional<double> grad_norm = {};  ///< before clipping
     std::optional<double> lr = {};
     std::optional<double> loss_scale = {};
@@ -38,6 +39,7 @@ struct StepMetrics {
 /// order of the file.
 void for_each_metric(const StepMetrics& metrics, const auto& visit) {
     visit("loss", metrics.loss);
+    visit("mean_loss", metrics.mean_loss);
     visit("grad_norm", metrics.grad_norm);
     visit("lr", metrics.lr);
     visit("loss_scale", metrics.loss_scale);

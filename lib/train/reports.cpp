@@ -33,7 +33,7 @@ void Reports::step(const StepMetrics& metrics) {
         scalars.push_back({text("comm/", axis.axis, "/bytes"), static_cast<double>(axis.bytes)});
         if (axis.seconds) scalars.push_back({text("comm/", axis.axis, "/seconds"), *axis.seconds});
     }
-    scalars.push_back({"goodput", metrics.goodput.useful_share()});
+    scalars.push_back({"goodput", metrics.goodput.goodput()});
     for (const TimePart& part : time_parts)
         scalars.push_back({text("goodput/", part.name), metrics.goodput.*part.seconds});
     tensorboard_->write(metrics.step, scalars);

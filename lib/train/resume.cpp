@@ -85,8 +85,8 @@ Json to_json(const SavedRun& run) {
             {"skipped_steps", run.state.skipped_steps},
             {"skipped_in_a_row", run.state.skipped_in_a_row},
             {"losses", run.losses},
-            {"first_start", run.goodput.first_start},
-            {"goodput", to_json(run.goodput.spent)},
+            {"interval_loss", run.interval_loss},
+            {"goodput", to_json(run.goodput)},
             {"spec", run.spec_yaml}};
 }
 
@@ -100,8 +100,8 @@ SavedRun saved_run(const CheckpointMeta& meta) {
     run.state.skipped_steps = reader.integer("skipped_steps");
     run.state.skipped_in_a_row = reader.integer("skipped_in_a_row");
     run.losses = reader.array("losses");
-    run.goodput.first_start = reader.number("first_start");
-    run.goodput.spent = time_spent(reader.object("goodput"), source + ".goodput");
+    if (reader.has("interval_loss")) run.interval_loss = reader.object("interval_loss");
+    run.goodput = time_spent(reader.object("goodput"), source + ".goodput");
     run.spec_yaml = reader.string("spec");
     return run;
 }

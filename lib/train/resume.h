@@ -31,8 +31,9 @@ RestartPoint open_checkpoint(const std::filesystem::path& folder, const MpiSessi
 struct SavedRun {
     StepState state;        ///< its carried numbers
     std::string spec_yaml;  ///< effective
-    Goodput::Record goodput;
-    Json losses;  ///< of LossSpikes
+    TimeSpent goodput;
+    Json losses;         ///< of LossSpikes
+    Json interval_loss;  ///< of IntervalLoss; null in older checkpoints
 };
 Json to_json(const SavedRun& run);
 SavedRun saved_run(const CheckpointMeta& meta);

@@ -14,6 +14,7 @@
 #include "train/run.h"
 #include "train/run_directory.h"
 #include "train/run_inputs.h"
+#include "train/run_lines.h"
 
 namespace gptrain {
 namespace {
@@ -82,6 +83,15 @@ StepCost affordable_cost(const RunSpec& spec, const RunPlan& plan, const RunDevi
     return cost;
 }
 
+void tell_of_start(const RunInputs& inputs, const StepCost& cost, const RunDevices& devices) {
+    const StartFacts facts = {.device = devices.device_name,
+                              .memory_bytes = devices.ranks.largest(cost.memory.total()),
+                              .evaluates = inputs.spec.training.eval_interval > 0,
+                              .output_dir = inputs.spec.output_dir};
+    for (const std::string& line : start_lines(inputs.plan, inputs.data, facts))
+        print(line);
+}
+
 }  // namespace
 
 ExitCode train(const RunSpec& spec, RunPlan plan, const ResumeChoice& resume,
@@ -105,6 +115,7 @@ ExitCode train(const RunSpec& spec, RunPlan plan, const ResumeChoice& resume,
     if (checkpoint && !spec.data.num_samples)
         plan.num_samples = saved_num_samples(checkpoint->meta());
     const RunInputs inputs = common_inputs(spec, plan, tokenizer, paths, ranks);
+    tell_of_start(inputs, cost, devices);
     if (ranks.rank() == 0 && !inputs.data.warning.empty()) warn(inputs.data.warning);
     ranks.together([&] {
         if (!checkpoint) return;

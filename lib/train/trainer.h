@@ -30,6 +30,7 @@ struct RunDevices {
     const Mesh& mesh;
     const MpiSession& ranks;
     Observers& observers;
+    std::string device_name;                        ///< of a rank, for people
     std::chrono::steady_clock::time_point started;  ///< when the program was
 };
 

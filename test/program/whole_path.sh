@@ -10,6 +10,17 @@ train 0 run training.steps=60 training.global_batch_size=8 data.num_samples=auto
     lr_schedule.decay_steps=auto training.eval_interval=20 training.eval_steps=2 \
     logging.interval=5 checkpoint.interval=25
 says out "step 60/60" "val_loss" "finished after step 60"
+# A start says in five lines what it does, the end in one what came of it.
+starts=('model: 11,968 parameters in 2 layers, fp32'
+    'data: [0-9,]+ tokens to train on, [0-9,]+ tokens for validation'
+    'run: 60 steps, 7,680 tokens, [0-9.]+ epochs'
+    'device: .*; mesh: dp 1 pp 1 cp 1 tp 1; memory: [0-9.]+ [KM]iB' "output: $work/run")
+for ((i = 0; i < 5; ++i)); do
+    sed -n "$((i + 1))p" out | grep -qxE "${starts[i]}" || fail "line $((i + 1)) of: $(head -n 6 out)"
+done
+end="finished after step 60: mean_loss [0-9.]+, val_loss [0-9.]+, [0-9]+ tok/s, [0-9]+ s"
+end+=" \(goodput [0-9.]+%\), checkpoint $(checkpoint "$work/run" 60)"
+tail -n 1 out | grep -qxE "$end" || fail "the last line is: $(tail -n 1 out)"
 says_not out $'\r'
 says_not out $'\033'
 

@@ -7,53 +7,48 @@ namespace {
 
 TEST_CASE("a first start counts from itself") {
     Goodput goodput;
-    goodput.begin(1000, std::nullopt, std::nullopt);
+    goodput.begin(std::nullopt, std::nullopt);
     goodput.add(&TimeSpent::init, 1);
     goodput.add(&TimeSpent::useful, 6);
     goodput.add(&TimeSpent::save, 0.5);
-    CHECK(goodput.record().first_start == 1000);
-    CHECK(goodput.record().spent.sum() == 7.5);
-    CHECK(goodput.summary(1010) ==
-          "goodput 60.0 %: 6 s of 10 s since the first start; init 1 s, load 0 s, save 1 s, eval 0 "
-          "s, lost 0 s, not running 3 s");
+    CHECK(goodput.spent().sum() == 7.5);
+    CHECK(goodput.spent().goodput() == 0.8);
+    CHECK(TimeSpent{}.goodput() == 0);
 }
 
 TEST_CASE("steps that the checkpoint does not hold are lost at the next start") {
-    const Goodput::Record saved = {{.useful = 50, .init = 2, .save = 3}, 500};
+    const TimeSpent saved = {.useful = 50, .init = 2, .save = 3};
     // Thirty more seconds of steps, of which the log knows, and a save after that line.
     const TimeSpent logged = {.useful = 80, .init = 2, .save = 2.5, .eval = 4};
     Goodput goodput;
-    goodput.begin(900, logged, saved);
-    CHECK(goodput.record().first_start == 500);
-    CHECK(goodput.record().spent ==
-          TimeSpent{.useful = 50, .init = 2, .save = 3, .eval = 4, .lost = 30});
+    goodput.begin(logged, saved);
+    CHECK(goodput.spent() == TimeSpent{.useful = 50, .init = 2, .save = 3, .eval = 4, .lost = 30});
     // The same once more: what was lost stays lost.
-    TimeSpent later = goodput.record().spent;
+    TimeSpent later = goodput.spent();
     later.useful += 10;
     Goodput third;
-    third.begin(1000, later, saved);
-    CHECK(third.record().spent.lost == 40);
-    CHECK(third.record().spent.useful == 50);
+    third.begin(later, saved);
+    CHECK(third.spent().lost == 40);
+    CHECK(third.spent().useful == 50);
 }
 
 TEST_CASE("without a checkpoint all steps were lost; without a log none") {
     Goodput from_log;
-    from_log.begin(100, TimeSpent{.useful = 20, .init = 1}, std::nullopt);
-    CHECK(from_log.record().spent == TimeSpent{.init = 1, .lost = 20});
-    CHECK(from_log.record().first_start == 79);
+    from_log.begin(TimeSpent{.useful = 20, .init = 1}, std::nullopt);
+    CHECK(from_log.spent() == TimeSpent{.init = 1, .lost = 20});
     Goodput elsewhere;
-    elsewhere.begin(100, std::nullopt, Goodput::Record{{.useful = 20, .lost = 5}, 50});
-    CHECK(elsewhere.record().spent == TimeSpent{.useful = 20, .lost = 5});
+    elsewhere.begin(std::nullopt, TimeSpent{.useful = 20, .lost = 5});
+    CHECK(elsewhere.spent() == TimeSpent{.useful = 20, .lost = 5});
 }
 
 TEST_CASE("rolled back steps are lost") {
     Goodput goodput;
-    goodput.begin(0, std::nullopt, std::nullopt);
+    goodput.begin(std::nullopt, std::nullopt);
     goodput.add(&TimeSpent::useful, 10);
-    const Goodput::Record saved = goodput.record();
+    const TimeSpent saved = goodput.spent();
     goodput.add(&TimeSpent::useful, 7);
     goodput.roll_back(saved);
-    CHECK(goodput.record().spent == TimeSpent{.useful = 10, .lost = 7});
+    CHECK(goodput.spent() == TimeSpent{.useful = 10, .lost = 7});
 }
 
 TEST_CASE("the account reads back as it was written") {

@@ -5,6 +5,7 @@
 #include <cstring>
 
 #include "catch.h"
+#include "train/interval_loss.h"
 #include "train/loss_spikes.h"
 
 namespace gptrain {
@@ -35,11 +36,14 @@ SavedRun run_under_way() {
         number += 10;
     }
     run.spec_yaml = "name: tiny\n";
-    run.goodput = {{.useful = 1, .init = 2, .load = 3, .save = 4, .eval = 5, .lost = 6}, 7.5};
+    run.goodput = {.useful = 1, .init = 2, .load = 3, .save = 4, .eval = 5, .lost = 6};
     LossSpikes spikes(LossSpike{.factor = 2, .window = 2, .action = LossSpike::Action::skip});
     for (const int step : {4, 5, 7})
         spikes.add(step, 1.0 / step);
     run.losses = spikes.to_json();
+    IntervalLoss interval(10);
+    interval.add(12, LossSum{.loss = 1.0 / 3, .weight = 96});
+    run.interval_loss = interval.to_json();
     return run;
 }
 
@@ -62,14 +66,23 @@ TEST_CASE("all that a checkpoint keeps of a run reads back") {
     const SavedRun read = written_and_read(run);
     CHECK(std::memcmp(&read.state, &run.state, sizeof(StepState)) == 0);
     CHECK(read.spec_yaml == run.spec_yaml);
-    CHECK(read.goodput.spent == run.goodput.spent);
-    CHECK(read.goodput.first_start == run.goodput.first_start);
+    CHECK(read.goodput == run.goodput);
+    CHECK(read.interval_loss == run.interval_loss);
     CHECK(read.losses == run.losses);
     CHECK(read.losses.size() == 3);
 }
 
+TEST_CASE("the state of an older checkpoint reads") {
+    CheckpointMeta meta;
+    meta.state = to_json(run_under_way());
+    meta.state.erase("interval_loss");
+    meta.state["first_start"] = 7.5;
+    CHECK(saved_run(meta).interval_loss.is_null());
+}
+
 TEST_CASE("a checkpoint without one of its numbers is refused by name") {
-    const Json whole = to_json(run_under_way());
+    Json whole = to_json(run_under_way());
+    whole.erase("interval_loss");  // older ones have none
     for (const auto& [key, value] : whole.items()) {
         CheckpointMeta meta;
         meta.state = whole;
