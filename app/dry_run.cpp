@@ -9,12 +9,12 @@
 
 #include "base/log.h"
 #include "device.h"
+#include "engine/fit_advice.h"
+#include "engine/memory_check.h"
 #include "planner/flop_costs.h"
 #include "planner/mesh_cost.h"
 #include "schedule/stage_plan.h"
 #include "timeline.h"
-#include "train/fit_advice.h"
-#include "train/memory_check.h"
 
 namespace gptrain {
 namespace {

@@ -4,8 +4,8 @@
 
 #include "base/json.h"
 #include "base/log.h"
+#include "infer/evaluate.h"
 #include "inference.h"
-#include "train/evaluate.h"
 
 namespace gptrain {
 namespace {

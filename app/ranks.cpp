@@ -12,7 +12,7 @@
 #include "base/file.h"
 #include "base/log.h"
 #include "base/process.h"
-#include "train/run_directory.h"
+#include "report/run_directory.h"
 #include "version.h"
 
 namespace gptrain {

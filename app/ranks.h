@@ -9,7 +9,7 @@
 #include "comm/mesh.h"
 #include "comm/mpi_session.h"
 #include "spec/run_plan.h"
-#include "train/watchdog.h"
+#include "watch/watchdog.h"
 
 namespace gptrain {
 

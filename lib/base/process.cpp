@@ -1,5 +1,6 @@
 #include "base/process.h"
 
+#include <array>
 #include <atomic>
 #include <cerrno>
 #include <csignal>
@@ -121,6 +122,12 @@ Failure failure_of(const std::exception& error) {
                 ExitCode::usage};
     }
     return {text("internal error: ", error.what()), ExitCode::bug};
+}
+
+std::string host_name() {
+    std::array<char, 256> name{};
+    if (::gethostname(name.data(), name.size() - 1) != 0) fail_errno(errno, "gethostname");
+    return name.data();
 }
 
 }  // namespace gptrain

@@ -39,4 +39,7 @@ std::string memory_limit();
 /// or report nothing useful, when an allocation fails.
 void require_memory(std::int64_t bytes);
 
+/// This machine's name.
+std::string host_name();
+
 }  // namespace gptrain

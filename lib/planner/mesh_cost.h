@@ -3,7 +3,7 @@
 
 #include <vector>
 
-#include "train/engine.h"
+#include "engine/engine.h"
 
 namespace gptrain {
 

@@ -7,7 +7,7 @@
 
 #include "base/json.h"
 #include "base/log.h"
-#include "train/run_directory.h"
+#include "base/process.h"
 
 namespace gptrain {
 namespace {

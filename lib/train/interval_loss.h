@@ -6,7 +6,7 @@
 #include <string>
 
 #include "base/json.h"
-#include "train/rank_model.h"
+#include "engine/rank_model.h"
 
 namespace gptrain {
 

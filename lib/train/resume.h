@@ -8,10 +8,21 @@
 
 #include "backend/step_state.h"
 #include "checkpoint/restart_point.h"
-#include "train/goodput.h"
-#include "train/trainer.h"
+#include "comm/mpi_session.h"
+#include "report/goodput.h"
 
 namespace gptrain {
+
+/// Where a run begins.
+struct ResumeChoice {
+    enum class Kind {
+        automatic,  ///< the newest valid checkpoint of the output directory, else a fresh start
+        never,      ///< a fresh start; an output directory with checkpoints is refused
+        from,       ///< this checkpoint, or the newest valid one of this output directory
+    };
+    Kind kind = Kind::automatic;
+    std::filesystem::path folder;
+};
 
 /// Error (usage) where the choice names a folder without a checkpoint. Reads none of them.
 void require_start(const ResumeChoice& choice);

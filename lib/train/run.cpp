@@ -4,13 +4,14 @@
 #include <utility>
 
 #include "base/log.h"
+#include "base/process.h"
 #include "checkpoint/folder.h"
+#include "engine/tuning.h"
 #include "spec/spec_json.h"
 #include "train/identity.h"
 #include "train/replicas.h"
 #include "train/resume.h"
 #include "train/step_fault.h"
-#include "train/tuning.h"
 
 namespace gptrain {
 namespace {

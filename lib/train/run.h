@@ -10,19 +10,19 @@
 
 #include "checkpoint/restart_point.h"
 #include "checkpoint/saver.h"
-#include "train/comm_metrics.h"
-#include "train/engine.h"
-#include "train/goodput.h"
+#include "engine/engine.h"
+#include "report/comm_metrics.h"
+#include "report/goodput.h"
+#include "report/reports.h"
 #include "train/high_loss.h"
 #include "train/injected_faults.h"
 #include "train/interval_loss.h"
 #include "train/loss_spikes.h"
-#include "train/reports.h"
 #include "train/requests.h"
 #include "train/resume.h"
+#include "train/run_devices.h"
 #include "train/run_inputs.h"
 #include "train/run_lines.h"
-#include "train/trainer.h"
 
 namespace gptrain {
 

@@ -6,13 +6,13 @@
 
 #include "base/log.h"
 #include "checkpoint/folder.h"
-#include "train/fit_advice.h"
+#include "engine/fit_advice.h"
+#include "engine/memory_check.h"
+#include "report/run_directory.h"
 #include "train/identity.h"
-#include "train/memory_check.h"
 #include "train/requests.h"
 #include "train/resume.h"
 #include "train/run.h"
-#include "train/run_directory.h"
 #include "train/run_inputs.h"
 #include "train/run_lines.h"
 

@@ -7,11 +7,11 @@
 #include "cuda/needs.h"
 #include "data/indexed_writer.h"
 #include "data/training_data.h"
+#include "engine/engine.h"
+#include "engine/tuning.h"
 #include "gpu_bench.h"
 #include "support/temp_folder.h"
 #include "timed_backend.h"
-#include "train/engine.h"
-#include "train/tuning.h"
 
 namespace gptrain::bench {
 namespace {

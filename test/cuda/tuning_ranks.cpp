@@ -8,11 +8,11 @@
 #include "cuda/cuda_backend.h"
 #include "cuda/fake_cublas_lt.h"
 #include "emulator/grid.h"
+#include "engine/tuning.h"
 #include "ranks.h"
 #include "schedule/stage_plan.h"
 #include "support/captured_stderr.h"
 #include "tiny_run.h"
-#include "train/tuning.h"
 
 namespace gptrain::test {
 

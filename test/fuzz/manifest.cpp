@@ -3,9 +3,9 @@
 #include "checkpoint/manifest.h"
 
 #include "fuzz/target.h"
+#include "infer/inference.h"
 #include "support/sealed_manifest.h"
 #include "train/identity.h"
-#include "train/inference.h"
 #include "train/interval_loss.h"
 #include "train/loss_spikes.h"
 #include "train/resume.h"
