@@ -47,12 +47,12 @@ void warn(const Parts&... parts) {
 void plain_output();
 /// True if stdout is a terminal.
 bool stdout_is_terminal();
-/// How wide that terminal is now: what it says itself, else COLUMNS, else 80.
+/// The width of that terminal now: its own answer, else COLUMNS, else 80.
 std::int64_t terminal_columns();
 
-/// Rewrites the terminal's current line; an empty text clears it. What would reach the last column
-/// is cut off, so that no line wraps. Does nothing unless stdout is a terminal that can clear a
-/// line (TERM is set, and not to "dumb").
+/// Rewrites the terminal's current line; an empty text clears it. The line is cut before the last
+/// column, so that it never wraps. Does nothing unless stdout is a terminal that can clear a line
+/// (TERM is set, and not to "dumb").
 void show_status(std::string_view line);
 
 }  // namespace gptrain

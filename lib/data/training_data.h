@@ -41,10 +41,10 @@ struct TrainingData {
     /// p.
     std::shared_ptr<const SampleSource> train;
     std::int64_t num_samples = 0;   ///< samples of one pass of `train`
-    std::int64_t train_tokens = 0;  ///< in the corpus; a pass may read more or fewer
+    std::int64_t train_tokens = 0;  ///< of the corpus; a pass may read more or fewer
     /// Null if there are no validation tokens, or no evaluation was requested: evaluation is off.
     std::shared_ptr<const SampleSource> validation;
-    std::int64_t validation_tokens = 0;  ///< as in `train_tokens`; 0 without an evaluation
+    std::int64_t validation_tokens = 0;  ///< of the corpus; 0 without evaluation
     std::vector<SourceIdentity> train_sources;
     std::vector<SourceIdentity> validation_sources;  ///< as in the spec; empty: split from train
     /// Warns of the source read most often, if the run reads it more than 40 times; else empty.

@@ -66,25 +66,6 @@ if grep '[[:cntrl:]]' out err >controls; then fail "control characters: $(cat -v
 expect_exit 0 "$gptrain" eval --checkpoint plain --data text_text_document
 if grep '[[:cntrl:]]' out err >controls; then fail "control characters of eval: $(cat -v controls)"; fi
 
-# sent COLUMNS TERM OUTPUT-DIR: what a terminal is sent, a line for each time that one is written or
-# rewritten, to the file sent.
-sent() {
-    settings output_dir="$3" training.steps=200 logging.interval=100
-    TERM=$2 script -qec "stty cols $1; exec '$gptrain' --config run.yaml ${set[*]}" /dev/null \
-        </dev/null >out 2>err
-    check_exit 0 $? "a run on a terminal of $1 columns"
-    says out "finished after step 200"
-    tr '\r' '\n' <out | sed 's/\x1b\[K//g' >sent
-}
-# The bar never wraps, and a terminal that cannot rewrite a line has none.
-for columns in 40 80; do
-    sent $columns xterm "bar-$columns"
-    awk -v columns=$columns '/^\[[#-]+\] +[0-9]+%  step [0-9]+\/200/ { ++bars; wraps += length >= columns }
-        END { exit !(bars > 0 && !wraps) }' sent || fail "the bar in $columns columns: $(cat -v out)"
-done
-sent 80 dumb bar-dumb
-if grep -q -e '^\[' -e $'\033' sent; then fail "a bar on a dumb terminal: $(cat -v out)"; fi
-
 # The directory goes while the run is under way: its state is saved in a new one, and goes on there.
 start gone training.steps=1000000000
 wait_for gone/metrics.jsonl '"step": 13,'
