@@ -5,7 +5,7 @@
 //       fingerprint everywhere), pieces
 //   "append_eod": whether every document that is not empty ends with the end-of-document id
 //   "documents", "tokens": as in PREFIX.idx
-//   "program": what wrote it, "gptrain 0.1.0"
+//   "program": what wrote it, "gptrain 0.2.0"
 // Token files of other tools have none; Megatron does not read it.
 #pragma once
 
@@ -49,7 +49,7 @@ std::optional<TokenMeta> read_token_meta(const IndexedDataset& tokens);
 /// "tok.model (CRC-32C 123)".
 std::string tokenizer_in(const TokenMeta& meta);
 
-/// "tok.model (CRC-32C 123), 320 pieces, every document ended, by gptrain 0.1.0".
+/// "tok.model (CRC-32C 123), 320 pieces, every document ended, by gptrain 0.2.0".
 std::string describe(const TokenMeta& meta);
 
 /// The tokenizer that token files should be made with.
