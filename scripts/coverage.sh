@@ -5,6 +5,7 @@
 #   scripts/coverage.sh [CTEST-OPTIONS...]
 #
 # A process that is killed or leaves by _Exit counts nothing, so the true share is a little higher.
+# program_read_only is left out: its user may not write the counters.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
