@@ -2,12 +2,15 @@
 // after the whole line was read.
 #pragma once
 
-#include <CLI/CLI.hpp>
 #include <functional>
 #include <string>
 #include <vector>
 
 #include "base/error.h"
+
+namespace CLI {
+class App;
+}
 
 namespace gptrain {
 

@@ -7,9 +7,10 @@
 #include "comm/mpi_mesh.h"
 #include "cpu/cpu_backend.h"
 #include "cuda/cuda_backend.h"
-#include "cuda/device_choice.h"
-#include "cuda/nccl_mesh.h"
-#include "cuda/probe.h"
+#include "cuda/nccl/device_choice.h"
+#include "cuda/nccl/mesh.h"
+#include "cuda/needs.h"
+#include "cuda/runtime/probe.h"
 
 namespace gptrain {
 namespace {
@@ -19,17 +20,18 @@ constexpr int first_device = 0;
 
 bool would_use_cuda(DeviceChoice choice) {
     if (choice == DeviceChoice::cpu) return false;
-    const CudaProbe probe = probe_cuda(first_device);
-    if (choice == DeviceChoice::automatic) return probe.state == CudaState::usable;
-    if (probe.state == CudaState::not_built)
+    const cuda::DeviceProbe probe = cuda::probe_device(first_device);
+    if (choice == DeviceChoice::automatic) return probe.state == cuda::DeviceState::usable;
+    if (probe.state == cuda::DeviceState::not_built)
         fail(ExitCode::usage, "device: cuda: ", probe.why, "; set it to cpu or auto");
     return true;
 }
 
 Device open_cpu(DeviceChoice choice) {
     if (choice == DeviceChoice::automatic) {
-        const CudaProbe probe = probe_cuda(first_device);
-        if (probe.state == CudaState::unusable) warn("device: auto takes the CPU: ", probe.why);
+        const cuda::DeviceProbe probe = cuda::probe_device(first_device);
+        if (probe.state == cuda::DeviceState::unusable)
+            warn("device: auto takes the CPU: ", probe.why);
     }
     return {.backend = make_cpu_backend()};
 }
@@ -37,11 +39,11 @@ Device open_cpu(DeviceChoice choice) {
 /// Rank 0 alone looks for the fastest products and keeps them.
 Device open_cuda(int index, const RunSpec& spec, const MpiSession& session,
                  const std::optional<std::filesystem::path>& cache) {
-    CudaOptions options = options_of_environment();
+    cuda::Options options = cuda::options_of_environment();
     options.deterministic = spec.deterministic;
     options.tune_products = cache.has_value();
     if (cache && session.rank() == 0) options.tuning_file = *cache / "products.txt";
-    return {.backend = make_cuda_backend(index, options),
+    return {.backend = cuda::make_backend(index, options),
             .cuda = true,
             .deterministic = spec.deterministic};
 }
@@ -49,7 +51,7 @@ Device open_cuda(int index, const RunSpec& spec, const MpiSession& session,
 }  // namespace
 
 std::string_view built_backends() {
-    const bool cuda = probe_cuda(first_device).state != CudaState::not_built;
+    const bool cuda = cuda::probe_device(first_device).state != cuda::DeviceState::not_built;
     return cuda ? "cpu and cuda backends" : "cpu backend";
 }
 
@@ -89,7 +91,7 @@ bool plans_for_cuda(DeviceChoice choice) {
 }
 
 BackendNeeds device_needs(bool cuda) {
-    if (cuda) return cuda_needs();
+    if (cuda) return cuda::backend_needs();
     return {
         .scratch =
             [](const OpLimits& limits) { return cpu_scratch_bytes(limits, omp_get_max_threads()); },

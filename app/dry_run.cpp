@@ -9,12 +9,12 @@
 
 #include "base/log.h"
 #include "device.h"
+#include "engine/fit_advice.h"
+#include "engine/memory_check.h"
 #include "planner/flop_costs.h"
 #include "planner/mesh_cost.h"
 #include "schedule/stage_plan.h"
 #include "timeline.h"
-#include "train/fit_advice.h"
-#include "train/memory_check.h"
 
 namespace gptrain {
 namespace {
@@ -226,6 +226,7 @@ Timeline simulated(const RunSpec& spec, const RunPlan& plan) {
 
 void print_dry_run(const RunSpec& spec, const RunPlan& plan, const PlanTarget& target,
                    const DryRunOptions& options) {
+    if (!options.timeline.empty()) check_timeline_path(options.timeline);
     const bool cuda = target.cuda;
     const BackendNeeds needs = device_needs(cuda);
     const std::vector<RankCost> ranks = measure_mesh(spec, plan, needs);

@@ -1,10 +1,11 @@
+#include <CLI/CLI.hpp>
 #include <memory>
 #include <string>
 
 #include "base/json.h"
 #include "base/log.h"
+#include "infer/evaluate.h"
 #include "inference.h"
-#include "train/evaluate.h"
 
 namespace gptrain {
 namespace {

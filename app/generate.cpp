@@ -1,5 +1,6 @@
-#include "train/generate.h"
+#include "infer/generate.h"
 
+#include <CLI/CLI.hpp>
 #include <charconv>
 #include <cstdint>
 #include <memory>
@@ -50,7 +51,9 @@ ExitCode run_generate(const Options& options) {
             if (!options.prompt_file.empty())
                 prompt = read_file(options.prompt_file, largest_prompt);
         });
-        generate(run, prompt, options.generate, print_raw);
+        GenerateOptions generate_options = options.generate;
+        generate_options.echo = stdout_is_terminal();
+        generate(run, prompt, generate_options, print_raw);
         print_raw("\n");
     });
 }

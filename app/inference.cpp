@@ -1,5 +1,7 @@
 #include "inference.h"
 
+#include <CLI/CLI.hpp>
+
 #include "start.h"
 #include "train/resume.h"
 

@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "commands.h"
-#include "train/inference.h"
+#include "infer/inference.h"
 
 namespace gptrain {
 

@@ -1,15 +1,18 @@
+#include <CLI/CLI.hpp>
 #include <filesystem>
 #include <memory>
 #include <optional>
 #include <string>
 #include <vector>
 
+#include "base/file.h"
 #include "base/log.h"
 #include "checkpoint/describe.h"
 #include "checkpoint/folder.h"
 #include "commands.h"
 #include "data/indexed_dataset.h"
 #include "data/token_meta.h"
+#include "data/training_data.h"
 #include "device.h"
 #include "spec/run_plan.h"
 
@@ -32,12 +35,11 @@ ExitCode inspect_checkpoints(const std::filesystem::path& folder, bool verify) {
 
 void inspect_spec(const Options& options) {
     const RunSpec spec = load_run_spec(options.what, options.settings);
-    const std::int64_t ranks = spec.parallel.data.value_or(1) * spec.parallel.tensor *
-                               spec.parallel.pipeline * spec.parallel.context;
-    const RunPlan plan = make_plan(
-        spec, {.world_size = ranks, .cuda = plans_for_cuda(spec.device), .dry_run = true});
+    const RunPlan plan = make_plan(spec, {.world_size = fewest_ranks(spec.parallel),
+                                          .cuda = plans_for_cuda(spec.device),
+                                          .dry_run = true});
     print(to_yaml(effective_spec(spec, plan)));
-    print(describe(plan));
+    print(describe(plan, count_training_tokens(spec.data).value_or(0)));
 }
 
 void inspect_tokens(const Options& options) {
@@ -52,8 +54,15 @@ void inspect_tokens(const Options& options) {
     print("  made with    ", meta ? describe(*meta) : "an unknown tokenizer (no .meta.json)");
 }
 
-bool is_spec(const std::filesystem::path& path) {
-    return path.extension() == ".yaml" || path.extension() == ".yml";
+bool is_token_data(const std::filesystem::path& prefix) {
+    return std::filesystem::exists(prefix.string() + ".idx") ||
+           std::filesystem::exists(prefix.string() + ".bin");
+}
+
+bool is_checkpoint(const std::filesystem::path& path) {
+    return std::filesystem::is_directory(path) &&
+           (std::filesystem::exists(path / "manifest.json") ||
+            checkpoint_step(path.filename().string()));
 }
 
 /// By its name, which also stands for one that no run has made yet, or by what it holds.
@@ -67,13 +76,13 @@ bool is_checkpoints_folder(const std::filesystem::path& path) {
 ExitCode inspect(const Options& options) {
     namespace fs = std::filesystem;
     const fs::path& what = options.what;
-    if (is_spec(what)) {
+    if (named_yaml(what)) {
         inspect_spec(options);
     } else if (!options.settings.empty()) {
         fail(ExitCode::usage, "--set changes a run spec, and ", what.string(), " is none");
-    } else if (fs::exists(what.string() + ".idx") || fs::exists(what.string() + ".bin")) {
+    } else if (is_token_data(what)) {
         inspect_tokens(options);
-    } else if (fs::exists(what / "manifest.json") || checkpoint_step(what.filename().string())) {
+    } else if (is_checkpoint(what)) {
         for (const std::string& line : describe_checkpoint(what, options.verify))
             print(line);
     } else if (is_checkpoints_folder(what)) {
@@ -81,6 +90,7 @@ ExitCode inspect(const Options& options) {
     } else if (fs::is_directory(what / "checkpoints")) {
         return inspect_checkpoints(what / "checkpoints", options.verify);
     } else {
+        require_path(what, ExitCode::usage, "file, token data set or folder");
         fail(ExitCode::usage, what.string(),
              ": neither a run spec (.yaml), the prefix of a token data set (.bin and .idx), a "
              "checkpoint, a checkpoints/ folder nor an output directory");
@@ -95,13 +105,12 @@ void add_inspect(CLI::App& app, Command& chosen) {
         "inspect", "Say what a run spec, token data set, checkpoint or checkpoints/ folder holds");
     auto options = std::make_shared<Options>();
     command
-        ->add_option(
-            "what", options->what,
-            "RUN.yaml: the effective spec and plan; DATA-PREFIX: counts of a token data set; "
-            "a checkpoint: its contents; checkpoints/ or an output directory: a line each, and "
-            "exit code 0 if the "
-            "newest verifies or none was ever committed")
-        ->required();
+        ->add_option("what", options->what,
+                     "RUN.yaml: the effective spec and plan; DATA-PREFIX: counts of a token data "
+                     "set; a checkpoint: its contents; checkpoints/ or an output directory: a line "
+                     "each, and exit code 0 if the newest verifies or none was ever committed")
+        ->required()
+        ->type_name("RUN.yaml|DATA-PREFIX|CHECKPOINT-DIR|OUTPUT-DIR");
     add_settings(*command, options->settings);
     command->add_flag("--verify", options->verify, "Read and check every byte of checkpoints");
     command->final_callback(

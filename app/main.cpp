@@ -29,6 +29,18 @@ int report(std::string_view message, gptrain::ExitCode code) {
     return static_cast<int>(code);
 }
 
+/// Of an argument that is missing: what it can be, which its name ("what") does not say.
+std::string missing_in(const CLI::App& app, const CLI::RequiredError& error) {
+    for (const CLI::App* command : app.get_subcommands()) {
+        for (const CLI::Option* option : command->get_options()) {
+            if (!option->get_positional() || !option->empty()) continue;
+            return gptrain::text(command->get_name(), ": give ", option->get_type_name(),
+                                 " (gptrain ", command->get_name(), " --help)");
+        }
+    }
+    return gptrain::text(error.what(), " (gptrain --help)");
+}
+
 int run(int argc, char** argv) {
     CLI::App app(description, "gptrain");
     app.footer(footer);
@@ -46,6 +58,8 @@ int run(int argc, char** argv) {
         app.exit(help, words);
         gptrain::print_raw(words.str());
         return static_cast<int>(gptrain::ExitCode::done);
+    } catch (const CLI::RequiredError& error) {
+        return report(missing_in(app, error), gptrain::ExitCode::usage);
     } catch (const CLI::ParseError& error) {
         return report(std::string(error.what()) + " (gptrain --help)", gptrain::ExitCode::usage);
     }

@@ -12,7 +12,7 @@
 #include "base/file.h"
 #include "base/log.h"
 #include "base/process.h"
-#include "train/run_directory.h"
+#include "report/run_directory.h"
 #include "version.h"
 
 namespace gptrain {
@@ -102,16 +102,12 @@ void Ranks::set_mesh(const MeshShape& mesh) {
                            ") on ", host_name()));
 }
 
-void Ranks::tell_device(const MeshShape& mesh, bool cuda) const {
+std::string Ranks::cpu_name() const {
     const std::int64_t own = omp_get_max_threads();
     const std::int64_t most = session_.largest(own);
     const std::int64_t least = -session_.largest(-own);
     const std::string range = least < most ? text(least, " to ") : "";
-    const std::string cpu = text("CPU with ", range, most, most == 1 ? " thread" : " threads");
-    const std::string device = cuda ? "GPU" : cpu;
-    if (mesh.size() == 1) return print("device: ", device);
-    print("device: ", device, " a rank; mesh: dp ", mesh.data, " pp ", mesh.pipeline, " cp ",
-          mesh.context, " tp ", mesh.tensor);
+    return text("CPU with ", range, most, most == 1 ? " thread" : " threads");
 }
 
 void Ranks::end_all(const std::string& message, ExitCode code) const {

@@ -9,7 +9,7 @@
 #include "comm/mesh.h"
 #include "comm/mpi_session.h"
 #include "spec/run_plan.h"
-#include "train/watchdog.h"
+#include "watch/watchdog.h"
 
 namespace gptrain {
 
@@ -30,8 +30,8 @@ public:
     void check_same_spec(const std::string& spec_yaml) const;
     /// From now on errors say where in the mesh their rank stands, and on which node.
     void set_mesh(const MeshShape& mesh);
-    /// Says what they compute on.
-    void tell_device(const MeshShape& mesh, bool cuda) const;
+    /// "CPU with 2 threads", or how many they have at least and at most. They call it together.
+    std::string cpu_name() const;
 
     /// Watches over these ranks from now on until all have left; a rank on a CPU without others,
     /// which waits for nothing that could hang, is not watched. They call it together.

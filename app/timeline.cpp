@@ -1,17 +1,21 @@
 #include "timeline.h"
 
+#include "base/file.h"
 #include "base/log.h"
 
 namespace gptrain {
 
-void check_timeline_name(const std::filesystem::path& path) {
-    if (path.extension() == ".svg" || path.extension() == ".json") return;
-    fail(ExitCode::usage, "--timeline ", path.string(),
-         ": the name must end in .svg (a picture) or .json (for trace viewers)");
+void check_timeline_path(const std::filesystem::path& path) {
+    if (path.extension() != ".svg" && path.extension() != ".json") {
+        fail(ExitCode::usage, "--timeline ", path.string(),
+             ": the name must end in .svg (a picture) or .json (for trace viewers)");
+    }
+    if (path.has_parent_path())
+        require_path(path.parent_path(), ExitCode::usage, "folder", " for --timeline; make it");
 }
 
 void write_timeline(const std::filesystem::path& path, const Timeline& timeline) {
-    check_timeline_name(path);
+    check_timeline_path(path);
     if (path.extension() == ".svg") return write_timeline_svg(path, timeline);
     write_timeline_json(path, timeline);
 }

@@ -8,8 +8,9 @@
 
 namespace gptrain {
 
-/// A name that ends neither in .svg nor in .json is an Error (usage).
-void check_timeline_name(const std::filesystem::path& path);
+/// A name that ends neither in .svg nor in .json, or a folder that is not there, is an Error
+/// (usage).
+void check_timeline_path(const std::filesystem::path& path);
 /// As the name says: a picture (.svg) or a trace (.json).
 void write_timeline(const std::filesystem::path& path, const Timeline& timeline);
 

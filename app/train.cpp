@@ -1,3 +1,4 @@
+#include <CLI/CLI.hpp>
 #include <chrono>
 #include <memory>
 #include <optional>
@@ -7,24 +8,27 @@
 #include "base/log.h"
 #include "commands.h"
 #include "dry_run.h"
+#include "report/run_directory.h"
 #include "schedule/stage_plan.h"
 #include "start.h"
 #include "timeline.h"
-#include "train/run_directory.h"
 #include "train/signals.h"
 #include "train/trainer.h"
+#include "waiting.h"
 
 namespace gptrain {
 namespace {
 
 using Clock = std::chrono::steady_clock;
 
+constexpr std::int64_t most_ranks = std::int64_t{1} << 24;  // of a dry run
+
 struct Options {
     std::string config;
     std::vector<std::string> settings;
     std::string resume = "auto";
     bool dry_run = false;
-    std::int64_t world_size = 1;
+    std::optional<std::int64_t> world_size;
     std::string timeline;
     std::string device_memory;
 };
@@ -47,7 +51,7 @@ ResumeChoice resume_choice(const std::string& word) {
 }
 
 void check_timeline(const std::string& path, const Device& device) {
-    check_timeline_name(path);
+    check_timeline_path(path);
     if (device.cuda) {
         fail(ExitCode::usage, "--timeline ", path,
              ": the timeline of a real run is measured on the CPU only; use --dry-run for a "
@@ -63,7 +67,7 @@ ExitCode train_as_rank(const Options& options, Ranks& ranks, Clock::time_point s
     const Start common = start(ranks, spec, RunPaths{spec.output_dir}.cache());
     const Device& device = common.device;
     const RunPlan& plan = common.plan;
-    ranks.tell_device(plan.mesh, device.cuda);
+    const std::string device_name = device.cuda ? "GPU" : ranks.cpu_name();
     Observers observers(ranks.watch(spec, plan.mesh, device.cuda));
     std::optional<StepRecorder> recorder;
     if (!options.timeline.empty()) {
@@ -74,22 +78,39 @@ ExitCode train_as_rank(const Options& options, Ranks& ranks, Clock::time_point s
     }
     const Mesh mesh = open_mesh(device, session, plan.mesh, mesh_links(plan), observers.comm);
     const ExitCode code = train(spec, plan, resume_choice(options.resume),
-                                {*device.backend, mesh, session, observers, started});
+                                {*device.backend, mesh, session, observers, device_name, started});
     if (recorder && session.rank() == 0) warn_if_not_drawn(*recorder, options.timeline);
     return code;
+}
+
+/// The ranks that a dry run assumes.
+std::int64_t dry_ranks(const Options& options, const ParallelSpec& parallel) {
+    if (options.world_size) return *options.world_size;
+    const std::int64_t ranks = fewest_ranks(parallel);
+    if (ranks > most_ranks) {
+        fail(ExitCode::usage, "parallel: the mesh needs ", ranks, " ranks; a dry run has at most ",
+             most_ranks);
+    }
+    if (ranks > 1) {
+        print("planned for ", ranks,
+              " ranks, the fewest that the mesh needs (--world-size N for more)");
+    }
+    return ranks;
 }
 
 ExitCode run_training(const Options& options) {
     if (options.dry_run) {
         const RunSpec spec = load_run_spec(options.config, options.settings);
-        const PlanTarget target = {
-            .world_size = options.world_size, .cuda = plans_for_cuda(spec.device), .dry_run = true};
+        const PlanTarget target = {.world_size = dry_ranks(options, spec.parallel),
+                                   .cuda = plans_for_cuda(spec.device),
+                                   .dry_run = true};
         print_dry_run(spec, make_plan(spec, target), target,
                       {.timeline = options.timeline,
                        .device_memory = device_memory_of(options.device_memory)});
         return ExitCode::done;
     }
     const Clock::time_point started = Clock::now();
+    limit_spinning(options.config, options.settings);
     end_run_on_signals();
     Ranks ranks;
     return ranks.run([&] { return train_as_rank(options, ranks, started); });
@@ -118,9 +139,10 @@ void add_train(CLI::App& app, Command& chosen) {
     CLI::Option* dry_run =
         app.add_flag("--dry-run", options->dry_run,
                      "Print memory and work of the run without data, tokenizer or device");
-    app.add_option("--world-size", options->world_size, "Ranks that a dry run assumes")
+    app.add_option("--world-size", options->world_size,
+                   "Ranks that a dry run assumes; without it, the fewest that the mesh needs")
         ->type_name("N")
-        ->check(CLI::Range(std::int64_t{1}, std::int64_t{1} << 24))
+        ->check(CLI::Range(std::int64_t{1}, most_ranks))
         ->needs(dry_run);
     app.add_option("--device-memory", options->device_memory,
                    "Say whether a dry run fits on devices of that size, such as 80GB or 80GiB, "

@@ -1,39 +1,32 @@
 // What stands for cuda/ in a program that is built without it.
 #include "cuda/cuda_backend.h"
-#include "cuda/device_choice.h"
-#include "cuda/nccl_mesh.h"
-#include "cuda/probe.h"
+#include "cuda/nccl/device_choice.h"
+#include "cuda/nccl/mesh.h"
+#include "cuda/runtime/probe.h"
 
-namespace gptrain {
+namespace gptrain::cuda {
 
-CudaProbe probe_cuda(int /*device*/) {
-    return {CudaState::not_built, "this program is not built with CUDA"};
+DeviceProbe probe_device(int /*device*/) {
+    return {DeviceState::not_built, "this program is not built with CUDA"};
 }
 
-CudaOptions options_of_environment() {
+Options options_of_environment() {
     return {};
 }
 
-std::unique_ptr<Backend> make_cuda_backend(int device, const CudaOptions& /*options*/) {
-    fail(ExitCode::usage, "device: cuda: ", probe_cuda(device).why);
+std::unique_ptr<Backend> make_backend(int device, const Options& /*options*/) {
+    fail(ExitCode::usage, "device: cuda: ", probe_device(device).why);
 }
-
-const cuda::Stream* compute_stream(const Backend& /*backend*/) {
-    return nullptr;
-}
-
-namespace cuda {
 
 ChosenDevice choose_device(const MpiSession& /*session*/) {
-    fail(ExitCode::usage, "device: cuda: ", probe_cuda(0).why);
+    fail(ExitCode::usage, "device: cuda: ", probe_device(0).why);
 }
 
 void set_nccl_environment(bool /*deterministic*/) {}
 
 Mesh nccl_mesh(const MpiSession& /*session*/, const MeshShape& /*shape*/,
                const MeshLinks& /*links*/, Backend& /*backend*/, CommListener* /*listener*/) {
-    fail(ExitCode::usage, "device: cuda: ", probe_cuda(0).why);
+    fail(ExitCode::usage, "device: cuda: ", probe_device(0).why);
 }
 
-}  // namespace cuda
-}  // namespace gptrain
+}  // namespace gptrain::cuda

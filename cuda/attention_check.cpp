@@ -5,9 +5,11 @@
 #include <vector>
 
 #include "base/log.h"
-#include "cuda/attention_sm90.h"
-#include "cuda/memory.h"
-#include "cuda/random.h"
+#include "cuda/attention/portable.h"
+#include "cuda/attention/sm90/attention.h"
+#include "cuda/ops/attention.h"
+#include "cuda/ops/memory.h"
+#include "cuda/ops/random.h"
 
 namespace gptrain::cuda {
 namespace {
@@ -157,19 +159,19 @@ std::string attention_difference(const AttentionKernels& kernels, const Attentio
     return found;
 }
 
-bool use_sm90_attention(CudaAttention wanted, const DeviceFacts& device, const Stream& stream) {
+bool use_sm90_attention(AttentionChoice wanted, const DeviceFacts& device, const Stream& stream) {
     const bool has_units = device.major == 9 && device.minor == 0;
-    if (wanted == CudaAttention::sm90 && !has_units) {
+    if (wanted == AttentionChoice::sm90 && !has_units) {
         fail(ExitCode::usage, "GPTRAIN_CUDA_ATTENTION=sm90: ", device.name,
              " is of compute capability ", device.major, ".", device.minor,
              ", these kernels are for 9.0; leave it out");
     }
     const bool chosen =
-        wanted == CudaAttention::sm90 || (wanted == CudaAttention::automatic && sm90_has_run);
+        wanted == AttentionChoice::sm90 || (wanted == AttentionChoice::automatic && sm90_has_run);
     if (!chosen || !has_units) return false;
-    const std::string difference =
-        attention_difference({attention_forward_sm90, attention_backward_sm90},
-                             {attention_forward, attention_backward}, device, stream);
+    const std::string difference = attention_difference(
+        {sm90::attention_forward, sm90::attention_backward},
+        {portable_attention_forward, portable_attention_backward}, device, stream);
     if (difference.empty()) return true;
     warn("the attention kernels for sm_90a do not agree with the portable ones on ", device.name,
          " (", difference, "); the portable ones are used: please report this");

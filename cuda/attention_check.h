@@ -1,8 +1,11 @@
 // Which kernels a device gets for attention, and whether two of them agree on it.
 #pragma once
 
-#include "cuda/attention.h"
-#include "cuda/cuda_backend.h"
+#include <string>
+
+#include "backend/ops.h"
+#include "cuda/environment.h"
+#include "cuda/runtime/context.h"
 
 namespace gptrain::cuda {
 
@@ -19,6 +22,6 @@ std::string attention_difference(const AttentionKernels& kernels, const Attentio
 
 /// Whether the kernels for sm_90a shall be used: as wanted, and only if they agree with the
 /// portable ones now, else with a warning. Wanted on another device: Error (usage).
-bool use_sm90_attention(CudaAttention wanted, const DeviceFacts& device, const Stream& stream);
+bool use_sm90_attention(AttentionChoice wanted, const DeviceFacts& device, const Stream& stream);
 
 }  // namespace gptrain::cuda

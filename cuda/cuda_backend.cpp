@@ -6,43 +6,45 @@
 #include <string>
 #include <thread>
 
-#include "cuda/activation.h"
-#include "cuda/attention.h"
+#include "cuda/attention/merge.h"
 #include "cuda/attention_check.h"
-#include "cuda/checksum.h"
-#include "cuda/context.h"
-#include "cuda/cross_entropy.h"
-#include "cuda/embedding.h"
-#include "cuda/float8.h"
-#include "cuda/linear.h"
-#include "cuda/linear_bias.h"
-#include "cuda/memory.h"
-#include "cuda/norm.h"
-#include "cuda/optimizer.h"
-#include "cuda/products.h"
-#include "cuda/random.h"
-#include "cuda/ranges.h"
+#include "cuda/needs.h"
+#include "cuda/norm/norm.h"
+#include "cuda/ops/activation.h"
+#include "cuda/ops/attention.h"
+#include "cuda/ops/checksum.h"
+#include "cuda/ops/cross_entropy.h"
+#include "cuda/ops/embedding.h"
+#include "cuda/ops/float8.h"
+#include "cuda/ops/linear.h"
+#include "cuda/ops/linear_bias.h"
+#include "cuda/ops/memory.h"
+#include "cuda/ops/optimizer.h"
+#include "cuda/ops/random.h"
+#include "cuda/ops/rope.h"
+#include "cuda/ops/step.h"
+#include "cuda/products/products.h"
+#include "cuda/products/tuning.h"
 #include "cuda/recordings.h"
-#include "cuda/rope.h"
-#include "cuda/runtime.h"
-#include "cuda/staging.h"
-#include "cuda/step.h"
-#include "cuda/tuning.h"
+#include "cuda/runtime/context.h"
+#include "cuda/runtime/ranges.h"
+#include "cuda/runtime/runtime.h"
+#include "cuda/runtime/staging.h"
 
-namespace gptrain {
+namespace gptrain::cuda {
 namespace {
 
 /// Ops are issued to one stream and return at once; staged copies have another beside it.
 class CudaBackend final : public Backend {
 public:
-    CudaBackend(int device, const CudaOptions& options)
-        : device_(cuda::open_device(device)),
+    CudaBackend(int device, const Options& options)
+        : device_(open_device(device)),
           tunes_(options.tune_products),
           tuning_(options.tuning_file),
           products_(device_, tunes_ ? &tuning_ : nullptr),
           graphs_(options.graphs),
           deterministic_(options.deterministic),
-          sm90_attention_(cuda::use_sm90_attention(options.attention, device_, stream_)) {}
+          sm90_attention_(use_sm90_attention(options.attention, device_, stream_)) {}
     ~CudaBackend() override {
         // Memory and events go only when nothing uses them any more; a device that has failed has
         // said so before.
@@ -53,7 +55,7 @@ public:
     }
 
     std::string_view name() const override { return "cuda"; }
-    const cuda::Stream& stream() const { return stream_; }
+    const Stream& stream() const { return stream_; }
 
     Buffer allocate(std::int64_t bytes, MemorySpace space) override {
         Buffer buffer(*this, space, cuda::allocate(bytes, space), bytes);
@@ -61,22 +63,22 @@ public:
         return buffer;
     }
     std::int64_t scratch_bytes(const OpLimits& limits) const override {
-        return cuda_needs().scratch(limits);
+        return backend_needs().scratch(limits);
     }
     void use_scratch(const Tensor& bytes) override {
-        constexpr std::int64_t landing = cuda::Staging::all_bytes;
+        constexpr std::int64_t landing = Staging::all_bytes;
         staging_.use_device(bytes.slice(0, 0, landing));
         scratch_.use(bytes.slice(0, landing, bytes.size(0) - landing));
     }
-    std::int64_t staging_bytes() const override { return cuda_needs().staging; }
-    std::int64_t row_alignment() const override { return cuda_needs().row_alignment; }
+    std::int64_t staging_bytes() const override { return backend_needs().staging; }
+    std::int64_t row_alignment() const override { return backend_needs().row_alignment; }
     void use_staging(const Tensor& bytes) override { staging_.use_host(bytes); }
     std::int64_t other_bytes() const override {
-        const cuda::MemoryInfo memory = cuda::memory_info();
+        const MemoryInfo memory = memory_info();
         return memory.total - memory.free - allocated_;
     }
-    std::int64_t reserve_bytes() const override { return cuda_needs().reserve; }
-    std::optional<std::int64_t> free_bytes() const override { return cuda::memory_info().free; }
+    std::int64_t reserve_bytes() const override { return backend_needs().reserve; }
+    std::optional<std::int64_t> free_bytes() const override { return memory_info().free; }
     void copy(const Tensor& to, const Tensor& from) override { cuda::copy(to, from, context()); }
     void upload(const Tensor& to, std::span<const std::byte> from) override {
         GPTRAIN_CHECK(to.contiguous() && to.bytes() == std::ssize(from), "upload of ", from.size(),
@@ -96,7 +98,7 @@ public:
     void wait(std::int64_t mark) override {
         GPTRAIN_CHECK(mark < next_mark_ && next_mark_ - mark <= std::ssize(marks_), "mark ", mark,
                       " of ", next_mark_, " is long gone");
-        const cuda::Event& event = mark_event(mark);
+        const Event& event = mark_event(mark);
         if (!meanwhile_) return event.synchronize();
         // Short beside a step.
         constexpr std::chrono::microseconds pause(50);
@@ -215,8 +217,8 @@ public:
         cuda::adamw(pieces, constants, step, context());
     }
 
-    void begin_range(std::string_view name) override { cuda::begin_profile_range(name); }
-    void end_range() override { cuda::end_profile_range(); }
+    void begin_range(std::string_view name) override { begin_profile_range(name); }
+    void end_range() override { end_profile_range(); }
 
 private:
     void release(std::byte* data, std::int64_t bytes, MemorySpace space) noexcept override {
@@ -224,7 +226,7 @@ private:
         if (space == MemorySpace::device) allocated_ -= bytes;
     }
     /// What the next op works with.
-    cuda::OpContext context() {
+    OpContext context() {
         scratch_.reset();
         return {.stream = stream_,
                 .scratch = scratch_,
@@ -232,22 +234,22 @@ private:
                 .sm90_attention = sm90_attention_,
                 .deterministic = deterministic_};
     }
-    const cuda::Event& mark_event(std::int64_t mark) const {
+    const Event& mark_event(std::int64_t mark) const {
         return marks_[static_cast<std::size_t>(mark % std::ssize(marks_))];
     }
 
-    cuda::DeviceFacts device_;
-    cuda::Stream stream_;
-    cuda::Staging staging_;
+    DeviceFacts device_;
+    Stream stream_;
+    Staging staging_;
     bool tunes_;
-    cuda::TuningTable tuning_;
-    cuda::Products products_;
+    TuningTable tuning_;
+    Products products_;
     Scratch scratch_;
     bool graphs_;
     bool deterministic_;
     bool sm90_attention_;
-    cuda::Recordings recordings_;
-    std::array<cuda::Event, 8> marks_;
+    Recordings recordings_;
+    std::array<Event, 8> marks_;
     std::int64_t next_mark_ = 0;
     std::function<void()> meanwhile_;
     std::int64_t allocated_ = 0;  ///< bytes of the device
@@ -255,19 +257,19 @@ private:
 
 }  // namespace
 
-std::unique_ptr<Backend> make_cuda_backend(int device, const CudaOptions& options) {
+std::unique_ptr<Backend> make_backend(int device, const Options& options) {
     return std::make_unique<CudaBackend>(device, options);
 }
 
-const cuda::Stream* compute_stream(const Backend& backend) {
-    const auto* cuda = dynamic_cast<const CudaBackend*>(&backend);
-    return cuda == nullptr ? nullptr : &cuda->stream();
+const Stream* compute_stream(const Backend& backend) {
+    const auto* own = dynamic_cast<const CudaBackend*>(&backend);
+    return own == nullptr ? nullptr : &own->stream();
 }
 
 void while_waiting(Backend& backend, std::function<void()> ask) {
-    auto* cuda = dynamic_cast<CudaBackend*>(&backend);
-    GPTRAIN_CHECK(cuda != nullptr, "not a CUDA backend: ", backend.name());
-    cuda->while_waiting(std::move(ask));
+    auto* own = dynamic_cast<CudaBackend*>(&backend);
+    GPTRAIN_CHECK(own != nullptr, "not a CUDA backend: ", backend.name());
+    own->while_waiting(std::move(ask));
 }
 
-}  // namespace gptrain
+}  // namespace gptrain::cuda

@@ -1,10 +1,11 @@
+#include "cuda/environment.h"
+
 #include <cstdlib>
 #include <string_view>
 
 #include "base/error.h"
-#include "cuda/cuda_backend.h"
 
-namespace gptrain {
+namespace gptrain::cuda {
 namespace {
 
 std::string_view variable(const char* name) {
@@ -12,18 +13,18 @@ std::string_view variable(const char* name) {
     return value == nullptr ? "" : value;
 }
 
-CudaAttention wanted_attention() {
+AttentionChoice wanted_attention() {
     const std::string_view word = variable("GPTRAIN_CUDA_ATTENTION");
-    if (word.empty() || word == "auto") return CudaAttention::automatic;
-    if (word == "portable") return CudaAttention::portable;
-    if (word == "sm90") return CudaAttention::sm90;
+    if (word.empty() || word == "auto") return AttentionChoice::automatic;
+    if (word == "portable") return AttentionChoice::portable;
+    if (word == "sm90") return AttentionChoice::sm90;
     fail(ExitCode::usage, "GPTRAIN_CUDA_ATTENTION=", word, ": must be auto, portable or sm90");
 }
 
 }  // namespace
 
-CudaOptions options_of_environment() {
+Options options_of_environment() {
     return {.graphs = variable("GPTRAIN_CUDA_GRAPHS") == "1", .attention = wanted_attention()};
 }
 
-}  // namespace gptrain
+}  // namespace gptrain::cuda

@@ -1,24 +1,25 @@
-// What the CUDA backend needs of a run's memory: numbers, in builds without CUDA as well.
+#include "cuda/needs.h"
+
 #include <algorithm>
 
-#include "cuda/attention.h"
-#include "cuda/attention_backward_plan.h"
-#include "cuda/attention_sm90.h"
-#include "cuda/checksum.h"
-#include "cuda/cross_entropy.h"
-#include "cuda/cuda_backend.h"
-#include "cuda/embedding.h"
-#include "cuda/linear.h"
-#include "cuda/linear_bias.h"
-#include "cuda/norm.h"
-#include "cuda/optimizer.h"
-#include "cuda/products.h"
-#include "cuda/row_sums.h"
-#include "cuda/scratch_sizes.h"
-#include "cuda/staging.h"
+#include "cuda/attention/portable.h"
+#include "cuda/attention/sm90/attention.h"
+#include "cuda/attention/sm90/plan.h"
+#include "cuda/norm/norm.h"
+#include "cuda/norm/scratch_sizes.h"
+#include "cuda/ops/attention.h"
+#include "cuda/ops/checksum.h"
+#include "cuda/ops/cross_entropy.h"
+#include "cuda/ops/embedding.h"
+#include "cuda/ops/linear.h"
+#include "cuda/ops/linear_bias.h"
+#include "cuda/ops/optimizer.h"
+#include "cuda/ops/row_sums.h"
+#include "cuda/ops/scratch_sizes.h"
+#include "cuda/products/products.h"
+#include "cuda/runtime/staging.h"
 
-namespace gptrain {
-namespace cuda {
+namespace gptrain::cuda {
 
 std::int64_t linear_scratch_bytes(const OpLimits& limits) {
     const std::int64_t tokens = limits.sequences * limits.seq_length;
@@ -76,17 +77,21 @@ std::int64_t checksum_scratch_bytes() {
     return Scratch::bytes_of<std::uint64_t>(checksum_blocks);
 }
 
-std::int64_t attention_sm90_scratch_bytes(const OpLimits& limits) {
+std::int64_t portable_attention_scratch_bytes(const OpLimits& limits) {
+    return Scratch::bytes_of<float>(limits.sequences * limits.heads * limits.seq_length);
+}
+
+std::int64_t sm90::attention_scratch_bytes(const OpLimits& limits) {
     if (limits.compute != DType::bf16 || (limits.head_dim != 64 && limits.head_dim != 128))
         return 0;
-    const sm90::BackwardPlan plan(limits.sequences, limits.seq_length, limits.heads, limits.groups,
-                                  limits.head_dim);
+    const BackwardPlan plan(limits.sequences, limits.seq_length, limits.heads, limits.groups,
+                            limits.head_dim);
     return plan.bytes(limits.sequences * limits.heads);
 }
 
 std::int64_t attention_scratch_bytes(const OpLimits& limits) {
-    return std::max(attention_sm90_scratch_bytes(limits),
-                    Scratch::bytes_of<float>(limits.sequences * limits.heads * limits.seq_length));
+    return std::max(portable_attention_scratch_bytes(limits),
+                    sm90::attention_scratch_bytes(limits));
 }
 
 namespace {
@@ -101,13 +106,12 @@ std::int64_t scratch_bytes(const OpLimits& limits) {
 }
 
 }  // namespace
-}  // namespace cuda
 
-BackendNeeds cuda_needs() {
-    return {.scratch = cuda::scratch_bytes,
-            .staging = cuda::Staging::all_bytes,
+BackendNeeds backend_needs() {
+    return {.scratch = scratch_bytes,
+            .staging = Staging::all_bytes,
             .reserve = std::int64_t{1} << 30,
             .row_alignment = 128};
 }
 
-}  // namespace gptrain
+}  // namespace gptrain::cuda

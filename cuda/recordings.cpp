@@ -1,6 +1,6 @@
 #include "cuda/recordings.h"
 
-#include "cuda/cuda_call.h"
+#include "cuda/runtime/call.h"
 
 namespace gptrain::cuda {
 namespace {
@@ -27,7 +27,7 @@ cudaGraph_t record(const std::function<void()>& work, cudaStream_t stream) {
 class Recordings::Graph {
 public:
     Graph(const std::function<void()>& work, const Stream& stream) {
-        cudaGraph_t graph = record(work, handle_of(stream));
+        cudaGraph_t graph = record(work, stream.handle());
         const cudaError_t status = cudaGraphInstantiate(&executable_, graph, 0);
         cudaGraphDestroy(graph);
         check_cuda(status, "cudaGraphInstantiate");
@@ -37,7 +37,7 @@ public:
     ~Graph() { cudaGraphExecDestroy(executable_); }
 
     void issue(const Stream& stream) const {
-        check_cuda(cudaGraphLaunch(executable_, handle_of(stream)), "cudaGraphLaunch");
+        check_cuda(cudaGraphLaunch(executable_, stream.handle()), "cudaGraphLaunch");
     }
 
 private:

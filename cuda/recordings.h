@@ -7,7 +7,7 @@
 #include <map>
 #include <memory>
 
-#include "cuda/runtime.h"
+#include "cuda/runtime/runtime.h"
 
 namespace gptrain::cuda {
 

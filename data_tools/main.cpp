@@ -116,7 +116,12 @@ public:
                 print_raw(words.str());
                 return;
             }
-            fail(ExitCode::usage, error.what(), " (gpt-preprocess --help explains)");
+            const bool no_prefix = error.get_name() == "RequiredError" && inspect_app_->parsed();
+            fail(ExitCode::usage,
+                 no_prefix ? "inspect: give the PREFIX of token files, their path without .bin or "
+                             ".idx"
+                           : error.what(),
+                 " (gpt-preprocess --help explains)");
         }
         run_parsed();
     }

@@ -3,13 +3,20 @@
 # CMakeLists.txt; a room includes itself and rooms before it, and each third-party library is seen
 # by one room only (docs/design.md, "Rooms"). A source includes its own header first. Prints each
 # violation as file:line. cuda/ stands behind lib/meter; what lies there is seen by itself, by tests
-# and by app/ alone, and CUDA, cuBLASLt and NCCL by nobody else.
+# and by app/ alone, and CUDA, cuBLASLt and NCCL by nobody else. Inside cuda/ the folders stand in
+# the order of cuda/CMakeLists.txt, with the same rule as rooms, and no files include each other,
+# where a source and its own header count as one file.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
 rooms=$(sed -n 's/^foreach(room \(.*\))$/\1/p' CMakeLists.txt)
 if [[ -z $rooms ]]; then
     echo "error: CMakeLists.txt: no line 'foreach(room ...)' that lists the rooms of lib/" >&2
+    exit 1
+fi
+folders=$(sed -n 's/^foreach(folder \(.*\))$/\1/p' cuda/CMakeLists.txt)
+if [[ -z $folders ]]; then
+    echo "error: cuda/CMakeLists.txt: no line 'foreach(folder ...)' that lists the folders of cuda/" >&2
     exit 1
 fi
 mapfile -d '' sources < <(git ls-files -z --cached --others --exclude-standard -- \
@@ -20,13 +27,16 @@ if ((${#sources[@]} == 0)); then
     exit 1
 fi
 
-awk -v rooms="$rooms" '
+awk -v rooms="$rooms" -v folders="$folders" '
     BEGIN {
         count = split(rooms, names)
         for (i = 1; i <= count; ++i) position[names[i]] = i
         # Beside the rooms of lib/, and not above one: meter and cuda do not know each other.
         position["cuda"] = position["meter"] + 0.5
         closed["cuda"] = "cpu meter"
+        count = split(folders, names)
+        for (i = 1; i <= count; ++i)
+            folder_position[names[i] == "." ? "cuda" : "cuda/" names[i]] = i
         # Where a header may be seen: its pattern, the places, the name of its library.
         allow("^nlohmann/", "base", "nlohmann-json")
         allow("^yaml-cpp/", "spec", "yaml-cpp")
@@ -52,17 +62,41 @@ awk -v rooms="$rooms" '
         printf "%s:%d: %s\n", FILENAME, FNR, what
         ++violations
     }
+    function folder_of(file) {
+        sub(/\/[^\/]*$/, "", file)
+        return file
+    }
+    # The header of a source that has one, else the file itself.
+    function with_header(file,    header) {
+        header = file
+        sub(/\.(cpp|cu)$/, ".h", header)
+        return header in is_source ? header : file
+    }
+    # Prints the rings that `file` is in or leads to; `path` is how it was reached.
+    function find_rings(file, path,    files, count, i, place_in_path) {
+        place_in_path = index(path " ", " " file " ")
+        if (place_in_path > 0) {
+            printf "files include each other:%s %s\n", substr(path, place_in_path), file
+            ++violations
+        } else if (!(file in visited)) {
+            count = split(included[file], files)
+            for (i = 1; i <= count; ++i) find_rings(files[i], path " " file)
+            visited[file] = 1
+        }
+    }
     FNR == 1 {
         split(FILENAME, parts, "/")
         place = parts[1] == "lib" ? parts[2] : parts[1]
         in_room = place in position
-        is_kernel = FILENAME ~ /\.cuh?$/ && FILENAME !~ /\/(device|hopper)\.cuh$/
+        is_kernel = FILENAME ~ /\.cuh?$/
         # Included first, which shows that it compiles alone.
-        own_header = FILENAME
-        sub(/\.(cpp|cu)$/, ".h", own_header)
-        if (!in_room || own_header == FILENAME || !(own_header in is_source)) own_header = ""
+        own_header = with_header(FILENAME)
+        if (!in_room || own_header == FILENAME) own_header = ""
         if (parts[1] == "lib" && !in_room)
             violation("lib/" place " is not in the list of rooms in CMakeLists.txt")
+        inner = folder_of(FILENAME)
+        if (place == "cuda" && !(inner in folder_position))
+            violation(inner "/ is not in the list of folders in cuda/CMakeLists.txt")
     }
     match($0, /^[ \t]*#[ \t]*include[ \t]*[<"][^>"]+[>"]/) {
         header = substr($0, RSTART, RLENGTH)
@@ -83,7 +117,7 @@ awk -v rooms="$rooms" '
                 violation(library_of[i] " is not seen in " place ": <" header ">")
 
         if (is_kernel && header ~ cuda_headers)
-            violation("kernels see CUDA through cuda/device.cuh and cuda/hopper.cuh: <" header ">")
+            violation("kernels include no header of CUDA: <" header ">")
 
         folder = header
         if (!sub(/\/.*/, "", folder)) folder = ""
@@ -95,6 +129,13 @@ awk -v rooms="$rooms" '
                 violation(place " stands before " folder ", it must not include \"" header "\"")
             if (in_room && index(" " closed[place] " ", " " folder " "))
                 violation(place " must not know " folder ": \"" header "\"")
+            if (place == "cuda" && folder == "cuda") {
+                if (folder_position[folder_of(header)] > folder_position[inner])
+                    violation(inner "/ stands before " folder_of(header) \
+                              "/, it must not include \"" header "\"")
+                file = with_header(FILENAME)
+                if (with_header(header) != file) included[file] = included[file] " " header
+            }
         } else if (in_room && quoted) {
             violation("\"" header "\" does not name a room (\"room/file.h\")")
         }
@@ -103,6 +144,7 @@ awk -v rooms="$rooms" '
             violation(place " must not include \"" header "\"")
     }
     END {
+        for (file in included) find_rings(file, "")
         printf "Rooms: %d includes in %d files, %d violations.\n", includes, ARGC - 1, violations
         exit violations > 0
     }

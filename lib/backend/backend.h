@@ -1,8 +1,8 @@
-// SEAM 1: memory and computation. Implemented by lib/cpu (oneDNN and OpenMP), lib/meter (counts,
-// holds no data) and cuda/. A backend has one order of computation: an op runs after all ops and
-// copies issued before it. Ops may return before they are done; `synchronize` waits. Ops keep no
-// reference to their arguments' structs. Deterministic: the same calls give the same bits on the
-// same machine type and thread count.
+// The first seam: memory and computation. Implementations: lib/cpu (oneDNN and OpenMP), lib/meter
+// (counts, holds no data) and cuda/. Each op runs after all ops and copies issued before it, but
+// may return before it is done; `synchronize` waits. Ops keep no reference to their argument
+// structs. Results are deterministic: the same calls give the same bits on the same machine type
+// and thread count.
 #pragma once
 
 #include <cstddef>
@@ -18,7 +18,7 @@
 
 namespace gptrain {
 
-/// The largest sizes that ops will be called with; decides the scratch memory of a backend.
+/// Upper bounds on the sizes of ops; they determine a backend's scratch memory.
 struct OpLimits {
     DType compute = DType::f32;
     std::int64_t sequences = 0;   ///< B
@@ -29,17 +29,17 @@ struct OpLimits {
     std::int64_t head_dim = 0;    ///< D
     std::int64_t widest = 0;      ///< largest I or O of a linear layer other than the head
     std::int64_t vocab = 0;       ///< V
-    std::int64_t head_chunk = 0;  ///< rows of logits at a time
+    std::int64_t head_chunk = 0;  ///< rows of logits computed at a time
 };
 
-/// What a backend itself needs of a run's memory, known without the backend's device.
+/// What a backend itself adds to a run's memory, known without its device.
 struct BackendNeeds {
-    std::function<std::int64_t(const OpLimits&)> scratch;  ///< device memory inside of ops and
-                                                           ///< on the way there
-    std::int64_t staging = 0;                              ///< host memory on the way to the device
-    std::int64_t reserve = 0;       ///< device memory to leave to driver and libraries: an estimate
-    bool messages_on_host = false;  ///< reductions between ranks take host memory, as MPI's do
-    std::int64_t row_alignment = 1;  ///< Backend::row_alignment
+    /// Device memory inside ops and for uploads.
+    std::function<std::int64_t(const OpLimits&)> scratch;
+    std::int64_t staging = 0;        ///< host memory for uploads to the device
+    std::int64_t reserve = 0;        ///< device memory for driver and libraries, estimated
+    bool messages_on_host = false;   ///< reductions between ranks take host memory (MPI)
+    std::int64_t row_alignment = 1;  ///< as Backend::row_alignment
 };
 
 class Backend {
@@ -48,93 +48,90 @@ public:
     virtual std::string_view name() const = 0;  ///< "cpu", "cuda", "meter"
 
     // ---- memory ----
-    /// Uninitialised memory, aligned to Arena::alignment. Not enough of it: Error (usage).
+    /// Uninitialised memory, aligned to Arena::alignment. Too little memory is an Error (usage).
     virtual Buffer allocate(std::int64_t bytes, MemorySpace space) = 0;
-    /// Bytes that ops need inside of them within these limits.
+    /// Bytes that ops within these limits need inside them.
     virtual std::int64_t scratch_bytes(const OpLimits& limits) const = 0;
-    /// Memory of that size, given before the first op.
+    /// Hands over that much memory, before the first op.
     virtual void use_scratch(const Tensor& bytes) = 0;
-    /// Bytes of host memory with which `upload` need not wait for the device, and memory of that
-    /// size.
+    /// Bytes of host staging memory that let `upload` return without waiting for the device;
+    /// use_staging hands them over.
     virtual std::int64_t staging_bytes() const { return 0; }
     virtual void use_staging(const Tensor& /*bytes*/) {}
-    /// Device memory in use now that was not allocated here: by the driver, by libraries, and by
-    /// other programs. It can only be measured, after a step has used all of them.
+    /// Device memory in use that was not allocated here: by the driver, libraries and other
+    /// programs. Measured, so it is meaningful only after a step has used them all.
     virtual std::int64_t other_bytes() const { return 0; }
-    /// Device memory to leave to driver and libraries, an estimate; 0 where it is the host's.
+    /// Estimated device memory to leave to driver and libraries; 0 on the host.
     virtual std::int64_t reserve_bytes() const { return 0; }
-    /// Device memory that nobody has; nothing where it is the host's.
+    /// Free device memory; empty on the host.
     virtual std::optional<std::int64_t> free_bytes() const { return std::nullopt; }
-    /// Whether the host reaches device memory as its own, and ops and copies are done when they
+    /// True if the host can access device memory directly, and ops and copies are done when they
     /// return.
     virtual bool computes_in_host_memory() const { return false; }
-    /// Bytes: products are fastest where each row of their output begins at a multiple of this.
+    /// In bytes. GEMMs are fastest if each row of their output starts at a multiple of it.
     virtual std::int64_t row_alignment() const { return 1; }
-    /// to = from; same shape and dtype, any strides. Either may lie in host memory of this backend.
+    /// to = from: same shape and dtype, any strides. Either may be in this backend's host memory.
     virtual void copy(const Tensor& to, const Tensor& from) = 0;
-    /// Between host bytes and a contiguous tensor. `upload` has read the bytes when it returns;
-    /// `download` has written them when it returns (it waits for all that was issued).
+    /// Copies between host bytes and a contiguous tensor. `upload` has read the bytes when it
+    /// returns. `download` waits for all issued work and has written the bytes when it returns.
     virtual void upload(const Tensor& to, std::span<const std::byte> from) = 0;
     virtual void download(std::span<std::byte> to, const Tensor& from) = 0;
     virtual void synchronize() = 0;
-    /// A point in the order of computation, behind all that was issued, and waiting until it is
-    /// reached: for host memory that `copy` writes. The last few points can be waited for. Where
-    /// ops are done when they return there is nothing to wait for.
+    /// Marks the work issued so far; `wait` blocks until it is done, for host memory that `copy`
+    /// writes. Only the last few marks can be waited for. Synchronous backends need neither.
     virtual std::int64_t mark() { return 0; }
     virtual void wait(std::int64_t /*mark*/) {}
 
-    /// Does `work`, which issues the same ops with the same arguments every time it is called with
-    /// this key and has no other effect. A backend may record what it issues, and later issue the
-    /// record without calling it.
+    /// Runs `work`. Each call with the same key must issue the same ops with the same arguments and
+    /// have no other effect, so that a backend may record them once and replay the record instead.
     virtual void replay(std::int64_t /*key*/, const std::function<void()>& work) { work(); }
 
     // ---- tuning ----
-    // A backend may know several ways to compute a linear op (linear_op.h), which differ in speed
-    // and in the last bits. Which one is the fastest only a trial shows; ranks whose bits are to be
-    // equal make one choice together.
+    // A backend may have several algorithms for a linear op (linear_op.h), which differ in speed
+    // and in the last bits. Only a trial shows the fastest; ranks that must agree bit for bit share
+    // one choice.
 
     virtual bool tunes() const { return false; }
-    /// Does `ops`, each linear op in which is tried in every way unless the choice for its like is
-    /// known, here or from an earlier run. What the ops write is of no use. Returns all choices, in
-    /// words of the backend.
+    /// Runs `ops` and tries all algorithms of each linear op in it, unless a choice for that op is
+    /// already known, from here or an earlier run. The ops' outputs are meaningless. Returns all
+    /// choices as text in the backend's own format.
     virtual std::string tune(const std::function<void()>& /*ops*/) { return {}; }
-    /// From now on linear ops are computed by these choices, and those for which there is none as a
-    /// rule has it that is the same on all devices of a kind. So are all, and false is returned,
-    /// where the choices were made by another kind of device or library.
+    /// Uses these choices from now on. Ops without a choice use a default, identical on all devices
+    /// of a kind. If the choices came from another kind of device or library, all ops do, and it
+    /// returns false.
     virtual bool use_choices(std::string_view /*choices*/) { return true; }
 
     // ---- values ----
     virtual void fill(const Tensor& x, float value) = 0;
-    /// to = from rounded to to's dtype (fp32, bf16, fp16), contiguous.
+    /// to = from, rounded to to's dtype (fp32, bf16, fp16); contiguous.
     virtual void cast(const Tensor& to, const Tensor& from) = 0;
-    /// to (fp32 [n]) = sum of the rows of `rows` (compute dtype [p, n], contiguous) in their order.
+    /// to (fp32 [n]) = the sum of `rows` (compute dtype [p, n], contiguous), added in row order.
     virtual void sum_rows(const Tensor& to, const Tensor& rows) = 0;
-    /// x (fp32, the shard's elements) = N(0, std): element e of the whole tensor is a function of
-    /// (seed, name, e) alone, whichever part of it the shard is. Words w0 .. w3 of counter e / 4
-    /// (low, high half) of the stream philox_stream(seed, name_hash(name), 0, 0) give the elements
-    /// of that block by Box-Muller: with u = (floor(w0 / 256) + 1) / 2^24 and v = floor(w1 / 256) /
-    /// 2^24, std sqrt(-2 ln u) times cos(2 pi v) and sin(2 pi v) are the first two; w2 and w3 give
-    /// the others.
+    /// x (fp32, the shard's elements) = N(0, std). Element e of the whole tensor is a function of
+    /// (seed, name, e) alone, whichever shard holds it. Words w0 .. w3 of counter e / 4 (low, high
+    /// half) of the stream philox_stream(seed, name_hash(name), 0, 0) give the elements of that
+    /// block by Box-Muller: with u = (floor(w0 / 256) + 1) / 2^24 and v = floor(w1 / 256) / 2^24,
+    /// the first two are std sqrt(-2 ln u) times cos(2 pi v) and sin(2 pi v); w2 and w3 give the
+    /// other two.
     virtual void init_normal(const Tensor& x, const Shard& shard, std::uint64_t seed,
                              float std) = 0;
 
-    /// maximum (fp32 [1]) = the largest of it and the absolute values of x (contiguous; fp32 or
-    /// compute dtype); NaN counts as nothing.
+    /// maximum (fp32 [1]) = max(maximum, largest absolute value of x); x is contiguous, fp32 or
+    /// compute dtype. NaN is ignored.
     virtual void absolute_maximum(const Tensor& x, const Tensor& maximum) = 0;
     virtual void to_float8(const ToFloat8& args) = 0;
-    /// sum (i64 [1]) += sum over i of h(w_i + (i + 1) 0x9e3779b97f4a7c15), modulo 2^64: w_i are x's
-    /// bytes (contiguous), eight at a time, little-endian, the last filled up with zeros; h(v) = p
-    /// xor (p >> 32) with p = 0xd6e8feb86659fd93 v. A change of any one word changes it.
+    /// sum (i64 [1]) += sum over i of h(w_i + (i + 1) 0x9e3779b97f4a7c15), modulo 2^64. The words
+    /// w_i are x's bytes (contiguous), eight at a time, little-endian, zero-padded at the end; h(v)
+    /// = p xor (p >> 32) with p = 0xd6e8feb86659fd93 v. Changing any single word changes the sum.
     virtual void checksum(const Tensor& x, const Tensor& sum) = 0;
 
     // ---- model ----
     virtual void linear_forward(const LinearForward& args) = 0;
     virtual void linear_input_grad(const LinearInputGrad& args) = 0;
     virtual void linear_weight_grad(const LinearWeightGrad& args) = 0;
-    /// dbias += sum of the rows of dy [T, O]; fp32 [O].
+    /// dbias (fp32 [O]) += the sum of the rows of dy [T, O].
     virtual void bias_grad(const Tensor& dy, const Tensor& dbias) = 0;
-    /// y += bias [H] for every row of y [T, H]: the bias of a row-parallel layer, after its
-    /// reduction.
+    /// y += bias [H] for every row of y [T, H]: a row-parallel layer's bias, after its reduction.
     virtual void add_bias(const Tensor& y, const Tensor& bias) = 0;
     virtual void residual_norm_forward(const ResidualNormForward& args) = 0;
     virtual void residual_norm_backward(const ResidualNormBackward& args) = 0;
@@ -155,25 +152,24 @@ public:
     virtual void vocab_parallel_gradient(const VocabParallelCrossEntropy& args) = 0;
 
     // ---- step and optimizer ----
-    /// Writes what the host gives at the start of a step and clears the step's results; what is
-    /// carried stays.
+    /// Writes the host's inputs of a step and clears the step's results. Carried values stay.
     virtual void begin_step(const StepRef& step, const StepState& given) = 0;
-    /// After the loss of a microbatch: where loss_sum is no longer finite and faulty_sequence is
-    /// not set, it becomes the first sequence of the slot.
+    /// Call after a microbatch's loss: if loss_sum is not finite and faulty_sequence is not set,
+    /// faulty_sequence becomes the slot's first sequence.
     virtual void note_loss(const StepRef& step) = 0;
-    /// total (fp64 [1]) += sum of squares of all elements (fp32).
+    /// total (fp64 [1]) += the sum of squares of all elements (fp32).
     virtual void square_sum(std::span<const Tensor> tensors, const Tensor& total) = 0;
-    /// From loss_sum and grad_square_sum: grad_norm, skip, grad_factor; then the carried counters
-    /// and the loss scale of the next step.
+    /// Computes grad_norm, skip and grad_factor from loss_sum and grad_square_sum, then the carried
+    /// counters and the next step's loss scale.
     virtual void decide_step(const StepRef& step, const StepDecision& how) = 0;
-    /// Where skip is not_finite: faulty_tensor = index of the first of the tensors (fp32) that
-    /// holds a value that is not finite.
+    /// If skip is not_finite: faulty_tensor = index of the first tensor (fp32) with a value that is
+    /// not finite.
     virtual void find_not_finite(std::span<const Tensor> tensors, const StepRef& step) = 0;
     virtual void adamw(std::span<const AdamWPiece> pieces, const AdamWConstants& constants,
                        const StepRef& step) = 0;
 
     // ---- profiling ----
-    /// What is issued between the two is shown under this name by a profiler. Ranges nest.
+    /// A profiler shows the work issued between the two calls under this name. Ranges nest.
     virtual void begin_range(std::string_view /*name*/) {}
     virtual void end_range() {}
 
@@ -190,7 +186,7 @@ inline BackendNeeds needs_of(const Backend& backend) {
             .row_alignment = backend.row_alignment()};
 }
 
-/// A range of a profile: from here to the end of the block.
+/// A profile range that ends with its scope.
 class ProfileRange {
 public:
     ProfileRange(Backend& backend, std::string_view name) : backend_(backend) {

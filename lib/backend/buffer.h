@@ -1,4 +1,4 @@
-// Owners of backend memory.
+// Ownership of backend memory: buffers, and arenas that hand out tensors.
 #pragma once
 
 #include <cstddef>
@@ -13,11 +13,11 @@ namespace gptrain {
 class Backend;
 
 enum class MemorySpace {
-    device,  ///< where ops compute
-    host,    ///< host memory that copies to and from the device reach fast (pinned)
+    device,  ///< memory that ops compute in
+    host,    ///< pinned host memory, for fast copies to and from the device
 };
 
-/// Owns one allocation; gives it back when it goes. The backend must outlive it.
+/// Owns one allocation and frees it. The backend must outlive it.
 class Buffer {
 public:
     Buffer() = default;
@@ -47,12 +47,11 @@ private:
     std::int64_t bytes_ = 0;
 };
 
-/// One allocation that is handed out from the front, as a stack. Its capacity is fixed when it is
-/// made: the plan says how much a run needs, and needing more is an Error (bug) that names the
-/// arena.
+/// A stack allocator over one allocation of fixed capacity, which the plan determines. Exceeding it
+/// is an Error (bug) that names the arena.
 class Arena {
 public:
-    /// Every tensor begins at a multiple of this many bytes.
+    /// Alignment of every tensor, in bytes.
     static constexpr std::int64_t alignment = 256;
 
     Arena(Backend& backend, MemorySpace space, std::string name, std::int64_t capacity);
@@ -60,7 +59,7 @@ public:
     /// Memory with undefined contents.
     Tensor allocate(DType dtype, const Shape& shape);
     std::int64_t used() const { return used_; }
-    /// The most that was ever in use.
+    /// The most bytes in use so far.
     std::int64_t peak() const { return peak_; }
     std::int64_t capacity() const { return buffer_.bytes(); }
 
@@ -72,8 +71,8 @@ private:
     std::int64_t peak_ = 0;
 };
 
-/// What is allocated while a frame lives is given back when it ends. Later ops of the same backend
-/// may then write there: they run after the ones already issued.
+/// Frees what was allocated during its lifetime. Later ops of the same backend may write there at
+/// once, because they run after those already issued.
 class ArenaFrame {
 public:
     explicit ArenaFrame(Arena& arena) : arena_(arena), used_(arena.used_) {}

@@ -3,7 +3,7 @@
 namespace gptrain {
 namespace {
 
-/// Of rows, or of a vector as one row.
+/// Layout of a matrix, or of a vector as one row.
 MatrixForm form_of(const Tensor& tensor) {
     if (tensor.empty()) return {};
     const bool vector = tensor.rank() == 1;

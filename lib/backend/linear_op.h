@@ -1,5 +1,5 @@
-// A linear op as a value, without the elements of its matrices: what the choice of a way to compute
-// it may depend on.
+// A linear op without its matrices' elements: everything that the choice of an algorithm may depend
+// on.
 #pragma once
 
 #include <compare>
@@ -10,9 +10,9 @@
 
 namespace gptrain {
 
-/// Rows of elements that lie side by side.
+/// Layout of a matrix whose rows are contiguous.
 struct MatrixForm {
-    std::int64_t rows = 0;  ///< 0: the op is without this matrix
+    std::int64_t rows = 0;  ///< 0: the op lacks this matrix
     std::int64_t cols = 0;
     std::int64_t row_stride = 0;
     std::int64_t offset = 0;  ///< address modulo `alignment`
@@ -27,11 +27,11 @@ struct LinearOp {
     enum class Kind : std::int32_t { forward, input_grad, weight_grad };
 
     Kind kind = Kind::forward;
-    MatrixForm first;   ///< x; of the gradients dy. In 8 bits: its rows, of weight_grad its columns
-    MatrixForm second;  ///< weight; of weight_grad x. In 8 bits: its rows, of the gradients columns
-    MatrixForm extra;   ///< bias, gelu_input; the gradient of a bias is not part of the product
+    MatrixForm first;   ///< x; for gradients dy. FP8: its rows, for weight_grad its columns
+    MatrixForm second;  ///< weight; for weight_grad x. FP8: its rows, for gradients its columns
+    MatrixForm extra;   ///< bias, or gelu_input; a bias gradient is not part of the GEMM
     MatrixForm result;  ///< y, dx, dweight
-    MatrixForm gelu;    ///< of y
+    MatrixForm gelu;    ///< gelu(y)
 
     LinearOp() = default;
     explicit LinearOp(const LinearForward& args);

@@ -62,7 +62,7 @@ std::int64_t MemoryPlan::on_device() const {
 
 namespace {
 
-// Half of the address space: more than any machine has, and sums of two stay in range.
+// More than any machine has, small enough that sums stay in range.
 constexpr std::int64_t unbounded = std::int64_t{1} << 56;
 
 }  // namespace

@@ -1,4 +1,4 @@
-// All memory of a run: one arena for each use, made once, before the first step.
+// All memory of a run: one arena for each use, allocated once before the first step.
 #pragma once
 
 #include <array>
@@ -12,22 +12,22 @@
 
 namespace gptrain {
 
-/// What memory is for; the rows of the memory table.
+/// Uses of memory, the rows of the memory table.
 enum class MemoryUse {
     weights,        ///< parameters in the compute dtype
-    main_params,    ///< fp32 parameters of the optimizer, where the compute dtype is another
+    main_params,    ///< the optimizer's fp32 parameters, unless the compute dtype is fp32
     main_grads,     ///< fp32 gradients
-    grad_messages,  ///< gradients in 16 bits on their way between ranks
+    grad_messages,  ///< 16-bit gradients in flight between ranks
     optimizer,      ///< exp_avg and exp_avg_sq
     saved,          ///< activations kept from forward to backward
-    boundaries,     ///< activations and gradients between the stages of a pipeline
-    workspace,      ///< activations and gradients that live inside an action
+    boundaries,     ///< activations and gradients between pipeline stages
+    workspace,      ///< activations and gradients that live within one action
     batch,          ///< token ids, targets, weights; the step state
-    scratch,        ///< inside of ops, and where uploads land
-    staging,        ///< host memory on the way to the device
+    scratch,        ///< memory inside ops, and landing place of uploads
+    staging,        ///< host memory for uploads to the device
     readback,       ///< host copies of the step state
-    messages,       ///< host memory of reductions, taken by communicators when they need it
-    snapshot,       ///< host copy of the state that a checkpoint is written from
+    messages,       ///< host memory of reductions, allocated by communicators on demand
+    snapshot,       ///< host copy of the state, from which a checkpoint is written
 };
 constexpr int memory_uses = 14;
 std::string_view name_of(MemoryUse use);
@@ -50,18 +50,18 @@ private:
     std::array<std::int64_t, memory_uses> bytes_{};
 };
 
-/// What is not 0 of it, and the sums, in one line.
+/// The nonzero uses and the totals, in one line.
 std::string to_words(const MemoryPlan& plan);
 
-/// The arenas of a run: one for each use but messages. Made with the plan of the same run they have
-/// exactly its sizes; made without one (on the meter, which holds no data) they are unbounded and
-/// `peaks()` afterwards is the plan.
+/// The arenas of a run, one for each use except messages. With the run's plan they have exactly its
+/// sizes. Without a plan (on the meter, which holds no data) they are unbounded, and `peaks()` then
+/// is the plan.
 class Memory {
 public:
-    /// An Error for a lack of memory tells the plan.
+    /// If memory is short, the Error (usage) includes the plan.
     explicit Memory(Backend& backend, const std::optional<MemoryPlan>& plan = std::nullopt);
     Arena& operator[](MemoryUse use) { return arenas_[static_cast<std::size_t>(use)]; }
-    /// The most in use so far of each arena.
+    /// Peak use of each arena so far.
     MemoryPlan peaks() const;
 
 private:

@@ -1,13 +1,12 @@
-// The arguments of the ops. Shape letters: B sequences of a microbatch, S local sequence length,
-// T = B S tokens, H hidden size, N local heads, G local query groups, D head dim, F local
+// The arguments of the ops. Shape letters: B sequences of a microbatch, S local sequence length, T
+// = B S tokens, H hidden size, N local heads, G local query groups, D head dim, F local
 // feed-forward size, V local vocabulary, I inputs and O outputs of a linear layer, C rows of a
-// chunk.
+// chunk of logits.
 //
-// "compute dtype" is fp32, bf16 or fp16, the same for all activations and weights of a call;
-// gradients of parameters are fp32. Everything is accumulated in fp32 or better. `=` overwrites,
-// `+=` adds to what is there. An empty tensor means "without". Tensors of rank 2 may have any row
-// stride, with elements of a row side by side, where "rows" is said; all others are contiguous
-// unless strides are said.
+// "Compute dtype" is fp32, bf16 or fp16, the same for all activations and weights of a call.
+// Parameter gradients are fp32. Accumulation is in fp32 or better. `=` overwrites, `+=`
+// accumulates. An empty tensor means "none". "rows" marks a tensor of rank 2 with contiguous rows
+// and any row stride. All others are contiguous, unless strides are mentioned.
 #pragma once
 
 #include <cstdint>
@@ -17,14 +16,15 @@
 
 namespace gptrain {
 
-// ---- matrices in 8 bits -------------------------------------------------------------------------
+// ---- FP8 matrices
+// --------------------------------------------------------------------------------
 
-// The op whose result will be such a matrix can find what its scale is made of: `maximum` (fp32
-// [1], or empty: not wanted) = the largest of it and the absolute values of the result as stored;
-// NaN counts as nothing.
+// An op whose result will be converted to FP8 can also compute the maximum for its scale. `maximum`
+// (fp32 [1], or empty: not wanted) = max(maximum, largest absolute value of the stored result). NaN
+// is ignored.
 
-/// A matrix [R, C] in 8 bits with one scale for all of it: element = stored x scale. Products sum
-/// over what lies side by side, so one that is summed over both dims is kept both ways.
+/// An FP8 matrix [R, C] with one scale: element = stored x scale. GEMMs reduce over the contiguous
+/// dim; a matrix reduced over both dims is stored both ways.
 struct Float8Matrix {
     Tensor rows;     ///< f8e4m3 or f8e5m2 [R, C] or empty
     Tensor columns;  ///< its transpose [C, R] or empty
@@ -32,32 +32,31 @@ struct Float8Matrix {
     bool empty() const { return scale.empty(); }
 };
 
-/// scale = maximum / largest number of the format, 1 where the maximum is 0; stored = x (largest /
-/// maximum) rounded to nearest even, what is beyond the largest becomes the largest, NaN stays NaN.
+/// scale = maximum / largest number of the format, or 1 if the maximum is 0. stored = x (largest /
+/// maximum), rounded to nearest even; values beyond the largest saturate, NaN stays NaN.
 struct ToFloat8 {
     Tensor x;          ///< [R, C] rows, or [R C]; fp32 or compute dtype
-    Tensor maximum;    ///< fp32 [1]: of the absolute values of the whole matrix
-    Float8Matrix out;  ///< =; with `columns`, x is of rank 2
+    Tensor maximum;    ///< fp32 [1]: largest absolute value of the whole matrix
+    Float8Matrix out;  ///< =; `columns` requires x of rank 2
 };
 
 // ---- linear layers ------------------------------------------------------------------------------
 
-// With operands in 8 bits the tensors of the same name are empty; x and weight are f8e4m3, dy is
-// f8e5m2.
+// With FP8 operands (x8, weight8: f8e4m3; dy8: f8e5m2) the tensors of the same name are empty.
 
-/// y = x weight^T + bias; gelu = gelu(y) as ActivationForward has it, from y as stored. Only a
-/// backend that need not be deterministic may take y before it is rounded.
+/// y = x weight^T + bias; gelu = gelu(y) as in ActivationForward, computed from y as stored. Only a
+/// backend that need not be deterministic may use y before rounding.
 struct LinearForward {
     Tensor x;                   ///< [T, I] rows
     Tensor weight;              ///< [O, I]
     Tensor bias;                ///< [O] or empty
-    Tensor y;                   ///< [T, O] rows, =; beside a gelu contiguous
-    Tensor gelu = {};           ///< [T, O] or empty, =; not with operands in 8 bits
+    Tensor y;                   ///< [T, O] rows, =; contiguous if gelu is given
+    Tensor gelu = {};           ///< [T, O] or empty, =; not with FP8 operands
     Float8Matrix x8 = {};       ///< its rows
     Float8Matrix weight8 = {};  ///< its rows
 };
 
-/// dx = dy weight, and with `gelu_input` u: dx = (dy weight) gelu'(u), rounded once
+/// dx = dy weight; with `gelu_input` u, dx = (dy weight) gelu'(u), rounded once
 struct LinearInputGrad {
     Tensor dy;                  ///< [T, O] rows
     Tensor weight;              ///< [O, I]
@@ -67,12 +66,12 @@ struct LinearInputGrad {
     Float8Matrix weight8 = {};  ///< its columns
 };
 
-/// dweight += dy^T x; dbias += sum of the rows of dy
+/// dweight += dy^T x; dbias += the sum of the rows of dy
 struct LinearWeightGrad {
     Tensor x;               ///< [T, I] rows
     Tensor dy;              ///< [T, O] rows
     Tensor dweight;         ///< fp32 [O, I], +=
-    Tensor dbias;           ///< fp32 [O] or empty, +=; not with operands in 8 bits
+    Tensor dbias;           ///< fp32 [O] or empty, +=; not with FP8 operands
     Float8Matrix x8 = {};   ///< its columns
     Float8Matrix dy8 = {};  ///< its columns
 };
@@ -88,10 +87,10 @@ struct Norm {
     Tensor bias;    ///< [H] or empty
 };
 
-/// r_out = round(r + dropout(y)), then n = norm(r_out) computed from r_out as stored.
-/// Without y: n = norm(r), r_out is empty. With an empty norm.weight only the sum is done, and its
-/// tensors may be fp32 beside another compute dtype.
-/// Calling it again without y on a stored r_out rebuilds n bit for bit.
+/// r_out = round(r + dropout(y)), then n = norm(r_out), computed from r_out as stored.
+/// Without y: n = norm(r), and r_out is empty. With an empty norm.weight only the sum is computed,
+/// and its tensors may be fp32 even if the compute dtype differs.
+/// A second call without y, on the stored r_out, recomputes n bit for bit.
 struct ResidualNormForward {
     Tensor r;         ///< [T, H]
     Tensor y;         ///< [T, H] or empty
@@ -105,7 +104,8 @@ struct ResidualNormForward {
     Tensor maximum = {};          ///< of n
 };
 
-/// dr (+)= gradient of norm with respect to r; dy = gradient of dropout(y) from the new dr.
+/// dr (+)= the gradient of norm with respect to r; dy = the gradient of dropout(y), from the new
+/// dr.
 struct ResidualNormBackward {
     Tensor dn;  ///< [T, H]
     Tensor r;   ///< [T, H], the norm's input as stored
@@ -115,14 +115,14 @@ struct ResidualNormBackward {
     Tensor dr;    ///< [T, H]; += if `accumulate`, else =
     bool accumulate = true;
     Dropout dropout;              ///< of y
-    Tensor dy;                    ///< [T, H], =; empty where no dropout makes it differ from dr
+    Tensor dy;                    ///< [T, H], =; empty if no dropout makes it differ from dr
     Tensor dweight;               ///< fp32 [H], +=
     Tensor dbias;                 ///< fp32 [H] or empty, +=
     std::int64_t seq_length = 0;  ///< S
-    Tensor maximum = {};          ///< of dy; where that is empty, of dr
+    Tensor maximum = {};          ///< of dy, or of dr if dy is empty
 };
 
-/// dy = dropout'(dr): the gradient that enters a branch whose sum was done without a norm.
+/// dy = dropout'(dr): the gradient of a branch that was summed without a norm.
 struct DropoutBackward {
     Tensor dr;  ///< [T, H]
     Dropout dropout;
@@ -134,7 +134,7 @@ struct DropoutBackward {
 // ---- activation functions -----------------------------------------------------------------------
 
 /// gelu, tanh form: y = 0.5 u (1 + tanh(sqrt(2 / pi) (u + 0.044715 u^3))).
-/// swiglu: u holds [fc | gate] side by side, y = silu(gate) fc.
+/// swiglu: u holds [fc | gate], packed; y = silu(gate) fc.
 struct ActivationForward {
     bool swiglu = false;
     Tensor u;             ///< [T, F], swiglu [T, 2 F]
@@ -152,7 +152,7 @@ struct ActivationBackward {
 
 // ---- embeddings and positions -------------------------------------------------------------------
 
-/// x[t] = weight[ids[t] - vocab_begin], or zeros where that row is not local
+/// x[t] = weight[ids[t] - vocab_begin], or zeros if that row is not local
 struct EmbeddingForward {
     Tensor ids;     ///< i32 [T]
     Tensor weight;  ///< [V, H]
@@ -160,7 +160,7 @@ struct EmbeddingForward {
     Tensor x;  ///< [T, H], =
 };
 
-/// dweight[ids[t] - vocab_begin] += dx[t] for local rows, in an order that depends on ids alone
+/// dweight[ids[t] - vocab_begin] += dx[t] for local rows, in an order that depends on the ids only
 struct EmbeddingBackward {
     Tensor ids;      ///< i32 [T]
     Tensor dx;       ///< [T, H]
@@ -177,7 +177,8 @@ struct PositionForward {
     std::int64_t seq_length = 0;  ///< S
 };
 
-/// dx = dropout'(dx), in place; dweight[positions[t]] += dx[t], in an order as above
+/// dx = dropout'(dx), in place; dweight[positions[t]] += dx[t], in an order that depends on
+/// positions only
 struct PositionBackward {
     Tensor dx;         ///< [T, H], in and out
     Tensor positions;  ///< i32 [T]
@@ -186,12 +187,12 @@ struct PositionBackward {
     std::int64_t seq_length = 0;  ///< S
 };
 
-/// Rotary embedding, rotating halves, in place: with m = position theta^(-2 i / D) for i < D / 2,
-/// computed in double,
+/// Rotary embedding of halves, in place: with m = position theta^(-2 i / D) for i < D / 2, computed
+/// in double,
 /// (x[i], x[i + D/2]) = (x[i] cos m - x[i + D/2] sin m, x[i + D/2] cos m + x[i] sin m).
-/// `inverse` rotates by -m: the backward.
+/// `inverse` rotates by -m, for backward.
 struct Rope {
-    Tensor x;          ///< [B, S, heads, D] by strides, in and out
+    Tensor x;          ///< [B, S, heads, D] with any strides, in and out
     Tensor positions;  ///< i32 [B, S]
     double theta = 10000.0;
     bool inverse = false;
@@ -199,52 +200,51 @@ struct Rope {
 
 // ---- attention ----------------------------------------------------------------------------------
 
-/// Causal softmax attention. Row i of q stands at position q_begin + i, row j of k and v at
-/// k_begin + j; i sees j if position(j) <= position(i), and, where first_visible is given,
-/// position(j) >= first_visible[b, i]. Head n uses group n G / N. Scale 1 / sqrt(D). The scores
-/// never exist as a whole. A row that sees nothing gives o = 0 and lse = -infinity. Dropout is
-/// drawn at positions q_begin + i and k_begin + j; its `rows` are not read.
+/// Causal softmax attention. Row i of q has position q_begin + i, row j of k and v has k_begin + j.
+/// i sees j if position(j) <= position(i) and, with first_visible, position(j) >= first_visible[b,
+/// i]. Head n uses group n G / N. The scale is 1 / sqrt(D). The full score matrix never exists. A
+/// row that sees nothing gets o = 0 and lse = -infinity. Dropout is drawn at the positions above;
+/// its `rows` are ignored.
 struct AttentionForward {
-    Tensor q;    ///< [B, Sq, N, D] by strides, D contiguous
-    Tensor k;    ///< [B, Sk, G, D] by strides, D contiguous
-    Tensor v;    ///< as k
-    Tensor o;    ///< [B, Sq, N, D] by strides, =
+    Tensor q;    ///< [B, Sq, N, D], strided, D contiguous
+    Tensor k;    ///< [B, Sk, G, D], strided, D contiguous
+    Tensor v;    ///< like k
+    Tensor o;    ///< [B, Sq, N, D], strided, =
     Tensor lse;  ///< fp32 [B, N, Sq], =: log of the sum of exp(scale q k)
     std::int64_t q_begin = 0;
     std::int64_t k_begin = 0;
     Tensor first_visible;  ///< i32 [B, Sq] or empty
-    Dropout dropout;       ///< of the probabilities; by the positions above, `rows` is not read
+    Dropout dropout;       ///< of the probabilities, at the positions above
 };
 
-/// Gradients from the merged o and lse of all keys (ring attention calls it once for each part of
-/// them).
+/// Gradients from the o and lse merged over all keys; ring attention calls it once for each part of
+/// the keys.
 struct AttentionBackward {
     AttentionForward forward;  ///< the arguments of the forward call, o and lse merged
-    Tensor d_o;                ///< [B, Sq, N, D] by strides
-    Tensor dq;                 ///< as q
-    Tensor dk;                 ///< as k
-    Tensor dv;                 ///< as v
-    bool accumulate = false;   ///< dq, dk, dv are fp32 and +=; else compute dtype and =
+    Tensor d_o;                ///< [B, Sq, N, D], strided
+    Tensor dq;                 ///< like q
+    Tensor dk;                 ///< like k
+    Tensor dv;                 ///< like k
+    bool accumulate = false;   ///< dq, dk, dv are fp32 and +=, else compute dtype and =
 };
 
-/// Attention over two sets of keys from that over each of them, as ring attention needs it:
-/// lse_sum = log(exp(lse_sum) + exp(lse)), and with the old and the new lse_sum
-/// o_sum = o_sum exp(old - new) + o exp(lse - new). A side whose lse is -infinity has seen nothing
-/// and changes nothing.
+/// Merges attention over one set of keys into that over others, for ring attention: lse_sum =
+/// log(exp(lse_sum) + exp(lse)), and with the old and new lse_sum, o_sum = o_sum exp(old - new) + o
+/// exp(lse - new). A side with lse = -infinity saw no keys and changes nothing.
 struct MergeAttention {
-    Tensor o;                ///< [B, Sq, N, D] by strides, D contiguous
+    Tensor o;                ///< [B, Sq, N, D], strided, D contiguous
     Tensor lse;              ///< fp32 [B, N, Sq]
-    Tensor o_sum;            ///< fp32 [B, Sq, N, D] by strides, D contiguous
-    Tensor lse_sum;          ///< fp32 [B, N, Sq] by strides, Sq contiguous
-    bool accumulate = true;  ///< as above; else o_sum = o and lse_sum = lse
+    Tensor o_sum;            ///< fp32 [B, Sq, N, D], strided, D contiguous
+    Tensor lse_sum;          ///< fp32 [B, N, Sq], strided, Sq contiguous
+    bool accumulate = true;  ///< merge; else o_sum = o and lse_sum = lse
 };
 
 // ---- loss ---------------------------------------------------------------------------------------
 
-/// Softmax cross-entropy of a chunk of logits, whole vocabulary on this rank:
-/// step.loss_sum += sum of weight (log sum exp(logits) - logits[target]); with `gradient` the
-/// logits are overwritten by weight (softmax - onehot(target)) loss_scale / token_weight_sum.
-/// Tokens of weight 0 add nothing, whatever their target is.
+/// Softmax cross-entropy of a chunk of logits, with the whole vocabulary on this rank:
+/// step.loss_sum += sum of weight (log sum exp(logits) - logits[target]). With `gradient`, weight
+/// (softmax - onehot(target)) loss_scale / token_weight_sum overwrites the logits. Tokens of weight
+/// 0 add nothing, whatever their target.
 struct CrossEntropy {
     Tensor logits;   ///< [C, V] rows, in and out
     Tensor targets;  ///< i32 [C], global ids
@@ -253,8 +253,8 @@ struct CrossEntropy {
     bool gradient = true;
 };
 
-/// The same with the vocabulary split over ranks, in three ops with a collective after each of the
-/// first two: maximum (all_reduce max), sums (all_reduce sum), gradient.
+/// The same with the vocabulary split over ranks, as three ops: maximum, then all_reduce (max);
+/// sums, then all_reduce (sum); gradient.
 struct VocabParallelCrossEntropy {
     CrossEntropy loss;  ///< logits [C, V] hold the ids vocab_begin .. vocab_begin + V - 1
     std::int64_t vocab_begin = 0;
@@ -264,22 +264,24 @@ struct VocabParallelCrossEntropy {
 
 // ---- optimizer ----------------------------------------------------------------------------------
 
-/// One piece of the parameters in AdamW; all tensors are flat and of equal length.
+/// One piece of the parameters for AdamW; all tensors are flat and equally long.
 struct AdamWPiece {
     Tensor main_param;  ///< fp32
     Tensor main_grad;   ///< fp32
     Tensor exp_avg;     ///< fp32
     Tensor exp_avg_sq;  ///< fp32
-    Tensor weight;  ///< compute dtype, = rounded main_param, also of a step that is skipped; empty
-                    ///< where that is the main_param
+    Tensor weight;  ///< compute dtype, = rounded main_param, even if the step is skipped; empty if
+                    ///< it is main_param itself
     bool decay = false;
 };
 
-/// With g = main_grad step.grad_factor, t = step.updates (already counting this one) and
-/// lr = step.learning_rate, unless step.skip (when only `weight` is written):
-/// exp_avg = b1 exp_avg + (1 - b1) g; exp_avg_sq = b2 exp_avg_sq + (1 - b2) g^2;
-/// main_param -= lr weight_decay main_param (decay only);
-/// main_param -= lr (exp_avg / (1 - b1^t)) / (sqrt(exp_avg_sq / (1 - b2^t)) + eps)
+/// With g = main_grad step.grad_factor, t = step.updates (including this one) and lr =
+/// step.learning_rate:
+///   exp_avg = b1 exp_avg + (1 - b1) g
+///   exp_avg_sq = b2 exp_avg_sq + (1 - b2) g^2
+///   main_param -= lr weight_decay main_param (`decay` only)
+///   main_param -= lr (exp_avg / (1 - b1^t)) / (sqrt(exp_avg_sq / (1 - b2^t)) + eps)
+/// With step.skip only `weight` is written.
 struct AdamWConstants {
     double beta1 = 0.9;
     double beta2 = 0.95;
@@ -287,9 +289,9 @@ struct AdamWConstants {
     double weight_decay = 0.1;
 };
 
-/// How `decide_step` clips, and how the loss scale of fp16 moves: after `growth_interval` clean
-/// steps it doubles, on a skipped step it halves, never below 1. growth_interval 0: it
-/// stays, also on a skipped step.
+/// How `decide_step` clips gradients and moves the fp16 loss scale: it doubles after
+/// `growth_interval` clean steps and halves on a skipped step, never below 1. With growth_interval
+/// 0 it never changes.
 struct StepDecision {
     double clip_grad = 1.0;  ///< 0: no clipping
     std::int64_t growth_interval = 0;

@@ -1,4 +1,4 @@
-// The scratch memory of ops.
+// A bump allocator for the scratch memory of ops.
 #pragma once
 
 #include <cstdint>
@@ -8,12 +8,12 @@
 
 namespace gptrain {
 
-/// Hands out pieces of the scratch tensor from the front; an op starts anew with `reset`. Asking
-/// for more than there is is an Error (bug): the backend promised too little.
+/// Hands out pieces of the scratch tensor from the front; each op starts over with `reset`. Taking
+/// more than there is is an Error (bug): scratch_bytes promised too little.
 class Scratch {
 public:
     Scratch() = default;
-    /// A piece of another's memory.
+    /// Uses a piece of other memory.
     Scratch(std::byte* data, std::int64_t bytes) : memory_(data, DType::u8, {bytes}) {}
 
     void use(const Tensor& bytes) {
@@ -36,7 +36,7 @@ public:
         return reinterpret_cast<T*>(take_bytes(count * static_cast<std::int64_t>(sizeof(T))));
     }
 
-    /// What `take` of these counts uses up.
+    /// Bytes that `take` of this count uses.
     template <class T>
     static std::int64_t bytes_of(std::int64_t count) {
         return round_up(count * static_cast<std::int64_t>(sizeof(T)), Arena::alignment);

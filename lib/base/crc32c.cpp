@@ -10,7 +10,7 @@ namespace {
 
 constexpr std::uint32_t polynomial = 0x82F63B78u;  // reflected
 
-using Matrix = std::array<std::uint32_t, 32>;  // column i: the image of bit i, over GF(2)
+using Matrix = std::array<std::uint32_t, 32>;  // column i is the image of bit i, over GF(2)
 
 constexpr std::uint32_t times(const Matrix& matrix, std::uint32_t vector) {
     std::uint32_t sum = 0;
@@ -27,7 +27,7 @@ constexpr Matrix squared(const Matrix& matrix) {
     return result;
 }
 
-/// What one zero bit does to the register.
+/// The effect of one zero bit on the register.
 constexpr Matrix one_zero_bit() {
     Matrix matrix{};
     matrix[0] = polynomial;
@@ -36,7 +36,7 @@ constexpr Matrix one_zero_bit() {
     return matrix;
 }
 
-/// What `bytes` zero bytes do to the register `crc`.
+/// The effect of `bytes` zero bytes on the register `crc`.
 constexpr std::uint32_t append_zeros(std::uint32_t crc, std::uint64_t bytes) {
     Matrix matrix = squared(squared(squared(one_zero_bit())));
     for (; bytes != 0; bytes >>= 1) {
@@ -46,9 +46,10 @@ constexpr std::uint32_t append_zeros(std::uint32_t crc, std::uint64_t bytes) {
     return crc;
 }
 
-/// The effect of `lane_bytes` zero bytes as four tables, one for each byte of the register.
+/// Bytes of a lane of the hardware loop.
 constexpr std::size_t lane_bytes = 4096;
 
+/// The effect of `lane_bytes` zero bytes on the register, as one table for each of its bytes.
 constexpr auto make_lane_shift() {
     Matrix matrix = squared(squared(squared(one_zero_bit())));
     for (std::size_t n = lane_bytes; n > 1; n /= 2)
@@ -92,8 +93,8 @@ std::uint64_t load64(const unsigned char* data) {
     return word;
 }
 
-/// The crc32 instruction has a latency of three cycles and a throughput of one: three lanes of the
-/// input run side by side and are joined by the shift table.
+/// The crc32 instruction has a latency of three cycles and a throughput of one, so three lanes of
+/// the input are processed in parallel and combined with the shift table.
 __attribute__((target("sse4.2"))) std::uint32_t hardware(std::uint32_t crc,
                                                          const unsigned char* data,
                                                          std::size_t bytes) {

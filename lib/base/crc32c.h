@@ -6,11 +6,11 @@
 
 namespace gptrain {
 
-/// CRC-32C of `bytes` bytes at `data`, continued from the CRC of what came before (0 at the start).
-/// Check value: crc32c("123456789", 9) == 0xE3069283.
+/// CRC-32C of `bytes` bytes at `data`, continuing from `before`, the CRC of preceding bytes (0 at
+/// the start). Check value: crc32c("123456789", 9) == 0xE3069283.
 std::uint32_t crc32c(const void* data, std::size_t bytes, std::uint32_t before = 0);
 
-/// The CRC of two pieces one after the other, from their CRCs and the length of the second.
+/// The CRC of two concatenated pieces, from their CRCs and the length of the second.
 std::uint32_t crc32c_combine(std::uint32_t first, std::uint32_t second, std::uint64_t second_bytes);
 
 }  // namespace gptrain

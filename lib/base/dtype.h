@@ -1,4 +1,4 @@
-// Element types and the 16-bit storage types of the host.
+// Element types, and the host's 16-bit storage types.
 #pragma once
 
 #include <bit>
@@ -27,7 +27,7 @@ constexpr std::int64_t size_of(DType dtype) {
     return 0;
 }
 
-/// The word used in run specs, manifests and messages.
+/// The name used in run specs, manifests and messages.
 constexpr std::string_view name_of(DType dtype) {
     switch (dtype) {
         case DType::f32: return "fp32";
@@ -56,7 +56,7 @@ struct F16 {
     static constexpr DType dtype = DType::f16;
 };
 
-/// Exact widening.
+/// Widens exactly.
 constexpr float to_float(float x) {
     return x;
 }
@@ -74,7 +74,7 @@ constexpr float to_float(F16 x) {
     return std::bit_cast<float>(std::bit_cast<std::uint32_t>(magnitude) | sign);
 }
 
-/// Rounding to nearest even; NaN stays NaN, values out of range become infinite.
+/// Rounds to nearest even. NaN stays NaN; values out of range become infinite.
 constexpr Bf16 to_bf16(float x) {
     const std::uint32_t bits = std::bit_cast<std::uint32_t>(x);
     if ((bits & 0x7fffffffu) > 0x7f800000u)
@@ -88,7 +88,7 @@ constexpr F16 to_f16(float x) {
     if (magnitude > 0x7f800000u) return {static_cast<std::uint16_t>(sign | 0x7e00u)};
     if (magnitude >= 0x477ff000u) return {static_cast<std::uint16_t>(sign | 0x7c00u)};
     if (magnitude < 0x38800000u) {
-        // Subnormal in fp16: adding 0.5 places the unit of fp16's last bit at fp32's last bit.
+        // Subnormal in fp16: adding 0.5 aligns the last bits of fp16 and fp32.
         const float shifted = std::bit_cast<float>(magnitude) + 0.5f;
         return {static_cast<std::uint16_t>(sign |
                                            (std::bit_cast<std::uint32_t>(shifted) - 0x3f000000u))};

@@ -1,5 +1,5 @@
-// The one exception of the program and its exit codes. Every fault that a user can cause or repair
-// ends as one `Error`; `main` prints it as one line on stderr and returns its code.
+// The program's only exception type, and its exit codes. Every fault that a user can cause or fix
+// becomes one `Error`; `main` prints it as one line on stderr and exits with its code.
 #pragma once
 
 #include <cstdint>
@@ -10,20 +10,20 @@
 
 namespace gptrain {
 
-/// What the process returns. Scripts depend on these numbers.
+/// Exit codes. Scripts depend on these numbers.
 enum class ExitCode : int {
     done = 0,
-    bug = 1,        ///< a fault of the program or of the device
-    usage = 2,      ///< command line, run spec, or a device or memory that is not there
-    bad_input = 3,  ///< a file that does not hold what it should
-    numerical = 4,  ///< the training diverged
+    bug = 1,        ///< a fault in the program or the device
+    usage = 2,      ///< bad command line or run spec, or a missing device or too little memory
+    bad_input = 3,  ///< a file with invalid contents
+    numerical = 4,  ///< training diverged
     io = 5,         ///< disk full, lost file, failed write
     hang = 6,       ///< a hang or a lost rank
-    requeue = 75,   ///< saved on a signal or time limit: start me again
+    requeue = 75,   ///< saved on a signal or time limit: start the run again
 };
 
-/// A fault with the exit code that it leads to. `what()` is one line that names the file, line,
-/// key, rank or tensor at fault and says what to do.
+/// A fault and the exit code it leads to. `what()` is one line that names the file, line, key, rank
+/// or tensor at fault and says what to do.
 class Error : public std::runtime_error {
 public:
     Error(ExitCode code, const std::string& message) : std::runtime_error(message), code_(code) {}
@@ -33,13 +33,13 @@ private:
     ExitCode code_;
 };
 
-/// Throws an `Error` whose message is the parts written one after the other.
+/// Throws an `Error` whose message is the concatenated parts.
 template <class... Parts>
 [[noreturn]] void fail(ExitCode code, const Parts&... parts) {
     throw Error(code, text(parts...));
 }
 
-/// `fail` for a failed system call: appends what `errno` says. Code: io.
+/// `fail` for a failed system call: appends errno's message. Code: io.
 template <class... Parts>
 [[noreturn]] void fail_errno(int error_number, const Parts&... parts) {
     throw Error(ExitCode::io, text(parts..., ": ", error_text(error_number)));
@@ -47,8 +47,8 @@ template <class... Parts>
 
 }  // namespace gptrain
 
-/// Throws a bug `Error` naming the place if the condition does not hold. For what the program
-/// itself guarantees; a user's mistake is reported by `fail` with its own words.
+/// Throws a bug `Error` with the source location if the condition is false. For the program's own
+/// invariants; report user mistakes with `fail` and a proper message.
 #define GPTRAIN_CHECK(condition, ...)                                                      \
     do {                                                                                   \
         if (!(condition)) [[unlikely]]                                                     \

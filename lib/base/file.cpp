@@ -31,6 +31,15 @@ int open_file(const std::filesystem::path& path, File::Mode mode) {
     return mode == File::Mode::read ? open() : change("open", path, open);
 }
 
+/// The folder in which a relative path is resolved, as part of an error; empty for other paths.
+std::string starting_folder(const std::filesystem::path& path) {
+    if (path.is_absolute()) return "";
+    std::error_code error;
+    const std::filesystem::path folder = std::filesystem::current_path(error);
+    if (error) return "";
+    return text(" (relative to ", folder.string(), ", where the program was started)");
+}
+
 struct stat status_of(int descriptor, const std::filesystem::path& path) {
     struct stat status {};
     if (::fstat(descriptor, &status) != 0) fail_errno(errno, path.string());
@@ -128,7 +137,7 @@ void File::reserve(std::int64_t bytes) {
 }
 
 void File::begin_sync(std::int64_t offset, std::int64_t bytes) {
-    // Not every file system can, and none has to.
+    // Optional: not every file system supports it.
     ::sync_file_range(descriptor_, offset, bytes, SYNC_FILE_RANGE_WRITE);
 }
 
@@ -170,13 +179,24 @@ MappedFile::~MappedFile() {
     if (!bytes_.empty()) ::munmap(const_cast<std::byte*>(bytes_.data()), bytes_.size());
 }
 
-std::string read_file(const std::filesystem::path& path, std::int64_t limit, ExitCode fault) {
+std::filesystem::file_type require_path(const std::filesystem::path& path, ExitCode fault,
+                                        std::string_view what, std::string_view advice) {
     std::error_code error;
-    const auto status = std::filesystem::status(path, error);
-    if (!std::filesystem::exists(status)) {
-        fail(fault, path.string(), ": ", error ? error.message() : error_text(ENOENT));
+    const auto type = std::filesystem::status(path, error).type();
+    if (type == std::filesystem::file_type::not_found) {
+        const std::string name = path.empty() ? "''" : path.string();
+        fail(fault, name, ": no such ", what, starting_folder(path), advice);
     }
-    if (!std::filesystem::is_regular_file(status)) {
+    if (error) fail(fault, path.string(), ": ", error.message());
+    return type;
+}
+
+bool named_yaml(const std::filesystem::path& path) {
+    return path.extension() == ".yaml" || path.extension() == ".yml";
+}
+
+std::string read_file(const std::filesystem::path& path, std::int64_t limit, ExitCode fault) {
+    if (require_path(path, fault, "file") != std::filesystem::file_type::regular) {
         fail(fault, path.string(), ": not a regular file");
     }
     File file(path, File::Mode::read);

@@ -1,4 +1,4 @@
-// Files whose every system call is checked, and writes that survive a power cut.
+// Files with every system call checked, and writes that survive a power cut.
 #pragma once
 
 #include <cstddef>
@@ -12,15 +12,15 @@
 
 namespace gptrain {
 
-/// An open file; closed when it goes. Errors are `Error` (io) that name the path. Several threads
-/// may call `read_at` and `write_at` of one file at a time.
+/// Owns an open file. Failures are Errors (io) that name the path. Several threads may call
+/// `read_at` and `write_at` on one file concurrently.
 class File {
 public:
     enum class Mode {
-        read,    ///< existing file
-        create,  ///< new or emptied file
-        append,  ///< new or existing file, writes go to its end
-        update,  ///< existing or new file, read and written at positions
+        read,    ///< an existing file
+        create,  ///< a new or truncated file
+        append,  ///< a new or existing file; writes go to its end
+        update,  ///< a new or existing file; reads and writes at positions
     };
 
     File(const std::filesystem::path& path, Mode mode);
@@ -32,7 +32,7 @@ public:
     int descriptor() const { return descriptor_; }
     std::int64_t size() const;
 
-    /// Writes all bytes at the file position (or at its end in append mode), in as few calls as the
+    /// Writes all bytes at the file position (at the end in append mode), in as few calls as the
     /// system allows.
     void write(std::span<const std::byte> bytes);
     void write(std::string_view bytes) { write(std::as_bytes(std::span(bytes))); }
@@ -40,19 +40,19 @@ public:
     void write_at(std::int64_t offset, std::span<const std::byte> bytes);
     /// Reads up to bytes.size() bytes; returns how many, fewer only at the end of the file.
     std::size_t read(std::span<std::byte> bytes);
-    /// Reads exactly bytes.size() bytes at `offset`; an earlier end of file is an Error
+    /// Reads exactly bytes.size() bytes at `offset`. A file that ends before is an Error
     /// (bad_input).
     void read_at(std::int64_t offset, std::span<std::byte> bytes) const;
     void truncate(std::int64_t bytes);
-    /// Reserves disk space for the first `bytes` bytes (ENOSPC shows here, before anything is
-    /// lost).
+    /// Reserves disk space for the first `bytes` bytes, so that a full disk shows before anything
+    /// is lost.
     void reserve(std::int64_t bytes);
-    /// Lets the system begin to bring a range to the disk, so that `sync` has less to wait for.
-    /// Only `sync` says whether it got there.
+    /// Starts writing a range to disk, so that `sync` has less to wait for. Only `sync` reports
+    /// success.
     void begin_sync(std::int64_t offset, std::int64_t bytes);
-    /// Waits until the contents are on the disk.
+    /// Waits until the contents are durable.
     void sync();
-    /// Closes now and reports what close reports; the destructor cannot.
+    /// Closes now and reports errors, which the destructor cannot.
     void close();
 
 private:
@@ -76,19 +76,28 @@ private:
     std::span<const std::byte> bytes_;
 };
 
-/// The whole of a regular file. A file that is missing, not regular, or larger than `limit` bytes
-/// is an Error with the code `fault`.
+/// The type of the file at a path that a user gave. If there is none: an Error with the code
+/// `fault`, "no such WHAT", followed by the folder that a relative path was resolved in, and
+/// `advice`.
+std::filesystem::file_type require_path(const std::filesystem::path& path, ExitCode fault,
+                                        std::string_view what, std::string_view advice = "");
+
+/// True if the name is that of a run spec: .yaml or .yml.
+bool named_yaml(const std::filesystem::path& path);
+
+/// Reads a whole regular file. A file that is missing, not regular, or larger than `limit` bytes is
+/// an Error with the code `fault`.
 std::string read_file(const std::filesystem::path& path, std::int64_t limit,
                       ExitCode fault = ExitCode::bad_input);
 
-/// Replaces `path` by a file with these bytes so that after any crash either the old or the new
-/// contents are there: temporary file, fsync, rename, fsync of the folder.
+/// Replaces `path` atomically by a file with these bytes: after any crash it has either the old or
+/// the new contents. Temporary file, fsync, rename, fsync of the folder.
 void write_file_durably(const std::filesystem::path& path, std::string_view bytes);
 
-/// Waits until names made or removed in `folder` are on the disk.
+/// Makes names created or removed in `folder` durable.
 void sync_folder(const std::filesystem::path& folder);
 
-/// Creates the folder and the missing ones above it.
+/// Creates the folder and its missing parents.
 void create_folders(const std::filesystem::path& folder);
 
 void rename_path(const std::filesystem::path& from, const std::filesystem::path& to);

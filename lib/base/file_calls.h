@@ -1,5 +1,5 @@
-// The calls of the system that change files, in one place where a test can make them fail. Those of
-// `File` and of its neighbours and of the folder of checkpoints go through it; HDF5 makes its own.
+// System calls that change files, in one place where a test can make them fail. `File`, the
+// functions of file.h and the checkpoint folder use it; HDF5 makes its own calls.
 #pragma once
 
 #include <algorithm>
@@ -11,28 +11,28 @@
 
 namespace gptrain {
 
-/// What is to become of a call.
+/// How a call is to end.
 struct CallFate {
-    int error = 0;      ///< it fails with this error and does nothing
-    bool half = false;  ///< a write does half of its bytes, and at least one
+    int error = 0;      ///< fail with this error and do nothing
+    bool half = false;  ///< write only half of the bytes, at least one
 };
 
-/// Decides about calls, each before it is made and on its thread. What it throws is thrown by the
-/// function that wanted to call.
+/// Decides the fate of calls, before each call and on its thread. Exceptions propagate to the
+/// caller.
 class CallFates {
 public:
     virtual ~CallFates() = default;
     virtual CallFate fate_of(std::string_view call, const std::filesystem::path& path) = 0;
 };
 
-/// From now on `fates` (null: nobody) decides about the calls of this process, for tests of what
-/// happens when they fail. It is taken away, while no other thread makes calls, before it goes.
+/// From now on `fates` (null: nobody) decides about this process's calls, so that tests can make
+/// them fail. Remove it before it is destroyed, while no other thread makes calls.
 void let_decide(CallFates* fates);
 
-/// What becomes of a call that is about to change `path`.
+/// The fate of a call that is about to change `path`.
 CallFate fate_of(std::string_view call, const std::filesystem::path& path);
 
-/// Makes a call that changes `path` and returns what it returns; -1 with errno where it fails.
+/// Makes a call that changes `path` and returns its result; -1 with errno set if it is to fail.
 template <class Call>
 int change(std::string_view name, const std::filesystem::path& path, const Call& call) {
     const CallFate fate = fate_of(name, path);
@@ -41,7 +41,7 @@ int change(std::string_view name, const std::filesystem::path& path, const Call&
     return -1;
 }
 
-/// The same for a call that writes up to so many bytes: `call(bytes)`.
+/// The same for a call that writes up to `bytes` bytes: `call(bytes)`.
 template <class Call>
 ssize_t change_bytes(std::string_view name, const std::filesystem::path& path, std::size_t bytes,
                      const Call& call) {

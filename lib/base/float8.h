@@ -1,5 +1,5 @@
-// The 8-bit floating-point formats of Micikevicius et al. 2022, "FP8 formats for deep learning"
-// (arXiv 2209.05433), as stored.
+// The FP8 formats of Micikevicius et al. 2022, "FP8 formats for deep learning" (arXiv 2209.05433),
+// as stored.
 #pragma once
 
 #include <algorithm>
@@ -10,7 +10,7 @@
 
 namespace gptrain {
 
-/// 4 bits of exponent, 3 of fraction; largest 448, no infinities.
+/// 4 exponent bits, 3 fraction bits; largest 448, no infinities.
 struct F8E4M3 {
     std::uint8_t bits;
     static constexpr DType dtype = DType::f8e4m3;
@@ -20,7 +20,7 @@ struct F8E4M3 {
     static constexpr std::uint8_t nan = 0x7f;
 };
 
-/// 5 bits of exponent, 2 of fraction; largest 57344. The upper byte of an fp16.
+/// 5 exponent bits, 2 fraction bits; largest 57344. The upper byte of an fp16.
 struct F8E5M2 {
     std::uint8_t bits;
     static constexpr DType dtype = DType::f8e5m2;
@@ -30,7 +30,7 @@ struct F8E5M2 {
     static constexpr std::uint8_t nan = 0x7f;
 };
 
-/// Exact widening.
+/// Widens exactly.
 constexpr float to_float(F8E5M2 x) {
     return to_float(F16{static_cast<std::uint16_t>(x.bits << 8)});
 }
@@ -43,8 +43,8 @@ constexpr float to_float(F8E4M3 x) {
     return std::bit_cast<float>(std::bit_cast<std::uint32_t>(small) | sign);
 }
 
-/// Rounding to nearest even; what is beyond the largest number becomes the largest, also infinity;
-/// NaN stays NaN.
+/// Rounds to nearest even. Values beyond the largest number, infinity included, saturate; NaN stays
+/// NaN.
 template <class Float8>
 constexpr Float8 to_float8(float x) {
     const std::uint32_t bits = std::bit_cast<std::uint32_t>(x);
@@ -55,7 +55,7 @@ constexpr Float8 to_float8(float x) {
     constexpr std::uint32_t smallest_exponent = 127 + 1 - Float8::exponent_bias;
     const std::uint32_t whole = std::bit_cast<std::uint32_t>(magnitude);
     if (whole >> 23 < smallest_exponent) {
-        // Subnormal: adding a power of two places the unit of the last bit at fp32's last bit.
+        // Subnormal: adding a power of two aligns the last bits of FP8 and fp32.
         constexpr std::uint32_t shift = (smallest_exponent + dropped_bits) << 23;
         const float shifted = magnitude + std::bit_cast<float>(shift);
         return {static_cast<std::uint8_t>(sign | (std::bit_cast<std::uint32_t>(shifted) - shift))};

@@ -12,7 +12,7 @@ namespace {
 
 constexpr int max_depth = 64;
 
-/// A key of the file for a message: escaped as in JSON, so on one line, and cut short.
+/// A key from the file, for a message: JSON-escaped, so on one line, and truncated.
 std::string shown(std::string_view key) {
     constexpr std::size_t limit = 40;
     const std::string json = to_line(Json(key.substr(0, limit)));
@@ -24,7 +24,7 @@ bool fits_integer(const Json& value) {
            (!value.is_number_unsigned() || std::in_range<std::int64_t>(value.get<std::uint64_t>()));
 }
 
-/// Builds a value from parser events, refusing what nlohmann's own builder accepts: duplicate keys
+/// Builds a value from parser events and rejects what nlohmann's builder accepts: duplicate keys
 /// and deep nesting.
 class StrictBuilder : public nlohmann::json_sax<Json> {
 public:
@@ -62,19 +62,19 @@ public:
         std::string_view why = error.what();
         if (const auto at = why.rfind("- "); at != std::string_view::npos)
             why.remove_prefix(at + 2);
-        // It ends with what was read last, which may be long.
+        // It ends with the last token, which may be long.
         why = why.substr(0, 200);
         fail(ExitCode::bad_input, source_, ":", line, ":", column, ": not valid JSON: ", why);
     }
 
 private:
-    /// A container whose end has not come yet.
+    /// A container that is not closed yet.
     struct Open {
         Json* value;
         std::unordered_set<std::string> keys = {};  ///< of a large object
 
-        /// Whether the object has no such key. nlohmann searches from the start, which is quickest
-        /// for a few keys, but for all of very many takes the square of their number.
+        /// True if the object has no such key. nlohmann searches linearly, which is fastest for few
+        /// keys but quadratic for many.
         bool is_new(const std::string& key) {
             constexpr std::size_t few = 16;
             if (value->size() < few) return !value->contains(key);
@@ -120,7 +120,7 @@ private:
     std::string_view json_;
     std::string_view source_;
     Json root_;
-    // Only the innermost container grows, so pointers to the ones around it stay valid.
+    // Only the innermost container grows, so pointers to the outer ones stay valid.
     std::vector<Open> open_;
     std::string key_;
 };
@@ -128,7 +128,7 @@ private:
 }  // namespace
 
 Json parse_json(std::string_view json, std::string_view source) {
-    // nlohmann takes a NUL for the end, whatever follows, and passes over a byte order mark.
+    // nlohmann treats NUL as the end, whatever follows, and skips a byte order mark.
     if (json.find('\0') != std::string_view::npos || json.starts_with("\xEF\xBB\xBF")) {
         fail(ExitCode::bad_input, source, ": not valid JSON: a NUL byte or a byte order mark");
     }

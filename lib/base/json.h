@@ -1,4 +1,4 @@
-// JSON, read strictly. nlohmann-json is seen only here.
+// Strict JSON. Only this file includes nlohmann-json.
 #pragma once
 
 #include <cstdint>
@@ -9,14 +9,14 @@
 
 namespace gptrain {
 
-/// Keys keep the order in which they were written.
+/// Keys keep their order.
 using Json = nlohmann::ordered_json;
 
-/// Parses one JSON value that takes up all of `json`. Refused as Error (bad_input) that names
-/// `source`, line and column: syntax errors, duplicate keys, nesting above 64, trailing bytes.
+/// Parses one JSON value that makes up all of `json`. Syntax errors, duplicate keys, nesting above
+/// 64 and trailing bytes are Errors (bad_input) that name `source`, line and column.
 Json parse_json(std::string_view json, std::string_view source);
 
-/// Typed access to the members of an object; a member that is missing or of another type is an
+/// Typed access to the members of an object. A member that is missing or has another type is an
 /// Error (bad_input) that names `source` and the key.
 class JsonReader {
 public:
@@ -29,7 +29,7 @@ public:
     const Json& array(std::string_view key) const;
     std::vector<std::int64_t> integers(std::string_view key) const;
     bool has(std::string_view key) const;
-    /// Refuses members that are not in `known`.
+    /// Members not in `known` are an Error (bad_input).
     void allow_only(std::initializer_list<std::string_view> known) const;
 
 private:
@@ -38,7 +38,7 @@ private:
     std::string source_;
 };
 
-/// One line of text; numbers in shortest form, non-finite ones as null.
+/// One line of text: numbers in shortest form, non-finite ones as null.
 std::string to_line(const Json& json);
 
 }  // namespace gptrain

@@ -3,8 +3,10 @@
 #include <algorithm>
 #include <atomic>
 #include <cerrno>
+#include <cstdlib>
 #include <mutex>
 #include <string>
+#include <sys/ioctl.h>
 #include <unistd.h>
 
 #include "base/error.h"
@@ -17,8 +19,8 @@ std::mutex& output_mutex() {
     return mutex;
 }
 
-/// Returns whether all was written. Lines for people may be lost: a closed pipe at the other end
-/// must not end a training run.
+/// Returns true if everything was written. Lines for people may be lost: a closed pipe must not end
+/// a training run.
 bool write_whole(int descriptor, std::string_view bytes) {
     while (!bytes.empty()) {
         const ssize_t written = ::write(descriptor, bytes.data(), bytes.size());
@@ -30,9 +32,14 @@ bool write_whole(int descriptor, std::string_view bytes) {
 }
 
 bool status_shown = false;
-std::atomic<bool> silent = false;  // read by handlers of signals too
+std::atomic<bool> silent = false;  // also read by signal handlers
 bool plain = false;
-int stdout_error = 0;  // of the first line that it failed to take
+int stdout_error = 0;  // errno of the first failed line
+
+bool is_dumb_terminal() {
+    const char* kind = std::getenv("TERM");
+    return kind == nullptr || std::string_view(kind).empty() || std::string_view(kind) == "dumb";
+}
 
 constexpr std::string_view clear_line = "\r\x1b[K";
 
@@ -98,10 +105,19 @@ bool stdout_is_terminal() {
     return is_terminal && !plain;
 }
 
+std::int64_t terminal_columns() {
+    struct winsize size {};
+    if (::ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) == 0 && size.ws_col > 0) return size.ws_col;
+    const char* variable = std::getenv("COLUMNS");
+    const auto columns = parse_int(variable != nullptr ? variable : "");
+    return columns && *columns > 0 ? *columns : 80;
+}
+
 void show_status(std::string_view line) {
-    if (silent || !stdout_is_terminal()) return;
+    if (silent || !stdout_is_terminal() || is_dumb_terminal()) return;
     const std::lock_guard lock(output_mutex());
-    write_whole(STDOUT_FILENO, text(clear_line, line));
+    const auto width = static_cast<std::size_t>(terminal_columns() - 1);
+    write_whole(STDOUT_FILENO, text(clear_line, line.substr(0, width)));
     status_shown = !line.empty();
 }
 

@@ -1,33 +1,35 @@
-// Lines for people. One call is one whole line, written at once.
+// Output for people. One call prints one whole line, in one write.
 #pragma once
 
+#include <cstdint>
+#include <string>
 #include <string_view>
 
 #include "base/text.h"
 
 namespace gptrain {
 
-/// From now on this process says nothing on stdout; warnings and errors stay. For the ranks that
-/// would only repeat what the first says.
+/// Suppresses this process's stdout from now on, but not warnings and errors. For ranks that would
+/// only repeat the first rank's lines.
 void silence();
-/// Whether it was silenced.
+/// True if silence() was called.
 bool silenced();
 
-/// A line on stdout: results and progress.
+/// Prints a line to stdout: results and progress.
 void print_line(std::string_view line);
-/// Throws an Error (io) if stdout has failed to take a line, for the end of a program that reached
-/// its end: its output is not whole. A reader that went away has lost nothing that it wanted.
+/// Throws an Error (io) if stdout failed to take a line; call it at the end of a program, whose
+/// output is then incomplete. A closed pipe does not count: its reader wanted no more.
 void check_output();
-/// Bytes on stdout as they are. A stdout that takes no more is an Error (io).
+/// Writes bytes to stdout unchanged. A failed write is an Error (io).
 void print_raw(std::string_view bytes);
-/// "warning: ..." on stderr. Control characters in it become blanks.
+/// Prints "warning: ..." to stderr, with control characters replaced by blanks.
 void warn_line(std::string_view line);
-/// "PROGRAM: error: ..." on stderr: the one line of a program that failed. Line ends and
-/// other control characters inside the message become blanks.
+/// Prints "PROGRAM: error: ..." to stderr, the one line of a failed program, with line ends and
+/// other control characters replaced by blanks.
 void error_line(std::string_view program, std::string_view message);
 
-/// The text with a blank for each control character but line ends: what a file says must not steer
-/// the reader's terminal.
+/// Replaces control characters except line ends by blanks, so that file contents cannot control the
+/// reader's terminal.
 std::string without_controls(std::string_view text);
 
 template <class... Parts>
@@ -40,14 +42,17 @@ void warn(const Parts&... parts) {
     warn_line(text(parts...));
 }
 
-/// From now on stdout is no terminal, whatever it looks like: mpirun gives ranks a pseudo-terminal,
-/// wherever their lines go.
+/// From now on stdout does not count as a terminal: mpirun gives ranks a pseudo-terminal, wherever
+/// their output goes.
 void plain_output();
-/// Whether stdout is a terminal, so that a live bar makes sense.
+/// True if stdout is a terminal.
 bool stdout_is_terminal();
+/// The width of that terminal now: its own answer, else COLUMNS, else 80.
+std::int64_t terminal_columns();
 
-/// Rewrites the terminal's current line; an empty text clears it. Does nothing unless stdout is a
-/// terminal.
+/// Rewrites the terminal's current line; an empty text clears it. The line is cut before the last
+/// column, so that it never wraps. Does nothing unless stdout is a terminal that can clear a line
+/// (TERM is set, and not to "dumb").
 void show_status(std::string_view line);
 
 }  // namespace gptrain

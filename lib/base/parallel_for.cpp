@@ -30,7 +30,7 @@ void parallel_for(std::int64_t count, int threads, const std::function<void(std:
             while (std::ssize(others) + 1 < std::min<std::int64_t>(threads, count))
                 others.emplace_back(take_turns);
         } catch (const std::system_error&) {
-            // No more threads to be had: those that there are do it.
+            // The system has no more threads; continue with those started.
         }
         take_turns();
     }

@@ -1,4 +1,4 @@
-// Work that a few threads share.
+// A loop shared by a few threads.
 #pragma once
 
 #include <cstdint>
@@ -6,9 +6,9 @@
 
 namespace gptrain {
 
-/// Calls `work` for every index in [0, count), in no order, on the calling thread and on up to
-/// `threads` - 1 others. The first exception is thrown here once all have ended; by then not all
-/// indices may have had their turn.
+/// Calls `work` for every index in [0, count), in any order, on the calling thread and up to
+/// `threads` - 1 others. Rethrows the first exception once all threads have ended; some indices may
+/// then have been skipped.
 void parallel_for(std::int64_t count, int threads, const std::function<void(std::int64_t)>& work);
 
 }  // namespace gptrain

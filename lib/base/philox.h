@@ -15,7 +15,7 @@ struct PhiloxKey {
     std::uint32_t high;
 };
 
-/// Four independent uniform 32-bit words for one counter value.
+/// Four independent uniform 32-bit words for a counter value.
 constexpr PhiloxBlock philox(PhiloxBlock counter, PhiloxKey key) {
     for (int round = 0; round < 10; ++round) {
         const std::uint64_t a = std::uint64_t{0xD2511F53u} * counter[0];
@@ -30,7 +30,7 @@ constexpr PhiloxBlock philox(PhiloxBlock counter, PhiloxKey key) {
     return counter;
 }
 
-/// The key of one stream of random numbers: `seed` names the run, the three coordinates the stream.
+/// The key of a random stream: `seed` identifies the run, the three coordinates the stream.
 constexpr PhiloxKey philox_stream(std::uint64_t seed, std::uint64_t a, std::uint32_t b,
                                   std::uint32_t c) {
     const PhiloxBlock mixed =
@@ -39,7 +39,7 @@ constexpr PhiloxKey philox_stream(std::uint64_t seed, std::uint64_t a, std::uint
     return {mixed[0], mixed[1]};
 }
 
-/// 64-bit FNV-1a, used to turn tensor names into stream coordinates.
+/// 64-bit FNV-1a; turns tensor names into stream coordinates.
 constexpr std::uint64_t name_hash(std::string_view name) {
     std::uint64_t hash = 0xcbf29ce484222325ull;
     for (const char c : name) {

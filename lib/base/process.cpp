@@ -1,10 +1,12 @@
 #include "base/process.h"
 
+#include <array>
 #include <atomic>
 #include <cerrno>
 #include <csignal>
 #include <cstdlib>
 #include <fcntl.h>
+#include <filesystem>
 #include <new>
 #include <sys/mman.h>
 #include <sys/resource.h>
@@ -21,7 +23,7 @@ constexpr std::size_t reserve_bytes = std::size_t{4} << 20;
 std::string_view program_name;
 std::atomic<void*> reserve = nullptr;
 
-/// Null where there is no room.
+/// Returns null if there is no memory.
 void* map(std::size_t bytes) {
     void* pages =
         ::mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
@@ -34,7 +36,7 @@ void* map(std::size_t bytes) {
 }
 
 void open_standard_descriptors() {
-    // open takes the lowest free number, so the order fills exactly the one that is missing.
+    // open returns the lowest free number, which in this order is exactly the missing one.
     for (const int descriptor : {STDIN_FILENO, STDOUT_FILENO, STDERR_FILENO}) {
         if (::fcntl(descriptor, F_GETFD) != -1 || errno != EBADF) continue;
         const int mode = descriptor == STDIN_FILENO ? O_RDONLY : O_WRONLY;
@@ -43,7 +45,7 @@ void open_standard_descriptors() {
     }
 }
 
-/// What ends the process: the exception that nothing has caught, if there is one.
+/// The failure that ends the process: the uncaught exception, if there is one.
 Failure uncaught_failure() {
     const std::exception_ptr error = std::current_exception();
     try {
@@ -62,7 +64,7 @@ Failure uncaught_failure() {
         code = static_cast<int>(failure.code);
         error_line(program_name, failure.message);
     } catch (...) {
-        // Not even room for words.
+        // No memory for a message, either.
         constexpr std::string_view words = "error: out of memory\n";
         code = static_cast<int>(ExitCode::usage);
         if (::write(STDERR_FILENO, words.data(), words.size()) < 0) std::_Exit(code);
@@ -111,6 +113,8 @@ Failure failure_of(const std::exception& error) {
     if (const auto* own = dynamic_cast<const Error*>(&error)) return {own->what(), own->code()};
     if (dynamic_cast<const std::bad_alloc*>(&error) != nullptr)
         return {out_of_memory(), ExitCode::usage};
+    if (const auto* files = dynamic_cast<const std::filesystem::filesystem_error*>(&error))
+        return {text(files->path1().string(), ": ", files->code().message()), ExitCode::io};
     const auto* system = dynamic_cast<const std::system_error*>(&error);
     if (system != nullptr && system->code() == std::errc::resource_unavailable_try_again) {
         return {text("the system starts no more threads for this process", memory_limit(),
@@ -118,6 +122,12 @@ Failure failure_of(const std::exception& error) {
                 ExitCode::usage};
     }
     return {text("internal error: ", error.what()), ExitCode::bug};
+}
+
+std::string host_name() {
+    std::array<char, 256> name{};
+    if (::gethostname(name.data(), name.size() - 1) != 0) fail_errno(errno, "gethostname");
+    return name.data();
 }
 
 }  // namespace gptrain

@@ -18,11 +18,11 @@ namespace {
 constexpr std::array<std::pair<int, std::string_view>, 4> handled = {
     {{SIGHUP, "SIGHUP"}, {SIGINT, "SIGINT"}, {SIGTERM, "SIGTERM"}, {SIGUSR1, "SIGUSR1"}}};
 
-// A handler can reach nothing else. Written while `holders` keeps the handler out.
+// All that a handler can reach. Written only while `holders` keeps the handler out.
 SignalEnd signal_end;
 
 constexpr int ending = -1;
-/// Objects that hold signals back, or `ending`.
+/// Number of SignalsHeld objects, or `ending`.
 std::atomic<int> holders{0};
 static_assert(std::atomic<int>::is_always_lock_free, "used in a signal handler");
 
@@ -31,7 +31,7 @@ void nap() {
     ::nanosleep(&millisecond, nullptr);
 }
 
-/// Gets to the end alone: whoever holds signals back is another thread, and quick.
+/// Waits until no thread holds signals back, which is never long, and keeps new holders out.
 void await_holders() {
     for (int none = 0; !holders.compare_exchange_weak(none, ending); none = 0)
         nap();
@@ -104,7 +104,7 @@ void write_from_handler(std::string_view before, std::string_view name, std::str
         std::memcpy(line.data() + length, part.data(), count);
         length += count;
     }
-    // A stderr that takes nothing must not keep the process.
+    // A stderr that takes nothing must not delay the exit.
     static_cast<void>(!::write(STDERR_FILENO, line.data(), length));
 }
 

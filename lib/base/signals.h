@@ -1,4 +1,4 @@
-// Signals that end the process: at once, and without leaving half a file behind.
+// Signals that end the process at once, without leaving partial files.
 #pragma once
 
 #include <csignal>
@@ -10,9 +10,8 @@
 
 namespace gptrain {
 
-/// How a signal ends the process. One line is written to stderr: `before`, the signal's name,
-/// `after`. Both texts live as long as the process; nothing is said by a process that was silenced
-/// (log.h).
+/// How a signal ends the process: it writes one line to stderr, `before`, the signal's name,
+/// `after`. Both texts must live as long as the process. A silenced process (log.h) writes nothing.
 struct SignalEnd {
     std::string_view before;
     std::string_view after;
@@ -20,20 +19,19 @@ struct SignalEnd {
 };
 
 /// From now on each of `signals` removes the temporary files (temporary_file.h) and ends the
-/// process, on whatever thread it arrives and whatever that thread does. The last call counts.
+/// process, on whichever thread it arrives and whatever that thread does. The last call wins.
 void end_on_signals(std::span<const int> signals, const SignalEnd& end);
-/// The same for SIGHUP, SIGINT, SIGTERM and SIGUSR1. Those that are ignored, as under nohup, stay
-/// ignored.
+/// The same for SIGHUP, SIGINT, SIGTERM and SIGUSR1, except those that are ignored, as under nohup.
 void end_on_signals(const SignalEnd& end);
 
 /// "SIGTERM"; empty for signals that gptrain does not handle.
 std::string_view signal_name(int signal);
 
-/// Writes the parts to stderr as one line, in one call; for handlers of signals.
+/// Writes the parts to stderr as one line, in one call; safe in signal handlers.
 void write_from_handler(std::string_view before, std::string_view name, std::string_view after);
 
-/// While one lives, no signal of `end_on_signals` ends the process; one that arrives does so
-/// afterwards. For a few quick calls that belong together. May be nested.
+/// Defers the signals of `end_on_signals` during its lifetime. For a few quick calls that belong
+/// together. May be nested.
 class SignalsHeld {
 public:
     SignalsHeld();

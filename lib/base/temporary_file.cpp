@@ -11,8 +11,8 @@
 namespace gptrain {
 namespace {
 
-/// For the handler of a signal, which can reach nothing else. Never destroyed: a signal may come
-/// while the process exits.
+/// Accessed by the signal handler. Never destroyed, because a signal may arrive during process
+/// exit.
 struct Names {
     std::mutex mutex;
     std::multiset<std::string> names;

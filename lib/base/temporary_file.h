@@ -1,4 +1,4 @@
-// Files that are written under another name until they are whole.
+// Files that have a temporary name until they are complete.
 #pragma once
 
 #include <filesystem>
@@ -6,20 +6,20 @@
 
 namespace gptrain {
 
-/// The name of a file that does not have its final name yet. The file is removed when this object
-/// goes, and by a signal that ends the process (signals.h), unless it was moved into place.
+/// The temporary name of a file. The destructor, or a signal that ends the process (signals.h),
+/// removes the file unless it was moved into place.
 class TemporaryFile {
 public:
-    /// `make` makes the file and returns its path; a signal comes before or after it.
+    /// `make` creates the file and returns its path; signals are held back meanwhile.
     explicit TemporaryFile(const std::function<std::filesystem::path()>& make);
-    /// The same for a file that its user makes.
+    /// The same for a file that the caller creates.
     explicit TemporaryFile(const std::filesystem::path& path);
     TemporaryFile(const TemporaryFile&) = delete;
     TemporaryFile& operator=(const TemporaryFile&) = delete;
     ~TemporaryFile();
 
     const std::filesystem::path& path() const { return path_; }
-    /// Gives it its final name; Error (io).
+    /// Renames it to its final name; failure is an Error (io).
     void move_to(const std::filesystem::path& target);
 
 private:
@@ -27,8 +27,8 @@ private:
     bool moved_ = false;
 };
 
-/// Removes the files of all such objects; for the handler of a signal, while SignalsHeld keeps
-/// everybody else from this list.
+/// Removes the files of all these objects. For the signal handler, while SignalsHeld keeps others
+/// from changing the list.
 void remove_temporary_files();
 
 }  // namespace gptrain

@@ -53,6 +53,18 @@ std::string fixed(double value, int digits) {
     return {buffer.data(), result.ptr};
 }
 
+std::string grouped(std::int64_t value) {
+    std::string digits = text(value);
+    const std::size_t first = value < 0 ? 1 : 0;
+    for (std::size_t i = digits.size(); i > first + 3; i -= 3)
+        digits.insert(i - 3, 1, ',');
+    return digits;
+}
+
+std::string counted(std::int64_t count, std::string_view word) {
+    return text(grouped(count), " ", word, count == 1 ? "" : "s");
+}
+
 std::string human_count(double value) {
     static constexpr std::array<std::string_view, 9> units = {" ",  " k", " M", " G", " T",
                                                               " P", " E", " Z", " Y"};

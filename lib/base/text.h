@@ -1,4 +1,4 @@
-// Text from values and values from text, independent of the locale.
+// Conversion between text and values, independent of the locale.
 #pragma once
 
 #include <charconv>
@@ -10,7 +10,7 @@
 
 namespace gptrain {
 
-/// Appends one value: text as it is, numbers in their shortest form that reads back the same.
+/// Appends one value: text unchanged, numbers in the shortest form that reads back the same.
 inline void append(std::string& out, std::string_view part) {
     out += part;
 }
@@ -28,7 +28,7 @@ requires((std::integral<Number> && !std::same_as<Number, char> && !std::same_as<
     out.append(digits, end);
 }
 
-/// The parts written one after the other.
+/// Concatenates the parts.
 template <class... Parts>
 std::string text(const Parts&... parts) {
     std::string out;
@@ -36,31 +36,37 @@ std::string text(const Parts&... parts) {
     return out;
 }
 
-/// A number that takes up the whole of `word`; nothing for anything else (no sign "+", no blanks,
-/// no locale, and for floating point finite values only).
+/// Parses all of `word` as a number; nothing otherwise (no "+", no blanks, no locale, and only
+/// finite floating-point values).
 std::optional<std::int64_t> parse_int(std::string_view word);
 std::optional<double> parse_double(std::string_view word);
 
-/// A count of bytes with its unit, "80GB" or "1.5 GiB"; nothing for other units than MB, GB, TB
-/// (powers of 1000), MiB, GiB and TiB (of 1024), and for what is not above 0.
+/// Parses a byte count with unit, "80GB" or "1.5 GiB". Units are MB, GB, TB (powers of 1000) and
+/// MiB, GiB, TiB (powers of 1024). Nothing for other units and for values that are not positive.
 std::optional<std::int64_t> parse_bytes(std::string_view word);
 
-/// The value with a fixed count of digits behind the point.
+/// The value with a fixed number of digits after the point.
 std::string fixed(double value, int digits);
 
-/// A large number with three digits and a unit, ready for a word behind it: "860 M", "1.25 T".
+/// 124439808 as "124,439,808".
+std::string grouped(std::int64_t value);
+
+/// "1 step", "1,000 steps".
+std::string counted(std::int64_t count, std::string_view word);
+
+/// A large number with three digits and a unit prefix, to be followed by a word: "860 M", "1.25 T".
 std::string human_count(double value);
 
-/// A count of bytes for people: "512 B", "1.50 GiB".
+/// A byte count for people: "512 B", "1.50 GiB".
 std::string human_bytes(std::int64_t bytes);
 
 /// Seconds for people: "42 s", "3 min 05 s", "2 h 07 min", "12 days".
 std::string human_time(double seconds);
 
-/// What the system says of an `errno` value.
+/// The system's message for an `errno` value.
 std::string error_text(int error_number);
 
-/// The candidate with the smallest edit distance to `word`, or nothing if none is near (distance at
+/// The candidate with the smallest edit distance to `word`; nothing if none is near (distance at
 /// most a third of the word's length plus one).
 std::optional<std::string> nearest(std::string_view word, const auto& candidates);
 

@@ -1,4 +1,4 @@
-// Where the bytes of a rank's shards are read from when they are saved.
+// Sources of the bytes that a rank saves.
 #pragma once
 
 #include <cstddef>
@@ -12,16 +12,16 @@
 
 namespace gptrain {
 
-/// Gives the bytes of tensor `index` from `offset` on: `bytes` of them, or as many whole blocks of
-/// checkpoint_block_bytes as it can hold at once. Valid until the next call.
+/// Returns the bytes of tensor `index` from `offset` on: `bytes` of them, or as many whole blocks
+/// of checkpoint_block_bytes as fit in its buffer. Valid until the next call.
 using BlockSource = std::function<std::span<const std::byte>(std::size_t index, std::int64_t offset,
                                                              std::int64_t bytes)>;
 
-/// From tensors in host memory, as they are when it is called.
+/// Reads tensors in host memory at the time of the call.
 BlockSource blocks_of(std::vector<Tensor> tensors);
 
-/// From tensors of the backend: as they are where it computes in host memory, else through a buffer
-/// of its own of 16 blocks. To be called where the backend may be called.
+/// Reads tensors of the backend: directly if it computes in host memory, else through its own
+/// buffer of 16 blocks. Call it only where the backend may be called.
 BlockSource blocks_of(Backend& backend, std::span<const OwnedState> owned);
 
 /// The tensors of `owned`, in order.

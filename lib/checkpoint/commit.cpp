@@ -8,7 +8,7 @@
 namespace gptrain {
 namespace {
 
-/// What was committed must read back before anything older may go.
+/// A new checkpoint must read back before older ones are removed.
 void check_written(const std::filesystem::path& folder) {
     try {
         verify_checkpoint(folder, VerifyDepth::structure);

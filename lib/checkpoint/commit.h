@@ -1,4 +1,4 @@
-// What makes the files of all ranks a checkpoint. Rank 0 alone does it.
+// Turns the files of all ranks into a checkpoint. Runs on rank 0 only.
 #pragma once
 
 #include <cstdint>
@@ -12,25 +12,25 @@
 
 namespace gptrain {
 
-/// Where a run keeps its checkpoints, and which of them.
+/// Where a run keeps its checkpoints, and how many.
 struct Retention {
     std::filesystem::path folder;  ///< the run's "checkpoints"
     std::int64_t keep_last = 3;    ///< at least 2
-    std::int64_t keep_every = 0;   ///< steps that are multiples of it stay; 0: none
+    std::int64_t keep_every = 0;   ///< steps that are multiples of it are kept; 0: none
 };
 
 constexpr std::string_view model_index_name = "model.h5";
 
-/// A file of a checkpoint that holds no tensor; rank 0 has it and writes it.
+/// A checkpoint file without tensors, held and written by rank 0.
 struct WholeFile {
     std::string_view name;
     std::string_view contents;
 };
 
-/// Writes the manifest of the durable files in the folder `temporary`, gives the folder its name,
-/// and reads back manifest, sizes and HDF5 structure; only then old checkpoints go. `shards`: the
-/// records of all ranks. `whole_files`: model.h5 and what else rank 0 wrote. Returns the bytes of
-/// all files. Error (io): there is no new checkpoint, or it does not read back.
+/// Writes the manifest of the durable files in `temporary`, renames that folder to its final name,
+/// and reads back manifest, sizes and HDF5 structure; only then removes old checkpoints. `shards`
+/// are the records of all ranks, `whole_files` model.h5 and the other files of rank 0. Returns the
+/// bytes of all files. Error (io): there is no new checkpoint, or it does not read back.
 std::int64_t commit_checkpoint(const CheckpointMeta& meta, const std::filesystem::path& temporary,
                                ShardRecords shards, std::span<const WholeFile> whole_files,
                                const Retention& retention);

@@ -28,7 +28,7 @@ std::span<const std::byte> BlockCache::block(const TensorRecord& tensor, const E
         }
     }
     Entry& entry = free_entry();
-    // Until the block is known to be right.
+    // Invalid until the block is verified.
     entry.extent = nullptr;
     const std::span memory(entry.memory.get(), checkpoint_block_bytes);
     entry.block = read_block(file(extent.file), tensor, extent, index, memory);

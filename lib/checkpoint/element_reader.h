@@ -1,4 +1,4 @@
-// From places in a tensor to the blocks of the shard files that hold them.
+// Reads elements of tensors from the blocks of the shard files.
 #pragma once
 
 #include <cstddef>
@@ -21,16 +21,16 @@ constexpr std::size_t bytes_of(std::int64_t elements) {
     return static_cast<std::size_t>(elements * size_of(DType::f32));
 }
 
-/// Checked blocks of the shard files. A whole block goes to where it is wanted; of those of which
-/// parts are wanted the last used ones are kept, because where the mesh is another, neighbouring
-/// parts of one tensor share blocks.
+/// Verified blocks of the shard files. Whole blocks are read straight to their destination. Blocks
+/// needed in part are cached, least recently used first out: if the mesh has changed, neighbouring
+/// parts of a tensor share blocks.
 class BlockCache {
 public:
     /// The manifest must outlive it.
     BlockCache(const std::filesystem::path& folder, const Manifest& manifest)
         : folder_(folder), manifest_(manifest) {}
 
-    /// Bytes of block `index`, from its byte `begin` on.
+    /// Reads the bytes of block `index` from its byte `begin` on.
     void read(const TensorRecord& tensor, const ExtentRecord& extent, std::int64_t index,
               std::size_t begin, std::span<std::byte> to);
 
@@ -58,7 +58,7 @@ private:
     std::int64_t clock_ = 0;
 };
 
-/// Brings elements of tensors to memory, on one thread; damage is an Error as of `read_block`.
+/// Reads elements of tensors into memory, on one thread. Damage is an Error, as in `read_block`.
 class ElementReader {
 public:
     /// The manifest must outlive it.
@@ -69,7 +69,7 @@ public:
     void read(const Shard& part, const TensorRecord& tensor, std::span<std::byte> to);
 
 private:
-    /// The extent's elements from `from` on.
+    /// to = the extent's elements from `from` on.
     void copy(const TensorRecord& tensor, const ExtentRecord& extent, std::int64_t from,
               std::span<std::byte> to);
 

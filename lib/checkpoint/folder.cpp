@@ -17,7 +17,7 @@ namespace {
 
 constexpr std::string_view temporary_mark = ".tmp-";
 
-/// Names in the folder; none if it does not exist.
+/// The entries of the folder; none if it does not exist.
 std::vector<std::filesystem::path> entries_of(const std::filesystem::path& folder) {
     std::error_code error;
     if (!std::filesystem::exists(folder, error)) {
@@ -128,7 +128,7 @@ void commit_folder(const std::filesystem::path& temporary,
                            RENAME_EXCHANGE);
     };
     if (change("renameat2", temporary, exchange) != 0) {
-        // Not every file system can exchange two names.
+        // Some file systems cannot exchange two names.
         old = temporary_folder(folder, final_path.filename().string());
         rename_path(final_path, old);
         rename_path(temporary, final_path);

@@ -1,5 +1,5 @@
-// The folder of a run's checkpoints: "step-000500" is the state after step 500. Anything with
-// ".tmp-" in its name is an unfinished save or removal.
+// The folder of a run's checkpoints: "step-000500" is the state after step 500. Names with ".tmp-"
+// are unfinished saves or removals.
 #pragma once
 
 #include <cstdint>
@@ -10,10 +10,10 @@
 
 namespace gptrain {
 
-/// "step-000500"; more digits where six do not do.
+/// "step-000500", with more digits if needed.
 std::string checkpoint_name(std::int64_t step);
 
-/// The step in a name made by `checkpoint_name`; nothing for any other name.
+/// The step in a name made by `checkpoint_name`; nothing for other names.
 std::optional<std::int64_t> checkpoint_step(const std::string& name);
 
 struct CheckpointFolder {
@@ -21,7 +21,7 @@ struct CheckpointFolder {
     std::filesystem::path path;
 };
 
-/// The committed checkpoints of a run, newest first, by their names alone. A missing folder holds
+/// The committed checkpoints of a run, newest first, judged by name only. A missing folder holds
 /// none.
 std::vector<CheckpointFolder> list_checkpoints(const std::filesystem::path& folder);
 
@@ -29,7 +29,7 @@ std::vector<CheckpointFolder> list_checkpoints(const std::filesystem::path& fold
 std::filesystem::path temporary_folder(const std::filesystem::path& folder,
                                        const std::string& name);
 
-/// A folder with such a name, which goes with its contents unless it was given another name.
+/// A folder with such a name. It is removed with its contents, unless it was renamed.
 class TemporaryFolder {
 public:
     TemporaryFolder(const std::filesystem::path& parent, const std::string& name);
@@ -42,18 +42,18 @@ private:
     std::filesystem::path path_;
 };
 
-/// Removes what saves and removals left that died or failed, with a line for each. None is under
-/// way, and the caller is the only run that writes here.
+/// Removes, with a line for each, what failed or killed saves and removals left. Requires that none
+/// is in progress and that no other run writes here.
 void remove_leftovers(const std::filesystem::path& folder);
 
-/// Gives the finished `temporary` its name and makes that durable. A checkpoint that has the name
-/// already is exchanged in one step and removed.
+/// Renames the finished `temporary` to its final name, durably. An existing checkpoint of that name
+/// is exchanged atomically and removed.
 void commit_folder(const std::filesystem::path& temporary, const std::filesystem::path& final_path);
 
-/// Removes checkpoints older than the `keep_last` newest ones that verify (structure), except
-/// multiples of `keep_every` (0: none). Only steps up to `newest` count or go: later ones belong to
-/// another course of the run. A checkpoint first loses its name, so that it is never seen half
-/// removed. What cannot be removed is a warning.
+/// Keeps the `keep_last` newest checkpoints that verify (structure) and multiples of `keep_every`
+/// (0: none); removes older ones. Ignores steps after `newest`, which belong to another course of
+/// the run. A checkpoint is renamed before it is removed, so that nobody sees it half-removed.
+/// Warns of what cannot be removed.
 void remove_old_checkpoints(const std::filesystem::path& folder, std::int64_t newest,
                             std::int64_t keep_last, std::int64_t keep_every);
 

@@ -5,7 +5,7 @@ namespace {
 
 struct Reason {
     std::string outermost;
-    std::string system;  ///< what the system said, if a system call was the cause
+    std::string system;  ///< the system's message, if a system call failed
 };
 
 herr_t add_reason(unsigned /*depth*/, const H5E_error2_t* error, void* out) {
@@ -24,7 +24,7 @@ herr_t add_reason(unsigned /*depth*/, const H5E_error2_t* error, void* out) {
 }  // namespace
 
 void prepare_hdf5() {
-    // Reports failure when called again, which means that it has been done.
+    // Fails when called again, which is harmless.
     H5dont_atexit();
     check_hdf5(H5Eset_auto2(H5E_DEFAULT, nullptr, nullptr), "H5Eset_auto2", "checkpoint");
     check_hdf5(H5PLset_loading_state(0), "H5PLset_loading_state", "checkpoint");

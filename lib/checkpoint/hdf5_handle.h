@@ -1,4 +1,4 @@
-// Identifiers of the HDF5 library that close themselves, and its errors as ours.
+// HDF5 identifiers that close themselves, and HDF5 errors as Errors.
 #pragma once
 
 #include <hdf5.h>
@@ -10,11 +10,11 @@
 
 namespace gptrain {
 
-/// Quietens the library, keeps it from running code when the process ends (after a failed write
-/// that code can crash) and from loading plugins. Call before anything else of it.
+/// Silences the library, and prevents it from running code at process exit (which can crash after a
+/// failed write) and from loading plugins. Call it before any other HDF5 function.
 void prepare_hdf5();
 
-/// What the library's error stack says about the last failed call, on one line.
+/// The library's error stack for the last failed call, on one line.
 std::string hdf5_error();
 
 /// Throws Error (io) if an HDF5 call returned a negative value.
@@ -24,11 +24,11 @@ Result check_hdf5(Result result, std::string_view call, std::string_view subject
     return result;
 }
 
-/// An identifier and the function that closes it.
+/// Owns an HDF5 identifier.
 class Hdf5Handle {
 public:
     using Close = herr_t (*)(hid_t);
-    /// Throws if `id` is not valid.
+    /// Throws if `id` is invalid.
     Hdf5Handle(hid_t id, Close closer, std::string_view call, std::string_view subject)
         : id_(check_hdf5(id, call, subject)), close_(closer) {}
     Hdf5Handle(Hdf5Handle&& other) noexcept
@@ -38,7 +38,7 @@ public:
     }
 
     operator hid_t() const { return id_; }
-    /// Closes now; a failure is an Error.
+    /// Closes now. Failure is an Error.
     void close(std::string_view subject) {
         check_hdf5(close_(std::exchange(id_, -1)), "close", subject);
     }

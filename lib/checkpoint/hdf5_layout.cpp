@@ -8,6 +8,7 @@
 
 #include "base/file.h"
 #include "base/process.h"
+#include "checkpoint/hdf5_attributes.h"
 #include "checkpoint/hdf5_handle.h"
 
 namespace gptrain {
@@ -21,11 +22,11 @@ Dims dims_of(const Shape& shape) {
     return dims;
 }
 
-/// An HDF5 file under construction. Its name exists only while this does.
+/// An HDF5 file under construction, removed at the end of its scope.
 class ScratchFile {
 public:
     explicit ScratchFile(const std::filesystem::path& path) : path_(path), name_(path.string()) {
-        // Short of memory, the library cannot even close its files.
+        // Without memory the library cannot even close its files.
         require_memory(std::int64_t{16} << 20);
         prepare_hdf5();
     }
@@ -39,8 +40,8 @@ public:
     const std::string& name() const { return name_; }
 
     Hdf5Handle create() const {
-        // Checksummed headers; readable by HDF5 1.10 and later. Objects of a page or more begin at
-        // one.
+        // Checksummed headers, readable by HDF5 1.10 and later; objects of a page or more are
+        // page-aligned.
         const Hdf5Handle access = access_list();
         check_hdf5(H5Pset_libver_bounds(access, H5F_LIBVER_V18, H5F_LIBVER_V110),
                    "H5Pset_libver_bounds", name_);
@@ -60,7 +61,7 @@ public:
                 "H5Gcreate2", name_);
         }
     }
-    /// A list without times, so that equal contents give equal bytes.
+    /// A creation list without time stamps, so that equal contents give equal bytes.
     Hdf5Handle creation_list(hid_t kind) const {
         Hdf5Handle list(H5Pcreate(kind), H5Pclose, "H5Pcreate", name_);
         check_hdf5(H5Pset_obj_track_times(list, false), "H5Pset_obj_track_times", name_);
@@ -74,7 +75,7 @@ public:
 private:
     Hdf5Handle access_list() const {
         Hdf5Handle access(H5Pcreate(H5P_FILE_ACCESS), H5Pclose, "H5Pcreate", name_);
-        // Some network file systems refuse locks; nobody else knows this file.
+        // Some network file systems refuse locks, and nobody else uses this file.
         check_hdf5(H5Pset_file_locking(access, false, true), "H5Pset_file_locking", name_);
         check_hdf5(H5Pset_fclose_degree(access, H5F_CLOSE_STRONG), "H5Pset_fclose_degree", name_);
         return access;
@@ -117,7 +118,7 @@ void create_contiguous(const ScratchFile& scratch, hid_t file,
     }
 }
 
-/// Where the data of a dataset of the finished file lie.
+/// Offset of a dataset's data in the finished file.
 std::int64_t data_offset(const ScratchFile& scratch, hid_t file, const Hdf5Dataset& dataset) {
     const Hdf5Handle handle(H5Dopen2(file, dataset.path.c_str(), H5P_DEFAULT), H5Dclose, "H5Dopen2",
                             scratch.name());
@@ -129,7 +130,7 @@ std::int64_t data_offset(const ScratchFile& scratch, hid_t file, const Hdf5Datas
     return narrow<std::int64_t>(offset);
 }
 
-/// The parts of the file that are no dataset's data.
+/// The parts of the file that are not dataset data.
 std::vector<FilePiece> read_rest(const File& file, std::span<const Hdf5Dataset> datasets,
                                  std::span<const std::int64_t> offsets) {
     std::vector<std::pair<std::int64_t, std::int64_t>> data;
@@ -153,7 +154,7 @@ std::vector<FilePiece> read_rest(const File& file, std::span<const Hdf5Dataset> 
     return rest;
 }
 
-/// Calls `visit` for boxes, in ascending order, that together are the elements [begin, end) of a
+/// Calls `visit`, in ascending order, for boxes that together are the elements [begin, end) of a
 /// box in row-major order; at most two for each dim.
 void split_range(const Shape& extent, std::int64_t begin, std::int64_t end,
                  const std::function<void(const Box&)>& visit, Box box = {}) {
@@ -189,7 +190,7 @@ void select(hid_t space, const Shape& offset, const Shape& extent, const std::st
                "H5Sselect_hyperslab", name);
 }
 
-/// Shows one extent in the virtual dataset with that creation list.
+/// Maps one extent into the virtual dataset of that creation list.
 void map_extent(const ScratchFile& scratch, hid_t creation, hid_t space, const TensorRecord& tensor,
                 const ExtentRecord& extent) {
     const std::string& name = scratch.name();
@@ -258,9 +259,10 @@ Hdf5Layout lay_out_datasets(const std::filesystem::path& scratch_file,
 }
 
 std::string virtual_index(const std::filesystem::path& scratch_file,
-                          std::span<const TensorRecord> tensors) {
+                          std::span<const TensorRecord> tensors, const Json& attributes) {
     const ScratchFile scratch(scratch_file);
     Hdf5Handle file = scratch.create();
+    write_attributes(file, attributes, scratch.name());
     std::set<std::string> groups;
     for (const TensorRecord& tensor : tensors)
         groups.insert("/" + tensor.group);

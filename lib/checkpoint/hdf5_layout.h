@@ -1,6 +1,6 @@
-// The structure of HDF5 files, as bytes. The library works on a small sparse file of its own,
-// closes it, opens it again to see that all is there (on a full disk HDF5 1.10 can lose what it
-// reported written), and the bytes are taken from there. Its errors become one line. HDF5 must run
+// The structure of HDF5 files, as bytes. The library writes a small sparse scratch file, closes it
+// and reopens it to check that everything is there (on a full disk HDF5 1.10 can lose what it
+// reported written); the bytes are then read from that file. Errors become one line. HDF5 must run
 // on one thread at a time.
 #pragma once
 
@@ -30,18 +30,19 @@ struct FilePiece {
 
 struct Hdf5Layout {
     std::int64_t bytes = 0;                  ///< size of the file
-    std::vector<std::int64_t> data_offsets;  ///< of each dataset
-    std::vector<FilePiece> rest;             ///< every byte that is not a dataset's, ascending
+    std::vector<std::int64_t> data_offsets;  ///< one for each dataset
+    std::vector<FilePiece> rest;             ///< every byte outside the datasets, ascending
 };
 
-/// A file with these datasets, using `scratch_file`, which is removed. The same datasets give the
-/// same bytes.
+/// Lays out a file with these datasets, using `scratch_file`, which is then removed. The same
+/// datasets give the same bytes.
 Hdf5Layout lay_out_datasets(const std::filesystem::path& scratch_file,
                             std::span<const Hdf5Dataset> datasets);
 
-/// The contents of model.h5: a virtual dataset "/group/name" for each tensor, which shows its
-/// extents in the shard files beside it (NaN where a file is missing).
+/// The contents of model.h5: for each tensor a virtual dataset "/group/name" that maps its extents
+/// in the shard files next to it (NaN if a file is missing), and the file's attributes (see
+/// write_attributes).
 std::string virtual_index(const std::filesystem::path& scratch_file,
-                          std::span<const TensorRecord> tensors);
+                          std::span<const TensorRecord> tensors, const Json& attributes);
 
 }  // namespace gptrain

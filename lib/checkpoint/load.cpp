@@ -14,14 +14,14 @@
 namespace gptrain {
 namespace {
 
-// Put together before they go to a backend that does not compute in host memory.
+// Buffered before upload, if the backend does not compute in host memory.
 constexpr std::int64_t staged_elements = 16 * block_elements;
 
 std::span<std::byte> host_bytes(const Tensor& tensor) {
     return {tensor.data(), static_cast<std::size_t>(tensor.bytes())};
 }
 
-/// A part of a shard, of a block at most, and where it goes.
+/// A part of a shard, at most one block, and its destination.
 struct Piece {
     Shard part;
     const TensorRecord* tensor;
@@ -53,10 +53,10 @@ public:
         }
     }
 
-    /// Fills all that was given to `load`.
+    /// Fills everything passed to `load`.
     void finish() {
-        // Neighbours share blocks where the mesh is another: each thread takes up to `longest` in a
-        // row, and all threads as many rows.
+        // If the mesh has changed, neighbouring pieces share blocks: each thread takes up to
+        // `longest` consecutive ones, and all threads get equally many rounds.
         constexpr std::int64_t longest = 16;
         const std::int64_t count = std::ssize(pieces_);
         if (count == 0) return;
@@ -115,7 +115,7 @@ private:
     std::map<Name, const TensorRecord*> tensors_;
     Backend& backend_;
     std::vector<Piece> pieces_;
-    std::unique_ptr<std::byte[]> staging_;  ///< none where the backend computes in host memory
+    std::unique_ptr<std::byte[]> staging_;  ///< none if the backend computes in host memory
     std::int64_t staged_ = 0;               ///< elements in use
 };
 

@@ -1,22 +1,20 @@
 // The manifest of a checkpoint: which file holds which part of which tensor, and the checksum of
-// every byte. It is the last file to be written; a checkpoint without a valid manifest does not
-// exist.
+// every byte. It is written last; a checkpoint without a valid manifest does not exist.
 //
-// manifest.json is one JSON object with one member a line:
+// manifest.json is one JSON object with one member per line:
 //   "format": "gptrain checkpoint", "version": 1
-//   "step", "data_position", "spec_hash", "identity", "state"      see CheckpointMeta
+//   "step", "data_position", "spec_hash", "identity", "state": see CheckpointMeta
 //   "block_bytes": 4194304
 //   "files": [{"name", "bytes", "rest_crc32c"}]: every other file of the checkpoint; rest_crc32c is
-//   the
-//       CRC-32C of its bytes outside of all extents, one after the other
-//   "tensors": [{"group", "name", "dtype": "fp32", "shape", "extents"}], an extent being {"file",
-//       "byte_offset", "bytes", "box_offset", "box_extent", "flat": [begin, end], "crc32c": [one of
-//       each block of block_bytes, the last may be shorter]}: the elements [begin, end), in
-//       row-major order, of a box of the tensor, little-endian fp32
+//       the CRC-32C of its bytes outside all extents, concatenated
+//   "tensors": [{"group", "name", "dtype": "fp32", "shape", "extents"}]; an extent is {"file",
+//       "byte_offset", "bytes", "box_offset", "box_extent", "flat": [begin, end], "crc32c": [one
+//       for each block of block_bytes; the last block may be shorter]}: the elements [begin, end),
+//       in row-major order, of a box of the tensor, little-endian fp32
 //   "crc32c": CRC-32C of all bytes of manifest.json before this last line, which reads exactly
 //       "crc32c":DECIMAL}  and ends with a line feed.
-// The boxes of a tensor's extents are equal or disjoint; extents of one box take up all of its
-// elements, each once; the boxes take up the whole tensor.
+// The boxes of a tensor's extents are equal or disjoint. Extents of one box cover its elements
+// exactly once. The boxes cover the whole tensor.
 #pragma once
 
 #include <cstdint>
@@ -31,26 +29,26 @@
 namespace gptrain {
 
 constexpr std::int64_t checkpoint_block_bytes = std::int64_t{4} << 20;
-/// Threads with which a rank reads or writes: one does not fill a fast disk.
+/// Threads with which a rank reads or writes: one does not saturate a fast disk.
 constexpr int checkpoint_threads = 4;
 
-/// What the trainer says about a checkpoint.
+/// The trainer's description of a checkpoint.
 struct CheckpointMeta {
-    std::int64_t step = 0;           ///< the state is the one after this step
+    std::int64_t step = 0;           ///< the state is that after this step
     std::int64_t data_position = 0;  ///< samples consumed
     std::string spec_hash;
-    Json identity = Json::object();  ///< what must be equal to resume
+    Json identity = Json::object();  ///< must be equal to resume
     Json state = Json::object();     ///< counters, loss scale, ...
 };
 
-/// A part of a tensor and where its bytes are.
+/// A part of a tensor, and where its bytes are.
 struct ExtentRecord {
     Box box;
     std::int64_t flat_begin = 0;
     std::int64_t flat_end = 0;
     std::string file;
     std::int64_t byte_offset = 0;
-    std::vector<std::uint32_t> crc32c;  ///< of each block
+    std::vector<std::uint32_t> crc32c;  ///< one per block
 
     std::int64_t elements() const { return flat_end - flat_begin; }
     std::int64_t bytes() const { return elements() * size_of(DType::f32); }
@@ -63,11 +61,11 @@ struct TensorRecord {
     std::vector<ExtentRecord> extents;
 };
 
-/// The dataset of the extent in its shard file: "/weight/wte.weight" if it is all of its box, else
+/// The extent's dataset in its shard file: "/weight/wte.weight" if it covers its whole box, else
 /// "/weight/wte.weight[begin:end]", one-dimensional.
 std::string dataset_path(const TensorRecord& tensor, const ExtentRecord& extent);
 
-/// The extent as the shard that wrote it.
+/// The extent as a shard, as it was written.
 Shard shard_of(const TensorRecord& tensor, const ExtentRecord& extent);
 
 struct FileRecord {
@@ -83,22 +81,22 @@ struct Manifest {
 
     const TensorRecord* find(std::string_view group, std::string_view name) const;
     const FileRecord* find_file(std::string_view name) const;
-    /// Of all files and the tensors, the manifest aside.
+    /// Bytes of all files, without the manifest.
     std::int64_t bytes() const;
-    /// Elements of the tensors of group "weight".
+    /// Number of elements in group "weight".
     std::int64_t parameters() const;
 };
 
 /// The contents of manifest.json.
 std::string to_text(const Manifest& manifest);
 
-/// Reads and checks a manifest's text; `source` stands for the file in messages. Whatever the text
-/// holds, the result keeps all that is promised above, its names are plain names inside the folder,
-/// and no number overflows; else Error (bad_input) that names the key or tensor at fault.
+/// Parses and validates a manifest; `source` names the file in messages. Whatever the text holds,
+/// the result satisfies everything above, its names are plain names inside the folder, and no
+/// number overflows; otherwise Error (bad_input) that names the key or tensor at fault.
 Manifest parse_manifest(std::string_view json, const std::string& source);
 
-/// The same from `folder`/manifest.json (at most 256 MiB). A folder that is named like another step
-/// is an Error, too.
+/// The same from `folder`/manifest.json (at most 256 MiB). A folder named like another step is an
+/// Error, too.
 Manifest read_manifest(const std::filesystem::path& folder);
 
 }  // namespace gptrain

@@ -1,5 +1,5 @@
-// What a rank needs of a manifest. With thousands of ranks a manifest has millions of checksums:
-// rank 0 alone reads it and gives every rank its part.
+// The part of a manifest that a rank needs. With thousands of ranks a manifest has millions of
+// checksums, so only rank 0 reads it and sends each rank its part.
 #pragma once
 
 #include <map>
@@ -14,8 +14,8 @@
 
 namespace gptrain {
 
-/// A record for every shard of `source` that has elements, owned or not: the shard as the only
-/// extent, without file and checksums.
+/// A record for every nonempty shard of `source`, owned or not, with the shard as its only extent,
+/// without file and checksums.
 std::vector<TensorRecord> needs_of(const StateSource& source);
 
 class ManifestParts {
@@ -23,8 +23,8 @@ public:
     /// The manifest must outlive it.
     explicit ManifestParts(const Manifest& manifest);
 
-    /// The extents that may hold elements of `needs`, and their files. A tensor that is not in the
-    /// manifest is left out; one of another shape comes without extents.
+    /// The extents that may hold elements of `needs`, and their files. Omits tensors that are not
+    /// in the manifest; a tensor of another shape has no extents.
     ShardRecords part_for(std::span<const TensorRecord> needs) const;
 
 private:

@@ -13,7 +13,7 @@
 namespace gptrain {
 namespace {
 
-// No sum of two sizes within this bound overflows.
+// Two sizes within this bound add up without overflow.
 constexpr std::int64_t largest_size = std::int64_t{1} << 60;
 // Boxes of one tensor are compared pairwise; no mesh has as many.
 constexpr std::size_t most_boxes = 1024;
@@ -22,7 +22,7 @@ constexpr std::size_t most_boxes = 1024;
     fail(ExitCode::bad_input, source, ": ", parts...);
 }
 
-/// Names become file names and HDF5 names: no separators, nothing that leaves the folder.
+/// Names become file names and HDF5 names: no separators, and nothing outside the folder.
 void check_name(const std::string& name, const std::string& source, std::string_view key) {
     const auto allowed = [](char c) {
         return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') ||
@@ -44,7 +44,7 @@ std::uint32_t crc_from(std::int64_t value, std::string_view key, const std::stri
     return static_cast<std::uint32_t>(value);
 }
 
-/// A shape whose elements fit largest_size in bytes.
+/// A shape whose size in bytes is at most largest_size.
 Shape shape_in(const JsonReader& reader, std::string_view key, std::int64_t smallest,
                const std::string& source) {
     const std::vector<std::int64_t> sizes = reader.integers(key);
@@ -200,7 +200,7 @@ private:
         return extent;
     }
 
-    /// Every element exactly once: ranges of one box follow each other, boxes are disjoint, and
+    /// Every element exactly once: ranges of one box are consecutive, boxes are disjoint, and
     /// together they have as many elements as the tensor.
     static void check_complete(const TensorRecord& tensor, const std::string& source) {
         using Key = std::pair<std::vector<std::int64_t>, std::vector<std::int64_t>>;

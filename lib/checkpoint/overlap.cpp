@@ -5,7 +5,8 @@
 namespace gptrain {
 namespace {
 
-/// Walks over the runs of a shard that are neighbours in the whole tensor, in ascending order.
+/// Iterates over a shard's runs of elements that are consecutive in the whole tensor, in ascending
+/// order.
 class Runs {
 public:
     explicit Runs(const Shard& shard) : shard_(shard), at_(shard.flat_begin) {
@@ -20,7 +21,7 @@ public:
     std::int64_t index() const { return at_ - shard_.flat_begin; }
     std::int64_t global() const { return global_; }
     std::int64_t global_end() const { return global_ + count_; }
-    /// Past `count` elements of the run.
+    /// Skips `count` elements of the run.
     void advance(std::int64_t count) {
         at_ += count;
         measure();

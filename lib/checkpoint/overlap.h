@@ -1,4 +1,4 @@
-// What two parts of one tensor have in common.
+// The overlap of two parts of one tensor.
 #pragma once
 
 #include <cstdint>
@@ -10,12 +10,12 @@ namespace gptrain {
 
 bool intersect(const Box& a, const Box& b);
 
-/// False only if the two shards of one tensor have no element in common; quick.
+/// False only if two shards of one tensor have no element in common. Fast.
 bool may_overlap(const Shard& a, const Shard& b);
 
-/// Calls `visit(a_index, b_index, count)` for maximal runs of elements that are in both shards of
-/// one tensor, in ascending order: `count` elements from the a_index-th of a's [flat_begin,
-/// flat_end) on are those from the b_index-th of b's on.
+/// Calls `visit(a_index, b_index, count)`, in ascending order, for maximal runs of elements in both
+/// shards of one tensor: `count` elements from index a_index of a's [flat_begin, flat_end) on equal
+/// those from b_index of b's on.
 void for_each_overlap(const Shard& a, const Shard& b,
                       const std::function<void(std::int64_t a_index, std::int64_t b_index,
                                                std::int64_t count)>& visit);

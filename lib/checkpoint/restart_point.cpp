@@ -53,7 +53,7 @@ std::optional<std::string> RestartPoint::whole_file(const std::string& name,
         const FileRecord* record = manifest_.find_file(name);
         if (record != nullptr) own = read_whole(folder_, *record, limit);
     });
-    // A mark in front tells an empty file from none.
+    // A leading mark distinguishes an empty file from none.
     const std::string message = ranks_->scatter([&](int) { return own ? "+" + *own : ""; });
     if (message.empty()) return std::nullopt;
     return message.substr(1);

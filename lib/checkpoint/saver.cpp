@@ -72,7 +72,7 @@ void CheckpointSaver::begin(const CheckpointMeta& meta, const StateSource& sourc
     if (!layout_) lay_out(meta.step, owned);
     GPTRAIN_CHECK(owned.size() == layout_->tensors.size(), "the state has changed its shards");
     ranks_.first_alone([&] {
-        // What an earlier save could not remove on an ailing disk.
+        // An earlier save may have failed to remove its files on a failing disk.
         remove_leftovers(options_.retention.folder);
         temporary_.emplace(options_.retention.folder, checkpoint_name(meta.step));
     });
@@ -103,13 +103,14 @@ void CheckpointSaver::lay_out(std::int64_t step, std::span<const OwnedState> own
     const std::vector<std::string> of_all = ranks_.gather(records);
     ranks_.first_alone([&] {
         const TemporaryFolder scratch(parent, checkpoint_name(step));
-        model_index_ = virtual_index(scratch.path() / model_index_name, merged(of_all).tensors);
+        model_index_ = virtual_index(scratch.path() / model_index_name, merged(of_all).tensors,
+                                     options_.model);
     });
     layout_ = std::move(layout);
 }
 
 void CheckpointSaver::start(Stage stage, std::function<std::string()> work) {
-    // Put off, it is done by the thread that waits for it: this one.
+    // Deferred work runs on the thread that waits for it: this one.
     const auto when = options_.async ? std::launch::async : std::launch::deferred;
     work_ = std::async(when, std::move(work));
     stage_ = stage;
@@ -139,7 +140,7 @@ void CheckpointSaver::next_stage() {
 
 std::string CheckpointSaver::write_files(const BlockSource& blocks) const {
     const std::filesystem::path folder = save_.folder;
-    // The space of all files is reserved before the first byte of data.
+    // Reserve the space of all files before writing any data.
     const std::vector<WholeFile> own =
         ranks_.rank() == 0 ? whole_files() : std::vector<WholeFile>();
     std::vector<File> reserved;

@@ -1,6 +1,6 @@
-// Saves checkpoints. A save writes into "step-000500.tmp-...": the space of every file is reserved
-// first, then come the data, fsync of files and folder, the manifest, one rename, fsync of the
-// parent. A save that fails or dies leaves the earlier checkpoints as they are.
+// Saves checkpoints. A save writes to "step-000500.tmp-...": it first reserves the space of every
+// file, then writes the data, syncs files and folder, writes the manifest, renames the folder once
+// and syncs its parent. A save that fails or dies leaves earlier checkpoints untouched.
 #pragma once
 
 #include <chrono>
@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "backend/backend.h"
+#include "base/json.h"
 #include "checkpoint/block_source.h"
 #include "checkpoint/commit.h"
 #include "checkpoint/folder.h"
@@ -24,54 +25,56 @@ namespace gptrain {
 struct SaverOptions {
     Retention retention;
     bool async = true;
-    /// What else belongs into every checkpoint; of rank 0. The contents outlive the saver.
+    /// Other files of every checkpoint, on rank 0. Their contents must outlive the saver.
     std::vector<WholeFile> files = {};
+    /// The attributes of model.h5 (see write_attributes), on rank 0.
+    Json model = Json::object();
 };
 
-/// Every rank writes a file with what it owns; then rank 0, which makes folders and index, commits.
-/// An asynchronous save does both on a thread of the rank while training goes on. Such a thread
-/// never speaks to other ranks: when all have written, and again when rank 0 has committed, the
-/// ranks agree on it where they all call `advance`. A rank that is lost is thus noticed as in any
-/// collective, and success and failure are known to all ranks at the same call.
+/// Every rank writes one file with what it owns; then rank 0, which makes the folder and the index,
+/// commits. An asynchronous save does both on a thread of each rank while training continues. These
+/// threads never communicate: when all have written, and again when rank 0 has committed, the ranks
+/// agree on it in a common call of `advance`. So a lost rank is noticed as in any collective, and
+/// all ranks learn of success or failure in the same call.
 ///
-/// A save that fails for the disk's sake (io) leaves nothing behind, and training goes on: rank 0
-/// says a warning, and the next save is the next try. Failure number `most_failures` in a row is
-/// thrown, and what `wait` finds. All ranks throw alike (CommonError).
+/// A save that fails because of the disk (io) leaves nothing behind, and training continues: rank 0
+/// warns, and the next save is the next attempt. After `most_failures` failures in a row the
+/// failure is thrown; `wait` always throws. All ranks throw the same (CommonError).
 ///
-/// The HDF5 library runs inside of `save` only, until one has succeeded in it (Debian's build is
-/// not thread-safe): later saves and the threads write the bytes that it laid out then.
+/// The HDF5 library runs only inside `save`, until its first success there (Debian's build is not
+/// thread-safe). Later saves, and the threads, write the bytes laid out then.
 class CheckpointSaver {
 public:
     static constexpr int most_failures = 3;
 
-    /// Removes what dead runs left in the folder. Backend, snapshot arena (host memory, used by
-    /// asynchronous saves alone) and session must outlive the saver. Rank 0 holds the lock of the
-    /// output directory.
+    /// Removes what dead runs left in the folder. The backend, the snapshot arena (host memory, for
+    /// asynchronous saves only) and the session must outlive the saver. Rank 0 must hold the output
+    /// directory's lock.
     CheckpointSaver(Backend& backend, Arena& snapshot, const MpiSession& ranks,
                     SaverOptions options);
-    /// A single rank finishes the save under way. Several cannot: other ranks may not come here.
+    /// A single rank finishes the save in progress. Several ranks cannot: others may not come here.
     ~CheckpointSaver();
 
     // All ranks call these together.
-    /// Saves the owned shards of `source`: asynchronously it returns once they are copied to the
-    /// snapshot, else when all is durable. First waits for the save under way: there are never two
-    /// of them.
+    /// Saves the owned shards of `source`. An asynchronous save returns once they are copied to the
+    /// snapshot, a synchronous one when everything is durable. Waits first for a save in progress:
+    /// there are never two.
     void save(const CheckpointMeta& meta, const StateSource& source);
-    /// Takes a save under way one stage further if all ranks are ready for it; never waits for the
-    /// disk. To be called once a step.
+    /// Moves a save in progress to its next stage if all ranks are ready for it; never waits for
+    /// the disk. Call it once a step.
     void advance();
-    /// Waits for the save under way. Its failure is told by the next call.
+    /// Waits for the save in progress. The next call reports its failure.
     void settle();
-    /// The same for the last save of a run: its failure is thrown.
+    /// Waits for the last save of a run and throws its failure.
     void wait();
-    /// The same for a save whose outcome does not matter any more: its failure is not told.
+    /// Waits for a save whose outcome no longer matters; its failure is not reported.
     void forget();
 
 private:
     enum class Stage {
         idle,
-        writing,     ///< every rank its file
-        committing,  ///< rank 0
+        writing,     ///< every rank writes its file
+        committing,  ///< rank 0 commits
     };
     struct UnderWay {
         CheckpointMeta meta;
@@ -81,17 +84,17 @@ private:
 
     void lay_out(std::int64_t step, std::span<const OwnedState> owned);
     void begin(const CheckpointMeta& meta, const StateSource& source);
-    /// Starts the work of the next stage on this rank.
+    /// Starts this rank's work of a stage.
     void start(Stage stage, std::function<std::string()> work);
-    /// Waits for the stage's work on all ranks and goes on to the next stage.
+    /// Waits for the stage's work on all ranks and moves to the next stage.
     void next_stage();
-    /// This rank's files; returns their records as a message.
+    /// Writes this rank's files; returns their records as a message.
     std::string write_files(const BlockSource& blocks) const;
-    /// model.h5 and the options' files.
+    /// model.h5 and the files in the options.
     std::vector<WholeFile> whole_files() const;
     std::string commit(const std::vector<std::string>& written) const;
     void give_up(const CommonError& failure);
-    /// Warns of a failure that was not told yet, or throws it where it is one too many.
+    /// Warns of a failure not yet reported, or throws it if it is one too many.
     void tell_failure();
 
     Backend& backend_;
@@ -99,14 +102,14 @@ private:
     const MpiSession& ranks_;
     SaverOptions options_;
     std::optional<ShardLayout> layout_;  ///< made by the first save
-    std::string model_index_;            ///< contents of model.h5, as well; rank 0's
+    std::string model_index_;            ///< contents of model.h5, made with it; on rank 0
     std::vector<Tensor> snapshot_;
     Stage stage_ = Stage::idle;  ///< the same on all ranks
     UnderWay save_;
-    std::optional<TemporaryFolder> temporary_;  ///< rank 0's
+    std::optional<TemporaryFolder> temporary_;  ///< on rank 0
     std::optional<CommonError> untold_;         ///< the same on all ranks
     int failures_ = 0;                          ///< in a row
-    std::future<std::string> work_;             ///< last, so that its thread ends first
+    std::future<std::string> work_;             ///< last member, so that its thread ends first
 };
 
 }  // namespace gptrain

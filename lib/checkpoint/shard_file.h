@@ -1,5 +1,5 @@
-// The HDF5 file that one rank writes. HDF5 decides where everything lies; the bytes are written by
-// plain positioned writes of a few threads, with their checksums on the way, so that no data pass
+// The HDF5 file that one rank writes. HDF5 determines the layout; a few threads then write the
+// bytes with plain positioned writes and compute checksums on the way, so that no data passes
 // through the library.
 #pragma once
 
@@ -17,7 +17,7 @@
 
 namespace gptrain {
 
-/// What is known of a rank's file before its data are: all of it is the same in every save.
+/// What is known of a rank's file before its data, the same in every save.
 struct ShardLayout {
     std::string file;  ///< "shard-00000.h5"
     std::vector<TensorRecord>
@@ -25,23 +25,22 @@ struct ShardLayout {
     Hdf5Layout hdf5;
 };
 
-/// Lays out the file of `rank`. HDF5 works on a file of its own in `scratch`, which is gone
-/// afterwards.
+/// Lays out the file of `rank`. HDF5 works on a scratch file in `scratch`, which is removed.
 ShardLayout plan_shard_file(const std::filesystem::path& scratch, int rank,
                             std::span<const OwnedState> owned);
 
-/// A file of a checkpoint with all of its space reserved on the disk.
+/// Creates a checkpoint file and reserves all of its disk space.
 File create_reserved(const std::filesystem::path& path, std::int64_t bytes);
 
-/// Writes the layout and all data into the reserved `file` and makes it durable. `blocks` knows the
-/// layout's tensors by their index. Returns them with their checksums.
+/// Writes layout and data to the reserved `file` and makes it durable. `blocks` is indexed like the
+/// layout's tensors. Returns these with their checksums.
 std::vector<TensorRecord> write_shard_file(File file, const ShardLayout& layout,
                                            const BlockSource& blocks);
 
-/// What the manifest says about the layout's file.
+/// The manifest's record of the layout's file.
 FileRecord file_record(const ShardLayout& layout);
 
-/// One record for each tensor from those of all ranks, in the order in which they first come.
+/// Merges the records of all ranks: one per tensor, in order of first appearance.
 std::vector<TensorRecord> merge_tensors(std::vector<TensorRecord> parts);
 
 }  // namespace gptrain

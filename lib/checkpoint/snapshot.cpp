@@ -10,8 +10,8 @@
 namespace gptrain {
 namespace {
 
-/// memcpy that leaves the caches to those who need them: nobody reads the copy soon. `to` is
-/// aligned to 16 bytes.
+/// memcpy that bypasses the caches, because nobody reads the copy soon. `to` must be 16-byte
+/// aligned.
 void copy_past_cache(std::byte* to, const std::byte* from, std::int64_t bytes) {
     std::int64_t i = 0;
     for (; i + 64 <= bytes; i += 64) {

@@ -1,4 +1,4 @@
-// The copy that an asynchronous save writes from.
+// The copy that an asynchronous save writes.
 #pragma once
 
 #include <span>
@@ -13,7 +13,7 @@ namespace gptrain {
 /// count the same bytes.
 std::vector<Tensor> allocate_snapshot(Arena& arena, const StateSource& source);
 
-/// Copies each of `owned`; done when it returns.
+/// Copies each of `owned`; complete when it returns.
 void take_snapshot(Backend& backend, std::span<const Tensor> snapshot,
                    std::span<const OwnedState> owned);
 

@@ -1,4 +1,4 @@
-// The state that a checkpoint holds, as the rooms above hand it over.
+// The state that a checkpoint holds, as handed over by the rooms above.
 #pragma once
 
 #include <functional>
@@ -10,8 +10,8 @@
 
 namespace gptrain {
 
-/// Calls the visitor once for each shard of this rank; always the same shards in the same order.
-/// Values are fp32. Shards without elements may be among them.
+/// Calls the visitor once for each shard of this rank, always the same shards in the same order.
+/// Values are fp32. Shards may be empty.
 using StateSource = std::function<void(const StateVisitor&)>;
 
 struct OwnedState {
@@ -20,7 +20,7 @@ struct OwnedState {
     Tensor values;  ///< fp32, one dim
 };
 
-/// The owned shards of `source` that have elements, in order.
+/// The owned, nonempty shards of `source`, in order.
 std::vector<OwnedState> owned_state(const StateSource& source);
 
 }  // namespace gptrain

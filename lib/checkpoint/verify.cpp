@@ -16,7 +16,7 @@ struct Placed {
     const ExtentRecord* extent;
 };
 
-/// CRC of [begin, end), continued from `crc`.
+/// CRC-32C of bytes [begin, end), continued from `crc`.
 std::uint32_t crc_of_range(const File& file, std::int64_t begin, std::int64_t end,
                            std::uint32_t crc, std::span<std::byte> buffer) {
     while (begin < end) {

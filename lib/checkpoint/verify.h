@@ -1,4 +1,4 @@
-// Whether a checkpoint is what was written.
+// Verification of checkpoints.
 #pragma once
 
 #include <filesystem>
@@ -8,12 +8,12 @@
 namespace gptrain {
 
 enum class VerifyDepth {
-    structure,   ///< manifest, size of every file, every byte that is not a tensor's
+    structure,   ///< manifest, file sizes, and every byte outside tensors
     everything,  ///< every byte
 };
 
-/// Throws Error (bad_input) that names the file, the dataset and the byte range of the first
-/// damage, or Error (io) where a file cannot be read.
+/// Throws Error (bad_input) with the file, dataset and byte range of the first damage, or Error
+/// (io) if a file cannot be read.
 Manifest verify_checkpoint(const std::filesystem::path& folder, VerifyDepth depth);
 
 }  // namespace gptrain

@@ -8,10 +8,10 @@
 namespace gptrain {
 namespace {
 
-/// Elements that are summed at a time, so that the sum stays in the cache.
+/// Elements summed at a time, so that the partial sum stays in the cache.
 constexpr std::int64_t tile = 2048;
 
-/// What elements of type T are reduced in. Integers are unsigned: their sum wraps.
+/// The type in which elements of type T are reduced.
 template <class T>
 struct AccumulatorOf {
     using type = T;
@@ -54,13 +54,13 @@ A sum_of(A a, A b) {
     }
 }
 
-/// With the first NaN of the two, if there is one.
+/// Propagates the first NaN.
 template <class A>
 A maximum_of(A a, A b) {
     return a < b || b != b ? b : a;
 }
 
-/// from[i] + begin: `count` elements of each source.
+/// Reduces `count` elements from `begin` on in one run of each source.
 template <class T>
 void reduce_tile(T* to, std::span<const ByteRuns> from, std::int64_t run, std::int64_t begin,
                  std::int64_t count, Reduce how) {

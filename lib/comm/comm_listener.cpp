@@ -80,7 +80,7 @@ public:
     std::int64_t held_bytes() const override { return communicator_->held_bytes(); }
 
 private:
-    /// Bytes of a tensor's equal parts that the other ranks have.
+    /// Bytes of the other ranks' parts of a tensor.
     std::int64_t of_others(const Tensor& whole) const {
         return whole.bytes() / size() * (size() - 1);
     }

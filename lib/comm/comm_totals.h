@@ -1,4 +1,4 @@
-// How much a rank sends on each axis, and how long it is kept from computing by that.
+// How much a rank sends on each axis, and how long that keeps it from computing.
 #pragma once
 
 #include <array>
@@ -11,11 +11,11 @@ namespace gptrain {
 
 struct AxisTotal {
     std::int64_t bytes = 0;  ///< sent by this rank
-    double seconds = 0;      ///< that its thread spent in issuing operations and waiting for them
+    double seconds = 0;      ///< its thread spent issuing operations and waiting for them
 };
 
-/// Sums since it was made or cleared. Where operations and waits are the device's own (NCCL) the
-/// seconds are not those of the device.
+/// Sums since construction or `clear`. If operations and waits run on the device (NCCL), the
+/// seconds do not measure them.
 class CommTotals final : public CommListener {
 public:
     using ByAxis = std::array<AxisTotal, axes>;

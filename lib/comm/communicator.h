@@ -1,5 +1,5 @@
-// SEAM 2: messages between the ranks of one axis of the mesh. Model code calls collectives where
-// they belong; on an axis of size 1 they cost nothing.
+// The second seam: messages between the ranks of one axis of the mesh. Model code calls collectives
+// unconditionally; on an axis of size 1 they cost nothing.
 #pragma once
 
 #include <cstdint>
@@ -10,9 +10,8 @@
 
 namespace gptrain {
 
-/// A collective that was started. `wait` orders what is computed afterwards behind it without
-/// stopping the host; its tensors must not be touched before. It may be waited for once; one that
-/// is dropped is waited for.
+/// An operation in progress. `wait` orders later computation behind it without blocking the host;
+/// until then its tensors must not be used. It can be waited for once. Dropping it waits.
 class [[nodiscard]] Pending {
 public:
     Pending() = default;
@@ -35,36 +34,35 @@ private:
 enum class Reduce { sum, max };
 
 /// The ranks of one axis. All of them issue the same operations in the same order. An operation
-/// starts after the computation already issued. Shapes are the same on all ranks; contiguous unless
-/// a dim is given. Sizes may exceed 2^31.
+/// starts after the computation already issued. Shapes are the same on all ranks. Tensors are
+/// contiguous, except along a given dim. Sizes may exceed 2^31.
 class Communicator {
 public:
     virtual ~Communicator() = default;
     virtual int rank() const = 0;
     virtual int size() const = 0;
 
-    /// In place.
+    /// x = the reduction of all ranks' x, in place.
     virtual Pending all_reduce(const Tensor& x, Reduce how) = 0;
     /// `to` = this rank's part, along `dim`, of the sum of all ranks' `from`.
     virtual Pending reduce_scatter(const Tensor& to, const Tensor& from, int dim) = 0;
-    /// `to` = all ranks' `from`, one after the other along `dim`. `from` may be its own part of
-    /// `to`.
+    /// `to` = all ranks' `from`, concatenated along `dim`. `from` may be this rank's part of `to`.
     virtual Pending all_gather(const Tensor& to, const Tensor& from, int dim) = 0;
     /// Part i of `to` along dim 0 = this rank's part of rank i's `from`.
     virtual Pending all_to_all(const Tensor& to, const Tensor& from) = 0;
     virtual Pending broadcast(const Tensor& x, int root) = 0;
     virtual Pending send(const Tensor& x, int to) = 0;
     virtual Pending recv(const Tensor& x, int from) = 0;
-    /// Sends and receives at once; for rings and neighbours.
+    /// Sends and receives at the same time, for rings and neighbours.
     virtual Pending send_recv(const Tensor& sent, int to, const Tensor& received, int from) = 0;
     virtual void barrier() = 0;
 
-    /// Host memory that it has taken for what it does.
+    /// Host memory that it has allocated for its operations.
     virtual std::int64_t held_bytes() const { return 0; }
 };
 
-/// The only rank of an axis of size 1: nothing is ever moved. Gathering and scattering need the
-/// same memory on both sides (callers use their tensor as it is).
+/// The only rank of an axis of size 1. No data moves; gather and scatter require the same memory on
+/// both sides (callers pass their tensor for both).
 class OneRankCommunicator : public Communicator {
 public:
     int rank() const override { return 0; }

@@ -1,4 +1,4 @@
-// Host memory of a backend for operations that come again and again.
+// Reusable host memory of a backend, for recurring operations.
 #pragma once
 
 #include <algorithm>
@@ -8,8 +8,7 @@
 
 namespace gptrain {
 
-/// Hands out buffers and takes them back; allocates only where none of those at hand is large
-/// enough.
+/// Hands out buffers and takes them back. Allocates only if no spare buffer is large enough.
 class HostMemory {
 public:
     explicit HostMemory(Backend& backend) : backend_(backend) {}
@@ -23,7 +22,7 @@ public:
             spare_.erase(fits);
             return buffer;
         }
-        // One that is too small now would be too small the next time.
+        // A buffer too small now would be too small next time.
         if (!spare_.empty()) {
             held_ -= spare_.back().bytes();
             spare_.pop_back();
@@ -40,12 +39,12 @@ public:
         spare_.insert(larger, std::move(buffer));
     }
 
-    /// Bytes that were allocated and not yet released.
+    /// Bytes allocated and not yet freed.
     std::int64_t held() const { return held_; }
 
 private:
     Backend& backend_;
-    std::vector<Buffer> spare_;  ///< in the order of size
+    std::vector<Buffer> spare_;  ///< by ascending size
     std::int64_t held_ = 0;
 };
 

@@ -45,7 +45,7 @@ std::int64_t rank_of(const MeshPlace& place, const MeshShape& shape) {
 
 namespace {
 
-/// The group of a rank at `place` on an axis.
+/// The group that a rank at `place` belongs to on an axis.
 RankGroup group_on(Axis axis, const MeshPlace& place, const MeshShape& shape,
                    const MeshLinks& links) {
     MeshPlace first = place;
@@ -93,8 +93,8 @@ RankGroup group_on(Axis axis, const MeshPlace& place, const MeshShape& shape,
     return {axis, rank_of(first, shape), narrow<int>(rank), narrow<int>(size)};
 }
 
-/// Rounds of channels that have no stage in common, so that all channels of a round can be made in
-/// one call of the factory.
+/// Splits channels into rounds without a stage in common, so that one factory call makes all
+/// channels of a round.
 std::vector<std::vector<Channel>> rounds_of(const std::vector<Channel>& channels) {
     std::vector<std::vector<Channel>> rounds;
     const auto meets = [](const Channel& a, const Channel& b) {

@@ -1,4 +1,4 @@
-// The ranks as a mesh of four axes: dp pp cp tp, with tp varying fastest, then cp, dp, pp.
+// The ranks as a mesh of four axes: dp, pp, cp, tp; tp varies fastest, then cp, dp, pp.
 #pragma once
 
 #include <array>
@@ -13,21 +13,21 @@
 
 namespace gptrain {
 
-/// The groups of ranks that a communicator exists for.
+/// The groups of ranks that have a communicator.
 enum class Axis {
     tp,
     cp,
     dp,
     pp,
-    dp_cp,  ///< the ranks that hold the same parameters: gradients are summed over them
-    model,  ///< tp x pp: the ranks that together hold one copy of the parameters
-    kv,     ///< tp ranks with the same heads of k and v: more tp ranks than query groups
-    ends,   ///< first and last stage, where they hold the same embedding
+    dp_cp,  ///< ranks with the same parameters: gradients are summed over them
+    model,  ///< tp x pp: ranks that together hold one copy of the parameters
+    kv,     ///< tp ranks with the same k/v heads: there are more tp ranks than query groups
+    ends,   ///< first and last stage, if they share the embedding
 };
 constexpr int axes = 8;
 std::string_view name_of(Axis axis);
 
-/// This rank's place on each axis.
+/// A rank's index on each axis.
 struct MeshPlace {
     int dp = 0;
     int pp = 0;
@@ -38,39 +38,39 @@ struct MeshPlace {
 /// "dp 0 pp 1 cp 0 tp 3".
 std::string to_text(const MeshPlace& place);
 
-/// The place of a rank of the world: rank = ((pp D + dp) C + cp) T + tp.
+/// The place of a world rank: rank = ((pp D + dp) C + cp) T + tp.
 MeshPlace place_of(std::int64_t rank, const MeshShape& shape);
 
-/// The rank of the world at a place.
+/// The world rank at a place.
 std::int64_t rank_of(const MeshPlace& place, const MeshShape& shape);
 
-/// A one-way connection between two stages: what the one sends the other receives in this order.
+/// A one-way connection between two stages; messages arrive in the order sent.
 struct Channel {
     int from = 0;  ///< stage
     int to = 0;
     bool operator==(const Channel&) const = default;
 };
 
-/// What a model and its schedule ask of a mesh beside the axes.
+/// The connections that a model and its schedule need besides the axes.
 struct MeshLinks {
-    std::int64_t kv_sharers = 1;  ///< neighbours on tp that share heads of k and v
+    std::int64_t kv_sharers = 1;  ///< tp neighbours that share k/v heads
     bool tied_ends = false;       ///< first and last stage share the embedding
     std::vector<Channel> channels;
 };
 
 /// The ranks that one communicator connects.
 struct RankGroup {
-    Axis axis = Axis::tp;  ///< what it is for; channels belong to pp
-    std::int64_t first =
-        0;         ///< rank of the world of its first: no other group made with it has this
-    int rank = 0;  ///< of this rank in the group
+    Axis axis = Axis::tp;    ///< what it is for; channels count as pp
+    std::int64_t first = 0;  ///< world rank of its first member; unique among groups made together
+    int rank = 0;            ///< this rank's rank in the group
     int size = 1;
 };
 
-/// Makes the communicator of a group. All ranks of the world call it together, each for its group.
+/// Makes the communicator of a group. All ranks of the world call it together, each for its own
+/// group.
 using CommunicatorFactory = std::function<std::unique_ptr<Communicator>(const RankGroup& group)>;
 
-/// All communicators of a rank, made up front.
+/// All communicators of a rank, created up front.
 class Mesh {
 public:
     Mesh(const MeshShape& shape, const MeshPlace& place, const MeshLinks& links,
@@ -89,11 +89,11 @@ public:
     Communicator& model() const { return (*this)[Axis::model]; }
     Communicator& kv() const { return (*this)[Axis::kv]; }
     Communicator& ends() const { return (*this)[Axis::ends]; }
-    /// One that begins or ends at this rank's stage; the sender has rank 0, the receiver rank 1.
+    /// A channel from or to this rank's stage. The sender has rank 0, the receiver rank 1.
     Communicator& channel(const Channel& channel) const;
-    /// Uses every communicator once.
+    /// Uses every communicator once, so that faults show at the start.
     void exercise() const;
-    /// Host memory that all of them have taken.
+    /// Host memory allocated by all communicators.
     std::int64_t held_bytes() const;
 
 private:
@@ -109,7 +109,7 @@ private:
     std::vector<Connection> connections_;
 };
 
-/// The mesh of a program that runs alone.
+/// The mesh of a single-rank run.
 Mesh one_rank_mesh();
 
 }  // namespace gptrain

@@ -9,7 +9,7 @@
 namespace gptrain {
 namespace {
 
-/// Which faults come from outside of the program.
+/// `hang` for faults from outside the program, else `bug`.
 ExitCode exit_code_of(int status) {
     int error_class = MPI_ERR_UNKNOWN;
     MPI_Error_class(status, &error_class);

@@ -1,4 +1,4 @@
-// MPI's C interface with errors as exceptions. Seen by the sources of this room only.
+// MPI's C interface, with errors as exceptions. Private to this room.
 #pragma once
 
 #include <mpi.h>
@@ -7,22 +7,22 @@
 
 namespace gptrain {
 
-/// A call of MPI that failed is an Error with MPI's own words: `bug` where the call was wrong,
-/// `hang` where a rank or the connection to it was lost.
+/// Throws an Error with MPI's message if a call failed: `bug` if the call was wrong, `hang` if a
+/// rank or the connection to it was lost.
 void check_mpi(int status, std::string_view call);
 
-/// Owns a communicator of MPI whose functions return their errors.
+/// Owns an MPI communicator whose functions return their errors.
 class MpiHandle {
 public:
     MpiHandle() = default;
-    /// Takes over a communicator that was just made.
+    /// Takes ownership of a newly created communicator.
     explicit MpiHandle(MPI_Comm comm);
     MpiHandle(MpiHandle&& other) noexcept : comm_(std::exchange(other.comm_, MPI_COMM_NULL)) {}
     MpiHandle& operator=(MpiHandle&& other) noexcept {
         std::swap(comm_, other.comm_);
         return *this;
     }
-    /// Gives it back, except while an exception flies: other ranks may not come this far.
+    /// Frees it, except during exception unwinding: other ranks may never reach the call.
     ~MpiHandle();
 
     MPI_Comm comm() const { return comm_; }

@@ -14,19 +14,19 @@
 namespace gptrain {
 namespace {
 
-/// Messages between two ranks; they come in the order in which they were sent.
+/// Tag of messages between two ranks, which arrive in the order sent.
 constexpr int message_tag = 0;
-/// Every collective has a tag of its own, so that those in progress are not mistaken for each
-/// other. MPI guarantees tags up to 32767.
+/// Each collective has its own tag, so that those in progress are not confused. MPI guarantees tags
+/// up to 32767.
 constexpr int collective_tags = 32767;
 
-/// The elements of a tensor without gaps, as one run.
+/// A contiguous tensor as one run.
 ByteRuns whole(const Tensor& x) {
     GPTRAIN_CHECK(x.contiguous(), "a message of ", x.shape().to_text());
     return {x.data(), 1, x.bytes(), x.bytes()};
 }
 
-/// Posts messages: `own` to every rank, and part(r) from every rank r.
+/// Posts messages: sends `own` to every rank and receives part(r) from every rank r.
 void spread(MpiOperation& operation, const ByteRuns& own,
             const std::function<ByteRuns(int rank)>& part, int rank, int size) {
     for (int distance = 1; distance < size; ++distance) {
@@ -61,7 +61,7 @@ struct MpiCommunicator::State {
     }
 };
 
-/// An operation that is being put together: its tensors in host memory and its messages.
+/// An operation under construction: its tensors in host memory, and its messages.
 class MpiCommunicator::Transfer {
 public:
     Transfer(const MpiCommunicator& owner, std::string_view what, int tag)
@@ -76,7 +76,7 @@ public:
     MpiOperation& operator*() const { return *operation_; }
     MpiOperation* operator->() const { return operation_.get(); }
 
-    /// x as MPI can reach it, with its values once the computation already issued is done.
+    /// x in memory that MPI can access, with its values as of the computation already issued.
     Tensor input(const Tensor& x) {
         const Tensor host = output(x);
         if (state_.options.staged && x.bytes() > 0) {
@@ -86,23 +86,23 @@ public:
         return host;
     }
 
-    /// x as MPI can reach it, for values that are yet to come; `start` says where they then go.
+    /// Memory for x that MPI can access, to be filled; `start` copies it to x.
     Tensor output(const Tensor& x) {
         if (state_.options.staged) return Tensor(more_memory(x.bytes()), x.dtype(), x.shape());
-        // What was issued before may still use it.
+        // Work issued before may still use it.
         state_.backend.synchronize();
         return x;
     }
 
-    /// Host memory until the operation is waited for.
+    /// Host memory, held until the operation is waited for.
     std::byte* more_memory(std::int64_t bytes) {
         if (bytes == 0) return nullptr;
         buffers_->push_back(state_.memory.take(bytes));
         return buffers_->back().data();
     }
 
-    /// Posts messages: part(r) to every rank r. Returns where the parts lie that all ranks have of
-    /// this one's, in the order of ranks.
+    /// Posts messages: sends part(r) to every rank r. Returns all ranks' versions of this rank's
+    /// part, in rank order.
     std::vector<ByteRuns> collect(const std::function<ByteRuns(int rank)>& part) {
         const ByteRuns own = part(rank_);
         std::byte* memory = more_memory((size_ - 1) * own.total());
@@ -123,24 +123,24 @@ public:
         return places;
     }
 
-    /// Starts it; `host` (if any) was made from `result` and holds its values at the end.
+    /// Starts the operation. `host`, if any, was made from `result` and will be copied to it.
     Pending start(const Tensor& result = {}, const Tensor& host = {}) {
         MpiOperation& operation = *operation_;
         operation.then([&state = state_, &operation, buffers = buffers_, result, host] {
             state.sent_bytes += operation.sent_bytes();
             if (state.options.staged && !result.empty() && result.bytes() > 0) {
                 state.backend.copy(result, host);
-                // Nothing may write to the buffers before they were read.
+                // The copy must read the buffers before anything overwrites them.
                 state.backend.synchronize();
             }
         });
         state_.progress.start(operation_);
         if (operation_->done() && buffers_->empty()) return {};
         return Pending([&state = state_, operation = operation_, buffers = buffers_] {
-            // Other ranks may never come to what this one would wait for.
+            // Other ranks may never reach the operation.
             if (std::uncaught_exceptions() > 0) return;
             state.progress.wait(*operation);
-            // Not when it is through, which may be sooner: what is held must not hang on that.
+            // Not already when it is done: held memory must not depend on timing.
             for (Buffer& buffer : *buffers)
                 state.memory.give_back(std::move(buffer));
         });
@@ -260,8 +260,8 @@ Pending MpiCommunicator::broadcast(const Tensor& x, int root) {
     const bool is_root = rank_ == root;
     const Tensor host = is_root ? transfer.input(x) : transfer.output(x);
     const ByteRuns runs = runs_of(host, 0);
-    // A binomial tree: counted from the root, rank r has its values from r without its lowest bit,
-    // and passes them on to r plus each lower power of two.
+    // A binomial tree. Counted from the root, rank r receives from r without its lowest set bit and
+    // sends to r plus each lower power of two.
     const int place = (rank_ + size_ - root) % size_;
     const int lowest_bit =
         is_root ? static_cast<int>(std::bit_ceil(unsigned(size_))) : place & -place;

@@ -1,5 +1,5 @@
-// The communicator over MPI. Every collective is messages between pairs of ranks, and sums are made
-// here, in the order of ranks: they depend on nothing but the ranks' values.
+// The communicator over MPI. Every collective consists of point-to-point messages, and sums are
+// computed here, in rank order: they depend on the ranks' values only.
 #pragma once
 
 #include <cstdint>
@@ -12,34 +12,34 @@
 
 namespace gptrain {
 
-/// Which ranks of the world form a communicator: those of the same color, in the order of keys.
+/// The ranks of a communicator: those of the same color, in the order of keys.
 struct MpiGroup {
     int color = 0;
     int key = 0;
 };
 
 struct MpiOptions {
-    /// For messages of errors.
+    /// For error messages.
     std::string name = "world";
-    /// Whether tensors lie in memory that MPI cannot reach. They then go through host memory of the
-    /// backend, and the host waits for the device when an operation is started and when it ends.
+    /// True if MPI cannot access the tensors' memory. They then pass through the backend's host
+    /// memory, and the host waits for the device at the start and end of each operation.
     bool staged = false;
-    /// A message of MPI has at most this many bytes; longer ones are sent in pieces.
+    /// Size limit of an MPI message, in bytes; longer ones are split.
     std::int64_t message_bytes = std::int64_t{1} << 30;
 };
 
 /// What a rank sends of n bytes (of the larger tensor) among p ranks: all_reduce 2 n (p - 1) / p in
-/// two rounds, reduce_scatter, all_gather and all_to_all n (p - 1) / p in one, broadcast at most
-/// log2(p) messages of n. Reductions hold n (p - 1) / p bytes more of the backend's host memory
-/// (see reduce_runs for how they are done) until they are waited for; memory that was needed once
-/// is kept for the next time. `to` of a reduce_scatter may be this rank's part of `from`.
-/// Operations go on while the host is inside any call of any communicator of the session.
+/// two rounds; reduce_scatter, all_gather and all_to_all n (p - 1) / p in one; broadcast at most
+/// log2(p) messages of n. A reduction (reduce_runs) holds another n (p - 1) / p bytes of the
+/// backend's host memory until it is waited for; memory is kept for reuse. `to` of a reduce_scatter
+/// may be this rank's part of `from`. Operations progress while the host is inside a call of any
+/// communicator of the session.
 ///
-/// Pending: `wait` ends with the results in place for the operations of the backend. One that is
-/// dropped while an exception flies is not waited for: the ranks are to be ended.
+/// Pending: after `wait` the results are visible to the backend's later operations. A Pending
+/// dropped during exception unwinding is not waited for, because all ranks are about to be ended.
 class MpiCommunicator final : public Communicator {
 public:
-    /// All ranks of the world make it together. The session and the backend outlive it.
+    /// All ranks of the world construct it together. The session and the backend must outlive it.
     MpiCommunicator(const MpiSession& session, const MpiGroup& group, Backend& backend,
                     const MpiOptions& options = {});
     ~MpiCommunicator() override;
@@ -56,10 +56,10 @@ public:
     Pending send_recv(const Tensor& sent, int to, const Tensor& received, int from) override;
     void barrier() override;
 
-    /// Host memory that it holds for staging and reductions: with the same operations, waited for
-    /// in the same order, always the same.
+    /// Host memory held for staging and reductions. It depends only on the operations and the order
+    /// in which they are waited for.
     std::int64_t held_bytes() const override;
-    /// Bytes that this rank has sent in operations that are over.
+    /// Bytes that this rank has sent in finished operations.
     std::int64_t sent_bytes() const;
 
 private:

@@ -1,4 +1,4 @@
-// The mesh of a run that a launcher started, over MPI.
+// The mesh of a launched run, over MPI.
 #pragma once
 
 #include "backend/backend.h"
@@ -9,16 +9,16 @@
 
 namespace gptrain {
 
-/// A world with another number of ranks than the mesh is an Error (usage).
+/// A world size other than the mesh's is an Error (usage).
 void check_mesh_fits(const MpiSession& session, const MeshShape& shape);
 
-/// Makes communicators over MPI, and for one rank where a group has no more. `options.name` is set
-/// to the axis. The session and the backend outlive what it makes.
+/// Makes communicators over MPI, or one-rank communicators for groups of one. `options.name` is set
+/// to the axis. The session and the backend must outlive them.
 CommunicatorFactory mpi_communicators(const MpiSession& session, Backend& backend,
                                       const MpiOptions& options = {});
 
-/// All communicators of this rank, each used once. Tensors that do not lie in host memory are
-/// staged. `listener`, if any, is told of all operations and outlives the mesh.
+/// All communicators of this rank, each used once. Tensors outside host memory are staged.
+/// `listener`, if any, receives all operations and must outlive the mesh.
 Mesh mpi_mesh(const MpiSession& session, const MeshShape& shape, const MeshLinks& links,
               Backend& backend, CommListener* listener = nullptr);
 

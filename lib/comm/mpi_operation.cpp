@@ -7,7 +7,7 @@
 namespace gptrain {
 namespace {
 
-/// Owns a datatype of MPI: `count` runs of `bytes` bytes, `stride` bytes apart.
+/// Owns an MPI datatype: `count` runs of `bytes` bytes, `stride` bytes apart.
 class RunsType {
 public:
     RunsType(std::int64_t count, std::int64_t bytes, std::int64_t stride) {
@@ -18,7 +18,7 @@ public:
     }
     RunsType(const RunsType&) = delete;
     RunsType& operator=(const RunsType&) = delete;
-    /// Messages that were posted with it keep it.
+    /// Posted messages keep the datatype alive.
     ~RunsType() { MPI_Type_free(&type_); }
     MPI_Datatype type() const { return type_; }
 
@@ -50,7 +50,7 @@ void MpiOperation::post(const ByteRuns& runs, bool received, const Post& post) {
         }
         return;
     }
-    // As many whole runs as fit, whether they are dense or not: the other side may differ in that.
+    // Split at whole runs, dense or not: the other side may differ in that.
     const std::int64_t runs_each = limit / runs.bytes;
     for (std::int64_t run = 0; run < runs.count; run += runs_each) {
         const std::int64_t count = std::min(runs_each, runs.count - run);
@@ -129,7 +129,7 @@ void MpiProgress::start(const std::shared_ptr<MpiOperation>& operation) {
 void MpiProgress::wait(const MpiOperation& operation) {
     while (!operation.done()) {
         advance_all();
-        // Ranks may be more than cores.
+        // There may be more ranks than cores.
         if (!operation.done()) std::this_thread::yield();
     }
 }

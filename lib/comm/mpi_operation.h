@@ -1,5 +1,4 @@
-// Collectives in progress, as messages of MPI between two ranks each. Seen by the sources of this
-// room only.
+// Collectives in progress, as point-to-point MPI messages. Private to this room.
 #pragma once
 
 #include <deque>
@@ -13,31 +12,30 @@
 
 namespace gptrain {
 
-/// One collective of one rank: messages that were posted, and what is to be done when they are
-/// through.
+/// One collective of one rank: posted messages, and what to do when they are complete.
 class MpiOperation {
 public:
     struct Place {
         MPI_Comm comm = MPI_COMM_NULL;
         int tag = 0;
-        std::int64_t message_bytes = 0;  ///< longer runs go as several messages
+        std::int64_t message_bytes = 0;  ///< longer runs are split into several messages
     };
 
-    /// `what` is for messages of errors.
+    /// `what` is for error messages.
     MpiOperation(std::string what, const Place& place) : what_(std::move(what)), place_(place) {}
 
-    /// Posts messages; both sides have the same number and size of runs. Nothing goes for no bytes.
+    /// Post messages. Both sides have the same number and size of runs. Empty runs post nothing.
     void send(const ByteRuns& runs, int to);
     void receive(const ByteRuns& runs, int from);
-    /// Done when all ranks of the communicator have come to it.
+    /// Complete when all ranks of the communicator have entered it.
     void enter_barrier();
-    /// Does `stage` once all messages posted before it are through. It may post more.
+    /// Runs `stage` once all messages posted before it are complete. It may post more.
     void then(std::function<void()> stage) { stages_.push_back(std::move(stage)); }
 
-    /// Goes on as far as it can without waiting; whether it is done.
+    /// Progresses as far as possible without blocking; returns true if done.
     bool advance();
     bool done() const { return done_; }
-    /// Bytes that were handed to MPI so far.
+    /// Bytes passed to MPI so far.
     std::int64_t sent_bytes() const { return sent_bytes_; }
 
 private:
@@ -50,17 +48,17 @@ private:
     Place place_;
     std::vector<MPI_Request> requests_;
     std::vector<MPI_Status> statuses_;
-    std::vector<std::int64_t> expected_;  ///< bytes of each message, -1 where none are received
+    std::vector<std::int64_t> expected_;  ///< bytes of each receive, -1 for other requests
     std::deque<std::function<void()>> stages_;
     std::int64_t sent_bytes_ = 0;
     bool done_ = false;
 };
 
-/// All operations of a process that are not done. Whoever waits for one lets all go on: other ranks
-/// may wait in another order, for stages that this rank has yet to come to.
+/// A process's unfinished operations. Waiting for one progresses all of them: other ranks may wait
+/// in another order, for stages that this rank has yet to reach.
 class MpiProgress {
 public:
-    /// Lets it go on by itself from now on.
+    /// Starts to progress the operation.
     void start(const std::shared_ptr<MpiOperation>& operation);
     void wait(const MpiOperation& operation);
 

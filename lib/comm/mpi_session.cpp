@@ -13,7 +13,7 @@
 namespace gptrain {
 namespace {
 
-/// Tasks that srun started together with this one; 1 outside of a step of Slurm.
+/// Number of tasks that srun started together; 1 outside a Slurm step.
 std::int64_t slurm_tasks(const Environment& environment) {
     const char* tasks = environment("SLURM_STEP_NUM_TASKS");
     return tasks == nullptr ? 1 : parse_int(tasks).value_or(1);
@@ -34,12 +34,12 @@ void start_mpi() {
     check_mpi(MPI_Init_thread(nullptr, nullptr, MPI_THREAD_FUNNELED, &provided), "MPI_Init_thread");
     if (provided < MPI_THREAD_FUNNELED)
         fail(ExitCode::usage, "this MPI cannot be used by a program with threads");
-    // Before there is another communicator, errors of this one count.
+    // Before we create communicators, MPI uses this one's error handler.
     check_mpi(MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN),
               "MPI_Comm_set_errhandler");
 }
 
-/// A communicator of our own, so that no library's messages are mistaken for ours.
+/// Our own communicator, so that no library's messages are confused with ours.
 MpiHandle copy_of_world() {
     MPI_Comm comm = MPI_COMM_NULL;
     check_mpi(MPI_Comm_dup(MPI_COMM_WORLD, &comm), "MPI_Comm_dup");
@@ -65,7 +65,7 @@ int size_of(const MpiHandle& handle) {
     return size;
 }
 
-// Of the messages between rank 0 and another rank.
+// Tag of messages between rank 0 and another rank.
 constexpr int text_tag = 1;
 
 std::string receive_text(MPI_Comm comm, int from) {
@@ -84,7 +84,7 @@ void send_text(MPI_Comm comm, int to, const std::string& text) {
               "MPI_Send");
 }
 
-/// Tells a listener, if there is one, of an operation that lasts to the end of the block.
+/// Reports an operation to a listener, if any, from here to the end of the scope.
 class Told {
 public:
     Told(SessionListener* listener, std::string_view operation) : listener_(listener) {
@@ -100,7 +100,8 @@ private:
     SessionListener* listener_;
 };
 
-/// A failure as one text: its code in decimal, a blank, whose it is, its message; empty for none.
+/// The failure of `work` as text: exit code in decimal, a blank, `whose`, the message; empty if it
+/// succeeds.
 std::string fault_text(std::string_view whose, const std::function<void()>& work) {
     try {
         work();
@@ -113,8 +114,8 @@ std::string fault_text(std::string_view whose, const std::function<void()>& work
 
 volatile std::sig_atomic_t code_on_crash = 0;
 
-/// OpenMPI crashes now and then in an MPI_Abort of several ranks at a time (in 4 of 60 tries of
-/// 4.1.4 on a busy machine). All has been said by then; the exit code is still to be ours.
+/// OpenMPI sometimes crashes in MPI_Abort if several ranks call it at once (4.1.4: in 4 of 60 tries
+/// on a busy machine). Everything has been reported by then; this keeps our exit code.
 void leave_on_crash(ExitCode code) {
     code_on_crash = static_cast<int>(code);
     for (const int signal : {SIGSEGV, SIGBUS, SIGABRT})
@@ -133,7 +134,7 @@ bool launcher_offers_mpi(const Environment& environment) {
 }
 
 void check_world_size(int size, const Environment& environment) {
-    // mpirun's own count, which a program that Slurm started directly does not have.
+    // mpirun's count; absent if Slurm started the program directly.
     if (size > 1 || environment("OMPI_COMM_WORLD_SIZE") != nullptr) return;
     if (const std::int64_t tasks = slurm_tasks(environment); tasks > 1) refuse_lonely_tasks(tasks);
 }

@@ -1,4 +1,4 @@
-// What a session shares with its communicators. Seen by the sources of this room only.
+// State that a session shares with its communicators. Private to this room.
 #pragma once
 
 #include "comm/mpi_call.h"

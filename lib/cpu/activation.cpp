@@ -9,7 +9,7 @@
 namespace gptrain::cpu {
 namespace {
 
-/// What one element costs beside an addition.
+/// Cost of one element, relative to an addition.
 constexpr std::int64_t exp_cost = 4;
 
 template <class T>

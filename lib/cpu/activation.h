@@ -1,4 +1,4 @@
-// Activation functions.
+// GELU and SwiGLU, forward and backward (formulas: ops.h).
 #pragma once
 
 #include "backend/ops.h"

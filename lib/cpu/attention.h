@@ -1,6 +1,6 @@
-// Blocked attention, forward and backward (Dao 2023, "FlashAttention-2", arXiv 2307.08691): tiles
-// of queries against tiles of keys, the scores of one pair of tiles at a time, tiles that the mask
-// hides left out.
+// Tiled attention, forward and backward (Dao 2023, "FlashAttention-2", arXiv 2307.08691): tiles of
+// queries against tiles of keys, with the scores of one pair of tiles at a time. Fully masked tiles
+// are skipped.
 #pragma once
 
 #include "backend/ops.h"

@@ -11,9 +11,9 @@ namespace {
 
 constexpr float infinity = std::numeric_limits<float>::infinity();
 
-/// One thread's memory.
+/// Memory of one thread.
 struct Tiles {
-    float* k;  ///< [keys][padded_dim], as v, dk and dv
+    float* k;  ///< [keys][padded_dim], like v, dk and dv
     float* v;
     float* dk;
     float* dv;
@@ -46,8 +46,8 @@ struct Tiles {
     }
 };
 
-/// All heads of one group of one sequence: whoever has them owns their dk and dv. T is the compute
-/// dtype, G that of the gradients.
+/// Handles all heads of one query group of one sequence, so that one thread owns their dk and dv. T
+/// is the compute dtype, G that of the gradients.
 template <class T, class G>
 class Backward {
 public:
@@ -128,7 +128,7 @@ private:
                   const Tiles& tiles) const {
         const float* k = tiles.k + key * width_;
         const float* v = tiles.v + key * width_;
-        // Scores and dp: a row for each key.
+        // Scores and dp have one row for each key.
         TileProduct by_key = {.a = k,
                               .a_row = width_,
                               .a_col = 1,

@@ -11,7 +11,7 @@ namespace {
 
 constexpr float infinity = std::numeric_limits<float>::infinity();
 
-/// One thread's memory.
+/// Memory of one thread.
 struct Tiles {
     float* q;
     float* q_transposed;  ///< scaled
@@ -150,7 +150,7 @@ void run(const AttentionForward& args, Scratch& scratch) {
     parallel_items(rows * tiles_of_row, cost, [&](std::int64_t item) {
         Scratch own(memory + omp_get_thread_num() * bytes, bytes);
         const Tiles tiles(own, dim);
-        // The last queries see the most keys; they begin.
+        // The last queries see the most keys, so they go first.
         const std::int64_t begin = (tiles_of_row - 1 - item / rows) * tile_size;
         forward.run({.b = item % rows / heads,
                      .head = item % rows % heads,

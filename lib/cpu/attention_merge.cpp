@@ -11,7 +11,7 @@ namespace {
 
 constexpr float infinity = std::numeric_limits<float>::infinity();
 
-/// What the two sides of a row count in the whole, and the log-sum-exp of both.
+/// Relative weights of the two sides of a row, and their joint log-sum-exp.
 struct Shares {
     float sum;
     float added;

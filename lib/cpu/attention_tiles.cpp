@@ -3,7 +3,7 @@
 namespace gptrain {
 namespace {
 
-/// Columns of eight rows of eight.
+/// Transposes an 8 x 8 block and scales it.
 void transpose8(const float* from, std::int64_t from_row, Vec8 scale, float* to,
                 std::int64_t to_row) {
     __m256 pairs[8], quads[8];

@@ -1,4 +1,4 @@
-// What attention forward and backward share: which keys a tile of queries sees, and tiles of fp32
+// Shared by attention forward and backward: the keys that a tile of queries sees, and fp32 tiles
 // loaded from tensors of any dtype and stride.
 #pragma once
 
@@ -12,7 +12,7 @@
 
 namespace gptrain {
 
-/// Head dim as tiles hold it; the columns that are added are 0.
+/// Head dim as stored in tiles; padding columns are 0.
 inline std::int64_t padded_dim(std::int64_t head_dim) {
     return round_up(head_dim, tile_unit);
 }
@@ -44,7 +44,7 @@ void load_tile(const HeadRows<T>& rows, std::int64_t begin, std::int64_t count, 
     }
 }
 
-/// rows [begin, begin + count) = scale tile, or += where `accumulate`
+/// rows [begin, begin + count) = scale tile, or += if `accumulate`
 template <class T>
 void store_tile(const float* tile, const HeadRows<T>& rows, std::int64_t begin, std::int64_t count,
                 std::int64_t dim, Vec8 scale, bool accumulate) {
@@ -58,11 +58,11 @@ void store_tile(const float* tile, const HeadRows<T>& rows, std::int64_t begin, 
     }
 }
 
-/// transposed [dim][tile_size] = scale tile^T; the columns behind `count` are 0. dim is padded.
+/// transposed [dim][tile_size] = scale tile^T; columns from `count` on are 0. dim is padded.
 void transpose_tile(const float* tile, std::int64_t count, std::int64_t dim, Vec8 scale,
                     float* transposed);
 
-/// One tile of queries of one head.
+/// A tile of queries of one head.
 struct QueryTile {
     std::int64_t b;
     std::int64_t head;
@@ -70,17 +70,16 @@ struct QueryTile {
     std::int64_t count;
 };
 
-/// A tile of queries and the keys that they see, by index among the keys of the call.
+/// The keys that a tile of queries sees, by index among the keys of the call.
 class VisibleKeys {
 public:
     VisibleKeys(const AttentionForward& args, std::int64_t b, std::int64_t begin,
                 std::int64_t count);
 
-    /// Keys outside [begin, end) are seen by no query of the tile; begin is a multiple of
-    /// tile_size.
+    /// No query of the tile sees keys outside [begin, end); begin is a multiple of tile_size.
     std::int64_t begin() const { return begin_; }
     std::int64_t end() const { return end_; }
-    /// Sets first and last for the tile of keys at `key`.
+    /// Sets `first` and `last` for the tile of keys that starts at `key`.
     void mask(std::int64_t key, ScoreTile& tile);
 
 private:
@@ -101,7 +100,7 @@ struct FactorTile {
     std::int64_t queries;
     float* factors;  ///< [keys][tile_size]
 
-    /// For the keys at key_position, key_position + 1, ...
+    /// Draws the factors of keys key_position, key_position + 1, ...
     void draw(std::int64_t key_position, std::int64_t keys) const;
 };
 

@@ -1,4 +1,4 @@
-// A number that changes with the bytes of a tensor.
+// A checksum of a tensor's bytes (formula: Backend::checksum).
 #pragma once
 
 #include "tensor/tensor.h"

@@ -24,8 +24,8 @@
 namespace gptrain {
 namespace {
 
-/// OpenMP ends the program in words of its own where the system refuses it a thread. So as many
-/// ordinary threads are started first, all at once, and then OpenMP's, while there is room.
+/// If the system refuses a thread, OpenMP ends the program with its own message. So this first
+/// starts as many ordinary threads at the same time, then OpenMP's, once there is known to be room.
 void start_threads() {
     {
         std::mutex started;
@@ -38,7 +38,7 @@ void start_threads() {
     {}
 }
 
-/// Ops are done when they return.
+/// A synchronous backend: ops are done when they return.
 class CpuBackend final : public Backend {
 public:
     std::string_view name() const override { return "cpu"; }
@@ -162,7 +162,7 @@ private:
 }  // namespace
 
 std::unique_ptr<Backend> make_cpu_backend() {
-    // F16C, which clang 14 cannot ask for, came before AVX2.
+    // F16C, which clang 14 cannot test for, predates AVX2.
     if (!__builtin_cpu_supports("avx2") || !__builtin_cpu_supports("fma")) {
         fail(ExitCode::usage,
              "the CPU backend needs a CPU with AVX2 and FMA (x86-64-v3); run on a newer machine");

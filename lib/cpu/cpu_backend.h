@@ -1,5 +1,5 @@
-// The backend of x86-64 CPUs with AVX2: products by oneDNN, everything else by hand over OpenMP
-// threads; faster where there is AVX-512.
+// The backend of x86-64 CPUs with AVX2: GEMMs by oneDNN, everything else by hand on OpenMP threads.
+// Uses AVX-512 where available.
 #pragma once
 
 #include <cstdint>
@@ -9,11 +9,11 @@
 
 namespace gptrain {
 
-/// Starts the threads that OpenMP uses. A machine without AVX2 and FMA is an Error (usage); a
-/// system that gives no threads is a std::system_error.
+/// Starts OpenMP's threads. A machine without AVX2 and FMA is an Error (usage); a system that
+/// refuses threads is a std::system_error.
 std::unique_ptr<Backend> make_cpu_backend();
 
-/// What CpuBackend::scratch_bytes returns on a machine with that many threads.
+/// CpuBackend::scratch_bytes on a machine with `threads` threads.
 std::int64_t cpu_scratch_bytes(const OpLimits& limits, int threads);
 
 }  // namespace gptrain

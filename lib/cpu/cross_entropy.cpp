@@ -36,7 +36,7 @@ float row_sum(const T* logits, std::int64_t vocab, float maximum) {
     return sum.sum();
 }
 
-/// logits = factor softmax(logits), and -factor more at the target, an index of this row or not.
+/// logits = factor softmax(logits), minus factor at the target if its index is in this row.
 template <class T>
 void row_gradient(T* logits, std::int64_t vocab, float maximum, float sum, float factor,
                   std::int64_t target) {
@@ -61,7 +61,7 @@ float gradient_factor(float weight, const StepState& state) {
     return static_cast<float>(weight * (state.loss_scale / state.token_weight_sum));
 }
 
-/// Adds the rows' losses to the step in the order of the rows.
+/// Adds the rows' losses to the step, in row order.
 void add_losses(const double* losses, std::int64_t rows, StepState& state) {
     double sum = 0;
     for (std::int64_t c = 0; c < rows; ++c)
@@ -69,7 +69,7 @@ void add_losses(const double* losses, std::int64_t rows, StepState& state) {
     state.loss_sum += sum;
 }
 
-/// f(row) for all rows.
+/// Calls f(row) for all rows.
 template <class F>
 void for_rows(const Tensor& logits, const F& f) {
     parallel_ranges(logits.size(0), exp_cost * logits.size(1), 1,

@@ -1,4 +1,4 @@
-// Softmax cross-entropy and its gradient.
+// Softmax cross-entropy and its gradient (formulas: ops.h).
 #pragma once
 
 #include "backend/ops.h"
@@ -11,7 +11,7 @@ void vocab_parallel_maximum(const VocabParallelCrossEntropy& args);
 void vocab_parallel_sums(const VocabParallelCrossEntropy& args);
 void vocab_parallel_gradient(const VocabParallelCrossEntropy& args, Scratch& scratch);
 
-/// Scratch for C rows.
+/// Scratch bytes for `rows` rows of logits.
 std::int64_t cross_entropy_scratch_bytes(std::int64_t rows);
 
 }  // namespace gptrain::cpu

@@ -1,4 +1,4 @@
-// Dropout factors (backend/dropout.h) by the vector.
+// Dropout factors (backend/dropout.h), vectorised.
 #pragma once
 
 #include "backend/dropout.h"
@@ -6,8 +6,7 @@
 
 namespace gptrain {
 
-/// What stays the same over one call of an op. Made of a Dropout of probability 0 it is `off` and
-/// has read nothing.
+/// The constants of one op call. With probability 0 it is off and reads nothing.
 class DropoutMask {
 public:
     explicit DropoutMask(const Dropout& dropout) {
@@ -25,7 +24,7 @@ public:
 
     bool on() const { return on_; }
 
-    /// Factors of 32 features from `feature` on (a multiple of 32) of a row of [B, S].
+    /// Factors of 32 features of a row of [B, S], from `feature` (a multiple of 32) on.
     void features(std::int64_t row, std::int64_t seq_length, std::int64_t feature,
                   float* factors) const {
         const PhiloxBlocks8 counters = {{same(first_sequence_ + row / seq_length),
@@ -39,8 +38,8 @@ public:
         }
     }
 
-    /// Factors of four keys from `key` on (a multiple of 4) for eight queries that stand side by
-    /// side from `position` on.
+    /// Factors of four keys from `key` (a multiple of 4) on, for eight consecutive queries from
+    /// `position` on.
     struct Keys {
         Vec8 factors[4];
     };
@@ -59,7 +58,7 @@ public:
 private:
     static __m256i same(std::int64_t value) { return _mm256_set1_epi32(static_cast<int>(value)); }
 
-    /// scale where word >= threshold, else 0
+    /// scale if word >= threshold, else 0
     Vec8 factor(__m256i words) const {
         const __m256i limit = same(static_cast<std::int64_t>(threshold_));
         const __m256i kept = _mm256_cmpeq_epi32(_mm256_max_epu32(words, limit), words);
@@ -75,7 +74,7 @@ private:
     std::int64_t first_sequence_ = 0;
 };
 
-/// Calls f(h, lanes, factor) for the vectors of a row of H features; factor is 1 without dropout.
+/// Calls f(h, lanes, factor) for the vectors of a row's features; factor is 1 without dropout.
 template <class F>
 void for_dropped_vectors(const DropoutMask& mask, std::int64_t row, std::int64_t seq_length,
                          std::int64_t begin, std::int64_t end, const F& f) {

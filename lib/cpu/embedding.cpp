@@ -9,8 +9,8 @@
 namespace gptrain::cpu {
 namespace {
 
-/// dweight[row_of(t)] += dx[t] in ascending order of t, where row_of(t) is a row of it. Threads
-/// share the columns, so that each element has one order of additions.
+/// dweight[row_of(t)] += dx[t] in ascending order of t, if row_of(t) is one of its rows. Threads
+/// split the columns, so that each element has one order of additions.
 template <class T, class RowOf>
 void add_rows(const Tensor& dx, const Tensor& dweight, const RowOf& row_of) {
     const std::int64_t tokens = dx.size(0);

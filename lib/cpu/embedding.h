@@ -1,4 +1,4 @@
-// Token embeddings and learned positions.
+// Token embeddings and learned positions (formulas: ops.h).
 #pragma once
 
 #include "backend/ops.h"

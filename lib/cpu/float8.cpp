@@ -9,7 +9,7 @@
 namespace gptrain::cpu {
 namespace {
 
-/// Parts whose maxima are found apart.
+/// Number of parts whose maxima are computed separately.
 constexpr std::int64_t most_parts = 64;
 
 template <class T>

@@ -1,4 +1,4 @@
-// Matrices in 8 bits (twin of Backend's ops of the same name): for checking, not for speed.
+// FP8 matrices (twin of the Backend ops of the same names). For correctness checks, not for speed.
 #pragma once
 
 #include "backend/ops.h"

@@ -16,13 +16,13 @@ constexpr std::int64_t block_rows = 512;
 constexpr std::int64_t block_cols = 1024;
 constexpr std::int64_t block_length = 1024;
 
-/// What happens to the fp32 sums on their way to c.
+/// Operations on the fp32 sums before they are stored in c.
 struct Epilogue {
-    Tensor bias;        ///< added; [c's width] or empty
-    Tensor gelu_input;  ///< times the slope of gelu there; rows of c's shape or empty
+    Tensor bias;        ///< added; [width of c] or empty
+    Tensor gelu_input;  ///< sums are multiplied by gelu'(gelu_input); rows of c's shape, or empty
 };
 
-/// A factor of a product: elements times `scale`, which is 1 but for those in 8 bits.
+/// An operand of a GEMM: elements times `scale`, which is 1 except for FP8.
 struct Factor {
     Matrix matrix;
     float scale = 1;
@@ -41,7 +41,7 @@ bool is_float8(DType dtype) {
     return dtype == DType::f8e4m3 || dtype == DType::f8e5m2;
 }
 
-/// All 256 numbers of a format, times the scale.
+/// All 256 values of a format, times the scale.
 template <class Float8>
 std::array<float, 256> values_of(float scale) {
     std::array<float, 256> values{};
@@ -50,7 +50,7 @@ std::array<float, 256> values_of(float scale) {
     return values;
 }
 
-/// The same elements, which lie side by side in rows, in fp32.
+/// Widens an FP8 block with contiguous rows to fp32.
 void widen_float8(const Matrix& block, float scale, float* memory) {
     std::array<float, 256> values{};
     with_float8_type(block.dtype, [&](auto type) { values = values_of<decltype(type)>(scale); });
@@ -64,7 +64,7 @@ void widen_float8(const Matrix& block, float scale, float* memory) {
     });
 }
 
-/// The same elements in fp32, side by side in `memory`.
+/// The block in fp32, packed in `memory`; the block itself if it is fp32.
 Matrix widen(const Matrix& block, float scale, float* memory) {
     if (block.dtype == DType::f32) return block;
     if (block.col_stride != 1) return widen(block.transposed(), scale, memory).transposed();
@@ -87,7 +87,7 @@ Matrix widen(const Matrix& block, float scale, float* memory) {
     return Matrix(memory, block.rows, block.cols);
 }
 
-/// to = round((sums + bias) slope) for the block of c at (row, col).
+/// to = round((sums + bias) gelu slope) for the block of c at (row, col).
 template <class T>
 void finish(const Matrix& sums, const Matrix& to, const Epilogue& epilogue, std::int64_t row,
             std::int64_t col) {
@@ -116,8 +116,8 @@ struct BlockedFactors {
     bool accumulate = false;
 };
 
-/// c = a b by blocks of c whose sums are kept in fp32 in the scratch memory, or, where c itself is
-/// fp32 and accumulates, directly in it.
+/// Computes c = a b by blocks of c. The sums are fp32 in scratch memory, or c itself if it is fp32
+/// and accumulates.
 class BlockedProduct {
 public:
     BlockedProduct(const BlockedFactors& product, const Epilogue& epilogue, Products& products,
@@ -174,11 +174,11 @@ private:
     float* b_ = nullptr;
 };
 
-/// The tensor, or the rows of its 8-bit form where that is given.
+/// The tensor, or the rows of its FP8 form if given.
 Factor factor(const Tensor& tensor, const Float8Matrix& float8) {
     return float8.empty() ? Factor(tensor) : Factor(float8.rows, float8.scale);
 }
-/// The tensor, or the columns of its 8-bit form as the same matrix.
+/// The tensor, or its FP8 form read by columns, if given.
 Factor factor_by_columns(const Tensor& tensor, const Float8Matrix& float8) {
     return float8.empty() ? Factor(tensor) : Factor(float8.columns, float8.scale).transposed();
 }
@@ -205,7 +205,7 @@ void linear_input_grad(const LinearInputGrad& args, Products& products, Scratch&
     const Epilogue epilogue = {.bias = {}, .gelu_input = args.gelu_input};
     const DType dtype = a.matrix.dtype;
     const bool with_gelu = !args.gelu_input.empty();
-    // Without rounding in between the sums need no memory of their own.
+    // Without rounding in between, the sums need no separate memory.
     if (!products.native(dtype) || (with_gelu && dtype != DType::f32)) {
         BlockedProduct({.a = a, .b = b, .c = c}, epilogue, products, scratch).run();
         return;
@@ -231,7 +231,7 @@ void bias_grad(const Tensor& dy, const Tensor& dbias) {
     auto* sums = dbias.as<float>();
     with_compute_type(dy.dtype(), [&](auto type) {
         const Rows<decltype(type)> from(dy);
-        // A few cache lines side by side, so that rows are read in whole lines.
+        // Process a few cache lines of columns at a time, so that whole lines are read.
         parallel_ranges(dy.size(1), rows, 128, [&](std::int64_t begin, std::int64_t end) {
             for (std::int64_t first = begin; first < end; first += 128) {
                 const std::int64_t last = std::min(first + 128, end);

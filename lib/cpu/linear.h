@@ -6,8 +6,8 @@
 
 namespace gptrain::cpu {
 
-/// `products` multiplies fp32, and bf16 where oneDNN does so on this machine. Other operands are
-/// widened to fp32 block by block, the sums rounded once.
+/// `products` multiplies fp32, and bf16 if oneDNN supports it on this machine. Other operands are
+/// widened to fp32 block by block, and the sums are rounded once.
 void linear_forward(const LinearForward& args, Products& products, Scratch& scratch);
 void linear_input_grad(const LinearInputGrad& args, Products& products, Scratch& scratch);
 void linear_weight_grad(const LinearWeightGrad& args, Products& products, Scratch& scratch);

@@ -16,14 +16,14 @@ namespace {
 
 constexpr std::int64_t huge_page = std::int64_t{2} << 20;
 
-/// Above this, the written lines would push everything else out of the cache.
+/// Larger fills bypass the cache; they would evict everything else.
 constexpr std::int64_t streaming_bytes = std::int64_t{16} << 20;
 
 std::int64_t machine_memory() {
     return checked_mul(sysconf(_SC_PHYS_PAGES), sysconf(_SC_PAGESIZE));
 }
 
-/// Byte offset of row `row`, counted over all dims but the last.
+/// Byte offset of row `row`, counted over all dims except the last.
 std::int64_t row_offset(const Tensor& tensor, std::int64_t row) {
     std::int64_t elements = 0;
     for (int dim = tensor.rank() - 2; dim >= 0; --dim) {
@@ -53,7 +53,7 @@ void fill_typed(const Tensor& x, T value) {
     });
 }
 
-/// Writes past the cache.
+/// Zeroes memory with nontemporal stores.
 void zero_streaming(std::byte* data, std::int64_t bytes) {
     parallel_ranges(bytes, 1, 4096, [&](std::int64_t begin, std::int64_t end) {
         std::int64_t i = begin;
@@ -79,7 +79,7 @@ std::byte* allocate_pages(std::int64_t bytes) {
              " wanted in one piece, the machine has ", human_bytes(machine_memory()),
              memory_limit(), "; take a smaller model, micro_batch_size or seq_length");
     }
-    // Advice alone: without huge pages all works, slower.
+    // Only advice: everything works without huge pages, more slowly.
     static_cast<void>(madvise(pages, static_cast<std::size_t>(bytes), MADV_HUGEPAGE));
     auto* data = static_cast<std::byte*>(pages);
     parallel_ranges(bytes, 1, huge_page, [&](std::int64_t begin, std::int64_t end) {

@@ -1,12 +1,12 @@
-// Allocation, copies, constant values and casts.
+// Allocation, copies, fills and casts.
 #pragma once
 
 #include "tensor/tensor.h"
 
 namespace gptrain::cpu {
 
-/// Pages of the process, present and zero, spread over the threads that first touched them; huge
-/// where the system allows it. Null for 0 bytes. Not enough memory: Error (usage).
+/// Zeroed and resident pages, first touched by all threads in parallel, huge if the system allows
+/// it. Null for 0 bytes. Too little memory is an Error (usage).
 std::byte* allocate_pages(std::int64_t bytes);
 void release_pages(std::byte* data, std::int64_t bytes) noexcept;
 

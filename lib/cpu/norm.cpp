@@ -10,8 +10,8 @@
 namespace gptrain::cpu {
 namespace {
 
-/// Blocks of rows whose parts of dweight and dbias are summed apart; they depend on the number of
-/// rows alone, so that results do not depend on the number of threads.
+/// Number of row blocks whose parts of dweight and dbias are summed separately. It depends on the
+/// number of rows only, so that results do not depend on the number of threads.
 std::int64_t row_blocks(std::int64_t tokens) {
     return std::min<std::int64_t>(64, div_ceil(tokens, 16));
 }
@@ -21,7 +21,7 @@ struct Statistics {
     float rstd = 0;
 };
 
-/// From the row as stored.
+/// Computed from the row as stored.
 template <class T>
 Statistics statistics(const T* row, std::int64_t hidden, const Norm& norm) {
     Statistics result;
@@ -87,7 +87,7 @@ void forward(const ResidualNormForward& args) {
     });
 }
 
-/// One row of the backward pass and what it adds to dweight and dbias.
+/// One row of the backward pass, and where its parts of dweight and dbias go.
 template <class T>
 struct BackwardRow {
     const T* dn;
@@ -95,13 +95,14 @@ struct BackwardRow {
     const T* weight;
     Statistics stats;
     float* dweight;
-    float* dbias;  ///< or null
+    float* dbias;  ///< may be null
 
     Vec8 normalised(std::int64_t h, auto lanes) const {
         return (load(r + h, lanes) - Vec8(stats.mean)) * Vec8(stats.rstd);
     }
 
-    /// Means over the row of dn weight, and of dn weight times the normalised input.
+    /// Adds to dweight and dbias. Returns the row means of dn weight and of dn weight times the
+    /// normalised input.
     Statistics add_parameters(std::int64_t hidden) const {
         Vec8 gradients = 0.0f;
         Vec8 projections = 0.0f;

@@ -1,4 +1,4 @@
-// Norms, the residual sum and its dropout.
+// Norms, and the residual sum with its dropout (formulas: ops.h).
 #pragma once
 
 #include "backend/ops.h"
@@ -10,7 +10,7 @@ void residual_norm_forward(const ResidualNormForward& args);
 void residual_norm_backward(const ResidualNormBackward& args, Scratch& scratch);
 void dropout_backward(const DropoutBackward& args);
 
-/// Scratch for T rows of H.
+/// Scratch bytes for `tokens` rows of `hidden` features.
 std::int64_t norm_scratch_bytes(std::int64_t tokens, std::int64_t hidden);
 
 }  // namespace gptrain::cpu

@@ -13,7 +13,8 @@
 namespace gptrain::cpu {
 namespace {
 
-/// Blocks of a tensor whose squares are summed apart; they depend on its size alone.
+/// Limit of the number of blocks of a tensor whose squares are summed separately. The number
+/// depends on the tensor's size only.
 constexpr std::int64_t most_blocks = 256;
 
 double square_sum(const float* x, std::int64_t count) {
@@ -50,7 +51,7 @@ double square_sum(const Tensor& tensor) {
     return sum;
 }
 
-/// What all elements of a step share.
+/// Constants shared by all elements of a step.
 struct Update {
     Vec8 grad_factor, beta1, one_minus_beta1, beta2, one_minus_beta2;
     Vec8 rate;             ///< learning rate / (1 - beta1^t)
@@ -106,7 +107,7 @@ void square_sum(std::span<const Tensor> tensors, const Tensor& total) {
 void find_not_finite(std::span<const Tensor> tensors, const StepRef& step) {
     StepState& state = step_state(step);
     if (state.skip != Skip::not_finite) return;
-    // In fp64 the squares of finite floats do not overflow.
+    // In fp64 the squares of finite floats cannot overflow.
     const auto faulty = std::find_if(tensors.begin(), tensors.end(), [](const Tensor& tensor) {
         return !std::isfinite(square_sum(tensor));
     });

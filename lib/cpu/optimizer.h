@@ -1,4 +1,4 @@
-// Gradient norm and AdamW.
+// Gradient norm and AdamW (formulas: ops.h).
 #pragma once
 
 #include <span>

@@ -1,4 +1,4 @@
-// Work over OpenMP threads.
+// Parallel loops on OpenMP threads.
 #pragma once
 
 #include <algorithm>
@@ -7,17 +7,18 @@
 
 namespace gptrain {
 
-/// Elements (of a few operations each) below which one more thread costs more than it saves.
+/// Elements (of a few operations each) below which another thread costs more than it saves.
 constexpr std::int64_t thread_grain = 16384;
 
-/// Threads for `count` items that cost as much as `cost` elements each.
+/// Number of threads for `count` items that cost as much as `cost` elements each.
 inline int useful_threads(std::int64_t count, std::int64_t cost) {
     const std::int64_t by_work = count * cost / thread_grain + 1;
     return static_cast<int>(
         std::max<std::int64_t>(1, std::min<std::int64_t>({omp_get_max_threads(), count, by_work})));
 }
 
-/// f(begin, end) for a part of [0, count) on each thread; parts begin at multiples of `unit`.
+/// Calls f(begin, end) for one part of [0, count) on each thread; parts start at multiples of
+/// `unit`.
 template <class F>
 void parallel_ranges(std::int64_t count, std::int64_t cost, std::int64_t unit, const F& f) {
     const std::int64_t units = (count + unit - 1) / unit;
@@ -35,7 +36,7 @@ void parallel_ranges(std::int64_t count, std::int64_t cost, std::int64_t unit, c
     }
 }
 
-/// f(i) for each i of [0, count), handed to threads one by one in order.
+/// Calls f(i) for each i in [0, count); threads take the indices one by one, in order.
 template <class F>
 void parallel_items(std::int64_t count, std::int64_t cost, const F& f) {
     const int threads = useful_threads(count, cost);

@@ -1,4 +1,4 @@
-// Philox (base/philox.h) for eight counters at a time.
+// Philox (base/philox.h) on eight counters at a time.
 #pragma once
 
 #include "base/philox.h"
@@ -6,7 +6,7 @@
 
 namespace gptrain {
 
-/// Word w of lane l is word w of the block of lane l.
+/// words[w] holds word w of the eight blocks, one per lane.
 struct PhiloxBlocks8 {
     __m256i words[4];
 };
@@ -18,7 +18,7 @@ struct Product8 {
     __m256i low;
 };
 
-/// The halves of eight products of 32 bits by 32 bits.
+/// High and low halves of eight 32 x 32 bit products.
 inline Product8 multiply(__m256i a, __m256i factor) {
     const __m256i even = _mm256_mul_epu32(a, factor);
     const __m256i odd = _mm256_mul_epu32(_mm256_srli_epi64(a, 32), factor);
@@ -54,7 +54,7 @@ inline __m256i counters_from(std::int64_t begin) {
                             _mm256_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7));
 }
 
-/// The 32 words in the order of the blocks: block 0 word 0, block 0 word 1, ...
+/// Stores the 32 words block by block: block 0 word 0, block 0 word 1, ...
 inline void store_in_order(const PhiloxBlocks8& blocks, std::uint32_t* out) {
     const __m256i* w = blocks.words;
     const __m256i low01 = _mm256_unpacklo_epi32(w[0], w[1]);

@@ -14,11 +14,11 @@
 namespace gptrain {
 namespace {
 
-/// What oneDNN asks for is less, but for long sums on many threads and for layouts that its fast
-/// kernels do not take.
+/// oneDNN needs less, except for long sums on many threads and for layouts that its fast kernels do
+/// not support.
 constexpr std::int64_t scratch_per_thread = std::int64_t{3} << 20;
 
-/// All that a primitive depends on.
+/// Everything that a primitive depends on.
 using Key = std::array<std::int64_t, 11>;
 
 dnnl::memory::data_type dnnl_type(DType dtype) {
@@ -26,7 +26,7 @@ dnnl::memory::data_type dnnl_type(DType dtype) {
 }
 
 dnnl::memory::desc description(const Matrix& matrix) {
-    // The stride of a dim of size 1 is free; oneDNN reads layouts out of it.
+    // The stride of a dim of size 1 is arbitrary, but oneDNN derives layouts from it.
     std::int64_t row_stride = matrix.row_stride;
     std::int64_t col_stride = matrix.col_stride;
     if (col_stride == 1 && matrix.rows == 1) row_stride = matrix.cols;
@@ -84,7 +84,7 @@ std::int64_t size_along(Dim dim, const Product& product) {
     return dim == Dim::rows ? product.c.rows : product.c.cols;
 }
 
-/// The part of the product that begins at `begin` of `dim`. Parts are computed in ascending order.
+/// The part of the product from `begin` on along `dim`. Parts are computed in ascending order.
 Product part_of(const Product& product, Dim dim, std::int64_t begin, std::int64_t size) {
     Product part = product;
     if (dim == Dim::rows) {
@@ -103,8 +103,8 @@ Product part_of(const Product& product, Dim dim, std::int64_t begin, std::int64_
     return part;
 }
 
-/// The dim along which a product is best halved: where a half wants the least scratch memory, and
-/// among equals the longest. Sums in two parts keep their precision in an fp32 result only.
+/// The best dim to halve a product along: the one whose half needs the least scratch memory, the
+/// longest if tied. Sums in two parts keep their precision only if the result is fp32.
 Dim best_cut(const dnnl::engine& engine, const Product& product) {
     std::optional<Dim> best;
     std::pair<std::int64_t, std::int64_t> least;
@@ -121,12 +121,12 @@ Dim best_cut(const dnnl::engine& engine, const Product& product) {
     return *best;
 }
 
-/// A product as oneDNN computes it, and where it is halved if that wants too much memory.
+/// A product as oneDNN computes it, and the dim to halve it along if that needs too much memory.
 struct Primitive {
     dnnl::matmul matmul;
     std::int64_t scratch_bytes;
     std::unordered_map<int, dnnl::memory> arguments;
-    std::optional<Dim> cut = std::nullopt;  ///< found when first needed
+    std::optional<Dim> cut = std::nullopt;  ///< determined on first use
 };
 
 }  // namespace
@@ -190,7 +190,7 @@ public:
         return *primitive.cut;
     }
 
-    /// Whether there is a primitive that is not the slow reference.
+    /// True if oneDNN has a primitive other than its slow reference.
     bool can_multiply(DType dtype) const {
         std::array<std::byte, std::size_t{64} * 64 * 4> memory;
         Matrix square(reinterpret_cast<float*>(memory.data()), 64, 64);
@@ -207,7 +207,7 @@ public:
 
 private:
     Primitive make(const Product& product) const {
-        // The library crashes when it finds no room for the code that it writes.
+        // The library crashes if it finds no memory for the code that it generates.
         require_memory(std::int64_t{8} << 20);
         const auto memory = [&](const dnnl::memory::desc& desc) {
             return dnnl::memory(desc, engine_, nullptr);

@@ -1,4 +1,4 @@
-// Matrix products by oneDNN, which is seen in products.cpp alone.
+// GEMMs by oneDNN, which only products.cpp includes.
 #pragma once
 
 #include <cstdint>
@@ -10,7 +10,7 @@
 
 namespace gptrain {
 
-/// A matrix in memory; one of its strides is 1.
+/// A matrix in memory. One of its strides is 1.
 struct Matrix {
     std::byte* data = nullptr;
     DType dtype = DType::f32;
@@ -29,8 +29,8 @@ struct Matrix {
                  std::int64_t col_count) const;
 };
 
-/// c = a b, or c += a b; with `bias` (a row of c's width, of a's dtype; not with `accumulate`)
-/// added to every row. a and b are both fp32 or both bf16; c is of their dtype or fp32.
+/// c = a b, or c += a b. `bias` (a row of c's width and a's dtype; not with `accumulate`) is added
+/// to every row. a and b are both fp32 or both bf16; c has their dtype or is fp32.
 struct Product {
     Matrix a;
     Matrix b;
@@ -39,23 +39,23 @@ struct Product {
     bool accumulate = false;
 };
 
-/// oneDNN's matmul primitives, made once for each shape. Sums are in fp32, fp32 factors are taken
-/// as they are.
+/// oneDNN's matmul primitives, created once for each shape. Sums are fp32; fp32 operands are used
+/// at full precision.
 class Products {
 public:
     Products();
     ~Products();
 
-    /// Whether oneDNN multiplies this type on this machine.
+    /// True if oneDNN multiplies this type on this machine.
     bool native(DType dtype) const {
         return dtype == DType::f32 || (dtype == DType::bf16 && bf16_);
     }
     /// Takes scratch_bytes() of the scratch memory.
     void multiply(const Product& product, Scratch& scratch);
-    /// A product for which oneDNN wants more than `scratch` is computed in parts.
+    /// Splits the product into parts if oneDNN needs more than `scratch`.
     void multiply_within(const Product& product, std::span<std::byte> scratch);
 
-    /// Enough for most products to be computed whole.
+    /// Enough for most products in one piece.
     static std::int64_t scratch_bytes(int threads);
 
 private:

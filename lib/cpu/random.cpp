@@ -12,11 +12,11 @@ Vec8 uniform(__m256i words, float above) {
     return (Vec8(_mm256_cvtepi32_ps(_mm256_srli_epi32(words, 8))) + Vec8(above)) * Vec8(0x1p-24f);
 }
 
-/// 32 elements from a multiple of 4 on.
+/// Draws 32 elements, starting at a multiple of 4.
 void draw(PhiloxKey key, std::int64_t element, Vec8 std, float* out) {
     const std::int64_t block = element / 4;
     const __m256i low = counters_from(block & 0xffffffff);
-    // Lanes that wrapped around carry into the upper word.
+    // Lanes that wrapped around carry into the high word.
     const __m256i wrapped = _mm256_cmpgt_epi32(
         _mm256_set1_epi32(static_cast<int>(static_cast<std::uint32_t>(block) ^ 0x80000000u)),
         _mm256_xor_si256(low, _mm256_set1_epi32(static_cast<int>(0x80000000u))));
@@ -36,7 +36,7 @@ void draw(PhiloxKey key, std::int64_t element, Vec8 std, float* out) {
     std::memcpy(out, bits, sizeof bits);
 }
 
-/// Elements [begin, begin + count) of the whole tensor.
+/// Draws elements [begin, begin + count) of the whole tensor.
 void draw_run(PhiloxKey key, std::int64_t begin, std::int64_t count, Vec8 std, float* out) {
     std::int64_t at = begin / 4 * 4;
     while (at < begin + count) {
@@ -59,8 +59,8 @@ void init_normal(const Tensor& x, const Shard& shard, std::uint64_t seed, float 
     const PhiloxKey key = philox_stream(seed, name_hash(shard.name), 0, 0);
     auto* out = x.as<float>();
     const int last = shard.global.rank() - 1;
-    // Elements of the innermost dim of the box lie side by side in the whole tensor; where the box
-    // is the whole tensor, all do.
+    // The box's innermost dim is contiguous in the whole tensor. If the box is the whole tensor,
+    // everything is.
     const bool whole = shard.box.extent == shard.global;
     const std::int64_t run = whole ? shard.global.elements() : shard.box.extent[last];
     parallel_ranges(shard.elements(), 16, 4096, [&](std::int64_t begin, std::int64_t end) {

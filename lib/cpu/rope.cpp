@@ -9,7 +9,7 @@
 namespace gptrain::cpu {
 namespace {
 
-/// Cosines and sines of eight angles, from double: positions are large, angles are not.
+/// Cosines and sines of eight angles, computed in double because positions are large.
 struct Rotation {
     alignas(32) float cosine[8];
     alignas(32) float sine[8];

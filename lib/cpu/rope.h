@@ -1,4 +1,4 @@
-// Rotary position embedding.
+// Rotary position embedding (formula: ops.h).
 #pragma once
 
 #include "backend/ops.h"

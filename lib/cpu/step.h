@@ -1,4 +1,4 @@
-// The step state.
+// The step state on the CPU.
 #pragma once
 
 #include "backend/ops.h"

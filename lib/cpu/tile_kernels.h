@@ -1,4 +1,4 @@
-// The arithmetic of attention on one pair of tiles, in fp32. Compiled once for AVX2 and once for
+// The arithmetic of attention on a pair of tiles, in fp32. Compiled once for AVX2 and once for
 // AVX-512.
 #pragma once
 
@@ -6,13 +6,13 @@
 
 namespace gptrain {
 
-/// Queries and keys of a tile.
+/// Number of queries and of keys in a tile.
 constexpr std::int64_t tile_size = 64;
-/// Columns come in multiples of this.
+/// Column counts are multiples of this.
 constexpr std::int64_t tile_unit = 16;
 
-/// c = a b, or c += a b. Element (i, p) of a is a[i a_row + p a_col]; rows of b and c lie b_row and
-/// c_row floats apart, `cols` is a multiple of tile_unit.
+/// c = a b, or c += a b. Element (i, p) of a is a[i a_row + p a_col]. Rows of b and c are b_row and
+/// c_row floats apart; `cols` is a multiple of tile_unit.
 struct TileProduct {
     const float* a;
     std::int64_t a_row;
@@ -27,20 +27,20 @@ struct TileProduct {
     bool accumulate;
 };
 
-/// Scores [keys][tile_size] of a pair of tiles: a row for each key, a column for each query.
+/// Scores [keys][tile_size] of a pair of tiles: one row for each key, one column for each query.
 struct ScoreTile {
     float* scores;
     std::int64_t keys;
     std::int64_t queries;  ///< multiple of tile_unit
-    /// Query i sees the keys of the tile from first[i] to last[i]. Null: all queries see all.
+    /// Query i sees the tile's keys first[i] to last[i]. Null: every query sees every key.
     const float* first;
     const float* last;
-    const float* dropout;  ///< factors, laid out as the scores, or null
+    const float* dropout;  ///< factors with the layout of scores, or null
 };
 
-/// Running softmax of the queries. With m the maximum over the keys up to and with this tile:
-/// scores = exp(scores - m) dropout, sum = sum rescale + sum of exp(scores - m),
-/// rescale = exp(maximum before - m), maximum = m. 0 stands for m where nothing is visible.
+/// Running softmax of the queries. With m the maximum over all keys so far, this tile included:
+/// scores = exp(scores - m) dropout, sum = sum rescale + sum of exp(scores - m), rescale =
+/// exp(maximum before - m), maximum = m. If nothing is visible yet, 0 replaces m.
 struct SoftmaxState {
     float* maximum;
     float* sum;
@@ -49,9 +49,9 @@ struct SoftmaxState {
 
 /// p = exp(scores - lse); d_scores = p (dp dropout - delta); scores = p dropout.
 struct SoftmaxGradient {
-    const float* lse;  ///< of each query; +infinity where nothing is visible
+    const float* lse;  ///< of each query; +infinity if nothing is visible
     const float* delta;
-    float* dp;  ///< as the scores; in dp, out d_scores
+    float* dp;  ///< layout of scores; dp in, d_scores out
 };
 
 struct TileKernels {
@@ -62,7 +62,7 @@ struct TileKernels {
 
 TileKernels avx2_tile_kernels();
 TileKernels avx512_tile_kernels();
-/// The fastest that this CPU has.
+/// The fastest kernels that this CPU supports.
 TileKernels tile_kernels();
 
 }  // namespace gptrain

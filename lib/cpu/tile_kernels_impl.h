@@ -1,5 +1,6 @@
-// The kernels of tile_kernels.h for vectors V. Included by the sources that choose V, each compiled
-// for its instruction set; hence nothing here may be shared between them.
+// The kernels of tile_kernels.h for vector type V. Each including source chooses V and is compiled
+// for its own instruction set, so nothing here may be shared between them (hence the anonymous
+// namespace).
 #pragma once
 
 #include <limits>
@@ -11,7 +12,7 @@
 namespace gptrain {
 namespace {
 
-/// Rows [row, row + R) and vectors [col, col + C V::size) of c, kept in registers.
+/// Computes rows [row, row + R) and columns [col, col + C V::size) of c in registers.
 template <class V, int R, int C>
 void multiply_registers(const TileProduct& p, std::int64_t row, std::int64_t col) {
     V sums[R][C];
@@ -40,7 +41,7 @@ void multiply_registers(const TileProduct& p, std::int64_t row, std::int64_t col
     }
 }
 
-/// The last `rows` < R rows.
+/// Computes the last `rows` < R rows.
 template <class V, int R, int C>
 void multiply_last_rows(const TileProduct& p, std::int64_t row, std::int64_t rows,
                         std::int64_t col) {
@@ -53,7 +54,7 @@ void multiply_last_rows(const TileProduct& p, std::int64_t row, std::int64_t row
     }
 }
 
-/// Columns in strips of C vectors, what is left in strips of half of that.
+/// Computes columns in strips of C vectors, the rest in strips half as wide.
 template <class V, int R, int C>
 void multiply_columns(const TileProduct& p, std::int64_t col) {
     for (; col + C * V::size <= p.cols; col += C * V::size) {
@@ -115,7 +116,7 @@ void softmax_gradient(const ScoreTile& tile, const SoftmaxGradient& gradient) {
     }
 }
 
-/// R rows by C vectors of sums fit into the registers.
+/// R rows by C vectors of sums must fit into the registers.
 template <class V, int R, int C>
 TileKernels kernels_for() {
     return {[](const TileProduct& product) { multiply_columns<V, R, C>(product, 0); }, softmax<V>,

@@ -1,19 +1,19 @@
-// Sixteen floats at a time (AVX-512F): what vector_math.h and tile_kernels_impl.h ask of a vector.
-// Only for sources that run after a look at the CPU.
+// Sixteen floats at a time (AVX-512F): the vector operations that vector_math.h and
+// tile_kernels_impl.h need. Only for code that runs after a check of the CPU.
 #pragma once
 
 #include <immintrin.h>
 
 namespace gptrain {
 
-/// As Vec8.
+/// Same interface as Vec8.
 struct Vec16 {
     static constexpr int size = 16;
     __m512 v;
 
     Vec16() = default;
-    Vec16(__m512 x) : v(x) {}                 // NOLINT: the same thing
-    Vec16(float x) : v(_mm512_set1_ps(x)) {}  // NOLINT: a number is sixteen equal ones
+    Vec16(__m512 x) : v(x) {}                 // NOLINT: implicit conversion intended
+    Vec16(float x) : v(_mm512_set1_ps(x)) {}  // NOLINT: broadcasts a number
 
     static Vec16 load(const float* p) { return _mm512_loadu_ps(p); }
     void store(float* p) const { _mm512_storeu_ps(p, v); }

@@ -1,6 +1,5 @@
-// Eight floats at a time (AVX2, FMA, F16C), and loads and stores that widen and round the 16-bit
-// types. What is written over `Full` and `Part` lanes serves whole vectors and the end of a row
-// alike.
+// Eight floats at a time (AVX2, FMA, F16C), with loads and stores that widen and round 16-bit
+// types. Code written over `Full` and `Part` lanes handles whole vectors and row ends alike.
 #pragma once
 
 #include <cstdint>
@@ -16,8 +15,8 @@ struct Vec8 {
     __m256 v;
 
     Vec8() = default;
-    Vec8(__m256 x) : v(x) {}                 // NOLINT: the same thing
-    Vec8(float x) : v(_mm256_set1_ps(x)) {}  // NOLINT: a number is eight equal ones
+    Vec8(__m256 x) : v(x) {}                 // NOLINT: implicit conversion intended
+    Vec8(float x) : v(_mm256_set1_ps(x)) {}  // NOLINT: broadcasts a number
 
     static Vec8 load(const float* p) { return _mm256_loadu_ps(p); }
     void store(float* p) const { _mm256_storeu_ps(p, v); }
@@ -30,7 +29,7 @@ struct Vec8 {
     friend Vec8 fma(Vec8 a, Vec8 b, Vec8 c) { return _mm256_fmadd_ps(a.v, b.v, c.v); }
     /// c - a b, rounded once
     friend Vec8 fnma(Vec8 a, Vec8 b, Vec8 c) { return _mm256_fnmadd_ps(a.v, b.v, c.v); }
-    /// These give b where one of them is NaN.
+    /// If either operand is NaN, min and max return b.
     friend Vec8 min(Vec8 a, Vec8 b) { return _mm256_min_ps(a.v, b.v); }
     friend Vec8 max(Vec8 a, Vec8 b) { return _mm256_max_ps(a.v, b.v); }
     friend Vec8 sqrt(Vec8 a) { return _mm256_sqrt_ps(a.v); }
@@ -38,14 +37,14 @@ struct Vec8 {
         return _mm256_round_ps(a.v, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC);
     }
     friend Vec8 nearest_integer_below(Vec8 a) { return _mm256_floor_ps(a.v); }
-    /// 0 or 1, for whole a
+    /// a mod 2 (0 or 1), for whole a
     friend Vec8 remainder_of_two(Vec8 a) {
         return a - Vec8(2.0f) * nearest_integer_below(a * Vec8(0.5f));
     }
     struct Exponent;
     /// a = mantissa 2^exponent, for normal a > 0
     friend Exponent split_exponent(Vec8 a);
-    /// 2^n for whole n in [-127, 127]; 2^-127 is taken as 0.
+    /// 2^n for whole n in [-127, 127]; 2^-127 becomes 0.
     friend Vec8 power_of_two(Vec8 n) {
         const __m256i biased = _mm256_add_epi32(_mm256_cvtps_epi32(n.v), _mm256_set1_epi32(127));
         return _mm256_castsi256_ps(_mm256_slli_epi32(biased, 23));
@@ -81,7 +80,7 @@ inline Vec8::Exponent split_exponent(Vec8 a) {
 
 /// All eight lanes.
 struct Full {};
-/// The first `count` lanes, fewer than eight; the others are read as 0 and not written.
+/// The first `count` lanes, fewer than eight; the others read as 0 and are not written.
 struct Part {
     std::int64_t count;
 };
@@ -100,7 +99,7 @@ inline Vec8 widen(F16, __m128i bits) {
     return _mm256_cvtph_ps(bits);
 }
 
-/// As to_bf16: nearest even, NaN stays NaN.
+/// Same as to_bf16: nearest even, NaN stays NaN.
 inline __m128i round_to(Bf16, Vec8 x) {
     const __m256i bits = _mm256_castps_si256(x.v);
     const __m256i odd = _mm256_and_si256(_mm256_srli_epi32(bits, 16), _mm256_set1_epi32(1));
@@ -151,7 +150,7 @@ void store(T* p, Vec8 x, Part part) {
     std::memcpy(p, lanes, static_cast<std::size_t>(part.count) * sizeof(T));
 }
 
-/// x as it reads back after a store as T.
+/// x as it reads back after being stored as T.
 template <class T>
 Vec8 stored_as(Vec8 x) {
     if constexpr (std::is_same_v<T, float>) {
@@ -161,7 +160,7 @@ Vec8 stored_as(Vec8 x) {
     }
 }
 
-/// The first lanes of x, 0 elsewhere.
+/// x with the inactive lanes set to 0.
 inline Vec8 only(Vec8 x, Full) {
     return x;
 }
@@ -169,7 +168,7 @@ inline Vec8 only(Vec8 x, Part part) {
     return _mm256_and_ps(x.v, _mm256_castsi256_ps(detail::lane_mask(part)));
 }
 
-/// f(i, lanes) for the vectors at begin, begin + 8, ... of [begin, end).
+/// Calls f(i, lanes) for the vectors at begin, begin + 8, ... in [begin, end).
 template <class F>
 void for_vectors(std::int64_t begin, std::int64_t end, const F& f) {
     std::int64_t i = begin;

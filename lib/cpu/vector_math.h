@@ -1,10 +1,10 @@
-// Elementary functions on vectors of floats; V is Vec8 or Vec16.
+// Elementary functions on vectors of floats. V is Vec8 or Vec16.
 #pragma once
 
 namespace gptrain {
 
-/// e^x within 2 units of the last place for x <= 88; below -87.3 it is 0. NaN stays NaN.
-/// Argument reduction by ln 2 in two parts and the polynomial of Cephes' expf (Moshier).
+/// e^x within 2 ulp for x <= 88; 0 below -87.3. NaN stays NaN. Argument reduction by ln 2 in two
+/// parts, with the polynomial of Cephes' expf (Moshier).
 template <class V>
 inline V exp(V x) {
     const V n = nearest_integer(max(V(-127.0f), min(V(127.0f), x * V(1.44269504088896341f))));
@@ -16,11 +16,11 @@ inline V exp(V x) {
     p = fma(p, r, V(1.6666665459e-1f));
     p = fma(p, r, V(5.0000001201e-1f));
     p = fma(p, r * r, r + V(1.0f));
-    // Far below the smallest number p means nothing; its sign and size are left out by the select.
+    // Far below the smallest float p is meaningless; the select discards it.
     return select_less(x, V(-87.3f), V(0.0f), p * power_of_two(n));
 }
 
-/// 1 / (1 + e^-x), and e^-x beside it for those who need 1 - logistic(x) = e^-x logistic(x).
+/// 1 / (1 + e^-x), and e^-x for callers that need 1 - logistic(x) = e^-x logistic(x).
 template <class V>
 struct Logistic {
     V exp_minus;
@@ -32,8 +32,8 @@ inline Logistic<V> logistic(V x) {
     return {e, V(1.0f) / (V(1.0f) + e)};
 }
 
-/// GELU in its tanh form, as u logistic(2 z) with z = sqrt(2 / pi) (u + 0.044715 u^3), which keeps
-/// full relative precision where 1 + tanh(z) cancels.
+/// GELU (tanh form) and its slope, computed as u logistic(2 z) with z = sqrt(2 / pi) (u + 0.044715
+/// u^3), which keeps full relative precision where 1 + tanh(z) cancels.
 template <class V>
 struct Gelu {
     V value;
@@ -50,7 +50,7 @@ inline Gelu<V> gelu(V u) {
     return {u * s.value, s.value * fma(u * tail, two_z_slope, V(1.0f))};
 }
 
-/// ln(x) within 2 units of the last place, for normal x > 0. Polynomial of Cephes' logf.
+/// ln(x) within 2 ulp, for normal x > 0. Polynomial of Cephes' logf.
 template <class V>
 inline V log(V x) {
     const auto parts = split_exponent(x);  // mantissa in [0.5, 1)
@@ -77,8 +77,8 @@ struct SinCos {
     V sine;
     V cosine;
 };
-/// Sine and cosine of 2 pi x for |x| <= 2^20, within 2 units of the last place of 1. Polynomials of
-/// Cephes' sinf and cosf on an eighth of a turn.
+/// Sine and cosine of 2 pi x for |x| <= 2^20, within 2 ulp of 1. Polynomials of Cephes' sinf and
+/// cosf on an eighth of a turn.
 template <class V>
 inline SinCos<V> sincos_turns(V x) {
     const V quarter = nearest_integer(x * V(4.0f));

@@ -21,7 +21,7 @@ void check_ids(const SampleSource& source, std::int64_t index, std::span<const s
          "; the data was made with another tokenizer, or model.vocab_size is wrong");
 }
 
-/// Appends the sequence of one sample to a microbatch; `real` of its tokens are not padding.
+/// Appends one sample's sequence to a microbatch. The first `real` tokens are not padding.
 void append_sequence(Microbatch& batch, std::span<const std::int32_t> tokens, std::int64_t real,
                      const BatchShape& shape) {
     const auto inputs = tokens.first(tokens.size() - 1);

@@ -1,4 +1,4 @@
-// The batches of one data rank for consecutive steps, made ahead of time by a thread.
+// Batches of one data rank for consecutive steps, prepared ahead of time by a thread.
 #pragma once
 
 #include <condition_variable>
@@ -18,60 +18,60 @@ namespace gptrain {
 
 /// One microbatch of B sequences of length S; the vectors are [B, S], row-major.
 struct Microbatch {
-    /// Index of its first sequence in the global batch.
+    /// Global-batch index of its first sequence.
     std::int64_t first_sequence = 0;
     std::vector<std::int32_t> ids;
-    /// The id that follows.
+    /// The next token's id.
     std::vector<std::int32_t> targets;
-    /// Index in the sequence, with reset_at_eod index since the last end of document.
+    /// Index in the sequence; with reset_at_eod, index since the last end of document.
     std::vector<std::int32_t> positions;
-    /// Empty unless reset_at_eod: the index in the sequence of the first key that a token attends
-    /// to, i.e. of the start of its document. An end-of-document token belongs to the document it
+    /// Empty unless reset_at_eod: index in the sequence of the first key that a token attends to,
+    /// which is the start of its document. An end-of-document token belongs to the document it
     /// ends.
     std::vector<std::int32_t> first_visible;
-    /// Weight of each token's loss: 1, or 0 where the input is the end of a document and
-    /// eod_mask_loss is set, or where the target is padding.
+    /// Loss weight of each token: 1, or 0 if the target is padding, or if eod_mask_loss is set and
+    /// the input is an end of document.
     std::vector<float> weights;
 };
 
 /// The batch of one step on one data rank.
 struct StepBatch {
     std::int64_t step = 0;
-    std::int64_t consumed_samples = 0;  ///< before this step, by all data ranks
+    std::int64_t consumed_samples = 0;  ///< by all data ranks, before this step
     std::int64_t global_batch_size = 0;
     std::vector<Microbatch> microbatches;
-    double weight_sum = 0;  ///< of the weights in `microbatches`
+    double weight_sum = 0;  ///< sum of the weights in `microbatches`
 };
 
-/// How samples become microbatches.
+/// How samples form microbatches.
 struct BatchShape {
     std::int64_t seq_length = 0;
     std::int64_t micro_batch_size = 0;
     std::int64_t data_rank = 0;
     std::int64_t data_ranks = 1;
     std::int64_t vocab_size = 0;
-    std::optional<std::int64_t> eod_id;  ///< needed by the next two
+    std::optional<std::int64_t> eod_id;  ///< required by the next two
     bool eod_mask_loss = false;
     bool reset_at_eod = false;
 };
 
-/// Which steps a loader serves.
+/// The steps that a loader serves.
 struct StepRange {
     std::int64_t first_step = 1;
-    std::int64_t last_step = 0;         ///< included; nothing beyond it is read
+    std::int64_t last_step = 0;         ///< inclusive; nothing beyond it is read
     std::int64_t consumed_samples = 0;  ///< before first_step
 };
 
-/// The batch of one step, made in the calling thread. Data rank r of R takes for microbatch m the
-/// samples consumed + m (B R) + r B .. + B (Megatron's order), so a global batch is one range of
-/// samples on every mesh. An id outside of [0, vocab_size) is an Error (bad_input) that names file,
+/// Makes one step's batch on the calling thread. For microbatch m, data rank r of R takes the B
+/// samples from consumed + m (B R) + r B on (Megatron's order), so a global batch is one range of
+/// samples on every mesh. An id outside [0, vocab_size) is an Error (bad_input) that names file,
 /// sequence and token.
 StepBatch make_step_batch(const SampleSource& source, const BatchShape& shape, std::int64_t step,
                           std::int64_t consumed_samples, std::int64_t global_batch_size);
 
-/// Gives the batches of the steps of a range one after the other. A thread stays up to `depth`
-/// steps ahead, so the step does not wait for the disk. An evaluation makes a new loader over the
-/// validation samples, from sample 0.
+/// Returns the batches of a range of steps in order. A thread stays up to `depth` steps ahead, so
+/// that training does not wait for the disk. Each evaluation makes a new loader over the validation
+/// samples, from sample 0.
 class BatchLoader {
 public:
     BatchLoader(std::shared_ptr<const SampleSource> source, BatchSchedule schedule,
@@ -80,8 +80,8 @@ public:
     BatchLoader(const BatchLoader&) = delete;
     BatchLoader& operator=(const BatchLoader&) = delete;
 
-    /// The next step's batch. A fault met while making it is thrown here, when its turn has come.
-    /// To ask beyond the last step is an Error (bug).
+    /// The next step's batch. An error in making it is thrown here, in its turn. Reading past the
+    /// last step is an Error (bug).
     StepBatch next();
 
 private:
@@ -98,7 +98,7 @@ private:
     std::exception_ptr fault_;
     bool finished_ = false;
     bool stop_ = false;
-    std::thread thread_;  // last: it uses all of the above
+    std::thread thread_;  // last member: the thread uses all of the above
 };
 
 }  // namespace gptrain

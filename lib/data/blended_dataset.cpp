@@ -10,8 +10,8 @@
 namespace gptrain {
 namespace {
 
-/// numpy.sum of doubles: in order below 8 of them, in 8 running sums up to 128, by halves above.
-/// The order of the additions decides the last bit of the weights.
+/// numpy.sum of doubles: in order below 8, in 8 running sums up to 128, by halves above. The order
+/// of additions determines the last bit of the weights.
 double numpy_sum(std::span<const double> values) {
     const std::size_t size = values.size();
     if (size < 8) {
@@ -41,7 +41,8 @@ void normalise(std::vector<double>& weights) {
         weight /= sum;
 }
 
-/// Fills the source of each sample and its index there, and counts (from 0) what each source gives.
+/// Fills in each sample's source and its index there, and counts the samples of each source.
+/// `counts` starts at 0.
 void fill_order(std::span<const double> weights, std::span<std::int16_t> sources,
                 std::span<std::int64_t> samples, std::span<std::int64_t> counts) {
     for (std::size_t i = 0; i < sources.size(); ++i) {
@@ -88,7 +89,7 @@ Blend plan_blend(std::span<const double> weights, std::int64_t num_samples) {
         blend.requests.push_back(static_cast<std::int64_t>(std::ceil(target * 1.005)));
         blend.size += static_cast<std::int64_t>(target);
     }
-    // Megatron normalises once for the requests and once more for the order.
+    // Megatron normalises once for the requests and again for the order.
     normalise(blend.weights);
     return blend;
 }

@@ -1,4 +1,4 @@
-// Several sources as one, in proportion to weights: Megatron's BlendedDataset (megatron-core
+// Blends several sources in proportion to weights, as Megatron's BlendedDataset (megatron-core
 // 0.16.1, core/datasets/blended_dataset.py and helpers.cpp), bit for bit.
 #pragma once
 
@@ -18,24 +18,23 @@ namespace gptrain {
 /// What a blend takes from each source.
 struct Blend {
     std::vector<double> weights;         ///< normalised
-    std::vector<std::int64_t> requests;  ///< samples to ask of each source: ceil(1.005 ceil(n w))
+    std::vector<std::int64_t> requests;  ///< samples asked of each source: ceil(1.005 ceil(n w))
     std::int64_t size = 0;               ///< samples of the blend: the sum of ceil(n w), at least n
 };
 
-/// For n = num_samples. Weights are positive and finite; any sum.
+/// Plans n = num_samples. Weights are positive and finite; their sum is arbitrary.
 Blend plan_blend(std::span<const double> weights, std::int64_t num_samples);
 
-/// Sample i comes from the source whose share w max(i, 1) - (samples it gave so far) is largest,
-/// the first of equals; a source gives its samples in order.
+/// Sample i comes from the source with the largest deficit w max(i, 1) - (samples taken so far),
+/// the first one if tied. Samples of a source come in order.
 class BlendedDataset final : public SampleSource {
 public:
-    /// Makes source `index` with at least `num_samples` samples.
+    /// Opens source `index` with at least `num_samples` samples.
     using OpenSource = std::function<std::shared_ptr<const SampleSource>(std::size_t index,
                                                                          std::int64_t num_samples)>;
 
-    /// The order is mapped from `cache_folder`, or built there. Where the order draws more from a
-    /// source than its request gives (Megatron stops there), the source is opened anew with that
-    /// many.
+    /// Maps the order from `cache_folder`, or builds it there. If the order needs more samples from
+    /// a source than requested (Megatron stops there), it reopens the source with that many.
     BlendedDataset(const Blend& blend, const OpenSource& open,
                    const std::filesystem::path& cache_folder);
 

@@ -1,4 +1,4 @@
-// Training order without an end: one pass after the other over the same sources.
+// An endless training order: one pass after another over the same sources.
 #pragma once
 
 #include <cstdint>
@@ -12,16 +12,16 @@
 
 namespace gptrain {
 
-/// Sample i is sample i mod n of pass floor(i / n), n = samples of a pass. A pass beyond the first
-/// is opened when it is first asked for, and said in a line.
+/// Sample i is sample i mod n of pass floor(i / n), n = samples of a pass. Opens a later pass on
+/// first use and prints a line about it.
 class EndlessDataset final : public SampleSource {
 public:
     using OpenPass = std::function<std::shared_ptr<const SampleSource>(std::int64_t pass)>;
 
-    /// Opens pass 0 now. A pass gives at least `samples_per_pass` samples.
+    /// Opens pass 0 now. Every pass has at least `samples_per_pass` samples.
     EndlessDataset(OpenPass open, std::int64_t samples_per_pass);
 
-    /// The largest index there is.
+    /// The largest index, as there is no end.
     std::int64_t size() const override;
     std::int64_t sample(std::int64_t index, std::span<std::int32_t> tokens) const override;
     std::string place_of(std::int64_t index, std::int64_t offset) const override;

@@ -10,7 +10,7 @@
 namespace gptrain {
 namespace {
 
-/// The numbers that the header's text derives.
+/// The quantities defined at the top of the header.
 struct Epochs {
     std::int64_t documents = 0;  ///< sequences per epoch
     std::int64_t epochs = 1;     ///< E
@@ -51,10 +51,10 @@ void fill_documents(std::span<std::int32_t> index, SequenceRange range, const Ep
 void fill_samples(std::span<std::int64_t> positions, std::span<std::int32_t> offsets,
                   std::span<const std::int32_t> documents, const IndexedDataset& tokens,
                   std::int64_t seq_length) {
-    std::int64_t token = 0;  // the flat index of the first token at `position`
+    std::int64_t token = 0;  // flat index of the first token at `position`
     std::size_t position = 0;
-    // Row 0 is (0, 0) in Megatron even where the first documents are empty, as it is here before
-    // any document is looked at.
+    // Megatron's row 0 is (0, 0) even if the first documents are empty; here it is, too, because no
+    // document has been examined yet.
     for (std::size_t row = 1; row < positions.size(); ++row) {
         const std::int64_t wanted = static_cast<std::int64_t>(row) * seq_length;
         while (true) {

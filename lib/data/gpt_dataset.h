@@ -3,15 +3,15 @@
 //
 // S sequence length, T tokens of the range per epoch, n = num_samples:
 //   E = the fewest epochs with E T >= n S + 1.
-//   A = floor(((E - 1) T - 1) / S) samples lie before the last epoch. It is kept apart if E > 1 and
-//   n - A < int(0.80 floor((T - 1) / S)).
-//   document index: the sequences of the range E times over, shuffled as one array; or E - 1 times,
-//   shuffled, then once, shuffled.
-//   sample index: row j says where token j S of the documents in this order lies; sample j is the S
-//   + 1 tokens from there. There are floor((E T - 1) / S) samples. shuffle index: a permutation of
-//   the samples; or of the first A and the rest, each within itself.
-// One NumpyRandom of the seed shuffles all of these in this order. ("Document" is Megatron's word
-// here; the unit is the sequence.)
+//   A = floor(((E - 1) T - 1) / S) samples precede the last epoch. It is kept separate if E > 1 and
+//       n - A < int(0.80 floor((T - 1) / S)).
+//   document index: the sequences of the range E times, shuffled as one array; or, with a separate
+//       last epoch, E - 1 times, shuffled, then once, shuffled.
+//   sample index: row j is the place of token j S in the documents in this order; sample j is the
+//       S + 1 tokens from there. There are floor((E T - 1) / S) samples.
+//   shuffle index: a permutation of the samples; or of the first A and of the rest, separately.
+// One NumpyRandom(seed) makes all shuffles, in this order. ("Document" is Megatron's word; the unit
+// here is the sequence.)
 #pragma once
 
 #include <cstdint>
@@ -35,8 +35,8 @@ struct OrderOptions {
 
 class GptDataset final : public SampleSource {
 public:
-    /// The range must hold a token, else Error (bad_input): check with `tokens_in`. The indices are
-    /// mapped from `cache_folder`, or built there.
+    /// The range must contain a token (check with `tokens_in`), else Error (bad_input). Maps the
+    /// indices from `cache_folder`, or builds them there.
     GptDataset(std::shared_ptr<const IndexedDataset> tokens, SequenceRange range,
                const OrderOptions& options, const std::filesystem::path& cache_folder);
 
@@ -45,8 +45,8 @@ public:
     std::string place_of(std::int64_t index, std::int64_t offset) const override;
 
     std::span<const std::int32_t> document_index() const { return cache_.array<std::int32_t>(0); }
-    /// Rows of the sample index: the position in the document index and the token there. size()
-    /// + 1.
+    /// Rows of the sample index, size() + 1: a position in the document index, and the token offset
+    /// there.
     std::span<const std::int64_t> sample_positions() const { return cache_.array<std::int64_t>(1); }
     std::span<const std::int32_t> sample_offsets() const { return cache_.array<std::int32_t>(2); }
     std::span<const std::int64_t> shuffle_index() const { return cache_.array<std::int64_t>(3); }
@@ -64,7 +64,7 @@ private:
     CachedArrays cache_;
 };
 
-/// Tokens of the sequences of a range.
+/// Number of tokens in a range of sequences.
 std::int64_t tokens_in(const IndexedDataset& tokens, SequenceRange range);
 
 }  // namespace gptrain

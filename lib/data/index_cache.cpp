@@ -32,7 +32,7 @@ struct Header {
 static_assert(sizeof(Header) == 24);
 constexpr std::size_t crc_begin = 16;
 
-/// Where the arrays lie in the file.
+/// Offsets of the arrays in the file.
 struct Layout {
     std::vector<std::int64_t> offsets;
     std::int64_t total = 0;
@@ -52,7 +52,7 @@ std::uint32_t crc_of(std::span<const std::byte> file) {
     return crc32c(file.data() + crc_begin, file.size() - crc_begin);
 }
 
-/// What is wrong with a file, or nothing.
+/// What is wrong with a file; empty if nothing is.
 std::string fault_of(std::span<const std::byte> file, const std::string& key,
                      const Layout& layout) {
     if (static_cast<std::int64_t>(file.size()) != layout.total) return "has the wrong size";
@@ -68,7 +68,7 @@ std::string fault_of(std::span<const std::byte> file, const std::string& key,
     return header.crc == crc_of(file) ? "" : "is damaged (checksum)";
 }
 
-/// A new file under a name of its own, mapped for writing; removed again unless it was committed.
+/// A new file under a temporary name, mapped for writing. Removed unless committed.
 class MappedOutput {
 public:
     MappedOutput(const std::filesystem::path& target, std::int64_t bytes) : MappedOutput(target) {
@@ -107,8 +107,8 @@ private:
 
     std::string name() const { return temporary_.path().string(); }
 
-    /// Without it a full disk would end as a bus error in the middle of a store. The free space is
-    /// asked for first because a file system that cannot reserve would be filled to its end.
+    /// Reserves disk space; otherwise a full disk would cause a bus error in a store. Checks the
+    /// free space first, because a file system that cannot reserve would be filled up instead.
     void reserve(std::int64_t bytes) const {
         const std::uintmax_t available = std::filesystem::space(target_.parent_path()).available;
         int error = ENOSPC;
@@ -148,8 +148,9 @@ void build_file(const std::filesystem::path& path, const std::string& key,
     output.commit();
 }
 
-/// Held while an index is built, so that of many processes that miss it one builds it. It goes with
-/// the process, however that ends. Where the file system has no locks, each builds its own.
+/// Held while an index is built, so that only one of many processes builds it. The kernel releases
+/// it when the process ends, however it ends. On file systems without locks, each process builds
+/// its own.
 class BuildLock {
 public:
     explicit BuildLock(const std::filesystem::path& folder)
@@ -162,7 +163,7 @@ private:
     File file_;
 };
 
-/// The file, if it is there and in order; else `fault` says what is wrong with one that is there.
+/// The file, if it exists and is valid. If it exists but is invalid, `fault` says why.
 std::optional<MappedFile> open_valid(const std::filesystem::path& path, const std::string& key,
                                      const Layout& layout, std::string& fault) {
     fault.clear();
@@ -179,7 +180,7 @@ MappedFile open_or_build(const std::filesystem::path& path, const std::string& k
     std::string fault;
     if (auto file = open_valid(path, key, layout, fault)) return std::move(*file);
     const BuildLock lock(path.parent_path());
-    // Another process may have built it before it gave the lock away.
+    // Another process may have built it while we waited for the lock.
     if (auto file = open_valid(path, key, layout, fault)) return std::move(*file);
     if (!fault.empty()) warn(path.string(), " ", fault, "; it is built anew");
     build_file(path, key, sizes, layout, build);

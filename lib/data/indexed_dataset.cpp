@@ -31,18 +31,21 @@ template <class... Parts>
     fail(ExitCode::bad_input, file.path().string(), ": ", parts...);
 }
 
-/// Maps a file after the check that opening it cannot block or fail in an unclear way.
+std::filesystem::path part_of(const std::filesystem::path& prefix, const char* ending) {
+    return prefix.string() + ending;
+}
+
+std::filesystem::file_type require_part(const std::filesystem::path& prefix, const char* ending) {
+    const std::string advice = text("; a token data set is ", prefix.string(), ".bin and ",
+                                    prefix.string(), ".idx, made by gpt-preprocess");
+    return require_path(part_of(prefix, ending), ExitCode::bad_input, "file", advice);
+}
+
+/// Maps a file, after checking that opening it cannot block or fail obscurely.
 MappedFile open_part(const std::filesystem::path& prefix, const char* ending) {
-    const std::filesystem::path path = prefix.string() + ending;
-    std::error_code error;
-    const auto status = std::filesystem::status(path, error);
-    if (!std::filesystem::exists(status)) {
-        fail(ExitCode::bad_input, path.string(), ": no such file; a token data set is ",
-             prefix.string(), ".bin and ", prefix.string(), ".idx, made by gpt-preprocess");
-    }
-    if (!std::filesystem::is_regular_file(status)) {
+    const std::filesystem::path path = part_of(prefix, ending);
+    if (require_part(prefix, ending) != std::filesystem::file_type::regular)
         fail(ExitCode::bad_input, path.string(), ": not a regular file");
-    }
     return MappedFile(path);
 }
 
@@ -58,7 +61,7 @@ std::uint32_t sampled_crc(std::span<const std::byte> bytes) {
     std::uint32_t crc = 0;
     const std::size_t room = bytes.size() - block;
     for (std::size_t i = 0; i < blocks; ++i) {
-        // The quotient and the remainder apart, so that the product cannot overflow.
+        // Quotient and remainder separately, to avoid overflow in the product.
         const std::size_t begin = room / (blocks - 1) * i + room % (blocks - 1) * i / (blocks - 1);
         crc = crc32c(bytes.data() + begin, block, crc);
     }
@@ -72,6 +75,11 @@ void widen(const std::byte* from, std::int64_t count, std::int32_t* out) {
 }
 
 }  // namespace
+
+void require_token_files(const std::filesystem::path& prefix) {
+    for (const char* ending : {".idx", ".bin"})
+        require_part(prefix, ending);
+}
 
 IndexedDataset::IndexedDataset(const std::filesystem::path& prefix)
     : prefix_(prefix), idx_(open_part(prefix, ".idx")), bin_(open_part(prefix, ".bin")) {
@@ -134,7 +142,7 @@ void IndexedDataset::check_sequences() {
             refuse(idx_, "sequence ", i, " begins at byte ", offset, ", the ones before it end at ",
                    end);
         }
-        // Cannot overflow: it was within the file before, and a length has 31 bits.
+        // Cannot overflow: the previous end was within the file, and a length has 31 bits.
         end += length * width;
         if (end > bytes_of(bin_)) {
             refuse(bin_, "is ", bytes_of(bin_), " bytes long, but sequence ", i, " of ",

@@ -1,8 +1,8 @@
-// Megatron's token files: PREFIX.bin holds the ids of all sequences back to back, PREFIX.idx says
-// where each begins. All little-endian, packed:
+// Megatron's token files. PREFIX.bin holds the ids of all sequences back to back; PREFIX.idx says
+// where each one starts. Everything is little-endian and packed:
 //   idx   0  9 bytes  "MMIDIDX" and two zero bytes
 //   idx   9  u64      version, 1
-//   idx  17  u8       type of an id: 4 i32, 8 u16 (Megatron knows others; token ids use these two)
+//   idx  17  u8       type of an id: 4 i32, 8 u16 (Megatron has others; token ids use these two)
 //   idx  18  u64      N, number of sequences
 //   idx  26  u64      D, number of entries of the document index (documents + 1)
 //   idx  34  i32[N]   tokens of each sequence
@@ -19,13 +19,15 @@
 
 namespace gptrain {
 
-/// A validated, memory-mapped token data set. Reading is safe from several threads.
+/// Throws Error (bad_input) if PREFIX.idx or PREFIX.bin is missing.
+void require_token_files(const std::filesystem::path& prefix);
+
+/// A validated, memory-mapped token data set. Thread-safe for reading.
 class IndexedDataset {
 public:
-    /// Opens PREFIX.idx and PREFIX.bin. Before anything is trusted, every header field, length,
-    /// offset and document entry is checked against the sizes of both files; a fault is an Error
-    /// (bad_input) that names the file. Ids are not read here: the loader checks those that it
-    /// uses.
+    /// Opens PREFIX.idx and PREFIX.bin. Validates every header field, length, offset and document
+    /// entry against the sizes of both files before using it; a fault is an Error (bad_input) that
+    /// names the file. It does not read ids: the loader checks those that it uses.
     explicit IndexedDataset(const std::filesystem::path& prefix);
 
     const std::filesystem::path& prefix() const { return prefix_; }
@@ -36,19 +38,19 @@ public:
     std::int64_t num_documents() const { return num_documents_; }
     std::int64_t num_tokens() const { return num_tokens_; }
 
-    /// Tokens of one sequence; may be 0.
+    /// Number of tokens of a sequence; may be 0.
     std::int64_t sequence_length(std::int64_t sequence) const;
-    /// First sequence of a document; `document` = num_documents() gives num_sequences().
+    /// First sequence of a document; num_sequences() if `document` is num_documents().
     std::int64_t document_begin(std::int64_t document) const;
 
-    /// Writes tokens [begin, begin + count) of a sequence to `out`. A range outside of the sequence
-    /// is an Error (bug).
+    /// Writes tokens [begin, begin + count) of a sequence to `out`. A range outside the sequence is
+    /// an Error (bug).
     void read(std::int64_t sequence, std::int64_t begin, std::int64_t count,
               std::int32_t* out) const;
 
-    /// A cheap identity of the contents: "idx-bytes.crc-bin-bytes.crc" with the CRC-32C of the
-    /// whole .idx, and of .bin where it is at most 1 MiB, else of 256 blocks of 4 KiB spread evenly
-    /// over it. Two data sets that differ only between those blocks look equal.
+    /// A cheap identity of the contents: "idx-bytes.crc-bin-bytes.crc", with the CRC-32C of the
+    /// whole .idx and of .bin: all of it up to 1 MiB, else 256 blocks of 4 KiB spread evenly over
+    /// it. Data sets that differ only between those blocks look equal.
     const std::string& fingerprint() const { return fingerprint_; }
 
 private:

@@ -152,7 +152,7 @@ void IndexedWriter::commit(const std::optional<TokenMeta>& meta) {
 
 void IndexedWriter::replace_files(std::optional<Spool>& description) {
     const SignalsHeld held;
-    // Without its index the old .bin is no data set, so no crash can leave a new one with an old
+    // Without its index the old .bin is no data set, so no crash can combine a new .bin with an old
     // index or description.
     remove_old(idx_path_);
     remove_old(meta_path_);

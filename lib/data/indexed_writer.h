@@ -1,4 +1,4 @@
-// Writes Megatron's token files (layout: indexed_dataset.h) byte for byte as its own tool does
+// Writes Megatron's token files (layout: indexed_dataset.h), byte for byte like its own tool
 // (megatron/core/datasets/indexed_dataset.py, IndexedDatasetBuilder).
 #pragma once
 
@@ -16,28 +16,28 @@
 
 namespace gptrain {
 
-/// u16 for a tokenizer of fewer than 65,500 pieces, else i32: what Megatron's tool chooses.
+/// u16 if the tokenizer has fewer than 65,500 pieces, else i32: Megatron's choice.
 constexpr DType token_dtype(std::int64_t vocab_size) {
     return vocab_size < 65'500 ? DType::u16 : DType::i32;
 }
 
-/// PREFIX.bin and PREFIX.idx appear (or are replaced) only in `commit`, when both are whole and on
-/// the disk, with PREFIX.meta.json (token_meta.h) where something is known of the tokens; until
-/// then PREFIX.bin.tmp, PREFIX.idx.tmp and PREFIX.documents.tmp grow, which are
-/// removed when the writer goes and when a signal ends the process. Memory does not grow with the
-/// data: lengths and document entries are on the disk as well. Faults of the disk are Errors (io).
+/// PREFIX.bin and PREFIX.idx appear (or are replaced) only in `commit`, once both are complete and
+/// durable, together with PREFIX.meta.json (token_meta.h) if a meta is given. Until then
+/// PREFIX.bin.tmp, PREFIX.idx.tmp and PREFIX.documents.tmp grow; they are removed when the writer
+/// is destroyed and when a signal ends the process. Memory does not grow with the data: lengths and
+/// document entries are on disk, too. Disk faults are Errors (io).
 class IndexedWriter {
 public:
-    /// `dtype`: u16 or i32.
+    /// `dtype` is u16 or i32.
     IndexedWriter(const std::filesystem::path& prefix, DType dtype);
 
-    /// One more sequence of the current document. Ids that the type cannot hold, and more than
-    /// 2^31 - 1 ids, are Errors (bug).
+    /// Adds a sequence to the current document. Ids that the type cannot hold, and more than 2^31 -
+    /// 1 ids, are Errors (bug).
     void add_sequence(std::span<const std::int32_t> ids);
-    /// Ends the current document; one without sequences is kept.
+    /// Ends the current document, which may be empty.
     void end_document();
-    /// Makes the files appear. Documents and tokens of `meta` are the writer's; without one there
-    /// is no .meta.json afterwards.
+    /// Publishes the files. The writer fills in the documents and tokens of `meta`. Without a meta
+    /// there will be no .meta.json.
     void commit(const std::optional<TokenMeta>& meta = std::nullopt);
 
     std::int64_t num_sequences() const { return num_sequences_; }
@@ -47,8 +47,7 @@ public:
     const std::filesystem::path& idx_path() const { return idx_path_; }
 
 private:
-    /// The file that is to be `path`, under a temporary name until `move_into_place`; collects
-    /// small writes.
+    /// An output file under a temporary name until `move_into_place`. Buffers small writes.
     class Spool {
     public:
         explicit Spool(const std::filesystem::path& path);
@@ -61,14 +60,14 @@ private:
         std::filesystem::path path_;
         TemporaryFile temporary_;
         std::vector<std::byte> buffer_;
-        File file_;  ///< last: what fails before it leaves no file
+        File file_;  ///< last member: if an earlier one fails, no file is left
     };
 
     void write_offsets();
     void write_documents();
-    /// Brings it to the disk under its temporary name.
+    /// Writes it durably under its temporary name.
     void write_meta(TokenMeta meta, Spool& to) const;
-    /// Puts the new files in the place of the old ones; no signal comes between.
+    /// Replaces the old files by the new ones, with signals blocked.
     void replace_files(std::optional<Spool>& description);
 
     std::filesystem::path bin_path_;

@@ -8,14 +8,14 @@
 
 namespace gptrain {
 
-/// numpy.random.RandomState: MT19937 initialised by one integer. numpy takes seeds below 2^32; of a
-/// larger seed the low 32 bits count.
+/// numpy.random.RandomState: MT19937 seeded with one integer. numpy takes seeds below 2^32; a
+/// larger seed is reduced to its low 32 bits.
 class NumpyRandom {
 public:
     explicit NumpyRandom(std::uint64_t seed) : words_(static_cast<std::uint32_t>(seed)) {}
 
-    /// Uniform in [0, max]: words cut to the bits of max, drawn until one is not above it. Above 32
-    /// bits a draw is two words, the upper one first.
+    /// Uniform in [0, max]: words masked to the bits of max, drawn until one is at most max. Above
+    /// 32 bits a draw is two words, the high one first.
     std::uint64_t interval(std::uint64_t max) {
         std::uint64_t mask = max;
         for (int shift = 1; shift < 64; shift *= 2)
@@ -30,7 +30,7 @@ public:
         return value;
     }
 
-    /// Fisher-Yates from the last element down.
+    /// Fisher-Yates, from the last element down.
     template <class T>
     void shuffle(std::span<T> values) {
         for (std::size_t i = values.size(); i-- > 1;)

@@ -32,7 +32,7 @@ std::int64_t SequentialDataset::size() const {
     return div_ceil(num_targets(), seq_length_);
 }
 
-/// The sequence that holds token `token` of the text.
+/// The sequence that contains token `token` of the text.
 std::size_t SequentialDataset::sequence_of(std::int64_t token) const {
     return static_cast<std::size_t>(std::upper_bound(starts_.begin(), starts_.end(), token) -
                                     starts_.begin()) -

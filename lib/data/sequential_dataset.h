@@ -1,4 +1,4 @@
-// Every token of a text once, in order: what `gptrain eval` measures.
+// Every token of a text once, in order, as `gptrain eval` measures it.
 #pragma once
 
 #include <cstdint>
@@ -12,13 +12,13 @@
 
 namespace gptrain {
 
-/// Windows of S + 1 tokens that share one token, so that each token but the first is a target once.
-/// The last window may hold fewer real tokens; samples beyond the last one hold none.
+/// Windows of S + 1 tokens that overlap by one, so that each token except the first is a target
+/// once. The last window may have fewer real tokens; samples beyond it have none.
 class SequentialDataset final : public SampleSource {
 public:
-    /// The sequences of a token data set, one after the other.
+    /// Reads the sequences of a token data set, one after the other.
     SequentialDataset(std::shared_ptr<const IndexedDataset> tokens, std::int64_t seq_length);
-    /// Ids in memory; `name` stands for them in messages.
+    /// Reads ids in memory; `name` stands for them in messages.
     SequentialDataset(std::vector<std::int32_t> ids, std::string name, std::int64_t seq_length);
 
     std::int64_t size() const override;
@@ -26,15 +26,15 @@ public:
     std::string place_of(std::int64_t index, std::int64_t offset) const override;
 
     std::int64_t num_tokens() const { return num_tokens_; }
-    /// Tokens whose loss is counted: all but the first.
+    /// Number of tokens whose loss counts: all but the first.
     std::int64_t num_targets() const { return num_tokens_ > 0 ? num_tokens_ - 1 : 0; }
 
 private:
     std::size_t sequence_of(std::int64_t token) const;
     void read_ids(std::int64_t begin, std::span<std::int32_t> out) const;
 
-    std::shared_ptr<const IndexedDataset> dataset_;  ///< null: ids_
-    std::vector<std::int64_t> starts_;  ///< of each sequence in the whole text, and its end
+    std::shared_ptr<const IndexedDataset> dataset_;  ///< null: reads ids_
+    std::vector<std::int64_t> starts_;  ///< start of each sequence in the whole text, then the end
     std::vector<std::int32_t> ids_;
     std::string name_;
     std::int64_t num_tokens_ = 0;

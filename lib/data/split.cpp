@@ -13,7 +13,7 @@ namespace {
          "\" is not up to three weights with commas between them, such as \"969,30,1\"");
 }
 
-/// Only what Megatron reads the same way: digits and a point.
+/// Accepts only what Megatron reads the same way: digits and a point.
 double parse_weight(std::string_view word, std::string_view words) {
     while (!word.empty() && word.front() == ' ')
         word.remove_prefix(1);

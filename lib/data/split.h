@@ -1,4 +1,4 @@
-// How a token data set is divided into training, validation and test, as Megatron does.
+// Splits a token data set into training, validation and test, as Megatron does.
 #pragma once
 
 #include <array>
@@ -14,7 +14,7 @@ struct SequenceRange {
     std::int64_t end = 0;
 };
 
-/// Bounds of training, validation and test as fractions of the sequences; an empty part is nothing.
+/// Training, validation and test as fractions of the sequences; an empty part has no bounds.
 struct Split {
     struct Bounds {
         double low;
@@ -23,11 +23,12 @@ struct Split {
     std::array<std::optional<Bounds>, 3> parts;
 
     enum Part { train = 0, validation = 1, test = 2 };
-    /// [round(low N), round(high N)) of N sequences, halves to even. An empty part is empty.
+    /// [round(low N), round(high N)) of N sequences, halves to even. An empty part gives an empty
+    /// range.
     SequenceRange range(Part part, std::int64_t num_sequences) const;
 };
 
-/// Up to three weights with commas between them, "969,30,1"; missing ones are 0. Anything else, or
+/// Parses up to three comma-separated weights, "969,30,1"; missing ones are 0. Anything else, or
 /// weights that are all 0, is an Error (usage) that names the key data.split.
 Split parse_split(std::string_view words);
 

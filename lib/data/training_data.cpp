@@ -3,10 +3,11 @@
 #include <algorithm>
 #include <cmath>
 #include <optional>
+#include <system_error>
 #include <utility>
 
 #include "base/error.h"
-#include "base/log.h"
+#include "base/text.h"
 #include "data/blended_dataset.h"
 #include "data/endless_dataset.h"
 #include "data/gpt_dataset.h"
@@ -16,7 +17,7 @@
 namespace gptrain {
 namespace {
 
-/// The part of one token data set that serves training or validation.
+/// The part of a token data set used for training or validation.
 struct Part {
     std::shared_ptr<const IndexedDataset> tokens;
     SequenceRange range;
@@ -24,8 +25,8 @@ struct Part {
     std::int64_t num_tokens = 0;
 };
 
-/// A model that has read a text more often knows it by heart (4 times cost nothing, 40 are worth
-/// little more: Muennighoff et al. 2023, Scaling Data-Constrained Language Models).
+/// More repetitions make a model memorise the text (4 epochs cost nothing, more than 40 gain
+/// little: Muennighoff et al. 2023, Scaling Data-Constrained Language Models).
 constexpr double most_epochs = 40;
 
 struct Source {
@@ -45,6 +46,12 @@ std::vector<Source> open_sources(const std::vector<DataSource>& specs) {
     return sources;
 }
 
+/// With sources for validation every source is used whole.
+std::optional<Split> split_of(const DataSpec& spec) {
+    if (!spec.validation.empty()) return std::nullopt;
+    return parse_split(spec.split);
+}
+
 /// Without a split every source is used whole.
 std::vector<Part> parts_of(const std::vector<Source>& sources, const std::optional<Split>& split,
                            Split::Part part) {
@@ -58,6 +65,13 @@ std::vector<Part> parts_of(const std::vector<Source>& sources, const std::option
     return parts;
 }
 
+std::int64_t tokens_of(const std::vector<Part>& parts) {
+    std::int64_t tokens = 0;
+    for (const Part& part : parts)
+        tokens += part.num_tokens;
+    return tokens;
+}
+
 std::vector<SourceIdentity> identities_of(const std::vector<Source>& sources) {
     std::vector<SourceIdentity> identities;
     for (const Source& source : sources) {
@@ -67,7 +81,7 @@ std::vector<SourceIdentity> identities_of(const std::vector<Source>& sources) {
     return identities;
 }
 
-/// All made with the tokenizer, or at least with one and the same.
+/// Checks that all sources were made with the expected tokenizer, or at least with the same one.
 void check_tokenizers(const std::vector<Source>& sources,
                       std::optional<ExpectedTokenizer> expected) {
     const bool given = expected.has_value();
@@ -90,7 +104,7 @@ void check_tokenizers(const std::vector<Source>& sources,
     tell_of_unknown_tokenizer(unknown.front() + others, *expected);
 }
 
-/// Megatron's order over the parts; a single part, whatever its weight, is not blended.
+/// Megatron's order over the parts. A single part is not blended, whatever its weight.
 std::shared_ptr<const SampleSource> make_order(const std::vector<Part>& parts,
                                                const OrderOptions& order,
                                                const std::filesystem::path& cache_folder) {
@@ -107,8 +121,8 @@ std::shared_ptr<const SampleSource> make_order(const std::vector<Part>& parts,
                                                   cache_folder);
 }
 
-/// One pass over the corpus. Weights do not lengthen it: where they ask for more of a source than
-/// it holds, it repeats, and of another a part is left for the next pass.
+/// Samples of one pass over the corpus. Weights do not change it: a source with a large weight
+/// repeats within the pass, and one with a small weight is partly left for the next.
 std::int64_t corpus_samples(const std::vector<Part>& parts, std::int64_t seq_length) {
     std::int64_t samples = 0;
     for (const Part& part : parts)
@@ -116,22 +130,7 @@ std::int64_t corpus_samples(const std::vector<Part>& parts, std::int64_t seq_len
     return std::max<std::int64_t>(samples, 1);
 }
 
-void say_counts(std::string_view name, const std::vector<Part>& parts, std::int64_t num_samples,
-                std::int64_t seq_length) {
-    std::int64_t sequences = 0;
-    std::int64_t tokens = 0;
-    for (const Part& part : parts) {
-        sequences += part.range.end - part.range.begin;
-        tokens += part.num_tokens;
-    }
-    const double epochs = static_cast<double>(num_samples) * static_cast<double>(seq_length) /
-                          static_cast<double>(tokens);
-    print("data: ", name, ": ", tokens, " tokens in ", sequences, " sequences from ", parts.size(),
-          parts.size() == 1 ? " source; " : " sources; ", num_samples, " samples of ", seq_length,
-          " tokens = ", fixed(epochs, 2), " epochs");
-}
-
-/// What to say of the part that the run reads most often; empty where that is not too often.
+/// The warning about the part that the run reads most often; empty if that is not too often.
 std::string repetition_warning(const std::vector<Part>& parts, const DataOptions& options) {
     double weights = 0;
     for (const Part& part : parts)
@@ -169,19 +168,24 @@ std::shared_ptr<const SampleSource> make_validation(std::vector<Part> parts,
                                                     const OrderOptions& order,
                                                     const std::filesystem::path& cache_folder) {
     std::erase_if(parts, [](const Part& part) { return part.num_tokens == 0; });
-    if (parts.empty()) {
-        print("data: validation: no tokens; there will be no evaluation");
-        return nullptr;
-    }
-    say_counts("validation", parts, order.num_samples, order.seq_length);
-    return make_order(parts, order, cache_folder);
+    return parts.empty() ? nullptr : make_order(parts, order, cache_folder);
 }
 
 }  // namespace
 
+std::optional<std::int64_t> count_training_tokens(const DataSpec& spec) {
+    const auto is_there = [](const DataSource& source) {
+        std::error_code unreadable;
+        const std::string prefix = source.prefix.string();
+        return std::filesystem::exists(prefix + ".idx", unreadable) &&
+               std::filesystem::exists(prefix + ".bin", unreadable);
+    };
+    if (!std::all_of(spec.train.begin(), spec.train.end(), is_there)) return std::nullopt;
+    return tokens_of(parts_of(open_sources(spec.train), split_of(spec), Split::train));
+}
+
 TrainingData make_training_data(const DataSpec& spec, const DataOptions& options) {
-    std::optional<Split> split;
-    if (spec.validation.empty()) split = parse_split(spec.split);
+    const std::optional<Split> split = split_of(spec);
     const std::vector<Source> train_sources = open_sources(spec.train);
     const std::vector<Source> validation_sources = open_sources(spec.validation);
 
@@ -197,7 +201,7 @@ TrainingData make_training_data(const DataSpec& spec, const DataOptions& options
     check_training_parts(train, split, spec.split);
     const std::int64_t num_samples =
         options.num_samples.value_or(corpus_samples(train, options.seq_length));
-    say_counts("training", train, num_samples, options.seq_length);
+    data.train_tokens = tokens_of(train);
     data.warning = repetition_warning(train, options);
     const auto open_pass = [=](std::int64_t pass) {
         const OrderOptions order{options.seed + static_cast<std::uint64_t>(pass),
@@ -209,9 +213,10 @@ TrainingData make_training_data(const DataSpec& spec, const DataOptions& options
 
     if (options.eval_samples > 0) {
         const std::vector<Source>& sources = split ? train_sources : validation_sources;
-        data.validation = make_validation(parts_of(sources, split, Split::validation),
-                                          {options.seed, options.seq_length, options.eval_samples},
-                                          options.cache_folder);
+        const std::vector<Part> parts = parts_of(sources, split, Split::validation);
+        data.validation_tokens = tokens_of(parts);
+        data.validation = make_validation(
+            parts, {options.seed, options.seq_length, options.eval_samples}, options.cache_folder);
     }
     return data;
 }

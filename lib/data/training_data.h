@@ -1,4 +1,4 @@
-// From the run spec's `data` section to the samples of training and validation.
+// Turns the run spec's `data` section into training and validation samples.
 #pragma once
 
 #include <cstdint>
@@ -17,16 +17,17 @@ namespace gptrain {
 struct DataOptions {
     std::uint64_t seed = 1234;
     std::int64_t seq_length = 0;
-    /// Training samples of one pass; fixes their order. Open: one pass over the corpus, the sum
-    /// over the sources of floor((T - 1) / seq_length), T the source's training tokens; at least 1.
+    /// Training samples of one pass; determines their order. If empty: one pass over the corpus,
+    /// which is the sum over the sources of floor((T - 1) / seq_length), T the source's training
+    /// tokens, and at least 1.
     std::optional<std::int64_t> num_samples;
     std::int64_t eval_samples = 0;  ///< samples of one evaluation; 0: no validation
     std::filesystem::path cache_folder;
-    std::int64_t run_samples = 0;                     ///< training samples that all steps take
-    std::optional<ExpectedTokenizer> tokenizer = {};  ///< what the tokens should be made with
+    std::int64_t run_samples = 0;                     ///< training samples of all steps
+    std::optional<ExpectedTokenizer> tokenizer = {};  ///< the tokens should be made with it
 };
 
-/// Identity of one token data set, for the rules of resuming.
+/// Identity of a token data set, compared when a run resumes.
 struct SourceIdentity {
     std::filesystem::path prefix;
     double weight = 1.0;
@@ -36,26 +37,31 @@ struct SourceIdentity {
 };
 
 struct TrainingData {
-    /// Endless: what lies beyond num_samples comes from further passes, pass p in the order of seed
-    /// + p.
+    /// Endless: samples beyond num_samples come from further passes; pass p has the order of seed +
+    /// p.
     std::shared_ptr<const SampleSource> train;
-    std::int64_t num_samples = 0;  ///< of one pass of `train`
-    /// Null if there is no validation token (or no evaluation was asked for): evaluation is off.
+    std::int64_t num_samples = 0;   ///< samples of one pass of `train`
+    std::int64_t train_tokens = 0;  ///< of the corpus; a pass may read more or fewer
+    /// Null if there are no validation tokens, or no evaluation was requested: evaluation is off.
     std::shared_ptr<const SampleSource> validation;
+    std::int64_t validation_tokens = 0;  ///< of the corpus; 0 without evaluation
     std::vector<SourceIdentity> train_sources;
-    std::vector<SourceIdentity>
-        validation_sources;  ///< as given by the spec; empty: split from train
-    /// Of a source that the run reads more than 40 times over, the one most often read; else empty.
+    std::vector<SourceIdentity> validation_sources;  ///< as in the spec; empty: split from train
+    /// Warns of the source read most often, if the run reads it more than 40 times; else empty.
     std::string warning;
 };
 
-/// Opens and checks all sources, builds or maps the indices, and prints what was found in a line or
-/// two. With `data.validation` every source is used whole; else the sequences of each training
-/// source are cut by `data.split` into training and validation (the third part is never read). A
-/// training part without a token is an Error (bad_input) that names the source; sources without a
-/// validation token leave the validation blend, and if none is left that is said and `validation`
-/// is null. Sources whose .meta.json names another tokenizer than `options.tokenizer` (without one:
-/// than that of another source) are an Error (usage); that some have no .meta.json is said.
+/// Opens and checks all sources, and builds or maps the indices. With `data.validation` every
+/// source is used whole; otherwise `data.split` splits the sequences of each training source into
+/// training and validation (the third part is never read). A training part without tokens is an
+/// Error (bad_input) that names the source. Sources without validation tokens leave the validation
+/// blend; if none is left, `validation` is null. A source whose .meta.json names another tokenizer
+/// than `options.tokenizer` (or, if that is empty, than another source) is an Error (usage). If
+/// sources lack a .meta.json, it prints so.
 TrainingData make_training_data(const DataSpec& spec, const DataOptions& options);
+
+/// Tokens that there are to train on, of all sources together; nothing where a file of a source is
+/// not there. Builds no index. Error (bad_input) for a faulty source.
+std::optional<std::int64_t> count_training_tokens(const DataSpec& spec);
 
 }  // namespace gptrain

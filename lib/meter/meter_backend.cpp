@@ -11,7 +11,7 @@ double product_flops(std::int64_t rows, std::int64_t cols, std::int64_t length) 
            static_cast<double>(length);
 }
 
-/// Pairs of a query and a key that the causal mask leaves, in one sequence and head.
+/// Query-key pairs that the causal mask leaves visible, in one sequence and head.
 double visible_pairs(const AttentionForward& args) {
     const std::int64_t queries = args.q.size(1);
     const std::int64_t keys = args.k.size(1);
@@ -34,7 +34,7 @@ double attention_flops(const AttentionForward& args, int products) {
 }  // namespace
 
 Buffer MeterBackend::allocate(std::int64_t bytes, MemorySpace space) {
-    // Any address will do that is aligned and not null: it is never followed.
+    // Any aligned address other than null will do: it is never dereferenced.
     return Buffer(*this, space, reinterpret_cast<std::byte*>(Arena::alignment), bytes);
 }
 
@@ -65,7 +65,7 @@ void MeterBackend::attention_forward(const AttentionForward& args) {
 }
 
 void MeterBackend::attention_backward(const AttentionBackward& args) {
-    // Scores again, dP, dQ, dK, dV.
+    // Five GEMMs: scores again, dP, dQ, dK, dV.
     work_.attention += attention_flops(args.forward, 5);
 }
 

@@ -1,5 +1,5 @@
-// The meter: a backend that holds no data. Running the real model, executor and optimizer over it
-// gives the memory and the work of any rank of any mesh, without the machine.
+// The meter: a backend without data. Running the real model, executor and optimizer on it gives the
+// memory and work of any rank of any mesh, on any machine.
 #pragma once
 
 #include <cstdint>
@@ -11,23 +11,23 @@
 
 namespace gptrain {
 
-/// What was computed, in floating point operations (a multiplication and an addition are two).
+/// Work done, in floating point operations; a multiply-add counts as two.
 struct Work {
-    double products = 0;   ///< of linear layers
-    double attention = 0;  ///< only the visible pairs of query and key are counted
-    double updates = 0;    ///< parameters updated by AdamW, a count
+    double products = 0;   ///< GEMMs of linear layers
+    double attention = 0;  ///< visible query-key pairs only
+    double updates = 0;    ///< number of parameters updated by AdamW
     double total() const { return products + attention; }
 };
 
-/// Addresses that it gives out are never read or written. `download` gives zeros.
+/// Its addresses are never read or written. `download` gives zeros.
 class MeterBackend : public Backend {
 public:
-    /// `needs` are those of the backend that the run will use.
+    /// `needs` are those of the backend that will run.
     explicit MeterBackend(BackendNeeds needs) : needs_(std::move(needs)) {}
 
     const Work& work() const { return work_; }
     void clear_work() { work_ = {}; }
-    /// All different ones so far.
+    /// All distinct linear ops so far.
     const LinearOps& linear_ops() const { return linear_ops_; }
 
     std::string_view name() const override { return "meter"; }

@@ -1,5 +1,5 @@
-// The communicator of the meter: any size, and nothing is ever moved. What a rank would send is
-// counted by who listens (comm_listener.h).
+// The meter's communicator: any size, and no data moves. A listener counts what a rank would send
+// (comm_listener.h).
 #pragma once
 
 #include <cstdint>
@@ -27,11 +27,11 @@ public:
     Pending send_recv(const Tensor&, int, const Tensor&, int) override { return {}; }
     void barrier() override {}
 
-    /// That of an MpiCommunicator whose tensors MPI can reach.
+    /// As an MpiCommunicator whose tensors MPI can access.
     std::int64_t held_bytes() const override { return memory_.held(); }
 
 private:
-    /// Host memory until it is waited for.
+    /// Holds host memory until the operation is waited for.
     Pending hold(std::int64_t bytes);
 
     int rank_;
@@ -40,7 +40,7 @@ private:
     HostMemory memory_{host_};
 };
 
-/// One for each group.
+/// Makes one for each group.
 inline CommunicatorFactory meter_communicators() {
     return [](const RankGroup& group) {
         return std::make_unique<MeterCommunicator>(group.rank, group.size);

@@ -6,9 +6,9 @@
 namespace gptrain {
 namespace {
 
-/// The sizes of a call, and the exchange of slices for heads: of messages [B, ranks, S, heads, D],
-/// to or from each rank the heads of its share in this rank's slice, for whole sequences
-/// [B, ranks S, heads, D], or back.
+/// Exchanges slices of the sequence for shares of the heads, and back. A message [B, ranks, S,
+/// heads, D] holds, for each rank, its share of the heads over this rank's slice. A "whole" tensor
+/// [B, ranks S, heads, D] holds this rank's share of the heads over whole sequences.
 class HeadExchange {
 public:
     HeadExchange(const ContextForward& args, const ContextRanks& by)
@@ -21,20 +21,20 @@ public:
           heads_(share(args.o.size(2))),
           groups_(share(div_exact(args.qkv.size(2) - args.o.size(2), 2))) {}
 
-    /// Of this rank's share.
+    /// Counts in this rank's share.
     std::int64_t heads() const { return heads_; }
     std::int64_t groups() const { return groups_; }
     std::int64_t packed() const { return heads_ + 2 * groups_; }
     std::int64_t first_head() const { return by_.cp.rank() * heads_; }
 
-    /// Memory for so many heads of whole sequences.
+    /// Memory for `count` heads over whole sequences.
     Tensor whole(std::int64_t count) const {
         return by_.workspace.allocate(dtype_, whole_shape(count));
     }
     Tensor message(std::int64_t count) const {
         return by_.workspace.allocate(dtype_, {sequences_, ranks_, length_, count, dim_});
     }
-    /// The memory of all heads in one slice, for one share of them in whole sequences.
+    /// Views the memory of all heads over one slice as one share of the heads over whole sequences.
     Tensor whole_qkv(const Tensor& qkv) const {
         return qkv.reinterpret(dtype_, whole_shape(packed()));
     }
@@ -42,7 +42,8 @@ public:
         return lse.reinterpret(DType::f32, {sequences_, heads_, ranks_ * length_});
     }
 
-    /// All heads of one's own slice, into the messages for their ranks from head `at` on.
+    /// Copies all heads of this rank's slice into the message, from head `at` of each share on.
+    /// `take` copies them back.
     void put(const Tensor& message, std::int64_t at, const Tensor& slice) const {
         const Shape shares = shape_of_shares(slice);
         by_.backend.copy(part_of_all(message, at, shares[3]), slice.view(shares));
@@ -52,9 +53,9 @@ public:
         by_.backend.copy(slice.view(shares), part_of_all(message, at, shares[3]));
     }
 
-    /// `to` = what the other ranks have for this one in `from`; one is a message, the other whole.
+    /// Exchanges `from` for `to` among the ranks. One of them is a message, the other is whole.
     void run(const Tensor& to, const Tensor& from) const {
-        // The parts of one sequence lie side by side on both sides.
+        // Within one sequence the parts are contiguous on both sides.
         std::vector<Pending> pending;
         for (std::int64_t b = 0; b < sequences_; ++b)
             pending.push_back(by_.cp.all_to_all(parts(to, b), parts(from, b)));
@@ -62,7 +63,7 @@ public:
             exchange.wait();
     }
 
-    /// [B, ranks S] of all slices.
+    /// first_visible of all slices, [B, ranks S].
     Tensor gathered(const Tensor& first_visible) const {
         if (first_visible.empty() || ranks_ == 1) return first_visible;
         const Tensor all =
@@ -82,7 +83,7 @@ private:
     Shape shape_of_shares(const Tensor& slice) const {
         return {sequences_, length_, ranks_, share(slice.size(2)), dim_};
     }
-    /// `count` heads for each rank, as [B, S, ranks, count, D].
+    /// The `count` heads of each rank, as [B, S, ranks, count, D].
     static Tensor part_of_all(const Tensor& message, std::int64_t at, std::int64_t count) {
         return message.slice(3, at, count).transpose(1, 2);
     }
@@ -100,7 +101,7 @@ private:
     std::int64_t groups_;
 };
 
-/// q, k and v, or their gradients, side by side.
+/// Views of packed q, k and v, or of their gradients.
 struct Parts {
     Tensor q;
     Tensor k;
@@ -115,7 +116,7 @@ Parts split_local(const Tensor& packed, const Tensor& o) {
     return split(packed, o.size(2), div_exact(packed.size(2) - o.size(2), 2));
 }
 
-/// Attention of this rank's share of the heads over the whole sequences in args.qkv.
+/// Attention over the whole sequences in args.qkv, for this rank's share of the heads.
 AttentionForward local_attention(const ContextForward& args, const HeadExchange& exchange,
                                  const Tensor& o) {
     const Parts in = split(exchange.whole_qkv(args.qkv), exchange.heads(), exchange.groups());

@@ -8,7 +8,7 @@ void upload(Backend& backend, const Tensor& to, const std::vector<T>& values) {
     backend.upload(to, std::as_bytes(std::span(values)));
 }
 
-/// Columns of one slice of a row-major [B, S].
+/// The columns of one slice of a row-major [B, S] matrix.
 std::vector<std::int32_t> columns(const std::vector<std::int32_t>& values, std::int64_t length,
                                   const StreamSlice& slice) {
     const std::int64_t count = div_exact(length, slice.count);

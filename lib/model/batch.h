@@ -1,4 +1,4 @@
-// A microbatch in backend memory.
+// A microbatch in backend memory: token ids and targets, loss weights, positions, all [B, S].
 #pragma once
 
 #include "backend/backend.h"
@@ -11,25 +11,25 @@ struct Batch {
     Tensor targets;           ///< i32 [B, S]
     Tensor weights;           ///< fp32 [B, S]
     Tensor positions;         ///< i32 [B, S]
-    Tensor stream_positions;  ///< i32, of the rows of the residual stream
-    Tensor first_visible;     ///< i32 [B, S], or empty: every token sees all before it
+    Tensor stream_positions;  ///< i32: positions of the residual stream's rows
+    Tensor first_visible;     ///< i32 [B, S], or empty: each token sees all earlier ones
 
     std::int64_t sequences() const { return ids.size(0); }
     std::int64_t seq_length() const { return ids.size(1); }
     std::int64_t tokens() const { return ids.elements(); }
 };
 
-/// Which part of the sequence the residual stream has: this slice of so many equal ones.
+/// The part of each sequence in the residual stream: slice `index` of `count` equal ones.
 struct StreamSlice {
     std::int64_t index = 0;
     std::int64_t count = 1;
 };
 
-/// Memory for a batch [B, S].
+/// Allocates a batch of `shape` [B, S].
 Batch reserve_batch(Arena& arena, const Shape& shape, bool first_visible,
                     const StreamSlice& stream = {});
 
-/// Copies a microbatch of the same sizes there.
+/// Copies a microbatch of the same sizes into `batch`.
 void upload_batch(Backend& backend, const Batch& batch, const Microbatch& microbatch,
                   const StreamSlice& stream = {});
 

@@ -1,5 +1,10 @@
-// A transformer block: attention, then the feed-forward network, each a branch off the residual
-// stream behind a norm (pre-norm, as in GPT-2).
+// A pre-norm transformer block, as in GPT-2, on the residual stream x [T, H]:
+//
+//   x = x + dropout(attention(norm_1(x)))
+//   x = x + dropout(mlp(norm_2(x)))
+//
+// The norm that follows a branch computes its sum, so the block's last sum is left to the next
+// block or the head.
 #pragma once
 
 #include "model/attention.h"
@@ -7,11 +12,11 @@
 
 namespace gptrain {
 
-/// With full recomputation only attention.norm.r is kept.
+/// What forward keeps of a block. Full recomputation keeps attention.norm.r only.
 struct SavedBlock {
     SavedAttention attention;
     SavedMlp mlp;
-    Tensor maxima;  ///< fp32 [4]: all that the halves have, where they compute in 8 bits
+    Tensor maxima;  ///< fp32 [4]: storage of both halves' maxima, in FP8 blocks
 };
 
 struct DeferredBlock {
@@ -19,8 +24,9 @@ struct DeferredBlock {
     DeferredMlp mlp;
 };
 
-/// The tensors of a block that B alone reads, for the gradients of one whose B comes later. Only
-/// where the outputs of norms and of the activation function are kept: W rebuilds them from these.
+/// The tensors of a block that only B reads: reusable, once its B is done, for the deferred
+/// gradients of another block. Requires that the outputs of norms and activation functions are
+/// kept; otherwise W would rebuild them from these tensors.
 DeferredBlock used_up_by_inputs(const SavedBlock& saved);
 /// to = from
 void copy(Backend& backend, const DeferredBlock& to, const DeferredBlock& from);
@@ -36,31 +42,32 @@ public:
         return attention_.reserve_cache(arena, sequences, capacity);
     }
 
-    /// Moves the stream through the block; `kept` is filled, what it lacks lives in the workspace.
+    /// Moves the stream through the block and fills `kept`; what it lacks is computed in the
+    /// workspace.
     void forward(Stream& stream, const SavedBlock& kept, const StreamBuffers& buffers,
                  const Pass& pass, KvCache* cache = nullptr) const;
 
-    /// Moves the gradient back through the block. `branch`: the dropout of the branch that enters
+    /// Moves the gradient back through the block. `branch` is the dropout of the branch that enters
     /// the block with the stream.
     void backward(const SavedBlock& kept, StreamGrad& grad, const Dropout& branch, const Pass& pass,
                   BackwardPart part, const DeferredBlock& deferred) const;
 
-    /// Whether its products with weights are in 8 bits.
+    /// True if its GEMMs with weights are FP8.
     bool float8() const { return attention_.float8(); }
-    /// Maxima that `backward` takes from the gradient.
+    /// How many of the gradient's maxima `backward` takes.
     static constexpr std::int64_t grad_maxima = 3;
 
-    /// The dropout of the branch that leaves the block.
+    /// Dropout of the branch that leaves the block.
     Dropout outgoing(const Pass& pass) const {
         return pass.dropout(context_, DropoutSite::mlp_output, layer_);
     }
 
 private:
-    /// Gives `saved` memory for its maxima where the block computes in 8 bits.
+    /// Allocates the maxima of `saved`, if the block computes in FP8.
     void reserve_maxima(SavedBlock& saved, Arena& arena) const;
-    /// `kept`, its maxima set to 0; what it lacks of them lives in the workspace.
+    /// `kept` with its maxima set to 0, in the workspace if it has none.
     SavedBlock with_cleared_maxima(SavedBlock kept) const;
-    /// All activations of the block again from the stream that enters it, the same bits.
+    /// Recomputes all activations from the stream that enters the block, bit for bit.
     SavedBlock recomputed(const SavedBlock& kept, const Pass& pass) const;
 
     const ModelContext& context_;

@@ -5,8 +5,9 @@
 namespace gptrain {
 namespace {
 
-/// W multiplies the input of every product with its dy. To rebuild inputs it would need what they
-/// are rebuilt from, and the gradients of that lie nowhere then: together no less than the inputs.
+/// W multiplies the input of each GEMM by its dy. To rebuild an input, W would need its source,
+/// whose memory holds deferred gradients by then. Keeping the source as well would take no less
+/// memory than keeping the inputs.
 Recompute kept_mode(const SavedSizes& sizes) {
     const bool selective = sizes.recompute == Recompute::selective;
     return sizes.defer_weights && selective ? Recompute::none : sizes.recompute;
@@ -57,7 +58,7 @@ StreamBuffers GptChunk::stream_buffers(const Shape& shape) const {
 
 void GptChunk::enter(const Pass& pass, const Tensor& input, const Tensor& r) const {
     if (embedding_) {
-        // In the flat order the model's first layers are last.
+        // The flat order is reversed: the embedding comes after the first block.
         parameters_.await({block_range(0).end, flat_.end});
         embedding_->forward(pass, r);
     } else {
@@ -81,7 +82,7 @@ void GptChunk::forward(const Pass& pass, const SavedChunk& saved, const Boundary
     const ArenaFrame frame(context_.workspace());
     const Tensor& r = saved.blocks.front().attention.norm.r;
     StreamBuffers buffers = {.r = {}, .y = context_.temporary(r.shape())};
-    // Else all streams are kept.
+    // Without recomputation every stream is kept.
     if (recomputes_blocks(saved)) buffers.r = context_.temporary(r.shape());
 
     Stream stream = {.r = r, .y = {}, .dropout = {}};
@@ -142,7 +143,7 @@ Dropout GptChunk::incoming(std::size_t layer, const Pass& pass) const {
 }
 
 Bucket GptChunk::block_range(std::size_t layer) const {
-    // In the flat order a block's first group is its last layer's, the last its first norm's.
+    // The flat order is reversed: a block begins with mlp.proj and ends with ln_1.
     const std::string name = text("h.", part_.first_layer + static_cast<std::int64_t>(layer));
     const bool bias = context_.shape.bias;
     return {parameters_.range_of(name + (bias ? ".mlp.proj.bias" : ".mlp.proj.weight")).begin,
@@ -153,7 +154,7 @@ void GptChunk::await_block(std::size_t layer) const {
     if (parameters_.all_here()) return;
     if (layer < blocks_.size()) return parameters_.await(block_range(layer));
     parameters_.await({flat_.begin, block_range(layer - 1).begin});
-    // A tied head is the embedding.
+    // A tied head uses the embedding's weights.
     if (embedding_) parameters_.await({block_range(0).end, flat_.end});
 }
 
@@ -175,7 +176,7 @@ void GptChunk::begin_gradient(const Pass& pass, const SavedChunk& saved, const T
 Maxima GptChunk::grad_maxima() const {
     const auto float8 = [](const Block& block) { return block.float8(); };
     if (std::none_of(blocks_.begin(), blocks_.end(), float8)) return {};
-    // The head's norm takes one.
+    // One more for the head's norm.
     const Tensor numbers = context_.temporary_f32({1 + Block::grad_maxima * std::ssize(blocks_)});
     context_.backend.fill(numbers, 0);
     return Maxima(numbers);
@@ -186,12 +187,12 @@ void GptChunk::backward_inputs(const Pass& pass, const SavedChunk& saved, const 
     const ArenaFrame frame(context_.workspace());
     const Shape shape = saved.blocks.front().attention.norm.r.shape();
     StreamGrad grad;
-    // What is left of it at the end is what the chunk before waits for.
+    // Its final value is the gradient that the previous chunk waits for.
     grad.dr = boundary.output.empty() ? context_.temporary(shape) : boundary.output;
     if (context_.shape.dropout > 0) grad.dropped = context_.temporary(shape);
     grad.maxima = grad_maxima();
     std::vector<DeferredBlock> deferred = saved.deferred;
-    // The last block's would go where the first one's B still reads.
+    // The last block's deferred gradients overlay tensors that the first block's B still reads.
     const bool shared = part == BackwardPart::inputs && !recomputes_blocks(saved);
     if (shared) {
         deferred.back() =

@@ -1,4 +1,5 @@
-// What the parts of a model are given: resources, sizes, and what flows through them.
+// What every part of the model receives: resources, sizes, and the residual stream, r + dropout(y)
+// [T, H] with T = B S.
 #pragma once
 
 #include <cstdint>
@@ -11,40 +12,40 @@
 
 namespace gptrain {
 
-/// Resources and settings of a model; passed down, never global. All of it outlives the model.
+/// Resources and settings of a model, passed down explicitly. Everything in it outlives the model.
 struct ModelContext {
     Backend& backend;
     const Mesh& mesh;
     Memory& memory;
-    const ModelShape& shape;  ///< N, G, F are this rank's, V with padding (local_shape)
+    const ModelShape& shape;  ///< local shape: N, G, F of this rank, V padded (local_shape)
     DType compute;
     std::uint64_t seed;
-    std::int64_t head_chunk;         ///< rows of logits at a time
+    std::int64_t head_chunk;         ///< rows of logits computed at a time
     std::int64_t sequences;          ///< B
-    bool sequence_parallel = false;  ///< the residual stream is cut along S over tp
-    SequenceRows stream_rows = {};   ///< positions of its rows on this rank
+    bool sequence_parallel = false;  ///< the residual stream is split along S over tp
+    SequenceRows stream_rows = {};   ///< global positions of the stream's local rows
     ContextMethod context_method = ContextMethod::ring;
 
-    /// The first row of the vocabulary on this rank.
+    /// Id of this rank's first vocabulary row.
     std::int64_t vocab_begin() const { return mesh.tp().rank() * shape.vocab; }
-    /// Rows of the residual stream of so many rows of a batch.
+    /// Rows of the residual stream for `rows` rows of a batch.
     std::int64_t stream_length(std::int64_t rows) const {
         return sequence_parallel ? div_exact(rows, mesh.tp().size()) : rows;
     }
 
     Arena& workspace() const { return memory[MemoryUse::workspace]; }
-    /// Memory for the current action in the compute dtype.
+    /// Workspace memory for the current action, in the compute dtype.
     Tensor temporary(const Shape& wanted) const { return workspace().allocate(compute, wanted); }
     Tensor temporary_f32(const Shape& wanted) const {
         return workspace().allocate(DType::f32, wanted);
     }
 };
 
-/// One way through the model.
+/// One pass of a microbatch through the model.
 struct Pass {
     const Batch& batch;
     StepRef step;
-    bool training = true;  ///< dropout is on
+    bool training = true;  ///< enables dropout
 
     Dropout dropout(const ModelContext& context, DropoutSite site, std::int64_t layer) const {
         Dropout dropout;
@@ -57,7 +58,7 @@ struct Pass {
         dropout.step = step;
         return dropout;
     }
-    /// S of the residual stream.
+    /// Local sequence length S of the residual stream.
     std::int64_t stream_length(const ModelContext& context) const {
         return context.stream_length(batch.seq_length());
     }
@@ -66,18 +67,17 @@ struct Pass {
     }
 };
 
-/// A matrix that linear layers multiply.
+/// An operand of a linear layer, with its largest absolute value.
 struct Measured {
     Tensor values;
-    /// fp32 [1]: the largest absolute value, for products in 8 bits. Where it is not given, the
-    /// layer that needs it looks for it.
+    /// fp32 [1]: largest absolute value, for FP8. If empty, the layer that needs it computes it.
     Tensor maximum;
 };
 
-/// Maxima side by side, which one fill clears, given out one after the other.
+/// Hands out maxima one by one from a contiguous tensor, which one fill clears.
 class Maxima {
 public:
-    Maxima() = default;  ///< gives out empty tensors
+    Maxima() = default;  ///< hands out empty tensors
     explicit Maxima(const Tensor& numbers) : numbers_(numbers) {}
     Tensor next() { return numbers_.empty() ? Tensor() : numbers_.slice(0, given_++, 1); }
 
@@ -86,33 +86,33 @@ private:
     std::int64_t given_ = 0;
 };
 
-/// The residual stream between two layers: the sum r + dropout(y) that the next norm will do.
+/// The residual stream between two layers: the sum r + dropout(y), which the next norm computes.
 struct Stream {
     Tensor r;         ///< [B S, H]
-    Tensor y;         ///< [B S, H]: output of the last branch; empty where there is none yet
-    Dropout dropout;  ///< of y
+    Tensor y;         ///< [B S, H]: output of the last branch; empty if there is none yet
+    Dropout dropout;  ///< applied to y
 };
 
-/// Memory that the blocks of a chunk use in turn: the residual stream where it is not kept, and the
-/// output of a branch.
+/// Buffers that the blocks of a chunk share: the residual stream if it is not kept, and a branch's
+/// output.
 struct StreamBuffers {
     Tensor r;  ///< [T, H]
     Tensor y;  ///< [T, H]
 };
 
-/// Its gradient, on the way back.
+/// The gradient of the residual stream, in backward.
 struct StreamGrad {
     Tensor dr;       ///< [B S, H]: gradient of the residual stream
-    Tensor dropped;  ///< [B S, H]: memory for dy where a mask makes it differ from dr; else empty
-    Measured dy;     ///< [B S, H]: gradient of the last branch's output; dr itself without dropout
-    Maxima maxima;   ///< for gradients on the way; 0 at first
+    Tensor dropped;  ///< [B S, H]: memory for dy if dropout makes it differ from dr, else empty
+    Measured dy;     ///< [B S, H]: gradient of the last branch's output; dr without dropout
+    Maxima maxima;   ///< maxima of the gradients that backward produces, 0 at first
 };
 
-/// What a backward action computes: all (BW), only what earlier layers wait for (B), or only the
-/// weight gradients of the linear layers (W).
+/// What a backward action computes: everything (BW), only what earlier layers wait for (B), or only
+/// the weight gradients of linear layers (W).
 enum class BackwardPart { whole, inputs, weights };
 
-/// `kept` where it is there, else memory of that shape in the workspace.
+/// `kept` unless it is empty, else workspace memory of that shape.
 inline Tensor kept_or_temporary(const Tensor& kept, const ModelContext& context, DType dtype,
                                 const Shape& shape) {
     return kept.empty() ? context.workspace().allocate(dtype, shape) : kept;

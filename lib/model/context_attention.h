@@ -1,12 +1,16 @@
-// Causal attention over sequences that are split over the ranks of cp, by either method:
+// Causal attention over sequences split across the ranks of cp:
+//
+//   o = dropout(softmax(q k^T / sqrt(D))) v  [B, S, N, D], keys of the whole sequence
+//
+// There are two methods:
 //  - ring (Liu et al. 2023, "Ring Attention with Blockwise Transformers", arXiv 2310.01889): keys
-//    and values go once around the ranks, each of which attends to what it has at the moment while
-//    the next arrives, and merges the results. In backward they go around again, and the sums of
-//    their gradients behind them.
+//    and values go once around the ranks. Each rank attends to the part it holds while the next
+//    part arrives, and merges the results. In backward, keys and values go around again, followed
+//    by the sums of their gradients.
 //  - all_to_all (Jacobs et al. 2023, "DeepSpeed Ulysses", arXiv 2309.14509): the ranks exchange
 //    slices of the sequence for shares of the heads, attend to whole sequences, and exchange back.
-// Gradients are those of attention itself, and sums are made in an order that depends on sizes
-// alone. Nothing but the arguments is read: calling it again gives the same bits.
+// Gradients equal those of plain attention. The order of sums depends on sizes alone, and calls
+// read nothing but their arguments, so the same call gives the same bits.
 #pragma once
 
 #include "backend/backend.h"
@@ -15,42 +19,42 @@
 
 namespace gptrain {
 
-/// S counts the rows of this rank's slices (context_slices of this method), N and G the heads and
-/// groups that are here. All tensors are contiguous and of the compute dtype where nothing is said.
+/// S counts the rows of this rank's slices (context_slices of the method), N and G its heads and
+/// query groups. Unless noted, tensors are contiguous and have the compute dtype.
 struct ContextForward {
-    /// [B, S, N + 2 G, D]: q, k, v of each row side by side, rotated. all_to_all writes it: it then
-    /// holds q, k, v of the whole sequences for this rank's share of the heads,
-    /// [B, S ranks, (N + 2 G) / ranks, D], which spares backward that exchange.
+    /// [B, S, N + 2 G, D]: q, k, v of each row, packed and rotated. all_to_all overwrites it with
+    /// q, k, v of this rank's share of the heads over whole sequences, [B, S ranks, (N + 2 G) /
+    /// ranks, D], which saves backward that exchange.
     Tensor qkv;
     Tensor o;  ///< [B, S, N, D], =
-    /// fp32 [B, N, S], =: log of the sum of exp(scale q k) over all keys. all_to_all keeps here
-    /// that of its share of the heads, [B, N / ranks, S ranks].
+    /// fp32 [B, N, S], =: log of the sum of exp(scale q k) over all keys. all_to_all stores that of
+    /// its share of the heads, [B, N / ranks, S ranks].
     Tensor lse;
-    Tensor first_visible;  ///< i32 [B, S], positions in the sequence; or empty
-    Dropout dropout;       ///< of the probabilities; `rows` is not read
+    Tensor first_visible;  ///< i32 [B, S], positions in the sequence, or empty
+    Dropout dropout;       ///< of the probabilities; `rows` is ignored
 };
 
 struct ContextBackward {
-    ContextForward forward;  ///< as forward left them
+    ContextForward forward;  ///< as forward left it
     Tensor d_o;              ///< [B, S, N, D]
-    Tensor dqkv;             ///< [B, S, N + 2 G, D], =: as qkv was given to forward
+    Tensor dqkv;             ///< [B, S, N + 2 G, D], =: packed like forward's input qkv
 };
 
-/// What it works with. The memory in the workspace is given back at the end, and how much it is
-/// depends on sizes alone.
+/// The resources of a call. It returns its workspace at the end; how much it takes depends on sizes
+/// alone.
 struct ContextRanks {
     Backend& backend;
     Communicator& cp;
     Arena& workspace;
 };
 
-/// Each rank sends its k and v to `cp.size()` - 1 others, in backward also as many times the fp32
-/// sums of dk and dv.
+/// Each rank sends its k and v to the `cp.size()` - 1 other ranks; backward also sends the fp32
+/// sums of dk and dv as often.
 void ring_attention_forward(const ContextForward& args, const ContextRanks& ranks);
 void ring_attention_backward(const ContextBackward& args, const ContextRanks& ranks);
 
-/// Each rank sends all but its own share of q, k, v and of o; in backward of o, d_o, dq, dk and dv.
-/// N and G must be multiples of `cp.size()`.
+/// Each rank sends all of q, k, v and o except its own share; in backward, of o, d_o, dq, dk and
+/// dv. N and G must be multiples of `cp.size()`.
 void all_to_all_attention_forward(const ContextForward& args, const ContextRanks& ranks);
 void all_to_all_attention_backward(const ContextBackward& args, const ContextRanks& ranks);
 

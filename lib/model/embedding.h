@@ -1,4 +1,8 @@
-// Token and position embeddings: where the residual stream begins.
+// Token and position embeddings, the start of the residual stream:
+//
+//   x = dropout(wte[ids] + wpe[positions])  [B S, H]
+//
+// With rotary positions there is no wpe.
 #pragma once
 
 #include "model/context.h"
@@ -10,9 +14,9 @@ class Embedding {
 public:
     Embedding(const ModelContext& context, const Parameters& parameters);
 
-    /// x [B S, H] = dropout(wte[ids] + wpe[positions]); the rows of wte are split over tp.
+    /// Computes x [B S, H]. The rows of wte are split over tp.
     void forward(const Pass& pass, const Tensor& x) const;
-    /// Adds the gradients of wte and wpe; dx is used up.
+    /// Adds the gradients of wte and wpe. Overwrites dx.
     void backward(const Pass& pass, const Tensor& dx) const;
 
 private:

@@ -97,7 +97,7 @@ void GradBuckets::finish() {
     for (Pending& sum : pending_)
         sum.wait();
     pending_.clear();
-    // The older one first: all ranks say the same in the same order.
+    // The older one first, so that all ranks issue them in the same order.
     for (std::size_t i = 0; i < messages_.size(); ++i)
         complete(messages_[(next_message_ + i) % messages_.size()]);
     expect_all();

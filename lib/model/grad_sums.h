@@ -1,5 +1,8 @@
-// Gradients of which several ranks beside dp and cp have a part each (GradSum): summed once a step,
-// after the buckets, in the ranges that this rank updates.
+// Sums the gradients whose parts lie on several ranks besides dp x cp (GradSum):
+//
+//   main_grad = sum over tp, the sharers of a k/v head, or the pipeline's ends
+//
+// Once a step, after the buckets, for the ranges that this rank updates.
 #pragma once
 
 #include <vector>
@@ -14,11 +17,12 @@ namespace gptrain {
 
 class GradSums {
 public:
-    /// `shard` as in GradBuckets. All ranks of tp, and both ends of the pipeline, have equally long
-    /// ranges.
+    /// `shard` as in GradReduction. All ranks of tp, and both ends of the pipeline, have ranges of
+    /// equal length.
     GradSums(Backend& backend, const Mesh& mesh, const Parameters& parameters, bool shard);
 
-    /// Takes memory for the smaller ones in the workspace: they are sent as one message.
+    /// Sums the gradients of each kind as one message, copied through the workspace if there are
+    /// several.
     void run(Arena& workspace) const;
 
 private:

@@ -7,22 +7,22 @@
 namespace gptrain {
 namespace {
 
-// Groups begin at cache lines in every dtype; buckets are as long as a link needs to reach its
-// speed.
+// Groups are aligned to cache lines in every dtype; buckets are long enough to use a link's full
+// bandwidth.
 constexpr std::int64_t group_alignment = 64;
 constexpr std::int64_t bucket_elements = 40'000'000;
 
-/// How a tensor is cut among the ranks of tp.
+/// How a tensor is split over tp.
 enum class Cut {
-    none,     ///< all have it whole
+    none,     ///< not split
     rows,     ///< dim 0
     columns,  ///< dim 1
-    kv_rows,  ///< dim 0 by query groups, of which each rank has at least one
+    kv_rows,  ///< dim 0 by query groups, at least one per rank
 };
 
 struct Member {
     std::string name;
-    Shape shape;  ///< of the whole tensor
+    Shape shape;  ///< shape of the whole tensor
     Initialisation start;
     Cut cut = Cut::none;
 };
@@ -32,7 +32,7 @@ struct Group {
     std::vector<Member> members;
     bool float8 = false;
     bool alone = false;  ///< in a bucket of its own
-    bool copy = false;   ///< of what another stage owns
+    bool copy = false;   ///< of a parameter that another stage owns
 };
 
 /// Lists the groups of a part in the model's order.
@@ -63,7 +63,7 @@ public:
 
 private:
     Initialisation drawn() const { return {.std = model_.init_std}; }
-    /// Projections onto the residual stream start smaller, so that its variance does not grow with
+    /// Projections onto the residual stream start smaller so that its variance does not grow with
     /// depth (GPT-2).
     Initialisation projection() const {
         return {.std = model_.init_std / std::sqrt(2.0 * static_cast<double>(model_.layers))};
@@ -74,7 +74,8 @@ private:
         groups_.push_back({name, {{name, shape, start, cut}}});
     }
 
-    /// Its gradients are summed over both ends of the pipeline, whose ranks must own equal ranges.
+    /// With tied ends its gradient is summed over both pipeline ends, which must own equal ranges:
+    /// it gets a bucket of its own.
     void token_embedding(bool copy) {
         add("wte.weight", {model_.vocab, model_.hidden}, drawn(), Cut::rows);
         groups_.back().alone = request_.tied_ends;
@@ -88,13 +89,13 @@ private:
         }
     }
 
-    /// Some rows of a linear layer's stacked matrix.
+    /// Rows of a linear layer's stacked matrix.
     struct Rows {
         std::string name;
         std::int64_t outputs;
         Cut cut;
     };
-    /// A linear layer of the current block whose rows are the members, one below the other.
+    /// A linear layer of the current block that stacks `rows`.
     void linear(const std::string& group, const std::vector<Rows>& rows, std::int64_t inputs,
                 Initialisation start) {
         const bool inner = layer_ > 0 && layer_ < model_.layers - 1;
@@ -102,7 +103,7 @@ private:
         Group bias{group + ".bias", {}};
         for (const auto& [name, outputs, cut] : rows) {
             weight.members.push_back({name + ".weight", {outputs, inputs}, start, cut});
-            // What is cut along its inputs adds its bias after the sum.
+            // A row-parallel layer adds its bias after the sum, unsplit.
             const Cut bias_cut = cut == Cut::columns ? Cut::none : cut;
             bias.members.push_back({name + ".bias", {outputs}, {}, bias_cut});
         }
@@ -138,7 +139,8 @@ private:
     std::vector<Group> groups_;
 };
 
-/// A rank's part of the indices of a dim: `length` from `begin` on, of which `there` exist.
+/// A rank's part of a dim: `length` indices from `begin` on, of which `there` exist and the rest is
+/// padding.
 struct Part {
     std::int64_t begin;
     std::int64_t there;
@@ -151,7 +153,7 @@ Part part_of(std::int64_t size, std::int64_t ranks, std::int64_t rank) {
     return {begin, std::min(length, size - begin), length};
 }
 
-/// Places the groups of a rank in its flat buffers.
+/// Places a rank's groups in its flat buffers.
 class Placing {
 public:
     Placing(const LayoutRequest& request, ParameterLayout& layout)
@@ -188,7 +190,7 @@ private:
         return GradSum::none;
     }
 
-    /// This rank's box of a tensor, and the first of its dims with padding.
+    /// This rank's box of a tensor; `in_memory` is its shape with padding.
     Shard shard_of(const Member& member, Shape& in_memory) const {
         Shard shard = Shard::whole(member.name, member.shape);
         in_memory = member.shape;
@@ -212,7 +214,7 @@ private:
         return shard;
     }
 
-    /// The members side by side.
+    /// Places the members of a group contiguously.
     void place(const Group& group) {
         end_ = round_up(end_, group_alignment);
         ProductGroup placed = {group.name, {}, end_, group.float8};

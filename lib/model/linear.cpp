@@ -132,7 +132,7 @@ void Linear::row_backward(const Backward& args, BackwardPart part) const {
                         part != BackwardPart::inputs);
     }
     if (part != BackwardPart::weights) input_grad(whole, dy8);
-    // The bias was added to the slice alone.
+    // With sequence parallelism the bias was added to this rank's slice only.
     const bool with_weights = part == BackwardPart::whole && !context_.sequence_parallel;
     if (part != BackwardPart::weights && !with_weights && !bias_.grad.empty()) {
         context_.backend.bias_grad(args.dy.values, bias_.grad);

@@ -1,4 +1,9 @@
-// Linear layers split over the tensor-parallel axis (Shoeybi et al. 2019, arXiv 1909.08053).
+// Linear layers split over tensor parallelism (Shoeybi et al. 2019, arXiv 1909.08053):
+//
+//   y  = x W^T + b           x [T, I], W [O, I], b [O], y [T, O]
+//   dx = dy W                [T, I]
+//   dW += dy^T x             fp32 [O, I]
+//   db += sum of rows of dy  fp32 [O]
 #pragma once
 
 #include <string>
@@ -11,34 +16,34 @@ namespace gptrain {
 class Linear {
 public:
     enum class Split {
-        column,  ///< outputs are split: its input's gradient is summed over tp
-        row,     ///< inputs are split: its output is summed over tp, its bias added afterwards
+        column,  ///< splits the outputs; sums dx over tp
+        row,     ///< splits the inputs; sums y over tp, then adds the bias
     };
-    // With sequence parallelism what belongs to the residual stream is this rank's slice: x of a
-    // column layer, y of a row layer, and their gradients. The sums then end in slices, and slices
-    // are gathered before the products.
+    // With sequence parallelism, tensors of the residual stream (x of a column layer, y of a row
+    // layer, and their gradients) hold this rank's slice only: slices are gathered before the
+    // GEMMs, and sums are reduce-scattered to slices.
 
-    /// The layer whose parameters are the groups `name`.weight and `name`.bias.
+    /// Uses the parameter groups `name`.weight and `name`.bias.
     Linear(const ModelContext& context, const Parameters& parameters, const std::string& name,
            Split split);
 
     std::int64_t outputs() const { return weight_.outputs(); }
     std::int64_t inputs() const { return weight_.inputs(); }
-    /// Whether its products are in 8 bits.
+    /// True if its GEMMs are FP8.
     bool float8() const { return !weight_.weight8.empty(); }
 
-    /// y = x weight^T + bias; x [T, I], y [T, O], T rows or those of a slice. `gelu` [T, O] or
-    /// empty: gelu(y); of column layers alone, and not in 8 bits.
+    /// y = x W^T + b for x [T, I] and y [T, O], T this rank's rows (a slice, with sequence
+    /// parallelism). `gelu` [T, O], unless empty, receives gelu(y): column layers only, not in FP8.
     void forward(const Measured& x, const Tensor& y, const Tensor& gelu = {}) const;
 
     struct Backward {
-        Measured x;         ///< [T, I]; not read by BackwardPart::inputs
+        Measured x;         ///< [T, I]; not read if only inputs are asked for (B)
         Measured dy;        ///< [T, O]
-        Tensor dx;          ///< [T, I], =; not written by BackwardPart::weights
-        Tensor gelu_input;  ///< [T, I] or empty: dx is then the gradient of the gelu's input; not
-                            ///< in 8 bits
+        Tensor dx;          ///< [T, I], =; not written if only weights are asked for (W)
+        Tensor gelu_input;  ///< [T, I] or empty: dx then is the gradient of the GELU's input; not
+                            ///< in FP8
     };
-    /// The sum of dx over tp runs while the weight gradient is computed.
+    /// Sums dx over tp while it computes the weight gradient.
     void backward(const Backward& args, BackwardPart part) const;
 
 private:
@@ -48,7 +53,7 @@ private:
     void row_backward(const Backward& args, BackwardPart part) const;
     void input_grad(const Backward& args, const Float8Matrix& dy8) const;
     void weight_grad(const Backward& args, const Tensor& dbias, const Float8Matrix& dy8) const;
-    /// x in 8 bits, in workspace that the caller's frame gives back.
+    /// x as FP8, in workspace memory that the caller's frame releases.
     Float8Matrix converted(const Measured& x, DType format, bool rows, bool columns) const;
 
     const ModelContext& context_;

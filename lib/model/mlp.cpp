@@ -44,7 +44,7 @@ SavedMlp Mlp::complete(const SavedMlp& kept, const Tensor& stream, std::int64_t 
 
 void Mlp::forward_inner(Stream& stream, const SavedMlp& saved, const Pass& pass) const {
     norm_.forward(stream, saved.norm, saved.n, pass);
-    // The product may do the gelu as well, but not in 8 bits.
+    // Fuses the GELU into the GEMM's epilogue, except in FP8.
     if (!swiglu() && !fc_.float8()) {
         fc_.forward(saved.n, saved.u, saved.a.values);
         return;
@@ -83,7 +83,7 @@ void Mlp::backward(const SavedMlp& kept, StreamGrad& grad, const Dropout& branch
         kept_or_temporary(deferred.du, context_, context_.compute, {tokens, fc_.outputs()}),
         fc_.float8() ? grad.maxima.next() : Tensor()};
 
-    // The product does the gelu as well, but not in 8 bits.
+    // Fuses the GELU's gradient into the GEMM's epilogue, except in FP8.
     const bool fused = !swiglu() && !proj_.float8();
     Tensor da = du.values;
     if (swiglu() && inputs) da = context_.temporary({tokens, proj_.inputs()});

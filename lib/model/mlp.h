@@ -1,4 +1,11 @@
-// The feed-forward half of a block.
+// The feed-forward half of a block, for T tokens and F hidden features on this rank:
+//
+//   n = norm(r)                    [T, H]
+//   u = n Wfc^T + bfc              [T, F]; swiglu [T, 2 F], packed as [fc | gate]
+//   a = gelu(u), or silu(gate) fc  [T, F]
+//   y = a Wproj^T + bproj          [T, H]
+//
+// The next norm adds y to the residual stream: r' = r + dropout(y).
 #pragma once
 
 #include "model/linear.h"
@@ -6,45 +13,45 @@
 
 namespace gptrain {
 
-/// What is kept from forward to backward; tensors that are empty are not kept but rebuilt.
+/// What forward keeps for backward. Backward rebuilds the tensors that are empty.
 struct SavedMlp {
     SavedNorm norm;
     Measured n;  ///< [T, H]: norm output
-    Tensor u;    ///< [T, F], swiglu [T, 2 F] as [fc | gate]: input of the activation function
-    Measured a;  ///< [T, F]: its output
+    Tensor u;    ///< [T, F], swiglu [T, 2 F]: input of the activation function
+    Measured a;  ///< [T, F]: output of the activation function
 };
 
-/// Gradients that a deferred W still needs.
+/// Gradients kept for a deferred W.
 struct DeferredMlp {
-    Tensor dy;  ///< [T, H]: of the output
-    Tensor du;  ///< as u
+    Tensor dy;  ///< [T, H]: gradient of y
+    Tensor du;  ///< gradient of u, same shape
 };
 
 class Mlp {
 public:
     Mlp(const ModelContext& context, const Parameters& parameters, std::int64_t layer);
 
-    /// Memory in `arena` for what `recompute` keeps of `tokens` tokens.
+    /// Allocates what `recompute` keeps of `tokens` tokens.
     SavedMlp reserve(Arena& arena, Recompute recompute, std::int64_t tokens) const;
     DeferredMlp reserve_deferred(Arena& arena, std::int64_t tokens) const;
-    /// Gives what was not kept memory in the workspace; a stream that was not kept lies in
-    /// `stream`.
+    /// Fills the gaps of `kept` with workspace memory; `stream` stands in for a residual stream
+    /// that was not kept.
     SavedMlp complete(const SavedMlp& kept, const Tensor& stream, std::int64_t tokens) const;
 
-    /// From the stream to the activation function's output: all of `saved`, which is complete.
+    /// Computes n, u and a from the stream; `saved` must be complete.
     void forward_inner(Stream& stream, const SavedMlp& saved, const Pass& pass) const;
-    /// y = the branch's output, which joins the stream.
+    /// Computes y, the branch that joins the stream.
     void forward_outer(Stream& stream, const SavedMlp& saved, const Tensor& y,
                        const Pass& pass) const;
 
-    /// From grad.dy to the gradient of the stream before this half. `branch`: the dropout of the
-    /// branch that the norm added. `deferred` (not empty) keeps what W needs.
+    /// Turns grad.dy into the gradient of the stream before this half. `branch` is the dropout of
+    /// the branch that the norm added to the stream. `deferred`, unless empty, keeps what W needs.
     void backward(const SavedMlp& kept, StreamGrad& grad, const Dropout& branch, const Pass& pass,
                   BackwardPart part, const DeferredMlp& deferred) const;
 
 private:
     bool swiglu() const { return context_.shape.activation == Activation::swiglu; }
-    /// n and a as they were in forward.
+    /// Recomputes n and a if they were not kept.
     SavedMlp rebuilt(const SavedMlp& kept, std::int64_t tokens) const;
 
     const ModelContext& context_;

@@ -1,4 +1,8 @@
-// A norm and the residual sum before it.
+// A norm, fused with the residual sum before it, for rows of H features:
+//
+//   r = r + dropout(y)             [T, H]
+//   n = (r - mean) rstd w + b      layernorm
+//   n = r rstd w                   rmsnorm
 #pragma once
 
 #include <string>
@@ -8,9 +12,9 @@
 
 namespace gptrain {
 
-/// What a norm's backward reads.
+/// What the norm's backward reads.
 struct SavedNorm {
-    Tensor r;     ///< [T, H]: the residual stream, the norm's input
+    Tensor r;     ///< [T, H]: the residual stream, input of the norm
     Tensor mean;  ///< fp32 [T]; empty for rmsnorm
     Tensor rstd;  ///< fp32 [T]
 };
@@ -19,19 +23,19 @@ class NormLayer {
 public:
     NormLayer(const ModelContext& context, const Parameters& parameters, const std::string& name);
 
-    /// Statistics that were not kept are given memory in the workspace.
+    /// Fills missing statistics with workspace memory.
     SavedNorm complete(SavedNorm kept, std::int64_t tokens) const;
-    /// Memory of statistics for `tokens` rows.
+    /// Allocates the statistics of `tokens` rows.
     SavedNorm reserve(Arena& arena, std::int64_t tokens) const;
 
-    /// saved.r = stream.r + dropout(stream.y); n = norm(saved.r). The stream then is saved.r alone.
-    /// Where the stream has no branch yet, its r must be saved.r.
+    /// saved.r = stream.r + dropout(stream.y); n = norm(saved.r). The stream then is saved.r
+    /// without a branch. If it has no branch yet, stream.r must be saved.r.
     void forward(Stream& stream, const SavedNorm& saved, const Measured& n, const Pass& pass) const;
-    /// n again, the same bits and so the same maximum.
+    /// Recomputes n bit for bit, so its maximum stays valid.
     void rebuild(const SavedNorm& saved, const Tensor& n) const;
-    /// grad.dr (+)= the gradient through the norm, then grad.dy = the gradient of the branch that
-    /// was summed before it, `branch` being its dropout. Without `accumulate` the norm is where the
-    /// gradient of the stream begins.
+    /// grad.dr (+)= the gradient through the norm; grad.dy = the gradient of the branch summed
+    /// before it, `branch` being its dropout. Without `accumulate` the gradient of the stream
+    /// starts here.
     void backward(const Tensor& dn, const SavedNorm& saved, StreamGrad& grad, const Dropout& branch,
                   const Pass& pass, bool accumulate) const;
 

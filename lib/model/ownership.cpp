@@ -5,7 +5,7 @@
 namespace gptrain {
 namespace {
 
-/// The overlap of a parameter with a range of the flat buffers, as a shard of the parameter.
+/// The overlap of a parameter and a flat range, as a shard of the parameter.
 Shard overlap(const Parameter& parameter, const Bucket& range) {
     Shard shard = parameter.shard;
     const std::int64_t begin = std::max(parameter.begin, range.begin);

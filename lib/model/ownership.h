@@ -1,5 +1,5 @@
-// Which part of the flat buffers a rank updates: with the optimizer sharded its part of every
-// bucket, else all of them.
+// Which ranges of the flat buffers a rank updates: its part of every bucket if the optimizer is
+// sharded, else everything.
 #pragma once
 
 #include <vector>
@@ -9,17 +9,17 @@
 
 namespace gptrain {
 
-/// A parameter, or the part of one, that this rank updates.
+/// The part of a parameter that this rank updates.
 struct OwnedRange {
     const Parameter* parameter;
-    Shard shard;             ///< the flat range of the parameter
-    std::int64_t begin = 0;  ///< where it begins in the flat buffers
+    Shard shard;             ///< that part, as a flat range of the parameter
+    std::int64_t begin = 0;  ///< its position in the flat buffers
 };
 
-/// The part of a bucket that belongs to one of the ranks that share it.
+/// The part of a bucket that belongs to `rank` of `ranks`.
 Bucket part_of_bucket(const Bucket& bucket, int rank, int ranks);
 
-/// In the order of the flat buffers. `sharers`: dp x cp.
+/// Owned ranges in the order of the flat buffers. `sharers` is dp x cp.
 std::vector<OwnedRange> owned_ranges(const ParameterLayout& layout, const Communicator& sharers,
                                      bool shard);
 

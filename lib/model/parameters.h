@@ -1,4 +1,4 @@
-// The weights of a chunk in the compute dtype and their fp32 gradients, as two flat buffers.
+// The weights of a rank in the compute dtype and their fp32 gradients, as two flat buffers.
 #pragma once
 
 #include <functional>
@@ -13,11 +13,11 @@
 
 namespace gptrain {
 
-/// A product group as ops use it.
+/// The tensors of a product group.
 struct GroupTensors {
-    Tensor weight;         ///< compute dtype; empty where the model has no such group (no bias)
-    Float8Matrix weight8;  ///< instead of it in a group that is multiplied in 8 bits
-    Tensor grad;           ///< fp32 main_grad; empty too where only inference was asked for
+    Tensor weight;         ///< compute dtype; empty if the model lacks the group (no bias)
+    Float8Matrix weight8;  ///< replaces `weight` in FP8 groups
+    Tensor grad;           ///< fp32 main_grad; empty for inference
     std::int64_t outputs() const { return shape()[0]; }
     std::int64_t inputs() const { return shape()[1]; }
     bool given() const { return !weight.empty() || !weight8.empty(); }
@@ -35,24 +35,24 @@ public:
     Parameters& operator=(const Parameters&) = delete;
 
     const ParameterLayout& layout() const { return layout_; }
-    /// Flat, layout().elements long, compute dtype. Groups that are multiplied in 8 bits hold these
-    /// values only from an update to the next `to_float8`, which puts their 8-bit form, both ways,
-    /// in the same place.
+    /// Flat, layout().elements long, compute dtype. FP8 groups hold these values only from an
+    /// update to the next `to_float8`, which replaces them by their FP8 form, stored both row- and
+    /// column-major.
     const Tensor& weights() const { return weights_; }
-    /// Weights in a flat range are on their way from the ranks that updated them. Ranges that are
-    /// on their way do not overlap.
+    /// Registers a flat range whose weights are in flight from the ranks that updated them.
+    /// Registered ranges do not overlap.
     void arriving(const Bucket& range, Pending pending);
-    /// Before weights in a flat range are read: waits for those that are on their way.
+    /// Waits for weights in flight; call it before reading a flat range.
     void await(const Bucket& range);
     void await_all() { await({0, layout_.elements}); }
     bool all_here() const { return arriving_.empty(); }
     bool multiplies_in_float8() const { return !scales_.empty(); }
-    /// After every update of the weights. Takes memory for one group in the workspace.
+    /// Converts the FP8 groups; call it after every update. Takes workspace memory for one group.
     void to_float8(Backend& backend, Arena& workspace) const;
     const Tensor& main_grads() const { return main_grads_; }
-    /// The group of that name; empty tensors if the layout has none.
+    /// The group of that name; its tensors are empty if the layout lacks it.
     GroupTensors group(std::string_view name) const;
-    /// Where the group of that name lies in the flat buffers.
+    /// Range of the named group in the flat buffers. An unknown name is an Error (bug).
     Bucket range_of(std::string_view name) const;
 
 private:
@@ -63,15 +63,15 @@ private:
     Float8Matrix float8(const ProductGroup& group) const;
 
     ParameterLayout layout_;
-    std::unordered_map<std::string_view, const ProductGroup*> groups_;  ///< of layout_, by name
+    std::unordered_map<std::string_view, const ProductGroup*> groups_;  ///< in layout_, by name
     Tensor weights_;
-    Tensor scales_;  ///< fp32, one for each group; empty where none is multiplied in 8 bits
+    Tensor scales_;  ///< fp32, one for each group; empty without FP8 groups
     Tensor main_grads_;
     struct Arriving {
         std::int64_t end;
         Pending pending;
     };
-    /// By where the range begins, the last one first: the order in which they were sent.
+    /// By begin, last range first: the order in which they are sent.
     std::map<std::int64_t, Arriving, std::greater<>> arriving_;
 };
 

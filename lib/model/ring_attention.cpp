@@ -8,7 +8,7 @@
 namespace gptrain {
 namespace {
 
-/// The neighbours of a rank, and what it has of the sequence. Keys and values go to the next rank.
+/// A rank's place in the ring, and its slices of the sequence. Keys and values go to the next rank.
 struct Ring {
     explicit Ring(const ContextForward& args, const Communicator& cp)
         : rank(cp.rank()),
@@ -17,7 +17,7 @@ struct Ring {
           before((rank + size - 1) % size),
           seq_length(args.o.size(1) * size) {}
 
-    /// Whose keys and values a rank has after so many steps.
+    /// The slices whose keys and values this rank holds after `step` exchanges.
     std::vector<SequenceSlice> slices_at(int step) const {
         return context_slices(seq_length, size, (rank + size - step) % size, ContextMethod::ring);
     }
@@ -29,7 +29,7 @@ struct Ring {
     std::int64_t seq_length;
 };
 
-/// A contiguous copy where there are several sequences, between whose rows others lie.
+/// A contiguous copy if x is strided, as a slice of several sequences is.
 Tensor compact(const Tensor& x, const ContextRanks& by) {
     if (x.empty() || x.contiguous()) return x;
     const Tensor copy = by.workspace.allocate(x.dtype(), x.shape());
@@ -37,13 +37,13 @@ Tensor compact(const Tensor& x, const ContextRanks& by) {
     return copy;
 }
 
-/// One of this rank's slices as queries.
+/// One of this rank's slices, as queries.
 struct Queries {
     SequenceSlice slice;
-    std::int64_t row = 0;        ///< the first, of all rows
-    AttentionForward attention;  ///< without keys
+    std::int64_t row = 0;        ///< its first row in this rank's tensors
+    AttentionForward attention;  ///< keys are set later
 
-    /// Its rows of a tensor.
+    /// The slice's rows of x.
     Tensor of(const Tensor& x, int dim) const { return x.slice(dim, row, slice.length); }
 };
 
@@ -64,8 +64,8 @@ std::vector<Queries> queries_of(const ContextForward& args, const Ring& ring,
     return result;
 }
 
-/// f(queries, key_row, key_slice) for each pair of slices of which the causal mask hides not all;
-/// the keys' slices lie one after the other from row 0 on.
+/// Calls f(queries, key_row, key_slice) for each pair of slices that the causal mask does not hide
+/// completely. The key slices are stored one after the other, from row 0 on.
 template <class F>
 void for_each_pair(const std::vector<Queries>& all, const std::vector<SequenceSlice>& key_slices,
                    const F& f) {
@@ -78,7 +78,7 @@ void for_each_pair(const std::vector<Queries>& all, const std::vector<SequenceSl
     }
 }
 
-/// k and v side by side, or their gradients.
+/// Views of packed k and v, or of their gradients.
 struct KeyParts {
     explicit KeyParts(const Tensor& packed)
         : k(packed.slice(2, 0, packed.size(2) / 2)),
@@ -87,7 +87,7 @@ struct KeyParts {
     Tensor v;
 };
 
-/// The queries' attention to one slice of `keys` [B, S, 2 G, D], which begins there at `row`.
+/// The queries' attention to one slice of `keys` [B, S, 2 G, D], stored from `row` on.
 AttentionForward attention_to(const Queries& queries, const Tensor& keys, std::int64_t row,
                               const SequenceSlice& slice) {
     const KeyParts parts(keys.slice(1, row, slice.length));
@@ -98,13 +98,12 @@ AttentionForward attention_to(const Queries& queries, const Tensor& keys, std::i
     return attention;
 }
 
-/// The part of qkv, or of its gradient, that is not q's.
+/// The keys and values in qkv, or in its gradient.
 Tensor keys_of(const Tensor& qkv, const Tensor& o) {
     return qkv.slice(2, o.size(2), qkv.size(2) - o.size(2));
 }
 
-/// Keys and values on their way around the ring: [B, S, 2 G, D], one that is here and one that
-/// arrives.
+/// Keys and values going around the ring, [B, S, 2 G, D]: two buffers, one in use and one arriving.
 class KeyRing {
 public:
     KeyRing(const ContextForward& args, const Ring& ring, const ContextRanks& by)
@@ -116,7 +115,7 @@ public:
     }
 
     const Tensor& at(int step) const { return keys_[static_cast<std::size_t>(step % 2)]; }
-    /// Starts the exchange that brings those of the next step.
+    /// Starts the exchange that brings the next step's keys and values.
     Pending pass_on(int step) const {
         if (step + 1 == ring_.size) return {};
         return by_.cp.send_recv(at(step), ring_.next, at(step + 1), ring_.before);
@@ -128,9 +127,9 @@ private:
     std::array<Tensor, 2> keys_;
 };
 
-/// The sums of dk and dv, fp32 [B, S, 2 G, D], on their way around the ring. Those of a rank's keys
-/// begin at the next rank and come home from the one before; what the rank itself adds waits there.
-/// While a sum arrives, what is to be added to it is computed in memory of its own.
+/// The sums of dk and dv going around the ring, fp32 [B, S, 2 G, D]. The sum for a rank's keys
+/// starts at the next rank and comes home from the previous one; the rank's own contribution waits
+/// at home. While a sum arrives, this rank computes its contribution in a separate buffer.
 class GradientRing {
 public:
     GradientRing(const Shape& shape, const Ring& ring, const ContextRanks& by)
@@ -139,21 +138,21 @@ public:
             under_way_.push_back(by.workspace.allocate(DType::f32, shape));
     }
 
-    /// What this rank adds to in this step.
+    /// The buffer that this rank adds to in this step.
     const Tensor& at(int step) const {
         return step == 0 ? home_ : under_way_[static_cast<std::size_t>(step) % under_way_.size()];
     }
-    /// Starts the exchange of the sums of the step before for those of this one. None are under way
-    /// before the second step.
+    /// Starts the exchange of the previous step's sums for those of this step. There are none
+    /// before step 2.
     Pending pass_on(int step) const {
         if (step < 2) return {};
         return by_.cp.send_recv(at(step - 1), ring_.next, at(step + 1), ring_.before);
     }
-    /// Adds what has arrived.
+    /// Adds the sums that arrived to this rank's contribution.
     void add_arrived(int step) const {
         if (step >= 2) add(at(step), at(step + 1));
     }
-    /// All sums of this rank's keys.
+    /// The complete sums for this rank's keys.
     const Tensor& bring_home() const {
         if (ring_.size > 1) {
             by_.cp.send_recv(at(ring_.size - 1), ring_.next, at(ring_.size), ring_.before).wait();
@@ -163,7 +162,7 @@ public:
     }
 
 private:
-    /// One that is sent, one that arrives, one that is added to.
+    /// One being sent, one arriving, one being computed.
     static constexpr int most_under_way = 3;
 
     /// x += y
@@ -186,7 +185,7 @@ private:
     std::vector<Tensor> under_way_;
 };
 
-/// to = sum, rounded.
+/// to = sum, rounded to to's dtype.
 void store_rounded(const Tensor& to, const Tensor& sum, const ContextRanks& by) {
     const ArenaFrame frame(by.workspace);
     const bool direct = to.contiguous();
@@ -215,7 +214,8 @@ void ring_attention_forward(const ContextForward& args, const ContextRanks& by) 
                           attention.o = o;
                           attention.lse = lse;
                           by.backend.attention_forward(attention);
-                          // The first rows of this rank's own keys are seen by all of its queries.
+                          // Every query sees the first rows of this rank's own keys, so that pair
+                          // starts the sums.
                           by.backend.merge_attention({.o = o,
                                                       .lse = lse,
                                                       .o_sum = queries.of(o_sum, 1),

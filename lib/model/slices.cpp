@@ -3,7 +3,7 @@
 namespace gptrain {
 namespace {
 
-/// [B S, W] as [B, S, W].
+/// Views [B S, W] as [B, S, W].
 Tensor by_sequence(const ModelContext& context, const Tensor& x) {
     return x.view({context.sequences, div_exact(x.size(0), context.sequences), x.size(1)});
 }

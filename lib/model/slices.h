@@ -1,25 +1,29 @@
-// Sequence parallelism (Korthikanti et al. 2022, arXiv 2205.05198): between the linear layers the
-// ranks of tp share the rows of a microbatch, each with its slice of every sequence.
+// Sequence parallelism (Korthikanti et al. 2022, arXiv 2205.05198): between linear layers each of
+// the t ranks of tp holds a slice of every sequence:
+//
+//   whole = all_gather(slice)     [B S / t, W] -> [B S, W]
+//   slice = reduce_scatter(part)  [B S, W] -> [B S / t, W]
 #pragma once
 
 #include "model/context.h"
 
 namespace gptrain {
 
-/// x [B S, W] of all slices from one's own [B S / t, W].
+/// whole [B S, W] = all ranks' slices [B S / t, W].
 Pending gather_slices(const ModelContext& context, const Tensor& whole, const Tensor& slice);
-/// One's own slice of the sum over tp.
+/// slice = this rank's slice of the sum of `part` over tp.
 Pending sum_to_slice(const ModelContext& context, const Tensor& slice, const Tensor& part);
 
-/// x where every rank has all rows, else all rows in the workspace.
+/// All rows of x: gathered in the workspace with sequence parallelism, else x itself.
 Tensor whole_rows(const ModelContext& context, const Tensor& x);
 Measured whole_rows(const ModelContext& context, const Measured& x);
-/// The maximum of all rows of x: not known where this rank knows that of a slice.
+/// The maximum over all rows of x; empty if this rank knows that of its slice only.
 Tensor maximum_of_whole(const ModelContext& context, const Measured& x);
 
-/// Memory for all rows of x: x itself where it has them, else in the workspace.
+/// Memory for all rows of x: in the workspace with sequence parallelism, else x itself.
 Tensor memory_of_whole(const ModelContext& context, const Tensor& x);
-/// x = the sum over tp of the ranks' `part`s (memory_of_whole(x)), or this rank's slice of it.
+/// x = the sum of `part` (allocated by memory_of_whole(x)) over tp, or this rank's slice of that
+/// sum.
 Pending sum_parts(const ModelContext& context, const Tensor& x, const Tensor& part);
 
 }  // namespace gptrain

@@ -42,7 +42,7 @@ void Optimizer::make_pieces(Memory& memory) {
 }
 
 void Optimizer::initialise(std::uint64_t seed) {
-    // The gaps between groups are never drawn or updated.
+    // Padding between groups is never initialised or updated elsewhere.
     backend_.fill(parameters_.weights(), 0);
     for (std::size_t i = 0; i < pieces_.size(); ++i) {
         const AdamWPiece& piece = pieces_[i];
@@ -88,7 +88,7 @@ void Optimizer::distribute_weights() {
     Communicator& sharers = mesh_.dp_cp();
     const Tensor& weights = parameters_.weights();
     const auto& buckets = parameters_.layout().buckets;
-    // The last ones are those that the next forward begins with.
+    // In reverse, because the next forward starts with the last ones.
     for (auto bucket = buckets.rbegin(); sharded() && bucket != buckets.rend(); ++bucket) {
         const Bucket own = part_of_bucket(*bucket, sharers.rank(), sharers.size());
         parameters_.arriving(
@@ -109,10 +109,10 @@ void Optimizer::publish_weights() {
 }
 
 void Optimizer::visit(const StateVisitor& visitor) const {
-    // The flat order is the model's order reversed.
+    // In reverse, because the flat order is the model's order reversed.
     for (std::size_t i = pieces_.size(); i-- > 0;) {
         Shard shard = ranges_[i].shard;
-        // Without sharding every sharer holds the same; the first one owns it.
+        // Without sharding every sharer holds the same values; the first owns them.
         if (!sharded() && mesh_.dp_cp().rank() != 0) shard.owned = false;
         visitor({"weight", shard, pieces_[i].main_param});
         visitor({"exp_avg", shard, pieces_[i].exp_avg});

@@ -1,5 +1,5 @@
-// AdamW on fp32 main parameters, each rank updating the part that it owns (ZeRO stage 1:
-// Rajbhandari et al. 2020, arXiv 1910.02054).
+// AdamW on fp32 main parameters (formula: ops.h, AdamWConstants). Each rank updates the part that
+// it owns (ZeRO stage 1: Rajbhandari et al. 2020, arXiv 1910.02054).
 #pragma once
 
 #include <cstdint>
@@ -17,42 +17,42 @@ namespace gptrain {
 
 class Optimizer {
 public:
-    /// With `shard` the state is cut among the ranks that share parameters, else each holds all of
-    /// it.
+    /// With `shard` the state is split over the ranks that share parameters; otherwise each holds
+    /// all of it.
     Optimizer(Backend& backend, Memory& memory, const Mesh& mesh, Parameters& parameters,
               const OptimizerSpec& spec, bool shard);
 
-    /// Draws the parameters' starting values and clears exp_avg and exp_avg_sq.
+    /// Draws the initial parameter values and clears exp_avg and exp_avg_sq.
     void initialise(std::uint64_t seed);
-    /// Before a step's first backward.
+    /// Call before a step's first backward.
     void clear_gradients();
-    /// Adds the squares of the gradients of the whole model, each parameter once, to the step
+    /// Adds the squares of the whole model's gradients, each parameter counted once, to the step
     /// state.
     void sum_gradient_squares(const StepRef& step);
-    /// After its last: gradient norm over the whole model, the decision to clip or skip, the
-    /// update, and the new weights on all ranks.
+    /// Call after a step's last backward: computes the gradient norm of the whole model, decides to
+    /// clip or skip, updates, and sends the new weights to all ranks.
     void step(const StepRef& step, const StepDecision& decision);
 
-    /// A gradient that `find_not_finite` found. `begin`, in the stage's flat order, is smaller
-    /// nearer to the loss.
+    /// A gradient reported by `find_not_finite`. `begin` is its place in the stage's flat order;
+    /// smaller is nearer to the loss.
     struct GradientName {
         std::string name;
         std::int64_t begin = 0;
     };
     GradientName gradient(std::int64_t index) const;
 
-    /// Shows all state that this rank holds: groups weight, exp_avg, exp_avg_sq. The shards say
-    /// what of it this rank owns.
+    /// Visits all state that this rank holds: groups weight, exp_avg, exp_avg_sq. The shards mark
+    /// what it owns.
     void visit(const StateVisitor& visitor) const;
-    /// Weights in the compute dtype from the main parameters, on all ranks: after these were
-    /// loaded.
+    /// Rounds the main parameters to the compute dtype and sends them to all ranks. Call it after
+    /// loading main parameters.
     void publish_weights();
 
 private:
     void make_pieces(Memory& memory);
     bool sharded() const { return shard_ && mesh_.dp_cp().size() > 1; }
-    /// New weights in the compute dtype become those that all ranks compute with. The model waits
-    /// for each of them when it comes to it.
+    /// Sends each owner's new weights to all ranks. The model waits for each range when it reaches
+    /// it.
     void distribute_weights();
 
     Backend& backend_;
@@ -61,10 +61,10 @@ private:
     Parameters& parameters_;
     AdamWConstants constants_;
     bool shard_;
-    std::vector<OwnedRange> ranges_;    ///< that this rank updates
-    std::vector<AdamWPiece> pieces_;    ///< the tensors of each
-    std::vector<Tensor> grads_;         ///< whose squares this rank counts
-    std::vector<std::size_t> counted_;  ///< their ranges
+    std::vector<OwnedRange> ranges_;    ///< ranges that this rank updates
+    std::vector<AdamWPiece> pieces_;    ///< tensors of each range
+    std::vector<Tensor> grads_;         ///< gradients whose squares this rank counts
+    std::vector<std::size_t> counted_;  ///< their indices in ranges_
 };
 
 }  // namespace gptrain

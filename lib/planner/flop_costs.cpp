@@ -3,7 +3,7 @@
 namespace gptrain {
 namespace {
 
-/// FLOPs of one layer's forward for one token.
+/// Forward FLOPs of one layer for one token.
 struct LayerFlops {
     double products;
     double attention;
@@ -33,7 +33,7 @@ PipelineCosts flop_costs(const RunPlan& plan, Recompute recompute) {
                            .backward_weights = count * layer.products};
         if (recompute == Recompute::full) {
             chunk.backward_inputs += chunk.forward;
-            // Where W stands apart, what B has rebuilt is gone by then.
+            // A separate W cannot reuse what B recomputed.
             if (plan.schedule == ScheduleKind::zero_bubble) chunk.backward_weights += chunk.forward;
         }
         costs.chunks.push_back(chunk);

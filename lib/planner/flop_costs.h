@@ -1,4 +1,4 @@
-// What the actions of a pipeline cost, by their FLOPs alone.
+// Costs of pipeline actions from FLOPs alone.
 #pragma once
 
 #include "planner/simulate.h"
@@ -6,12 +6,11 @@
 
 namespace gptrain {
 
-/// FLOP/s of the device that `flop_costs` assumes: about what products reach on one of 2023.
+/// FLOP/s that `flop_costs` assumes: about what GEMMs reach on a device of 2023.
 constexpr double assumed_rate = 5e14;
 
-/// Seconds of a microbatch on one rank of a stage at `assumed_rate`, messages without cost. F of
-/// the last chunk includes the head's gradients; full recomputation adds F to BW, or to both B and
-/// W.
+/// Seconds of a microbatch on one rank of a stage at `assumed_rate`; messages are free. F of the
+/// last chunk includes the head's gradients. Full recomputation adds F to BW, or to both B and W.
 PipelineCosts flop_costs(const RunPlan& plan, Recompute recompute);
 
 }  // namespace gptrain

@@ -6,7 +6,7 @@
 #include <utility>
 
 #include "base/parallel_for.h"
-#include "train/comm_metrics.h"
+#include "report/comm_metrics.h"
 
 namespace gptrain {
 

@@ -1,21 +1,21 @@
-// What a step costs on every rank of a mesh.
+// The cost of a step on every rank of a mesh.
 #pragma once
 
 #include <vector>
 
-#include "train/engine.h"
+#include "engine/engine.h"
 
 namespace gptrain {
 
-/// Ranks of which one stands for all: they are of the same stage, and hold and update parts of the
-/// same sizes, so that their runs issue the same operations with the same sizes and take the same
-/// memory (test/planner executes every rank of the large specs and compares).
+/// Ranks with the same cost: they have the same stage and hold and update parts of the same sizes,
+/// so they issue the same operations with the same sizes and take the same memory (test/planner
+/// executes every rank of the large specs and compares).
 struct RankClass {
     int stage = 0;
-    std::vector<std::int64_t> ranks;  ///< of the world, ascending
+    std::vector<std::int64_t> ranks;  ///< world ranks, ascending
 };
 
-/// In the order of their first ranks.
+/// Sorted by first rank.
 std::vector<RankClass> rank_classes(const RunSpec& spec, const RunPlan& plan);
 
 struct RankCost {
@@ -23,13 +23,13 @@ struct RankCost {
     StepCost cost;
 };
 
-/// Runs the first rank of each class over the meter, some at a time on threads of their own.
-/// `needs` are those of the backend to be used.
+/// Runs the first rank of each class on the meter, several at a time on their own threads. `needs`
+/// are those of the target backend.
 std::vector<RankCost> measure_mesh(const RunSpec& spec, const RunPlan& plan,
                                    const BackendNeeds& needs);
 
-/// Bytes that a rank sends in a step on one axis of the mesh: tp, cp, dp or pp, which the other
-/// communicators count as (CommMetrics).
+/// Bytes that a rank sends in a step on one mesh axis: tp, cp, dp or pp. Other communicators count
+/// as one of these (CommMetrics).
 std::int64_t sent_on(Axis axis, const StepCost& cost, const MeshShape& mesh);
 
 }  // namespace gptrain

@@ -14,7 +14,7 @@ namespace {
 
 using enum ActionKind;
 
-/// What a boundary buffer holds.
+/// Contents of a boundary buffer.
 struct Content {
     bool gradients;
     std::int64_t microbatch;
@@ -29,7 +29,7 @@ std::string to_text(const std::optional<Content>& content) {
                 content->reader.stage);
 }
 
-/// Messages from one stage to another; the k-th send meets the k-th receive.
+/// Messages from one stage to another. The k-th send matches the k-th receive.
 struct Channel {
     struct End {
         Content content;
@@ -38,21 +38,21 @@ struct Channel {
     };
     std::vector<End> sent;
     std::vector<End> posted;
-    std::vector<double> done;  ///< of those that have both ends
+    std::vector<double> done;  ///< end times of matched messages
 };
 
-/// A message by its place in a channel.
+/// A message by its index in a channel.
 struct MessageRef {
     Channel* channel;
     std::size_t index;
-    std::int64_t peer;  ///< who has to issue the other end
+    std::int64_t peer;  ///< the stage that must issue the other end
     bool met() const { return index < channel->done.size(); }
     double done() const { return channel->done[index]; }
 };
 
 struct Buffer {
     std::optional<Content> content;
-    std::optional<MessageRef> message;  ///< the last one that used it
+    std::optional<MessageRef> message;  ///< the last message that used it
 };
 
 struct Stage {
@@ -76,20 +76,20 @@ public:
     std::vector<TimelineEvent> run();
 
 private:
-    /// Does actions of a stage until one has to wait.
+    /// Runs actions of a stage until one has to wait.
     void advance(std::int64_t stage);
     void compute(std::int64_t stage, const Action& action);
     void send(std::int64_t stage, const Action& action);
     void receive(std::int64_t stage, const Action& action);
     void meet(std::int64_t from, std::int64_t to, Channel& channel);
 
-    /// The message that the stage's next action has to wait for.
+    /// The message that the stage's next action must wait for, if any.
     std::optional<MessageRef> awaited(std::int64_t stage);
     /// Waits for the message that uses the buffer.
     Buffer& settled(std::int64_t stage, std::int64_t buffer);
     void expect(std::int64_t stage, const Action& action, const std::optional<Content>& found,
                 const Content& expected) const;
-    /// What the message carries.
+    /// The contents that a message carries.
     Content carried(std::int64_t stage, const Action& message) const;
     double cost(std::int64_t stage, const Action& action) const;
 
@@ -104,7 +104,7 @@ private:
     const PipelineShape& shape_;
     const PipelineCosts& costs_;
     std::vector<Stage> stages_;
-    std::map<std::pair<std::int64_t, std::int64_t>, Channel> channels_;  ///< by from and to
+    std::map<std::pair<std::int64_t, std::int64_t>, Channel> channels_;  ///< [{from, to}]
     std::deque<std::int64_t> ready_;
     std::vector<TimelineEvent> events_;
 };

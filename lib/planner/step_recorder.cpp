@@ -7,7 +7,7 @@
 
 #include "base/json.h"
 #include "base/log.h"
-#include "train/run_directory.h"
+#include "base/process.h"
 
 namespace gptrain {
 namespace {
@@ -90,7 +90,7 @@ std::string to_text(const StepRecord& record, const std::vector<double>& clock) 
                     {"operations", std::move(operations)}});
 }
 
-/// Seconds to add to times of `other` to have those of `first`.
+/// Seconds to add to times of `other` to convert them to `first`'s clock.
 double clock_offset(const Json& first, const Json& other) {
     if (first["host"] == other["host"]) return 0;
     std::vector<double> offsets;
@@ -118,7 +118,7 @@ StepRecord to_record(const Json& json, double offset) {
     return record;
 }
 
-/// Lets every send end with its receive: from one stage to another they stand in the same order.
+/// Ends every send with its receive. Between two stages they have the same order.
 void join_messages(std::vector<StepRecord>& stages) {
     std::map<std::pair<std::int64_t, std::int64_t>, std::deque<double>> arrivals;
     for (std::size_t stage = 0; stage < stages.size(); ++stage) {

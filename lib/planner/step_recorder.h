@@ -28,19 +28,19 @@ struct StepRecord {
         double wait;
         double end;
     };
-    std::vector<ActionTimes> actions;        ///< by their begin
-    std::vector<OperationTimes> operations;  ///< all but the messages of actions, by their end
+    std::vector<ActionTimes> actions;        ///< ordered by start
+    std::vector<OperationTimes> operations;  ///< all except the messages of actions, ordered by end
 };
 
-/// Records one step. It hears the mesh's communicators and the executor; where the host does not
-/// wait for the device its times are those of issue.
+/// Records one step. It listens to the mesh's communicators and the executor. If the host does not
+/// wait for the device, its times are times of issue.
 class StepRecorder final : public ActionListener, public CommListener {
 public:
-    /// Calls `done` at the end of `step`, of those that it hears counted from 1.
+    /// Calls `done` at the end of step number `step`, counted from the first step it observes.
     StepRecorder(std::int64_t step, std::function<void(const StepRecord&)> done)
         : wanted_(step), done_(std::move(done)) {}
 
-    /// Whether the step has ended.
+    /// True once the step has ended.
     bool complete() const { return steps_ >= wanted_ && !recording_; }
 
     void step_begins() override;
@@ -53,8 +53,8 @@ public:
     void finished(const CommCall& call) override;
 
 private:
-    /// Begin and wait of operations under way, by communicator and number; those of earlier steps
-    /// may reach into the recorded one.
+    /// Start and wait times of operations in flight, by communicator and number. Operations of
+    /// earlier steps may extend into the recorded one.
     std::map<std::pair<int, std::int64_t>, std::pair<double, double>> under_way_;
     std::int64_t wanted_;
     std::function<void(const StepRecord&)> done_;
@@ -64,13 +64,12 @@ private:
     StepRecord record_;
 };
 
-/// The pipeline of the first ranks of dp, cp and tp, on rank 0's clock; all ranks call it together
-/// with what they recorded, and all get it. A message lasts, on the stage that sends it, from its
-/// send, and on the one that receives it from the receive, until the latter has waited for it.
+/// The pipeline of the first ranks of dp, cp and tp, on rank 0's clock. All ranks call it together
+/// with their records, and all get the result. A message lasts from its send (on the sender) or its
+/// receive (on the receiver) until the receiver has waited for it.
 ///
-/// Ranks of one machine have one clock. For others the clocks are read after barriers, and the
-/// median of the differences is taken: it is exact to about the time that a barrier takes to reach
-/// all ranks.
+/// Ranks of one machine share a clock. Other clocks are read after barriers, and the median
+/// difference is used: it is accurate to about the time that a barrier takes to reach all ranks.
 Timeline gather_timeline(const StepRecord& own, const MeshShape& mesh, const MpiSession& ranks);
 
 }  // namespace gptrain

@@ -14,7 +14,8 @@ namespace {
 
 constexpr std::int64_t process = 0;
 
-/// The threads of a stage. All stages have as many lanes of each as the one that needs the most.
+/// Groups of threads of a stage. All stages have as many lanes of each group as the stage that
+/// needs the most.
 enum Row { computing, messages, operations, rows };
 constexpr std::array<std::string_view, rows> row_names = {"", " messages", " operations"};
 
@@ -23,7 +24,7 @@ struct Bar {
     Row row;
     double begin;
     double end;
-    std::optional<double> wait;  ///< from here on the stage waits
+    std::optional<double> wait;  ///< when the stage starts to wait
     std::string name;
     std::string category;
     Json args;
@@ -63,8 +64,8 @@ std::vector<Bar> bars_of(const Timeline& timeline) {
     return bars;
 }
 
-/// Puts bars of a row into lanes so that no two of a lane overlap, which viewers would take for
-/// nesting. Returns the lanes of each row.
+/// Assigns bars of a row to lanes so that bars in a lane never overlap; viewers would show overlap
+/// as nesting. Returns the number of lanes of each row.
 std::array<std::int64_t, rows> assign_lanes(std::vector<Bar>& bars) {
     std::stable_sort(bars.begin(), bars.end(),
                      [](const Bar& a, const Bar& b) { return a.begin < b.begin; });
@@ -89,7 +90,7 @@ Json metadata(std::string_view what, std::int64_t thread, Json args) {
 }
 
 Json duration(const Bar& bar, double start, std::int64_t thread) {
-    // Whole nanoseconds: what follows without a gap must not overlap by a rounding error.
+    // Whole nanoseconds, so that rounding never makes adjacent bars overlap.
     const double begin = std::round((bar.begin - start) * 1e9);
     const double end = std::round((bar.end - start) * 1e9);
     return {{"name", bar.name},
@@ -102,7 +103,7 @@ Json duration(const Bar& bar, double start, std::int64_t thread) {
             {"args", bar.args}};
 }
 
-/// The part of an operation that is waited for, which viewers nest into it.
+/// The part of an operation that is waited for, which viewers nest inside it.
 Bar wait_of(const Bar& bar) {
     Bar wait = bar;
     wait.begin = *bar.wait;

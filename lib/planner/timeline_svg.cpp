@@ -13,11 +13,11 @@ namespace gptrain {
 namespace {
 
 // Pixels.
-constexpr double left = 66;  // of the rows, behind the stages' names
-constexpr double top = 62;   // of the first row, under title and legend
+constexpr double left = 66;  // x of the rows, after the stage names
+constexpr double top = 62;   // y of the first row, below title and legend
 constexpr double margin = 14;
 constexpr double row_height = 20;
-constexpr double line_height = 3;  // of messages, and of operations
+constexpr double line_height = 3;  // height of messages and operations
 constexpr double row_pitch = 27;
 constexpr double row_pitch_with_operations = 31;
 constexpr double digit_width = 6.2;
@@ -79,7 +79,7 @@ std::string escaped(std::string_view words) {
     return out;
 }
 
-/// "#7fb2e5", paler for later chunks.
+/// "#7fb2e5"; later chunks are paler.
 std::string colour(const Rgb& rgb, std::int64_t chunk, std::int64_t chunks) {
     constexpr double palest = 0.6;
     const double white =
@@ -99,7 +99,7 @@ struct TimeUnit {
     double per_second;
 };
 
-/// The largest unit in which that many seconds are at least 1.
+/// The largest unit in which `seconds` is at least 1.
 TimeUnit unit_of(double seconds) {
     if (seconds >= 1) return {"s", 1};
     if (seconds >= 1e-3) return {"ms", 1e3};
@@ -120,7 +120,7 @@ private:
     }
     double bottom() const { return row(timeline_.stages); }
 
-    /// Calls draw(x of its begin, x of its end) for what of a time lies in the windows.
+    /// Calls draw(x of begin, x of end) for the visible parts of a time span.
     void for_each_shown(const TimeSpan& time, const auto& draw) const {
         for (const Window& window : view_.windows) {
             const double begin = std::max(time.begin, window.time.begin);
@@ -131,7 +131,7 @@ private:
     void draw_rows();
     void draw_events();
     void draw_operations();
-    /// One path for each colour keeps the file small.
+    /// Draws one path for each colour, which keeps the file small.
     void draw_paths(const std::map<std::string, std::string>& paths);
     void draw_numbers();
     void draw_header();
@@ -208,7 +208,7 @@ void Picture::draw_rows() {
     }
 }
 
-/// The path of a rectangle.
+/// The SVG path of a rectangle.
 std::string rectangle(double left_x, double right_x, double y, double height) {
     return text('M', pixels(left_x), ' ', pixels(y), 'H', pixels(right_x), 'v', height, 'H',
                 pixels(left_x), 'z');
@@ -250,7 +250,7 @@ void Picture::draw_operations() {
     draw(operation_rgb, [](const auto& operation) {
         return TimeSpan{operation.begin, operation.wait};
     });
-    // Above the others: a stage that waits does nothing else.
+    // On top of the others: a stage that waits does nothing else.
     draw(wait_rgb, [](const auto& operation) { return TimeSpan{operation.wait, operation.end}; });
 }
 

@@ -7,12 +7,12 @@ namespace gptrain {
 namespace {
 
 // Pixels.
-constexpr double widest = 2400;  // of all windows together
+constexpr double widest = 2400;  // all windows together
 constexpr double gap = 90;       // between two windows
 constexpr double action_width = 22;
 constexpr double narrowest_action_width = 5;
 
-/// Seconds until every stage has begun to go backward: the warmup.
+/// Seconds until every stage has finished its first backward action: the warmup.
 double warmup_of(const Timeline& timeline, const TimeSpan& span) {
     std::map<std::int64_t, double> first;
     for (const TimelineEvent& event : timeline.events) {

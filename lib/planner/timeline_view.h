@@ -1,17 +1,17 @@
-// Which parts of a timeline a picture shows, and how wide.
+// Chooses the parts of a timeline that a picture shows, and their scale.
 #pragma once
 
 #include "planner/timeline.h"
 
 namespace gptrain {
 
-/// A part of the time that is shown, and where its begin lies.
+/// A visible part of the time, and the x of its start.
 struct Window {
     TimeSpan time;
     double x;  ///< pixels
 };
 
-/// Where times lie in the picture.
+/// Maps times to positions in the picture.
 struct View {
     std::vector<Window> windows;
     double scale;  ///< pixels per second
@@ -22,11 +22,11 @@ struct View {
     double right() const { return x(windows.back(), windows.back().time.end); }
 };
 
-/// The span, and operations that reach out of it.
+/// The span, extended by operations that reach beyond it.
 TimeSpan shown_time(const Timeline& timeline);
 
-/// All of the shown time from x = `left` on if it fits into 2400 pixels with actions that can be
-/// told apart; else as much of its begin and of its end, with warmup and cooldown in full if
+/// Shows all of the time from x = `left` on if it fits into 2400 pixels with legible actions.
+/// Otherwise shows as much of its start and its end as fits, with warmup and cooldown in full if
 /// possible.
 View make_view(const Timeline& timeline, double left);
 

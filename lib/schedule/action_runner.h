@@ -1,5 +1,5 @@
-// Goes through the actions of a schedule on one stage: it exchanges the boundary buffers with other
-// stages, and leaves what is computed to its caller.
+// Walks through the actions of a schedule on one stage: exchanges boundary buffers with other
+// stages and leaves the computation to its caller.
 #pragma once
 
 #include <functional>
@@ -13,38 +13,38 @@ namespace gptrain {
 
 class ActionRunner {
 public:
-    /// `buffers`: the stage's boundary buffers, [rows, H] of the residual stream each. The context
-    /// outlives the runner.
+    /// `buffers` are the stage's boundary buffers, [rows, H] of the residual stream each. The
+    /// context must outlive the runner.
     ActionRunner(const ModelContext& context, const std::vector<Tensor>& buffers);
 
-    /// Those who are told of all actions. Of whole steps the caller tells.
+    /// Listeners of all actions. The caller reports the start and end of steps.
     ActionListeners& listeners() { return listeners_; }
     std::int64_t buffers() const { return std::ssize(buffers_); }
 
-    /// Computes the action at an index of the list, between these buffers of it.
+    /// Computes the action at `index` of the list, with its boundary buffers.
     using Compute = std::function<void(std::size_t index, const Boundary& ends)>;
-    /// Runs the list. At the end no message is under way.
+    /// Runs the list. No message is in flight when it returns.
     void run(const Schedule& schedule, const Compute& compute);
 
 private:
-    /// A boundary buffer, and the message under way to or from it.
+    /// A boundary buffer, and the message in flight to or from it.
     struct Buffer {
         Tensor tensor;
         Pending message = {};
-        std::optional<Action> under_way = {};  ///< of the message, until it was waited for
-        bool parts = false;                    ///< what arrives is this rank's part of it
+        std::optional<Action> under_way = {};  ///< that message's action, until it was waited for
+        bool parts = false;                    ///< only this rank's part of the buffer arrives
     };
     /// Waits for the buffer's message, if any.
     void settle(Buffer& buffer);
     Buffer& buffer(std::int64_t index) { return buffers_[static_cast<std::size_t>(index)]; }
-    /// The buffer after its message; empty for none.
+    /// The buffer once its message is done; empty for Action::none.
     Tensor ready(std::int64_t index);
-    /// Where tp ranks hold the same activations each sends its part, and the receivers gather them
-    /// (Narayanan et al. 2021, arXiv 2104.04473, scatter/gather).
+    /// If tp ranks hold the same activations, each sends its part and the receivers gather them
+    /// (scatter/gather of Narayanan et al. 2021, arXiv 2104.04473).
     bool sends_parts() const;
     Tensor own_part(const Tensor& whole) const;
     Communicator& channel(const Action& action) const;
-    /// Starts to send or to receive.
+    /// Starts to send or receive.
     void exchange(const Action& message);
 
     const ModelContext& context_;

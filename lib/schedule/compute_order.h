@@ -1,5 +1,5 @@
-// The order of F, BW, B and W on a stage: what differs between schedules. Messages, slots and
-// buffers follow from it (messages.h).
+// The order of F, BW, B and W on a stage, which is all that differs between schedules. Messages,
+// slots and buffers follow from it (messages.h, lifetimes.h).
 #pragma once
 
 #include <initializer_list>
@@ -9,14 +9,14 @@
 
 namespace gptrain {
 
-/// An order under construction.
+/// Builds an order.
 class ComputeOrder {
 public:
     explicit ComputeOrder(const PipelineShape& shape);
 
-    /// Appends the action for the next microbatch of that kind and chunk. A microbatch that the
-    /// step does not have is counted and left out: orders may be made for more of them than there
-    /// are, because an action waits only for actions of its own microbatch.
+    /// Appends the action for the next microbatch of that kind and chunk. Microbatches beyond the
+    /// step's number are counted but left out. So an order may be written for more than there are:
+    /// an action waits only for actions of its own microbatch.
     void next(ActionKind kind, std::int64_t chunk = 0);
     void next(std::initializer_list<ActionKind> kinds, std::int64_t chunk = 0);
     void append(const Action& action) { actions_.push_back(action); }
@@ -25,13 +25,13 @@ public:
 
 private:
     std::int64_t microbatches_;
-    std::vector<std::vector<std::int64_t>> counts_;  ///< by kind and chunk
+    std::vector<std::vector<std::int64_t>> counts_;  ///< [kind][chunk]
     std::vector<Action> actions_;
 };
 
-/// The actions of a training step on a stage, by schedule kind; without messages.
+/// The compute actions of a training step on a stage, without messages.
 std::vector<Action> compute_order(const PipelineShape& shape, std::int64_t stage);
-/// F of the same, for an evaluation: no F waits for anything else.
+/// Only the F of that order, for an evaluation. No F waits for another kind of action.
 std::vector<Action> forward_order(const PipelineShape& shape, std::int64_t stage);
 
 std::vector<Action> gpipe_order(const PipelineShape& shape);

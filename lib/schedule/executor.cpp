@@ -11,7 +11,7 @@ BackwardPart part_of(ActionKind kind) {
     }
 }
 
-/// Whether it is the last action of its list that adds to gradients of its chunk.
+/// True if this is the list's last action that adds to its chunk's gradients.
 bool ends_gradients(const Schedule& schedule, std::size_t index) {
     const Action& action = schedule.actions[index];
     const ActionKind last =
@@ -24,7 +24,7 @@ bool ends_gradients(const Schedule& schedule, std::size_t index) {
     return true;
 }
 
-/// The part of whole sequences that this rank of cp has.
+/// This cp rank's part of whole sequences.
 Microbatch local_part(const Microbatch& whole, const Stage& stage) {
     const auto part = [&](const auto& values) {
         return gptrain::local_part(std::span(values), stage.seq_length, stage.slices);

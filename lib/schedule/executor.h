@@ -12,38 +12,38 @@
 
 namespace gptrain {
 
-/// What an executor works on; all of it outlives it.
+/// What an executor works on; everything here must outlive it.
 struct Stage {
     const ModelContext& context;
     const std::vector<GptChunk>& chunks;
     const Parameters& parameters;
     StageMemory memory;
-    std::int64_t seq_length = 0;        ///< of whole sequences
-    std::vector<SequenceSlice> slices;  ///< what this rank of cp has of them
+    std::int64_t seq_length = 0;        ///< length of whole sequences
+    std::vector<SequenceSlice> slices;  ///< this cp rank's slices of them
     StreamSlice stream;
 };
 
 class Executor {
 public:
-    /// `step` is the run's step state; its slot is ignored. Without buckets, which outlive it, it
-    /// can only evaluate.
+    /// `step` is the run's step state; its slot is ignored. `buckets` must outlive the executor;
+    /// without them it can only evaluate.
     Executor(Stage stage, const StepRef& step, GradBuckets* buckets = nullptr);
 
-    /// From now on `listener`, which outlives the executor, is told of all actions.
+    /// Reports all actions to `listener`, which must outlive the executor.
     void listen(ActionListener& listener) { runner_.listeners().add(listener); }
 
-    /// Forward and backward of a step: adds the weighted loss to the step state (on the last stage)
+    /// Runs forward and backward of a step: adds the weighted loss to the step state (last stage)
     /// and the gradients to main_grad, and sums the gradients over dp and cp.
     void train(const Schedule& schedule, std::span<const Microbatch> microbatches);
-    /// Adds the weighted loss of the microbatches to the step state (on the last stage).
+    /// Adds the weighted loss of the microbatches to the step state (last stage).
     void evaluate(const Schedule& schedule, std::span<const Microbatch> microbatches);
 
 private:
     void load(const Action& action, std::span<const Microbatch> microbatches);
     Pass pass(std::int64_t slot, bool training) const;
-    /// Does the work of an action; as the same ops as ever where nothing of it is for other ranks.
+    /// Computes an action; replays it if it does not communicate with other ranks.
     void compute(const Action& action, const Boundary& ends, const GptChunk::GradsFinal& final);
-    /// What becomes of a chunk's gradients with the last action that adds to them.
+    /// Starts the reduction of a chunk's gradients, in the last action that adds to them.
     GptChunk::GradsFinal reduction(const Schedule& schedule, std::size_t index);
     std::int64_t replay_key(const Action& action) const;
 

@@ -10,7 +10,7 @@
 namespace gptrain {
 namespace {
 
-/// Numbers from 0 up; the smallest free one first.
+/// Hands out indices from 0, the smallest free one first.
 class Pool {
 public:
     std::int64_t take() {
@@ -52,7 +52,7 @@ private:
         std::size_t next = 0;
     };
 
-    /// The buffer of what chunk `reader` reads.
+    /// The index of the buffer that chunk `reader` reads.
     std::int64_t& arrived(const Action& action, std::int64_t reader) {
         return arrived_[arrival_index(shape_, action, reader)];
     }
@@ -79,7 +79,7 @@ private:
     std::int64_t stage_;
     Pool pool_;
     std::vector<std::int64_t> arrived_;
-    std::map<std::pair<std::int64_t, bool>, Ring> rings_;  ///< by stage and way
+    std::map<std::pair<std::int64_t, bool>, Ring> rings_;  ///< by target stage and direction
     std::int64_t last_written_ = Action::none;
 };
 

@@ -10,7 +10,7 @@ namespace {
 
 using enum ActionKind;
 
-/// The chunk `hops` positions further along the model.
+/// The chunk `hops` positions further along the model, if any.
 std::optional<ChunkPlace> neighbour(const PipelineShape& shape, const ChunkPlace& place,
                                     std::int64_t hops) {
     const std::int64_t position = position_of(shape, place) + hops;
@@ -18,7 +18,7 @@ std::optional<ChunkPlace> neighbour(const PipelineShape& shape, const ChunkPlace
     return place_at(shape, position);
 }
 
-/// Which way the action moves through the model; 0: it stays.
+/// The direction in which an action moves through the model; 0 if it stays.
 std::int64_t direction(ActionKind kind) {
     switch (kind) {
         case forward: return 1;
@@ -34,16 +34,16 @@ std::optional<ChunkPlace> along(const PipelineShape& shape, std::int64_t stage,
     return move == 0 ? std::nullopt : neighbour(shape, {stage, action.chunk}, move);
 }
 
-/// A receive and the compute action before which it is posted.
+/// A receive, and the index of the compute action before which it is posted.
 struct Post {
     std::size_t before;
     Action receive;
 };
 
-/// Where a stage uses what others send.
+/// Which actions of a stage read what it receives.
 struct Uses {
-    std::vector<std::size_t> at;     ///< the action that reads it, by arrival_index
-    std::set<std::int64_t> senders;  ///< other stages that send here
+    std::vector<std::size_t> at;     ///< index of the reading action, by arrival_index
+    std::set<std::int64_t> senders;  ///< other stages that send to this one
 };
 
 Uses find_uses(const PipelineShape& shape, std::int64_t stage, const std::vector<Action>& order) {
@@ -57,7 +57,7 @@ Uses find_uses(const PipelineShape& shape, std::int64_t stage, const std::vector
     return uses;
 }
 
-/// The receives from one stage in the order of its sends.
+/// The receives from one stage, in the order of its sends.
 std::vector<Post> posts_from(std::int64_t sender, const PipelineShape& shape, std::int64_t stage,
                              const Uses& uses, const std::vector<Action>& sender_order) {
     std::vector<Post> posts;
@@ -70,7 +70,7 @@ std::vector<Post> posts_from(std::int64_t sender, const PipelineShape& shape, st
         receive.peer = sender;
         posts.push_back({use == 0 ? 0 : use - 1, receive});
     }
-    // None is posted behind one that was sent after it.
+    // Keep the posts in the order of the sends.
     for (std::size_t i = posts.size(); i-- > 1;) {
         posts[i - 1].before = std::min(posts[i - 1].before, posts[i].before);
     }

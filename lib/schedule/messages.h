@@ -1,4 +1,4 @@
-// What an order of compute actions asks of the boundaries between chunks.
+// The messages between chunks that an order of compute actions requires.
 #pragma once
 
 #include <functional>
@@ -8,21 +8,21 @@
 
 namespace gptrain {
 
-/// The chunk whose output F, BW or B reads; none at the model's end, and for W.
+/// The chunk whose output F, BW or B reads; none at the model's ends, and for W.
 std::optional<ChunkPlace> source_of(const PipelineShape& shape, std::int64_t stage,
                                     const Action& action);
-/// The chunk that reads what F, BW or B writes; none at the model's end, and for W.
+/// The chunk that reads the output of F, BW or B; none at the model's ends, and for W.
 std::optional<ChunkPlace> target_of(const PipelineShape& shape, std::int64_t stage,
                                     const Action& action);
 
-/// F or a message of activations: it moves towards the model's end.
+/// True for F and messages of activations, which move towards the model's end.
 constexpr bool moves_forward(ActionKind kind) {
     using enum ActionKind;
     return kind == forward || kind == send_activations || kind == receive_activations;
 }
 
-/// Numbers what chunks of a stage read, from 0 up to 2 v m: the activations of a microbatch for a
-/// chunk, or the gradient.
+/// Index, below 2 v m, of what a stage's chunks read: a microbatch's activations or gradient for
+/// chunk `reader`.
 inline std::size_t arrival_index(const PipelineShape& shape, const Action& action,
                                  std::int64_t reader) {
     const std::int64_t way = moves_forward(action.kind) ? 0 : 1;
@@ -32,10 +32,10 @@ inline std::size_t arrivals(const PipelineShape& shape) {
     return static_cast<std::size_t>(2 * shape.virtual_stages * shape.microbatches);
 }
 
-/// The compute actions of any stage of the same pipeline.
+/// Returns the compute actions of any stage of the pipeline.
 using OrderOf = std::function<std::vector<Action>(std::int64_t stage)>;
 
-/// The stage's order with its sends and receives, placed as schedule.h says.
+/// The stage's order with its sends and receives, placed as schedule.h describes.
 std::vector<Action> with_messages(const PipelineShape& shape, std::int64_t stage,
                                   const OrderOf& order_of);
 

@@ -7,8 +7,8 @@ std::vector<Action> one_f_one_b_order(const PipelineShape& shape, std::int64_t s
     const std::int64_t p = shape.stages;
     const std::int64_t v = shape.virtual_stages;
     const auto chunk = [&](std::int64_t step) { return step % (p * v) / p; };
-    // The first gradient reaches a stage as many hops after its last F as stages lie behind it.
-    // Where chunks take turns, F goes on meanwhile on the way back, too.
+    // The first gradient reaches a stage as many hops after its last warmup F as there are stages
+    // behind it. With interleaved chunks, F continues during the way back as well.
     const std::int64_t behind = p - 1 - stage;
     const std::int64_t warmup = v == 1 ? behind : 2 * behind + (v - 1) * p;
 

@@ -1,4 +1,4 @@
-// Which chunk of layers lies on which stage.
+// The placement of chunks of layers on stages.
 #pragma once
 
 #include <cstdint>
@@ -7,21 +7,21 @@
 
 namespace gptrain {
 
-/// A chunk is a range of layers; a stage holds `virtual_stages` of them.
+/// A pipeline; each stage holds `virtual_stages` chunks of layers.
 struct PipelineShape {
     ScheduleKind kind = ScheduleKind::one_f_one_b;
     std::int64_t stages = 1;          ///< p
-    std::int64_t virtual_stages = 1;  ///< v; above 1 with interleaved_1f1b, and 2 makes ZB-V
+    std::int64_t virtual_stages = 1;  ///< v; above 1 for interleaved_1f1b; 2 makes zero_bubble ZB-V
     std::int64_t microbatches = 1;    ///< m, of one step on one data rank
 
-    /// Chunks of the whole model.
+    /// Number of chunks in the model.
     std::int64_t positions() const { return stages * virtual_stages; }
-    /// The model lies on the stages as a V: down with chunk 0, up again with chunk 1.
+    /// True if the model runs down the stages with chunk 0 and back up with chunk 1, as a V.
     bool is_v() const { return kind == ScheduleKind::zero_bubble && virtual_stages == 2; }
     bool operator==(const PipelineShape&) const = default;
 };
 
-/// Sizes below 1 and chunks that the kind has no order for are an Error (bug).
+/// Sizes below 1, and virtual stages that the schedule kind does not support, are an Error (bug).
 void check_shape(const PipelineShape& shape);
 
 struct ChunkPlace {
@@ -30,8 +30,8 @@ struct ChunkPlace {
     bool operator==(const ChunkPlace&) const = default;
 };
 
-/// The place of the chunk at a position of the model, counted from its first layers: chunk c of
-/// stage s is at position c p + s; in ZB-V chunk 0 of stage s is at s, chunk 1 at 2p - 1 - s.
+/// The place of the chunk at a position of the model, counted from its first layers: position c p +
+/// s is chunk c of stage s. In ZB-V, position s is chunk 0 of stage s, and 2p - 1 - s its chunk 1.
 ChunkPlace place_at(const PipelineShape& shape, std::int64_t position);
 std::int64_t position_of(const PipelineShape& shape, const ChunkPlace& place);
 

@@ -1,21 +1,21 @@
-// Pipeline schedules as data: pure functions that return the actions of a stage in order. The
-// executor runs the list, the meter prices it, the planner simulates and draws it, tests read it.
+// Pipeline schedules as data: pure functions return a stage's actions in order. The executor runs
+// the list, the meter measures its cost, the planner simulates and draws it, tests check it.
 //
-// Messages. What a chunk computes for its neighbour in the model lies in a boundary buffer: the
-// activations that leave F, the gradient that leaves BW or B. All boundary buffers of a stage have
-// one size and serve any chunk and both directions. Neighbours on different stages exchange the
-// buffer: a send follows the action that filled it; a receive is posted before the action that
-// precedes its use, so that it arrives while that one computes. Both return at once. Neighbours on
-// one stage (the turn of ZB-V, a pipeline of one stage) need no message: one writes the buffer that
-// the other reads.
+// Messages. A chunk passes its output to its neighbour in the model in a boundary buffer: the
+// activations that leave F, or the gradient that leaves BW or B. All boundary buffers of a stage
+// have one size and serve any chunk and both directions. Neighbours on different stages exchange
+// the buffer: a send follows the action that filled it; a receive is posted before the action that
+// precedes its use, so that it arrives during that action. Both return at once. Neighbours on one
+// stage (at the turn of ZB-V, or in a pipeline of one stage) need no message: one writes the buffer
+// that the other reads.
 //
-// A buffer has at most one message under way. Whatever touches the buffer next waits for it: the
-// action that reads what was received, the action that writes over what was sent. Nothing else
+// A buffer has at most one message in flight. Whatever uses the buffer next waits for it: the
+// action that reads what was received, or the action that overwrites what was sent. Nothing else
 // waits.
 //
-// From one stage to another the receives stand in the order of the sends, activations and gradients
-// together. So nothing depends on how many communicators carry them, on sends that end only once
-// their receive is posted, or on more than one message being under way between two stages.
+// Between two stages, receives are in the order of the sends, activations and gradients together.
+// So correctness does not depend on the number of communicators, on sends that complete before
+// their receive is posted, or on several messages in flight between two stages.
 #pragma once
 
 #include <cstdint>
@@ -30,17 +30,17 @@ namespace gptrain {
 enum class ActionKind {
     forward,              ///< F
     backward,             ///< BW: input and weight gradients
-    backward_inputs,      ///< B: what earlier layers wait for
+    backward_inputs,      ///< B: the gradients that earlier layers wait for
     backward_weights,     ///< W: the weight gradients that B left out
-    send_activations,     ///< to the chunk that follows
-    receive_activations,  ///< from the chunk before
-    send_gradients,       ///< to the chunk before
-    receive_gradients,    ///< from the chunk that follows
+    send_activations,     ///< to the next chunk
+    receive_activations,  ///< from the previous chunk
+    send_gradients,       ///< to the previous chunk
+    receive_gradients,    ///< from the next chunk
 };
 
 std::string_view name_of(ActionKind kind);
 
-/// F, BW, B or W.
+/// True for F, BW, B and W.
 constexpr bool computes(ActionKind kind) {
     return kind <= ActionKind::backward_weights;
 }
@@ -53,11 +53,12 @@ struct Action {
 
     ActionKind kind;
     std::int64_t microbatch;
-    std::int64_t chunk = 0;  ///< of this stage; of a message the chunk that writes or reads it
-    std::int64_t slot = 0;   ///< where the microbatch's activations are kept; not in messages
-    /// The boundary buffer that F, BW or B reads, or that a receive fills. None at the model's end.
+    std::int64_t chunk = 0;  ///< of this stage; for a message, the chunk that writes or reads it
+    std::int64_t slot = 0;   ///< holds the microbatch's activations; unused in messages
+    /// The boundary buffer that F, BW or B reads, or that a receive fills; none at the model's
+    /// ends.
     std::int64_t input = none;
-    /// The boundary buffer that F, BW or B writes, or that is sent. None at the model's end.
+    /// The boundary buffer that F, BW or B writes, or that a send sends; none at the model's ends.
     std::int64_t output = none;
     std::int64_t peer = none;  ///< the other stage of a message
 
@@ -66,36 +67,36 @@ struct Action {
 
 struct Schedule {
     std::vector<Action> actions;
-    /// Slots of saved activations. A slot is taken at F and free after BW, or after W where that is
-    /// deferred; it serves any chunk of the stage, so it has the size of the largest.
+    /// Slots for saved activations. A slot is taken at F and freed after BW, or after W if weights
+    /// are deferred. It serves any chunk of the stage, so it has the size of the largest.
     std::int64_t slots = 0;
-    /// Places for what the head keeps from F to BW or B: none where the head is not, one where no F
-    /// comes between, else one for each slot.
+    /// Buffers for what the head keeps from F to BW or B: none on stages without the head, one if
+    /// at most one microbatch is in the head at a time, else one for each slot.
     std::int64_t heads = 0;
     std::int64_t buffers = 0;     ///< boundary buffers
-    bool defers_weights = false;  ///< it has B and W
+    bool defers_weights = false;  ///< uses B and W instead of BW
 };
 
-/// The actions of a step on one stage.
+/// The actions of a step on stage s of p, with m microbatches and v virtual stages:
 ///
 /// gpipe: all F, then all BW, last microbatch first (Huang et al. 2019). m slots.
 ///
 /// 1f1b: 1F1B with flush (Narayanan et al. 2021, arXiv 2104.04473): p - 1 - s times F, then F and
-/// BW in turn. min(m, p - s) slots.
+/// BW alternate. min(m, p - s) slots.
 ///
-/// interleaved_1f1b (same source): microbatches in groups of p, each group through all chunks of a
-/// stage in turn, 2(p - 1 - s) + (v - 1)p times F first. Where p does not divide m the last group
-/// is smaller: its order is that of a whole group without the microbatches that are not there, so
-/// that nothing waits for more, and it takes no longer than a whole one. At most
-/// min(mv, 2(p - 1 - s) + (v - 1)p + 1) slots. v = 1 is 1F1B.
+/// interleaved_1f1b (same source): microbatches go in groups of p through all chunks of a stage in
+/// turn, with 2(p - 1 - s) + (v - 1)p times F first. If p does not divide m, the last group is
+/// smaller: it has the order of a full group without the missing microbatches, so it waits for
+/// nothing more and takes no longer than a full one. At most min(mv, 2(p - 1 - s) + (v - 1)p + 1)
+/// slots. v = 1 is 1F1B.
 ///
-/// zero_bubble: ZB-H1, with 2 virtual stages ZB-V (Qi et al. 2024, arXiv 2401.10241). B and W apart
-/// let W fill what would be idle. ZB-H1 has the order of 1F1B and on stage s each W stands s
-/// microbatches behind its B, so that every stage holds at most min(m, p), 1F1B's most. ZB-V needs
-/// the same: 2p slots of half a stage.
+/// zero_bubble: ZB-H1, or ZB-V with 2 virtual stages (Qi et al. 2024, arXiv 2401.10241). Splitting
+/// BW into B and W lets W fill idle time. ZB-H1 has the order of 1F1B, and on stage s each W comes
+/// s microbatches after its B; every stage then holds at most min(m, p) microbatches, the most that
+/// 1F1B holds on any stage. ZB-V needs the same memory: 2p slots of half a stage.
 Schedule make_schedule(const PipelineShape& shape, std::int64_t stage);
 
-/// The actions of an evaluation: F alone, whose activations are not kept (one slot).
+/// The actions of an evaluation: F only, with nothing kept (one slot).
 Schedule make_forward_schedule(const PipelineShape& shape, std::int64_t stage);
 
 struct Pipeline {
@@ -103,12 +104,12 @@ struct Pipeline {
     std::vector<Schedule> stages;
 };
 
-/// The lists of all stages.
+/// The schedules of all stages.
 Pipeline make_pipeline(const PipelineShape& shape);
 Pipeline make_forward_pipeline(const PipelineShape& shape);
 
-/// "RF0<0 F0 SF0>2 RB0<2 BW0 SB0>0": kind, microbatch, and the other stage of a message. `chunks`
-/// above 1 add the chunk: "F0.1" is microbatch 0 of chunk 1.
+/// "RF0<0 F0 SF0>2 RB0<2 BW0 SB0>0": kind, microbatch, and for messages the other stage. If
+/// `chunks` is above 1 the chunk is appended: "F0.1" is microbatch 0 of chunk 1.
 std::string to_text(const Action& action, std::int64_t chunks);
 std::string to_text(const Schedule& schedule);
 

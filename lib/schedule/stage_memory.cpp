@@ -5,7 +5,7 @@
 namespace gptrain {
 namespace {
 
-/// Memory of one slot, which the chunks use in turn: each as if it were alone.
+/// Allocates one slot. The chunks use it in turn, so their allocations overlay each other.
 void reserve_slot(Arena& arena, const std::vector<GptChunk>& chunks, const SavedSizes& sizes,
                   std::vector<std::vector<SavedChunk>>& saved) {
     std::int64_t most = 0;
@@ -18,7 +18,7 @@ void reserve_slot(Arena& arena, const std::vector<GptChunk>& chunks, const Saved
     arena.allocate(DType::u8, {most});
 }
 
-/// One for all slots of the last chunk, or each slot's own.
+/// Allocates one head buffer for all slots, or one for each.
 void reserve_heads(Arena& arena, const GptChunk& last, const StageSizes& sizes,
                    std::vector<SavedChunk>& saved) {
     std::vector<SavedHead> heads;

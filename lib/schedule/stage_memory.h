@@ -1,4 +1,4 @@
-// What a stage keeps between the actions of its schedule.
+// Memory of a stage that lasts from action to action.
 #pragma once
 
 #include <vector>
@@ -9,8 +9,8 @@
 namespace gptrain {
 
 struct StageMemory {
-    std::vector<Batch> batches;                  ///< of each slot
-    std::vector<std::vector<SavedChunk>> saved;  ///< [chunk][slot]; a slot serves one at a time
+    std::vector<Batch> batches;                  ///< [slot]
+    std::vector<std::vector<SavedChunk>> saved;  ///< [chunk][slot]; slots serve chunks in turn
     std::vector<Tensor> buffers;                 ///< boundary buffers, [B S, H] of the stream
 };
 
@@ -19,14 +19,14 @@ struct StageSizes {
     std::int64_t heads = 0;
     std::int64_t buffers = 0;
     SavedSizes saved;
-    StreamSlice stream;          ///< the residual stream's part of a sequence
-    bool first_visible = false;  ///< batches carry it
+    StreamSlice stream;          ///< this rank's part of the sequence in the residual stream
+    bool first_visible = false;  ///< batches carry first_visible
 };
 
-/// Batches and boundary buffers: all that an evaluation needs.
+/// Allocates batches and boundary buffers, all that an evaluation needs.
 StageMemory reserve_forward(const ModelContext& context, const StageSizes& sizes);
 
-/// With what is kept for backward. Once, before the first action.
+/// The same, plus what is kept for backward. Call it once, before the first action.
 StageMemory reserve_stage(const ModelContext& context, const std::vector<GptChunk>& chunks,
                           const StageSizes& sizes);
 

@@ -36,7 +36,7 @@ bool has_tied_ends(const RunPlan& plan) {
 
 namespace {
 
-/// The connections that neighbours in the model need, each once: activations go the one way, their
+/// The channels between neighbours in the model, without repeats: activations go one way, their
 /// gradients the other.
 std::vector<Channel> channels_of(const PipelineShape& shape) {
     std::vector<Channel> channels;

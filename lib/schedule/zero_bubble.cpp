@@ -20,33 +20,33 @@ std::vector<Action> zero_bubble_order(const PipelineShape& shape, std::int64_t s
     return order.take();
 }
 
-// The V: F of a microbatch goes down through chunk 0 of stages 0 to p - 1 and up through chunk 1;
-// its B comes back the same way.
+// F of a microbatch runs down chunk 0 of stages 0 to p - 1 and back up chunk 1; its B returns the
+// same way.
 std::vector<Action> zero_bubble_v_order(const PipelineShape& shape, std::int64_t stage) {
     using enum ActionKind;
     const std::int64_t to_turn = shape.stages - stage;
-    // At least as many as can be under way, so that every phase below exists.
+    // At least the most that can be in flight, so that every phase below exists.
     const std::int64_t microbatches = std::max(shape.microbatches, 2 * shape.stages - 1);
     ComputeOrder order(shape);
-    // Warmup: down until the first microbatch comes up, ...
+    // Warmup: F down until the first microbatch comes back up, ...
     for (std::int64_t i = 0; i < 2 * to_turn - 1; ++i) {
         order.next(forward, 0);
     }
-    // ... up and down until its gradient comes down, ...
+    // ... F up and down until its gradient comes down, ...
     for (std::int64_t i = 0; i < stage; ++i) {
         order.next(forward, 1);
         order.next(forward, 0);
     }
-    // ... and chunk 1 alone until that gradient comes up.
+    // ... and chunk 1 only, until that gradient comes back up.
     for (std::int64_t i = 0; i < to_turn; ++i) {
         order.next({forward, backward_inputs, backward_weights}, 1);
     }
-    // Steady: a microbatch through everything.
+    // Steady: one microbatch through everything.
     for (std::int64_t i = 0; i < microbatches - shape.stages; ++i) {
         order.next({forward, backward_inputs, backward_weights}, 0);
         order.next({forward, backward_inputs, backward_weights}, 1);
     }
-    // Cooldown: what other stages wait for goes first.
+    // Cooldown: what other stages wait for comes first.
     for (std::int64_t i = 0; i < stage; ++i) {
         order.next(backward_inputs, 0);
         order.next(backward_inputs, 1);

@@ -8,18 +8,6 @@
 namespace gptrain {
 namespace {
 
-/// 124439808 as "124,439,808".
-std::string grouped(std::int64_t value) {
-    std::string digits = text(value);
-    for (std::size_t i = digits.size(); i > 3; i -= 3)
-        digits.insert(i - 3, 1, ',');
-    return digits;
-}
-
-std::string counted(std::int64_t count, std::string_view word) {
-    return text(grouped(count), " ", word, count == 1 ? "" : "s");
-}
-
 /// One line of the table; without a title it goes on from the line before.
 std::string row(std::string_view title, const std::string& words) {
     constexpr std::size_t width = 15;
@@ -55,19 +43,29 @@ std::string batch_rows(const RunPlan& plan) {
     return rows;
 }
 
-std::string lr_row(const LrSchedule& lr) {
+std::string epochs_row(std::int64_t tokens, std::int64_t training_tokens) {
+    if (training_tokens == 0) return "";
+    const double epochs = static_cast<double>(tokens) / static_cast<double>(training_tokens);
+    return row("epochs", text(fixed(epochs, 2), " of the ", counted(training_tokens, "token"),
+                              " to train on"));
+}
+
+std::string lr_rows(const RunPlan& plan) {
+    const LrSchedule& lr = plan.lr;
     const std::string warmup =
         lr.warmup_steps == 0 ? "" : text(", warm-up of ", counted(lr.warmup_steps, "step"));
     std::string decay;
-    if (lr.kind != LrKind::constant) decay = text(", to ", lr.min_lr, " at step ", lr.decay_steps);
+    const bool decays = lr.kind != LrKind::constant && lr.warmup_steps < lr.decay_steps;
+    if (decays) decay = text(", to ", lr.min_lr, " at step ", lr.decay_steps);
     if (lr.kind == LrKind::inverse_sqrt) decay = text(", not below ", lr.min_lr);
     if (lr.kind == LrKind::wsd) decay += text(" over ", counted(lr.wsd_decay_steps, "step"));
-    return row("learning rate", text(lr.lr, ", ", name_of(lr.kind), warmup, decay));
+    return row("learning rate", text(lr.lr, ", ", name_of(lr.kind), warmup, decay)) +
+           (plan.shortened.empty() ? "" : row("", plan.shortened));
 }
 
 }  // namespace
 
-std::string describe(const RunPlan& plan) {
+std::string describe(const RunPlan& plan, std::int64_t training_tokens) {
     const std::int64_t samples = plan.batch.samples_of(plan.steps);
     const std::int64_t tokens = checked_mul(samples, plan.seq_length);
     const double flops = flops_per_token(plan.model, plan.seq_length);
@@ -77,7 +75,7 @@ std::string describe(const RunPlan& plan) {
                              counted(tokens, "token"), "; one pass of the data order is ",
                              plan.num_samples ? counted(*plan.num_samples, "sample")
                                               : std::string("as long as the corpus"))) +
-           lr_row(plan.lr) +
+           epochs_row(tokens, training_tokens) + lr_rows(plan) +
            row("mesh",
                text("data ", mesh.data, " x pipeline ", mesh.pipeline, " x context ", mesh.context,
                     " x tensor ", mesh.tensor, " = ", counted(mesh.size(), "rank"))) +

@@ -106,27 +106,50 @@ BatchSchedule batch_schedule(const TrainingSpec& training, std::int64_t data_ran
     return batch;
 }
 
+/// In a run of few steps the warm-up takes all of them, but one where a decay must follow (wsd),
+/// and the decay what is left.
+void shorten(LrSchedule& lr) {
+    const std::int64_t least_decay = std::min<std::int64_t>(lr.wsd_decay_steps, 1);
+    lr.warmup_steps = std::min(lr.warmup_steps, lr.decay_steps - least_decay);
+    lr.wsd_decay_steps = std::min(lr.wsd_decay_steps, lr.decay_steps - lr.warmup_steps);
+}
+
 LrSchedule lr_schedule(const RunSpec& spec) {
     const LrScheduleSpec& schedule = spec.lr_schedule;
-    const LrSchedule lr = {schedule.kind,
-                           spec.optimizer.lr,
-                           schedule.min_lr,
-                           schedule.warmup_steps,
-                           schedule.decay_steps.value_or(spec.training.steps),
-                           schedule.wsd_decay_steps};
+    LrSchedule lr = {schedule.kind,
+                     spec.optimizer.lr,
+                     schedule.min_lr,
+                     schedule.warmup_steps,
+                     schedule.decay_steps.value_or(spec.training.steps),
+                     schedule.wsd_decay_steps};
     require(lr.min_lr <= lr.lr, "lr_schedule.min_lr ", lr.min_lr, " is above optimizer.lr ", lr.lr,
             "; lower it");
-    require(lr.warmup_steps <= lr.decay_steps, "lr_schedule.warmup_steps ", lr.warmup_steps,
-            " is above lr_schedule.decay_steps ", lr.decay_steps,
-            schedule.decay_steps ? "" : " (training.steps)", "; lower the one or raise the other");
     const bool wsd = lr.kind == LrKind::wsd;
     require(wsd == (lr.wsd_decay_steps > 0), "lr_schedule.wsd_decay_steps ", lr.wsd_decay_steps,
             " does not go with lr_schedule.kind ", name_of(lr.kind),
             wsd ? "; set it to at least 1" : "; set it to 0 or the kind to wsd");
+    if (!schedule.decay_steps) shorten(lr);
+    require(lr.warmup_steps <= lr.decay_steps, "lr_schedule.warmup_steps ", lr.warmup_steps,
+            " is above lr_schedule.decay_steps ", lr.decay_steps,
+            "; lower the one or raise the other");
     require(lr.wsd_decay_steps <= lr.decay_steps - lr.warmup_steps, "lr_schedule.wsd_decay_steps ",
             lr.wsd_decay_steps, " is above lr_schedule.decay_steps ", lr.decay_steps,
             " - lr_schedule.warmup_steps ", lr.warmup_steps, "; lower it");
     return lr;
+}
+
+/// What `shorten` did; empty where it did nothing.
+std::string what_is_shortened(const LrScheduleSpec& spec, const LrSchedule& lr) {
+    std::string changes;
+    const auto compare = [&](std::string_view key, std::int64_t given, std::int64_t taken) {
+        if (given == taken) return;
+        changes += text(changes.empty() ? "" : " and ", "lr_schedule.", key, " shortened from ",
+                        given, " to ", taken);
+    };
+    compare("warmup_steps", spec.warmup_steps, lr.warmup_steps);
+    compare("wsd_decay_steps", spec.wsd_decay_steps, lr.wsd_decay_steps);
+    if (changes.empty()) return "";
+    return text(changes, ", because training.steps is ", lr.decay_steps);
 }
 
 DType dtype_of(Precision precision) {
@@ -198,6 +221,7 @@ RunPlan derive(const RunSpec& spec, const PlanTarget& target) {
             " tokens is above 2^31 - 1; lower one of them");
     plan.batch = batch_schedule(training, plan.mesh.data);
     plan.lr = lr_schedule(spec);
+    plan.shortened = what_is_shortened(spec.lr_schedule, plan.lr);
     plan.steps = training.steps;
     const std::int64_t samples = plan.batch.samples_of(plan.steps);
     plan.num_samples = spec.data.num_samples;
@@ -247,6 +271,10 @@ std::int64_t RunPlan::microbatches(std::int64_t global_batch_size) const {
     return div_exact(global_batch_size, micro_batch_size * mesh.data);
 }
 
+std::int64_t fewest_ranks(const ParallelSpec& parallel) {
+    return parallel.data.value_or(1) * parallel.pipeline * parallel.context * parallel.tensor;
+}
+
 RunPlan make_plan(const RunSpec& spec, const PlanTarget& target) {
     try {
         return derive(spec, target);
@@ -267,6 +295,8 @@ RunSpec effective_spec(const RunSpec& spec, const RunPlan& plan) {
     effective.parallel.data = plan.mesh.data;
     effective.precision.compute = precision_of(plan);
     effective.lr_schedule.decay_steps = plan.lr.decay_steps;
+    effective.lr_schedule.warmup_steps = plan.lr.warmup_steps;
+    effective.lr_schedule.wsd_decay_steps = plan.lr.wsd_decay_steps;
     return effective;
 }
 
@@ -274,7 +304,7 @@ RunSpec restart_spec(const RunSpec& spec, const RunPlan& plan) {
     RunSpec restart = effective_spec(spec, plan);
     restart.data.num_samples = spec.data.num_samples;
     restart.parallel.data = spec.parallel.data;
-    restart.lr_schedule.decay_steps = spec.lr_schedule.decay_steps;
+    restart.lr_schedule = spec.lr_schedule;
     return restart;
 }
 

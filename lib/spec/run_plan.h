@@ -93,6 +93,7 @@ struct RunPlan {
     std::int64_t micro_batch_size = 0;
     BatchSchedule batch;
     LrSchedule lr;
+    std::string shortened;  ///< what of the spec's lr_schedule is shorter in `lr`, for people
     std::int64_t steps = 0;
     /// Samples of one pass over the training order; open until the data say how many one pass over
     /// the corpus has (data/training_data.h).
@@ -113,6 +114,9 @@ struct RunPlan {
     std::int64_t microbatches(std::int64_t global_batch_size) const;
 };
 
+/// The fewest ranks that the spec's mesh can have: one data rank where parallel.data is auto.
+std::int64_t fewest_ranks(const ParallelSpec& parallel);
+
 /// What the plan is made for.
 struct PlanTarget {
     std::int64_t world_size = 1;
@@ -122,7 +126,9 @@ struct PlanTarget {
 
 /// Derives the plan. Every contradiction between keys (sizes that do not divide, a mesh that does
 /// not fit the ranks) is an Error (usage) that begins with the place of the key at fault (where the
-/// spec was read from a file) and names the keys, their values and what to change.
+/// spec was read from a file) and names the keys, their values and what to change. A warm-up, or a
+/// decay of wsd, that a run of so few steps has no room for is shortened where
+/// lr_schedule.decay_steps is auto.
 RunPlan make_plan(const RunSpec& spec, const PlanTarget& target);
 
 /// The spec with every open value filled in that the plan knows: what is in force in this start.
@@ -130,10 +136,12 @@ RunSpec effective_spec(const RunSpec& spec, const RunPlan& plan);
 
 /// The same as spec.yaml holds it, to start the run again, perhaps for more steps or on more ranks:
 /// data.num_samples, lr_schedule.decay_steps and parallel.data stay open where the spec left them
-/// open, because their numbers would be wrong then.
+/// open, and a shortened warm-up or decay is as the spec has it, because their numbers would be
+/// wrong then.
 RunSpec restart_spec(const RunSpec& spec, const RunPlan& plan);
 
 /// The plan as lines for people (gptrain inspect RUN.yaml prints them under the effective spec).
-std::string describe(const RunPlan& plan);
+/// Where the number of tokens to train on is known (not 0), it says how often the run reads them.
+std::string describe(const RunPlan& plan, std::int64_t training_tokens = 0);
 
 }  // namespace gptrain

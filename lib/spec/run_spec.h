@@ -192,11 +192,12 @@ struct FaultInjectionSpec {
     bool operator==(const FaultInjectionSpec&) const = default;
 };
 
-/// Where the keys of a spec stand, for messages about contradictions between them. Takes no part in
-/// comparing specs.
+/// Where the keys of a spec stand and what they say there, for messages about them. Takes no part
+/// in comparing specs.
 struct SpecPlaces {
     std::string file;
     std::map<std::string, std::string, std::less<>> by_key;  ///< "training.steps": "run.yaml:8:3"
+    std::map<std::string, std::string, std::less<>> words;   ///< "data.tokenizer": "tok.model"
 
     /// The place of the key that a message begins with, else of the section around it, else the
     /// file; empty for a spec that was not read.

@@ -21,9 +21,10 @@ struct Spot {
     const std::string& file;
     const YamlNode& node;
     std::string path;
+    std::string_view open_word = {};  ///< may stand there instead of a value
 
-    Spot inside(const YamlNode& child, std::string_view key) const {
-        return {file, child, path.empty() ? std::string(key) : text(path, ".", key)};
+    Spot inside(const YamlNode& child, std::string_view key, std::string_view word = {}) const {
+        return {file, child, path.empty() ? std::string(key) : text(path, ".", key), word};
     }
 
     template <class... Parts>
@@ -39,8 +40,14 @@ struct Spot {
         fail(ExitCode::usage, where, ": ", parts...);
     }
 
-    [[noreturn]] void refuse(std::string_view rule, const std::string& hint = "") const {
-        fail_here("found ", shown(node), ", ", rule, hint);
+    /// `choices`: all that is allowed here, beside the open word.
+    [[noreturn]] void refuse(std::vector<std::string_view> choices,
+                             const std::string& hint = "") const {
+        if (!open_word.empty()) choices.insert(choices.begin(), open_word);
+        fail_here("found ", shown(node), ", must be ", choice_of(choices), hint);
+    }
+    [[noreturn]] void refuse(const std::string& choice, const std::string& hint = "") const {
+        refuse(std::vector<std::string_view>{choice}, hint);
     }
 };
 
@@ -89,12 +96,17 @@ std::string number_hint(const YamlNode& node, bool number) {
     return node.quoted ? "; leave out the quotes" : "; write plain decimal digits";
 }
 
-void read(const Spot& spot, std::int64_t& value, const IntRange& range) {
-    const std::string_view word = spot.node.scalar;
+/// An integer in plain decimal digits: YAML would take one that begins with 0 for octal.
+std::optional<std::int64_t> integer_in(const YamlNode& node) {
+    const std::string_view word = node.scalar;
     const std::string_view digits = word.substr(word.starts_with('-') ? 1 : 0);
     const bool octal = digits.size() > 1 && digits.front() == '0';
-    const auto number = octal ? std::nullopt : parse_int(word);
-    if (spot.node.quoted || !number || !range.holds(*number)) {
+    return node.quoted || octal ? std::nullopt : parse_int(word);
+}
+
+void read(const Spot& spot, std::int64_t& value, const IntRange& range) {
+    const auto number = integer_in(spot.node);
+    if (!number || !range.holds(*number)) {
         spot.refuse(range.says(), number_hint(spot.node, number.has_value()));
     }
     value = *number;
@@ -117,7 +129,7 @@ void read(const Spot& spot, double& value, const RealRange& range) {
 void read(const Spot& spot, bool& value, Any) {
     const std::string& word = spot.node.scalar;
     if (spot.node.quoted || (word != "true" && word != "false")) {
-        spot.refuse("must be true or false");
+        spot.refuse("true or false");
     }
     value = word == "true";
 }
@@ -133,7 +145,7 @@ void read(const Spot& spot, std::string& value, const auto& rule) {
 
 struct PathText {
     bool holds(const std::string& value) const { return !value.empty() && value.size() < 4096; }
-    std::string says() const { return "must be a path in UTF-8, without control characters"; }
+    std::string says() const { return "a path in UTF-8, without control characters"; }
 };
 
 void read(const Spot& spot, std::filesystem::path& value, Any) {
@@ -147,6 +159,19 @@ void read(const Spot& spot, std::filesystem::path& value, Any) {
     if (!is_one_line(value.string())) spot.refuse(PathText{}.says());
 }
 
+/// The word that was meant, by what other programs call it or by its letters.
+std::string nearest_hint(const Spot& spot, std::vector<std::string_view> words) {
+    if (!spot.open_word.empty()) words.push_back(spot.open_word);
+    const auto known = [&](std::string_view word) {
+        return std::find(words.begin(), words.end(), word) != words.end();
+    };
+    for (const auto& [other, word] : synonyms) {
+        if (spot.node.scalar == other && known(word)) return text("; nearest: ", word);
+    }
+    const auto near = nearest(spot.node.scalar, words);
+    return near ? text("; nearest: ", *near) : "";
+}
+
 template <Enumeration E, class Rule>
 void read(const Spot& spot, E& value, const Rule& rule) {
     std::vector<std::string_view> words;
@@ -158,16 +183,25 @@ void read(const Spot& spot, E& value, const Rule& rule) {
         }
         words.push_back(word);
     }
-    const auto near = nearest(spot.node.scalar, words);
-    spot.refuse(text("must be ", choice_of(words)), near ? text("; nearest: ", *near) : "");
+    spot.refuse(words, nearest_hint(spot, words));
 }
 
 void read(const Spot& spot, TimeLimit& value, const IntRange& range) {
     value.job_end = spot.node.scalar == "auto";
     if (value.job_end) return;
-    if (!parse_int(spot.node.scalar)) spot.refuse("must be none, auto or a number of seconds");
-    read(spot, value.seconds, range);
+    const auto seconds = integer_in(spot.node);
+    if (!seconds || !range.holds(*seconds)) {
+        spot.refuse({"auto", text(range.says(), " (seconds)")},
+                    number_hint(spot.node, seconds.has_value()));
+    }
+    value.seconds = *seconds;
 }
+
+/// What to write where a value of type T, or a list of them, was expected.
+template <class T>
+constexpr std::string_view form_hint = "";
+template <>
+constexpr std::string_view form_hint<DataSource> = "; write a source as {prefix: PATH}";
 
 template <Section S>
 void read(const Spot& spot, S& section, Any);
@@ -175,7 +209,9 @@ void read(const Spot& spot, S& section, Any);
 template <class List, class Item>
 void read(const Spot& spot, List& list, const ListOf<Item>& rule) {
     const YamlNode& node = spot.node;
-    if (node.kind != YamlNode::Kind::list || !rule.holds(node.items)) spot.refuse(rule.says());
+    if (node.kind != YamlNode::Kind::list || !rule.holds(node.items)) {
+        spot.refuse(rule.says(), std::string(form_hint<typename List::value_type>));
+    }
     if constexpr (requires { list.resize(node.items.size()); }) list.resize(node.items.size());
     for (std::size_t i = 0; i < node.items.size(); ++i) {
         read(spot.inside(node.items[i], text(i)), list[i], rule.item);
@@ -211,7 +247,7 @@ public:
               const Rule& rule = {}) {
         const YamlNode* node = spot_.node.find(key);
         if (node == nullptr || node->scalar == word) return;
-        read(spot_.inside(*node, key), field.emplace(), rule);
+        read(spot_.inside(*node, key, word), field.emplace(), rule);
     }
 
 private:
@@ -220,7 +256,9 @@ private:
 
 template <Section S>
 void read(const Spot& spot, S& section, Any) {
-    if (spot.node.kind != YamlNode::Kind::map) spot.refuse("must be a section of `key: value`");
+    if (spot.node.kind != YamlNode::Kind::map) {
+        spot.refuse("a section of `key: value`", std::string(form_hint<S>));
+    }
     const std::vector<std::string_view> known = names_in<S>();
     for (const YamlMember& member : spot.node.members) {
         if (std::find(known.begin(), known.end(), member.key) != known.end()) continue;
@@ -278,6 +316,7 @@ void note_places(const YamlNode& node, const std::string& prefix, SpecPlaces& pl
         const YamlPlace& at = value.place;
         places.by_key[path] =
             at.line == 0 ? text("--set ", path) : text(places.file, ":", at.line, ":", at.column);
+        places.words[path] = value.scalar;
         note_places(value, path + ".", places);
     };
     for (const YamlMember& member : node.members)

@@ -1,5 +1,5 @@
-// What a value of the run spec may be: each rule decides whether a value holds and says in words
-// what it asks for.
+// What a value of the run spec may be: each rule decides whether a value holds and names what it
+// asks for ("an integer from 1 to 256").
 #pragma once
 
 #include <algorithm>
@@ -33,7 +33,7 @@ struct IntRange {
     std::int64_t low;
     std::int64_t high;
     bool holds(std::int64_t value) const { return value >= low && value <= high; }
-    std::string says() const { return text("must be an integer from ", low, " to ", high); }
+    std::string says() const { return text("an integer from ", low, " to ", high); }
 };
 
 /// From low to high, the ends left out where said. No real number of a spec leaves the range of
@@ -48,7 +48,7 @@ struct RealRange {
                (ends == Ends::low_only ? value < high : value <= high);
     }
     std::string says() const {
-        return text("must be a number ", ends == Ends::high_only ? "above " : "from ", low,
+        return text("a number ", ends == Ends::high_only ? "above " : "from ", low,
                     ends == Ends::low_only ? " to below " : " to ", high);
     }
 };
@@ -56,7 +56,7 @@ struct RealRange {
 /// Words that name, such as `name`.
 struct Label {
     bool holds(const std::string& value) const { return !value.empty() && value.size() <= 200; }
-    std::string says() const { return "must be text of 1 to 200 bytes"; }
+    std::string says() const { return "text of 1 to 200 bytes"; }
 };
 
 /// Shares of the training, validation and test data, as Megatron writes them: "969,30,1".
@@ -75,7 +75,7 @@ struct Split {
         return parts <= 3 && sum > 0 && sum <= 1.0e30;
     }
     std::string says() const {
-        return "must be one to three numbers with commas between and a sum above 0, such as "
+        return "one to three numbers with commas between and a sum above 0, such as "
                "\"969,30,1\"";
     }
 };
@@ -87,9 +87,7 @@ struct OneOf {
     bool holds(const T& value) const {
         return std::find(allowed.begin(), allowed.end(), value) != allowed.end();
     }
-    std::string says() const {
-        return text("must be ", choice_of({allowed.begin(), allowed.end()}));
-    }
+    std::string says() const { return choice_of({allowed.begin(), allowed.end()}); }
 };
 
 /// A list of low to high items, each under the rule `item`.
@@ -100,9 +98,9 @@ struct ListOf {
     Item item = {};
     bool holds(const auto& list) const { return list.size() >= low && list.size() <= high; }
     std::string says() const {
-        if (low == high) return text("must be a list of ", low, " values");
-        if (low == 0) return text("must be a list of at most ", high, " values");
-        return text("must be a list of ", low, " to ", high, " values");
+        if (low == high) return text("a list of ", low, " values");
+        if (low == 0) return text("a list of at most ", high, " values");
+        return text("a list of ", low, " to ", high, " values");
     }
 };
 

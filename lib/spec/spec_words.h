@@ -77,6 +77,17 @@ constexpr auto words_of(InjectedFault::Kind) {
                                                      {slow, "slow"}}};
 }
 
+/// What other programs call a word of the spec.
+struct Synonym {
+    std::string_view other;
+    std::string_view word;
+};
+constexpr std::array<Synonym, 5> synonyms = {{{"gpu", "cuda"},
+                                              {"float32", "fp32"},
+                                              {"bfloat16", "bf16"},
+                                              {"float16", "fp16"},
+                                              {"half", "fp16"}}};
+
 template <class T>
 concept Enumeration = std::is_enum_v<T>;
 

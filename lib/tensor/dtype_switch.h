@@ -1,4 +1,4 @@
-// From the dtype of a tensor to a type of C++.
+// Dispatch from a tensor's dtype to a C++ type.
 #pragma once
 
 #include "base/error.h"
@@ -6,7 +6,7 @@
 
 namespace gptrain {
 
-/// f(T{}) with T the storage type of a compute dtype: float, Bf16 or F16.
+/// Calls f(T{}) with T the storage type of a compute dtype: float, Bf16 or F16.
 template <class F>
 void with_compute_type(DType dtype, const F& f) {
     switch (dtype) {
@@ -17,7 +17,7 @@ void with_compute_type(DType dtype, const F& f) {
     }
 }
 
-/// f(T{}) with T the storage type of an 8-bit format: F8E4M3 or F8E5M2.
+/// Calls f(T{}) with T the storage type of an FP8 format: F8E4M3 or F8E5M2.
 template <class F>
 void with_float8_type(DType dtype, const F& f) {
     switch (dtype) {
@@ -27,7 +27,7 @@ void with_float8_type(DType dtype, const F& f) {
     }
 }
 
-/// A tensor of rank 2 whose rows lie `stride` elements apart.
+/// A matrix whose rows are contiguous and `stride` elements apart.
 template <class T>
 struct Rows {
     T* data = nullptr;
@@ -44,7 +44,7 @@ struct Rows {
     explicit operator bool() const { return data != nullptr; }
 };
 
-/// Pointer to the elements of a tensor, null where it is not given.
+/// Pointer to a tensor's elements; null if the tensor is empty.
 template <class T>
 T* pointer_or_null(const Tensor& tensor) {
     return tensor.empty() ? nullptr : tensor.as<T>();

@@ -10,7 +10,7 @@
 
 namespace gptrain {
 
-/// Up to five sizes, outermost first. A shape without dims is a scalar of one element.
+/// Up to five sizes, outermost first. A shape without dims is a scalar (one element).
 class Shape {
 public:
     static constexpr int max_rank = 5;
@@ -33,7 +33,7 @@ public:
     const std::int64_t* end() const { return sizes_.data() + rank_; }
     bool operator==(const Shape& other) const = default;
 
-    /// Product of the sizes; an overflow of 64 bits is an Error.
+    /// Product of the sizes. 64-bit overflow is an Error.
     std::int64_t elements() const {
         std::int64_t product = 1;
         for (const std::int64_t size : *this)

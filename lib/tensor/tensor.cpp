@@ -56,8 +56,8 @@ Tensor Tensor::view(const Shape& shape) const {
     GPTRAIN_CHECK(shape.elements() == elements(), shape_.to_text(), " as ", shape.to_text());
     Tensor result = *this;
     result.shape_ = shape;
-    // Walk both shapes from the innermost dim outwards; each new dim takes its elements from the
-    // old dims in order, which works as long as it never crosses a gap between two of them.
+    // Walk both shapes from the innermost dim outwards. Each new dim takes its elements from the
+    // old dims in order, which works unless it crosses a gap between two of them.
     int old_dim = rank() - 1;
     std::int64_t taken = 1;  // of the current old dim
     for (int dim = shape.rank() - 1; dim >= 0; --dim) {

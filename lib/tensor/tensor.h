@@ -1,4 +1,4 @@
-// A view of typed elements in some backend's memory.
+// A typed, strided view of backend memory.
 #pragma once
 
 #include <cstddef>
@@ -35,14 +35,14 @@ template <>
 struct DTypeOf<std::int64_t> : std::integral_constant<DType, DType::i64> {};
 }  // namespace detail
 
-/// Non-owning, typed and strided; copying it copies the view. The memory belongs to a Buffer or an
-/// Arena of the backend that made it, and only that backend may touch it. A default-made Tensor is
-/// `empty()`: "not given".
+/// A non-owning view; copying it copies the view. A Buffer or an Arena owns the memory, and only
+/// the backend that allocated it may access it. A default-constructed Tensor is `empty()`, meaning
+/// "none".
 class Tensor {
 public:
     Tensor() = default;
 
-    /// Row-major elements from `data` on.
+    /// A contiguous (row-major) tensor at `data`.
     Tensor(std::byte* data, DType dtype, const Shape& shape);
 
     bool empty() const { return data_ == nullptr; }
@@ -52,14 +52,14 @@ public:
     int rank() const { return shape_.rank(); }
     /// Size of a dim; negative dims count from the end.
     std::int64_t size(int dim) const { return shape_[dim < 0 ? dim + rank() : dim]; }
-    /// Elements from one index of a dim to the next.
+    /// Distance, in elements, between consecutive indices of a dim.
     std::int64_t stride(int dim) const { return strides_[dim < 0 ? dim + rank() : dim]; }
     std::int64_t elements() const { return shape_.elements(); }
     std::int64_t bytes() const { return elements() * size_of(dtype_); }
-    /// Whether the elements lie in row-major order without gaps.
+    /// True if the elements are in row-major order without gaps.
     bool contiguous() const;
 
-    /// Pointer to the elements as T; another dtype is an Error (bug).
+    /// Pointer to the elements as T. A dtype mismatch is an Error (bug).
     template <class T>
     T* as() const {
         GPTRAIN_CHECK(dtype_ == detail::DTypeOf<T>::value, "tensor holds ", name_of(dtype_));
@@ -68,12 +68,12 @@ public:
 
     /// Indices [begin, begin + count) of one dim.
     Tensor slice(int dim, std::int64_t begin, std::int64_t count) const;
-    /// The same elements with two dims in each other's place.
+    /// The same elements with two dims swapped.
     Tensor transpose(int a, int b) const;
-    /// The same elements with other sizes. Dims may be merged and split as long as the strides
-    /// allow it: the innermost dim must stay the innermost; else an Error (bug).
+    /// The same elements with another shape. Dims may be merged and split as far as the strides
+    /// allow; the innermost dim must stay innermost. Otherwise an Error (bug).
     Tensor view(const Shape& shape) const;
-    /// The contiguous elements as another dtype of the same size in bytes in all.
+    /// The contiguous elements as another dtype and shape of the same total bytes.
     Tensor reinterpret(DType dtype, const Shape& shape) const;
 
 private:

@@ -15,7 +15,7 @@ constexpr std::size_t max_trie_bytes = std::size_t{4} << 20;
 constexpr std::size_t max_text_bytes = 256;
 constexpr int max_prefixes = 32;
 
-/// One unit of darts-clone's array.
+/// A unit of darts-clone's array.
 struct Unit {
     std::uint32_t bits;
     bool has_leaf() const { return (bits >> 8 & 1) == 1; }
@@ -54,8 +54,8 @@ private:
     struct Step {
         std::uint32_t base;
         std::uint32_t next_label;
-        bool by_leaf;  // a key ends on the way into this position
-        int prefixes;  // most keys that end behind it on one way
+        bool by_leaf;  // a key ends on the way to this position
+        int prefixes;  // the most keys that end on one path beyond it
     };
 
     [[noreturn]] void refuse(std::string_view why) const {
@@ -103,7 +103,7 @@ private:
     std::vector<Unit> units_;
     std::string_view texts_;
     std::string_view source_;
-    std::vector<std::uint8_t> state_;  // unseen, open, or the prefixes behind the position
+    std::vector<std::uint8_t> state_;  // unseen, open, or the number of prefixes beyond it
     std::vector<Step> path_;
 };
 

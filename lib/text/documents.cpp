@@ -1,6 +1,8 @@
 #include "text/documents.h"
 
+#include <algorithm>
 #include <utility>
+#include <vector>
 
 #include "base/error.h"
 #include "base/json.h"
@@ -10,14 +12,34 @@
 namespace gptrain {
 namespace {
 
+/// True if the key fits on one line of a message.
+bool is_plain_key(std::string_view key) {
+    const auto is_control = [](unsigned char c) { return c < 32 || c == 127; };
+    return key.size() <= 40 && std::none_of(key.begin(), key.end(), is_control);
+}
+
+/// Suggests keys of the line in place of a missing one, as the end of a message.
+std::string other_keys(std::string_view line) {
+    constexpr std::size_t most_keys = 8;
+    std::vector<std::string> keys = json_text_keys(line);
+    std::erase_if(keys, [](const std::string& key) { return !is_plain_key(key); });
+    if (keys.empty()) return "";
+    std::string names;
+    for (std::size_t i = 0; i < std::min(keys.size(), most_keys); ++i)
+        names += text(i > 0 ? ", '" : "'", keys[i], "'");
+    return text("; its keys with text are ", names, keys.size() > most_keys ? ", ..." : "",
+                ": choose one with --json-key");
+}
+
 std::optional<FaultyDocument> take_json_text(const Record& record, const std::string& key,
                                              std::string& text_out) {
     try {
         switch (find_json_text(record.bytes, key, text_out)) {
             case JsonText::found: return std::nullopt;
             case JsonText::missing:
-                return FaultyDocument{DocumentFault::missing_key,
-                                      text("the key '", key, "' is missing")};
+                return FaultyDocument{
+                    DocumentFault::missing_key,
+                    text("the key '", key, "' is missing", other_keys(record.bytes))};
             case JsonText::not_a_string:
                 return FaultyDocument{DocumentFault::not_text,
                                       text("the value of '", key, "' should be a string")};
@@ -32,7 +54,7 @@ std::optional<FaultyDocument> take_json_text(const Record& record, const std::st
     return std::nullopt;
 }
 
-/// The name without a .gz at its end.
+/// The name without a trailing .gz.
 std::filesystem::path unpacked_name(const std::filesystem::path& path) {
     return path.extension() == ".gz" ? path.stem() : path.filename();
 }
@@ -45,7 +67,7 @@ bool is_json_object(std::string_view line) {
     }
 }
 
-/// Whether the first whole lines that are not blank, three at most, are JSON objects.
+/// True if the first complete, nonblank lines (at most three) are JSON objects.
 bool begins_with_json_objects(std::string_view start) {
     int objects = 0;
     while (objects < 3) {

@@ -15,12 +15,8 @@ constexpr std::size_t stored_bytes = std::size_t{256} << 10;
 constexpr std::array magic = {std::byte{0x1F}, std::byte{0x8B}};
 
 File open_input(const std::filesystem::path& path) {
-    std::error_code error;
-    const auto status = std::filesystem::status(path, error);
-    if (!std::filesystem::exists(status)) {
-        fail(ExitCode::bad_input, path.string(), ": no such file");
-    }
-    if (std::filesystem::is_directory(status)) {
+    const auto type = require_path(path, ExitCode::bad_input, "file");
+    if (type == std::filesystem::file_type::directory) {
         fail(ExitCode::bad_input, path.string(), ": a folder, not a text file");
     }
     return File(path, File::Mode::read);
@@ -32,7 +28,7 @@ bool begins_with_magic(std::span<const std::byte> bytes) {
 
 }  // namespace
 
-/// zlib's state, which must stay where it is.
+/// zlib's state, which must not move.
 struct InputFile::Gzip {
     Gzip() {
         constexpr int gzip_only = 16 + MAX_WBITS;

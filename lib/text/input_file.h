@@ -1,4 +1,4 @@
-// The bytes of a text file, unpacked where it is a gzip file. zlib is seen only in its source.
+// The bytes of a text file, decompressed if it is gzip. Only the .cpp uses zlib.
 #pragma once
 
 #include <cstddef>
@@ -12,9 +12,9 @@
 
 namespace gptrain {
 
-/// Reads one file or pipe once, from start to end. What begins like gzip data is unpacked on the
-/// way, all members of it. Errors (bad_input) name the file: one that is missing, a folder, one
-/// that is named .gz and is no gzip data, and gzip data that are damaged or end early.
+/// Reads one file or pipe once, from start to end. Gzip data is decompressed on the way, all
+/// members of it. Errors (bad_input) name the file: missing, a folder, named .gz but not gzip data,
+/// or damaged or truncated gzip data.
 class InputFile {
 public:
     explicit InputFile(const std::filesystem::path& path);
@@ -23,7 +23,7 @@ public:
     ~InputFile();
 
     const std::filesystem::path& path() const { return file_.path(); }
-    /// Fills `bytes` from what comes next; returns how many, fewer only at the end.
+    /// Fills `bytes` with the next bytes; returns how many, fewer only at the end.
     std::size_t read(std::span<std::byte> bytes);
 
 private:
@@ -32,19 +32,19 @@ private:
     /// Reads the next stored bytes; false at the end of the file.
     bool fill();
     std::size_t unpack(std::span<std::byte> bytes);
-    /// Behind a whole member: true if another one begins, false at the end of the file.
+    /// After a complete member: true if another one starts, false at the end of the file.
     bool begin_member();
     [[noreturn]] void fail_damaged(const char* what) const;
 
     File file_;
-    std::vector<std::byte> stored_;  ///< as in the file: [at_, filled_) is still to be used
+    std::vector<std::byte> stored_;  ///< bytes of the file; [at_, filled_) is unused
     std::size_t at_ = 0;
     std::size_t filled_ = 0;
-    std::int64_t stored_begin_ = 0;  ///< of stored_ in the file
+    std::int64_t stored_begin_ = 0;  ///< offset of stored_ in the file
     std::unique_ptr<Gzip> gzip_;     ///< null: not gzip data
 };
 
-/// Whether a regular file begins like gzip data. False for what cannot be read.
+/// True if a regular file starts like gzip data. False if it cannot be read.
 bool is_gzip(const std::filesystem::path& path);
 
 }  // namespace gptrain

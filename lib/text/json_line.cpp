@@ -26,11 +26,11 @@ void append_utf8(std::string& out, std::uint32_t code) {
     }
 }
 
-/// Index of the first character from `at` on that is not plain text of a string: a quote, a
-/// backslash or a control character; the size of the line if there is none.
+/// Index of the first character, from `at` on, that ends plain string text: a quote, a backslash or
+/// a control character; the line's size if there is none.
 std::size_t find_not_plain(std::string_view line, std::size_t at) {
     constexpr std::uint64_t each = 0x0101010101010101u;
-    // Upper bits of the bytes below `limit`, a right answer up to and with the first of them.
+    // Sets the high bit of bytes below `limit`; correct up to and including the first such byte.
     const auto below = [](std::uint64_t bytes, std::uint64_t limit) {
         return (bytes - each * limit) & ~bytes & each * 0x80;
     };
@@ -56,9 +56,7 @@ public:
 
     JsonText find(std::string_view key, std::string& out) {
         JsonText result = JsonText::missing;
-        skip_blanks();
-        if (peek() != '{') refuse("should be a JSON object");
-        members([&](const std::string& name) {
+        whole_object([&](const std::string& name) {
             if (name != key) {
                 value(1);
                 return;
@@ -71,9 +69,16 @@ public:
                 value(1);
             }
         });
-        skip_blanks();
-        if (at_ != line_.size()) refuse("more follows the JSON object");
         return result;
+    }
+
+    std::vector<std::string> text_keys() {
+        std::vector<std::string> keys;
+        whole_object([&](const std::string& name) {
+            if (peek() == '"') keys.push_back(name);
+            value(1);
+        });
+        return keys;
     }
 
 private:
@@ -81,7 +86,7 @@ private:
         fail(ExitCode::bad_input, "column ", at_ + 1, ": ", why);
     }
 
-    /// NUL at the end, where it fits no rule.
+    /// NUL at the end of the line, where it matches no rule.
     char peek() const { return at_ < line_.size() ? line_[at_] : '\0'; }
 
     void skip_blanks() {
@@ -94,7 +99,17 @@ private:
         ++at_;
     }
 
-    /// An object; calls `member(name)` where each value begins.
+    /// Parses the whole line and calls `member(name)` at the start of each value of its object.
+    template <class Member>
+    void whole_object(Member member) {
+        skip_blanks();
+        if (peek() != '{') refuse("should be a JSON object");
+        members(member);
+        skip_blanks();
+        if (at_ != line_.size()) refuse("more follows the JSON object");
+    }
+
+    /// Parses an object and calls `member(name)` at the start of each value.
     template <class Member>
     void members(Member member) {
         expect('{', "'{' expected");
@@ -135,7 +150,7 @@ private:
         ++at_;
     }
 
-    /// Passes over a value inside of `depth` objects and arrays.
+    /// Skips a value inside `depth` objects and arrays.
     void value(int depth) {
         if (depth > max_depth) refuse(text("nested deeper than ", max_depth, " levels"));
         switch (peek()) {
@@ -177,7 +192,7 @@ private:
         if (at_ == begin) refuse(why);
     }
 
-    /// A string; its text goes to `out` unless that is null.
+    /// Parses a string; stores its text in `out` unless that is null.
     void string(std::string* out) {
         expect('"', "'\"' expected");
         if (out != nullptr) out->clear();
@@ -219,7 +234,7 @@ private:
         return 0x10000 + ((high - 0xD800) << 10) + (low - 0xDC00);
     }
 
-    /// Those behind the 'u' at the current place.
+    /// The four digits after the 'u' at the current position.
     std::uint32_t four_hex_digits() {
         const std::string_view digits = line_.substr(at_ + 1, 4);
         std::uint32_t code = 0;
@@ -239,6 +254,10 @@ private:
 
 JsonText find_json_text(std::string_view line, std::string_view key, std::string& out) {
     return Scanner(line).find(key, out);
+}
+
+std::vector<std::string> json_text_keys(std::string_view line) {
+    return Scanner(line).text_keys();
 }
 
 }  // namespace gptrain

@@ -145,13 +145,21 @@ void check_prefixes(const std::vector<ModelPiece>& pieces, std::string_view sour
     }
 }
 
+/// Every model contains control characters: the tag of its unknown piece's type is one.
+bool is_plain_text(std::string_view bytes) {
+    const auto is_control = [](unsigned char c) {
+        return c < 32 && c != '\t' && c != '\n' && c != '\r' && c != '\f';
+    };
+    return !bytes.empty() && std::none_of(bytes.begin(), bytes.end(), is_control);
+}
+
 struct Specs {
     std::string_view trainer;
     std::string_view normalizer;
     std::string_view denormalizer;
 };
 
-/// The specs; the pieces go to `facts`.
+/// Returns the specs and adds the pieces to `facts`.
 Specs read_fields(std::string_view model, std::string_view source, ModelFacts& facts) {
     Specs specs;
     std::string_view* const spec_of[] = {nullptr,           nullptr, &specs.trainer,
@@ -166,7 +174,7 @@ Specs read_fields(std::string_view model, std::string_view source, ModelFacts& f
             facts.pieces.push_back(read_piece(field.bytes, facts.pieces.size(), source));
         } else if (field.number < std::size(spec_of) && spec_of[field.number] != nullptr) {
             require(field, WireType::bytes, "spec", source);
-            // Repeated messages would be merged by the library, which no writer of models needs.
+            // The library would merge repeated messages, which no writer needs.
             if (spec_of[field.number]->data() != nullptr) {
                 fail(ExitCode::bad_input, source, ": field ", field.number, " occurs twice");
             }
@@ -191,6 +199,11 @@ std::string unescape_blanks(std::string_view text) {
 }
 
 ModelFacts check_model(std::string_view model, std::string_view source) {
+    if (is_plain_text(model)) {
+        fail(
+            ExitCode::bad_input, source,
+            ": is a text file, not a sentencepiece model, as gpt-preprocess train-tokenizer makes");
+    }
     ModelFacts facts;
     const Specs specs = read_fields(model, source, facts);
     if (facts.pieces.empty()) {

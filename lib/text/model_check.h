@@ -1,6 +1,5 @@
-// What a sentencepiece model file (the protocol buffer ModelProto) must hold before the library may
-// see it: the packaged versions (below 0.2.2) read out of bounds or overflow the stack on crafted
-// files.
+// Validates a sentencepiece model file (the protocol buffer ModelProto) before the library sees it:
+// the packaged versions (below 0.2.2) read out of bounds or overflow the stack on crafted files.
 #pragma once
 
 #include <cstdint>
@@ -20,32 +19,33 @@ enum class PieceType : std::uint8_t {
 };
 
 struct ModelPiece {
-    std::string_view text;  ///< points into the checked bytes
+    std::string_view text;  ///< points into the validated bytes
     PieceType type = PieceType::normal;
 };
 
-/// U+2581, which stands for a blank inside of pieces.
+/// U+2581, which stands for a space in pieces.
 constexpr std::string_view escaped_blank = "\xE2\x96\x81";
 
-/// The text with true blanks.
+/// The text with real spaces.
 std::string unescape_blanks(std::string_view text);
 
-/// What a checked model says of itself.
+/// Properties of a validated model.
 struct ModelFacts {
     std::vector<ModelPiece> pieces;
     bool add_dummy_prefix = true;
     bool remove_extra_whitespaces = true;
-    std::string unknown_surface = " \xE2\x81\x87 ";  ///< what the unknown piece decodes to
-    /// The checked parts alone: pieces, trainer spec, normaliser spec. The library is given these;
-    /// stored self-tests (text that it would run) and fields unknown to us stay out.
+    std::string unknown_surface = " \xE2\x81\x87 ";  ///< decoded form of the unknown piece
+    /// Only the validated parts: pieces, trainer spec, normaliser spec. The library receives these,
+    /// without stored self-tests (text that it would run) and fields unknown to us.
     std::string checked;
 };
 
-/// Checks the bytes of a model file. Refused as Error (bad_input) that names `source` and the
-/// fault: fields that are cut off or of the wrong kind; no piece or more than 2^20; a piece that is
-/// empty, longer than 4 KiB, not UTF-8, holds a NUL or occurs twice; scores that are not finite;
-/// unknown piece or model types; ids outside of the vocabulary; more than 64 user-defined pieces
-/// that are prefixes of one another; a broken normaliser table (charsmap_check.h); a denormaliser.
+/// Validates the bytes of a model file. Throws Error (bad_input) that names `source` and the fault
+/// for: plain text; truncated fields or fields of the wrong type; no pieces, or more than 2^20; a
+/// piece that is empty, longer than 4 KiB, not UTF-8, a duplicate or contains NUL; scores that are
+/// not finite; unknown piece or model types; ids outside the vocabulary; more than 64 user-defined
+/// pieces that are prefixes of one another; a broken normaliser table (charsmap_check.h); a
+/// denormaliser.
 ModelFacts check_model(std::string_view model, std::string_view source);
 
 }  // namespace gptrain

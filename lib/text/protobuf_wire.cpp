@@ -1,5 +1,7 @@
 #include "text/protobuf_wire.h"
 
+#include <bit>
+
 #include "base/error.h"
 
 namespace gptrain {
@@ -15,6 +17,13 @@ void append_varint(std::string& out, std::uint64_t value) {
 
 void append_tag(std::string& out, std::uint64_t number, WireType type) {
     append_varint(out, number << 3 | static_cast<std::uint64_t>(type));
+}
+
+/// Little endian.
+template <class T>
+void append_fixed(std::string& out, T bits) {
+    for (std::size_t i = 0; i < sizeof bits; ++i)
+        out += static_cast<char>(bits >> 8 * i & 0xff);
 }
 
 }  // namespace
@@ -77,6 +86,16 @@ void append_bytes_field(std::string& message, std::uint64_t number, std::string_
 void append_varint_field(std::string& message, std::uint64_t number, std::uint64_t value) {
     append_tag(message, number, WireType::varint);
     append_varint(message, value);
+}
+
+void append_double_field(std::string& message, std::uint64_t number, double value) {
+    append_tag(message, number, WireType::fixed64);
+    append_fixed(message, std::bit_cast<std::uint64_t>(value));
+}
+
+void append_float_field(std::string& message, std::uint64_t number, float value) {
+    append_tag(message, number, WireType::fixed32);
+    append_fixed(message, std::bit_cast<std::uint32_t>(value));
 }
 
 }  // namespace gptrain

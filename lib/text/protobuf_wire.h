@@ -1,4 +1,4 @@
-// The wire format of protocol buffers, as far as sentencepiece models use it.
+// The wire format of protocol buffers, as far as sentencepiece models and TensorBoard use it.
 #pragma once
 
 #include <cstdint>
@@ -14,11 +14,11 @@ struct WireField {
     WireType type = WireType::varint;
     std::uint64_t value = 0;   ///< of a varint, fixed64 or fixed32
     std::string_view bytes;    ///< of a string, bytes or message
-    std::string_view encoded;  ///< the whole field, tag included
+    std::string_view encoded;  ///< the whole field, including its tag
 };
 
-/// The fields of one message in order. A field that is cut off, a varint of more than 10 bytes, a
-/// field numbered 0 and a group (the one recursive kind) are Errors (bad_input) that name `source`.
+/// The fields of a message, in order. A truncated field, a varint of more than 10 bytes, field
+/// number 0 and a group (the only recursive type) are Errors (bad_input) that name `source`.
 class WireReader {
 public:
     WireReader(std::string_view message, std::string_view source)
@@ -35,8 +35,10 @@ private:
     std::string_view source_;
 };
 
-/// Appends a field that holds bytes, a string or a message.
+/// Appends a field of type bytes, string or message.
 void append_bytes_field(std::string& message, std::uint64_t number, std::string_view bytes);
 void append_varint_field(std::string& message, std::uint64_t number, std::uint64_t value);
+void append_double_field(std::string& message, std::uint64_t number, double value);
+void append_float_field(std::string& message, std::uint64_t number, float value);
 
 }  // namespace gptrain

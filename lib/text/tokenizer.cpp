@@ -14,8 +14,8 @@
 namespace gptrain {
 namespace {
 
-// Long texts are encoded in parts: the library takes some 60 bytes of memory a byte of text, and
-// adds up scores in fp32, which makes it choose worse pieces the longer the text.
+// Long texts are encoded in parts: the library needs about 60 bytes of memory for a byte of text,
+// and sums scores in fp32, so its choice of pieces gets worse with length.
 constexpr std::size_t good_part_bytes = std::size_t{64} << 10;
 constexpr std::size_t max_part_bytes = std::size_t{8} << 20;
 
@@ -33,7 +33,7 @@ DecodedPiece decoded(const ModelPiece& piece, const std::string& unknown_surface
         case PieceType::control: return {piece.type, ""};
         case PieceType::unknown: return {piece.type, unknown_surface};
         case PieceType::byte:
-            // The library has loaded the model, so the piece has the form <0xHH>.
+            // The library accepted the model, so the piece has the form <0xHH>.
             return {piece.type, std::string(1, static_cast<char>(hex_digit(piece.text[3]) * 16 +
                                                                  hex_digit(piece.text[4])))};
         default: return {piece.type, unescape_blanks(piece.text)};
@@ -48,7 +48,7 @@ bool is_word_start(std::string_view text, std::size_t at) {
     return text[at] == ' ' && text[at - 1] != ' ';
 }
 
-/// Length of the first part of a long text: up to a blank behind a word, else a character.
+/// Length of the first part of a long text: up to a space after a word, else up to a character.
 std::size_t part_length(std::string_view text) {
     for (std::size_t end = good_part_bytes; end < std::min(text.size(), max_part_bytes); ++end)
         if (is_word_start(text, end)) return end;
@@ -59,7 +59,7 @@ std::size_t part_length(std::string_view text) {
     return end;
 }
 
-/// Whether each word of a text is encoded by itself, so that the text may be cut before words.
+/// True if each word is encoded independently, so that texts can be split before words.
 bool keeps_words_apart(const ModelFacts& facts, const std::vector<DecodedPiece>& pieces) {
     if (facts.add_dummy_prefix || facts.remove_extra_whitespaces) return false;
     for (const DecodedPiece& piece : pieces)
@@ -77,7 +77,7 @@ struct Tokenizer::Model {
     bool add_dummy_prefix = false;
     bool remove_extra_whitespaces = false;
     std::uint32_t fingerprint = 0;
-    std::string source;  ///< what messages call the model
+    std::string source;  ///< the model's name in messages
 
     const DecodedPiece& piece(std::int32_t id) const {
         if (id < 0 || id >= std::ssize(pieces)) {
@@ -88,8 +88,17 @@ struct Tokenizer::Model {
     }
 };
 
+std::string read_tokenizer(const std::filesystem::path& model) {
+    std::string bytes = read_file(model, max_tokenizer_bytes);
+    if (named_yaml(model)) {
+        fail(ExitCode::usage, model.string(),
+             ": is a YAML file, not a tokenizer; give a sentencepiece model (.model)");
+    }
+    return bytes;
+}
+
 Tokenizer::Tokenizer(const std::filesystem::path& model)
-    : Tokenizer(read_file(model, max_tokenizer_bytes), model.string()) {}
+    : Tokenizer(read_tokenizer(model), model.string()) {}
 
 Tokenizer::Tokenizer(std::string_view model, const std::string& source) {
     const ModelFacts facts = check_model(model, source);

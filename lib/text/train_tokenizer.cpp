@@ -16,13 +16,13 @@ namespace {
 constexpr std::size_t max_sentence_bytes = 4096;
 constexpr std::string_view unknown_mark = "\xE2\x96\x85";  // U+2585
 constexpr std::string_view nul("\0", 1);
-// The trainer ends the process when it is left without any piece, as some texts of a few dozen
-// characters leave it.
+// The trainer terminates the process if it ends up without pieces, as happens with some texts of a
+// few dozen characters.
 constexpr std::size_t min_corpus_bytes = 1024;
 constexpr int smallest_vocabulary = 3 + 256 + 1;
 
-/// Cuts documents into the pieces of text that the trainer calls sentences: lines with their line
-/// feed, at most 4 KiB long, without the three characters that mean something else to the trainer.
+/// Splits documents into what the trainer calls sentences: lines with their line feed, of at most 4
+/// KiB, without the three characters that have a special meaning to the trainer.
 class Sentences : public sentencepiece::SentenceIterator {
 public:
     explicit Sentences(const std::function<bool(std::string&)>& next_document)
@@ -54,7 +54,7 @@ private:
              " bytes of text, but training takes ", min_corpus_bytes, " at least");
     }
 
-    /// False at the end of the corpus.
+    /// Returns false at the end of the corpus.
     bool fetch(std::string& sentence) {
         do {
             while (rest_.empty()) {
@@ -63,7 +63,7 @@ private:
                 rest_ = document_;
             }
             sentence = take();
-            // Tabs separate words and are no characters to the trainer.
+            // To the trainer tabs separate words and are not characters.
         } while (sentence.find_first_not_of('\t') == std::string::npos);
         return true;
     }
@@ -84,7 +84,7 @@ private:
         return line.substr(0, end);
     }
 
-    /// The end of a part of about `limit` bytes: before a blank, else before a character.
+    /// Where to end a part of about `limit` bytes: before a space, else before a character.
     std::size_t shorten(std::size_t limit) const {
         const std::size_t blank = rest_.find_last_of(' ', limit);
         if (blank != std::string_view::npos && blank > 0) return blank;
@@ -117,7 +117,7 @@ std::unordered_map<std::string, std::string> settings(const TokenizerTraining& t
         {"bos_id", "1"},
         {"eos_id", "2"},
         {"pad_id", "-1"},
-        // The model depends on the number of threads through the order of additions.
+        // The number of threads affects the model through the order of additions.
         {"num_threads", "16"},
         {"train_extremely_large_corpus", "false"},
         {"minloglevel", "4"},
@@ -138,7 +138,7 @@ std::string piece_with_true_blanks(std::string_view piece) {
     return result;
 }
 
-/// Writes the blanks in the pieces as blanks and switches off their replacement by U+2581.
+/// Writes real spaces in the pieces and disables their replacement by U+2581.
 std::string with_true_blanks(std::string_view model) {
     constexpr std::uint64_t pieces = 1, normalizer_spec = 3, escape_whitespaces = 5;
     std::string result;
@@ -157,8 +157,7 @@ std::string with_true_blanks(std::string_view model) {
     return result;
 }
 
-/// The words of a library message without the source line in front of them and the library's
-/// options behind them.
+/// A library message without the leading source line and the trailing library options.
 std::string_view reason(std::string_view message) {
     const auto end = message.rfind("] ");
     if (end != std::string_view::npos) message.remove_prefix(end + 2);

@@ -12,18 +12,18 @@ struct TokenizerTraining {
 
     std::int64_t vocab_size = 0;
     Kind kind = Kind::unigram;
-    /// Lines of text that the training sees at most: a uniform random sample of the corpus, which
-    /// bounds its memory.
+    /// At most this many lines are used for training: a uniform random sample of the corpus, which
+    /// bounds memory.
     std::int64_t max_lines = 2'000'000;
 };
 
-/// The bytes of a model trained on the documents that `next_document` puts into its argument until
-/// it returns false. Ids: unk 0, bos 1, eos 2 (end of document), then 256 byte pieces; no pad. The
-/// text is not normalised, blanks are kept as they are (the model's pieces hold true blanks, so
-/// that U+2581, sentencepiece's usual sign for them, remains a character of its own), and
-/// characters without a piece are spelt in bytes. The same documents give the same model on every
-/// machine. A vocabulary that is too small or too large for the corpus is an Error (usage); a
-/// corpus without text is one (bad_input).
+/// Trains a model on the documents that `next_document` stores in its argument until it returns
+/// false; returns the model's bytes. Ids: unk 0, bos 1, eos 2 (end of document), then 256 byte
+/// pieces; no pad. Text is not normalised and spaces are kept (pieces contain real spaces, so
+/// U+2581, sentencepiece's usual sign for them, remains an ordinary character). Characters without
+/// a piece are encoded as bytes. The same documents give the same model on every machine. A
+/// vocabulary too small or too large for the corpus is an Error (usage), a corpus without text an
+/// Error (bad_input).
 std::string train_tokenizer(const TokenizerTraining& training,
                             const std::function<bool(std::string&)>& next_document);
 

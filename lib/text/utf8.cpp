@@ -7,8 +7,8 @@ namespace gptrain {
 namespace {
 
 struct Lead {
-    std::size_t bytes;         // of the character; 0: no character begins so
-    unsigned char low = 0x80;  // range of its second byte
+    std::size_t bytes;         // length of the character; 0: not a lead byte
+    unsigned char low = 0x80;  // range of the second byte
     unsigned char high = 0xBF;
 };
 

@@ -13,14 +13,14 @@ struct Utf8Step {
     std::size_t bytes;
 };
 
-/// The character at the start of a text that is not empty. Bytes: of the character if valid, 1 if
-/// invalid, all that are left if they begin a character that more bytes could complete.
+/// The first character of a nonempty text. `bytes` is its length if valid, 1 if invalid, or all
+/// remaining bytes if more could complete the character.
 Utf8Step utf8_step(std::string_view text);
 
-/// Position of the first byte that is no part of a valid character, or npos.
+/// Position of the first byte that is not part of a valid character, or npos.
 std::size_t find_invalid_utf8(std::string_view text);
 
-/// U+FFFD, which stands for a byte that is no part of a character.
+/// U+FFFD, which replaces a byte that is not part of a character.
 constexpr std::string_view replacement_character = "\xEF\xBF\xBD";
 
 }  // namespace gptrain

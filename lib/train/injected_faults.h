@@ -11,9 +11,9 @@
 
 #include "base/file_calls.h"
 #include "base/philox.h"
+#include "engine/engine.h"
 #include "schedule/action_listener.h"
 #include "spec/run_plan.h"
-#include "train/engine.h"
 
 namespace gptrain {
 

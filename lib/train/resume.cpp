@@ -4,6 +4,7 @@
 #include <charconv>
 
 #include "base/crc32c.h"
+#include "base/file.h"
 #include "checkpoint/folder.h"
 
 namespace gptrain {
@@ -19,9 +20,13 @@ std::filesystem::path checkpoints_of(const std::filesystem::path& folder) {
     return std::filesystem::is_directory(inside) ? inside : folder;
 }
 
-[[noreturn]] void fail_nothing_there(const std::filesystem::path& folder) {
-    fail(ExitCode::usage, folder.string(),
-         ": no checkpoint there; give a checkpoint (step-...) or an output directory");
+constexpr std::string_view what_to_give = "; give a checkpoint (step-...) or an output directory";
+
+void require_folder(const std::filesystem::path& folder) {
+    const auto type = require_path(folder, ExitCode::usage, "folder", what_to_give);
+    if (type == std::filesystem::file_type::directory) return;
+    fail(ExitCode::usage, folder.string(), ": is a ", named_yaml(folder) ? "YAML " : "",
+         "file, not a folder", what_to_give);
 }
 
 std::vector<std::filesystem::path> paths_in(const std::filesystem::path& checkpoints) {
@@ -31,16 +36,21 @@ std::vector<std::filesystem::path> paths_in(const std::filesystem::path& checkpo
     return paths;
 }
 
+/// What a folder that a user named stands for, the newest checkpoint in front.
+std::vector<std::filesystem::path> checkpoints_at(const std::filesystem::path& folder) {
+    require_folder(folder);
+    if (is_checkpoint(folder)) return {folder};
+    std::vector<std::filesystem::path> paths = paths_in(checkpoints_of(folder));
+    if (paths.empty())
+        fail(ExitCode::usage, folder.string(), ": no checkpoint there", what_to_give);
+    return paths;
+}
+
 /// Those to try, the first in front.
 std::vector<std::filesystem::path> candidates_for(const ResumeChoice& choice,
                                                   const std::filesystem::path& checkpoints) {
     if (choice.kind == ResumeChoice::Kind::automatic) return paths_in(checkpoints);
-    if (choice.kind == ResumeChoice::Kind::from) {
-        if (is_checkpoint(choice.folder)) return {choice.folder};
-        const auto paths = paths_in(checkpoints_of(choice.folder));
-        if (paths.empty()) fail_nothing_there(choice.folder);
-        return paths;
-    }
+    if (choice.kind == ResumeChoice::Kind::from) return checkpoints_at(choice.folder);
     if (!list_checkpoints(checkpoints).empty()) {
         fail(
             ExitCode::usage, checkpoints.string(),
@@ -51,6 +61,10 @@ std::vector<std::filesystem::path> candidates_for(const ResumeChoice& choice,
 }
 
 }  // namespace
+
+void require_start(const ResumeChoice& choice) {
+    if (choice.kind == ResumeChoice::Kind::from) checkpoints_at(choice.folder);
+}
 
 std::optional<RestartPoint> find_start(const ResumeChoice& choice,
                                        const std::filesystem::path& checkpoints,
@@ -71,8 +85,8 @@ Json to_json(const SavedRun& run) {
             {"skipped_steps", run.state.skipped_steps},
             {"skipped_in_a_row", run.state.skipped_in_a_row},
             {"losses", run.losses},
-            {"first_start", run.goodput.first_start},
-            {"goodput", to_json(run.goodput.spent)},
+            {"interval_loss", run.interval_loss},
+            {"goodput", to_json(run.goodput)},
             {"spec", run.spec_yaml}};
 }
 
@@ -86,8 +100,8 @@ SavedRun saved_run(const CheckpointMeta& meta) {
     run.state.skipped_steps = reader.integer("skipped_steps");
     run.state.skipped_in_a_row = reader.integer("skipped_in_a_row");
     run.losses = reader.array("losses");
-    run.goodput.first_start = reader.number("first_start");
-    run.goodput.spent = time_spent(reader.object("goodput"), source + ".goodput");
+    if (reader.has("interval_loss")) run.interval_loss = reader.object("interval_loss");
+    run.goodput = time_spent(reader.object("goodput"), source + ".goodput");
     run.spec_yaml = reader.string("spec");
     return run;
 }

@@ -8,10 +8,24 @@
 
 #include "backend/step_state.h"
 #include "checkpoint/restart_point.h"
-#include "train/goodput.h"
-#include "train/trainer.h"
+#include "comm/mpi_session.h"
+#include "report/goodput.h"
 
 namespace gptrain {
+
+/// Where a run begins.
+struct ResumeChoice {
+    enum class Kind {
+        automatic,  ///< the newest valid checkpoint of the output directory, else a fresh start
+        never,      ///< a fresh start; an output directory with checkpoints is refused
+        from,       ///< this checkpoint, or the newest valid one of this output directory
+    };
+    Kind kind = Kind::automatic;
+    std::filesystem::path folder;
+};
+
+/// Error (usage) where the choice names a folder without a checkpoint. Reads none of them.
+void require_start(const ResumeChoice& choice);
 
 /// The checkpoint that a run starts from, unless its data turn out to be damaged; nothing for a
 /// fresh start. All ranks call it. `checkpoints`: the folder of the run's own checkpoints. Error
@@ -28,8 +42,9 @@ RestartPoint open_checkpoint(const std::filesystem::path& folder, const MpiSessi
 struct SavedRun {
     StepState state;        ///< its carried numbers
     std::string spec_yaml;  ///< effective
-    Goodput::Record goodput;
-    Json losses;  ///< of LossSpikes
+    TimeSpent goodput;
+    Json losses;         ///< of LossSpikes
+    Json interval_loss;  ///< of IntervalLoss; null in older checkpoints
 };
 Json to_json(const SavedRun& run);
 SavedRun saved_run(const CheckpointMeta& meta);

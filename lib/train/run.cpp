@@ -1,23 +1,20 @@
 #include "train/run.h"
 
 #include <algorithm>
-#include <cmath>
 #include <utility>
 
 #include "base/log.h"
+#include "base/process.h"
+#include "checkpoint/folder.h"
+#include "engine/tuning.h"
+#include "spec/spec_json.h"
 #include "train/identity.h"
 #include "train/replicas.h"
 #include "train/resume.h"
 #include "train/step_fault.h"
-#include "train/tuning.h"
 
 namespace gptrain {
 namespace {
-
-double unix_seconds() {
-    const auto now = std::chrono::system_clock::now().time_since_epoch();
-    return std::chrono::duration<double>(now).count();
-}
 
 double seconds_since(std::chrono::steady_clock::time_point start) {
     return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
@@ -46,9 +43,11 @@ Run::Run(const RunInputs& inputs, const std::optional<RunDirectory>& directory,
       progress_(observers_.watchdog.progress()),
       comm_metrics_(plan_.mesh, devices.backend.computes_in_host_memory()),
       started_(devices.started),
-      effective_yaml_(to_yaml(effective_spec(spec_, plan_))),
+      effective_(effective_spec(spec_, plan_)),
+      effective_yaml_(to_yaml(effective_)),
       cost_(std::move(cost)),
       largest_memory_(ranks_.largest(cost_.memory.total())),
+      interval_loss_(spec_.logging.interval),
       loss_spikes_(spec_.faults.loss_spike),
       high_loss_(plan_.model.vocab, spec_.lr_schedule.warmup_steps) {
     progress_.phase("tune", 0);
@@ -67,9 +66,9 @@ Run::Run(const RunInputs& inputs, const std::optional<RunDirectory>& directory,
 }
 
 std::unique_ptr<CheckpointSaver> Run::make_saver(const Retention& retention, bool async) {
-    return std::make_unique<CheckpointSaver>(engine_->backend(),
-                                             engine_->memory()[MemoryUse::snapshot], ranks_,
-                                             SaverOptions{retention, async, files_});
+    return std::make_unique<CheckpointSaver>(
+        engine_->backend(), engine_->memory()[MemoryUse::snapshot], ranks_,
+        SaverOptions{retention, async, files_, to_json(effective_).at("model")});
 }
 
 void Run::inject_faults() {
@@ -80,7 +79,7 @@ void Run::inject_faults() {
 }
 
 void Run::start(std::optional<RestartPoint>& checkpoint) {
-    std::optional<Goodput::Record> goodput;
+    std::optional<TimeSpent> goodput;
     if (checkpoint) {
         const SavedRun saved = load(*checkpoint);
         goodput = saved.goodput;
@@ -91,7 +90,7 @@ void Run::start(std::optional<RestartPoint>& checkpoint) {
         engine_->initialise();
         state_ = engine_->read_state();
     }
-    goodput_.begin(unix_seconds(), reports_ ? reports_->log().time_spent() : std::nullopt, goodput);
+    goodput_.begin(reports_ ? reports_->log().time_spent() : std::nullopt, goodput);
     goodput_.add(&TimeSpent::load, load_seconds_);
     goodput_.add(&TimeSpent::init, seconds_since(started_) - load_seconds_);
 }
@@ -107,7 +106,10 @@ SavedRun Run::load(RestartPoint& checkpoint) {
     engine_->restore(state_);
     step_ = meta.step;
     consumed_samples_ = meta.data_position;
-    loss_spikes_.restore(saved.losses, checkpoint.folder().string() + ": state.losses");
+    const std::string state = checkpoint.folder().string() + ": state.";
+    loss_spikes_.restore(saved.losses, state + "losses");
+    interval_loss_.restore(saved.interval_loss, state + "interval_loss");
+    checkpoint_ = checkpoint.folder();
     load_seconds_ = seconds_since(start);
     return saved;
 }
@@ -115,7 +117,7 @@ SavedRun Run::load(RestartPoint& checkpoint) {
 void Run::begin_reports() {
     ranks_.first_alone([&] {
         directory_->write_spec(to_yaml(restart_spec(spec_, plan_)));
-        reports_->begin(step_, plan_.steps, spec_.logging.tensorboard);
+        reports_->begin(step_, effective_);
     });
 }
 
@@ -150,6 +152,7 @@ ExitCode Run::run(const Requests& requests) {
         return ExitCode::done;
     }
     Request asked = Request::none;
+    bool cut_short = false;  // the evaluation after the last step
     auto loader = training_loader();
     while (step_ < plan_.steps && !stops(asked)) {
         progress_.phase("step", step_ + (under_way_ ? 2 : 1));
@@ -167,43 +170,18 @@ ExitCode Run::run(const Requests& requests) {
         const bool last = step_ == plan_.steps;
         if (last || due(spec_.logging.interval, step_)) log_step();
         if (replica_check_due(step_)) check_replicas();
-        if (evaluation_due(step_)) evaluate();
+        if (evaluation_due(step_)) cut_short = !evaluate() && last;
         asked = std::max(asked, request());
         if (stops(asked) && !last) print("stopping on ", name_of(asked), ": saving");
         if (last || asked != Request::none || due(spec_.checkpoint.interval, step_)) save();
         if (asked != Request::none) {
-            saver_->wait();
+            wait_for_save();
             ranks_.together([&] { requests_->answered(asked); });
         }
     }
-    saver_->wait();
+    wait_for_save();
     progress_.phase("end", step_);
-    return step_ < plan_.steps ? stopped(asked) : finished();
-}
-
-void Run::tell_of_time() const {
-    print(goodput_.summary(unix_seconds()));
-    if (saves_ == 0) return;
-    const double stall = save_seconds_ / static_cast<double>(saves_);
-    const double failures = expected_failure_seconds(plan_.mesh.size());
-    const double interval = best_save_interval(stall, failures);
-    print("a checkpoint takes ", fixed(stall, 3), " s of training; at a failure every ",
-          human_time(failures), " (one in 50,000 device hours) the interval that loses least is ",
-          human_time(interval), ", ",
-          std::llround(std::max(1.0, interval / std::max(slowest_step_, 1e-9))), " steps");
-}
-
-ExitCode Run::finished() {
-    print("finished after step ", step_, "; checkpoints in ", paths_.checkpoints().string());
-    tell_of_time();
-    return ExitCode::done;
-}
-
-ExitCode Run::stopped(Request why) {
-    print("stopped on ", name_of(why), " after step ", step_,
-          "; the same command goes on from there");
-    tell_of_time();
-    return exit_code_of(why);
+    return step_ < plan_.steps || cut_short ? stopped(asked) : finished();
 }
 
 void Run::issue_step(const StepBatch& batch) {
@@ -236,11 +214,11 @@ void Run::finish_step() {
     under_way_.reset();
     ++step_;
     consumed_samples_ += samples;
-    step_seconds_ += seconds;
-    step_tokens_ += samples * plan_.seq_length;
-    ++steps_timed_;
+    since_logged_.add(seconds, samples * plan_.seq_length);
+    since_start_.add(seconds, samples * plan_.seq_length);
     slowest_step_ = std::max(slowest_step_, seconds);
     goodput_.add(&TimeSpent::useful, seconds);
+    interval_loss_.add(step_, state_.skip == Skip::no ? std::optional(loss_sum()) : std::nullopt);
     if (state_.skip == Skip::no) {
         loss_spikes_.add(step_, mean_loss());
         warn_of_high_loss();
@@ -278,19 +256,11 @@ void Run::roll_back() {
     }
     goodput_.roll_back(load(*checkpoint).goodput);
     goodput_.add(&TimeSpent::load, load_seconds_);
+    evaluation_.reset();
     const std::int64_t position = std::exchange(consumed_samples_, spike.consumed_samples);
     print("rolled back from step ", spike.step, " to ", checkpoint->folder().string(), "; samples ",
           position, " to ", consumed_samples_ - 1, " are left out");
     if (reports_) reports_->went_back(step_);
-}
-
-void Run::tell_of_other_memory() {
-    if (other_memory_told_ || !directory_) return;
-    other_memory_told_ = true;
-    const std::int64_t bytes = engine_->backend().other_bytes();
-    if (bytes == 0) return;
-    print("device memory: ", human_bytes(cost_.memory.on_device()), " as planned, and ",
-          human_bytes(bytes), " of context, libraries and other programs");
 }
 
 void Run::warn_of_skip(std::int64_t samples) const {
@@ -355,33 +325,6 @@ void Run::fail_diverged() {
         "them; lower optimizer.lr or look at the data"));
 }
 
-void Run::log_step() {
-    const double tokens_per_s = static_cast<double>(step_tokens_) / step_seconds_;
-    const double flops = tokens_per_s * flops_per_token(plan_.model, plan_.seq_length);
-    StepMetrics metrics;
-    metrics.step = step_;
-    metrics.loss = mean_loss();
-    metrics.grad_norm = state_.grad_norm;
-    metrics.lr = state_.learning_rate;
-    metrics.loss_scale = loss_scale_;
-    metrics.tokens_per_s = tokens_per_s;
-    metrics.step_time_s = step_seconds_ / static_cast<double>(steps_timed_);
-    metrics.tflops_per_device = flops / static_cast<double>(plan_.mesh.size()) * 1e-12;
-    metrics.consumed_samples = consumed_samples_;
-    metrics.consumed_tokens = consumed_samples_ * plan_.seq_length;
-    metrics.memory_bytes = largest_memory_;
-    metrics.skipped_steps = state_.skipped_steps;
-    // The host's time says nothing of a device that computes behind its back.
-    if (engine_->backend().computes_in_host_memory())
-        observers_.stragglers.report(step_, ranks_, plan_.mesh);
-    metrics.comm = comm_metrics_.take(ranks_);
-    metrics.goodput = goodput_.record().spent;
-    step_seconds_ = 0;
-    step_tokens_ = 0;
-    steps_timed_ = 0;
-    if (reports_) reports_->step(metrics);
-}
-
 bool Run::evaluate() {
     progress_.phase("evaluation", step_);
     const Clock::time_point start = Clock::now();
@@ -395,6 +338,7 @@ bool Run::evaluate() {
         sum.add(engine_->evaluate(loader.next()));
         if (reports_) reports_->evaluating(i + 1, batches);
     }
+    evaluation_ = {step_, sum.mean()};
     if (reports_) reports_->validation(step_, sum.mean());
     goodput_.add(&TimeSpent::eval, seconds_since(start));
     return true;
@@ -409,15 +353,24 @@ void Run::save() {
     meta.data_position = consumed_samples_;
     meta.spec_hash = spec_hash(effective_yaml_);
     meta.identity = identity_;
-    meta.state =
-        to_json(SavedRun{state_, effective_yaml_, goodput_.record(), loss_spikes_.to_json()});
+    meta.state = to_json(SavedRun{.state = state_,
+                                  .spec_yaml = effective_yaml_,
+                                  .goodput = goodput_.spent(),
+                                  .losses = loss_spikes_.to_json(),
+                                  .interval_loss = interval_loss_.to_json()});
     saver_->save(meta, state_source());
+    checkpoint_ = paths_.checkpoints() / checkpoint_name(step_);
     const double seconds = seconds_since(start);
     slowest_save_ = std::max(slowest_save_, seconds);
     goodput_.add(&TimeSpent::save, seconds);
-    save_seconds_ += seconds;
     rollbacks_in_a_row_ = 0;
-    ++saves_;
+    if (++saves_ == 1 && step_ < plan_.steps) tell_of_save_interval(seconds);
+}
+
+void Run::wait_for_save() {
+    const Clock::time_point start = Clock::now();
+    saver_->wait();
+    goodput_.add(&TimeSpent::save, seconds_since(start));
 }
 
 }  // namespace gptrain

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <chrono>
+#include <filesystem>
 #include <memory>
 #include <optional>
 #include <string>
@@ -9,17 +10,19 @@
 
 #include "checkpoint/restart_point.h"
 #include "checkpoint/saver.h"
-#include "train/comm_metrics.h"
-#include "train/engine.h"
-#include "train/goodput.h"
+#include "engine/engine.h"
+#include "report/comm_metrics.h"
+#include "report/goodput.h"
+#include "report/reports.h"
 #include "train/high_loss.h"
 #include "train/injected_faults.h"
+#include "train/interval_loss.h"
 #include "train/loss_spikes.h"
-#include "train/reports.h"
 #include "train/requests.h"
 #include "train/resume.h"
+#include "train/run_devices.h"
 #include "train/run_inputs.h"
-#include "train/trainer.h"
+#include "train/run_lines.h"
 
 namespace gptrain {
 
@@ -48,12 +51,13 @@ private:
     }
     bool evaluation_due(std::int64_t step) const {
         return data_.validation && spec_.training.eval_steps > 0 &&
-               due(spec_.training.eval_interval, step);
+               (due(spec_.training.eval_interval, step) || step == plan_.steps);
     }
     /// Of all ranks the weightiest, the same on all.
     Request request() const;
     /// Of the last step.
-    double mean_loss() const { return state_.loss_sum / state_.token_weight_sum; }
+    LossSum loss_sum() const { return {state_.loss_sum, state_.token_weight_sum}; }
+    double mean_loss() const { return loss_sum().mean(); }
     bool has_validation() const;
 
     std::unique_ptr<CheckpointSaver> make_saver(const Retention& retention, bool async);
@@ -90,13 +94,18 @@ private:
     /// Returns false if it was cut short by a request to stop.
     bool evaluate();
     void save();
+    /// For the last one, whose failure it throws.
+    void wait_for_save();
     /// Where the output directory is no longer the one that this run holds, all ranks leave.
     void check_directory();
     /// Saves into a new output directory and throws.
     [[noreturn]] void leave_lost_directory();
     /// Of a loss that stays above that of guessing.
     void warn_of_high_loss();
-    void tell_of_time() const;
+    /// Once a start, where the run is long enough for it. `stall`: seconds that the first
+    /// checkpoint has kept training waiting.
+    void tell_of_save_interval(double stall) const;
+    std::string end_line() const;
     ExitCode finished();
     ExitCode stopped(Request why);
 
@@ -114,6 +123,7 @@ private:
     Progress& progress_;
     CommMetrics comm_metrics_;
     Clock::time_point started_;
+    RunSpec effective_;
     std::string effective_yaml_;
     StepCost cost_;
     std::int64_t largest_memory_;               ///< planned bytes of the rank that has the most
@@ -133,6 +143,7 @@ private:
     std::int64_t step_ = 0;  ///< done so far
     std::int64_t consumed_samples_ = 0;
     StepState state_{};  ///< after the last step
+    IntervalLoss interval_loss_;
     LossSpikes loss_spikes_;
     HighLoss high_loss_;
     struct Spike {
@@ -142,15 +153,26 @@ private:
     std::optional<Spike> spike_;           ///< to roll back from
     std::int64_t rollbacks_in_a_row_ = 0;  ///< without a new checkpoint
     double loss_scale_ = 1;                ///< in use in the last step
-    double step_seconds_ = 0;              ///< since the last logged line
-    std::int64_t step_tokens_ = 0;
-    std::int64_t steps_timed_ = 0;
+    struct Timed {
+        double seconds = 0;
+        std::int64_t tokens = 0;
+        std::int64_t steps = 0;
+        void add(double step_seconds, std::int64_t step_tokens) {
+            seconds += step_seconds;
+            tokens += step_tokens;
+            ++steps;
+        }
+        double tokens_per_s() const { return static_cast<double>(tokens) / seconds; }
+    };
+    Timed since_logged_;  ///< the last logged line
+    Timed since_start_;
+    std::optional<Evaluation> evaluation_;  ///< the last of this start
+    std::filesystem::path checkpoint_;      ///< the newest that was begun or loaded
     bool other_memory_told_ = false;
     double slowest_step_ = 0;
     double slowest_save_ = 0;
     double load_seconds_ = 0;  ///< of the last one
-    double save_seconds_ = 0;  ///< of this start
-    std::int64_t saves_ = 0;
+    std::int64_t saves_ = 0;   ///< of this start
     Goodput goodput_;
 };
 

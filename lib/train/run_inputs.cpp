@@ -1,7 +1,7 @@
 #include "train/run_inputs.h"
 
-#include <optional>
 #include <string>
+#include <vector>
 
 #include "base/error.h"
 #include "base/file.h"
@@ -11,29 +11,67 @@
 namespace gptrain {
 namespace {
 
-/// Reads the tokenizer, fills in the end of document, and returns the tokenizer as the token files
-/// should name it; nothing without one.
-std::optional<ExpectedTokenizer> use_tokenizer(RunInputs& inputs) {
-    DataSpec& data = inputs.spec.data;
-    if (!data.tokenizer) return std::nullopt;
-    const std::string path = data.tokenizer->string();
-    inputs.tokenizer = read_file(path, max_tokenizer_bytes);
-    const Tokenizer tokenizer(inputs.tokenizer, path);
-    const std::int64_t vocab = inputs.plan.model.vocab;
-    if (tokenizer.vocab_size() > vocab) {
-        fail(ExitCode::usage, "model.vocab_size is ", vocab, " but ", path, " has ",
-             tokenizer.vocab_size(), " pieces; raise it to that at least");
+/// Does `work` with the file that a key names; an Error of it then begins with the key's place.
+template <class Work>
+auto at_key(const RunSpec& spec, std::string_view key, const Work& work) {
+    try {
+        return work();
+    } catch (const Error& error) {
+        const std::string place = spec.places.of(key);
+        fail(error.code(), place, place.empty() ? "" : ": ", key, ": ", error.what());
     }
-    if (!data.eod_id) data.eod_id = tokenizer.eos_id();
-    return ExpectedTokenizer{"data.tokenizer " + path, text(tokenizer.fingerprint())};
+}
+
+/// The path as it stands in the spec, from where it was taken.
+std::string written(const RunSpec& spec, const std::string& key,
+                    const std::filesystem::path& path) {
+    const auto word = spec.places.words.find(key);
+    return word == spec.places.words.end() ? path.string() : word->second;
+}
+
+void require_sources(const RunSpec& spec, const std::string& key,
+                     const std::vector<DataSource>& sources) {
+    for (std::size_t i = 0; i < sources.size(); ++i) {
+        const std::string prefix_key = text(key, ".", i, ".prefix");
+        const std::string prefix = written(spec, prefix_key, sources[i].prefix);
+        at_key(spec, prefix_key, [&] { require_token_files(prefix); });
+    }
+}
+
+Tokenizer read_tokenizer_of(const RunSpec& spec, TokenizerInput& input) {
+    const std::string key = "data.tokenizer";
+    return at_key(spec, key, [&] {
+        const std::filesystem::path& path = *spec.data.tokenizer;
+        require_path(written(spec, key, path), ExitCode::bad_input, "file");
+        input.bytes = read_tokenizer(path);
+        return Tokenizer(input.bytes, path.string());
+    });
 }
 
 }  // namespace
 
-RunInputs open_inputs(const RunSpec& spec, const RunPlan& plan,
+TokenizerInput find_inputs(const RunSpec& spec, const RunPlan& plan) {
+    require_sources(spec, "data.train", spec.data.train);
+    require_sources(spec, "data.validation", spec.data.validation);
+    TokenizerInput input;
+    if (!spec.data.tokenizer) return input;
+    const Tokenizer tokenizer = read_tokenizer_of(spec, input);
+    const std::string path = spec.data.tokenizer->string();
+    const std::int64_t vocab = plan.model.vocab;
+    if (tokenizer.vocab_size() > vocab) {
+        fail(ExitCode::usage, "model.vocab_size is ", vocab, " but ", path, " has ",
+             tokenizer.vocab_size(), " pieces; raise it to that at least");
+    }
+    input.eos_id = tokenizer.eos_id();
+    input.expected = {"data.tokenizer " + path, text(tokenizer.fingerprint())};
+    return input;
+}
+
+RunInputs open_inputs(const RunSpec& spec, const RunPlan& plan, const TokenizerInput& tokenizer,
                       const std::filesystem::path& cache) {
-    RunInputs inputs = {.spec = spec, .plan = plan, .data = {}, .tokenizer = {}, .identity = {}};
-    const std::optional<ExpectedTokenizer> tokenizer = use_tokenizer(inputs);
+    RunInputs inputs = {
+        .spec = spec, .plan = plan, .data = {}, .tokenizer = tokenizer.bytes, .identity = {}};
+    if (!spec.data.eod_id && tokenizer.eos_id) inputs.spec.data.eod_id = *tokenizer.eos_id;
     const DataSpec& data = inputs.spec.data;
     if ((data.eod_mask_loss || data.reset_at_eod) && !data.eod_id) {
         fail(ExitCode::usage,
@@ -47,10 +85,10 @@ RunInputs open_inputs(const RunSpec& spec, const RunPlan& plan,
                .eval_samples = spec.training.eval_interval > 0 ? eval_samples : 0,
                .cache_folder = cache,
                .run_samples = plan.batch.samples_of(plan.steps),
-               .tokenizer = tokenizer});
+               .tokenizer = tokenizer.expected});
     inputs.plan.num_samples = inputs.data.num_samples;
-    inputs.identity =
-        run_identity(inputs.spec, plan, inputs.data, tokenizer ? tokenizer->fingerprint : "");
+    inputs.identity = run_identity(inputs.spec, plan, inputs.data,
+                                   tokenizer.expected ? tokenizer.expected->fingerprint : "");
     return inputs;
 }
 

@@ -6,14 +6,15 @@
 
 #include "base/log.h"
 #include "checkpoint/folder.h"
-#include "train/fit_advice.h"
+#include "engine/fit_advice.h"
+#include "engine/memory_check.h"
+#include "report/run_directory.h"
 #include "train/identity.h"
-#include "train/memory_check.h"
 #include "train/requests.h"
 #include "train/resume.h"
 #include "train/run.h"
-#include "train/run_directory.h"
 #include "train/run_inputs.h"
+#include "train/run_lines.h"
 
 namespace gptrain {
 namespace {
@@ -53,11 +54,11 @@ void tell_of_ended_decay(const RunPlan& plan) {
 }
 
 /// Rank 0 makes the index files, the others find them.
-RunInputs common_inputs(const RunSpec& spec, const RunPlan& plan, const RunPaths& paths,
-                        const MpiSession& ranks) {
+RunInputs common_inputs(const RunSpec& spec, const RunPlan& plan, const TokenizerInput& tokenizer,
+                        const RunPaths& paths, const MpiSession& ranks) {
     std::optional<RunInputs> inputs;
     const auto open = [&] {
-        if (!inputs) inputs.emplace(open_inputs(spec, plan, paths.cache()));
+        if (!inputs) inputs.emplace(open_inputs(spec, plan, tokenizer, paths.cache()));
     };
     ranks.first_alone(open);
     ranks.together(open);
@@ -82,6 +83,15 @@ StepCost affordable_cost(const RunSpec& spec, const RunPlan& plan, const RunDevi
     return cost;
 }
 
+void tell_of_start(const RunInputs& inputs, const StepCost& cost, const RunDevices& devices) {
+    const StartFacts facts = {.device = devices.device_name,
+                              .memory_bytes = devices.ranks.largest(cost.memory.total()),
+                              .evaluates = inputs.spec.training.eval_interval > 0,
+                              .output_dir = inputs.spec.output_dir};
+    for (const std::string& line : start_lines(inputs.plan, inputs.data, facts))
+        print(line);
+}
+
 }  // namespace
 
 ExitCode train(const RunSpec& spec, RunPlan plan, const ResumeChoice& resume,
@@ -89,6 +99,10 @@ ExitCode train(const RunSpec& spec, RunPlan plan, const ResumeChoice& resume,
     const MpiSession& ranks = devices.ranks;
     const RunPaths paths = {spec.output_dir};
     const Deadline deadline = deadline_of(spec);
+    // A run started in the wrong folder must leave nothing there.
+    ranks.first_alone([&] { require_start(resume); });
+    TokenizerInput tokenizer;
+    ranks.together([&] { tokenizer = find_inputs(spec, plan); });
     std::optional<RunDirectory> directory;
     ranks.first_alone([&] { directory.emplace(spec.output_dir); });
     Watchdog& watchdog = devices.observers.watchdog;
@@ -100,7 +114,8 @@ ExitCode train(const RunSpec& spec, RunPlan plan, const ResumeChoice& resume,
     // began when auto meant the samples of all steps.
     if (checkpoint && !spec.data.num_samples)
         plan.num_samples = saved_num_samples(checkpoint->meta());
-    const RunInputs inputs = common_inputs(spec, plan, paths, ranks);
+    const RunInputs inputs = common_inputs(spec, plan, tokenizer, paths, ranks);
+    tell_of_start(inputs, cost, devices);
     if (ranks.rank() == 0 && !inputs.data.warning.empty()) warn(inputs.data.warning);
     ranks.together([&] {
         if (!checkpoint) return;
@@ -114,6 +129,7 @@ ExitCode train(const RunSpec& spec, RunPlan plan, const ResumeChoice& resume,
         ranks.first_alone([&] {
             warn_of_later_checkpoints(checkpoint, paths.checkpoints());
             tell_of_ended_decay(plan);
+            if (!plan.shortened.empty()) print(plan.shortened);
         });
         // Up to here a signal ends the run, from here on it is asked to stop.
         requests.emplace(deadline, ranks.rank() == 0 ? paths.folder : "");

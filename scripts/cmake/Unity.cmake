@@ -4,8 +4,7 @@ set(alone
   app/generate.cpp app/inspect.cpp app/train.cpp
   lib/checkpoint/records.cpp lib/checkpoint/snapshot.cpp
   lib/data/indexed_writer.cpp
-  lib/text/model_check.cpp
-  lib/train/memory_check.cpp lib/train/metrics_log.cpp lib/train/tensorboard.cpp)
+  lib/text/model_check.cpp)
 foreach(source ${alone})
   cmake_path(GET source PARENT_PATH room)
   set_source_files_properties(${PROJECT_SOURCE_DIR}/${source} DIRECTORY ${PROJECT_SOURCE_DIR}/${room}

@@ -101,6 +101,17 @@ TEST_CASE("faulty files are named", "[base]") {
     CHECK(fault(ExitCode::usage, [&] {
               read_file(missing, 10, ExitCode::usage);
           }).find("missing") != std::string::npos);
+    CHECK(fault(ExitCode::usage,
+                [] { require_path("no/such", ExitCode::usage, "folder", "; make it"); }) ==
+          text("no/such: no such folder (relative to ", std::filesystem::current_path().string(),
+               ", where the program was started); make it"));
+    CHECK(fault(ExitCode::usage, [&] {
+              require_path(missing, ExitCode::usage, "folder", "; make it");
+          }) == missing.string() + ": no such folder; make it");
+    CHECK(require_path(folder.path(), ExitCode::usage, "folder") ==
+          std::filesystem::file_type::directory);
+    CHECK(named_yaml("a/run.yaml"));
+    CHECK(!named_yaml("yaml"));
     CHECK(fault(ExitCode::bad_input, [&] {
               read_file(folder.path(), 10);
           }).find("not a regular file") != std::string::npos);

@@ -1,6 +1,7 @@
 // How a program ends by an exception.
 #include "base/process.h"
 
+#include <filesystem>
 #include <limits>
 #include <new>
 #include <system_error>
@@ -20,6 +21,10 @@ TEST_CASE("an exception has one line and an exit code", "[base]") {
     const Failure threads = failure_of(std::system_error(refused));
     CHECK(threads.message.find("threads") != std::string::npos);
     CHECK(threads.code == ExitCode::usage);
+    const Failure path = failure_of(std::filesystem::filesystem_error(
+        "status", "a/b", std::make_error_code(std::errc::permission_denied)));
+    CHECK(path.message == "a/b: Permission denied");
+    CHECK(path.code == ExitCode::io);
     for (const Failure& bug :
          {failure_of(std::system_error(std::make_error_code(std::errc::invalid_argument))),
           failure_of(std::runtime_error("what"))}) {

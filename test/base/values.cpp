@@ -23,6 +23,11 @@ TEST_CASE("text writes values so that they read back", "[base]") {
     CHECK(human_bytes(1023) == "1023 B");
     CHECK(human_bytes(1536) == "1.50 KiB");
     CHECK(human_count(124439808) == "124 M");
+    CHECK(grouped(124439808) == "124,439,808");
+    CHECK(grouped(999) == "999");
+    CHECK(grouped(-1000) == "-1,000");
+    CHECK(counted(1, "step") == "1 step");
+    CHECK(counted(1000, "step") == "1,000 steps");
     CHECK(human_time(59.4) == "59 s");
     CHECK(human_time(185) == "3 min 05 s");
     CHECK(human_time(7620) == "2 h 07 min");

@@ -17,7 +17,7 @@
 #include "base/log.h"
 #include "cpu/cpu_backend.h"
 #include "cpu_step.h"
-#include "train/engine.h"
+#include "engine/engine.h"
 
 using namespace gptrain;
 

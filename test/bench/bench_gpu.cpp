@@ -5,7 +5,7 @@
 
 #include "base/error.h"
 #include "base/log.h"
-#include "cuda/probe.h"
+#include "cuda/runtime/probe.h"
 #include "gpu_bench.h"
 
 using namespace gptrain;
@@ -56,8 +56,8 @@ int main(int argc, char** argv) {
     CLI::App* attention = app.add_subcommand("attention", "Attention, forward and backward");
     CLI11_PARSE(app, argc, argv);
     try {
-        const CudaProbe probe = probe_cuda(0);
-        if (probe.state != CudaState::usable) fail(ExitCode::usage, probe.why);
+        const cuda::DeviceProbe probe = cuda::probe_device(0);
+        if (probe.state != cuda::DeviceState::usable) fail(ExitCode::usage, probe.why);
         const Json result = product->parsed()     ? measure_product(product_seconds)
                             : kernels->parsed()   ? measure_kernels()
                             : attention->parsed() ? measure_attention()

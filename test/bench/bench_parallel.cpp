@@ -16,11 +16,11 @@
 #include "comm/mpi_mesh.h"
 #include "cpu/cpu_backend.h"
 #include "cpu_step.h"
+#include "engine/engine.h"
 #include "planner/flop_costs.h"
 #include "planner/step_recorder.h"
+#include "report/comm_metrics.h"
 #include "schedule/stage_plan.h"
-#include "train/comm_metrics.h"
-#include "train/engine.h"
 
 using namespace gptrain;
 

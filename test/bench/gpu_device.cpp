@@ -7,14 +7,14 @@
 
 namespace gptrain::bench {
 
-Device::Device(const OpLimits& limits) : backend_(make_cuda_backend(0, {.tune_products = true})) {
+Device::Device(const OpLimits& limits) : backend_(cuda::make_backend(0, {.tune_products = true})) {
     const std::int64_t bytes = backend_->scratch_bytes(limits);
     scratch_ = backend_->allocate(bytes, MemorySpace::device);
     backend_->use_scratch(Tensor(scratch_.data(), DType::u8, {bytes}));
 }
 
 const cuda::Stream& Device::stream() const {
-    return *compute_stream(*backend_);
+    return *cuda::compute_stream(*backend_);
 }
 
 Tensor Device::allocate(DType dtype, const Shape& shape) {

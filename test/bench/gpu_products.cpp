@@ -2,7 +2,7 @@
 #include <vector>
 
 #include "base/log.h"
-#include "cuda/attention.h"
+#include "cuda/ops/attention.h"
 #include "gpu_bench.h"
 #include "gpu_device.h"
 

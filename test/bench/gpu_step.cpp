@@ -4,13 +4,14 @@
 #include "base/log.h"
 #include "base/philox.h"
 #include "cuda/cuda_backend.h"
+#include "cuda/needs.h"
 #include "data/indexed_writer.h"
 #include "data/training_data.h"
+#include "engine/engine.h"
+#include "engine/tuning.h"
 #include "gpu_bench.h"
 #include "support/temp_folder.h"
 #include "timed_backend.h"
-#include "train/engine.h"
-#include "train/tuning.h"
 
 namespace gptrain::bench {
 namespace {
@@ -133,7 +134,7 @@ StepCost choose_recompute(RunSpec& spec, const RunPlan& plan,
                           const std::optional<Recompute>& wanted) {
     const auto cost = [&](Recompute recompute) {
         spec.recompute = recompute;
-        return measure_run(spec, plan, {}, cuda_needs());
+        return measure_run(spec, plan, {}, cuda::backend_needs());
     };
     if (wanted) return cost(*wanted);
     // The rest is for what libraries take when they first compute.
@@ -201,9 +202,9 @@ Json measure_step(const StepOptions& options) {
     RunSpec spec = model_spec(options);
     const RunPlan plan = make_plan(spec, {.cuda = true});
     const std::int64_t free_before = cuda::memory_info().free;
-    const auto device = make_cuda_backend(
+    const auto device = cuda::make_backend(
         0, {.tune_products = options.tune, .tuning_file = {}, .graphs = options.graphs});
-    TimedBackend backend(*device, *compute_stream(*device));
+    TimedBackend backend(*device, *cuda::compute_stream(*device));
     const Mesh mesh = one_rank_mesh();
     const StepCost cost = choose_recompute(spec, plan, options.recompute);
     if (device->tunes())

@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "backend/backend.h"
-#include "cuda/runtime.h"
+#include "cuda/runtime/runtime.h"
 
 namespace gptrain::bench {
 

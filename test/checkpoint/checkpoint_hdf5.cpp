@@ -46,6 +46,33 @@ TEST_CASE("model.h5 shows every tensor whole, on every mesh") {
     }
 }
 
+TEST_CASE("model.h5 says what model it holds") {
+    const ScratchFolder folder("attributes");
+    const Json model = {{"num_layers", 2},           {"vocab_size", std::int64_t{1} << 40},
+                        {"norm_eps", 1.0e-5},        {"rope_theta", 10000.0},
+                        {"activation", "swiglu"},    {"normalization", "rmsnorm \xc3\xa9"},
+                        {"position_embedding", ""},  {"bias", true},
+                        {"tie_embeddings", false},   {"head_dim", 0},
+                        {"num_attention_heads", 12}, {"num_query_groups", 3}};
+    SavingRun run({.folder = folder.path()}, true, small_tensors(), {}, model);
+    run.save(1);
+    run.saver.wait();
+    const std::string file = (folder.path() / checkpoint_name(1) / "model.h5").string();
+    for (const auto& [key, value] : model.items()) {
+        CAPTURE(key);
+        if (value.is_boolean()) {
+            CHECK(read_boolean_attribute(file, "/", key) == value.get<bool>());
+        } else if (value.is_string()) {
+            CHECK(read_text_attribute(file, "/", key) == value.get<std::string>());
+        } else if (value.is_number_integer()) {
+            CHECK(read_attribute<std::int64_t>(file, "/", key) == value.get<std::int64_t>());
+        } else {
+            CHECK(read_attribute<double>(file, "/", key) == value.get<double>());
+        }
+    }
+    CHECK(loads(folder.path() / checkpoint_name(1), {1, 1}, 1));
+}
+
 TEST_CASE("a missing shard file shows as NaN") {
     const ScratchFolder folder("hole");
     const auto checkpoint = save_mesh(folder.path(), {2, 1}, 1);

@@ -21,10 +21,11 @@ inline CheckpointMeta meta_for(std::int64_t step) {
 struct SavingRun {
     explicit SavingRun(Retention retention, bool async = true,
                        const std::vector<TestTensor>& tensors = small_tensors(),
-                       std::vector<WholeFile> files = {})
+                       std::vector<WholeFile> files = {}, Json model = Json::object())
         : state({}, 0, tensors),
           arena(backend, MemorySpace::host, "snapshot", std::int64_t{256} << 20),
-          saver(backend, arena, alone, {std::move(retention), async, std::move(files)}) {}
+          saver(backend, arena, alone,
+                {std::move(retention), async, std::move(files), std::move(model)}) {}
 
     void save(std::int64_t step) {
         state.fill(step);
@@ -58,7 +59,8 @@ inline std::filesystem::path save_mesh(const std::filesystem::path& folder, cons
         manifest.files.push_back(file_record(layout));
     }
     manifest.tensors = merge_tensors(std::move(parts));
-    const std::string index = virtual_index(temporary / "model.h5", manifest.tensors);
+    const std::string index =
+        virtual_index(temporary / "model.h5", manifest.tensors, Json::object());
     write_file_durably(temporary / "model.h5", index);
     manifest.files.push_back({"model.h5", std::ssize(index), crc32c(index.data(), index.size())});
     write_file_durably(temporary / "manifest.json", to_text(manifest));

@@ -2,7 +2,7 @@
 // asks of its callers, and can be told to fail.
 #pragma once
 
-#include "cuda/libraries.h"
+#include "cuda/runtime/libraries.h"
 
 namespace gptrain::test {
 

@@ -1,9 +1,9 @@
 // Communicators between GPUs: NCCL where every rank has its own one, else MPI by way of the host.
 #include "cuda/cuda_backend.h"
-#include "cuda/device_choice.h"
-#include "cuda/nccl_communicator.h"
-#include "cuda/nccl_mesh.h"
-#include "cuda/probe.h"
+#include "cuda/nccl/communicator.h"
+#include "cuda/nccl/device_choice.h"
+#include "cuda/nccl/mesh.h"
+#include "cuda/runtime/probe.h"
 #include "ranks.h"
 
 namespace gptrain::test {
@@ -23,13 +23,13 @@ std::unique_ptr<Communicator> over_mpi(Backend& backend, bool staged) {
 std::unique_ptr<Communicator> over_nccl(Backend& backend) {
     cuda::set_nccl_environment(true);
     return std::make_unique<cuda::NcclCommunicator>(cuda::open_nccl(), over_mpi(backend, false),
-                                                    *compute_stream(backend), "world");
+                                                    *cuda::compute_stream(backend), "world");
 }
 
 }  // namespace
 
 std::unique_ptr<Backend> make_backend() {
-    return make_cuda_backend(device().index);
+    return cuda::make_backend(device().index);
 }
 
 std::vector<Way> ways() {
@@ -39,7 +39,7 @@ std::vector<Way> ways() {
 }
 
 std::string why_not_run() {
-    const std::string why = probe_cuda(0).why;
+    const std::string why = cuda::probe_device(0).why;
     // Ranks choose together, and all are here.
     if (why.empty()) device();
     return why;

@@ -5,7 +5,7 @@
 
 #include "base/error.h"
 #include "cuda/cuda_backend.h"
-#include "cuda/runtime.h"
+#include "cuda/runtime/runtime.h"
 
 namespace gptrain {
 namespace test {
@@ -39,8 +39,13 @@ int& fake_devices() {
 
 }  // namespace test
 
-const cuda::Stream* compute_stream(const Backend& /*backend*/) {
-    static const cuda::Stream stream;
+namespace cuda {
+
+using test::issued;
+using test::number_in;
+
+const Stream* compute_stream(const Backend& /*backend*/) {
+    static const Stream stream;
     return &stream;
 }
 
@@ -48,17 +53,12 @@ void while_waiting(Backend& /*backend*/, std::function<void()> ask) {
     test::asked_while_waiting() = std::move(ask);
 }
 
-namespace cuda {
-
-using test::issued;
-using test::number_in;
-
 Stream::Stream() {
     static int streams = 0;
-    handle_ = new int(++streams);
+    handle_ = reinterpret_cast<CUstream_st*>(new int(++streams));
 }
 Stream::~Stream() {
-    delete static_cast<int*>(handle_);
+    delete &number_in(handle_);
 }
 void Stream::synchronize() const {}
 void Stream::wait(const Event& event) const {
@@ -66,10 +66,10 @@ void Stream::wait(const Event& event) const {
 }
 
 Event::Event() {
-    handle_ = new int(0);
+    handle_ = reinterpret_cast<CUevent_st*>(new int(0));
 }
 Event::~Event() {
-    delete static_cast<int*>(handle_);
+    delete &number_in(handle_);
 }
 void Event::record(const Stream& stream) const {
     number_in(handle_) = number_in(stream.handle());

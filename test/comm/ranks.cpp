@@ -4,7 +4,7 @@
 #include <type_traits>
 
 #include "base/error.h"
-#include "train/watchdog.h"
+#include "watch/watchdog.h"
 
 namespace gptrain::test {
 namespace {

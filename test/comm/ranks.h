@@ -9,7 +9,7 @@
 #include "backend/backend.h"
 #include "comm/mpi_communicator.h"
 #include "comm/mpi_session.h"
-#include "train/progress.h"
+#include "watch/progress.h"
 
 namespace gptrain::test {
 

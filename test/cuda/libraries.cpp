@@ -1,4 +1,4 @@
-#include "cuda/libraries.h"
+#include "cuda/runtime/libraries.h"
 
 #include <algorithm>
 #include <cstdlib>

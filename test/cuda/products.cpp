@@ -1,13 +1,13 @@
 // How products are chosen, over the library in fake_cublas_lt.cpp and the emulator's device. That
 // they are right is shown by the op cases over the same.
-#include "cuda/products.h"
+#include "cuda/products/products.h"
 
 #include <vector>
 
 #include "catch.h"
 #include "cuda/fake_cublas_lt.h"
-#include "cuda/linear.h"
-#include "cuda/tuning.h"
+#include "cuda/ops/linear.h"
+#include "cuda/products/tuning.h"
 #include "emulator/grid.h"
 #include "emulator/memory.h"
 #include "support/temp_folder.h"

@@ -1,4 +1,4 @@
-#include "cuda/tuning.h"
+#include "cuda/products/tuning.h"
 
 #include "catch.h"
 #include "support/captured_stderr.h"

@@ -8,16 +8,16 @@
 #include "cuda/cuda_backend.h"
 #include "cuda/fake_cublas_lt.h"
 #include "emulator/grid.h"
+#include "engine/tuning.h"
 #include "ranks.h"
 #include "schedule/stage_plan.h"
 #include "support/captured_stderr.h"
 #include "tiny_run.h"
-#include "train/tuning.h"
 
 namespace gptrain::test {
 
 std::unique_ptr<Backend> tested_backend() {
-    return make_cuda_backend();
+    return cuda::make_backend();
 }
 
 namespace {
@@ -33,7 +33,7 @@ public:
     /// Rank 0 keeps its choices in `file`.
     Start(const RunSpec& spec, const std::filesystem::path& file)
         : spec_(spec),
-          backend_(make_cuda_backend(
+          backend_(cuda::make_backend(
               0, {.tune_products = true,
                   .tuning_file = session().rank() == 0 ? file : std::filesystem::path(),
                   .deterministic = spec.deterministic})),

@@ -153,6 +153,26 @@ TEST_CASE("a source that is read more than 40 times over is told with figures") 
     CHECK(contains(warning(), (folder / "small").string() + " 42 times over"));
 }
 
+TEST_CASE("the tokens to train on are counted without a run") {
+    const TempFolder folder;
+    write_tokens(folder / "a", counting(0, 100, 5));
+    write_tokens(folder / "b", counting(0, 10, 3));
+    DataSpec spec;
+    spec.train = {{folder / "a", 1.0}, {folder / "b", 9.0}};
+    spec.split = "80,20";
+    CHECK(count_training_tokens(spec) == 80 * 5 + 8 * 3);
+    spec.validation = {{folder / "nothing", 1.0}};
+    CHECK(count_training_tokens(spec) == 100 * 5 + 10 * 3);
+    std::filesystem::remove(folder / "b.bin");
+    CHECK_FALSE(count_training_tokens(spec));
+    spec.train[1].prefix = folder / "nothing";
+    CHECK_FALSE(count_training_tokens(spec));
+    fill(folder / "b.bin", "");
+    spec.train[1].prefix = folder / "b";
+    CHECK(message_of(ExitCode::bad_input, [&] { count_training_tokens(spec); }).find("b.") !=
+          std::string::npos);
+}
+
 TEST_CASE("a validation split without a token switches evaluation off") {
     const TempFolder folder;
     write_tokens(folder / "one", {{1, 2, 3, 4, 5, 6}});

@@ -1,7 +1,7 @@
 // Which kernels attention gets.
 #include "catch.h"
+#include "cuda/attention/portable.h"
 #include "cuda/attention_check.h"
-#include "cuda/attention_sm90.h"
 #include "emulator/grid.h"
 
 using namespace gptrain;
@@ -9,7 +9,7 @@ using namespace gptrain::cuda;
 
 namespace {
 
-constexpr AttentionKernels portable = {attention_forward, attention_backward};
+constexpr AttentionKernels portable = {portable_attention_forward, portable_attention_backward};
 
 /// As on a GPU of this compute capability, until the end of the block.
 class EmulatedDevice {
@@ -43,7 +43,7 @@ TEST_CASE("attention kernels that compute something else are found out", "[choic
     one_position_late.forward = [](const AttentionForward& args, const OpContext& context) {
         AttentionForward late = args;
         late.q_begin += 1;
-        attention_forward(late, context);
+        portable_attention_forward(late, context);
     };
     CHECK(difference(one_position_late).find("o of heads of 64") != std::string::npos);
 
@@ -51,7 +51,7 @@ TEST_CASE("attention kernels that compute something else are found out", "[choic
     forgets_dk.backward = [](const AttentionBackward& args, const OpContext& context) {
         AttentionBackward other = args;
         other.dk = args.dv;
-        attention_backward(other, context);
+        portable_attention_backward(other, context);
     };
     CHECK(difference(forgets_dk).find("dk of heads of 128") != std::string::npos);
 }
@@ -60,10 +60,10 @@ TEST_CASE("attention kernels for sm_90a are used where they are wanted and agree
     const Stream stream;
     {
         const EmulatedDevice hopper(9, 0, 227 << 10);
-        CHECK(use_sm90_attention(CudaAttention::sm90, hopper.facts, stream));
-        CHECK_FALSE(use_sm90_attention(CudaAttention::portable, hopper.facts, stream));
+        CHECK(use_sm90_attention(AttentionChoice::sm90, hopper.facts, stream));
+        CHECK_FALSE(use_sm90_attention(AttentionChoice::portable, hopper.facts, stream));
     }
     const EmulatedDevice ampere(8, 6, 99 << 10);
-    CHECK_FALSE(use_sm90_attention(CudaAttention::automatic, ampere.facts, stream));
-    CHECK_THROWS_AS(use_sm90_attention(CudaAttention::sm90, ampere.facts, stream), Error);
+    CHECK_FALSE(use_sm90_attention(AttentionChoice::automatic, ampere.facts, stream));
+    CHECK_THROWS_AS(use_sm90_attention(AttentionChoice::sm90, ampere.facts, stream), Error);
 }

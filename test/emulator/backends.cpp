@@ -27,8 +27,9 @@ emulator::Settings emulated_device() {
 std::vector<std::unique_ptr<Backend>> built_backends() {
     emulator::settings() = emulated_device();
     std::vector<std::unique_ptr<Backend>> backends;
-    backends.push_back(make_cuda_backend(
-        0, {.attention = emulates_hopper() ? CudaAttention::sm90 : CudaAttention::automatic}));
+    backends.push_back(
+        cuda::make_backend(0, {.attention = emulates_hopper() ? cuda::AttentionChoice::sm90
+                                                              : cuda::AttentionChoice::automatic}));
     return backends;
 }
 

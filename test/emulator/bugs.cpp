@@ -7,8 +7,8 @@
 #include <vector>
 
 #include "catch.h"
-#include "cuda/hopper.cuh"
-#include "cuda/runtime.h"
+#include "cuda/device/hopper.cuh"
+#include "cuda/runtime/runtime.h"
 
 using namespace gptrain;
 using namespace gptrain::cuda;

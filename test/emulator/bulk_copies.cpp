@@ -1,8 +1,8 @@
-// Barriers that count bytes, and bulk copies (test/emulator/cuda/hopper.cuh).
+// Barriers that count bytes, and bulk copies (test/emulator/cuda/device/hopper.cuh).
 #include <cstring>
 
 #include "base/text.h"
-#include "cuda/hopper.cuh"
+#include "cuda/device/hopper.cuh"
 
 namespace gptrain::cuda {
 namespace {

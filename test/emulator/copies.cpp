@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "catch.h"
-#include "cuda/staging.h"
+#include "cuda/runtime/staging.h"
 
 namespace gptrain::cuda {
 namespace {

@@ -1,5 +1,5 @@
-// The parts of test/emulator/cuda/device.cuh that many threads do together.
-#include "cuda/device.cuh"
+// The parts of test/emulator/cuda/device/device.cuh that many threads do together.
+#include "cuda/device/device.cuh"
 
 #include <array>
 

@@ -133,7 +133,7 @@ struct NamedBarrier {
     std::uint64_t generation = 0;
 };
 
-/// A barrier of cuda/hopper.cuh.
+/// A barrier of cuda/device/hopper.cuh.
 struct BarrierState {
     struct Copy {
         std::int64_t bytes;

@@ -1,6 +1,6 @@
-// Twin of cuda/products.cpp: products by the CPU backend's oneDNN, on copies in fp32. Epilogues are
-// always done apart, so that the caller's own kernels are run.
-#include "cuda/products.h"
+// Twin of cuda/products/products.cpp: products by the CPU backend's oneDNN, on copies in fp32.
+// Epilogues are always done apart, so that the caller's own kernels are run.
+#include "cuda/products/products.h"
 
 #include <cstring>
 #include <omp.h>

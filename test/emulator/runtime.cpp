@@ -1,4 +1,4 @@
-#include "cuda/runtime.h"
+#include "cuda/runtime/runtime.h"
 
 #include <cstring>
 

@@ -8,7 +8,7 @@ namespace gptrain::test {
 std::unique_ptr<Backend> tested_backend() {
     emulator::settings() = {
         .order = emulator::Order::shuffled, .major = 8, .minor = 6, .shared_bytes = 99 << 10};
-    return make_cuda_backend();
+    return cuda::make_backend();
 }
 
 }  // namespace gptrain::test

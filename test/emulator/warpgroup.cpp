@@ -1,10 +1,10 @@
-// Products of a warpgroup and register reallocation (test/emulator/cuda/hopper.cuh).
+// Products of a warpgroup and register reallocation (test/emulator/cuda/device/hopper.cuh).
 #include <algorithm>
 #include <array>
 #include <limits>
 
 #include "base/text.h"
-#include "cuda/hopper.cuh"
+#include "cuda/device/hopper.cuh"
 
 namespace gptrain::cuda {
 namespace {

@@ -3,9 +3,10 @@
 #include "checkpoint/manifest.h"
 
 #include "fuzz/target.h"
+#include "infer/inference.h"
 #include "support/sealed_manifest.h"
 #include "train/identity.h"
-#include "train/inference.h"
+#include "train/interval_loss.h"
 #include "train/loss_spikes.h"
 #include "train/resume.h"
 
@@ -41,6 +42,9 @@ void use(const Manifest& manifest) {
     test::accepts(ExitCode::bad_input, "step: ", [&] {
         LossSpikes(LossSpike{.factor = 2, .window = 3, .action = LossSpike::Action::skip})
             .restore(run.losses, "step: state.losses");
+    });
+    test::accepts(ExitCode::bad_input, "step: ", [&] {
+        IntervalLoss(10).restore(run.interval_loss, "step: state.interval_loss");
     });
     test::accepts(ExitCode::usage,
                   "step/manifest.json: ", [&] { make_plan(inference_spec("step", meta, {}), {}); });

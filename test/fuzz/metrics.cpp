@@ -1,7 +1,7 @@
 // metrics.jsonl as a resumed run reads it back.
 #include "fuzz/target.h"
+#include "report/metrics_log.h"
 #include "support/temp_folder.h"
-#include "train/metrics_log.h"
 
 using namespace gptrain;
 

@@ -1,11 +1,11 @@
 // Tests on the first GPU. Exit code 77: this process sees none.
 #include "base/log.h"
 #include "comm/catch_runner.h"
-#include "cuda/probe.h"
+#include "cuda/runtime/probe.h"
 
 int main(int argc, char** argv) {
-    const gptrain::CudaProbe probe = gptrain::probe_cuda(0);
-    if (probe.state != gptrain::CudaState::usable) {
+    const gptrain::cuda::DeviceProbe probe = gptrain::cuda::probe_device(0);
+    if (probe.state != gptrain::cuda::DeviceState::usable) {
         gptrain::print("not run: ", probe.why);
         constexpr int not_run = 77;
         return not_run;

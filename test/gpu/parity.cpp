@@ -51,9 +51,9 @@ Result train_steps(const RunSpec& spec, std::unique_ptr<Backend> backend,
 }
 
 std::unique_ptr<Backend> gpu_backend(bool graphs = false) {
-    CudaOptions options = options_of_environment();
+    cuda::Options options = cuda::options_of_environment();
     options.graphs = graphs;
-    return make_cuda_backend(0, options);
+    return cuda::make_backend(0, options);
 }
 
 }  // namespace
@@ -89,14 +89,14 @@ TEST_CASE("in fp32 a model on the GPU computes what it computes on the CPU", "[g
 
 TEST_CASE("in bf16 a model on the GPU is as near to fp32 as on the CPU", "[gpu]") {
     const bool llama = GENERATE(false, true);
-    CudaOptions options = options_of_environment();
+    cuda::Options options = cuda::options_of_environment();
     options.deterministic = GENERATE(true, false);
     const RunSpec spec = parity_spec(llama, Precision::bf16);
     const RunSpec exact_spec = parity_spec(llama, Precision::fp32);
     const NamedValues weights = TinyRun(exact_spec, make_cpu_backend()).state("weight");
     const Result exact = train_steps(exact_spec, make_cpu_backend(), weights);
     const Result cpu = train_steps(spec, make_cpu_backend(), weights);
-    const Result gpu = train_steps(spec, make_cuda_backend(0, options), weights);
+    const Result gpu = train_steps(spec, cuda::make_backend(0, options), weights);
     for (std::size_t i = 0; i < exact.losses.size(); ++i) {
         CAPTURE(i);
         CHECK(std::abs(gpu.losses[i] - exact.losses[i]) <= bf16_roundoff * exact.losses[i]);

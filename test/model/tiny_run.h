@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "train/engine.h"
+#include "engine/engine.h"
 
 namespace gptrain::test {
 

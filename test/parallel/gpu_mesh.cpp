@@ -1,8 +1,8 @@
 // Meshes of ranks on GPUs: over NCCL where each has its own one, else over MPI by way of the host.
 // Ranks that share a GPU take turns on it, so that only some of the cases are run.
 #include "comm/mpi_mesh.h"
-#include "cuda/device_choice.h"
-#include "cuda/nccl_mesh.h"
+#include "cuda/nccl/device_choice.h"
+#include "cuda/nccl/mesh.h"
 #include "mesh_run.h"
 #include "ranks.h"
 #include "schedule/stage_plan.h"

@@ -25,6 +25,7 @@
 #include "schedule/stage_plan.h"
 #include "support/hdf5_fixture.h"
 #include "tiny_run.h"
+#include "train/interval_loss.h"
 #include "train/resume.h"
 
 using namespace gptrain;
@@ -96,8 +97,11 @@ public:
         const StepState state = run_.engine().read_state();
         CheckpointMeta meta;
         meta.step = step;
-        meta.state = to_json(
-            SavedRun{state, "none", Goodput::Record{}, Json::array({loss_, state.grad_norm})});
+        meta.state = to_json(SavedRun{.state = state,
+                                      .spec_yaml = "none",
+                                      .goodput = {},
+                                      .losses = Json::array({loss_, state.grad_norm}),
+                                      .interval_loss = IntervalLoss(1).to_json()});
         saver_.save(meta, source());
         saver_.wait();
     }

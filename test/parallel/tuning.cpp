@@ -1,6 +1,6 @@
 // How the ranks agree on ways to compute linear ops, on a backend that only notes what is asked of
 // it.
-#include "train/tuning.h"
+#include "engine/tuning.h"
 
 #include "catch.h"
 #include "meter/meter_backend.h"

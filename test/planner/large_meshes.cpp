@@ -4,7 +4,7 @@
 #include <numeric>
 
 #include "catch.h"
-#include "cuda/cuda_backend.h"
+#include "cuda/needs.h"
 #include "planner/executed_mesh.h"
 #include "planner/flop_costs.h"
 #include "schedule/stage_plan.h"
@@ -21,7 +21,7 @@ public:
         : spec_(load_run_spec(std::filesystem::path(GPTRAIN_TEST_DATA) / "../../configs" /
                               (name + ".yaml"))),
           plan_(make_plan(spec_, {.world_size = ranks, .cuda = true, .dry_run = true})),
-          mesh_(execute_every_rank(spec_, plan_, cuda_needs())) {
+          mesh_(execute_every_rank(spec_, plan_, cuda::backend_needs())) {
         REQUIRE(plan_.mesh.size() == ranks);
         REQUIRE(plan_.sequence_parallel);
     }

@@ -47,6 +47,7 @@ same err err1
 same s1_text_document.bin s5_text_document.bin
 same s1_text_document.idx s5_text_document.idx
 says err "mixed.jsonl:101: byte "
+says err "the key 'text' is missing; its keys with text are 'txt': choose one with --json-key"
 says err "left out 24 documents: 4 with invalid UTF-8, 20 with a missing key"
 says out "2000 documents"
 [ "$(wc -l <err)" = 12 ] || fail "a report of $(wc -l <err) lines"
@@ -85,12 +86,19 @@ says err "corpus.txt:1: byte 0"
 
 # Other faults of files, options and places.
 encode 3 --input missing.txt --output-prefix x
-says err "missing.txt"
+says err "missing.txt: no such file (relative to $work, where the program was started)"
 encode 3 --input . --output-prefix x
 expect 3 "$tool" --input corpus.txt --tokenizer corpus.txt --output-prefix x
-says err "corpus.txt"
+says err "corpus.txt: is a text file, not a sentencepiece model"
+cp corpus.txt run.yaml
+expect 2 "$tool" --input corpus.txt --tokenizer run.yaml --output-prefix x
+says err "run.yaml: is a YAML file, not a tokenizer"
 expect 3 "$tool" --input corpus.txt --tokenizer missing.model --output-prefix x
-says err "missing.model"
+says err "missing.model: no such file (relative to $work,"
+expect 3 "$tool" inspect missing
+says err "missing.idx: no such file (relative to $work,"
+expect 2 "$tool" inspect
+says err "inspect: give the PREFIX of token files"
 expect 2 "$tool" --input corpus.txt --output-prefix x
 expect 2 "$tool" --tokenizer tok.model --output-prefix x
 encode 2 --input corpus.txt --output-prefix x --workers 0

@@ -4,8 +4,27 @@
 make_data
 make_spec
 
-train 3 run "data.train=[{prefix: nothing}]"
-says err "$work/nothing"
+# Every file that the spec names is looked for before the output directory is made.
+train 3 unmade "data.train=[{prefix: text_text_document}, {prefix: ../nothing}]"
+says err "data.train.1.prefix: ../nothing.idx: no such file (relative to $work, where"
+train 3 unmade "data.validation=[{prefix: $work/nothing}]"
+says err "data.validation.0.prefix: $work/nothing.idx: no such file; a token data set is"
+train 3 unmade data.tokenizer=missing.model
+says err "data.tokenizer: missing.model: no such file (relative to $work,"
+train 3 unmade data.tokenizer=text.txt
+says err "data.tokenizer: $work/text.txt: is a text file, not a sentencepiece model"
+train 2 unmade data.tokenizer=run.yaml
+says err "data.tokenizer: $work/run.yaml: is a YAML file, not a tokenizer"
+train 3 unmade data.tokenizer=text_text_document.bin
+says err "data.tokenizer: $work/text_text_document.bin: "
+options=(--resume nowhere)
+train 2 unmade
+says err "nowhere: no such folder (relative to $work,"
+options=(--resume run.yaml)
+train 2 unmade
+says err "run.yaml: is a YAML file, not a folder; give a checkpoint"
+options=()
+[[ ! -e unmade ]] || fail "refused runs have made their output directory: $(ls -A unmade)"
 cp text_text_document.idx lonely.idx
 train 3 run "data.train=[{prefix: lonely}]"
 says err "lonely.bin"
@@ -76,10 +95,6 @@ train 2 run data.tokenizer=none data.eod_id=320
 says err "data.eod_id"
 train 2 run data.tokenizer=none data.reset_at_eod=true
 says err "data.reset_at_eod" "eod_id"
-train 3 run data.tokenizer=missing.model
-says err "missing.model"
-train 3 run data.tokenizer=text.txt
-says err "text.txt"
 [[ ! -e run/metrics.jsonl || ! -s run/metrics.jsonl ]] || fail "a run that never began has metrics"
 [[ -z $(ls run/checkpoints 2>/dev/null) ]] || fail "a run that never began has checkpoints"
 

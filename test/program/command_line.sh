@@ -12,7 +12,10 @@ expect_exit 2 "$gptrain"
 says err --config
 expect_exit 2 "$gptrain" --config
 expect_exit 2 "$gptrain" --config missing.yaml
-says err missing.yaml
+says err "missing.yaml: no such file (relative to $work, where the program was started)"
+expect_exit 2 "$gptrain" --config "$work/missing.yaml"
+says err "$work/missing.yaml: no such file"
+says_not err relative
 expect_exit 2 "$gptrain" --config "$work"
 expect_exit 2 "$gptrain" trian
 expect_exit 2 "$gptrain" --config run.yaml --steps 3
@@ -20,7 +23,10 @@ expect_exit 2 "$gptrain" --config run.yaml --world-size 2
 expect_exit 2 "$gptrain" --config run.yaml --dry-run --world-size 0
 expect_exit 2 "$gptrain" plan
 expect_exit 2 "$gptrain" inspect
+says err "inspect: give RUN.yaml|DATA-PREFIX|CHECKPOINT-DIR|OUTPUT-DIR"
 expect_exit 2 "$gptrain" inspect run.yaml more
+expect_exit 2 "$gptrain" inspect nothing
+says err "nothing: no such file, token data set or folder (relative to $work,"
 
 # The spec: the mistakes themselves are another test's; here, that they reach the user.
 sed 's/seq_length/seq_lenght/' run.yaml >typo.yaml
@@ -38,6 +44,20 @@ says err training.step "steps"
 expect_exit 2 "$gptrain" --config run.yaml --set training.steps
 expect_exit 2 "$gptrain" --config run.yaml --set training.steps=many
 
+# A setting that looks right but is not, answered with what to write.
+expect_exit 2 "$gptrain" --config run.yaml --set device=gpu
+says err "must be auto, cpu or cuda; nearest: cuda"
+expect_exit 2 "$gptrain" --config run.yaml --set "data.train=[text_text_document]"
+says err "--set data.train.0" "write a source as {prefix: PATH}"
+expect_exit 2 "$gptrain" --config run.yaml --set faults.loss_spike=skip --set seed=2
+says err "must be none or a section"
+# A quick trial of a spec that warms up for longer.
+quickstart=$(dirname "$script")/../../configs/quickstart.yaml
+expect_exit 0 "$gptrain" inspect "$quickstart" --set training.steps=4 --set name=trial
+says out "name: trial" "warmup_steps: 4" \
+    "lr_schedule.warmup_steps shortened from 20 to 4, because training.steps is 4"
+says_not out "epochs"
+
 # A mesh needs its ranks.
 for axis in data tensor pipeline context; do
     expect_exit 2 "$gptrain" --config run.yaml --set parallel.$axis=2
@@ -52,6 +72,16 @@ if [[ ! -e /dev/nvidiactl ]]; then
     says err "device: cuda" "$why"
 fi
 [[ ! -e run ]] || fail "refused runs have made their output directory"
+
+# In the wrong folder nothing is found: the error names the folder, and nothing is left there.
+mkdir wrong
+cd wrong || exit 1
+expect_exit 3 "$gptrain" --config ../run.yaml
+says err "../run.yaml:4:" "data.train.0.prefix: text_text_document.idx: no such file" \
+    "(relative to $work/wrong, where the program was started)"
+[[ $(ls -A) == $'err\nout' ]] || fail "a run in the wrong folder has left: $(ls -A)"
+cd "$work" || exit 1
+rm -r wrong
 
 # Tasks of Slurm that nothing connects would each write the same files.
 expect_exit 2 env -u PMIX_RANK -u PMI_RANK -u PMI_SIZE SLURM_STEP_NUM_TASKS=2 "$gptrain" \

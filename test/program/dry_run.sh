@@ -57,8 +57,23 @@ gpt175b 1024 8 $((4 * 64 * 3 * 2048 * 12288 / 8))
 gpt530b 2240 35 $((4 * 280 * 3 * 2048 * 20480 / 8))
 gpt1t 3072 64 $((4 * 512 * 1 * 2048 * 25600 / 8))
 END
+
+# Without a number of ranks it takes the fewest that the mesh needs, and says so.
+expect_exit 0 "$gptrain" --config "$configs/gpt22b.yaml" --dry-run
+says out "planned for 8 ranks, the fewest that the mesh needs" "tensor 8 = 8 ranks"
+expect_exit 0 "$gptrain" --config "$configs/gpt22b.yaml" --dry-run --world-size 16 \
+    --set training.global_batch_size=8
+says out "data 2 x" "= 16 ranks"
+says_not out "the fewest"
+settings parallel.tensor=8 parallel.pipeline=1024 parallel.context=1024 parallel.data=8
+expect_exit 2 "$gptrain" --config "$configs/gpt22b.yaml" --dry-run "${set[@]}"
+says err "parallel: the mesh needs 67108864 ranks"
+
 expect_exit 2 "$gptrain" --config "$configs/gpt22b.yaml" --dry-run --world-size 8 --timeline step.png
 says err step.png .svg .json
+expect_exit 2 "$gptrain" --config "$configs/gpt22b.yaml" --dry-run --world-size 8 \
+    --timeline pictures/step.svg
+says err "pictures: no such folder (relative to $work,"
 [[ ! -e step.png ]] || fail "a refused picture was written"
 
 # The step of a 1F1B pipeline of p equal stages idles (p - 1) / m of its time.

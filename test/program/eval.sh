@@ -47,6 +47,7 @@ fault() {
     says err "$1"
 }
 fault 3 missing.txt
+says err "missing.txt: no such text file, nor token data set" "(relative to $work,"
 fault 3 "$work"
 printf 'good\ncaf\351\n' >latin.txt
 fault 3 latin.txt
@@ -55,7 +56,7 @@ printf '{"text": "a"}\n{"text": 5}\n' >number.jsonl
 fault 3 number.jsonl
 says err "number.jsonl:2: " "string"
 fault 3 docs.jsonl --json-key body
-says err "docs.jsonl:1: " "'body'"
+says err "docs.jsonl:1: " "the key 'body' is missing; its keys with text are 'text'" "--json-key"
 fault 3 empty.txt
 : >empty.txt
 fault 3 empty.txt

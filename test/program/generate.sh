@@ -50,7 +50,7 @@ cat text.txt >long.txt
 expect_exit 2 "$gptrain" generate --checkpoint run --prompt-file long.txt
 says err "40" "prompt"
 
-# Token ids, where the run has no tokenizer; rope knows no last position.
+# Token ids, where the run has no tokenizer; rope goes on beyond the trained positions.
 model=ids
 generate twelve --prompt "5 6 7" --max-tokens 12 --temperature 0
 [[ $(cat twelve) =~ ^([0-9]+\ +){11}[0-9]+\ *$ ]] || fail "not twelve ids: $(cat twelve)"
@@ -73,6 +73,16 @@ generate no_further --prompt "5 6 7" --max-tokens 38
 same up_to_there no_further
 says err "warning: the text ends after 37 of 38 tokens" "position after 40"
 
+# A text with rope ends as well, far behind them, and takes no memory for what cannot come.
+expect_exit 0 bash -c 'ulimit -v 1500000; exec "$@"' - "$gptrain" generate --checkpoint ids \
+    --prompt "5 6 7" --max-tokens 16777216
+(($(wc -w <out) == 64 * 16 - 3)) || fail "with rope $(wc -w <out) tokens"
+says err "ends after 1021 of 16777216 tokens" "position after 1024 (64 times model.max_position_emb"
+numbers=$(seq -s ' ' 1 300)
+expect_exit 2 "$gptrain" generate --checkpoint ids \
+    --prompt "$numbers $numbers $numbers $numbers" --max-tokens 1
+says err "the prompt has 1200 tokens, and the model only 1024 positions (64 times model."
+
 # The end of a document ends the text.
 for ((i = 0; i < 300; ++i)); do echo "and the"; done >lines.txt
 expect_exit 0 "$preprocess" --input lines.txt --documents line --tokenizer tok.model \
@@ -88,8 +98,13 @@ generate ends --prompt "and" --max-tokens 1000 --temperature 0
 # Faults.
 bad() { expect_exit 2 "$gptrain" generate --checkpoint "$@"; }
 bad nowhere --prompt and
-says err nowhere
+says err "nowhere: no such folder (relative to $work, where the program was started)"
 bad run/cache --prompt and
+says err "run/cache: no checkpoint there"
+bad run.yaml --prompt and
+says err "run.yaml: is a YAML file, not a folder; give a checkpoint (step-...)"
+bad tok.model --prompt and
+says err "tok.model: is a file, not a folder; give a checkpoint (step-...)"
 for temperature in -1 nan inf -inf 1e7 warm; do
     bad run --prompt and --temperature $temperature
     says err "--temperature: '$temperature' is not a number from 0 to 1"
@@ -110,7 +125,7 @@ bad run --prompt and --prompt-file prompt.txt
 bad run --prompt and --word
 expect_exit 2 "$gptrain" generate --prompt and
 expect_exit 3 "$gptrain" generate --checkpoint run --prompt-file missing.txt
-says err missing.txt
+says err "missing.txt: no such file (relative to $work,"
 
 # A checkpoint holds its tokenizer: a folder that was copied to another machine is enough.
 expect_exit 0 "$preprocess" train-tokenizer --input text.txt --vocab-size 300 --model-prefix other
@@ -124,10 +139,12 @@ generate given "${prompt[@]}" --seed 1 --tokenizer away.model
 same seed1 given
 bad step-000040 --prompt and --tokenizer other.model
 says err "other.model" "step-000040/tokenizer.model"
+bad step-000040 --prompt and --tokenizer run.yaml
+says err "run.yaml: is a YAML file, not a tokenizer; give a sentencepiece model"
 bad ids --prompt 5 --tokenizer away.model
 says err "without a tokenizer"
 expect_exit 3 "$gptrain" generate --checkpoint step-000040 --prompt and --tokenizer missing.model
-says err missing.model
+says err "missing.model: no such file (relative to $work,"
 
 # An older one does not: the spec's path, or the file that is given.
 make_old step-000040

@@ -12,7 +12,9 @@ for settings in recompute=none recompute=full precision.compute=bf16 precision.c
     settings output_dir=run-$n training.steps=1 $settings
     expect_exit 0 "$gptrain" --config run.yaml "${set[@]}" --dry-run
     predicted=$(predicted_bytes)
+    total=$(awk '$1 == "total" { print $2, $3 }' out)
     expect_exit 0 "$gptrain" --config run.yaml "${set[@]}"
+    says out "memory: ${total:-of the dry run}"
     says run-$n/metrics.jsonl "\"memory_bytes\": $predicted,"
     n=$((n + 1))
 done

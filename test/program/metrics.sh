@@ -8,7 +8,7 @@ train 0 whole $evaluating
 
 # Every line is an object with the keys in their order.
 number='(null|-?(0|[1-9][0-9]*)(\.[0-9]+)?(e[+-]?[0-9]+)?)'
-keys='loss grad_norm lr loss_scale tokens_per_s step_time_s tflops_per_device mfu consumed_samples
+keys='loss mean_loss grad_norm lr loss_scale tokens_per_s step_time_s tflops_per_device mfu consumed_samples
     consumed_tokens memory_bytes skipped_steps'
 step_line='^\{"step": [0-9]+'
 for key in $keys; do step_line+=", \"$key\": $number"; done
@@ -26,6 +26,12 @@ all_lines() {
 }
 all_lines whole/metrics.jsonl
 says whole/metrics.jsonl '"mfu": null' '"consumed_samples": 40, "consumed_tokens": 640' '"loss_scale": 1'
+
+# TensorBoard gets what is known under the same names, and the settings.
+for name in ${keys/mfu/} val_loss goodput goodput/{useful,init,load,save,eval,lost} \
+    _hparams_/session_start_info training.eval_interval model.head_dim; do
+    says "$(echo whole/events.out.tfevents.*)" "$name"
+done
 
 # The order of lines, in short: 1 2 v2 r2 ...
 order() {
@@ -52,7 +58,7 @@ same_run whole torn 20
 cp -r ten zeros
 head -c 300 /dev/zero >>zeros/metrics.jsonl
 train 0 zeros training.steps=11 $evaluating
-expect_order zeros "1 2 3 4 5 v5 6 7 8 9 10 v10 r10 11"
+expect_order zeros "1 2 3 4 5 v5 6 7 8 9 10 v10 r10 11 v11"
 
 # An evaluation that was due and has no line is made up.
 cp -r ten missing
@@ -68,6 +74,50 @@ train 0 finished $evaluating
 says out "step 20/20  val_loss" "is finished"
 history finished >finished.history
 same whole.history finished.history
+
+# mean_loss is the mean of the losses since the last line that the interval divides, also where the
+# run was interrupted in between; a last line besides those ends no interval.
+train 0 means logging.interval=4
+train 0 parts logging.interval=4 training.steps=10
+cp -r parts older
+train 0 parts logging.interval=4
+expect_order means "4 8 12 16 20"
+expect_order parts "4 8 10 r10 12 16 20"
+history means >means.history
+history parts | grep -v '{"step": 10,' >parts.history
+same means.history parts.history
+# mean_at OUTPUT-DIR STEP, and mean_of FIRST LAST: of the losses that the whole run tells of each step.
+mean_at() { sed -n "s/^{\"step\": $2, \"loss\".*\"mean_loss\": \([^,]*\),.*/\1/p" "$1/metrics.jsonl"; }
+mean_of() {
+    awk -F '[:,]' -v first="$1" -v last="$2" '/"loss"/ && $2 >= first && $2 <= last { sum += $4; ++n }
+        END { printf "%.15g\n", sum / n }' whole/metrics.jsonl
+}
+near() {
+    awk -v a="$1" -v b="$2" 'BEGIN { exit !(a > 0 && a - b < 1e-12 && b - a < 1e-12) }' ||
+        fail "mean_loss: $1, not $2"
+}
+near "$(mean_at means 12)" "$(mean_of 9 12)"
+near "$(mean_at parts 10)" "$(mean_of 9 10)"
+near "$(mean_at parts 12)" "$(mean_of 9 12)"
+says out "step 20/20  mean_loss $(printf %.4f "$(mean_of 17 20)")  "
+# A checkpoint of a program that kept no such sum.
+edit_manifest "$(checkpoint older 10)" \
+    's/"interval_loss":{[^}]*},/"first_start":1,/'
+grep -q '"first_start":1,"goodput"' "$(checkpoint older 10)/manifest.json" || fail "no older checkpoint"
+train 0 older logging.interval=4
+near "$(mean_at older 12)" "$(mean_of 11 12)"
+
+# The last step is evaluated, once, whether eval_interval divides it or not.
+train 0 closing training.eval_interval=8 training.eval_steps=3 logging.interval=5
+expect_order closing "5 v8 10 15 v16 20 v20"
+cp closing/metrics.jsonl closing.before
+train 0 closing training.eval_interval=8 training.eval_steps=3 logging.interval=5
+says out "is finished"
+same closing.before closing/metrics.jsonl
+train 0 rare training.eval_interval=100 training.eval_steps=3 logging.interval=20
+expect_order rare "20 v20"
+[[ $(tail -n 1 rare/metrics.jsonl) == "$(tail -n 1 whole/metrics.jsonl)" ]] ||
+    fail "evaluations of the same weights: $(tail -n 1 rare/metrics.jsonl)"
 
 # What was logged of steps after the checkpoint counts no more.
 cp -r ten ahead

@@ -72,7 +72,6 @@ long() {
 }
 long long-straight training.steps=140
 long longer training.steps=100
-says out "= 1.00 epochs"
 long longer training.steps=140
 says out "after step 100" "training.steps: 100 -> 140"
 same_run long-straight longer 140

@@ -59,11 +59,12 @@ ended TERM 75 "building an index"
 start initialised model.hidden_size=1024 model.num_layers=8 model.num_attention_heads=8 \
     checkpoint.async=false
 # Long before the weights are there: on a fast machine that takes some tenths of a second.
-wait_for out "data: training"
+wait_for out "output: "
 ended TERM 75 "initialising"
 [[ $(ls -A initialised/checkpoints 2>/dev/null) == "" ]] || fail "there is a checkpoint"
 
-train 0 run training.steps=1 data.tokenizer=none model.position_embedding=rope
+train 0 run training.steps=1 data.tokenizer=none model.position_embedding=rope \
+    model.max_position_embeddings=10000
 background "$gptrain" generate --checkpoint run --prompt "1 2 3" --max-tokens 300000
 wait_for out " "
 ended TERM 143 "generating"

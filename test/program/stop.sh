@@ -76,6 +76,21 @@ says_not evaluating/metrics.jsonl val_loss
 train 0 evaluating training.eval_interval=7 training.eval_steps=1 training.steps=10
 says evaluating/metrics.jsonl '{"step": 7, "val_loss": '
 
+# The same in the evaluation that ends a run: it is owed, so the exit code asks for another start.
+closing="training.steps=7 training.eval_interval=100"
+start closing $closing training.eval_steps=1000000
+wait_for closing/metrics.jsonl '"step": 7,'
+sleep 0.2
+kill -TERM "$pid"
+ends 75
+says out "stopped on SIGTERM after step 7: "
+last_step closing
+((last == 7)) || fail "stopped in the last evaluation, but saved after step $last"
+says_not closing/metrics.jsonl val_loss
+train 0 closing $closing training.eval_steps=1
+says out "is finished"
+says closing/metrics.jsonl '{"step": 7, "val_loss": '
+
 # Time limits, in a step and in an evaluation.
 start limited faults.time_limit=2 $endless
 ends 75

@@ -21,6 +21,19 @@ warns 1 "mean loss of the last 50 steps, .* ln(vocab_size) = 5.7683.* optimizer.
 train 0 warming "${high[@]}" lr_schedule.warmup_steps=20
 warns 0 "mean loss"
 
+# A run that is too short for its warm-up and decay says that they are shorter; a longer one has them.
+schedule=(lr_schedule.kind=wsd lr_schedule.warmup_steps=20 lr_schedule.wsd_decay_steps=8
+    lr_schedule.decay_steps=auto)
+train 0 short training.steps=4 "${schedule[@]}"
+says out "lr_schedule.warmup_steps shortened from 20 to 3 and lr_schedule.wsd_decay_steps shortened" \
+    "because training.steps is 4"
+says short/spec.yaml "warmup_steps: 20" "wsd_decay_steps: 8"
+grep -q '^{"step": 3,.*"lr": 0.01,' short/metrics.jsonl || fail "the warm-up of 3 steps is not over"
+expect_exit 0 "$gptrain" generate --checkpoint short --prompt "and" --max-tokens 1
+train 0 short training.steps=30 "${schedule[@]}"
+says out "lr_schedule.warmup_steps: 3 -> 20"
+says_not out "shortened"
+
 # The same few tokens again and again: figures, of the source that is read most.
 printf 'and the\n' >tiny.txt
 expect_exit 0 "$preprocess" --input tiny.txt --tokenizer tok.model --output-prefix tiny --append-eod

@@ -10,6 +10,17 @@ train 0 run training.steps=60 training.global_batch_size=8 data.num_samples=auto
     lr_schedule.decay_steps=auto training.eval_interval=20 training.eval_steps=2 \
     logging.interval=5 checkpoint.interval=25
 says out "step 60/60" "val_loss" "finished after step 60"
+# A start says in five lines what it does, the end in one what came of it.
+starts=('model: 11,968 parameters in 2 layers, fp32'
+    'data: [0-9,]+ tokens to train on, [0-9,]+ tokens for validation'
+    'run: 60 steps, 7,680 tokens, [0-9.]+ epochs'
+    'device: .*; mesh: dp 1 pp 1 cp 1 tp 1; memory: [0-9.]+ [KM]iB' "output: $work/run")
+for ((i = 0; i < 5; ++i)); do
+    sed -n "$((i + 1))p" out | grep -qxE "${starts[i]}" || fail "line $((i + 1)) of: $(head -n 6 out)"
+done
+end="finished after step 60: mean_loss [0-9.]+, val_loss [0-9.]+, [0-9]+ tok/s, [0-9]+ s"
+end+=" \(goodput [0-9.]+%\), checkpoint $(checkpoint "$work/run" 60)"
+tail -n 1 out | grep -qxE "$end" || fail "the last line is: $(tail -n 1 out)"
 says_not out $'\r'
 says_not out $'\033'
 
@@ -25,6 +36,10 @@ awk -F '[:,}]' '
     fail "checkpoints: $(ls run/checkpoints)"
 [[ $(ls "$(checkpoint run 60)") == $'manifest.json\nmodel.h5\nshard-00000.h5\ntokenizer.model' ]] ||
     fail "a checkpoint holds: $(ls "$(checkpoint run 60)")"
+# model.h5 says what model it is.
+for key in num_layers hidden_size num_query_groups head_dim tie_embeddings init_std; do
+    says "$(checkpoint run 60)/model.h5" "$key"
+done
 
 # The default finds the CPU where there is no GPU.
 if [[ ! -e /dev/nvidiactl ]]; then
@@ -75,6 +90,12 @@ mv away/* .
 # inspect: spec, data, checkpoint, folder of checkpoints.
 expect_exit 0 "$gptrain" inspect run.yaml
 says out "ffn_hidden_size: 64" "micro_batch_size: 1" "parameters"
+# The epochs are those of the run's tokens, 20 steps of 2 x 16, over the training tokens.
+tokens=$(sed -n 's/^epochs .* of the \([0-9,]*\) tokens to train on$/\1/p' out | tr -d ,)
+((tokens > 1000)) || fail "no tokens to train on: $(cat out)"
+says out "epochs         $(awk -v tokens="$tokens" 'BEGIN { printf "%.2f", 640 / tokens }') of the"
+expect_exit 0 "$gptrain" inspect run.yaml --set "data.train=[{prefix: nothing}]"
+says_not out "epochs"
 expect_exit 0 "$gptrain" inspect text_text_document
 says out "documents    250"
 expect_exit 0 "$gptrain" inspect "$(checkpoint run 60)" --verify
@@ -85,7 +106,12 @@ says out "step-000025" "step-000050" "step-000060"
 expect_exit 0 "$gptrain" inspect run
 says out "step-000060"
 expect_exit 2 "$gptrain" inspect text.txt
-says err "text.txt"
+says err "text.txt: neither a run spec"
+cp text.txt step-000060
+expect_exit 2 "$gptrain" inspect step-000060
+says err "step-000060: neither"
+expect_exit 2 "$gptrain" inspect "$(checkpoint run 61)"
+says err "step-000061: no such file"
 expect_exit 0 "$gptrain" inspect new/checkpoints
 mkdir -p none/checkpoints/step-000010.tmp-1
 expect_exit 0 "$gptrain" inspect none/checkpoints

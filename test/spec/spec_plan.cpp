@@ -181,9 +181,9 @@ TEST_CASE("keys that contradict each other are named with their values") {
         contradiction({"training.micro_batch_size=4", "training.global_batch_size=2"}) ==
         "training.global_batch_size 2 is not a multiple of 4, training.micro_batch_size 4 x 1 data "
         "rank; set training.global_batch_size to 4, or change the latter");
-    CHECK(contradiction({"lr_schedule.warmup_steps=11"}) ==
-          "lr_schedule.warmup_steps 11 is above lr_schedule.decay_steps 10 (training.steps); lower "
-          "the one or raise the other");
+    CHECK(contradiction({"lr_schedule={warmup_steps: 11, decay_steps: 10}"}) ==
+          "lr_schedule.warmup_steps 11 is above lr_schedule.decay_steps 10; lower the one or raise "
+          "the other");
     CHECK(contradiction({"data.eod_mask_loss=true"}) ==
           "data.eod_mask_loss: true needs an end of document; set data.eod_id or data.tokenizer");
 
@@ -209,7 +209,7 @@ TEST_CASE("keys that contradict each other are named with their values") {
         {{"lr_schedule.min_lr=1"}, "lr_schedule.min_lr 1 is above optimizer.lr 6e-04"},
         {{"lr_schedule.kind=wsd"}, "lr_schedule.wsd_decay_steps 0"},
         {{"lr_schedule.wsd_decay_steps=3"}, "lr_schedule.kind cosine"},
-        {{"lr_schedule={kind: wsd, warmup_steps: 5, wsd_decay_steps: 6}"},
+        {{"lr_schedule={kind: wsd, warmup_steps: 5, wsd_decay_steps: 6, decay_steps: 10}"},
          "lr_schedule.wsd_decay_steps 6 is above"},
         {{"parallel.layers=[1,1]"}, "parallel.layers has 2 entries"},
         {{"parallel.layers=[3]"}, "parallel.layers sums to 3, but model.num_layers is 2"},
@@ -221,6 +221,53 @@ TEST_CASE("keys that contradict each other are named with their values") {
         CAPTURE(part, message);
         CHECK(holds(message, part));
     }
+}
+
+TEST_CASE("a run that is too short for its warm-up or decay shortens them, and says so") {
+    struct Case {
+        std::string schedule;
+        std::int64_t warmup;
+        std::int64_t decay;
+        std::string said;
+    };
+    const std::string reason = ", because training.steps is 10";
+    const std::string warmup = "lr_schedule.warmup_steps shortened from ";
+    const std::string decay = "lr_schedule.wsd_decay_steps shortened from ";
+    const std::vector<Case> cases = {
+        {"{warmup_steps: 10}", 10, 0, ""},
+        {"{warmup_steps: 11}", 10, 0, warmup + "11 to 10" + reason},
+        {"{kind: constant, warmup_steps: 20}", 10, 0, warmup + "20 to 10" + reason},
+        {"{kind: wsd, warmup_steps: 5, wsd_decay_steps: 5}", 5, 5, ""},
+        {"{kind: wsd, warmup_steps: 5, wsd_decay_steps: 6}", 5, 5, decay + "6 to 5" + reason},
+        {"{kind: wsd, warmup_steps: 20, wsd_decay_steps: 80}", 9, 1,
+         warmup + "20 to 9 and " + decay + "80 to 1" + reason},
+        {"{warmup_steps: 7, decay_steps: 900}", 7, 0, ""},
+    };
+    for (const auto& [schedule, warmup_steps, decay_steps, said] : cases) {
+        CAPTURE(schedule);
+        const RunSpec spec = minimal({"lr_schedule=" + schedule});
+        const RunPlan plan = make_plan(spec, {});
+        CHECK(plan.lr.warmup_steps == warmup_steps);
+        CHECK(plan.lr.wsd_decay_steps == decay_steps);
+        CHECK(plan.shortened == said);
+        CHECK(holds(describe(plan), said));
+        // A checkpoint's spec is a plan again, a longer run has its own warm-up back.
+        const RunPlan again = make_plan(effective_spec(spec, plan), {});
+        CHECK(again.lr.warmup_steps == warmup_steps);
+        CHECK(again.lr.wsd_decay_steps == decay_steps);
+        CHECK(again.shortened.empty());
+        CHECK(restart_spec(spec, plan).lr_schedule == spec.lr_schedule);
+    }
+    const RunPlan one = plan_of({"training.steps=1", "lr_schedule.warmup_steps=20"});
+    CHECK(one.lr.warmup_steps == 1);
+    CHECK(one.lr.at(1) == one.lr.lr);
+    CHECK(holds(describe(one), "cosine, warm-up of 1 step\n"));
+}
+
+TEST_CASE("the fewest ranks of a mesh") {
+    CHECK(fewest_ranks(minimal().parallel) == 1);
+    CHECK(fewest_ranks(minimal({"parallel={tensor: 2, pipeline: 3, context: 5}"}).parallel) == 30);
+    CHECK(fewest_ranks(minimal({"parallel={tensor: 2, data: 7}"}).parallel) == 14);
 }
 
 TEST_CASE("an injected fault has the keys that its kind needs and no other") {
@@ -376,8 +423,7 @@ TEST_CASE("the shipped specs plan, and say what they are") {
         CAPTURE(entry.path().string());
         const RunSpec spec = load_run_spec(entry.path());
         CHECK(spec.name == entry.path().stem());
-        const ParallelSpec& mesh = spec.parallel;
-        const PlanTarget target = {.world_size = mesh.tensor * mesh.pipeline * mesh.context};
+        const PlanTarget target = {.world_size = fewest_ranks(spec.parallel)};
         CHECK(holds(describe(make_plan(spec, target)), " parameters: "));
         ++count;
     }
@@ -392,6 +438,9 @@ TEST_CASE("the plan in words") {
     CHECK(holds(words, "124,439,808 parameters: 12 layers, hidden 768, 12 heads of 64"));
     CHECK(holds(words, "512 sequences of 1,024 tokens, in 128 x 4 on each data rank"));
     CHECK(holds(words, "524,288,000 tokens"));
+    CHECK_FALSE(holds(words, "epochs"));
+    CHECK(holds(describe(make_plan(spec, {}), 262'144'000),
+                "epochs         2.00 of the 262,144,000 tokens to train on"));
     CHECK(holds(words, "803 MFLOP a token, 421 PFLOP in all"));
 }
 

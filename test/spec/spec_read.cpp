@@ -228,7 +228,7 @@ TEST_CASE("a wrong value is named with its place, itself and what is right") {
     CHECK(mistake_in("logging:\n") ==
           "run.yaml:7:1: logging: found nothing, must be a section of `key: value`");
     CHECK(mistake_in("device: gpu\n") ==
-          "run.yaml:7:9: device: found gpu, must be auto, cpu or cuda; nearest: cpu");
+          "run.yaml:7:9: device: found gpu, must be auto, cpu or cuda; nearest: cuda");
     CHECK(mistake_in("recompute: sometimes\n") ==
           "run.yaml:7:12: recompute: found sometimes, must be none, selective or full");
     CHECK(mistake_in("precision: {grad_reduce: fp16}\n") ==
@@ -237,9 +237,43 @@ TEST_CASE("a wrong value is named with its place, itself and what is right") {
           "run.yaml:8:16: optimizer.betas.1: found 1.0, must be a number from 0 to below 1");
     CHECK(mistake_in("optimizer:\n  betas: [0.9]\n") ==
           "run.yaml:8:10: optimizer.betas: found a list of 1, must be a list of 2 values");
+}
+
+TEST_CASE("a word that leaves a key open is among what is allowed") {
     CHECK(
         mistake_in("faults: {time_limit: soon}\n") ==
-        "run.yaml:7:22: faults.time_limit: found soon, must be none, auto or a number of seconds");
+        "run.yaml:7:22: faults.time_limit: found soon, must be none, auto or an integer from 1 to "
+        "1000000000 (seconds); write plain decimal digits");
+    CHECK(mistake_in("faults: {time_limit: 0}\n") ==
+          "run.yaml:7:22: faults.time_limit: found 0, must be none, auto or an integer from 1 to "
+          "1000000000 (seconds)");
+    CHECK(setting_mistake("faults.loss_spike=skip") ==
+          "--set faults.loss_spike: found skip, must be none or a section of `key: value`");
+    CHECK(setting_mistake("precision.compute=float16") ==
+          "--set precision.compute: found float16, must be auto, fp32, bf16, fp16 or fp8; nearest: "
+          "fp16");
+    CHECK(setting_mistake("precision.compute=autp") ==
+          "--set precision.compute: found autp, must be auto, fp32, bf16, fp16 or fp8; nearest: "
+          "auto");
+    CHECK(setting_mistake("precision.grad_reduce=half") ==
+          "--set precision.grad_reduce: found half, must be fp32 or bf16");
+    CHECK(setting_mistake("data.num_samples=none") ==
+          "--set data.num_samples: found none, must be auto or an integer from 1 to 1099511627776; "
+          "write plain decimal digits");
+    CHECK(setting_mistake("parallel.layers=2") ==
+          "--set parallel.layers: found 2, must be auto or a list of 1 to 100000 values");
+    CHECK(setting_mistake("data.tokenizer=''") ==
+          "--set data.tokenizer: found \"\" in quotes, must be none or a path in UTF-8, without "
+          "control characters");
+}
+
+TEST_CASE("a source that is only a path is shown how to write one") {
+    CHECK(setting_mistake("data.train=[data/x]") ==
+          "--set data.train.0: found data/x, must be a section of `key: value`; write a source as "
+          "{prefix: PATH}");
+    CHECK(setting_mistake("data.validation=data/x") ==
+          "--set data.validation: found data/x, must be a list of at most 10000 values; write a "
+          "source as {prefix: PATH}");
 }
 
 TEST_CASE("the range of each key ends where it must") {

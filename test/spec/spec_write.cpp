@@ -3,6 +3,7 @@
 
 #include "minimal_spec.h"
 #include "spec/run_plan.h"
+#include "spec/spec_json.h"
 
 namespace gptrain::test {
 namespace {
@@ -13,6 +14,8 @@ void check_round_trip(const RunSpec& spec) {
     const RunSpec again = parse_run_spec(yaml, "written.yaml");
     CHECK(again == spec);
     CHECK(to_yaml(again) == yaml);
+    // JSON is YAML.
+    CHECK(parse_run_spec(to_line(to_json(spec)), "written.json") == spec);
 }
 
 }  // namespace
@@ -127,6 +130,22 @@ TEST_CASE("a written spec reads back as itself") {
          {.kind = InjectedFault::Kind::slow, .step = 1, .seconds = 0.25}}};
     odd.faults.time_limit = TimeLimit{true, 0};
     check_round_trip(odd);
+}
+
+TEST_CASE("as JSON a spec has the same keys, with the types of their values") {
+    const Json json = to_json(minimal({"training.rampup.samples=7", "faults.time_limit=auto"}));
+    CHECK(to_line(json["model"]) ==
+          R"({"num_layers":2,"hidden_size":64,"num_attention_heads":4,"num_query_groups":"auto",)"
+          R"("head_dim":"auto","ffn_hidden_size":"auto","vocab_size":512,)"
+          R"("max_position_embeddings":"auto","position_embedding":"learned",)"
+          R"("rope_theta":10000.0,"normalization":"layernorm","norm_eps":1e-05,)"
+          R"("activation":"gelu","bias":true,"tie_embeddings":true,"dropout":0.0,)"
+          R"("init_std":0.02})");
+    CHECK(to_line(json["data"]["train"]) == R"([{"prefix":"/data/x","weight":1.0}])");
+    CHECK(to_line(json["training"]["rampup"]) == R"({"start":16,"increment":16,"samples":7})");
+    CHECK(to_line(json["optimizer"]["betas"]) == "[0.9,0.95]");
+    CHECK(json["faults"]["time_limit"] == "auto");
+    CHECK(json["seed"] == 1234);
 }
 
 TEST_CASE("names that look like something else stay text") {

@@ -1,9 +1,11 @@
 // Reads the small HDF5 files of fixed expected values that lie beside the scripts that made them.
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <hdf5.h>
 #include <string>
+#include <string_view>
 #include <type_traits>
 #include <vector>
 
@@ -100,7 +102,7 @@ T read_attribute(const std::string& file, const std::string& name, const std::st
     return value;
 }
 
-/// An attribute that is a string of fixed length.
+/// An attribute that is a string, of fixed length or not.
 inline std::string read_text_attribute(const std::string& file, const std::string& name,
                                        const std::string& key) {
     const std::string what = file + ":" + name + "@" + key;
@@ -109,11 +111,38 @@ inline std::string read_text_attribute(const std::string& file, const std::strin
         H5Aopen_by_name(opened, name.c_str(), key.c_str(), H5P_DEFAULT, H5P_DEFAULT), H5Aclose,
         what);
     const Hdf5Handle type(H5Aget_type(attribute), H5Tclose, what);
+    if (H5Tis_variable_str(type) > 0) {
+        char* words = nullptr;
+        if (H5Aread(attribute, type, &words) < 0) {
+            fail(ExitCode::bad_input, what, ": HDF5 cannot read it");
+        }
+        const std::string value(words);
+        H5free_memory(words);
+        return value;
+    }
     std::string value(H5Tget_size(type), '\0');
     if (H5Aread(attribute, type, value.data()) < 0) {
         fail(ExitCode::bad_input, what, ": HDF5 cannot read it");
     }
     return value.substr(0, value.find('\0'));
+}
+
+/// An attribute that is an enumeration of FALSE and TRUE.
+inline bool read_boolean_attribute(const std::string& file, const std::string& name,
+                                   const std::string& key) {
+    const std::string what = file + ":" + name + "@" + key;
+    const Hdf5Handle opened(H5Fopen(file.c_str(), H5F_ACC_RDONLY, H5P_DEFAULT), H5Fclose, file);
+    const Hdf5Handle attribute(
+        H5Aopen_by_name(opened, name.c_str(), key.c_str(), H5P_DEFAULT, H5P_DEFAULT), H5Aclose,
+        what);
+    const Hdf5Handle type(H5Aget_type(attribute), H5Tclose, what);
+    std::int8_t value = 0;
+    std::array<char, 8> word{};
+    if (H5Aread(attribute, type, &value) < 0 ||
+        H5Tenum_nameof(type, &value, word.data(), word.size()) < 0) {
+        fail(ExitCode::bad_input, what, ": HDF5 cannot read it");
+    }
+    return std::string_view(word.data()) == "TRUE";
 }
 
 }  // namespace gptrain::test

@@ -180,6 +180,31 @@ TEST_CASE("the text is found in a JSON line") {
     CHECK(json_text(R"({"text":["a"]})") == "not a string");
 }
 
+TEST_CASE("the keys with text in a JSON line") {
+    CHECK(json_text_keys(R"({"id":1,"body":"a","meta":{"title":"b"},"t\u0069tle":"c","n":null})") ==
+          Texts{"body", "title"});
+    CHECK(json_text_keys("{}").empty());
+}
+
+TEST_CASE("a missing key is told with those that could be meant") {
+    const auto fault = [](const std::string& line) {
+        Record record;
+        record.bytes = line;
+        std::string out;
+        return take_document(record, {.json_lines = true}, out).value().what;
+    };
+    CHECK(fault(R"({"id":1})") == "the key 'text' is missing");
+    CHECK(fault(R"({"body":"a","title":"b"})") ==
+          "the key 'text' is missing; its keys with text are 'body', 'title': choose one with "
+          "--json-key");
+    const std::string long_key(41, 'k');
+    CHECK(fault("{\"" + long_key + R"(":"a","two\nlines":"b"})") == "the key 'text' is missing");
+    std::string many;
+    for (char c = 'a'; c <= 'i'; ++c)
+        many += text(many.empty() ? "{\"" : ",\"", c, "\":\"\"");
+    CHECK(fault(many + "}").find("'h', ...:") != std::string::npos);
+}
+
 TEST_CASE("bad JSON is refused with its column") {
     for (const std::string line : {"",
                                    "null",

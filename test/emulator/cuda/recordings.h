@@ -4,7 +4,7 @@
 #include <cstdint>
 #include <functional>
 
-#include "cuda/runtime.h"
+#include "cuda/runtime/runtime.h"
 
 namespace gptrain::cuda {
 

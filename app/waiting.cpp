@@ -1,0 +1,59 @@
+#include "waiting.h"
+
+#include <cstdlib>
+#include <fstream>
+#include <iterator>
+#include <unistd.h>
+
+#include "base/error.h"
+#include "spec/run_spec.h"
+
+namespace gptrain {
+namespace {
+
+// Turns of a waiting thread's loop before it sleeps, some ten microseconds. Measured, as the next
+// number, in docs/performance.md, "Beside other programs".
+constexpr auto spin_count = "1000";
+
+// FLOPs of a product from which on waking a thread costs less than can be measured.
+constexpr double long_product = 50e6;
+
+/// FLOPs of the smallest product of a layer on one rank.
+double product_flops(const RunSpec& spec) {
+    const double tokens = static_cast<double>(spec.training.micro_batch_size) *
+                          static_cast<double>(spec.training.seq_length) /
+                          static_cast<double>(spec.parallel.context);
+    const auto hidden = static_cast<double>(spec.model.hidden_size);
+    return 2 * tokens * hidden * hidden / static_cast<double>(spec.parallel.tensor);
+}
+
+bool has_long_loops(const std::string& config, const std::vector<std::string>& settings) {
+    try {
+        return product_flops(load_run_spec(config, settings)) >= long_product;
+    } catch (const Error&) {
+        return false;
+    }
+}
+
+/// The command line of this process. Its last argument ends with a null character too.
+std::vector<char*> arguments_in(std::string& command_line) {
+    std::vector<char*> arguments;
+    for (std::size_t at = 0; at < command_line.size(); at = command_line.find('\0', at) + 1)
+        arguments.push_back(command_line.data() + at);
+    arguments.push_back(nullptr);
+    return arguments;
+}
+
+}  // namespace
+
+void limit_spinning(const std::string& config, const std::vector<std::string>& settings) {
+    if (std::getenv("OMP_WAIT_POLICY") || std::getenv("GOMP_SPINCOUNT")) return;
+    if (!has_long_loops(config, settings)) return;
+    if (::setenv("GOMP_SPINCOUNT", spin_count, 1) != 0) return;
+    std::ifstream file("/proc/self/cmdline", std::ios::binary);
+    std::string command_line(std::istreambuf_iterator<char>(file), {});
+    // Where the system refuses this, the run goes on with the default.
+    ::execv("/proc/self/exe", arguments_in(command_line).data());
+}
+
+}  // namespace gptrain

@@ -1,0 +1,33 @@
+// What the two kernels of tiled backward attention share.
+#pragma once
+
+#include <limits>
+
+#include "cuda/attention/mask.cuh"
+
+namespace gptrain::cuda {
+
+/// log2(e) lse, for `probability`; infinity where nothing is seen, so that all probabilities are 0.
+__device__ inline float lse_log2(float lse) {
+    constexpr float log2_e = 1.44269504f;
+    constexpr float infinity = std::numeric_limits<float>::infinity();
+    return lse == -infinity ? infinity : lse * log2_e;
+}
+
+/// Of a score that is not scaled; -infinity where the key is not seen.
+__device__ inline float probability(const AttentionParams& p, float score, float lse_log2) {
+    return exp2_approx(fma(score, p.scale_log2, -lse_log2));
+}
+
+/// dp = probability (dropout'(dp) - delta), the gradient of the scaled score; in: the gradient of
+/// the dropped probability. probability = dropout(probability), but for the scale of what is kept.
+/// Where not `with_dropout`, everything is.
+template <bool with_dropout>
+__device__ inline void gradient(const AttentionParams& p, float delta, bool kept,
+                                float& probability, float& dp) {
+    if constexpr (with_dropout) dp = kept ? dp * p.dropout.scale : 0;
+    dp = probability * (dp - delta);
+    if constexpr (with_dropout) probability = kept ? probability : 0;
+}
+
+}  // namespace gptrain::cuda

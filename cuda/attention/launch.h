@@ -1,0 +1,39 @@
+// What the launches of attention's kernels share.
+#pragma once
+
+#include <type_traits>
+
+#include "cuda/attention/mask.cuh"
+
+namespace gptrain::cuda {
+
+/// What every device from sm_80 on gives to one block.
+constexpr std::int64_t shared_bytes_everywhere = 99 * 1024;
+
+/// f(std::integral_constant<int, W>{}) with the smallest W that kernels are built for and D fits.
+template <class F>
+void with_head_width(int head_dim, const F& f) {
+    GPTRAIN_CHECK(head_dim <= widest_head, "heads ", head_dim, " wide");
+    if (head_dim <= 64) return f(std::integral_constant<int, 64>{});
+    if (head_dim <= 96) return f(std::integral_constant<int, 96>{});
+    if (head_dim <= 128) return f(std::integral_constant<int, 128>{});
+    f(std::integral_constant<int, 256>{});
+}
+
+/// Tiles of `tile_rows` of `rows` rows, for all sequences of `heads` heads. The largest grid is the
+/// device's concern, more than 2^31 - 1 blocks are an Error (bug) here.
+inline BlockOrder block_order(const AttentionParams& params, std::int64_t rows, int tile_rows,
+                              int heads, bool last_is_most) {
+    constexpr std::int64_t section_bytes = 16 << 20;
+    const std::int64_t head_bytes =
+        4 * std::int64_t{params.keys} * params.head_dim * params.groups / params.heads;
+    const std::int64_t section = std::max<std::int64_t>(1, section_bytes / (head_bytes + 1));
+    const std::int64_t all_heads = std::int64_t{params.sequences} * heads;
+    const BlockOrder order = {gptrain::narrow<int>(div_ceil(rows, tile_rows)),
+                              gptrain::narrow<int>(all_heads),
+                              static_cast<int>(std::min(section, all_heads)), last_is_most};
+    gptrain::narrow<int>(order.blocks());
+    return order;
+}
+
+}  // namespace gptrain::cuda

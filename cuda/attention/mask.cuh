@@ -1,0 +1,205 @@
+// Which work a block of attention does, which keys its queries see, and which of them are dropped.
+#pragma once
+
+#include <limits>
+
+#include "cuda/attention/params.h"
+#include "cuda/device/unrolled.cuh"
+
+namespace gptrain::cuda {
+
+// ---- blocks -------------------------------------------------------------------------------------
+
+/// Blocks are numbered section by section. A section is as many heads as the second-level cache
+/// holds the keys and values of; within it the tiles with the most work come first, of all its
+/// heads.
+struct BlockOrder {
+    int tiles;          ///< of one head
+    int heads;          ///< of all sequences
+    int section;        ///< heads
+    bool last_is_most;  ///< whether the last tile has the most work, or the first
+    std::int64_t blocks() const { return static_cast<std::int64_t>(tiles) * heads; }
+};
+
+struct BlockPlace {
+    int tile;
+    int head;  ///< of all sequences
+};
+
+__device__ inline BlockPlace block_place(const BlockOrder& order, int block) {
+    const int section_blocks = order.section * order.tiles;
+    const int section = block / section_blocks;
+    const int rest = block % section_blocks;
+    const int heads = std::min(order.section, order.heads - section * order.section);
+    const int tile = rest / heads;
+    return {order.last_is_most ? order.tiles - 1 - tile : tile,
+            section * order.section + rest % heads};
+}
+__device__ inline BlockPlace block_place(const BlockOrder& order) {
+    return block_place(order, block_index().x);
+}
+
+// ---- visibility ---------------------------------------------------------------------------------
+
+/// Keys that queries see: all of them see [all_begin, all_end), none one outside of [begin, end).
+struct KeyRange {
+    int begin;
+    int end;
+    int all_begin;
+    int all_end;
+};
+
+__device__ inline int clamped(int x, int low, int high) {
+    return x < low ? low : x > high ? high : x;
+}
+
+/// First key that query i (of those that are there) sees if it comes before the last one.
+__device__ inline int first_key(const AttentionParams& p, int sequence, int i) {
+    if (p.first_visible == nullptr) return 0;
+    const std::int64_t row = static_cast<std::int64_t>(sequence) * p.queries + i;
+    return clamped(load_constant(p.first_visible + row) - p.k_begin, 0, p.keys);
+}
+
+/// Of queries [begin, begin + count), of which one at least is there. By a warp.
+__device__ inline KeyRange visible_keys(const AttentionParams& p, int sequence, int begin,
+                                        int count) {
+    const int end = std::min(begin + count, p.queries);
+    KeyRange range = {0, clamped(end + p.diagonal, 0, p.keys), 0,
+                      clamped(begin + p.diagonal + 1, 0, p.keys)};
+    if (p.first_visible == nullptr) return range;
+    range.begin = p.keys;
+    for (int i = begin + lane_index(); i < end; i += warp_threads) {
+        const int first = first_key(p, sequence, i);
+        range.begin = std::min(range.begin, first);
+        range.all_begin = std::max(range.all_begin, first);
+    }
+    for (int mask = 16; mask > 0; mask /= 2) {
+        range.begin = std::min(range.begin, shuffle_xor(range.begin, mask));
+        range.all_begin = std::max(range.all_begin, shuffle_xor(range.all_begin, mask));
+    }
+    return range;
+}
+
+/// The keys of one query, from `first` to `last`.
+struct KeyBounds {
+    int first;
+    int last;
+    __device__ bool sees(int key) const { return key >= first && key <= last; }
+    /// Counted from `key` on.
+    __device__ KeyBounds from(int key) const { return {first - key, last - key}; }
+};
+
+__device__ inline KeyBounds key_bounds(const AttentionParams& p, int sequence, int query) {
+    if (query >= p.queries) return {0, -1};
+    return {first_key(p, sequence, query), std::min(query + p.diagonal, p.keys - 1)};
+}
+
+/// Of queries `begin` on, by a block; a barrier makes them visible. Kept in shared memory, since
+/// few tiles need them and registers are what attention is short of.
+template <int threads, int rows>
+__device__ inline void fill_key_bounds(KeyBounds (&bounds)[rows], const AttentionParams& p,
+                                       int sequence, int begin) {
+    for (int i = thread_index(); i < rows; i += threads)
+        bounds[i] = key_bounds(p, sequence, begin + i);
+}
+
+/// Scores [16 R queries, 8 C keys], in registers as multiply_add has them in c, become -infinity
+/// where the key is not seen; bounds[i] is of the i-th query, `key` the first key.
+template <int R, int C>
+__device__ inline void hide_keys(const KeyBounds* bounds, int key, float (&scores)[R][C][4]) {
+    constexpr float infinity = std::numeric_limits<float>::infinity();
+    unrolled<2 * R>([&](int row) {
+        const KeyBounds of_row =
+            bounds[8 * row + lane_index() / 4].from(key + lane_index() % 4 * 2);
+        for (int j = 0; j < C; ++j) {
+            for (int e = 0; e < 2; ++e) {
+                float& score = scores[row / 2][j][row % 2 * 2 + e];
+                if (!of_row.sees(8 * j + e)) score = -infinity;
+            }
+        }
+    });
+}
+
+// ---- dropout ------------------------------------------------------------------------------------
+
+/// Tiles of keys begin at key_origin plus multiples of 16, so that with dropout the four keys of
+/// one draw lie in one tile, side by side from a multiple of 4 on.
+__host__ __device__ inline int key_origin(const AttentionParams& p, bool dropout) {
+    return dropout ? -(p.k_begin % 4) : 0;
+}
+
+/// Draws what is kept of the probabilities of one head, for the registers of products: C tiles of
+/// 16 x 8 side by side as multiply_add has them in c. Bit 4 j + i of the result belongs to c[i] of
+/// tile j. Lanes that share a draw of four keys draw one each and exchange.
+class KeyDropout {
+public:
+    /// Without `on` nothing is to be drawn, and the scale is 1.
+    __device__ KeyDropout(const AttentionParams& p, int sequence, int head, bool on) : p_(p) {
+        if (!on) return;
+        key_ = p.dropout.key();
+        sequence_ = static_cast<std::uint32_t>(*p.dropout.first_sequence + sequence);
+        head_ = static_cast<std::uint32_t>(p.dropout.head_begin + head);
+    }
+
+    __device__ float scale() const { return p_.dropout.scale; }
+
+    __device__ bool kept(int query, int key) const {
+        const int in_draw = (p_.k_begin + key) % 4;
+        return (draw(query, key - in_draw) >> in_draw & 1) != 0;
+    }
+
+    /// Rows are queries, `query` and on, columns are keys, `key` and on.
+    template <int C>
+    __device__ std::uint32_t rows(int query, int key) const {
+        static_assert(C <= 8);
+        const int g = lane_index() / 4;
+        const int t = lane_index() % 4;
+        std::uint32_t kept = 0;
+        for (int j = 0; j < C; ++j) {
+            std::uint32_t bits = draw(query + g + t % 2 * 8, key + 8 * j + t / 2 * 4)
+                                 << (t % 2 * 4);
+            bits |= shuffle_xor(bits, 1);
+            bits >>= t % 2 * 2;
+            kept |= ((bits & 3) | (bits >> 2 & 12)) << (4 * j);
+        }
+        return kept;
+    }
+
+    /// Rows are keys, columns are queries.
+    template <int C>
+    __device__ std::uint32_t columns(int key, int query) const {
+        static_assert(C <= 8);
+        const int g = lane_index() / 4;
+        const int t = lane_index() % 4;
+        const int turn = g % 4;
+        std::uint32_t kept = 0;
+        for (int j = 0; j < C; ++j) {
+            std::uint32_t bits =
+                draw(query + 8 * j + 2 * t + turn % 2, key + g / 4 * 4 + turn / 2 * 8)
+                << (4 * turn);
+            bits |= shuffle_xor(bits, 4);
+            bits |= shuffle_xor(bits, 8);
+            bits >>= turn;
+            kept |= ((bits & 1) | (bits >> 3 & 2) | (bits >> 6 & 4) | (bits >> 9 & 8)) << (4 * j);
+        }
+        return kept;
+    }
+
+private:
+    /// Bit w: key + w is kept for the query. k_begin + key is a multiple of 4.
+    __device__ std::uint32_t draw(int query, int key) const {
+        const PhiloxBlock words =
+            dropout_words(key_, sequence_, p_.q_begin + query, head_, (p_.k_begin + key) / 4);
+        std::uint32_t kept = 0;
+        for (std::size_t w = 0; w < 4; ++w)
+            kept |= (words[w] >= p_.dropout.threshold ? 1u : 0u) << w;
+        return kept;
+    }
+
+    const AttentionParams& p_;
+    PhiloxKey key_{};
+    std::uint32_t sequence_ = 0;
+    std::uint32_t head_ = 0;
+};
+
+}  // namespace gptrain::cuda

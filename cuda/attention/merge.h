@@ -1,0 +1,11 @@
+// The merging of two parts of attention by their log-sum-exp (backend/ops.h).
+#pragma once
+
+#include "backend/ops.h"
+#include "cuda/runtime/context.h"
+
+namespace gptrain::cuda {
+
+void merge_attention(const MergeAttention& args, const OpContext& context);
+
+}  // namespace gptrain::cuda

@@ -1,0 +1,16 @@
+// Attention by the kernels for every device: on tensor cores where sizes and alignment allow it,
+// else on the usual units.
+#pragma once
+
+#include "backend/backend.h"
+#include "cuda/runtime/context.h"
+
+namespace gptrain::cuda {
+
+void portable_attention_forward(const AttentionForward& args, const OpContext& context);
+void portable_attention_backward(const AttentionBackward& args, const OpContext& context);
+
+/// Of the backward; the forward needs none.
+std::int64_t portable_attention_scratch_bytes(const OpLimits& limits);
+
+}  // namespace gptrain::cuda

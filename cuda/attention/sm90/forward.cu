@@ -1,0 +1,383 @@
+// Forward attention on sm_90a. Blocks stay and take tiles of queries, those with the most keys
+// first. One warp copies tiles in, two warpgroups compute, each for 64 of the 128 queries of a
+// tile, two threads copy their results out. A group starts the scores of the next tile of keys and
+// the sums of the last one before it turns to the exponentials in between; the groups take turns at
+// starting products, so that one has the exponentials while the other has the tensor cores.
+#include "cuda/attention/launch.h"
+#include "cuda/attention/sm90/attention.h"
+#include "cuda/attention/sm90/tiles.cuh"
+
+namespace gptrain::cuda::sm90 {
+namespace {
+
+/// Sizes of the kernel for one D.
+template <int dim_>
+struct ForwardShape {
+    static constexpr int dim = dim_;
+    static constexpr int rows = computing_groups * product_rows;  ///< of a tile of queries
+    static constexpr int key_buffers = dim == 64 ? 4 : 2;
+    static constexpr int query_buffers = 2;
+    /// Registers of a thread: together what a multiprocessor has.
+    static constexpr int moving_registers = 48;
+    static constexpr int computing_registers = 224;
+};
+
+/// Arguments of the kernel.
+struct ForwardWork {
+    TensorMap q, k, v;  ///< boxes of a tile's rows
+    TensorMap o;        ///< boxes of product_rows
+    AttentionParams p;
+    BlockOrder order;  ///< of tiles of queries
+    int all_tiles;
+    unsigned* taken;  ///< tiles that blocks have taken so far
+};
+
+/// A tile of queries and the tiles of keys that it visits, from the last to the first.
+struct QueryTile {
+    int sequence;
+    int head;
+    int query;
+    int key;        ///< first of the last tile of keys
+    int key_tiles;  ///< 0: there is no more work
+    KeyRange visible;
+};
+
+template <class Shape>
+struct ForwardShared {
+    Tile<Shape::rows, Shape::dim> q[Shape::query_buffers];  ///< then o
+    Tile<key_rows, Shape::dim> k[Shape::key_buffers];
+    Tile<key_rows, Shape::dim> v[Shape::key_buffers];
+    Exchange queries[Shape::query_buffers];
+    Exchange k_exchange[Shape::key_buffers];
+    Exchange v_exchange[Shape::key_buffers];
+    Barrier results[Shape::query_buffers][computing_groups];  ///< o is there
+    QueryTile tiles[Shape::query_buffers];
+};
+
+/// Barriers by number, + group.
+namespace barrier {
+constexpr int turn = 1;   ///< to start products
+constexpr int group = 3;  ///< the warps of one
+constexpr int both_groups = computing_groups * group_threads;
+}  // namespace barrier
+
+// ---- the warp that copies in --------------------------------------------------------------------
+
+__device__ inline QueryTile query_tile(const ForwardWork& work, int index, int rows, int origin) {
+    if (index >= work.all_tiles) return {0, 0, 0, 0, 0, {}};
+    const AttentionParams& p = work.p;
+    const BlockPlace place = block_place(work.order, index);
+    const int sequence = place.head / p.heads;
+    const int query = place.tile * rows;
+    const KeyRange visible = visible_keys(p, sequence, query, rows);
+    const TileRange tiles = tiles_of(visible, origin);
+    return {sequence,
+            place.head % p.heads,
+            query,
+            origin + tiles.last * key_rows,
+            tiles.last - tiles.first + 1,
+            visible};
+}
+
+template <class Shape>
+__device__ inline void load_tiles_in(const ForwardWork& work, ForwardShared<Shape>& shared,
+                                     int origin) {
+    Ring<Shape::query_buffers> query_ring;
+    Ring<Shape::key_buffers> key_ring;
+    for (;; query_ring.advance()) {
+        unsigned index = 0;
+        if (lane_index() == 0) index = atomic_add(work.taken, 1u);
+        const QueryTile tile =
+            query_tile(work, static_cast<int>(shuffle(index, 0)), Shape::rows, origin);
+        const int at = query_ring.at();
+        wait(shared.queries[at].empty, query_ring.parity() ^ 1);
+        if (lane_index() == 0) {
+            Barrier& full = shared.queries[at].full;
+            shared.tiles[at] = tile;
+            if (tile.key_tiles == 0) {
+                arrive(full);
+            } else {
+                arrive_expecting(full, sizeof(shared.q[0]));
+                load_tile(shared.q[at], work.q, tile.head, tile.query, tile.sequence, full);
+            }
+        }
+        if (tile.key_tiles == 0) return;
+        const int group = work.p.group_of(tile.head);
+        for (int i = 0; i < tile.key_tiles; ++i, key_ring.advance()) {
+            const int key = tile.key - i * key_rows;
+            const auto load = [&](auto& tiles, Exchange& exchange, const TensorMap& map) {
+                wait(exchange.empty, key_ring.parity() ^ 1);
+                if (lane_index() != 0) return;
+                arrive_expecting(exchange.full, sizeof(tiles[0]));
+                load_tile(tiles[key_ring.at()], map, group, key, tile.sequence, exchange.full);
+            };
+            load(shared.k, shared.k_exchange[key_ring.at()], work.k);
+            load(shared.v, shared.v_exchange[key_ring.at()], work.v);
+        }
+    }
+}
+
+// ---- the threads that copy out ------------------------------------------------------------------
+
+template <class Shape>
+__device__ inline void store_results(const ForwardWork& work, ForwardShared<Shape>& shared,
+                                     int group) {
+    for (Ring<Shape::query_buffers> ring;; ring.advance()) {
+        const int at = ring.at();
+        wait(shared.queries[at].full, ring.parity());
+        const QueryTile& tile = shared.tiles[at];
+        if (tile.key_tiles == 0) break;
+        wait(shared.results[at][group], ring.parity());
+        const int row = group * product_rows;
+        for (int column = 0; column < Shape::dim; column += panel_columns) {
+            store_box(work.o, {column, tile.head, tile.query + row, tile.sequence},
+                      shared.q[at].bytes + column / panel_columns * shared.q[at].panel_bytes +
+                          row * row_bytes);
+        }
+        bulk_commit();
+        bulk_wait_read<0>();
+        arrive(shared.queries[at].empty);
+    }
+    bulk_wait<0>();
+}
+
+// ---- the warps that compute ---------------------------------------------------------------------
+
+template <class Shape, bool with_dropout>
+class Outputs {
+public:
+    __device__ Outputs(const ForwardWork& work, ForwardShared<Shape>& shared, int group)
+        : p_(work.p), shared_(shared), group_(group) {}
+
+    __device__ void run() {
+        if (group_ == 1) barrier_arrive(barrier::turn, barrier::both_groups);
+        for (;; ring_.advance()) {
+            wait(shared_.queries[ring_.at()].full, ring_.parity());
+            if (tile().key_tiles == 0) break;
+            all_keys();
+            finish();
+        }
+        // Every arrival has its wait.
+        if (group_ == 0) barrier_wait(barrier::turn, barrier::both_groups);
+    }
+
+private:
+    /// 64 x 128.
+    using Scores = float[64];
+
+    // Read where it is needed, to spare registers.
+    __device__ const QueryTile& tile() const { return shared_.tiles[ring_.at()]; }
+
+    __device__ void all_keys() {
+        unrolled<Shape::dim / 2>([&](int i) { o_[i] = 0; });
+        unrolled<2>([&](int h) {
+            maximum_[h] = -infinity;
+            sum_[h] = 0;
+        });
+        Pieces<8> pieces;
+        int key = tile().key;
+        {
+            Scores scores;
+            multiply_scores(scores);
+            warpgroup_wait<0>();
+            hold(scores);
+            release(shared_.k_exchange, k_ring_);
+            float rescale[2];
+            softmax(scores, key, rescale);
+            narrow_pieces(pieces, scores);
+        }
+        for (int i = tile().key_tiles - 1; i > 0; --i) {
+            key -= key_rows;
+            Scores scores;
+            float rescale[2];
+            barrier_wait(barrier::turn + group_, barrier::both_groups);
+            multiply_scores(scores);
+            add_values(pieces);
+            barrier_arrive(barrier::turn + (1 - group_), barrier::both_groups);
+            warpgroup_wait<1>();
+            hold(scores);
+            release(shared_.k_exchange, k_ring_);
+            softmax(scores, key, rescale);
+            warpgroup_wait<0>();
+            hold(o_);
+            release(shared_.v_exchange, v_ring_);
+            unrolled<Shape::dim / 2>([&](int j) { o_[j] *= rescale[j / 2 % 2]; });
+            narrow_pieces(pieces, scores);
+        }
+        add_values(pieces);
+        warpgroup_wait<0>();
+        hold(o_);
+        release(shared_.v_exchange, v_ring_);
+    }
+
+    __device__ void multiply_scores(Scores& scores) {
+        wait(shared_.k_exchange[k_ring_.at()].full, k_ring_.parity());
+        multiply_rows(scores, shared_.q[ring_.at()], group_ * product_rows, shared_.k[k_ring_.at()],
+                      0);
+    }
+    __device__ void add_values(const Pieces<8>& pieces) {
+        wait(shared_.v_exchange[v_ring_.at()].full, v_ring_.parity());
+        add_product(o_, pieces, shared_.v[v_ring_.at()], 0);
+    }
+    __device__ void release(Exchange (&exchange)[Shape::key_buffers],
+                            Ring<Shape::key_buffers>& ring) const {
+        if (lane_index() == 0) arrive(exchange[ring.at()].empty);
+        ring.advance();
+    }
+
+    /// First query of this warp's rows.
+    __device__ int first_row() const {
+        return tile().query + group_ * product_rows + warp_index() % group_warps * 16;
+    }
+
+    /// scores = exp(scale (scores - maximum)), with the maximum over the keys so far; what was
+    /// summed up before is to be multiplied by `rescale`.
+    __device__ void softmax(Scores& scores, int key, float (&rescale)[2]) {
+        if (needs_mask(tile().visible, key)) hide(scores, key);
+        unrolled<2>([&](int h) {
+            float top = maximum_[h];
+            unrolled<32>([&](int j) { top = maximum(top, scores[j / 2 * 4 + 2 * h + j % 2]); });
+            top = maximum(top, shuffle_xor(top, 1));
+            top = maximum(top, shuffle_xor(top, 2));
+            const float base = top == -infinity ? 0 : top * p_.scale_log2;
+            rescale[h] = exp2_approx(fma(maximum_[h], p_.scale_log2, -base));
+            maximum_[h] = top;
+            float sums[2] = {sum_[h] * rescale[h], 0};
+            unrolled<32>([&](int j) {
+                float& score = scores[j / 2 * 4 + 2 * h + j % 2];
+                score = exp2_approx(fma(score, p_.scale_log2, -base));
+                sums[j % 2] += score;
+            });
+            sum_[h] = sums[0] + sums[1];
+        });
+        if constexpr (with_dropout) drop(scores, key);
+    }
+
+    __device__ void hide(Scores& scores, int key) const {
+        unrolled<2>([&](int h) {
+            const KeyBounds bounds =
+                key_bounds(p_, tile().sequence, first_row() + lane_index() / 4 + 8 * h)
+                    .from(key + lane_index() % 4 * 2);
+            unrolled<32>([&](int j) {
+                if (!bounds.sees(j / 2 * 8 + j % 2)) scores[j / 2 * 4 + 2 * h + j % 2] = -infinity;
+            });
+        });
+    }
+
+    __device__ void drop(Scores& scores, int key) const {
+        const KeyDropout dropout(p_, tile().sequence, tile().head, true);
+        unrolled<2>([&](int half) {
+            const std::uint32_t kept = dropout.rows<8>(first_row(), key + 64 * half);
+            unrolled<32>([&](int i) {
+                if ((kept >> i & 1) == 0) scores[32 * half + i] = 0;
+            });
+        });
+    }
+
+    /// o takes the place of this group's rows of q.
+    __device__ void finish() const {
+        const float scale = with_dropout ? p_.dropout.scale : 1;
+        float factors[2];
+        unrolled<2>([&](int h) {
+            float sum = sum_[h];
+            sum += shuffle_xor(sum, 1);
+            sum += shuffle_xor(sum, 2);
+            const bool none = maximum_[h] == -infinity;
+            factors[h] = none ? 0 : scale / sum;
+            const int query = first_row() + lane_index() / 4 + 8 * h;
+            if (lane_index() % 4 == 0 && query < p_.queries) {
+                p_.lse[p_.lse_row(tile().sequence, tile().head) + query] =
+                    none ? -infinity : fma(maximum_[h], p_.scale, logarithm(sum));
+            }
+        });
+        auto& q = shared_.q[ring_.at()];
+        barrier_wait(barrier::group + group_, group_threads);
+        store_rounded(q.bytes + group_ * product_rows * row_bytes, q.panel_bytes, o_, factors[0],
+                      factors[1]);
+        fence_async_proxy();
+        warp_barrier();
+        if (lane_index() == 0) arrive(shared_.results[ring_.at()][group_]);
+    }
+
+    const AttentionParams& p_;
+    ForwardShared<Shape>& shared_;
+    int group_;
+    Ring<Shape::query_buffers> ring_;
+    Ring<Shape::key_buffers> k_ring_;
+    Ring<Shape::key_buffers> v_ring_;
+    float o_[Shape::dim / 2];
+    // Of rows lane / 4 and + 8.
+    float maximum_[2];  ///< of the scores so far, not scaled
+    float sum_[2];      ///< of the columns that this lane has
+};
+
+template <class Shape, bool with_dropout>
+__global__ void __launch_bounds__(threads_of_block, 1)
+    forward_kernel(const __grid_constant__ ForwardWork work) {
+    auto& shared = shared_memory<ForwardShared<Shape>>();
+    if (thread_index() == 0) {
+        for (Exchange& exchange : shared.queries)
+            init(exchange, computing_groups);
+        for (Exchange& exchange : shared.k_exchange)
+            init(exchange, computing_groups * group_warps);
+        for (Exchange& exchange : shared.v_exchange)
+            init(exchange, computing_groups * group_warps);
+        for (auto& groups : shared.results)
+            for (Barrier& barrier : groups)
+                cuda::init(barrier, group_warps);
+        fence_barriers();
+    }
+    block_barrier();
+    const int group = warp_index() / group_warps;
+    if (group == 0) {
+        lower_registers<Shape::moving_registers>();
+        const int warp = warp_index();
+        if (warp == 0) {
+            load_tiles_in<Shape>(work, shared, key_origin(work.p, with_dropout));
+        } else if (warp <= computing_groups && lane_index() == 0) {
+            store_results<Shape>(work, shared, warp - 1);
+        }
+    } else {
+        raise_registers<Shape::computing_registers>();
+        Outputs<Shape, with_dropout>(work, shared, group - 1).run();
+    }
+}
+
+// ---- host ---------------------------------------------------------------------------------------
+
+template <class Shape>
+void run_forward(const AttentionForward& args, const OpContext& context) {
+    ForwardWork work;
+    work.p = attention_params(args);
+    work.q = tensor_map(args.q, Shape::rows);
+    work.k = tensor_map(args.k, key_rows);
+    work.v = tensor_map(args.v, key_rows);
+    work.o = tensor_map(args.o, product_rows);
+    work.order = block_order(work.p, work.p.queries, Shape::rows, work.p.heads, true);
+    work.all_tiles = static_cast<int>(work.order.blocks());
+    work.taken = context.scratch.take<unsigned>(1);
+    set_bytes(work.taken, 0, sizeof(unsigned), context.stream);
+    launch(context.stream,
+           {.blocks = std::min<std::int64_t>(work.order.blocks(), context.device.multiprocessors),
+            .threads = threads_of_block,
+            .shared_bytes = sizeof(ForwardShared<Shape>)},
+           work.p.dropout.on() ? forward_kernel<Shape, true> : forward_kernel<Shape, false>, work);
+}
+
+}  // namespace
+
+bool covers_attention(const AttentionForward& args) {
+    const auto covered = [](const Tensor& tensor) {
+        return tensor.dtype() == DType::bf16 && aligned_16<Bf16>(HeadTensor(tensor));
+    };
+    return (args.q.size(3) == 64 || args.q.size(3) == 128) && covered(args.q) && covered(args.k) &&
+           covered(args.v) && covered(args.o);
+}
+
+void attention_forward(const AttentionForward& args, const OpContext& context) {
+    GPTRAIN_CHECK(covers_attention(args), "sm90::attention_forward got what it cannot do");
+    args.q.size(3) == 64 ? run_forward<ForwardShape<64>>(args, context)
+                         : run_forward<ForwardShape<128>>(args, context);
+}
+
+}  // namespace gptrain::cuda::sm90

@@ -1,0 +1,263 @@
+// The warpgroups of backward attention on sm_90a that compute, each for 64 of the 128 keys of a
+// tile: scores and their gradients as [keys, queries], so that they are in registers as the operand
+// that dv and dk need; dq of a tile of queries needs the gradients of both, through shared memory.
+// Bytes that a tile of queries moves within a multiprocessor limit it about as much as its products
+// do, so a and b of a product come from registers where they may.
+#pragma once
+
+#include "cuda/attention/sm90/backward.cuh"
+
+namespace gptrain::cuda::sm90 {
+
+template <class Shape, bool with_dropout>
+class Gradients {
+public:
+    __device__ Gradients(const BackwardWork& work, BackwardShared<Shape>& shared, int group)
+        : work_(work), p_(work.p), shared_(shared), group_(group) {}
+
+    __device__ void run() {
+        barrier_arrive(barrier::scores_empty + (1 - group_), barrier::both_groups);
+        for (;; key_ring_.advance()) {
+            wait(shared_.keys[key_ring_.at()].full, key_ring_.parity());
+            const KeyTile::Kind kind = keys().kind;
+            if (kind == KeyTile::stop) break;
+            unrolled<Shape::dim / 2>([&](int i) { dk_[i] = dv_[i] = 0; });
+            if (kind == KeyTile::seen) all_queries();
+            deliver_keys();
+        }
+        // Every arrival has its wait.
+        barrier_wait(barrier::scores_empty + group_, barrier::both_groups);
+        barrier_wait(barrier::delivery_empty + group_, barrier::group_and_warp);
+        deliver({Delivery::stop, {}, 0, {}});
+    }
+
+private:
+    /// 64 x 64.
+    using Scores = float[32];
+
+    __device__ void all_queries() {
+        for (bool more = true; more; ring_.advance()) {
+            // Not members, and set: else the compiler keeps them from one tile to the next.
+            Scores scores[Shape::halves] = {};
+            Scores dq;
+            wait(shared_.queries[ring_.at()].full, ring_.parity());
+            add_halves(scores);
+            barrier_wait(barrier::scores_full, barrier::both_groups);
+            multiply_dq(dq);
+            more = !step().has(QueryStep::last);
+            warpgroup_wait<0>();
+            hold(dq);
+            hold(dk_);
+            hold(dv_);
+            deliver_queries(dq);
+        }
+    }
+
+    // Read where they are needed, to spare registers.
+    __device__ const KeyTile& keys() const { return shared_.key_tiles[key_ring_.at()]; }
+    __device__ const QueryStep& step() const { return shared_.steps[ring_.at()]; }
+
+    __device__ void multiply_scores(Scores& scores, int half) const {
+        multiply_rows(scores, shared_.k[key_ring_.at()], group_ * product_rows,
+                      shared_.q[ring_.at()], half * product_rows);
+    }
+    __device__ void multiply_d_scores(Scores& d_scores, int half) const {
+        multiply_rows(d_scores, shared_.v[key_ring_.at()], group_ * product_rows,
+                      shared_.d_o[ring_.at()], half * product_rows);
+    }
+
+    /// The scores of the second half are there when those of the first one have been used.
+    __device__ void add_halves(Scores (&scores)[Shape::halves]) {
+        Scores d_scores;
+        multiply_scores(scores[0], 0);
+        multiply_d_scores(d_scores, 0);
+        if constexpr (Shape::halves == 1) {
+            add_half<0, 1, with_dropout ? 0 : 1>(scores[0], d_scores);
+        } else {
+            multiply_scores(scores[1], 1);
+            add_half<0, 2, 2>(scores[0], d_scores);
+            Scores d_scores_1;
+            multiply_d_scores(d_scores_1, 1);
+            add_half<1, 3, 1>(scores[1], d_scores_1);
+        }
+    }
+
+    /// dv and dk of 64 queries, and the gradients of their scores to shared memory. Products that
+    /// may be under way: `behind_scores` when the scores are used, `behind_d_scores` when those
+    /// are. (Where dv may not, it is a question of registers.)
+    template <int half, int behind_scores, int behind_d_scores>
+    __device__ void add_half(Scores& scores, Scores& d_scores) {
+        constexpr int row = half * product_rows;
+        const std::uint32_t kept = kept_scores(half);
+        warpgroup_wait<behind_scores>();
+        hold(scores);
+        Pieces<4> pieces;
+        probabilities(scores, half, kept, pieces);
+        add_product(dv_, pieces, shared_.d_o[ring_.at()], row);
+        warpgroup_wait<behind_d_scores>();
+        hold(d_scores);
+        gradients(scores, half, kept, d_scores);
+        Pieces<4> d_pieces;
+        narrow_pieces(d_pieces, d_scores);
+        if (half == 0) barrier_wait(barrier::scores_empty + group_, barrier::both_groups);
+        store_gradients(shared_.d_scores[half], d_pieces);
+        fence_async_proxy();
+        add_product(dk_, d_pieces, shared_.q[ring_.at()], row);
+    }
+
+    __device__ Vec<QueryNumbers, 2> numbers(int half, int j) const {
+        return shared_.numbers[ring_.at()][half * product_rows / 2 + 4 * j + lane_index() % 4];
+    }
+
+    /// First key of this warp's rows of the scores.
+    __device__ int first_key_row() const {
+        return keys().key + group_ * product_rows + warp_index() % group_warps * 16;
+    }
+
+    /// Which scores of a half are kept, a bit each.
+    __device__ std::uint32_t kept_scores(int half) const {
+        if constexpr (!with_dropout) return ~0u;
+        const KeyDropout dropout(p_, keys().sequence, step().head, true);
+        return dropout.columns<8>(first_key_row(), step().query + half * product_rows);
+    }
+
+    /// scores = probabilities; those that are kept, rounded, are the pieces.
+    __device__ void probabilities(Scores& scores, int half, std::uint32_t kept,
+                                  Pieces<4>& pieces) const {
+        if (step().has(QueryStep::masked)) hide(scores, step().query + half * product_rows);
+        unrolled<8>([&](int j) {
+            const Vec<QueryNumbers, 2> queries = numbers(half, j);
+            unrolled<4>([&](int i) {
+                float& score = scores[4 * j + i];
+                score = exp2_approx(fma(score, p_.scale_log2, -queries[i % 2].lse_log2));
+            });
+            unrolled<2>([&](int h) {
+                const float low = kept >> (4 * j + 2 * h) & 1 ? scores[4 * j + 2 * h] : 0;
+                const float high = kept >> (4 * j + 2 * h + 1) & 1 ? scores[4 * j + 2 * h + 1] : 0;
+                pieces[j / 2][j % 2 * 2 + h] = narrow2<Bf16>(low, high);
+            });
+        });
+    }
+
+    __device__ void hide(Scores& scores, int query) const {
+        const int key = first_key_row() + lane_index() / 4;
+        query += lane_index() % 4 * 2;
+        unrolled<2>([&](int h) {
+            const int row = key + 8 * h;
+            const bool there = row >= 0 && row < p_.keys;
+            const int first_query = there ? row - p_.diagonal - query : INT32_MAX;
+            unrolled<16>([&](int i) {
+                const int column = i / 2 * 8 + i % 2;
+                if (column < first_query) scores[i / 2 * 4 + h * 2 + i % 2] = -infinity;
+            });
+        });
+        if (p_.first_visible == nullptr) return;
+        unrolled<16>([&](int i) {
+            const int column = std::min(query + i / 2 * 8 + i % 2, p_.queries - 1);
+            const int first = first_key(p_, keys().sequence, column);
+            unrolled<2>([&](int h) {
+                if (key + 8 * h < first) scores[i / 2 * 4 + h * 2 + i % 2] = -infinity;
+            });
+        });
+    }
+
+    /// From scores and d_scores: the gradients of the scaled scores.
+    __device__ void gradients(const Scores& scores, int half, std::uint32_t kept,
+                              Scores& d_scores) const {
+        unrolled<8>([&](int j) {
+            const Vec<QueryNumbers, 2> queries = numbers(half, j);
+            unrolled<4>([&](int i) {
+                float d = d_scores[4 * j + i];
+                if constexpr (with_dropout) d = kept >> (4 * j + i) & 1 ? d * p_.dropout.scale : 0;
+                d_scores[4 * j + i] = scores[4 * j + i] * (d - queries[i % 2].delta);
+            });
+        });
+    }
+
+    /// As [queries, keys].
+    __device__ void store_gradients(Tile<product_rows, key_rows>& to,
+                                    const Pieces<4>& pieces) const {
+        const int lane = lane_index();
+        const int row = lane % 8 + lane / 16 * 8;
+        const int column = warp_index() % group_warps * 32 + lane / 8 % 2 * 16;
+        std::byte* place =
+            to.bytes + group_ * to.panel_bytes + swizzle_128(row * row_bytes + column);
+        unrolled<4>([&](int k) { store_tiles_transposed(place + k * 16 * row_bytes, pieces[k]); });
+    }
+
+    /// This group's share of dq: of 128 queries half of the rows, of 64 half of the columns.
+    __device__ void multiply_dq(Scores& dq) const {
+        constexpr bool by_rows = Shape::halves > 1;
+        const auto& d_scores = shared_.d_scores[by_rows ? group_ : 0];
+        warpgroup_fence();
+        unrolled<key_rows / 16>([&](int k) {
+            warpgroup_multiply(dq, rows_of(d_scores, 0, 16 * k),
+                               features_of(shared_.k[key_ring_.at()],
+                                           by_rows ? 0 : group_ * panel_columns, 16 * k),
+                               k > 0);
+        });
+        warpgroup_commit();
+    }
+
+    // ---- what the delivering warp gets ----
+
+    __device__ void deliver(const Delivery& delivery) const {
+        if (thread_index() % group_threads == 0) shared_.deliveries[group_] = delivery;
+        fence_async_proxy();
+        barrier_arrive(barrier::delivery_full + group_, barrier::group_and_warp);
+    }
+
+    __device__ void deliver_queries(const Scores& dq) const {
+        barrier_arrive(barrier::scores_empty + (1 - group_), barrier::both_groups);
+        barrier_wait(barrier::delivery_empty + group_, barrier::group_and_warp);
+        float* to = shared_.sums[group_] + thread_index() % group_threads * 4;
+        unrolled<8>([&](int i) {
+            *reinterpret_cast<Vec<float, 4>*>(to + i * 4 * group_threads) = {
+                dq[4 * i], dq[4 * i + 1], dq[4 * i + 2], dq[4 * i + 3]};
+        });
+        deliver({Delivery::query_sums, keys(), 0, step()});
+        if (lane_index() == 0) arrive(shared_.queries[ring_.at()].empty);
+    }
+
+    /// dv takes the place of this group's rows of v, dk that of the sums.
+    __device__ void deliver_keys() const {
+        const float v_scale = with_dropout ? p_.dropout.scale : 1;
+        barrier_wait(barrier::delivery_empty + group_, barrier::group_and_warp);
+        if (work_.gradients.accumulate) {
+            add_keys(work_.gradients.dk, dk_, p_.scale);
+            add_keys(work_.gradients.dv, dv_, v_scale);
+        } else {
+            auto& v = shared_.v[key_ring_.at()];
+            constexpr int panel_bytes = product_rows * row_bytes;
+            store_rounded(v.bytes + group_ * panel_bytes, v.panel_bytes, dv_, v_scale, v_scale);
+            store_rounded(reinterpret_cast<std::byte*>(shared_.sums[group_]), panel_bytes, dk_,
+                          p_.scale, p_.scale);
+        }
+        deliver({Delivery::key_sums, keys(), key_ring_.at(), {}});
+    }
+
+    __device__ void add_keys(const HeadTensor& to, const float (&c)[Shape::dim / 2],
+                             float factor) const {
+        const int key = first_key_row() + lane_index() / 4;
+        unrolled<2>([&](int h) {
+            const int row = key + 8 * h;
+            if (row < 0 || row >= p_.keys) return;
+            float* place = to.template head<float>(keys().sequence, keys().group) +
+                           row * to.row_stride + lane_index() % 4 * 2;
+            unrolled<Shape::dim / 8>([&](int j) {
+                add_pair(place + 8 * j, c[4 * j + 2 * h] * factor, c[4 * j + 2 * h + 1] * factor);
+            });
+        });
+    }
+
+    const BackwardWork& work_;
+    const AttentionParams& p_;
+    BackwardShared<Shape>& shared_;
+    int group_;
+    Ring<Shape::key_buffers> key_ring_;
+    Ring<Shape::query_buffers> ring_;
+    float dk_[Shape::dim / 2];
+    float dv_[Shape::dim / 2];
+};
+
+}  // namespace gptrain::cuda::sm90

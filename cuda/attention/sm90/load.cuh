@@ -1,0 +1,145 @@
+// The order of the work of backward attention on sm_90a, and the thread that copies tiles in.
+//
+// Tiles of keys are visited from the last to the first, tiles of queries from the diagonal on.
+// Either a block has all tiles of keys of a group of heads, and alone adds to its dq; or one tile,
+// and adds in its turn: then at no time do two blocks that began together want the same tile of dq.
+#pragma once
+
+#include "cuda/attention/sm90/backward.cuh"
+
+namespace gptrain::cuda::sm90 {
+
+/// The order of a block's work: tiles of keys, and for each the tiles of queries that visit it,
+/// head by head. So written that registers are few.
+template <class Shape>
+class Walk {
+public:
+    __device__ Walk(const BackwardWork& work, int origin)
+        : work_(work), origin_(origin), unit_(block_index().x) {
+        begin_unit();
+    }
+    __device__ bool done() const { return unit_ >= work_.units; }
+    __device__ void next_keys() {
+        if (!work_.ordered() && tile_ > 0) {
+            --tile_;
+        } else {
+            unit_ += grid_blocks().x;
+            begin_unit();
+        }
+    }
+    /// Its kind is still open.
+    __device__ KeyTile keys() const { return {KeyTile::unseen, sequence_, group_, key()}; }
+
+    __device__ void begin_queries() {
+        step_.head = group_ * work_.p.heads_per_group();
+        step_.query = first_query();
+    }
+    /// Moves on to the next step, from where it is; false where there is none.
+    __device__ bool find() {
+        const AttentionParams& p = work_.p;
+        for (; step_.head < (group_ + 1) * p.heads_per_group();
+             ++step_.head, step_.query = first_query()) {
+            for (; step_.query < p.queries; step_.query += Shape::rows) {
+                const KeyRange range = visible(step_.query);
+                const TileRange tiles = tiles_of(range, origin_);
+                if (tile_ < tiles.first || tile_ > tiles.last) continue;
+                step_.turn = tiles.last - tile_;
+                step_.flags = (needs_mask(range, key()) ? QueryStep::masked : 0) |
+                              (tile_ == tiles.first ? QueryStep::complete : 0);
+                return true;
+            }
+        }
+        return false;
+    }
+    __device__ const QueryStep& step() const { return step_; }
+    __device__ void leave_step() { step_.query += Shape::rows; }
+
+private:
+    __device__ void begin_unit() {
+        const int pair = work_.ordered() ? unit_ / work_.key_tiles : unit_;
+        tile_ = work_.key_tiles - 1 - (work_.ordered() ? unit_ % work_.key_tiles : 0);
+        sequence_ = pair / work_.p.groups;
+        group_ = pair % work_.p.groups;
+    }
+    __device__ int key() const { return origin_ + tile_ * key_rows; }
+    __device__ KeyRange visible(int query) const {
+        const AttentionParams& p = work_.p;
+        if (work_.ranges != nullptr) {
+            return load_constant(work_.ranges + sequence_ * work_.query_tiles +
+                                 query / Shape::rows);
+        }
+        const int end = std::min(query + Shape::rows, p.queries);
+        return {0, clamped(end + p.diagonal, 0, p.keys), 0,
+                clamped(query + p.diagonal + 1, 0, p.keys)};
+    }
+    /// Queries that see nothing visit the first tile.
+    __device__ int first_query() const {
+        const int first = tile_ == 0 ? 0 : clamped(key() - work_.p.diagonal, 0, work_.p.queries);
+        return first / Shape::rows * Shape::rows;
+    }
+
+    const BackwardWork& work_;
+    int origin_;
+    int unit_;
+    int tile_ = 0;
+    int sequence_ = 0;
+    int group_ = 0;
+    QueryStep step_{};
+};
+
+template <class Shape>
+__device__ inline void load_keys(const BackwardWork& work, BackwardShared<Shape>& shared,
+                                 const KeyTile& tile, Ring<Shape::key_buffers>& ring) {
+    const int at = ring.at();
+    Barrier& full = shared.keys[at].full;
+    wait(shared.keys[at].empty, ring.parity() ^ 1);
+    ring.advance();
+    shared.key_tiles[at] = tile;
+    if (tile.kind != KeyTile::seen) return arrive(full);
+    arrive_expecting(full, 2 * static_cast<int>(sizeof(shared.k[0])));
+    load_tile(shared.k[at], work.k, tile.group, tile.key, tile.sequence, full);
+    load_tile(shared.v[at], work.v, tile.group, tile.key, tile.sequence, full);
+}
+
+template <class Shape>
+__device__ inline void load_queries(const BackwardWork& work, BackwardShared<Shape>& shared,
+                                    int sequence, const QueryStep& step,
+                                    Ring<Shape::query_buffers>& ring) {
+    constexpr int numbers_bytes = sizeof(shared.numbers[0]);
+    const int at = ring.at();
+    Barrier& full = shared.queries[at].full;
+    wait(shared.queries[at].empty, ring.parity() ^ 1);
+    ring.advance();
+    shared.steps[at] = step;
+    arrive_expecting(full, 2 * static_cast<int>(sizeof(shared.q[0])) + numbers_bytes);
+    load_tile(shared.q[at], work.q, step.head, step.query, sequence, full);
+    load_tile(shared.d_o[at], work.d_o, step.head, step.query, sequence, full);
+    const int row = sequence * work.p.heads + step.head;
+    load_bulk(shared.numbers[at],
+              work.numbers + std::int64_t{row} * work.padded_queries + step.query, numbers_bytes,
+              full);
+}
+
+template <class Shape>
+__device__ inline void load_tiles_in(const BackwardWork& work, BackwardShared<Shape>& shared,
+                                     int origin) {
+    Ring<Shape::key_buffers> key_ring;
+    Ring<Shape::query_buffers> query_ring;
+    for (Walk<Shape> walk(work, origin);; walk.next_keys()) {
+        KeyTile keys = walk.keys();
+        walk.begin_queries();
+        bool more = !walk.done() && walk.find();
+        keys.kind = walk.done() ? KeyTile::stop : more ? KeyTile::seen : KeyTile::unseen;
+        load_keys<Shape>(work, shared, keys, key_ring);
+        if (keys.kind == KeyTile::stop) return;
+        while (more) {
+            QueryStep step = walk.step();
+            walk.leave_step();
+            more = walk.find();
+            if (!more) step.flags |= QueryStep::last;
+            load_queries<Shape>(work, shared, keys.sequence, step, query_ring);
+        }
+    }
+}
+
+}  // namespace gptrain::cuda::sm90

@@ -1,0 +1,96 @@
+#include "cuda/attention/sm90/numbers.h"
+
+#include "cuda/attention/gradient.cuh"
+#include "cuda/attention/sm90/tiles.cuh"
+
+namespace gptrain::cuda::sm90 {
+namespace {
+
+constexpr int numbers_threads = 256;
+
+struct NumbersArgs {
+    AttentionParams p;
+    HeadTensor d_o;
+    QueryNumbers* numbers;  ///< [B, N, padded]
+    int padded;
+    std::int64_t pieces;  ///< of numbers_rows of a head
+};
+
+/// Of a warp: four loads of each tensor are under way at a time.
+template <int dim>
+constexpr int numbers_rows = 4 * warp_threads * 8 / dim;
+
+/// A warp has some rows of a head; heads are neighbours in memory, so they are in warps.
+template <int dim>
+__global__ void __launch_bounds__(numbers_threads) numbers_kernel(NumbersArgs args) {
+    constexpr int lanes = dim / 8;  ///< of a row
+    constexpr int rows_at_once = warp_threads / lanes;
+    constexpr int steps = numbers_rows<dim> / rows_at_once;
+    const AttentionParams& p = args.p;
+    const std::int64_t piece =
+        std::int64_t{block_index().x} * (numbers_threads / warp_threads) + warp_index();
+    if (piece >= args.pieces) return;
+    const int head = static_cast<int>(piece % p.heads);
+    const int pieces_of_head = args.padded / numbers_rows<dim>;
+    const int sequence = static_cast<int>(piece / p.heads / pieces_of_head);
+    const int row0 = static_cast<int>(piece / p.heads % pieces_of_head) * numbers_rows<dim>;
+    const Bf16* o = p.o.template head<Bf16>(sequence, head);
+    const Bf16* d_o = args.d_o.template head<Bf16>(sequence, head);
+    const int column = lane_index() % lanes * 8;
+    Vec16<Bf16> x[steps];
+    Vec16<Bf16> dx[steps];
+    unrolled<steps>([&](int i) {
+        const int row = row0 + i * rows_at_once + lane_index() / lanes;
+        x[i] = dx[i] = {};
+        if (row >= p.queries) return;
+        x[i] = load_once(reinterpret_cast<const Vec16<Bf16>*>(o + row * p.o.row_stride + column));
+        dx[i] = load_constant(
+            reinterpret_cast<const Vec16<Bf16>*>(d_o + row * args.d_o.row_stride + column));
+    });
+    unrolled<steps>([&](int i) {
+        float sum = 0;
+        unrolled<8>([&](int e) { sum = fma(widen(x[i][e]), widen(dx[i][e]), sum); });
+        for (int mask = lanes / 2; mask > 0; mask /= 2)
+            sum += shuffle_xor(sum, mask);
+        const int row = row0 + i * rows_at_once + lane_index() / lanes;
+        if (lane_index() % lanes != 0) return;
+        const float lse = row < p.queries ? p.lse[p.lse_row(sequence, head) + row] : -infinity;
+        args.numbers[(std::int64_t{sequence} * p.heads + head) * args.padded + row] = {
+            lse_log2(lse), sum};
+    });
+}
+
+/// Visible keys of each tile of queries of each sequence, [B, query_tiles]; a warp has a tile.
+__global__ void __launch_bounds__(warp_threads)
+    ranges_kernel(AttentionParams p, int rows, KeyRange* ranges) {
+    const int tiles = grid_blocks().x;
+    const int sequence = block_index().y;
+    const KeyRange range = visible_keys(p, sequence, block_index().x * rows, rows);
+    if (lane_index() == 0) ranges[sequence * tiles + block_index().x] = range;
+}
+
+template <int dim>
+void launch_numbers(const AttentionParams& p, const HeadTensor& d_o, int padded,
+                    QueryNumbers* numbers, const Stream& stream) {
+    constexpr int warps = numbers_threads / warp_threads;
+    const std::int64_t pieces = std::int64_t{p.sequences} * p.heads * (padded / numbers_rows<dim>);
+    const NumbersArgs args = {p, d_o, numbers, padded, pieces};
+    launch(stream, {.blocks = div_ceil(pieces, warps), .threads = numbers_threads},
+           numbers_kernel<dim>, args);
+}
+
+}  // namespace
+
+void find_numbers(const AttentionParams& p, const HeadTensor& d_o, int padded,
+                  QueryNumbers* numbers, const Stream& stream) {
+    p.head_dim == 64 ? launch_numbers<64>(p, d_o, padded, numbers, stream)
+                     : launch_numbers<128>(p, d_o, padded, numbers, stream);
+}
+
+void find_ranges(const AttentionParams& p, int rows, int query_tiles, KeyRange* ranges,
+                 const Stream& stream) {
+    launch(stream, {.blocks = query_tiles, .threads = warp_threads, .blocks_y = p.sequences},
+           ranges_kernel, p, rows, ranges);
+}
+
+}  // namespace gptrain::cuda::sm90

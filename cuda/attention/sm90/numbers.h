@@ -1,0 +1,19 @@
+// What backward attention on sm_90a reads beside its tiles. Each is computed by a launch before it.
+#pragma once
+
+#include "cuda/attention/mask.cuh"
+#include "cuda/attention/sm90/plan.h"
+#include "cuda/runtime/context.h"
+
+namespace gptrain::cuda::sm90 {
+
+/// numbers [B, N, padded]: of all queries, then of rows whose probabilities and delta are 0. o, d_o
+/// are bf16, D is 64 or 128; padded is a multiple of padded_rows.
+void find_numbers(const AttentionParams& p, const HeadTensor& d_o, int padded,
+                  QueryNumbers* numbers, const Stream& stream);
+
+/// ranges [B, query_tiles]: visible keys of tiles of `rows` queries.
+void find_ranges(const AttentionParams& p, int rows, int query_tiles, KeyRange* ranges,
+                 const Stream& stream);
+
+}  // namespace gptrain::cuda::sm90

@@ -1,0 +1,155 @@
+// What the kernels of forward and backward attention on sm_90a share: how a block is divided into
+// warps, tiles in shared memory, and what happens to the registers of products.
+//
+// A block is three warpgroups: one that moves data, two that compute. A tile consists of panels of
+// 64 columns (one box of a bulk copy each); rows of a tile are tokens of one head.
+#pragma once
+
+#include <limits>
+
+#include "cuda/attention/mask.cuh"
+#include "cuda/attention/sm90/plan.h"
+#include "cuda/attention/tiles.cuh"
+#include "cuda/device/hopper.cuh"
+
+namespace gptrain::cuda::sm90 {
+
+constexpr float infinity = std::numeric_limits<float>::infinity();
+constexpr int row_bytes = 2 * panel_columns;
+constexpr int group_warps = 4;
+constexpr int group_threads = group_warps * warp_threads;
+constexpr int threads_of_block = (1 + computing_groups) * group_threads;
+/// Which buffer of a ring is next, and which turn around it this is.
+template <int buffers>
+class Ring {
+public:
+    __device__ int at() const { return count_ % buffers; }
+    __device__ int parity() const { return count_ / buffers % 2; }
+    __device__ void advance() { count_ = (count_ + 1) % (2 * buffers); }
+
+private:
+    int count_ = 0;
+};
+
+/// A buffer of a ring: full when its data is there, empty when all have read it.
+struct Exchange {
+    Barrier full;
+    Barrier empty;
+};
+
+/// By one thread. `readers` arrive at empty.
+__device__ inline void init(Exchange& exchange, int readers) {
+    cuda::init(exchange.full, 1);
+    cuda::init(exchange.empty, readers);
+}
+
+/// A tile of bf16 that bulk copies fill.
+template <int rows_, int width_>
+using Tile = SharedTile<rows_, width_>;
+
+/// Copies all panels of a tile whose map has boxes of Tile::rows rows. By one thread.
+template <class Tile>
+__device__ inline void load_tile(Tile& tile, const TensorMap& map, int head, int row, int sequence,
+                                 Barrier& barrier) {
+    for (int i = 0; i < Tile::panels; ++i) {
+        load_box(tile.bytes + i * Tile::panel_bytes, map, {i * panel_columns, head, row, sequence},
+                 barrier);
+    }
+}
+
+// ---- operands of products -----------------------------------------------------------------------
+
+/// Rows from `row` (a multiple of 8) on as rows or columns of a product that is summed over the
+/// features; the 16 from `k` on.
+template <class Tile>
+__device__ inline Operand<Major::k> rows_of(const Tile& tile, int row, int k) {
+    return k_major(tile.bytes + k / panel_columns * Tile::panel_bytes + row * row_bytes,
+                   k % panel_columns);
+}
+/// Features from `column` (a multiple of 64) on as columns of a product that is summed over rows;
+/// the 16 from `row` on.
+template <class Tile>
+__device__ inline Operand<Major::mn> features_of(const Tile& tile, int column, int row) {
+    return mn_major(tile.bytes + column / panel_columns * Tile::panel_bytes, row,
+                    Tile::panel_bytes);
+}
+
+/// c[64 x 64 or 128] = a b^T, 64 rows of tile a times rows of tile b, summed over the features.
+template <int n, class A, class B>
+__device__ inline void multiply_rows(float (&c)[n], const A& a, int a_row, const B& b, int b_row) {
+    static_assert(A::width == B::width);
+    warpgroup_fence();
+    unrolled<A::width / 16>([&](int k) {
+        warpgroup_multiply(c, rows_of(a, a_row, 16 * k), rows_of(b, b_row, 16 * k), k > 0);
+    });
+    warpgroup_commit();
+}
+
+/// Registers of a product, rounded, as operand a of the next one: 16 columns each.
+template <int pieces>
+using Pieces = std::uint32_t[pieces][4];
+
+template <int n>
+__device__ inline void narrow_pieces(Pieces<n / 8>& pieces, const float (&c)[n]) {
+    unrolled<n / 2>([&](int i) { pieces[i / 4][i % 4] = narrow2<Bf16>(c[2 * i], c[2 * i + 1]); });
+}
+
+/// sum += pieces b: pieces times rows of tile b, from `row` on.
+template <int n, int pieces, class B>
+__device__ inline void add_product(float (&sum)[n], const Pieces<pieces>& a, const B& b, int row) {
+    warpgroup_fence();
+    unrolled<pieces>(
+        [&](int k) { warpgroup_multiply(sum, a[k], features_of(b, 0, row + 16 * k), true); });
+    warpgroup_commit();
+}
+
+// ---- registers to shared memory -----------------------------------------------------------------
+
+/// This warp's 16 of the group's 64 rows of c, in units of `factors` (rows lane / 4 and + 8),
+/// rounded, into panels `panel_bytes` apart, as a bulk copy takes them from there.
+template <int n>
+__device__ inline void store_rounded(std::byte* panels, int panel_bytes, const float (&c)[n],
+                                     float factor0, float factor1) {
+    const int row = warp_index() % group_warps * 16 + lane_index() % 16;
+    const int begin = row * row_bytes;
+    const int turn = row % 8 * 16;
+    unrolled<n / 8>([&](int k) {
+        std::uint32_t piece[4];
+        unrolled<4>([&](int i) {
+            const float factor = i % 2 == 0 ? factor0 : factor1;
+            piece[i] = narrow2<Bf16>(c[8 * k + 2 * i] * factor, c[8 * k + 2 * i + 1] * factor);
+        });
+        const int column = (k % 4 * 32 + lane_index() / 16 * 16) ^ turn;
+        store_tiles(panels + k / 4 * panel_bytes + begin + column, piece);
+    });
+}
+
+/// Two neighbours in fp32 += low, high.
+__device__ inline void add_pair(float* to, float low, float high) {
+    auto* pair = reinterpret_cast<Vec<float, 2>*>(to);
+    Vec<float, 2> x = load(pair);
+    x[0] += low;
+    x[1] += high;
+    store(pair, x);
+}
+
+// ---- masks --------------------------------------------------------------------------------------
+
+/// Whether a pair of tiles needs its mask looked at.
+__device__ inline bool needs_mask(const KeyRange& range, int key) {
+    return key < range.all_begin || key + key_rows > range.all_end;
+}
+
+/// Tiles of keys that queries visit: from the last to the first.
+struct TileRange {
+    int first;
+    int last;
+};
+
+/// Where no key is visible, the first tile is visited all the same: it gives the zeros.
+__device__ inline TileRange tiles_of(const KeyRange& range, int origin) {
+    if (range.begin >= range.end) return {0, 0};
+    return {(range.begin - origin) / key_rows, (range.end - 1 - origin) / key_rows};
+}
+
+}  // namespace gptrain::cuda::sm90

@@ -1,0 +1,309 @@
+// What kernels for sm_90a see besides device.cuh: barriers that count bytes, bulk copies by the
+// tensor memory accelerator, products of a warpgroup, register reallocation. One instruction each.
+// Shared memory written by plain stores is seen by bulk copies and by warpgroup_multiply after
+// fence_async_proxy() in each writing thread and a barrier.
+#pragma once
+
+#include "cuda/device/device.cuh"
+#include "cuda/device/tensor_map.h"
+
+namespace gptrain::cuda {
+
+// ---- barriers in shared memory ------------------------------------------------------------------
+
+/// A phase is complete when all arrivals and all expected bytes have come; then the next begins.
+/// Phases are told apart by parity: the first is 0.
+struct alignas(8) Barrier {
+    std::uint64_t state;
+};
+
+/// By one thread; then fence_barriers() by it and a block barrier, before anyone uses it.
+__device__ inline void init(Barrier& barrier, int arrivals) {
+    asm volatile("mbarrier.init.shared::cta.b64 [%0], %1;" ::"r"(detail::shared_address(&barrier)),
+                 "r"(arrivals)
+                 : "memory");
+}
+__device__ inline void fence_barriers() {
+    asm volatile("fence.mbarrier_init.release.cluster;" ::: "memory");
+}
+__device__ inline void arrive(Barrier& barrier) {
+    asm volatile("{\n.reg .b64 state;\nmbarrier.arrive.shared::cta.b64 state, [%0];\n}\n" ::"r"(
+                     detail::shared_address(&barrier))
+                 : "memory");
+}
+/// Arrives, and the phase waits for that many bytes of bulk copies more.
+__device__ inline void arrive_expecting(Barrier& barrier, int bytes) {
+    asm volatile(
+        "{\n.reg .b64 state;\nmbarrier.arrive.expect_tx.shared::cta.b64 state, [%0], %1;\n}\n" ::
+            "r"(detail::shared_address(&barrier)),
+        "r"(bytes)
+        : "memory");
+}
+/// Waits until the phase of this parity is complete.
+__device__ inline void wait(Barrier& barrier, int parity) {
+    asm volatile(
+        "{\n.reg .pred done;\nwaiting:\n"
+        "mbarrier.try_wait.parity.shared::cta.b64 done, [%0], %1;\n"
+        "@done bra finished;\nbra waiting;\nfinished:\n}\n" ::"r"(detail::shared_address(&barrier)),
+        "r"(parity)
+        : "memory");
+}
+
+// ---- bulk copies --------------------------------------------------------------------------------
+// Each is started by one thread. Addresses are aligned to 16 bytes (tiles to 1024), sizes multiples
+// of 16.
+
+/// Place of a box in a tensor [B, S, heads, D]: its first element.
+struct BoxPlace {
+    int feature, head, row, sequence;
+};
+
+__device__ inline void prefetch(const TensorMap& map) {
+    asm volatile("prefetch.tensormap [%0];" ::"l"(&map) : "memory");
+}
+/// Starts to copy the map's box at `place`; rows outside of the tensor are filled with 0. All bytes
+/// of the box count at the barrier.
+__device__ inline void load_box(void* to_shared, const TensorMap& map, const BoxPlace& place,
+                                Barrier& barrier) {
+    asm volatile(
+        "cp.async.bulk.tensor.4d.shared::cluster.global.tile.mbarrier::complete_tx::bytes "
+        "[%0], [%1, {%2, %3, %4, %5}], [%6];" ::"r"(detail::shared_address(to_shared)),
+        "l"(&map), "r"(place.feature), "r"(place.head), "r"(place.row), "r"(place.sequence),
+        "r"(detail::shared_address(&barrier))
+        : "memory");
+}
+/// Starts to write the box; what lies outside of the tensor is left out.
+__device__ inline void store_box(const TensorMap& map, const BoxPlace& place,
+                                 const void* from_shared) {
+    asm volatile(
+        "cp.async.bulk.tensor.4d.global.shared::cta.tile.bulk_group [%0, {%1, %2, %3, %4}], "
+        "[%5];" ::"l"(&map),
+        "r"(place.feature), "r"(place.head), "r"(place.row), "r"(place.sequence),
+        "r"(detail::shared_address(from_shared))
+        : "memory");
+}
+/// Starts to copy `bytes` side by side; they count at the barrier.
+__device__ inline void load_bulk(void* to_shared, const void* from_global, int bytes,
+                                 Barrier& barrier) {
+    asm volatile(
+        "cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes [%0], [%1], %2, "
+        "[%3];" ::"r"(detail::shared_address(to_shared)),
+        "l"(from_global), "r"(bytes), "r"(detail::shared_address(&barrier))
+        : "memory");
+}
+__device__ inline void store_bulk(void* to_global, const void* from_shared, int bytes) {
+    asm volatile("cp.async.bulk.global.shared::cta.bulk_group [%0], [%1], %2;" ::"l"(to_global),
+                 "r"(detail::shared_address(from_shared)), "r"(bytes)
+                 : "memory");
+}
+/// Starts to add fp32 values to global memory; elements are added one by one, bulks of one thread
+/// or of different threads in no order.
+__device__ inline void add_bulk(float* to_global, const float* from_shared, int bytes) {
+    asm volatile("cp.reduce.async.bulk.global.shared::cta.bulk_group.add.f32 [%0], [%1], %2;" ::"l"(
+                     to_global),
+                 "r"(detail::shared_address(from_shared)), "r"(bytes)
+                 : "memory");
+}
+/// Makes one group of this thread's stores and additions since the last commit.
+__device__ inline void bulk_commit() {
+    asm volatile("cp.async.bulk.commit_group;" ::: "memory");
+}
+/// Waits until all but the `pending` newest groups have read their shared memory.
+template <int pending>
+__device__ inline void bulk_wait_read() {
+    asm volatile("cp.async.bulk.wait_group.read %0;" ::"n"(pending) : "memory");
+}
+/// Waits until all but the `pending` newest groups are in global memory.
+template <int pending>
+__device__ inline void bulk_wait() {
+    asm volatile("cp.async.bulk.wait_group %0;" ::"n"(pending) : "memory");
+}
+/// Orders this thread's plain writes to shared memory before later bulk copies and products.
+__device__ inline void fence_async_proxy() {
+    asm volatile("fence.proxy.async.shared::cta;" ::: "memory");
+}
+
+/// Orders bulk copies to and from global memory with this thread's plain accesses and counters.
+__device__ inline void fence_async_proxy_global() {
+    asm volatile("fence.proxy.async.global;" ::: "memory");
+}
+
+// ---- tiles of registers to shared memory --------------------------------------------------------
+
+/// The reverse of load_tiles.
+__device__ inline void store_tiles(void* row, const std::uint32_t (&tiles)[4]) {
+    asm volatile("stmatrix.sync.aligned.m8n8.x4.shared.b16 [%0], {%1, %2, %3, %4};" ::"r"(
+                     detail::shared_address(row)),
+                 "r"(tiles[0]), "r"(tiles[1]), "r"(tiles[2]), "r"(tiles[3])
+                 : "memory");
+}
+__device__ inline void store_tiles_transposed(void* row, const std::uint32_t (&tiles)[4]) {
+    asm volatile("stmatrix.sync.aligned.m8n8.x4.trans.shared.b16 [%0], {%1, %2, %3, %4};" ::"r"(
+                     detail::shared_address(row)),
+                 "r"(tiles[0]), "r"(tiles[1]), "r"(tiles[2]), "r"(tiles[3])
+                 : "memory");
+}
+
+// ---- products of a warpgroup --------------------------------------------------------------------
+
+/// Which dim of an operand lies side by side: k, the one that is summed over, or the other one.
+enum class Major { k, mn };
+
+/// A bf16 operand in shared memory. It consists of panels: 64 elements (128 bytes) side by side,
+/// rows one after the other, 16-byte pieces of a row swizzled as by swizzle_128, each panel aligned
+/// to 1024 bytes; so does load_box write them.
+template <Major major>
+struct Operand {
+    std::uint64_t descriptor;
+};
+
+namespace detail {
+__device__ inline std::uint64_t operand(const void* begin, int leading_bytes, int stride_bytes) {
+    const auto field = [](std::uint32_t bytes) {
+        return static_cast<std::uint64_t>((bytes & 0x3ffff) >> 4);
+    };
+    constexpr std::uint64_t swizzle_of_128_bytes = std::uint64_t{1} << 62;
+    return field(shared_address(begin)) | field(leading_bytes) << 16 | field(stride_bytes) << 32 |
+           swizzle_of_128_bytes;
+}
+}  // namespace detail
+
+/// k side by side: rows of the panel are rows m or n of the operand; `k` is the first of the 16
+/// columns (a multiple of 16 below 64). Operands of more than 8 rows take the rows that follow. The
+/// panel may begin at any multiple of 8 rows.
+__device__ inline Operand<Major::k> k_major(const void* panel, int k) {
+    return {detail::operand(static_cast<const std::byte*>(panel) + k * 2, 16, 1024)};
+}
+/// m or n side by side: rows of the panel are k; `k` is the first of the 16 rows (a multiple of
+/// 16). Operands wider than 64 go on in panels that lie `panel_bytes` apart.
+__device__ inline Operand<Major::mn> mn_major(const void* panel, int k, int panel_bytes) {
+    return {detail::operand(static_cast<const std::byte*>(panel) + k * 128, panel_bytes, 1024)};
+}
+
+/// Before the first product, and whenever registers of c or a were touched since the last one.
+__device__ inline void warpgroup_fence() {
+    asm volatile("wgmma.fence.sync.aligned;" ::: "memory");
+}
+/// Makes one group of the products since the last commit.
+__device__ inline void warpgroup_commit() {
+    asm volatile("wgmma.commit_group.sync.aligned;" ::: "memory");
+}
+/// Waits until all but the `pending` newest groups are done. Until then c, the registers of a and
+/// the shared memory of a group's operands are not to be touched.
+template <int pending>
+__device__ inline void warpgroup_wait() {
+    asm volatile("wgmma.wait_group.sync.aligned %0;" ::"n"(pending) : "memory");
+}
+/// Keeps the compiler from moving other uses of these registers across this place.
+template <int n>
+__device__ inline void hold(float (&c)[n]) {
+    for (int i = 0; i < n; ++i)
+        asm volatile("" : "+f"(c[i])::"memory");
+}
+
+// warpgroup_multiply starts c[64 x N] (+)= a[64 x 16] b[16 x N] in the four warps of a warpgroup, N
+// = 2 times the length of c; without `accumulate` c is overwritten. Warp w of the group has rows
+// 16 w to 16 w + 15: with g = lane / 4, t = lane % 4, c[4 j], c[4 j + 1] are (16 w + g, 8 j + 2 t)
+// and the one right of it, c[4 j + 2], c[4 j + 3] the same in row + 8. An a in registers is as in
+// multiply_add, rows 16 w on.
+
+template <Major a_major, Major b_major>
+__device__ inline void warpgroup_multiply(float (&c)[32], Operand<a_major> a, Operand<b_major> b,
+                                          bool accumulate) {
+    asm volatile(
+        "{\n.reg .pred p;\nsetp.ne.b32 p, %34, 0;\n"
+        "wgmma.mma_async.sync.aligned.m64n64k16.f32.bf16.bf16 {"
+        "%0, %1, %2, %3, %4, %5, %6, %7, %8, %9, %10, %11, %12, %13, %14, %15, "
+        "%16, %17, %18, %19, %20, %21, %22, %23, %24, %25, %26, %27, %28, %29, %30, %31}, "
+        "%32, %33, p, 1, 1, %35, %36;\n}\n"
+        : "+f"(c[0]), "+f"(c[1]), "+f"(c[2]), "+f"(c[3]), "+f"(c[4]), "+f"(c[5]), "+f"(c[6]),
+          "+f"(c[7]), "+f"(c[8]), "+f"(c[9]), "+f"(c[10]), "+f"(c[11]), "+f"(c[12]), "+f"(c[13]),
+          "+f"(c[14]), "+f"(c[15]), "+f"(c[16]), "+f"(c[17]), "+f"(c[18]), "+f"(c[19]), "+f"(c[20]),
+          "+f"(c[21]), "+f"(c[22]), "+f"(c[23]), "+f"(c[24]), "+f"(c[25]), "+f"(c[26]), "+f"(c[27]),
+          "+f"(c[28]), "+f"(c[29]), "+f"(c[30]), "+f"(c[31])
+        : "l"(a.descriptor), "l"(b.descriptor), "r"(static_cast<int>(accumulate)),
+          "n"(a_major == Major::mn ? 1 : 0), "n"(b_major == Major::mn ? 1 : 0));
+}
+
+template <Major b_major>
+__device__ inline void warpgroup_multiply(float (&c)[32], const std::uint32_t (&a)[4],
+                                          Operand<b_major> b, bool accumulate) {
+    asm volatile(
+        "{\n.reg .pred p;\nsetp.ne.b32 p, %37, 0;\n"
+        "wgmma.mma_async.sync.aligned.m64n64k16.f32.bf16.bf16 {"
+        "%0, %1, %2, %3, %4, %5, %6, %7, %8, %9, %10, %11, %12, %13, %14, %15, "
+        "%16, %17, %18, %19, %20, %21, %22, %23, %24, %25, %26, %27, %28, %29, %30, %31}, "
+        "{%32, %33, %34, %35}, %36, p, 1, 1, %38;\n}\n"
+        : "+f"(c[0]), "+f"(c[1]), "+f"(c[2]), "+f"(c[3]), "+f"(c[4]), "+f"(c[5]), "+f"(c[6]),
+          "+f"(c[7]), "+f"(c[8]), "+f"(c[9]), "+f"(c[10]), "+f"(c[11]), "+f"(c[12]), "+f"(c[13]),
+          "+f"(c[14]), "+f"(c[15]), "+f"(c[16]), "+f"(c[17]), "+f"(c[18]), "+f"(c[19]), "+f"(c[20]),
+          "+f"(c[21]), "+f"(c[22]), "+f"(c[23]), "+f"(c[24]), "+f"(c[25]), "+f"(c[26]), "+f"(c[27]),
+          "+f"(c[28]), "+f"(c[29]), "+f"(c[30]), "+f"(c[31])
+        : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "l"(b.descriptor),
+          "r"(static_cast<int>(accumulate)), "n"(b_major == Major::mn ? 1 : 0));
+}
+
+template <Major a_major, Major b_major>
+__device__ inline void warpgroup_multiply(float (&c)[64], Operand<a_major> a, Operand<b_major> b,
+                                          bool accumulate) {
+    asm volatile(
+        "{\n.reg .pred p;\nsetp.ne.b32 p, %66, 0;\n"
+        "wgmma.mma_async.sync.aligned.m64n128k16.f32.bf16.bf16 {"
+        "%0, %1, %2, %3, %4, %5, %6, %7, %8, %9, %10, %11, %12, %13, %14, %15, "
+        "%16, %17, %18, %19, %20, %21, %22, %23, %24, %25, %26, %27, %28, %29, %30, %31, "
+        "%32, %33, %34, %35, %36, %37, %38, %39, %40, %41, %42, %43, %44, %45, %46, %47, "
+        "%48, %49, %50, %51, %52, %53, %54, %55, %56, %57, %58, %59, %60, %61, %62, %63}, "
+        "%64, %65, p, 1, 1, %67, %68;\n}\n"
+        : "+f"(c[0]), "+f"(c[1]), "+f"(c[2]), "+f"(c[3]), "+f"(c[4]), "+f"(c[5]), "+f"(c[6]),
+          "+f"(c[7]), "+f"(c[8]), "+f"(c[9]), "+f"(c[10]), "+f"(c[11]), "+f"(c[12]), "+f"(c[13]),
+          "+f"(c[14]), "+f"(c[15]), "+f"(c[16]), "+f"(c[17]), "+f"(c[18]), "+f"(c[19]), "+f"(c[20]),
+          "+f"(c[21]), "+f"(c[22]), "+f"(c[23]), "+f"(c[24]), "+f"(c[25]), "+f"(c[26]), "+f"(c[27]),
+          "+f"(c[28]), "+f"(c[29]), "+f"(c[30]), "+f"(c[31]), "+f"(c[32]), "+f"(c[33]), "+f"(c[34]),
+          "+f"(c[35]), "+f"(c[36]), "+f"(c[37]), "+f"(c[38]), "+f"(c[39]), "+f"(c[40]), "+f"(c[41]),
+          "+f"(c[42]), "+f"(c[43]), "+f"(c[44]), "+f"(c[45]), "+f"(c[46]), "+f"(c[47]), "+f"(c[48]),
+          "+f"(c[49]), "+f"(c[50]), "+f"(c[51]), "+f"(c[52]), "+f"(c[53]), "+f"(c[54]), "+f"(c[55]),
+          "+f"(c[56]), "+f"(c[57]), "+f"(c[58]), "+f"(c[59]), "+f"(c[60]), "+f"(c[61]), "+f"(c[62]),
+          "+f"(c[63])
+        : "l"(a.descriptor), "l"(b.descriptor), "r"(static_cast<int>(accumulate)),
+          "n"(a_major == Major::mn ? 1 : 0), "n"(b_major == Major::mn ? 1 : 0));
+}
+
+template <Major b_major>
+__device__ inline void warpgroup_multiply(float (&c)[64], const std::uint32_t (&a)[4],
+                                          Operand<b_major> b, bool accumulate) {
+    asm volatile(
+        "{\n.reg .pred p;\nsetp.ne.b32 p, %69, 0;\n"
+        "wgmma.mma_async.sync.aligned.m64n128k16.f32.bf16.bf16 {"
+        "%0, %1, %2, %3, %4, %5, %6, %7, %8, %9, %10, %11, %12, %13, %14, %15, "
+        "%16, %17, %18, %19, %20, %21, %22, %23, %24, %25, %26, %27, %28, %29, %30, %31, "
+        "%32, %33, %34, %35, %36, %37, %38, %39, %40, %41, %42, %43, %44, %45, %46, %47, "
+        "%48, %49, %50, %51, %52, %53, %54, %55, %56, %57, %58, %59, %60, %61, %62, %63}, "
+        "{%64, %65, %66, %67}, %68, p, 1, 1, %70;\n}\n"
+        : "+f"(c[0]), "+f"(c[1]), "+f"(c[2]), "+f"(c[3]), "+f"(c[4]), "+f"(c[5]), "+f"(c[6]),
+          "+f"(c[7]), "+f"(c[8]), "+f"(c[9]), "+f"(c[10]), "+f"(c[11]), "+f"(c[12]), "+f"(c[13]),
+          "+f"(c[14]), "+f"(c[15]), "+f"(c[16]), "+f"(c[17]), "+f"(c[18]), "+f"(c[19]), "+f"(c[20]),
+          "+f"(c[21]), "+f"(c[22]), "+f"(c[23]), "+f"(c[24]), "+f"(c[25]), "+f"(c[26]), "+f"(c[27]),
+          "+f"(c[28]), "+f"(c[29]), "+f"(c[30]), "+f"(c[31]), "+f"(c[32]), "+f"(c[33]), "+f"(c[34]),
+          "+f"(c[35]), "+f"(c[36]), "+f"(c[37]), "+f"(c[38]), "+f"(c[39]), "+f"(c[40]), "+f"(c[41]),
+          "+f"(c[42]), "+f"(c[43]), "+f"(c[44]), "+f"(c[45]), "+f"(c[46]), "+f"(c[47]), "+f"(c[48]),
+          "+f"(c[49]), "+f"(c[50]), "+f"(c[51]), "+f"(c[52]), "+f"(c[53]), "+f"(c[54]), "+f"(c[55]),
+          "+f"(c[56]), "+f"(c[57]), "+f"(c[58]), "+f"(c[59]), "+f"(c[60]), "+f"(c[61]), "+f"(c[62]),
+          "+f"(c[63])
+        : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "l"(b.descriptor),
+          "r"(static_cast<int>(accumulate)), "n"(b_major == Major::mn ? 1 : 0));
+}
+
+// ---- registers ----------------------------------------------------------------------------------
+
+/// By all warps of a warpgroup, as one branch of one if/else by warpgroup; the kernel has launch
+/// bounds with one block a multiprocessor.
+template <int registers>
+__device__ inline void raise_registers() {
+    asm volatile("setmaxnreg.inc.sync.aligned.u32 %0;" ::"n"(registers));
+}
+template <int registers>
+__device__ inline void lower_registers() {
+    asm volatile("setmaxnreg.dec.sync.aligned.u32 %0;" ::"n"(registers));
+}
+
+}  // namespace gptrain::cuda

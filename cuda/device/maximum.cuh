@@ -1,0 +1,53 @@
+// The largest absolute value of what a kernel writes, found on the way.
+#pragma once
+
+#include "cuda/device/pieces.cuh"
+#include "cuda/device/reduce.cuh"
+
+namespace gptrain::cuda {
+
+/// One number for each warp of any block.
+struct WarpMaxima {
+    float values[warp_threads];
+};
+
+/// *result = the largest of it and of what the threads of a block found, which is not negative; any
+/// order of the blocks gives the same. `of_warps` is shared memory, one number for each warp.
+__device__ inline void merge_maxima(float found, float* of_warps, float* result) {
+    const float of_warp = warp_maximum(found);
+    const int lane = lane_index();
+    const int warp = warp_index();
+    if (lane == 0) of_warps[warp] = of_warp;
+    block_barrier();
+    if (warp != 0) return;
+    const bool is_warp = lane < block_threads() / warp_threads;
+    const float of_block = warp_maximum(is_warp ? of_warps[lane] : 0.0f);
+    if (lane == 0) atomic_max_not_negative(result, of_block);
+}
+
+/// What one thread has found; costs nothing where it is not `wanted`.
+template <bool wanted>
+class Largest {
+public:
+    /// A piece of a row (pieces.cuh) as stored.
+    template <bool aligned, class T>
+    __device__ void add(const Vec16<T>& piece, int at, int size) {
+        if constexpr (wanted) {
+            float x[piece_width<T>];
+            widen(piece, x);
+            for (int i = 0; i < piece_width<T>; ++i) {
+                if (is_there<T, aligned>(at, i, size)) found_ = maximum(found_, absolute(x[i]));
+            }
+        }
+    }
+
+    /// Once, by all threads of the block.
+    __device__ void merge(float* of_warps, float* result) const {
+        if constexpr (wanted) merge_maxima(found_, of_warps, result);
+    }
+
+private:
+    float found_ = 0;
+};
+
+}  // namespace gptrain::cuda

@@ -1,0 +1,47 @@
+// Sums and maxima over the threads of a warp or a block, in an order that depends on nothing but
+// the number of threads. All threads get the same bits.
+#pragma once
+
+#include "cuda/device/device.cuh"
+
+namespace gptrain::cuda {
+
+/// T is float or double.
+template <class T>
+__device__ inline T warp_sum(T x) {
+    for (int mask = warp_threads / 2; mask > 0; mask /= 2)
+        x = x + shuffle_xor(x, mask);
+    return x;
+}
+__device__ inline float warp_maximum(float x) {
+    for (int mask = warp_threads / 2; mask > 0; mask /= 2)
+        x = maximum(x, shuffle_xor(x, mask));
+    return x;
+}
+
+/// By a block of `warps` warps. `of_warps` is shared memory, free for another use only after the
+/// next barrier.
+template <class T, int warps>
+__device__ inline T block_sum(T x, T (&of_warps)[warps]) {
+    const T of_warp = warp_sum(x);
+    const int at = warp_index();
+    if (lane_index() == 0) of_warps[at] = of_warp;
+    block_barrier();
+    T sum = of_warps[0];
+    for (int warp = 1; warp < warps; ++warp)
+        sum = sum + of_warps[warp];
+    return sum;
+}
+template <int warps>
+__device__ inline float block_maximum(float x, float (&of_warps)[warps]) {
+    const float of_warp = warp_maximum(x);
+    const int at = warp_index();
+    if (lane_index() == 0) of_warps[at] = of_warp;
+    block_barrier();
+    float largest = of_warps[0];
+    for (int warp = 1; warp < warps; ++warp)
+        largest = maximum(largest, of_warps[warp]);
+    return largest;
+}
+
+}  // namespace gptrain::cuda

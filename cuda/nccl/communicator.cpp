@@ -1,0 +1,272 @@
+#include "cuda/nccl/communicator.h"
+
+#include <exception>
+#include <thread>
+#include <utility>
+
+#include "comm/byte_runs.h"
+#include "cuda/runtime/call.h"
+
+namespace gptrain::cuda {
+namespace {
+
+ncclDataType_t summed_type(DType dtype) {
+    switch (dtype) {
+        case DType::f32: return ncclFloat32;
+        case DType::bf16: return ncclBfloat16;
+        case DType::f16: return ncclFloat16;
+        case DType::f64: return ncclFloat64;
+        case DType::i32: return ncclInt32;
+        case DType::i64: return ncclInt64;
+        case DType::u8: return ncclUint8;
+        default: fail(ExitCode::bug, "NCCL: no reduction of ", name_of(dtype));
+    }
+}
+
+std::size_t unsigned_size(std::int64_t size) {
+    return static_cast<std::size_t>(size);
+}
+
+/// Which faults come from outside of the program.
+ExitCode exit_code_of(ncclResult_t status) {
+    return status == ncclRemoteError || status == ncclSystemError ? ExitCode::hang : ExitCode::bug;
+}
+
+/// The bytes of a tensor without gaps.
+ByteRuns whole(const Tensor& x) {
+    GPTRAIN_CHECK(x.contiguous(), "a message of ", x.shape().to_text());
+    return {x.data(), 1, x.bytes(), x.bytes()};
+}
+
+/// Runs of the whole, and of its part: one message for each. The parts lie one after the other in a
+/// run of the whole, in the order of ranks, as NCCL wants them.
+struct PartedRuns {
+    ByteRuns whole;
+    ByteRuns part;
+
+    PartedRuns(const Tensor& all, const Tensor& one, int dim, int size)
+        : whole(runs_of(all, dim)), part(runs_of(one, dim)) {
+        GPTRAIN_CHECK(all.dtype() == one.dtype() && whole.count == part.count &&
+                          whole.bytes == part.bytes * size,
+                      one.shape().to_text(), " as one of ", size, " parts of ",
+                      all.shape().to_text(), " along dim ", dim);
+    }
+};
+
+}  // namespace
+
+NcclCommunicator::NcclCommunicator(const Nccl& nccl, std::unique_ptr<Communicator> hosts,
+                                   const Stream& compute, std::string name)
+    : nccl_(nccl), hosts_(std::move(hosts)), compute_(compute), name_(std::move(name)) {
+    comm_ = connect();
+    try {
+        use_once();
+    } catch (...) {
+        abort();
+        throw;
+    }
+}
+
+NcclCommunicator::~NcclCommunicator() {
+    try {
+        if (std::uncaught_exceptions() == 0) {
+            stream_.synchronize();
+            if (comm_ != nullptr) nccl_.destroy(std::exchange(comm_, nullptr));
+        }
+    } catch (const Error&) {
+        // A device that has failed says so wherever it is used.
+    }
+    abort();
+}
+
+ncclComm_t NcclCommunicator::connect() {
+    ncclUniqueId id{};
+    if (rank() == 0) check(nccl_.get_unique_id(&id), "ncclGetUniqueId");
+    const Tensor shared(reinterpret_cast<std::byte*>(&id), DType::u8, {sizeof id});
+    hosts_->broadcast(shared, 0).wait();
+    ncclConfig_t config = NCCL_CONFIG_INITIALIZER;
+    config.blocking = 1;
+    ncclComm_t comm = nullptr;
+    check(nccl_.init_rank(&comm, size(), id, rank(), &config), "ncclCommInitRankConfig");
+    return comm;
+}
+
+/// Connections are made when they are first needed, which takes long and needs all ranks.
+void NcclCommunicator::use_once() {
+    // Freed by the end of this function, when nothing uses it any more or all has failed.
+    const auto release_memory = [](std::byte* data) { release(data, MemorySpace::device); };
+    const std::int64_t elements = size();
+    const std::unique_ptr<std::byte, decltype(release_memory)> memory(
+        allocate(2 * elements * size_of(DType::f32), MemorySpace::device), release_memory);
+    const Tensor both(memory.get(), DType::f32, {2, elements});
+    set_bytes(both.data(), 0, both.bytes(), compute_);
+    const Tensor all = both.slice(0, 0, 1).view({elements});
+    const Tensor other = both.slice(0, 1, 1).view({elements});
+    const Tensor own = all.slice(0, rank(), 1);
+    const int next = (rank() + 1) % size();
+    const int before = (rank() + size() - 1) % size();
+    all_reduce(all, Reduce::sum).wait();
+    reduce_scatter(own, all, 0).wait();
+    all_gather(all, own, 0).wait();
+    send_recv(all, next, other, before).wait();
+    send_recv(all, before, other, next).wait();
+    Event done;
+    done.record(stream_);
+    while (!done.done()) {
+        poll();
+        std::this_thread::yield();
+    }
+}
+
+void NcclCommunicator::abort() noexcept {
+    if (comm_ != nullptr) nccl_.abort(std::exchange(comm_, nullptr));
+}
+
+void NcclCommunicator::check(ncclResult_t status, std::string_view call) {
+    if (status == ncclSuccess || status == ncclInProgress) return;
+    const char* details = nccl_.last_error(comm_);
+    const std::string message =
+        text("NCCL: ", call, " on ", name_, " (rank ", rank(), " of ", size(),
+             "): ", nccl_.error_string(status), details == nullptr || *details == '\0' ? "" : ": ",
+             details == nullptr ? "" : details);
+    abort();
+    fail(exit_code_of(status), message);
+}
+
+void NcclCommunicator::poll() {
+    GPTRAIN_CHECK(comm_ != nullptr, "the communicator ", name_, " was aborted");
+    ncclResult_t status = ncclSuccess;
+    check(nccl_.async_error(comm_, &status), "ncclCommGetAsyncError");
+    check(status, "an operation in progress");
+}
+
+std::shared_ptr<Event> NcclCommunicator::free_event() {
+    if (events_.empty()) return std::make_shared<Event>();
+    std::shared_ptr<Event> event = std::move(events_.back());
+    events_.pop_back();
+    return event;
+}
+
+/// issue(message) makes calls of NCCL, each as message(call), and throws nothing; they become one
+/// group between the waits of the streams.
+template <class Issue>
+Pending NcclCommunicator::issue(std::string_view call, const Issue& issue) {
+    poll();
+    computed_.record(compute_);
+    stream_.wait(computed_);
+    check(nccl_.group_start(), "ncclGroupStart");
+    // The group is closed first whatever happens in it.
+    ncclResult_t fault = ncclSuccess;
+    issue([&](ncclResult_t status) {
+        if (fault == ncclSuccess) fault = status;
+    });
+    const ncclResult_t ended = nccl_.group_end();
+    check(fault, call);
+    check(ended, call);
+    std::shared_ptr<Event> finished = free_event();
+    finished->record(stream_);
+    return Pending([this, finished] {
+        if (std::uncaught_exceptions() > 0) return;
+        poll();
+        compute_.wait(*finished);
+        events_.push_back(finished);
+    });
+}
+
+Pending NcclCommunicator::all_reduce(const Tensor& x, Reduce how) {
+    GPTRAIN_CHECK(x.contiguous(), "all_reduce of ", x.shape().to_text());
+    if (x.elements() == 0) return {};
+    const ncclDataType_t type = summed_type(x.dtype());
+    return issue("ncclAllReduce", [&](const auto& message) {
+        message(nccl_.all_reduce(x.data(), x.data(), unsigned_size(x.elements()), type,
+                                 how == Reduce::sum ? ncclSum : ncclMax, comm_, stream_.handle()));
+    });
+}
+
+Pending NcclCommunicator::reduce_scatter(const Tensor& to, const Tensor& from, int dim) {
+    const PartedRuns runs(from, to, dim, size());
+    if (to.elements() == 0) return {};
+    const ncclDataType_t type = summed_type(to.dtype());
+    const std::int64_t elements = div_exact(runs.part.bytes, size_of(to.dtype()));
+    return issue("ncclReduceScatter", [&](const auto& message) {
+        for (std::int64_t run = 0; run < runs.part.count; ++run) {
+            message(nccl_.reduce_scatter(runs.whole[run], runs.part[run], unsigned_size(elements),
+                                         type, ncclSum, comm_, stream_.handle()));
+        }
+    });
+}
+
+Pending NcclCommunicator::all_gather(const Tensor& to, const Tensor& from, int dim) {
+    const PartedRuns runs(to, from, dim, size());
+    if (from.elements() == 0) return {};
+    return issue("ncclAllGather", [&](const auto& message) {
+        for (std::int64_t run = 0; run < runs.part.count; ++run) {
+            message(nccl_.all_gather(runs.part[run], runs.whole[run],
+                                     unsigned_size(runs.part.bytes), ncclUint8, comm_,
+                                     stream_.handle()));
+        }
+    });
+}
+
+Pending NcclCommunicator::all_to_all(const Tensor& to, const Tensor& from) {
+    const ByteRuns received = whole(to);
+    const ByteRuns sent = whole(from);
+    GPTRAIN_CHECK(to.dtype() == from.dtype() && to.shape() == from.shape(), "all_to_all from ",
+                  from.shape().to_text(), " to ", to.shape().to_text());
+    if (sent.total() == 0) return {};
+    div_exact(from.size(0), size());
+    const std::int64_t part = sent.bytes / size();
+    return issue("ncclSend and ncclRecv of all_to_all", [&](const auto& message) {
+        for (int rank = 0; rank < size(); ++rank) {
+            message(nccl_.send(sent.data + rank * part, unsigned_size(part), ncclUint8, rank, comm_,
+                               stream_.handle()));
+            message(nccl_.recv(received.data + rank * part, unsigned_size(part), ncclUint8, rank,
+                               comm_, stream_.handle()));
+        }
+    });
+}
+
+Pending NcclCommunicator::broadcast(const Tensor& x, int root) {
+    const ByteRuns bytes = whole(x);
+    if (bytes.total() == 0) return {};
+    return issue("ncclBroadcast", [&](const auto& message) {
+        message(nccl_.broadcast(bytes.data, bytes.data, unsigned_size(bytes.bytes), ncclUint8, root,
+                                comm_, stream_.handle()));
+    });
+}
+
+Pending NcclCommunicator::send(const Tensor& x, int to) {
+    const ByteRuns bytes = whole(x);
+    if (bytes.total() == 0) return {};
+    return issue("ncclSend", [&](const auto& message) {
+        message(nccl_.send(bytes.data, unsigned_size(bytes.bytes), ncclUint8, to, comm_,
+                           stream_.handle()));
+    });
+}
+
+Pending NcclCommunicator::recv(const Tensor& x, int from) {
+    const ByteRuns bytes = whole(x);
+    if (bytes.total() == 0) return {};
+    return issue("ncclRecv", [&](const auto& message) {
+        message(nccl_.recv(bytes.data, unsigned_size(bytes.bytes), ncclUint8, from, comm_,
+                           stream_.handle()));
+    });
+}
+
+Pending NcclCommunicator::send_recv(const Tensor& sent, int to, const Tensor& received, int from) {
+    const ByteRuns out = whole(sent);
+    const ByteRuns in = whole(received);
+    if (out.total() == 0 && in.total() == 0) return {};
+    return issue("ncclSend and ncclRecv", [&](const auto& message) {
+        if (out.total() > 0) {
+            message(nccl_.send(out.data, unsigned_size(out.bytes), ncclUint8, to, comm_,
+                               stream_.handle()));
+        }
+        if (in.total() > 0) {
+            message(nccl_.recv(in.data, unsigned_size(in.bytes), ncclUint8, from, comm_,
+                               stream_.handle()));
+        }
+    });
+}
+
+}  // namespace gptrain::cuda

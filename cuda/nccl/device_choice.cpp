@@ -1,0 +1,44 @@
+#include "cuda/nccl/device_choice.h"
+
+#include <algorithm>
+#include <cstdlib>
+#include <map>
+#include <string_view>
+
+#include "cuda/runtime/runtime.h"
+
+namespace gptrain::cuda {
+
+bool devices_are_shared(std::span<const std::string> uuids, bool may_be) {
+    std::map<std::string_view, std::size_t> rank_of;
+    for (std::size_t rank = 0; rank < uuids.size(); ++rank) {
+        const auto [other, is_new] = rank_of.emplace(uuids[rank], rank);
+        if (is_new) continue;
+        if (may_be) return true;
+        // All ranks see the same list and find the same pair.
+        throw CommonError(
+            ExitCode::usage,
+            text("device: cuda: ranks ", other->second, " and ", rank, " have the same GPU (",
+                 uuids[rank],
+                 "): start as many ranks on a machine as it has GPUs, each with all "
+                 "of them or its own one in CUDA_VISIBLE_DEVICES; GPTRAIN_SHARE_GPU=1 allows it, "
+                 "for tests"));
+    }
+    return false;
+}
+
+ChosenDevice choose_device(const MpiSession& session) {
+    ChosenDevice chosen;
+    std::string uuid;
+    session.together([&] {
+        // Without any, opening the first says why.
+        chosen.index = session.local_rank() % std::max(visible_devices(), 1);
+        uuid = open_device(chosen.index).uuid;
+    });
+    const char* share = std::getenv("GPTRAIN_SHARE_GPU");
+    const bool may_be = share != nullptr && std::string_view(share) == "1";
+    chosen.shared = devices_are_shared(session.exchange(uuid), may_be);
+    return chosen;
+}
+
+}  // namespace gptrain::cuda

@@ -1,0 +1,321 @@
+#include "cuda/norm/backward.cuh"
+
+#include <algorithm>
+
+#include "cuda/device/parts.h"
+#include "cuda/device/unrolled.cuh"
+#include "cuda/norm/long_rows.cuh"
+#include "cuda/norm/norm.h"
+#include "cuda/norm/scratch_sizes.h"
+#include "tensor/dtype_switch.h"
+
+namespace gptrain::cuda {
+namespace {
+
+constexpr int most_threads = 512;
+constexpr int most_warps = most_threads / warp_threads;
+/// Blocks at most.
+template <int held>
+constexpr std::int64_t most_parts = held == 1 ? norm_parts : norm_parts / 2;
+
+/// Rows on their way to a thread that does `held` pieces of each: as many as fit into the shared
+/// memory of small GPUs.
+template <int held>
+constexpr int stages = held == 1 ? 3 : 2;
+/// dn, r and, if there is space, dr.
+template <int held>
+constexpr int staged_tensors = held <= 2 ? 3 : 2;
+
+/// Whether a thread has registers for its part of the weight, or reads it again for each row.
+template <int held>
+constexpr bool keeps_weight = held <= 2;
+
+template <class T, int held>
+struct BackwardShared {
+    union {
+        /// Each thread copies to its own pieces and reads no others.
+        Vec16<T> pieces[stages<held>][staged_tensors<held>][held][most_threads];
+        /// At the end: sums of the groups, [dweight, dbias][groups][H].
+        float totals[2 * most_threads * held * piece_width<T>];
+    };
+    /// A row's sums by warp, twice: a row may be under way while another is finished.
+    RowSums sums[2][most_warps];
+    float maxima[most_warps];
+};
+
+/// Sums over the threads of a group, which are whole warps. `of_warps` may be written again after
+/// the next call with other memory.
+__device__ inline RowSums group_sums(RowSums (&of_warps)[most_warps], int group, int group_threads,
+                                     RowSums own) {
+    own[0] = warp_sum(own[0]);
+    own[1] = warp_sum(own[1]);
+    if (group_threads == warp_threads) return own;
+    const int at = warp_index();
+    if (lane_index() == 0) store(&of_warps[at], own);
+    barrier_wait(1 + group, group_threads);
+    const int warps = group_threads / warp_threads;
+    RowSums sums = load(&of_warps[group * warps]);
+    for (int warp = 1; warp < warps; ++warp) {
+        const RowSums next = load(&of_warps[group * warps + warp]);
+        sums[0] = sums[0] + next[0];
+        sums[1] = sums[1] + next[1];
+    }
+    return sums;
+}
+
+/// One thread's share of the rows: the pieces lane, lane + group, ... of each row of its group.
+template <class T, int held, bool measured>
+class BackwardThread {
+public:
+    __device__ BackwardThread(const NormBackwardArgs<T>& args, BackwardShared<T, held>& shared)
+        : args_(args),
+          shared_(shared),
+          dropout_(args.dropout),
+          tokens_(tokens_of_block(args.tokens)),
+          group_(warp_index() / (args.group / warp_threads)),
+          groups_(block_threads() / args.group),
+          first_(thread_index() % args.group * piece_width<T>) {
+        if constexpr (keeps_weight<held>) {
+            for (int i = 0; i < held; ++i) {
+                if (is_mine(i)) weight_[i] = load_weight(i);
+            }
+        }
+    }
+
+    /// Rows of the block belong to its groups in turn; the next ones are copied to shared memory
+    /// while one is worked on.
+    __device__ void run() {
+        const int first_token = tokens_.begin + group_;
+        for (int stage = 0; stage < stages<held> - 1; ++stage)
+            start_copy(first_token + stage * groups_, stage);
+        int stage = 0;
+        int turn = 0;
+        for (int token = first_token; token < tokens_.end; token += groups_) {
+            const int copied = stage == 0 ? stages<held> - 1 : stage - 1;
+            start_copy(token + (stages<held> - 1) * groups_, copied);
+            copy_async_wait<stages<held> - 1>();
+            do_row(token, stage, turn);
+            stage = stage == stages<held> - 1 ? 0 : stage + 1;
+            turn = 1 - turn;
+        }
+        copy_async_wait<0>();
+    }
+
+    /// Writes the block's part: the sums of its groups, added in order.
+    __device__ void write_part() {
+        largest_.merge(shared_.maxima, args_.maximum);
+        block_barrier();
+        const int hidden = args_.hidden;
+        float* dweight = shared_.totals;
+        float* dbias = dweight + groups_ * hidden;
+        unrolled<held>([&](int i) {
+            if (!is_mine(i)) return;
+            for (int j = 0; j < piece_width<T>; ++j) {
+                dweight[group_ * hidden + at(i) + j] = sums_[i].dweight[j];
+                dbias[group_ * hidden + at(i) + j] = sums_[i].dbias[j];
+            }
+        });
+        block_barrier();
+        float* part = part_of_block(args_);
+        for (int h = thread_index(); h < hidden; h += block_threads()) {
+            part[h] = sum_of_groups(dweight + h);
+            if (args_.with_bias) part[hidden + h] = sum_of_groups(dbias + h);
+        }
+    }
+
+private:
+    __device__ int at(int i) const { return first_ + i * args_.group * piece_width<T>; }
+    __device__ bool is_mine(int i) const { return at(i) < args_.hidden; }
+    __device__ Vec16<T> load_weight(int i) const {
+        return load_piece<true>(args_.weight, at(i), args_.hidden);
+    }
+    __device__ Vec16<T> weight(int i) const {
+        if constexpr (keeps_weight<held>) return weight_[i];
+        return is_mine(i) ? load_weight(i) : Vec16<T>{};
+    }
+    __device__ Vec16<T>& staged(int stage, int tensor, int i) const {
+        return shared_.pieces[stage][tensor][i][thread_index()];
+    }
+
+    /// Of a row, if it is there.
+    __device__ void start_copy(int token, int stage) {
+        const bool valid = token < tokens_.end;
+        const std::int64_t row = std::int64_t{token} * args_.hidden;
+        for (int i = 0; i < held; ++i) {
+            const bool mine = valid && is_mine(i);
+            copy_async_16(&staged(stage, 0, i), args_.dn + row + at(i), mine);
+            copy_async_16(&staged(stage, 1, i), args_.r + row + at(i), mine);
+            if constexpr (staged_tensors<held> == 3) {
+                copy_async_16(&staged(stage, 2, i), args_.dr + row + at(i),
+                              mine && args_.accumulate);
+            }
+        }
+        copy_async_commit();
+    }
+
+    __device__ void do_row(int token, int stage, int turn) {
+        NormBackwardRow<T> row(args_, token);
+        RowSums of_row = {};
+        unrolled<held>([&](int i) {
+            row.add(load(&staged(stage, 0, i)), load(&staged(stage, 1, i)), weight(i), sums_[i],
+                    of_row);
+        });
+        Vec16<T> dr[held] = {};
+        if (staged_tensors<held> < 3 && args_.accumulate) {
+            for (int i = 0; i < held; ++i) {
+                if (is_mine(i)) dr[i] = load_piece_once<true>(row.in(args_.dr, args_), at(i), 0);
+            }
+        }
+        row.complete(args_, group_sums(shared_.sums[turn], group_, args_.group, of_row));
+        unrolled<held>([&](int i) {
+            if (!is_mine(i)) return;
+            if constexpr (staged_tensors<held> == 3) dr[i] = load(&staged(stage, 2, i));
+            dr[i] = row.gradient(load(&staged(stage, 0, i)), load(&staged(stage, 1, i)), weight(i),
+                                 dr[i]);
+            row.template store_gradient<true>(args_, dropout_, at(i), dr[i], largest_);
+        });
+    }
+
+    __device__ float sum_of_groups(const float* of_first) const {
+        float sum = of_first[0];
+        for (int group = 1; group < groups_; ++group)
+            sum = sum + of_first[group * args_.hidden];
+        return sum;
+    }
+
+    const NormBackwardArgs<T>& args_;
+    BackwardShared<T, held>& shared_;
+    FeatureDropout dropout_;
+    TokenRange tokens_;
+    int group_;
+    int groups_;
+    int first_;
+    Vec16<T> weight_[keeps_weight<held> ? held : 1] = {};
+    PieceSums<T> sums_[held] = {};
+    Largest<measured> largest_;
+};
+
+template <class T, int held, bool measured>
+__global__ void __launch_bounds__(most_threads, held == 1 ? 2 : 1)
+    backward_kernel(NormBackwardArgs<T> args) {
+    BackwardThread<T, held, measured> thread(args, shared_memory<BackwardShared<T, held>>());
+    thread.run();
+    thread.write_part();
+}
+
+// ---- launch -------------------------------------------------------------------------------------
+
+template <class T>
+struct BackwardPlan {
+    void (*kernel)(NormBackwardArgs<T>) = nullptr;
+    std::int64_t shared_bytes = 0;
+    int group = 0;
+    int groups = 1;
+    std::int64_t parts = 0;
+};
+
+/// Threads that do a row of so many pieces.
+int group_for(std::int64_t pieces, int held) {
+    return static_cast<int>(round_up(div_ceil(pieces, held), std::int64_t{warp_threads}));
+}
+
+template <class T, bool measured, int held>
+BackwardPlan<T> short_row_plan(std::int64_t pieces) {
+    const int group = group_for(pieces, held);
+    return {.kernel = backward_kernel<T, held, measured>,
+            .shared_bytes = sizeof(BackwardShared<T, held>),
+            .group = group,
+            .groups = most_threads / group,
+            .parts = most_parts<held>};
+}
+
+template <class T, bool measured, int threads>
+BackwardPlan<T> long_row_plan(bool aligned) {
+    return {.kernel = aligned ? long_row_kernel<T, threads, true, measured>
+                              : long_row_kernel<T, threads, false, measured>,
+            .shared_bytes = sizeof(LongRowShared<threads>),
+            .group = threads,
+            .groups = 1,
+            .parts = most_parts<1>};
+}
+
+/// Pieces a thread for the least work in all: what a warp does once a row costs about as much as
+/// what it does once a piece. 0: the row is too long.
+int cheapest_held(std::int64_t pieces) {
+    int cheapest = 0;
+    for (int held = 3; held >= 1; --held) {
+        const int group = group_for(pieces, held);
+        if (group > most_threads) break;
+        if (cheapest == 0 || group * (1 + held) <= group_for(pieces, cheapest) * (1 + cheapest))
+            cheapest = held;
+    }
+    return cheapest;
+}
+
+/// All of it depends on sizes alone, so that results are the same on every device.
+template <class T, bool measured>
+BackwardPlan<T> backward_plan(std::int64_t tokens, std::int64_t hidden, bool aligned) {
+    const std::int64_t pieces = div_ceil(hidden, piece_width<T>);
+    BackwardPlan<T> plan;
+    switch (aligned ? cheapest_held(pieces) : 0) {
+        case 1: plan = short_row_plan<T, measured, 1>(pieces); break;
+        case 2: plan = short_row_plan<T, measured, 2>(pieces); break;
+        case 3: plan = short_row_plan<T, measured, 3>(pieces); break;
+        default:
+            plan = pieces <= warp_threads ? long_row_plan<T, measured, warp_threads>(aligned)
+                                          : long_row_plan<T, measured, 256>(aligned);
+    }
+    plan.parts = std::min(plan.parts, div_ceil(tokens, norm_group_rows * plan.groups));
+    return plan;
+}
+
+template <class T>
+void backward(const ResidualNormBackward& op, const OpContext& context) {
+    const std::int64_t tokens = op.r.size(0);
+    const std::int64_t hidden = op.r.size(1);
+    NormBackwardArgs<T> args = {.dn = op.dn.as<T>(),
+                                .r = op.r.as<T>(),
+                                .weight = op.norm.weight.as<T>(),
+                                .mean = op.norm.rms ? nullptr : op.mean.as<float>(),
+                                .rstd = op.rstd.as<float>(),
+                                .dr = op.dr.as<T>(),
+                                .dy = pointer_or_null<T>(op.dy),
+                                .maximum = pointer_or_null<float>(op.maximum),
+                                .parts = nullptr,
+                                .with_bias = !op.dbias.empty(),
+                                .accumulate = op.accumulate,
+                                .tokens = static_cast<int>(tokens),
+                                .hidden = static_cast<int>(hidden),
+                                .seq_length = static_cast<int>(op.seq_length),
+                                .share = 1 / static_cast<float>(hidden),
+                                .group = 0,
+                                .dropout = DropoutParams(op.dropout)};
+    const auto whole = [&](const T* row) { return whole_pieces(row, hidden, hidden); };
+    const bool aligned =
+        whole(args.dn) && whole(args.r) && whole(args.dr) && whole(args.dy) && whole(args.weight);
+    const BackwardPlan<T> plan = args.maximum == nullptr
+                                     ? backward_plan<T, false>(tokens, hidden, aligned)
+                                     : backward_plan<T, true>(tokens, hidden, aligned);
+    args.group = plan.group;
+    args.parts = context.scratch.take<float>(plan.parts * (args.with_bias ? 2 : 1) * hidden);
+    launch(context.stream,
+           {.blocks = plan.parts,
+            .threads = plan.group * plan.groups,
+            .shared_bytes = plan.shared_bytes},
+           plan.kernel, args);
+    add_parts({.data = args.parts,
+               .count = plan.parts,
+               .columns = hidden,
+               .totals = {op.dweight.as<float>(), pointer_or_null<float>(op.dbias)}},
+              context.stream);
+}
+
+}  // namespace
+
+void residual_norm_backward(const ResidualNormBackward& args, const OpContext& context) {
+    GPTRAIN_CHECK(args.r.rank() == 2 && args.r.size(0) <= INT32_MAX && args.r.size(1) <= INT32_MAX,
+                  "norm of ", args.r.shape().to_text());
+    with_compute_type(args.r.dtype(), [&](auto type) { backward<decltype(type)>(args, context); });
+}
+
+}  // namespace gptrain::cuda

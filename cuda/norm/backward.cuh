@@ -1,0 +1,141 @@
+// What one row, and one piece of it, does in the backward pass of a norm.
+#pragma once
+
+#include "cuda/device/dropout_mask.cuh"
+#include "cuda/device/maximum.cuh"
+#include "cuda/device/pieces.cuh"
+
+namespace gptrain::cuda {
+
+template <class T>
+struct NormBackwardArgs {
+    const T* dn;
+    const T* r;
+    const T* weight;
+    const float* mean;  ///< null for rmsnorm
+    const float* rstd;
+    T* dr;
+    T* dy;           ///< or null
+    float* maximum;  ///< of dy or, without it, of dr, where it is wanted
+    float* parts;    ///< [parts][dweight and, with bias, dbias][H]
+    bool with_bias;
+    bool accumulate;
+    int tokens;
+    int hidden;
+    int seq_length;
+    float share;  ///< 1 / H
+    int group;    ///< threads that do a row
+    DropoutParams dropout;
+};
+
+/// The rows that a block does.
+struct TokenRange {
+    int begin;
+    int end;
+};
+__device__ inline TokenRange tokens_of_block(int tokens) {
+    const std::int64_t block = block_index().x;
+    const std::int64_t blocks = grid_blocks().x;
+    return {static_cast<int>(tokens * block / blocks),
+            static_cast<int>(tokens * (block + 1) / blocks)};
+}
+
+/// What a block adds up over its rows, [dweight and, with bias, dbias][H].
+template <class T>
+__device__ inline float* part_of_block(const NormBackwardArgs<T>& args) {
+    return args.parts + std::int64_t{block_index().x} * (args.with_bias ? 2 : 1) * args.hidden;
+}
+
+/// Sums over a row: of dn weight, and of dn weight times the normalised input.
+using RowSums = Vec<float, 2>;
+
+/// What a thread adds to dweight and dbias for one piece.
+template <class T>
+struct PieceSums {
+    float dweight[piece_width<T>];
+    float dbias[piece_width<T>];
+};
+
+template <class T>
+class NormBackwardRow {
+public:
+    __device__ NormBackwardRow(const NormBackwardArgs<T>& args, int token)
+        : token_(token),
+          mean_(args.mean == nullptr ? 0.0f : load(args.mean + token)),
+          rstd_(load(args.rstd + token)) {}
+
+    /// Element 0 of the row in one of the tensors.
+    template <class E>
+    __device__ E* in(E* tensor, const NormBackwardArgs<T>& args) const {
+        return tensor + std::int64_t{token_} * args.hidden;
+    }
+
+    /// Adds a piece to the sums of the parameters and of the row.
+    __device__ void add(const Vec16<T>& dn, const Vec16<T>& r, const Vec16<T>& weight,
+                        PieceSums<T>& sums, RowSums& of_row) const {
+        float g[piece_width<T>];
+        float x[piece_width<T>];
+        float w[piece_width<T>];
+        widen(dn, g);
+        widen(r, x);
+        widen(weight, w);
+        for (int i = 0; i < piece_width<T>; ++i) {
+            x[i] = (x[i] - mean_) * rstd_;
+            w[i] = g[i] * w[i];
+            of_row[0] = of_row[0] + w[i];
+            of_row[1] = fma(w[i], x[i], of_row[1]);
+            sums.dweight[i] = fma(g[i], x[i], sums.dweight[i]);
+            sums.dbias[i] = sums.dbias[i] + g[i];
+        }
+    }
+
+    /// The sums of the whole row; now its gradients can be had.
+    __device__ void complete(const NormBackwardArgs<T>& args, const RowSums& of_row) {
+        shift_ = args.mean == nullptr ? 0.0f : of_row[0] * args.share;
+        slope_ = rstd_ * rstd_ * (of_row[1] * args.share);
+    }
+
+    /// dr of one piece, added to `before`: with the means over the row of g = dn weight and of g
+    /// times the normalised input x, rstd (g - mean g - x mean g x).
+    __device__ Vec16<T> gradient(const Vec16<T>& dn, const Vec16<T>& r, const Vec16<T>& weight,
+                                 const Vec16<T>& before) const {
+        float g[piece_width<T>];
+        float x[piece_width<T>];
+        float w[piece_width<T>];
+        float dr[piece_width<T>];
+        widen(dn, g);
+        widen(r, x);
+        widen(weight, w);
+        widen(before, dr);
+        for (int i = 0; i < piece_width<T>; ++i) {
+            dr[i] = fma(rstd_, fma(g[i], w[i], -shift_), dr[i]);
+            dr[i] = fma(mean_ - x[i], slope_, dr[i]);
+        }
+        return narrow_piece<T>(dr);
+    }
+
+    /// Writes dr and, from it as stored, dy of the piece at `at`; the last of them is measured.
+    template <bool aligned, bool measured>
+    __device__ void store_gradient(const NormBackwardArgs<T>& args, const FeatureDropout& dropout,
+                                   int at, const Vec16<T>& dr, Largest<measured>& largest) const {
+        store_piece<aligned>(in(args.dr, args), at, args.hidden, dr);
+        Vec16<T> dy = dr;
+        if (args.dy != nullptr) {
+            float x[piece_width<T>];
+            widen(dr, x);
+            dropout.drop(dropout.row(token_, args.seq_length), at, x);
+            dy = narrow_piece<T>(x);
+            store_piece<aligned>(in(args.dy, args), at, args.hidden, dy);
+        }
+        largest.template add<aligned>(dy, at, args.hidden);
+    }
+
+private:
+    int token_;
+    float mean_;
+    float rstd_;
+    float shift_ = 0;
+    float slope_ = 0;
+};
+
+}  // namespace gptrain::cuda

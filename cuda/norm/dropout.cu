@@ -1,0 +1,84 @@
+#include "cuda/device/dropout_mask.cuh"
+#include "cuda/device/maximum.cuh"
+#include "cuda/device/pieces.cuh"
+#include "cuda/device/unrolled.cuh"
+#include "cuda/norm/norm.h"
+#include "tensor/dtype_switch.h"
+
+namespace gptrain::cuda {
+namespace {
+
+template <class T>
+struct DropArgs {
+    const T* dr;
+    T* dy;
+    float* maximum;  ///< of dy, where it is wanted
+    int tokens;
+    int hidden;
+    int seq_length;
+    DropoutParams dropout;
+};
+
+template <bool aligned, class T, bool measured>
+__device__ inline void drop_column(const DropArgs<T>& args, int at, Largest<measured>& largest) {
+    const FeatureDropout dropout(args.dropout);
+    Vec16<T> pieces[rows_of_block];
+    for (int i = 0; i < rows_of_block; ++i) {
+        const T* row = args.dr + row_of_block(i, args.tokens) * args.hidden;
+        pieces[i] = load_piece_once<aligned>(row, at, args.hidden);
+    }
+    unrolled<rows_of_block>([&](int i) {
+        if (!is_row_of_block(i, args.tokens)) return;
+        const auto row = static_cast<int>(row_of_block(i, args.tokens));
+        float x[piece_width<T>];
+        widen(pieces[i], x);
+        dropout.drop(dropout.row(row, args.seq_length), at, x);
+        const Vec16<T> dy = narrow_piece<T>(x);
+        store_piece<aligned>(args.dy + std::int64_t{row} * args.hidden, at, args.hidden, dy);
+        largest.template add<aligned>(dy, at, args.hidden);
+    });
+}
+
+template <class T, bool aligned, bool measured>
+__global__ void __launch_bounds__(256) drop_kernel(DropArgs<T> args) {
+    const int at = piece_of_thread<T>();
+    Largest<measured> largest;
+    if (at < args.hidden) drop_column<aligned>(args, at, largest);
+    largest.merge(shared_memory<WarpMaxima>().values, args.maximum);
+}
+
+template <class T>
+void drop(const DropoutBackward& op, const OpContext& context) {
+    const std::int64_t hidden = op.dr.size(1);
+    const DropArgs<T> args = {.dr = op.dr.as<T>(),
+                              .dy = op.dy.as<T>(),
+                              .maximum = pointer_or_null<float>(op.maximum),
+                              .tokens = static_cast<int>(op.dr.size(0)),
+                              .hidden = static_cast<int>(hidden),
+                              .seq_length = static_cast<int>(op.seq_length),
+                              .dropout = DropoutParams(op.dropout)};
+    const bool aligned =
+        whole_pieces(args.dr, hidden, hidden) && whole_pieces(args.dy, hidden, hidden);
+    const PieceGrid grid = piece_grid(args.tokens, hidden, piece_width<T>);
+    auto* kernel = args.maximum == nullptr
+                       ? aligned ? drop_kernel<T, true, false> : drop_kernel<T, false, false>
+                   : aligned ? drop_kernel<T, true, true>
+                             : drop_kernel<T, false, true>;
+    launch(context.stream,
+           {.blocks = grid.blocks,
+            .threads = grid.threads,
+            .shared_bytes = sizeof(WarpMaxima),
+            .blocks_y = grid.columns},
+           kernel, args);
+}
+
+}  // namespace
+
+void dropout_backward(const DropoutBackward& args, const OpContext& context) {
+    GPTRAIN_CHECK(
+        args.dr.rank() == 2 && args.dr.size(0) <= INT32_MAX && args.dr.size(1) <= INT32_MAX,
+        "dropout of ", args.dr.shape().to_text());
+    with_compute_type(args.dr.dtype(), [&](auto type) { drop<decltype(type)>(args, context); });
+}
+
+}  // namespace gptrain::cuda

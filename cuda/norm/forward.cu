@@ -1,0 +1,290 @@
+#include <type_traits>
+
+#include "cuda/device/dropout_mask.cuh"
+#include "cuda/device/maximum.cuh"
+#include "cuda/device/pieces.cuh"
+#include "cuda/device/reduce.cuh"
+#include "cuda/device/unrolled.cuh"
+#include "cuda/norm/norm.h"
+#include "tensor/dtype_switch.h"
+
+namespace gptrain::cuda {
+namespace {
+
+template <class T>
+struct ForwardArgs {
+    const T* r;
+    const T* y;       ///< or null
+    T* r_out;         ///< with y
+    const T* weight;  ///< null: only the sum
+    const T* bias;    ///< or null
+    T* n;
+    float* mean;  ///< or null
+    float* rstd;
+    float* maximum;  ///< of n, where it is wanted
+    int tokens;
+    int hidden;
+    int seq_length;
+    float eps;
+    bool rms;
+    DropoutParams dropout;
+};
+
+/// A row is done by a group of threads: a warp or the block.
+template <int group>
+constexpr int forward_threads = group == warp_threads ? 128 : group;
+
+/// By warps: of a group and, at last, of the block.
+template <int group>
+struct ForwardShared {
+    float mean[group / warp_threads];
+    float squares[group / warp_threads];
+    float maxima[forward_threads<group> / warp_threads];
+};
+
+template <int group>
+__device__ inline float group_sum(float x, float (&of_warps)[group / warp_threads]) {
+    if constexpr (group == warp_threads) {
+        return warp_sum(x);
+    } else {
+        return block_sum(x, of_warps);
+    }
+}
+
+/// The pieces of a row that one thread of a group does: every group-th one. The first `held` of
+/// them are kept in registers, which are all; with held = 0 they are read anew each time.
+template <class T, int group, int held, bool aligned>
+class RowPart {
+public:
+    __device__ RowPart(const T* row, int hidden)
+        : row_(row), first_(thread_index() % group * piece_width<T>), hidden_(hidden) {
+        for (int i = 0; i < held; ++i) {
+            if (at(i) < hidden) held_[i] = load_piece_once<aligned>(row, at(i), hidden);
+        }
+    }
+
+    /// row = round(row + dropout(y)), also stored in `out`.
+    __device__ void add(const T* y, const FeatureDropout& dropout, const FeatureDropout::Row& where,
+                        T* out) {
+        if constexpr (held > 0) {
+            Vec16<T> branch[held];
+            for (int i = 0; i < held; ++i) {
+                if (at(i) < hidden_) branch[i] = load_piece_once<aligned>(y, at(i), hidden_);
+            }
+            unrolled<held>([&](int i) {
+                if (at(i) >= hidden_) return;
+                held_[i] = sum(held_[i], branch[i], dropout, where, at(i));
+                store_piece_once<aligned>(out, at(i), hidden_, held_[i]);
+            });
+        } else {
+            for (int i = 0; at(i) < hidden_; ++i) {
+                const Vec16<T> branch = load_piece_once<aligned>(y, at(i), hidden_);
+                const Vec16<T> stream = load_piece_once<aligned>(row_, at(i), hidden_);
+                store_piece<aligned>(out, at(i), hidden_,
+                                     sum(stream, branch, dropout, where, at(i)));
+            }
+            row_ = out;
+        }
+    }
+
+    /// f(element at which it begins, piece) for all pieces in order.
+    template <class F>
+    __device__ void for_each(const F& f) const {
+        if constexpr (held > 0) {
+            unrolled<held>([&](int i) {
+                if (at(i) < hidden_) f(at(i), held_[i]);
+            });
+        } else {
+            for (int i = 0; at(i) < hidden_; ++i)
+                f(at(i), load_piece<aligned>(row_, at(i), hidden_));
+        }
+    }
+
+private:
+    __device__ int at(int i) const { return first_ + i * group * piece_width<T>; }
+
+    __device__ static Vec16<T> sum(const Vec16<T>& r, const Vec16<T>& y,
+                                   const FeatureDropout& dropout, const FeatureDropout::Row& where,
+                                   int feature) {
+        float stream[piece_width<T>];
+        float branch[piece_width<T>];
+        widen(r, stream);
+        widen(y, branch);
+        dropout.drop(where, feature, branch);
+        for (int i = 0; i < piece_width<T>; ++i)
+            stream[i] = stream[i] + branch[i];
+        return narrow_piece<T>(stream);
+    }
+
+    const T* row_;
+    int first_;
+    int hidden_;
+    Vec16<T> held_[held > 0 ? held : 1];
+};
+
+struct Statistics {
+    float mean;
+    float rstd;
+};
+
+template <class T, int group, int held, bool aligned>
+__device__ inline Statistics statistics(const RowPart<T, group, held, aligned>& row,
+                                        const ForwardArgs<T>& args) {
+    ForwardShared<group>& shared = shared_memory<ForwardShared<group>>();
+    const auto count = static_cast<float>(args.hidden);
+    Statistics result = {};
+    if (!args.rms) {
+        float sum = 0;
+        row.for_each([&](int /*at*/, const Vec16<T>& piece) {
+            float x[piece_width<T>];
+            widen(piece, x);
+            for (const float element : x)
+                sum = sum + element;
+        });
+        result.mean = group_sum<group>(sum, shared.mean) / count;
+    }
+    float squares = 0;
+    row.for_each([&](int at, const Vec16<T>& piece) {
+        float x[piece_width<T>];
+        widen(piece, x);
+        for (int i = 0; i < piece_width<T>; ++i) {
+            const float deviation = x[i] - result.mean;
+            if (is_there<T, aligned>(at, i, args.hidden))
+                squares = fma(deviation, deviation, squares);
+        }
+    });
+    const float variance = group_sum<group>(squares, shared.squares) / count;
+    result.rstd = 1.0f / square_root(variance + args.eps);
+    return result;
+}
+
+/// (x - mean) rstd weight + bias for one piece.
+template <bool aligned, class T>
+__device__ inline Vec16<T> normalised(const ForwardArgs<T>& args, const Statistics& stats, int at,
+                                      const Vec16<T>& piece) {
+    float weight[piece_width<T>];
+    float bias[piece_width<T>] = {};
+    float x[piece_width<T>];
+    widen(load_piece<aligned>(args.weight, at, args.hidden), weight);
+    if (args.bias != nullptr) widen(load_piece<aligned>(args.bias, at, args.hidden), bias);
+    widen(piece, x);
+    for (int i = 0; i < piece_width<T>; ++i)
+        x[i] = fma((x[i] - stats.mean) * stats.rstd, weight[i], bias[i]);
+    return narrow_piece<T>(x);
+}
+
+/// Threads of a multiprocessor, such that the registers suffice: fp16 takes one more than bf16.
+template <class T, int group, int held, bool measured>
+constexpr int resident_threads = held == 4 && group == 512                           ? 512
+                                 : held == 4 || (measured && std::is_same_v<T, F16>) ? 768
+                                                                                     : 1024;
+
+template <class T, int group, int held, bool aligned, bool measured>
+__device__ inline void forward_row(const ForwardArgs<T>& args, int token,
+                                   Largest<measured>& largest) {
+    const std::int64_t begin = std::int64_t{token} * args.hidden;
+    RowPart<T, group, held, aligned> row(args.r + begin, args.hidden);
+    if (args.y != nullptr) {
+        const FeatureDropout dropout(args.dropout);
+        row.add(args.y + begin, dropout, dropout.row(token, args.seq_length), args.r_out + begin);
+    }
+    if (args.weight == nullptr) return;
+    const Statistics stats = statistics(row, args);
+    if (thread_index() % group == 0) {
+        if (args.mean != nullptr) args.mean[token] = stats.mean;
+        args.rstd[token] = stats.rstd;
+    }
+    row.for_each([&](int at, const Vec16<T>& piece) {
+        const Vec16<T> n = normalised<aligned>(args, stats, at, piece);
+        store_piece<aligned>(args.n + begin, at, args.hidden, n);
+        largest.template add<aligned>(n, at, args.hidden);
+    });
+}
+
+/// A group does a row.
+template <class T, int group, int held, bool aligned, bool measured>
+__global__ void __launch_bounds__(forward_threads<group>,
+                                  resident_threads<T, group, held, measured> /
+                                      forward_threads<group>) forward_kernel(ForwardArgs<T> args) {
+    const int token = block_index().x * (forward_threads<group> / group) + thread_index() / group;
+    Largest<measured> largest;
+    if (token < args.tokens) forward_row<T, group, held, aligned>(args, token, largest);
+    largest.merge(shared_memory<ForwardShared<group>>().maxima, args.maximum);
+}
+
+template <class T>
+struct ForwardKernel {
+    void (*kernel)(ForwardArgs<T>);
+    int group;
+};
+
+template <class T, bool measured, int group>
+ForwardKernel<T> choose_kernel(std::int64_t pieces, bool aligned) {
+    if (!aligned) return {forward_kernel<T, group, 0, false, measured>, group};
+    switch (div_ceil(pieces, group)) {
+        case 1:
+            // Longer rows have larger groups.
+            if constexpr (group == warp_threads)
+                return {forward_kernel<T, group, 1, true, measured>, group};
+            [[fallthrough]];
+        case 2: return {forward_kernel<T, group, 2, true, measured>, group};
+        case 3: return {forward_kernel<T, group, 3, true, measured>, group};
+        case 4: return {forward_kernel<T, group, 4, true, measured>, group};
+        default: return {forward_kernel<T, group, 0, true, measured>, group};
+    }
+}
+
+/// The group depends on H alone, and with it the order of the sums.
+template <class T, bool measured>
+ForwardKernel<T> choose_kernel(std::int64_t hidden, bool aligned) {
+    const std::int64_t pieces = div_ceil(hidden, piece_width<T>);
+    if (pieces <= 4 * warp_threads)
+        return choose_kernel<T, measured, warp_threads>(pieces, aligned);
+    if (pieces <= 4 * 128) return choose_kernel<T, measured, 128>(pieces, aligned);
+    return choose_kernel<T, measured, 512>(pieces, aligned);
+}
+
+template <class T>
+void forward(const ResidualNormForward& op, const OpContext& context) {
+    const std::int64_t hidden = op.r.size(1);
+    const ForwardArgs<T> args = {.r = op.r.as<T>(),
+                                 .y = pointer_or_null<T>(op.y),
+                                 .r_out = pointer_or_null<T>(op.r_out),
+                                 .weight = pointer_or_null<T>(op.norm.weight),
+                                 .bias = pointer_or_null<T>(op.norm.bias),
+                                 .n = pointer_or_null<T>(op.n),
+                                 .mean = pointer_or_null<float>(op.mean),
+                                 .rstd = pointer_or_null<float>(op.rstd),
+                                 .maximum = pointer_or_null<float>(op.maximum),
+                                 .tokens = static_cast<int>(op.r.size(0)),
+                                 .hidden = static_cast<int>(hidden),
+                                 .seq_length = static_cast<int>(op.seq_length),
+                                 .eps = op.norm.eps,
+                                 .rms = op.norm.rms,
+                                 .dropout = DropoutParams(op.dropout)};
+    const auto whole = [&](const T* row) { return whole_pieces(row, hidden, hidden); };
+    const bool aligned = whole(args.r) && whole(args.y) && whole(args.r_out) && whole(args.n) &&
+                         whole(args.weight) && whole(args.bias);
+    const auto [kernel, group] = args.maximum == nullptr ? choose_kernel<T, false>(hidden, aligned)
+                                                         : choose_kernel<T, true>(hidden, aligned);
+    const int threads = group == warp_threads ? forward_threads<warp_threads> : group;
+    launch(context.stream,
+           {.blocks = div_ceil(args.tokens, threads / group),
+            .threads = threads,
+            .shared_bytes = sizeof(ForwardShared<512>)},
+           kernel, args);
+}
+
+}  // namespace
+
+void residual_norm_forward(const ResidualNormForward& args, const OpContext& context) {
+    const bool with_norm = !args.norm.weight.empty();
+    GPTRAIN_CHECK(args.r.rank() == 2 && args.r.size(0) <= INT32_MAX && args.r.size(1) <= INT32_MAX,
+                  "residual sum of ", args.r.shape().to_text());
+    GPTRAIN_CHECK(args.y.empty() == args.r_out.empty(), "r_out belongs to y");
+    GPTRAIN_CHECK(!with_norm || (!args.n.empty() && !args.rstd.empty()), "a norm without a place");
+    GPTRAIN_CHECK(with_norm || args.maximum.empty(), "the maximum of no norm");
+    with_compute_type(args.r.dtype(), [&](auto type) { forward<decltype(type)>(args, context); });
+}
+
+}  // namespace gptrain::cuda

@@ -1,0 +1,68 @@
+// Backward pass of a norm for rows of any length, wherever they lie.
+#pragma once
+
+#include "cuda/device/reduce.cuh"
+#include "cuda/norm/backward.cuh"
+
+namespace gptrain::cuda {
+
+template <int threads>
+struct LongRowShared {
+    float gradients[threads / warp_threads];
+    float projections[threads / warp_threads];
+    float maxima[threads / warp_threads];
+};
+
+/// Adds the sums of a piece to the block's part, or begins it with them.
+template <bool aligned, class T>
+__device__ inline void add_to_part(const NormBackwardArgs<T>& args, int at,
+                                   const PieceSums<T>& sums, bool begins) {
+    float* dweight = part_of_block(args) + at;
+    float* dbias = dweight + args.hidden;
+    for (int i = 0; i < piece_width<T>; ++i) {
+        if (!is_there<T, aligned>(at, i, args.hidden)) continue;
+        dweight[i] = begins ? sums.dweight[i] : dweight[i] + sums.dweight[i];
+        if (args.with_bias) dbias[i] = begins ? sums.dbias[i] : dbias[i] + sums.dbias[i];
+    }
+}
+
+/// A block does row after row, reads each twice and adds to its part in memory.
+template <class T, int threads, bool aligned, bool measured>
+__global__ void __launch_bounds__(threads, 512 / threads)
+    long_row_kernel(NormBackwardArgs<T> args) {
+    LongRowShared<threads>& shared = shared_memory<LongRowShared<threads>>();
+    const FeatureDropout dropout(args.dropout);
+    const int hidden = args.hidden;
+    const TokenRange tokens = tokens_of_block(args.tokens);
+    Largest<measured> largest;
+    for (int token = tokens.begin; token < tokens.end; ++token) {
+        NormBackwardRow<T> row(args, token);
+        const auto for_each_piece = [&](const auto& f) {
+            for (int at = thread_index() * piece_width<T>; at < hidden;
+                 at += threads * piece_width<T>) {
+                f(at, load_piece<aligned>(row.in(args.dn, args), at, hidden),
+                  load_piece<aligned>(row.in(args.r, args), at, hidden),
+                  load_piece<aligned>(args.weight, at, hidden));
+            }
+        };
+        RowSums of_row = {};
+        for_each_piece([&](int at, const auto& dn, const auto& r, const auto& weight) {
+            PieceSums<T> sums = {};
+            row.add(dn, r, weight, sums, of_row);
+            add_to_part<aligned>(args, at, sums, token == tokens.begin);
+        });
+        of_row[0] = block_sum(of_row[0], shared.gradients);
+        of_row[1] = block_sum(of_row[1], shared.projections);
+        row.complete(args, of_row);
+        for_each_piece([&](int at, const auto& dn, const auto& r, const auto& weight) {
+            Vec16<T> dr = {};
+            if (args.accumulate) dr = load_piece<aligned>(row.in(args.dr, args), at, hidden);
+            row.template store_gradient<aligned>(args, dropout, at, row.gradient(dn, r, weight, dr),
+                                                 largest);
+        });
+        block_barrier();
+    }
+    largest.merge(shared.maxima, args.maximum);
+}
+
+}  // namespace gptrain::cuda

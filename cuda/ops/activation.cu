@@ -1,0 +1,228 @@
+#include "cuda/ops/activation.h"
+
+#include "cuda/device/maximum.cuh"
+#include "cuda/device/pieces.cuh"
+#include "cuda/device/unrolled.cuh"
+#include "cuda/ops/gelu.cuh"
+#include "tensor/dtype_switch.h"
+
+namespace gptrain::cuda {
+namespace {
+
+template <class T>
+struct ForwardArgs {
+    const T* u;
+    T* y;
+    float* maximum;  ///< of y, where it is wanted
+    int tokens;
+    int ffn;
+};
+
+template <class T>
+struct BackwardArgs {
+    const T* u;
+    const T* dy;
+    T* du;
+    float* maximum;  ///< of du, where it is wanted
+    int tokens;
+    int ffn;
+};
+
+/// The inputs of one piece; for gelu only `fc`.
+template <class T>
+struct Inputs {
+    Vec16<T> fc;
+    Vec16<T> gate;
+};
+
+/// `row` holds [fc | gate], each of ffn elements, or fc alone.
+template <bool swiglu, bool aligned, class T>
+__device__ inline Inputs<T> load_inputs(const T* row, int at, int ffn) {
+    Inputs<T> inputs = {};
+    inputs.fc = load_piece_once<aligned>(row, at, ffn);
+    if constexpr (swiglu) inputs.gate = load_piece_once<aligned>(row + ffn, at, ffn);
+    return inputs;
+}
+
+template <bool swiglu, class T>
+__device__ inline Vec16<T> forward_piece(const Inputs<T>& u) {
+    float fc[piece_width<T>];
+    widen(u.fc, fc);
+    if constexpr (swiglu) {
+        float gate[piece_width<T>];
+        widen(u.gate, gate);
+        for (int i = 0; i < piece_width<T>; ++i)
+            fc[i] = gate[i] * logistic(gate[i]).value * fc[i];
+    } else {
+        for (float& x : fc)
+            x = gelu(x).value;
+    }
+    return narrow_piece<T>(fc);
+}
+
+/// Gradients in the place of the inputs.
+template <bool swiglu, class T>
+__device__ inline Inputs<T> backward_piece(const Inputs<T>& u, const Vec16<T>& dy) {
+    float fc[piece_width<T>];
+    float gradient[piece_width<T>];
+    widen(u.fc, fc);
+    widen(dy, gradient);
+    if constexpr (swiglu) {
+        float gate[piece_width<T>];
+        widen(u.gate, gate);
+        for (int i = 0; i < piece_width<T>; ++i) {
+            const Logistic s = logistic(gate[i]);
+            const float slope = s.value * fma(gate[i], s.tail, 1.0f);
+            const float of_gate = gradient[i] * fc[i] * slope;
+            fc[i] = gradient[i] * (gate[i] * s.value);
+            gate[i] = of_gate;
+        }
+        return {narrow_piece<T>(fc), narrow_piece<T>(gate)};
+    } else {
+        for (int i = 0; i < piece_width<T>; ++i)
+            fc[i] = gradient[i] * gelu(fc[i]).slope;
+        return {narrow_piece<T>(fc), {}};
+    }
+}
+
+template <bool swiglu, bool aligned, class T, bool measured>
+__device__ inline void forward_column(const ForwardArgs<T>& args, int at,
+                                      Largest<measured>& largest) {
+    constexpr int widths = swiglu ? 2 : 1;
+    Inputs<T> u[rows_of_block];
+    for (int i = 0; i < rows_of_block; ++i) {
+        const T* row = args.u + row_of_block(i, args.tokens) * args.ffn * widths;
+        u[i] = load_inputs<swiglu, aligned>(row, at, args.ffn);
+    }
+    for (int i = 0; i < rows_of_block; ++i) {
+        if (!is_row_of_block(i, args.tokens)) continue;
+        const Vec16<T> y = forward_piece<swiglu, T>(u[i]);
+        store_piece<aligned>(args.y + row_of_block(i, args.tokens) * args.ffn, at, args.ffn, y);
+        largest.template add<aligned>(y, at, args.ffn);
+    }
+}
+
+template <class T, bool swiglu, bool aligned, bool measured>
+__global__ void __launch_bounds__(256) forward_kernel(ForwardArgs<T> args) {
+    const int at = piece_of_thread<T>();
+    Largest<measured> largest;
+    if (at < args.ffn) forward_column<swiglu, aligned>(args, at, largest);
+    largest.merge(shared_memory<WarpMaxima>().values, args.maximum);
+}
+
+template <bool swiglu, bool aligned, class T, bool measured>
+__device__ inline void backward_column(const BackwardArgs<T>& args, int at,
+                                       Largest<measured>& largest) {
+    constexpr int widths = swiglu ? 2 : 1;
+    Inputs<T> u[rows_of_block];
+    Vec16<T> dy[rows_of_block];
+    for (int i = 0; i < rows_of_block; ++i) {
+        const std::int64_t row = row_of_block(i, args.tokens);
+        u[i] = load_inputs<swiglu, aligned>(args.u + row * args.ffn * widths, at, args.ffn);
+        dy[i] = load_piece_once<aligned>(args.dy + row * args.ffn, at, args.ffn);
+    }
+    unrolled<rows_of_block>([&](int i) {
+        if (!is_row_of_block(i, args.tokens)) return;
+        T* row = args.du + row_of_block(i, args.tokens) * args.ffn * widths;
+        const Inputs<T> du = backward_piece<swiglu, T>(u[i], dy[i]);
+        store_piece<aligned>(row, at, args.ffn, du.fc);
+        largest.template add<aligned>(du.fc, at, args.ffn);
+        if constexpr (swiglu) {
+            store_piece<aligned>(row + args.ffn, at, args.ffn, du.gate);
+            largest.template add<aligned>(du.gate, at, args.ffn);
+        }
+    });
+}
+
+template <class T, bool swiglu, bool aligned, bool measured>
+__global__ void __launch_bounds__(256) backward_kernel(BackwardArgs<T> args) {
+    const int at = piece_of_thread<T>();
+    Largest<measured> largest;
+    if (at < args.ffn) backward_column<swiglu, aligned>(args, at, largest);
+    largest.merge(shared_memory<WarpMaxima>().values, args.maximum);
+}
+
+/// Checks the shapes: `u` [T, F] or, for swiglu, [T, 2 F] beside `y` [T, F].
+void check_shapes(bool swiglu, const Tensor& u, const Tensor& y) {
+    GPTRAIN_CHECK(u.rank() == 2 && y.rank() == 2 && u.size(0) == y.size(0) &&
+                      u.size(1) == y.size(1) * (swiglu ? 2 : 1) && u.contiguous() && y.contiguous(),
+                  "activation of ", u.shape().to_text(), " beside ", y.shape().to_text());
+    GPTRAIN_CHECK(u.size(0) <= INT32_MAX && u.size(1) <= INT32_MAX, "too many rows or columns in ",
+                  u.shape().to_text());
+}
+
+template <class Args, class Kernel>
+void launch_pieces(const Args& args, int width, Kernel kernel, const OpContext& context) {
+    const PieceGrid grid = piece_grid(args.tokens, args.ffn, width);
+    launch(context.stream,
+           {.blocks = grid.blocks,
+            .threads = grid.threads,
+            .shared_bytes = sizeof(WarpMaxima),
+            .blocks_y = grid.columns},
+           kernel, args);
+}
+
+template <class T, bool measured>
+auto* choose_forward(bool swiglu, bool aligned) {
+    if (swiglu) {
+        return aligned ? forward_kernel<T, true, true, measured>
+                       : forward_kernel<T, true, false, measured>;
+    }
+    return aligned ? forward_kernel<T, false, true, measured>
+                   : forward_kernel<T, false, false, measured>;
+}
+template <class T, bool measured>
+auto* choose_backward(bool swiglu, bool aligned) {
+    if (swiglu) {
+        return aligned ? backward_kernel<T, true, true, measured>
+                       : backward_kernel<T, true, false, measured>;
+    }
+    return aligned ? backward_kernel<T, false, true, measured>
+                   : backward_kernel<T, false, false, measured>;
+}
+
+template <class T>
+void forward(const ActivationForward& op, const OpContext& context) {
+    const ForwardArgs<T> args = {.u = op.u.as<T>(),
+                                 .y = op.y.as<T>(),
+                                 .maximum = pointer_or_null<float>(op.maximum),
+                                 .tokens = static_cast<int>(op.y.size(0)),
+                                 .ffn = static_cast<int>(op.y.size(1))};
+    const bool aligned =
+        whole_pieces(args.u, args.ffn, args.ffn) && whole_pieces(args.y, args.ffn, args.ffn);
+    auto* kernel = args.maximum == nullptr ? choose_forward<T, false>(op.swiglu, aligned)
+                                           : choose_forward<T, true>(op.swiglu, aligned);
+    launch_pieces(args, piece_width<T>, kernel, context);
+}
+
+template <class T>
+void backward(const ActivationBackward& op, const OpContext& context) {
+    const BackwardArgs<T> args = {.u = op.u.as<T>(),
+                                  .dy = op.dy.as<T>(),
+                                  .du = op.du.as<T>(),
+                                  .maximum = pointer_or_null<float>(op.maximum),
+                                  .tokens = static_cast<int>(op.dy.size(0)),
+                                  .ffn = static_cast<int>(op.dy.size(1))};
+    const bool aligned = whole_pieces(args.u, args.ffn, args.ffn) &&
+                         whole_pieces(args.dy, args.ffn, args.ffn) &&
+                         whole_pieces(args.du, args.ffn, args.ffn);
+    auto* kernel = args.maximum == nullptr ? choose_backward<T, false>(op.swiglu, aligned)
+                                           : choose_backward<T, true>(op.swiglu, aligned);
+    launch_pieces(args, piece_width<T>, kernel, context);
+}
+
+}  // namespace
+
+void activation_forward(const ActivationForward& args, const OpContext& context) {
+    check_shapes(args.swiglu, args.u, args.y);
+    with_compute_type(args.u.dtype(), [&](auto type) { forward<decltype(type)>(args, context); });
+}
+
+void activation_backward(const ActivationBackward& args, const OpContext& context) {
+    check_shapes(args.swiglu, args.u, args.dy);
+    GPTRAIN_CHECK(args.du.shape() == args.u.shape() && args.du.contiguous(), "du of ",
+                  args.du.shape().to_text());
+    with_compute_type(args.u.dtype(), [&](auto type) { backward<decltype(type)>(args, context); });
+}
+
+}  // namespace gptrain::cuda

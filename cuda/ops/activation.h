@@ -1,0 +1,12 @@
+// Activation functions. One kernel each way computes them in every mode, from the input as stored.
+#pragma once
+
+#include "backend/ops.h"
+#include "cuda/runtime/context.h"
+
+namespace gptrain::cuda {
+
+void activation_forward(const ActivationForward& args, const OpContext& context);
+void activation_backward(const ActivationBackward& args, const OpContext& context);
+
+}  // namespace gptrain::cuda

@@ -1,0 +1,275 @@
+#include "cuda/ops/cross_entropy.h"
+
+#include <algorithm>
+
+#include "cuda/ops/logit_row.cuh"
+#include "cuda/ops/ordered_sum.h"
+#include "cuda/ops/step.h"
+#include "tensor/dtype_switch.h"
+
+namespace gptrain::cuda {
+namespace {
+
+template <class T>
+struct LossArgs {
+    T* logits;
+    std::int64_t stride;
+    int vocab;
+    const std::int32_t* targets;
+    std::int64_t vocab_begin;
+    const float* weights;
+    const StepState* state;
+    double* losses;  ///< of each row
+    float* maximum;  ///< where the vocabulary is split
+    float* sums;     ///< the same
+    int kept;        ///< pieces of the row that are kept in shared memory
+    bool gradient;
+};
+
+/// Followed by the pieces that are kept.
+template <class T>
+struct alignas(16) WholeShared {
+    RowShared row;
+};
+
+/// What is left of a row when its exponentials are summed.
+struct RowResult {
+    float weight;
+    Exponentials exponentials;
+    std::int64_t target;  ///< index in the row, perhaps outside of it
+    float target_logit;
+
+    __device__ double loss() const {
+        if (weight == 0) return 0;
+        const double log_sum = static_cast<double>(exponentials.maximum) +
+                               logarithm(static_cast<double>(exponentials.sum));
+        return static_cast<double>(weight) * (log_sum - static_cast<double>(target_logit));
+    }
+};
+
+/// factor (softmax - onehot(target)) in place of the logits.
+template <class T, bool aligned>
+class RowGradient {
+public:
+    __device__ RowGradient(const LogitRow<T, aligned>& row, const RowResult& result, float factor)
+        : row_(row), result_(result), factor_(factor), scale_(factor / result.exponentials.sum) {}
+
+    /// factor softmax, of one piece.
+    __device__ void operator()(int piece, const Vec16<T>& logits) const {
+        float x[piece_width<T>];
+        widen(logits, x);
+        for (float& value : x)
+            value = scale_ * exp_difference(value, result_.exponentials.maximum);
+        row_.store(piece, narrow_piece<T>(x));
+    }
+
+    /// After all pieces; in fp64, because the difference is small where the model is sure.
+    __device__ void write_target() const {
+        if (!row_.holds(result_.target) || !row_.stored_by_this_thread(result_.target)) return;
+        const double p = exponential(static_cast<double>(result_.target_logit) -
+                                     static_cast<double>(result_.exponentials.maximum)) /
+                         static_cast<double>(result_.exponentials.sum);
+        row_.replace(result_.target, static_cast<float>(static_cast<double>(factor_) * (p - 1)));
+    }
+
+private:
+    const LogitRow<T, aligned>& row_;
+    const RowResult& result_;
+    float factor_;
+    float scale_;
+};
+
+template <class T, bool aligned>
+__device__ inline void write_zeros(const LogitRow<T, aligned>& row) {
+    for (int piece = thread_index(); piece < row.pieces(); piece += row_threads)
+        row.store(piece, Vec16<T>{});
+}
+
+template <class T>
+__device__ inline float gradient_factor(const LossArgs<T>& args, float weight) {
+    return static_cast<float>(static_cast<double>(weight) *
+                              (args.state->loss_scale / args.state->token_weight_sum));
+}
+
+template <class T, bool aligned>
+__device__ inline LogitRow<T, aligned> row_of_block(const LossArgs<T>& args) {
+    return {args.logits + block_index().x * args.stride, args.vocab};
+}
+
+template <class T, bool aligned>
+__global__ void __launch_bounds__(row_threads, 2) whole_kernel(LossArgs<T> args) {
+    auto& shared = shared_memory<WholeShared<T>>();
+    auto* kept = reinterpret_cast<Vec16<T>*>(&shared + 1);
+    const int c = block_index().x;
+    const auto row = row_of_block<T, aligned>(args);
+    RowResult result = {args.weights[c], {}, args.targets[c], 0};
+    if (result.weight == 0) {
+        if (thread_index() == 0) args.losses[c] = 0;
+        if (args.gradient) write_zeros(row);
+        return;
+    }
+    // Read by all threads before one of them overwrites it: there are barriers in between.
+    if (row.holds(result.target)) result.target_logit = row.logit(result.target);
+    Exponentials own;
+    row.for_each(0, row.pieces(), [&](int piece, const Vec16<T>& logits) {
+        if (piece < args.kept) store(kept + piece, logits);
+        own.add(logits);
+    });
+    result.exponentials = own.of_block(shared.row);
+    if (thread_index() == 0) args.losses[c] = result.loss();
+    if (!args.gradient) return;
+    const RowGradient<T, aligned> gradient(row, result, gradient_factor(args, result.weight));
+    for (int piece = thread_index(); piece < args.kept; piece += row_threads)
+        gradient(piece, load(kept + piece));
+    row.for_each(args.kept, row.pieces(), gradient);
+    gradient.write_target();
+}
+
+template <class T, bool aligned>
+__global__ void __launch_bounds__(row_threads, 2) maximum_kernel(LossArgs<T> args) {
+    auto& shared = shared_memory<RowShared>();
+    const auto row = row_of_block<T, aligned>(args);
+    float largest = minus_infinity;
+    row.for_each(0, row.pieces(), [&](int, const Vec16<T>& logits) {
+        for (const T& logit : logits.values)
+            largest = maximum(largest, widen(logit));
+    });
+    largest = block_maximum(largest, shared.maxima);
+    if (thread_index() == 0) args.maximum[block_index().x] = largest;
+}
+
+template <class T, bool aligned>
+__global__ void __launch_bounds__(row_threads, 2) sums_kernel(LossArgs<T> args) {
+    auto& shared = shared_memory<RowShared>();
+    const int c = block_index().x;
+    const auto row = row_of_block<T, aligned>(args);
+    const float largest = args.maximum[c];
+    float sum = 0;
+    row.for_each(0, row.pieces(), [&](int, const Vec16<T>& logits) {
+        for (const T& logit : logits.values)
+            sum = sum + exp_difference(widen(logit), largest);
+    });
+    sum = block_sum(sum, shared.sums);
+    if (thread_index() != 0) return;
+    const std::int64_t target = args.targets[c] - args.vocab_begin;
+    args.sums[2 * c] = sum;
+    args.sums[2 * c + 1] = row.holds(target) ? row.logit(target) : 0.0f;
+}
+
+template <class T, bool aligned>
+__global__ void __launch_bounds__(row_threads, 2) gradient_kernel(LossArgs<T> args) {
+    const int c = block_index().x;
+    const auto row = row_of_block<T, aligned>(args);
+    const Exponentials all = {args.maximum[c], args.sums[2 * c]};
+    const RowResult result = {args.weights[c], all, args.targets[c] - args.vocab_begin,
+                              args.sums[2 * c + 1]};
+    if (thread_index() == 0) args.losses[c] = result.loss();
+    if (!args.gradient) return;
+    if (result.weight == 0) return write_zeros(row);
+    const RowGradient<T, aligned> gradient(row, result, gradient_factor(args, result.weight));
+    row.for_each(0, row.pieces(), gradient);
+    gradient.write_target();
+}
+
+// ---- launches -----------------------------------------------------------------------------------
+
+template <class T>
+LossArgs<T> loss_args(const CrossEntropy& op, double* losses) {
+    const Rows<T> logits(op.logits);
+    GPTRAIN_CHECK(op.logits.size(1) <= INT32_MAX - 16, "too many columns in ",
+                  op.logits.shape().to_text());
+    return {.logits = logits.data,
+            .stride = logits.stride,
+            .vocab = static_cast<int>(op.logits.size(1)),
+            .targets = op.targets.as<std::int32_t>(),
+            .vocab_begin = 0,
+            .weights = op.weights.as<float>(),
+            .state = step_state(op.step),
+            .losses = losses,
+            .maximum = nullptr,
+            .sums = nullptr,
+            .kept = 0,
+            .gradient = op.gradient};
+}
+
+template <class T>
+LossArgs<T> loss_args(const VocabParallelCrossEntropy& op, double* losses) {
+    LossArgs<T> args = loss_args<T>(op.loss, losses);
+    args.vocab_begin = op.vocab_begin;
+    args.maximum = op.maximum.as<float>();
+    args.sums = op.sums.as<float>();
+    return args;
+}
+
+template <class T>
+struct RowKernel {
+    void (*aligned)(LossArgs<T>);
+    void (*any)(LossArgs<T>);
+};
+
+/// A block for each row.
+template <class T>
+void launch_rows(const RowKernel<T>& kernel, const LossArgs<T>& args, std::int64_t rows,
+                 std::int64_t shared_bytes, const OpContext& context) {
+    const bool aligned = whole_pieces(args.logits, args.stride, 0);
+    launch(context.stream, {.blocks = rows, .threads = row_threads, .shared_bytes = shared_bytes},
+           aligned ? kernel.aligned : kernel.any, args);
+}
+
+template <class T>
+void whole_vocabulary(const CrossEntropy& op, double* losses, const OpContext& context) {
+    auto args = loss_args<T>(op, losses);
+    constexpr auto own_bytes = static_cast<std::int64_t>(sizeof(WholeShared<T>));
+    if (args.gradient) {
+        const std::int64_t pieces = div_ceil(args.vocab, piece_width<T>);
+        const std::int64_t room = (context.device.shared_bytes - own_bytes) / 16;
+        // A part of the row ends where all threads have equally many pieces.
+        args.kept = static_cast<int>(pieces <= room ? pieces : room / row_threads * row_threads);
+    }
+    launch_rows<T>({whole_kernel<T, true>, whole_kernel<T, false>}, args, op.logits.size(0),
+                   own_bytes + args.kept * std::int64_t{16}, context);
+}
+
+double* loss_sum(const StepRef& step) {
+    return step.loss_sum().as<double>();
+}
+
+}  // namespace
+
+void cross_entropy(const CrossEntropy& args, const OpContext& context) {
+    const std::int64_t rows = args.logits.size(0);
+    auto* losses = context.scratch.take<double>(rows);
+    with_compute_type(args.logits.dtype(),
+                      [&](auto type) { whole_vocabulary<decltype(type)>(args, losses, context); });
+    add_in_order(losses, rows, loss_sum(args.step), context.stream);
+}
+
+void vocab_parallel_maximum(const VocabParallelCrossEntropy& args, const OpContext& context) {
+    with_compute_type(args.loss.logits.dtype(), [&](auto type) {
+        using T = decltype(type);
+        launch_rows<T>({maximum_kernel<T, true>, maximum_kernel<T, false>},
+                       loss_args<T>(args, nullptr), args.loss.logits.size(0), sizeof(RowShared),
+                       context);
+    });
+}
+
+void vocab_parallel_sums(const VocabParallelCrossEntropy& args, const OpContext& context) {
+    with_compute_type(args.loss.logits.dtype(), [&](auto type) {
+        using T = decltype(type);
+        launch_rows<T>({sums_kernel<T, true>, sums_kernel<T, false>}, loss_args<T>(args, nullptr),
+                       args.loss.logits.size(0), sizeof(RowShared), context);
+    });
+}
+
+void vocab_parallel_gradient(const VocabParallelCrossEntropy& args, const OpContext& context) {
+    const std::int64_t rows = args.loss.logits.size(0);
+    auto* losses = context.scratch.take<double>(rows);
+    with_compute_type(args.loss.logits.dtype(), [&](auto type) {
+        using T = decltype(type);
+        launch_rows<T>({gradient_kernel<T, true>, gradient_kernel<T, false>},
+                       loss_args<T>(args, losses), rows, 0, context);
+    });
+    add_in_order(losses, rows, loss_sum(args.loss.step), context.stream);
+}
+
+}  // namespace gptrain::cuda

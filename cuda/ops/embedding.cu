@@ -1,0 +1,142 @@
+#include "cuda/ops/embedding.h"
+
+#include "cuda/device/dropout_mask.cuh"
+#include "cuda/device/pieces.cuh"
+#include "cuda/device/unrolled.cuh"
+#include "cuda/norm/norm.h"
+#include "cuda/ops/row_sums.h"
+#include "tensor/dtype_switch.h"
+
+namespace gptrain::cuda {
+namespace {
+
+template <class T>
+struct LookUpArgs {
+    const std::int32_t* ids;
+    const T* weight;
+    std::int64_t vocab_begin;
+    std::int64_t table_rows;
+    T* x;
+    int tokens;
+    int hidden;
+};
+
+template <class T, bool aligned>
+__global__ void __launch_bounds__(256) look_up(LookUpArgs<T> args) {
+    const int feature = piece_of_thread<T>();
+    if (feature >= args.hidden) return;
+    Vec16<T> pieces[rows_of_block] = {};
+    for (int i = 0; i < rows_of_block; ++i) {
+        const std::int64_t row = args.ids[row_of_block(i, args.tokens)] - args.vocab_begin;
+        if (row < 0 || row >= args.table_rows) continue;
+        pieces[i] = load_piece<aligned>(args.weight + row * args.hidden, feature, args.hidden);
+    }
+    for (int i = 0; i < rows_of_block; ++i) {
+        if (!is_row_of_block(i, args.tokens)) continue;
+        T* to = args.x + row_of_block(i, args.tokens) * args.hidden;
+        store_piece<aligned>(to, feature, args.hidden, pieces[i]);
+    }
+}
+
+/// x = dropout(x + weight[positions]), in place.
+template <class T>
+struct PositionArgs {
+    T* x;
+    const std::int32_t* positions;
+    const T* weight;  ///< or null: only dropout
+    DropoutParams dropout;
+    int tokens;
+    int hidden;
+    int seq_length;
+};
+
+template <class T, bool aligned>
+__global__ void __launch_bounds__(256) add_positions(PositionArgs<T> args) {
+    const int feature = piece_of_thread<T>();
+    if (feature >= args.hidden) return;
+    const FeatureDropout dropout(args.dropout);
+    Vec16<T> pieces[rows_of_block];
+    Vec16<T> added[rows_of_block] = {};
+    for (int i = 0; i < rows_of_block; ++i) {
+        const std::int64_t token = row_of_block(i, args.tokens);
+        pieces[i] = load_piece<aligned>(args.x + token * args.hidden, feature, args.hidden);
+        if (args.weight == nullptr) continue;
+        const T* row = args.weight + std::int64_t{args.positions[token]} * args.hidden;
+        added[i] = load_piece<aligned>(row, feature, args.hidden);
+    }
+    unrolled<rows_of_block>([&](int i) {
+        if (!is_row_of_block(i, args.tokens)) return;
+        const auto token = static_cast<int>(row_of_block(i, args.tokens));
+        float x[piece_width<T>];
+        widen(pieces[i], x);
+        if (args.weight != nullptr) {
+            for (int j = 0; j < piece_width<T>; ++j)
+                x[j] = x[j] + widen(added[i][j]);
+        }
+        dropout.drop(dropout.row(token, args.seq_length), feature, x);
+        store_piece<aligned>(args.x + std::int64_t{token} * args.hidden, feature, args.hidden,
+                             narrow_piece<T>(x));
+    });
+}
+
+template <class T>
+void launch_positions(const PositionArgs<T>& args, const OpContext& context) {
+    const PieceGrid grid = piece_grid(args.tokens, args.hidden, piece_width<T>);
+    const bool whole = whole_pieces(args.x, args.hidden, args.hidden) &&
+                       whole_pieces(args.weight, args.hidden, args.hidden);
+    launch(context.stream,
+           {.blocks = grid.blocks, .threads = grid.threads, .blocks_y = grid.columns},
+           whole ? add_positions<T, true> : add_positions<T, false>, args);
+}
+
+}  // namespace
+
+void embedding_forward(const EmbeddingForward& args, const OpContext& context) {
+    with_compute_type(args.x.dtype(), [&](auto type) {
+        using T = decltype(type);
+        const LookUpArgs<T> look = {.ids = args.ids.as<std::int32_t>(),
+                                    .weight = args.weight.as<T>(),
+                                    .vocab_begin = args.vocab_begin,
+                                    .table_rows = args.weight.size(0),
+                                    .x = args.x.as<T>(),
+                                    .tokens = static_cast<int>(args.x.size(0)),
+                                    .hidden = static_cast<int>(args.x.size(1))};
+        const PieceGrid grid = piece_grid(look.tokens, look.hidden, piece_width<T>);
+        const bool whole = whole_pieces(look.x, look.hidden, look.hidden) &&
+                           whole_pieces(look.weight, look.hidden, look.hidden);
+        launch(context.stream,
+               {.blocks = grid.blocks, .threads = grid.threads, .blocks_y = grid.columns},
+               whole ? look_up<T, true> : look_up<T, false>, look);
+    });
+}
+
+void embedding_backward(const EmbeddingBackward& args, const OpContext& context) {
+    add_rows({.rows = args.ids, .begin = args.vocab_begin, .x = args.dx, .table = args.dweight},
+             context);
+}
+
+void position_forward(const PositionForward& args, const OpContext& context) {
+    with_compute_type(args.x.dtype(), [&](auto type) {
+        using T = decltype(type);
+        launch_positions<T>({.x = args.x.as<T>(),
+                             .positions = args.positions.as<std::int32_t>(),
+                             .weight = pointer_or_null<T>(args.weight),
+                             .dropout = DropoutParams(args.dropout),
+                             .tokens = static_cast<int>(args.x.size(0)),
+                             .hidden = static_cast<int>(args.x.size(1)),
+                             .seq_length = static_cast<int>(args.seq_length)},
+                            context);
+    });
+}
+
+void position_backward(const PositionBackward& args, const OpContext& context) {
+    if (args.dropout.probability > 0) {
+        dropout_backward(
+            {.dr = args.dx, .dropout = args.dropout, .dy = args.dx, .seq_length = args.seq_length},
+            context);
+    }
+    if (args.dweight.empty()) return;
+    add_rows({.rows = args.positions, .begin = 0, .x = args.dx, .table = args.dweight}, context);
+}
+
+}  // namespace gptrain::cuda

@@ -1,0 +1,234 @@
+#include "cuda/ops/float8.h"
+
+#include "cuda/device/maximum.cuh"
+#include "tensor/dtype_switch.h"
+
+namespace gptrain::cuda {
+namespace {
+
+constexpr int block_size = 256;
+constexpr int block_warps = block_size / warp_threads;
+
+// ---- the largest absolute value -----------------------------------------------------------------
+
+/// Four vectors of `width` elements a thread and round.
+template <class T, int width>
+__global__ void __launch_bounds__(block_size)
+    find_maximum(const T* x, std::int64_t vectors, float* result) {
+    using V = Vec<T, width>;
+    constexpr int unroll = 4;
+    const auto* from = reinterpret_cast<const V*>(x);
+    float largest = 0;
+    for (std::int64_t first = std::int64_t{block_index().x} * block_size * unroll + thread_index();
+         first < vectors; first += std::int64_t{grid_blocks().x} * block_size * unroll) {
+        V parts[unroll] = {};
+        for (int i = 0; i < unroll; ++i) {
+            const std::int64_t at = first + i * block_size;
+            if (at < vectors) parts[i] = load(from + at);
+        }
+        for (const V& part : parts) {
+            for (int i = 0; i < width; ++i)
+                largest = maximum(largest, absolute(widen(part[i])));
+        }
+    }
+    merge_maxima(largest, shared_memory<WarpMaxima>().values, result);
+}
+
+template <class T, int width>
+void launch_find_maximum(const T* x, std::int64_t count, float* result, const OpContext& context) {
+    if (count == 0) return;
+    launch(context.stream,
+           {.blocks = grid_for(count, std::int64_t{block_size} * 4 * width, context.device),
+            .threads = block_size,
+            .shared_bytes = sizeof(WarpMaxima)},
+           find_maximum<T, width>, x, count / width, result);
+}
+
+// ---- conversion ---------------------------------------------------------------------------------
+
+template <class T, class Float8>
+struct ConvertArgs {
+    const T* x;
+    std::int64_t stride;
+    std::int64_t rows;
+    std::int64_t cols;
+    const float* maximum;
+    Float8* by_rows;     ///< or null
+    Float8* by_columns;  ///< or null
+    float* scale;
+};
+
+/// largest / maximum, which x is multiplied by; the first block writes the scale.
+template <class T, class Float8>
+__device__ inline float factor_of(const ConvertArgs<T, Float8>& args) {
+    const float found = load(args.maximum);
+    const bool given = found > 0;
+    if (block_index().x == 0 && block_index().y == 0 && thread_index() == 0) {
+        *args.scale = given ? found / Float8::largest : 1.0f;
+    }
+    return given ? Float8::largest / found : 1.0f;
+}
+
+/// Elements that one thread converts at a time: 16 bytes of the result.
+constexpr int chunk = 16;
+/// A block does a square tile. Its rows in shared memory lie a word further apart, so that a column
+/// of them meets different banks.
+constexpr int tile = 128;
+constexpr int tile_stride = tile + 4;
+
+struct ConvertTile {
+    alignas(16) std::uint32_t words[tile * tile_stride / 4];
+};
+
+template <class T, class Float8>
+__device__ inline Vec<std::uint32_t, 4> converted(const T* x, float factor) {
+    constexpr int width = 16 / static_cast<int>(sizeof(T));
+    Vec16<T> parts[chunk / width];
+    for (int i = 0; i < chunk / width; ++i)
+        parts[i] = load(reinterpret_cast<const Vec16<T>*>(x) + i);
+    const auto element = [&](int i) { return widen(parts[i / width][i % width]) * factor; };
+    Vec<std::uint32_t, 4> result;
+    for (int i = 0; i < 4; ++i) {
+        result[i] = narrow2_float8<Float8>(element(4 * i), element(4 * i + 1)) |
+                    narrow2_float8<Float8>(element(4 * i + 2), element(4 * i + 3)) << 16;
+    }
+    return result;
+}
+
+/// Byte `col` of four words, one below the other.
+__device__ inline std::uint32_t column_of(const std::uint32_t (&rows)[4], int col) {
+    std::uint32_t result = 0;
+    for (int row = 0; row < 4; ++row)
+        result |= (rows[row] >> (8 * col) & 0xff) << (8 * row);
+    return result;
+}
+
+/// Writes the columns of the tile: a thread turns 16 rows of four columns.
+template <class T, class Float8>
+__device__ inline void store_columns(const ConvertArgs<T, Float8>& args, const ConvertTile& shared,
+                                     std::int64_t first_row, std::int64_t first_col) {
+    const int row = warp_index() * chunk;
+    const int col = lane_index() * 4;
+    if (first_row + row >= args.rows || first_col + col >= args.cols) return;
+    Vec<std::uint32_t, 4> columns[4];
+    for (int quarter = 0; quarter < 4; ++quarter) {
+        std::uint32_t rows[4];
+        for (int i = 0; i < 4; ++i) {
+            rows[i] = shared.words[((row + 4 * quarter + i) * tile_stride + col) / 4];
+        }
+        for (int i = 0; i < 4; ++i)
+            columns[i][quarter] = column_of(rows, i);
+    }
+    for (int i = 0; i < 4; ++i) {
+        Float8* to = args.by_columns + (first_col + col + i) * args.rows + first_row + row;
+        store(reinterpret_cast<Vec<std::uint32_t, 4>*>(to), columns[i]);
+    }
+}
+
+/// Sizes and stride are multiples of 16.
+template <class T, class Float8>
+__global__ void __launch_bounds__(block_size) convert_tiles(ConvertArgs<T, Float8> args) {
+    static_assert(tile == block_warps * chunk && tile == warp_threads * 4);
+    ConvertTile& shared = shared_memory<ConvertTile>();
+    const float factor = factor_of(args);
+    const std::int64_t first_col = std::int64_t{block_index().y} * tile;
+    const std::int64_t first_row = std::int64_t{block_index().x} * tile;
+    constexpr int chunks_of_row = tile / chunk;
+    for (int i = thread_index(); i < tile * chunks_of_row; i += block_size) {
+        const std::int64_t row = first_row + i / chunks_of_row;
+        const int col_in_tile = i % chunks_of_row * chunk;
+        const std::int64_t col = first_col + col_in_tile;
+        if (row >= args.rows || col >= args.cols) continue;
+        const auto values = converted<T, Float8>(args.x + row * args.stride + col, factor);
+        if (args.by_rows != nullptr) {
+            store(reinterpret_cast<Vec<std::uint32_t, 4>*>(args.by_rows + row * args.cols + col),
+                  values);
+        }
+        std::uint32_t* words = shared.words + (i / chunks_of_row * tile_stride + col_in_tile) / 4;
+        for (int word = 0; word < 4; ++word)
+            words[word] = values[word];
+    }
+    if (args.by_columns == nullptr) return;
+    block_barrier();
+    store_columns(args, shared, first_row, first_col);
+}
+
+/// Any sizes, one element at a time.
+template <class T, class Float8>
+__global__ void __launch_bounds__(block_size) convert_elements(ConvertArgs<T, Float8> args) {
+    const float factor = factor_of(args);
+    const std::int64_t count = args.rows * args.cols;
+    for (std::int64_t i = std::int64_t{block_index().x} * block_size + thread_index(); i < count;
+         i += std::int64_t{grid_blocks().x} * block_size) {
+        const std::int64_t row = i / args.cols;
+        const std::int64_t col = i % args.cols;
+        const float x = widen(args.x[row * args.stride + col]) * factor;
+        const Float8 stored = {static_cast<std::uint8_t>(narrow2_float8<Float8>(x, 0) & 0xff)};
+        if (args.by_rows != nullptr) args.by_rows[i] = stored;
+        if (args.by_columns != nullptr) args.by_columns[col * args.rows + row] = stored;
+    }
+}
+
+template <class T, class Float8>
+bool by_sixteens(const ConvertArgs<T, Float8>& args) {
+    const auto aligned = [](const void* p) {
+        return reinterpret_cast<std::uintptr_t>(p) % 16 == 0;
+    };
+    return args.rows % chunk == 0 && args.cols % chunk == 0 && args.stride % chunk == 0 &&
+           aligned(args.x) && aligned(args.by_rows) && aligned(args.by_columns);
+}
+
+template <class T, class Float8>
+void convert(const ToFloat8& call, const OpContext& context) {
+    const bool flat = call.x.rank() == 1;
+    const ConvertArgs<T, Float8> args = {.x = call.x.as<T>(),
+                                         .stride = flat ? call.x.size(0) : call.x.stride(0),
+                                         .rows = flat ? 1 : call.x.size(0),
+                                         .cols = call.x.size(-1),
+                                         .maximum = call.maximum.as<float>(),
+                                         .by_rows = pointer_or_null<Float8>(call.out.rows),
+                                         .by_columns = pointer_or_null<Float8>(call.out.columns),
+                                         .scale = call.out.scale.as<float>()};
+    if (by_sixteens(args) && div_ceil(args.cols, tile) <= 65535) {
+        launch(context.stream,
+               {.blocks = div_ceil(args.rows, tile),
+                .threads = block_size,
+                .shared_bytes = sizeof(ConvertTile),
+                .blocks_y = div_ceil(args.cols, tile)},
+               convert_tiles<T, Float8>, args);
+    } else {
+        launch(context.stream,
+               {.blocks = grid_for(args.rows * args.cols, block_size, context.device),
+                .threads = block_size},
+               convert_elements<T, Float8>, args);
+    }
+}
+
+}  // namespace
+
+void absolute_maximum(const Tensor& x, const Tensor& maximum, const OpContext& context) {
+    GPTRAIN_CHECK(x.contiguous(), "maximum of ", x.shape().to_text());
+    with_compute_type(x.dtype(), [&](auto type) {
+        using T = decltype(type);
+        constexpr int width = 16 / static_cast<int>(sizeof(T));
+        const T* from = x.as<T>();
+        auto* result = maximum.as<float>();
+        const bool aligned = reinterpret_cast<std::uintptr_t>(from) % 16 == 0;
+        const std::int64_t whole = aligned ? x.elements() / width * width : 0;
+        launch_find_maximum<T, width>(from, whole, result, context);
+        launch_find_maximum<T, 1>(from + whole, x.elements() - whole, result, context);
+    });
+}
+
+void to_float8(const ToFloat8& args, const OpContext& context) {
+    const Tensor& out = args.out.rows.empty() ? args.out.columns : args.out.rows;
+    GPTRAIN_CHECK(args.out.columns.empty() || args.x.rank() == 2, "the transpose of ",
+                  args.x.shape().to_text());
+    with_compute_type(args.x.dtype(), [&](auto type) {
+        with_float8_type(out.dtype(), [&](auto float8) {
+            convert<decltype(type), decltype(float8)>(args, context);
+        });
+    });
+}
+
+}  // namespace gptrain::cuda

@@ -1,0 +1,14 @@
+// Matrices in 8 bits (Backend's ops of the same names).
+#pragma once
+
+#include "backend/ops.h"
+#include "cuda/runtime/context.h"
+
+namespace gptrain::cuda {
+
+/// Reads x once.
+void absolute_maximum(const Tensor& x, const Tensor& maximum, const OpContext& context);
+/// Reads x once, whichever of rows and columns are wanted.
+void to_float8(const ToFloat8& args, const OpContext& context);
+
+}  // namespace gptrain::cuda

@@ -1,0 +1,36 @@
+// The functions that activations are made of.
+#pragma once
+
+#include "cuda/device/device.cuh"
+
+namespace gptrain::cuda {
+
+/// value = 1 / (1 + e^-x), tail = 1 - value without cancellation. Each within 8 units of the last
+/// place beside the error of x itself.
+struct Logistic {
+    float value;
+    float tail;
+};
+__device__ inline Logistic logistic(float x) {
+    constexpr float log2_e = 1.4426950408889634f;
+    // Bounded so that e^-x times a value near 0 is not infinity times 0.
+    const float exp_minus = exp2_approx(minimum(-x * log2_e, 125.0f));
+    const float value = reciprocal_approx(1.0f + exp_minus);
+    return {value, exp_minus * value};
+}
+
+/// GELU in its tanh form, as u logistic(2 z) with z = sqrt(2 / pi) (u + 0.044715 u^3), which keeps
+/// full relative precision where 1 + tanh(z) cancels.
+struct Gelu {
+    float value;
+    float slope;
+};
+__device__ inline Gelu gelu(float u) {
+    constexpr float two_root = 1.5957691216057308f;  // 2 sqrt(2 / pi)
+    const float square = u * u;
+    const Logistic s = logistic(two_root * u * fma(0.044715f, square, 1.0f));
+    const float two_z_slope = two_root * fma(0.134145f, square, 1.0f);
+    return {u * s.value, s.value * fma(u * s.tail, two_z_slope, 1.0f)};
+}
+
+}  // namespace gptrain::cuda

@@ -1,0 +1,201 @@
+#include "cuda/ops/linear.h"
+
+#include <algorithm>
+
+#include "cuda/device/device.cuh"
+#include "cuda/ops/activation.h"
+#include "cuda/ops/gelu.cuh"
+#include "cuda/ops/linear_bias.h"
+#include "cuda/ops/scratch_sizes.h"
+#include "tensor/dtype_switch.h"
+
+namespace gptrain::cuda {
+namespace {
+
+constexpr int block_size = 256;
+
+/// Rows of a part of a product whose sums are kept are a multiple of the first of these that they
+/// reach: so that tiles of the product are whole, or that it can be done in 8 bits.
+constexpr std::int64_t row_multiples[] = {256, 16};
+
+/// to = round((sums + bias) gelu'(gelu_input)); bias and gelu_input may be null.
+template <class T>
+struct FinishArgs {
+    const float* sums;
+    std::int64_t sums_stride;
+    T* to;
+    std::int64_t to_stride;
+    const T* bias;
+    const T* gelu_input;
+    std::int64_t gelu_stride;
+    std::int64_t rows;
+    std::int64_t cols;
+};
+
+/// A thread does `width` columns of every gridDim.y-th row.
+template <class T, int width>
+__global__ void __launch_bounds__(block_size) finish_product(FinishArgs<T> args) {
+    const std::int64_t col = (std::int64_t{block_index().x} * block_size + thread_index()) * width;
+    if (col >= args.cols) return;
+    Vec<T, width> bias{};
+    if (args.bias != nullptr) bias = load(reinterpret_cast<const Vec<T, width>*>(args.bias + col));
+    for (std::int64_t row = block_index().y; row < args.rows; row += grid_blocks().y) {
+        const auto sums = load(
+            reinterpret_cast<const Vec<float, width>*>(args.sums + row * args.sums_stride + col));
+        Vec<T, width> u{};
+        if (args.gelu_input != nullptr) {
+            u = load(reinterpret_cast<const Vec<T, width>*>(args.gelu_input +
+                                                            row * args.gelu_stride + col));
+        }
+        Vec<T, width> result;
+        for (int i = 0; i < width; ++i) {
+            float x = sums[i];
+            if (args.bias != nullptr) x = x + widen(bias[i]);
+            if (args.gelu_input != nullptr) x = x * gelu(widen(u[i])).slope;
+            result[i] = narrow<T>(x);
+        }
+        store(reinterpret_cast<Vec<T, width>*>(args.to + row * args.to_stride + col), result);
+    }
+}
+
+/// Whether every row begins at a multiple of four elements.
+template <class T>
+bool by_fours(const T* data, std::int64_t stride) {
+    return reinterpret_cast<std::uintptr_t>(data) % (4 * sizeof(T)) == 0 && stride % 4 == 0;
+}
+
+template <class T>
+void finish(const FinishArgs<T>& args, const Stream& stream) {
+    const bool fours = args.cols % 4 == 0 && by_fours(args.sums, args.sums_stride) &&
+                       by_fours(args.to, args.to_stride) && by_fours(args.bias, 0) &&
+                       by_fours(args.gelu_input, args.gelu_stride);
+    const int width = fours ? 4 : 1;
+    launch(stream,
+           {.blocks = div_ceil(args.cols, std::int64_t{block_size} * width),
+            .threads = block_size,
+            .blocks_y = std::min<std::int64_t>(args.rows, 65535)},
+           fours ? finish_product<T, 4> : finish_product<T, 1>, args);
+}
+
+/// Rows of c whose fp32 sums are kept at a time.
+std::int64_t rows_at_a_time(std::int64_t cols) {
+    const std::int64_t rows = linear_sums_bytes / (4 * cols);
+    for (const std::int64_t multiple : row_multiples) {
+        if (rows >= multiple) return rows / multiple * multiple;
+    }
+    return std::max<std::int64_t>(rows, 1);
+}
+
+Matrix some_rows(const Matrix& matrix, std::int64_t begin, std::int64_t count) {
+    Matrix result = matrix;
+    result.data += begin * matrix.row_stride * size_of(matrix.dtype);
+    result.rows = count;
+    return result;
+}
+
+/// Finishes rows of the product that have these sums.
+template <class T>
+void finish_rows(const Product& product, const Matrix& sums, std::int64_t begin,
+                 const Stream& stream) {
+    const Matrix to = some_rows(product.c, begin, sums.rows);
+    FinishArgs<T> args = {.sums = reinterpret_cast<const float*>(sums.data),
+                          .sums_stride = sums.row_stride,
+                          .to = reinterpret_cast<T*>(to.data),
+                          .to_stride = to.row_stride,
+                          .bias = reinterpret_cast<const T*>(product.bias),
+                          .gelu_input = nullptr,
+                          .gelu_stride = 0,
+                          .rows = to.rows,
+                          .cols = to.cols};
+    if (product.gelu_input.data != nullptr) {
+        const Matrix u = some_rows(product.gelu_input, begin, sums.rows);
+        args.gelu_input = reinterpret_cast<const T*>(u.data);
+        args.gelu_stride = u.row_stride;
+    }
+    finish(args, stream);
+}
+
+/// The product alone, then its epilogue by a kernel. The result is to be rounded once, so the sums
+/// of 16-bit products are kept in fp32, some rows at a time, which stay in the L2 cache. So memory
+/// sees of each element what it sees of an epilogue in the product: 2 bytes of the result, and 2 of
+/// gelu_input. The sums of all rows at a time would be written and read as well, 8 bytes more. A
+/// product that is stored in 16 bits before its own kernel would take 4 bytes more and be rounded
+/// twice. c itself holds the sums of fp32.
+void multiply_and_finish(const Product& product, Products& products, const OpContext& context) {
+    const bool in_place = product.c.dtype == DType::f32;
+    const std::int64_t step = in_place ? product.c.rows : rows_at_a_time(product.c.cols);
+    Matrix sums = product.c;
+    if (!in_place) {
+        sums.dtype = DType::f32;
+        sums.row_stride = product.c.cols;
+        sums.data = context.scratch.take_bytes(std::min(step, product.c.rows) * product.c.cols * 4);
+    }
+    for (std::int64_t begin = 0; begin < product.c.rows; begin += step) {
+        sums.rows = std::min(step, product.c.rows - begin);
+        Scratch rest = context.scratch;
+        products.multiply({.a = some_rows(product.a, begin, sums.rows),
+                           .b = product.b,
+                           .c = sums,
+                           .rough_sums = product.rough_sums},
+                          {.stream = context.stream, .scratch = rest, .device = context.device});
+        with_compute_type(product.c.dtype, [&](auto type) {
+            finish_rows<decltype(type)>(product, sums, begin, context.stream);
+        });
+    }
+}
+
+void multiply(const Product& product, Products& products, const OpContext& context) {
+    if (!product.has_epilogue()) return products.multiply(product, context);
+    products.multiply(
+        product, [&] { multiply_and_finish(product, products, context); }, context);
+}
+
+/// The tensor, or the rows of its 8-bit form where that is given.
+Matrix matrix(const Tensor& tensor, const Float8Matrix& float8) {
+    return float8.empty() ? Matrix(tensor) : Matrix(float8.rows, float8.scale);
+}
+/// The tensor, or the columns of its 8-bit form as the same matrix.
+Matrix matrix_by_columns(const Tensor& tensor, const Float8Matrix& float8) {
+    return float8.empty() ? Matrix(tensor) : Matrix(float8.columns, float8.scale).transposed();
+}
+
+}  // namespace
+
+void linear_forward(const LinearForward& args, Products& products, const OpContext& context) {
+    const Product product = {.a = matrix(args.x, args.x8),
+                             .b = matrix(args.weight, args.weight8).transposed(),
+                             .c = Matrix(args.y),
+                             .bias = args.bias.data(),
+                             .rough_sums = !args.x8.empty()};
+    if (args.gelu.empty()) return multiply(product, products, context);
+    const auto multiply_then_gelu = [&] {
+        multiply(product, products, context);
+        activation_forward({.u = args.y, .y = args.gelu}, context);
+    };
+    if (context.deterministic) return multiply_then_gelu();
+    Product with_gelu = product;
+    with_gelu.gelu = Matrix(args.gelu);
+    products.multiply(with_gelu, multiply_then_gelu, context);
+}
+
+void linear_input_grad(const LinearInputGrad& args, Products& products, const OpContext& context) {
+    multiply({.a = matrix(args.dy, args.dy8),
+              .b = matrix_by_columns(args.weight, args.weight8),
+              .c = Matrix(args.dx),
+              .gelu_input = args.gelu_input.empty() ? Matrix() : Matrix(args.gelu_input)},
+             products, context);
+}
+
+void linear_weight_grad(const LinearWeightGrad& args, Products& products,
+                        const OpContext& context) {
+    products.multiply({.a = matrix_by_columns(args.dy, args.dy8).transposed(),
+                       .b = matrix_by_columns(args.x, args.x8),
+                       .c = Matrix(args.dweight),
+                       .accumulate = true},
+                      context);
+    if (args.dbias.empty()) return;
+    context.scratch.reset();
+    bias_grad(args.dy, args.dbias, context);
+}
+
+}  // namespace gptrain::cuda

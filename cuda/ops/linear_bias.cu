@@ -1,0 +1,181 @@
+#include "cuda/ops/linear_bias.h"
+
+#include <algorithm>
+
+#include "cuda/device/parts.h"
+#include "cuda/device/pieces.cuh"
+#include "cuda/ops/scratch_sizes.h"
+#include "tensor/dtype_switch.h"
+
+namespace gptrain::cuda {
+namespace {
+
+// ---- bias += sum of rows ------------------------------------------------------------------------
+
+constexpr int block_size = 256;
+constexpr int block_warps = block_size / warp_threads;
+/// Rows that a warp has under way.
+constexpr int rows_at_a_time = 8;
+static_assert(bias_part_rows == block_warps * rows_at_a_time);
+
+template <class T>
+constexpr int strip_width = warp_threads* piece_width<T>;
+static_assert(strip_width<Bf16> * sizeof(Bf16) == bias_strip_bytes);
+
+template <class T>
+struct BiasGradArgs {
+    const T* dy;
+    std::int64_t stride;
+    int rows;
+    int columns;
+    float* parts;  ///< [parts][columns]
+};
+
+template <class T>
+struct BiasGradShared {
+    float sums[block_warps][strip_width<T>];
+};
+
+/// A block sums some rows of a strip of columns, which is 512 bytes wide; its warps take turns.
+template <class T, bool aligned>
+__global__ void __launch_bounds__(block_size) bias_grad_kernel(BiasGradArgs<T> args) {
+    BiasGradShared<T>& shared = shared_memory<BiasGradShared<T>>();
+    const int in_strip = lane_index() * piece_width<T>;
+    const int first = block_index().x * strip_width<T>;
+    const std::int64_t part = block_index().y;
+    const std::int64_t parts = grid_blocks().y;
+    const auto begin = static_cast<int>(args.rows * part / parts);
+    const auto end = static_cast<int>(args.rows * (part + 1) / parts);
+    float sums[piece_width<T>] = {};
+    const auto load_row = [&](int row) {
+        return load_piece<aligned>(args.dy + row * args.stride, first + in_strip, args.columns);
+    };
+    const auto add = [&](const Vec16<T>& piece) {
+        float x[piece_width<T>];
+        widen(piece, x);
+        for (int j = 0; j < piece_width<T>; ++j)
+            sums[j] = sums[j] + x[j];
+    };
+    int row = begin + warp_index();
+    if (first + in_strip >= args.columns) row = end;
+    for (; aligned && end - row > (rows_at_a_time - 1) * block_warps;
+         row += rows_at_a_time * block_warps) {
+        Vec16<T> pieces[rows_at_a_time];
+        for (int i = 0; i < rows_at_a_time; ++i)
+            pieces[i] = load_row(row + i * block_warps);
+        for (const Vec16<T>& piece : pieces)
+            add(piece);
+    }
+    for (; row < end; row += block_warps)
+        add(load_row(row));
+    for (int j = 0; j < piece_width<T>; ++j)
+        shared.sums[warp_index()][in_strip + j] = sums[j];
+    block_barrier();
+    for (int column = thread_index(); column < strip_width<T>; column += block_size) {
+        if (first + column >= args.columns) break;
+        float sum = shared.sums[0][column];
+        for (int warp = 1; warp < block_warps; ++warp)
+            sum = sum + shared.sums[warp][column];
+        args.parts[part * args.columns + first + column] = sum;
+    }
+}
+
+std::int64_t bias_parts(std::int64_t rows, std::int64_t strips) {
+    return std::min(div_ceil(rows, bias_part_rows),
+                    std::max<std::int64_t>(bias_blocks / strips, 1));
+}
+
+template <class T>
+void sum_rows(const Tensor& dy, const Tensor& dbias, const OpContext& context) {
+    const Rows<T> rows(dy);
+    const std::int64_t columns = dy.size(1);
+    const std::int64_t strips = div_ceil(columns, strip_width<T>);
+    const std::int64_t parts = bias_parts(dy.size(0), strips);
+    const BiasGradArgs<T> args = {.dy = rows.data,
+                                  .stride = rows.stride,
+                                  .rows = static_cast<int>(dy.size(0)),
+                                  .columns = static_cast<int>(columns),
+                                  .parts = context.scratch.take<float>(parts * columns)};
+    const bool aligned = whole_pieces(rows.data, rows.stride, columns);
+    launch(context.stream,
+           {.blocks = strips,
+            .threads = block_size,
+            .shared_bytes = sizeof(BiasGradShared<T>),
+            .blocks_y = parts},
+           aligned ? bias_grad_kernel<T, true> : bias_grad_kernel<T, false>, args);
+    add_parts({.data = args.parts,
+               .count = parts,
+               .columns = columns,
+               .totals = {dbias.as<float>(), nullptr}},
+              context.stream);
+}
+
+// ---- rows += bias -------------------------------------------------------------------------------
+
+template <class T>
+struct AddBiasArgs {
+    T* y;
+    std::int64_t stride;
+    const T* bias;
+    int rows;
+    int columns;
+};
+
+template <class T, bool aligned>
+__global__ void __launch_bounds__(block_size) add_bias_kernel(AddBiasArgs<T> args) {
+    const int at = piece_of_thread<T>();
+    if (at >= args.columns) return;
+    float bias[piece_width<T>];
+    widen(load_piece<aligned>(args.bias, at, args.columns), bias);
+    Vec16<T> pieces[rows_of_block];
+    for (int i = 0; i < rows_of_block; ++i) {
+        const T* row = args.y + row_of_block(i, args.rows) * args.stride;
+        pieces[i] = load_piece_once<aligned>(row, at, args.columns);
+    }
+    for (int i = 0; i < rows_of_block; ++i) {
+        if (!is_row_of_block(i, args.rows)) continue;
+        float x[piece_width<T>];
+        widen(pieces[i], x);
+        for (int j = 0; j < piece_width<T>; ++j)
+            x[j] = x[j] + bias[j];
+        store_piece<aligned>(args.y + row_of_block(i, args.rows) * args.stride, at, args.columns,
+                             narrow_piece<T>(x));
+    }
+}
+
+template <class T>
+void add_to_rows(const Tensor& y, const Tensor& bias, const OpContext& context) {
+    const Rows<T> rows(y);
+    const std::int64_t columns = y.size(1);
+    const AddBiasArgs<T> args = {.y = rows.data,
+                                 .stride = rows.stride,
+                                 .bias = bias.as<T>(),
+                                 .rows = static_cast<int>(y.size(0)),
+                                 .columns = static_cast<int>(columns)};
+    const bool aligned =
+        whole_pieces(args.y, args.stride, columns) && whole_pieces(args.bias, columns, columns);
+    const PieceGrid grid = piece_grid(args.rows, columns, piece_width<T>);
+    launch(context.stream,
+           {.blocks = grid.blocks, .threads = grid.threads, .blocks_y = grid.columns},
+           aligned ? add_bias_kernel<T, true> : add_bias_kernel<T, false>, args);
+}
+
+void check_sizes(const Tensor& rows, const Tensor& bias) {
+    GPTRAIN_CHECK(rows.rank() == 2 && rows.size(0) <= INT32_MAX && rows.size(1) <= INT32_MAX &&
+                      bias.elements() == rows.size(1) && bias.contiguous(),
+                  "bias ", bias.shape().to_text(), " of ", rows.shape().to_text());
+}
+
+}  // namespace
+
+void bias_grad(const Tensor& dy, const Tensor& dbias, const OpContext& context) {
+    check_sizes(dy, dbias);
+    with_compute_type(dy.dtype(), [&](auto type) { sum_rows<decltype(type)>(dy, dbias, context); });
+}
+
+void add_bias(const Tensor& y, const Tensor& bias, const OpContext& context) {
+    check_sizes(y, bias);
+    with_compute_type(y.dtype(), [&](auto type) { add_to_rows<decltype(type)>(y, bias, context); });
+}
+
+}  // namespace gptrain::cuda

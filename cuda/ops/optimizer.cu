@@ -1,0 +1,333 @@
+#include "cuda/ops/optimizer.h"
+
+#include <algorithm>
+
+#include "cuda/device/reduce.cuh"
+#include "cuda/ops/ordered_sum.h"
+#include "cuda/ops/scratch_sizes.h"
+#include "cuda/ops/step.h"
+#include "tensor/dtype_switch.h"
+
+namespace gptrain::cuda {
+namespace {
+
+constexpr int block_size = 256;
+/// Elements of an fp32 vector.
+constexpr int width = 4;
+using Floats = Vec<float, width>;
+
+/// Tensors of one launch; the table is an argument, of which a launch can have 4 KiB.
+constexpr int most_tensors = 56;
+
+/// Index of the last entry whose `first_chunk` is not above `chunk`.
+template <class Entry>
+__device__ inline int entry_of(const Entry* entries, int count, std::int64_t chunk) {
+    int low = 0;
+    int high = count;
+    while (high - low > 1) {
+        const int middle = (low + high) / 2;
+        (entries[middle].first_chunk <= chunk ? low : high) = middle;
+    }
+    return low;
+}
+
+bool is_aligned(const void* p, std::size_t bytes) {
+    return reinterpret_cast<std::uintptr_t>(p) % bytes == 0;
+}
+
+// ---- sum of squares -----------------------------------------------------------------------------
+
+/// Elements that a block squares at a time.
+constexpr std::int64_t square_chunk = 16384;
+
+struct SquareEntry {
+    const float* data;
+    std::int64_t count;
+    std::int64_t first_chunk;
+};
+
+struct SquareTable {
+    SquareEntry entries[most_tensors];
+    int count = 0;
+    std::int64_t chunks = 0;
+};
+
+__device__ inline double square(float x) {
+    return static_cast<double>(x) * static_cast<double>(x);
+}
+
+/// This thread's part of a chunk.
+__device__ inline double sum_squares(const float* data, std::int64_t count) {
+    double sum = 0;
+    const bool aligned = reinterpret_cast<std::uintptr_t>(data) % sizeof(Floats) == 0;
+    const std::int64_t vectors = aligned ? count / width : 0;
+    for (std::int64_t i = thread_index(); i < vectors; i += block_size) {
+        const Floats x = load_once(reinterpret_cast<const Floats*>(data) + i);
+        sum = sum + ((square(x[0]) + square(x[1])) + (square(x[2]) + square(x[3])));
+    }
+    for (std::int64_t i = vectors * width + thread_index(); i < count; i += block_size)
+        sum = sum + square(data[i]);
+    return sum;
+}
+
+struct WarpSums {
+    double sums[block_size / warp_threads];
+};
+struct WarpMaxima {
+    float maxima[block_size / warp_threads];
+};
+
+__global__ void __launch_bounds__(block_size) sum_chunks(SquareTable table, double* parts) {
+    double sum = 0;
+    for (std::int64_t chunk = block_index().x; chunk < table.chunks; chunk += grid_blocks().x) {
+        const SquareEntry& entry = table.entries[entry_of(table.entries, table.count, chunk)];
+        const std::int64_t begin = (chunk - entry.first_chunk) * square_chunk;
+        const std::int64_t rest = entry.count - begin;
+        sum = sum + sum_squares(entry.data + begin, rest < square_chunk ? rest : square_chunk);
+    }
+    sum = block_sum(sum, shared_memory<WarpSums>().sums);
+    if (thread_index() == 0) parts[block_index().x] = sum;
+}
+
+/// The tensors in tables, as many as one holds at a time: launch(table, blocks, first), where
+/// `first` is the index of its first tensor; tensors without elements have entries without chunks.
+void for_each_table(std::span<const Tensor> tensors, const auto& launch) {
+    for (std::size_t first = 0; first < tensors.size(); first += most_tensors) {
+        SquareTable table;
+        for (const Tensor& tensor :
+             tensors.subspan(first, std::min<std::size_t>(most_tensors, tensors.size() - first))) {
+            table.entries[table.count++] = {tensor.as<float>(), tensor.elements(), table.chunks};
+            table.chunks += div_ceil(tensor.elements(), square_chunk);
+        }
+        if (table.chunks > 0)
+            launch(table, std::min(table.chunks, square_blocks), static_cast<std::int64_t>(first));
+    }
+}
+
+// ---- what is not finite -------------------------------------------------------------------------
+
+/// The largest index of a table, and above it none.
+constexpr float no_entry = 1024;
+static_assert(most_tensors < no_entry, "indices of a table");
+
+/// parts[b] = the first entry in whose chunks block b finds a value that is not finite.
+__global__ void __launch_bounds__(block_size)
+    find_in_chunks(SquareTable table, const StepState* state, double* parts) {
+    if (state->skip != Skip::not_finite) return;
+    float first = no_entry;
+    for (std::int64_t chunk = block_index().x; chunk < table.chunks; chunk += grid_blocks().x) {
+        const int index = entry_of(table.entries, table.count, chunk);
+        const SquareEntry& entry = table.entries[index];
+        const std::int64_t begin = (chunk - entry.first_chunk) * square_chunk;
+        const std::int64_t rest = entry.count - begin;
+        // In fp64 the squares of finite floats do not overflow.
+        const double sum =
+            sum_squares(entry.data + begin, rest < square_chunk ? rest : square_chunk);
+        if (!is_finite(sum) && first == no_entry) first = static_cast<float>(index);
+    }
+    first = -block_maximum(-first, shared_memory<WarpMaxima>().maxima);
+    if (thread_index() == 0) parts[block_index().x] = first;
+}
+
+/// Of the launches of one op the first that finds something counts.
+__global__ void note_first(StepState* state, const double* parts, std::int64_t blocks,
+                           std::int64_t first_tensor) {
+    if (state->skip != Skip::not_finite || state->faulty_tensor >= 0) return;
+    double first = no_entry;
+    for (std::int64_t block = 0; block < blocks; ++block)
+        first = parts[block] < first ? parts[block] : first;
+    if (first < no_entry) state->faulty_tensor = first_tensor + static_cast<std::int64_t>(first);
+}
+
+// ---- AdamW --------------------------------------------------------------------------------------
+
+/// Elements that a block updates.
+constexpr std::int64_t update_chunk = 4096;
+
+/// What all elements of a step share.
+struct Update {
+    float grad_factor;
+    float beta1, one_minus_beta1;
+    float beta2, one_minus_beta2;
+    float rate;             ///< learning rate / (1 - beta1^t)
+    float root_correction;  ///< sqrt(1 - beta2^t)
+    float eps;
+    float decay;  ///< 1 - learning rate x weight decay
+    int skip;
+};
+static_assert(sizeof(Update) <= update_bytes);
+
+__global__ void prepare_update(const StepState* state, AdamWConstants constants, Update* update) {
+    const auto updates = static_cast<double>(state->updates);
+    update->grad_factor = static_cast<float>(state->grad_factor);
+    update->beta1 = static_cast<float>(constants.beta1);
+    update->one_minus_beta1 = static_cast<float>(1 - constants.beta1);
+    update->beta2 = static_cast<float>(constants.beta2);
+    update->one_minus_beta2 = static_cast<float>(1 - constants.beta2);
+    update->rate = static_cast<float>(state->learning_rate / (1 - power(constants.beta1, updates)));
+    update->root_correction = static_cast<float>(square_root(1 - power(constants.beta2, updates)));
+    update->eps = static_cast<float>(constants.eps);
+    update->decay = static_cast<float>(1 - state->learning_rate * constants.weight_decay);
+    update->skip = state->skip != Skip::no ? 1 : 0;
+}
+
+template <class T>
+struct UpdateEntry {
+    float* main_param;
+    const float* main_grad;
+    float* exp_avg;
+    float* exp_avg_sq;
+    T* weight;  ///< or null
+    std::int64_t count;
+    std::int64_t first_chunk;
+    bool decay;
+    bool aligned;
+};
+
+template <class T>
+struct UpdateTable {
+    UpdateEntry<T> entries[most_tensors];
+    int count = 0;
+    std::int64_t chunks = 0;
+};
+
+/// One element; returns the new main parameter.
+__device__ inline float update_element(const Update& how, float decay, float grad, float param,
+                                       float& exp_avg, float& exp_avg_sq) {
+    const float g = grad * how.grad_factor;
+    exp_avg = fma(how.beta1, exp_avg, how.one_minus_beta1 * g);
+    exp_avg_sq = fma(how.beta2, exp_avg_sq, how.one_minus_beta2 * g * g);
+    const float root = square_root(exp_avg_sq) / how.root_correction + how.eps;
+    return param * decay - how.rate * exp_avg / root;
+}
+
+template <class T>
+__device__ inline void update_vector(const UpdateEntry<T>& entry, std::int64_t at,
+                                     const Update& how) {
+    auto* params = reinterpret_cast<Floats*>(entry.main_param + at);
+    Floats param = load_once(params);
+    if (how.skip == 0) {
+        auto* averages = reinterpret_cast<Floats*>(entry.exp_avg + at);
+        auto* squares = reinterpret_cast<Floats*>(entry.exp_avg_sq + at);
+        const Floats grad = load_once(reinterpret_cast<const Floats*>(entry.main_grad + at));
+        Floats m = load_once(averages);
+        Floats v = load_once(squares);
+        const float decay = entry.decay ? how.decay : 1.0f;
+        for (int i = 0; i < width; ++i)
+            param[i] = update_element(how, decay, grad[i], param[i], m[i], v[i]);
+        store_once(averages, m);
+        store_once(squares, v);
+        store_once(params, param);
+    }
+    if (entry.weight == nullptr) return;
+    Vec<T, width> weight;
+    for (int i = 0; i < width; ++i)
+        weight[i] = narrow<T>(param[i]);
+    store(reinterpret_cast<Vec<T, width>*>(entry.weight + at), weight);
+}
+
+template <class T>
+__device__ inline void update_one(const UpdateEntry<T>& entry, std::int64_t i, const Update& how) {
+    if (how.skip == 0) {
+        entry.main_param[i] =
+            update_element(how, entry.decay ? how.decay : 1.0f, entry.main_grad[i],
+                           entry.main_param[i], entry.exp_avg[i], entry.exp_avg_sq[i]);
+    }
+    if (entry.weight != nullptr) entry.weight[i] = narrow<T>(entry.main_param[i]);
+}
+
+template <class T>
+__global__ void __launch_bounds__(block_size)
+    update_chunks(UpdateTable<T> table, const Update* update) {
+    const std::int64_t chunk = block_index().x;
+    const UpdateEntry<T>& entry = table.entries[entry_of(table.entries, table.count, chunk)];
+    const Update how = *update;
+    const std::int64_t begin = (chunk - entry.first_chunk) * update_chunk;
+    const std::int64_t end =
+        begin + update_chunk < entry.count ? begin + update_chunk : entry.count;
+    std::int64_t rest = begin;
+    if (entry.aligned) {
+        rest = begin + (end - begin) / width * width;
+        for (std::int64_t at = begin + thread_index() * width; at < rest; at += block_size * width)
+            update_vector(entry, at, how);
+    }
+    for (std::int64_t i = rest + thread_index(); i < end; i += block_size)
+        update_one(entry, i, how);
+}
+
+template <class T>
+UpdateEntry<T> entry_for(const AdamWPiece& piece, std::int64_t first_chunk) {
+    UpdateEntry<T> entry = {.main_param = piece.main_param.as<float>(),
+                            .main_grad = piece.main_grad.as<float>(),
+                            .exp_avg = piece.exp_avg.as<float>(),
+                            .exp_avg_sq = piece.exp_avg_sq.as<float>(),
+                            .weight = pointer_or_null<T>(piece.weight),
+                            .count = piece.main_param.elements(),
+                            .first_chunk = first_chunk,
+                            .decay = piece.decay,
+                            .aligned = false};
+    entry.aligned = is_aligned(entry.main_param, sizeof(Floats)) &&
+                    is_aligned(entry.main_grad, sizeof(Floats)) &&
+                    is_aligned(entry.exp_avg, sizeof(Floats)) &&
+                    is_aligned(entry.exp_avg_sq, sizeof(Floats)) &&
+                    is_aligned(entry.weight, sizeof(Vec<T, width>));
+    return entry;
+}
+
+/// All pieces, as many a launch as the table holds.
+template <class T>
+void update_all(std::span<const AdamWPiece> pieces, const Update* update,
+                const OpContext& context) {
+    UpdateTable<T> table;
+    const auto flush = [&] {
+        launch(context.stream, {.blocks = table.chunks, .threads = block_size}, update_chunks<T>,
+               table, update);
+        table.count = 0;
+        table.chunks = 0;
+    };
+    for (const AdamWPiece& piece : pieces) {
+        if (piece.main_param.elements() == 0) continue;
+        table.entries[table.count++] = entry_for<T>(piece, table.chunks);
+        table.chunks += div_ceil(piece.main_param.elements(), update_chunk);
+        if (table.count == most_tensors) flush();
+    }
+    if (table.count > 0) flush();
+}
+
+}  // namespace
+
+void square_sum(std::span<const Tensor> tensors, const Tensor& total, const OpContext& context) {
+    auto* parts = context.scratch.take<double>(square_blocks);
+    for_each_table(tensors, [&](const SquareTable& table, std::int64_t blocks, std::int64_t) {
+        launch(context.stream,
+               {.blocks = blocks, .threads = block_size, .shared_bytes = sizeof(WarpSums)},
+               sum_chunks, table, parts);
+        add_in_order(parts, blocks, total.as<double>(), context.stream);
+    });
+}
+
+void find_not_finite(std::span<const Tensor> tensors, const StepRef& step,
+                     const OpContext& context) {
+    auto* parts = context.scratch.take<double>(square_blocks);
+    StepState* state = step_state(step);
+    for_each_table(tensors, [&](const SquareTable& table, std::int64_t blocks, std::int64_t first) {
+        launch(context.stream,
+               {.blocks = blocks, .threads = block_size, .shared_bytes = sizeof(WarpMaxima)},
+               find_in_chunks, table, state, parts);
+        launch(context.stream, {.blocks = 1, .threads = 1}, note_first, state, parts, blocks,
+               first);
+    });
+}
+
+void adamw(std::span<const AdamWPiece> pieces, const AdamWConstants& constants, const StepRef& step,
+           const OpContext& context) {
+    auto* update = context.scratch.take<Update>(1);
+    launch(context.stream, {.blocks = 1, .threads = 1}, prepare_update, step_state(step), constants,
+           update);
+    if (pieces.empty()) return;
+    const Tensor& weight = pieces.front().weight;
+    with_compute_type(weight.empty() ? DType::f32 : weight.dtype(),
+                      [&](auto type) { update_all<decltype(type)>(pieces, update, context); });
+}
+
+}  // namespace gptrain::cuda

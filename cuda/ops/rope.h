@@ -1,0 +1,12 @@
+// Rotary position embedding.
+#pragma once
+
+#include "backend/ops.h"
+#include "cuda/runtime/context.h"
+
+namespace gptrain::cuda {
+
+/// D is at most 256.
+void rope(const Rope& args, const OpContext& context);
+
+}  // namespace gptrain::cuda

@@ -1,0 +1,88 @@
+#include "cuda/ops/step.h"
+
+#include "cuda/device/device.cuh"
+
+namespace gptrain::cuda {
+namespace {
+
+// One thread each: some numbers are decided upon.
+constexpr LaunchShape one_thread = {.blocks = 1, .threads = 1};
+
+struct Given {
+    std::int64_t step;
+    double token_weight_sum;
+    double learning_rate;
+    double loss_limit;
+};
+
+__global__ void begin(StepState* state, Given given) {
+    state->step = given.step;
+    state->token_weight_sum = given.token_weight_sum;
+    state->learning_rate = given.learning_rate;
+    state->loss_limit = given.loss_limit;
+    state->loss_sum = 0;
+    state->grad_square_sum = 0;
+    state->grad_norm = 0;
+    state->grad_factor = 0;
+    state->skip = Skip::no;
+    state->faulty_sequence = -1;
+    state->faulty_tensor = -1;
+}
+
+__global__ void note(StepState* state, const std::int64_t* first_sequence) {
+    if (state->faulty_sequence >= 0 || is_finite(state->loss_sum)) return;
+    state->faulty_sequence = *first_sequence;
+}
+
+__device__ inline void count_skip(StepState* state, const StepDecision& how) {
+    ++state->skipped_steps;
+    ++state->skipped_in_a_row;
+    if (state->skip != Skip::not_finite) return;
+    state->clean_steps = 0;
+    if (how.growth_interval == 0) return;
+    const double half = state->loss_scale / 2;
+    state->loss_scale = half < 1 ? 1 : half;
+}
+
+__device__ inline void count_update(StepState* state, const StepDecision& how) {
+    ++state->updates;
+    state->skipped_in_a_row = 0;
+    ++state->clean_steps;
+    if (how.growth_interval == 0 || state->clean_steps < how.growth_interval) return;
+    state->loss_scale *= 2;
+    state->clean_steps = 0;
+}
+
+__global__ void decide(StepState* state, StepDecision how) {
+    state->grad_norm = square_root(state->grad_square_sum) / state->loss_scale;
+    double clip = 1;
+    if (how.clip_grad > 0) {
+        const double factor = how.clip_grad / (state->grad_norm + 1e-6);
+        // Also where the norm is NaN.
+        if (factor < 1) clip = factor;
+    }
+    state->grad_factor = clip / state->loss_scale;
+    const bool finite = is_finite(state->loss_sum) && is_finite(state->grad_square_sum);
+    const bool above =
+        state->loss_limit > 0 && state->loss_sum / state->token_weight_sum > state->loss_limit;
+    state->skip = !finite ? Skip::not_finite : above ? Skip::loss_limit : Skip::no;
+    state->skip == Skip::no ? count_update(state, how) : count_skip(state, how);
+}
+
+}  // namespace
+
+void begin_step(const StepRef& step, const StepState& given, const OpContext& context) {
+    launch(context.stream, one_thread, begin, step_state(step),
+           Given{given.step, given.token_weight_sum, given.learning_rate, given.loss_limit});
+}
+
+void note_loss(const StepRef& step, const OpContext& context) {
+    launch(context.stream, one_thread, note, step_state(step),
+           step.first_sequence.as<std::int64_t>() + step.slot);
+}
+
+void decide_step(const StepRef& step, const StepDecision& how, const OpContext& context) {
+    launch(context.stream, one_thread, decide, step_state(step), how);
+}
+
+}  // namespace gptrain::cuda

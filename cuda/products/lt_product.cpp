@@ -1,0 +1,271 @@
+#include "cuda/products/lt_product.h"
+
+#include <algorithm>
+#include <charconv>
+#include <iterator>
+
+#include "base/error.h"
+#include "base/text.h"
+
+// The library's matrices are column-major: our row-major c = a b is its c' = b' a', where x' is the
+// same memory seen column by column. So its first factor is our b, its rows are our columns, and a
+// bias that we add to every row is added to every column there.
+
+namespace gptrain::cuda {
+namespace {
+
+/// Rows that begin at multiples of this many bytes are as good as any.
+constexpr std::uintptr_t full_alignment = 16;
+
+/// A matrix as it lies in memory, seen column by column.
+struct Side {
+    std::int64_t rows;
+    std::int64_t cols;
+    std::int64_t stride;  ///< from column to column
+    bool transposed;      ///< the product takes it transposed
+};
+
+Side side_of(const Matrix& matrix) {
+    GPTRAIN_CHECK(matrix.row_stride == 1 || matrix.col_stride == 1, "a matrix of ", matrix.rows,
+                  " x ", matrix.cols, " with gaps in rows and columns");
+    // The stride of a dim of size 1 is free; the library wants one that could be.
+    if (matrix.col_stride == 1) {
+        return {matrix.cols, matrix.rows, std::max(matrix.row_stride, matrix.cols), false};
+    }
+    return {matrix.rows, matrix.cols, std::max(matrix.col_stride, matrix.rows), true};
+}
+
+/// The largest power of two, up to full_alignment, that divides the number.
+std::int64_t alignment_of(std::uintptr_t number) {
+    const std::uintptr_t bits = number | full_alignment;
+    return static_cast<std::int64_t>(bits & (~bits + 1));
+}
+
+std::int64_t alignment_of(const Matrix& matrix) {
+    const std::int64_t stride = side_of(matrix).stride * size_of(matrix.dtype);
+    return alignment_of(reinterpret_cast<std::uintptr_t>(matrix.data) |
+                        static_cast<std::uintptr_t>(stride));
+}
+
+/// Of what the epilogue reads and writes besides the result; 0 where that is nothing.
+std::int64_t epilogue_alignment(const Product& product) {
+    const std::int64_t of_bias =
+        product.bias == nullptr ? 0 : alignment_of(reinterpret_cast<std::uintptr_t>(product.bias));
+    if (!has_gelu_epilogue(product)) return of_bias;
+    const std::int64_t of_matrix = alignment_of(auxiliary_of(product));
+    return of_bias == 0 ? of_matrix : std::min(of_bias, of_matrix);
+}
+
+cublasLtEpilogue_t epilogue_of(const Product& product) {
+    const bool bias = product.bias != nullptr;
+    if (product.gelu.data != nullptr)
+        return bias ? CUBLASLT_EPILOGUE_GELU_AUX_BIAS : CUBLASLT_EPILOGUE_GELU_AUX;
+    if (bias) return CUBLASLT_EPILOGUE_BIAS;
+    return product.gelu_input.data != nullptr ? CUBLASLT_EPILOGUE_DGELU : CUBLASLT_EPILOGUE_DEFAULT;
+}
+
+cudaDataType_t library_type(DType dtype) {
+    switch (dtype) {
+        case DType::f32: return CUDA_R_32F;
+        case DType::bf16: return CUDA_R_16BF;
+        case DType::f16: return CUDA_R_16F;
+        case DType::f8e4m3: return CUDA_R_8F_E4M3;
+        case DType::f8e5m2: return CUDA_R_8F_E5M2;
+        default: fail(ExitCode::bug, "no product of ", name_of(dtype));
+    }
+}
+
+LtHandle<cublasLtMatmulDesc_t> make_operation(const LtLibrary& library) {
+    cublasLtMatmulDesc_t operation = nullptr;
+    // Factors in fp32 are taken as they are: TF32 would be another compute type.
+    library.check(library.functions.desc_create(&operation, CUBLAS_COMPUTE_32F, CUDA_R_32F),
+                  "cublasLtMatmulDescCreate");
+    return {operation, library.functions.desc_destroy};
+}
+
+LtHandle<cublasLtMatrixLayout_t> make_layout(const LtLibrary& library, const Matrix& matrix) {
+    const Side side = side_of(matrix);
+    cublasLtMatrixLayout_t layout = nullptr;
+    library.check(library.functions.layout_create(
+                      &layout, library_type(matrix.dtype), static_cast<std::uint64_t>(side.rows),
+                      static_cast<std::uint64_t>(side.cols), side.stride),
+                  "cublasLtMatrixLayoutCreate");
+    return {layout, library.functions.layout_destroy};
+}
+
+cublasOperation_t operation_of(const Matrix& matrix) {
+    return side_of(matrix).transposed ? CUBLAS_OP_T : CUBLAS_OP_N;
+}
+
+}  // namespace
+
+// ---- words --------------------------------------------------------------------------------------
+
+std::string to_word(const Algorithm& algorithm) {
+    constexpr std::string_view digits = "0123456789abcdef";
+    std::string word;
+    for (const std::uint64_t part : algorithm.data) {
+        for (int shift = 60; shift >= 0; shift -= 4)
+            word += digits[part >> shift & 15];
+    }
+    return word;
+}
+
+std::optional<Algorithm> algorithm_from(std::string_view word) {
+    constexpr std::size_t width = 16;
+    Algorithm algorithm{};
+    if (word.size() != std::size(algorithm.data) * width) return std::nullopt;
+    for (std::uint64_t& part : algorithm.data) {
+        const char* end = word.data() + width;
+        const auto read = std::from_chars(word.data(), end, part, 16);
+        if (read.ec != std::errc() || read.ptr != end) return std::nullopt;
+        word.remove_prefix(width);
+    }
+    return algorithm;
+}
+
+ProductKey key_of(const Product& product) {
+    const Side a = side_of(product.a);
+    const Side b = side_of(product.b);
+    return {product.a.rows,
+            product.a.cols,
+            product.b.cols,
+            a.stride,
+            b.stride,
+            side_of(result_of(product)).stride,
+            has_gelu_epilogue(product) ? auxiliary_of(product).row_stride : 0,
+            a.transposed,
+            b.transposed,
+            static_cast<std::int64_t>(product.a.dtype),
+            static_cast<std::int64_t>(product.b.dtype),
+            static_cast<std::int64_t>(product.c.dtype),
+            epilogue_of(product),
+            product.accumulate,
+            product.rough_sums,
+            alignment_of(product.a),
+            alignment_of(product.b),
+            alignment_of(result_of(product)),
+            epilogue_alignment(product)};
+}
+
+std::string to_word(const ProductKey& key) {
+    std::string word;
+    for (const std::int64_t part : key)
+        word += text(word.empty() ? "" : ",", part);
+    return word;
+}
+
+// ---- the library --------------------------------------------------------------------------------
+
+void LtLibrary::check(cublasStatus_t status, std::string_view call) const {
+    if (status == CUBLAS_STATUS_SUCCESS) return;
+    const bool memory = status == CUBLAS_STATUS_ALLOC_FAILED;
+    fail(memory ? ExitCode::usage : ExitCode::bug, "cuBLASLt: ", call, ": ",
+         functions.status_string(status));
+}
+
+LtProduct::LtProduct(const LtLibrary& library, const Product& product)
+    : library_(library),
+      operation_(make_operation(library)),
+      a_(make_layout(library, product.b)),
+      b_(make_layout(library, product.a)),
+      c_(make_layout(library, result_of(product))),
+      alignments_{alignment_of(product.b), alignment_of(product.a),
+                  alignment_of(result_of(product))} {
+    GPTRAIN_CHECK(
+        product.a.cols == product.b.rows && product.a.rows == product.c.rows &&
+            product.b.cols == product.c.cols && product.c.col_stride == 1 &&
+            (product.a.is_float8() ? product.b.is_float8() : product.a.dtype == product.b.dtype),
+        "a product of ", product.a.rows, " x ", product.a.cols, " and ", product.b.rows, " x ",
+        product.b.cols, " to ", product.c.rows, " x ", product.c.cols);
+    set(CUBLASLT_MATMUL_DESC_TRANSA, operation_of(product.b));
+    set(CUBLASLT_MATMUL_DESC_TRANSB, operation_of(product.a));
+    if (product.rough_sums) set(CUBLASLT_MATMUL_DESC_FAST_ACCUM, std::int8_t{1});
+    set_epilogue(product);
+    // Of these the library only reads the alignment while it chooses, which is to count as in the
+    // key.
+    Product aligned = product;
+    auto* address = reinterpret_cast<std::byte*>(epilogue_alignment(product));
+    if (product.bias != nullptr) aligned.bias = address;
+    if (product.gelu_input.data != nullptr) aligned.gelu_input.data = address;
+    if (product.gelu.data != nullptr) aligned.c.data = address;
+    set_addresses(aligned);
+}
+
+void LtProduct::set_epilogue(const Product& product) const {
+    const cublasLtEpilogue_t epilogue = epilogue_of(product);
+    set(CUBLASLT_MATMUL_DESC_EPILOGUE, epilogue);
+    const auto dtype = static_cast<std::int32_t>(library_type(product.c.dtype));
+    if (product.bias != nullptr) set(CUBLASLT_MATMUL_DESC_BIAS_DATA_TYPE, dtype);
+    if (has_gelu_epilogue(product)) {
+        set(CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_DATA_TYPE, dtype);
+        set(CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_LD, auxiliary_of(product).row_stride);
+    }
+}
+
+void LtProduct::set_addresses(const Product& product) const {
+    if (product.bias != nullptr) set(CUBLASLT_MATMUL_DESC_BIAS_POINTER, product.bias);
+    if (has_gelu_epilogue(product))
+        set(CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_POINTER, auxiliary_of(product).data);
+    if (!product.a.is_float8()) return;
+    set(CUBLASLT_MATMUL_DESC_A_SCALE_POINTER, product.b.scale);
+    set(CUBLASLT_MATMUL_DESC_B_SCALE_POINTER, product.a.scale);
+}
+
+std::vector<Algorithm> LtProduct::candidates(int most, std::int64_t workspace_bytes) const {
+    const CublasLt& lt = library_.functions;
+    cublasLtMatmulPreference_t made = nullptr;
+    library_.check(lt.preference_create(&made), "cublasLtMatmulPreferenceCreate");
+    const LtHandle<cublasLtMatmulPreference_t> preference(made, lt.preference_destroy);
+    const auto prefer = [&](cublasLtMatmulPreferenceAttributes_t which, auto value) {
+        library_.check(lt.preference_set(preference.get(), which, &value, sizeof value),
+                       "cublasLtMatmulPreferenceSetAttribute");
+    };
+    prefer(CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES, static_cast<std::uint64_t>(workspace_bytes));
+    // Parts of a long sum may be added up in fp32 in a fixed order; not in 16 bits, and not in the
+    // order in which blocks finish.
+    prefer(CUBLASLT_MATMUL_PREF_REDUCTION_SCHEME_MASK,
+           std::uint32_t{CUBLASLT_REDUCTION_SCHEME_COMPUTE_TYPE});
+    prefer(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_A_BYTES, static_cast<std::uint32_t>(alignments_[0]));
+    prefer(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_B_BYTES, static_cast<std::uint32_t>(alignments_[1]));
+    prefer(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_C_BYTES, static_cast<std::uint32_t>(alignments_[2]));
+    prefer(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_D_BYTES, static_cast<std::uint32_t>(alignments_[2]));
+
+    std::vector<cublasLtMatmulHeuristicResult_t> found(static_cast<std::size_t>(most));
+    int count = 0;
+    const cublasStatus_t status =
+        lt.heuristic(library_.handle(), operation_.get(), a_.get(), b_.get(), c_.get(), c_.get(),
+                     preference.get(), most, found.data(), &count);
+    if (status == CUBLAS_STATUS_NOT_SUPPORTED || status == CUBLAS_STATUS_ARCH_MISMATCH) return {};
+    library_.check(status, "cublasLtMatmulAlgoGetHeuristic");
+    std::vector<Algorithm> result;
+    for (int i = 0; i < count; ++i) {
+        const auto& candidate = found[static_cast<std::size_t>(i)];
+        if (candidate.state == CUBLAS_STATUS_SUCCESS) result.push_back(candidate.algo);
+    }
+    return result;
+}
+
+bool LtProduct::runs(const Algorithm& algorithm, std::int64_t workspace_bytes) const {
+    cublasLtMatmulHeuristicResult_t result{};
+    const cublasStatus_t status =
+        library_.functions.check(library_.handle(), operation_.get(), a_.get(), b_.get(), c_.get(),
+                                 c_.get(), &algorithm, &result);
+    return status == CUBLAS_STATUS_SUCCESS &&
+           std::cmp_less_equal(result.workspaceSize, workspace_bytes);
+}
+
+cublasStatus_t LtProduct::run(const Product& product, const Algorithm& algorithm,
+                              const Stream& stream, std::byte* workspace,
+                              std::int64_t workspace_bytes) const {
+    set_addresses(product);
+    const float alpha = 1;
+    const float beta = product.accumulate ? 1 : 0;
+    std::byte* result = result_of(product).data;
+    return library_.functions.matmul(library_.handle(), operation_.get(), &alpha, product.b.data,
+                                     a_.get(), product.a.data, b_.get(), &beta, result, c_.get(),
+                                     result, c_.get(), &algorithm, workspace,
+                                     static_cast<std::size_t>(workspace_bytes), stream.handle());
+}
+
+}  // namespace gptrain::cuda

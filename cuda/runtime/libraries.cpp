@@ -1,0 +1,192 @@
+#include "cuda/runtime/libraries.h"
+
+#include <cstdlib>
+#include <dlfcn.h>
+#include <set>
+
+#include "base/error.h"
+#include "base/text.h"
+
+namespace gptrain::cuda {
+namespace {
+
+namespace fs = std::filesystem;
+
+std::vector<fs::path> split_path(const char* list) {
+    std::vector<fs::path> folders;
+    std::string_view rest = list == nullptr ? "" : list;
+    while (!rest.empty()) {
+        const std::size_t end = std::min(rest.find(':'), rest.size());
+        if (end > 0) folders.emplace_back(rest.substr(0, end));
+        rest.remove_prefix(std::min(end + 1, rest.size()));
+    }
+    return folders;
+}
+
+/// Sub-folders of a folder; none where it cannot be read.
+std::vector<fs::path> folders_in(const fs::path& folder) {
+    std::set<fs::path> found;
+    std::error_code error;
+    for (fs::directory_iterator entry(folder, error), end; !error && entry != end;
+         entry.increment(error)) {
+        std::error_code unreadable;
+        if (entry->is_directory(unreadable)) found.insert(entry->path());
+    }
+    return {found.begin(), found.end()};
+}
+
+void add_toolkit(std::vector<fs::path>& places) {
+    for (const char* variable : {"CUDA_HOME", "CUDA_PATH"}) {
+        const char* root = std::getenv(variable);
+        if (root == nullptr || *root == '\0') continue;
+        places.push_back(fs::path(root) / "lib64");
+        places.push_back(fs::path(root) / "lib");
+    }
+    places.emplace_back(GPTRAIN_CUDA_TOOLKIT_LIBRARIES);
+    places.emplace_back("/usr/local/cuda/lib64");
+}
+
+/// Where pip puts NVIDIA's packages for a Python that is installed in `prefix`.
+void add_packages(std::vector<fs::path>& places, const fs::path& prefix) {
+    for (const fs::path& library : folders_in(prefix / "lib")) {
+        if (!library.filename().string().starts_with("python3")) continue;
+        for (const char* packages : {"site-packages", "dist-packages"}) {
+            for (const fs::path& package : folders_in(library / packages / "nvidia"))
+                places.push_back(package / "lib");
+        }
+    }
+}
+
+void add_python(std::vector<fs::path>& places) {
+    for (const fs::path& folder : split_path(std::getenv("PATH"))) {
+        std::error_code error;
+        const fs::path python = folder / "python3";
+        if (!fs::exists(python, error)) continue;
+        const fs::path prefix = folder.parent_path();
+        add_packages(places, prefix);
+        add_packages(places, prefix / "local");
+        // A virtual environment may use the packages of the Python that it was made from.
+        const fs::path real = fs::canonical(python, error);
+        if (!error && real.parent_path() != folder) {
+            add_packages(places, real.parent_path().parent_path());
+            add_packages(places, real.parent_path().parent_path() / "local");
+        }
+        break;
+    }
+    if (const char* home = std::getenv("HOME")) add_packages(places, fs::path(home) / ".local");
+}
+
+std::string joined(const std::vector<fs::path>& places) {
+    std::string result;
+    for (const fs::path& place : places)
+        result += text(result.empty() ? "" : ", ", place.string());
+    return result;
+}
+
+/// Null where there is no such file; what is there and cannot be loaded is noted in `faults`.
+void* try_folder(const fs::path& folder, const std::string& name, std::string& faults) {
+    const fs::path file = folder / name;
+    std::error_code error;
+    if (!fs::exists(file, error)) return nullptr;
+    void* library = dlopen(file.c_str(), RTLD_NOW | RTLD_LOCAL);
+    if (library == nullptr) faults += text("; ", dlerror());
+    return library;
+}
+
+/// Reads functions out of a library.
+class Functions {
+public:
+    Functions(void* library, std::string name) : library_(library), name_(std::move(name)) {}
+
+    template <class Function>
+    void read(Function& function, const char* symbol) const {
+        void* address = dlsym(library_, symbol);
+        if (address == nullptr) {
+            fail(ExitCode::usage, "device: cuda: ", name_, " has no function ", symbol,
+                 ": it is older than this program needs");
+        }
+        function = reinterpret_cast<Function>(address);
+    }
+
+private:
+    void* library_;
+    std::string name_;
+};
+
+}  // namespace
+
+LibraryPlaces library_places() {
+    LibraryPlaces places;
+    places.asked = split_path(std::getenv("GPTRAIN_CUDA_LIBS"));
+    add_toolkit(places.guessed);
+    add_python(places.guessed);
+    // Several roads lead to the toolkit.
+    std::set<fs::path> seen;
+    std::erase_if(places.guessed,
+                  [&](const fs::path& place) { return !seen.insert(place).second; });
+    return places;
+}
+
+void* open_library(const std::string& name, std::string_view purpose, const LibraryPlaces& places) {
+    std::string faults;
+    for (const fs::path& folder : places.asked) {
+        if (void* library = try_folder(folder, name, faults)) return library;
+    }
+    if (void* library = dlopen(name.c_str(), RTLD_NOW | RTLD_LOCAL)) return library;
+    for (const fs::path& folder : places.guessed) {
+        if (void* library = try_folder(folder, name, faults)) return library;
+    }
+    fail(ExitCode::usage, "device: cuda: the library ", name, " (", purpose,
+         ") was not found; tried: GPTRAIN_CUDA_LIBS (",
+         places.asked.empty() ? "not set" : joined(places.asked), "), the loader's path, ",
+         joined(places.guessed), faults, "; set GPTRAIN_CUDA_LIBS to the folder that holds it");
+}
+
+CublasLt open_cublas_lt() {
+    const std::string name = text("libcublasLt.so.", CUBLAS_VER_MAJOR);
+    const Functions functions(open_library(name, "matrix products", library_places()), name);
+    CublasLt lt{};
+    functions.read(lt.get_version, "cublasLtGetVersion");
+    functions.read(lt.status_string, "cublasLtGetStatusString");
+    functions.read(lt.create, "cublasLtCreate");
+    functions.read(lt.destroy, "cublasLtDestroy");
+    functions.read(lt.desc_create, "cublasLtMatmulDescCreate");
+    functions.read(lt.desc_destroy, "cublasLtMatmulDescDestroy");
+    functions.read(lt.desc_set, "cublasLtMatmulDescSetAttribute");
+    functions.read(lt.layout_create, "cublasLtMatrixLayoutCreate");
+    functions.read(lt.layout_destroy, "cublasLtMatrixLayoutDestroy");
+    functions.read(lt.preference_create, "cublasLtMatmulPreferenceCreate");
+    functions.read(lt.preference_destroy, "cublasLtMatmulPreferenceDestroy");
+    functions.read(lt.preference_set, "cublasLtMatmulPreferenceSetAttribute");
+    functions.read(lt.heuristic, "cublasLtMatmulAlgoGetHeuristic");
+    functions.read(lt.check, "cublasLtMatmulAlgoCheck");
+    functions.read(lt.matmul, "cublasLtMatmul");
+    return lt;
+}
+
+Nccl open_nccl() {
+    const std::string name = text("libnccl.so.", NCCL_MAJOR);
+    const Functions functions(open_library(name, "communication between GPUs", library_places()),
+                              name);
+    Nccl nccl{};
+    functions.read(nccl.get_version, "ncclGetVersion");
+    functions.read(nccl.error_string, "ncclGetErrorString");
+    functions.read(nccl.last_error, "ncclGetLastError");
+    functions.read(nccl.get_unique_id, "ncclGetUniqueId");
+    functions.read(nccl.init_rank, "ncclCommInitRankConfig");
+    functions.read(nccl.finalize, "ncclCommFinalize");
+    functions.read(nccl.destroy, "ncclCommDestroy");
+    functions.read(nccl.abort, "ncclCommAbort");
+    functions.read(nccl.async_error, "ncclCommGetAsyncError");
+    functions.read(nccl.group_start, "ncclGroupStart");
+    functions.read(nccl.group_end, "ncclGroupEnd");
+    functions.read(nccl.all_reduce, "ncclAllReduce");
+    functions.read(nccl.reduce_scatter, "ncclReduceScatter");
+    functions.read(nccl.all_gather, "ncclAllGather");
+    functions.read(nccl.broadcast, "ncclBroadcast");
+    functions.read(nccl.send, "ncclSend");
+    functions.read(nccl.recv, "ncclRecv");
+    return nccl;
+}
+
+}  // namespace gptrain::cuda

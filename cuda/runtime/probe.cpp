@@ -1,0 +1,66 @@
+#include "cuda/runtime/probe.h"
+
+#include <cuda_runtime.h>
+
+#include "base/text.h"
+
+namespace gptrain::cuda {
+namespace {
+
+/// Kernels are compiled for this compute capability and newer ones.
+constexpr int oldest_major = 8;
+
+/// "13.0" from 13000.
+std::string version_text(int version) {
+    return text(version / 1000, ".", version % 1000 / 10);
+}
+
+/// The CUDA version that the driver serves; 0 without a driver.
+int driver_version() {
+    int version = 0;
+    return cudaDriverGetVersion(&version) == cudaSuccess ? version : 0;
+}
+
+int capability(cudaDeviceAttr which, int device) {
+    int value = 0;
+    static_cast<void>(cudaDeviceGetAttribute(&value, which, device));
+    return value;
+}
+
+DeviceProbe unusable(std::string why) {
+    // Faults of a probe must not be found again by the next call.
+    static_cast<void>(cudaGetLastError());
+    return {DeviceState::unusable, std::move(why)};
+}
+
+}  // namespace
+
+DeviceProbe probe_device(int device) {
+    const int driver = driver_version();
+    if (driver == 0) return {DeviceState::no_driver, "there is no NVIDIA driver on this machine"};
+    int count = 0;
+    const cudaError_t status = cudaGetDeviceCount(&count);
+    if (status == cudaErrorInsufficientDriver) {
+        return unusable(text("the NVIDIA driver is too old: it serves CUDA ", version_text(driver),
+                             ", this program was built with ", version_text(CUDART_VERSION),
+                             "; install a newer driver"));
+    }
+    if (status == cudaErrorNoDevice || (status == cudaSuccess && count == 0)) {
+        return unusable(
+            "the NVIDIA driver shows no GPU to this process (nvidia-smi lists them, "
+            "CUDA_VISIBLE_DEVICES hides them)");
+    }
+    if (status != cudaSuccess)
+        return unusable(text("the NVIDIA driver says: ", cudaGetErrorString(status)));
+    if (device >= count)
+        return unusable(text("there is no GPU ", device, ": this process sees ", count));
+    const int major = capability(cudaDevAttrComputeCapabilityMajor, device);
+    if (major < oldest_major) {
+        return unusable(text("GPU ", device, " has compute capability ", major, ".",
+                             capability(cudaDevAttrComputeCapabilityMinor, device), ", but ",
+                             oldest_major, ".0 or newer is needed"));
+    }
+    return {DeviceState::usable, {}};
+}
+
+}  // namespace gptrain::cuda

@@ -1,0 +1,182 @@
+#include "cuda/runtime/runtime.h"
+
+#include "base/text.h"
+#include "cuda/runtime/call.h"
+#include "cuda/runtime/probe.h"
+
+namespace gptrain::cuda {
+namespace {
+
+/// Blocks have this much shared memory without asking for it.
+constexpr std::int64_t shared_bytes_unasked = 48 * 1024;
+
+std::string uuid_text(const cudaUUID_t& uuid) {
+    constexpr std::string_view digits = "0123456789abcdef";
+    std::string result = "GPU-";
+    for (std::size_t i = 0; i < sizeof uuid.bytes; ++i) {
+        if (i == 4 || i == 6 || i == 8 || i == 10) result += '-';
+        const auto byte = static_cast<unsigned char>(uuid.bytes[i]);
+        result += digits[byte >> 4];
+        result += digits[byte & 15];
+    }
+    return result;
+}
+
+}  // namespace
+
+int visible_devices() {
+    int count = 0;
+    if (cudaGetDeviceCount(&count) == cudaSuccess) return count;
+    static_cast<void>(cudaGetLastError());
+    return 0;
+}
+
+DeviceFacts open_device(int index) {
+    const DeviceProbe probe = probe_device(index);
+    if (probe.state != DeviceState::usable) {
+        fail(ExitCode::usage, "device: cuda: ", probe.why,
+             "; with device: cpu the CPU computes, slowly");
+    }
+    check_cuda(cudaSetDevice(index), "cudaSetDevice");
+    cudaDeviceProp properties{};
+    check_cuda(cudaGetDeviceProperties(&properties, index), "cudaGetDeviceProperties");
+    return {.index = index,
+            .name = properties.name,
+            .uuid = uuid_text(properties.uuid),
+            .major = properties.major,
+            .minor = properties.minor,
+            .multiprocessors = properties.multiProcessorCount,
+            .shared_bytes = static_cast<std::int64_t>(properties.sharedMemPerBlockOptin),
+            .l2_bytes = properties.l2CacheSize,
+            .memory_bytes = static_cast<std::int64_t>(properties.totalGlobalMem)};
+}
+
+// ---- streams and events -------------------------------------------------------------------------
+
+Stream::Stream() {
+    check_cuda(cudaStreamCreateWithFlags(&handle_, cudaStreamNonBlocking), "cudaStreamCreate");
+}
+
+Stream::~Stream() {
+    if (handle_ != nullptr) cudaStreamDestroy(handle_);
+}
+
+void Stream::synchronize() const {
+    check_cuda(cudaStreamSynchronize(handle_), "waiting for the device");
+}
+
+void Stream::wait(const Event& event) const {
+    check_cuda(cudaStreamWaitEvent(handle_, event.handle(), 0), "cudaStreamWaitEvent");
+}
+
+Event::Event() {
+    check_cuda(cudaEventCreate(&handle_), "cudaEventCreate");
+}
+
+Event::~Event() {
+    if (handle_ != nullptr) cudaEventDestroy(handle_);
+}
+
+void Event::record(const Stream& stream) const {
+    check_cuda(cudaEventRecord(handle_, stream.handle()), "cudaEventRecord");
+}
+
+void Event::synchronize() const {
+    check_cuda(cudaEventSynchronize(handle_), "waiting for the device");
+}
+
+bool Event::done() const {
+    const cudaError_t status = cudaEventQuery(handle_);
+    if (status == cudaErrorNotReady) {
+        static_cast<void>(cudaGetLastError());
+        return false;
+    }
+    check_cuda(status, "cudaEventQuery");
+    return true;
+}
+
+double Event::milliseconds_since(const Event& start) const {
+    float milliseconds = 0;
+    check_cuda(cudaEventElapsedTime(&milliseconds, start.handle(), handle_),
+               "cudaEventElapsedTime");
+    return static_cast<double>(milliseconds);
+}
+
+// ---- memory -------------------------------------------------------------------------------------
+
+std::byte* allocate(std::int64_t bytes, MemorySpace space) {
+    if (bytes == 0) return nullptr;
+    void* data = nullptr;
+    const bool on_device = space == MemorySpace::device;
+    const auto size = static_cast<std::size_t>(bytes);
+    const cudaError_t status =
+        on_device ? cudaMalloc(&data, size) : cudaHostAlloc(&data, size, cudaHostAllocPortable);
+    if (status == cudaErrorMemoryAllocation) {
+        static_cast<void>(cudaGetLastError());
+        if (!on_device)
+            fail(ExitCode::usage, "not enough host memory: ", human_bytes(bytes),
+                 " wanted in one piece that the GPU can reach");
+        const MemoryInfo memory = memory_info();
+        fail(ExitCode::usage, "not enough memory on the GPU: ", human_bytes(bytes),
+             " wanted in one piece, ", human_bytes(memory.free), " of ", human_bytes(memory.total),
+             " are free; take a smaller model, micro_batch_size or seq_length");
+    }
+    check_cuda(status, on_device ? "cudaMalloc" : "cudaHostAlloc");
+    return static_cast<std::byte*>(data);
+}
+
+void release(std::byte* data, MemorySpace space) noexcept {
+    // Nobody can be told; a device that has failed says so elsewhere.
+    static_cast<void>(space == MemorySpace::device ? cudaFree(data) : cudaFreeHost(data));
+}
+
+MemoryInfo memory_info() {
+    std::size_t free = 0;
+    std::size_t total = 0;
+    check_cuda(cudaMemGetInfo(&free, &total), "cudaMemGetInfo");
+    return {static_cast<std::int64_t>(free), static_cast<std::int64_t>(total)};
+}
+
+void copy(void* to, const void* from, std::int64_t bytes, const Stream& stream) {
+    if (bytes == 0) return;
+    check_cuda(cudaMemcpyAsync(to, from, static_cast<std::size_t>(bytes), cudaMemcpyDefault,
+                               stream.handle()),
+               "cudaMemcpyAsync");
+}
+
+void copy_rows(const RowCopy& rows, const Stream& stream) {
+    if (rows.row_bytes == 0 || rows.rows == 0) return;
+    check_cuda(
+        cudaMemcpy2DAsync(rows.to, static_cast<std::size_t>(rows.to_stride), rows.from,
+                          static_cast<std::size_t>(rows.from_stride),
+                          static_cast<std::size_t>(rows.row_bytes),
+                          static_cast<std::size_t>(rows.rows), cudaMemcpyDefault, stream.handle()),
+        "cudaMemcpy2DAsync");
+}
+
+void set_bytes(void* to, int value, std::int64_t bytes, const Stream& stream) {
+    if (bytes == 0) return;
+    check_cuda(cudaMemsetAsync(to, value, static_cast<std::size_t>(bytes), stream.handle()),
+               "cudaMemsetAsync");
+}
+
+// ---- launches -----------------------------------------------------------------------------------
+
+void launch_kernel(const void* kernel, const LaunchShape& shape, void** arguments,
+                   const Stream& stream) {
+    if (shape.blocks == 0 || shape.blocks_y == 0 || shape.blocks_z == 0) return;
+    GPTRAIN_CHECK(shape.blocks <= INT32_MAX && shape.blocks_y <= 65535 && shape.blocks_z <= 65535,
+                  "a grid of ", shape.blocks, " x ", shape.blocks_y, " x ", shape.blocks_z);
+    if (shape.shared_bytes > shared_bytes_unasked) {
+        check_cuda(cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize,
+                                        static_cast<int>(shape.shared_bytes)),
+                   "cudaFuncSetAttribute");
+    }
+    const dim3 grid(static_cast<unsigned>(shape.blocks), static_cast<unsigned>(shape.blocks_y),
+                    static_cast<unsigned>(shape.blocks_z));
+    check_cuda(cudaLaunchKernel(kernel, grid, dim3(static_cast<unsigned>(shape.threads)), arguments,
+                                static_cast<std::size_t>(shape.shared_bytes), stream.handle()),
+               "cudaLaunchKernel");
+}
+
+}  // namespace gptrain::cuda

@@ -1,0 +1,233 @@
+#include "engine/engine.h"
+
+#include <algorithm>
+#include <cmath>
+#include <cstring>
+
+#include "checkpoint/snapshot.h"
+#include "model/ownership.h"
+#include "schedule/stage_plan.h"
+
+namespace gptrain {
+namespace {
+
+// fp16: the scale of the first step, and the clean steps after which it doubles.
+constexpr double first_loss_scale = 65536;
+constexpr std::int64_t loss_scale_interval = 1000;
+
+/// The actions of a step at the final batch size, which needs the most memory.
+Schedule largest_schedule(const RunPlan& plan, const MeshPlace& place) {
+    const std::int64_t most = plan.microbatches(plan.batch.global_batch_size);
+    return make_schedule(pipeline_of(plan, most), place.pp);
+}
+
+Tensor reserve_state_copy(Memory& memory) {
+    return memory[MemoryUse::readback].allocate(DType::u8, {sizeof(StepState)});
+}
+
+std::int64_t shards_of(const RunSpec& spec, const Mesh& mesh) {
+    return spec.parallel.shard_optimizer ? mesh.dp_cp().size() : 1;
+}
+
+/// Ranks among which buckets are cut: also where they only go around in parts.
+std::int64_t bucket_parts(const RunSpec& spec, const RunPlan& plan, const Mesh& mesh) {
+    return plan.grad_reduce == DType::f32 ? shards_of(spec, mesh) : mesh.dp_cp().size();
+}
+
+ParameterLayout training_layout(const RunSpec& spec, const RunPlan& plan, const Mesh& mesh) {
+    LayoutRequest request = layout_request(plan, mesh.place());
+    request.shards = bucket_parts(spec, plan, mesh);
+    request.float8 = plan.float8;
+    return make_layout(request);
+}
+
+StageSizes stage_sizes(const RunSpec& spec, const RunPlan& plan, const MeshPlace& place) {
+    const Schedule schedule = largest_schedule(plan, place);
+    const Schedule evaluation = make_forward_schedule(
+        pipeline_of(plan, plan.microbatches(plan.batch.global_batch_size)), place.pp);
+    return {.slots = schedule.slots,
+            .heads = schedule.heads,
+            .buffers = std::max(schedule.buffers, evaluation.buffers),
+            .saved = {.seq_length = plan.local_length(),
+                      .recompute = spec.recompute,
+                      .defer_weights = schedule.defers_weights},
+            .stream = stream_slice(plan, place),
+            .first_visible = spec.data.reset_at_eod};
+}
+
+}  // namespace
+
+Engine::Engine(Backend& backend, const Mesh& mesh, const RunSpec& spec, const RunPlan& plan,
+               const std::optional<MemoryPlan>& memory)
+    : backend_(backend),
+      mesh_(mesh),
+      plan_(plan),
+      memory_(backend, memory),
+      state_(reserve_step_state(memory_, largest_schedule(plan, mesh.place()).slots)),
+      checksum_(memory_[MemoryUse::batch].allocate(DType::i64, {1})),
+      state_copies_{reserve_state_copy(memory_), reserve_state_copy(memory_)},
+      context_(model_context(backend, mesh, memory_, plan, spec.seed)),
+      parameters_(memory_, training_layout(spec, plan, mesh), plan.compute,
+                  Parameters::Use::training),
+      chunks_(make_chunks(context_, parameters_, plan)),
+      buckets_(backend, memory_, parameters_, mesh.dp_cp(),
+               {.shard = spec.parallel.shard_optimizer, .dtype = plan.grad_reduce}),
+      grad_sums_(backend, mesh, parameters_, shards_of(spec, mesh) > 1),
+      optimizer_(backend, memory_, mesh, parameters_, spec.optimizer,
+                 spec.parallel.shard_optimizer),
+      executor_(make_stage(context_, chunks_, parameters_, plan,
+                           reserve_stage(context_, chunks_, stage_sizes(spec, plan, mesh.place()))),
+                state_, &buckets_),
+      decision_{.clip_grad = spec.optimizer.clip_grad,
+                .growth_interval = plan.compute == DType::f16 ? loss_scale_interval : 0},
+      seed_(spec.seed) {
+    give_memory(backend, memory_, op_limits(plan));
+}
+
+void Engine::initialise() {
+    optimizer_.initialise(seed_);
+    write_state(initial_step_state(plan_.compute == DType::f16 ? first_loss_scale : 1));
+}
+
+void Engine::write_state(const StepState& state) {
+    backend_.upload(state_.state, std::as_bytes(std::span(&state, 1)));
+}
+
+Engine::StatePoint Engine::mark_state() {
+    const Tensor copy = state_copies_[next_copy_];
+    next_copy_ = (next_copy_ + 1) % state_copies_.size();
+    backend_.copy(copy, state_.state);
+    return {.copy = copy, .mark = backend_.mark()};
+}
+
+StepState Engine::state_at(const StatePoint& point) const {
+    backend_.wait(point.mark);
+    StepState state{};
+    std::memcpy(&state, point.copy.data(), sizeof state);
+    return state;
+}
+
+void Engine::restore(const StepState& carried) {
+    optimizer_.publish_weights();
+    write_state(carried);
+}
+
+const Schedule& Engine::schedule_of(std::int64_t microbatches) {
+    if (scheduled_ != microbatches) {
+        schedule_ = make_schedule(pipeline_of(plan_, microbatches), mesh_.place().pp);
+        scheduled_ = microbatches;
+    }
+    return schedule_;
+}
+
+void Engine::step(const StepBatch& batch, double loss_limit) {
+    StepState start{};
+    start.step = batch.step;
+    start.token_weight_sum = batch.weight_sum;
+    start.learning_rate = plan_.lr.at(batch.step);
+    start.loss_limit = loss_limit;
+    backend_.begin_step(state_, start);
+    mesh_.dp().all_reduce(state_.token_weight_sum(), Reduce::sum).wait();
+    optimizer_.clear_gradients();
+    executor_.train(schedule_of(std::ssize(batch.microbatches)), batch.microbatches);
+    {
+        const ProfileRange range(backend_, "gradient sums");
+        grad_sums_.run(memory_[MemoryUse::workspace]);
+    }
+    const ProfileRange range(backend_, "optimizer");
+    optimizer_.step(state_, decision_);
+}
+
+LossSum Engine::evaluate(const StepBatch& batch) {
+    return batch_loss(context_, plan_, executor_, state_, batch);
+}
+
+void Engine::visit_flat(std::string_view group, const Tensor& flat,
+                        const StateVisitor& visitor) const {
+    for (const Parameter& parameter : parameters_.layout().parameters) {
+        visitor(
+            {group, parameter.shard, flat.slice(0, parameter.begin, parameter.shard.elements())});
+    }
+}
+
+void Engine::visit_gradients(const StateVisitor& visitor) const {
+    visit_flat("main_grad", parameters_.main_grads(), visitor);
+}
+
+void Engine::visit_weights(const StateVisitor& visitor) {
+    parameters_.await_all();
+    visit_flat("weight", parameters_.weights(), visitor);
+}
+
+std::int64_t Engine::weights_checksum() {
+    parameters_.await_all();
+    std::int64_t sum = 0;
+    const auto bytes = std::as_writable_bytes(std::span(&sum, 1));
+    backend_.upload(checksum_, bytes);
+    backend_.checksum(parameters_.weights(), checksum_);
+    backend_.download(bytes, checksum_);
+    return sum;
+}
+
+double Engine::gradient_norm() {
+    backend_.begin_step(state_, {});
+    optimizer_.sum_gradient_squares(state_);
+    return std::sqrt(read_state().grad_square_sum);
+}
+
+StepCost measure_run(const RunSpec& spec, const RunPlan& plan, const MeshPlace& place,
+                     const BackendNeeds& needs, const CommunicatorFactory& make) {
+    MeterBackend meter(needs);
+    StepCost cost;
+    CommTotals totals;
+    const Mesh mesh(plan.mesh, place, mesh_links(plan), observed(make, totals));
+    Engine engine(meter, mesh, spec, plan);
+    engine.initialise();
+    meter.clear_work();
+    totals.clear();
+
+    StepBatch batch;
+    batch.step = 1;
+    cost.microbatches = plan.microbatches(plan.batch.global_batch_size);
+    batch.microbatches.resize(static_cast<std::size_t>(cost.microbatches));
+    engine.step(batch);
+    cost.forward_and_backward = meter.work();
+    cost.comm = totals.by_axis();
+    batch.microbatches.resize(1);
+    engine.evaluate(batch);
+    if (spec.checkpoint.async) {
+        allocate_snapshot(engine.memory()[MemoryUse::snapshot],
+                          [&](const StateVisitor& visitor) { engine.visit(visitor); });
+    }
+    cost.linear_ops = meter.linear_ops();
+    cost.memory = engine.memory().peaks();
+    if (needs.messages_on_host) {
+        // A buffer that was too small once makes place for a larger one, until all are large
+        // enough.
+        std::int64_t& held = cost.memory[MemoryUse::messages];
+        while (held != mesh.held_bytes()) {
+            held = mesh.held_bytes();
+            batch.microbatches.resize(static_cast<std::size_t>(cost.microbatches));
+            engine.step(batch);
+        }
+    }
+    return cost;
+}
+
+std::vector<std::int64_t> own_sizes(const RunSpec& spec, const RunPlan& plan,
+                                    const MeshPlace& place) {
+    const Mesh mesh(plan.mesh, place, {}, meter_communicators());
+    const ParameterLayout layout = training_layout(spec, plan, mesh);
+    const bool sharded = shards_of(spec, mesh) > 1;
+    std::vector<std::int64_t> sizes;
+    for (const Parameter& parameter : layout.parameters)
+        sizes.push_back(parameter.shard.elements());
+    for (const OwnedRange& range : owned_ranges(layout, mesh.dp_cp(), sharded)) {
+        const bool saved = range.shard.owned && (sharded || mesh.dp_cp().rank() == 0);
+        const auto sum = static_cast<std::int64_t>(range.parameter->sum);
+        sizes.insert(sizes.end(), {range.shard.elements(), sum, saved ? 1 : 0});
+    }
+    return sizes;
+}
+
+}  // namespace gptrain

@@ -1,0 +1,134 @@
+#include "engine/rank_model.h"
+
+#include <algorithm>
+
+#include "meter/meter_backend.h"
+
+namespace gptrain {
+namespace {
+
+/// What this rank of cp has of every sequence.
+std::vector<SequenceSlice> slices_of(const RunPlan& plan, const MeshPlace& place) {
+    return context_slices(plan.seq_length, plan.mesh.context, place.cp, plan.context_method);
+}
+
+/// Where the rows of the residual stream stand in their sequences.
+SequenceRows stream_rows(const RunPlan& plan, const MeshPlace& place) {
+    const std::int64_t first = plan.sequence_parallel ? place.tp * plan.stream_length() : 0;
+    return rows_of(slices_of_rows(slices_of(plan, place), first, plan.stream_length()));
+}
+
+}  // namespace
+
+ModelContext model_context(Backend& backend, const Mesh& mesh, Memory& memory, const RunPlan& plan,
+                           std::uint64_t seed) {
+    return {.backend = backend,
+            .mesh = mesh,
+            .memory = memory,
+            .shape = plan.local,
+            .compute = plan.compute,
+            .seed = seed,
+            .head_chunk = plan.head_chunk,
+            .sequences = plan.micro_batch_size,
+            .sequence_parallel = plan.sequence_parallel,
+            .stream_rows = stream_rows(plan, mesh.place()),
+            .context_method = plan.context_method};
+}
+
+LayoutRequest layout_request(const RunPlan& plan, const MeshPlace& place) {
+    return {.model = plan.model,
+            .parts = chunk_parts(plan, place.pp),
+            .tensor = plan.mesh.tensor,
+            .tensor_rank = place.tp,
+            .sequence_parallel = plan.sequence_parallel,
+            .tied_ends = has_tied_ends(plan)};
+}
+
+std::vector<GptChunk> make_chunks(const ModelContext& context, Parameters& parameters,
+                                  const RunPlan& plan) {
+    const std::vector<ChunkPart> parts = chunk_parts(plan, context.mesh.place().pp);
+    std::vector<GptChunk> chunks;
+    for (std::size_t i = 0; i < parts.size(); ++i)
+        chunks.emplace_back(context, parameters, parts[i], parameters.layout().chunks[i]);
+    return chunks;
+}
+
+StreamSlice stream_slice(const RunPlan& plan, const MeshPlace& place) {
+    if (!plan.sequence_parallel) return {};
+    return {.index = place.tp, .count = plan.mesh.tensor};
+}
+
+Stage make_stage(const ModelContext& context, const std::vector<GptChunk>& chunks,
+                 const Parameters& parameters, const RunPlan& plan, StageMemory memory) {
+    const MeshPlace& place = context.mesh.place();
+    return {.context = context,
+            .chunks = chunks,
+            .parameters = parameters,
+            .memory = std::move(memory),
+            .seq_length = plan.seq_length,
+            .slices = slices_of(plan, place),
+            .stream = stream_slice(plan, place)};
+}
+
+StepRef reserve_step_state(Memory& memory, std::int64_t slots) {
+    Arena& arena = memory[MemoryUse::batch];
+    return {.state = arena.allocate(DType::u8, {sizeof(StepState)}),
+            .first_sequence = arena.allocate(DType::i64, {slots})};
+}
+
+StepState read_state(Backend& backend, const StepRef& state) {
+    StepState result{};
+    backend.download(std::as_writable_bytes(std::span(&result, 1)), state.state);
+    return result;
+}
+
+BatchShape batch_shape(const RunSpec& spec, const RunPlan& plan, const MeshPlace& place) {
+    return {.seq_length = plan.seq_length,
+            .micro_batch_size = plan.micro_batch_size,
+            .data_rank = place.dp,
+            .data_ranks = plan.mesh.data,
+            .vocab_size = plan.model.vocab,
+            .eod_id = spec.data.eod_id,
+            .eod_mask_loss = spec.data.eod_mask_loss,
+            .reset_at_eod = spec.data.reset_at_eod};
+}
+
+OpLimits op_limits(const RunPlan& plan) {
+    const ModelShape& model = plan.local;
+    const std::int64_t inner = model.activation == Activation::swiglu ? 2 * model.ffn : model.ffn;
+    return {.compute = plan.compute,
+            .sequences = plan.micro_batch_size,
+            .seq_length =
+                plan.context_method == ContextMethod::ring ? plan.local_length() : plan.seq_length,
+            .hidden = model.hidden,
+            .heads = model.heads,
+            .groups = model.groups,
+            .head_dim = model.head_dim,
+            .widest =
+                std::max({inner, model.hidden, (model.heads + 2 * model.groups) * model.head_dim}),
+            .vocab = model.vocab,
+            .head_chunk = plan.head_chunk};
+}
+
+void give_memory(Backend& backend, Memory& memory, const OpLimits& limits) {
+    backend.use_scratch(
+        memory[MemoryUse::scratch].allocate(DType::u8, {backend.scratch_bytes(limits)}));
+    backend.use_staging(memory[MemoryUse::staging].allocate(DType::u8, {backend.staging_bytes()}));
+}
+
+LossSum batch_loss(const ModelContext& context, const RunPlan& plan, Executor& executor,
+                   const StepRef& state, const StepBatch& batch) {
+    StepState given{};
+    given.token_weight_sum = batch.weight_sum;
+    context.backend.begin_step(state, given);
+    const Mesh& mesh = context.mesh;
+    mesh.dp().all_reduce(state.token_weight_sum(), Reduce::sum).wait();
+    const PipelineShape pipeline = pipeline_of(plan, std::ssize(batch.microbatches));
+    executor.evaluate(make_forward_schedule(pipeline, mesh.place().pp), batch.microbatches);
+    mesh.dp_cp().all_reduce(state.loss_sum(), Reduce::sum).wait();
+    mesh.pp().all_reduce(state.loss_sum(), Reduce::sum).wait();
+    const StepState result = read_state(context.backend, state);
+    return {result.loss_sum, result.token_weight_sum};
+}
+
+}  // namespace gptrain

@@ -1,0 +1,173 @@
+#include "engine/tuning.h"
+
+#include <algorithm>
+#include <cstring>
+#include <type_traits>
+#include <vector>
+
+#include "base/log.h"
+
+namespace gptrain {
+namespace {
+
+/// Different random numbers in memory, of which matrices are made.
+constexpr std::int64_t most_normals = std::int64_t{1} << 18;
+
+std::int64_t elements(const MatrixForm& form) {
+    return checked_mul(form.rows, form.row_stride);
+}
+
+std::int64_t bytes(const MatrixForm& form) {
+    const std::int64_t end = form.offset + checked_mul(elements(form), size_of(form.dtype));
+    return round_up(end, Arena::alignment);
+}
+
+std::int64_t bytes(const LinearOp& op) {
+    return bytes(op.first) + bytes(op.second) + bytes(op.extra) + bytes(op.result) + bytes(op.gelu);
+}
+
+std::int64_t largest_bytes(const LinearOps& ops) {
+    std::int64_t largest = 0;
+    for (const LinearOp& op : ops)
+        largest = std::max(largest, bytes(op));
+    return largest;
+}
+
+/// Memory for one op at a time, and ops on it.
+class Trials {
+public:
+    Trials(Backend& backend, const LinearOps& ops, const OpLimits& limits)
+        : backend_(backend),
+          arena_(backend, MemorySpace::device, "tuning",
+                 round_up(backend.scratch_bytes(limits), Arena::alignment) + 4 * most_normals +
+                     2 * Arena::alignment + largest_bytes(ops)) {
+        backend.use_scratch(arena_.allocate(DType::u8, {backend.scratch_bytes(limits)}));
+        normals_ = arena_.allocate(DType::f32, {most_normals});
+        backend.init_normal(normals_, Shard::whole("tuning", {most_normals}), 1, 1);
+        maximum_ = arena_.allocate(DType::f32, {1});
+        backend.fill(maximum_, 0);
+        backend.absolute_maximum(normals_, maximum_);
+        scale_ = arena_.allocate(DType::f32, {1});
+    }
+
+    void call(const LinearOp& op) {
+        const ArenaFrame frame(arena_);
+        const Tensor first = matrix(op.first);
+        const Tensor second = matrix(op.second);
+        const Tensor extra = matrix(op.extra);
+        const Tensor result = matrix(op.result);
+        const Tensor gelu = matrix(op.gelu);
+        const bool eight = op.first.is_float8();
+        const auto plain = [&](const Tensor& x) { return eight ? Tensor() : x; };
+        const auto rows = [&](const Tensor& x) {
+            return eight ? Float8Matrix{.rows = x, .columns = {}, .scale = scale_} : Float8Matrix();
+        };
+        const auto columns = [&](const Tensor& x) {
+            return eight ? Float8Matrix{.rows = {}, .columns = x, .scale = scale_} : Float8Matrix();
+        };
+        switch (op.kind) {
+            case LinearOp::Kind::forward:
+                return backend_.linear_forward({.x = plain(first),
+                                                .weight = plain(second),
+                                                .bias = extra,
+                                                .y = result,
+                                                .gelu = gelu,
+                                                .x8 = rows(first),
+                                                .weight8 = rows(second)});
+            case LinearOp::Kind::input_grad:
+                return backend_.linear_input_grad({.dy = plain(first),
+                                                   .weight = plain(second),
+                                                   .gelu_input = extra,
+                                                   .dx = result,
+                                                   .dy8 = rows(first),
+                                                   .weight8 = columns(second)});
+            case LinearOp::Kind::weight_grad:
+                return backend_.linear_weight_grad({.x = plain(second),
+                                                    .dy = plain(first),
+                                                    .dweight = result,
+                                                    .dbias = {},
+                                                    .x8 = columns(second),
+                                                    .dy8 = columns(first)});
+        }
+    }
+
+private:
+    /// Of N(0, 1), in 8 bits of that times a scale.
+    Tensor matrix(const MatrixForm& form) {
+        if (form.rows == 0) return {};
+        const Tensor memory = arena_.allocate(DType::u8, {bytes(form)});
+        std::byte* data = memory.data() + form.offset;
+        fill(Tensor(data, form.dtype, {elements(form)}));
+        return Tensor(data, form.dtype, {form.rows, form.row_stride}).slice(1, 0, form.cols);
+    }
+
+    void fill(const Tensor& x) {
+        for (std::int64_t begin = 0; begin < x.elements(); begin += most_normals) {
+            const std::int64_t count = std::min(most_normals, x.elements() - begin);
+            const Tensor part = x.slice(0, begin, count);
+            const Tensor values = normals_.slice(0, 0, count);
+            if (size_of(x.dtype()) > 1) {
+                backend_.cast(part, values);
+            } else {
+                backend_.to_float8({.x = values,
+                                    .maximum = maximum_,
+                                    .out = {.rows = part, .columns = {}, .scale = scale_}});
+            }
+        }
+    }
+
+    Backend& backend_;
+    Arena arena_;
+    Tensor normals_;
+    Tensor maximum_;  ///< of the normals
+    Tensor scale_;    ///< of matrices in 8 bits
+};
+
+// The ranks are one program on one kind of machine.
+static_assert(std::is_trivially_copyable_v<LinearOp>);
+
+std::string to_bytes(const LinearOps& ops) {
+    const std::vector<LinearOp> list(ops.begin(), ops.end());
+    return {reinterpret_cast<const char*>(list.data()), list.size() * sizeof(LinearOp)};
+}
+
+void add(LinearOps& ops, const std::string& bytes) {
+    std::vector<LinearOp> list(bytes.size() / sizeof(LinearOp));
+    std::memcpy(list.data(), bytes.data(), bytes.size());
+    ops.insert(list.begin(), list.end());
+}
+
+}  // namespace
+
+std::string try_linear_ops(Backend& backend, const LinearOps& ops, const OpLimits& limits,
+                           const std::function<void()>& moved) {
+    Trials trials(backend, ops, limits);
+    std::string choices = backend.tune([&] {
+        for (const LinearOp& op : ops) {
+            trials.call(op);
+            moved();
+        }
+    });
+    return choices;
+}
+
+void tune_together(Backend& backend, const LinearOps& own, const OpLimits& limits,
+                   const MpiSession& ranks, const std::function<void()>& moved) {
+    if (!backend.tunes()) return;
+    const std::vector<std::string> wanted = ranks.gather(to_bytes(own));
+    std::string choices;
+    ranks.first_alone([&] {
+        LinearOps all;
+        for (const std::string& ops : wanted)
+            add(all, ops);
+        choices = try_linear_ops(backend, all, limits, moved);
+    });
+    choices = ranks.scatter([&](int) { return choices; });
+    if (ranks.largest(backend.use_choices(choices) ? 0 : 1) == 0) return;
+    if (ranks.rank() == 0)
+        warn(
+            "some ranks have another GPU or library than rank 0 and compute products in other "
+            "ways: what should be equal on all ranks may differ in its last bits");
+}
+
+}  // namespace gptrain

@@ -1,0 +1,184 @@
+#include "infer/evaluate.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "base/file.h"
+#include "base/log.h"
+#include "data/sequential_dataset.h"
+#include "engine/memory_check.h"
+#include "meter/meter_backend.h"
+#include "text/documents.h"
+
+namespace gptrain {
+namespace {
+
+constexpr std::int64_t largest_text = std::int64_t{16} << 30;
+// So many microbatches for each stage leave a bubble of an eighth.
+constexpr std::int64_t microbatches_of_stage = 8;
+
+std::shared_ptr<const IndexedDataset> open_tokens(const std::filesystem::path& prefix,
+                                                  const RunTokenizer& tokenizer) {
+    auto tokens = std::make_shared<const IndexedDataset>(prefix);
+    const std::optional<TokenMeta> meta = read_token_meta(*tokens);
+    const std::optional<ExpectedTokenizer> expected = tokenizer.expected();
+    if (!expected) return tokens;
+    if (meta) {
+        check_tokenizer(*tokens, *meta, *expected);
+    } else {
+        tell_of_unknown_tokenizer(prefix.string(), *expected);
+    }
+    return tokens;
+}
+
+/// How a text file is read. A key for lines that are no JSON is an Error (usage).
+CorpusFormat format_of(const EvaluationData& data) {
+    CorpusFormat format = {.json_lines = named_json_lines(data.path),
+                           .documents = Cut::file,
+                           .max_document_bytes = largest_text};
+    if (!data.json_key) return format;
+    if (!format.json_lines) {
+        fail(ExitCode::usage, "--json-key is about JSON lines, but ", data.path.string(),
+             " is read as plain text (named .jsonl it is read as JSON lines)");
+    }
+    format.json_key = *data.json_key;
+    return format;
+}
+
+std::vector<std::int32_t> read_ids(const EvaluationData& data, const Tokenizer& tokenizer,
+                                   bool speaks) {
+    const std::filesystem::path& path = data.path;
+    const CorpusFormat format = format_of(data);
+    if (!std::filesystem::is_directory(path) && !std::filesystem::is_regular_file(path))
+        fail(ExitCode::bad_input, path.string(), ": not a regular file");
+    RecordReader reader = open_corpus(path, format);
+    if (speaks && !format.json_lines) {
+        if (const auto warning = prose_warning(path, reader.start()); !warning.empty())
+            warn(warning);
+    }
+    std::vector<std::int32_t> ids;
+    std::string document;
+    for (Record record; reader.next(record);) {
+        if (const auto fault = take_document(record, format, document))
+            fail(ExitCode::bad_input, place_of(record, path), ": ", fault->what);
+        tokenizer.encode(document, ids);
+    }
+    return ids;
+}
+
+std::shared_ptr<const SequentialDataset> open_data(const EvaluationData& data,
+                                                   const InferenceRun& run) {
+    const std::int64_t seq_length = run.plan.seq_length;
+    if (std::filesystem::exists(data.path.string() + ".idx")) {
+        if (data.json_key) {
+            fail(ExitCode::usage, "--json-key is about JSON lines, but ", data.path.string(),
+                 " is a token data set");
+        }
+        return std::make_shared<SequentialDataset>(open_tokens(data.path, run.tokenizer),
+                                                   seq_length);
+    }
+    require_path(data.path, ExitCode::bad_input, "text file, nor token data set of that prefix");
+    const std::optional<Tokenizer> tokenizer = run.tokenizer.open();
+    if (!tokenizer) {
+        fail(ExitCode::usage, data.path.string(),
+             ": no token data set of that prefix, and the run has no tokenizer to read text with");
+    }
+    return std::make_shared<SequentialDataset>(read_ids(data, *tokenizer, run.ranks.rank() == 0),
+                                               data.path.string(), seq_length);
+}
+
+/// The plan with batches for so many windows: no larger than there are windows, and of enough
+/// microbatches to fill the pipeline.
+RunPlan with_batches_for(std::int64_t windows, RunPlan plan) {
+    plan.micro_batch_size = std::min(plan.micro_batch_size, div_ceil(windows, plan.mesh.data));
+    const std::int64_t sequences = plan.micro_batch_size * plan.mesh.data;
+    const std::int64_t stages = plan.mesh.pipeline;
+    const std::int64_t most = stages == 1 ? 1 : microbatches_of_stage * stages;
+    plan.batch = {.global_batch_size = sequences * std::min(most, div_ceil(windows, sequences)),
+                  .rampup = {}};
+    return plan;
+}
+
+class Evaluator {
+public:
+    Evaluator(Backend& backend, const Mesh& mesh, const RunPlan& plan, bool first_visible,
+              const std::optional<MemoryPlan>& memory = std::nullopt)
+        : plan_(plan),
+          model_(backend, mesh, plan, memory),
+          state_(reserve_step_state(model_.memory(), 1)),
+          executor_(make_stage(model_.context(), model_.chunks(), model_.parameters(), plan,
+                               reserve_forward(model_.context(), sizes(mesh, first_visible))),
+                    state_) {}
+
+    InferenceModel& model() { return model_; }
+    Executor& executor() { return executor_; }
+
+    LossSum loss(const StepBatch& batch) {
+        return batch_loss(model_.context(), plan_, executor_, state_, batch);
+    }
+
+private:
+    StageSizes sizes(const Mesh& mesh, bool first_visible) const {
+        const std::int64_t microbatches = plan_.microbatches(plan_.batch.global_batch_size);
+        const Schedule schedule =
+            make_forward_schedule(pipeline_of(plan_, microbatches), mesh.place().pp);
+        return {.slots = schedule.slots,
+                .buffers = schedule.buffers,
+                .saved = {.seq_length = plan_.local_length()},
+                .stream = stream_slice(plan_, mesh.place()),
+                .first_visible = first_visible};
+    }
+
+    const RunPlan& plan_;
+    InferenceModel model_;
+    StepRef state_;
+    Executor executor_;
+};
+
+/// What an evaluator takes of memory, for a batch as all are.
+MemoryPlan measured_memory(const InferenceRun& run, const RunPlan& plan) {
+    MeterBackend meter(needs_of(run.backend));
+    const Mesh mesh = meter_mesh(plan, run.mesh.place());
+    Evaluator evaluator(meter, mesh, plan, run.spec.data.reset_at_eod);
+    StepBatch batch;
+    batch.microbatches.resize(
+        static_cast<std::size_t>(plan.microbatches(plan.batch.global_batch_size)));
+    evaluator.loss(batch);
+    return evaluator.model().memory().peaks();
+}
+
+}  // namespace
+
+EvaluationResult evaluate(const InferenceRun& run, const EvaluationData& data,
+                          const std::function<void(std::int64_t, std::int64_t)>& progress) {
+    std::shared_ptr<const SequentialDataset> source;
+    run.ranks.together([&] {
+        source = open_data(data, run);
+        if (source->num_targets() < 1)
+            fail(ExitCode::bad_input, data.path.string(), ": holds fewer than two tokens");
+    });
+    const RunPlan plan = with_batches_for(source->size(), run.plan);
+    const MemoryPlan memory = measured_memory(run, plan);
+    MemoryCheck(run.backend, run.ranks).require(memory, more_ranks_would_fit);
+    std::optional<Evaluator> evaluator;
+    run.ranks.together([&] {
+        evaluator.emplace(run.backend, run.mesh, plan, run.spec.data.reset_at_eod, memory);
+    });
+    evaluator->executor().listen(run.observers.actions);
+    evaluator->model().load(run.checkpoint);
+
+    Progress& watched = run.observers.watchdog.progress();
+    const std::int64_t batches = div_ceil(source->size(), plan.batch.global_batch_size);
+    BatchLoader loader(source, plan.batch, batch_shape(run.spec, plan, run.mesh.place()),
+                       {.first_step = 1, .last_step = batches, .consumed_samples = 0});
+    LossSum sum;
+    for (std::int64_t i = 0; i < batches; ++i) {
+        watched.phase("evaluation", i + 1);
+        sum.add(evaluator->loss(loader.next()));
+        progress(i + 1, batches);
+    }
+    return {
+        .loss = sum.mean(), .perplexity = std::exp(sum.mean()), .tokens = std::llround(sum.weight)};
+}
+
+}  // namespace gptrain

@@ -1,0 +1,198 @@
+#include "infer/generate.h"
+
+#include <algorithm>
+#include <memory>
+#include <optional>
+
+#include "base/log.h"
+#include "engine/fit_advice.h"
+#include "engine/memory_check.h"
+#include "infer/generator.h"
+#include "meter/meter_backend.h"
+#include "text/tokenizer.h"
+
+namespace gptrain {
+namespace {
+
+/// Prompt and output as text, or as ids where the run has no tokenizer.
+class Language {
+public:
+    Language(const RunSpec& spec, const RunTokenizer& tokenizer)
+        : tokenizer_(tokenizer.open()), end_(spec.data.eod_id) {
+        if (!tokenizer_) return;
+        decoder_.emplace(*tokenizer_);
+        if (!end_) end_ = tokenizer_->eos_id();
+    }
+    Language(const Language&) = delete;
+    Language& operator=(const Language&) = delete;
+
+    std::vector<std::int32_t> encode(std::string_view prompt) const {
+        std::vector<std::int32_t> ids;
+        if (tokenizer_) {
+            tokenizer_->encode(prompt, ids);
+        } else {
+            read_ids(prompt, ids);
+        }
+        return ids;
+    }
+    std::string decode(std::span<const std::int32_t> ids) {
+        std::string shown;
+        for (const std::int32_t id : ids)
+            shown += decode(id);
+        return shown;
+    }
+    std::string decode(std::int32_t id) { return decoder_ ? decoder_->push(id) : text(id, " "); }
+    std::string finish() { return decoder_ ? decoder_->finish() : std::string(); }
+    std::optional<std::int64_t> end() const { return end_; }
+
+private:
+    static void read_ids(std::string_view prompt, std::vector<std::int32_t>& ids) {
+        while (true) {
+            const std::size_t begin = prompt.find_first_not_of(" \t\r\n");
+            if (begin == std::string_view::npos) return;
+            prompt.remove_prefix(begin);
+            const std::string_view word = prompt.substr(0, prompt.find_first_of(" \t\r\n"));
+            const auto id = parse_int(word);
+            if (!id || *id < 0 || *id > INT32_MAX) {
+                fail(ExitCode::usage, "the run has no tokenizer, so the prompt is token ids; '",
+                     word, "' is none");
+            }
+            ids.push_back(static_cast<std::int32_t>(*id));
+            prompt.remove_prefix(word.size());
+        }
+    }
+
+    std::optional<Tokenizer> tokenizer_;
+    std::optional<StreamDecoder> decoder_;
+    std::optional<std::int64_t> end_;
+};
+
+void check_mesh(const RunPlan& plan) {
+    const MeshShape& mesh = plan.mesh;
+    if (mesh.data == 1 && mesh.context == 1 && !plan.sequence_parallel) return;
+    fail(ExitCode::usage, "generate has one text, which the ranks of parallel.tensor x ",
+         "parallel.pipeline continue together; that is ", mesh.tensor, " x ", mesh.pipeline,
+         " for ", mesh.size(), " ranks", mesh.context == 1 ? "" : ", parallel.context must be 1",
+         plan.sequence_parallel ? ", parallel.sequence_parallel must be false" : "",
+         "; set them with --set");
+}
+
+void check_prompt(const std::vector<std::int32_t>& ids, const RunPlan& plan) {
+    if (ids.empty()) {
+        fail(ExitCode::usage,
+             "the prompt is empty, and the run has no end-of-document id to start from");
+    }
+    for (const std::int32_t id : ids) {
+        if (id >= plan.model.vocab) {
+            fail(ExitCode::usage, "token ", id, " of the prompt is outside of the vocabulary of ",
+                 plan.model.vocab);
+        }
+    }
+}
+
+constexpr std::int64_t rope_reach = 64;
+
+/// The last position of a text. Rotary positions have no end of their own; so far beyond those that
+/// were trained a model writes nothing of use, and the key/value cache need not reach there.
+std::int64_t last_position(const ModelShape& model) {
+    const bool learned = model.position_embedding == PositionEmbedding::learned;
+    return learned ? model.max_positions : checked_mul(rope_reach, model.max_positions);
+}
+
+/// Where the last position comes from.
+std::string source_of_positions(const ModelShape& model) {
+    const bool learned = model.position_embedding == PositionEmbedding::learned;
+    return text(" (", learned ? "" : text(rope_reach, " times "), "model.max_position_embeddings)");
+}
+
+/// How many tokens can follow a prompt.
+std::int64_t tokens_after(std::int64_t prompt_tokens, std::int64_t wanted, const RunPlan& plan) {
+    const std::int64_t left = last_position(plan.model) - prompt_tokens;
+    if (left <= 0 && wanted > 0) {
+        fail(ExitCode::usage, "the prompt has ", prompt_tokens, " tokens, and the model only ",
+             last_position(plan.model), " positions", source_of_positions(plan.model),
+             "; shorten it");
+    }
+    return std::min(wanted, left);
+}
+
+/// What a generator takes of memory, from the first token on.
+MemoryPlan measured_memory(const InferenceRun& run, const RunPlan& plan,
+                           const std::vector<std::int32_t>& prompt) {
+    MeterBackend meter(needs_of(run.backend));
+    const Mesh mesh = meter_mesh(plan, run.mesh.place());
+    ActionListeners nobody;
+    Generator generator(meter, mesh, plan, std::ssize(prompt), nobody);
+    generator.next_token(prompt, [](std::span<const float>) { return 0; });
+    return generator.model().memory().peaks();
+}
+
+/// The same; where it is missing on some rank, an Error (usage) on all.
+MemoryPlan checked_memory(const InferenceRun& run, const RunPlan& plan,
+                          const std::vector<std::int32_t>& prompt) {
+    const MemoryPlan memory = measured_memory(run, plan, prompt);
+    const MemoryCheck check(run.backend, run.ranks);
+    check.require(memory, [&] {
+        const std::int64_t prompt_tokens = std::ssize(prompt);
+        const std::int64_t fitting =
+            largest_that_fits(0, plan.seq_length - prompt_tokens, [&](std::int64_t new_tokens) {
+                RunPlan shorter = plan;
+                shorter.seq_length = prompt_tokens + new_tokens;
+                return !check.shortage(measured_memory(run, shorter, prompt));
+            });
+        return fitting > 0 ? text("what would fit: --max-tokens ", fitting)
+                           : more_ranks_would_fit();
+    });
+    return memory;
+}
+
+}  // namespace
+
+void generate(const InferenceRun& run, std::string_view prompt, const GenerateOptions& options,
+              const std::function<void(std::string_view)>& show) {
+    const MpiSession& ranks = run.ranks;
+    const std::string common = ranks.scatter([&](int) { return std::string(prompt); });
+    RunPlan plan = run.plan;
+    std::optional<Language> language;
+    std::vector<std::int32_t> ids;
+    std::int64_t new_tokens = 0;
+    ranks.together([&] {
+        check_mesh(plan);
+        language.emplace(run.spec, run.tokenizer);
+        ids = language->encode(common);
+        if (ids.empty() && language->end()) ids.push_back(narrow<std::int32_t>(*language->end()));
+        check_prompt(ids, plan);
+        new_tokens = tokens_after(std::ssize(ids), options.max_tokens, plan);
+    });
+    plan.micro_batch_size = 1;
+    plan.seq_length = std::ssize(ids) + new_tokens;
+    const MemoryPlan memory = checked_memory(run, plan, ids);
+    std::optional<Generator> generator;
+    ranks.together([&] {
+        generator.emplace(run.backend, run.mesh, plan, std::ssize(ids), run.observers.actions,
+                          memory);
+    });
+    generator->model().load(run.checkpoint);
+    if (options.echo) show(language->decode(ids));
+    bool ended = false;  // by the model, with an end of document
+    for (std::int64_t i = 0; i < new_tokens; ++i) {
+        run.observers.watchdog.progress().phase("generation", i + 1);
+        const std::int32_t next = generator->next_token(ids, [&](std::span<const float> logits) {
+            return sample_token(logits, options.sampling, i);
+        });
+        if (language->end() && next == *language->end()) {
+            ended = true;
+            break;
+        }
+        show(language->decode(next));
+        ids.assign(1, next);
+    }
+    show(language->finish());
+    if (!ended && new_tokens < options.max_tokens && ranks.rank() == 0) {
+        warn("the text ends after ", new_tokens, " of ", options.max_tokens,
+             " tokens: the model has no position after ", last_position(plan.model),
+             source_of_positions(plan.model));
+    }
+}
+
+}  // namespace gptrain

@@ -1,0 +1,106 @@
+#include "infer/inference.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "checkpoint/load.h"
+#include "checkpoint/manifest_part.h"
+#include "meter/meter_communicator.h"
+#include "train/resume.h"
+
+namespace gptrain {
+namespace {
+
+std::int64_t largest_parameter(const ParameterLayout& layout) {
+    std::int64_t largest = 0;
+    for (const Parameter& parameter : layout.parameters)
+        largest = std::max(largest, parameter.shard.elements());
+    return largest;
+}
+
+void check_setting(const std::string& setting) {
+    if (setting.starts_with("parallel.") || setting.starts_with("device=")) return;
+    fail(ExitCode::usage, "--set ", setting,
+         ": only the device and keys of parallel can be set here; all else is the checkpoint's");
+}
+
+Json model_of(const CheckpointMeta& meta) {
+    const std::string source = text("checkpoint of step ", meta.step, ": identity");
+    return JsonReader(meta.identity, source).object("model");
+}
+
+}  // namespace
+
+RunSpec inference_spec(const std::filesystem::path& folder, const CheckpointMeta& meta,
+                       const std::vector<std::string>& settings) {
+    const std::string source = (folder / "manifest.json").string() + ": state.spec";
+    RunSpec spec = parse_run_spec(saved_run(meta).spec_yaml, source);
+    for (const std::string& setting : settings)
+        check_setting(setting);
+    spec.parallel = {};
+    spec.training.global_batch_size.reset();
+    spec.training.rampup = {};
+    spec.deterministic = true;
+    return parse_run_spec(to_yaml(spec), source, settings);
+}
+
+InferenceModel::InferenceModel(Backend& backend, const Mesh& mesh, const RunPlan& plan,
+                               const std::optional<MemoryPlan>& memory)
+    : memory_(backend, memory),
+      context_(model_context(backend, mesh, memory_, plan, 0)),
+      parameters_(memory_, make_layout(layout_request(plan, mesh.place())), plan.compute,
+                  Parameters::Use::inference),
+      chunks_(make_chunks(context_, parameters_, plan)) {
+    if (plan.compute != DType::f32) {
+        staging_ = memory_[MemoryUse::main_params].allocate(
+            DType::f32, {largest_parameter(parameters_.layout())});
+    }
+    give_memory(backend, memory_, op_limits(plan));
+}
+
+Tensor InferenceModel::landing(const Parameter& parameter) const {
+    const std::int64_t elements = parameter.shard.elements();
+    return staging_.empty() ? parameters_.weights().slice(0, parameter.begin, elements)
+                            : staging_.slice(0, 0, elements);
+}
+
+void InferenceModel::load(RestartPoint& checkpoint) {
+    const std::vector<Parameter>& parameters = parameters_.layout().parameters;
+    const auto all = [&](const StateVisitor& visit) {
+        for (const Parameter& parameter : parameters)
+            visit({"weight", parameter.shard, landing(parameter)});
+    };
+    // One after the other, as they may share the place where they land.
+    const auto fill = [&](const std::filesystem::path& folder, const Manifest& part) {
+        const ManifestParts parts(part);
+        for (const Parameter& parameter : parameters) {
+            const Tensor values = landing(parameter);
+            const StateSource one = [&](const StateVisitor& visit) {
+                visit({"weight", parameter.shard, values});
+            };
+            ShardRecords records = parts.part_for(needs_of(one));
+            load_state(folder, {{}, std::move(records.files), std::move(records.tensors)},
+                       context_.backend, one);
+            if (staging_.empty()) continue;
+            context_.backend.cast(
+                parameters_.weights().slice(0, parameter.begin, values.elements()), values);
+        }
+    };
+    const Json model = model_of(checkpoint.meta());
+    checkpoint.load(all, fill, [&] {
+        if (model_of(checkpoint.meta()) == model) return;
+        fail(ExitCode::usage, checkpoint.folder().string(),
+             ": holds another model than the damaged checkpoint; name the checkpoint to be used");
+    });
+}
+
+std::string more_ranks_would_fit() {
+    return "take more devices or machines for it: start more ranks with --set parallel.tensor=N or "
+           "--set parallel.pipeline=N";
+}
+
+Mesh meter_mesh(const RunPlan& plan, const MeshPlace& place) {
+    return Mesh(plan.mesh, place, mesh_links(plan), meter_communicators());
+}
+
+}  // namespace gptrain

@@ -1,0 +1,75 @@
+#include "infer/run_tokenizer.h"
+
+#include "base/crc32c.h"
+#include "base/error.h"
+#include "train/resume.h"
+
+namespace gptrain {
+
+RunTokenizer::RunTokenizer(const RestartPoint& checkpoint, const RunSpec& spec,
+                           const std::filesystem::path& given, const MpiSession& ranks) {
+    const std::string name(checkpoint_tokenizer_name);
+    const auto saved = checkpoint.whole_file(name, max_tokenizer_bytes);
+    ranks.together([&] {
+        fingerprint_ = saved_tokenizer(checkpoint.meta());
+        if (saved) {
+            source_ = (checkpoint.folder() / name).string();
+            if (!is_right(*saved)) {
+                fail(ExitCode::bad_input, source_,
+                     ": is not the tokenizer that the manifest's identity names");
+            }
+            bytes_ = saved;
+        } else if (spec.data.tokenizer) {
+            source_ = spec.data.tokenizer->string();
+        }
+        if (!given.empty()) take(given, saved);
+    });
+}
+
+void RunTokenizer::take(const std::filesystem::path& given,
+                        const std::optional<std::string>& saved) {
+    if (fingerprint_.empty()) {
+        fail(ExitCode::usage, "--tokenizer ", given.string(),
+             ": the model was trained without a tokenizer; leave it out");
+    }
+    std::string bytes = read_tokenizer(given);
+    if (saved && bytes != *saved) {
+        fail(ExitCode::usage, "--tokenizer ", given.string(), ": is not the tokenizer that the ",
+             "model was trained with, which is ", source_, "; leave it out");
+    }
+    check(bytes, text("--tokenizer ", given.string()));
+    bytes_ = std::move(bytes);
+    source_ = given.string();
+}
+
+bool RunTokenizer::is_right(std::string_view bytes) const {
+    return text(crc32c(bytes.data(), bytes.size())) == fingerprint_;
+}
+
+void RunTokenizer::check(std::string_view bytes, const std::string& source) const {
+    if (is_right(bytes)) return;
+    fail(ExitCode::usage, source,
+         ": is not the tokenizer that the model was trained with, whose CRC-32C was ", fingerprint_,
+         "; give that one by --tokenizer FILE");
+}
+
+std::optional<Tokenizer> RunTokenizer::open() const {
+    if (fingerprint_.empty()) return std::nullopt;
+    if (bytes_) return Tokenizer(*bytes_, source_);
+    std::error_code error;
+    if (!std::filesystem::exists(source_, error)) {
+        fail(ExitCode::bad_input, source_,
+             ": no such tokenizer, and the checkpoint was made before checkpoints held it; give it "
+             "by --tokenizer FILE");
+    }
+    const std::string bytes = read_tokenizer(source_);
+    check(bytes, source_);
+    return Tokenizer(bytes, source_);
+}
+
+std::optional<ExpectedTokenizer> RunTokenizer::expected() const {
+    if (fingerprint_.empty()) return std::nullopt;
+    return ExpectedTokenizer{"the tokenizer that the model was trained with", fingerprint_};
+}
+
+}  // namespace gptrain

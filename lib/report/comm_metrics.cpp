@@ -1,0 +1,56 @@
+#include "report/comm_metrics.h"
+
+#include <cmath>
+
+namespace gptrain {
+
+Axis counts_as(Axis axis, const MeshShape& shape) {
+    switch (axis) {
+        case Axis::dp_cp: return Axis::dp;
+        case Axis::kv: return Axis::tp;
+        case Axis::ends: return Axis::pp;
+        case Axis::model: return shape.pipeline > 1 ? Axis::pp : Axis::tp;
+        default: return axis;
+    }
+}
+
+namespace {
+
+bool connects(Axis axis, const MeshShape& shape) {
+    switch (axis) {
+        case Axis::tp: return shape.tensor > 1;
+        case Axis::cp: return shape.context > 1;
+        case Axis::dp: return shape.data * shape.context > 1;
+        default: return shape.pipeline > 1;
+    }
+}
+
+}  // namespace
+
+void CommMetrics::add_step(const CommTotals& step) {
+    for (int i = 0; i < axes; ++i) {
+        const auto axis = static_cast<Axis>(i);
+        AxisTotal& sum = sums_[static_cast<std::size_t>(counts_as(axis, shape_))];
+        sum.bytes += step[axis].bytes;
+        sum.seconds += step[axis].seconds;
+    }
+    ++steps_;
+}
+
+std::vector<CommMetric> CommMetrics::take(const MpiSession& ranks) {
+    std::vector<CommMetric> metrics;
+    for (const Axis axis : {Axis::tp, Axis::cp, Axis::dp, Axis::pp}) {
+        if (!connects(axis, shape_)) continue;
+        const AxisTotal& sum = sums_[static_cast<std::size_t>(axis)];
+        CommMetric metric = {.axis = name_of(axis), .bytes = ranks.largest(sum.bytes) / steps_};
+        const auto nanoseconds = static_cast<std::int64_t>(std::llround(sum.seconds * 1e9));
+        const double longest = static_cast<double>(ranks.largest(nanoseconds)) * 1e-9;
+        if (timed_) metric.seconds = longest / static_cast<double>(steps_);
+        metrics.push_back(metric);
+    }
+    sums_ = {};
+    steps_ = 0;
+    return metrics;
+}
+
+}  // namespace gptrain

@@ -1,0 +1,116 @@
+#include "report/console.h"
+
+#include <algorithm>
+#include <array>
+#include <charconv>
+#include <cmath>
+#include <iterator>
+
+#include "base/log.h"
+#include "base/text.h"
+
+namespace gptrain {
+namespace {
+
+std::string formatted(double value, std::chars_format format, int precision) {
+    if (std::isnan(value)) return "nan";
+    std::array<char, 400> digits;  // the longest number has 309 digits before its point
+    const auto end =
+        std::to_chars(digits.data(), digits.data() + digits.size(), value, format, precision).ptr;
+    return {digits.data(), end};
+}
+
+std::string significant(double value, int digits) {
+    return formatted(value, std::chars_format::general, digits);
+}
+
+std::string step_of(std::int64_t step, std::int64_t steps) {
+    const std::string total = text(steps);
+    const std::string number = text(step);
+    const std::size_t padding = total.size() - std::min(total.size(), number.size());
+    return text("step ", std::string(padding, ' '), number, "/", total);
+}
+
+}  // namespace
+
+std::string step_line(const StepMetrics& metrics, std::int64_t steps,
+                      std::optional<double> seconds_left) {
+    std::string line = step_of(metrics.step, steps);
+    const auto add = [&](const std::optional<double>& value, const auto& written) {
+        if (value) line += text("  ", written(*value));
+    };
+    add(metrics.mean_loss,
+        [](double x) { return text("mean_loss ", formatted(x, std::chars_format::fixed, 4)); });
+    if (!metrics.mean_loss) {
+        add(metrics.loss,
+            [](double x) { return text("loss ", formatted(x, std::chars_format::fixed, 4)); });
+    }
+    add(metrics.grad_norm, [](double x) { return text("grad_norm ", significant(x, 4)); });
+    add(metrics.lr,
+        [](double x) { return text("lr ", formatted(x, std::chars_format::scientific, 2)); });
+    add(metrics.tokens_per_s, [](double x) { return text(std::llround(x), " tok/s"); });
+    add(metrics.tflops_per_device, [](double x) { return text(significant(x, 3), " TFLOP/s"); });
+    if (metrics.mfu) line += text(" (", std::llround(100 * *metrics.mfu), "% of peak)");
+    add(seconds_left, [](double x) { return text(human_time(x), " left"); });
+    return line;
+}
+
+std::string validation_line(std::int64_t step, std::int64_t steps, double val_loss) {
+    return text(step_of(step, steps), "  val_loss ",
+                formatted(val_loss, std::chars_format::fixed, 4), "  perplexity ",
+                significant(std::exp(val_loss), 4));
+}
+
+std::string bar(std::string_view what, std::int64_t done, std::int64_t total,
+                std::optional<double> seconds_left, std::int64_t columns) {
+    constexpr std::int64_t most = 24;
+    constexpr std::int64_t least = 4;
+    const auto share_of = [&](std::int64_t whole) { return total > 0 ? whole * done / total : 0; };
+    const std::string percent = text(share_of(100));
+    const std::string now = text(std::string(3 - std::min<std::size_t>(percent.size(), 3), ' '),
+                                 percent, "%  ", what, " ", done, "/", total);
+    std::string left = seconds_left ? text("  ", human_time(*seconds_left), " left") : "";
+    const auto room = [&] { return columns - 1 - std::ssize(now + left + "[] "); };
+    if (room() < least) left.clear();
+    if (room() < least) return now.substr(0, static_cast<std::size_t>(columns - 1));
+    const std::int64_t cells = std::min(room(), most);
+    const std::int64_t filled = share_of(cells);
+    return text("[", std::string(static_cast<std::size_t>(filled), '#'),
+                std::string(static_cast<std::size_t>(cells - filled), '-'), "] ", now, left);
+}
+
+Console::Console(std::int64_t first, std::int64_t steps)
+    : first_(first), steps_(steps), started_(Clock::now()), last_shown_() {}
+
+/// The first step sets up what later ones reuse, yet the mean over all soon hides that.
+std::optional<double> Console::seconds_left(std::int64_t step) const {
+    if (step <= first_) return std::nullopt;
+    const double elapsed = std::chrono::duration<double>(Clock::now() - started_).count();
+    return elapsed / static_cast<double>(step - first_) * static_cast<double>(steps_ - step);
+}
+
+void Console::show(std::string_view what, std::int64_t done, std::int64_t total,
+                   std::optional<double> seconds_left) {
+    const Clock::time_point now = Clock::now();
+    if (now - last_shown_ < std::chrono::milliseconds(100) && done < total) return;
+    last_shown_ = now;
+    show_status(done < total ? bar(what, done, total, seconds_left, terminal_columns()) : "");
+}
+
+void Console::tick(std::int64_t step) {
+    show("step", step, steps_, seconds_left(step));
+}
+
+void Console::step(const StepMetrics& metrics) {
+    print_line(step_line(metrics, steps_, seconds_left(metrics.step)));
+}
+
+void Console::evaluating(std::int64_t done, std::int64_t total) {
+    show("evaluating", done, total, std::nullopt);
+}
+
+void Console::validation(std::int64_t step, double val_loss) {
+    print_line(validation_line(step, steps_, val_loss));
+}
+
+}  // namespace gptrain

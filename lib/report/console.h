@@ -1,0 +1,54 @@
+// What a person sees of a run: one line a logged step, and on a terminal a live bar below them.
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+
+#include "report/metrics_log.h"
+
+namespace gptrain {
+
+/// "step   120/1000  mean_loss 4.1234  grad_norm 1.235  lr 6.00e-04  12345 tok/s  0.12 TFLOP/s (34%
+/// of peak)  3 min 05 s left"; what is not known is left out. Where no update since the last line
+/// was made, so that there is no mean, the step's own loss stands in its place.
+std::string step_line(const StepMetrics& metrics, std::int64_t steps,
+                      std::optional<double> seconds_left);
+
+/// "step   100/1000  val_loss 5.2012  perplexity 181.5"
+std::string validation_line(std::int64_t step, std::int64_t steps, double val_loss);
+
+/// "[######------------------]  27%  step 27/100  3 s left", in less than `columns` columns. In a
+/// narrow terminal the bar is shorter, then the time left goes, then the bar.
+std::string bar(std::string_view what, std::int64_t done, std::int64_t total,
+                std::optional<double> seconds_left, std::int64_t columns);
+
+/// Prints the lines of a run of `steps` steps that starts after step `first`.
+class Console {
+public:
+    Console(std::int64_t first, std::int64_t steps);
+
+    /// After every step: moves the bar.
+    void tick(std::int64_t step);
+    /// After every logged step.
+    void step(const StepMetrics& metrics);
+    /// During an evaluation: moves its bar.
+    void evaluating(std::int64_t done, std::int64_t total);
+    void validation(std::int64_t step, double val_loss);
+
+private:
+    using Clock = std::chrono::steady_clock;
+
+    std::optional<double> seconds_left(std::int64_t step) const;
+    void show(std::string_view what, std::int64_t done, std::int64_t total,
+              std::optional<double> seconds_left);
+
+    std::int64_t first_;
+    std::int64_t steps_;
+    Clock::time_point started_;
+    Clock::time_point last_shown_;
+};
+
+}  // namespace gptrain

@@ -1,0 +1,48 @@
+#include "report/reports.h"
+
+#include <string>
+#include <vector>
+
+#include "base/text.h"
+#include "spec/spec_json.h"
+
+namespace gptrain {
+
+void Reports::begin(std::int64_t first, const RunSpec& spec) {
+    if (first > 0 || !log_.empty()) log_.write_resume(first);
+    settings_ = to_json(spec);
+    if (spec.logging.tensorboard) tensorboard_.emplace(paths_.folder, first, settings_);
+    console_.emplace(first, spec.training.steps);
+}
+
+void Reports::went_back(std::int64_t step) {
+    log_.write_resume(step);
+    // What it showed of later steps goes, as at a new start.
+    if (tensorboard_) tensorboard_.emplace(paths_.folder, step, settings_);
+}
+
+void Reports::step(const StepMetrics& metrics) {
+    log_.write_step(metrics);
+    console_->step(metrics);
+    if (!tensorboard_) return;
+    std::vector<Scalar> scalars;
+    for_each_metric(metrics, [&](std::string_view name, const auto& value) {
+        if (value) scalars.push_back({std::string(name), static_cast<double>(*value)});
+    });
+    for (const CommMetric& axis : metrics.comm) {
+        scalars.push_back({text("comm/", axis.axis, "/bytes"), static_cast<double>(axis.bytes)});
+        if (axis.seconds) scalars.push_back({text("comm/", axis.axis, "/seconds"), *axis.seconds});
+    }
+    scalars.push_back({"goodput", metrics.goodput.goodput()});
+    for (const TimePart& part : time_parts)
+        scalars.push_back({text("goodput/", part.name), metrics.goodput.*part.seconds});
+    tensorboard_->write(metrics.step, scalars);
+}
+
+void Reports::validation(std::int64_t step, double val_loss) {
+    log_.write_validation(step, val_loss);
+    console_->validation(step, val_loss);
+    if (tensorboard_) tensorboard_->write(step, {{"val_loss", val_loss}});
+}
+
+}  // namespace gptrain

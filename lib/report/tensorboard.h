@@ -1,0 +1,46 @@
+// TensorBoard event files, written without protobuf. A file is a row of records: length (u64), its
+// masked CRC-32C, payload, its masked CRC-32C, all little endian; a payload is one `Event` message
+// (TensorFlow's event.proto and record format).
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/file.h"
+#include "base/json.h"
+
+namespace gptrain {
+
+struct Scalar {
+    std::string tag;
+    double value;  ///< stored as fp32; a value that is not finite is shown as such
+};
+
+/// One event file, written by one process from one start on. TensorBoard shows all event files of a
+/// folder as one run.
+class TensorBoardWriter {
+public:
+    /// Creates `folder`/events.out.tfevents.<unix seconds>.<host>.<pid>.<n>; the folder exists.
+    /// `resumed_from`: the step that the run goes on from, 0 at a fresh start; TensorBoard drops
+    /// what earlier files hold of later steps. `settings` are those of the HPARAMS tab; of several
+    /// files TensorBoard shows those of the first.
+    TensorBoardWriter(const std::filesystem::path& folder, std::int64_t resumed_from,
+                      const Json& settings);
+
+    /// The scalars of one step, in one write.
+    void write(std::int64_t step, const std::vector<Scalar>& scalars);
+
+    const std::filesystem::path& path() const { return file_.path(); }
+
+private:
+    /// `values`: `Summary.Value` messages.
+    void write_summary(std::int64_t step, const std::vector<std::string>& values);
+    void write_event(std::int64_t step, std::string_view content);
+
+    File file_;
+};
+
+}  // namespace gptrain

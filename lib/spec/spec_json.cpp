@@ -1,0 +1,63 @@
+#include "spec/spec_json.h"
+
+#include <filesystem>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <type_traits>
+
+#include "spec/spec_keys.h"
+
+namespace gptrain {
+namespace {
+
+/// The visitor that collects the keys of a section.
+struct JsonWriter {
+    Json object = Json::object();
+
+    template <class T>
+    void value(std::string_view key, T& field, const auto&...);
+    void required(std::string_view key, auto& field, const auto&...) { value(key, field); }
+    template <class T>
+    void open(std::string_view key, std::optional<T>& field, std::string_view word,
+              const auto&...) {
+        if (field) return value(key, *field);
+        object[std::string(key)] = word;
+    }
+};
+
+template <class T>
+Json json_of(T& field) {
+    if constexpr (Section<T>) {
+        JsonWriter keys;
+        visit_keys(keys, field);
+        return keys.object;
+    } else if constexpr (std::is_same_v<T, TimeLimit>) {
+        return field.job_end ? Json("auto") : Json(field.seconds);
+    } else if constexpr (Enumeration<T>) {
+        return name_of(field);
+    } else if constexpr (std::is_same_v<T, std::filesystem::path>) {
+        return field.string();
+    } else if constexpr (std::is_arithmetic_v<T> || std::is_same_v<T, std::string>) {
+        return field;
+    } else {
+        Json items = Json::array();
+        for (auto& item : field)
+            items.push_back(json_of(item));
+        return items;
+    }
+}
+
+template <class T>
+void JsonWriter::value(std::string_view key, T& field, const auto&...) {
+    object[std::string(key)] = json_of(field);
+}
+
+}  // namespace
+
+Json to_json(const RunSpec& spec) {
+    RunSpec fields = spec;  // a visitor may write, so it asks for fields that can be written
+    return json_of(fields);
+}
+
+}  // namespace gptrain

@@ -1,0 +1,26 @@
+#include "train/interval_loss.h"
+
+namespace gptrain {
+
+void IntervalLoss::add(std::int64_t step, const std::optional<LossSum>& loss) {
+    if ((step - 1) % interval_ == 0) sum_ = {};
+    if (loss) sum_.add(*loss);
+}
+
+std::optional<double> IntervalLoss::mean() const {
+    if (!(sum_.weight > 0)) return std::nullopt;
+    return sum_.mean();
+}
+
+Json IntervalLoss::to_json() const {
+    return {{"loss", sum_.loss}, {"weight", sum_.weight}};
+}
+
+void IntervalLoss::restore(const Json& saved, const std::string& source) {
+    sum_ = {};
+    if (saved.is_null()) return;
+    const JsonReader reader(saved, source);
+    sum_ = {.loss = reader.number("loss"), .weight = reader.number("weight")};
+}
+
+}  // namespace gptrain

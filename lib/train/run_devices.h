@@ -1,0 +1,24 @@
+// What a run computes on.
+#pragma once
+
+#include <chrono>
+#include <string>
+
+#include "backend/backend.h"
+#include "comm/mesh.h"
+#include "comm/mpi_session.h"
+#include "watch/observers.h"
+
+namespace gptrain {
+
+/// What a run computes on, and who watches it.
+struct RunDevices {
+    Backend& backend;
+    const Mesh& mesh;
+    const MpiSession& ranks;
+    Observers& observers;
+    std::string device_name;                        ///< of a rank, for people
+    std::chrono::steady_clock::time_point started;  ///< when the program was
+};
+
+}  // namespace gptrain

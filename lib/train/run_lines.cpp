@@ -1,0 +1,69 @@
+#include "train/run_lines.h"
+
+#include <cmath>
+
+#include "base/checked.h"
+#include "base/text.h"
+
+namespace gptrain {
+namespace {
+
+/// "0.067", "1.3", "1,400": two digits that count, or all of a whole number.
+std::string few_digits(double value) {
+    if (value >= 10) return grouped(std::llround(value));
+    int behind = 1;
+    for (double scaled = value; scaled > 0 && scaled < 1 && behind < 9; scaled *= 10)
+        ++behind;
+    return fixed(value, behind);
+}
+
+std::string model_line(const RunPlan& plan) {
+    return text("model: ", grouped(parameter_count(plan.model)), " parameters in ",
+                counted(plan.model.layers, "layer"), ", ",
+                plan.float8 ? "fp8" : name_of(plan.compute));
+}
+
+std::string data_line(const TrainingData& data, bool evaluates) {
+    std::string validation = "no evaluation";
+    if (data.validation) validation = counted(data.validation_tokens, "token") + " for validation";
+    if (!data.validation && evaluates) validation = "none for validation: no evaluation";
+    return text("data: ", counted(data.train_tokens, "token"), " to train on, ", validation);
+}
+
+std::string run_line(const RunPlan& plan, std::int64_t samples_of_pass) {
+    const std::int64_t samples = plan.batch.samples_of(plan.steps);
+    const double epochs = static_cast<double>(samples) / static_cast<double>(samples_of_pass);
+    return text("run: ", counted(plan.steps, "step"), ", ",
+                counted(checked_mul(samples, plan.seq_length), "token"), ", ", few_digits(epochs),
+                " epochs");
+}
+
+std::string device_line(const MeshShape& mesh, const StartFacts& facts) {
+    const std::string_view each = mesh.size() > 1 ? " a rank" : "";
+    return text("device: ", facts.device, each, "; mesh: dp ", mesh.data, " pp ", mesh.pipeline,
+                " cp ", mesh.context, " tp ", mesh.tensor,
+                "; memory: ", human_bytes(facts.memory_bytes), each);
+}
+
+}  // namespace
+
+std::array<std::string, 5> start_lines(const RunPlan& plan, const TrainingData& data,
+                                       const StartFacts& facts) {
+    return {model_line(plan), data_line(data, facts.evaluates), run_line(plan, data.num_samples),
+            device_line(plan.mesh, facts), text("output: ", facts.output_dir.string())};
+}
+
+std::string end_words(const EndFacts& facts) {
+    std::string words;
+    if (facts.mean_loss) words += text("mean_loss ", fixed(*facts.mean_loss, 4), ", ");
+    if (const auto& evaluation = facts.evaluation) {
+        words += text("val_loss ", fixed(evaluation->val_loss, 4));
+        if (evaluation->step != facts.step) words += text(" after step ", evaluation->step);
+        words += ", ";
+    }
+    if (facts.tokens_per_s) words += text(std::llround(*facts.tokens_per_s), " tok/s, ");
+    return words + text(human_time(facts.seconds), " (goodput ", fixed(100 * facts.goodput, 1),
+                        "%), checkpoint ", facts.checkpoint.string());
+}
+
+}  // namespace gptrain

@@ -1,0 +1,149 @@
+#include "watch/heartbeats.h"
+
+#include <algorithm>
+#include <bit>
+#include <cerrno>
+#include <chrono>
+#include <fcntl.h>
+#include <filesystem>
+#include <memory>
+#include <set>
+#include <string>
+#include <sys/mman.h>
+#include <thread>
+#include <unistd.h>
+#include <utility>
+
+#include "base/error.h"
+#include "base/temporary_file.h"
+
+namespace gptrain {
+
+void RankSlot::publish(const RankRecord& record) {
+    using Words = std::array<std::uint64_t, sizeof(RankRecord) / sizeof(std::uint64_t)>;
+    const auto words = std::bit_cast<Words>(record);
+    const std::uint64_t version = version_.load(std::memory_order_relaxed);
+    version_.store(version | 1, std::memory_order_relaxed);
+    std::atomic_thread_fence(std::memory_order_release);
+    for (std::size_t i = 0; i < words.size(); ++i)
+        words_[i].store(words[i], std::memory_order_relaxed);
+    version_.store((version | 1) + 1, std::memory_order_release);
+}
+
+RankRecord RankSlot::record() const {
+    // A writer may have lost its core in the midst of it; one that is still at it after all naps is
+    // stopped.
+    constexpr int spins = 100;
+    constexpr int naps = 100;
+    std::array<std::uint64_t, sizeof(RankRecord) / sizeof(std::uint64_t)> words{};
+    for (int i = 0; i < spins + naps; ++i) {
+        if (i >= spins) std::this_thread::sleep_for(std::chrono::milliseconds(1));
+        const std::uint64_t before = version_.load(std::memory_order_acquire);
+        for (std::size_t word = 0; word < words.size(); ++word)
+            words[word] = words_[word].load(std::memory_order_relaxed);
+        std::atomic_thread_fence(std::memory_order_acquire);
+        if (before % 2 == 0 && before == version_.load(std::memory_order_relaxed)) break;
+    }
+    return std::bit_cast<RankRecord>(words);
+}
+
+void RankSlot::set(const Heartbeat& heartbeat) {
+    publish(heartbeat.record);
+    still_ms_.store(heartbeat.still_ms, std::memory_order_relaxed);
+    beats_.store(heartbeat.beats, std::memory_order_release);
+}
+
+namespace {
+
+constexpr std::size_t duties_bytes = 64;
+static_assert(sizeof(NodeDuties) <= duties_bytes);
+
+/// A new file of zeros with memory behind them, open for reading and writing; nothing where
+/// `folder` gives no room for it.
+struct NewFile {
+    std::unique_ptr<TemporaryFile> name;
+    int descriptor = -1;
+    std::string path() const { return name ? name->path().string() : ""; }
+};
+
+NewFile make_file(const std::filesystem::path& folder, std::size_t bytes) {
+    NewFile file;
+    file.name = std::make_unique<TemporaryFile>([&] {
+        std::string path = (folder / "gptrain-XXXXXX").string();
+        file.descriptor = ::mkostemp(path.data(), O_CLOEXEC);
+        return path;
+    });
+    if (file.descriptor < 0) return {};
+    // A mapped file on a full file system would be a signal at the first store.
+    if (::posix_fallocate(file.descriptor, 0, static_cast<off_t>(bytes)) == 0) return file;
+    ::close(file.descriptor);
+    return {};
+}
+
+NewFile make_file(std::size_t bytes) {
+    NewFile file = make_file("/dev/shm", bytes);
+    std::error_code error;
+    const auto temporary = std::filesystem::temp_directory_path(error);
+    if (!file.name && !error) return make_file(temporary, bytes);
+    return file;
+}
+
+/// Null where it cannot be mapped. Closes the descriptor.
+void* map_file(int descriptor, std::size_t bytes) {
+    if (descriptor < 0) return nullptr;
+    void* memory = ::mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, descriptor, 0);
+    ::close(descriptor);
+    return memory == MAP_FAILED ? nullptr : memory;
+}
+
+void* map_private(std::size_t bytes) {
+    void* memory =
+        ::mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    if (memory == MAP_FAILED) fail_errno(errno, "mmap of ", bytes, " bytes");
+    return memory;
+}
+
+}  // namespace
+
+Heartbeats::Heartbeats(const MpiSession& session) : rank_(session.rank()) {
+    bytes_ = duties_bytes + static_cast<std::size_t>(session.size()) * sizeof(RankSlot);
+    const bool first = session.local_rank() == 0;
+    NewFile file;
+    if (first && session.local_size() > 1) file = make_file(bytes_);
+    const std::string path =
+        session.exchange(file.path())[static_cast<std::size_t>(session.node())];
+    if (!first && !path.empty()) file.descriptor = ::open(path.c_str(), O_RDWR | O_CLOEXEC);
+    memory_ = map_file(file.descriptor, bytes_);
+    find_nodes(session, memory_ != nullptr);
+    file.name.reset();
+    if (memory_ != nullptr && !shares_memory()) ::munmap(std::exchange(memory_, nullptr), bytes_);
+    if (memory_ == nullptr) memory_ = map_private(bytes_);
+    duties_ = static_cast<NodeDuties*>(memory_);
+    slots_ = reinterpret_cast<RankSlot*>(static_cast<std::byte*>(memory_) + duties_bytes);
+}
+
+Heartbeats::~Heartbeats() {
+    ::munmap(memory_, bytes_);
+}
+
+/// A node has shared its memory as a whole or not at all: "8" is said by a rank of node 8 that has
+/// mapped it, "-8" by one that has not.
+void Heartbeats::find_nodes(const MpiSession& session, bool mapped) {
+    const auto said = session.exchange(text(mapped ? "" : "-", session.node()));
+    const std::set<std::string> all(said.begin(), said.end());
+    for (std::size_t rank = 0; rank < said.size(); ++rank) {
+        const bool shared = said[rank].front() != '-' && all.count("-" + said[rank]) == 0;
+        nodes_.push_back(shared ? static_cast<int>(*parse_int(said[rank]))
+                                : static_cast<int>(rank));
+    }
+}
+
+bool Heartbeats::shares_memory() const {
+    return std::count(nodes_.begin(), nodes_.end(), node()) > 1;
+}
+
+bool Heartbeats::several_nodes() const {
+    return std::count(nodes_.begin(), nodes_.end(), node()) < std::ssize(nodes_);
+}
+
+}  // namespace gptrain

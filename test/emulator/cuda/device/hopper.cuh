@@ -1,0 +1,104 @@
+// Twin of cuda/device/hopper.cuh for the host compiler: bulk copies arrive when somebody waits for
+// their barrier, bulk stores happen at bulk_wait, products at warpgroup_wait; until then what they
+// write is NaN.
+#pragma once
+
+#include "cuda/device/device.cuh"
+#include "cuda/device/tensor_map.h"
+
+namespace gptrain::cuda {
+
+struct alignas(8) Barrier {
+    std::uint64_t state;
+};
+
+void init(Barrier& barrier, int arrivals);
+inline void fence_barriers() {}
+void arrive(Barrier& barrier);
+void arrive_expecting(Barrier& barrier, int bytes);
+void wait(Barrier& barrier, int parity);
+
+struct BoxPlace {
+    int feature, head, row, sequence;
+};
+
+inline void prefetch(const TensorMap& /*map*/) {}
+void load_box(void* to_shared, const TensorMap& map, const BoxPlace& place, Barrier& barrier);
+void store_box(const TensorMap& map, const BoxPlace& place, const void* from_shared);
+void load_bulk(void* to_shared, const void* from_global, int bytes, Barrier& barrier);
+void store_bulk(void* to_global, const void* from_shared, int bytes);
+void add_bulk(float* to_global, const float* from_shared, int bytes);
+inline void bulk_commit() {
+    emulator::current().bulk_stores.commit();
+}
+template <int pending>
+inline void bulk_wait_read() {
+    emulator::current().bulk_stores.complete(pending);
+}
+template <int pending>
+inline void bulk_wait() {
+    emulator::current().bulk_stores.complete(pending);
+}
+inline void fence_async_proxy() {}
+inline void fence_async_proxy_global() {}
+
+void store_tiles(void* row, const std::uint32_t (&tiles)[4]);
+void store_tiles_transposed(void* row, const std::uint32_t (&tiles)[4]);
+
+enum class Major { k, mn };
+
+template <Major major>
+struct Operand {
+    emulator::SharedOperand place;
+};
+
+inline Operand<Major::k> k_major(const void* panel, int k) {
+    return {{static_cast<const std::byte*>(panel) + k * 2, true, 0}};
+}
+inline Operand<Major::mn> mn_major(const void* panel, int k, int panel_bytes) {
+    return {{static_cast<const std::byte*>(panel) + k * 128, false, panel_bytes}};
+}
+
+inline void warpgroup_fence() {}
+void warpgroup_commit();
+void warpgroup_wait_for_all_but(int pending);
+template <int pending>
+inline void warpgroup_wait() {
+    warpgroup_wait_for_all_but(pending);
+}
+template <int n>
+inline void hold(float (&)[n]) {}
+
+namespace detail {
+void issue(emulator::WarpgroupProduct product);
+}  // namespace detail
+
+template <int n, Major a_major, Major b_major>
+inline void warpgroup_multiply(float (&c)[n], Operand<a_major> a, Operand<b_major> b,
+                               bool accumulate) {
+    detail::issue({.c = c, .columns = 2 * n, .accumulate = accumulate, .a = a.place, .b = b.place});
+}
+template <int n, Major b_major>
+inline void warpgroup_multiply(float (&c)[n], const std::uint32_t (&a)[4], Operand<b_major> b,
+                               bool accumulate) {
+    detail::issue({.c = c,
+                   .columns = 2 * n,
+                   .accumulate = accumulate,
+                   .a = {},
+                   .b = b.place,
+                   .a_registers = {a[0], a[1], a[2], a[3]}});
+}
+
+namespace detail {
+void check_registers(int registers);
+}  // namespace detail
+template <int registers>
+inline void raise_registers() {
+    detail::check_registers(registers);
+}
+template <int registers>
+inline void lower_registers() {
+    detail::check_registers(registers);
+}
+
+}  // namespace gptrain::cuda

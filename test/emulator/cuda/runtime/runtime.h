@@ -1,0 +1,94 @@
+// Twin of cuda/runtime/runtime.h: one device that is the host. What is issued to a stream is done
+// when somebody waits for it (emulator/queue.h).
+#pragma once
+
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <string>
+#include <tuple>
+#include <type_traits>
+#include <utility>
+
+#include "backend/buffer.h"
+#include "cuda/runtime/types.h"
+#include "emulator/grid.h"
+#include "emulator/queue.h"
+
+namespace gptrain::cuda {
+
+/// As emulator::settings() describe it.
+DeviceFacts open_device(int index);
+int visible_devices();
+
+class Event;
+
+class Stream {
+public:
+    void synchronize() const { queue_->run_to(queue_->end()); }
+    void wait(const Event& event) const;
+    /// Whoever takes it issues what is not seen here: all that comes before is done first.
+    CUstream_st* handle() const {
+        synchronize();
+        return nullptr;
+    }
+    void issue(std::function<void()> work) const { queue_->add(std::move(work)); }
+
+private:
+    friend class Event;
+    std::shared_ptr<emulator::Queue> queue_ = std::make_shared<emulator::Queue>();
+};
+
+class Event {
+public:
+    void record(const Stream& stream) const {
+        stream.issue([time = time_] { *time = std::chrono::steady_clock::now(); });
+        queue_ = stream.queue_;
+        point_ = queue_->end();
+    }
+    void synchronize() const {
+        if (queue_ != nullptr) queue_->run_to(point_);
+    }
+    bool done() const {
+        synchronize();
+        return true;
+    }
+    double milliseconds_since(const Event& start) const {
+        return std::chrono::duration<double, std::milli>(*time_ - *start.time_).count();
+    }
+
+private:
+    std::shared_ptr<std::chrono::steady_clock::time_point> time_ =
+        std::make_shared<std::chrono::steady_clock::time_point>();
+    // Where it was recorded last; no queue before that.
+    mutable std::shared_ptr<emulator::Queue> queue_;
+    mutable std::int64_t point_ = 0;
+};
+
+/// For the event as it is recorded now, whatever becomes of it later.
+inline void Stream::wait(const Event& event) const {
+    issue([event] { event.synchronize(); });
+}
+
+std::byte* allocate(std::int64_t bytes, MemorySpace space);
+void release(std::byte* data, MemorySpace space) noexcept;
+MemoryInfo memory_info();
+
+void copy(void* to, const void* from, std::int64_t bytes, const Stream& stream);
+void copy_rows(const RowCopy& rows, const Stream& stream);
+void set_bytes(void* to, int value, std::int64_t bytes, const Stream& stream);
+
+template <class... Parameters, class... Arguments>
+void launch(const Stream& stream, const LaunchShape& shape, void (*kernel)(Parameters...),
+            Arguments&&... arguments) {
+    const std::tuple<std::remove_cv_t<Parameters>...> values(std::forward<Arguments>(arguments)...);
+    stream.issue([=] {
+        emulator::run_grid(
+            {{shape.blocks, shape.blocks_y, shape.blocks_z}, shape.threads, shape.shared_bytes},
+            [&] { std::apply(kernel, values); });
+    });
+}
+
+}  // namespace gptrain::cuda

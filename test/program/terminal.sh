@@ -1,0 +1,52 @@
+#!/usr/bin/env bash
+# What gptrain shows on a terminal and nowhere else. Its third argument: ON_TERMINAL, which gives a
+# program one.
+. "$(dirname "$0")/lib.sh"
+on_terminal=$(realpath "$3")
+make_data
+make_spec
+train 0 text model.max_position_embeddings=64
+train 0 ids data.tokenizer=none model.position_embedding=rope
+
+# continues MODEL PROMPT SHOWN: on a terminal the text reads as one, from the prompt on; a pipe gets
+# what follows the prompt.
+continues() {
+    local generate=("$gptrain" generate --checkpoint "$1" --prompt "$2" --max-tokens 8 --temperature 0)
+    expect_exit 0 "${generate[@]}"
+    { printf '%s' "$3" && cat out; } >whole
+    expect_exit 0 "$on_terminal" "${generate[@]}"
+    mv out shown
+    same whole shown
+    expect_exit 0 env TERM=dumb "$on_terminal" "${generate[@]}"
+    same whole out
+    expect_exit 0 bash -c '"$@" | cat' - "${generate[@]}"
+    { printf '%s' "$3" && cat out; } >piped
+    same whole piped
+}
+continues text "and the earth" "and the earth"
+continues text $'two  lines,\n\303\244 and a tab\t' $'two  lines,\n\303\244 and a tab\t'
+continues ids "5 6  7" "5 6 7 "
+
+# Of a prompt that is refused nothing is shown.
+expect_exit 2 "$on_terminal" "$gptrain" generate --checkpoint ids --prompt "5 six"
+[[ ! -s out ]] || fail "a refused prompt is shown: $(cat out)"
+
+# sent COLUMNS TERM OUTPUT-DIR: what a training run shows on a terminal so wide, a line for each time
+# that one is written or rewritten, to the file sent.
+sent() {
+    settings output_dir="$3" training.steps=200 logging.interval=100 lr_schedule.decay_steps=auto
+    expect_exit 0 env TERM="$2" "$on_terminal" bash -c 'stty cols "$1" <&1 && exec "${@:2}"' - "$1" \
+        "$gptrain" --config run.yaml "${set[@]}"
+    says out "finished after step 200"
+    tr '\r' '\n' <out | sed 's/\x1b\[K//g' >sent
+}
+# The bar of a run never wraps, and a terminal that cannot rewrite a line has none.
+for columns in 40 80; do
+    sent $columns xterm "bar-$columns"
+    awk -v columns=$columns '/^\[[#-]+\] +[0-9]+%  step [0-9]+\/200/ { ++bars; wraps += length >= columns }
+        END { exit !(bars > 0 && !wraps) }' sent || fail "the bar in $columns columns: $(cat -v out)"
+done
+sent 80 dumb bar-dumb
+if grep -q -e '^\[' -e $'\033' sent; then fail "a bar on a dumb terminal: $(cat -v out)"; fi
+
+finish

@@ -1,0 +1,101 @@
+// What a checkpoint keeps of a run beside its tensors.
+#include "train/resume.h"
+
+#include <cstddef>
+#include <cstring>
+
+#include "catch.h"
+#include "train/interval_loss.h"
+#include "train/loss_spikes.h"
+
+namespace gptrain {
+namespace {
+
+/// A number of the step state that is carried from step to step.
+struct Carried {
+    std::size_t offset;
+    bool whole;
+};
+constexpr Carried carried[] = {{offsetof(StepState, loss_scale), false},
+                               {offsetof(StepState, clean_steps), true},
+                               {offsetof(StepState, updates), true},
+                               {offsetof(StepState, skipped_steps), true},
+                               {offsetof(StepState, skipped_in_a_row), true}};
+
+/// All carried numbers differ from each other and from those of a new run.
+SavedRun run_under_way() {
+    SavedRun run{};
+    std::int64_t number = 3;
+    for (const Carried& field : carried) {
+        auto* at = reinterpret_cast<std::byte*>(&run.state) + field.offset;
+        const double real = static_cast<double>(number) + 0.5;
+        if (field.whole)
+            std::memcpy(at, &number, sizeof number);
+        else
+            std::memcpy(at, &real, sizeof real);
+        number += 10;
+    }
+    run.spec_yaml = "name: tiny\n";
+    run.goodput = {.useful = 1, .init = 2, .load = 3, .save = 4, .eval = 5, .lost = 6};
+    LossSpikes spikes(LossSpike{.factor = 2, .window = 2, .action = LossSpike::Action::skip});
+    for (const int step : {4, 5, 7})
+        spikes.add(step, 1.0 / step);
+    run.losses = spikes.to_json();
+    IntervalLoss interval(10);
+    interval.add(12, LossSum{.loss = 1.0 / 3, .weight = 96});
+    run.interval_loss = interval.to_json();
+    return run;
+}
+
+SavedRun written_and_read(const SavedRun& run) {
+    CheckpointMeta meta;
+    meta.step = 7;
+    meta.state = parse_json(to_json(run).dump(), "test");
+    return saved_run(meta);
+}
+
+TEST_CASE("every carried number of the step state is in the list") {
+    // What is carried stands in one block of the struct; a number that joins it joins the list.
+    constexpr std::size_t begin = offsetof(StepState, loss_scale);
+    constexpr std::size_t end = offsetof(StepState, loss_sum);
+    STATIC_REQUIRE(std::size(carried) * 8 == end - begin);
+}
+
+TEST_CASE("all that a checkpoint keeps of a run reads back") {
+    const SavedRun run = run_under_way();
+    const SavedRun read = written_and_read(run);
+    CHECK(std::memcmp(&read.state, &run.state, sizeof(StepState)) == 0);
+    CHECK(read.spec_yaml == run.spec_yaml);
+    CHECK(read.goodput == run.goodput);
+    CHECK(read.interval_loss == run.interval_loss);
+    CHECK(read.losses == run.losses);
+    CHECK(read.losses.size() == 3);
+}
+
+TEST_CASE("the state of an older checkpoint reads") {
+    CheckpointMeta meta;
+    meta.state = to_json(run_under_way());
+    meta.state.erase("interval_loss");
+    meta.state["first_start"] = 7.5;
+    CHECK(saved_run(meta).interval_loss.is_null());
+}
+
+TEST_CASE("a checkpoint without one of its numbers is refused by name") {
+    Json whole = to_json(run_under_way());
+    whole.erase("interval_loss");  // older ones have none
+    for (const auto& [key, value] : whole.items()) {
+        CheckpointMeta meta;
+        meta.state = whole;
+        meta.state.erase(key);
+        try {
+            saved_run(meta);
+            FAIL("no error without " << key);
+        } catch (const Error& error) {
+            CHECK(error.code() == ExitCode::bad_input);
+            CHECK(std::string(error.what()).find(key) != std::string::npos);
+        }
+    }
+}
+
+}  // namespace
+}  // namespace gptrain

@@ -1,0 +1,84 @@
+#include "train/run_lines.h"
+
+#include "catch.h"
+#include "spec/run_plan.h"
+
+namespace gptrain {
+namespace {
+
+RunPlan small_plan() {
+    RunPlan plan;
+    plan.model.layers = 2;
+    plan.model.hidden = 16;
+    plan.model.heads = plan.model.groups = 2;
+    plan.model.head_dim = 8;
+    plan.model.ffn = 64;
+    plan.model.vocab = 320;
+    plan.model.max_positions = 16;
+    plan.seq_length = 16;
+    plan.batch.global_batch_size = 50;
+    plan.steps = 100;
+    return plan;
+}
+
+TEST_CASE("a start says model, data, steps, machine and output, a line each") {
+    TrainingData data;
+    data.num_samples = 3900;
+    data.train_tokens = 64000;
+    const StartFacts facts = {.device = "CPU with 2 threads",
+                              .memory_bytes = 3 << 19,
+                              .evaluates = true,
+                              .output_dir = "runs/small"};
+    const auto lines = start_lines(small_plan(), data, facts);
+    CHECK(lines[0] == "model: 11,968 parameters in 2 layers, fp32");
+    CHECK(lines[1] == "data: 64,000 tokens to train on, none for validation: no evaluation");
+    CHECK(lines[2] == "run: 100 steps, 80,000 tokens, 1.3 epochs");
+    CHECK(lines[3] == "device: CPU with 2 threads; mesh: dp 1 pp 1 cp 1 tp 1; memory: 1.50 MiB");
+    CHECK(lines[4] == "output: runs/small");
+}
+
+TEST_CASE("on several ranks a start says what each of them takes") {
+    RunPlan plan = small_plan();
+    plan.mesh.data = 2;
+    plan.mesh.tensor = 2;
+    TrainingData data;
+    data.num_samples = 1;
+    const auto lines =
+        start_lines(plan, data, {.device = "GPU", .memory_bytes = 1 << 30, .output_dir = "out"});
+    CHECK(lines[1] == "data: 0 tokens to train on, no evaluation");
+    CHECK(lines[3] == "device: GPU a rank; mesh: dp 2 pp 1 cp 1 tp 2; memory: 1.00 GiB a rank");
+}
+
+TEST_CASE("epochs have two digits") {
+    const auto [samples_of_pass, words] =
+        GENERATE(table<std::int64_t, std::string>({{5000, "1.0"},
+                                                   {50000, "0.10"},
+                                                   {7500, "0.67"},
+                                                   {75000, "0.067"},
+                                                   {400, "13"},
+                                                   {3, "1,667"}}));
+    TrainingData data;
+    data.num_samples = samples_of_pass;
+    CHECK(start_lines(small_plan(), data, {})[2] ==
+          "run: 100 steps, 80,000 tokens, " + words + " epochs");
+}
+
+TEST_CASE("the end says what is known") {
+    EndFacts facts = {
+        .step = 100, .seconds = 185, .goodput = 0.9312, .checkpoint = "out/step-000100"};
+    CHECK(end_words(facts) == "3 min 05 s (goodput 93.1%), checkpoint out/step-000100");
+    facts.mean_loss = 3.12345;
+    facts.evaluation = {100, 3.2};
+    facts.tokens_per_s = 12344.6;
+    CHECK(end_words(facts) ==
+          "mean_loss 3.1235, val_loss 3.2000, 12345 tok/s, 3 min 05 s (goodput 93.1%), checkpoint "
+          "out/step-000100");
+    facts.evaluation->step = 90;
+    CHECK(
+        end_words(facts) ==
+        "mean_loss 3.1235, val_loss 3.2000 after step 90, 12345 tok/s, 3 min 05 s (goodput 93.1%), "
+        "checkpoint out/step-000100");
+}
+
+}  // namespace
+}  // namespace gptrain

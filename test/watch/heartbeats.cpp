@@ -1,0 +1,96 @@
+// Records in shared memory and in files.
+#include "watch/heartbeats.h"
+
+#include <chrono>
+#include <thread>
+#include <unistd.h>
+
+#include "catch.h"
+#include "support/temp_folder.h"
+#include "watch/process_state.h"
+#include "watch/progress.h"
+#include "watch/watchdog.h"
+
+namespace gptrain::test {
+
+TEST_CASE("short text is cut and kept") {
+    CHECK(ShortText<8>("F3").view() == "F3");
+    CHECK(ShortText<8>("all_reduce").view() == "all_redu");
+    CHECK(ShortText<8>().view().empty());
+}
+
+TEST_CASE("a record is read whole while it is written") {
+    const MpiSession session;
+    const Heartbeats heartbeats(session);
+    RankSlot& slot = heartbeats.own();
+    slot.publish({});
+    std::jthread writer([&](const std::stop_token& stop) {
+        for (std::int64_t i = 1; !stop.stop_requested(); ++i) {
+            RankRecord record;
+            record.pid = record.step = record.number = record.world_operations = i;
+            slot.publish(record);
+            // One that never pauses leaves a slow reader no time to read.
+            if (i % 8 == 0) std::this_thread::sleep_for(std::chrono::microseconds(50));
+        }
+    });
+    for (int i = 0; i < 20'000; ++i) {
+        const RankRecord record = slot.record();
+        REQUIRE((record.pid == record.world_operations && record.step == record.number &&
+                 record.pid == record.step));
+    }
+}
+
+TEST_CASE("a rank's record says what it does and last did with others") {
+    const MpiSession session;
+    const Heartbeats heartbeats(session);
+    Progress progress(heartbeats.own());
+    const auto said = [&] { return to_text(heartbeats.own().record()); };
+    CHECK(said() == "start");
+    progress.phase("step", 12);
+    progress.reached({.kind = ActionKind::backward, .microbatch = 3, .chunk = 1});
+    CHECK(said() == "step 12, BW of microbatch 3, chunk 1");
+    const CommCall call = {Axis::cp, 1, "send_recv", 7, 100};
+    progress.started(call);
+    CHECK(said() == "step 12, BW of microbatch 3, chunk 1, after send_recv 7 on cp");
+    progress.waiting(call);
+    CHECK(said() == "step 12, BW of microbatch 3, chunk 1, waits in send_recv 7 on cp");
+    progress.finished(call);
+    progress.reached(
+        {.kind = ActionKind::receive_gradients, .microbatch = 4, .chunk = 0, .peer = 2});
+    CHECK(said() == "step 12, RB of microbatch 4 from stage 2, after send_recv 7 on cp");
+    progress.step_ends();
+    progress.world_waiting("largest");
+    CHECK(said() == "step 12, waits in largest 1 on world");
+    CHECK(heartbeats.own().moves() == 9);
+}
+
+TEST_CASE("a rank that moves, or works on files, is left alone") {
+    const MpiSession session;
+    const TempFolder folder;
+    // Killed, the whole test is.
+    Watchdog watchdog(session, {.hang_seconds = 1});
+    for (int i = 0; i < 30; ++i) {
+        watchdog.progress().moved();
+        std::this_thread::sleep_for(std::chrono::milliseconds(100));
+    }
+    watchdog.progress().phase("save", 1);
+    const std::string block(1 << 20, 'x');
+    for (int i = 0; i < 6; ++i) {
+        fill(folder / "block", block);
+        std::this_thread::sleep_for(std::chrono::milliseconds(500));
+    }
+}
+
+TEST_CASE("bytes of system calls are counted") {
+    const TempFolder folder;
+    const std::int64_t before = bytes_read_and_written();
+    fill(folder / "block", std::string(1 << 20, 'x'));
+    CHECK(bytes_read_and_written() >= before + (1 << 20));
+}
+
+TEST_CASE("a process that is gone is told from one that runs") {
+    CHECK(process_sign(::getpid()).empty());
+    CHECK(process_sign(std::int64_t{1} << 30) == "its process is gone");
+}
+
+}  // namespace gptrain::test
