@@ -6,9 +6,9 @@
 # Without options: the CPU backend and the tests that show that this build works here, in about ten
 # minutes on two cores.
 #
-#   --full   everything: also the CUDA backend where its toolkit is found (for one GPU architecture;
-#            tests that need a GPU and find none say that they did not run), its kernels in the
-#            emulator, faults, real sizes, and every parser under the sanitizers
+#   --full   everything: also clang-tidy, the CUDA backend where its toolkit is found (for one GPU
+#            architecture; tests that need a GPU and find none say that they did not run), its
+#            kernels in the emulator, faults, real sizes, and every parser under the sanitizers
 #   Other options go to ctest, for instance: scripts/test.sh -R tokenizer
 #
 # The end is a table of what took how long.
@@ -46,6 +46,8 @@ timed() {
 
 install() {
     scripts/install_dependencies.sh
+    [[ ${presets[0]} == quick ]] ||
+        scripts/install_dependencies.sh clang-tidy-14 libomp-14-dev || true
     # One test runs jobs in a Slurm of its own, as root; without these it says that it did not run.
     ((EUID != 0)) || [[ ${presets[0]} == quick ]] ||
         scripts/install_dependencies.sh slurm-wlm munge iproute2 || true
@@ -58,6 +60,9 @@ build() {
     cmake --preset "${1/quick/cpu}" "${settings[@]}"
     cmake --build --preset "$1"
 }
+
+# Where there is no clang-tidy 14 it says that it did not run.
+tidy() { scripts/check_tidy.sh || (($? == 77)); }
 
 log=$(mktemp)
 trap 'rm -f "$log"' EXIT
@@ -73,17 +78,18 @@ longest_tests() {
 
 timed "install" install
 failed=()
+[[ ${presets[0]} == quick ]] || timed "clang-tidy" tidy || failed+=("clang-tidy")
 for preset in "${presets[@]}"; do
     echo "=== Building: preset $preset ==="
     timed "build $preset" build "$preset"
     echo "=== Testing: preset $preset ==="
-    timed "test $preset" tests "$preset" || failed+=("$preset")
+    timed "test $preset" tests "$preset" || failed+=("tests of preset $preset")
 done
 echo "=== Time ==="
 printf '%s\n' "${times[@]}"
 echo "The longest tests:"
 longest_tests
 if ((${#failed[@]})); then
-    echo "Tests failed: preset ${failed[*]}" >&2
+    printf 'Failed: %s\n' "${failed[@]}" >&2
     exit 1
 fi

@@ -95,7 +95,7 @@ std::string human_time(double seconds) {
     const auto whole = static_cast<std::int64_t>(std::llround(seconds));
     if (whole < 60) return text(whole, " s");
     if (whole < 3600) return text(whole / 60, " min ", two_digits(whole % 60), " s");
-    if (whole >= 100 * 3600) return text(whole / 86400, " days");
+    if (whole >= 360000) return text(whole / 86400, " days");
     return text(whole / 3600, " h ", two_digits(whole % 3600 / 60), " min");
 }
 

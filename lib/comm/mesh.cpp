@@ -95,7 +95,7 @@ RankGroup group_on(Axis axis, const MeshPlace& place, const MeshShape& shape,
 
 /// Splits channels into rounds without a stage in common, so that one factory call makes all
 /// channels of a round.
-std::vector<std::vector<Channel>> rounds_of(std::vector<Channel> channels) {
+std::vector<std::vector<Channel>> rounds_of(const std::vector<Channel>& channels) {
     std::vector<std::vector<Channel>> rounds;
     const auto meets = [](const Channel& a, const Channel& b) {
         return a.from == b.from || a.from == b.to || a.to == b.from || a.to == b.to;

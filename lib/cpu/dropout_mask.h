@@ -32,7 +32,7 @@ public:
                                          counters_from(feature / 4)}};
         alignas(32) std::uint32_t words[32];
         store_in_order(philox8(counters, key_), words);
-        for (int i = 0; i < 4; ++i) {
+        for (std::int64_t i = 0; i < 4; ++i) {
             factor(_mm256_load_si256(reinterpret_cast<const __m256i*>(words) + i))
                 .store(factors + i * 8);
         }

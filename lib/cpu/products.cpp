@@ -192,7 +192,7 @@ public:
 
     /// True if oneDNN has a primitive other than its slow reference.
     bool can_multiply(DType dtype) const {
-        std::array<std::byte, 64 * 64 * 4> memory;
+        std::array<std::byte, std::size_t{64} * 64 * 4> memory;
         Matrix square(reinterpret_cast<float*>(memory.data()), 64, 64);
         square.dtype = dtype;
         try {

@@ -4,7 +4,7 @@
 //       (its fingerprint everywhere), number of pieces
 //   "append_eod": whether every nonempty document ends with the end-of-document id
 //   "documents", "tokens": as in PREFIX.idx
-//   "program": the program that wrote it, "gptrain 0.1.0"
+//   "program": the program that wrote it, "gptrain 0.2.0"
 // Token files of other tools have none; Megatron ignores it.
 #pragma once
 
@@ -47,7 +47,7 @@ std::optional<TokenMeta> read_token_meta(const IndexedDataset& tokens);
 /// "tok.model (CRC-32C 123)".
 std::string tokenizer_in(const TokenMeta& meta);
 
-/// "tok.model (CRC-32C 123), 320 pieces, every document ended, by gptrain 0.1.0".
+/// "tok.model (CRC-32C 123), 320 pieces, every document ended, by gptrain 0.2.0".
 std::string describe(const TokenMeta& meta);
 
 /// The tokenizer that token files should have been made with.

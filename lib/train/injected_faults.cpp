@@ -77,7 +77,7 @@ Element drawn_element(const StateSource& source, const PhiloxBlock& draw) {
 
 // ---- calls --------------------------------------------------------------------------------------
 
-CallFaults::CallFaults(std::vector<InjectedFault> faults, int rank,
+CallFaults::CallFaults(const std::vector<InjectedFault>& faults, int rank,
                        std::filesystem::path checkpoints)
     : rank_(rank), folder_(std::move(checkpoints)) {
     for (const InjectedFault& fault : faults)

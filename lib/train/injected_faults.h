@@ -27,7 +27,8 @@ struct RankFault {
 /// for each fault from the beginning of its step on, on all threads together.
 class CallFaults final : public CallFates {
 public:
-    CallFaults(std::vector<InjectedFault> faults, int rank, std::filesystem::path checkpoints);
+    CallFaults(const std::vector<InjectedFault>& faults, int rank,
+               std::filesystem::path checkpoints);
     CallFaults(const CallFaults&) = delete;
     CallFaults& operator=(const CallFaults&) = delete;
     /// Says of faults whose step has begun but whose call has not come how many calls there were.

@@ -5,7 +5,8 @@ set -u
 script=$(realpath "$0")
 gptrain=$(realpath "$1")
 preprocess=$(realpath "$2")
-export LC_ALL=C OMP_NUM_THREADS=2 OMP_WAIT_POLICY=passive
+# One thread under the thread sanitizer, which does not see how those of OpenMP wait for each other.
+export LC_ALL=C OMP_NUM_THREADS=${GPTRAIN_TEST_THREADS:-2} OMP_WAIT_POLICY=passive
 work=$(mktemp -d)
 clean_up() {
     local jobs

@@ -1,0 +1,30 @@
+#!/usr/bin/env bash
+# Checks that one version stands everywhere: in CMakeLists.txt, at the top of CHANGELOG.md, in
+# CITATION.cff (with the changelog's date), and in the tag vX.Y.Z of this commit where it has one.
+set -euo pipefail
+cd "$(dirname "${BASH_SOURCE[0]}")/.."
+
+version=$(sed -n 's/^project(gptrain VERSION \([0-9.]*\) .*/\1/p' CMakeLists.txt)
+if [[ -z $version ]]; then
+    echo "error: CMakeLists.txt: no line 'project(gptrain VERSION ...)'" >&2
+    exit 1
+fi
+
+failed=0
+# expect FILE WHAT FOUND: the file has what belongs to this version.
+expect() {
+    [[ $2 != "$3" ]] || return 0
+    echo "error: $1: '$3' instead of '$2', the version of CMakeLists.txt" >&2
+    failed=1
+}
+
+heading=$(grep -m 1 '^## [0-9]' CHANGELOG.md)
+date=${heading##* }
+expect CHANGELOG.md "## $version, $date" "$heading"
+expect CITATION.cff "version: $version" "$(grep '^version:' CITATION.cff)"
+expect CITATION.cff "date-released: $date" "$(grep '^date-released:' CITATION.cff)"
+for tag in $(git tag --points-at HEAD 'v[0-9]*'); do
+    expect "the tag of this commit" "v$version" "$tag"
+done
+((failed)) || echo "Version: $version everywhere."
+exit $failed
