@@ -306,7 +306,7 @@ TEST_CASE("README and the program are seen to differ") {
                 "`zero_bubble`"});
     CHECK(after_change("`auto`, `fp32`", "`fp32`") ==
           Words{"precision.compute: allowed is `auto`, `fp32`, `bf16`, `fp16` or `fp8`"});
-    CHECK(after_change("steps between evaluations; 0: none", "steps between evaluations") ==
+    CHECK(after_change("after the last step; 0: none", "after the last step") ==
           Words{"training.eval_interval: does not say what 0 means"});
 }
 
