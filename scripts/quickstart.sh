@@ -144,5 +144,5 @@ What to do next:
     $gptrain generate --checkpoint $run --prompt "And God said"
     $gptrain eval --checkpoint $run --data $tokens
     scripts/quickstart.sh --corpus YOUR-TEXT.txt
-    README.md tells how to write a run spec of your own.
+    docs/your-own-text.md shows how to write a run spec of your own.
 END

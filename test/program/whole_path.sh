@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# From text to a trained model that writes, measures and describes: each step of the README.
+# From text to a trained model that writes, measures and describes: each step of docs/your-own-text.md.
 . "$(dirname "$0")/lib.sh"
 
 make_text 1 1000 >text.txt

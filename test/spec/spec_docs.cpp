@@ -1,4 +1,4 @@
-// README's tables of the run spec against the program: every key, its default, and what is allowed.
+// The tables of docs/run-spec.md against the program: every key, its default, and what is allowed.
 #include <algorithm>
 #include <fstream>
 #include <map>
@@ -146,7 +146,7 @@ std::map<std::string, ProgramKey> program_keys() {
     return visitor.keys;
 }
 
-// ---- README -------------------------------------------------------------------------------------
+// ---- the page -----------------------------------------------------------------------------------
 
 struct Row {
     std::string default_value;
@@ -181,16 +181,14 @@ Words cells_of(const std::string& line) {
     return cells;
 }
 
-/// The rows of all tables of "The run spec", by the path of the key; a key that stands twice is a
-/// failure.
-std::map<std::string, Row> rows_of(const std::string& readme) {
+/// The rows of all tables, by the path of the key; a key that stands twice is a failure.
+std::map<std::string, Row> rows_of(const std::string& page) {
     std::map<std::string, Row> rows;
-    std::istringstream lines(readme.substr(readme.find("\n## The run spec\n") + 1));
+    std::istringstream lines(page);
     std::string line;
     std::string section;
-    std::getline(lines, line);
-    while (std::getline(lines, line) && !line.starts_with("## ")) {
-        if (line.starts_with("**`")) section = code_in(line).front() + ".";
+    while (std::getline(lines, line)) {
+        if (line.starts_with("## `")) section = code_in(line).front() + ".";
         if (!line.starts_with("| `")) continue;
         const Words cells = cells_of(line);
         CAPTURE(line);
@@ -203,8 +201,8 @@ std::map<std::string, Row> rows_of(const std::string& readme) {
     return rows;
 }
 
-std::string readme() {
-    std::ifstream file(GPTRAIN_README);
+std::string run_spec_page() {
+    std::ifstream file(GPTRAIN_RUN_SPEC_PAGE);
     std::stringstream words;
     words << file.rdbuf();
     REQUIRE(words.str().size() > 1000);
@@ -256,8 +254,8 @@ void compare(const std::string& key, const ProgramKey& program, const Row& row, 
         fault("does not say what 0 means");
 }
 
-Words disagreements(const std::string& readme) {
-    const std::map<std::string, Row> rows = rows_of(readme);
+Words disagreements(const std::string& page) {
+    const std::map<std::string, Row> rows = rows_of(page);
     const std::map<std::string, ProgramKey> program = program_keys();
     Words faults;
     for (const auto& [key, row] : rows)
@@ -266,15 +264,15 @@ Words disagreements(const std::string& readme) {
         if (const auto row = rows.find(key); row != rows.end()) {
             compare(key, known, row->second, faults);
         } else {
-            faults.push_back(text(key, ": not in README"));
+            faults.push_back(text(key, ": not in run-spec.md"));
         }
     }
     return faults;
 }
 
-/// What disagrees when one place of README reads otherwise.
+/// What disagrees when one place of the page reads otherwise.
 Words after_change(const std::string& from, const std::string& to) {
-    std::string words = readme();
+    std::string words = run_spec_page();
     const std::size_t place = words.find(from);
     CAPTURE(from);
     REQUIRE(place != words.npos);
@@ -283,16 +281,16 @@ Words after_change(const std::string& from, const std::string& to) {
 
 }  // namespace
 
-TEST_CASE("README names every key of the spec with its default and what is allowed") {
+TEST_CASE("run-spec.md names every key of the spec with its default and what is allowed") {
     CHECK(program_keys().size() > 80);
-    CHECK(disagreements(readme()) == Words{});
+    CHECK(disagreements(run_spec_page()) == Words{});
 }
 
-TEST_CASE("README and the program are seen to differ") {
+TEST_CASE("run-spec.md and the program are seen to differ") {
     const std::string row = "| `keep_last` | `3` | at least 2 |";
     CHECK(after_change(row, "| `keep_past` | `3` | at least 2 |") ==
           Words{"checkpoint.keep_past: not a key of the program",
-                "checkpoint.keep_last: not in README"});
+                "checkpoint.keep_last: not in run-spec.md"});
     CHECK(after_change(row, "| `keep_last` | `4` | at least 2 |") ==
           Words{"checkpoint.keep_last: wrong default"});
     CHECK(after_change(row, "| `keep_last` | required | at least 2 |") ==
@@ -310,9 +308,9 @@ TEST_CASE("README and the program are seen to differ") {
           Words{"training.eval_interval: does not say what 0 means"});
 }
 
-TEST_CASE("README gives an example of each key of the mesh") {
+TEST_CASE("run-spec.md gives an example of each key of the mesh") {
     std::size_t examples = 0;
-    for (const auto& [key, row] : rows_of(readme())) {
+    for (const auto& [key, row] : rows_of(run_spec_page())) {
         if (!key.starts_with("parallel.")) continue;
         CAPTURE(key, row.meaning);
         const std::string name = key.substr(key.find('.') + 1) + ": ";
