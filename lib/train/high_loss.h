@@ -1,4 +1,4 @@
-// A loss that stays above what guessing gives: a run that does not learn.
+// Detects a loss that stays above that of guessing: a run that does not learn.
 #pragma once
 
 #include <cstdint>
@@ -7,9 +7,9 @@
 
 namespace gptrain {
 
-/// Who guesses evenly among all tokens has a loss of ln(vocab_size), and so has, about, a model
-/// with its starting weights. A mean loss of the last 50 steps that is more than 0.5 above it,
-/// after the warm-up, means that training has made the model worse.
+/// Guessing evenly among all tokens gives a loss of ln(vocab_size), and so, roughly, does a freshly
+/// initialised model. If after warmup the mean loss of the last 50 steps is more than 0.5 above
+/// that, training has made the model worse.
 class HighLoss {
 public:
     static constexpr std::size_t window = 50;
@@ -19,8 +19,8 @@ public:
 
     /// ln(vocab_size)
     double guessing() const { return guessing_; }
-    /// The loss of the next step. The mean of the last 50, the first time that it is too high;
-    /// otherwise nothing.
+    /// Takes the loss of the next step. Returns the mean of the last 50 the first time it is too
+    /// high, otherwise nothing.
     std::optional<double> add(std::int64_t step, double loss);
 
 private:

@@ -15,7 +15,7 @@ Json sources(const std::vector<SourceIdentity>& identities) {
     return list;
 }
 
-/// The keys of a spec in YAML block style as "section.key" with their values.
+/// The settings of a spec in YAML block style: "section.key" -> value.
 std::map<std::string, std::string> settings_of(const std::string& yaml) {
     std::map<std::string, std::string> settings;
     std::string section;
@@ -68,7 +68,7 @@ Json run_identity(const RunSpec& spec, const RunPlan& plan, const TrainingData& 
 }
 
 void check_identity(const Json& saved, const Json& current, const std::string& checkpoint) {
-    // With sorted keys: Json searches from the start for each, and what was saved may be large.
+    // A map with sorted keys: lookups in Json are linear, and the saved identity may be large.
     const nlohmann::json before = nlohmann::json(saved).flatten();
     const Json now = current.flatten();
     const auto value = [](const auto& flat, const std::string& key) {

@@ -1,4 +1,4 @@
-// What makes a run the same run: the rules of resuming.
+// The rules of resuming: what makes a run the same run.
 #pragma once
 
 #include <string>
@@ -10,16 +10,17 @@
 
 namespace gptrain {
 
-/// What must be equal to resume: model (dropout aside), tokenizer, data sources with fingerprints,
-/// order and weights, split, seed, seq_length, optimizer name and the number of samples that fixes
-/// their order. `tokenizer` is the fingerprint of the tokenizer's file, empty without one.
+/// What must be equal to resume: the model (except dropout), the tokenizer, the data sources with
+/// their fingerprints, order and weights, the split, the seed, seq_length, the optimizer's name,
+/// and the number of samples, which fixes their order. `tokenizer` is the fingerprint of the
+/// tokenizer file, empty without one.
 Json run_identity(const RunSpec& spec, const RunPlan& plan, const TrainingData& data,
                   const std::string& tokenizer);
 
-/// Error (usage) that names the first difference with both values, or returns.
+/// Throws an Error (usage) that names the first difference and both values, if there is one.
 void check_identity(const Json& saved, const Json& current, const std::string& checkpoint);
 
-/// A line "key: old -> new" for each key in which two specs, as YAML, differ.
+/// One line "key: old -> new" for each key in which two specs, given as YAML, differ.
 std::vector<std::string> changed_settings(const std::string& before, const std::string& now);
 
 }  // namespace gptrain

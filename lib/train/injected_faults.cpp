@@ -22,7 +22,7 @@ void say(int rank, const InjectedFault& fault, const std::string& where) {
     warn("injected fault: rank ", rank, ": ", name_of(fault.kind), " ", where);
 }
 
-/// The faults of a process as a whole: it is gone, stands still, or finds a bug.
+/// Injects a fault of the whole process: it dies, stops, or reports a bug.
 void strike(int rank, const InjectedFault& fault, const std::string& where) {
     say(rank, fault, where);
     if (fault.kind == Kind::kill) ::kill(::getpid(), SIGKILL);
@@ -61,7 +61,7 @@ struct Element {
     Tensor value;
 };
 
-/// Of the tensors that are shown and that the rank owns, one and in it one element.
+/// Draws one of the visited tensors that this rank owns, and one of its elements.
 Element drawn_element(const StateSource& source, const PhiloxBlock& draw) {
     std::vector<NamedState> tensors;
     source([&](const NamedState& state) {

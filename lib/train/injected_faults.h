@@ -1,6 +1,6 @@
-// Faults that a test makes happen on this rank (`fault_injection` of the run spec). Each says one
-// warning when it happens. What a fault leaves open, its action, tensor, element and bit, is drawn
-// from the section's seed, the fault's place in the list and its step.
+// Faults injected on this rank for tests (`fault_injection` of the run spec). Each prints one
+// warning when it strikes. Whatever the spec leaves open (action, tensor, element, bit) is drawn
+// from the section's seed, the fault's index in the list and its step.
 #pragma once
 
 #include <cstdint>
@@ -20,18 +20,18 @@ namespace gptrain {
 /// A fault of this rank.
 struct RankFault {
     InjectedFault fault;
-    std::uint32_t number = 0;  ///< in the list of the section
+    std::uint32_t number = 0;  ///< index in the section's list
 };
 
-/// Those that happen in calls that change something in the folder of checkpoints. Calls are counted
-/// for each fault from the beginning of its step on, on all threads together.
+/// Faults in system calls that change something in the checkpoint folder. Each fault counts calls
+/// on all threads, from the start of its step.
 class CallFaults final : public CallFates {
 public:
     CallFaults(const std::vector<InjectedFault>& faults, int rank,
                std::filesystem::path checkpoints);
     CallFaults(const CallFaults&) = delete;
     CallFaults& operator=(const CallFaults&) = delete;
-    /// Says of faults whose step has begun but whose call has not come how many calls there were.
+    /// Reports the faults whose step came but whose call did not, with the number of calls seen.
     ~CallFaults() override;
 
     void begin_step(std::int64_t step);
@@ -49,22 +49,23 @@ private:
     std::mutex mutex_;
 };
 
-/// All of them. The engine's listener, so that faults can happen in the midst of a step.
+/// All injected faults. Listens to the engine, so that faults can strike in the middle of a step.
 class InjectedFaults final : public ActionListener {
 public:
-    /// What faults happen to; it outlives them, but for the engine, which is not used at the end.
+    /// What the faults act on. It must outlive them, except for the engine, which the destructor
+    /// does not use.
     struct Target {
         Engine& engine;
         const RunPlan& plan;
         int rank;
         std::filesystem::path checkpoints;
     };
-    /// Rank 0 says that they will happen.
+    /// Rank 0 warns that faults will be injected.
     InjectedFaults(const FaultInjectionSpec& spec, Target target);
 
-    /// Before a step with so many microbatches on a data rank is issued.
+    /// Call before the step is issued. `microbatches`: of one data rank.
     void begin_step(std::int64_t step, std::int64_t microbatches);
-    /// When it was: here a bit of a weight flips.
+    /// Call after the step is issued. Bits of weights flip here.
     void end_step();
 
     void step_begins() override;
@@ -73,7 +74,7 @@ public:
     void step_ends() override { in_actions_ = false; }
 
 private:
-    /// Of this step, of a kind.
+    /// The faults of this kind that are due in the current step.
     std::vector<RankFault> due(InjectedFault::Kind kind) const;
     PhiloxBlock draw(const RankFault& fault) const;
     void be_slow() const;
@@ -85,8 +86,8 @@ private:
     std::vector<RankFault> faults_;
     CallFaults of_calls_;
     std::int64_t step_ = 0;
-    std::int64_t actions_ = 0;  ///< of the step
-    std::int64_t begun_ = 0;    ///< of them
+    std::int64_t actions_ = 0;  ///< actions in the step
+    std::int64_t begun_ = 0;    ///< actions begun so far
     bool in_actions_ = false;
 };
 

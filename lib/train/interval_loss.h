@@ -10,23 +10,23 @@
 
 namespace gptrain {
 
-/// An interval begins after each step that `interval` divides. A step that is logged besides those,
-/// the last of a run, ends none: the mean of an interval in whose midst a run ended and went on is
-/// that of one that never stopped.
+/// An interval starts after each step that `interval` divides. The extra logged step at the end of
+/// a run does not end an interval. So a run that stops inside an interval and resumes reports the
+/// same mean as a run that never stopped.
 class IntervalLoss {
 public:
     /// `interval`: steps between logged steps, at least 1.
     explicit IntervalLoss(std::int64_t interval) : interval_(interval) {}
 
-    /// The loss of the next step; nothing where its update was left out.
+    /// Adds the loss of the next step, or nothing if its update was skipped.
     void add(std::int64_t step, const std::optional<LossSum>& loss);
-    /// Over the tokens of the interval's steps so far; nothing where there is none.
+    /// The mean over the tokens of the interval's steps so far; nothing if there are none.
     std::optional<double> mean() const;
 
-    /// For a checkpoint.
+    /// The state to save in a checkpoint.
     Json to_json() const;
-    /// Takes it over; null, as older checkpoints have it, is an interval without steps. Error
-    /// (bad_input) for something else.
+    /// Restores what `to_json` returned. Null, as in older checkpoints, gives an interval without
+    /// steps. Anything else is an Error (bad_input).
     void restore(const Json& saved, const std::string& source);
 
 private:

@@ -1,4 +1,4 @@
-// Losses that jump: a step whose loss is far above those before it.
+// Loss spikes: steps whose loss is far above that of the steps before.
 #pragma once
 
 #include <cstdint>
@@ -10,24 +10,25 @@
 
 namespace gptrain {
 
-/// The mean of the last `window` losses, times `factor`, bounds the loss of a step. Which losses
-/// bound which step depends on step numbers alone: the host reads losses late, so that of a step
-/// never bounds the next one, whether it is known by then or not.
+/// The limit of a step's loss is `factor` times the mean of the last `window` losses. Which losses
+/// set the limit of which step depends only on step numbers: the host reads losses late, so a
+/// step's loss never counts in the limit of the next step, even if it is already known.
 class LossSpikes {
 public:
     explicit LossSpikes(const std::optional<LossSpike>& policy) : policy_(policy) {}
 
     const std::optional<LossSpike>& policy() const { return policy_; }
 
-    /// The largest loss that this step may have, by the losses up to step - 2; 0: no bound, without
-    /// a policy or as long as there are fewer losses than the window has.
+    /// The largest loss allowed in this step, from the losses up to step - 2. 0 means no limit:
+    /// there is no policy, or fewer losses than the window needs.
     double limit(std::int64_t step) const;
-    /// The loss of the next step that was not left out.
+    /// Adds the loss of the next step that was not skipped.
     void add(std::int64_t step, double loss);
 
-    /// For a checkpoint: what `limit` depends on.
+    /// The state to save in a checkpoint: what `limit` depends on.
     Json to_json() const;
-    /// Takes it over, as far as this window needs it. Error (bad_input) for something else.
+    /// Restores what `to_json` returned, as far as this window needs it. Anything else is an Error
+    /// (bad_input).
     void restore(const Json& saved, const std::string& source);
 
 private:
@@ -35,7 +36,7 @@ private:
         std::int64_t step;
         double value;
     };
-    /// One more than the window: of the last step, which does not count yet.
+    /// One more than the window: the last step does not count yet.
     std::size_t most() const { return static_cast<std::size_t>(policy_->window) + 1; }
 
     std::optional<LossSpike> policy_;

@@ -10,7 +10,7 @@ namespace gptrain {
 
 std::vector<std::int64_t> odd_replicas(const std::vector<ReplicaSum>& of_ranks,
                                        const MeshShape& mesh) {
-    using Place = std::pair<int, int>;  // on pp and tp
+    using Place = std::pair<int, int>;  // pp, tp
     std::map<Place, std::map<std::int64_t, std::vector<std::int64_t>>> holders;
     for (std::int64_t rank = 0; rank < std::ssize(of_ranks); ++rank) {
         const MeshPlace place = place_of(rank, mesh);

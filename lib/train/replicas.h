@@ -1,5 +1,5 @@
-// Ranks that should hold the same weights, compared: memory or arithmetic that fails silently shows
-// as a difference.
+// Compares ranks that should hold the same weights. Silent faults of memory or arithmetic show as a
+// difference.
 #pragma once
 
 #include <cstdint>
@@ -10,14 +10,14 @@
 
 namespace gptrain {
 
-/// What one rank says of its weights.
+/// One rank's report on its weights.
 struct ReplicaSum {
     std::int64_t checksum = 0;
     std::string host;
 };
 
-/// The ranks, in the order of ranks, whose checksum is not that of most of the ranks that hold the
-/// same weights (those of one place on pp and tp). Where no sum has a majority: all of them.
+/// The ranks, in ascending order, whose checksum differs from that of the majority of ranks with
+/// the same weights (the same place on pp and tp). Without a majority, all of those ranks.
 std::vector<std::int64_t> odd_replicas(const std::vector<ReplicaSum>& of_ranks,
                                        const MeshShape& mesh);
 

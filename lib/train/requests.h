@@ -1,5 +1,5 @@
-// What somebody outside asks of a run: to save now, or to stop. Nothing here acts: the trainer asks
-// between steps.
+// What a user or the system asks of a run: to save now, or to stop. Nothing here acts; the trainer
+// polls between steps.
 #pragma once
 
 #include <filesystem>
@@ -10,7 +10,7 @@
 
 namespace gptrain {
 
-/// The later outweighs the earlier. Every one but `none` asks for a checkpoint.
+/// In order of increasing urgency. All except `none` ask for a checkpoint.
 enum class Request {
     none,
     save,  ///< the file SAVE
@@ -27,21 +27,21 @@ constexpr bool stops(Request request) {
     return request > Request::save;
 }
 
-/// How a run that it stopped ends: `done` for the file STOP, else `requeue`.
+/// Exit code of a run stopped by this request: `done` for the file STOP, otherwise `requeue`.
 ExitCode exit_code_of(Request request);
 
-/// The requests to one process; counts from the moment that it is made.
+/// Requests to this process since the object was constructed.
 class Requests {
 public:
-    /// Looks for the files STOP and SAVE in `folder`, if that is not empty.
+    /// Also looks for the files STOP and SAVE in `folder`, unless it is empty.
     Requests(Deadline deadline, std::filesystem::path folder)
         : deadline_(deadline), folder_(std::move(folder)) {}
 
-    /// The weightiest at the moment. `margin_seconds`: what the next step and a checkpoint may
-    /// take, so that both fit before the deadline.
+    /// The most urgent request at the moment. `margin_seconds`: the time for the next step and a
+    /// checkpoint, both of which must fit before the deadline.
     Request now(double margin_seconds) const;
 
-    /// Takes away the file that asked for it, if one did.
+    /// Deletes the file that made the request, if one did.
     void answered(Request request) const;
 
 private:

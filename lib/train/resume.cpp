@@ -14,7 +14,7 @@ bool is_checkpoint(const std::filesystem::path& folder) {
     return std::filesystem::exists(folder / "manifest.json");
 }
 
-/// The folder of checkpoints that is meant by a folder that is no checkpoint.
+/// The folder of checkpoints in `folder`, which is not itself a checkpoint.
 std::filesystem::path checkpoints_of(const std::filesystem::path& folder) {
     const std::filesystem::path inside = folder / "checkpoints";
     return std::filesystem::is_directory(inside) ? inside : folder;
@@ -36,7 +36,7 @@ std::vector<std::filesystem::path> paths_in(const std::filesystem::path& checkpo
     return paths;
 }
 
-/// What a folder that a user named stands for, the newest checkpoint in front.
+/// The checkpoints in a folder named by the user, newest first.
 std::vector<std::filesystem::path> checkpoints_at(const std::filesystem::path& folder) {
     require_folder(folder);
     if (is_checkpoint(folder)) return {folder};
@@ -46,7 +46,7 @@ std::vector<std::filesystem::path> checkpoints_at(const std::filesystem::path& f
     return paths;
 }
 
-/// Those to try, the first in front.
+/// The checkpoints to try, in order.
 std::vector<std::filesystem::path> candidates_for(const ResumeChoice& choice,
                                                   const std::filesystem::path& checkpoints) {
     if (choice.kind == ResumeChoice::Kind::automatic) return paths_in(checkpoints);

@@ -1,4 +1,4 @@
-// From a checkpoint back to a run.
+// Finds the checkpoint to resume from and reads the trainer's part of it.
 #pragma once
 
 #include <filesystem>
@@ -13,49 +13,50 @@
 
 namespace gptrain {
 
-/// Where a run begins.
+/// Where a run starts.
 struct ResumeChoice {
     enum class Kind {
         automatic,  ///< the newest valid checkpoint of the output directory, else a fresh start
-        never,      ///< a fresh start; an output directory with checkpoints is refused
+        never,      ///< a fresh start; an Error if the output directory has checkpoints
         from,       ///< this checkpoint, or the newest valid one of this output directory
     };
     Kind kind = Kind::automatic;
     std::filesystem::path folder;
 };
 
-/// Error (usage) where the choice names a folder without a checkpoint. Reads none of them.
+/// Error (usage) if the choice names a folder without a checkpoint. Reads no checkpoint.
 void require_start(const ResumeChoice& choice);
 
-/// The checkpoint that a run starts from, unless its data turn out to be damaged; nothing for a
-/// fresh start. All ranks call it. `checkpoints`: the folder of the run's own checkpoints. Error
-/// (usage) where the choice cannot be followed.
+/// The checkpoint to start from, nothing for a fresh start. Loading may still find that its data is
+/// damaged. All ranks call it. `checkpoints`: the folder of the run's own checkpoints. Error
+/// (usage) if the choice cannot be followed.
 std::optional<RestartPoint> find_start(const ResumeChoice& choice,
                                        const std::filesystem::path& checkpoints,
                                        const MpiSession& ranks);
 
-/// A checkpoint from a folder that a user named: a checkpoint, a checkpoints/ folder or an output
-/// directory (its newest valid checkpoint). All ranks call it. Error (usage) where there is none.
+/// The checkpoint in a folder named by the user: a checkpoint, a checkpoints/ folder or an output
+/// directory (of these, the newest valid checkpoint). All ranks call it. Error (usage) if there is
+/// none.
 RestartPoint open_checkpoint(const std::filesystem::path& folder, const MpiSession& ranks);
 
-/// What the trainer keeps in a manifest's "state".
+/// The trainer's state in a manifest's "state".
 struct SavedRun {
-    StepState state;        ///< its carried numbers
-    std::string spec_yaml;  ///< effective
+    StepState state;        ///< the values that are carried over
+    std::string spec_yaml;  ///< the effective spec
     TimeSpent goodput;
-    Json losses;         ///< of LossSpikes
-    Json interval_loss;  ///< of IntervalLoss; null in older checkpoints
+    Json losses;         ///< from LossSpikes
+    Json interval_loss;  ///< from IntervalLoss; null in older checkpoints
 };
 Json to_json(const SavedRun& run);
 SavedRun saved_run(const CheckpointMeta& meta);
 std::int64_t saved_num_samples(const CheckpointMeta& meta);
-/// The fingerprint of the tokenizer, empty without one.
+/// The fingerprint of the tokenizer, empty if the run has none.
 std::string saved_tokenizer(const CheckpointMeta& meta);
 
-/// The tokenizer's model in a checkpoint of a run that has one.
+/// Name of the tokenizer model's file in a checkpoint; absent if the run has no tokenizer.
 constexpr std::string_view checkpoint_tokenizer_name = "tokenizer.model";
 
-/// Eight hexadecimal digits that change with the text.
+/// Eight hexadecimal digits, a hash of the text.
 std::string spec_hash(const std::string& spec_yaml);
 
 }  // namespace gptrain

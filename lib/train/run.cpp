@@ -20,7 +20,7 @@ double seconds_since(std::chrono::steady_clock::time_point start) {
     return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
 }
 
-/// What a checkpoint needs to be used without the files that the run read.
+/// Files that make a checkpoint usable without the run's input files.
 std::vector<WholeFile> files_of(const RunInputs& inputs) {
     if (inputs.tokenizer.empty()) return {};
     return {{checkpoint_tokenizer_name, inputs.tokenizer}};
@@ -145,7 +145,7 @@ ExitCode Run::run(const Requests& requests) {
     const bool owes_evaluation = step_ > 0 && evaluation_due(step_) && !has_validation();
     const bool done = step_ >= plan_.steps;
     if (!done || owes_evaluation) begin_reports();
-    // Cut short it is still owed: the checkpoint of this step stays the newest.
+    // If interrupted, the evaluation remains due: this step's checkpoint is still the newest.
     if (owes_evaluation && !evaluate()) return stopped(request());
     if (done) {
         print("the run is finished: its last step, ", plan_.steps, ", is in the checkpoint");

@@ -1,4 +1,4 @@
-// One start of a run: its loop over steps, evaluations and checkpoints.
+// One start of a run: the loop over steps, evaluations and checkpoints.
 #pragma once
 
 #include <chrono>
@@ -26,17 +26,17 @@
 
 namespace gptrain {
 
-/// All ranks make it and call it together. What it is made of outlives it.
+/// All ranks construct it and call it together. The constructor's arguments must outlive it.
 class Run {
 public:
-    /// `directory` is rank 0's, which speaks and writes for all.
-    /// `cost` is what a step of this rank costs.
+    /// Only rank 0 has a `directory`; it prints and writes for all. `cost` is the cost of one step
+    /// on this rank.
     Run(const RunInputs& inputs, const std::optional<RunDirectory>& directory,
         const RunDevices& devices, StepCost cost);
 
-    /// Begins anew, or goes on from a checkpoint.
+    /// Initialises the model or resumes from a checkpoint.
     void start(std::optional<RestartPoint>& checkpoint);
-    /// Until the last step, or until it is asked to stop. `requests` outlive this call.
+    /// Trains until the last step or a request to stop. `requests` must outlive the call.
     ExitCode run(const Requests& requests);
 
 private:
@@ -53,9 +53,9 @@ private:
         return data_.validation && spec_.training.eval_steps > 0 &&
                (due(spec_.training.eval_interval, step) || step == plan_.steps);
     }
-    /// Of all ranks the weightiest, the same on all.
+    /// The most urgent request of any rank, the same on all.
     Request request() const;
-    /// Of the last step.
+    /// Loss of the last step.
     LossSum loss_sum() const { return {state_.loss_sum, state_.token_weight_sum}; }
     double mean_loss() const { return loss_sum().mean(); }
     bool has_validation() const;
@@ -66,44 +66,45 @@ private:
     void begin_reports();
     /// Issues the next step, then finishes the one before it.
     void issue_step(const StepBatch& batch);
-    /// Waits for the step that is under way, if any, and takes over its results.
+    /// Waits for the step in flight, if any, and takes over its results.
     void finish_step();
-    /// Whether what follows the step under way needs its results.
+    /// True if what follows the step in flight needs its results.
     bool results_due() const;
-    /// Of the step just finished, which left its update out.
+    /// Reports that the step just finished skipped its update.
     void warn_of_skip(std::int64_t samples) const;
-    /// Which rank and tensor it was, found by all ranks together.
+    /// The rank and tensor where the fault occurred. All ranks call it.
     std::string fault_of_step(std::int64_t first_sample) const;
-    /// Throws on all ranks where those that should hold the same weights do not.
+    /// Throws on all ranks if ranks that should hold the same weights do not.
     void check_replicas();
     bool replica_check_due(std::int64_t step) const {
         return mesh_.dp_cp().size() > 1 && due(spec_.faults.replica_check_interval, step);
     }
-    /// After the first step, by which all libraries have taken theirs.
+    /// Reports memory outside the plan, after the first step: by then all libraries have allocated
+    /// theirs.
     void tell_of_other_memory();
-    /// Whether too many steps in a row were skipped.
+    /// True if too many steps in a row were skipped.
     bool diverged() const;
     [[noreturn]] void fail_diverged();
-    /// On all ranks together.
+    /// All ranks call it.
     [[noreturn]] void fail_numerically(const std::string& message);
-    /// The step just finished has a loss above its limit.
+    /// Acts on a loss above its limit in the step just finished.
     void act_on_spike();
-    /// To the weights of the newest checkpoint, and on with the samples after the spike.
+    /// Loads the weights of the newest checkpoint and continues with the samples after the spike.
     void roll_back();
     void log_step();
-    /// Returns false if it was cut short by a request to stop.
+    /// Returns false if a request to stop interrupted it.
     bool evaluate();
     void save();
-    /// For the last one, whose failure it throws.
+    /// Waits for the last save and throws if it failed.
     void wait_for_save();
-    /// Where the output directory is no longer the one that this run holds, all ranks leave.
+    /// If the output directory is no longer the one that this run holds, all ranks leave.
     void check_directory();
     /// Saves into a new output directory and throws.
     [[noreturn]] void leave_lost_directory();
-    /// Of a loss that stays above that of guessing.
+    /// Warns if the loss stays above that of guessing.
     void warn_of_high_loss();
-    /// Once a start, where the run is long enough for it. `stall`: seconds that the first
-    /// checkpoint has kept training waiting.
+    /// Prints the best save interval, once per start, if the run is long enough for it. `stall`:
+    /// seconds for which the first checkpoint stalled training.
     void tell_of_save_interval(double stall) const;
     std::string end_line() const;
     ExitCode finished();
@@ -113,10 +114,10 @@ private:
     const RunPlan& plan_;
     const TrainingData& data_;
     const Json& identity_;
-    std::vector<WholeFile> files_;  ///< of every checkpoint
+    std::vector<WholeFile> files_;  ///< included in every checkpoint
     const std::optional<RunDirectory>& directory_;
     RunPaths paths_;
-    const Requests* requests_ = nullptr;  ///< while it runs
+    const Requests* requests_ = nullptr;  ///< set while `run` is running
     const Mesh& mesh_;
     const MpiSession& ranks_;
     Observers& observers_;
@@ -126,21 +127,21 @@ private:
     RunSpec effective_;
     std::string effective_yaml_;
     StepCost cost_;
-    std::int64_t largest_memory_;               ///< planned bytes of the rank that has the most
-    std::unique_ptr<InjectedFaults> injected_;  ///< in tests alone
+    std::int64_t largest_memory_;               ///< planned bytes of the rank with the largest plan
+    std::unique_ptr<InjectedFaults> injected_;  ///< in tests only
     std::unique_ptr<Engine> engine_;
     std::unique_ptr<CheckpointSaver> saver_;
-    std::optional<Reports> reports_;  ///< rank 0's
+    std::optional<Reports> reports_;  ///< on rank 0
 
-    /// A step that was issued and whose results were not read yet.
+    /// A step that was issued and whose results have not been read yet.
     struct UnderWay {
         Engine::StatePoint state;
         std::int64_t samples = 0;
     };
     std::optional<UnderWay> under_way_;
-    Clock::time_point finished_at_;  ///< the step before the one under way, or its own start
+    Clock::time_point finished_at_;  ///< end of the previous step, or start of this one
 
-    std::int64_t step_ = 0;  ///< done so far
+    std::int64_t step_ = 0;  ///< steps done so far
     std::int64_t consumed_samples_ = 0;
     StepState state_{};  ///< after the last step
     IntervalLoss interval_loss_;
@@ -148,11 +149,11 @@ private:
     HighLoss high_loss_;
     struct Spike {
         std::int64_t step;
-        std::int64_t consumed_samples;  ///< with it
+        std::int64_t consumed_samples;  ///< including the spike's
     };
-    std::optional<Spike> spike_;           ///< to roll back from
-    std::int64_t rollbacks_in_a_row_ = 0;  ///< without a new checkpoint
-    double loss_scale_ = 1;                ///< in use in the last step
+    std::optional<Spike> spike_;           ///< the spike to roll back from
+    std::int64_t rollbacks_in_a_row_ = 0;  ///< without a new checkpoint in between
+    double loss_scale_ = 1;                ///< used in the last step
     struct Timed {
         double seconds = 0;
         std::int64_t tokens = 0;
@@ -164,15 +165,15 @@ private:
         }
         double tokens_per_s() const { return static_cast<double>(tokens) / seconds; }
     };
-    Timed since_logged_;  ///< the last logged line
+    Timed since_logged_;  ///< since the last logged line
     Timed since_start_;
-    std::optional<Evaluation> evaluation_;  ///< the last of this start
-    std::filesystem::path checkpoint_;      ///< the newest that was begun or loaded
+    std::optional<Evaluation> evaluation_;  ///< the last one of this start
+    std::filesystem::path checkpoint_;      ///< the newest one saved or loaded
     bool other_memory_told_ = false;
     double slowest_step_ = 0;
     double slowest_save_ = 0;
-    double load_seconds_ = 0;  ///< of the last one
-    std::int64_t saves_ = 0;   ///< of this start
+    double load_seconds_ = 0;  ///< of the last load
+    std::int64_t saves_ = 0;   ///< in this start
     Goodput goodput_;
 };
 

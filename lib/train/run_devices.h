@@ -1,4 +1,4 @@
-// What a run computes on.
+// The devices, ranks and observers of a run.
 #pragma once
 
 #include <chrono>
@@ -11,14 +11,14 @@
 
 namespace gptrain {
 
-/// What a run computes on, and who watches it.
+/// What a run computes on, and who observes it.
 struct RunDevices {
     Backend& backend;
     const Mesh& mesh;
     const MpiSession& ranks;
     Observers& observers;
-    std::string device_name;                        ///< of a rank, for people
-    std::chrono::steady_clock::time_point started;  ///< when the program was
+    std::string device_name;                        ///< of a rank, for display
+    std::chrono::steady_clock::time_point started;  ///< when the program started
 };
 
 }  // namespace gptrain

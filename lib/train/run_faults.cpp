@@ -1,4 +1,4 @@
-// What a run does about a loss that stays high and an output directory that is gone.
+// How a run reacts to a loss that stays high and to a lost output directory.
 #include <limits>
 
 #include "base/log.h"
@@ -31,7 +31,7 @@ void Run::leave_lost_directory() {
             anew.emplace(paths_.folder);
             anew->write_spec(effective_yaml_);
         });
-        // Whatever lies there now is not this run's to remove.
+        // Keep all checkpoints: those found there now are not this run's to delete.
         constexpr std::int64_t all = std::numeric_limits<std::int64_t>::max();
         saver_ = make_saver({paths_.checkpoints(), all, 0}, false);
         save();

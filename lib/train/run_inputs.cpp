@@ -11,7 +11,8 @@
 namespace gptrain {
 namespace {
 
-/// Does `work` with the file that a key names; an Error of it then begins with the key's place.
+/// Calls `work` with the file that a key names. Its Errors are prefixed with the location of the
+/// key.
 template <class Work>
 auto at_key(const RunSpec& spec, std::string_view key, const Work& work) {
     try {
@@ -22,7 +23,7 @@ auto at_key(const RunSpec& spec, std::string_view key, const Work& work) {
     }
 }
 
-/// The path as it stands in the spec, from where it was taken.
+/// The path as written in the spec, with its location.
 std::string written(const RunSpec& spec, const std::string& key,
                     const std::filesystem::path& path) {
     const auto word = spec.places.words.find(key);

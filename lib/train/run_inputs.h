@@ -1,4 +1,4 @@
-// What a run reads: tokenizer and token data, opened and checked before anything is computed.
+// A run's inputs: tokenizer and token data, opened and checked before any computation.
 #pragma once
 
 #include <cstdint>
@@ -12,28 +12,28 @@
 
 namespace gptrain {
 
-/// A run's tokenizer; all empty where it has none.
+/// A run's tokenizer. All fields are empty if it has none.
 struct TokenizerInput {
-    std::string bytes;                          ///< of the model, for checkpoints
-    std::optional<ExpectedTokenizer> expected;  ///< as the token files should name it
+    std::string bytes;                          ///< the model file, for checkpoints
+    std::optional<ExpectedTokenizer> expected;  ///< the tokenizer that the token files must name
     std::optional<std::int32_t> eos_id;
 };
 
-/// Looks for every file that the spec names and reads the tokenizer; for a run that has not written
-/// anything yet. Error (bad_input) that names the key of a missing file or a faulty tokenizer;
-/// Error (usage) where tokenizer and model do not fit together.
+/// Checks that every file named in the spec exists and reads the tokenizer. Call it before the run
+/// writes anything. Error (bad_input) that names the key of a missing file or a faulty tokenizer;
+/// Error (usage) if the tokenizer and the model do not fit together.
 TokenizerInput find_inputs(const RunSpec& spec, const RunPlan& plan);
 
 struct RunInputs {
-    RunSpec spec;  ///< with the end of document that the tokenizer gives
-    RunPlan plan;  ///< with the number of samples that the data give
+    RunSpec spec;  ///< with the end-of-document id from the tokenizer
+    RunPlan plan;  ///< with the number of samples from the data
     TrainingData data;
-    std::string tokenizer;  ///< the bytes of its model, for checkpoints; empty without one
+    std::string tokenizer;  ///< bytes of its model, for checkpoints; empty without one
     Json identity;          ///< what must be equal to resume (identity.h)
 };
 
-/// `cache`: folder of the index files. Error (usage) where tokenizer and token files do not fit
-/// together; Error (bad_input) for a faulty data set.
+/// `cache`: the folder of the index files. Error (usage) if the tokenizer and the token files do
+/// not fit together; Error (bad_input) for a faulty data set.
 RunInputs open_inputs(const RunSpec& spec, const RunPlan& plan, const TokenizerInput& tokenizer,
                       const std::filesystem::path& cache);
 

@@ -8,7 +8,7 @@
 namespace gptrain {
 namespace {
 
-/// "0.067", "1.3", "1,400": two digits that count, or all of a whole number.
+/// "0.067", "1.3", "1,400": two significant digits, but all digits of the integer part.
 std::string few_digits(double value) {
     if (value >= 10) return grouped(std::llround(value));
     int behind = 1;

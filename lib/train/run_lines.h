@@ -1,4 +1,4 @@
-// What a run says of itself where it starts and where it ends.
+// The lines that a run prints when it starts and when it ends.
 #pragma once
 
 #include <array>
@@ -13,15 +13,15 @@
 
 namespace gptrain {
 
-/// What the plan and the data do not say.
+/// Facts that neither the plan nor the data contain.
 struct StartFacts {
     std::string_view device;        ///< of a rank, "CPU with 2 threads"
     std::int64_t memory_bytes = 0;  ///< planned for the rank that needs the most
-    bool evaluates = false;         ///< an evaluation was asked for
+    bool evaluates = false;         ///< the spec asks for evaluations
     std::filesystem::path output_dir;
 };
 
-/// Model, data, steps, machine and output, a line each.
+/// One line each on model, data, steps, machine and output.
 std::array<std::string, 5> start_lines(const RunPlan& plan, const TrainingData& data,
                                        const StartFacts& facts);
 
@@ -30,19 +30,19 @@ struct Evaluation {
     double val_loss = 0;
 };
 
-/// Where a run stands when it ends.
+/// The state of a run when it ends.
 struct EndFacts {
-    std::int64_t step = 0;                      ///< the last
+    std::int64_t step = 0;                      ///< the last step
     std::optional<double> mean_loss = {};       ///< as in metrics.jsonl
-    std::optional<Evaluation> evaluation = {};  ///< the last of this start
-    std::optional<double> tokens_per_s = {};    ///< in the steps of this start
-    double seconds = 0;                         ///< that the run has run, over all its starts
-    double goodput = 0;                         ///< the useful part of them, 0 to 1
+    std::optional<Evaluation> evaluation = {};  ///< the last one of this start
+    std::optional<double> tokens_per_s = {};    ///< over the steps of this start
+    double seconds = 0;                         ///< running time over all starts
+    double goodput = 0;                         ///< useful fraction of it, 0 to 1
     std::filesystem::path checkpoint;
 };
 
 /// "mean_loss 3.1234, val_loss 3.2012, 12345 tok/s, 1 h 02 min (goodput 93.1%), checkpoint DIR".
-/// What is not known is left out. An evaluation of an earlier step says which.
+/// Leaves out what is unknown. An evaluation of an earlier step is shown with its step.
 std::string end_words(const EndFacts& facts);
 
 }  // namespace gptrain

@@ -1,4 +1,4 @@
-// What a run says of its steps, of what its checkpoints cost, and where it ends.
+// What a run prints about its steps, the cost of its checkpoints, and its end.
 #include <algorithm>
 #include <cmath>
 
@@ -24,7 +24,7 @@ void Run::log_step() {
     metrics.consumed_tokens = consumed_samples_ * plan_.seq_length;
     metrics.memory_bytes = largest_memory_;
     metrics.skipped_steps = state_.skipped_steps;
-    // The host's time says nothing of a device that computes behind its back.
+    // If the device computes asynchronously, host time does not measure it.
     if (engine_->backend().computes_in_host_memory())
         observers_.stragglers.report(step_, ranks_, plan_.mesh);
     metrics.comm = comm_metrics_.take(ranks_);

@@ -15,7 +15,7 @@ namespace {
 
 constexpr std::array handled = {SIGTERM, SIGUSR1, SIGINT};
 
-// A handler has no other way to reach the object: the signal that came first, 0 for none.
+// The first signal received, 0 if none. Global because a handler cannot reach the object.
 std::atomic<int> first_signal{0};
 static_assert(std::atomic<int>::is_always_lock_free, "set in a signal handler");
 
@@ -45,7 +45,7 @@ StopSignals::StopSignals() {
         struct sigaction action {};
         action.sa_handler = note;
         action.sa_flags = SA_RESTART;
-        // A person who presses Ctrl-C twice means it.
+        // The second Ctrl-C gets the default action: it ends the process.
         if (signal == SIGINT) action.sa_flags |= static_cast<int>(SA_RESETHAND);
         sigemptyset(&action.sa_mask);
         Before before{signal, {}};

@@ -1,4 +1,4 @@
-// The two ways in which a system asks a run to stop: signals and time limits.
+// The two ways in which the system asks a run to stop: signals and time limits.
 #pragma once
 
 #include <chrono>
@@ -9,13 +9,13 @@
 
 namespace gptrain {
 
-/// For a run outside of its training loop, where nothing is under way that could be lost: SIGTERM,
-/// SIGUSR1 and SIGINT end it at once with the exit code `requeue`.
+/// For phases outside the training loop, where a run can stop at any time without losing work:
+/// SIGTERM, SIGUSR1 and SIGINT end the process at once with exit code `requeue`.
 void end_run_on_signals();
 
-/// While it lives, SIGTERM, SIGUSR1 and SIGINT only leave a mark, and the first one says at once
-/// (unless this process was silenced) what it will do. A second SIGINT ends the process at once.
-/// One object at a time; handlers that were there before return with its end.
+/// During its lifetime SIGTERM, SIGUSR1 and SIGINT are only recorded. The first one prints at once
+/// (unless output is silenced) what the run will do. A second SIGINT ends the process at once. Only
+/// one object may exist at a time; its destructor restores the previous handlers.
 class StopSignals {
 public:
     StopSignals();
@@ -23,7 +23,7 @@ public:
     StopSignals(const StopSignals&) = delete;
     StopSignals& operator=(const StopSignals&) = delete;
 
-    /// The signal that came first, or 0.
+    /// The first signal received, or 0.
     int received() const;
 
 private:
@@ -34,19 +34,19 @@ private:
     std::vector<Before> before_;
 };
 
-/// The time at which a run has to be over.
+/// The time by which a run must have ended.
 class Deadline {
 public:
     using Clock = std::chrono::steady_clock;
 
-    /// Never.
+    /// No deadline.
     Deadline() = default;
     static Deadline at(Clock::time_point time) { return Deadline(time); }
-    /// The end of the Slurm job, which SLURM_JOB_END_TIME gives in Unix seconds; Error (usage) if
-    /// that is not set or not a number.
+    /// The end of the Slurm job: SLURM_JOB_END_TIME, in Unix seconds. Error (usage) if it is not
+    /// set or not a number.
     static Deadline at_job_end();
 
-    /// Nothing if there is no limit; negative once it has passed.
+    /// Nothing without a deadline; negative after it.
     std::optional<double> seconds_left() const;
 
 private:

@@ -27,7 +27,7 @@ std::string describe(const std::vector<StepFault>& of_ranks, const MeshShape& me
         words = text("the loss of rank ", rank, " (", to_text(place_of(rank, mesh)),
                      ") from sample ", with_loss->sample, " on");
     }
-    // Backward comes through the last stage first.
+    // Backward runs through the last stage first.
     const StepFault* first = nullptr;
     std::tuple<std::int64_t, std::int64_t> first_order;
     for (std::size_t rank = 0; rank < of_ranks.size(); ++rank) {

@@ -1,4 +1,4 @@
-// Why a step's update was left out, found where it happened.
+// Why a step's update was skipped, as found on each rank.
 #pragma once
 
 #include <cstdint>
@@ -10,20 +10,21 @@
 
 namespace gptrain {
 
-/// What one rank knows of a step whose loss or gradients are not finite.
+/// What one rank knows about a step with a non-finite loss or gradient.
 struct StepFault {
-    std::int64_t sample = -1;  ///< first of the microbatch whose loss is not finite; -1: none
-    std::int64_t begin = -1;   ///< of the first such gradient in the stage's flat order; -1: none
-    std::string tensor;        ///< its name
+    std::int64_t sample = -1;  ///< first sample of the microbatch with a non-finite loss; -1: none
+    /// offset of the first non-finite gradient in the stage's flat order; -1: none
+    std::int64_t begin = -1;
+    std::string tensor;  ///< name of that gradient's tensor
 
-    /// As a message to other ranks, and back.
+    /// Converts to and from a message for other ranks.
     std::string to_text() const;
     static StepFault of_text(std::string_view text);
 };
 
 /// "the loss of rank 5 (dp 1 pp 1 cp 0 tp 0) from sample 37 on; the gradient of h.3.mlp.fc.weight":
-/// the lowest rank that met a loss, and the gradient nearest to the loss. `of_ranks` in the order
-/// of ranks.
+/// the lowest rank with a non-finite loss, and the non-finite gradient nearest to the loss.
+/// `of_ranks` is indexed by rank.
 std::string describe(const std::vector<StepFault>& of_ranks, const MeshShape& mesh);
 
 }  // namespace gptrain

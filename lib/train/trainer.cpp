@@ -26,8 +26,8 @@ Deadline deadline_of(const RunSpec& spec) {
     return Deadline::at(Deadline::Clock::now() + std::chrono::seconds(limit->seconds));
 }
 
-/// Checkpoints of another course of the run would be taken for this one's by the next `--resume
-/// auto`.
+/// Warns about later checkpoints from another branch of the run, which the next `--resume auto`
+/// would pick.
 void warn_of_later_checkpoints(const std::optional<RestartPoint>& start,
                                const std::filesystem::path& checkpoints) {
     const auto all = list_checkpoints(checkpoints);
@@ -37,7 +37,7 @@ void warn_of_later_checkpoints(const std::optional<RestartPoint>& start,
          "; the next start takes the latest of all unless it is told another");
 }
 
-/// A number of steps that once was right: the run became longer.
+/// Reports a decay that ends before the run does, as after the run was made longer.
 void tell_of_ended_decay(const RunPlan& plan) {
     const LrSchedule& lr = plan.lr;
     const bool ends = lr.kind != LrKind::constant && lr.kind != LrKind::inverse_sqrt;
@@ -53,7 +53,7 @@ void tell_of_ended_decay(const RunPlan& plan) {
     }
 }
 
-/// Rank 0 makes the index files, the others find them.
+/// Rank 0 builds the index files, then the others read them.
 RunInputs common_inputs(const RunSpec& spec, const RunPlan& plan, const TokenizerInput& tokenizer,
                         const RunPaths& paths, const MpiSession& ranks) {
     std::optional<RunInputs> inputs;
@@ -65,8 +65,8 @@ RunInputs common_inputs(const RunSpec& spec, const RunPlan& plan, const Tokenize
     return std::move(*inputs);
 }
 
-/// What this rank's steps cost; where the memory for them is missing on some rank, an Error (usage)
-/// on all that says what would fit.
+/// The cost of this rank's steps. If any rank lacks the memory, an Error (usage) on all ranks
+/// suggests what would fit.
 StepCost affordable_cost(const RunSpec& spec, const RunPlan& plan, const RunDevices& devices) {
     const MemoryCheck check(devices.backend, devices.ranks);
     const auto cost_of = [&](const RunSpec& other, const RunPlan& its_plan) {
@@ -99,7 +99,7 @@ ExitCode train(const RunSpec& spec, RunPlan plan, const ResumeChoice& resume,
     const MpiSession& ranks = devices.ranks;
     const RunPaths paths = {spec.output_dir};
     const Deadline deadline = deadline_of(spec);
-    // A run started in the wrong folder must leave nothing there.
+    // Check first: a run started in the wrong folder must leave nothing there.
     ranks.first_alone([&] { require_start(resume); });
     TokenizerInput tokenizer;
     ranks.together([&] { tokenizer = find_inputs(spec, plan); });
@@ -110,8 +110,8 @@ ExitCode train(const RunSpec& spec, RunPlan plan, const ResumeChoice& resume,
     watchdog.connect_nodes(paths.cache() / "heartbeats", ranks);
     StepCost cost = affordable_cost(spec, plan, devices);
     std::optional<RestartPoint> checkpoint = find_start(resume, paths.checkpoints(), ranks);
-    // The order of the samples is fixed by their number: a run that goes on keeps it, also one that
-    // began when auto meant the samples of all steps.
+    // The number of samples fixes their order, so a resumed run keeps it. That includes runs from
+    // the time when auto meant the samples of all steps.
     if (checkpoint && !spec.data.num_samples)
         plan.num_samples = saved_num_samples(checkpoint->meta());
     const RunInputs inputs = common_inputs(spec, plan, tokenizer, paths, ranks);
@@ -131,12 +131,12 @@ ExitCode train(const RunSpec& spec, RunPlan plan, const ResumeChoice& resume,
             tell_of_ended_decay(plan);
             if (!plan.shortened.empty()) print(plan.shortened);
         });
-        // Up to here a signal ends the run, from here on it is asked to stop.
+        // Until now a signal ended the run; from here on it only asks the run to stop.
         requests.emplace(deadline, ranks.rank() == 0 ? paths.folder : "");
         return run->run(*requests);
     } catch (const CommonError&) {
-        // All ranks are here. Messages that are under way between them end now, while their memory
-        // lives; while an exception flies they would not be waited for.
+        // All ranks get here. End the messages in flight now, while their memory is alive; during
+        // exception unwinding nobody would wait for them.
         run.reset();
         throw;
     }

@@ -1,4 +1,4 @@
-// The training loop: data, steps, evaluations, checkpoints, logs, and stopping in good order.
+// The training loop: data, steps, evaluations, checkpoints, logs and orderly stops.
 #pragma once
 
 #include "spec/run_plan.h"
@@ -7,9 +7,9 @@
 
 namespace gptrain {
 
-/// Trains until the last step or until one of the ranks is told to stop. Returns done or requeue;
-/// faults are Errors. `plan` may take its number of samples from the checkpoint. All ranks call it;
-/// rank 0 speaks and writes for all.
+/// Trains until the last step or until any rank is asked to stop. Returns done or requeue; throws
+/// Errors for faults. May set the plan's number of samples from the checkpoint. All ranks call it;
+/// rank 0 prints and writes for all.
 ExitCode train(const RunSpec& spec, RunPlan plan, const ResumeChoice& resume,
                const RunDevices& devices);
 
