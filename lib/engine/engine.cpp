@@ -11,7 +11,7 @@
 namespace gptrain {
 namespace {
 
-// fp16: the scale of the first step, and the clean steps after which it doubles.
+// fp16: the loss scale of the first step, and the number of clean steps after which it doubles.
 constexpr double first_loss_scale = 65536;
 constexpr std::int64_t loss_scale_interval = 1000;
 
@@ -29,7 +29,8 @@ std::int64_t shards_of(const RunSpec& spec, const Mesh& mesh) {
     return spec.parallel.shard_optimizer ? mesh.dp_cp().size() : 1;
 }
 
-/// Ranks among which buckets are cut: also where they only go around in parts.
+/// The number of parts that buckets are split into. If gradients are not reduced in fp32, they are
+/// reduced in parts even if the optimizer is not sharded.
 std::int64_t bucket_parts(const RunSpec& spec, const RunPlan& plan, const Mesh& mesh) {
     return plan.grad_reduce == DType::f32 ? shards_of(spec, mesh) : mesh.dp_cp().size();
 }
@@ -202,7 +203,7 @@ StepCost measure_run(const RunSpec& spec, const RunPlan& plan, const MeshPlace& 
     cost.linear_ops = meter.linear_ops();
     cost.memory = engine.memory().peaks();
     if (needs.messages_on_host) {
-        // A buffer that was too small once makes place for a larger one, until all are large
+        // A buffer that is too small is replaced by a larger one. Repeat steps until all are large
         // enough.
         std::int64_t& held = cost.memory[MemoryUse::messages];
         while (held != mesh.held_bytes()) {

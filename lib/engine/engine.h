@@ -1,5 +1,5 @@
-// Everything of a run that computes, over any backend: on a real one it trains, on the meter it
-// tells what that takes.
+// The computing part of a run, over any backend: on a real one it trains, on the meter it measures
+// the cost.
 #pragma once
 
 #include <array>
@@ -17,50 +17,51 @@ namespace gptrain {
 
 class Engine {
 public:
-    /// Takes all memory of the run, except for checkpoints. With a memory plan it takes exactly
-    /// that. The references must outlive the engine.
+    /// Allocates all memory of the run, except for checkpoints. With a memory plan it allocates
+    /// exactly that. The references must outlive the engine.
     Engine(Backend& backend, const Mesh& mesh, const RunSpec& spec, const RunPlan& plan,
            const std::optional<MemoryPlan>& memory = std::nullopt);
 
-    /// From now on `listener`, which outlives the engine, is told of all actions of the schedule.
+    /// From now on reports all actions of the schedule to `listener`, which must outlive the
+    /// engine.
     void listen(ActionListener& listener) { executor_.listen(listener); }
 
-    /// Starting weights, and a fresh step state.
+    /// Sets initial weights and a fresh step state.
     void initialise();
-    /// One optimizer step; above `loss_limit` (0: none) its update is left out. The host need not
-    /// wait for it.
+    /// One optimizer step. A loss above `loss_limit` (0: no limit) skips the update. The host need
+    /// not wait for the step.
     void step(const StepBatch& batch, double loss_limit = 0);
-    /// The loss of a batch without dropout, over all data ranks.
+    /// The loss of a batch over all data ranks, without dropout.
     LossSum evaluate(const StepBatch& batch);
 
-    /// The step state after all that was issued.
+    /// The step state after all work issued so far.
     StepState read_state() const { return gptrain::read_state(backend_, state_); }
-    /// The same without waiting now: it is read by `state_at` when the device has come there. At
-    /// most two points may be waited for at a time.
+    /// The same without waiting: `state_at` reads the state once the device has reached this point.
+    /// At most two points may be pending at a time.
     struct StatePoint {
         Tensor copy;
         std::int64_t mark = 0;
     };
     StatePoint mark_state();
     StepState state_at(const StatePoint& point) const;
-    /// The gradient that `faulty_tensor` of a step state means.
+    /// The gradient named by `faulty_tensor` in a step state.
     Optimizer::GradientName faulty_gradient(const StepState& state) const {
         return optimizer_.gradient(state.faulty_tensor);
     }
-    /// Carries on from a loaded state: the weights were filled through `visit`, the carried numbers
-    /// of the step state are given.
+    /// Continues from a loaded state: the weights have been filled through `visit`, and `carried`
+    /// has the step state's carried values.
     void restore(const StepState& carried);
-    /// Shows all state that goes into a checkpoint.
+    /// Visits all state that a checkpoint contains.
     void visit(const StateVisitor& visitor) const { optimizer_.visit(visitor); }
 
-    /// Shows the gradients of the last step as they were reduced, before clipping: group
-    /// "main_grad".
+    /// Visits the last step's gradients after reduction and before clipping, as group "main_grad".
     void visit_gradients(const StateVisitor& visitor) const;
-    /// Shows the weights that this rank computes with, in the compute dtype: group "weight".
+    /// Visits the weights that this rank computes with, in the compute dtype, as group "weight".
     void visit_weights(const StateVisitor& visitor);
-    /// A number of the weights that this rank computes with, the same on ranks that hold the same.
+    /// A checksum of the weights that this rank computes with. Ranks with the same weights have the
+    /// same checksum.
     std::int64_t weights_checksum();
-    /// Norm of the gradients as they stand, each parameter of the whole model once.
+    /// Norm of the gradients as they are now, counting each parameter of the whole model once.
     double gradient_norm();
 
     Memory& memory() { return memory_; }
@@ -68,9 +69,9 @@ public:
 
 private:
     void write_state(const StepState& state);
-    /// Shows each parameter's part of a flat buffer.
+    /// Visits each parameter's part of a flat buffer.
     void visit_flat(std::string_view group, const Tensor& flat, const StateVisitor& visitor) const;
-    /// The actions of a step with so many microbatches.
+    /// The actions of a step with this number of microbatches.
     const Schedule& schedule_of(std::int64_t microbatches);
 
     Backend& backend_;
@@ -94,25 +95,26 @@ private:
     std::uint64_t seed_;
 };
 
-/// What a step costs on one rank.
+/// The cost of a step on one rank.
 struct StepCost {
     MemoryPlan memory;
-    LinearOps linear_ops;       ///< of steps and evaluations
-    Work forward_and_backward;  ///< of one step at the final global batch size, on this rank
+    LinearOps linear_ops;       ///< used in steps and evaluations
+    Work forward_and_backward;  ///< of this rank in one step at the final global batch size
     std::int64_t microbatches = 0;
-    CommTotals::ByAxis comm{};  ///< of a step, without its seconds
+    CommTotals::ByAxis comm{};  ///< of one step, without the seconds
     std::int64_t sent(Axis axis) const { return comm[static_cast<std::size_t>(axis)].bytes; }
 };
 
-/// Runs a start, a step, an evaluation and the snapshot of an asynchronous save over the meter.
-/// `needs` are those of the backend to be used; `make` makes communicators that move nothing.
+/// Runs initialisation, a step, an evaluation and the snapshot of an asynchronous save on the
+/// meter. `needs`: those of the backend to be used. `make`: makes communicators that transfer
+/// nothing.
 StepCost measure_run(const RunSpec& spec, const RunPlan& plan, const MeshPlace& place,
                      const BackendNeeds& needs,
                      const CommunicatorFactory& make = meter_communicators());
 
-/// The sizes of the parameters that this rank holds, and of the parts that it updates, each with
-/// how its gradient is summed and whether the rank saves it: all in which its run differs from
-/// those of the other ranks of its stage.
+/// Everything in which this rank's run can differ from those of the other ranks of its stage: the
+/// sizes of the parameters that the rank holds and of the parts that it updates, each of the latter
+/// with the way its gradient is summed and whether the rank saves it.
 std::vector<std::int64_t> own_sizes(const RunSpec& spec, const RunPlan& plan,
                                     const MeshPlace& place);
 

@@ -9,8 +9,8 @@
 namespace gptrain {
 namespace {
 
-/// As many microbatches as fill a pipeline; memory does not grow with more, but with gpipe, which
-/// keeps the activations of all.
+/// The plan with only enough microbatches to fill the pipeline. More would not need more memory,
+/// except with gpipe, which keeps the activations of all.
 RunPlan with_few_microbatches(RunPlan plan) {
     if (plan.schedule == ScheduleKind::gpipe) return plan;
     const std::int64_t enough = 4 * plan.mesh.pipeline * plan.virtual_stages;
@@ -35,8 +35,8 @@ public:
     Search(const RunSpec& spec, const PlanTarget& target, const Fits& fits)
         : spec_(spec), target_(target), fits_(fits) {}
 
-    /// Of the sizes that a microbatch could have, up to its own, the largest that fits; 0 if none
-    /// does. Where the global batch is not given it follows from the microbatch.
+    /// The largest micro batch size that fits, at most the spec's own; 0 if none fits. If the spec
+    /// gives no global batch size, that follows from the micro batch size.
     std::int64_t largest_micro_batch(Recompute recompute) const {
         const std::int64_t own = spec_.training.micro_batch_size;
         if (!spec_.training.global_batch_size) {
@@ -57,7 +57,7 @@ private:
         spec.recompute = recompute;
         return spec;
     }
-    /// Nothing where the spec contradicts itself then.
+    /// Nothing if the changed spec is invalid.
     std::optional<RunPlan> plan_of(std::int64_t micro_batch_size, Recompute recompute) const {
         try {
             return make_plan(spec_with(micro_batch_size, recompute), target_);

@@ -1,4 +1,4 @@
-// What a run that needs too much memory could be changed to.
+// Suggests changes to a run that needs too much memory.
 #pragma once
 
 #include <cstdint>
@@ -9,17 +9,18 @@
 
 namespace gptrain {
 
-/// Whether there is memory for it. The plan has few microbatches: more of them take no more memory.
+/// True if there is memory for the run. The plan has few microbatches: more would not take more
+/// memory.
 using Fits = std::function<bool(const RunSpec& spec, const RunPlan& plan)>;
 
-/// Of the numbers from `low` to `high` the largest for which `fits` holds, which then holds for all
-/// below it; low - 1 if there is none.
+/// The largest number from `low` to `high` for which `fits` holds; low - 1 if there is none. If
+/// `fits` holds for a number it must hold for all smaller ones.
 std::int64_t largest_that_fits(std::int64_t low, std::int64_t high,
                                const std::function<bool(std::int64_t)>& fits);
 
-/// For a run that does not fit: the largest micro_batch_size with which it would, one that divides
-/// the global batch; stricter recomputation; or that neither is enough. Calls `fits` about as often
-/// as the size has binary digits, in the same order for equal answers.
+/// Advice for a run that does not fit: the largest micro_batch_size that would fit and divides the
+/// global batch, a stricter recompute mode, or that neither is enough. Calls `fits` about as often
+/// as the size has binary digits, and in the same order if the answers are the same.
 std::string what_would_fit(const RunSpec& spec, const PlanTarget& target, const Fits& fits);
 
 }  // namespace gptrain

@@ -9,7 +9,8 @@
 namespace gptrain {
 namespace {
 
-/// The host's name, then a line for each claim: its numbers, and its name behind them.
+/// The node and its host name, then a line for each claim: its numbers, followed by the limit's
+/// name.
 std::string to_message(const RankClaims& claims) {
     std::string message = text(claims.node, " ", claims.host, "\n");
     for (const MemoryClaim& claim : claims.claims) {
@@ -52,7 +53,7 @@ std::int64_t host_bytes(const MemoryPlan& plan, bool in_host_memory) {
 }
 
 std::optional<MemoryShortage> find_shortage(std::span<const RankClaims> of_ranks) {
-    // By machine, limit, and rank where a limit is for one process.
+    // Keyed by machine, limit, and rank if the limit is per process.
     std::map<std::tuple<int, std::string, std::size_t>, MemoryShortage> sums;
     for (std::size_t rank = 0; rank < of_ranks.size(); ++rank) {
         const RankClaims& of = of_ranks[rank];

@@ -1,4 +1,4 @@
-// Whether the machine and its devices have the memory of a plan, asked before any of it is taken.
+// Checks, before any memory is allocated, that the machine and its devices can hold a plan.
 #pragma once
 
 #include <cstdint>
@@ -15,46 +15,46 @@
 
 namespace gptrain {
 
-/// Host memory that a process takes beside its plan: libraries, threads, the program's own objects
-/// (docs/performance.md has the measurement).
+/// Host memory that a process takes besides its plan: libraries, threads, the program's own objects
+/// (measured in docs/performance.md).
 constexpr std::int64_t host_reserve = std::int64_t{128} << 20;
 
-/// Host memory that a process with this plan takes. `in_host_memory`: it computes there.
+/// Host memory of a process with this plan. `in_host_memory`: the process computes in host memory.
 std::int64_t host_bytes(const MemoryPlan& plan, bool in_host_memory);
 
-/// What a rank takes under a limit.
+/// The memory that a rank takes under a limit.
 struct MemoryClaim {
     MemoryLimit limit;
     std::int64_t bytes = 0;
 };
 
 struct RankClaims {
-    int node = 0;      ///< of the ranks of one machine alone the same
-    std::string host;  ///< its name
+    int node = 0;      ///< equal for the ranks of one machine only
+    std::string host;  ///< name of the machine
     std::vector<MemoryClaim> claims;
 };
 
-/// A limit under which ranks want more than there is.
+/// A limit under which ranks need more than is available.
 struct MemoryShortage {
     std::string limit;
     std::string host;
-    std::int64_t ranks = 0;  ///< that share it
+    std::int64_t ranks = 0;  ///< ranks that share the limit
     std::int64_t needed = 0;
     std::int64_t available = 0;
 };
 
-/// The shortage in which most is missing; nothing where all ranks fit.
+/// The shortage with the most bytes missing; nothing if all ranks fit.
 std::optional<MemoryShortage> find_shortage(std::span<const RankClaims> of_ranks);
 
-/// The limits of this rank, as they are when it is made.
+/// Memory limits of this rank, read by the constructor.
 class MemoryCheck {
 public:
     MemoryCheck(const Backend& backend, const MpiSession& ranks);
 
-    /// The worst of all ranks, the same on all. All ranks call it, each with its own plan.
+    /// The worst shortage of any rank, the same on all. All ranks call it, each with its own plan.
     std::optional<MemoryShortage> shortage(const MemoryPlan& plan) const;
-    /// The same as a CommonError (usage), which ends with `advice`: what would fit. All ranks call
-    /// `advice` together.
+    /// Throws a CommonError (usage) if there is a shortage. The message ends with `advice`, which
+    /// suggests what would fit; all ranks call `advice` together.
     void require(const MemoryPlan& plan, const std::function<std::string()>& advice) const;
 
 private:
@@ -62,7 +62,7 @@ private:
     std::vector<MemoryLimit> host_;
     bool in_host_memory_;
     std::optional<MemoryLimit> device_;
-    std::int64_t device_reserve_ = 0;  ///< that was not taken yet
+    std::int64_t device_reserve_ = 0;  ///< not yet taken
 };
 
 /// "35.0 GiB are needed, 128 MiB of it for libraries, and 23.5 GiB are available (LIMIT)".

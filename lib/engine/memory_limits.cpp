@@ -15,7 +15,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-/// Above it a bound is none: version 1 writes the largest multiple of a page.
+/// A larger value means no limit: version 1 writes the largest multiple of a page.
 constexpr std::int64_t unlimited = std::int64_t{1} << 60;
 
 std::vector<std::string> lines_of(const fs::path& path) {
@@ -26,7 +26,7 @@ std::vector<std::string> lines_of(const fs::path& path) {
     return lines;
 }
 
-/// The number behind a key in lines such as "MemAvailable:   123 kB" and "inactive_file 123".
+/// The number after a key in lines such as "MemAvailable:   123 kB" and "inactive_file 123".
 std::optional<std::int64_t> number_of(const std::vector<std::string>& lines, std::string_view key) {
     for (const std::string_view line : lines) {
         if (!line.starts_with(key)) continue;
@@ -39,16 +39,16 @@ std::optional<std::int64_t> number_of(const std::vector<std::string>& lines, std
     return std::nullopt;
 }
 
-/// The one number that a file holds; nothing for "max".
+/// The number that a file contains; nothing for "max".
 std::optional<std::int64_t> number_in(const fs::path& path) {
     const auto lines = lines_of(path);
     return lines.empty() ? std::nullopt : parse_int(lines.front());
 }
 
-/// How a version of control groups names things.
+/// File names and keys of one version of control groups.
 struct GroupVersion {
-    std::string_view line;   ///< the begin of the group's line in /proc/self/cgroup
-    std::string_view mount;  ///< where the groups with memory limits are
+    std::string_view line;   ///< marks the group's line in /proc/self/cgroup
+    std::string_view mount;  ///< root of the groups with memory limits
     std::string_view limit;
     std::string_view usage;
     std::array<std::string_view, 2> cache;  ///< keys of memory.stat
@@ -63,7 +63,7 @@ constexpr std::array group_versions = {
                  "memory.usage_in_bytes",
                  {"total_inactive_file", "total_active_file"}}};
 
-/// The limit of one group, if it has one.
+/// The limit of one group; nothing if it has none.
 std::optional<MemoryLimit> limit_of(const fs::path& group, const GroupVersion& version) {
     const auto limit = number_in(group / version.limit);
     const auto usage = number_in(group / version.usage);
@@ -77,8 +77,8 @@ std::optional<MemoryLimit> limit_of(const fs::path& group, const GroupVersion& v
                        std::max<std::int64_t>(*limit - used, 0), false};
 }
 
-/// The path of the process's group: behind "0::" of version 2, or "4:memory:" of version 1, whose
-/// controllers may share a line ("4:cpu,memory:").
+/// The path of the process's group, after "0::" (version 2) or "4:memory:" (version 1, where
+/// controllers may share a line: "4:cpu,memory:").
 std::optional<std::string> group_path(std::string_view line, const GroupVersion& version) {
     const std::size_t first = line.find(':');
     const std::size_t second = line.find(':', first + 1);
@@ -96,7 +96,8 @@ void add_group_limits(std::vector<MemoryLimit>& limits, const fs::path& root) {
         for (const GroupVersion& version : group_versions) {
             const auto path = group_path(line, version);
             if (!path) continue;
-            // In a container the path may be that outside of it: what is missing is passed over.
+            // In a container this may be the path outside the container; missing folders are
+            // skipped.
             for (fs::path group = fs::path(*path).relative_path();; group = group.parent_path()) {
                 const fs::path folder = root / version.mount / group;
                 if (const auto limit =

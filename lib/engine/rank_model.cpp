@@ -7,12 +7,12 @@
 namespace gptrain {
 namespace {
 
-/// What this rank of cp has of every sequence.
+/// The slices of each sequence on this rank of cp.
 std::vector<SequenceSlice> slices_of(const RunPlan& plan, const MeshPlace& place) {
     return context_slices(plan.seq_length, plan.mesh.context, place.cp, plan.context_method);
 }
 
-/// Where the rows of the residual stream stand in their sequences.
+/// Positions of the residual stream's rows in their sequences.
 SequenceRows stream_rows(const RunPlan& plan, const MeshPlace& place) {
     const std::int64_t first = plan.sequence_parallel ? place.tp * plan.stream_length() : 0;
     return rows_of(slices_of_rows(slices_of(plan, place), first, plan.stream_length()));

@@ -1,4 +1,4 @@
-// What a rank holds of a plan's model, and what that needs: common to training and inference.
+// One rank's share of the model, and its memory. Training and inference share it.
 #pragma once
 
 #include <vector>
@@ -11,39 +11,39 @@
 
 namespace gptrain {
 
-/// The plan outlives it, as all else that it is made of.
+/// All arguments, the plan too, must outlive the result.
 ModelContext model_context(Backend& backend, const Mesh& mesh, Memory& memory, const RunPlan& plan,
                            std::uint64_t seed);
 
-/// The layout of this rank's weights, as computing in the compute dtype needs it.
+/// The layout of this rank's weights in the compute dtype.
 LayoutRequest layout_request(const RunPlan& plan, const MeshPlace& place);
 
 /// The chunks of this rank's stage.
 std::vector<GptChunk> make_chunks(const ModelContext& context, Parameters& parameters,
                                   const RunPlan& plan);
 
-/// The part of the residual stream that this rank has of its sequences.
+/// This rank's part of the residual stream of its sequences.
 StreamSlice stream_slice(const RunPlan& plan, const MeshPlace& place);
 
 Stage make_stage(const ModelContext& context, const std::vector<GptChunk>& chunks,
                  const Parameters& parameters, const RunPlan& plan, StageMemory memory);
 
-/// Memory for a step state with one row for each slot.
+/// Reserves memory for a step state with one row per slot.
 StepRef reserve_step_state(Memory& memory, std::int64_t slots);
 
-/// After all that was issued.
+/// Reads the step state after all work issued so far.
 StepState read_state(Backend& backend, const StepRef& state);
 
-/// How samples become the batches of this data rank. The spec has its end of document.
+/// How samples become the batches of this data rank. The spec's end-of-document id must be set.
 BatchShape batch_shape(const RunSpec& spec, const RunPlan& plan, const MeshPlace& place);
 
-/// The largest sizes that a plan's ops see.
+/// The largest sizes of the plan's ops.
 OpLimits op_limits(const RunPlan& plan);
 
-/// Takes the memory that the backend itself needs.
+/// Gives the backend the memory that it needs for itself.
 void give_memory(Backend& backend, Memory& memory, const OpLimits& limits);
 
-/// A weighted sum over tokens; the loss is its quotient, of however many batches are added up.
+/// A weighted sum of losses over tokens, of any number of batches. The loss is loss / weight.
 struct LossSum {
     double loss = 0;
     double weight = 0;
@@ -54,8 +54,8 @@ struct LossSum {
     double mean() const { return loss / weight; }
 };
 
-/// The loss of a batch without dropout, over all data ranks; all ranks get it. `batch` is this data
-/// rank's.
+/// The loss of a batch over all data ranks, without dropout. All ranks get it. `batch` is this data
+/// rank's part.
 LossSum batch_loss(const ModelContext& context, const RunPlan& plan, Executor& executor,
                    const StepRef& state, const StepBatch& batch);
 

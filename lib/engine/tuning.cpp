@@ -10,7 +10,7 @@
 namespace gptrain {
 namespace {
 
-/// Different random numbers in memory, of which matrices are made.
+/// The number of different random values; matrices repeat them.
 constexpr std::int64_t most_normals = std::int64_t{1} << 18;
 
 std::int64_t elements(const MatrixForm& form) {
@@ -33,7 +33,7 @@ std::int64_t largest_bytes(const LinearOps& ops) {
     return largest;
 }
 
-/// Memory for one op at a time, and ops on it.
+/// Memory for one op at a time. Runs ops on it.
 class Trials {
 public:
     Trials(Backend& backend, const LinearOps& ops, const OpLimits& limits)
@@ -92,7 +92,7 @@ public:
     }
 
 private:
-    /// Of N(0, 1), in 8 bits of that times a scale.
+    /// Random values from N(0, 1), scaled if the dtype is FP8.
     Tensor matrix(const MatrixForm& form) {
         if (form.rows == 0) return {};
         const Tensor memory = arena_.allocate(DType::u8, {bytes(form)});
@@ -119,11 +119,11 @@ private:
     Backend& backend_;
     Arena arena_;
     Tensor normals_;
-    Tensor maximum_;  ///< of the normals
-    Tensor scale_;    ///< of matrices in 8 bits
+    Tensor maximum_;  ///< amax of the normals
+    Tensor scale_;    ///< of FP8 matrices
 };
 
-// The ranks are one program on one kind of machine.
+// Ranks exchange raw bytes: they run one program on one kind of machine.
 static_assert(std::is_trivially_copyable_v<LinearOp>);
 
 std::string to_bytes(const LinearOps& ops) {

@@ -1,4 +1,4 @@
-// How the ranks come to compute linear ops in the same way, which their bits depend on.
+// Makes all ranks compute linear ops in the same way, because the bits of the results depend on it.
 #pragma once
 
 #include <functional>
@@ -10,17 +10,17 @@
 
 namespace gptrain {
 
-/// Has a backend that tunes try each of the ops once, on matrices of random numbers; returns its
-/// choices. Takes device memory for the largest op's matrices, for scratch (`limits`) and 1 MiB,
-/// and gives it back: less than a run takes that has these ops. The backend needs other scratch
-/// memory afterwards. `moved` is called after each op.
+/// Makes a backend that tunes try each op once, on random matrices, and returns its choices.
+/// Allocates device memory for the matrices of the largest op, for scratch (`limits`) and 1 MiB,
+/// and releases it; this is less than a run with these ops needs. Afterwards the backend must be
+/// given other scratch memory. Calls `moved` after each op.
 std::string try_linear_ops(
     Backend& backend, const LinearOps& ops, const OpLimits& limits,
     const std::function<void()>& moved = [] {});
 
-/// All ranks call it before they take their memory, each with the ops that it will call. Rank 0
-/// tries those of all ranks, and all compute by its choices. Says a warning where some rank cannot
-/// use them. Without a backend that tunes there is nothing to do.
+/// All ranks call it before they allocate their memory, each with the ops that it will use. Rank 0
+/// tries the ops of all ranks, and all ranks use its choices. Warns if some rank cannot use them.
+/// Does nothing if the backend does not tune.
 void tune_together(Backend& backend, const LinearOps& own, const OpLimits& limits,
                    const MpiSession& ranks, const std::function<void()>& moved);
 
