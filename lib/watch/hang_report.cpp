@@ -10,7 +10,7 @@
 namespace gptrain {
 namespace {
 
-/// Whether two ranks share a communicator of that axis.
+/// True if two ranks share a communicator of that axis.
 bool share(Axis axis, const MeshPlace& a, const MeshPlace& b, const MeshShape& mesh) {
     const bool dp = a.dp == b.dp;
     const bool pp = a.pp == b.pp;
@@ -26,15 +26,15 @@ bool share(Axis axis, const MeshPlace& a, const MeshPlace& b, const MeshShape& m
         case Axis::pp: return dp && cp && tp;
         case Axis::dp_cp: return pp && tp;
         case Axis::model: return dp && cp;
-        // The sharers among them are not known here; all go through the same operations.
+        // The exact sharers are not known here, but all groups run the same operations.
         case Axis::kv: return dp && pp && cp;
         case Axis::ends: return dp && cp && tp && at_end(a) && at_end(b);
     }
     return false;
 }
 
-/// For whom rank `waiting` waits: those that have started fewer operations on its communicator.
-/// Messages between stages have communicators of their own, which tell nothing here.
+/// The ranks that rank `waiting` waits for: those that have started fewer operations on its
+/// communicator. Messages between stages have their own communicators and do not count.
 std::vector<int> awaited(std::span<const RankView> ranks, int waiting, const MeshShape& mesh) {
     const RankRecord& own = ranks[static_cast<std::size_t>(waiting)].record;
     std::vector<int> behind;
@@ -81,7 +81,7 @@ std::optional<Culprit> find_busy(std::span<const RankView> ranks, const MeshShap
     return Culprit{wanted.empty() ? *busy.begin() : *wanted.begin(), HangCause::busy};
 }
 
-/// Ranks that all wait.
+/// For ranks that all wait.
 Culprit find_last_in_chain(std::span<const RankView> ranks, const MeshShape& mesh) {
     std::set<int> seen;
     for (int start = 0; start < std::ssize(ranks); ++start) {

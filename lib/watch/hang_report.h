@@ -1,4 +1,4 @@
-// What is said of a run that stands still: which rank holds up the others, and where all are.
+// The report on a hang: the rank that blocks the others, and where all ranks are.
 #pragma once
 
 #include <span>
@@ -10,19 +10,19 @@
 
 namespace gptrain {
 
-/// A rank as another one sees it.
+/// A rank as seen by another one.
 struct RankView {
     RankRecord record;
-    bool beats = true;  ///< its watchdog goes on: the process lives and its node is there
+    bool beats = true;  ///< its watchdog is alive, so its process and node are too
 };
 
 /// Why the others wait for a rank.
 enum class HangCause {
-    lost,    ///< it gives no sign of life
-    busy,    ///< it does not wait for anyone, and does not come to an end
-    behind,  ///< it waits elsewhere than those that wait for it, and for none that is behind it
-    circle,  ///< ranks wait for each other in a circle, of which it is one
-    unknown  ///< all wait, and no operation tells for whom; it is the lowest
+    lost,    ///< no sign of life
+    busy,    ///< does not wait for any rank, and does not finish
+    behind,  ///< others wait for it while it waits elsewhere, for no rank that is behind it
+    circle,  ///< one of several ranks that wait for each other in a circle
+    unknown  ///< all wait, and no operation shows for whom; this is the lowest rank
 };
 
 struct Culprit {
@@ -31,24 +31,25 @@ struct Culprit {
     bool operator==(const Culprit&) const = default;
 };
 
-/// Of lost ranks the lowest; else of ranks that do not wait the lowest for which another waits, or
-/// the lowest; else where the chain ends that leads from the lowest rank to one that has started
-/// fewer operations on the communicator in which it waits, and from that one on. A view for each
-/// rank of the mesh.
+/// Finds the rank to blame, from one view per rank of the mesh. In this order:
+/// - the lowest lost rank;
+/// - of the ranks that do not wait, the lowest one that another waits for, else the lowest;
+/// - the end of a chain that starts at the lowest rank and goes from each rank to one that has
+///   started fewer operations on the communicator in which the former waits.
 Culprit find_culprit(std::span<const RankView> ranks, const MeshShape& mesh);
 
 /// "step 12, BW of microbatch 3, waits in all_reduce 35 on dp".
 std::string to_text(const RankRecord& record);
 
-/// One line: the culprit with its place in the mesh, its host, where it stands, and what to do.
-/// `sign` is what is known of its process beside: "its process is stopped", else empty.
+/// One line: the culprit with its place in the mesh, its host, where it is, and what to do. `sign`:
+/// what else is known of its process, such as "its process is stopped"; may be empty.
 std::string hang_message(std::span<const RankView> ranks, const MeshShape& mesh,
                          std::string_view sign, double hang_seconds);
 
-/// A line for each set of ranks that stand at the same place, the largest sets first; at most 40.
+/// One line for each set of ranks that are at the same place, largest sets first; at most 40 lines.
 std::vector<std::string> hang_table(std::span<const RankView> ranks);
 
-/// "0-6, 8" of ascending numbers.
+/// "0-6, 8". `numbers` are ascending.
 std::string ranges_text(std::span<const int> numbers);
 
 }  // namespace gptrain

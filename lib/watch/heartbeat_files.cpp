@@ -16,7 +16,7 @@ namespace {
 
 constexpr std::chrono::milliseconds period{1000};
 
-/// A rank's part of a file.
+/// One rank's entry in a file.
 struct Entry {
     std::int64_t launch = 0;
     std::int64_t rank = 0;
@@ -24,13 +24,13 @@ struct Entry {
 };
 static_assert(std::is_trivially_copyable_v<Entry>);
 
-/// On a clock that all processes of a node share.
+/// From a clock shared by all processes of a node.
 std::int64_t now_ms() {
     const auto now = std::chrono::steady_clock::now().time_since_epoch();
     return std::chrono::duration_cast<std::chrono::milliseconds>(now).count();
 }
 
-/// Whether this rank is the first to come by since the last period.
+/// True if this rank is the first to call in this period.
 bool claims(std::atomic<std::int64_t>& last_ms) {
     const std::int64_t now = now_ms();
     std::int64_t last = last_ms.load();
@@ -96,7 +96,7 @@ void HeartbeatFiles::write() {
     bytes_ += std::ssize(entries) * std::int64_t{sizeof(Entry)};
 }
 
-/// Opened anew each time, which is when a network file system looks for news.
+/// Opens the file again each time, because network file systems refresh on open.
 void HeartbeatFiles::read(int node) {
     std::error_code error;
     if (!std::filesystem::exists(file_of(node), error)) return;

@@ -1,10 +1,10 @@
-// Heartbeats between nodes, through files on the file system that they share anyway.
+// Heartbeats between nodes, through files on the shared file system.
 //
-// Each node has a file, node-N for its lowest rank N, with the heartbeats of its ranks; about once
-// a second whichever of its ranks comes by first writes it anew, so that any rank that can run
-// speaks for the stopped ones of its node. The files of other nodes are read only while a hang is
-// near, again by one rank of a node for all. A file system that stands still itself stops this
-// thread and no other; nodes then look lost to each other.
+// Each node has one file, node-N for its lowest rank N, with the heartbeats of its ranks. About
+// once a second the first rank to get there rewrites it, so any running rank reports for the
+// stopped ones of its node. The files of other nodes are read only when a hang is near, again by
+// one rank per node. A blocked file system blocks only this thread; nodes then look lost to each
+// other.
 #pragma once
 
 #include <atomic>
@@ -21,15 +21,15 @@ namespace gptrain {
 
 class HeartbeatFiles {
 public:
-    /// All ranks call it together; rank 0 makes the folder. `heartbeats` outlives it.
+    /// All ranks call it together; rank 0 creates the folder. `heartbeats` must outlive it.
     HeartbeatFiles(Heartbeats& heartbeats, const std::filesystem::path& folder,
                    const MpiSession& session);
     /// Removes the node's file.
     ~HeartbeatFiles();
 
-    /// Whether the heartbeats of other nodes are to be read from now on.
+    /// Whether to read the heartbeats of other nodes from now on.
     void want_others(bool wanted) { wanted_ = wanted; }
-    /// That it has read and written so far.
+    /// Bytes read and written so far.
     std::int64_t bytes() const { return bytes_; }
 
 private:
@@ -37,16 +37,16 @@ private:
     std::filesystem::path file_of(int node) const;
     void write();
     void read(int node);
-    /// Writes, and reads where that is wanted, what no other rank of the node does.
+    /// Writes, and if wanted reads, whatever no other rank of the node has done in this period.
     void carry();
 
     Heartbeats& heartbeats_;
     std::filesystem::path folder_;
-    std::int64_t launch_ = 0;  ///< tells this start of the run from others that have left files
+    std::int64_t launch_ = 0;  ///< distinguishes this launch from earlier ones that left files
     std::atomic<bool> wanted_ = false;
     std::atomic<std::int64_t> bytes_ = 0;
     bool warned_ = false;
-    std::jthread thread_;  // last: it uses all of the above
+    std::jthread thread_;  // last: it uses all members above
 };
 
 }  // namespace gptrain

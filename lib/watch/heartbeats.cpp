@@ -31,7 +31,7 @@ void RankSlot::publish(const RankRecord& record) {
 }
 
 RankRecord RankSlot::record() const {
-    // A writer may have lost its core in the midst of it; one that is still at it after all naps is
+    // A writer may have lost its core in the middle; one that has not finished after all naps is
     // stopped.
     constexpr int spins = 100;
     constexpr int naps = 100;
@@ -58,8 +58,8 @@ namespace {
 constexpr std::size_t duties_bytes = 64;
 static_assert(sizeof(NodeDuties) <= duties_bytes);
 
-/// A new file of zeros with memory behind them, open for reading and writing; nothing where
-/// `folder` gives no room for it.
+/// A new file of zeros with its space allocated, open for reading and writing; nothing if `folder`
+/// has no room for it.
 struct NewFile {
     std::unique_ptr<TemporaryFile> name;
     int descriptor = -1;
@@ -74,7 +74,7 @@ NewFile make_file(const std::filesystem::path& folder, std::size_t bytes) {
         return path;
     });
     if (file.descriptor < 0) return {};
-    // A mapped file on a full file system would be a signal at the first store.
+    // Allocate now: on a full file system a store to the mapping would raise a signal.
     if (::posix_fallocate(file.descriptor, 0, static_cast<off_t>(bytes)) == 0) return file;
     ::close(file.descriptor);
     return {};
@@ -88,7 +88,7 @@ NewFile make_file(std::size_t bytes) {
     return file;
 }
 
-/// Null where it cannot be mapped. Closes the descriptor.
+/// Null if it cannot be mapped. Closes the descriptor.
 void* map_file(int descriptor, std::size_t bytes) {
     if (descriptor < 0) return nullptr;
     void* memory = ::mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, descriptor, 0);
@@ -126,8 +126,8 @@ Heartbeats::~Heartbeats() {
     ::munmap(memory_, bytes_);
 }
 
-/// A node has shared its memory as a whole or not at all: "8" is said by a rank of node 8 that has
-/// mapped it, "-8" by one that has not.
+/// A node shares its memory among all its ranks or not at all. Ranks of node 8 exchange "8" if they
+/// have mapped it, "-8" if not.
 void Heartbeats::find_nodes(const MpiSession& session, bool mapped) {
     const auto said = session.exchange(text(mapped ? "" : "-", session.node()));
     const std::set<std::string> all(said.begin(), said.end());

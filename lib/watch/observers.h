@@ -1,4 +1,4 @@
-// Those who watch a run: they are told of every message and every action.
+// The observers of a run: they receive every communication and every action.
 #pragma once
 
 #include "comm/comm_totals.h"
@@ -8,8 +8,8 @@
 
 namespace gptrain {
 
-/// Made before the mesh, whose communicators tell `comm`; outlives it. More listeners may be added
-/// before that.
+/// Construct it before the mesh, whose communicators report to `comm`; it must outlive the mesh.
+/// Add further listeners before the mesh is made.
 struct Observers {
     explicit Observers(Watchdog& watching) : watchdog(watching) {
         comm.add(totals);
@@ -21,7 +21,7 @@ struct Observers {
     Observers& operator=(const Observers&) = delete;
 
     Watchdog& watchdog;
-    CommTotals totals;  ///< the run clears it
+    CommTotals totals;  ///< cleared by the run
     StragglerWatch stragglers;
     CommListeners comm;
     ActionListeners actions;

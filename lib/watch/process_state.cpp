@@ -11,7 +11,7 @@ std::string process_sign(std::int64_t pid) {
     std::ifstream file(text("/proc/", pid, "/stat"));
     std::string stat;
     if (!std::getline(file, stat)) return "its process is gone";
-    // "pid (name) state ...", where the name may hold anything.
+    // "pid (name) state ...", where the name may contain anything.
     const std::size_t name_end = stat.rfind(')');
     if (name_end == stat.npos || name_end + 2 >= stat.size()) return {};
     switch (stat[name_end + 2]) {

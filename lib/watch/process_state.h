@@ -1,4 +1,4 @@
-// What the system knows of processes (/proc).
+// What the system knows about processes (/proc).
 #pragma once
 
 #include <cstdint>
@@ -6,12 +6,12 @@
 
 namespace gptrain {
 
-/// Whether a process of this machine is stopped, gone, or waits for a disk or a device, in words;
-/// empty where it seems in order.
+/// Text that says whether a process of this machine is stopped, gone, or waits for a disk or a
+/// device; empty if it seems fine.
 std::string process_sign(std::int64_t pid);
 
-/// Bytes that this process has read and written with system calls; 0 where the system does not
-/// tell. A call counts when it is done.
+/// Bytes that this process has read and written with system calls; 0 if the system does not report
+/// them. A call counts once it is complete.
 std::int64_t bytes_read_and_written();
 
 }  // namespace gptrain

@@ -1,4 +1,4 @@
-// Keeps this rank's record up to date: what its training thread does, and that it goes on.
+// Keeps this rank's record up to date: what its training thread does, and that it moves.
 #pragma once
 
 #include <cstdint>
@@ -11,18 +11,18 @@
 
 namespace gptrain {
 
-/// Every call is a move of the rank; a rank that does not move for long hangs. But for `moved` all
-/// are made by the training thread.
+/// Every call counts as a move of the rank; a rank that does not move for long hangs. Only the
+/// training thread makes calls, except for `moved`.
 class Progress final : public CommListener, public SessionListener, public ActionListener {
 public:
-    /// `slot` outlives it.
+    /// `slot` must outlive it.
     explicit Progress(RankSlot& slot);
 
-    /// What follows belongs to this phase of the run.
+    /// Starts this phase of the run.
     void phase(std::string_view name, std::int64_t step);
-    /// What the rank does now, for those who have no list of actions.
+    /// What the rank does now, for callers without a list of actions.
     void action(std::string_view what);
-    /// A part of something long is done; by any thread.
+    /// Part of a long operation is done. Can be called by any thread.
     void moved() { slot_.move(); }
 
     void started(const CommCall& call) override;

@@ -1,4 +1,4 @@
-// What a rank says of itself, for the others to read when it can no longer be asked.
+// A rank's record of its own state, which others can read when the rank no longer responds.
 #pragma once
 
 #include <algorithm>
@@ -11,7 +11,7 @@
 
 namespace gptrain {
 
-/// Short text without memory of its own; what is too long is cut.
+/// Short text, stored inline. Longer text is truncated.
 template <std::size_t size>
 class ShortText {
 public:
@@ -29,7 +29,7 @@ private:
     std::array<char, size> characters_{};
 };
 
-/// Where a rank stands.
+/// Where a rank is.
 struct RankRecord {
     ShortText<64> host;
     std::int64_t pid = 0;
@@ -37,13 +37,13 @@ struct RankRecord {
     std::int64_t step = 0;         ///< of the phase; 0 before the first
     ShortText<64> action;          ///< of the schedule's list: "BW of microbatch 3"; else empty
     ShortText<24> axis;            ///< of the last operation; "world" for the session's own
-    ShortText<16> operation;       ///< all_reduce, ...; empty before the first
+    ShortText<16> operation;       ///< all_reduce, ...; empty before the first operation
     std::int64_t number = 0;       ///< of the last operation, on its communicator
-    std::int64_t waiting = 0;      ///< 1 while the rank waits for the end of the last operation
-    /// Operations started on the communicator of each axis. What a rank waits for is late where
-    /// another's number is lower.
+    std::int64_t waiting = 0;      ///< 1 while the rank waits for the last operation
+    /// Operations started on the communicator of each axis. A waiting rank waits for the ranks with
+    /// lower numbers.
     std::array<std::int64_t, axes> started{};
-    std::int64_t world_operations = 0;  ///< the same of the session's own
+    std::int64_t world_operations = 0;  ///< the same for the session's own communicator
 
     bool operator==(const RankRecord&) const = default;
 };

@@ -9,7 +9,7 @@
 namespace gptrain {
 namespace {
 
-/// The middle one; of an even number the lower of two.
+/// The median; of an even number of values, the lower of the middle two.
 double lower_median(std::vector<double> values) {
     const auto middle = values.begin() + (std::ssize(values) - 1) / 2;
     std::nth_element(values.begin(), middle, values.end());

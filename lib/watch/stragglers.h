@@ -1,10 +1,10 @@
 // Finds ranks that are slower than others with the same work.
 //
-// Each rank times its own part of a step: from taking the batch to the end of the step's
-// operations, without what it waits for messages. Of the last 50 steps the median counts. Ranks of
-// one pipeline stage have the same work, so they are compared with each other; a stage of one rank
-// is compared with nobody. For backends that compute as the host calls: on a GPU the host's time
-// tells nothing.
+// Each rank measures its own part of a step: from taking the batch to the end of the step's
+// operations, without waits for communication. The median of the last 50 steps counts. Ranks of one
+// pipeline stage have the same work, so they are compared with each other; a stage of one rank is
+// not compared. Works only for backends that compute while the host calls: host time does not
+// measure a GPU.
 #pragma once
 
 #include <chrono>
@@ -19,7 +19,7 @@
 
 namespace gptrain {
 
-/// The median of the last values, once there are enough.
+/// The median of the last values; nothing until there are enough.
 class RunningMedian {
 public:
     static constexpr std::size_t window = 50;
@@ -35,11 +35,11 @@ private:
 struct Straggler {
     int rank = 0;
     double seconds = 0;  ///< its own part of a step
-    double others = 0;   ///< that of the middle rank of its stage
+    double others = 0;   ///< that of the median rank of its stage
 };
 
-/// Ranks that take more than 1.2 times as long as the middle one (of an even number the faster of
-/// two) of their stage; `seconds` is each rank's.
+/// The ranks that take more than 1.2 times as long as the median rank of their stage (with an even
+/// number, the faster of the middle two). `seconds` has one entry per rank.
 std::vector<Straggler> find_stragglers(std::span<const double> seconds, const MeshShape& mesh);
 
 class StragglerWatch final : public CommListener {
@@ -47,8 +47,8 @@ public:
     void step_begins();
     void step_ends();
 
-    /// All ranks call it after the same steps. Rank 0 warns of slow ranks, of each once in 50
-    /// steps. They speak to each other at most once in 10 steps.
+    /// All ranks call it after the same steps. Rank 0 warns of slow ranks, of each at most once in
+    /// 50 steps. Ranks communicate at most once in 10 steps.
     void report(std::int64_t step, const MpiSession& ranks, const MeshShape& mesh);
 
     void started(const CommCall& /*call*/) override {}
@@ -62,7 +62,7 @@ private:
     Clock::time_point waits_since_;
     Clock::duration waited_{};  ///< in this step
     RunningMedian own_seconds_;
-    std::int64_t reported_ = 0;  ///< step
+    std::int64_t reported_ = 0;  ///< step of the last report
     std::map<int, std::int64_t> warned_;
 };
 

@@ -13,19 +13,20 @@ namespace gptrain {
 namespace {
 
 constexpr std::chrono::milliseconds tick{250};
-/// For the report; a stderr that nobody reads must not keep the ranks.
+/// Time for the report: a stderr that nobody reads must not keep the ranks from exiting.
 constexpr std::chrono::seconds time_to_speak{2};
 
-/// Heartbeats of other nodes are a few seconds late: written once a second, read once a second.
+/// Heartbeats of other nodes are a few seconds late: they are written once a second and read once a
+/// second.
 double least_silence(bool several_nodes) {
     return several_nodes ? 4 : 1;
 }
 
-/// Bytes in a tick by which a process is seen to be at work on files; more than the few that a log
-/// and the launcher take.
+/// Bytes per tick above which a process counts as working on files: more than a log and the
+/// launcher write.
 constexpr std::int64_t file_work = 65536;
 
-/// Whether what a rank does in that phase is reading or writing files, without a word on the way.
+/// True in phases in which a rank reads or writes files without reporting moves.
 bool works_on_files(const RankRecord& record) {
     return record.phase.view() == "load" || record.phase.view() == "save";
 }
@@ -78,8 +79,8 @@ bool Watchdog::beats(int rank, Clock::time_point now) const {
     return std::chrono::duration<double>(silent).count() < silent_seconds_;
 }
 
-/// Its own watchdog tells for how long it has not. The first news of a rank may be old (those of
-/// other nodes are not read all the time): it needs beats behind it.
+/// The rank's own watchdog reports how long it has not moved. The first heartbeat seen of a rank
+/// may be old, because other nodes are not read all the time, so later ones must follow it.
 bool Watchdog::moves(int rank, Clock::time_point now) const {
     const Seen& seen = seen_[static_cast<std::size_t>(rank)];
     if (seen.changes < 2 && !beats(rank, now)) return false;
@@ -141,7 +142,7 @@ void Watchdog::end(const std::vector<RankView>& ranks) {
     std::int64_t nobody = 0;
     const Clock::time_point until = Clock::now() + time_to_speak;
     if (speaker == own && duties.speaker.compare_exchange_strong(nobody, own + 1)) {
-        // By a thread of its own, which may not come back: the log may be held by who hangs.
+        // In a thread of its own, which may never return: a hanging thread may hold the log.
         std::promise<void> spoken;
         std::future<void> done = spoken.get_future();
         std::thread([this, &ranks, &spoken] {
@@ -151,7 +152,7 @@ void Watchdog::end(const std::vector<RankView>& ranks) {
         done.wait_until(until);
         duties.spoken = 1;
     }
-    // A launcher ends all ranks with the first that leaves.
+    // A launcher kills all ranks when the first one exits.
     while (duties.spoken == 0 && Clock::now() < until)
         std::this_thread::sleep_for(std::chrono::milliseconds(20));
     std::_Exit(static_cast<int>(ExitCode::hang));

@@ -1,14 +1,14 @@
-// Ends a run that stands still, and says who holds it up.
+// Ends a run that hangs and reports the rank that blocks it.
 //
-// A rank moves when it begins or ends an action of its list, an operation with other ranks or a
-// phase of the run, and while it loads or saves with every read or write that is done. As long as
-// one rank moves, those that wait for it may wait. When none has moved for `hang_seconds`, every
-// rank that can run exits with code 6, at most 5 seconds later, without a call of MPI or of the
-// device; the lowest of them says first which rank is to blame, and where all stand. A rank whose
-// own watchdog is silent (its process stopped or dead, its node lost) cannot move.
+// A rank moves when it starts or ends an action of its list, an operation with other ranks or a
+// phase of the run and, while it loads or saves, with every completed read or write. As long as one
+// rank moves, the others may wait for it. If none has moved for `hang_seconds`, every rank that can
+// run exits with code 6, at most 5 seconds later, without calling MPI or the device; first the
+// lowest of them reports which rank is to blame and where all ranks are. A rank with a silent
+// watchdog (its process stopped or dead, its node lost) does not count as moving.
 //
-// Each rank watches from a thread of its own over Heartbeats. A process that was itself stopped,
-// with the whole job for instance, begins to count anew.
+// Each rank watches over Heartbeats from a thread of its own. A process that was itself stopped,
+// for instance with the whole job, starts counting again.
 #pragma once
 
 #include <chrono>
@@ -36,14 +36,14 @@ struct WatchdogOptions {
 
 class Watchdog {
 public:
-    /// All ranks call it together. Watches from here to its end.
+    /// All ranks call it together. Watches until it is destroyed.
     Watchdog(const MpiSession& session, const WatchdogOptions& options);
     ~Watchdog();
 
-    /// What this rank does is told here.
+    /// Receives what this rank does.
     Progress& progress() { return progress_; }
-    /// Makes heartbeats go between nodes, if there are several, through files in `folder`. All
-    /// ranks call it together; before, ranks on other nodes look lost when nothing moves.
+    /// Connects nodes, if there are several, by heartbeats through files in `folder`. All ranks
+    /// call it together. Until then, ranks on other nodes look lost if nothing moves.
     void connect_nodes(const std::filesystem::path& folder, const MpiSession& session);
 
 private:
@@ -51,14 +51,14 @@ private:
     /// What this watchdog has seen of a rank.
     struct Seen {
         std::int64_t beats = 0;
-        Clock::time_point beat_at;  ///< when they changed last
-        int changes = 0;            ///< since this rank itself moved last
+        Clock::time_point beat_at;  ///< last change of beats
+        int changes = 0;            ///< changes of beats since this rank itself last moved
     };
 
     void run(const std::stop_token& stop);
-    /// Beats, looks at all ranks, and ends the process if the run stands still.
+    /// Beats, checks all ranks, and ends the process if the run hangs.
     void look();
-    /// While files are loaded or saved, bytes that go are moves.
+    /// While the rank loads or saves files, counts transferred bytes as moves.
     void look_at_files();
     void start_anew(Clock::time_point now);
     double seconds_still(Clock::time_point now) const;
@@ -72,15 +72,15 @@ private:
     Heartbeats heartbeats_;
     Progress progress_;
     std::unique_ptr<HeartbeatFiles> files_;
-    std::atomic<HeartbeatFiles*> open_files_ = nullptr;  ///< the same for the thread
-    double silent_seconds_ = 0;                          ///< without a beat a rank is lost
-    double limit_seconds_ = 0;  ///< hang_seconds, or the least that silence can be told in
+    std::atomic<HeartbeatFiles*> open_files_ = nullptr;  ///< files_, for the thread
+    double silent_seconds_ = 0;  ///< a rank without a beat for this long is lost
+    double limit_seconds_ = 0;   ///< hang_seconds, but long enough to detect silence
     std::vector<Seen> seen_;
     std::int64_t own_moves_ = 0;
-    std::int64_t file_bytes_ = 0;  ///< read and written up to the last look
+    std::int64_t file_bytes_ = 0;  ///< read and written until the last look
     Clock::time_point moved_at_;
     Clock::time_point looked_at_;
-    std::jthread thread_;  // last: it uses all of the above
+    std::jthread thread_;  // last: it uses all members above
 };
 
 }  // namespace gptrain
