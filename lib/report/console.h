@@ -1,4 +1,4 @@
-// What a person sees of a run: one line a logged step, and on a terminal a live bar below them.
+// What a person sees of a run: one line per logged step and, on a terminal, a live bar below them.
 #pragma once
 
 #include <chrono>
@@ -12,29 +12,29 @@
 namespace gptrain {
 
 /// "step   120/1000  mean_loss 4.1234  grad_norm 1.235  lr 6.00e-04  12345 tok/s  0.12 TFLOP/s (34%
-/// of peak)  3 min 05 s left"; what is not known is left out. Where no update since the last line
-/// was made, so that there is no mean, the step's own loss stands in its place.
+/// of peak)  3 min 05 s left". Unknown values are left out. If there is no mean, because every
+/// update since the last line was skipped, the step's own loss takes its place.
 std::string step_line(const StepMetrics& metrics, std::int64_t steps,
                       std::optional<double> seconds_left);
 
 /// "step   100/1000  val_loss 5.2012  perplexity 181.5"
 std::string validation_line(std::int64_t step, std::int64_t steps, double val_loss);
 
-/// "[######------------------]  27%  step 27/100  3 s left", in less than `columns` columns. In a
-/// narrow terminal the bar is shorter, then the time left goes, then the bar.
+/// "[######------------------]  27%  step 27/100  3 s left", narrower than `columns` columns. In a
+/// narrow terminal the bar shrinks, then the time left is dropped, then the bar.
 std::string bar(std::string_view what, std::int64_t done, std::int64_t total,
                 std::optional<double> seconds_left, std::int64_t columns);
 
-/// Prints the lines of a run of `steps` steps that starts after step `first`.
+/// Prints the lines of a run with `steps` steps that starts after step `first`.
 class Console {
 public:
     Console(std::int64_t first, std::int64_t steps);
 
-    /// After every step: moves the bar.
+    /// Moves the bar. Call it after every step.
     void tick(std::int64_t step);
-    /// After every logged step.
+    /// Prints the step's line. Call it after every logged step.
     void step(const StepMetrics& metrics);
-    /// During an evaluation: moves its bar.
+    /// Moves the bar of an evaluation.
     void evaluating(std::int64_t done, std::int64_t total);
     void validation(std::int64_t step, double val_loss);
 

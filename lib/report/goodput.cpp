@@ -35,7 +35,8 @@ TimeSpent time_spent(const Json& json, const std::string& source) {
 void Goodput::begin(const std::optional<TimeSpent>& logged, const std::optional<TimeSpent>& saved) {
     const TimeSpent kept = saved.value_or(TimeSpent{});
     const TimeSpent before = logged.value_or(kept);
-    // A line is logged before the evaluation and the save of its step.
+    // A step's line is logged before its evaluation and save, so the checkpoint may have more of
+    // these.
     for (const TimePart& part : time_parts)
         spent_.*part.seconds = std::max(before.*part.seconds, kept.*part.seconds);
     spent_.useful = kept.useful;

@@ -68,14 +68,14 @@ std::string validation_line(std::int64_t step, double val_loss) {
     return line + "}\n";
 }
 
-/// A line read back, as far as the log needs it.
+/// What the log needs of a line that it reads back.
 struct Entry {
     enum class Kind { step, validation, resume } kind;
     std::int64_t step;
     std::optional<TimeSpent> spent = {};
 };
 
-/// An Error (bad_input) for a line that is not one of the three kinds.
+/// A line that is not of the three kinds is an Error (bad_input).
 Entry parse_entry(std::string_view line) {
     const Json json = parse_json(line, "line");
     const JsonReader reader(json, "line");
@@ -89,8 +89,8 @@ Entry parse_entry(std::string_view line) {
     return {Entry::Kind::step, step, time_spent(reader.object("goodput"), "goodput")};
 }
 
-/// What a crash may leave at the end of the file: the beginning of a line of ours, or zeros where
-/// the disk lost data that the file's size already counted.
+/// True if a crash may have left this at the end of the file: the start of one of our lines, or
+/// zeros if the disk lost data already counted in the file's size.
 bool is_torn(std::string_view last_line) {
     if (last_line.find('\0') != std::string_view::npos) return true;
     return last_line.starts_with('{') && !last_line.ends_with('\n');

@@ -1,4 +1,4 @@
-// metrics.jsonl: one JSON object a line, only ever appended to.
+// metrics.jsonl: one JSON object per line, append-only.
 #pragma once
 
 #include <cstdint>
@@ -14,19 +14,19 @@
 
 namespace gptrain {
 
-/// What a logged step says. A value that is not known stays empty and is written as null, as is one
-/// that is not finite.
+/// The metrics of a logged step. Unknown values are empty. They and non-finite values are written
+/// as null.
 struct StepMetrics {
     std::int64_t step = 0;                 ///< counted from 1
-    std::optional<double> loss = {};       ///< of this step alone
-    std::optional<double> mean_loss = {};  ///< of the steps since the last interval ended
+    std::optional<double> loss = {};       ///< of this step only
+    std::optional<double> mean_loss = {};  ///< over the steps since the last interval ended
     std::optional<double> grad_norm = {};  ///< before clipping
     std::optional<double> lr = {};
     std::optional<double> loss_scale = {};
     std::optional<double> tokens_per_s = {};
     std::optional<double> step_time_s = {};
     std::optional<double> tflops_per_device = {};
-    std::optional<double> mfu = {};  ///< model FLOP/s over the device's peak, 0 to 1
+    std::optional<double> mfu = {};  ///< model FLOP/s divided by the device's peak, 0 to 1
     std::optional<std::int64_t> consumed_samples = {};
     std::optional<std::int64_t> consumed_tokens = {};
     std::optional<std::int64_t> memory_bytes = {};
@@ -35,8 +35,8 @@ struct StepMetrics {
     TimeSpent goodput = {};
 };
 
-/// Calls visit(name, optional value) for every metric that is one number, but the step, in the
-/// order of the file.
+/// Calls visit(name, optional value) for every scalar metric except the step, in the order of the
+/// file.
 void for_each_metric(const StepMetrics& metrics, const auto& visit) {
     visit("loss", metrics.loss);
     visit("mean_loss", metrics.mean_loss);
@@ -53,44 +53,43 @@ void for_each_metric(const StepMetrics& metrics, const auto& visit) {
     visit("skipped_steps", metrics.skipped_steps);
 }
 
-/// The log of one run. Three kinds of lines:
+/// The log of one run. It has three kinds of lines:
 ///   {"step": 1, "loss": 9.01, ..., "comm": {"dp": {"bytes": 8, "seconds": 1}}, "goodput": {...}}
 ///   {"step": 100, "val_loss": 5.2}
 ///   {"event": "resume", "step": 100}
-/// Numbers have the shortest form that reads back the same. Of two lines of one kind for one step
-/// the later counts. Each line reaches the file in one write; `sync` makes what was written
+/// Numbers are written in the shortest form that reads back as the same value. If a step has two
+/// lines of one kind, the later one counts. Each line is written at once; `sync` makes the lines
 /// durable.
 class MetricsLog {
 public:
-    /// Opens `file`, or creates it. A torn last line (the end of a crash) is cut off. Other lines
-    /// that are not one of the three kinds are kept and do not count; one warning names the first.
-    /// Keys that this program does not know are let be.
+    /// Opens or creates `file`. Cuts off a torn last line, left by a crash. Keeps and ignores other
+    /// lines that are not of the three kinds; one warning names the first. Ignores unknown keys.
     explicit MetricsLog(const std::filesystem::path& file);
-    /// Syncs, so that what was logged survives a run that ends by an error.
+    /// Syncs, so that the log survives a run that ends with an error.
     ~MetricsLog();
     MetricsLog(const MetricsLog&) = delete;
     MetricsLog& operator=(const MetricsLog&) = delete;
 
-    /// Whether the log holds an evaluation of the weights after `step` steps that still counts: one
-    /// that a later resume from an earlier step did not undo.
+    /// True if the log has an evaluation of the weights after `step` steps that a later resume from
+    /// an earlier step did not undo.
     bool has_validation(std::int64_t step) const { return validations_.contains(step); }
 
-    /// What the last logged step says of the run's time.
+    /// The time account of the last logged step.
     const std::optional<TimeSpent>& time_spent() const { return time_spent_; }
 
-    /// Whether nothing was ever logged.
+    /// True if nothing was ever logged.
     bool empty() const { return file_.size() == 0; }
 
     void write_step(const StepMetrics& metrics);
     void write_validation(std::int64_t step, double val_loss);
-    /// The run goes on from `step`: what was logged of later steps no longer counts.
+    /// Marks that the run resumes from `step`: logged lines of later steps no longer count.
     void write_resume(std::int64_t step);
 
     void sync() { file_.sync(); }
 
 private:
     void read_back();
-    /// Takes a line over; false if it is not one of ours.
+    /// Reads a line back. Returns false if it is not of the three kinds.
     bool take(std::string_view line);
     void undo_after(std::int64_t step);
 

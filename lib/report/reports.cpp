@@ -17,7 +17,7 @@ void Reports::begin(std::int64_t first, const RunSpec& spec) {
 
 void Reports::went_back(std::int64_t step) {
     log_.write_resume(step);
-    // What it showed of later steps goes, as at a new start.
+    // A new file makes TensorBoard drop later steps, as at a new start.
     if (tensorboard_) tensorboard_.emplace(paths_.folder, step, settings_);
 }
 

@@ -1,4 +1,4 @@
-// Where a run tells of itself: metrics.jsonl, TensorBoard, and lines for people. Rank 0 alone has
+// Everything that a run reports to: metrics.jsonl, TensorBoard and the console. Only rank 0 has
 // one.
 #pragma once
 
@@ -21,16 +21,16 @@ public:
 
     const MetricsLog& log() const { return log_; }
 
-    /// Begins the lines of a run that goes on after step `first`. `spec`: the effective one.
+    /// Starts the reports of a run that continues after step `first`. `spec`: the effective one.
     void begin(std::int64_t first, const RunSpec& spec);
-    /// The run has gone back to `step`.
+    /// The run was rolled back to `step`.
     void went_back(std::int64_t step);
 
-    /// After every step.
+    /// Call it after every step.
     void done(std::int64_t step) { console_->tick(step); }
-    /// After every logged step.
+    /// Call it after every logged step.
     void step(const StepMetrics& metrics);
-    /// During an evaluation.
+    /// Call it during an evaluation.
     void evaluating(std::int64_t done, std::int64_t total) { console_->evaluating(done, total); }
     void validation(std::int64_t step, double val_loss);
     /// Makes the lines of metrics.jsonl durable.
@@ -39,7 +39,7 @@ public:
 private:
     RunPaths paths_;
     MetricsLog log_;
-    Json settings_;  ///< for TensorBoard
+    Json settings_;  ///< for TensorBoard's HPARAMS tab
     std::optional<TensorBoardWriter> tensorboard_;
     std::optional<Console> console_;
 };

@@ -40,7 +40,7 @@ std::string holder_named_in(File& lock) {
     return name.empty() ? "another process" : name;
 }
 
-/// flock, because it goes with the process even if that is killed.
+/// Uses flock, because its lock disappears with the process even if that is killed.
 void take(File& lock, const RunPaths& paths) {
     if (::flock(lock.descriptor(), LOCK_EX | LOCK_NB) == 0) {
         lock.truncate(0);

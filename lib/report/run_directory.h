@@ -1,4 +1,4 @@
-// The output directory of a run: its layout, and the lock that keeps it to one run at a time.
+// The output directory of a run: its layout, and the lock that limits it to one run at a time.
 #pragma once
 
 #include <filesystem>
@@ -9,7 +9,7 @@
 
 namespace gptrain {
 
-/// Where things lie in an output directory.
+/// Paths in an output directory.
 struct RunPaths {
     std::filesystem::path folder;
 
@@ -20,18 +20,17 @@ struct RunPaths {
     std::filesystem::path lock() const { return folder / ".lock"; }
 };
 
-/// An output directory held by this process until it ends, however it ends.
+/// An output directory locked by this process until it ends, even if it is killed.
 class RunDirectory {
 public:
-    /// Creates the folder where it is missing and takes its lock. A lock that another process holds
-    /// is an Error (usage) naming that process; a folder that cannot be written to is an Error
-    /// (io).
+    /// Creates the folder if it is missing and takes its lock. A lock held by another process is an
+    /// Error (usage) that names the process; a folder that is not writable is an Error (io).
     explicit RunDirectory(const std::filesystem::path& folder);
 
     const RunPaths& paths() const { return paths_; }
 
-    /// False once the folder was deleted or another one stands in its place. A file system that
-    /// does not answer leaves it at true.
+    /// False once the folder has been deleted or replaced by another one. Stays true if the file
+    /// system does not answer.
     bool in_place() const;
 
     /// Replaces spec.yaml; durable on return.

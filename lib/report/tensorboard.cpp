@@ -60,7 +60,7 @@ double unix_seconds() {
         .count();
 }
 
-/// A name that is not taken: containers often give every start the same host and process id.
+/// An unused name: containers often give every start the same host and process id.
 std::filesystem::path free_name(const std::filesystem::path& folder) {
     const std::string stem =
         text("events.out.tfevents.", static_cast<std::int64_t>(unix_seconds()), ".", host_name(),
@@ -86,7 +86,7 @@ TensorBoardWriter::TensorBoardWriter(const std::filesystem::path& folder, std::i
     append_bytes_field(restart, event::session_log, status);
     write_event(resumed_from + 1, restart);
 
-    // Of step 0, which no restart drops.
+    // As step 0, which no restart drops.
     write_summary(0, {settings_value(settings, unix_seconds())});
 }
 

@@ -1,6 +1,6 @@
-// TensorBoard event files, written without protobuf. A file is a row of records: length (u64), its
-// masked CRC-32C, payload, its masked CRC-32C, all little endian; a payload is one `Event` message
-// (TensorFlow's event.proto and record format).
+// TensorBoard event files, written without protobuf. A file is a sequence of records: length (u64),
+// its masked CRC-32C, payload, its masked CRC-32C, all little endian. A payload is one `Event`
+// message (TensorFlow's event.proto and record format).
 #pragma once
 
 #include <cstdint>
@@ -16,21 +16,21 @@ namespace gptrain {
 
 struct Scalar {
     std::string tag;
-    double value;  ///< stored as fp32; a value that is not finite is shown as such
+    double value;  ///< stored as fp32; TensorBoard shows non-finite values as such
 };
 
-/// One event file, written by one process from one start on. TensorBoard shows all event files of a
-/// folder as one run.
+/// One event file, written by one start of a run. TensorBoard shows all event files of a folder as
+/// one run.
 class TensorBoardWriter {
 public:
-    /// Creates `folder`/events.out.tfevents.<unix seconds>.<host>.<pid>.<n>; the folder exists.
-    /// `resumed_from`: the step that the run goes on from, 0 at a fresh start; TensorBoard drops
-    /// what earlier files hold of later steps. `settings` are those of the HPARAMS tab; of several
-    /// files TensorBoard shows those of the first.
+    /// Creates `folder`/events.out.tfevents.<unix seconds>.<host>.<pid>.<n>; the folder must exist.
+    /// `resumed_from`: the step that the run resumes from, 0 at a fresh start; TensorBoard drops
+    /// later steps of earlier files. `settings`: shown in the HPARAMS tab; of several files
+    /// TensorBoard shows the first one's.
     TensorBoardWriter(const std::filesystem::path& folder, std::int64_t resumed_from,
                       const Json& settings);
 
-    /// The scalars of one step, in one write.
+    /// Writes the scalars of one step at once.
     void write(std::int64_t step, const std::vector<Scalar>& scalars);
 
     const std::filesystem::path& path() const { return file_.path(); }

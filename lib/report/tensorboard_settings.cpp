@@ -28,7 +28,7 @@ namespace tensor {
 constexpr int dtype = 1, shape = 2, dim = 2, float32 = 1;
 }
 
-/// A google.protobuf.Value.
+/// A google.protobuf.Value message.
 std::string value_of(const Json& setting) {
     std::string out;
     if (setting.is_boolean()) {
@@ -56,7 +56,7 @@ void append_settings(std::string& info, const Json& settings, std::string_view p
     }
 }
 
-/// No number at all, which stands where the plugin wants a tensor.
+/// A tensor without elements, because the plugin requires a tensor here.
 std::string empty_tensor() {
     std::string shape;
     append_bytes_field(shape, tensor::dim, "");

@@ -1,4 +1,4 @@
-// The settings of a run as TensorBoard's HPARAMS tab reads them.
+// The settings of a run for TensorBoard's HPARAMS tab.
 #pragma once
 
 #include <string>
@@ -7,9 +7,9 @@
 
 namespace gptrain {
 
-/// A `Summary.Value` message of TensorBoard's plugin "hparams" (its plugin_data.proto): that a
-/// session with these settings started. Settings inside an object get its name and a point before
-/// theirs ("model.num_layers"); a list becomes text. `start`: Unix seconds.
+/// A `Summary.Value` message of TensorBoard's plugin "hparams" (its plugin_data.proto), which
+/// starts a session with these settings. Nested settings are prefixed with their object's name and
+/// a dot ("model.num_layers"); lists become text. `start`: Unix seconds.
 std::string settings_value(const Json& settings, double start);
 
 }  // namespace gptrain
