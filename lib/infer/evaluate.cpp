@@ -14,7 +14,7 @@ namespace gptrain {
 namespace {
 
 constexpr std::int64_t largest_text = std::int64_t{16} << 30;
-// So many microbatches for each stage leave a bubble of an eighth.
+// With this many microbatches per stage the bubble is one eighth.
 constexpr std::int64_t microbatches_of_stage = 8;
 
 std::shared_ptr<const IndexedDataset> open_tokens(const std::filesystem::path& prefix,
@@ -31,7 +31,7 @@ std::shared_ptr<const IndexedDataset> open_tokens(const std::filesystem::path& p
     return tokens;
 }
 
-/// How a text file is read. A key for lines that are no JSON is an Error (usage).
+/// The format of a text file. A JSON key for plain text is an Error (usage).
 CorpusFormat format_of(const EvaluationData& data) {
     CorpusFormat format = {.json_lines = named_json_lines(data.path),
                            .documents = Cut::file,
@@ -87,7 +87,7 @@ std::shared_ptr<const SequentialDataset> open_data(const EvaluationData& data,
                                                data.path.string(), seq_length);
 }
 
-/// The plan with batches for so many windows: no larger than there are windows, and of enough
+/// The plan with a batch size for this number of windows: at most that many, and enough
 /// microbatches to fill the pipeline.
 RunPlan with_batches_for(std::int64_t windows, RunPlan plan) {
     plan.micro_batch_size = std::min(plan.micro_batch_size, div_ceil(windows, plan.mesh.data));
@@ -135,7 +135,7 @@ private:
     Executor executor_;
 };
 
-/// What an evaluator takes of memory, for a batch as all are.
+/// The memory that an evaluator needs; all batches have the same size.
 MemoryPlan measured_memory(const InferenceRun& run, const RunPlan& plan) {
     MeterBackend meter(needs_of(run.backend));
     const Mesh mesh = meter_mesh(plan, run.mesh.place());

@@ -1,4 +1,4 @@
-// Loss of a trained model on any tokens.
+// Loss of a trained model on given tokens.
 #pragma once
 
 #include <filesystem>
@@ -10,11 +10,11 @@
 
 namespace gptrain {
 
-/// What to measure the loss on.
+/// The data to evaluate on.
 struct EvaluationData {
-    /// The prefix of a token data set (.bin and .idx), else a file that the run's tokenizer reads:
-    /// JSON lines by its name (named_json_lines), or plain text as one document; either as gzip
-    /// data. The documents of JSON lines follow each other as gpt-preprocess writes them without
+    /// The prefix of a token data set (.bin and .idx), or else a file for the run's tokenizer: JSON
+    /// lines, recognised by name (named_json_lines), or plain text as one document, either of them
+    /// optionally gzipped. The documents of JSON lines are joined as by gpt-preprocess without
     /// --append-eod.
     std::filesystem::path path;
     std::optional<std::string> json_key;  ///< of the text in JSON lines; not given: "text"
@@ -23,11 +23,11 @@ struct EvaluationData {
 struct EvaluationResult {
     double loss = 0;          ///< mean over tokens, in nats
     double perplexity = 0;    ///< exp(loss)
-    std::int64_t tokens = 0;  ///< whose loss was counted
+    std::int64_t tokens = 0;  ///< tokens that count in the loss
 };
 
-/// Loss over every token of the data, in order, in windows of the run's seq_length. All ranks get
-/// it. `progress` is told batches done and in all.
+/// Computes the loss over every token of the data, in order, in windows of the run's seq_length.
+/// All ranks get the result. Calls `progress` with the batches done and their total.
 EvaluationResult evaluate(const InferenceRun& run, const EvaluationData& data,
                           const std::function<void(std::int64_t, std::int64_t)>& progress);
 

@@ -14,7 +14,8 @@
 namespace gptrain {
 namespace {
 
-/// Prompt and output as text, or as ids where the run has no tokenizer.
+/// Converts prompt and output between text and token ids; uses ids alone if the run has no
+/// tokenizer.
 class Language {
 public:
     Language(const RunSpec& spec, const RunTokenizer& tokenizer)
@@ -92,20 +93,20 @@ void check_prompt(const std::vector<std::int32_t>& ids, const RunPlan& plan) {
 
 constexpr std::int64_t rope_reach = 64;
 
-/// The last position of a text. Rotary positions have no end of their own; so far beyond those that
-/// were trained a model writes nothing of use, and the key/value cache need not reach there.
+/// The last position of a text. Rotary positions have no limit, but this far beyond the trained
+/// ones a model writes nothing useful, so the key/value cache ends here.
 std::int64_t last_position(const ModelShape& model) {
     const bool learned = model.position_embedding == PositionEmbedding::learned;
     return learned ? model.max_positions : checked_mul(rope_reach, model.max_positions);
 }
 
-/// Where the last position comes from.
+/// The key that sets the last position.
 std::string source_of_positions(const ModelShape& model) {
     const bool learned = model.position_embedding == PositionEmbedding::learned;
     return text(" (", learned ? "" : text(rope_reach, " times "), "model.max_position_embeddings)");
 }
 
-/// How many tokens can follow a prompt.
+/// The number of tokens that can follow a prompt.
 std::int64_t tokens_after(std::int64_t prompt_tokens, std::int64_t wanted, const RunPlan& plan) {
     const std::int64_t left = last_position(plan.model) - prompt_tokens;
     if (left <= 0 && wanted > 0) {
@@ -116,7 +117,7 @@ std::int64_t tokens_after(std::int64_t prompt_tokens, std::int64_t wanted, const
     return std::min(wanted, left);
 }
 
-/// What a generator takes of memory, from the first token on.
+/// The memory that a generator needs, from the first token on.
 MemoryPlan measured_memory(const InferenceRun& run, const RunPlan& plan,
                            const std::vector<std::int32_t>& prompt) {
     MeterBackend meter(needs_of(run.backend));
@@ -127,7 +128,7 @@ MemoryPlan measured_memory(const InferenceRun& run, const RunPlan& plan,
     return generator.model().memory().peaks();
 }
 
-/// The same; where it is missing on some rank, an Error (usage) on all.
+/// The same. If it is not available on some rank, an Error (usage) on all.
 MemoryPlan checked_memory(const InferenceRun& run, const RunPlan& plan,
                           const std::vector<std::int32_t>& prompt) {
     const MemoryPlan memory = measured_memory(run, plan, prompt);
@@ -174,7 +175,7 @@ void generate(const InferenceRun& run, std::string_view prompt, const GenerateOp
     });
     generator->model().load(run.checkpoint);
     if (options.echo) show(language->decode(ids));
-    bool ended = false;  // by the model, with an end of document
+    bool ended = false;  // by the model, with an end-of-document token
     for (std::int64_t i = 0; i < new_tokens; ++i) {
         run.observers.watchdog.progress().phase("generation", i + 1);
         const std::int32_t next = generator->next_token(ids, [&](std::span<const float> logits) {

@@ -1,4 +1,4 @@
-// Text from a trained model.
+// Generates text with a trained model.
 #pragma once
 
 #include <cstdint>
@@ -15,13 +15,13 @@ namespace gptrain {
 struct GenerateOptions {
     std::int64_t max_tokens = 100;
     SamplingOptions sampling;
-    bool echo = false;  ///< show the prompt, as the model reads it, before what follows it
+    bool echo = false;  ///< show the prompt, as the model reads it, before the output
 };
 
-/// Continues `prompt` (text; token ids separated by blanks for a model without tokenizer; rank 0's
-/// counts) and gives each piece of the output to `show` as soon as it is known. Stops after
-/// max_tokens, at an end of document, or behind the model's last position (with rope, 64 times
-/// max_position_embeddings), which a warning says. An empty prompt starts a document.
+/// Continues `prompt` (rank 0's) and passes each piece of output to `show` as soon as it is known.
+/// The prompt is text; for a model without a tokenizer, token ids separated by spaces. An empty
+/// prompt starts a document. Stops after max_tokens, at an end-of-document token, or, with a
+/// warning, after the model's last position (with rope, 64 times max_position_embeddings).
 void generate(const InferenceRun& run, std::string_view prompt, const GenerateOptions& options,
               const std::function<void(std::string_view)>& show);
 

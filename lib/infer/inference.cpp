@@ -70,7 +70,7 @@ void InferenceModel::load(RestartPoint& checkpoint) {
         for (const Parameter& parameter : parameters)
             visit({"weight", parameter.shard, landing(parameter)});
     };
-    // One after the other, as they may share the place where they land.
+    // One parameter at a time, because they may share the memory that they are read into.
     const auto fill = [&](const std::filesystem::path& folder, const Manifest& part) {
         const ManifestParts parts(part);
         for (const Parameter& parameter : parameters) {

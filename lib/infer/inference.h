@@ -1,4 +1,4 @@
-// A trained model without its optimizer, on any mesh: what `generate` and `eval` compute with.
+// A trained model without its optimizer, on any mesh, for `generate` and `eval`.
 #pragma once
 
 #include <optional>
@@ -12,10 +12,11 @@
 
 namespace gptrain {
 
-/// What an inference runs on; all of it outlives it. All ranks call everything together.
+/// The environment of an inference, all of which must outlive it. All ranks call everything
+/// together.
 struct InferenceRun {
     RestartPoint& checkpoint;
-    const RunSpec& spec;  ///< inference_spec
+    const RunSpec& spec;  ///< from inference_spec
     const RunTokenizer& tokenizer;
     const RunPlan& plan;
     Backend& backend;
@@ -24,20 +25,20 @@ struct InferenceRun {
     Observers& observers;
 };
 
-/// The spec of the run that wrote a checkpoint, on one rank or what `settings` ask for, which may
-/// choose the device and the mesh ("device=cpu", "parallel.tensor=2"); else Error (usage).
-/// The meta is that of the checkpoint in `folder`.
+/// The spec of the run that wrote a checkpoint, but on one rank. `settings` may change the device
+/// and the mesh ("device=cpu", "parallel.tensor=2"); anything else is an Error (usage). `meta`: of
+/// the checkpoint in `folder`.
 RunSpec inference_spec(const std::filesystem::path& folder, const CheckpointMeta& meta,
                        const std::vector<std::string>& settings);
 
-/// The weights of a rank's part of the model, and the chunks that compute with them.
+/// One rank's share of the weights, and the chunks that compute with them.
 class InferenceModel {
 public:
-    /// With a memory plan everything takes exactly that. The references outlive the model.
+    /// With a memory plan it allocates exactly that. The references must outlive the model.
     InferenceModel(Backend& backend, const Mesh& mesh, const RunPlan& plan,
                    const std::optional<MemoryPlan>& memory);
 
-    /// Fills the weights, rounded to the compute dtype.
+    /// Loads the weights, rounded to the compute dtype.
     void load(RestartPoint& checkpoint);
 
     const ModelContext& context() const { return context_; }
@@ -46,20 +47,20 @@ public:
     Memory& memory() { return memory_; }
 
 private:
-    /// Where the fp32 values of a parameter are read to.
+    /// The memory into which a parameter's fp32 values are read.
     Tensor landing(const Parameter& parameter) const;
 
     Memory memory_;
     ModelContext context_;
     Parameters parameters_;
     std::vector<GptChunk> chunks_;
-    Tensor staging_;  ///< fp32, the largest parameter; empty where the compute dtype is fp32
+    Tensor staging_;  ///< fp32, size of the largest parameter; empty if the compute dtype is fp32
 };
 
-/// What is said where a model does not fit.
+/// Advice for a model that does not fit.
 std::string more_ranks_would_fit();
 
-/// The mesh of a rank at a place whose messages move nothing, for the meter.
+/// The mesh of a rank at `place`, for the meter: its messages transfer nothing.
 Mesh meter_mesh(const RunPlan& plan, const MeshPlace& place);
 
 }  // namespace gptrain

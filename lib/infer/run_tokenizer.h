@@ -14,21 +14,21 @@
 
 namespace gptrain {
 
-/// The one that the model was trained with: the checkpoint's tokenizer.model. A checkpoint of an
-/// older program has none; then the file that was given, else the one that the run's spec names.
-/// Whichever it is, its bytes must be those that the model was trained with.
+/// The tokenizer that the model was trained with: tokenizer.model in the checkpoint. Checkpoints of
+/// older versions lack it; then the given file, or else the one named in the run's spec. In each
+/// case its bytes must be those that the model was trained with.
 class RunTokenizer {
 public:
-    /// All ranks call it, before the checkpoint is loaded. `given`: a file that the user named, or
-    /// empty. Error (usage) where it is not the one trained with.
+    /// All ranks call it, before the checkpoint is loaded. `given`: a file named by the user, or
+    /// empty. Error (usage) if it is not the tokenizer that the model was trained with.
     RunTokenizer(const RestartPoint& checkpoint, const RunSpec& spec,
                  const std::filesystem::path& given, const MpiSession& ranks);
 
-    /// Nothing where the run has no tokenizer. Error (bad_input) where the file is missing or
-    /// faulty, (usage) where the spec's is another than the one trained with.
+    /// Nothing if the run has no tokenizer. Error (bad_input) if the file is missing or faulty,
+    /// (usage) if the spec's tokenizer is not the one that the model was trained with.
     std::optional<Tokenizer> open() const;
 
-    /// What token files should be made with; nothing where the run has no tokenizer.
+    /// The tokenizer that token files must be made with; nothing if the run has no tokenizer.
     std::optional<ExpectedTokenizer> expected() const;
 
 private:
@@ -36,9 +36,9 @@ private:
     bool is_right(std::string_view bytes) const;
     void check(std::string_view bytes, const std::string& source) const;
 
-    std::string fingerprint_;           ///< of the one trained with; empty: the run has none
+    std::string fingerprint_;           ///< of the model's tokenizer; empty: the run has none
     std::optional<std::string> bytes_;  ///< from the checkpoint or the given file
-    std::string source_;                ///< where they are from, or the spec's path; for messages
+    std::string source_;                ///< origin of the bytes, or the spec's path; for messages
 };
 
 }  // namespace gptrain

@@ -11,7 +11,7 @@
 namespace gptrain {
 namespace {
 
-/// Uniform in [0, 1) with 53 bits.
+/// A uniform number in [0, 1) with 53 bits.
 double uniform(std::uint64_t seed, std::int64_t position) {
     const auto at = static_cast<std::uint64_t>(position);
     const PhiloxBlock words =
