@@ -15,7 +15,7 @@ std::int64_t BatchSchedule::samples_of(std::int64_t steps) const {
     std::int64_t consumed = 0;
     const std::int64_t increments =
         rampup.samples > 0 ? (global_batch_size - rampup.start) / rampup.increment : 0;
-    // One round for each size of the ramp, not for each step: a run may have billions.
+    // One iteration per batch size of the ramp, not per step: a run may have billions of steps.
     while (steps > 0 && consumed < rampup.samples) {
         const std::int64_t level = consumed * increments / rampup.samples;
         const std::int64_t level_end =

@@ -8,7 +8,7 @@
 namespace gptrain {
 namespace {
 
-/// One line of the table; without a title it goes on from the line before.
+/// One line of the table. Without a title it continues the previous line.
 std::string row(std::string_view title, const std::string& words) {
     constexpr std::size_t width = 15;
     return text(title, std::string(width - title.size(), ' '), words, "\n");

@@ -5,7 +5,7 @@
 namespace gptrain {
 namespace {
 
-/// Whether the moment of a fault can be a call that changes files.
+/// True if a fault of this kind can strike in a call that changes files.
 bool takes_call(InjectedFault::Kind kind) {
     using enum InjectedFault::Kind;
     return is_of_files(kind) || kind == kill || kind == stop || kind == error;

@@ -1,15 +1,15 @@
-// What goes together in the section of a run spec with which tests make faults happen.
+// Checks of the run spec's section that injects faults for tests.
 #pragma once
 
 #include "spec/run_plan.h"
 
 namespace gptrain {
 
-/// Refuses (usage) a fault with a key that its kind has no use for or without one that it needs,
-/// one for a rank that is not on the mesh, and one after the last step.
+/// Error (usage) for a fault with a key that its kind does not use, or without one that it needs,
+/// for a rank outside the mesh, and for a step after the last one.
 void check_injected_faults(const RunSpec& spec, const MeshShape& mesh);
 
-/// Whether the fault is one of calls that change files.
+/// True if faults of this kind strike in calls that change files.
 bool is_of_files(InjectedFault::Kind kind);
 
 }  // namespace gptrain

@@ -9,7 +9,7 @@ namespace gptrain {
 double LrSchedule::at(std::int64_t step) const {
     const auto real = [](std::int64_t n) { return static_cast<double>(n); };
     if (step <= warmup_steps) return lr * real(step) / real(warmup_steps);
-    // How much of a decay of `length` steps that ends at decay_steps is over.
+    // The fraction done of a decay of `length` steps that ends at decay_steps.
     const auto passed = [&](std::int64_t length) {
         if (step >= decay_steps) return 1.0;
         return std::max(0.0, real(step - (decay_steps - length)) / real(length));

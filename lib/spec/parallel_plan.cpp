@@ -12,7 +12,7 @@
 namespace gptrain {
 namespace {
 
-/// FLOPs of the head for one token over those of a layer, forward and backward alike.
+/// FLOPs of the head divided by those of a layer, per token, the same in forward and backward.
 double head_cost(const ModelShape& model, std::int64_t seq_length) {
     ModelShape other = model;
     other.layers = model.layers + 1;
@@ -97,7 +97,7 @@ std::vector<std::int64_t> split_layers(const RunSpec& spec, const ModelShape& mo
     }
     require(model.layers >= chunks, "model.num_layers ", model.layers, " is below ", product,
             "; lower the one or raise the other");
-    // Each further layer goes to the chunk with the least work, the first of them.
+    // Give each remaining layer to the first chunk with the least work.
     std::vector<std::int64_t> layers(static_cast<std::size_t>(chunks), 1);
     using Work = std::pair<double, std::size_t>;
     std::priority_queue<Work, std::vector<Work>, std::greater<>> work;

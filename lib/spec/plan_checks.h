@@ -1,4 +1,4 @@
-// How a plan refuses what does not go together.
+// How a plan rejects contradictions.
 #pragma once
 
 #include <cstdint>
@@ -13,7 +13,7 @@ void require(bool condition, const Parts&... parts) {
     if (!condition) fail(ExitCode::usage, parts...);
 }
 
-/// a must be a multiple of b; says which values near a would be.
+/// Error (usage) unless a is a multiple of b. The message suggests the nearest valid values of a.
 void require_multiple(std::string_view a_key, std::int64_t a, std::string_view b_key,
                       std::int64_t b);
 

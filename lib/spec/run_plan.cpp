@@ -106,8 +106,8 @@ BatchSchedule batch_schedule(const TrainingSpec& training, std::int64_t data_ran
     return batch;
 }
 
-/// In a run of few steps the warm-up takes all of them, but one where a decay must follow (wsd),
-/// and the decay what is left.
+/// In a run with few steps, warmup takes all steps, but leaves one for the decay of wsd. The decay
+/// takes the rest.
 void shorten(LrSchedule& lr) {
     const std::int64_t least_decay = std::min<std::int64_t>(lr.wsd_decay_steps, 1);
     lr.warmup_steps = std::min(lr.warmup_steps, lr.decay_steps - least_decay);
@@ -138,7 +138,7 @@ LrSchedule lr_schedule(const RunSpec& spec) {
     return lr;
 }
 
-/// What `shorten` did; empty where it did nothing.
+/// Reports what `shorten` did; empty if nothing.
 std::string what_is_shortened(const LrScheduleSpec& spec, const LrSchedule& lr) {
     std::string changes;
     const auto compare = [&](std::string_view key, std::int64_t given, std::int64_t taken) {
@@ -169,7 +169,7 @@ Precision precision_of(const RunPlan& plan) {
                                         : Precision::fp32;
 }
 
-/// What products of 8-bit matrices ask of the sizes.
+/// Checks the sizes, as FP8 GEMMs require.
 void check_float8(const RunPlan& plan) {
     constexpr std::int64_t unit = 16;
     const ModelShape& model = plan.model;

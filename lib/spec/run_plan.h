@@ -1,5 +1,5 @@
-// Every number that follows from a run spec, derived and checked once. Rooms below see a `RunPlan`
-// and never a YAML key's raw value.
+// Every number that follows from a run spec, derived and checked once. Rooms below use the
+// `RunPlan`, never the raw value of a YAML key.
 #pragma once
 
 #include <cstdint>
@@ -12,7 +12,7 @@
 
 namespace gptrain {
 
-/// The model's sizes, letters as in backend/backend.h, all resolved.
+/// The model's sizes, with all defaults filled in. Letters as in backend/ops.h.
 struct ModelShape {
     std::int64_t layers = 0;         ///< L
     std::int64_t hidden = 0;         ///< H
@@ -35,14 +35,14 @@ struct ModelShape {
     bool operator==(const ModelShape&) const = default;
 };
 
-/// Number of parameters, every one counted once.
+/// Number of parameters. Shared ones count once.
 std::int64_t parameter_count(const ModelShape& model);
 
 /// FLOPs of one token's forward and backward: 6 x parameters + 6 L N D S for causal attention
-/// (scores and values counted once for the visible half). Recomputation is not counted.
+/// (scores and values of the visible half only). Recomputation does not count.
 double flops_per_token(const ModelShape& model, std::int64_t seq_length);
 
-/// Degrees of the mesh; tp varies fastest, then cp, dp, pp.
+/// Sizes of the mesh's axes. tp varies fastest, then cp, dp, pp.
 struct MeshShape {
     std::int64_t data = 1;
     std::int64_t pipeline = 1;
@@ -51,19 +51,18 @@ struct MeshShape {
     std::int64_t size() const { return data * pipeline * context * tensor; }
 };
 
-/// The global batch size as a function of the samples consumed so far:
-/// start + increment * floor(c * n / samples) with n = (global - start) / increment, global once
-/// c >= samples.
+/// The global batch size as a function of c, the samples consumed so far: start + increment *
+/// floor(c * n / samples) with n = (global - start) / increment; global once c >= samples.
 struct BatchSchedule {
     std::int64_t global_batch_size = 1;
     RampupSpec rampup;
 
     std::int64_t size_at(std::int64_t consumed_samples) const;
-    /// Samples consumed by `steps` steps from the start.
+    /// Samples consumed by the first `steps` steps.
     std::int64_t samples_of(std::int64_t steps) const;
 };
 
-/// Learning rate of step k, counted from 1 (the formulas are in docs/design.md, Numerics).
+/// The learning rate of step k, counted from 1 (formulas: docs/design.md, Numerics).
 struct LrSchedule {
     LrKind kind = LrKind::cosine;
     double lr = 0;
@@ -77,71 +76,70 @@ struct LrSchedule {
 
 struct RunPlan {
     ModelShape model;
-    ModelShape local;  ///< what one rank of tp has of it (local_shape)
+    ModelShape local;  ///< one tp rank's part of it (local_shape)
     MeshShape mesh;
-    /// Norms, dropout and the residual stream are cut along the sequence over tp.
+    /// Norms, dropout and the residual stream are split along the sequence over tp.
     bool sequence_parallel = false;
     ScheduleKind schedule = ScheduleKind::one_f_one_b;
-    std::int64_t virtual_stages = 1;   ///< chunks of a stage
+    std::int64_t virtual_stages = 1;   ///< chunks per stage
     std::vector<std::int64_t> layers;  ///< of each chunk, in the model's order
     ContextMethod context_method = ContextMethod::ring;
-    DType compute = DType::f32;  ///< bf16 where precision.compute is fp8
-    /// The linear layers of all blocks but the first and the last multiply in 8 bits.
+    DType compute = DType::f32;  ///< bf16 if precision.compute is fp8
+    /// The linear layers of all blocks except the first and the last multiply in FP8.
     bool float8 = false;
     DType grad_reduce = DType::f32;
     std::int64_t seq_length = 0;
     std::int64_t micro_batch_size = 0;
     BatchSchedule batch;
     LrSchedule lr;
-    std::string shortened;  ///< what of the spec's lr_schedule is shorter in `lr`, for people
+    std::string shortened;  ///< for display: what `lr` shortens in the spec's lr_schedule
     std::int64_t steps = 0;
-    /// Samples of one pass over the training order; open until the data say how many one pass over
-    /// the corpus has (data/training_data.h).
+    /// Samples of one pass over the training order. Empty until the data determine how many samples
+    /// one pass over the corpus has (data/training_data.h).
     std::optional<std::int64_t> num_samples;
     /// Rows of logits that exist at a time: the largest multiple of 128 whose logits take at most
-    /// 128 MiB in the compute dtype (on CUDA 1 GiB: every chunk adds to the whole gradient of the
-    /// head, which takes 8 V H bytes of traffic), at least 128, and never more than a microbatch
-    /// has.
+    /// 128 MiB in the compute dtype, at least 128, and at most the rows of a microbatch. On CUDA
+    /// the limit is 1 GiB, because every chunk adds to the whole gradient of the head: 8 V H bytes
+    /// of traffic.
     std::int64_t head_chunk = 0;
 
-    /// S on a rank of cp.
+    /// S on one cp rank.
     std::int64_t local_length() const { return seq_length / mesh.context; }
     /// S of the residual stream.
     std::int64_t stream_length() const {
         return local_length() / (sequence_parallel ? mesh.tensor : 1);
     }
-    /// Microbatches of a step of `global_batch_size` sequences on one data rank.
+    /// Microbatches per data rank in a step of `global_batch_size` sequences.
     std::int64_t microbatches(std::int64_t global_batch_size) const;
 };
 
-/// The fewest ranks that the spec's mesh can have: one data rank where parallel.data is auto.
+/// The smallest number of ranks for the spec's mesh. `parallel.data: auto` counts as one data rank.
 std::int64_t fewest_ranks(const ParallelSpec& parallel);
 
-/// What the plan is made for.
+/// The target of a plan.
 struct PlanTarget {
     std::int64_t world_size = 1;
-    bool cuda = false;     ///< the device, which decides the default of precision.compute
-    bool dry_run = false;  ///< the world size was asked for, not started
+    bool cuda = false;     ///< the device, which sets the default of precision.compute
+    bool dry_run = false;  ///< the world size was requested for a dry run
 };
 
-/// Derives the plan. Every contradiction between keys (sizes that do not divide, a mesh that does
-/// not fit the ranks) is an Error (usage) that begins with the place of the key at fault (where the
-/// spec was read from a file) and names the keys, their values and what to change. A warm-up, or a
-/// decay of wsd, that a run of so few steps has no room for is shortened where
-/// lr_schedule.decay_steps is auto.
+/// Derives the plan. A contradiction between keys (sizes that do not divide, a mesh that does not
+/// fit the ranks) is an Error (usage). It starts with the location of the faulty key, if the spec
+/// was read from a file, and names the keys, their values and what to change. If
+/// lr_schedule.decay_steps is auto, a warmup or wsd decay that does not fit in the run's steps is
+/// shortened.
 RunPlan make_plan(const RunSpec& spec, const PlanTarget& target);
 
-/// The spec with every open value filled in that the plan knows: what is in force in this start.
+/// The spec in force in this start: every open value known to the plan is filled in.
 RunSpec effective_spec(const RunSpec& spec, const RunPlan& plan);
 
-/// The same as spec.yaml holds it, to start the run again, perhaps for more steps or on more ranks:
-/// data.num_samples, lr_schedule.decay_steps and parallel.data stay open where the spec left them
-/// open, and a shortened warm-up or decay is as the spec has it, because their numbers would be
-/// wrong then.
+/// The spec for spec.yaml, from which the run can be restarted, perhaps with more steps or on more
+/// ranks. Like effective_spec, except that data.num_samples, lr_schedule and parallel.data stay as
+/// the spec has them, because the plan's numbers would be wrong then.
 RunSpec restart_spec(const RunSpec& spec, const RunPlan& plan);
 
-/// The plan as lines for people (gptrain inspect RUN.yaml prints them under the effective spec).
-/// Where the number of tokens to train on is known (not 0), it says how often the run reads them.
+/// The plan as text (gptrain inspect RUN.yaml prints it below the effective spec). If
+/// `training_tokens` is known (not 0), it includes how often the run reads them.
 std::string describe(const RunPlan& plan, std::int64_t training_tokens = 0);
 
 }  // namespace gptrain

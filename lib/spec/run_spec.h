@@ -1,6 +1,6 @@
-// The run spec: what a user writes in YAML, one field for each key, with the defaults of the keys.
-// A value that the spec may leave open ("auto", "none", an absent key whose default depends on
-// others) is an empty optional here; `RunPlan` fills it in.
+// The run spec that a user writes in YAML: one field per key, with the key's default. A value that
+// the spec may leave open ("auto", "none", an absent key whose default depends on others) is an
+// empty optional here; `RunPlan` fills it in.
 #pragma once
 
 #include <array>
@@ -70,7 +70,7 @@ struct DataSpec {
 struct RampupSpec {
     std::int64_t start = 16;
     std::int64_t increment = 16;
-    std::int64_t samples = 0;  ///< 0: no ramp-up
+    std::int64_t samples = 0;  ///< 0: no ramp-up of the batch size
 
     bool operator==(const RampupSpec&) const = default;
 };
@@ -131,9 +131,9 @@ struct LrScheduleSpec {
 };
 
 struct CheckpointSpec {
-    std::int64_t interval = 500;  ///< 0: only at the last step
+    std::int64_t interval = 500;  ///< 0: only after the last step
     std::int64_t keep_last = 3;   ///< at least 2
-    std::int64_t keep_every = 0;  ///< also keep steps that are multiples of it; 0: none
+    std::int64_t keep_every = 0;  ///< also keep steps that are multiples of this; 0: none
     bool async = true;
 
     bool operator==(const CheckpointSpec&) const = default;
@@ -149,8 +149,8 @@ struct LossSpike {
 };
 
 struct TimeLimit {
-    bool job_end = false;      ///< auto: the Slurm job's end
-    std::int64_t seconds = 0;  ///< else: seconds since the start
+    bool job_end = false;      ///< auto: the end of the Slurm job
+    std::int64_t seconds = 0;  ///< otherwise: seconds since the start
 
     bool operator==(const TimeLimit&) const = default;
 };
@@ -172,15 +172,15 @@ struct LoggingSpec {
     bool operator==(const LoggingSpec&) const = default;
 };
 
-/// A fault that a test makes happen. Keys that its kind has no use for keep their defaults.
+/// A fault injected for tests. Keys that its kind does not use keep their defaults.
 struct InjectedFault {
     enum class Kind { kill, stop, error, nan, bit_flip, no_space, io_error, short_write, slow };
     Kind kind = Kind::kill;
     std::int64_t rank = 0;
     std::int64_t step = 0;
-    std::int64_t call = 0;   ///< of those that change checkpoints, from that step on; 0: none
-    std::int64_t calls = 1;  ///< that fail one after the other
-    double seconds = 0;      ///< more for every step from `step` on
+    std::int64_t call = 0;   ///< counts calls that change checkpoints, from that step on; 0: none
+    std::int64_t calls = 1;  ///< consecutive calls that fail
+    double seconds = 0;      ///< delay of every step from `step` on
 
     bool operator==(const InjectedFault&) const = default;
 };
@@ -192,15 +192,14 @@ struct FaultInjectionSpec {
     bool operator==(const FaultInjectionSpec&) const = default;
 };
 
-/// Where the keys of a spec stand and what they say there, for messages about them. Takes no part
-/// in comparing specs.
+/// The location and text of a spec's keys, for messages. Ignored when specs are compared.
 struct SpecPlaces {
     std::string file;
     std::map<std::string, std::string, std::less<>> by_key;  ///< "training.steps": "run.yaml:8:3"
     std::map<std::string, std::string, std::less<>> words;   ///< "data.tokenizer": "tok.model"
 
-    /// The place of the key that a message begins with, else of the section around it, else the
-    /// file; empty for a spec that was not read.
+    /// The location of the key that a message starts with, or else of the section around it, or
+    /// else the file; empty for a spec that was not read.
     std::string of(std::string_view message) const;
     bool operator==(const SpecPlaces&) const { return true; }
 };
@@ -228,21 +227,21 @@ struct RunSpec {
     bool operator==(const RunSpec&) const = default;
 };
 
-/// Reads a run spec from a file, with `key.path=value` settings laid over it in order. A relative
-/// path is taken from the current folder and stored absolute. Every mistake is an Error (usage)
-/// that reads `file:line:column: key: what is wrong`, with the nearest valid key for an unknown
-/// one; a mistake in a setting names the setting instead of a line.
+/// Reads a run spec from a file and applies `key.path=value` settings in order. Relative paths are
+/// resolved against the current folder and stored as absolute ones. Every mistake is an Error
+/// (usage) of the form `file:line:column: key: what is wrong`, with the nearest valid key for an
+/// unknown one. A mistake in a setting names the setting instead of a line.
 RunSpec load_run_spec(const std::filesystem::path& file,
                       const std::vector<std::string>& settings = {});
 
-/// The same from text; `source` stands for the file in messages.
+/// The same from text. `source` replaces the file's name in messages.
 RunSpec parse_run_spec(std::string_view yaml, std::string_view source,
                        const std::vector<std::string>& settings = {});
 
-/// The spec as YAML with every key present; `parse_run_spec` of it gives the same spec back.
+/// The spec as YAML with every key present. `parse_run_spec` of it returns the same spec.
 std::string to_yaml(const RunSpec& spec);
 
-/// The words of the spec for the values of its enumerations ("1f1b", "rmsnorm", ...).
+/// The names of enumeration values in the spec ("1f1b", "rmsnorm", ...).
 std::string_view name_of(DeviceChoice value);
 std::string_view name_of(PositionEmbedding value);
 std::string_view name_of(Normalization value);

@@ -11,7 +11,7 @@
 namespace gptrain {
 namespace {
 
-/// The visitor that collects the keys of a section.
+/// A visitor that collects the keys of a section.
 struct JsonWriter {
     Json object = Json::object();
 
@@ -56,7 +56,7 @@ void JsonWriter::value(std::string_view key, T& field, const auto&...) {
 }  // namespace
 
 Json to_json(const RunSpec& spec) {
-    RunSpec fields = spec;  // a visitor may write, so it asks for fields that can be written
+    RunSpec fields = spec;  // visitors take mutable fields
     return json_of(fields);
 }
 

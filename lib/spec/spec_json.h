@@ -1,4 +1,4 @@
-// The run spec for programs that read a run's outputs.
+// The run spec as JSON, for programs that read a run's outputs.
 #pragma once
 
 #include "base/json.h"
@@ -6,7 +6,8 @@
 
 namespace gptrain {
 
-/// The keys of `to_yaml` as JSON: a section is an object, a key left open has its word.
+/// The keys of `to_yaml` as JSON. A section is an object; an open key has its word ("auto",
+/// "none").
 Json to_json(const RunSpec& spec);
 
 }  // namespace gptrain

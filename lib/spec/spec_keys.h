@@ -1,9 +1,8 @@
-// The keys of a run spec: their names, order, which are required, which may be left open by a word,
-// and the range of each. Spelled once; reader, writer and the list of known keys are visitors of
-// it, with
-//   required(key, field, rule)       must be there
-//   value(key, field, rule)          else keeps its default
-//   open(key, optional, word, rule)  the word stands for the empty optional
+// The keys of a run spec, spelled once: their names, order and ranges, which are required, and
+// which may be left open by a word. The reader, the writer and the list of known keys are visitors:
+//   required(key, field, rule)       must be present
+//   value(key, field, rule)          keeps its default if absent
+//   open(key, optional, word, rule)  `word` stands for the empty optional
 #pragma once
 
 #include <cstdint>
@@ -13,7 +12,7 @@
 
 namespace gptrain {
 
-// Bounds that no run reaches and that keep every product of sizes far from 63 bits.
+// No run reaches these bounds. They keep every product of sizes far below 63 bits.
 constexpr IntRange layer_count = {1, 100'000};
 constexpr IntRange width = {1, 1 << 20};
 constexpr IntRange head_count = {1, 1 << 14};
@@ -23,7 +22,7 @@ constexpr IntRange sample_count = {1, std::int64_t{1} << 40};
 constexpr IntRange rank_count = {1, 1 << 15};
 constexpr IntRange step_count = {1, std::int64_t{1} << 40};
 constexpr IntRange step_interval = {0, std::int64_t{1} << 40};
-// Seeds are those of numpy's legacy generator, which orders the samples.
+// The seeds of numpy's legacy generator, which orders the samples.
 constexpr IntRange seed_value = {0, 0xffff'ffff};
 constexpr IntRange seconds_count = {0, 1'000'000'000};
 constexpr RealRange not_negative = {.low = 0.0};
@@ -205,7 +204,7 @@ struct KeyNames {
     void open(std::string_view key, const auto&...) { names.push_back(key); }
 };
 
-/// A value made of keys of its own.
+/// A value that has keys of its own.
 template <class T>
 concept Section = requires(KeyNames& keys, T& section) {
     visit_keys(keys, section);

@@ -16,12 +16,12 @@ namespace {
 constexpr std::int64_t max_file_bytes = 1 << 20;
 constexpr std::size_t max_setting_path = 200;
 
-/// A value of the file or of a setting, with what is needed to complain about it.
+/// A value from the file or a setting, with what is needed to report an error about it.
 struct Spot {
     const std::string& file;
     const YamlNode& node;
     std::string path;
-    std::string_view open_word = {};  ///< may stand there instead of a value
+    std::string_view open_word = {};  ///< valid instead of a value
 
     Spot inside(const YamlNode& child, std::string_view key, std::string_view word = {}) const {
         return {file, child, path.empty() ? std::string(key) : text(path, ".", key), word};
@@ -40,7 +40,7 @@ struct Spot {
         fail(ExitCode::usage, where, ": ", parts...);
     }
 
-    /// `choices`: all that is allowed here, beside the open word.
+    /// `choices`: everything valid here besides the open word.
     [[noreturn]] void refuse(std::vector<std::string_view> choices,
                              const std::string& hint = "") const {
         if (!open_word.empty()) choices.insert(choices.begin(), open_word);
@@ -59,7 +59,7 @@ std::vector<std::string_view> names_in() {
     return keys.names;
 }
 
-/// Every key of the spec with its path, for a key that stands in the wrong section.
+/// The paths of all keys of the spec, to find a key that was written in the wrong section.
 struct KeyPaths {
     std::string prefix;
     std::vector<std::string> paths;
@@ -90,13 +90,13 @@ std::string advice_for(std::string_view key, const std::string& section,
     return text("known here: ", choice_of(known));
 }
 
-/// What to do where a number was not written as one.
+/// A hint for a number that was not written as one.
 std::string number_hint(const YamlNode& node, bool number) {
     if (node.kind != YamlNode::Kind::scalar || (number && !node.quoted)) return "";
     return node.quoted ? "; leave out the quotes" : "; write plain decimal digits";
 }
 
-/// An integer in plain decimal digits: YAML would take one that begins with 0 for octal.
+/// An integer in plain decimal digits. Leading zeros are rejected: YAML would read them as octal.
 std::optional<std::int64_t> integer_in(const YamlNode& node) {
     const std::string_view word = node.scalar;
     const std::string_view digits = word.substr(word.starts_with('-') ? 1 : 0);
@@ -155,11 +155,11 @@ void read(const Spot& spot, std::filesystem::path& value, Any) {
     value = std::filesystem::absolute(word, error).lexically_normal();
     if (error) fail(ExitCode::io, "the current folder: ", error.message());
     if (!value.has_filename() && value.has_relative_path()) value = value.parent_path();
-    // The current folder's name has become part of it and must be writable as YAML.
+    // The path now includes the current folder's name and must be valid in YAML.
     if (!is_one_line(value.string())) spot.refuse(PathText{}.says());
 }
 
-/// The word that was meant, by what other programs call it or by its letters.
+/// A hint at the word that was meant: a synonym from other programs, or a similar spelling.
 std::string nearest_hint(const Spot& spot, std::vector<std::string_view> words) {
     if (!spot.open_word.empty()) words.push_back(spot.open_word);
     const auto known = [&](std::string_view word) {
@@ -197,7 +197,7 @@ void read(const Spot& spot, TimeLimit& value, const IntRange& range) {
     value.seconds = *seconds;
 }
 
-/// What to write where a value of type T, or a list of them, was expected.
+/// A hint on how to write a value of type T, or a list of them.
 template <class T>
 constexpr std::string_view form_hint = "";
 template <>
@@ -218,7 +218,7 @@ void read(const Spot& spot, List& list, const ListOf<Item>& rule) {
     }
 }
 
-/// The visitor that fills one section from a map.
+/// A visitor that fills a section from a map.
 class SectionReader {
 public:
     explicit SectionReader(const Spot& spot) : spot_(spot) {}
@@ -236,7 +236,7 @@ public:
         if (const YamlNode* node = spot_.node.find(key)) {
             read(spot_.inside(*node, key), field, rule);
         } else if constexpr (Section<T>) {
-            // Its required keys must be asked for all the same.
+            // Read an empty section, so that missing required keys are reported.
             const YamlNode empty(YamlNode::Kind::map, spot_.node.place);
             read(spot_.inside(empty, key), field, rule);
         }
@@ -269,8 +269,8 @@ void read(const Spot& spot, S& section, Any) {
     visit_keys(reader, section);
 }
 
-/// The value inside `node` that one part of a setting's path names: a key, which is made if it is
-/// not there, or the index of a list's item.
+/// The value inside `node` named by one part of a setting's path: a key, added if missing, or the
+/// index of a list item.
 YamlNode& step_into(YamlNode& node, std::string_view part, const std::string& path) {
     if (part.empty()) fail(ExitCode::usage, "--set ", path, ": an empty part in the key's path");
     if (node.kind == YamlNode::Kind::list) {
@@ -287,12 +287,12 @@ YamlNode& step_into(YamlNode& node, std::string_view part, const std::string& pa
     }
     node.kind = YamlNode::Kind::map;
     if (YamlNode* found = node.find(part)) return *found;
-    // What else is missing in a section that settings made is missing where it would stand.
+    // The new section takes its parent's location, where missing keys are then reported.
     node.members.push_back({std::string(part), {}, {YamlNode::Kind::null, node.place}});
     return node.members.back().value;
 }
 
-/// Lays `key.path=value` over the file's values.
+/// Overrides the file's values with `key.path=value`.
 void apply_setting(YamlNode& root, std::string_view setting) {
     const std::size_t equals = setting.find('=');
     const std::string path(setting.substr(0, equals));
@@ -310,7 +310,7 @@ void apply_setting(YamlNode& root, std::string_view setting) {
     *place = std::move(value);
 }
 
-/// Of all that is in a map or a list.
+/// Records the locations of everything in a map or list.
 void note_places(const YamlNode& node, const std::string& prefix, SpecPlaces& places) {
     const auto note = [&](const YamlNode& value, const std::string& path) {
         const YamlPlace& at = value.place;

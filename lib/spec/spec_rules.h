@@ -1,5 +1,5 @@
-// What a value of the run spec may be: each rule decides whether a value holds and names what it
-// asks for ("an integer from 1 to 256").
+// Rules for the values of a run spec. Each rule checks a value and describes what is valid ("an
+// integer from 1 to 256").
 #pragma once
 
 #include <algorithm>
@@ -14,7 +14,7 @@
 
 namespace gptrain {
 
-/// Words as a choice: "a, b or c".
+/// The words as a choice: "a, b or c".
 inline std::string choice_of(const std::vector<std::string_view>& words) {
     std::string out;
     for (std::size_t i = 0; i < words.size(); ++i) {
@@ -24,7 +24,7 @@ inline std::string choice_of(const std::vector<std::string_view>& words) {
     return out;
 }
 
-/// Any value that the type can have.
+/// Any value of the type.
 struct Any {
     bool holds(const auto&) const { return true; }
 };
@@ -36,8 +36,8 @@ struct IntRange {
     std::string says() const { return text("an integer from ", low, " to ", high); }
 };
 
-/// From low to high, the ends left out where said. No real number of a spec leaves the range of
-/// fp32.
+/// From low to high, including the ends unless `ends` excludes one. All real numbers of a spec are
+/// within the range of fp32.
 struct RealRange {
     enum class Ends { both, low_only, high_only };
     double low;
@@ -53,13 +53,13 @@ struct RealRange {
     }
 };
 
-/// Words that name, such as `name`.
+/// A name, such as the value of `name`.
 struct Label {
     bool holds(const std::string& value) const { return !value.empty() && value.size() <= 200; }
     std::string says() const { return "text of 1 to 200 bytes"; }
 };
 
-/// Shares of the training, validation and test data, as Megatron writes them: "969,30,1".
+/// Shares of training, validation and test data in Megatron's format: "969,30,1".
 struct Split {
     bool holds(std::string_view value) const {
         double sum = 0;
@@ -80,7 +80,7 @@ struct Split {
     }
 };
 
-/// One of some values, where the type could hold more.
+/// One of several values, for a type that can hold more.
 template <class T>
 struct OneOf {
     std::vector<T> allowed;
@@ -90,7 +90,7 @@ struct OneOf {
     std::string says() const { return choice_of({allowed.begin(), allowed.end()}); }
 };
 
-/// A list of low to high items, each under the rule `item`.
+/// A list of low to high items, each of which must satisfy `item`.
 template <class Item = Any>
 struct ListOf {
     std::size_t low;

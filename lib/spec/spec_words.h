@@ -1,4 +1,4 @@
-// The words of a run spec for the values of its enumerations, each spelled once.
+// The names of enumeration values in a run spec, each spelled once.
 #pragma once
 
 #include <array>
@@ -13,7 +13,7 @@ namespace gptrain {
 template <class E>
 using Word = std::pair<E, std::string_view>;
 
-/// The table of an enumeration; the argument only chooses it.
+/// The table of an enumeration. The argument only selects the overload.
 constexpr auto words_of(DeviceChoice) {
     using enum DeviceChoice;
     return std::array<Word<DeviceChoice>, 3>{{{automatic, "auto"}, {cpu, "cpu"}, {cuda, "cuda"}}};
@@ -77,7 +77,7 @@ constexpr auto words_of(InjectedFault::Kind) {
                                                      {slow, "slow"}}};
 }
 
-/// What other programs call a word of the spec.
+/// Another program's name for a word of the spec.
 struct Synonym {
     std::string_view other;
     std::string_view word;

@@ -17,7 +17,7 @@ std::string written(std::int64_t value) {
 std::string written(std::uint64_t value) {
     return text(value);
 }
-/// With a point, which YAML 1.1 wants in a number that has an exponent.
+/// Always with a decimal point: YAML 1.1 requires one in a number with an exponent.
 std::string written(double value) {
     std::string digits = text(value);
     const std::size_t exponent = digits.find('e');
@@ -33,7 +33,7 @@ std::string written(Enumeration auto value) {
     return std::string(name_of(value));
 }
 
-/// In quotes unless it is plainly a word in every place of a YAML file.
+/// In quotes, unless the value is a plain word anywhere in a YAML file.
 std::string written(const std::string& value) {
     constexpr std::string_view plain =
         "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_/.-+";
@@ -64,7 +64,7 @@ std::string joined(const std::vector<std::string>& parts) {
     return out;
 }
 
-/// The visitor that writes the keys of a section, each `key: value`.
+/// A visitor that writes the keys of a section as `key: value`.
 struct KeyWriter {
     std::vector<std::string> entries;
 
@@ -100,8 +100,8 @@ void KeyWriter::value(std::string_view key, T& field, const auto&...) {
     entries.push_back(text(key, ": ", written_any(field)));
 }
 
-/// The visitor of the whole spec: a section is a block with a line for each key, what is inside a
-/// section stands on its key's line, and so does a section that may be left open.
+/// A visitor of the whole spec. A section is a block with one line per key. Sections inside a
+/// section, and optional sections, are written on their key's line.
 struct SpecWriter {
     std::string out;
 
@@ -128,7 +128,7 @@ struct SpecWriter {
 }  // namespace
 
 std::string to_yaml(const RunSpec& spec) {
-    RunSpec fields = spec;  // a visitor may write, so it asks for fields that can be written
+    RunSpec fields = spec;  // visitors take mutable fields
     SpecWriter writer;
     visit_keys(writer, fields);
     return writer.out;

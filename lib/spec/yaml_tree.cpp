@@ -25,7 +25,7 @@ template <class... Parts>
     fail(ExitCode::usage, source.name, ":", place.line, ":", place.column, ": ", parts...);
 }
 
-/// Bytes of the UTF-8 character that `rest` begins with; 0 if it begins with none (RFC 3629: no
+/// Length in bytes of the UTF-8 character at the start of `rest`; 0 if invalid (RFC 3629: no
 /// overlong forms, no surrogates, nothing above U+10FFFF).
 std::size_t utf8_length(std::string_view rest) {
     const auto byte = [&](std::size_t i) { return static_cast<unsigned char>(rest[i]); };
@@ -48,8 +48,8 @@ bool is_control(char c) {
     return static_cast<unsigned char>(c) < 0x20 || c == 0x7f;
 }
 
-/// yaml-cpp passes invalid UTF-8 on, takes the byte 4 for the end of the file and skips directives
-/// that it does not know; none of it gets that far.
+/// Rejects what yaml-cpp would accept: it passes on invalid UTF-8, reads byte 4 as the end of the
+/// file and skips unknown directives.
 void check_text(std::string_view yaml, const YamlSource& source) {
     YamlPlace place = {1, 1};
     bool indenting = true;
@@ -82,8 +82,8 @@ public:
 
     YamlNode take_root() { return std::move(root_); }
 
-    /// Throws what yaml-cpp found as an Error, with the place where the unfinished thing began: at
-    /// the end of the file yaml-cpp's own mark says little.
+    /// Throws yaml-cpp's exception as an Error. If something is not closed, the location is where
+    /// it starts: yaml-cpp's own mark is the end of the file.
     [[noreturn]] void fail_syntax(const YAML::Exception& fault) const {
         namespace msg = YAML::ErrorMsg;
         if ((fault.msg == msg::END_OF_MAP_FLOW || fault.msg == msg::END_OF_SEQ_FLOW) &&
@@ -136,10 +136,10 @@ public:
     void OnMapEnd() override { leave(); }
 
 private:
-    /// A list or map whose end has not come yet.
+    /// A list or map that has not ended yet.
     struct Open {
         YamlNode node;
-        std::optional<YamlMember> pending;  ///< a key that waits for its value
+        std::optional<YamlMember> pending;  ///< a key without its value yet
         std::unordered_set<std::string> keys;
     };
 
@@ -147,20 +147,20 @@ private:
         return {std::max(mark.line, 0) + 1, std::max(mark.column, 0) + 1};
     }
 
-    /// A new node; remembers its place as the last one reached.
+    /// Makes a node and remembers its location as the last one reached.
     YamlNode node(YamlNode::Kind kind, const YAML::Mark& mark) {
         last_ = place_of(mark);
         return {kind, source_.setting ? YamlPlace{} : last_};
     }
 
     void check_tag(const YAML::Mark& mark, const std::string& tag) const {
-        // "?" and "!" are how yaml-cpp marks plain and quoted values.
+        // yaml-cpp marks plain values with "?" and quoted ones with "!".
         if (!tag.empty() && tag != "?" && tag != "!") {
             fail_at(source_, place_of(mark), "tags are not allowed");
         }
     }
 
-    /// yaml-cpp lets the end of the file end a quoted text if a line end stands before it.
+    /// yaml-cpp accepts quoted text that ends with the file, if a line break comes before the end.
     void check_closed(const YAML::Mark& mark) const {
         const auto start = static_cast<std::size_t>(std::max(mark.pos, 0));
         const char quote = start < yaml_.size() ? yaml_[start] : ' ';
@@ -247,8 +247,7 @@ YamlNode parse_yaml(std::string_view yaml, const YamlSource& source) {
     try {
         std::istringstream in{std::string(yaml)};
         YAML::Parser parser(in);
-        // The second call is there for its fault: it finds nothing unless there is a second
-        // document.
+        // The second call only checks: it fails if there is a second document.
         if (parser.HandleNextDocument(builder)) parser.HandleNextDocument(builder);
     } catch (const YAML::Exception& fault) {
         builder.fail_syntax(fault);

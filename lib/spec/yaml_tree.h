@@ -1,5 +1,5 @@
-// The strict layer over yaml-cpp. Of YAML a run spec uses keys, values and lists; the rest
-// (aliases, tags, directives, several documents) is refused where it stands, and so is what
+// A strict layer over yaml-cpp. A run spec uses only YAML's keys, values and lists. Everything else
+// (aliases, tags, directives, several documents) is rejected with its location, and so is what
 // yaml-cpp lets through: duplicate keys, control characters, deep nesting.
 #pragma once
 
@@ -9,8 +9,8 @@
 
 namespace gptrain {
 
-/// Where something was written: line and column count from 1, the column in bytes. Line 0: not in
-/// the file but in a `--set` option.
+/// A location: line and column, counted from 1, the column in bytes. Line 0 means a `--set` option
+/// instead of the file.
 struct YamlPlace {
     int line = 0;
     int column = 0;
@@ -18,7 +18,7 @@ struct YamlPlace {
 
 struct YamlMember;
 
-/// One value as written, not yet interpreted.
+/// A value as written, not yet interpreted.
 struct YamlNode {
     enum class Kind { null, scalar, list, map };
 
@@ -26,9 +26,9 @@ struct YamlNode {
     YamlNode(Kind what, YamlPlace where);
 
     Kind kind = Kind::null;
-    YamlPlace place;                  ///< of a missing value (null): that of its key
+    YamlPlace place;                  ///< of a missing value (null): its key's location
     std::string scalar;               ///< UTF-8
-    bool quoted = false;              ///< the scalar stands in quotes (or is a block of text)
+    bool quoted = false;              ///< the scalar is in quotes, or is a block of text
     std::vector<YamlNode> items;      ///< of a list
     std::vector<YamlMember> members;  ///< of a map, in order, keys unique
 
@@ -42,20 +42,20 @@ struct YamlMember {
     YamlNode value;
 };
 
-/// What messages call the text: the file's name, or the path of a `--set` option.
+/// The text's name in messages: the file, or the path of a `--set` option.
 struct YamlSource {
     std::string name;
     bool setting = false;
 };
 
-/// Parses one document. Every fault is an Error (usage): `name:line:column: ...` or `--set name:
-/// ...`. An empty document is a null node.
+/// Parses one document. Every mistake is an Error (usage): `name:line:column: ...` or `--set name:
+/// ...`. An empty document gives a null node.
 YamlNode parse_yaml(std::string_view yaml, const YamlSource& source);
 
-/// Whether the text is UTF-8 without control characters.
+/// True if the text is UTF-8 without control characters.
 bool is_one_line(std::string_view words);
 
-/// Text for a message, on one line and cut short.
+/// Text for a message, on one line and shortened.
 std::string shown(std::string_view words);
 
 /// The value for a message: `12`, `"12" in quotes`, `a list of 3`.
