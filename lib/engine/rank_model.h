@@ -34,7 +34,8 @@ StepRef reserve_step_state(Memory& memory, std::int64_t slots);
 /// Reads the step state after all work issued so far.
 StepState read_state(Backend& backend, const StepRef& state);
 
-/// How samples become the batches of this data rank. The spec's end-of-document id must be set.
+/// How samples become the batches of this data rank. If the data has an end-of-document id, the
+/// spec must have it.
 BatchShape batch_shape(const RunSpec& spec, const RunPlan& plan, const MeshPlace& place);
 
 /// The largest sizes of the plan's ops.

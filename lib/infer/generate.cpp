@@ -128,7 +128,7 @@ MemoryPlan measured_memory(const InferenceRun& run, const RunPlan& plan,
     return generator.model().memory().peaks();
 }
 
-/// The same. If it is not available on some rank, an Error (usage) on all.
+/// The same. If some rank lacks that memory, an Error (usage) on all.
 MemoryPlan checked_memory(const InferenceRun& run, const RunPlan& plan,
                           const std::vector<std::int32_t>& prompt) {
     const MemoryPlan memory = measured_memory(run, plan, prompt);
