@@ -82,8 +82,8 @@ std::string bar(std::string_view what, std::int64_t done, std::int64_t total,
 Console::Console(std::int64_t first, std::int64_t steps)
     : first_(first), steps_(steps), started_(Clock::now()), last_shown_() {}
 
-/// The first step is slower because it sets up what later steps reuse; in the mean over all steps
-/// that soon vanishes.
+/// From the mean time of all steps of this start. The first one is slower, because it sets up what
+/// later ones reuse, but soon hardly counts.
 std::optional<double> Console::seconds_left(std::int64_t step) const {
     if (step <= first_) return std::nullopt;
     const double elapsed = std::chrono::duration<double>(Clock::now() - started_).count();

@@ -26,7 +26,7 @@
 
 namespace gptrain {
 
-/// All ranks construct it and call it together. The constructor's arguments must outlive it.
+/// All ranks construct it and call it together. What it gets by reference must outlive it.
 class Run {
 public:
     /// Only rank 0 has a `directory`; it prints and writes for all. `cost` is the cost of one step
@@ -85,7 +85,7 @@ private:
     /// True if too many steps in a row were skipped.
     bool diverged() const;
     [[noreturn]] void fail_diverged();
-    /// All ranks call it.
+    /// Ends the save in flight, then throws (numerical). All ranks call it.
     [[noreturn]] void fail_numerically(const std::string& message);
     /// Acts on a loss above its limit in the step just finished.
     void act_on_spike();
@@ -168,7 +168,7 @@ private:
     Timed since_logged_;  ///< since the last logged line
     Timed since_start_;
     std::optional<Evaluation> evaluation_;  ///< the last one of this start
-    std::filesystem::path checkpoint_;      ///< the newest one saved or loaded
+    std::filesystem::path checkpoint_;      ///< the newest one loaded or started to save
     bool other_memory_told_ = false;
     double slowest_step_ = 0;
     double slowest_save_ = 0;

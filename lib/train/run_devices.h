@@ -11,7 +11,6 @@
 
 namespace gptrain {
 
-/// What a run computes on, and who observes it.
 struct RunDevices {
     Backend& backend;
     const Mesh& mesh;
