@@ -15,7 +15,7 @@ struct AttentionKernels {
 };
 
 /// Runs both on small random inputs with head sizes 64 and 128 in bf16, forward and backward, and
-/// compares o, log-sum-exp, dq, dk and dv. Returns the names of those that differ by more than bf16
+/// compares o, log-sum-exp, dq, dk and dv. Describes those that differ by more than bf16
 /// rounding; empty if all agree. Allocates device memory while it runs and waits for the device.
 std::string attention_difference(const AttentionKernels& kernels, const AttentionKernels& trusted,
                                  const DeviceFacts& device, const Stream& stream);
