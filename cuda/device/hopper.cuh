@@ -130,7 +130,7 @@ __device__ inline void fence_async_proxy_global() {
     asm volatile("fence.proxy.async.global;" ::: "memory");
 }
 
-// ---- tiles of registers to shared memory --------------------------------------------------------
+// ---- register tiles to shared memory ------------------------------------------------------------
 
 /// The inverse of load_tiles.
 __device__ inline void store_tiles(void* row, const std::uint32_t (&tiles)[4]) {
@@ -146,7 +146,7 @@ __device__ inline void store_tiles_transposed(void* row, const std::uint32_t (&t
                  : "memory");
 }
 
-// ---- products of a warpgroup --------------------------------------------------------------------
+// ---- warpgroup matrix multiplies ----------------------------------------------------------------
 
 /// The contiguous dim of an operand: k, the reduction dim, or the other one.
 enum class Major { k, mn };

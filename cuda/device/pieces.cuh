@@ -110,7 +110,7 @@ bool whole_pieces(const T* rows, std::int64_t stride, std::int64_t size) {
                                stride % piece_width<T> == 0 && size % piece_width<T> == 0);
 }
 
-// ---- work that is the same for all pieces of a matrix -------------------------------------------
+// ---- uniform work on all pieces of a matrix -----------------------------------------------------
 
 /// A block handles the same pieces of several rows, one row after the other, with consecutive
 /// pieces on consecutive threads.

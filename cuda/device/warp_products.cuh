@@ -43,7 +43,7 @@ __device__ inline void copy_async_wait() {
     asm volatile("cp.async.wait_group %0;" ::"n"(pending) : "memory");
 }
 
-// ---- products of a warp -------------------------------------------------------------------------
+// ---- warp matrix multiplies ---------------------------------------------------------------------
 
 /// Loads four 8 x 8 tiles of 16-bit elements from shared memory: lane i passes the address (aligned
 /// to 16 bytes) of row i % 8 of tile i / 8. Register j holds element (lane / 4, 2 (lane % 4)) of

@@ -61,7 +61,7 @@ constexpr int group = 3;  ///< the warps of one group
 constexpr int both_groups = computing_groups * group_threads;
 }  // namespace barrier
 
-// ---- the warp that copies in --------------------------------------------------------------------
+// ---- loading warp -------------------------------------------------------------------------------
 
 __device__ inline QueryTile query_tile(const ForwardWork& work, int index, int rows, int origin) {
     if (index >= work.all_tiles) return {0, 0, 0, 0, 0, {}};
@@ -117,7 +117,7 @@ __device__ inline void load_tiles_in(const ForwardWork& work, ForwardShared<Shap
     }
 }
 
-// ---- the threads that copy out ------------------------------------------------------------------
+// ---- storing threads ----------------------------------------------------------------------------
 
 template <class Shape>
 __device__ inline void store_results(const ForwardWork& work, ForwardShared<Shape>& shared,
@@ -141,7 +141,7 @@ __device__ inline void store_results(const ForwardWork& work, ForwardShared<Shap
     bulk_wait<0>();
 }
 
-// ---- the warps that compute ---------------------------------------------------------------------
+// ---- computing warps ----------------------------------------------------------------------------
 
 template <class Shape, bool with_dropout>
 class Outputs {

@@ -84,8 +84,8 @@ private:
 
     /// Computes dv and dk of 64 queries and stores the gradients of their scores to shared memory.
     /// `behind_scores` and `behind_d_scores` are the numbers of groups of matrix multiplies that
-    /// may still be in flight when the scores and d_scores are used. (Where dv must not be in
-    /// flight, registers are the reason.)
+    /// may still be in flight when the scores and d_scores are used. (If dv must be complete, this
+    /// is to save registers.)
     template <int half, int behind_scores, int behind_d_scores>
     __device__ void add_half(Scores& scores, Scores& d_scores) {
         constexpr int row = half * product_rows;
@@ -200,7 +200,7 @@ private:
         warpgroup_commit();
     }
 
-    // ---- what the delivering warp gets ----
+    // ---- hand-over to the delivering warp ----
 
     __device__ void deliver(const Delivery& delivery) const {
         if (thread_index() % group_threads == 0) shared_.deliveries[group_] = delivery;
