@@ -299,7 +299,7 @@ __device__ inline void warpgroup_multiply(float (&c)[64], const std::uint32_t (&
 // ---- registers ----------------------------------------------------------------------------------
 
 /// Called by all warps of a warpgroup, in one branch of an if/else on the warpgroup. The kernel's
-/// launch bounds must allow one block per multiprocessor.
+/// launch bounds must specify one block per multiprocessor.
 template <int registers>
 __device__ inline void raise_registers() {
     asm volatile("setmaxnreg.inc.sync.aligned.u32 %0;" ::"n"(registers));
