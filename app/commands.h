@@ -1,5 +1,5 @@
-// The subcommands of gptrain. Each adds its options to the command line; what it parses is run
-// after the whole line was read.
+// The subcommands of gptrain. Each adds its options to the command line; the chosen one runs after
+// the whole line has been parsed.
 #pragma once
 
 #include <functional>
@@ -14,7 +14,7 @@ class App;
 
 namespace gptrain {
 
-/// What the command line chose to do.
+/// The action that the command line selects.
 using Command = std::function<ExitCode()>;
 
 /// Training and --dry-run: the program without a subcommand.
@@ -23,7 +23,7 @@ void add_inspect(CLI::App& app, Command& chosen);
 void add_generate(CLI::App& app, Command& chosen);
 void add_eval(CLI::App& app, Command& chosen);
 
-/// --set, the option of all that reads a run spec.
+/// Adds --set, the option of all commands that read a run spec.
 void add_settings(CLI::App& command, std::vector<std::string>& settings);
 
 }  // namespace gptrain

@@ -15,7 +15,7 @@
 namespace gptrain {
 namespace {
 
-/// The GPU of the only rank.
+/// The GPU of a single rank.
 constexpr int first_device = 0;
 
 bool would_use_cuda(DeviceChoice choice) {
@@ -36,7 +36,7 @@ Device open_cpu(DeviceChoice choice) {
     return {.backend = make_cpu_backend()};
 }
 
-/// Rank 0 alone looks for the fastest products and keeps them.
+/// Only rank 0 tunes GEMMs, and stores the choices.
 Device open_cuda(int index, const RunSpec& spec, const MpiSession& session,
                  const std::optional<std::filesystem::path>& cache) {
     cuda::Options options = cuda::options_of_environment();

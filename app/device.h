@@ -1,4 +1,4 @@
-// The one place that knows which backends were built.
+// The only file that knows which backends are built.
 #pragma once
 
 #include <cstdint>
@@ -22,25 +22,25 @@ std::string_view built_backends();
 struct Device {
     std::unique_ptr<Backend> backend;
     bool cuda = false;
-    bool shared = false;  ///< several ranks have one GPU
+    bool shared = false;  ///< several ranks share a GPU
     bool deterministic = true;
 };
 
-/// What the run spec asks for, for each of the ranks, which call it together; all compute on the
-/// same kind. Error (usage) where the machine or the program lacks the device. The environment may
-/// choose how a GPU computes (options_of_environment). With a folder `cache` a GPU's backend tunes
-/// (Backend::tune), and rank 0's keeps its choices there.
+/// Opens the device that the run spec asks for; all ranks call it together and use the same kind.
+/// Throws Error (usage) if the machine or the program lacks it. Environment variables can choose
+/// how a GPU computes (options_of_environment). If `cache` is given, a GPU's backend tunes
+/// (Backend::tune), and rank 0 stores its choices in that folder.
 Device open_device(const RunSpec& spec, const MpiSession& session,
                    const std::optional<std::filesystem::path>& cache = std::nullopt);
-/// The communicators of the ranks, which call it together: over NCCL on GPUs of their own, else
-/// over MPI. `listener` is told of all their operations and outlives the mesh.
+/// Connects the ranks, which call it together: with NCCL if each has its own GPU, otherwise with
+/// MPI. `listener` is notified of all operations and outlives the mesh.
 Mesh open_mesh(const Device& device, const MpiSession& session, const MeshShape& shape,
                const MeshLinks& links, CommListener& listener);
 
-/// Whether a plan that nothing is run of is for GPUs: what the spec asks for, whatever this machine
-/// has and this program was built with; `auto` is what a run here would take.
+/// Whether to plan for GPUs when nothing runs: as the spec asks, regardless of this machine's
+/// devices and of the backends in this program; for `auto`, as a run here would choose.
 bool plans_for_cuda(DeviceChoice choice);
-/// What the backend of a GPU, or of the CPU of this machine, needs.
+/// The memory needs of a GPU's backend, or of the CPU backend on this machine.
 BackendNeeds device_needs(bool cuda);
 
 }  // namespace gptrain

@@ -49,7 +49,7 @@ void print_device(DeviceChoice choice, bool cuda) {
 
 // ---- memory -------------------------------------------------------------------------------------
 
-/// Memory that has to be there: the GPU's, or the host's, of which the CPU takes all.
+/// The memory that must be available: the GPU's, or on a CPU all of the host's.
 std::int64_t needed(const StepCost& cost, bool cuda) {
     return cuda ? cost.memory.on_device() : cost.memory.total();
 }
@@ -84,14 +84,14 @@ void print_memory(const RankCost& most, const RunPlan& plan, const BackendNeeds&
 
 // ---- whether it fits ----------------------------------------------------------------------------
 
-/// The memory that the ranks are given, and how it is said.
+/// The memory available to the ranks, and its name in messages.
 struct Supply {
     std::int64_t bytes = 0;
     std::string name;
-    bool whole = false;  ///< for all ranks together, else for each
+    bool whole = false;  ///< for all ranks together; otherwise for each rank
 };
 
-/// None for GPUs that nobody told the size of.
+/// Returns nothing for GPUs of unknown size.
 std::optional<Supply> supply_for(bool cuda, const std::optional<std::int64_t>& device_memory) {
     if (device_memory) return Supply{*device_memory, "--device-memory", false};
     if (cuda) return std::nullopt;
@@ -105,10 +105,10 @@ std::optional<Supply> supply_for(bool cuda, const std::optional<std::int64_t>& d
 
 struct Demand {
     std::int64_t bytes = 0;
-    std::int64_t reserve = 0;  ///< of it, for libraries
+    std::int64_t reserve = 0;  ///< the part of `bytes` that is reserved for libraries
 };
 
-/// Of the rank that needs the most, or of all ranks.
+/// The demand of the rank that needs the most, or of all ranks together.
 Demand demand_of(RankCosts ranks, const BackendNeeds& needs, bool cuda, bool whole) {
     const std::int64_t reserve = cuda ? needs.reserve : host_reserve;
     if (!whole) return {needed(largest(ranks, cuda).cost, cuda) + reserve, reserve};
@@ -145,7 +145,7 @@ void print_fit(RankCosts ranks, const RunSpec& spec, const PlanTarget& target,
 
 constexpr std::array mesh_axes = {Axis::tp, Axis::cp, Axis::dp, Axis::pp};
 
-/// The most that one of the ranks sends.
+/// The most bytes that any rank sends.
 std::int64_t most_sent(RankCosts ranks, Axis axis, const MeshShape& mesh) {
     std::int64_t most = 0;
     for (const RankCost& rank : ranks)
@@ -212,7 +212,7 @@ void print_stages(RankCosts ranks, const RunPlan& plan, bool cuda) {
     }
 }
 
-/// The step of one pipeline, which finds out lists that do not fit together.
+/// Simulates one pipeline's step, which also detects schedules that do not match.
 Timeline simulated(const RunSpec& spec, const RunPlan& plan) {
     const std::int64_t microbatches = plan.microbatches(plan.batch.global_batch_size);
     Timeline timeline =

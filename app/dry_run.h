@@ -1,4 +1,4 @@
-// What a run takes, told without running it.
+// Estimates the memory and work of a run without running it.
 #pragma once
 
 #include <cstdint>
@@ -14,13 +14,13 @@ struct DryRunOptions {
     std::optional<std::int64_t> device_memory;  ///< bytes
 };
 
-/// Runs a step of every rank over the meter (one for all that do the same, measure_mesh) and the
-/// lists of the pipeline over the simulator, and prints the plan, the memory of each use on the
-/// rank that needs the most, the work of a step, the most bytes that a rank sends on each axis, and
-/// for a pipeline what each stage takes. The plan is for `target`. A line says whether it fits, and
-/// if not what would: with `device_memory` on devices of so many bytes, else on the CPU of this
-/// machine with what it has now. A `timeline` that ends in .svg or .json becomes the picture of one
-/// pipeline's step.
+/// Runs one step of every rank on the meter (once per group of identical ranks, see measure_mesh)
+/// and the pipeline's schedule in the simulator. Prints the plan, the memory of each use on the
+/// rank that needs the most, the work of a step, the most bytes that any rank sends on each axis,
+/// and for a pipeline the needs of each stage. The plan is for `target`. One line reports whether
+/// the run fits, and if not, what would: on devices of `device_memory` bytes if given, otherwise on
+/// this machine's CPU with the memory available now. If `timeline` is set, writes one pipeline step
+/// as SVG (.svg) or as a trace (.json).
 void print_dry_run(const RunSpec& spec, const RunPlan& plan, const PlanTarget& target,
                    const DryRunOptions& options);
 

@@ -23,7 +23,7 @@ struct Options {
 
 constexpr std::int64_t largest_prompt = std::int64_t{64} << 20;
 
-/// A number of this range, which nan is not.
+/// Accepts numbers from low to high; rejects NaN.
 CLI::Validator finite(double low, double high) {
     const auto check = [=](const std::string& word) {
         const auto value = parse_double(word);

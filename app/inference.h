@@ -1,4 +1,4 @@
-// A trained model as `generate` and `eval` use it: from a checkpoint, alone or as several ranks.
+// A trained model for `generate` and `eval`: opened from a checkpoint, on one or several ranks.
 #pragma once
 
 #include <functional>
@@ -18,7 +18,7 @@ struct ModelOptions {
 
 void add_model_options(CLI::App& command, ModelOptions& options);
 
-/// Does `work` on all ranks with what it takes to run the model.
+/// Opens the model on all ranks and runs `work` there.
 ExitCode run_with_model(const ModelOptions& options,
                         const std::function<void(const InferenceRun&)>& work);
 

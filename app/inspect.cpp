@@ -65,7 +65,7 @@ bool is_checkpoint(const std::filesystem::path& path) {
             checkpoint_step(path.filename().string()));
 }
 
-/// By its name, which also stands for one that no run has made yet, or by what it holds.
+/// A folder named checkpoints, even if no run has created it yet, or one that contains checkpoints.
 bool is_checkpoints_folder(const std::filesystem::path& path) {
     const auto name = path.has_filename() ? path.filename() : path.parent_path().filename();
     if (!std::filesystem::exists(path)) return name == "checkpoints";

@@ -29,7 +29,8 @@ int report(std::string_view message, gptrain::ExitCode code) {
     return static_cast<int>(code);
 }
 
-/// Of an argument that is missing: what it can be, which its name ("what") does not say.
+/// The error for a missing argument. It lists the possible values, because the argument's name
+/// ("what") does not.
 std::string missing_in(const CLI::App& app, const CLI::RequiredError& error) {
     for (const CLI::App* command : app.get_subcommands()) {
         for (const CLI::Option* option : command->get_options()) {

@@ -18,7 +18,7 @@
 namespace gptrain {
 namespace {
 
-/// The cores that this process may run on, as "0110..." with a digit for each.
+/// The cores that this process may run on, as "0110..." with one digit per core.
 std::string allowed_cores() {
     cpu_set_t set;
     CPU_ZERO(&set);
@@ -30,7 +30,7 @@ std::string allowed_cores() {
     return cores;
 }
 
-/// Its version, a checksum of its file, and the order of its bytes.
+/// The program's version, the checksum of its file, and its byte order.
 std::string own_program() {
     const MappedFile program("/proc/self/exe");
     const bool little = std::endian::native == std::endian::little;

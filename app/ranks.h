@@ -1,4 +1,4 @@
-// One program as several ranks: what they must have in common, and how they fail.
+// The ranks of one program: what they must have in common, and how they report failures.
 #pragma once
 
 #include <functional>
@@ -16,41 +16,43 @@ namespace gptrain {
 class Ranks {
 public:
     Ranks() = default;
-    /// A rank that leaves ignores SIGTERM: its work is done, and its exit code has to reach the
-    /// launcher, which ends the ranks that are left once the first one is gone.
+    /// A rank that leaves ignores SIGTERM: its work is done, and its exit code must reach the
+    /// launcher, which ends the remaining ranks once the first is gone.
     ~Ranks();
     Ranks(const Ranks&) = delete;
     Ranks& operator=(const Ranks&) = delete;
 
     const MpiSession& session() const { return session_; }
-    /// All ranks run the same program on the same kind of machine, else Error (usage) on all that
-    /// names the first one that differs. To be asked first: other programs talk in other ways.
+    /// Checks that all ranks run the same program on the same kind of machine; otherwise throws
+    /// Error (usage) on all of them that names the first one that differs. Call it first: other
+    /// programs may exchange other messages.
     void check_same_program() const;
-    /// All ranks read the same spec, else the same.
+    /// Checks that all ranks read the same spec; otherwise throws the same kind of error.
     void check_same_spec(const std::string& spec_yaml) const;
-    /// From now on errors say where in the mesh their rank stands, and on which node.
+    /// From now on errors name their rank's place in the mesh and its node.
     void set_mesh(const MeshShape& mesh);
-    /// "CPU with 2 threads", or how many they have at least and at most. They call it together.
+    /// "CPU with 2 threads", or the range of thread counts if ranks differ. All ranks call it
+    /// together.
     std::string cpu_name() const;
 
-    /// Watches over these ranks from now on until all have left; a rank on a CPU without others,
-    /// which waits for nothing that could hang, is not watched. They call it together.
+    /// Watches these ranks from now on until all have left. All ranks call it together. A single
+    /// rank on a CPU is not watched: it waits for nothing that could hang.
     Watchdog& watch(const RunSpec& spec, const MeshShape& mesh, bool cuda);
 
-    /// Threads for this rank: the cores that it may run on over the ranks that may run on the same,
-    /// unless OMP_NUM_THREADS says otherwise: of more threads than cores rank 0 warns. Alone a rank
-    /// keeps what OpenMP gives it.
+    /// Sets this rank's thread count: the cores that it may run on, divided by the number of ranks
+    /// that may run on the same cores. If OMP_NUM_THREADS is set, keeps it; rank 0 warns if it
+    /// exceeds the number of cores. A single rank keeps OpenMP's default.
     void share_cores() const;
 
-    /// Does `work`. An Error that all ranks throw together is said by rank 0; one that a rank alone
-    /// meets is said by that rank, which ends all others with its code. Without a launcher Errors
-    /// go on as they are.
+    /// Runs `work`. Rank 0 reports an Error that all ranks throw together; a rank that fails alone
+    /// reports its Error and ends all others with its exit code. Without a launcher, Errors
+    /// propagate unchanged.
     ExitCode run(const std::function<ExitCode()>& work) const;
 
 private:
     [[noreturn]] void end_all(const std::string& message, ExitCode code) const;
 
-    std::unique_ptr<Watchdog> watchdog_;  // before the session, whose last call it sees
+    std::unique_ptr<Watchdog> watchdog_;  // before the session, whose last call it observes
     MpiSession session_;
 };
 

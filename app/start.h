@@ -1,4 +1,4 @@
-// What all ranks have in common before they train or use a model.
+// The common start of all ranks, before they train or use a model.
 #pragma once
 
 #include <filesystem>
@@ -15,9 +15,9 @@ struct Start {
     RunPlan plan;
 };
 
-/// The ranks have each read the spec and call it together; one that differs in what all must share
-/// is an Error on all. Afterwards errors name a rank's place in the mesh. `cache` as for
-/// open_device.
+/// All ranks call it together, after each has read the spec. Throws an Error on all ranks if one
+/// differs in what all must share. Afterwards errors name a rank's place in the mesh. `cache` as
+/// for open_device.
 Start start(Ranks& ranks, const RunSpec& spec,
             const std::optional<std::filesystem::path>& cache = std::nullopt);
 

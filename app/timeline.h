@@ -1,4 +1,4 @@
-// Pictures of one pipeline's step, simulated or measured, as --timeline asks for them.
+// Writes one pipeline step, simulated or measured, for --timeline.
 #pragma once
 
 #include <filesystem>
@@ -8,17 +8,17 @@
 
 namespace gptrain {
 
-/// A name that ends neither in .svg nor in .json, or a folder that is not there, is an Error
-/// (usage).
+/// Throws Error (usage) if the name ends neither in .svg nor in .json, or if the folder does not
+/// exist.
 void check_timeline_path(const std::filesystem::path& path);
-/// As the name says: a picture (.svg) or a trace (.json).
+/// Writes a picture (.svg) or a trace (.json), depending on the name.
 void write_timeline(const std::filesystem::path& path, const Timeline& timeline);
 
-/// Records the third step after a start (by then libraries and caches are warm); when it has ended
-/// rank 0 writes it to `path` and prints its bubble. `ranks` outlives it.
+/// Records the third step after a start, when libraries and caches are warm. At its end, rank 0
+/// writes it to `path` and prints its bubble. `ranks` outlives the recorder.
 StepRecorder measured_timeline(const std::filesystem::path& path, const std::string& run,
                                const MeshShape& mesh, const MpiSession& ranks);
-/// A line if the run has ended before that step.
+/// Warns if the run ended before that step.
 void warn_if_not_drawn(const StepRecorder& recorder, const std::filesystem::path& path);
 
 }  // namespace gptrain

@@ -21,7 +21,7 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-constexpr std::int64_t most_ranks = std::int64_t{1} << 24;  // of a dry run
+constexpr std::int64_t most_ranks = std::int64_t{1} << 24;  // in a dry run
 
 struct Options {
     std::string config;
@@ -83,7 +83,7 @@ ExitCode train_as_rank(const Options& options, Ranks& ranks, Clock::time_point s
     return code;
 }
 
-/// The ranks that a dry run assumes.
+/// The number of ranks that a dry run assumes.
 std::int64_t dry_ranks(const Options& options, const ParallelSpec& parallel) {
     if (options.world_size) return *options.world_size;
     const std::int64_t ranks = fewest_ranks(parallel);

@@ -1,4 +1,4 @@
-// What --version prints.
+// The output of --version.
 #pragma once
 
 #include <string>

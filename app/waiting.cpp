@@ -11,14 +11,15 @@
 namespace gptrain {
 namespace {
 
-// Turns of a waiting thread's loop before it sleeps, some ten microseconds. Measured, as the next
-// number, in docs/performance.md, "Beside other programs".
+// Iterations that a waiting thread spins before it sleeps: about ten microseconds.
+// docs/performance.md, "Beside other programs", has the measurements for this number and the next
+// one.
 constexpr auto spin_count = "1000";
 
-// FLOPs of a product from which on waking a thread costs less than can be measured.
+// FLOPs of a GEMM from which on the cost of waking a thread is too small to measure.
 constexpr double long_product = 50e6;
 
-/// FLOPs of the smallest product of a layer on one rank.
+/// FLOPs of the smallest GEMM of a layer on one rank.
 double product_flops(const RunSpec& spec) {
     const double tokens = static_cast<double>(spec.training.micro_batch_size) *
                           static_cast<double>(spec.training.seq_length) /
@@ -35,7 +36,7 @@ bool has_long_loops(const std::string& config, const std::vector<std::string>& s
     }
 }
 
-/// The command line of this process. Its last argument ends with a null character too.
+/// Splits this process's command line; every argument ends with a null character, the last one too.
 std::vector<char*> arguments_in(std::string& command_line) {
     std::vector<char*> arguments;
     for (std::size_t at = 0; at < command_line.size(); at = command_line.find('\0', at) + 1)
@@ -52,7 +53,7 @@ void limit_spinning(const std::string& config, const std::vector<std::string>& s
     if (::setenv("GOMP_SPINCOUNT", spin_count, 1) != 0) return;
     std::ifstream file("/proc/self/cmdline", std::ios::binary);
     std::string command_line(std::istreambuf_iterator<char>(file), {});
-    // Where the system refuses this, the run goes on with the default.
+    // If the system refuses, the run continues with the default.
     ::execv("/proc/self/exe", arguments_in(command_line).data());
 }
 

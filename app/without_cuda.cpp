@@ -1,4 +1,4 @@
-// What stands for cuda/ in a program that is built without it.
+// Replaces cuda/ in a program built without it.
 #include "cuda/cuda_backend.h"
 #include "cuda/nccl/device_choice.h"
 #include "cuda/nccl/mesh.h"

@@ -14,16 +14,16 @@
 namespace gptrain::cuda {
 namespace {
 
-// More than one tile of queries and of keys, the last of them not full, and shared keys.
+// More than one tile of queries and of keys, with the last tile partly filled, and shared KV heads.
 constexpr std::int64_t queries = 150;
 constexpr std::int64_t heads = 2;
 constexpr std::int64_t groups = 1;
 
-/// A kernel that has never run on its hardware is not the default; docs/gpu-status.md lists what
-/// has.
+/// Kernels that have never run on their hardware are not the default; docs/gpu-status.md lists
+/// those that have.
 constexpr bool sm90_has_run = false;
 
-/// Owns memory of the device.
+/// Owns device memory.
 class DeviceMemory {
 public:
     explicit DeviceMemory(std::int64_t bytes)
@@ -122,7 +122,7 @@ private:
     Tensor widened_;
 };
 
-/// 2-norm of the difference over that of `right`.
+/// 2-norm of the difference divided by that of `right`.
 double distance(const std::vector<float>& left, const std::vector<float>& right) {
     double difference = 0;
     double norm = 0;
@@ -137,8 +137,9 @@ double distance(const std::vector<float>& left, const std::vector<float>& right)
 
 std::string attention_difference(const AttentionKernels& kernels, const AttentionKernels& trusted,
                                  const DeviceFacts& device, const Stream& stream) {
-    // Probabilities and results are rounded to 8 bits in other places: each costs at most half a
-    // unit in the last place, and a value goes through four such roundings.
+    // The kernels round probabilities and results to bf16 (8 significant bits) at different points.
+    // Each rounding costs at most half a unit in the last place, and a value goes through four of
+    // them.
     constexpr double largest = 4 * 0x1p-8;
     std::string found;
     for (const std::int64_t head_dim : {64, 128}) {
@@ -147,7 +148,7 @@ std::string attention_difference(const AttentionKernels& kernels, const Attentio
         const Results own = trial.run(kernels);
         const auto compare = [&](const char* name, std::vector<float> Results::*values) {
             const double off = distance(own.*values, right.*values);
-            if (off <= largest) return;  // NaN is not
+            if (off <= largest) return;  // false for NaN
             found += text(found.empty() ? "" : ", ", name, " of heads of ", head_dim, " by ", off);
         };
         compare("o", &Results::o);

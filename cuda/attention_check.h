@@ -1,4 +1,4 @@
-// Which kernels a device gets for attention, and whether two of them agree on it.
+// Chooses the attention kernels for a device, and checks that two sets of kernels agree.
 #pragma once
 
 #include <string>
@@ -14,14 +14,14 @@ struct AttentionKernels {
     void (*backward)(const AttentionBackward& args, const OpContext& context);
 };
 
-/// Computes small random heads of 64 and 128 in bf16, forward and backward, with both, and compares
-/// o, log-sum-exp, dq, dk, dv. What is not the same within the rounding of bf16 is named; empty:
-/// all agree. Takes its memory from the device while it runs, and waits.
+/// Runs both on small random inputs with head sizes 64 and 128 in bf16, forward and backward, and
+/// compares o, log-sum-exp, dq, dk and dv. Describes those that differ by more than bf16
+/// rounding; empty if all agree. Allocates device memory while it runs and waits for the device.
 std::string attention_difference(const AttentionKernels& kernels, const AttentionKernels& trusted,
                                  const DeviceFacts& device, const Stream& stream);
 
-/// Whether the kernels for sm_90a shall be used: as wanted, and only if they agree with the
-/// portable ones now, else with a warning. Wanted on another device: Error (usage).
+/// Whether to use the sm_90a kernels: as `wanted`, and only if they agree with the portable ones
+/// now; warns if they do not. Throws Error (usage) if `wanted` asks for them on another device.
 bool use_sm90_attention(AttentionChoice wanted, const DeviceFacts& device, const Stream& stream);
 
 }  // namespace gptrain::cuda

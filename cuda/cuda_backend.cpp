@@ -34,7 +34,7 @@
 namespace gptrain::cuda {
 namespace {
 
-/// Ops are issued to one stream and return at once; staged copies have another beside it.
+/// Issues ops to one stream and returns at once. Staged copies use a second stream.
 class CudaBackend final : public Backend {
 public:
     CudaBackend(int device, const Options& options)
@@ -46,8 +46,8 @@ public:
           deterministic_(options.deterministic),
           sm90_attention_(use_sm90_attention(options.attention, device_, stream_)) {}
     ~CudaBackend() override {
-        // Memory and events go only when nothing uses them any more; a device that has failed has
-        // said so before.
+        // Free memory and events only when nothing uses them any more. A device that failed has
+        // already reported it.
         try {
             stream_.synchronize();
         } catch (const Error&) {
@@ -100,7 +100,7 @@ public:
                       " of ", next_mark_, " is long gone");
         const Event& event = mark_event(mark);
         if (!meanwhile_) return event.synchronize();
-        // Short beside a step.
+        // Short compared to a step.
         constexpr std::chrono::microseconds pause(50);
         while (!event.done()) {
             meanwhile_();
@@ -225,7 +225,7 @@ private:
         cuda::release(data, space);
         if (space == MemorySpace::device) allocated_ -= bytes;
     }
-    /// What the next op works with.
+    /// The context for the next op.
     OpContext context() {
         scratch_.reset();
         return {.stream = stream_,
@@ -252,7 +252,7 @@ private:
     std::array<Event, 8> marks_;
     std::int64_t next_mark_ = 0;
     std::function<void()> meanwhile_;
-    std::int64_t allocated_ = 0;  ///< bytes of the device
+    std::int64_t allocated_ = 0;  ///< device bytes
 };
 
 }  // namespace

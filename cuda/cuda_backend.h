@@ -1,5 +1,5 @@
-// The backend of NVIDIA GPUs from compute capability 8.0 on: products by cuBLASLt, everything else
-// by hand.
+// The backend for NVIDIA GPUs of compute capability 8.0 and newer. cuBLASLt computes GEMMs; all
+// other kernels are our own.
 #pragma once
 
 #include <functional>
@@ -12,14 +12,14 @@ namespace gptrain::cuda {
 
 class Stream;
 
-/// Makes the device (an index among those that the process sees) current for this thread. No
-/// usable device (runtime/probe.h), a missing library: Error (usage).
+/// Makes the device (an index among those visible to the process) current for this thread. Throws
+/// Error (usage) without a usable device (runtime/probe.h) or if a library is missing.
 std::unique_ptr<Backend> make_backend(int device = 0, const Options& options = {});
 
-/// The stream on which a CUDA backend computes; null for another backend.
+/// The stream on which a CUDA backend computes; null for other backends.
 const Stream* compute_stream(const Backend& backend);
-/// From now on a CUDA backend calls `ask` again and again while its `wait` waits for the device;
-/// what it throws ends the wait.
+/// From now on a CUDA backend calls `ask` repeatedly while its `wait` waits for the device; an
+/// exception from `ask` ends the wait.
 void while_waiting(Backend& backend, std::function<void()> ask);
 
 }  // namespace gptrain::cuda

@@ -1,4 +1,4 @@
-// What a user can ask of the CUDA backend.
+// User options of the CUDA backend.
 #pragma once
 
 #include <filesystem>
@@ -7,27 +7,28 @@ namespace gptrain::cuda {
 
 /// Which kernels compute attention.
 enum class AttentionChoice {
-    automatic,  ///< the fastest that are known to run on the device
-    portable,   ///< those for every device
-    sm90,       ///< those for compute capability 9.0
+    automatic,  ///< the fastest kernels known to run on the device
+    portable,   ///< the kernels for every device
+    sm90,       ///< the kernels for compute capability 9.0
 };
 
 struct Options {
-    /// Algorithms of products can be chosen by timing (Backend::tune); else they are as the library
-    /// advises.
+    /// Whether Backend::tune may choose GEMM algorithms by timing; otherwise the library's
+    /// heuristic chooses.
     bool tune_products = false;
-    /// Where these choices are kept and found again; empty: nowhere.
+    /// Stores tuned algorithms for later runs; empty: not stored.
     std::filesystem::path tuning_file = {};
-    /// `replay` records: the second time in a CUDA graph, which is issued from then on.
+    /// `replay` captures its work in a CUDA graph on the second call and launches the graph from
+    /// then on.
     bool graphs = false;
     AttentionChoice attention = AttentionChoice::automatic;
-    /// Else the gelu behind a product is done by the library where it can: faster, but from sums
-    /// before they are rounded, so that recomputing it gives other bits.
+    /// If false, the library computes the GELU after a GEMM where it can: faster, but it reads the
+    /// sums before they are rounded, so recomputing gives different bits.
     bool deterministic = true;
 };
 
-/// GPTRAIN_CUDA_GRAPHS=1: `graphs`; GPTRAIN_CUDA_ATTENTION=auto|portable|sm90: `attention`, another
-/// word is an Error (usage).
+/// GPTRAIN_CUDA_GRAPHS=1 sets `graphs`; GPTRAIN_CUDA_ATTENTION=auto|portable|sm90 sets `attention`.
+/// Throws Error (usage) for any other value of the latter.
 Options options_of_environment();
 
 }  // namespace gptrain::cuda

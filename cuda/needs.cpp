@@ -29,8 +29,8 @@ std::int64_t linear_scratch_bytes(const OpLimits& limits) {
 }
 
 std::int64_t bias_scratch_bytes(const OpLimits& limits) {
-    // Many strips of columns have few parts each: either there is one part, or the strips of all
-    // parts are at most as many as the wanted blocks.
+    // Many column strips have few parts each: either there is one part, or the strips of all parts
+    // together are at most the desired number of blocks.
     constexpr std::int64_t widest_strip = bias_strip_bytes / 2;
     const std::int64_t parts = div_ceil(limits.sequences * limits.seq_length, bias_part_rows);
     const std::int64_t elements =
@@ -96,7 +96,7 @@ std::int64_t attention_scratch_bytes(const OpLimits& limits) {
 
 namespace {
 
-/// What uploads land in, then what ops work with.
+/// Staging for uploads, plus scratch memory for ops.
 std::int64_t scratch_bytes(const OpLimits& limits) {
     const std::int64_t of_ops = std::max(
         {linear_scratch_bytes(limits), bias_scratch_bytes(limits), norm_scratch_bytes(limits),

@@ -1,11 +1,11 @@
-// What the CUDA backend needs of a run's memory: numbers, in builds without CUDA as well.
+// The memory that the CUDA backend needs for a run: plain numbers, also in builds without CUDA.
 #pragma once
 
 #include "backend/backend.h"
 
 namespace gptrain::cuda {
 
-/// The same on every device; known without one.
+/// Known without a device; the same on every device.
 BackendNeeds backend_needs();
 
 }  // namespace gptrain::cuda

@@ -5,7 +5,7 @@
 namespace gptrain::cuda {
 namespace {
 
-/// What `work` issues to the stream, which it does not do.
+/// Captures what `work` issues to the stream without running it.
 cudaGraph_t record(const std::function<void()>& work, cudaStream_t stream) {
     check_cuda(cudaStreamBeginCapture(stream, cudaStreamCaptureModeThreadLocal),
                "cudaStreamBeginCapture");
@@ -13,7 +13,7 @@ cudaGraph_t record(const std::function<void()>& work, cudaStream_t stream) {
     try {
         work();
     } catch (...) {
-        // The stream must be usable again; the fault is the one of `work`.
+        // End the capture so that the stream is usable again; report the error of `work`.
         if (cudaStreamEndCapture(stream, &graph) == cudaSuccess) cudaGraphDestroy(graph);
         static_cast<void>(cudaGetLastError());
         throw;

@@ -1,5 +1,5 @@
-// CUDA graphs: what was issued to a stream once is issued again by a single launch. The emulator
-// has a twin of this file.
+// CUDA graphs: capture work that was issued to a stream and launch it again with one call. The
+// emulator has a twin of this file.
 #pragma once
 
 #include <cstdint>
@@ -16,14 +16,15 @@ public:
     Recordings();
     ~Recordings();
 
-    /// The first call with a key does `work`, which loads its kernels and chooses its products; the
-    /// second records what `work` issues to the stream, and from then on the record is issued.
-    /// `work` issues the same each time, to this stream alone, and waits for nothing.
+    /// The first call with a key runs `work`, which loads kernels and chooses GEMM algorithms. The
+    /// second call captures what `work` issues to the stream; it and all later calls launch the
+    /// captured graph. `work` must issue the same operations each time, to this stream only, and
+    /// must not wait.
     void run(std::int64_t key, const std::function<void()>& work, const Stream& stream);
 
 private:
     class Graph;
-    std::map<std::int64_t, std::unique_ptr<Graph>> graphs_;  ///< null: done once
+    std::map<std::int64_t, std::unique_ptr<Graph>> graphs_;  ///< null after the first call
 };
 
 }  // namespace gptrain::cuda

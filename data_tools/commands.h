@@ -1,4 +1,4 @@
-// What gpt-preprocess does, one function a subcommand. Faults are Errors.
+// The commands of gpt-preprocess, one function per subcommand. Failures throw an Error.
 #pragma once
 
 #include <cstdint>
@@ -15,7 +15,7 @@ struct EncodeOptions {
     std::string tokenizer;
     std::string output_prefix;
     bool append_eod = false;
-    std::int64_t workers = 0;  ///< 0: the machine's cores
+    std::int64_t workers = 0;  ///< 0: all cores of the machine
 };
 
 /// Encodes the corpus into OUTPUT-PREFIX_KEY_document.bin and .idx.
@@ -35,13 +35,13 @@ struct MergeOptions {
     std::string output_prefix;
 };
 
-/// Joins token files of one type of id, in the order given.
+/// Joins token files with the same id type, in the given order.
 void merge_token_files(const MergeOptions& options);
 
 struct InspectOptions {
     std::string prefix;
-    std::string tokenizer;      ///< empty: ids are shown as numbers
-    std::int64_t document = 0;  ///< the sample
+    std::string tokenizer;      ///< empty: print ids as numbers
+    std::int64_t document = 0;  ///< the document to print
     std::int64_t sample_tokens = 64;
 };
 

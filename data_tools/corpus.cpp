@@ -28,7 +28,7 @@ void check_inputs(const CorpusOptions& options) {
         const CorpusFormat format = format_of(path, options);
         any_json = any_json || format.json_lines;
         any_text = any_text || !format.json_lines;
-        // Opening looks at the first bytes, which must not be taken out of a pipe.
+        // Opening a file reads its first bytes, which would be lost from a pipe.
         std::error_code error;
         const auto type = std::filesystem::status(path, error).type();
         const bool is_pipe = type == std::filesystem::file_type::fifo ||

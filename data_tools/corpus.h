@@ -17,36 +17,36 @@ enum class InputFormat { by_name, json_lines, plain_text };
 struct CorpusOptions {
     std::vector<std::string> inputs;
     InputFormat format = InputFormat::by_name;
-    CorpusFormat documents;  ///< its `json_lines` is set for each file by `format`
+    CorpusFormat documents;  ///< `format` decides `json_lines` for each file
     bool skip_faulty = false;
     bool json_key_given = false;   ///< on the command line
     bool documents_given = false;  ///< on the command line
 };
 
-/// How the file is read: by name, `.json`, `.jsonl` and these with `.gz` are JSON lines, all others
-/// plain text.
+/// The format of a file. By name, `.json` and `.jsonl`, also with `.gz`, are JSON lines; all other
+/// files are plain text.
 CorpusFormat format_of(const std::string& path, const CorpusOptions& options);
 
-/// Refuses what would otherwise show only after hours, as Error: inputs that do not exist
-/// (bad_input), and options that no input makes use of (usage). Warns of inputs that are read as
-/// plain text by their name and look like something else.
+/// Catches early what would otherwise fail only after hours. Throws Error (bad_input) for missing
+/// inputs and Error (usage) for options that no input uses. Warns about inputs that their name
+/// makes plain text but that look like something else.
 void check_inputs(const CorpusOptions& options);
 
-/// Bytes of all inputs together; nothing if one is not a regular file or is packed.
+/// Total size of all inputs in bytes; nothing if one is not a regular file or is compressed.
 std::optional<std::int64_t> total_bytes(const CorpusOptions& options);
 
 /// Records from one file.
 struct Chunk {
     std::size_t file = 0;
-    std::int64_t bytes = 0;  ///< of input that it stands for
+    std::int64_t bytes = 0;  ///< size in the input
     std::vector<Record> records;
 };
 
-/// The records of all inputs in order, in chunks of about 256 KiB.
+/// Reads the records of all inputs in order, in chunks of about 256 KiB.
 class CorpusReader {
 public:
     explicit CorpusReader(const CorpusOptions& options) : options_(options) {}
-    /// False at the end.
+    /// Returns false at the end.
     bool next(Chunk& chunk);
 
 private:
@@ -55,7 +55,7 @@ private:
     std::optional<RecordReader> reader_;
 };
 
-/// Where and why a document was not used.
+/// Where and why a document was rejected.
 struct PlacedFault {
     std::string place;  ///< "FILE:LINE: byte OFFSET"
     FaultyDocument document;
@@ -63,14 +63,15 @@ struct PlacedFault {
 
 PlacedFault placed(FaultyDocument document, const std::string& path, const Record& record);
 
-/// Counts and reports documents that are left out.
+/// Counts and reports skipped documents.
 class FaultLog {
 public:
     explicit FaultLog(bool skip) : skip_(skip) {}
-    /// Policy stop: throws an Error (bad_input). Policy skip: warns of the first ten, counts all.
+    /// With policy stop, throws Error (bad_input). With policy skip, warns about the first ten and
+    /// counts all.
     void add(const PlacedFault& fault);
     std::int64_t count() const { return count_; }
-    /// "left out 3 documents: 2 with invalid UTF-8, 1 with a missing key"; nothing to say: empty.
+    /// "left out 3 documents: 2 with invalid UTF-8, 1 with a missing key"; empty if there are none.
     std::string summary() const;
 
 private:

@@ -15,11 +15,11 @@
 namespace gptrain {
 namespace {
 
-/// The documents of a chunk as ids.
+/// The token ids of a chunk's documents.
 struct EncodedChunk {
     std::int64_t bytes = 0;
-    std::vector<std::int32_t> ids;     // of all documents, one after the other
-    std::vector<std::size_t> lengths;  // one a document
+    std::vector<std::int32_t> ids;     // of all documents, concatenated
+    std::vector<std::size_t> lengths;  // one per document
     std::vector<PlacedFault> faults;
 };
 
@@ -61,7 +61,7 @@ private:
     std::optional<std::int32_t> end_of_document_;
 };
 
-/// Megatron writes an empty text as a document without sequences.
+/// Like Megatron, writes an empty text as a document without sequences.
 void write_chunk(const EncodedChunk& chunk, IndexedWriter& writer) {
     std::span<const std::int32_t> rest = chunk.ids;
     for (const std::size_t length : chunk.lengths) {

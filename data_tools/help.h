@@ -1,4 +1,4 @@
-// The prose of `gpt-preprocess --help`.
+// The long texts of `gpt-preprocess --help`.
 #pragma once
 
 namespace gptrain::help {

@@ -18,7 +18,7 @@ std::string padded(std::string word, std::size_t width) {
     return word;
 }
 
-/// Documents by length: empty, then [2^k, 2^(k+1)).
+/// Counts documents by length: empty ones, then [2^k, 2^(k+1)).
 void print_histogram(const IndexedDataset& dataset) {
     std::vector<std::int64_t> counts(64);
     std::int64_t longest = 0;

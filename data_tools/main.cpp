@@ -21,7 +21,7 @@ namespace {
 
 constexpr std::int64_t max_count = std::int64_t{1} << 40;
 
-/// Checks whose words the help's type names already say.
+/// Validators without a description: the help's type names already list the values.
 CLI::Validator one_of(std::vector<std::string> words) {
     return CLI::IsMember(std::move(words)).description("");
 }
@@ -29,7 +29,7 @@ CLI::Validator between(std::int64_t low, std::int64_t high) {
     return CLI::Range(low, high).description("");
 }
 
-/// The corpus options of one (sub)command, and the words given for its choices.
+/// The corpus options of one (sub)command, and the values given for its choices.
 struct CorpusArguments {
     CorpusOptions options;
     std::string format = "auto";
@@ -89,7 +89,7 @@ CorpusOptions CorpusArguments::resolved() const {
     return corpus;
 }
 
-/// The whole command line: options of every subcommand, and the parser that fills them.
+/// The whole command line: the options of every subcommand, and the parser that fills them.
 class CommandLine {
 public:
     CommandLine() {
@@ -105,7 +105,7 @@ public:
         app_.require_subcommand(0, 1);
     }
 
-    /// Parses and runs. Returns after --help as well.
+    /// Parses and runs. Returns after --help, too.
     void run(int argc, char** argv) {
         try {
             app_.parse(argc, argv);

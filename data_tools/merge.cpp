@@ -25,7 +25,7 @@ void append_documents(const IndexedDataset& dataset, IndexedWriter& writer) {
     }
 }
 
-/// What holds for all of them; nothing where one does not say which tokenizer made it.
+/// The metadata that all data sets share; nothing if one does not name its tokenizer.
 std::optional<TokenMeta> common_meta(const std::vector<IndexedDataset>& datasets) {
     std::optional<TokenMeta> common;
     std::string first;

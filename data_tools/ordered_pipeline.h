@@ -1,4 +1,4 @@
-// One producer, several workers, one consumer that sees the results in the order of production.
+// One producer, several workers, and one consumer that receives results in production order.
 #pragma once
 
 #include <condition_variable>
@@ -13,18 +13,18 @@
 
 namespace gptrain {
 
-/// Moves items from `produce` (own thread; false at the end) through `work` (`workers` threads) to
-/// `consume` (the calling thread, in the order of production). At most `capacity` items are under
-/// way, which bounds memory. An exception of any of the three ends the run; of several, the one
-/// that belongs to the earliest item is thrown to the caller, so that the outcome does not depend
-/// on the number of workers. For one run.
+/// Moves items from `produce` (its own thread; returns false at the end) through `work` (`workers`
+/// threads) to `consume` (the calling thread, in production order). At most `capacity` items are in
+/// flight, which bounds memory. An exception in any of the three ends the run; if there are
+/// several, the caller gets that of the earliest item, so the outcome does not depend on the number
+/// of workers. Use each object for one run only.
 template <class In, class Out>
 class OrderedPipeline {
 public:
     OrderedPipeline(std::size_t workers, std::size_t capacity)
         : workers_(workers), capacity_(capacity) {}
 
-    /// bool produce(In&), Out work(In), void consume(Out).
+    /// Signatures: bool produce(In&), Out work(In), void consume(Out).
     template <class Produce, class Work, class Consume>
     void run(Produce produce, Work work, Consume consume) {
         std::vector<std::jthread> threads;
@@ -46,7 +46,7 @@ private:
         bool done = false;
     };
 
-    /// Lets all threads end, however `run` is left.
+    /// Stops all threads, however `run` exits.
     struct StopOnExit {
         OrderedPipeline& pipeline;
         ~StopOnExit() {
@@ -96,14 +96,14 @@ private:
         return !stopped_;
     }
 
-    /// Null when there is no more work.
+    /// Returns null when there is no more work.
     Item* next_to_work_on() {
         std::unique_lock lock(mutex_);
         changed_.wait(lock, [&] { return stopped_ || begun_ < items_.size() || produced_all_; });
         return stopped_ || begun_ == items_.size() ? nullptr : items_[begun_++].get();
     }
 
-    /// Null after the last item.
+    /// Returns null after the last item.
     std::unique_ptr<Item> next_done() {
         std::unique_lock lock(mutex_);
         changed_.wait(lock, [&] { return items_.empty() ? produced_all_ : items_.front()->done; });
@@ -122,7 +122,7 @@ private:
     const std::size_t capacity_;
     std::mutex mutex_;
     std::condition_variable changed_;
-    std::deque<std::unique_ptr<Item>> items_;  // in order; the first `begun_` are being worked on
+    std::deque<std::unique_ptr<Item>> items_;  // in order; the first `begun_` are in progress
     std::size_t begun_ = 0;
     bool produced_all_ = false;
     std::exception_ptr producer_error_;

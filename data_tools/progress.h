@@ -1,4 +1,4 @@
-// How far a run over the input is: a line that rewrites itself on a terminal.
+// The progress of reading the input: one line, updated in place on a terminal.
 #pragma once
 
 #include <chrono>
@@ -10,7 +10,7 @@ namespace gptrain {
 class Progress {
 public:
     explicit Progress(std::optional<std::int64_t> total_bytes) : total_(total_bytes) {}
-    /// Shows the line anew, at most five times a second.
+    /// Updates the line, at most five times a second.
     void show(std::int64_t bytes, std::int64_t tokens);
     double seconds() const;
 

@@ -10,7 +10,7 @@
 namespace gptrain {
 namespace {
 
-/// The documents of a corpus one by one.
+/// Yields the documents of a corpus one by one.
 class DocumentSource {
 public:
     DocumentSource(const CorpusOptions& options, FaultLog& faults)

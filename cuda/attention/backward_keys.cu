@@ -1,7 +1,7 @@
-// dk and dv on tensor cores: a block has a tile of keys and values and goes through the queries
-// that see them, of one head of the group after the other; two tiles of queries are in shared
-// memory, one in use and the next on its way. Scores are computed as [keys, queries], so that they
-// are in the registers as the operand that the sums over queries need.
+// dk and dv on tensor cores. A block owns a tile of keys and values and loops over the queries that
+// see them, one head of the group after another. Tiles of queries are double-buffered in shared
+// memory: one in use, the next in flight. Scores are computed as [keys, queries], so that their
+// registers already form the operand for the sums over queries.
 #include "cuda/attention/gradient.cuh"
 #include "cuda/attention/kernels.h"
 #include "cuda/attention/launch.h"
@@ -21,9 +21,9 @@ struct KeysShape {
     static constexpr int row_tiles = width <= 64 ? 2 : 1;
     static constexpr int warp_rows = 16 * row_tiles;
     static constexpr int rows = warps * warp_rows;
-    /// As many as registers suffice for.
+    /// As many as fit in registers.
     static constexpr int queries = width > 128 || (width <= 64 && with_dropout) ? 16 : 32;
-    /// Columns of dk and dv that one block sums up; wider heads take two blocks.
+    /// Columns of dk and dv that one block computes; wider heads take two blocks.
     static constexpr int out_width = width < 128 ? width : 128;
     static constexpr int parts = width / out_width;
     static constexpr int blocks_per_multiprocessor = 2;
@@ -40,7 +40,7 @@ struct QueryRows {
     Vec<float, 2> lse_and_delta[Shape::queries];
 };
 
-/// Rows of head 0 of the sequence. They lie in shared memory, since registers are short.
+/// Rows of head 0 of the sequence. Stored in shared memory, because registers are scarce.
 struct QuerySource {
     HeadRows q;
     HeadRows d_o;
@@ -62,13 +62,14 @@ using Scores = float[Shape::row_tiles][Shape::queries / 8][4];
 template <class Shape>
 using Sums = float[Shape::row_tiles][Shape::out_width / 8][4];
 
-/// A tile of queries of one head.
+/// Identifies a tile of queries of one head.
 struct QueryPlace {
     int head;
     int query;
 };
 
-/// The keys of a block and the queries that see one of them at least, head by head of the group.
+/// Visits the tiles of queries that see at least one of the block's keys, head by head of the
+/// group.
 template <class Shape>
 class SeeingQueries {
 public:
@@ -80,7 +81,7 @@ public:
         return from({place.head, place.query + Shape::queries});
     }
     __device__ bool has(const QueryPlace& place) const { return place.head < heads_end(); }
-    /// Whether some query of the tile does not see some key.
+    /// Whether any query of the tile cannot see some key of the block.
     __device__ bool hidden(int query) const {
         const KeyRange range = visible_keys(p_, sequence_, query, Shape::queries);
         return first_key() < range.all_begin || key_end() > range.all_end;
@@ -141,8 +142,8 @@ __device__ inline void copy_queries(const AttentionParams& p, const AttentionGra
     copy_async_commit();
 }
 
-/// Scores [keys, queries] of keys that are not seen become -infinity; `key` and `query` are the
-/// first of them.
+/// Sets the scores [keys, queries] of invisible keys to -infinity; `key` and `query` are the first
+/// ones.
 template <class Shape>
 __device__ inline void hide(const AttentionParams& p, int sequence, int key, int query,
                             Scores<Shape>& scores) {
@@ -175,7 +176,7 @@ __device__ inline void probabilities(const AttentionParams& p, const QueryRows<S
     });
 }
 
-/// dp [keys, queries] becomes what `gradient` says; `key` and `query` are its first.
+/// Applies `gradient` to every element of dp [keys, queries]; `key` and `query` are the first ones.
 template <class Shape>
 __device__ inline void gradients_of(const AttentionParams& p, int key, int query,
                                     const QueryRows<Shape>& rows, const KeyDropout& dropout,

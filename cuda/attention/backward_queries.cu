@@ -1,5 +1,5 @@
-// dq on tensor cores: a block has a tile of queries and goes through the keys that they see, two
-// tiles of keys and values being in shared memory, one in use and the next on its way.
+// dq on tensor cores. A block owns a tile of queries and loops over the keys that they see. Tiles
+// of keys and values are double-buffered in shared memory: one in use, the next in flight.
 #include "cuda/attention/gradient.cuh"
 #include "cuda/attention/kernels.h"
 #include "cuda/attention/launch.h"
@@ -33,7 +33,7 @@ struct QueriesShared {
 template <class Shape>
 using Scores = float[Shape::row_tiles][Shape::keys / 8][4];
 
-/// Numbers of this lane's rows; [r][h] is row 16 r + 8 h + lane / 4 behind `query`.
+/// One value per row of this lane; [r][h] belongs to row 16 r + 8 h + lane / 4 after `query`.
 template <class Shape>
 struct RowNumbers {
     float lse_log2[Shape::row_tiles][2];
@@ -62,7 +62,7 @@ __device__ inline void probabilities(const AttentionParams& p, const RowNumbers<
     }
 }
 
-/// dp becomes what `gradient` says; `query` and `key` are its first.
+/// Applies `gradient` to every element of dp; `query` and `key` are the first ones.
 template <class Shape>
 __device__ inline void gradients_of(const AttentionParams& p, int query, int key,
                                     const RowNumbers<Shape>& numbers, const KeyDropout& dropout,

@@ -1,5 +1,5 @@
-// delta = sum over D of d_o o, one number for each query and head: memory-bound, 2 elements read
-// for each feature.
+// delta = sum over D of d_o o, one value per query and head. Memory-bound: reads 2 elements per
+// feature.
 #include "cuda/attention/kernels.h"
 
 namespace gptrain::cuda {
@@ -12,7 +12,7 @@ struct DeltaRows {
     HeadTensor d_o;
     float* delta;  ///< [B, N, Sq]
     int queries;
-    int pieces;     ///< of V elements in a row
+    int pieces;     ///< pieces of V elements in a row
     int row_lanes;  ///< lanes that share a row: a power of 2
 };
 

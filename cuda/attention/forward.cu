@@ -1,7 +1,6 @@
-// Forward attention on tensor cores: a block has a tile of queries and goes through the keys that
-// they see. Probabilities stay in the registers in which the scores arise. Of keys and values there
-// is one tile each in shared memory: values are on their way while scores are computed, the next
-// keys while the output is.
+// Forward attention on tensor cores. A block owns a tile of queries and loops over the keys that
+// they see. Probabilities stay in the registers that held the scores. Shared memory has one tile of
+// keys and one of values: values are in flight during the scores, the next keys during the output.
 #include <limits>
 
 #include "cuda/attention/kernels.h"
@@ -13,14 +12,15 @@ namespace {
 
 constexpr float infinity = std::numeric_limits<float>::infinity();
 
-/// Tiles for heads up to `width` wide. 99 KB of shared memory must do.
+/// Tile sizes for heads up to `width` wide. They must fit in 99 KB of shared memory.
 template <int width_, bool with_dropout_>
 struct ForwardShape {
     static constexpr int width = width_;
     static constexpr bool with_dropout = with_dropout_;
     static constexpr int warps = 4;
     static constexpr int threads = warps * warp_threads;
-    /// 16-row tiles of a warp: two reuse what is read of keys and values, where registers suffice.
+    /// 16-row tiles per warp: two, where registers suffice, reuse the keys and values that they
+    /// read.
     static constexpr int row_tiles = width <= (with_dropout ? 64 : 128) ? 2 : 1;
     static constexpr int warp_rows = 16 * row_tiles;
     static constexpr int rows = warps * warp_rows;
@@ -34,15 +34,15 @@ struct ForwardShared {
     SharedTile<Shape::keys, Shape::width> k;
     SharedTile<Shape::keys, Shape::width> v;
     KeyBounds bounds[Shape::rows];
-    HeadRows keys;  ///< where tiles come from; not in registers, which are short
+    HeadRows keys;  ///< the source of the tiles; in shared memory, because registers are scarce
     HeadRows values;
 };
 
 /// One warp's rows. [r][h] is row 16 r + 8 h + lane / 4.
 template <class Shape>
 struct ForwardState {
-    float sum[Shape::row_tiles][2] = {};  ///< of the columns that this lane has
-    float maximum[Shape::row_tiles][2];   ///< of the scores so far, not scaled
+    float sum[Shape::row_tiles][2] = {};  ///< over the columns of this lane
+    float maximum[Shape::row_tiles][2];   ///< of the unscaled scores so far
     float o[Shape::row_tiles][Shape::width / 8][4] = {};
     __device__ ForwardState() {
         for (auto& row : maximum)
@@ -53,8 +53,8 @@ struct ForwardState {
 template <class Shape>
 using Scores = float[Shape::row_tiles][Shape::keys / 8][4];
 
-/// scores = exp(scale (scores - maximum)), with the maximum over the keys so far; what was summed
-/// up before follows it.
+/// scores = exp(scale (scores - maximum)), with the maximum over all keys so far; rescales earlier
+/// sums accordingly.
 template <class Shape>
 __device__ inline void softmax(const AttentionParams& p, Scores<Shape>& scores,
                                ForwardState<Shape>& state) {
@@ -78,7 +78,7 @@ __device__ inline void softmax(const AttentionParams& p, Scores<Shape>& scores,
             }
         }
         state.sum[r][h] = sum;
-        // Behind the first tiles maxima seldom change.
+        // After the first tiles, maxima seldom change.
         if (ballot(rescale != 1) == 0) return;
         for (int j = 0; j < Shape::width / 8; ++j) {
             state.o[r][j][2 * h] *= rescale;
@@ -87,7 +87,7 @@ __device__ inline void softmax(const AttentionParams& p, Scores<Shape>& scores,
     });
 }
 
-/// Which probabilities are kept, as KeyDropout::rows has them: one word for 16 rows.
+/// Which probabilities dropout keeps, in the layout of KeyDropout::rows: one word per 16 rows.
 template <class Shape>
 struct Kept {
     std::uint32_t bits[Shape::row_tiles] = {};
@@ -107,7 +107,8 @@ __device__ inline void drop(const Kept<Shape>& kept, Scores<Shape>& scores) {
     });
 }
 
-/// The warp's rows of o and lse; `row` counts in the tile, that begins at query `begin`.
+/// Writes the warp's rows of o and lse. `row` is relative to the tile, which starts at query
+/// `begin`.
 template <class T, class Shape, class Tile>
 __device__ inline void finish(const AttentionParams& p, const BlockPlace& place, int begin, int row,
                               float scale, ForwardState<Shape>& state, Tile& tile) {

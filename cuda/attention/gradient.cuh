@@ -1,4 +1,4 @@
-// What the two kernels of tiled backward attention share.
+// What the two tiled backward kernels share.
 #pragma once
 
 #include <limits>
@@ -7,21 +7,21 @@
 
 namespace gptrain::cuda {
 
-/// log2(e) lse, for `probability`; infinity where nothing is seen, so that all probabilities are 0.
+/// log2(e) lse, for `probability`; infinity if nothing is visible, so that all probabilities are 0.
 __device__ inline float lse_log2(float lse) {
     constexpr float log2_e = 1.44269504f;
     constexpr float infinity = std::numeric_limits<float>::infinity();
     return lse == -infinity ? infinity : lse * log2_e;
 }
 
-/// Of a score that is not scaled; -infinity where the key is not seen.
+/// The probability of an unscaled score; pass -infinity for an invisible key.
 __device__ inline float probability(const AttentionParams& p, float score, float lse_log2) {
     return exp2_approx(fma(score, p.scale_log2, -lse_log2));
 }
 
-/// dp = probability (dropout'(dp) - delta), the gradient of the scaled score; in: the gradient of
-/// the dropped probability. probability = dropout(probability), but for the scale of what is kept.
-/// Where not `with_dropout`, everything is.
+/// On entry dp is the gradient of the dropped probability; on return dp = probability (dropout'(dp)
+/// - delta), the gradient of the scaled score, and probability is zeroed where dropped, but not yet
+/// scaled. Without `with_dropout` everything is kept.
 template <bool with_dropout>
 __device__ inline void gradient(const AttentionParams& p, float delta, bool kept,
                                 float& probability, float& dp) {

@@ -1,4 +1,4 @@
-// What the launches of attention's kernels share.
+// What the launches of the attention kernels share.
 #pragma once
 
 #include <type_traits>
@@ -7,10 +7,10 @@
 
 namespace gptrain::cuda {
 
-/// What every device from sm_80 on gives to one block.
+/// Shared memory that every device from sm_80 on grants a block.
 constexpr std::int64_t shared_bytes_everywhere = 99 * 1024;
 
-/// f(std::integral_constant<int, W>{}) with the smallest W that kernels are built for and D fits.
+/// Calls f(std::integral_constant<int, W>{}) with the smallest supported width W >= D.
 template <class F>
 void with_head_width(int head_dim, const F& f) {
     GPTRAIN_CHECK(head_dim <= widest_head, "heads ", head_dim, " wide");
@@ -20,8 +20,9 @@ void with_head_width(int head_dim, const F& f) {
     f(std::integral_constant<int, 256>{});
 }
 
-/// Tiles of `tile_rows` of `rows` rows, for all sequences of `heads` heads. The largest grid is the
-/// device's concern, more than 2^31 - 1 blocks are an Error (bug) here.
+/// The order of blocks for tiles of `tile_rows` out of `rows` rows, for `heads` heads of every
+/// sequence. More than 2^31 - 1 blocks throw Error (bug); a smaller limit of the device is checked
+/// at launch.
 inline BlockOrder block_order(const AttentionParams& params, std::int64_t rows, int tile_rows,
                               int heads, bool last_is_most) {
     constexpr std::int64_t section_bytes = 16 << 20;

@@ -1,4 +1,4 @@
-// Which work a block of attention does, which keys its queries see, and which of them are dropped.
+// Which tile a block works on, which keys its queries see, and which probabilities dropout keeps.
 #pragma once
 
 #include <limits>
@@ -10,20 +10,20 @@ namespace gptrain::cuda {
 
 // ---- blocks -------------------------------------------------------------------------------------
 
-/// Blocks are numbered section by section. A section is as many heads as the second-level cache
-/// holds the keys and values of; within it the tiles with the most work come first, of all its
-/// heads.
+/// Blocks are numbered section by section. A section has as many heads as fit with their keys and
+/// values in the L2 cache. Within a section, the tiles with the most work come first, across all
+/// its heads.
 struct BlockOrder {
-    int tiles;          ///< of one head
-    int heads;          ///< of all sequences
-    int section;        ///< heads
-    bool last_is_most;  ///< whether the last tile has the most work, or the first
+    int tiles;          ///< per head
+    int heads;          ///< over all sequences
+    int section;        ///< heads per section
+    bool last_is_most;  ///< whether the last tile has the most work; otherwise the first one
     std::int64_t blocks() const { return static_cast<std::int64_t>(tiles) * heads; }
 };
 
 struct BlockPlace {
     int tile;
-    int head;  ///< of all sequences
+    int head;  ///< over all sequences
 };
 
 __device__ inline BlockPlace block_place(const BlockOrder& order, int block) {
@@ -41,7 +41,8 @@ __device__ inline BlockPlace block_place(const BlockOrder& order) {
 
 // ---- visibility ---------------------------------------------------------------------------------
 
-/// Keys that queries see: all of them see [all_begin, all_end), none one outside of [begin, end).
+/// The keys that some queries see: all see [all_begin, all_end), and none sees a key outside
+/// [begin, end).
 struct KeyRange {
     int begin;
     int end;
@@ -53,14 +54,15 @@ __device__ inline int clamped(int x, int low, int high) {
     return x < low ? low : x > high ? high : x;
 }
 
-/// First key that query i (of those that are there) sees if it comes before the last one.
+/// The first key that query i sees, if the query exists and sees any.
 __device__ inline int first_key(const AttentionParams& p, int sequence, int i) {
     if (p.first_visible == nullptr) return 0;
     const std::int64_t row = static_cast<std::int64_t>(sequence) * p.queries + i;
     return clamped(load_constant(p.first_visible + row) - p.k_begin, 0, p.keys);
 }
 
-/// Of queries [begin, begin + count), of which one at least is there. By a warp.
+/// The keys that queries [begin, begin + count) see; at least one of them must exist. Called by a
+/// whole warp.
 __device__ inline KeyRange visible_keys(const AttentionParams& p, int sequence, int begin,
                                         int count) {
     const int end = std::min(begin + count, p.queries);
@@ -80,12 +82,12 @@ __device__ inline KeyRange visible_keys(const AttentionParams& p, int sequence, 
     return range;
 }
 
-/// The keys of one query, from `first` to `last`.
+/// One query sees the keys from `first` to `last`, both included.
 struct KeyBounds {
     int first;
     int last;
     __device__ bool sees(int key) const { return key >= first && key <= last; }
-    /// Counted from `key` on.
+    /// The same bounds relative to `key`.
     __device__ KeyBounds from(int key) const { return {first - key, last - key}; }
 };
 
@@ -94,8 +96,8 @@ __device__ inline KeyBounds key_bounds(const AttentionParams& p, int sequence, i
     return {first_key(p, sequence, query), std::min(query + p.diagonal, p.keys - 1)};
 }
 
-/// Of queries `begin` on, by a block; a barrier makes them visible. Kept in shared memory, since
-/// few tiles need them and registers are what attention is short of.
+/// Bounds of the queries from `begin` on, computed by the block; visible after a barrier. They are
+/// in shared memory because few tiles need them and registers are scarce.
 template <int threads, int rows>
 __device__ inline void fill_key_bounds(KeyBounds (&bounds)[rows], const AttentionParams& p,
                                        int sequence, int begin) {
@@ -103,8 +105,8 @@ __device__ inline void fill_key_bounds(KeyBounds (&bounds)[rows], const Attentio
         bounds[i] = key_bounds(p, sequence, begin + i);
 }
 
-/// Scores [16 R queries, 8 C keys], in registers as multiply_add has them in c, become -infinity
-/// where the key is not seen; bounds[i] is of the i-th query, `key` the first key.
+/// Sets scores [16 R queries, 8 C keys], laid out like c of multiply_add, to -infinity where the
+/// key is invisible. bounds[i] belongs to the i-th query; `key` is the first key.
 template <int R, int C>
 __device__ inline void hide_keys(const KeyBounds* bounds, int key, float (&scores)[R][C][4]) {
     constexpr float infinity = std::numeric_limits<float>::infinity();
@@ -122,18 +124,18 @@ __device__ inline void hide_keys(const KeyBounds* bounds, int key, float (&score
 
 // ---- dropout ------------------------------------------------------------------------------------
 
-/// Tiles of keys begin at key_origin plus multiples of 16, so that with dropout the four keys of
-/// one draw lie in one tile, side by side from a multiple of 4 on.
+/// Tiles of keys start at key_origin plus multiples of 16. With dropout, the four keys of one draw
+/// are then adjacent and in one tile, starting at a multiple of 4.
 __host__ __device__ inline int key_origin(const AttentionParams& p, bool dropout) {
     return dropout ? -(p.k_begin % 4) : 0;
 }
 
-/// Draws what is kept of the probabilities of one head, for the registers of products: C tiles of
-/// 16 x 8 side by side as multiply_add has them in c. Bit 4 j + i of the result belongs to c[i] of
-/// tile j. Lanes that share a draw of four keys draw one each and exchange.
+/// Draws which probabilities of one head to keep, for C adjacent tiles of 16 x 8 laid out like c of
+/// multiply_add. Bit 4 j + i of the result belongs to c[i] of tile j. Lanes that share a draw of
+/// four keys draw once each and exchange the results.
 class KeyDropout {
 public:
-    /// Without `on` nothing is to be drawn, and the scale is 1.
+    /// If not `on`, there is nothing to draw and the scale is 1.
     __device__ KeyDropout(const AttentionParams& p, int sequence, int head, bool on) : p_(p) {
         if (!on) return;
         key_ = p.dropout.key();
@@ -148,7 +150,7 @@ public:
         return (draw(query, key - in_draw) >> in_draw & 1) != 0;
     }
 
-    /// Rows are queries, `query` and on, columns are keys, `key` and on.
+    /// Rows are queries starting at `query`, columns are keys starting at `key`.
     template <int C>
     __device__ std::uint32_t rows(int query, int key) const {
         static_assert(C <= 8);
@@ -186,7 +188,7 @@ public:
     }
 
 private:
-    /// Bit w: key + w is kept for the query. k_begin + key is a multiple of 4.
+    /// Bit w: whether key + w is kept for the query. k_begin + key is a multiple of 4.
     __device__ std::uint32_t draw(int query, int key) const {
         const PhiloxBlock words =
             dropout_words(key_, sequence_, p_.q_begin + query, head_, (p_.k_begin + key) / 4);

@@ -9,15 +9,15 @@ namespace gptrain::cuda {
 namespace {
 
 constexpr int block_size = 256;
-/// Queries of one head that a block merges: as many pieces as keep its threads busy, and lines of
-/// lse that it has to itself.
+/// Queries of one head per block: enough pieces to keep its threads busy, and whole cache lines of
+/// lse that no other block touches.
 constexpr int block_queries = 64;
-/// Pieces that a thread has under way.
+/// Pieces that a thread has in flight.
 constexpr int unroll = 4;
 
 constexpr float infinity = std::numeric_limits<float>::infinity();
 
-/// Elements from one index of a dim to the next.
+/// Distances, in elements, between consecutive indices of a dim.
 struct Strides {
     std::int64_t sequence;
     std::int64_t query;
@@ -36,7 +36,7 @@ struct MergeArgs {
     float* lse_sum;
     Strides o_strides;
     Strides sum_strides;
-    std::int64_t lse_sequence_stride;  ///< of lse_sum
+    std::int64_t lse_sequence_stride;  ///< stride of lse_sum
     std::int64_t lse_head_stride;
     int queries;
     int heads;
@@ -44,7 +44,7 @@ struct MergeArgs {
     bool accumulate;
 };
 
-/// What the two sides of a row count in the whole, and the log-sum-exp of both.
+/// The weights of the two sides in the merged row, and the merged log-sum-exp.
 struct Shares {
     float sum;
     float added;
@@ -63,7 +63,7 @@ __device__ inline Shares shares_of(float sum, float added) {
     return {larger_share, smaller_share, lse};
 }
 
-/// The elements of a piece of o in o_sum: one piece of fp32, or two.
+/// The elements of o_sum for one piece of o: one or two fp32 pieces.
 template <class T>
 struct SumPiece {
     static constexpr int parts = piece_width<T> / piece_width<float>;
@@ -91,17 +91,17 @@ struct MergeShared {
     float added_shares[block_queries];
 };
 
-/// A block's queries, of one head of one sequence.
+/// A block's queries, from one head of one sequence.
 template <class T>
 struct BlockRows {
     const T* o;
     float* o_sum;
-    std::int64_t first;  ///< of all queries
+    std::int64_t first;  ///< index among all queries
     int count;
     std::int64_t sequence;
     std::int64_t head;
 
-    /// Blocks of neighbouring heads are neighbours: their rows lie side by side.
+    /// Consecutive blocks take consecutive heads, whose rows are adjacent in memory.
     __device__ explicit BlockRows(const MergeArgs<T>& args) {
         const std::int64_t block = block_index().x;
         const std::int64_t tiles = (args.queries + block_queries - 1) / block_queries;
@@ -133,8 +133,7 @@ __device__ inline void merge_lse(const MergeArgs<T>& args, const BlockRows<T>& r
     shared.added_shares[i] = shares.added;
 }
 
-/// A place in a block's rows; behind the last one there is the last one again, so that loads need
-/// no condition.
+/// A position in a block's rows, clamped to the last one so that loads are unconditional.
 struct PiecePlace {
     int row;
     int at;
@@ -184,7 +183,7 @@ __global__ void __launch_bounds__(block_size) merge_kernel(MergeArgs<T> args) {
     }
 }
 
-/// Whether all rows consist of whole pieces on 16-byte boundaries.
+/// Whether all rows consist of whole pieces aligned to 16 bytes.
 bool is_aligned(const Tensor& x, std::int64_t width) {
     bool result = reinterpret_cast<std::uintptr_t>(x.data()) % 16 == 0 && x.size(3) % width == 0;
     for (int dim = 0; dim < 3; ++dim)

@@ -1,4 +1,4 @@
-// The merging of two parts of attention by their log-sum-exp (backend/ops.h).
+// Merges two parts of attention by their log-sum-exp (backend/ops.h).
 #pragma once
 
 #include "backend/ops.h"

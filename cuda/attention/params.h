@@ -1,4 +1,4 @@
-// The arguments of attention as its kernels see them: plain values, copied into a launch.
+// The arguments of attention as its kernels see them: plain values, passed by value to a launch.
 #pragma once
 
 #include <algorithm>
@@ -11,7 +11,7 @@
 
 namespace gptrain::cuda {
 
-/// The largest D that kernels are built for.
+/// The largest D that kernels support.
 constexpr int widest_head = 256;
 
 /// A tensor [B, rows, heads, D]; D is contiguous, strides are in elements.
@@ -35,7 +35,7 @@ struct HeadTensor {
     }
 };
 
-/// Whether every row of every head begins at a multiple of 16 bytes.
+/// Whether every row of every head is aligned to 16 bytes.
 template <class T>
 bool aligned_16(const HeadTensor& tensor) {
     constexpr std::int64_t elements = 16 / sizeof(T);
@@ -44,8 +44,8 @@ bool aligned_16(const HeadTensor& tensor) {
            tensor.head_stride % elements == 0;
 }
 
-/// Query i sees key j (both by index) if j <= i + diagonal, and, where first_visible is given,
-/// j + k_begin >= first_visible[b Sq + i].
+/// Query i sees key j (both by index) if j <= i + diagonal and, if first_visible is given, j +
+/// k_begin >= first_visible[b Sq + i].
 struct AttentionParams {
     HeadTensor q;                                 ///< [B, Sq, N, D]
     HeadTensor k;                                 ///< [B, Sk, G, D]
@@ -61,7 +61,7 @@ struct AttentionParams {
     int group_heads = 0;                          ///< N / G
     int head_dim = 0;                             ///< D
     int diagonal = 0;                             ///< q_begin - k_begin, within [-Sq, Sk]
-    int q_begin = 0;                              ///< positions fit into 31 bits
+    int q_begin = 0;                              ///< positions fit in 31 bits
     int k_begin = 0;
     float scale = 0;       ///< 1 / sqrt(D)
     float scale_log2 = 0;  ///< scale log2(e): exp(scale x) = 2^(scale_log2 x)
@@ -69,7 +69,7 @@ struct AttentionParams {
 
     __host__ __device__ int heads_per_group() const { return group_heads; }
     __host__ __device__ int group_of(int head) const { return head / group_heads; }
-    /// Row of lse and delta.
+    /// Index of a head's first element in lse and delta.
     __host__ __device__ std::int64_t lse_row(int sequence, int head) const {
         return (static_cast<std::int64_t>(sequence) * heads + head) * queries;
     }
@@ -82,10 +82,10 @@ struct AttentionGradients {
     HeadTensor dv;   ///< as k
     /// fp32 [B, N, Sq]: sum over D of d_o o
     const float* delta = nullptr;
-    bool accumulate = false;  ///< dq, dk, dv are fp32 and +=; else compute dtype and =
+    bool accumulate = false;  ///< += in fp32 dq, dk, dv; otherwise = in the compute dtype
 };
 
-/// Checks what the contract of the op asks for.
+/// Check the contract of the op and convert its arguments.
 AttentionParams attention_params(const AttentionForward& args);
 AttentionGradients attention_gradients(const AttentionBackward& args, const float* delta);
 

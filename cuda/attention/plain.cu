@@ -1,5 +1,5 @@
-// Attention in fp32 on the usual arithmetic units, in tiles: for fp32, and for heads and strides
-// that the tiled kernels do not take. Each kernel owns the rows that it writes and goes through the
+// Tiled attention in fp32 without tensor cores: for fp32, and for heads and strides that the
+// tensor-core kernels do not support. Each kernel owns the rows that it writes and loops over the
 // other side in order.
 #include "cuda/attention/plain.cuh"
 
@@ -26,8 +26,8 @@ struct ForwardShared {
 
 template <class Shape>
 struct ForwardState {
-    float maximum[Shape::thread_rows];  ///< of the scores so far, not scaled
-    float sum[Shape::thread_rows];      ///< of the columns that this thread has
+    float maximum[Shape::thread_rows];  ///< of the unscaled scores so far
+    float sum[Shape::thread_rows];      ///< over the columns of this thread
     ThreadSums<Shape> o;
 };
 
@@ -43,7 +43,8 @@ __device__ inline float row_sum(float x) {
     return x;
 }
 
-/// Scores of keys `key` on become probabilities, up to a factor that is known at the end.
+/// Turns the scores of keys from `key` on into probabilities, up to a factor that is known at the
+/// end.
 template <class Shape, bool with_dropout>
 __device__ inline void softmax(const AttentionParams& p, int sequence, int query, int key,
                                const KeyDropout& dropout, ThreadScores<Shape>& scores,
@@ -116,7 +117,8 @@ __global__ void __launch_bounds__(Shape::threads, 2)
 
 // ---- backward -----------------------------------------------------------------------------------
 
-/// `own` rows of the block, `other` ones that it goes through; [0] of q or k, [1] of d_o or v.
+/// `own` holds the block's rows and `other` those that it loops over; [0] is q or k, [1] is d_o or
+/// v.
 template <class Shape>
 struct BackwardShared {
     PlainRows<Shape> own[2];
@@ -125,7 +127,7 @@ struct BackwardShared {
     PlainScores<Shape> gradients;
 };
 
-/// What one pair of score and gradient of a dropped probability becomes.
+/// Applies `gradient` to one score and the gradient of its dropped probability.
 template <bool with_dropout>
 __device__ inline void pair_gradient(const AttentionParams& p, const AttentionGradients& gradients,
                                      int sequence, int head, int query, int key,
@@ -236,7 +238,7 @@ __global__ void __launch_bounds__(Shape::threads, 2)
 
 // ---- launches -----------------------------------------------------------------------------------
 
-/// f(shape, with_dropout) for the narrowest shape that D fits.
+/// Calls f(shape, with_dropout) for the narrowest shape that fits D.
 template <class F>
 void with_plain_shape(const AttentionParams& params, const F& f) {
     const auto with = [&](auto shape) {

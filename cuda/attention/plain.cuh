@@ -1,23 +1,23 @@
-// Tiles of attention in fp32: what the plain kernels share. A block has 8 by 16 threads; of a tile
-// thread (r, c) has the rows R r to R r + R - 1 and the columns c, c + 16, c + 32, ...
+// fp32 tiles that the plain attention kernels share. A block has 8 by 16 threads. In a tile, thread
+// (r, c) owns rows R r to R r + R - 1 and columns c, c + 16, c + 32, ...
 #pragma once
 
 #include "cuda/attention/mask.cuh"
 
 namespace gptrain::cuda {
 
-/// R rows of a thread, heads up to 16 M wide.
+/// R rows per thread; heads up to 16 M wide.
 template <int R, int M>
 struct PlainShape {
     static constexpr int threads = 128;
     static constexpr int thread_rows = R;
-    static constexpr int rows = 8 * R;         ///< of a tile, of queries and of keys
-    static constexpr int columns = rows / 16;  ///< of the scores that a thread has
-    static constexpr int features = M;         ///< of the sums that a thread has
+    static constexpr int rows = 8 * R;         ///< of a tile, for queries and keys
+    static constexpr int columns = rows / 16;  ///< of the scores, per thread
+    static constexpr int features = M;         ///< of the sums, per thread
     static constexpr int width = 16 * M;
 };
 
-/// Odd distances between rows: threads that read a column meet different banks.
+/// The row stride is odd, so that threads reading a column use different banks.
 template <class Shape>
 struct PlainRows {
     float at[Shape::rows][Shape::width + 1];
@@ -40,7 +40,7 @@ __device__ inline int thread_column() {
     return thread_index() % 16;
 }
 
-/// Rows [begin, ...) of one head; rows that are not there and columns behind D become 0.
+/// Loads rows [begin, ...) of one head; missing rows and columns past D become 0.
 template <class T, class Shape>
 __device__ inline void load_rows(PlainRows<Shape>& tile, const HeadTensor& tensor, int sequence,
                                  int head, int begin, int rows, int dim) {
@@ -54,7 +54,7 @@ __device__ inline void load_rows(PlainRows<Shape>& tile, const HeadTensor& tenso
     }
 }
 
-/// Rows of a tile at `begin` that are there.
+/// The number of a tile's rows, starting at `begin`, that exist.
 template <class Shape>
 __device__ inline int rows_there(int begin, int rows) {
     return rows - begin < Shape::rows ? rows - begin : Shape::rows;
@@ -103,7 +103,7 @@ __device__ inline void add_product(ThreadSums<Shape>& sum, const PlainScores<Sha
     }
 }
 
-/// Rows [begin, ...) of one head = factor sums in T, or, where `accumulate`, += in fp32.
+/// Rows [begin, ...) of one head = factor sums in T, or, if `accumulate`, += in fp32.
 template <class T, class Shape>
 __device__ inline void store_sums(const HeadTensor& tensor, int sequence, int head, int begin,
                                   int rows, int dim, const ThreadSums<Shape>& sum,

@@ -6,7 +6,7 @@
 namespace gptrain::cuda {
 namespace {
 
-/// Whether tensor cores can do it. T is the compute dtype, G that of the gradients.
+/// Whether the tensor-core kernels support it. T is the compute dtype, G that of the gradients.
 template <class T>
 bool tiled(const AttentionParams& p) {
     return p.head_dim % 8 == 0 && aligned_16<T>(p.q) && aligned_16<T>(p.k) && aligned_16<T>(p.v) &&

@@ -1,5 +1,5 @@
-// Attention by the kernels for every device: on tensor cores where sizes and alignment allow it,
-// else on the usual units.
+// Attention kernels for every device: on tensor cores if sizes and alignment allow it, otherwise in
+// plain fp32 arithmetic.
 #pragma once
 
 #include "backend/backend.h"
@@ -10,7 +10,7 @@ namespace gptrain::cuda {
 void portable_attention_forward(const AttentionForward& args, const OpContext& context);
 void portable_attention_backward(const AttentionBackward& args, const OpContext& context);
 
-/// Of the backward; the forward needs none.
+/// For the backward; the forward needs none.
 std::int64_t portable_attention_scratch_bytes(const OpLimits& limits);
 
 }  // namespace gptrain::cuda

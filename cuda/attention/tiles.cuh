@@ -1,6 +1,6 @@
-// Tiles of 16-bit elements in shared memory and the two products that attention consists of: rows
-// times rows (scores, and their gradients), and registers times rows (what is summed up over the
-// other side). Rows of a tile are tokens of one head, columns are features.
+// Tiles of 16-bit elements in shared memory, and the two matrix multiplies of attention: rows times
+// rows (scores, and their gradients), and registers times rows (sums over the other side). Rows of
+// a tile are tokens of one head, columns are features.
 #pragma once
 
 #include "cuda/attention/mask.cuh"
@@ -8,7 +8,7 @@
 namespace gptrain::cuda {
 
 /// Panels of 64 columns (128 bytes), each with all rows, swizzled as by swizzle_128: eight rows of
-/// a column meet all banks.
+/// a column use all banks.
 template <int tile_rows, int tile_width>
 struct alignas(1024) SharedTile {
     static constexpr int rows = tile_rows;
@@ -24,16 +24,16 @@ struct alignas(1024) SharedTile {
     }
     /// This lane's address in the piece of 16 x 16 elements at (row, column), multiples of 8 and
     /// 16; `lane` is the lane's offset in the piece at (0, 0). (Swizzling is an exclusive or, so
-    /// the column's bits may be put in after it.)
+    /// the column's bits can be applied afterwards.)
     __device__ const std::byte* piece(int lane, int row, int column) const {
         return bytes + column / 64 * panel_bytes + row * 128 + (lane ^ (column % 64 * 2));
     }
 };
 
-/// This lane's offset in a piece of 16 x 16 elements at (0, 0), so that the registers of load_tiles
-/// are those of an a (16 rows by 16 summed columns). Read so, two b one below the other (8 rows by
-/// 16 summed columns each) are registers 0, 2 and 1, 3; read transposed, two b side by side (16
-/// summed rows by 8 columns each) are registers 0, 1 and 2, 3.
+/// This lane's offset in the piece of 16 x 16 elements at (0, 0), such that load_tiles loads an
+/// operand a (16 rows by 16 reduced columns). Loaded the same way, two operands b, one below the
+/// other (8 rows by 16 reduced columns each), are registers 0, 2 and 1, 3. Loaded transposed, two
+/// operands b next to each other (16 reduced rows by 8 columns each) are registers 0, 1 and 2, 3.
 __device__ inline int piece_offset() {
     return swizzle_128(lane_index() % 16 * 128 + lane_index() / 16 * 16);
 }
@@ -41,11 +41,11 @@ __device__ inline int piece_offset() {
 /// Rows of one head of a tensor [B, rows, heads, D].
 struct HeadRows {
     const std::byte* data;   ///< row 0
-    std::int64_t row_bytes;  ///< from a row to the next
+    std::int64_t row_bytes;  ///< distance between rows
     int rows;
-    int dim_bytes;  ///< of one row; a multiple of 16
+    int dim_bytes;  ///< bytes of a row; a multiple of 16
 
-    /// The same rows so many elements of T further on.
+    /// The same rows, `elements` elements of T further on.
     template <class T>
     __device__ HeadRows after(std::int64_t elements) const {
         return {data + elements * static_cast<int>(sizeof(T)), row_bytes, rows, dim_bytes};
@@ -59,8 +59,8 @@ __device__ inline HeadRows head_rows(const HeadTensor& tensor, int sequence, int
             tensor.row_stride * size, rows, dim * size};
 }
 
-/// Starts to copy rows [begin, begin + Tile::rows); rows that are not there and columns behind D
-/// become 0. A thread has one 16-byte piece of every few rows.
+/// Starts to copy rows [begin, begin + Tile::rows); missing rows and columns past D become 0. Each
+/// thread copies one 16-byte piece of every few rows.
 template <int threads, class Tile>
 __device__ inline void copy_rows_async(Tile& tile, const HeadRows& from, int begin) {
     constexpr int row_pieces = Tile::panels * 8;
@@ -78,7 +78,7 @@ __device__ inline void copy_rows_async(Tile& tile, const HeadRows& from, int beg
     }
 }
 
-/// c[16 R x 8 C] = a b^T: rows a_row on of tile a, rows b_row on of tile b, summed over
+/// c[16 R x 8 C] = a b^T: rows from a_row on of tile a and from b_row on of tile b, summed over
 /// Tile::width.
 template <class T, int R, int C, class A, class B>
 __device__ inline void multiply_rows(float (&c)[R][C][4], const A& a, int a_row, const B& b,
@@ -104,7 +104,7 @@ __device__ inline void multiply_rows(float (&c)[R][C][4], const A& a, int a_row,
     }
 }
 
-/// The registers of a for columns [16 k, 16 k + 16) of what multiply_rows has left in c, rounded.
+/// Rounds columns [16 k, 16 k + 16) of c from multiply_rows into the registers of an operand a.
 template <class T, int C>
 __device__ inline void narrow_piece(std::uint32_t (&piece)[4], const float (&c)[C][4], int k) {
     piece[0] = narrow2<T>(c[2 * k][0], c[2 * k][1]);
@@ -113,7 +113,7 @@ __device__ inline void narrow_piece(std::uint32_t (&piece)[4], const float (&c)[
     piece[3] = narrow2<T>(c[2 * k + 1][2], c[2 * k + 1][3]);
 }
 
-/// sum[16 R x 8 W] += c[16 R x 8 C] rows: rows b_row on of tile b, columns b_column on.
+/// sum[16 R x 8 W] += c[16 R x 8 C] b: rows from b_row on and columns from b_column on of tile b.
 template <class T, int R, int C, int W, class B>
 __device__ inline void add_product(float (&sum)[R][W][4], const float (&c)[R][C][4], const B& b,
                                    int b_row, int b_column = 0) {
@@ -134,13 +134,13 @@ __device__ inline void add_product(float (&sum)[R][W][4], const float (&c)[R][C]
     }
 }
 
-/// Where the sums of a tile go: rows of one head.
+/// The destination of a tile's sums: rows of one head.
 struct HeadOutput {
     HeadTensor tensor;
     int sequence;
     int head;
     int begin;  ///< row of the tensor that is the tile's first; may be negative
-    int rows;   ///< of the tensor
+    int rows;   ///< in the tensor
     int dim;    ///< D
 
     __device__ bool has(int row) const { return begin + row >= 0 && begin + row < rows; }
@@ -150,9 +150,9 @@ struct HeadOutput {
     }
 };
 
-/// Rows [row, row + 16 R) of `to`, from `column` on, = factors sums, rounded to T; factors[r][h]
-/// belongs to row 16 r + 8 h + lane / 4. The tile's rows [row, ...) are used on the way: nobody but
-/// this warp may need them.
+/// Writes rows [row, row + 16 R) of `to`, from `column` on, = factors sums, rounded to T;
+/// factors[r][h] belongs to row 16 r + 8 h + lane / 4. Uses the tile's rows [row, ...) as a buffer,
+/// so only this warp may need them.
 template <class T, int R, int W, class Tile>
 __device__ inline void store_rows(const HeadOutput& to, int row, int column, Tile& tile,
                                   const float (&sum)[R][W][4], const float (&factors)[R][2]) {
@@ -180,7 +180,7 @@ __device__ inline void store_rows(const HeadOutput& to, int row, int column, Til
     }
 }
 
-/// The same elements, in fp32, += factor sums.
+/// Adds the same elements in fp32: += factor sums.
 template <int R, int W>
 __device__ inline void add_rows(const HeadOutput& to, int row, int column,
                                 const float (&sum)[R][W][4], float factor) {

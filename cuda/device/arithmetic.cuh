@@ -1,4 +1,4 @@
-// Arithmetic of single numbers, with its rounding.
+// Scalar arithmetic and its rounding.
 #pragma once
 
 namespace gptrain::cuda {
@@ -10,19 +10,19 @@ __device__ inline float fma(float a, float b, float c) {
 __device__ inline double fma(double a, double b, double c) {
     return __fma_rn(a, b, c);
 }
-/// 2^x within 2 units of the last place; subnormal results are 0.
+/// 2^x within 2 units in the last place; subnormal results are flushed to 0.
 __device__ inline float exp2_approx(float x) {
     float result;
     asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(result) : "f"(x));
     return result;
 }
-/// Base-2 logarithm, absolute error below 2^-22 for x in [0.5, 2], else relative.
+/// Base-2 logarithm: absolute error below 2^-22 for x in [0.5, 2], otherwise relative.
 __device__ inline float log2_approx(float x) {
     float result;
     asm("lg2.approx.f32 %0, %1;" : "=f"(result) : "f"(x));
     return result;
 }
-/// 1 / x within 1 unit of the last place.
+/// 1 / x within 1 unit in the last place.
 __device__ inline float reciprocal_approx(float x) {
     float result;
     asm("rcp.approx.ftz.f32 %0, %1;" : "=f"(result) : "f"(x));
@@ -35,7 +35,7 @@ __device__ inline float square_root(float x) {
 __device__ inline double square_root(double x) {
     return __dsqrt_rn(x);
 }
-/// The other one if one of them is NaN.
+/// If one argument is NaN, returns the other.
 __device__ inline float maximum(float a, float b) {
     return fmaxf(a, b);
 }
@@ -45,7 +45,7 @@ __device__ inline float minimum(float a, float b) {
 __device__ inline float absolute(float x) {
     return fabsf(x);
 }
-// From the compiler's library, within 2 units of the last place.
+// From the compiler's library, within 2 units in the last place.
 __device__ inline double cosine(double x) {
     return ::cos(x);
 }
@@ -64,7 +64,7 @@ __device__ inline double logarithm(double x) {
 __device__ inline double exponential(double x) {
     return ::exp(x);
 }
-/// cos and sin of pi x.
+/// cos(pi x) and sin(pi x).
 __device__ inline float cosine_pi(float x) {
     return ::cospif(x);
 }

@@ -1,4 +1,4 @@
-// Dropout on the device: exactly the masks of backend/dropout.h, drawn where they are needed.
+// Dropout on the device: draws exactly the masks of backend/dropout.h where they are needed.
 #pragma once
 
 #include "backend/dropout.h"
@@ -6,15 +6,15 @@
 
 namespace gptrain::cuda {
 
-/// A Dropout as kernels get it. Of probability 0 it is off and nothing is read.
+/// A Dropout as a kernel argument. With probability 0 it is off and reads nothing.
 struct DropoutParams {
     const StepState* state = nullptr;              ///< null: off
-    const std::int64_t* first_sequence = nullptr;  ///< of the slot
+    const std::int64_t* first_sequence = nullptr;  ///< first sequence of the slot
     std::uint64_t seed = 0;
     DropoutSite site = DropoutSite::embedding;
     std::uint32_t layer = 0;
-    std::uint32_t threshold = 0;  ///< kept are words from here on
-    float scale = 1;              ///< factor of what is kept
+    std::uint32_t threshold = 0;  ///< words from this value on are kept
+    float scale = 1;              ///< factor for kept values
     SequenceRows rows;
     std::int64_t head_begin = 0;
 
@@ -34,11 +34,11 @@ struct DropoutParams {
     }
 
     __host__ __device__ bool on() const { return state != nullptr; }
-    /// The stream of this step. Kept by a thread for all its draws.
+    /// The Philox key of this step; a thread makes it once for all its draws.
     __device__ PhiloxKey key() const { return dropout_key(seed, state->step, site, layer); }
 };
 
-/// Drops features of the rows of [B, S, H]. Each thread has one for all its rows.
+/// Dropout over the features of [B, S, H]. Each thread makes one and uses it for all its rows.
 class FeatureDropout {
 public:
     __device__ explicit FeatureDropout(const DropoutParams& params) : params_(params) {
@@ -47,7 +47,7 @@ public:
         first_sequence_ = *params.first_sequence;
     }
 
-    /// Coordinates of a row, which is token `position` of sequence `sequence`.
+    /// Position of a row: token `position` of sequence `sequence`.
     struct Row {
         std::int64_t sequence = 0;
         std::int64_t position = 0;
@@ -57,7 +57,7 @@ public:
         return {first_sequence_ + token / seq_length, params_.rows.position(token % seq_length)};
     }
 
-    /// x[i] *= factor of `feature` + i; both are multiples of 4.
+    /// x[i] *= factor of feature `feature` + i. `feature` and `count` are multiples of 4.
     template <int count>
     __device__ void drop(const Row& row, int feature, float (&x)[count]) const {
         static_assert(count % 4 == 0);

@@ -1,4 +1,4 @@
-// Reads and writes of global memory, and the order in which blocks see them.
+// Global memory access, and the order in which blocks observe writes.
 #pragma once
 
 #include <cstddef>
@@ -34,13 +34,13 @@ __device__ inline V load(const V* p) {
     const auto word = *reinterpret_cast<const detail::WordOf<V>*>(p);
     return *reinterpret_cast<const V*>(&word);
 }
-/// For what is read once: first to leave the cache.
+/// For data read once: evicted from the cache first.
 template <class V>
 __device__ inline V load_once(const V* p) {
     const auto word = __ldcs(reinterpret_cast<const detail::WordOf<V>*>(p));
     return *reinterpret_cast<const V*>(&word);
 }
-/// For what nobody writes while the kernel runs.
+/// For data that nothing writes while the kernel runs.
 template <class V>
 __device__ inline V load_constant(const V* p) {
     const auto word = __ldg(reinterpret_cast<const detail::WordOf<V>*>(p));
@@ -50,30 +50,30 @@ template <class V>
 __device__ inline void store(V* p, const V& value) {
     *reinterpret_cast<detail::WordOf<V>*>(p) = *reinterpret_cast<const detail::WordOf<V>*>(&value);
 }
-/// For what is not read again soon.
+/// For data that is not read again soon.
 template <class V>
 __device__ inline void store_once(V* p, const V& value) {
     __stcs(reinterpret_cast<detail::WordOf<V>*>(p),
            *reinterpret_cast<const detail::WordOf<V>*>(&value));
 }
 
-/// *p += x in some order: results differ from run to run.
+/// *p += x, in unspecified order: results differ between runs.
 __device__ inline void atomic_add(float* p, float x) {
     atomicAdd(p, x);
 }
-/// Returns what was there.
+/// Returns the old value.
 __device__ inline unsigned atomic_add(unsigned* p, unsigned x) {
     return atomicAdd(p, x);
 }
-/// *p = max(*p, x), whole and not negative x: the same in any order.
+/// *p = max(*p, x) as one atomic operation, for x >= 0; independent of order.
 __device__ inline void atomic_max_not_negative(float* p, float x) {
     atomicMax(reinterpret_cast<int*>(p), __float_as_int(x));
 }
 
 // ---- order between blocks -----------------------------------------------------------------------
-// A block may wait for lower-numbered blocks of its launch only.
+// A block may wait only for lower-numbered blocks of the same launch.
 
-/// Reads a counter; what its writer did before `store_release` is seen afterwards.
+/// Reads a counter. Everything its writer did before `store_release` is visible afterwards.
 __device__ inline unsigned load_acquire(const unsigned* p) {
     unsigned value;
     asm volatile("ld.acquire.gpu.global.u32 %0, [%1];" : "=r"(value) : "l"(p) : "memory");
@@ -82,11 +82,11 @@ __device__ inline unsigned load_acquire(const unsigned* p) {
 __device__ inline void store_release(unsigned* p, unsigned value) {
     asm volatile("st.release.gpu.global.u32 [%0], %1;" ::"l"(p), "r"(value) : "memory");
 }
-/// In the body of every loop that waits for another thread.
+/// Call in the body of every loop that waits for another thread.
 __device__ inline void spin_pause() {
     __nanosleep(20);
 }
-/// What this thread wrote is seen by the whole device before what it writes next.
+/// Makes this thread's earlier writes visible to the whole device before its later ones.
 __device__ inline void device_fence() {
     __threadfence();
 }

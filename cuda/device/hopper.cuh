@@ -1,7 +1,7 @@
-// What kernels for sm_90a see besides device.cuh: barriers that count bytes, bulk copies by the
-// tensor memory accelerator, products of a warpgroup, register reallocation. One instruction each.
-// Shared memory written by plain stores is seen by bulk copies and by warpgroup_multiply after
-// fence_async_proxy() in each writing thread and a barrier.
+// What sm_90a kernels use in addition to device.cuh: transaction barriers, bulk copies by the
+// tensor memory accelerator (TMA), warpgroup matrix multiplies, register reallocation. One
+// instruction each. Plain stores to shared memory become visible to bulk copies and
+// warpgroup_multiply after each writing thread calls fence_async_proxy() and then a barrier.
 #pragma once
 
 #include "cuda/device/device.cuh"
@@ -11,13 +11,14 @@ namespace gptrain::cuda {
 
 // ---- barriers in shared memory ------------------------------------------------------------------
 
-/// A phase is complete when all arrivals and all expected bytes have come; then the next begins.
-/// Phases are told apart by parity: the first is 0.
+/// A phase completes when all arrivals and all expected bytes have come; then the next phase
+/// begins. Phases are identified by parity; the first has parity 0.
 struct alignas(8) Barrier {
     std::uint64_t state;
 };
 
-/// By one thread; then fence_barriers() by it and a block barrier, before anyone uses it.
+/// Called by one thread, followed by its fence_barriers() and a block barrier, before any thread
+/// uses the barrier.
 __device__ inline void init(Barrier& barrier, int arrivals) {
     asm volatile("mbarrier.init.shared::cta.b64 [%0], %1;" ::"r"(detail::shared_address(&barrier)),
                  "r"(arrivals)
@@ -31,7 +32,7 @@ __device__ inline void arrive(Barrier& barrier) {
                      detail::shared_address(&barrier))
                  : "memory");
 }
-/// Arrives, and the phase waits for that many bytes of bulk copies more.
+/// Arrives, and makes the phase wait for `bytes` more bytes of bulk copies.
 __device__ inline void arrive_expecting(Barrier& barrier, int bytes) {
     asm volatile(
         "{\n.reg .b64 state;\nmbarrier.arrive.expect_tx.shared::cta.b64 state, [%0], %1;\n}\n" ::
@@ -39,7 +40,7 @@ __device__ inline void arrive_expecting(Barrier& barrier, int bytes) {
         "r"(bytes)
         : "memory");
 }
-/// Waits until the phase of this parity is complete.
+/// Waits until the phase with this parity completes.
 __device__ inline void wait(Barrier& barrier, int parity) {
     asm volatile(
         "{\n.reg .pred done;\nwaiting:\n"
@@ -50,10 +51,10 @@ __device__ inline void wait(Barrier& barrier, int parity) {
 }
 
 // ---- bulk copies --------------------------------------------------------------------------------
-// Each is started by one thread. Addresses are aligned to 16 bytes (tiles to 1024), sizes multiples
-// of 16.
+// One thread starts each copy. Addresses are aligned to 16 bytes (tiles to 1024); sizes are
+// multiples of 16.
 
-/// Place of a box in a tensor [B, S, heads, D]: its first element.
+/// Position of a box's first element in a tensor [B, S, heads, D].
 struct BoxPlace {
     int feature, head, row, sequence;
 };
@@ -61,8 +62,8 @@ struct BoxPlace {
 __device__ inline void prefetch(const TensorMap& map) {
     asm volatile("prefetch.tensormap [%0];" ::"l"(&map) : "memory");
 }
-/// Starts to copy the map's box at `place`; rows outside of the tensor are filled with 0. All bytes
-/// of the box count at the barrier.
+/// Starts a copy of the map's box at `place`; rows outside the tensor are filled with 0. The
+/// barrier counts all bytes of the box.
 __device__ inline void load_box(void* to_shared, const TensorMap& map, const BoxPlace& place,
                                 Barrier& barrier) {
     asm volatile(
@@ -72,7 +73,7 @@ __device__ inline void load_box(void* to_shared, const TensorMap& map, const Box
         "r"(detail::shared_address(&barrier))
         : "memory");
 }
-/// Starts to write the box; what lies outside of the tensor is left out.
+/// Starts to write the box; parts outside the tensor are skipped.
 __device__ inline void store_box(const TensorMap& map, const BoxPlace& place,
                                  const void* from_shared) {
     asm volatile(
@@ -82,7 +83,7 @@ __device__ inline void store_box(const TensorMap& map, const BoxPlace& place,
         "r"(detail::shared_address(from_shared))
         : "memory");
 }
-/// Starts to copy `bytes` side by side; they count at the barrier.
+/// Starts to copy `bytes` contiguous bytes; the barrier counts them.
 __device__ inline void load_bulk(void* to_shared, const void* from_global, int bytes,
                                  Barrier& barrier) {
     asm volatile(
@@ -96,29 +97,30 @@ __device__ inline void store_bulk(void* to_global, const void* from_shared, int 
                  "r"(detail::shared_address(from_shared)), "r"(bytes)
                  : "memory");
 }
-/// Starts to add fp32 values to global memory; elements are added one by one, bulks of one thread
-/// or of different threads in no order.
+/// Starts to add fp32 values to global memory. Each element is added atomically; neither one
+/// thread's bulk additions nor those of different threads have a defined order.
 __device__ inline void add_bulk(float* to_global, const float* from_shared, int bytes) {
     asm volatile("cp.reduce.async.bulk.global.shared::cta.bulk_group.add.f32 [%0], [%1], %2;" ::"l"(
                      to_global),
                  "r"(detail::shared_address(from_shared)), "r"(bytes)
                  : "memory");
 }
-/// Makes one group of this thread's stores and additions since the last commit.
+/// Groups this thread's stores and additions since the last commit.
 __device__ inline void bulk_commit() {
     asm volatile("cp.async.bulk.commit_group;" ::: "memory");
 }
-/// Waits until all but the `pending` newest groups have read their shared memory.
+/// Waits until all but the `pending` newest groups have finished reading shared memory.
 template <int pending>
 __device__ inline void bulk_wait_read() {
     asm volatile("cp.async.bulk.wait_group.read %0;" ::"n"(pending) : "memory");
 }
-/// Waits until all but the `pending` newest groups are in global memory.
+/// Waits until all but the `pending` newest groups have reached global memory.
 template <int pending>
 __device__ inline void bulk_wait() {
     asm volatile("cp.async.bulk.wait_group %0;" ::"n"(pending) : "memory");
 }
-/// Orders this thread's plain writes to shared memory before later bulk copies and products.
+/// Orders this thread's plain writes to shared memory before later bulk copies and matrix
+/// multiplies.
 __device__ inline void fence_async_proxy() {
     asm volatile("fence.proxy.async.shared::cta;" ::: "memory");
 }
@@ -128,9 +130,9 @@ __device__ inline void fence_async_proxy_global() {
     asm volatile("fence.proxy.async.global;" ::: "memory");
 }
 
-// ---- tiles of registers to shared memory --------------------------------------------------------
+// ---- register tiles to shared memory ------------------------------------------------------------
 
-/// The reverse of load_tiles.
+/// The inverse of load_tiles.
 __device__ inline void store_tiles(void* row, const std::uint32_t (&tiles)[4]) {
     asm volatile("stmatrix.sync.aligned.m8n8.x4.shared.b16 [%0], {%1, %2, %3, %4};" ::"r"(
                      detail::shared_address(row)),
@@ -144,14 +146,14 @@ __device__ inline void store_tiles_transposed(void* row, const std::uint32_t (&t
                  : "memory");
 }
 
-// ---- products of a warpgroup --------------------------------------------------------------------
+// ---- warpgroup matrix multiplies ----------------------------------------------------------------
 
-/// Which dim of an operand lies side by side: k, the one that is summed over, or the other one.
+/// The contiguous dim of an operand: k, the reduction dim, or the other one.
 enum class Major { k, mn };
 
-/// A bf16 operand in shared memory. It consists of panels: 64 elements (128 bytes) side by side,
-/// rows one after the other, 16-byte pieces of a row swizzled as by swizzle_128, each panel aligned
-/// to 1024 bytes; so does load_box write them.
+/// A bf16 operand in shared memory, stored in panels: rows of 64 contiguous elements (128 bytes),
+/// one after the other, with the 16-byte pieces of a row swizzled as by swizzle_128. Each panel is
+/// aligned to 1024 bytes. load_box writes this layout.
 template <Major major>
 struct Operand {
     std::uint64_t descriptor;
@@ -168,44 +170,45 @@ __device__ inline std::uint64_t operand(const void* begin, int leading_bytes, in
 }
 }  // namespace detail
 
-/// k side by side: rows of the panel are rows m or n of the operand; `k` is the first of the 16
-/// columns (a multiple of 16 below 64). Operands of more than 8 rows take the rows that follow. The
-/// panel may begin at any multiple of 8 rows.
+/// k contiguous: rows of the panel are rows m or n of the operand; `k` is the first of the 16
+/// columns (a multiple of 16 below 64). Operands of more than 8 rows continue with the following
+/// rows. The panel may start at any multiple of 8 rows.
 __device__ inline Operand<Major::k> k_major(const void* panel, int k) {
     return {detail::operand(static_cast<const std::byte*>(panel) + k * 2, 16, 1024)};
 }
-/// m or n side by side: rows of the panel are k; `k` is the first of the 16 rows (a multiple of
-/// 16). Operands wider than 64 go on in panels that lie `panel_bytes` apart.
+/// m or n contiguous: rows of the panel are k; `k` is the first of the 16 rows (a multiple of 16).
+/// Operands wider than 64 continue in panels `panel_bytes` apart.
 __device__ inline Operand<Major::mn> mn_major(const void* panel, int k, int panel_bytes) {
     return {detail::operand(static_cast<const std::byte*>(panel) + k * 128, panel_bytes, 1024)};
 }
 
-/// Before the first product, and whenever registers of c or a were touched since the last one.
+/// Call before the first multiply, and whenever registers of c or a were accessed since the last
+/// one.
 __device__ inline void warpgroup_fence() {
     asm volatile("wgmma.fence.sync.aligned;" ::: "memory");
 }
-/// Makes one group of the products since the last commit.
+/// Groups the multiplies since the last commit.
 __device__ inline void warpgroup_commit() {
     asm volatile("wgmma.commit_group.sync.aligned;" ::: "memory");
 }
-/// Waits until all but the `pending` newest groups are done. Until then c, the registers of a and
-/// the shared memory of a group's operands are not to be touched.
+/// Waits until all but the `pending` newest groups are done. Until then do not access c, the
+/// registers of a, or the shared memory of a group's operands.
 template <int pending>
 __device__ inline void warpgroup_wait() {
     asm volatile("wgmma.wait_group.sync.aligned %0;" ::"n"(pending) : "memory");
 }
-/// Keeps the compiler from moving other uses of these registers across this place.
+/// Prevents the compiler from moving other uses of these registers across this point.
 template <int n>
 __device__ inline void hold(float (&c)[n]) {
     for (int i = 0; i < n; ++i)
         asm volatile("" : "+f"(c[i])::"memory");
 }
 
-// warpgroup_multiply starts c[64 x N] (+)= a[64 x 16] b[16 x N] in the four warps of a warpgroup, N
-// = 2 times the length of c; without `accumulate` c is overwritten. Warp w of the group has rows
-// 16 w to 16 w + 15: with g = lane / 4, t = lane % 4, c[4 j], c[4 j + 1] are (16 w + g, 8 j + 2 t)
-// and the one right of it, c[4 j + 2], c[4 j + 3] the same in row + 8. An a in registers is as in
-// multiply_add, rows 16 w on.
+// warpgroup_multiply starts c[64 x N] (+)= a[64 x 16] b[16 x N] in the four warps of a warpgroup,
+// where N is twice the length of c; without `accumulate` it overwrites c. Warp w of the group holds
+// rows 16 w to 16 w + 15. With g = lane / 4 and t = lane % 4, c[4 j] and c[4 j + 1] are elements
+// (16 w + g, 8 j + 2 t) and the next column; c[4 j + 2] and c[4 j + 3] are the same in row + 8. If
+// a is in registers, its layout is that of multiply_add, starting at row 16 w.
 
 template <Major a_major, Major b_major>
 __device__ inline void warpgroup_multiply(float (&c)[32], Operand<a_major> a, Operand<b_major> b,
@@ -295,8 +298,8 @@ __device__ inline void warpgroup_multiply(float (&c)[64], const std::uint32_t (&
 
 // ---- registers ----------------------------------------------------------------------------------
 
-/// By all warps of a warpgroup, as one branch of one if/else by warpgroup; the kernel has launch
-/// bounds with one block a multiprocessor.
+/// Called by all warps of a warpgroup, in one branch of an if/else on the warpgroup. The kernel's
+/// launch bounds must specify one block per multiprocessor.
 template <int registers>
 __device__ inline void raise_registers() {
     asm volatile("setmaxnreg.inc.sync.aligned.u32 %0;" ::"n"(registers));

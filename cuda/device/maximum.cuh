@@ -1,4 +1,4 @@
-// The largest absolute value of what a kernel writes, found on the way.
+// Finds the largest absolute value of a kernel's output while writing it.
 #pragma once
 
 #include "cuda/device/pieces.cuh"
@@ -6,13 +6,13 @@
 
 namespace gptrain::cuda {
 
-/// One number for each warp of any block.
+/// One value per warp, for a block of any size.
 struct WarpMaxima {
     float values[warp_threads];
 };
 
-/// *result = the largest of it and of what the threads of a block found, which is not negative; any
-/// order of the blocks gives the same. `of_warps` is shared memory, one number for each warp.
+/// *result = the maximum of itself and of the values `found` (>= 0) of the block's threads,
+/// independent of the order of blocks. `of_warps` is shared memory with one number per warp.
 __device__ inline void merge_maxima(float found, float* of_warps, float* result) {
     const float of_warp = warp_maximum(found);
     const int lane = lane_index();
@@ -25,11 +25,11 @@ __device__ inline void merge_maxima(float found, float* of_warps, float* result)
     if (lane == 0) atomic_max_not_negative(result, of_block);
 }
 
-/// What one thread has found; costs nothing where it is not `wanted`.
+/// The maximum found by one thread; free if not `wanted`.
 template <bool wanted>
 class Largest {
 public:
-    /// A piece of a row (pieces.cuh) as stored.
+    /// Adds a piece of a row (pieces.cuh) as stored.
     template <bool aligned, class T>
     __device__ void add(const Vec16<T>& piece, int at, int size) {
         if constexpr (wanted) {
@@ -41,7 +41,7 @@ public:
         }
     }
 
-    /// Once, by all threads of the block.
+    /// Called once by all threads of the block.
     __device__ void merge(float* of_warps, float* result) const {
         if constexpr (wanted) merge_maxima(found_, of_warps, result);
     }

@@ -5,7 +5,7 @@
 namespace gptrain::cuda {
 namespace {
 
-/// Loads that a thread has under way.
+/// Loads that a thread has in flight.
 constexpr int unroll = 8;
 
 template <int slices>
@@ -13,7 +13,7 @@ struct SliceSums {
     float sums[slices][warp_threads];
 };
 
-/// A block does 32 columns; each of its warps sums a slice, which is every so-many-th part.
+/// A block handles 32 columns. Each of its warps sums a slice: every `slices`-th part.
 template <int slices>
 __global__ void __launch_bounds__(slices* warp_threads) add_parts_kernel(Parts parts) {
     auto& [sums] = shared_memory<SliceSums<slices>>();

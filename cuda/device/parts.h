@@ -1,4 +1,4 @@
-// Sums over rows in two stages: blocks sum some rows each, then their parts are added.
+// Two-stage sums over rows: each block sums some rows, then these partial sums are added.
 #pragma once
 
 #include "cuda/runtime/context.h"
@@ -10,10 +10,10 @@ struct Parts {
     const float* data;
     std::int64_t count;
     std::int64_t columns;
-    float* totals[2];  ///< [columns] each; the second may be null, then it is not in parts either
+    float* totals[2];  ///< [columns] each; the second may be null, and then parts do not include it
 };
 
-/// totals[i][column] += sum over the parts, in an order that depends on their number alone.
+/// totals[i][column] += sum over the parts, in an order that depends only on their number.
 void add_parts(const Parts& parts, const Stream& stream);
 
 }  // namespace gptrain::cuda

@@ -1,7 +1,6 @@
-// Rows of elements in pieces of 16 bytes, the largest access there is. Element e of a row is in
-// piece e / width whether or not the row lies on 16-byte boundaries and ends with a whole piece:
-// where it does not, pieces are read and written element by element. So the order of a sum does
-// not depend on where its terms lie.
+// Rows of elements in pieces of 16 bytes, the largest access. Element e of a row is in piece e /
+// width, whether or not the row is aligned to 16 bytes and ends with a whole piece; if not, pieces
+// are read and written element by element. So the order of a sum does not depend on alignment.
 #pragma once
 
 #include <bit>
@@ -12,18 +11,18 @@
 
 namespace gptrain::cuda {
 
-/// Elements of a piece.
+/// Elements per piece.
 template <class T>
 constexpr int piece_width = 16 / static_cast<int>(sizeof(T));
 
-/// Whether element i of the piece at `at` is one of the row.
+/// Whether element i of the piece at `at` is inside the row.
 template <class T, bool aligned>
 __device__ inline bool is_there(int at, int i, int size) {
     return aligned || at + i < size;
 }
 
-/// The piece at element `at` of a row of `size` > at elements; zeros behind its end. `aligned`: all
-/// of it is there, on a 16-byte boundary.
+/// The piece at element `at` of a row of `size` > at elements, zero-padded past the end. `aligned`:
+/// the piece is whole and aligned to 16 bytes.
 template <bool aligned, class T>
 __device__ inline Vec16<T> load_piece(const T* row, int at, int size) {
     if constexpr (aligned) {
@@ -36,7 +35,7 @@ __device__ inline Vec16<T> load_piece(const T* row, int at, int size) {
         return piece;
     }
 }
-/// For what is read once.
+/// For data read once.
 template <bool aligned, class T>
 __device__ inline Vec16<T> load_piece_once(const T* row, int at, int size) {
     if constexpr (aligned) {
@@ -56,7 +55,7 @@ __device__ inline void store_piece(T* row, int at, int size, const Vec16<T>& pie
         }
     }
 }
-/// For what is not read again soon.
+/// For data that is not read again soon.
 template <bool aligned, class T>
 __device__ inline void store_piece_once(T* row, int at, int size, const Vec16<T>& piece) {
     if constexpr (aligned) {
@@ -66,7 +65,8 @@ __device__ inline void store_piece_once(T* row, int at, int size, const Vec16<T>
     }
 }
 
-/// All elements in fp32. By words of two: taking a half out of one costs as much as widening it.
+/// Widens all elements to fp32, two per 32-bit word: extracting one half costs as much as widening
+/// it.
 template <class T>
 __device__ inline void widen(const Vec16<T>& piece, float (&x)[piece_width<T>]) {
     if constexpr (sizeof(T) == 4) {
@@ -85,7 +85,8 @@ __device__ inline void widen(const Vec16<T>& piece, float (&x)[piece_width<T>]) 
         }
     }
 }
-/// Rounded. By twos: the conversion of one is several times slower than that of two.
+/// Rounds, two elements at a time: one two-element conversion is several times faster than two
+/// single ones.
 template <class T>
 __device__ inline Vec16<T> narrow_piece(const float (&x)[piece_width<T>]) {
     if constexpr (sizeof(T) == 4) {
@@ -101,26 +102,28 @@ __device__ inline Vec16<T> narrow_piece(const float (&x)[piece_width<T>]) {
     }
 }
 
-/// Whether rows of `size` elements, `stride` apart, consist of whole pieces on 16-byte boundaries.
-/// A row that is not given does.
+/// Whether rows of `size` elements, `stride` apart, consist of whole pieces aligned to 16 bytes.
+/// True for null rows.
 template <class T>
 bool whole_pieces(const T* rows, std::int64_t stride, std::int64_t size) {
     return rows == nullptr || (reinterpret_cast<std::uintptr_t>(rows) % 16 == 0 &&
                                stride % piece_width<T> == 0 && size % piece_width<T> == 0);
 }
 
-// ---- work that is the same for all pieces of a matrix -------------------------------------------
+// ---- uniform work on all pieces of a matrix -----------------------------------------------------
 
-/// A block does the same pieces of some rows, one after the other; its threads side by side.
+/// A block handles the same pieces of several rows, one row after the other, with consecutive
+/// pieces on consecutive threads.
 constexpr int rows_of_block = 4;
 
 struct PieceGrid {
-    std::int64_t blocks;   ///< x: of rows
+    std::int64_t blocks;   ///< x: groups of rows
     int threads;           ///< at most 256
-    std::int64_t columns;  ///< y: blocks side by side
+    std::int64_t columns;  ///< y: blocks across the columns
 };
 
-/// For rows of `size` elements of which a piece holds `width`; as few threads as possible idle.
+/// For rows of `size` elements in pieces of `width` elements; leaves as few threads idle as
+/// possible.
 inline PieceGrid piece_grid(std::int64_t rows, std::int64_t size, int width) {
     const std::int64_t pieces = div_ceil(size, width);
     const std::int64_t columns = div_ceil(pieces, 256);
@@ -128,8 +131,8 @@ inline PieceGrid piece_grid(std::int64_t rows, std::int64_t size, int width) {
     return {div_ceil(rows, rows_of_block), threads, div_ceil(pieces, threads)};
 }
 
-/// Row i of the block, of `rows` in all. Behind the last one there is the last one again, so that
-/// loads need no condition, between which the compiler would not put several of them; stores do.
+/// Row i of the block, clamped to the last of `rows`. Clamping makes loads unconditional, so the
+/// compiler can group several of them; stores still check.
 __device__ inline std::int64_t row_of_block(int i, int rows) {
     const std::int64_t row = block_index().x * std::int64_t{rows_of_block} + i;
     return row < rows ? row : rows - 1;
@@ -137,7 +140,7 @@ __device__ inline std::int64_t row_of_block(int i, int rows) {
 __device__ inline bool is_row_of_block(int i, int rows) {
     return block_index().x * std::int64_t{rows_of_block} + i < rows;
 }
-/// Element at which this thread's piece begins.
+/// First element of this thread's piece.
 template <class T>
 __device__ inline int piece_of_thread() {
     return (block_index().y * block_threads() + thread_index()) * piece_width<T>;

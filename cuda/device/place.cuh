@@ -1,4 +1,4 @@
-// Where a thread is, and the shared memory of its block.
+// The position of a thread, and the shared memory of its block.
 #pragma once
 
 #include <cstddef>
@@ -26,13 +26,13 @@ constexpr int warp_threads = 32;
 __device__ inline int lane_index() {
     return thread_index() % warp_threads;
 }
-/// Warp of the block, asked for by the whole warp together; the compiler knows that it is the same
-/// for all of its threads.
+/// Index of the warp in its block. The whole warp calls it together, and the compiler knows that
+/// all its threads get the same value.
 __device__ inline int warp_index() {
     return __shfl_sync(0xffffffffu, thread_index() / warp_threads, 0);
 }
 
-/// The block's shared memory, as large as the launch asked for; aligned to 1024 bytes.
+/// The block's shared memory, of the size requested at launch, aligned to 1024 bytes.
 template <class T>
 __device__ inline T& shared_memory() {
     extern __shared__ __align__(1024) std::byte gptrain_shared_memory[];
@@ -40,9 +40,9 @@ __device__ inline T& shared_memory() {
     return *reinterpret_cast<T*>(gptrain_shared_memory);
 }
 
-/// Byte offset in a tile of 128-byte rows at which the 16-byte piece that belongs to `offset` lies:
-/// pieces of a row change places by the row's number, so that eight rows of one column meet all
-/// banks. The tile is aligned to 1024 bytes.
+/// Byte offset at which the 16-byte piece of `offset` is stored in a tile of 128-byte rows. The
+/// pieces of a row are permuted by the row number, so that eight rows of one column use all banks.
+/// The tile is aligned to 1024 bytes.
 __host__ __device__ constexpr int swizzle_128(int offset) {
     return offset ^ ((offset >> 7 & 7) << 4);
 }

@@ -1,5 +1,5 @@
-// Sums and maxima over the threads of a warp or a block, in an order that depends on nothing but
-// the number of threads. All threads get the same bits.
+// Sums and maxima over the threads of a warp or a block, in an order that depends only on the
+// number of threads. All threads get the same bits.
 #pragma once
 
 #include "cuda/device/device.cuh"
@@ -19,8 +19,7 @@ __device__ inline float warp_maximum(float x) {
     return x;
 }
 
-/// By a block of `warps` warps. `of_warps` is shared memory, free for another use only after the
-/// next barrier.
+/// For a block of `warps` warps. `of_warps` is shared memory; reuse it only after the next barrier.
 template <class T, int warps>
 __device__ inline T block_sum(T x, T (&of_warps)[warps]) {
     const T of_warp = warp_sum(x);

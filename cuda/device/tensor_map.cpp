@@ -9,12 +9,12 @@
 namespace gptrain::cuda {
 namespace {
 
-/// Columns of a box: what the swizzle takes.
+/// Columns of a box: the limit of the swizzle.
 constexpr std::int64_t box_columns = 64;
 
 using Encode = decltype(&cuTensorMapEncodeTiled);
 
-/// The driver's function, found through the runtime, so that nothing is linked with the driver.
+/// The driver's function, obtained through the runtime to avoid linking against the driver.
 Encode driver_function() {
     constexpr unsigned since_version = 12000;
     void* function = nullptr;
@@ -23,7 +23,7 @@ Encode driver_function() {
         "cuTensorMapEncodeTiled", &function, since_version, cudaEnableDefault, &found);
     if (status == cudaSuccess && found == cudaDriverEntryPointSuccess && function != nullptr)
         return reinterpret_cast<Encode>(function);
-    // The fault must not be found again by the next launch.
+    // Clear the error, or the next launch reports it again.
     static_cast<void>(cudaGetLastError());
     fail(ExitCode::usage,
          "the NVIDIA driver has no cuTensorMapEncodeTiled; install one for CUDA 12.0 or newer");
@@ -38,14 +38,14 @@ TensorMap tensor_map(const Tensor& tensor, int rows) {
     GPTRAIN_CHECK(tensor.rank() == 4 && tensor.dtype() == DType::bf16 &&
                       tensor.size(3) % box_columns == 0 && tensor.stride(3) == 1,
                   "no tensor map of ", tensor.shape().to_text(), " ", name_of(tensor.dtype()));
-    // The driver counts from the innermost dim on: D, heads, S, B.
+    // The driver counts dims from the innermost: D, heads, S, B.
     std::array<cuuint64_t, 4> sizes{};
     std::array<cuuint64_t, 3> strides{};
     for (std::size_t i = 0; i < 4; ++i) {
         const int dim = 3 - static_cast<int>(i);
         sizes[i] = static_cast<cuuint64_t>(tensor.size(dim));
         if (i == 0) continue;
-        // Of a dim of size 1 no stride is ever used, but the driver checks it.
+        // The stride of a dim of size 1 is never used, but the driver checks it.
         const std::int64_t elements = tensor.size(dim) == 1 ? box_columns : tensor.stride(dim);
         strides[i - 1] = static_cast<cuuint64_t>(elements * size_of(DType::bf16));
     }

@@ -1,10 +1,10 @@
-// A loop that is written out: for arrays that are to be registers, in bodies so long that the
-// compiler would not do it by itself.
+// An unrolled loop, for arrays that must stay in registers where the body is too long for the
+// compiler to unroll it by itself.
 #pragma once
 
 namespace gptrain::cuda {
 
-/// f(0), f(1), ..., f(n - 1), each with the index as a constant.
+/// f(0), f(1), ..., f(n - 1), each with a compile-time index.
 template <int n, class F>
 __device__ inline void unrolled(const F& f) {
     if constexpr (n > 0) {

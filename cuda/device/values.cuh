@@ -7,7 +7,7 @@
 
 namespace gptrain::cuda {
 
-/// Elements that are loaded and stored by one access of at most 16 bytes.
+/// Elements that one access of at most 16 bytes loads or stores.
 template <class T, int N>
 struct alignas(N * sizeof(T)) Vec {
     static_assert(N * sizeof(T) <= 16);
@@ -16,7 +16,7 @@ struct alignas(N * sizeof(T)) Vec {
     __device__ const T& operator[](int i) const { return values[i]; }
 };
 
-/// As many elements as 16 bytes hold.
+/// As many elements as fit in 16 bytes.
 template <class T>
 using Vec16 = Vec<T, 16 / static_cast<int>(sizeof(T))>;
 
@@ -33,7 +33,7 @@ __device__ inline float widen(F16 x) {
     return result;
 }
 
-/// Rounding to nearest even; NaN stays NaN, values out of range become infinite.
+/// Rounds to nearest even. NaN stays NaN; values out of range become infinite.
 template <class T>
 __device__ inline T narrow(float x);
 template <>
@@ -69,8 +69,8 @@ __device__ inline std::uint32_t narrow2<F16>(float low, float high) {
     return result;
 }
 
-/// Rounding to nearest even; what is beyond the largest number becomes the largest, NaN stays NaN.
-/// Two elements in 16 bits, `low` in the lower half.
+/// Rounds to nearest even and saturates: values beyond the largest finite number become that
+/// number. NaN stays NaN. Returns two elements in 16 bits, `low` in the lower half.
 template <class Float8>
 __device__ inline std::uint32_t narrow2_float8(float low, float high) {
 #if __CUDA_ARCH__ >= 890
@@ -93,7 +93,7 @@ __device__ inline std::uint32_t bits_of(float x) {
 __device__ inline float float_of(std::uint32_t bits) {
     return __uint_as_float(bits);
 }
-/// How many bits are 1.
+/// The number of bits set.
 __device__ inline int bits_set(std::uint32_t x) {
     return __popc(x);
 }

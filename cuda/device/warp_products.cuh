@@ -1,4 +1,4 @@
-// Tiles of shared memory: how they are filled from global memory, and the products of a warp.
+// Tiles in shared memory: asynchronous copies from global memory, and warp-level matrix multiplies.
 #pragma once
 
 #include <cstdint>
@@ -15,8 +15,8 @@ __device__ inline std::uint32_t shared_address(const void* p) {
 }
 }  // namespace detail
 
-/// Starts to copy 16 bytes past the first-level cache; where not `valid`, nothing is read and zeros
-/// are written. Both are aligned to 16 bytes.
+/// Starts to copy 16 bytes, bypassing the L1 cache; if not `valid`, reads nothing and writes zeros.
+/// Both addresses are aligned to 16 bytes.
 __device__ inline void copy_async_16(void* to_shared, const void* from_global, bool valid) {
     asm volatile(
         "cp.async.cg.shared.global [%0], [%1], 16, %2;" ::"r"(detail::shared_address(to_shared)),
@@ -32,23 +32,22 @@ __device__ inline void copy_async(void* to_shared, const void* from_global, bool
         "l"(from_global), "n"(bytes), "r"(valid ? bytes : 0)
         : "memory");
 }
-/// Makes one group of this thread's copies since the last commit.
+/// Groups this thread's copies since the last commit.
 __device__ inline void copy_async_commit() {
     asm volatile("cp.async.commit_group;" ::: "memory");
 }
-/// Waits until all but this thread's `pending` newest groups are there; other threads see them
+/// Waits until all but this thread's `pending` newest groups have arrived; other threads see them
 /// after a barrier.
 template <int pending>
 __device__ inline void copy_async_wait() {
     asm volatile("cp.async.wait_group %0;" ::"n"(pending) : "memory");
 }
 
-// ---- products of a warp -------------------------------------------------------------------------
+// ---- warp matrix multiplies ---------------------------------------------------------------------
 
-/// Four 8 x 8 tiles of 16-bit elements from shared memory: lane i gives the address (aligned to 16
-/// bytes) of row i % 8 of tile i / 8. Register j holds, of tile j, the elements (lane / 4,
-/// 2 (lane % 4)) and, in the upper half, the one right of it; transposed, (row, column) change
-/// places.
+/// Loads four 8 x 8 tiles of 16-bit elements from shared memory: lane i passes the address (aligned
+/// to 16 bytes) of row i % 8 of tile i / 8. Register j holds element (lane / 4, 2 (lane % 4)) of
+/// tile j and, in the upper half, the next column; transposed, row and column are swapped.
 __device__ inline void load_tiles(std::uint32_t (&tiles)[4], const void* row) {
     asm volatile("ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%0, %1, %2, %3}, [%4];"
                  : "=r"(tiles[0]), "=r"(tiles[1]), "=r"(tiles[2]), "=r"(tiles[3])
@@ -62,10 +61,10 @@ __device__ inline void load_tiles_transposed(std::uint32_t (&tiles)[4], const vo
                  : "memory");
 }
 
-/// c[16 x 8] += a[16 x 16] b[16 x 8], T is Bf16 or F16. With g = lane / 4 and t = lane % 4:
-/// c[0], c[1] are (g, 2 t), (g, 2 t + 1), c[2], c[3] the same in row g + 8;
-/// a[0] holds (g, 2 t), (g, 2 t + 1), a[1] row g + 8, a[2] columns + 8, a[3] both;
-/// b[0] holds (2 t, g), (2 t + 1, g), b[1] rows + 8.
+/// c[16 x 8] += a[16 x 16] b[16 x 8]; T is Bf16 or F16. With g = lane / 4 and t = lane % 4:
+/// c[0], c[1] are (g, 2 t), (g, 2 t + 1); c[2], c[3] the same in row g + 8;
+/// a[0] holds (g, 2 t), (g, 2 t + 1); a[1] row g + 8; a[2] columns + 8; a[3] both;
+/// b[0] holds (2 t, g), (2 t + 1, g); b[1] rows + 8.
 template <class T>
 __device__ inline void multiply_add(float (&c)[4], const std::uint32_t (&a)[4],
                                     const std::uint32_t (&b)[2]);

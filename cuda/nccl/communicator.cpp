@@ -27,19 +27,19 @@ std::size_t unsigned_size(std::int64_t size) {
     return static_cast<std::size_t>(size);
 }
 
-/// Which faults come from outside of the program.
+/// Remote and system errors come from outside the program.
 ExitCode exit_code_of(ncclResult_t status) {
     return status == ncclRemoteError || status == ncclSystemError ? ExitCode::hang : ExitCode::bug;
 }
 
-/// The bytes of a tensor without gaps.
+/// The bytes of a contiguous tensor.
 ByteRuns whole(const Tensor& x) {
     GPTRAIN_CHECK(x.contiguous(), "a message of ", x.shape().to_text());
     return {x.data(), 1, x.bytes(), x.bytes()};
 }
 
-/// Runs of the whole, and of its part: one message for each. The parts lie one after the other in a
-/// run of the whole, in the order of ranks, as NCCL wants them.
+/// Byte runs of the whole tensor and of its part, one message each. The parts are stored in rank
+/// order within a run of the whole, as NCCL requires.
 struct PartedRuns {
     ByteRuns whole;
     ByteRuns part;
@@ -74,7 +74,7 @@ NcclCommunicator::~NcclCommunicator() {
             if (comm_ != nullptr) nccl_.destroy(std::exchange(comm_, nullptr));
         }
     } catch (const Error&) {
-        // A device that has failed says so wherever it is used.
+        // Any later use of a failed device reports it.
     }
     abort();
 }
@@ -91,9 +91,9 @@ ncclComm_t NcclCommunicator::connect() {
     return comm;
 }
 
-/// Connections are made when they are first needed, which takes long and needs all ranks.
+/// NCCL connects ranks on first use, which takes long and needs all ranks.
 void NcclCommunicator::use_once() {
-    // Freed by the end of this function, when nothing uses it any more or all has failed.
+    // Freed at the end of this function, when nothing uses it any more or everything has failed.
     const auto release_memory = [](std::byte* data) { release(data, MemorySpace::device); };
     const std::int64_t elements = size();
     const std::unique_ptr<std::byte, decltype(release_memory)> memory(
@@ -147,15 +147,15 @@ std::shared_ptr<Event> NcclCommunicator::free_event() {
     return event;
 }
 
-/// issue(message) makes calls of NCCL, each as message(call), and throws nothing; they become one
-/// group between the waits of the streams.
+/// issue(message) makes NCCL calls, each as message(call), and does not throw. The calls become one
+/// group between the streams' waits.
 template <class Issue>
 Pending NcclCommunicator::issue(std::string_view call, const Issue& issue) {
     poll();
     computed_.record(compute_);
     stream_.wait(computed_);
     check(nccl_.group_start(), "ncclGroupStart");
-    // The group is closed first whatever happens in it.
+    // Close the group before checking for errors.
     ncclResult_t fault = ncclSuccess;
     issue([&](ncclResult_t status) {
         if (fault == ncclSuccess) fault = status;

@@ -1,4 +1,4 @@
-// The communicator between GPUs: NCCL, on a stream of its own.
+// Communication between GPUs: NCCL on its own stream.
 #pragma once
 
 #include <memory>
@@ -11,24 +11,25 @@
 
 namespace gptrain::cuda {
 
-/// Operations run on their own stream: each after all computation issued before it, and computation
-/// issued after its `wait` comes after it; the host waits for neither. Tensors lie in memory of the
-/// device that was current when the communicator was made.
+/// Operations run on their own stream. Each starts after all computation issued before it;
+/// computation issued after its `wait` runs after it; the host waits for neither. Tensors are in
+/// memory of the device that was current at construction.
 ///
-/// The operations of a rank run one after the other: a `recv` must not be issued before a `send`
-/// that its sender waits for; rings and neighbours use send_recv. Sums are made in the dtype, in an
-/// order that NCCL chooses from the size and the machines' wiring.
+/// A rank's operations run one after the other: do not issue a `recv` before a `send` that its
+/// sender waits for; rings and neighbours use send_recv. NCCL adds in the tensors' dtype, in an
+/// order that it chooses from the size and the network topology.
 ///
-/// Faults of the network or of another rank are noticed at the next call of the communicator or of
-/// a `wait`: the communicator is then aborted, which ends what hangs in its stream, and the Error
-/// is thrown (hang where a rank or its connection was lost, else bug).
+/// The next call of the communicator or of a `wait` detects faults of the network or of another
+/// rank. The communicator then aborts, which ends operations that hang in its stream, and throws an
+/// Error: `hang` if a rank or its connection was lost, otherwise `bug`.
 class NcclCommunicator final : public Communicator {
 public:
-    /// `hosts` connects the same ranks over host memory; computation is issued to `compute`, which
-    /// outlives the communicator. All ranks make it together, and it is used once.
+    /// `hosts` connects the same ranks through host memory. Computation is issued to `compute`,
+    /// which outlives the communicator. All ranks construct it together; the constructor uses it
+    /// once.
     NcclCommunicator(const Nccl& nccl, std::unique_ptr<Communicator> hosts, const Stream& compute,
                      std::string name);
-    /// While an exception flies it aborts; else it waits for its operations and the other ranks.
+    /// Aborts if an exception is in flight; otherwise waits for its operations and the other ranks.
     ~NcclCommunicator() override;
 
     int rank() const override { return hosts_->rank(); }
@@ -41,10 +42,10 @@ public:
     Pending send(const Tensor& x, int to) override;
     Pending recv(const Tensor& x, int from) override;
     Pending send_recv(const Tensor& sent, int to, const Tensor& received, int from) override;
-    /// Of the hosts; says nothing of the devices.
+    /// A barrier among the hosts; it does not wait for the devices.
     void barrier() override { hosts_->barrier(); }
 
-    /// Throws where an operation has failed since. For a host that waits for the device.
+    /// Throws if an operation has failed. For a host that waits for the device.
     void poll();
 
 private:
@@ -62,7 +63,7 @@ private:
     const std::string name_;
     Stream stream_;
     Event computed_;
-    std::vector<std::shared_ptr<Event>> events_;  ///< not in use
+    std::vector<std::shared_ptr<Event>> events_;  ///< free for reuse
     ncclComm_t comm_ = nullptr;
 };
 

@@ -31,7 +31,7 @@ ChosenDevice choose_device(const MpiSession& session) {
     ChosenDevice chosen;
     std::string uuid;
     session.together([&] {
-        // Without any, opening the first says why.
+        // Without any device, opening device 0 reports why.
         chosen.index = session.local_rank() % std::max(visible_devices(), 1);
         uuid = open_device(chosen.index).uuid;
     });

@@ -1,4 +1,4 @@
-// Which GPU a rank computes on.
+// Assigns a GPU to each rank.
 #pragma once
 
 #include <span>
@@ -9,18 +9,17 @@
 namespace gptrain::cuda {
 
 struct ChosenDevice {
-    int index = 0;        ///< among those that the process sees; current for this thread
-    bool shared = false;  ///< some ranks, these or others, have one device in common
+    int index = 0;        ///< among those visible to the process; current for this thread
+    bool shared = false;  ///< some ranks, not necessarily this one, share a device
 };
 
-/// The ranks of a machine take the devices that they see in turn: local rank modulo devices. All
-/// ranks call it. A rank without a device that can be used, and two ranks on one device, are an
-/// Error (usage) on all ranks; the latter is allowed where the environment has GPTRAIN_SHARE_GPU=1,
-/// for tests.
+/// Assigns the visible devices of a machine to its ranks in turn: local rank modulo devices. All
+/// ranks call it together. Throws Error (usage) on all ranks if a rank has no usable device or if
+/// two ranks share a device; for tests, GPTRAIN_SHARE_GPU=1 allows the latter.
 ChosenDevice choose_device(const MpiSession& session);
 
-/// Whether two of the ranks' devices are the same one; an Error (usage) that names these ranks
-/// unless they may be.
+/// Whether any two ranks have the same device. Throws Error (usage) that names these ranks unless
+/// `may_be`.
 bool devices_are_shared(std::span<const std::string> uuids, bool may_be);
 
 }  // namespace gptrain::cuda

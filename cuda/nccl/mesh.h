@@ -1,4 +1,4 @@
-// The mesh of a run on GPUs.
+// Builds the mesh of a run on GPUs.
 #pragma once
 
 #include "backend/backend.h"
@@ -8,17 +8,17 @@
 
 namespace gptrain::cuda {
 
-/// Environment variables that NCCL reads when its first communicator is made, where they are not
-/// set: NCCL_LAUNCH_ORDER_IMPLICIT=1 (communicators that run at the same time start in the order
-/// of issue, so that ranks cannot block each other), and for deterministic sums NCCL_ALGO=Ring
-/// (what NVLink's switches add up differs from call to call), else what NCCL holds for the fastest.
+/// Sets environment variables that NCCL reads when the first communicator is made, unless they are
+/// already set: NCCL_LAUNCH_ORDER_IMPLICIT=1 (concurrent communicators start in issue order, so
+/// ranks cannot block each other), and, for deterministic sums, NCCL_ALGO=Ring (sums by NVLink
+/// switches differ between calls); otherwise NCCL chooses the algorithm.
 void set_nccl_environment(bool deterministic);
 
-/// All communicators of this rank over NCCL, each used once; all ranks make it together. `backend`
-/// is a CUDA backend and outlives the mesh, like the session. NCCL is opened only where there is
-/// more than one rank; a world of another size than the mesh is an Error (usage). `listener`, if
-/// any, is told of all operations, as the host issues them, and outlives the mesh. While the host
-/// waits for the backend (Backend::wait, not after the mesh is gone) lost ranks are noticed.
+/// Makes all NCCL communicators of this rank and uses each once; all ranks call it together.
+/// `backend` is a CUDA backend; it and the session outlive the mesh. Opens NCCL only for more than
+/// one rank. Throws Error (usage) if the world's size differs from the mesh's. `listener`, if
+/// given, is notified of all operations as the host issues them and outlives the mesh. While the
+/// host waits in Backend::wait, lost ranks are detected, as long as the mesh exists.
 Mesh nccl_mesh(const MpiSession& session, const MeshShape& shape, const MeshLinks& links,
                Backend& backend, CommListener* listener = nullptr);
 

@@ -14,37 +14,38 @@ namespace {
 
 constexpr int most_threads = 512;
 constexpr int most_warps = most_threads / warp_threads;
-/// Blocks at most.
+/// The maximum number of blocks.
 template <int held>
 constexpr std::int64_t most_parts = held == 1 ? norm_parts : norm_parts / 2;
 
-/// Rows on their way to a thread that does `held` pieces of each: as many as fit into the shared
-/// memory of small GPUs.
+/// Depth of the pipeline of row copies for a thread that handles `held` pieces of each row: as many
+/// rows as fit in the shared memory of small GPUs.
 template <int held>
 constexpr int stages = held == 1 ? 3 : 2;
-/// dn, r and, if there is space, dr.
+/// dn, r and, if there is room, dr.
 template <int held>
 constexpr int staged_tensors = held <= 2 ? 3 : 2;
 
-/// Whether a thread has registers for its part of the weight, or reads it again for each row.
+/// Whether a thread keeps its part of the weight in registers; otherwise it rereads it for each
+/// row.
 template <int held>
 constexpr bool keeps_weight = held <= 2;
 
 template <class T, int held>
 struct BackwardShared {
     union {
-        /// Each thread copies to its own pieces and reads no others.
+        /// Each thread copies into its own pieces and reads no others.
         Vec16<T> pieces[stages<held>][staged_tensors<held>][held][most_threads];
-        /// At the end: sums of the groups, [dweight, dbias][groups][H].
+        /// At the end: the groups' sums, [dweight, dbias][groups][H].
         float totals[2 * most_threads * held * piece_width<T>];
     };
-    /// A row's sums by warp, twice: a row may be under way while another is finished.
+    /// A row's sums per warp, double-buffered: one row may be in flight while another is finished.
     RowSums sums[2][most_warps];
     float maxima[most_warps];
 };
 
-/// Sums over the threads of a group, which are whole warps. `of_warps` may be written again after
-/// the next call with other memory.
+/// Sums over the threads of a group, which consists of whole warps. `of_warps` may be overwritten
+/// after the next call, if that uses other memory.
 __device__ inline RowSums group_sums(RowSums (&of_warps)[most_warps], int group, int group_threads,
                                      RowSums own) {
     own[0] = warp_sum(own[0]);
@@ -63,7 +64,7 @@ __device__ inline RowSums group_sums(RowSums (&of_warps)[most_warps], int group,
     return sums;
 }
 
-/// One thread's share of the rows: the pieces lane, lane + group, ... of each row of its group.
+/// One thread's share of the rows: pieces lane, lane + group, ... of each row of its group.
 template <class T, int held, bool measured>
 class BackwardThread {
 public:
@@ -82,8 +83,8 @@ public:
         }
     }
 
-    /// Rows of the block belong to its groups in turn; the next ones are copied to shared memory
-    /// while one is worked on.
+    /// The block's rows go to its groups in turn; the next ones are copied to shared memory while
+    /// one is processed.
     __device__ void run() {
         const int first_token = tokens_.begin + group_;
         for (int stage = 0; stage < stages<held> - 1; ++stage)
@@ -137,7 +138,7 @@ private:
         return shared_.pieces[stage][tensor][i][thread_index()];
     }
 
-    /// Of a row, if it is there.
+    /// Starts to copy a row, if it exists.
     __device__ void start_copy(int token, int stage) {
         const bool valid = token < tokens_.end;
         const std::int64_t row = std::int64_t{token} * args_.hidden;
@@ -214,7 +215,7 @@ struct BackwardPlan {
     std::int64_t parts = 0;
 };
 
-/// Threads that do a row of so many pieces.
+/// The number of threads that handle a row of `pieces` pieces.
 int group_for(std::int64_t pieces, int held) {
     return static_cast<int>(round_up(div_ceil(pieces, held), std::int64_t{warp_threads}));
 }
@@ -239,8 +240,8 @@ BackwardPlan<T> long_row_plan(bool aligned) {
             .parts = most_parts<1>};
 }
 
-/// Pieces a thread for the least work in all: what a warp does once a row costs about as much as
-/// what it does once a piece. 0: the row is too long.
+/// The number of pieces per thread that minimizes total work: a warp's fixed work per row costs
+/// about as much as its work per piece. 0: the row is too long.
 int cheapest_held(std::int64_t pieces) {
     int cheapest = 0;
     for (int held = 3; held >= 1; --held) {
@@ -252,7 +253,7 @@ int cheapest_held(std::int64_t pieces) {
     return cheapest;
 }
 
-/// All of it depends on sizes alone, so that results are the same on every device.
+/// Depends only on sizes, so that results are the same on every device.
 template <class T, bool measured>
 BackwardPlan<T> backward_plan(std::int64_t tokens, std::int64_t hidden, bool aligned) {
     const std::int64_t pieces = div_ceil(hidden, piece_width<T>);

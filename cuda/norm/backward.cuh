@@ -1,4 +1,4 @@
-// What one row, and one piece of it, does in the backward pass of a norm.
+// The backward pass of a norm for one row and for one piece of it.
 #pragma once
 
 #include "cuda/device/dropout_mask.cuh"
@@ -15,8 +15,8 @@ struct NormBackwardArgs {
     const float* mean;  ///< null for rmsnorm
     const float* rstd;
     T* dr;
-    T* dy;           ///< or null
-    float* maximum;  ///< of dy or, without it, of dr, where it is wanted
+    T* dy;           ///< may be null
+    float* maximum;  ///< the maximum of |dy| or, without dy, of |dr|, if requested
     float* parts;    ///< [parts][dweight and, with bias, dbias][H]
     bool with_bias;
     bool accumulate;
@@ -24,11 +24,11 @@ struct NormBackwardArgs {
     int hidden;
     int seq_length;
     float share;  ///< 1 / H
-    int group;    ///< threads that do a row
+    int group;    ///< threads per row
     DropoutParams dropout;
 };
 
-/// The rows that a block does.
+/// The rows of a block.
 struct TokenRange {
     int begin;
     int end;
@@ -40,16 +40,16 @@ __device__ inline TokenRange tokens_of_block(int tokens) {
             static_cast<int>(tokens * (block + 1) / blocks)};
 }
 
-/// What a block adds up over its rows, [dweight and, with bias, dbias][H].
+/// This block's sums over its rows, [dweight and, with bias, dbias][H].
 template <class T>
 __device__ inline float* part_of_block(const NormBackwardArgs<T>& args) {
     return args.parts + std::int64_t{block_index().x} * (args.with_bias ? 2 : 1) * args.hidden;
 }
 
-/// Sums over a row: of dn weight, and of dn weight times the normalised input.
+/// Sums over a row: of dn weight, and of dn weight times the normalized input.
 using RowSums = Vec<float, 2>;
 
-/// What a thread adds to dweight and dbias for one piece.
+/// One thread's contribution to dweight and dbias for one piece.
 template <class T>
 struct PieceSums {
     float dweight[piece_width<T>];
@@ -64,13 +64,13 @@ public:
           mean_(args.mean == nullptr ? 0.0f : load(args.mean + token)),
           rstd_(load(args.rstd + token)) {}
 
-    /// Element 0 of the row in one of the tensors.
+    /// Element 0 of the row in `tensor`.
     template <class E>
     __device__ E* in(E* tensor, const NormBackwardArgs<T>& args) const {
         return tensor + std::int64_t{token_} * args.hidden;
     }
 
-    /// Adds a piece to the sums of the parameters and of the row.
+    /// Adds a piece to the parameter sums and to the row sums.
     __device__ void add(const Vec16<T>& dn, const Vec16<T>& r, const Vec16<T>& weight,
                         PieceSums<T>& sums, RowSums& of_row) const {
         float g[piece_width<T>];
@@ -89,14 +89,14 @@ public:
         }
     }
 
-    /// The sums of the whole row; now its gradients can be had.
+    /// Takes the sums of the whole row; call it before `gradient`.
     __device__ void complete(const NormBackwardArgs<T>& args, const RowSums& of_row) {
         shift_ = args.mean == nullptr ? 0.0f : of_row[0] * args.share;
         slope_ = rstd_ * rstd_ * (of_row[1] * args.share);
     }
 
-    /// dr of one piece, added to `before`: with the means over the row of g = dn weight and of g
-    /// times the normalised input x, rstd (g - mean g - x mean g x).
+    /// Returns `before` plus dr of one piece: rstd (g - mean(g) - x mean(g x)), where g = dn
+    /// weight, x is the normalized input, and the means are over the row.
     __device__ Vec16<T> gradient(const Vec16<T>& dn, const Vec16<T>& r, const Vec16<T>& weight,
                                  const Vec16<T>& before) const {
         float g[piece_width<T>];
@@ -114,7 +114,8 @@ public:
         return narrow_piece<T>(dr);
     }
 
-    /// Writes dr and, from it as stored, dy of the piece at `at`; the last of them is measured.
+    /// Writes dr and, computed from the stored dr, dy of the piece at `at`. Measures dy or, without
+    /// it, dr.
     template <bool aligned, bool measured>
     __device__ void store_gradient(const NormBackwardArgs<T>& args, const FeatureDropout& dropout,
                                    int at, const Vec16<T>& dr, Largest<measured>& largest) const {

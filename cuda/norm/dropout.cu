@@ -12,7 +12,7 @@ template <class T>
 struct DropArgs {
     const T* dr;
     T* dy;
-    float* maximum;  ///< of dy, where it is wanted
+    float* maximum;  ///< the maximum of |dy|, if requested
     int tokens;
     int hidden;
     int seq_length;

@@ -14,14 +14,14 @@ namespace {
 template <class T>
 struct ForwardArgs {
     const T* r;
-    const T* y;       ///< or null
-    T* r_out;         ///< with y
-    const T* weight;  ///< null: only the sum
-    const T* bias;    ///< or null
+    const T* y;       ///< may be null
+    T* r_out;         ///< null without y
+    const T* weight;  ///< null: compute only the sum
+    const T* bias;    ///< may be null
     T* n;
-    float* mean;  ///< or null
+    float* mean;  ///< may be null
     float* rstd;
-    float* maximum;  ///< of n, where it is wanted
+    float* maximum;  ///< the maximum of |n|, if requested
     int tokens;
     int hidden;
     int seq_length;
@@ -30,11 +30,11 @@ struct ForwardArgs {
     DropoutParams dropout;
 };
 
-/// A row is done by a group of threads: a warp or the block.
+/// A group of threads handles a row: a warp or the whole block.
 template <int group>
 constexpr int forward_threads = group == warp_threads ? 128 : group;
 
-/// By warps: of a group and, at last, of the block.
+/// Per warp: sums of the group and, at the end, the maximum of the block.
 template <int group>
 struct ForwardShared {
     float mean[group / warp_threads];
@@ -51,8 +51,8 @@ __device__ inline float group_sum(float x, float (&of_warps)[group / warp_thread
     }
 }
 
-/// The pieces of a row that one thread of a group does: every group-th one. The first `held` of
-/// them are kept in registers, which are all; with held = 0 they are read anew each time.
+/// One thread's pieces of a row: every group-th one. If `held` > 0 the thread has at most that many
+/// pieces and keeps them all in registers; with held = 0 it rereads them each time.
 template <class T, int group, int held, bool aligned>
 class RowPart {
 public:
@@ -87,7 +87,7 @@ public:
         }
     }
 
-    /// f(element at which it begins, piece) for all pieces in order.
+    /// Calls f(first element, piece) for all pieces in order.
     template <class F>
     __device__ void for_each(const F& f) const {
         if constexpr (held > 0) {
@@ -173,7 +173,8 @@ __device__ inline Vec16<T> normalised(const ForwardArgs<T>& args, const Statisti
     return narrow_piece<T>(x);
 }
 
-/// Threads of a multiprocessor, such that the registers suffice: fp16 takes one more than bf16.
+/// Threads per multiprocessor that the register file allows; fp16 needs one more register than
+/// bf16.
 template <class T, int group, int held, bool measured>
 constexpr int resident_threads = held == 4 && group == 512                           ? 512
                                  : held == 4 || (measured && std::is_same_v<T, F16>) ? 768
@@ -201,7 +202,7 @@ __device__ inline void forward_row(const ForwardArgs<T>& args, int token,
     });
 }
 
-/// A group does a row.
+/// A group handles a row.
 template <class T, int group, int held, bool aligned, bool measured>
 __global__ void __launch_bounds__(forward_threads<group>,
                                   resident_threads<T, group, held, measured> /
@@ -223,7 +224,7 @@ ForwardKernel<T> choose_kernel(std::int64_t pieces, bool aligned) {
     if (!aligned) return {forward_kernel<T, group, 0, false, measured>, group};
     switch (div_ceil(pieces, group)) {
         case 1:
-            // Longer rows have larger groups.
+            // Longer rows use larger groups.
             if constexpr (group == warp_threads)
                 return {forward_kernel<T, group, 1, true, measured>, group};
             [[fallthrough]];
@@ -234,7 +235,7 @@ ForwardKernel<T> choose_kernel(std::int64_t pieces, bool aligned) {
     }
 }
 
-/// The group depends on H alone, and with it the order of the sums.
+/// The group size, and so the order of the sums, depends only on H.
 template <class T, bool measured>
 ForwardKernel<T> choose_kernel(std::int64_t hidden, bool aligned) {
     const std::int64_t pieces = div_ceil(hidden, piece_width<T>);

@@ -1,4 +1,4 @@
-// Backward pass of a norm for rows of any length, wherever they lie.
+// Backward pass of a norm for rows of any length and alignment.
 #pragma once
 
 #include "cuda/device/reduce.cuh"
@@ -13,7 +13,7 @@ struct LongRowShared {
     float maxima[threads / warp_threads];
 };
 
-/// Adds the sums of a piece to the block's part, or begins it with them.
+/// Adds the sums of a piece to the block's part; the block's first row overwrites it.
 template <bool aligned, class T>
 __device__ inline void add_to_part(const NormBackwardArgs<T>& args, int at,
                                    const PieceSums<T>& sums, bool begins) {
@@ -26,7 +26,7 @@ __device__ inline void add_to_part(const NormBackwardArgs<T>& args, int at,
     }
 }
 
-/// A block does row after row, reads each twice and adds to its part in memory.
+/// A block handles one row after another, reads each twice, and adds to its part in global memory.
 template <class T, int threads, bool aligned, bool measured>
 __global__ void __launch_bounds__(threads, 512 / threads)
     long_row_kernel(NormBackwardArgs<T> args) {

@@ -1,6 +1,6 @@
-// Norms, the residual sum and its dropout. A row is held in registers from its one read on, so that
-// each pass reads and writes what its contract names once; rows too long for that are read again
-// through the cache.
+// Norms, the residual sum and its dropout. A row is read once and kept in registers, so that each
+// pass reads and writes each of its tensors once; rows too long for that are reread through the
+// cache.
 #pragma once
 
 #include "backend/backend.h"
@@ -8,13 +8,13 @@
 
 namespace gptrain::cuda {
 
-/// Statistics are taken from the row as stored, in an order that depends on H alone.
+/// Statistics are computed from the row as stored, in an order that depends only on H.
 void residual_norm_forward(const ResidualNormForward& args, const OpContext& context);
-/// Blocks sum their parts of dweight and dbias over many rows, which are then added in order.
+/// Each block sums its part of dweight and dbias over many rows; the parts are then added in order.
 void residual_norm_backward(const ResidualNormBackward& args, const OpContext& context);
 void dropout_backward(const DropoutBackward& args, const OpContext& context);
 
-/// Of the backward; the others need none.
+/// For the backward; the other ops need none.
 std::int64_t norm_scratch_bytes(const OpLimits& limits);
 
 }  // namespace gptrain::cuda

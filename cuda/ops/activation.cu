@@ -13,7 +13,7 @@ template <class T>
 struct ForwardArgs {
     const T* u;
     T* y;
-    float* maximum;  ///< of y, where it is wanted
+    float* maximum;  ///< the maximum of |y|, if requested
     int tokens;
     int ffn;
 };
@@ -23,19 +23,19 @@ struct BackwardArgs {
     const T* u;
     const T* dy;
     T* du;
-    float* maximum;  ///< of du, where it is wanted
+    float* maximum;  ///< the maximum of |du|, if requested
     int tokens;
     int ffn;
 };
 
-/// The inputs of one piece; for gelu only `fc`.
+/// The inputs of one piece; GELU uses only `fc`.
 template <class T>
 struct Inputs {
     Vec16<T> fc;
     Vec16<T> gate;
 };
 
-/// `row` holds [fc | gate], each of ffn elements, or fc alone.
+/// `row` holds [fc | gate] of ffn elements each, or only fc.
 template <bool swiglu, bool aligned, class T>
 __device__ inline Inputs<T> load_inputs(const T* row, int at, int ffn) {
     Inputs<T> inputs = {};
@@ -60,7 +60,7 @@ __device__ inline Vec16<T> forward_piece(const Inputs<T>& u) {
     return narrow_piece<T>(fc);
 }
 
-/// Gradients in the place of the inputs.
+/// Returns the gradients of the inputs.
 template <bool swiglu, class T>
 __device__ inline Inputs<T> backward_piece(const Inputs<T>& u, const Vec16<T>& dy) {
     float fc[piece_width<T>];
@@ -142,7 +142,7 @@ __global__ void __launch_bounds__(256) backward_kernel(BackwardArgs<T> args) {
     largest.merge(shared_memory<WarpMaxima>().values, args.maximum);
 }
 
-/// Checks the shapes: `u` [T, F] or, for swiglu, [T, 2 F] beside `y` [T, F].
+/// Checks the shapes: `u` is [T, F] or, for swiglu, [T, 2 F]; `y` is [T, F].
 void check_shapes(bool swiglu, const Tensor& u, const Tensor& y) {
     GPTRAIN_CHECK(u.rank() == 2 && y.rank() == 2 && u.size(0) == y.size(0) &&
                       u.size(1) == y.size(1) * (swiglu ? 2 : 1) && u.contiguous() && y.contiguous(),

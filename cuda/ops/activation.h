@@ -1,4 +1,5 @@
-// Activation functions. One kernel each way computes them in every mode, from the input as stored.
+// Activation functions. One kernel per direction computes them in every mode, from the input as
+// stored.
 #pragma once
 
 #include "backend/ops.h"

@@ -34,7 +34,7 @@ __global__ void __launch_bounds__(block_size)
         const Words words = load_once(reinterpret_cast<const Words*>(data) + i);
         sum = sum + (hash(words[0], width * i) + hash(words[1], width * i + 1));
     }
-    // What is left is at most one vector, the last word of it filled up with zeros.
+    // At most one vector is left; its last word is padded with zeros.
     if (block_index().x == 0 && thread_index() == 0) {
         const std::int64_t word_bytes = sizeof(Word);
         for (std::int64_t begin = vectors * vector_bytes; begin < bytes; begin += word_bytes) {

@@ -1,4 +1,4 @@
-// A number that changes with the bytes of a tensor.
+// A checksum of a tensor's bytes.
 #pragma once
 
 #include "cuda/runtime/context.h"
@@ -8,7 +8,7 @@ namespace gptrain::cuda {
 
 void checksum(const Tensor& x, const Tensor& sum, const OpContext& context);
 
-/// Of any tensor.
+/// For a tensor of any size.
 std::int64_t checksum_scratch_bytes();
 
 }  // namespace gptrain::cuda

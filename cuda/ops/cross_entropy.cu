@@ -19,24 +19,24 @@ struct LossArgs {
     std::int64_t vocab_begin;
     const float* weights;
     const StepState* state;
-    double* losses;  ///< of each row
-    float* maximum;  ///< where the vocabulary is split
-    float* sums;     ///< the same
-    int kept;        ///< pieces of the row that are kept in shared memory
+    double* losses;  ///< one per row
+    float* maximum;  ///< for a split vocabulary
+    float* sums;     ///< for a split vocabulary
+    int kept;        ///< pieces of the row kept in shared memory
     bool gradient;
 };
 
-/// Followed by the pieces that are kept.
+/// The kept pieces follow it.
 template <class T>
 struct alignas(16) WholeShared {
     RowShared row;
 };
 
-/// What is left of a row when its exponentials are summed.
+/// What remains of a row once its exponentials are summed.
 struct RowResult {
     float weight;
     Exponentials exponentials;
-    std::int64_t target;  ///< index in the row, perhaps outside of it
+    std::int64_t target;  ///< index in the row; may be outside it
     float target_logit;
 
     __device__ double loss() const {
@@ -47,14 +47,14 @@ struct RowResult {
     }
 };
 
-/// factor (softmax - onehot(target)) in place of the logits.
+/// Replaces the logits by factor (softmax - onehot(target)).
 template <class T, bool aligned>
 class RowGradient {
 public:
     __device__ RowGradient(const LogitRow<T, aligned>& row, const RowResult& result, float factor)
         : row_(row), result_(result), factor_(factor), scale_(factor / result.exponentials.sum) {}
 
-    /// factor softmax, of one piece.
+    /// Writes factor softmax for one piece.
     __device__ void operator()(int piece, const Vec16<T>& logits) const {
         float x[piece_width<T>];
         widen(logits, x);
@@ -63,7 +63,8 @@ public:
         row_.store(piece, narrow_piece<T>(x));
     }
 
-    /// After all pieces; in fp64, because the difference is small where the model is sure.
+    /// Call after all pieces. Uses fp64, because the difference is small when the model is
+    /// confident.
     __device__ void write_target() const {
         if (!row_.holds(result_.target) || !row_.stored_by_this_thread(result_.target)) return;
         const double p = exponential(static_cast<double>(result_.target_logit) -
@@ -108,7 +109,7 @@ __global__ void __launch_bounds__(row_threads, 2) whole_kernel(LossArgs<T> args)
         if (args.gradient) write_zeros(row);
         return;
     }
-    // Read by all threads before one of them overwrites it: there are barriers in between.
+    // All threads read it before one overwrites it; barriers separate the two.
     if (row.holds(result.target)) result.target_logit = row.logit(result.target);
     Exponentials own;
     row.for_each(0, row.pieces(), [&](int piece, const Vec16<T>& logits) {
@@ -207,7 +208,7 @@ struct RowKernel {
     void (*any)(LossArgs<T>);
 };
 
-/// A block for each row.
+/// One block per row.
 template <class T>
 void launch_rows(const RowKernel<T>& kernel, const LossArgs<T>& args, std::int64_t rows,
                  std::int64_t shared_bytes, const OpContext& context) {
@@ -223,7 +224,7 @@ void whole_vocabulary(const CrossEntropy& op, double* losses, const OpContext& c
     if (args.gradient) {
         const std::int64_t pieces = div_ceil(args.vocab, piece_width<T>);
         const std::int64_t room = (context.device.shared_bytes - own_bytes) / 16;
-        // A part of the row ends where all threads have equally many pieces.
+        // If only part of the row fits, cut it where all threads have the same number of pieces.
         args.kept = static_cast<int>(pieces <= room ? pieces : room / row_threads * row_threads);
     }
     launch_rows<T>({whole_kernel<T, true>, whole_kernel<T, false>}, args, op.logits.size(0),

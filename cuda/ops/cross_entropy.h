@@ -1,5 +1,5 @@
-// Softmax cross-entropy and its gradient. A block does a row: it reads it once, and keeps as much
-// of it as fits in shared memory for the gradient. Sums of exponentials are rescaled as the maximum
+// Softmax cross-entropy and its gradient. A block handles a row: it reads the row once and keeps as
+// much as fits in shared memory for the gradient. Sums of exponentials are rescaled as the maximum
 // grows (Milakov and Gimelshein, "Online normalizer calculation for softmax", arXiv 1805.02867).
 #pragma once
 
@@ -8,7 +8,7 @@
 
 namespace gptrain::cuda {
 
-/// The losses of the rows are added in an order that depends on their number alone.
+/// Adds the rows' losses in an order that depends only on their number.
 void cross_entropy(const CrossEntropy& args, const OpContext& context);
 void vocab_parallel_maximum(const VocabParallelCrossEntropy& args, const OpContext& context);
 void vocab_parallel_sums(const VocabParallelCrossEntropy& args, const OpContext& context);

@@ -43,7 +43,7 @@ template <class T>
 struct PositionArgs {
     T* x;
     const std::int32_t* positions;
-    const T* weight;  ///< or null: only dropout
+    const T* weight;  ///< null: only dropout
     DropoutParams dropout;
     int tokens;
     int hidden;

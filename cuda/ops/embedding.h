@@ -1,4 +1,4 @@
-// Embeddings of tokens and positions.
+// Token and position embeddings.
 #pragma once
 
 #include "backend/backend.h"

@@ -11,7 +11,7 @@ constexpr int block_warps = block_size / warp_threads;
 
 // ---- the largest absolute value -----------------------------------------------------------------
 
-/// Four vectors of `width` elements a thread and round.
+/// Each thread reads four vectors of `width` elements per round.
 template <class T, int width>
 __global__ void __launch_bounds__(block_size)
     find_maximum(const T* x, std::int64_t vectors, float* result) {
@@ -53,12 +53,12 @@ struct ConvertArgs {
     std::int64_t rows;
     std::int64_t cols;
     const float* maximum;
-    Float8* by_rows;     ///< or null
-    Float8* by_columns;  ///< or null
+    Float8* by_rows;     ///< may be null
+    Float8* by_columns;  ///< may be null
     float* scale;
 };
 
-/// largest / maximum, which x is multiplied by; the first block writes the scale.
+/// Returns largest / maximum, the factor for x; the first block writes the scale.
 template <class T, class Float8>
 __device__ inline float factor_of(const ConvertArgs<T, Float8>& args) {
     const float found = load(args.maximum);
@@ -69,10 +69,10 @@ __device__ inline float factor_of(const ConvertArgs<T, Float8>& args) {
     return given ? Float8::largest / found : 1.0f;
 }
 
-/// Elements that one thread converts at a time: 16 bytes of the result.
+/// Elements that a thread converts at a time: 16 bytes of the result.
 constexpr int chunk = 16;
-/// A block does a square tile. Its rows in shared memory lie a word further apart, so that a column
-/// of them meets different banks.
+/// A block handles a square tile. Its rows in shared memory are padded by a word, so that a column
+/// uses different banks.
 constexpr int tile = 128;
 constexpr int tile_stride = tile + 4;
 
@@ -95,7 +95,7 @@ __device__ inline Vec<std::uint32_t, 4> converted(const T* x, float factor) {
     return result;
 }
 
-/// Byte `col` of four words, one below the other.
+/// Byte `col` of each of the four words.
 __device__ inline std::uint32_t column_of(const std::uint32_t (&rows)[4], int col) {
     std::uint32_t result = 0;
     for (int row = 0; row < 4; ++row)
@@ -103,7 +103,7 @@ __device__ inline std::uint32_t column_of(const std::uint32_t (&rows)[4], int co
     return result;
 }
 
-/// Writes the columns of the tile: a thread turns 16 rows of four columns.
+/// Writes the columns of the tile: a thread transposes 16 rows of four columns.
 template <class T, class Float8>
 __device__ inline void store_columns(const ConvertArgs<T, Float8>& args, const ConvertTile& shared,
                                      std::int64_t first_row, std::int64_t first_col) {
@@ -125,7 +125,7 @@ __device__ inline void store_columns(const ConvertArgs<T, Float8>& args, const C
     }
 }
 
-/// Sizes and stride are multiples of 16.
+/// For sizes and strides that are multiples of 16.
 template <class T, class Float8>
 __global__ void __launch_bounds__(block_size) convert_tiles(ConvertArgs<T, Float8> args) {
     static_assert(tile == block_warps * chunk && tile == warp_threads * 4);
@@ -153,7 +153,7 @@ __global__ void __launch_bounds__(block_size) convert_tiles(ConvertArgs<T, Float
     store_columns(args, shared, first_row, first_col);
 }
 
-/// Any sizes, one element at a time.
+/// For any size, one element at a time.
 template <class T, class Float8>
 __global__ void __launch_bounds__(block_size) convert_elements(ConvertArgs<T, Float8> args) {
     const float factor = factor_of(args);

@@ -1,19 +1,19 @@
-// The functions that activations are made of.
+// Building blocks of the activation functions.
 #pragma once
 
 #include "cuda/device/device.cuh"
 
 namespace gptrain::cuda {
 
-/// value = 1 / (1 + e^-x), tail = 1 - value without cancellation. Each within 8 units of the last
-/// place beside the error of x itself.
+/// value = 1 / (1 + e^-x); tail = 1 - value without cancellation. Each is within 8 units in the
+/// last place, plus the error of x itself.
 struct Logistic {
     float value;
     float tail;
 };
 __device__ inline Logistic logistic(float x) {
     constexpr float log2_e = 1.4426950408889634f;
-    // Bounded so that e^-x times a value near 0 is not infinity times 0.
+    // Clamped so that e^-x times a value near 0 is not infinity times 0.
     const float exp_minus = exp2_approx(minimum(-x * log2_e, 125.0f));
     const float value = reciprocal_approx(1.0f + exp_minus);
     return {value, exp_minus * value};

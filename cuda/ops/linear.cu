@@ -14,8 +14,8 @@ namespace {
 
 constexpr int block_size = 256;
 
-/// Rows of a part of a product whose sums are kept are a multiple of the first of these that they
-/// reach: so that tiles of the product are whole, or that it can be done in 8 bits.
+/// A group of rows whose fp32 sums are buffered is a multiple of the first of these that it
+/// reaches, so that GEMM tiles are full, or at least FP8 is possible.
 constexpr std::int64_t row_multiples[] = {256, 16};
 
 /// to = round((sums + bias) gelu'(gelu_input)); bias and gelu_input may be null.
@@ -32,7 +32,7 @@ struct FinishArgs {
     std::int64_t cols;
 };
 
-/// A thread does `width` columns of every gridDim.y-th row.
+/// A thread handles `width` columns of every gridDim.y-th row.
 template <class T, int width>
 __global__ void __launch_bounds__(block_size) finish_product(FinishArgs<T> args) {
     const std::int64_t col = (std::int64_t{block_index().x} * block_size + thread_index()) * width;
@@ -58,7 +58,7 @@ __global__ void __launch_bounds__(block_size) finish_product(FinishArgs<T> args)
     }
 }
 
-/// Whether every row begins at a multiple of four elements.
+/// Whether every row is aligned to four elements.
 template <class T>
 bool by_fours(const T* data, std::int64_t stride) {
     return reinterpret_cast<std::uintptr_t>(data) % (4 * sizeof(T)) == 0 && stride % 4 == 0;
@@ -77,7 +77,7 @@ void finish(const FinishArgs<T>& args, const Stream& stream) {
            fours ? finish_product<T, 4> : finish_product<T, 1>, args);
 }
 
-/// Rows of c whose fp32 sums are kept at a time.
+/// Rows of c whose fp32 sums are buffered at a time.
 std::int64_t rows_at_a_time(std::int64_t cols) {
     const std::int64_t rows = linear_sums_bytes / (4 * cols);
     for (const std::int64_t multiple : row_multiples) {
@@ -93,7 +93,7 @@ Matrix some_rows(const Matrix& matrix, std::int64_t begin, std::int64_t count) {
     return result;
 }
 
-/// Finishes rows of the product that have these sums.
+/// Applies the epilogue to the rows with these sums.
 template <class T>
 void finish_rows(const Product& product, const Matrix& sums, std::int64_t begin,
                  const Stream& stream) {
@@ -115,12 +115,12 @@ void finish_rows(const Product& product, const Matrix& sums, std::int64_t begin,
     finish(args, stream);
 }
 
-/// The product alone, then its epilogue by a kernel. The result is to be rounded once, so the sums
-/// of 16-bit products are kept in fp32, some rows at a time, which stay in the L2 cache. So memory
-/// sees of each element what it sees of an epilogue in the product: 2 bytes of the result, and 2 of
-/// gelu_input. The sums of all rows at a time would be written and read as well, 8 bytes more. A
-/// product that is stored in 16 bits before its own kernel would take 4 bytes more and be rounded
-/// twice. c itself holds the sums of fp32.
+/// Runs the plain GEMM, then its epilogue as a kernel. The result must be rounded only once, so
+/// 16-bit GEMMs keep their sums in fp32, for a few rows at a time that stay in the L2 cache. Memory
+/// traffic per element is then that of a fused epilogue: 2 bytes for the result and 2 for
+/// gelu_input. Buffering the sums of all rows would write and read 8 bytes more; storing 16-bit
+/// results before the epilogue would cost 4 bytes more and round twice. If c is fp32, it holds the
+/// sums itself.
 void multiply_and_finish(const Product& product, Products& products, const OpContext& context) {
     const bool in_place = product.c.dtype == DType::f32;
     const std::int64_t step = in_place ? product.c.rows : rows_at_a_time(product.c.cols);
@@ -150,11 +150,11 @@ void multiply(const Product& product, Products& products, const OpContext& conte
         product, [&] { multiply_and_finish(product, products, context); }, context);
 }
 
-/// The tensor, or the rows of its 8-bit form where that is given.
+/// The tensor, or its FP8 form by rows if present.
 Matrix matrix(const Tensor& tensor, const Float8Matrix& float8) {
     return float8.empty() ? Matrix(tensor) : Matrix(float8.rows, float8.scale);
 }
-/// The tensor, or the columns of its 8-bit form as the same matrix.
+/// The tensor, or its FP8 form by columns, transposed to the same matrix, if present.
 Matrix matrix_by_columns(const Tensor& tensor, const Float8Matrix& float8) {
     return float8.empty() ? Matrix(tensor) : Matrix(float8.columns, float8.scale).transposed();
 }

@@ -1,4 +1,4 @@
-// Linear layers: products and what follows them.
+// Linear layers: GEMMs and their epilogues.
 #pragma once
 
 #include "backend/backend.h"
@@ -7,12 +7,12 @@
 
 namespace gptrain::cuda {
 
-/// Bias and gelu_input end a product in the library. Where it cannot, and where tuning found that
-/// slower, the sums are kept in fp32, some rows at a time, and finished by an own kernel. They are
-/// rounded once, either way, and which way depends on what Products says. A gelu behind a product
-/// is its own kernel on the stored sums, unless the context need not be deterministic: then it may
-/// end the product too. A bias gradient never does, because the library's epilogue stores where
-/// dbias is added to: it is a kernel of its own (linear_bias.h).
+/// The library fuses bias and gelu_input into the GEMM. If it cannot, or if tuning found that
+/// slower, the GEMM keeps its sums in fp32, a few rows at a time, and our own kernel applies the
+/// epilogue. Either way results are rounded once; Products documents what the choice depends on. A
+/// GELU after a GEMM is a separate kernel on the stored sums, or, if the context need not be
+/// deterministic, may be fused too. A bias gradient is always a separate kernel (linear_bias.h),
+/// because the library's epilogue overwrites where dbias accumulates.
 void linear_forward(const LinearForward& args, Products& products, const OpContext& context);
 void linear_input_grad(const LinearInputGrad& args, Products& products, const OpContext& context);
 void linear_weight_grad(const LinearWeightGrad& args, Products& products, const OpContext& context);

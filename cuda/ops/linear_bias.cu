@@ -14,7 +14,7 @@ namespace {
 
 constexpr int block_size = 256;
 constexpr int block_warps = block_size / warp_threads;
-/// Rows that a warp has under way.
+/// Rows that a warp has in flight.
 constexpr int rows_at_a_time = 8;
 static_assert(bias_part_rows == block_warps * rows_at_a_time);
 
@@ -36,7 +36,8 @@ struct BiasGradShared {
     float sums[block_warps][strip_width<T>];
 };
 
-/// A block sums some rows of a strip of columns, which is 512 bytes wide; its warps take turns.
+/// A block sums some rows of a strip of columns that is 512 bytes wide; its warps take rows in
+/// turn.
 template <class T, bool aligned>
 __global__ void __launch_bounds__(block_size) bias_grad_kernel(BiasGradArgs<T> args) {
     BiasGradShared<T>& shared = shared_memory<BiasGradShared<T>>();

@@ -1,4 +1,4 @@
-// The biases of linear layers, where no product takes them along.
+// Biases of linear layers that no GEMM epilogue handles.
 #pragma once
 
 #include "backend/backend.h"
@@ -6,13 +6,13 @@
 
 namespace gptrain::cuda {
 
-/// dbias += sum of the rows of dy. Blocks sum some rows each; their parts are added in an order
-/// that depends on sizes alone. Not an epilogue of the product for dweight: the library's would
-/// store.
+/// dbias += sum of the rows of dy. Each block sums some rows; the parts are added in an order that
+/// depends only on sizes. Not an epilogue of dweight's GEMM, because the library's would overwrite
+/// dbias.
 void bias_grad(const Tensor& dy, const Tensor& dbias, const OpContext& context);
 void add_bias(const Tensor& y, const Tensor& bias, const OpContext& context);
 
-/// Of bias_grad.
+/// For bias_grad.
 std::int64_t bias_scratch_bytes(const OpLimits& limits);
 
 }  // namespace gptrain::cuda

@@ -1,4 +1,4 @@
-// One row of logits as a block goes through it.
+// Reads one row of logits with a block.
 #pragma once
 
 #include <limits>
@@ -19,8 +19,8 @@ __device__ inline float exp_difference(float a, float b) {
     return exp2_approx((a - b) * log2_e);
 }
 
-/// The row in pieces, which the block's threads take in turns. Where it is `aligned`, all pieces
-/// but perhaps the last are whole and lie on 16-byte boundaries.
+/// A row in pieces that the block's threads take in turn. If `aligned`, all pieces are aligned to
+/// 16 bytes, and all except perhaps the last are whole.
 template <class T, bool aligned>
 class LogitRow {
 public:
@@ -29,7 +29,7 @@ public:
     __device__ int pieces() const { return (vocab_ + width - 1) / width; }
     __device__ bool holds(std::int64_t index) const { return index >= 0 && index < vocab_; }
     __device__ float logit(std::int64_t index) const { return widen(row_[index]); }
-    /// By the thread that stored the piece of it, or after a barrier.
+    /// Call from the thread that stored the element's piece, or after a barrier.
     __device__ void replace(std::int64_t index, float value) const {
         row_[index] = narrow<T>(value);
     }
@@ -43,9 +43,9 @@ public:
                                : store_piece<false>(row_, at, vocab_, values);
     }
 
-    /// use(piece, its logits) for the pieces of this thread from `begin`, a multiple of
-    /// row_threads, to `end`, in order, several loads at a time. Behind the end of the row all is
-    /// -infinity, whose exponential is 0.
+    /// Calls use(piece, its logits) for this thread's pieces from `begin`, a multiple of
+    /// row_threads, to `end`, in order, with several loads at a time. Elements past the end of the
+    /// row are -infinity, whose exponential is 0.
     template <class Use>
     __device__ void for_each(int begin, int end, const Use& use) const {
         constexpr int unroll = 4;
@@ -82,7 +82,7 @@ struct RowShared {
     float sums[row_warps];
 };
 
-/// Of some numbers: the largest, and the sum of exp(number - largest).
+/// The maximum of some numbers, and the sum of exp(number - maximum).
 struct Exponentials {
     float maximum = minus_infinity;
     float sum = 0;
@@ -94,7 +94,7 @@ struct Exponentials {
         float largest = maximum;
         for (const float value : x)
             largest = cuda::maximum(largest, value);
-        // Infinity minus itself would not be a number.
+        // Infinity minus infinity would be NaN.
         const float base = largest > minus_infinity ? largest : 0.0f;
         float total = sum * exp_difference(maximum, base);
         for (const float value : x)
@@ -103,7 +103,7 @@ struct Exponentials {
         sum = total;
     }
 
-    /// Of the numbers of all threads of the block.
+    /// Combines those of all threads of the block.
     __device__ Exponentials of_block(RowShared& shared) const {
         Exponentials all;
         all.maximum = block_maximum(maximum, shared.maxima);

@@ -10,11 +10,11 @@ namespace gptrain::cuda {
 namespace {
 
 constexpr int block_size = 256;
-/// Pieces that a thread has under way.
+/// Pieces that a thread has in flight.
 constexpr int unroll = 4;
 
-/// Index of the first of a thread's pieces; the others are block_size apart. A block does
-/// block_size * unroll of them.
+/// Index of a thread's first piece; its others follow at a distance of block_size. A block handles
+/// block_size * unroll pieces.
 __device__ inline std::int64_t first_piece() {
     return std::int64_t{block_index().x} * block_size * unroll + thread_index();
 }
@@ -62,7 +62,7 @@ void fill_with(const Tensor& x, E value, const OpContext& context) {
 /// Elements that a thread converts at a time.
 constexpr int cast_width = 8;
 
-/// Eight elements at `at`, by accesses of at most 16 bytes.
+/// Eight elements starting at `at`, in accesses of at most 16 bytes.
 template <class T>
 struct CastPiece {
     static constexpr int width = std::min(cast_width, piece_width<T>);
@@ -106,7 +106,7 @@ __global__ void __launch_bounds__(block_size)
 
 // ---- sum of rows --------------------------------------------------------------------------------
 
-/// A thread sums some columns that lie side by side.
+/// A thread sums some adjacent columns.
 template <class T>
 __global__ void __launch_bounds__(block_size)
     sum_rows_kernel(float* to, const T* rows, std::int64_t count, std::int64_t width,
@@ -136,15 +136,16 @@ __global__ void __launch_bounds__(block_size)
 
 // ---- strided copies -----------------------------------------------------------------------------
 
-/// Two tensors as bytes, with as few dims as possible: dims that lie in both of them as one dim
-/// would are one, those of size 1 are none. All numbers but the sizes of the outer dims are bytes.
+/// Two tensors as bytes, with as few dims as possible: drops dims of size 1 and merges dims that
+/// both tensors store like a single dim. All numbers except the sizes of the outer dims are in
+/// bytes.
 struct StridedCopy {
     static constexpr int max_outer = Shape::max_rank;
     int outer_dims = 0;
     std::int64_t sizes[max_outer] = {};  ///< innermost first
     std::int64_t to_strides[max_outer] = {};
     std::int64_t from_strides[max_outer] = {};
-    std::int64_t run = 0;  ///< bytes side by side in both
+    std::int64_t run = 0;  ///< contiguous bytes in both
 };
 
 StridedCopy collapsed(const Tensor& to, const Tensor& from) {
@@ -196,7 +197,7 @@ __device__ inline void store_word(Word* p, const Word& word) {
     }
 }
 
-/// `Index` holds the number of words.
+/// `Index` can represent the number of words.
 template <class Word, class Index>
 __global__ void __launch_bounds__(block_size) copy_kernel(CopyArgs args) {
     const auto run_words =
@@ -236,7 +237,7 @@ void launch_copy(CopyArgs args, std::int64_t bytes, const OpContext& context) {
                   context, args);
 }
 
-/// Whether the copy can be done by words of so many bytes.
+/// Whether words of `word` bytes can do the copy.
 bool divisible(const CopyArgs& args, std::int64_t word) {
     const auto whole = [&](auto x) { return static_cast<std::int64_t>(x) % word == 0; };
     bool result = whole(reinterpret_cast<std::uintptr_t>(args.to)) &&
@@ -261,7 +262,7 @@ void copy_strided(const CopyArgs& args, std::int64_t bytes, const OpContext& con
     }
 }
 
-/// Shorter rows are left to the kernel, and so are strides beyond what the runtime takes.
+/// The kernel copies shorter rows, and strides beyond the runtime's limit.
 constexpr std::int64_t least_row_bytes = 512;
 
 }  // namespace

@@ -6,8 +6,8 @@
 
 namespace gptrain::cuda {
 
-/// Either may lie in host memory that the device reaches. Contiguous tensors and rows of bytes are
-/// copied by the runtime, all others by a kernel.
+/// Either may be in host memory that the device can access. The runtime copies contiguous tensors
+/// and rows of bytes; a kernel copies all others.
 void copy(const Tensor& to, const Tensor& from, const OpContext& context);
 void fill(const Tensor& x, float value, const OpContext& context);
 void cast(const Tensor& to, const Tensor& from, const OpContext& context);

@@ -12,14 +12,14 @@ namespace gptrain::cuda {
 namespace {
 
 constexpr int block_size = 256;
-/// Elements of an fp32 vector.
+/// Elements in an fp32 vector.
 constexpr int width = 4;
 using Floats = Vec<float, width>;
 
-/// Tensors of one launch; the table is an argument, of which a launch can have 4 KiB.
+/// Tensors per launch. The table is a kernel argument, which is limited to 4 KiB.
 constexpr int most_tensors = 56;
 
-/// Index of the last entry whose `first_chunk` is not above `chunk`.
+/// Index of the last entry whose `first_chunk` is at most `chunk`.
 template <class Entry>
 __device__ inline int entry_of(const Entry* entries, int count, std::int64_t chunk) {
     int low = 0;
@@ -89,8 +89,8 @@ __global__ void __launch_bounds__(block_size) sum_chunks(SquareTable table, doub
     if (thread_index() == 0) parts[block_index().x] = sum;
 }
 
-/// The tensors in tables, as many as one holds at a time: launch(table, blocks, first), where
-/// `first` is the index of its first tensor; tensors without elements have entries without chunks.
+/// Calls launch(table, blocks, first) for tables with as many tensors as fit in one; `first` is the
+/// index of a table's first tensor. Empty tensors have entries without chunks.
 void for_each_table(std::span<const Tensor> tensors, const auto& launch) {
     for (std::size_t first = 0; first < tensors.size(); first += most_tensors) {
         SquareTable table;
@@ -104,13 +104,13 @@ void for_each_table(std::span<const Tensor> tensors, const auto& launch) {
     }
 }
 
-// ---- what is not finite -------------------------------------------------------------------------
+// ---- non-finite values --------------------------------------------------------------------------
 
-/// The largest index of a table, and above it none.
+/// Marks "no entry"; larger than any index of a table.
 constexpr float no_entry = 1024;
 static_assert(most_tensors < no_entry, "indices of a table");
 
-/// parts[b] = the first entry in whose chunks block b finds a value that is not finite.
+/// parts[b] = the first entry in which block b finds a non-finite value.
 __global__ void __launch_bounds__(block_size)
     find_in_chunks(SquareTable table, const StepState* state, double* parts) {
     if (state->skip != Skip::not_finite) return;
@@ -129,7 +129,7 @@ __global__ void __launch_bounds__(block_size)
     if (thread_index() == 0) parts[block_index().x] = first;
 }
 
-/// Of the launches of one op the first that finds something counts.
+/// The first of an op's launches that finds something wins.
 __global__ void note_first(StepState* state, const double* parts, std::int64_t blocks,
                            std::int64_t first_tensor) {
     if (state->skip != Skip::not_finite || state->faulty_tensor >= 0) return;
@@ -144,7 +144,7 @@ __global__ void note_first(StepState* state, const double* parts, std::int64_t b
 /// Elements that a block updates.
 constexpr std::int64_t update_chunk = 4096;
 
-/// What all elements of a step share.
+/// Values shared by all elements of a step.
 struct Update {
     float grad_factor;
     float beta1, one_minus_beta1;
@@ -177,7 +177,7 @@ struct UpdateEntry {
     const float* main_grad;
     float* exp_avg;
     float* exp_avg_sq;
-    T* weight;  ///< or null
+    T* weight;  ///< may be null
     std::int64_t count;
     std::int64_t first_chunk;
     bool decay;
@@ -191,7 +191,7 @@ struct UpdateTable {
     std::int64_t chunks = 0;
 };
 
-/// One element; returns the new main parameter.
+/// Updates one element; returns the new main parameter.
 __device__ inline float update_element(const Update& how, float decay, float grad, float param,
                                        float& exp_avg, float& exp_avg_sq) {
     const float g = grad * how.grad_factor;
@@ -274,7 +274,7 @@ UpdateEntry<T> entry_for(const AdamWPiece& piece, std::int64_t first_chunk) {
     return entry;
 }
 
-/// All pieces, as many a launch as the table holds.
+/// Updates all pieces, as many per launch as fit in the table.
 template <class T>
 void update_all(std::span<const AdamWPiece> pieces, const Update* update,
                 const OpContext& context) {

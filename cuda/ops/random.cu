@@ -8,7 +8,7 @@ namespace {
 
 constexpr int block_size = 256;
 
-/// Where the elements of a shard lie in the whole tensor (Shard::global_index).
+/// Maps elements of a shard to their index in the whole tensor (Shard::global_index).
 struct Place {
     int rank;
     std::int64_t offset[Shape::max_rank];
@@ -43,7 +43,7 @@ __device__ inline float uniform(std::uint32_t word, float above) {
     return (static_cast<float>(word >> 8) + above) * 0x1p-24f;
 }
 
-/// Every element draws its whole block of four: a run does it once.
+/// Every element draws its whole block of four; a run does this only once.
 __global__ void __launch_bounds__(block_size)
     draw_normal(float* x, std::int64_t count, Place place, PhiloxKey key, float std) {
     const std::int64_t i = std::int64_t{block_index().x} * block_size + thread_index();

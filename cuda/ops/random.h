@@ -1,4 +1,4 @@
-// Initial weights.
+// Weight initialization.
 #pragma once
 
 #include "cuda/runtime/context.h"

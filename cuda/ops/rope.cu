@@ -10,7 +10,7 @@
 namespace gptrain::cuda {
 namespace {
 
-/// Tokens of a block; each thread turns the same two pieces of them all.
+/// Tokens per block; each thread rotates the same two pieces of all of them.
 constexpr int tokens_of_block = 8;
 constexpr int most_pairs = 128;
 
@@ -26,19 +26,19 @@ struct RopeArgs {
     int heads;
     int pairs;  ///< D / 2
     bool inverse;
-    double half_turns[most_pairs];  ///< angles of position 1, in units of pi
+    double half_turns[most_pairs];  ///< angles at position 1, in units of pi
 
-    /// 16-byte pieces of half a head.
+    /// 16-byte pieces in half a head.
     __host__ __device__ int pieces() const { return (pairs + piece_width<T> - 1) / piece_width<T>; }
 };
 
 struct RopeShared {
-    std::int64_t rows[tokens_of_block];  ///< offsets of the tokens
+    std::int64_t rows[tokens_of_block];  ///< element offsets of the tokens
     float cosines[tokens_of_block * most_pairs];
     float sines[tokens_of_block * most_pairs];
 };
 
-/// In double: positions are large, angles are not.
+/// In fp64, because positions are large.
 template <class T>
 __device__ inline void make_rotations(const RopeArgs<T>& args, int first_token, int count,
                                       RopeShared& shared) {
@@ -57,7 +57,7 @@ __device__ inline void make_rotations(const RopeArgs<T>& args, int first_token, 
     block_barrier();
 }
 
-/// Two pieces of a head, half of it apart.
+/// Two pieces of a head, half a head apart.
 template <class T>
 struct Halves {
     Vec16<T> low;
@@ -91,7 +91,7 @@ __global__ void __launch_bounds__(256) rope_kernel(RopeArgs<T> args) {
     for (int first = 0; first < count; first += unroll) {
         Halves<T> batch[unroll];
         for (int i = 0; i < unroll; ++i) {
-            // Behind the last token it is loaded again: loads without a condition go together.
+            // Clamp to the last token, so that loads are unconditional and can be grouped.
             const T* row = x + shared.rows[first + i < count ? first + i : count - 1];
             batch[i] = {load_piece<aligned>(row, at, args.pairs),
                         load_piece<aligned>(row + args.pairs, at, args.pairs)};

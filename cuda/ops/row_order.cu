@@ -12,19 +12,19 @@ namespace {
 
 constexpr int block_size = 256;
 constexpr int block_warps = block_size / warp_threads;
-/// Tokens of a block: each of its warps does `rounds` times 32 that lie side by side.
+/// Tokens per block; each of its warps handles `rounds` times 32 adjacent tokens.
 constexpr int rounds = 8;
 constexpr int tile = row_order_tile;
 static_assert(tile == block_size * rounds);
 constexpr int most_digits = 1 << row_order_digit_bits;
 constexpr int scan_threads = 1024;
 
-/// One pass: sorts by one digit of the rows, `from` to `to`.
+/// One pass: sorts by one digit of the row numbers, from `from` to `to`.
 struct Pass {
     TokenRows tokens;
     const int* from;  ///< null: tokens in their own order
     int* to;
-    unsigned* counts;  ///< [digit][tile]: how many; after the scan: where they go
+    unsigned* counts;  ///< [digit][tile]: counts, which the scan turns into destinations
     int shift;
     int digit_bits;
 
@@ -53,7 +53,7 @@ __global__ void __launch_bounds__(block_size) count_digits(Pass pass) {
         pass.counts[digit * pass.tiles() + block_index().x] = counts[digit];
 }
 
-/// Sum of x over the lanes before this one.
+/// Sum of x over the lower lanes.
 __device__ inline unsigned sum_of_lanes_before(unsigned x) {
     unsigned sum = x;
     for (int by = 1; by < warp_threads; by *= 2) {
@@ -67,7 +67,7 @@ struct ScanShared {
     unsigned warps[scan_threads / warp_threads];
 };
 
-/// counts[i] = sum of those before it. One block.
+/// Exclusive prefix sum of the counts, by one block.
 __global__ void __launch_bounds__(scan_threads) scan_counts(unsigned* counts, int size) {
     auto& [warps] = shared_memory<ScanShared>();
     const int warp = warp_index();
@@ -88,12 +88,12 @@ __global__ void __launch_bounds__(scan_threads) scan_counts(unsigned* counts, in
 }
 
 struct PlaceShared {
-    /// Of the digit's tokens in the tile, how many this warp has met; then where its first one
-    /// goes.
+    /// First how many of the digit's tokens in the tile this warp has, then the destination of its
+    /// first one.
     unsigned places[block_warps][most_digits];
 };
 
-/// Lanes of the warp that have the same digit; those that are not `there` count nowhere.
+/// Lanes of the warp that have the same digit, ignoring those that are not `there`.
 __device__ inline std::uint32_t lanes_with_digit(int digit, int digit_bits, bool there) {
     std::uint32_t lanes = ballot(there);
     for (int bit = 0; bit < digit_bits; ++bit) {

@@ -11,12 +11,12 @@ namespace {
 
 constexpr int chunk = row_sums_chunk;
 
-/// What chunks leave of rows that go on from one to the next, all in scratch memory.
+/// Partial sums of rows that span chunks, all in scratch memory.
 struct Parts {
-    float* heads;     ///< [chunks][H]: of the row that the chunk before began
-    float* tails;     ///< [chunks][H]: of the row that the next chunk goes on with
+    float* heads;     ///< [chunks][H]: of the row that continues from the previous chunk
+    float* tails;     ///< [chunks][H]: of the row that continues in the next chunk
     int* first_rows;  ///< [chunks]
-    int* tail_rows;   ///< [chunks], -1 where there is no tail
+    int* tail_rows;   ///< [chunks], -1 without a tail
 };
 
 template <class T>
@@ -36,7 +36,7 @@ struct LongArgs {
     int chunks;
 };
 
-/// Numbers of fp32 in place of a piece of T.
+/// fp32 values for one piece of T.
 template <class T>
 struct Sums {
     Vec16<float> parts[piece_width<T> / 4] = {};
@@ -56,19 +56,19 @@ __device__ inline void store_sums(float* row, int at, int size, const Sums<T>& s
         store_piece<aligned>(row, at + 4 * i, size, sums.parts[i]);
 }
 
-/// What is to be done when a token was added.
+/// The action after a token is added.
 enum class Then { go_on, add_to_table, store_head, store_tail };
 
 /// The tokens of a chunk.
 struct ChunkShared {
     int tokens[chunk];
-    int rows[chunk + 2];  ///< from the token before to the one behind; -1: there is none
+    int rows[chunk + 2];  ///< from the token before the chunk to the one after it; -1: none
     Then then[chunk];
 
     __device__ int row(int i) const { return rows[i + 1]; }
 };
 
-/// Returns how many tokens of the chunk have a row of the table: they come first.
+/// Returns how many tokens of the chunk have a row in the table; these come first.
 template <class T>
 __device__ inline int load_chunk(const SumArgs<T>& args, ChunkShared& shared) {
     const int begin = block_index().x * chunk;
@@ -96,7 +96,7 @@ __device__ inline int load_chunk(const SumArgs<T>& args, ChunkShared& shared) {
     return count;
 }
 
-/// Tells add_long_rows about the chunk.
+/// Records the chunk's rows for add_long_rows.
 __device__ inline void note_rows(const Parts& parts, const ChunkShared& shared, int count) {
     const bool tail = count > 0 && shared.then[count - 1] == Then::store_tail;
     parts.first_rows[block_index().x] = shared.row(0);
@@ -147,14 +147,14 @@ __global__ void __launch_bounds__(256, 2) sum_chunks(SumArgs<T> args) {
 
 constexpr int long_threads = 256;
 constexpr int long_warps = long_threads / warp_threads;
-/// Columns of a block: a piece for each lane.
+/// Columns per block: one piece per lane.
 constexpr int long_columns = warp_threads * piece_width<float>;
 
 struct LongShared {
     Vec16<float> sums[long_warps][warp_threads];
 };
 
-/// The last chunk that begins with the row of the tail of chunk `begin`.
+/// The last chunk that starts with the row of chunk `begin`'s tail.
 __device__ inline int last_chunk_of(const LongArgs& args, int row, int begin) {
     int last = begin + 1;
     int beyond = args.chunks;
@@ -165,8 +165,8 @@ __device__ inline int last_chunk_of(const LongArgs& args, int row, int begin) {
     return last;
 }
 
-/// A block does the row whose first chunk is its own: warps share the chunks, then the first warp
-/// adds their sums.
+/// A block handles the row that starts in its own chunk: its warps share the row's chunks, then the
+/// first warp adds their sums.
 template <bool aligned>
 __global__ void __launch_bounds__(long_threads) add_long_rows(LongArgs args) {
     auto& [sums] = shared_memory<LongShared>();

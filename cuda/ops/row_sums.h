@@ -1,5 +1,4 @@
-// Rows that are added to the rows of a table which they name: the gradient of a table of
-// embeddings.
+// Adds rows to the table rows that they name: the gradient of an embedding table.
 #pragma once
 
 #include "cuda/runtime/context.h"
@@ -8,15 +7,15 @@
 namespace gptrain::cuda {
 
 struct RowSums {
-    Tensor rows;             ///< i32 [T]: row of the table, plus `begin`
-    std::int64_t begin = 0;  ///< rows outside of the table are left out
+    Tensor rows;             ///< i32 [T]: table row plus `begin`
+    std::int64_t begin = 0;  ///< rows outside the table are skipped
     Tensor x;                ///< [T, H]
     Tensor table;            ///< fp32 [V, H]
 };
 
-/// table[row] += sum of x[t] over the tokens t of that row, without atomic additions: tokens are
-/// sorted by row, and some neighbours at a time are summed in ascending order of t; sums of a row
-/// with many tokens are then added to each other in an order that depends on `rows` alone.
+/// table[row] += sum of x[t] over the tokens t of that row, without atomics. Tokens are sorted by
+/// row and summed in chunks, in ascending order of t; the chunk sums of a row with many tokens are
+/// then added in an order that depends only on `rows`.
 void add_rows(const RowSums& args, const OpContext& context);
 
 }  // namespace gptrain::cuda

@@ -5,7 +5,7 @@
 namespace gptrain::cuda {
 namespace {
 
-// One thread each: some numbers are decided upon.
+// One thread per launch: each kernel only computes a few numbers.
 constexpr LaunchShape one_thread = {.blocks = 1, .threads = 1};
 
 struct Given {
@@ -58,7 +58,7 @@ __global__ void decide(StepState* state, StepDecision how) {
     double clip = 1;
     if (how.clip_grad > 0) {
         const double factor = how.clip_grad / (state->grad_norm + 1e-6);
-        // Also where the norm is NaN.
+        // If the norm is NaN, clip stays 1.
         if (factor < 1) clip = factor;
     }
     state->grad_factor = clip / state->loss_scale;

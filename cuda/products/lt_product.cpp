@@ -8,34 +8,34 @@
 #include "base/text.h"
 
 // The library's matrices are column-major: our row-major c = a b is its c' = b' a', where x' is the
-// same memory seen column by column. So its first factor is our b, its rows are our columns, and a
+// same memory read column by column. So its first operand is our b, its rows are our columns, and a
 // bias that we add to every row is added to every column there.
 
 namespace gptrain::cuda {
 namespace {
 
-/// Rows that begin at multiples of this many bytes are as good as any.
+/// Rows gain nothing from an alignment beyond this.
 constexpr std::uintptr_t full_alignment = 16;
 
-/// A matrix as it lies in memory, seen column by column.
+/// A matrix in memory, read as column-major.
 struct Side {
     std::int64_t rows;
     std::int64_t cols;
-    std::int64_t stride;  ///< from column to column
-    bool transposed;      ///< the product takes it transposed
+    std::int64_t stride;  ///< between columns
+    bool transposed;      ///< the GEMM takes it transposed
 };
 
 Side side_of(const Matrix& matrix) {
     GPTRAIN_CHECK(matrix.row_stride == 1 || matrix.col_stride == 1, "a matrix of ", matrix.rows,
                   " x ", matrix.cols, " with gaps in rows and columns");
-    // The stride of a dim of size 1 is free; the library wants one that could be.
+    // The stride of a dim of size 1 is arbitrary, but the library wants a plausible one.
     if (matrix.col_stride == 1) {
         return {matrix.cols, matrix.rows, std::max(matrix.row_stride, matrix.cols), false};
     }
     return {matrix.rows, matrix.cols, std::max(matrix.col_stride, matrix.rows), true};
 }
 
-/// The largest power of two, up to full_alignment, that divides the number.
+/// The largest power of two, at most full_alignment, that divides the number.
 std::int64_t alignment_of(std::uintptr_t number) {
     const std::uintptr_t bits = number | full_alignment;
     return static_cast<std::int64_t>(bits & (~bits + 1));
@@ -47,7 +47,7 @@ std::int64_t alignment_of(const Matrix& matrix) {
                         static_cast<std::uintptr_t>(stride));
 }
 
-/// Of what the epilogue reads and writes besides the result; 0 where that is nothing.
+/// The alignment of what the epilogue reads and writes besides the result; 0 if there is nothing.
 std::int64_t epilogue_alignment(const Product& product) {
     const std::int64_t of_bias =
         product.bias == nullptr ? 0 : alignment_of(reinterpret_cast<std::uintptr_t>(product.bias));
@@ -77,7 +77,7 @@ cudaDataType_t library_type(DType dtype) {
 
 LtHandle<cublasLtMatmulDesc_t> make_operation(const LtLibrary& library) {
     cublasLtMatmulDesc_t operation = nullptr;
-    // Factors in fp32 are taken as they are: TF32 would be another compute type.
+    // fp32 operands keep full precision: TF32 would be another compute type.
     library.check(library.functions.desc_create(&operation, CUBLAS_COMPUTE_32F, CUDA_R_32F),
                   "cublasLtMatmulDescCreate");
     return {operation, library.functions.desc_destroy};
@@ -99,7 +99,7 @@ cublasOperation_t operation_of(const Matrix& matrix) {
 
 }  // namespace
 
-// ---- words --------------------------------------------------------------------------------------
+// ---- text form ----------------------------------------------------------------------------------
 
 std::string to_word(const Algorithm& algorithm) {
     constexpr std::string_view digits = "0123456789abcdef";
@@ -182,8 +182,8 @@ LtProduct::LtProduct(const LtLibrary& library, const Product& product)
     set(CUBLASLT_MATMUL_DESC_TRANSB, operation_of(product.a));
     if (product.rough_sums) set(CUBLASLT_MATMUL_DESC_FAST_ACCUM, std::int8_t{1});
     set_epilogue(product);
-    // Of these the library only reads the alignment while it chooses, which is to count as in the
-    // key.
+    // While it chooses, the library reads only the alignment of these addresses. Give it the
+    // alignment that is in the key.
     Product aligned = product;
     auto* address = reinterpret_cast<std::byte*>(epilogue_alignment(product));
     if (product.bias != nullptr) aligned.bias = address;
@@ -222,7 +222,7 @@ std::vector<Algorithm> LtProduct::candidates(int most, std::int64_t workspace_by
                        "cublasLtMatmulPreferenceSetAttribute");
     };
     prefer(CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES, static_cast<std::uint64_t>(workspace_bytes));
-    // Parts of a long sum may be added up in fp32 in a fixed order; not in 16 bits, and not in the
+    // Allow parts of a long sum to be added in fp32 in a fixed order, but not in 16 bits or in the
     // order in which blocks finish.
     prefer(CUBLASLT_MATMUL_PREF_REDUCTION_SCHEME_MASK,
            std::uint32_t{CUBLASLT_REDUCTION_SCHEME_COMPUTE_TYPE});

@@ -1,4 +1,4 @@
-// One product as cuBLASLt sees it: column-major, described by handles.
+// One GEMM in cuBLASLt's terms: column-major, described by handles.
 #pragma once
 
 #include <array>
@@ -17,12 +17,12 @@ namespace gptrain::cuda {
 
 using Algorithm = cublasLtMatmulAlgo_t;
 
-/// Whether gelu or its slope ends the product.
+/// Whether the epilogue is GELU or its derivative.
 inline bool has_gelu_epilogue(const Product& product) {
     return product.gelu_input.data != nullptr || product.gelu.data != nullptr;
 }
-/// What the library holds for the product's result and for the matrix beside it: with a gelu behind
-/// the sums that is the result, and the sums are what else is written.
+/// The library's result and auxiliary matrices. With a GELU epilogue, the activated matrix is the
+/// result and the raw sums are the auxiliary output.
 inline const Matrix& result_of(const Product& product) {
     return product.gelu.data != nullptr ? product.gelu : product.c;
 }
@@ -30,16 +30,17 @@ inline const Matrix& auxiliary_of(const Product& product) {
     return product.gelu.data != nullptr ? product.c : product.gelu_input;
 }
 
-/// An algorithm as a word, and back; nothing if the word is not one.
+/// The text form of an algorithm, and its inverse; nothing if `word` is not a valid form.
 std::string to_word(const Algorithm& algorithm);
 std::optional<Algorithm> algorithm_from(std::string_view word);
 
-/// All that the choice of an algorithm depends on: sizes, strides, dtypes, epilogue, alignments.
+/// Everything that the choice of an algorithm depends on: sizes, strides, dtypes, epilogue,
+/// alignments.
 using ProductKey = std::array<std::int64_t, 19>;
 ProductKey key_of(const Product& product);
 std::string to_word(const ProductKey& key);
 
-/// An open library.
+/// The opened library.
 class LtLibrary {
 public:
     LtLibrary() : functions(open_cublas_lt()) {
@@ -50,7 +51,7 @@ public:
     ~LtLibrary() { functions.destroy(handle_); }
 
     cublasLtHandle_t handle() const { return handle_; }
-    /// A failure is an Error (bug), a lack of memory one of code `usage`.
+    /// Throws an Error if the call failed: `usage` if memory is short, otherwise `bug`.
     void check(cublasStatus_t status, std::string_view call) const;
 
     const CublasLt functions;
@@ -78,17 +79,17 @@ private:
     Destroy destroy_;
 };
 
-/// The description of all products with one key; addresses are given with each run.
+/// The description of all GEMMs with one key; addresses are given with each run.
 class LtProduct {
 public:
     LtProduct(const LtLibrary& library, const Product& product);
 
-    /// Algorithms that give the same bits every time and sum in fp32, the one that the library
-    /// holds for the fastest first; at most `most`, none where the library has none.
+    /// Deterministic algorithms that sum in fp32, the library's preferred one first; at most
+    /// `most`, empty if the library has none.
     std::vector<Algorithm> candidates(int most, std::int64_t workspace_bytes) const;
-    /// Whether the library runs this algorithm here.
+    /// Whether the library can run this algorithm here.
     bool runs(const Algorithm& algorithm, std::int64_t workspace_bytes) const;
-    /// Issues the product; the status says whether that could be.
+    /// Issues the GEMM. The status reports whether the library accepted it.
     cublasStatus_t run(const Product& product, const Algorithm& algorithm, const Stream& stream,
                        std::byte* workspace, std::int64_t workspace_bytes) const;
 
@@ -106,7 +107,7 @@ private:
     LtHandle<cublasLtMatrixLayout_t> a_;  ///< our b, see lt_product.cpp
     LtHandle<cublasLtMatrixLayout_t> b_;  ///< our a
     LtHandle<cublasLtMatrixLayout_t> c_;
-    std::array<std::int64_t, 3> alignments_;  ///< of the library's a, b and c
+    std::array<std::int64_t, 3> alignments_;  ///< alignments of the library's a, b and c
 };
 
 }  // namespace gptrain::cuda

@@ -1,4 +1,4 @@
-// A matrix product, as it is asked for.
+// Describes one GEMM and its epilogue.
 #pragma once
 
 #include <cstdint>
@@ -9,8 +9,8 @@
 
 namespace gptrain::cuda {
 
-/// A matrix in device memory; one of its strides is 1. In 8 bits (f8e4m3, f8e5m2) its elements are
-/// what is stored times a scale that lies in device memory.
+/// A matrix in device memory; one of its strides is 1. In FP8 (f8e4m3, f8e5m2) an element is the
+/// stored value times a scale in device memory.
 struct Matrix {
     std::byte* data = nullptr;
     DType dtype = DType::f32;
@@ -18,10 +18,10 @@ struct Matrix {
     std::int64_t cols = 0;
     std::int64_t row_stride = 0;
     std::int64_t col_stride = 1;
-    const float* scale = nullptr;  ///< with 8 bits, else null
+    const float* scale = nullptr;  ///< FP8 only, otherwise null
 
     Matrix() = default;
-    /// A tensor of rank 2 with any row stride.
+    /// From a tensor of rank 2 with any row stride.
     explicit Matrix(const Tensor& tensor)
         : data(tensor.data()),
           dtype(tensor.dtype()),
@@ -46,23 +46,27 @@ struct Matrix {
 };
 
 /// c = a b, or c += a b with `accumulate`.
-/// `bias` (a row of c's width, of c's dtype) is added to every row before the sum is rounded.
-/// `gelu_input` u (of c's shape and dtype, any row stride): c = (a b) gelu'(u), tanh form, rounded
-/// once. At most one of the three.
-/// `gelu` (of c's shape and dtype): gelu = gelu(a b + bias) as well, tanh form, from the sums
-/// before they are rounded to c; without `gelu_input` and `accumulate`. a and b are both fp32, both
-/// bf16 or both fp16, and c is of their dtype or fp32; or both are in 8 bits, not both f8e5m2, and
-/// the elements that are multiplied lie side by side in both (a's col_stride and b's row_stride are
-/// 1), and c is bf16, fp16 or fp32. c's col_stride is 1; c overlaps none of the others.
+///
+/// `bias`, `gelu_input` and `accumulate` exclude each other; `gelu` works alone or with `bias`:
+///  - `bias` (a row of c's width and dtype) is added to every row before the sum is rounded.
+///  - `gelu_input` u (of c's shape and dtype, any row stride): c = (a b) gelu'(u), tanh form,
+///    rounded once.
+///  - `gelu` (of c's shape and dtype): also computes gelu = gelu(a b + bias), tanh form, from the
+///    sums before they are rounded to c.
+///
+/// Dtypes: a and b are both fp32, both bf16 or both fp16, and c has their dtype or fp32. Or both
+/// are FP8, not both f8e5m2, with the reduction dim contiguous in both (a's col_stride and b's
+/// row_stride are 1), and c is bf16, fp16 or fp32. c's col_stride is 1; c does not overlap the
+/// others.
 struct Product {
     Matrix a;                         ///< [M, K]
     Matrix b;                         ///< [K, N]
     Matrix c;                         ///< [M, N]
     const std::byte* bias = nullptr;  ///< [N]
-    Matrix gelu_input = {};           ///< [M, N]; without data: not wanted
-    Matrix gelu = {};                 ///< [M, N]; without data: not wanted
+    Matrix gelu_input = {};           ///< [M, N]; no data: not used
+    Matrix gelu = {};                 ///< [M, N]; no data: not used
     bool accumulate = false;
-    bool rough_sums = false;  ///< with 8 bits: sums may have fewer bits than fp32, which is faster
+    bool rough_sums = false;  ///< FP8 only: allow sums with fewer bits than fp32, which is faster
 
     bool has_epilogue() const {
         return bias != nullptr || gelu_input.data != nullptr || gelu.data != nullptr;

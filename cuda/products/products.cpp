@@ -12,21 +12,21 @@
 namespace gptrain::cuda {
 namespace {
 
-/// Algorithms that are timed for one product.
+/// The number of algorithms that tuning times per GEMM.
 constexpr int most_candidates = 16;
 constexpr int repetitions = 4;
-/// Those that took longer than this times the shortest in a first run are not timed again.
+/// Tuning does not time an algorithm again if its first run took longer than this times the
+/// shortest.
 constexpr double worth_repeating = 1.25;
-/// The library's first choice stays unless another one takes less than this part of its time, and
-/// an epilogue stays in its product unless doing it apart does: runs that tune anew should seldom
-/// come to another choice.
+/// Tuning replaces the library's first choice only by an algorithm that takes less than this
+/// fraction of its time, and separates an epilogue only if that takes less than this fraction of
+/// the fused time. Repeated tuning should then rarely change a choice.
 constexpr double clearly_faster = 0.98;
 
-/// Stands in the tuning table, in the place of an algorithm, for a product whose epilogue is done
-/// apart.
+/// The tuning table's entry, in place of an algorithm, for a GEMM with a separate epilogue.
 constexpr std::string_view apart_word = "apart";
 
-/// Time that the device takes for the work, the mean of so many runs in a row.
+/// Mean device time of the work over `runs` consecutive runs.
 double milliseconds(const std::function<void()>& work, int runs, const Stream& stream) {
     const Event begin;
     const Event end;
@@ -59,21 +59,21 @@ private:
     struct Described {
         LtProduct product;
         std::vector<Algorithm> candidates;  ///< the library's first choice first
-        // What tuning chose, if it did: one of the two.
+        // At most one of these is set, by tuning or by the table.
         std::optional<Algorithm> chosen = {};
         bool apart = false;
     };
 
     bool can_fuse_gelu(const Product& product) const;
-    /// The product with its epilogue; null where the library cannot do that.
+    /// The GEMM with its epilogue; null if the library cannot fuse them.
     Described* fused(const Product& product);
     static void check_supported(const Product& product, const Described& described);
     Described& described(const Product& product);
-    /// Chooses what the table has, if it can be run.
+    /// Uses the table's choice, if it can run.
     void choose_noted(Described& described, const ProductKey& key) const;
     Algorithm fastest(const Described& described, const Product& product, const Stream& stream,
                       std::byte* workspace) const;
-    /// Whether `apart` takes clearly less time, both with their fastest algorithms.
+    /// Whether `apart` takes clearly less time; both use their fastest algorithms.
     bool faster_apart(const Product& product, const std::function<void()>& apart,
                       const OpContext& context);
 
@@ -85,8 +85,8 @@ private:
 };
 
 bool Products::Library::can_fuse_gelu(const Product& product) const {
-    // The epilogue's gelu is an approximation that is lost in the rounding to 16 bits, not in fp32.
-    // That before Hopper it is slower than a kernel of its own is assumed, not measured.
+    // The epilogue's GELU is approximate; rounding to 16 bits hides the error, fp32 does not. We
+    // assume, but have not measured, that before Hopper it is slower than a separate kernel.
     constexpr std::int64_t library_multiple = 8;
     return gelu_epilogue_ && product.c.dtype != DType::f32 && !product.a.is_float8() &&
            auxiliary_of(product).row_stride % library_multiple == 0;
@@ -179,9 +179,9 @@ bool Products::Library::faster_apart(const Product& product, const std::function
             context.scratch = unused;
             way();
         };
-        run();  // The products in it are tuned.
+        run();  // Tunes the GEMMs in it.
         timing_ = false;
-        run();  // The first run of all loads code.
+        run();  // The first run loads code.
         const double time = milliseconds(run, repetitions, context.stream);
         timing_ = true;
         return time;
@@ -204,7 +204,7 @@ Algorithm Products::Library::fastest(const Described& described, const Product& 
     };
     std::vector<double> times;
     for (const Algorithm& candidate : described.candidates) {
-        // The first run of all loads code.
+        // The first run loads code.
         time_of(candidate, 1);
         times.push_back(time_of(candidate, 1));
     }

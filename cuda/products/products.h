@@ -1,5 +1,5 @@
-// Matrix products by cuBLASLt, which is seen in products.cpp and lt_product.cpp alone. The emulator
-// has a twin of these: products by the CPU.
+// GEMMs by cuBLASLt, which only products.cpp and lt_product.cpp use. The emulator has twins of
+// these files that compute on the CPU.
 #pragma once
 
 #include <cstdint>
@@ -14,33 +14,32 @@ namespace gptrain::cuda {
 
 class TuningTable;
 
-/// Sums are in fp32 (but see `rough_sums`), fp32 factors are taken as they are (never TF32). How a
-/// product is computed, and whether its epilogue is done apart, depends on its sizes, strides,
-/// dtypes and epilogue, on the power of two, up to 16, at whose multiples its rows begin, on the
-/// device, on the library, and on the tuning table: on nothing else, so that calls with equal ones
-/// give equal bits.
+/// Sums are in fp32 (except with `rough_sums`), and fp32 operands keep full precision (never TF32).
+/// How a GEMM is computed, and whether its epilogue is separate, depends only on its sizes,
+/// strides, dtypes and epilogue, the alignment of its rows (a power of two, at most 16 bytes), the
+/// device, the library and the tuning table. So calls that agree in these give the same bits.
 class Products {
 public:
-    /// Opens the library; Error (usage) where that fails. The algorithms are those of the table,
-    /// which this opens and which must outlive it. Where that has no entry, or is null: the
-    /// library's first choice, with the epilogue.
+    /// Opens the library; throws Error (usage) if that fails. Opens the table and takes algorithms
+    /// from it; the table must outlive this object. GEMMs without an entry, or all if the table is
+    /// null, use the library's first choice with a fused epilogue.
     Products(const DeviceFacts& device, TuningTable* tuning);
     ~Products();
 
-    /// Does `work`. For each product in it that the table lacks, several algorithms are timed and
-    /// the fastest is noted there, or that doing the epilogue apart is faster; the table is then
-    /// saved. c is worth nothing afterwards: sums may have been added several times or never.
+    /// Runs `work`. For each GEMM in it that the table lacks, times several algorithms and records
+    /// the fastest, or that a separate epilogue is faster; then saves the table. Afterwards c is
+    /// undefined: sums may have been added several times or not at all.
     void tune(const std::function<void()>& work);
-    /// From now on the table is this one (see TuningTable::take).
+    /// From now on uses this table (see TuningTable::take).
     bool use_table(std::string_view table);
 
-    /// A product without an epilogue. In 8 bits M, N and K are multiples of 16, all rows begin at
-    /// multiples of 16 bytes, and the device is of compute capability 8.9 or newer; else it is an
-    /// Error (usage). Takes `workspace_bytes` of the context's scratch memory.
+    /// A GEMM without an epilogue. In FP8, M, N and K must be multiples of 16, all rows aligned to
+    /// 16 bytes, and the device of compute capability 8.9 or newer; otherwise throws Error (usage).
+    /// Takes `workspace_bytes` of the context's scratch memory.
     void multiply(const Product& product, const OpContext& context);
-    /// A product with an epilogue, by one call of the library; or `apart`, which computes the same
-    /// in the same context by products without that epilogue and by own kernels. The latter where
-    /// the library cannot do the former, and where tuning found it clearly faster.
+    /// A GEMM with an epilogue, either fused in one library call or by calling `apart`, which
+    /// computes the same in the same context with plain GEMMs and our own kernels. Uses `apart` if
+    /// the library cannot fuse the epilogue or if tuning found `apart` clearly faster.
     void multiply(const Product& product, const std::function<void()>& apart,
                   const OpContext& context);
 

@@ -11,10 +11,10 @@ namespace {
 
 constexpr std::string_view form = "gptrain products 1: ";
 constexpr std::string_view end_mark = "entries ";
-/// A model has some dozens of products.
+/// A model has a few dozen GEMMs.
 constexpr std::int64_t largest_file = std::int64_t{16} << 20;
 
-/// Takes the next line off the text; nothing where no whole line is left.
+/// Removes the next line from the text and returns it; nothing if no complete line is left.
 std::optional<std::string_view> next_line(std::string_view& text) {
     const std::size_t end = text.find('\n');
     if (end == std::string_view::npos) return std::nullopt;
@@ -25,7 +25,7 @@ std::optional<std::string_view> next_line(std::string_view& text) {
 
 using Entries = std::map<std::string, std::string>;
 
-/// The entries behind the first line; nothing if the text is not whole.
+/// The entries after the first line; nothing if the text is incomplete or damaged.
 std::optional<Entries> read_entries(std::string_view text) {
     Entries entries;
     while (const auto line = next_line(text)) {

@@ -1,6 +1,6 @@
-// Which algorithm computes which product, or that its epilogue is done apart: found once by timing,
-// then kept and given to all ranks, because another one may give other bits. The table knows
-// neither shapes nor algorithms: both are words.
+// Maps each GEMM to its algorithm, or to a separate epilogue. Choices are found once by timing,
+// then stored and shared with all ranks, because another algorithm may give other bits. The table
+// knows neither shapes nor algorithms; both are strings.
 #pragma once
 
 #include <filesystem>
@@ -11,17 +11,17 @@
 
 namespace gptrain::cuda {
 
-/// Text form: a first line that names the version of the form and the machine (GPU and library),
-/// then a line "KEY ALGORITHM" for each product in the order of the keys, and a last line with the
-/// number of these. Both words are without blanks.
+/// Text form: a first line with the version of the format and the machine (GPU and library), then
+/// one line "KEY ALGORITHM" per GEMM, sorted by key, and a last line with their number. Keys and
+/// algorithms contain no spaces.
 class TuningTable {
 public:
-    /// Kept in `file`, or in memory alone where that is empty.
+    /// Stored in `file`, or only in memory if `file` is empty.
     explicit TuningTable(std::filesystem::path file = {}) : file_(std::move(file)) {}
 
-    /// Says for which machine entries are made and reads the file. A table of another machine, or a
-    /// file that is not whole, counts as empty, which is said in a warning: results may then differ
-    /// in their last bits from those before.
+    /// Sets the machine that entries are for and reads the file. If the table is from another
+    /// machine or the file is incomplete, it starts empty and warns that results may differ from
+    /// earlier runs in the last bits.
     void open(const std::string& machine);
 
     std::optional<std::string> find(const std::string& key) const;
@@ -31,8 +31,8 @@ public:
     void save() const;
 
     std::string to_text() const;
-    /// The entries become those of the text. They become none, and false is returned, if it is of
-    /// another machine or not whole.
+    /// Replaces the entries by those of the text. If the text is from another machine or
+    /// incomplete, clears the entries and returns false.
     bool take(std::string_view text);
 
 private:

@@ -1,4 +1,4 @@
-// Calls of the CUDA runtime that may fail, for the files that make them.
+// Error checks for calls of the CUDA runtime.
 #pragma once
 
 #include <cuda_runtime.h>
@@ -8,11 +8,11 @@
 
 namespace gptrain::cuda {
 
-/// A failure is an Error that names the call: of code `usage` for a lack of memory or of code for
-/// the device, else `bug`.
+/// Throws an Error that names the call: `usage` if memory, or code for the device, is missing,
+/// otherwise `bug`.
 inline void check_cuda(cudaError_t status, std::string_view call) {
     if (status == cudaSuccess) return;
-    // The fault must not be found again by the next launch.
+    // Clear the error, or the next launch reports it again.
     static_cast<void>(cudaGetLastError());
     if (status == cudaErrorNoKernelImageForDevice) {
         fail(ExitCode::usage, "CUDA: ", call,

@@ -23,7 +23,7 @@ std::vector<fs::path> split_path(const char* list) {
     return folders;
 }
 
-/// Sub-folders of a folder; none where it cannot be read.
+/// Subfolders of a folder; empty if it cannot be read.
 std::vector<fs::path> folders_in(const fs::path& folder) {
     std::set<fs::path> found;
     std::error_code error;
@@ -46,7 +46,7 @@ void add_toolkit(std::vector<fs::path>& places) {
     places.emplace_back("/usr/local/cuda/lib64");
 }
 
-/// Where pip puts NVIDIA's packages for a Python that is installed in `prefix`.
+/// Adds the folders where pip installs NVIDIA's packages for a Python installed in `prefix`.
 void add_packages(std::vector<fs::path>& places, const fs::path& prefix) {
     for (const fs::path& library : folders_in(prefix / "lib")) {
         if (!library.filename().string().starts_with("python3")) continue;
@@ -65,7 +65,7 @@ void add_python(std::vector<fs::path>& places) {
         const fs::path prefix = folder.parent_path();
         add_packages(places, prefix);
         add_packages(places, prefix / "local");
-        // A virtual environment may use the packages of the Python that it was made from.
+        // A virtual environment may use packages of its base Python.
         const fs::path real = fs::canonical(python, error);
         if (!error && real.parent_path() != folder) {
             add_packages(places, real.parent_path().parent_path());
@@ -83,7 +83,8 @@ std::string joined(const std::vector<fs::path>& places) {
     return result;
 }
 
-/// Null where there is no such file; what is there and cannot be loaded is noted in `faults`.
+/// Returns null if the file does not exist. Adds an entry to `faults` if it exists but fails to
+/// load.
 void* try_folder(const fs::path& folder, const std::string& name, std::string& faults) {
     const fs::path file = folder / name;
     std::error_code error;
@@ -93,7 +94,7 @@ void* try_folder(const fs::path& folder, const std::string& name, std::string& f
     return library;
 }
 
-/// Reads functions out of a library.
+/// Looks up functions of a library.
 class Functions {
 public:
     Functions(void* library, std::string name) : library_(library), name_(std::move(name)) {}
@@ -120,7 +121,7 @@ LibraryPlaces library_places() {
     places.asked = split_path(std::getenv("GPTRAIN_CUDA_LIBS"));
     add_toolkit(places.guessed);
     add_python(places.guessed);
-    // Several roads lead to the toolkit.
+    // Several of the paths may lead to the same toolkit folder.
     std::set<fs::path> seen;
     std::erase_if(places.guessed,
                   [&](const fs::path& place) { return !seen.insert(place).second; });

@@ -1,5 +1,5 @@
-// NVIDIA's libraries that are opened at run time, so that the program starts where they are not.
-// This file and those that include it are built against their headers; nothing links them.
+// NVIDIA's libraries, loaded at run time so that the program also starts without them. This file
+// and those that include it need the libraries' headers; nothing links against the libraries.
 #pragma once
 
 #include <cublasLt.h>
@@ -11,7 +11,7 @@
 
 namespace gptrain::cuda {
 
-/// cuBLASLt's functions, by the names in its header without the prefix.
+/// cuBLASLt's functions, named as in its header without the prefix.
 struct CublasLt {
     decltype(&cublasLtGetVersion) get_version;
     decltype(&cublasLtGetStatusString) status_string;
@@ -30,7 +30,7 @@ struct CublasLt {
     decltype(&cublasLtMatmul) matmul;
 };
 
-/// NCCL's functions, likewise.
+/// NCCL's functions, named likewise.
 struct Nccl {
     decltype(&ncclGetVersion) get_version;
     decltype(&ncclGetErrorString) error_string;
@@ -51,22 +51,21 @@ struct Nccl {
     decltype(&ncclRecv) recv;
 };
 
-/// Opens the library, which stays open. One that is missing, or of another major version than the
-/// headers, is an Error (usage) that lists the places tried.
+/// Loads the library, which stays loaded. Throws Error (usage) that lists the places searched if it
+/// is missing or its major version differs from the headers'.
 CublasLt open_cublas_lt();
 Nccl open_nccl();
 
-/// Folders in which libraries are looked for beside the loader's own path, in this order:
-/// GPTRAIN_CUDA_LIBS (one or more, ':' between), the CUDA toolkit, and `nvidia/*/lib` among the
-/// packages of the `python3` on PATH.
+/// Folders to search for libraries in addition to the loader's own path, in this order:
+/// GPTRAIN_CUDA_LIBS (one or more, separated by ':'), the CUDA toolkit, and `nvidia/*/lib` among
+/// the packages of the `python3` on PATH.
 struct LibraryPlaces {
-    std::vector<std::filesystem::path> asked;    ///< tried before the loader's path
-    std::vector<std::filesystem::path> guessed;  ///< tried after it
+    std::vector<std::filesystem::path> asked;    ///< searched before the loader's path
+    std::vector<std::filesystem::path> guessed;  ///< searched after it
 };
 LibraryPlaces library_places();
 
-/// dlopen of a file of this name (as the loader knows it) from the places; `purpose` is for the
-/// message.
+/// dlopen of the file `name`, searched for in `places`. `purpose` completes the error message.
 void* open_library(const std::string& name, std::string_view purpose, const LibraryPlaces& places);
 
 }  // namespace gptrain::cuda

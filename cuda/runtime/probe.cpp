@@ -7,7 +7,7 @@
 namespace gptrain::cuda {
 namespace {
 
-/// Kernels are compiled for this compute capability and newer ones.
+/// The oldest compute capability (major) that kernels are compiled for.
 constexpr int oldest_major = 8;
 
 /// "13.0" from 13000.
@@ -15,7 +15,7 @@ std::string version_text(int version) {
     return text(version / 1000, ".", version % 1000 / 10);
 }
 
-/// The CUDA version that the driver serves; 0 without a driver.
+/// The newest CUDA version that the driver supports; 0 without a driver.
 int driver_version() {
     int version = 0;
     return cudaDriverGetVersion(&version) == cudaSuccess ? version : 0;
@@ -28,7 +28,7 @@ int capability(cudaDeviceAttr which, int device) {
 }
 
 DeviceProbe unusable(std::string why) {
-    // Faults of a probe must not be found again by the next call.
+    // Clear the error, or the next call reports it again.
     static_cast<void>(cudaGetLastError());
     return {DeviceState::unusable, std::move(why)};
 }

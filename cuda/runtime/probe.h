@@ -1,4 +1,4 @@
-// Whether this machine and this program can compute on a GPU, without touching it.
+// Checks whether this machine and this program can compute on a GPU, without using the GPU.
 #pragma once
 
 #include <string>
@@ -7,17 +7,17 @@ namespace gptrain::cuda {
 
 enum class DeviceState {
     usable,
-    unusable,   ///< there is a driver, and something is wrong
+    unusable,   ///< there is a driver, but something is wrong
     no_driver,  ///< this machine has no NVIDIA driver
     not_built,  ///< the program has no CUDA backend
 };
 
 struct DeviceProbe {
     DeviceState state;
-    std::string why;  ///< it is not usable, in words
+    std::string why;  ///< explains why the device is not usable
 };
 
-/// `device` is an index among those that the process sees.
+/// `device` is an index among those visible to the process.
 DeviceProbe probe_device(int device);
 
 }  // namespace gptrain::cuda

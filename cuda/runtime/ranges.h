@@ -1,5 +1,5 @@
-// Names in the timeline of a profiler (NVTX): without one they cost next to nothing. The emulator
-// has a twin of this file.
+// Named ranges in a profiler's timeline (NVTX). They cost almost nothing when no profiler runs. The
+// emulator has a twin of this file.
 #pragma once
 
 #include <nvtx3/nvToolsExt.h>
@@ -8,7 +8,7 @@
 
 namespace gptrain::cuda {
 
-/// What this thread issues until `end_profile_range` is shown under the name. Ranges nest.
+/// Names what this thread issues until `end_profile_range`. Ranges may nest.
 inline void begin_profile_range(std::string_view name) {
     nvtxRangePushA(std::string(name).c_str());
 }

@@ -7,7 +7,7 @@
 namespace gptrain::cuda {
 namespace {
 
-/// Blocks have this much shared memory without asking for it.
+/// The shared memory that a block gets without opting in to more.
 constexpr std::int64_t shared_bytes_unasked = 48 * 1024;
 
 std::string uuid_text(const cudaUUID_t& uuid) {
@@ -126,7 +126,7 @@ std::byte* allocate(std::int64_t bytes, MemorySpace space) {
 }
 
 void release(std::byte* data, MemorySpace space) noexcept {
-    // Nobody can be told; a device that has failed says so elsewhere.
+    // Errors cannot be reported here; a failed device is reported elsewhere.
     static_cast<void>(space == MemorySpace::device ? cudaFree(data) : cudaFreeHost(data));
 }
 

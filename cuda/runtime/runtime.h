@@ -1,6 +1,6 @@
-// The CUDA runtime as host code sees it: streams, events, memory, launches. Every failure is an
-// Error that names the call; a lack of memory is exit code `usage`, a fault of the device `bug`.
-// The emulator has a twin of this file.
+// The CUDA runtime for host code: streams, events, memory, launches. Failures throw an Error that
+// names the call: `usage` if memory is short, `bug` for a device fault. The emulator has a twin of
+// this file.
 #pragma once
 
 #include <array>
@@ -16,14 +16,14 @@
 
 namespace gptrain::cuda {
 
-/// Makes the device current for this thread. One that is not usable (probe.h) is an Error (usage).
+/// Makes the device current for this thread. Throws Error (usage) if it is not usable (probe.h).
 DeviceFacts open_device(int index);
-/// Of the devices that this process sees; 0 without a driver, or with one that is too old.
+/// The number of devices visible to this process; 0 without a driver or if the driver is too old.
 int visible_devices();
 
 class Event;
 
-/// A queue of work on the device, in order.
+/// An ordered queue of device work.
 class Stream {
 public:
     Stream();
@@ -34,11 +34,11 @@ public:
         return *this;
     }
 
-    /// The host waits for all work.
+    /// Blocks the host until all issued work is done.
     void synchronize() const;
-    /// Later work on this stream comes after the event.
+    /// Later work on this stream runs after the event.
     void wait(const Event& event) const;
-    /// The runtime's own.
+    /// The runtime's own handle.
     CUstream_st* handle() const { return handle_; }
 
 private:
@@ -59,7 +59,7 @@ public:
     void record(const Stream& stream) const;
     void synchronize() const;
     bool done() const;
-    /// Milliseconds of the device between two events that are done.
+    /// Device time in milliseconds between two completed events.
     double milliseconds_since(const Event& start) const;
     CUevent_st* handle() const { return handle_; }
 
@@ -67,22 +67,22 @@ private:
     CUevent_st* handle_ = nullptr;
 };
 
-/// Memory of the device, or host memory that the device reaches. Null for 0 bytes.
+/// Device memory, or pinned host memory that the device can access. Null for 0 bytes.
 std::byte* allocate(std::int64_t bytes, MemorySpace space);
 void release(std::byte* data, MemorySpace space) noexcept;
 MemoryInfo memory_info();
 
-/// Any direction; host memory that is not from `allocate` makes the host wait.
+/// Copies in any direction. The host blocks if host memory is not from `allocate`.
 void copy(void* to, const void* from, std::int64_t bytes, const Stream& stream);
 void copy_rows(const RowCopy& rows, const Stream& stream);
 void set_bytes(void* to, int value, std::int64_t bytes, const Stream& stream);
 
-/// Kernel and arguments without their types. An empty grid is not launched. A program without code
-/// for the device: Error (usage).
+/// Launches a type-erased kernel. Does nothing for an empty grid. Throws Error (usage) if the
+/// program has no code for the device.
 void launch_kernel(const void* kernel, const LaunchShape& shape, void** arguments,
                    const Stream& stream);
 
-/// Starts the kernel; the arguments are converted to its parameters and copied.
+/// Launches the kernel; arguments are converted to its parameter types and copied.
 template <class... Parameters, class... Arguments>
 void launch(const Stream& stream, const LaunchShape& shape, void (*kernel)(Parameters...),
             Arguments&&... arguments) {

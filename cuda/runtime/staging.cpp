@@ -6,7 +6,7 @@
 namespace gptrain::cuda {
 namespace {
 
-/// Bytes of part `index` of `bytes` that are cut into pieces.
+/// Size of part `index` of `bytes`, cut into pieces.
 std::int64_t part_bytes(std::int64_t bytes, std::int64_t index) {
     return std::min(Staging::piece_bytes, bytes - index * Staging::piece_bytes);
 }
@@ -44,8 +44,8 @@ void Staging::download(std::span<std::byte> to, const std::byte* from, const Str
     }
     computed_.record(compute);
     stream_.wait(computed_);
-    // Half of the pieces are on their way while the host empties the others. Nothing is issued
-    // meanwhile that could change `from`.
+    // Half of the pieces are in flight while the host empties the others. Nothing issued meanwhile
+    // changes `from`.
     constexpr std::int64_t ahead = pieces / 2;
     const std::int64_t parts = div_ceil(std::ssize(to), piece_bytes);
     for (std::int64_t part = 0; part < parts + ahead; ++part) {

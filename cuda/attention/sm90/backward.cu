@@ -1,5 +1,5 @@
-// Backward attention on sm_90a: the kernel, its launch, and what it can do. One thread copies tiles
-// in, two warpgroups compute, and for each of these a warp delivers what it leaves.
+// Backward attention on sm_90a: the kernel, its launch and the ops it supports. One thread loads
+// tiles, two warpgroups compute, and each of these has a warp that delivers its results.
 #include "cuda/attention/sm90/attention.h"
 #include "cuda/attention/sm90/deliver.cuh"
 #include "cuda/attention/sm90/gradients.cuh"
@@ -44,7 +44,8 @@ __global__ void __launch_bounds__(threads_of_block, 1)
 
 static_assert(sizeof(KeyRange) == key_range_bytes);
 
-/// What the kernel finds and leaves in scratch memory; `rows` of a tile of queries.
+/// Computes the kernel's inputs in scratch memory and allocates its sums there; `rows` is the size
+/// of a tile of queries.
 void take_scratch(BackwardWork& work, const BackwardPlan& plan, int rows,
                   const OpContext& context) {
     const AttentionParams& p = work.p;

@@ -1,5 +1,5 @@
-// What the warps of backward attention on sm_90a share: the arguments of the kernel, what they hand
-// to each other, and the barriers by which they do.
+// What the warps of backward attention on sm_90a share: the kernel's arguments, the data that they
+// hand to each other, and the barriers that synchronize them.
 #pragma once
 
 #include "cuda/attention/sm90/tiles.cuh"
@@ -14,7 +14,7 @@ struct BackwardShape {
     static constexpr int halves = rows / product_rows;
     static constexpr int key_buffers = dim == 64 ? 2 : 1;
     static constexpr int query_buffers = 2;
-    /// Registers of a thread: together what a multiprocessor has.
+    /// Registers per thread; together all registers of a multiprocessor.
     static constexpr int moving_registers = 40;
     static constexpr int computing_registers = 232;
     static_assert(rows * dim == computing_groups * share && padded_rows % rows == 0);
@@ -23,40 +23,41 @@ struct BackwardShape {
 /// Arguments of the kernel.
 struct BackwardWork {
     TensorMap q, k, v, d_o;  ///< boxes of a tile's rows
-    TensorMap dk, dv;        ///< boxes of product_rows; not used where gradients accumulate
+    TensorMap dk, dv;        ///< boxes of product_rows; unused if gradients accumulate
     AttentionParams p;
     AttentionGradients gradients;
     const QueryNumbers* numbers;  ///< [B, N, padded_queries]
-    const KeyRange* ranges;       ///< [B, query_tiles]: visible keys, where first_visible is given
-    /// dq before the scale, of each head and tile of queries, as `share`s of the groups: register
-    /// 4 i + j of thread t at 512 i + 4 t + j. For all heads, or for the blocks' present ones.
+    const KeyRange* ranges;       ///< [B, query_tiles]: visible keys, if first_visible is given
+    /// dq before scaling, for each head and tile of queries, as one `share` per group: register 4 i
+    /// + j of thread t is at 512 i + 4 t + j. For all heads, or only for those that the blocks
+    /// currently process.
     float* sums;
-    /// For each head, tile of queries and group, how many tiles of keys have added; null where a
-    /// block has all.
+    /// For each head, tile of queries and group: how many tiles of keys have added to the sums.
+    /// Null if a block handles all tiles of keys.
     unsigned* turns;
     int key_tiles;
-    int query_tiles;  ///< of a head, as padded_queries
+    int query_tiles;  ///< per head, like padded_queries
     int padded_queries;
-    int share_columns = panel_columns;  ///< for a loop that is not to be written out
+    int share_columns = panel_columns;  ///< a runtime value, so that its loop is not unrolled
     int units;                          ///< pieces of work; each block takes every grid_blocks-th
     __device__ bool ordered() const { return turns != nullptr; }
 };
 
 /// A tile of keys of one group of heads.
 struct KeyTile {
-    enum Kind : int { unseen, seen, stop } kind;  ///< unseen: by no query
+    enum Kind : int { unseen, seen, stop } kind;  ///< unseen: no query sees it
     int sequence;
     int group;
-    int key;  ///< the first; below 0 or past the last one there may be rows that are not there
+    int key;  ///< the first key; rows below 0 or past the last key do not exist
 };
 
-/// A tile of queries against the tile of keys.
+/// A tile of queries paired with the tile of keys.
 struct QueryStep {
     int head;
     int query;
-    int turn;  ///< tiles of keys that have been added to its dq
+    int turn;  ///< tiles of keys already added to its dq
     enum Flags : int { masked = 1, complete = 2, last = 4 };
-    int flags;  ///< complete: no tile of keys comes after; last: of the tile of keys
+    int flags;  ///< complete: last to add to its dq; last: last step of the tile of keys
     __device__ bool has(Flags flag) const { return (flags & flag) != 0; }
 };
 
@@ -74,7 +75,7 @@ struct BackwardShared {
     Tile<key_rows, Shape::dim> v[Shape::key_buffers];
     Tile<Shape::rows, Shape::dim> q[Shape::query_buffers];
     Tile<Shape::rows, Shape::dim> d_o[Shape::query_buffers];
-    /// Gradients of scores [queries, keys]; panel g is group g's.
+    /// Gradients of the scores [queries, keys]; panel g belongs to group g.
     Tile<product_rows, key_rows> d_scores[Shape::halves];
     alignas(1024) float sums[computing_groups][share];
     alignas(1024) float before[computing_groups][share];  ///< what sums are added to
@@ -87,10 +88,10 @@ struct BackwardShared {
     Delivery deliveries[computing_groups];
 };
 
-/// Barriers by number.
+/// Barrier numbers.
 namespace barrier {
 constexpr int scores_full = 1;     ///< both groups have written d_scores
-constexpr int scores_empty = 2;    ///< + group: the other one has done with d_scores
+constexpr int scores_empty = 2;    ///< + group: the other group is done with d_scores
 constexpr int delivery_full = 4;   ///< + group
 constexpr int delivery_empty = 6;  ///< + group
 constexpr int both_groups = computing_groups * group_threads;

@@ -1,14 +1,13 @@
-// The warps of backward attention on sm_90a that deliver, one for each computing group: they add
-// what it leaves of dq to fp32 sums in global memory, convert what is complete, and copy dk and dv
-// out.
+// The delivering warps of backward attention on sm_90a, one per computing group. They add the
+// group's part of dq to fp32 sums in global memory, convert completed sums, and copy dk and dv out.
 #pragma once
 
 #include "cuda/attention/sm90/backward.cuh"
 
 namespace gptrain::cuda::sm90 {
 
-/// Delivers what one computing group leaves in shared memory. (The group is a constant, so that
-/// addresses cost no registers.)
+/// Delivers what one computing group leaves in shared memory. (The group is a template argument, so
+/// that addresses cost no registers.)
 template <class Shape, int group>
 class Deliverer {
 public:
@@ -45,7 +44,8 @@ private:
     }
     __device__ float* sums() const { return work_.sums + place() * share; }
 
-    /// The first tile of keys writes, the others add, the last one converts what it would add to.
+    /// The first tile of keys stores, later ones add, and the last one converts the total instead
+    /// of adding.
     __device__ void deliver_queries() {
         constexpr int bytes = sizeof(shared_.sums[0]);
         const bool complete = step().has(QueryStep::complete);
@@ -105,7 +105,7 @@ private:
             bulk_wait_read<0>();
         }
         arrive(shared_.keys[buffer].empty);
-        // What was added is in memory before the next tile of keys adds to it.
+        // The stores must reach memory before the next tile of keys adds to them.
         bulk_wait<0>();
     }
 

@@ -1,8 +1,8 @@
-// Forward attention on sm_90a. Blocks stay and take tiles of queries, those with the most keys
-// first. One warp copies tiles in, two warpgroups compute, each for 64 of the 128 queries of a
-// tile, two threads copy their results out. A group starts the scores of the next tile of keys and
-// the sums of the last one before it turns to the exponentials in between; the groups take turns at
-// starting products, so that one has the exponentials while the other has the tensor cores.
+// Forward attention on sm_90a. Persistent blocks take tiles of queries, those with the most keys
+// first. One warp loads tiles; two warpgroups compute, each 64 of the 128 queries of a tile; two
+// threads copy their results out. A group starts the scores of the next tile of keys and the sums
+// of the previous one before it computes the exponentials in between. The groups take turns to
+// start matrix multiplies, so that one computes exponentials while the other uses the tensor cores.
 #include "cuda/attention/launch.h"
 #include "cuda/attention/sm90/attention.h"
 #include "cuda/attention/sm90/tiles.cuh"
@@ -17,7 +17,7 @@ struct ForwardShape {
     static constexpr int rows = computing_groups * product_rows;  ///< of a tile of queries
     static constexpr int key_buffers = dim == 64 ? 4 : 2;
     static constexpr int query_buffers = 2;
-    /// Registers of a thread: together what a multiprocessor has.
+    /// Registers per thread; together all registers of a multiprocessor.
     static constexpr int moving_registers = 48;
     static constexpr int computing_registers = 224;
 };
@@ -27,9 +27,9 @@ struct ForwardWork {
     TensorMap q, k, v;  ///< boxes of a tile's rows
     TensorMap o;        ///< boxes of product_rows
     AttentionParams p;
-    BlockOrder order;  ///< of tiles of queries
+    BlockOrder order;  ///< order of the tiles of queries
     int all_tiles;
-    unsigned* taken;  ///< tiles that blocks have taken so far
+    unsigned* taken;  ///< number of tiles that blocks have taken so far
 };
 
 /// A tile of queries and the tiles of keys that it visits, from the last to the first.
@@ -37,31 +37,31 @@ struct QueryTile {
     int sequence;
     int head;
     int query;
-    int key;        ///< first of the last tile of keys
-    int key_tiles;  ///< 0: there is no more work
+    int key;        ///< first key of the last tile of keys
+    int key_tiles;  ///< 0: no more work
     KeyRange visible;
 };
 
 template <class Shape>
 struct ForwardShared {
-    Tile<Shape::rows, Shape::dim> q[Shape::query_buffers];  ///< then o
+    Tile<Shape::rows, Shape::dim> q[Shape::query_buffers];  ///< later holds o
     Tile<key_rows, Shape::dim> k[Shape::key_buffers];
     Tile<key_rows, Shape::dim> v[Shape::key_buffers];
     Exchange queries[Shape::query_buffers];
     Exchange k_exchange[Shape::key_buffers];
     Exchange v_exchange[Shape::key_buffers];
-    Barrier results[Shape::query_buffers][computing_groups];  ///< o is there
+    Barrier results[Shape::query_buffers][computing_groups];  ///< o has been written
     QueryTile tiles[Shape::query_buffers];
 };
 
-/// Barriers by number, + group.
+/// Barrier numbers; add the group.
 namespace barrier {
-constexpr int turn = 1;   ///< to start products
-constexpr int group = 3;  ///< the warps of one
+constexpr int turn = 1;   ///< the group's turn to start matrix multiplies
+constexpr int group = 3;  ///< the warps of one group
 constexpr int both_groups = computing_groups * group_threads;
 }  // namespace barrier
 
-// ---- the warp that copies in --------------------------------------------------------------------
+// ---- loading warp -------------------------------------------------------------------------------
 
 __device__ inline QueryTile query_tile(const ForwardWork& work, int index, int rows, int origin) {
     if (index >= work.all_tiles) return {0, 0, 0, 0, 0, {}};
@@ -117,7 +117,7 @@ __device__ inline void load_tiles_in(const ForwardWork& work, ForwardShared<Shap
     }
 }
 
-// ---- the threads that copy out ------------------------------------------------------------------
+// ---- storing threads ----------------------------------------------------------------------------
 
 template <class Shape>
 __device__ inline void store_results(const ForwardWork& work, ForwardShared<Shape>& shared,
@@ -141,7 +141,7 @@ __device__ inline void store_results(const ForwardWork& work, ForwardShared<Shap
     bulk_wait<0>();
 }
 
-// ---- the warps that compute ---------------------------------------------------------------------
+// ---- computing warps ----------------------------------------------------------------------------
 
 template <class Shape, bool with_dropout>
 class Outputs {
@@ -157,7 +157,7 @@ public:
             all_keys();
             finish();
         }
-        // Every arrival has its wait.
+        // Every arrival needs a matching wait.
         if (group_ == 0) barrier_wait(barrier::turn, barrier::both_groups);
     }
 
@@ -165,7 +165,7 @@ private:
     /// 64 x 128.
     using Scores = float[64];
 
-    // Read where it is needed, to spare registers.
+    // Read where needed, to save registers.
     __device__ const QueryTile& tile() const { return shared_.tiles[ring_.at()]; }
 
     __device__ void all_keys() {
@@ -230,8 +230,8 @@ private:
         return tile().query + group_ * product_rows + warp_index() % group_warps * 16;
     }
 
-    /// scores = exp(scale (scores - maximum)), with the maximum over the keys so far; what was
-    /// summed up before is to be multiplied by `rescale`.
+    /// scores = exp(scale (scores - maximum)), with the maximum over all keys so far; earlier sums
+    /// must be multiplied by `rescale`.
     __device__ void softmax(Scores& scores, int key, float (&rescale)[2]) {
         if (needs_mask(tile().visible, key)) hide(scores, key);
         unrolled<2>([&](int h) {
@@ -274,7 +274,7 @@ private:
         });
     }
 
-    /// o takes the place of this group's rows of q.
+    /// o overwrites this group's rows of q.
     __device__ void finish() const {
         const float scale = with_dropout ? p_.dropout.scale : 1;
         float factors[2];
@@ -306,9 +306,9 @@ private:
     Ring<Shape::key_buffers> k_ring_;
     Ring<Shape::key_buffers> v_ring_;
     float o_[Shape::dim / 2];
-    // Of rows lane / 4 and + 8.
-    float maximum_[2];  ///< of the scores so far, not scaled
-    float sum_[2];      ///< of the columns that this lane has
+    // For rows lane / 4 and lane / 4 + 8.
+    float maximum_[2];  ///< of the unscaled scores so far
+    float sum_[2];      ///< over the columns of this lane
 };
 
 template <class Shape, bool with_dropout>

@@ -1,8 +1,8 @@
-// The warpgroups of backward attention on sm_90a that compute, each for 64 of the 128 keys of a
-// tile: scores and their gradients as [keys, queries], so that they are in registers as the operand
-// that dv and dk need; dq of a tile of queries needs the gradients of both, through shared memory.
-// Bytes that a tile of queries moves within a multiprocessor limit it about as much as its products
-// do, so a and b of a product come from registers where they may.
+// The computing warpgroups of backward attention on sm_90a, each for 64 of the 128 keys of a tile.
+// They compute scores and their gradients as [keys, queries], so that the registers already form
+// the operand for dv and dk. dq of a tile of queries needs the gradients of both groups and goes
+// through shared memory. Shared memory traffic limits a tile of queries about as much as its matrix
+// multiplies do, so operands come from registers where possible.
 #pragma once
 
 #include "cuda/attention/sm90/backward.cuh"
@@ -25,7 +25,7 @@ public:
             if (kind == KeyTile::seen) all_queries();
             deliver_keys();
         }
-        // Every arrival has its wait.
+        // Every arrival needs a matching wait.
         barrier_wait(barrier::scores_empty + group_, barrier::both_groups);
         barrier_wait(barrier::delivery_empty + group_, barrier::group_and_warp);
         deliver({Delivery::stop, {}, 0, {}});
@@ -37,7 +37,7 @@ private:
 
     __device__ void all_queries() {
         for (bool more = true; more; ring_.advance()) {
-            // Not members, and set: else the compiler keeps them from one tile to the next.
+            // Local and initialized: otherwise the compiler keeps them from one tile to the next.
             Scores scores[Shape::halves] = {};
             Scores dq;
             wait(shared_.queries[ring_.at()].full, ring_.parity());
@@ -53,7 +53,7 @@ private:
         }
     }
 
-    // Read where they are needed, to spare registers.
+    // Read where needed, to save registers.
     __device__ const KeyTile& keys() const { return shared_.key_tiles[key_ring_.at()]; }
     __device__ const QueryStep& step() const { return shared_.steps[ring_.at()]; }
 
@@ -66,7 +66,7 @@ private:
                       shared_.d_o[ring_.at()], half * product_rows);
     }
 
-    /// The scores of the second half are there when those of the first one have been used.
+    /// The second half's scores are complete by the time the first half's have been used.
     __device__ void add_halves(Scores (&scores)[Shape::halves]) {
         Scores d_scores;
         multiply_scores(scores[0], 0);
@@ -82,9 +82,10 @@ private:
         }
     }
 
-    /// dv and dk of 64 queries, and the gradients of their scores to shared memory. Products that
-    /// may be under way: `behind_scores` when the scores are used, `behind_d_scores` when those
-    /// are. (Where dv may not, it is a question of registers.)
+    /// Computes dv and dk of 64 queries and stores the gradients of their scores to shared memory.
+    /// `behind_scores` and `behind_d_scores` are the numbers of groups of matrix multiplies that
+    /// may still be in flight when the scores and d_scores are used. (If dv must be complete, this
+    /// is to save registers.)
     template <int half, int behind_scores, int behind_d_scores>
     __device__ void add_half(Scores& scores, Scores& d_scores) {
         constexpr int row = half * product_rows;
@@ -114,14 +115,14 @@ private:
         return keys().key + group_ * product_rows + warp_index() % group_warps * 16;
     }
 
-    /// Which scores of a half are kept, a bit each.
+    /// Which scores of a half dropout keeps, one bit each.
     __device__ std::uint32_t kept_scores(int half) const {
         if constexpr (!with_dropout) return ~0u;
         const KeyDropout dropout(p_, keys().sequence, step().head, true);
         return dropout.columns<8>(first_key_row(), step().query + half * product_rows);
     }
 
-    /// scores = probabilities; those that are kept, rounded, are the pieces.
+    /// Turns scores into probabilities; `pieces` gets the kept ones, rounded.
     __device__ void probabilities(Scores& scores, int half, std::uint32_t kept,
                                   Pieces<4>& pieces) const {
         if (step().has(QueryStep::masked)) hide(scores, step().query + half * product_rows);
@@ -161,7 +162,7 @@ private:
         });
     }
 
-    /// From scores and d_scores: the gradients of the scaled scores.
+    /// Turns scores and d_scores into the gradients of the scaled scores.
     __device__ void gradients(const Scores& scores, int half, std::uint32_t kept,
                               Scores& d_scores) const {
         unrolled<8>([&](int j) {
@@ -174,7 +175,7 @@ private:
         });
     }
 
-    /// As [queries, keys].
+    /// Stores them as [queries, keys].
     __device__ void store_gradients(Tile<product_rows, key_rows>& to,
                                     const Pieces<4>& pieces) const {
         const int lane = lane_index();
@@ -185,7 +186,7 @@ private:
         unrolled<4>([&](int k) { store_tiles_transposed(place + k * 16 * row_bytes, pieces[k]); });
     }
 
-    /// This group's share of dq: of 128 queries half of the rows, of 64 half of the columns.
+    /// This group's share of dq: half of the rows of 128 queries, or half of the columns of 64.
     __device__ void multiply_dq(Scores& dq) const {
         constexpr bool by_rows = Shape::halves > 1;
         const auto& d_scores = shared_.d_scores[by_rows ? group_ : 0];
@@ -199,7 +200,7 @@ private:
         warpgroup_commit();
     }
 
-    // ---- what the delivering warp gets ----
+    // ---- hand-over to the delivering warp ----
 
     __device__ void deliver(const Delivery& delivery) const {
         if (thread_index() % group_threads == 0) shared_.deliveries[group_] = delivery;
@@ -219,7 +220,7 @@ private:
         if (lane_index() == 0) arrive(shared_.queries[ring_.at()].empty);
     }
 
-    /// dv takes the place of this group's rows of v, dk that of the sums.
+    /// dv overwrites this group's rows of v, and dk the sums.
     __device__ void deliver_keys() const {
         const float v_scale = with_dropout ? p_.dropout.scale : 1;
         barrier_wait(barrier::delivery_empty + group_, barrier::group_and_warp);

@@ -1,8 +1,9 @@
-// The order of the work of backward attention on sm_90a, and the thread that copies tiles in.
+// The order of work in backward attention on sm_90a, and the thread that loads tiles.
 //
-// Tiles of keys are visited from the last to the first, tiles of queries from the diagonal on.
-// Either a block has all tiles of keys of a group of heads, and alone adds to its dq; or one tile,
-// and adds in its turn: then at no time do two blocks that began together want the same tile of dq.
+// Tiles of keys are visited from the last to the first, tiles of queries from the diagonal on. A
+// block handles either all tiles of keys of a group of heads, and is the only one to add to its dq;
+// or one tile of keys, and adds in its turn. In the latter case, blocks that start together never
+// want the same tile of dq at the same time.
 #pragma once
 
 #include "cuda/attention/sm90/backward.cuh"
@@ -10,7 +11,7 @@
 namespace gptrain::cuda::sm90 {
 
 /// The order of a block's work: tiles of keys, and for each the tiles of queries that visit it,
-/// head by head. So written that registers are few.
+/// head by head. Written to use few registers.
 template <class Shape>
 class Walk {
 public:
@@ -27,14 +28,14 @@ public:
             begin_unit();
         }
     }
-    /// Its kind is still open.
+    /// The caller sets its kind.
     __device__ KeyTile keys() const { return {KeyTile::unseen, sequence_, group_, key()}; }
 
     __device__ void begin_queries() {
         step_.head = group_ * work_.p.heads_per_group();
         step_.query = first_query();
     }
-    /// Moves on to the next step, from where it is; false where there is none.
+    /// Advances from the current position to the next step; false if there is none.
     __device__ bool find() {
         const AttentionParams& p = work_.p;
         for (; step_.head < (group_ + 1) * p.heads_per_group();
@@ -72,7 +73,7 @@ private:
         return {0, clamped(end + p.diagonal, 0, p.keys), 0,
                 clamped(query + p.diagonal + 1, 0, p.keys)};
     }
-    /// Queries that see nothing visit the first tile.
+    /// Queries that see nothing visit the first tile of keys.
     __device__ int first_query() const {
         const int first = tile_ == 0 ? 0 : clamped(key() - work_.p.diagonal, 0, work_.p.queries);
         return first / Shape::rows * Shape::rows;

@@ -13,17 +13,18 @@ struct NumbersArgs {
     HeadTensor d_o;
     QueryNumbers* numbers;  ///< [B, N, padded]
     int padded;
-    std::int64_t pieces;  ///< of numbers_rows of a head
+    std::int64_t pieces;  ///< pieces of numbers_rows rows per head
 };
 
-/// Of a warp: four loads of each tensor are under way at a time.
+/// Rows per warp: four loads of each tensor are in flight at a time.
 template <int dim>
 constexpr int numbers_rows = 4 * warp_threads * 8 / dim;
 
-/// A warp has some rows of a head; heads are neighbours in memory, so they are in warps.
+/// A warp handles some rows of a head. Adjacent warps handle adjacent heads, which are adjacent in
+/// memory.
 template <int dim>
 __global__ void __launch_bounds__(numbers_threads) numbers_kernel(NumbersArgs args) {
-    constexpr int lanes = dim / 8;  ///< of a row
+    constexpr int lanes = dim / 8;  ///< lanes per row
     constexpr int rows_at_once = warp_threads / lanes;
     constexpr int steps = numbers_rows<dim> / rows_at_once;
     const AttentionParams& p = args.p;
@@ -60,7 +61,7 @@ __global__ void __launch_bounds__(numbers_threads) numbers_kernel(NumbersArgs ar
     });
 }
 
-/// Visible keys of each tile of queries of each sequence, [B, query_tiles]; a warp has a tile.
+/// Visible keys of each tile of queries of each sequence, [B, query_tiles]; one warp per tile.
 __global__ void __launch_bounds__(warp_threads)
     ranges_kernel(AttentionParams p, int rows, KeyRange* ranges) {
     const int tiles = grid_blocks().x;

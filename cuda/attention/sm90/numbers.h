@@ -1,4 +1,5 @@
-// What backward attention on sm_90a reads beside its tiles. Each is computed by a launch before it.
+// What backward attention on sm_90a reads besides its tiles. Separate launches compute it
+// beforehand.
 #pragma once
 
 #include "cuda/attention/mask.cuh"
@@ -7,8 +8,8 @@
 
 namespace gptrain::cuda::sm90 {
 
-/// numbers [B, N, padded]: of all queries, then of rows whose probabilities and delta are 0. o, d_o
-/// are bf16, D is 64 or 128; padded is a multiple of padded_rows.
+/// numbers [B, N, padded]: those of all queries, followed by rows whose probabilities and delta are
+/// 0. o and d_o are bf16, D is 64 or 128, and padded is a multiple of padded_rows.
 void find_numbers(const AttentionParams& p, const HeadTensor& d_o, int padded,
                   QueryNumbers* numbers, const Stream& stream);
 

@@ -1,5 +1,5 @@
-// How backward attention on sm_90a divides its work over blocks and what it keeps in scratch
-// memory: plain numbers, which follow from sizes alone.
+// How backward attention on sm_90a divides its work among blocks and what it keeps in scratch
+// memory: plain numbers that depend only on sizes.
 #pragma once
 
 #include <algorithm>
@@ -8,45 +8,45 @@
 
 namespace gptrain::cuda::sm90 {
 
-/// Columns of a panel of a tile.
+/// Columns in a panel of a tile.
 constexpr int panel_columns = 64;
-/// Of one product.
+/// Rows of one matrix multiply.
 constexpr int product_rows = 64;
 constexpr int key_rows = 128;  ///< of a tile of keys
 constexpr int computing_groups = 2;
 
-/// Rows of the numbers of queries are filled up to a multiple of this.
+/// Query rows of QueryNumbers are padded to a multiple of this.
 constexpr int padded_rows = 128;
-/// A computing group's share of dq of a tile of queries: 64 x 64.
+/// Elements in a computing group's share of dq of a tile of queries: 64 x 64.
 constexpr int share = product_rows * panel_columns;
 
-/// Multiprocessors of an H100 or H200; what is chosen by it depends on sizes alone.
+/// Multiprocessors of an H100 or H200. Used on all devices, so that choices depend only on sizes.
 constexpr std::int64_t usual_multiprocessors = 132;
-/// No device of compute capability 9.0 has more.
+/// No device of compute capability 9.0 has more multiprocessors.
 constexpr int most_blocks = 144;
 
-/// One query's.
+/// Values of one query.
 struct QueryNumbers {
-    float lse_log2;  ///< as lse_log2() gives it
+    float lse_log2;  ///< as returned by lse_log2()
     float delta;     ///< sum over D of d_o o
 };
-/// Of the visible keys of a tile of queries.
+/// Bytes of the visible key range of a tile of queries.
 constexpr std::int64_t key_range_bytes = 16;
 
 struct BackwardPlan {
     std::int64_t sequences;
-    std::int64_t padded;        ///< queries
-    std::int64_t query_tiles;   ///< of a head that have rows
-    bool ordered;               ///< a block has one tile of keys, not all of them
-    std::int64_t summed_heads;  ///< heads that have sums at a time
+    std::int64_t padded;        ///< queries, padded
+    std::int64_t query_tiles;   ///< tiles per head that contain queries
+    bool ordered;               ///< a block handles one tile of keys rather than all
+    std::int64_t summed_heads;  ///< heads that have sums at the same time
 
     BackwardPlan(std::int64_t sequences_, std::int64_t queries, std::int64_t heads,
                  std::int64_t groups, std::int64_t dim)
         : sequences(sequences_) {
         padded = round_up(queries, padded_rows);
         query_tiles = div_ceil(queries * dim, computing_groups * share);
-        // Blocks that have all keys of a head are worth it where they fill the device, or there is
-        // little to divide, and what they add to stays in the second-level cache.
+        // Give a block all keys of a head only if the sums that blocks add to stay in the L2 cache,
+        // and if that fills the device or there is little to divide.
         const std::int64_t units = sequences * groups;
         const std::int64_t waves = div_ceil(units, usual_multiprocessors);
         const bool filled = 5 * units >= 4 * waves * usual_multiprocessors;

@@ -1,8 +1,8 @@
-// What the kernels of forward and backward attention on sm_90a share: how a block is divided into
-// warps, tiles in shared memory, and what happens to the registers of products.
+// What the forward and backward attention kernels on sm_90a share: the warp roles in a block, tiles
+// in shared memory, and register layouts of matrix multiplies.
 //
-// A block is three warpgroups: one that moves data, two that compute. A tile consists of panels of
-// 64 columns (one box of a bulk copy each); rows of a tile are tokens of one head.
+// A block is three warpgroups: one moves data, two compute. A tile consists of panels of 64 columns
+// (one box of a bulk copy each); rows of a tile are tokens of one head.
 #pragma once
 
 #include <limits>
@@ -19,7 +19,7 @@ constexpr int row_bytes = 2 * panel_columns;
 constexpr int group_warps = 4;
 constexpr int group_threads = group_warps * warp_threads;
 constexpr int threads_of_block = (1 + computing_groups) * group_threads;
-/// Which buffer of a ring is next, and which turn around it this is.
+/// The position in a ring of buffers: the next buffer, and the parity of the current lap.
 template <int buffers>
 class Ring {
 public:
@@ -31,23 +31,23 @@ private:
     int count_ = 0;
 };
 
-/// A buffer of a ring: full when its data is there, empty when all have read it.
+/// A ring buffer's barriers: full when its data has arrived, empty when all readers are done.
 struct Exchange {
     Barrier full;
     Barrier empty;
 };
 
-/// By one thread. `readers` arrive at empty.
+/// Called by one thread. `readers` arrive at empty.
 __device__ inline void init(Exchange& exchange, int readers) {
     cuda::init(exchange.full, 1);
     cuda::init(exchange.empty, readers);
 }
 
-/// A tile of bf16 that bulk copies fill.
+/// A bf16 tile that bulk copies fill.
 template <int rows_, int width_>
 using Tile = SharedTile<rows_, width_>;
 
-/// Copies all panels of a tile whose map has boxes of Tile::rows rows. By one thread.
+/// Loads all panels of a tile whose map has boxes of Tile::rows rows. Called by one thread.
 template <class Tile>
 __device__ inline void load_tile(Tile& tile, const TensorMap& map, int head, int row, int sequence,
                                  Barrier& barrier) {
@@ -57,24 +57,24 @@ __device__ inline void load_tile(Tile& tile, const TensorMap& map, int head, int
     }
 }
 
-// ---- operands of products -----------------------------------------------------------------------
+// ---- operands of matrix multiplies --------------------------------------------------------------
 
-/// Rows from `row` (a multiple of 8) on as rows or columns of a product that is summed over the
-/// features; the 16 from `k` on.
+/// Rows from `row` (a multiple of 8) on, as rows or columns of a matrix multiply that reduces over
+/// features; uses the 16 features from `k` on.
 template <class Tile>
 __device__ inline Operand<Major::k> rows_of(const Tile& tile, int row, int k) {
     return k_major(tile.bytes + k / panel_columns * Tile::panel_bytes + row * row_bytes,
                    k % panel_columns);
 }
-/// Features from `column` (a multiple of 64) on as columns of a product that is summed over rows;
-/// the 16 from `row` on.
+/// Features from `column` (a multiple of 64) on, as columns of a matrix multiply that reduces over
+/// rows; uses the 16 rows from `row` on.
 template <class Tile>
 __device__ inline Operand<Major::mn> features_of(const Tile& tile, int column, int row) {
     return mn_major(tile.bytes + column / panel_columns * Tile::panel_bytes, row,
                     Tile::panel_bytes);
 }
 
-/// c[64 x 64 or 128] = a b^T, 64 rows of tile a times rows of tile b, summed over the features.
+/// c[64 x 64 or 128] = a b^T: 64 rows of tile a times rows of tile b, reduced over features.
 template <int n, class A, class B>
 __device__ inline void multiply_rows(float (&c)[n], const A& a, int a_row, const B& b, int b_row) {
     static_assert(A::width == B::width);
@@ -85,7 +85,7 @@ __device__ inline void multiply_rows(float (&c)[n], const A& a, int a_row, const
     warpgroup_commit();
 }
 
-/// Registers of a product, rounded, as operand a of the next one: 16 columns each.
+/// The rounded registers of one matrix multiply as operand a of the next: 16 columns per piece.
 template <int pieces>
 using Pieces = std::uint32_t[pieces][4];
 
@@ -94,7 +94,7 @@ __device__ inline void narrow_pieces(Pieces<n / 8>& pieces, const float (&c)[n])
     unrolled<n / 2>([&](int i) { pieces[i / 4][i % 4] = narrow2<Bf16>(c[2 * i], c[2 * i + 1]); });
 }
 
-/// sum += pieces b: pieces times rows of tile b, from `row` on.
+/// sum += pieces b: pieces times the rows of tile b from `row` on.
 template <int n, int pieces, class B>
 __device__ inline void add_product(float (&sum)[n], const Pieces<pieces>& a, const B& b, int row) {
     warpgroup_fence();
@@ -105,8 +105,8 @@ __device__ inline void add_product(float (&sum)[n], const Pieces<pieces>& a, con
 
 // ---- registers to shared memory -----------------------------------------------------------------
 
-/// This warp's 16 of the group's 64 rows of c, in units of `factors` (rows lane / 4 and + 8),
-/// rounded, into panels `panel_bytes` apart, as a bulk copy takes them from there.
+/// Stores this warp's 16 of the group's 64 rows of c, multiplied by the factors (of rows lane / 4
+/// and lane / 4 + 8) and rounded, into panels `panel_bytes` apart, in the layout for bulk copies.
 template <int n>
 __device__ inline void store_rounded(std::byte* panels, int panel_bytes, const float (&c)[n],
                                      float factor0, float factor1) {
@@ -124,7 +124,7 @@ __device__ inline void store_rounded(std::byte* panels, int panel_bytes, const f
     });
 }
 
-/// Two neighbours in fp32 += low, high.
+/// Adds low and high to two adjacent fp32 elements.
 __device__ inline void add_pair(float* to, float low, float high) {
     auto* pair = reinterpret_cast<Vec<float, 2>*>(to);
     Vec<float, 2> x = load(pair);
@@ -135,18 +135,18 @@ __device__ inline void add_pair(float* to, float low, float high) {
 
 // ---- masks --------------------------------------------------------------------------------------
 
-/// Whether a pair of tiles needs its mask looked at.
+/// Whether a pair of tiles needs masking.
 __device__ inline bool needs_mask(const KeyRange& range, int key) {
     return key < range.all_begin || key + key_rows > range.all_end;
 }
 
-/// Tiles of keys that queries visit: from the last to the first.
+/// The tiles of keys that queries visit, from the last to the first.
 struct TileRange {
     int first;
     int last;
 };
 
-/// Where no key is visible, the first tile is visited all the same: it gives the zeros.
+/// If no key is visible, the first tile is still visited: it produces the zeros.
 __device__ inline TileRange tiles_of(const KeyRange& range, int origin) {
     if (range.begin >= range.end) return {0, 0};
     return {(range.begin - origin) / key_rows, (range.end - 1 - origin) / key_rows};
