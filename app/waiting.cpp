@@ -11,10 +11,10 @@
 namespace gptrain {
 namespace {
 
-// Iterations that a waiting thread spins before it sleeps: about ten microseconds.
+// Iterations that a waiting thread spins before it sleeps: tens of microseconds.
 // docs/performance.md, "Beside other programs", has the measurements for this number and the next
 // one.
-constexpr auto spin_count = "1000";
+constexpr auto spin_count = "4000";
 
 // FLOPs of a GEMM from which on the cost of waking a thread is too small to measure.
 constexpr double long_product = 50e6;
