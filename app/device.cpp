@@ -41,7 +41,7 @@ Device open_cuda(int index, const RunSpec& spec, const MpiSession& session,
                  const std::optional<std::filesystem::path>& cache) {
     cuda::Options options = cuda::options_of_environment();
     options.deterministic = spec.deterministic;
-    options.tune_products = cache.has_value();
+    options.tune_gemms = cache.has_value();
     if (cache && session.rank() == 0) options.tuning_file = *cache / "products.txt";
     return {.backend = cuda::make_backend(index, options),
             .cuda = true,
@@ -58,9 +58,9 @@ std::string_view built_backends() {
 Device open_device(const RunSpec& spec, const MpiSession& session,
                    const std::optional<std::filesystem::path>& cache) {
     bool cuda = false;
-    session.together([&] { cuda = would_use_cuda(spec.device); });
-    const auto with_gpu = session.largest(cuda ? 1 : 0);
-    const auto without_gpu = session.largest(cuda ? 0 : 1);
+    session.run_on_all([&] { cuda = would_use_cuda(spec.device); });
+    const auto with_gpu = session.max(cuda ? 1 : 0);
+    const auto without_gpu = session.max(cuda ? 0 : 1);
     if (with_gpu + without_gpu > 1) {
         throw CommonError(ExitCode::usage,
                           "device: auto finds a GPU on some ranks and none on others; set it to "
@@ -68,29 +68,30 @@ Device open_device(const RunSpec& spec, const MpiSession& session,
     }
     Device device;
     if (!cuda) {
-        session.together([&] { device = open_cpu(spec.device); });
+        session.run_on_all([&] { device = open_cpu(spec.device); });
         return device;
     }
     const cuda::ChosenDevice chosen = cuda::choose_device(session);
-    session.together([&] { device = open_cuda(chosen.index, spec, session, cache); });
+    session.run_on_all([&] { device = open_cuda(chosen.index, spec, session, cache); });
     device.shared = chosen.shared;
     return device;
 }
 
 Mesh open_mesh(const Device& device, const MpiSession& session, const MeshShape& shape,
-               const MeshLinks& links, CommListener& listener) {
+               const MeshConnections& connections, CommListener& listener) {
     if (!session.running()) return one_rank_mesh();
     Backend& backend = *device.backend;
-    if (!device.cuda || device.shared) return mpi_mesh(session, shape, links, backend, &listener);
+    if (!device.cuda || device.shared)
+        return mpi_mesh(session, shape, connections, backend, &listener);
     cuda::set_nccl_environment(device.deterministic);
-    return cuda::nccl_mesh(session, shape, links, backend, &listener);
+    return cuda::nccl_mesh(session, shape, connections, backend, &listener);
 }
 
 bool plans_for_cuda(DeviceChoice choice) {
     return choice == DeviceChoice::cuda || would_use_cuda(choice);
 }
 
-BackendNeeds device_needs(bool cuda) {
+BackendMemory device_needs(bool cuda) {
     if (cuda) return cuda::backend_needs();
     return {
         .scratch =

@@ -35,12 +35,12 @@ Device open_device(const RunSpec& spec, const MpiSession& session,
 /// Connects the ranks, which call it together: with NCCL if each has its own GPU, otherwise with
 /// MPI. `listener` is notified of all operations and outlives the mesh.
 Mesh open_mesh(const Device& device, const MpiSession& session, const MeshShape& shape,
-               const MeshLinks& links, CommListener& listener);
+               const MeshConnections& connections, CommListener& listener);
 
 /// Whether to plan for GPUs when nothing runs: as the spec asks, regardless of this machine's
 /// devices and of the backends in this program; for `auto`, as a run here would choose.
 bool plans_for_cuda(DeviceChoice choice);
 /// The memory needs of a GPU's backend, or of the CPU backend on this machine.
-BackendNeeds device_needs(bool cuda);
+BackendMemory device_needs(bool cuda);
 
 }  // namespace gptrain

@@ -67,9 +67,10 @@ void print_uses(const MemoryPlan& memory, MemorySpace space) {
     }
 }
 
-void print_memory(const RankCost& most, const RunPlan& plan, const BackendNeeds& needs, bool cuda) {
+void print_memory(const RankCost& most, const RunPlan& plan, const BackendMemory& needs,
+                  bool cuda) {
     const MemoryPlan& memory = most.cost.memory;
-    const MeshPlace place = place_of(most.of.ranks.front(), plan.mesh);
+    const MeshPlace place = place_of(most.rank_class.ranks.front(), plan.mesh);
     print("memory per rank, of the one that needs the most (", to_text(place), ")");
     print_uses(memory, MemorySpace::device);
     print(bytes_row("on the device", memory.on_device()));
@@ -109,12 +110,12 @@ struct Demand {
 };
 
 /// The demand of the rank that needs the most, or of all ranks together.
-Demand demand_of(RankCosts ranks, const BackendNeeds& needs, bool cuda, bool whole) {
+Demand demand_of(RankCosts ranks, const BackendMemory& needs, bool cuda, bool whole) {
     const std::int64_t reserve = cuda ? needs.reserve : host_reserve;
     if (!whole) return {needed(largest(ranks, cuda).cost, cuda) + reserve, reserve};
     Demand sum;
     for (const RankCost& rank : ranks) {
-        const std::int64_t count = std::ssize(rank.of.ranks);
+        const std::int64_t count = std::ssize(rank.rank_class.ranks);
         sum.bytes += count * (needed(rank.cost, cuda) + reserve);
         sum.reserve += count * reserve;
     }
@@ -122,7 +123,7 @@ Demand demand_of(RankCosts ranks, const BackendNeeds& needs, bool cuda, bool who
 }
 
 void print_fit(RankCosts ranks, const RunSpec& spec, const PlanTarget& target,
-               const BackendNeeds& needs, const std::optional<std::int64_t>& device_memory) {
+               const BackendMemory& needs, const std::optional<std::int64_t>& device_memory) {
     const bool cuda = target.cuda;
     const auto supply = supply_for(cuda, device_memory);
     if (!supply) return;
@@ -138,7 +139,7 @@ void print_fit(RankCosts ranks, const RunSpec& spec, const PlanTarget& target,
         const std::vector<RankCost> costs = measure_mesh(other, plan, needs);
         return demand_of(costs, needs, cuda, supply->whole).bytes <= supply->bytes;
     };
-    print("does not fit", here, whose, ": ", numbers, "; ", what_would_fit(spec, target, fits));
+    print("does not fit", here, whose, ": ", numbers, "; ", fit_advice(spec, target, fits));
 }
 
 // ---- work and bytes -----------------------------------------------------------------------------
@@ -149,7 +150,7 @@ constexpr std::array mesh_axes = {Axis::tp, Axis::cp, Axis::dp, Axis::pp};
 std::int64_t most_sent(RankCosts ranks, Axis axis, const MeshShape& mesh) {
     std::int64_t most = 0;
     for (const RankCost& rank : ranks)
-        most = std::max(most, sent_on(axis, rank.cost, mesh));
+        most = std::max(most, sent_bytes(axis, rank.cost, mesh));
     return most;
 }
 
@@ -157,7 +158,7 @@ void print_work(RankCosts ranks, const StepCost& cost, const RunPlan& plan) {
     const double tokens = static_cast<double>(plan.batch.global_batch_size * plan.seq_length);
     print("work per step at global_batch_size ", plan.batch.global_batch_size);
     print(row("microbatches per rank", text(cost.microbatches)));
-    print(row("products per rank", flops(cost.forward_and_backward.products)));
+    print(row("products per rank", flops(cost.forward_and_backward.gemms)));
     print(row("attention per rank", flops(cost.forward_and_backward.attention)));
     print(row("model FLOPs, all ranks",
               flops(tokens * flops_per_token(plan.model, plan.seq_length))));
@@ -182,7 +183,7 @@ std::string layers_of(const RunPlan& plan, std::int64_t stage) {
 }
 
 RankCosts of_stage(RankCosts ranks, int stage) {
-    const auto is_before = [](const RankCost& rank, int s) { return rank.of.stage < s; };
+    const auto is_before = [](const RankCost& rank, int s) { return rank.rank_class.stage < s; };
     const auto begin = std::lower_bound(ranks.begin(), ranks.end(), stage, is_before);
     const auto end = std::lower_bound(begin, ranks.end(), stage + 1, is_before);
     return {begin, end};
@@ -228,7 +229,7 @@ void print_dry_run(const RunSpec& spec, const RunPlan& plan, const PlanTarget& t
                    const DryRunOptions& options) {
     if (!options.timeline.empty()) check_timeline_path(options.timeline);
     const bool cuda = target.cuda;
-    const BackendNeeds needs = device_needs(cuda);
+    const BackendMemory needs = device_needs(cuda);
     const std::vector<RankCost> ranks = measure_mesh(spec, plan, needs);
     const RankCost& most = largest(ranks, cuda);
     const Timeline step = simulated(spec, plan);

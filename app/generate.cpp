@@ -47,7 +47,7 @@ CLI::Validator seed() {
 ExitCode run_generate(const Options& options) {
     return run_with_model(options.model, [&](const InferenceRun& run) {
         std::string prompt = options.prompt;
-        run.ranks.first_alone([&] {
+        run.ranks.run_on_first([&] {
             if (!options.prompt_file.empty())
                 prompt = read_file(options.prompt_file, largest_prompt);
         });

@@ -14,7 +14,7 @@ void run_as_rank(const ModelOptions& options, Ranks& ranks,
     ranks.check_same_program();
     RestartPoint checkpoint = open_checkpoint(options.checkpoint, session);
     RunSpec spec;
-    session.together(
+    session.run_on_all(
         [&] { spec = inference_spec(checkpoint.folder(), checkpoint.meta(), options.settings); });
     const RunTokenizer tokenizer(checkpoint, spec, options.tokenizer, session);
     const Start common = start(ranks, spec);
@@ -22,7 +22,7 @@ void run_as_rank(const ModelOptions& options, Ranks& ranks,
     const RunPlan& plan = common.plan;
     Observers observers(ranks.watch(spec, plan.mesh, device.cuda));
     observers.watchdog.progress().phase("load", 0);
-    const Mesh mesh = open_mesh(device, session, plan.mesh, mesh_links(plan), observers.comm);
+    const Mesh mesh = open_mesh(device, session, plan.mesh, mesh_connections(plan), observers.comm);
     work({checkpoint, spec, tokenizer, plan, *device.backend, mesh, session, observers});
 }
 

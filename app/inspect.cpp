@@ -35,7 +35,7 @@ ExitCode inspect_checkpoints(const std::filesystem::path& folder, bool verify) {
 
 void inspect_spec(const Options& options) {
     const RunSpec spec = load_run_spec(options.what, options.settings);
-    const RunPlan plan = make_plan(spec, {.world_size = fewest_ranks(spec.parallel),
+    const RunPlan plan = make_plan(spec, {.world_size = min_ranks(spec.parallel),
                                           .cuda = plans_for_cuda(spec.device),
                                           .dry_run = true});
     print(to_yaml(effective_spec(spec, plan)));

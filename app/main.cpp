@@ -15,7 +15,8 @@ namespace {
 constexpr auto description =
     "Trains GPTs. Without a subcommand it trains as the run spec says; SIGTERM and SIGUSR1 make it "
     "save\n"
-    "after the current step and leave with exit code 75, and the same command goes on from there.";
+    "after the current step and leave with exit code 75, and the same command continues from "
+    "there.";
 
 constexpr auto footer =
     "Exit codes: 0 done; 1 a bug or device fault; 2 usage, run spec, or a device or memory that is "

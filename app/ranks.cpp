@@ -104,21 +104,21 @@ void Ranks::set_mesh(const MeshShape& mesh) {
 
 std::string Ranks::cpu_name() const {
     const std::int64_t own = omp_get_max_threads();
-    const std::int64_t most = session_.largest(own);
-    const std::int64_t least = -session_.largest(-own);
+    const std::int64_t most = session_.max(own);
+    const std::int64_t least = -session_.max(-own);
     const std::string range = least < most ? text(least, " to ") : "";
     return text("CPU with ", range, most, most == 1 ? " thread" : " threads");
 }
 
-void Ranks::end_all(const std::string& message, ExitCode code) const {
+void Ranks::abort_all(const std::string& message, ExitCode code) const {
     error_line("gptrain", text(session_.name(), ": ", message));
-    session_.end_all(code);
+    session_.abort_all(code);
 }
 
 ExitCode Ranks::run(const std::function<ExitCode()>& work) const {
     if (!session_.running()) return work();
-    plain_output();
-    if (session_.rank() != 0) silence();
+    disable_terminal_output();
+    if (session_.rank() != 0) silence_stdout();
     try {
         return work();
     } catch (const CommonError& error) {
@@ -126,7 +126,7 @@ ExitCode Ranks::run(const std::function<ExitCode()>& work) const {
         return error.code();
     } catch (const std::exception& error) {
         const Failure failure = failure_of(error);
-        end_all(failure.message, failure.code);
+        abort_all(failure.message, failure.code);
     }
 }
 

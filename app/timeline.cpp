@@ -31,7 +31,7 @@ StepRecorder measured_timeline(const std::filesystem::path& path, const std::str
     return StepRecorder(measured_step, [=, &ranks](const StepRecord& record) {
         Timeline timeline = gather_timeline(record, mesh, ranks);
         timeline.title = text(run, ": one step of one pipeline, measured");
-        ranks.first_alone([&] {
+        ranks.run_on_first([&] {
             write_timeline(path, timeline);
             print(path.string(), ": the step measured has a bubble of ",
                   fixed(100 * bubble(timeline), 1), " % = idle time / time of the computation");

@@ -63,7 +63,7 @@ ExitCode train_as_rank(const Options& options, Ranks& ranks, Clock::time_point s
     const MpiSession& session = ranks.session();
     ranks.check_same_program();
     RunSpec spec;
-    session.together([&] { spec = load_run_spec(options.config, options.settings); });
+    session.run_on_all([&] { spec = load_run_spec(options.config, options.settings); });
     const Start common = start(ranks, spec, RunPaths{spec.output_dir}.cache());
     const Device& device = common.device;
     const RunPlan& plan = common.plan;
@@ -71,12 +71,12 @@ ExitCode train_as_rank(const Options& options, Ranks& ranks, Clock::time_point s
     Observers observers(ranks.watch(spec, plan.mesh, device.cuda));
     std::optional<StepRecorder> recorder;
     if (!options.timeline.empty()) {
-        session.together([&] { check_timeline(options.timeline, device); });
+        session.run_on_all([&] { check_timeline(options.timeline, device); });
         recorder.emplace(measured_timeline(options.timeline, spec.name, plan.mesh, session));
         observers.comm.add(*recorder);
         observers.actions.add(*recorder);
     }
-    const Mesh mesh = open_mesh(device, session, plan.mesh, mesh_links(plan), observers.comm);
+    const Mesh mesh = open_mesh(device, session, plan.mesh, mesh_connections(plan), observers.comm);
     const ExitCode code = train(spec, plan, resume_choice(options.resume),
                                 {*device.backend, mesh, session, observers, device_name, started});
     if (recorder && session.rank() == 0) warn_if_not_drawn(*recorder, options.timeline);
@@ -86,7 +86,7 @@ ExitCode train_as_rank(const Options& options, Ranks& ranks, Clock::time_point s
 /// The number of ranks that a dry run assumes.
 std::int64_t dry_ranks(const Options& options, const ParallelSpec& parallel) {
     if (options.world_size) return *options.world_size;
-    const std::int64_t ranks = fewest_ranks(parallel);
+    const std::int64_t ranks = min_ranks(parallel);
     if (ranks > most_ranks) {
         fail(ExitCode::usage, "parallel: the mesh needs ", ranks, " ranks; a dry run has at most ",
              most_ranks);

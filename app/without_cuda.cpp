@@ -25,7 +25,8 @@ ChosenDevice choose_device(const MpiSession& /*session*/) {
 void set_nccl_environment(bool /*deterministic*/) {}
 
 Mesh nccl_mesh(const MpiSession& /*session*/, const MeshShape& /*shape*/,
-               const MeshLinks& /*links*/, Backend& /*backend*/, CommListener* /*listener*/) {
+               const MeshConnections& /*connections*/, Backend& /*backend*/,
+               CommListener* /*listener*/) {
     fail(ExitCode::usage, "device: cuda: ", probe_device(0).why);
 }
 

@@ -8,6 +8,8 @@
 
 #include "cuda/attention/merge.h"
 #include "cuda/attention_check.h"
+#include "cuda/gemm/gemms.h"
+#include "cuda/gemm/tuning.h"
 #include "cuda/needs.h"
 #include "cuda/norm/norm.h"
 #include "cuda/ops/activation.h"
@@ -15,7 +17,7 @@
 #include "cuda/ops/checksum.h"
 #include "cuda/ops/cross_entropy.h"
 #include "cuda/ops/embedding.h"
-#include "cuda/ops/float8.h"
+#include "cuda/ops/fp8.h"
 #include "cuda/ops/linear.h"
 #include "cuda/ops/linear_bias.h"
 #include "cuda/ops/memory.h"
@@ -23,8 +25,6 @@
 #include "cuda/ops/random.h"
 #include "cuda/ops/rope.h"
 #include "cuda/ops/step.h"
-#include "cuda/products/products.h"
-#include "cuda/products/tuning.h"
 #include "cuda/recordings.h"
 #include "cuda/runtime/context.h"
 #include "cuda/runtime/ranges.h"
@@ -39,9 +39,9 @@ class CudaBackend final : public Backend {
 public:
     CudaBackend(int device, const Options& options)
         : device_(open_device(device)),
-          tunes_(options.tune_products),
+          tunes_(options.tune_gemms),
           tuning_(options.tuning_file),
-          products_(device_, tunes_ ? &tuning_ : nullptr),
+          gemms_(device_, tunes_ ? &tuning_ : nullptr),
           graphs_(options.graphs),
           deterministic_(options.deterministic),
           sm90_attention_(use_sm90_attention(options.attention, device_, stream_)) {}
@@ -73,7 +73,7 @@ public:
     std::int64_t staging_bytes() const override { return backend_needs().staging; }
     std::int64_t row_alignment() const override { return backend_needs().row_alignment; }
     void use_staging(const Tensor& bytes) override { staging_.use_host(bytes); }
-    std::int64_t other_bytes() const override {
+    std::int64_t bytes_outside_arenas() const override {
         const MemoryInfo memory = memory_info();
         return memory.total - memory.free - allocated_;
     }
@@ -112,32 +112,32 @@ public:
         graphs_ ? recordings_.run(key, work, stream_) : work();
     }
 
-    bool tunes() const override { return tunes_; }
+    bool can_tune() const override { return tunes_; }
     std::string tune(const std::function<void()>& ops) override {
-        products_.tune(ops);
+        gemms_.tune(ops);
         stream_.synchronize();
         return tuning_.to_text();
     }
-    bool use_choices(std::string_view choices) override { return products_.use_table(choices); }
+    bool set_choices(std::string_view choices) override { return gemms_.use_table(choices); }
 
     void fill(const Tensor& x, float value) override { cuda::fill(x, value, context()); }
     void cast(const Tensor& to, const Tensor& from) override { cuda::cast(to, from, context()); }
     void init_normal(const Tensor& x, const Shard& shard, std::uint64_t seed, float std) override {
         cuda::init_normal(x, shard, seed, std, context());
     }
-    void absolute_maximum(const Tensor& x, const Tensor& maximum) override {
-        cuda::absolute_maximum(x, maximum, context());
+    void update_amax(const Tensor& x, const Tensor& amax) override {
+        cuda::update_amax(x, amax, context());
     }
-    void to_float8(const ToFloat8& args) override { cuda::to_float8(args, context()); }
+    void to_fp8(const ToFp8& args) override { cuda::to_fp8(args, context()); }
 
     void linear_forward(const LinearForward& args) override {
-        cuda::linear_forward(args, products_, context());
+        cuda::linear_forward(args, gemms_, context());
     }
     void linear_input_grad(const LinearInputGrad& args) override {
-        cuda::linear_input_grad(args, products_, context());
+        cuda::linear_input_grad(args, gemms_, context());
     }
     void linear_weight_grad(const LinearWeightGrad& args) override {
-        cuda::linear_weight_grad(args, products_, context());
+        cuda::linear_weight_grad(args, gemms_, context());
     }
     void bias_grad(const Tensor& dy, const Tensor& dbias) override {
         cuda::bias_grad(dy, dbias, context());
@@ -196,7 +196,7 @@ public:
     void begin_step(const StepRef& step, const StepState& given) override {
         cuda::begin_step(step, given, context());
     }
-    void note_loss(const StepRef& step) override { cuda::note_loss(step, context()); }
+    void check_loss(const StepRef& step) override { cuda::check_loss(step, context()); }
     void checksum(const Tensor& x, const Tensor& sum) override {
         cuda::checksum(x, sum, context());
     }
@@ -206,8 +206,8 @@ public:
     void square_sum(std::span<const Tensor> tensors, const Tensor& total) override {
         cuda::square_sum(tensors, total, context());
     }
-    void decide_step(const StepRef& step, const StepDecision& how) override {
-        cuda::decide_step(step, how, context());
+    void decide_step(const StepRef& step, const StepPolicy& policy) override {
+        cuda::decide_step(step, policy, context());
     }
     void find_not_finite(std::span<const Tensor> tensors, const StepRef& step) override {
         cuda::find_not_finite(tensors, step, context());
@@ -243,7 +243,7 @@ private:
     Staging staging_;
     bool tunes_;
     TuningTable tuning_;
-    Products products_;
+    Gemms gemms_;
     Scratch scratch_;
     bool graphs_;
     bool deterministic_;

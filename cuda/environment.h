@@ -15,7 +15,7 @@ enum class AttentionChoice {
 struct Options {
     /// Whether Backend::tune may choose GEMM algorithms by timing; otherwise the library's
     /// heuristic chooses.
-    bool tune_products = false;
+    bool tune_gemms = false;
     /// Stores tuned algorithms for later runs; empty: not stored.
     std::filesystem::path tuning_file = {};
     /// `replay` captures its work in a CUDA graph on the second call and launches the graph from

@@ -80,9 +80,9 @@ CorpusOptions CorpusArguments::resolved() const {
     corpus.format = format == "jsonl"  ? InputFormat::json_lines
                     : format == "text" ? InputFormat::plain_text
                                        : InputFormat::by_name;
-    corpus.documents.documents = documents == "line"   ? Cut::line
-                                 : documents == "file" ? Cut::file
-                                                       : Cut::paragraph;
+    corpus.documents.documents = documents == "line"   ? RecordUnit::line
+                                 : documents == "file" ? RecordUnit::file
+                                                       : RecordUnit::paragraph;
     corpus.skip_faulty = on_error == "skip";
     corpus.json_key_given = json_key_option->count() > 0;
     corpus.documents_given = documents_option->count() > 0;

@@ -40,7 +40,7 @@ std::optional<TokenMeta> common_meta(const std::vector<IndexedDataset>& datasets
             first = prefix;
         } else if (meta->tokenizer_crc32c != common->tokenizer_crc32c) {
             fail(ExitCode::bad_input, meta_path(prefix).string(), ": its tokenizer is ",
-                 tokenizer_in(*meta), ", that of ", first, " is ", tokenizer_in(*common),
+                 tokenizer_text(*meta), ", that of ", first, " is ", tokenizer_text(*common),
                  "; files of two tokenizers cannot be merged");
         } else {
             common->append_eod = common->append_eod && meta->append_eod;

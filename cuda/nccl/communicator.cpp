@@ -173,13 +173,14 @@ Pending NcclCommunicator::issue(std::string_view call, const Issue& issue) {
     });
 }
 
-Pending NcclCommunicator::all_reduce(const Tensor& x, Reduce how) {
+Pending NcclCommunicator::all_reduce(const Tensor& x, Reduce reduce) {
     GPTRAIN_CHECK(x.contiguous(), "all_reduce of ", x.shape().to_text());
     if (x.elements() == 0) return {};
     const ncclDataType_t type = summed_type(x.dtype());
     return issue("ncclAllReduce", [&](const auto& message) {
         message(nccl_.all_reduce(x.data(), x.data(), unsigned_size(x.elements()), type,
-                                 how == Reduce::sum ? ncclSum : ncclMax, comm_, stream_.handle()));
+                                 reduce == Reduce::sum ? ncclSum : ncclMax, comm_,
+                                 stream_.handle()));
     });
 }
 

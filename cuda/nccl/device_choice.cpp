@@ -30,7 +30,7 @@ bool devices_are_shared(std::span<const std::string> uuids, bool may_be) {
 ChosenDevice choose_device(const MpiSession& session) {
     ChosenDevice chosen;
     std::string uuid;
-    session.together([&] {
+    session.run_on_all([&] {
         // Without any device, opening device 0 reports why.
         chosen.index = session.local_rank() % std::max(visible_devices(), 1);
         uuid = open_device(chosen.index).uuid;

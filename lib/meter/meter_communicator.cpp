@@ -12,7 +12,7 @@ Pending MeterCommunicator::hold(std::int64_t bytes) {
     return Pending([&memory = memory_, buffer] { memory.give_back(std::move(*buffer)); });
 }
 
-Pending MeterCommunicator::all_reduce(const Tensor& x, Reduce /*how*/) {
+Pending MeterCommunicator::all_reduce(const Tensor& x, Reduce /*reduce*/) {
     return hold((size_ - 1) * share_of(x, rank_, size_).total());
 }
 

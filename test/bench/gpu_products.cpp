@@ -127,7 +127,7 @@ Json measure_product(double seconds) {
                                 .bias = {},
                                 .y = device.zeros(bf16, {n, n})};
     const auto product = [&](std::int64_t) { backend.linear_forward(args); };
-    backend.use_choices(backend.tune([&] { product(0); }));
+    backend.set_choices(backend.tune([&] { product(0); }));
     const double one = device.seconds(product);
     const auto count = static_cast<std::int64_t>(seconds / one) + 1;
     cuda::Event start;

@@ -23,7 +23,7 @@ void flip_bit(const fs::path& path, std::int64_t byte, int bit) {
 }
 
 std::string damage_found(const fs::path& checkpoint) {
-    return error_of([&] { verify_checkpoint(checkpoint, VerifyDepth::everything); });
+    return error_of([&] { verify_checkpoint(checkpoint, VerifyDepth::full); });
 }
 
 /// The step of the checkpoint that a run goes on from.

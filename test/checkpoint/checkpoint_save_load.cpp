@@ -32,7 +32,7 @@ TEST_CASE("what was saved is loaded bit for bit") {
     run.saver.wait();
 
     const auto checkpoint = folder.path() / "step-000007";
-    const Manifest manifest = verify_checkpoint(checkpoint, VerifyDepth::everything);
+    const Manifest manifest = verify_checkpoint(checkpoint, VerifyDepth::full);
     const CheckpointMeta& meta = manifest.meta;
     CHECK(meta.step == 7);
     CHECK(meta.data_position == 56);
@@ -64,7 +64,7 @@ TEST_CASE("a file without tensors comes back, and damage to it is found") {
     File(checkpoint / "tokenizer.model", File::Mode::create).write("the pieceS");
     CHECK(contains(error_of([&] { point->whole_file("tokenizer.model", 100); }),
                    "tokenizer.model: is damaged"));
-    for (const VerifyDepth depth : {VerifyDepth::structure, VerifyDepth::everything}) {
+    for (const VerifyDepth depth : {VerifyDepth::structure, VerifyDepth::full}) {
         CHECK(contains(error_of([&] { verify_checkpoint(checkpoint, depth); }),
                        "tokenizer.model: is damaged"));
     }

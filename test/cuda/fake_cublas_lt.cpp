@@ -9,7 +9,7 @@
 #include <cublasLt.h>
 #include <thread>
 
-#include "base/float8.h"
+#include "base/fp8.h"
 
 namespace {
 

@@ -1,4 +1,4 @@
-#include "cuda/products/tuning.h"
+#include "cuda/gemm/tuning.h"
 
 #include "catch.h"
 #include "support/captured_stderr.h"

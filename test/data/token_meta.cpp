@@ -71,7 +71,7 @@ TEST_CASE("hostile descriptions of token files are refused, and it is said why")
         if (name == "good") {
             const TokenMeta meta = parse_token_meta(json, "m");
             CHECK(to_text(meta) == json);
-            CHECK(tokenizer_in(meta) == "tok.model (CRC-32C 3808858755)");
+            CHECK(tokenizer_text(meta) == "tok.model (CRC-32C 3808858755)");
             continue;
         }
         REQUIRE(faults().count(name) == 1);

@@ -25,7 +25,7 @@ struct Reduction {
           parameters(
               memory,
               make_layout(
-                  {.model = plan.model, .parts = chunk_parts(plan, 0), .shards = sharers.size()}),
+                  {.model = plan.model, .chunks = chunk_parts(plan, 0), .shards = sharers.size()}),
               DType::f32, Parameters::Use::training),
           buckets(backend, memory, parameters, sharers, {.shard = shard, .dtype = DType::bf16}) {}
 

@@ -37,7 +37,7 @@ private:
     /// Goes on until the rank has to wait or has ended.
     void advance(int rank);
     void issue(int rank, const Event& event);
-    [[noreturn]] void fail_waiting(int rank);
+    [[noreturn]] void report_deadlock(int rank);
 
     static std::size_t index(std::int64_t i) { return static_cast<std::size_t>(i); }
     static std::size_t behind(const Group& group) {
@@ -131,7 +131,7 @@ void WholeMesh::run() {
         advance(rank);
     }
     for (int rank = 0; std::cmp_less(rank, ranks_.size()); ++rank)
-        if (!ended(rank)) fail_waiting(rank);
+        if (!ended(rank)) report_deadlock(rank);
 }
 
 void WholeMesh::advance(int rank) {
@@ -160,7 +160,7 @@ void WholeMesh::issue(int rank, const Event& event) {
     group.waiting.clear();
 }
 
-void WholeMesh::fail_waiting(int rank) {
+void WholeMesh::report_deadlock(int rank) {
     std::string chain;
     std::vector<bool> seen(ranks_.size());
     while (!ended(rank) && !seen[index(rank)]) {

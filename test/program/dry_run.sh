@@ -104,14 +104,14 @@ says out "as a run here would take"
 # Whether it fits, here and on devices of a size; the size that is said to fit is the largest.
 expect_exit 0 "$gptrain" --config equal.yaml --dry-run --world-size 8 --set device=cpu \
     --set model.hidden_size=128
-says out "fits here (all 8 ranks on this machine): " "of it for libraries"
+says out "fits here (all 8 ranks on this machine): " " for libraries), "
 expect_exit 0 "$gptrain" --config equal.yaml --dry-run --world-size 8 --set device=cuda
 says_not out "fit"
 for device in cpu cuda; do
     settings device=$device model.num_layers=8 model.hidden_size=256 training.micro_batch_size=100000 \
         training.global_batch_size=auto parallel.pipeline=1 parallel.layers=auto
     expect_exit 0 "$gptrain" --config equal.yaml --dry-run --device-memory 8GiB "${set[@]}"
-    says out "does not fit: " " and 8.00 GiB are available (--device-memory)" "recompute full"
+    says out "does not fit: " ", 8.00 GiB available (--device-memory)" "recompute full"
     most=$(sed -n 's/.*what would fit: training.micro_batch_size \([0-9]*\),.*/\1/p' out)
     ((most > 1)) || fail "no micro_batch_size on $device: $(grep fit out)"
     expect_exit 0 "$gptrain" --config equal.yaml --dry-run --device-memory 8GiB "${set[@]}" \

@@ -80,7 +80,7 @@ signal STOP 1
 leave 0
 says errors "hang: rank 1 (dp 1 pp 0 cp 0 tp 0) on $(hostname), process $(<pid.1)," \
     "its process is stopped" "at step "
-says out "the run stands still:" "  rank 0: step " " waits in " "(no sign of life)"
+says out "the run hangs; ranks are at:" "  rank 0: step " " waits in " "(no sign of life)"
 
 # Four ranks on another mesh; the lowest is stopped, and another one speaks.
 launch 4 four parallel.pipeline=2 parallel.tensor=2
@@ -166,7 +166,7 @@ launch 4 nodes parallel.data=4
 stopped=(2 3)
 signal STOP 2 3
 leave 0 1
-says errors "hang: rank 2 (dp 2 pp 0 cp 0 tp 0)" "gives no sign of life" "and 1 more"
+says errors "hang: rank 2 (dp 2 pp 0 cp 0 tp 0)" "shows no sign of life" "and 1 more"
 
 # In order nothing is left of them.
 launch 4 nodes-done parallel.data=4 training.steps=20

@@ -119,12 +119,12 @@ for launch in "1 $cores" "2 $((cores > 1 ? cores / 2 : 1))"; do
     ran 0 $? "${launch% *} ranks on all cores"
     says out "device: CPU with $(threads ${launch#* })"
 done
-says out "a rank; mesh: dp 2 pp 1 cp 1 tp 1"
+says out "per rank; mesh: dp 2 pp 1 cp 1 tp 1"
 rm -rf threads
 timeout 60 env -u OMP_NUM_THREADS taskset -c "$one_core" "$mpirun" -n 2 "$gptrain" \
     --config run.yaml "${set[@]}" >out 2>err
 ran 0 $? "2 ranks on one core"
-says out "device: CPU with 1 thread a rank"
+says out "device: CPU with 1 thread per rank"
 
 # A picture of a real step.
 options=(--timeline step.svg)
@@ -148,7 +148,7 @@ wait_for stopped/metrics.jsonl '"step": 3,'
 kill -TERM "$(pgrep -f "^$gptrain --config run.yaml --set output_dir=stopped " | tail -n 1)"
 wait $launcher
 ran 75 $? "two ranks, one with SIGTERM"
-says out "stopping on SIGTERM" "the same command goes on"
+says out "stopping (SIGTERM)" "the same command continues"
 (($(ls stopped/checkpoints | wc -l) == 1)) || fail "not one checkpoint: $(ls stopped/checkpoints)"
 
 # Ranks whose standard streams are closed: no file takes their place.

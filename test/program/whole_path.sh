@@ -12,7 +12,7 @@ train 0 run training.steps=60 training.global_batch_size=8 data.num_samples=auto
 says out "step 60/60" "val_loss" "finished after step 60"
 # A start says in five lines what it does, the end in one what came of it.
 starts=('model: 11,968 parameters in 2 layers, fp32'
-    'data: [0-9,]+ tokens to train on, [0-9,]+ tokens for validation'
+    'data: [0-9,]+ training tokens, [0-9,]+ validation tokens'
     'run: 60 steps, 7,680 tokens, [0-9.]+ epochs'
     'device: .*; mesh: dp 1 pp 1 cp 1 tp 1; memory: [0-9.]+ [KM]iB' "output: $work/run")
 for ((i = 0; i < 5; ++i)); do
@@ -53,7 +53,7 @@ says run/spec.yaml "output_dir: $work/run" "prefix: $work/text_text_document" "n
 cp run/spec.yaml spec.yaml
 cd run || exit 1
 expect_exit 0 "$gptrain" --config ../spec.yaml
-says out "is finished"
+says out "nothing left to do: the checkpoint has the run's last step"
 says_not out "changed since"
 rm out err
 cd "$work" || exit 1

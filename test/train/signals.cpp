@@ -73,7 +73,7 @@ TEST_CASE("a deadline is reached when the margin no longer fits before it") {
     CHECK(Requests(past, {}).now(0) == Request::time_limit);
 }
 
-TEST_CASE("files ask to save or to stop until they are answered") {
+TEST_CASE("files ask to save or to stop until they are cleared") {
     const TempFolder folder;
     const Requests requests({}, folder.path());
     CHECK(requests.now(0) == Request::none);
@@ -83,10 +83,10 @@ TEST_CASE("files ask to save or to stop until they are answered") {
     fill(folder / "STOP", "");
     CHECK(requests.now(0) == Request::stop);
     CHECK(exit_code_of(Request::stop) == ExitCode::done);
-    requests.answered(Request::stop);
+    requests.clear(Request::stop);
     CHECK(requests.now(0) == Request::save);
-    requests.answered(Request::save);
-    requests.answered(Request::save);
+    requests.clear(Request::save);
+    requests.clear(Request::save);
     CHECK(requests.now(0) == Request::none);
 }
 
