@@ -23,7 +23,7 @@ bool would_use_cuda(DeviceChoice choice) {
     const cuda::DeviceProbe probe = cuda::probe_device(first_device);
     if (choice == DeviceChoice::automatic) return probe.state == cuda::DeviceState::usable;
     if (probe.state == cuda::DeviceState::not_built)
-        fail(ExitCode::usage, "device: cuda: ", probe.why, "; set it to cpu or auto");
+        fail(ExitCode::usage, "device: cuda: ", probe.reason, "; set it to cpu or auto");
     return true;
 }
 
@@ -31,7 +31,7 @@ Device open_cpu(DeviceChoice choice) {
     if (choice == DeviceChoice::automatic) {
         const cuda::DeviceProbe probe = cuda::probe_device(first_device);
         if (probe.state == cuda::DeviceState::unusable)
-            warn("device: auto takes the CPU: ", probe.why);
+            warn("device: auto takes the CPU: ", probe.reason);
     }
     return {.backend = make_cpu_backend()};
 }
@@ -39,7 +39,7 @@ Device open_cpu(DeviceChoice choice) {
 /// Only rank 0 tunes GEMMs, and stores the choices.
 Device open_cuda(int index, const RunSpec& spec, const MpiSession& session,
                  const std::optional<std::filesystem::path>& cache) {
-    cuda::Options options = cuda::options_of_environment();
+    cuda::Options options = cuda::options_from_environment();
     options.deterministic = spec.deterministic;
     options.tune_gemms = cache.has_value();
     if (cache && session.rank() == 0) options.tuning_file = *cache / "products.txt";
@@ -87,12 +87,12 @@ Mesh open_mesh(const Device& device, const MpiSession& session, const MeshShape&
     return cuda::nccl_mesh(session, shape, connections, backend, &listener);
 }
 
-bool plans_for_cuda(DeviceChoice choice) {
+bool plan_for_cuda(DeviceChoice choice) {
     return choice == DeviceChoice::cuda || would_use_cuda(choice);
 }
 
-BackendMemory device_needs(bool cuda) {
-    if (cuda) return cuda::backend_needs();
+BackendMemory backend_memory(bool cuda) {
+    if (cuda) return cuda::backend_memory();
     return {
         .scratch =
             [](const OpLimits& limits) { return cpu_scratch_bytes(limits, omp_get_max_threads()); },

@@ -37,7 +37,7 @@ std::string bytes_row(std::string_view name, std::int64_t bytes) {
     return text(row(name, human_bytes(bytes)), "  ", bytes);
 }
 
-std::string flops(double count) {
+std::string flops_text(double count) {
     return text(human_count(count), "FLOP");
 }
 
@@ -50,13 +50,13 @@ void print_device(DeviceChoice choice, bool cuda) {
 // ---- memory -------------------------------------------------------------------------------------
 
 /// The memory that must be available: the GPU's, or on a CPU all of the host's.
-std::int64_t needed(const StepCost& cost, bool cuda) {
+std::int64_t required_bytes(const StepCost& cost, bool cuda) {
     return cuda ? cost.memory.on_device() : cost.memory.total();
 }
 
-const RankCost& largest(RankCosts ranks, bool cuda) {
+const RankCost& largest_rank(RankCosts ranks, bool cuda) {
     return *std::max_element(ranks.begin(), ranks.end(), [&](const auto& a, const auto& b) {
-        return needed(a.cost, cuda) < needed(b.cost, cuda);
+        return required_bytes(a.cost, cuda) < required_bytes(b.cost, cuda);
     });
 }
 
@@ -86,17 +86,18 @@ void print_memory(const RankCost& most, const RunPlan& plan, const BackendMemory
 // ---- whether it fits ----------------------------------------------------------------------------
 
 /// The memory available to the ranks, and its name in messages.
-struct Supply {
+struct AvailableMemory {
     std::int64_t bytes = 0;
     std::string name;
-    bool whole = false;  ///< for all ranks together; otherwise for each rank
+    bool for_all_ranks = false;  ///< shared by all ranks; otherwise for each rank
 };
 
 /// Returns nothing for GPUs of unknown size.
-std::optional<Supply> supply_for(bool cuda, const std::optional<std::int64_t>& device_memory) {
-    if (device_memory) return Supply{*device_memory, "--device-memory", false};
+std::optional<AvailableMemory> available_memory(bool cuda,
+                                                const std::optional<std::int64_t>& device_memory) {
+    if (device_memory) return AvailableMemory{*device_memory, "--device-memory", false};
     if (cuda) return std::nullopt;
-    std::optional<Supply> least;
+    std::optional<AvailableMemory> least;
     for (const MemoryLimit& limit : host_memory_limits()) {
         if (!least || limit.available < least->bytes)
             least = {limit.available, limit.name, !limit.per_process};
@@ -104,19 +105,21 @@ std::optional<Supply> supply_for(bool cuda, const std::optional<std::int64_t>& d
     return least;
 }
 
-struct Demand {
+struct RequiredMemory {
     std::int64_t bytes = 0;
     std::int64_t reserve = 0;  ///< the part of `bytes` that is reserved for libraries
 };
 
-/// The demand of the rank that needs the most, or of all ranks together.
-Demand demand_of(RankCosts ranks, const BackendMemory& needs, bool cuda, bool whole) {
+/// The need of the rank that needs the most, or of all ranks together.
+RequiredMemory required_memory(RankCosts ranks, const BackendMemory& needs, bool cuda,
+                               bool for_all_ranks) {
     const std::int64_t reserve = cuda ? needs.reserve : host_reserve;
-    if (!whole) return {needed(largest(ranks, cuda).cost, cuda) + reserve, reserve};
-    Demand sum;
+    if (!for_all_ranks)
+        return {required_bytes(largest_rank(ranks, cuda).cost, cuda) + reserve, reserve};
+    RequiredMemory sum;
     for (const RankCost& rank : ranks) {
         const std::int64_t count = std::ssize(rank.rank_class.ranks);
-        sum.bytes += count * (needed(rank.cost, cuda) + reserve);
+        sum.bytes += count * (required_bytes(rank.cost, cuda) + reserve);
         sum.reserve += count * reserve;
     }
     return sum;
@@ -125,19 +128,20 @@ Demand demand_of(RankCosts ranks, const BackendMemory& needs, bool cuda, bool wh
 void print_fit(RankCosts ranks, const RunSpec& spec, const PlanTarget& target,
                const BackendMemory& needs, const std::optional<std::int64_t>& device_memory) {
     const bool cuda = target.cuda;
-    const auto supply = supply_for(cuda, device_memory);
-    if (!supply) return;
-    const Demand demand = demand_of(ranks, needs, cuda, supply->whole);
+    const auto available = available_memory(cuda, device_memory);
+    if (!available) return;
+    const RequiredMemory required = required_memory(ranks, needs, cuda, available->for_all_ranks);
     const std::string numbers =
-        needed_and_available(demand.bytes, demand.reserve, supply->bytes, supply->name);
-    const std::string whose = supply->whole && target.world_size > 1
+        needed_and_available(required.bytes, required.reserve, available->bytes, available->name);
+    const std::string whose = available->for_all_ranks && target.world_size > 1
                                   ? text(" (all ", target.world_size, " ranks on this machine)")
                                   : std::string();
     const std::string_view here = device_memory ? "" : " here";
-    if (demand.bytes <= supply->bytes) return print("fits", here, whose, ": ", numbers);
+    if (required.bytes <= available->bytes) return print("fits", here, whose, ": ", numbers);
     const auto fits = [&](const RunSpec& other, const RunPlan& plan) {
         const std::vector<RankCost> costs = measure_mesh(other, plan, needs);
-        return demand_of(costs, needs, cuda, supply->whole).bytes <= supply->bytes;
+        return required_memory(costs, needs, cuda, available->for_all_ranks).bytes <=
+               available->bytes;
     };
     print("does not fit", here, whose, ": ", numbers, "; ", fit_advice(spec, target, fits));
 }
@@ -147,7 +151,7 @@ void print_fit(RankCosts ranks, const RunSpec& spec, const PlanTarget& target,
 constexpr std::array mesh_axes = {Axis::tp, Axis::cp, Axis::dp, Axis::pp};
 
 /// The most bytes that any rank sends.
-std::int64_t most_sent(RankCosts ranks, Axis axis, const MeshShape& mesh) {
+std::int64_t max_sent_bytes(RankCosts ranks, Axis axis, const MeshShape& mesh) {
     std::int64_t most = 0;
     for (const RankCost& rank : ranks)
         most = std::max(most, sent_bytes(axis, rank.cost, mesh));
@@ -158,15 +162,15 @@ void print_work(RankCosts ranks, const StepCost& cost, const RunPlan& plan) {
     const double tokens = static_cast<double>(plan.batch.global_batch_size * plan.seq_length);
     print("work per step at global_batch_size ", plan.batch.global_batch_size);
     print(row("microbatches per rank", text(cost.microbatches)));
-    print(row("products per rank", flops(cost.forward_and_backward.gemms)));
-    print(row("attention per rank", flops(cost.forward_and_backward.attention)));
+    print(row("products per rank", flops_text(cost.forward_and_backward.gemms)));
+    print(row("attention per rank", flops_text(cost.forward_and_backward.attention)));
     print(row("model FLOPs, all ranks",
-              flops(tokens * flops_per_token(plan.model, plan.seq_length))));
+              flops_text(tokens * flops_per_token(plan.model, plan.seq_length))));
     print("model FLOPs = tokens x (6 x parameters + 6 x layers x heads x head_dim x seq_length)");
     if (plan.mesh.size() == 1) return;
     print("bytes per step, of the rank that sends the most on the axis");
     for (const Axis axis : mesh_axes) {
-        const std::int64_t bytes = most_sent(ranks, axis, plan.mesh);
+        const std::int64_t bytes = max_sent_bytes(ranks, axis, plan.mesh);
         if (bytes > 0) print(bytes_row(text("sent on ", name_of(axis)), bytes));
     }
 }
@@ -193,7 +197,7 @@ void print_stages(RankCosts ranks, const RunPlan& plan, bool cuda) {
     std::vector<Axis> used;
     std::string heads;
     for (const Axis axis : mesh_axes) {
-        if (most_sent(ranks, axis, plan.mesh) == 0) continue;
+        if (max_sent_bytes(ranks, axis, plan.mesh) == 0) continue;
         used.push_back(axis);
         heads += right(text("sent on ", name_of(axis)), 13);
     }
@@ -202,13 +206,13 @@ void print_stages(RankCosts ranks, const RunPlan& plan, bool cuda) {
     print("  stage       memory  activations        FLOPs", heads, "  layers");
     for (int stage = 0; stage < plan.mesh.pipeline; ++stage) {
         const RankCosts own = of_stage(ranks, stage);
-        const StepCost& cost = largest(own, cuda).cost;
+        const StepCost& cost = largest_rank(own, cuda).cost;
         std::string sent;
         for (const Axis axis : used)
-            sent += right(human_bytes(most_sent(own, axis, plan.mesh)), 13);
-        print(right(text(stage), 7), right(human_bytes(needed(cost, cuda)), 13),
+            sent += right(human_bytes(max_sent_bytes(own, axis, plan.mesh)), 13);
+        print(right(text(stage), 7), right(human_bytes(required_bytes(cost, cuda)), 13),
               right(human_bytes(cost.memory[MemoryUse::saved]), 13),
-              right(flops(cost.forward_and_backward.total()), 13), sent, "  ",
+              right(flops_text(cost.forward_and_backward.total()), 13), sent, "  ",
               layers_of(plan, stage));
     }
 }
@@ -229,9 +233,9 @@ void print_dry_run(const RunSpec& spec, const RunPlan& plan, const PlanTarget& t
                    const DryRunOptions& options) {
     if (!options.timeline.empty()) check_timeline_path(options.timeline);
     const bool cuda = target.cuda;
-    const BackendMemory needs = device_needs(cuda);
+    const BackendMemory needs = backend_memory(cuda);
     const std::vector<RankCost> ranks = measure_mesh(spec, plan, needs);
-    const RankCost& most = largest(ranks, cuda);
+    const RankCost& most = largest_rank(ranks, cuda);
     const Timeline step = simulated(spec, plan);
     if (!options.timeline.empty()) write_timeline(options.timeline, step);
 

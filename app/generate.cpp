@@ -21,10 +21,10 @@ struct Options {
     GenerateOptions generate;
 };
 
-constexpr std::int64_t largest_prompt = std::int64_t{64} << 20;
+constexpr std::int64_t max_prompt_bytes = std::int64_t{64} << 20;
 
 /// Accepts numbers from low to high; rejects NaN.
-CLI::Validator finite(double low, double high) {
+CLI::Validator number_between(double low, double high) {
     const auto check = [=](const std::string& word) {
         const auto value = parse_double(word);
         if (value && *value >= low && *value <= high) return std::string();
@@ -49,7 +49,7 @@ ExitCode run_generate(const Options& options) {
         std::string prompt = options.prompt;
         run.ranks.run_on_first([&] {
             if (!options.prompt_file.empty())
-                prompt = read_file(options.prompt_file, largest_prompt);
+                prompt = read_file(options.prompt_file, max_prompt_bytes);
         });
         GenerateOptions generate_options = options.generate;
         generate_options.echo = stdout_is_terminal();
@@ -76,7 +76,7 @@ void add_generate(CLI::App& app, Command& chosen) {
         ->check(CLI::Range(std::int64_t{0}, std::int64_t{1} << 24))
         ->capture_default_str();
     command->add_option("--temperature", sampling.temperature, "0: always the likeliest token")
-        ->check(finite(0, 1e6))
+        ->check(number_between(0, 1e6))
         ->capture_default_str();
     command->add_option("--top-k", sampling.top_k, "Choose among the K likeliest tokens; 0: all")
         ->check(CLI::Range(std::int64_t{0}, std::int64_t{1} << 24))
@@ -84,7 +84,7 @@ void add_generate(CLI::App& app, Command& chosen) {
     command
         ->add_option("--top-p", sampling.top_p,
                      "Choose among the likeliest tokens whose probabilities add up to P")
-        ->check(finite(0, 1))
+        ->check(number_between(0, 1))
         ->capture_default_str();
     command->add_option("--seed", sampling.seed, "The same seed gives the same text")
         ->check(seed())

@@ -32,7 +32,7 @@ int report(std::string_view message, gptrain::ExitCode code) {
 
 /// The error for a missing argument. It lists the possible values, because the argument's name
 /// ("what") does not.
-std::string missing_in(const CLI::App& app, const CLI::RequiredError& error) {
+std::string missing_argument_message(const CLI::App& app, const CLI::RequiredError& error) {
     for (const CLI::App* command : app.get_subcommands()) {
         for (const CLI::Option* option : command->get_options()) {
             if (!option->get_positional() || !option->empty()) continue;
@@ -56,12 +56,12 @@ int run(int argc, char** argv) {
     try {
         app.parse(argc, argv);
     } catch (const CLI::Success& help) {
-        std::ostringstream words;
-        app.exit(help, words);
-        gptrain::print_raw(words.str());
+        std::ostringstream output;
+        app.exit(help, output);
+        gptrain::print_raw(output.str());
         return static_cast<int>(gptrain::ExitCode::done);
     } catch (const CLI::RequiredError& error) {
-        return report(missing_in(app, error), gptrain::ExitCode::usage);
+        return report(missing_argument_message(app, error), gptrain::ExitCode::usage);
     } catch (const CLI::ParseError& error) {
         return report(std::string(error.what()) + " (gptrain --help)", gptrain::ExitCode::usage);
     }

@@ -31,7 +31,7 @@ std::string allowed_cores() {
 }
 
 /// The program's version, the checksum of its file, and its byte order.
-std::string own_program() {
+std::string program_identity() {
     const MappedFile program("/proc/self/exe");
     const bool little = std::endian::native == std::endian::little;
     return text(version_text(), ", build ", crc32c(program.bytes().data(), program.bytes().size()),
@@ -75,7 +75,7 @@ void Ranks::share_cores() const {
 void Ranks::check_same_program() const {
     if (session_.size() == 1) return;
     const std::vector<std::string> all =
-        session_.exchange(text(host_name(), " is ", own_program()));
+        session_.exchange(text(host_name(), " is ", program_identity()));
     const auto program = [](const std::string& one) { return one.substr(one.find(" is ")); };
     for (std::size_t rank = 1; rank < all.size(); ++rank) {
         if (program(all[rank]) == program(all[0])) continue;

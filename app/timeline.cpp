@@ -39,7 +39,7 @@ StepRecorder measured_timeline(const std::filesystem::path& path, const std::str
     });
 }
 
-void warn_if_not_drawn(const StepRecorder& recorder, const std::filesystem::path& path) {
+void warn_if_not_written(const StepRecorder& recorder, const std::filesystem::path& path) {
     if (recorder.complete()) return;
     warn("--timeline ", path.string(), ": not written, the run ended before step ", measured_step,
          " of this start");

@@ -10,18 +10,18 @@
 #include "dry_run.h"
 #include "report/run_directory.h"
 #include "schedule/stage_plan.h"
+#include "spinning.h"
 #include "start.h"
 #include "timeline.h"
 #include "train/signals.h"
 #include "train/trainer.h"
-#include "waiting.h"
 
 namespace gptrain {
 namespace {
 
 using Clock = std::chrono::steady_clock;
 
-constexpr std::int64_t most_ranks = std::int64_t{1} << 24;  // in a dry run
+constexpr std::int64_t max_ranks = std::int64_t{1} << 24;  // in a dry run
 
 struct Options {
     std::string config;
@@ -79,17 +79,17 @@ ExitCode train_as_rank(const Options& options, Ranks& ranks, Clock::time_point s
     const Mesh mesh = open_mesh(device, session, plan.mesh, mesh_connections(plan), observers.comm);
     const ExitCode code = train(spec, plan, resume_choice(options.resume),
                                 {*device.backend, mesh, session, observers, device_name, started});
-    if (recorder && session.rank() == 0) warn_if_not_drawn(*recorder, options.timeline);
+    if (recorder && session.rank() == 0) warn_if_not_written(*recorder, options.timeline);
     return code;
 }
 
 /// The number of ranks that a dry run assumes.
-std::int64_t dry_ranks(const Options& options, const ParallelSpec& parallel) {
+std::int64_t dry_run_ranks(const Options& options, const ParallelSpec& parallel) {
     if (options.world_size) return *options.world_size;
     const std::int64_t ranks = min_ranks(parallel);
-    if (ranks > most_ranks) {
+    if (ranks > max_ranks) {
         fail(ExitCode::usage, "parallel: the mesh needs ", ranks, " ranks; a dry run has at most ",
-             most_ranks);
+             max_ranks);
     }
     if (ranks > 1) {
         print("planned for ", ranks,
@@ -101,8 +101,8 @@ std::int64_t dry_ranks(const Options& options, const ParallelSpec& parallel) {
 ExitCode run_training(const Options& options) {
     if (options.dry_run) {
         const RunSpec spec = load_run_spec(options.config, options.settings);
-        const PlanTarget target = {.world_size = dry_ranks(options, spec.parallel),
-                                   .cuda = plans_for_cuda(spec.device),
+        const PlanTarget target = {.world_size = dry_run_ranks(options, spec.parallel),
+                                   .cuda = plan_for_cuda(spec.device),
                                    .dry_run = true};
         print_dry_run(spec, make_plan(spec, target), target,
                       {.timeline = options.timeline,
@@ -142,7 +142,7 @@ void add_train(CLI::App& app, Command& chosen) {
     app.add_option("--world-size", options->world_size,
                    "Ranks that a dry run assumes; without it, the fewest that the mesh needs")
         ->type_name("N")
-        ->check(CLI::Range(std::int64_t{1}, most_ranks))
+        ->check(CLI::Range(std::int64_t{1}, max_ranks))
         ->needs(dry_run);
     app.add_option("--device-memory", options->device_memory,
                    "Say whether a dry run fits on devices of that size, such as 80GB or 80GiB, "

@@ -10,6 +10,7 @@
 #include "cuda/attention_check.h"
 #include "cuda/gemm/gemms.h"
 #include "cuda/gemm/tuning.h"
+#include "cuda/graph_cache.h"
 #include "cuda/needs.h"
 #include "cuda/norm/norm.h"
 #include "cuda/ops/activation.h"
@@ -25,7 +26,6 @@
 #include "cuda/ops/random.h"
 #include "cuda/ops/rope.h"
 #include "cuda/ops/step.h"
-#include "cuda/recordings.h"
 #include "cuda/runtime/context.h"
 #include "cuda/runtime/ranges.h"
 #include "cuda/runtime/runtime.h"
@@ -44,7 +44,7 @@ public:
           gemms_(device_, tunes_ ? &tuning_ : nullptr),
           graphs_(options.graphs),
           deterministic_(options.deterministic),
-          sm90_attention_(use_sm90_attention(options.attention, device_, stream_)) {}
+          sm90_attention_(choose_sm90_attention(options.attention, device_, stream_)) {}
     ~CudaBackend() override {
         // Free memory and events only when nothing uses them any more. A device that failed has
         // already reported it.
@@ -63,21 +63,21 @@ public:
         return buffer;
     }
     std::int64_t scratch_bytes(const OpLimits& limits) const override {
-        return backend_needs().scratch(limits);
+        return backend_memory().scratch(limits);
     }
     void use_scratch(const Tensor& bytes) override {
         constexpr std::int64_t landing = Staging::all_bytes;
         staging_.use_device(bytes.slice(0, 0, landing));
         scratch_.use(bytes.slice(0, landing, bytes.size(0) - landing));
     }
-    std::int64_t staging_bytes() const override { return backend_needs().staging; }
-    std::int64_t row_alignment() const override { return backend_needs().row_alignment; }
+    std::int64_t staging_bytes() const override { return backend_memory().staging; }
+    std::int64_t row_alignment() const override { return backend_memory().row_alignment; }
     void use_staging(const Tensor& bytes) override { staging_.use_host(bytes); }
     std::int64_t bytes_outside_arenas() const override {
         const MemoryInfo memory = memory_info();
         return memory.total - memory.free - allocated_;
     }
-    std::int64_t reserve_bytes() const override { return backend_needs().reserve; }
+    std::int64_t reserve_bytes() const override { return backend_memory().reserve; }
     std::optional<std::int64_t> free_bytes() const override { return memory_info().free; }
     void copy(const Tensor& to, const Tensor& from) override { cuda::copy(to, from, context()); }
     void upload(const Tensor& to, std::span<const std::byte> from) override {
@@ -99,17 +99,17 @@ public:
         GPTRAIN_CHECK(mark < next_mark_ && next_mark_ - mark <= std::ssize(marks_), "mark ", mark,
                       " of ", next_mark_, " is long gone");
         const Event& event = mark_event(mark);
-        if (!meanwhile_) return event.synchronize();
+        if (!wait_callback_) return event.synchronize();
         // Short compared to a step.
         constexpr std::chrono::microseconds pause(50);
         while (!event.done()) {
-            meanwhile_();
+            wait_callback_();
             std::this_thread::sleep_for(pause);
         }
     }
-    void while_waiting(std::function<void()> ask) { meanwhile_ = std::move(ask); }
+    void set_wait_callback(std::function<void()> poll) { wait_callback_ = std::move(poll); }
     void replay(std::int64_t key, const std::function<void()>& work) override {
-        graphs_ ? recordings_.run(key, work, stream_) : work();
+        graphs_ ? graph_cache_.run(key, work, stream_) : work();
     }
 
     bool can_tune() const override { return tunes_; }
@@ -238,7 +238,7 @@ private:
         return marks_[static_cast<std::size_t>(mark % std::ssize(marks_))];
     }
 
-    DeviceFacts device_;
+    DeviceProperties device_;
     Stream stream_;
     Staging staging_;
     bool tunes_;
@@ -248,10 +248,10 @@ private:
     bool graphs_;
     bool deterministic_;
     bool sm90_attention_;
-    Recordings recordings_;
+    GraphCache graph_cache_;
     std::array<Event, 8> marks_;
     std::int64_t next_mark_ = 0;
-    std::function<void()> meanwhile_;
+    std::function<void()> wait_callback_;
     std::int64_t allocated_ = 0;  ///< device bytes
 };
 
@@ -266,10 +266,10 @@ const Stream* compute_stream(const Backend& backend) {
     return own == nullptr ? nullptr : &own->stream();
 }
 
-void while_waiting(Backend& backend, std::function<void()> ask) {
+void set_wait_callback(Backend& backend, std::function<void()> poll) {
     auto* own = dynamic_cast<CudaBackend*>(&backend);
     GPTRAIN_CHECK(own != nullptr, "not a CUDA backend: ", backend.name());
-    own->while_waiting(std::move(ask));
+    own->set_wait_callback(std::move(poll));
 }
 
 }  // namespace gptrain::cuda

@@ -29,6 +29,6 @@ struct Options {
 
 /// GPTRAIN_CUDA_GRAPHS=1 sets `graphs`; GPTRAIN_CUDA_ATTENTION=auto|portable|sm90 sets `attention`.
 /// Throws Error (usage) for any other value of the latter.
-Options options_of_environment();
+Options options_from_environment();
 
 }  // namespace gptrain::cuda

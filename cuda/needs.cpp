@@ -107,7 +107,7 @@ std::int64_t scratch_bytes(const OpLimits& limits) {
 
 }  // namespace
 
-BackendMemory backend_needs() {
+BackendMemory backend_memory() {
     return {.scratch = scratch_bytes,
             .staging = Staging::all_bytes,
             .reserve = std::int64_t{1} << 30,

@@ -83,11 +83,11 @@ bool CorpusReader::next(Chunk& chunk) {
     return false;
 }
 
-PlacedFault placed(FaultyDocument document, const std::string& path, const Record& record) {
+LocatedFault locate(FaultyDocument document, const std::string& path, const Record& record) {
     return {place_of(record, path), std::move(document)};
 }
 
-void FaultLog::add(const PlacedFault& fault) {
+void FaultLog::add(const LocatedFault& fault) {
     if (!skip_) {
         const bool too_long = fault.document.fault == DocumentFault::too_long;
         fail(ExitCode::bad_input, fault.place, ": ", fault.document.what,

@@ -42,7 +42,7 @@ double milliseconds(const std::function<void()>& work, int runs, const Stream& s
 
 class Gemms::Library {
 public:
-    Library(const DeviceFacts& device, TuningTable* tuning)
+    Library(const DeviceProperties& device, TuningTable* tuning)
         : gelu_epilogue_(device.major >= 9), tuning_(tuning) {
         if (tuning_ == nullptr) return;
         tuning_->open(text(device.name, ", ", device.multiprocessors, " multiprocessors, cuBLASLt ",
@@ -216,7 +216,7 @@ Algorithm Gemms::Library::fastest(const PreparedGemm& prepared, const Gemm& gemm
     return prepared.candidates[other ? static_cast<std::size_t>(best - times.begin()) : 0];
 }
 
-Gemms::Gemms(const DeviceFacts& device, TuningTable* tuning)
+Gemms::Gemms(const DeviceProperties& device, TuningTable* tuning)
     : library_(std::make_unique<Library>(device, tuning)) {}
 Gemms::~Gemms() = default;
 

@@ -23,7 +23,7 @@ public:
     /// Opens the library; throws Error (usage) if that fails. Opens the table and takes algorithms
     /// from it; the table must outlive this object. GEMMs without an entry, or all if the table is
     /// null, use the library's first choice with a fused epilogue.
-    Gemms(const DeviceFacts& device, TuningTable* tuning);
+    Gemms(const DeviceProperties& device, TuningTable* tuning);
     ~Gemms();
 
     /// Runs `work`. For each GEMM in it that the table lacks, times several algorithms and records

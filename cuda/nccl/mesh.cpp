@@ -36,7 +36,7 @@ Mesh nccl_mesh(const MpiSession& session, const MeshShape& shape,
     if (listener != nullptr) make = observed(std::move(make), *listener);
     Mesh mesh(shape, place_of(session.rank(), shape), connections, make);
     mesh.warm_up();
-    while_waiting(backend, [all] {
+    set_wait_callback(backend, [all] {
         for (NcclCommunicator* communicator : all)
             communicator->poll();
     });

@@ -8,7 +8,7 @@ namespace gptrain::cuda {
 namespace {
 
 /// The oldest compute capability (major) that kernels are compiled for.
-constexpr int oldest_major = 8;
+constexpr int min_major = 8;
 
 /// "13.0" from 13000.
 std::string version_text(int version) {
@@ -27,10 +27,10 @@ int capability(cudaDeviceAttr which, int device) {
     return value;
 }
 
-DeviceProbe unusable(std::string why) {
+DeviceProbe unusable(std::string reason) {
     // Clear the error, or the next call reports it again.
     static_cast<void>(cudaGetLastError());
-    return {DeviceState::unusable, std::move(why)};
+    return {DeviceState::unusable, std::move(reason)};
 }
 
 }  // namespace
@@ -55,10 +55,10 @@ DeviceProbe probe_device(int device) {
     if (device >= count)
         return unusable(text("there is no GPU ", device, ": this process sees ", count));
     const int major = capability(cudaDevAttrComputeCapabilityMajor, device);
-    if (major < oldest_major) {
+    if (major < min_major) {
         return unusable(text("GPU ", device, " has compute capability ", major, ".",
                              capability(cudaDevAttrComputeCapabilityMinor, device), ", but ",
-                             oldest_major, ".0 or newer is needed"));
+                             min_major, ".0 or newer is needed"));
     }
     return {DeviceState::usable, {}};
 }

@@ -8,7 +8,7 @@ namespace gptrain::cuda {
 namespace {
 
 /// The shared memory that a block gets without opting in to more.
-constexpr std::int64_t shared_bytes_unasked = 48 * 1024;
+constexpr std::int64_t default_shared_bytes = 48 * 1024;
 
 std::string uuid_text(const cudaUUID_t& uuid) {
     constexpr std::string_view digits = "0123456789abcdef";
@@ -24,17 +24,17 @@ std::string uuid_text(const cudaUUID_t& uuid) {
 
 }  // namespace
 
-int visible_devices() {
+int visible_device_count() {
     int count = 0;
     if (cudaGetDeviceCount(&count) == cudaSuccess) return count;
     static_cast<void>(cudaGetLastError());
     return 0;
 }
 
-DeviceFacts open_device(int index) {
+DeviceProperties open_device(int index) {
     const DeviceProbe probe = probe_device(index);
     if (probe.state != DeviceState::usable) {
-        fail(ExitCode::usage, "device: cuda: ", probe.why,
+        fail(ExitCode::usage, "device: cuda: ", probe.reason,
              "; with device: cpu the CPU computes, slowly");
     }
     check_cuda(cudaSetDevice(index), "cudaSetDevice");
@@ -167,7 +167,7 @@ void launch_kernel(const void* kernel, const LaunchShape& shape, void** argument
     if (shape.blocks == 0 || shape.blocks_y == 0 || shape.blocks_z == 0) return;
     GPTRAIN_CHECK(shape.blocks <= INT32_MAX && shape.blocks_y <= 65535 && shape.blocks_z <= 65535,
                   "a grid of ", shape.blocks, " x ", shape.blocks_y, " x ", shape.blocks_z);
-    if (shape.shared_bytes > shared_bytes_unasked) {
+    if (shape.shared_bytes > default_shared_bytes) {
         check_cuda(cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize,
                                         static_cast<int>(shape.shared_bytes)),
                    "cudaFuncSetAttribute");

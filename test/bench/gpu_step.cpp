@@ -134,7 +134,7 @@ StepCost choose_recompute(RunSpec& spec, const RunPlan& plan,
                           const std::optional<Recompute>& wanted) {
     const auto cost = [&](Recompute recompute) {
         spec.recompute = recompute;
-        return measure_run(spec, plan, {}, cuda::backend_needs());
+        return measure_run(spec, plan, {}, cuda::backend_memory());
     };
     if (wanted) return cost(*wanted);
     // The rest is for what libraries take when they first compute.

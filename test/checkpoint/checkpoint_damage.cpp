@@ -108,7 +108,7 @@ TEST_CASE("damage is named, and the next older checkpoint is used") {
     for (const std::int64_t step : {1, 2}) {
         fs::remove(folder.path() / checkpoint_name(step) / "shard-00001.h5");
     }
-    CHECK(contains(error_of([&] { loaded_step(folder.path()); }), "all are damaged"));
+    CHECK(contains(error_of([&] { loaded_step(folder.path()); }), "checkpoints are damaged"));
 }
 
 TEST_CASE("damage between the data of a file is found") {

@@ -129,9 +129,9 @@ TEST_CASE("tensors that do not fit the checkpoint are refused by name") {
     const auto load = [&](const TestTensor& tensor) {
         return error_of([&] { loads(folder.path() / "step-000001", {}, 1, {tensor}); });
     };
-    CHECK(contains(load({"h.1.bias", {1}, -1}), "holds no tensor weight/h.1.bias"));
+    CHECK(contains(load({"h.1.bias", {1}, -1}), "has no tensor weight/h.1.bias"));
     CHECK(contains(load({"wte.weight", {101, 25}, 0}),
-                   "weight/wte.weight has the shape [101, 24], the model's has [101, 25]"));
+                   "weight/wte.weight has shape [101, 24], but the model's has shape [101, 25]"));
 }
 
 TEST_CASE("retention keeps the last ones and the multiples") {

@@ -58,7 +58,7 @@ public:
         point->load(backend, state.source(), [] {});
         const std::string said = warnings_.take();
         return point->folder() == older_ && state.holds(1) && contains(said, damage) &&
-               contains(said, "; checkpoint step-000002 is passed over");
+               contains(said, "; skipping checkpoint step-000002");
     }
 
     /// Whether a run would take the newer one.

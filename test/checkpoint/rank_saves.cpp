@@ -278,7 +278,7 @@ TEST_CASE("Damage that one rank meets makes all turn to the next older checkpoin
     CHECK(loaded_step(folder.path(), &accepted) == 1);
     CHECK(accepted == 1);
     damage(1);
-    CHECK(contains(common_error([&] { loaded_step(folder.path()); }), "all are damaged"));
+    CHECK(contains(common_error([&] { loaded_step(folder.path()); }), "checkpoints are damaged"));
 
     // One that was asked for is not replaced.
     const std::string message = common_error([&] {

@@ -56,11 +56,11 @@ public:
         scratch_.reset();
         return {.stream = stream_,
                 .scratch = scratch_,
-                .device = facts,
+                .device = properties,
                 .deterministic = deterministic};
     }
     void synchronize() const { stream_.synchronize(); }
-    DeviceFacts facts = open_device(0);
+    DeviceProperties properties = open_device(0);
 
 private:
     /// With room for the sums of an epilogue that is done apart.
@@ -82,7 +82,7 @@ std::int64_t runs() {
 /// Tunes with a table kept in a file; returns that.
 std::string tuned(const std::filesystem::path& file, Device& device) {
     TuningTable table(file);
-    Gemms gemms(device.facts, &table);
+    Gemms gemms(device.properties, &table);
     const Sum scratch;
     gemms.tune([&] { gemms.multiply(scratch.gemm(), device.context()); });
     return contents(file);
@@ -103,7 +103,7 @@ TEST_CASE("tuning takes the fastest algorithm, and GEMMs do so afterwards", "[ge
     const auto file = folder / "products.txt";
     CHECK(contains(tuned(file, device), " " + std::string(fastest)));
     TuningTable table(file);
-    Gemms gemms(device.facts, &table);
+    Gemms gemms(device.properties, &table);
     CHECK(computes_by(fake_fast, gemms, device));
 }
 
@@ -131,7 +131,7 @@ TEST_CASE("another GPU tunes anew", "[gemms]") {
     Device device;
     const std::string found = tuned(file, device);
     CHECK(contains(found, "emulated device"));
-    device.facts.name = "another GPU";
+    device.properties.name = "another GPU";
     const std::int64_t before = runs();
     CHECK(contains(tuned(file, device), "another GPU"));
     CHECK(runs() > before);
@@ -140,9 +140,9 @@ TEST_CASE("another GPU tunes anew", "[gemms]") {
 TEST_CASE("without an entry the library's first choice is taken, and nothing is timed", "[gemms]") {
     Device device;
     TuningTable table;
-    Gemms gemms(device.facts, &table);
+    Gemms gemms(device.properties, &table);
     CHECK(computes_by(fake_slow, gemms, device));
-    Gemms without_table(device.facts, nullptr);
+    Gemms without_table(device.properties, nullptr);
     CHECK(computes_by(fake_slow, without_table, device));
 }
 
@@ -151,13 +151,13 @@ TEST_CASE("GEMMs take another rank's table, but not another machine's", "[gemms]
     Device device;
     const std::string found = tuned(folder / "products.txt", device);
     TuningTable table;
-    Gemms gemms(device.facts, &table);
+    Gemms gemms(device.properties, &table);
     CHECK(computes_by(fake_slow, gemms, device));
     CHECK(gemms.use_table(found));
     CHECK(computes_by(fake_fast, gemms, device));
-    device.facts.name = "another GPU";
+    device.properties.name = "another GPU";
     TuningTable other_table;
-    Gemms other(device.facts, &other_table);
+    Gemms other(device.properties, &other_table);
     CHECK(!other.use_table(found));
     CHECK(computes_by(fake_slow, other, device));
 }
@@ -190,7 +190,7 @@ TEST_CASE("only where bits may differ the library does the gelu, on sums that ar
           "[gemms]") {
     emulator::settings().major = 9;
     Device device;
-    Gemms gemms(device.facts, nullptr);
+    Gemms gemms(device.properties, nullptr);
     // 1 + 2^-9 in every sum, of which bf16 stores 1.
     const Eight x;
     const Eight weight(1);
@@ -287,7 +287,7 @@ TEST_CASE("tuning does an epilogue apart where that is faster, and GEMMs do so a
     const EpilogueOps ops;
     const auto tune = [&] {
         TuningTable table(file);
-        Gemms gemms(device.facts, &table);
+        Gemms gemms(device.properties, &table);
         gemms.tune([&] { ops.run(gemms, device); });
     };
     tune();
@@ -297,7 +297,7 @@ TEST_CASE("tuning does an epilogue apart where that is faster, and GEMMs do so a
     CHECK(runs_in(tune) == Runs{0, 0});
     CHECK(contents(file) == found);
     TuningTable table;
-    Gemms gemms(device.facts, &table);
+    Gemms gemms(device.properties, &table);
     CHECK(gemms.use_table(found));
     const std::int64_t fast = fake_cublas_lt_runs(fake_fast);
     CHECK(runs_in([&] { ops.run(gemms, device); }) == (apart ? Runs{2, 0} : Runs{0, 2}));
@@ -308,7 +308,7 @@ TEST_CASE("tuning does an epilogue apart where that is faster, and GEMMs do so a
 TEST_CASE("without an entry an epilogue stays in its GEMM", "[gemms]") {
     Device device;
     TuningTable table;
-    Gemms gemms(device.facts, GENERATE(true, false) ? &table : nullptr);
+    Gemms gemms(device.properties, GENERATE(true, false) ? &table : nullptr);
     const EpilogueOps ops;
     CHECK(runs_in([&] { ops.run(gemms, device); }) == Runs{0, 2});
     CHECK(ops.right());
@@ -321,7 +321,7 @@ std::string tuned_forward(bool with_gelu, bool deterministic, Device& device) {
     const Eight y;
     const Eight gelu;
     TuningTable table;
-    Gemms gemms(device.facts, &table);
+    Gemms gemms(device.properties, &table);
     gemms.tune([&] {
         linear_forward({.x = x.tensor(),
                         .weight = weight.tensor(),
@@ -352,7 +352,7 @@ TEST_CASE("a gelu behind a GEMM is tuned with it only where bits may differ", "[
 
 TEST_CASE("a GEMM in 8 bits that the library cannot do says why", "[gemms]") {
     Device device;
-    Gemms gemms(device.facts, nullptr);
+    Gemms gemms(device.properties, nullptr);
     Numbers memory(8, 8, 0);
     Matrix eight = memory.matrix();
     eight.dtype = DType::f8e4m3;

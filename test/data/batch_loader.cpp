@@ -181,7 +181,7 @@ TEST_CASE("padding after the end of a text has no weight") {
     CHECK(batch.weight_sum == static_cast<double>(source.num_targets()));
 }
 
-TEST_CASE("an id outside of the vocabulary is refused with file, sequence and token") {
+TEST_CASE("an id outside the vocabulary is refused with file, sequence and token") {
     const TempFolder folder;
     const auto tokens =
         make_tokens(folder / "a", {{1, 2, 3}, {4, 99999, 6, 7}, {}, {1, 2, 3}}, true);

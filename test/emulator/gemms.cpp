@@ -79,7 +79,7 @@ private:
         static_cast<std::size_t>(gptrain::Products::scratch_bytes(omp_get_max_threads())) + 256);
 };
 
-Gemms::Gemms(const DeviceFacts& /*device*/, TuningTable* /*tuning*/)
+Gemms::Gemms(const DeviceProperties& /*device*/, TuningTable* /*tuning*/)
     : library_(std::make_unique<Library>()) {}
 
 Gemms::~Gemms() = default;

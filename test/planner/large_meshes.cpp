@@ -21,7 +21,7 @@ public:
         : spec_(load_run_spec(std::filesystem::path(GPTRAIN_TEST_DATA) / "../../configs" /
                               (name + ".yaml"))),
           plan_(make_plan(spec_, {.world_size = ranks, .cuda = true, .dry_run = true})),
-          mesh_(execute_every_rank(spec_, plan_, cuda::backend_needs())) {
+          mesh_(execute_every_rank(spec_, plan_, cuda::backend_memory())) {
         REQUIRE(plan_.mesh.size() == ranks);
         REQUIRE(plan_.sequence_parallel);
     }

@@ -175,7 +175,7 @@ void WholeMesh::report_deadlock(int rank) {
                  ", ", to_text(operations[index(event.number)]), ", and so for rank ", other, "; ");
         rank = other;
     }
-    fail(ExitCode::bug, "the mesh stands still: ", chain, "rank ", rank,
+    fail(ExitCode::bug, "the mesh deadlocks: ", chain, "rank ", rank,
          ended(rank) ? " has ended" : " is one of them");
 }
 

@@ -81,7 +81,7 @@ grep -q '"tokenizer":{"file":"tok.model","crc32c":[0-9]*,"vocab_size":350},"appe
 same w1_text_document.meta.json merged.meta.json
 expect 0 "$tool" inspect merged
 says out "made with tok.model (CRC-32C "
-says out ", 350 pieces, every document ended, by gptrain "
+says out ", 350 pieces, with end-of-document ids, by gptrain "
 expect 2 "$tool" inspect merged --tokenizer tok2.model
 says err "tok.model"
 expect 0 "$tool" --tokenizer tok2.model --input b.jsonl --output-prefix two

@@ -119,7 +119,7 @@ packed() {
   nothing_left packed
 }
 head -c 20000 whole.txt.gz >cut.txt.gz
-packed cut.txt.gz "end early"
+packed cut.txt.gz "unexpected end"
 { head -c 5000 whole.txt.gz; printf 'damage'; tail -c +5007 whole.txt.gz; } >damaged.txt.gz
 packed damaged.txt.gz "damaged gzip data"
 { cat whole.txt.gz; printf 'more'; } >longer.txt.gz

@@ -92,12 +92,12 @@ says out "bubble 21.9 %"
 expect_exit 0 "$gptrain" --config equal.yaml --dry-run --world-size 8 --set device=cpu
 says out "planned for device cpu"
 [[ $(adds_up) == 3 ]] || fail "the sums of a CPU's memory are wrong: $(adds_up)"
-on_cpu=$(bytes_of "scratch of ops")
+on_cpu=$(bytes_of "op scratch")
 expect_exit 0 "$gptrain" --config equal.yaml --dry-run --world-size 8 --set device=cuda
 says out "planned for device cuda" "context and libraries"
 [[ $(adds_up) == 2 && -z $(bytes_of total) ]] || fail "the sums of a GPU's memory are wrong"
-(($(bytes_of "scratch of ops") != on_cpu)) || fail "a GPU needs the scratch memory of a CPU"
-(($(bytes_of "staging on the host") == 16 << 20)) || fail "a GPU needs no memory for staging"
+(($(bytes_of "op scratch") != on_cpu)) || fail "a GPU needs the scratch memory of a CPU"
+(($(bytes_of "host staging") == 16 << 20)) || fail "a GPU needs no memory for staging"
 expect_exit 0 "$gptrain" --config equal.yaml --dry-run --world-size 8 --set device=auto
 says out "as a run here would take"
 

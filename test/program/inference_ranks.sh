@@ -112,7 +112,7 @@ cp "$shard" whole.h5
 printf '\xff\xfe\xfd' | dd of="$shard" bs=1 seek="$offset" conv=notrunc status=none
 as_ranks 0 2 eval --checkpoint run --data unseen.txt -- pipeline=2
 near "after damage"
-says err "warning: " "rank 1 (dp 0 pp 1 cp 0 tp 0)" "step-000040 is passed over"
+says err "warning: " "rank 1 (dp 0 pp 1 cp 0 tp 0)" "skipping checkpoint step-000040"
 as_ranks 3 2 eval --checkpoint "$(checkpoint run 40)" --data unseen.txt -- pipeline=2
 cp whole.h5 "$shard"
 

@@ -66,7 +66,7 @@ says warnings "rank 1 (dp 1 pp 0 cp 0 tp 0) on $(hostname) is slow: 0.0"
 train_ranks 1 2 writer "kind: error, rank: 1, step: 10, call: 9"
 says err "rank 1 (dp 1 pp 0 cp 0 tp 0) on " ": injected error in call 9 from step 10 on, "
 train_ranks 0 2 failing "kind: io_error, rank: 1, step: 10, call: 9"
-says warnings "rank 1 (dp 1 pp 0 cp 0 tp 0) on " "Input/output error; training goes on"
+says warnings "rank 1 (dp 1 pp 0 cp 0 tp 0) on " "Input/output error; training continues"
 [[ $(ls -A failing/checkpoints) == step-000020 ]] || fail "checkpoints: $(ls -A failing/checkpoints)"
 
 # A disk that stays full: the third save in a row that fails ends the run; what was saved stays.

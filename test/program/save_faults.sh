@@ -70,7 +70,7 @@ failing() {
     says $dir/metrics.jsonl "{\"step\": $((step + 4)), \"loss\""
     local saves=$((step + 4)) good bad
     good=$(grep -c '^saved ' out)
-    bad=$(grep -c 'training goes on' err)
+    bad=$(grep -c 'training continues' err)
     ((good + bad == saves && bad <= hard)) || fail "of $saves saves $good good, $bad failed: $*"
     for saved in $(sed -n 's,^saved .*/step-0*\([0-9]*\): .*,\1,p' out); do
         ((saved % 2 != 0)) || [[ -d $(checkpoint $dir $saved) ]] || lost=$((lost + 1))
@@ -97,7 +97,7 @@ first() {
         half=$((half + $(half_read $dir)))
         left=$((left + $(others $dir | wc -l)))
         failed_calls=$((failed_calls + 1))
-        failing_saves=$((failing_saves + $(grep -c 'training goes on' err)))
+        failing_saves=$((failing_saves + $(grep -c 'training continues' err)))
         ((lost + half + left == 0)) || fail "$lost lost, $half half-read, $left left over: $n of $*"
     done
 }

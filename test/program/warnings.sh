@@ -38,10 +38,10 @@ says_not out "shortened"
 printf 'and the\n' >tiny.txt
 expect_exit 0 "$preprocess" --input tiny.txt --tokenizer tok.model --output-prefix tiny --append-eod
 train 0 tiny "data.train=[{prefix: tiny_text_document}]" 'data.split="1"'
-warns 1 "tiny_text_document .* times over"
+warns 1 "tiny_text_document .* times; beyond 40"
 train 0 blend "data.train=[{prefix: text_text_document}, {prefix: tiny_text_document, weight: 3}]" \
     'data.split="1"'
-warns 1 "tiny_text_document .* times over"
+warns 1 "tiny_text_document .* times; beyond 40"
 
 # More threads than cores.
 if core=$(taskset -cp $$ 2>err) && core=${core##*: } && core=${core%%[,-]*}; then
