@@ -91,9 +91,9 @@ mv away/* .
 expect_exit 0 "$gptrain" inspect run.yaml
 says out "ffn_hidden_size: 64" "micro_batch_size: 1" "parameters"
 # The epochs are those of the run's tokens, 20 steps of 2 x 16, over the training tokens.
-tokens=$(sed -n 's/^epochs .* of the \([0-9,]*\) tokens to train on$/\1/p' out | tr -d ,)
-((tokens > 1000)) || fail "no tokens to train on: $(cat out)"
-says out "epochs         $(awk -v tokens="$tokens" 'BEGIN { printf "%.2f", 640 / tokens }') of the"
+tokens=$(sed -n 's/^epochs .* of \([0-9,]*\) training tokens$/\1/p' out | tr -d ,)
+((tokens > 1000)) || fail "no training tokens: $(cat out)"
+says out "epochs         $(awk -v tokens="$tokens" 'BEGIN { printf "%.2f", 640 / tokens }') of "
 expect_exit 0 "$gptrain" inspect run.yaml --set "data.train=[{prefix: nothing}]"
 says_not out "epochs"
 expect_exit 0 "$gptrain" inspect text_text_document
