@@ -31,7 +31,7 @@ Device open_cpu(DeviceChoice choice) {
     if (choice == DeviceChoice::automatic) {
         const cuda::DeviceProbe probe = cuda::probe_device(first_device);
         if (probe.state == cuda::DeviceState::unusable)
-            warn("device: auto takes the CPU: ", probe.reason);
+            warn("device: auto uses the CPU: ", probe.reason);
     }
     return {.backend = make_cpu_backend()};
 }
@@ -64,7 +64,7 @@ Device open_device(const RunSpec& spec, const MpiSession& session,
     if (with_gpu + without_gpu > 1) {
         throw CommonError(ExitCode::usage,
                           "device: auto finds a GPU on some ranks and none on others; set it to "
-                          "cuda or cpu, or leave out the nodes without");
+                          "cuda or cpu, or remove the nodes without a GPU");
     }
     Device device;
     if (!cuda) {

@@ -43,8 +43,8 @@ std::string flops_text(double count) {
 
 void print_device(DeviceChoice choice, bool cuda) {
     print("planned for device ",
-          cuda ? "cuda: any NVIDIA GPU, all need the same" : "cpu: that of this machine",
-          choice == DeviceChoice::automatic ? ", as a run here would take (auto)" : "");
+          cuda ? "cuda: any NVIDIA GPU (all need the same memory)" : "cpu: this machine's",
+          choice == DeviceChoice::automatic ? ", as a run here would choose (auto)" : "");
 }
 
 // ---- memory -------------------------------------------------------------------------------------
@@ -71,12 +71,12 @@ void print_memory(const RankCost& most, const RunPlan& plan, const BackendMemory
                   bool cuda) {
     const MemoryPlan& memory = most.cost.memory;
     const MeshPlace place = place_of(most.rank_class.ranks.front(), plan.mesh);
-    print("memory per rank, of the one that needs the most (", to_text(place), ")");
+    print("memory of the rank that needs the most (", to_text(place), ")");
     print_uses(memory, MemorySpace::device);
     print(bytes_row("on the device", memory.on_device()));
     if (needs.reserve > 0) {
         print(row("context and libraries", human_bytes(needs.reserve)),
-              "  of the device, left to them; a run prints what they take");
+              "  of the device, reserved; a run prints their actual use");
     }
     print_uses(memory, MemorySpace::host);
     print(bytes_row("on the host", memory.total() - memory.on_device()));
@@ -162,13 +162,13 @@ void print_work(RankCosts ranks, const StepCost& cost, const RunPlan& plan) {
     const double tokens = static_cast<double>(plan.batch.global_batch_size * plan.seq_length);
     print("work per step at global_batch_size ", plan.batch.global_batch_size);
     print(row("microbatches per rank", text(cost.microbatches)));
-    print(row("products per rank", flops_text(cost.forward_and_backward.gemms)));
+    print(row("GEMMs per rank", flops_text(cost.forward_and_backward.gemms)));
     print(row("attention per rank", flops_text(cost.forward_and_backward.attention)));
     print(row("model FLOPs, all ranks",
               flops_text(tokens * flops_per_token(plan.model, plan.seq_length))));
     print("model FLOPs = tokens x (6 x parameters + 6 x layers x heads x head_dim x seq_length)");
     if (plan.mesh.size() == 1) return;
-    print("bytes per step, of the rank that sends the most on the axis");
+    print("bytes per step, for the rank that sends the most on each axis");
     for (const Axis axis : mesh_axes) {
         const std::int64_t bytes = max_sent_bytes(ranks, axis, plan.mesh);
         if (bytes > 0) print(bytes_row(text("sent on ", name_of(axis)), bytes));
@@ -201,8 +201,8 @@ void print_stages(RankCosts ranks, const RunPlan& plan, bool cuda) {
         used.push_back(axis);
         heads += right(text("sent on ", name_of(axis)), 13);
     }
-    print("stages, each of ", plan.mesh.size() / plan.mesh.pipeline, " ranks; memory",
-          cuda ? " on the device" : "", " and bytes of the rank with the most");
+    print("stages of ", plan.mesh.size() / plan.mesh.pipeline, " ranks each; memory",
+          cuda ? " on the device" : "", " and bytes of the largest rank");
     print("  stage       memory  activations        FLOPs", heads, "  layers");
     for (int stage = 0; stage < plan.mesh.pipeline; ++stage) {
         const RankCosts own = of_stage(ranks, stage);
@@ -223,7 +223,7 @@ Timeline simulated(const RunSpec& spec, const RunPlan& plan) {
     Timeline timeline =
         simulate(make_pipeline(pipeline_of(plan, microbatches)), flop_costs(plan, spec.recompute));
     timeline.title = text(spec.name, ": one step of one pipeline, simulated at ",
-                          human_count(assumed_rate), "FLOP/s a rank");
+                          human_count(assumed_rate), "FLOP/s per rank");
     return timeline;
 }
 
@@ -247,8 +247,7 @@ void print_dry_run(const RunSpec& spec, const RunPlan& plan, const PlanTarget& t
     if (plan.mesh.pipeline == 1) return;
     print_stages(ranks, plan, cuda);
     print("bubble ", fixed(100 * bubble(step), 1),
-          " % = idle time / time of the computation, at these stages' FLOPs and messages without "
-          "cost");
+          " % = idle time / compute time, by these stages' FLOPs, with free messages");
 }
 
 }  // namespace gptrain

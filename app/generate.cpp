@@ -72,18 +72,20 @@ void add_generate(CLI::App& app, Command& chosen) {
         command->add_option("--prompt-file", options->prompt_file, "File with the text to continue")
             ->type_name("FILE")
             ->excludes(prompt);
-    command->add_option("--max-tokens", options->generate.max_tokens, "Most tokens to generate")
+    command
+        ->add_option("--max-tokens", options->generate.max_tokens,
+                     "Maximum number of tokens to generate")
         ->check(CLI::Range(std::int64_t{0}, std::int64_t{1} << 24))
         ->capture_default_str();
-    command->add_option("--temperature", sampling.temperature, "0: always the likeliest token")
+    command->add_option("--temperature", sampling.temperature, "0: always the most likely token")
         ->check(number_between(0, 1e6))
         ->capture_default_str();
-    command->add_option("--top-k", sampling.top_k, "Choose among the K likeliest tokens; 0: all")
+    command->add_option("--top-k", sampling.top_k, "Sample from the K most likely tokens; 0: all")
         ->check(CLI::Range(std::int64_t{0}, std::int64_t{1} << 24))
         ->capture_default_str();
     command
         ->add_option("--top-p", sampling.top_p,
-                     "Choose among the likeliest tokens whose probabilities add up to P")
+                     "Sample from the most likely tokens whose probabilities add up to P")
         ->check(number_between(0, 1))
         ->capture_default_str();
     command->add_option("--seed", sampling.seed, "The same seed gives the same text")

@@ -35,14 +35,14 @@ void add_model_options(CLI::App& command, ModelOptions& options) {
         ->required()
         ->type_name("DIR");
     command
-        .add_option("--tokenizer", options.tokenizer,
-                    "The tokenizer that the model was trained with, for a checkpoint of an older "
-                    "program, which does not hold it")
+        .add_option(
+            "--tokenizer", options.tokenizer,
+            "The tokenizer that the model was trained with, for checkpoints of older versions, "
+            "which do not contain it")
         ->type_name("FILE");
     command
         .add_option("--set", options.settings,
-                    "The device (device=cpu), or how ranks share the work "
-                    "(parallel.tensor=2); may be given several times")
+                    "Override the device (device=cpu) or the mesh (parallel.tensor=2); repeatable")
         ->type_name("KEY.PATH=VALUE")
         ->allow_extra_args(false);
 }

@@ -29,7 +29,7 @@ ExitCode inspect_checkpoints(const std::filesystem::path& folder, bool verify) {
     const FolderDescription description = describe_checkpoints(folder, verify);
     for (const std::string& line : description.lines)
         print(line);
-    if (description.lines.empty()) print("no checkpoint was committed in ", folder.string());
+    if (description.lines.empty()) print("no committed checkpoint in ", folder.string());
     return description.newest_valid ? ExitCode::done : ExitCode::bad_input;
 }
 
@@ -79,7 +79,7 @@ ExitCode inspect(const Options& options) {
     if (named_yaml(path)) {
         inspect_spec(options);
     } else if (!options.settings.empty()) {
-        fail(ExitCode::usage, "--set changes a run spec, and ", path.string(), " is none");
+        fail(ExitCode::usage, "--set changes a run spec, but ", path.string(), " is not one");
     } else if (is_token_data(path)) {
         inspect_tokens(options);
     } else if (is_checkpoint(path)) {
@@ -92,8 +92,8 @@ ExitCode inspect(const Options& options) {
     } else {
         require_path(path, ExitCode::usage, "file, token data set or folder");
         fail(ExitCode::usage, path.string(),
-             ": neither a run spec (.yaml), the prefix of a token data set (.bin and .idx), a "
-             "checkpoint, a checkpoints/ folder nor an output directory");
+             ": not a run spec (.yaml), token data prefix (.bin and .idx), checkpoint, "
+             "checkpoints/ folder or output directory");
     }
     return ExitCode::done;
 }
@@ -102,13 +102,16 @@ ExitCode inspect(const Options& options) {
 
 void add_inspect(CLI::App& app, Command& chosen) {
     CLI::App* command = app.add_subcommand(
-        "inspect", "Say what a run spec, token data set, checkpoint or checkpoints/ folder holds");
+        "inspect",
+        "Show the contents of a run spec, token data set, checkpoint or checkpoints/ folder");
     auto options = std::make_shared<Options>();
     command
-        ->add_option("what", options->path,
-                     "RUN.yaml: the effective spec and plan; DATA-PREFIX: counts of a token data "
-                     "set; a checkpoint: its contents; checkpoints/ or an output directory: a line "
-                     "each, and exit code 0 if the newest verifies or none was ever committed")
+        ->add_option(
+            "what", options->path,
+            "RUN.yaml: the effective spec and plan; DATA-PREFIX: counts of a token data "
+            "set; a checkpoint: its contents; checkpoints/ or an output directory: one line "
+            "per checkpoint; exit code 0 if the newest verifies or none was ever "
+            "committed")
         ->required()
         ->type_name("RUN.yaml|DATA-PREFIX|CHECKPOINT-DIR|OUTPUT-DIR");
     add_settings(*command, options->settings);

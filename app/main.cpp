@@ -13,17 +13,14 @@
 namespace {
 
 constexpr auto description =
-    "Trains GPTs. Without a subcommand it trains as the run spec says; SIGTERM and SIGUSR1 make it "
-    "save\n"
-    "after the current step and leave with exit code 75, and the same command continues from "
-    "there.";
+    "Trains GPTs. Without a subcommand it trains as the run spec describes. SIGTERM and SIGUSR1 "
+    "make\n"
+    "it save after the current step and exit with code 75; the same command resumes.";
 
 constexpr auto footer =
-    "Exit codes: 0 done; 1 a bug or device fault; 2 usage, run spec, or a device or memory that is "
-    "not\n"
-    "there; 3 a bad input file; 4 numerical failure; 5 input/output; 6 hang or lost rank; 75 saved "
-    "on a\n"
-    "signal or time limit, start again.";
+    "Exit codes: 0 done; 1 a bug or device fault; 2 usage, run spec, missing device or memory;\n"
+    "3 a bad input file; 4 numerical failure; 5 input/output; 6 hang or lost rank;\n"
+    "75 saved on a signal or time limit, run again.";
 
 int report(std::string_view message, gptrain::ExitCode code) {
     gptrain::error_line("gptrain", message);

@@ -58,9 +58,10 @@ void Ranks::share_cores() const {
     if (std::getenv("OMP_NUM_THREADS") != nullptr) {
         const auto own_cores = std::count(own.begin(), own.end(), '1');
         if (session_.rank() == 0 && omp_get_max_threads() > own_cores) {
-            warn("OMP_NUM_THREADS gives this process ", omp_get_max_threads(),
-                 " threads, but it may run on ", own_cores, own_cores == 1 ? " core" : " cores",
-                 " only, which makes it far slower; set it to ", own_cores, " or unset it");
+            warn("OMP_NUM_THREADS sets ", omp_get_max_threads(),
+                 " threads, but this process may use only ", own_cores,
+                 own_cores == 1 ? " core" : " cores", ", which is far slower; set it to ",
+                 own_cores, " or unset it");
         }
         return;
     }
@@ -92,9 +93,9 @@ void Ranks::check_same_spec(const std::string& spec_yaml) const {
     if (other == all.end()) return;
     const std::vector<std::string> hosts = session_.exchange(host_name());
     const auto rank = static_cast<std::size_t>(other - all.begin());
-    throw CommonError(ExitCode::usage, text("rank ", rank, " on ", hosts[rank],
-                                            " has read another run spec than rank 0 on ", hosts[0],
-                                            "; give all nodes the same file and the same --set"));
+    throw CommonError(ExitCode::usage, text("the run spec of rank ", rank, " on ", hosts[rank],
+                                            " differs from that of rank 0 on ", hosts[0],
+                                            "; use the same file and --set on all nodes"));
 }
 
 void Ranks::set_mesh(const MeshShape& mesh) {

@@ -7,7 +7,7 @@
 namespace gptrain::cuda {
 
 DeviceProbe probe_device(int /*device*/) {
-    return {DeviceState::not_built, "this program is not built with CUDA"};
+    return {DeviceState::not_built, "this program was built without CUDA"};
 }
 
 Options options_from_environment() {

@@ -149,7 +149,7 @@ std::string attention_difference(const AttentionKernels& kernels, const Attentio
         const auto compare = [&](const char* name, std::vector<float> Results::*values) {
             const double error = relative_distance(own.*values, right.*values);
             if (error <= tolerance) return;  // false for NaN
-            differences += text(differences.empty() ? "" : ", ", name, " of heads of ", head_dim,
+            differences += text(differences.empty() ? "" : ", ", name, " for head_dim ", head_dim,
                                 " by ", error);
         };
         compare("o", &Results::o);
@@ -166,8 +166,8 @@ bool choose_sm90_attention(AttentionChoice choice, const DeviceProperties& devic
     const bool has_units = device.major == 9 && device.minor == 0;
     if (choice == AttentionChoice::sm90 && !has_units) {
         fail(ExitCode::usage, "GPTRAIN_CUDA_ATTENTION=sm90: ", device.name,
-             " is of compute capability ", device.major, ".", device.minor,
-             ", these kernels are for 9.0; leave it out");
+             " has compute capability ", device.major, ".", device.minor,
+             ", but these kernels need 9.0; unset it");
     }
     const bool chosen =
         choice == AttentionChoice::sm90 || (choice == AttentionChoice::automatic && sm90_has_run);
@@ -176,8 +176,8 @@ bool choose_sm90_attention(AttentionChoice choice, const DeviceProperties& devic
         {sm90::attention_forward, sm90::attention_backward},
         {portable_attention_forward, portable_attention_backward}, device, stream);
     if (difference.empty()) return true;
-    warn("the attention kernels for sm_90a do not agree with the portable ones on ", device.name,
-         " (", difference, "); the portable ones are used: please report this");
+    warn("the attention kernels for sm_90a differ from the portable ones on ", device.name, " (",
+         difference, "); using the portable ones; please report this");
     return false;
 }
 

@@ -97,7 +97,7 @@ public:
     }
     void wait(std::int64_t mark) override {
         GPTRAIN_CHECK(mark < next_mark_ && next_mark_ - mark <= std::ssize(marks_), "mark ", mark,
-                      " of ", next_mark_, " is long gone");
+                      " of ", next_mark_, " has expired");
         const Event& event = mark_event(mark);
         if (!wait_callback_) return event.synchronize();
         // Short compared to a step.

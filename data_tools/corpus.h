@@ -71,7 +71,7 @@ public:
     /// counts all.
     void add(const LocatedFault& fault);
     std::int64_t count() const { return count_; }
-    /// "left out 3 documents: 2 with invalid UTF-8, 1 with a missing key"; empty if there are none.
+    /// "skipped 3 documents: 2 with invalid UTF-8, 1 with a missing key"; empty if there are none.
     std::string summary() const;
 
 private:

@@ -96,7 +96,7 @@ TokenMeta meta_of(const EncodeOptions& options, const Tokenizer& tokenizer) {
 void print_summary(const IndexedWriter& writer, const FaultLog& faults, std::int64_t bytes,
                    double seconds) {
     if (const std::string skipped = faults.summary(); !skipped.empty()) warn(skipped);
-    if (writer.num_tokens() == 0) warn("no document holds a token");
+    if (writer.num_tokens() == 0) warn("no document contains a token");
     const double rate = static_cast<double>(bytes) / std::max(seconds, 1e-3);
     print("wrote ", writer.bin_path().string(), ", .idx and .meta.json: ", writer.num_documents(),
           " documents, ", writer.num_tokens(), " tokens from ", human_bytes(bytes), " in ",
@@ -132,7 +132,7 @@ void encode_corpus(const EncodeOptions& options) {
     show_status("");
     if (writer.num_documents() == 0) {
         if (const std::string skipped = faults.summary(); !skipped.empty()) warn(skipped);
-        fail(ExitCode::bad_input, "the input files hold no usable document; nothing was written");
+        fail(ExitCode::bad_input, "no usable document in the input; nothing was written");
     }
     writer.commit(meta_of(options, tokenizer));
     print_summary(writer, faults, bytes, progress.seconds());

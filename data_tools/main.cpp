@@ -56,20 +56,20 @@ void CorpusArguments::add_to(CLI::App& app) {
             ->type_name("KEY")
             ->capture_default_str();
     documents_option = app.add_option("--documents", documents,
-                                      "Plain text: a document is what blank lines enclose,\n"
-                                      "each line that is not blank, or the whole file")
+                                      "Plain text: documents are paragraphs (separated by\n"
+                                      "blank lines), non-blank lines, or whole files")
                            ->check(one_of({"paragraph", "line", "file"}))
                            ->type_name("paragraph|line|file")
                            ->capture_default_str();
     app.add_option("--on-error", on_error,
-                   "stop: a faulty document ends the run and nothing is\n"
-                   "written; skip: it is left out, reported and counted")
+                   "stop: a faulty document ends the run, which writes\n"
+                   "nothing; skip: skips, reports and counts it")
         ->check(one_of({"stop", "skip"}))
         ->type_name("stop|skip")
         ->capture_default_str();
     app.add_option("--max-document-bytes", options.documents.max_document_bytes,
-                   "A longer line of JSON or document of plain text is\n"
-                   "faulty, and never held in memory")
+                   "A longer JSON line or plain-text document is faulty;\n"
+                   "it is never read into memory")
         ->check(in_range(1, std::int64_t{1} << 30))
         ->type_name("N")
         ->capture_default_str();
@@ -131,7 +131,7 @@ private:
         encode_corpus_.add_to(app_);
         app_.add_option("--tokenizer", encode_.tokenizer, "A sentencepiece model")
             ->type_name("MODEL");
-        app_.add_option("--output-prefix", encode_.output_prefix, "Where the token files go")
+        app_.add_option("--output-prefix", encode_.output_prefix, "Path prefix of the token files")
             ->type_name("P");
         app_.add_flag(
             "--append-eod", encode_.append_eod,
@@ -158,7 +158,7 @@ private:
             ->capture_default_str();
         train_app_
             ->add_option("--max-lines", train_.training.max_lines,
-                         "Trains on a random sample of so many lines; bounds memory")
+                         "Train on a random sample of N lines; limits memory")
             ->check(in_range(101, max_count))
             ->type_name("N")
             ->capture_default_str();
@@ -227,7 +227,7 @@ private:
     void reject_misplaced_options() const {
         for (const CLI::Option* option : app_.get_options()) {
             if (option->count() == 0) continue;
-            fail(ExitCode::usage, option->get_name(), " belongs behind ",
+            fail(ExitCode::usage, "put ", option->get_name(), " after ",
                  app_.get_subcommands().front()->get_name());
         }
     }

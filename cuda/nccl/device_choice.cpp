@@ -20,9 +20,8 @@ bool devices_are_shared(std::span<const std::string> uuids, bool allowed) {
             ExitCode::usage,
             text("device: cuda: ranks ", other->second, " and ", rank, " have the same GPU (",
                  uuids[rank],
-                 "): start as many ranks on a machine as it has GPUs, each with all "
-                 "of them or its own one in CUDA_VISIBLE_DEVICES; GPTRAIN_SHARE_GPU=1 allows it, "
-                 "for tests"));
+                 "): start one rank per GPU, with all GPUs or its own one in "
+                 "CUDA_VISIBLE_DEVICES; for tests, GPTRAIN_SHARE_GPU=1 allows sharing"));
     }
     return false;
 }

@@ -103,8 +103,8 @@ public:
     void read(Function& function, const char* symbol) const {
         void* address = dlsym(library_, symbol);
         if (address == nullptr) {
-            fail(ExitCode::usage, "device: cuda: ", name_, " has no function ", symbol,
-                 ": it is older than this program needs");
+            fail(ExitCode::usage, "device: cuda: ", name_, " lacks the function ", symbol,
+                 ": it is too old");
         }
         function = reinterpret_cast<Function>(address);
     }
@@ -140,13 +140,12 @@ void* open_library(const std::string& name, std::string_view purpose, const Libr
     fail(ExitCode::usage, "device: cuda: the library ", name, " (", purpose,
          ") was not found; tried: GPTRAIN_CUDA_LIBS (",
          places.requested.empty() ? "not set" : joined(places.requested), "), the loader's path, ",
-         joined(places.default_paths), faults,
-         "; set GPTRAIN_CUDA_LIBS to the folder that holds it");
+         joined(places.default_paths), faults, "; set GPTRAIN_CUDA_LIBS to its folder");
 }
 
 CublasLt open_cublas_lt() {
     const std::string name = text("libcublasLt.so.", CUBLAS_VER_MAJOR);
-    const Functions functions(open_library(name, "matrix products", library_places()), name);
+    const Functions functions(open_library(name, "GEMMs", library_places()), name);
     CublasLt lt{};
     functions.read(lt.get_version, "cublasLtGetVersion");
     functions.read(lt.status_string, "cublasLtGetStatusString");

@@ -41,19 +41,20 @@ DeviceProbe probe_device(int device) {
     int count = 0;
     const cudaError_t status = cudaGetDeviceCount(&count);
     if (status == cudaErrorInsufficientDriver) {
-        return unusable(text("the NVIDIA driver is too old: it serves CUDA ", version_text(driver),
-                             ", this program was built with ", version_text(CUDART_VERSION),
-                             "; install a newer driver"));
+        return unusable(text("the NVIDIA driver is too old: it supports CUDA ",
+                             version_text(driver), ", but this program needs ",
+                             version_text(CUDART_VERSION), "; install a newer driver"));
     }
     if (status == cudaErrorNoDevice || (status == cudaSuccess && count == 0)) {
         return unusable(
-            "the NVIDIA driver shows no GPU to this process (nvidia-smi lists them, "
-            "CUDA_VISIBLE_DEVICES hides them)");
+            "this process sees no GPU (nvidia-smi lists all GPUs; CUDA_VISIBLE_DEVICES may hide "
+            "them)");
     }
     if (status != cudaSuccess)
-        return unusable(text("the NVIDIA driver says: ", cudaGetErrorString(status)));
+        return unusable(text("the NVIDIA driver reports: ", cudaGetErrorString(status)));
     if (device >= count)
-        return unusable(text("there is no GPU ", device, ": this process sees ", count));
+        return unusable(
+            text("no GPU ", device, ": this process sees ", count, count == 1 ? " GPU" : " GPUs"));
     const int major = capability(cudaDevAttrComputeCapabilityMajor, device);
     if (major < min_major) {
         return unusable(text("GPU ", device, " has compute capability ", major, ".",

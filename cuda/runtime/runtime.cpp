@@ -35,7 +35,7 @@ DeviceProperties open_device(int index) {
     const DeviceProbe probe = probe_device(index);
     if (probe.state != DeviceState::usable) {
         fail(ExitCode::usage, "device: cuda: ", probe.reason,
-             "; with device: cpu the CPU computes, slowly");
+             "; device: cpu runs on the CPU, slowly");
     }
     check_cuda(cudaSetDevice(index), "cudaSetDevice");
     cudaDeviceProp properties{};
@@ -114,12 +114,12 @@ std::byte* allocate(std::int64_t bytes, MemorySpace space) {
     if (status == cudaErrorMemoryAllocation) {
         static_cast<void>(cudaGetLastError());
         if (!on_device)
-            fail(ExitCode::usage, "not enough host memory: ", human_bytes(bytes),
-                 " wanted in one piece that the GPU can reach");
+            fail(ExitCode::usage, "not enough host memory: cannot pin ", human_bytes(bytes),
+                 " for the GPU");
         const MemoryInfo memory = memory_info();
-        fail(ExitCode::usage, "not enough memory on the GPU: ", human_bytes(bytes),
-             " wanted in one piece, ", human_bytes(memory.free), " of ", human_bytes(memory.total),
-             " are free; take a smaller model, micro_batch_size or seq_length");
+        fail(ExitCode::usage, "not enough GPU memory: cannot allocate ", human_bytes(bytes), ", ",
+             human_bytes(memory.free), " of ", human_bytes(memory.total),
+             " free; use a smaller model, micro_batch_size or seq_length");
     }
     check_cuda(status, on_device ? "cudaMalloc" : "cudaHostAlloc");
     return static_cast<std::byte*>(data);

@@ -45,7 +45,7 @@ TEST_CASE("attention kernels that compute something else are found out", "[choic
         late.q_begin += 1;
         portable_attention_forward(late, context);
     };
-    CHECK(difference(one_position_late).find("o of heads of 64") != std::string::npos);
+    CHECK(difference(one_position_late).find("o for head_dim 64") != std::string::npos);
 
     AttentionKernels forgets_dk = portable;
     forgets_dk.backward = [](const AttentionBackward& args, const OpContext& context) {
@@ -53,7 +53,7 @@ TEST_CASE("attention kernels that compute something else are found out", "[choic
         other.dk = args.dv;
         portable_attention_backward(other, context);
     };
-    CHECK(difference(forgets_dk).find("dk of heads of 128") != std::string::npos);
+    CHECK(difference(forgets_dk).find("dk for head_dim 128") != std::string::npos);
 }
 
 TEST_CASE("attention kernels for sm_90a are used where they are wanted and agree", "[choice]") {

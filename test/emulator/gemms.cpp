@@ -74,9 +74,9 @@ public:
     }
 
 private:
-    gptrain::Products gemms_;
+    gptrain::Gemms gemms_;
     std::vector<std::byte> memory_ = std::vector<std::byte>(
-        static_cast<std::size_t>(gptrain::Products::scratch_bytes(omp_get_max_threads())) + 256);
+        static_cast<std::size_t>(gptrain::Gemms::scratch_bytes(omp_get_max_threads())) + 256);
 };
 
 Gemms::Gemms(const DeviceProperties& /*device*/, TuningTable* /*tuning*/)

@@ -100,7 +100,7 @@ same w1_text_document.bin merged.bin
 # inspect: counts, histogram, a decoded sample.
 expect 0 "$tool" inspect w1_text_document --tokenizer tok.model --document 1
 says out "6000 documents, 6000 sequences"
-says out "tokens a document"
+says out "tokens per document"
 says out "$(sed -n 7p corpus.txt)"
 expect 2 "$tool" inspect w1_text_document --document 6000
 expect 3 "$tool" inspect missing

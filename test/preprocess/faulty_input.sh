@@ -29,7 +29,7 @@ for path in "$corpus"/*.jsonl; do
     *)
       encode 0 --input "$path" --output-prefix skipped --on-error skip
       says out "2 documents"
-      says err "left out 1 document"
+      says err "skipped 1 document"
       ;;
   esac
 done

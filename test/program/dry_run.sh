@@ -9,7 +9,7 @@ share() { echo $((1000 * $1 / $2)); }
 bytes_of() { awk -v name="$1" 'index($0, "  " name "  ") == 1 { print $NF }' out; }
 # adds_up: the rows of the memory table of the last dry run have its sums.
 adds_up() {
-    awk '/^[^ ]/ { inside = /^memory per rank/; next }
+    awk '/^[^ ]/ { inside = /^memory of the rank/; next }
         !inside || index($0, "  context and libraries  ") == 1 { next }
         index($0, "  on the device  ") == 1 { device = sum; sum = 0; sums += $NF == device; next }
         index($0, "  on the host  ") == 1 { sums += $NF == sum; next }
@@ -33,7 +33,7 @@ while read -r name ranks stages sent; do
             --timeline "$name.$picture"
         ((SECONDS - began < 60)) || fail "$name took $((SECONDS - began)) s"
     done
-    says out "planned for device cuda" "memory per rank" "saved activations" "context and libraries"
+    says out "planned for device cuda" "memory of the rank" "saved activations" "context and libraries"
     [[ $(adds_up) == 2 ]] || fail "$name: the sums of its memory are wrong: $(adds_up)"
     (($(bytes_of "sent on tp") > 0)) || fail "$name: nothing is sent on tp"
     ((ranks == 8 * stages)) || (($(bytes_of "sent on dp") > 0)) || fail "$name: nothing on dp"
@@ -60,11 +60,11 @@ END
 
 # Without a number of ranks it takes the fewest that the mesh needs, and says so.
 expect_exit 0 "$gptrain" --config "$configs/gpt22b.yaml" --dry-run
-says out "planned for 8 ranks, the fewest that the mesh needs" "tensor 8 = 8 ranks"
+says out "planned for 8 ranks, the minimum for the mesh" "tensor 8 = 8 ranks"
 expect_exit 0 "$gptrain" --config "$configs/gpt22b.yaml" --dry-run --world-size 16 \
     --set training.global_batch_size=8
 says out "data 2 x" "= 16 ranks"
-says_not out "the fewest"
+says_not out "the minimum"
 settings parallel.tensor=8 parallel.pipeline=1024 parallel.context=1024 parallel.data=8
 expect_exit 2 "$gptrain" --config "$configs/gpt22b.yaml" --dry-run "${set[@]}"
 says err "parallel: the mesh needs 67108864 ranks"
@@ -99,7 +99,7 @@ says out "planned for device cuda" "context and libraries"
 (($(bytes_of "op scratch") != on_cpu)) || fail "a GPU needs the scratch memory of a CPU"
 (($(bytes_of "host staging") == 16 << 20)) || fail "a GPU needs no memory for staging"
 expect_exit 0 "$gptrain" --config equal.yaml --dry-run --world-size 8 --set device=auto
-says out "as a run here would take"
+says out "as a run here would choose"
 
 # Whether it fits, here and on devices of a size; the size that is said to fit is the largest.
 expect_exit 0 "$gptrain" --config equal.yaml --dry-run --world-size 8 --set device=cpu \

@@ -133,7 +133,7 @@ says out "step.svg: the step measured has a bubble of"
 says step.svg "tiny: one step of one pipeline, measured: bubble" "stage 1" "messages"
 options=(--timeline step.json)
 train_as 2 0 short parallel.data=2 training.steps=2
-says err "warning: --timeline step.json: not written, the run ended before step 3"
+says err "warning: --timeline step.json: not written: the run ended before step 3"
 [[ ! -e step.json ]] || fail "a timeline of a step that was not run"
 options=(--timeline step.png)
 train_as 2 2 wrong parallel.data=2
@@ -168,7 +168,7 @@ exec "$gptrain" --config run.yaml --set output_dir=wrong --set "seed=\$OMPI_COMM
 END
 timeout --signal=KILL 60 "$mpirun" -n 2 bash differs.sh >out 2>err
 ran 2 $? "ranks with different specs"
-says err "rank 1 on" "another run spec"
+says err "the run spec of rank 1 on" "differs"
 cp "$gptrain" another-build
 printf ' ' >>another-build
 settings output_dir=wrong parallel.data=2

@@ -106,7 +106,7 @@ says out "step-000025" "step-000050" "step-000060"
 expect_exit 0 "$gptrain" inspect run
 says out "step-000060"
 expect_exit 2 "$gptrain" inspect text.txt
-says err "text.txt: neither a run spec"
+says err "text.txt: not a run spec"
 cp text.txt step-000060
 expect_exit 2 "$gptrain" inspect step-000060
 says err "step-000060: neither"

@@ -88,7 +88,7 @@ void run_backward(const AttentionBackward& args, const OpContext& context) {
     work.key_tiles = static_cast<int>(div_ceil(p.keys - key_origin(p, dropout), key_rows));
     const std::int64_t pairs = std::int64_t{p.sequences} * p.groups;
     work.units = gptrain::narrow<int>(plan.ordered ? pairs * work.key_tiles : pairs);
-    const int at_once = std::min(context.device.multiprocessors, most_blocks);
+    const int at_once = std::min(context.device.multiprocessors, max_blocks);
     launch(context.stream,
            {.blocks = plan.ordered ? work.units : std::min(work.units, at_once),
             .threads = threads_of_block,

@@ -23,7 +23,7 @@ constexpr int dq_block_size = mma_rows * panel_columns;
 /// Multiprocessors of an H100 or H200. Used on all devices, so that choices depend only on sizes.
 constexpr std::int64_t usual_multiprocessors = 132;
 /// No device of compute capability 9.0 has more multiprocessors.
-constexpr int most_blocks = 144;
+constexpr int max_blocks = 144;
 
 /// Statistics of one query, computed from the results of the forward.
 struct RowStatistics {
@@ -53,7 +53,7 @@ struct BackwardPlan {
         const bool short_rows = queries <= 2 * key_rows;
         ordered = !(filled || short_rows) || queries * dim > 2048 * 64;
         summed_heads = ordered ? sequences * heads
-                               : std::min<std::int64_t>(units, most_blocks) * (heads / groups);
+                               : std::min<std::int64_t>(units, max_blocks) * (heads / groups);
     }
     std::int64_t statistics(std::int64_t all_heads) const { return all_heads * padded; }
     std::int64_t dq_blocks() const { return summed_heads * query_tiles * computing_groups; }
