@@ -110,7 +110,7 @@ struct RequiredMemory {
     std::int64_t reserve = 0;  ///< the part of `bytes` that is reserved for libraries
 };
 
-/// The need of the rank that needs the most, or of all ranks together.
+/// What the rank that needs the most requires, or all ranks together.
 RequiredMemory required_memory(RankCosts ranks, const BackendMemory& needs, bool cuda,
                                bool for_all_ranks) {
     const std::int64_t reserve = cuda ? needs.reserve : host_reserve;

@@ -13,7 +13,7 @@ namespace {
 constexpr int max_depth = 64;
 
 /// A key from the file, for a message: JSON-escaped, so on one line, and truncated.
-std::string quoted(std::string_view key) {
+std::string quoted_key(std::string_view key) {
     constexpr std::size_t limit = 40;
     const std::string json = to_line(Json(key.substr(0, limit)));
     return text("'", json.substr(1, json.size() - 2), key.size() > limit ? "...'" : "'");
@@ -48,7 +48,7 @@ public:
     bool end_array() override { return close(); }
     bool key(std::string& value) override {
         if (!open_.back().is_new(value)) {
-            fail(ExitCode::bad_input, source_, ": duplicate key ", quoted(value));
+            fail(ExitCode::bad_input, source_, ": duplicate key ", quoted_key(value));
         }
         key_ = std::move(value);
         return true;
@@ -207,7 +207,7 @@ bool JsonReader::has(std::string_view key) const {
 void JsonReader::allow_only(std::initializer_list<std::string_view> known) const {
     for (const auto& [key, value] : object_.items()) {
         if (std::find(known.begin(), known.end(), key) == known.end()) {
-            fail(ExitCode::bad_input, source_, ": unknown key ", quoted(key));
+            fail(ExitCode::bad_input, source_, ": unknown key ", quoted_key(key));
         }
     }
 }

@@ -20,7 +20,7 @@ CommunicatorFactory mpi_communicators(const MpiSession& session, Backend& backen
         if (!session.running()) return std::make_unique<OneRankCommunicator>();
         MpiOptions named = options;
         named.name = name_of(wanted.axis);
-        const MpiGroup group = {.color = narrow<int>(wanted.first), .key = wanted.rank};
+        const MpiGroup group = {.color = narrow<int>(wanted.id), .key = wanted.rank};
         auto made = std::make_unique<MpiCommunicator>(session, group, backend, named);
         GPTRAIN_CHECK(made->rank() == wanted.rank && made->size() == wanted.size, named.name,
                       ": rank ", made->rank(), " of ", made->size(), " instead of ", wanted.rank,

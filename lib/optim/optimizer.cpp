@@ -46,12 +46,12 @@ void Optimizer::initialise(std::uint64_t seed) {
     backend_.fill(parameters_.weights(), 0);
     for (std::size_t i = 0; i < pieces_.size(); ++i) {
         const AdamWPiece& piece = pieces_[i];
-        const Initialization& start = ranges_[i] parameter.init;
-        if (start.std > 0) {
+        const Initialization& init = ranges_[i].parameter->init;
+        if (init.std > 0) {
             backend_.init_normal(piece.main_param, ranges_[i].shard, seed,
-                                 static_cast<float>(start.std));
+                                 static_cast<float>(init.std));
         } else {
-            backend_.fill(piece.main_param, start.constant);
+            backend_.fill(piece.main_param, init.constant);
         }
         backend_.fill(piece.exp_avg, 0);
         backend_.fill(piece.exp_avg_sq, 0);

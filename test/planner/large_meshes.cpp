@@ -99,7 +99,7 @@ void LargeMesh::check_messages(int stage) const {
             rank.list->operations[communicator][static_cast<std::size_t>(event.number)];
         if (operation.name == "send") found.push_back(sent);
         if (operation.name == "recv")
-            found.push_back(place_of(rank.groups[communicator].first, plan_.mesh).pp);
+            found.push_back(place_of(rank.groups[communicator].id, plan_.mesh).pp);
     }
     CHECK(found == expected);
 }

@@ -63,7 +63,7 @@ WholeMesh::WholeMesh(std::span<const MeshRank> ranks)
     for (std::size_t rank = 0; rank < ranks.size(); ++rank) {
         for (std::size_t i = 0; i < ranks[rank].groups.size(); ++i) {
             const RankGroup& own = ranks[rank].groups[i];
-            const auto [entry, is_new] = found.try_emplace({i, own.first}, groups_.size());
+            const auto [entry, is_new] = found.try_emplace({i, own.id}, groups_.size());
             places_[rank].push_back(entry->second);
             if (is_new) {
                 const std::size_t size = index(own.size);
@@ -76,7 +76,7 @@ WholeMesh::WholeMesh(std::span<const MeshRank> ranks)
             GPTRAIN_CHECK(
                 group.axis == own.axis && std::cmp_equal(group.members.size(), own.size) &&
                     std::exchange(group.members[index(own.rank)], static_cast<int>(rank)) == -1,
-                "rank ", rank, " does not fit into communicator ", i, " of rank ", own.first);
+                "rank ", rank, " does not fit into communicator ", i, " of rank ", own.id);
         }
     }
     for (Group& group : groups_) {

@@ -25,7 +25,7 @@ constexpr std::int64_t usual_multiprocessors = 132;
 /// No device of compute capability 9.0 has more multiprocessors.
 constexpr int max_blocks = 144;
 
-/// Statistics of one query, computed from the results of the forward.
+/// Statistics of one query that the kernel reads.
 struct RowStatistics {
     float lse_log2;  ///< as returned by lse_log2()
     float delta;     ///< sum over D of d_o o
