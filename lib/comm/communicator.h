@@ -10,7 +10,7 @@
 
 namespace gptrain {
 
-/// An operation in progress. `wait` orders later computation behind it without blocking the host;
+/// An operation in progress. `wait` orders later computation after it without blocking the host;
 /// until then its tensors must not be used. It can be waited for once. Dropping it waits.
 class [[nodiscard]] Pending {
 public:

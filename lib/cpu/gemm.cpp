@@ -117,7 +117,7 @@ Dim best_cut(const dnnl::engine& engine, const Gemm& gemm) {
         best = dim;
         least = cost;
     }
-    GPTRAIN_CHECK(best, "oneDNN wants scratch memory for the smallest of gemms");
+    GPTRAIN_CHECK(best, "oneDNN needs scratch memory even for the smallest GEMM");
     return *best;
 }
 

@@ -20,14 +20,14 @@ bool is_plain_key(std::string_view key) {
 
 /// Suggests keys of the line in place of a missing one, as the end of a message.
 std::string other_keys(std::string_view line) {
-    constexpr std::size_t most_keys = 8;
+    constexpr std::size_t max_keys = 8;
     std::vector<std::string> keys = json_text_keys(line);
     std::erase_if(keys, [](const std::string& key) { return !is_plain_key(key); });
     if (keys.empty()) return "";
     std::string names;
-    for (std::size_t i = 0; i < std::min(keys.size(), most_keys); ++i)
+    for (std::size_t i = 0; i < std::min(keys.size(), max_keys); ++i)
         names += text(i > 0 ? ", '" : "'", keys[i], "'");
-    return text("; its keys with text are ", names, keys.size() > most_keys ? ", ..." : "",
+    return text("; its keys with text are ", names, keys.size() > max_keys ? ", ..." : "",
                 ": choose one with --json-key");
 }
 

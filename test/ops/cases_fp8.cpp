@@ -151,7 +151,7 @@ OpCase weight_grad(const Size& size) {
 
 }  // namespace
 
-std::vector<OpCase> float8_cases() {
+std::vector<OpCase> fp8_cases() {
     std::vector<OpCase> cases;
     for (const Dims& size : matrices) {
         for (const DType from : compute_dtypes) {

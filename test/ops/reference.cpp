@@ -83,7 +83,7 @@ Array from_fp8(const Array& stored, const Array& scale, bool transpose) {
         for (std::int64_t col = 0; col < shape[1]; ++col) {
             Bounded& factor = matrix(row, col);
             factor = (transpose ? stored(col, row) : stored(row, col)) * scale(0);
-            factor.bound += float8_factor_roundoff * std::abs(factor.value);
+            factor.bound += fp8_factor_roundoff * std::abs(factor.value);
         }
     }
     return matrix;
