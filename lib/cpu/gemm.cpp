@@ -75,7 +75,7 @@ std::int64_t scratch_bytes_of(const dnnl::matmul::primitive_desc& desc) {
     return static_cast<std::int64_t>(desc.scratchpad_desc().get_size());
 }
 
-// ---- parts of a gemm -------------------------------------------------------------------------
+// ---- parts of a GEMM -------------------------------------------------------------------------
 
 enum class Dim { rows, cols, length };
 
@@ -84,7 +84,7 @@ std::int64_t size_along(Dim dim, const Gemm& gemm) {
     return dim == Dim::rows ? gemm.c.rows : gemm.c.cols;
 }
 
-/// The part of the gemm from `begin` on along `dim`. Parts are computed in ascending order.
+/// The part of the GEMM from `begin` on along `dim`. Parts are computed in ascending order.
 Gemm part_of(const Gemm& gemm, Dim dim, std::int64_t begin, std::int64_t size) {
     Gemm part = gemm;
     if (dim == Dim::rows) {
@@ -103,7 +103,7 @@ Gemm part_of(const Gemm& gemm, Dim dim, std::int64_t begin, std::int64_t size) {
     return part;
 }
 
-/// The best dim to halve a gemm along: the one whose half needs the least scratch memory, the
+/// The best dim to halve a GEMM along: the one whose half needs the least scratch memory, the
 /// longest if tied. Sums in two parts keep their precision only if the result is fp32.
 Dim best_cut(const dnnl::engine& engine, const Gemm& gemm) {
     std::optional<Dim> best;
@@ -121,7 +121,7 @@ Dim best_cut(const dnnl::engine& engine, const Gemm& gemm) {
     return *best;
 }
 
-/// A gemm as oneDNN computes it, and the dim to halve it along if that needs too much memory.
+/// A GEMM as oneDNN computes it, and the dim to halve it along if that needs too much memory.
 struct Primitive {
     dnnl::matmul matmul;
     std::int64_t scratch_bytes;

@@ -52,10 +52,10 @@ public:
     }
     /// Takes scratch_bytes() of the scratch memory.
     void multiply(const Gemm& gemm, Scratch& scratch);
-    /// Splits the gemm into parts if oneDNN needs more than `scratch`.
+    /// Splits the GEMM into parts if oneDNN needs more than `scratch`.
     void multiply_within(const Gemm& gemm, std::span<std::byte> scratch);
 
-    /// Enough for most gemms in one piece.
+    /// Enough for most GEMMs in one piece.
     static std::int64_t scratch_bytes(int threads);
 
 private:

@@ -23,7 +23,7 @@ enum class TpSplit {
 struct Member {
     std::string name;
     Shape shape;  ///< shape of the whole tensor
-    Initialization init;
+    Initialisation init;
     TpSplit split = TpSplit::none;
 };
 
@@ -62,14 +62,14 @@ public:
     }
 
 private:
-    Initialization drawn() const { return {.std = model_.init_std}; }
+    Initialisation drawn() const { return {.std = model_.init_std}; }
     /// Projections onto the residual stream start smaller so that its variance does not grow with
     /// depth (GPT-2).
-    Initialization projection() const {
+    Initialisation projection() const {
         return {.std = model_.init_std / std::sqrt(2.0 * static_cast<double>(model_.layers))};
     }
 
-    void add(const std::string& name, const Shape& shape, Initialization init,
+    void add(const std::string& name, const Shape& shape, Initialisation init,
              TpSplit split = TpSplit::none) {
         groups_.push_back({name, {{name, shape, init, split}}});
     }
@@ -97,7 +97,7 @@ private:
     };
     /// A linear layer of the current block that stacks `rows`.
     void linear(const std::string& group, const std::vector<Rows>& rows, std::int64_t inputs,
-                Initialization init) {
+                Initialisation init) {
         const bool inner = layer_ > 0 && layer_ < model_.layers - 1;
         Group weight{group + ".weight", {}, request_.fp8 && inner};
         Group bias{group + ".bias", {}};

@@ -13,7 +13,7 @@
 namespace gptrain {
 
 /// Initial values: N(0, std), or `constant` if std is 0.
-struct Initialization {
+struct Initialisation {
     double std = 0;
     float constant = 0;
 };
@@ -32,7 +32,7 @@ enum class GradSum {
 /// One named tensor of the model on this rank.
 struct Parameter {
     Shard shard;
-    Initialization init;
+    Initialisation init;
     std::int64_t begin = 0;  ///< first element in the flat buffers
     GradSum sum = GradSum::none;
     /// Weight decay applies to tensors of two dims, not to biases and norms.

@@ -46,7 +46,7 @@ void Optimizer::initialise(std::uint64_t seed) {
     backend_.fill(parameters_.weights(), 0);
     for (std::size_t i = 0; i < pieces_.size(); ++i) {
         const AdamWPiece& piece = pieces_[i];
-        const Initialization& init = ranges_[i].parameter->init;
+        const Initialisation& init = ranges_[i].parameter->init;
         if (init.std > 0) {
             backend_.init_normal(piece.main_param, ranges_[i].shard, seed,
                                  static_cast<float>(init.std));

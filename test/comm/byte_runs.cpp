@@ -23,7 +23,7 @@ std::vector<T> reduced(std::vector<std::vector<T>> parts, DType dtype, Reduce re
     std::vector<ByteRuns> from;
     for (std::vector<T>& part : parts)
         from.push_back(runs_in(part));
-    reduce_runs(runs_in(result), from, dtype, how);
+    reduce_runs(runs_in(result), from, dtype, reduce);
     return result;
 }
 

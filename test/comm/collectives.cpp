@@ -63,13 +63,13 @@ TEST_CASE("all_reduce") {
             for (const Reduce reduce : {Reduce::sum, Reduce::max}) {
                 const Array x(backend, dtype, {elements});
                 x.put([&](std::int64_t i) { return number(dtype, all.rank(), i); });
-                all.all_reduce(*x, how).wait();
+                all.all_reduce(*x, reduce).wait();
                 std::vector<double> expected;
                 for (std::int64_t i = 0; i < elements; ++i) {
                     double result = number(dtype, 0, i);
                     for (int rank = 1; rank < all.size(); ++rank) {
                         const double other = number(dtype, rank, i);
-                        result = how == Reduce::sum ? result + other : std::max(result, other);
+                        result = reduce == Reduce::sum ? result + other : std::max(result, other);
                     }
                     expected.push_back(result);
                 }

@@ -1,4 +1,4 @@
-// oneDNN's gemms, whole and cut into parts that want less scratch memory.
+// oneDNN's GEMMs, whole and cut into parts that want less scratch memory.
 #include "cpu/gemm.h"
 
 #include <omp.h>
@@ -29,7 +29,7 @@ const std::vector<Kind> kinds = {
     {.factors = DType::bf16, .result = DType::bf16, .bias = true},
 };
 
-/// A matrix of -1, 0 and 1, each row padded by `gap` elements: gemms and sums of up to 250 of
+/// A matrix of -1, 0 and 1, each row padded by `gap` elements: GEMMs and sums of up to 250 of
 /// them are exact in bf16.
 struct Operand {
     HostTensor values;
@@ -93,7 +93,7 @@ void check(Gemms& gemms, const Kind& kind, bool transposed, std::int64_t scratch
 }  // namespace
 
 TEST_CASE("a gemm is the same however little scratch memory there is") {
-    // The smallest of gemms want some 12 KiB a thread.
+    // The smallest of GEMMs want some 12 KiB a thread.
     const std::int64_t usual = Gemms::scratch_bytes(omp_get_max_threads());
     const std::int64_t little = (std::int64_t{16} << 10) * omp_get_max_threads();
     Gemms gemms;

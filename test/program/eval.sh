@@ -69,7 +69,7 @@ fault 3 damaged.jsonl.gz
 says err "damaged gzip data"
 cp plain.txt plain.gz
 fault 3 plain.gz
-says err "no gzip data"
+says err "not gzip data"
 fault 2 plain.txt --json-key text
 fault 2 docs_text_document --json-key text
 

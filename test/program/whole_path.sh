@@ -109,7 +109,7 @@ expect_exit 2 "$gptrain" inspect text.txt
 says err "text.txt: not a run spec"
 cp text.txt step-000060
 expect_exit 2 "$gptrain" inspect step-000060
-says err "step-000060: neither"
+says err "step-000060: not a run spec"
 expect_exit 2 "$gptrain" inspect "$(checkpoint run 61)"
 says err "step-000061: no such file"
 expect_exit 0 "$gptrain" inspect new/checkpoints
