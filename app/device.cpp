@@ -23,7 +23,7 @@ bool would_use_cuda(DeviceChoice choice) {
     const cuda::DeviceProbe probe = cuda::probe_device(first_device);
     if (choice == DeviceChoice::automatic) return probe.state == cuda::DeviceState::usable;
     if (probe.state == cuda::DeviceState::not_built)
-        fail(ExitCode::usage, "device: cuda: ", probe.why, "; set it to cpu or auto");
+        fail(ExitCode::usage, "device: cuda: ", probe.reason, "; set it to cpu or auto");
     return true;
 }
 
@@ -31,7 +31,7 @@ Device open_cpu(DeviceChoice choice) {
     if (choice == DeviceChoice::automatic) {
         const cuda::DeviceProbe probe = cuda::probe_device(first_device);
         if (probe.state == cuda::DeviceState::unusable)
-            warn("device: auto takes the CPU: ", probe.why);
+            warn("device: auto uses the CPU: ", probe.reason);
     }
     return {.backend = make_cpu_backend()};
 }
@@ -39,9 +39,9 @@ Device open_cpu(DeviceChoice choice) {
 /// Only rank 0 tunes GEMMs, and stores the choices.
 Device open_cuda(int index, const RunSpec& spec, const MpiSession& session,
                  const std::optional<std::filesystem::path>& cache) {
-    cuda::Options options = cuda::options_of_environment();
+    cuda::Options options = cuda::options_from_environment();
     options.deterministic = spec.deterministic;
-    options.tune_products = cache.has_value();
+    options.tune_gemms = cache.has_value();
     if (cache && session.rank() == 0) options.tuning_file = *cache / "products.txt";
     return {.backend = cuda::make_backend(index, options),
             .cuda = true,
@@ -58,40 +58,41 @@ std::string_view built_backends() {
 Device open_device(const RunSpec& spec, const MpiSession& session,
                    const std::optional<std::filesystem::path>& cache) {
     bool cuda = false;
-    session.together([&] { cuda = would_use_cuda(spec.device); });
-    const auto with_gpu = session.largest(cuda ? 1 : 0);
-    const auto without_gpu = session.largest(cuda ? 0 : 1);
+    session.run_on_all([&] { cuda = would_use_cuda(spec.device); });
+    const auto with_gpu = session.max(cuda ? 1 : 0);
+    const auto without_gpu = session.max(cuda ? 0 : 1);
     if (with_gpu + without_gpu > 1) {
         throw CommonError(ExitCode::usage,
                           "device: auto finds a GPU on some ranks and none on others; set it to "
-                          "cuda or cpu, or leave out the nodes without");
+                          "cuda or cpu, or remove the nodes without a GPU");
     }
     Device device;
     if (!cuda) {
-        session.together([&] { device = open_cpu(spec.device); });
+        session.run_on_all([&] { device = open_cpu(spec.device); });
         return device;
     }
     const cuda::ChosenDevice chosen = cuda::choose_device(session);
-    session.together([&] { device = open_cuda(chosen.index, spec, session, cache); });
+    session.run_on_all([&] { device = open_cuda(chosen.index, spec, session, cache); });
     device.shared = chosen.shared;
     return device;
 }
 
 Mesh open_mesh(const Device& device, const MpiSession& session, const MeshShape& shape,
-               const MeshLinks& links, CommListener& listener) {
+               const MeshConnections& connections, CommListener& listener) {
     if (!session.running()) return one_rank_mesh();
     Backend& backend = *device.backend;
-    if (!device.cuda || device.shared) return mpi_mesh(session, shape, links, backend, &listener);
+    if (!device.cuda || device.shared)
+        return mpi_mesh(session, shape, connections, backend, &listener);
     cuda::set_nccl_environment(device.deterministic);
-    return cuda::nccl_mesh(session, shape, links, backend, &listener);
+    return cuda::nccl_mesh(session, shape, connections, backend, &listener);
 }
 
-bool plans_for_cuda(DeviceChoice choice) {
+bool plan_for_cuda(DeviceChoice choice) {
     return choice == DeviceChoice::cuda || would_use_cuda(choice);
 }
 
-BackendNeeds device_needs(bool cuda) {
-    if (cuda) return cuda::backend_needs();
+BackendMemory backend_memory(bool cuda) {
+    if (cuda) return cuda::backend_memory();
     return {
         .scratch =
             [](const OpLimits& limits) { return cpu_scratch_bytes(limits, omp_get_max_threads()); },

@@ -28,19 +28,19 @@ struct Device {
 
 /// Opens the device that the run spec asks for; all ranks call it together and use the same kind.
 /// Throws Error (usage) if the machine or the program lacks it. Environment variables can choose
-/// how a GPU computes (options_of_environment). If `cache` is given, a GPU's backend tunes
+/// how a GPU computes (options_from_environment). If `cache` is given, a GPU's backend tunes
 /// (Backend::tune), and rank 0 stores its choices in that folder.
 Device open_device(const RunSpec& spec, const MpiSession& session,
                    const std::optional<std::filesystem::path>& cache = std::nullopt);
 /// Connects the ranks, which call it together: with NCCL if each has its own GPU, otherwise with
 /// MPI. `listener` is notified of all operations and outlives the mesh.
 Mesh open_mesh(const Device& device, const MpiSession& session, const MeshShape& shape,
-               const MeshLinks& links, CommListener& listener);
+               const MeshConnections& connections, CommListener& listener);
 
 /// Whether to plan for GPUs when nothing runs: as the spec asks, regardless of this machine's
 /// devices and of the backends in this program; for `auto`, as a run here would choose.
-bool plans_for_cuda(DeviceChoice choice);
+bool plan_for_cuda(DeviceChoice choice);
 /// The memory needs of a GPU's backend, or of the CPU backend on this machine.
-BackendNeeds device_needs(bool cuda);
+BackendMemory backend_memory(bool cuda);
 
 }  // namespace gptrain

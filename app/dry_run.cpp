@@ -37,26 +37,26 @@ std::string bytes_row(std::string_view name, std::int64_t bytes) {
     return text(row(name, human_bytes(bytes)), "  ", bytes);
 }
 
-std::string flops(double count) {
+std::string flops_text(double count) {
     return text(human_count(count), "FLOP");
 }
 
 void print_device(DeviceChoice choice, bool cuda) {
     print("planned for device ",
-          cuda ? "cuda: any NVIDIA GPU, all need the same" : "cpu: that of this machine",
-          choice == DeviceChoice::automatic ? ", as a run here would take (auto)" : "");
+          cuda ? "cuda: any NVIDIA GPU (all need the same memory)" : "cpu: this machine's",
+          choice == DeviceChoice::automatic ? ", as a run here would choose (auto)" : "");
 }
 
 // ---- memory -------------------------------------------------------------------------------------
 
 /// The memory that must be available: the GPU's, or on a CPU all of the host's.
-std::int64_t needed(const StepCost& cost, bool cuda) {
+std::int64_t required_bytes(const StepCost& cost, bool cuda) {
     return cuda ? cost.memory.on_device() : cost.memory.total();
 }
 
-const RankCost& largest(RankCosts ranks, bool cuda) {
+const RankCost& largest_rank(RankCosts ranks, bool cuda) {
     return *std::max_element(ranks.begin(), ranks.end(), [&](const auto& a, const auto& b) {
-        return needed(a.cost, cuda) < needed(b.cost, cuda);
+        return required_bytes(a.cost, cuda) < required_bytes(b.cost, cuda);
     });
 }
 
@@ -67,15 +67,16 @@ void print_uses(const MemoryPlan& memory, MemorySpace space) {
     }
 }
 
-void print_memory(const RankCost& most, const RunPlan& plan, const BackendNeeds& needs, bool cuda) {
+void print_memory(const RankCost& most, const RunPlan& plan, const BackendMemory& needs,
+                  bool cuda) {
     const MemoryPlan& memory = most.cost.memory;
-    const MeshPlace place = place_of(most.of.ranks.front(), plan.mesh);
-    print("memory per rank, of the one that needs the most (", to_text(place), ")");
+    const MeshPlace place = place_of(most.rank_class.ranks.front(), plan.mesh);
+    print("memory of the rank that needs the most (", to_text(place), ")");
     print_uses(memory, MemorySpace::device);
     print(bytes_row("on the device", memory.on_device()));
     if (needs.reserve > 0) {
         print(row("context and libraries", human_bytes(needs.reserve)),
-              "  of the device, left to them; a run prints what they take");
+              "  of the device, reserved; a run prints their actual use");
     }
     print_uses(memory, MemorySpace::host);
     print(bytes_row("on the host", memory.total() - memory.on_device()));
@@ -85,17 +86,18 @@ void print_memory(const RankCost& most, const RunPlan& plan, const BackendNeeds&
 // ---- whether it fits ----------------------------------------------------------------------------
 
 /// The memory available to the ranks, and its name in messages.
-struct Supply {
+struct AvailableMemory {
     std::int64_t bytes = 0;
     std::string name;
-    bool whole = false;  ///< for all ranks together; otherwise for each rank
+    bool for_all_ranks = false;  ///< shared by all ranks; otherwise for each rank
 };
 
 /// Returns nothing for GPUs of unknown size.
-std::optional<Supply> supply_for(bool cuda, const std::optional<std::int64_t>& device_memory) {
-    if (device_memory) return Supply{*device_memory, "--device-memory", false};
+std::optional<AvailableMemory> available_memory(bool cuda,
+                                                const std::optional<std::int64_t>& device_memory) {
+    if (device_memory) return AvailableMemory{*device_memory, "--device-memory", false};
     if (cuda) return std::nullopt;
-    std::optional<Supply> least;
+    std::optional<AvailableMemory> least;
     for (const MemoryLimit& limit : host_memory_limits()) {
         if (!least || limit.available < least->bytes)
             least = {limit.available, limit.name, !limit.per_process};
@@ -103,42 +105,45 @@ std::optional<Supply> supply_for(bool cuda, const std::optional<std::int64_t>& d
     return least;
 }
 
-struct Demand {
+struct RequiredMemory {
     std::int64_t bytes = 0;
     std::int64_t reserve = 0;  ///< the part of `bytes` that is reserved for libraries
 };
 
-/// The demand of the rank that needs the most, or of all ranks together.
-Demand demand_of(RankCosts ranks, const BackendNeeds& needs, bool cuda, bool whole) {
+/// What the rank that needs the most requires, or all ranks together.
+RequiredMemory required_memory(RankCosts ranks, const BackendMemory& needs, bool cuda,
+                               bool for_all_ranks) {
     const std::int64_t reserve = cuda ? needs.reserve : host_reserve;
-    if (!whole) return {needed(largest(ranks, cuda).cost, cuda) + reserve, reserve};
-    Demand sum;
+    if (!for_all_ranks)
+        return {required_bytes(largest_rank(ranks, cuda).cost, cuda) + reserve, reserve};
+    RequiredMemory sum;
     for (const RankCost& rank : ranks) {
-        const std::int64_t count = std::ssize(rank.of.ranks);
-        sum.bytes += count * (needed(rank.cost, cuda) + reserve);
+        const std::int64_t count = std::ssize(rank.rank_class.ranks);
+        sum.bytes += count * (required_bytes(rank.cost, cuda) + reserve);
         sum.reserve += count * reserve;
     }
     return sum;
 }
 
 void print_fit(RankCosts ranks, const RunSpec& spec, const PlanTarget& target,
-               const BackendNeeds& needs, const std::optional<std::int64_t>& device_memory) {
+               const BackendMemory& needs, const std::optional<std::int64_t>& device_memory) {
     const bool cuda = target.cuda;
-    const auto supply = supply_for(cuda, device_memory);
-    if (!supply) return;
-    const Demand demand = demand_of(ranks, needs, cuda, supply->whole);
+    const auto available = available_memory(cuda, device_memory);
+    if (!available) return;
+    const RequiredMemory required = required_memory(ranks, needs, cuda, available->for_all_ranks);
     const std::string numbers =
-        needed_and_available(demand.bytes, demand.reserve, supply->bytes, supply->name);
-    const std::string whose = supply->whole && target.world_size > 1
+        needed_and_available(required.bytes, required.reserve, available->bytes, available->name);
+    const std::string whose = available->for_all_ranks && target.world_size > 1
                                   ? text(" (all ", target.world_size, " ranks on this machine)")
                                   : std::string();
     const std::string_view here = device_memory ? "" : " here";
-    if (demand.bytes <= supply->bytes) return print("fits", here, whose, ": ", numbers);
+    if (required.bytes <= available->bytes) return print("fits", here, whose, ": ", numbers);
     const auto fits = [&](const RunSpec& other, const RunPlan& plan) {
         const std::vector<RankCost> costs = measure_mesh(other, plan, needs);
-        return demand_of(costs, needs, cuda, supply->whole).bytes <= supply->bytes;
+        return required_memory(costs, needs, cuda, available->for_all_ranks).bytes <=
+               available->bytes;
     };
-    print("does not fit", here, whose, ": ", numbers, "; ", what_would_fit(spec, target, fits));
+    print("does not fit", here, whose, ": ", numbers, "; ", fit_advice(spec, target, fits));
 }
 
 // ---- work and bytes -----------------------------------------------------------------------------
@@ -146,10 +151,10 @@ void print_fit(RankCosts ranks, const RunSpec& spec, const PlanTarget& target,
 constexpr std::array mesh_axes = {Axis::tp, Axis::cp, Axis::dp, Axis::pp};
 
 /// The most bytes that any rank sends.
-std::int64_t most_sent(RankCosts ranks, Axis axis, const MeshShape& mesh) {
+std::int64_t max_sent_bytes(RankCosts ranks, Axis axis, const MeshShape& mesh) {
     std::int64_t most = 0;
     for (const RankCost& rank : ranks)
-        most = std::max(most, sent_on(axis, rank.cost, mesh));
+        most = std::max(most, sent_bytes(axis, rank.cost, mesh));
     return most;
 }
 
@@ -157,15 +162,15 @@ void print_work(RankCosts ranks, const StepCost& cost, const RunPlan& plan) {
     const double tokens = static_cast<double>(plan.batch.global_batch_size * plan.seq_length);
     print("work per step at global_batch_size ", plan.batch.global_batch_size);
     print(row("microbatches per rank", text(cost.microbatches)));
-    print(row("products per rank", flops(cost.forward_and_backward.products)));
-    print(row("attention per rank", flops(cost.forward_and_backward.attention)));
+    print(row("GEMMs per rank", flops_text(cost.forward_and_backward.gemms)));
+    print(row("attention per rank", flops_text(cost.forward_and_backward.attention)));
     print(row("model FLOPs, all ranks",
-              flops(tokens * flops_per_token(plan.model, plan.seq_length))));
+              flops_text(tokens * flops_per_token(plan.model, plan.seq_length))));
     print("model FLOPs = tokens x (6 x parameters + 6 x layers x heads x head_dim x seq_length)");
     if (plan.mesh.size() == 1) return;
-    print("bytes per step, of the rank that sends the most on the axis");
+    print("bytes per step, for the rank that sends the most on each axis");
     for (const Axis axis : mesh_axes) {
-        const std::int64_t bytes = most_sent(ranks, axis, plan.mesh);
+        const std::int64_t bytes = max_sent_bytes(ranks, axis, plan.mesh);
         if (bytes > 0) print(bytes_row(text("sent on ", name_of(axis)), bytes));
     }
 }
@@ -182,7 +187,7 @@ std::string layers_of(const RunPlan& plan, std::int64_t stage) {
 }
 
 RankCosts of_stage(RankCosts ranks, int stage) {
-    const auto is_before = [](const RankCost& rank, int s) { return rank.of.stage < s; };
+    const auto is_before = [](const RankCost& rank, int s) { return rank.rank_class.stage < s; };
     const auto begin = std::lower_bound(ranks.begin(), ranks.end(), stage, is_before);
     const auto end = std::lower_bound(begin, ranks.end(), stage + 1, is_before);
     return {begin, end};
@@ -192,22 +197,22 @@ void print_stages(RankCosts ranks, const RunPlan& plan, bool cuda) {
     std::vector<Axis> used;
     std::string heads;
     for (const Axis axis : mesh_axes) {
-        if (most_sent(ranks, axis, plan.mesh) == 0) continue;
+        if (max_sent_bytes(ranks, axis, plan.mesh) == 0) continue;
         used.push_back(axis);
         heads += right(text("sent on ", name_of(axis)), 13);
     }
-    print("stages, each of ", plan.mesh.size() / plan.mesh.pipeline, " ranks; memory",
-          cuda ? " on the device" : "", " and bytes of the rank with the most");
+    print("stages of ", plan.mesh.size() / plan.mesh.pipeline, " ranks each; memory",
+          cuda ? " on the device" : "", " and bytes of the largest rank");
     print("  stage       memory  activations        FLOPs", heads, "  layers");
     for (int stage = 0; stage < plan.mesh.pipeline; ++stage) {
         const RankCosts own = of_stage(ranks, stage);
-        const StepCost& cost = largest(own, cuda).cost;
+        const StepCost& cost = largest_rank(own, cuda).cost;
         std::string sent;
         for (const Axis axis : used)
-            sent += right(human_bytes(most_sent(own, axis, plan.mesh)), 13);
-        print(right(text(stage), 7), right(human_bytes(needed(cost, cuda)), 13),
+            sent += right(human_bytes(max_sent_bytes(own, axis, plan.mesh)), 13);
+        print(right(text(stage), 7), right(human_bytes(required_bytes(cost, cuda)), 13),
               right(human_bytes(cost.memory[MemoryUse::saved]), 13),
-              right(flops(cost.forward_and_backward.total()), 13), sent, "  ",
+              right(flops_text(cost.forward_and_backward.total()), 13), sent, "  ",
               layers_of(plan, stage));
     }
 }
@@ -218,7 +223,7 @@ Timeline simulated(const RunSpec& spec, const RunPlan& plan) {
     Timeline timeline =
         simulate(make_pipeline(pipeline_of(plan, microbatches)), flop_costs(plan, spec.recompute));
     timeline.title = text(spec.name, ": one step of one pipeline, simulated at ",
-                          human_count(assumed_rate), "FLOP/s a rank");
+                          human_count(assumed_rate), "FLOP/s per rank");
     return timeline;
 }
 
@@ -228,9 +233,9 @@ void print_dry_run(const RunSpec& spec, const RunPlan& plan, const PlanTarget& t
                    const DryRunOptions& options) {
     if (!options.timeline.empty()) check_timeline_path(options.timeline);
     const bool cuda = target.cuda;
-    const BackendNeeds needs = device_needs(cuda);
+    const BackendMemory needs = backend_memory(cuda);
     const std::vector<RankCost> ranks = measure_mesh(spec, plan, needs);
-    const RankCost& most = largest(ranks, cuda);
+    const RankCost& most = largest_rank(ranks, cuda);
     const Timeline step = simulated(spec, plan);
     if (!options.timeline.empty()) write_timeline(options.timeline, step);
 
@@ -242,8 +247,7 @@ void print_dry_run(const RunSpec& spec, const RunPlan& plan, const PlanTarget& t
     if (plan.mesh.pipeline == 1) return;
     print_stages(ranks, plan, cuda);
     print("bubble ", fixed(100 * bubble(step), 1),
-          " % = idle time / time of the computation, at these stages' FLOPs and messages without "
-          "cost");
+          " % = idle time / compute time, by these stages' FLOPs, with free messages");
 }
 
 }  // namespace gptrain

@@ -34,9 +34,10 @@ void add_eval(CLI::App& app, Command& chosen) {
     auto options = std::make_shared<Options>();
     add_model_options(*command, options->model);
     command
-        ->add_option("--data", options->data.path,
-                     "Prefix of a token data set (.bin and .idx); or a text file, which is JSON "
-                     "lines if it is named .jsonl or .json, else plain text; .gz is unpacked")
+        ->add_option(
+            "--data", options->data.path,
+            "Prefix of a token data set (.bin and .idx); or a text file: JSON lines if named "
+            ".jsonl or .json, otherwise plain text; .gz is decompressed")
         ->required()
         ->type_name("PREFIX|FILE");
     command

@@ -21,10 +21,10 @@ struct Options {
     GenerateOptions generate;
 };
 
-constexpr std::int64_t largest_prompt = std::int64_t{64} << 20;
+constexpr std::int64_t max_prompt_bytes = std::int64_t{64} << 20;
 
 /// Accepts numbers from low to high; rejects NaN.
-CLI::Validator finite(double low, double high) {
+CLI::Validator number_between(double low, double high) {
     const auto check = [=](const std::string& word) {
         const auto value = parse_double(word);
         if (value && *value >= low && *value <= high) return std::string();
@@ -47,9 +47,9 @@ CLI::Validator seed() {
 ExitCode run_generate(const Options& options) {
     return run_with_model(options.model, [&](const InferenceRun& run) {
         std::string prompt = options.prompt;
-        run.ranks.first_alone([&] {
+        run.ranks.run_on_first([&] {
             if (!options.prompt_file.empty())
-                prompt = read_file(options.prompt_file, largest_prompt);
+                prompt = read_file(options.prompt_file, max_prompt_bytes);
         });
         GenerateOptions generate_options = options.generate;
         generate_options.echo = stdout_is_terminal();
@@ -72,19 +72,21 @@ void add_generate(CLI::App& app, Command& chosen) {
         command->add_option("--prompt-file", options->prompt_file, "File with the text to continue")
             ->type_name("FILE")
             ->excludes(prompt);
-    command->add_option("--max-tokens", options->generate.max_tokens, "Most tokens to generate")
+    command
+        ->add_option("--max-tokens", options->generate.max_tokens,
+                     "Maximum number of tokens to generate")
         ->check(CLI::Range(std::int64_t{0}, std::int64_t{1} << 24))
         ->capture_default_str();
-    command->add_option("--temperature", sampling.temperature, "0: always the likeliest token")
-        ->check(finite(0, 1e6))
+    command->add_option("--temperature", sampling.temperature, "0: always the most likely token")
+        ->check(number_between(0, 1e6))
         ->capture_default_str();
-    command->add_option("--top-k", sampling.top_k, "Choose among the K likeliest tokens; 0: all")
+    command->add_option("--top-k", sampling.top_k, "Sample from the K most likely tokens; 0: all")
         ->check(CLI::Range(std::int64_t{0}, std::int64_t{1} << 24))
         ->capture_default_str();
     command
         ->add_option("--top-p", sampling.top_p,
-                     "Choose among the likeliest tokens whose probabilities add up to P")
-        ->check(finite(0, 1))
+                     "Sample from the most likely tokens whose probabilities add up to P")
+        ->check(number_between(0, 1))
         ->capture_default_str();
     command->add_option("--seed", sampling.seed, "The same seed gives the same text")
         ->check(seed())

@@ -14,7 +14,7 @@ void run_as_rank(const ModelOptions& options, Ranks& ranks,
     ranks.check_same_program();
     RestartPoint checkpoint = open_checkpoint(options.checkpoint, session);
     RunSpec spec;
-    session.together(
+    session.run_on_all(
         [&] { spec = inference_spec(checkpoint.folder(), checkpoint.meta(), options.settings); });
     const RunTokenizer tokenizer(checkpoint, spec, options.tokenizer, session);
     const Start common = start(ranks, spec);
@@ -22,7 +22,7 @@ void run_as_rank(const ModelOptions& options, Ranks& ranks,
     const RunPlan& plan = common.plan;
     Observers observers(ranks.watch(spec, plan.mesh, device.cuda));
     observers.watchdog.progress().phase("load", 0);
-    const Mesh mesh = open_mesh(device, session, plan.mesh, mesh_links(plan), observers.comm);
+    const Mesh mesh = open_mesh(device, session, plan.mesh, mesh_connections(plan), observers.comm);
     work({checkpoint, spec, tokenizer, plan, *device.backend, mesh, session, observers});
 }
 
@@ -35,14 +35,14 @@ void add_model_options(CLI::App& command, ModelOptions& options) {
         ->required()
         ->type_name("DIR");
     command
-        .add_option("--tokenizer", options.tokenizer,
-                    "The tokenizer that the model was trained with, for a checkpoint of an older "
-                    "program, which does not hold it")
+        .add_option(
+            "--tokenizer", options.tokenizer,
+            "The tokenizer that the model was trained with, for checkpoints of older versions, "
+            "which do not contain it")
         ->type_name("FILE");
     command
         .add_option("--set", options.settings,
-                    "The device (device=cpu), or how ranks share the work "
-                    "(parallel.tensor=2); may be given several times")
+                    "Override the device (device=cpu) or the mesh (parallel.tensor=2); repeatable")
         ->type_name("KEY.PATH=VALUE")
         ->allow_extra_args(false);
 }

@@ -20,7 +20,7 @@ namespace gptrain {
 namespace {
 
 struct Options {
-    std::filesystem::path what;
+    std::filesystem::path path;
     std::vector<std::string> settings;
     bool verify = false;
 };
@@ -29,22 +29,22 @@ ExitCode inspect_checkpoints(const std::filesystem::path& folder, bool verify) {
     const FolderDescription description = describe_checkpoints(folder, verify);
     for (const std::string& line : description.lines)
         print(line);
-    if (description.lines.empty()) print("no checkpoint was committed in ", folder.string());
+    if (description.lines.empty()) print("no committed checkpoint in ", folder.string());
     return description.newest_valid ? ExitCode::done : ExitCode::bad_input;
 }
 
 void inspect_spec(const Options& options) {
-    const RunSpec spec = load_run_spec(options.what, options.settings);
-    const RunPlan plan = make_plan(spec, {.world_size = fewest_ranks(spec.parallel),
-                                          .cuda = plans_for_cuda(spec.device),
+    const RunSpec spec = load_run_spec(options.path, options.settings);
+    const RunPlan plan = make_plan(spec, {.world_size = min_ranks(spec.parallel),
+                                          .cuda = plan_for_cuda(spec.device),
                                           .dry_run = true});
     print(to_yaml(effective_spec(spec, plan)));
     print(describe(plan, count_training_tokens(spec.data).value_or(0)));
 }
 
 void inspect_tokens(const Options& options) {
-    const IndexedDataset data(options.what);
-    print("token data set ", options.what.string());
+    const IndexedDataset data(options.path);
+    print("token data set ", options.path.string());
     print("  documents    ", data.num_documents());
     print("  sequences    ", data.num_sequences());
     print("  tokens       ", data.num_tokens());
@@ -75,25 +75,25 @@ bool is_checkpoints_folder(const std::filesystem::path& path) {
 
 ExitCode inspect(const Options& options) {
     namespace fs = std::filesystem;
-    const fs::path& what = options.what;
-    if (named_yaml(what)) {
+    const fs::path& path = options.path;
+    if (named_yaml(path)) {
         inspect_spec(options);
     } else if (!options.settings.empty()) {
-        fail(ExitCode::usage, "--set changes a run spec, and ", what.string(), " is none");
-    } else if (is_token_data(what)) {
+        fail(ExitCode::usage, "--set changes a run spec, but ", path.string(), " is not one");
+    } else if (is_token_data(path)) {
         inspect_tokens(options);
-    } else if (is_checkpoint(what)) {
-        for (const std::string& line : describe_checkpoint(what, options.verify))
+    } else if (is_checkpoint(path)) {
+        for (const std::string& line : describe_checkpoint(path, options.verify))
             print(line);
-    } else if (is_checkpoints_folder(what)) {
-        return inspect_checkpoints(what, options.verify);
-    } else if (fs::is_directory(what / "checkpoints")) {
-        return inspect_checkpoints(what / "checkpoints", options.verify);
+    } else if (is_checkpoints_folder(path)) {
+        return inspect_checkpoints(path, options.verify);
+    } else if (fs::is_directory(path / "checkpoints")) {
+        return inspect_checkpoints(path / "checkpoints", options.verify);
     } else {
-        require_path(what, ExitCode::usage, "file, token data set or folder");
-        fail(ExitCode::usage, what.string(),
-             ": neither a run spec (.yaml), the prefix of a token data set (.bin and .idx), a "
-             "checkpoint, a checkpoints/ folder nor an output directory");
+        require_path(path, ExitCode::usage, "file, token data set or folder");
+        fail(ExitCode::usage, path.string(),
+             ": not a run spec (.yaml), token data prefix (.bin and .idx), checkpoint, "
+             "checkpoints/ folder or output directory");
     }
     return ExitCode::done;
 }
@@ -102,13 +102,16 @@ ExitCode inspect(const Options& options) {
 
 void add_inspect(CLI::App& app, Command& chosen) {
     CLI::App* command = app.add_subcommand(
-        "inspect", "Say what a run spec, token data set, checkpoint or checkpoints/ folder holds");
+        "inspect",
+        "Show the contents of a run spec, token data set, checkpoint or checkpoints/ folder");
     auto options = std::make_shared<Options>();
     command
-        ->add_option("what", options->what,
-                     "RUN.yaml: the effective spec and plan; DATA-PREFIX: counts of a token data "
-                     "set; a checkpoint: its contents; checkpoints/ or an output directory: a line "
-                     "each, and exit code 0 if the newest verifies or none was ever committed")
+        ->add_option(
+            "what", options->path,
+            "RUN.yaml: the effective spec and plan; DATA-PREFIX: counts of a token data "
+            "set; a checkpoint: its contents; checkpoints/ or an output directory: one line "
+            "per checkpoint; exit code 0 if the newest verifies or none was ever "
+            "committed")
         ->required()
         ->type_name("RUN.yaml|DATA-PREFIX|CHECKPOINT-DIR|OUTPUT-DIR");
     add_settings(*command, options->settings);

@@ -13,16 +13,14 @@
 namespace {
 
 constexpr auto description =
-    "Trains GPTs. Without a subcommand it trains as the run spec says; SIGTERM and SIGUSR1 make it "
-    "save\n"
-    "after the current step and leave with exit code 75, and the same command goes on from there.";
+    "Trains GPTs. Without a subcommand it trains as the run spec describes. SIGTERM and SIGUSR1 "
+    "make\n"
+    "it save after the current step and exit with code 75; the same command resumes.";
 
 constexpr auto footer =
-    "Exit codes: 0 done; 1 a bug or device fault; 2 usage, run spec, or a device or memory that is "
-    "not\n"
-    "there; 3 a bad input file; 4 numerical failure; 5 input/output; 6 hang or lost rank; 75 saved "
-    "on a\n"
-    "signal or time limit, start again.";
+    "Exit codes: 0 done; 1 a bug or device fault; 2 usage, run spec, missing device or memory;\n"
+    "3 a bad input file; 4 numerical failure; 5 input/output; 6 hang or lost rank;\n"
+    "75 saved on a signal or time limit, run again.";
 
 int report(std::string_view message, gptrain::ExitCode code) {
     gptrain::error_line("gptrain", message);
@@ -31,7 +29,7 @@ int report(std::string_view message, gptrain::ExitCode code) {
 
 /// The error for a missing argument. It lists the possible values, because the argument's name
 /// ("what") does not.
-std::string missing_in(const CLI::App& app, const CLI::RequiredError& error) {
+std::string missing_argument_message(const CLI::App& app, const CLI::RequiredError& error) {
     for (const CLI::App* command : app.get_subcommands()) {
         for (const CLI::Option* option : command->get_options()) {
             if (!option->get_positional() || !option->empty()) continue;
@@ -55,12 +53,12 @@ int run(int argc, char** argv) {
     try {
         app.parse(argc, argv);
     } catch (const CLI::Success& help) {
-        std::ostringstream words;
-        app.exit(help, words);
-        gptrain::print_raw(words.str());
+        std::ostringstream output;
+        app.exit(help, output);
+        gptrain::print_raw(output.str());
         return static_cast<int>(gptrain::ExitCode::done);
     } catch (const CLI::RequiredError& error) {
-        return report(missing_in(app, error), gptrain::ExitCode::usage);
+        return report(missing_argument_message(app, error), gptrain::ExitCode::usage);
     } catch (const CLI::ParseError& error) {
         return report(std::string(error.what()) + " (gptrain --help)", gptrain::ExitCode::usage);
     }

@@ -31,7 +31,7 @@ std::string allowed_cores() {
 }
 
 /// The program's version, the checksum of its file, and its byte order.
-std::string own_program() {
+std::string program_identity() {
     const MappedFile program("/proc/self/exe");
     const bool little = std::endian::native == std::endian::little;
     return text(version_text(), ", build ", crc32c(program.bytes().data(), program.bytes().size()),
@@ -58,9 +58,10 @@ void Ranks::share_cores() const {
     if (std::getenv("OMP_NUM_THREADS") != nullptr) {
         const auto own_cores = std::count(own.begin(), own.end(), '1');
         if (session_.rank() == 0 && omp_get_max_threads() > own_cores) {
-            warn("OMP_NUM_THREADS gives this process ", omp_get_max_threads(),
-                 " threads, but it may run on ", own_cores, own_cores == 1 ? " core" : " cores",
-                 " only, which makes it far slower; set it to ", own_cores, " or unset it");
+            warn("OMP_NUM_THREADS sets ", omp_get_max_threads(),
+                 " threads, but this process may use only ", own_cores,
+                 own_cores == 1 ? " core" : " cores", ", which is far slower; set it to ",
+                 own_cores, " or unset it");
         }
         return;
     }
@@ -75,7 +76,7 @@ void Ranks::share_cores() const {
 void Ranks::check_same_program() const {
     if (session_.size() == 1) return;
     const std::vector<std::string> all =
-        session_.exchange(text(host_name(), " is ", own_program()));
+        session_.exchange(text(host_name(), " is ", program_identity()));
     const auto program = [](const std::string& one) { return one.substr(one.find(" is ")); };
     for (std::size_t rank = 1; rank < all.size(); ++rank) {
         if (program(all[rank]) == program(all[0])) continue;
@@ -92,9 +93,9 @@ void Ranks::check_same_spec(const std::string& spec_yaml) const {
     if (other == all.end()) return;
     const std::vector<std::string> hosts = session_.exchange(host_name());
     const auto rank = static_cast<std::size_t>(other - all.begin());
-    throw CommonError(ExitCode::usage, text("rank ", rank, " on ", hosts[rank],
-                                            " has read another run spec than rank 0 on ", hosts[0],
-                                            "; give all nodes the same file and the same --set"));
+    throw CommonError(ExitCode::usage, text("the run spec of rank ", rank, " on ", hosts[rank],
+                                            " differs from that of rank 0 on ", hosts[0],
+                                            "; use the same file and --set on all nodes"));
 }
 
 void Ranks::set_mesh(const MeshShape& mesh) {
@@ -104,21 +105,21 @@ void Ranks::set_mesh(const MeshShape& mesh) {
 
 std::string Ranks::cpu_name() const {
     const std::int64_t own = omp_get_max_threads();
-    const std::int64_t most = session_.largest(own);
-    const std::int64_t least = -session_.largest(-own);
+    const std::int64_t most = session_.max(own);
+    const std::int64_t least = -session_.max(-own);
     const std::string range = least < most ? text(least, " to ") : "";
     return text("CPU with ", range, most, most == 1 ? " thread" : " threads");
 }
 
-void Ranks::end_all(const std::string& message, ExitCode code) const {
+void Ranks::abort_all(const std::string& message, ExitCode code) const {
     error_line("gptrain", text(session_.name(), ": ", message));
-    session_.end_all(code);
+    session_.abort_all(code);
 }
 
 ExitCode Ranks::run(const std::function<ExitCode()>& work) const {
     if (!session_.running()) return work();
-    plain_output();
-    if (session_.rank() != 0) silence();
+    disable_terminal_output();
+    if (session_.rank() != 0) silence_stdout();
     try {
         return work();
     } catch (const CommonError& error) {
@@ -126,7 +127,7 @@ ExitCode Ranks::run(const std::function<ExitCode()>& work) const {
         return error.code();
     } catch (const std::exception& error) {
         const Failure failure = failure_of(error);
-        end_all(failure.message, failure.code);
+        abort_all(failure.message, failure.code);
     }
 }
 

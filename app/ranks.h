@@ -50,7 +50,7 @@ public:
     ExitCode run(const std::function<ExitCode()>& work) const;
 
 private:
-    [[noreturn]] void end_all(const std::string& message, ExitCode code) const;
+    [[noreturn]] void abort_all(const std::string& message, ExitCode code) const;
 
     std::unique_ptr<Watchdog> watchdog_;  // before the session, whose last call it observes
     MpiSession session_;

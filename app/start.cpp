@@ -7,7 +7,7 @@ Start start(Ranks& ranks, const RunSpec& spec, const std::optional<std::filesyst
     ranks.check_same_spec(to_yaml(spec));
     ranks.share_cores();
     Start start = {.device = open_device(spec, session, cache), .plan = {}};
-    session.together([&] {
+    session.run_on_all([&] {
         start.plan = make_plan(spec, {.world_size = session.size(), .cuda = start.device.cuda});
     });
     ranks.set_mesh(start.plan.mesh);

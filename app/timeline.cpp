@@ -11,7 +11,7 @@ void check_timeline_path(const std::filesystem::path& path) {
              ": the name must end in .svg (a picture) or .json (for trace viewers)");
     }
     if (path.has_parent_path())
-        require_path(path.parent_path(), ExitCode::usage, "folder", " for --timeline; make it");
+        require_path(path.parent_path(), ExitCode::usage, "folder", " for --timeline; create it");
 }
 
 void write_timeline(const std::filesystem::path& path, const Timeline& timeline) {
@@ -31,18 +31,18 @@ StepRecorder measured_timeline(const std::filesystem::path& path, const std::str
     return StepRecorder(measured_step, [=, &ranks](const StepRecord& record) {
         Timeline timeline = gather_timeline(record, mesh, ranks);
         timeline.title = text(run, ": one step of one pipeline, measured");
-        ranks.first_alone([&] {
+        ranks.run_on_first([&] {
             write_timeline(path, timeline);
-            print(path.string(), ": the step measured has a bubble of ",
-                  fixed(100 * bubble(timeline), 1), " % = idle time / time of the computation");
+            print(path.string(), ": the measured step has a bubble of ",
+                  fixed(100 * bubble(timeline), 1), " % = idle time / compute time");
         });
     });
 }
 
-void warn_if_not_drawn(const StepRecorder& recorder, const std::filesystem::path& path) {
+void warn_if_not_written(const StepRecorder& recorder, const std::filesystem::path& path) {
     if (recorder.complete()) return;
-    warn("--timeline ", path.string(), ": not written, the run ended before step ", measured_step,
-         " of this start");
+    warn("--timeline ", path.string(), ": not written: the run ended before step ", measured_step,
+         " after the start");
 }
 
 }  // namespace gptrain

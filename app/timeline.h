@@ -19,6 +19,6 @@ void write_timeline(const std::filesystem::path& path, const Timeline& timeline)
 StepRecorder measured_timeline(const std::filesystem::path& path, const std::string& run,
                                const MeshShape& mesh, const MpiSession& ranks);
 /// Warns if the run ended before that step.
-void warn_if_not_drawn(const StepRecorder& recorder, const std::filesystem::path& path);
+void warn_if_not_written(const StepRecorder& recorder, const std::filesystem::path& path);
 
 }  // namespace gptrain

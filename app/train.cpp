@@ -10,18 +10,18 @@
 #include "dry_run.h"
 #include "report/run_directory.h"
 #include "schedule/stage_plan.h"
+#include "spinning.h"
 #include "start.h"
 #include "timeline.h"
 #include "train/signals.h"
 #include "train/trainer.h"
-#include "waiting.h"
 
 namespace gptrain {
 namespace {
 
 using Clock = std::chrono::steady_clock;
 
-constexpr std::int64_t most_ranks = std::int64_t{1} << 24;  // in a dry run
+constexpr std::int64_t max_ranks = std::int64_t{1} << 24;  // in a dry run
 
 struct Options {
     std::string config;
@@ -54,8 +54,8 @@ void check_timeline(const std::string& path, const Device& device) {
     check_timeline_path(path);
     if (device.cuda) {
         fail(ExitCode::usage, "--timeline ", path,
-             ": the timeline of a real run is measured on the CPU only; use --dry-run for a "
-             "simulated one, or device: cpu");
+             ": a real run's timeline can be measured only on the CPU; use --dry-run to "
+             "simulate it, or device: cpu");
     }
 }
 
@@ -63,7 +63,7 @@ ExitCode train_as_rank(const Options& options, Ranks& ranks, Clock::time_point s
     const MpiSession& session = ranks.session();
     ranks.check_same_program();
     RunSpec spec;
-    session.together([&] { spec = load_run_spec(options.config, options.settings); });
+    session.run_on_all([&] { spec = load_run_spec(options.config, options.settings); });
     const Start common = start(ranks, spec, RunPaths{spec.output_dir}.cache());
     const Device& device = common.device;
     const RunPlan& plan = common.plan;
@@ -71,29 +71,28 @@ ExitCode train_as_rank(const Options& options, Ranks& ranks, Clock::time_point s
     Observers observers(ranks.watch(spec, plan.mesh, device.cuda));
     std::optional<StepRecorder> recorder;
     if (!options.timeline.empty()) {
-        session.together([&] { check_timeline(options.timeline, device); });
+        session.run_on_all([&] { check_timeline(options.timeline, device); });
         recorder.emplace(measured_timeline(options.timeline, spec.name, plan.mesh, session));
         observers.comm.add(*recorder);
         observers.actions.add(*recorder);
     }
-    const Mesh mesh = open_mesh(device, session, plan.mesh, mesh_links(plan), observers.comm);
+    const Mesh mesh = open_mesh(device, session, plan.mesh, mesh_connections(plan), observers.comm);
     const ExitCode code = train(spec, plan, resume_choice(options.resume),
                                 {*device.backend, mesh, session, observers, device_name, started});
-    if (recorder && session.rank() == 0) warn_if_not_drawn(*recorder, options.timeline);
+    if (recorder && session.rank() == 0) warn_if_not_written(*recorder, options.timeline);
     return code;
 }
 
 /// The number of ranks that a dry run assumes.
-std::int64_t dry_ranks(const Options& options, const ParallelSpec& parallel) {
+std::int64_t dry_run_ranks(const Options& options, const ParallelSpec& parallel) {
     if (options.world_size) return *options.world_size;
-    const std::int64_t ranks = fewest_ranks(parallel);
-    if (ranks > most_ranks) {
-        fail(ExitCode::usage, "parallel: the mesh needs ", ranks, " ranks; a dry run has at most ",
-             most_ranks);
+    const std::int64_t ranks = min_ranks(parallel);
+    if (ranks > max_ranks) {
+        fail(ExitCode::usage, "parallel: the mesh needs ", ranks,
+             " ranks; a dry run supports at most ", max_ranks);
     }
     if (ranks > 1) {
-        print("planned for ", ranks,
-              " ranks, the fewest that the mesh needs (--world-size N for more)");
+        print("planned for ", ranks, " ranks, the minimum for the mesh (--world-size N for more)");
     }
     return ranks;
 }
@@ -101,8 +100,8 @@ std::int64_t dry_ranks(const Options& options, const ParallelSpec& parallel) {
 ExitCode run_training(const Options& options) {
     if (options.dry_run) {
         const RunSpec spec = load_run_spec(options.config, options.settings);
-        const PlanTarget target = {.world_size = dry_ranks(options, spec.parallel),
-                                   .cuda = plans_for_cuda(spec.device),
+        const PlanTarget target = {.world_size = dry_run_ranks(options, spec.parallel),
+                                   .cuda = plan_for_cuda(spec.device),
                                    .dry_run = true};
         print_dry_run(spec, make_plan(spec, target), target,
                       {.timeline = options.timeline,
@@ -119,9 +118,7 @@ ExitCode run_training(const Options& options) {
 }  // namespace
 
 void add_settings(CLI::App& command, std::vector<std::string>& settings) {
-    command
-        .add_option("--set", settings,
-                    "Overrides a key of the run spec; may be given several times")
+    command.add_option("--set", settings, "Override a key of the run spec; repeatable")
         ->type_name("KEY.PATH=VALUE")
         ->allow_extra_args(false);
 }
@@ -131,27 +128,27 @@ void add_train(CLI::App& app, Command& chosen) {
     app.add_option("--config", options->config, "Run spec (YAML)")->type_name("RUN.yaml");
     add_settings(app, options->settings);
     app.add_option("--resume", options->resume,
-                   "auto: the newest valid checkpoint of the output directory, else a fresh start; "
-                   "never: a fresh start, refused where there are checkpoints; "
+                   "auto: the newest valid checkpoint of the output directory, otherwise a fresh "
+                   "start; never: a fresh start, refused if checkpoints exist; "
                    "DIR: a checkpoint or an output directory")
         ->type_name("auto|never|DIR")
         ->capture_default_str();
     CLI::Option* dry_run =
         app.add_flag("--dry-run", options->dry_run,
-                     "Print memory and work of the run without data, tokenizer or device");
+                     "Estimate the run's memory and work; needs no data, tokenizer or device");
     app.add_option("--world-size", options->world_size,
-                   "Ranks that a dry run assumes; without it, the fewest that the mesh needs")
+                   "Ranks that a dry run assumes; default: the minimum for the mesh")
         ->type_name("N")
-        ->check(CLI::Range(std::int64_t{1}, most_ranks))
+        ->check(CLI::Range(std::int64_t{1}, max_ranks))
         ->needs(dry_run);
     app.add_option("--device-memory", options->device_memory,
-                   "Say whether a dry run fits on devices of that size, such as 80GB or 80GiB, "
-                   "one for each rank; without it, whether a CPU run fits on this machine now")
+                   "Check whether the run fits on devices of this size, such as 80GB or 80GiB, one "
+                   "per rank; default: check whether a CPU run fits on this machine now")
         ->type_name("SIZE")
         ->needs(dry_run);
     app.add_option("--timeline", options->timeline,
-                   "The picture of one pipeline's step (.svg), or its trace (.json): measured, or "
-                   "with --dry-run simulated")
+                   "Write one pipeline step as SVG (.svg) or Chrome trace (.json): measured, or "
+                   "simulated with --dry-run")
         ->type_name("FILE");
     app.final_callback([&app, &chosen, options] {
         if (!app.get_subcommands().empty()) return;

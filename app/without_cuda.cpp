@@ -7,26 +7,27 @@
 namespace gptrain::cuda {
 
 DeviceProbe probe_device(int /*device*/) {
-    return {DeviceState::not_built, "this program is not built with CUDA"};
+    return {DeviceState::not_built, "this program was built without CUDA"};
 }
 
-Options options_of_environment() {
+Options options_from_environment() {
     return {};
 }
 
 std::unique_ptr<Backend> make_backend(int device, const Options& /*options*/) {
-    fail(ExitCode::usage, "device: cuda: ", probe_device(device).why);
+    fail(ExitCode::usage, "device: cuda: ", probe_device(device).reason);
 }
 
 ChosenDevice choose_device(const MpiSession& /*session*/) {
-    fail(ExitCode::usage, "device: cuda: ", probe_device(0).why);
+    fail(ExitCode::usage, "device: cuda: ", probe_device(0).reason);
 }
 
 void set_nccl_environment(bool /*deterministic*/) {}
 
 Mesh nccl_mesh(const MpiSession& /*session*/, const MeshShape& /*shape*/,
-               const MeshLinks& /*links*/, Backend& /*backend*/, CommListener* /*listener*/) {
-    fail(ExitCode::usage, "device: cuda: ", probe_device(0).why);
+               const MeshConnections& /*connections*/, Backend& /*backend*/,
+               CommListener* /*listener*/) {
+    fail(ExitCode::usage, "device: cuda: ", probe_device(0).reason);
 }
 
 }  // namespace gptrain::cuda

@@ -50,7 +50,7 @@ struct Results {
 
 class Trial {
 public:
-    Trial(std::int64_t head_dim, const DeviceFacts& device, const Stream& stream)
+    Trial(std::int64_t head_dim, const DeviceProperties& device, const Stream& stream)
         : limits_{.compute = DType::bf16,
                   .sequences = 1,
                   .seq_length = queries,
@@ -111,7 +111,7 @@ private:
     }
 
     OpLimits limits_;
-    const DeviceFacts& device_;
+    const DeviceProperties& device_;
     const Stream& stream_;
     std::int64_t scratch_bytes_;
     DeviceMemory memory_;
@@ -123,7 +123,7 @@ private:
 };
 
 /// 2-norm of the difference divided by that of `right`.
-double distance(const std::vector<float>& left, const std::vector<float>& right) {
+double relative_distance(const std::vector<float>& left, const std::vector<float>& right) {
     double difference = 0;
     double norm = 0;
     for (std::size_t i = 0; i < right.size(); ++i) {
@@ -135,21 +135,22 @@ double distance(const std::vector<float>& left, const std::vector<float>& right)
 
 }  // namespace
 
-std::string attention_difference(const AttentionKernels& kernels, const AttentionKernels& trusted,
-                                 const DeviceFacts& device, const Stream& stream) {
+std::string attention_difference(const AttentionKernels& kernels, const AttentionKernels& reference,
+                                 const DeviceProperties& device, const Stream& stream) {
     // The kernels round probabilities and results to bf16 (8 significant bits) at different points.
     // Each rounding costs at most half a unit in the last place, and a value goes through four of
     // them.
-    constexpr double largest = 4 * 0x1p-8;
-    std::string found;
+    constexpr double tolerance = 4 * 0x1p-8;
+    std::string differences;
     for (const std::int64_t head_dim : {64, 128}) {
         Trial trial(head_dim, device, stream);
-        const Results right = trial.run(trusted);
+        const Results right = trial.run(reference);
         const Results own = trial.run(kernels);
         const auto compare = [&](const char* name, std::vector<float> Results::*values) {
-            const double off = distance(own.*values, right.*values);
-            if (off <= largest) return;  // false for NaN
-            found += text(found.empty() ? "" : ", ", name, " of heads of ", head_dim, " by ", off);
+            const double error = relative_distance(own.*values, right.*values);
+            if (error <= tolerance) return;  // false for NaN
+            differences += text(differences.empty() ? "" : ", ", name, " for head_dim ", head_dim,
+                                " by ", error);
         };
         compare("o", &Results::o);
         compare("lse", &Results::lse);
@@ -157,25 +158,26 @@ std::string attention_difference(const AttentionKernels& kernels, const Attentio
         compare("dk", &Results::dk);
         compare("dv", &Results::dv);
     }
-    return found;
+    return differences;
 }
 
-bool use_sm90_attention(AttentionChoice wanted, const DeviceFacts& device, const Stream& stream) {
+bool choose_sm90_attention(AttentionChoice choice, const DeviceProperties& device,
+                           const Stream& stream) {
     const bool has_units = device.major == 9 && device.minor == 0;
-    if (wanted == AttentionChoice::sm90 && !has_units) {
+    if (choice == AttentionChoice::sm90 && !has_units) {
         fail(ExitCode::usage, "GPTRAIN_CUDA_ATTENTION=sm90: ", device.name,
-             " is of compute capability ", device.major, ".", device.minor,
-             ", these kernels are for 9.0; leave it out");
+             " has compute capability ", device.major, ".", device.minor,
+             ", but these kernels need 9.0; unset it");
     }
     const bool chosen =
-        wanted == AttentionChoice::sm90 || (wanted == AttentionChoice::automatic && sm90_has_run);
+        choice == AttentionChoice::sm90 || (choice == AttentionChoice::automatic && sm90_has_run);
     if (!chosen || !has_units) return false;
     const std::string difference = attention_difference(
         {sm90::attention_forward, sm90::attention_backward},
         {portable_attention_forward, portable_attention_backward}, device, stream);
     if (difference.empty()) return true;
-    warn("the attention kernels for sm_90a do not agree with the portable ones on ", device.name,
-         " (", difference, "); the portable ones are used: please report this");
+    warn("the attention kernels for sm_90a differ from the portable ones on ", device.name, " (",
+         difference, "); using the portable ones; please report this");
     return false;
 }
 

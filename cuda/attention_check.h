@@ -17,11 +17,13 @@ struct AttentionKernels {
 /// Runs both on small random inputs with head sizes 64 and 128 in bf16, forward and backward, and
 /// compares o, log-sum-exp, dq, dk and dv. Describes those that differ by more than bf16
 /// rounding; empty if all agree. Allocates device memory while it runs and waits for the device.
-std::string attention_difference(const AttentionKernels& kernels, const AttentionKernels& trusted,
-                                 const DeviceFacts& device, const Stream& stream);
+std::string attention_difference(const AttentionKernels& kernels, const AttentionKernels& reference,
+                                 const DeviceProperties& device, const Stream& stream);
 
-/// Whether to use the sm_90a kernels: as `wanted`, and only if they agree with the portable ones
-/// now; warns if they do not. Throws Error (usage) if `wanted` asks for them on another device.
-bool use_sm90_attention(AttentionChoice wanted, const DeviceFacts& device, const Stream& stream);
+/// Whether to use the sm_90a kernels: as `choice` says, and only if they agree with the portable
+/// ones now; warns if they do not. Throws Error (usage) if `choice` asks for them on another
+/// device.
+bool choose_sm90_attention(AttentionChoice choice, const DeviceProperties& device,
+                           const Stream& stream);
 
 }  // namespace gptrain::cuda

@@ -8,6 +8,9 @@
 
 #include "cuda/attention/merge.h"
 #include "cuda/attention_check.h"
+#include "cuda/gemm/gemms.h"
+#include "cuda/gemm/tuning.h"
+#include "cuda/graph_cache.h"
 #include "cuda/needs.h"
 #include "cuda/norm/norm.h"
 #include "cuda/ops/activation.h"
@@ -15,7 +18,7 @@
 #include "cuda/ops/checksum.h"
 #include "cuda/ops/cross_entropy.h"
 #include "cuda/ops/embedding.h"
-#include "cuda/ops/float8.h"
+#include "cuda/ops/fp8.h"
 #include "cuda/ops/linear.h"
 #include "cuda/ops/linear_bias.h"
 #include "cuda/ops/memory.h"
@@ -23,9 +26,6 @@
 #include "cuda/ops/random.h"
 #include "cuda/ops/rope.h"
 #include "cuda/ops/step.h"
-#include "cuda/products/products.h"
-#include "cuda/products/tuning.h"
-#include "cuda/recordings.h"
 #include "cuda/runtime/context.h"
 #include "cuda/runtime/ranges.h"
 #include "cuda/runtime/runtime.h"
@@ -39,12 +39,12 @@ class CudaBackend final : public Backend {
 public:
     CudaBackend(int device, const Options& options)
         : device_(open_device(device)),
-          tunes_(options.tune_products),
+          tunes_(options.tune_gemms),
           tuning_(options.tuning_file),
-          products_(device_, tunes_ ? &tuning_ : nullptr),
+          gemms_(device_, tunes_ ? &tuning_ : nullptr),
           graphs_(options.graphs),
           deterministic_(options.deterministic),
-          sm90_attention_(use_sm90_attention(options.attention, device_, stream_)) {}
+          sm90_attention_(choose_sm90_attention(options.attention, device_, stream_)) {}
     ~CudaBackend() override {
         // Free memory and events only when nothing uses them any more. A device that failed has
         // already reported it.
@@ -63,21 +63,21 @@ public:
         return buffer;
     }
     std::int64_t scratch_bytes(const OpLimits& limits) const override {
-        return backend_needs().scratch(limits);
+        return backend_memory().scratch(limits);
     }
     void use_scratch(const Tensor& bytes) override {
         constexpr std::int64_t landing = Staging::all_bytes;
         staging_.use_device(bytes.slice(0, 0, landing));
         scratch_.use(bytes.slice(0, landing, bytes.size(0) - landing));
     }
-    std::int64_t staging_bytes() const override { return backend_needs().staging; }
-    std::int64_t row_alignment() const override { return backend_needs().row_alignment; }
+    std::int64_t staging_bytes() const override { return backend_memory().staging; }
+    std::int64_t row_alignment() const override { return backend_memory().row_alignment; }
     void use_staging(const Tensor& bytes) override { staging_.use_host(bytes); }
-    std::int64_t other_bytes() const override {
+    std::int64_t bytes_outside_arenas() const override {
         const MemoryInfo memory = memory_info();
         return memory.total - memory.free - allocated_;
     }
-    std::int64_t reserve_bytes() const override { return backend_needs().reserve; }
+    std::int64_t reserve_bytes() const override { return backend_memory().reserve; }
     std::optional<std::int64_t> free_bytes() const override { return memory_info().free; }
     void copy(const Tensor& to, const Tensor& from) override { cuda::copy(to, from, context()); }
     void upload(const Tensor& to, std::span<const std::byte> from) override {
@@ -97,47 +97,47 @@ public:
     }
     void wait(std::int64_t mark) override {
         GPTRAIN_CHECK(mark < next_mark_ && next_mark_ - mark <= std::ssize(marks_), "mark ", mark,
-                      " of ", next_mark_, " is long gone");
+                      " of ", next_mark_, " has expired");
         const Event& event = mark_event(mark);
-        if (!meanwhile_) return event.synchronize();
+        if (!wait_callback_) return event.synchronize();
         // Short compared to a step.
         constexpr std::chrono::microseconds pause(50);
         while (!event.done()) {
-            meanwhile_();
+            wait_callback_();
             std::this_thread::sleep_for(pause);
         }
     }
-    void while_waiting(std::function<void()> ask) { meanwhile_ = std::move(ask); }
+    void set_wait_callback(std::function<void()> poll) { wait_callback_ = std::move(poll); }
     void replay(std::int64_t key, const std::function<void()>& work) override {
-        graphs_ ? recordings_.run(key, work, stream_) : work();
+        graphs_ ? graph_cache_.run(key, work, stream_) : work();
     }
 
-    bool tunes() const override { return tunes_; }
+    bool can_tune() const override { return tunes_; }
     std::string tune(const std::function<void()>& ops) override {
-        products_.tune(ops);
+        gemms_.tune(ops);
         stream_.synchronize();
         return tuning_.to_text();
     }
-    bool use_choices(std::string_view choices) override { return products_.use_table(choices); }
+    bool set_choices(std::string_view choices) override { return gemms_.use_table(choices); }
 
     void fill(const Tensor& x, float value) override { cuda::fill(x, value, context()); }
     void cast(const Tensor& to, const Tensor& from) override { cuda::cast(to, from, context()); }
     void init_normal(const Tensor& x, const Shard& shard, std::uint64_t seed, float std) override {
         cuda::init_normal(x, shard, seed, std, context());
     }
-    void absolute_maximum(const Tensor& x, const Tensor& maximum) override {
-        cuda::absolute_maximum(x, maximum, context());
+    void update_amax(const Tensor& x, const Tensor& amax) override {
+        cuda::update_amax(x, amax, context());
     }
-    void to_float8(const ToFloat8& args) override { cuda::to_float8(args, context()); }
+    void to_fp8(const ToFp8& args) override { cuda::to_fp8(args, context()); }
 
     void linear_forward(const LinearForward& args) override {
-        cuda::linear_forward(args, products_, context());
+        cuda::linear_forward(args, gemms_, context());
     }
     void linear_input_grad(const LinearInputGrad& args) override {
-        cuda::linear_input_grad(args, products_, context());
+        cuda::linear_input_grad(args, gemms_, context());
     }
     void linear_weight_grad(const LinearWeightGrad& args) override {
-        cuda::linear_weight_grad(args, products_, context());
+        cuda::linear_weight_grad(args, gemms_, context());
     }
     void bias_grad(const Tensor& dy, const Tensor& dbias) override {
         cuda::bias_grad(dy, dbias, context());
@@ -196,7 +196,7 @@ public:
     void begin_step(const StepRef& step, const StepState& given) override {
         cuda::begin_step(step, given, context());
     }
-    void note_loss(const StepRef& step) override { cuda::note_loss(step, context()); }
+    void check_loss(const StepRef& step) override { cuda::check_loss(step, context()); }
     void checksum(const Tensor& x, const Tensor& sum) override {
         cuda::checksum(x, sum, context());
     }
@@ -206,8 +206,8 @@ public:
     void square_sum(std::span<const Tensor> tensors, const Tensor& total) override {
         cuda::square_sum(tensors, total, context());
     }
-    void decide_step(const StepRef& step, const StepDecision& how) override {
-        cuda::decide_step(step, how, context());
+    void decide_step(const StepRef& step, const StepPolicy& policy) override {
+        cuda::decide_step(step, policy, context());
     }
     void find_not_finite(std::span<const Tensor> tensors, const StepRef& step) override {
         cuda::find_not_finite(tensors, step, context());
@@ -238,20 +238,20 @@ private:
         return marks_[static_cast<std::size_t>(mark % std::ssize(marks_))];
     }
 
-    DeviceFacts device_;
+    DeviceProperties device_;
     Stream stream_;
     Staging staging_;
     bool tunes_;
     TuningTable tuning_;
-    Products products_;
+    Gemms gemms_;
     Scratch scratch_;
     bool graphs_;
     bool deterministic_;
     bool sm90_attention_;
-    Recordings recordings_;
+    GraphCache graph_cache_;
     std::array<Event, 8> marks_;
     std::int64_t next_mark_ = 0;
-    std::function<void()> meanwhile_;
+    std::function<void()> wait_callback_;
     std::int64_t allocated_ = 0;  ///< device bytes
 };
 
@@ -266,10 +266,10 @@ const Stream* compute_stream(const Backend& backend) {
     return own == nullptr ? nullptr : &own->stream();
 }
 
-void while_waiting(Backend& backend, std::function<void()> ask) {
+void set_wait_callback(Backend& backend, std::function<void()> poll) {
     auto* own = dynamic_cast<CudaBackend*>(&backend);
     GPTRAIN_CHECK(own != nullptr, "not a CUDA backend: ", backend.name());
-    own->while_waiting(std::move(ask));
+    own->set_wait_callback(std::move(poll));
 }
 
 }  // namespace gptrain::cuda

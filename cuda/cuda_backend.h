@@ -18,8 +18,8 @@ std::unique_ptr<Backend> make_backend(int device = 0, const Options& options = {
 
 /// The stream on which a CUDA backend computes; null for other backends.
 const Stream* compute_stream(const Backend& backend);
-/// From now on a CUDA backend calls `ask` repeatedly while its `wait` waits for the device; an
-/// exception from `ask` ends the wait.
-void while_waiting(Backend& backend, std::function<void()> ask);
+/// From now on a CUDA backend calls `poll` repeatedly while its `wait` waits for the device; an
+/// exception from `poll` ends the wait.
+void set_wait_callback(Backend& backend, std::function<void()> poll);
 
 }  // namespace gptrain::cuda

@@ -13,7 +13,7 @@ std::string_view variable(const char* name) {
     return value == nullptr ? "" : value;
 }
 
-AttentionChoice wanted_attention() {
+AttentionChoice attention_choice() {
     const std::string_view word = variable("GPTRAIN_CUDA_ATTENTION");
     if (word.empty() || word == "auto") return AttentionChoice::automatic;
     if (word == "portable") return AttentionChoice::portable;
@@ -23,8 +23,8 @@ AttentionChoice wanted_attention() {
 
 }  // namespace
 
-Options options_of_environment() {
-    return {.graphs = variable("GPTRAIN_CUDA_GRAPHS") == "1", .attention = wanted_attention()};
+Options options_from_environment() {
+    return {.graphs = variable("GPTRAIN_CUDA_GRAPHS") == "1", .attention = attention_choice()};
 }
 
 }  // namespace gptrain::cuda

@@ -15,7 +15,7 @@ enum class AttentionChoice {
 struct Options {
     /// Whether Backend::tune may choose GEMM algorithms by timing; otherwise the library's
     /// heuristic chooses.
-    bool tune_products = false;
+    bool tune_gemms = false;
     /// Stores tuned algorithms for later runs; empty: not stored.
     std::filesystem::path tuning_file = {};
     /// `replay` captures its work in a CUDA graph on the second call and launches the graph from
@@ -29,6 +29,6 @@ struct Options {
 
 /// GPTRAIN_CUDA_GRAPHS=1 sets `graphs`; GPTRAIN_CUDA_ATTENTION=auto|portable|sm90 sets `attention`.
 /// Throws Error (usage) for any other value of the latter.
-Options options_of_environment();
+Options options_from_environment();
 
 }  // namespace gptrain::cuda

@@ -5,6 +5,7 @@
 #include "cuda/attention/portable.h"
 #include "cuda/attention/sm90/attention.h"
 #include "cuda/attention/sm90/plan.h"
+#include "cuda/gemm/gemms.h"
 #include "cuda/norm/norm.h"
 #include "cuda/norm/scratch_sizes.h"
 #include "cuda/ops/attention.h"
@@ -16,7 +17,6 @@
 #include "cuda/ops/optimizer.h"
 #include "cuda/ops/row_sums.h"
 #include "cuda/ops/scratch_sizes.h"
-#include "cuda/products/products.h"
 #include "cuda/runtime/staging.h"
 
 namespace gptrain::cuda {
@@ -25,7 +25,7 @@ std::int64_t linear_scratch_bytes(const OpLimits& limits) {
     const std::int64_t tokens = limits.sequences * limits.seq_length;
     const std::int64_t all_sums = round_up(tokens * limits.widest * 4, Arena::alignment);
     const bool sums = limits.compute != DType::f32;
-    return Products::workspace_bytes + (sums ? std::min(linear_sums_bytes, all_sums) : 0);
+    return Gemms::workspace_bytes + (sums ? std::min(linear_sums_bytes, all_sums) : 0);
 }
 
 std::int64_t bias_scratch_bytes(const OpLimits& limits) {
@@ -107,7 +107,7 @@ std::int64_t scratch_bytes(const OpLimits& limits) {
 
 }  // namespace
 
-BackendNeeds backend_needs() {
+BackendMemory backend_memory() {
     return {.scratch = scratch_bytes,
             .staging = Staging::all_bytes,
             .reserve = std::int64_t{1} << 30,

@@ -6,6 +6,6 @@
 namespace gptrain::cuda {
 
 /// Known without a device; the same on every device.
-BackendNeeds backend_needs();
+BackendMemory backend_memory();
 
 }  // namespace gptrain::cuda

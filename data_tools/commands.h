@@ -28,7 +28,7 @@ struct TrainTokenizerOptions {
 };
 
 /// Trains MODEL-PREFIX.model on the corpus.
-void train_tokenizer_command(const TrainTokenizerOptions& options);
+void train_tokenizer_files(const TrainTokenizerOptions& options);
 
 struct MergeOptions {
     std::vector<std::string> inputs;  ///< prefixes of token files

@@ -42,12 +42,12 @@ void check_inputs(const CorpusOptions& options) {
     }
     if (options.documents_given && !any_text) {
         fail(ExitCode::usage,
-             "--documents is about plain text, but every input is read as JSON lines ",
+             "--documents applies to plain text, but every input is read as JSON lines ",
              "(--format text reads them as plain text)");
     }
     if (options.json_key_given && !any_json) {
         fail(ExitCode::usage,
-             "--json-key is about JSON lines, but every input is read as plain text ",
+             "--json-key applies to JSON lines, but every input is read as plain text ",
              "(--format jsonl reads them as JSON lines)");
     }
 }
@@ -83,21 +83,21 @@ bool CorpusReader::next(Chunk& chunk) {
     return false;
 }
 
-PlacedFault placed(FaultyDocument document, const std::string& path, const Record& record) {
+LocatedFault locate(FaultyDocument document, const std::string& path, const Record& record) {
     return {place_of(record, path), std::move(document)};
 }
 
-void FaultLog::add(const PlacedFault& fault) {
+void FaultLog::add(const LocatedFault& fault) {
     if (!skip_) {
         const bool too_long = fault.document.fault == DocumentFault::too_long;
         fail(ExitCode::bad_input, fault.place, ": ", fault.document.what,
              too_long ? "; raise --max-document-bytes" : "; repair it",
-             ", or leave such documents out with --on-error skip");
+             ", or skip such documents with --on-error skip");
     }
     if (count_ < reported_faults) {
-        warn(fault.place, ": left out: ", fault.document.what);
+        warn(fault.place, ": skipped: ", fault.document.what);
     } else if (count_ == reported_faults) {
-        warn("more documents are left out; the end of the run counts them");
+        warn("skipping more documents; the total is printed at the end");
     }
     ++count_;
     ++by_kind_[static_cast<std::size_t>(fault.document.fault)];
@@ -111,7 +111,7 @@ std::string FaultLog::summary() const {
         kinds += text(kinds.empty() ? ": " : ", ", by_kind_[kind], " with ",
                       name_of(static_cast<DocumentFault>(kind)));
     }
-    return text("left out ", count_, count_ == 1 ? " document" : " documents", kinds);
+    return text("skipped ", count_, count_ == 1 ? " document" : " documents", kinds);
 }
 
 }  // namespace gptrain

@@ -56,12 +56,12 @@ private:
 };
 
 /// Where and why a document was rejected.
-struct PlacedFault {
+struct LocatedFault {
     std::string place;  ///< "FILE:LINE: byte OFFSET"
     FaultyDocument document;
 };
 
-PlacedFault placed(FaultyDocument document, const std::string& path, const Record& record);
+LocatedFault locate(FaultyDocument document, const std::string& path, const Record& record);
 
 /// Counts and reports skipped documents.
 class FaultLog {
@@ -69,9 +69,9 @@ public:
     explicit FaultLog(bool skip) : skip_(skip) {}
     /// With policy stop, throws Error (bad_input). With policy skip, warns about the first ten and
     /// counts all.
-    void add(const PlacedFault& fault);
+    void add(const LocatedFault& fault);
     std::int64_t count() const { return count_; }
-    /// "left out 3 documents: 2 with invalid UTF-8, 1 with a missing key"; empty if there are none.
+    /// "skipped 3 documents: 2 with invalid UTF-8, 1 with a missing key"; empty if there are none.
     std::string summary() const;
 
 private:

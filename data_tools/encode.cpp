@@ -20,7 +20,7 @@ struct EncodedChunk {
     std::int64_t bytes = 0;
     std::vector<std::int32_t> ids;     // of all documents, concatenated
     std::vector<std::size_t> lengths;  // one per document
-    std::vector<PlacedFault> faults;
+    std::vector<LocatedFault> faults;
 };
 
 class ChunkEncoder {
@@ -37,7 +37,7 @@ public:
         std::string text;
         for (Record& record : chunk.records) {
             if (auto fault = take_document(record, format, text)) {
-                encoded.faults.push_back(placed(std::move(*fault), path, record));
+                encoded.faults.push_back(locate(std::move(*fault), path, record));
                 if (!options_.corpus.skip_faulty) break;
             } else {
                 add_document(text, encoded);
@@ -95,8 +95,8 @@ TokenMeta meta_of(const EncodeOptions& options, const Tokenizer& tokenizer) {
 
 void print_summary(const IndexedWriter& writer, const FaultLog& faults, std::int64_t bytes,
                    double seconds) {
-    if (const std::string left_out = faults.summary(); !left_out.empty()) warn(left_out);
-    if (writer.num_tokens() == 0) warn("no document holds a token");
+    if (const std::string skipped = faults.summary(); !skipped.empty()) warn(skipped);
+    if (writer.num_tokens() == 0) warn("no document contains a token");
     const double rate = static_cast<double>(bytes) / std::max(seconds, 1e-3);
     print("wrote ", writer.bin_path().string(), ", .idx and .meta.json: ", writer.num_documents(),
           " documents, ", writer.num_tokens(), " tokens from ", human_bytes(bytes), " in ",
@@ -123,7 +123,7 @@ void encode_corpus(const EncodeOptions& options) {
     OrderedPipeline<Chunk, EncodedChunk> pipeline(workers, 2 * workers + 2);
     pipeline.run([&](Chunk& chunk) { return reader.next(chunk); }, encode,
                  [&](const EncodedChunk& chunk) {
-                     for (const PlacedFault& fault : chunk.faults)
+                     for (const LocatedFault& fault : chunk.faults)
                          faults.add(fault);
                      write_chunk(chunk, writer);
                      bytes += chunk.bytes;
@@ -131,8 +131,8 @@ void encode_corpus(const EncodeOptions& options) {
                  });
     show_status("");
     if (writer.num_documents() == 0) {
-        if (const std::string left_out = faults.summary(); !left_out.empty()) warn(left_out);
-        fail(ExitCode::bad_input, "the input files hold no usable document; nothing was written");
+        if (const std::string skipped = faults.summary(); !skipped.empty()) warn(skipped);
+        fail(ExitCode::bad_input, "no usable document in the input; nothing was written");
     }
     writer.commit(meta_of(options, tokenizer));
     print_summary(writer, faults, bytes, progress.seconds());

@@ -11,36 +11,36 @@ constexpr const char* encode_description =
   gpt-preprocess merge --input PREFIX... --output-prefix P
   gpt-preprocess inspect PREFIX [options]
 
-Without a subcommand the corpus is encoded with a sentencepiece model into
+Without a subcommand, encodes the corpus with a sentencepiece model into
 P_KEY_document.bin and P_KEY_document.idx (KEY: the JSON key, "text" by default), the
 format of Megatron's token files. The bytes are the same for every number of workers.
-P_KEY_document.meta.json beside them names the tokenizer, so that training with another
-one is an error.)";
+P_KEY_document.meta.json next to them names the tokenizer; training with another one is
+an error.)";
 
 constexpr const char* input_section = R"(
 Input:
-  JSON lines hold one object a line; the text is the string under the JSON key, and an
-  empty one gives an empty document. Plain text is cut into documents by --documents.
-  All text is UTF-8. A byte order mark is dropped, CRLF ends a line as LF does, blank lines
-  are no documents. Gzip files (.jsonl.gz, .txt.gz) are unpacked as they are read. Pipes can
-  be read: --format jsonl --input <(zstdcat corpus.jsonl.zst).
+  JSON lines have one object per line; the text is the string under the JSON key, and an
+  empty one gives an empty document. --documents decides how plain text is split into
+  documents. All text is UTF-8. A byte order mark is dropped, CRLF ends a line as LF does,
+  blank lines are skipped. Gzip files (.jsonl.gz, .txt.gz) are decompressed while reading.
+  Pipes work: --format jsonl --input <(zstdcat corpus.jsonl.zst).
 )";
 
 constexpr const char* output_section = R"(
 Output:
   The ids are 16 bits wide if the tokenizer has fewer than 65,500 pieces, else 32. The
-  files appear, or replace older ones, only when they are whole; a run that fails or is
+  files appear, or replace older ones, only when complete; a run that fails or is
   interrupted leaves nothing behind. Memory is bounded by the workers' buffers, whatever
   the size of the corpus: a few MiB and some copies of the longest document for each (60
-  copies for models that join words or put a blank before the text).
+  copies for models that join words or prepend a space).
 )";
 
 constexpr const char* faults_section = R"(
 Faulty documents:
-  Invalid UTF-8, invalid JSON, a missing key, a value that is no string, too many bytes, a
-  last line that is cut off. Each is reported with file, line and byte offset (of a gzip
-  file: unpacked). Damaged gzip files, files compressed in another way and UTF-16 are refused
-  whatever --on-error says.
+  Invalid UTF-8, invalid JSON, a missing key, a value that is not a string, too many bytes,
+  a last line that is cut off. Each is reported with file, line and byte offset (of a gzip
+  file: decompressed). Damaged gzip files, other compression formats and UTF-16 are always
+  errors, regardless of --on-error.
 )";
 
 constexpr const char* exit_section = R"(
@@ -60,15 +60,15 @@ Examples:
 constexpr const char* train_description =
     R"(Trains a lossless sentencepiece tokenizer: MODEL-PREFIX.model
 
-Text is not normalised, blanks are kept, and a character without a piece of its own is spelt
-in bytes, so decoding gives back every text. Ids: 0 unknown, 1 begin, 2 end of document,
-then 256 bytes, then the pieces learnt. The same input gives the same model on any machine.)";
+Text is not normalized, spaces are kept, and a character without its own piece is encoded as
+bytes, so decoding restores every text exactly. Ids: 0 unknown, 1 begin, 2 end of document,
+then 256 bytes, then the learned pieces. The same input gives the same model on any machine.)";
 
 constexpr const char* merge_description =
     R"(Joins token files of one tokenizer, in the order given, into P.bin and P.idx (and
-P.meta.json, where all of them have one))";
+P.meta.json if all inputs have one))";
 
 constexpr const char* inspect_description =
-    R"(Prints what token files hold: counts, a histogram of document lengths, a sample)";
+    R"(Prints the contents of token files: counts, a histogram of document lengths, a sample)";
 
 }  // namespace gptrain::help

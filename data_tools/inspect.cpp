@@ -31,7 +31,7 @@ void print_histogram(const IndexedDataset& dataset) {
         longest = std::max(longest, tokens);
     }
     const std::int64_t most = *std::max_element(counts.begin(), counts.end());
-    print("tokens a document (longest ", longest, "):");
+    print("tokens per document (longest ", longest, "):");
     for (std::size_t k = 0; k < counts.size(); ++k) {
         if (counts[k] == 0) continue;
         const std::int64_t low = k == 0 ? 0 : std::int64_t{1} << (k - 1);
@@ -65,7 +65,7 @@ void print_sample(const IndexedDataset& dataset, const InspectOptions& options) 
     std::string numbers;
     for (const std::int32_t id : ids)
         numbers += text(" ", id);
-    print("document ", options.document, " begins with", numbers);
+    print("document ", options.document, " starts with", numbers);
     if (!options.tokenizer.empty()) print(Tokenizer(options.tokenizer).decode(ids));
 }
 

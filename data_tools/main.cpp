@@ -22,10 +22,10 @@ namespace {
 constexpr std::int64_t max_count = std::int64_t{1} << 40;
 
 /// Validators without a description: the help's type names already list the values.
-CLI::Validator one_of(std::vector<std::string> words) {
-    return CLI::IsMember(std::move(words)).description("");
+CLI::Validator one_of(std::vector<std::string> values) {
+    return CLI::IsMember(std::move(values)).description("");
 }
-CLI::Validator between(std::int64_t low, std::int64_t high) {
+CLI::Validator in_range(std::int64_t low, std::int64_t high) {
     return CLI::Range(low, high).description("");
 }
 
@@ -56,21 +56,21 @@ void CorpusArguments::add_to(CLI::App& app) {
             ->type_name("KEY")
             ->capture_default_str();
     documents_option = app.add_option("--documents", documents,
-                                      "Plain text: a document is what blank lines enclose,\n"
-                                      "each line that is not blank, or the whole file")
+                                      "Plain text: documents are paragraphs (separated by\n"
+                                      "blank lines), non-blank lines, or whole files")
                            ->check(one_of({"paragraph", "line", "file"}))
                            ->type_name("paragraph|line|file")
                            ->capture_default_str();
     app.add_option("--on-error", on_error,
-                   "stop: a faulty document ends the run and nothing is\n"
-                   "written; skip: it is left out, reported and counted")
+                   "stop: a faulty document ends the run, which writes\n"
+                   "nothing; skip: skips, reports and counts it")
         ->check(one_of({"stop", "skip"}))
         ->type_name("stop|skip")
         ->capture_default_str();
     app.add_option("--max-document-bytes", options.documents.max_document_bytes,
-                   "A longer line of JSON or document of plain text is\n"
-                   "faulty, and never held in memory")
-        ->check(between(1, std::int64_t{1} << 30))
+                   "A longer JSON line or plain-text document is faulty;\n"
+                   "it is never read into memory")
+        ->check(in_range(1, std::int64_t{1} << 30))
         ->type_name("N")
         ->capture_default_str();
 }
@@ -80,9 +80,9 @@ CorpusOptions CorpusArguments::resolved() const {
     corpus.format = format == "jsonl"  ? InputFormat::json_lines
                     : format == "text" ? InputFormat::plain_text
                                        : InputFormat::by_name;
-    corpus.documents.documents = documents == "line"   ? Cut::line
-                                 : documents == "file" ? Cut::file
-                                                       : Cut::paragraph;
+    corpus.documents.documents = documents == "line"   ? RecordUnit::line
+                                 : documents == "file" ? RecordUnit::file
+                                                       : RecordUnit::paragraph;
     corpus.skip_faulty = on_error == "skip";
     corpus.json_key_given = json_key_option->count() > 0;
     corpus.documents_given = documents_option->count() > 0;
@@ -111,9 +111,9 @@ public:
             app_.parse(argc, argv);
         } catch (const CLI::ParseError& error) {
             if (error.get_exit_code() == 0) {
-                std::ostringstream words;
-                app_.exit(error, words);
-                print_raw(words.str());
+                std::ostringstream output;
+                app_.exit(error, output);
+                print_raw(output.str());
                 return;
             }
             const bool no_prefix = error.get_name() == "RequiredError" && inspect_app_->parsed();
@@ -131,13 +131,13 @@ private:
         encode_corpus_.add_to(app_);
         app_.add_option("--tokenizer", encode_.tokenizer, "A sentencepiece model")
             ->type_name("MODEL");
-        app_.add_option("--output-prefix", encode_.output_prefix, "Where the token files go")
+        app_.add_option("--output-prefix", encode_.output_prefix, "Path prefix of the token files")
             ->type_name("P");
         app_.add_flag(
             "--append-eod", encode_.append_eod,
             "Ends each document that is not empty with the tokenizer's end-of-document id");
         app_.add_option("--workers", encode_.workers, "Threads that encode (default: all cores)")
-            ->check(between(1, 1024))
+            ->check(in_range(1, 1024))
             ->type_name("N");
     }
 
@@ -158,8 +158,8 @@ private:
             ->capture_default_str();
         train_app_
             ->add_option("--max-lines", train_.training.max_lines,
-                         "Trains on a random sample of so many lines; bounds memory")
-            ->check(between(101, max_count))
+                         "Train on a random sample of N lines; limits memory")
+            ->check(in_range(101, max_count))
             ->type_name("N")
             ->capture_default_str();
     }
@@ -184,22 +184,22 @@ private:
         inspect_app_->add_option("--tokenizer", inspect_.tokenizer, "Shows the sample as text")
             ->type_name("MODEL");
         inspect_app_->add_option("--document", inspect_.document, "The document to sample, from 0")
-            ->check(between(0, max_count))
+            ->check(in_range(0, max_count))
             ->type_name("N")
             ->capture_default_str();
         inspect_app_->add_option("--sample-tokens", inspect_.sample_tokens, "Length of the sample")
-            ->check(between(0, max_count))
+            ->check(in_range(0, max_count))
             ->type_name("N")
             ->capture_default_str();
     }
 
     void run_parsed() {
-        if (!app_.get_subcommands().empty()) refuse_misplaced_options();
+        if (!app_.get_subcommands().empty()) reject_misplaced_options();
         if (train_app_->parsed()) {
             train_.corpus = train_corpus_.resolved();
             train_.training.kind = model_type_ == "bpe" ? TokenizerTraining::Kind::bpe
                                                         : TokenizerTraining::Kind::unigram;
-            train_tokenizer_command(train_);
+            train_tokenizer_files(train_);
         } else if (merge_app_->parsed()) {
             merge_token_files(merge_);
         } else if (inspect_app_->parsed()) {
@@ -224,10 +224,10 @@ private:
         }
     }
 
-    void refuse_misplaced_options() const {
+    void reject_misplaced_options() const {
         for (const CLI::Option* option : app_.get_options()) {
             if (option->count() == 0) continue;
-            fail(ExitCode::usage, option->get_name(), " belongs behind ",
+            fail(ExitCode::usage, "put ", option->get_name(), " after ",
                  app_.get_subcommands().front()->get_name());
         }
     }

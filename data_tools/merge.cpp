@@ -40,8 +40,8 @@ std::optional<TokenMeta> common_meta(const std::vector<IndexedDataset>& datasets
             first = prefix;
         } else if (meta->tokenizer_crc32c != common->tokenizer_crc32c) {
             fail(ExitCode::bad_input, meta_path(prefix).string(), ": its tokenizer is ",
-                 tokenizer_in(*meta), ", that of ", first, " is ", tokenizer_in(*common),
-                 "; files of two tokenizers cannot be merged");
+                 tokenizer_text(*meta), ", but ", first, " uses ", tokenizer_text(*common),
+                 "; cannot merge files from different tokenizers");
         } else {
             common->append_eod = common->append_eod && meta->append_eod;
         }
@@ -59,9 +59,9 @@ void merge_token_files(const MergeOptions& options) {
         datasets.emplace_back(prefix);
         if (datasets.back().dtype() != datasets.front().dtype()) {
             fail(ExitCode::bad_input, prefix, ".idx: its ids are ",
-                 name_of(datasets.back().dtype()), ", those of ", options.inputs.front(),
+                 name_of(datasets.back().dtype()), ", but those of ", options.inputs.front(),
                  ".idx are ", name_of(datasets.front().dtype()),
-                 "; files of two tokenizers cannot be merged");
+                 "; cannot merge files from different tokenizers");
         }
     }
     std::optional<TokenMeta> meta = common_meta(datasets);

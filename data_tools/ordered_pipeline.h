@@ -78,7 +78,7 @@ private:
 
     template <class Work>
     void run_worker(Work& work) {
-        while (Item* item = next_to_work_on()) {
+        while (Item* item = next_pending()) {
             try {
                 item->out = work(std::move(item->in));
             } catch (...) {
@@ -97,10 +97,10 @@ private:
     }
 
     /// Returns null when there is no more work.
-    Item* next_to_work_on() {
+    Item* next_pending() {
         std::unique_lock lock(mutex_);
-        changed_.wait(lock, [&] { return stopped_ || begun_ < items_.size() || produced_all_; });
-        return stopped_ || begun_ == items_.size() ? nullptr : items_[begun_++].get();
+        changed_.wait(lock, [&] { return stopped_ || started_ < items_.size() || produced_all_; });
+        return stopped_ || started_ == items_.size() ? nullptr : items_[started_++].get();
     }
 
     /// Returns null after the last item.
@@ -113,7 +113,7 @@ private:
         }
         std::unique_ptr<Item> item = std::move(items_.front());
         items_.pop_front();
-        --begun_;
+        --started_;
         changed_.notify_all();
         return item;
     }
@@ -122,8 +122,8 @@ private:
     const std::size_t capacity_;
     std::mutex mutex_;
     std::condition_variable changed_;
-    std::deque<std::unique_ptr<Item>> items_;  // in order; the first `begun_` are in progress
-    std::size_t begun_ = 0;
+    std::deque<std::unique_ptr<Item>> items_;  // in order; the first `started_` are in progress
+    std::size_t started_ = 0;
     bool produced_all_ = false;
     std::exception_ptr producer_error_;
     bool stopped_ = false;

@@ -26,7 +26,7 @@ public:
             const std::string& path = options_.inputs[chunk_.file];
             auto fault = take_document(record, format_of(path, options_), text);
             if (!fault) return true;
-            faults_.add(placed(std::move(*fault), path, record));
+            faults_.add(locate(std::move(*fault), path, record));
         }
     }
 
@@ -40,7 +40,7 @@ private:
 
 }  // namespace
 
-void train_tokenizer_command(const TrainTokenizerOptions& options) {
+void train_tokenizer_files(const TrainTokenizerOptions& options) {
     check_inputs(options.corpus);
     const std::filesystem::path path = options.model_prefix + ".model";
     if (path.has_parent_path()) create_folders(path.parent_path());
@@ -54,7 +54,7 @@ void train_tokenizer_command(const TrainTokenizerOptions& options) {
     const Tokenizer tokenizer(model, path.string());
     write_file_durably(path, model);
     show_status("");
-    if (const std::string left_out = faults.summary(); !left_out.empty()) warn(left_out);
+    if (const std::string skipped = faults.summary(); !skipped.empty()) warn(skipped);
     print("wrote ", path.string(), ": ", tokenizer.vocab_size(), " pieces in ",
           fixed(progress.seconds(), 1), " s");
 }

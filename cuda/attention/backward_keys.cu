@@ -71,9 +71,9 @@ struct QueryPlace {
 /// Visits the tiles of queries that see at least one of the block's keys, head by head of the
 /// group.
 template <class Shape>
-class SeeingQueries {
+class VisibleQueryTiles {
 public:
-    __device__ SeeingQueries(const AttentionParams& p, int sequence, int group, int key)
+    __device__ VisibleQueryTiles(const AttentionParams& p, int sequence, int group, int key)
         : p_(p), sequence_(sequence), group_(group), key_(key) {}
 
     __device__ QueryPlace first() const { return from({group_ * p_.group_heads, first_query()}); }
@@ -82,7 +82,7 @@ public:
     }
     __device__ bool has(const QueryPlace& place) const { return place.head < heads_end(); }
     /// Whether any query of the tile cannot see some key of the block.
-    __device__ bool hidden(int query) const {
+    __device__ bool needs_mask(int query) const {
         const KeyRange range = visible_keys(p_, sequence_, query, Shape::queries);
         return first_key() < range.all_begin || key_end() > range.all_end;
     }
@@ -145,7 +145,7 @@ __device__ inline void copy_queries(const AttentionParams& p, const AttentionGra
 /// Sets the scores [keys, queries] of invisible keys to -infinity; `key` and `query` are the first
 /// ones.
 template <class Shape>
-__device__ inline void hide(const AttentionParams& p, int sequence, int key, int query,
+__device__ inline void mask(const AttentionParams& p, int sequence, int key, int query,
                             Scores<Shape>& scores) {
     unrolled<Shape::queries / 4>([&](int column) {
         const int i = column / 2 * 8 + lane_index() % 4 * 2 + column % 2;
@@ -178,9 +178,9 @@ __device__ inline void probabilities(const AttentionParams& p, const QueryRows<S
 
 /// Applies `gradient` to every element of dp [keys, queries]; `key` and `query` are the first ones.
 template <class Shape>
-__device__ inline void gradients_of(const AttentionParams& p, int key, int query,
-                                    const QueryRows<Shape>& rows, const KeyDropout& dropout,
-                                    Scores<Shape>& probabilities, Scores<Shape>& dp) {
+__device__ inline void apply_gradient(const AttentionParams& p, int key, int query,
+                                      const QueryRows<Shape>& rows, const KeyDropout& dropout,
+                                      Scores<Shape>& probabilities, Scores<Shape>& dp) {
     std::uint32_t kept[Shape::row_tiles] = {};
     if (Shape::with_dropout) {
         for (int r = 0; r < Shape::row_tiles; ++r)
@@ -224,7 +224,7 @@ __global__ void __launch_bounds__(Shape::threads, Shape::blocks_per_multiprocess
     Sums<Shape> dk = {};
     Sums<Shape> dv = {};
     float dropout_scale = 1;
-    const SeeingQueries<Shape> queries(p, sequence, group, key);
+    const VisibleQueryTiles<Shape> queries(p, sequence, group, key);
     QueryPlace next = queries.first();
     int stage = 0;
     copy_rows_async<Shape::threads>(shared.k,
@@ -244,14 +244,14 @@ __global__ void __launch_bounds__(Shape::threads, Shape::blocks_per_multiprocess
         const KeyDropout dropout(p, sequence, head, Shape::with_dropout);
         dropout_scale = dropout.scale();
         Scores<Shape> scores;
-        multiply_rows<T>(scores, shared.k, row, tile.q, 0);
-        if (queries.hidden(query)) hide<Shape>(p, sequence, key + row, query, scores);
+        multiply_transposed<T>(scores, shared.k, row, tile.q, 0);
+        if (queries.needs_mask(query)) mask<Shape>(p, sequence, key + row, query, scores);
         probabilities<Shape>(p, shared.rows[stage], scores);
         Scores<Shape> dp;
-        multiply_rows<T>(dp, shared.v, row, tile.d_o, 0);
-        gradients_of<Shape>(p, key + row, query, shared.rows[stage], dropout, scores, dp);
-        add_product<T>(dv, scores, tile.d_o, 0, column);
-        add_product<T>(dk, dp, tile.q, 0, column);
+        multiply_transposed<T>(dp, shared.v, row, tile.d_o, 0);
+        apply_gradient<Shape>(p, key + row, query, shared.rows[stage], dropout, scores, dp);
+        multiply_accumulate<T>(dv, scores, tile.d_o, 0, column);
+        multiply_accumulate<T>(dk, dp, tile.q, 0, column);
     }
     copy_async_commit();
     copy_async_wait<0>();

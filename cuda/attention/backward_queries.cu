@@ -35,45 +35,47 @@ using Scores = float[Shape::row_tiles][Shape::keys / 8][4];
 
 /// One value per row of this lane; [r][h] belongs to row 16 r + 8 h + lane / 4 after `query`.
 template <class Shape>
-struct RowNumbers {
+struct RowStatistics {
     float lse_log2[Shape::row_tiles][2];
     float delta[Shape::row_tiles][2];
-    __device__ RowNumbers(const AttentionParams& p, const AttentionGradients& gradients,
-                          std::int64_t lse_row, int first) {
+    __device__ RowStatistics(const AttentionParams& p, const AttentionGradients& gradients,
+                             std::int64_t lse_row, int first) {
         for (int r = 0; r < Shape::row_tiles; ++r) {
             for (int h = 0; h < 2; ++h) {
                 const int query = first + 16 * r + 8 * h + lane_index() / 4;
-                const bool there = query < p.queries;
-                lse_log2[r][h] = there ? cuda::lse_log2(load_constant(p.lse + lse_row + query)) : 0;
-                delta[r][h] = there ? load_constant(gradients.delta + lse_row + query) : 0;
+                const bool valid = query < p.queries;
+                lse_log2[r][h] = valid ? cuda::lse_log2(load_constant(p.lse + lse_row + query)) : 0;
+                delta[r][h] = valid ? load_constant(gradients.delta + lse_row + query) : 0;
             }
         }
     }
 };
 
 template <class Shape>
-__device__ inline void probabilities(const AttentionParams& p, const RowNumbers<Shape>& numbers,
+__device__ inline void probabilities(const AttentionParams& p,
+                                     const RowStatistics<Shape>& statistics,
                                      Scores<Shape>& scores) {
     for (int r = 0; r < Shape::row_tiles; ++r) {
         for (int j = 0; j < Shape::keys / 8; ++j) {
             for (int i = 0; i < 4; ++i)
-                scores[r][j][i] = probability(p, scores[r][j][i], numbers.lse_log2[r][i / 2]);
+                scores[r][j][i] = probability(p, scores[r][j][i], statistics.lse_log2[r][i / 2]);
         }
     }
 }
 
 /// Applies `gradient` to every element of dp; `query` and `key` are the first ones.
 template <class Shape>
-__device__ inline void gradients_of(const AttentionParams& p, int query, int key,
-                                    const RowNumbers<Shape>& numbers, const KeyDropout& dropout,
-                                    Scores<Shape>& probabilities, Scores<Shape>& dp) {
+__device__ inline void apply_gradient(const AttentionParams& p, int query, int key,
+                                      const RowStatistics<Shape>& statistics,
+                                      const KeyDropout& dropout, Scores<Shape>& probabilities,
+                                      Scores<Shape>& dp) {
     unrolled<Shape::row_tiles>([&](int r) {
         const std::uint32_t kept =
             Shape::with_dropout ? dropout.rows<Shape::keys / 8>(query + 16 * r, key) : 0;
         for (int j = 0; j < Shape::keys / 8; ++j) {
             for (int i = 0; i < 4; ++i) {
                 const bool keep = (kept >> (4 * j + i) & 1) != 0;
-                gradient<Shape::with_dropout>(p, numbers.delta[r][i / 2], keep,
+                gradient<Shape::with_dropout>(p, statistics.delta[r][i / 2], keep,
                                               probabilities[r][j][i], dp[r][j][i]);
             }
         }
@@ -105,7 +107,7 @@ __global__ void __launch_bounds__(Shape::threads, Shape::blocks_per_multiprocess
     const KeyRange range = visible_keys(p, sequence, begin, Shape::rows);
     const KeyDropout dropout(p, sequence, head, Shape::with_dropout);
     const int origin = key_origin(p, Shape::with_dropout);
-    const RowNumbers<Shape> numbers(p, gradients, p.lse_row(sequence, head), begin + row);
+    const RowStatistics<Shape> statistics(p, gradients, p.lse_row(sequence, head), begin + row);
 
     float dq[Shape::row_tiles][Shape::width / 8][4] = {};
     int key = origin + (range.begin - origin) / Shape::keys * Shape::keys;
@@ -127,14 +129,14 @@ __global__ void __launch_bounds__(Shape::threads, Shape::blocks_per_multiprocess
             copy_async_commit();
         }
         Scores<Shape> scores;
-        multiply_rows<T>(scores, shared.q, row, shared.k[stage], 0);
+        multiply_transposed<T>(scores, shared.q, row, shared.k[stage], 0);
         if (key < range.all_begin || key + Shape::keys > range.all_end)
-            hide_keys(shared.bounds + row, key, scores);
-        probabilities<Shape>(p, numbers, scores);
+            mask_keys(shared.bounds + row, key, scores);
+        probabilities<Shape>(p, statistics, scores);
         Scores<Shape> dp;
-        multiply_rows<T>(dp, shared.d_o, row, shared.v[stage], 0);
-        gradients_of<Shape>(p, begin + row, key, numbers, dropout, scores, dp);
-        add_product<T>(dq, dp, shared.k[stage], 0);
+        multiply_transposed<T>(dp, shared.d_o, row, shared.v[stage], 0);
+        apply_gradient<Shape>(p, begin + row, key, statistics, dropout, scores, dp);
+        multiply_accumulate<T>(dq, dp, shared.k[stage], 0);
     }
     copy_async_wait<0>();
     block_barrier();

@@ -166,9 +166,9 @@ __global__ void __launch_bounds__(Shape::threads, Shape::blocks_per_multiprocess
         Kept<Shape> kept;
         if (Shape::with_dropout) kept.draw(dropout, begin + row, key);
         Scores<Shape> scores;
-        multiply_rows<T>(scores, shared.q, row, shared.k, 0);
+        multiply_transposed<T>(scores, shared.q, row, shared.k, 0);
         if (key < range.all_begin || key + Shape::keys > range.all_end)
-            hide_keys(shared.bounds + row, key, scores);
+            mask_keys(shared.bounds + row, key, scores);
         copy_async_wait<0>();
         block_barrier();
         if (key + Shape::keys < range.end) {
@@ -177,7 +177,7 @@ __global__ void __launch_bounds__(Shape::threads, Shape::blocks_per_multiprocess
         }
         softmax<Shape>(p, scores, state);
         if (Shape::with_dropout) drop<Shape>(kept, scores);
-        add_product<T>(state.o, scores, shared.v, 0);
+        multiply_accumulate<T>(state.o, scores, shared.v, 0);
     }
     copy_async_wait<0>();
     block_barrier();

@@ -13,7 +13,7 @@ constexpr std::int64_t shared_bytes_everywhere = 99 * 1024;
 /// Calls f(std::integral_constant<int, W>{}) with the smallest supported width W >= D.
 template <class F>
 void with_head_width(int head_dim, const F& f) {
-    GPTRAIN_CHECK(head_dim <= widest_head, "heads ", head_dim, " wide");
+    GPTRAIN_CHECK(head_dim <= max_head_dim, "head_dim ", head_dim, ", at most ", max_head_dim);
     if (head_dim <= 64) return f(std::integral_constant<int, 64>{});
     if (head_dim <= 96) return f(std::integral_constant<int, 96>{});
     if (head_dim <= 128) return f(std::integral_constant<int, 128>{});
@@ -24,7 +24,7 @@ void with_head_width(int head_dim, const F& f) {
 /// sequence. More than 2^31 - 1 blocks throw Error (bug); a smaller limit of the device is checked
 /// at launch.
 inline BlockOrder block_order(const AttentionParams& params, std::int64_t rows, int tile_rows,
-                              int heads, bool last_is_most) {
+                              int heads, bool last_tile_largest) {
     constexpr std::int64_t section_bytes = 16 << 20;
     const std::int64_t head_bytes =
         4 * std::int64_t{params.keys} * params.head_dim * params.groups / params.heads;
@@ -32,7 +32,7 @@ inline BlockOrder block_order(const AttentionParams& params, std::int64_t rows, 
     const std::int64_t all_heads = std::int64_t{params.sequences} * heads;
     const BlockOrder order = {gptrain::narrow<int>(div_ceil(rows, tile_rows)),
                               gptrain::narrow<int>(all_heads),
-                              static_cast<int>(std::min(section, all_heads)), last_is_most};
+                              static_cast<int>(std::min(section, all_heads)), last_tile_largest};
     gptrain::narrow<int>(order.blocks());
     return order;
 }

@@ -14,25 +14,25 @@ namespace gptrain::cuda {
 /// values in the L2 cache. Within a section, the tiles with the most work come first, across all
 /// its heads.
 struct BlockOrder {
-    int tiles;          ///< per head
-    int heads;          ///< over all sequences
-    int section;        ///< heads per section
-    bool last_is_most;  ///< whether the last tile has the most work; otherwise the first one
-    std::int64_t blocks() const { return static_cast<std::int64_t>(tiles) * heads; }
+    int tiles;               ///< per head
+    int all_heads;           ///< of all sequences
+    int section;             ///< heads per section
+    bool last_tile_largest;  ///< whether the last tile has the most work; otherwise the first one
+    std::int64_t blocks() const { return static_cast<std::int64_t>(tiles) * all_heads; }
 };
 
 struct BlockPlace {
     int tile;
-    int head;  ///< over all sequences
+    int head;  ///< among those of all sequences
 };
 
 __device__ inline BlockPlace block_place(const BlockOrder& order, int block) {
     const int section_blocks = order.section * order.tiles;
     const int section = block / section_blocks;
     const int rest = block % section_blocks;
-    const int heads = std::min(order.section, order.heads - section * order.section);
+    const int heads = std::min(order.section, order.all_heads - section * order.section);
     const int tile = rest / heads;
-    return {order.last_is_most ? order.tiles - 1 - tile : tile,
+    return {order.last_tile_largest ? order.tiles - 1 - tile : tile,
             section * order.section + rest % heads};
 }
 __device__ inline BlockPlace block_place(const BlockOrder& order) {
@@ -108,7 +108,7 @@ __device__ inline void fill_key_bounds(KeyBounds (&bounds)[rows], const Attentio
 /// Sets scores [16 R queries, 8 C keys], laid out like c of multiply_add, to -infinity where the
 /// key is invisible. bounds[i] belongs to the i-th query; `key` is the first key.
 template <int R, int C>
-__device__ inline void hide_keys(const KeyBounds* bounds, int key, float (&scores)[R][C][4]) {
+__device__ inline void mask_keys(const KeyBounds* bounds, int key, float (&scores)[R][C][4]) {
     constexpr float infinity = std::numeric_limits<float>::infinity();
     unrolled<2 * R>([&](int row) {
         const KeyBounds of_row =

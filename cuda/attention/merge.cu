@@ -45,22 +45,22 @@ struct MergeArgs {
 };
 
 /// The weights of the two sides in the merged row, and the merged log-sum-exp.
-struct Shares {
+struct MergeWeights {
     float sum;
     float added;
     float lse;
 };
 
-__device__ inline Shares shares_of(float sum, float added) {
+__device__ inline MergeWeights merge_weights(float sum, float added) {
     constexpr float log2_e = 1.4426950408889634f;
     if (sum == -infinity) return {0, 1, added};
     if (added == -infinity) return {1, 0, sum};
     const float smaller = exp2_approx(-absolute(sum - added) * log2_e);
-    const float larger_share = 1.0f / (1.0f + smaller);
-    const float smaller_share = smaller * larger_share;
+    const float larger_weight = 1.0f / (1.0f + smaller);
+    const float smaller_weight = smaller * larger_weight;
     const float lse = (sum < added ? added : sum) + logarithm(1.0f + smaller);
-    if (sum < added) return {smaller_share, larger_share, lse};
-    return {larger_share, smaller_share, lse};
+    if (sum < added) return {smaller_weight, larger_weight, lse};
+    return {larger_weight, smaller_weight, lse};
 }
 
 /// The elements of o_sum for one piece of o: one or two fp32 pieces.
@@ -87,8 +87,8 @@ __device__ inline void store_sum(float* row, int at, int size, const SumPiece<T>
 }
 
 struct MergeShared {
-    float sum_shares[block_queries];
-    float added_shares[block_queries];
+    float sum_weights[block_queries];
+    float added_weights[block_queries];
 };
 
 /// A block's queries, from one head of one sequence.
@@ -127,21 +127,21 @@ __device__ inline void merge_lse(const MergeArgs<T>& args, const BlockRows<T>& r
         args.lse[(rows.sequence * args.heads + rows.head) * args.queries + rows.first + i];
     float* sum = args.lse_sum + rows.sequence * args.lse_sequence_stride +
                  rows.head * args.lse_head_stride + rows.first + i;
-    const Shares shares = shares_of(args.accumulate ? *sum : -infinity, added);
-    *sum = shares.lse;
-    shared.sum_shares[i] = shares.sum;
-    shared.added_shares[i] = shares.added;
+    const MergeWeights weights = merge_weights(args.accumulate ? *sum : -infinity, added);
+    *sum = weights.lse;
+    shared.sum_weights[i] = weights.sum;
+    shared.added_weights[i] = weights.added;
 }
 
 /// A position in a block's rows, clamped to the last one so that loads are unconditional.
 struct PiecePlace {
     int row;
     int at;
-    bool there;
+    bool valid;
 
     __device__ PiecePlace(int piece, int pieces, int row_pieces, int width)
-        : there(piece < pieces) {
-        const int index = there ? piece : pieces - 1;
+        : valid(piece < pieces) {
+        const int index = valid ? piece : pieces - 1;
         row = index / row_pieces;
         at = index % row_pieces * width;
     }
@@ -170,13 +170,13 @@ __global__ void __launch_bounds__(block_size) merge_kernel(MergeArgs<T> args) {
         }
         for (int i = 0; i < unroll; ++i) {
             const PiecePlace place(begin + i * block_size, pieces, row_pieces, piece_width<T>);
-            if (!place.there) continue;
+            if (!place.valid) continue;
             float x[piece_width<T>];
             widen(added[i], x);
-            const float kept = shared.sum_shares[place.row];
-            const float share = shared.added_shares[place.row];
+            const float kept = shared.sum_weights[place.row];
+            const float weight = shared.added_weights[place.row];
             for (int j = 0; j < piece_width<T>; ++j)
-                sums[i][j] = fma(x[j], share, sums[i][j] * kept);
+                sums[i][j] = fma(x[j], weight, sums[i][j] * kept);
             store_sum<aligned, T>(rows.o_sum + place.row * args.sum_strides.query, place.at,
                                   args.head_dim, sums[i]);
         }

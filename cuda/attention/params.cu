@@ -7,7 +7,7 @@ void check_heads(const Tensor& tensor, const Shape& shape, DType dtype) {
     GPTRAIN_CHECK(tensor.shape() == shape && tensor.dtype() == dtype &&
                       (tensor.stride(3) == 1 || shape[3] == 1),
                   "attention got ", tensor.shape().to_text(), " ", name_of(tensor.dtype()),
-                  ", needs ", shape.to_text(), " ", name_of(dtype), ", features side by side");
+                  ", needs ", shape.to_text(), " ", name_of(dtype), ", features contiguous");
 }
 
 Shape shape_of(const AttentionParams& p, std::int64_t rows, std::int64_t heads) {
@@ -27,7 +27,7 @@ AttentionParams attention_params(const AttentionForward& args) {
     p.head_dim = gptrain::narrow<int>(args.q.size(3));
     p.keys = gptrain::narrow<int>(args.k.size(1));
     p.groups = gptrain::narrow<int>(args.k.size(2));
-    GPTRAIN_CHECK(p.head_dim <= widest_head, "heads ", p.head_dim, " wide, at most ", widest_head);
+    GPTRAIN_CHECK(p.head_dim <= max_head_dim, "head_dim ", p.head_dim, ", at most ", max_head_dim);
     GPTRAIN_CHECK(p.heads % p.groups == 0, p.heads, " heads in ", p.groups, " groups");
     p.group_heads = p.heads / p.groups;
     check_heads(args.q, shape_of(p, p.queries, p.heads), args.q.dtype());

@@ -12,7 +12,7 @@
 namespace gptrain::cuda {
 
 /// The largest D that kernels support.
-constexpr int widest_head = 256;
+constexpr int max_head_dim = 256;
 
 /// A tensor [B, rows, heads, D]; D is contiguous, strides are in elements.
 struct HeadTensor {

@@ -95,11 +95,12 @@ __global__ void __launch_bounds__(Shape::threads, 2)
         load_rows<T>(shared.v, p.v, sequence, p.group_of(head), key, p.keys, p.head_dim);
         block_barrier();
         ThreadScores<Shape> scores;
-        multiply_rows<Shape>(scores, shared.q, shared.k, p.head_dim);
+        multiply_transposed<Shape>(scores, shared.q, shared.k, p.head_dim);
         softmax<Shape, with_dropout>(p, sequence, query, key, dropout, scores, state);
         store_scores(shared.probabilities, scores);
         block_barrier();
-        add_product<Shape>(state.o, shared.probabilities, shared.v, rows_there<Shape>(key, p.keys));
+        multiply_accumulate<Shape>(state.o, shared.probabilities, shared.v,
+                                   valid_rows<Shape>(key, p.keys));
     }
     float factors[Shape::thread_rows];
     for (int i = 0; i < Shape::thread_rows; ++i) {
@@ -162,8 +163,8 @@ __global__ void __launch_bounds__(Shape::threads, 2)
         load_rows<T>(shared.other[1], p.v, sequence, p.group_of(head), key, p.keys, p.head_dim);
         block_barrier();
         ThreadScores<Shape> scores, dp;
-        multiply_rows<Shape>(scores, shared.own[0], shared.other[0], p.head_dim);
-        multiply_rows<Shape>(dp, shared.own[1], shared.other[1], p.head_dim);
+        multiply_transposed<Shape>(scores, shared.own[0], shared.other[0], p.head_dim);
+        multiply_transposed<Shape>(dp, shared.own[1], shared.other[1], p.head_dim);
         for (int i = 0; i < Shape::thread_rows; ++i) {
             for (int j = 0; j < Shape::columns; ++j) {
                 pair_gradient<with_dropout>(
@@ -173,7 +174,8 @@ __global__ void __launch_bounds__(Shape::threads, 2)
         }
         store_scores(shared.gradients, dp);
         block_barrier();
-        add_product<Shape>(dq, shared.gradients, shared.other[0], rows_there<Shape>(key, p.keys));
+        multiply_accumulate<Shape>(dq, shared.gradients, shared.other[0],
+                                   valid_rows<Shape>(key, p.keys));
     }
     float factors[Shape::thread_rows];
     for (float& factor : factors)
@@ -208,8 +210,8 @@ __global__ void __launch_bounds__(Shape::threads, 2)
                          p.head_dim);
             block_barrier();
             ThreadScores<Shape> scores, dp;
-            multiply_rows<Shape>(scores, shared.own[0], shared.other[0], p.head_dim);
-            multiply_rows<Shape>(dp, shared.own[1], shared.other[1], p.head_dim);
+            multiply_transposed<Shape>(scores, shared.own[0], shared.other[0], p.head_dim);
+            multiply_transposed<Shape>(dp, shared.own[1], shared.other[1], p.head_dim);
             for (int i = 0; i < Shape::thread_rows; ++i) {
                 for (int j = 0; j < Shape::columns; ++j) {
                     pair_gradient<with_dropout>(
@@ -220,9 +222,9 @@ __global__ void __launch_bounds__(Shape::threads, 2)
             store_scores(shared.probabilities, scores);
             store_scores(shared.gradients, dp);
             block_barrier();
-            const int queries = rows_there<Shape>(query, p.queries);
-            add_product<Shape>(dv, shared.probabilities, shared.other[1], queries);
-            add_product<Shape>(dk, shared.gradients, shared.other[0], queries);
+            const int queries = valid_rows<Shape>(query, p.queries);
+            multiply_accumulate<Shape>(dv, shared.probabilities, shared.other[1], queries);
+            multiply_accumulate<Shape>(dk, shared.gradients, shared.other[0], queries);
         }
     }
     float factors[Shape::thread_rows];

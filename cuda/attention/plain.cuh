@@ -48,22 +48,22 @@ __device__ inline void load_rows(PlainRows<Shape>& tile, const HeadTensor& tenso
     for (int i = thread_index(); i < Shape::rows * Shape::width; i += Shape::threads) {
         const int row = i / Shape::width;
         const int column = i % Shape::width;
-        const bool there = begin + row < rows && column < dim;
+        const bool valid = begin + row < rows && column < dim;
         tile.at[row][column] =
-            there ? widen(load_constant(from + (begin + row) * tensor.row_stride + column)) : 0;
+            valid ? widen(load_constant(from + (begin + row) * tensor.row_stride + column)) : 0;
     }
 }
 
 /// The number of a tile's rows, starting at `begin`, that exist.
 template <class Shape>
-__device__ inline int rows_there(int begin, int rows) {
+__device__ inline int valid_rows(int begin, int rows) {
     return rows - begin < Shape::rows ? rows - begin : Shape::rows;
 }
 
 /// c = a b^T
 template <class Shape>
-__device__ inline void multiply_rows(ThreadScores<Shape>& c, const PlainRows<Shape>& a,
-                                     const PlainRows<Shape>& b, int dim) {
+__device__ inline void multiply_transposed(ThreadScores<Shape>& c, const PlainRows<Shape>& a,
+                                           const PlainRows<Shape>& b, int dim) {
     for (auto& row : c)
         for (float& x : row)
             x = 0;
@@ -89,8 +89,8 @@ __device__ inline void store_scores(PlainScores<Shape>& to, const ThreadScores<S
 
 /// sum += a b over the first `count` rows of b.
 template <class Shape>
-__device__ inline void add_product(ThreadSums<Shape>& sum, const PlainScores<Shape>& a,
-                                   const PlainRows<Shape>& b, int count) {
+__device__ inline void multiply_accumulate(ThreadSums<Shape>& sum, const PlainScores<Shape>& a,
+                                           const PlainRows<Shape>& b, int count) {
     for (int k = 0; k < count; ++k) {
         float right[Shape::features];
         for (int m = 0; m < Shape::features; ++m)

@@ -81,8 +81,8 @@ __device__ inline void copy_rows_async(Tile& tile, const HeadRows& from, int beg
 /// c[16 R x 8 C] = a b^T: rows from a_row on of tile a and from b_row on of tile b, summed over
 /// Tile::width.
 template <class T, int R, int C, class A, class B>
-__device__ inline void multiply_rows(float (&c)[R][C][4], const A& a, int a_row, const B& b,
-                                     int b_row) {
+__device__ inline void multiply_transposed(float (&c)[R][C][4], const A& a, int a_row, const B& b,
+                                           int b_row) {
     static_assert(C % 2 == 0 && A::width == B::width);
     const int lane = piece_offset();
     for (int r = 0; r < R; ++r)
@@ -104,7 +104,8 @@ __device__ inline void multiply_rows(float (&c)[R][C][4], const A& a, int a_row,
     }
 }
 
-/// Rounds columns [16 k, 16 k + 16) of c from multiply_rows into the registers of an operand a.
+/// Rounds columns [16 k, 16 k + 16) of c from multiply_transposed into the registers of an operand
+/// a.
 template <class T, int C>
 __device__ inline void narrow_piece(std::uint32_t (&piece)[4], const float (&c)[C][4], int k) {
     piece[0] = narrow2<T>(c[2 * k][0], c[2 * k][1]);
@@ -115,8 +116,8 @@ __device__ inline void narrow_piece(std::uint32_t (&piece)[4], const float (&c)[
 
 /// sum[16 R x 8 W] += c[16 R x 8 C] b: rows from b_row on and columns from b_column on of tile b.
 template <class T, int R, int C, int W, class B>
-__device__ inline void add_product(float (&sum)[R][W][4], const float (&c)[R][C][4], const B& b,
-                                   int b_row, int b_column = 0) {
+__device__ inline void multiply_accumulate(float (&sum)[R][W][4], const float (&c)[R][C][4],
+                                           const B& b, int b_row, int b_column = 0) {
     static_assert(C % 2 == 0 && W % 2 == 0);
     const int lane = piece_offset();
     for (int k = 0; k < C / 2; ++k) {

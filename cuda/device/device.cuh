@@ -12,7 +12,7 @@
 // Parts of this file; include them only from here.
 #include "cuda/device/arithmetic.cuh"
 #include "cuda/device/global_memory.cuh"
-#include "cuda/device/place.cuh"
+#include "cuda/device/indices.cuh"
 #include "cuda/device/threads.cuh"
 #include "cuda/device/values.cuh"
-#include "cuda/device/warp_products.cuh"
+#include "cuda/device/warp_mma.cuh"

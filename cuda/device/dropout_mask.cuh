@@ -15,7 +15,7 @@ struct DropoutParams {
     std::uint32_t layer = 0;
     std::uint32_t threshold = 0;  ///< words from this value on are kept
     float scale = 1;              ///< factor for kept values
-    SequenceRows rows;
+    RowPositions rows;
     std::int64_t head_begin = 0;
 
     DropoutParams() = default;

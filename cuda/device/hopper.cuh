@@ -33,7 +33,7 @@ __device__ inline void arrive(Barrier& barrier) {
                  : "memory");
 }
 /// Arrives, and makes the phase wait for `bytes` more bytes of bulk copies.
-__device__ inline void arrive_expecting(Barrier& barrier, int bytes) {
+__device__ inline void arrive_expect_bytes(Barrier& barrier, int bytes) {
     asm volatile(
         "{\n.reg .b64 state;\nmbarrier.arrive.expect_tx.shared::cta.b64 state, [%0], %1;\n}\n" ::
             "r"(detail::shared_address(&barrier)),
@@ -199,7 +199,7 @@ __device__ inline void warpgroup_wait() {
 }
 /// Prevents the compiler from moving other uses of these registers across this point.
 template <int n>
-__device__ inline void hold(float (&c)[n]) {
+__device__ inline void pin_registers(float (&c)[n]) {
     for (int i = 0; i < n; ++i)
         asm volatile("" : "+f"(c[i])::"memory");
 }

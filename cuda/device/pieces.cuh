@@ -17,7 +17,7 @@ constexpr int piece_width = 16 / static_cast<int>(sizeof(T));
 
 /// Whether element i of the piece at `at` is inside the row.
 template <class T, bool aligned>
-__device__ inline bool is_there(int at, int i, int size) {
+__device__ inline bool in_row(int at, int i, int size) {
     return aligned || at + i < size;
 }
 
@@ -105,7 +105,7 @@ __device__ inline Vec16<T> narrow_piece(const float (&x)[piece_width<T>]) {
 /// Whether rows of `size` elements, `stride` apart, consist of whole pieces aligned to 16 bytes.
 /// True for null rows.
 template <class T>
-bool whole_pieces(const T* rows, std::int64_t stride, std::int64_t size) {
+bool is_aligned(const T* rows, std::int64_t stride, std::int64_t size) {
     return rows == nullptr || (reinterpret_cast<std::uintptr_t>(rows) % 16 == 0 &&
                                stride % piece_width<T> == 0 && size % piece_width<T> == 0);
 }
@@ -114,7 +114,7 @@ bool whole_pieces(const T* rows, std::int64_t stride, std::int64_t size) {
 
 /// A block handles the same pieces of several rows, one row after the other, with consecutive
 /// pieces on consecutive threads.
-constexpr int rows_of_block = 4;
+constexpr int rows_per_block = 4;
 
 struct PieceGrid {
     std::int64_t blocks;   ///< x: groups of rows
@@ -128,21 +128,21 @@ inline PieceGrid piece_grid(std::int64_t rows, std::int64_t size, int width) {
     const std::int64_t pieces = div_ceil(size, width);
     const std::int64_t columns = div_ceil(pieces, 256);
     const auto threads = static_cast<int>(round_up(div_ceil(pieces, columns), warp_threads));
-    return {div_ceil(rows, rows_of_block), threads, div_ceil(pieces, threads)};
+    return {div_ceil(rows, rows_per_block), threads, div_ceil(pieces, threads)};
 }
 
 /// Row i of the block, clamped to the last of `rows`. Clamping makes loads unconditional, so the
 /// compiler can group several of them; stores still check.
-__device__ inline std::int64_t row_of_block(int i, int rows) {
-    const std::int64_t row = block_index().x * std::int64_t{rows_of_block} + i;
+__device__ inline std::int64_t block_row(int i, int rows) {
+    const std::int64_t row = block_index().x * std::int64_t{rows_per_block} + i;
     return row < rows ? row : rows - 1;
 }
-__device__ inline bool is_row_of_block(int i, int rows) {
-    return block_index().x * std::int64_t{rows_of_block} + i < rows;
+__device__ inline bool is_block_row(int i, int rows) {
+    return block_index().x * std::int64_t{rows_per_block} + i < rows;
 }
 /// First element of this thread's piece.
 template <class T>
-__device__ inline int piece_of_thread() {
+__device__ inline int thread_piece() {
     return (block_index().y * block_threads() + thread_index()) * piece_width<T>;
 }
 

@@ -3,7 +3,7 @@
 
 #include <cstdint>
 
-#include "cuda/device/place.cuh"
+#include "cuda/device/indices.cuh"
 
 namespace gptrain::cuda {
 
@@ -35,14 +35,14 @@ template <class T>
 __device__ inline T shuffle(T value, int lane) {
     return __shfl_sync(0xffffffffu, value, lane);
 }
-/// The value of the lane `by` below; the lowest `by` lanes keep their own.
+/// The value of the lane `distance` below; the lowest `distance` lanes keep their own.
 template <class T>
-__device__ inline T shuffle_up(T value, int by) {
-    return __shfl_up_sync(0xffffffffu, value, by);
+__device__ inline T shuffle_up(T value, int distance) {
+    return __shfl_up_sync(0xffffffffu, value, distance);
 }
 /// Bit i is the argument of lane i.
-__device__ inline std::uint32_t ballot(bool said) {
-    return __ballot_sync(0xffffffffu, said);
+__device__ inline std::uint32_t ballot(bool bit) {
+    return __ballot_sync(0xffffffffu, bit);
 }
 
 }  // namespace gptrain::cuda

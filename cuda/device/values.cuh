@@ -3,7 +3,7 @@
 
 #include <cstdint>
 
-#include "base/float8.h"
+#include "base/fp8.h"
 
 namespace gptrain::cuda {
 
@@ -71,19 +71,19 @@ __device__ inline std::uint32_t narrow2<F16>(float low, float high) {
 
 /// Rounds to nearest even and saturates: values beyond the largest finite number become that
 /// number. NaN stays NaN. Returns two elements in 16 bits, `low` in the lower half.
-template <class Float8>
-__device__ inline std::uint32_t narrow2_float8(float low, float high) {
+template <class Fp8>
+__device__ inline std::uint32_t narrow2_fp8(float low, float high) {
 #if __CUDA_ARCH__ >= 890
     unsigned short result;
-    if constexpr (Float8::dtype == DType::f8e4m3) {
+    if constexpr (Fp8::dtype == DType::f8e4m3) {
         asm("cvt.rn.satfinite.e4m3x2.f32 %0, %1, %2;" : "=h"(result) : "f"(high), "f"(low));
     } else {
         asm("cvt.rn.satfinite.e5m2x2.f32 %0, %1, %2;" : "=h"(result) : "f"(high), "f"(low));
     }
     return result;
 #else
-    return gptrain::to_float8<Float8>(low).bits |
-           static_cast<std::uint32_t>(gptrain::to_float8<Float8>(high).bits) << 8;
+    return gptrain::to_fp8<Fp8>(low).bits |
+           static_cast<std::uint32_t>(gptrain::to_fp8<Fp8>(high).bits) << 8;
 #endif
 }
 

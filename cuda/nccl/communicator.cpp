@@ -55,12 +55,12 @@ struct PartedRuns {
 
 }  // namespace
 
-NcclCommunicator::NcclCommunicator(const Nccl& nccl, std::unique_ptr<Communicator> hosts,
+NcclCommunicator::NcclCommunicator(const Nccl& nccl, std::unique_ptr<Communicator> host,
                                    const Stream& compute, std::string name)
-    : nccl_(nccl), hosts_(std::move(hosts)), compute_(compute), name_(std::move(name)) {
+    : nccl_(nccl), host_communicator_(std::move(host)), compute_(compute), name_(std::move(name)) {
     comm_ = connect();
     try {
-        use_once();
+        warm_up();
     } catch (...) {
         abort();
         throw;
@@ -83,7 +83,7 @@ ncclComm_t NcclCommunicator::connect() {
     ncclUniqueId id{};
     if (rank() == 0) check(nccl_.get_unique_id(&id), "ncclGetUniqueId");
     const Tensor shared(reinterpret_cast<std::byte*>(&id), DType::u8, {sizeof id});
-    hosts_->broadcast(shared, 0).wait();
+    host_communicator_->broadcast(shared, 0).wait();
     ncclConfig_t config = NCCL_CONFIG_INITIALIZER;
     config.blocking = 1;
     ncclComm_t comm = nullptr;
@@ -92,7 +92,7 @@ ncclComm_t NcclCommunicator::connect() {
 }
 
 /// NCCL connects ranks on first use, which takes long and needs all ranks.
-void NcclCommunicator::use_once() {
+void NcclCommunicator::warm_up() {
     // Freed at the end of this function, when nothing uses it any more or everything has failed.
     const auto release_memory = [](std::byte* data) { release(data, MemorySpace::device); };
     const std::int64_t elements = size();
@@ -104,12 +104,12 @@ void NcclCommunicator::use_once() {
     const Tensor other = both.slice(0, 1, 1).view({elements});
     const Tensor own = all.slice(0, rank(), 1);
     const int next = (rank() + 1) % size();
-    const int before = (rank() + size() - 1) % size();
+    const int previous = (rank() + size() - 1) % size();
     all_reduce(all, Reduce::sum).wait();
     reduce_scatter(own, all, 0).wait();
     all_gather(all, own, 0).wait();
-    send_recv(all, next, other, before).wait();
-    send_recv(all, before, other, next).wait();
+    send_recv(all, next, other, previous).wait();
+    send_recv(all, previous, other, next).wait();
     Event done;
     done.record(stream_);
     while (!done.done()) {
@@ -173,13 +173,14 @@ Pending NcclCommunicator::issue(std::string_view call, const Issue& issue) {
     });
 }
 
-Pending NcclCommunicator::all_reduce(const Tensor& x, Reduce how) {
+Pending NcclCommunicator::all_reduce(const Tensor& x, Reduce reduce) {
     GPTRAIN_CHECK(x.contiguous(), "all_reduce of ", x.shape().to_text());
     if (x.elements() == 0) return {};
     const ncclDataType_t type = summed_type(x.dtype());
     return issue("ncclAllReduce", [&](const auto& message) {
         message(nccl_.all_reduce(x.data(), x.data(), unsigned_size(x.elements()), type,
-                                 how == Reduce::sum ? ncclSum : ncclMax, comm_, stream_.handle()));
+                                 reduce == Reduce::sum ? ncclSum : ncclMax, comm_,
+                                 stream_.handle()));
     });
 }
 

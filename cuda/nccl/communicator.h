@@ -24,17 +24,17 @@ namespace gptrain::cuda {
 /// Error: `hang` if a rank or its connection was lost, otherwise `bug`.
 class NcclCommunicator final : public Communicator {
 public:
-    /// `hosts` connects the same ranks through host memory. Computation is issued to `compute`,
-    /// which outlives the communicator. All ranks construct it together; the constructor uses it
-    /// once.
-    NcclCommunicator(const Nccl& nccl, std::unique_ptr<Communicator> hosts, const Stream& compute,
+    /// `host` connects the same ranks through host memory. Computation is issued to `compute`,
+    /// which outlives the communicator. All ranks construct it together; the constructor runs
+    /// each operation once.
+    NcclCommunicator(const Nccl& nccl, std::unique_ptr<Communicator> host, const Stream& compute,
                      std::string name);
     /// Aborts if an exception is in flight; otherwise waits for its operations and the other ranks.
     ~NcclCommunicator() override;
 
-    int rank() const override { return hosts_->rank(); }
-    int size() const override { return hosts_->size(); }
-    Pending all_reduce(const Tensor& x, Reduce how) override;
+    int rank() const override { return host_communicator_->rank(); }
+    int size() const override { return host_communicator_->size(); }
+    Pending all_reduce(const Tensor& x, Reduce reduce) override;
     Pending reduce_scatter(const Tensor& to, const Tensor& from, int dim) override;
     Pending all_gather(const Tensor& to, const Tensor& from, int dim) override;
     Pending all_to_all(const Tensor& to, const Tensor& from) override;
@@ -43,14 +43,14 @@ public:
     Pending recv(const Tensor& x, int from) override;
     Pending send_recv(const Tensor& sent, int to, const Tensor& received, int from) override;
     /// A barrier among the hosts; it does not wait for the devices.
-    void barrier() override { hosts_->barrier(); }
+    void barrier() override { host_communicator_->barrier(); }
 
     /// Throws if an operation has failed. For a host that waits for the device.
     void poll();
 
 private:
     ncclComm_t connect();
-    void use_once();
+    void warm_up();
     void check(ncclResult_t status, std::string_view call);
     void abort() noexcept;
     template <class Issue>
@@ -58,7 +58,7 @@ private:
     std::shared_ptr<Event> free_event();
 
     const Nccl nccl_;
-    std::unique_ptr<Communicator> hosts_;
+    std::unique_ptr<Communicator> host_communicator_;
     const Stream& compute_;
     const std::string name_;
     Stream stream_;

@@ -9,20 +9,19 @@
 
 namespace gptrain::cuda {
 
-bool devices_are_shared(std::span<const std::string> uuids, bool may_be) {
+bool devices_are_shared(std::span<const std::string> uuids, bool allowed) {
     std::map<std::string_view, std::size_t> rank_of;
     for (std::size_t rank = 0; rank < uuids.size(); ++rank) {
         const auto [other, is_new] = rank_of.emplace(uuids[rank], rank);
         if (is_new) continue;
-        if (may_be) return true;
+        if (allowed) return true;
         // All ranks see the same list and find the same pair.
         throw CommonError(
             ExitCode::usage,
             text("device: cuda: ranks ", other->second, " and ", rank, " have the same GPU (",
                  uuids[rank],
-                 "): start as many ranks on a machine as it has GPUs, each with all "
-                 "of them or its own one in CUDA_VISIBLE_DEVICES; GPTRAIN_SHARE_GPU=1 allows it, "
-                 "for tests"));
+                 "): start one rank per GPU, with all GPUs or its own one in "
+                 "CUDA_VISIBLE_DEVICES; for tests, GPTRAIN_SHARE_GPU=1 allows sharing"));
     }
     return false;
 }
@@ -30,14 +29,14 @@ bool devices_are_shared(std::span<const std::string> uuids, bool may_be) {
 ChosenDevice choose_device(const MpiSession& session) {
     ChosenDevice chosen;
     std::string uuid;
-    session.together([&] {
+    session.run_on_all([&] {
         // Without any device, opening device 0 reports why.
-        chosen.index = session.local_rank() % std::max(visible_devices(), 1);
+        chosen.index = session.local_rank() % std::max(visible_device_count(), 1);
         uuid = open_device(chosen.index).uuid;
     });
     const char* share = std::getenv("GPTRAIN_SHARE_GPU");
-    const bool may_be = share != nullptr && std::string_view(share) == "1";
-    chosen.shared = devices_are_shared(session.exchange(uuid), may_be);
+    const bool allowed = share != nullptr && std::string_view(share) == "1";
+    chosen.shared = devices_are_shared(session.exchange(uuid), allowed);
     return chosen;
 }
 

@@ -19,7 +19,7 @@ struct ChosenDevice {
 ChosenDevice choose_device(const MpiSession& session);
 
 /// Whether any two ranks have the same device. Throws Error (usage) that names these ranks unless
-/// `may_be`.
-bool devices_are_shared(std::span<const std::string> uuids, bool may_be);
+/// `allowed`.
+bool devices_are_shared(std::span<const std::string> uuids, bool allowed);
 
 }  // namespace gptrain::cuda

@@ -15,14 +15,14 @@ void set_nccl_environment(bool deterministic) {
     if (deterministic) setenv("NCCL_ALGO", "Ring", only_if_not_set);
 }
 
-Mesh nccl_mesh(const MpiSession& session, const MeshShape& shape, const MeshLinks& links,
-               Backend& backend, CommListener* listener) {
+Mesh nccl_mesh(const MpiSession& session, const MeshShape& shape,
+               const MeshConnections& connections, Backend& backend, CommListener* listener) {
     check_mesh_fits(session, shape);
     if (shape.size() == 1) return one_rank_mesh();
     const Stream* compute = compute_stream(backend);
     GPTRAIN_CHECK(compute != nullptr, "NCCL for the backend ", backend.name());
     Nccl nccl{};
-    session.together([&] { nccl = open_nccl(); });
+    session.run_on_all([&] { nccl = open_nccl(); });
     const CommunicatorFactory hosts = mpi_communicators(session, backend);
     std::vector<NcclCommunicator*> all;
     CommunicatorFactory make = [&](const RankGroup& group) -> std::unique_ptr<Communicator> {
@@ -34,9 +34,9 @@ Mesh nccl_mesh(const MpiSession& session, const MeshShape& shape, const MeshLink
         return made;
     };
     if (listener != nullptr) make = observed(std::move(make), *listener);
-    Mesh mesh(shape, place_of(session.rank(), shape), links, make);
-    mesh.exercise();
-    while_waiting(backend, [all] {
+    Mesh mesh(shape, place_of(session.rank(), shape), connections, make);
+    mesh.warm_up();
+    set_wait_callback(backend, [all] {
         for (NcclCommunicator* communicator : all)
             communicator->poll();
     });

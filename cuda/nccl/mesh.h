@@ -19,7 +19,8 @@ void set_nccl_environment(bool deterministic);
 /// one rank. Throws Error (usage) if the world's size differs from the mesh's. `listener`, if
 /// given, is notified of all operations as the host issues them and outlives the mesh. While the
 /// host waits in Backend::wait, lost ranks are detected, as long as the mesh exists.
-Mesh nccl_mesh(const MpiSession& session, const MeshShape& shape, const MeshLinks& links,
-               Backend& backend, CommListener* listener = nullptr);
+Mesh nccl_mesh(const MpiSession& session, const MeshShape& shape,
+               const MeshConnections& connections, Backend& backend,
+               CommListener* listener = nullptr);
 
 }  // namespace gptrain::cuda

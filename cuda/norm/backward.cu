@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "cuda/device/parts.h"
+#include "cuda/device/partial_sums.h"
 #include "cuda/device/unrolled.cuh"
 #include "cuda/norm/long_rows.cuh"
 #include "cuda/norm/norm.h"
@@ -12,41 +12,41 @@
 namespace gptrain::cuda {
 namespace {
 
-constexpr int most_threads = 512;
-constexpr int most_warps = most_threads / warp_threads;
+constexpr int max_threads = 512;
+constexpr int max_warps = max_threads / warp_threads;
 /// The maximum number of blocks.
-template <int held>
-constexpr std::int64_t most_parts = held == 1 ? norm_parts : norm_parts / 2;
+template <int pieces_per_thread>
+constexpr std::int64_t max_parts = pieces_per_thread == 1 ? norm_parts : norm_parts / 2;
 
-/// Depth of the pipeline of row copies for a thread that handles `held` pieces of each row: as many
-/// rows as fit in the shared memory of small GPUs.
-template <int held>
-constexpr int stages = held == 1 ? 3 : 2;
+/// Depth of the pipeline of row copies: as many rows as fit in the shared memory of small GPUs.
+template <int pieces_per_thread>
+constexpr int stages = pieces_per_thread == 1 ? 3 : 2;
 /// dn, r and, if there is room, dr.
-template <int held>
-constexpr int staged_tensors = held <= 2 ? 3 : 2;
+template <int pieces_per_thread>
+constexpr int staged_tensors = pieces_per_thread <= 2 ? 3 : 2;
 
 /// Whether a thread keeps its part of the weight in registers; otherwise it rereads it for each
 /// row.
-template <int held>
-constexpr bool keeps_weight = held <= 2;
+template <int pieces_per_thread>
+constexpr bool keeps_weight = pieces_per_thread <= 2;
 
-template <class T, int held>
+template <class T, int pieces_per_thread>
 struct BackwardShared {
     union {
         /// Each thread copies into its own pieces and reads no others.
-        Vec16<T> pieces[stages<held>][staged_tensors<held>][held][most_threads];
+        Vec16<T> pieces[stages<pieces_per_thread>][staged_tensors<pieces_per_thread>]
+                       [pieces_per_thread][max_threads];
         /// At the end: the groups' sums, [dweight, dbias][groups][H].
-        float totals[2 * most_threads * held * piece_width<T>];
+        float totals[2 * max_threads * pieces_per_thread * piece_width<T>];
     };
     /// A row's sums per warp, double-buffered: one row may be in flight while another is finished.
-    RowSums sums[2][most_warps];
-    float maxima[most_warps];
+    RowSums sums[2][max_warps];
+    float warp_amax[max_warps];
 };
 
 /// Sums over the threads of a group, which consists of whole warps. `of_warps` may be overwritten
 /// after the next call, if that uses other memory.
-__device__ inline RowSums group_sums(RowSums (&of_warps)[most_warps], int group, int group_threads,
+__device__ inline RowSums group_sums(RowSums (&of_warps)[max_warps], int group, int group_threads,
                                      RowSums own) {
     own[0] = warp_sum(own[0]);
     own[1] = warp_sum(own[1]);
@@ -65,10 +65,11 @@ __device__ inline RowSums group_sums(RowSums (&of_warps)[most_warps], int group,
 }
 
 /// One thread's share of the rows: pieces lane, lane + group, ... of each row of its group.
-template <class T, int held, bool measured>
+template <class T, int pieces_per_thread, bool with_amax>
 class BackwardThread {
 public:
-    __device__ BackwardThread(const NormBackwardArgs<T>& args, BackwardShared<T, held>& shared)
+    __device__ BackwardThread(const NormBackwardArgs<T>& args,
+                              BackwardShared<T, pieces_per_thread>& shared)
         : args_(args),
           shared_(shared),
           dropout_(args.dropout),
@@ -76,8 +77,8 @@ public:
           group_(warp_index() / (args.group / warp_threads)),
           groups_(block_threads() / args.group),
           first_(thread_index() % args.group * piece_width<T>) {
-        if constexpr (keeps_weight<held>) {
-            for (int i = 0; i < held; ++i) {
+        if constexpr (keeps_weight<pieces_per_thread>) {
+            for (int i = 0; i < pieces_per_thread; ++i) {
                 if (is_mine(i)) weight_[i] = load_weight(i);
             }
         }
@@ -87,16 +88,16 @@ public:
     /// one is processed.
     __device__ void run() {
         const int first_token = tokens_.begin + group_;
-        for (int stage = 0; stage < stages<held> - 1; ++stage)
+        for (int stage = 0; stage < stages<pieces_per_thread> - 1; ++stage)
             start_copy(first_token + stage * groups_, stage);
         int stage = 0;
         int turn = 0;
         for (int token = first_token; token < tokens_.end; token += groups_) {
-            const int copied = stage == 0 ? stages<held> - 1 : stage - 1;
-            start_copy(token + (stages<held> - 1) * groups_, copied);
-            copy_async_wait<stages<held> - 1>();
-            do_row(token, stage, turn);
-            stage = stage == stages<held> - 1 ? 0 : stage + 1;
+            const int copied = stage == 0 ? stages<pieces_per_thread> - 1 : stage - 1;
+            start_copy(token + (stages<pieces_per_thread> - 1) * groups_, copied);
+            copy_async_wait<stages<pieces_per_thread> - 1>();
+            process_row(token, stage, turn);
+            stage = stage == stages<pieces_per_thread> - 1 ? 0 : stage + 1;
             turn = 1 - turn;
         }
         copy_async_wait<0>();
@@ -104,12 +105,12 @@ public:
 
     /// Writes the block's part: the sums of its groups, added in order.
     __device__ void write_part() {
-        largest_.merge(shared_.maxima, args_.maximum);
+        amax_.merge(shared_.warp_amax, args_.amax);
         block_barrier();
         const int hidden = args_.hidden;
         float* dweight = shared_.totals;
         float* dbias = dweight + groups_ * hidden;
-        unrolled<held>([&](int i) {
+        unrolled<pieces_per_thread>([&](int i) {
             if (!is_mine(i)) return;
             for (int j = 0; j < piece_width<T>; ++j) {
                 dweight[group_ * hidden + at(i) + j] = sums_[i].dweight[j];
@@ -131,7 +132,7 @@ private:
         return load_piece<true>(args_.weight, at(i), args_.hidden);
     }
     __device__ Vec16<T> weight(int i) const {
-        if constexpr (keeps_weight<held>) return weight_[i];
+        if constexpr (keeps_weight<pieces_per_thread>) return weight_[i];
         return is_mine(i) ? load_weight(i) : Vec16<T>{};
     }
     __device__ Vec16<T>& staged(int stage, int tensor, int i) const {
@@ -142,11 +143,11 @@ private:
     __device__ void start_copy(int token, int stage) {
         const bool valid = token < tokens_.end;
         const std::int64_t row = std::int64_t{token} * args_.hidden;
-        for (int i = 0; i < held; ++i) {
+        for (int i = 0; i < pieces_per_thread; ++i) {
             const bool mine = valid && is_mine(i);
             copy_async_16(&staged(stage, 0, i), args_.dn + row + at(i), mine);
             copy_async_16(&staged(stage, 1, i), args_.r + row + at(i), mine);
-            if constexpr (staged_tensors<held> == 3) {
+            if constexpr (staged_tensors<pieces_per_thread> == 3) {
                 copy_async_16(&staged(stage, 2, i), args_.dr + row + at(i),
                               mine && args_.accumulate);
             }
@@ -154,26 +155,28 @@ private:
         copy_async_commit();
     }
 
-    __device__ void do_row(int token, int stage, int turn) {
+    __device__ void process_row(int token, int stage, int turn) {
         NormBackwardRow<T> row(args_, token);
         RowSums of_row = {};
-        unrolled<held>([&](int i) {
+        unrolled<pieces_per_thread>([&](int i) {
             row.add(load(&staged(stage, 0, i)), load(&staged(stage, 1, i)), weight(i), sums_[i],
                     of_row);
         });
-        Vec16<T> dr[held] = {};
-        if (staged_tensors<held> < 3 && args_.accumulate) {
-            for (int i = 0; i < held; ++i) {
-                if (is_mine(i)) dr[i] = load_piece_once<true>(row.in(args_.dr, args_), at(i), 0);
+        Vec16<T> dr[pieces_per_thread] = {};
+        if (staged_tensors<pieces_per_thread> < 3 && args_.accumulate) {
+            for (int i = 0; i < pieces_per_thread; ++i) {
+                if (is_mine(i))
+                    dr[i] = load_piece_once<true>(row.row_of(args_.dr, args_), at(i), 0);
             }
         }
-        row.complete(args_, group_sums(shared_.sums[turn], group_, args_.group, of_row));
-        unrolled<held>([&](int i) {
+        row.set_row_sums(args_, group_sums(shared_.sums[turn], group_, args_.group, of_row));
+        unrolled<pieces_per_thread>([&](int i) {
             if (!is_mine(i)) return;
-            if constexpr (staged_tensors<held> == 3) dr[i] = load(&staged(stage, 2, i));
+            if constexpr (staged_tensors<pieces_per_thread> == 3)
+                dr[i] = load(&staged(stage, 2, i));
             dr[i] = row.gradient(load(&staged(stage, 0, i)), load(&staged(stage, 1, i)), weight(i),
                                  dr[i]);
-            row.template store_gradient<true>(args_, dropout_, at(i), dr[i], largest_);
+            row.template store_gradient<true>(args_, dropout_, at(i), dr[i], amax_);
         });
     }
 
@@ -185,21 +188,22 @@ private:
     }
 
     const NormBackwardArgs<T>& args_;
-    BackwardShared<T, held>& shared_;
+    BackwardShared<T, pieces_per_thread>& shared_;
     FeatureDropout dropout_;
     TokenRange tokens_;
     int group_;
     int groups_;
     int first_;
-    Vec16<T> weight_[keeps_weight<held> ? held : 1] = {};
-    PieceSums<T> sums_[held] = {};
-    Largest<measured> largest_;
+    Vec16<T> weight_[keeps_weight<pieces_per_thread> ? pieces_per_thread : 1] = {};
+    PieceSums<T> sums_[pieces_per_thread] = {};
+    RunningAmax<with_amax> amax_;
 };
 
-template <class T, int held, bool measured>
-__global__ void __launch_bounds__(most_threads, held == 1 ? 2 : 1)
+template <class T, int pieces_per_thread, bool with_amax>
+__global__ void __launch_bounds__(max_threads, pieces_per_thread == 1 ? 2 : 1)
     backward_kernel(NormBackwardArgs<T> args) {
-    BackwardThread<T, held, measured> thread(args, shared_memory<BackwardShared<T, held>>());
+    BackwardThread<T, pieces_per_thread, with_amax> thread(
+        args, shared_memory<BackwardShared<T, pieces_per_thread>>());
     thread.run();
     thread.write_part();
 }
@@ -216,55 +220,57 @@ struct BackwardPlan {
 };
 
 /// The number of threads that handle a row of `pieces` pieces.
-int group_for(std::int64_t pieces, int held) {
-    return static_cast<int>(round_up(div_ceil(pieces, held), std::int64_t{warp_threads}));
+int group_for(std::int64_t pieces, int pieces_per_thread) {
+    return static_cast<int>(
+        round_up(div_ceil(pieces, pieces_per_thread), std::int64_t{warp_threads}));
 }
 
-template <class T, bool measured, int held>
+template <class T, bool with_amax, int pieces_per_thread>
 BackwardPlan<T> short_row_plan(std::int64_t pieces) {
-    const int group = group_for(pieces, held);
-    return {.kernel = backward_kernel<T, held, measured>,
-            .shared_bytes = sizeof(BackwardShared<T, held>),
+    const int group = group_for(pieces, pieces_per_thread);
+    return {.kernel = backward_kernel<T, pieces_per_thread, with_amax>,
+            .shared_bytes = sizeof(BackwardShared<T, pieces_per_thread>),
             .group = group,
-            .groups = most_threads / group,
-            .parts = most_parts<held>};
+            .groups = max_threads / group,
+            .parts = max_parts<pieces_per_thread>};
 }
 
-template <class T, bool measured, int threads>
+template <class T, bool with_amax, int threads>
 BackwardPlan<T> long_row_plan(bool aligned) {
-    return {.kernel = aligned ? long_row_kernel<T, threads, true, measured>
-                              : long_row_kernel<T, threads, false, measured>,
+    return {.kernel = aligned ? long_row_kernel<T, threads, true, with_amax>
+                              : long_row_kernel<T, threads, false, with_amax>,
             .shared_bytes = sizeof(LongRowShared<threads>),
             .group = threads,
             .groups = 1,
-            .parts = most_parts<1>};
+            .parts = max_parts<1>};
 }
 
 /// The number of pieces per thread that minimizes total work: a warp's fixed work per row costs
 /// about as much as its work per piece. 0: the row is too long.
-int cheapest_held(std::int64_t pieces) {
+int cheapest_pieces_per_thread(std::int64_t pieces) {
     int cheapest = 0;
-    for (int held = 3; held >= 1; --held) {
-        const int group = group_for(pieces, held);
-        if (group > most_threads) break;
-        if (cheapest == 0 || group * (1 + held) <= group_for(pieces, cheapest) * (1 + cheapest))
-            cheapest = held;
+    for (int pieces_per_thread = 3; pieces_per_thread >= 1; --pieces_per_thread) {
+        const int group = group_for(pieces, pieces_per_thread);
+        if (group > max_threads) break;
+        if (cheapest == 0 ||
+            group * (1 + pieces_per_thread) <= group_for(pieces, cheapest) * (1 + cheapest))
+            cheapest = pieces_per_thread;
     }
     return cheapest;
 }
 
 /// Depends only on sizes, so that results are the same on every device.
-template <class T, bool measured>
+template <class T, bool with_amax>
 BackwardPlan<T> backward_plan(std::int64_t tokens, std::int64_t hidden, bool aligned) {
     const std::int64_t pieces = div_ceil(hidden, piece_width<T>);
     BackwardPlan<T> plan;
-    switch (aligned ? cheapest_held(pieces) : 0) {
-        case 1: plan = short_row_plan<T, measured, 1>(pieces); break;
-        case 2: plan = short_row_plan<T, measured, 2>(pieces); break;
-        case 3: plan = short_row_plan<T, measured, 3>(pieces); break;
+    switch (aligned ? cheapest_pieces_per_thread(pieces) : 0) {
+        case 1: plan = short_row_plan<T, with_amax, 1>(pieces); break;
+        case 2: plan = short_row_plan<T, with_amax, 2>(pieces); break;
+        case 3: plan = short_row_plan<T, with_amax, 3>(pieces); break;
         default:
-            plan = pieces <= warp_threads ? long_row_plan<T, measured, warp_threads>(aligned)
-                                          : long_row_plan<T, measured, 256>(aligned);
+            plan = pieces <= warp_threads ? long_row_plan<T, with_amax, warp_threads>(aligned)
+                                          : long_row_plan<T, with_amax, 256>(aligned);
     }
     plan.parts = std::min(plan.parts, div_ceil(tokens, norm_group_rows * plan.groups));
     return plan;
@@ -281,20 +287,20 @@ void backward(const ResidualNormBackward& op, const OpContext& context) {
                                 .rstd = op.rstd.as<float>(),
                                 .dr = op.dr.as<T>(),
                                 .dy = pointer_or_null<T>(op.dy),
-                                .maximum = pointer_or_null<float>(op.maximum),
+                                .amax = pointer_or_null<float>(op.amax),
                                 .parts = nullptr,
                                 .with_bias = !op.dbias.empty(),
                                 .accumulate = op.accumulate,
                                 .tokens = static_cast<int>(tokens),
                                 .hidden = static_cast<int>(hidden),
                                 .seq_length = static_cast<int>(op.seq_length),
-                                .share = 1 / static_cast<float>(hidden),
+                                .inverse_hidden = 1 / static_cast<float>(hidden),
                                 .group = 0,
                                 .dropout = DropoutParams(op.dropout)};
-    const auto whole = [&](const T* row) { return whole_pieces(row, hidden, hidden); };
+    const auto whole = [&](const T* row) { return is_aligned(row, hidden, hidden); };
     const bool aligned =
         whole(args.dn) && whole(args.r) && whole(args.dr) && whole(args.dy) && whole(args.weight);
-    const BackwardPlan<T> plan = args.maximum == nullptr
+    const BackwardPlan<T> plan = args.amax == nullptr
                                      ? backward_plan<T, false>(tokens, hidden, aligned)
                                      : backward_plan<T, true>(tokens, hidden, aligned);
     args.group = plan.group;
@@ -304,11 +310,11 @@ void backward(const ResidualNormBackward& op, const OpContext& context) {
             .threads = plan.group * plan.groups,
             .shared_bytes = plan.shared_bytes},
            plan.kernel, args);
-    add_parts({.data = args.parts,
-               .count = plan.parts,
-               .columns = hidden,
-               .totals = {op.dweight.as<float>(), pointer_or_null<float>(op.dbias)}},
-              context.stream);
+    add_partial_sums({.data = args.parts,
+                      .count = plan.parts,
+                      .columns = hidden,
+                      .totals = {op.dweight.as<float>(), pointer_or_null<float>(op.dbias)}},
+                     context.stream);
 }
 
 }  // namespace

@@ -1,8 +1,8 @@
 // The backward pass of a norm for one row and for one piece of it.
 #pragma once
 
+#include "cuda/device/amax.cuh"
 #include "cuda/device/dropout_mask.cuh"
-#include "cuda/device/maximum.cuh"
 #include "cuda/device/pieces.cuh"
 
 namespace gptrain::cuda {
@@ -15,16 +15,16 @@ struct NormBackwardArgs {
     const float* mean;  ///< null for rmsnorm
     const float* rstd;
     T* dr;
-    T* dy;           ///< may be null
-    float* maximum;  ///< the maximum of |dy| or, without dy, of |dr|, if requested
-    float* parts;    ///< [parts][dweight and, with bias, dbias][H]
+    T* dy;         ///< may be null
+    float* amax;   ///< amax of dy or, without dy, of dr, if requested
+    float* parts;  ///< [parts][dweight and, with bias, dbias][H]
     bool with_bias;
     bool accumulate;
     int tokens;
     int hidden;
     int seq_length;
-    float share;  ///< 1 / H
-    int group;    ///< threads per row
+    float inverse_hidden;  ///< 1 / H
+    int group;             ///< threads per row
     DropoutParams dropout;
 };
 
@@ -66,7 +66,7 @@ public:
 
     /// Element 0 of the row in `tensor`.
     template <class E>
-    __device__ E* in(E* tensor, const NormBackwardArgs<T>& args) const {
+    __device__ E* row_of(E* tensor, const NormBackwardArgs<T>& args) const {
         return tensor + std::int64_t{token_} * args.hidden;
     }
 
@@ -89,16 +89,16 @@ public:
         }
     }
 
-    /// Takes the sums of the whole row; call it before `gradient`.
-    __device__ void complete(const NormBackwardArgs<T>& args, const RowSums& of_row) {
-        shift_ = args.mean == nullptr ? 0.0f : of_row[0] * args.share;
-        slope_ = rstd_ * rstd_ * (of_row[1] * args.share);
+    /// Sets the sums of the whole row; call it before `gradient`.
+    __device__ void set_row_sums(const NormBackwardArgs<T>& args, const RowSums& of_row) {
+        shift_ = args.mean == nullptr ? 0.0f : of_row[0] * args.inverse_hidden;
+        slope_ = rstd_ * rstd_ * (of_row[1] * args.inverse_hidden);
     }
 
-    /// Returns `before` plus dr of one piece: rstd (g - mean(g) - x mean(g x)), where g = dn
+    /// Returns `previous` plus dr of one piece: rstd (g - mean(g) - x mean(g x)), where g = dn
     /// weight, x is the normalized input, and the means are over the row.
     __device__ Vec16<T> gradient(const Vec16<T>& dn, const Vec16<T>& r, const Vec16<T>& weight,
-                                 const Vec16<T>& before) const {
+                                 const Vec16<T>& previous) const {
         float g[piece_width<T>];
         float x[piece_width<T>];
         float w[piece_width<T>];
@@ -106,7 +106,7 @@ public:
         widen(dn, g);
         widen(r, x);
         widen(weight, w);
-        widen(before, dr);
+        widen(previous, dr);
         for (int i = 0; i < piece_width<T>; ++i) {
             dr[i] = fma(rstd_, fma(g[i], w[i], -shift_), dr[i]);
             dr[i] = fma(mean_ - x[i], slope_, dr[i]);
@@ -114,21 +114,21 @@ public:
         return narrow_piece<T>(dr);
     }
 
-    /// Writes dr and, computed from the stored dr, dy of the piece at `at`. Measures dy or, without
-    /// it, dr.
-    template <bool aligned, bool measured>
+    /// Writes dr and, computed from the stored dr, dy of the piece at `at`. Adds dy or, without
+    /// it, dr to the amax.
+    template <bool aligned, bool with_amax>
     __device__ void store_gradient(const NormBackwardArgs<T>& args, const FeatureDropout& dropout,
-                                   int at, const Vec16<T>& dr, Largest<measured>& largest) const {
-        store_piece<aligned>(in(args.dr, args), at, args.hidden, dr);
+                                   int at, const Vec16<T>& dr, RunningAmax<with_amax>& amax) const {
+        store_piece<aligned>(row_of(args.dr, args), at, args.hidden, dr);
         Vec16<T> dy = dr;
         if (args.dy != nullptr) {
             float x[piece_width<T>];
             widen(dr, x);
             dropout.drop(dropout.row(token_, args.seq_length), at, x);
             dy = narrow_piece<T>(x);
-            store_piece<aligned>(in(args.dy, args), at, args.hidden, dy);
+            store_piece<aligned>(row_of(args.dy, args), at, args.hidden, dy);
         }
-        largest.template add<aligned>(dy, at, args.hidden);
+        amax.template add<aligned>(dy, at, args.hidden);
     }
 
 private:

@@ -1,5 +1,5 @@
+#include "cuda/device/amax.cuh"
 #include "cuda/device/dropout_mask.cuh"
-#include "cuda/device/maximum.cuh"
 #include "cuda/device/pieces.cuh"
 #include "cuda/device/unrolled.cuh"
 #include "cuda/norm/norm.h"
@@ -12,39 +12,39 @@ template <class T>
 struct DropArgs {
     const T* dr;
     T* dy;
-    float* maximum;  ///< the maximum of |dy|, if requested
+    float* amax;  ///< amax of dy, if requested
     int tokens;
     int hidden;
     int seq_length;
     DropoutParams dropout;
 };
 
-template <bool aligned, class T, bool measured>
-__device__ inline void drop_column(const DropArgs<T>& args, int at, Largest<measured>& largest) {
+template <bool aligned, class T, bool with_amax>
+__device__ inline void drop_column(const DropArgs<T>& args, int at, RunningAmax<with_amax>& amax) {
     const FeatureDropout dropout(args.dropout);
-    Vec16<T> pieces[rows_of_block];
-    for (int i = 0; i < rows_of_block; ++i) {
-        const T* row = args.dr + row_of_block(i, args.tokens) * args.hidden;
+    Vec16<T> pieces[rows_per_block];
+    for (int i = 0; i < rows_per_block; ++i) {
+        const T* row = args.dr + block_row(i, args.tokens) * args.hidden;
         pieces[i] = load_piece_once<aligned>(row, at, args.hidden);
     }
-    unrolled<rows_of_block>([&](int i) {
-        if (!is_row_of_block(i, args.tokens)) return;
-        const auto row = static_cast<int>(row_of_block(i, args.tokens));
+    unrolled<rows_per_block>([&](int i) {
+        if (!is_block_row(i, args.tokens)) return;
+        const auto row = static_cast<int>(block_row(i, args.tokens));
         float x[piece_width<T>];
         widen(pieces[i], x);
         dropout.drop(dropout.row(row, args.seq_length), at, x);
         const Vec16<T> dy = narrow_piece<T>(x);
         store_piece<aligned>(args.dy + std::int64_t{row} * args.hidden, at, args.hidden, dy);
-        largest.template add<aligned>(dy, at, args.hidden);
+        amax.template add<aligned>(dy, at, args.hidden);
     });
 }
 
-template <class T, bool aligned, bool measured>
+template <class T, bool aligned, bool with_amax>
 __global__ void __launch_bounds__(256) drop_kernel(DropArgs<T> args) {
-    const int at = piece_of_thread<T>();
-    Largest<measured> largest;
-    if (at < args.hidden) drop_column<aligned>(args, at, largest);
-    largest.merge(shared_memory<WarpMaxima>().values, args.maximum);
+    const int at = thread_piece<T>();
+    RunningAmax<with_amax> amax;
+    if (at < args.hidden) drop_column<aligned>(args, at, amax);
+    amax.merge(shared_memory<WarpAmax>().values, args.amax);
 }
 
 template <class T>
@@ -52,22 +52,21 @@ void drop(const DropoutBackward& op, const OpContext& context) {
     const std::int64_t hidden = op.dr.size(1);
     const DropArgs<T> args = {.dr = op.dr.as<T>(),
                               .dy = op.dy.as<T>(),
-                              .maximum = pointer_or_null<float>(op.maximum),
+                              .amax = pointer_or_null<float>(op.amax),
                               .tokens = static_cast<int>(op.dr.size(0)),
                               .hidden = static_cast<int>(hidden),
                               .seq_length = static_cast<int>(op.seq_length),
                               .dropout = DropoutParams(op.dropout)};
-    const bool aligned =
-        whole_pieces(args.dr, hidden, hidden) && whole_pieces(args.dy, hidden, hidden);
+    const bool aligned = is_aligned(args.dr, hidden, hidden) && is_aligned(args.dy, hidden, hidden);
     const PieceGrid grid = piece_grid(args.tokens, hidden, piece_width<T>);
-    auto* kernel = args.maximum == nullptr
+    auto* kernel = args.amax == nullptr
                        ? aligned ? drop_kernel<T, true, false> : drop_kernel<T, false, false>
                    : aligned ? drop_kernel<T, true, true>
                              : drop_kernel<T, false, true>;
     launch(context.stream,
            {.blocks = grid.blocks,
             .threads = grid.threads,
-            .shared_bytes = sizeof(WarpMaxima),
+            .shared_bytes = sizeof(WarpAmax),
             .blocks_y = grid.columns},
            kernel, args);
 }

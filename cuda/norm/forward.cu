@@ -1,7 +1,7 @@
 #include <type_traits>
 
+#include "cuda/device/amax.cuh"
 #include "cuda/device/dropout_mask.cuh"
-#include "cuda/device/maximum.cuh"
 #include "cuda/device/pieces.cuh"
 #include "cuda/device/reduce.cuh"
 #include "cuda/device/unrolled.cuh"
@@ -21,7 +21,7 @@ struct ForwardArgs {
     T* n;
     float* mean;  ///< may be null
     float* rstd;
-    float* maximum;  ///< the maximum of |n|, if requested
+    float* amax;  ///< amax of n, if requested
     int tokens;
     int hidden;
     int seq_length;
@@ -34,12 +34,12 @@ struct ForwardArgs {
 template <int group>
 constexpr int forward_threads = group == warp_threads ? 128 : group;
 
-/// Per warp: sums of the group and, at the end, the maximum of the block.
+/// Per warp: sums of the group and, at the end, the block's amax.
 template <int group>
 struct ForwardShared {
     float mean[group / warp_threads];
     float squares[group / warp_threads];
-    float maxima[forward_threads<group> / warp_threads];
+    float warp_amax[forward_threads<group> / warp_threads];
 };
 
 template <int group>
@@ -51,30 +51,30 @@ __device__ inline float group_sum(float x, float (&of_warps)[group / warp_thread
     }
 }
 
-/// One thread's pieces of a row: every group-th one. If `held` > 0 the thread has at most that many
-/// pieces and keeps them all in registers; with held = 0 it rereads them each time.
-template <class T, int group, int held, bool aligned>
+/// One thread's pieces of a row: every group-th one. If `pieces_per_thread` > 0 the thread has at
+/// most that many pieces and keeps them all in registers; with 0 it rereads them each time.
+template <class T, int group, int pieces_per_thread, bool aligned>
 class RowPart {
 public:
     __device__ RowPart(const T* row, int hidden)
         : row_(row), first_(thread_index() % group * piece_width<T>), hidden_(hidden) {
-        for (int i = 0; i < held; ++i) {
-            if (at(i) < hidden) held_[i] = load_piece_once<aligned>(row, at(i), hidden);
+        for (int i = 0; i < pieces_per_thread; ++i) {
+            if (at(i) < hidden) pieces_[i] = load_piece_once<aligned>(row, at(i), hidden);
         }
     }
 
     /// row = round(row + dropout(y)), also stored in `out`.
     __device__ void add(const T* y, const FeatureDropout& dropout, const FeatureDropout::Row& where,
                         T* out) {
-        if constexpr (held > 0) {
-            Vec16<T> branch[held];
-            for (int i = 0; i < held; ++i) {
+        if constexpr (pieces_per_thread > 0) {
+            Vec16<T> branch[pieces_per_thread];
+            for (int i = 0; i < pieces_per_thread; ++i) {
                 if (at(i) < hidden_) branch[i] = load_piece_once<aligned>(y, at(i), hidden_);
             }
-            unrolled<held>([&](int i) {
+            unrolled<pieces_per_thread>([&](int i) {
                 if (at(i) >= hidden_) return;
-                held_[i] = sum(held_[i], branch[i], dropout, where, at(i));
-                store_piece_once<aligned>(out, at(i), hidden_, held_[i]);
+                pieces_[i] = sum(pieces_[i], branch[i], dropout, where, at(i));
+                store_piece_once<aligned>(out, at(i), hidden_, pieces_[i]);
             });
         } else {
             for (int i = 0; at(i) < hidden_; ++i) {
@@ -90,9 +90,9 @@ public:
     /// Calls f(first element, piece) for all pieces in order.
     template <class F>
     __device__ void for_each(const F& f) const {
-        if constexpr (held > 0) {
-            unrolled<held>([&](int i) {
-                if (at(i) < hidden_) f(at(i), held_[i]);
+        if constexpr (pieces_per_thread > 0) {
+            unrolled<pieces_per_thread>([&](int i) {
+                if (at(i) < hidden_) f(at(i), pieces_[i]);
             });
         } else {
             for (int i = 0; at(i) < hidden_; ++i)
@@ -119,7 +119,7 @@ private:
     const T* row_;
     int first_;
     int hidden_;
-    Vec16<T> held_[held > 0 ? held : 1];
+    Vec16<T> pieces_[pieces_per_thread > 0 ? pieces_per_thread : 1];
 };
 
 struct Statistics {
@@ -127,8 +127,8 @@ struct Statistics {
     float rstd;
 };
 
-template <class T, int group, int held, bool aligned>
-__device__ inline Statistics statistics(const RowPart<T, group, held, aligned>& row,
+template <class T, int group, int pieces_per_thread, bool aligned>
+__device__ inline Statistics statistics(const RowPart<T, group, pieces_per_thread, aligned>& row,
                                         const ForwardArgs<T>& args) {
     ForwardShared<group>& shared = shared_memory<ForwardShared<group>>();
     const auto count = static_cast<float>(args.hidden);
@@ -149,7 +149,7 @@ __device__ inline Statistics statistics(const RowPart<T, group, held, aligned>& 
         widen(piece, x);
         for (int i = 0; i < piece_width<T>; ++i) {
             const float deviation = x[i] - result.mean;
-            if (is_there<T, aligned>(at, i, args.hidden))
+            if (in_row<T, aligned>(at, i, args.hidden))
                 squares = fma(deviation, deviation, squares);
         }
     });
@@ -175,16 +175,17 @@ __device__ inline Vec16<T> normalised(const ForwardArgs<T>& args, const Statisti
 
 /// Threads per multiprocessor that the register file allows; fp16 needs one more register than
 /// bf16.
-template <class T, int group, int held, bool measured>
-constexpr int resident_threads = held == 4 && group == 512                           ? 512
-                                 : held == 4 || (measured && std::is_same_v<T, F16>) ? 768
-                                                                                     : 1024;
+template <class T, int group, int pieces_per_thread, bool with_amax>
+constexpr int resident_threads = pieces_per_thread == 4 && group == 512 ? 512
+                                 : pieces_per_thread == 4 || (with_amax && std::is_same_v<T, F16>)
+                                     ? 768
+                                     : 1024;
 
-template <class T, int group, int held, bool aligned, bool measured>
+template <class T, int group, int pieces_per_thread, bool aligned, bool with_amax>
 __device__ inline void forward_row(const ForwardArgs<T>& args, int token,
-                                   Largest<measured>& largest) {
+                                   RunningAmax<with_amax>& amax) {
     const std::int64_t begin = std::int64_t{token} * args.hidden;
-    RowPart<T, group, held, aligned> row(args.r + begin, args.hidden);
+    RowPart<T, group, pieces_per_thread, aligned> row(args.r + begin, args.hidden);
     if (args.y != nullptr) {
         const FeatureDropout dropout(args.dropout);
         row.add(args.y + begin, dropout, dropout.row(token, args.seq_length), args.r_out + begin);
@@ -198,19 +199,19 @@ __device__ inline void forward_row(const ForwardArgs<T>& args, int token,
     row.for_each([&](int at, const Vec16<T>& piece) {
         const Vec16<T> n = normalised<aligned>(args, stats, at, piece);
         store_piece<aligned>(args.n + begin, at, args.hidden, n);
-        largest.template add<aligned>(n, at, args.hidden);
+        amax.template add<aligned>(n, at, args.hidden);
     });
 }
 
 /// A group handles a row.
-template <class T, int group, int held, bool aligned, bool measured>
+template <class T, int group, int pieces_per_thread, bool aligned, bool with_amax>
 __global__ void __launch_bounds__(forward_threads<group>,
-                                  resident_threads<T, group, held, measured> /
+                                  resident_threads<T, group, pieces_per_thread, with_amax> /
                                       forward_threads<group>) forward_kernel(ForwardArgs<T> args) {
     const int token = block_index().x * (forward_threads<group> / group) + thread_index() / group;
-    Largest<measured> largest;
-    if (token < args.tokens) forward_row<T, group, held, aligned>(args, token, largest);
-    largest.merge(shared_memory<ForwardShared<group>>().maxima, args.maximum);
+    RunningAmax<with_amax> amax;
+    if (token < args.tokens) forward_row<T, group, pieces_per_thread, aligned>(args, token, amax);
+    amax.merge(shared_memory<ForwardShared<group>>().warp_amax, args.amax);
 }
 
 template <class T>
@@ -219,30 +220,30 @@ struct ForwardKernel {
     int group;
 };
 
-template <class T, bool measured, int group>
+template <class T, bool with_amax, int group>
 ForwardKernel<T> choose_kernel(std::int64_t pieces, bool aligned) {
-    if (!aligned) return {forward_kernel<T, group, 0, false, measured>, group};
+    if (!aligned) return {forward_kernel<T, group, 0, false, with_amax>, group};
     switch (div_ceil(pieces, group)) {
         case 1:
             // Longer rows use larger groups.
             if constexpr (group == warp_threads)
-                return {forward_kernel<T, group, 1, true, measured>, group};
+                return {forward_kernel<T, group, 1, true, with_amax>, group};
             [[fallthrough]];
-        case 2: return {forward_kernel<T, group, 2, true, measured>, group};
-        case 3: return {forward_kernel<T, group, 3, true, measured>, group};
-        case 4: return {forward_kernel<T, group, 4, true, measured>, group};
-        default: return {forward_kernel<T, group, 0, true, measured>, group};
+        case 2: return {forward_kernel<T, group, 2, true, with_amax>, group};
+        case 3: return {forward_kernel<T, group, 3, true, with_amax>, group};
+        case 4: return {forward_kernel<T, group, 4, true, with_amax>, group};
+        default: return {forward_kernel<T, group, 0, true, with_amax>, group};
     }
 }
 
 /// The group size, and so the order of the sums, depends only on H.
-template <class T, bool measured>
+template <class T, bool with_amax>
 ForwardKernel<T> choose_kernel(std::int64_t hidden, bool aligned) {
     const std::int64_t pieces = div_ceil(hidden, piece_width<T>);
     if (pieces <= 4 * warp_threads)
-        return choose_kernel<T, measured, warp_threads>(pieces, aligned);
-    if (pieces <= 4 * 128) return choose_kernel<T, measured, 128>(pieces, aligned);
-    return choose_kernel<T, measured, 512>(pieces, aligned);
+        return choose_kernel<T, with_amax, warp_threads>(pieces, aligned);
+    if (pieces <= 4 * 128) return choose_kernel<T, with_amax, 128>(pieces, aligned);
+    return choose_kernel<T, with_amax, 512>(pieces, aligned);
 }
 
 template <class T>
@@ -256,18 +257,18 @@ void forward(const ResidualNormForward& op, const OpContext& context) {
                                  .n = pointer_or_null<T>(op.n),
                                  .mean = pointer_or_null<float>(op.mean),
                                  .rstd = pointer_or_null<float>(op.rstd),
-                                 .maximum = pointer_or_null<float>(op.maximum),
+                                 .amax = pointer_or_null<float>(op.amax),
                                  .tokens = static_cast<int>(op.r.size(0)),
                                  .hidden = static_cast<int>(hidden),
                                  .seq_length = static_cast<int>(op.seq_length),
                                  .eps = op.norm.eps,
                                  .rms = op.norm.rms,
                                  .dropout = DropoutParams(op.dropout)};
-    const auto whole = [&](const T* row) { return whole_pieces(row, hidden, hidden); };
+    const auto whole = [&](const T* row) { return is_aligned(row, hidden, hidden); };
     const bool aligned = whole(args.r) && whole(args.y) && whole(args.r_out) && whole(args.n) &&
                          whole(args.weight) && whole(args.bias);
-    const auto [kernel, group] = args.maximum == nullptr ? choose_kernel<T, false>(hidden, aligned)
-                                                         : choose_kernel<T, true>(hidden, aligned);
+    const auto [kernel, group] = args.amax == nullptr ? choose_kernel<T, false>(hidden, aligned)
+                                                      : choose_kernel<T, true>(hidden, aligned);
     const int threads = group == warp_threads ? forward_threads<warp_threads> : group;
     launch(context.stream,
            {.blocks = div_ceil(args.tokens, threads / group),
@@ -283,8 +284,9 @@ void residual_norm_forward(const ResidualNormForward& args, const OpContext& con
     GPTRAIN_CHECK(args.r.rank() == 2 && args.r.size(0) <= INT32_MAX && args.r.size(1) <= INT32_MAX,
                   "residual sum of ", args.r.shape().to_text());
     GPTRAIN_CHECK(args.y.empty() == args.r_out.empty(), "r_out belongs to y");
-    GPTRAIN_CHECK(!with_norm || (!args.n.empty() && !args.rstd.empty()), "a norm without a place");
-    GPTRAIN_CHECK(with_norm || args.maximum.empty(), "the maximum of no norm");
+    GPTRAIN_CHECK(!with_norm || (!args.n.empty() && !args.rstd.empty()),
+                  "a norm without an output");
+    GPTRAIN_CHECK(with_norm || args.amax.empty(), "amax without a norm");
     with_compute_type(args.r.dtype(), [&](auto type) { forward<decltype(type)>(args, context); });
 }
 

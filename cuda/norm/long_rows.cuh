@@ -10,7 +10,7 @@ template <int threads>
 struct LongRowShared {
     float gradients[threads / warp_threads];
     float projections[threads / warp_threads];
-    float maxima[threads / warp_threads];
+    float warp_amax[threads / warp_threads];
 };
 
 /// Adds the sums of a piece to the block's part; the block's first row overwrites it.
@@ -20,28 +20,28 @@ __device__ inline void add_to_part(const NormBackwardArgs<T>& args, int at,
     float* dweight = part_of_block(args) + at;
     float* dbias = dweight + args.hidden;
     for (int i = 0; i < piece_width<T>; ++i) {
-        if (!is_there<T, aligned>(at, i, args.hidden)) continue;
+        if (!in_row<T, aligned>(at, i, args.hidden)) continue;
         dweight[i] = begins ? sums.dweight[i] : dweight[i] + sums.dweight[i];
         if (args.with_bias) dbias[i] = begins ? sums.dbias[i] : dbias[i] + sums.dbias[i];
     }
 }
 
 /// A block handles one row after another, reads each twice, and adds to its part in global memory.
-template <class T, int threads, bool aligned, bool measured>
+template <class T, int threads, bool aligned, bool with_amax>
 __global__ void __launch_bounds__(threads, 512 / threads)
     long_row_kernel(NormBackwardArgs<T> args) {
     LongRowShared<threads>& shared = shared_memory<LongRowShared<threads>>();
     const FeatureDropout dropout(args.dropout);
     const int hidden = args.hidden;
     const TokenRange tokens = tokens_of_block(args.tokens);
-    Largest<measured> largest;
+    RunningAmax<with_amax> amax;
     for (int token = tokens.begin; token < tokens.end; ++token) {
         NormBackwardRow<T> row(args, token);
         const auto for_each_piece = [&](const auto& f) {
             for (int at = thread_index() * piece_width<T>; at < hidden;
                  at += threads * piece_width<T>) {
-                f(at, load_piece<aligned>(row.in(args.dn, args), at, hidden),
-                  load_piece<aligned>(row.in(args.r, args), at, hidden),
+                f(at, load_piece<aligned>(row.row_of(args.dn, args), at, hidden),
+                  load_piece<aligned>(row.row_of(args.r, args), at, hidden),
                   load_piece<aligned>(args.weight, at, hidden));
             }
         };
@@ -53,16 +53,16 @@ __global__ void __launch_bounds__(threads, 512 / threads)
         });
         of_row[0] = block_sum(of_row[0], shared.gradients);
         of_row[1] = block_sum(of_row[1], shared.projections);
-        row.complete(args, of_row);
+        row.set_row_sums(args, of_row);
         for_each_piece([&](int at, const auto& dn, const auto& r, const auto& weight) {
             Vec16<T> dr = {};
-            if (args.accumulate) dr = load_piece<aligned>(row.in(args.dr, args), at, hidden);
+            if (args.accumulate) dr = load_piece<aligned>(row.row_of(args.dr, args), at, hidden);
             row.template store_gradient<aligned>(args, dropout, at, row.gradient(dn, r, weight, dr),
-                                                 largest);
+                                                 amax);
         });
         block_barrier();
     }
-    largest.merge(shared.maxima, args.maximum);
+    amax.merge(shared.warp_amax, args.amax);
 }
 
 }  // namespace gptrain::cuda

@@ -1,6 +1,6 @@
 #include "cuda/ops/activation.h"
 
-#include "cuda/device/maximum.cuh"
+#include "cuda/device/amax.cuh"
 #include "cuda/device/pieces.cuh"
 #include "cuda/device/unrolled.cuh"
 #include "cuda/ops/gelu.cuh"
@@ -13,7 +13,7 @@ template <class T>
 struct ForwardArgs {
     const T* u;
     T* y;
-    float* maximum;  ///< the maximum of |y|, if requested
+    float* amax;  ///< amax of y, if requested
     int tokens;
     int ffn;
 };
@@ -23,7 +23,7 @@ struct BackwardArgs {
     const T* u;
     const T* dy;
     T* du;
-    float* maximum;  ///< the maximum of |du|, if requested
+    float* amax;  ///< amax of du, if requested
     int tokens;
     int ffn;
 };
@@ -85,68 +85,68 @@ __device__ inline Inputs<T> backward_piece(const Inputs<T>& u, const Vec16<T>& d
     }
 }
 
-template <bool swiglu, bool aligned, class T, bool measured>
+template <bool swiglu, bool aligned, class T, bool with_amax>
 __device__ inline void forward_column(const ForwardArgs<T>& args, int at,
-                                      Largest<measured>& largest) {
+                                      RunningAmax<with_amax>& amax) {
     constexpr int widths = swiglu ? 2 : 1;
-    Inputs<T> u[rows_of_block];
-    for (int i = 0; i < rows_of_block; ++i) {
-        const T* row = args.u + row_of_block(i, args.tokens) * args.ffn * widths;
+    Inputs<T> u[rows_per_block];
+    for (int i = 0; i < rows_per_block; ++i) {
+        const T* row = args.u + block_row(i, args.tokens) * args.ffn * widths;
         u[i] = load_inputs<swiglu, aligned>(row, at, args.ffn);
     }
-    for (int i = 0; i < rows_of_block; ++i) {
-        if (!is_row_of_block(i, args.tokens)) continue;
+    for (int i = 0; i < rows_per_block; ++i) {
+        if (!is_block_row(i, args.tokens)) continue;
         const Vec16<T> y = forward_piece<swiglu, T>(u[i]);
-        store_piece<aligned>(args.y + row_of_block(i, args.tokens) * args.ffn, at, args.ffn, y);
-        largest.template add<aligned>(y, at, args.ffn);
+        store_piece<aligned>(args.y + block_row(i, args.tokens) * args.ffn, at, args.ffn, y);
+        amax.template add<aligned>(y, at, args.ffn);
     }
 }
 
-template <class T, bool swiglu, bool aligned, bool measured>
+template <class T, bool swiglu, bool aligned, bool with_amax>
 __global__ void __launch_bounds__(256) forward_kernel(ForwardArgs<T> args) {
-    const int at = piece_of_thread<T>();
-    Largest<measured> largest;
-    if (at < args.ffn) forward_column<swiglu, aligned>(args, at, largest);
-    largest.merge(shared_memory<WarpMaxima>().values, args.maximum);
+    const int at = thread_piece<T>();
+    RunningAmax<with_amax> amax;
+    if (at < args.ffn) forward_column<swiglu, aligned>(args, at, amax);
+    amax.merge(shared_memory<WarpAmax>().values, args.amax);
 }
 
-template <bool swiglu, bool aligned, class T, bool measured>
+template <bool swiglu, bool aligned, class T, bool with_amax>
 __device__ inline void backward_column(const BackwardArgs<T>& args, int at,
-                                       Largest<measured>& largest) {
+                                       RunningAmax<with_amax>& amax) {
     constexpr int widths = swiglu ? 2 : 1;
-    Inputs<T> u[rows_of_block];
-    Vec16<T> dy[rows_of_block];
-    for (int i = 0; i < rows_of_block; ++i) {
-        const std::int64_t row = row_of_block(i, args.tokens);
+    Inputs<T> u[rows_per_block];
+    Vec16<T> dy[rows_per_block];
+    for (int i = 0; i < rows_per_block; ++i) {
+        const std::int64_t row = block_row(i, args.tokens);
         u[i] = load_inputs<swiglu, aligned>(args.u + row * args.ffn * widths, at, args.ffn);
         dy[i] = load_piece_once<aligned>(args.dy + row * args.ffn, at, args.ffn);
     }
-    unrolled<rows_of_block>([&](int i) {
-        if (!is_row_of_block(i, args.tokens)) return;
-        T* row = args.du + row_of_block(i, args.tokens) * args.ffn * widths;
+    unrolled<rows_per_block>([&](int i) {
+        if (!is_block_row(i, args.tokens)) return;
+        T* row = args.du + block_row(i, args.tokens) * args.ffn * widths;
         const Inputs<T> du = backward_piece<swiglu, T>(u[i], dy[i]);
         store_piece<aligned>(row, at, args.ffn, du.fc);
-        largest.template add<aligned>(du.fc, at, args.ffn);
+        amax.template add<aligned>(du.fc, at, args.ffn);
         if constexpr (swiglu) {
             store_piece<aligned>(row + args.ffn, at, args.ffn, du.gate);
-            largest.template add<aligned>(du.gate, at, args.ffn);
+            amax.template add<aligned>(du.gate, at, args.ffn);
         }
     });
 }
 
-template <class T, bool swiglu, bool aligned, bool measured>
+template <class T, bool swiglu, bool aligned, bool with_amax>
 __global__ void __launch_bounds__(256) backward_kernel(BackwardArgs<T> args) {
-    const int at = piece_of_thread<T>();
-    Largest<measured> largest;
-    if (at < args.ffn) backward_column<swiglu, aligned>(args, at, largest);
-    largest.merge(shared_memory<WarpMaxima>().values, args.maximum);
+    const int at = thread_piece<T>();
+    RunningAmax<with_amax> amax;
+    if (at < args.ffn) backward_column<swiglu, aligned>(args, at, amax);
+    amax.merge(shared_memory<WarpAmax>().values, args.amax);
 }
 
 /// Checks the shapes: `u` is [T, F] or, for swiglu, [T, 2 F]; `y` is [T, F].
 void check_shapes(bool swiglu, const Tensor& u, const Tensor& y) {
     GPTRAIN_CHECK(u.rank() == 2 && y.rank() == 2 && u.size(0) == y.size(0) &&
                       u.size(1) == y.size(1) * (swiglu ? 2 : 1) && u.contiguous() && y.contiguous(),
-                  "activation of ", u.shape().to_text(), " beside ", y.shape().to_text());
+                  "activation from ", u.shape().to_text(), " to ", y.shape().to_text());
     GPTRAIN_CHECK(u.size(0) <= INT32_MAX && u.size(1) <= INT32_MAX, "too many rows or columns in ",
                   u.shape().to_text());
 }
@@ -157,41 +157,41 @@ void launch_pieces(const Args& args, int width, Kernel kernel, const OpContext& 
     launch(context.stream,
            {.blocks = grid.blocks,
             .threads = grid.threads,
-            .shared_bytes = sizeof(WarpMaxima),
+            .shared_bytes = sizeof(WarpAmax),
             .blocks_y = grid.columns},
            kernel, args);
 }
 
-template <class T, bool measured>
+template <class T, bool with_amax>
 auto* choose_forward(bool swiglu, bool aligned) {
     if (swiglu) {
-        return aligned ? forward_kernel<T, true, true, measured>
-                       : forward_kernel<T, true, false, measured>;
+        return aligned ? forward_kernel<T, true, true, with_amax>
+                       : forward_kernel<T, true, false, with_amax>;
     }
-    return aligned ? forward_kernel<T, false, true, measured>
-                   : forward_kernel<T, false, false, measured>;
+    return aligned ? forward_kernel<T, false, true, with_amax>
+                   : forward_kernel<T, false, false, with_amax>;
 }
-template <class T, bool measured>
+template <class T, bool with_amax>
 auto* choose_backward(bool swiglu, bool aligned) {
     if (swiglu) {
-        return aligned ? backward_kernel<T, true, true, measured>
-                       : backward_kernel<T, true, false, measured>;
+        return aligned ? backward_kernel<T, true, true, with_amax>
+                       : backward_kernel<T, true, false, with_amax>;
     }
-    return aligned ? backward_kernel<T, false, true, measured>
-                   : backward_kernel<T, false, false, measured>;
+    return aligned ? backward_kernel<T, false, true, with_amax>
+                   : backward_kernel<T, false, false, with_amax>;
 }
 
 template <class T>
 void forward(const ActivationForward& op, const OpContext& context) {
     const ForwardArgs<T> args = {.u = op.u.as<T>(),
                                  .y = op.y.as<T>(),
-                                 .maximum = pointer_or_null<float>(op.maximum),
+                                 .amax = pointer_or_null<float>(op.amax),
                                  .tokens = static_cast<int>(op.y.size(0)),
                                  .ffn = static_cast<int>(op.y.size(1))};
     const bool aligned =
-        whole_pieces(args.u, args.ffn, args.ffn) && whole_pieces(args.y, args.ffn, args.ffn);
-    auto* kernel = args.maximum == nullptr ? choose_forward<T, false>(op.swiglu, aligned)
-                                           : choose_forward<T, true>(op.swiglu, aligned);
+        is_aligned(args.u, args.ffn, args.ffn) && is_aligned(args.y, args.ffn, args.ffn);
+    auto* kernel = args.amax == nullptr ? choose_forward<T, false>(op.swiglu, aligned)
+                                        : choose_forward<T, true>(op.swiglu, aligned);
     launch_pieces(args, piece_width<T>, kernel, context);
 }
 
@@ -200,14 +200,14 @@ void backward(const ActivationBackward& op, const OpContext& context) {
     const BackwardArgs<T> args = {.u = op.u.as<T>(),
                                   .dy = op.dy.as<T>(),
                                   .du = op.du.as<T>(),
-                                  .maximum = pointer_or_null<float>(op.maximum),
+                                  .amax = pointer_or_null<float>(op.amax),
                                   .tokens = static_cast<int>(op.dy.size(0)),
                                   .ffn = static_cast<int>(op.dy.size(1))};
-    const bool aligned = whole_pieces(args.u, args.ffn, args.ffn) &&
-                         whole_pieces(args.dy, args.ffn, args.ffn) &&
-                         whole_pieces(args.du, args.ffn, args.ffn);
-    auto* kernel = args.maximum == nullptr ? choose_backward<T, false>(op.swiglu, aligned)
-                                           : choose_backward<T, true>(op.swiglu, aligned);
+    const bool aligned = is_aligned(args.u, args.ffn, args.ffn) &&
+                         is_aligned(args.dy, args.ffn, args.ffn) &&
+                         is_aligned(args.du, args.ffn, args.ffn);
+    auto* kernel = args.amax == nullptr ? choose_backward<T, false>(op.swiglu, aligned)
+                                        : choose_backward<T, true>(op.swiglu, aligned);
     launch_pieces(args, piece_width<T>, kernel, context);
 }
 

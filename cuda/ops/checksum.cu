@@ -61,7 +61,7 @@ __global__ void __launch_bounds__(block_size)
 
 void checksum(const Tensor& x, const Tensor& sum, const OpContext& context) {
     GPTRAIN_CHECK(x.contiguous() && reinterpret_cast<std::uintptr_t>(x.data()) % sizeof(Words) == 0,
-                  "checksum of ", x.shape().to_text(), " with gaps or not aligned");
+                  "checksum of ", x.shape().to_text(), ", not contiguous or not aligned");
     auto* parts = context.scratch.take<Word>(checksum_blocks);
     const std::int64_t blocks = std::clamp(div_ceil(x.bytes(), block_size * sizeof(Words)),
                                            std::int64_t{1}, checksum_blocks);

@@ -28,7 +28,7 @@ struct LossArgs {
 
 /// The kept pieces follow it.
 template <class T>
-struct alignas(16) WholeShared {
+struct alignas(16) UnsplitShared {
     RowShared row;
 };
 
@@ -93,16 +93,16 @@ __device__ inline float gradient_factor(const LossArgs<T>& args, float weight) {
 }
 
 template <class T, bool aligned>
-__device__ inline LogitRow<T, aligned> row_of_block(const LossArgs<T>& args) {
+__device__ inline LogitRow<T, aligned> block_row(const LossArgs<T>& args) {
     return {args.logits + block_index().x * args.stride, args.vocab};
 }
 
 template <class T, bool aligned>
-__global__ void __launch_bounds__(row_threads, 2) whole_kernel(LossArgs<T> args) {
-    auto& shared = shared_memory<WholeShared<T>>();
+__global__ void __launch_bounds__(row_threads, 2) unsplit_kernel(LossArgs<T> args) {
+    auto& shared = shared_memory<UnsplitShared<T>>();
     auto* kept = reinterpret_cast<Vec16<T>*>(&shared + 1);
     const int c = block_index().x;
-    const auto row = row_of_block<T, aligned>(args);
+    const auto row = block_row<T, aligned>(args);
     RowResult result = {args.weights[c], {}, args.targets[c], 0};
     if (result.weight == 0) {
         if (thread_index() == 0) args.losses[c] = 0;
@@ -116,7 +116,7 @@ __global__ void __launch_bounds__(row_threads, 2) whole_kernel(LossArgs<T> args)
         if (piece < args.kept) store(kept + piece, logits);
         own.add(logits);
     });
-    result.exponentials = own.of_block(shared.row);
+    result.exponentials = own.reduce_block(shared.row);
     if (thread_index() == 0) args.losses[c] = result.loss();
     if (!args.gradient) return;
     const RowGradient<T, aligned> gradient(row, result, gradient_factor(args, result.weight));
@@ -129,7 +129,7 @@ __global__ void __launch_bounds__(row_threads, 2) whole_kernel(LossArgs<T> args)
 template <class T, bool aligned>
 __global__ void __launch_bounds__(row_threads, 2) maximum_kernel(LossArgs<T> args) {
     auto& shared = shared_memory<RowShared>();
-    const auto row = row_of_block<T, aligned>(args);
+    const auto row = block_row<T, aligned>(args);
     float largest = minus_infinity;
     row.for_each(0, row.pieces(), [&](int, const Vec16<T>& logits) {
         for (const T& logit : logits.values)
@@ -143,7 +143,7 @@ template <class T, bool aligned>
 __global__ void __launch_bounds__(row_threads, 2) sums_kernel(LossArgs<T> args) {
     auto& shared = shared_memory<RowShared>();
     const int c = block_index().x;
-    const auto row = row_of_block<T, aligned>(args);
+    const auto row = block_row<T, aligned>(args);
     const float largest = args.maximum[c];
     float sum = 0;
     row.for_each(0, row.pieces(), [&](int, const Vec16<T>& logits) {
@@ -160,7 +160,7 @@ __global__ void __launch_bounds__(row_threads, 2) sums_kernel(LossArgs<T> args) 
 template <class T, bool aligned>
 __global__ void __launch_bounds__(row_threads, 2) gradient_kernel(LossArgs<T> args) {
     const int c = block_index().x;
-    const auto row = row_of_block<T, aligned>(args);
+    const auto row = block_row<T, aligned>(args);
     const Exponentials all = {args.maximum[c], args.sums[2 * c]};
     const RowResult result = {args.weights[c], all, args.targets[c] - args.vocab_begin,
                               args.sums[2 * c + 1]};
@@ -205,29 +205,30 @@ LossArgs<T> loss_args(const VocabParallelCrossEntropy& op, double* losses) {
 template <class T>
 struct RowKernel {
     void (*aligned)(LossArgs<T>);
-    void (*any)(LossArgs<T>);
+    void (*unaligned)(LossArgs<T>);
 };
 
 /// One block per row.
 template <class T>
 void launch_rows(const RowKernel<T>& kernel, const LossArgs<T>& args, std::int64_t rows,
                  std::int64_t shared_bytes, const OpContext& context) {
-    const bool aligned = whole_pieces(args.logits, args.stride, 0);
+    const bool aligned = is_aligned(args.logits, args.stride, 0);
     launch(context.stream, {.blocks = rows, .threads = row_threads, .shared_bytes = shared_bytes},
-           aligned ? kernel.aligned : kernel.any, args);
+           aligned ? kernel.aligned : kernel.unaligned, args);
 }
 
 template <class T>
-void whole_vocabulary(const CrossEntropy& op, double* losses, const OpContext& context) {
+void unsplit_cross_entropy(const CrossEntropy& op, double* losses, const OpContext& context) {
     auto args = loss_args<T>(op, losses);
-    constexpr auto own_bytes = static_cast<std::int64_t>(sizeof(WholeShared<T>));
+    constexpr auto own_bytes = static_cast<std::int64_t>(sizeof(UnsplitShared<T>));
     if (args.gradient) {
         const std::int64_t pieces = div_ceil(args.vocab, piece_width<T>);
-        const std::int64_t room = (context.device.shared_bytes - own_bytes) / 16;
+        const std::int64_t capacity = (context.device.shared_bytes - own_bytes) / 16;
         // If only part of the row fits, cut it where all threads have the same number of pieces.
-        args.kept = static_cast<int>(pieces <= room ? pieces : room / row_threads * row_threads);
+        args.kept =
+            static_cast<int>(pieces <= capacity ? pieces : capacity / row_threads * row_threads);
     }
-    launch_rows<T>({whole_kernel<T, true>, whole_kernel<T, false>}, args, op.logits.size(0),
+    launch_rows<T>({unsplit_kernel<T, true>, unsplit_kernel<T, false>}, args, op.logits.size(0),
                    own_bytes + args.kept * std::int64_t{16}, context);
 }
 
@@ -240,8 +241,9 @@ double* loss_sum(const StepRef& step) {
 void cross_entropy(const CrossEntropy& args, const OpContext& context) {
     const std::int64_t rows = args.logits.size(0);
     auto* losses = context.scratch.take<double>(rows);
-    with_compute_type(args.logits.dtype(),
-                      [&](auto type) { whole_vocabulary<decltype(type)>(args, losses, context); });
+    with_compute_type(args.logits.dtype(), [&](auto type) {
+        unsplit_cross_entropy<decltype(type)>(args, losses, context);
+    });
     add_in_order(losses, rows, loss_sum(args.step), context.stream);
 }
 

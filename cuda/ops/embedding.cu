@@ -23,17 +23,17 @@ struct LookUpArgs {
 
 template <class T, bool aligned>
 __global__ void __launch_bounds__(256) look_up(LookUpArgs<T> args) {
-    const int feature = piece_of_thread<T>();
+    const int feature = thread_piece<T>();
     if (feature >= args.hidden) return;
-    Vec16<T> pieces[rows_of_block] = {};
-    for (int i = 0; i < rows_of_block; ++i) {
-        const std::int64_t row = args.ids[row_of_block(i, args.tokens)] - args.vocab_begin;
+    Vec16<T> pieces[rows_per_block] = {};
+    for (int i = 0; i < rows_per_block; ++i) {
+        const std::int64_t row = args.ids[block_row(i, args.tokens)] - args.vocab_begin;
         if (row < 0 || row >= args.table_rows) continue;
         pieces[i] = load_piece<aligned>(args.weight + row * args.hidden, feature, args.hidden);
     }
-    for (int i = 0; i < rows_of_block; ++i) {
-        if (!is_row_of_block(i, args.tokens)) continue;
-        T* to = args.x + row_of_block(i, args.tokens) * args.hidden;
+    for (int i = 0; i < rows_per_block; ++i) {
+        if (!is_block_row(i, args.tokens)) continue;
+        T* to = args.x + block_row(i, args.tokens) * args.hidden;
         store_piece<aligned>(to, feature, args.hidden, pieces[i]);
     }
 }
@@ -52,21 +52,21 @@ struct PositionArgs {
 
 template <class T, bool aligned>
 __global__ void __launch_bounds__(256) add_positions(PositionArgs<T> args) {
-    const int feature = piece_of_thread<T>();
+    const int feature = thread_piece<T>();
     if (feature >= args.hidden) return;
     const FeatureDropout dropout(args.dropout);
-    Vec16<T> pieces[rows_of_block];
-    Vec16<T> added[rows_of_block] = {};
-    for (int i = 0; i < rows_of_block; ++i) {
-        const std::int64_t token = row_of_block(i, args.tokens);
+    Vec16<T> pieces[rows_per_block];
+    Vec16<T> added[rows_per_block] = {};
+    for (int i = 0; i < rows_per_block; ++i) {
+        const std::int64_t token = block_row(i, args.tokens);
         pieces[i] = load_piece<aligned>(args.x + token * args.hidden, feature, args.hidden);
         if (args.weight == nullptr) continue;
         const T* row = args.weight + std::int64_t{args.positions[token]} * args.hidden;
         added[i] = load_piece<aligned>(row, feature, args.hidden);
     }
-    unrolled<rows_of_block>([&](int i) {
-        if (!is_row_of_block(i, args.tokens)) return;
-        const auto token = static_cast<int>(row_of_block(i, args.tokens));
+    unrolled<rows_per_block>([&](int i) {
+        if (!is_block_row(i, args.tokens)) return;
+        const auto token = static_cast<int>(block_row(i, args.tokens));
         float x[piece_width<T>];
         widen(pieces[i], x);
         if (args.weight != nullptr) {
@@ -82,8 +82,8 @@ __global__ void __launch_bounds__(256) add_positions(PositionArgs<T> args) {
 template <class T>
 void launch_positions(const PositionArgs<T>& args, const OpContext& context) {
     const PieceGrid grid = piece_grid(args.tokens, args.hidden, piece_width<T>);
-    const bool whole = whole_pieces(args.x, args.hidden, args.hidden) &&
-                       whole_pieces(args.weight, args.hidden, args.hidden);
+    const bool whole = is_aligned(args.x, args.hidden, args.hidden) &&
+                       is_aligned(args.weight, args.hidden, args.hidden);
     launch(context.stream,
            {.blocks = grid.blocks, .threads = grid.threads, .blocks_y = grid.columns},
            whole ? add_positions<T, true> : add_positions<T, false>, args);
@@ -102,8 +102,8 @@ void embedding_forward(const EmbeddingForward& args, const OpContext& context) {
                                     .tokens = static_cast<int>(args.x.size(0)),
                                     .hidden = static_cast<int>(args.x.size(1))};
         const PieceGrid grid = piece_grid(look.tokens, look.hidden, piece_width<T>);
-        const bool whole = whole_pieces(look.x, look.hidden, look.hidden) &&
-                           whole_pieces(look.weight, look.hidden, look.hidden);
+        const bool whole = is_aligned(look.x, look.hidden, look.hidden) &&
+                           is_aligned(look.weight, look.hidden, look.hidden);
         launch(context.stream,
                {.blocks = grid.blocks, .threads = grid.threads, .blocks_y = grid.columns},
                whole ? look_up<T, true> : look_up<T, false>, look);

@@ -20,7 +20,7 @@ constexpr std::int64_t row_multiples[] = {256, 16};
 
 /// to = round((sums + bias) gelu'(gelu_input)); bias and gelu_input may be null.
 template <class T>
-struct FinishArgs {
+struct EpilogueArgs {
     const float* sums;
     std::int64_t sums_stride;
     T* to;
@@ -34,7 +34,7 @@ struct FinishArgs {
 
 /// A thread handles `width` columns of every gridDim.y-th row.
 template <class T, int width>
-__global__ void __launch_bounds__(block_size) finish_product(FinishArgs<T> args) {
+__global__ void __launch_bounds__(block_size) apply_epilogue_kernel(EpilogueArgs<T> args) {
     const std::int64_t col = (std::int64_t{block_index().x} * block_size + thread_index()) * width;
     if (col >= args.cols) return;
     Vec<T, width> bias{};
@@ -60,25 +60,25 @@ __global__ void __launch_bounds__(block_size) finish_product(FinishArgs<T> args)
 
 /// Whether every row is aligned to four elements.
 template <class T>
-bool by_fours(const T* data, std::int64_t stride) {
+bool aligned_to_four(const T* data, std::int64_t stride) {
     return reinterpret_cast<std::uintptr_t>(data) % (4 * sizeof(T)) == 0 && stride % 4 == 0;
 }
 
 template <class T>
-void finish(const FinishArgs<T>& args, const Stream& stream) {
-    const bool fours = args.cols % 4 == 0 && by_fours(args.sums, args.sums_stride) &&
-                       by_fours(args.to, args.to_stride) && by_fours(args.bias, 0) &&
-                       by_fours(args.gelu_input, args.gelu_stride);
+void launch_epilogue(const EpilogueArgs<T>& args, const Stream& stream) {
+    const bool fours = args.cols % 4 == 0 && aligned_to_four(args.sums, args.sums_stride) &&
+                       aligned_to_four(args.to, args.to_stride) && aligned_to_four(args.bias, 0) &&
+                       aligned_to_four(args.gelu_input, args.gelu_stride);
     const int width = fours ? 4 : 1;
     launch(stream,
            {.blocks = div_ceil(args.cols, std::int64_t{block_size} * width),
             .threads = block_size,
             .blocks_y = std::min<std::int64_t>(args.rows, 65535)},
-           fours ? finish_product<T, 4> : finish_product<T, 1>, args);
+           fours ? apply_epilogue_kernel<T, 4> : apply_epilogue_kernel<T, 1>, args);
 }
 
 /// Rows of c whose fp32 sums are buffered at a time.
-std::int64_t rows_at_a_time(std::int64_t cols) {
+std::int64_t buffered_rows(std::int64_t cols) {
     const std::int64_t rows = linear_sums_bytes / (4 * cols);
     for (const std::int64_t multiple : row_multiples) {
         if (rows >= multiple) return rows / multiple * multiple;
@@ -86,7 +86,7 @@ std::int64_t rows_at_a_time(std::int64_t cols) {
     return std::max<std::int64_t>(rows, 1);
 }
 
-Matrix some_rows(const Matrix& matrix, std::int64_t begin, std::int64_t count) {
+Matrix row_range(const Matrix& matrix, std::int64_t begin, std::int64_t count) {
     Matrix result = matrix;
     result.data += begin * matrix.row_stride * size_of(matrix.dtype);
     result.rows = count;
@@ -95,24 +95,24 @@ Matrix some_rows(const Matrix& matrix, std::int64_t begin, std::int64_t count) {
 
 /// Applies the epilogue to the rows with these sums.
 template <class T>
-void finish_rows(const Product& product, const Matrix& sums, std::int64_t begin,
-                 const Stream& stream) {
-    const Matrix to = some_rows(product.c, begin, sums.rows);
-    FinishArgs<T> args = {.sums = reinterpret_cast<const float*>(sums.data),
-                          .sums_stride = sums.row_stride,
-                          .to = reinterpret_cast<T*>(to.data),
-                          .to_stride = to.row_stride,
-                          .bias = reinterpret_cast<const T*>(product.bias),
-                          .gelu_input = nullptr,
-                          .gelu_stride = 0,
-                          .rows = to.rows,
-                          .cols = to.cols};
-    if (product.gelu_input.data != nullptr) {
-        const Matrix u = some_rows(product.gelu_input, begin, sums.rows);
+void apply_epilogue(const Gemm& gemm, const Matrix& sums, std::int64_t begin,
+                    const Stream& stream) {
+    const Matrix to = row_range(gemm.c, begin, sums.rows);
+    EpilogueArgs<T> args = {.sums = reinterpret_cast<const float*>(sums.data),
+                            .sums_stride = sums.row_stride,
+                            .to = reinterpret_cast<T*>(to.data),
+                            .to_stride = to.row_stride,
+                            .bias = reinterpret_cast<const T*>(gemm.bias),
+                            .gelu_input = nullptr,
+                            .gelu_stride = 0,
+                            .rows = to.rows,
+                            .cols = to.cols};
+    if (gemm.gelu_input.data != nullptr) {
+        const Matrix u = row_range(gemm.gelu_input, begin, sums.rows);
         args.gelu_input = reinterpret_cast<const T*>(u.data);
         args.gelu_stride = u.row_stride;
     }
-    finish(args, stream);
+    launch_epilogue(args, stream);
 }
 
 /// Runs the plain GEMM, then its epilogue as a kernel. The result must be rounded only once, so
@@ -121,78 +121,77 @@ void finish_rows(const Product& product, const Matrix& sums, std::int64_t begin,
 /// gelu_input. Buffering the sums of all rows would write and read 8 bytes more; storing 16-bit
 /// results before the epilogue would cost 4 bytes more and round twice. If c is fp32, it holds the
 /// sums itself.
-void multiply_and_finish(const Product& product, Products& products, const OpContext& context) {
-    const bool in_place = product.c.dtype == DType::f32;
-    const std::int64_t step = in_place ? product.c.rows : rows_at_a_time(product.c.cols);
-    Matrix sums = product.c;
+void multiply_then_epilogue(const Gemm& gemm, Gemms& gemms, const OpContext& context) {
+    const bool in_place = gemm.c.dtype == DType::f32;
+    const std::int64_t step = in_place ? gemm.c.rows : buffered_rows(gemm.c.cols);
+    Matrix sums = gemm.c;
     if (!in_place) {
         sums.dtype = DType::f32;
-        sums.row_stride = product.c.cols;
-        sums.data = context.scratch.take_bytes(std::min(step, product.c.rows) * product.c.cols * 4);
+        sums.row_stride = gemm.c.cols;
+        sums.data = context.scratch.take_bytes(std::min(step, gemm.c.rows) * gemm.c.cols * 4);
     }
-    for (std::int64_t begin = 0; begin < product.c.rows; begin += step) {
-        sums.rows = std::min(step, product.c.rows - begin);
+    for (std::int64_t begin = 0; begin < gemm.c.rows; begin += step) {
+        sums.rows = std::min(step, gemm.c.rows - begin);
         Scratch rest = context.scratch;
-        products.multiply({.a = some_rows(product.a, begin, sums.rows),
-                           .b = product.b,
-                           .c = sums,
-                           .rough_sums = product.rough_sums},
-                          {.stream = context.stream, .scratch = rest, .device = context.device});
-        with_compute_type(product.c.dtype, [&](auto type) {
-            finish_rows<decltype(type)>(product, sums, begin, context.stream);
+        gemms.multiply({.a = row_range(gemm.a, begin, sums.rows),
+                        .b = gemm.b,
+                        .c = sums,
+                        .fast_accumulation = gemm.fast_accumulation},
+                       {.stream = context.stream, .scratch = rest, .device = context.device});
+        with_compute_type(gemm.c.dtype, [&](auto type) {
+            apply_epilogue<decltype(type)>(gemm, sums, begin, context.stream);
         });
     }
 }
 
-void multiply(const Product& product, Products& products, const OpContext& context) {
-    if (!product.has_epilogue()) return products.multiply(product, context);
-    products.multiply(
-        product, [&] { multiply_and_finish(product, products, context); }, context);
+void multiply(const Gemm& gemm, Gemms& gemms, const OpContext& context) {
+    if (!gemm.has_epilogue()) return gemms.multiply(gemm, context);
+    gemms.multiply(
+        gemm, [&] { multiply_then_epilogue(gemm, gemms, context); }, context);
 }
 
 /// The tensor, or its FP8 form by rows if present.
-Matrix matrix(const Tensor& tensor, const Float8Matrix& float8) {
-    return float8.empty() ? Matrix(tensor) : Matrix(float8.rows, float8.scale);
+Matrix matrix(const Tensor& tensor, const Fp8Matrix& fp8) {
+    return fp8.empty() ? Matrix(tensor) : Matrix(fp8.rows, fp8.scale);
 }
 /// The tensor, or its FP8 form by columns, transposed to the same matrix, if present.
-Matrix matrix_by_columns(const Tensor& tensor, const Float8Matrix& float8) {
-    return float8.empty() ? Matrix(tensor) : Matrix(float8.columns, float8.scale).transposed();
+Matrix matrix_by_columns(const Tensor& tensor, const Fp8Matrix& fp8) {
+    return fp8.empty() ? Matrix(tensor) : Matrix(fp8.columns, fp8.scale).transposed();
 }
 
 }  // namespace
 
-void linear_forward(const LinearForward& args, Products& products, const OpContext& context) {
-    const Product product = {.a = matrix(args.x, args.x8),
-                             .b = matrix(args.weight, args.weight8).transposed(),
-                             .c = Matrix(args.y),
-                             .bias = args.bias.data(),
-                             .rough_sums = !args.x8.empty()};
-    if (args.gelu.empty()) return multiply(product, products, context);
+void linear_forward(const LinearForward& args, Gemms& gemms, const OpContext& context) {
+    const Gemm gemm = {.a = matrix(args.x, args.x8),
+                       .b = matrix(args.weight, args.weight8).transposed(),
+                       .c = Matrix(args.y),
+                       .bias = args.bias.data(),
+                       .fast_accumulation = !args.x8.empty()};
+    if (args.gelu.empty()) return multiply(gemm, gemms, context);
     const auto multiply_then_gelu = [&] {
-        multiply(product, products, context);
+        multiply(gemm, gemms, context);
         activation_forward({.u = args.y, .y = args.gelu}, context);
     };
     if (context.deterministic) return multiply_then_gelu();
-    Product with_gelu = product;
+    Gemm with_gelu = gemm;
     with_gelu.gelu = Matrix(args.gelu);
-    products.multiply(with_gelu, multiply_then_gelu, context);
+    gemms.multiply(with_gelu, multiply_then_gelu, context);
 }
 
-void linear_input_grad(const LinearInputGrad& args, Products& products, const OpContext& context) {
+void linear_input_grad(const LinearInputGrad& args, Gemms& gemms, const OpContext& context) {
     multiply({.a = matrix(args.dy, args.dy8),
               .b = matrix_by_columns(args.weight, args.weight8),
               .c = Matrix(args.dx),
               .gelu_input = args.gelu_input.empty() ? Matrix() : Matrix(args.gelu_input)},
-             products, context);
+             gemms, context);
 }
 
-void linear_weight_grad(const LinearWeightGrad& args, Products& products,
-                        const OpContext& context) {
-    products.multiply({.a = matrix_by_columns(args.dy, args.dy8).transposed(),
-                       .b = matrix_by_columns(args.x, args.x8),
-                       .c = Matrix(args.dweight),
-                       .accumulate = true},
-                      context);
+void linear_weight_grad(const LinearWeightGrad& args, Gemms& gemms, const OpContext& context) {
+    gemms.multiply({.a = matrix_by_columns(args.dy, args.dy8).transposed(),
+                    .b = matrix_by_columns(args.x, args.x8),
+                    .c = Matrix(args.dweight),
+                    .accumulate = true},
+                   context);
     if (args.dbias.empty()) return;
     context.scratch.reset();
     bias_grad(args.dy, args.dbias, context);

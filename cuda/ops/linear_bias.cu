@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "cuda/device/parts.h"
+#include "cuda/device/partial_sums.h"
 #include "cuda/device/pieces.cuh"
 #include "cuda/ops/scratch_sizes.h"
 #include "tensor/dtype_switch.h"
@@ -97,18 +97,18 @@ void sum_rows(const Tensor& dy, const Tensor& dbias, const OpContext& context) {
                                   .rows = static_cast<int>(dy.size(0)),
                                   .columns = static_cast<int>(columns),
                                   .parts = context.scratch.take<float>(parts * columns)};
-    const bool aligned = whole_pieces(rows.data, rows.stride, columns);
+    const bool aligned = is_aligned(rows.data, rows.stride, columns);
     launch(context.stream,
            {.blocks = strips,
             .threads = block_size,
             .shared_bytes = sizeof(BiasGradShared<T>),
             .blocks_y = parts},
            aligned ? bias_grad_kernel<T, true> : bias_grad_kernel<T, false>, args);
-    add_parts({.data = args.parts,
-               .count = parts,
-               .columns = columns,
-               .totals = {dbias.as<float>(), nullptr}},
-              context.stream);
+    add_partial_sums({.data = args.parts,
+                      .count = parts,
+                      .columns = columns,
+                      .totals = {dbias.as<float>(), nullptr}},
+                     context.stream);
 }
 
 // ---- rows += bias -------------------------------------------------------------------------------
@@ -124,22 +124,22 @@ struct AddBiasArgs {
 
 template <class T, bool aligned>
 __global__ void __launch_bounds__(block_size) add_bias_kernel(AddBiasArgs<T> args) {
-    const int at = piece_of_thread<T>();
+    const int at = thread_piece<T>();
     if (at >= args.columns) return;
     float bias[piece_width<T>];
     widen(load_piece<aligned>(args.bias, at, args.columns), bias);
-    Vec16<T> pieces[rows_of_block];
-    for (int i = 0; i < rows_of_block; ++i) {
-        const T* row = args.y + row_of_block(i, args.rows) * args.stride;
+    Vec16<T> pieces[rows_per_block];
+    for (int i = 0; i < rows_per_block; ++i) {
+        const T* row = args.y + block_row(i, args.rows) * args.stride;
         pieces[i] = load_piece_once<aligned>(row, at, args.columns);
     }
-    for (int i = 0; i < rows_of_block; ++i) {
-        if (!is_row_of_block(i, args.rows)) continue;
+    for (int i = 0; i < rows_per_block; ++i) {
+        if (!is_block_row(i, args.rows)) continue;
         float x[piece_width<T>];
         widen(pieces[i], x);
         for (int j = 0; j < piece_width<T>; ++j)
             x[j] = x[j] + bias[j];
-        store_piece<aligned>(args.y + row_of_block(i, args.rows) * args.stride, at, args.columns,
+        store_piece<aligned>(args.y + block_row(i, args.rows) * args.stride, at, args.columns,
                              narrow_piece<T>(x));
     }
 }
@@ -154,7 +154,7 @@ void add_to_rows(const Tensor& y, const Tensor& bias, const OpContext& context) 
                                  .rows = static_cast<int>(y.size(0)),
                                  .columns = static_cast<int>(columns)};
     const bool aligned =
-        whole_pieces(args.y, args.stride, columns) && whole_pieces(args.bias, columns, columns);
+        is_aligned(args.y, args.stride, columns) && is_aligned(args.bias, columns, columns);
     const PieceGrid grid = piece_grid(args.rows, columns, piece_width<T>);
     launch(context.stream,
            {.blocks = grid.blocks, .threads = grid.threads, .blocks_y = grid.columns},

@@ -104,7 +104,7 @@ struct Exponentials {
     }
 
     /// Combines those of all threads of the block.
-    __device__ Exponentials of_block(RowShared& shared) const {
+    __device__ Exponentials reduce_block(RowShared& shared) const {
         Exponentials all;
         all.maximum = block_maximum(maximum, shared.maxima);
         all.sum = block_sum(sum * exp_difference(maximum, all.maximum), shared.sums);

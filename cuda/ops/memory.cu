@@ -177,7 +177,7 @@ struct CopyArgs {
     std::byte* to;
     const std::byte* from;
     std::int64_t words;
-    StridedCopy how;
+    StridedCopy strided;
 };
 
 template <class Word>
@@ -201,7 +201,7 @@ __device__ inline void store_word(Word* p, const Word& word) {
 template <class Word, class Index>
 __global__ void __launch_bounds__(block_size) copy_kernel(CopyArgs args) {
     const auto run_words =
-        static_cast<Index>(args.how.run / static_cast<std::int64_t>(sizeof(Word)));
+        static_cast<Index>(args.strided.run / static_cast<std::int64_t>(sizeof(Word)));
     Word words[unroll] = {};
     std::int64_t targets[unroll] = {};
     for (int i = 0; i < unroll; ++i) {
@@ -212,12 +212,12 @@ __global__ void __launch_bounds__(block_size) copy_kernel(CopyArgs args) {
                           static_cast<std::int64_t>(sizeof(Word));
         std::int64_t from = to;
         for (int dim = 0; dim < StridedCopy::max_outer; ++dim) {
-            if (dim >= args.how.outer_dims) break;
-            const auto size = static_cast<Index>(args.how.sizes[dim]);
+            if (dim >= args.strided.outer_dims) break;
+            const auto size = static_cast<Index>(args.strided.sizes[dim]);
             const auto index = static_cast<std::int64_t>(rest % size);
             rest = rest / size;
-            to += index * args.how.to_strides[dim];
-            from += index * args.how.from_strides[dim];
+            to += index * args.strided.to_strides[dim];
+            from += index * args.strided.from_strides[dim];
         }
         words[i] = load_word(reinterpret_cast<const Word*>(args.from + from));
         targets[i] = to;
@@ -241,9 +241,10 @@ void launch_copy(CopyArgs args, std::int64_t bytes, const OpContext& context) {
 bool divisible(const CopyArgs& args, std::int64_t word) {
     const auto whole = [&](auto x) { return static_cast<std::int64_t>(x) % word == 0; };
     bool result = whole(reinterpret_cast<std::uintptr_t>(args.to)) &&
-                  whole(reinterpret_cast<std::uintptr_t>(args.from)) && whole(args.how.run);
-    for (int dim = 0; dim < args.how.outer_dims; ++dim) {
-        result = result && whole(args.how.to_strides[dim]) && whole(args.how.from_strides[dim]);
+                  whole(reinterpret_cast<std::uintptr_t>(args.from)) && whole(args.strided.run);
+    for (int dim = 0; dim < args.strided.outer_dims; ++dim) {
+        result =
+            result && whole(args.strided.to_strides[dim]) && whole(args.strided.from_strides[dim]);
     }
     return result;
 }
@@ -263,7 +264,7 @@ void copy_strided(const CopyArgs& args, std::int64_t bytes, const OpContext& con
 }
 
 /// The kernel copies shorter rows, and strides beyond the runtime's limit.
-constexpr std::int64_t least_row_bytes = 512;
+constexpr std::int64_t min_row_bytes = 512;
 
 }  // namespace
 
@@ -271,24 +272,24 @@ void copy(const Tensor& to, const Tensor& from, const OpContext& context) {
     GPTRAIN_CHECK(to.shape() == from.shape() && to.dtype() == from.dtype(), "copy of ",
                   from.shape().to_text(), " to ", to.shape().to_text());
     if (to.elements() == 0) return;
-    const StridedCopy how = collapsed(to, from);
-    const std::int64_t to_stride = how.to_strides[0];
-    const std::int64_t from_stride = how.from_strides[0];
-    if (how.outer_dims == 0) {
+    const StridedCopy strided = collapsed(to, from);
+    const std::int64_t to_stride = strided.to_strides[0];
+    const std::int64_t from_stride = strided.from_strides[0];
+    if (strided.outer_dims == 0) {
         copy(to.data(), from.data(), to.bytes(), context.stream);
-    } else if (how.outer_dims == 1 && how.run >= least_row_bytes &&
+    } else if (strided.outer_dims == 1 && strided.run >= min_row_bytes &&
                std::max(to_stride, from_stride) <= INT32_MAX &&
-               std::min(to_stride, from_stride) >= how.run) {
+               std::min(to_stride, from_stride) >= strided.run) {
         copy_rows({.to = to.data(),
                    .to_stride = to_stride,
                    .from = from.data(),
                    .from_stride = from_stride,
-                   .row_bytes = how.run,
-                   .rows = how.sizes[0]},
+                   .row_bytes = strided.run,
+                   .rows = strided.sizes[0]},
                   context.stream);
     } else {
-        copy_strided({.to = to.data(), .from = from.data(), .words = 0, .how = how}, to.bytes(),
-                     context);
+        copy_strided({.to = to.data(), .from = from.data(), .words = 0, .strided = strided},
+                     to.bytes(), context);
     }
 }
 

@@ -17,11 +17,11 @@ constexpr int width = 4;
 using Floats = Vec<float, width>;
 
 /// Tensors per launch. The table is a kernel argument, which is limited to 4 KiB.
-constexpr int most_tensors = 56;
+constexpr int max_tensors = 56;
 
 /// Index of the last entry whose `first_chunk` is at most `chunk`.
 template <class Entry>
-__device__ inline int entry_of(const Entry* entries, int count, std::int64_t chunk) {
+__device__ inline int find_entry(const Entry* entries, int count, std::int64_t chunk) {
     int low = 0;
     int high = count;
     while (high - low > 1) {
@@ -47,7 +47,7 @@ struct SquareEntry {
 };
 
 struct SquareTable {
-    SquareEntry entries[most_tensors];
+    SquareEntry entries[max_tensors];
     int count = 0;
     std::int64_t chunks = 0;
 };
@@ -80,7 +80,7 @@ struct WarpMaxima {
 __global__ void __launch_bounds__(block_size) sum_chunks(SquareTable table, double* parts) {
     double sum = 0;
     for (std::int64_t chunk = block_index().x; chunk < table.chunks; chunk += grid_blocks().x) {
-        const SquareEntry& entry = table.entries[entry_of(table.entries, table.count, chunk)];
+        const SquareEntry& entry = table.entries[find_entry(table.entries, table.count, chunk)];
         const std::int64_t begin = (chunk - entry.first_chunk) * square_chunk;
         const std::int64_t rest = entry.count - begin;
         sum = sum + sum_squares(entry.data + begin, rest < square_chunk ? rest : square_chunk);
@@ -92,10 +92,10 @@ __global__ void __launch_bounds__(block_size) sum_chunks(SquareTable table, doub
 /// Calls launch(table, blocks, first) for tables with as many tensors as fit in one; `first` is the
 /// index of a table's first tensor. Empty tensors have entries without chunks.
 void for_each_table(std::span<const Tensor> tensors, const auto& launch) {
-    for (std::size_t first = 0; first < tensors.size(); first += most_tensors) {
+    for (std::size_t first = 0; first < tensors.size(); first += max_tensors) {
         SquareTable table;
         for (const Tensor& tensor :
-             tensors.subspan(first, std::min<std::size_t>(most_tensors, tensors.size() - first))) {
+             tensors.subspan(first, std::min<std::size_t>(max_tensors, tensors.size() - first))) {
             table.entries[table.count++] = {tensor.as<float>(), tensor.elements(), table.chunks};
             table.chunks += div_ceil(tensor.elements(), square_chunk);
         }
@@ -108,15 +108,15 @@ void for_each_table(std::span<const Tensor> tensors, const auto& launch) {
 
 /// Marks "no entry"; larger than any index of a table.
 constexpr float no_entry = 1024;
-static_assert(most_tensors < no_entry, "indices of a table");
+static_assert(max_tensors < no_entry, "indices of a table");
 
 /// parts[b] = the first entry in which block b finds a non-finite value.
 __global__ void __launch_bounds__(block_size)
-    find_in_chunks(SquareTable table, const StepState* state, double* parts) {
+    find_non_finite_entry(SquareTable table, const StepState* state, double* parts) {
     if (state->skip != Skip::not_finite) return;
     float first = no_entry;
     for (std::int64_t chunk = block_index().x; chunk < table.chunks; chunk += grid_blocks().x) {
-        const int index = entry_of(table.entries, table.count, chunk);
+        const int index = find_entry(table.entries, table.count, chunk);
         const SquareEntry& entry = table.entries[index];
         const std::int64_t begin = (chunk - entry.first_chunk) * square_chunk;
         const std::int64_t rest = entry.count - begin;
@@ -130,8 +130,8 @@ __global__ void __launch_bounds__(block_size)
 }
 
 /// The first of an op's launches that finds something wins.
-__global__ void note_first(StepState* state, const double* parts, std::int64_t blocks,
-                           std::int64_t first_tensor) {
+__global__ void record_first(StepState* state, const double* parts, std::int64_t blocks,
+                             std::int64_t first_tensor) {
     if (state->skip != Skip::not_finite || state->faulty_tensor >= 0) return;
     double first = no_entry;
     for (std::int64_t block = 0; block < blocks; ++block)
@@ -168,7 +168,7 @@ __global__ void prepare_update(const StepState* state, AdamWConstants constants,
     update->root_correction = static_cast<float>(square_root(1 - power(constants.beta2, updates)));
     update->eps = static_cast<float>(constants.eps);
     update->decay = static_cast<float>(1 - state->learning_rate * constants.weight_decay);
-    update->skip = state->skip != Skip::no ? 1 : 0;
+    update->skip = state->skip != Skip::none ? 1 : 0;
 }
 
 template <class T>
@@ -186,35 +186,35 @@ struct UpdateEntry {
 
 template <class T>
 struct UpdateTable {
-    UpdateEntry<T> entries[most_tensors];
+    UpdateEntry<T> entries[max_tensors];
     int count = 0;
     std::int64_t chunks = 0;
 };
 
 /// Updates one element; returns the new main parameter.
-__device__ inline float update_element(const Update& how, float decay, float grad, float param,
+__device__ inline float update_element(const Update& update, float decay, float grad, float param,
                                        float& exp_avg, float& exp_avg_sq) {
-    const float g = grad * how.grad_factor;
-    exp_avg = fma(how.beta1, exp_avg, how.one_minus_beta1 * g);
-    exp_avg_sq = fma(how.beta2, exp_avg_sq, how.one_minus_beta2 * g * g);
-    const float root = square_root(exp_avg_sq) / how.root_correction + how.eps;
-    return param * decay - how.rate * exp_avg / root;
+    const float g = grad * update.grad_factor;
+    exp_avg = fma(update.beta1, exp_avg, update.one_minus_beta1 * g);
+    exp_avg_sq = fma(update.beta2, exp_avg_sq, update.one_minus_beta2 * g * g);
+    const float root = square_root(exp_avg_sq) / update.root_correction + update.eps;
+    return param * decay - update.rate * exp_avg / root;
 }
 
 template <class T>
 __device__ inline void update_vector(const UpdateEntry<T>& entry, std::int64_t at,
-                                     const Update& how) {
+                                     const Update& update) {
     auto* params = reinterpret_cast<Floats*>(entry.main_param + at);
     Floats param = load_once(params);
-    if (how.skip == 0) {
+    if (update.skip == 0) {
         auto* averages = reinterpret_cast<Floats*>(entry.exp_avg + at);
         auto* squares = reinterpret_cast<Floats*>(entry.exp_avg_sq + at);
         const Floats grad = load_once(reinterpret_cast<const Floats*>(entry.main_grad + at));
         Floats m = load_once(averages);
         Floats v = load_once(squares);
-        const float decay = entry.decay ? how.decay : 1.0f;
+        const float decay = entry.decay ? update.decay : 1.0f;
         for (int i = 0; i < width; ++i)
-            param[i] = update_element(how, decay, grad[i], param[i], m[i], v[i]);
+            param[i] = update_element(update, decay, grad[i], param[i], m[i], v[i]);
         store_once(averages, m);
         store_once(squares, v);
         store_once(params, param);
@@ -227,10 +227,11 @@ __device__ inline void update_vector(const UpdateEntry<T>& entry, std::int64_t a
 }
 
 template <class T>
-__device__ inline void update_one(const UpdateEntry<T>& entry, std::int64_t i, const Update& how) {
-    if (how.skip == 0) {
+__device__ inline void update_one(const UpdateEntry<T>& entry, std::int64_t i,
+                                  const Update& update) {
+    if (update.skip == 0) {
         entry.main_param[i] =
-            update_element(how, entry.decay ? how.decay : 1.0f, entry.main_grad[i],
+            update_element(update, entry.decay ? update.decay : 1.0f, entry.main_grad[i],
                            entry.main_param[i], entry.exp_avg[i], entry.exp_avg_sq[i]);
     }
     if (entry.weight != nullptr) entry.weight[i] = narrow<T>(entry.main_param[i]);
@@ -238,10 +239,10 @@ __device__ inline void update_one(const UpdateEntry<T>& entry, std::int64_t i, c
 
 template <class T>
 __global__ void __launch_bounds__(block_size)
-    update_chunks(UpdateTable<T> table, const Update* update) {
+    update_chunks(UpdateTable<T> table, const Update* stored) {
     const std::int64_t chunk = block_index().x;
-    const UpdateEntry<T>& entry = table.entries[entry_of(table.entries, table.count, chunk)];
-    const Update how = *update;
+    const UpdateEntry<T>& entry = table.entries[find_entry(table.entries, table.count, chunk)];
+    const Update update = *stored;
     const std::int64_t begin = (chunk - entry.first_chunk) * update_chunk;
     const std::int64_t end =
         begin + update_chunk < entry.count ? begin + update_chunk : entry.count;
@@ -249,10 +250,10 @@ __global__ void __launch_bounds__(block_size)
     if (entry.aligned) {
         rest = begin + (end - begin) / width * width;
         for (std::int64_t at = begin + thread_index() * width; at < rest; at += block_size * width)
-            update_vector(entry, at, how);
+            update_vector(entry, at, update);
     }
     for (std::int64_t i = rest + thread_index(); i < end; i += block_size)
-        update_one(entry, i, how);
+        update_one(entry, i, update);
 }
 
 template <class T>
@@ -289,7 +290,7 @@ void update_all(std::span<const AdamWPiece> pieces, const Update* update,
         if (piece.main_param.elements() == 0) continue;
         table.entries[table.count++] = entry_for<T>(piece, table.chunks);
         table.chunks += div_ceil(piece.main_param.elements(), update_chunk);
-        if (table.count == most_tensors) flush();
+        if (table.count == max_tensors) flush();
     }
     if (table.count > 0) flush();
 }
@@ -313,8 +314,8 @@ void find_not_finite(std::span<const Tensor> tensors, const StepRef& step,
     for_each_table(tensors, [&](const SquareTable& table, std::int64_t blocks, std::int64_t first) {
         launch(context.stream,
                {.blocks = blocks, .threads = block_size, .shared_bytes = sizeof(WarpMaxima)},
-               find_in_chunks, table, state, parts);
-        launch(context.stream, {.blocks = 1, .threads = 1}, note_first, state, parts, blocks,
+               find_non_finite_entry, table, state, parts);
+        launch(context.stream, {.blocks = 1, .threads = 1}, record_first, state, parts, blocks,
                first);
     });
 }

@@ -12,7 +12,7 @@ namespace {
 
 /// Tokens per block; each thread rotates the same two pieces of all of them.
 constexpr int tokens_of_block = 8;
-constexpr int most_pairs = 128;
+constexpr int max_pairs = 128;
 
 template <class T>
 struct RopeArgs {
@@ -26,7 +26,7 @@ struct RopeArgs {
     int heads;
     int pairs;  ///< D / 2
     bool inverse;
-    double half_turns[most_pairs];  ///< angles at position 1, in units of pi
+    double half_turns[max_pairs];  ///< angles at position 1, in units of pi
 
     /// 16-byte pieces in half a head.
     __host__ __device__ int pieces() const { return (pairs + piece_width<T> - 1) / piece_width<T>; }
@@ -34,8 +34,8 @@ struct RopeArgs {
 
 struct RopeShared {
     std::int64_t rows[tokens_of_block];  ///< element offsets of the tokens
-    float cosines[tokens_of_block * most_pairs];
-    float sines[tokens_of_block * most_pairs];
+    float cosines[tokens_of_block * max_pairs];
+    float sines[tokens_of_block * max_pairs];
 };
 
 /// In fp64, because positions are large.
@@ -68,7 +68,7 @@ template <bool aligned, class T>
 __device__ inline void rotate(const float* cosines, const float* sines, int at, int pairs,
                               Halves<T>& halves) {
     for (int i = 0; i < piece_width<T>; ++i) {
-        if (!is_there<T, aligned>(at, i, pairs)) continue;
+        if (!in_row<T, aligned>(at, i, pairs)) continue;
         const float a = widen(halves.low[i]);
         const float b = widen(halves.high[i]);
         halves.low[i] = narrow<T>(a * cosines[at + i] - b * sines[at + i]);
@@ -111,7 +111,7 @@ __global__ void __launch_bounds__(256) rope_kernel(RopeArgs<T> args) {
 template <class T>
 RopeArgs<T> rope_args(const Rope& op) {
     const std::int64_t pairs = op.x.size(3) / 2;
-    GPTRAIN_CHECK(op.x.size(3) % 2 == 0 && pairs >= 1 && pairs <= most_pairs &&
+    GPTRAIN_CHECK(op.x.size(3) % 2 == 0 && pairs >= 1 && pairs <= max_pairs &&
                       op.x.stride(3) == 1 &&
                       op.x.size(0) * op.x.size(1) <= INT32_MAX - tokens_of_block &&
                       op.x.size(2) <= INT32_MAX / 4096,
@@ -138,7 +138,7 @@ template <class T>
 void rotate_heads(const Rope& op, const OpContext& context) {
     const RopeArgs<T> args = rope_args<T>(op);
     constexpr int width = piece_width<T>;
-    const bool aligned = whole_pieces(args.x, args.stride_b, args.pairs) &&
+    const bool aligned = is_aligned(args.x, args.stride_b, args.pairs) &&
                          args.stride_s % width == 0 && args.stride_head % width == 0;
     const PieceGrid grid = piece_grid(1, std::int64_t{args.heads} * args.pieces(), 1);
     launch(context.stream,

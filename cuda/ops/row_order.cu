@@ -16,7 +16,7 @@ constexpr int block_warps = block_size / warp_threads;
 constexpr int rounds = 8;
 constexpr int tile = row_order_tile;
 static_assert(tile == block_size * rounds);
-constexpr int most_digits = 1 << row_order_digit_bits;
+constexpr int max_digits = 1 << row_order_digit_bits;
 constexpr int scan_threads = 1024;
 
 /// One pass: sorts by one digit of the row numbers, from `from` to `to`.
@@ -35,7 +35,7 @@ struct Pass {
 };
 
 struct CountShared {
-    unsigned counts[most_digits];
+    unsigned counts[max_digits];
 };
 
 __global__ void __launch_bounds__(block_size) count_digits(Pass pass) {
@@ -56,9 +56,9 @@ __global__ void __launch_bounds__(block_size) count_digits(Pass pass) {
 /// Sum of x over the lower lanes.
 __device__ inline unsigned sum_of_lanes_before(unsigned x) {
     unsigned sum = x;
-    for (int by = 1; by < warp_threads; by *= 2) {
-        const unsigned below = shuffle_up(sum, by);
-        if (lane_index() >= by) sum += below;
+    for (int distance = 1; distance < warp_threads; distance *= 2) {
+        const unsigned below = shuffle_up(sum, distance);
+        if (lane_index() >= distance) sum += below;
     }
     return sum - x;
 }
@@ -87,15 +87,15 @@ __global__ void __launch_bounds__(scan_threads) scan_counts(unsigned* counts, in
         before += std::exchange(counts[i], before);
 }
 
-struct PlaceShared {
+struct OffsetShared {
     /// First how many of the digit's tokens in the tile this warp has, then the destination of its
     /// first one.
-    unsigned places[block_warps][most_digits];
+    unsigned offsets[block_warps][max_digits];
 };
 
-/// Lanes of the warp that have the same digit, ignoring those that are not `there`.
-__device__ inline std::uint32_t lanes_with_digit(int digit, int digit_bits, bool there) {
-    std::uint32_t lanes = ballot(there);
+/// Lanes of the warp that have the same digit, ignoring those that are not `valid`.
+__device__ inline std::uint32_t lanes_with_digit(int digit, int digit_bits, bool valid) {
+    std::uint32_t lanes = ballot(valid);
     for (int bit = 0; bit < digit_bits; ++bit) {
         const bool one = (digit >> bit & 1) != 0;
         const std::uint32_t ones = ballot(one);
@@ -105,8 +105,8 @@ __device__ inline std::uint32_t lanes_with_digit(int digit, int digit_bits, bool
 }
 
 __global__ void __launch_bounds__(block_size) place_tokens(Pass pass) {
-    auto& [places] = shared_memory<PlaceShared>();
-    unsigned(&own)[most_digits] = places[warp_index()];
+    auto& [offsets] = shared_memory<OffsetShared>();
+    unsigned(&own)[max_digits] = offsets[warp_index()];
     for (int digit = lane_index(); digit < pass.digits(); digit += warp_threads)
         own[digit] = 0;
     const int first = (block_index().x * block_warps + warp_index()) * rounds * warp_threads;
@@ -120,20 +120,20 @@ __global__ void __launch_bounds__(block_size) place_tokens(Pass pass) {
         digit[i] = pass.digit(token[i]);
     });
     unrolled<rounds>([&](int i) {
-        const bool there = first + i * warp_threads + lane_index() < pass.tokens.tokens;
-        const std::uint32_t lanes = lanes_with_digit(digit[i], pass.digit_bits, there);
+        const bool valid = first + i * warp_threads + lane_index() < pass.tokens.tokens;
+        const std::uint32_t lanes = lanes_with_digit(digit[i], pass.digit_bits, valid);
         const int before = bits_set(lanes & ((1u << lane_index()) - 1));
         warp_barrier();
-        const unsigned met = own[digit[i]];
+        const unsigned seen = own[digit[i]];
         warp_barrier();
-        if (there && before == 0) own[digit[i]] = met + static_cast<unsigned>(bits_set(lanes));
-        rank[i] = met + static_cast<unsigned>(before);
+        if (valid && before == 0) own[digit[i]] = seen + static_cast<unsigned>(bits_set(lanes));
+        rank[i] = seen + static_cast<unsigned>(before);
     });
     block_barrier();
     for (int of = thread_index(); of < pass.digits(); of += block_size) {
-        unsigned place = pass.counts[of * pass.tiles() + block_index().x];
+        unsigned offset = pass.counts[of * pass.tiles() + block_index().x];
         for (int warp = 0; warp < block_warps; ++warp)
-            place += std::exchange(places[warp][of], place);
+            offset += std::exchange(offsets[warp][of], offset);
     }
     block_barrier();
     unrolled<rounds>([&](int i) {
@@ -148,7 +148,7 @@ void run(const Pass& pass, const Stream& stream) {
            count_digits, pass);
     launch(stream, {.blocks = 1, .threads = scan_threads, .shared_bytes = sizeof(ScanShared)},
            scan_counts, pass.counts, static_cast<int>(tiles << pass.digit_bits));
-    launch(stream, {.blocks = tiles, .threads = block_size, .shared_bytes = sizeof(PlaceShared)},
+    launch(stream, {.blocks = tiles, .threads = block_size, .shared_bytes = sizeof(OffsetShared)},
            place_tokens, pass);
 }
 

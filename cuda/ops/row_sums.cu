@@ -29,7 +29,7 @@ struct SumArgs {
     Parts parts;
 };
 
-struct LongArgs {
+struct SpanningArgs {
     Parts parts;
     float* table;
     int hidden;
@@ -57,13 +57,13 @@ __device__ inline void store_sums(float* row, int at, int size, const Sums<T>& s
 }
 
 /// The action after a token is added.
-enum class Then { go_on, add_to_table, store_head, store_tail };
+enum class Action { keep_adding, add_to_table, store_head, store_tail };
 
 /// The tokens of a chunk.
 struct ChunkShared {
     int tokens[chunk];
     int rows[chunk + 2];  ///< from the token before the chunk to the one after it; -1: none
-    Then then[chunk];
+    Action actions[chunk];
 
     __device__ int row(int i) const { return rows[i + 1]; }
 };
@@ -74,9 +74,9 @@ __device__ inline int load_chunk(const SumArgs<T>& args, ChunkShared& shared) {
     const int begin = block_index().x * chunk;
     for (int i = thread_index() - 1; i <= chunk; i += block_threads()) {
         const int at = begin + i;
-        const bool there = at >= 0 && at < args.tokens.tokens;
-        const int token = there ? args.order[at] : 0;
-        const int row = there ? args.tokens.row_of(token) : args.tokens.table_rows;
+        const bool valid = at >= 0 && at < args.tokens.tokens;
+        const int token = valid ? args.order[at] : 0;
+        const int row = valid ? args.tokens.row_of(token) : args.tokens.table_rows;
         shared.rows[i + 1] = row < args.tokens.table_rows ? row : -1;
         if (i >= 0 && i < chunk) shared.tokens[i] = token;
     }
@@ -87,18 +87,18 @@ __device__ inline int load_chunk(const SumArgs<T>& args, ChunkShared& shared) {
     for (int i = thread_index(); i < count; i += block_threads()) {
         const int row = shared.row(i);
         const bool last = i == count - 1;
-        shared.then[i] = !last && shared.row(i + 1) == row  ? Then::go_on
-                         : shared.row(-1) == row            ? Then::store_head
-                         : last && shared.row(count) == row ? Then::store_tail
-                                                            : Then::add_to_table;
+        shared.actions[i] = !last && shared.row(i + 1) == row  ? Action::keep_adding
+                            : shared.row(-1) == row            ? Action::store_head
+                            : last && shared.row(count) == row ? Action::store_tail
+                                                               : Action::add_to_table;
     }
     block_barrier();
     return count;
 }
 
-/// Records the chunk's rows for add_long_rows.
-__device__ inline void note_rows(const Parts& parts, const ChunkShared& shared, int count) {
-    const bool tail = count > 0 && shared.then[count - 1] == Then::store_tail;
+/// Records the chunk's rows for add_spanning_rows.
+__device__ inline void record_rows(const Parts& parts, const ChunkShared& shared, int count) {
+    const bool tail = count > 0 && shared.actions[count - 1] == Action::store_tail;
     parts.first_rows[block_index().x] = shared.row(0);
     parts.tail_rows[block_index().x] = tail ? shared.row(count - 1) : -1;
 }
@@ -107,8 +107,8 @@ template <class T, bool aligned>
 __global__ void __launch_bounds__(256, 2) sum_chunks(SumArgs<T> args) {
     auto& shared = shared_memory<ChunkShared>();
     const int count = load_chunk(args, shared);
-    if (block_index().y == 0 && thread_index() == 0) note_rows(args.parts, shared, count);
-    const int at = piece_of_thread<T>();
+    if (block_index().y == 0 && thread_index() == 0) record_rows(args.parts, shared, count);
+    const int at = thread_piece<T>();
     if (at >= args.hidden) return;
     const std::int64_t hidden = args.hidden;
     float* head = args.parts.heads + block_index().x * hidden;
@@ -122,7 +122,7 @@ __global__ void __launch_bounds__(256, 2) sum_chunks(SumArgs<T> args) {
             if (first + i >= count) return;
             const std::int64_t token = shared.tokens[first + i];
             x[i] = load_piece_once<aligned>(args.x + token * hidden, at, args.hidden);
-            if (shared.then[first + i] != Then::add_to_table) return;
+            if (shared.actions[first + i] != Action::add_to_table) return;
             const float* row = args.table + shared.row(first + i) * hidden;
             old[i] = load_sums<aligned, T>(row, at, args.hidden);
         });
@@ -130,13 +130,14 @@ __global__ void __launch_bounds__(256, 2) sum_chunks(SumArgs<T> args) {
             if (first + i >= count) return;
             for (int k = 0; k < piece_width<T>; ++k)
                 sum[k] = sum[k] + widen(x[i][k]);
-            const Then then = shared.then[first + i];
-            if (then == Then::go_on) return;
+            const Action action = shared.actions[first + i];
+            if (action == Action::keep_adding) return;
             for (int k = 0; k < piece_width<T>; ++k)
                 sum[k] = old[i][k] + sum[k];
-            float* to = then == Then::store_head   ? head
-                        : then == Then::store_tail ? tail
-                                                   : args.table + shared.row(first + i) * hidden;
+            float* to = action == Action::store_head ? head
+                        : action == Action::store_tail
+                            ? tail
+                            : args.table + shared.row(first + i) * hidden;
             store_sums<aligned>(to, at, args.hidden, sum);
             sum = {};
         });
@@ -145,17 +146,17 @@ __global__ void __launch_bounds__(256, 2) sum_chunks(SumArgs<T> args) {
 
 // ---- rows with tokens in several chunks ---------------------------------------------------------
 
-constexpr int long_threads = 256;
-constexpr int long_warps = long_threads / warp_threads;
+constexpr int spanning_threads = 256;
+constexpr int spanning_warps = spanning_threads / warp_threads;
 /// Columns per block: one piece per lane.
-constexpr int long_columns = warp_threads * piece_width<float>;
+constexpr int spanning_columns = warp_threads * piece_width<float>;
 
-struct LongShared {
-    Vec16<float> sums[long_warps][warp_threads];
+struct SpanningShared {
+    Vec16<float> sums[spanning_warps][warp_threads];
 };
 
 /// The last chunk that starts with the row of chunk `begin`'s tail.
-__device__ inline int last_chunk_of(const LongArgs& args, int row, int begin) {
+__device__ inline int last_chunk_of(const SpanningArgs& args, int row, int begin) {
     int last = begin + 1;
     int beyond = args.chunks;
     while (beyond - last > 1) {
@@ -168,21 +169,21 @@ __device__ inline int last_chunk_of(const LongArgs& args, int row, int begin) {
 /// A block handles the row that starts in its own chunk: its warps share the row's chunks, then the
 /// first warp adds their sums.
 template <bool aligned>
-__global__ void __launch_bounds__(long_threads) add_long_rows(LongArgs args) {
-    auto& [sums] = shared_memory<LongShared>();
+__global__ void __launch_bounds__(spanning_threads) add_spanning_rows(SpanningArgs args) {
+    auto& [sums] = shared_memory<SpanningShared>();
     const int warp = warp_index();
     const int begin = block_index().x;
     const int row = args.parts.tail_rows[begin];
     if (row < 0) return;
     const int parts = last_chunk_of(args, row, begin) - begin + 1;
-    const int at = block_index().y * long_columns + lane_index() * piece_width<float>;
+    const int at = block_index().y * spanning_columns + lane_index() * piece_width<float>;
     const std::int64_t hidden = args.hidden;
     Vec16<float> sum = {};
     constexpr int unroll = 4;
-    for (int first = warp; at < args.hidden && first < parts; first += unroll * long_warps) {
+    for (int first = warp; at < args.hidden && first < parts; first += unroll * spanning_warps) {
         Vec16<float> values[unroll] = {};
         unrolled<unroll>([&](int i) {
-            const int part = first + i * long_warps;
+            const int part = first + i * spanning_warps;
             if (part >= parts) return;
             const float* from =
                 (part == 0 ? args.parts.tails : args.parts.heads) + (begin + part) * hidden;
@@ -198,7 +199,7 @@ __global__ void __launch_bounds__(long_threads) add_long_rows(LongArgs args) {
     if (warp != 0 || at >= args.hidden) return;
     float* to = args.table + row * hidden;
     Vec16<float> total = load_piece<aligned>(to, at, args.hidden);
-    for (int i = 0; i < long_warps; ++i) {
+    for (int i = 0; i < spanning_warps; ++i) {
         for (int k = 0; k < piece_width<float>; ++k)
             total[k] = total[k] + sums[i][lane_index()][k];
     }
@@ -223,7 +224,7 @@ void add(const RowSums& op, const TokenRows& tokens, const OpContext& context) {
                              .hidden = static_cast<int>(hidden),
                              .parts = take_parts(chunks, hidden, context.scratch)};
     const bool aligned =
-        whole_pieces(args.x, hidden, hidden) && whole_pieces(args.table, hidden, hidden);
+        is_aligned(args.x, hidden, hidden) && is_aligned(args.table, hidden, hidden);
     const PieceGrid grid = piece_grid(1, hidden, piece_width<T>);
     launch(context.stream,
            {.blocks = chunks,
@@ -234,11 +235,11 @@ void add(const RowSums& op, const TokenRows& tokens, const OpContext& context) {
     // The last chunk has no tail.
     launch(context.stream,
            {.blocks = chunks - 1,
-            .threads = long_threads,
-            .shared_bytes = sizeof(LongShared),
-            .blocks_y = div_ceil(hidden, long_columns)},
-           aligned ? add_long_rows<true> : add_long_rows<false>,
-           LongArgs{args.parts, args.table, args.hidden, static_cast<int>(chunks)});
+            .threads = spanning_threads,
+            .shared_bytes = sizeof(SpanningShared),
+            .blocks_y = div_ceil(hidden, spanning_columns)},
+           aligned ? add_spanning_rows<true> : add_spanning_rows<false>,
+           SpanningArgs{args.parts, args.table, args.hidden, static_cast<int>(chunks)});
 }
 
 }  // namespace

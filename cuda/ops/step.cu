@@ -24,40 +24,40 @@ __global__ void begin(StepState* state, Given given) {
     state->grad_square_sum = 0;
     state->grad_norm = 0;
     state->grad_factor = 0;
-    state->skip = Skip::no;
+    state->skip = Skip::none;
     state->faulty_sequence = -1;
     state->faulty_tensor = -1;
 }
 
-__global__ void note(StepState* state, const std::int64_t* first_sequence) {
+__global__ void record_fault(StepState* state, const std::int64_t* first_sequence) {
     if (state->faulty_sequence >= 0 || is_finite(state->loss_sum)) return;
     state->faulty_sequence = *first_sequence;
 }
 
-__device__ inline void count_skip(StepState* state, const StepDecision& how) {
+__device__ inline void count_skip(StepState* state, const StepPolicy& policy) {
     ++state->skipped_steps;
     ++state->skipped_in_a_row;
     if (state->skip != Skip::not_finite) return;
     state->clean_steps = 0;
-    if (how.growth_interval == 0) return;
+    if (policy.growth_interval == 0) return;
     const double half = state->loss_scale / 2;
     state->loss_scale = half < 1 ? 1 : half;
 }
 
-__device__ inline void count_update(StepState* state, const StepDecision& how) {
+__device__ inline void count_update(StepState* state, const StepPolicy& policy) {
     ++state->updates;
     state->skipped_in_a_row = 0;
     ++state->clean_steps;
-    if (how.growth_interval == 0 || state->clean_steps < how.growth_interval) return;
+    if (policy.growth_interval == 0 || state->clean_steps < policy.growth_interval) return;
     state->loss_scale *= 2;
     state->clean_steps = 0;
 }
 
-__global__ void decide(StepState* state, StepDecision how) {
+__global__ void decide(StepState* state, StepPolicy policy) {
     state->grad_norm = square_root(state->grad_square_sum) / state->loss_scale;
     double clip = 1;
-    if (how.clip_grad > 0) {
-        const double factor = how.clip_grad / (state->grad_norm + 1e-6);
+    if (policy.clip_grad > 0) {
+        const double factor = policy.clip_grad / (state->grad_norm + 1e-6);
         // If the norm is NaN, clip stays 1.
         if (factor < 1) clip = factor;
     }
@@ -65,8 +65,8 @@ __global__ void decide(StepState* state, StepDecision how) {
     const bool finite = is_finite(state->loss_sum) && is_finite(state->grad_square_sum);
     const bool above =
         state->loss_limit > 0 && state->loss_sum / state->token_weight_sum > state->loss_limit;
-    state->skip = !finite ? Skip::not_finite : above ? Skip::loss_limit : Skip::no;
-    state->skip == Skip::no ? count_update(state, how) : count_skip(state, how);
+    state->skip = !finite ? Skip::not_finite : above ? Skip::loss_limit : Skip::none;
+    state->skip == Skip::none ? count_update(state, policy) : count_skip(state, policy);
 }
 
 }  // namespace
@@ -76,13 +76,13 @@ void begin_step(const StepRef& step, const StepState& given, const OpContext& co
            Given{given.step, given.token_weight_sum, given.learning_rate, given.loss_limit});
 }
 
-void note_loss(const StepRef& step, const OpContext& context) {
-    launch(context.stream, one_thread, note, step_state(step),
+void check_loss(const StepRef& step, const OpContext& context) {
+    launch(context.stream, one_thread, record_fault, step_state(step),
            step.first_sequence.as<std::int64_t>() + step.slot);
 }
 
-void decide_step(const StepRef& step, const StepDecision& how, const OpContext& context) {
-    launch(context.stream, one_thread, decide, step_state(step), how);
+void decide_step(const StepRef& step, const StepPolicy& policy, const OpContext& context) {
+    launch(context.stream, one_thread, decide, step_state(step), policy);
 }
 
 }  // namespace gptrain::cuda

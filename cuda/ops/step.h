@@ -11,7 +11,7 @@ inline StepState* step_state(const StepRef& step) {
 }
 
 void begin_step(const StepRef& step, const StepState& given, const OpContext& context);
-void note_loss(const StepRef& step, const OpContext& context);
-void decide_step(const StepRef& step, const StepDecision& how, const OpContext& context);
+void check_loss(const StepRef& step, const OpContext& context);
+void decide_step(const StepRef& step, const StepPolicy& policy, const OpContext& context);
 
 }  // namespace gptrain::cuda

@@ -17,7 +17,7 @@ inline void check_cuda(cudaError_t status, std::string_view call) {
     if (status == cudaErrorNoKernelImageForDevice) {
         fail(ExitCode::usage, "CUDA: ", call,
              ": this program was built without code for this GPU; build it for its compute "
-             "capability (GPTRAIN_CUDA_ARCHITECTURES), or take another GPU");
+             "capability (GPTRAIN_CUDA_ARCHITECTURES), or use another GPU");
     }
     const ExitCode code = status == cudaErrorMemoryAllocation ? ExitCode::usage : ExitCode::bug;
     fail(code, "CUDA: ", call, ": ", cudaGetErrorString(status), " (", cudaGetErrorName(status),

@@ -9,14 +9,15 @@ namespace gptrain::cuda {
 struct OpContext {
     const Stream& stream;
     Scratch& scratch;  ///< reset before each op
-    const DeviceFacts& device;
+    const DeviceProperties& device;
     bool sm90_attention = false;  ///< use the sm_90a attention kernels for the ops they cover
     bool deterministic = true;    ///< recomputation in backward gives the same bits as forward
 };
 
 /// The number of blocks for `count` items at `per_block` items each, capped at `waves` times the
 /// blocks that the device runs at once with `blocks_per_multiprocessor`.
-inline std::int64_t grid_for(std::int64_t count, std::int64_t per_block, const DeviceFacts& device,
+inline std::int64_t grid_for(std::int64_t count, std::int64_t per_block,
+                             const DeviceProperties& device,
                              std::int64_t blocks_per_multiprocessor = 8) {
     return std::min(div_ceil(count, per_block), blocks_per_multiprocessor * device.multiprocessors);
 }

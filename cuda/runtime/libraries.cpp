@@ -24,7 +24,7 @@ std::vector<fs::path> split_path(const char* list) {
 }
 
 /// Subfolders of a folder; empty if it cannot be read.
-std::vector<fs::path> folders_in(const fs::path& folder) {
+std::vector<fs::path> subfolders(const fs::path& folder) {
     std::set<fs::path> found;
     std::error_code error;
     for (fs::directory_iterator entry(folder, error), end; !error && entry != end;
@@ -48,10 +48,10 @@ void add_toolkit(std::vector<fs::path>& places) {
 
 /// Adds the folders where pip installs NVIDIA's packages for a Python installed in `prefix`.
 void add_packages(std::vector<fs::path>& places, const fs::path& prefix) {
-    for (const fs::path& library : folders_in(prefix / "lib")) {
+    for (const fs::path& library : subfolders(prefix / "lib")) {
         if (!library.filename().string().starts_with("python3")) continue;
         for (const char* packages : {"site-packages", "dist-packages"}) {
-            for (const fs::path& package : folders_in(library / packages / "nvidia"))
+            for (const fs::path& package : subfolders(library / packages / "nvidia"))
                 places.push_back(package / "lib");
         }
     }
@@ -85,7 +85,7 @@ std::string joined(const std::vector<fs::path>& places) {
 
 /// Returns null if the file does not exist. Adds an entry to `faults` if it exists but fails to
 /// load.
-void* try_folder(const fs::path& folder, const std::string& name, std::string& faults) {
+void* open_in_folder(const fs::path& folder, const std::string& name, std::string& faults) {
     const fs::path file = folder / name;
     std::error_code error;
     if (!fs::exists(file, error)) return nullptr;
@@ -103,8 +103,8 @@ public:
     void read(Function& function, const char* symbol) const {
         void* address = dlsym(library_, symbol);
         if (address == nullptr) {
-            fail(ExitCode::usage, "device: cuda: ", name_, " has no function ", symbol,
-                 ": it is older than this program needs");
+            fail(ExitCode::usage, "device: cuda: ", name_, " lacks the function ", symbol,
+                 ": it is too old");
         }
         function = reinterpret_cast<Function>(address);
     }
@@ -118,34 +118,34 @@ private:
 
 LibraryPlaces library_places() {
     LibraryPlaces places;
-    places.asked = split_path(std::getenv("GPTRAIN_CUDA_LIBS"));
-    add_toolkit(places.guessed);
-    add_python(places.guessed);
+    places.requested = split_path(std::getenv("GPTRAIN_CUDA_LIBS"));
+    add_toolkit(places.default_paths);
+    add_python(places.default_paths);
     // Several of the paths may lead to the same toolkit folder.
     std::set<fs::path> seen;
-    std::erase_if(places.guessed,
+    std::erase_if(places.default_paths,
                   [&](const fs::path& place) { return !seen.insert(place).second; });
     return places;
 }
 
 void* open_library(const std::string& name, std::string_view purpose, const LibraryPlaces& places) {
     std::string faults;
-    for (const fs::path& folder : places.asked) {
-        if (void* library = try_folder(folder, name, faults)) return library;
+    for (const fs::path& folder : places.requested) {
+        if (void* library = open_in_folder(folder, name, faults)) return library;
     }
     if (void* library = dlopen(name.c_str(), RTLD_NOW | RTLD_LOCAL)) return library;
-    for (const fs::path& folder : places.guessed) {
-        if (void* library = try_folder(folder, name, faults)) return library;
+    for (const fs::path& folder : places.default_paths) {
+        if (void* library = open_in_folder(folder, name, faults)) return library;
     }
     fail(ExitCode::usage, "device: cuda: the library ", name, " (", purpose,
          ") was not found; tried: GPTRAIN_CUDA_LIBS (",
-         places.asked.empty() ? "not set" : joined(places.asked), "), the loader's path, ",
-         joined(places.guessed), faults, "; set GPTRAIN_CUDA_LIBS to the folder that holds it");
+         places.requested.empty() ? "not set" : joined(places.requested), "), the loader's path, ",
+         joined(places.default_paths), faults, "; set GPTRAIN_CUDA_LIBS to its folder");
 }
 
 CublasLt open_cublas_lt() {
     const std::string name = text("libcublasLt.so.", CUBLAS_VER_MAJOR);
-    const Functions functions(open_library(name, "matrix products", library_places()), name);
+    const Functions functions(open_library(name, "GEMMs", library_places()), name);
     CublasLt lt{};
     functions.read(lt.get_version, "cublasLtGetVersion");
     functions.read(lt.status_string, "cublasLtGetStatusString");

@@ -60,8 +60,8 @@ Nccl open_nccl();
 /// GPTRAIN_CUDA_LIBS (one or more, separated by ':'), the CUDA toolkit, and `nvidia/*/lib` among
 /// the packages of the `python3` on PATH.
 struct LibraryPlaces {
-    std::vector<std::filesystem::path> asked;    ///< searched before the loader's path
-    std::vector<std::filesystem::path> guessed;  ///< searched after it
+    std::vector<std::filesystem::path> requested;      ///< searched before the loader's path
+    std::vector<std::filesystem::path> default_paths;  ///< searched after it
 };
 LibraryPlaces library_places();
 

@@ -8,7 +8,7 @@ namespace gptrain::cuda {
 namespace {
 
 /// The oldest compute capability (major) that kernels are compiled for.
-constexpr int oldest_major = 8;
+constexpr int min_major = 8;
 
 /// "13.0" from 13000.
 std::string version_text(int version) {
@@ -27,10 +27,10 @@ int capability(cudaDeviceAttr which, int device) {
     return value;
 }
 
-DeviceProbe unusable(std::string why) {
+DeviceProbe unusable(std::string reason) {
     // Clear the error, or the next call reports it again.
     static_cast<void>(cudaGetLastError());
-    return {DeviceState::unusable, std::move(why)};
+    return {DeviceState::unusable, std::move(reason)};
 }
 
 }  // namespace
@@ -41,24 +41,25 @@ DeviceProbe probe_device(int device) {
     int count = 0;
     const cudaError_t status = cudaGetDeviceCount(&count);
     if (status == cudaErrorInsufficientDriver) {
-        return unusable(text("the NVIDIA driver is too old: it serves CUDA ", version_text(driver),
-                             ", this program was built with ", version_text(CUDART_VERSION),
-                             "; install a newer driver"));
+        return unusable(text("the NVIDIA driver is too old: it supports CUDA ",
+                             version_text(driver), ", but this program needs ",
+                             version_text(CUDART_VERSION), "; install a newer driver"));
     }
     if (status == cudaErrorNoDevice || (status == cudaSuccess && count == 0)) {
         return unusable(
-            "the NVIDIA driver shows no GPU to this process (nvidia-smi lists them, "
-            "CUDA_VISIBLE_DEVICES hides them)");
+            "this process sees no GPU (nvidia-smi lists all GPUs; CUDA_VISIBLE_DEVICES may hide "
+            "them)");
     }
     if (status != cudaSuccess)
-        return unusable(text("the NVIDIA driver says: ", cudaGetErrorString(status)));
+        return unusable(text("the NVIDIA driver reports: ", cudaGetErrorString(status)));
     if (device >= count)
-        return unusable(text("there is no GPU ", device, ": this process sees ", count));
+        return unusable(
+            text("no GPU ", device, ": this process sees ", count, count == 1 ? " GPU" : " GPUs"));
     const int major = capability(cudaDevAttrComputeCapabilityMajor, device);
-    if (major < oldest_major) {
+    if (major < min_major) {
         return unusable(text("GPU ", device, " has compute capability ", major, ".",
                              capability(cudaDevAttrComputeCapabilityMinor, device), ", but ",
-                             oldest_major, ".0 or newer is needed"));
+                             min_major, ".0 or newer is needed"));
     }
     return {DeviceState::usable, {}};
 }

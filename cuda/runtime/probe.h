@@ -14,7 +14,7 @@ enum class DeviceState {
 
 struct DeviceProbe {
     DeviceState state;
-    std::string why;  ///< explains why the device is not usable
+    std::string reason;  ///< why the device is not usable
 };
 
 /// `device` is an index among those visible to the process.

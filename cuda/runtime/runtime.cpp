@@ -8,7 +8,7 @@ namespace gptrain::cuda {
 namespace {
 
 /// The shared memory that a block gets without opting in to more.
-constexpr std::int64_t shared_bytes_unasked = 48 * 1024;
+constexpr std::int64_t default_shared_bytes = 48 * 1024;
 
 std::string uuid_text(const cudaUUID_t& uuid) {
     constexpr std::string_view digits = "0123456789abcdef";
@@ -24,18 +24,18 @@ std::string uuid_text(const cudaUUID_t& uuid) {
 
 }  // namespace
 
-int visible_devices() {
+int visible_device_count() {
     int count = 0;
     if (cudaGetDeviceCount(&count) == cudaSuccess) return count;
     static_cast<void>(cudaGetLastError());
     return 0;
 }
 
-DeviceFacts open_device(int index) {
+DeviceProperties open_device(int index) {
     const DeviceProbe probe = probe_device(index);
     if (probe.state != DeviceState::usable) {
-        fail(ExitCode::usage, "device: cuda: ", probe.why,
-             "; with device: cpu the CPU computes, slowly");
+        fail(ExitCode::usage, "device: cuda: ", probe.reason,
+             "; device: cpu runs on the CPU, slowly");
     }
     check_cuda(cudaSetDevice(index), "cudaSetDevice");
     cudaDeviceProp properties{};
@@ -114,12 +114,12 @@ std::byte* allocate(std::int64_t bytes, MemorySpace space) {
     if (status == cudaErrorMemoryAllocation) {
         static_cast<void>(cudaGetLastError());
         if (!on_device)
-            fail(ExitCode::usage, "not enough host memory: ", human_bytes(bytes),
-                 " wanted in one piece that the GPU can reach");
+            fail(ExitCode::usage, "not enough host memory: cannot pin ", human_bytes(bytes),
+                 " for the GPU");
         const MemoryInfo memory = memory_info();
-        fail(ExitCode::usage, "not enough memory on the GPU: ", human_bytes(bytes),
-             " wanted in one piece, ", human_bytes(memory.free), " of ", human_bytes(memory.total),
-             " are free; take a smaller model, micro_batch_size or seq_length");
+        fail(ExitCode::usage, "not enough GPU memory: cannot allocate ", human_bytes(bytes), ", ",
+             human_bytes(memory.free), " of ", human_bytes(memory.total),
+             " free; use a smaller model, micro_batch_size or seq_length");
     }
     check_cuda(status, on_device ? "cudaMalloc" : "cudaHostAlloc");
     return static_cast<std::byte*>(data);
@@ -167,7 +167,7 @@ void launch_kernel(const void* kernel, const LaunchShape& shape, void** argument
     if (shape.blocks == 0 || shape.blocks_y == 0 || shape.blocks_z == 0) return;
     GPTRAIN_CHECK(shape.blocks <= INT32_MAX && shape.blocks_y <= 65535 && shape.blocks_z <= 65535,
                   "a grid of ", shape.blocks, " x ", shape.blocks_y, " x ", shape.blocks_z);
-    if (shape.shared_bytes > shared_bytes_unasked) {
+    if (shape.shared_bytes > default_shared_bytes) {
         check_cuda(cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize,
                                         static_cast<int>(shape.shared_bytes)),
                    "cudaFuncSetAttribute");

@@ -17,9 +17,9 @@
 namespace gptrain::cuda {
 
 /// Makes the device current for this thread. Throws Error (usage) if it is not usable (probe.h).
-DeviceFacts open_device(int index);
+DeviceProperties open_device(int index);
 /// The number of devices visible to this process; 0 without a driver or if the driver is too old.
-int visible_devices();
+int visible_device_count();
 
 class Event;
 

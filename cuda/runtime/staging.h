@@ -14,13 +14,13 @@ namespace gptrain::cuda {
 /// Staging buffers used in turn, each with a part in pinned host memory and a part on the device.
 /// An upload first goes to the device part, overlapped with computation, and from there to its
 /// destination in stream order; so a batch is copied while the previous one is computed. The host
-/// blocks only when all pieces are in flight. Without this memory every copy runs in stream order
+/// blocks only when all buffers are in flight. Without this memory every copy runs in stream order
 /// and the host waits for it.
 class Staging {
 public:
-    static constexpr std::int64_t pieces = 16;
-    static constexpr std::int64_t piece_bytes = std::int64_t{1} << 20;
-    static constexpr std::int64_t all_bytes = pieces * piece_bytes;
+    static constexpr std::int64_t buffers = 16;
+    static constexpr std::int64_t buffer_bytes = std::int64_t{1} << 20;
+    static constexpr std::int64_t all_bytes = buffers * buffer_bytes;
 
     /// Each [all_bytes]: host and device memory. Call before the first copy that should use it.
     void use_host(const Tensor& memory) { host_ = memory.data(); }
@@ -32,17 +32,19 @@ public:
     void download(std::span<std::byte> to, const std::byte* from, const Stream& compute);
 
 private:
-    struct Piece {
-        Event copied;  ///< after the last copy on stream_ from or to the host part
-        Event taken;   ///< after the last copy on the compute stream from the device part
+    struct StagingBuffer {
+        Event copied;    ///< after the last copy on stream_ from or to the host part
+        Event consumed;  ///< after the last copy on the compute stream from the device part
     };
-    Piece& piece_at(std::int64_t turn) { return pieces_[static_cast<std::size_t>(turn % pieces)]; }
-    static std::int64_t offset_of(std::int64_t turn) { return turn % pieces * piece_bytes; }
+    StagingBuffer& buffer_at(std::int64_t turn) {
+        return buffers_[static_cast<std::size_t>(turn % buffers)];
+    }
+    static std::int64_t offset_of(std::int64_t turn) { return turn % buffers * buffer_bytes; }
 
     std::byte* host_ = nullptr;
     std::byte* device_ = nullptr;
     Stream stream_;
-    std::array<Piece, pieces> pieces_;
+    std::array<StagingBuffer, buffers> buffers_;
     Event computed_;
     std::int64_t next_ = 0;
 };

@@ -11,7 +11,7 @@ struct CUevent_st;
 namespace gptrain::cuda {
 
 /// Properties of one device.
-struct DeviceFacts {
+struct DeviceProperties {
     int index = 0;  ///< among the visible devices
     std::string name;
     std::string uuid;

@@ -33,7 +33,7 @@ struct OpLimits {
 };
 
 /// What a backend itself adds to a run's memory, known without its device.
-struct BackendNeeds {
+struct BackendMemory {
     /// Device memory inside ops and for uploads.
     std::function<std::int64_t(const OpLimits&)> scratch;
     std::int64_t staging = 0;        ///< host memory for uploads to the device
@@ -60,14 +60,14 @@ public:
     virtual void use_staging(const Tensor& /*bytes*/) {}
     /// Device memory in use that was not allocated here: by the driver, libraries and other
     /// programs. Measured, so it is meaningful only after a step has used them all.
-    virtual std::int64_t other_bytes() const { return 0; }
+    virtual std::int64_t bytes_outside_arenas() const { return 0; }
     /// Estimated device memory to leave to driver and libraries; 0 on the host.
     virtual std::int64_t reserve_bytes() const { return 0; }
     /// Free device memory; empty on the host.
     virtual std::optional<std::int64_t> free_bytes() const { return std::nullopt; }
     /// True if the host can access device memory directly, and ops and copies are done when they
     /// return.
-    virtual bool computes_in_host_memory() const { return false; }
+    virtual bool is_host() const { return false; }
     /// In bytes. GEMMs are fastest if each row of their output starts at a multiple of it.
     virtual std::int64_t row_alignment() const { return 1; }
     /// to = from: same shape and dtype, any strides. Either may be in this backend's host memory.
@@ -91,7 +91,7 @@ public:
     // and in the last bits. Only a trial shows the fastest; ranks that must agree bit for bit share
     // one choice.
 
-    virtual bool tunes() const { return false; }
+    virtual bool can_tune() const { return false; }
     /// Runs `ops` and tries all algorithms of each linear op in it, unless a choice for that op is
     /// already known, from here or an earlier run. The ops' outputs are meaningless. Returns all
     /// choices as text in the backend's own format.
@@ -99,7 +99,7 @@ public:
     /// Uses these choices from now on. Ops without a choice use a default, identical on all devices
     /// of a kind. If the choices came from another kind of device or library, all ops do, and it
     /// returns false.
-    virtual bool use_choices(std::string_view /*choices*/) { return true; }
+    virtual bool set_choices(std::string_view /*choices*/) { return true; }
 
     // ---- values ----
     virtual void fill(const Tensor& x, float value) = 0;
@@ -116,10 +116,10 @@ public:
     virtual void init_normal(const Tensor& x, const Shard& shard, std::uint64_t seed,
                              float std) = 0;
 
-    /// maximum (fp32 [1]) = max(maximum, largest absolute value of x); x is contiguous, fp32 or
+    /// amax (fp32 [1]) = max(amax, largest absolute value of x); x is contiguous, fp32 or
     /// compute dtype. NaN is ignored.
-    virtual void absolute_maximum(const Tensor& x, const Tensor& maximum) = 0;
-    virtual void to_float8(const ToFloat8& args) = 0;
+    virtual void update_amax(const Tensor& x, const Tensor& amax) = 0;
+    virtual void to_fp8(const ToFp8& args) = 0;
     /// sum (i64 [1]) += sum over i of h(w_i + (i + 1) 0x9e3779b97f4a7c15), modulo 2^64. The words
     /// w_i are x's bytes (contiguous), eight at a time, little-endian, zero-padded at the end; h(v)
     /// = p xor (p >> 32) with p = 0xd6e8feb86659fd93 v. Changing any single word changes the sum.
@@ -156,12 +156,12 @@ public:
     virtual void begin_step(const StepRef& step, const StepState& given) = 0;
     /// Call after a microbatch's loss: if loss_sum is not finite and faulty_sequence is not set,
     /// faulty_sequence becomes the slot's first sequence.
-    virtual void note_loss(const StepRef& step) = 0;
+    virtual void check_loss(const StepRef& step) = 0;
     /// total (fp64 [1]) += the sum of squares of all elements (fp32).
     virtual void square_sum(std::span<const Tensor> tensors, const Tensor& total) = 0;
     /// Computes grad_norm, skip and grad_factor from loss_sum and grad_square_sum, then the carried
     /// counters and the next step's loss scale.
-    virtual void decide_step(const StepRef& step, const StepDecision& how) = 0;
+    virtual void decide_step(const StepRef& step, const StepPolicy& policy) = 0;
     /// If skip is not_finite: faulty_tensor = index of the first tensor (fp32) with a value that is
     /// not finite.
     virtual void find_not_finite(std::span<const Tensor> tensors, const StepRef& step) = 0;
@@ -178,11 +178,11 @@ private:
     virtual void release(std::byte* data, std::int64_t bytes, MemorySpace space) noexcept = 0;
 };
 
-inline BackendNeeds needs_of(const Backend& backend) {
+inline BackendMemory memory_of(const Backend& backend) {
     return {.scratch = [&backend](const OpLimits& limits) { return backend.scratch_bytes(limits); },
             .staging = backend.staging_bytes(),
             .reserve = backend.reserve_bytes(),
-            .messages_on_host = backend.computes_in_host_memory(),
+            .messages_on_host = backend.is_host(),
             .row_alignment = backend.row_alignment()};
 }
 

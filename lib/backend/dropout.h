@@ -14,7 +14,7 @@ enum class DropoutSite : std::uint32_t { embedding, attention, attention_output,
 /// Global positions of a sequence's local rows: rows [0, first_count) are at first_begin + row, the
 /// others at second_begin + (row - first_count). A whole sequence is one run of rows. A slice of
 /// ring context parallelism is two, one early and one late.
-struct SequenceRows {
+struct RowPositions {
     std::int64_t first_begin = 0;
     std::int64_t first_count = INT64_MAX;
     std::int64_t second_begin = 0;
@@ -29,7 +29,7 @@ struct Dropout {
     std::uint64_t seed = 0;
     DropoutSite site = DropoutSite::embedding;
     std::uint32_t layer = 0;
-    SequenceRows rows;
+    RowPositions rows;
     std::int64_t head_begin = 0;  ///< global index of the first local head (attention only)
     StepRef step;
 };

@@ -4,22 +4,22 @@ namespace gptrain {
 namespace {
 
 /// Layout of a matrix, or of a vector as one row.
-MatrixForm form_of(const Tensor& tensor) {
+MatrixLayout form_of(const Tensor& tensor) {
     if (tensor.empty()) return {};
     const bool vector = tensor.rank() == 1;
     return {.rows = vector ? 1 : tensor.size(0),
             .cols = tensor.size(-1),
             .row_stride = vector ? tensor.size(0) : tensor.stride(0),
             .offset = static_cast<std::int64_t>(reinterpret_cast<std::uintptr_t>(tensor.data()) %
-                                                MatrixForm::alignment),
+                                                MatrixLayout::alignment),
             .dtype = tensor.dtype()};
 }
 
-const Tensor& rows_of(const Tensor& tensor, const Float8Matrix& float8) {
-    return float8.empty() ? tensor : float8.rows;
+const Tensor& rows_of(const Tensor& tensor, const Fp8Matrix& fp8) {
+    return fp8.empty() ? tensor : fp8.rows;
 }
-const Tensor& columns_of(const Tensor& tensor, const Float8Matrix& float8) {
-    return float8.empty() ? tensor : float8.columns;
+const Tensor& columns_of(const Tensor& tensor, const Fp8Matrix& fp8) {
+    return fp8.empty() ? tensor : fp8.columns;
 }
 
 }  // namespace

@@ -11,7 +11,7 @@
 namespace gptrain {
 
 /// Layout of a matrix whose rows are contiguous.
-struct MatrixForm {
+struct MatrixLayout {
     std::int64_t rows = 0;  ///< 0: the op lacks this matrix
     std::int64_t cols = 0;
     std::int64_t row_stride = 0;
@@ -19,19 +19,19 @@ struct MatrixForm {
     DType dtype = DType::f32;
 
     static constexpr std::int64_t alignment = 16;
-    bool is_float8() const { return size_of(dtype) == 1; }
-    auto operator<=>(const MatrixForm&) const = default;
+    bool is_fp8() const { return size_of(dtype) == 1; }
+    auto operator<=>(const MatrixLayout&) const = default;
 };
 
 struct LinearOp {
     enum class Kind : std::int32_t { forward, input_grad, weight_grad };
 
     Kind kind = Kind::forward;
-    MatrixForm first;   ///< x; for gradients dy. FP8: its rows, for weight_grad its columns
-    MatrixForm second;  ///< weight; for weight_grad x. FP8: its rows, for gradients its columns
-    MatrixForm extra;   ///< bias, or gelu_input; a bias gradient is not part of the GEMM
-    MatrixForm result;  ///< y, dx, dweight
-    MatrixForm gelu;    ///< gelu(y)
+    MatrixLayout first;   ///< x; for gradients dy. FP8: its rows, for weight_grad its columns
+    MatrixLayout second;  ///< weight; for weight_grad x. FP8: its rows, for gradients its columns
+    MatrixLayout extra;   ///< bias, or gelu_input; a bias gradient is not part of the GEMM
+    MatrixLayout result;  ///< y, dx, dweight
+    MatrixLayout gelu;    ///< gelu(y)
 
     LinearOp() = default;
     explicit LinearOp(const LinearForward& args);

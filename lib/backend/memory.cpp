@@ -16,8 +16,8 @@ Arena::Arena(Backend& backend, MemorySpace space, std::string name, std::int64_t
 
 Tensor Arena::allocate(DType dtype, const Shape& shape) {
     const std::int64_t bytes = round_up(checked_mul(shape.elements(), size_of(dtype)), alignment);
-    GPTRAIN_CHECK(bytes <= capacity() - used_, "the arena '", name_, "' of ", capacity(),
-                  " bytes is full: ", used_, " used, ", bytes, " more wanted");
+    GPTRAIN_CHECK(bytes <= capacity() - used_, "arena '", name_, "' is full: ", capacity(),
+                  " bytes, ", used_, " in use, ", bytes, " requested");
     std::byte* data = buffer_.data() + used_;
     used_ += bytes;
     peak_ = std::max(peak_, used_);
@@ -35,10 +35,10 @@ std::string_view name_of(MemoryUse use) {
         case MemoryUse::boundaries: return "stage boundaries";
         case MemoryUse::workspace: return "workspace";
         case MemoryUse::batch: return "batch and step state";
-        case MemoryUse::scratch: return "scratch of ops";
-        case MemoryUse::staging: return "staging on the host";
-        case MemoryUse::readback: return "step state on the host";
-        case MemoryUse::messages: return "messages on the host";
+        case MemoryUse::scratch: return "op scratch";
+        case MemoryUse::staging: return "host staging";
+        case MemoryUse::readback: return "host step state";
+        case MemoryUse::messages: return "host messages";
         case MemoryUse::snapshot: return "checkpoint snapshot";
     }
     return "?";
@@ -67,15 +67,15 @@ constexpr std::int64_t unbounded = std::int64_t{1} << 56;
 
 }  // namespace
 
-std::string to_words(const MemoryPlan& plan) {
-    std::string words;
+std::string to_text(const MemoryPlan& plan) {
+    std::string line;
     for (int i = 0; i < memory_uses; ++i) {
         const auto use = static_cast<MemoryUse>(i);
-        if (plan[use] > 0) words += text(name_of(use), " ", human_bytes(plan[use]), ", ");
+        if (plan[use] > 0) line += text(name_of(use), " ", human_bytes(plan[use]), ", ");
     }
     const std::int64_t device = plan.on_device();
-    return words + text("in all ", human_bytes(device), " on the device and ",
-                        human_bytes(plan.total() - device), " on the host");
+    return line + text("total ", human_bytes(device), " on the device, ",
+                       human_bytes(plan.total() - device), " on the host");
 }
 
 Memory::Memory(Backend& backend, const std::optional<MemoryPlan>& plan) {
@@ -88,7 +88,7 @@ Memory::Memory(Backend& backend, const std::optional<MemoryPlan>& plan) {
                                  use == MemoryUse::messages ? 0 : planned);
         } catch (const Error& error) {
             if (!plan || error.code() != ExitCode::usage) throw;
-            fail(ExitCode::usage, error.what(), "; the plan: ", to_words(*plan));
+            fail(ExitCode::usage, error.what(), "; the plan: ", to_text(*plan));
         }
     }
 }

@@ -51,7 +51,7 @@ private:
 };
 
 /// The nonzero uses and the totals, in one line.
-std::string to_words(const MemoryPlan& plan);
+std::string to_text(const MemoryPlan& plan);
 
 /// The arenas of a run, one for each use except messages. With the run's plan they have exactly its
 /// sizes. Without a plan (on the meter, which holds no data) they are unbounded, and `peaks()` then

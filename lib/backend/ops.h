@@ -19,25 +19,25 @@ namespace gptrain {
 // ---- FP8 matrices
 // --------------------------------------------------------------------------------
 
-// An op whose result will be converted to FP8 can also compute the maximum for its scale. `maximum`
-// (fp32 [1], or empty: not wanted) = max(maximum, largest absolute value of the stored result). NaN
+// An op whose result will be converted to FP8 can also compute the amax for its scale. `amax`
+// (fp32 [1], or empty: not wanted) = max(amax, largest absolute value of the stored result). NaN
 // is ignored.
 
 /// An FP8 matrix [R, C] with one scale: element = stored x scale. GEMMs reduce over the contiguous
 /// dim; a matrix reduced over both dims is stored both ways.
-struct Float8Matrix {
+struct Fp8Matrix {
     Tensor rows;     ///< f8e4m3 or f8e5m2 [R, C] or empty
     Tensor columns;  ///< its transpose [C, R] or empty
     Tensor scale;    ///< fp32 [1]
     bool empty() const { return scale.empty(); }
 };
 
-/// scale = maximum / largest number of the format, or 1 if the maximum is 0. stored = x (largest /
-/// maximum), rounded to nearest even; values beyond the largest saturate, NaN stays NaN.
-struct ToFloat8 {
-    Tensor x;          ///< [R, C] rows, or [R C]; fp32 or compute dtype
-    Tensor maximum;    ///< fp32 [1]: largest absolute value of the whole matrix
-    Float8Matrix out;  ///< =; `columns` requires x of rank 2
+/// scale = amax / largest number of the format, or 1 if amax is 0. stored = x (largest /
+/// amax), rounded to nearest even; values beyond the largest saturate, NaN stays NaN.
+struct ToFp8 {
+    Tensor x;       ///< [R, C] rows, or [R C]; fp32 or compute dtype
+    Tensor amax;    ///< fp32 [1]: largest absolute value of the whole matrix
+    Fp8Matrix out;  ///< =; `columns` requires x of rank 2
 };
 
 // ---- linear layers ------------------------------------------------------------------------------
@@ -47,33 +47,33 @@ struct ToFloat8 {
 /// y = x weight^T + bias; gelu = gelu(y) as in ActivationForward, computed from y as stored. Only a
 /// backend that need not be deterministic may use y before rounding.
 struct LinearForward {
-    Tensor x;                   ///< [T, I] rows
-    Tensor weight;              ///< [O, I]
-    Tensor bias;                ///< [O] or empty
-    Tensor y;                   ///< [T, O] rows, =; contiguous if gelu is given
-    Tensor gelu = {};           ///< [T, O] or empty, =; not with FP8 operands
-    Float8Matrix x8 = {};       ///< its rows
-    Float8Matrix weight8 = {};  ///< its rows
+    Tensor x;                ///< [T, I] rows
+    Tensor weight;           ///< [O, I]
+    Tensor bias;             ///< [O] or empty
+    Tensor y;                ///< [T, O] rows, =; contiguous if gelu is given
+    Tensor gelu = {};        ///< [T, O] or empty, =; not with FP8 operands
+    Fp8Matrix x8 = {};       ///< its rows
+    Fp8Matrix weight8 = {};  ///< its rows
 };
 
 /// dx = dy weight; with `gelu_input` u, dx = (dy weight) gelu'(u), rounded once
 struct LinearInputGrad {
-    Tensor dy;                  ///< [T, O] rows
-    Tensor weight;              ///< [O, I]
-    Tensor gelu_input;          ///< [T, I] rows or empty
-    Tensor dx;                  ///< [T, I] rows, =
-    Float8Matrix dy8 = {};      ///< its rows
-    Float8Matrix weight8 = {};  ///< its columns
+    Tensor dy;               ///< [T, O] rows
+    Tensor weight;           ///< [O, I]
+    Tensor gelu_input;       ///< [T, I] rows or empty
+    Tensor dx;               ///< [T, I] rows, =
+    Fp8Matrix dy8 = {};      ///< its rows
+    Fp8Matrix weight8 = {};  ///< its columns
 };
 
 /// dweight += dy^T x; dbias += the sum of the rows of dy
 struct LinearWeightGrad {
-    Tensor x;               ///< [T, I] rows
-    Tensor dy;              ///< [T, O] rows
-    Tensor dweight;         ///< fp32 [O, I], +=
-    Tensor dbias;           ///< fp32 [O] or empty, +=; not with FP8 operands
-    Float8Matrix x8 = {};   ///< its columns
-    Float8Matrix dy8 = {};  ///< its columns
+    Tensor x;            ///< [T, I] rows
+    Tensor dy;           ///< [T, O] rows
+    Tensor dweight;      ///< fp32 [O, I], +=
+    Tensor dbias;        ///< fp32 [O] or empty, +=; not with FP8 operands
+    Fp8Matrix x8 = {};   ///< its columns
+    Fp8Matrix dy8 = {};  ///< its columns
 };
 
 // ---- norms and the residual stream --------------------------------------------------------------
@@ -101,7 +101,7 @@ struct ResidualNormForward {
     Tensor mean;                  ///< fp32 [T], =; empty for rmsnorm
     Tensor rstd;                  ///< fp32 [T], =
     std::int64_t seq_length = 0;  ///< S
-    Tensor maximum = {};          ///< of n
+    Tensor amax = {};             ///< of n
 };
 
 /// dr (+)= the gradient of norm with respect to r; dy = the gradient of dropout(y), from the new
@@ -119,7 +119,7 @@ struct ResidualNormBackward {
     Tensor dweight;               ///< fp32 [H], +=
     Tensor dbias;                 ///< fp32 [H] or empty, +=
     std::int64_t seq_length = 0;  ///< S
-    Tensor maximum = {};          ///< of dy, or of dr if dy is empty
+    Tensor amax = {};             ///< of dy, or of dr if dy is empty
 };
 
 /// dy = dropout'(dr): the gradient of a branch that was summed without a norm.
@@ -128,7 +128,7 @@ struct DropoutBackward {
     Dropout dropout;
     Tensor dy;  ///< [T, H], =; may be dr itself
     std::int64_t seq_length = 0;
-    Tensor maximum = {};  ///< of dy
+    Tensor amax = {};  ///< of dy
 };
 
 // ---- activation functions -----------------------------------------------------------------------
@@ -137,17 +137,17 @@ struct DropoutBackward {
 /// swiglu: u holds [fc | gate], packed; y = silu(gate) fc.
 struct ActivationForward {
     bool swiglu = false;
-    Tensor u;             ///< [T, F], swiglu [T, 2 F]
-    Tensor y;             ///< [T, F], =
-    Tensor maximum = {};  ///< of y
+    Tensor u;          ///< [T, F], swiglu [T, 2 F]
+    Tensor y;          ///< [T, F], =
+    Tensor amax = {};  ///< of y
 };
 
 struct ActivationBackward {
     bool swiglu = false;
-    Tensor u;             ///< as above
-    Tensor dy;            ///< [T, F]
-    Tensor du;            ///< as u, =; for gelu may be dy itself
-    Tensor maximum = {};  ///< of du
+    Tensor u;          ///< as above
+    Tensor dy;         ///< [T, F]
+    Tensor du;         ///< as u, =; for gelu may be dy itself
+    Tensor amax = {};  ///< of du
 };
 
 // ---- embeddings and positions -------------------------------------------------------------------
@@ -292,7 +292,7 @@ struct AdamWConstants {
 /// How `decide_step` clips gradients and moves the fp16 loss scale: it doubles after
 /// `growth_interval` clean steps and halves on a skipped step, never below 1. With growth_interval
 /// 0 it never changes.
-struct StepDecision {
+struct StepPolicy {
     double clip_grad = 1.0;  ///< 0: no clipping
     std::int64_t growth_interval = 0;
 };

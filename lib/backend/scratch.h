@@ -26,9 +26,9 @@ public:
     std::byte* take_bytes(std::int64_t bytes) {
         const std::int64_t begin = used_;
         used_ += round_up(bytes, Arena::alignment);
-        const std::int64_t there = memory_.empty() ? 0 : memory_.elements();
-        GPTRAIN_CHECK(used_ <= there, "an op needs ", used_, " bytes of scratch, there are ",
-                      there);
+        const std::int64_t available = memory_.empty() ? 0 : memory_.elements();
+        GPTRAIN_CHECK(used_ <= available, "an op needs ", used_, " bytes of scratch, but only ",
+                      available, " are available");
         return memory_.data() + begin;
     }
     template <class T>

@@ -11,7 +11,7 @@ namespace gptrain {
 
 /// Whether and why a step's update is skipped.
 enum class Skip : std::int64_t {
-    no = 0,
+    none = 0,
     not_finite = 1,  ///< the loss or a gradient
     loss_limit = 2,  ///< the loss is above the step's limit
 };

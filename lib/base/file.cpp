@@ -28,7 +28,7 @@ int flags_of(File::Mode mode) {
 
 int open_file(const std::filesystem::path& path, File::Mode mode) {
     const auto open = [&] { return ::open(path.c_str(), flags_of(mode) | O_CLOEXEC, 0666); };
-    return mode == File::Mode::read ? open() : change("open", path, open);
+    return mode == File::Mode::read ? open() : checked_call("open", path, open);
 }
 
 /// The folder in which a relative path is resolved, as part of an error; empty for other paths.
@@ -72,7 +72,7 @@ std::int64_t File::size() const {
 
 void File::write(std::span<const std::byte> bytes) {
     while (!bytes.empty()) {
-        const ssize_t written = change_bytes("write", path_, bytes.size(), [&](std::size_t count) {
+        const ssize_t written = checked_write("write", path_, bytes.size(), [&](std::size_t count) {
             return ::write(descriptor_, bytes.data(), count);
         });
         if (written < 0 && errno == EINTR) continue;
@@ -83,9 +83,9 @@ void File::write(std::span<const std::byte> bytes) {
 
 void File::write_at(std::int64_t offset, std::span<const std::byte> bytes) {
     while (!bytes.empty()) {
-        const ssize_t written = change_bytes("pwrite", path_, bytes.size(), [&](std::size_t count) {
-            return ::pwrite(descriptor_, bytes.data(), count, offset);
-        });
+        const ssize_t written = checked_write(
+            "pwrite", path_, bytes.size(),
+            [&](std::size_t count) { return ::pwrite(descriptor_, bytes.data(), count, offset); });
         if (written < 0 && errno == EINTR) continue;
         if (written < 0) fail_errno(errno, path_.string(), ": write");
         bytes = bytes.subspan(static_cast<std::size_t>(written));
@@ -111,8 +111,8 @@ void File::read_at(std::int64_t offset, std::span<std::byte> bytes) const {
         if (count < 0 && errno == EINTR) continue;
         if (count < 0) fail_errno(errno, path_.string(), ": read");
         if (count == 0) {
-            fail(ExitCode::bad_input, path_.string(), ": ends at byte ", offset, ", ", bytes.size(),
-                 " bytes early");
+            fail(ExitCode::bad_input, path_.string(), ": truncated: ends at byte ", offset, ", ",
+                 bytes.size(), " bytes missing");
         }
         bytes = bytes.subspan(static_cast<std::size_t>(count));
         offset += count;
@@ -121,7 +121,8 @@ void File::read_at(std::int64_t offset, std::span<std::byte> bytes) const {
 
 void File::truncate(std::int64_t bytes) {
     const auto truncate = [&] { return ::ftruncate(descriptor_, bytes); };
-    if (change("ftruncate", path_, truncate) != 0) fail_errno(errno, path_.string(), ": truncate");
+    if (checked_call("ftruncate", path_, truncate) != 0)
+        fail_errno(errno, path_.string(), ": truncate");
 }
 
 void File::reserve(std::int64_t bytes) {
@@ -130,7 +131,7 @@ void File::reserve(std::int64_t bytes) {
         errno = ::posix_fallocate(descriptor_, 0, bytes);
         return errno == 0 ? 0 : -1;
     };
-    while (change("fallocate", path_, allocate) != 0) {
+    while (checked_call("fallocate", path_, allocate) != 0) {
         if (errno == EINTR) continue;
         fail_errno(errno, path_.string(), ": cannot reserve ", human_bytes(bytes), " on the disk");
     }
@@ -143,7 +144,7 @@ void File::begin_sync(std::int64_t offset, std::int64_t bytes) {
 
 void File::sync() {
     const auto sync = [&] { return ::fsync(descriptor_); };
-    while (change("fsync", path_, sync) != 0) {
+    while (checked_call("fsync", path_, sync) != 0) {
         if (errno != EINTR) fail_errno(errno, path_.string(), ": fsync");
     }
 }
@@ -202,7 +203,7 @@ std::string read_file(const std::filesystem::path& path, std::int64_t limit, Exi
     File file(path, File::Mode::read);
     const std::int64_t size = file.size();
     if (size > limit) {
-        fail(fault, path.string(), ": ", human_bytes(size), " is more than the limit of ",
+        fail(fault, path.string(), ": ", human_bytes(size), " exceeds the limit of ",
              human_bytes(limit));
     }
     std::string contents(static_cast<std::size_t>(size), '\0');
@@ -232,19 +233,19 @@ void create_folders(const std::filesystem::path& folder) {
         errno = error.value();
         return error ? -1 : 0;
     };
-    if (change("mkdir", folder, create) != 0)
+    if (checked_call("mkdir", folder, create) != 0)
         fail_errno(errno, folder.string(), ": cannot create the folder");
 }
 
 void rename_path(const std::filesystem::path& from, const std::filesystem::path& to) {
     const auto rename = [&] { return ::rename(from.c_str(), to.c_str()); };
-    if (change("rename", from, rename) != 0)
+    if (checked_call("rename", from, rename) != 0)
         fail_errno(errno, from.string(), ": cannot rename to ", to.string());
 }
 
 void remove_path(const std::filesystem::path& path) {
     const auto remove = [&] { return ::remove(path.c_str()); };
-    if (change("remove", path, remove) != 0)
+    if (checked_call("remove", path, remove) != 0)
         fail_errno(errno, path.string(), ": cannot be removed");
 }
 

@@ -5,17 +5,17 @@
 namespace gptrain {
 namespace {
 
-std::atomic<CallFates*> deciding = nullptr;
+std::atomic<CallInterceptor*> interceptor = nullptr;
 
 }  // namespace
 
-void let_decide(CallFates* fates) {
-    deciding = fates;
+void intercept_calls(CallInterceptor* fates) {
+    interceptor = fates;
 }
 
-CallFate fate_of(std::string_view call, const std::filesystem::path& path) {
-    CallFates* fates = deciding;
-    return fates == nullptr ? CallFate{} : fates->fate_of(call, path);
+CallFate intercept(std::string_view call, const std::filesystem::path& path) {
+    CallInterceptor* fates = interceptor;
+    return fates == nullptr ? CallFate{} : fates->intercept(call, path);
 }
 
 }  // namespace gptrain

@@ -19,23 +19,23 @@ struct CallFate {
 
 /// Decides the fate of calls, before each call and on its thread. Exceptions propagate to the
 /// caller.
-class CallFates {
+class CallInterceptor {
 public:
-    virtual ~CallFates() = default;
-    virtual CallFate fate_of(std::string_view call, const std::filesystem::path& path) = 0;
+    virtual ~CallInterceptor() = default;
+    virtual CallFate intercept(std::string_view call, const std::filesystem::path& path) = 0;
 };
 
 /// From now on `fates` (null: nobody) decides about this process's calls, so that tests can make
 /// them fail. Remove it before it is destroyed, while no other thread makes calls.
-void let_decide(CallFates* fates);
+void intercept_calls(CallInterceptor* fates);
 
 /// The fate of a call that is about to change `path`.
-CallFate fate_of(std::string_view call, const std::filesystem::path& path);
+CallFate intercept(std::string_view call, const std::filesystem::path& path);
 
 /// Makes a call that changes `path` and returns its result; -1 with errno set if it is to fail.
 template <class Call>
-int change(std::string_view name, const std::filesystem::path& path, const Call& call) {
-    const CallFate fate = fate_of(name, path);
+int checked_call(std::string_view name, const std::filesystem::path& path, const Call& call) {
+    const CallFate fate = intercept(name, path);
     if (fate.error == 0) return call();
     errno = fate.error;
     return -1;
@@ -43,9 +43,9 @@ int change(std::string_view name, const std::filesystem::path& path, const Call&
 
 /// The same for a call that writes up to `bytes` bytes: `call(bytes)`.
 template <class Call>
-ssize_t change_bytes(std::string_view name, const std::filesystem::path& path, std::size_t bytes,
-                     const Call& call) {
-    const CallFate fate = fate_of(name, path);
+ssize_t checked_write(std::string_view name, const std::filesystem::path& path, std::size_t bytes,
+                      const Call& call) {
+    const CallFate fate = intercept(name, path);
     if (fate.error == 0) return call(fate.half ? std::max<std::size_t>(bytes / 2, 1) : bytes);
     errno = fate.error;
     return -1;

@@ -13,7 +13,7 @@ namespace {
 constexpr int max_depth = 64;
 
 /// A key from the file, for a message: JSON-escaped, so on one line, and truncated.
-std::string shown(std::string_view key) {
+std::string quoted_key(std::string_view key) {
     constexpr std::size_t limit = 40;
     const std::string json = to_line(Json(key.substr(0, limit)));
     return text("'", json.substr(1, json.size() - 2), key.size() > limit ? "...'" : "'");
@@ -48,7 +48,7 @@ public:
     bool end_array() override { return close(); }
     bool key(std::string& value) override {
         if (!open_.back().is_new(value)) {
-            fail(ExitCode::bad_input, source_, ": duplicate key ", shown(value));
+            fail(ExitCode::bad_input, source_, ": duplicate key ", quoted_key(value));
         }
         key_ = std::move(value);
         return true;
@@ -141,7 +141,7 @@ Json parse_json(std::string_view json, std::string_view source) {
 
 JsonReader::JsonReader(const Json& object, std::string source)
     : object_(object), source_(std::move(source)) {
-    if (!object.is_object()) fail(ExitCode::bad_input, source_, ": should be a JSON object");
+    if (!object.is_object()) fail(ExitCode::bad_input, source_, ": must be a JSON object");
 }
 
 const Json& JsonReader::member(std::string_view key) const {
@@ -153,39 +153,39 @@ const Json& JsonReader::member(std::string_view key) const {
 std::int64_t JsonReader::integer(std::string_view key) const {
     const Json& value = member(key);
     if (!fits_integer(value))
-        fail(ExitCode::bad_input, source_, ": '", key, "' should be a whole number");
+        fail(ExitCode::bad_input, source_, ": '", key, "' must be an integer");
     return value.get<std::int64_t>();
 }
 
 double JsonReader::number(std::string_view key) const {
     const Json& value = member(key);
-    if (!value.is_number()) fail(ExitCode::bad_input, source_, ": '", key, "' should be a number");
+    if (!value.is_number()) fail(ExitCode::bad_input, source_, ": '", key, "' must be a number");
     return value.get<double>();
 }
 
 bool JsonReader::boolean(std::string_view key) const {
     const Json& value = member(key);
     if (!value.is_boolean()) {
-        fail(ExitCode::bad_input, source_, ": '", key, "' should be true or false");
+        fail(ExitCode::bad_input, source_, ": '", key, "' must be true or false");
     }
     return value.get<bool>();
 }
 
 const std::string& JsonReader::string(std::string_view key) const {
     const Json& value = member(key);
-    if (!value.is_string()) fail(ExitCode::bad_input, source_, ": '", key, "' should be a string");
+    if (!value.is_string()) fail(ExitCode::bad_input, source_, ": '", key, "' must be a string");
     return value.get_ref<const std::string&>();
 }
 
 const Json& JsonReader::object(std::string_view key) const {
     const Json& value = member(key);
-    if (!value.is_object()) fail(ExitCode::bad_input, source_, ": '", key, "' should be an object");
+    if (!value.is_object()) fail(ExitCode::bad_input, source_, ": '", key, "' must be an object");
     return value;
 }
 
 const Json& JsonReader::array(std::string_view key) const {
     const Json& value = member(key);
-    if (!value.is_array()) fail(ExitCode::bad_input, source_, ": '", key, "' should be an array");
+    if (!value.is_array()) fail(ExitCode::bad_input, source_, ": '", key, "' must be an array");
     return value;
 }
 
@@ -193,7 +193,7 @@ std::vector<std::int64_t> JsonReader::integers(std::string_view key) const {
     std::vector<std::int64_t> numbers;
     for (const Json& value : array(key)) {
         if (!fits_integer(value)) {
-            fail(ExitCode::bad_input, source_, ": '", key, "' should hold whole numbers only");
+            fail(ExitCode::bad_input, source_, ": '", key, "' must contain only integers");
         }
         numbers.push_back(value.get<std::int64_t>());
     }
@@ -207,7 +207,7 @@ bool JsonReader::has(std::string_view key) const {
 void JsonReader::allow_only(std::initializer_list<std::string_view> known) const {
     for (const auto& [key, value] : object_.items()) {
         if (std::find(known.begin(), known.end(), key) == known.end()) {
-            fail(ExitCode::bad_input, source_, ": unknown key ", shown(key));
+            fail(ExitCode::bad_input, source_, ": unknown key ", quoted_key(key));
         }
     }
 }

@@ -53,11 +53,11 @@ void write_line(int descriptor, std::string_view prefix, std::string_view line) 
 
 }  // namespace
 
-void silence() {
+void silence_stdout() {
     silent = true;
 }
 
-bool silenced() {
+bool stdout_silenced() {
     return silent;
 }
 
@@ -95,7 +95,7 @@ void error_line(std::string_view program, std::string_view message) {
     write_line(STDERR_FILENO, text(program, ": error: "), line);
 }
 
-void plain_output() {
+void disable_terminal_output() {
     const std::lock_guard lock(output_mutex());
     plain = true;
 }

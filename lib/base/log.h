@@ -11,9 +11,9 @@ namespace gptrain {
 
 /// Suppresses this process's stdout from now on, but not warnings and errors. For ranks that would
 /// only repeat the first rank's lines.
-void silence();
-/// True if silence() was called.
-bool silenced();
+void silence_stdout();
+/// True if silence_stdout() was called.
+bool stdout_silenced();
 
 /// Prints a line to stdout: results and progress.
 void print_line(std::string_view line);
@@ -44,7 +44,7 @@ void warn(const Parts&... parts) {
 
 /// From now on stdout does not count as a terminal: mpirun gives ranks a pseudo-terminal, wherever
 /// their output goes.
-void plain_output();
+void disable_terminal_output();
 /// True if stdout is a terminal.
 bool stdout_is_terminal();
 /// The width of that terminal now: its own answer, else COLUMNS, else 80.

@@ -14,7 +14,7 @@ void parallel_for(std::int64_t count, int threads, const std::function<void(std:
     std::atomic<std::int64_t> next = 0;
     std::mutex mutex;
     std::exception_ptr fault;
-    const auto take_turns = [&] {
+    const auto run_items = [&] {
         try {
             for (std::int64_t i = next++; i < count; i = next++)
                 work(i);
@@ -28,11 +28,11 @@ void parallel_for(std::int64_t count, int threads, const std::function<void(std:
         std::vector<std::jthread> others;
         try {
             while (std::ssize(others) + 1 < std::min<std::int64_t>(threads, count))
-                others.emplace_back(take_turns);
+                others.emplace_back(run_items);
         } catch (const std::system_error&) {
             // The system has no more threads; continue with those started.
         }
-        take_turns();
+        run_items();
     }
     if (fault) std::rethrow_exception(fault);
 }

@@ -30,7 +30,7 @@ void* map(std::size_t bytes) {
     return pages == MAP_FAILED ? nullptr : pages;
 }
 
-[[noreturn]] void give_up_reserve() {
+[[noreturn]] void release_reserve() {
     if (void* pages = reserve.exchange(nullptr)) ::munmap(pages, reserve_bytes);
     throw std::bad_alloc();
 }
@@ -65,9 +65,9 @@ Failure uncaught_failure() {
         error_line(program_name, failure.message);
     } catch (...) {
         // No memory for a message, either.
-        constexpr std::string_view words = "error: out of memory\n";
+        constexpr std::string_view message = "error: out of memory\n";
         code = static_cast<int>(ExitCode::usage);
-        if (::write(STDERR_FILENO, words.data(), words.size()) < 0) std::_Exit(code);
+        if (::write(STDERR_FILENO, message.data(), message.size()) < 0) std::_Exit(code);
     }
     std::_Exit(code);
 }
@@ -78,7 +78,7 @@ void start_process(std::string_view program) {
     program_name = program;
     std::set_terminate(end_by_exception);
     reserve = map(reserve_bytes);
-    std::set_new_handler(give_up_reserve);
+    std::set_new_handler(release_reserve);
     open_standard_descriptors();
     std::signal(SIGPIPE, SIG_IGN);
     std::signal(SIGXFSZ, SIG_IGN);
@@ -91,12 +91,12 @@ std::string out_of_memory() {
 std::string memory_limit() {
     struct Limit {
         __rlimit_resource_t resource;
-        std::string_view words;
+        std::string_view name;
     };
     for (const Limit& limit : {Limit{RLIMIT_AS, "ulimit -v"}, Limit{RLIMIT_DATA, "ulimit -d"}}) {
         struct rlimit value {};
         if (::getrlimit(limit.resource, &value) != 0 || value.rlim_cur == RLIM_INFINITY) continue;
-        return text(" (", limit.words, " allows this process ",
+        return text(" (", limit.name, " allows this process ",
                     human_bytes(static_cast<std::int64_t>(value.rlim_cur)), "; raise it)");
     }
     return "";
@@ -105,7 +105,7 @@ std::string memory_limit() {
 void require_memory(std::int64_t bytes) {
     const auto size = static_cast<std::size_t>(bytes);
     void* pages = map(size);
-    if (pages == nullptr) give_up_reserve();
+    if (pages == nullptr) release_reserve();
     ::munmap(pages, size);
 }
 
@@ -117,7 +117,7 @@ Failure failure_of(const std::exception& error) {
         return {text(files->path1().string(), ": ", files->code().message()), ExitCode::io};
     const auto* system = dynamic_cast<const std::system_error*>(&error);
     if (system != nullptr && system->code() == std::errc::resource_unavailable_try_again) {
-        return {text("the system starts no more threads for this process", memory_limit(),
+        return {text("the system refuses to start more threads for this process", memory_limit(),
                      "; ulimit -u limits them as well"),
                 ExitCode::usage};
     }

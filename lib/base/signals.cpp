@@ -22,19 +22,19 @@ constexpr std::array<std::pair<int, std::string_view>, 4> handled = {
 SignalEnd signal_end;
 
 constexpr int ending = -1;
-/// Number of SignalsHeld objects, or `ending`.
+/// Number of DeferSignals objects, or `ending`.
 std::atomic<int> holders{0};
 static_assert(std::atomic<int>::is_always_lock_free, "used in a signal handler");
 
-void nap() {
+void sleep_briefly() {
     const timespec millisecond = {.tv_sec = 0, .tv_nsec = 1'000'000};
     ::nanosleep(&millisecond, nullptr);
 }
 
 /// Waits until no thread holds signals back, which is never long, and keeps new holders out.
-void await_holders() {
+void wait_for_holders() {
     for (int none = 0; !holders.compare_exchange_weak(none, ending); none = 0)
-        nap();
+        sleep_briefly();
 }
 
 /// Dies as if there were no handler.
@@ -49,9 +49,10 @@ void die_by(int signal) {
 }
 
 extern "C" void end_by_signal(int signal) {
-    await_holders();
+    wait_for_holders();
     remove_temporary_files();
-    if (!silenced()) write_from_handler(signal_end.before, signal_name(signal), signal_end.after);
+    if (!stdout_silenced())
+        write_from_handler(signal_end.before, signal_name(signal), signal_end.after);
     if (signal_end.code) ::_exit(static_cast<int>(*signal_end.code));
     die_by(signal);
 }
@@ -72,7 +73,7 @@ bool is_ignored(int signal) {
 }  // namespace
 
 void end_on_signals(std::span<const int> signals, const SignalEnd& end) {
-    const SignalsHeld held;
+    const DeferSignals held;
     signal_end = end;
     for (const int signal : signals) {
         struct sigaction action {};
@@ -108,18 +109,18 @@ void write_from_handler(std::string_view before, std::string_view name, std::str
     static_cast<void>(!::write(STDERR_FILENO, line.data(), length));
 }
 
-SignalsHeld::SignalsHeld() {
+DeferSignals::DeferSignals() {
     const sigset_t all = all_handled();
     ::pthread_sigmask(SIG_BLOCK, &all, &before_);
     int now = holders;
     while (now == ending || !holders.compare_exchange_weak(now, now + 1)) {
         if (now != ending) continue;
-        nap();
+        sleep_briefly();
         now = holders;
     }
 }
 
-SignalsHeld::~SignalsHeld() {
+DeferSignals::~DeferSignals() {
     --holders;
     ::pthread_sigmask(SIG_SETMASK, &before_, nullptr);
 }

@@ -32,12 +32,12 @@ void write_from_handler(std::string_view before, std::string_view name, std::str
 
 /// Defers the signals of `end_on_signals` during its lifetime. For a few quick calls that belong
 /// together. May be nested.
-class SignalsHeld {
+class DeferSignals {
 public:
-    SignalsHeld();
-    ~SignalsHeld();
-    SignalsHeld(const SignalsHeld&) = delete;
-    SignalsHeld& operator=(const SignalsHeld&) = delete;
+    DeferSignals();
+    ~DeferSignals();
+    DeferSignals(const DeferSignals&) = delete;
+    DeferSignals& operator=(const DeferSignals&) = delete;
 
 private:
     sigset_t before_;

@@ -26,7 +26,7 @@ Names& all() {
 }  // namespace
 
 TemporaryFile::TemporaryFile(const std::function<std::filesystem::path()>& make) {
-    const SignalsHeld held;
+    const DeferSignals held;
     path_ = make();
     const std::lock_guard lock(all().mutex);
     all().names.insert(path_.string());
@@ -36,7 +36,7 @@ TemporaryFile::TemporaryFile(const std::filesystem::path& path)
     : TemporaryFile([&] { return path; }) {}
 
 TemporaryFile::~TemporaryFile() {
-    const SignalsHeld held;
+    const DeferSignals held;
     if (!moved_) ::unlink(path_.c_str());
     const std::lock_guard lock(all().mutex);
     const auto found = all().names.find(path_.string());

@@ -27,7 +27,7 @@ private:
     bool moved_ = false;
 };
 
-/// Removes the files of all these objects. For the signal handler, while SignalsHeld keeps others
+/// Removes the files of all these objects. For the signal handler, while DeferSignals keeps others
 /// from changing the list.
 void remove_temporary_files();
 

@@ -10,13 +10,13 @@ File open_listed(const std::filesystem::path& folder, const FileRecord& record) 
     const std::filesystem::path path = folder / record.name;
     std::error_code error;
     const auto status = std::filesystem::status(path, error);
-    if (!std::filesystem::exists(status)) fail(ExitCode::bad_input, path.string(), ": is missing");
+    if (!std::filesystem::exists(status)) fail(ExitCode::bad_input, path.string(), ": not found");
     if (!std::filesystem::is_regular_file(status)) {
         fail(ExitCode::bad_input, path.string(), ": is not a regular file");
     }
     File file(path, File::Mode::read);
     if (file.size() != record.bytes) {
-        fail(ExitCode::bad_input, path.string(), ": has ", file.size(), " bytes, should have ",
+        fail(ExitCode::bad_input, path.string(), ": has ", file.size(), " bytes instead of ",
              record.bytes);
     }
     return file;
@@ -27,13 +27,13 @@ std::string read_whole(const std::filesystem::path& folder, const FileRecord& re
     const File file = open_listed(folder, record);
     if (record.bytes > limit) {
         fail(ExitCode::bad_input, file.path().string(), ": has ", human_bytes(record.bytes),
-             ", at most ", human_bytes(limit), " are possible");
+             "; the limit is ", human_bytes(limit));
     }
     std::string contents(static_cast<std::size_t>(record.bytes), '\0');
     file.read_at(0, std::as_writable_bytes(std::span(contents)));
     if (crc32c(contents.data(), contents.size()) != record.rest_crc32c) {
         fail(ExitCode::bad_input, file.path().string(),
-             ": is damaged (its CRC-32C is not the manifest's)");
+             ": is damaged (its CRC-32C does not match the manifest)");
     }
     return contents;
 }

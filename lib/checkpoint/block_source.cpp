@@ -16,7 +16,7 @@ BlockSource blocks_of(std::vector<Tensor> tensors) {
 }
 
 BlockSource blocks_of(Backend& backend, std::span<const OwnedState> owned) {
-    if (backend.computes_in_host_memory()) return blocks_of(values_of(owned));
+    if (backend.is_host()) return blocks_of(values_of(owned));
     auto buffer = std::make_shared<std::vector<std::byte>>(16 * checkpoint_block_bytes);
     return [&backend, tensors = values_of(owned), buffer](std::size_t index, std::int64_t offset,
                                                           std::int64_t bytes) {

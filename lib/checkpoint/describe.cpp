@@ -11,7 +11,7 @@ namespace gptrain {
 namespace {
 
 VerifyDepth depth_of(bool everything) {
-    return everything ? VerifyDepth::everything : VerifyDepth::structure;
+    return everything ? VerifyDepth::full : VerifyDepth::structure;
 }
 
 std::string_view checked(bool everything) {

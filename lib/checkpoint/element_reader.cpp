@@ -39,7 +39,7 @@ std::span<const std::byte> BlockCache::block(const TensorRecord& tensor, const E
 }
 
 BlockCache::Entry& BlockCache::free_entry() {
-    if (entries_.size() < most_entries) {
+    if (entries_.size() < max_entries) {
         Entry& entry = entries_.emplace_back();
         entry.memory = std::make_unique_for_overwrite<std::byte[]>(checkpoint_block_bytes);
         return entry;
@@ -52,7 +52,7 @@ BlockCache::Entry& BlockCache::free_entry() {
 const File& BlockCache::file(const std::string& name) {
     const auto open = files_.find(name);
     if (open != files_.end()) return open->second;
-    if (files_.size() == most_files) files_.clear();
+    if (files_.size() == max_files) files_.clear();
     return files_.emplace(name, open_listed(folder_, *manifest_.find_file(name))).first->second;
 }
 

@@ -35,8 +35,8 @@ public:
               std::size_t begin, std::span<std::byte> to);
 
 private:
-    static constexpr std::size_t most_entries = 16;
-    static constexpr std::size_t most_files = 64;
+    static constexpr std::size_t max_entries = 16;
+    static constexpr std::size_t max_files = 64;
 
     struct Entry {
         const ExtentRecord* extent = nullptr;

@@ -108,7 +108,7 @@ void remove_leftovers(const std::filesystem::path& folder) {
     for (const std::filesystem::path& entry : entries_of(folder)) {
         const std::string name = entry.filename().string();
         if (name.rfind("step-", 0) != 0 || name.find(temporary_mark) == std::string::npos) continue;
-        print("removing ", entry.string(), ", which was left unfinished");
+        print("removing unfinished ", entry.string());
         remove_or_warn(entry);
     }
 }
@@ -127,7 +127,7 @@ void commit_folder(const std::filesystem::path& temporary,
         return ::renameat2(AT_FDCWD, temporary.c_str(), AT_FDCWD, final_path.c_str(),
                            RENAME_EXCHANGE);
     };
-    if (change("renameat2", temporary, exchange) != 0) {
+    if (checked_call("renameat2", temporary, exchange) != 0) {
         // Some file systems cannot exchange two names.
         old = temporary_folder(folder, final_path.filename().string());
         rename_path(final_path, old);

@@ -44,8 +44,8 @@ void write_attributes(hid_t object, const Json& values, const std::string& file)
             const auto number = value.get<double>();
             write_one(object, name, H5T_NATIVE_DOUBLE, &number, file);
         } else {
-            const auto words = value.get<std::string>();
-            const char* begin = words.c_str();
+            const auto string = value.get<std::string>();
+            const char* begin = string.c_str();
             write_one(object, name, text_type(file), &begin, file);
         }
     }

@@ -131,8 +131,8 @@ std::int64_t data_offset(const ScratchFile& scratch, hid_t file, const Hdf5Datas
 }
 
 /// The parts of the file that are not dataset data.
-std::vector<FilePiece> read_rest(const File& file, std::span<const Hdf5Dataset> datasets,
-                                 std::span<const std::int64_t> offsets) {
+std::vector<FilePiece> read_metadata(const File& file, std::span<const Hdf5Dataset> datasets,
+                                     std::span<const std::int64_t> offsets) {
     std::vector<std::pair<std::int64_t, std::int64_t>> data;
     for (std::size_t i = 0; i < datasets.size(); ++i) {
         data.emplace_back(offsets[i],
@@ -140,18 +140,18 @@ std::vector<FilePiece> read_rest(const File& file, std::span<const Hdf5Dataset> 
     }
     std::sort(data.begin(), data.end());
     data.emplace_back(file.size(), file.size());
-    std::vector<FilePiece> rest;
+    std::vector<FilePiece> metadata;
     std::int64_t at = 0;
     for (const auto& [begin, end] : data) {
         GPTRAIN_CHECK(begin >= at, "data overlap at byte ", begin);
         if (begin > at) {
             FilePiece piece{at, std::string(static_cast<std::size_t>(begin - at), '\0')};
             file.read_at(at, std::as_writable_bytes(std::span(piece.bytes)));
-            rest.push_back(std::move(piece));
+            metadata.push_back(std::move(piece));
         }
         at = end;
     }
-    return rest;
+    return metadata;
 }
 
 /// Calls `visit`, in ascending order, for boxes that together are the elements [begin, end) of a
@@ -254,7 +254,7 @@ Hdf5Layout lay_out_datasets(const std::filesystem::path& scratch_file,
     finished.close(scratch.name());
     const File bytes(scratch_file, File::Mode::read);
     layout.bytes = bytes.size();
-    layout.rest = read_rest(bytes, datasets, layout.data_offsets);
+    layout.metadata = read_metadata(bytes, datasets, layout.data_offsets);
     return layout;
 }
 

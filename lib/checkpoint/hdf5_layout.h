@@ -31,7 +31,7 @@ struct FilePiece {
 struct Hdf5Layout {
     std::int64_t bytes = 0;                  ///< size of the file
     std::vector<std::int64_t> data_offsets;  ///< one for each dataset
-    std::vector<FilePiece> rest;             ///< every byte outside the datasets, ascending
+    std::vector<FilePiece> metadata;         ///< every byte outside the datasets, ascending
 };
 
 /// Lays out a file with these datasets, using `scratch_file`, which is then removed. The same

@@ -35,7 +35,7 @@ public:
         : folder_(folder), manifest_(manifest), backend_(backend) {
         for (const TensorRecord& tensor : manifest.tensors)
             tensors_.emplace(Name(tensor.group, tensor.name), &tensor);
-        if (backend.computes_in_host_memory()) return;
+        if (backend.is_host()) return;
         staging_ = std::make_unique_for_overwrite<std::byte[]>(bytes_of(staged_elements));
     }
 
@@ -96,14 +96,14 @@ private:
     const TensorRecord& find(const NamedState& state) const {
         const auto found = tensors_.find(Name(state.group, state.shard.name));
         if (found == tensors_.end()) {
-            fail(ExitCode::bad_input, folder_.string(), ": holds no tensor ", state.group, "/",
+            fail(ExitCode::bad_input, folder_.string(), ": has no tensor ", state.group, "/",
                  state.shard.name);
         }
         const TensorRecord& tensor = *found->second;
         if (tensor.shape != state.shard.global) {
             fail(ExitCode::bad_input, folder_.string(), ": tensor ", state.group, "/",
-                 state.shard.name, " has the shape ", tensor.shape.to_text(), ", the model's has ",
-                 state.shard.global.to_text());
+                 state.shard.name, " has shape ", tensor.shape.to_text(),
+                 ", but the model's has shape ", state.shard.global.to_text());
         }
         return tensor;
     }

@@ -16,7 +16,7 @@ namespace {
 // Two sizes within this bound add up without overflow.
 constexpr std::int64_t largest_size = std::int64_t{1} << 60;
 // Boxes of one tensor are compared pairwise; no mesh has as many.
-constexpr std::size_t most_boxes = 1024;
+constexpr std::size_t max_boxes = 1024;
 
 [[noreturn]] void refuse(const std::string& source, const auto&... parts) {
     fail(ExitCode::bad_input, source, ": ", parts...);
@@ -49,7 +49,7 @@ Shape shape_in(const JsonReader& reader, std::string_view key, std::int64_t smal
                const std::string& source) {
     const std::vector<std::int64_t> sizes = reader.integers(key);
     if (sizes.empty() || sizes.size() > Shape::max_rank) {
-        refuse(source, "'", key, "' has ", sizes.size(), " dims, should be 1 to ", Shape::max_rank);
+        refuse(source, "'", key, "' has ", sizes.size(), " dims, must have 1 to ", Shape::max_rank);
     }
     Shape shape;
     std::int64_t elements = 1;
@@ -71,7 +71,7 @@ Box box_in(const JsonReader& reader, const Shape& shape, const std::string& sour
     for (int dim = 0; inside && dim < shape.rank(); ++dim) {
         inside = box.offset[dim] + box.extent[dim] <= shape[dim];
     }
-    if (!inside) refuse(source, "the box does not lie in the tensor ", shape.to_text());
+    if (!inside) refuse(source, "the box is outside the tensor ", shape.to_text());
     return box;
 }
 
@@ -115,16 +115,16 @@ private:
 
     void check_header() const {
         if (reader_.string("format") != "gptrain checkpoint") {
-            refuse(source_, "'format' should be \"gptrain checkpoint\"");
+            refuse(source_, "'format' must be \"gptrain checkpoint\"");
         }
         if (reader_.integer("version") != 1) {
-            refuse(source_, "format version ", reader_.integer("version"),
-                   " is not known to this program (it reads version 1); use a newer one");
+            refuse(source_, "unsupported format version ", reader_.integer("version"),
+                   " (this program reads version 1); use a newer program");
         }
         reader_.allow_only({"format", "version", "step", "data_position", "spec_hash", "identity",
                             "state", "block_bytes", "files", "tensors", "crc32c"});
         if (reader_.integer("block_bytes") != checkpoint_block_bytes) {
-            refuse(source_, "'block_bytes' should be ", checkpoint_block_bytes);
+            refuse(source_, "'block_bytes' must be ", checkpoint_block_bytes);
         }
     }
 
@@ -159,7 +159,7 @@ private:
         check_name(tensor.name, source, "name");
         source += text(" (", tensor.group, "/", tensor.name, ")");
         if (!tensors_.emplace(tensor.group, tensor.name).second) refuse(source, "is listed twice");
-        if (reader.string("dtype") != name_of(DType::f32)) refuse(source, "'dtype' should be fp32");
+        if (reader.string("dtype") != name_of(DType::f32)) refuse(source, "'dtype' must be fp32");
         tensor.shape = shape_in(reader, "shape", 1, source);
         total_elements_ += tensor.shape.elements();
         if (total_elements_ > largest_size) refuse(source, "the tensors are too large: 'shape'");
@@ -187,12 +187,12 @@ private:
         extent.flat_begin = flat[0];
         extent.flat_end = flat[1];
         if (reader.integer("bytes") != extent.bytes()) {
-            refuse(source, "'bytes' should be ", extent.bytes());
+            refuse(source, "'bytes' must be ", extent.bytes());
         }
         const auto file = file_bytes_.find(extent.file);
         if (file == file_bytes_.end()) refuse(source, "'file' is not among the manifest's files");
         if (extent.byte_offset + extent.bytes() > file->second) {
-            refuse(source, "does not lie in '", extent.file, "' of ", file->second, " bytes");
+            refuse(source, "is outside '", extent.file, "' (", file->second, " bytes)");
         }
         extent.crc32c = block_crcs_in(reader, extent.bytes(), source);
         placed_.push_back({extent.file, extent.byte_offset, extent.byte_offset + extent.bytes(),
@@ -209,7 +209,7 @@ private:
             const auto& [offset, size] = extent.box;
             boxes[{{offset.begin(), offset.end()}, {size.begin(), size.end()}}].push_back(&extent);
         }
-        if (boxes.size() > most_boxes) refuse(source, "has more than ", most_boxes, " boxes");
+        if (boxes.size() > max_boxes) refuse(source, "has more than ", max_boxes, " boxes");
         std::int64_t elements = 0;
         std::vector<const Box*> seen;
         for (auto& [key, extents] : boxes) {
@@ -218,7 +218,7 @@ private:
             std::int64_t next = 0;
             for (const ExtentRecord* extent : extents) {
                 if (extent->flat_begin != next) {
-                    refuse(source, "the ranges of a box overlap or leave a hole at element ", next);
+                    refuse(source, "the ranges of a box overlap or leave a gap at element ", next);
                 }
                 next = extent->flat_end;
             }
@@ -261,7 +261,7 @@ private:
 void check_own_crc(std::string_view json, const std::string& source) {
     const std::size_t at = json.rfind("\n\"crc32c\":");
     if (at == std::string_view::npos)
-        refuse(source, "is cut off: its last line should be its crc32c");
+        refuse(source, "is truncated: its last line must be its crc32c");
     const std::string_view covered = json.substr(0, at + 1);
     if (json.substr(at + 1) != text("\"crc32c\":", crc32c(covered.data(), covered.size()), "}\n")) {
         refuse(source, "is damaged: its CRC-32C does not match");
@@ -281,7 +281,8 @@ Manifest read_manifest(const std::filesystem::path& folder) {
     Manifest manifest = parse_manifest(read_file(path, limit), path.string());
     const auto step = checkpoint_step(folder.filename().string());
     if (step && *step != manifest.meta.step) {
-        refuse(path.string(), "holds step ", manifest.meta.step, ", not that of its folder's name");
+        refuse(path.string(), "holds step ", manifest.meta.step,
+               ", but its folder is named after another step");
     }
     return manifest;
 }

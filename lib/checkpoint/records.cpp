@@ -83,7 +83,7 @@ std::string to_message(const CheckpointMeta& meta) {
 }
 
 CheckpointMeta meta_from_message(const std::string& message) {
-    const Json json = parse_json(message, "what is said of a checkpoint");
+    const Json json = parse_json(message, "checkpoint metadata");
     return {json.at(0).get<std::int64_t>(), json.at(1).get<std::int64_t>(),
             json.at(2).get<std::string>(), json.at(3), json.at(4)};
 }

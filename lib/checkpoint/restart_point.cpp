@@ -11,13 +11,13 @@ namespace gptrain {
 std::optional<RestartPoint> RestartPoint::find(std::vector<std::filesystem::path> candidates,
                                                const MpiSession& ranks) {
     RestartPoint point(std::move(candidates), ranks);
-    point.only_one_ = ranks.largest(std::ssize(point.candidates_)) == 1;
+    point.single_candidate_ = ranks.max(std::ssize(point.candidates_)) == 1;
     if (!point.open_next()) return std::nullopt;
     return point;
 }
 
 bool RestartPoint::open_next() {
-    ranks_->first_alone([&] {
+    ranks_->run_on_first([&] {
         if (!candidates_.empty()) open_first_that_verifies();
     });
     folder_ = ranks_->scatter([&](int) { return folder_.string(); });
@@ -33,23 +33,25 @@ void RestartPoint::open_first_that_verifies() {
             manifest_ = verify_checkpoint(folder_, VerifyDepth::structure);
             return;
         } catch (const Error& damage) {
-            pass_over(damage);
+            skip_damaged(damage);
         }
     }
-    fail(ExitCode::bad_input, folder_.parent_path().string(), ": holds ", candidates_.size(),
-         " checkpoints and all are damaged; restore one, or move them away to start anew");
+    fail(ExitCode::bad_input, folder_.parent_path().string(), ": all ", candidates_.size(),
+         " checkpoints are damaged; restore one, or move them away to start from scratch");
 }
 
-void RestartPoint::pass_over(const Error& damage) {
-    if (only_one_ || (damage.code() != ExitCode::bad_input && damage.code() != ExitCode::io)) throw;
+void RestartPoint::skip_damaged(const Error& damage) {
+    if (single_candidate_ ||
+        (damage.code() != ExitCode::bad_input && damage.code() != ExitCode::io))
+        throw;
     if (ranks_->rank() != 0) return;
-    warn(damage.what(), "; checkpoint ", folder_.filename().string(), " is passed over");
+    warn(damage.what(), "; skipping checkpoint ", folder_.filename().string());
 }
 
 std::optional<std::string> RestartPoint::whole_file(const std::string& name,
                                                     std::int64_t limit) const {
     std::optional<std::string> own;
-    ranks_->first_alone([&] {
+    ranks_->run_on_first([&] {
         const FileRecord* record = manifest_.find_file(name);
         if (record != nullptr) own = read_whole(folder_, *record, limit);
     });
@@ -70,24 +72,24 @@ Manifest RestartPoint::part_of(const StateSource& needed) const {
 }
 
 void RestartPoint::load(Backend& backend, const StateSource& needed,
-                        const std::function<void()>& accept) {
+                        const std::function<void()>& check_candidate) {
     const Fill fill = [&](const std::filesystem::path& folder, const Manifest& part) {
         load_state(folder, part, backend, needed);
     };
-    load(needed, fill, accept);
+    load(needed, fill, check_candidate);
 }
 
 void RestartPoint::load(const StateSource& needed, const Fill& fill,
-                        const std::function<void()>& accept) {
+                        const std::function<void()>& check_candidate) {
     for (bool loaded = false; !loaded;) {
         const Manifest part = part_of(needed);
         try {
-            ranks_->together([&] { fill(folder_, part); });
+            ranks_->run_on_all([&] { fill(folder_, part); });
             loaded = true;
         } catch (const CommonError& damage) {
-            pass_over(damage);
+            skip_damaged(damage);
             open_next();
-            ranks_->together(accept);
+            ranks_->run_on_all(check_candidate);
         }
     }
     manifest_ = {};

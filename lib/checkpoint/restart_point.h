@@ -36,12 +36,14 @@ public:
 
     /// Fills the shards of `needed` as load_state does, every byte verified. If one rank finds
     /// damage, all skip this checkpoint, with a warning that names rank, file, dataset and bytes,
-    /// and go to the next candidate; `accept` may refuse that one by throwing an Error.
-    void load(Backend& backend, const StateSource& needed, const std::function<void()>& accept);
+    /// and go to the next candidate; `check_candidate` may refuse that one by throwing an Error.
+    void load(Backend& backend, const StateSource& needed,
+              const std::function<void()>& check_candidate);
     /// The same, with `fill` (run by each rank) in place of load_state. It receives the same
     /// arguments: folder and this rank's part of the manifest.
     using Fill = std::function<void(const std::filesystem::path& folder, const Manifest& part)>;
-    void load(const StateSource& needed, const Fill& fill, const std::function<void()>& accept);
+    void load(const StateSource& needed, const Fill& fill,
+              const std::function<void()>& check_candidate);
 
 private:
     RestartPoint(std::vector<std::filesystem::path> candidates, const MpiSession& ranks)
@@ -51,12 +53,12 @@ private:
     bool open_next();
     void open_first_that_verifies();
     /// Call it while handling `damage`: rethrows it if it is final, otherwise warns (rank 0).
-    void pass_over(const Error& damage);
+    void skip_damaged(const Error& damage);
     /// This rank's part of the manifest.
     Manifest part_of(const StateSource& needed) const;
 
     std::vector<std::filesystem::path> candidates_;  ///< on rank 0
-    bool only_one_ = false;
+    bool single_candidate_ = false;
     const MpiSession* ranks_;
     std::size_t next_ = 0;  ///< next candidate to try
     std::filesystem::path folder_;

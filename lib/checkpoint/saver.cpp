@@ -18,8 +18,7 @@ void write_whole(File file, std::string_view contents) {
 CheckpointSaver::CheckpointSaver(Backend& backend, Arena& snapshot, const MpiSession& ranks,
                                  SaverOptions options)
     : backend_(backend), snapshot_arena_(snapshot), ranks_(ranks), options_(std::move(options)) {
-    GPTRAIN_CHECK(options_.retention.keep_last >= 2,
-                  "the newest checkpoint alone is no safe place");
+    GPTRAIN_CHECK(options_.retention.keep_last >= 2, "keep_last must be at least 2");
     if (ranks_.rank() == 0) remove_leftovers(options_.retention.folder);
 }
 
@@ -33,45 +32,45 @@ CheckpointSaver::~CheckpointSaver() {
 }
 
 void CheckpointSaver::save(const CheckpointMeta& meta, const StateSource& source) {
-    settle();
-    tell_failure();
+    finish_save();
+    report_failure();
     try {
         begin(meta, source);
     } catch (const CommonError& failure) {
-        give_up(failure);
+        abandon_save(failure);
     }
-    if (!options_.async) settle();
+    if (!options_.async) finish_save();
 }
 
-void CheckpointSaver::advance() {
-    tell_failure();
+void CheckpointSaver::poll() {
+    report_failure();
     if (stage_ == Stage::idle) return;
     const bool busy =
         work_.valid() && work_.wait_for(std::chrono::seconds::zero()) != std::future_status::ready;
-    if (ranks_.largest(busy ? 1 : 0) == 0) next_stage();
+    if (ranks_.max(busy ? 1 : 0) == 0) next_stage();
 }
 
-void CheckpointSaver::settle() {
+void CheckpointSaver::finish_save() {
     while (stage_ != Stage::idle)
         next_stage();
 }
 
 void CheckpointSaver::wait() {
-    settle();
-    if (untold_) throw *std::exchange(untold_, std::nullopt);
+    finish_save();
+    if (unreported_) throw *std::exchange(unreported_, std::nullopt);
 }
 
-void CheckpointSaver::forget() {
-    settle();
-    untold_.reset();
+void CheckpointSaver::discard() {
+    finish_save();
+    unreported_.reset();
 }
 
 void CheckpointSaver::begin(const CheckpointMeta& meta, const StateSource& source) {
     const auto start_time = std::chrono::steady_clock::now();
     const std::vector<OwnedState> owned = owned_state(source);
-    if (!layout_) lay_out(meta.step, owned);
+    if (!layout_) plan_files(meta.step, owned);
     GPTRAIN_CHECK(owned.size() == layout_->tensors.size(), "the state has changed its shards");
-    ranks_.first_alone([&] {
+    ranks_.run_on_first([&] {
         // An earlier save may have failed to remove its files on a failing disk.
         remove_leftovers(options_.retention.folder);
         temporary_.emplace(options_.retention.folder, checkpoint_name(meta.step));
@@ -87,21 +86,21 @@ void CheckpointSaver::begin(const CheckpointMeta& meta, const StateSource& sourc
           });
 }
 
-void CheckpointSaver::lay_out(std::int64_t step, std::span<const OwnedState> owned) {
+void CheckpointSaver::plan_files(std::int64_t step, std::span<const OwnedState> owned) {
     const std::filesystem::path& parent = options_.retention.folder;
-    ranks_.first_alone([&] {
+    ranks_.run_on_first([&] {
         create_folders(parent);
         sync_folder(std::filesystem::absolute(parent).parent_path());
     });
     ShardLayout layout;
     std::string records;
-    ranks_.together([&] {
+    ranks_.run_on_all([&] {
         const TemporaryFolder scratch(parent, checkpoint_name(step));
         if (!owned.empty()) layout = plan_shard_file(scratch.path(), ranks_.rank(), owned);
         records = to_message({{}, layout.tensors});
     });
     const std::vector<std::string> of_all = ranks_.gather(records);
-    ranks_.first_alone([&] {
+    ranks_.run_on_first([&] {
         const TemporaryFolder scratch(parent, checkpoint_name(step));
         model_index_ = virtual_index(scratch.path() / model_index_name, merged(of_all).tensors,
                                      options_.model);
@@ -119,7 +118,7 @@ void CheckpointSaver::start(Stage stage, std::function<std::string()> work) {
 void CheckpointSaver::next_stage() {
     try {
         std::string result;
-        ranks_.together([&] {
+        ranks_.run_on_all([&] {
             if (work_.valid()) result = work_.get();
         });
         if (stage_ == Stage::writing) {
@@ -131,7 +130,7 @@ void CheckpointSaver::next_stage() {
         }
         if (ranks_.rank() == 0) print(result);
     } catch (const CommonError& failure) {
-        return give_up(failure);
+        return abandon_save(failure);
     }
     stage_ = Stage::idle;
     temporary_.reset();
@@ -171,21 +170,20 @@ std::string CheckpointSaver::commit(const std::vector<std::string>& written) con
                 fixed(seconds.count(), 1), " s");
 }
 
-void CheckpointSaver::give_up(const CommonError& failure) {
+void CheckpointSaver::abandon_save(const CommonError& failure) {
     stage_ = Stage::idle;
     temporary_.reset();
     if (failure.code() != ExitCode::io) throw failure;
-    untold_ = failure;
+    unreported_ = failure;
     ++failures_;
 }
 
-void CheckpointSaver::tell_failure() {
-    if (!untold_) return;
-    const CommonError failure = *std::exchange(untold_, std::nullopt);
-    if (failures_ >= most_failures) throw failure;
+void CheckpointSaver::report_failure() {
+    if (!unreported_) return;
+    const CommonError failure = *std::exchange(unreported_, std::nullopt);
+    if (failures_ >= max_failures) throw failure;
     if (ranks_.rank() != 0) return;
-    warn(failure.what(),
-         "; training goes on, and the next checkpoint will be tried when it is due");
+    warn(failure.what(), "; training continues; the next checkpoint will be saved when it is due");
 }
 
 }  // namespace gptrain

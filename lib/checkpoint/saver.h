@@ -34,18 +34,18 @@ struct SaverOptions {
 /// Every rank writes one file with what it owns; then rank 0, which makes the folder and the index,
 /// commits. An asynchronous save does both on a thread of each rank while training continues. These
 /// threads never communicate: when all have written, and again when rank 0 has committed, the ranks
-/// agree on it in a common call of `advance`. So a lost rank is noticed as in any collective, and
+/// agree on it in a common call of `poll`. So a lost rank is noticed as in any collective, and
 /// all ranks learn of success or failure in the same call.
 ///
 /// A save that fails because of the disk (io) leaves nothing behind, and training continues: rank 0
-/// warns, and the next save is the next attempt. After `most_failures` failures in a row the
+/// warns, and the next save is the next attempt. After `max_failures` failures in a row the
 /// failure is thrown; `wait` always throws. All ranks throw the same (CommonError).
 ///
 /// The HDF5 library runs only inside `save`, until its first success there (Debian's build is not
 /// thread-safe). Later saves, and the threads, write the bytes laid out then.
 class CheckpointSaver {
 public:
-    static constexpr int most_failures = 3;
+    static constexpr int max_failures = 3;
 
     /// Removes what dead runs left in the folder. The backend, the snapshot arena (host memory, for
     /// asynchronous saves only) and the session must outlive the saver. Rank 0 must hold the output
@@ -62,13 +62,13 @@ public:
     void save(const CheckpointMeta& meta, const StateSource& source);
     /// Moves a save in progress to its next stage if all ranks are ready for it; never waits for
     /// the disk. Call it once a step.
-    void advance();
+    void poll();
     /// Waits for the save in progress. The next call reports its failure.
-    void settle();
+    void finish_save();
     /// Waits for the last save of a run and throws its failure.
     void wait();
     /// Waits for a save whose outcome no longer matters; its failure is not reported.
-    void forget();
+    void discard();
 
 private:
     enum class Stage {
@@ -76,13 +76,13 @@ private:
         writing,     ///< every rank writes its file
         committing,  ///< rank 0 commits
     };
-    struct UnderWay {
+    struct SaveInProgress {
         CheckpointMeta meta;
         std::string folder;  ///< where it is written, the same on all ranks
         std::chrono::steady_clock::time_point start;
     };
 
-    void lay_out(std::int64_t step, std::span<const OwnedState> owned);
+    void plan_files(std::int64_t step, std::span<const OwnedState> owned);
     void begin(const CheckpointMeta& meta, const StateSource& source);
     /// Starts this rank's work of a stage.
     void start(Stage stage, std::function<std::string()> work);
@@ -93,9 +93,9 @@ private:
     /// model.h5 and the files in the options.
     std::vector<WholeFile> whole_files() const;
     std::string commit(const std::vector<std::string>& written) const;
-    void give_up(const CommonError& failure);
+    void abandon_save(const CommonError& failure);
     /// Warns of a failure not yet reported, or throws it if it is one too many.
-    void tell_failure();
+    void report_failure();
 
     Backend& backend_;
     Arena& snapshot_arena_;
@@ -105,9 +105,9 @@ private:
     std::string model_index_;            ///< contents of model.h5, made with it; on rank 0
     std::vector<Tensor> snapshot_;
     Stage stage_ = Stage::idle;  ///< the same on all ranks
-    UnderWay save_;
+    SaveInProgress save_;
     std::optional<TemporaryFolder> temporary_;  ///< on rank 0
-    std::optional<CommonError> untold_;         ///< the same on all ranks
+    std::optional<CommonError> unreported_;     ///< the same on all ranks
     int failures_ = 0;                          ///< in a row
     std::future<std::string> work_;             ///< last member, so that its thread ends first
 };

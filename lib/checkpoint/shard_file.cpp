@@ -80,7 +80,7 @@ File create_reserved(const std::filesystem::path& path, std::int64_t bytes) {
 
 std::vector<TensorRecord> write_shard_file(File file, const ShardLayout& layout,
                                            const BlockSource& blocks) {
-    for (const FilePiece& piece : layout.hdf5.rest) {
+    for (const FilePiece& piece : layout.hdf5.metadata) {
         file.write_at(piece.offset, std::as_bytes(std::span(piece.bytes)));
     }
     std::vector<TensorRecord> written = layout.tensors;
@@ -95,7 +95,7 @@ std::vector<TensorRecord> write_shard_file(File file, const ShardLayout& layout,
 
 FileRecord file_record(const ShardLayout& layout) {
     std::uint32_t crc = 0;
-    for (const FilePiece& piece : layout.hdf5.rest) {
+    for (const FilePiece& piece : layout.hdf5.metadata) {
         crc = crc32c(piece.bytes.data(), piece.bytes.size(), crc);
     }
     return {layout.file, layout.hdf5.bytes, crc};

@@ -43,7 +43,7 @@ std::vector<Tensor> allocate_snapshot(Arena& arena, const StateSource& source) {
 
 void take_snapshot(Backend& backend, std::span<const Tensor> snapshot,
                    std::span<const OwnedState> owned) {
-    if (!backend.computes_in_host_memory()) {
+    if (!backend.is_host()) {
         for (std::size_t i = 0; i < owned.size(); ++i)
             backend.copy(snapshot[i], owned[i].values);
         backend.synchronize();

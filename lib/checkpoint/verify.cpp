@@ -48,8 +48,8 @@ void verify_file(const std::filesystem::path& folder, const FileRecord& record,
     if (crc_of_range(file, at, record.bytes, rest, buffer) != record.rest_crc32c) {
         const bool hdf5 = file.path().extension() == ".h5";
         fail(ExitCode::bad_input, file.path().string(),
-             hdf5 ? ": the HDF5 structure (bytes outside of the datasets' data) is damaged"
-                  : ": is damaged (its CRC-32C is not the manifest's)");
+             hdf5 ? ": the HDF5 structure (bytes outside the datasets' data) is damaged"
+                  : ": is damaged (its CRC-32C does not match the manifest)");
     }
 }
 

@@ -8,8 +8,8 @@
 namespace gptrain {
 
 enum class VerifyDepth {
-    structure,   ///< manifest, file sizes, and every byte outside tensors
-    everything,  ///< every byte
+    structure,  ///< manifest, file sizes, and every byte outside tensors
+    full,       ///< every byte
 };
 
 /// Throws Error (bad_input) with the file, dataset and byte range of the first damage, or Error

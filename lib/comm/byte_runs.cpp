@@ -63,7 +63,7 @@ A maximum_of(A a, A b) {
 /// Reduces `count` elements from `begin` on in one run of each source.
 template <class T>
 void reduce_tile(T* to, std::span<const ByteRuns> from, std::int64_t run, std::int64_t begin,
-                 std::int64_t count, Reduce how) {
+                 std::int64_t count, Reduce reduce) {
     using A = typename AccumulatorOf<T>::type;
     std::array<A, tile> sum;
     const auto source = [&](const ByteRuns& runs) {
@@ -75,7 +75,7 @@ void reduce_tile(T* to, std::span<const ByteRuns> from, std::int64_t run, std::i
     for (const ByteRuns& runs : from.subspan(1)) {
         const T* x = source(runs);
         A* total = sum.data();
-        if (how == Reduce::sum) {
+        if (reduce == Reduce::sum) {
             for (std::int64_t i = 0; i < count; ++i)
                 total[i] = sum_of(total[i], widened(x[i]));
         } else {
@@ -88,12 +88,12 @@ void reduce_tile(T* to, std::span<const ByteRuns> from, std::int64_t run, std::i
 }
 
 template <class T>
-void reduce_typed(const ByteRuns& to, std::span<const ByteRuns> from, Reduce how) {
+void reduce_typed(const ByteRuns& to, std::span<const ByteRuns> from, Reduce reduce) {
     const std::int64_t elements = div_exact(to.bytes, sizeof(T));
     for (std::int64_t run = 0; run < to.count; ++run) {
         T* out = reinterpret_cast<T*>(to[run]);
         for (std::int64_t begin = 0; begin < elements; begin += tile)
-            reduce_tile<T>(out + begin, from, run, begin, std::min(tile, elements - begin), how);
+            reduce_tile<T>(out + begin, from, run, begin, std::min(tile, elements - begin), reduce);
     }
 }
 
@@ -115,7 +115,7 @@ ByteRuns runs_of(const Tensor& x, int dim) {
         if (x.size(i) == 1) continue;
         if (count == 1) stride = x.stride(i);
         GPTRAIN_CHECK(x.stride(i) == count * stride || x.elements() == 0, "the dims before ", dim,
-                      " of ", x.shape().to_text(), " do not lie evenly");
+                      " of ", x.shape().to_text(), " are not evenly strided");
         count = checked_mul(count, x.size(i));
     }
     const std::int64_t element = size_of(x.dtype());
@@ -143,19 +143,19 @@ void copy_runs(const ByteRuns& to, const ByteRuns& from) {
         std::memcpy(to[run], from[run], static_cast<std::size_t>(to.bytes));
 }
 
-void reduce_runs(const ByteRuns& to, std::span<const ByteRuns> from, DType dtype, Reduce how) {
+void reduce_runs(const ByteRuns& to, std::span<const ByteRuns> from, DType dtype, Reduce reduce) {
     for (const ByteRuns& runs : from) {
         GPTRAIN_CHECK(runs.count == to.count && runs.bytes == to.bytes, to.count, " runs of ",
                       to.bytes, " bytes from ", runs.count, " of ", runs.bytes);
     }
     switch (dtype) {
-        case DType::f32: return reduce_typed<float>(to, from, how);
-        case DType::bf16: return reduce_typed<Bf16>(to, from, how);
-        case DType::f16: return reduce_typed<F16>(to, from, how);
-        case DType::f64: return reduce_typed<double>(to, from, how);
-        case DType::i32: return reduce_typed<std::int32_t>(to, from, how);
-        case DType::i64: return reduce_typed<std::int64_t>(to, from, how);
-        case DType::u8: return reduce_typed<std::uint8_t>(to, from, how);
+        case DType::f32: return reduce_typed<float>(to, from, reduce);
+        case DType::bf16: return reduce_typed<Bf16>(to, from, reduce);
+        case DType::f16: return reduce_typed<F16>(to, from, reduce);
+        case DType::f64: return reduce_typed<double>(to, from, reduce);
+        case DType::i32: return reduce_typed<std::int32_t>(to, from, reduce);
+        case DType::i64: return reduce_typed<std::int64_t>(to, from, reduce);
+        case DType::u8: return reduce_typed<std::uint8_t>(to, from, reduce);
         default: fail(ExitCode::bug, "no reduction of ", name_of(dtype));
     }
 }

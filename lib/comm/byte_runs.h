@@ -18,7 +18,7 @@ struct ByteRuns {
 
     std::int64_t total() const { return count * bytes; }
     /// True if the runs follow each other without gaps.
-    bool dense() const { return count <= 1 || stride == bytes; }
+    bool contiguous() const { return count <= 1 || stride == bytes; }
     std::byte* operator[](std::int64_t run) const { return data + run * stride; }
 };
 
@@ -28,7 +28,7 @@ struct ByteRuns {
 ByteRuns runs_of(const Tensor& x, int dim);
 
 /// The same runs, stored without gaps from `data` on.
-inline ByteRuns dense_runs(std::byte* data, const ByteRuns& like) {
+inline ByteRuns contiguous_runs(std::byte* data, const ByteRuns& like) {
     return {data, like.count, like.bytes, like.bytes};
 }
 
@@ -46,6 +46,6 @@ void copy_runs(const ByteRuns& to, const ByteRuns& from);
 /// same number and size of runs; `to` may be one of `from`. 16-bit floats are summed in fp32 and
 /// rounded once; integers wrap; a maximum propagates NaN. Dtypes other than fp32, bf16, fp16, fp64,
 /// i32, i64 and u8 are an Error (bug).
-void reduce_runs(const ByteRuns& to, std::span<const ByteRuns> from, DType dtype, Reduce how);
+void reduce_runs(const ByteRuns& to, std::span<const ByteRuns> from, DType dtype, Reduce reduce);
 
 }  // namespace gptrain

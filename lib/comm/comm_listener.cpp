@@ -6,24 +6,24 @@
 
 namespace gptrain {
 
-void CommListeners::started(const CommCall& call) {
+void CommListeners::on_started(const CommCall& call) {
     for (CommListener* listener : listeners_)
-        listener->started(call);
+        listener->on_started(call);
 }
 
-void CommListeners::issued(const CommCall& call) {
+void CommListeners::on_issued(const CommCall& call) {
     for (CommListener* listener : listeners_)
-        listener->issued(call);
+        listener->on_issued(call);
 }
 
-void CommListeners::waiting(const CommCall& call) {
+void CommListeners::on_waiting(const CommCall& call) {
     for (CommListener* listener : listeners_)
-        listener->waiting(call);
+        listener->on_waiting(call);
 }
 
-void CommListeners::finished(const CommCall& call) {
+void CommListeners::on_finished(const CommCall& call) {
     for (CommListener* listener : listeners_)
-        listener->finished(call);
+        listener->on_finished(call);
 }
 
 namespace {
@@ -40,42 +40,42 @@ public:
     int rank() const override { return communicator_->rank(); }
     int size() const override { return communicator_->size(); }
 
-    Pending all_reduce(const Tensor& x, Reduce how) override {
-        return tell("all_reduce", 2 * of_others(x),
-                    [&] { return communicator_->all_reduce(x, how); });
+    Pending all_reduce(const Tensor& x, Reduce reduce) override {
+        return report("all_reduce", 2 * of_others(x),
+                      [&] { return communicator_->all_reduce(x, reduce); });
     }
     Pending reduce_scatter(const Tensor& to, const Tensor& from, int dim) override {
-        return tell("reduce_scatter", of_others(from),
-                    [&] { return communicator_->reduce_scatter(to, from, dim); });
+        return report("reduce_scatter", of_others(from),
+                      [&] { return communicator_->reduce_scatter(to, from, dim); });
     }
     Pending all_gather(const Tensor& to, const Tensor& from, int dim) override {
-        return tell("all_gather", of_others(to),
-                    [&] { return communicator_->all_gather(to, from, dim); });
+        return report("all_gather", of_others(to),
+                      [&] { return communicator_->all_gather(to, from, dim); });
     }
     Pending all_to_all(const Tensor& to, const Tensor& from) override {
-        return tell("all_to_all", of_others(from),
-                    [&] { return communicator_->all_to_all(to, from); });
+        return report("all_to_all", of_others(from),
+                      [&] { return communicator_->all_to_all(to, from); });
     }
     Pending broadcast(const Tensor& x, int root) override {
-        return tell("broadcast", rank() == root ? x.bytes() : 0,
-                    [&] { return communicator_->broadcast(x, root); });
+        return report("broadcast", rank() == root ? x.bytes() : 0,
+                      [&] { return communicator_->broadcast(x, root); });
     }
     Pending send(const Tensor& x, int to) override {
-        return tell("send", x.bytes(), [&] { return communicator_->send(x, to); });
+        return report("send", x.bytes(), [&] { return communicator_->send(x, to); });
     }
     Pending recv(const Tensor& x, int from) override {
-        return tell("recv", 0, [&] { return communicator_->recv(x, from); });
+        return report("recv", 0, [&] { return communicator_->recv(x, from); });
     }
     Pending send_recv(const Tensor& sent, int to, const Tensor& received, int from) override {
-        return tell("send_recv", sent.bytes(),
-                    [&] { return communicator_->send_recv(sent, to, received, from); });
+        return report("send_recv", sent.bytes(),
+                      [&] { return communicator_->send_recv(sent, to, received, from); });
     }
     void barrier() override {
         const CommCall call = next("barrier", 0);
-        listener_.started(call);
-        listener_.waiting(call);
+        listener_.on_started(call);
+        listener_.on_waiting(call);
         communicator_->barrier();
-        listener_.finished(call);
+        listener_.on_finished(call);
     }
     std::int64_t held_bytes() const override { return communicator_->held_bytes(); }
 
@@ -90,16 +90,16 @@ private:
         ++last_.number;
         return last_;
     }
-    Pending tell(std::string_view operation, std::int64_t bytes, const auto& issue) {
+    Pending report(std::string_view operation, std::int64_t bytes, const auto& issue) {
         const CommCall call = next(operation, bytes);
-        listener_.started(call);
+        listener_.on_started(call);
         const auto pending = std::make_shared<Pending>(issue());
-        listener_.issued(call);
+        listener_.on_issued(call);
         return Pending([call, pending, &listener = listener_] {
             if (std::uncaught_exceptions() > 0) return;
-            listener.waiting(call);
+            listener.on_waiting(call);
             pending->wait();
-            listener.finished(call);
+            listener.on_finished(call);
         });
     }
 

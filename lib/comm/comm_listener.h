@@ -19,16 +19,16 @@ struct CommCall {
     std::int64_t bytes = 0;      ///< bytes that this rank sends
 };
 
-/// Called for every operation, in the order below, by the thread that issues it. `waiting` and
-/// `finished` are called when somebody waits, even if the operation finished long before. They are
-/// not called for an operation dropped during exception unwinding.
+/// Called for every operation, in the order below, by the thread that issues it. `on_waiting` and
+/// `on_finished` are called when somebody waits, even if the operation finished long before. They
+/// are not called for an operation dropped during exception unwinding.
 class CommListener {
 public:
     virtual ~CommListener() = default;
-    virtual void started(const CommCall& call) = 0;   ///< before it is issued
-    virtual void issued(const CommCall& /*call*/) {}  ///< the caller continues
-    virtual void waiting(const CommCall& call) = 0;   ///< the caller starts to wait for it
-    virtual void finished(const CommCall& call) = 0;  ///< the wait is over
+    virtual void on_started(const CommCall& call) = 0;   ///< before it is issued
+    virtual void on_issued(const CommCall& /*call*/) {}  ///< the caller continues
+    virtual void on_waiting(const CommCall& call) = 0;   ///< the caller starts to wait for it
+    virtual void on_finished(const CommCall& call) = 0;  ///< the wait is over
 };
 
 /// Forwards to any number of listeners, in the order they were added.
@@ -37,10 +37,10 @@ public:
     /// `listener` must outlive the communicators.
     void add(CommListener& listener) { listeners_.push_back(&listener); }
 
-    void started(const CommCall& call) override;
-    void issued(const CommCall& call) override;
-    void waiting(const CommCall& call) override;
-    void finished(const CommCall& call) override;
+    void on_started(const CommCall& call) override;
+    void on_issued(const CommCall& call) override;
+    void on_waiting(const CommCall& call) override;
+    void on_finished(const CommCall& call) override;
 
 private:
     std::vector<CommListener*> listeners_;

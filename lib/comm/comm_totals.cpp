@@ -2,7 +2,7 @@
 
 namespace gptrain {
 
-void CommTotals::started(const CommCall& call) {
+void CommTotals::on_started(const CommCall& call) {
     of(call).bytes += call.bytes;
     since_ = Clock::now();
 }

@@ -26,10 +26,10 @@ public:
         return by_axis_[static_cast<std::size_t>(axis)];
     }
 
-    void started(const CommCall& call) override;
-    void issued(const CommCall& call) override { stop(call); }
-    void waiting(const CommCall& /*call*/) override { since_ = Clock::now(); }
-    void finished(const CommCall& call) override { stop(call); }
+    void on_started(const CommCall& call) override;
+    void on_issued(const CommCall& call) override { stop(call); }
+    void on_waiting(const CommCall& /*call*/) override { since_ = Clock::now(); }
+    void on_finished(const CommCall& call) override { stop(call); }
 
 private:
     using Clock = std::chrono::steady_clock;

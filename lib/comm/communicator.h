@@ -10,7 +10,7 @@
 
 namespace gptrain {
 
-/// An operation in progress. `wait` orders later computation behind it without blocking the host;
+/// An operation in progress. `wait` orders later computation after it without blocking the host;
 /// until then its tensors must not be used. It can be waited for once. Dropping it waits.
 class [[nodiscard]] Pending {
 public:
@@ -43,7 +43,7 @@ public:
     virtual int size() const = 0;
 
     /// x = the reduction of all ranks' x, in place.
-    virtual Pending all_reduce(const Tensor& x, Reduce how) = 0;
+    virtual Pending all_reduce(const Tensor& x, Reduce reduce) = 0;
     /// `to` = this rank's part, along `dim`, of the sum of all ranks' `from`.
     virtual Pending reduce_scatter(const Tensor& to, const Tensor& from, int dim) = 0;
     /// `to` = all ranks' `from`, concatenated along `dim`. `from` may be this rank's part of `to`.
@@ -67,7 +67,7 @@ class OneRankCommunicator : public Communicator {
 public:
     int rank() const override { return 0; }
     int size() const override { return 1; }
-    Pending all_reduce(const Tensor& x, Reduce how) override;
+    Pending all_reduce(const Tensor& x, Reduce reduce) override;
     Pending reduce_scatter(const Tensor& to, const Tensor& from, int dim) override;
     Pending all_gather(const Tensor& to, const Tensor& from, int dim) override;
     Pending all_to_all(const Tensor& to, const Tensor& from) override;

@@ -32,7 +32,7 @@ public:
         return buffer;
     }
 
-    void give_back(Buffer buffer) {
+    void release(Buffer buffer) {
         const auto larger = std::find_if(spare_.begin(), spare_.end(), [&](const Buffer& other) {
             return other.bytes() >= buffer.bytes();
         });

@@ -16,8 +16,8 @@ std::string_view name_of(Axis axis) {
         case Axis::pp: return "pp";
         case Axis::dp_cp: return "dp x cp";
         case Axis::model: return "tp x pp";
-        case Axis::kv: return "sharers of k and v";
-        case Axis::ends: return "first and last stage";
+        case Axis::kv: return "k/v sharers";
+        case Axis::embedding_ends: return "first and last stage";
     }
     return "?";
 }
@@ -47,7 +47,7 @@ namespace {
 
 /// The group that a rank at `place` belongs to on an axis.
 RankGroup group_on(Axis axis, const MeshPlace& place, const MeshShape& shape,
-                   const MeshLinks& links) {
+                   const MeshConnections& connections) {
     MeshPlace first = place;
     std::int64_t rank = 0;
     std::int64_t size = 1;
@@ -79,12 +79,14 @@ RankGroup group_on(Axis axis, const MeshPlace& place, const MeshShape& shape,
             size = shape.pipeline * shape.tensor;
             break;
         case Axis::kv:
-            rank = place.tp % links.kv_sharers;
+            rank = place.tp % connections.kv_sharers;
             first.tp -= narrow<int>(rank);
-            size = links.kv_sharers;
+            size = connections.kv_sharers;
             break;
-        case Axis::ends:
-            if (!links.tied_ends || (place.pp != 0 && place.pp != shape.pipeline - 1)) break;
+        case Axis::embedding_ends:
+            if (!connections.split_tied_embedding ||
+                (place.pp != 0 && place.pp != shape.pipeline - 1))
+                break;
             rank = place.pp == 0 ? 0 : 1;
             first.pp = 0;
             size = 2;
@@ -116,14 +118,14 @@ std::vector<std::vector<Channel>> rounds_of(const std::vector<Channel>& channels
 
 }  // namespace
 
-Mesh::Mesh(const MeshShape& shape, const MeshPlace& place, const MeshLinks& links,
+Mesh::Mesh(const MeshShape& shape, const MeshPlace& place, const MeshConnections& connections,
            const CommunicatorFactory& make)
     : shape_(shape), place_(place) {
     for (int axis = 0; axis < axes; ++axis) {
         communicators_[static_cast<std::size_t>(axis)] =
-            make(group_on(static_cast<Axis>(axis), place, shape, links));
+            make(group_on(static_cast<Axis>(axis), place, shape, connections));
     }
-    connect(links.channels, make);
+    connect(connections.channels, make);
 }
 
 void Mesh::connect(const std::vector<Channel>& channels, const CommunicatorFactory& make) {
@@ -152,7 +154,7 @@ Communicator& Mesh::channel(const Channel& channel) const {
     return *found->communicator;
 }
 
-void Mesh::exercise() const {
+void Mesh::warm_up() const {
     for (const auto& communicator : communicators_)
         communicator->barrier();
     for (const Connection& connection : connections_)

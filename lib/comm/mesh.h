@@ -22,7 +22,7 @@ enum class Axis {
     dp_cp,  ///< ranks with the same parameters: gradients are summed over them
     model,  ///< tp x pp: ranks that together hold one copy of the parameters
     kv,     ///< tp ranks with the same k/v heads: there are more tp ranks than query groups
-    ends,   ///< first and last stage, if they share the embedding
+    embedding_ends,  ///< first and last stage, if they share the embedding
 };
 constexpr int axes = 8;
 std::string_view name_of(Axis axis);
@@ -52,17 +52,17 @@ struct Channel {
 };
 
 /// The connections that a model and its schedule need besides the axes.
-struct MeshLinks {
-    std::int64_t kv_sharers = 1;  ///< tp neighbours that share k/v heads
-    bool tied_ends = false;       ///< first and last stage share the embedding
+struct MeshConnections {
+    std::int64_t kv_sharers = 1;        ///< tp neighbours that share k/v heads
+    bool split_tied_embedding = false;  ///< first and last stage share the embedding
     std::vector<Channel> channels;
 };
 
 /// The ranks that one communicator connects.
 struct RankGroup {
-    Axis axis = Axis::tp;    ///< what it is for; channels count as pp
-    std::int64_t first = 0;  ///< world rank of its first member; unique among groups made together
-    int rank = 0;            ///< this rank's rank in the group
+    Axis axis = Axis::tp;  ///< what it is for; channels count as pp
+    std::int64_t id = 0;   ///< world rank of its first member; unique among groups made together
+    int rank = 0;          ///< this rank's rank in the group
     int size = 1;
 };
 
@@ -73,7 +73,7 @@ using CommunicatorFactory = std::function<std::unique_ptr<Communicator>(const Ra
 /// All communicators of a rank, created up front.
 class Mesh {
 public:
-    Mesh(const MeshShape& shape, const MeshPlace& place, const MeshLinks& links,
+    Mesh(const MeshShape& shape, const MeshPlace& place, const MeshConnections& connections,
          const CommunicatorFactory& make);
 
     const MeshShape& shape() const { return shape_; }
@@ -88,11 +88,11 @@ public:
     Communicator& pp() const { return (*this)[Axis::pp]; }
     Communicator& model() const { return (*this)[Axis::model]; }
     Communicator& kv() const { return (*this)[Axis::kv]; }
-    Communicator& ends() const { return (*this)[Axis::ends]; }
+    Communicator& embedding_ends() const { return (*this)[Axis::embedding_ends]; }
     /// A channel from or to this rank's stage. The sender has rank 0, the receiver rank 1.
     Communicator& channel(const Channel& channel) const;
     /// Uses every communicator once, so that faults show at the start.
-    void exercise() const;
+    void warm_up() const;
     /// Host memory allocated by all communicators.
     std::int64_t held_bytes() const;
 

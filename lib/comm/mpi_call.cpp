@@ -22,11 +22,11 @@ ExitCode exit_code_of(int status) {
 
 void check_mpi(int status, std::string_view call) {
     if (status == MPI_SUCCESS) return;
-    std::array<char, MPI_MAX_ERROR_STRING> words{};
+    std::array<char, MPI_MAX_ERROR_STRING> message{};
     int length = 0;
-    if (MPI_Error_string(status, words.data(), &length) != MPI_SUCCESS) length = 0;
+    if (MPI_Error_string(status, message.data(), &length) != MPI_SUCCESS) length = 0;
     fail(exit_code_of(status), "MPI: ", call, ": ",
-         std::string_view(words.data(), static_cast<std::size_t>(length)), " (", status, ")");
+         std::string_view(message.data(), static_cast<std::size_t>(length)), " (", status, ")");
 }
 
 MpiHandle::MpiHandle(MPI_Comm comm) : comm_(comm) {

@@ -30,8 +30,8 @@ ByteRuns whole(const Tensor& x) {
 void spread(MpiOperation& operation, const ByteRuns& own,
             const std::function<ByteRuns(int rank)>& part, int rank, int size) {
     for (int distance = 1; distance < size; ++distance) {
-        const int before = (rank + size - distance) % size;
-        operation.receive(part(before), before);
+        const int previous = (rank + size - distance) % size;
+        operation.receive(part(previous), previous);
     }
     for (int distance = 1; distance < size; ++distance)
         operation.send(own, (rank + distance) % size);
@@ -109,16 +109,16 @@ public:
         std::vector<ByteRuns> places(static_cast<std::size_t>(size_), own);
         for (int rank = 0; rank < size_; ++rank) {
             if (rank == rank_) continue;
-            places[static_cast<std::size_t>(rank)] = dense_runs(memory, own);
+            places[static_cast<std::size_t>(rank)] = contiguous_runs(memory, own);
             memory += own.total();
         }
         for (int distance = 1; distance < size_; ++distance) {
-            const int before = (rank_ + size_ - distance) % size_;
-            operation_->receive(places[static_cast<std::size_t>(before)], before);
+            const int previous = (rank_ + size_ - distance) % size_;
+            operation_->receive(places[static_cast<std::size_t>(previous)], previous);
         }
         for (int distance = 1; distance < size_; ++distance) {
-            const int after = (rank_ + distance) % size_;
-            operation_->send(part(after), after);
+            const int next = (rank_ + distance) % size_;
+            operation_->send(part(next), next);
         }
         return places;
     }
@@ -142,7 +142,7 @@ public:
             state.progress.wait(*operation);
             // Not already when it is done: held memory must not depend on timing.
             for (Buffer& buffer : *buffers)
-                state.memory.give_back(std::move(buffer));
+                state.memory.release(std::move(buffer));
         });
     }
 
@@ -192,18 +192,19 @@ std::int64_t MpiCommunicator::sent_bytes() const {
     return state_->sent_bytes;
 }
 
-Pending MpiCommunicator::all_reduce(const Tensor& x, Reduce how) {
+Pending MpiCommunicator::all_reduce(const Tensor& x, Reduce reduce) {
     GPTRAIN_CHECK(x.contiguous(), "all_reduce of ", x.shape().to_text());
     Transfer transfer(*this, "all_reduce", state_->next_tag());
     const Tensor host = transfer.input(x);
     const auto range = [host, size = size_](int rank) { return share_of(host, rank, size); };
     const std::vector<ByteRuns> values = transfer.collect(range);
     MpiOperation& operation = *transfer;
-    operation.then([&operation, range, values, rank = rank_, size = size_, how, dtype = x.dtype()] {
-        const ByteRuns own = range(rank);
-        reduce_runs(own, values, dtype, how);
-        spread(operation, own, range, rank, size);
-    });
+    operation.then(
+        [&operation, range, values, rank = rank_, size = size_, reduce, dtype = x.dtype()] {
+            const ByteRuns own = range(rank);
+            reduce_runs(own, values, dtype, reduce);
+            spread(operation, own, range, rank, size);
+        });
     return transfer.start(x, host);
 }
 
@@ -243,12 +244,12 @@ Pending MpiCommunicator::all_to_all(const Tensor& to, const Tensor& from) {
     };
     copy_runs(part(host_to, rank_), part(host_from, rank_));
     for (int distance = 1; distance < size_; ++distance) {
-        const int before = (rank_ + size_ - distance) % size_;
-        transfer->receive(part(host_to, before), before);
+        const int previous = (rank_ + size_ - distance) % size_;
+        transfer->receive(part(host_to, previous), previous);
     }
     for (int distance = 1; distance < size_; ++distance) {
-        const int after = (rank_ + distance) % size_;
-        transfer->send(part(host_from, after), after);
+        const int next = (rank_ + distance) % size_;
+        transfer->send(part(host_from, next), next);
     }
     return transfer.start(to, host_to);
 }

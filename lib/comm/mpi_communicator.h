@@ -46,7 +46,7 @@ public:
 
     int rank() const override { return rank_; }
     int size() const override { return size_; }
-    Pending all_reduce(const Tensor& x, Reduce how) override;
+    Pending all_reduce(const Tensor& x, Reduce reduce) override;
     Pending reduce_scatter(const Tensor& to, const Tensor& from, int dim) override;
     Pending all_gather(const Tensor& to, const Tensor& from, int dim) override;
     Pending all_to_all(const Tensor& to, const Tensor& from) override;

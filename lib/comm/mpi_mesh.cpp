@@ -8,9 +8,9 @@ namespace gptrain {
 
 void check_mesh_fits(const MpiSession& session, const MeshShape& shape) {
     if (session.size() == shape.size()) return;
-    fail(ExitCode::usage, "the mesh of data ", shape.data, " x pipeline ", shape.pipeline,
-         " x context ", shape.context, " x tensor ", shape.tensor, " needs ", shape.size(),
-         " ranks, ", session.size(), " were started; change `parallel` or start ", shape.size(),
+    fail(ExitCode::usage, "the mesh (data ", shape.data, " x pipeline ", shape.pipeline,
+         " x context ", shape.context, " x tensor ", shape.tensor, ") needs ", shape.size(),
+         " ranks, but ", session.size(), " were started; change `parallel` or start ", shape.size(),
          " with `mpirun -n` or `srun --mpi=pmix -n`");
 }
 
@@ -20,7 +20,7 @@ CommunicatorFactory mpi_communicators(const MpiSession& session, Backend& backen
         if (!session.running()) return std::make_unique<OneRankCommunicator>();
         MpiOptions named = options;
         named.name = name_of(wanted.axis);
-        const MpiGroup group = {.color = narrow<int>(wanted.first), .key = wanted.rank};
+        const MpiGroup group = {.color = narrow<int>(wanted.id), .key = wanted.rank};
         auto made = std::make_unique<MpiCommunicator>(session, group, backend, named);
         GPTRAIN_CHECK(made->rank() == wanted.rank && made->size() == wanted.size, named.name,
                       ": rank ", made->rank(), " of ", made->size(), " instead of ", wanted.rank,
@@ -30,14 +30,14 @@ CommunicatorFactory mpi_communicators(const MpiSession& session, Backend& backen
     };
 }
 
-Mesh mpi_mesh(const MpiSession& session, const MeshShape& shape, const MeshLinks& links,
+Mesh mpi_mesh(const MpiSession& session, const MeshShape& shape, const MeshConnections& connections,
               Backend& backend, CommListener* listener) {
     check_mesh_fits(session, shape);
-    const MpiOptions options = {.staged = !backend.computes_in_host_memory()};
+    const MpiOptions options = {.staged = !backend.is_host()};
     CommunicatorFactory make = mpi_communicators(session, backend, options);
     if (listener != nullptr) make = observed(std::move(make), *listener);
-    Mesh mesh(shape, place_of(session.rank(), shape), links, make);
-    mesh.exercise();
+    Mesh mesh(shape, place_of(session.rank(), shape), connections, make);
+    mesh.warm_up();
     return mesh;
 }
 

@@ -19,7 +19,7 @@ CommunicatorFactory mpi_communicators(const MpiSession& session, Backend& backen
 
 /// All communicators of this rank, each used once. Tensors outside host memory are staged.
 /// `listener`, if any, receives all operations and must outlive the mesh.
-Mesh mpi_mesh(const MpiSession& session, const MeshShape& shape, const MeshLinks& links,
+Mesh mpi_mesh(const MpiSession& session, const MeshShape& shape, const MeshConnections& connections,
               Backend& backend, CommListener* listener = nullptr);
 
 }  // namespace gptrain

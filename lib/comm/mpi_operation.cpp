@@ -50,11 +50,11 @@ void MpiOperation::post(const ByteRuns& runs, bool received, const Post& post) {
         }
         return;
     }
-    // Split at whole runs, dense or not: the other side may differ in that.
+    // Split at whole runs, contiguous or not: the other side may differ in that.
     const std::int64_t runs_each = limit / runs.bytes;
     for (std::int64_t run = 0; run < runs.count; run += runs_each) {
         const std::int64_t count = std::min(runs_each, runs.count - run);
-        if (runs.dense() || count == 1) {
+        if (runs.contiguous() || count == 1) {
             post_one(runs[run], narrow<int>(count * runs.bytes), MPI_BYTE, received, post);
         } else {
             const RunsType type(count, runs.bytes, runs.stride);
@@ -83,7 +83,7 @@ void MpiOperation::enter_barrier() {
     expected_.push_back(-1);
 }
 
-bool MpiOperation::messages_through() {
+bool MpiOperation::messages_complete() {
     if (requests_.empty()) return true;
     statuses_.resize(requests_.size());
     int through = 0;
@@ -109,7 +109,7 @@ bool MpiOperation::messages_through() {
 }
 
 bool MpiOperation::advance() {
-    while (!done_ && messages_through()) {
+    while (!done_ && messages_complete()) {
         if (stages_.empty()) {
             done_ = true;
         } else {

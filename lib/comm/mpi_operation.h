@@ -42,7 +42,7 @@ private:
     using Post = std::function<int(void* data, int count, MPI_Datatype type, MPI_Request* request)>;
     void post(const ByteRuns& runs, bool received, const Post& post);
     void post_one(void* data, int count, MPI_Datatype type, bool received, const Post& post);
-    bool messages_through();
+    bool messages_complete();
 
     std::string what_;
     Place place_;

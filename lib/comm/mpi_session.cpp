@@ -19,10 +19,10 @@ std::int64_t slurm_tasks(const Environment& environment) {
     return tasks == nullptr ? 1 : parse_int(tasks).value_or(1);
 }
 
-[[noreturn]] void refuse_lonely_tasks(std::int64_t tasks) {
+[[noreturn]] void refuse_disconnected_tasks(std::int64_t tasks) {
     fail(ExitCode::usage, "Slurm started ", tasks,
-         " tasks, but MPI connects none of them: each would run alone and write the same files; "
-         "start them with `srun --mpi=pmix` (`srun --mpi=list` says what this Slurm has)");
+         " tasks without MPI between them: each would run alone and write the same files; "
+         "start them with `srun --mpi=pmix` (`srun --mpi=list` lists what this Slurm supports)");
 }
 
 const char* process_environment(const char* name) {
@@ -33,7 +33,8 @@ void start_mpi() {
     int provided = MPI_THREAD_SINGLE;
     check_mpi(MPI_Init_thread(nullptr, nullptr, MPI_THREAD_FUNNELED, &provided), "MPI_Init_thread");
     if (provided < MPI_THREAD_FUNNELED)
-        fail(ExitCode::usage, "this MPI cannot be used by a program with threads");
+        fail(ExitCode::usage,
+             "this MPI does not support threads (MPI_THREAD_FUNNELED is required)");
     // Before we create communicators, MPI uses this one's error handler.
     check_mpi(MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN),
               "MPI_Comm_set_errhandler");
@@ -85,15 +86,15 @@ void send_text(MPI_Comm comm, int to, const std::string& text) {
 }
 
 /// Reports an operation to a listener, if any, from here to the end of the scope.
-class Told {
+class ReportedOperation {
 public:
-    Told(SessionListener* listener, std::string_view operation) : listener_(listener) {
-        if (listener_ != nullptr) listener_->world_waiting(operation);
+    ReportedOperation(SessionListener* listener, std::string_view operation) : listener_(listener) {
+        if (listener_ != nullptr) listener_->on_wait(operation);
     }
-    Told(const Told&) = delete;
-    Told& operator=(const Told&) = delete;
-    ~Told() {
-        if (listener_ != nullptr) listener_->world_finished();
+    ReportedOperation(const ReportedOperation&) = delete;
+    ReportedOperation& operator=(const ReportedOperation&) = delete;
+    ~ReportedOperation() {
+        if (listener_ != nullptr) listener_->on_wait_end();
     }
 
 private:
@@ -116,7 +117,7 @@ volatile std::sig_atomic_t code_on_crash = 0;
 
 /// OpenMPI sometimes crashes in MPI_Abort if several ranks call it at once (4.1.4: in 4 of 60 tries
 /// on a busy machine). Everything has been reported by then; this keeps our exit code.
-void leave_on_crash(ExitCode code) {
+void exit_on_crash(ExitCode code) {
     code_on_crash = static_cast<int>(code);
     for (const int signal : {SIGSEGV, SIGBUS, SIGABRT})
         std::signal(signal, [](int) { std::_Exit(code_on_crash); });
@@ -124,23 +125,25 @@ void leave_on_crash(ExitCode code) {
 
 }  // namespace
 
-bool launcher_offers_mpi(const Environment& environment) {
+bool launcher_provides_mpi(const Environment& environment) {
     for (const char* variable : {"OMPI_COMM_WORLD_SIZE", "PMIX_RANK", "PMI_RANK", "PMI_SIZE",
                                  "MPI_LOCALNRANKS", "MV2_COMM_WORLD_SIZE"}) {
         if (environment(variable) != nullptr) return true;
     }
-    if (const std::int64_t tasks = slurm_tasks(environment); tasks > 1) refuse_lonely_tasks(tasks);
+    if (const std::int64_t tasks = slurm_tasks(environment); tasks > 1)
+        refuse_disconnected_tasks(tasks);
     return false;
 }
 
 void check_world_size(int size, const Environment& environment) {
     // mpirun's count; absent if Slurm started the program directly.
     if (size > 1 || environment("OMPI_COMM_WORLD_SIZE") != nullptr) return;
-    if (const std::int64_t tasks = slurm_tasks(environment); tasks > 1) refuse_lonely_tasks(tasks);
+    if (const std::int64_t tasks = slurm_tasks(environment); tasks > 1)
+        refuse_disconnected_tasks(tasks);
 }
 
 MpiSession::MpiSession() {
-    if (!launcher_offers_mpi(process_environment)) return;
+    if (!launcher_provides_mpi(process_environment)) return;
     start_mpi();
     state_ = std::make_unique<State>();
     state_->world = copy_of_world();
@@ -162,15 +165,15 @@ MpiSession::MpiSession() {
 
 MpiSession::~MpiSession() {
     if (!running()) return;
-    if (std::uncaught_exceptions() > 0) end_all(ExitCode::bug);
-    const Told told(listener_, "finalize");
+    if (std::uncaught_exceptions() > 0) abort_all(ExitCode::bug);
+    const ReportedOperation reported(listener_, "finalize");
     state_.reset();
     MPI_Finalize();
 }
 
 std::vector<std::string> MpiSession::exchange(const std::string& mine) const {
     if (!running()) return {mine};
-    const Told told(listener_, "exchange");
+    const ReportedOperation reported(listener_, "exchange");
     const MPI_Comm world = state_->world.comm();
     const int length = narrow<int>(mine.size());
     std::vector<int> lengths(static_cast<std::size_t>(size_));
@@ -191,7 +194,7 @@ std::vector<std::string> MpiSession::exchange(const std::string& mine) const {
 }
 
 std::vector<std::string> MpiSession::gather(const std::string& mine) const {
-    const Told told(listener_, "gather");
+    const ReportedOperation reported(listener_, "gather");
     if (rank_ != 0) {
         send_text(state_->world.comm(), 0, mine);
         return {};
@@ -203,23 +206,23 @@ std::vector<std::string> MpiSession::gather(const std::string& mine) const {
 }
 
 std::string MpiSession::scatter(const std::function<std::string(int rank)>& text_for) const {
-    const Told told(listener_, "scatter");
+    const ReportedOperation reported(listener_, "scatter");
     if (rank_ != 0) return receive_text(state_->world.comm(), 0);
     for (int rank = 1; rank < size_; ++rank)
         send_text(state_->world.comm(), rank, text_for(rank));
     return text_for(0);
 }
 
-std::int64_t MpiSession::largest(std::int64_t mine) const {
+std::int64_t MpiSession::max(std::int64_t mine) const {
     if (!running()) return mine;
-    const Told told(listener_, "largest");
+    const ReportedOperation reported(listener_, "largest");
     std::int64_t result = 0;
     check_mpi(MPI_Allreduce(&mine, &result, 1, MPI_INT64_T, MPI_MAX, state_->world.comm()),
               "MPI_Allreduce");
     return result;
 }
 
-void MpiSession::together(const std::function<void()>& work) const {
+void MpiSession::run_on_all(const std::function<void()>& work) const {
     const std::string whose = size_ > 1 ? name_ + ": " : "";
     for (const std::string& fault : exchange(fault_text(whose, work))) {
         if (fault.empty()) continue;
@@ -229,8 +232,8 @@ void MpiSession::together(const std::function<void()>& work) const {
     }
 }
 
-void MpiSession::end_all(ExitCode code) const {
-    leave_on_crash(code);
+void MpiSession::abort_all(ExitCode code) const {
+    exit_on_crash(code);
     if (running()) MPI_Abort(state_->world.comm(), static_cast<int>(code));
     std::_Exit(static_cast<int>(code));
 }

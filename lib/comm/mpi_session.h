@@ -25,7 +25,7 @@ using Environment = std::function<const char*(const char* name)>;
 /// True if a launcher can connect this process with others: mpirun of OpenMPI or MPICH, or srun
 /// with PMIx or PMI. A Slurm step of several tasks without that is an Error (usage): each task
 /// would believe that it is alone.
-bool launcher_offers_mpi(const Environment& environment);
+bool launcher_provides_mpi(const Environment& environment);
 
 /// The same check after MPI has started: a world of one rank in a Slurm step of several tasks is an
 /// Error (usage), unless mpirun started this process.
@@ -35,14 +35,14 @@ void check_world_size(int size, const Environment& environment);
 class SessionListener {
 public:
     virtual ~SessionListener() = default;
-    virtual void world_waiting(std::string_view operation) = 0;
-    virtual void world_finished() = 0;
+    virtual void on_wait(std::string_view operation) = 0;
+    virtual void on_wait_end() = 0;
 };
 
 /// MPI from the first to the last call. A process has one session, which outlives all
 /// communicators. A process without a launcher is a world of one rank and never calls MPI. Only one
 /// thread calls MPI. Catch errors while the session is alive: rank 0 reports a CommonError and all
-/// exit with its code; any other Error is reported by its own rank, which then calls `end_all`.
+/// exit with its code; any other Error is reported by its own rank, which then calls `abort_all`.
 class MpiSession {
 public:
     MpiSession();
@@ -78,19 +78,19 @@ public:
     /// For texts below 2 GiB.
     std::string scatter(const std::function<std::string(int rank)>& text_for) const;
     /// All ranks call it: returns the maximum over the ranks.
-    std::int64_t largest(std::int64_t mine) const;
+    std::int64_t max(std::int64_t mine) const;
     /// All ranks call it: each runs `work`. If it throws on some, all throw the first of these
     /// ranks' failures (failure_of), as a CommonError that begins with the rank's name.
-    void together(const std::function<void()>& work) const;
+    void run_on_all(const std::function<void()>& work) const;
     /// The same, with work on rank 0 only.
-    void first_alone(const std::function<void()>& work) const {
-        together([&] {
+    void run_on_first(const std::function<void()>& work) const {
+        run_on_all([&] {
             if (rank() == 0) work();
         });
     }
     /// Ends all ranks immediately, wherever they are: for a fault that only this rank knows, after
     /// it has reported it.
-    [[noreturn]] void end_all(ExitCode code) const;
+    [[noreturn]] void abort_all(ExitCode code) const;
 
 private:
     friend class MpiCommunicator;

@@ -5,12 +5,12 @@ namespace {
 
 void check_same(const Tensor& to, const Tensor& from) {
     GPTRAIN_CHECK(to.data() == from.data() && to.elements() == from.elements(),
-                  "a collective on one rank must have the same memory on both sides");
+                  "a collective on one rank needs the same memory as input and output");
 }
 
 }  // namespace
 
-Pending OneRankCommunicator::all_reduce(const Tensor& /*x*/, Reduce /*how*/) {
+Pending OneRankCommunicator::all_reduce(const Tensor& /*x*/, Reduce /*reduce*/) {
     return {};
 }
 

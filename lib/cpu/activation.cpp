@@ -1,6 +1,6 @@
 #include "cpu/activation.h"
 
-#include "cpu/float8.h"
+#include "cpu/fp8.h"
 #include "cpu/parallel.h"
 #include "cpu/vector8.h"
 #include "cpu/vector_math.h"
@@ -80,7 +80,7 @@ void activation_forward(const ActivationForward& args) {
         using T = decltype(type);
         args.swiglu ? swiglu_forward<T>(args) : gelu_forward<T>(args);
     });
-    if (!args.maximum.empty()) absolute_maximum(args.y, args.maximum);
+    if (!args.amax.empty()) update_amax(args.y, args.amax);
 }
 
 void activation_backward(const ActivationBackward& args) {
@@ -88,7 +88,7 @@ void activation_backward(const ActivationBackward& args) {
         using T = decltype(type);
         args.swiglu ? swiglu_backward<T>(args) : gelu_backward<T>(args);
     });
-    if (!args.maximum.empty()) absolute_maximum(args.du, args.maximum);
+    if (!args.amax.empty()) update_amax(args.du, args.amax);
 }
 
 }  // namespace gptrain::cpu

@@ -129,17 +129,17 @@ private:
         const float* k = tiles.k + key * width_;
         const float* v = tiles.v + key * width_;
         // Scores and dp have one row for each key.
-        TileProduct by_key = {.a = k,
-                              .a_row = width_,
-                              .a_col = 1,
-                              .b = tiles.q_transposed,
-                              .b_row = tile_size,
-                              .c = tile.scores,
-                              .c_row = tile_size,
-                              .rows = tile.keys,
-                              .cols = tile.queries,
-                              .length = dim_,
-                              .accumulate = false};
+        TileGemm by_key = {.a = k,
+                           .a_row = width_,
+                           .a_col = 1,
+                           .b = tiles.q_transposed,
+                           .b_row = tile_size,
+                           .c = tile.scores,
+                           .c_row = tile_size,
+                           .rows = tile.keys,
+                           .cols = tile.queries,
+                           .length = dim_,
+                           .accumulate = false};
         kernels_.multiply(by_key);
         by_key.a = v;
         by_key.b = tiles.d_o_transposed;
@@ -147,17 +147,17 @@ private:
         kernels_.multiply(by_key);
         kernels_.softmax_gradient(tile, {tiles.lse, tiles.delta, tiles.dp});
 
-        TileProduct sums = {.a = tile.scores,
-                            .a_row = tile_size,
-                            .a_col = 1,
-                            .b = tiles.d_o,
-                            .b_row = width_,
-                            .c = tiles.dv + key * width_,
-                            .c_row = width_,
-                            .rows = tile.keys,
-                            .cols = width_,
-                            .length = queries,
-                            .accumulate = true};
+        TileGemm sums = {.a = tile.scores,
+                         .a_row = tile_size,
+                         .a_col = 1,
+                         .b = tiles.d_o,
+                         .b_row = width_,
+                         .c = tiles.dv + key * width_,
+                         .c_row = width_,
+                         .rows = tile.keys,
+                         .cols = width_,
+                         .length = queries,
+                         .accumulate = true};
         kernels_.multiply(sums);
         sums.a = tiles.dp;
         sums.b = tiles.q;

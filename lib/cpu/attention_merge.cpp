@@ -12,28 +12,28 @@ namespace {
 constexpr float infinity = std::numeric_limits<float>::infinity();
 
 /// Relative weights of the two sides of a row, and their joint log-sum-exp.
-struct Shares {
+struct MergeWeights {
     float sum;
     float added;
     float lse;
 };
 
-Shares shares_of(float sum, float added) {
+MergeWeights merge_weights(float sum, float added) {
     if (sum == -infinity) return {0, 1, added};
     if (added == -infinity) return {1, 0, sum};
     const double smaller = std::exp(-std::abs(double{sum} - double{added}));
-    const auto larger_share = static_cast<float>(1 / (1 + smaller));
-    const auto smaller_share = static_cast<float>(smaller / (1 + smaller));
+    const auto larger_weight = static_cast<float>(1 / (1 + smaller));
+    const auto smaller_weight = static_cast<float>(smaller / (1 + smaller));
     const auto lse = static_cast<float>(std::max(sum, added) + std::log1p(smaller));
-    return sum < added ? Shares{smaller_share, larger_share, lse}
-                       : Shares{larger_share, smaller_share, lse};
+    return sum < added ? MergeWeights{smaller_weight, larger_weight, lse}
+                       : MergeWeights{larger_weight, smaller_weight, lse};
 }
 
 template <class T>
-void merge_row(float* sum, const T* added, std::int64_t dims, const Shares& shares) {
+void merge_row(float* sum, const T* added, std::int64_t dims, const MergeWeights& weights) {
     for_vectors(0, dims, [&](std::int64_t d, auto lanes) {
-        const Vec8 kept = load(sum + d, lanes) * Vec8(shares.sum);
-        store(sum + d, fma(load(added + d, lanes), Vec8(shares.added), kept), lanes);
+        const Vec8 kept = load(sum + d, lanes) * Vec8(weights.sum);
+        store(sum + d, fma(load(added + d, lanes), Vec8(weights.added), kept), lanes);
     });
 }
 
@@ -64,9 +64,9 @@ void merge(const MergeAttention& args) {
                 float* row = o_sum + n * args.o_sum.stride(2);
                 const T* added_row = o + n * args.o.stride(2);
                 if (args.accumulate) {
-                    const Shares shares = shares_of(total, added);
-                    total = shares.lse;
-                    merge_row(row, added_row, dims, shares);
+                    const MergeWeights weights = merge_weights(total, added);
+                    total = weights.lse;
+                    merge_row(row, added_row, dims, weights);
                 } else {
                     total = added;
                     copy_row(row, added_row, dims);

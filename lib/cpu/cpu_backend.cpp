@@ -12,7 +12,7 @@
 #include "cpu/checksum.h"
 #include "cpu/cross_entropy.h"
 #include "cpu/embedding.h"
-#include "cpu/float8.h"
+#include "cpu/fp8.h"
 #include "cpu/linear.h"
 #include "cpu/memory.h"
 #include "cpu/norm.h"
@@ -50,7 +50,7 @@ public:
         return cpu_scratch_bytes(limits, omp_get_max_threads());
     }
     void use_scratch(const Tensor& bytes) override { scratch_.use(bytes); }
-    bool computes_in_host_memory() const override { return true; }
+    bool is_host() const override { return true; }
     void copy(const Tensor& to, const Tensor& from) override { cpu::copy(to, from); }
     void upload(const Tensor& to, std::span<const std::byte> from) override {
         GPTRAIN_CHECK(to.contiguous() && to.bytes() == std::ssize(from), "upload of ", from.size(),
@@ -69,20 +69,18 @@ public:
     void init_normal(const Tensor& x, const Shard& shard, std::uint64_t seed, float std) override {
         cpu::init_normal(x, shard, seed, std);
     }
-    void absolute_maximum(const Tensor& x, const Tensor& maximum) override {
-        cpu::absolute_maximum(x, maximum);
-    }
-    void to_float8(const ToFloat8& args) override { cpu::to_float8(args); }
+    void update_amax(const Tensor& x, const Tensor& amax) override { cpu::update_amax(x, amax); }
+    void to_fp8(const ToFp8& args) override { cpu::to_fp8(args); }
 
     void linear_forward(const LinearForward& args) override {
-        cpu::linear_forward(args, products_, fresh_scratch());
+        cpu::linear_forward(args, gemms_, fresh_scratch());
         if (!args.gelu.empty()) cpu::activation_forward({.u = args.y, .y = args.gelu});
     }
     void linear_input_grad(const LinearInputGrad& args) override {
-        cpu::linear_input_grad(args, products_, fresh_scratch());
+        cpu::linear_input_grad(args, gemms_, fresh_scratch());
     }
     void linear_weight_grad(const LinearWeightGrad& args) override {
-        cpu::linear_weight_grad(args, products_, fresh_scratch());
+        cpu::linear_weight_grad(args, gemms_, fresh_scratch());
     }
     void bias_grad(const Tensor& dy, const Tensor& dbias) override { cpu::bias_grad(dy, dbias); }
     void add_bias(const Tensor& y, const Tensor& bias) override { cpu::add_bias(y, bias); }
@@ -129,14 +127,14 @@ public:
     void begin_step(const StepRef& step, const StepState& given) override {
         cpu::begin_step(step, given);
     }
-    void note_loss(const StepRef& step) override { cpu::note_loss(step); }
+    void check_loss(const StepRef& step) override { cpu::check_loss(step); }
     void checksum(const Tensor& x, const Tensor& sum) override { cpu::checksum(x, sum); }
     void sum_rows(const Tensor& to, const Tensor& rows) override { cpu::sum_rows(to, rows); }
     void square_sum(std::span<const Tensor> tensors, const Tensor& total) override {
         cpu::square_sum(tensors, total);
     }
-    void decide_step(const StepRef& step, const StepDecision& how) override {
-        cpu::decide_step(step, how);
+    void decide_step(const StepRef& step, const StepPolicy& policy) override {
+        cpu::decide_step(step, policy);
     }
     void find_not_finite(std::span<const Tensor> tensors, const StepRef& step) override {
         cpu::find_not_finite(tensors, step);
@@ -156,7 +154,7 @@ private:
     }
 
     Scratch scratch_;
-    Products products_;
+    Gemms gemms_;
 };
 
 }  // namespace

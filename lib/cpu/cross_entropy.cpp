@@ -31,7 +31,7 @@ template <class T>
 float row_sum(const T* logits, std::int64_t vocab, float maximum) {
     Vec8 sum = 0.0f;
     for_vectors(0, vocab, [&](std::int64_t v, auto lanes) {
-        sum = sum + only(exp(load(logits + v, lanes) - Vec8(maximum)), lanes);
+        sum = sum + masked(exp(load(logits + v, lanes) - Vec8(maximum)), lanes);
     });
     return sum.sum();
 }

@@ -69,7 +69,7 @@ private:
     PhiloxKey key_{};
     std::uint32_t threshold_ = 0;
     float scale_ = 1;
-    SequenceRows rows_;
+    RowPositions rows_;
     std::int64_t head_begin_ = 0;
     std::int64_t first_sequence_ = 0;
 };

@@ -23,37 +23,37 @@ struct Epilogue {
 };
 
 /// An operand of a GEMM: elements times `scale`, which is 1 except for FP8.
-struct Factor {
+struct Operand {
     Matrix matrix;
     float scale = 1;
 
-    explicit Factor(const Tensor& tensor) : matrix(tensor) {}
-    Factor(const Tensor& float8, const Tensor& float8_scale)
-        : matrix(float8), scale(*float8_scale.as<float>()) {}
-    Factor transposed() const {
-        Factor result = *this;
+    explicit Operand(const Tensor& tensor) : matrix(tensor) {}
+    Operand(const Tensor& fp8, const Tensor& fp8_scale)
+        : matrix(fp8), scale(*fp8_scale.as<float>()) {}
+    Operand transposed() const {
+        Operand result = *this;
         result.matrix = matrix.transposed();
         return result;
     }
 };
 
-bool is_float8(DType dtype) {
+bool is_fp8(DType dtype) {
     return dtype == DType::f8e4m3 || dtype == DType::f8e5m2;
 }
 
 /// All 256 values of a format, times the scale.
-template <class Float8>
+template <class Fp8>
 std::array<float, 256> values_of(float scale) {
     std::array<float, 256> values{};
     for (std::size_t i = 0; i < values.size(); ++i)
-        values[i] = to_float(Float8{static_cast<std::uint8_t>(i)}) * scale;
+        values[i] = to_float(Fp8{static_cast<std::uint8_t>(i)}) * scale;
     return values;
 }
 
 /// Widens an FP8 block with contiguous rows to fp32.
-void widen_float8(const Matrix& block, float scale, float* memory) {
+void widen_fp8(const Matrix& block, float scale, float* memory) {
     std::array<float, 256> values{};
-    with_float8_type(block.dtype, [&](auto type) { values = values_of<decltype(type)>(scale); });
+    with_fp8_type(block.dtype, [&](auto type) { values = values_of<decltype(type)>(scale); });
     const auto* from = reinterpret_cast<const std::uint8_t*>(block.data);
     parallel_ranges(block.rows, block.cols, 1, [&](std::int64_t begin, std::int64_t end) {
         for (std::int64_t row = begin; row < end; ++row) {
@@ -68,8 +68,8 @@ void widen_float8(const Matrix& block, float scale, float* memory) {
 Matrix widen(const Matrix& block, float scale, float* memory) {
     if (block.dtype == DType::f32) return block;
     if (block.col_stride != 1) return widen(block.transposed(), scale, memory).transposed();
-    if (is_float8(block.dtype)) {
-        widen_float8(block, scale, memory);
+    if (is_fp8(block.dtype)) {
+        widen_fp8(block, scale, memory);
         return Matrix(memory, block.rows, block.cols);
     }
     with_compute_type(block.dtype, [&](auto type) {
@@ -109,64 +109,64 @@ void finish(const Matrix& sums, const Matrix& to, const Epilogue& epilogue, std:
 }
 
 /// c = a b, or c += a b.
-struct BlockedFactors {
-    Factor a;
-    Factor b;
+struct BlockedGemmArgs {
+    Operand a;
+    Operand b;
     Matrix c;
     bool accumulate = false;
 };
 
 /// Computes c = a b by blocks of c. The sums are fp32 in scratch memory, or c itself if it is fp32
 /// and accumulates.
-class BlockedProduct {
+class BlockedGemm {
 public:
-    BlockedProduct(const BlockedFactors& product, const Epilogue& epilogue, Products& products,
-                   Scratch& scratch)
-        : product_(product),
+    BlockedGemm(const BlockedGemmArgs& gemm, const Epilogue& epilogue, Gemms& gemms,
+                Scratch& scratch)
+        : gemm_(gemm),
           epilogue_(epilogue),
-          products_(products),
-          native_(products.native(product.a.matrix.dtype)),
+          gemms_(gemms),
+          native_(gemms.native(gemm.a.matrix.dtype)),
           scratch_(scratch) {
-        if (!product.accumulate) sums_ = scratch.take<float>(block_rows * block_cols);
+        if (!gemm.accumulate) sums_ = scratch.take<float>(block_rows * block_cols);
         if (native_) return;
         a_ = scratch.take<float>(block_rows * block_length);
         b_ = scratch.take<float>(block_length * block_cols);
     }
 
     void run() {
-        for (std::int64_t col = 0; col < product_.c.cols; col += block_cols) {
-            for (std::int64_t row = 0; row < product_.c.rows; row += block_rows)
+        for (std::int64_t col = 0; col < gemm_.c.cols; col += block_cols) {
+            for (std::int64_t row = 0; row < gemm_.c.rows; row += block_rows)
                 run_block(row, col);
         }
     }
 
 private:
     void run_block(std::int64_t row, std::int64_t col) {
-        const std::int64_t rows = std::min(block_rows, product_.c.rows - row);
-        const std::int64_t cols = std::min(block_cols, product_.c.cols - col);
-        const std::int64_t length = product_.a.matrix.cols;
+        const std::int64_t rows = std::min(block_rows, gemm_.c.rows - row);
+        const std::int64_t cols = std::min(block_cols, gemm_.c.cols - col);
+        const std::int64_t length = gemm_.a.matrix.cols;
         const std::int64_t step = native_ ? length : block_length;
-        const Matrix to = product_.c.block(row, rows, col, cols);
-        const Matrix sums = product_.accumulate ? to : Matrix(sums_, rows, cols);
+        const Matrix to = gemm_.c.block(row, rows, col, cols);
+        const Matrix sums = gemm_.accumulate ? to : Matrix(sums_, rows, cols);
         for (std::int64_t at = 0; at < length; at += step) {
             const std::int64_t part = std::min(step, length - at);
-            const Matrix a = product_.a.matrix.block(row, rows, at, part);
-            const Matrix b = product_.b.matrix.block(at, part, col, cols);
+            const Matrix a = gemm_.a.matrix.block(row, rows, at, part);
+            const Matrix b = gemm_.b.matrix.block(at, part, col, cols);
             Scratch inner = scratch_;
-            products_.multiply({.a = native_ ? a : widen(a, product_.a.scale, a_),
-                                .b = native_ ? b : widen(b, product_.b.scale, b_),
-                                .c = sums,
-                                .accumulate = product_.accumulate || at > 0},
-                               inner);
+            gemms_.multiply({.a = native_ ? a : widen(a, gemm_.a.scale, a_),
+                             .b = native_ ? b : widen(b, gemm_.b.scale, b_),
+                             .c = sums,
+                             .accumulate = gemm_.accumulate || at > 0},
+                            inner);
         }
-        if (product_.accumulate) return;
+        if (gemm_.accumulate) return;
         with_compute_type(
             to.dtype, [&](auto type) { finish<decltype(type)>(sums, to, epilogue_, row, col); });
     }
 
-    const BlockedFactors& product_;
+    const BlockedGemmArgs& gemm_;
     const Epilogue& epilogue_;
-    Products& products_;
+    Gemms& gemms_;
     bool native_;
     Scratch& scratch_;
     float* sums_ = nullptr;
@@ -175,53 +175,52 @@ private:
 };
 
 /// The tensor, or the rows of its FP8 form if given.
-Factor factor(const Tensor& tensor, const Float8Matrix& float8) {
-    return float8.empty() ? Factor(tensor) : Factor(float8.rows, float8.scale);
+Operand operand(const Tensor& tensor, const Fp8Matrix& fp8) {
+    return fp8.empty() ? Operand(tensor) : Operand(fp8.rows, fp8.scale);
 }
 /// The tensor, or its FP8 form read by columns, if given.
-Factor factor_by_columns(const Tensor& tensor, const Float8Matrix& float8) {
-    return float8.empty() ? Factor(tensor) : Factor(float8.columns, float8.scale).transposed();
+Operand operand_by_columns(const Tensor& tensor, const Fp8Matrix& fp8) {
+    return fp8.empty() ? Operand(tensor) : Operand(fp8.columns, fp8.scale).transposed();
 }
 
 }  // namespace
 
-void linear_forward(const LinearForward& args, Products& products, Scratch& scratch) {
-    const Factor a = factor(args.x, args.x8);
-    const Factor b = factor(args.weight, args.weight8).transposed();
+void linear_forward(const LinearForward& args, Gemms& gemms, Scratch& scratch) {
+    const Operand a = operand(args.x, args.x8);
+    const Operand b = operand(args.weight, args.weight8).transposed();
     const Matrix c(args.y);
-    if (products.native(a.matrix.dtype)) {
-        products.multiply({.a = a.matrix, .b = b.matrix, .c = c, .bias = args.bias.data()},
-                          scratch);
+    if (gemms.native(a.matrix.dtype)) {
+        gemms.multiply({.a = a.matrix, .b = b.matrix, .c = c, .bias = args.bias.data()}, scratch);
     } else {
         const Epilogue epilogue = {.bias = args.bias, .gelu_input = {}};
-        BlockedProduct({.a = a, .b = b, .c = c}, epilogue, products, scratch).run();
+        BlockedGemm({.a = a, .b = b, .c = c}, epilogue, gemms, scratch).run();
     }
 }
 
-void linear_input_grad(const LinearInputGrad& args, Products& products, Scratch& scratch) {
-    const Factor a = factor(args.dy, args.dy8);
-    const Factor b = factor_by_columns(args.weight, args.weight8);
+void linear_input_grad(const LinearInputGrad& args, Gemms& gemms, Scratch& scratch) {
+    const Operand a = operand(args.dy, args.dy8);
+    const Operand b = operand_by_columns(args.weight, args.weight8);
     const Matrix c(args.dx);
     const Epilogue epilogue = {.bias = {}, .gelu_input = args.gelu_input};
     const DType dtype = a.matrix.dtype;
     const bool with_gelu = !args.gelu_input.empty();
     // Without rounding in between, the sums need no separate memory.
-    if (!products.native(dtype) || (with_gelu && dtype != DType::f32)) {
-        BlockedProduct({.a = a, .b = b, .c = c}, epilogue, products, scratch).run();
+    if (!gemms.native(dtype) || (with_gelu && dtype != DType::f32)) {
+        BlockedGemm({.a = a, .b = b, .c = c}, epilogue, gemms, scratch).run();
         return;
     }
-    products.multiply({.a = a.matrix, .b = b.matrix, .c = c}, scratch);
+    gemms.multiply({.a = a.matrix, .b = b.matrix, .c = c}, scratch);
     if (with_gelu) finish<float>(c, c, epilogue, 0, 0);
 }
 
-void linear_weight_grad(const LinearWeightGrad& args, Products& products, Scratch& scratch) {
-    const Factor a = factor_by_columns(args.dy, args.dy8).transposed();
-    const Factor b = factor_by_columns(args.x, args.x8);
+void linear_weight_grad(const LinearWeightGrad& args, Gemms& gemms, Scratch& scratch) {
+    const Operand a = operand_by_columns(args.dy, args.dy8).transposed();
+    const Operand b = operand_by_columns(args.x, args.x8);
     const Matrix c(args.dweight);
-    if (products.native(a.matrix.dtype)) {
-        products.multiply({.a = a.matrix, .b = b.matrix, .c = c, .accumulate = true}, scratch);
+    if (gemms.native(a.matrix.dtype)) {
+        gemms.multiply({.a = a.matrix, .b = b.matrix, .c = c, .accumulate = true}, scratch);
     } else {
-        BlockedProduct({.a = a, .b = b, .c = c, .accumulate = true}, {}, products, scratch).run();
+        BlockedGemm({.a = a, .b = b, .c = c, .accumulate = true}, {}, gemms, scratch).run();
     }
     if (!args.dbias.empty()) bias_grad(args.dy, args.dbias);
 }
@@ -263,7 +262,7 @@ void add_bias(const Tensor& y, const Tensor& bias) {
 }
 
 std::int64_t linear_scratch_bytes(DType compute, int threads) {
-    std::int64_t bytes = Products::scratch_bytes(threads);
+    std::int64_t bytes = Gemms::scratch_bytes(threads);
     if (compute == DType::f32) return bytes;
     for (const std::int64_t elements :
          {block_rows * block_cols, block_rows * block_length, block_length * block_cols}) {

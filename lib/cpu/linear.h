@@ -2,15 +2,15 @@
 #pragma once
 
 #include "backend/ops.h"
-#include "cpu/products.h"
+#include "cpu/gemm.h"
 
 namespace gptrain::cpu {
 
-/// `products` multiplies fp32, and bf16 if oneDNN supports it on this machine. Other operands are
+/// `gemms` multiplies fp32, and bf16 if oneDNN supports it on this machine. Other operands are
 /// widened to fp32 block by block, and the sums are rounded once.
-void linear_forward(const LinearForward& args, Products& products, Scratch& scratch);
-void linear_input_grad(const LinearInputGrad& args, Products& products, Scratch& scratch);
-void linear_weight_grad(const LinearWeightGrad& args, Products& products, Scratch& scratch);
+void linear_forward(const LinearForward& args, Gemms& gemms, Scratch& scratch);
+void linear_input_grad(const LinearInputGrad& args, Gemms& gemms, Scratch& scratch);
+void linear_weight_grad(const LinearWeightGrad& args, Gemms& gemms, Scratch& scratch);
 void bias_grad(const Tensor& dy, const Tensor& dbias);
 void add_bias(const Tensor& y, const Tensor& bias);
 

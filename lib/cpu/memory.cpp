@@ -75,9 +75,9 @@ std::byte* allocate_pages(std::int64_t bytes) {
                      MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     }
     if (pages == MAP_FAILED) {
-        fail(ExitCode::usage, "not enough memory: ", human_bytes(bytes),
-             " wanted in one piece, the machine has ", human_bytes(machine_memory()),
-             memory_limit(), "; take a smaller model, micro_batch_size or seq_length");
+        fail(ExitCode::usage, "not enough memory: cannot allocate ", human_bytes(bytes),
+             " at once (the machine has ", human_bytes(machine_memory()), ")", memory_limit(),
+             "; use a smaller model, micro_batch_size or seq_length");
     }
     // Only advice: everything works without huge pages, more slowly.
     static_cast<void>(madvise(pages, static_cast<std::size_t>(bytes), MADV_HUGEPAGE));

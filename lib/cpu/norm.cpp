@@ -3,7 +3,7 @@
 #include <cmath>
 
 #include "cpu/dropout_mask.h"
-#include "cpu/float8.h"
+#include "cpu/fp8.h"
 #include "cpu/parallel.h"
 #include "tensor/dtype_switch.h"
 
@@ -34,7 +34,7 @@ Statistics statistics(const T* row, std::int64_t hidden, const Norm& norm) {
     }
     Vec8 squares = 0.0f;
     for_vectors(0, hidden, [&](std::int64_t h, auto lanes) {
-        const Vec8 x = only(load(row + h, lanes) - Vec8(result.mean), lanes);
+        const Vec8 x = masked(load(row + h, lanes) - Vec8(result.mean), lanes);
         squares = fma(x, x, squares);
     });
     result.rstd = 1 / std::sqrt(squares.sum() / count + norm.eps);
@@ -184,12 +184,12 @@ void backward(const ResidualNormBackward& args, Scratch& scratch) {
 
 void residual_norm_forward(const ResidualNormForward& args) {
     with_compute_type(args.r.dtype(), [&](auto type) { forward<decltype(type)>(args); });
-    if (!args.maximum.empty()) absolute_maximum(args.n, args.maximum);
+    if (!args.amax.empty()) update_amax(args.n, args.amax);
 }
 
 void residual_norm_backward(const ResidualNormBackward& args, Scratch& scratch) {
     with_compute_type(args.r.dtype(), [&](auto type) { backward<decltype(type)>(args, scratch); });
-    if (!args.maximum.empty()) absolute_maximum(args.dy.empty() ? args.dr : args.dy, args.maximum);
+    if (!args.amax.empty()) update_amax(args.dy.empty() ? args.dr : args.dy, args.amax);
 }
 
 void dropout_backward(const DropoutBackward& args) {
@@ -209,7 +209,7 @@ void dropout_backward(const DropoutBackward& args) {
             }
         });
     });
-    if (!args.maximum.empty()) absolute_maximum(args.dy, args.maximum);
+    if (!args.amax.empty()) update_amax(args.dy, args.amax);
 }
 
 std::int64_t norm_scratch_bytes(std::int64_t tokens, std::int64_t hidden) {

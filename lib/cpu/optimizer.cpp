@@ -15,7 +15,7 @@ namespace {
 
 /// Limit of the number of blocks of a tensor whose squares are summed separately. The number
 /// depends on the tensor's size only.
-constexpr std::int64_t most_blocks = 256;
+constexpr std::int64_t max_blocks = 256;
 
 double square_sum(const float* x, std::int64_t count) {
     __m256d low = _mm256_setzero_pd();
@@ -35,8 +35,8 @@ double square_sum(const float* x, std::int64_t count) {
 double square_sum(const Tensor& tensor) {
     const std::int64_t count = tensor.elements();
     const auto* x = tensor.as<float>();
-    const std::int64_t blocks = std::min(most_blocks, div_ceil(count, 4096));
-    std::array<double, most_blocks> parts{};
+    const std::int64_t blocks = std::min(max_blocks, div_ceil(count, 4096));
+    std::array<double, max_blocks> parts{};
     const auto begin_of = [&](std::int64_t block) { return count * block / blocks; };
     parallel_ranges(
         blocks, blocks == 0 ? 0 : count / blocks, 1, [&](std::int64_t begin, std::int64_t end) {
@@ -73,20 +73,22 @@ struct Update {
 };
 
 template <class T>
-void update(const AdamWPiece& piece, const Update& how) {
+void update(const AdamWPiece& piece, const Update& constants) {
     auto* param = piece.main_param.as<float>();
     const auto* grad = piece.main_grad.as<float>();
     auto* exp_avg = piece.exp_avg.as<float>();
     auto* exp_avg_sq = piece.exp_avg_sq.as<float>();
     T* weight = pointer_or_null<T>(piece.weight);
-    const Vec8 decay = piece.decay ? how.decay : Vec8(1.0f);
+    const Vec8 decay = piece.decay ? constants.decay : Vec8(1.0f);
     parallel_ranges(piece.main_param.elements(), 8, 64, [&](std::int64_t begin, std::int64_t end) {
         for_vectors(begin, end, [&](std::int64_t i, auto lanes) {
-            const Vec8 g = load(grad + i, lanes) * how.grad_factor;
-            const Vec8 m = fma(how.beta1, load(exp_avg + i, lanes), how.one_minus_beta1 * g);
-            const Vec8 v = fma(how.beta2, load(exp_avg_sq + i, lanes), how.one_minus_beta2 * g * g);
-            const Vec8 root = sqrt(v) / how.root_correction + how.eps;
-            const Vec8 p = load(param + i, lanes) * decay - how.rate * m / root;
+            const Vec8 g = load(grad + i, lanes) * constants.grad_factor;
+            const Vec8 m =
+                fma(constants.beta1, load(exp_avg + i, lanes), constants.one_minus_beta1 * g);
+            const Vec8 v = fma(constants.beta2, load(exp_avg_sq + i, lanes),
+                               constants.one_minus_beta2 * g * g);
+            const Vec8 root = sqrt(v) / constants.root_correction + constants.eps;
+            const Vec8 p = load(param + i, lanes) * decay - constants.rate * m / root;
             store(exp_avg + i, m, lanes);
             store(exp_avg_sq + i, v, lanes);
             store(param + i, p, lanes);
@@ -117,14 +119,15 @@ void find_not_finite(std::span<const Tensor> tensors, const StepRef& step) {
 void adamw(std::span<const AdamWPiece> pieces, const AdamWConstants& constants,
            const StepRef& step) {
     const StepState& state = step_state(step);
-    const Update how(constants, state);
+    const Update update_constants(constants, state);
     for (const AdamWPiece& piece : pieces) {
-        if (state.skip != Skip::no) {
+        if (state.skip != Skip::none) {
             if (!piece.weight.empty()) cast(piece.weight, piece.main_param);
             continue;
         }
         const DType dtype = piece.weight.empty() ? DType::f32 : piece.weight.dtype();
-        with_compute_type(dtype, [&](auto type) { update<decltype(type)>(piece, how); });
+        with_compute_type(dtype,
+                          [&](auto type) { update<decltype(type)>(piece, update_constants); });
     }
 }
 

@@ -6,19 +6,19 @@
 namespace gptrain::cpu {
 namespace {
 
-void count_skip(StepState& state, const StepDecision& how) {
+void count_skip(StepState& state, const StepPolicy& policy) {
     ++state.skipped_steps;
     ++state.skipped_in_a_row;
     if (state.skip != Skip::not_finite) return;
     state.clean_steps = 0;
-    if (how.growth_interval > 0) state.loss_scale = std::max(1.0, state.loss_scale / 2);
+    if (policy.growth_interval > 0) state.loss_scale = std::max(1.0, state.loss_scale / 2);
 }
 
-void count_update(StepState& state, const StepDecision& how) {
+void count_update(StepState& state, const StepPolicy& policy) {
     ++state.updates;
     state.skipped_in_a_row = 0;
     ++state.clean_steps;
-    if (how.growth_interval == 0 || state.clean_steps < how.growth_interval) return;
+    if (policy.growth_interval == 0 || state.clean_steps < policy.growth_interval) return;
     state.loss_scale *= 2;
     state.clean_steps = 0;
 }
@@ -35,28 +35,28 @@ void begin_step(const StepRef& step, const StepState& given) {
     state.grad_square_sum = 0;
     state.grad_norm = 0;
     state.grad_factor = 0;
-    state.skip = Skip::no;
+    state.skip = Skip::none;
     state.faulty_sequence = -1;
     state.faulty_tensor = -1;
 }
 
-void note_loss(const StepRef& step) {
+void check_loss(const StepRef& step) {
     StepState& state = step_state(step);
     if (state.faulty_sequence >= 0 || std::isfinite(state.loss_sum)) return;
     state.faulty_sequence = step.first_sequence.as<std::int64_t>()[step.slot];
 }
 
-void decide_step(const StepRef& step, const StepDecision& how) {
+void decide_step(const StepRef& step, const StepPolicy& policy) {
     StepState& state = step_state(step);
     state.grad_norm = std::sqrt(state.grad_square_sum) / state.loss_scale;
     const double clip =
-        how.clip_grad > 0 ? std::min(1.0, how.clip_grad / (state.grad_norm + 1e-6)) : 1.0;
+        policy.clip_grad > 0 ? std::min(1.0, policy.clip_grad / (state.grad_norm + 1e-6)) : 1.0;
     state.grad_factor = clip / state.loss_scale;
     const bool finite = std::isfinite(state.loss_sum) && std::isfinite(state.grad_square_sum);
     const bool above =
         state.loss_limit > 0 && state.loss_sum / state.token_weight_sum > state.loss_limit;
-    state.skip = !finite ? Skip::not_finite : above ? Skip::loss_limit : Skip::no;
-    state.skip == Skip::no ? count_update(state, how) : count_skip(state, how);
+    state.skip = !finite ? Skip::not_finite : above ? Skip::loss_limit : Skip::none;
+    state.skip == Skip::none ? count_update(state, policy) : count_skip(state, policy);
 }
 
 }  // namespace gptrain::cpu

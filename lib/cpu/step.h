@@ -10,7 +10,7 @@ inline StepState& step_state(const StepRef& step) {
 }
 
 void begin_step(const StepRef& step, const StepState& given);
-void note_loss(const StepRef& step);
-void decide_step(const StepRef& step, const StepDecision& how);
+void check_loss(const StepRef& step);
+void decide_step(const StepRef& step, const StepPolicy& policy);
 
 }  // namespace gptrain::cpu

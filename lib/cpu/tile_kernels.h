@@ -13,7 +13,7 @@ constexpr std::int64_t tile_unit = 16;
 
 /// c = a b, or c += a b. Element (i, p) of a is a[i a_row + p a_col]. Rows of b and c are b_row and
 /// c_row floats apart; `cols` is a multiple of tile_unit.
-struct TileProduct {
+struct TileGemm {
     const float* a;
     std::int64_t a_row;
     std::int64_t a_col;
@@ -55,7 +55,7 @@ struct SoftmaxGradient {
 };
 
 struct TileKernels {
-    void (*multiply)(const TileProduct& product);
+    void (*multiply)(const TileGemm& product);
     void (*softmax)(const ScoreTile& tile, const SoftmaxState& state);
     void (*softmax_gradient)(const ScoreTile& tile, const SoftmaxGradient& gradient);
 };

@@ -14,7 +14,7 @@ namespace {
 
 /// Computes rows [row, row + R) and columns [col, col + C V::size) of c in registers.
 template <class V, int R, int C>
-void multiply_registers(const TileProduct& p, std::int64_t row, std::int64_t col) {
+void multiply_registers(const TileGemm& p, std::int64_t row, std::int64_t col) {
     V sums[R][C];
     float* c = p.c + row * p.c_row + col;
     for (int r = 0; r < R; ++r) {
@@ -43,8 +43,7 @@ void multiply_registers(const TileProduct& p, std::int64_t row, std::int64_t col
 
 /// Computes the last `rows` < R rows.
 template <class V, int R, int C>
-void multiply_last_rows(const TileProduct& p, std::int64_t row, std::int64_t rows,
-                        std::int64_t col) {
+void multiply_last_rows(const TileGemm& p, std::int64_t row, std::int64_t rows, std::int64_t col) {
     if constexpr (R > 1) {
         if (rows == R - 1) {
             multiply_registers<V, R - 1, C>(p, row, col);
@@ -56,7 +55,7 @@ void multiply_last_rows(const TileProduct& p, std::int64_t row, std::int64_t row
 
 /// Computes columns in strips of C vectors, the rest in strips half as wide.
 template <class V, int R, int C>
-void multiply_columns(const TileProduct& p, std::int64_t col) {
+void multiply_columns(const TileGemm& p, std::int64_t col) {
     for (; col + C * V::size <= p.cols; col += C * V::size) {
         std::int64_t row = 0;
         for (; row + R <= p.rows; row += R)
@@ -119,7 +118,7 @@ void softmax_gradient(const ScoreTile& tile, const SoftmaxGradient& gradient) {
 /// R rows by C vectors of sums must fit into the registers.
 template <class V, int R, int C>
 TileKernels kernels_for() {
-    return {[](const TileProduct& product) { multiply_columns<V, R, C>(product, 0); }, softmax<V>,
+    return {[](const TileGemm& product) { multiply_columns<V, R, C>(product, 0); }, softmax<V>,
             softmax_gradient<V>};
 }
 

@@ -25,7 +25,7 @@ struct Vec16 {
     friend Vec16 fnma(Vec16 a, Vec16 b, Vec16 c) { return _mm512_fnmadd_ps(a.v, b.v, c.v); }
     friend Vec16 min(Vec16 a, Vec16 b) { return _mm512_min_ps(a.v, b.v); }
     friend Vec16 max(Vec16 a, Vec16 b) { return _mm512_max_ps(a.v, b.v); }
-    friend Vec16 nearest_integer(Vec16 a) {
+    friend Vec16 round(Vec16 a) {
         return _mm512_roundscale_ps(a.v, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC);
     }
     friend Vec16 power_of_two(Vec16 n) {

@@ -33,14 +33,12 @@ struct Vec8 {
     friend Vec8 min(Vec8 a, Vec8 b) { return _mm256_min_ps(a.v, b.v); }
     friend Vec8 max(Vec8 a, Vec8 b) { return _mm256_max_ps(a.v, b.v); }
     friend Vec8 sqrt(Vec8 a) { return _mm256_sqrt_ps(a.v); }
-    friend Vec8 nearest_integer(Vec8 a) {
+    friend Vec8 round(Vec8 a) {
         return _mm256_round_ps(a.v, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC);
     }
-    friend Vec8 nearest_integer_below(Vec8 a) { return _mm256_floor_ps(a.v); }
+    friend Vec8 floor(Vec8 a) { return _mm256_floor_ps(a.v); }
     /// a mod 2 (0 or 1), for whole a
-    friend Vec8 remainder_of_two(Vec8 a) {
-        return a - Vec8(2.0f) * nearest_integer_below(a * Vec8(0.5f));
-    }
+    friend Vec8 remainder_of_two(Vec8 a) { return a - Vec8(2.0f) * floor(a * Vec8(0.5f)); }
     struct Exponent;
     /// a = mantissa 2^exponent, for normal a > 0
     friend Exponent split_exponent(Vec8 a);
@@ -161,10 +159,10 @@ Vec8 stored_as(Vec8 x) {
 }
 
 /// x with the inactive lanes set to 0.
-inline Vec8 only(Vec8 x, Full) {
+inline Vec8 masked(Vec8 x, Full) {
     return x;
 }
-inline Vec8 only(Vec8 x, Part part) {
+inline Vec8 masked(Vec8 x, Part part) {
     return _mm256_and_ps(x.v, _mm256_castsi256_ps(detail::lane_mask(part)));
 }
 

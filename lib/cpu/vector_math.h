@@ -7,7 +7,7 @@ namespace gptrain {
 /// parts, with the polynomial of Cephes' expf (Moshier).
 template <class V>
 inline V exp(V x) {
-    const V n = nearest_integer(max(V(-127.0f), min(V(127.0f), x * V(1.44269504088896341f))));
+    const V n = round(max(V(-127.0f), min(V(127.0f), x * V(1.44269504088896341f))));
     const V r = fnma(n, V(-2.12194440e-4f), fnma(n, V(0.693359375f), x));
     V p = V(1.9875691500e-4f);
     p = fma(p, r, V(1.3981999507e-3f));
@@ -81,7 +81,7 @@ struct SinCos {
 /// cosf on an eighth of a turn.
 template <class V>
 inline SinCos<V> sincos_turns(V x) {
-    const V quarter = nearest_integer(x * V(4.0f));
+    const V quarter = round(x * V(4.0f));
     const V angle = fnma(quarter, V(0.25f), x) * V(6.28318530717958648f);
     const V square = angle * angle;
     V s = V(-1.9515295891e-4f);
@@ -96,7 +96,7 @@ inline SinCos<V> sincos_turns(V x) {
     const V odd = remainder_of_two(quarter);
     const V swapped_sine = select_less(V(0.5f), odd, c, s);
     const V swapped_cosine = select_less(V(0.5f), odd, s, c);
-    const V second = remainder_of_two(nearest_integer_below(quarter * V(0.5f)));
+    const V second = remainder_of_two(floor(quarter * V(0.5f)));
     const V sine = select_less(V(0.5f), second, V(0.0f) - swapped_sine, swapped_sine);
     const V flip = (odd - second) * (odd - second);
     const V cosine = select_less(V(0.5f), flip, V(0.0f) - swapped_cosine, swapped_cosine);

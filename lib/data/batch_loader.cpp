@@ -16,9 +16,9 @@ void check_ids(const SampleSource& source, std::int64_t index, std::span<const s
     const auto wrong = std::find_if(tokens.begin(), tokens.end(),
                                     [&](std::int32_t id) { return id < 0 || id >= vocab_size; });
     if (wrong == tokens.end()) return;
-    fail(ExitCode::bad_input, source.place_of(index, wrong - tokens.begin()), ": the id ", *wrong,
-         " is outside of the vocabulary of ", vocab_size,
-         "; the data was made with another tokenizer, or model.vocab_size is wrong");
+    fail(ExitCode::bad_input, source.place_of(index, wrong - tokens.begin()), ": token id ", *wrong,
+         " is outside the vocabulary (", vocab_size,
+         "); the data was made with another tokenizer, or model.vocab_size is wrong");
 }
 
 /// Appends one sample's sequence to a microbatch. The first `real` tokens are not padding.
@@ -65,11 +65,12 @@ Microbatch make_microbatch(const SampleSource& source, const BatchShape& shape,
 
 StepBatch make_step_batch(const SampleSource& source, const BatchShape& shape, std::int64_t step,
                           std::int64_t consumed_samples, std::int64_t global_batch_size) {
-    const std::int64_t across = shape.micro_batch_size * shape.data_ranks;
+    const std::int64_t samples_per_microbatch = shape.micro_batch_size * shape.data_ranks;
     StepBatch batch{step, consumed_samples, global_batch_size, {}, 0};
-    const std::int64_t microbatches = div_exact(global_batch_size, across);
+    const std::int64_t microbatches = div_exact(global_batch_size, samples_per_microbatch);
     for (std::int64_t m = 0; m < microbatches; ++m) {
-        const std::int64_t first = m * across + shape.data_rank * shape.micro_batch_size;
+        const std::int64_t first =
+            m * samples_per_microbatch + shape.data_rank * shape.micro_batch_size;
         batch.microbatches.push_back(make_microbatch(source, shape, consumed_samples, first));
         const std::vector<float>& weights = batch.microbatches.back().weights;
         batch.weight_sum = std::accumulate(weights.begin(), weights.end(), batch.weight_sum);

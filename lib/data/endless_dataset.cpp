@@ -20,8 +20,8 @@ std::shared_ptr<const SampleSource> EndlessDataset::pass_of(std::int64_t index) 
     const std::int64_t pass = index / samples_per_pass_;
     const std::lock_guard lock(mutex_);
     if (pass != pass_) {
-        print("data: pass ", pass + 1, " over the training samples begins at sample ",
-              pass * samples_per_pass_, ", shuffled anew");
+        print("data: pass ", pass + 1, " over the training samples starts at sample ",
+              pass * samples_per_pass_, " (reshuffled)");
         source_ = open_(pass);
         pass_ = pass;
     }

@@ -81,7 +81,7 @@ CachedArrays make_indices(const IndexedDataset& tokens, SequenceRange range,
     const std::int64_t count = tokens_in(tokens, range);
     if (count == 0) {
         fail(ExitCode::bad_input, tokens.prefix().string(), ": sequences ", range.begin, " to ",
-             range.end, " of ", tokens.num_sequences(), " hold no token");
+             range.end, " of ", tokens.num_sequences(), " contain no tokens");
     }
     GPTRAIN_CHECK(options.num_samples > 0 && options.seq_length > 0);
     const Epochs plan = plan_epochs(range, count, options);

@@ -53,8 +53,8 @@ std::uint32_t crc_of(std::span<const std::byte> file) {
 }
 
 /// What is wrong with a file; empty if nothing is.
-std::string fault_of(std::span<const std::byte> file, const std::string& key,
-                     const Layout& layout) {
+std::string find_fault(std::span<const std::byte> file, const std::string& key,
+                       const Layout& layout) {
     if (static_cast<std::int64_t>(file.size()) != layout.total) return "has the wrong size";
     Header header{};
     std::memcpy(&header, file.data(), sizeof header);
@@ -117,7 +117,7 @@ private:
         }
         if (error != 0) {
             fail_errno(error, target_.string(), ": cannot reserve ", human_bytes(bytes),
-                       " for the order of the samples");
+                       " for the sample order");
         }
     }
 
@@ -169,7 +169,7 @@ std::optional<MappedFile> open_valid(const std::filesystem::path& path, const st
     fault.clear();
     if (!std::filesystem::is_regular_file(path)) return std::nullopt;
     std::optional<MappedFile> file(path);
-    fault = fault_of(file->bytes(), key, layout);
+    fault = find_fault(file->bytes(), key, layout);
     if (!fault.empty()) file.reset();
     return file;
 }
@@ -182,7 +182,7 @@ MappedFile open_or_build(const std::filesystem::path& path, const std::string& k
     const BuildLock lock(path.parent_path());
     // Another process may have built it while we waited for the lock.
     if (auto file = open_valid(path, key, layout, fault)) return std::move(*file);
-    if (!fault.empty()) warn(path.string(), " ", fault, "; it is built anew");
+    if (!fault.empty()) warn(path.string(), " ", fault, "; rebuilding it");
     build_file(path, key, sizes, layout, build);
     if (auto file = open_valid(path, key, layout, fault)) return std::move(*file);
     fail(ExitCode::io, path.string(), ": just written, ", fault.empty() ? "is missing" : fault);

@@ -103,16 +103,16 @@ void IndexedDataset::check_header() {
     const std::byte* start = idx_.bytes().data();
     const std::int64_t bytes = bytes_of(idx_);
     if (bytes < header_bytes) {
-        refuse(idx_, "is ", bytes, " bytes long, an index has at least ", header_bytes);
+        refuse(idx_, "is ", bytes, " bytes long, but an index has at least ", header_bytes);
     }
     if (std::memcmp(start, magic.data(), magic.size()) != 0) {
-        refuse(idx_, "does not begin with MMIDIDX: not an index of token sequences");
+        refuse(idx_, "does not start with MMIDIDX: not an index of token sequences");
     }
     const auto version = load<std::uint64_t>(start + 9);
-    if (version != 1) refuse(idx_, "has version ", version, ", known is 1");
+    if (version != 1) refuse(idx_, "has version ", version, "; only version 1 is supported");
     const auto code = load<std::uint8_t>(start + 17);
     if (code != 4 && code != 8) {
-        refuse(idx_, "has the type code ", code, ", token ids have 4 (int32) or 8 (uint16)");
+        refuse(idx_, "has type code ", code, "; token ids use 4 (int32) or 8 (uint16)");
     }
     dtype_ = code == 4 ? DType::i32 : DType::u16;
 
@@ -120,11 +120,11 @@ void IndexedDataset::check_header() {
     const auto entries = load<std::uint64_t>(start + 26);
     const auto room = static_cast<std::uint64_t>(bytes - header_bytes);
     if (sequences > room / 12 || entries > room / 8 || room != 12 * sequences + 8 * entries) {
-        refuse(idx_, "announces ", sequences, " sequences and ", entries,
-               " document entries, which does not agree with its size of ", bytes, " bytes");
+        refuse(idx_, "declares ", sequences, " sequences and ", entries,
+               " document entries, which does not match its size of ", bytes, " bytes");
     }
     if (sequences > std::numeric_limits<std::int32_t>::max()) {
-        refuse(idx_, "has ", sequences, " sequences, at most 2^31 - 1 are possible");
+        refuse(idx_, "has ", sequences, " sequences; the limit is 2^31 - 1");
     }
     if (entries == 0) refuse(idx_, "has an empty document index");
     num_sequences_ = static_cast<std::int64_t>(sequences);
@@ -139,8 +139,8 @@ void IndexedDataset::check_sequences() {
         const auto offset = load_at<std::int64_t>(offsets(), i);
         if (length < 0) refuse(idx_, "sequence ", i, " has the length ", length);
         if (offset != end) {
-            refuse(idx_, "sequence ", i, " begins at byte ", offset, ", the ones before it end at ",
-                   end);
+            refuse(idx_, "sequence ", i, " starts at byte ", offset,
+                   ", but the previous one ends at ", end);
         }
         // Cannot overflow: the previous end was within the file, and a length has 31 bits.
         end += length * width;
@@ -160,7 +160,7 @@ void IndexedDataset::check_documents() const {
     std::int64_t before = 0;
     for (std::int64_t i = 0; i <= num_documents_; ++i) {
         const auto entry = load_at<std::int64_t>(documents(), i);
-        if (i == 0 && entry != 0) refuse(idx_, "its first document begins at sequence ", entry);
+        if (i == 0 && entry != 0) refuse(idx_, "its first document starts at sequence ", entry);
         if (entry < before) {
             refuse(idx_, "document entry ", i, " is ", entry, ", below the one before it (", before,
                    ")");

@@ -151,7 +151,7 @@ void IndexedWriter::commit(const std::optional<TokenMeta>& meta) {
 }
 
 void IndexedWriter::replace_files(std::optional<Spool>& description) {
-    const SignalsHeld held;
+    const DeferSignals held;
     // Without its index the old .bin is no data set, so no crash can combine a new .bin with an old
     // index or description.
     remove_old(idx_path_);

@@ -8,38 +8,38 @@
 namespace gptrain {
 namespace {
 
-[[noreturn]] void refuse(std::string_view words) {
-    fail(ExitCode::usage, "data.split: \"", words,
-         "\" is not up to three weights with commas between them, such as \"969,30,1\"");
+[[noreturn]] void refuse(std::string_view text) {
+    fail(ExitCode::usage, "data.split: \"", text,
+         "\" is not a list of up to three comma-separated weights, such as \"969,30,1\"");
 }
 
 /// Accepts only what Megatron reads the same way: digits and a point.
-double parse_weight(std::string_view word, std::string_view words) {
+double parse_weight(std::string_view word, std::string_view text) {
     while (!word.empty() && word.front() == ' ')
         word.remove_prefix(1);
     while (!word.empty() && word.back() == ' ')
         word.remove_suffix(1);
     const bool plain = word.find_first_not_of(".0123456789") == std::string_view::npos;
     const std::optional<double> weight = plain ? parse_double(word) : std::nullopt;
-    if (!weight) refuse(words);
+    if (!weight) refuse(text);
     return *weight;
 }
 
 }  // namespace
 
-Split parse_split(std::string_view words) {
+Split parse_split(std::string_view text) {
     std::array<double, 3> weights{};
     std::size_t count = 0;
-    std::string_view rest = words;
+    std::string_view rest = text;
     for (bool more = true; more;) {
         const std::size_t comma = rest.find(',');
         more = comma != std::string_view::npos;
-        if (count == weights.size()) refuse(words);
-        weights[count++] = parse_weight(rest.substr(0, comma), words);
+        if (count == weights.size()) refuse(text);
+        weights[count++] = parse_weight(rest.substr(0, comma), text);
         if (more) rest.remove_prefix(comma + 1);
     }
     const double sum = weights[0] + weights[1] + weights[2];
-    if (!(sum > 0) || !std::isfinite(sum)) refuse(words);
+    if (!(sum > 0) || !std::isfinite(sum)) refuse(text);
 
     Split split;
     double low = 0;

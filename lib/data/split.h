@@ -30,6 +30,6 @@ struct Split {
 
 /// Parses up to three comma-separated weights, "969,30,1"; missing ones are 0. Anything else, or
 /// weights that are all 0, is an Error (usage) that names the key data.split.
-Split parse_split(std::string_view words);
+Split parse_split(std::string_view text);
 
 }  // namespace gptrain

@@ -13,8 +13,8 @@ namespace gptrain {
 namespace {
 
 constexpr std::string_view format_name = "gptrain token files";
-constexpr std::int64_t most_bytes = 64 << 10;
-constexpr std::size_t longest_word = 1024;
+constexpr std::int64_t max_bytes = 64 << 10;
+constexpr std::size_t max_value_bytes = 1024;
 
 std::int64_t integer_in(const JsonReader& reader, std::string_view key, std::int64_t high,
                         const std::string& source) {
@@ -28,11 +28,11 @@ std::int64_t integer_in(const JsonReader& reader, std::string_view key, std::int
 std::string word_in(const JsonReader& reader, std::string_view key, const std::string& source) {
     const std::string& word = reader.string(key);
     const bool plain =
-        !word.empty() && word.size() <= longest_word &&
+        !word.empty() && word.size() <= max_value_bytes &&
         std::none_of(word.begin(), word.end(), [](unsigned char c) { return c < 32 || c == 127; });
     if (!plain) {
-        fail(ExitCode::bad_input, source, ": '", key, "' should be one line of 1 to ", longest_word,
-             " bytes");
+        fail(ExitCode::bad_input, source, ": '", key, "' must be one line of 1 to ",
+             max_value_bytes, " bytes");
     }
     return word;
 }
@@ -61,11 +61,11 @@ TokenMeta parse_token_meta(std::string_view json, const std::string& source) {
     const Json root = parse_json(json, source);
     const JsonReader reader(root, source);
     if (reader.string("format") != format_name) {
-        fail(ExitCode::bad_input, source, ": 'format' should be \"", format_name, "\"");
+        fail(ExitCode::bad_input, source, ": 'format' must be \"", format_name, "\"");
     }
     if (reader.integer("version") != 1) {
-        fail(ExitCode::bad_input, source, ": version ", reader.integer("version"),
-             " is not known to this program (it reads version 1); use a newer one");
+        fail(ExitCode::bad_input, source, ": unsupported version ", reader.integer("version"),
+             " (this program reads version 1); use a newer program");
     }
     reader.allow_only(
         {"format", "version", "tokenizer", "append_eod", "documents", "tokens", "program"});
@@ -91,37 +91,37 @@ std::optional<TokenMeta> read_token_meta(const IndexedDataset& tokens) {
     std::error_code error;
     const auto status = std::filesystem::status(path, error);
     if (status.type() == std::filesystem::file_type::not_found) return std::nullopt;
-    const TokenMeta meta = parse_token_meta(read_file(path, most_bytes), path.string());
+    const TokenMeta meta = parse_token_meta(read_file(path, max_bytes), path.string());
     if (meta.documents != tokens.num_documents() || meta.tokens != tokens.num_tokens()) {
         fail(ExitCode::bad_input, path.string(), ": describes ", meta.documents, " documents and ",
              meta.tokens, " tokens, but ", tokens.prefix().string(), ".idx has ",
              tokens.num_documents(), " and ", tokens.num_tokens(),
-             "; it belongs to other token files: remove it, or make them anew");
+             "; it belongs to other token files: remove it, or regenerate them");
     }
     return meta;
 }
 
-std::string tokenizer_in(const TokenMeta& meta) {
+std::string tokenizer_text(const TokenMeta& meta) {
     return text(meta.tokenizer_file, " (CRC-32C ", meta.tokenizer_crc32c, ")");
 }
 
 std::string describe(const TokenMeta& meta) {
-    return text(tokenizer_in(meta), ", ", meta.vocab_size, " pieces, ",
-                meta.append_eod ? "every document ended" : "documents without an end", ", by ",
-                meta.program);
+    return text(tokenizer_text(meta), ", ", meta.vocab_size, " pieces, ",
+                meta.append_eod ? "with end-of-document ids" : "without end-of-document ids",
+                ", by ", meta.program);
 }
 
 void check_tokenizer(const IndexedDataset& tokens, const TokenMeta& meta,
                      const ExpectedTokenizer& expected) {
     if (text(meta.tokenizer_crc32c) == expected.fingerprint) return;
-    fail(ExitCode::usage, expected.name, " (CRC-32C ", expected.fingerprint,
-         ") did not make the tokens of ", tokens.prefix().string(), ": its .meta.json names ",
-         tokenizer_in(meta), "; use token files and tokenizer that belong together");
+    fail(ExitCode::usage, tokens.prefix().string(), " was not tokenized with ", expected.name,
+         " (CRC-32C ", expected.fingerprint, "): its .meta.json names ", tokenizer_text(meta),
+         "; use the matching tokenizer or token files");
 }
 
-void tell_of_unknown_tokenizer(std::string_view sources, const ExpectedTokenizer& expected) {
-    print("data: ", sources, ": no .meta.json, so it is not known whether ", expected.name,
-          " made the tokens; they are taken");
+void report_unknown_tokenizer(std::string_view sources, const ExpectedTokenizer& expected) {
+    print("data: ", sources, ": no .meta.json, so gptrain cannot check that ", expected.name,
+          " made the tokens; using them anyway");
 }
 
 }  // namespace gptrain

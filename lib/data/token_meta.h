@@ -45,7 +45,7 @@ TokenMeta parse_token_meta(std::string_view json, const std::string& source);
 std::optional<TokenMeta> read_token_meta(const IndexedDataset& tokens);
 
 /// "tok.model (CRC-32C 123)".
-std::string tokenizer_in(const TokenMeta& meta);
+std::string tokenizer_text(const TokenMeta& meta);
 
 /// "tok.model (CRC-32C 123), 320 pieces, every document ended, by gptrain 0.2.0".
 std::string describe(const TokenMeta& meta);
@@ -61,6 +61,6 @@ void check_tokenizer(const IndexedDataset& tokens, const TokenMeta& meta,
                      const ExpectedTokenizer& expected);
 
 /// Prints that `sources` are used although no meta names their tokenizer.
-void tell_of_unknown_tokenizer(std::string_view sources, const ExpectedTokenizer& expected);
+void report_unknown_tokenizer(std::string_view sources, const ExpectedTokenizer& expected);
 
 }  // namespace gptrain

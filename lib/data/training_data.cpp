@@ -27,7 +27,7 @@ struct Part {
 
 /// More repetitions make a model memorise the text (4 epochs cost nothing, more than 40 gain
 /// little: Muennighoff et al. 2023, Scaling Data-Constrained Language Models).
-constexpr double most_epochs = 40;
+constexpr double max_epochs = 40;
 
 struct Source {
     DataSource spec;
@@ -38,8 +38,8 @@ std::vector<Source> open_sources(const std::vector<DataSource>& specs) {
     std::vector<Source> sources;
     for (const DataSource& spec : specs) {
         if (!(spec.weight > 0) || !std::isfinite(spec.weight)) {
-            fail(ExitCode::usage, "data: ", spec.prefix.string(), " has the weight ", spec.weight,
-                 "; weights are above 0");
+            fail(ExitCode::usage, "data: ", spec.prefix.string(), " has weight ", spec.weight,
+                 "; weights must be above 0");
         }
         sources.push_back({spec, std::make_shared<const IndexedDataset>(spec.prefix)});
     }
@@ -101,7 +101,7 @@ void check_tokenizers(const std::vector<Source>& sources,
     if (!given || unknown.empty()) return;
     const std::size_t more = unknown.size() - 1;
     const std::string others = more > 0 ? text(" and ", more, " more") : "";
-    tell_of_unknown_tokenizer(unknown.front() + others, *expected);
+    report_unknown_tokenizer(unknown.front() + others, *expected);
 }
 
 /// Megatron's order over the parts. A single part is not blended, whatever its weight.
@@ -143,11 +143,11 @@ std::string repetition_warning(const std::vector<Part>& parts, const DataOptions
     const Part& most =
         *std::max_element(parts.begin(), parts.end(),
                           [&](const Part& a, const Part& b) { return epochs(a) < epochs(b); });
-    if (epochs(most) <= most_epochs) return "";
-    return text("data: the steps of this run read the ", most.num_tokens, " training tokens of ",
-                most.tokens->prefix().string(), " ", fixed(epochs(most), 0), " times over; after ",
-                fixed(most_epochs, 0),
-                " a model learns them by heart: take more text or fewer training.steps");
+    if (epochs(most) <= max_epochs) return "";
+    return text("data: this run reads the ", most.num_tokens, " training tokens of ",
+                most.tokens->prefix().string(), " ", fixed(epochs(most), 0), " times; beyond ",
+                fixed(max_epochs, 0),
+                " times a model memorises them: use more text or fewer training.steps");
 }
 
 void check_training_parts(const std::vector<Part>& parts, const std::optional<Split>& split,
@@ -157,8 +157,8 @@ void check_training_parts(const std::vector<Part>& parts, const std::optional<Sp
         const std::string cause =
             split ? text("the training part of data.split \"", split_words, "\", sequences ",
                          part.range.begin, " to ", part.range.end, " of ",
-                         part.tokens->num_sequences(), ", holds no token")
-                  : std::string("holds no token");
+                         part.tokens->num_sequences(), ", contains no tokens")
+                  : std::string("contains no tokens");
         fail(ExitCode::bad_input, part.tokens->prefix().string(), ": ", cause,
              "; there is nothing to train on");
     }

@@ -17,28 +17,28 @@ constexpr std::int64_t loss_scale_interval = 1000;
 
 /// The actions of a step at the final batch size, which needs the most memory.
 Schedule largest_schedule(const RunPlan& plan, const MeshPlace& place) {
-    const std::int64_t most = plan.microbatches(plan.batch.global_batch_size);
-    return make_schedule(pipeline_of(plan, most), place.pp);
+    const std::int64_t microbatches = plan.microbatches(plan.batch.global_batch_size);
+    return make_schedule(pipeline_of(plan, microbatches), place.pp);
 }
 
 Tensor reserve_state_copy(Memory& memory) {
     return memory[MemoryUse::readback].allocate(DType::u8, {sizeof(StepState)});
 }
 
-std::int64_t shards_of(const RunSpec& spec, const Mesh& mesh) {
+std::int64_t shard_count(const RunSpec& spec, const Mesh& mesh) {
     return spec.parallel.shard_optimizer ? mesh.dp_cp().size() : 1;
 }
 
 /// The number of parts that buckets are split into. If gradients are not reduced in fp32, they are
 /// reduced in parts even if the optimizer is not sharded.
 std::int64_t bucket_parts(const RunSpec& spec, const RunPlan& plan, const Mesh& mesh) {
-    return plan.grad_reduce == DType::f32 ? shards_of(spec, mesh) : mesh.dp_cp().size();
+    return plan.grad_reduce == DType::f32 ? shard_count(spec, mesh) : mesh.dp_cp().size();
 }
 
 ParameterLayout training_layout(const RunSpec& spec, const RunPlan& plan, const Mesh& mesh) {
     LayoutRequest request = layout_request(plan, mesh.place());
     request.shards = bucket_parts(spec, plan, mesh);
-    request.float8 = plan.float8;
+    request.fp8 = plan.fp8;
     return make_layout(request);
 }
 
@@ -73,16 +73,16 @@ Engine::Engine(Backend& backend, const Mesh& mesh, const RunSpec& spec, const Ru
       chunks_(make_chunks(context_, parameters_, plan)),
       buckets_(backend, memory_, parameters_, mesh.dp_cp(),
                {.shard = spec.parallel.shard_optimizer, .dtype = plan.grad_reduce}),
-      grad_sums_(backend, mesh, parameters_, shards_of(spec, mesh) > 1),
+      grad_sums_(backend, mesh, parameters_, shard_count(spec, mesh) > 1),
       optimizer_(backend, memory_, mesh, parameters_, spec.optimizer,
                  spec.parallel.shard_optimizer),
       executor_(make_stage(context_, chunks_, parameters_, plan,
                            reserve_stage(context_, chunks_, stage_sizes(spec, plan, mesh.place()))),
                 state_, &buckets_),
-      decision_{.clip_grad = spec.optimizer.clip_grad,
-                .growth_interval = plan.compute == DType::f16 ? loss_scale_interval : 0},
+      policy_{.clip_grad = spec.optimizer.clip_grad,
+              .growth_interval = plan.compute == DType::f16 ? loss_scale_interval : 0},
       seed_(spec.seed) {
-    give_memory(backend, memory_, op_limits(plan));
+    provide_backend_memory(backend, memory_, op_limits(plan));
 }
 
 void Engine::initialise() {
@@ -133,10 +133,10 @@ void Engine::step(const StepBatch& batch, double loss_limit) {
     executor_.train(schedule_of(std::ssize(batch.microbatches)), batch.microbatches);
     {
         const ProfileRange range(backend_, "gradient sums");
-        grad_sums_.run(memory_[MemoryUse::workspace]);
+        grad_sums_.sum_all(memory_[MemoryUse::workspace]);
     }
     const ProfileRange range(backend_, "optimizer");
-    optimizer_.step(state_, decision_);
+    optimizer_.step(state_, policy_);
 }
 
 LossSum Engine::evaluate(const StepBatch& batch) {
@@ -156,12 +156,12 @@ void Engine::visit_gradients(const StateVisitor& visitor) const {
 }
 
 void Engine::visit_weights(const StateVisitor& visitor) {
-    parameters_.await_all();
+    parameters_.wait_for_all();
     visit_flat("weight", parameters_.weights(), visitor);
 }
 
 std::int64_t Engine::weights_checksum() {
-    parameters_.await_all();
+    parameters_.wait_for_all();
     std::int64_t sum = 0;
     const auto bytes = std::as_writable_bytes(std::span(&sum, 1));
     backend_.upload(checksum_, bytes);
@@ -177,11 +177,11 @@ double Engine::gradient_norm() {
 }
 
 StepCost measure_run(const RunSpec& spec, const RunPlan& plan, const MeshPlace& place,
-                     const BackendNeeds& needs, const CommunicatorFactory& make) {
+                     const BackendMemory& needs, const CommunicatorFactory& make) {
     MeterBackend meter(needs);
     StepCost cost;
     CommTotals totals;
-    const Mesh mesh(plan.mesh, place, mesh_links(plan), observed(make, totals));
+    const Mesh mesh(plan.mesh, place, mesh_connections(plan), observed(make, totals));
     Engine engine(meter, mesh, spec, plan);
     engine.initialise();
     meter.clear_work();
@@ -219,7 +219,7 @@ std::vector<std::int64_t> own_sizes(const RunSpec& spec, const RunPlan& plan,
                                     const MeshPlace& place) {
     const Mesh mesh(plan.mesh, place, {}, meter_communicators());
     const ParameterLayout layout = training_layout(spec, plan, mesh);
-    const bool sharded = shards_of(spec, mesh) > 1;
+    const bool sharded = shard_count(spec, mesh) > 1;
     std::vector<std::int64_t> sizes;
     for (const Parameter& parameter : layout.parameters)
         sizes.push_back(parameter.shard.elements());

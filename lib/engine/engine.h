@@ -91,7 +91,7 @@ private:
     Executor executor_;
     Schedule schedule_;           ///< of the last step
     std::int64_t scheduled_ = 0;  ///< microbatches in it
-    StepDecision decision_;
+    StepPolicy policy_;
     std::uint64_t seed_;
 };
 
@@ -109,7 +109,7 @@ struct StepCost {
 /// meter. `needs`: those of the backend to be used. `make`: makes communicators that transfer
 /// nothing.
 StepCost measure_run(const RunSpec& spec, const RunPlan& plan, const MeshPlace& place,
-                     const BackendNeeds& needs,
+                     const BackendMemory& needs,
                      const CommunicatorFactory& make = meter_communicators());
 
 /// Everything in which this rank's run can differ from those of the other ranks of its stage: the

@@ -30,9 +30,9 @@ std::vector<std::int64_t> divisors(std::int64_t number) {
     return all;
 }
 
-class Search {
+class FitSearch {
 public:
-    Search(const RunSpec& spec, const PlanTarget& target, const Fits& fits)
+    FitSearch(const RunSpec& spec, const PlanTarget& target, const Fits& fits)
         : spec_(spec), target_(target), fits_(fits) {}
 
     /// The largest micro batch size that fits, at most the spec's own; 0 if none fits. If the spec
@@ -90,8 +90,8 @@ std::int64_t largest_that_fits(std::int64_t low, std::int64_t high,
     return high;
 }
 
-std::string what_would_fit(const RunSpec& spec, const PlanTarget& target, const Fits& fits) {
-    const Search search(spec, target, fits);
+std::string fit_advice(const RunSpec& spec, const PlanTarget& target, const Fits& fits) {
+    const FitSearch search(spec, target, fits);
     std::string options;
     for (const Recompute recompute : {Recompute::none, Recompute::selective, Recompute::full}) {
         if (recompute < spec.recompute) continue;
@@ -105,7 +105,7 @@ std::string what_would_fit(const RunSpec& spec, const PlanTarget& target, const 
                         name_of(recompute));
     }
     if (!options.empty()) return text("what would fit: ", options);
-    return "nothing would fit, not even training.micro_batch_size 1 with recompute full: take "
+    return "nothing would fit, not even training.micro_batch_size 1 with recompute full: use "
            "fewer or narrower layers, a smaller training.seq_length, or more devices "
            "(parallel.tensor, parallel.pipeline)";
 }

@@ -21,6 +21,6 @@ std::int64_t largest_that_fits(std::int64_t low, std::int64_t high,
 /// Advice for a run that does not fit: the largest micro_batch_size that would fit and divides the
 /// global batch, a stricter recompute mode, or that neither is enough. Calls `fits` about as often
 /// as the size has binary digits, and in the same order if the answers are the same.
-std::string what_would_fit(const RunSpec& spec, const PlanTarget& target, const Fits& fits);
+std::string fit_advice(const RunSpec& spec, const PlanTarget& target, const Fits& fits);
 
 }  // namespace gptrain

@@ -52,15 +52,16 @@ std::int64_t host_bytes(const MemoryPlan& plan, bool in_host_memory) {
     return host_reserve + (in_host_memory ? plan.total() : plan.total() - plan.on_device());
 }
 
-std::optional<MemoryShortage> find_shortage(std::span<const RankClaims> of_ranks) {
+std::optional<MemoryShortage> find_shortage(std::span<const RankClaims> claims) {
     // Keyed by machine, limit, and rank if the limit is per process.
     std::map<std::tuple<int, std::string, std::size_t>, MemoryShortage> sums;
-    for (std::size_t rank = 0; rank < of_ranks.size(); ++rank) {
-        const RankClaims& of = of_ranks[rank];
-        for (const auto& [limit, bytes] : of.claims) {
+    for (std::size_t rank = 0; rank < claims.size(); ++rank) {
+        const RankClaims& rank_claims = claims[rank];
+        for (const auto& [limit, bytes] : rank_claims.claims) {
             const std::size_t sharer = limit.per_process ? rank + 1 : 0;
-            const MemoryShortage none = {limit.name, of.host, 0, 0, limit.available};
-            auto& sum = sums.try_emplace({of.node, limit.name, sharer}, none).first->second;
+            const MemoryShortage none = {limit.name, rank_claims.host, 0, 0, limit.available};
+            auto& sum =
+                sums.try_emplace({rank_claims.node, limit.name, sharer}, none).first->second;
             sum.ranks += 1;
             sum.needed += bytes;
             sum.available = std::min(sum.available, limit.available);
@@ -75,29 +76,28 @@ std::optional<MemoryShortage> find_shortage(std::span<const RankClaims> of_ranks
 }
 
 MemoryCheck::MemoryCheck(const Backend& backend, const MpiSession& ranks)
-    : ranks_(ranks),
-      host_(host_memory_limits()),
-      in_host_memory_(backend.computes_in_host_memory()) {
+    : ranks_(ranks), host_(host_memory_limits()), in_host_memory_(backend.is_host()) {
     const auto free = backend.free_bytes();
     if (!free) return;
     device_ = {"free memory of the GPU", *free, true};
-    device_reserve_ = std::max<std::int64_t>(backend.reserve_bytes() - backend.other_bytes(), 0);
+    device_reserve_ =
+        std::max<std::int64_t>(backend.reserve_bytes() - backend.bytes_outside_arenas(), 0);
 }
 
-std::optional<MemoryShortage> MemoryCheck::shortage(const MemoryPlan& plan) const {
+std::optional<MemoryShortage> MemoryCheck::find_shortage(const MemoryPlan& plan) const {
     RankClaims own = {ranks_.node(), host_name(), {}};
     for (const MemoryLimit& limit : host_)
         own.claims.push_back({limit, host_bytes(plan, in_host_memory_)});
     if (device_) own.claims.push_back({*device_, plan.on_device() + device_reserve_});
-    std::vector<RankClaims> of_ranks;
+    std::vector<RankClaims> claims;
     for (const std::string& message : ranks_.exchange(to_message(own)))
-        of_ranks.push_back(from_message(message));
-    return find_shortage(of_ranks);
+        claims.push_back(from_message(message));
+    return gptrain::find_shortage(claims);
 }
 
 void MemoryCheck::require(const MemoryPlan& plan,
                           const std::function<std::string()>& advice) const {
-    const auto missing = shortage(plan);
+    const auto missing = find_shortage(plan);
     if (!missing) return;
     const bool device = device_ && missing->limit == device_->name;
     const std::int64_t reserve = device ? device_reserve_ : missing->ranks * host_reserve;
@@ -114,9 +114,8 @@ void MemoryCheck::require(const MemoryPlan& plan,
 
 std::string needed_and_available(std::int64_t needed, std::int64_t reserve, std::int64_t available,
                                  std::string_view limit) {
-    return text(human_bytes(needed), " are needed, ", human_bytes(reserve),
-                " of it for libraries, and ", human_bytes(available), " are available (", limit,
-                ")");
+    return text(human_bytes(needed), " needed (", human_bytes(reserve), " for libraries), ",
+                human_bytes(available), " available (", limit, ")");
 }
 
 }  // namespace gptrain

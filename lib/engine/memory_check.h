@@ -44,7 +44,7 @@ struct MemoryShortage {
 };
 
 /// The shortage with the most bytes missing; nothing if all ranks fit.
-std::optional<MemoryShortage> find_shortage(std::span<const RankClaims> of_ranks);
+std::optional<MemoryShortage> find_shortage(std::span<const RankClaims> claims);
 
 /// Memory limits of this rank, read by the constructor.
 class MemoryCheck {
@@ -52,7 +52,7 @@ public:
     MemoryCheck(const Backend& backend, const MpiSession& ranks);
 
     /// The worst shortage of any rank, the same on all. All ranks call it, each with its own plan.
-    std::optional<MemoryShortage> shortage(const MemoryPlan& plan) const;
+    std::optional<MemoryShortage> find_shortage(const MemoryPlan& plan) const;
     /// Throws a CommonError (usage) if there is a shortage. The message ends with `advice`, which
     /// suggests what would fit; all ranks call `advice` together.
     void require(const MemoryPlan& plan, const std::function<std::string()>& advice) const;
@@ -65,7 +65,7 @@ private:
     std::int64_t device_reserve_ = 0;  ///< not yet taken
 };
 
-/// "35.0 GiB are needed, 128 MiB of it for libraries, and 23.5 GiB are available (LIMIT)".
+/// "35.0 GiB needed (128 MiB for libraries), 23.5 GiB available (LIMIT)".
 std::string needed_and_available(std::int64_t needed, std::int64_t reserve, std::int64_t available,
                                  std::string_view limit);
 

@@ -84,9 +84,9 @@ std::optional<std::string> group_path(std::string_view line, const GroupVersion&
     const std::size_t second = line.find(':', first + 1);
     if (first == line.npos || second == line.npos) return std::nullopt;
     const std::string controllers = text(",", line.substr(first + 1, second - first - 1), ",");
-    const bool is_second = version.line == "0::";
+    const bool is_version_2 = version.line == "0::";
     const bool found =
-        is_second ? line.starts_with("0::") : controllers.find(",memory,") != std::string::npos;
+        is_version_2 ? line.starts_with("0::") : controllers.find(",memory,") != std::string::npos;
     if (!found) return std::nullopt;
     return std::string(line.substr(second + 1));
 }
@@ -114,9 +114,9 @@ void add_resource_limit(std::vector<MemoryLimit>& limits, int resource, std::str
     rlimit limit{};
     if (::getrlimit(static_cast<__rlimit_resource_t>(resource), &limit) != 0) return;
     if (limit.rlim_cur == RLIM_INFINITY || !used_kb) return;
-    const auto most =
+    const auto bytes =
         static_cast<std::int64_t>(std::min<rlim_t>(limit.rlim_cur, static_cast<rlim_t>(unlimited)));
-    limits.push_back({std::string(name), std::max<std::int64_t>(most - 1024 * *used_kb, 0), true});
+    limits.push_back({std::string(name), std::max<std::int64_t>(bytes - 1024 * *used_kb, 0), true});
 }
 
 }  // namespace

@@ -13,7 +13,7 @@ std::vector<SequenceSlice> slices_of(const RunPlan& plan, const MeshPlace& place
 }
 
 /// Positions of the residual stream's rows in their sequences.
-SequenceRows stream_rows(const RunPlan& plan, const MeshPlace& place) {
+RowPositions stream_rows(const RunPlan& plan, const MeshPlace& place) {
     const std::int64_t first = plan.sequence_parallel ? place.tp * plan.stream_length() : 0;
     return rows_of(slices_of_rows(slices_of(plan, place), first, plan.stream_length()));
 }
@@ -37,11 +37,11 @@ ModelContext model_context(Backend& backend, const Mesh& mesh, Memory& memory, c
 
 LayoutRequest layout_request(const RunPlan& plan, const MeshPlace& place) {
     return {.model = plan.model,
-            .parts = chunk_parts(plan, place.pp),
+            .chunks = chunk_parts(plan, place.pp),
             .tensor = plan.mesh.tensor,
             .tensor_rank = place.tp,
             .sequence_parallel = plan.sequence_parallel,
-            .tied_ends = has_tied_ends(plan)};
+            .split_tied_embedding = has_tied_ends(plan)};
 }
 
 std::vector<GptChunk> make_chunks(const ModelContext& context, Parameters& parameters,
@@ -110,7 +110,7 @@ OpLimits op_limits(const RunPlan& plan) {
             .head_chunk = plan.head_chunk};
 }
 
-void give_memory(Backend& backend, Memory& memory, const OpLimits& limits) {
+void provide_backend_memory(Backend& backend, Memory& memory, const OpLimits& limits) {
     backend.use_scratch(
         memory[MemoryUse::scratch].allocate(DType::u8, {backend.scratch_bytes(limits)}));
     backend.use_staging(memory[MemoryUse::staging].allocate(DType::u8, {backend.staging_bytes()}));

@@ -42,7 +42,7 @@ BatchShape batch_shape(const RunSpec& spec, const RunPlan& plan, const MeshPlace
 OpLimits op_limits(const RunPlan& plan);
 
 /// Gives the backend the memory that it needs for itself.
-void give_memory(Backend& backend, Memory& memory, const OpLimits& limits);
+void provide_backend_memory(Backend& backend, Memory& memory, const OpLimits& limits);
 
 /// A weighted sum of losses over tokens, of any number of batches. The loss is loss / weight.
 struct LossSum {

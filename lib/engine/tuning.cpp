@@ -11,13 +11,13 @@ namespace gptrain {
 namespace {
 
 /// The number of different random values; matrices repeat them.
-constexpr std::int64_t most_normals = std::int64_t{1} << 18;
+constexpr std::int64_t normal_count = std::int64_t{1} << 18;
 
-std::int64_t elements(const MatrixForm& form) {
+std::int64_t elements(const MatrixLayout& form) {
     return checked_mul(form.rows, form.row_stride);
 }
 
-std::int64_t bytes(const MatrixForm& form) {
+std::int64_t bytes(const MatrixLayout& form) {
     const std::int64_t end = form.offset + checked_mul(elements(form), size_of(form.dtype));
     return round_up(end, Arena::alignment);
 }
@@ -39,14 +39,14 @@ public:
     Trials(Backend& backend, const LinearOps& ops, const OpLimits& limits)
         : backend_(backend),
           arena_(backend, MemorySpace::device, "tuning",
-                 round_up(backend.scratch_bytes(limits), Arena::alignment) + 4 * most_normals +
+                 round_up(backend.scratch_bytes(limits), Arena::alignment) + 4 * normal_count +
                      2 * Arena::alignment + largest_bytes(ops)) {
         backend.use_scratch(arena_.allocate(DType::u8, {backend.scratch_bytes(limits)}));
-        normals_ = arena_.allocate(DType::f32, {most_normals});
-        backend.init_normal(normals_, Shard::whole("tuning", {most_normals}), 1, 1);
-        maximum_ = arena_.allocate(DType::f32, {1});
-        backend.fill(maximum_, 0);
-        backend.absolute_maximum(normals_, maximum_);
+        normals_ = arena_.allocate(DType::f32, {normal_count});
+        backend.init_normal(normals_, Shard::whole("tuning", {normal_count}), 1, 1);
+        amax_ = arena_.allocate(DType::f32, {1});
+        backend.fill(amax_, 0);
+        backend.update_amax(normals_, amax_);
         scale_ = arena_.allocate(DType::f32, {1});
     }
 
@@ -57,13 +57,13 @@ public:
         const Tensor extra = matrix(op.extra);
         const Tensor result = matrix(op.result);
         const Tensor gelu = matrix(op.gelu);
-        const bool eight = op.first.is_float8();
-        const auto plain = [&](const Tensor& x) { return eight ? Tensor() : x; };
+        const bool fp8 = op.first.is_fp8();
+        const auto plain = [&](const Tensor& x) { return fp8 ? Tensor() : x; };
         const auto rows = [&](const Tensor& x) {
-            return eight ? Float8Matrix{.rows = x, .columns = {}, .scale = scale_} : Float8Matrix();
+            return fp8 ? Fp8Matrix{.rows = x, .columns = {}, .scale = scale_} : Fp8Matrix();
         };
         const auto columns = [&](const Tensor& x) {
-            return eight ? Float8Matrix{.rows = {}, .columns = x, .scale = scale_} : Float8Matrix();
+            return fp8 ? Fp8Matrix{.rows = {}, .columns = x, .scale = scale_} : Fp8Matrix();
         };
         switch (op.kind) {
             case LinearOp::Kind::forward:
@@ -93,7 +93,7 @@ public:
 
 private:
     /// Random values from N(0, 1), scaled if the dtype is FP8.
-    Tensor matrix(const MatrixForm& form) {
+    Tensor matrix(const MatrixLayout& form) {
         if (form.rows == 0) return {};
         const Tensor memory = arena_.allocate(DType::u8, {bytes(form)});
         std::byte* data = memory.data() + form.offset;
@@ -102,16 +102,16 @@ private:
     }
 
     void fill(const Tensor& x) {
-        for (std::int64_t begin = 0; begin < x.elements(); begin += most_normals) {
-            const std::int64_t count = std::min(most_normals, x.elements() - begin);
+        for (std::int64_t begin = 0; begin < x.elements(); begin += normal_count) {
+            const std::int64_t count = std::min(normal_count, x.elements() - begin);
             const Tensor part = x.slice(0, begin, count);
             const Tensor values = normals_.slice(0, 0, count);
             if (size_of(x.dtype()) > 1) {
                 backend_.cast(part, values);
             } else {
-                backend_.to_float8({.x = values,
-                                    .maximum = maximum_,
-                                    .out = {.rows = part, .columns = {}, .scale = scale_}});
+                backend_.to_fp8({.x = values,
+                                 .amax = amax_,
+                                 .out = {.rows = part, .columns = {}, .scale = scale_}});
             }
         }
     }
@@ -119,8 +119,8 @@ private:
     Backend& backend_;
     Arena arena_;
     Tensor normals_;
-    Tensor maximum_;  ///< amax of the normals
-    Tensor scale_;    ///< of FP8 matrices
+    Tensor amax_;   ///< amax of the normals
+    Tensor scale_;  ///< of FP8 matrices
 };
 
 // Ranks exchange raw bytes: they run one program on one kind of machine.
@@ -151,23 +151,23 @@ std::string try_linear_ops(Backend& backend, const LinearOps& ops, const OpLimit
     return choices;
 }
 
-void tune_together(Backend& backend, const LinearOps& own, const OpLimits& limits,
-                   const MpiSession& ranks, const std::function<void()>& moved) {
-    if (!backend.tunes()) return;
+void tune_on_all_ranks(Backend& backend, const LinearOps& own, const OpLimits& limits,
+                       const MpiSession& ranks, const std::function<void()>& moved) {
+    if (!backend.can_tune()) return;
     const std::vector<std::string> wanted = ranks.gather(to_bytes(own));
     std::string choices;
-    ranks.first_alone([&] {
+    ranks.run_on_first([&] {
         LinearOps all;
         for (const std::string& ops : wanted)
             add(all, ops);
         choices = try_linear_ops(backend, all, limits, moved);
     });
     choices = ranks.scatter([&](int) { return choices; });
-    if (ranks.largest(backend.use_choices(choices) ? 0 : 1) == 0) return;
+    if (ranks.max(backend.set_choices(choices) ? 0 : 1) == 0) return;
     if (ranks.rank() == 0)
         warn(
-            "some ranks have another GPU or library than rank 0 and compute products in other "
-            "ways: what should be equal on all ranks may differ in its last bits");
+            "some ranks have a different GPU or library from rank 0 and compute GEMMs differently: "
+            "values that should be equal on all ranks may differ in the last bits");
 }
 
 }  // namespace gptrain

@@ -21,7 +21,7 @@ std::string try_linear_ops(
 /// All ranks call it before they allocate their memory, each with the ops that it will use. Rank 0
 /// tries the ops of all ranks, and all ranks use its choices. Warns if some rank cannot use them.
 /// Does nothing if the backend does not tune.
-void tune_together(Backend& backend, const LinearOps& own, const OpLimits& limits,
-                   const MpiSession& ranks, const std::function<void()>& moved);
+void tune_on_all_ranks(Backend& backend, const LinearOps& own, const OpLimits& limits,
+                       const MpiSession& ranks, const std::function<void()>& moved);
 
 }  // namespace gptrain

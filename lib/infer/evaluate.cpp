@@ -13,7 +13,7 @@
 namespace gptrain {
 namespace {
 
-constexpr std::int64_t largest_text = std::int64_t{16} << 30;
+constexpr std::int64_t max_text_bytes = std::int64_t{16} << 30;
 // With this many microbatches per stage the bubble is one eighth.
 constexpr std::int64_t microbatches_of_stage = 8;
 
@@ -26,7 +26,7 @@ std::shared_ptr<const IndexedDataset> open_tokens(const std::filesystem::path& p
     if (meta) {
         check_tokenizer(*tokens, *meta, *expected);
     } else {
-        tell_of_unknown_tokenizer(prefix.string(), *expected);
+        report_unknown_tokenizer(prefix.string(), *expected);
     }
     return tokens;
 }
@@ -34,25 +34,25 @@ std::shared_ptr<const IndexedDataset> open_tokens(const std::filesystem::path& p
 /// The format of a text file. A JSON key for plain text is an Error (usage).
 CorpusFormat format_of(const EvaluationData& data) {
     CorpusFormat format = {.json_lines = named_json_lines(data.path),
-                           .documents = Cut::file,
-                           .max_document_bytes = largest_text};
+                           .documents = RecordUnit::file,
+                           .max_document_bytes = max_text_bytes};
     if (!data.json_key) return format;
     if (!format.json_lines) {
-        fail(ExitCode::usage, "--json-key is about JSON lines, but ", data.path.string(),
-             " is read as plain text (named .jsonl it is read as JSON lines)");
+        fail(ExitCode::usage, "--json-key is for JSON lines, but ", data.path.string(),
+             " is read as plain text; rename it to .jsonl if it has JSON lines");
     }
     format.json_key = *data.json_key;
     return format;
 }
 
 std::vector<std::int32_t> read_ids(const EvaluationData& data, const Tokenizer& tokenizer,
-                                   bool speaks) {
+                                   bool prints) {
     const std::filesystem::path& path = data.path;
     const CorpusFormat format = format_of(data);
     if (!std::filesystem::is_directory(path) && !std::filesystem::is_regular_file(path))
         fail(ExitCode::bad_input, path.string(), ": not a regular file");
     RecordReader reader = open_corpus(path, format);
-    if (speaks && !format.json_lines) {
+    if (prints && !format.json_lines) {
         if (const auto warning = prose_warning(path, reader.start()); !warning.empty())
             warn(warning);
     }
@@ -71,17 +71,18 @@ std::shared_ptr<const SequentialDataset> open_data(const EvaluationData& data,
     const std::int64_t seq_length = run.plan.seq_length;
     if (std::filesystem::exists(data.path.string() + ".idx")) {
         if (data.json_key) {
-            fail(ExitCode::usage, "--json-key is about JSON lines, but ", data.path.string(),
+            fail(ExitCode::usage, "--json-key is for JSON lines, but ", data.path.string(),
                  " is a token data set");
         }
         return std::make_shared<SequentialDataset>(open_tokens(data.path, run.tokenizer),
                                                    seq_length);
     }
-    require_path(data.path, ExitCode::bad_input, "text file, nor token data set of that prefix");
+    require_path(data.path, ExitCode::bad_input, "text file, nor token data set with this prefix");
     const std::optional<Tokenizer> tokenizer = run.tokenizer.open();
     if (!tokenizer) {
         fail(ExitCode::usage, data.path.string(),
-             ": no token data set of that prefix, and the run has no tokenizer to read text with");
+             ": no token data set has this prefix, and without a tokenizer the run cannot read "
+             "text");
     }
     return std::make_shared<SequentialDataset>(read_ids(data, *tokenizer, run.ranks.rank() == 0),
                                                data.path.string(), seq_length);
@@ -137,7 +138,7 @@ private:
 
 /// The memory that an evaluator needs; all batches have the same size.
 MemoryPlan measured_memory(const InferenceRun& run, const RunPlan& plan) {
-    MeterBackend meter(needs_of(run.backend));
+    MeterBackend meter(memory_of(run.backend));
     const Mesh mesh = meter_mesh(plan, run.mesh.place());
     Evaluator evaluator(meter, mesh, plan, run.spec.data.reset_at_eod);
     StepBatch batch;
@@ -152,16 +153,16 @@ MemoryPlan measured_memory(const InferenceRun& run, const RunPlan& plan) {
 EvaluationResult evaluate(const InferenceRun& run, const EvaluationData& data,
                           const std::function<void(std::int64_t, std::int64_t)>& progress) {
     std::shared_ptr<const SequentialDataset> source;
-    run.ranks.together([&] {
+    run.ranks.run_on_all([&] {
         source = open_data(data, run);
         if (source->num_targets() < 1)
-            fail(ExitCode::bad_input, data.path.string(), ": holds fewer than two tokens");
+            fail(ExitCode::bad_input, data.path.string(), ": has fewer than two tokens");
     });
     const RunPlan plan = with_batches_for(source->size(), run.plan);
     const MemoryPlan memory = measured_memory(run, plan);
-    MemoryCheck(run.backend, run.ranks).require(memory, more_ranks_would_fit);
+    MemoryCheck(run.backend, run.ranks).require(memory, more_ranks_advice);
     std::optional<Evaluator> evaluator;
-    run.ranks.together([&] {
+    run.ranks.run_on_all([&] {
         evaluator.emplace(run.backend, run.mesh, plan, run.spec.data.reset_at_eod, memory);
     });
     evaluator->executor().listen(run.observers.actions);

@@ -16,16 +16,16 @@ namespace {
 
 /// Converts prompt and output between text and token ids; uses ids alone if the run has no
 /// tokenizer.
-class Language {
+class PromptCodec {
 public:
-    Language(const RunSpec& spec, const RunTokenizer& tokenizer)
+    PromptCodec(const RunSpec& spec, const RunTokenizer& tokenizer)
         : tokenizer_(tokenizer.open()), end_(spec.data.eod_id) {
         if (!tokenizer_) return;
         decoder_.emplace(*tokenizer_);
         if (!end_) end_ = tokenizer_->eos_id();
     }
-    Language(const Language&) = delete;
-    Language& operator=(const Language&) = delete;
+    PromptCodec(const PromptCodec&) = delete;
+    PromptCodec& operator=(const PromptCodec&) = delete;
 
     std::vector<std::int32_t> encode(std::string_view prompt) const {
         std::vector<std::int32_t> ids;
@@ -55,8 +55,9 @@ private:
             const std::string_view word = prompt.substr(0, prompt.find_first_of(" \t\r\n"));
             const auto id = parse_int(word);
             if (!id || *id < 0 || *id > INT32_MAX) {
-                fail(ExitCode::usage, "the run has no tokenizer, so the prompt is token ids; '",
-                     word, "' is none");
+                fail(ExitCode::usage,
+                     "the run has no tokenizer, so the prompt must be token ids; '", word,
+                     "' is not one");
             }
             ids.push_back(static_cast<std::int32_t>(*id));
             prompt.remove_prefix(word.size());
@@ -71,10 +72,11 @@ private:
 void check_mesh(const RunPlan& plan) {
     const MeshShape& mesh = plan.mesh;
     if (mesh.data == 1 && mesh.context == 1 && !plan.sequence_parallel) return;
-    fail(ExitCode::usage, "generate has one text, which the ranks of parallel.tensor x ",
-         "parallel.pipeline continue together; that is ", mesh.tensor, " x ", mesh.pipeline,
-         " for ", mesh.size(), " ranks", mesh.context == 1 ? "" : ", parallel.context must be 1",
-         plan.sequence_parallel ? ", parallel.sequence_parallel must be false" : "",
+    fail(ExitCode::usage,
+         "generate splits one text over parallel.tensor x parallel.pipeline ranks (", mesh.tensor,
+         " x ", mesh.pipeline, "; ", mesh.size(), " were started)",
+         mesh.context == 1 ? "" : "; parallel.context must be 1",
+         plan.sequence_parallel ? "; parallel.sequence_parallel must be false" : "",
          "; set them with --set");
 }
 
@@ -85,32 +87,33 @@ void check_prompt(const std::vector<std::int32_t>& ids, const RunPlan& plan) {
     }
     for (const std::int32_t id : ids) {
         if (id >= plan.model.vocab) {
-            fail(ExitCode::usage, "token ", id, " of the prompt is outside of the vocabulary of ",
+            fail(ExitCode::usage, "token ", id, " of the prompt is outside the vocabulary of ",
                  plan.model.vocab);
         }
     }
 }
 
-constexpr std::int64_t rope_reach = 64;
+constexpr std::int64_t rope_position_factor = 64;
 
 /// The last position of a text. Rotary positions have no limit, but this far beyond the trained
 /// ones a model writes nothing useful, so the key/value cache ends here.
 std::int64_t last_position(const ModelShape& model) {
     const bool learned = model.position_embedding == PositionEmbedding::learned;
-    return learned ? model.max_positions : checked_mul(rope_reach, model.max_positions);
+    return learned ? model.max_positions : checked_mul(rope_position_factor, model.max_positions);
 }
 
 /// The key that sets the last position.
 std::string source_of_positions(const ModelShape& model) {
     const bool learned = model.position_embedding == PositionEmbedding::learned;
-    return text(" (", learned ? "" : text(rope_reach, " times "), "model.max_position_embeddings)");
+    return text(" (", learned ? "" : text(rope_position_factor, " times "),
+                "model.max_position_embeddings)");
 }
 
 /// The number of tokens that can follow a prompt.
 std::int64_t tokens_after(std::int64_t prompt_tokens, std::int64_t wanted, const RunPlan& plan) {
     const std::int64_t left = last_position(plan.model) - prompt_tokens;
     if (left <= 0 && wanted > 0) {
-        fail(ExitCode::usage, "the prompt has ", prompt_tokens, " tokens, and the model only ",
+        fail(ExitCode::usage, "the prompt has ", prompt_tokens, " tokens, but the model has only ",
              last_position(plan.model), " positions", source_of_positions(plan.model),
              "; shorten it");
     }
@@ -120,7 +123,7 @@ std::int64_t tokens_after(std::int64_t prompt_tokens, std::int64_t wanted, const
 /// The memory that a generator needs, from the first token on.
 MemoryPlan measured_memory(const InferenceRun& run, const RunPlan& plan,
                            const std::vector<std::int32_t>& prompt) {
-    MeterBackend meter(needs_of(run.backend));
+    MeterBackend meter(memory_of(run.backend));
     const Mesh mesh = meter_mesh(plan, run.mesh.place());
     ActionListeners nobody;
     Generator generator(meter, mesh, plan, std::ssize(prompt), nobody);
@@ -139,10 +142,9 @@ MemoryPlan checked_memory(const InferenceRun& run, const RunPlan& plan,
             largest_that_fits(0, plan.seq_length - prompt_tokens, [&](std::int64_t new_tokens) {
                 RunPlan shorter = plan;
                 shorter.seq_length = prompt_tokens + new_tokens;
-                return !check.shortage(measured_memory(run, shorter, prompt));
+                return !check.find_shortage(measured_memory(run, shorter, prompt));
             });
-        return fitting > 0 ? text("what would fit: --max-tokens ", fitting)
-                           : more_ranks_would_fit();
+        return fitting > 0 ? text("what would fit: --max-tokens ", fitting) : more_ranks_advice();
     });
     return memory;
 }
@@ -154,14 +156,14 @@ void generate(const InferenceRun& run, std::string_view prompt, const GenerateOp
     const MpiSession& ranks = run.ranks;
     const std::string common = ranks.scatter([&](int) { return std::string(prompt); });
     RunPlan plan = run.plan;
-    std::optional<Language> language;
+    std::optional<PromptCodec> codec;
     std::vector<std::int32_t> ids;
     std::int64_t new_tokens = 0;
-    ranks.together([&] {
+    ranks.run_on_all([&] {
         check_mesh(plan);
-        language.emplace(run.spec, run.tokenizer);
-        ids = language->encode(common);
-        if (ids.empty() && language->end()) ids.push_back(narrow<std::int32_t>(*language->end()));
+        codec.emplace(run.spec, run.tokenizer);
+        ids = codec->encode(common);
+        if (ids.empty() && codec->end()) ids.push_back(narrow<std::int32_t>(*codec->end()));
         check_prompt(ids, plan);
         new_tokens = tokens_after(std::ssize(ids), options.max_tokens, plan);
     });
@@ -169,29 +171,29 @@ void generate(const InferenceRun& run, std::string_view prompt, const GenerateOp
     plan.seq_length = std::ssize(ids) + new_tokens;
     const MemoryPlan memory = checked_memory(run, plan, ids);
     std::optional<Generator> generator;
-    ranks.together([&] {
+    ranks.run_on_all([&] {
         generator.emplace(run.backend, run.mesh, plan, std::ssize(ids), run.observers.actions,
                           memory);
     });
     generator->model().load(run.checkpoint);
-    if (options.echo) show(language->decode(ids));
+    if (options.echo) show(codec->decode(ids));
     bool ended = false;  // by the model, with an end-of-document token
     for (std::int64_t i = 0; i < new_tokens; ++i) {
         run.observers.watchdog.progress().phase("generation", i + 1);
         const std::int32_t next = generator->next_token(ids, [&](std::span<const float> logits) {
             return sample_token(logits, options.sampling, i);
         });
-        if (language->end() && next == *language->end()) {
+        if (codec->end() && next == *codec->end()) {
             ended = true;
             break;
         }
-        show(language->decode(next));
+        show(codec->decode(next));
         ids.assign(1, next);
     }
-    show(language->finish());
+    show(codec->finish());
     if (!ended && new_tokens < options.max_tokens && ranks.rank() == 0) {
-        warn("the text ends after ", new_tokens, " of ", options.max_tokens,
-             " tokens: the model has no position after ", last_position(plan.model),
+        warn("stopped after ", new_tokens, " of ", options.max_tokens,
+             " tokens: the model's last position is ", last_position(plan.model),
              source_of_positions(plan.model));
     }
 }

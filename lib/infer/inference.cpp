@@ -21,7 +21,8 @@ std::int64_t largest_parameter(const ParameterLayout& layout) {
 void check_setting(const std::string& setting) {
     if (setting.starts_with("parallel.") || setting.starts_with("device=")) return;
     fail(ExitCode::usage, "--set ", setting,
-         ": only the device and keys of parallel can be set here; all else is the checkpoint's");
+         ": only device and parallel.* can be set here; everything else comes from the "
+         "checkpoint");
 }
 
 Json model_of(const CheckpointMeta& meta) {
@@ -55,10 +56,10 @@ InferenceModel::InferenceModel(Backend& backend, const Mesh& mesh, const RunPlan
         staging_ = memory_[MemoryUse::main_params].allocate(
             DType::f32, {largest_parameter(parameters_.layout())});
     }
-    give_memory(backend, memory_, op_limits(plan));
+    provide_backend_memory(backend, memory_, op_limits(plan));
 }
 
-Tensor InferenceModel::landing(const Parameter& parameter) const {
+Tensor InferenceModel::read_buffer(const Parameter& parameter) const {
     const std::int64_t elements = parameter.shard.elements();
     return staging_.empty() ? parameters_.weights().slice(0, parameter.begin, elements)
                             : staging_.slice(0, 0, elements);
@@ -68,13 +69,13 @@ void InferenceModel::load(RestartPoint& checkpoint) {
     const std::vector<Parameter>& parameters = parameters_.layout().parameters;
     const auto all = [&](const StateVisitor& visit) {
         for (const Parameter& parameter : parameters)
-            visit({"weight", parameter.shard, landing(parameter)});
+            visit({"weight", parameter.shard, read_buffer(parameter)});
     };
     // One parameter at a time, because they may share the memory that they are read into.
     const auto fill = [&](const std::filesystem::path& folder, const Manifest& part) {
         const ManifestParts parts(part);
         for (const Parameter& parameter : parameters) {
-            const Tensor values = landing(parameter);
+            const Tensor values = read_buffer(parameter);
             const StateSource one = [&](const StateVisitor& visit) {
                 visit({"weight", parameter.shard, values});
             };
@@ -90,17 +91,17 @@ void InferenceModel::load(RestartPoint& checkpoint) {
     checkpoint.load(all, fill, [&] {
         if (model_of(checkpoint.meta()) == model) return;
         fail(ExitCode::usage, checkpoint.folder().string(),
-             ": holds another model than the damaged checkpoint; name the checkpoint to be used");
+             ": has a different model from the damaged checkpoint; name the checkpoint to use");
     });
 }
 
-std::string more_ranks_would_fit() {
-    return "take more devices or machines for it: start more ranks with --set parallel.tensor=N or "
+std::string more_ranks_advice() {
+    return "use more devices or machines: start more ranks with --set parallel.tensor=N or "
            "--set parallel.pipeline=N";
 }
 
 Mesh meter_mesh(const RunPlan& plan, const MeshPlace& place) {
-    return Mesh(plan.mesh, place, mesh_links(plan), meter_communicators());
+    return Mesh(plan.mesh, place, mesh_connections(plan), meter_communicators());
 }
 
 }  // namespace gptrain

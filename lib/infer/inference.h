@@ -48,7 +48,7 @@ public:
 
 private:
     /// The memory into which a parameter's fp32 values are read.
-    Tensor landing(const Parameter& parameter) const;
+    Tensor read_buffer(const Parameter& parameter) const;
 
     Memory memory_;
     ModelContext context_;
@@ -58,7 +58,7 @@ private:
 };
 
 /// Advice for a model that does not fit.
-std::string more_ranks_would_fit();
+std::string more_ranks_advice();
 
 /// The mesh of a rank at `place`, for the meter: its messages transfer nothing.
 Mesh meter_mesh(const RunPlan& plan, const MeshPlace& place);

@@ -10,13 +10,13 @@ RunTokenizer::RunTokenizer(const RestartPoint& checkpoint, const RunSpec& spec,
                            const std::filesystem::path& given, const MpiSession& ranks) {
     const std::string name(checkpoint_tokenizer_name);
     const auto saved = checkpoint.whole_file(name, max_tokenizer_bytes);
-    ranks.together([&] {
+    ranks.run_on_all([&] {
         fingerprint_ = saved_tokenizer(checkpoint.meta());
         if (saved) {
             source_ = (checkpoint.folder() / name).string();
             if (!is_right(*saved)) {
                 fail(ExitCode::bad_input, source_,
-                     ": is not the tokenizer that the manifest's identity names");
+                     ": does not match the tokenizer in the manifest's identity");
             }
             bytes_ = saved;
         } else if (spec.data.tokenizer) {
@@ -30,12 +30,12 @@ void RunTokenizer::take(const std::filesystem::path& given,
                         const std::optional<std::string>& saved) {
     if (fingerprint_.empty()) {
         fail(ExitCode::usage, "--tokenizer ", given.string(),
-             ": the model was trained without a tokenizer; leave it out");
+             ": the model was trained without a tokenizer; remove it");
     }
     std::string bytes = read_tokenizer(given);
     if (saved && bytes != *saved) {
         fail(ExitCode::usage, "--tokenizer ", given.string(), ": is not the tokenizer that the ",
-             "model was trained with, which is ", source_, "; leave it out");
+             "model was trained with, which is ", source_, "; remove it");
     }
     check(bytes, text("--tokenizer ", given.string()));
     bytes_ = std::move(bytes);
@@ -50,7 +50,7 @@ void RunTokenizer::check(std::string_view bytes, const std::string& source) cons
     if (is_right(bytes)) return;
     fail(ExitCode::usage, source,
          ": is not the tokenizer that the model was trained with, whose CRC-32C was ", fingerprint_,
-         "; give that one by --tokenizer FILE");
+         "; pass that one with --tokenizer FILE");
 }
 
 std::optional<Tokenizer> RunTokenizer::open() const {
@@ -59,8 +59,8 @@ std::optional<Tokenizer> RunTokenizer::open() const {
     std::error_code error;
     if (!std::filesystem::exists(source_, error)) {
         fail(ExitCode::bad_input, source_,
-             ": no such tokenizer, and the checkpoint was made before checkpoints held it; give it "
-             "by --tokenizer FILE");
+             ": tokenizer not found, and this older checkpoint does not include it; pass it with "
+             "--tokenizer FILE");
     }
     const std::string bytes = read_tokenizer(source_);
     check(bytes, source_);

@@ -22,7 +22,7 @@ double uniform(std::uint64_t seed, std::int64_t position) {
 }
 
 /// The ids of the `count` largest logits, largest first.
-std::vector<std::int32_t> likeliest(std::span<const float> logits, std::size_t count) {
+std::vector<std::int32_t> most_likely(std::span<const float> logits, std::size_t count) {
     std::vector<std::int32_t> ids(logits.size());
     std::iota(ids.begin(), ids.end(), 0);
     const auto before = [&](std::int32_t a, std::int32_t b) {
@@ -41,13 +41,13 @@ std::vector<std::int32_t> likeliest(std::span<const float> logits, std::size_t c
 std::int32_t sample_token(std::span<const float> logits, const SamplingOptions& options,
                           std::int64_t position) {
     if (std::any_of(logits.begin(), logits.end(), [](float x) { return std::isnan(x); })) {
-        fail(ExitCode::numerical, "the model gives logits that are not a number");
+        fail(ExitCode::numerical, "the model's logits contain NaN");
     }
     const bool greedy = options.temperature == 0;
     const auto limit = static_cast<std::size_t>(options.top_k);
     const std::size_t count =
         greedy ? 1 : (limit == 0 ? logits.size() : std::min(limit, logits.size()));
-    const std::vector<std::int32_t> ids = likeliest(logits, count);
+    const std::vector<std::int32_t> ids = most_likely(logits, count);
     if (greedy) return ids.front();
 
     const double largest = logits[static_cast<std::size_t>(ids.front())];

@@ -6,7 +6,7 @@
 namespace gptrain {
 namespace {
 
-double product_flops(std::int64_t rows, std::int64_t cols, std::int64_t length) {
+double gemm_flops(std::int64_t rows, std::int64_t cols, std::int64_t length) {
     return 2.0 * static_cast<double>(rows) * static_cast<double>(cols) *
            static_cast<double>(length);
 }
@@ -26,9 +26,9 @@ double visible_pairs(const AttentionForward& args) {
     return ramp + static_cast<double>(queries - ramp_end) * static_cast<double>(keys);
 }
 
-double attention_flops(const AttentionForward& args, int products) {
+double attention_flops(const AttentionForward& args, int gemms) {
     const double heads = static_cast<double>(args.q.size(0) * args.q.size(2));
-    return 2.0 * products * heads * static_cast<double>(args.q.size(3)) * visible_pairs(args);
+    return 2.0 * gemms * heads * static_cast<double>(args.q.size(3)) * visible_pairs(args);
 }
 
 }  // namespace
@@ -45,19 +45,19 @@ void MeterBackend::download(std::span<std::byte> to, const Tensor& /*from*/) {
 void MeterBackend::linear_forward(const LinearForward& args) {
     linear_ops_.emplace(args);
     const std::int64_t inputs = (args.x8.empty() ? args.x : args.x8.rows).size(1);
-    work_.products += product_flops(args.y.size(0), args.y.size(1), inputs);
+    work_.gemms += gemm_flops(args.y.size(0), args.y.size(1), inputs);
 }
 
 void MeterBackend::linear_input_grad(const LinearInputGrad& args) {
     linear_ops_.emplace(args);
     const std::int64_t outputs = (args.dy8.empty() ? args.dy : args.dy8.rows).size(1);
-    work_.products += product_flops(args.dx.size(0), args.dx.size(1), outputs);
+    work_.gemms += gemm_flops(args.dx.size(0), args.dx.size(1), outputs);
 }
 
 void MeterBackend::linear_weight_grad(const LinearWeightGrad& args) {
     linear_ops_.emplace(args);
     const std::int64_t tokens = args.x8.empty() ? args.x.size(0) : args.x8.columns.size(1);
-    work_.products += product_flops(args.dweight.size(0), args.dweight.size(1), tokens);
+    work_.gemms += gemm_flops(args.dweight.size(0), args.dweight.size(1), tokens);
 }
 
 void MeterBackend::attention_forward(const AttentionForward& args) {

@@ -13,17 +13,17 @@ namespace gptrain {
 
 /// Work done, in floating point operations; a multiply-add counts as two.
 struct Work {
-    double products = 0;   ///< GEMMs of linear layers
+    double gemms = 0;      ///< GEMMs of linear layers
     double attention = 0;  ///< visible query-key pairs only
     double updates = 0;    ///< number of parameters updated by AdamW
-    double total() const { return products + attention; }
+    double total() const { return gemms + attention; }
 };
 
 /// Its addresses are never read or written. `download` gives zeros.
 class MeterBackend : public Backend {
 public:
     /// `needs` are those of the backend that will run.
-    explicit MeterBackend(BackendNeeds needs) : needs_(std::move(needs)) {}
+    explicit MeterBackend(BackendMemory needs) : needs_(std::move(needs)) {}
 
     const Work& work() const { return work_; }
     void clear_work() { work_ = {}; }
@@ -45,8 +45,8 @@ public:
     void fill(const Tensor&, float) override {}
     void cast(const Tensor&, const Tensor&) override {}
     void init_normal(const Tensor&, const Shard&, std::uint64_t, float) override {}
-    void absolute_maximum(const Tensor&, const Tensor&) override {}
-    void to_float8(const ToFloat8&) override {}
+    void update_amax(const Tensor&, const Tensor&) override {}
+    void to_fp8(const ToFp8&) override {}
     void linear_forward(const LinearForward& args) override;
     void linear_input_grad(const LinearInputGrad& args) override;
     void linear_weight_grad(const LinearWeightGrad& args) override;
@@ -70,18 +70,18 @@ public:
     void vocab_parallel_sums(const VocabParallelCrossEntropy&) override {}
     void vocab_parallel_gradient(const VocabParallelCrossEntropy&) override {}
     void begin_step(const StepRef&, const StepState&) override {}
-    void note_loss(const StepRef&) override {}
+    void check_loss(const StepRef&) override {}
     void checksum(const Tensor&, const Tensor&) override {}
     void sum_rows(const Tensor&, const Tensor&) override {}
     void square_sum(std::span<const Tensor>, const Tensor&) override {}
-    void decide_step(const StepRef&, const StepDecision&) override {}
+    void decide_step(const StepRef&, const StepPolicy&) override {}
     void find_not_finite(std::span<const Tensor>, const StepRef&) override {}
     void adamw(std::span<const AdamWPiece> pieces, const AdamWConstants&, const StepRef&) override;
 
 private:
     void release(std::byte*, std::int64_t, MemorySpace) noexcept override {}
 
-    BackendNeeds needs_;
+    BackendMemory needs_;
     Work work_;
     LinearOps linear_ops_;
 };

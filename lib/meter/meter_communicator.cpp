@@ -9,10 +9,10 @@ namespace gptrain {
 Pending MeterCommunicator::hold(std::int64_t bytes) {
     if (bytes == 0) return {};
     auto buffer = std::make_shared<Buffer>(memory_.take(bytes));
-    return Pending([&memory = memory_, buffer] { memory.give_back(std::move(*buffer)); });
+    return Pending([&memory = memory_, buffer] { memory.release(std::move(*buffer)); });
 }
 
-Pending MeterCommunicator::all_reduce(const Tensor& x, Reduce /*how*/) {
+Pending MeterCommunicator::all_reduce(const Tensor& x, Reduce /*reduce*/) {
     return hold((size_ - 1) * share_of(x, rank_, size_).total());
 }
 

@@ -17,7 +17,7 @@ public:
 
     int rank() const override { return rank_; }
     int size() const override { return size_; }
-    Pending all_reduce(const Tensor& x, Reduce how) override;
+    Pending all_reduce(const Tensor& x, Reduce reduce) override;
     Pending reduce_scatter(const Tensor& to, const Tensor& from, int dim) override;
     Pending all_gather(const Tensor&, const Tensor&, int) override { return {}; }
     Pending all_to_all(const Tensor&, const Tensor&) override { return {}; }
@@ -36,7 +36,7 @@ private:
 
     int rank_;
     int size_;
-    MeterBackend host_{BackendNeeds{}};
+    MeterBackend host_{BackendMemory{}};
     HostMemory memory_{host_};
 };
 

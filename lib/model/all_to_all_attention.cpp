@@ -11,9 +11,9 @@ namespace {
 /// [B, ranks S, heads, D] holds this rank's share of the heads over whole sequences.
 class HeadExchange {
 public:
-    HeadExchange(const ContextForward& args, const ContextRanks& by)
-        : by_(by),
-          ranks_(by.cp.size()),
+    HeadExchange(const ContextForward& args, const ContextRanks& resources)
+        : resources_(resources),
+          ranks_(resources.cp.size()),
           sequences_(args.o.size(0)),
           length_(args.o.size(1)),
           dim_(args.o.size(3)),
@@ -25,14 +25,14 @@ public:
     std::int64_t heads() const { return heads_; }
     std::int64_t groups() const { return groups_; }
     std::int64_t packed() const { return heads_ + 2 * groups_; }
-    std::int64_t first_head() const { return by_.cp.rank() * heads_; }
+    std::int64_t first_head() const { return resources_.cp.rank() * heads_; }
 
     /// Memory for `count` heads over whole sequences.
     Tensor whole(std::int64_t count) const {
-        return by_.workspace.allocate(dtype_, whole_shape(count));
+        return resources_.workspace.allocate(dtype_, whole_shape(count));
     }
     Tensor message(std::int64_t count) const {
-        return by_.workspace.allocate(dtype_, {sequences_, ranks_, length_, count, dim_});
+        return resources_.workspace.allocate(dtype_, {sequences_, ranks_, length_, count, dim_});
     }
     /// Views the memory of all heads over one slice as one share of the heads over whole sequences.
     Tensor whole_qkv(const Tensor& qkv) const {
@@ -43,14 +43,14 @@ public:
     }
 
     /// Copies all heads of this rank's slice into the message, from head `at` of each share on.
-    /// `take` copies them back.
-    void put(const Tensor& message, std::int64_t at, const Tensor& slice) const {
+    /// `unpack` copies them back.
+    void pack(const Tensor& message, std::int64_t at, const Tensor& slice) const {
         const Shape shares = shape_of_shares(slice);
-        by_.backend.copy(part_of_all(message, at, shares[3]), slice.view(shares));
+        resources_.backend.copy(part_of_all(message, at, shares[3]), slice.view(shares));
     }
-    void take(const Tensor& slice, const Tensor& message, std::int64_t at) const {
+    void unpack(const Tensor& slice, const Tensor& message, std::int64_t at) const {
         const Shape shares = shape_of_shares(slice);
-        by_.backend.copy(slice.view(shares), part_of_all(message, at, shares[3]));
+        resources_.backend.copy(slice.view(shares), part_of_all(message, at, shares[3]));
     }
 
     /// Exchanges `from` for `to` among the ranks. One of them is a message, the other is whole.
@@ -58,7 +58,7 @@ public:
         // Within one sequence the parts are contiguous on both sides.
         std::vector<Pending> pending;
         for (std::int64_t b = 0; b < sequences_; ++b)
-            pending.push_back(by_.cp.all_to_all(parts(to, b), parts(from, b)));
+            pending.push_back(resources_.cp.all_to_all(parts(to, b), parts(from, b)));
         for (Pending& exchange : pending)
             exchange.wait();
     }
@@ -67,8 +67,8 @@ public:
     Tensor gathered(const Tensor& first_visible) const {
         if (first_visible.empty() || ranks_ == 1) return first_visible;
         const Tensor all =
-            by_.workspace.allocate(first_visible.dtype(), {sequences_, ranks_ * length_});
-        by_.cp.all_gather(all, first_visible, 1).wait();
+            resources_.workspace.allocate(first_visible.dtype(), {sequences_, ranks_ * length_});
+        resources_.cp.all_gather(all, first_visible, 1).wait();
         return all;
     }
 
@@ -91,7 +91,7 @@ private:
         return x.slice(0, b, 1).view({ranks_, x.elements() / (sequences_ * ranks_)});
     }
 
-    const ContextRanks& by_;
+    const ContextRanks& resources_;
     std::int64_t ranks_;
     std::int64_t sequences_;
     std::int64_t length_;
@@ -133,42 +133,42 @@ AttentionForward local_attention(const ContextForward& args, const HeadExchange&
 
 }  // namespace
 
-void all_to_all_attention_forward(const ContextForward& args, const ContextRanks& by) {
-    const ArenaFrame frame(by.workspace);
-    const HeadExchange exchange(args, by);
+void all_to_all_attention_forward(const ContextForward& args, const ContextRanks& resources) {
+    const ArenaFrame frame(resources.workspace);
+    const HeadExchange exchange(args, resources);
     {
-        const ArenaFrame packing(by.workspace);
+        const ArenaFrame packing(resources.workspace);
         const Tensor message = exchange.message(exchange.packed());
         const Parts local = split_local(args.qkv, args.o);
-        exchange.put(message, 0, local.q);
-        exchange.put(message, exchange.heads(), local.k);
-        exchange.put(message, exchange.heads() + exchange.groups(), local.v);
+        exchange.pack(message, 0, local.q);
+        exchange.pack(message, exchange.heads(), local.k);
+        exchange.pack(message, exchange.heads() + exchange.groups(), local.v);
         exchange.run(exchange.whole_qkv(args.qkv), message);
     }
     const Tensor o = exchange.whole(exchange.heads());
-    by.backend.attention_forward(local_attention(args, exchange, o));
+    resources.backend.attention_forward(local_attention(args, exchange, o));
     const Tensor message = exchange.message(exchange.heads());
     exchange.run(message, o);
-    exchange.take(args.o, message, 0);
+    exchange.unpack(args.o, message, 0);
 }
 
-void all_to_all_attention_backward(const ContextBackward& args, const ContextRanks& by) {
-    const ArenaFrame frame(by.workspace);
-    const HeadExchange exchange(args.forward, by);
+void all_to_all_attention_backward(const ContextBackward& args, const ContextRanks& resources) {
+    const ArenaFrame frame(resources.workspace);
+    const HeadExchange exchange(args.forward, resources);
     const std::int64_t heads = exchange.heads();
     const Tensor gradients = exchange.whole(exchange.packed());
     {
-        const ArenaFrame outputs(by.workspace);
+        const ArenaFrame outputs(resources.workspace);
         const Tensor both = exchange.whole(2 * heads);
         {
-            const ArenaFrame packing(by.workspace);
+            const ArenaFrame packing(resources.workspace);
             const Tensor message = exchange.message(2 * heads);
-            exchange.put(message, 0, args.forward.o);
-            exchange.put(message, heads, args.d_o);
+            exchange.pack(message, 0, args.forward.o);
+            exchange.pack(message, heads, args.d_o);
             exchange.run(both, message);
         }
         const Parts out = split(gradients, heads, exchange.groups());
-        by.backend.attention_backward(
+        resources.backend.attention_backward(
             {.forward = local_attention(args.forward, exchange, both.slice(2, 0, heads)),
              .d_o = both.slice(2, heads, heads),
              .dq = out.q,
@@ -178,9 +178,9 @@ void all_to_all_attention_backward(const ContextBackward& args, const ContextRan
     const Tensor message = exchange.message(exchange.packed());
     exchange.run(message, gradients);
     const Parts local = split_local(args.dqkv, args.forward.o);
-    exchange.take(local.q, message, 0);
-    exchange.take(local.k, message, heads);
-    exchange.take(local.v, message, heads + exchange.groups());
+    exchange.unpack(local.q, message, 0);
+    exchange.unpack(local.k, message, heads);
+    exchange.unpack(local.v, message, heads + exchange.groups());
 }
 
 }  // namespace gptrain

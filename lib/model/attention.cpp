@@ -40,19 +40,19 @@ KvCache Attention::reserve_cache(Arena& arena, std::int64_t sequences,
             .v = arena.allocate(context_.compute, shape)};
 }
 
-SavedAttention Attention::complete(const SavedAttention& kept, const Tensor& stream,
-                                   const Batch& batch) const {
+SavedAttention Attention::with_workspace(const SavedAttention& kept, const Tensor& stream,
+                                         const Batch& batch) const {
     const std::int64_t tokens = batch.tokens();
     const std::int64_t stream_tokens = context_.stream_length(tokens);
     const auto memory = [&](const Tensor& tensor, const Shape& shape) {
         return kept_or_temporary(tensor, context_, context_.compute, shape);
     };
     SavedAttention saved;
-    saved.norm = norm_.complete(kept.norm, stream_tokens);
+    saved.norm = norm_.with_workspace(kept.norm, stream_tokens);
     if (saved.norm.r.empty()) saved.norm.r = stream;
-    saved.n = {memory(kept.n.values, {stream_tokens, context_.shape.hidden}), kept.n.maximum};
+    saved.n = {memory(kept.n.values, {stream_tokens, context_.shape.hidden}), kept.n.amax};
     saved.qkv = memory(kept.qkv, {tokens, qkv_.outputs()});
-    saved.o = {memory(kept.o.values, {tokens, proj_.inputs()}), kept.o.maximum};
+    saved.o = {memory(kept.o.values, {tokens, proj_.inputs()}), kept.o.amax};
     saved.lse = kept_or_temporary(kept.lse, context_, DType::f32,
                                   {batch.sequences(), context_.shape.heads, batch.seq_length()});
     return saved;
@@ -83,8 +83,8 @@ void Attention::rotate(const Tensor& packed, const Batch& batch, bool inverse) c
                            .inverse = inverse});
 }
 
-AttentionForward Attention::core(const Heads& heads, const SavedAttention& saved,
-                                 const Pass& pass) const {
+AttentionForward Attention::local_args(const Heads& heads, const SavedAttention& saved,
+                                       const Pass& pass) const {
     return {.q = heads.q,
             .k = heads.k,
             .v = heads.v,
@@ -94,7 +94,7 @@ AttentionForward Attention::core(const Heads& heads, const SavedAttention& saved
             .dropout = pass.dropout(context_, DropoutSite::attention, layer_)};
 }
 
-ContextForward Attention::shared_core(const SavedAttention& saved, const Pass& pass) const {
+ContextForward Attention::context_args(const SavedAttention& saved, const Pass& pass) const {
     const Batch& batch = pass.batch;
     const std::int64_t heads = context_.shape.heads + 2 * context_.shape.groups;
     return {.qkv = saved.qkv.view(
@@ -105,16 +105,16 @@ ContextForward Attention::shared_core(const SavedAttention& saved, const Pass& p
             .dropout = pass.dropout(context_, DropoutSite::attention, layer_)};
 }
 
-void Attention::forward_inner(Stream& stream, const SavedAttention& saved, const Pass& pass,
-                              KvCache* cache) const {
+void Attention::forward_attention(Stream& stream, const SavedAttention& saved, const Pass& pass,
+                                  KvCache* cache) const {
     norm_.forward(stream, saved.norm, saved.n, pass);
     qkv_.forward(saved.n, saved.qkv);
     rotate(saved.qkv, pass.batch, false);
     if (shares_sequence()) {
-        return context_attention_forward(context_.context_method, shared_core(saved, pass),
+        return context_attention_forward(context_.context_method, context_args(saved, pass),
                                          context_ranks());
     }
-    AttentionForward args = core(split(saved.qkv, pass.batch), saved, pass);
+    AttentionForward args = local_args(split(saved.qkv, pass.batch), saved, pass);
     if (cache != nullptr) {
         const std::int64_t added = pass.batch.seq_length();
         context_.backend.copy(cache->k.slice(1, cache->length, added), args.k);
@@ -128,20 +128,20 @@ void Attention::forward_inner(Stream& stream, const SavedAttention& saved, const
     // A separate pass, because the attention kernels have no registers to spare for it. In a block
     // with H = 4096 and 8192 tokens, this pass and the one over dqkv read 8 H bytes per token, 0.27
     // GB: 56 us at 4.8 TB/s, out of about 8 ms.
-    if (float8()) context_.backend.absolute_maximum(saved.o.values, saved.o.maximum);
+    if (fp8()) context_.backend.update_amax(saved.o.values, saved.o.amax);
 }
 
-void Attention::forward_outer(Stream& stream, const SavedAttention& saved, const Tensor& y,
-                              const Pass& pass) const {
+void Attention::forward_projection(Stream& stream, const SavedAttention& saved, const Tensor& y,
+                                   const Pass& pass) const {
     proj_.forward(saved.o, y);
     stream.y = y;
     stream.dropout = pass.dropout(context_, DropoutSite::attention_output, layer_);
 }
 
-void Attention::inner_backward(const SavedAttention& saved, const Tensor& d_o, const Tensor& dqkv,
-                               const Pass& pass) const {
+void Attention::attention_backward(const SavedAttention& saved, const Tensor& d_o,
+                                   const Tensor& dqkv, const Pass& pass) const {
     if (shares_sequence()) {
-        const ContextForward forward = shared_core(saved, pass);
+        const ContextForward forward = context_args(saved, pass);
         context_attention_backward(context_.context_method,
                                    {.forward = forward,
                                     .d_o = output_heads(d_o, pass.batch),
@@ -150,7 +150,7 @@ void Attention::inner_backward(const SavedAttention& saved, const Tensor& d_o, c
     } else {
         const Heads grads = split(dqkv, pass.batch);
         context_.backend.attention_backward(
-            {.forward = core(split(saved.qkv, pass.batch), saved, pass),
+            {.forward = local_args(split(saved.qkv, pass.batch), saved, pass),
              .d_o = output_heads(d_o, pass.batch),
              .dq = grads.q,
              .dk = grads.k,
@@ -166,19 +166,19 @@ void Attention::backward(const SavedAttention& kept, StreamGrad& grad, const Dro
     const std::int64_t tokens = pass.batch.tokens();
     const Shape stream = {pass.stream_tokens(context_), context_.shape.hidden};
     const bool inputs = part != BackwardPart::weights;
-    Measured n = kept.n;
+    WithAmax n = kept.n;
     if (part != BackwardPart::inputs && n.values.empty()) {
         n.values = context_.temporary(stream);
         norm_.rebuild(kept.norm, n.values);
     }
     if (part == BackwardPart::inputs) context_.backend.copy(deferred.dy, grad.dy.values);
-    const Measured dy = inputs ? grad.dy : Measured{deferred.dy, {}};
+    const WithAmax dy = inputs ? grad.dy : WithAmax{deferred.dy, {}};
     const Tensor dqkv =
         kept_or_temporary(deferred.dqkv, context_, context_.compute, {tokens, qkv_.outputs()});
 
     const Tensor d_o = inputs ? context_.temporary({tokens, proj_.inputs()}) : Tensor();
     proj_.backward({.x = kept.o, .dy = dy, .dx = d_o, .gelu_input = {}}, part);
-    if (inputs) inner_backward(kept, d_o, dqkv, pass);
+    if (inputs) attention_backward(kept, d_o, dqkv, pass);
     const Tensor dn = inputs ? context_.temporary(stream) : Tensor();
     qkv_.backward({.x = n, .dy = {dqkv, {}}, .dx = dn, .gelu_input = {}}, part);
     if (inputs) norm_.backward(dn, kept.norm, grad, branch, pass, true);

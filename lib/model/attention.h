@@ -18,9 +18,9 @@ namespace gptrain {
 /// What forward keeps for backward. Backward rebuilds the tensors that are empty.
 struct SavedAttention {
     SavedNorm norm;
-    Measured n;  ///< [T, H]: norm output
+    WithAmax n;  ///< [T, H]: norm output
     Tensor qkv;  ///< [T, (N + 2 G) D]: rotated q and k, then v
-    Measured o;  ///< [T, N D]
+    WithAmax o;  ///< [T, N D]
     Tensor lse;  ///< fp32 [B, N, S]
 };
 
@@ -42,7 +42,7 @@ public:
     Attention(const ModelContext& context, const Parameters& parameters, std::int64_t layer);
 
     /// True if its GEMMs with weights are FP8.
-    bool float8() const { return qkv_.float8(); }
+    bool fp8() const { return qkv_.fp8(); }
 
     /// Allocates what `recompute` keeps of a batch [B, S].
     SavedAttention reserve(Arena& arena, Recompute recompute, std::int64_t sequences,
@@ -51,16 +51,16 @@ public:
     KvCache reserve_cache(Arena& arena, std::int64_t sequences, std::int64_t capacity) const;
     /// Fills the gaps of `kept` with workspace memory; `stream` stands in for a residual stream
     /// that was not kept.
-    SavedAttention complete(const SavedAttention& kept, const Tensor& stream,
-                            const Batch& batch) const;
+    SavedAttention with_workspace(const SavedAttention& kept, const Tensor& stream,
+                                  const Batch& batch) const;
 
     /// Computes n, q, k, v and o from the stream; `saved` must be complete. With a cache, the
     /// tokens of the batch follow those in it and are appended.
-    void forward_inner(Stream& stream, const SavedAttention& saved, const Pass& pass,
-                       KvCache* cache = nullptr) const;
+    void forward_attention(Stream& stream, const SavedAttention& saved, const Pass& pass,
+                           KvCache* cache = nullptr) const;
     /// Computes y, the branch that joins the stream.
-    void forward_outer(Stream& stream, const SavedAttention& saved, const Tensor& y,
-                       const Pass& pass) const;
+    void forward_projection(Stream& stream, const SavedAttention& saved, const Tensor& y,
+                            const Pass& pass) const;
 
     /// Turns grad.dy into the gradient of the stream before this half. `branch` is the dropout of
     /// the branch that the norm added to the stream. `deferred`, unless empty, keeps what W needs.
@@ -77,15 +77,17 @@ private:
     Heads split(const Tensor& packed, const Batch& batch) const;
     Tensor output_heads(const Tensor& o, const Batch& batch) const;
     void rotate(const Tensor& packed, const Batch& batch, bool inverse) const;
-    AttentionForward core(const Heads& heads, const SavedAttention& saved, const Pass& pass) const;
-    /// Context parallelism: the ranks of cp share the sequence, and shared_core replaces core.
+    AttentionForward local_args(const Heads& heads, const SavedAttention& saved,
+                                const Pass& pass) const;
+    /// Context parallelism: the ranks of cp share the sequence, and context_args replaces
+    /// local_args.
     bool shares_sequence() const { return context_.mesh.cp().size() > 1; }
     ContextRanks context_ranks() const {
         return {context_.backend, context_.mesh.cp(), context_.workspace()};
     }
-    ContextForward shared_core(const SavedAttention& saved, const Pass& pass) const;
-    void inner_backward(const SavedAttention& saved, const Tensor& d_o, const Tensor& dqkv,
-                        const Pass& pass) const;
+    ContextForward context_args(const SavedAttention& saved, const Pass& pass) const;
+    void attention_backward(const SavedAttention& saved, const Tensor& d_o, const Tensor& dqkv,
+                            const Pass& pass) const;
 
     const ModelContext& context_;
     std::int64_t layer_;

@@ -2,7 +2,7 @@
 
 namespace gptrain {
 
-DeferredBlock used_up_by_inputs(const SavedBlock& saved) {
+DeferredBlock free_after_input_gradients(const SavedBlock& saved) {
     return {.attention = {.dy = saved.attention.norm.r, .dqkv = saved.attention.qkv},
             .mlp = {.dy = saved.mlp.norm.r, .du = saved.mlp.u}};
 }
@@ -25,23 +25,23 @@ SavedBlock Block::reserve(Arena& arena, Recompute recompute, std::int64_t sequen
     SavedBlock saved;
     saved.attention = attention_.reserve(arena, recompute, sequences, seq_length);
     saved.mlp = mlp_.reserve(arena, recompute, sequences * seq_length);
-    if (recompute != Recompute::full) reserve_maxima(saved, arena);
+    if (recompute != Recompute::full) reserve_amaxes(saved, arena);
     return saved;
 }
 
-void Block::reserve_maxima(SavedBlock& saved, Arena& arena) const {
-    if (!float8()) return;
-    saved.maxima = arena.allocate(DType::f32, {4});
-    Maxima maxima(saved.maxima);
-    saved.attention.n.maximum = maxima.next();
-    saved.attention.o.maximum = maxima.next();
-    saved.mlp.n.maximum = maxima.next();
-    saved.mlp.a.maximum = maxima.next();
+void Block::reserve_amaxes(SavedBlock& saved, Arena& arena) const {
+    if (!fp8()) return;
+    saved.amaxes = arena.allocate(DType::f32, {4});
+    AmaxPool amaxes(saved.amaxes);
+    saved.attention.n.amax = amaxes.next();
+    saved.attention.o.amax = amaxes.next();
+    saved.mlp.n.amax = amaxes.next();
+    saved.mlp.a.amax = amaxes.next();
 }
 
-SavedBlock Block::with_cleared_maxima(SavedBlock kept) const {
-    if (kept.maxima.empty()) reserve_maxima(kept, context_.workspace());
-    if (float8()) context_.backend.fill(kept.maxima, 0);
+SavedBlock Block::with_cleared_amaxes(SavedBlock kept) const {
+    if (kept.amaxes.empty()) reserve_amaxes(kept, context_.workspace());
+    if (fp8()) context_.backend.fill(kept.amaxes, 0);
     return kept;
 }
 
@@ -53,29 +53,30 @@ DeferredBlock Block::reserve_deferred(Arena& arena, std::int64_t tokens) const {
 void Block::forward(Stream& stream, const SavedBlock& kept, const StreamBuffers& buffers,
                     const Pass& pass, KvCache* cache) const {
     const ArenaFrame frame(context_.workspace());
-    const SavedBlock cleared = with_cleared_maxima(kept);
+    const SavedBlock cleared = with_cleared_amaxes(kept);
     {
         const ArenaFrame half(context_.workspace());
-        const SavedAttention saved = attention_.complete(cleared.attention, buffers.r, pass.batch);
-        attention_.forward_inner(stream, saved, pass, cache);
-        attention_.forward_outer(stream, saved, buffers.y, pass);
+        const SavedAttention saved =
+            attention_.with_workspace(cleared.attention, buffers.r, pass.batch);
+        attention_.forward_attention(stream, saved, pass, cache);
+        attention_.forward_projection(stream, saved, buffers.y, pass);
     }
-    const SavedMlp saved = mlp_.complete(cleared.mlp, buffers.r, pass.batch.tokens());
-    mlp_.forward_inner(stream, saved, pass);
-    mlp_.forward_outer(stream, saved, buffers.y, pass);
+    const SavedMlp saved = mlp_.with_workspace(cleared.mlp, buffers.r, pass.batch.tokens());
+    mlp_.forward_activation(stream, saved, pass);
+    mlp_.forward_projection(stream, saved, buffers.y, pass);
 }
 
 SavedBlock Block::recomputed(const SavedBlock& kept, const Pass& pass) const {
     const Shape stream_shape = kept.attention.norm.r.shape();
     const Tensor r = context_.temporary(stream_shape);
-    SavedBlock saved = with_cleared_maxima(kept);
-    saved.attention = attention_.complete(saved.attention, {}, pass.batch);
-    saved.mlp = mlp_.complete(saved.mlp, r, pass.batch.tokens());
+    SavedBlock saved = with_cleared_amaxes(kept);
+    saved.attention = attention_.with_workspace(saved.attention, {}, pass.batch);
+    saved.mlp = mlp_.with_workspace(saved.mlp, r, pass.batch.tokens());
     Stream stream = {.r = kept.attention.norm.r, .y = {}, .dropout = {}};
-    attention_.forward_inner(stream, saved.attention, pass);
+    attention_.forward_attention(stream, saved.attention, pass);
     const ArenaFrame frame(context_.workspace());
-    attention_.forward_outer(stream, saved.attention, context_.temporary(stream_shape), pass);
-    mlp_.forward_inner(stream, saved.mlp, pass);
+    attention_.forward_projection(stream, saved.attention, context_.temporary(stream_shape), pass);
+    mlp_.forward_activation(stream, saved.mlp, pass);
     return saved;
 }
 

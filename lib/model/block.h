@@ -16,7 +16,7 @@ namespace gptrain {
 struct SavedBlock {
     SavedAttention attention;
     SavedMlp mlp;
-    Tensor maxima;  ///< fp32 [4]: storage of both halves' maxima, in FP8 blocks
+    Tensor amaxes;  ///< fp32 [4]: storage of both halves' amaxes, in FP8 blocks
 };
 
 struct DeferredBlock {
@@ -27,7 +27,7 @@ struct DeferredBlock {
 /// The tensors of a block that only B reads: reusable, once its B is done, for the deferred
 /// gradients of another block. Requires that the outputs of norms and activation functions are
 /// kept; otherwise W would rebuild them from these tensors.
-DeferredBlock used_up_by_inputs(const SavedBlock& saved);
+DeferredBlock free_after_input_gradients(const SavedBlock& saved);
 /// to = from
 void copy(Backend& backend, const DeferredBlock& to, const DeferredBlock& from);
 
@@ -53,20 +53,20 @@ public:
                   BackwardPart part, const DeferredBlock& deferred) const;
 
     /// True if its GEMMs with weights are FP8.
-    bool float8() const { return attention_.float8(); }
-    /// How many of the gradient's maxima `backward` takes.
-    static constexpr std::int64_t grad_maxima = 3;
+    bool fp8() const { return attention_.fp8(); }
+    /// How many of the gradient's amaxes `backward` takes.
+    static constexpr std::int64_t grad_amax_count = 3;
 
     /// Dropout of the branch that leaves the block.
-    Dropout outgoing(const Pass& pass) const {
+    Dropout output_dropout(const Pass& pass) const {
         return pass.dropout(context_, DropoutSite::mlp_output, layer_);
     }
 
 private:
-    /// Allocates the maxima of `saved`, if the block computes in FP8.
-    void reserve_maxima(SavedBlock& saved, Arena& arena) const;
-    /// `kept` with its maxima set to 0, in the workspace if it has none.
-    SavedBlock with_cleared_maxima(SavedBlock kept) const;
+    /// Allocates the amaxes of `saved`, if the block computes in FP8.
+    void reserve_amaxes(SavedBlock& saved, Arena& arena) const;
+    /// `kept` with its amaxes set to 0, in the workspace if it has none.
+    SavedBlock with_cleared_amaxes(SavedBlock kept) const;
     /// Recomputes all activations from the stream that enters the block, bit for bit.
     SavedBlock recomputed(const SavedBlock& kept, const Pass& pass) const;
 

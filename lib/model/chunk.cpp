@@ -22,7 +22,7 @@ bool recomputes_blocks(const SavedChunk& saved) {
 GptChunk::GptChunk(const ModelContext& context, Parameters& parameters, const ChunkPart& part,
                    const Bucket& flat)
     : context_(context), parameters_(parameters), part_(part), flat_(flat) {
-    GPTRAIN_CHECK(part.num_layers > 0, "a chunk has layers");
+    GPTRAIN_CHECK(part.num_layers > 0, "a chunk needs at least one layer");
     if (part.embedding) embedding_.emplace(context, parameters);
     blocks_.reserve(static_cast<std::size_t>(part.num_layers));
     for (std::int64_t i = 0; i < part.num_layers; ++i) {
@@ -41,9 +41,10 @@ SavedChunk GptChunk::reserve(Arena& arena, const SavedSizes& sizes) const {
     }
     saved.deferred.resize(blocks_.size());
     for (std::size_t i = 0; i < blocks_.size() && sizes.defer_weights; ++i) {
-        saved.deferred[i] = recomputes_blocks(saved)
-                                ? blocks_[i].reserve_deferred(arena, tokens)
-                                : used_up_by_inputs(saved.blocks[(i + 1) % blocks_.size()]);
+        saved.deferred[i] =
+            recomputes_blocks(saved)
+                ? blocks_[i].reserve_deferred(arena, tokens)
+                : free_after_input_gradients(saved.blocks[(i + 1) % blocks_.size()]);
     }
     return saved;
 }
@@ -56,17 +57,17 @@ StreamBuffers GptChunk::stream_buffers(const Shape& shape) const {
     return {.r = context_.temporary(shape), .y = context_.temporary(shape)};
 }
 
-void GptChunk::enter(const Pass& pass, const Tensor& input, const Tensor& r) const {
+void GptChunk::start_stream(const Pass& pass, const Tensor& input, const Tensor& r) const {
     if (embedding_) {
         // The flat order is reversed: the embedding comes after the first block.
-        parameters_.await({block_range(0).end, flat_.end});
+        parameters_.wait_for({block_range(0).end, flat_.end});
         embedding_->forward(pass, r);
     } else {
         context_.backend.copy(r, input);
     }
 }
 
-void GptChunk::leave(const Pass& pass, const Stream& stream, const Tensor& output) const {
+void GptChunk::finish_stream(const Pass& pass, const Stream& stream, const Tensor& output) const {
     context_.backend.residual_norm_forward({.r = stream.r,
                                             .y = stream.y,
                                             .dropout = stream.dropout,
@@ -86,24 +87,25 @@ void GptChunk::forward(const Pass& pass, const SavedChunk& saved, const Boundary
     if (recomputes_blocks(saved)) buffers.r = context_.temporary(r.shape());
 
     Stream stream = {.r = r, .y = {}, .dropout = {}};
-    enter(pass, boundary.input, r);
+    start_stream(pass, boundary.input, r);
     for (std::size_t i = 0; i < blocks_.size(); ++i) {
         const ProfileRange range(context_.backend, names_[i]);
-        await_block(i);
+        wait_for_block(i);
         blocks_[i].forward(stream, saved.blocks[i], buffers, pass);
     }
-    if (!head_) return leave(pass, stream, boundary.output);
+    if (!head_) return finish_stream(pass, stream, boundary.output);
     const ProfileRange range(context_.backend, "head");
-    await_block(blocks_.size());
+    wait_for_block(blocks_.size());
     head_->forward_backward(stream, saved.head, pass);
 }
 
-Stream GptChunk::run_transient(const Pass& pass, const Tensor& input, const StreamBuffers& buffers,
-                               std::vector<KvCache>* caches) const {
+Stream GptChunk::run_without_saving(const Pass& pass, const Tensor& input,
+                                    const StreamBuffers& buffers,
+                                    std::vector<KvCache>* caches) const {
     Stream stream = {.r = buffers.r, .y = {}, .dropout = {}};
-    enter(pass, input, stream.r);
+    start_stream(pass, input, stream.r);
     for (std::size_t i = 0; i < blocks_.size(); ++i) {
-        await_block(i);
+        wait_for_block(i);
         blocks_[i].forward(stream, {}, buffers, pass, caches == nullptr ? nullptr : &(*caches)[i]);
     }
     return stream;
@@ -113,9 +115,9 @@ void GptChunk::evaluate(const Pass& pass, const Boundary& boundary) const {
     const ArenaFrame frame(context_.workspace());
     const StreamBuffers buffers =
         stream_buffers({pass.stream_tokens(context_), context_.shape.hidden});
-    Stream stream = run_transient(pass, boundary.input, buffers, nullptr);
-    if (!head_) return leave(pass, stream, boundary.output);
-    await_block(blocks_.size());
+    Stream stream = run_without_saving(pass, boundary.input, buffers, nullptr);
+    if (!head_) return finish_stream(pass, stream, boundary.output);
+    wait_for_block(blocks_.size());
     head_->forward(stream, buffers, pass);
 }
 
@@ -124,8 +126,8 @@ void GptChunk::next_token(const Batch& batch, std::vector<KvCache>& caches,
     const ArenaFrame frame(context_.workspace());
     const Pass pass = {.batch = batch, .step = {}, .training = false};
     const StreamBuffers buffers = stream_buffers({batch.tokens(), context_.shape.hidden});
-    Stream stream = run_transient(pass, boundary.input, buffers, &caches);
-    if (!head_) return leave(pass, stream, boundary.output);
+    Stream stream = run_without_saving(pass, boundary.input, buffers, &caches);
+    if (!head_) return finish_stream(pass, stream, boundary.output);
     head_->last_logits(stream, buffers, pass, logits);
 }
 
@@ -138,8 +140,8 @@ std::vector<KvCache> GptChunk::reserve_caches(Arena& arena, std::int64_t sequenc
     return caches;
 }
 
-Dropout GptChunk::incoming(std::size_t layer, const Pass& pass) const {
-    return layer == 0 ? Dropout() : blocks_[layer - 1].outgoing(pass);
+Dropout GptChunk::input_dropout(std::size_t layer, const Pass& pass) const {
+    return layer == 0 ? Dropout() : blocks_[layer - 1].output_dropout(pass);
 }
 
 Bucket GptChunk::block_range(std::size_t layer) const {
@@ -150,36 +152,37 @@ Bucket GptChunk::block_range(std::size_t layer) const {
             parameters_.range_of(name + ".ln_1.weight").end};
 }
 
-void GptChunk::await_block(std::size_t layer) const {
-    if (parameters_.all_here()) return;
-    if (layer < blocks_.size()) return parameters_.await(block_range(layer));
-    parameters_.await({flat_.begin, block_range(layer - 1).begin});
+void GptChunk::wait_for_block(std::size_t layer) const {
+    if (parameters_.nothing_in_flight()) return;
+    if (layer < blocks_.size()) return parameters_.wait_for(block_range(layer));
+    parameters_.wait_for({flat_.begin, block_range(layer - 1).begin});
     // A tied head uses the embedding's weights.
-    if (embedding_) parameters_.await({block_range(0).end, flat_.end});
+    if (embedding_) parameters_.wait_for({block_range(0).end, flat_.end});
 }
 
 void GptChunk::begin_gradient(const Pass& pass, const SavedChunk& saved, const Tensor& input,
                               StreamGrad& grad) const {
-    const Dropout last = incoming(blocks_.size(), pass);
+    const Dropout last = input_dropout(blocks_.size(), pass);
     if (head_) return head_->backward(saved.head, grad, last, pass);
     context_.backend.copy(grad.dr, input);
     grad.dy = {grad.dr, {}};
     if (last.probability == 0) return;
-    grad.dy = {grad.dropped, grad.maxima.next()};
+    grad.dy = {grad.dropped, grad.amax_pool.next()};
     context_.backend.dropout_backward({.dr = grad.dr,
                                        .dropout = last,
                                        .dy = grad.dropped,
                                        .seq_length = pass.stream_length(context_),
-                                       .maximum = grad.dy.maximum});
+                                       .amax = grad.dy.amax});
 }
 
-Maxima GptChunk::grad_maxima() const {
-    const auto float8 = [](const Block& block) { return block.float8(); };
-    if (std::none_of(blocks_.begin(), blocks_.end(), float8)) return {};
+AmaxPool GptChunk::grad_amax_pool() const {
+    const auto fp8 = [](const Block& block) { return block.fp8(); };
+    if (std::none_of(blocks_.begin(), blocks_.end(), fp8)) return {};
     // One more for the head's norm.
-    const Tensor numbers = context_.temporary_f32({1 + Block::grad_maxima * std::ssize(blocks_)});
+    const Tensor numbers =
+        context_.temporary_f32({1 + Block::grad_amax_count * std::ssize(blocks_)});
     context_.backend.fill(numbers, 0);
-    return Maxima(numbers);
+    return AmaxPool(numbers);
 }
 
 void GptChunk::backward_inputs(const Pass& pass, const SavedChunk& saved, const Boundary& boundary,
@@ -190,7 +193,7 @@ void GptChunk::backward_inputs(const Pass& pass, const SavedChunk& saved, const 
     // Its final value is the gradient that the previous chunk waits for.
     grad.dr = boundary.output.empty() ? context_.temporary(shape) : boundary.output;
     if (context_.shape.dropout > 0) grad.dropped = context_.temporary(shape);
-    grad.maxima = grad_maxima();
+    grad.amax_pool = grad_amax_pool();
     std::vector<DeferredBlock> deferred = saved.deferred;
     // The last block's deferred gradients overlay tensors that the first block's B still reads.
     const bool shared = part == BackwardPart::inputs && !recomputes_blocks(saved);
@@ -201,7 +204,7 @@ void GptChunk::backward_inputs(const Pass& pass, const SavedChunk& saved, const 
     begin_gradient(pass, saved, boundary.input, grad);
     for (std::size_t i = blocks_.size(); i-- > 0;) {
         const ProfileRange range(context_.backend, names_[i]);
-        blocks_[i].backward(saved.blocks[i], grad, incoming(i, pass), pass, part, deferred[i]);
+        blocks_[i].backward(saved.blocks[i], grad, input_dropout(i, pass), pass, part, deferred[i]);
         if (final && part == BackwardPart::whole) final(block_range(i).end);
     }
     if (shared) copy(context_.backend, saved.deferred.back(), deferred.back());

@@ -72,16 +72,16 @@ public:
 private:
     StreamBuffers stream_buffers(const Shape& shape) const;
     /// Runs the embedding and the blocks and keeps nothing.
-    Stream run_transient(const Pass& pass, const Tensor& input, const StreamBuffers& buffers,
-                         std::vector<KvCache>* caches) const;
+    Stream run_without_saving(const Pass& pass, const Tensor& input, const StreamBuffers& buffers,
+                              std::vector<KvCache>* caches) const;
     /// Starts the stream: r = the embeddings, or the previous chunk's output.
-    void enter(const Pass& pass, const Tensor& input, const Tensor& r) const;
+    void start_stream(const Pass& pass, const Tensor& input, const Tensor& r) const;
     /// output = the sum that the next chunk's first norm reads.
-    void leave(const Pass& pass, const Stream& stream, const Tensor& output) const;
+    void finish_stream(const Pass& pass, const Stream& stream, const Tensor& output) const;
     /// Dropout of the branch that enters layer i of the chunk.
-    Dropout incoming(std::size_t layer, const Pass& pass) const;
-    /// Maxima for one backward through the chunk, set to 0.
-    Maxima grad_maxima() const;
+    Dropout input_dropout(std::size_t layer, const Pass& pass) const;
+    /// Amaxes for one backward through the chunk, set to 0.
+    AmaxPool grad_amax_pool() const;
     /// Starts the gradient of the stream: at the loss, or from the next chunk's gradient.
     void begin_gradient(const Pass& pass, const SavedChunk& saved, const Tensor& input,
                         StreamGrad& grad) const;
@@ -91,7 +91,7 @@ private:
     /// The flat range of block `layer`.
     Bucket block_range(std::size_t layer) const;
     /// Waits for the weights of block `layer`, or of the head if `layer` is the number of blocks.
-    void await_block(std::size_t layer) const;
+    void wait_for_block(std::size_t layer) const;
 
     const ModelContext& context_;
     Parameters& parameters_;

@@ -23,7 +23,7 @@ struct ModelContext {
     std::int64_t head_chunk;         ///< rows of logits computed at a time
     std::int64_t sequences;          ///< B
     bool sequence_parallel = false;  ///< the residual stream is split along S over tp
-    SequenceRows stream_rows = {};   ///< global positions of the stream's local rows
+    RowPositions stream_rows = {};   ///< global positions of the stream's local rows
     ContextMethod context_method = ContextMethod::ring;
 
     /// Id of this rank's first vocabulary row.
@@ -68,17 +68,17 @@ struct Pass {
 };
 
 /// An operand of a linear layer, with its largest absolute value.
-struct Measured {
+struct WithAmax {
     Tensor values;
     /// fp32 [1]: largest absolute value, for FP8. If empty, the layer that needs it computes it.
-    Tensor maximum;
+    Tensor amax;
 };
 
-/// Hands out maxima one by one from a contiguous tensor, which one fill clears.
-class Maxima {
+/// Hands out amaxes one by one from a contiguous tensor, which one fill clears.
+class AmaxPool {
 public:
-    Maxima() = default;  ///< hands out empty tensors
-    explicit Maxima(const Tensor& numbers) : numbers_(numbers) {}
+    AmaxPool() = default;  ///< hands out empty tensors
+    explicit AmaxPool(const Tensor& numbers) : numbers_(numbers) {}
     Tensor next() { return numbers_.empty() ? Tensor() : numbers_.slice(0, given_++, 1); }
 
 private:
@@ -102,10 +102,10 @@ struct StreamBuffers {
 
 /// The gradient of the residual stream, in backward.
 struct StreamGrad {
-    Tensor dr;       ///< [B S, H]: gradient of the residual stream
-    Tensor dropped;  ///< [B S, H]: memory for dy if dropout makes it differ from dr, else empty
-    Measured dy;     ///< [B S, H]: gradient of the last branch's output; dr without dropout
-    Maxima maxima;   ///< maxima of the gradients that backward produces, 0 at first
+    Tensor dr;           ///< [B S, H]: gradient of the residual stream
+    Tensor dropped;      ///< [B S, H]: memory for dy if dropout makes it differ from dr, else empty
+    WithAmax dy;         ///< [B S, H]: gradient of the last branch's output; dr without dropout
+    AmaxPool amax_pool;  ///< for the gradients that backward produces, 0 at first
 };
 
 /// What a backward action computes: everything (BW), only what earlier layers wait for (B), or only

@@ -12,10 +12,10 @@ Embedding::Embedding(const ModelContext& context, const Parameters& parameters)
 
 void Embedding::forward(const Pass& pass, const Tensor& x) const {
     const ArenaFrame frame(context_.workspace());
-    const Tensor part = memory_of_whole(context_, x);
+    const Tensor part = allocate_whole(context_, x);
     context_.backend.embedding_forward(
         {.ids = pass.batch.ids, .weight = tokens_.weight, .vocab_begin = vocab_begin_, .x = part});
-    sum_parts(context_, x, part).wait();
+    reduce_parts(context_, x, part).wait();
     const Dropout mask = dropout(pass);
     if (positions_.weight.empty() && mask.probability == 0) return;
     context_.backend.position_forward({.x = x,
@@ -36,7 +36,7 @@ void Embedding::backward(const Pass& pass, const Tensor& dx) const {
     }
     const ArenaFrame frame(context_.workspace());
     context_.backend.embedding_backward({.ids = pass.batch.ids,
-                                         .dx = whole_rows(context_, dx),
+                                         .dx = gather_rows(context_, dx),
                                          .dweight = tokens_.grad,
                                          .vocab_begin = vocab_begin_});
 }

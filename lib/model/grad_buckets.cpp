@@ -7,16 +7,16 @@
 namespace gptrain {
 
 GradBuckets::GradBuckets(Backend& backend, Memory& memory, const Parameters& parameters,
-                         Communicator& sharers, const GradReduction& how)
-    : backend_(backend), parameters_(parameters), sharers_(sharers), how_(how) {
-    expect_all();
+                         Communicator& sharers, const GradReduction& reduction)
+    : backend_(backend), parameters_(parameters), sharers_(sharers), reduction_(reduction) {
+    start_step();
     if (!rounded()) return;
     std::int64_t largest = 0;
     for (const Bucket& bucket : parameters.layout().buckets)
         largest = std::max(largest, bucket.end - bucket.begin);
     for (Message& message : messages_) {
-        message.sent = memory[MemoryUse::grad_messages].allocate(how.dtype, {largest});
-        message.received = memory[MemoryUse::grad_messages].allocate(how.dtype, {largest});
+        message.sent = memory[MemoryUse::grad_messages].allocate(reduction.dtype, {largest});
+        message.received = memory[MemoryUse::grad_messages].allocate(reduction.dtype, {largest});
     }
 }
 
@@ -34,11 +34,11 @@ void GradBuckets::start(const Bucket& bucket) {
         start_rounded(bucket);
         return;
     }
-    if (pending_.size() == most_under_way) {
+    if (pending_.size() == max_in_flight) {
         pending_.front().wait();
         pending_.pop_front();
     }
-    if (how_.shard && shared()) {
+    if (reduction_.shard && shared()) {
         pending_.push_back(sharers_.reduce_scatter(grads_of(own_part(bucket)), all, 0));
     } else {
         pending_.push_back(sharers_.all_reduce(all, Reduce::sum));
@@ -64,7 +64,7 @@ void GradBuckets::complete(Message& message) {
     const Bucket own = own_part(message.bucket);
     backend_.sum_rows(grads_of(own),
                       message.received.slice(0, 0, elements).view({ranks, elements / ranks}));
-    if (!how_.shard) {
+    if (!reduction_.shard) {
         const Tensor all = message.sent.slice(0, 0, elements);
         const Tensor part = all.slice(0, own.begin - message.bucket.begin, own.end - own.begin);
         backend_.cast(part, grads_of(own));
@@ -74,7 +74,7 @@ void GradBuckets::complete(Message& message) {
     message.bucket = {};
 }
 
-void GradBuckets::expect_all() {
+void GradBuckets::start_step() {
     for (std::size_t i = 0; i < parameters_.layout().buckets.size(); ++i)
         waiting_.insert(waiting_.end(), i);
 }
@@ -100,7 +100,7 @@ void GradBuckets::finish() {
     // The older one first, so that all ranks issue them in the same order.
     for (std::size_t i = 0; i < messages_.size(); ++i)
         complete(messages_[(next_message_ + i) % messages_.size()]);
-    expect_all();
+    start_step();
 }
 
 }  // namespace gptrain

@@ -31,7 +31,7 @@ class GradBuckets {
 public:
     /// Allocates two message buffers if buckets are sent as bf16.
     GradBuckets(Backend& backend, Memory& memory, const Parameters& parameters,
-                Communicator& sharers, const GradReduction& how);
+                Communicator& sharers, const GradReduction& reduction);
 
     /// True if other ranks share the gradients; otherwise `ready` need not be called.
     bool shared() const { return sharers_.size() > 1; }
@@ -43,7 +43,7 @@ public:
     void finish();
 
 private:
-    static constexpr std::size_t most_under_way = 2;
+    static constexpr std::size_t max_in_flight = 2;
     /// A bf16 bucket in flight to the ranks that own its parts.
     struct Message {
         Tensor sent;      ///< has the size of the largest bucket
@@ -53,9 +53,9 @@ private:
     };
     Tensor grads_of(const Bucket& bucket) const;
     Bucket own_part(const Bucket& bucket) const;
-    bool rounded() const { return shared() && how_.dtype != DType::f32; }
+    bool rounded() const { return shared() && reduction_.dtype != DType::f32; }
     /// Starts a new step with all buckets waiting.
-    void expect_all();
+    void start_step();
     void start(const Bucket& bucket);
     void start_rounded(const Bucket& bucket);
     void complete(Message& message);
@@ -63,10 +63,10 @@ private:
     Backend& backend_;
     const Parameters& parameters_;
     Communicator& sharers_;
-    GradReduction how_;
+    GradReduction reduction_;
     std::set<std::size_t> waiting_;  ///< buckets not yet started in this step
     std::deque<Pending> pending_;
-    std::array<Message, most_under_way> messages_;
+    std::array<Message, max_in_flight> messages_;
     std::size_t next_message_ = 0;
 };
 

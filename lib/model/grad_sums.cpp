@@ -4,22 +4,22 @@ namespace gptrain {
 
 GradSums::GradSums(Backend& backend, const Mesh& mesh, const Parameters& parameters, bool shard)
     : backend_(backend), mesh_(mesh) {
-    if (mesh.tp().size() * mesh.kv().size() * mesh.ends().size() == 1) return;
+    if (mesh.tp().size() * mesh.kv().size() * mesh.embedding_ends().size() == 1) return;
     for (const OwnedRange& range : owned_ranges(parameters.layout(), mesh.dp_cp(), shard)) {
         const Tensor grads = parameters.main_grads().slice(0, range.begin, range.shard.elements());
         switch (range.parameter->sum) {
             case GradSum::none: break;
             case GradSum::tp: over_tp_.push_back(grads); break;
             case GradSum::kv: over_kv_.push_back(grads); break;
-            case GradSum::ends: over_ends_.push_back(grads); break;
+            case GradSum::embedding_ends: over_embedding_ends_.push_back(grads); break;
         }
     }
 }
 
-void GradSums::run(Arena& workspace) const {
+void GradSums::sum_all(Arena& workspace) const {
     sum(over_tp_, mesh_.tp(), workspace);
     sum(over_kv_, mesh_.kv(), workspace);
-    sum(over_ends_, mesh_.ends(), workspace);
+    sum(over_embedding_ends_, mesh_.embedding_ends(), workspace);
 }
 
 void GradSums::sum(const std::vector<Tensor>& grads, Communicator& sharers,

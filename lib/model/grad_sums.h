@@ -23,7 +23,7 @@ public:
 
     /// Sums the gradients of each kind as one message, copied through the workspace if there are
     /// several.
-    void run(Arena& workspace) const;
+    void sum_all(Arena& workspace) const;
 
 private:
     void sum(const std::vector<Tensor>& grads, Communicator& sharers, Arena& workspace) const;
@@ -32,7 +32,7 @@ private:
     const Mesh& mesh_;
     std::vector<Tensor> over_tp_;
     std::vector<Tensor> over_kv_;
-    std::vector<Tensor> over_ends_;
+    std::vector<Tensor> over_embedding_ends_;
 };
 
 }  // namespace gptrain

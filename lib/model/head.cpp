@@ -75,26 +75,26 @@ void Head::forward_backward(Stream& stream, const SavedHead& saved, const Pass& 
     const ArenaFrame frame(context_.workspace());
     const Tensor n = context_.temporary(saved.dn.shape());
     norm_.forward(stream, saved.norm, {n, {}}, pass);
-    const Tensor dn = memory_of_whole(context_, saved.dn);
-    loss(whole_rows(context_, n), dn, pass);
-    context_.backend.note_loss(pass.step);
-    sum_parts(context_, saved.dn, dn).wait();
+    const Tensor dn = allocate_whole(context_, saved.dn);
+    loss(gather_rows(context_, n), dn, pass);
+    context_.backend.check_loss(pass.step);
+    reduce_parts(context_, saved.dn, dn).wait();
 }
 
 void Head::forward(Stream& stream, const StreamBuffers& buffers, const Pass& pass) const {
     const ArenaFrame frame(context_.workspace());
-    const SavedNorm saved =
-        norm_.complete({.r = buffers.r, .mean = {}, .rstd = {}}, pass.stream_tokens(context_));
+    const SavedNorm saved = norm_.with_workspace({.r = buffers.r, .mean = {}, .rstd = {}},
+                                                 pass.stream_tokens(context_));
     const Tensor n = context_.temporary(buffers.y.shape());
     norm_.forward(stream, saved, {n, {}}, pass);
-    loss(whole_rows(context_, n), {}, pass);
+    loss(gather_rows(context_, n), {}, pass);
 }
 
 void Head::last_logits(Stream& stream, const StreamBuffers& buffers, const Pass& pass,
                        const Tensor& logits) const {
     const ArenaFrame frame(context_.workspace());
     const SavedNorm saved =
-        norm_.complete({.r = buffers.r, .mean = {}, .rstd = {}}, pass.batch.tokens());
+        norm_.with_workspace({.r = buffers.r, .mean = {}, .rstd = {}}, pass.batch.tokens());
     const Tensor n = context_.temporary(buffers.y.shape());
     norm_.forward(stream, saved, {n, {}}, pass);
     const std::int64_t length = pass.batch.seq_length();

@@ -13,7 +13,7 @@ constexpr std::int64_t group_alignment = 64;
 constexpr std::int64_t bucket_elements = 40'000'000;
 
 /// How a tensor is split over tp.
-enum class Cut {
+enum class TpSplit {
     none,     ///< not split
     rows,     ///< dim 0
     columns,  ///< dim 1
@@ -23,16 +23,16 @@ enum class Cut {
 struct Member {
     std::string name;
     Shape shape;  ///< shape of the whole tensor
-    Initialisation start;
-    Cut cut = Cut::none;
+    Initialisation init;
+    TpSplit split = TpSplit::none;
 };
 
 struct Group {
     std::string name;
     std::vector<Member> members;
-    bool float8 = false;
-    bool alone = false;  ///< in a bucket of its own
-    bool copy = false;   ///< of a parameter that another stage owns
+    bool fp8 = false;
+    bool own_bucket = false;  ///< in a bucket of its own
+    bool is_copy = false;     ///< of a parameter that another stage owns
 };
 
 /// Lists the groups of a part in the model's order.
@@ -53,8 +53,8 @@ public:
         if (part.head) {
             norm("ln_f");
             if (!model_.tie_embeddings) {
-                add("head.weight", {model_.vocab, model_.hidden}, drawn(), Cut::rows);
-            } else if (request_.tied_ends) {
+                add("head.weight", {model_.vocab, model_.hidden}, drawn(), TpSplit::rows);
+            } else if (request_.split_tied_embedding) {
                 token_embedding(true);
             }
         }
@@ -69,17 +69,17 @@ private:
         return {.std = model_.init_std / std::sqrt(2.0 * static_cast<double>(model_.layers))};
     }
 
-    void add(const std::string& name, const Shape& shape, Initialisation start,
-             Cut cut = Cut::none) {
-        groups_.push_back({name, {{name, shape, start, cut}}});
+    void add(const std::string& name, const Shape& shape, Initialisation init,
+             TpSplit split = TpSplit::none) {
+        groups_.push_back({name, {{name, shape, init, split}}});
     }
 
     /// With tied ends its gradient is summed over both pipeline ends, which must own equal ranges:
     /// it gets a bucket of its own.
-    void token_embedding(bool copy) {
-        add("wte.weight", {model_.vocab, model_.hidden}, drawn(), Cut::rows);
-        groups_.back().alone = request_.tied_ends;
-        groups_.back().copy = copy;
+    void token_embedding(bool is_copy) {
+        add("wte.weight", {model_.vocab, model_.hidden}, drawn(), TpSplit::rows);
+        groups_.back().own_bucket = request_.split_tied_embedding;
+        groups_.back().is_copy = is_copy;
     }
 
     void norm(const std::string& name) {
@@ -93,19 +93,19 @@ private:
     struct Rows {
         std::string name;
         std::int64_t outputs;
-        Cut cut;
+        TpSplit split;
     };
     /// A linear layer of the current block that stacks `rows`.
     void linear(const std::string& group, const std::vector<Rows>& rows, std::int64_t inputs,
-                Initialisation start) {
+                Initialisation init) {
         const bool inner = layer_ > 0 && layer_ < model_.layers - 1;
-        Group weight{group + ".weight", {}, request_.float8 && inner};
+        Group weight{group + ".weight", {}, request_.fp8 && inner};
         Group bias{group + ".bias", {}};
-        for (const auto& [name, outputs, cut] : rows) {
-            weight.members.push_back({name + ".weight", {outputs, inputs}, start, cut});
+        for (const auto& [name, outputs, split] : rows) {
+            weight.members.push_back({name + ".weight", {outputs, inputs}, init, split});
             // A row-parallel layer adds its bias after the sum, unsplit.
-            const Cut bias_cut = cut == Cut::columns ? Cut::none : cut;
-            bias.members.push_back({name + ".bias", {outputs}, {}, bias_cut});
+            const TpSplit bias_split = split == TpSplit::columns ? TpSplit::none : split;
+            bias.members.push_back({name + ".bias", {outputs}, {}, bias_split});
         }
         groups_.push_back(std::move(weight));
         if (model_.bias) groups_.push_back(std::move(bias));
@@ -118,18 +118,18 @@ private:
         const std::int64_t kv_rows = model_.groups * model_.head_dim;
         norm(at + "ln_1");
         linear(at + "attn.qkv",
-               {{at + "attn.q", q_rows, Cut::rows},
-                {at + "attn.k", kv_rows, Cut::kv_rows},
-                {at + "attn.v", kv_rows, Cut::kv_rows}},
+               {{at + "attn.q", q_rows, TpSplit::rows},
+                {at + "attn.k", kv_rows, TpSplit::kv_rows},
+                {at + "attn.v", kv_rows, TpSplit::kv_rows}},
                model_.hidden, drawn());
-        linear(at + "attn.proj", {{at + "attn.proj", model_.hidden, Cut::columns}}, q_rows,
+        linear(at + "attn.proj", {{at + "attn.proj", model_.hidden, TpSplit::columns}}, q_rows,
                projection());
         norm(at + "ln_2");
-        std::vector<Rows> inner = {{at + "mlp.fc", model_.ffn, Cut::rows}};
+        std::vector<Rows> inner = {{at + "mlp.fc", model_.ffn, TpSplit::rows}};
         if (model_.activation == Activation::swiglu)
-            inner.push_back({at + "mlp.gate", model_.ffn, Cut::rows});
+            inner.push_back({at + "mlp.gate", model_.ffn, TpSplit::rows});
         linear(at + "mlp.fc_gate", inner, model_.hidden, drawn());
-        linear(at + "mlp.proj", {{at + "mlp.proj", model_.hidden, Cut::columns}}, model_.ffn,
+        linear(at + "mlp.proj", {{at + "mlp.proj", model_.hidden, TpSplit::columns}}, model_.ffn,
                projection());
     }
 
@@ -139,11 +139,11 @@ private:
     std::vector<Group> groups_;
 };
 
-/// A rank's part of a dim: `length` indices from `begin` on, of which `there` exist and the rest is
+/// A rank's part of a dim: `length` indices from `begin` on, of which `valid` exist and the rest is
 /// padding.
 struct Part {
     std::int64_t begin;
-    std::int64_t there;
+    std::int64_t valid;
     std::int64_t length;
 };
 
@@ -154,17 +154,17 @@ Part part_of(std::int64_t size, std::int64_t ranks, std::int64_t rank) {
 }
 
 /// Places a rank's groups in its flat buffers.
-class Placing {
+class LayoutBuilder {
 public:
-    Placing(const LayoutRequest& request, ParameterLayout& layout)
+    LayoutBuilder(const LayoutRequest& request, ParameterLayout& layout)
         : request_(request), layout_(layout) {}
 
     void chunk(const std::vector<Group>& groups) {
         const std::int64_t begin = end_;
         for (auto group = groups.rbegin(); group != groups.rend(); ++group) {
-            if (group->alone) close_bucket();
+            if (group->own_bucket) close_bucket();
             place(*group);
-            if (group->alone || end_ - bucket_begin_ >= bucket_elements) close_bucket();
+            if (group->own_bucket || end_ - bucket_begin_ >= bucket_elements) close_bucket();
         }
         close_bucket();
         layout_.chunks.push_back({begin, end_});
@@ -183,10 +183,10 @@ private:
         bucket_begin_ = end_;
     }
 
-    GradSum sum_of(const Member& member, bool alone) const {
-        if (alone) return GradSum::ends;
-        if (member.cut == Cut::none && request_.sequence_parallel) return GradSum::tp;
-        if (member.cut == Cut::kv_rows && sharers() > 1) return GradSum::kv;
+    GradSum sum_of(const Member& member, bool own_bucket) const {
+        if (own_bucket) return GradSum::embedding_ends;
+        if (member.split == TpSplit::none && request_.sequence_parallel) return GradSum::tp;
+        if (member.split == TpSplit::kv_rows && sharers() > 1) return GradSum::kv;
         return GradSum::none;
     }
 
@@ -196,19 +196,19 @@ private:
         in_memory = member.shape;
         std::int64_t rank = request_.tensor_rank;
         std::int64_t ranks = request_.tensor;
-        if (member.cut == Cut::none) {
+        if (member.split == TpSplit::none) {
             shard.owned = rank == 0;
             return shard;
         }
-        if (member.cut == Cut::kv_rows) {
+        if (member.split == TpSplit::kv_rows) {
             shard.owned = rank % sharers() == 0;
             rank /= sharers();
             ranks /= sharers();
         }
-        const int dim = member.cut == Cut::columns ? 1 : 0;
+        const int dim = member.split == TpSplit::columns ? 1 : 0;
         const Part part = part_of(member.shape[dim], ranks, rank);
         shard.box.offset[dim] = part.begin;
-        shard.box.extent[dim] = part.there;
+        shard.box.extent[dim] = part.valid;
         shard.flat_end = shard.box.extent.elements();
         in_memory[dim] = part.length;
         return shard;
@@ -217,18 +217,18 @@ private:
     /// Places the members of a group contiguously.
     void place(const Group& group) {
         end_ = round_up(end_, group_alignment);
-        ProductGroup placed = {group.name, {}, end_, group.float8};
+        ParameterGroup placed = {group.name, {}, end_, group.fp8};
         for (const Member& member : group.members) {
             Shape in_memory;
             Shard shard = shard_of(member, in_memory);
-            if (group.copy) shard.owned = false;
+            if (group.is_copy) shard.owned = false;
             if (placed.shape.rank() == 0) {
                 placed.shape = shard.box.extent;
             } else {
                 placed.shape[0] += shard.box.extent[0];
             }
             layout_.parameters.push_back(
-                {std::move(shard), member.start, end_, sum_of(member, group.alone)});
+                {std::move(shard), member.init, end_, sum_of(member, group.own_bucket)});
             end_ += in_memory.elements();
         }
         layout_.groups.push_back(std::move(placed));
@@ -245,9 +245,9 @@ private:
 ParameterLayout make_layout(const LayoutRequest& request) {
     ParameterLayout layout;
     GroupList groups(request);
-    Placing placing(request, layout);
-    for (auto part = request.parts.rbegin(); part != request.parts.rend(); ++part)
-        placing.chunk(groups.of(*part));
+    LayoutBuilder builder(request, layout);
+    for (auto part = request.chunks.rbegin(); part != request.chunks.rend(); ++part)
+        builder.chunk(groups.of(*part));
     std::reverse(layout.chunks.begin(), layout.chunks.end());
     return layout;
 }

@@ -22,16 +22,17 @@ struct Initialisation {
 /// parameter but computes only part of its gradient.
 enum class GradSum {
     none,
-    tp,    ///< sequence parallelism: each rank's gradient covers its slice of the sequence
-    kv,    ///< k and v of heads that several tp ranks share: each rank's gradient covers its own
-           ///< queries
-    ends,  ///< the tied embedding: the first stage has the embedding's part, the last the head's
+    tp,  ///< sequence parallelism: each rank's gradient covers its slice of the sequence
+    kv,  ///< k and v of heads that several tp ranks share: each rank's gradient covers its own
+         ///< queries
+    embedding_ends,  ///< the tied embedding: the first stage has the embedding's part, the last the
+                     ///< head's
 };
 
 /// One named tensor of the model on this rank.
 struct Parameter {
     Shard shard;
-    Initialisation start;
+    Initialisation init;
     std::int64_t begin = 0;  ///< first element in the flat buffers
     GradSum sum = GradSum::none;
     /// Weight decay applies to tensors of two dims, not to biases and norms.
@@ -42,11 +43,11 @@ struct Parameter {
 /// Parameters that one GEMM (or one bias addition) uses as a single tensor: stacked along dim 0 and
 /// contiguous in memory. Most groups have one member; "h.i.attn.qkv" stacks q, k, v, and
 /// "h.i.mlp.fc_gate" stacks fc, gate.
-struct ProductGroup {
+struct ParameterGroup {
     std::string name;  ///< such as "h.0.attn.qkv.weight"
     Shape shape;       ///< this rank's rows and columns, without padding
     std::int64_t begin = 0;
-    bool float8 = false;  ///< multiplied in FP8
+    bool fp8 = false;  ///< multiplied in FP8
 };
 
 /// A range of the flat buffers whose gradients are reduced together. Divides evenly among the ranks
@@ -70,7 +71,7 @@ struct ChunkPart {
 /// one chunk.
 struct ParameterLayout {
     std::vector<Parameter> parameters;
-    std::vector<ProductGroup> groups;
+    std::vector<ParameterGroup> groups;
     std::vector<Bucket> buckets;
     std::vector<Bucket> chunks;  ///< the flat range of each chunk
     std::int64_t elements = 0;   ///< length of each flat buffer
@@ -78,14 +79,14 @@ struct ParameterLayout {
 
 /// What determines a rank's layout.
 struct LayoutRequest {
-    const ModelShape& model;       ///< the whole model
-    std::vector<ChunkPart> parts;  ///< this rank's, in the model's order
-    std::int64_t tensor = 1;       ///< size of tp
+    const ModelShape& model;        ///< the whole model
+    std::vector<ChunkPart> chunks;  ///< this rank's, in the model's order
+    std::int64_t tensor = 1;        ///< size of tp
     std::int64_t tensor_rank = 0;
     bool sequence_parallel = false;
-    bool tied_ends = false;   ///< tied embeddings with both ends on different stages
-    std::int64_t shards = 1;  ///< each bucket is divisible by this: dp x cp, or 1
-    bool float8 = false;      ///< FP8 in all blocks except the model's first and last
+    bool split_tied_embedding = false;  ///< tied embeddings with both ends on different stages
+    std::int64_t shards = 1;            ///< each bucket is divisible by this: dp x cp, or 1
+    bool fp8 = false;                   ///< FP8 in all blocks except the model's first and last
 };
 
 ParameterLayout make_layout(const LayoutRequest& request);

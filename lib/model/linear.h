@@ -30,15 +30,15 @@ public:
     std::int64_t outputs() const { return weight_.outputs(); }
     std::int64_t inputs() const { return weight_.inputs(); }
     /// True if its GEMMs are FP8.
-    bool float8() const { return !weight_.weight8.empty(); }
+    bool fp8() const { return !weight_.weight8.empty(); }
 
     /// y = x W^T + b for x [T, I] and y [T, O], T this rank's rows (a slice, with sequence
     /// parallelism). `gelu` [T, O], unless empty, receives gelu(y): column layers only, not in FP8.
-    void forward(const Measured& x, const Tensor& y, const Tensor& gelu = {}) const;
+    void forward(const WithAmax& x, const Tensor& y, const Tensor& gelu = {}) const;
 
     struct Backward {
-        Measured x;         ///< [T, I]; not read if only inputs are asked for (B)
-        Measured dy;        ///< [T, O]
+        WithAmax x;         ///< [T, I]; not read if only inputs are asked for (B)
+        WithAmax dy;        ///< [T, O]
         Tensor dx;          ///< [T, I], =; not written if only weights are asked for (W)
         Tensor gelu_input;  ///< [T, I] or empty: dx then is the gradient of the GELU's input; not
                             ///< in FP8
@@ -47,14 +47,14 @@ public:
     void backward(const Backward& args, BackwardPart part) const;
 
 private:
-    void product(const Measured& x, const Tensor& bias, const Tensor& y,
-                 const Tensor& gelu = {}) const;
+    void multiply(const WithAmax& x, const Tensor& bias, const Tensor& y,
+                  const Tensor& gelu = {}) const;
     void column_backward(const Backward& args, BackwardPart part) const;
     void row_backward(const Backward& args, BackwardPart part) const;
-    void input_grad(const Backward& args, const Float8Matrix& dy8) const;
-    void weight_grad(const Backward& args, const Tensor& dbias, const Float8Matrix& dy8) const;
+    void input_grad(const Backward& args, const Fp8Matrix& dy8) const;
+    void weight_grad(const Backward& args, const Tensor& dbias, const Fp8Matrix& dy8) const;
     /// x as FP8, in workspace memory that the caller's frame releases.
-    Float8Matrix converted(const Measured& x, DType format, bool rows, bool columns) const;
+    Fp8Matrix converted(const WithAmax& x, DType format, bool rows, bool columns) const;
 
     const ModelContext& context_;
     GroupTensors weight_;

@@ -28,41 +28,42 @@ DeferredMlp Mlp::reserve_deferred(Arena& arena, std::int64_t tokens) const {
             .du = arena.allocate(context_.compute, {tokens, fc_.outputs()})};
 }
 
-SavedMlp Mlp::complete(const SavedMlp& kept, const Tensor& stream, std::int64_t tokens) const {
+SavedMlp Mlp::with_workspace(const SavedMlp& kept, const Tensor& stream,
+                             std::int64_t tokens) const {
     const std::int64_t stream_tokens = context_.stream_length(tokens);
     const auto memory = [&](const Tensor& tensor, const Shape& shape) {
         return kept_or_temporary(tensor, context_, context_.compute, shape);
     };
     SavedMlp saved;
-    saved.norm = norm_.complete(kept.norm, stream_tokens);
+    saved.norm = norm_.with_workspace(kept.norm, stream_tokens);
     if (saved.norm.r.empty()) saved.norm.r = stream;
-    saved.n = {memory(kept.n.values, {stream_tokens, context_.shape.hidden}), kept.n.maximum};
+    saved.n = {memory(kept.n.values, {stream_tokens, context_.shape.hidden}), kept.n.amax};
     saved.u = memory(kept.u, {tokens, fc_.outputs()});
-    saved.a = {memory(kept.a.values, {tokens, proj_.inputs()}), kept.a.maximum};
+    saved.a = {memory(kept.a.values, {tokens, proj_.inputs()}), kept.a.amax};
     return saved;
 }
 
-void Mlp::forward_inner(Stream& stream, const SavedMlp& saved, const Pass& pass) const {
+void Mlp::forward_activation(Stream& stream, const SavedMlp& saved, const Pass& pass) const {
     norm_.forward(stream, saved.norm, saved.n, pass);
     // Fuses the GELU into the GEMM's epilogue, except in FP8.
-    if (!swiglu() && !fc_.float8()) {
+    if (!swiglu() && !fc_.fp8()) {
         fc_.forward(saved.n, saved.u, saved.a.values);
         return;
     }
     fc_.forward(saved.n, saved.u);
     context_.backend.activation_forward(
-        {.swiglu = swiglu(), .u = saved.u, .y = saved.a.values, .maximum = saved.a.maximum});
+        {.swiglu = swiglu(), .u = saved.u, .y = saved.a.values, .amax = saved.a.amax});
 }
 
-void Mlp::forward_outer(Stream& stream, const SavedMlp& saved, const Tensor& y,
-                        const Pass& pass) const {
+void Mlp::forward_projection(Stream& stream, const SavedMlp& saved, const Tensor& y,
+                             const Pass& pass) const {
     proj_.forward(saved.a, y);
     stream.y = y;
     stream.dropout = pass.dropout(context_, DropoutSite::mlp_output, layer_);
 }
 
 SavedMlp Mlp::rebuilt(const SavedMlp& kept, std::int64_t tokens) const {
-    SavedMlp saved = complete(kept, {}, tokens);
+    SavedMlp saved = with_workspace(kept, {}, tokens);
     if (kept.n.values.empty()) norm_.rebuild(saved.norm, saved.n.values);
     if (kept.a.values.empty()) {
         context_.backend.activation_forward(
@@ -78,20 +79,20 @@ void Mlp::backward(const SavedMlp& kept, StreamGrad& grad, const Dropout& branch
     const bool inputs = part != BackwardPart::weights;
     const SavedMlp saved = part == BackwardPart::inputs ? kept : rebuilt(kept, tokens);
     if (part == BackwardPart::inputs) context_.backend.copy(deferred.dy, grad.dy.values);
-    const Measured dy = inputs ? grad.dy : Measured{deferred.dy, {}};
-    const Measured du = {
+    const WithAmax dy = inputs ? grad.dy : WithAmax{deferred.dy, {}};
+    const WithAmax du = {
         kept_or_temporary(deferred.du, context_, context_.compute, {tokens, fc_.outputs()}),
-        fc_.float8() ? grad.maxima.next() : Tensor()};
+        fc_.fp8() ? grad.amax_pool.next() : Tensor()};
 
     // Fuses the GELU's gradient into the GEMM's epilogue, except in FP8.
-    const bool fused = !swiglu() && !proj_.float8();
+    const bool fused = !swiglu() && !proj_.fp8();
     Tensor da = du.values;
     if (swiglu() && inputs) da = context_.temporary({tokens, proj_.inputs()});
     proj_.backward({.x = saved.a, .dy = dy, .dx = da, .gelu_input = fused ? saved.u : Tensor()},
                    part);
     if (inputs && !fused) {
         context_.backend.activation_backward(
-            {.swiglu = swiglu(), .u = saved.u, .dy = da, .du = du.values, .maximum = du.maximum});
+            {.swiglu = swiglu(), .u = saved.u, .dy = da, .du = du.values, .amax = du.amax});
     }
     const Tensor dn =
         inputs ? context_.temporary({context_.stream_length(tokens), context_.shape.hidden})

@@ -16,9 +16,9 @@ namespace gptrain {
 /// What forward keeps for backward. Backward rebuilds the tensors that are empty.
 struct SavedMlp {
     SavedNorm norm;
-    Measured n;  ///< [T, H]: norm output
+    WithAmax n;  ///< [T, H]: norm output
     Tensor u;    ///< [T, F], swiglu [T, 2 F]: input of the activation function
-    Measured a;  ///< [T, F]: output of the activation function
+    WithAmax a;  ///< [T, F]: output of the activation function
 };
 
 /// Gradients kept for a deferred W.
@@ -36,13 +36,13 @@ public:
     DeferredMlp reserve_deferred(Arena& arena, std::int64_t tokens) const;
     /// Fills the gaps of `kept` with workspace memory; `stream` stands in for a residual stream
     /// that was not kept.
-    SavedMlp complete(const SavedMlp& kept, const Tensor& stream, std::int64_t tokens) const;
+    SavedMlp with_workspace(const SavedMlp& kept, const Tensor& stream, std::int64_t tokens) const;
 
     /// Computes n, u and a from the stream; `saved` must be complete.
-    void forward_inner(Stream& stream, const SavedMlp& saved, const Pass& pass) const;
+    void forward_activation(Stream& stream, const SavedMlp& saved, const Pass& pass) const;
     /// Computes y, the branch that joins the stream.
-    void forward_outer(Stream& stream, const SavedMlp& saved, const Tensor& y,
-                       const Pass& pass) const;
+    void forward_projection(Stream& stream, const SavedMlp& saved, const Tensor& y,
+                            const Pass& pass) const;
 
     /// Turns grad.dy into the gradient of the stream before this half. `branch` is the dropout of
     /// the branch that the norm added to the stream. `deferred`, unless empty, keeps what W needs.

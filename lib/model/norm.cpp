@@ -24,14 +24,14 @@ SavedNorm NormLayer::reserve(Arena& arena, std::int64_t tokens) const {
     return saved;
 }
 
-SavedNorm NormLayer::complete(SavedNorm kept, std::int64_t tokens) const {
+SavedNorm NormLayer::with_workspace(SavedNorm kept, std::int64_t tokens) const {
     if (!kept.rstd.empty()) return kept;
     SavedNorm saved = reserve(context_.workspace(), tokens);
     saved.r = kept.r;
     return saved;
 }
 
-void NormLayer::forward(Stream& stream, const SavedNorm& saved, const Measured& n,
+void NormLayer::forward(Stream& stream, const SavedNorm& saved, const WithAmax& n,
                         const Pass& pass) const {
     const bool has_branch = !stream.y.empty();
     GPTRAIN_CHECK(has_branch || stream.r.data() == saved.r.data(), "the stream is not saved");
@@ -44,7 +44,7 @@ void NormLayer::forward(Stream& stream, const SavedNorm& saved, const Measured& 
                                             .mean = saved.mean,
                                             .rstd = saved.rstd,
                                             .seq_length = pass.stream_length(context_),
-                                            .maximum = n.maximum});
+                                            .amax = n.amax});
     stream = {.r = saved.r, .y = {}, .dropout = {}};
 }
 
@@ -62,7 +62,7 @@ void NormLayer::rebuild(const SavedNorm& saved, const Tensor& n) const {
 void NormLayer::backward(const Tensor& dn, const SavedNorm& saved, StreamGrad& grad,
                          const Dropout& branch, const Pass& pass, bool accumulate) const {
     const bool drops = branch.probability > 0;
-    grad.dy = {drops ? grad.dropped : grad.dr, grad.maxima.next()};
+    grad.dy = {drops ? grad.dropped : grad.dr, grad.amax_pool.next()};
     context_.backend.residual_norm_backward({.dn = dn,
                                              .r = saved.r,
                                              .norm = norm(),
@@ -75,7 +75,7 @@ void NormLayer::backward(const Tensor& dn, const SavedNorm& saved, StreamGrad& g
                                              .dweight = weight_.grad,
                                              .dbias = bias_.grad,
                                              .seq_length = pass.stream_length(context_),
-                                             .maximum = grad.dy.maximum});
+                                             .amax = grad.dy.amax});
 }
 
 }  // namespace gptrain

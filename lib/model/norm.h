@@ -24,14 +24,14 @@ public:
     NormLayer(const ModelContext& context, const Parameters& parameters, const std::string& name);
 
     /// Fills missing statistics with workspace memory.
-    SavedNorm complete(SavedNorm kept, std::int64_t tokens) const;
+    SavedNorm with_workspace(SavedNorm kept, std::int64_t tokens) const;
     /// Allocates the statistics of `tokens` rows.
     SavedNorm reserve(Arena& arena, std::int64_t tokens) const;
 
     /// saved.r = stream.r + dropout(stream.y); n = norm(saved.r). The stream then is saved.r
     /// without a branch. If it has no branch yet, stream.r must be saved.r.
-    void forward(Stream& stream, const SavedNorm& saved, const Measured& n, const Pass& pass) const;
-    /// Recomputes n bit for bit, so its maximum stays valid.
+    void forward(Stream& stream, const SavedNorm& saved, const WithAmax& n, const Pass& pass) const;
+    /// Recomputes n bit for bit, so its amax stays valid.
     void rebuild(const SavedNorm& saved, const Tensor& n) const;
     /// grad.dr (+)= the gradient through the norm; grad.dy = the gradient of the branch summed
     /// before it, `branch` being its dropout. Without `accumulate` the gradient of the stream

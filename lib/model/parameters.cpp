@@ -10,9 +10,9 @@ Parameters::Parameters(Memory& memory, ParameterLayout layout, DType compute, Us
     : layout_(std::move(layout)),
       weights_(memory[MemoryUse::weights].allocate(compute, {layout_.elements})) {
     const auto& groups = layout_.groups;
-    for (const ProductGroup& group : groups)
+    for (const ParameterGroup& group : groups)
         groups_.emplace(group.name, &group);
-    if (std::any_of(groups.begin(), groups.end(), [](const auto& group) { return group.float8; })) {
+    if (std::any_of(groups.begin(), groups.end(), [](const auto& group) { return group.fp8; })) {
         scales_ = memory[MemoryUse::weights].allocate(DType::f32, {std::ssize(groups)});
     }
     if (use == Use::training) {
@@ -20,17 +20,17 @@ Parameters::Parameters(Memory& memory, ParameterLayout layout, DType compute, Us
     }
 }
 
-const ProductGroup* Parameters::find(std::string_view name) const {
+const ParameterGroup* Parameters::find(std::string_view name) const {
     const auto found = groups_.find(name);
     return found == groups_.end() ? nullptr : found->second;
 }
 
 GroupTensors Parameters::group(std::string_view name) const {
-    const ProductGroup* found = find(name);
+    const ParameterGroup* found = find(name);
     if (found == nullptr) return {};
     GroupTensors tensors;
-    if (found->float8) {
-        tensors.weight8 = float8(*found);
+    if (found->fp8) {
+        tensors.weight8 = fp8(*found);
     } else {
         tensors.weight = flat(*found, weights_).view(found->shape);
     }
@@ -38,7 +38,7 @@ GroupTensors Parameters::group(std::string_view name) const {
     return tensors;
 }
 
-Float8Matrix Parameters::float8(const ProductGroup& group) const {
+Fp8Matrix Parameters::fp8(const ParameterGroup& group) const {
     const auto [outputs, inputs] = std::pair(group.shape[0], group.shape[1]);
     const Tensor both =
         flat(group, weights_).reinterpret(DType::f8e4m3, {2 * group.shape.elements()});
@@ -50,24 +50,24 @@ Float8Matrix Parameters::float8(const ProductGroup& group) const {
         .scale = scales_.slice(0, index, 1)};
 }
 
-void Parameters::to_float8(Backend& backend, Arena& workspace) const {
-    for (const ProductGroup& group : layout_.groups) {
-        if (!group.float8) continue;
+void Parameters::to_fp8(Backend& backend, Arena& workspace) const {
+    for (const ParameterGroup& group : layout_.groups) {
+        if (!group.fp8) continue;
         const ArenaFrame frame(workspace);
         const Tensor values = workspace.allocate(weights_.dtype(), group.shape);
-        const Tensor maximum = workspace.allocate(DType::f32, {1});
+        const Tensor amax = workspace.allocate(DType::f32, {1});
         backend.copy(values, flat(group, weights_).view(group.shape));
-        backend.fill(maximum, 0);
-        backend.absolute_maximum(values, maximum);
-        backend.to_float8({.x = values, .maximum = maximum, .out = float8(group)});
+        backend.fill(amax, 0);
+        backend.update_amax(values, amax);
+        backend.to_fp8({.x = values, .amax = amax, .out = fp8(group)});
     }
 }
 
-void Parameters::arriving(const Bucket& range, Pending pending) {
+void Parameters::expect(const Bucket& range, Pending pending) {
     arriving_.emplace(range.begin, Arriving{range.end, std::move(pending)});
 }
 
-void Parameters::await(const Bucket& range) {
+void Parameters::wait_for(const Bucket& range) {
     auto next = arriving_.upper_bound(range.end);
     while (next != arriving_.end() && next->second.end > range.begin) {
         next->second.pending.wait();
@@ -76,7 +76,7 @@ void Parameters::await(const Bucket& range) {
 }
 
 Bucket Parameters::range_of(std::string_view name) const {
-    const ProductGroup* found = find(name);
+    const ParameterGroup* found = find(name);
     GPTRAIN_CHECK(found != nullptr, "no parameters named ", name);
     return {found->begin, found->begin + found->shape.elements()};
 }

@@ -13,14 +13,14 @@
 
 namespace gptrain {
 
-/// The tensors of a product group.
+/// The tensors of a parameter group.
 struct GroupTensors {
-    Tensor weight;         ///< compute dtype; empty if the model lacks the group (no bias)
-    Float8Matrix weight8;  ///< replaces `weight` in FP8 groups
-    Tensor grad;           ///< fp32 main_grad; empty for inference
+    Tensor weight;      ///< compute dtype; empty if the model lacks the group (no bias)
+    Fp8Matrix weight8;  ///< replaces `weight` in FP8 groups
+    Tensor grad;        ///< fp32 main_grad; empty for inference
     std::int64_t outputs() const { return shape()[0]; }
     std::int64_t inputs() const { return shape()[1]; }
-    bool given() const { return !weight.empty() || !weight8.empty(); }
+    bool present() const { return !weight.empty() || !weight8.empty(); }
 
 private:
     const Shape& shape() const { return (weight8.empty() ? weight : weight8.rows).shape(); }
@@ -36,19 +36,19 @@ public:
 
     const ParameterLayout& layout() const { return layout_; }
     /// Flat, layout().elements long, compute dtype. FP8 groups hold these values only from an
-    /// update to the next `to_float8`, which replaces them by their FP8 form, stored both row- and
+    /// update to the next `to_fp8`, which replaces them by their FP8 form, stored both row- and
     /// column-major.
     const Tensor& weights() const { return weights_; }
     /// Registers a flat range whose weights are in flight from the ranks that updated them.
     /// Registered ranges do not overlap.
-    void arriving(const Bucket& range, Pending pending);
+    void expect(const Bucket& range, Pending pending);
     /// Waits for weights in flight; call it before reading a flat range.
-    void await(const Bucket& range);
-    void await_all() { await({0, layout_.elements}); }
-    bool all_here() const { return arriving_.empty(); }
-    bool multiplies_in_float8() const { return !scales_.empty(); }
+    void wait_for(const Bucket& range);
+    void wait_for_all() { wait_for({0, layout_.elements}); }
+    bool nothing_in_flight() const { return arriving_.empty(); }
+    bool uses_fp8() const { return !scales_.empty(); }
     /// Converts the FP8 groups; call it after every update. Takes workspace memory for one group.
-    void to_float8(Backend& backend, Arena& workspace) const;
+    void to_fp8(Backend& backend, Arena& workspace) const;
     const Tensor& main_grads() const { return main_grads_; }
     /// The group of that name; its tensors are empty if the layout lacks it.
     GroupTensors group(std::string_view name) const;
@@ -56,14 +56,14 @@ public:
     Bucket range_of(std::string_view name) const;
 
 private:
-    const ProductGroup* find(std::string_view name) const;
-    Tensor flat(const ProductGroup& group, const Tensor& buffer) const {
+    const ParameterGroup* find(std::string_view name) const;
+    Tensor flat(const ParameterGroup& group, const Tensor& buffer) const {
         return buffer.slice(0, group.begin, group.shape.elements());
     }
-    Float8Matrix float8(const ProductGroup& group) const;
+    Fp8Matrix fp8(const ParameterGroup& group) const;
 
     ParameterLayout layout_;
-    std::unordered_map<std::string_view, const ProductGroup*> groups_;  ///< in layout_, by name
+    std::unordered_map<std::string_view, const ParameterGroup*> groups_;  ///< in layout_, by name
     Tensor weights_;
     Tensor scales_;  ///< fp32, one for each group; empty without FP8 groups
     Tensor main_grads_;

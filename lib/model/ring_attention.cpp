@@ -14,7 +14,7 @@ struct Ring {
         : rank(cp.rank()),
           size(cp.size()),
           next((rank + 1) % size),
-          before((rank + size - 1) % size),
+          previous((rank + size - 1) % size),
           seq_length(args.o.size(1) * size) {}
 
     /// The slices whose keys and values this rank holds after `step` exchanges.
@@ -25,15 +25,15 @@ struct Ring {
     int rank;
     int size;
     int next;
-    int before;
+    int previous;
     std::int64_t seq_length;
 };
 
 /// A contiguous copy if x is strided, as a slice of several sequences is.
-Tensor compact(const Tensor& x, const ContextRanks& by) {
+Tensor contiguous_copy(const Tensor& x, const ContextRanks& resources) {
     if (x.empty() || x.contiguous()) return x;
-    const Tensor copy = by.workspace.allocate(x.dtype(), x.shape());
-    by.backend.copy(copy, x);
+    const Tensor copy = resources.workspace.allocate(x.dtype(), x.shape());
+    resources.backend.copy(copy, x);
     return copy;
 }
 
@@ -48,7 +48,7 @@ struct Queries {
 };
 
 std::vector<Queries> queries_of(const ContextForward& args, const Ring& ring,
-                                const ContextRanks& by) {
+                                const ContextRanks& resources) {
     std::vector<Queries> result;
     std::int64_t row = 0;
     for (const SequenceSlice& slice : ring.slices_at(0)) {
@@ -57,7 +57,8 @@ std::vector<Queries> queries_of(const ContextForward& args, const Ring& ring,
         queries.attention.q_begin = slice.begin;
         queries.attention.dropout = args.dropout;
         if (!args.first_visible.empty())
-            queries.attention.first_visible = compact(queries.of(args.first_visible, 1), by);
+            queries.attention.first_visible =
+                contiguous_copy(queries.of(args.first_visible, 1), resources);
         result.push_back(queries);
         row += slice.length;
     }
@@ -106,24 +107,24 @@ Tensor keys_of(const Tensor& qkv, const Tensor& o) {
 /// Keys and values going around the ring, [B, S, 2 G, D]: two buffers, one in use and one arriving.
 class KeyRing {
 public:
-    KeyRing(const ContextForward& args, const Ring& ring, const ContextRanks& by)
-        : ring_(ring), by_(by) {
+    KeyRing(const ContextForward& args, const Ring& ring, const ContextRanks& resources)
+        : ring_(ring), resources_(resources) {
         const Tensor own = keys_of(args.qkv, args.o);
         for (Tensor& keys : keys_)
-            keys = by.workspace.allocate(own.dtype(), own.shape());
-        by.backend.copy(keys_[0], own);
+            keys = resources.workspace.allocate(own.dtype(), own.shape());
+        resources.backend.copy(keys_[0], own);
     }
 
     const Tensor& at(int step) const { return keys_[static_cast<std::size_t>(step % 2)]; }
     /// Starts the exchange that brings the next step's keys and values.
     Pending pass_on(int step) const {
         if (step + 1 == ring_.size) return {};
-        return by_.cp.send_recv(at(step), ring_.next, at(step + 1), ring_.before);
+        return resources_.cp.send_recv(at(step), ring_.next, at(step + 1), ring_.previous);
     }
 
 private:
     const Ring& ring_;
-    const ContextRanks& by_;
+    const ContextRanks& resources_;
     std::array<Tensor, 2> keys_;
 };
 
@@ -132,30 +133,33 @@ private:
 /// at home. While a sum arrives, this rank computes its contribution in a separate buffer.
 class GradientRing {
 public:
-    GradientRing(const Shape& shape, const Ring& ring, const ContextRanks& by)
-        : ring_(ring), by_(by), home_(by.workspace.allocate(DType::f32, shape)) {
-        for (int i = 0; i < std::min(ring.size, most_under_way); ++i)
-            under_way_.push_back(by.workspace.allocate(DType::f32, shape));
+    GradientRing(const Shape& shape, const Ring& ring, const ContextRanks& resources)
+        : ring_(ring),
+          resources_(resources),
+          home_(resources.workspace.allocate(DType::f32, shape)) {
+        for (int i = 0; i < std::min(ring.size, max_in_flight); ++i)
+            in_flight_.push_back(resources.workspace.allocate(DType::f32, shape));
     }
 
     /// The buffer that this rank adds to in this step.
     const Tensor& at(int step) const {
-        return step == 0 ? home_ : under_way_[static_cast<std::size_t>(step) % under_way_.size()];
+        return step == 0 ? home_ : in_flight_[static_cast<std::size_t>(step) % in_flight_.size()];
     }
     /// Starts the exchange of the previous step's sums for those of this step. There are none
     /// before step 2.
     Pending pass_on(int step) const {
         if (step < 2) return {};
-        return by_.cp.send_recv(at(step - 1), ring_.next, at(step + 1), ring_.before);
+        return resources_.cp.send_recv(at(step - 1), ring_.next, at(step + 1), ring_.previous);
     }
     /// Adds the sums that arrived to this rank's contribution.
     void add_arrived(int step) const {
         if (step >= 2) add(at(step), at(step + 1));
     }
     /// The complete sums for this rank's keys.
-    const Tensor& bring_home() const {
+    const Tensor& finish() const {
         if (ring_.size > 1) {
-            by_.cp.send_recv(at(ring_.size - 1), ring_.next, at(ring_.size), ring_.before).wait();
+            resources_.cp.send_recv(at(ring_.size - 1), ring_.next, at(ring_.size), ring_.previous)
+                .wait();
             add(home_, at(ring_.size));
         }
         return home_;
@@ -163,48 +167,49 @@ public:
 
 private:
     /// One being sent, one arriving, one being computed.
-    static constexpr int most_under_way = 3;
+    static constexpr int max_in_flight = 3;
 
     /// x += y
     void add(const Tensor& x, const Tensor& y) const {
         const Shape rows = {x.size(0) * x.size(1), x.size(2) * x.size(3)};
-        by_.backend.residual_norm_forward({.r = x.view(rows),
-                                           .y = y.view(rows),
-                                           .dropout = {},
-                                           .r_out = x.view(rows),
-                                           .norm = {},
-                                           .n = {},
-                                           .mean = {},
-                                           .rstd = {},
-                                           .seq_length = x.size(1)});
+        resources_.backend.residual_norm_forward({.r = x.view(rows),
+                                                  .y = y.view(rows),
+                                                  .dropout = {},
+                                                  .r_out = x.view(rows),
+                                                  .norm = {},
+                                                  .n = {},
+                                                  .mean = {},
+                                                  .rstd = {},
+                                                  .seq_length = x.size(1)});
     }
 
     const Ring& ring_;
-    const ContextRanks& by_;
+    const ContextRanks& resources_;
     Tensor home_;
-    std::vector<Tensor> under_way_;
+    std::vector<Tensor> in_flight_;
 };
 
 /// to = sum, rounded to to's dtype.
-void store_rounded(const Tensor& to, const Tensor& sum, const ContextRanks& by) {
-    const ArenaFrame frame(by.workspace);
+void store_rounded(const Tensor& to, const Tensor& sum, const ContextRanks& resources) {
+    const ArenaFrame frame(resources.workspace);
     const bool direct = to.contiguous();
-    const Tensor rounded = direct ? to : by.workspace.allocate(to.dtype(), to.shape());
-    by.backend.cast(rounded, sum);
-    if (!direct) by.backend.copy(to, rounded);
+    const Tensor rounded = direct ? to : resources.workspace.allocate(to.dtype(), to.shape());
+    resources.backend.cast(rounded, sum);
+    if (!direct) resources.backend.copy(to, rounded);
 }
 
 }  // namespace
 
-void ring_attention_forward(const ContextForward& args, const ContextRanks& by) {
-    const ArenaFrame frame(by.workspace);
-    const Ring ring(args, by.cp);
-    const KeyRing keys(args, ring, by);
-    const std::vector<Queries> all = queries_of(args, ring, by);
-    const Tensor o_sum = by.workspace.allocate(DType::f32, args.o.shape());
+void ring_attention_forward(const ContextForward& args, const ContextRanks& resources) {
+    const ArenaFrame frame(resources.workspace);
+    const Ring ring(args, resources.cp);
+    const KeyRing keys(args, ring, resources);
+    const std::vector<Queries> all = queries_of(args, ring, resources);
+    const Tensor o_sum = resources.workspace.allocate(DType::f32, args.o.shape());
     const Shape q_shape = all[0].attention.q.shape();
-    const Tensor o = by.workspace.allocate(args.o.dtype(), q_shape);
-    const Tensor lse = by.workspace.allocate(DType::f32, {q_shape[0], q_shape[2], q_shape[1]});
+    const Tensor o = resources.workspace.allocate(args.o.dtype(), q_shape);
+    const Tensor lse =
+        resources.workspace.allocate(DType::f32, {q_shape[0], q_shape[2], q_shape[1]});
     for (int step = 0; step < ring.size; ++step) {
         Pending next = keys.pass_on(step);
         for_each_pair(all, ring.slices_at(step),
@@ -213,41 +218,41 @@ void ring_attention_forward(const ContextForward& args, const ContextRanks& by) 
                               attention_to(queries, keys.at(step), row, slice);
                           attention.o = o;
                           attention.lse = lse;
-                          by.backend.attention_forward(attention);
+                          resources.backend.attention_forward(attention);
                           // Every query sees the first rows of this rank's own keys, so that pair
                           // starts the sums.
-                          by.backend.merge_attention({.o = o,
-                                                      .lse = lse,
-                                                      .o_sum = queries.of(o_sum, 1),
-                                                      .lse_sum = queries.of(args.lse, 2),
-                                                      .accumulate = step > 0 || row > 0});
+                          resources.backend.merge_attention({.o = o,
+                                                             .lse = lse,
+                                                             .o_sum = queries.of(o_sum, 1),
+                                                             .lse_sum = queries.of(args.lse, 2),
+                                                             .accumulate = step > 0 || row > 0});
                       });
         next.wait();
     }
-    store_rounded(args.o, o_sum, by);
+    store_rounded(args.o, o_sum, resources);
 }
 
-void ring_attention_backward(const ContextBackward& args, const ContextRanks& by) {
-    const ArenaFrame frame(by.workspace);
+void ring_attention_backward(const ContextBackward& args, const ContextRanks& resources) {
+    const ArenaFrame frame(resources.workspace);
     const ContextForward& forward = args.forward;
-    const Ring ring(forward, by.cp);
-    const KeyRing keys(forward, ring, by);
-    const GradientRing sums(keys.at(0).shape(), ring, by);
-    const Tensor dq_sum = by.workspace.allocate(DType::f32, forward.o.shape());
-    by.backend.fill(dq_sum, 0);
-    std::vector<Queries> all = queries_of(forward, ring, by);
+    const Ring ring(forward, resources.cp);
+    const KeyRing keys(forward, ring, resources);
+    const GradientRing sums(keys.at(0).shape(), ring, resources);
+    const Tensor dq_sum = resources.workspace.allocate(DType::f32, forward.o.shape());
+    resources.backend.fill(dq_sum, 0);
+    std::vector<Queries> all = queries_of(forward, ring, resources);
     for (Queries& queries : all) {
         queries.attention.o = queries.of(forward.o, 1);
-        queries.attention.lse = compact(queries.of(forward.lse, 2), by);
+        queries.attention.lse = contiguous_copy(queries.of(forward.lse, 2), resources);
     }
     for (int step = 0; step < ring.size; ++step) {
         Pending next = keys.pass_on(step);
         Pending arriving = sums.pass_on(step);
-        by.backend.fill(sums.at(step), 0);
+        resources.backend.fill(sums.at(step), 0);
         for_each_pair(all, ring.slices_at(step),
                       [&](const Queries& queries, std::int64_t row, const SequenceSlice& slice) {
                           const KeyParts added(sums.at(step).slice(1, row, slice.length));
-                          by.backend.attention_backward(
+                          resources.backend.attention_backward(
                               {.forward = attention_to(queries, keys.at(step), row, slice),
                                .d_o = queries.of(args.d_o, 1),
                                .dq = queries.of(dq_sum, 1),
@@ -259,8 +264,8 @@ void ring_attention_backward(const ContextBackward& args, const ContextRanks& by
         arriving.wait();
         sums.add_arrived(step);
     }
-    store_rounded(args.dqkv.slice(2, 0, forward.o.size(2)), dq_sum, by);
-    store_rounded(keys_of(args.dqkv, forward.o), sums.bring_home(), by);
+    store_rounded(args.dqkv.slice(2, 0, forward.o.size(2)), dq_sum, resources);
+    store_rounded(keys_of(args.dqkv, forward.o), sums.finish(), resources);
 }
 
 }  // namespace gptrain

@@ -40,9 +40,9 @@ std::vector<SequenceSlice> slices_of_rows(std::span<const SequenceSlice> slices,
     return result;
 }
 
-SequenceRows rows_of(std::span<const SequenceSlice> slices) {
+RowPositions rows_of(std::span<const SequenceSlice> slices) {
     GPTRAIN_CHECK(slices.size() == 1 || slices.size() == 2, slices.size(), " slices");
-    SequenceRows rows;
+    RowPositions rows;
     rows.first_begin = slices[0].begin;
     if (slices.size() == 1) return rows;
     rows.first_count = slices[0].length;

@@ -37,7 +37,7 @@ std::vector<SequenceSlice> slices_of_rows(std::span<const SequenceSlice> slices,
                                           std::int64_t count);
 
 /// Positions of the rows, for dropout. Takes one or two slices.
-SequenceRows rows_of(std::span<const SequenceSlice> slices);
+RowPositions rows_of(std::span<const SequenceSlice> slices);
 
 /// This rank's [B, S] rows out of whole sequences, row-major [B, seq_length].
 template <class T>

@@ -26,26 +26,26 @@ Pending sum_to_slice(const ModelContext& context, const Tensor& slice, const Ten
                                             along_sequence);
 }
 
-Tensor whole_rows(const ModelContext& context, const Tensor& x) {
+Tensor gather_rows(const ModelContext& context, const Tensor& x) {
     if (!context.sequence_parallel) return x;
     const Tensor whole = context.temporary(whole_shape(context, x));
     gather_slices(context, whole, x).wait();
     return whole;
 }
 
-Tensor maximum_of_whole(const ModelContext& context, const Measured& x) {
-    return context.sequence_parallel ? Tensor() : x.maximum;
+Tensor amax_of_all_rows(const ModelContext& context, const WithAmax& x) {
+    return context.sequence_parallel ? Tensor() : x.amax;
 }
 
-Measured whole_rows(const ModelContext& context, const Measured& x) {
-    return {whole_rows(context, x.values), maximum_of_whole(context, x)};
+WithAmax gather_rows(const ModelContext& context, const WithAmax& x) {
+    return {gather_rows(context, x.values), amax_of_all_rows(context, x)};
 }
 
-Tensor memory_of_whole(const ModelContext& context, const Tensor& x) {
+Tensor allocate_whole(const ModelContext& context, const Tensor& x) {
     return context.sequence_parallel ? context.temporary(whole_shape(context, x)) : x;
 }
 
-Pending sum_parts(const ModelContext& context, const Tensor& x, const Tensor& part) {
+Pending reduce_parts(const ModelContext& context, const Tensor& x, const Tensor& part) {
     if (context.sequence_parallel) return sum_to_slice(context, x, part);
     return context.mesh.tp().all_reduce(x, Reduce::sum);
 }

@@ -15,15 +15,15 @@ Pending gather_slices(const ModelContext& context, const Tensor& whole, const Te
 Pending sum_to_slice(const ModelContext& context, const Tensor& slice, const Tensor& part);
 
 /// All rows of x: gathered in the workspace with sequence parallelism, else x itself.
-Tensor whole_rows(const ModelContext& context, const Tensor& x);
-Measured whole_rows(const ModelContext& context, const Measured& x);
-/// The maximum over all rows of x; empty if this rank knows that of its slice only.
-Tensor maximum_of_whole(const ModelContext& context, const Measured& x);
+Tensor gather_rows(const ModelContext& context, const Tensor& x);
+WithAmax gather_rows(const ModelContext& context, const WithAmax& x);
+/// The amax over all rows of x; empty if this rank knows that of its slice only.
+Tensor amax_of_all_rows(const ModelContext& context, const WithAmax& x);
 
 /// Memory for all rows of x: in the workspace with sequence parallelism, else x itself.
-Tensor memory_of_whole(const ModelContext& context, const Tensor& x);
-/// x = the sum of `part` (allocated by memory_of_whole(x)) over tp, or this rank's slice of that
+Tensor allocate_whole(const ModelContext& context, const Tensor& x);
+/// x = the sum of `part` (allocated by allocate_whole(x)) over tp, or this rank's slice of that
 /// sum.
-Pending sum_parts(const ModelContext& context, const Tensor& x, const Tensor& part);
+Pending reduce_parts(const ModelContext& context, const Tensor& x, const Tensor& part);
 
 }  // namespace gptrain

@@ -46,12 +46,12 @@ void Optimizer::initialise(std::uint64_t seed) {
     backend_.fill(parameters_.weights(), 0);
     for (std::size_t i = 0; i < pieces_.size(); ++i) {
         const AdamWPiece& piece = pieces_[i];
-        const Initialisation& start = ranges_[i].parameter->start;
-        if (start.std > 0) {
+        const Initialisation& init = ranges_[i].parameter->init;
+        if (init.std > 0) {
             backend_.init_normal(piece.main_param, ranges_[i].shard, seed,
-                                 static_cast<float>(start.std));
+                                 static_cast<float>(init.std));
         } else {
-            backend_.fill(piece.main_param, start.constant);
+            backend_.fill(piece.main_param, init.constant);
         }
         backend_.fill(piece.exp_avg, 0);
         backend_.fill(piece.exp_avg_sq, 0);
@@ -69,7 +69,7 @@ void Optimizer::sum_gradient_squares(const StepRef& step) {
     mesh_.model().all_reduce(step.grad_square_sum(), Reduce::sum).wait();
 }
 
-void Optimizer::step(const StepRef& step, const StepDecision& decision) {
+void Optimizer::step(const StepRef& step, const StepPolicy& decision) {
     sum_gradient_squares(step);
     mesh_.dp_cp().all_reduce(step.loss_sum(), Reduce::sum).wait();
     mesh_.pp().all_reduce(step.loss_sum(), Reduce::sum).wait();
@@ -91,14 +91,14 @@ void Optimizer::distribute_weights() {
     // In reverse, because the next forward starts with the last ones.
     for (auto bucket = buckets.rbegin(); sharded() && bucket != buckets.rend(); ++bucket) {
         const Bucket own = part_of_bucket(*bucket, sharers.rank(), sharers.size());
-        parameters_.arriving(
+        parameters_.expect(
             *bucket,
             sharers.all_gather(weights.slice(0, bucket->begin, bucket->end - bucket->begin),
                                weights.slice(0, own.begin, own.end - own.begin), 0));
     }
-    if (!parameters_.multiplies_in_float8()) return;
-    parameters_.await_all();
-    parameters_.to_float8(backend_, memory_[MemoryUse::workspace]);
+    if (!parameters_.uses_fp8()) return;
+    parameters_.wait_for_all();
+    parameters_.to_fp8(backend_, memory_[MemoryUse::workspace]);
 }
 
 void Optimizer::publish_weights() {

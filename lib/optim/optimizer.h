@@ -31,7 +31,7 @@ public:
     void sum_gradient_squares(const StepRef& step);
     /// Call after a step's last backward: computes the gradient norm of the whole model, decides to
     /// clip or skip, updates, and sends the new weights to all ranks.
-    void step(const StepRef& step, const StepDecision& decision);
+    void step(const StepRef& step, const StepPolicy& decision);
 
     /// A gradient reported by `find_not_finite`. `begin` is its place in the stage's flat order;
     /// smaller is nearer to the loss.

@@ -5,7 +5,7 @@ namespace {
 
 /// Forward FLOPs of one layer for one token.
 struct LayerFlops {
-    double products;
+    double gemms;
     double attention;
 };
 
@@ -28,9 +28,9 @@ PipelineCosts flop_costs(const RunPlan& plan, Recompute recompute) {
     PipelineCosts costs;
     for (const std::int64_t layers : plan.layers) {
         const double count = unit * static_cast<double>(layers);
-        ChunkCost chunk = {.forward = count * (layer.products + layer.attention),
-                           .backward_inputs = count * (layer.products + 2 * layer.attention),
-                           .backward_weights = count * layer.products};
+        ChunkCost chunk = {.forward = count * (layer.gemms + layer.attention),
+                           .backward_inputs = count * (layer.gemms + 2 * layer.attention),
+                           .backward_weights = count * layer.gemms};
         if (recompute == Recompute::full) {
             chunk.backward_inputs += chunk.forward;
             // A separate W cannot reuse what B recomputed.

@@ -24,23 +24,24 @@ std::vector<RankClass> rank_classes(const RunSpec& spec, const RunPlan& plan) {
 }
 
 std::vector<RankCost> measure_mesh(const RunSpec& spec, const RunPlan& plan,
-                                   const BackendNeeds& needs) {
+                                   const BackendMemory& needs) {
     std::vector<RankCost> costs;
-    for (RankClass& of : rank_classes(spec, plan))
-        costs.push_back({std::move(of), {}});
+    for (RankClass& rank_class : rank_classes(spec, plan))
+        costs.push_back({std::move(rank_class), {}});
     const auto threads = static_cast<int>(std::max(1U, std::thread::hardware_concurrency()));
     parallel_for(std::ssize(costs), threads, [&](std::int64_t i) {
         RankCost& cost = costs[static_cast<std::size_t>(i)];
-        cost.cost = measure_run(spec, plan, place_of(cost.of.ranks.front(), plan.mesh), needs);
+        cost.cost =
+            measure_run(spec, plan, place_of(cost.rank_class.ranks.front(), plan.mesh), needs);
     });
     return costs;
 }
 
-std::int64_t sent_on(Axis axis, const StepCost& cost, const MeshShape& mesh) {
+std::int64_t sent_bytes(Axis axis, const StepCost& cost, const MeshShape& mesh) {
     std::int64_t bytes = 0;
     for (int i = 0; i < axes; ++i) {
         const auto kind = static_cast<Axis>(i);
-        if (counts_as(kind, mesh) == axis) bytes += cost.sent(kind);
+        if (reported_axis(kind, mesh) == axis) bytes += cost.sent(kind);
     }
     return bytes;
 }

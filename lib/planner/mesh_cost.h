@@ -19,17 +19,17 @@ struct RankClass {
 std::vector<RankClass> rank_classes(const RunSpec& spec, const RunPlan& plan);
 
 struct RankCost {
-    RankClass of;
+    RankClass rank_class;
     StepCost cost;
 };
 
 /// Runs the first rank of each class on the meter, several at a time on their own threads. `needs`
 /// are those of the target backend.
 std::vector<RankCost> measure_mesh(const RunSpec& spec, const RunPlan& plan,
-                                   const BackendNeeds& needs);
+                                   const BackendMemory& needs);
 
 /// Bytes that a rank sends in a step on one mesh axis: tp, cp, dp or pp. Other communicators count
 /// as one of these (CommMetrics).
-std::int64_t sent_on(Axis axis, const StepCost& cost, const MeshShape& mesh);
+std::int64_t sent_bytes(Axis axis, const StepCost& cost, const MeshShape& mesh);
 
 }  // namespace gptrain

@@ -46,7 +46,7 @@ struct MessageRef {
     Channel* channel;
     std::size_t index;
     std::int64_t peer;  ///< the stage that must issue the other end
-    bool met() const { return index < channel->done.size(); }
+    bool matched() const { return index < channel->done.size(); }
     double done() const { return channel->done[index]; }
 };
 
@@ -81,12 +81,12 @@ private:
     void compute(std::int64_t stage, const Action& action);
     void send(std::int64_t stage, const Action& action);
     void receive(std::int64_t stage, const Action& action);
-    void meet(std::int64_t from, std::int64_t to, Channel& channel);
+    void match(std::int64_t from, std::int64_t to, Channel& channel);
 
     /// The message that the stage's next action must wait for, if any.
-    std::optional<MessageRef> awaited(std::int64_t stage);
+    std::optional<MessageRef> blocking_message(std::int64_t stage);
     /// Waits for the message that uses the buffer.
-    Buffer& settled(std::int64_t stage, std::int64_t buffer);
+    Buffer& wait_for_buffer(std::int64_t stage, std::int64_t buffer);
     void expect(std::int64_t stage, const Action& action, const std::optional<Content>& found,
                 const Content& expected) const;
     /// The contents that a message carries.
@@ -96,7 +96,7 @@ private:
     std::string name(std::int64_t stage, const Action& action) const {
         return text("stage ", stage, ", ", gptrain::to_text(action, shape_.virtual_stages));
     }
-    [[noreturn]] void fail_waiting(std::int64_t stage);
+    [[noreturn]] void report_deadlock(std::int64_t stage);
     void check_ends() const;
 
     Stage& at(std::int64_t stage) { return stages_[static_cast<std::size_t>(stage)]; }
@@ -119,7 +119,7 @@ std::vector<TimelineEvent> Simulation::run() {
         advance(stage);
     }
     for (std::int64_t stage = 0; stage < shape_.stages; ++stage) {
-        if (!at(stage).ended()) fail_waiting(stage);
+        if (!at(stage).ended()) report_deadlock(stage);
     }
     check_ends();
     return std::move(events_);
@@ -127,7 +127,7 @@ std::vector<TimelineEvent> Simulation::run() {
 
 void Simulation::advance(std::int64_t stage) {
     Stage& state = at(stage);
-    while (!state.ended() && !awaited(stage)) {
+    while (!state.ended() && !blocking_message(stage)) {
         const Action& action = state.actions[state.next];
         if (computes(action.kind)) {
             compute(stage, action);
@@ -140,18 +140,18 @@ void Simulation::advance(std::int64_t stage) {
     }
 }
 
-std::optional<MessageRef> Simulation::awaited(std::int64_t stage) {
+std::optional<MessageRef> Simulation::blocking_message(std::int64_t stage) {
     const Stage& state = at(stage);
     const Action& action = state.actions[state.next];
     for (const std::int64_t buffer : {action.input, action.output}) {
         if (buffer == Action::none) continue;
         const auto& message = state.buffers.at(static_cast<std::size_t>(buffer)).message;
-        if (message && !message->met()) return message;
+        if (message && !message->matched()) return message;
     }
     return {};
 }
 
-Buffer& Simulation::settled(std::int64_t stage, std::int64_t buffer) {
+Buffer& Simulation::wait_for_buffer(std::int64_t stage, std::int64_t buffer) {
     Stage& state = at(stage);
     Buffer& found = state.buffers[static_cast<std::size_t>(buffer)];
     if (found.message) state.clock = std::max(state.clock, found.message->done());
@@ -161,18 +161,18 @@ Buffer& Simulation::settled(std::int64_t stage, std::int64_t buffer) {
 
 void Simulation::compute(std::int64_t stage, const Action& action) {
     const bool gradients = action.kind != forward;
-    const auto source = source_of(shape_, stage, action);
-    const auto target = target_of(shape_, stage, action);
+    const auto source = producer_of(shape_, stage, action);
+    const auto target = consumer_of(shape_, stage, action);
     GPTRAIN_CHECK(source.has_value() == (action.input != Action::none) &&
                       target.has_value() == (action.output != Action::none),
-                  name(stage, action), " has not the buffers of its neighbours");
+                  name(stage, action), " lacks its neighbours' buffers");
     if (source) {
-        Buffer& input = settled(stage, action.input);
+        Buffer& input = wait_for_buffer(stage, action.input);
         expect(stage, action, input.content, {gradients, action.microbatch, {stage, action.chunk}});
         input.content.reset();
     }
     if (target) {
-        settled(stage, action.output).content = {gradients, action.microbatch, *target};
+        wait_for_buffer(stage, action.output).content = {gradients, action.microbatch, *target};
     }
     double& clock = at(stage).clock;
     const double begin = clock;
@@ -197,7 +197,7 @@ Content Simulation::carried(std::int64_t stage, const Action& message) const {
     if (sends(message.kind)) {
         Action writer = message;
         writer.kind = gradients ? backward : forward;
-        const auto target = target_of(shape_, stage, writer);
+        const auto target = consumer_of(shape_, stage, writer);
         GPTRAIN_CHECK(target && target->stage == message.peer, name(stage, message),
                       " has no such neighbour");
         reader = *target;
@@ -206,25 +206,25 @@ Content Simulation::carried(std::int64_t stage, const Action& message) const {
 }
 
 void Simulation::send(std::int64_t stage, const Action& action) {
-    Buffer& buffer = settled(stage, action.output);
+    Buffer& buffer = wait_for_buffer(stage, action.output);
     const Content content = carried(stage, action);
     expect(stage, action, buffer.content, content);
     Channel& channel = channels_[{stage, action.peer}];
     buffer.message = {&channel, channel.sent.size(), action.peer};
     channel.sent.push_back({content, at(stage).clock, action.chunk});
-    meet(stage, action.peer, channel);
+    match(stage, action.peer, channel);
 }
 
 void Simulation::receive(std::int64_t stage, const Action& action) {
-    Buffer& buffer = settled(stage, action.input);
+    Buffer& buffer = wait_for_buffer(stage, action.input);
     Channel& channel = channels_[{action.peer, stage}];
     buffer.content = carried(stage, action);
     buffer.message = {&channel, channel.posted.size(), action.peer};
     channel.posted.push_back({*buffer.content, at(stage).clock, action.chunk});
-    meet(action.peer, stage, channel);
+    match(action.peer, stage, channel);
 }
 
-void Simulation::meet(std::int64_t from, std::int64_t to, Channel& channel) {
+void Simulation::match(std::int64_t from, std::int64_t to, Channel& channel) {
     const std::size_t index = channel.done.size();
     if (index >= channel.sent.size() || index >= channel.posted.size()) return;
     const Channel::End& sent = channel.sent[index];
@@ -252,12 +252,12 @@ void Simulation::expect(std::int64_t stage, const Action& action,
          to_text(expected));
 }
 
-void Simulation::fail_waiting(std::int64_t stage) {
+void Simulation::report_deadlock(std::int64_t stage) {
     std::string chain;
     std::vector<bool> seen(stages_.size());
     while (!at(stage).ended() && !seen[static_cast<std::size_t>(stage)]) {
         seen[static_cast<std::size_t>(stage)] = true;
-        const MessageRef message = *awaited(stage);
+        const MessageRef message = *blocking_message(stage);
         const bool sent = message.index < message.channel->sent.size();
         const auto& own_end = (sent ? message.channel->sent : message.channel->posted);
         chain += text(name(stage, at(stage).actions[at(stage).next]), " waits until stage ",
@@ -265,21 +265,21 @@ void Simulation::fail_waiting(std::int64_t stage) {
                       to_text(own_end[message.index].content), "; ");
         stage = message.peer;
     }
-    fail(ExitCode::bug, "the pipeline stands still: ", chain, "stage ", stage,
+    fail(ExitCode::bug, "the pipeline deadlocks: ", chain, "stage ", stage,
          at(stage).ended() ? " has ended" : " is one of them");
 }
 
 void Simulation::check_ends() const {
     for (const auto& [ends, channel] : channels_) {
         const auto& [from, to] = ends;
-        const std::size_t met = channel.done.size();
-        if (met < channel.sent.size()) {
-            fail(ExitCode::bug, "stage ", from, " sends ", to_text(channel.sent[met].content),
+        const std::size_t matched = channel.done.size();
+        if (matched < channel.sent.size()) {
+            fail(ExitCode::bug, "stage ", from, " sends ", to_text(channel.sent[matched].content),
                  ", which stage ", to, " never receives");
         }
-        if (met < channel.posted.size()) {
-            fail(ExitCode::bug, "stage ", to, " receives ", to_text(channel.posted[met].content),
-                 ", which stage ", from, " never sends");
+        if (matched < channel.posted.size()) {
+            fail(ExitCode::bug, "stage ", to, " receives ",
+                 to_text(channel.posted[matched].content), ", which stage ", from, " never sends");
         }
     }
 }

@@ -23,16 +23,16 @@ bool same_work(const Action& a, const Action& b) {
 
 }  // namespace
 
-void StepRecorder::step_begins() {
+void StepRecorder::on_step_begin() {
     recording_ = ++steps_ == wanted_;
     step_begin_ = now();
 }
 
-void StepRecorder::begins(const Action& action) {
+void StepRecorder::on_begin(const Action& action) {
     if (recording_) record_.actions.push_back({action, now(), 0});
 }
 
-void StepRecorder::ends(const Action& action) {
+void StepRecorder::on_end(const Action& action) {
     if (!recording_) return;
     const auto found =
         std::find_if(record_.actions.rbegin(), record_.actions.rend(),
@@ -41,21 +41,21 @@ void StepRecorder::ends(const Action& action) {
     found->end = now();
 }
 
-void StepRecorder::step_ends() {
+void StepRecorder::on_step_end() {
     if (!std::exchange(recording_, false)) return;
     done_(record_);
 }
 
-void StepRecorder::started(const CommCall& call) {
-    under_way_[{call.communicator, call.number}] = {now(), 0};
+void StepRecorder::on_started(const CommCall& call) {
+    in_flight_[{call.communicator, call.number}] = {now(), 0};
 }
 
-void StepRecorder::waiting(const CommCall& call) {
-    under_way_[{call.communicator, call.number}].second = now();
+void StepRecorder::on_waiting(const CommCall& call) {
+    in_flight_[{call.communicator, call.number}].second = now();
 }
 
-void StepRecorder::finished(const CommCall& call) {
-    const auto times = under_way_.extract({call.communicator, call.number}).mapped();
+void StepRecorder::on_finished(const CommCall& call) {
+    const auto times = in_flight_.extract({call.communicator, call.number}).mapped();
     const bool of_action = call.operation == "send" || call.operation == "recv";
     if (!recording_ || of_action) return;
     const std::string name = text(name_of(call.axis), " ", call.operation);
@@ -69,7 +69,7 @@ constexpr int barriers = 9;
 std::vector<double> times_after_barriers(const MpiSession& ranks) {
     std::vector<double> times;
     for (int i = 0; i < barriers; ++i) {
-        ranks.largest(0);
+        ranks.max(0);
         times.push_back(now());
     }
     return times;

@@ -43,19 +43,19 @@ public:
     /// True once the step has ended.
     bool complete() const { return steps_ >= wanted_ && !recording_; }
 
-    void step_begins() override;
-    void begins(const Action& action) override;
-    void ends(const Action& action) override;
-    void step_ends() override;
+    void on_step_begin() override;
+    void on_begin(const Action& action) override;
+    void on_end(const Action& action) override;
+    void on_step_end() override;
 
-    void started(const CommCall& call) override;
-    void waiting(const CommCall& call) override;
-    void finished(const CommCall& call) override;
+    void on_started(const CommCall& call) override;
+    void on_waiting(const CommCall& call) override;
+    void on_finished(const CommCall& call) override;
 
 private:
     /// Start and wait times of operations in flight, by communicator and number. Operations of
     /// earlier steps may extend into the recorded one.
-    std::map<std::pair<int, std::int64_t>, std::pair<double, double>> under_way_;
+    std::map<std::pair<int, std::int64_t>, std::pair<double, double>> in_flight_;
     std::int64_t wanted_;
     std::function<void(const StepRecord&)> done_;
     std::int64_t steps_ = 0;

@@ -66,9 +66,9 @@ std::string pixels(double value) {
     return fixed(value, 1);
 }
 
-std::string escaped(std::string_view words) {
+std::string escaped(std::string_view text) {
     std::string out;
-    for (const char c : words) {
+    for (const char c : text) {
         switch (c) {
             case '&': out += "&amp;"; break;
             case '<': out += "&lt;"; break;
@@ -171,26 +171,26 @@ void Picture::draw_header() {
     out_ += text("<title>", escaped(caption), "</title>\n<text class=\"title\" x=\"", margin,
                  "\" y=\"24\">", escaped(caption), "</text>\n");
     double x = left;
-    const auto entry = [&](std::string_view look, std::string_view words) {
+    const auto entry = [&](std::string_view look, std::string_view label) {
         out_ += text("<rect ", look, " x=\"", pixels(x),
                      "\" y=\"36\" width=\"14\" height=\"14\"/>\n<text x=\"", pixels(x + 20),
-                     "\" y=\"47\">", words, "</text>\n");
-        x += 44 + digit_width * static_cast<double>(words.size());
+                     "\" y=\"47\">", label, "</text>\n");
+        x += 44 + digit_width * static_cast<double>(label.size());
     };
-    const auto shows = [&](const auto& matches) {
+    const auto has_events = [&](const auto& matches) {
         return std::any_of(timeline_.events.begin(), timeline_.events.end(),
                            [&](const TimelineEvent& event) { return matches(event.kind); });
     };
     const auto fill = [](const Rgb& rgb) { return text("fill=\"", colour(rgb, 0, 1), '"'); };
     for (const KindStyle& style : styles) {
-        if (shows([&](ActionKind kind) { return kind == style.kind; }))
+        if (has_events([&](ActionKind kind) { return kind == style.kind; }))
             entry(fill(style.rgb), style.legend);
     }
-    if (shows([](ActionKind kind) { return !computes(kind); }))
+    if (has_events([](ActionKind kind) { return !computes(kind); }))
         entry(fill(message_rgb), "messages");
     if (!timeline_.operations.empty()) {
-        entry(fill(operation_rgb), "operations under way");
-        entry(fill(wait_rgb), "waited for");
+        entry(fill(operation_rgb), "operations in flight");
+        entry(fill(wait_rgb), "waiting");
     }
     entry("class=\"idle\"", timeline_.chunks > 1 ? "idle (later chunks are paler)" : "idle");
 }
@@ -303,9 +303,9 @@ void Picture::draw_gap() {
         out_ += "\"/>\n";
     }
     const TimeUnit unit = unit_of(span_.seconds());
-    const double left_out = (after.time.begin - before.time.end) * unit.per_second;
+    const double omitted = (after.time.begin - before.time.end) * unit.per_second;
     out_ += text("<text class=\"axis\" x=\"", pixels(middle), "\" y=\"", pixels(top - 4), "\">",
-                 fixed(left_out, left_out < 10 ? 1 : 0), ' ', unit.name, " left out</text>\n");
+                 fixed(omitted, omitted < 10 ? 1 : 0), ' ', unit.name, " omitted</text>\n");
 }
 
 }  // namespace

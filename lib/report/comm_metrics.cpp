@@ -4,11 +4,11 @@
 
 namespace gptrain {
 
-Axis counts_as(Axis axis, const MeshShape& shape) {
+Axis reported_axis(Axis axis, const MeshShape& shape) {
     switch (axis) {
         case Axis::dp_cp: return Axis::dp;
         case Axis::kv: return Axis::tp;
-        case Axis::ends: return Axis::pp;
+        case Axis::embedding_ends: return Axis::pp;
         case Axis::model: return shape.pipeline > 1 ? Axis::pp : Axis::tp;
         default: return axis;
     }
@@ -30,7 +30,7 @@ bool connects(Axis axis, const MeshShape& shape) {
 void CommMetrics::add_step(const CommTotals& step) {
     for (int i = 0; i < axes; ++i) {
         const auto axis = static_cast<Axis>(i);
-        AxisTotal& sum = sums_[static_cast<std::size_t>(counts_as(axis, shape_))];
+        AxisTotal& sum = sums_[static_cast<std::size_t>(reported_axis(axis, shape_))];
         sum.bytes += step[axis].bytes;
         sum.seconds += step[axis].seconds;
     }
@@ -42,9 +42,9 @@ std::vector<CommMetric> CommMetrics::take(const MpiSession& ranks) {
     for (const Axis axis : {Axis::tp, Axis::cp, Axis::dp, Axis::pp}) {
         if (!connects(axis, shape_)) continue;
         const AxisTotal& sum = sums_[static_cast<std::size_t>(axis)];
-        CommMetric metric = {.axis = name_of(axis), .bytes = ranks.largest(sum.bytes) / steps_};
+        CommMetric metric = {.axis = name_of(axis), .bytes = ranks.max(sum.bytes) / steps_};
         const auto nanoseconds = static_cast<std::int64_t>(std::llround(sum.seconds * 1e9));
-        const double longest = static_cast<double>(ranks.largest(nanoseconds)) * 1e-9;
+        const double longest = static_cast<double>(ranks.max(nanoseconds)) * 1e-9;
         if (timed_) metric.seconds = longest / static_cast<double>(steps_);
         metrics.push_back(metric);
     }

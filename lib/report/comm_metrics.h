@@ -23,7 +23,7 @@ struct CommMetric {
 /// The axis of the mesh under which a communicator is reported, the one whose size requires it:
 /// sums over dp x cp count as dp, the sharers of k and v as tp, first and last stage as pp, and the
 /// few bytes over tp x pp as pp, or as tp if there is one stage.
-Axis counts_as(Axis axis, const MeshShape& shape);
+Axis reported_axis(Axis axis, const MeshShape& shape);
 
 /// Sums steps by axis of the mesh.
 class CommMetrics {

@@ -24,7 +24,7 @@ std::string significant(double value, int digits) {
     return formatted(value, std::chars_format::general, digits);
 }
 
-std::string step_of(std::int64_t step, std::int64_t steps) {
+std::string step_label(std::int64_t step, std::int64_t steps) {
     const std::string total = text(steps);
     const std::string number = text(step);
     const std::size_t padding = total.size() - std::min(total.size(), number.size());
@@ -35,7 +35,7 @@ std::string step_of(std::int64_t step, std::int64_t steps) {
 
 std::string step_line(const StepMetrics& metrics, std::int64_t steps,
                       std::optional<double> seconds_left) {
-    std::string line = step_of(metrics.step, steps);
+    std::string line = step_label(metrics.step, steps);
     const auto add = [&](const std::optional<double>& value, const auto& written) {
         if (value) line += text("  ", written(*value));
     };
@@ -56,7 +56,7 @@ std::string step_line(const StepMetrics& metrics, std::int64_t steps,
 }
 
 std::string validation_line(std::int64_t step, std::int64_t steps, double val_loss) {
-    return text(step_of(step, steps), "  val_loss ",
+    return text(step_label(step, steps), "  val_loss ",
                 formatted(val_loss, std::chars_format::fixed, 4), "  perplexity ",
                 significant(std::exp(val_loss), 4));
 }
@@ -98,7 +98,7 @@ void Console::show(std::string_view what, std::int64_t done, std::int64_t total,
     show_status(done < total ? bar(what, done, total, seconds_left, terminal_columns()) : "");
 }
 
-void Console::tick(std::int64_t step) {
+void Console::update(std::int64_t step) {
     show("step", step, steps_, seconds_left(step));
 }
 

@@ -31,7 +31,7 @@ public:
     Console(std::int64_t first, std::int64_t steps);
 
     /// Moves the bar. Call it after every step.
-    void tick(std::int64_t step);
+    void update(std::int64_t step);
     /// Prints the step's line. Call it after every logged step.
     void step(const StepMetrics& metrics);
     /// Moves the bar of an evaluation.

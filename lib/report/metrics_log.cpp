@@ -128,20 +128,19 @@ void MetricsLog::read_back() {
     } else if (!last_line.empty() && !last_line.ends_with('\n')) {
         file_.write("\n");
     }
-    std::int64_t first_foreign = 0;
-    std::int64_t foreign = 0;
+    std::int64_t first_unknown = 0;
+    std::int64_t unknown = 0;
     for (std::int64_t number = 1; !lines.empty(); ++number) {
         const std::string_view line = lines.substr(0, lines.find('\n'));
-        if (!take(line) && foreign++ == 0) first_foreign = number;
+        if (!read_line(line) && unknown++ == 0) first_unknown = number;
         lines.remove_prefix(std::min(lines.size(), line.size() + 1));
     }
-    if (foreign == 0) return;
-    warn(file_.path().string(), ", line ", first_foreign, ": not a line of this log",
-         foreign > 1 ? text(", nor are ", foreign - 1, " later ones") : "",
-         "; kept, and not counted");
+    if (unknown == 0) return;
+    warn(file_.path().string(), ", line ", first_unknown, ": not a line of this log",
+         unknown > 1 ? text(" (and ", unknown - 1, " later ones)") : "", "; kept but ignored");
 }
 
-bool MetricsLog::take(std::string_view line) {
+bool MetricsLog::read_line(std::string_view line) {
     try {
         const Entry entry = parse_entry(line);
         if (entry.kind == Entry::Kind::validation) validations_.insert(entry.step);

@@ -90,7 +90,7 @@ public:
 private:
     void read_back();
     /// Reads a line back. Returns false if it is not of the three kinds.
-    bool take(std::string_view line);
+    bool read_line(std::string_view line);
     void undo_after(std::int64_t step);
 
     File file_;

@@ -15,7 +15,7 @@ void Reports::begin(std::int64_t first, const RunSpec& spec) {
     console_.emplace(first, spec.training.steps);
 }
 
-void Reports::went_back(std::int64_t step) {
+void Reports::rolled_back(std::int64_t step) {
     log_.write_resume(step);
     // A new file makes TensorBoard drop later steps, as at a new start.
     if (tensorboard_) tensorboard_.emplace(paths_.folder, step, settings_);

@@ -24,10 +24,10 @@ public:
     /// Starts the reports of a run that continues after step `first`. `spec`: the effective one.
     void begin(std::int64_t first, const RunSpec& spec);
     /// The run was rolled back to `step`.
-    void went_back(std::int64_t step);
+    void rolled_back(std::int64_t step);
 
     /// Call it after every step.
-    void done(std::int64_t step) { console_->tick(step); }
+    void done(std::int64_t step) { console_->update(step); }
     /// Call it after every logged step.
     void step(const StepMetrics& metrics);
     /// Call it during an evaluation.

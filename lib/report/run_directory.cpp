@@ -29,7 +29,7 @@ std::filesystem::path created(const std::filesystem::path& folder) {
 
 File open_lock(const RunPaths& paths) {
     if (::access(paths.folder.c_str(), W_OK | X_OK) != 0) {
-        fail_errno(errno, "output_dir ", paths.folder.string(), ": cannot be written to");
+        fail_errno(errno, "output_dir ", paths.folder.string(), ": is not writable");
     }
     return {paths.lock(), File::Mode::update};
 }
@@ -41,7 +41,7 @@ std::string holder_named_in(File& lock) {
 }
 
 /// Uses flock, because its lock disappears with the process even if that is killed.
-void take(File& lock, const RunPaths& paths) {
+void take_lock(File& lock, const RunPaths& paths) {
     if (::flock(lock.descriptor(), LOCK_EX | LOCK_NB) == 0) {
         lock.truncate(0);
         lock.write(this_process());
@@ -55,17 +55,17 @@ void take(File& lock, const RunPaths& paths) {
         fail_errno(errno, paths.lock().string(), ": lock");
     }
     warn(paths.folder.string(),
-         ": this file system has no locks; make sure that no second run writes there");
+         ": this file system does not support locks; make sure that no other run writes there");
 }
 
 }  // namespace
 
 RunDirectory::RunDirectory(const std::filesystem::path& folder)
     : paths_{created(folder)}, folder_(paths_.folder, File::Mode::read), lock_(open_lock(paths_)) {
-    take(lock_, paths_);
+    take_lock(lock_, paths_);
 }
 
-bool RunDirectory::in_place() const {
+bool RunDirectory::still_held() const {
     struct stat own {};
     struct stat named {};
     if (::fstat(folder_.descriptor(), &own) != 0) return true;

@@ -31,7 +31,7 @@ public:
 
     /// False once the folder has been deleted or replaced by another one. Stays true if the file
     /// system does not answer.
-    bool in_place() const;
+    bool still_held() const;
 
     /// Replaces spec.yaml; durable on return.
     void write_spec(std::string_view yaml) const { write_file_durably(paths_.spec(), yaml); }

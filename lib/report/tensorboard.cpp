@@ -61,7 +61,7 @@ double unix_seconds() {
 }
 
 /// An unused name: containers often give every start the same host and process id.
-std::filesystem::path free_name(const std::filesystem::path& folder) {
+std::filesystem::path unused_name(const std::filesystem::path& folder) {
     const std::string stem =
         text("events.out.tfevents.", static_cast<std::int64_t>(unix_seconds()), ".", host_name(),
              ".", static_cast<std::int64_t>(::getpid()), ".");
@@ -75,7 +75,7 @@ std::filesystem::path free_name(const std::filesystem::path& folder) {
 
 TensorBoardWriter::TensorBoardWriter(const std::filesystem::path& folder, std::int64_t resumed_from,
                                      const Json& settings)
-    : file_(free_name(folder), File::Mode::create) {
+    : file_(unused_name(folder), File::Mode::create) {
     std::string version;
     append_bytes_field(version, event::file_version, "brain.Event:2");
     write_event(0, version);

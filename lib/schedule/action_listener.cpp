@@ -2,29 +2,29 @@
 
 namespace gptrain {
 
-void ActionListeners::step_begins() {
+void ActionListeners::on_step_begin() {
     for (ActionListener* listener : listeners_)
-        listener->step_begins();
+        listener->on_step_begin();
 }
 
-void ActionListeners::reached(const Action& action) {
+void ActionListeners::on_reached(const Action& action) {
     for (ActionListener* listener : listeners_)
-        listener->reached(action);
+        listener->on_reached(action);
 }
 
-void ActionListeners::begins(const Action& action) {
+void ActionListeners::on_begin(const Action& action) {
     for (ActionListener* listener : listeners_)
-        listener->begins(action);
+        listener->on_begin(action);
 }
 
-void ActionListeners::ends(const Action& action) {
+void ActionListeners::on_end(const Action& action) {
     for (ActionListener* listener : listeners_)
-        listener->ends(action);
+        listener->on_end(action);
 }
 
-void ActionListeners::step_ends() {
+void ActionListeners::on_step_end() {
     for (ActionListener* listener : listeners_)
-        listener->step_ends();
+        listener->on_step_end();
 }
 
 }  // namespace gptrain

@@ -10,16 +10,16 @@ namespace gptrain {
 class ActionListener {
 public:
     virtual ~ActionListener() = default;
-    virtual void step_begins() {}
+    virtual void on_step_begin() {}
     /// The action is next; it may first have to wait for messages of earlier actions.
-    virtual void reached(const Action& /*action*/) {}
+    virtual void on_reached(const Action& /*action*/) {}
     /// Its buffers are ready: F, BW, B or W starts to compute, or the message is issued.
-    virtual void begins(const Action& action) = 0;
+    virtual void on_begin(const Action& action) = 0;
     /// F, BW, B or W is done. A message ends when it has been waited for, by the next action that
     /// needs its buffer or at the end of the list.
-    virtual void ends(const Action& action) = 0;
+    virtual void on_end(const Action& action) = 0;
     /// All actions and the reduction of gradients are done.
-    virtual void step_ends() {}
+    virtual void on_step_end() {}
 };
 
 /// Forwards to any number of listeners, in the order they were added.
@@ -28,11 +28,11 @@ public:
     /// `listener` must outlive the executor.
     void add(ActionListener& listener) { listeners_.push_back(&listener); }
 
-    void step_begins() override;
-    void reached(const Action& action) override;
-    void begins(const Action& action) override;
-    void ends(const Action& action) override;
-    void step_ends() override;
+    void on_step_begin() override;
+    void on_reached(const Action& action) override;
+    void on_begin(const Action& action) override;
+    void on_end(const Action& action) override;
+    void on_step_end() override;
 
 private:
     std::vector<ActionListener*> listeners_;

@@ -35,23 +35,23 @@ void ActionRunner::exchange(const Action& message) {
     const bool out = sends(message.kind);
     const std::int64_t index = out ? message.output : message.input;
     const Tensor part = own_part(ready(index));
-    listeners_.begins(message);
+    listeners_.on_begin(message);
     Communicator& way = channel(message);
     Buffer& used = buffer(index);
     used.message = out ? way.send(part, receiver) : way.recv(part, sender);
-    used.under_way = message;
+    used.in_flight = message;
     used.parts = !out && sends_parts();
 }
 
-void ActionRunner::settle(Buffer& buffer) {
+void ActionRunner::wait_for_message(Buffer& buffer) {
     buffer.message.wait();
-    if (const auto over = std::exchange(buffer.under_way, std::nullopt)) listeners_.ends(*over);
+    if (const auto over = std::exchange(buffer.in_flight, std::nullopt)) listeners_.on_end(*over);
 }
 
 Tensor ActionRunner::ready(std::int64_t index) {
     if (index == Action::none) return {};
     Buffer& wanted = buffer(index);
-    settle(wanted);
+    wait_for_message(wanted);
     if (std::exchange(wanted.parts, false)) {
         context_.mesh.tp().all_gather(wanted.tensor, own_part(wanted.tensor), 0).wait();
     }
@@ -61,18 +61,18 @@ Tensor ActionRunner::ready(std::int64_t index) {
 void ActionRunner::run(const Schedule& schedule, const Compute& compute) {
     for (std::size_t i = 0; i < schedule.actions.size(); ++i) {
         const Action& action = schedule.actions[i];
-        listeners_.reached(action);
+        listeners_.on_reached(action);
         if (!computes(action.kind)) {
             exchange(action);
             continue;
         }
         const Boundary ends = {.input = ready(action.input), .output = ready(action.output)};
-        listeners_.begins(action);
+        listeners_.on_begin(action);
         compute(i, ends);
-        listeners_.ends(action);
+        listeners_.on_end(action);
     }
     for (Buffer& buffer : buffers_)
-        settle(buffer);
+        wait_for_message(buffer);
 }
 
 }  // namespace gptrain

@@ -31,11 +31,11 @@ private:
     struct Buffer {
         Tensor tensor;
         Pending message = {};
-        std::optional<Action> under_way = {};  ///< that message's action, until it was waited for
+        std::optional<Action> in_flight = {};  ///< that message's action, until it was waited for
         bool parts = false;                    ///< only this rank's part of the buffer arrives
     };
     /// Waits for the buffer's message, if any.
-    void settle(Buffer& buffer);
+    void wait_for_message(Buffer& buffer);
     Buffer& buffer(std::int64_t index) { return buffers_[static_cast<std::size_t>(index)]; }
     /// The buffer once its message is done; empty for Action::none.
     Tensor ready(std::int64_t index);

@@ -91,7 +91,7 @@ void Executor::compute(const Action& action, const Boundary& ends,
         }
     };
     const bool alone = context.mesh.tp().size() == 1 && context.mesh.cp().size() == 1;
-    if (!alone || final || !stage_.parameters.all_here()) {
+    if (!alone || final || !stage_.parameters.nothing_in_flight()) {
         work();
     } else {
         context.backend.replay(replay_key(action), work);
@@ -106,14 +106,14 @@ GptChunk::GradsFinal Executor::reduction(const Schedule& schedule, std::size_t i
 }
 
 void Executor::train(const Schedule& schedule, std::span<const Microbatch> microbatches) {
-    runner_.listeners().step_begins();
+    runner_.listeners().on_step_begin();
     runner_.run(schedule, [&](std::size_t index, const Boundary& ends) {
         const Action& action = schedule.actions[index];
         if (action.kind == ActionKind::forward) load(action, microbatches);
         compute(action, ends, reduction(schedule, index));
     });
     grad_buckets_->finish();
-    runner_.listeners().step_ends();
+    runner_.listeners().on_step_end();
 }
 
 void Executor::evaluate(const Schedule& schedule, std::span<const Microbatch> microbatches) {

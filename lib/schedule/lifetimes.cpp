@@ -23,7 +23,7 @@ public:
         taken_.push_back(true);
         return size() - 1;
     }
-    void give_back(std::int64_t number) { taken_[static_cast<std::size_t>(number)] = false; }
+    void release(std::int64_t number) { taken_[static_cast<std::size_t>(number)] = false; }
     std::int64_t size() const { return static_cast<std::int64_t>(taken_.size()); }
 
 private:
@@ -58,14 +58,14 @@ private:
     }
 
     void assign_compute(Action& action) {
-        if (source_of(shape_, stage_, action)) action.input = arrived(action, action.chunk);
-        if (const auto target = target_of(shape_, stage_, action)) {
+        if (producer_of(shape_, stage_, action)) action.input = arrived(action, action.chunk);
+        if (const auto target = consumer_of(shape_, stage_, action)) {
             action.output = target->stage == stage_
                                 ? arrived(action, target->chunk) = pool_.take()
                                 : next_of(rings_[{target->stage, moves_forward(action.kind)}]);
             last_written_ = action.output;
         }
-        if (action.input != Action::none) pool_.give_back(action.input);
+        if (action.input != Action::none) pool_.release(action.input);
     }
 
     std::int64_t next_of(Ring& ring) {
@@ -96,13 +96,13 @@ std::int64_t assign_slots(const PipelineShape& shape, std::vector<Action>& actio
             slots[static_cast<std::size_t>(action.chunk * shape.microbatches + action.microbatch)];
         if (action.kind == forward) slot = pool.take();
         action.slot = slot;
-        if (action.kind == backward || action.kind == backward_weights) pool.give_back(slot);
+        if (action.kind == backward || action.kind == backward_weights) pool.release(slot);
     }
     return pool.size();
 }
 
-std::int64_t most_in_head(const PipelineShape& shape, std::int64_t stage,
-                          const std::vector<Action>& actions) {
+std::int64_t max_in_head(const PipelineShape& shape, std::int64_t stage,
+                         const std::vector<Action>& actions) {
     using enum ActionKind;
     const ChunkPlace last = place_at(shape, shape.positions() - 1);
     std::int64_t inside = 0;

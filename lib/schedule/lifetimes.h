@@ -11,8 +11,8 @@ std::int64_t assign_slots(const PipelineShape& shape, std::vector<Action>& actio
 
 /// The most microbatches at once between F and BW or B of the model's last chunk; 0 if the stage
 /// lacks that chunk.
-std::int64_t most_in_head(const PipelineShape& shape, std::int64_t stage,
-                          const std::vector<Action>& actions);
+std::int64_t max_in_head(const PipelineShape& shape, std::int64_t stage,
+                         const std::vector<Action>& actions);
 
 /// Fills in the boundary buffers and returns their number. A buffer that is received, or passed to
 /// a chunk of the same stage, is taken by the receive or by the action that writes it, and freed

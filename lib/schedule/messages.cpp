@@ -28,43 +28,45 @@ std::int64_t direction(ActionKind kind) {
     }
 }
 
-std::optional<ChunkPlace> along(const PipelineShape& shape, std::int64_t stage,
-                                const Action& action, std::int64_t hops) {
+std::optional<ChunkPlace> neighbour_of_action(const PipelineShape& shape, std::int64_t stage,
+                                              const Action& action, std::int64_t hops) {
     const std::int64_t move = direction(action.kind) * hops;
     return move == 0 ? std::nullopt : neighbour(shape, {stage, action.chunk}, move);
 }
 
 /// A receive, and the index of the compute action before which it is posted.
-struct Post {
+struct PostedReceive {
     std::size_t before;
     Action receive;
 };
 
 /// Which actions of a stage read what it receives.
-struct Uses {
+struct Readers {
     std::vector<std::size_t> at;     ///< index of the reading action, by arrival_index
     std::set<std::int64_t> senders;  ///< other stages that send to this one
 };
 
-Uses find_uses(const PipelineShape& shape, std::int64_t stage, const std::vector<Action>& order) {
-    Uses uses = {std::vector<std::size_t>(arrivals(shape)), {}};
+Readers find_readers(const PipelineShape& shape, std::int64_t stage,
+                     const std::vector<Action>& order) {
+    Readers readers = {std::vector<std::size_t>(arrivals(shape)), {}};
     for (std::size_t i = 0; i < order.size(); ++i) {
-        const auto source = source_of(shape, stage, order[i]);
+        const auto source = producer_of(shape, stage, order[i]);
         if (!source) continue;
-        uses.at[arrival_index(shape, order[i], order[i].chunk)] = i;
-        if (source->stage != stage) uses.senders.insert(source->stage);
+        readers.at[arrival_index(shape, order[i], order[i].chunk)] = i;
+        if (source->stage != stage) readers.senders.insert(source->stage);
     }
-    return uses;
+    return readers;
 }
 
 /// The receives from one stage, in the order of its sends.
-std::vector<Post> posts_from(std::int64_t sender, const PipelineShape& shape, std::int64_t stage,
-                             const Uses& uses, const std::vector<Action>& sender_order) {
-    std::vector<Post> posts;
+std::vector<PostedReceive> posts_from(std::int64_t sender, const PipelineShape& shape,
+                                      std::int64_t stage, const Readers& readers,
+                                      const std::vector<Action>& sender_order) {
+    std::vector<PostedReceive> posts;
     for (const Action& action : sender_order) {
-        const auto target = target_of(shape, sender, action);
+        const auto target = consumer_of(shape, sender, action);
         if (!target || target->stage != stage) continue;
-        const std::size_t use = uses.at[arrival_index(shape, action, target->chunk)];
+        const std::size_t use = readers.at[arrival_index(shape, action, target->chunk)];
         Action receive = {action.kind == forward ? receive_activations : receive_gradients,
                           action.microbatch, target->chunk};
         receive.peer = sender;
@@ -79,23 +81,24 @@ std::vector<Post> posts_from(std::int64_t sender, const PipelineShape& shape, st
 
 }  // namespace
 
-std::optional<ChunkPlace> source_of(const PipelineShape& shape, std::int64_t stage,
-                                    const Action& action) {
-    return along(shape, stage, action, -1);
+std::optional<ChunkPlace> producer_of(const PipelineShape& shape, std::int64_t stage,
+                                      const Action& action) {
+    return neighbour_of_action(shape, stage, action, -1);
 }
 
-std::optional<ChunkPlace> target_of(const PipelineShape& shape, std::int64_t stage,
-                                    const Action& action) {
-    return along(shape, stage, action, 1);
+std::optional<ChunkPlace> consumer_of(const PipelineShape& shape, std::int64_t stage,
+                                      const Action& action) {
+    return neighbour_of_action(shape, stage, action, 1);
 }
 
 std::vector<Action> with_messages(const PipelineShape& shape, std::int64_t stage,
                                   const OrderOf& order_of) {
     const std::vector<Action> order = order_of(stage);
-    const Uses uses = find_uses(shape, stage, order);
+    const Readers readers = find_readers(shape, stage, order);
     std::vector<std::vector<Action>> posted(order.size());
-    for (const std::int64_t sender : uses.senders) {
-        for (const Post& post : posts_from(sender, shape, stage, uses, order_of(sender))) {
+    for (const std::int64_t sender : readers.senders) {
+        for (const PostedReceive& post :
+             posts_from(sender, shape, stage, readers, order_of(sender))) {
             posted[post.before].push_back(post.receive);
         }
     }
@@ -103,7 +106,7 @@ std::vector<Action> with_messages(const PipelineShape& shape, std::int64_t stage
     for (std::size_t i = 0; i < order.size(); ++i) {
         actions.insert(actions.end(), posted[i].begin(), posted[i].end());
         actions.push_back(order[i]);
-        const auto target = target_of(shape, stage, order[i]);
+        const auto target = consumer_of(shape, stage, order[i]);
         if (!target || target->stage == stage) continue;
         Action send = {order[i].kind == forward ? send_activations : send_gradients,
                        order[i].microbatch, order[i].chunk};

@@ -9,11 +9,11 @@
 namespace gptrain {
 
 /// The chunk whose output F, BW or B reads; none at the model's ends, and for W.
-std::optional<ChunkPlace> source_of(const PipelineShape& shape, std::int64_t stage,
-                                    const Action& action);
+std::optional<ChunkPlace> producer_of(const PipelineShape& shape, std::int64_t stage,
+                                      const Action& action);
 /// The chunk that reads the output of F, BW or B; none at the model's ends, and for W.
-std::optional<ChunkPlace> target_of(const PipelineShape& shape, std::int64_t stage,
-                                    const Action& action);
+std::optional<ChunkPlace> consumer_of(const PipelineShape& shape, std::int64_t stage,
+                                      const Action& action);
 
 /// True for F and messages of activations, which move towards the model's end.
 constexpr bool moves_forward(ActionKind kind) {

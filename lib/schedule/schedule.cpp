@@ -34,7 +34,7 @@ Schedule make_schedule(const PipelineShape& shape, std::int64_t stage) {
     Schedule schedule =
         complete(shape, stage, [&](std::int64_t s) { return compute_order(shape, s); });
     schedule.slots = assign_slots(shape, schedule.actions);
-    const std::int64_t in_head = most_in_head(shape, stage, schedule.actions);
+    const std::int64_t in_head = max_in_head(shape, stage, schedule.actions);
     schedule.heads = in_head > 1 ? schedule.slots : in_head;
     schedule.defers_weights = shape.kind == ScheduleKind::zero_bubble;
     return schedule;

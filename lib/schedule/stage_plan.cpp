@@ -56,9 +56,9 @@ std::vector<Channel> channels_of(const PipelineShape& shape) {
 
 }  // namespace
 
-MeshLinks mesh_links(const RunPlan& plan) {
+MeshConnections mesh_connections(const RunPlan& plan) {
     return {.kv_sharers = std::max<std::int64_t>(plan.mesh.tensor / plan.model.groups, 1),
-            .tied_ends = has_tied_ends(plan),
+            .split_tied_embedding = has_tied_ends(plan),
             .channels = channels_of(pipeline_of(plan, 1))};
 }
 

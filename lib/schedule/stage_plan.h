@@ -19,6 +19,6 @@ std::vector<ChunkPart> chunk_parts(const RunPlan& plan, std::int64_t stage);
 bool has_tied_ends(const RunPlan& plan);
 
 /// The extra connections that model and schedule need from the mesh.
-MeshLinks mesh_links(const RunPlan& plan);
+MeshConnections mesh_connections(const RunPlan& plan);
 
 }  // namespace gptrain

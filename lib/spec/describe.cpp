@@ -9,9 +9,9 @@ namespace gptrain {
 namespace {
 
 /// One line of the table. Without a title it continues the previous line.
-std::string row(std::string_view title, const std::string& words) {
+std::string row(std::string_view title, const std::string& content) {
     constexpr std::size_t width = 15;
-    return text(title, std::string(width - title.size(), ' '), words, "\n");
+    return text(title, std::string(width - title.size(), ' '), content, "\n");
 }
 
 std::string model_rows(const ModelShape& model) {
@@ -46,8 +46,8 @@ std::string batch_rows(const RunPlan& plan) {
 std::string epochs_row(std::int64_t tokens, std::int64_t training_tokens) {
     if (training_tokens == 0) return "";
     const double epochs = static_cast<double>(tokens) / static_cast<double>(training_tokens);
-    return row("epochs", text(fixed(epochs, 2), " of the ", counted(training_tokens, "token"),
-                              " to train on"));
+    return row("epochs",
+               text(fixed(epochs, 2), " of ", counted(training_tokens, "training token")));
 }
 
 std::string lr_rows(const RunPlan& plan) {
@@ -60,7 +60,7 @@ std::string lr_rows(const RunPlan& plan) {
     if (lr.kind == LrKind::inverse_sqrt) decay = text(", not below ", lr.min_lr);
     if (lr.kind == LrKind::wsd) decay += text(" over ", counted(lr.wsd_decay_steps, "step"));
     return row("learning rate", text(lr.lr, ", ", name_of(lr.kind), warmup, decay)) +
-           (plan.shortened.empty() ? "" : row("", plan.shortened));
+           (plan.shortening_note.empty() ? "" : row("", plan.shortening_note));
 }
 
 }  // namespace
@@ -80,11 +80,11 @@ std::string describe(const RunPlan& plan, std::int64_t training_tokens) {
                text("data ", mesh.data, " x pipeline ", mesh.pipeline, " x context ", mesh.context,
                     " x tensor ", mesh.tensor, " = ", counted(mesh.size(), "rank"))) +
            row("precision", text(name_of(plan.compute),
-                                 plan.float8 ? ", linear layers of the inner blocks in fp8" : "",
+                                 plan.fp8 ? ", linear layers of the inner blocks in fp8" : "",
                                  ", gradients reduced in ", name_of(plan.grad_reduce))) +
            row("head", text("logits of ", counted(plan.head_chunk, "token"), " at a time")) +
-           row("work", text(human_count(flops), "FLOP a token, ",
-                            human_count(flops * static_cast<double>(tokens)), "FLOP in all"));
+           row("work", text(human_count(flops), "FLOP per token, ",
+                            human_count(flops * static_cast<double>(tokens)), "FLOP in total"));
 }
 
 }  // namespace gptrain

@@ -8,27 +8,27 @@ namespace {
 /// True if a fault of this kind can strike in a call that changes files.
 bool takes_call(InjectedFault::Kind kind) {
     using enum InjectedFault::Kind;
-    return is_of_files(kind) || kind == kill || kind == stop || kind == error;
+    return is_file_fault(kind) || kind == kill || kind == stop || kind == error;
 }
 
 void check_keys(const InjectedFault& fault, const std::string& key) {
     const std::string_view kind = name_of(fault.kind);
-    const bool of_files = is_of_files(fault.kind);
+    const bool file_fault = is_file_fault(fault.kind);
     const bool slow = fault.kind == InjectedFault::Kind::slow;
-    require(fault.call > 0 || !of_files, key, ".call: kind ", kind,
-            " needs the number, from 1 on, of the call that is to fail");
+    require(fault.call > 0 || !file_fault, key, ".call: kind ", kind,
+            " needs the number (from 1) of the call that fails");
     require(fault.call == 0 || takes_call(fault.kind), key, ".call: kind ", kind,
-            " happens in no call; leave it out");
-    require(fault.calls == 1 || of_files, key, ".calls: kind ", kind,
-            " happens in no calls in a row; leave it out");
+            " does not use call; remove it");
+    require(fault.calls == 1 || file_fault, key, ".calls: kind ", kind,
+            " does not use calls; remove it");
     require(fault.seconds > 0 || !slow, key, ".seconds: kind slow needs a number above 0");
     require(fault.seconds == 0 || slow, key, ".seconds: kind ", kind,
-            " takes no time; leave it out");
+            " does not use seconds; remove it");
 }
 
 }  // namespace
 
-bool is_of_files(InjectedFault::Kind kind) {
+bool is_file_fault(InjectedFault::Kind kind) {
     using enum InjectedFault::Kind;
     return kind == no_space || kind == io_error || kind == short_write;
 }
@@ -43,7 +43,7 @@ void check_injected_faults(const RunSpec& spec, const MeshShape& mesh) {
         require(fault.rank < mesh.size(), key, ".rank ", fault.rank,
                 " is not on the mesh, whose ranks are 0 to ", mesh.size() - 1);
         require(fault.step <= spec.training.steps, key, ".step ", fault.step,
-                " is above training.steps ", spec.training.steps, "; the fault would not happen");
+                " is above training.steps ", spec.training.steps, "; the fault would never strike");
     }
 }
 

@@ -10,6 +10,6 @@ namespace gptrain {
 void check_injected_faults(const RunSpec& spec, const MeshShape& mesh);
 
 /// True if faults of this kind strike in calls that change files.
-bool is_of_files(InjectedFault::Kind kind);
+bool is_file_fault(InjectedFault::Kind kind);
 
 }  // namespace gptrain

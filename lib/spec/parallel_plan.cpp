@@ -34,7 +34,7 @@ void check_virtual_stages(const ParallelSpec& parallel) {
             "1 or 2, not ",
             wanted);
     require(interleaved || zero_bubble || wanted == 1, "parallel.virtual_stages ", wanted,
-            " does not go with parallel.schedule ", name_of(parallel.schedule),
+            " is invalid with parallel.schedule ", name_of(parallel.schedule),
             "; set the schedule to interleaved_1f1b");
 }
 
@@ -96,7 +96,7 @@ std::vector<std::int64_t> split_layers(const RunSpec& spec, const ModelShape& mo
         return layers;
     }
     require(model.layers >= chunks, "model.num_layers ", model.layers, " is below ", product,
-            "; lower the one or raise the other");
+            "; raise it, or lower parallel.pipeline or parallel.virtual_stages");
     // Give each remaining layer to the first chunk with the least work.
     std::vector<std::int64_t> layers(static_cast<std::size_t>(chunks), 1);
     using Work = std::pair<double, std::size_t>;

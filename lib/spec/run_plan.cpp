@@ -21,7 +21,7 @@ MeshShape mesh_of(const RunSpec& spec, const PlanTarget& target) {
                                    target.dry_run ? " (--world-size)" : " (as started)");
     if (!parallel.data) {
         require(target.world_size % mesh.size() == 0, "parallel: ", ranks,
-                " are not a multiple of pipeline x context x tensor = ", mesh.size(),
+                " is not a multiple of pipeline x context x tensor = ", mesh.size(),
                 "; change the number of ranks or the mesh");
         mesh.data = target.world_size / mesh.size();
     }
@@ -68,7 +68,7 @@ ModelShape model_shape(const RunSpec& spec) {
             shape.head_dim, "; change the heads or set model.head_dim");
     require(seq_length <= shape.max_positions, "training.seq_length ", seq_length,
             " is above model.max_position_embeddings ", shape.max_positions,
-            "; lower the one or raise the other");
+            "; lower it or raise model.max_position_embeddings");
     return shape;
 }
 
@@ -77,13 +77,13 @@ void check_data(const RunSpec& spec) {
     const bool eod_known = data.eod_id || data.tokenizer;
     const auto need_eod = [&](bool wanted, std::string_view key) {
         require(!wanted || eod_known, key,
-                ": true needs an end of document; set data.eod_id or data.tokenizer");
+                ": true needs an end-of-document id; set data.eod_id or data.tokenizer");
     };
     need_eod(data.eod_mask_loss, "data.eod_mask_loss");
     need_eod(data.reset_at_eod, "data.reset_at_eod");
     require(data.eod_id.value_or(0) < spec.model.vocab_size, "data.eod_id ",
             data.eod_id.value_or(0), " is not below model.vocab_size ", spec.model.vocab_size,
-            "; lower the one or raise the other");
+            "; lower it or raise model.vocab_size");
 }
 
 BatchSchedule batch_schedule(const TrainingSpec& training, std::int64_t data_ranks) {
@@ -109,8 +109,8 @@ BatchSchedule batch_schedule(const TrainingSpec& training, std::int64_t data_ran
 /// In a run with few steps, warmup takes all steps, but leaves one for the decay of wsd. The decay
 /// takes the rest.
 void shorten(LrSchedule& lr) {
-    const std::int64_t least_decay = std::min<std::int64_t>(lr.wsd_decay_steps, 1);
-    lr.warmup_steps = std::min(lr.warmup_steps, lr.decay_steps - least_decay);
+    const std::int64_t min_decay = std::min<std::int64_t>(lr.wsd_decay_steps, 1);
+    lr.warmup_steps = std::min(lr.warmup_steps, lr.decay_steps - min_decay);
     lr.wsd_decay_steps = std::min(lr.wsd_decay_steps, lr.decay_steps - lr.warmup_steps);
 }
 
@@ -126,12 +126,12 @@ LrSchedule lr_schedule(const RunSpec& spec) {
             "; lower it");
     const bool wsd = lr.kind == LrKind::wsd;
     require(wsd == (lr.wsd_decay_steps > 0), "lr_schedule.wsd_decay_steps ", lr.wsd_decay_steps,
-            " does not go with lr_schedule.kind ", name_of(lr.kind),
+            " is invalid with lr_schedule.kind ", name_of(lr.kind),
             wsd ? "; set it to at least 1" : "; set it to 0 or the kind to wsd");
     if (!schedule.decay_steps) shorten(lr);
     require(lr.warmup_steps <= lr.decay_steps, "lr_schedule.warmup_steps ", lr.warmup_steps,
             " is above lr_schedule.decay_steps ", lr.decay_steps,
-            "; lower the one or raise the other");
+            "; lower it or raise lr_schedule.decay_steps");
     require(lr.wsd_decay_steps <= lr.decay_steps - lr.warmup_steps, "lr_schedule.wsd_decay_steps ",
             lr.wsd_decay_steps, " is above lr_schedule.decay_steps ", lr.decay_steps,
             " - lr_schedule.warmup_steps ", lr.warmup_steps, "; lower it");
@@ -139,7 +139,7 @@ LrSchedule lr_schedule(const RunSpec& spec) {
 }
 
 /// Reports what `shorten` did; empty if nothing.
-std::string what_is_shortened(const LrScheduleSpec& spec, const LrSchedule& lr) {
+std::string shortening_note(const LrScheduleSpec& spec, const LrSchedule& lr) {
     std::string changes;
     const auto compare = [&](std::string_view key, std::int64_t given, std::int64_t taken) {
         if (given == taken) return;
@@ -163,18 +163,20 @@ DType dtype_of(Precision precision) {
 }
 
 Precision precision_of(const RunPlan& plan) {
-    if (plan.float8) return Precision::fp8;
+    if (plan.fp8) return Precision::fp8;
     return plan.compute == DType::bf16  ? Precision::bf16
            : plan.compute == DType::f16 ? Precision::fp16
                                         : Precision::fp32;
 }
 
 /// Checks the sizes, as FP8 GEMMs require.
-void check_float8(const RunPlan& plan) {
+void check_fp8(const RunPlan& plan) {
     constexpr std::int64_t unit = 16;
     const ModelShape& model = plan.model;
-    require(model.layers > 2, "precision.compute: fp8 is used in all blocks but the first and the ",
-            "last, and model.num_layers is ", model.layers, "; set it to bf16");
+    require(model.layers > 2,
+            "precision.compute: fp8 is used in all blocks except the first and the "
+            "last, but model.num_layers is ",
+            model.layers, "; set it to bf16");
     const auto multiple = [&](std::string_view what, std::int64_t size) {
         require(size % unit == 0, "precision.compute: fp8 needs sizes that are multiples of ", unit,
                 ", but ", what, " is ", size, "; change it or set precision.compute to bf16");
@@ -210,7 +212,7 @@ RunPlan derive(const RunSpec& spec, const PlanTarget& target) {
     const Precision precision =
         spec.precision.compute.value_or(target.cuda ? Precision::bf16 : Precision::fp32);
     plan.compute = dtype_of(precision);
-    plan.float8 = precision == Precision::fp8;
+    plan.fp8 = precision == Precision::fp8;
     plan.grad_reduce = dtype_of(spec.precision.grad_reduce);
     plan.seq_length = training.seq_length;
     plan.micro_batch_size = training.micro_batch_size;
@@ -221,7 +223,7 @@ RunPlan derive(const RunSpec& spec, const PlanTarget& target) {
             " tokens is above 2^31 - 1; lower one of them");
     plan.batch = batch_schedule(training, plan.mesh.data);
     plan.lr = lr_schedule(spec);
-    plan.shortened = what_is_shortened(spec.lr_schedule, plan.lr);
+    plan.shortening_note = shortening_note(spec.lr_schedule, plan.lr);
     plan.steps = training.steps;
     const std::int64_t samples = plan.batch.samples_of(plan.steps);
     plan.num_samples = spec.data.num_samples;
@@ -229,7 +231,7 @@ RunPlan derive(const RunSpec& spec, const PlanTarget& target) {
             "training.steps ", plan.steps, " x training.global_batch_size ",
             plan.batch.global_batch_size, " x training.seq_length ", plan.seq_length,
             " is above 2^63 - 1 tokens; lower one of them");
-    if (plan.float8) check_float8(plan);
+    if (plan.fp8) check_fp8(plan);
     check_injected_faults(spec, plan.mesh);
     plan.head_chunk = head_chunk_of(plan.micro_batch_size * plan.local_length(), plan.local.vocab,
                                     plan.compute, target.cuda);
@@ -253,12 +255,12 @@ std::int64_t parameter_count(const ModelShape& model) {
     const std::int64_t qkv = (N + 2 * G) * D;
     const bool norm_bias = model.bias && model.normalization == Normalization::layernorm;
     const std::int64_t norm = norm_bias ? 2 * H : H;
-    const std::int64_t products = qkv * H + H * N * D + fc * H + H * F;
+    const std::int64_t gemm_weights = qkv * H + H * N * D + fc * H + H * F;
     const std::int64_t biases = model.bias ? qkv + H + fc + H : 0;
     const std::int64_t positions =
         model.position_embedding == PositionEmbedding::learned ? model.max_positions : 0;
     const std::int64_t vocabularies = model.tie_embeddings ? 1 : 2;
-    return (vocabularies * V + positions) * H + L * (products + biases + 2 * norm) + norm;
+    return (vocabularies * V + positions) * H + L * (gemm_weights + biases + 2 * norm) + norm;
 }
 
 double flops_per_token(const ModelShape& model, std::int64_t seq_length) {
@@ -271,7 +273,7 @@ std::int64_t RunPlan::microbatches(std::int64_t global_batch_size) const {
     return div_exact(global_batch_size, micro_batch_size * mesh.data);
 }
 
-std::int64_t fewest_ranks(const ParallelSpec& parallel) {
+std::int64_t min_ranks(const ParallelSpec& parallel) {
     return parallel.data.value_or(1) * parallel.pipeline * parallel.context * parallel.tensor;
 }
 
@@ -279,8 +281,8 @@ RunPlan make_plan(const RunSpec& spec, const PlanTarget& target) {
     try {
         return derive(spec, target);
     } catch (const Error& error) {
-        const std::string place = spec.places.of(error.what());
-        fail(error.code(), place, place.empty() ? "" : ": ", error.what());
+        const std::string location = spec.locations.of(error.what());
+        fail(error.code(), location, location.empty() ? "" : ": ", error.what());
     }
 }
 

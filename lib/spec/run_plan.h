@@ -86,13 +86,13 @@ struct RunPlan {
     ContextMethod context_method = ContextMethod::ring;
     DType compute = DType::f32;  ///< bf16 if precision.compute is fp8
     /// The linear layers of all blocks except the first and the last multiply in FP8.
-    bool float8 = false;
+    bool fp8 = false;
     DType grad_reduce = DType::f32;
     std::int64_t seq_length = 0;
     std::int64_t micro_batch_size = 0;
     BatchSchedule batch;
     LrSchedule lr;
-    std::string shortened;  ///< for display: what `lr` shortens in the spec's lr_schedule
+    std::string shortening_note;  ///< for display: what `lr` shortens in the spec's lr_schedule
     std::int64_t steps = 0;
     /// Samples of one pass over the training order. Empty until the data determine how many samples
     /// one pass over the corpus has (data/training_data.h).
@@ -114,7 +114,7 @@ struct RunPlan {
 };
 
 /// The smallest number of ranks for the spec's mesh. `parallel.data: auto` counts as one data rank.
-std::int64_t fewest_ranks(const ParallelSpec& parallel);
+std::int64_t min_ranks(const ParallelSpec& parallel);
 
 /// The target of a plan.
 struct PlanTarget {

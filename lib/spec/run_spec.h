@@ -193,15 +193,15 @@ struct FaultInjectionSpec {
 };
 
 /// The location and text of a spec's keys, for messages. Ignored when specs are compared.
-struct SpecPlaces {
+struct SpecLocations {
     std::string file;
     std::map<std::string, std::string, std::less<>> by_key;  ///< "training.steps": "run.yaml:8:3"
-    std::map<std::string, std::string, std::less<>> words;   ///< "data.tokenizer": "tok.model"
+    std::map<std::string, std::string, std::less<>> values;  ///< "data.tokenizer": "tok.model"
 
     /// The location of the key that a message starts with, or else of the section around it, or
     /// else the file; empty for a spec that was not read.
     std::string of(std::string_view message) const;
-    bool operator==(const SpecPlaces&) const { return true; }
+    bool operator==(const SpecLocations&) const { return true; }
 };
 
 struct RunSpec {
@@ -222,7 +222,7 @@ struct RunSpec {
     FaultsSpec faults;
     LoggingSpec logging;
     std::optional<FaultInjectionSpec> fault_injection;
-    SpecPlaces places;
+    SpecLocations locations;
 
     bool operator==(const RunSpec&) const = default;
 };

@@ -26,14 +26,14 @@ inline std::string choice_of(const std::vector<std::string_view>& words) {
 
 /// Any value of the type.
 struct Any {
-    bool holds(const auto&) const { return true; }
+    bool accepts(const auto&) const { return true; }
 };
 
 struct IntRange {
     std::int64_t low;
     std::int64_t high;
-    bool holds(std::int64_t value) const { return value >= low && value <= high; }
-    std::string says() const { return text("an integer from ", low, " to ", high); }
+    bool accepts(std::int64_t value) const { return value >= low && value <= high; }
+    std::string description() const { return text("an integer from ", low, " to ", high); }
 };
 
 /// From low to high, including the ends unless `ends` excludes one. All real numbers of a spec are
@@ -43,25 +43,25 @@ struct RealRange {
     double low;
     double high = 1.0e30;
     Ends ends = Ends::both;
-    bool holds(double value) const {
+    bool accepts(double value) const {
         return (ends == Ends::high_only ? value > low : value >= low) &&
                (ends == Ends::low_only ? value < high : value <= high);
     }
-    std::string says() const {
+    std::string description() const {
         return text("a number ", ends == Ends::high_only ? "above " : "from ", low,
-                    ends == Ends::low_only ? " to below " : " to ", high);
+                    ends == Ends::low_only ? " up to but not including " : " to ", high);
     }
 };
 
 /// A name, such as the value of `name`.
 struct Label {
-    bool holds(const std::string& value) const { return !value.empty() && value.size() <= 200; }
-    std::string says() const { return "text of 1 to 200 bytes"; }
+    bool accepts(const std::string& value) const { return !value.empty() && value.size() <= 200; }
+    std::string description() const { return "text of 1 to 200 bytes"; }
 };
 
 /// Shares of training, validation and test data in Megatron's format: "969,30,1".
 struct Split {
-    bool holds(std::string_view value) const {
+    bool accepts(std::string_view value) const {
         double sum = 0;
         int parts = 0;
         for (std::size_t start = 0; start <= value.size(); ++parts) {
@@ -74,8 +74,8 @@ struct Split {
         }
         return parts <= 3 && sum > 0 && sum <= 1.0e30;
     }
-    std::string says() const {
-        return "one to three numbers with commas between and a sum above 0, such as "
+    std::string description() const {
+        return "one to three comma-separated numbers with a sum above 0, such as "
                "\"969,30,1\"";
     }
 };
@@ -84,10 +84,10 @@ struct Split {
 template <class T>
 struct OneOf {
     std::vector<T> allowed;
-    bool holds(const T& value) const {
+    bool accepts(const T& value) const {
         return std::find(allowed.begin(), allowed.end(), value) != allowed.end();
     }
-    std::string says() const { return choice_of({allowed.begin(), allowed.end()}); }
+    std::string description() const { return choice_of({allowed.begin(), allowed.end()}); }
 };
 
 /// A list of low to high items, each of which must satisfy `item`.
@@ -96,8 +96,8 @@ struct ListOf {
     std::size_t low;
     std::size_t high;
     Item item = {};
-    bool holds(const auto& list) const { return list.size() >= low && list.size() <= high; }
-    std::string says() const {
+    bool accepts(const auto& list) const { return list.size() >= low && list.size() <= high; }
+    std::string description() const {
         if (low == high) return text("a list of ", low, " values");
         if (low == 0) return text("a list of at most ", high, " values");
         return text("a list of ", low, " to ", high, " values");

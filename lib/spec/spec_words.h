@@ -79,7 +79,7 @@ constexpr auto words_of(InjectedFault::Kind) {
 
 /// Another program's name for a word of the spec.
 struct Synonym {
-    std::string_view other;
+    std::string_view foreign;
     std::string_view word;
 };
 constexpr std::array<Synonym, 5> synonyms = {{{"gpu", "cuda"},

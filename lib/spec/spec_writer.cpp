@@ -11,14 +11,14 @@
 namespace gptrain {
 namespace {
 
-std::string written(std::int64_t value) {
+std::string formatted(std::int64_t value) {
     return text(value);
 }
-std::string written(std::uint64_t value) {
+std::string formatted(std::uint64_t value) {
     return text(value);
 }
 /// Always with a decimal point: YAML 1.1 requires one in a number with an exponent.
-std::string written(double value) {
+std::string formatted(double value) {
     std::string digits = text(value);
     const std::size_t exponent = digits.find('e');
     if (exponent != std::string::npos && digits.find('.') == std::string::npos) {
@@ -26,15 +26,15 @@ std::string written(double value) {
     }
     return digits;
 }
-std::string written(bool value) {
+std::string formatted(bool value) {
     return text(value);
 }
-std::string written(Enumeration auto value) {
+std::string formatted(Enumeration auto value) {
     return std::string(name_of(value));
 }
 
 /// In quotes, unless the value is a plain word anywhere in a YAML file.
-std::string written(const std::string& value) {
+std::string formatted(const std::string& value) {
     constexpr std::string_view plain =
         "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_/.-+";
     const bool word = value.find_first_not_of(plain) == std::string::npos &&
@@ -49,11 +49,11 @@ std::string written(const std::string& value) {
     return out + '"';
 }
 
-std::string written(const std::filesystem::path& value) {
-    return written(value.string());
+std::string formatted(const std::filesystem::path& value) {
+    return formatted(value.string());
 }
 
-std::string written(const TimeLimit& value) {
+std::string formatted(const TimeLimit& value) {
     return value.job_end ? "auto" : text(value.seconds);
 }
 
@@ -80,24 +80,24 @@ struct KeyWriter {
 };
 
 template <class T>
-std::string written_any(T& field) {
+std::string formatted_any(T& field) {
     if constexpr (Section<T>) {
         KeyWriter keys;
         visit_keys(keys, field);
         return text("{", joined(keys.entries), "}");
-    } else if constexpr (requires { written(field); }) {
-        return written(field);
+    } else if constexpr (requires { formatted(field); }) {
+        return formatted(field);
     } else {
         std::vector<std::string> items;
         for (auto& item : field)
-            items.push_back(written_any(item));
+            items.push_back(formatted_any(item));
         return text("[", joined(items), "]");
     }
 }
 
 template <class T>
 void KeyWriter::value(std::string_view key, T& field, const auto&...) {
-    entries.push_back(text(key, ": ", written_any(field)));
+    entries.push_back(text(key, ": ", formatted_any(field)));
 }
 
 /// A visitor of the whole spec. A section is a block with one line per key. Sections inside a
@@ -114,14 +114,14 @@ struct SpecWriter {
             for (const std::string& entry : keys.entries)
                 out += text("  ", entry, "\n");
         } else {
-            out += text(key, ": ", written_any(field), "\n");
+            out += text(key, ": ", formatted_any(field), "\n");
         }
     }
     void required(std::string_view key, auto& field, const auto&...) { value(key, field); }
     template <class T>
     void open(std::string_view key, std::optional<T>& field, std::string_view word,
               const auto&...) {
-        out += text(key, ": ", field ? written_any(*field) : std::string(word), "\n");
+        out += text(key, ": ", field ? formatted_any(*field) : std::string(word), "\n");
     }
 };
 

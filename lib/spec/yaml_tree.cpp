@@ -20,9 +20,9 @@ constexpr std::size_t max_depth = 16;
 constexpr std::size_t max_key_bytes = 100;
 
 template <class... Parts>
-[[noreturn]] void fail_at(const YamlSource& source, YamlPlace place, const Parts&... parts) {
+[[noreturn]] void fail_at(const YamlSource& source, YamlLocation location, const Parts&... parts) {
     if (source.setting) fail(ExitCode::usage, "--set ", source.name, ": ", parts...);
-    fail(ExitCode::usage, source.name, ":", place.line, ":", place.column, ": ", parts...);
+    fail(ExitCode::usage, source.name, ":", location.line, ":", location.column, ": ", parts...);
 }
 
 /// Length in bytes of the UTF-8 character at the start of `rest`; 0 if invalid (RFC 3629: no
@@ -51,25 +51,26 @@ bool is_control(char c) {
 /// Rejects what yaml-cpp would accept: it passes on invalid UTF-8, reads byte 4 as the end of the
 /// file and skips unknown directives.
 void check_text(std::string_view yaml, const YamlSource& source) {
-    YamlPlace place = {1, 1};
+    YamlLocation location = {1, 1};
     bool indenting = true;
     bool tab = false;
     for (std::size_t i = 0; i < yaml.size();) {
         const char c = yaml[i];
         const std::size_t length = utf8_length(yaml.substr(i));
-        if (length == 0) fail_at(source, place, "not UTF-8 text");
+        if (length == 0) fail_at(source, location, "not UTF-8 text");
         if (is_control(c) && c != '\t' && c != '\n' && c != '\r') {
-            fail_at(source, place, "control character ", static_cast<int>(c), " is not allowed");
+            fail_at(source, location, "control character ", static_cast<int>(c), " is not allowed");
         }
-        if (c == '%' && place.column == 1) fail_at(source, place, "directives are not allowed");
+        if (c == '%' && location.column == 1)
+            fail_at(source, location, "directives are not allowed");
         tab = tab || (indenting && c == '\t');
         indenting = indenting && (c == ' ' || c == '\t');
         if (!indenting && std::exchange(tab, false) && c != '#' && c != '\n' && c != '\r') {
-            fail_at(source, place, "a tab indents this line; indent with blanks");
+            fail_at(source, location, "a tab indents this line; indent with spaces");
         }
-        place.column += static_cast<int>(length);
+        location.column += static_cast<int>(length);
         if (c == '\n') {
-            place = {place.line + 1, 1};
+            location = {location.line + 1, 1};
             indenting = true;
         }
         i += length;
@@ -89,26 +90,27 @@ public:
         if ((fault.msg == msg::END_OF_MAP_FLOW || fault.msg == msg::END_OF_SEQ_FLOW) &&
             !open_.empty()) {
             const bool list = open_.back().node.kind == YamlNode::Kind::list;
-            fail_at(source_, open_.back().node.place, "not valid YAML: this ", list ? '[' : '{',
+            fail_at(source_, open_.back().node.location, "not valid YAML: this ", list ? '[' : '{',
                     " is not closed");
         }
         if (fault.msg == msg::EOF_IN_SCALAR) {
-            fail_at(source_, last_, "not valid YAML: a quote after this is not closed");
+            fail_at(source_, last_, "not valid YAML: a quote after this point is not closed");
         }
-        fail_at(source_, place_of(fault.mark), "not valid YAML: ", fault.msg);
+        fail_at(source_, location_of(fault.mark), "not valid YAML: ", fault.msg);
     }
 
     void OnDocumentStart(const YAML::Mark& mark) override {
         if (std::exchange(started_, true)) {
-            fail_at(source_, place_of(mark), "a second document starts here; one is allowed");
+            fail_at(source_, location_of(mark),
+                    "a second document starts here; only one is allowed");
         }
     }
     void OnDocumentEnd() override {}
     void OnAlias(const YAML::Mark& mark, YAML::anchor_t) override {
-        fail_at(source_, place_of(mark), "aliases are not allowed");
+        fail_at(source_, location_of(mark), "aliases are not allowed");
     }
     void OnAnchor(const YAML::Mark& mark, const std::string&) override {
-        fail_at(source_, place_of(mark), "anchors are not allowed");
+        fail_at(source_, location_of(mark), "anchors are not allowed");
     }
     void OnNull(const YAML::Mark& mark, YAML::anchor_t) override {
         add(node(YamlNode::Kind::null, mark));
@@ -119,7 +121,7 @@ public:
         YamlNode scalar = node(YamlNode::Kind::scalar, mark);
         scalar.scalar = value;
         scalar.quoted = tag == "!";
-        if (scalar.quoted) check_closed(mark);
+        if (scalar.quoted) check_quote_closed(mark);
         add(std::move(scalar));
     }
     void OnSequenceStart(const YAML::Mark& mark, const std::string& tag, YAML::anchor_t,
@@ -137,31 +139,31 @@ public:
 
 private:
     /// A list or map that has not ended yet.
-    struct Open {
+    struct OpenNode {
         YamlNode node;
         std::optional<YamlMember> pending;  ///< a key without its value yet
         std::unordered_set<std::string> keys;
     };
 
-    static YamlPlace place_of(const YAML::Mark& mark) {
+    static YamlLocation location_of(const YAML::Mark& mark) {
         return {std::max(mark.line, 0) + 1, std::max(mark.column, 0) + 1};
     }
 
     /// Makes a node and remembers its location as the last one reached.
     YamlNode node(YamlNode::Kind kind, const YAML::Mark& mark) {
-        last_ = place_of(mark);
-        return {kind, source_.setting ? YamlPlace{} : last_};
+        last_ = location_of(mark);
+        return {kind, source_.setting ? YamlLocation{} : last_};
     }
 
     void check_tag(const YAML::Mark& mark, const std::string& tag) const {
         // yaml-cpp marks plain values with "?" and quoted ones with "!".
         if (!tag.empty() && tag != "?" && tag != "!") {
-            fail_at(source_, place_of(mark), "tags are not allowed");
+            fail_at(source_, location_of(mark), "tags are not allowed");
         }
     }
 
     /// yaml-cpp accepts quoted text that ends with the file, if a line break comes before the end.
-    void check_closed(const YAML::Mark& mark) const {
+    void check_quote_closed(const YAML::Mark& mark) const {
         const auto start = static_cast<std::size_t>(std::max(mark.pos, 0));
         const char quote = start < yaml_.size() ? yaml_[start] : ' ';
         if (quote != '"' && quote != '\'') return;  // a block of text
@@ -173,12 +175,12 @@ private:
                 return;
             }
         }
-        fail_at(source_, place_of(mark), "this ", quote, " is not closed");
+        fail_at(source_, location_of(mark), "this ", quote, " is not closed");
     }
 
     void enter(YamlNode start) {
         if (open_.size() >= max_depth) {
-            fail_at(source_, start.place, "nested more than ", max_depth, " deep");
+            fail_at(source_, start.location, "nested more than ", max_depth, " deep");
         }
         open_.push_back({std::move(start), std::nullopt, {}});
     }
@@ -194,11 +196,11 @@ private:
             root_ = std::move(made);
             return;
         }
-        Open& top = open_.back();
+        OpenNode& top = open_.back();
         if (top.node.kind == YamlNode::Kind::list) {
             top.node.items.push_back(std::move(made));
         } else if (top.pending) {
-            if (made.kind == YamlNode::Kind::null) made.place = top.pending->place;
+            if (made.kind == YamlNode::Kind::null) made.location = top.pending->location;
             top.pending->value = std::move(made);
             top.node.members.push_back(*std::exchange(top.pending, std::nullopt));
         } else {
@@ -206,28 +208,28 @@ private:
         }
     }
 
-    void add_key(Open& map, const YamlNode& key) const {
+    void add_key(OpenNode& map, const YamlNode& key) const {
         const bool word = key.kind == YamlNode::Kind::scalar &&
                           key.scalar.size() <= max_key_bytes && is_one_line(key.scalar);
-        if (!word) fail_at(source_, key.place, "a key must be a word, not ", shown(key));
+        if (!word) fail_at(source_, key.location, "a key must be a word, not ", display_text(key));
         if (!map.keys.insert(key.scalar).second) {
-            fail_at(source_, key.place, key.scalar, ": duplicate key; remove one of the two");
+            fail_at(source_, key.location, key.scalar, ": duplicate key; remove one of the two");
         }
-        map.pending = YamlMember{key.scalar, key.place, {}};
+        map.pending = YamlMember{key.scalar, key.location, {}};
     }
 
     std::string_view yaml_;
     const YamlSource& source_;
-    std::vector<Open> open_;
+    std::vector<OpenNode> open_;
     YamlNode root_;
-    YamlPlace last_ = {1, 1};
+    YamlLocation last_ = {1, 1};
     bool started_ = false;
 };
 
 }  // namespace
 
 YamlNode::YamlNode() = default;
-YamlNode::YamlNode(Kind what, YamlPlace where) : kind(what), place(where) {}
+YamlNode::YamlNode(Kind what, YamlLocation where) : kind(what), location(where) {}
 
 YamlNode* YamlNode::find(std::string_view key) {
     const auto found = std::find_if(members.begin(), members.end(),
@@ -255,35 +257,36 @@ YamlNode parse_yaml(std::string_view yaml, const YamlSource& source) {
     return builder.take_root();
 }
 
-bool is_one_line(std::string_view words) {
-    for (std::size_t i = 0; i < words.size();) {
-        const std::size_t length = utf8_length(words.substr(i));
-        if (length == 0 || is_control(words[i])) return false;
+bool is_one_line(std::string_view text) {
+    for (std::size_t i = 0; i < text.size();) {
+        const std::size_t length = utf8_length(text.substr(i));
+        if (length == 0 || is_control(text[i])) return false;
         i += length;
     }
     return true;
 }
 
-std::string shown(std::string_view words) {
+std::string display_text(std::string_view text) {
     constexpr std::size_t limit = 40;
     std::string out;
-    for (std::size_t i = 0; i < words.size();) {
+    for (std::size_t i = 0; i < text.size();) {
         if (out.size() >= limit) return out + "...";
-        const std::size_t length = std::max<std::size_t>(1, utf8_length(words.substr(i)));
-        out += is_control(words[i]) ? " " : words.substr(i, length);
+        const std::size_t length = std::max<std::size_t>(1, utf8_length(text.substr(i)));
+        out += is_control(text[i]) ? " " : text.substr(i, length);
         i += length;
     }
     return out;
 }
 
-std::string shown(const YamlNode& node) {
+std::string display_text(const YamlNode& node) {
     switch (node.kind) {
         case YamlNode::Kind::null: return "nothing";
         case YamlNode::Kind::list: return text("a list of ", node.items.size());
         case YamlNode::Kind::map: return "a section";
         case YamlNode::Kind::scalar: break;
     }
-    return node.quoted ? text('"', shown(node.scalar), "\" in quotes") : shown(node.scalar);
+    return node.quoted ? text('"', display_text(node.scalar), "\" in quotes")
+                       : display_text(node.scalar);
 }
 
 }  // namespace gptrain

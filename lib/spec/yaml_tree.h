@@ -11,7 +11,7 @@ namespace gptrain {
 
 /// A location: line and column, counted from 1, the column in bytes. Line 0 means a `--set` option
 /// instead of the file.
-struct YamlPlace {
+struct YamlLocation {
     int line = 0;
     int column = 0;
 };
@@ -23,10 +23,10 @@ struct YamlNode {
     enum class Kind { null, scalar, list, map };
 
     YamlNode();
-    YamlNode(Kind what, YamlPlace where);
+    YamlNode(Kind what, YamlLocation where);
 
     Kind kind = Kind::null;
-    YamlPlace place;                  ///< of a missing value (null): its key's location
+    YamlLocation location;            ///< of a missing value (null): its key's location
     std::string scalar;               ///< UTF-8
     bool quoted = false;              ///< the scalar is in quotes, or is a block of text
     std::vector<YamlNode> items;      ///< of a list
@@ -38,7 +38,7 @@ struct YamlNode {
 
 struct YamlMember {
     std::string key;
-    YamlPlace place;
+    YamlLocation location;
     YamlNode value;
 };
 
@@ -53,12 +53,12 @@ struct YamlSource {
 YamlNode parse_yaml(std::string_view yaml, const YamlSource& source);
 
 /// True if the text is UTF-8 without control characters.
-bool is_one_line(std::string_view words);
+bool is_one_line(std::string_view text);
 
 /// Text for a message, on one line and shortened.
-std::string shown(std::string_view words);
+std::string display_text(std::string_view text);
 
 /// The value for a message: `12`, `"12" in quotes`, `a list of 3`.
-std::string shown(const YamlNode& node);
+std::string display_text(const YamlNode& node);
 
 }  // namespace gptrain

@@ -19,11 +19,11 @@ void with_compute_type(DType dtype, const F& f) {
 
 /// Calls f(T{}) with T the storage type of an FP8 format: F8E4M3 or F8E5M2.
 template <class F>
-void with_float8_type(DType dtype, const F& f) {
+void with_fp8_type(DType dtype, const F& f) {
     switch (dtype) {
         case DType::f8e4m3: f(F8E4M3{}); break;
         case DType::f8e5m2: f(F8E5M2{}); break;
-        default: fail(ExitCode::bug, name_of(dtype), " is no 8-bit format");
+        default: fail(ExitCode::bug, name_of(dtype), " is not an FP8 format");
     }
 }
 

@@ -5,7 +5,7 @@
 #include <cstdint>
 #include <type_traits>
 
-#include "base/float8.h"
+#include "base/fp8.h"
 #include "tensor/shape.h"
 
 namespace gptrain {

@@ -59,11 +59,11 @@ private:
     };
 
     [[noreturn]] void refuse(std::string_view why) const {
-        fail(ExitCode::bad_input, source_, ": the normaliser's table is broken: ", why);
+        fail(ExitCode::bad_input, source_, ": the normaliser table is broken: ", why);
     }
 
     void enter(std::uint32_t base, bool by_leaf = false) {
-        if ((base | 255u) >= units_.size()) refuse("an offset leads outside of its trie");
+        if ((base | 255u) >= units_.size()) refuse("an offset points outside the trie");
         state_[base] = open;
         path_.push_back({base, 0, by_leaf, 0});
     }
@@ -73,7 +73,7 @@ private:
         const Unit unit = units_[place];
         if (unit.label() != label) return;
         const std::uint32_t next = place ^ unit.offset();
-        if ((next | 255u) >= units_.size()) refuse("an offset leads outside of its trie");
+        if ((next | 255u) >= units_.size()) refuse("an offset points outside the trie");
         if (unit.has_leaf()) check_value(units_[next].value());
         if (state_[next] == open) refuse("its trie has a loop");
         if (state_[next] == unseen) {
@@ -109,9 +109,9 @@ private:
 
 void check_texts(std::string_view texts, std::string_view source) {
     const auto refuse = [source](std::string_view why) {
-        fail(ExitCode::bad_input, source, ": the normaliser's table is broken: ", why);
+        fail(ExitCode::bad_input, source, ": the normaliser table is broken: ", why);
     };
-    if (texts.empty() || texts.back() != '\0') refuse("its last text has no end");
+    if (texts.empty() || texts.back() != '\0') refuse("its last text is unterminated");
     if (find_invalid_utf8(texts) != std::string_view::npos) refuse("its texts are not UTF-8");
     while (!texts.empty()) {
         const std::size_t end = texts.find('\0');
@@ -132,7 +132,7 @@ void check_charsmap(std::string_view table, std::string_view source) {
                trie_bytes < table.size() - sizeof trie_bytes;
     }();
     if (!sizes_agree) {
-        fail(ExitCode::bad_input, source, ": the normaliser's table of ", table.size(),
+        fail(ExitCode::bad_input, source, ": the normaliser table of ", table.size(),
              " bytes cannot hold a trie of ", trie_bytes, " bytes and its texts");
     }
     const std::string_view texts = table.substr(sizeof trie_bytes + trie_bytes);

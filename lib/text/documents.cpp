@@ -20,14 +20,14 @@ bool is_plain_key(std::string_view key) {
 
 /// Suggests keys of the line in place of a missing one, as the end of a message.
 std::string other_keys(std::string_view line) {
-    constexpr std::size_t most_keys = 8;
+    constexpr std::size_t max_keys = 8;
     std::vector<std::string> keys = json_text_keys(line);
     std::erase_if(keys, [](const std::string& key) { return !is_plain_key(key); });
     if (keys.empty()) return "";
     std::string names;
-    for (std::size_t i = 0; i < std::min(keys.size(), most_keys); ++i)
+    for (std::size_t i = 0; i < std::min(keys.size(), max_keys); ++i)
         names += text(i > 0 ? ", '" : "'", keys[i], "'");
-    return text("; its keys with text are ", names, keys.size() > most_keys ? ", ..." : "",
+    return text("; its keys with text are ", names, keys.size() > max_keys ? ", ..." : "",
                 ": choose one with --json-key");
 }
 
@@ -42,7 +42,7 @@ std::optional<FaultyDocument> take_json_text(const Record& record, const std::st
                     text("the key '", key, "' is missing", other_keys(record.bytes))};
             case JsonText::not_a_string:
                 return FaultyDocument{DocumentFault::not_text,
-                                      text("the value of '", key, "' should be a string")};
+                                      text("the value of '", key, "' must be a string")};
         }
     } catch (const Error& error) {
         if (record.unfinished) {
@@ -93,13 +93,13 @@ std::string prose_warning(const std::filesystem::path& path, std::string_view st
     const auto extension = unpacked_name(path).extension();
     if (extension == ".csv" || extension == ".tsv") {
         return text(path.string(),
-                    ": a table by its name, but read as plain text with all its columns; turn it "
-                    "into JSON lines (.jsonl) to use the text alone");
+                    ": named like a table, but read as plain text with all columns; convert it "
+                    "to JSON lines (.jsonl) to use only the text");
     }
     if (begins_with_json_objects(start)) {
         return text(path.string(),
                     ": its first lines are JSON objects, but it is read as plain text; rename it "
-                    "to .jsonl to use the text of each object alone");
+                    "to .jsonl to use only the text of each object");
     }
     return "";
 }
@@ -113,7 +113,7 @@ std::string_view name_of(DocumentFault fault) {
         case DocumentFault::invalid_utf8: return "invalid UTF-8";
         case DocumentFault::invalid_json: return "invalid JSON";
         case DocumentFault::missing_key: return "a missing key";
-        case DocumentFault::not_text: return "a value that is no string";
+        case DocumentFault::not_text: return "a non-string value";
         case DocumentFault::too_long: return "too many bytes";
         case DocumentFault::truncated: return "a truncated last line";
     }
@@ -121,7 +121,8 @@ std::string_view name_of(DocumentFault fault) {
 }
 
 RecordReader open_corpus(const std::filesystem::path& path, const CorpusFormat& format) {
-    return {path, format.json_lines ? Cut::line : format.documents, format.max_document_bytes};
+    return {path, format.json_lines ? RecordUnit::line : format.documents,
+            format.max_document_bytes};
 }
 
 std::optional<FaultyDocument> take_document(Record& record, const CorpusFormat& format,
@@ -133,7 +134,7 @@ std::optional<FaultyDocument> take_document(Record& record, const CorpusFormat& 
     const std::size_t invalid = find_invalid_utf8(record.bytes);
     if (invalid != std::string::npos) {
         return FaultyDocument{DocumentFault::invalid_utf8,
-                              text("invalid UTF-8 at byte ", invalid, " of it")};
+                              text("invalid UTF-8 at its byte ", invalid)};
     }
     if (format.json_lines) return take_json_text(record, format.json_key, text_out);
     text_out.swap(record.bytes);

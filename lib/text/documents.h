@@ -15,7 +15,7 @@ namespace gptrain {
 struct CorpusFormat {
     bool json_lines = false;  ///< one JSON object per line, with the text under `json_key`
     std::string json_key = "text";
-    Cut documents = Cut::paragraph;  ///< plain text: the unit of a document
+    RecordUnit documents = RecordUnit::paragraph;  ///< plain text: the unit of a document
     std::int64_t max_document_bytes = std::int64_t{64} << 20;  ///< limit of a line or document
 };
 

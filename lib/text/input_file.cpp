@@ -49,7 +49,7 @@ InputFile::InputFile(const std::filesystem::path& path)
         gzip_ = std::make_unique<Gzip>();
     } else if (path.extension() == ".gz") {
         fail(ExitCode::bad_input, path.string(),
-             ": is named .gz, but holds no gzip data; copy it again, or rename it if it is text");
+             ": is named .gz, but is not gzip data; copy it again, or rename it if it is text");
     }
 }
 
@@ -82,7 +82,7 @@ std::size_t InputFile::unpack(std::span<std::byte> bytes) {
     stream.avail_out = static_cast<uInt>(bytes.size());
     while (stream.avail_out > 0) {
         if (gzip_->between_members && !begin_member()) break;
-        if (at_ == filled_ && !fill()) fail_damaged("they end early");
+        if (at_ == filled_ && !fill()) fail_damaged("unexpected end");
         stream.next_in = reinterpret_cast<Bytef*>(stored_.data() + at_);
         stream.avail_in = static_cast<uInt>(filled_ - at_);
         const int result = ::inflate(&stream, Z_NO_FLUSH);
@@ -103,7 +103,7 @@ bool InputFile::begin_member() {
             gzip_->between_members = false;
             return true;
         }
-        if (stored_[at_] != std::byte{0}) fail_damaged("something else stands behind them");
+        if (stored_[at_] != std::byte{0}) fail_damaged("unexpected data after the end");
         ++at_;
     }
     return false;

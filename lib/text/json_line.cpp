@@ -103,10 +103,10 @@ private:
     template <class Member>
     void whole_object(Member member) {
         skip_blanks();
-        if (peek() != '{') refuse("should be a JSON object");
+        if (peek() != '{') refuse("must be a JSON object");
         members(member);
         skip_blanks();
-        if (at_ != line_.size()) refuse("more follows the JSON object");
+        if (at_ != line_.size()) refuse("unexpected data after the JSON object");
     }
 
     /// Parses an object and calls `member(name)` at the start of each value.
@@ -165,23 +165,23 @@ private:
     }
 
     void word(std::string_view literal) {
-        if (!line_.substr(at_).starts_with(literal)) refuse("a value expected");
+        if (!line_.substr(at_).starts_with(literal)) refuse("expected a value");
         at_ += literal.size();
     }
 
     void number() {
         if (peek() == '-') ++at_;
         const std::size_t begin = at_;
-        digits("a value expected");
-        if (line_[begin] == '0' && at_ - begin > 1) refuse("a number begins with 0");
+        digits("expected a value");
+        if (line_[begin] == '0' && at_ - begin > 1) refuse("a number has a leading zero");
         if (peek() == '.') {
             ++at_;
-            digits("a digit expected");
+            digits("expected a digit");
         }
         if (peek() == 'e' || peek() == 'E') {
             ++at_;
             if (peek() == '+' || peek() == '-') ++at_;
-            digits("a digit expected");
+            digits("expected a digit");
         }
     }
 
@@ -240,7 +240,7 @@ private:
         std::uint32_t code = 0;
         const char* end = digits.data() + digits.size();
         if (digits.size() < 4 || std::from_chars(digits.data(), end, code, 16).ptr != end) {
-            refuse("four hexadecimal digits expected behind \\u");
+            refuse("expected four hexadecimal digits after \\u");
         }
         at_ += 5;
         return code;

@@ -20,7 +20,7 @@ constexpr std::size_t max_prefixes = 64;  // the library's buffer for matches of
 void require(const WireField& field, WireType type, std::string_view name,
              std::string_view source) {
     if (field.type != type) {
-        fail(ExitCode::bad_input, source, ": the field '", name, "' is of the wrong kind");
+        fail(ExitCode::bad_input, source, ": field '", name, "' has the wrong type");
     }
 }
 
@@ -55,7 +55,7 @@ ModelPiece read_piece(std::string_view message, std::size_t id, std::string_view
              max_text_bytes);
     }
     if (piece.text.find('\0') != std::string_view::npos) {
-        fail(ExitCode::bad_input, where, " holds a NUL");
+        fail(ExitCode::bad_input, where, " contains a NUL");
     }
     if (find_invalid_utf8(piece.text) != std::string_view::npos) {
         fail(ExitCode::bad_input, where, " is not UTF-8");
@@ -63,7 +63,7 @@ ModelPiece read_piece(std::string_view message, std::size_t id, std::string_view
     return piece;
 }
 
-void check_trainer_spec(std::string_view message, const std::string& source, ModelFacts& facts) {
+void check_trainer_spec(std::string_view message, const std::string& source, CheckedModel& facts) {
     WireField field;
     for (WireReader reader(message, source); reader.next(field);) {
         if (field.number == 3) {
@@ -75,7 +75,7 @@ void check_trainer_spec(std::string_view message, const std::string& source, Mod
             require(field, WireType::varint, "unk_id, bos_id, eos_id or pad_id", source);
             const auto id = static_cast<std::int64_t>(field.value);
             if (id < -1 || id >= static_cast<std::int64_t>(facts.pieces.size())) {
-                fail(ExitCode::bad_input, source, ": id ", id, " is outside of the vocabulary of ",
+                fail(ExitCode::bad_input, source, ": id ", id, " is outside the vocabulary of ",
                      facts.pieces.size(), " pieces");
             }
         } else if (field.number >= 44 && field.number <= 48) {
@@ -90,7 +90,8 @@ void check_trainer_spec(std::string_view message, const std::string& source, Mod
     }
 }
 
-void check_normalizer_spec(std::string_view message, const std::string& source, ModelFacts& facts) {
+void check_normalizer_spec(std::string_view message, const std::string& source,
+                           CheckedModel& facts) {
     WireField field;
     std::string_view table;
     for (WireReader reader(message, source); reader.next(field);) {
@@ -112,8 +113,7 @@ void refuse_denormalizer(std::string_view message, const std::string& source) {
     WireField field;
     for (WireReader reader(message, source); reader.next(field);) {
         if (field.number == 2 && !field.bytes.empty()) {
-            fail(ExitCode::bad_input, source,
-                 ": models that rewrite the text when they decode are not supported");
+            fail(ExitCode::bad_input, source, ": models with a denormaliser are not supported");
         }
     }
 }
@@ -160,7 +160,7 @@ struct Specs {
 };
 
 /// Returns the specs and adds the pieces to `facts`.
-Specs read_fields(std::string_view model, std::string_view source, ModelFacts& facts) {
+Specs read_fields(std::string_view model, std::string_view source, CheckedModel& facts) {
     Specs specs;
     std::string_view* const spec_of[] = {nullptr,           nullptr, &specs.trainer,
                                          &specs.normalizer, nullptr, &specs.denormalizer};
@@ -187,27 +187,27 @@ Specs read_fields(std::string_view model, std::string_view source, ModelFacts& f
 
 }  // namespace
 
-std::string unescape_blanks(std::string_view text) {
+std::string unescape_spaces(std::string_view text) {
     std::string result;
     while (true) {
-        const std::size_t at = text.find(escaped_blank);
+        const std::size_t at = text.find(escaped_space);
         result += text.substr(0, at);
         if (at == std::string_view::npos) return result;
         result += ' ';
-        text.remove_prefix(at + escaped_blank.size());
+        text.remove_prefix(at + escaped_space.size());
     }
 }
 
-ModelFacts check_model(std::string_view model, std::string_view source) {
+CheckedModel check_model(std::string_view model, std::string_view source) {
     if (is_plain_text(model)) {
         fail(
             ExitCode::bad_input, source,
             ": is a text file, not a sentencepiece model, as gpt-preprocess train-tokenizer makes");
     }
-    ModelFacts facts;
+    CheckedModel facts;
     const Specs specs = read_fields(model, source, facts);
     if (facts.pieces.empty()) {
-        fail(ExitCode::bad_input, source, ": no sentencepiece model, it holds no pieces");
+        fail(ExitCode::bad_input, source, ": not a sentencepiece model: it has no pieces");
     }
     check_trainer_spec(specs.trainer, text(source, ": trainer spec"), facts);
     check_normalizer_spec(specs.normalizer, text(source, ": normaliser spec"), facts);

@@ -24,13 +24,13 @@ struct ModelPiece {
 };
 
 /// U+2581, which stands for a space in pieces.
-constexpr std::string_view escaped_blank = "\xE2\x96\x81";
+constexpr std::string_view escaped_space = "\xE2\x96\x81";
 
 /// The text with real spaces.
-std::string unescape_blanks(std::string_view text);
+std::string unescape_spaces(std::string_view text);
 
 /// Properties of a validated model.
-struct ModelFacts {
+struct CheckedModel {
     std::vector<ModelPiece> pieces;
     bool add_dummy_prefix = true;
     bool remove_extra_whitespaces = true;
@@ -46,6 +46,6 @@ struct ModelFacts {
 /// not finite; unknown piece or model types; ids outside the vocabulary; more than 64 user-defined
 /// pieces that are prefixes of one another; a broken normaliser table (charsmap_check.h); a
 /// denormaliser.
-ModelFacts check_model(std::string_view model, std::string_view source);
+CheckedModel check_model(std::string_view model, std::string_view source);
 
 }  // namespace gptrain

@@ -42,8 +42,8 @@ bool WireReader::next(WireField& field) {
         case WireType::fixed32: field.value = take_fixed(4); break;
         case WireType::bytes: field.bytes = take(take_varint()); break;
         default:
-            fail(ExitCode::bad_input, source_, ": field ", field.number, " has the wire type ",
-                 tag & 7, ", which such a file does not use");
+            fail(ExitCode::bad_input, source_, ": field ", field.number,
+                 " has unsupported wire type ", tag & 7);
     }
     field.encoded = start.substr(0, start.size() - rest_.size());
     return true;
@@ -69,7 +69,7 @@ std::uint64_t WireReader::take_fixed(std::size_t bytes) {
 
 std::string_view WireReader::take(std::uint64_t bytes) {
     if (bytes > rest_.size()) {
-        fail(ExitCode::bad_input, source_, ": cut off, ", bytes - rest_.size(),
+        fail(ExitCode::bad_input, source_, ": truncated: ", bytes - rest_.size(),
              " bytes are missing at the end of a field");
     }
     const std::string_view taken = rest_.substr(0, bytes);

@@ -38,10 +38,10 @@ constexpr std::array<Signature, 10> foreign_formats = {{
 
 }  // namespace
 
-RecordReader::RecordReader(const std::filesystem::path& path, Cut cut,
+RecordReader::RecordReader(const std::filesystem::path& path, RecordUnit unit,
                            std::int64_t max_record_bytes)
     : file_(path),
-      cut_(cut),
+      unit_(unit),
       max_bytes_(static_cast<std::size_t>(max_record_bytes)),
       block_(block_bytes) {
     fill();
@@ -91,7 +91,7 @@ RecordReader::Line RecordReader::read_line(std::string& bytes) {
 }
 
 bool RecordReader::next(Record& record) {
-    return cut_ == Cut::line ? next_line(record) : next_joined(record);
+    return unit_ == RecordUnit::line ? next_line(record) : next_joined(record);
 }
 
 bool RecordReader::next_line(Record& record) {
@@ -115,7 +115,7 @@ bool RecordReader::next_joined(Record& record) {
     while (true) {
         const std::int64_t offset = position();
         const Line line = read_line(line_bytes_);
-        const bool ends = !line.any || (line.blank && cut_ == Cut::paragraph);
+        const bool ends = !line.any || (line.blank && unit_ == RecordUnit::paragraph);
         if (ends && (begun || !line.any)) return begun;
         if (ends) continue;
         if (!begun) {
@@ -133,7 +133,7 @@ bool RecordReader::next_joined(Record& record) {
         if (open_line) record.bytes += '\n';
         record.bytes += line_bytes_;
         open_line = line.complete;
-        if (cut_ == Cut::file && line.complete) {
+        if (unit_ == RecordUnit::file && line.complete) {
             record.bytes += '\n';
             open_line = false;
         }

@@ -13,7 +13,7 @@
 namespace gptrain {
 
 /// The unit of a record: a line; a paragraph, up to blank lines; or the whole file.
-enum class Cut { line, paragraph, file };
+enum class RecordUnit { line, paragraph, file };
 
 struct Record {
     std::string bytes;        ///< without the final line feed; empty if too long
@@ -25,12 +25,12 @@ struct Record {
 
 /// Reads one file (or pipe) once, from start to end, decompressing gzip data. Lines end in LF or
 /// CRLF; inside a record CRLF becomes LF. A UTF-8 byte order mark at the start is skipped. Blank
-/// lines are not records, but with Cut::file they are part of the record.
+/// lines are not records, but with RecordUnit::file they are part of the record.
 class RecordReader {
 public:
     /// Errors (bad_input): those of InputFile, and a file whose first bytes show that it is not
     /// text: compressed in another format, an archive, or UTF-16.
-    RecordReader(const std::filesystem::path& path, Cut cut, std::int64_t max_record_bytes);
+    RecordReader(const std::filesystem::path& path, RecordUnit unit, std::int64_t max_record_bytes);
     /// False at the end of the file.
     bool next(Record& record);
     /// The first bytes of the file, up to 1 MiB. Call it before `next`.
@@ -53,7 +53,7 @@ private:
     bool next_joined(Record& record);
 
     InputFile file_;
-    Cut cut_;
+    RecordUnit unit_;
     std::size_t max_bytes_;
     std::vector<char> block_;
     std::size_t filled_ = 0;

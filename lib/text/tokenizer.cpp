@@ -36,7 +36,7 @@ DecodedPiece decoded(const ModelPiece& piece, const std::string& unknown_surface
             // The library accepted the model, so the piece has the form <0xHH>.
             return {piece.type, std::string(1, static_cast<char>(hex_digit(piece.text[3]) * 16 +
                                                                  hex_digit(piece.text[4])))};
-        default: return {piece.type, unescape_blanks(piece.text)};
+        default: return {piece.type, unescape_spaces(piece.text)};
     }
 }
 
@@ -60,7 +60,8 @@ std::size_t part_length(std::string_view text) {
 }
 
 /// True if each word is encoded independently, so that texts can be split before words.
-bool keeps_words_apart(const ModelFacts& facts, const std::vector<DecodedPiece>& pieces) {
+bool encodes_words_independently(const CheckedModel& facts,
+                                 const std::vector<DecodedPiece>& pieces) {
     if (facts.add_dummy_prefix || facts.remove_extra_whitespaces) return false;
     for (const DecodedPiece& piece : pieces)
         for (std::size_t at = 1; at < piece.bytes.size(); ++at)
@@ -73,7 +74,7 @@ bool keeps_words_apart(const ModelFacts& facts, const std::vector<DecodedPiece>&
 struct Tokenizer::Model {
     sentencepiece::SentencePieceProcessor processor;
     std::vector<DecodedPiece> pieces;
-    bool words_apart = false;
+    bool encodes_words_independently = false;
     bool add_dummy_prefix = false;
     bool remove_extra_whitespaces = false;
     std::uint32_t fingerprint = 0;
@@ -81,8 +82,8 @@ struct Tokenizer::Model {
 
     const DecodedPiece& piece(std::int32_t id) const {
         if (id < 0 || id >= std::ssize(pieces)) {
-            fail(ExitCode::bad_input, "token id ", id,
-                 " is outside of the tokenizer's vocabulary of ", pieces.size());
+            fail(ExitCode::bad_input, "token id ", id, " is outside the tokenizer's vocabulary of ",
+                 pieces.size());
         }
         return pieces[static_cast<std::size_t>(id)];
     }
@@ -101,15 +102,15 @@ Tokenizer::Tokenizer(const std::filesystem::path& model)
     : Tokenizer(read_tokenizer(model), model.string()) {}
 
 Tokenizer::Tokenizer(std::string_view model, const std::string& source) {
-    const ModelFacts facts = check_model(model, source);
+    const CheckedModel facts = check_model(model, source);
     auto loaded = std::make_unique<Model>();
     const auto status = loaded->processor.LoadFromSerializedProto(facts.checked);
     if (!status.ok()) {
-        fail(ExitCode::bad_input, source, ": sentencepiece refuses the model: ", status.message());
+        fail(ExitCode::bad_input, source, ": sentencepiece rejects the model: ", status.message());
     }
     for (const ModelPiece& piece : facts.pieces)
         loaded->pieces.push_back(decoded(piece, facts.unknown_surface));
-    loaded->words_apart = keeps_words_apart(facts, loaded->pieces);
+    loaded->encodes_words_independently = encodes_words_independently(facts, loaded->pieces);
     loaded->add_dummy_prefix = facts.add_dummy_prefix;
     loaded->remove_extra_whitespaces = facts.remove_extra_whitespaces;
     loaded->fingerprint = crc32c(model.data(), model.size());
@@ -143,7 +144,8 @@ void Tokenizer::encode(std::string_view text, std::vector<std::int32_t>& out) co
     }
     std::vector<int> ids;
     while (!text.empty()) {
-        const std::size_t length = model_->words_apart ? part_length(text) : text.size();
+        const std::size_t length =
+            model_->encodes_words_independently ? part_length(text) : text.size();
         ids.reserve(length / 2);  // the library appends one by one
         const auto status = model_->processor.Encode(text.substr(0, length), &ids);
         if (!status.ok()) {

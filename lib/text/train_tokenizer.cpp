@@ -50,8 +50,8 @@ public:
 
 private:
     [[noreturn]] static void fail_too_small(std::size_t bytes) {
-        fail(ExitCode::bad_input, "the input files hold ", bytes,
-             " bytes of text, but training takes ", min_corpus_bytes, " at least");
+        fail(ExitCode::bad_input, "the input files contain ", bytes,
+             " bytes of text, but training needs at least ", min_corpus_bytes);
     }
 
     /// Returns false at the end of the corpus.
@@ -74,7 +74,7 @@ private:
         if (end > max_sentence_bytes) end = shorten(max_sentence_bytes);
         std::size_t skipped = 0;
         const std::string_view line = rest_.substr(0, end);
-        for (const std::string_view mark : {escaped_blank, unknown_mark, nul}) {
+        for (const std::string_view mark : {escaped_space, unknown_mark, nul}) {
             if (const auto at = line.find(mark); at < end) {
                 end = at;
                 skipped = mark.size();
@@ -124,13 +124,13 @@ std::unordered_map<std::string, std::string> settings(const TokenizerTraining& t
     };
 }
 
-std::string piece_with_true_blanks(std::string_view piece) {
+std::string piece_with_real_spaces(std::string_view piece) {
     constexpr std::uint64_t piece_text = 1;
     std::string result;
     WireField field;
     for (WireReader reader(piece, "trained piece"); reader.next(field);) {
         if (field.number == piece_text) {
-            append_bytes_field(result, piece_text, unescape_blanks(field.bytes));
+            append_bytes_field(result, piece_text, unescape_spaces(field.bytes));
         } else {
             result += field.encoded;
         }
@@ -139,13 +139,13 @@ std::string piece_with_true_blanks(std::string_view piece) {
 }
 
 /// Writes real spaces in the pieces and disables their replacement by U+2581.
-std::string with_true_blanks(std::string_view model) {
+std::string with_real_spaces(std::string_view model) {
     constexpr std::uint64_t pieces = 1, normalizer_spec = 3, escape_whitespaces = 5;
     std::string result;
     WireField field;
     for (WireReader reader(model, "trained model"); reader.next(field);) {
         if (field.number == pieces) {
-            append_bytes_field(result, pieces, piece_with_true_blanks(field.bytes));
+            append_bytes_field(result, pieces, piece_with_real_spaces(field.bytes));
         } else if (field.number == normalizer_spec) {
             std::string spec(field.bytes);
             append_varint_field(spec, escape_whitespaces, 0);
@@ -169,9 +169,9 @@ std::string_view reason(std::string_view message) {
 std::string train_tokenizer(const TokenizerTraining& training,
                             const std::function<bool(std::string&)>& next_document) {
     if (training.vocab_size < smallest_vocabulary || training.vocab_size > (1 << 20)) {
-        fail(ExitCode::usage, "a vocabulary has from ", smallest_vocabulary,
-             " (3 special pieces, 256 bytes and the corpus' characters) to ", 1 << 20,
-             " pieces, not ", training.vocab_size);
+        fail(ExitCode::usage, "the vocabulary size must be ", smallest_vocabulary,
+             " (3 special pieces, 256 bytes and the corpus' characters) to ", 1 << 20, ", not ",
+             training.vocab_size);
     }
     Sentences sentences(next_document);
     std::string model;
@@ -181,7 +181,7 @@ std::string train_tokenizer(const TokenizerTraining& training,
         fail(ExitCode::usage, "cannot train a vocabulary of ", training.vocab_size,
              " pieces on this corpus: ", reason(status.message()));
     }
-    return with_true_blanks(model);
+    return with_real_spaces(model);
 }
 
 }  // namespace gptrain

@@ -18,16 +18,16 @@ public:
     HighLoss(std::int64_t vocab_size, std::int64_t warmup_steps);
 
     /// ln(vocab_size)
-    double guessing() const { return guessing_; }
+    double guessing_loss() const { return guessing_loss_; }
     /// Takes the loss of the next step. Returns the mean of the last 50 the first time it is too
     /// high, otherwise nothing.
     std::optional<double> add(std::int64_t step, double loss);
 
 private:
-    double guessing_;
+    double guessing_loss_;
     std::int64_t warmup_steps_;
     std::deque<double> losses_;
-    bool told_ = false;
+    bool reported_ = false;
 };
 
 }  // namespace gptrain

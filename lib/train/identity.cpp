@@ -82,8 +82,8 @@ void check_identity(const Json& saved, const Json& current, const std::string& c
         for (char& c : key)
             c = c == '/' ? '.' : c;
         fail(ExitCode::usage, checkpoint, ": cannot resume: ", key, " is ", old_value,
-             " in the checkpoint and ", new_value,
-             " in the run spec; restore it, or start anew in another output_dir");
+             " in the checkpoint but ", new_value,
+             " in the run spec; change it back, or start a new run in another output_dir");
     };
     for (const auto& [key, unused] : now.items())
         compare(key);

@@ -18,19 +18,19 @@ namespace {
 
 using Kind = InjectedFault::Kind;
 
-void say(int rank, const InjectedFault& fault, const std::string& where) {
+void warn_of(int rank, const InjectedFault& fault, const std::string& where) {
     warn("injected fault: rank ", rank, ": ", name_of(fault.kind), " ", where);
 }
 
 /// Injects a fault of the whole process: it dies, stops, or reports a bug.
-void strike(int rank, const InjectedFault& fault, const std::string& where) {
-    say(rank, fault, where);
+void inject_process_fault(int rank, const InjectedFault& fault, const std::string& where) {
+    warn_of(rank, fault, where);
     if (fault.kind == Kind::kill) ::kill(::getpid(), SIGKILL);
     if (fault.kind == Kind::stop) ::kill(::getpid(), SIGSTOP);
     if (fault.kind == Kind::error) fail(ExitCode::bug, "injected error ", where);
 }
 
-bool is_of_process(Kind kind) {
+bool is_process_fault(Kind kind) {
     return kind == Kind::kill || kind == Kind::stop || kind == Kind::error;
 }
 
@@ -62,7 +62,7 @@ struct Element {
 };
 
 /// Draws one of the visited tensors that this rank owns, and one of its elements.
-Element drawn_element(const StateSource& source, const PhiloxBlock& draw) {
+Element draw_element(const StateSource& source, const PhiloxBlock& draw) {
     std::vector<NamedState> tensors;
     source([&](const NamedState& state) {
         if (state.shard.owned && state.shard.elements() > 0) tensors.push_back(state);
@@ -82,26 +82,26 @@ CallFaults::CallFaults(const std::vector<InjectedFault>& faults, int rank,
     : rank_(rank), folder_(std::move(checkpoints)) {
     for (const InjectedFault& fault : faults)
         faults_.push_back({fault});
-    if (!faults_.empty()) let_decide(this);
+    if (!faults_.empty()) intercept_calls(this);
 }
 
 CallFaults::~CallFaults() {
-    if (!faults_.empty()) let_decide(nullptr);
+    if (!faults_.empty()) intercept_calls(nullptr);
     for (const auto& [fault, counts, seen] : faults_) {
         if (!counts || seen >= fault.call) continue;
-        say(rank_, fault,
-            text("in call ", fault.call, " from step ", fault.step,
-                 " on did not happen: there were ", seen, " calls"));
+        warn_of(rank_, fault,
+                text("in call ", fault.call, " from step ", fault.step, " on did not strike: only ",
+                     seen, " calls were made"));
     }
 }
 
 void CallFaults::begin_step(std::int64_t step) {
     const std::lock_guard lock(mutex_);
-    for (Counted& counted : faults_)
+    for (CountedFault& counted : faults_)
         counted.counts |= counted.fault.step == step;
 }
 
-CallFate CallFaults::fate_of(std::string_view call, const std::filesystem::path& path) {
+CallFate CallFaults::intercept(std::string_view call, const std::filesystem::path& path) {
     if (!is_inside(path, folder_)) return {};
     const std::lock_guard lock(mutex_);
     CallFate fate;
@@ -111,11 +111,11 @@ CallFate CallFaults::fate_of(std::string_view call, const std::filesystem::path&
         if (seen < fault.call || seen - fault.call >= fault.calls) continue;
         const std::string where =
             text("in call ", seen, " from step ", fault.step, " on, ", call, " of ", path.string());
-        if (is_of_process(fault.kind)) {
-            strike(rank_, fault, where);
+        if (is_process_fault(fault.kind)) {
+            inject_process_fault(rank_, fault, where);
             continue;
         }
-        if (seen == fault.call) say(rank_, fault, where);
+        if (seen == fault.call) warn_of(rank_, fault, where);
         if (fault.kind == Kind::short_write) fate.half = true;
         if (fault.kind == Kind::no_space) fate.error = ENOSPC;
         if (fault.kind == Kind::io_error) fate.error = EIO;
@@ -129,16 +129,15 @@ InjectedFaults::InjectedFaults(const FaultInjectionSpec& spec, Target target)
     : seed_(spec.seed),
       target_(std::move(target)),
       faults_(faults_of(spec, target_.rank)),
-      of_calls_(in_calls(faults_), target_.rank, target_.checkpoints) {
+      call_faults_(in_calls(faults_), target_.rank, target_.checkpoints) {
     if (target_.rank != 0) return;
     warn("fault_injection is on: ", spec.faults.size(),
-         spec.faults.size() == 1 ? " fault" : " faults",
-         " will be made to happen; this run is a test");
+         spec.faults.size() == 1 ? " fault" : " faults", " will be injected; this run is a test");
 }
 
 void InjectedFaults::begin_step(std::int64_t step, std::int64_t microbatches) {
     step_ = step;
-    of_calls_.begin_step(step);
+    call_faults_.begin_step(step);
     const int stage = place_of(target_.rank, target_.plan.mesh).pp;
     actions_ = std::ssize(make_schedule(pipeline_of(target_.plan, microbatches), stage).actions);
 }
@@ -148,24 +147,25 @@ void InjectedFaults::end_step() {
         flip_bit(fault);
 }
 
-void InjectedFaults::step_begins() {
+void InjectedFaults::on_step_begin() {
     in_actions_ = true;
-    begun_ = 0;
-    be_slow();
+    next_action_ = 0;
+    delay_step();
     for (const RankFault& fault : due(Kind::nan))
-        spoil_gradient(fault);
+        corrupt_gradient(fault);
 }
 
-void InjectedFaults::begins(const Action& action) {
+void InjectedFaults::on_begin(const Action& action) {
     if (!in_actions_) return;
     for (const RankFault& fault : faults_) {
-        if (!is_of_process(fault.fault.kind) || fault.fault.call > 0) continue;
-        if (fault.fault.step != step_ || draw(fault)[0] % actions_ != begun_) continue;
-        strike(target_.rank, fault.fault,
-               text("in action ", begun_ + 1, " of ", actions_, " of step ", step_, ", ",
-                    name_of(action.kind), " of microbatch ", action.microbatch));
+        if (!is_process_fault(fault.fault.kind) || fault.fault.call > 0) continue;
+        if (fault.fault.step != step_ || draw(fault)[0] % actions_ != next_action_) continue;
+        inject_process_fault(
+            target_.rank, fault.fault,
+            text("in action ", next_action_ + 1, " of ", actions_, " of step ", step_, ", ",
+                 name_of(action.kind), " of microbatch ", action.microbatch));
     }
-    ++begun_;
+    ++next_action_;
 }
 
 std::vector<RankFault> InjectedFaults::due(Kind kind) const {
@@ -180,32 +180,32 @@ PhiloxBlock InjectedFaults::draw(const RankFault& fault) const {
         {}, philox_stream(seed_, static_cast<std::uint64_t>(fault.fault.step), fault.number, 0));
 }
 
-void InjectedFaults::be_slow() const {
+void InjectedFaults::delay_step() const {
     for (const auto& [fault, number] : faults_) {
         if (fault.kind != Kind::slow || step_ < fault.step) continue;
-        if (step_ == fault.step) say(target_.rank, fault, text("from step ", step_, " on"));
+        if (step_ == fault.step) warn_of(target_.rank, fault, text("from step ", step_, " on"));
         std::this_thread::sleep_for(std::chrono::duration<double>(fault.seconds));
     }
 }
 
-void InjectedFaults::spoil_gradient(const RankFault& fault) const {
-    const Element element = drawn_element(
+void InjectedFaults::corrupt_gradient(const RankFault& fault) const {
+    const Element element = draw_element(
         [&](const StateVisitor& visitor) { target_.engine.visit_gradients(visitor); }, draw(fault));
-    say(target_.rank, fault.fault,
-        text("in step ", step_, ", element ", element.index, " of the gradient of ",
-             element.tensor));
+    warn_of(target_.rank, fault.fault,
+            text("in step ", step_, ", element ", element.index, " of the gradient of ",
+                 element.tensor));
     target_.engine.backend().fill(element.value, std::numeric_limits<float>::quiet_NaN());
 }
 
 void InjectedFaults::flip_bit(const RankFault& fault) const {
     const PhiloxBlock drawn = draw(fault);
-    const Element element = drawn_element(
+    const Element element = draw_element(
         [&](const StateVisitor& visitor) { target_.engine.visit_weights(visitor); }, drawn);
     std::vector<std::byte> bytes(static_cast<std::size_t>(size_of(element.value.dtype())));
     const std::size_t bit = drawn[3] % (8 * bytes.size());
-    say(target_.rank, fault.fault,
-        text("after step ", step_, ", bit ", bit, " of element ", element.index, " of ",
-             element.tensor));
+    warn_of(target_.rank, fault.fault,
+            text("after step ", step_, ", bit ", bit, " of element ", element.index, " of ",
+                 element.tensor));
     Backend& backend = target_.engine.backend();
     backend.download(bytes, element.value);
     bytes[bit / 8] ^= std::byte{1} << (bit % 8);

@@ -25,7 +25,7 @@ struct RankFault {
 
 /// Faults in system calls that change something in the checkpoint folder. Each fault counts calls
 /// on all threads, from the start of its step.
-class CallFaults final : public CallFates {
+class CallFaults final : public CallInterceptor {
 public:
     CallFaults(const std::vector<InjectedFault>& faults, int rank,
                std::filesystem::path checkpoints);
@@ -35,21 +35,22 @@ public:
     ~CallFaults() override;
 
     void begin_step(std::int64_t step);
-    CallFate fate_of(std::string_view call, const std::filesystem::path& path) override;
+    CallFate intercept(std::string_view call, const std::filesystem::path& path) override;
 
 private:
-    struct Counted {
+    struct CountedFault {
         InjectedFault fault;
         bool counts = false;
         std::int64_t seen = 0;
     };
-    std::vector<Counted> faults_;
+    std::vector<CountedFault> faults_;
     int rank_;
     std::filesystem::path folder_;
     std::mutex mutex_;
 };
 
-/// All injected faults. Listens to the engine, so that faults can strike in the middle of a step.
+/// All injected faults. Listens to the engine, so that faults can strike in the middle of
+/// a step.
 class InjectedFaults final : public ActionListener {
 public:
     /// What the faults act on. It must outlive them, except for the engine, which the destructor
@@ -68,26 +69,26 @@ public:
     /// Call after the step is issued. Bits of weights flip here.
     void end_step();
 
-    void step_begins() override;
-    void begins(const Action& action) override;
-    void ends(const Action& /*action*/) override {}
-    void step_ends() override { in_actions_ = false; }
+    void on_step_begin() override;
+    void on_begin(const Action& action) override;
+    void on_end(const Action& /*action*/) override {}
+    void on_step_end() override { in_actions_ = false; }
 
 private:
     /// The faults of this kind that are due in the current step.
     std::vector<RankFault> due(InjectedFault::Kind kind) const;
     PhiloxBlock draw(const RankFault& fault) const;
-    void be_slow() const;
-    void spoil_gradient(const RankFault& fault) const;
+    void delay_step() const;
+    void corrupt_gradient(const RankFault& fault) const;
     void flip_bit(const RankFault& fault) const;
 
     std::uint64_t seed_;
     Target target_;
     std::vector<RankFault> faults_;
-    CallFaults of_calls_;
+    CallFaults call_faults_;
     std::int64_t step_ = 0;
-    std::int64_t actions_ = 0;  ///< actions in the step
-    std::int64_t begun_ = 0;    ///< actions begun so far
+    std::int64_t actions_ = 0;      ///< actions in the step
+    std::int64_t next_action_ = 0;  ///< index of the next action in the step
     bool in_actions_ = false;
 };
 

@@ -17,7 +17,7 @@ double LossSpikes::limit(std::int64_t step) const {
 void LossSpikes::add(std::int64_t step, double loss) {
     if (!policy_) return;
     losses_.push_back({step, loss});
-    if (losses_.size() > most()) losses_.pop_front();
+    if (losses_.size() > capacity()) losses_.pop_front();
 }
 
 Json LossSpikes::to_json() const {

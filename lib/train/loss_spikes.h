@@ -37,7 +37,7 @@ private:
         double value;
     };
     /// One more than the window: the last step does not count yet.
-    std::size_t most() const { return static_cast<std::size_t>(policy_->window) + 1; }
+    std::size_t capacity() const { return static_cast<std::size_t>(policy_->window) + 1; }
 
     std::optional<LossSpike> policy_;
     std::deque<Loss> losses_;

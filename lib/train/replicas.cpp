@@ -8,16 +8,16 @@
 
 namespace gptrain {
 
-std::vector<std::int64_t> odd_replicas(const std::vector<ReplicaSum>& of_ranks,
-                                       const MeshShape& mesh) {
+std::vector<std::int64_t> differing_replicas(const std::vector<ReplicaSum>& sums,
+                                             const MeshShape& mesh) {
     using Place = std::pair<int, int>;  // pp, tp
     std::map<Place, std::map<std::int64_t, std::vector<std::int64_t>>> holders;
-    for (std::int64_t rank = 0; rank < std::ssize(of_ranks); ++rank) {
+    for (std::int64_t rank = 0; rank < std::ssize(sums); ++rank) {
         const MeshPlace place = place_of(rank, mesh);
-        const std::int64_t sum = of_ranks[static_cast<std::size_t>(rank)].checksum;
+        const std::int64_t sum = sums[static_cast<std::size_t>(rank)].checksum;
         holders[{place.pp, place.tp}][sum].push_back(rank);
     }
-    std::vector<std::int64_t> odd;
+    std::vector<std::int64_t> differing;
     for (const auto& [place, by_sum] : holders) {
         std::size_t replicas = 0;
         std::size_t most = 0;
@@ -27,20 +27,22 @@ std::vector<std::int64_t> odd_replicas(const std::vector<ReplicaSum>& of_ranks,
         }
         const bool majority = 2 * most > replicas;
         for (const auto& [sum, ranks] : by_sum)
-            if (!majority || ranks.size() < most) odd.insert(odd.end(), ranks.begin(), ranks.end());
+            if (!majority || ranks.size() < most)
+                differing.insert(differing.end(), ranks.begin(), ranks.end());
     }
-    std::sort(odd.begin(), odd.end());
-    return odd;
+    std::sort(differing.begin(), differing.end());
+    return differing;
 }
 
 std::string describe_replicas(const std::vector<std::int64_t>& ranks,
-                              const std::vector<ReplicaSum>& of_ranks, const MeshShape& mesh) {
-    std::string words;
+                              const std::vector<ReplicaSum>& sums, const MeshShape& mesh) {
+    std::string description;
     for (const std::int64_t rank : ranks) {
-        words += text(words.empty() ? "" : ", ", "rank ", rank, " (", to_text(place_of(rank, mesh)),
-                      ") on ", of_ranks[static_cast<std::size_t>(rank)].host);
+        description +=
+            text(description.empty() ? "" : ", ", "rank ", rank, " (",
+                 to_text(place_of(rank, mesh)), ") on ", sums[static_cast<std::size_t>(rank)].host);
     }
-    return words;
+    return description;
 }
 
 }  // namespace gptrain

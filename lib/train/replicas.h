@@ -18,11 +18,11 @@ struct ReplicaSum {
 
 /// The ranks, in ascending order, whose checksum differs from that of the majority of ranks with
 /// the same weights (the same place on pp and tp). Without a majority, all of those ranks.
-std::vector<std::int64_t> odd_replicas(const std::vector<ReplicaSum>& of_ranks,
-                                       const MeshShape& mesh);
+std::vector<std::int64_t> differing_replicas(const std::vector<ReplicaSum>& sums,
+                                             const MeshShape& mesh);
 
 /// "rank 3 (dp 1 pp 0 cp 0 tp 1) on node07, rank 5 ..."
 std::string describe_replicas(const std::vector<std::int64_t>& ranks,
-                              const std::vector<ReplicaSum>& of_ranks, const MeshShape& mesh);
+                              const std::vector<ReplicaSum>& sums, const MeshShape& mesh);
 
 }  // namespace gptrain

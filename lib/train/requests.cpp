@@ -43,7 +43,7 @@ ExitCode exit_code_of(Request request) {
     return request == Request::stop ? ExitCode::done : ExitCode::requeue;
 }
 
-Request Requests::now(double margin_seconds) const {
+Request Requests::most_urgent(double margin_seconds) const {
     if (const Request signal = request_of(signals_.received()); signal != Request::none)
         return signal;
     const auto left = deadline_.seconds_left();
@@ -55,12 +55,12 @@ Request Requests::now(double margin_seconds) const {
     return Request::none;
 }
 
-void Requests::answered(Request request) const {
+void Requests::clear(Request request) const {
     const std::string_view name = file_name_of(request);
     if (name.empty() || folder_.empty()) return;
     const std::filesystem::path file = folder_ / name;
     if (::unlink(file.c_str()) != 0 && errno != ENOENT) {
-        fail_errno(errno, file.string(), ": cannot be deleted, and would be obeyed again");
+        fail_errno(errno, file.string(), ": cannot be deleted; the run would act on it again");
     }
 }
 

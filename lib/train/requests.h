@@ -39,10 +39,10 @@ public:
 
     /// The most urgent request at the moment. `margin_seconds`: the time for the next step and a
     /// checkpoint, both of which must fit before the deadline.
-    Request now(double margin_seconds) const;
+    Request most_urgent(double margin_seconds) const;
 
     /// Deletes the file that made the request, if one did.
-    void answered(Request request) const;
+    void clear(Request request) const;
 
 private:
     StopSignals signals_;

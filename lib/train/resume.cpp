@@ -20,13 +20,13 @@ std::filesystem::path checkpoints_of(const std::filesystem::path& folder) {
     return std::filesystem::is_directory(inside) ? inside : folder;
 }
 
-constexpr std::string_view what_to_give = "; give a checkpoint (step-...) or an output directory";
+constexpr std::string_view usage_hint = "; give a checkpoint (step-...) or an output directory";
 
 void require_folder(const std::filesystem::path& folder) {
-    const auto type = require_path(folder, ExitCode::usage, "folder", what_to_give);
+    const auto type = require_path(folder, ExitCode::usage, "folder", usage_hint);
     if (type == std::filesystem::file_type::directory) return;
     fail(ExitCode::usage, folder.string(), ": is a ", named_yaml(folder) ? "YAML " : "",
-         "file, not a folder", what_to_give);
+         "file, not a folder", usage_hint);
 }
 
 std::vector<std::filesystem::path> paths_in(const std::filesystem::path& checkpoints) {
@@ -41,8 +41,7 @@ std::vector<std::filesystem::path> checkpoints_at(const std::filesystem::path& f
     require_folder(folder);
     if (is_checkpoint(folder)) return {folder};
     std::vector<std::filesystem::path> paths = paths_in(checkpoints_of(folder));
-    if (paths.empty())
-        fail(ExitCode::usage, folder.string(), ": no checkpoint there", what_to_give);
+    if (paths.empty()) fail(ExitCode::usage, folder.string(), ": no checkpoint found", usage_hint);
     return paths;
 }
 
@@ -52,17 +51,16 @@ std::vector<std::filesystem::path> candidates_for(const ResumeChoice& choice,
     if (choice.kind == ResumeChoice::Kind::automatic) return paths_in(checkpoints);
     if (choice.kind == ResumeChoice::Kind::from) return checkpoints_at(choice.folder);
     if (!list_checkpoints(checkpoints).empty()) {
-        fail(
-            ExitCode::usage, checkpoints.string(),
-            ": holds checkpoints, and --resume never was given; choose another output_dir or leave "
-            "--resume out");
+        fail(ExitCode::usage, checkpoints.string(),
+             ": contains checkpoints, but --resume is never; choose another output_dir or drop "
+             "--resume");
     }
     return {};
 }
 
 }  // namespace
 
-void require_start(const ResumeChoice& choice) {
+void check_start(const ResumeChoice& choice) {
     if (choice.kind == ResumeChoice::Kind::from) checkpoints_at(choice.folder);
 }
 
@@ -70,7 +68,7 @@ std::optional<RestartPoint> find_start(const ResumeChoice& choice,
                                        const std::filesystem::path& checkpoints,
                                        const MpiSession& ranks) {
     std::vector<std::filesystem::path> candidates;
-    ranks.first_alone([&] { candidates = candidates_for(choice, checkpoints); });
+    ranks.run_on_first([&] { candidates = candidates_for(choice, checkpoints); });
     return RestartPoint::find(std::move(candidates), ranks);
 }
 

@@ -25,7 +25,7 @@ struct ResumeChoice {
 };
 
 /// Error (usage) if the choice names a folder without a checkpoint. Reads no checkpoint.
-void require_start(const ResumeChoice& choice);
+void check_start(const ResumeChoice& choice);
 
 /// The checkpoint to start from, nothing for a fresh start. Loading may still find that its data is
 /// damaged. All ranks call it. `checkpoints`: the folder of the run's own checkpoints. Error

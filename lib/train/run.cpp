@@ -41,20 +41,20 @@ Run::Run(const RunInputs& inputs, const std::optional<RunDirectory>& directory,
       ranks_(devices.ranks),
       observers_(devices.observers),
       progress_(observers_.watchdog.progress()),
-      comm_metrics_(plan_.mesh, devices.backend.computes_in_host_memory()),
+      comm_metrics_(plan_.mesh, devices.backend.is_host()),
       started_(devices.started),
       effective_(effective_spec(spec_, plan_)),
       effective_yaml_(to_yaml(effective_)),
       cost_(std::move(cost)),
-      largest_memory_(ranks_.largest(cost_.memory.total())),
+      max_memory_(ranks_.max(cost_.memory.total())),
       interval_loss_(spec_.logging.interval),
       loss_spikes_(spec_.faults.loss_spike),
       high_loss_(plan_.model.vocab, spec_.lr_schedule.warmup_steps) {
     progress_.phase("tune", 0);
-    tune_together(devices.backend, cost_.linear_ops, op_limits(plan_), ranks_,
-                  [&] { progress_.moved(); });
+    tune_on_all_ranks(devices.backend, cost_.linear_ops, op_limits(plan_), ranks_,
+                      [&] { progress_.record_move(); });
     progress_.phase("load", 0);
-    ranks_.together([&] {
+    ranks_.run_on_all([&] {
         engine_ = std::make_unique<Engine>(devices.backend, mesh_, spec_, plan_, cost_.memory);
         engine_->listen(observers_.actions);
         if (spec_.fault_injection) inject_faults();
@@ -114,15 +114,15 @@ SavedRun Run::load(RestartPoint& checkpoint) {
     return saved;
 }
 
-void Run::begin_reports() {
-    ranks_.first_alone([&] {
+void Run::start_reports() {
+    ranks_.run_on_first([&] {
         directory_->write_spec(to_yaml(restart_spec(spec_, plan_)));
         reports_->begin(step_, effective_);
     });
 }
 
 bool Run::has_validation() const {
-    return ranks_.largest(reports_ && reports_->log().has_validation(step_) ? 1 : 0) > 0;
+    return ranks_.max(reports_ && reports_->log().has_validation(step_) ? 1 : 0) > 0;
 }
 
 std::unique_ptr<BatchLoader> Run::training_loader() const {
@@ -136,28 +136,28 @@ std::unique_ptr<BatchLoader> Run::training_loader() const {
 Request Run::request() const {
     // A step and a save must both fit before the deadline.
     constexpr double safety = 1.5;
-    const Request own = requests_->now(safety * (slowest_step_ + slowest_save_));
-    return static_cast<Request>(ranks_.largest(static_cast<std::int64_t>(own)));
+    const Request own = requests_->most_urgent(safety * (slowest_step_ + slowest_save_));
+    return static_cast<Request>(ranks_.max(static_cast<std::int64_t>(own)));
 }
 
 ExitCode Run::run(const Requests& requests) {
     requests_ = &requests;
-    const bool owes_evaluation = step_ > 0 && evaluation_due(step_) && !has_validation();
+    const bool evaluation_pending = step_ > 0 && evaluation_due(step_) && !has_validation();
     const bool done = step_ >= plan_.steps;
-    if (!done || owes_evaluation) begin_reports();
+    if (!done || evaluation_pending) start_reports();
     // If interrupted, the evaluation remains due: this step's checkpoint is still the newest.
-    if (owes_evaluation && !evaluate()) return stopped(request());
+    if (evaluation_pending && !evaluate()) return stopped(request());
     if (done) {
-        print("the run is finished: its last step, ", plan_.steps, ", is in the checkpoint");
+        print("nothing left to do: the checkpoint has the run's last step, ", plan_.steps);
         return ExitCode::done;
     }
     Request asked = Request::none;
-    bool cut_short = false;  // the evaluation after the last step
+    bool evaluation_interrupted = false;  // the evaluation after the last step
     auto loader = training_loader();
     while (step_ < plan_.steps && !stops(asked)) {
-        progress_.phase("step", step_ + (under_way_ ? 2 : 1));
+        progress_.phase("step", step_ + (in_flight_ ? 2 : 1));
         issue_step(loader->next());
-        saver_->advance();
+        saver_->poll();
         asked = request();
         if (asked != Request::none || results_due()) finish_step();
         if (spike_) {
@@ -165,37 +165,38 @@ ExitCode Run::run(const Requests& requests) {
             loader = training_loader();
             continue;
         }
-        if (under_way_) continue;
+        if (in_flight_) continue;
         check_directory();
         const bool last = step_ == plan_.steps;
         if (last || due(spec_.logging.interval, step_)) log_step();
         if (replica_check_due(step_)) check_replicas();
-        if (evaluation_due(step_)) cut_short = !evaluate() && last;
+        if (evaluation_due(step_)) evaluation_interrupted = !evaluate() && last;
         asked = std::max(asked, request());
-        if (stops(asked) && !last) print("stopping on ", name_of(asked), ": saving");
+        if (stops(asked) && !last) print("stopping (", name_of(asked), "): saving");
         if (last || asked != Request::none || due(spec_.checkpoint.interval, step_)) save();
         if (asked != Request::none) {
             wait_for_save();
-            ranks_.together([&] { requests_->answered(asked); });
+            ranks_.run_on_all([&] { requests_->clear(asked); });
         }
     }
     wait_for_save();
     progress_.phase("end", step_);
-    return step_ < plan_.steps || cut_short ? stopped(asked) : finished();
+    return step_ < plan_.steps || evaluation_interrupted ? stopped(asked) : finished();
 }
 
 void Run::issue_step(const StepBatch& batch) {
-    if (!under_way_) finished_at_ = Clock::now();
+    if (!in_flight_) finished_at_ = Clock::now();
     observers_.totals.clear();
-    observers_.stragglers.step_begins();
+    observers_.stragglers.begin_step();
     if (injected_) injected_->begin_step(batch.step, std::ssize(batch.microbatches));
     engine_->step(batch, loss_spikes_.limit(batch.step));
     if (injected_) injected_->end_step();
-    observers_.stragglers.step_ends();
+    observers_.stragglers.end_step();
     comm_metrics_.add_step(observers_.totals);
-    const UnderWay issued = {.state = engine_->mark_state(), .samples = batch.global_batch_size};
+    const StepInFlight issued = {.state = engine_->mark_state(),
+                                 .samples = batch.global_batch_size};
     finish_step();
-    under_way_ = issued;
+    in_flight_ = issued;
 }
 
 bool Run::results_due() const {
@@ -205,26 +206,26 @@ bool Run::results_due() const {
 }
 
 void Run::finish_step() {
-    if (!under_way_) return;
+    if (!in_flight_) return;
     loss_scale_ = state_.loss_scale;
-    state_ = engine_->state_at(under_way_->state);
+    state_ = engine_->state_at(in_flight_->state);
     const double seconds = seconds_since(finished_at_);
     finished_at_ = Clock::now();
-    const std::int64_t samples = under_way_->samples;
-    under_way_.reset();
+    const std::int64_t samples = in_flight_->samples;
+    in_flight_.reset();
     ++step_;
     consumed_samples_ += samples;
     since_logged_.add(seconds, samples * plan_.seq_length);
     since_start_.add(seconds, samples * plan_.seq_length);
     slowest_step_ = std::max(slowest_step_, seconds);
     goodput_.add(&TimeSpent::useful, seconds);
-    interval_loss_.add(step_, state_.skip == Skip::no ? std::optional(loss_sum()) : std::nullopt);
-    if (state_.skip == Skip::no) {
+    interval_loss_.add(step_, state_.skip == Skip::none ? std::optional(loss_sum()) : std::nullopt);
+    if (state_.skip == Skip::none) {
         loss_spikes_.add(step_, mean_loss());
         warn_of_high_loss();
     }
-    if (state_.skip != Skip::no) warn_of_skip(samples);
-    tell_of_other_memory();
+    if (state_.skip != Skip::none) warn_of_skip(samples);
+    report_other_memory();
     if (reports_) reports_->done(step_);
     if (diverged()) fail_diverged();
     if (state_.skip == Skip::loss_limit) act_on_spike();
@@ -237,41 +238,41 @@ void Run::act_on_spike() {
         log_step();
         fail_numerically(text("step ", step_, ": the loss, ", fixed(mean_loss(), 4), ", is above ",
                               fixed(state_.loss_limit, 4),
-                              " (faults.loss_spike: stop); the weights are those before it"));
+                              " (faults.loss_spike: stop); the weights are from before that step"));
     }
 }
 
 void Run::roll_back() {
     finish_step();
-    saver_->settle();
+    saver_->finish_save();
     const Spike spike = *std::exchange(spike_, std::nullopt);
     progress_.phase("load", spike.step);
     auto checkpoint = find_start({ResumeChoice::Kind::automatic, {}}, paths_.checkpoints(), ranks_);
-    if (!checkpoint || ++rollbacks_in_a_row_ > spec_.faults.max_skipped_steps) {
-        fail_numerically(
-            text("step ", spike.step, ": the loss is above its limit ",
-                 "(faults.loss_spike: rollback), and there is no checkpoint to go back "
-                 "to that was not tried ",
-                 spec_.faults.max_skipped_steps, " times"));
+    const std::int64_t tries = spec_.faults.max_skipped_steps;
+    if (!checkpoint || ++rollbacks_in_a_row_ > tries) {
+        fail_numerically(text(
+            "step ", spike.step, ": the loss is above its limit (faults.loss_spike: rollback), ",
+            checkpoint ? text("after ", tries, " rollbacks to the newest checkpoint")
+                       : "and there is no checkpoint to roll back to"));
     }
     goodput_.roll_back(load(*checkpoint).goodput);
     goodput_.add(&TimeSpent::load, load_seconds_);
     evaluation_.reset();
     const std::int64_t position = std::exchange(consumed_samples_, spike.consumed_samples);
-    print("rolled back from step ", spike.step, " to ", checkpoint->folder().string(), "; samples ",
-          position, " to ", consumed_samples_ - 1, " are left out");
-    if (reports_) reports_->went_back(step_);
+    print("rolled back from step ", spike.step, " to ", checkpoint->folder().string(),
+          "; skipping samples ", position, " to ", consumed_samples_ - 1);
+    if (reports_) reports_->rolled_back(step_);
 }
 
 void Run::warn_of_skip(std::int64_t samples) const {
     const std::int64_t first = consumed_samples_ - samples;
     const bool above = state_.skip == Skip::loss_limit;
-    const std::string why =
-        above ? text("the loss, ", fixed(mean_loss(), 4), ", is above ",
-                     fixed(state_.loss_limit, 4), " (faults.loss_spike)")
-              : text("loss or gradients are not finite (", fault_of_step(first), ")");
+    const std::string why = above
+                                ? text("the loss, ", fixed(mean_loss(), 4), ", is above ",
+                                       fixed(state_.loss_limit, 4), " (faults.loss_spike)")
+                                : text("non-finite loss or gradients (", fault_of_step(first), ")");
     if (!reports_) return;
-    warn("step ", step_, ": ", why, "; the update is left out (samples ", first, " to ",
+    warn("step ", step_, ": ", why, "; update skipped (samples ", first, " to ",
          consumed_samples_ - 1, ", loss scale ", loss_scale_, ")");
 }
 
@@ -283,46 +284,46 @@ std::string Run::fault_of_step(std::int64_t first_sample) const {
         own.begin = gradient.begin;
         own.tensor = gradient.name;
     }
-    std::vector<StepFault> of_ranks;
+    std::vector<StepFault> faults;
     for (const std::string& line : ranks_.exchange(own.to_text()))
-        of_ranks.push_back(StepFault::of_text(line));
-    return describe(of_ranks, plan_.mesh);
+        faults.push_back(StepFault::from_text(line));
+    return describe(faults, plan_.mesh);
 }
 
 void Run::check_replicas() {
-    std::vector<ReplicaSum> of_ranks;
+    std::vector<ReplicaSum> sums;
     for (const std::string& line :
          ranks_.exchange(text(engine_->weights_checksum(), " ", host_name()))) {
         const std::size_t blank = line.find(' ');
-        of_ranks.push_back({parse_int(std::string_view(line).substr(0, blank)).value_or(0),
-                            line.substr(blank + 1)});
+        sums.push_back({parse_int(std::string_view(line).substr(0, blank)).value_or(0),
+                        line.substr(blank + 1)});
     }
-    const std::vector<std::int64_t> odd = odd_replicas(of_ranks, plan_.mesh);
-    if (odd.empty()) return;
+    const std::vector<std::int64_t> differing = differing_replicas(sums, plan_.mesh);
+    if (differing.empty()) return;
     throw CommonError(
         ExitCode::bug,
-        text("step ", step_, ": ranks that should hold the same weights do not: ",
-             describe_replicas(odd, of_ranks, plan_.mesh),
-             "; look for a faulty device there and start again without it: the last checkpoint is "
-             "from before (faults.replica_check_interval)"));
+        text("step ", step_, ": ranks with replicas of the same weights differ: ",
+             describe_replicas(differing, sums, plan_.mesh),
+             "; check these devices and restart without the faulty one; the last checkpoint is "
+             "from before the fault (faults.replica_check_interval)"));
 }
 
 bool Run::diverged() const {
-    return state_.skip != Skip::no && state_.skipped_in_a_row >= spec_.faults.max_skipped_steps;
+    return state_.skip != Skip::none && state_.skipped_in_a_row >= spec_.faults.max_skipped_steps;
 }
 
 void Run::fail_numerically(const std::string& message) {
     if (reports_) reports_->sync();
-    saver_->settle();
+    saver_->finish_save();
     throw CommonError(ExitCode::numerical, message);
 }
 
 void Run::fail_diverged() {
     log_step();
-    fail_numerically(text(
-        "step ", step_, ": ", state_.skipped_in_a_row,
-        " steps in a row were skipped (faults.max_skipped_steps); the weights are those before "
-        "them; lower optimizer.lr or look at the data"));
+    fail_numerically(
+        text("step ", step_, ": ", state_.skipped_in_a_row,
+             " steps in a row were skipped (faults.max_skipped_steps); the weights are from "
+             "before those steps; lower optimizer.lr or check the data"));
 }
 
 bool Run::evaluate() {
@@ -347,7 +348,7 @@ bool Run::evaluate() {
 void Run::save() {
     progress_.phase("save", step_);
     const Clock::time_point start = Clock::now();
-    ranks_.first_alone([&] { reports_->sync(); });
+    ranks_.run_on_first([&] { reports_->sync(); });
     CheckpointMeta meta;
     meta.step = step_;
     meta.data_position = consumed_samples_;
@@ -364,7 +365,7 @@ void Run::save() {
     slowest_save_ = std::max(slowest_save_, seconds);
     goodput_.add(&TimeSpent::save, seconds);
     rollbacks_in_a_row_ = 0;
-    if (++saves_ == 1 && step_ < plan_.steps) tell_of_save_interval(seconds);
+    if (++saves_ == 1 && step_ < plan_.steps) print_save_interval(seconds);
 }
 
 void Run::wait_for_save() {

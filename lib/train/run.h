@@ -63,7 +63,7 @@ private:
     std::unique_ptr<CheckpointSaver> make_saver(const Retention& retention, bool async);
     void inject_faults();
     SavedRun load(RestartPoint& checkpoint);
-    void begin_reports();
+    void start_reports();
     /// Issues the next step, then finishes the one before it.
     void issue_step(const StepBatch& batch);
     /// Waits for the step in flight, if any, and takes over its results.
@@ -81,7 +81,7 @@ private:
     }
     /// Reports memory outside the plan, after the first step: by then all libraries have allocated
     /// theirs.
-    void tell_of_other_memory();
+    void report_other_memory();
     /// True if too many steps in a row were skipped.
     bool diverged() const;
     [[noreturn]] void fail_diverged();
@@ -100,13 +100,13 @@ private:
     /// If the output directory is no longer the one that this run holds, all ranks leave.
     void check_directory();
     /// Saves into a new output directory and throws.
-    [[noreturn]] void leave_lost_directory();
+    [[noreturn]] void save_and_leave();
     /// Warns if the loss stays above that of guessing.
     void warn_of_high_loss();
     /// Prints the best save interval, once per start, if the run is long enough for it. `stall`:
     /// seconds for which the first checkpoint stalled training.
-    void tell_of_save_interval(double stall) const;
-    std::string end_line() const;
+    void print_save_interval(double stall) const;
+    std::string end_summary() const;
     ExitCode finished();
     ExitCode stopped(Request why);
 
@@ -127,18 +127,18 @@ private:
     RunSpec effective_;
     std::string effective_yaml_;
     StepCost cost_;
-    std::int64_t largest_memory_;               ///< planned bytes of the rank with the largest plan
+    std::int64_t max_memory_;                   ///< planned bytes of the rank with the largest plan
     std::unique_ptr<InjectedFaults> injected_;  ///< in tests only
     std::unique_ptr<Engine> engine_;
     std::unique_ptr<CheckpointSaver> saver_;
     std::optional<Reports> reports_;  ///< on rank 0
 
     /// A step that was issued and whose results have not been read yet.
-    struct UnderWay {
+    struct StepInFlight {
         Engine::StatePoint state;
         std::int64_t samples = 0;
     };
-    std::optional<UnderWay> under_way_;
+    std::optional<StepInFlight> in_flight_;
     Clock::time_point finished_at_;  ///< end of the previous step, or start of this one
 
     std::int64_t step_ = 0;  ///< steps done so far
@@ -154,7 +154,7 @@ private:
     std::optional<Spike> spike_;           ///< the spike to roll back from
     std::int64_t rollbacks_in_a_row_ = 0;  ///< without a new checkpoint in between
     double loss_scale_ = 1;                ///< used in the last step
-    struct Timed {
+    struct Throughput {
         double seconds = 0;
         std::int64_t tokens = 0;
         std::int64_t steps = 0;
@@ -165,11 +165,11 @@ private:
         }
         double tokens_per_s() const { return static_cast<double>(tokens) / seconds; }
     };
-    Timed since_logged_;  ///< since the last logged line
-    Timed since_start_;
+    Throughput since_logged_;  ///< since the last logged line
+    Throughput since_start_;
     std::optional<Evaluation> evaluation_;  ///< the last one of this start
     std::filesystem::path checkpoint_;      ///< the newest one loaded or started to save
-    bool other_memory_told_ = false;
+    bool other_memory_reported_ = false;
     double slowest_step_ = 0;
     double slowest_save_ = 0;
     double load_seconds_ = 0;  ///< of the last load

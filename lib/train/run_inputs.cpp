@@ -14,36 +14,36 @@ namespace {
 /// Calls `work` with the file that a key names. Its Errors are prefixed with the location of the
 /// key.
 template <class Work>
-auto at_key(const RunSpec& spec, std::string_view key, const Work& work) {
+auto with_key_location(const RunSpec& spec, std::string_view key, const Work& work) {
     try {
         return work();
     } catch (const Error& error) {
-        const std::string place = spec.places.of(key);
-        fail(error.code(), place, place.empty() ? "" : ": ", key, ": ", error.what());
+        const std::string location = spec.locations.of(key);
+        fail(error.code(), location, location.empty() ? "" : ": ", key, ": ", error.what());
     }
 }
 
 /// The path as written in the spec, with its location.
-std::string written(const RunSpec& spec, const std::string& key,
-                    const std::filesystem::path& path) {
-    const auto word = spec.places.words.find(key);
-    return word == spec.places.words.end() ? path.string() : word->second;
+std::string path_as_written(const RunSpec& spec, const std::string& key,
+                            const std::filesystem::path& path) {
+    const auto value = spec.locations.values.find(key);
+    return value == spec.locations.values.end() ? path.string() : value->second;
 }
 
 void require_sources(const RunSpec& spec, const std::string& key,
                      const std::vector<DataSource>& sources) {
     for (std::size_t i = 0; i < sources.size(); ++i) {
         const std::string prefix_key = text(key, ".", i, ".prefix");
-        const std::string prefix = written(spec, prefix_key, sources[i].prefix);
-        at_key(spec, prefix_key, [&] { require_token_files(prefix); });
+        const std::string prefix = path_as_written(spec, prefix_key, sources[i].prefix);
+        with_key_location(spec, prefix_key, [&] { require_token_files(prefix); });
     }
 }
 
 Tokenizer read_tokenizer_of(const RunSpec& spec, TokenizerInput& input) {
     const std::string key = "data.tokenizer";
-    return at_key(spec, key, [&] {
+    return with_key_location(spec, key, [&] {
         const std::filesystem::path& path = *spec.data.tokenizer;
-        require_path(written(spec, key, path), ExitCode::bad_input, "file");
+        require_path(path_as_written(spec, key, path), ExitCode::bad_input, "file");
         input.bytes = read_tokenizer(path);
         return Tokenizer(input.bytes, path.string());
     });
@@ -51,7 +51,7 @@ Tokenizer read_tokenizer_of(const RunSpec& spec, TokenizerInput& input) {
 
 }  // namespace
 
-TokenizerInput find_inputs(const RunSpec& spec, const RunPlan& plan) {
+TokenizerInput check_inputs(const RunSpec& spec, const RunPlan& plan) {
     require_sources(spec, "data.train", spec.data.train);
     require_sources(spec, "data.validation", spec.data.validation);
     TokenizerInput input;
@@ -60,8 +60,8 @@ TokenizerInput find_inputs(const RunSpec& spec, const RunPlan& plan) {
     const std::string path = spec.data.tokenizer->string();
     const std::int64_t vocab = plan.model.vocab;
     if (tokenizer.vocab_size() > vocab) {
-        fail(ExitCode::usage, "model.vocab_size is ", vocab, " but ", path, " has ",
-             tokenizer.vocab_size(), " pieces; raise it to that at least");
+        fail(ExitCode::usage, "model.vocab_size is ", vocab, ", but ", path, " has ",
+             tokenizer.vocab_size(), " pieces; raise it to at least ", tokenizer.vocab_size());
     }
     input.eos_id = tokenizer.eos_id();
     input.expected = {"data.tokenizer " + path, text(tokenizer.fingerprint())};

@@ -22,7 +22,7 @@ struct TokenizerInput {
 /// Checks that every file named in the spec exists and reads the tokenizer. Call it before the run
 /// writes anything. Error (bad_input) that names the key of a missing file or a faulty tokenizer;
 /// Error (usage) if the tokenizer and the model do not fit together.
-TokenizerInput find_inputs(const RunSpec& spec, const RunPlan& plan);
+TokenizerInput check_inputs(const RunSpec& spec, const RunPlan& plan);
 
 struct RunInputs {
     RunSpec spec;  ///< with the end-of-document id from the tokenizer

@@ -20,14 +20,14 @@ std::string few_digits(double value) {
 std::string model_line(const RunPlan& plan) {
     return text("model: ", grouped(parameter_count(plan.model)), " parameters in ",
                 counted(plan.model.layers, "layer"), ", ",
-                plan.float8 ? "fp8" : name_of(plan.compute));
+                plan.fp8 ? "fp8" : name_of(plan.compute));
 }
 
 std::string data_line(const TrainingData& data, bool evaluates) {
     std::string validation = "no evaluation";
-    if (data.validation) validation = counted(data.validation_tokens, "token") + " for validation";
-    if (!data.validation && evaluates) validation = "none for validation: no evaluation";
-    return text("data: ", counted(data.train_tokens, "token"), " to train on, ", validation);
+    if (data.validation) validation = counted(data.validation_tokens, "validation token");
+    if (!data.validation && evaluates) validation = "no validation data: no evaluation";
+    return text("data: ", counted(data.train_tokens, "training token"), ", ", validation);
 }
 
 std::string run_line(const RunPlan& plan, std::int64_t samples_of_pass) {
@@ -38,32 +38,32 @@ std::string run_line(const RunPlan& plan, std::int64_t samples_of_pass) {
                 " epochs");
 }
 
-std::string device_line(const MeshShape& mesh, const StartFacts& facts) {
-    const std::string_view each = mesh.size() > 1 ? " a rank" : "";
-    return text("device: ", facts.device, each, "; mesh: dp ", mesh.data, " pp ", mesh.pipeline,
+std::string device_line(const MeshShape& mesh, const StartSummary& summary) {
+    const std::string_view each = mesh.size() > 1 ? " per rank" : "";
+    return text("device: ", summary.device, each, "; mesh: dp ", mesh.data, " pp ", mesh.pipeline,
                 " cp ", mesh.context, " tp ", mesh.tensor,
-                "; memory: ", human_bytes(facts.memory_bytes), each);
+                "; memory: ", human_bytes(summary.memory_bytes), each);
 }
 
 }  // namespace
 
 std::array<std::string, 5> start_lines(const RunPlan& plan, const TrainingData& data,
-                                       const StartFacts& facts) {
-    return {model_line(plan), data_line(data, facts.evaluates), run_line(plan, data.num_samples),
-            device_line(plan.mesh, facts), text("output: ", facts.output_dir.string())};
+                                       const StartSummary& summary) {
+    return {model_line(plan), data_line(data, summary.evaluates), run_line(plan, data.num_samples),
+            device_line(plan.mesh, summary), text("output: ", summary.output_dir.string())};
 }
 
-std::string end_words(const EndFacts& facts) {
-    std::string words;
-    if (facts.mean_loss) words += text("mean_loss ", fixed(*facts.mean_loss, 4), ", ");
-    if (const auto& evaluation = facts.evaluation) {
-        words += text("val_loss ", fixed(evaluation->val_loss, 4));
-        if (evaluation->step != facts.step) words += text(" after step ", evaluation->step);
-        words += ", ";
+std::string to_text(const EndSummary& summary) {
+    std::string line;
+    if (summary.mean_loss) line += text("mean_loss ", fixed(*summary.mean_loss, 4), ", ");
+    if (const auto& evaluation = summary.evaluation) {
+        line += text("val_loss ", fixed(evaluation->val_loss, 4));
+        if (evaluation->step != summary.step) line += text(" after step ", evaluation->step);
+        line += ", ";
     }
-    if (facts.tokens_per_s) words += text(std::llround(*facts.tokens_per_s), " tok/s, ");
-    return words + text(human_time(facts.seconds), " (goodput ", fixed(100 * facts.goodput, 1),
-                        "%), checkpoint ", facts.checkpoint.string());
+    if (summary.tokens_per_s) line += text(std::llround(*summary.tokens_per_s), " tok/s, ");
+    return line + text(human_time(summary.seconds), " (goodput ", fixed(100 * summary.goodput, 1),
+                       "%), checkpoint ", summary.checkpoint.string());
 }
 
 }  // namespace gptrain

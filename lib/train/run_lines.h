@@ -14,7 +14,7 @@
 namespace gptrain {
 
 /// Facts that neither the plan nor the data contain.
-struct StartFacts {
+struct StartSummary {
     std::string_view device;        ///< of a rank, "CPU with 2 threads"
     std::int64_t memory_bytes = 0;  ///< planned for the rank that needs the most
     bool evaluates = false;         ///< the spec asks for evaluations
@@ -23,7 +23,7 @@ struct StartFacts {
 
 /// One line each on model, data, steps, machine and output.
 std::array<std::string, 5> start_lines(const RunPlan& plan, const TrainingData& data,
-                                       const StartFacts& facts);
+                                       const StartSummary& summary);
 
 struct Evaluation {
     std::int64_t step = 0;
@@ -31,7 +31,7 @@ struct Evaluation {
 };
 
 /// The state of a run when it ends.
-struct EndFacts {
+struct EndSummary {
     std::int64_t step = 0;                      ///< the last step
     std::optional<double> mean_loss = {};       ///< as in metrics.jsonl
     std::optional<Evaluation> evaluation = {};  ///< the last one of this start
@@ -43,6 +43,6 @@ struct EndFacts {
 
 /// "mean_loss 3.1234, val_loss 3.2012, 12345 tok/s, 1 h 02 min (goodput 93.1%), checkpoint DIR".
 /// Leaves out what is unknown. An evaluation of an earlier step is shown with its step.
-std::string end_words(const EndFacts& facts);
+std::string to_text(const EndSummary& summary);
 
 }  // namespace gptrain

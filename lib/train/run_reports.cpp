@@ -22,54 +22,54 @@ void Run::log_step() {
     metrics.tflops_per_device = flops / static_cast<double>(plan_.mesh.size()) * 1e-12;
     metrics.consumed_samples = consumed_samples_;
     metrics.consumed_tokens = consumed_samples_ * plan_.seq_length;
-    metrics.memory_bytes = largest_memory_;
+    metrics.memory_bytes = max_memory_;
     metrics.skipped_steps = state_.skipped_steps;
     // If the device computes asynchronously, host time does not measure it.
-    if (engine_->backend().computes_in_host_memory())
-        observers_.stragglers.report(step_, ranks_, plan_.mesh);
+    if (engine_->backend().is_host()) observers_.stragglers.report(step_, ranks_, plan_.mesh);
     metrics.comm = comm_metrics_.take(ranks_);
     metrics.goodput = goodput_.spent();
     since_logged_ = {};
     if (reports_) reports_->step(metrics);
 }
 
-void Run::tell_of_other_memory() {
-    if (other_memory_told_ || !directory_) return;
-    other_memory_told_ = true;
-    const std::int64_t bytes = engine_->backend().other_bytes();
+void Run::report_other_memory() {
+    if (other_memory_reported_ || !directory_) return;
+    other_memory_reported_ = true;
+    const std::int64_t bytes = engine_->backend().bytes_outside_arenas();
     if (bytes == 0) return;
-    print("device memory: ", human_bytes(cost_.memory.on_device()), " as planned, and ",
-          human_bytes(bytes), " of context, libraries and other programs");
+    print("device memory: ", human_bytes(cost_.memory.on_device()), " planned, plus ",
+          human_bytes(bytes), " for context, libraries and other programs");
 }
 
-void Run::tell_of_save_interval(double stall) const {
+void Run::print_save_interval(double stall) const {
     const double failures = expected_failure_seconds(plan_.mesh.size());
     const double interval = best_save_interval(stall, failures);
     const double steps = std::max(1.0, interval / std::max(slowest_step_, 1e-9));
     if (steps >= static_cast<double>(plan_.steps)) return;
-    print("a checkpoint costs ", fixed(stall, 3), " s of training; with a failure every ",
-          human_time(failures), " (one in 50,000 device hours) one every ", human_time(interval),
-          ", or ", std::llround(steps), " steps, loses the least time");
+    print("a checkpoint stalls training for ", fixed(stall, 3), " s; with one failure every ",
+          human_time(failures), " (one in 50,000 device hours), saving every ",
+          human_time(interval), " (", std::llround(steps), " steps) loses the least time");
 }
 
-std::string Run::end_line() const {
-    EndFacts facts = {.step = step_,
-                      .mean_loss = interval_loss_.mean(),
-                      .evaluation = evaluation_,
-                      .seconds = goodput_.spent().sum(),
-                      .goodput = goodput_.spent().goodput(),
-                      .checkpoint = checkpoint_};
-    if (since_start_.steps > 0) facts.tokens_per_s = since_start_.tokens_per_s();
-    return text("after step ", step_, ": ", end_words(facts));
+std::string Run::end_summary() const {
+    EndSummary summary = {.step = step_,
+                          .mean_loss = interval_loss_.mean(),
+                          .evaluation = evaluation_,
+                          .seconds = goodput_.spent().sum(),
+                          .goodput = goodput_.spent().goodput(),
+                          .checkpoint = checkpoint_};
+    if (since_start_.steps > 0) summary.tokens_per_s = since_start_.tokens_per_s();
+    return text("after step ", step_, ": ", to_text(summary));
 }
 
 ExitCode Run::finished() {
-    print("finished ", end_line());
+    print("finished ", end_summary());
     return ExitCode::done;
 }
 
 ExitCode Run::stopped(Request why) {
-    print("stopped on ", name_of(why), " ", end_line(), "; the same command goes on from there");
+    print("stopped (", name_of(why), ") ", end_summary(),
+          "; the same command continues from there");
     return exit_code_of(why);
 }
 

@@ -19,14 +19,14 @@ constexpr std::array handled = {SIGTERM, SIGUSR1, SIGINT};
 std::atomic<int> first_signal{0};
 static_assert(std::atomic<int>::is_always_lock_free, "set in a signal handler");
 
-void note(int signal) {
+void record_signal(int signal) {
     int none = 0;
-    if (!first_signal.compare_exchange_strong(none, signal) || silenced()) return;
+    if (!first_signal.compare_exchange_strong(none, signal) || stdout_silenced()) return;
     const int error = errno;
     write_from_handler("warning: ", signal_name(signal),
-                       signal == SIGINT ? ": the run saves after the step under way and stops; a "
-                                          "second SIGINT ends it at once, without saving"
-                                        : ": the run saves after the step under way and stops");
+                       signal == SIGINT ? ": the run saves after the current step and stops; a "
+                                          "second SIGINT ends it at once without saving"
+                                        : ": the run saves after the current step and stops");
     errno = error;
 }
 
@@ -34,8 +34,8 @@ void note(int signal) {
 
 void end_run_on_signals() {
     end_on_signals(handled, {.before = "warning: ",
-                             .after = ": the run ends here, outside of any step, so nothing is "
-                                      "lost; the same command starts it again",
+                             .after = ": the run ends now, outside a step, so nothing is lost; "
+                                      "the same command restarts it",
                              .code = ExitCode::requeue});
 }
 
@@ -43,22 +43,22 @@ StopSignals::StopSignals() {
     first_signal = 0;
     for (const int signal : handled) {
         struct sigaction action {};
-        action.sa_handler = note;
+        action.sa_handler = record_signal;
         action.sa_flags = SA_RESTART;
         // The second Ctrl-C gets the default action: it ends the process.
         if (signal == SIGINT) action.sa_flags |= static_cast<int>(SA_RESETHAND);
         sigemptyset(&action.sa_mask);
-        Before before{signal, {}};
-        if (::sigaction(signal, &action, &before.action) != 0) {
+        PreviousHandler previous{signal, {}};
+        if (::sigaction(signal, &action, &previous.action) != 0) {
             fail_errno(errno, "sigaction ", signal_name(signal));
         }
-        before_.push_back(before);
+        previous_.push_back(previous);
     }
 }
 
 StopSignals::~StopSignals() {
-    for (const Before& before : before_)
-        ::sigaction(before.signal, &before.action, nullptr);
+    for (const PreviousHandler& previous : previous_)
+        ::sigaction(previous.signal, &previous.action, nullptr);
 }
 
 int StopSignals::received() const {
@@ -70,8 +70,7 @@ Deadline Deadline::at_job_end() {
     if (variable == nullptr) {
         fail(ExitCode::usage,
              "faults.time_limit: 'auto' needs SLURM_JOB_END_TIME, which Slurm sets in a job; "
-             "outside "
-             "of one give the seconds");
+             "outside a job, give seconds");
     }
     const std::optional<std::int64_t> end = parse_int(variable);
     if (!end) {

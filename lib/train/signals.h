@@ -27,11 +27,11 @@ public:
     int received() const;
 
 private:
-    struct Before {
+    struct PreviousHandler {
         int signal;
         struct sigaction action;
     };
-    std::vector<Before> before_;
+    std::vector<PreviousHandler> previous_;
 };
 
 /// The time by which a run must have ended.

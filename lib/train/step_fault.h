@@ -19,12 +19,12 @@ struct StepFault {
 
     /// Converts to and from a message for other ranks.
     std::string to_text() const;
-    static StepFault of_text(std::string_view text);
+    static StepFault from_text(std::string_view text);
 };
 
 /// "the loss of rank 5 (dp 1 pp 1 cp 0 tp 0) from sample 37 on; the gradient of h.3.mlp.fc.weight":
 /// the lowest rank with a non-finite loss, and the non-finite gradient nearest to the loss.
-/// `of_ranks` is indexed by rank.
-std::string describe(const std::vector<StepFault>& of_ranks, const MeshShape& mesh);
+/// `faults` is indexed by rank.
+std::string describe(const std::vector<StepFault>& faults, const MeshShape& mesh);
 
 }  // namespace gptrain

@@ -32,13 +32,13 @@ void warn_of_later_checkpoints(const std::optional<RestartPoint>& start,
                                const std::filesystem::path& checkpoints) {
     const auto all = list_checkpoints(checkpoints);
     if (!start || all.empty() || all.front().step <= start->meta().step) return;
-    warn(checkpoints.string(), ": holds checkpoints of later steps, up to ", all.front().step,
-         ", than the one resumed from, ", start->meta().step,
-         "; the next start takes the latest of all unless it is told another");
+    warn(checkpoints.string(), ": has checkpoints of later steps (up to ", all.front().step,
+         ") than the one resumed from (", start->meta().step,
+         "); the next start resumes from the latest unless --resume names another");
 }
 
 /// Reports a decay that ends before the run does, as after the run was made longer.
-void tell_of_ended_decay(const RunPlan& plan) {
+void report_ended_decay(const RunPlan& plan) {
     const LrSchedule& lr = plan.lr;
     const bool ends = lr.kind != LrKind::constant && lr.kind != LrKind::inverse_sqrt;
     if (!ends || lr.decay_steps >= plan.steps) return;
@@ -54,41 +54,42 @@ void tell_of_ended_decay(const RunPlan& plan) {
 }
 
 /// Rank 0 builds the index files, then the others read them.
-RunInputs common_inputs(const RunSpec& spec, const RunPlan& plan, const TokenizerInput& tokenizer,
-                        const RunPaths& paths, const MpiSession& ranks) {
+RunInputs open_inputs_on_all(const RunSpec& spec, const RunPlan& plan,
+                             const TokenizerInput& tokenizer, const RunPaths& paths,
+                             const MpiSession& ranks) {
     std::optional<RunInputs> inputs;
     const auto open = [&] {
         if (!inputs) inputs.emplace(open_inputs(spec, plan, tokenizer, paths.cache()));
     };
-    ranks.first_alone(open);
-    ranks.together(open);
+    ranks.run_on_first(open);
+    ranks.run_on_all(open);
     return std::move(*inputs);
 }
 
 /// The cost of this rank's steps. If any rank lacks the memory, an Error (usage) on all ranks
 /// suggests what would fit.
-StepCost affordable_cost(const RunSpec& spec, const RunPlan& plan, const RunDevices& devices) {
+StepCost checked_cost(const RunSpec& spec, const RunPlan& plan, const RunDevices& devices) {
     const MemoryCheck check(devices.backend, devices.ranks);
     const auto cost_of = [&](const RunSpec& other, const RunPlan& its_plan) {
-        return measure_run(other, its_plan, devices.mesh.place(), needs_of(devices.backend));
+        return measure_run(other, its_plan, devices.mesh.place(), memory_of(devices.backend));
     };
     StepCost cost = cost_of(spec, plan);
     const PlanTarget target = {.world_size = devices.ranks.size(),
-                               .cuda = !devices.backend.computes_in_host_memory()};
+                               .cuda = !devices.backend.is_host()};
     check.require(cost.memory, [&] {
-        return what_would_fit(spec, target, [&](const RunSpec& other, const RunPlan& its_plan) {
-            return !check.shortage(cost_of(other, its_plan).memory);
+        return fit_advice(spec, target, [&](const RunSpec& other, const RunPlan& its_plan) {
+            return !check.find_shortage(cost_of(other, its_plan).memory);
         });
     });
     return cost;
 }
 
-void tell_of_start(const RunInputs& inputs, const StepCost& cost, const RunDevices& devices) {
-    const StartFacts facts = {.device = devices.device_name,
-                              .memory_bytes = devices.ranks.largest(cost.memory.total()),
-                              .evaluates = inputs.spec.training.eval_interval > 0,
-                              .output_dir = inputs.spec.output_dir};
-    for (const std::string& line : start_lines(inputs.plan, inputs.data, facts))
+void print_start(const RunInputs& inputs, const StepCost& cost, const RunDevices& devices) {
+    const StartSummary summary = {.device = devices.device_name,
+                                  .memory_bytes = devices.ranks.max(cost.memory.total()),
+                                  .evaluates = inputs.spec.training.eval_interval > 0,
+                                  .output_dir = inputs.spec.output_dir};
+    for (const std::string& line : start_lines(inputs.plan, inputs.data, summary))
         print(line);
 }
 
@@ -100,24 +101,24 @@ ExitCode train(const RunSpec& spec, RunPlan plan, const ResumeChoice& resume,
     const RunPaths paths = {spec.output_dir};
     const Deadline deadline = deadline_of(spec);
     // Check first: a run started in the wrong folder must leave nothing there.
-    ranks.first_alone([&] { require_start(resume); });
+    ranks.run_on_first([&] { check_start(resume); });
     TokenizerInput tokenizer;
-    ranks.together([&] { tokenizer = find_inputs(spec, plan); });
+    ranks.run_on_all([&] { tokenizer = check_inputs(spec, plan); });
     std::optional<RunDirectory> directory;
-    ranks.first_alone([&] { directory.emplace(spec.output_dir); });
+    ranks.run_on_first([&] { directory.emplace(spec.output_dir); });
     Watchdog& watchdog = devices.observers.watchdog;
     watchdog.progress().phase("load", 0);
     watchdog.connect_nodes(paths.cache() / "heartbeats", ranks);
-    StepCost cost = affordable_cost(spec, plan, devices);
+    StepCost cost = checked_cost(spec, plan, devices);
     std::optional<RestartPoint> checkpoint = find_start(resume, paths.checkpoints(), ranks);
     // The number of samples fixes their order, so a resumed run keeps it. That includes runs from
     // the time when auto meant the samples of all steps.
     if (checkpoint && !spec.data.num_samples)
         plan.num_samples = saved_num_samples(checkpoint->meta());
-    const RunInputs inputs = common_inputs(spec, plan, tokenizer, paths, ranks);
-    tell_of_start(inputs, cost, devices);
+    const RunInputs inputs = open_inputs_on_all(spec, plan, tokenizer, paths, ranks);
+    print_start(inputs, cost, devices);
     if (ranks.rank() == 0 && !inputs.data.warning.empty()) warn(inputs.data.warning);
-    ranks.together([&] {
+    ranks.run_on_all([&] {
         if (!checkpoint) return;
         check_identity(checkpoint->meta().identity, inputs.identity, checkpoint->folder().string());
     });
@@ -126,10 +127,10 @@ ExitCode train(const RunSpec& spec, RunPlan plan, const ResumeChoice& resume,
     try {
         run.emplace(inputs, directory, devices, std::move(cost));
         run->start(checkpoint);
-        ranks.first_alone([&] {
+        ranks.run_on_first([&] {
             warn_of_later_checkpoints(checkpoint, paths.checkpoints());
-            tell_of_ended_decay(plan);
-            if (!plan.shortened.empty()) print(plan.shortened);
+            report_ended_decay(plan);
+            if (!plan.shortening_note.empty()) print(plan.shortening_note);
         });
         // Until now a signal ended the run; from here on it only asks the run to stop.
         requests.emplace(deadline, ranks.rank() == 0 ? paths.folder : "");

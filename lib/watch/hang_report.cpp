@@ -11,7 +11,7 @@ namespace gptrain {
 namespace {
 
 /// True if two ranks share a communicator of that axis.
-bool share(Axis axis, const MeshPlace& a, const MeshPlace& b, const MeshShape& mesh) {
+bool share_communicator(Axis axis, const MeshPlace& a, const MeshPlace& b, const MeshShape& mesh) {
     const bool dp = a.dp == b.dp;
     const bool pp = a.pp == b.pp;
     const bool cp = a.cp == b.cp;
@@ -28,18 +28,19 @@ bool share(Axis axis, const MeshPlace& a, const MeshPlace& b, const MeshShape& m
         case Axis::model: return dp && cp;
         // The exact sharers are not known here, but all groups run the same operations.
         case Axis::kv: return dp && pp && cp;
-        case Axis::ends: return dp && cp && tp && at_end(a) && at_end(b);
+        case Axis::embedding_ends: return dp && cp && tp && at_end(a) && at_end(b);
     }
     return false;
 }
 
 /// The ranks that rank `waiting` waits for: those that have started fewer operations on its
 /// communicator. Messages between stages have their own communicators and do not count.
-std::vector<int> awaited(std::span<const RankView> ranks, int waiting, const MeshShape& mesh) {
+std::vector<int> ranks_awaited_by(std::span<const RankView> ranks, int waiting,
+                                  const MeshShape& mesh) {
     const RankRecord& own = ranks[static_cast<std::size_t>(waiting)].record;
     std::vector<int> behind;
     if (own.waiting == 0) return behind;
-    const auto look = [&](const auto& shares, const auto& operations) {
+    const auto add_behind = [&](const auto& shares, const auto& operations) {
         for (int rank = 0; rank < std::ssize(ranks); ++rank) {
             const RankRecord& other = ranks[static_cast<std::size_t>(rank)].record;
             if (rank != waiting && shares(rank) && operations(other) < own.number)
@@ -47,8 +48,8 @@ std::vector<int> awaited(std::span<const RankView> ranks, int waiting, const Mes
         }
     };
     if (own.axis.view() == "world") {
-        look([](int) { return true; },
-             [](const RankRecord& record) { return record.world_operations; });
+        add_behind([](int) { return true; },
+                   [](const RankRecord& record) { return record.world_operations; });
         return behind;
     }
     const MeshPlace place = place_of(waiting, mesh);
@@ -56,15 +57,16 @@ std::vector<int> awaited(std::span<const RankView> ranks, int waiting, const Mes
         const auto which = static_cast<Axis>(axis);
         const auto index = static_cast<std::size_t>(axis);
         if (own.axis.view() != name_of(which) || own.started[index] != own.number) continue;
-        look([&](int rank) { return share(which, place, place_of(rank, mesh), mesh); },
-             [&](const RankRecord& record) { return record.started[index]; });
+        add_behind(
+            [&](int rank) { return share_communicator(which, place, place_of(rank, mesh), mesh); },
+            [&](const RankRecord& record) { return record.started[index]; });
     }
     return behind;
 }
 
 std::optional<Culprit> find_lost(std::span<const RankView> ranks) {
     const auto lost =
-        std::find_if(ranks.begin(), ranks.end(), [](const RankView& rank) { return !rank.beats; });
+        std::find_if(ranks.begin(), ranks.end(), [](const RankView& rank) { return !rank.alive; });
     if (lost == ranks.end()) return std::nullopt;
     return Culprit{static_cast<int>(lost - ranks.begin()), HangCause::lost};
 }
@@ -76,7 +78,7 @@ std::optional<Culprit> find_busy(std::span<const RankView> ranks, const MeshShap
     if (busy.empty()) return std::nullopt;
     std::set<int> wanted;
     for (int rank = 0; busy.size() > 1 && rank < std::ssize(ranks); ++rank)
-        for (const int other : awaited(ranks, rank, mesh))
+        for (const int other : ranks_awaited_by(ranks, rank, mesh))
             if (busy.count(other) > 0) wanted.insert(other);
     return Culprit{wanted.empty() ? *busy.begin() : *wanted.begin(), HangCause::busy};
 }
@@ -86,12 +88,12 @@ Culprit find_last_in_chain(std::span<const RankView> ranks, const MeshShape& mes
     std::set<int> seen;
     for (int start = 0; start < std::ssize(ranks); ++start) {
         int rank = start;
-        std::vector<int> next = awaited(ranks, rank, mesh);
+        std::vector<int> next = ranks_awaited_by(ranks, rank, mesh);
         if (next.empty()) continue;
         while (!next.empty()) {
-            if (!seen.insert(rank).second) return {rank, HangCause::circle};
+            if (!seen.insert(rank).second) return {rank, HangCause::cycle};
             rank = next.front();
-            next = awaited(ranks, rank, mesh);
+            next = ranks_awaited_by(ranks, rank, mesh);
         }
         return {rank, HangCause::behind};
     }
@@ -100,11 +102,11 @@ Culprit find_last_in_chain(std::span<const RankView> ranks, const MeshShape& mes
 
 std::string_view cause_text(HangCause cause) {
     switch (cause) {
-        case HangCause::lost: return "gives no sign of life";
-        case HangCause::busy: return "does not go on and waits for no other rank";
+        case HangCause::lost: return "shows no sign of life";
+        case HangCause::busy: return "is stuck and waits for no other rank";
         case HangCause::behind: return "waits for others while they wait for it";
-        case HangCause::circle: return "is one of several that wait for each other in a circle";
-        case HangCause::unknown: return "waits, as all do";
+        case HangCause::cycle: return "is one of several ranks waiting for each other in a cycle";
+        case HangCause::unknown: return "waits, like all ranks";
     }
     return "?";
 }
@@ -135,20 +137,20 @@ std::string hang_message(std::span<const RankView> ranks, const MeshShape& mesh,
                            cause_text(culprit.cause));
     if (!sign.empty()) out += text(" (", sign, ")");
     const auto lost =
-        std::count_if(ranks.begin(), ranks.end(), [](const RankView& rank) { return !rank.beats; });
+        std::count_if(ranks.begin(), ranks.end(), [](const RankView& rank) { return !rank.alive; });
     if (lost > 1) out += text(", and ", lost - 1, " more");
-    return out + text("; it stands at ", to_text(view.record), "; nothing has moved for ",
+    return out + text("; last seen in ", to_text(view.record), "; no rank has moved for ",
                       hang_seconds,
-                      " s (faults.hang_seconds); start the run again, it goes on "
-                      "from the newest checkpoint");
+                      " s (faults.hang_seconds); restart the run, it continues from the newest "
+                      "checkpoint");
 }
 
 std::vector<std::string> hang_table(std::span<const RankView> ranks) {
-    constexpr std::size_t most_lines = 40;
+    constexpr std::size_t max_lines = 40;
     std::map<std::string, std::vector<int>> by_place;
     for (int rank = 0; rank < std::ssize(ranks); ++rank) {
         const RankView& view = ranks[static_cast<std::size_t>(rank)];
-        by_place[text(to_text(view.record), view.beats ? "" : " (no sign of life)")].push_back(
+        by_place[text(to_text(view.record), view.alive ? "" : " (no sign of life)")].push_back(
             rank);
     }
     using Set = std::pair<std::string, std::vector<int>>;
@@ -157,8 +159,8 @@ std::vector<std::string> hang_table(std::span<const RankView> ranks) {
                      [](const Set& a, const Set& b) { return a.second.size() > b.second.size(); });
     std::vector<std::string> lines;
     for (const auto& [place, members] : sets) {
-        if (lines.size() == most_lines) {
-            lines.push_back(text("... and ", sets.size() - most_lines, " more places"));
+        if (lines.size() == max_lines) {
+            lines.push_back(text("... and ", sets.size() - max_lines, " more places"));
             break;
         }
         lines.push_back(

@@ -13,7 +13,7 @@ namespace gptrain {
 /// A rank as seen by another one.
 struct RankView {
     RankRecord record;
-    bool beats = true;  ///< its watchdog is alive, so its process and node are too
+    bool alive = true;  ///< its watchdog beats, so its process and node are alive too
 };
 
 /// Why the others wait for a rank.
@@ -21,7 +21,7 @@ enum class HangCause {
     lost,    ///< no sign of life
     busy,    ///< does not wait for any rank, and does not finish
     behind,  ///< others wait for it while it waits elsewhere, for no rank that is behind it
-    circle,  ///< one of several ranks that wait for each other in a circle
+    cycle,   ///< one of several ranks that wait for each other in a cycle
     unknown  ///< all wait, and no operation shows for whom; this is the lowest rank
 };
 

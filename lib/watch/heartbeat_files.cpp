@@ -42,7 +42,7 @@ bool claims(std::atomic<std::int64_t>& last_ms) {
 HeartbeatFiles::HeartbeatFiles(Heartbeats& heartbeats, const std::filesystem::path& folder,
                                const MpiSession& session)
     : heartbeats_(heartbeats), folder_(folder) {
-    session.first_alone([&] { create_folders(folder_); });
+    session.run_on_first([&] { create_folders(folder_); });
     const auto started = std::chrono::system_clock::now().time_since_epoch().count();
     launch_ = *parse_int(session.exchange(text(started)).front());
     thread_ = std::jthread([this](const std::stop_token& stop) { run(stop); });
@@ -64,18 +64,19 @@ void HeartbeatFiles::run(const std::stop_token& stop) {
     std::unique_lock lock(mutex);
     while (!stop.stop_requested()) {
         try {
-            carry();
+            exchange();
         } catch (const Error& error) {
             if (!std::exchange(warned_, true))
-                warn("heartbeats between nodes: ", error.what(), "; lost ranks may not be named");
+                warn("heartbeats between nodes: ", error.what(),
+                     "; the hang report may not name lost ranks");
         }
         changed.wait_for(lock, stop, period / 4, [] { return false; });
     }
 }
 
-void HeartbeatFiles::carry() {
+void HeartbeatFiles::exchange() {
     if (claims(heartbeats_.duties().files_written_ms)) write();
-    if (!wanted_ || !claims(heartbeats_.duties().files_read_ms)) return;
+    if (!read_others_ || !claims(heartbeats_.duties().files_read_ms)) return;
     std::set<int> others;
     for (int rank = 0; rank < heartbeats_.ranks(); ++rank)
         others.insert(heartbeats_.node_of(rank));

@@ -28,7 +28,7 @@ public:
     ~HeartbeatFiles();
 
     /// Whether to read the heartbeats of other nodes from now on.
-    void want_others(bool wanted) { wanted_ = wanted; }
+    void read_others(bool on) { read_others_ = on; }
     /// Bytes read and written so far.
     std::int64_t bytes() const { return bytes_; }
 
@@ -38,12 +38,12 @@ private:
     void write();
     void read(int node);
     /// Writes, and if wanted reads, whatever no other rank of the node has done in this period.
-    void carry();
+    void exchange();
 
     Heartbeats& heartbeats_;
     std::filesystem::path folder_;
     std::int64_t launch_ = 0;  ///< distinguishes this launch from earlier ones that left files
-    std::atomic<bool> wanted_ = false;
+    std::atomic<bool> read_others_ = false;
     std::atomic<std::int64_t> bytes_ = 0;
     bool warned_ = false;
     std::jthread thread_;  // last: it uses all members above

@@ -49,7 +49,7 @@ RankRecord RankSlot::record() const {
 
 void RankSlot::set(const Heartbeat& heartbeat) {
     publish(heartbeat.record);
-    still_ms_.store(heartbeat.still_ms, std::memory_order_relaxed);
+    ms_since_move_.store(heartbeat.ms_since_move, std::memory_order_relaxed);
     beats_.store(heartbeat.beats, std::memory_order_release);
 }
 
@@ -129,11 +129,11 @@ Heartbeats::~Heartbeats() {
 /// A node shares its memory among all its ranks or not at all. Ranks of node 8 exchange "8" if they
 /// have mapped it, "-8" if not.
 void Heartbeats::find_nodes(const MpiSession& session, bool mapped) {
-    const auto said = session.exchange(text(mapped ? "" : "-", session.node()));
-    const std::set<std::string> all(said.begin(), said.end());
-    for (std::size_t rank = 0; rank < said.size(); ++rank) {
-        const bool shared = said[rank].front() != '-' && all.count("-" + said[rank]) == 0;
-        nodes_.push_back(shared ? static_cast<int>(*parse_int(said[rank]))
+    const auto replies = session.exchange(text(mapped ? "" : "-", session.node()));
+    const std::set<std::string> all(replies.begin(), replies.end());
+    for (std::size_t rank = 0; rank < replies.size(); ++rank) {
+        const bool shared = replies[rank].front() != '-' && all.count("-" + replies[rank]) == 0;
+        nodes_.push_back(shared ? static_cast<int>(*parse_int(replies[rank]))
                                 : static_cast<int>(rank));
     }
 }

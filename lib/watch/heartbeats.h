@@ -26,8 +26,8 @@ namespace gptrain {
 /// The content of a slot as plain data.
 struct Heartbeat {
     RankRecord record;
-    std::int64_t beats = 0;     ///< 0: the rank's watchdog has not started
-    std::int64_t still_ms = 0;  ///< time since the rank last moved, at the last beat
+    std::int64_t beats = 0;          ///< 0: the rank's watchdog has not started
+    std::int64_t ms_since_move = 0;  ///< time since the rank last moved, at the last beat
 };
 
 /// One rank's slot in shared memory; all zeros before the first beat. The record is a seqlock over
@@ -40,14 +40,14 @@ public:
     /// Can be called by any thread of the rank.
     void move() { moves_.fetch_add(1, std::memory_order_relaxed); }
     std::int64_t moves() const { return moves_.load(std::memory_order_relaxed); }
-    void beat(std::int64_t still_ms) {
-        still_ms_.store(still_ms, std::memory_order_relaxed);
+    void beat(std::int64_t ms_since_move) {
+        ms_since_move_.store(ms_since_move, std::memory_order_relaxed);
         beats_.fetch_add(1, std::memory_order_release);
     }
     std::int64_t beats() const { return beats_.load(std::memory_order_acquire); }
-    std::int64_t still_ms() const { return still_ms_.load(std::memory_order_relaxed); }
+    std::int64_t ms_since_move() const { return ms_since_move_.load(std::memory_order_relaxed); }
 
-    Heartbeat heartbeat() const { return {record(), beats(), still_ms()}; }
+    Heartbeat heartbeat() const { return {record(), beats(), ms_since_move()}; }
     /// Takes over the heartbeat of a rank on another node.
     void set(const Heartbeat& heartbeat);
 
@@ -58,15 +58,15 @@ private:
     std::array<Word, sizeof(RankRecord) / sizeof(Word)> words_;
     std::atomic<std::int64_t> moves_;
     std::atomic<std::int64_t> beats_;
-    std::atomic<std::int64_t> still_ms_;
+    std::atomic<std::int64_t> ms_since_move_;
 };
 
 /// How the ranks of a node share their duties; all zeros at first.
 struct NodeDuties {
     std::atomic<std::int64_t> files_written_ms;  ///< when a rank last wrote the node's file
     std::atomic<std::int64_t> files_read_ms;     ///< when a rank last read the other nodes' files
-    std::atomic<std::int64_t> speaker;           ///< 1 + the rank that reports a hang
-    std::atomic<std::int64_t> spoken;            ///< 1 once it has reported
+    std::atomic<std::int64_t> reporter;          ///< 1 + the rank that reports a hang
+    std::atomic<std::int64_t> reported;          ///< 1 once it has reported
 };
 
 class Heartbeats {

@@ -19,7 +19,7 @@ std::string process_sign(std::int64_t pid) {
         case 't': return "its process is stopped";
         case 'Z':
         case 'X': return "its process has ended";
-        case 'D': return "its process waits for a disk or a device";
+        case 'D': return "its process is blocked on a disk or device";
         default: return {};
     }
 }

@@ -29,7 +29,7 @@ void Progress::action(std::string_view what) {
     publish();
 }
 
-void Progress::started(const CommCall& call) {
+void Progress::on_started(const CommCall& call) {
     if (call.communicator < axes)
         record_.started[static_cast<std::size_t>(call.communicator)] = call.number;
     record_.axis = ShortText<24>(name_of(call.axis));
@@ -39,7 +39,7 @@ void Progress::started(const CommCall& call) {
     publish();
 }
 
-void Progress::waiting(const CommCall& call) {
+void Progress::on_waiting(const CommCall& call) {
     record_.axis = ShortText<24>(name_of(call.axis));
     record_.operation = ShortText<16>(call.operation);
     record_.number = call.number;
@@ -47,12 +47,12 @@ void Progress::waiting(const CommCall& call) {
     publish();
 }
 
-void Progress::finished(const CommCall& /*call*/) {
+void Progress::on_finished(const CommCall& /*call*/) {
     record_.waiting = 0;
     publish();
 }
 
-void Progress::world_waiting(std::string_view operation) {
+void Progress::on_wait(std::string_view operation) {
     record_.axis = ShortText<24>("world");
     record_.operation = ShortText<16>(operation);
     record_.number = ++record_.world_operations;
@@ -60,12 +60,12 @@ void Progress::world_waiting(std::string_view operation) {
     publish();
 }
 
-void Progress::world_finished() {
+void Progress::on_wait_end() {
     record_.waiting = 0;
     publish();
 }
 
-void Progress::reached(const Action& action) {
+void Progress::on_reached(const Action& action) {
     std::string what = text(name_of(action.kind), " of microbatch ", action.microbatch);
     if (action.chunk > 0) what += text(", chunk ", action.chunk);
     if (!computes(action.kind))
@@ -73,15 +73,15 @@ void Progress::reached(const Action& action) {
     this->action(what);
 }
 
-void Progress::begins(const Action& /*action*/) {
-    moved();
+void Progress::on_begin(const Action& /*action*/) {
+    record_move();
 }
 
-void Progress::ends(const Action& /*action*/) {
-    moved();
+void Progress::on_end(const Action& /*action*/) {
+    record_move();
 }
 
-void Progress::step_ends() {
+void Progress::on_step_end() {
     action({});
 }
 

@@ -12,7 +12,7 @@
 namespace gptrain {
 
 /// Every call counts as a move of the rank; a rank that does not move for long hangs. Only the
-/// training thread makes calls, except for `moved`.
+/// training thread makes calls, except for `record_move`.
 class Progress final : public CommListener, public SessionListener, public ActionListener {
 public:
     /// `slot` must outlive it.
@@ -23,17 +23,17 @@ public:
     /// What the rank does now, for callers without a list of actions.
     void action(std::string_view what);
     /// Part of a long operation is done. Can be called by any thread.
-    void moved() { slot_.move(); }
+    void record_move() { slot_.move(); }
 
-    void started(const CommCall& call) override;
-    void waiting(const CommCall& call) override;
-    void finished(const CommCall& call) override;
-    void world_waiting(std::string_view operation) override;
-    void world_finished() override;
-    void reached(const Action& action) override;
-    void begins(const Action& action) override;
-    void ends(const Action& action) override;
-    void step_ends() override;
+    void on_started(const CommCall& call) override;
+    void on_waiting(const CommCall& call) override;
+    void on_finished(const CommCall& call) override;
+    void on_wait(std::string_view operation) override;
+    void on_wait_end() override;
+    void on_reached(const Action& action) override;
+    void on_begin(const Action& action) override;
+    void on_end(const Action& action) override;
+    void on_step_end() override;
 
 private:
     void publish();

@@ -38,8 +38,8 @@ std::vector<Straggler> find_stragglers(std::span<const double> seconds, const Me
     for (std::int64_t rank = 0; rank < std::ssize(seconds); ++rank)
         by_stage[place_of(rank, mesh).pp].push_back(seconds[static_cast<std::size_t>(rank)]);
     std::map<int, double> middle;
-    for (const auto& [stage, of_stage] : by_stage)
-        middle[stage] = lower_median(of_stage);
+    for (const auto& [stage, stage_seconds] : by_stage)
+        middle[stage] = lower_median(stage_seconds);
     std::vector<Straggler> found;
     for (std::int64_t rank = 0; rank < std::ssize(seconds); ++rank) {
         const double own = seconds[static_cast<std::size_t>(rank)];
@@ -49,21 +49,21 @@ std::vector<Straggler> find_stragglers(std::span<const double> seconds, const Me
     return found;
 }
 
-void StragglerWatch::step_begins() {
+void StragglerWatch::begin_step() {
     began_ = Clock::now();
     waited_ = {};
 }
 
-void StragglerWatch::step_ends() {
+void StragglerWatch::end_step() {
     const std::chrono::duration<double> own = Clock::now() - began_ - waited_;
     own_seconds_.add(own.count());
 }
 
-void StragglerWatch::waiting(const CommCall& /*call*/) {
+void StragglerWatch::on_waiting(const CommCall& /*call*/) {
     waits_since_ = Clock::now();
 }
 
-void StragglerWatch::finished(const CommCall& /*call*/) {
+void StragglerWatch::on_finished(const CommCall& /*call*/) {
     waited_ += Clock::now() - waits_since_;
 }
 
@@ -72,20 +72,20 @@ void StragglerWatch::report(std::int64_t step, const MpiSession& ranks, const Me
     const auto own = own_seconds_.value();
     if (ranks.size() == 1 || !own || step < reported_ + steps_between) return;
     reported_ = step;
-    const std::vector<std::string> said = ranks.exchange(text(*own, ' ', host_name()));
+    const std::vector<std::string> replies = ranks.exchange(text(*own, ' ', host_name()));
     if (ranks.rank() != 0) return;
     std::vector<double> seconds;
-    for (const std::string& one : said)
-        seconds.push_back(parse_double(one.substr(0, one.find(' '))).value_or(0));
+    for (const std::string& reply : replies)
+        seconds.push_back(parse_double(reply.substr(0, reply.find(' '))).value_or(0));
     for (const Straggler& slow : find_stragglers(seconds, mesh)) {
         const auto last = warned_.find(slow.rank);
         if (last != warned_.end() && step < last->second + std::int64_t{RunningMedian::window})
             continue;
         warned_[slow.rank] = step;
-        const std::string& one = said[static_cast<std::size_t>(slow.rank)];
+        const std::string& reply = replies[static_cast<std::size_t>(slow.rank)];
         warn("step ", step, ": rank ", slow.rank, " (", to_text(place_of(slow.rank, mesh)), ") on ",
-             one.substr(one.find(' ') + 1), " is slow: ", fixed(slow.seconds, 4),
-             " s of its own a step, the middle rank of its stage ", fixed(slow.others, 4), " s");
+             reply.substr(reply.find(' ') + 1), " is slow: ", fixed(slow.seconds, 4),
+             " s of own work per step; the median of its stage is ", fixed(slow.others, 4), " s");
     }
 }
 

@@ -44,16 +44,16 @@ std::vector<Straggler> find_stragglers(std::span<const double> seconds, const Me
 
 class StragglerWatch final : public CommListener {
 public:
-    void step_begins();
-    void step_ends();
+    void begin_step();
+    void end_step();
 
     /// All ranks call it after the same steps. Rank 0 warns of slow ranks, of each at most once in
     /// 50 steps. Ranks communicate at most once in 10 steps.
     void report(std::int64_t step, const MpiSession& ranks, const MeshShape& mesh);
 
-    void started(const CommCall& /*call*/) override {}
-    void waiting(const CommCall& call) override;
-    void finished(const CommCall& call) override;
+    void on_started(const CommCall& /*call*/) override {}
+    void on_waiting(const CommCall& call) override;
+    void on_finished(const CommCall& call) override;
 
 private:
     using Clock = std::chrono::steady_clock;

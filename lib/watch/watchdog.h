@@ -49,7 +49,7 @@ public:
 private:
     using Clock = std::chrono::steady_clock;
     /// What this watchdog has seen of a rank.
-    struct Seen {
+    struct RankState {
         std::int64_t beats = 0;
         Clock::time_point beat_at;  ///< last change of beats
         int changes = 0;            ///< changes of beats since this rank itself last moved
@@ -57,29 +57,29 @@ private:
 
     void run(const std::stop_token& stop);
     /// Beats, checks all ranks, and ends the process if the run hangs.
-    void look();
+    void check();
     /// While the rank loads or saves files, counts transferred bytes as moves.
-    void look_at_files();
-    void start_anew(Clock::time_point now);
-    double seconds_still(Clock::time_point now) const;
-    bool beats(int rank, Clock::time_point now) const;
+    void count_file_moves();
+    void restart(Clock::time_point now);
+    double seconds_without_move(Clock::time_point now) const;
+    bool alive(int rank, Clock::time_point now) const;
     bool moves(int rank, Clock::time_point now) const;
     std::vector<RankView> views(Clock::time_point now) const;
     [[noreturn]] void end(const std::vector<RankView>& ranks);
-    void speak(const std::vector<RankView>& ranks) const;
+    void report(const std::vector<RankView>& ranks) const;
 
     WatchdogOptions options_;
     Heartbeats heartbeats_;
     Progress progress_;
     std::unique_ptr<HeartbeatFiles> files_;
-    std::atomic<HeartbeatFiles*> open_files_ = nullptr;  ///< files_, for the thread
+    std::atomic<HeartbeatFiles*> shared_files_ = nullptr;  ///< files_, for the thread
     double silent_seconds_ = 0;  ///< a rank without a beat for this long is lost
     double limit_seconds_ = 0;   ///< hang_seconds, but long enough to detect silence
-    std::vector<Seen> seen_;
+    std::vector<RankState> states_;
     std::int64_t own_moves_ = 0;
-    std::int64_t file_bytes_ = 0;  ///< read and written until the last look
+    std::int64_t file_bytes_ = 0;  ///< read and written until the last check
     Clock::time_point moved_at_;
-    Clock::time_point looked_at_;
+    Clock::time_point checked_at_;
     std::jthread thread_;  // last: it uses all members above
 };
 

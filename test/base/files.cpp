@@ -41,13 +41,13 @@ TEST_CASE("a file is replaced as a whole", "[base]") {
 namespace {
 
 /// Lets one call fail, or do half; counts them all.
-class OneFate final : public CallFates {
+class OneFate final : public CallInterceptor {
 public:
-    OneFate(int which, CallFate fate) : which_(which), fate_(fate) { let_decide(this); }
+    OneFate(int which, CallFate fate) : which_(which), fate_(fate) { intercept_calls(this); }
     OneFate(const OneFate&) = delete;
     OneFate& operator=(const OneFate&) = delete;
-    ~OneFate() override { let_decide(nullptr); }
-    CallFate fate_of(std::string_view call, const std::filesystem::path& path) override {
+    ~OneFate() override { intercept_calls(nullptr); }
+    CallFate intercept(std::string_view call, const std::filesystem::path& path) override {
         ++seen;
         last = std::string(call) + " " + path.filename().string();
         return seen == which_ ? fate_ : CallFate{};
@@ -121,7 +121,7 @@ TEST_CASE("faulty files are named", "[base]") {
           std::string::npos);
     const File file(path, File::Mode::read);
     std::byte bytes[4];
-    CHECK(fault(ExitCode::bad_input, [&] { file.read_at(8, bytes); }).find("early") !=
+    CHECK(fault(ExitCode::bad_input, [&] { file.read_at(8, bytes); }).find("bytes missing") !=
           std::string::npos);
     CHECK(fault(ExitCode::io, [&] { File(missing / "x", File::Mode::create); }).find("missing") !=
           std::string::npos);

@@ -7,7 +7,7 @@
 #include "base/checked.h"
 #include "base/crc32c.h"
 #include "base/dtype.h"
-#include "base/float8.h"
+#include "base/fp8.h"
 #include "base/philox.h"
 #include "base/text.h"
 #include "catch.h"
@@ -78,10 +78,10 @@ namespace {
 
 /// All numbers of the format: each is its own rounding, and between two neighbours the nearer one
 /// is chosen, of a tie the even one.
-template <class Float8>
-void check_float8() {
-    const auto value = [](int bits) { return to_float(Float8{static_cast<std::uint8_t>(bits)}); };
-    const auto rounded = [](float x) { return int{to_float8<Float8>(x).bits}; };
+template <class Fp8>
+void check_fp8() {
+    const auto value = [](int bits) { return to_float(Fp8{static_cast<std::uint8_t>(bits)}); };
+    const auto rounded = [](float x) { return int{to_fp8<Fp8>(x).bits}; };
     for (int bits = 0; std::isfinite(value(bits + 1)) && bits < 127; ++bits) {
         CAPTURE(bits);
         CHECK(rounded(value(bits)) == bits);
@@ -91,9 +91,9 @@ void check_float8() {
         CHECK(rounded(std::nextafter(middle, 0.0f)) == bits);
         CHECK(rounded(std::nextafter(middle, 1e9f)) == bits + 1);
     }
-    CHECK(to_float(to_float8<Float8>(1e30f)) == Float8::largest);
-    CHECK(to_float(to_float8<Float8>(-std::numeric_limits<float>::infinity())) == -Float8::largest);
-    CHECK(std::isnan(to_float(to_float8<Float8>(std::numeric_limits<float>::quiet_NaN()))));
+    CHECK(to_float(to_fp8<Fp8>(1e30f)) == Fp8::largest);
+    CHECK(to_float(to_fp8<Fp8>(-std::numeric_limits<float>::infinity())) == -Fp8::largest);
+    CHECK(std::isnan(to_float(to_fp8<Fp8>(std::numeric_limits<float>::quiet_NaN()))));
 }
 
 }  // namespace
@@ -105,8 +105,8 @@ TEST_CASE("8-bit types round to nearest even and end at their largest number", "
     CHECK(to_float(F8E5M2{0x01}) == 0x1p-16f);
     CHECK(to_float(F8E5M2{0x3c}) == 1);
     CHECK(to_float(F8E5M2{0x7b}) == 57344);
-    check_float8<F8E4M3>();
-    check_float8<F8E5M2>();
+    check_fp8<F8E4M3>();
+    check_fp8<F8E5M2>();
 }
 
 TEST_CASE("16-bit types round to nearest even", "[base]") {

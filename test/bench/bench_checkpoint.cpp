@@ -116,7 +116,7 @@ public:
             "stall", [&] { std::memcpy(copy_.data(), state_.bytes().data(), copy_.size()); },
             [&] { async_->save(meta(), state_.source()); });
         async_->wait();
-        ranks_.first_alone([&] { fs::remove_all(checkpoint); });
+        ranks_.run_on_first([&] { fs::remove_all(checkpoint); });
     }
 
     Json results() const {
@@ -153,10 +153,10 @@ private:
 
     /// Of the slowest rank; all begin together.
     double seconds(const std::function<void()>& work) const {
-        ranks_.largest(0);
+        ranks_.max(0);
         const auto start = Clock::now();
         work();
-        return static_cast<double>(ranks_.largest((Clock::now() - start).count())) * 1e-9;
+        return static_cast<double>(ranks_.max((Clock::now() - start).count())) * 1e-9;
     }
 
     /// Which of the two comes first changes from turn to turn.
@@ -249,7 +249,7 @@ private:
 };
 
 void run(const MpiSession& ranks, const fs::path& folder, std::int64_t mib, std::int64_t repeats) {
-    ranks.first_alone([&] { create_folders(folder); });
+    ranks.run_on_first([&] { create_folders(folder); });
     Json results;
     {
         Bench bench(ranks, folder, mib);
@@ -257,7 +257,7 @@ void run(const MpiSession& ranks, const fs::path& folder, std::int64_t mib, std:
             bench.turn();
         results = bench.results();
     }
-    ranks.first_alone([&] {
+    ranks.run_on_first([&] {
         fs::remove_all(folder);
         print(to_line(results));
     });
@@ -278,7 +278,7 @@ int main(int argc, char** argv) {
         run(ranks, words[0], *mib, *repeats);
     } catch (const Error& error) {
         error_line("bench_checkpoint", error.what());
-        ranks.end_all(error.code());
+        ranks.abort_all(error.code());
     }
     return 0;
 }

@@ -76,10 +76,10 @@ Json measure(const Options& options, const MpiSession& session) {
         recorder.emplace(drawer(options, plan.mesh, session));
         listeners.add(*recorder);
     }
-    const Mesh mesh = session.running()
-                          ? mpi_mesh(session, plan.mesh, mesh_links(plan), *backend, &listeners)
-                          : one_rank_mesh();
-    const StepCost cost = measure_run(spec, plan, mesh.place(), needs_of(*backend));
+    const Mesh mesh = session.running() ? mpi_mesh(session, plan.mesh, mesh_connections(plan),
+                                                   *backend, &listeners)
+                                        : one_rank_mesh();
+    const StepCost cost = measure_run(spec, plan, mesh.place(), memory_of(*backend));
     Engine engine(*backend, mesh, spec, plan, cost.memory);
     if (recorder) engine.listen(*recorder);
     engine.initialise();
@@ -127,7 +127,7 @@ int main(int argc, char** argv) {
         if (session.rank() == 0) print(to_line(result));
     } catch (const Error& error) {
         error_line("bench_parallel", error.what());
-        session.end_all(error.code());
+        session.abort_all(error.code());
     }
     return 0;
 }

@@ -7,7 +7,7 @@
 
 namespace gptrain::bench {
 
-Device::Device(const OpLimits& limits) : backend_(cuda::make_backend(0, {.tune_products = true})) {
+Device::Device(const OpLimits& limits) : backend_(cuda::make_backend(0, {.tune_gemms = true})) {
     const std::int64_t bytes = backend_->scratch_bytes(limits);
     scratch_ = backend_->allocate(bytes, MemorySpace::device);
     backend_->use_scratch(Tensor(scratch_.data(), DType::u8, {bytes}));

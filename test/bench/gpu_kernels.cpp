@@ -78,11 +78,11 @@ void add_copies(Table& table, Device& device) {
 }
 
 /// Where ops find the largest absolute value of their results as well, for products in 8 bits.
-Tensor maximum_if(bool measured, Device& device) {
+Tensor amax_if(bool measured, Device& device) {
     return measured ? device.zeros(fp32, {1}) : Tensor();
 }
 std::string name_of_op(const std::string& name, bool measured) {
-    return measured ? name + ", maximum" : name;
+    return measured ? name + ", amax" : name;
 }
 
 void add_norms(Table& table, Device& device, std::int64_t hidden, bool measured) {
@@ -106,7 +106,7 @@ void add_norms(Table& table, Device& device, std::int64_t hidden, bool measured)
         args.mean = device.zeros(fp32, {tokens});
         args.rstd = device.zeros(fp32, {tokens});
         args.seq_length = seq_length;
-        args.maximum = maximum_if(measured, device);
+        args.amax = amax_if(measured, device);
         return [=, &backend] { backend.residual_norm_forward(args); };
     });
     table.add("residual_norm_backward" + size, 4 * 2 * shape.elements(), [&]() -> Call {
@@ -120,7 +120,7 @@ void add_norms(Table& table, Device& device, std::int64_t hidden, bool measured)
         args.dweight = device.zeros(fp32, {hidden});
         args.dbias = device.zeros(fp32, {hidden});
         args.seq_length = seq_length;
-        args.maximum = maximum_if(measured, device);
+        args.amax = amax_if(measured, device);
         return [=, &backend] { backend.residual_norm_backward(args); };
     });
 }
@@ -137,14 +137,14 @@ void add_activations(Table& table, Device& device, bool measured) {
                   2 * (u_shape.elements() + y_shape.elements()), [&]() -> Call {
                       const ActivationForward args = {swiglu, device.random(bf16, u_shape),
                                                       device.zeros(bf16, y_shape),
-                                                      maximum_if(measured, device)};
+                                                      amax_if(measured, device)};
                       return [=, &backend] { backend.activation_forward(args); };
                   });
         table.add(name_of_op(name + " backward", measured),
                   2 * (2 * u_shape.elements() + y_shape.elements()), [&]() -> Call {
                       const ActivationBackward args = {
                           swiglu, device.random(bf16, u_shape), device.random(bf16, y_shape),
-                          device.zeros(bf16, u_shape), maximum_if(measured, device)};
+                          device.zeros(bf16, u_shape), amax_if(measured, device)};
                       return [=, &backend] { backend.activation_backward(args); };
                   });
     }
@@ -243,18 +243,18 @@ void add_linear_parts(Table& table, Device& device) {
         const Tensor dbias = device.zeros(fp32, {width});
         return [=, &backend] { backend.bias_grad(dy, dbias); };
     });
-    table.add("absolute_maximum", 2 * shape.elements(), [&]() -> Call {
+    table.add("amax", 2 * shape.elements(), [&]() -> Call {
         const Tensor x = device.random(bf16, shape);
-        const Tensor maximum = device.zeros(fp32, {1});
-        return [=, &backend] { backend.absolute_maximum(x, maximum); };
+        const Tensor amax = device.zeros(fp32, {1});
+        return [=, &backend] { backend.update_amax(x, amax); };
     });
-    table.add("to_float8, both ways", 4 * shape.elements(), [&]() -> Call {
-        ToFloat8 args;
+    table.add("to_fp8, both ways", 4 * shape.elements(), [&]() -> Call {
+        ToFp8 args;
         args.x = device.random(bf16, shape);
-        args.maximum = device.random(fp32, {1});
+        args.amax = device.random(fp32, {1});
         args.out = {device.zeros(DType::f8e4m3, shape),
                     device.zeros(DType::f8e4m3, {width, tokens}), device.zeros(fp32, {1})};
-        return [=, &backend] { backend.to_float8(args); };
+        return [=, &backend] { backend.to_fp8(args); };
     });
 }
 

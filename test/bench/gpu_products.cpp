@@ -64,13 +64,13 @@ AttentionBackward make_call(Device& device, const AttentionShape& s) {
 
 struct Kernels {
     std::string name;
-    cuda::DeviceFacts device;
+    cuda::DeviceProperties device;
     bool sm90;
 };
 
 /// All that run on the first GPU.
 std::vector<Kernels> compiled_kernels() {
-    const cuda::DeviceFacts device = cuda::open_device(0);
+    const cuda::DeviceProperties device = cuda::open_device(0);
     std::vector<Kernels> kernels = {{"portable", device, false}};
     if (device.major == 9 && device.minor == 0) kernels.push_back({"sm_90a", device, true});
     return kernels;
@@ -127,7 +127,7 @@ Json measure_product(double seconds) {
                                 .bias = {},
                                 .y = device.zeros(bf16, {n, n})};
     const auto product = [&](std::int64_t) { backend.linear_forward(args); };
-    backend.use_choices(backend.tune([&] { product(0); }));
+    backend.set_choices(backend.tune([&] { product(0); }));
     const double one = device.seconds(product);
     const auto count = static_cast<std::int64_t>(seconds / one) + 1;
     cuda::Event start;

@@ -134,7 +134,7 @@ StepCost choose_recompute(RunSpec& spec, const RunPlan& plan,
                           const std::optional<Recompute>& wanted) {
     const auto cost = [&](Recompute recompute) {
         spec.recompute = recompute;
-        return measure_run(spec, plan, {}, cuda::backend_needs());
+        return measure_run(spec, plan, {}, cuda::backend_memory());
     };
     if (wanted) return cost(*wanted);
     // The rest is for what libraries take when they first compute.
@@ -203,12 +203,12 @@ Json measure_step(const StepOptions& options) {
     const RunPlan plan = make_plan(spec, {.cuda = true});
     const std::int64_t free_before = cuda::memory_info().free;
     const auto device = cuda::make_backend(
-        0, {.tune_products = options.tune, .tuning_file = {}, .graphs = options.graphs});
+        0, {.tune_gemms = options.tune, .tuning_file = {}, .graphs = options.graphs});
     TimedBackend backend(*device, *cuda::compute_stream(*device));
     const Mesh mesh = one_rank_mesh();
     const StepCost cost = choose_recompute(spec, plan, options.recompute);
-    if (device->tunes())
-        device->use_choices(try_linear_ops(*device, cost.linear_ops, op_limits(plan)));
+    if (device->can_tune())
+        device->set_choices(try_linear_ops(*device, cost.linear_ops, op_limits(plan)));
     Engine engine(backend, mesh, spec, plan, cost.memory);
     engine.initialise();
     Data data(spec, plan);

@@ -26,11 +26,11 @@ void TimedBackend::cast(const Tensor& to, const Tensor& from) {
 void TimedBackend::init_normal(const Tensor& x, const Shard& shard, std::uint64_t seed, float std) {
     run("init_normal", [&] { inner_.init_normal(x, shard, seed, std); });
 }
-void TimedBackend::absolute_maximum(const Tensor& x, const Tensor& maximum) {
-    run("absolute_maximum", [&] { inner_.absolute_maximum(x, maximum); });
+void TimedBackend::update_amax(const Tensor& x, const Tensor& amax) {
+    run("update_amax", [&] { inner_.update_amax(x, amax); });
 }
-void TimedBackend::to_float8(const ToFloat8& args) {
-    run("to_float8", [&] { inner_.to_float8(args); });
+void TimedBackend::to_fp8(const ToFp8& args) {
+    run("to_fp8", [&] { inner_.to_fp8(args); });
 }
 void TimedBackend::linear_forward(const LinearForward& args) {
     // A gelu behind it is timed as what it is.
@@ -105,8 +105,8 @@ void TimedBackend::vocab_parallel_gradient(const VocabParallelCrossEntropy& args
 void TimedBackend::begin_step(const StepRef& step, const StepState& given) {
     run("begin_step", [&] { inner_.begin_step(step, given); });
 }
-void TimedBackend::note_loss(const StepRef& step) {
-    run("note_loss", [&] { inner_.note_loss(step); });
+void TimedBackend::check_loss(const StepRef& step) {
+    run("check_loss", [&] { inner_.check_loss(step); });
 }
 void TimedBackend::checksum(const Tensor& x, const Tensor& sum) {
     run("checksum", [&] { inner_.checksum(x, sum); });
@@ -117,8 +117,8 @@ void TimedBackend::sum_rows(const Tensor& to, const Tensor& rows) {
 void TimedBackend::square_sum(std::span<const Tensor> tensors, const Tensor& total) {
     run("square_sum", [&] { inner_.square_sum(tensors, total); });
 }
-void TimedBackend::decide_step(const StepRef& step, const StepDecision& how) {
-    run("decide_step", [&] { inner_.decide_step(step, how); });
+void TimedBackend::decide_step(const StepRef& step, const StepPolicy& policy) {
+    run("decide_step", [&] { inner_.decide_step(step, policy); });
 }
 void TimedBackend::find_not_finite(std::span<const Tensor> tensors, const StepRef& step) {
     run("find_not_finite", [&] { inner_.find_not_finite(tensors, step); });

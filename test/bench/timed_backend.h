@@ -51,8 +51,8 @@ public:
     void fill(const Tensor& x, float value) override;
     void cast(const Tensor& to, const Tensor& from) override;
     void init_normal(const Tensor& x, const Shard& shard, std::uint64_t seed, float std) override;
-    void absolute_maximum(const Tensor& x, const Tensor& maximum) override;
-    void to_float8(const ToFloat8& args) override;
+    void update_amax(const Tensor& x, const Tensor& amax) override;
+    void to_fp8(const ToFp8& args) override;
     void linear_forward(const LinearForward& args) override;
     void linear_input_grad(const LinearInputGrad& args) override;
     void linear_weight_grad(const LinearWeightGrad& args) override;
@@ -76,11 +76,11 @@ public:
     void vocab_parallel_sums(const VocabParallelCrossEntropy& args) override;
     void vocab_parallel_gradient(const VocabParallelCrossEntropy& args) override;
     void begin_step(const StepRef& step, const StepState& given) override;
-    void note_loss(const StepRef& step) override;
+    void check_loss(const StepRef& step) override;
     void checksum(const Tensor& x, const Tensor& sum) override;
     void sum_rows(const Tensor& to, const Tensor& rows) override;
     void square_sum(std::span<const Tensor> tensors, const Tensor& total) override;
-    void decide_step(const StepRef& step, const StepDecision& how) override;
+    void decide_step(const StepRef& step, const StepPolicy& policy) override;
     void find_not_finite(std::span<const Tensor> tensors, const StepRef& step) override;
     void adamw(std::span<const AdamWPiece> pieces, const AdamWConstants& constants,
                const StepRef& step) override;

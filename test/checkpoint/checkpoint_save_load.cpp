@@ -32,7 +32,7 @@ TEST_CASE("what was saved is loaded bit for bit") {
     run.saver.wait();
 
     const auto checkpoint = folder.path() / "step-000007";
-    const Manifest manifest = verify_checkpoint(checkpoint, VerifyDepth::everything);
+    const Manifest manifest = verify_checkpoint(checkpoint, VerifyDepth::full);
     const CheckpointMeta& meta = manifest.meta;
     CHECK(meta.step == 7);
     CHECK(meta.data_position == 56);
@@ -64,7 +64,7 @@ TEST_CASE("a file without tensors comes back, and damage to it is found") {
     File(checkpoint / "tokenizer.model", File::Mode::create).write("the pieceS");
     CHECK(contains(error_of([&] { point->whole_file("tokenizer.model", 100); }),
                    "tokenizer.model: is damaged"));
-    for (const VerifyDepth depth : {VerifyDepth::structure, VerifyDepth::everything}) {
+    for (const VerifyDepth depth : {VerifyDepth::structure, VerifyDepth::full}) {
         CHECK(contains(error_of([&] { verify_checkpoint(checkpoint, depth); }),
                        "tokenizer.model: is damaged"));
     }
@@ -129,9 +129,9 @@ TEST_CASE("tensors that do not fit the checkpoint are refused by name") {
     const auto load = [&](const TestTensor& tensor) {
         return error_of([&] { loads(folder.path() / "step-000001", {}, 1, {tensor}); });
     };
-    CHECK(contains(load({"h.1.bias", {1}, -1}), "holds no tensor weight/h.1.bias"));
+    CHECK(contains(load({"h.1.bias", {1}, -1}), "has no tensor weight/h.1.bias"));
     CHECK(contains(load({"wte.weight", {101, 25}, 0}),
-                   "weight/wte.weight has the shape [101, 24], the model's has [101, 25]"));
+                   "weight/wte.weight has shape [101, 24], but the model's has shape [101, 25]"));
 }
 
 TEST_CASE("retention keeps the last ones and the multiples") {

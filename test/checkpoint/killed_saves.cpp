@@ -72,7 +72,7 @@ public:
 private:
     [[noreturn]] static void save_forever(const fs::path& folder, std::int64_t step, bool async,
                                           int tell) {
-        silence();
+        silence_stdout();
         try {
             SavingRun run({.folder = folder, .keep_last = keep_last}, async);
             for (;; ++step) {
@@ -96,7 +96,7 @@ int not_whole(const std::vector<CheckpointFolder>& checkpoints) {
     int found = 0;
     for (const auto& [step, path] : checkpoints) {
         const std::string damage = error_of([&, s = step, p = path] {
-            verify_checkpoint(p, VerifyDepth::everything);
+            verify_checkpoint(p, VerifyDepth::full);
             if (!loads(p, {}, s)) fail(ExitCode::bad_input, "another state");
         });
         CHECK(damage.empty());

@@ -35,7 +35,7 @@ class CommonFolder {
 public:
     explicit CommonFolder(const std::string& name)
         : path_(fs::absolute(text("scratch-ranks-", ranks().size(), "-", name))) {
-        ranks().first_alone([&] {
+        ranks().run_on_first([&] {
             fs::remove_all(path_);
             fs::create_directories(path_);
         });
@@ -44,7 +44,7 @@ public:
     CommonFolder& operator=(const CommonFolder&) = delete;
     ~CommonFolder() {
         // A rank whose case failed comes here alone.
-        if (std::uncaught_exceptions() == 0) ranks().largest(0);
+        if (std::uncaught_exceptions() == 0) ranks().max(0);
         if (ranks().rank() == 0) fs::remove_all(path_);
     }
     const fs::path& path() const { return path_; }
@@ -89,13 +89,12 @@ std::int64_t loaded_step(const fs::path& folder, int* accepted = nullptr) {
     });
     const bool right = state.holds(point->meta().step) &&
                        point->meta().identity == meta_for(point->meta().step).identity;
-    return ranks().largest(right ? 0 : 1) == 0 ? point->meta().step : 0;
+    return ranks().max(right ? 0 : 1) == 0 ? point->meta().step : 0;
 }
 
 /// Of a folder, as rank 0 sees it.
 std::int64_t entries(const fs::path& folder) {
-    return ranks().largest(ranks().rank() == 0 ? std::distance(fs::directory_iterator(folder), {})
-                                               : 0);
+    return ranks().max(ranks().rank() == 0 ? std::distance(fs::directory_iterator(folder), {}) : 0);
 }
 
 /// The CommonError of an action, the same on all ranks.
@@ -123,8 +122,8 @@ TEST_CASE("Ranks save in the background, and all know when it is done") {
     RankRun run(folder.path());
     run.save(1);
     run.state.clear();
-    while (ranks().largest(std::ssize(newest_first(folder.path()))) == 0)
-        run.saver.advance();
+    while (ranks().max(std::ssize(newest_first(folder.path()))) == 0)
+        run.saver.poll();
     run.saver.wait();
     CHECK(loaded_step(folder.path()) == 1);
     for (const std::int64_t step : {2, 3, 4})
@@ -132,9 +131,9 @@ TEST_CASE("Ranks save in the background, and all know when it is done") {
     run.saver.wait();
     CHECK(entries(folder.path()) == 2);
     CHECK(loaded_step(folder.path()) == 4);
-    ranks().first_alone([&] {
+    ranks().run_on_first([&] {
         const fs::path newest = newest_first(folder.path()).front();
-        verify_checkpoint(newest, VerifyDepth::everything);
+        verify_checkpoint(newest, VerifyDepth::full);
         CHECK(loads(newest, {1, 1}, 4));
         CHECK(loads(newest, {2, 3}, 4));
     });
@@ -155,7 +154,7 @@ TEST_CASE("A call that fails on any rank fails the save on all and leaves the ol
     REQUIRE(calls > 10);
     std::int64_t last = 2;
     for (int rank = 0; rank < ranks().size(); ++rank) {
-        const std::int64_t of_rank = ranks().largest(ranks().rank() == rank ? calls : 0);
+        const std::int64_t of_rank = ranks().max(ranks().rank() == rank ? calls : 0);
         for (std::int64_t n = 1; n <= of_rank; ++n) {
             CAPTURE(rank, n);
             std::int64_t failed = 0;
@@ -164,7 +163,7 @@ TEST_CASE("A call that fails on any rank fails the save on all and leaves the ol
                                          n % 2 == 0 ? EIO : ENOSPC);
                 run.save(last + 1);
                 const std::string message = common_error([&] { run.saver.wait(); });
-                failed = ranks().largest(fault.happened() ? 1 : 0);
+                failed = ranks().max(fault.happened() ? 1 : 0);
                 // What is not removed is no failure of the save.
                 if (message == "none") {
                     ++last;
@@ -185,7 +184,7 @@ TEST_CASE("A call that fails on any rank fails the save on all and leaves the ol
     run.save(last + 1);
     run.saver.wait();
     CHECK(loaded_step(folder.path()) == last + 1);
-    ranks().first_alone([&] { remove_leftovers(folder.path()); });
+    ranks().run_on_first([&] { remove_leftovers(folder.path()); });
     CHECK(entries(folder.path()) == 2);
 }
 
@@ -221,12 +220,12 @@ TEST_CASE("A first save that fails at any call can be tried again") {
             const FailingCalls fault(folder.path(), ranks().rank() == last_rank ? n : 0, ENOSPC);
             run.save(1);
             common_error([&] { run.saver.wait(); });
-            happened = ranks().largest(fault.happened() ? 1 : 0) == 1;
+            happened = ranks().max(fault.happened() ? 1 : 0) == 1;
         }
         run.save(2);
         run.saver.wait();
         REQUIRE(loaded_step(folder.path()) == 2);
-        ranks().first_alone([&] {
+        ranks().run_on_first([&] {
             for (const auto& path : newest_first(folder.path()))
                 fs::remove_all(path);
         });
@@ -240,14 +239,14 @@ TEST_CASE("Too many failed saves in a row end all ranks") {
     run.save(1);
     run.saver.wait();
     const int last_rank = ranks().size() - 1;
-    for (int failure = 1; failure <= CheckpointSaver::most_failures; ++failure) {
-        run.saver.advance();
+    for (int failure = 1; failure <= CheckpointSaver::max_failures; ++failure) {
+        run.saver.poll();
         const FailingCalls fault(folder.path(), ranks().rank() == last_rank ? 3 : 0, ENOSPC);
         run.save(2);
-        run.saver.settle();
+        run.saver.finish_save();
         CHECK(entries(folder.path()) == 1);
     }
-    CHECK(contains(common_error([&] { run.saver.advance(); }), "No space left"));
+    CHECK(contains(common_error([&] { run.saver.poll(); }), "No space left"));
     CHECK(loaded_step(folder.path()) == 1);
 }
 
@@ -260,7 +259,7 @@ TEST_CASE("Damage that one rank meets makes all turn to the next older checkpoin
         run.saver.wait();
     }
     const auto damage = [&](std::int64_t step) {
-        ranks().first_alone([&] {
+        ranks().run_on_first([&] {
             const fs::path checkpoint = folder.path() / checkpoint_name(step);
             const Manifest manifest = read_manifest(checkpoint);
             // Only the last rank needs it.
@@ -279,7 +278,7 @@ TEST_CASE("Damage that one rank meets makes all turn to the next older checkpoin
     CHECK(loaded_step(folder.path(), &accepted) == 1);
     CHECK(accepted == 1);
     damage(1);
-    CHECK(contains(common_error([&] { loaded_step(folder.path()); }), "all are damaged"));
+    CHECK(contains(common_error([&] { loaded_step(folder.path()); }), "checkpoints are damaged"));
 
     // One that was asked for is not replaced.
     const std::string message = common_error([&] {

@@ -18,12 +18,12 @@ ByteRuns runs_in(std::vector<T>& values) {
 
 /// The parts reduced.
 template <class T>
-std::vector<T> reduced(std::vector<std::vector<T>> parts, DType dtype, Reduce how) {
+std::vector<T> reduced(std::vector<std::vector<T>> parts, DType dtype, Reduce reduce) {
     std::vector<T> result(parts.front().size());
     std::vector<ByteRuns> from;
     for (std::vector<T>& part : parts)
         from.push_back(runs_in(part));
-    reduce_runs(runs_in(result), from, dtype, how);
+    reduce_runs(runs_in(result), from, dtype, reduce);
     return result;
 }
 
@@ -46,8 +46,8 @@ TEST_CASE("A tensor is one run for each index of the dims before the given one")
     const Tensor part = part_of(x, 2, 1, 2);
     check(runs_of(part, 2), 6, 10, 20);
     CHECK(runs_of(part, 2).data == x.data() + 10 * 4);
-    CHECK_FALSE(runs_of(part, 2).dense());
-    CHECK(runs_of(part_of(x, 0, 1, 2), 0).dense());
+    CHECK_FALSE(runs_of(part, 2).contiguous());
+    CHECK(runs_of(part_of(x, 0, 1, 2), 0).contiguous());
     CHECK_THROWS_AS(runs_of(part, 1), Error);
     CHECK_THROWS_AS(runs_of(x.slice(3, 0, 2), 2), Error);
     CHECK_THROWS_AS(runs_of(x.slice(1, 0, 2).slice(2, 0, 2), 3), Error);
@@ -98,7 +98,7 @@ TEST_CASE("Runs with gaps are reduced and copied where they lie") {
     for (std::size_t i = 0; i < b.size(); ++i)
         b[i] = 7 * static_cast<std::int64_t>(i);
     const ByteRuns wide = {reinterpret_cast<std::byte*>(a.data()), rows, 4000 * 8, 5000 * 8};
-    const ByteRuns dense = dense_runs(reinterpret_cast<std::byte*>(b.data()), wide);
+    const ByteRuns dense = contiguous_runs(reinterpret_cast<std::byte*>(b.data()), wide);
     const std::vector<ByteRuns> both = {wide, dense};
     reduce_runs(wide, both, DType::i64, Reduce::sum);
     for (std::int64_t row = 0; row < rows; ++row) {

@@ -60,16 +60,16 @@ const std::vector<Shape> part_shapes = {{3, 5, 2}, {1, 1}, {4, 1, 3}, {7}, {2, 0
 TEST_CASE("all_reduce") {
     for_each_way([](Communicator& all, Backend& backend, DType dtype) {
         for (const std::int64_t elements : {0, 1, 2, 3, 17, 1001}) {
-            for (const Reduce how : {Reduce::sum, Reduce::max}) {
+            for (const Reduce reduce : {Reduce::sum, Reduce::max}) {
                 const Array x(backend, dtype, {elements});
                 x.put([&](std::int64_t i) { return number(dtype, all.rank(), i); });
-                all.all_reduce(*x, how).wait();
+                all.all_reduce(*x, reduce).wait();
                 std::vector<double> expected;
                 for (std::int64_t i = 0; i < elements; ++i) {
                     double result = number(dtype, 0, i);
                     for (int rank = 1; rank < all.size(); ++rank) {
                         const double other = number(dtype, rank, i);
-                        result = how == Reduce::sum ? result + other : std::max(result, other);
+                        result = reduce == Reduce::sum ? result + other : std::max(result, other);
                     }
                     expected.push_back(result);
                 }

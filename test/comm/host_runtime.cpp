@@ -28,8 +28,8 @@ int number_of(const void* stream) {
 }
 
 std::function<void()>& asked_while_waiting() {
-    static std::function<void()> ask;
-    return ask;
+    static std::function<void()> poll;
+    return poll;
 }
 
 int& fake_devices() {
@@ -49,8 +49,8 @@ const Stream* compute_stream(const Backend& /*backend*/) {
     return &stream;
 }
 
-void while_waiting(Backend& /*backend*/, std::function<void()> ask) {
-    test::asked_while_waiting() = std::move(ask);
+void set_wait_callback(Backend& /*backend*/, std::function<void()> poll) {
+    test::asked_while_waiting() = std::move(poll);
 }
 
 Stream::Stream() {
@@ -89,15 +89,15 @@ void set_bytes(void* to, int value, std::int64_t bytes, const Stream& /*stream*/
     std::memset(to, value, static_cast<std::size_t>(bytes));
 }
 
-int visible_devices() {
+int visible_device_count() {
     return test::fake_devices();
 }
-DeviceFacts open_device(int index) {
+DeviceProperties open_device(int index) {
     if (index >= test::fake_devices()) fail(ExitCode::usage, "no device ", index);
-    DeviceFacts facts;
-    facts.index = index;
-    facts.uuid = text("GPU-", index);
-    return facts;
+    DeviceProperties properties;
+    properties.index = index;
+    properties.uuid = text("GPU-", index);
+    return properties;
 }
 
 }  // namespace cuda

@@ -17,7 +17,7 @@ Environment environment_of(const Variables& variables) {
 }
 
 bool offers(const Variables& variables) {
-    return launcher_offers_mpi(environment_of(variables));
+    return launcher_provides_mpi(environment_of(variables));
 }
 
 /// Whether it is an Error of the user's that names srun's option.

@@ -13,6 +13,6 @@ int main(int argc, char** argv) {
     const gptrain::MpiSession& session = gptrain::test::session();
     const int result = gptrain::test::run_cases(argc, argv);
     // The others wait for messages of a rank that left a case early.
-    if (result != 0) session.end_all(gptrain::ExitCode::bug);
+    if (result != 0) session.abort_all(gptrain::ExitCode::bug);
     return 0;
 }

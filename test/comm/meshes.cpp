@@ -66,23 +66,23 @@ TEST_CASE("Sharers of keys, the ends of the pipeline and its channels are connec
     const auto backend = make_cpu_backend();
     for (const MeshShape& shape : shapes_of(session().size())) {
         const int stages = static_cast<int>(shape.pipeline);
-        MeshLinks links;
-        links.kv_sharers = shape.tensor % 2 == 0 ? 2 : 1;
-        links.tied_ends = stages > 1;
+        MeshConnections connections;
+        connections.kv_sharers = shape.tensor % 2 == 0 ? 2 : 1;
+        connections.split_tied_embedding = stages > 1;
         // As interleaved stages need them: round and round, gradients the other way.
         for (int stage = 0; stage < stages && stages > 1; ++stage) {
             const int next = (stage + 1) % stages;
-            links.channels.push_back({stage, next});
-            if (stages > 2) links.channels.push_back({next, stage});
+            connections.channels.push_back({stage, next});
+            if (stages > 2) connections.channels.push_back({next, stage});
         }
         if (!session().running()) continue;
-        const Mesh mesh = mpi_mesh(session(), shape, links, *backend, &progress());
+        const Mesh mesh = mpi_mesh(session(), shape, connections, *backend, &progress());
         const MeshPlace& place = mesh.place();
-        CHECK(mesh.kv().size() == links.kv_sharers);
-        CHECK(mesh.kv().rank() == place.tp % links.kv_sharers);
+        CHECK(mesh.kv().size() == connections.kv_sharers);
+        CHECK(mesh.kv().rank() == place.tp % connections.kv_sharers);
         const bool end = stages > 1 && (place.pp == 0 || place.pp == stages - 1);
-        CHECK(mesh.ends().size() == (end ? 2 : 1));
-        if (end) CHECK(mesh.ends().rank() == (place.pp == 0 ? 0 : 1));
+        CHECK(mesh.embedding_ends().size() == (end ? 2 : 1));
+        if (end) CHECK(mesh.embedding_ends().rank() == (place.pp == 0 ? 0 : 1));
         if (stages == 1) continue;
 
         const auto exchanged = [&](int to, int from) {
@@ -141,7 +141,7 @@ TEST_CASE("Ranks exchange texts of any length") {
 TEST_CASE("A fault of one rank is thrown by all") {
     const int last = session().size() - 1;
     try {
-        session().together([&] {
+        session().run_on_all([&] {
             if (session().rank() == last) fail(ExitCode::bad_input, "a file of ", last);
         });
         FAIL("no error");
@@ -151,7 +151,7 @@ TEST_CASE("A fault of one rank is thrown by all") {
             last > 0 ? text("rank ", last, ": a file of ", last) : "a file of 0";
         CHECK(error.what() == expected);
     }
-    session().together([] {});
+    session().run_on_all([] {});
 }
 
 }  // namespace gptrain::test

@@ -16,13 +16,13 @@ namespace {
 /// "all_reduce 1 of 0 started", and what the calls have said of bytes.
 class Notes final : public CommListener {
 public:
-    void started(const CommCall& call) override {
+    void on_started(const CommCall& call) override {
         told_bytes += call.bytes;
         note(call, "started");
     }
-    void issued(const CommCall& call) override { note(call, "issued"); }
-    void waiting(const CommCall& call) override { note(call, "waiting"); }
-    void finished(const CommCall& call) override { note(call, "finished"); }
+    void on_issued(const CommCall& call) override { note(call, "issued"); }
+    void on_waiting(const CommCall& call) override { note(call, "waiting"); }
+    void on_finished(const CommCall& call) override { note(call, "finished"); }
 
     std::vector<std::string> lines;
     std::int64_t told_bytes = 0;

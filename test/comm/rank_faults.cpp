@@ -18,7 +18,7 @@ void meet(std::string_view fault, const MpiSession& session, Backend& backend) {
     const Buffer memory = backend.allocate(std::int64_t{1} << 20, MemorySpace::device);
     const Tensor x(memory.data(), DType::f32, {std::int64_t{1} << 18});
     if (fault == "common") {
-        session.together([&] {
+        session.run_on_all([&] {
             if (rank > 0) fail(ExitCode::bad_input, "corpus.idx is no index file");
         });
     } else if (fault == "alone") {
@@ -54,7 +54,7 @@ int run(std::string_view fault) {
         return session.rank() == 0 ? report(error) : static_cast<int>(error.code());
     } catch (const Error& error) {
         report(error);
-        session.end_all(error.code());
+        session.abort_all(error.code());
     }
     return 0;
 }

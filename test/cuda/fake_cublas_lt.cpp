@@ -9,7 +9,7 @@
 #include <cublasLt.h>
 #include <thread>
 
-#include "base/float8.h"
+#include "base/fp8.h"
 
 namespace {
 
@@ -217,12 +217,12 @@ cublasStatus_t cublasLtMatmulAlgoGetHeuristic(cublasLtHandle_t, cublasLtMatmulDe
                                               cublasLtMatmulPreference_t, int most,
                                               cublasLtMatmulHeuristicResult_t* found, int* count) {
     const auto& layout = *reinterpret_cast<const Layout*>(a);
-    const bool float8 = layout.type == CUDA_R_8F_E4M3 || layout.type == CUDA_R_8F_E5M2;
+    const bool fp8 = layout.type == CUDA_R_8F_E4M3 || layout.type == CUDA_R_8F_E5M2;
     const auto& operation = *reinterpret_cast<const Operation*>(handle);
     const bool transposed =
         operation.transpose_a == CUBLAS_OP_T && operation.transpose_b == CUBLAS_OP_N;
     *count = 0;
-    if (float8 && (!transposed || layout.stride % 16 != 0)) return CUBLAS_STATUS_NOT_SUPPORTED;
+    if (fp8 && (!transposed || layout.stride % 16 != 0)) return CUBLAS_STATUS_NOT_SUPPORTED;
     for (; *count < std::min<int>(most, fake_fast); ++*count) {
         found[*count] = {};
         found[*count].algo.data[0] = static_cast<std::uint64_t>(*count) + 1;

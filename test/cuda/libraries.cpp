@@ -49,14 +49,14 @@ TEST_CASE("libraries are looked for where the user says, in the toolkit and besi
     const Variable home("CUDA_HOME", (folder / "toolkit").string());
     const Variable path("PATH", (folder / "bin").string() + ":/usr/bin");
     const LibraryPlaces places = library_places();
-    CHECK(places.asked == std::vector<std::filesystem::path>{"/first", "/second"});
+    CHECK(places.requested == std::vector<std::filesystem::path>{"/first", "/second"});
     const auto at = [&](const std::filesystem::path& place) {
-        return std::find(places.guessed.begin(), places.guessed.end(), place) -
-               places.guessed.begin();
+        return std::find(places.default_paths.begin(), places.default_paths.end(), place) -
+               places.default_paths.begin();
     };
     const auto packages = at(folder / "lib/python3.12/site-packages/nvidia/nccl/lib");
     CHECK(at(folder / "toolkit/lib64") < packages);
-    CHECK(packages < std::ssize(places.guessed));
+    CHECK(packages < std::ssize(places.default_paths));
     const std::string message = missing("libnothing.so.1");
     CHECK(contains(message, "libnothing.so.1 (a test)"));
     for (const std::string part : {"/first, /second", "the loader's path", "toolkit/lib64",

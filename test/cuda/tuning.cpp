@@ -1,4 +1,4 @@
-#include "cuda/products/tuning.h"
+#include "cuda/gemm/tuning.h"
 
 #include "catch.h"
 #include "support/captured_stderr.h"
@@ -17,9 +17,9 @@ TEST_CASE("a tuning table finds again what was noted, in its file too") {
         TuningTable table(file);
         table.open("a GPU, library 1");
         CHECK(!table.find("64,32"));
-        table.note("64,32", "00ff");
-        table.note("8,8", "11");
-        table.note("64,32", "0100");
+        table.record("64,32", "00ff");
+        table.record("8,8", "11");
+        table.record("64,32", "0100");
         CHECK(table.find("64,32") == "0100");
         CHECK(!std::filesystem::exists(file));
         table.save();
@@ -38,15 +38,15 @@ TEST_CASE("a tuning table of another machine is not used, which is said, and rep
     {
         TuningTable table(file);
         table.open("library 1");
-        table.note("8,8", "11");
+        table.record("8,8", "11");
         table.save();
     }
     TuningTable other(file);
     const std::string said = test::stderr_of([&] { other.open("library 2"); });
-    CHECK(contains(said, "was not made with library 2"));
-    CHECK(contains(said, "results may differ in their last bits"));
+    CHECK(contains(said, "is from another machine than library 2"));
+    CHECK(contains(said, "results may differ from earlier runs in the last bits"));
     CHECK(!other.find("8,8"));
-    other.note("9,9", "22");
+    other.record("9,9", "22");
     other.save();
     CHECK(contents(file) == "gptrain products 1: library 2\n9,9 22\nentries 1\n");
 }
@@ -76,18 +76,18 @@ TEST_CASE("a damaged tuning table is not used") {
 TEST_CASE("a rank takes the tuning table of another one as text") {
     TuningTable first;
     first.open("m");
-    first.note("8,8", "11");
+    first.record("8,8", "11");
     TuningTable second;
     second.open("m");
-    second.note("8,8", "22");
-    second.note("9,9", "22");
-    CHECK(second.take(first.to_text()));
+    second.record("8,8", "22");
+    second.record("9,9", "22");
+    CHECK(second.replace(first.to_text()));
     CHECK(second.find("8,8") == "11");
     CHECK(!second.find("9,9"));
     TuningTable third;
     third.open("another");
-    third.note("9,9", "22");
-    CHECK(!third.take(first.to_text()));
+    third.record("9,9", "22");
+    CHECK(!third.replace(first.to_text()));
     CHECK(!third.find("8,8"));
     CHECK(!third.find("9,9"));
 }

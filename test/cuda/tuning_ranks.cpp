@@ -1,5 +1,5 @@
 // How the ranks of a run agree on algorithms, over the library in fake_cublas_lt.cpp and the
-// emulator's device: the stages of a pipeline, whose products differ.
+// emulator's device: the stages of a pipeline, whose GEMMs differ.
 #include <cmath>
 #include <optional>
 
@@ -34,18 +34,18 @@ public:
     Start(const RunSpec& spec, const std::filesystem::path& file)
         : spec_(spec),
           backend_(cuda::make_backend(
-              0, {.tune_products = true,
+              0, {.tune_gemms = true,
                   .tuning_file = session().rank() == 0 ? file : std::filesystem::path(),
                   .deterministic = spec.deterministic})),
           plan_(make_plan(spec, {.world_size = session().size(), .cuda = true})),
-          mesh_(mpi_mesh(session(), plan_.mesh, mesh_links(plan_), *backend_)),
-          cost_(measure_run(spec, plan_, mesh_.place(), needs_of(*backend_))) {}
+          mesh_(mpi_mesh(session(), plan_.mesh, mesh_connections(plan_), *backend_)),
+          cost_(measure_run(spec, plan_, mesh_.place(), memory_of(*backend_))) {}
 
-    /// Products that this rank timed.
+    /// GEMMs that this rank timed.
     std::int64_t tune() {
         const std::int64_t before = runs();
-        tune_together(*backend_, cost_.linear_ops, op_limits(plan_), session(),
-                      [] { progress().moved(); });
+        tune_on_all_ranks(*backend_, cost_.linear_ops, op_limits(plan_), session(),
+                          [] { progress().record_move(); });
         return runs() - before;
     }
 
@@ -80,7 +80,7 @@ void use_devices() {
 
 }  // namespace
 
-TEST_CASE("rank 0 times the products of all ranks, and all compute by its choices") {
+TEST_CASE("rank 0 times the GEMMs of all ranks, and all compute by its choices") {
     use_devices();
     const bool first = session().rank() == 0;
     const Precision precision = GENERATE(Precision::fp32, Precision::bf16, Precision::fp8);
@@ -91,7 +91,7 @@ TEST_CASE("rank 0 times the products of all ranks, and all compute by its choice
     Start start(spec, file);
     CHECK((start.tune() > 0) == first);
     CHECK(std::filesystem::exists(file) == first);
-    // A product without a choice would be computed by the slow algorithm, and be refused.
+    // A GEMM without a choice would be computed by the slow algorithm, and be refused.
     const std::int64_t slow = fake_cublas_lt_runs(fake_slow);
     const std::int64_t fast = fake_cublas_lt_runs(fake_fast);
     CHECK(std::isfinite(start.step_and_evaluate().mean()));
@@ -127,7 +127,7 @@ TEST_CASE("all ranks do epilogues apart where rank 0 found that faster") {
     }
 }
 
-TEST_CASE("where bits may differ the products with a gelu behind them are tuned as well") {
+TEST_CASE("where bits may differ the GEMMs with a gelu behind them are tuned as well") {
     use_devices();
     RunSpec spec = pipeline_spec(Precision::bf16, false);
     spec.deterministic = false;
@@ -150,7 +150,7 @@ TEST_CASE("a table of another machine is made anew on rank 0, which says so") {
     test::fill(file, "gptrain products 1: another GPU\n1,2,3 00ff\nentries 1\n");
     std::optional<Start> start;
     const std::string said = stderr_of([&] { start.emplace(spec, file); });
-    CHECK(contains(said, "results may differ in their last bits") == first);
+    CHECK(contains(said, "results may differ from earlier runs in the last bits") == first);
     CHECK((start->tune() > 0) == first);
     CHECK(contains(contents(file), "another GPU") == !first);
     const std::int64_t slow = fake_cublas_lt_runs(fake_slow);
@@ -165,7 +165,7 @@ TEST_CASE("ranks on different machines say that they compute in other ways") {
     emulator::settings().name = text("device of rank ", session().rank());
     Start start(spec, {});
     const std::string said = stderr_of([&] { start.tune(); });
-    CHECK(contains(said, "another GPU or library than rank 0") == (session().rank() == 0));
+    CHECK(contains(said, "a different GPU or library from rank 0") == (session().rank() == 0));
 }
 
 }  // namespace gptrain::test

@@ -144,13 +144,13 @@ TEST_CASE("a source that is read more than 40 times over is told with figures") 
     // 61 samples of 4 tokens are 40.7 times 6 tokens.
     spec.train = {{folder / "small", 1.0}};
     CHECK(contains(warning(), "6 training tokens of " + (folder / "small").string()));
-    CHECK(contains(warning(), " 41 times over"));
+    CHECK(contains(warning(), " 41 times; beyond 40"));
     options.run_samples = 60;
     CHECK(warning() == "");
     spec.train = {{folder / "large", 3.0}, {folder / "small", 1.0}};
     CHECK(warning() == "");
     options.run_samples = 250;
-    CHECK(contains(warning(), (folder / "small").string() + " 42 times over"));
+    CHECK(contains(warning(), (folder / "small").string() + " 42 times; beyond 40"));
 }
 
 TEST_CASE("the tokens to train on are counted without a run") {

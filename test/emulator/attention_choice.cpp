@@ -18,12 +18,12 @@ public:
         : before_(emulator::settings()) {
         emulator::settings() = {
             .order = before_.order, .major = major, .minor = minor, .shared_bytes = shared_bytes};
-        facts = open_device(0);
+        properties = open_device(0);
     }
     EmulatedDevice(const EmulatedDevice&) = delete;
     EmulatedDevice& operator=(const EmulatedDevice&) = delete;
     ~EmulatedDevice() { emulator::settings() = before_; }
-    DeviceFacts facts;
+    DeviceProperties properties;
 
 private:
     emulator::Settings before_;
@@ -35,7 +35,7 @@ TEST_CASE("attention kernels that compute something else are found out", "[choic
     const EmulatedDevice device(8, 6, 99 << 10);
     const Stream stream;
     const auto difference = [&](const AttentionKernels& kernels) {
-        return attention_difference(kernels, portable, device.facts, stream);
+        return attention_difference(kernels, portable, device.properties, stream);
     };
     CHECK(difference(portable).empty());
 
@@ -45,7 +45,7 @@ TEST_CASE("attention kernels that compute something else are found out", "[choic
         late.q_begin += 1;
         portable_attention_forward(late, context);
     };
-    CHECK(difference(one_position_late).find("o of heads of 64") != std::string::npos);
+    CHECK(difference(one_position_late).find("o for head_dim 64") != std::string::npos);
 
     AttentionKernels forgets_dk = portable;
     forgets_dk.backward = [](const AttentionBackward& args, const OpContext& context) {
@@ -53,17 +53,17 @@ TEST_CASE("attention kernels that compute something else are found out", "[choic
         other.dk = args.dv;
         portable_attention_backward(other, context);
     };
-    CHECK(difference(forgets_dk).find("dk of heads of 128") != std::string::npos);
+    CHECK(difference(forgets_dk).find("dk for head_dim 128") != std::string::npos);
 }
 
 TEST_CASE("attention kernels for sm_90a are used where they are wanted and agree", "[choice]") {
     const Stream stream;
     {
         const EmulatedDevice hopper(9, 0, 227 << 10);
-        CHECK(use_sm90_attention(AttentionChoice::sm90, hopper.facts, stream));
-        CHECK_FALSE(use_sm90_attention(AttentionChoice::portable, hopper.facts, stream));
+        CHECK(choose_sm90_attention(AttentionChoice::sm90, hopper.properties, stream));
+        CHECK_FALSE(choose_sm90_attention(AttentionChoice::portable, hopper.properties, stream));
     }
     const EmulatedDevice ampere(8, 6, 99 << 10);
-    CHECK_FALSE(use_sm90_attention(AttentionChoice::automatic, ampere.facts, stream));
-    CHECK_THROWS_AS(use_sm90_attention(AttentionChoice::sm90, ampere.facts, stream), Error);
+    CHECK_FALSE(choose_sm90_attention(AttentionChoice::automatic, ampere.properties, stream));
+    CHECK_THROWS_AS(choose_sm90_attention(AttentionChoice::sm90, ampere.properties, stream), Error);
 }

@@ -230,7 +230,7 @@ void missing_expectation(Version version, const float* in, float* out) {
     BulkShared& shared = bulk_shared();
     if (thread_index() == 0) {
         if (version == Version::right) {
-            arrive_expecting(shared.full, sizeof shared.values);
+            arrive_expect_bytes(shared.full, sizeof shared.values);
         } else {
             arrive(shared.full);
         }
@@ -243,7 +243,7 @@ void missing_expectation(Version version, const float* in, float* out) {
 void wrong_parity(Version version, const float* in, float* out) {
     BulkShared& shared = bulk_shared();
     if (thread_index() == 0) {
-        arrive_expecting(shared.full, sizeof shared.values);
+        arrive_expect_bytes(shared.full, sizeof shared.values);
         load_bulk(shared.values, in, sizeof shared.values, shared.full);
     }
     wait(shared.full, 0);

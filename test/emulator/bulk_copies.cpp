@@ -108,7 +108,7 @@ void arrive(Barrier& barrier) {
     arrive_with(barrier, 0);
 }
 
-void arrive_expecting(Barrier& barrier, int bytes) {
+void arrive_expect_bytes(Barrier& barrier, int bytes) {
     arrive_with(barrier, bytes);
 }
 

@@ -53,8 +53,8 @@ private:
 constexpr std::int64_t value_bytes = sizeof(std::int64_t);
 
 TEST_CASE("uploads and downloads keep the order of computation", "[copies]") {
-    // Several times around all pieces.
-    constexpr std::int64_t count = 5 * Staging::pieces;
+    // Several times around all buffers.
+    constexpr std::int64_t count = 5 * Staging::buffers;
     StagedCopies copies;
     const Memory batch(value_bytes);
     const Memory seen(count * value_bytes);
@@ -84,14 +84,14 @@ TEST_CASE("uploads run beside the computation before them", "[copies]") {
     bool computed = false;
     copies.compute.issue([&] { computed = true; });
     // The host then waits until a piece has left its memory, which needs no computation.
-    for (std::int64_t i = 0; i <= Staging::pieces; ++i)
+    for (std::int64_t i = 0; i <= Staging::buffers; ++i)
         copies.upload(batch, i);
     CHECK_FALSE(computed);
-    CHECK(copies.download(batch, 1).front() == Staging::pieces);
+    CHECK(copies.download(batch, 1).front() == Staging::buffers);
     CHECK(computed);
 }
 
-TEST_CASE("copies of many pieces arrive whole", "[copies]") {
+TEST_CASE("copies of many buffers arrive whole", "[copies]") {
     constexpr std::int64_t count = (3 * Staging::all_bytes + 24) / value_bytes;
     StagedCopies copies;
     const Memory there(count * value_bytes);

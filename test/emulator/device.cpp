@@ -44,9 +44,9 @@ void barrier_arrive(int barrier, int threads) {
     arrive(named_barrier(barrier, threads));
 }
 
-std::uint32_t ballot(bool said) {
+std::uint32_t ballot(bool bit) {
     static constexpr char kind = 0;
-    std::uint32_t word = said ? 1 : 0;
+    std::uint32_t word = bit ? 1 : 0;
     emulator::meet(warp_threads, &kind, "ballot", &word, [](std::vector<void*>& lanes) {
         std::uint32_t all = 0;
         for (std::size_t lane = 0; lane < lanes.size(); ++lane)

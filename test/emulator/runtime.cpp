@@ -6,7 +6,7 @@
 
 namespace gptrain::cuda {
 
-DeviceFacts open_device(int /*index*/) {
+DeviceProperties open_device(int /*index*/) {
     const emulator::Settings& device = emulator::settings();
     return {.index = 0,
             .name = device.name,
@@ -19,7 +19,7 @@ DeviceFacts open_device(int /*index*/) {
             .memory_bytes = std::int64_t{1} << 34};
 }
 
-int visible_devices() {
+int visible_device_count() {
     return 1;
 }
 

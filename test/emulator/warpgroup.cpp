@@ -10,8 +10,8 @@ namespace gptrain::cuda {
 namespace {
 
 constexpr int warpgroup_threads = 128;
-constexpr int product_rows = 64;
-constexpr int product_length = 16;
+constexpr int mma_rows = 64;
+constexpr int mma_length = 16;
 
 using emulator::SharedOperand;
 using emulator::WarpgroupProduct;
@@ -30,12 +30,12 @@ float element(const SharedOperand& operand, int i, int k) {
     return bf16_at(begin + i / 64 * operand.panel_bytes + k * 128 + i % 64 * 2);
 }
 
-using Rows = std::vector<std::array<float, product_length>>;
+using Rows = std::vector<std::array<float, mma_length>>;
 
 Rows rows_of(const SharedOperand& operand, int count) {
     Rows rows(static_cast<std::size_t>(count));
     for (int i = 0; i < count; ++i) {
-        for (int k = 0; k < product_length; ++k)
+        for (int k = 0; k < mma_length; ++k)
             rows[static_cast<std::size_t>(i)][static_cast<std::size_t>(k)] = element(operand, i, k);
     }
     return rows;
@@ -50,7 +50,7 @@ struct Lane {
 };
 
 Rows rows_in_registers(const std::vector<const WarpgroupProduct*>& products) {
-    Rows rows(product_rows);
+    Rows rows(mma_rows);
     for (std::size_t thread = 0; thread < products.size(); ++thread) {
         const Lane lane(thread);
         for (std::size_t i = 0; i < 4; ++i) {
@@ -74,11 +74,11 @@ void multiply(const std::vector<emulator::Thread*>& threads,
         }
     }
     const Rows a =
-        first.a.begin == nullptr ? rows_in_registers(products) : rows_of(first.a, product_rows);
+        first.a.begin == nullptr ? rows_in_registers(products) : rows_of(first.a, mma_rows);
     const Rows b = rows_of(first.b, first.columns);
     const auto dot = [&](std::size_t row, std::size_t col) {
         float sum = 0;
-        for (std::size_t k = 0; k < product_length; ++k)
+        for (std::size_t k = 0; k < mma_length; ++k)
             sum += a[row][k] * b[col][k];
         return sum;
     };

@@ -106,14 +106,14 @@ TEST_CASE("what would fit keeps the global batch, or recomputes more") {
             return plan.micro_batch_size <= (spec.recompute == Recompute::full ? most_full : most);
         };
     };
-    CHECK(what_would_fit(spec_of(100, ""), {}, up_to(37, 37)) ==
+    CHECK(fit_advice(spec_of(100, ""), {}, up_to(37, 37)) ==
           "what would fit: training.micro_batch_size 37, or training.micro_batch_size 37 with "
           "recompute full");
-    CHECK(what_would_fit(spec_of(100, ", global_batch_size: 200"), {}, up_to(39, 100)) ==
+    CHECK(fit_advice(spec_of(100, ", global_batch_size: 200"), {}, up_to(39, 100)) ==
           "what would fit: training.micro_batch_size 25, or recompute full");
-    CHECK(what_would_fit(spec_of(4, ""), {}, up_to(0, 1)) ==
+    CHECK(fit_advice(spec_of(4, ""), {}, up_to(0, 1)) ==
           "what would fit: training.micro_batch_size 1 with recompute full");
-    CHECK(test::contains(what_would_fit(spec_of(4, ""), {}, up_to(0, 0)), "nothing would fit"));
+    CHECK(test::contains(fit_advice(spec_of(4, ""), {}, up_to(0, 0)), "nothing would fit"));
 }
 
 }  // namespace

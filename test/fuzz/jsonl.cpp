@@ -53,9 +53,9 @@ int LLVMFuzzerTestOneInput(const std::uint8_t* bytes, std::size_t size) {
     static const test::TempFolder folder;
     const auto file = folder / "a.jsonl";
     test::fill(file, test::as_text(bytes, size));
-    const CorpusFormat formats[] = {{.documents = Cut::line, .max_document_bytes = 16},
-                                    {.documents = Cut::paragraph, .max_document_bytes = 64},
-                                    {.documents = Cut::file}};
+    const CorpusFormat formats[] = {{.documents = RecordUnit::line, .max_document_bytes = 16},
+                                    {.documents = RecordUnit::paragraph, .max_document_bytes = 64},
+                                    {.documents = RecordUnit::file}};
     test::accepts(ExitCode::bad_input, file.string(),
                   [&] { read_corpus(file, {.json_lines = true}); });
     test::accepts(ExitCode::bad_input, file.string(),

@@ -4,7 +4,7 @@
 namespace gptrain::test {
 
 std::unique_ptr<Backend> tested_backend() {
-    return cuda::make_backend(0, cuda::options_of_environment());
+    return cuda::make_backend(0, cuda::options_from_environment());
 }
 
 }  // namespace gptrain::test

@@ -5,7 +5,7 @@ namespace gptrain {
 
 std::vector<std::unique_ptr<Backend>> built_backends() {
     std::vector<std::unique_ptr<Backend>> backends;
-    backends.push_back(cuda::make_backend(0, cuda::options_of_environment()));
+    backends.push_back(cuda::make_backend(0, cuda::options_from_environment()));
     return backends;
 }
 

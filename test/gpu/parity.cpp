@@ -51,7 +51,7 @@ Result train_steps(const RunSpec& spec, std::unique_ptr<Backend> backend,
 }
 
 std::unique_ptr<Backend> gpu_backend(bool graphs = false) {
-    cuda::Options options = cuda::options_of_environment();
+    cuda::Options options = cuda::options_from_environment();
     options.graphs = graphs;
     return cuda::make_backend(0, options);
 }
@@ -89,7 +89,7 @@ TEST_CASE("in fp32 a model on the GPU computes what it computes on the CPU", "[g
 
 TEST_CASE("in bf16 a model on the GPU is as near to fp32 as on the CPU", "[gpu]") {
     const bool llama = GENERATE(false, true);
-    cuda::Options options = cuda::options_of_environment();
+    cuda::Options options = cuda::options_from_environment();
     options.deterministic = GENERATE(true, false);
     const RunSpec spec = parity_spec(llama, Precision::bf16);
     const RunSpec exact_spec = parity_spec(llama, Precision::fp32);

@@ -7,7 +7,7 @@ using namespace gptrain::test;
 
 namespace {
 
-const BackendNeeds no_scratch = {.scratch = [](const OpLimits&) { return std::int64_t{0}; }};
+const BackendMemory no_scratch = {.scratch = [](const OpLimits&) { return std::int64_t{0}; }};
 
 }  // namespace
 
@@ -39,8 +39,8 @@ TEST_CASE("recomputation and sharding save what they should", "[model][memory]")
     const StepCost full = measure(1);
     CHECK(selective.memory[MemoryUse::saved] < none.memory[MemoryUse::saved]);
     CHECK(full.memory[MemoryUse::saved] < selective.memory[MemoryUse::saved]);
-    CHECK(full.forward_and_backward.products > none.forward_and_backward.products);
-    CHECK(selective.forward_and_backward.products == none.forward_and_backward.products);
+    CHECK(full.forward_and_backward.gemms > none.forward_and_backward.gemms);
+    CHECK(selective.forward_and_backward.gemms == none.forward_and_backward.gemms);
 
     const StepCost sharded = measure(8);
     const double share = static_cast<double>(sharded.memory[MemoryUse::optimizer]) /
@@ -62,7 +62,7 @@ TEST_CASE("the meter counts the products of the model", "[model][memory]") {
     const double tokens = static_cast<double>(plan.batch.global_batch_size * plan.seq_length);
     const double weights = static_cast<double>(model.layers * 12 * model.hidden * model.hidden +
                                                model.vocab * model.hidden);
-    CHECK(cost.forward_and_backward.products == Approx(6 * tokens * weights));
+    CHECK(cost.forward_and_backward.gemms == Approx(6 * tokens * weights));
     // 14 products of head_dim for each visible pair: 2 x (2 forward + 5 backward).
     const double pairs = static_cast<double>(plan.seq_length * (plan.seq_length + 1) / 2);
     CHECK(cost.forward_and_backward.attention ==

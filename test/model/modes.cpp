@@ -111,11 +111,11 @@ TEST_CASE("the loss is a weighted mean over all tokens of the step", "[model]") 
         const LossSum sum = fresh.engine().evaluate(part);
         return sum;
     };
-    StepBatch first_alone = batch;
-    first_alone.microbatches = {batch.microbatches[0]};
+    StepBatch first_only = batch;
+    first_only.microbatches = {batch.microbatches[0]};
     StepBatch second_alone = batch;
     second_alone.microbatches = {second};
-    LossSum sum = loss_of(first_alone);
+    LossSum sum = loss_of(first_only);
     sum.add(loss_of(second_alone));
     CHECK(sum.weight == Approx(batch.weight_sum));
     CHECK(run.step(batch) == Approx(sum.mean()).epsilon(1e-6));

@@ -50,7 +50,7 @@ TinyRun::TinyRun(const RunSpec& spec, std::unique_ptr<Backend> backend, std::int
       backend_(std::move(backend)),
       plan_(make_plan(spec, {.world_size = ranks, .cuda = backend_->name() == "cuda"})),
       mesh_(make_mesh(plan_, *backend_)),
-      cost_(measure_run(spec_, plan_, mesh_.place(), needs_of(*backend_))),
+      cost_(measure_run(spec_, plan_, mesh_.place(), memory_of(*backend_))),
       engine_(std::make_unique<Engine>(*backend_, mesh_, spec_, plan_, cost_.memory)) {
     engine_->initialise();
 }

@@ -27,7 +27,7 @@
 namespace gptrain {
 
 constexpr double fp32_roundoff = 0x1p-24;
-constexpr double float8_factor_roundoff = 0x1p-13;
+constexpr double fp8_factor_roundoff = 0x1p-13;
 constexpr double library_tanh_roundoff = 0x1p-11;
 /// Results may be flushed from twice the smallest normal number on, wherever they arise.
 constexpr double fp32_smallest = 0x1p-125;

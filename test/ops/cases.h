@@ -9,7 +9,7 @@
 namespace gptrain {
 
 std::vector<OpCase> linear_cases();
-std::vector<OpCase> float8_cases();
+std::vector<OpCase> fp8_cases();
 std::vector<OpCase> norm_cases();
 std::vector<OpCase> activation_cases();
 std::vector<OpCase> embedding_cases();

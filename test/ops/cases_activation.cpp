@@ -35,7 +35,7 @@ Fill activation_inputs() {
 struct Variant {
     const char* name;
     bool in_place = false;
-    bool maximum = false;
+    bool amax = false;
 };
 
 OpCase forward(bool swiglu, const Size& size, DType dtype, const Variant& variant) {
@@ -43,13 +43,13 @@ OpCase forward(bool swiglu, const Size& size, DType dtype, const Variant& varian
     const auto u =
         op.input(dtype, {size.tokens, swiglu ? 2 * size.ffn : size.ffn}, activation_inputs());
     const auto y = op.output(dtype, {size.tokens, size.ffn});
-    const auto maximum = variant.maximum ? op.updated(DType::f32, {1}, constant(0)) : none;
+    const auto amax = variant.amax ? op.updated(DType::f32, {1}, constant(0)) : none;
     op.run = [=](Backend& backend, const Tensors& at) {
-        backend.activation_forward({swiglu, at[u], at[y], at[maximum]});
+        backend.activation_forward({swiglu, at[u], at[y], at[amax]});
     };
     op.reference = [=](Arrays& at) {
         reference::activation_forward(swiglu, at[u], at[y]);
-        reference::absolute_maximum(at.result(y), at[maximum]);
+        reference::update_amax(at.result(y), at[amax]);
     };
     return op;
 }
@@ -62,14 +62,14 @@ OpCase backward(bool swiglu, const Size& size, DType dtype, const Variant& varia
     const auto dy = variant.in_place ? op.updated(dtype, output_shape, random_values())
                                      : op.input(dtype, output_shape, random_values());
     const auto du = variant.in_place ? dy : op.output(dtype, input_shape);
-    const auto maximum = variant.maximum ? op.updated(DType::f32, {1}, constant(0)) : none;
+    const auto amax = variant.amax ? op.updated(DType::f32, {1}, constant(0)) : none;
     op.run = [=](Backend& backend, const Tensors& at) {
-        backend.activation_backward({swiglu, at[u], at[dy], at[du], at[maximum]});
+        backend.activation_backward({swiglu, at[u], at[dy], at[du], at[amax]});
     };
     op.reference = [=](Arrays& at) {
         const Array gradient = at[dy];
         reference::activation_backward(swiglu, at[u], gradient, at[du]);
-        reference::absolute_maximum(at.result(du), at[maximum]);
+        reference::update_amax(at.result(du), at[amax]);
     };
     return op;
 }
@@ -81,13 +81,13 @@ std::vector<OpCase> activation_cases() {
     for (const DType dtype : compute_dtypes) {
         for (const Size& size : sizes) {
             for (const bool swiglu : {false, true}) {
-                for (const Variant& variant : {Variant{""}, Variant{", maximum", false, true}}) {
+                for (const Variant& variant : {Variant{""}, Variant{", amax", false, true}}) {
                     cases.push_back(forward(swiglu, size, dtype, variant));
                     cases.push_back(backward(swiglu, size, dtype, variant));
                 }
             }
             cases.push_back(backward(false, size, dtype, {" in place", true}));
-            cases.push_back(backward(false, size, dtype, {" in place, maximum", true, true}));
+            cases.push_back(backward(false, size, dtype, {" in place, amax", true, true}));
         }
     }
     return cases;

@@ -25,7 +25,7 @@ struct Variant {
     bool norm = true;        ///< forward
     bool accumulate = true;  ///< backward
     double mean = 0;         ///< of the norm's input
-    bool maximum = false;
+    bool amax = false;
 };
 
 OpCase make_case(std::string_view op, const Variant& variant, const Size& size, DType dtype) {
@@ -66,7 +66,7 @@ OpCase forward(const Variant& variant, const Size& size, DType dtype) {
     const auto n = variant.norm ? op.output(dtype, shape) : none;
     const auto mean = variant.norm && !variant.rms ? op.output(DType::f32, {size.tokens()}) : none;
     const auto rstd = variant.norm ? op.output(DType::f32, {size.tokens()}) : none;
-    const auto maximum = variant.maximum ? op.updated(DType::f32, {1}, constant(0)) : none;
+    const auto amax = variant.amax ? op.updated(DType::f32, {1}, constant(0)) : none;
     const auto mask = use_dropout(op, dropout_at(DropoutSite::mlp_output, variant.dropout));
     const reference::NormKind kind = {variant.rms, 1e-3f};
 
@@ -81,7 +81,7 @@ OpCase forward(const Variant& variant, const Size& size, DType dtype) {
         args.mean = at[mean];
         args.rstd = at[rstd];
         args.seq_length = size.seq_length;
-        args.maximum = at[maximum];
+        args.amax = at[amax];
         backend.residual_norm_forward(args);
     };
     op.reference = [=](Arrays& at) {
@@ -97,7 +97,7 @@ OpCase forward(const Variant& variant, const Size& size, DType dtype) {
         }
         if (!variant.norm) return;
         reference::norm_forward(kind, sum, at[weight], at[bias], at[n], at[mean], at[rstd]);
-        reference::absolute_maximum(at.result(n), at[maximum]);
+        reference::update_amax(at.result(n), at[amax]);
     };
     return op;
 }
@@ -117,7 +117,7 @@ OpCase backward(const Variant& variant, const Size& size, DType dtype) {
     const auto dy = variant.dropout > 0 ? op.output(dtype, shape) : none;
     const auto dweight = op.updated(DType::f32, {size.hidden}, random_values());
     const auto dbias = variant.bias ? op.updated(DType::f32, {size.hidden}, random_values()) : none;
-    const auto maximum = variant.maximum ? op.updated(DType::f32, {1}, constant(0)) : none;
+    const auto amax = variant.amax ? op.updated(DType::f32, {1}, constant(0)) : none;
     const auto mask = use_dropout(op, dropout_at(DropoutSite::attention_output, variant.dropout));
 
     op.run = [=](Backend& backend, const Tensors& at) {
@@ -134,14 +134,14 @@ OpCase backward(const Variant& variant, const Size& size, DType dtype) {
         args.dweight = at[dweight];
         args.dbias = at[dbias];
         args.seq_length = size.seq_length;
-        args.maximum = at[maximum];
+        args.amax = at[amax];
         backend.residual_norm_backward(args);
     };
     op.reference = [=](Arrays& at) {
         if (!variant.accumulate) at[dr] = Array(shape, dtype);
         reference::norm_backward(at[dn], at[r], at[weight], at[mean], at[rstd], at[dr], at[dweight],
                                  at[dbias]);
-        reference::absolute_maximum(at.result(variant.dropout > 0 ? dy : dr), at[maximum]);
+        reference::update_amax(at.result(variant.dropout > 0 ? dy : dr), at[amax]);
         if (variant.dropout == 0) return;
         at[dy].values() = at[dr].values();
         for (Bounded& x : at[dy].values())
@@ -157,18 +157,17 @@ OpCase dropout_backward(const Variant& variant, const Size& size, DType dtype) {
     const auto dr = variant.in_place ? op.updated(dtype, shape, random_values())
                                      : op.input(dtype, shape, random_values());
     const auto dy = variant.in_place ? dr : op.output(dtype, shape);
-    // One of the variants has a maximum that is beyond all that comes to it.
+    // One of the variants has an amax that is beyond all that comes to it.
     const auto before = constant(variant.in_place ? 0 : 100);
-    const auto maximum = variant.maximum ? op.updated(DType::f32, {1}, before) : none;
+    const auto amax = variant.amax ? op.updated(DType::f32, {1}, before) : none;
     const auto mask = use_dropout(op, dropout_at(DropoutSite::mlp_output, 0.5f));
     op.run = [=](Backend& backend, const Tensors& at) {
-        backend.dropout_backward(
-            {at[dr], dropout_of(mask, at), at[dy], size.seq_length, at[maximum]});
+        backend.dropout_backward({at[dr], dropout_of(mask, at), at[dy], size.seq_length, at[amax]});
     };
     op.reference = [=](Arrays& at) {
         at[dy].values() = at[dr].values();
         reference::dropout(mask, size.seq_length, at[dy]);
-        reference::absolute_maximum(at.result(dy), at[maximum]);
+        reference::update_amax(at.result(dy), at[amax]);
     };
     return op;
 }
@@ -182,8 +181,8 @@ constexpr Variant forward_variants[] = {
     {.name = "rmsnorm, bias, first block", .rms = true, .y = false},
     {.name = "sum only, dropout", .dropout = 0.5f, .norm = false},
     {.name = "sum only, in place", .in_place = true, .norm = false},
-    {.name = "layernorm, dropout, maximum", .dropout = 0.1f, .maximum = true},
-    {.name = "rmsnorm, first block, maximum", .rms = true, .y = false, .maximum = true},
+    {.name = "layernorm, dropout, amax", .dropout = 0.1f, .amax = true},
+    {.name = "rmsnorm, first block, amax", .rms = true, .y = false, .amax = true},
 };
 
 constexpr Variant backward_variants[] = {
@@ -196,15 +195,15 @@ constexpr Variant backward_variants[] = {
      .rms = true,
      .dropout = 0.5f,
      .accumulate = false},
-    {.name = "layernorm, maximum", .maximum = true},
-    {.name = "rmsnorm, dropout, maximum", .rms = true, .dropout = 0.5f, .maximum = true},
+    {.name = "layernorm, amax", .amax = true},
+    {.name = "rmsnorm, dropout, amax", .rms = true, .dropout = 0.5f, .amax = true},
 };
 
 constexpr Variant dropout_variants[] = {
     {.name = "in place", .in_place = true},
     {.name = "apart"},
-    {.name = "in place, maximum", .in_place = true, .maximum = true},
-    {.name = "apart, maximum", .maximum = true},
+    {.name = "in place, amax", .in_place = true, .amax = true},
+    {.name = "apart, amax", .amax = true},
 };
 
 }  // namespace

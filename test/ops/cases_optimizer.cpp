@@ -65,7 +65,7 @@ OpCase adamw(std::vector<Piece> pieces, DType dtype, bool skip, std::int64_t upd
     op.state.updates = updates;
     op.state.learning_rate = 0.013;
     op.state.grad_factor = 0.37;
-    op.state.skip = skip ? Skip::not_finite : Skip::no;
+    op.state.skip = skip ? Skip::not_finite : Skip::none;
     for (Piece& piece : pieces) {
         const Shape shape = {piece.length};
         piece.main_param = op.updated(DType::f32, shape, random_values());

@@ -40,8 +40,8 @@ void store(std::byte* at, DType dtype, double x) {
         case DType::f32: return write(at, static_cast<float>(x));
         case DType::bf16: return write(at, to_bf16(static_cast<float>(x)));
         case DType::f16: return write(at, to_f16(static_cast<float>(x)));
-        case DType::f8e4m3: return write(at, to_float8<F8E4M3>(static_cast<float>(x)));
-        case DType::f8e5m2: return write(at, to_float8<F8E5M2>(static_cast<float>(x)));
+        case DType::f8e4m3: return write(at, to_fp8<F8E4M3>(static_cast<float>(x)));
+        case DType::f8e5m2: return write(at, to_fp8<F8E5M2>(static_cast<float>(x)));
         case DType::f64: return write(at, x);
         case DType::u8: return write(at, static_cast<std::uint8_t>(x));
         case DType::i32: return write(at, static_cast<std::int32_t>(x));

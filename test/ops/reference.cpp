@@ -55,17 +55,17 @@ double nearest(double x, const Format& format) {
 
 }  // namespace
 
-void absolute_maximum(const Array& x, Array& maximum) {
-    if (maximum.empty()) return;
+void update_amax(const Array& x, Array& amax) {
+    if (amax.empty()) return;
     for (const Bounded& value : x.values())
-        maximum(0) = std::max(maximum(0).value, std::abs(value.value));
+        amax(0) = std::max(amax(0).value, std::abs(value.value));
 }
 
-void to_float8(const Array& x, const Array& maximum, Array& rows, Array& columns, Array& scale) {
+void to_fp8(const Array& x, const Array& amax, Array& rows, Array& columns, Array& scale) {
     const Format format = format_of((rows.empty() ? columns : rows).dtype());
     // These steps are part of the contract, in fp32.
     const auto largest = static_cast<float>(format.largest);
-    const auto found = static_cast<float>(maximum(0).value);
+    const auto found = static_cast<float>(amax(0).value);
     const float factor = found > 0 ? largest / found : 1;
     scale(0) = found > 0 ? found / largest : 1;
     const std::int64_t width = x.size(x.shape().rank() - 1);
@@ -76,14 +76,14 @@ void to_float8(const Array& x, const Array& maximum, Array& rows, Array& columns
     }
 }
 
-Array from_float8(const Array& stored, const Array& scale, bool transpose) {
+Array from_fp8(const Array& stored, const Array& scale, bool transpose) {
     const Shape shape = {stored.size(transpose ? 1 : 0), stored.size(transpose ? 0 : 1)};
     Array matrix(shape);
     for (std::int64_t row = 0; row < shape[0]; ++row) {
         for (std::int64_t col = 0; col < shape[1]; ++col) {
             Bounded& factor = matrix(row, col);
             factor = (transpose ? stored(col, row) : stored(row, col)) * scale(0);
-            factor.bound += float8_factor_roundoff * std::abs(factor.value);
+            factor.bound += fp8_factor_roundoff * std::abs(factor.value);
         }
     }
     return matrix;

@@ -16,12 +16,12 @@ void bias_grad(const Array& dy, Array& dbias);
 void add_bias(Array& y, const Array& bias);
 
 // ---- matrices in 8 bits ----
-/// maximum = max(maximum, |x|), exact as x must be; without `maximum` nothing.
-void absolute_maximum(const Array& x, Array& maximum);
+/// amax = max(amax, |x|), exact as x must be; without `amax` nothing.
+void update_amax(const Array& x, Array& amax);
 /// `rows` and `columns` (either may be empty) in their 8-bit format, and the scale.
-void to_float8(const Array& x, const Array& maximum, Array& rows, Array& columns, Array& scale);
+void to_fp8(const Array& x, const Array& amax, Array& rows, Array& columns, Array& scale);
 /// The matrix that `stored` stands for; with `transpose` its columns.
-Array from_float8(const Array& stored, const Array& scale, bool transpose);
+Array from_fp8(const Array& stored, const Array& scale, bool transpose);
 
 // ---- dropout ----
 

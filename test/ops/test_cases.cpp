@@ -66,7 +66,7 @@ TEST_CASE("linear ops agree with the reference") {
     check(linear_cases());
 }
 TEST_CASE("ops of 8-bit matrices agree with the reference") {
-    check(float8_cases());
+    check(fp8_cases());
 }
 TEST_CASE("norm and dropout ops agree with the reference") {
     check(norm_cases());
@@ -92,7 +92,7 @@ TEST_CASE("linear ops are timed", "[.timing]") {
     time_all(linear_cases());
 }
 TEST_CASE("ops of 8-bit matrices are timed", "[.timing]") {
-    time_all(float8_cases());
+    time_all(fp8_cases());
 }
 TEST_CASE("norm and dropout ops are timed", "[.timing]") {
     time_all(norm_cases());

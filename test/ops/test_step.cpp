@@ -19,8 +19,8 @@ StepState after(Backend& backend, const StepState& before,
     return to_step_state(state.download());
 }
 
-StepState decide(Backend& backend, const StepState& before, const StepDecision& how) {
-    return after(backend, before, [&](const StepRef& step) { backend.decide_step(step, how); });
+StepState decide(Backend& backend, const StepState& before, const StepPolicy& policy) {
+    return after(backend, before, [&](const StepRef& step) { backend.decide_step(step, policy); });
 }
 
 /// A state in the middle of a run, its gradients summed.
@@ -59,7 +59,7 @@ TEST_CASE("begin_step sets what is given, clears the results and keeps the rest"
         expected.learning_rate = 0.02;
         expected.loss_sum = expected.grad_square_sum = expected.grad_norm = expected.grad_factor =
             0;
-        expected.skip = Skip::no;
+        expected.skip = Skip::none;
         expected.loss_limit = 5;
         expected.faulty_sequence = expected.faulty_tensor = -1;
         const StepState got =
@@ -76,7 +76,7 @@ TEST_CASE("decide_step clips by the norm without the loss scale") {
             const double factor = clip > 0 ? std::min(1.0, clip / (3 + 1e-6)) : 1.0;
             CHECK(got.grad_norm == Approx(3).epsilon(1e-14));
             CHECK(got.grad_factor == Approx(factor / 1024).epsilon(1e-14));
-            CHECK(got.skip == Skip::no);
+            CHECK(got.skip == Skip::none);
             CHECK(got.updates == 10);
             CHECK(got.skipped_steps == 2);
             CHECK(got.skipped_in_a_row == 0);
@@ -177,7 +177,7 @@ TEST_CASE("decide_step leaves out a step whose loss is above its limit, and only
     for (const auto& backend : built_backends()) {
         StepState before = running_state();  // a mean loss of 2.5
         before.loss_limit = 2.5;
-        CHECK(decide(*backend, before, {1.0, 100}).skip == Skip::no);
+        CHECK(decide(*backend, before, {1.0, 100}).skip == Skip::none);
         before.loss_limit = 2.4999;
         const StepState got = decide(*backend, before, {1.0, 100});
         CHECK(got.skip == Skip::loss_limit);
@@ -203,7 +203,7 @@ TEST_CASE("the first microbatch whose loss is not finite is noted") {
         before.faulty_sequence = -1;
         const auto noted = [&](std::int64_t slot) {
             const DeviceTensor state(*backend, to_host(before));
-            backend->note_loss({state.tensor(), first_sequence.tensor(), slot});
+            backend->check_loss({state.tensor(), first_sequence.tensor(), slot});
             before = to_step_state(state.download());
             return before.faulty_sequence;
         };
@@ -238,7 +238,7 @@ TEST_CASE("the first tensor that is not finite is found, in a step that is left 
             backend->fill(tensor.slice(0, tensor.elements() - 1, 1), NAN);
             CHECK(found(Skip::not_finite) == faulty);
         }
-        CHECK(found(Skip::no) == -1);
+        CHECK(found(Skip::none) == -1);
         CHECK(found(Skip::loss_limit) == -1);
     }
 }

@@ -159,9 +159,9 @@ TEST_CASE("NaN counts as nothing in a maximum") {
                 const DeviceTensor y(backend, HostTensor(dtype, {1, width}));
                 const DeviceTensor of_x(backend, HostTensor(DType::f32, {1}, constant(0)));
                 const DeviceTensor of_y(backend, HostTensor(DType::f32, {1}, constant(0)));
-                backend.absolute_maximum(x.tensor(), of_x.tensor());
+                backend.update_amax(x.tensor(), of_x.tensor());
                 backend.activation_forward(
-                    {.u = x.tensor(), .y = y.tensor(), .maximum = of_y.tensor()});
+                    {.u = x.tensor(), .y = y.tensor(), .amax = of_y.tensor()});
                 CHECK(std::isnan(y.download()[0]));
                 CHECK(of_x.download()[0] == 9);
                 CHECK(of_y.download()[0] == y.download()[4]);

@@ -7,7 +7,7 @@
 namespace gptrain::test {
 
 Mesh make_mesh(const RunPlan& plan, Backend& backend, CommListener& listener) {
-    return mpi_mesh(session(), plan.mesh, mesh_links(plan), backend, &listener);
+    return mpi_mesh(session(), plan.mesh, mesh_connections(plan), backend, &listener);
 }
 
 std::vector<MeshCase> tested_cases(std::int64_t ranks) {

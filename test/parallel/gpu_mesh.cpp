@@ -11,9 +11,9 @@ namespace gptrain::test {
 
 Mesh make_mesh(const RunPlan& plan, Backend& backend, CommListener& listener) {
     static const bool shared = cuda::choose_device(session()).shared;
-    if (shared) return mpi_mesh(session(), plan.mesh, mesh_links(plan), backend, &listener);
+    if (shared) return mpi_mesh(session(), plan.mesh, mesh_connections(plan), backend, &listener);
     cuda::set_nccl_environment(true);
-    return cuda::nccl_mesh(session(), plan.mesh, mesh_links(plan), backend, &listener);
+    return cuda::nccl_mesh(session(), plan.mesh, mesh_connections(plan), backend, &listener);
 }
 
 std::vector<MeshCase> tested_cases(std::int64_t ranks) {

@@ -111,8 +111,7 @@ StepResults run_on_mesh(const MpiSession& session, const RunSpec& spec, int step
     evaluate(run, steps, results);
     MemoryPlan used = run.engine().memory().peaks();
     // What shared GPUs' messages take is not in the plan.
-    if (run.backend().computes_in_host_memory())
-        used[MemoryUse::messages] = run.mesh().held_bytes();
+    if (run.backend().is_host()) used[MemoryUse::messages] = run.mesh().held_bytes();
     CHECK(used == run.memory_plan());
     results.weights = gathered_weights(session, run);
     results.counted = count_of_ones(run);

@@ -84,7 +84,7 @@ public:
         : ranks_(ranks),
           run_(spec, make_cpu_backend(), ranks.size(),
                [&](const RunPlan& plan, Backend& backend) {
-                   return mpi_mesh(ranks, plan.mesh, mesh_links(plan), backend);
+                   return mpi_mesh(ranks, plan.mesh, mesh_connections(plan), backend);
                }),
           saver_(run_.backend(), run_.engine().memory()[MemoryUse::snapshot], ranks,
                  {{.folder = folder}, true}) {}
@@ -220,7 +220,7 @@ int main(int argc, char** argv) {
         if (!run_command(ranks, words)) fail(ExitCode::usage, "unknown command");
     } catch (const std::exception& error) {
         error_line("reshard", error.what());
-        ranks.end_all(ExitCode::bug);
+        ranks.abort_all(ExitCode::bug);
     }
     return 0;
 }

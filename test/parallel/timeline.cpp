@@ -23,10 +23,10 @@ Timeline measure(const RunSpec& spec, const MeshShape& mesh) {
     std::optional<Timeline> timeline;
     StepRecorder recorder(
         2, [&](const StepRecord& record) { timeline = gather_timeline(record, mesh, session()); });
-    TinyRun run(spec, make_cpu_backend(), session().size(),
-                [&](const RunPlan& plan, Backend& backend) {
-                    return mpi_mesh(session(), plan.mesh, mesh_links(plan), backend, &recorder);
-                });
+    TinyRun run(
+        spec, make_cpu_backend(), session().size(), [&](const RunPlan& plan, Backend& backend) {
+            return mpi_mesh(session(), plan.mesh, mesh_connections(plan), backend, &recorder);
+        });
     run.engine().listen(recorder);
     for (int step = 1; step <= 3; ++step) {
         CHECK(recorder.complete() == (step == 3));

@@ -19,12 +19,12 @@ public:
         : MeterBackend({.scratch = [](const OpLimits&) { return std::int64_t{1000}; }}),
           takes_choices_(takes_choices) {}
 
-    bool tunes() const override { return true; }
+    bool can_tune() const override { return true; }
     std::string tune(const std::function<void()>& ops) override {
         ops();
         return std::string(choices_of_first);
     }
-    bool use_choices(std::string_view choices) override {
+    bool set_choices(std::string_view choices) override {
         used = choices;
         return takes_choices_;
     }
@@ -46,7 +46,7 @@ RunSpec pipeline_spec() {
 
 LinearOps ops_of(const RunSpec& spec, const RunPlan& plan, std::int64_t rank) {
     const Chooser backend;
-    return measure_run(spec, plan, place_of(rank, plan.mesh), needs_of(backend)).linear_ops;
+    return measure_run(spec, plan, place_of(rank, plan.mesh), memory_of(backend)).linear_ops;
 }
 
 }  // namespace
@@ -57,7 +57,7 @@ TEST_CASE("rank 0 alone tries the linear ops of all ranks, and all take its choi
     const LinearOps own = ops_of(spec, plan, session().rank());
     Chooser backend;
     std::int64_t moves = 0;
-    tune_together(backend, own, op_limits(plan), session(), [&] { ++moves; });
+    tune_on_all_ranks(backend, own, op_limits(plan), session(), [&] { ++moves; });
     CHECK(backend.used == choices_of_first);
 
     LinearOps all;
@@ -73,8 +73,9 @@ TEST_CASE("rank 0 alone tries the linear ops of all ranks, and all take its choi
 
 TEST_CASE("a rank that cannot use the choices is spoken of once") {
     Chooser backend(session().rank() != 1);
-    const std::string said = stderr_of([&] { tune_together(backend, {}, {}, session(), [] {}); });
-    CHECK(contains(said, "another GPU or library than rank 0") == (session().rank() == 0));
+    const std::string said =
+        stderr_of([&] { tune_on_all_ranks(backend, {}, {}, session(), [] {}); });
+    CHECK(contains(said, "a different GPU or library from rank 0") == (session().rank() == 0));
 }
 
 }  // namespace gptrain::test

@@ -82,11 +82,10 @@ TEST_CASE("operations that differ are found", "[planner]") {
 TEST_CASE("ranks that wait for each other are found", "[planner]") {
     const Work tp_first = [](Communicator& tp, Communicator& dp) { sum(tp), sum(dp); };
     const Work dp_first = [](Communicator& tp, Communicator& dp) { sum(dp), sum(tp); };
-    CHECK(
-        fault_of({tp_first, dp_first}) ==
-        "the mesh stands still: rank 0 waits for operation 0 on tp, all_reduce of 8 fp32 (0), and "
-        "so for rank 1; rank 1 waits for operation 0 on dp, all_reduce of 8 fp32 (0), and so for "
-        "rank 0; rank 0 is one of them");
+    CHECK(fault_of({tp_first, dp_first}) ==
+          "the mesh deadlocks: rank 0 waits for operation 0 on tp, all_reduce of 8 fp32 (0), and "
+          "so for rank 1; rank 1 waits for operation 0 on dp, all_reduce of 8 fp32 (0), and so for "
+          "rank 0; rank 0 is one of them");
     // In either order, if both are issued before one is waited for.
     const Work both_then_wait = [](Communicator& tp, Communicator& dp) {
         Pending first = dp.all_reduce(numbers(8), Reduce::sum);

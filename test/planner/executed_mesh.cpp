@@ -14,14 +14,13 @@ bool same_cost(const StepCost& a, const StepCost& b) {
         if (a.sent(static_cast<Axis>(i)) != b.sent(static_cast<Axis>(i))) return false;
     const Work& work = a.forward_and_backward;
     const Work& other = b.forward_and_backward;
-    return a.memory == b.memory && a.microbatches == b.microbatches &&
-           work.products == other.products && work.attention == other.attention &&
-           work.updates == other.updates;
+    return a.memory == b.memory && a.microbatches == b.microbatches && work.gemms == other.gemms &&
+           work.attention == other.attention && work.updates == other.updates;
 }
 
 class Execution {
 public:
-    Execution(const RunSpec& spec, const RunPlan& plan, const BackendNeeds& needs)
+    Execution(const RunSpec& spec, const RunPlan& plan, const BackendMemory& needs)
         : spec_(spec), plan_(plan), needs_(needs) {
         const auto size = static_cast<std::size_t>(plan.mesh.size());
         mesh_.class_of.resize(size);
@@ -34,14 +33,15 @@ public:
             mesh_.classes.push_back({std::move(of), {}});
         std::vector<std::int64_t> others;
         for (const RankCost& own : mesh_.classes) {
-            for (const std::int64_t rank : own.of.ranks)
+            for (const std::int64_t rank : own.rank_class.ranks)
                 mesh_.class_of[static_cast<std::size_t>(rank)] = &own;
-            others.insert(others.end(), own.of.ranks.begin() + 1, own.of.ranks.end());
+            others.insert(others.end(), own.rank_class.ranks.begin() + 1,
+                          own.rank_class.ranks.end());
         }
         const auto threads = static_cast<int>(std::max(1U, std::thread::hardware_concurrency()));
         parallel_for(std::ssize(mesh_.classes), threads, [&](std::int64_t i) {
             RankCost& own = mesh_.classes[static_cast<std::size_t>(i)];
-            own.cost = execute(own.of.ranks.front());
+            own.cost = execute(own.rank_class.ranks.front());
         });
         parallel_for(std::ssize(others), threads,
                      [&](std::int64_t i) { compare(others[static_cast<std::size_t>(i)]); });
@@ -68,7 +68,7 @@ private:
 
     void compare(std::int64_t rank) {
         const RankCost& own = *mesh_.class_of[static_cast<std::size_t>(rank)];
-        const auto first = static_cast<std::size_t>(own.of.ranks.front());
+        const auto first = static_cast<std::size_t>(own.rank_class.ranks.front());
         const StepCost cost = execute(rank);
         if (same_cost(cost, own.cost) &&
             mesh_.ranks[static_cast<std::size_t>(rank)].list == mesh_.ranks[first].list)
@@ -79,7 +79,7 @@ private:
 
     const RunSpec& spec_;
     const RunPlan& plan_;
-    const BackendNeeds& needs_;
+    const BackendMemory& needs_;
     std::mutex mutex_;
     ExecutedMesh mesh_;
 };
@@ -87,7 +87,7 @@ private:
 }  // namespace
 
 ExecutedMesh execute_every_rank(const RunSpec& spec, const RunPlan& plan,
-                                const BackendNeeds& needs) {
+                                const BackendMemory& needs) {
     return Execution(spec, plan, needs).run();
 }
 

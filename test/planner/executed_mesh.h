@@ -21,6 +21,6 @@ struct ExecutedMesh {
 
 /// No rank stands for another.
 ExecutedMesh execute_every_rank(const RunSpec& spec, const RunPlan& plan,
-                                const BackendNeeds& needs);
+                                const BackendMemory& needs);
 
 }  // namespace gptrain::test

@@ -21,7 +21,7 @@ public:
         : spec_(load_run_spec(std::filesystem::path(GPTRAIN_TEST_DATA) / "../../configs" /
                               (name + ".yaml"))),
           plan_(make_plan(spec_, {.world_size = ranks, .cuda = true, .dry_run = true})),
-          mesh_(execute_every_rank(spec_, plan_, cuda::backend_needs())) {
+          mesh_(execute_every_rank(spec_, plan_, cuda::backend_memory())) {
         REQUIRE(plan_.mesh.size() == ranks);
         REQUIRE(plan_.sequence_parallel);
     }
@@ -99,7 +99,7 @@ void LargeMesh::check_messages(int stage) const {
             rank.list->operations[communicator][static_cast<std::size_t>(event.number)];
         if (operation.name == "send") found.push_back(sent);
         if (operation.name == "recv")
-            found.push_back(place_of(rank.groups[communicator].first, plan_.mesh).pp);
+            found.push_back(place_of(rank.groups[communicator].id, plan_.mesh).pp);
     }
     CHECK(found == expected);
 }
@@ -118,7 +118,7 @@ void LargeMesh::check_saved(int stage) const {
     const std::int64_t head = is_last(stage) ? 4 * unit() + 8 * tokens : 0;
     const std::int64_t saved = slots * (layers_of(stage) / v * layer) + head;
     for (const RankCost& own : mesh_.classes)
-        if (own.of.stage == stage) CHECK(own.cost.memory[MemoryUse::saved] == saved);
+        if (own.rank_class.stage == stage) CHECK(own.cost.memory[MemoryUse::saved] == saved);
 }
 
 /// A step has a few sums of single numbers.
@@ -151,13 +151,14 @@ void LargeMesh::check_bytes(int stage) const {
     std::int64_t most_pp = 0;
     for (int data = 0; data < d; ++data) {
         const StepCost& own = cost({.dp = data, .pp = stage});
-        most_tp += sent_on(Axis::tp, own, plan_.mesh) - tp;
-        most_pp += sent_on(Axis::pp, own, plan_.mesh) - pp;
+        most_tp += sent_bytes(Axis::tp, own, plan_.mesh) - tp;
+        most_pp += sent_bytes(Axis::pp, own, plan_.mesh) - pp;
         // Gradients in fp32 scattered, weights in bf16 gathered, by a ring.
         const double flat = 3.0 * static_cast<double>(own.memory[MemoryUse::weights]);
         const double dp = flat * static_cast<double>(d - 1) / static_cast<double>(d);
-        CHECK(static_cast<double>(sent_on(Axis::dp, own, plan_.mesh)) == Approx(dp).margin(1024));
-        CHECK(sent_on(Axis::cp, own, plan_.mesh) == 0);
+        CHECK(static_cast<double>(sent_bytes(Axis::dp, own, plan_.mesh)) ==
+              Approx(dp).margin(1024));
+        CHECK(sent_bytes(Axis::cp, own, plan_.mesh) == 0);
     }
     const std::int64_t copied_bytes = 2 * 4 * copied / t * (t - 1);
     CHECK(most_tp >= copied_bytes);
@@ -171,7 +172,7 @@ void LargeMesh::check_state() const {
     double saved = 0;
     for (const RankCost& own : mesh_.classes) {
         saved += static_cast<double>(own.cost.memory[MemoryUse::snapshot]) *
-                 static_cast<double>(own.of.ranks.size());
+                 static_cast<double>(own.rank_class.ranks.size());
     }
     const double state = 3.0 * 4.0 * static_cast<double>(parameter_count(plan_.model));
     CHECK(saved >= state);

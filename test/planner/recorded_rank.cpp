@@ -22,8 +22,8 @@ public:
     int rank() const override { return group_.rank; }
     int size() const override { return group_.size; }
 
-    Pending all_reduce(const Tensor& x, Reduce how) override {
-        return issue({"all_reduce", x.dtype(), x.elements(), static_cast<int>(how)});
+    Pending all_reduce(const Tensor& x, Reduce reduce) override {
+        return issue({"all_reduce", x.dtype(), x.elements(), static_cast<int>(reduce)});
     }
     Pending reduce_scatter(const Tensor& to, const Tensor& from, int dim) override {
         check_parts(to, from);

@@ -37,7 +37,7 @@ private:
     /// Goes on until the rank has to wait or has ended.
     void advance(int rank);
     void issue(int rank, const Event& event);
-    [[noreturn]] void fail_waiting(int rank);
+    [[noreturn]] void report_deadlock(int rank);
 
     static std::size_t index(std::int64_t i) { return static_cast<std::size_t>(i); }
     static std::size_t behind(const Group& group) {
@@ -63,7 +63,7 @@ WholeMesh::WholeMesh(std::span<const MeshRank> ranks)
     for (std::size_t rank = 0; rank < ranks.size(); ++rank) {
         for (std::size_t i = 0; i < ranks[rank].groups.size(); ++i) {
             const RankGroup& own = ranks[rank].groups[i];
-            const auto [entry, is_new] = found.try_emplace({i, own.first}, groups_.size());
+            const auto [entry, is_new] = found.try_emplace({i, own.id}, groups_.size());
             places_[rank].push_back(entry->second);
             if (is_new) {
                 const std::size_t size = index(own.size);
@@ -76,7 +76,7 @@ WholeMesh::WholeMesh(std::span<const MeshRank> ranks)
             GPTRAIN_CHECK(
                 group.axis == own.axis && std::cmp_equal(group.members.size(), own.size) &&
                     std::exchange(group.members[index(own.rank)], static_cast<int>(rank)) == -1,
-                "rank ", rank, " does not fit into communicator ", i, " of rank ", own.first);
+                "rank ", rank, " does not fit into communicator ", i, " of rank ", own.id);
         }
     }
     for (Group& group : groups_) {
@@ -131,7 +131,7 @@ void WholeMesh::run() {
         advance(rank);
     }
     for (int rank = 0; std::cmp_less(rank, ranks_.size()); ++rank)
-        if (!ended(rank)) fail_waiting(rank);
+        if (!ended(rank)) report_deadlock(rank);
 }
 
 void WholeMesh::advance(int rank) {
@@ -160,7 +160,7 @@ void WholeMesh::issue(int rank, const Event& event) {
     group.waiting.clear();
 }
 
-void WholeMesh::fail_waiting(int rank) {
+void WholeMesh::report_deadlock(int rank) {
     std::string chain;
     std::vector<bool> seen(ranks_.size());
     while (!ended(rank) && !seen[index(rank)]) {
@@ -175,7 +175,7 @@ void WholeMesh::fail_waiting(int rank) {
                  ", ", to_text(operations[index(event.number)]), ", and so for rank ", other, "; ");
         rank = other;
     }
-    fail(ExitCode::bug, "the mesh stands still: ", chain, "rank ", rank,
+    fail(ExitCode::bug, "the mesh deadlocks: ", chain, "rank ", rank,
          ended(rank) ? " has ended" : " is one of them");
 }
 

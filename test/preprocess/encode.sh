@@ -81,12 +81,12 @@ grep -q '"tokenizer":{"file":"tok.model","crc32c":[0-9]*,"vocab_size":350},"appe
 same w1_text_document.meta.json merged.meta.json
 expect 0 "$tool" inspect merged
 says out "made with tok.model (CRC-32C "
-says out ", 350 pieces, every document ended, by gptrain "
+says out ", 350 pieces, with end-of-document ids, by gptrain "
 expect 2 "$tool" inspect merged --tokenizer tok2.model
 says err "tok.model"
 expect 0 "$tool" --tokenizer tok2.model --input b.jsonl --output-prefix two
 expect 3 "$tool" merge --input a_text_document two_text_document --output-prefix mixed
-says err "two tokenizers"
+says err "cannot merge files from different tokenizers"
 nothing_left mixed
 encode --input b.jsonl --output-prefix noeod
 expect 0 "$tool" merge --input a_text_document noeod_text_document --output-prefix merged
@@ -100,7 +100,7 @@ same w1_text_document.bin merged.bin
 # inspect: counts, histogram, a decoded sample.
 expect 0 "$tool" inspect w1_text_document --tokenizer tok.model --document 1
 says out "6000 documents, 6000 sequences"
-says out "tokens a document"
+says out "tokens per document"
 says out "$(sed -n 7p corpus.txt)"
 expect 2 "$tool" inspect w1_text_document --document 6000
 expect 3 "$tool" inspect missing

@@ -9,7 +9,7 @@ for kind in unigram bpe; do
   says out "340 pieces"
   expect 0 "$tool" --input corpus.txt --documents file --tokenizer $kind.model --output-prefix $kind
   expect 0 "$tool" inspect ${kind}_text_document --tokenizer $kind.model --sample-tokens 10000000
-  tail -n +"$(($(grep -n 'begins with' out | cut -d: -f1) + 1))" out | head -n 5999 >decoded
+  tail -n +"$(($(grep -n 'starts with' out | cut -d: -f1) + 1))" out | head -n 5999 >decoded
   head -n 5999 corpus.txt | cmp -s - decoded || fail "$kind: the decoded text differs"
 done
 expect 0 "$tool" train-tokenizer --input corpus.txt --vocab-size 340 --model-prefix again

@@ -87,7 +87,7 @@ says err "other_plain.meta.json: tokenizer" "'crc'"
 
 # Ids beyond the vocabulary; the tokenizer's pieces beyond it.
 train 3 run data.tokenizer=none data.eod_id=2 model.vocab_size=100
-says err "text_text_document" "vocabulary of 100"
+says err "text_text_document" "vocabulary (100)"
 train 2 run model.vocab_size=319
 says err "model.vocab_size" 319 320
 train 0 wide model.vocab_size=321 training.steps=1

@@ -68,7 +68,7 @@ expect_exit 0 "$gptrain" --config run.yaml --set device=cuda --dry-run
 says out "planned for device cuda"
 if [[ ! -e /dev/nvidiactl ]]; then
     expect_exit 2 "$gptrain" --config run.yaml --set device=cuda
-    "$gptrain" --version | grep -q cuda && why="NVIDIA driver" || why="not built"
+    "$gptrain" --version | grep -q cuda && why="NVIDIA driver" || why="built without"
     says err "device: cuda" "$why"
 fi
 [[ ! -e run ]] || fail "refused runs have made their output directory"
@@ -91,7 +91,7 @@ says err "--mpi=pmix"
 
 # A dry run reads neither data nor tokenizer, which are not there, and writes nothing.
 expect_exit 0 "$gptrain" --config run.yaml --dry-run
-says out "memory per rank" "on the device" "on the host" "work per step" "model FLOPs"
+says out "memory of the rank" "on the device" "on the host" "work per step" "model FLOPs"
 total_of_one=$(predicted_bytes)
 expect_exit 0 "$gptrain" --config run.yaml --dry-run --world-size 4 --set training.global_batch_size=8
 total_of_four=$(predicted_bytes)

@@ -9,7 +9,7 @@ share() { echo $((1000 * $1 / $2)); }
 bytes_of() { awk -v name="$1" 'index($0, "  " name "  ") == 1 { print $NF }' out; }
 # adds_up: the rows of the memory table of the last dry run have its sums.
 adds_up() {
-    awk '/^[^ ]/ { inside = /^memory per rank/; next }
+    awk '/^[^ ]/ { inside = /^memory of the rank/; next }
         !inside || index($0, "  context and libraries  ") == 1 { next }
         index($0, "  on the device  ") == 1 { device = sum; sum = 0; sums += $NF == device; next }
         index($0, "  on the host  ") == 1 { sums += $NF == sum; next }
@@ -33,12 +33,12 @@ while read -r name ranks stages sent; do
             --timeline "$name.$picture"
         ((SECONDS - began < 60)) || fail "$name took $((SECONDS - began)) s"
     done
-    says out "planned for device cuda" "memory per rank" "saved activations" "context and libraries"
+    says out "planned for device cuda" "memory of the rank" "saved activations" "context and libraries"
     [[ $(adds_up) == 2 ]] || fail "$name: the sums of its memory are wrong: $(adds_up)"
     (($(bytes_of "sent on tp") > 0)) || fail "$name: nothing is sent on tp"
     ((ranks == 8 * stages)) || (($(bytes_of "sent on dp") > 0)) || fail "$name: nothing on dp"
     if ((stages > 1)); then
-        says out "stages, each of $((ranks / stages)) ranks" "bubble"
+        says out "stages of $((ranks / stages)) ranks each; memory" "bubble"
         [[ $(grep -c '^ *[0-9]* .*FLOP.* to ' out) == "$stages" ]] ||
             fail "$name: not $stages stages in the table"
         for row in "on the device" "sent on tp" "sent on dp" "sent on pp"; do in_a_stage "$row"; done
@@ -60,11 +60,11 @@ END
 
 # Without a number of ranks it takes the fewest that the mesh needs, and says so.
 expect_exit 0 "$gptrain" --config "$configs/gpt22b.yaml" --dry-run
-says out "planned for 8 ranks, the fewest that the mesh needs" "tensor 8 = 8 ranks"
+says out "planned for 8 ranks, the minimum for the mesh" "tensor 8 = 8 ranks"
 expect_exit 0 "$gptrain" --config "$configs/gpt22b.yaml" --dry-run --world-size 16 \
     --set training.global_batch_size=8
 says out "data 2 x" "= 16 ranks"
-says_not out "the fewest"
+says_not out "the minimum"
 settings parallel.tensor=8 parallel.pipeline=1024 parallel.context=1024 parallel.data=8
 expect_exit 2 "$gptrain" --config "$configs/gpt22b.yaml" --dry-run "${set[@]}"
 says err "parallel: the mesh needs 67108864 ranks"
@@ -92,26 +92,26 @@ says out "bubble 21.9 %"
 expect_exit 0 "$gptrain" --config equal.yaml --dry-run --world-size 8 --set device=cpu
 says out "planned for device cpu"
 [[ $(adds_up) == 3 ]] || fail "the sums of a CPU's memory are wrong: $(adds_up)"
-on_cpu=$(bytes_of "scratch of ops")
+on_cpu=$(bytes_of "op scratch")
 expect_exit 0 "$gptrain" --config equal.yaml --dry-run --world-size 8 --set device=cuda
 says out "planned for device cuda" "context and libraries"
 [[ $(adds_up) == 2 && -z $(bytes_of total) ]] || fail "the sums of a GPU's memory are wrong"
-(($(bytes_of "scratch of ops") != on_cpu)) || fail "a GPU needs the scratch memory of a CPU"
-(($(bytes_of "staging on the host") == 16 << 20)) || fail "a GPU needs no memory for staging"
+(($(bytes_of "op scratch") != on_cpu)) || fail "a GPU needs the scratch memory of a CPU"
+(($(bytes_of "host staging") == 16 << 20)) || fail "a GPU needs no memory for staging"
 expect_exit 0 "$gptrain" --config equal.yaml --dry-run --world-size 8 --set device=auto
-says out "as a run here would take"
+says out "as a run here would choose"
 
 # Whether it fits, here and on devices of a size; the size that is said to fit is the largest.
 expect_exit 0 "$gptrain" --config equal.yaml --dry-run --world-size 8 --set device=cpu \
     --set model.hidden_size=128
-says out "fits here (all 8 ranks on this machine): " "of it for libraries"
+says out "fits here (all 8 ranks on this machine): " " for libraries), "
 expect_exit 0 "$gptrain" --config equal.yaml --dry-run --world-size 8 --set device=cuda
 says_not out "fit"
 for device in cpu cuda; do
     settings device=$device model.num_layers=8 model.hidden_size=256 training.micro_batch_size=100000 \
         training.global_batch_size=auto parallel.pipeline=1 parallel.layers=auto
     expect_exit 0 "$gptrain" --config equal.yaml --dry-run --device-memory 8GiB "${set[@]}"
-    says out "does not fit: " " and 8.00 GiB are available (--device-memory)" "recompute full"
+    says out "does not fit: " ", 8.00 GiB available (--device-memory)" "recompute full"
     most=$(sed -n 's/.*what would fit: training.micro_batch_size \([0-9]*\),.*/\1/p' out)
     ((most > 1)) || fail "no micro_batch_size on $device: $(grep fit out)"
     expect_exit 0 "$gptrain" --config equal.yaml --dry-run --device-memory 8GiB "${set[@]}" \

@@ -63,13 +63,13 @@ fault 3 empty.txt
 says err "fewer than two tokens"
 head -c 300 docs.jsonl.gz >cut.jsonl.gz
 fault 3 cut.jsonl.gz
-says err "damaged gzip data: they end early"
+says err "damaged gzip data: unexpected end"
 { head -c 300 docs.jsonl.gz; printf 'damage'; tail -c +307 docs.jsonl.gz; } >damaged.jsonl.gz
 fault 3 damaged.jsonl.gz
 says err "damaged gzip data"
 cp plain.txt plain.gz
 fault 3 plain.gz
-says err "no gzip data"
+says err "not gzip data"
 fault 2 plain.txt --json-key text
 fault 2 docs_text_document --json-key text
 

@@ -71,17 +71,17 @@ generate up_to_there --prompt "5 6 7" --max-tokens 37
 [[ ! -s err ]] || fail "what was asked for is warned of: $(cat err)"
 generate no_further --prompt "5 6 7" --max-tokens 38
 same up_to_there no_further
-says err "warning: the text ends after 37 of 38 tokens" "position after 40"
+says err "warning: stopped after 37 of 38 tokens" "last position is 40"
 
 # A text with rope ends as well, far behind them, and takes no memory for what cannot come.
 expect_exit 0 bash -c 'ulimit -v 1500000; exec "$@"' - "$gptrain" generate --checkpoint ids \
     --prompt "5 6 7" --max-tokens 16777216
 (($(wc -w <out) == 64 * 16 - 3)) || fail "with rope $(wc -w <out) tokens"
-says err "ends after 1021 of 16777216 tokens" "position after 1024 (64 times model.max_position_emb"
+says err "stopped after 1021 of 16777216 tokens" "last position is 1024 (64 times model.max_position_emb"
 numbers=$(seq -s ' ' 1 300)
 expect_exit 2 "$gptrain" generate --checkpoint ids \
     --prompt "$numbers $numbers $numbers $numbers" --max-tokens 1
-says err "the prompt has 1200 tokens, and the model only 1024 positions (64 times model."
+says err "the prompt has 1200 tokens, but the model has only 1024 positions (64 times model."
 
 # The end of a document ends the text.
 for ((i = 0; i < 300; ++i)); do echo "and the"; done >lines.txt
@@ -100,7 +100,7 @@ bad() { expect_exit 2 "$gptrain" generate --checkpoint "$@"; }
 bad nowhere --prompt and
 says err "nowhere: no such folder (relative to $work, where the program was started)"
 bad run/cache --prompt and
-says err "run/cache: no checkpoint there"
+says err "run/cache: no checkpoint found"
 bad run.yaml --prompt and
 says err "run.yaml: is a YAML file, not a folder; give a checkpoint (step-...)"
 bad tok.model --prompt and

@@ -79,8 +79,8 @@ stopped=(1)
 signal STOP 1
 leave 0
 says errors "hang: rank 1 (dp 1 pp 0 cp 0 tp 0) on $(hostname), process $(<pid.1)," \
-    "its process is stopped" "at step "
-says out "the run stands still:" "  rank 0: step " " waits in " "(no sign of life)"
+    "its process is stopped" "last seen in step "
+says out "the run hangs; ranks are at:" "  rank 0: step " " waits in " "(no sign of life)"
 
 # Four ranks on another mesh; the lowest is stopped, and another one speaks.
 launch 4 four parallel.pipeline=2 parallel.tensor=2
@@ -116,10 +116,10 @@ for ((try = 0; try < 5; ++try)); do
     leave 0
     says errors "hang: rank 1 "
     expect_exit 0 "$gptrain" inspect saving/checkpoints
-    grep -q 'at save ' errors && break
+    grep -q 'last seen in save ' errors && break
     rm -rf saving
 done
-says errors "at save "
+says errors "last seen in save "
 
 # Slow, but alive: rank 1 runs for a tenth of the time, so that a step takes far longer than
 # hang_seconds, in which rank 0 waits for it.
@@ -166,7 +166,7 @@ launch 4 nodes parallel.data=4
 stopped=(2 3)
 signal STOP 2 3
 leave 0 1
-says errors "hang: rank 2 (dp 2 pp 0 cp 0 tp 0)" "gives no sign of life" "and 1 more"
+says errors "hang: rank 2 (dp 2 pp 0 cp 0 tp 0)" "shows no sign of life" "and 1 more"
 
 # In order nothing is left of them.
 launch 4 nodes-done parallel.data=4 training.steps=20

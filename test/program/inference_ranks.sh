@@ -112,19 +112,19 @@ cp "$shard" whole.h5
 printf '\xff\xfe\xfd' | dd of="$shard" bs=1 seek="$offset" conv=notrunc status=none
 as_ranks 0 2 eval --checkpoint run --data unseen.txt -- pipeline=2
 near "after damage"
-says err "warning: " "rank 1 (dp 0 pp 1 cp 0 tp 0)" "step-000040 is passed over"
+says err "warning: " "rank 1 (dp 0 pp 1 cp 0 tp 0)" "skipping checkpoint step-000040"
 as_ranks 3 2 eval --checkpoint "$(checkpoint run 40)" --data unseen.txt -- pipeline=2
 cp whole.h5 "$shard"
 
 # What cannot be done is said once.
 as_ranks 2 2 generate --checkpoint run "${prompt[@]}"
-says err "parallel.tensor x parallel.pipeline" "1 x 1 for 2 ranks"
+says err "parallel.tensor x parallel.pipeline" "1 x 1; 2 were started"
 as_ranks 2 2 generate --checkpoint run "${prompt[@]}" -- tensor=2 sequence_parallel=true
 as_ranks 2 2 generate --checkpoint run "${prompt[@]}" -- context=2
 as_ranks 2 3 eval --checkpoint run --data unseen.txt -- tensor=2
 says err "3 ranks"
 as_ranks 2 2 eval --checkpoint run --data unseen.txt --set model.num_layers=2
-says err "--set model.num_layers=2" "checkpoint's"
+says err "--set model.num_layers=2" "comes from the checkpoint"
 as_ranks 2 2 eval --checkpoint run --data unseen.txt -- tensr=2
 says err "tensr" "tensor"
 as_ranks 3 2 eval --checkpoint run --data missing.txt

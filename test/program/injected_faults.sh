@@ -32,7 +32,7 @@ says out "changed since the checkpoint: fault_injection: {" "resumed from" "afte
 says killed/spec.yaml "fault_injection: none"
 
 train_ranks 6 2 stopped "kind: stop, rank: 1, step: 3" faults.hang_seconds=2
-says err "hang: rank 1 (dp 1 pp 0 cp 0 tp 0) on $(hostname)" "its process is stopped" "stands at step 3"
+says err "hang: rank 1 (dp 1 pp 0 cp 0 tp 0) on $(hostname)" "its process is stopped" "last seen in step 3"
 
 train_ranks 1 2 bug "kind: error, rank: 1, step: 3"
 says err "rank 1 (dp 1 pp 0 cp 0 tp 0) on $(hostname): injected error in action" "of step 3"
@@ -40,7 +40,7 @@ says err "rank 1 (dp 1 pp 0 cp 0 tp 0) on $(hostname): injected error in action"
 train_ranks 0 2 nan "kind: nan, rank: 1, step: 3"
 tensor=$(sed -n 's/.*nan in step 3, element [0-9]* of the \(gradient of .*\)/\1/p' warnings)
 [[ -n $tensor ]] || fail "no gradient is named: $(cat warnings)"
-says warnings "step 3: loss or gradients are not finite (the $tensor); the update is left out"
+says warnings "step 3: non-finite loss or gradients (the $tensor); update skipped"
 grep -q '^{"step": 20, "loss": [0-9].*"skipped_steps": 1, ' nan/metrics.jsonl ||
     fail "not one step was skipped: $(tail -n 1 nan/metrics.jsonl)"
 expect_exit 0 "$gptrain" inspect nan/checkpoints --verify
@@ -54,10 +54,10 @@ same a.history b.history
 # A bit of a weight: found where the weights are compared next, in what lasts that long.
 four=(training.global_batch_size=4 data.num_samples=120)
 train_ranks 1 4 flip "kind: bit_flip, rank: 1, step: 3" faults.replica_check_interval=1 "${four[@]}"
-says err "step 3: ranks that should hold the same weights do not: rank 1 (dp 1 pp 0 cp 0 tp 0) on "
+says err "step 3: ranks with replicas of the same weights differ: rank 1 (dp 1 pp 0 cp 0 tp 0) on "
 train_ranks 1 4 lasting "kind: bit_flip, rank: 1, step: 5" faults.replica_check_interval=4 \
     parallel.shard_optimizer=false "${four[@]}"
-says err "step 8: ranks that should hold the same weights do not: rank 1 (dp 1 pp 0 cp 0 tp 0) on "
+says err "step 8: ranks with replicas of the same weights differ: rank 1 (dp 1 pp 0 cp 0 tp 0) on "
 
 train_ranks 0 2 slow "kind: slow, rank: 1, step: 2, seconds: 0.03" training.steps=60
 says warnings "rank 1 (dp 1 pp 0 cp 0 tp 0) on $(hostname) is slow: 0.0"
@@ -66,7 +66,7 @@ says warnings "rank 1 (dp 1 pp 0 cp 0 tp 0) on $(hostname) is slow: 0.0"
 train_ranks 1 2 writer "kind: error, rank: 1, step: 10, call: 9"
 says err "rank 1 (dp 1 pp 0 cp 0 tp 0) on " ": injected error in call 9 from step 10 on, "
 train_ranks 0 2 failing "kind: io_error, rank: 1, step: 10, call: 9"
-says warnings "rank 1 (dp 1 pp 0 cp 0 tp 0) on " "Input/output error; training goes on"
+says warnings "rank 1 (dp 1 pp 0 cp 0 tp 0) on " "Input/output error; training continues"
 [[ $(ls -A failing/checkpoints) == step-000020 ]] || fail "checkpoints: $(ls -A failing/checkpoints)"
 
 # A disk that stays full: the third save in a row that fails ends the run; what was saved stays.

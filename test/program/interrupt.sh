@@ -23,7 +23,7 @@ interrupt() {
     (($1 == 1)) || wait_for stopped/metrics.jsonl "{\"step\": $(($1 - 1)),"
     kill -"$3" "$pid"
     end_ranks 75 "$ranks ranks, SIG$3 to rank $2 in step $1"
-    says out "stopped on SIG$3"
+    says out "stopped (SIG$3)"
     step=$(newest_step stopped)
     [[ $(ls -A stopped/checkpoints) == "$(basename "$(checkpoint . "$step")")" ]] ||
         fail "not one checkpoint: $(ls -A stopped/checkpoints)"

@@ -11,7 +11,7 @@ check_killed() {
     local known newest
     kills=$((kills + 1))
     if compgen -G "$1/checkpoints/*.tmp-$2-*" >/dev/null; then in_saves=$((in_saves + 1)); fi
-    says_not err "passed over"
+    says_not err "skipping checkpoint"
     newest=$(newest_step "$1")
     # What was there before, and what the run knew to be saved.
     known=$(sed -n 's/^saved .*step-0*\([0-9]*\): .*/\1/p' out | tail -n 1)

@@ -191,7 +191,7 @@ newest_step() {
 needs_gpu() {
     settings output_dir=probe training.steps=1 checkpoint.interval=0
     "$gptrain" --config run.yaml "${set[@]}" >out 2>err
-    (($? != 2)) || ! grep -qE 'not built|no NVIDIA driver|driver is too old|shows no GPU|capability' err ||
+    (($? != 2)) || ! grep -qE 'built without|no NVIDIA driver|driver is too old|sees no GPU|capability' err ||
         not_run "$(sed 's/^gptrain: error: //' err)"
 }
 

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Losses above their limit: left out, rolled back, or the end; the same after a resume.
+# Losses above their limit: skipped, rolled back, or the end; the same after a resume.
 . "$(dirname "$0")/lib.sh"
 make_data
 make_spec
@@ -10,9 +10,9 @@ policy() { echo "faults.loss_spike={factor: $1, window: 4, action: $2}"; }
 skipped() { sed -n 's/.*"skipped_steps": \([0-9]*\),.*/\1/p' "$1/metrics.jsonl" | tail -n 1; }
 
 train 0 skip "$(policy 1.0 skip)"
-(($(skipped skip) >= 1)) || fail "only $(skipped skip) steps were left out"
-says err "above" "faults.loss_spike" "the update is left out"
-says_not err "not finite"
+(($(skipped skip) >= 1)) || fail "only $(skipped skip) steps were skipped"
+says err "above" "faults.loss_spike" "update skipped"
+says_not err "non-finite"
 train 0 resumed "$(policy 1.0 skip)" training.steps=10
 train 0 resumed "$(policy 1.0 skip)"
 same_run skip resumed 20
@@ -25,12 +25,12 @@ says err "faults.loss_spike: stop" "is above"
 
 # Back to the last checkpoint, and on with other samples; not for ever.
 train 4 back "$(policy 1.0 rollback)" faults.max_skipped_steps=3
-says out "rolled back from step" "; samples" "are left out"
-says err "faults.loss_spike: rollback"
+says out "rolled back from step" "; skipping samples"
+says err "faults.loss_spike: rollback" "after 3 rollbacks to the newest checkpoint"
 (($(grep -c 'rolled back' out) == 3)) || fail "not three times: $(grep 'rolled back' out)"
 (($(grep -c '"event": "resume"' back/metrics.jsonl) == 3)) || fail "not three lines of resumption"
 train 4 none "$(policy 1.0 rollback)" checkpoint.interval=0
-says err "no checkpoint to go back to"
+says err "no checkpoint to roll back to"
 
 # A run that rolls back and then ends well is the same if it is stopped and resumed before that.
 factor=

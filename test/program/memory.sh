@@ -23,7 +23,7 @@ for settings in "training.micro_batch_size=4000000 training.global_batch_size=au
     "model.num_layers=1000 model.hidden_size=65536 model.num_attention_heads=256"; do
     settings output_dir=large $settings
     expect_exit 2 "$gptrain" --config run.yaml "${set[@]}"
-    says err "not enough memory" "are needed" "for libraries" "are available (" "would fit"
+    says err "not enough memory" " needed (" " for libraries), " " available (" "would fit"
     [[ ! -e large/cache && ! -e large/metrics.jsonl ]] || fail "a refused run has begun: $(ls large)"
 done
 # The limits of the process count as well.

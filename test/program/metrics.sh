@@ -71,7 +71,7 @@ same_run whole missing 20
 cp -r whole finished
 sed -i '/"step": 20, "val_loss"/d' finished/metrics.jsonl
 train 0 finished $evaluating
-says out "step 20/20  val_loss" "is finished"
+says out "step 20/20  val_loss" "nothing left to do: the checkpoint has the run's last step"
 history finished >finished.history
 same whole.history finished.history
 
@@ -112,7 +112,7 @@ train 0 closing training.eval_interval=8 training.eval_steps=3 logging.interval=
 expect_order closing "5 v8 10 15 v16 20 v20"
 cp closing/metrics.jsonl closing.before
 train 0 closing training.eval_interval=8 training.eval_steps=3 logging.interval=5
-says out "is finished"
+says out "nothing left to do: the checkpoint has the run's last step"
 same closing.before closing/metrics.jsonl
 train 0 rare training.eval_interval=100 training.eval_steps=3 logging.interval=20
 expect_order rare "20 v20"

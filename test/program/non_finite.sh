@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Steps whose loss or gradients are not finite are left out, said, and end the run when there are too many.
+# Steps whose loss or gradients are not finite are skipped and reported, and end the run when there are too many.
 . "$(dirname "$0")/lib.sh"
 make_data
 make_spec
@@ -13,7 +13,7 @@ finite_weights() {
 }
 
 train 4 diverged optimizer.lr=1.0e+30 checkpoint.interval=1 training.steps=40 faults.max_skipped_steps=5
-says err "warning: step" "not finite (the loss of rank 0" "from sample" "the gradient of" "max_skipped_steps"
+says err "warning: step" "non-finite loss or gradients (the loss of rank 0" "from sample" "the gradient of" "max_skipped_steps"
 (($(grep -c '^warning: ' err) >= 5)) || fail "not a warning for each of 5 steps: $(cat err)"
 says diverged/metrics.jsonl '"loss": null'
 last=$(grep -c '"loss"' diverged/metrics.jsonl)

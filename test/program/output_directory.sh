@@ -71,7 +71,7 @@ start gone training.steps=1000000000
 wait_for gone/metrics.jsonl '"step": 13,'
 mv gone taken
 ends 5
-says err "$work/gone: was deleted or replaced" "is saved in a new one"
+says err "$work/gone: was deleted or replaced" "is saved in a new directory"
 nothing_left gone
 saved=$(newest_step gone)
 ((saved >= 13)) || fail "saved at step $saved"

@@ -20,18 +20,18 @@ start_ranks 2 full parallel.data=2 training.steps=100000 data.num_samples=200000
     checkpoint.interval=20
 wait_for out 'saved '
 prlimit --pid "$(pid_of 1 full)" --fsize=4096:unlimited
-wait_for err 'training goes on'
+wait_for err 'training continues'
 says err "warning: rank 1 (dp 1 pp 0 cp 0 tp 0) on " "full/checkpoints/step-" "File too large"
 prlimit --pid "$(pid_of 1 full)" --fsize=unlimited
 before=$(saves)
 for ((i = 0; i < 1000 && $(saves) < before + 2; ++i)); do sleep 0.02; done
 (($(saves) >= before + 2)) || fail "no checkpoint after there was room again"
 # Until it has failed three times in a row.
-warned=$(grep -c 'training goes on' err)
+warned=$(grep -c 'training continues' err)
 prlimit --pid "$(pid_of 1 full)" --fsize=4096:unlimited
 wait $launcher
 code=$?
-(($(grep -c 'training goes on' err) == warned + 2)) || fail "not 2 warnings before the end: $(cat err)"
+(($(grep -c 'training continues' err) == warned + 2)) || fail "not 2 warnings before the end: $(cat err)"
 ran 5 $code "a disk that stays full for rank 1"
 says err "rank 1 (dp 1 pp 0 cp 0 tp 0) on " "File too large"
 newest=$(ls full/checkpoints | tail -n 1)

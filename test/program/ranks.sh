@@ -119,21 +119,21 @@ for launch in "1 $cores" "2 $((cores > 1 ? cores / 2 : 1))"; do
     ran 0 $? "${launch% *} ranks on all cores"
     says out "device: CPU with $(threads ${launch#* })"
 done
-says out "a rank; mesh: dp 2 pp 1 cp 1 tp 1"
+says out "per rank; mesh: dp 2 pp 1 cp 1 tp 1"
 rm -rf threads
 timeout 60 env -u OMP_NUM_THREADS taskset -c "$one_core" "$mpirun" -n 2 "$gptrain" \
     --config run.yaml "${set[@]}" >out 2>err
 ran 0 $? "2 ranks on one core"
-says out "device: CPU with 1 thread a rank"
+says out "device: CPU with 1 thread per rank"
 
 # A picture of a real step.
 options=(--timeline step.svg)
 train_as 2 0 drawn parallel.pipeline=2 training.steps=3
-says out "step.svg: the step measured has a bubble of"
+says out "step.svg: the measured step has a bubble of"
 says step.svg "tiny: one step of one pipeline, measured: bubble" "stage 1" "messages"
 options=(--timeline step.json)
 train_as 2 0 short parallel.data=2 training.steps=2
-says err "warning: --timeline step.json: not written, the run ended before step 3"
+says err "warning: --timeline step.json: not written: the run ended before step 3"
 [[ ! -e step.json ]] || fail "a timeline of a step that was not run"
 options=(--timeline step.png)
 train_as 2 2 wrong parallel.data=2
@@ -148,7 +148,7 @@ wait_for stopped/metrics.jsonl '"step": 3,'
 kill -TERM "$(pgrep -f "^$gptrain --config run.yaml --set output_dir=stopped " | tail -n 1)"
 wait $launcher
 ran 75 $? "two ranks, one with SIGTERM"
-says out "stopping on SIGTERM" "the same command goes on"
+says out "stopping (SIGTERM)" "the same command continues"
 (($(ls stopped/checkpoints | wc -l) == 1)) || fail "not one checkpoint: $(ls stopped/checkpoints)"
 
 # Ranks whose standard streams are closed: no file takes their place.
@@ -168,7 +168,7 @@ exec "$gptrain" --config run.yaml --set output_dir=wrong --set "seed=\$OMPI_COMM
 END
 timeout --signal=KILL 60 "$mpirun" -n 2 bash differs.sh >out 2>err
 ran 2 $? "ranks with different specs"
-says err "rank 1 on" "another run spec"
+says err "the run spec of rank 1 on" "differs"
 cp "$gptrain" another-build
 printf ' ' >>another-build
 settings output_dir=wrong parallel.data=2

@@ -81,7 +81,7 @@ train 0 older-straight training.steps=15 data.num_samples=20
 train 0 older training.steps=10 data.num_samples=20
 make_old "$(checkpoint older 10)"
 train 0 older training.steps=15 data.num_samples=auto
-says out "after step 10" "pass 2 over the training samples begins at sample 20"
+says out "after step 10" "pass 2 over the training samples starts at sample 20"
 same_run older-straight older 15
 
 # The learning rate follows the new number of steps, also from the run's own spec; a number does not,

@@ -75,7 +75,7 @@ mv moved/* .
 
 # A finished run.
 train 0 base
-says out "is finished"
+says out "nothing left to do: the checkpoint has the run's last step"
 history base >base.history
 (($(grep -c loss base.history) == 20)) || fail "a finished run has other lines: $(cat base.history)"
 

@@ -43,7 +43,7 @@ calls() {
     train_ranks "$1" count training.steps=4 checkpoint.interval=2
     train_ranks "$1" count training.steps=6 checkpoint.interval=2 checkpoint.async=false \
         "fault_injection={faults: [{kind: kill, rank: $2, step: 5, call: 1000000}]}"
-    calls=$(sed -n 's/.*did not happen: there were \([0-9]*\) calls.*/\1/p' err)
+    calls=$(sed -n 's/.*did not strike: only \([0-9]*\) calls.*/\1/p' err)
     ((calls > 20)) || { fail "no calls were counted: $(cat err)" && finish; }
 }
 
@@ -66,11 +66,11 @@ failing() {
         checkpoint.async="$3" "fault_injection={faults: [$list]}"
     ((code == 0)) || fail "exit code $code of $*: $(grep '^gptrain' err)"
     (($(grep -c '^warning: injected fault: ' err) == count)) || fail "not $count faults: $*"
-    says_not err "did not happen"
+    says_not err "did not strike"
     says $dir/metrics.jsonl "{\"step\": $((step + 4)), \"loss\""
     local saves=$((step + 4)) good bad
     good=$(grep -c '^saved ' out)
-    bad=$(grep -c 'training goes on' err)
+    bad=$(grep -c 'training continues' err)
     ((good + bad == saves && bad <= hard)) || fail "of $saves saves $good good, $bad failed: $*"
     for saved in $(sed -n 's,^saved .*/step-0*\([0-9]*\): .*,\1,p' out); do
         ((saved % 2 != 0)) || [[ -d $(checkpoint $dir $saved) ]] || lost=$((lost + 1))
@@ -97,7 +97,7 @@ first() {
         half=$((half + $(half_read $dir)))
         left=$((left + $(others $dir | wc -l)))
         failed_calls=$((failed_calls + 1))
-        failing_saves=$((failing_saves + $(grep -c 'training goes on' err)))
+        failing_saves=$((failing_saves + $(grep -c 'training continues' err)))
         ((lost + half + left == 0)) || fail "$lost lost, $half half-read, $left left over: $n of $*"
     done
 }

@@ -86,7 +86,7 @@ wait_for stopped/metrics.jsonl '"step": 7,'
 scancel --signal=USR1 "$job"
 ends_in_time stopped.yaml stopped "$job"
 has_ended "$job" COMPLETED 1
-says stopped.log "stopping on SIGUSR1" "resumed from" "finished after step $last"
+says stopped.log "stopping (SIGUSR1)" "resumed from" "finished after step $last"
 submit straight "${many[@]}" stopped.yaml --set output_dir=straight
 has_ended "$job" COMPLETED 0
 same_run straight stopped "$last"
@@ -111,7 +111,7 @@ submit cancelled "${one[@]}" endless.yaml --set output_dir=cancelled
 wait_for cancelled/metrics.jsonl '"step": 7,'
 scancel "$job"
 has_ended "$job" CANCELLED 0
-says cancelled.log "stopping on SIGTERM" "saved $work/cancelled"
+says cancelled.log "stopping (SIGTERM)" "saved $work/cancelled"
 
 # Tasks that do not know of each other.
 srun --ntasks=2 --mpi=none "$gptrain" --config run.yaml --set output_dir=lonely >out 2>err
@@ -143,6 +143,6 @@ says lost.log "exit code 6 after 3 restarts without a new checkpoint (newest: st
 (($(grep -c "start with 2 cores" lost.log) == 5)) || fail "not five starts: $(cat lost.log)"
 
 has_ended "$timed" COMPLETED 1
-says timed.log "stopping on SIGUSR1" "resumed from" "finished after step"
+says timed.log "stopping (SIGUSR1)" "resumed from" "finished after step"
 
 finish

@@ -20,7 +20,7 @@ for signal in TERM USR1 INT; do
     kill -"$signal" "$pid"
     ends 75
     says out "SIG$signal"
-    says err "warning: SIG$signal: the run saves after the step under way and stops"
+    says err "warning: SIG$signal: the run saves after the current step and stops"
     last_step stopped
     (($(grep -c '"loss"' stopped/metrics.jsonl) == last)) || fail "the lines do not end at step $last"
     train 0 stopped training.steps=$((last + 5))
@@ -83,12 +83,12 @@ wait_for closing/metrics.jsonl '"step": 7,'
 sleep 0.2
 kill -TERM "$pid"
 ends 75
-says out "stopped on SIGTERM after step 7: "
+says out "stopped (SIGTERM) after step 7: "
 last_step closing
 ((last == 7)) || fail "stopped in the last evaluation, but saved after step $last"
 says_not closing/metrics.jsonl val_loss
 train 0 closing $closing training.eval_steps=1
-says out "is finished"
+says out "nothing left to do: the checkpoint has the run's last step, 7"
 says closing/metrics.jsonl '{"step": 7, "val_loss": '
 
 # Time limits, in a step and in an evaluation.

@@ -38,16 +38,16 @@ says_not out "shortened"
 printf 'and the\n' >tiny.txt
 expect_exit 0 "$preprocess" --input tiny.txt --tokenizer tok.model --output-prefix tiny --append-eod
 train 0 tiny "data.train=[{prefix: tiny_text_document}]" 'data.split="1"'
-warns 1 "tiny_text_document .* times over"
+warns 1 "tiny_text_document .* times; beyond 40"
 train 0 blend "data.train=[{prefix: text_text_document}, {prefix: tiny_text_document, weight: 3}]" \
     'data.split="1"'
-warns 1 "tiny_text_document .* times over"
+warns 1 "tiny_text_document .* times; beyond 40"
 
 # More threads than cores.
 if core=$(taskset -cp $$ 2>err) && core=${core##*: } && core=${core%%[,-]*}; then
     settings output_dir=threads training.steps=1
     expect_exit 0 env OMP_NUM_THREADS=3 taskset -c "$core" "$gptrain" --config run.yaml "${set[@]}"
-    warns 1 "OMP_NUM_THREADS gives this process 3 threads, but it may run on 1 core"
+    warns 1 "OMP_NUM_THREADS sets 3 threads, but this process may use only 1 core"
     expect_exit 0 env OMP_NUM_THREADS=1 taskset -c "$core" "$gptrain" --config run.yaml "${set[@]}"
     warns 0 .
 fi

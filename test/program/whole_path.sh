@@ -12,7 +12,7 @@ train 0 run training.steps=60 training.global_batch_size=8 data.num_samples=auto
 says out "step 60/60" "val_loss" "finished after step 60"
 # A start says in five lines what it does, the end in one what came of it.
 starts=('model: 11,968 parameters in 2 layers, fp32'
-    'data: [0-9,]+ tokens to train on, [0-9,]+ tokens for validation'
+    'data: [0-9,]+ training tokens, [0-9,]+ validation tokens'
     'run: 60 steps, 7,680 tokens, [0-9.]+ epochs'
     'device: .*; mesh: dp 1 pp 1 cp 1 tp 1; memory: [0-9.]+ [KM]iB' "output: $work/run")
 for ((i = 0; i < 5; ++i)); do
@@ -53,7 +53,7 @@ says run/spec.yaml "output_dir: $work/run" "prefix: $work/text_text_document" "n
 cp run/spec.yaml spec.yaml
 cd run || exit 1
 expect_exit 0 "$gptrain" --config ../spec.yaml
-says out "is finished"
+says out "nothing left to do: the checkpoint has the run's last step"
 says_not out "changed since"
 rm out err
 cd "$work" || exit 1
@@ -91,9 +91,9 @@ mv away/* .
 expect_exit 0 "$gptrain" inspect run.yaml
 says out "ffn_hidden_size: 64" "micro_batch_size: 1" "parameters"
 # The epochs are those of the run's tokens, 20 steps of 2 x 16, over the training tokens.
-tokens=$(sed -n 's/^epochs .* of the \([0-9,]*\) tokens to train on$/\1/p' out | tr -d ,)
-((tokens > 1000)) || fail "no tokens to train on: $(cat out)"
-says out "epochs         $(awk -v tokens="$tokens" 'BEGIN { printf "%.2f", 640 / tokens }') of the"
+tokens=$(sed -n 's/^epochs .* of \([0-9,]*\) training tokens$/\1/p' out | tr -d ,)
+((tokens > 1000)) || fail "no training tokens: $(cat out)"
+says out "epochs         $(awk -v tokens="$tokens" 'BEGIN { printf "%.2f", 640 / tokens }') of "
 expect_exit 0 "$gptrain" inspect run.yaml --set "data.train=[{prefix: nothing}]"
 says_not out "epochs"
 expect_exit 0 "$gptrain" inspect text_text_document
@@ -106,10 +106,10 @@ says out "step-000025" "step-000050" "step-000060"
 expect_exit 0 "$gptrain" inspect run
 says out "step-000060"
 expect_exit 2 "$gptrain" inspect text.txt
-says err "text.txt: neither a run spec"
+says err "text.txt: not a run spec"
 cp text.txt step-000060
 expect_exit 2 "$gptrain" inspect step-000060
-says err "step-000060: neither"
+says err "step-000060: not a run spec"
 expect_exit 2 "$gptrain" inspect "$(checkpoint run 61)"
 says err "step-000061: no such file"
 expect_exit 0 "$gptrain" inspect new/checkpoints

@@ -8,10 +8,10 @@ namespace {
 /// Tells `totals` of an operation that sends so much.
 void send(CommTotals& totals, Axis axis, std::int64_t bytes) {
     const CommCall call = {.axis = axis, .operation = "all_reduce", .number = 1, .bytes = bytes};
-    totals.started(call);
-    totals.issued(call);
-    totals.waiting(call);
-    totals.finished(call);
+    totals.on_started(call);
+    totals.on_issued(call);
+    totals.on_waiting(call);
+    totals.on_finished(call);
 }
 
 std::vector<CommMetric> metrics_of(const MeshShape& shape, bool timed) {
@@ -24,7 +24,7 @@ std::vector<CommMetric> metrics_of(const MeshShape& shape, bool timed) {
         send(totals, Axis::dp, 30 * step);
         send(totals, Axis::dp_cp, 3000 * step);
         send(totals, Axis::pp, 40 * step);
-        send(totals, Axis::ends, 4000 * step);
+        send(totals, Axis::embedding_ends, 4000 * step);
         send(totals, Axis::model, 50000 * step);
         metrics.add_step(totals);
     }

@@ -57,16 +57,16 @@ TEST_CASE("the lock goes with the run") {
 TEST_CASE("a directory knows whether it is still in its place") {
     const TempFolder folder;
     const RunDirectory run(folder / "a");
-    CHECK(run.in_place());
+    CHECK(run.still_held());
     std::filesystem::rename(folder / "a", folder / "b");
-    CHECK_FALSE(run.in_place());
+    CHECK_FALSE(run.still_held());
     std::filesystem::create_directory(folder / "a");
-    CHECK_FALSE(run.in_place());
+    CHECK_FALSE(run.still_held());
     std::filesystem::remove(folder / "a");
     std::filesystem::rename(folder / "b", folder / "a");
-    CHECK(run.in_place());
+    CHECK(run.still_held());
     std::filesystem::remove_all(folder / "a");
-    CHECK_FALSE(run.in_place());
+    CHECK_FALSE(run.still_held());
 }
 
 TEST_CASE("a directory that cannot be is an error that names it") {
@@ -80,7 +80,7 @@ TEST_CASE("a directory that cannot be is an error that names it") {
         std::filesystem::permissions(
             folder.path(), std::filesystem::perms::owner_read | std::filesystem::perms::owner_exec);
         CHECK(contains(test::message_of(ExitCode::io, [&] { RunDirectory run(folder.path()); }),
-                       "cannot be written to"));
+                       "is not writable"));
         std::filesystem::permissions(folder.path(), std::filesystem::perms::owner_all);
     }
 }

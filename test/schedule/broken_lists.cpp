@@ -59,7 +59,7 @@ TEST_CASE("a missing send is found", "[schedule]") {
     Pipeline pipeline = sound();
     actions(pipeline, 2).erase(find(pipeline, 2, "SB3>1"));
     CHECK(fault_of(pipeline) ==
-          "the pipeline stands still: stage 0, BW3 waits until stage 1 sends the gradients of "
+          "the pipeline deadlocks: stage 0, BW3 waits until stage 1 sends the gradients of "
           "microbatch 3 for chunk 0 of stage 0; stage 1, BW3 waits until stage 2 sends the "
           "gradients of microbatch 3 for chunk 0 of stage 1; stage 2 has ended");
 }
@@ -87,7 +87,7 @@ TEST_CASE("stages that wait for each other are found", "[schedule]") {
     swap(pipeline, 2, "BW0", "F1");
     swap(pipeline, 2, "SB0>1", "BW0");
     CHECK(fault_of(pipeline) ==
-          "the pipeline stands still: stage 0, BW0 waits until stage 1 sends the gradients of "
+          "the pipeline deadlocks: stage 0, BW0 waits until stage 1 sends the gradients of "
           "microbatch 0 for chunk 0 of stage 0; stage 1, BW0 waits until stage 2 sends the "
           "gradients of microbatch 0 for chunk 0 of stage 1; stage 2, F1 waits until stage 1 sends "
           "the activations of microbatch 1 for chunk 0 of stage 2; stage 1 is one of them");

@@ -78,7 +78,7 @@ TEST_CASE("a picture says what it shows", "[schedule]") {
     }
     CHECK_FALSE(contains(svg, "BW: backward"));
     CHECK_FALSE(contains(svg, "messages"));
-    CHECK_FALSE(contains(svg, "left out"));
+    CHECK_FALSE(contains(svg, "omitted"));
 }
 
 TEST_CASE("a long picture leaves its middle out and says so", "[schedule]") {
@@ -91,7 +91,7 @@ TEST_CASE("a long picture leaves its middle out and says so", "[schedule]") {
     const std::string svg = svg_of(simulate(make_pipeline(shape), costs));
     CHECK(xml_fault(svg) == "");
     CHECK(svg.size() < 1 << 20);
-    CHECK(contains(svg, " s left out"));
+    CHECK(contains(svg, " s omitted"));
     CHECK(contains(svg, ">0<"));
     CHECK(contains(svg, ">511<"));
     CHECK_FALSE(contains(svg, ">256<"));
@@ -105,8 +105,8 @@ TEST_CASE("operations are drawn with the time in which a stage waits for them", 
     timeline.operations = {{1, "dp all_gather", -1, 0, 0}, {1, "dp reduce_scatter", 2, 3, end + 4}};
     const std::string svg = svg_of(timeline);
     CHECK(xml_fault(svg) == "");
-    CHECK(contains(svg, "operations under way"));
-    CHECK(contains(svg, "waited for"));
+    CHECK(contains(svg, "operations in flight"));
+    CHECK(contains(svg, "waiting"));
     CHECK(contains(svg, text("bubble ", fixed(100 * bubble(timeline), 1))));
 
     const TempFolder folder;

@@ -145,7 +145,7 @@ TEST_CASE("what is not a small regular file is refused by its name") {
     }
     SECTION("10 MiB") {
         std::ofstream(folder / "big.yaml") << std::string(10 << 20, 'a');
-        CHECK(fault_of(folder / "big.yaml").find("more than the limit of 1.00 MiB") !=
+        CHECK(fault_of(folder / "big.yaml").find("exceeds the limit of 1.00 MiB") !=
               std::string::npos);
     }
     std::filesystem::remove_all(folder);

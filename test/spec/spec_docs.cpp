@@ -41,7 +41,7 @@ std::string words_of_rule(const RealRange& range, bool bounds) {
                    : text("at least ", range.low);
 }
 std::string words_of_rule(const Label& rule, bool) {
-    return rule.says();
+    return rule.description();
 }
 std::string words_of_rule(const Split&, bool) {
     return "one to three numbers";
@@ -61,7 +61,7 @@ Words choices_of(const T& value, const Rule& rule, bool bounds) {
     Words choices;
     if constexpr (Enumeration<T>) {
         for (const auto& [candidate, word] : words_of(value))
-            if (rule.holds(candidate)) choices.push_back(as_code(word));
+            if (rule.accepts(candidate)) choices.push_back(as_code(word));
     } else if constexpr (std::is_same_v<Rule, OneOf<std::string>>) {
         for (const std::string& word : rule.allowed)
             choices.push_back(as_code(word));
@@ -122,7 +122,7 @@ private:
               bool required) {
         ProgramKey& noted = keys[text(prefix, key)];
         noted.required = required;
-        if constexpr (std::is_same_v<Rule, IntRange>) noted.zero = rule.holds(0);
+        if constexpr (std::is_same_v<Rule, IntRange>) noted.zero = rule.accepts(0);
         for (const bool bounds : {false, true}) {
             const Words choices = choices_of(field, rule, bounds);
             std::vector<std::string_view> all(choices.begin(), choices.end());

@@ -9,7 +9,7 @@ namespace {
 
 std::string contradiction(const std::vector<std::string>& settings, const PlanTarget& target = {}) {
     RunSpec spec = minimal(settings);
-    spec.places = {};
+    spec.locations = {};
     return usage_fault([&] { make_plan(spec, target); });
 }
 
@@ -112,7 +112,7 @@ TEST_CASE("fp8 needs blocks between the first and the last, and multiples of 16"
                                            "model.hidden_size=64", "model.num_attention_heads=4",
                                            "training.seq_length=32"};
     const RunPlan plan = plan_of(fits);
-    CHECK(plan.float8);
+    CHECK(plan.fp8);
     CHECK(plan.compute == DType::bf16);
     const auto fault = [&](const std::string& setting) {
         std::vector<std::string> settings = fits;
@@ -120,8 +120,8 @@ TEST_CASE("fp8 needs blocks between the first and the last, and multiples of 16"
         return contradiction(settings);
     };
     CHECK(fault("model.num_layers=2") ==
-          "precision.compute: fp8 is used in all blocks but the first and the last, and "
-          "model.num_layers is 2; set it to bf16");
+          "precision.compute: fp8 is used in all blocks except the first and the last, "
+          "but model.num_layers is 2; set it to bf16");
     CHECK(fault("model.ffn_hidden_size=72") ==
           "precision.compute: fp8 needs sizes that are multiples of 16, but model.ffn_hidden_size "
           "is 72; change it or set precision.compute to bf16");
@@ -182,10 +182,11 @@ TEST_CASE("keys that contradict each other are named with their values") {
         "training.global_batch_size 2 is not a multiple of 4, training.micro_batch_size 4 x 1 data "
         "rank; set training.global_batch_size to 4, or change the latter");
     CHECK(contradiction({"lr_schedule={warmup_steps: 11, decay_steps: 10}"}) ==
-          "lr_schedule.warmup_steps 11 is above lr_schedule.decay_steps 10; lower the one or raise "
-          "the other");
+          "lr_schedule.warmup_steps 11 is above lr_schedule.decay_steps 10; lower it or raise "
+          "lr_schedule.decay_steps");
     CHECK(contradiction({"data.eod_mask_loss=true"}) ==
-          "data.eod_mask_loss: true needs an end of document; set data.eod_id or data.tokenizer");
+          "data.eod_mask_loss: true needs an end-of-document id; set data.eod_id or "
+          "data.tokenizer");
 
     struct Case {
         std::vector<std::string> settings;
@@ -249,13 +250,13 @@ TEST_CASE("a run that is too short for its warm-up or decay shortens them, and s
         const RunPlan plan = make_plan(spec, {});
         CHECK(plan.lr.warmup_steps == warmup_steps);
         CHECK(plan.lr.wsd_decay_steps == decay_steps);
-        CHECK(plan.shortened == said);
+        CHECK(plan.shortening_note == said);
         CHECK(holds(describe(plan), said));
         // A checkpoint's spec is a plan again, a longer run has its own warm-up back.
         const RunPlan again = make_plan(effective_spec(spec, plan), {});
         CHECK(again.lr.warmup_steps == warmup_steps);
         CHECK(again.lr.wsd_decay_steps == decay_steps);
-        CHECK(again.shortened.empty());
+        CHECK(again.shortening_note.empty());
         CHECK(restart_spec(spec, plan).lr_schedule == spec.lr_schedule);
     }
     const RunPlan one = plan_of({"training.steps=1", "lr_schedule.warmup_steps=20"});
@@ -265,9 +266,9 @@ TEST_CASE("a run that is too short for its warm-up or decay shortens them, and s
 }
 
 TEST_CASE("the fewest ranks of a mesh") {
-    CHECK(fewest_ranks(minimal().parallel) == 1);
-    CHECK(fewest_ranks(minimal({"parallel={tensor: 2, pipeline: 3, context: 5}"}).parallel) == 30);
-    CHECK(fewest_ranks(minimal({"parallel={tensor: 2, data: 7}"}).parallel) == 14);
+    CHECK(min_ranks(minimal().parallel) == 1);
+    CHECK(min_ranks(minimal({"parallel={tensor: 2, pipeline: 3, context: 5}"}).parallel) == 30);
+    CHECK(min_ranks(minimal({"parallel={tensor: 2, data: 7}"}).parallel) == 14);
 }
 
 TEST_CASE("an injected fault has the keys that its kind needs and no other") {
@@ -278,15 +279,16 @@ TEST_CASE("an injected fault has the keys that its kind needs and no other") {
     const std::vector<std::pair<std::string, std::string>> wrong = {
         {"kind: kill, step: 1, rank: 2", ".rank 2 is not on the mesh, whose ranks are 0 to 1"},
         {"kind: kill, step: 11", ".step 11 is above training.steps 10"},
-        {"kind: stop, step: 1, calls: 2", ".calls: kind stop happens in no calls in a row"},
-        {"kind: error, step: 1, seconds: 1", ".seconds: kind error takes no time"},
-        {"kind: nan, step: 1, call: 1", ".call: kind nan happens in no call"},
-        {"kind: bit_flip, step: 1, call: 1", ".call: kind bit_flip happens in no call"},
+        {"kind: stop, step: 1, calls: 2", ".calls: kind stop does not use calls"},
+        {"kind: error, step: 1, seconds: 1", ".seconds: kind error does not use seconds"},
+        {"kind: nan, step: 1, call: 1", ".call: kind nan does not use call"},
+        {"kind: bit_flip, step: 1, call: 1", ".call: kind bit_flip does not use call"},
         {"kind: slow, step: 1", ".seconds: kind slow needs a number above 0"},
-        {"kind: slow, step: 1, seconds: 1, call: 1", ".call: kind slow happens in no call"},
+        {"kind: slow, step: 1, seconds: 1, call: 1", ".call: kind slow does not use call"},
         {"kind: no_space, step: 1", ".call: kind no_space needs the number"},
         {"kind: io_error, step: 1, calls: 3", ".call: kind io_error needs the number"},
-        {"kind: short_write, step: 1, call: 1, seconds: 1", ".seconds: kind short_write takes no"},
+        {"kind: short_write, step: 1, call: 1, seconds: 1",
+         ".seconds: kind short_write does not use"},
     };
     for (const auto& [fault, part] : wrong) {
         const std::string message = usage_fault([&] { plan(fault); });
@@ -423,7 +425,7 @@ TEST_CASE("the shipped specs plan, and say what they are") {
         CAPTURE(entry.path().string());
         const RunSpec spec = load_run_spec(entry.path());
         CHECK(spec.name == entry.path().stem());
-        const PlanTarget target = {.world_size = fewest_ranks(spec.parallel)};
+        const PlanTarget target = {.world_size = min_ranks(spec.parallel)};
         CHECK(holds(describe(make_plan(spec, target)), " parameters: "));
         ++count;
     }
@@ -440,8 +442,8 @@ TEST_CASE("the plan in words") {
     CHECK(holds(words, "524,288,000 tokens"));
     CHECK_FALSE(holds(words, "epochs"));
     CHECK(holds(describe(make_plan(spec, {}), 262'144'000),
-                "epochs         2.00 of the 262,144,000 tokens to train on"));
-    CHECK(holds(words, "803 MFLOP a token, 421 PFLOP in all"));
+                "epochs         2.00 of 262,144,000 training tokens"));
+    CHECK(holds(words, "803 MFLOP per token, 421 PFLOP in total"));
 }
 
 }  // namespace gptrain::test

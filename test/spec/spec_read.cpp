@@ -219,10 +219,10 @@ TEST_CASE("each required key is asked for at its section") {
 TEST_CASE("a wrong value is named with its place, itself and what is right") {
     CHECK(mistake_in("seed: -1\n") ==
           "run.yaml:7:7: seed: found -1, must be an integer from 0 to 4294967295");
-    CHECK(
-        mistake_in("seed: \"1\"\n") ==
-        "run.yaml:7:7: seed: found \"1\" in quotes, must be an integer from 0 to 4294967295; leave "
-        "out the quotes");
+    CHECK(mistake_in("seed: \"1\"\n") ==
+          "run.yaml:7:7: seed: found \"1\" in quotes, must be an integer from 0 to 4294967295; "
+          "remove "
+          "the quotes");
     CHECK(mistake_in("training:\n") ==
           "run.yaml:7:1: training: duplicate key; remove one of the two");
     CHECK(mistake_in("logging:\n") ==
@@ -234,7 +234,8 @@ TEST_CASE("a wrong value is named with its place, itself and what is right") {
     CHECK(mistake_in("precision: {grad_reduce: fp16}\n") ==
           "run.yaml:7:26: precision.grad_reduce: found fp16, must be fp32 or bf16; nearest: fp32");
     CHECK(mistake_in("optimizer:\n  betas: [0.9, 1.0]\n") ==
-          "run.yaml:8:16: optimizer.betas.1: found 1.0, must be a number from 0 to below 1");
+          "run.yaml:8:16: optimizer.betas.1: found 1.0, must be a number from 0 up to but "
+          "not including 1");
     CHECK(mistake_in("optimizer:\n  betas: [0.9]\n") ==
           "run.yaml:8:10: optimizer.betas: found a list of 1, must be a list of 2 values");
 }

@@ -24,7 +24,7 @@ public:
     }
     std::int64_t scratch_bytes(const OpLimits&) const override { return 0; }
     void use_scratch(const Tensor&) override {}
-    bool computes_in_host_memory() const override { return host_memory; }
+    bool is_host() const override { return host_memory; }
     void copy(const Tensor& to, const Tensor& from) override {
         download({to.data(), static_cast<std::size_t>(to.bytes())}, from);
     }
@@ -41,8 +41,8 @@ public:
     void fill(const Tensor&, float) override { refuse(); }
     void cast(const Tensor&, const Tensor&) override { refuse(); }
     void init_normal(const Tensor&, const Shard&, std::uint64_t, float) override { refuse(); }
-    void absolute_maximum(const Tensor&, const Tensor&) override { refuse(); }
-    void to_float8(const ToFloat8&) override { refuse(); }
+    void update_amax(const Tensor&, const Tensor&) override { refuse(); }
+    void to_fp8(const ToFp8&) override { refuse(); }
     void linear_forward(const LinearForward&) override { refuse(); }
     void linear_input_grad(const LinearInputGrad&) override { refuse(); }
     void linear_weight_grad(const LinearWeightGrad&) override { refuse(); }
@@ -66,11 +66,11 @@ public:
     void vocab_parallel_sums(const VocabParallelCrossEntropy&) override { refuse(); }
     void vocab_parallel_gradient(const VocabParallelCrossEntropy&) override { refuse(); }
     void begin_step(const StepRef&, const StepState&) override { refuse(); }
-    void note_loss(const StepRef&) override { refuse(); }
+    void check_loss(const StepRef&) override { refuse(); }
     void checksum(const Tensor&, const Tensor&) override { refuse(); }
     void sum_rows(const Tensor&, const Tensor&) override { refuse(); }
     void square_sum(std::span<const Tensor>, const Tensor&) override { refuse(); }
-    void decide_step(const StepRef&, const StepDecision&) override { refuse(); }
+    void decide_step(const StepRef&, const StepPolicy&) override { refuse(); }
     void find_not_finite(std::span<const Tensor>, const StepRef&) override { refuse(); }
     void adamw(std::span<const AdamWPiece>, const AdamWConstants&, const StepRef&) override {
         refuse();

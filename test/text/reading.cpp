@@ -16,10 +16,11 @@ namespace fs = std::filesystem;
 
 namespace {
 
-std::vector<Record> records(const std::string& contents, Cut cut, std::int64_t limit = 1 << 20) {
+std::vector<Record> records(const std::string& contents, RecordUnit unit,
+                            std::int64_t limit = 1 << 20) {
     const fs::path path = fs::current_path() / "records.txt";
     write_file_durably(path, contents);
-    RecordReader reader(path, cut, limit);
+    RecordReader reader(path, unit, limit);
     std::vector<Record> all;
     for (Record record; reader.next(record);)
         all.push_back(record);
@@ -27,9 +28,9 @@ std::vector<Record> records(const std::string& contents, Cut cut, std::int64_t l
     return all;
 }
 
-std::vector<std::string> texts(const std::string& contents, Cut cut) {
+std::vector<std::string> texts(const std::string& contents, RecordUnit unit) {
     std::vector<std::string> all;
-    for (const Record& record : records(contents, cut))
+    for (const Record& record : records(contents, unit))
         all.push_back(record.bytes);
     return all;
 }
@@ -73,22 +74,22 @@ TEST_CASE("UTF-8 is checked to the letter of RFC 3629") {
 }
 
 TEST_CASE("lines, paragraphs and whole files") {
-    CHECK(texts("a\n\n  \nb c\n", Cut::line) == Texts{"a", "b c"});
-    CHECK(texts("a\nb", Cut::line) == Texts{"a", "b"});
-    CHECK(texts("\n\na\nb\n\n \t\n\nc\n", Cut::paragraph) == Texts{"a\nb", "c"});
-    CHECK(texts("  indented\nb  \n", Cut::paragraph) == Texts{"  indented\nb  "});
-    CHECK(texts("\na\n\nb\n", Cut::file) == Texts{"\na\n\nb\n"});
-    CHECK(texts("a\nb", Cut::file) == Texts{"a\nb"});
-    CHECK(texts("", Cut::file).empty());
-    CHECK(texts("\n \n", Cut::paragraph).empty());
-    CHECK(texts("a\r\nb\r\n\r\nc\r\n", Cut::paragraph) == Texts{"a\nb", "c"});
+    CHECK(texts("a\n\n  \nb c\n", RecordUnit::line) == Texts{"a", "b c"});
+    CHECK(texts("a\nb", RecordUnit::line) == Texts{"a", "b"});
+    CHECK(texts("\n\na\nb\n\n \t\n\nc\n", RecordUnit::paragraph) == Texts{"a\nb", "c"});
+    CHECK(texts("  indented\nb  \n", RecordUnit::paragraph) == Texts{"  indented\nb  "});
+    CHECK(texts("\na\n\nb\n", RecordUnit::file) == Texts{"\na\n\nb\n"});
+    CHECK(texts("a\nb", RecordUnit::file) == Texts{"a\nb"});
+    CHECK(texts("", RecordUnit::file).empty());
+    CHECK(texts("\n \n", RecordUnit::paragraph).empty());
+    CHECK(texts("a\r\nb\r\n\r\nc\r\n", RecordUnit::paragraph) == Texts{"a\nb", "c"});
     CHECK(texts("\xEF\xBB\xBF"
                 "a\n",
-                Cut::line) == Texts{"a"});
+                RecordUnit::line) == Texts{"a"});
 }
 
 TEST_CASE("records know their place") {
-    const auto lines = records("one\n\ntwo\r\nthree", Cut::line);
+    const auto lines = records("one\n\ntwo\r\nthree", RecordUnit::line);
     REQUIRE(lines.size() == 3);
     CHECK(lines[1].line == 3);
     CHECK(lines[1].offset == 5);
@@ -96,7 +97,7 @@ TEST_CASE("records know their place") {
     CHECK(lines[2].line == 4);
     CHECK(lines[2].offset == 10);
     CHECK(lines[2].unfinished);
-    const auto paragraphs = records("\n\none\ntwo\n\nthree\n", Cut::paragraph);
+    const auto paragraphs = records("\n\none\ntwo\n\nthree\n", RecordUnit::paragraph);
     REQUIRE(paragraphs.size() == 2);
     CHECK(paragraphs[0].line == 3);
     CHECK(paragraphs[0].offset == 2);
@@ -105,18 +106,18 @@ TEST_CASE("records know their place") {
 
 TEST_CASE("a record above the limit is passed over, the next one is read") {
     const std::string huge(3 << 20, 'x');
-    const auto lines = records("a\n" + huge + "\nb\n", Cut::line, 100);
+    const auto lines = records("a\n" + huge + "\nb\n", RecordUnit::line, 100);
     REQUIRE(lines.size() == 3);
     CHECK(lines[1].too_long);
     CHECK(lines[1].bytes.empty());
     CHECK(lines[2].bytes == "b");
-    const auto paragraphs = records("aaaa\nbbbb\ncccc\n\nd\n", Cut::paragraph, 10);
+    const auto paragraphs = records("aaaa\nbbbb\ncccc\n\nd\n", RecordUnit::paragraph, 10);
     REQUIRE(paragraphs.size() == 2);
     CHECK(paragraphs[0].too_long);
     CHECK(paragraphs[1].bytes == "d");
     CHECK_FALSE(paragraphs[1].too_long);
-    CHECK_FALSE(records("12345", Cut::line, 5).front().too_long);
-    CHECK(records("123456", Cut::line, 5).front().too_long);
+    CHECK_FALSE(records("12345", RecordUnit::line, 5).front().too_long);
+    CHECK(records("123456", RecordUnit::line, 5).front().too_long);
 }
 
 TEST_CASE("lines across block borders stay whole") {
@@ -126,7 +127,7 @@ TEST_CASE("lines across block borders stay whole") {
         expected.push_back(std::string(static_cast<std::size_t>(i % 700), 'a') + std::to_string(i));
         contents += expected.back() + "\n";
     }
-    CHECK(texts(contents, Cut::line) == expected);
+    CHECK(texts(contents, RecordUnit::line) == expected);
 }
 
 TEST_CASE("what is no text file is refused by its first bytes") {
@@ -138,7 +139,7 @@ TEST_CASE("what is no text file is refused by its first bytes") {
                                     "a",
                                     "\xFE\xFF"
                                     "a"})
-        CHECK_THROWS_AS(records(start + "rest", Cut::line), Error);
+        CHECK_THROWS_AS(records(start + "rest", RecordUnit::line), Error);
 }
 
 TEST_CASE("JSON lines are known by name, packed or not") {

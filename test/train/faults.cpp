@@ -32,7 +32,7 @@ TEST_CASE("a loss is bounded by the mean of the window that ends two steps befor
 
 TEST_CASE("a loss far above that of guessing is told once, after the warm-up") {
     HighLoss losses(100, 10);
-    CHECK(losses.guessing() == std::log(100.0));
+    CHECK(losses.guessing_loss() == std::log(100.0));
     const double bad = std::log(100.0) + HighLoss::margin + 0.25;
     for (int step = 1; step <= 59; ++step)
         CHECK_FALSE(losses.add(step, bad));
@@ -72,25 +72,25 @@ TEST_CASE("of replicas that differ the few are odd, and all where none are more"
     std::vector<ReplicaSum> sums(6);
     for (std::size_t i = 0; i < 6; ++i)
         sums[i] = {i < 3 ? 7 : -9, text("node", i)};
-    CHECK(odd_replicas(sums, mesh).empty());
+    CHECK(differing_replicas(sums, mesh).empty());
     sums[4].checksum = 7;  // what the other stage holds
-    CHECK(odd_replicas(sums, mesh) == std::vector<std::int64_t>{4});
+    CHECK(differing_replicas(sums, mesh) == std::vector<std::int64_t>{4});
     CHECK(describe_replicas({4}, sums, mesh) == "rank 4 (dp 1 pp 1 cp 0 tp 0) on node4");
     sums[3].checksum = 0;
-    CHECK(odd_replicas(sums, mesh) == std::vector<std::int64_t>{3, 4, 5});
+    CHECK(differing_replicas(sums, mesh) == std::vector<std::int64_t>{3, 4, 5});
     constexpr MeshShape pair = {.data = 2, .pipeline = 1, .context = 1, .tensor = 1};
-    CHECK(odd_replicas({{1, "a"}, {2, "b"}}, pair) == std::vector<std::int64_t>{0, 1});
+    CHECK(differing_replicas({{1, "a"}, {2, "b"}}, pair) == std::vector<std::int64_t>{0, 1});
 }
 
 TEST_CASE("a fault of a step is where it came first") {
-    std::vector<StepFault> of_ranks(6);
-    CHECK(describe(of_ranks, mesh).empty());
-    of_ranks[2] = {-1, 5, "h.0.ln_1.weight"};
-    of_ranks[3] = {-1, 40, "h.1.attn.proj.weight"};
-    of_ranks[5] = {-1, 30, "h.1.mlp.fc.weight"};
-    CHECK(describe(of_ranks, mesh) == "the gradient of h.1.mlp.fc.weight");
-    of_ranks[4] = StepFault::of_text(StepFault{37, -1, ""}.to_text());
-    CHECK(describe(of_ranks, mesh) ==
+    std::vector<StepFault> faults(6);
+    CHECK(describe(faults, mesh).empty());
+    faults[2] = {-1, 5, "h.0.ln_1.weight"};
+    faults[3] = {-1, 40, "h.1.attn.proj.weight"};
+    faults[5] = {-1, 30, "h.1.mlp.fc.weight"};
+    CHECK(describe(faults, mesh) == "the gradient of h.1.mlp.fc.weight");
+    faults[4] = StepFault::from_text(StepFault{37, -1, ""}.to_text());
+    CHECK(describe(faults, mesh) ==
           "the loss of rank 4 (dp 1 pp 1 cp 0 tp 0) from sample 37 on; the gradient of "
           "h.1.mlp.fc.weight");
 }

@@ -25,13 +25,13 @@ TEST_CASE("a start says model, data, steps, machine and output, a line each") {
     TrainingData data;
     data.num_samples = 3900;
     data.train_tokens = 64000;
-    const StartFacts facts = {.device = "CPU with 2 threads",
-                              .memory_bytes = 3 << 19,
-                              .evaluates = true,
-                              .output_dir = "runs/small"};
-    const auto lines = start_lines(small_plan(), data, facts);
+    const StartSummary summary = {.device = "CPU with 2 threads",
+                                  .memory_bytes = 3 << 19,
+                                  .evaluates = true,
+                                  .output_dir = "runs/small"};
+    const auto lines = start_lines(small_plan(), data, summary);
     CHECK(lines[0] == "model: 11,968 parameters in 2 layers, fp32");
-    CHECK(lines[1] == "data: 64,000 tokens to train on, none for validation: no evaluation");
+    CHECK(lines[1] == "data: 64,000 training tokens, no validation data: no evaluation");
     CHECK(lines[2] == "run: 100 steps, 80,000 tokens, 1.3 epochs");
     CHECK(lines[3] == "device: CPU with 2 threads; mesh: dp 1 pp 1 cp 1 tp 1; memory: 1.50 MiB");
     CHECK(lines[4] == "output: runs/small");
@@ -45,8 +45,8 @@ TEST_CASE("on several ranks a start says what each of them takes") {
     data.num_samples = 1;
     const auto lines =
         start_lines(plan, data, {.device = "GPU", .memory_bytes = 1 << 30, .output_dir = "out"});
-    CHECK(lines[1] == "data: 0 tokens to train on, no evaluation");
-    CHECK(lines[3] == "device: GPU a rank; mesh: dp 2 pp 1 cp 1 tp 2; memory: 1.00 GiB a rank");
+    CHECK(lines[1] == "data: 0 training tokens, no evaluation");
+    CHECK(lines[3] == "device: GPU per rank; mesh: dp 2 pp 1 cp 1 tp 2; memory: 1.00 GiB per rank");
 }
 
 TEST_CASE("epochs have two digits") {
@@ -64,18 +64,18 @@ TEST_CASE("epochs have two digits") {
 }
 
 TEST_CASE("the end says what is known") {
-    EndFacts facts = {
+    EndSummary summary = {
         .step = 100, .seconds = 185, .goodput = 0.9312, .checkpoint = "out/step-000100"};
-    CHECK(end_words(facts) == "3 min 05 s (goodput 93.1%), checkpoint out/step-000100");
-    facts.mean_loss = 3.12345;
-    facts.evaluation = {100, 3.2};
-    facts.tokens_per_s = 12344.6;
-    CHECK(end_words(facts) ==
+    CHECK(to_text(summary) == "3 min 05 s (goodput 93.1%), checkpoint out/step-000100");
+    summary.mean_loss = 3.12345;
+    summary.evaluation = {100, 3.2};
+    summary.tokens_per_s = 12344.6;
+    CHECK(to_text(summary) ==
           "mean_loss 3.1235, val_loss 3.2000, 12345 tok/s, 3 min 05 s (goodput 93.1%), checkpoint "
           "out/step-000100");
-    facts.evaluation->step = 90;
+    summary.evaluation->step = 90;
     CHECK(
-        end_words(facts) ==
+        to_text(summary) ==
         "mean_loss 3.1235, val_loss 3.2000 after step 90, 12345 tok/s, 3 min 05 s (goodput 93.1%), "
         "checkpoint out/step-000100");
 }

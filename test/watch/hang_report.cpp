@@ -1,4 +1,4 @@
-// Who is to blame for a run that stands still, from the records of its ranks.
+// Who is to blame for a run that hangs, from the records of its ranks.
 #include "watch/hang_report.h"
 
 #include "catch.h"
@@ -36,7 +36,7 @@ constexpr MeshShape four_dp = {.data = 4};
 TEST_CASE("a rank without a sign of life is to blame, whatever others do") {
     std::vector<RankView> ranks(4, at(Axis::dp, 8, true));
     ranks[1].record.waiting = 0;
-    ranks[2].beats = ranks[3].beats = false;
+    ranks[2].alive = ranks[3].alive = false;
     CHECK(find_culprit(ranks, four_dp) == Culprit{2, HangCause::lost});
 }
 
@@ -67,9 +67,9 @@ TEST_CASE("where all wait, the chain of those behind leads to the one to blame")
     ranks[2].record.started[static_cast<std::size_t>(Axis::dp)] = 3;
     ranks[3].record.started[static_cast<std::size_t>(Axis::tp)] = 5;
     CHECK(find_culprit(ranks, mesh) == Culprit{3, HangCause::behind});
-    // 3 waits for 0, which has not come to the session's operation: a circle.
+    // 3 waits for 0, which has not come to the session's operation: a cycle.
     ranks[0].record.world_operations = 8;
-    CHECK(find_culprit(ranks, mesh).cause == HangCause::circle);
+    CHECK(find_culprit(ranks, mesh).cause == HangCause::cycle);
 }
 
 TEST_CASE("where all wait and none is behind, that is said") {
@@ -79,7 +79,7 @@ TEST_CASE("where all wait and none is behind, that is said") {
 
 TEST_CASE("middle stages take no part in operations of both ends") {
     const MeshShape mesh = {.pipeline = 3};
-    std::vector<RankView> ranks(3, at(Axis::ends, 2, true));
+    std::vector<RankView> ranks(3, at(Axis::embedding_ends, 2, true));
     ranks[1] = at(Axis::pp, 2, true);
     ranks[1].record.started = {};  // in a channel
     CHECK(find_culprit(ranks, mesh).cause == HangCause::unknown);
@@ -92,21 +92,21 @@ TEST_CASE("the message names rank, place, host, process, step, action and operat
     std::vector<RankView> ranks(4, at(Axis::dp, 8, true));
     ranks[3] = at(Axis::dp, 7, false);
     ranks[3].record.action = ShortText<64>("BW of microbatch 3");
-    ranks[3].beats = false;
+    ranks[3].alive = false;
     const std::string said = hang_message(ranks, four_dp, "its process is stopped", 30);
     CAPTURE(said);
     CHECK(
         said.starts_with("hang: rank 3 (dp 3 pp 0 cp 0 tp 0) on node7, process 4711, "
-                         "gives no sign of life (its process is stopped); it stands at "
+                         "shows no sign of life (its process is stopped); last seen in "
                          "step 12, BW of microbatch 3, after all_reduce 7 on dp; "));
-    CHECK(contains(said, "nothing has moved for 30 s"));
+    CHECK(contains(said, "no rank has moved for 30 s"));
 }
 
 TEST_CASE("the table of thousands of ranks is short") {
     std::vector<RankView> ranks(3072, at(Axis::dp, 8, true));
     ranks[17] = at(Axis::dp, 7, false);
     for (int rank = 2000; rank < 2008; ++rank)
-        ranks[static_cast<std::size_t>(rank)].beats = false;
+        ranks[static_cast<std::size_t>(rank)].alive = false;
     const auto lines = hang_table(ranks);
     REQUIRE(lines.size() == 3);
     CHECK(lines[0] == "ranks 0-16, 18-1999, 2008-3071: step 12, waits in all_reduce 8 on dp");

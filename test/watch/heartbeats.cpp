@@ -47,19 +47,19 @@ TEST_CASE("a rank's record says what it does and last did with others") {
     const auto said = [&] { return to_text(heartbeats.own().record()); };
     CHECK(said() == "start");
     progress.phase("step", 12);
-    progress.reached({.kind = ActionKind::backward, .microbatch = 3, .chunk = 1});
+    progress.on_reached({.kind = ActionKind::backward, .microbatch = 3, .chunk = 1});
     CHECK(said() == "step 12, BW of microbatch 3, chunk 1");
     const CommCall call = {Axis::cp, 1, "send_recv", 7, 100};
-    progress.started(call);
+    progress.on_started(call);
     CHECK(said() == "step 12, BW of microbatch 3, chunk 1, after send_recv 7 on cp");
-    progress.waiting(call);
+    progress.on_waiting(call);
     CHECK(said() == "step 12, BW of microbatch 3, chunk 1, waits in send_recv 7 on cp");
-    progress.finished(call);
-    progress.reached(
+    progress.on_finished(call);
+    progress.on_reached(
         {.kind = ActionKind::receive_gradients, .microbatch = 4, .chunk = 0, .peer = 2});
     CHECK(said() == "step 12, RB of microbatch 4 from stage 2, after send_recv 7 on cp");
-    progress.step_ends();
-    progress.world_waiting("largest");
+    progress.on_step_end();
+    progress.on_wait("largest");
     CHECK(said() == "step 12, waits in largest 1 on world");
     CHECK(heartbeats.own().moves() == 9);
 }
@@ -70,7 +70,7 @@ TEST_CASE("a rank that moves, or works on files, is left alone") {
     // Killed, the whole test is.
     Watchdog watchdog(session, {.hang_seconds = 1});
     for (int i = 0; i < 30; ++i) {
-        watchdog.progress().moved();
+        watchdog.progress().record_move();
         std::this_thread::sleep_for(std::chrono::milliseconds(100));
     }
     watchdog.progress().phase("save", 1);

@@ -4,7 +4,7 @@
 #include "cuda/attention/sm90/deliver.cuh"
 #include "cuda/attention/sm90/gradients.cuh"
 #include "cuda/attention/sm90/load.cuh"
-#include "cuda/attention/sm90/numbers.h"
+#include "cuda/attention/sm90/row_statistics.h"
 
 namespace gptrain::cuda::sm90 {
 namespace {
@@ -14,18 +14,18 @@ __global__ void __launch_bounds__(threads_of_block, 1)
     backward_kernel(const __grid_constant__ BackwardWork work) {
     auto& shared = shared_memory<BackwardShared<Shape>>();
     if (thread_index() == 0) {
-        for (Exchange& exchange : shared.keys)
-            init(exchange, computing_groups);
-        for (Exchange& exchange : shared.queries)
-            init(exchange, computing_groups * group_warps);
-        for (Barrier& barrier : shared.before_full)
+        for (BufferBarriers& barriers : shared.keys)
+            init(barriers, computing_groups);
+        for (BufferBarriers& barriers : shared.queries)
+            init(barriers, computing_groups * group_warps);
+        for (Barrier& barrier : shared.previous_full)
             init(barrier, 1);
         fence_barriers();
     }
     block_barrier();
     const int group = warp_index() / group_warps;
     if (group == 0) {
-        lower_registers<Shape::moving_registers>();
+        lower_registers<Shape::loader_registers>();
         const int warp = warp_index();
         if (thread_index() == 0) {
             load_tiles_in<Shape>(work, shared, key_origin(work.p, with_dropout));
@@ -35,7 +35,7 @@ __global__ void __launch_bounds__(threads_of_block, 1)
             Deliverer<Shape, 1>(work, shared).run();
         }
     } else {
-        raise_registers<Shape::computing_registers>();
+        raise_registers<Shape::compute_registers>();
         Gradients<Shape, with_dropout>(work, shared, group - 1).run();
     }
 }
@@ -46,26 +46,26 @@ static_assert(sizeof(KeyRange) == key_range_bytes);
 
 /// Computes the kernel's inputs in scratch memory and allocates its sums there; `rows` is the size
 /// of a tile of queries.
-void take_scratch(BackwardWork& work, const BackwardPlan& plan, int rows,
-                  const OpContext& context) {
+void prepare_scratch(BackwardWork& work, const BackwardPlan& plan, int rows,
+                     const OpContext& context) {
     const AttentionParams& p = work.p;
     work.query_tiles = gptrain::narrow<int>(plan.query_tiles);
     work.padded_queries = gptrain::narrow<int>(plan.padded);
     const std::int64_t all_heads = std::int64_t{p.sequences} * p.heads;
-    auto* numbers = context.scratch.take<QueryNumbers>(plan.numbers(all_heads));
-    find_numbers(p, work.gradients.d_o, work.padded_queries, numbers, context.stream);
-    work.numbers = numbers;
+    auto* statistics = context.scratch.take<RowStatistics>(plan.statistics(all_heads));
+    compute_row_statistics(p, work.gradients.d_o, work.padded_queries, statistics, context.stream);
+    work.statistics = statistics;
     work.ranges = nullptr;
     if (p.first_visible != nullptr) {
         auto* ranges = context.scratch.take<KeyRange>(p.sequences * plan.query_tiles);
-        find_ranges(p, rows, work.query_tiles, ranges, context.stream);
+        compute_ranges(p, rows, work.query_tiles, ranges, context.stream);
         work.ranges = ranges;
     }
-    work.sums = context.scratch.take<float>(plan.shares() * share);
+    work.sums = context.scratch.take<float>(plan.dq_blocks() * dq_block_size);
     work.turns = nullptr;
     if (plan.ordered) {
-        work.turns = context.scratch.take<unsigned>(plan.shares());
-        set_bytes(work.turns, 0, plan.shares() * static_cast<std::int64_t>(sizeof(unsigned)),
+        work.turns = context.scratch.take<unsigned>(plan.dq_blocks());
+        set_bytes(work.turns, 0, plan.dq_blocks() * static_cast<std::int64_t>(sizeof(unsigned)),
                   context.stream);
     }
 }
@@ -77,18 +77,18 @@ void run_backward(const AttentionBackward& args, const OpContext& context) {
     work.gradients = attention_gradients(args, nullptr);
     const AttentionParams& p = work.p;
     const BackwardPlan plan(p.sequences, p.queries, p.heads, p.groups, p.head_dim);
-    take_scratch(work, plan, Shape::rows, context);
+    prepare_scratch(work, plan, Shape::rows, context);
     work.q = tensor_map(args.forward.q, Shape::rows);
     work.d_o = tensor_map(args.d_o, Shape::rows);
     work.k = tensor_map(args.forward.k, key_rows);
     work.v = tensor_map(args.forward.v, key_rows);
-    work.dk = args.accumulate ? TensorMap{} : tensor_map(args.dk, product_rows);
-    work.dv = args.accumulate ? TensorMap{} : tensor_map(args.dv, product_rows);
+    work.dk = args.accumulate ? TensorMap{} : tensor_map(args.dk, mma_rows);
+    work.dv = args.accumulate ? TensorMap{} : tensor_map(args.dv, mma_rows);
     const bool dropout = p.dropout.on();
     work.key_tiles = static_cast<int>(div_ceil(p.keys - key_origin(p, dropout), key_rows));
     const std::int64_t pairs = std::int64_t{p.sequences} * p.groups;
     work.units = gptrain::narrow<int>(plan.ordered ? pairs * work.key_tiles : pairs);
-    const int at_once = std::min(context.device.multiprocessors, most_blocks);
+    const int at_once = std::min(context.device.multiprocessors, max_blocks);
     launch(context.stream,
            {.blocks = plan.ordered ? work.units : std::min(work.units, at_once),
             .threads = threads_of_block,
@@ -115,7 +115,7 @@ bool covers_attention(const AttentionBackward& args) {
 }
 
 void attention_backward(const AttentionBackward& args, const OpContext& context) {
-    GPTRAIN_CHECK(covers_attention(args), "sm90::attention_backward got what it cannot do");
+    GPTRAIN_CHECK(covers_attention(args), "sm90::attention_backward does not support this op");
     args.forward.q.size(3) == 64 ? run_backward<BackwardShape<64>>(args, context)
                                  : run_backward<BackwardShape<128>>(args, context);
 }

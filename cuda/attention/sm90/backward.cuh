@@ -11,26 +11,26 @@ template <int dim_>
 struct BackwardShape {
     static constexpr int dim = dim_;
     static constexpr int rows = dim == 64 ? 128 : 64;  ///< of a tile of queries
-    static constexpr int halves = rows / product_rows;
+    static constexpr int halves = rows / mma_rows;
     static constexpr int key_buffers = dim == 64 ? 2 : 1;
     static constexpr int query_buffers = 2;
     /// Registers per thread; together all registers of a multiprocessor.
-    static constexpr int moving_registers = 40;
-    static constexpr int computing_registers = 232;
-    static_assert(rows * dim == computing_groups * share && padded_rows % rows == 0);
+    static constexpr int loader_registers = 40;
+    static constexpr int compute_registers = 232;
+    static_assert(rows * dim == computing_groups * dq_block_size && padded_rows % rows == 0);
 };
 
 /// Arguments of the kernel.
 struct BackwardWork {
     TensorMap q, k, v, d_o;  ///< boxes of a tile's rows
-    TensorMap dk, dv;        ///< boxes of product_rows; unused if gradients accumulate
+    TensorMap dk, dv;        ///< boxes of mma_rows; unused if gradients accumulate
     AttentionParams p;
     AttentionGradients gradients;
-    const QueryNumbers* numbers;  ///< [B, N, padded_queries]
-    const KeyRange* ranges;       ///< [B, query_tiles]: visible keys, if first_visible is given
-    /// dq before scaling, for each head and tile of queries, as one `share` per group: register 4 i
-    /// + j of thread t is at 512 i + 4 t + j. For all heads, or only for those that the blocks
-    /// currently process.
+    const RowStatistics* statistics;  ///< [B, N, padded_queries]
+    const KeyRange* ranges;           ///< [B, query_tiles]: visible keys, if first_visible is given
+    /// dq before scaling, for each head and tile of queries, as one block of dq_block_size elements
+    /// per group: register 4 i + j of thread t is at 512 i + 4 t + j. For all heads, or only for
+    /// those that the thread blocks currently process.
     float* sums;
     /// For each head, tile of queries and group: how many tiles of keys have added to the sums.
     /// Null if a block handles all tiles of keys.
@@ -38,8 +38,8 @@ struct BackwardWork {
     int key_tiles;
     int query_tiles;  ///< per head, like padded_queries
     int padded_queries;
-    int share_columns = panel_columns;  ///< a runtime value, so that its loop is not unrolled
-    int units;                          ///< pieces of work; each block takes every grid_blocks-th
+    int dq_block_columns = panel_columns;  ///< a runtime value, so that its loop is not unrolled
+    int units;  ///< pieces of work; each block takes every grid_blocks-th
     __device__ bool ordered() const { return turns != nullptr; }
 };
 
@@ -76,13 +76,13 @@ struct BackwardShared {
     Tile<Shape::rows, Shape::dim> q[Shape::query_buffers];
     Tile<Shape::rows, Shape::dim> d_o[Shape::query_buffers];
     /// Gradients of the scores [queries, keys]; panel g belongs to group g.
-    Tile<product_rows, key_rows> d_scores[Shape::halves];
-    alignas(1024) float sums[computing_groups][share];
-    alignas(1024) float before[computing_groups][share];  ///< what sums are added to
-    Vec<QueryNumbers, 2> numbers[Shape::query_buffers][Shape::rows / 2];
-    Exchange keys[Shape::key_buffers];
-    Exchange queries[Shape::query_buffers];
-    Barrier before_full[computing_groups];
+    Tile<mma_rows, key_rows> d_scores[Shape::halves];
+    alignas(1024) float sums[computing_groups][dq_block_size];
+    alignas(1024) float previous[computing_groups][dq_block_size];  ///< what sums are added to
+    Vec<RowStatistics, 2> statistics[Shape::query_buffers][Shape::rows / 2];
+    BufferBarriers keys[Shape::key_buffers];
+    BufferBarriers queries[Shape::query_buffers];
+    Barrier previous_full[computing_groups];
     KeyTile key_tiles[Shape::key_buffers];
     QueryStep steps[Shape::query_buffers];
     Delivery deliveries[computing_groups];

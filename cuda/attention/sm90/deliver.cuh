@@ -32,7 +32,7 @@ private:
     __device__ const Delivery& delivery() const { return shared_.deliveries[group]; }
     __device__ const QueryStep& step() const { return delivery().step; }
 
-    /// Index of the share among those of all heads that have sums.
+    /// Index of the dq block among those of all heads that have sums.
     __device__ std::int64_t place() const {
         const AttentionParams& p = work_.p;
         const int head = work_.ordered() ? delivery().keys.sequence * p.heads + step().head
@@ -42,7 +42,7 @@ private:
             std::int64_t{head} * work_.query_tiles + step().query / Shape::rows;
         return tile * computing_groups + group;
     }
-    __device__ float* sums() const { return work_.sums + place() * share; }
+    __device__ float* sums() const { return work_.sums + place() * dq_block_size; }
 
     /// The first tile of keys stores, later ones add, and the last one converts the total instead
     /// of adding.
@@ -53,7 +53,7 @@ private:
         if (lane_index() == 0) {
             if (!first) wait_for_turn();
             if (complete) {
-                if (!first) load_before(bytes);
+                if (!first) load_previous(bytes);
             } else {
                 fence_async_proxy_global();
                 first ? store_bulk(sums(), shared_.sums[group], bytes)
@@ -65,8 +65,8 @@ private:
         warp_barrier();
         if (!complete) return;
         if (!first) {
-            wait(shared_.before_full[group], before_parity_);
-            before_parity_ ^= 1;
+            wait(shared_.previous_full[group], previous_parity_);
+            previous_parity_ ^= 1;
         }
         work_.gradients.accumulate ? convert<float>(first) : convert<Bf16>(first);
     }
@@ -83,10 +83,10 @@ private:
         fence_async_proxy_global();
         store_release(work_.turns + place(), static_cast<unsigned>(step().turn) + 1);
     }
-    __device__ void load_before(int bytes) const {
+    __device__ void load_previous(int bytes) const {
         fence_async_proxy_global();
-        arrive_expecting(shared_.before_full[group], bytes);
-        load_bulk(shared_.before[group], sums(), bytes, shared_.before_full[group]);
+        arrive_expect_bytes(shared_.previous_full[group], bytes);
+        load_bulk(shared_.previous[group], sums(), bytes, shared_.previous_full[group]);
     }
 
     __device__ void store_keys() {
@@ -94,11 +94,11 @@ private:
         const int buffer = delivery().key_buffer;
         if (!work_.gradients.accumulate) {
             const auto* dk = reinterpret_cast<const std::byte*>(shared_.sums[group]);
-            const std::byte* dv = shared_.v[buffer].bytes + group * product_rows * row_bytes;
+            const std::byte* dv = shared_.v[buffer].bytes + group * mma_rows * row_bytes;
             for (int panel = 0; panel < Shape::dim / panel_columns; ++panel) {
                 const BoxPlace place = {panel * panel_columns, keys.group,
-                                        keys.key + group * product_rows, keys.sequence};
-                store_box(work_.dk, place, dk + panel * product_rows * row_bytes);
+                                        keys.key + group * mma_rows, keys.sequence};
+                store_box(work_.dk, place, dk + panel * mma_rows * row_bytes);
                 store_box(work_.dv, place, dv + panel * key_rows * row_bytes);
             }
             bulk_commit();
@@ -109,25 +109,25 @@ private:
         bulk_wait<0>();
     }
 
-    /// dq = scale (before + sums), or += in fp32. G is the type of dq.
+    /// dq = scale (previous + sums), or += in fp32. G is the type of dq.
     template <class G>
     __device__ void convert(bool first) const {
         constexpr bool by_rows = Shape::halves > 1;
         const HeadTensor& dq = work_.gradients.dq;
-        const int begin = step().query + (by_rows ? group * product_rows : 0);
-        const int rows = clamped(work_.p.queries - begin, 0, product_rows);
+        const int begin = step().query + (by_rows ? group * mma_rows : 0);
+        const int rows = clamped(work_.p.queries - begin, 0, mma_rows);
         G* to = dq.template head<G>(delivery().keys.sequence, step().head) +
                 (begin + lane_index() / 4) * dq.row_stride + lane_index() % 4 * 2 +
                 (by_rows ? 0 : group * panel_columns);
         for (int row = 0; row < rows; row += 16) {
             const int left = rows - row - lane_index() / 4;
-            for (int column = 0; column < work_.share_columns; column += 8) {
+            for (int column = 0; column < work_.dq_block_columns; column += 8) {
                 const int offset =
                     column / 8 * 4 * group_threads + (row / 16 * warp_threads + lane_index()) * 4;
                 auto x = *reinterpret_cast<const Vec<float, 4>*>(shared_.sums[group] + offset);
                 if (!first) {
                     const auto& y =
-                        *reinterpret_cast<const Vec<float, 4>*>(shared_.before[group] + offset);
+                        *reinterpret_cast<const Vec<float, 4>*>(shared_.previous[group] + offset);
                     unrolled<4>([&](int e) { x[e] += y[e]; });
                 }
                 if (left > 0) write_pair(to + column, x[0], x[1]);
@@ -147,7 +147,7 @@ private:
 
     const BackwardWork& work_;
     BackwardShared<Shape>& shared_;
-    int before_parity_ = 0;
+    int previous_parity_ = 0;
 };
 
 }  // namespace gptrain::cuda::sm90

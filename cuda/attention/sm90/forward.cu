@@ -14,22 +14,22 @@ namespace {
 template <int dim_>
 struct ForwardShape {
     static constexpr int dim = dim_;
-    static constexpr int rows = computing_groups * product_rows;  ///< of a tile of queries
+    static constexpr int rows = computing_groups * mma_rows;  ///< of a tile of queries
     static constexpr int key_buffers = dim == 64 ? 4 : 2;
     static constexpr int query_buffers = 2;
     /// Registers per thread; together all registers of a multiprocessor.
-    static constexpr int moving_registers = 48;
-    static constexpr int computing_registers = 224;
+    static constexpr int loader_registers = 48;
+    static constexpr int compute_registers = 224;
 };
 
 /// Arguments of the kernel.
 struct ForwardWork {
     TensorMap q, k, v;  ///< boxes of a tile's rows
-    TensorMap o;        ///< boxes of product_rows
+    TensorMap o;        ///< boxes of mma_rows
     AttentionParams p;
     BlockOrder order;  ///< order of the tiles of queries
     int all_tiles;
-    unsigned* taken;  ///< number of tiles that blocks have taken so far
+    unsigned* next_tile;  ///< index of the next tile that a block takes
 };
 
 /// A tile of queries and the tiles of keys that it visits, from the last to the first.
@@ -47,9 +47,9 @@ struct ForwardShared {
     Tile<Shape::rows, Shape::dim> q[Shape::query_buffers];  ///< later holds o
     Tile<key_rows, Shape::dim> k[Shape::key_buffers];
     Tile<key_rows, Shape::dim> v[Shape::key_buffers];
-    Exchange queries[Shape::query_buffers];
-    Exchange k_exchange[Shape::key_buffers];
-    Exchange v_exchange[Shape::key_buffers];
+    BufferBarriers queries[Shape::query_buffers];
+    BufferBarriers k_barriers[Shape::key_buffers];
+    BufferBarriers v_barriers[Shape::key_buffers];
     Barrier results[Shape::query_buffers][computing_groups];  ///< o has been written
     QueryTile tiles[Shape::query_buffers];
 };
@@ -86,7 +86,7 @@ __device__ inline void load_tiles_in(const ForwardWork& work, ForwardShared<Shap
     Ring<Shape::key_buffers> key_ring;
     for (;; query_ring.advance()) {
         unsigned index = 0;
-        if (lane_index() == 0) index = atomic_add(work.taken, 1u);
+        if (lane_index() == 0) index = atomic_add(work.next_tile, 1u);
         const QueryTile tile =
             query_tile(work, static_cast<int>(shuffle(index, 0)), Shape::rows, origin);
         const int at = query_ring.at();
@@ -97,7 +97,7 @@ __device__ inline void load_tiles_in(const ForwardWork& work, ForwardShared<Shap
             if (tile.key_tiles == 0) {
                 arrive(full);
             } else {
-                arrive_expecting(full, sizeof(shared.q[0]));
+                arrive_expect_bytes(full, sizeof(shared.q[0]));
                 load_tile(shared.q[at], work.q, tile.head, tile.query, tile.sequence, full);
             }
         }
@@ -105,14 +105,14 @@ __device__ inline void load_tiles_in(const ForwardWork& work, ForwardShared<Shap
         const int group = work.p.group_of(tile.head);
         for (int i = 0; i < tile.key_tiles; ++i, key_ring.advance()) {
             const int key = tile.key - i * key_rows;
-            const auto load = [&](auto& tiles, Exchange& exchange, const TensorMap& map) {
-                wait(exchange.empty, key_ring.parity() ^ 1);
+            const auto load = [&](auto& tiles, BufferBarriers& barriers, const TensorMap& map) {
+                wait(barriers.empty, key_ring.parity() ^ 1);
                 if (lane_index() != 0) return;
-                arrive_expecting(exchange.full, sizeof(tiles[0]));
-                load_tile(tiles[key_ring.at()], map, group, key, tile.sequence, exchange.full);
+                arrive_expect_bytes(barriers.full, sizeof(tiles[0]));
+                load_tile(tiles[key_ring.at()], map, group, key, tile.sequence, barriers.full);
             };
-            load(shared.k, shared.k_exchange[key_ring.at()], work.k);
-            load(shared.v, shared.v_exchange[key_ring.at()], work.v);
+            load(shared.k, shared.k_barriers[key_ring.at()], work.k);
+            load(shared.v, shared.v_barriers[key_ring.at()], work.v);
         }
     }
 }
@@ -128,7 +128,7 @@ __device__ inline void store_results(const ForwardWork& work, ForwardShared<Shap
         const QueryTile& tile = shared.tiles[at];
         if (tile.key_tiles == 0) break;
         wait(shared.results[at][group], ring.parity());
-        const int row = group * product_rows;
+        const int row = group * mma_rows;
         for (int column = 0; column < Shape::dim; column += panel_columns) {
             store_box(work.o, {column, tile.head, tile.query + row, tile.sequence},
                       shared.q[at].bytes + column / panel_columns * shared.q[at].panel_bytes +
@@ -144,9 +144,9 @@ __device__ inline void store_results(const ForwardWork& work, ForwardShared<Shap
 // ---- computing warps ----------------------------------------------------------------------------
 
 template <class Shape, bool with_dropout>
-class Outputs {
+class ForwardGroup {
 public:
-    __device__ Outputs(const ForwardWork& work, ForwardShared<Shape>& shared, int group)
+    __device__ ForwardGroup(const ForwardWork& work, ForwardShared<Shape>& shared, int group)
         : p_(work.p), shared_(shared), group_(group) {}
 
     __device__ void run() {
@@ -180,8 +180,8 @@ private:
             Scores scores;
             multiply_scores(scores);
             warpgroup_wait<0>();
-            hold(scores);
-            release(shared_.k_exchange, k_ring_);
+            pin_registers(scores);
+            release(shared_.k_barriers, k_ring_);
             float rescale[2];
             softmax(scores, key, rescale);
             narrow_pieces(pieces, scores);
@@ -195,45 +195,45 @@ private:
             add_values(pieces);
             barrier_arrive(barrier::turn + (1 - group_), barrier::both_groups);
             warpgroup_wait<1>();
-            hold(scores);
-            release(shared_.k_exchange, k_ring_);
+            pin_registers(scores);
+            release(shared_.k_barriers, k_ring_);
             softmax(scores, key, rescale);
             warpgroup_wait<0>();
-            hold(o_);
-            release(shared_.v_exchange, v_ring_);
+            pin_registers(o_);
+            release(shared_.v_barriers, v_ring_);
             unrolled<Shape::dim / 2>([&](int j) { o_[j] *= rescale[j / 2 % 2]; });
             narrow_pieces(pieces, scores);
         }
         add_values(pieces);
         warpgroup_wait<0>();
-        hold(o_);
-        release(shared_.v_exchange, v_ring_);
+        pin_registers(o_);
+        release(shared_.v_barriers, v_ring_);
     }
 
     __device__ void multiply_scores(Scores& scores) {
-        wait(shared_.k_exchange[k_ring_.at()].full, k_ring_.parity());
-        multiply_rows(scores, shared_.q[ring_.at()], group_ * product_rows, shared_.k[k_ring_.at()],
-                      0);
+        wait(shared_.k_barriers[k_ring_.at()].full, k_ring_.parity());
+        multiply_transposed(scores, shared_.q[ring_.at()], group_ * mma_rows,
+                            shared_.k[k_ring_.at()], 0);
     }
     __device__ void add_values(const Pieces<8>& pieces) {
-        wait(shared_.v_exchange[v_ring_.at()].full, v_ring_.parity());
-        add_product(o_, pieces, shared_.v[v_ring_.at()], 0);
+        wait(shared_.v_barriers[v_ring_.at()].full, v_ring_.parity());
+        multiply_accumulate(o_, pieces, shared_.v[v_ring_.at()], 0);
     }
-    __device__ void release(Exchange (&exchange)[Shape::key_buffers],
+    __device__ void release(BufferBarriers (&barriers)[Shape::key_buffers],
                             Ring<Shape::key_buffers>& ring) const {
-        if (lane_index() == 0) arrive(exchange[ring.at()].empty);
+        if (lane_index() == 0) arrive(barriers[ring.at()].empty);
         ring.advance();
     }
 
     /// First query of this warp's rows.
     __device__ int first_row() const {
-        return tile().query + group_ * product_rows + warp_index() % group_warps * 16;
+        return tile().query + group_ * mma_rows + warp_index() % group_warps * 16;
     }
 
     /// scores = exp(scale (scores - maximum)), with the maximum over all keys so far; earlier sums
     /// must be multiplied by `rescale`.
     __device__ void softmax(Scores& scores, int key, float (&rescale)[2]) {
-        if (needs_mask(tile().visible, key)) hide(scores, key);
+        if (needs_mask(tile().visible, key)) mask(scores, key);
         unrolled<2>([&](int h) {
             float top = maximum_[h];
             unrolled<32>([&](int j) { top = maximum(top, scores[j / 2 * 4 + 2 * h + j % 2]); });
@@ -253,7 +253,7 @@ private:
         if constexpr (with_dropout) drop(scores, key);
     }
 
-    __device__ void hide(Scores& scores, int key) const {
+    __device__ void mask(Scores& scores, int key) const {
         unrolled<2>([&](int h) {
             const KeyBounds bounds =
                 key_bounds(p_, tile().sequence, first_row() + lane_index() / 4 + 8 * h)
@@ -292,7 +292,7 @@ private:
         });
         auto& q = shared_.q[ring_.at()];
         barrier_wait(barrier::group + group_, group_threads);
-        store_rounded(q.bytes + group_ * product_rows * row_bytes, q.panel_bytes, o_, factors[0],
+        store_rounded(q.bytes + group_ * mma_rows * row_bytes, q.panel_bytes, o_, factors[0],
                       factors[1]);
         fence_async_proxy();
         warp_barrier();
@@ -316,12 +316,12 @@ __global__ void __launch_bounds__(threads_of_block, 1)
     forward_kernel(const __grid_constant__ ForwardWork work) {
     auto& shared = shared_memory<ForwardShared<Shape>>();
     if (thread_index() == 0) {
-        for (Exchange& exchange : shared.queries)
-            init(exchange, computing_groups);
-        for (Exchange& exchange : shared.k_exchange)
-            init(exchange, computing_groups * group_warps);
-        for (Exchange& exchange : shared.v_exchange)
-            init(exchange, computing_groups * group_warps);
+        for (BufferBarriers& barriers : shared.queries)
+            init(barriers, computing_groups);
+        for (BufferBarriers& barriers : shared.k_barriers)
+            init(barriers, computing_groups * group_warps);
+        for (BufferBarriers& barriers : shared.v_barriers)
+            init(barriers, computing_groups * group_warps);
         for (auto& groups : shared.results)
             for (Barrier& barrier : groups)
                 cuda::init(barrier, group_warps);
@@ -330,7 +330,7 @@ __global__ void __launch_bounds__(threads_of_block, 1)
     block_barrier();
     const int group = warp_index() / group_warps;
     if (group == 0) {
-        lower_registers<Shape::moving_registers>();
+        lower_registers<Shape::loader_registers>();
         const int warp = warp_index();
         if (warp == 0) {
             load_tiles_in<Shape>(work, shared, key_origin(work.p, with_dropout));
@@ -338,8 +338,8 @@ __global__ void __launch_bounds__(threads_of_block, 1)
             store_results<Shape>(work, shared, warp - 1);
         }
     } else {
-        raise_registers<Shape::computing_registers>();
-        Outputs<Shape, with_dropout>(work, shared, group - 1).run();
+        raise_registers<Shape::compute_registers>();
+        ForwardGroup<Shape, with_dropout>(work, shared, group - 1).run();
     }
 }
 
@@ -352,11 +352,11 @@ void run_forward(const AttentionForward& args, const OpContext& context) {
     work.q = tensor_map(args.q, Shape::rows);
     work.k = tensor_map(args.k, key_rows);
     work.v = tensor_map(args.v, key_rows);
-    work.o = tensor_map(args.o, product_rows);
+    work.o = tensor_map(args.o, mma_rows);
     work.order = block_order(work.p, work.p.queries, Shape::rows, work.p.heads, true);
     work.all_tiles = static_cast<int>(work.order.blocks());
-    work.taken = context.scratch.take<unsigned>(1);
-    set_bytes(work.taken, 0, sizeof(unsigned), context.stream);
+    work.next_tile = context.scratch.take<unsigned>(1);
+    set_bytes(work.next_tile, 0, sizeof(unsigned), context.stream);
     launch(context.stream,
            {.blocks = std::min<std::int64_t>(work.order.blocks(), context.device.multiprocessors),
             .threads = threads_of_block,
@@ -375,7 +375,7 @@ bool covers_attention(const AttentionForward& args) {
 }
 
 void attention_forward(const AttentionForward& args, const OpContext& context) {
-    GPTRAIN_CHECK(covers_attention(args), "sm90::attention_forward got what it cannot do");
+    GPTRAIN_CHECK(covers_attention(args), "sm90::attention_forward does not support this op");
     args.q.size(3) == 64 ? run_forward<ForwardShape<64>>(args, context)
                          : run_forward<ForwardShape<128>>(args, context);
 }

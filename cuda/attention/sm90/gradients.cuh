@@ -46,9 +46,9 @@ private:
             multiply_dq(dq);
             more = !step().has(QueryStep::last);
             warpgroup_wait<0>();
-            hold(dq);
-            hold(dk_);
-            hold(dv_);
+            pin_registers(dq);
+            pin_registers(dk_);
+            pin_registers(dv_);
             deliver_queries(dq);
         }
     }
@@ -58,12 +58,12 @@ private:
     __device__ const QueryStep& step() const { return shared_.steps[ring_.at()]; }
 
     __device__ void multiply_scores(Scores& scores, int half) const {
-        multiply_rows(scores, shared_.k[key_ring_.at()], group_ * product_rows,
-                      shared_.q[ring_.at()], half * product_rows);
+        multiply_transposed(scores, shared_.k[key_ring_.at()], group_ * mma_rows,
+                            shared_.q[ring_.at()], half * mma_rows);
     }
     __device__ void multiply_d_scores(Scores& d_scores, int half) const {
-        multiply_rows(d_scores, shared_.v[key_ring_.at()], group_ * product_rows,
-                      shared_.d_o[ring_.at()], half * product_rows);
+        multiply_transposed(d_scores, shared_.v[key_ring_.at()], group_ * mma_rows,
+                            shared_.d_o[ring_.at()], half * mma_rows);
     }
 
     /// The second half's scores are complete by the time the first half's have been used.
@@ -83,51 +83,51 @@ private:
     }
 
     /// Computes dv and dk of 64 queries and stores the gradients of their scores to shared memory.
-    /// `behind_scores` and `behind_d_scores` are the numbers of groups of matrix multiplies that
-    /// may still be in flight when the scores and d_scores are used. (If dv must be complete, this
-    /// is to save registers.)
-    template <int half, int behind_scores, int behind_d_scores>
+    /// `pending_at_scores` and `pending_at_d_scores` are the numbers of groups of matrix multiplies
+    /// that may still be in flight when the scores and d_scores are used. (If dv must be complete,
+    /// this is to save registers.)
+    template <int half, int pending_at_scores, int pending_at_d_scores>
     __device__ void add_half(Scores& scores, Scores& d_scores) {
-        constexpr int row = half * product_rows;
+        constexpr int row = half * mma_rows;
         const std::uint32_t kept = kept_scores(half);
-        warpgroup_wait<behind_scores>();
-        hold(scores);
+        warpgroup_wait<pending_at_scores>();
+        pin_registers(scores);
         Pieces<4> pieces;
         probabilities(scores, half, kept, pieces);
-        add_product(dv_, pieces, shared_.d_o[ring_.at()], row);
-        warpgroup_wait<behind_d_scores>();
-        hold(d_scores);
+        multiply_accumulate(dv_, pieces, shared_.d_o[ring_.at()], row);
+        warpgroup_wait<pending_at_d_scores>();
+        pin_registers(d_scores);
         gradients(scores, half, kept, d_scores);
         Pieces<4> d_pieces;
         narrow_pieces(d_pieces, d_scores);
         if (half == 0) barrier_wait(barrier::scores_empty + group_, barrier::both_groups);
         store_gradients(shared_.d_scores[half], d_pieces);
         fence_async_proxy();
-        add_product(dk_, d_pieces, shared_.q[ring_.at()], row);
+        multiply_accumulate(dk_, d_pieces, shared_.q[ring_.at()], row);
     }
 
-    __device__ Vec<QueryNumbers, 2> numbers(int half, int j) const {
-        return shared_.numbers[ring_.at()][half * product_rows / 2 + 4 * j + lane_index() % 4];
+    __device__ Vec<RowStatistics, 2> statistics(int half, int j) const {
+        return shared_.statistics[ring_.at()][half * mma_rows / 2 + 4 * j + lane_index() % 4];
     }
 
     /// First key of this warp's rows of the scores.
     __device__ int first_key_row() const {
-        return keys().key + group_ * product_rows + warp_index() % group_warps * 16;
+        return keys().key + group_ * mma_rows + warp_index() % group_warps * 16;
     }
 
     /// Which scores of a half dropout keeps, one bit each.
     __device__ std::uint32_t kept_scores(int half) const {
         if constexpr (!with_dropout) return ~0u;
         const KeyDropout dropout(p_, keys().sequence, step().head, true);
-        return dropout.columns<8>(first_key_row(), step().query + half * product_rows);
+        return dropout.columns<8>(first_key_row(), step().query + half * mma_rows);
     }
 
     /// Turns scores into probabilities; `pieces` gets the kept ones, rounded.
     __device__ void probabilities(Scores& scores, int half, std::uint32_t kept,
                                   Pieces<4>& pieces) const {
-        if (step().has(QueryStep::masked)) hide(scores, step().query + half * product_rows);
+        if (step().has(QueryStep::masked)) mask(scores, step().query + half * mma_rows);
         unrolled<8>([&](int j) {
-            const Vec<QueryNumbers, 2> queries = numbers(half, j);
+            const Vec<RowStatistics, 2> queries = statistics(half, j);
             unrolled<4>([&](int i) {
                 float& score = scores[4 * j + i];
                 score = exp2_approx(fma(score, p_.scale_log2, -queries[i % 2].lse_log2));
@@ -140,13 +140,13 @@ private:
         });
     }
 
-    __device__ void hide(Scores& scores, int query) const {
+    __device__ void mask(Scores& scores, int query) const {
         const int key = first_key_row() + lane_index() / 4;
         query += lane_index() % 4 * 2;
         unrolled<2>([&](int h) {
             const int row = key + 8 * h;
-            const bool there = row >= 0 && row < p_.keys;
-            const int first_query = there ? row - p_.diagonal - query : INT32_MAX;
+            const bool valid = row >= 0 && row < p_.keys;
+            const int first_query = valid ? row - p_.diagonal - query : INT32_MAX;
             unrolled<16>([&](int i) {
                 const int column = i / 2 * 8 + i % 2;
                 if (column < first_query) scores[i / 2 * 4 + h * 2 + i % 2] = -infinity;
@@ -166,7 +166,7 @@ private:
     __device__ void gradients(const Scores& scores, int half, std::uint32_t kept,
                               Scores& d_scores) const {
         unrolled<8>([&](int j) {
-            const Vec<QueryNumbers, 2> queries = numbers(half, j);
+            const Vec<RowStatistics, 2> queries = statistics(half, j);
             unrolled<4>([&](int i) {
                 float d = d_scores[4 * j + i];
                 if constexpr (with_dropout) d = kept >> (4 * j + i) & 1 ? d * p_.dropout.scale : 0;
@@ -176,8 +176,7 @@ private:
     }
 
     /// Stores them as [queries, keys].
-    __device__ void store_gradients(Tile<product_rows, key_rows>& to,
-                                    const Pieces<4>& pieces) const {
+    __device__ void store_gradients(Tile<mma_rows, key_rows>& to, const Pieces<4>& pieces) const {
         const int lane = lane_index();
         const int row = lane % 8 + lane / 16 * 8;
         const int column = warp_index() % group_warps * 32 + lane / 8 % 2 * 16;
@@ -186,7 +185,7 @@ private:
         unrolled<4>([&](int k) { store_tiles_transposed(place + k * 16 * row_bytes, pieces[k]); });
     }
 
-    /// This group's share of dq: half of the rows of 128 queries, or half of the columns of 64.
+    /// This group's block of dq: half of the rows of 128 queries, or half of the columns of 64.
     __device__ void multiply_dq(Scores& dq) const {
         constexpr bool by_rows = Shape::halves > 1;
         const auto& d_scores = shared_.d_scores[by_rows ? group_ : 0];
@@ -229,7 +228,7 @@ private:
             add_keys(work_.gradients.dv, dv_, v_scale);
         } else {
             auto& v = shared_.v[key_ring_.at()];
-            constexpr int panel_bytes = product_rows * row_bytes;
+            constexpr int panel_bytes = mma_rows * row_bytes;
             store_rounded(v.bytes + group_ * panel_bytes, v.panel_bytes, dv_, v_scale, v_scale);
             store_rounded(reinterpret_cast<std::byte*>(shared_.sums[group_]), panel_bytes, dk_,
                           p_.scale, p_.scale);

@@ -13,9 +13,9 @@ namespace gptrain::cuda::sm90 {
 /// The order of a block's work: tiles of keys, and for each the tiles of queries that visit it,
 /// head by head. Written to use few registers.
 template <class Shape>
-class Walk {
+class WorkIterator {
 public:
-    __device__ Walk(const BackwardWork& work, int origin)
+    __device__ WorkIterator(const BackwardWork& work, int origin)
         : work_(work), origin_(origin), unit_(block_index().x) {
         begin_unit();
     }
@@ -36,7 +36,7 @@ public:
         step_.query = first_query();
     }
     /// Advances from the current position to the next step; false if there is none.
-    __device__ bool find() {
+    __device__ bool find_step() {
         const AttentionParams& p = work_.p;
         for (; step_.head < (group_ + 1) * p.heads_per_group();
              ++step_.head, step_.query = first_query()) {
@@ -53,7 +53,7 @@ public:
         return false;
     }
     __device__ const QueryStep& step() const { return step_; }
-    __device__ void leave_step() { step_.query += Shape::rows; }
+    __device__ void next_step() { step_.query += Shape::rows; }
 
 private:
     __device__ void begin_unit() {
@@ -97,7 +97,7 @@ __device__ inline void load_keys(const BackwardWork& work, BackwardShared<Shape>
     ring.advance();
     shared.key_tiles[at] = tile;
     if (tile.kind != KeyTile::seen) return arrive(full);
-    arrive_expecting(full, 2 * static_cast<int>(sizeof(shared.k[0])));
+    arrive_expect_bytes(full, 2 * static_cast<int>(sizeof(shared.k[0])));
     load_tile(shared.k[at], work.k, tile.group, tile.key, tile.sequence, full);
     load_tile(shared.v[at], work.v, tile.group, tile.key, tile.sequence, full);
 }
@@ -106,19 +106,19 @@ template <class Shape>
 __device__ inline void load_queries(const BackwardWork& work, BackwardShared<Shape>& shared,
                                     int sequence, const QueryStep& step,
                                     Ring<Shape::query_buffers>& ring) {
-    constexpr int numbers_bytes = sizeof(shared.numbers[0]);
+    constexpr int statistics_bytes = sizeof(shared.statistics[0]);
     const int at = ring.at();
     Barrier& full = shared.queries[at].full;
     wait(shared.queries[at].empty, ring.parity() ^ 1);
     ring.advance();
     shared.steps[at] = step;
-    arrive_expecting(full, 2 * static_cast<int>(sizeof(shared.q[0])) + numbers_bytes);
+    arrive_expect_bytes(full, 2 * static_cast<int>(sizeof(shared.q[0])) + statistics_bytes);
     load_tile(shared.q[at], work.q, step.head, step.query, sequence, full);
     load_tile(shared.d_o[at], work.d_o, step.head, step.query, sequence, full);
     const int row = sequence * work.p.heads + step.head;
-    load_bulk(shared.numbers[at],
-              work.numbers + std::int64_t{row} * work.padded_queries + step.query, numbers_bytes,
-              full);
+    load_bulk(shared.statistics[at],
+              work.statistics + std::int64_t{row} * work.padded_queries + step.query,
+              statistics_bytes, full);
 }
 
 template <class Shape>
@@ -126,17 +126,17 @@ __device__ inline void load_tiles_in(const BackwardWork& work, BackwardShared<Sh
                                      int origin) {
     Ring<Shape::key_buffers> key_ring;
     Ring<Shape::query_buffers> query_ring;
-    for (Walk<Shape> walk(work, origin);; walk.next_keys()) {
-        KeyTile keys = walk.keys();
-        walk.begin_queries();
-        bool more = !walk.done() && walk.find();
-        keys.kind = walk.done() ? KeyTile::stop : more ? KeyTile::seen : KeyTile::unseen;
+    for (WorkIterator<Shape> iterator(work, origin);; iterator.next_keys()) {
+        KeyTile keys = iterator.keys();
+        iterator.begin_queries();
+        bool more = !iterator.done() && iterator.find_step();
+        keys.kind = iterator.done() ? KeyTile::stop : more ? KeyTile::seen : KeyTile::unseen;
         load_keys<Shape>(work, shared, keys, key_ring);
         if (keys.kind == KeyTile::stop) return;
         while (more) {
-            QueryStep step = walk.step();
-            walk.leave_step();
-            more = walk.find();
+            QueryStep step = iterator.step();
+            iterator.next_step();
+            more = iterator.find_step();
             if (!more) step.flags |= QueryStep::last;
             load_queries<Shape>(work, shared, keys.sequence, step, query_ring);
         }

@@ -11,22 +11,22 @@ namespace gptrain::cuda::sm90 {
 /// Columns in a panel of a tile.
 constexpr int panel_columns = 64;
 /// Rows of one matrix multiply.
-constexpr int product_rows = 64;
+constexpr int mma_rows = 64;
 constexpr int key_rows = 128;  ///< of a tile of keys
 constexpr int computing_groups = 2;
 
-/// Query rows of QueryNumbers are padded to a multiple of this.
+/// Query rows of RowStatistics are padded to a multiple of this.
 constexpr int padded_rows = 128;
-/// Elements in a computing group's share of dq of a tile of queries: 64 x 64.
-constexpr int share = product_rows * panel_columns;
+/// Elements in a computing group's block of dq of a tile of queries: 64 x 64.
+constexpr int dq_block_size = mma_rows * panel_columns;
 
 /// Multiprocessors of an H100 or H200. Used on all devices, so that choices depend only on sizes.
 constexpr std::int64_t usual_multiprocessors = 132;
 /// No device of compute capability 9.0 has more multiprocessors.
-constexpr int most_blocks = 144;
+constexpr int max_blocks = 144;
 
-/// Values of one query.
-struct QueryNumbers {
+/// Statistics of one query that the kernel reads.
+struct RowStatistics {
     float lse_log2;  ///< as returned by lse_log2()
     float delta;     ///< sum over D of d_o o
 };
@@ -44,7 +44,7 @@ struct BackwardPlan {
                  std::int64_t groups, std::int64_t dim)
         : sequences(sequences_) {
         padded = round_up(queries, padded_rows);
-        query_tiles = div_ceil(queries * dim, computing_groups * share);
+        query_tiles = div_ceil(queries * dim, computing_groups * dq_block_size);
         // Give a block all keys of a head only if the sums that blocks add to stay in the L2 cache,
         // and if that fills the device or there is little to divide.
         const std::int64_t units = sequences * groups;
@@ -53,15 +53,15 @@ struct BackwardPlan {
         const bool short_rows = queries <= 2 * key_rows;
         ordered = !(filled || short_rows) || queries * dim > 2048 * 64;
         summed_heads = ordered ? sequences * heads
-                               : std::min<std::int64_t>(units, most_blocks) * (heads / groups);
+                               : std::min<std::int64_t>(units, max_blocks) * (heads / groups);
     }
-    std::int64_t numbers(std::int64_t all_heads) const { return all_heads * padded; }
-    std::int64_t shares() const { return summed_heads * query_tiles * computing_groups; }
+    std::int64_t statistics(std::int64_t all_heads) const { return all_heads * padded; }
+    std::int64_t dq_blocks() const { return summed_heads * query_tiles * computing_groups; }
     std::int64_t bytes(std::int64_t all_heads) const {
-        return Scratch::bytes_of<QueryNumbers>(numbers(all_heads)) +
+        return Scratch::bytes_of<RowStatistics>(statistics(all_heads)) +
                Scratch::bytes_of<std::byte>(sequences * query_tiles * key_range_bytes) +
-               Scratch::bytes_of<float>(shares() * share) +
-               (ordered ? Scratch::bytes_of<unsigned>(shares()) : 0);
+               Scratch::bytes_of<float>(dq_blocks() * dq_block_size) +
+               (ordered ? Scratch::bytes_of<unsigned>(dq_blocks()) : 0);
     }
 };
 

@@ -1,8 +1,8 @@
 // What the forward and backward attention kernels on sm_90a share: the warp roles in a block, tiles
 // in shared memory, and register layouts of matrix multiplies.
 //
-// A block is three warpgroups: one moves data, two compute. A tile consists of panels of 64 columns
-// (one box of a bulk copy each); rows of a tile are tokens of one head.
+// A block is three warpgroups: one loads and stores, two compute. A tile consists of panels of 64
+// columns (one box of a bulk copy each); rows of a tile are tokens of one head.
 #pragma once
 
 #include <limits>
@@ -32,15 +32,15 @@ private:
 };
 
 /// A ring buffer's barriers: full when its data has arrived, empty when all readers are done.
-struct Exchange {
+struct BufferBarriers {
     Barrier full;
     Barrier empty;
 };
 
 /// Called by one thread. `readers` arrive at empty.
-__device__ inline void init(Exchange& exchange, int readers) {
-    cuda::init(exchange.full, 1);
-    cuda::init(exchange.empty, readers);
+__device__ inline void init(BufferBarriers& barriers, int readers) {
+    cuda::init(barriers.full, 1);
+    cuda::init(barriers.empty, readers);
 }
 
 /// A bf16 tile that bulk copies fill.
@@ -76,7 +76,8 @@ __device__ inline Operand<Major::mn> features_of(const Tile& tile, int column, i
 
 /// c[64 x 64 or 128] = a b^T: 64 rows of tile a times rows of tile b, reduced over features.
 template <int n, class A, class B>
-__device__ inline void multiply_rows(float (&c)[n], const A& a, int a_row, const B& b, int b_row) {
+__device__ inline void multiply_transposed(float (&c)[n], const A& a, int a_row, const B& b,
+                                           int b_row) {
     static_assert(A::width == B::width);
     warpgroup_fence();
     unrolled<A::width / 16>([&](int k) {
@@ -96,7 +97,8 @@ __device__ inline void narrow_pieces(Pieces<n / 8>& pieces, const float (&c)[n])
 
 /// sum += pieces b: pieces times the rows of tile b from `row` on.
 template <int n, int pieces, class B>
-__device__ inline void add_product(float (&sum)[n], const Pieces<pieces>& a, const B& b, int row) {
+__device__ inline void multiply_accumulate(float (&sum)[n], const Pieces<pieces>& a, const B& b,
+                                           int row) {
     warpgroup_fence();
     unrolled<pieces>(
         [&](int k) { warpgroup_multiply(sum, a[k], features_of(b, 0, row + 16 * k), true); });

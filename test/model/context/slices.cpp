@@ -56,7 +56,7 @@ TEST_CASE("a ring gives each rank an early and a late slice", "[context]") {
 TEST_CASE("the positions of rows", "[context]") {
     const auto method = GENERATE(ContextMethod::ring, ContextMethod::all_to_all);
     const Slices slices = context_slices(48, 4, 1, method);
-    const SequenceRows rows = rows_of(slices);
+    const RowPositions rows = rows_of(slices);
     std::int64_t row = 0;
     for (const SequenceSlice& slice : slices) {
         for (std::int64_t i = 0; i < slice.length; ++i)

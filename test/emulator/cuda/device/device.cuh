@@ -9,7 +9,7 @@
 #include <cstring>
 #include <utility>
 
-#include "base/float8.h"
+#include "base/fp8.h"
 #include "emulator/grid.h"
 #include "emulator/memory.h"
 
@@ -92,10 +92,10 @@ template <class T>
 inline std::uint32_t narrow2(float low, float high) {
     return from_float<T>(low).bits | static_cast<std::uint32_t>(from_float<T>(high).bits) << 16;
 }
-template <class Float8>
-inline std::uint32_t narrow2_float8(float low, float high) {
-    return gptrain::to_float8<Float8>(low).bits |
-           static_cast<std::uint32_t>(gptrain::to_float8<Float8>(high).bits) << 8;
+template <class Fp8>
+inline std::uint32_t narrow2_fp8(float low, float high) {
+    return gptrain::to_fp8<Fp8>(low).bits |
+           static_cast<std::uint32_t>(gptrain::to_fp8<Fp8>(high).bits) << 8;
 }
 inline std::uint32_t bits_of(float x) {
     return std::bit_cast<std::uint32_t>(x);
@@ -275,7 +275,7 @@ inline T shuffle_up(T value, int by) {
     return detail::exchange("shuffle_up", &kind, value,
                             [by](int lane) { return lane < by ? lane : lane - by; });
 }
-std::uint32_t ballot(bool said);
+std::uint32_t ballot(bool bit);
 
 void copy_async_bytes(void* to_shared, const void* from_global, int bytes, bool valid);
 inline void copy_async_16(void* to_shared, const void* from_global, bool valid) {

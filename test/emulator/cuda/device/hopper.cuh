@@ -15,7 +15,7 @@ struct alignas(8) Barrier {
 void init(Barrier& barrier, int arrivals);
 inline void fence_barriers() {}
 void arrive(Barrier& barrier);
-void arrive_expecting(Barrier& barrier, int bytes);
+void arrive_expect_bytes(Barrier& barrier, int bytes);
 void wait(Barrier& barrier, int parity);
 
 struct BoxPlace {
@@ -67,7 +67,7 @@ inline void warpgroup_wait() {
     warpgroup_wait_for_all_but(pending);
 }
 template <int n>
-inline void hold(float (&)[n]) {}
+inline void pin_registers(float (&)[n]) {}
 
 namespace detail {
 void issue(emulator::WarpgroupProduct product);

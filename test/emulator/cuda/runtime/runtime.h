@@ -20,8 +20,8 @@
 namespace gptrain::cuda {
 
 /// As emulator::settings() describe it.
-DeviceFacts open_device(int index);
-int visible_devices();
+DeviceProperties open_device(int index);
+int visible_device_count();
 
 class Event;
 

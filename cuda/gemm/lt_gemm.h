@@ -9,7 +9,7 @@
 #include <utility>
 #include <vector>
 
-#include "cuda/products/product.h"
+#include "cuda/gemm/gemm.h"
 #include "cuda/runtime/libraries.h"
 #include "cuda/runtime/runtime.h"
 
@@ -18,27 +18,27 @@ namespace gptrain::cuda {
 using Algorithm = cublasLtMatmulAlgo_t;
 
 /// Whether the epilogue is GELU or its derivative.
-inline bool has_gelu_epilogue(const Product& product) {
-    return product.gelu_input.data != nullptr || product.gelu.data != nullptr;
+inline bool has_gelu_epilogue(const Gemm& gemm) {
+    return gemm.gelu_input.data != nullptr || gemm.gelu.data != nullptr;
 }
 /// The library's result and auxiliary matrices. With a GELU epilogue, the activated matrix is the
 /// result and the raw sums are the auxiliary output.
-inline const Matrix& result_of(const Product& product) {
-    return product.gelu.data != nullptr ? product.gelu : product.c;
+inline const Matrix& result_of(const Gemm& gemm) {
+    return gemm.gelu.data != nullptr ? gemm.gelu : gemm.c;
 }
-inline const Matrix& auxiliary_of(const Product& product) {
-    return product.gelu.data != nullptr ? product.c : product.gelu_input;
+inline const Matrix& auxiliary_of(const Gemm& gemm) {
+    return gemm.gelu.data != nullptr ? gemm.c : gemm.gelu_input;
 }
 
 /// The text form of an algorithm, and its inverse; nothing if `word` is not a valid form.
-std::string to_word(const Algorithm& algorithm);
-std::optional<Algorithm> algorithm_from(std::string_view word);
+std::string to_text(const Algorithm& algorithm);
+std::optional<Algorithm> algorithm_of(std::string_view word);
 
 /// Everything that the choice of an algorithm depends on: sizes, strides, dtypes, epilogue,
 /// alignments.
-using ProductKey = std::array<std::int64_t, 19>;
-ProductKey key_of(const Product& product);
-std::string to_word(const ProductKey& key);
+using GemmKey = std::array<std::int64_t, 19>;
+GemmKey key_of(const Gemm& gemm);
+std::string to_text(const GemmKey& key);
 
 /// The opened library.
 class LtLibrary {
@@ -80,9 +80,9 @@ private:
 };
 
 /// The description of all GEMMs with one key; addresses are given with each run.
-class LtProduct {
+class LtGemm {
 public:
-    LtProduct(const LtLibrary& library, const Product& product);
+    LtGemm(const LtLibrary& library, const Gemm& gemm);
 
     /// Deterministic algorithms that sum in fp32, the library's preferred one first; at most
     /// `most`, empty if the library has none.
@@ -90,7 +90,7 @@ public:
     /// Whether the library can run this algorithm here.
     bool runs(const Algorithm& algorithm, std::int64_t workspace_bytes) const;
     /// Issues the GEMM. The status reports whether the library accepted it.
-    cublasStatus_t run(const Product& product, const Algorithm& algorithm, const Stream& stream,
+    cublasStatus_t run(const Gemm& gemm, const Algorithm& algorithm, const Stream& stream,
                        std::byte* workspace, std::int64_t workspace_bytes) const;
 
 private:
@@ -99,12 +99,12 @@ private:
         library_.check(library_.functions.desc_set(operation_.get(), which, &value, sizeof value),
                        "cublasLtMatmulDescSetAttribute");
     }
-    void set_epilogue(const Product& product) const;
-    void set_addresses(const Product& product) const;
+    void set_epilogue(const Gemm& gemm) const;
+    void set_addresses(const Gemm& gemm) const;
 
     const LtLibrary& library_;
     LtHandle<cublasLtMatmulDesc_t> operation_;
-    LtHandle<cublasLtMatrixLayout_t> a_;  ///< our b, see lt_product.cpp
+    LtHandle<cublasLtMatrixLayout_t> a_;  ///< our b, see lt_gemm.cpp
     LtHandle<cublasLtMatrixLayout_t> b_;  ///< our a
     LtHandle<cublasLtMatrixLayout_t> c_;
     std::array<std::int64_t, 3> alignments_;  ///< alignments of the library's a, b and c

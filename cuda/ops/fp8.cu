@@ -1,6 +1,6 @@
-#include "cuda/ops/float8.h"
+#include "cuda/ops/fp8.h"
 
-#include "cuda/device/maximum.cuh"
+#include "cuda/device/amax.cuh"
 #include "tensor/dtype_switch.h"
 
 namespace gptrain::cuda {
@@ -9,16 +9,16 @@ namespace {
 constexpr int block_size = 256;
 constexpr int block_warps = block_size / warp_threads;
 
-// ---- the largest absolute value -----------------------------------------------------------------
+// ---- amax --------------------------------------------------------------------------------------
 
 /// Each thread reads four vectors of `width` elements per round.
 template <class T, int width>
 __global__ void __launch_bounds__(block_size)
-    find_maximum(const T* x, std::int64_t vectors, float* result) {
+    find_amax(const T* x, std::int64_t vectors, float* result) {
     using V = Vec<T, width>;
     constexpr int unroll = 4;
     const auto* from = reinterpret_cast<const V*>(x);
-    float largest = 0;
+    float amax = 0;
     for (std::int64_t first = std::int64_t{block_index().x} * block_size * unroll + thread_index();
          first < vectors; first += std::int64_t{grid_blocks().x} * block_size * unroll) {
         V parts[unroll] = {};
@@ -28,45 +28,45 @@ __global__ void __launch_bounds__(block_size)
         }
         for (const V& part : parts) {
             for (int i = 0; i < width; ++i)
-                largest = maximum(largest, absolute(widen(part[i])));
+                amax = maximum(amax, absolute(widen(part[i])));
         }
     }
-    merge_maxima(largest, shared_memory<WarpMaxima>().values, result);
+    merge_amax(amax, shared_memory<WarpAmax>().values, result);
 }
 
 template <class T, int width>
-void launch_find_maximum(const T* x, std::int64_t count, float* result, const OpContext& context) {
+void launch_find_amax(const T* x, std::int64_t count, float* result, const OpContext& context) {
     if (count == 0) return;
     launch(context.stream,
            {.blocks = grid_for(count, std::int64_t{block_size} * 4 * width, context.device),
             .threads = block_size,
-            .shared_bytes = sizeof(WarpMaxima)},
-           find_maximum<T, width>, x, count / width, result);
+            .shared_bytes = sizeof(WarpAmax)},
+           find_amax<T, width>, x, count / width, result);
 }
 
 // ---- conversion ---------------------------------------------------------------------------------
 
-template <class T, class Float8>
+template <class T, class Fp8>
 struct ConvertArgs {
     const T* x;
     std::int64_t stride;
     std::int64_t rows;
     std::int64_t cols;
-    const float* maximum;
-    Float8* by_rows;     ///< may be null
-    Float8* by_columns;  ///< may be null
+    const float* amax;
+    Fp8* by_rows;     ///< may be null
+    Fp8* by_columns;  ///< may be null
     float* scale;
 };
 
-/// Returns largest / maximum, the factor for x; the first block writes the scale.
-template <class T, class Float8>
-__device__ inline float factor_of(const ConvertArgs<T, Float8>& args) {
-    const float found = load(args.maximum);
+/// Returns largest / amax, the factor for x; the first block writes the scale.
+template <class T, class Fp8>
+__device__ inline float factor_of(const ConvertArgs<T, Fp8>& args) {
+    const float found = load(args.amax);
     const bool given = found > 0;
     if (block_index().x == 0 && block_index().y == 0 && thread_index() == 0) {
-        *args.scale = given ? found / Float8::largest : 1.0f;
+        *args.scale = given ? found / Fp8::largest : 1.0f;
     }
-    return given ? Float8::largest / found : 1.0f;
+    return given ? Fp8::largest / found : 1.0f;
 }
 
 /// Elements that a thread converts at a time: 16 bytes of the result.
@@ -80,7 +80,7 @@ struct ConvertTile {
     alignas(16) std::uint32_t words[tile * tile_stride / 4];
 };
 
-template <class T, class Float8>
+template <class T, class Fp8>
 __device__ inline Vec<std::uint32_t, 4> converted(const T* x, float factor) {
     constexpr int width = 16 / static_cast<int>(sizeof(T));
     Vec16<T> parts[chunk / width];
@@ -89,8 +89,8 @@ __device__ inline Vec<std::uint32_t, 4> converted(const T* x, float factor) {
     const auto element = [&](int i) { return widen(parts[i / width][i % width]) * factor; };
     Vec<std::uint32_t, 4> result;
     for (int i = 0; i < 4; ++i) {
-        result[i] = narrow2_float8<Float8>(element(4 * i), element(4 * i + 1)) |
-                    narrow2_float8<Float8>(element(4 * i + 2), element(4 * i + 3)) << 16;
+        result[i] = narrow2_fp8<Fp8>(element(4 * i), element(4 * i + 1)) |
+                    narrow2_fp8<Fp8>(element(4 * i + 2), element(4 * i + 3)) << 16;
     }
     return result;
 }
@@ -104,8 +104,8 @@ __device__ inline std::uint32_t column_of(const std::uint32_t (&rows)[4], int co
 }
 
 /// Writes the columns of the tile: a thread transposes 16 rows of four columns.
-template <class T, class Float8>
-__device__ inline void store_columns(const ConvertArgs<T, Float8>& args, const ConvertTile& shared,
+template <class T, class Fp8>
+__device__ inline void store_columns(const ConvertArgs<T, Fp8>& args, const ConvertTile& shared,
                                      std::int64_t first_row, std::int64_t first_col) {
     const int row = warp_index() * chunk;
     const int col = lane_index() * 4;
@@ -120,14 +120,14 @@ __device__ inline void store_columns(const ConvertArgs<T, Float8>& args, const C
             columns[i][quarter] = column_of(rows, i);
     }
     for (int i = 0; i < 4; ++i) {
-        Float8* to = args.by_columns + (first_col + col + i) * args.rows + first_row + row;
+        Fp8* to = args.by_columns + (first_col + col + i) * args.rows + first_row + row;
         store(reinterpret_cast<Vec<std::uint32_t, 4>*>(to), columns[i]);
     }
 }
 
 /// For sizes and strides that are multiples of 16.
-template <class T, class Float8>
-__global__ void __launch_bounds__(block_size) convert_tiles(ConvertArgs<T, Float8> args) {
+template <class T, class Fp8>
+__global__ void __launch_bounds__(block_size) convert_tiles(ConvertArgs<T, Fp8> args) {
     static_assert(tile == block_warps * chunk && tile == warp_threads * 4);
     ConvertTile& shared = shared_memory<ConvertTile>();
     const float factor = factor_of(args);
@@ -139,7 +139,7 @@ __global__ void __launch_bounds__(block_size) convert_tiles(ConvertArgs<T, Float
         const int col_in_tile = i % chunks_of_row * chunk;
         const std::int64_t col = first_col + col_in_tile;
         if (row >= args.rows || col >= args.cols) continue;
-        const auto values = converted<T, Float8>(args.x + row * args.stride + col, factor);
+        const auto values = converted<T, Fp8>(args.x + row * args.stride + col, factor);
         if (args.by_rows != nullptr) {
             store(reinterpret_cast<Vec<std::uint32_t, 4>*>(args.by_rows + row * args.cols + col),
                   values);
@@ -154,8 +154,8 @@ __global__ void __launch_bounds__(block_size) convert_tiles(ConvertArgs<T, Float
 }
 
 /// For any size, one element at a time.
-template <class T, class Float8>
-__global__ void __launch_bounds__(block_size) convert_elements(ConvertArgs<T, Float8> args) {
+template <class T, class Fp8>
+__global__ void __launch_bounds__(block_size) convert_elements(ConvertArgs<T, Fp8> args) {
     const float factor = factor_of(args);
     const std::int64_t count = args.rows * args.cols;
     for (std::int64_t i = std::int64_t{block_index().x} * block_size + thread_index(); i < count;
@@ -163,14 +163,14 @@ __global__ void __launch_bounds__(block_size) convert_elements(ConvertArgs<T, Fl
         const std::int64_t row = i / args.cols;
         const std::int64_t col = i % args.cols;
         const float x = widen(args.x[row * args.stride + col]) * factor;
-        const Float8 stored = {static_cast<std::uint8_t>(narrow2_float8<Float8>(x, 0) & 0xff)};
+        const Fp8 stored = {static_cast<std::uint8_t>(narrow2_fp8<Fp8>(x, 0) & 0xff)};
         if (args.by_rows != nullptr) args.by_rows[i] = stored;
         if (args.by_columns != nullptr) args.by_columns[col * args.rows + row] = stored;
     }
 }
 
-template <class T, class Float8>
-bool by_sixteens(const ConvertArgs<T, Float8>& args) {
+template <class T, class Fp8>
+bool aligned_to_sixteen(const ConvertArgs<T, Fp8>& args) {
     const auto aligned = [](const void* p) {
         return reinterpret_cast<std::uintptr_t>(p) % 16 == 0;
     };
@@ -178,56 +178,55 @@ bool by_sixteens(const ConvertArgs<T, Float8>& args) {
            aligned(args.x) && aligned(args.by_rows) && aligned(args.by_columns);
 }
 
-template <class T, class Float8>
-void convert(const ToFloat8& call, const OpContext& context) {
+template <class T, class Fp8>
+void convert(const ToFp8& call, const OpContext& context) {
     const bool flat = call.x.rank() == 1;
-    const ConvertArgs<T, Float8> args = {.x = call.x.as<T>(),
-                                         .stride = flat ? call.x.size(0) : call.x.stride(0),
-                                         .rows = flat ? 1 : call.x.size(0),
-                                         .cols = call.x.size(-1),
-                                         .maximum = call.maximum.as<float>(),
-                                         .by_rows = pointer_or_null<Float8>(call.out.rows),
-                                         .by_columns = pointer_or_null<Float8>(call.out.columns),
-                                         .scale = call.out.scale.as<float>()};
-    if (by_sixteens(args) && div_ceil(args.cols, tile) <= 65535) {
+    const ConvertArgs<T, Fp8> args = {.x = call.x.as<T>(),
+                                      .stride = flat ? call.x.size(0) : call.x.stride(0),
+                                      .rows = flat ? 1 : call.x.size(0),
+                                      .cols = call.x.size(-1),
+                                      .amax = call.amax.as<float>(),
+                                      .by_rows = pointer_or_null<Fp8>(call.out.rows),
+                                      .by_columns = pointer_or_null<Fp8>(call.out.columns),
+                                      .scale = call.out.scale.as<float>()};
+    if (aligned_to_sixteen(args) && div_ceil(args.cols, tile) <= 65535) {
         launch(context.stream,
                {.blocks = div_ceil(args.rows, tile),
                 .threads = block_size,
                 .shared_bytes = sizeof(ConvertTile),
                 .blocks_y = div_ceil(args.cols, tile)},
-               convert_tiles<T, Float8>, args);
+               convert_tiles<T, Fp8>, args);
     } else {
         launch(context.stream,
                {.blocks = grid_for(args.rows * args.cols, block_size, context.device),
                 .threads = block_size},
-               convert_elements<T, Float8>, args);
+               convert_elements<T, Fp8>, args);
     }
 }
 
 }  // namespace
 
-void absolute_maximum(const Tensor& x, const Tensor& maximum, const OpContext& context) {
-    GPTRAIN_CHECK(x.contiguous(), "maximum of ", x.shape().to_text());
+void update_amax(const Tensor& x, const Tensor& amax, const OpContext& context) {
+    GPTRAIN_CHECK(x.contiguous(), "amax of ", x.shape().to_text());
     with_compute_type(x.dtype(), [&](auto type) {
         using T = decltype(type);
         constexpr int width = 16 / static_cast<int>(sizeof(T));
         const T* from = x.as<T>();
-        auto* result = maximum.as<float>();
+        auto* result = amax.as<float>();
         const bool aligned = reinterpret_cast<std::uintptr_t>(from) % 16 == 0;
         const std::int64_t whole = aligned ? x.elements() / width * width : 0;
-        launch_find_maximum<T, width>(from, whole, result, context);
-        launch_find_maximum<T, 1>(from + whole, x.elements() - whole, result, context);
+        launch_find_amax<T, width>(from, whole, result, context);
+        launch_find_amax<T, 1>(from + whole, x.elements() - whole, result, context);
     });
 }
 
-void to_float8(const ToFloat8& args, const OpContext& context) {
+void to_fp8(const ToFp8& args, const OpContext& context) {
     const Tensor& out = args.out.rows.empty() ? args.out.columns : args.out.rows;
     GPTRAIN_CHECK(args.out.columns.empty() || args.x.rank() == 2, "the transpose of ",
                   args.x.shape().to_text());
     with_compute_type(args.x.dtype(), [&](auto type) {
-        with_float8_type(out.dtype(), [&](auto float8) {
-            convert<decltype(type), decltype(float8)>(args, context);
-        });
+        with_fp8_type(out.dtype(),
+                      [&](auto fp8) { convert<decltype(type), decltype(fp8)>(args, context); });
     });
 }
 

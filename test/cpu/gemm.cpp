@@ -1,5 +1,5 @@
-// oneDNN's products, whole and cut into parts that want less scratch memory.
-#include "cpu/products.h"
+// oneDNN's GEMMs, whole and cut into parts that want less scratch memory.
+#include "cpu/gemm.h"
 
 #include <omp.h>
 #include <vector>
@@ -29,7 +29,7 @@ const std::vector<Kind> kinds = {
     {.factors = DType::bf16, .result = DType::bf16, .bias = true},
 };
 
-/// A matrix of -1, 0 and 1, each row padded by `gap` elements: products and sums of up to 250 of
+/// A matrix of -1, 0 and 1, each row padded by `gap` elements: GEMMs and sums of up to 250 of
 /// them are exact in bf16.
 struct Operand {
     HostTensor values;
@@ -46,25 +46,25 @@ double at(const Matrix& matrix, std::int64_t row, std::int64_t col) {
     return load(element.data, element.dtype);
 }
 
-/// Every element of c that `product` gives, padding included, while c still holds what was there.
-std::vector<double> expected(const Product& product, const HostTensor& c) {
+/// Every element of c that `gemm` gives, padding included, while c still holds what was there.
+std::vector<double> expected(const Gemm& gemm, const HostTensor& c) {
     std::vector<double> result;
     const std::int64_t stride = c.shape()[1];
     for (std::int64_t i = 0; i < c.shape().elements(); ++i) {
         const std::int64_t row = i / stride;
         const std::int64_t col = i % stride;
-        const bool padding = col >= product.c.cols;
-        double sum = padding || product.accumulate ? c[i] : 0;
-        if (!padding && product.bias != nullptr)
-            sum += load(product.bias + col * size_of(product.a.dtype), product.a.dtype);
-        for (std::int64_t k = 0; !padding && k < product.a.cols; ++k)
-            sum += at(product.a, row, k) * at(product.b, k, col);
+        const bool padding = col >= gemm.c.cols;
+        double sum = padding || gemm.accumulate ? c[i] : 0;
+        if (!padding && gemm.bias != nullptr)
+            sum += load(gemm.bias + col * size_of(gemm.a.dtype), gemm.a.dtype);
+        for (std::int64_t k = 0; !padding && k < gemm.a.cols; ++k)
+            sum += at(gemm.a, row, k) * at(gemm.b, k, col);
         result.push_back(sum);
     }
     return result;
 }
 
-void check(Products& products, const Kind& kind, bool transposed, std::int64_t scratch_bytes) {
+void check(Gemms& gemms, const Kind& kind, bool transposed, std::int64_t scratch_bytes) {
     constexpr std::int64_t rows = 75;
     constexpr std::int64_t cols = 203;
     constexpr std::int64_t length = 96;
@@ -76,14 +76,14 @@ void check(Products& products, const Kind& kind, bool transposed, std::int64_t s
     const Operand b(kind.factors, transposed ? cols : length, transposed ? length : cols, gap, 2);
     const Operand c(kind.result, rows, cols, gap, 3);
     const HostTensor bias(kind.factors, {cols}, random_integers(-1, 2), 4);
-    const Product product = {.a = transposed ? a.matrix.transposed() : a.matrix,
-                             .b = transposed ? b.matrix.transposed() : b.matrix,
-                             .c = c.matrix,
-                             .bias = kind.bias ? bias.bytes().data() : nullptr,
-                             .accumulate = kind.accumulate};
-    const std::vector<double> wanted = expected(product, c.values);
+    const Gemm gemm = {.a = transposed ? a.matrix.transposed() : a.matrix,
+                       .b = transposed ? b.matrix.transposed() : b.matrix,
+                       .c = c.matrix,
+                       .bias = kind.bias ? bias.bytes().data() : nullptr,
+                       .accumulate = kind.accumulate};
+    const std::vector<double> wanted = expected(gemm, c.values);
     std::vector<std::byte> scratch(static_cast<std::size_t>(scratch_bytes));
-    products.multiply_within(product, scratch);
+    gemms.multiply_within(gemm, scratch);
     std::vector<double> got;
     for (std::int64_t i = 0; i < c.values.shape().elements(); ++i)
         got.push_back(c.values[i]);
@@ -92,16 +92,16 @@ void check(Products& products, const Kind& kind, bool transposed, std::int64_t s
 
 }  // namespace
 
-TEST_CASE("a product is the same however little scratch memory there is") {
-    // The smallest of products want some 12 KiB a thread.
-    const std::int64_t usual = Products::scratch_bytes(omp_get_max_threads());
+TEST_CASE("a gemm is the same however little scratch memory there is") {
+    // The smallest of GEMMs want some 12 KiB a thread.
+    const std::int64_t usual = Gemms::scratch_bytes(omp_get_max_threads());
     const std::int64_t little = (std::int64_t{16} << 10) * omp_get_max_threads();
-    Products products;
+    Gemms gemms;
     for (const Kind& kind : kinds) {
-        if (!products.native(kind.factors)) continue;
+        if (!gemms.native(kind.factors)) continue;
         for (const bool transposed : {false, true}) {
             for (const std::int64_t bytes : {usual, little})
-                check(products, kind, transposed, bytes);
+                check(gemms, kind, transposed, bytes);
         }
     }
 }

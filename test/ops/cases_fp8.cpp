@@ -30,46 +30,42 @@ OpCase make_case(std::string_view op, const std::string& rest, bool large) {
     return result;
 }
 
-OpCase maximum(const Dims& size, DType dtype, double before) {
-    OpCase op =
-        make_case("absolute_maximum",
-                  text(name_of(dtype), " ", size.rows, " x ", size.cols, ", ", before), size.large);
+OpCase update_amax(const Dims& size, DType dtype, double before) {
+    OpCase op = make_case(
+        "amax", text(name_of(dtype), " ", size.rows, " x ", size.cols, ", ", before), size.large);
     const auto x = op.input(dtype, {size.rows, size.cols}, random_values());
     const auto largest = op.updated(DType::f32, {1}, constant(before));
-    op.run = [=](Backend& backend, const Tensors& at) {
-        backend.absolute_maximum(at[x], at[largest]);
-    };
-    op.reference = [=](Arrays& at) { reference::absolute_maximum(at[x], at[largest]); };
+    op.run = [=](Backend& backend, const Tensors& at) { backend.update_amax(at[x], at[largest]); };
+    op.reference = [=](Arrays& at) { reference::update_amax(at[x], at[largest]); };
     return op;
 }
 
 struct Conversion {
     DType from, to;
     bool rows, columns;
-    double maximum;  ///< given: of the values, below some of them, or 0
+    double amax;  ///< given: of the values, below some of them, or 0
 };
 
 OpCase convert(const Dims& size, const Conversion& how) {
-    OpCase op = make_case("to_float8",
+    OpCase op = make_case("to_fp8",
                           text(name_of(how.from), " to ", name_of(how.to), how.rows ? " rows" : "",
                                how.columns ? " columns" : "", " ", size.rows, " x ", size.cols,
-                               " gap ", size.gap, " maximum ", how.maximum),
+                               " gap ", size.gap, " amax ", how.amax),
                           size.large);
     // Sizes over many powers of two: all the way down to subnormal numbers of the format.
     const Fill spread = [normal = random_values()](std::int64_t i, PhiloxKey stream) {
         return normal(i, stream) * std::ldexp(1, -static_cast<int>(i % 23));
     };
     const auto x = op.input(how.from, {size.rows, size.cols}, spread, size.gap);
-    const auto maximum = op.input(DType::f32, {1}, constant(how.maximum));
+    const auto amax = op.input(DType::f32, {1}, constant(how.amax));
     const auto rows = how.rows ? op.output(how.to, {size.rows, size.cols}) : none;
     const auto columns = how.columns ? op.output(how.to, {size.cols, size.rows}) : none;
     const auto scale = op.output(DType::f32, {1});
     op.run = [=](Backend& backend, const Tensors& at) {
-        backend.to_float8(
-            {.x = at[x], .maximum = at[maximum], .out = {at[rows], at[columns], at[scale]}});
+        backend.to_fp8({.x = at[x], .amax = at[amax], .out = {at[rows], at[columns], at[scale]}});
     };
     op.reference = [=](Arrays& at) {
-        reference::to_float8(at[x], at[maximum], at[rows], at[columns], at[scale]);
+        reference::to_fp8(at[x], at[amax], at[rows], at[columns], at[scale]);
     };
     return op;
 }
@@ -99,8 +95,8 @@ OpCase forward(const Size& size, bool with_bias) {
                                 .weight8 = {at[weight], {}, at[weight_scale]}});
     };
     op.reference = [=](Arrays& at) {
-        reference::linear_forward(reference::from_float8(at[x], at[x_scale], false),
-                                  reference::from_float8(at[weight], at[weight_scale], false),
+        reference::linear_forward(reference::from_fp8(at[x], at[x_scale], false),
+                                  reference::from_fp8(at[weight], at[weight_scale], false),
                                   at[bias], at[y]);
     };
     return op;
@@ -122,8 +118,8 @@ OpCase input_grad(const Size& size) {
                                    .weight8 = {{}, at[weight], at[weight_scale]}});
     };
     op.reference = [=](Arrays& at) {
-        reference::linear_input_grad(reference::from_float8(at[dy], at[dy_scale], false),
-                                     reference::from_float8(at[weight], at[weight_scale], true), {},
+        reference::linear_input_grad(reference::from_fp8(at[dy], at[dy_scale], false),
+                                     reference::from_fp8(at[weight], at[weight_scale], true), {},
                                      at[dx]);
     };
     return op;
@@ -146,22 +142,22 @@ OpCase weight_grad(const Size& size) {
     };
     op.reference = [=](Arrays& at) {
         Array no_bias;
-        reference::linear_weight_grad(reference::from_float8(at[x], at[x_scale], true),
-                                      reference::from_float8(at[dy], at[dy_scale], true),
-                                      at[dweight], no_bias);
+        reference::linear_weight_grad(reference::from_fp8(at[x], at[x_scale], true),
+                                      reference::from_fp8(at[dy], at[dy_scale], true), at[dweight],
+                                      no_bias);
     };
     return op;
 }
 
 }  // namespace
 
-std::vector<OpCase> float8_cases() {
+std::vector<OpCase> fp8_cases() {
     std::vector<OpCase> cases;
     for (const Dims& size : matrices) {
         for (const DType from : compute_dtypes) {
             if (size.gap == 0) {
-                cases.push_back(maximum(size, from, 0));
-                cases.push_back(maximum(size, from, 100));
+                cases.push_back(update_amax(size, from, 0));
+                cases.push_back(update_amax(size, from, 100));
             }
             for (const DType to : {DType::f8e4m3, DType::f8e5m2}) {
                 cases.push_back(convert(size, {from, to, true, true, 3.4}));

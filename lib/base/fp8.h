@@ -45,14 +45,14 @@ constexpr float to_float(F8E4M3 x) {
 
 /// Rounds to nearest even. Values beyond the largest number, infinity included, saturate; NaN stays
 /// NaN.
-template <class Float8>
-constexpr Float8 to_float8(float x) {
+template <class Fp8>
+constexpr Fp8 to_fp8(float x) {
     const std::uint32_t bits = std::bit_cast<std::uint32_t>(x);
     const auto sign = static_cast<std::uint8_t>(bits >> 24 & 0x80u);
-    if (x != x) return {static_cast<std::uint8_t>(sign | Float8::nan)};
-    const float magnitude = std::min(std::bit_cast<float>(bits & 0x7fffffffu), Float8::largest);
-    constexpr int dropped_bits = 23 - Float8::fraction_bits;
-    constexpr std::uint32_t smallest_exponent = 127 + 1 - Float8::exponent_bias;
+    if (x != x) return {static_cast<std::uint8_t>(sign | Fp8::nan)};
+    const float magnitude = std::min(std::bit_cast<float>(bits & 0x7fffffffu), Fp8::largest);
+    constexpr int dropped_bits = 23 - Fp8::fraction_bits;
+    constexpr std::uint32_t smallest_exponent = 127 + 1 - Fp8::exponent_bias;
     const std::uint32_t whole = std::bit_cast<std::uint32_t>(magnitude);
     if (whole >> 23 < smallest_exponent) {
         // Subnormal: adding a power of two aligns the last bits of FP8 and fp32.

@@ -32,11 +32,11 @@ struct Matrix {
                       tensor.shape().to_text());
     }
 
-    Matrix(const Tensor& float8, const Tensor& float8_scale) : Matrix(float8) {
-        scale = float8_scale.as<float>();
+    Matrix(const Tensor& fp8, const Tensor& fp8_scale) : Matrix(fp8) {
+        scale = fp8_scale.as<float>();
     }
 
-    bool is_float8() const { return size_of(dtype) == 1; }
+    bool is_fp8() const { return size_of(dtype) == 1; }
     Matrix transposed() const {
         Matrix result = *this;
         std::swap(result.rows, result.cols);
@@ -58,7 +58,7 @@ struct Matrix {
 /// are FP8, not both f8e5m2, with the reduction dim contiguous in both (a's col_stride and b's
 /// row_stride are 1), and c is bf16, fp16 or fp32. c's col_stride is 1; c does not overlap the
 /// others.
-struct Product {
+struct Gemm {
     Matrix a;                         ///< [M, K]
     Matrix b;                         ///< [K, N]
     Matrix c;                         ///< [M, N]
@@ -66,7 +66,7 @@ struct Product {
     Matrix gelu_input = {};           ///< [M, N]; no data: not used
     Matrix gelu = {};                 ///< [M, N]; no data: not used
     bool accumulate = false;
-    bool rough_sums = false;  ///< FP8 only: allow sums with fewer bits than fp32, which is faster
+    bool fast_accumulation = false;  ///< FP8 only: sums may have fewer bits than fp32
 
     bool has_epilogue() const {
         return bias != nullptr || gelu_input.data != nullptr || gelu.data != nullptr;

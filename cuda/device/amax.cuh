@@ -1,4 +1,4 @@
-// Finds the largest absolute value of a kernel's output while writing it.
+// Finds the amax (largest absolute value) of a kernel's output while writing it.
 #pragma once
 
 #include "cuda/device/pieces.cuh"
@@ -7,13 +7,13 @@
 namespace gptrain::cuda {
 
 /// One value per warp, for a block of any size.
-struct WarpMaxima {
+struct WarpAmax {
     float values[warp_threads];
 };
 
 /// *result = the maximum of itself and of the values `found` (>= 0) of the block's threads,
 /// independent of the order of blocks. `of_warps` is shared memory with one number per warp.
-__device__ inline void merge_maxima(float found, float* of_warps, float* result) {
+__device__ inline void merge_amax(float found, float* of_warps, float* result) {
     const float of_warp = warp_maximum(found);
     const int lane = lane_index();
     const int warp = warp_index();
@@ -25,9 +25,9 @@ __device__ inline void merge_maxima(float found, float* of_warps, float* result)
     if (lane == 0) atomic_max_not_negative(result, of_block);
 }
 
-/// The maximum found by one thread; free if not `wanted`.
+/// The amax found by one thread; free if not `wanted`.
 template <bool wanted>
-class Largest {
+class RunningAmax {
 public:
     /// Adds a piece of a row (pieces.cuh) as stored.
     template <bool aligned, class T>
@@ -36,14 +36,14 @@ public:
             float x[piece_width<T>];
             widen(piece, x);
             for (int i = 0; i < piece_width<T>; ++i) {
-                if (is_there<T, aligned>(at, i, size)) found_ = maximum(found_, absolute(x[i]));
+                if (in_row<T, aligned>(at, i, size)) found_ = maximum(found_, absolute(x[i]));
             }
         }
     }
 
     /// Called once by all threads of the block.
     __device__ void merge(float* of_warps, float* result) const {
-        if constexpr (wanted) merge_maxima(found_, of_warps, result);
+        if constexpr (wanted) merge_amax(found_, of_warps, result);
     }
 
 private:

@@ -1,4 +1,4 @@
-#include "waiting.h"
+#include "spinning.h"
 
 #include <cstdlib>
 #include <fstream>
@@ -17,10 +17,10 @@ namespace {
 constexpr auto spin_count = "4000";
 
 // FLOPs of a GEMM from which on the cost of waking a thread is too small to measure.
-constexpr double long_product = 50e6;
+constexpr double long_gemm_flops = 50e6;
 
 /// FLOPs of the smallest GEMM of a layer on one rank.
-double product_flops(const RunSpec& spec) {
+double smallest_gemm_flops(const RunSpec& spec) {
     const double tokens = static_cast<double>(spec.training.micro_batch_size) *
                           static_cast<double>(spec.training.seq_length) /
                           static_cast<double>(spec.parallel.context);
@@ -30,7 +30,7 @@ double product_flops(const RunSpec& spec) {
 
 bool has_long_loops(const std::string& config, const std::vector<std::string>& settings) {
     try {
-        return product_flops(load_run_spec(config, settings)) >= long_product;
+        return smallest_gemm_flops(load_run_spec(config, settings)) >= long_gemm_flops;
     } catch (const Error&) {
         return false;
     }

@@ -1,13 +1,13 @@
-// How products are chosen, over the library in fake_cublas_lt.cpp and the emulator's device. That
+// How GEMMs are chosen, over the library in fake_cublas_lt.cpp and the emulator's device. That
 // they are right is shown by the op cases over the same.
-#include "cuda/products/products.h"
+#include "cuda/gemm/gemms.h"
 
 #include <vector>
 
 #include "catch.h"
 #include "cuda/fake_cublas_lt.h"
+#include "cuda/gemm/tuning.h"
 #include "cuda/ops/linear.h"
-#include "cuda/products/tuning.h"
 #include "emulator/grid.h"
 #include "emulator/memory.h"
 #include "support/temp_folder.h"
@@ -40,7 +40,7 @@ struct Sum {
     Numbers a{3, 5, 2};
     Numbers b{5, 4, 2};
     Numbers c{3, 4, 1};
-    Product product() const {
+    Gemm gemm() const {
         return {.a = a.matrix(), .b = b.matrix(), .c = c.matrix(), .accumulate = true};
     }
 };
@@ -56,15 +56,15 @@ public:
         scratch_.reset();
         return {.stream = stream_,
                 .scratch = scratch_,
-                .device = facts,
+                .device = properties,
                 .deterministic = deterministic};
     }
     void synchronize() const { stream_.synchronize(); }
-    DeviceFacts facts = open_device(0);
+    DeviceProperties properties = open_device(0);
 
 private:
     /// With room for the sums of an epilogue that is done apart.
-    static constexpr std::int64_t scratch_bytes = Products::workspace_bytes + (1 << 12);
+    static constexpr std::int64_t scratch_bytes = Gemms::workspace_bytes + (1 << 12);
     Stream stream_;
     std::byte* memory_ = allocate(scratch_bytes, MemorySpace::device);
     Scratch scratch_{memory_, scratch_bytes};
@@ -73,7 +73,7 @@ private:
 constexpr std::string_view first_choice = "0000000000000001";
 constexpr std::string_view fastest = "0000000000000003";
 
-/// How often the library has run a product.
+/// How often the library has run a GEMM.
 std::int64_t runs() {
     return fake_cublas_lt_runs(fake_slow) + fake_cublas_lt_runs(fake_refused) +
            fake_cublas_lt_runs(fake_fast);
@@ -82,33 +82,32 @@ std::int64_t runs() {
 /// Tunes with a table kept in a file; returns that.
 std::string tuned(const std::filesystem::path& file, Device& device) {
     TuningTable table(file);
-    Products products(device.facts, &table);
+    Gemms gemms(device.properties, &table);
     const Sum scratch;
-    products.tune([&] { products.multiply(scratch.product(), device.context()); });
+    gemms.tune([&] { gemms.multiply(scratch.gemm(), device.context()); });
     return contents(file);
 }
 
-/// Whether the product is right and computed by this algorithm.
-bool computes_by(FakeAlgorithm algorithm, Products& products, Device& device) {
+/// Whether the GEMM is right and computed by this algorithm.
+bool computes_by(FakeAlgorithm algorithm, Gemms& gemms, Device& device) {
     const Sum sum;
     const std::int64_t all = runs();
     const std::int64_t wanted = fake_cublas_lt_runs(algorithm);
-    products.multiply(sum.product(), device.context());
+    gemms.multiply(sum.gemm(), device.context());
     return sum.c.all(21) && runs() == all + 1 && fake_cublas_lt_runs(algorithm) == wanted + 1;
 }
 
-TEST_CASE("tuning takes the fastest algorithm, and products do so afterwards", "[products]") {
+TEST_CASE("tuning takes the fastest algorithm, and GEMMs do so afterwards", "[gemms]") {
     const TempFolder folder;
     Device device;
     const auto file = folder / "products.txt";
     CHECK(contains(tuned(file, device), " " + std::string(fastest)));
     TuningTable table(file);
-    Products products(device.facts, &table);
-    CHECK(computes_by(fake_fast, products, device));
+    Gemms gemms(device.properties, &table);
+    CHECK(computes_by(fake_fast, gemms, device));
 }
 
-TEST_CASE("what the tuning table holds is not timed, unless the library cannot run it",
-          "[products]") {
+TEST_CASE("what the tuning table holds is not timed, unless the library cannot run it", "[gemms]") {
     const TempFolder folder;
     const auto file = folder / "products.txt";
     Device device;
@@ -126,40 +125,39 @@ TEST_CASE("what the tuning table holds is not timed, unless the library cannot r
     CHECK(runs() > before);
 }
 
-TEST_CASE("another GPU tunes anew", "[products]") {
+TEST_CASE("another GPU tunes anew", "[gemms]") {
     const TempFolder folder;
     const auto file = folder / "products.txt";
     Device device;
     const std::string found = tuned(file, device);
     CHECK(contains(found, "emulated device"));
-    device.facts.name = "another GPU";
+    device.properties.name = "another GPU";
     const std::int64_t before = runs();
     CHECK(contains(tuned(file, device), "another GPU"));
     CHECK(runs() > before);
 }
 
-TEST_CASE("without an entry the library's first choice is taken, and nothing is timed",
-          "[products]") {
+TEST_CASE("without an entry the library's first choice is taken, and nothing is timed", "[gemms]") {
     Device device;
     TuningTable table;
-    Products products(device.facts, &table);
-    CHECK(computes_by(fake_slow, products, device));
-    Products without_table(device.facts, nullptr);
+    Gemms gemms(device.properties, &table);
+    CHECK(computes_by(fake_slow, gemms, device));
+    Gemms without_table(device.properties, nullptr);
     CHECK(computes_by(fake_slow, without_table, device));
 }
 
-TEST_CASE("products take another rank's table, but not another machine's", "[products]") {
+TEST_CASE("GEMMs take another rank's table, but not another machine's", "[gemms]") {
     const TempFolder folder;
     Device device;
     const std::string found = tuned(folder / "products.txt", device);
     TuningTable table;
-    Products products(device.facts, &table);
-    CHECK(computes_by(fake_slow, products, device));
-    CHECK(products.use_table(found));
-    CHECK(computes_by(fake_fast, products, device));
-    device.facts.name = "another GPU";
+    Gemms gemms(device.properties, &table);
+    CHECK(computes_by(fake_slow, gemms, device));
+    CHECK(gemms.use_table(found));
+    CHECK(computes_by(fake_fast, gemms, device));
+    device.properties.name = "another GPU";
     TuningTable other_table;
-    Products other(device.facts, &other_table);
+    Gemms other(device.properties, &other_table);
     CHECK(!other.use_table(found));
     CHECK(computes_by(fake_slow, other, device));
 }
@@ -189,10 +187,10 @@ private:
 };
 
 TEST_CASE("only where bits may differ the library does the gelu, on sums that are not rounded",
-          "[products]") {
+          "[gemms]") {
     emulator::settings().major = 9;
     Device device;
-    Products products(device.facts, nullptr);
+    Gemms gemms(device.properties, nullptr);
     // 1 + 2^-9 in every sum, of which bf16 stores 1.
     const Eight x;
     const Eight weight(1);
@@ -207,19 +205,19 @@ TEST_CASE("only where bits may differ the library does the gelu, on sums that ar
                                 .bias = {},
                                 .y = y.tensor(),
                                 .gelu = gelu.tensor()};
-    linear_forward(args, products, device.context());
+    linear_forward(args, gemms, device.context());
     device.synchronize();
     CHECK(y.all(1));
     // gelu(1) = 0.84119 is nearest to 215 / 256, gelu(1 + 2^-9) = 0.84331 to 216 / 256.
     CHECK(gelu.all(215.0f / 256));
     constexpr bool deterministic = false;
-    linear_forward(args, products, device.context(deterministic));
+    linear_forward(args, gemms, device.context(deterministic));
     device.synchronize();
     CHECK(y.all(1));
     CHECK(gelu.all(216.0f / 256));
 }
 
-/// Ops whose products have an epilogue. All sums are 1 + 2^-9, of which bf16 stores 1.
+/// Ops whose GEMMs have an epilogue. All sums are 1 + 2^-9, of which bf16 stores 1.
 class EpilogueOps {
 public:
     EpilogueOps() {
@@ -229,15 +227,15 @@ public:
         }
     }
 
-    void run(Products& products, Device& device) const {
+    void run(Gemms& gemms, Device& device) const {
         linear_forward(
             {.x = x_.tensor(), .weight = weight_.tensor(), .bias = bias_.row(), .y = y_.tensor()},
-            products, device.context());
+            gemms, device.context());
         linear_input_grad({.dy = x_.tensor(),
                            .weight = weight_.tensor(),
                            .gelu_input = gelu_input_.tensor(),
                            .dx = dx_.tensor()},
-                          products, device.context());
+                          gemms, device.context());
         device.synchronize();
     }
     /// 1 + 2^-9 + 2^-8 is nearest to 1 + 2^-7, but 1 + 2^-8 to 1. The slope of gelu at 0 is 1/2.
@@ -252,7 +250,7 @@ private:
     Eight dx_;
 };
 
-/// While it lives, products of the kind take far longer than anything else does.
+/// While it lives, GEMMs of the kind take far longer than anything else does.
 class Delay {
 public:
     explicit Delay(FakeKind kind) : kind_(kind) { fake_cublas_lt_delay(kind, 50); }
@@ -264,7 +262,7 @@ private:
     FakeKind kind_;
 };
 
-/// Products that the library runs for the work.
+/// GEMMs that the library runs for the work.
 struct Runs {
     std::int64_t plain;
     std::int64_t with_epilogue;
@@ -279,8 +277,8 @@ Runs runs_in(const std::function<void()>& work) {
             fake_cublas_lt_runs_of(fake_with_epilogue) - with_epilogue};
 }
 
-TEST_CASE("tuning does an epilogue apart where that is faster, and products do so afterwards",
-          "[products]") {
+TEST_CASE("tuning does an epilogue apart where that is faster, and GEMMs do so afterwards",
+          "[gemms]") {
     const bool apart = GENERATE(true, false);
     const Delay delay(apart ? fake_with_epilogue : fake_plain);
     const TempFolder folder;
@@ -289,8 +287,8 @@ TEST_CASE("tuning does an epilogue apart where that is faster, and products do s
     const EpilogueOps ops;
     const auto tune = [&] {
         TuningTable table(file);
-        Products products(device.facts, &table);
-        products.tune([&] { ops.run(products, device); });
+        Gemms gemms(device.properties, &table);
+        gemms.tune([&] { ops.run(gemms, device); });
     };
     tune();
     const std::string found = contents(file);
@@ -299,51 +297,51 @@ TEST_CASE("tuning does an epilogue apart where that is faster, and products do s
     CHECK(runs_in(tune) == Runs{0, 0});
     CHECK(contents(file) == found);
     TuningTable table;
-    Products products(device.facts, &table);
-    CHECK(products.use_table(found));
+    Gemms gemms(device.properties, &table);
+    CHECK(gemms.use_table(found));
     const std::int64_t fast = fake_cublas_lt_runs(fake_fast);
-    CHECK(runs_in([&] { ops.run(products, device); }) == (apart ? Runs{2, 0} : Runs{0, 2}));
+    CHECK(runs_in([&] { ops.run(gemms, device); }) == (apart ? Runs{2, 0} : Runs{0, 2}));
     CHECK(fake_cublas_lt_runs(fake_fast) == fast + 2);
     CHECK(ops.right());
 }
 
-TEST_CASE("without an entry an epilogue stays in its product", "[products]") {
+TEST_CASE("without an entry an epilogue stays in its GEMM", "[gemms]") {
     Device device;
     TuningTable table;
-    Products products(device.facts, GENERATE(true, false) ? &table : nullptr);
+    Gemms gemms(device.properties, GENERATE(true, false) ? &table : nullptr);
     const EpilogueOps ops;
-    CHECK(runs_in([&] { ops.run(products, device); }) == Runs{0, 2});
+    CHECK(runs_in([&] { ops.run(gemms, device); }) == Runs{0, 2});
     CHECK(ops.right());
 }
 
-/// The table of a run whose product has a gelu behind it, or none.
+/// The table of a run whose GEMM has a gelu behind it, or none.
 std::string tuned_forward(bool with_gelu, bool deterministic, Device& device) {
     const Eight x(1);
     const Eight weight(1);
     const Eight y;
     const Eight gelu;
     TuningTable table;
-    Products products(device.facts, &table);
-    products.tune([&] {
+    Gemms gemms(device.properties, &table);
+    gemms.tune([&] {
         linear_forward({.x = x.tensor(),
                         .weight = weight.tensor(),
                         .bias = {},
                         .y = y.tensor(),
                         .gelu = with_gelu ? gelu.tensor() : Tensor()},
-                       products, device.context(deterministic));
+                       gemms, device.context(deterministic));
     });
     device.synchronize();
     return table.to_text();
 }
 
-TEST_CASE("a gelu behind a product is tuned with it only where bits may differ", "[products]") {
+TEST_CASE("a gelu behind a GEMM is tuned with it only where bits may differ", "[gemms]") {
     emulator::settings().major = 9;
     Device device;
     const std::string without = tuned_forward(false, true, device);
     CHECK(contains(without, "entries 1\n"));
     CHECK(tuned_forward(true, true, device) == without);
     CHECK(tuned_forward(false, false, device) == without);
-    // The product alone is part of what it is compared with.
+    // The GEMM alone is part of what it is compared with.
     const std::string with = tuned_forward(true, false, device);
     CHECK(contains(with, "entries 2\n"));
     const std::size_t entry = without.find('\n');
@@ -352,16 +350,16 @@ TEST_CASE("a gelu behind a product is tuned with it only where bits may differ",
     CHECK(contains(tuned_forward(true, false, device), " apart\n"));
 }
 
-TEST_CASE("a product in 8 bits that the library cannot do says why", "[products]") {
+TEST_CASE("a GEMM in 8 bits that the library cannot do says why", "[gemms]") {
     Device device;
-    Products products(device.facts, nullptr);
+    Gemms gemms(device.properties, nullptr);
     Numbers memory(8, 8, 0);
     Matrix eight = memory.matrix();
     eight.dtype = DType::f8e4m3;
-    const Product product = {.a = eight, .b = eight, .c = memory.matrix()};
-    CHECK(contains(
-        test::message_of(ExitCode::usage, [&] { products.multiply(product, device.context()); }),
-        "fp8 needs compute capability 8.9"));
+    const Gemm gemm = {.a = eight, .b = eight, .c = memory.matrix()};
+    CHECK(
+        contains(test::message_of(ExitCode::usage, [&] { gemms.multiply(gemm, device.context()); }),
+                 "fp8 needs compute capability 8.9"));
 }
 
 }  // namespace

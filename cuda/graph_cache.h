@@ -11,10 +11,10 @@
 
 namespace gptrain::cuda {
 
-class Recordings {
+class GraphCache {
 public:
-    Recordings();
-    ~Recordings();
+    GraphCache();
+    ~GraphCache();
 
     /// The first call with a key runs `work`, which loads kernels and chooses GEMM algorithms. The
     /// second call captures what `work` issues to the stream; it and all later calls launch the

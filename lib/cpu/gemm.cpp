@@ -1,4 +1,4 @@
-#include "cpu/products.h"
+#include "cpu/gemm.h"
 
 #include <array>
 #include <map>
@@ -34,32 +34,32 @@ dnnl::memory::desc description(const Matrix& matrix) {
     return {{matrix.rows, matrix.cols}, dnnl_type(matrix.dtype), {row_stride, col_stride}};
 }
 
-Key key_of(const Product& product) {
-    return {product.a.rows,
-            product.a.cols,
-            product.b.cols,
-            product.a.row_stride,
-            product.a.col_stride,
-            product.b.row_stride,
-            product.b.col_stride,
-            product.c.row_stride,
-            static_cast<std::int64_t>(product.a.dtype),
-            static_cast<std::int64_t>(product.c.dtype),
-            (product.accumulate ? 2 : 0) + (product.bias != nullptr ? 1 : 0)};
+Key key_of(const Gemm& gemm) {
+    return {gemm.a.rows,
+            gemm.a.cols,
+            gemm.b.cols,
+            gemm.a.row_stride,
+            gemm.a.col_stride,
+            gemm.b.row_stride,
+            gemm.b.col_stride,
+            gemm.c.row_stride,
+            static_cast<std::int64_t>(gemm.a.dtype),
+            static_cast<std::int64_t>(gemm.c.dtype),
+            (gemm.accumulate ? 2 : 0) + (gemm.bias != nullptr ? 1 : 0)};
 }
 
-dnnl::matmul::primitive_desc describe(const dnnl::engine& engine, const Product& product) {
-    const dnnl::memory::desc a = description(product.a);
-    const dnnl::memory::desc b = description(product.b);
-    const dnnl::memory::desc c = description(product.c);
-    const std::int64_t width = product.c.cols;
-    const auto bias = product.bias == nullptr
+dnnl::matmul::primitive_desc describe(const dnnl::engine& engine, const Gemm& gemm) {
+    const dnnl::memory::desc a = description(gemm.a);
+    const dnnl::memory::desc b = description(gemm.b);
+    const dnnl::memory::desc c = description(gemm.c);
+    const std::int64_t width = gemm.c.cols;
+    const auto bias = gemm.bias == nullptr
                           ? dnnl::memory::desc()
-                          : dnnl::memory::desc({1, width}, dnnl_type(product.a.dtype), {width, 1});
+                          : dnnl::memory::desc({1, width}, dnnl_type(gemm.a.dtype), {width, 1});
     dnnl::primitive_attr attributes;
     attributes.set_scratchpad_mode(dnnl::scratchpad_mode::user);
     attributes.set_fpmath_mode(dnnl::fpmath_mode::strict);
-    if (product.accumulate) {
+    if (gemm.accumulate) {
         dnnl::post_ops sum;
         sum.append_sum(1.0f);
         attributes.set_post_ops(sum);
@@ -75,53 +75,53 @@ std::int64_t scratch_bytes_of(const dnnl::matmul::primitive_desc& desc) {
     return static_cast<std::int64_t>(desc.scratchpad_desc().get_size());
 }
 
-// ---- parts of a product -------------------------------------------------------------------------
+// ---- parts of a GEMM -------------------------------------------------------------------------
 
 enum class Dim { rows, cols, length };
 
-std::int64_t size_along(Dim dim, const Product& product) {
-    if (dim == Dim::length) return product.a.cols;
-    return dim == Dim::rows ? product.c.rows : product.c.cols;
+std::int64_t size_along(Dim dim, const Gemm& gemm) {
+    if (dim == Dim::length) return gemm.a.cols;
+    return dim == Dim::rows ? gemm.c.rows : gemm.c.cols;
 }
 
-/// The part of the product from `begin` on along `dim`. Parts are computed in ascending order.
-Product part_of(const Product& product, Dim dim, std::int64_t begin, std::int64_t size) {
-    Product part = product;
+/// The part of the GEMM from `begin` on along `dim`. Parts are computed in ascending order.
+Gemm part_of(const Gemm& gemm, Dim dim, std::int64_t begin, std::int64_t size) {
+    Gemm part = gemm;
     if (dim == Dim::rows) {
-        part.a = product.a.block(begin, size, 0, product.a.cols);
-        part.c = product.c.block(begin, size, 0, product.c.cols);
+        part.a = gemm.a.block(begin, size, 0, gemm.a.cols);
+        part.c = gemm.c.block(begin, size, 0, gemm.c.cols);
     } else if (dim == Dim::cols) {
-        part.b = product.b.block(0, product.b.rows, begin, size);
-        part.c = product.c.block(0, product.c.rows, begin, size);
-        if (part.bias != nullptr) part.bias += begin * size_of(product.a.dtype);
+        part.b = gemm.b.block(0, gemm.b.rows, begin, size);
+        part.c = gemm.c.block(0, gemm.c.rows, begin, size);
+        if (part.bias != nullptr) part.bias += begin * size_of(gemm.a.dtype);
     } else {
-        part.a = product.a.block(0, product.a.rows, begin, size);
-        part.b = product.b.block(begin, size, 0, product.b.cols);
+        part.a = gemm.a.block(0, gemm.a.rows, begin, size);
+        part.b = gemm.b.block(begin, size, 0, gemm.b.cols);
         if (begin > 0) part.bias = nullptr;
-        part.accumulate = product.accumulate || begin > 0;
+        part.accumulate = gemm.accumulate || begin > 0;
     }
     return part;
 }
 
-/// The best dim to halve a product along: the one whose half needs the least scratch memory, the
+/// The best dim to halve a GEMM along: the one whose half needs the least scratch memory, the
 /// longest if tied. Sums in two parts keep their precision only if the result is fp32.
-Dim best_cut(const dnnl::engine& engine, const Product& product) {
+Dim best_cut(const dnnl::engine& engine, const Gemm& gemm) {
     std::optional<Dim> best;
     std::pair<std::int64_t, std::int64_t> least;
     for (const Dim dim : {Dim::rows, Dim::cols, Dim::length}) {
-        const std::int64_t size = size_along(dim, product);
-        if (size == 1 || (dim == Dim::length && product.c.dtype != DType::f32)) continue;
-        const Product half = part_of(product, dim, 0, size / 2);
+        const std::int64_t size = size_along(dim, gemm);
+        if (size == 1 || (dim == Dim::length && gemm.c.dtype != DType::f32)) continue;
+        const Gemm half = part_of(gemm, dim, 0, size / 2);
         const std::pair cost(scratch_bytes_of(describe(engine, half)), -size);
         if (best && cost >= least) continue;
         best = dim;
         least = cost;
     }
-    GPTRAIN_CHECK(best, "oneDNN wants scratch memory for the smallest of products");
+    GPTRAIN_CHECK(best, "oneDNN needs scratch memory even for the smallest GEMM");
     return *best;
 }
 
-/// A product as oneDNN computes it, and the dim to halve it along if that needs too much memory.
+/// A GEMM as oneDNN computes it, and the dim to halve it along if that needs too much memory.
 struct Primitive {
     dnnl::matmul matmul;
     std::int64_t scratch_bytes;
@@ -163,30 +163,29 @@ Matrix Matrix::block(std::int64_t row, std::int64_t row_count, std::int64_t col,
     return result;
 }
 
-class Products::Primitives {
+class Gemms::Primitives {
 public:
-    Primitive& find_or_make(const Product& product) {
-        const Key key = key_of(product);
+    Primitive& find_or_make(const Gemm& gemm) {
+        const Key key = key_of(gemm);
         const auto found = made_.find(key);
-        return found != made_.end() ? found->second
-                                    : made_.emplace(key, make(product)).first->second;
+        return found != made_.end() ? found->second : made_.emplace(key, make(gemm)).first->second;
     }
 
-    void execute(Primitive& primitive, const Product& product, std::byte* scratch) {
+    void execute(Primitive& primitive, const Gemm& gemm, std::byte* scratch) {
         auto& arguments = primitive.arguments;
-        arguments.at(DNNL_ARG_SRC).set_data_handle(product.a.data);
-        arguments.at(DNNL_ARG_WEIGHTS).set_data_handle(product.b.data);
-        arguments.at(DNNL_ARG_DST).set_data_handle(product.c.data);
+        arguments.at(DNNL_ARG_SRC).set_data_handle(gemm.a.data);
+        arguments.at(DNNL_ARG_WEIGHTS).set_data_handle(gemm.b.data);
+        arguments.at(DNNL_ARG_DST).set_data_handle(gemm.c.data);
         arguments.at(DNNL_ARG_SCRATCHPAD).set_data_handle(scratch);
-        if (product.bias != nullptr) {
-            arguments.at(DNNL_ARG_BIAS).set_data_handle(const_cast<std::byte*>(product.bias));
+        if (gemm.bias != nullptr) {
+            arguments.at(DNNL_ARG_BIAS).set_data_handle(const_cast<std::byte*>(gemm.bias));
         }
         primitive.matmul.execute(stream_, arguments);
         stream_.wait();
     }
 
-    Dim cut_of(Primitive& primitive, const Product& product) const {
-        if (!primitive.cut) primitive.cut = best_cut(engine_, product);
+    Dim cut_of(Primitive& primitive, const Gemm& gemm) const {
+        if (!primitive.cut) primitive.cut = best_cut(engine_, gemm);
         return *primitive.cut;
     }
 
@@ -206,19 +205,19 @@ public:
     }
 
 private:
-    Primitive make(const Product& product) const {
+    Primitive make(const Gemm& gemm) const {
         // The library crashes if it finds no memory for the code that it generates.
         require_memory(std::int64_t{8} << 20);
         const auto memory = [&](const dnnl::memory::desc& desc) {
             return dnnl::memory(desc, engine_, nullptr);
         };
-        const dnnl::matmul::primitive_desc desc = describe(engine_, product);
+        const dnnl::matmul::primitive_desc desc = describe(engine_, gemm);
         std::unordered_map<int, dnnl::memory> arguments = {
             {DNNL_ARG_SRC, memory(desc.src_desc())},
             {DNNL_ARG_WEIGHTS, memory(desc.weights_desc())},
             {DNNL_ARG_DST, memory(desc.dst_desc())},
             {DNNL_ARG_SCRATCHPAD, memory(desc.scratchpad_desc())}};
-        if (product.bias != nullptr) {
+        if (gemm.bias != nullptr) {
             arguments.emplace(DNNL_ARG_BIAS, memory(desc.bias_desc()));
         }
         return {dnnl::matmul(desc), scratch_bytes_of(desc), std::move(arguments)};
@@ -229,30 +228,30 @@ private:
     std::map<Key, Primitive> made_;
 };
 
-Products::Products()
+Gemms::Gemms()
     : primitives_(std::make_unique<Primitives>()), bf16_(primitives_->can_multiply(DType::bf16)) {}
 
-Products::~Products() = default;
+Gemms::~Gemms() = default;
 
-void Products::multiply(const Product& product, Scratch& scratch) {
+void Gemms::multiply(const Gemm& gemm, Scratch& scratch) {
     const std::int64_t bytes = scratch_bytes(omp_get_max_threads());
-    multiply_within(product, {scratch.take_bytes(bytes), static_cast<std::size_t>(bytes)});
+    multiply_within(gemm, {scratch.take_bytes(bytes), static_cast<std::size_t>(bytes)});
 }
 
-void Products::multiply_within(const Product& product, std::span<std::byte> scratch) {
-    if (product.c.rows == 0 || product.c.cols == 0) return;
-    Primitive& primitive = primitives_->find_or_make(product);
+void Gemms::multiply_within(const Gemm& gemm, std::span<std::byte> scratch) {
+    if (gemm.c.rows == 0 || gemm.c.cols == 0) return;
+    Primitive& primitive = primitives_->find_or_make(gemm);
     if (primitive.scratch_bytes <= std::ssize(scratch)) {
-        primitives_->execute(primitive, product, scratch.data());
+        primitives_->execute(primitive, gemm, scratch.data());
         return;
     }
-    const Dim dim = primitives_->cut_of(primitive, product);
-    const std::int64_t size = size_along(dim, product);
-    multiply_within(part_of(product, dim, 0, size / 2), scratch);
-    multiply_within(part_of(product, dim, size / 2, size - size / 2), scratch);
+    const Dim dim = primitives_->cut_of(primitive, gemm);
+    const std::int64_t size = size_along(dim, gemm);
+    multiply_within(part_of(gemm, dim, 0, size / 2), scratch);
+    multiply_within(part_of(gemm, dim, size / 2, size - size / 2), scratch);
 }
 
-std::int64_t Products::scratch_bytes(int threads) {
+std::int64_t Gemms::scratch_bytes(int threads) {
     return threads * scratch_per_thread;
 }
 

@@ -1,4 +1,4 @@
-#include "cpu/float8.h"
+#include "cpu/fp8.h"
 
 #include <array>
 #include <cmath>
@@ -9,8 +9,8 @@
 namespace gptrain::cpu {
 namespace {
 
-/// Number of parts whose maxima are computed separately.
-constexpr std::int64_t most_parts = 64;
+/// Number of parts whose amaxes are computed separately.
+constexpr std::int64_t max_parts = 64;
 
 template <class T>
 float largest_magnitude(const T* x, std::int64_t count) {
@@ -20,24 +20,23 @@ float largest_magnitude(const T* x, std::int64_t count) {
     return largest;
 }
 
-template <class T, class Float8>
-void convert(const ToFloat8& args) {
+template <class T, class Fp8>
+void convert(const ToFp8& args) {
     const bool flat = args.x.rank() == 1;
     const std::int64_t rows = flat ? 1 : args.x.size(0);
     const std::int64_t cols = args.x.size(-1);
     const std::int64_t stride = flat ? cols : args.x.stride(0);
     const auto* x = args.x.as<T>();
-    Float8* by_rows = pointer_or_null<Float8>(args.out.rows);
-    Float8* by_columns = pointer_or_null<Float8>(args.out.columns);
-    const float maximum = *args.maximum.as<float>();
-    *args.out.scale.as<float>() = maximum > 0 ? maximum / Float8::largest : 1;
-    const float factor = maximum > 0 ? Float8::largest / maximum : 1;
+    Fp8* by_rows = pointer_or_null<Fp8>(args.out.rows);
+    Fp8* by_columns = pointer_or_null<Fp8>(args.out.columns);
+    const float amax = *args.amax.as<float>();
+    *args.out.scale.as<float>() = amax > 0 ? amax / Fp8::largest : 1;
+    const float factor = amax > 0 ? Fp8::largest / amax : 1;
     parallel_ranges(rows * cols, 8, 64, [&](std::int64_t begin, std::int64_t end) {
         for (std::int64_t i = begin; i < end; ++i) {
             const std::int64_t row = i / cols;
             const std::int64_t col = i % cols;
-            const auto stored =
-                gptrain::to_float8<Float8>(to_float(x[row * stride + col]) * factor);
+            const auto stored = gptrain::to_fp8<Fp8>(to_float(x[row * stride + col]) * factor);
             if (by_rows != nullptr) by_rows[i] = stored;
             if (by_columns != nullptr) by_columns[col * rows + row] = stored;
         }
@@ -46,30 +45,29 @@ void convert(const ToFloat8& args) {
 
 }  // namespace
 
-void absolute_maximum(const Tensor& x, const Tensor& maximum) {
-    GPTRAIN_CHECK(x.contiguous(), "maximum of ", x.shape().to_text());
-    std::array<float, most_parts> parts{};
+void update_amax(const Tensor& x, const Tensor& amax) {
+    GPTRAIN_CHECK(x.contiguous(), "amax of ", x.shape().to_text());
+    std::array<float, max_parts> parts{};
     const std::int64_t count = x.elements();
     with_compute_type(x.dtype(), [&](auto type) {
         const auto* values = x.as<decltype(type)>();
-        parallel_items(most_parts, count / most_parts, [&](std::int64_t part) {
-            const std::int64_t begin = count * part / most_parts;
-            const std::int64_t end = count * (part + 1) / most_parts;
+        parallel_items(max_parts, count / max_parts, [&](std::int64_t part) {
+            const std::int64_t begin = count * part / max_parts;
+            const std::int64_t end = count * (part + 1) / max_parts;
             parts[static_cast<std::size_t>(part)] = largest_magnitude(values + begin, end - begin);
         });
     });
-    float& largest = *maximum.as<float>();
+    float& largest = *amax.as<float>();
     for (const float part : parts)
         largest = std::fmax(largest, part);
 }
 
-void to_float8(const ToFloat8& args) {
+void to_fp8(const ToFp8& args) {
     const Tensor& out = args.out.rows.empty() ? args.out.columns : args.out.rows;
     GPTRAIN_CHECK(args.out.columns.empty() || args.x.rank() == 2, "the transpose of ",
                   args.x.shape().to_text());
     with_compute_type(args.x.dtype(), [&](auto type) {
-        with_float8_type(out.dtype(),
-                         [&](auto float8) { convert<decltype(type), decltype(float8)>(args); });
+        with_fp8_type(out.dtype(), [&](auto fp8) { convert<decltype(type), decltype(fp8)>(args); });
     });
 }
 

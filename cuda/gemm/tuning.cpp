@@ -1,4 +1,4 @@
-#include "cuda/products/tuning.h"
+#include "cuda/gemm/tuning.h"
 
 #include <utility>
 
@@ -12,7 +12,7 @@ namespace {
 constexpr std::string_view form = "gptrain products 1: ";
 constexpr std::string_view end_mark = "entries ";
 /// A model has a few dozen GEMMs.
-constexpr std::int64_t largest_file = std::int64_t{16} << 20;
+constexpr std::int64_t max_file_bytes = std::int64_t{16} << 20;
 
 /// Removes the next line from the text and returns it; nothing if no complete line is left.
 std::optional<std::string_view> next_line(std::string_view& text) {
@@ -47,12 +47,11 @@ void TuningTable::open(const std::string& machine) {
     machine_ = machine;
     std::error_code error;
     if (file_.empty() || !std::filesystem::exists(file_, error)) return;
-    const std::string contents = read_file(file_, largest_file, ExitCode::usage);
-    if (take(contents)) return;
-    warn(
-        file_.string(), " was not made with ", machine_,
-        " or is damaged: the fastest products are found anew, and results may differ in their last "
-        "bits from those before");
+    const std::string contents = read_file(file_, max_file_bytes, ExitCode::usage);
+    if (replace(contents)) return;
+    warn(file_.string(), " is from another machine than ", machine_,
+         " or is damaged: tuning GEMMs again; results may differ from earlier runs in the last "
+         "bits");
 }
 
 std::optional<std::string> TuningTable::find(const std::string& key) const {
@@ -61,7 +60,7 @@ std::optional<std::string> TuningTable::find(const std::string& key) const {
     return found->second;
 }
 
-void TuningTable::note(const std::string& key, const std::string& algorithm) {
+void TuningTable::record(const std::string& key, const std::string& algorithm) {
     entries_.insert_or_assign(key, algorithm);
 }
 
@@ -78,7 +77,7 @@ std::string TuningTable::to_text() const {
     return result + text(end_mark, entries_.size(), '\n');
 }
 
-bool TuningTable::take(std::string_view text) {
+bool TuningTable::replace(std::string_view text) {
     entries_.clear();
     const auto first = next_line(text);
     if (!first || *first != std::string(form) + machine_) return false;

@@ -1,13 +1,13 @@
-// Twin of cuda/products/products.cpp: products by the CPU backend's oneDNN, on copies in fp32.
-// Epilogues are always done apart, so that the caller's own kernels are run.
-#include "cuda/products/products.h"
+// Twin of cuda/gemm/gemms.cpp: GEMMs by the CPU backend's oneDNN, on copies in fp32.
+// Epilogues are always separate, so that the caller's own kernels run.
+#include "cuda/gemm/gemms.h"
 
 #include <cstring>
 #include <omp.h>
 #include <vector>
 
-#include "base/float8.h"
-#include "cpu/products.h"
+#include "base/fp8.h"
+#include "cpu/gemm.h"
 #include "emulator/memory.h"
 
 namespace gptrain::cuda {
@@ -58,50 +58,50 @@ void write(const Matrix& matrix, const std::vector<float>& values) {
 
 }  // namespace
 
-class Products::Library {
+class Gemms::Library {
 public:
-    void multiply(const Product& product) {
-        std::vector<float> a = values_of(product.a);
-        std::vector<float> b = values_of(product.b);
-        std::vector<float> c = values_of(product.c);
+    void multiply(const Gemm& gemm) {
+        std::vector<float> a = values_of(gemm.a);
+        std::vector<float> b = values_of(gemm.b);
+        std::vector<float> c = values_of(gemm.c);
         Scratch scratch(memory_.data(), std::ssize(memory_) / 256 * 256);
-        products_.multiply({.a = gptrain::Matrix(a.data(), product.a.rows, product.a.cols),
-                            .b = gptrain::Matrix(b.data(), product.b.rows, product.b.cols),
-                            .c = gptrain::Matrix(c.data(), product.c.rows, product.c.cols),
-                            .accumulate = product.accumulate},
-                           scratch);
-        write(product.c, c);
+        gemms_.multiply({.a = gptrain::Matrix(a.data(), gemm.a.rows, gemm.a.cols),
+                         .b = gptrain::Matrix(b.data(), gemm.b.rows, gemm.b.cols),
+                         .c = gptrain::Matrix(c.data(), gemm.c.rows, gemm.c.cols),
+                         .accumulate = gemm.accumulate},
+                        scratch);
+        write(gemm.c, c);
     }
 
 private:
-    gptrain::Products products_;
+    gptrain::Gemms gemms_;
     std::vector<std::byte> memory_ = std::vector<std::byte>(
-        static_cast<std::size_t>(gptrain::Products::scratch_bytes(omp_get_max_threads())) + 256);
+        static_cast<std::size_t>(gptrain::Gemms::scratch_bytes(omp_get_max_threads())) + 256);
 };
 
-Products::Products(const DeviceFacts& /*device*/, TuningTable* /*tuning*/)
+Gemms::Gemms(const DeviceProperties& /*device*/, TuningTable* /*tuning*/)
     : library_(std::make_unique<Library>()) {}
 
-Products::~Products() = default;
+Gemms::~Gemms() = default;
 
-void Products::tune(const std::function<void()>& work) {
+void Gemms::tune(const std::function<void()>& work) {
     work();
 }
-bool Products::use_table(std::string_view /*table*/) {
+bool Gemms::use_table(std::string_view /*table*/) {
     return true;
 }
 
-void Products::multiply(const Product& product, const OpContext& context) {
-    GPTRAIN_CHECK(!product.has_epilogue(), "an epilogue that cannot be done apart");
+void Gemms::multiply(const Gemm& gemm, const OpContext& context) {
+    GPTRAIN_CHECK(!gemm.has_epilogue(), "no separate epilogue");
     // As much as the real ones take, for the time of the call.
     Scratch workspace = context.scratch;
     workspace.take_bytes(workspace_bytes);
-    context.stream.issue([library = library_.get(), product] { library->multiply(product); });
+    context.stream.issue([library = library_.get(), gemm] { library->multiply(gemm); });
 }
 
-void Products::multiply(const Product& /*product*/, const std::function<void()>& apart,
-                        const OpContext& /*context*/) {
-    apart();
+void Gemms::multiply(const Gemm& /*gemm*/, const std::function<void()>& separate,
+                     const OpContext& /*context*/) {
+    separate();
 }
 
 }  // namespace gptrain::cuda

@@ -5,7 +5,7 @@
 
 namespace gptrain::cpu {
 
-void absolute_maximum(const Tensor& x, const Tensor& maximum);
-void to_float8(const ToFloat8& args);
+void update_amax(const Tensor& x, const Tensor& amax);
+void to_fp8(const ToFp8& args);
 
 }  // namespace gptrain::cpu

@@ -7,8 +7,8 @@
 namespace gptrain::cuda {
 
 /// Reads x once.
-void absolute_maximum(const Tensor& x, const Tensor& maximum, const OpContext& context);
+void update_amax(const Tensor& x, const Tensor& amax, const OpContext& context);
 /// Reads x once, whether rows, columns or both are wanted.
-void to_float8(const ToFloat8& args, const OpContext& context);
+void to_fp8(const ToFp8& args, const OpContext& context);
 
 }  // namespace gptrain::cuda

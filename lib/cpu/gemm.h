@@ -1,4 +1,4 @@
-// GEMMs by oneDNN, which only products.cpp includes.
+// GEMMs by oneDNN, which only gemm.cpp includes.
 #pragma once
 
 #include <cstdint>
@@ -31,7 +31,7 @@ struct Matrix {
 
 /// c = a b, or c += a b. `bias` (a row of c's width and a's dtype; not with `accumulate`) is added
 /// to every row. a and b are both fp32 or both bf16; c has their dtype or is fp32.
-struct Product {
+struct Gemm {
     Matrix a;
     Matrix b;
     Matrix c;
@@ -41,21 +41,21 @@ struct Product {
 
 /// oneDNN's matmul primitives, created once for each shape. Sums are fp32; fp32 operands are used
 /// at full precision.
-class Products {
+class Gemms {
 public:
-    Products();
-    ~Products();
+    Gemms();
+    ~Gemms();
 
     /// True if oneDNN multiplies this type on this machine.
     bool native(DType dtype) const {
         return dtype == DType::f32 || (dtype == DType::bf16 && bf16_);
     }
     /// Takes scratch_bytes() of the scratch memory.
-    void multiply(const Product& product, Scratch& scratch);
-    /// Splits the product into parts if oneDNN needs more than `scratch`.
-    void multiply_within(const Product& product, std::span<std::byte> scratch);
+    void multiply(const Gemm& gemm, Scratch& scratch);
+    /// Splits the GEMM into parts if oneDNN needs more than `scratch`.
+    void multiply_within(const Gemm& gemm, std::span<std::byte> scratch);
 
-    /// Enough for most products in one piece.
+    /// Enough for most GEMMs in one piece.
     static std::int64_t scratch_bytes(int threads);
 
 private:

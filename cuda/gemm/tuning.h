@@ -26,14 +26,14 @@ public:
 
     std::optional<std::string> find(const std::string& key) const;
     /// Adds or replaces an entry.
-    void note(const std::string& key, const std::string& algorithm);
+    void record(const std::string& key, const std::string& algorithm);
     /// Writes the file.
     void save() const;
 
     std::string to_text() const;
     /// Replaces the entries by those of the text. If the text is from another machine or
     /// incomplete, clears the entries and returns false.
-    bool take(std::string_view text);
+    bool replace(std::string_view text);
 
 private:
     std::filesystem::path file_;

@@ -6,7 +6,7 @@
 namespace gptrain::cuda {
 
 /// parts[part][total][column]
-struct Parts {
+struct PartialSums {
     const float* data;
     std::int64_t count;
     std::int64_t columns;
@@ -14,6 +14,6 @@ struct Parts {
 };
 
 /// totals[i][column] += sum over the parts, in an order that depends only on their number.
-void add_parts(const Parts& parts, const Stream& stream);
+void add_partial_sums(const PartialSums& parts, const Stream& stream);
 
 }  // namespace gptrain::cuda

@@ -1,4 +1,4 @@
-#include "cuda/recordings.h"
+#include "cuda/graph_cache.h"
 
 #include "cuda/runtime/call.h"
 
@@ -6,7 +6,7 @@ namespace gptrain::cuda {
 namespace {
 
 /// Captures what `work` issues to the stream without running it.
-cudaGraph_t record(const std::function<void()>& work, cudaStream_t stream) {
+cudaGraph_t capture(const std::function<void()>& work, cudaStream_t stream) {
     check_cuda(cudaStreamBeginCapture(stream, cudaStreamCaptureModeThreadLocal),
                "cudaStreamBeginCapture");
     cudaGraph_t graph = nullptr;
@@ -24,10 +24,10 @@ cudaGraph_t record(const std::function<void()>& work, cudaStream_t stream) {
 
 }  // namespace
 
-class Recordings::Graph {
+class GraphCache::Graph {
 public:
     Graph(const std::function<void()>& work, const Stream& stream) {
-        cudaGraph_t graph = record(work, stream.handle());
+        cudaGraph_t graph = capture(work, stream.handle());
         const cudaError_t status = cudaGraphInstantiate(&executable_, graph, 0);
         cudaGraphDestroy(graph);
         check_cuda(status, "cudaGraphInstantiate");
@@ -36,7 +36,7 @@ public:
     Graph& operator=(const Graph&) = delete;
     ~Graph() { cudaGraphExecDestroy(executable_); }
 
-    void issue(const Stream& stream) const {
+    void launch(const Stream& stream) const {
         check_cuda(cudaGraphLaunch(executable_, stream.handle()), "cudaGraphLaunch");
     }
 
@@ -44,17 +44,17 @@ private:
     cudaGraphExec_t executable_ = nullptr;
 };
 
-Recordings::Recordings() = default;
-Recordings::~Recordings() = default;
+GraphCache::GraphCache() = default;
+GraphCache::~GraphCache() = default;
 
-void Recordings::run(std::int64_t key, const std::function<void()>& work, const Stream& stream) {
+void GraphCache::run(std::int64_t key, const std::function<void()>& work, const Stream& stream) {
     const auto [entry, is_new] = graphs_.try_emplace(key);
     if (is_new) {
         work();
         return;
     }
     if (entry->second == nullptr) entry->second = std::make_unique<Graph>(work, stream);
-    entry->second->issue(stream);
+    entry->second->launch(stream);
 }
 
 }  // namespace gptrain::cuda

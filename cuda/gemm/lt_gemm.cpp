@@ -1,4 +1,4 @@
-#include "cuda/products/lt_product.h"
+#include "cuda/gemm/lt_gemm.h"
 
 #include <algorithm>
 #include <charconv>
@@ -18,16 +18,16 @@ namespace {
 constexpr std::uintptr_t full_alignment = 16;
 
 /// A matrix in memory, read as column-major.
-struct Side {
+struct Layout {
     std::int64_t rows;
     std::int64_t cols;
     std::int64_t stride;  ///< between columns
     bool transposed;      ///< the GEMM takes it transposed
 };
 
-Side side_of(const Matrix& matrix) {
+Layout layout_of(const Matrix& matrix) {
     GPTRAIN_CHECK(matrix.row_stride == 1 || matrix.col_stride == 1, "a matrix of ", matrix.rows,
-                  " x ", matrix.cols, " with gaps in rows and columns");
+                  " x ", matrix.cols, " without a contiguous dim");
     // The stride of a dim of size 1 is arbitrary, but the library wants a plausible one.
     if (matrix.col_stride == 1) {
         return {matrix.cols, matrix.rows, std::max(matrix.row_stride, matrix.cols), false};
@@ -42,26 +42,26 @@ std::int64_t alignment_of(std::uintptr_t number) {
 }
 
 std::int64_t alignment_of(const Matrix& matrix) {
-    const std::int64_t stride = side_of(matrix).stride * size_of(matrix.dtype);
+    const std::int64_t stride = layout_of(matrix).stride * size_of(matrix.dtype);
     return alignment_of(reinterpret_cast<std::uintptr_t>(matrix.data) |
                         static_cast<std::uintptr_t>(stride));
 }
 
 /// The alignment of what the epilogue reads and writes besides the result; 0 if there is nothing.
-std::int64_t epilogue_alignment(const Product& product) {
+std::int64_t epilogue_alignment(const Gemm& gemm) {
     const std::int64_t of_bias =
-        product.bias == nullptr ? 0 : alignment_of(reinterpret_cast<std::uintptr_t>(product.bias));
-    if (!has_gelu_epilogue(product)) return of_bias;
-    const std::int64_t of_matrix = alignment_of(auxiliary_of(product));
+        gemm.bias == nullptr ? 0 : alignment_of(reinterpret_cast<std::uintptr_t>(gemm.bias));
+    if (!has_gelu_epilogue(gemm)) return of_bias;
+    const std::int64_t of_matrix = alignment_of(auxiliary_of(gemm));
     return of_bias == 0 ? of_matrix : std::min(of_bias, of_matrix);
 }
 
-cublasLtEpilogue_t epilogue_of(const Product& product) {
-    const bool bias = product.bias != nullptr;
-    if (product.gelu.data != nullptr)
+cublasLtEpilogue_t epilogue_of(const Gemm& gemm) {
+    const bool bias = gemm.bias != nullptr;
+    if (gemm.gelu.data != nullptr)
         return bias ? CUBLASLT_EPILOGUE_GELU_AUX_BIAS : CUBLASLT_EPILOGUE_GELU_AUX;
     if (bias) return CUBLASLT_EPILOGUE_BIAS;
-    return product.gelu_input.data != nullptr ? CUBLASLT_EPILOGUE_DGELU : CUBLASLT_EPILOGUE_DEFAULT;
+    return gemm.gelu_input.data != nullptr ? CUBLASLT_EPILOGUE_DGELU : CUBLASLT_EPILOGUE_DEFAULT;
 }
 
 cudaDataType_t library_type(DType dtype) {
@@ -71,7 +71,7 @@ cudaDataType_t library_type(DType dtype) {
         case DType::f16: return CUDA_R_16F;
         case DType::f8e4m3: return CUDA_R_8F_E4M3;
         case DType::f8e5m2: return CUDA_R_8F_E5M2;
-        default: fail(ExitCode::bug, "no product of ", name_of(dtype));
+        default: fail(ExitCode::bug, "no GEMM of ", name_of(dtype));
     }
 }
 
@@ -84,24 +84,24 @@ LtHandle<cublasLtMatmulDesc_t> make_operation(const LtLibrary& library) {
 }
 
 LtHandle<cublasLtMatrixLayout_t> make_layout(const LtLibrary& library, const Matrix& matrix) {
-    const Side side = side_of(matrix);
+    const Layout shape = layout_of(matrix);
     cublasLtMatrixLayout_t layout = nullptr;
     library.check(library.functions.layout_create(
-                      &layout, library_type(matrix.dtype), static_cast<std::uint64_t>(side.rows),
-                      static_cast<std::uint64_t>(side.cols), side.stride),
+                      &layout, library_type(matrix.dtype), static_cast<std::uint64_t>(shape.rows),
+                      static_cast<std::uint64_t>(shape.cols), shape.stride),
                   "cublasLtMatrixLayoutCreate");
     return {layout, library.functions.layout_destroy};
 }
 
 cublasOperation_t operation_of(const Matrix& matrix) {
-    return side_of(matrix).transposed ? CUBLAS_OP_T : CUBLAS_OP_N;
+    return layout_of(matrix).transposed ? CUBLAS_OP_T : CUBLAS_OP_N;
 }
 
 }  // namespace
 
 // ---- text form ----------------------------------------------------------------------------------
 
-std::string to_word(const Algorithm& algorithm) {
+std::string to_text(const Algorithm& algorithm) {
     constexpr std::string_view digits = "0123456789abcdef";
     std::string word;
     for (const std::uint64_t part : algorithm.data) {
@@ -111,7 +111,7 @@ std::string to_word(const Algorithm& algorithm) {
     return word;
 }
 
-std::optional<Algorithm> algorithm_from(std::string_view word) {
+std::optional<Algorithm> algorithm_of(std::string_view word) {
     constexpr std::size_t width = 16;
     Algorithm algorithm{};
     if (word.size() != std::size(algorithm.data) * width) return std::nullopt;
@@ -124,31 +124,31 @@ std::optional<Algorithm> algorithm_from(std::string_view word) {
     return algorithm;
 }
 
-ProductKey key_of(const Product& product) {
-    const Side a = side_of(product.a);
-    const Side b = side_of(product.b);
-    return {product.a.rows,
-            product.a.cols,
-            product.b.cols,
+GemmKey key_of(const Gemm& gemm) {
+    const Layout a = layout_of(gemm.a);
+    const Layout b = layout_of(gemm.b);
+    return {gemm.a.rows,
+            gemm.a.cols,
+            gemm.b.cols,
             a.stride,
             b.stride,
-            side_of(result_of(product)).stride,
-            has_gelu_epilogue(product) ? auxiliary_of(product).row_stride : 0,
+            layout_of(result_of(gemm)).stride,
+            has_gelu_epilogue(gemm) ? auxiliary_of(gemm).row_stride : 0,
             a.transposed,
             b.transposed,
-            static_cast<std::int64_t>(product.a.dtype),
-            static_cast<std::int64_t>(product.b.dtype),
-            static_cast<std::int64_t>(product.c.dtype),
-            epilogue_of(product),
-            product.accumulate,
-            product.rough_sums,
-            alignment_of(product.a),
-            alignment_of(product.b),
-            alignment_of(result_of(product)),
-            epilogue_alignment(product)};
+            static_cast<std::int64_t>(gemm.a.dtype),
+            static_cast<std::int64_t>(gemm.b.dtype),
+            static_cast<std::int64_t>(gemm.c.dtype),
+            epilogue_of(gemm),
+            gemm.accumulate,
+            gemm.fast_accumulation,
+            alignment_of(gemm.a),
+            alignment_of(gemm.b),
+            alignment_of(result_of(gemm)),
+            epilogue_alignment(gemm)};
 }
 
-std::string to_word(const ProductKey& key) {
+std::string to_text(const GemmKey& key) {
     std::string word;
     for (const std::int64_t part : key)
         word += text(word.empty() ? "" : ",", part);
@@ -164,55 +164,53 @@ void LtLibrary::check(cublasStatus_t status, std::string_view call) const {
          functions.status_string(status));
 }
 
-LtProduct::LtProduct(const LtLibrary& library, const Product& product)
+LtGemm::LtGemm(const LtLibrary& library, const Gemm& gemm)
     : library_(library),
       operation_(make_operation(library)),
-      a_(make_layout(library, product.b)),
-      b_(make_layout(library, product.a)),
-      c_(make_layout(library, result_of(product))),
-      alignments_{alignment_of(product.b), alignment_of(product.a),
-                  alignment_of(result_of(product))} {
-    GPTRAIN_CHECK(
-        product.a.cols == product.b.rows && product.a.rows == product.c.rows &&
-            product.b.cols == product.c.cols && product.c.col_stride == 1 &&
-            (product.a.is_float8() ? product.b.is_float8() : product.a.dtype == product.b.dtype),
-        "a product of ", product.a.rows, " x ", product.a.cols, " and ", product.b.rows, " x ",
-        product.b.cols, " to ", product.c.rows, " x ", product.c.cols);
-    set(CUBLASLT_MATMUL_DESC_TRANSA, operation_of(product.b));
-    set(CUBLASLT_MATMUL_DESC_TRANSB, operation_of(product.a));
-    if (product.rough_sums) set(CUBLASLT_MATMUL_DESC_FAST_ACCUM, std::int8_t{1});
-    set_epilogue(product);
+      a_(make_layout(library, gemm.b)),
+      b_(make_layout(library, gemm.a)),
+      c_(make_layout(library, result_of(gemm))),
+      alignments_{alignment_of(gemm.b), alignment_of(gemm.a), alignment_of(result_of(gemm))} {
+    GPTRAIN_CHECK(gemm.a.cols == gemm.b.rows && gemm.a.rows == gemm.c.rows &&
+                      gemm.b.cols == gemm.c.cols && gemm.c.col_stride == 1 &&
+                      (gemm.a.is_fp8() ? gemm.b.is_fp8() : gemm.a.dtype == gemm.b.dtype),
+                  "a GEMM of ", gemm.a.rows, " x ", gemm.a.cols, " and ", gemm.b.rows, " x ",
+                  gemm.b.cols, " to ", gemm.c.rows, " x ", gemm.c.cols);
+    set(CUBLASLT_MATMUL_DESC_TRANSA, operation_of(gemm.b));
+    set(CUBLASLT_MATMUL_DESC_TRANSB, operation_of(gemm.a));
+    if (gemm.fast_accumulation) set(CUBLASLT_MATMUL_DESC_FAST_ACCUM, std::int8_t{1});
+    set_epilogue(gemm);
     // While it chooses, the library reads only the alignment of these addresses. Give it the
     // alignment that is in the key.
-    Product aligned = product;
-    auto* address = reinterpret_cast<std::byte*>(epilogue_alignment(product));
-    if (product.bias != nullptr) aligned.bias = address;
-    if (product.gelu_input.data != nullptr) aligned.gelu_input.data = address;
-    if (product.gelu.data != nullptr) aligned.c.data = address;
+    Gemm aligned = gemm;
+    auto* address = reinterpret_cast<std::byte*>(epilogue_alignment(gemm));
+    if (gemm.bias != nullptr) aligned.bias = address;
+    if (gemm.gelu_input.data != nullptr) aligned.gelu_input.data = address;
+    if (gemm.gelu.data != nullptr) aligned.c.data = address;
     set_addresses(aligned);
 }
 
-void LtProduct::set_epilogue(const Product& product) const {
-    const cublasLtEpilogue_t epilogue = epilogue_of(product);
+void LtGemm::set_epilogue(const Gemm& gemm) const {
+    const cublasLtEpilogue_t epilogue = epilogue_of(gemm);
     set(CUBLASLT_MATMUL_DESC_EPILOGUE, epilogue);
-    const auto dtype = static_cast<std::int32_t>(library_type(product.c.dtype));
-    if (product.bias != nullptr) set(CUBLASLT_MATMUL_DESC_BIAS_DATA_TYPE, dtype);
-    if (has_gelu_epilogue(product)) {
+    const auto dtype = static_cast<std::int32_t>(library_type(gemm.c.dtype));
+    if (gemm.bias != nullptr) set(CUBLASLT_MATMUL_DESC_BIAS_DATA_TYPE, dtype);
+    if (has_gelu_epilogue(gemm)) {
         set(CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_DATA_TYPE, dtype);
-        set(CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_LD, auxiliary_of(product).row_stride);
+        set(CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_LD, auxiliary_of(gemm).row_stride);
     }
 }
 
-void LtProduct::set_addresses(const Product& product) const {
-    if (product.bias != nullptr) set(CUBLASLT_MATMUL_DESC_BIAS_POINTER, product.bias);
-    if (has_gelu_epilogue(product))
-        set(CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_POINTER, auxiliary_of(product).data);
-    if (!product.a.is_float8()) return;
-    set(CUBLASLT_MATMUL_DESC_A_SCALE_POINTER, product.b.scale);
-    set(CUBLASLT_MATMUL_DESC_B_SCALE_POINTER, product.a.scale);
+void LtGemm::set_addresses(const Gemm& gemm) const {
+    if (gemm.bias != nullptr) set(CUBLASLT_MATMUL_DESC_BIAS_POINTER, gemm.bias);
+    if (has_gelu_epilogue(gemm))
+        set(CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_POINTER, auxiliary_of(gemm).data);
+    if (!gemm.a.is_fp8()) return;
+    set(CUBLASLT_MATMUL_DESC_A_SCALE_POINTER, gemm.b.scale);
+    set(CUBLASLT_MATMUL_DESC_B_SCALE_POINTER, gemm.a.scale);
 }
 
-std::vector<Algorithm> LtProduct::candidates(int most, std::int64_t workspace_bytes) const {
+std::vector<Algorithm> LtGemm::candidates(int most, std::int64_t workspace_bytes) const {
     const CublasLt& lt = library_.functions;
     cublasLtMatmulPreference_t made = nullptr;
     library_.check(lt.preference_create(&made), "cublasLtMatmulPreferenceCreate");
@@ -246,7 +244,7 @@ std::vector<Algorithm> LtProduct::candidates(int most, std::int64_t workspace_by
     return result;
 }
 
-bool LtProduct::runs(const Algorithm& algorithm, std::int64_t workspace_bytes) const {
+bool LtGemm::runs(const Algorithm& algorithm, std::int64_t workspace_bytes) const {
     cublasLtMatmulHeuristicResult_t result{};
     const cublasStatus_t status =
         library_.functions.check(library_.handle(), operation_.get(), a_.get(), b_.get(), c_.get(),
@@ -255,15 +253,14 @@ bool LtProduct::runs(const Algorithm& algorithm, std::int64_t workspace_bytes) c
            std::cmp_less_equal(result.workspaceSize, workspace_bytes);
 }
 
-cublasStatus_t LtProduct::run(const Product& product, const Algorithm& algorithm,
-                              const Stream& stream, std::byte* workspace,
-                              std::int64_t workspace_bytes) const {
-    set_addresses(product);
+cublasStatus_t LtGemm::run(const Gemm& gemm, const Algorithm& algorithm, const Stream& stream,
+                           std::byte* workspace, std::int64_t workspace_bytes) const {
+    set_addresses(gemm);
     const float alpha = 1;
-    const float beta = product.accumulate ? 1 : 0;
-    std::byte* result = result_of(product).data;
-    return library_.functions.matmul(library_.handle(), operation_.get(), &alpha, product.b.data,
-                                     a_.get(), product.a.data, b_.get(), &beta, result, c_.get(),
+    const float beta = gemm.accumulate ? 1 : 0;
+    std::byte* result = result_of(gemm).data;
+    return library_.functions.matmul(library_.handle(), operation_.get(), &alpha, gemm.b.data,
+                                     a_.get(), gemm.a.data, b_.get(), &beta, result, c_.get(),
                                      result, c_.get(), &algorithm, workspace,
                                      static_cast<std::size_t>(workspace_bytes), stream.handle());
 }

@@ -1,4 +1,4 @@
-// Twin of cuda/recordings.h: there are no graphs here.
+// Twin of cuda/graph_cache.h: there are no graphs here.
 #pragma once
 
 #include <cstdint>
@@ -8,7 +8,7 @@
 
 namespace gptrain::cuda {
 
-class Recordings {
+class GraphCache {
 public:
     void run(std::int64_t /*key*/, const std::function<void()>& work, const Stream& /*stream*/) {
         work();

@@ -1,5 +1,5 @@
-// GEMMs by cuBLASLt, which only products.cpp and lt_product.cpp use. The emulator has twins of
-// these files that compute on the CPU.
+// GEMMs by cuBLASLt, which only gemms.cpp and lt_gemm.cpp use. The emulator has twins of these
+// files that compute on the CPU.
 #pragma once
 
 #include <cstdint>
@@ -7,40 +7,40 @@
 #include <memory>
 #include <string_view>
 
-#include "cuda/products/product.h"
+#include "cuda/gemm/gemm.h"
 #include "cuda/runtime/context.h"
 
 namespace gptrain::cuda {
 
 class TuningTable;
 
-/// Sums are in fp32 (except with `rough_sums`), and fp32 operands keep full precision (never TF32).
-/// How a GEMM is computed, and whether its epilogue is separate, depends only on its sizes,
+/// Sums are in fp32 (except with `fast_accumulation`), and fp32 operands keep full precision (never
+/// TF32). How a GEMM is computed, and whether its epilogue is separate, depends only on its sizes,
 /// strides, dtypes and epilogue, the alignment of its rows (a power of two, at most 16 bytes), the
 /// device, the library and the tuning table. So calls that agree in these give the same bits.
-class Products {
+class Gemms {
 public:
     /// Opens the library; throws Error (usage) if that fails. Opens the table and takes algorithms
     /// from it; the table must outlive this object. GEMMs without an entry, or all if the table is
     /// null, use the library's first choice with a fused epilogue.
-    Products(const DeviceFacts& device, TuningTable* tuning);
-    ~Products();
+    Gemms(const DeviceProperties& device, TuningTable* tuning);
+    ~Gemms();
 
     /// Runs `work`. For each GEMM in it that the table lacks, times several algorithms and records
     /// the fastest, or that a separate epilogue is faster; then saves the table. Afterwards c is
     /// undefined: sums may have been added several times or not at all.
     void tune(const std::function<void()>& work);
-    /// From now on uses this table (see TuningTable::take).
+    /// From now on uses this table (see TuningTable::replace).
     bool use_table(std::string_view table);
 
     /// A GEMM without an epilogue. In FP8, M, N and K must be multiples of 16, all rows aligned to
     /// 16 bytes, and the device of compute capability 8.9 or newer; otherwise throws Error (usage).
     /// Takes `workspace_bytes` of the context's scratch memory.
-    void multiply(const Product& product, const OpContext& context);
-    /// A GEMM with an epilogue, either fused in one library call or by calling `apart`, which
-    /// computes the same in the same context with plain GEMMs and our own kernels. Uses `apart` if
-    /// the library cannot fuse the epilogue or if tuning found `apart` clearly faster.
-    void multiply(const Product& product, const std::function<void()>& apart,
+    void multiply(const Gemm& gemm, const OpContext& context);
+    /// A GEMM with an epilogue, either fused in one library call or by calling `separate`, which
+    /// computes the same in the same context with plain GEMMs and our own kernels. Uses `separate`
+    /// if the library cannot fuse the epilogue or if tuning found `separate` clearly faster.
+    void multiply(const Gemm& gemm, const std::function<void()>& separate,
                   const OpContext& context);
 
     static constexpr std::int64_t workspace_bytes = std::int64_t{32} << 20;

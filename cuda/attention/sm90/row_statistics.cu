@@ -1,4 +1,4 @@
-#include "cuda/attention/sm90/numbers.h"
+#include "cuda/attention/sm90/row_statistics.h"
 
 #include "cuda/attention/gradient.cuh"
 #include "cuda/attention/sm90/tiles.cuh"
@@ -6,35 +6,35 @@
 namespace gptrain::cuda::sm90 {
 namespace {
 
-constexpr int numbers_threads = 256;
+constexpr int statistics_threads = 256;
 
-struct NumbersArgs {
+struct StatisticsArgs {
     AttentionParams p;
     HeadTensor d_o;
-    QueryNumbers* numbers;  ///< [B, N, padded]
+    RowStatistics* statistics;  ///< [B, N, padded]
     int padded;
-    std::int64_t pieces;  ///< pieces of numbers_rows rows per head
+    std::int64_t pieces;  ///< pieces of statistics_rows rows per head
 };
 
 /// Rows per warp: four loads of each tensor are in flight at a time.
 template <int dim>
-constexpr int numbers_rows = 4 * warp_threads * 8 / dim;
+constexpr int statistics_rows = 4 * warp_threads * 8 / dim;
 
 /// A warp handles some rows of a head. Adjacent warps handle adjacent heads, which are adjacent in
 /// memory.
 template <int dim>
-__global__ void __launch_bounds__(numbers_threads) numbers_kernel(NumbersArgs args) {
+__global__ void __launch_bounds__(statistics_threads) statistics_kernel(StatisticsArgs args) {
     constexpr int lanes = dim / 8;  ///< lanes per row
     constexpr int rows_at_once = warp_threads / lanes;
-    constexpr int steps = numbers_rows<dim> / rows_at_once;
+    constexpr int steps = statistics_rows<dim> / rows_at_once;
     const AttentionParams& p = args.p;
     const std::int64_t piece =
-        std::int64_t{block_index().x} * (numbers_threads / warp_threads) + warp_index();
+        std::int64_t{block_index().x} * (statistics_threads / warp_threads) + warp_index();
     if (piece >= args.pieces) return;
     const int head = static_cast<int>(piece % p.heads);
-    const int pieces_of_head = args.padded / numbers_rows<dim>;
+    const int pieces_of_head = args.padded / statistics_rows<dim>;
     const int sequence = static_cast<int>(piece / p.heads / pieces_of_head);
-    const int row0 = static_cast<int>(piece / p.heads % pieces_of_head) * numbers_rows<dim>;
+    const int row0 = static_cast<int>(piece / p.heads % pieces_of_head) * statistics_rows<dim>;
     const Bf16* o = p.o.template head<Bf16>(sequence, head);
     const Bf16* d_o = args.d_o.template head<Bf16>(sequence, head);
     const int column = lane_index() % lanes * 8;
@@ -56,7 +56,7 @@ __global__ void __launch_bounds__(numbers_threads) numbers_kernel(NumbersArgs ar
         const int row = row0 + i * rows_at_once + lane_index() / lanes;
         if (lane_index() % lanes != 0) return;
         const float lse = row < p.queries ? p.lse[p.lse_row(sequence, head) + row] : -infinity;
-        args.numbers[(std::int64_t{sequence} * p.heads + head) * args.padded + row] = {
+        args.statistics[(std::int64_t{sequence} * p.heads + head) * args.padded + row] = {
             lse_log2(lse), sum};
     });
 }
@@ -71,25 +71,26 @@ __global__ void __launch_bounds__(warp_threads)
 }
 
 template <int dim>
-void launch_numbers(const AttentionParams& p, const HeadTensor& d_o, int padded,
-                    QueryNumbers* numbers, const Stream& stream) {
-    constexpr int warps = numbers_threads / warp_threads;
-    const std::int64_t pieces = std::int64_t{p.sequences} * p.heads * (padded / numbers_rows<dim>);
-    const NumbersArgs args = {p, d_o, numbers, padded, pieces};
-    launch(stream, {.blocks = div_ceil(pieces, warps), .threads = numbers_threads},
-           numbers_kernel<dim>, args);
+void launch_statistics(const AttentionParams& p, const HeadTensor& d_o, int padded,
+                       RowStatistics* statistics, const Stream& stream) {
+    constexpr int warps = statistics_threads / warp_threads;
+    const std::int64_t pieces =
+        std::int64_t{p.sequences} * p.heads * (padded / statistics_rows<dim>);
+    const StatisticsArgs args = {p, d_o, statistics, padded, pieces};
+    launch(stream, {.blocks = div_ceil(pieces, warps), .threads = statistics_threads},
+           statistics_kernel<dim>, args);
 }
 
 }  // namespace
 
-void find_numbers(const AttentionParams& p, const HeadTensor& d_o, int padded,
-                  QueryNumbers* numbers, const Stream& stream) {
-    p.head_dim == 64 ? launch_numbers<64>(p, d_o, padded, numbers, stream)
-                     : launch_numbers<128>(p, d_o, padded, numbers, stream);
+void compute_row_statistics(const AttentionParams& p, const HeadTensor& d_o, int padded,
+                            RowStatistics* statistics, const Stream& stream) {
+    p.head_dim == 64 ? launch_statistics<64>(p, d_o, padded, statistics, stream)
+                     : launch_statistics<128>(p, d_o, padded, statistics, stream);
 }
 
-void find_ranges(const AttentionParams& p, int rows, int query_tiles, KeyRange* ranges,
-                 const Stream& stream) {
+void compute_ranges(const AttentionParams& p, int rows, int query_tiles, KeyRange* ranges,
+                    const Stream& stream) {
     launch(stream, {.blocks = query_tiles, .threads = warp_threads, .blocks_y = p.sequences},
            ranges_kernel, p, rows, ranges);
 }
