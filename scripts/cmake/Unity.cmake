@@ -8,7 +8,7 @@ option(GPTRAIN_UNITY "Compile the sources of a room as one" ON)
 set(alone
   app/generate.cpp app/inspect.cpp app/train.cpp
   lib/checkpoint/records.cpp lib/checkpoint/snapshot.cpp
-  lib/cpu/products.cpp
+  lib/cpu/gemm.cpp
   lib/data/indexed_writer.cpp
   lib/text/model_check.cpp lib/text/tokenizer.cpp)
 
