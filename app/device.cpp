@@ -33,7 +33,7 @@ Device open_cpu(DeviceChoice choice) {
         if (probe.state == cuda::DeviceState::unusable)
             warn("device: auto uses the CPU: ", probe.reason);
     }
-    return {.backend = make_cpu_backend()};
+    return {.backend = cpu::make_backend()};
 }
 
 /// Only rank 0 tunes GEMMs, and stores the choices.
@@ -93,10 +93,11 @@ bool plan_for_cuda(DeviceChoice choice) {
 
 BackendMemory backend_memory(bool cuda) {
     if (cuda) return cuda::backend_memory();
-    return {
-        .scratch =
-            [](const OpLimits& limits) { return cpu_scratch_bytes(limits, omp_get_max_threads()); },
-        .messages_on_host = true};
+    return {.scratch =
+                [](const OpLimits& limits) {
+                    return cpu::scratch_bytes(limits, omp_get_max_threads());
+                },
+            .messages_on_host = true};
 }
 
 }  // namespace gptrain

@@ -1,6 +1,6 @@
 #include "cpu/attention_tiles.h"
 
-namespace gptrain {
+namespace gptrain::cpu {
 namespace {
 
 /// Transposes an 8 x 8 block and scales it.
@@ -95,4 +95,4 @@ void FactorTile::draw(std::int64_t key_position, std::int64_t keys) const {
     }
 }
 
-}  // namespace gptrain
+}  // namespace gptrain::cpu

@@ -10,7 +10,7 @@
 #include "cpu/tile_kernels.h"
 #include "cpu/vector8.h"
 
-namespace gptrain {
+namespace gptrain::cpu {
 
 /// Head dim as stored in tiles; padding columns are 0.
 inline std::int64_t padded_dim(std::int64_t head_dim) {
@@ -104,4 +104,4 @@ struct FactorTile {
     void draw(std::int64_t key_position, std::int64_t keys) const;
 };
 
-}  // namespace gptrain
+}  // namespace gptrain::cpu

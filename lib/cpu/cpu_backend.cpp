@@ -21,7 +21,7 @@
 #include "cpu/rope.h"
 #include "cpu/step.h"
 
-namespace gptrain {
+namespace gptrain::cpu {
 namespace {
 
 /// If the system refuses a thread, OpenMP ends the program with its own message. So this first
@@ -44,10 +44,10 @@ public:
     std::string_view name() const override { return "cpu"; }
 
     Buffer allocate(std::int64_t bytes, MemorySpace space) override {
-        return Buffer(*this, space, cpu::allocate_pages(bytes), bytes);
+        return Buffer(*this, space, allocate_pages(bytes), bytes);
     }
     std::int64_t scratch_bytes(const OpLimits& limits) const override {
-        return cpu_scratch_bytes(limits, omp_get_max_threads());
+        return cpu::scratch_bytes(limits, omp_get_max_threads());
     }
     void use_scratch(const Tensor& bytes) override { scratch_.use(bytes); }
     bool is_host() const override { return true; }
@@ -146,7 +146,7 @@ public:
 
 private:
     void release(std::byte* data, std::int64_t bytes, MemorySpace /*space*/) noexcept override {
-        cpu::release_pages(data, bytes);
+        release_pages(data, bytes);
     }
     Scratch& fresh_scratch() {
         scratch_.reset();
@@ -159,7 +159,7 @@ private:
 
 }  // namespace
 
-std::unique_ptr<Backend> make_cpu_backend() {
+std::unique_ptr<Backend> make_backend() {
     // F16C, which clang 14 cannot test for, predates AVX2.
     if (!__builtin_cpu_supports("avx2") || !__builtin_cpu_supports("fma")) {
         fail(ExitCode::usage,
@@ -169,14 +169,14 @@ std::unique_ptr<Backend> make_cpu_backend() {
     return std::make_unique<CpuBackend>();
 }
 
-std::int64_t cpu_scratch_bytes(const OpLimits& limits, int threads) {
+std::int64_t scratch_bytes(const OpLimits& limits, int threads) {
     const std::int64_t tokens = limits.sequences * limits.seq_length;
     return std::max(
-        {cpu::linear_scratch_bytes(limits.compute, threads),
-         cpu::norm_scratch_bytes(tokens, limits.hidden), cpu::rope_scratch_bytes(limits.head_dim),
-         cpu::cross_entropy_scratch_bytes(std::max(limits.head_chunk, tokens)),
-         cpu::attention_forward_scratch_bytes(limits.head_dim, threads),
-         cpu::attention_backward_scratch_bytes(limits.seq_length, limits.head_dim, threads)});
+        {linear_scratch_bytes(limits.compute, threads), norm_scratch_bytes(tokens, limits.hidden),
+         rope_scratch_bytes(limits.head_dim),
+         cross_entropy_scratch_bytes(std::max(limits.head_chunk, tokens)),
+         attention_forward_scratch_bytes(limits.head_dim, threads),
+         attention_backward_scratch_bytes(limits.seq_length, limits.head_dim, threads)});
 }
 
-}  // namespace gptrain
+}  // namespace gptrain::cpu

@@ -7,13 +7,13 @@
 
 #include "backend/backend.h"
 
-namespace gptrain {
+namespace gptrain::cpu {
 
 /// Starts OpenMP's threads. A machine without AVX2 and FMA is an Error (usage); a system that
 /// refuses threads is a std::system_error.
-std::unique_ptr<Backend> make_cpu_backend();
+std::unique_ptr<Backend> make_backend();
 
 /// CpuBackend::scratch_bytes on a machine with `threads` threads.
-std::int64_t cpu_scratch_bytes(const OpLimits& limits, int threads);
+std::int64_t scratch_bytes(const OpLimits& limits, int threads);
 
-}  // namespace gptrain
+}  // namespace gptrain::cpu

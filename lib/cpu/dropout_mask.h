@@ -4,7 +4,7 @@
 #include "backend/dropout.h"
 #include "cpu/philox8.h"
 
-namespace gptrain {
+namespace gptrain::cpu {
 
 /// The constants of one op call. With probability 0 it is off and reads nothing.
 class DropoutMask {
@@ -91,4 +91,4 @@ void for_dropped_vectors(const DropoutMask& mask, std::int64_t row, std::int64_t
     }
 }
 
-}  // namespace gptrain
+}  // namespace gptrain::cpu

@@ -11,7 +11,7 @@
 
 #include "base/process.h"
 
-namespace gptrain {
+namespace gptrain::cpu {
 namespace {
 
 /// oneDNN needs less, except for long sums on many threads and for layouts that its fast kernels do
@@ -255,4 +255,4 @@ std::int64_t Gemms::scratch_bytes(int threads) {
     return threads * scratch_per_thread;
 }
 
-}  // namespace gptrain
+}  // namespace gptrain::cpu

@@ -8,7 +8,7 @@
 #include "backend/scratch.h"
 #include "tensor/tensor.h"
 
-namespace gptrain {
+namespace gptrain::cpu {
 
 /// A matrix in memory. One of its strides is 1.
 struct Matrix {
@@ -64,4 +64,4 @@ private:
     bool bf16_ = false;
 };
 
-}  // namespace gptrain
+}  // namespace gptrain::cpu

@@ -5,7 +5,7 @@
 #include <cstdint>
 #include <omp.h>
 
-namespace gptrain {
+namespace gptrain::cpu {
 
 /// Elements (of a few operations each) below which another thread costs more than it saves.
 constexpr std::int64_t thread_grain = 16384;
@@ -50,4 +50,4 @@ void parallel_items(std::int64_t count, std::int64_t cost, const F& f) {
         f(i);
 }
 
-}  // namespace gptrain
+}  // namespace gptrain::cpu

@@ -4,7 +4,7 @@
 #include "base/philox.h"
 #include "cpu/vector8.h"
 
-namespace gptrain {
+namespace gptrain::cpu {
 
 /// words[w] holds word w of the eight blocks, one per lane.
 struct PhiloxBlocks8 {
@@ -72,4 +72,4 @@ inline void store_in_order(const PhiloxBlocks8& blocks, std::uint32_t* out) {
     _mm256_storeu_si256(to + 3, _mm256_permute2x128_si256(blocks26, blocks37, 0x31));
 }
 
-}  // namespace gptrain
+}  // namespace gptrain::cpu

@@ -4,7 +4,7 @@
 
 #include <cstdint>
 
-namespace gptrain {
+namespace gptrain::cpu {
 
 /// Number of queries and of keys in a tile.
 constexpr std::int64_t tile_size = 64;
@@ -65,4 +65,4 @@ TileKernels avx512_tile_kernels();
 /// The fastest kernels that this CPU supports.
 TileKernels tile_kernels();
 
-}  // namespace gptrain
+}  // namespace gptrain::cpu

@@ -9,7 +9,7 @@
 #include "cpu/tile_kernels.h"
 #include "cpu/vector_math.h"
 
-namespace gptrain {
+namespace gptrain::cpu {
 namespace {
 
 /// Computes rows [row, row + R) and columns [col, col + C V::size) of c in registers.
@@ -123,4 +123,4 @@ TileKernels kernels_for() {
 }
 
 }  // namespace
-}  // namespace gptrain
+}  // namespace gptrain::cpu

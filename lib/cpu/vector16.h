@@ -4,7 +4,7 @@
 
 #include <immintrin.h>
 
-namespace gptrain {
+namespace gptrain::cpu {
 
 /// Same interface as Vec8.
 struct Vec16 {
@@ -37,4 +37,4 @@ struct Vec16 {
     }
 };
 
-}  // namespace gptrain
+}  // namespace gptrain::cpu

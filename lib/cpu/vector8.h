@@ -8,7 +8,7 @@
 
 #include "base/dtype.h"
 
-namespace gptrain {
+namespace gptrain::cpu {
 
 struct Vec8 {
     static constexpr int size = 8;
@@ -175,4 +175,4 @@ void for_vectors(std::int64_t begin, std::int64_t end, const F& f) {
     if (i < end) f(i, Part{end - i});
 }
 
-}  // namespace gptrain
+}  // namespace gptrain::cpu

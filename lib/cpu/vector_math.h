@@ -1,7 +1,7 @@
 // Elementary functions on vectors of floats. V is Vec8 or Vec16.
 #pragma once
 
-namespace gptrain {
+namespace gptrain::cpu {
 
 /// e^x within 2 ulp for x <= 88; 0 below -87.3. NaN stays NaN. Argument reduction by ln 2 in two
 /// parts, with the polynomial of Cephes' expf (Moshier).
@@ -103,4 +103,4 @@ inline SinCos<V> sincos_turns(V x) {
     return {sine, cosine};
 }
 
-}  // namespace gptrain
+}  // namespace gptrain::cpu

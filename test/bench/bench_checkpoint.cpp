@@ -88,7 +88,7 @@ public:
     Bench(const MpiSession& ranks, const fs::path& folder, std::int64_t mib)
         : ranks_(ranks),
           folder_(folder),
-          backend_(make_cpu_backend()),
+          backend_(cpu::make_backend()),
           state_(*backend_, ranks, mib),
           snapshot_(*backend_, MemorySpace::host, "snapshot", (mib + 1) << 20),
           plain_(folder / text("plain-", ranks.rank())),

@@ -82,7 +82,7 @@ Json measure(std::int64_t sequences, std::int64_t seq_length, Precision precisio
              std::int64_t steps) {
     const RunSpec spec = bench::gpt2_124m(sequences, seq_length, precision);
     const RunPlan plan = make_plan(spec, {});
-    const auto backend = make_cpu_backend();
+    const auto backend = cpu::make_backend();
     const Mesh mesh = one_rank_mesh();
     const StepCost cost = measure_run(spec, plan, {}, memory_of(*backend));
     Engine engine(*backend, mesh, spec, plan, cost.memory);

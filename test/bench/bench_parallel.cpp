@@ -67,7 +67,7 @@ StepRecorder drawer(const Options& options, const MeshShape& mesh, const MpiSess
 Json measure(const Options& options, const MpiSession& session) {
     const RunSpec spec = spec_of(options.axis, session.size());
     const RunPlan plan = make_plan(spec, {.world_size = session.size()});
-    const auto backend = make_cpu_backend();
+    const auto backend = cpu::make_backend();
     CommTotals totals;
     CommListeners listeners;
     listeners.add(totals);

@@ -15,7 +15,7 @@ constexpr char id_byte = 42;
 
 /// A communicator of NCCL.
 struct Fake {
-    std::unique_ptr<Backend> backend = make_cpu_backend();
+    std::unique_ptr<Backend> backend = cpu::make_backend();
     MpiCommunicator hosts{
         session(), {.color = 0, .key = session().rank()}, *backend, {.name = "fake NCCL"}};
 };

@@ -13,7 +13,7 @@ namespace gptrain::test {
 
 TEST_CASE("Sums are made in the order of ranks, whatever the number of elements") {
     if (!session().running()) return;
-    const auto backend = make_cpu_backend();
+    const auto backend = cpu::make_backend();
     MpiCommunicator all(session(), {.color = 0, .key = session().rank()}, *backend);
     const auto value = [](int rank, std::int64_t i) {
         return std::sin(static_cast<float>(i + 1) * static_cast<float>(rank + 3)) *
@@ -41,7 +41,7 @@ TEST_CASE("Sums are made in the order of ranks, whatever the number of elements"
 
 TEST_CASE("Large tensors, and memory that is kept") {
     if (!session().running()) return;
-    const auto backend = make_cpu_backend();
+    const auto backend = cpu::make_backend();
     MpiCommunicator all(session(), {.color = 0, .key = session().rank()}, *backend);
     constexpr std::int64_t elements = 3'000'001;
     const Array x(*backend, DType::f32, {elements});
@@ -66,7 +66,7 @@ TEST_CASE("Large tensors, and memory that is kept") {
 
 TEST_CASE("Operations in progress do not wait for each other") {
     if (!session().running()) return;
-    const auto backend = make_cpu_backend();
+    const auto backend = cpu::make_backend();
     const MpiGroup everyone = {.color = 0, .key = session().rank()};
     MpiCommunicator first(session(), everyone, *backend, {.name = "first"});
     MpiCommunicator second(session(), everyone, *backend, {.name = "second", .staged = true});

@@ -36,7 +36,7 @@ bool together_on(Axis axis, const MeshPlace& a, const MeshPlace& b) {
 }  // namespace
 
 TEST_CASE("Every axis of every mesh connects the ranks that it should") {
-    const auto backend = make_cpu_backend();
+    const auto backend = cpu::make_backend();
     const int ranks = session().size();
     for (const MeshShape& shape : shapes_of(ranks)) {
         const Mesh mesh = session().running()
@@ -63,7 +63,7 @@ TEST_CASE("Every axis of every mesh connects the ranks that it should") {
 }
 
 TEST_CASE("Sharers of keys, the ends of the pipeline and its channels are connected") {
-    const auto backend = make_cpu_backend();
+    const auto backend = cpu::make_backend();
     for (const MeshShape& shape : shapes_of(session().size())) {
         const int stages = static_cast<int>(shape.pipeline);
         MeshConnections connections;
@@ -105,7 +105,7 @@ TEST_CASE("Sharers of keys, the ends of the pipeline and its channels are connec
 }
 
 TEST_CASE("A mesh of another size than the world is refused") {
-    const auto backend = make_cpu_backend();
+    const auto backend = cpu::make_backend();
     const MeshShape shape = {.tensor = session().size() + 1};
     try {
         mpi_mesh(session(), shape, {}, *backend, &progress());

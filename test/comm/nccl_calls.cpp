@@ -21,7 +21,7 @@ struct Rig {
     Rig& operator=(const Rig&) = delete;
     ~Rig() { fake_state() = {}; }
 
-    std::unique_ptr<Backend> backend = make_cpu_backend();
+    std::unique_ptr<Backend> backend = cpu::make_backend();
     cuda::Stream compute;
     std::unique_ptr<Communicator> all = connect();
     int compute_number = number_of(compute.handle());
@@ -125,7 +125,7 @@ TEST_CASE("Deterministic sums keep NCCL to rings, unless the user says otherwise
 }
 
 TEST_CASE("The axes of a mesh of GPUs are joined by NCCL") {
-    const auto backend = make_cpu_backend();
+    const auto backend = cpu::make_backend();
     const Mesh mesh = cuda::nccl_mesh(session(), {.tensor = session().size()}, {}, *backend);
     const Array x(*backend, DType::f32, {1});
     x.put([](std::int64_t) { return session().rank() + 1; });

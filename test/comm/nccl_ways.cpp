@@ -8,7 +8,7 @@
 namespace gptrain::test {
 
 std::unique_ptr<Backend> make_backend() {
-    return make_cpu_backend();
+    return cpu::make_backend();
 }
 
 std::vector<Way> ways() {

@@ -55,7 +55,7 @@ RankGroup everyone() {
 
 TEST_CASE("Listeners are told of every operation in order") {
     if (session().size() == 1) return;
-    const auto backend = make_cpu_backend();
+    const auto backend = cpu::make_backend();
     Notes notes;
     Notes same;
     CommListeners both;
@@ -85,7 +85,7 @@ TEST_CASE("A rank alone has nothing to tell") {
     Notes notes;
     const CommunicatorFactory make =
         observed([](const RankGroup&) { return std::make_unique<OneRankCommunicator>(); }, notes);
-    const auto backend = make_cpu_backend();
+    const auto backend = cpu::make_backend();
     const Array x(*backend, DType::f32, {8});
     const auto alone = make({});
     alone->all_reduce(*x, Reduce::sum).wait();
@@ -96,7 +96,7 @@ TEST_CASE("A rank alone has nothing to tell") {
 TEST_CASE("The bytes that ranks hand to MPI are those that are told, the least possible") {
     const int ranks = session().size();
     if (ranks == 1) return;
-    const auto backend = make_cpu_backend();
+    const auto backend = cpu::make_backend();
     Notes notes;
     Maker maker{*backend};
     const auto comm = observed(std::ref(maker), notes)(everyone());

@@ -48,7 +48,7 @@ int report(const Error& error) {
 int run(std::string_view fault) {
     const MpiSession session;
     try {
-        const auto backend = make_cpu_backend();
+        const auto backend = cpu::make_backend();
         meet(fault, session, *backend);
     } catch (const CommonError& error) {
         return session.rank() == 0 ? report(error) : static_cast<int>(error.code());

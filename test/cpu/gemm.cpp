@@ -8,7 +8,7 @@
 #include "catch.h"
 #include "ops/host_tensor.h"
 
-namespace gptrain {
+namespace gptrain::cpu {
 namespace {
 
 struct Kind {
@@ -106,4 +106,4 @@ TEST_CASE("a gemm is the same however little scratch memory there is") {
     }
 }
 
-}  // namespace gptrain
+}  // namespace gptrain::cpu

@@ -26,7 +26,7 @@ double normal(PhiloxKey key, std::int64_t e) {
 
 TEST_CASE("initial weights follow the formula, also far inside a huge tensor") {
     constexpr std::int64_t count = 4000;
-    const auto backend = make_cpu_backend();
+    const auto backend = cpu::make_backend();
     const Buffer memory = backend->allocate(count * 4, MemorySpace::device);
     const PhiloxKey key = philox_stream(77, name_hash("wte.weight"), 0, 0);
     // The second begins where the number of a block passes 32 bits.

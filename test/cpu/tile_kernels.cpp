@@ -11,7 +11,7 @@
 #include "base/philox.h"
 #include "catch.h"
 
-namespace gptrain {
+namespace gptrain::cpu {
 namespace {
 
 struct Named {
@@ -127,4 +127,4 @@ TEST_CASE("softmax over tiles is softmax over all keys") {
     }
 }
 
-}  // namespace gptrain
+}  // namespace gptrain::cpu

@@ -65,18 +65,18 @@ public:
         std::vector<float> b = values_of(gemm.b);
         std::vector<float> c = values_of(gemm.c);
         Scratch scratch(memory_.data(), std::ssize(memory_) / 256 * 256);
-        gemms_.multiply({.a = gptrain::Matrix(a.data(), gemm.a.rows, gemm.a.cols),
-                         .b = gptrain::Matrix(b.data(), gemm.b.rows, gemm.b.cols),
-                         .c = gptrain::Matrix(c.data(), gemm.c.rows, gemm.c.cols),
+        gemms_.multiply({.a = cpu::Matrix(a.data(), gemm.a.rows, gemm.a.cols),
+                         .b = cpu::Matrix(b.data(), gemm.b.rows, gemm.b.cols),
+                         .c = cpu::Matrix(c.data(), gemm.c.rows, gemm.c.cols),
                          .accumulate = gemm.accumulate},
                         scratch);
         write(gemm.c, c);
     }
 
 private:
-    gptrain::Gemms gemms_;
+    cpu::Gemms gemms_;
     std::vector<std::byte> memory_ = std::vector<std::byte>(
-        static_cast<std::size_t>(gptrain::Gemms::scratch_bytes(omp_get_max_threads())) + 256);
+        static_cast<std::size_t>(cpu::Gemms::scratch_bytes(omp_get_max_threads())) + 256);
 };
 
 Gemms::Gemms(const DeviceProperties& /*device*/, TuningTable* /*tuning*/)

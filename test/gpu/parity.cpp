@@ -60,7 +60,7 @@ std::unique_ptr<Backend> gpu_backend(bool graphs = false) {
 
 TEST_CASE("starting weights are the same on GPU and CPU within a rounding", "[gpu]") {
     const RunSpec spec = parity_spec(false, Precision::fp32);
-    TinyRun cpu(spec, make_cpu_backend());
+    TinyRun cpu(spec, cpu::make_backend());
     TinyRun gpu(spec, gpu_backend());
     const NamedValues on_cpu = cpu.state("weight");
     for (const auto& [name, values] : gpu.state("weight")) {
@@ -72,8 +72,8 @@ TEST_CASE("starting weights are the same on GPU and CPU within a rounding", "[gp
 
 TEST_CASE("in fp32 a model on the GPU computes what it computes on the CPU", "[gpu]") {
     const RunSpec spec = parity_spec(GENERATE(false, true), Precision::fp32);
-    const NamedValues weights = TinyRun(spec, make_cpu_backend()).state("weight");
-    const Result cpu = train_steps(spec, make_cpu_backend(), weights);
+    const NamedValues weights = TinyRun(spec, cpu::make_backend()).state("weight");
+    const Result cpu = train_steps(spec, cpu::make_backend(), weights);
     const Result gpu = train_steps(spec, gpu_backend(), weights);
     for (std::size_t i = 0; i < cpu.losses.size(); ++i) {
         CAPTURE(i);
@@ -93,9 +93,9 @@ TEST_CASE("in bf16 a model on the GPU is as near to fp32 as on the CPU", "[gpu]"
     options.deterministic = GENERATE(true, false);
     const RunSpec spec = parity_spec(llama, Precision::bf16);
     const RunSpec exact_spec = parity_spec(llama, Precision::fp32);
-    const NamedValues weights = TinyRun(exact_spec, make_cpu_backend()).state("weight");
-    const Result exact = train_steps(exact_spec, make_cpu_backend(), weights);
-    const Result cpu = train_steps(spec, make_cpu_backend(), weights);
+    const NamedValues weights = TinyRun(exact_spec, cpu::make_backend()).state("weight");
+    const Result exact = train_steps(exact_spec, cpu::make_backend(), weights);
+    const Result cpu = train_steps(spec, cpu::make_backend(), weights);
     const Result gpu = train_steps(spec, cuda::make_backend(0, options), weights);
     for (std::size_t i = 0; i < exact.losses.size(); ++i) {
         CAPTURE(i);

@@ -4,7 +4,7 @@
 namespace gptrain::test {
 
 std::unique_ptr<Backend> tested_backend() {
-    return make_cpu_backend();
+    return cpu::make_backend();
 }
 
 }  // namespace gptrain::test

@@ -6,7 +6,7 @@ namespace gptrain {
 
 std::vector<std::unique_ptr<Backend>> built_backends() {
     std::vector<std::unique_ptr<Backend>> backends;
-    backends.push_back(make_cpu_backend());
+    backends.push_back(cpu::make_backend());
     return backends;
 }
 

@@ -4,7 +4,7 @@
 namespace gptrain::test {
 
 std::unique_ptr<Backend> make_backend() {
-    return make_cpu_backend();
+    return cpu::make_backend();
 }
 
 std::vector<Way> ways() {

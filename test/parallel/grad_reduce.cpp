@@ -51,7 +51,7 @@ float expected(int ranks, std::int64_t i) {
 TEST_CASE("gradients that go as bf16 are added in fp32, in the order of ranks") {
     const bool shard = GENERATE(true, false);
     CAPTURE(shard);
-    const auto backend = make_cpu_backend();
+    const auto backend = cpu::make_backend();
     CommTotals totals;
     const auto sharers = observed(mpi_communicators(session(), *backend), totals)(
         {.axis = Axis::dp_cp, .id = 0, .rank = session().rank(), .size = session().size()});

@@ -82,7 +82,7 @@ class MeshModel {
 public:
     MeshModel(const MpiSession& ranks, const RunSpec& spec, const fs::path& folder)
         : ranks_(ranks),
-          run_(spec, make_cpu_backend(), ranks.size(),
+          run_(spec, cpu::make_backend(), ranks.size(),
                [&](const RunPlan& plan, Backend& backend) {
                    return mpi_mesh(ranks, plan.mesh, mesh_connections(plan), backend);
                }),

@@ -24,7 +24,7 @@ Timeline measure(const RunSpec& spec, const MeshShape& mesh) {
     StepRecorder recorder(
         2, [&](const StepRecord& record) { timeline = gather_timeline(record, mesh, session()); });
     TinyRun run(
-        spec, make_cpu_backend(), session().size(), [&](const RunPlan& plan, Backend& backend) {
+        spec, cpu::make_backend(), session().size(), [&](const RunPlan& plan, Backend& backend) {
             return mpi_mesh(session(), plan.mesh, mesh_connections(plan), backend, &recorder);
         });
     run.engine().listen(recorder);
