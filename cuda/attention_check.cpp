@@ -8,8 +8,8 @@
 #include "cuda/attention/portable.h"
 #include "cuda/attention/sm90/attention.h"
 #include "cuda/ops/attention.h"
-#include "cuda/ops/memory.h"
 #include "cuda/ops/random.h"
+#include "cuda/ops/values.h"
 
 namespace gptrain::cuda {
 namespace {
@@ -82,7 +82,8 @@ public:
         const AttentionForward& forward = backward_.forward;
         for (const Tensor& result :
              {forward.o, forward.lse, backward_.dq, backward_.dk, backward_.dv})
-            fill(result, std::numeric_limits<float>::quiet_NaN(), context());
+            cuda::run(Fill{.x = result, .value = std::numeric_limits<float>::quiet_NaN()},
+                      context());
         kernels.forward(forward, context());
         kernels.backward(backward_, context());
         return {values(forward.o), values(forward.lse), values(backward_.dq), values(backward_.dk),
@@ -96,14 +97,16 @@ private:
     }
     Tensor random(const Shape& shape, const char* name) {
         const Tensor normal = memory_.take(DType::f32, shape);
-        init_normal(normal, Shard::whole(name, shape), 1, 1.0f, context());
+        cuda::run(
+            InitNormal{.x = normal, .shard = Shard::whole(name, shape), .seed = 1, .std = 1.0f},
+            context());
         const Tensor rounded = memory_.take(DType::bf16, shape);
-        cast(rounded, normal, context());
+        cuda::run(Cast{.to = rounded, .from = normal}, context());
         return rounded;
     }
     std::vector<float> values(const Tensor& tensor) {
         const Tensor widened(widened_.data(), DType::f32, tensor.shape());
-        cast(widened, tensor, context());
+        cuda::run(Cast{.to = widened, .from = tensor}, context());
         std::vector<float> result(static_cast<std::size_t>(tensor.elements()));
         copy(result.data(), widened.data(), widened.bytes(), stream_);
         stream_.synchronize();

@@ -26,6 +26,7 @@
 #include "cuda/ops/random.h"
 #include "cuda/ops/rope.h"
 #include "cuda/ops/step.h"
+#include "cuda/ops/values.h"
 #include "cuda/runtime/context.h"
 #include "cuda/runtime/ranges.h"
 #include "cuda/runtime/runtime.h"
@@ -35,7 +36,7 @@ namespace gptrain::cuda {
 namespace {
 
 /// Issues ops to one stream and returns at once. Staged copies use a second stream.
-class CudaBackend final : public Backend {
+class CudaBackend final : public EachOp<Backend, CudaBackend> {
 public:
     CudaBackend(int device, const Options& options)
         : device_(open_device(device)),
@@ -120,101 +121,13 @@ public:
     }
     bool set_choices(std::string_view choices) override { return gemms_.use_table(choices); }
 
-    void fill(const Tensor& x, float value) override { cuda::fill(x, value, context()); }
-    void cast(const Tensor& to, const Tensor& from) override { cuda::cast(to, from, context()); }
-    void init_normal(const Tensor& x, const Shard& shard, std::uint64_t seed, float std) override {
-        cuda::init_normal(x, shard, seed, std, context());
-    }
-    void update_amax(const Tensor& x, const Tensor& amax) override {
-        cuda::update_amax(x, amax, context());
-    }
-    void to_fp8(const ToFp8& args) override { cuda::to_fp8(args, context()); }
-
-    void linear_forward(const LinearForward& args) override {
-        cuda::linear_forward(args, gemms_, context());
-    }
-    void linear_input_grad(const LinearInputGrad& args) override {
-        cuda::linear_input_grad(args, gemms_, context());
-    }
-    void linear_weight_grad(const LinearWeightGrad& args) override {
-        cuda::linear_weight_grad(args, gemms_, context());
-    }
-    void bias_grad(const Tensor& dy, const Tensor& dbias) override {
-        cuda::bias_grad(dy, dbias, context());
-    }
-    void add_bias(const Tensor& y, const Tensor& bias) override {
-        cuda::add_bias(y, bias, context());
-    }
-    void residual_norm_forward(const ResidualNormForward& args) override {
-        cuda::residual_norm_forward(args, context());
-    }
-    void residual_norm_backward(const ResidualNormBackward& args) override {
-        cuda::residual_norm_backward(args, context());
-    }
-    void dropout_backward(const DropoutBackward& args) override {
-        cuda::dropout_backward(args, context());
-    }
-    void activation_forward(const ActivationForward& args) override {
-        cuda::activation_forward(args, context());
-    }
-    void activation_backward(const ActivationBackward& args) override {
-        cuda::activation_backward(args, context());
-    }
-    void embedding_forward(const EmbeddingForward& args) override {
-        cuda::embedding_forward(args, context());
-    }
-    void embedding_backward(const EmbeddingBackward& args) override {
-        cuda::embedding_backward(args, context());
-    }
-    void position_forward(const PositionForward& args) override {
-        cuda::position_forward(args, context());
-    }
-    void position_backward(const PositionBackward& args) override {
-        cuda::position_backward(args, context());
-    }
-    void rope(const Rope& args) override { cuda::rope(args, context()); }
-    void attention_forward(const AttentionForward& args) override {
-        cuda::attention_forward(args, context());
-    }
-    void attention_backward(const AttentionBackward& args) override {
-        cuda::attention_backward(args, context());
-    }
-    void merge_attention(const MergeAttention& args) override {
-        cuda::merge_attention(args, context());
-    }
-    void cross_entropy(const CrossEntropy& args) override { cuda::cross_entropy(args, context()); }
-    void vocab_parallel_maximum(const VocabParallelCrossEntropy& args) override {
-        cuda::vocab_parallel_maximum(args, context());
-    }
-    void vocab_parallel_sums(const VocabParallelCrossEntropy& args) override {
-        cuda::vocab_parallel_sums(args, context());
-    }
-    void vocab_parallel_gradient(const VocabParallelCrossEntropy& args) override {
-        cuda::vocab_parallel_gradient(args, context());
-    }
-
-    void begin_step(const StepRef& step, const StepState& given) override {
-        cuda::begin_step(step, given, context());
-    }
-    void check_loss(const StepRef& step) override { cuda::check_loss(step, context()); }
-    void checksum(const Tensor& x, const Tensor& sum) override {
-        cuda::checksum(x, sum, context());
-    }
-    void sum_rows(const Tensor& to, const Tensor& rows) override {
-        cuda::sum_rows(to, rows, context());
-    }
-    void square_sum(std::span<const Tensor> tensors, const Tensor& total) override {
-        cuda::square_sum(tensors, total, context());
-    }
-    void decide_step(const StepRef& step, const StepPolicy& policy) override {
-        cuda::decide_step(step, policy, context());
-    }
-    void find_not_finite(std::span<const Tensor> tensors, const StepRef& step) override {
-        cuda::find_not_finite(tensors, step, context());
-    }
-    void adamw(std::span<const AdamWPiece> pieces, const AdamWConstants& constants,
-               const StepRef& step) override {
-        cuda::adamw(pieces, constants, step, context());
+    template <class Op>
+    void on(const Op& op) {
+        if constexpr (requires { cuda::run(op, gemms_, context()); }) {
+            cuda::run(op, gemms_, context());
+        } else {
+            cuda::run(op, context());
+        }
     }
 
     void begin_range(std::string_view name) override { begin_profile_range(name); }

@@ -215,7 +215,7 @@ void merge(const MergeAttention& op, const OpContext& context) {
 
 }  // namespace
 
-void merge_attention(const MergeAttention& args, const OpContext& context) {
+void run(const MergeAttention& args, const OpContext& context) {
     GPTRAIN_CHECK(args.o.rank() == 4 && args.o.shape() == args.o_sum.shape() &&
                       args.o.stride(3) == 1 && args.o_sum.stride(3) == 1,
                   "merging o ", args.o.shape().to_text(), " into ", args.o_sum.shape().to_text());

@@ -6,6 +6,6 @@
 
 namespace gptrain::cuda {
 
-void merge_attention(const MergeAttention& args, const OpContext& context);
+void run(const MergeAttention& args, const OpContext& context);
 
 }  // namespace gptrain::cuda

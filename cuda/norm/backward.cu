@@ -319,7 +319,7 @@ void backward(const ResidualNormBackward& op, const OpContext& context) {
 
 }  // namespace
 
-void residual_norm_backward(const ResidualNormBackward& args, const OpContext& context) {
+void run(const ResidualNormBackward& args, const OpContext& context) {
     GPTRAIN_CHECK(args.r.rank() == 2 && args.r.size(0) <= INT32_MAX && args.r.size(1) <= INT32_MAX,
                   "norm of ", args.r.shape().to_text());
     with_compute_type(args.r.dtype(), [&](auto type) { backward<decltype(type)>(args, context); });

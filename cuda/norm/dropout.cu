@@ -73,7 +73,7 @@ void drop(const DropoutBackward& op, const OpContext& context) {
 
 }  // namespace
 
-void dropout_backward(const DropoutBackward& args, const OpContext& context) {
+void run(const DropoutBackward& args, const OpContext& context) {
     GPTRAIN_CHECK(
         args.dr.rank() == 2 && args.dr.size(0) <= INT32_MAX && args.dr.size(1) <= INT32_MAX,
         "dropout of ", args.dr.shape().to_text());

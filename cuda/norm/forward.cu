@@ -279,7 +279,7 @@ void forward(const ResidualNormForward& op, const OpContext& context) {
 
 }  // namespace
 
-void residual_norm_forward(const ResidualNormForward& args, const OpContext& context) {
+void run(const ResidualNormForward& args, const OpContext& context) {
     const bool with_norm = !args.norm.weight.empty();
     GPTRAIN_CHECK(args.r.rank() == 2 && args.r.size(0) <= INT32_MAX && args.r.size(1) <= INT32_MAX,
                   "residual sum of ", args.r.shape().to_text());

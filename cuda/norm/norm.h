@@ -9,10 +9,10 @@
 namespace gptrain::cuda {
 
 /// Statistics are computed from the row as stored, in an order that depends only on H.
-void residual_norm_forward(const ResidualNormForward& args, const OpContext& context);
+void run(const ResidualNormForward& args, const OpContext& context);
 /// Each block sums its part of dweight and dbias over many rows; the parts are then added in order.
-void residual_norm_backward(const ResidualNormBackward& args, const OpContext& context);
-void dropout_backward(const DropoutBackward& args, const OpContext& context);
+void run(const ResidualNormBackward& args, const OpContext& context);
+void run(const DropoutBackward& args, const OpContext& context);
 
 /// For the backward; the other ops need none.
 std::int64_t norm_scratch_bytes(const OpLimits& limits);

@@ -142,10 +142,11 @@ __global__ void __launch_bounds__(256) backward_kernel(BackwardArgs<T> args) {
     amax.merge(shared_memory<WarpAmax>().values, args.amax);
 }
 
-/// Checks the shapes: `u` is [T, F] or, for swiglu, [T, 2 F]; `y` is [T, F].
-void check_shapes(bool swiglu, const Tensor& u, const Tensor& y) {
+/// Checks the shapes of ActivationForward.
+void check_shapes(Activation activation, const Tensor& u, const Tensor& y) {
     GPTRAIN_CHECK(u.rank() == 2 && y.rank() == 2 && u.size(0) == y.size(0) &&
-                      u.size(1) == y.size(1) * (swiglu ? 2 : 1) && u.contiguous() && y.contiguous(),
+                      u.size(1) == input_width(activation, y.size(1)) && u.contiguous() &&
+                      y.contiguous(),
                   "activation from ", u.shape().to_text(), " to ", y.shape().to_text());
     GPTRAIN_CHECK(u.size(0) <= INT32_MAX && u.size(1) <= INT32_MAX, "too many rows or columns in ",
                   u.shape().to_text());
@@ -190,8 +191,9 @@ void forward(const ActivationForward& op, const OpContext& context) {
                                  .ffn = static_cast<int>(op.y.size(1))};
     const bool aligned =
         is_aligned(args.u, args.ffn, args.ffn) && is_aligned(args.y, args.ffn, args.ffn);
-    auto* kernel = args.amax == nullptr ? choose_forward<T, false>(op.swiglu, aligned)
-                                        : choose_forward<T, true>(op.swiglu, aligned);
+    auto* kernel = args.amax == nullptr
+                       ? choose_forward<T, false>(op.activation == Activation::swiglu, aligned)
+                       : choose_forward<T, true>(op.activation == Activation::swiglu, aligned);
     launch_pieces(args, piece_width<T>, kernel, context);
 }
 
@@ -206,20 +208,21 @@ void backward(const ActivationBackward& op, const OpContext& context) {
     const bool aligned = is_aligned(args.u, args.ffn, args.ffn) &&
                          is_aligned(args.dy, args.ffn, args.ffn) &&
                          is_aligned(args.du, args.ffn, args.ffn);
-    auto* kernel = args.amax == nullptr ? choose_backward<T, false>(op.swiglu, aligned)
-                                        : choose_backward<T, true>(op.swiglu, aligned);
+    auto* kernel = args.amax == nullptr
+                       ? choose_backward<T, false>(op.activation == Activation::swiglu, aligned)
+                       : choose_backward<T, true>(op.activation == Activation::swiglu, aligned);
     launch_pieces(args, piece_width<T>, kernel, context);
 }
 
 }  // namespace
 
-void activation_forward(const ActivationForward& args, const OpContext& context) {
-    check_shapes(args.swiglu, args.u, args.y);
+void run(const ActivationForward& args, const OpContext& context) {
+    check_shapes(args.activation, args.u, args.y);
     with_compute_type(args.u.dtype(), [&](auto type) { forward<decltype(type)>(args, context); });
 }
 
-void activation_backward(const ActivationBackward& args, const OpContext& context) {
-    check_shapes(args.swiglu, args.u, args.dy);
+void run(const ActivationBackward& args, const OpContext& context) {
+    check_shapes(args.activation, args.u, args.dy);
     GPTRAIN_CHECK(args.du.shape() == args.u.shape() && args.du.contiguous(), "du of ",
                   args.du.shape().to_text());
     with_compute_type(args.u.dtype(), [&](auto type) { backward<decltype(type)>(args, context); });

@@ -7,7 +7,7 @@
 
 namespace gptrain::cuda {
 
-void activation_forward(const ActivationForward& args, const OpContext& context);
-void activation_backward(const ActivationBackward& args, const OpContext& context);
+void run(const ActivationForward& args, const OpContext& context);
+void run(const ActivationBackward& args, const OpContext& context);
 
 }  // namespace gptrain::cuda

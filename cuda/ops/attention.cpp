@@ -5,13 +5,13 @@
 
 namespace gptrain::cuda {
 
-void attention_forward(const AttentionForward& args, const OpContext& context) {
+void run(const AttentionForward& args, const OpContext& context) {
     if (context.sm90_attention && sm90::covers_attention(args))
         return sm90::attention_forward(args, context);
     portable_attention_forward(args, context);
 }
 
-void attention_backward(const AttentionBackward& args, const OpContext& context) {
+void run(const AttentionBackward& args, const OpContext& context) {
     if (context.sm90_attention && sm90::covers_attention(args))
         return sm90::attention_backward(args, context);
     portable_attention_backward(args, context);

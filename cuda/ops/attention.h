@@ -10,8 +10,8 @@
 
 namespace gptrain::cuda {
 
-void attention_forward(const AttentionForward& args, const OpContext& context);
-void attention_backward(const AttentionBackward& args, const OpContext& context);
+void run(const AttentionForward& args, const OpContext& context);
+void run(const AttentionBackward& args, const OpContext& context);
 
 /// For forward or backward, whichever kernels run.
 std::int64_t attention_scratch_bytes(const OpLimits& limits);

@@ -59,17 +59,18 @@ __global__ void __launch_bounds__(block_size)
 
 }  // namespace
 
-void checksum(const Tensor& x, const Tensor& sum, const OpContext& context) {
-    GPTRAIN_CHECK(x.contiguous() && reinterpret_cast<std::uintptr_t>(x.data()) % sizeof(Words) == 0,
-                  "checksum of ", x.shape().to_text(), ", not contiguous or not aligned");
+void run(const Checksum& args, const OpContext& context) {
+    GPTRAIN_CHECK(
+        args.x.contiguous() && reinterpret_cast<std::uintptr_t>(args.x.data()) % sizeof(Words) == 0,
+        "checksum of ", args.x.shape().to_text(), ", not contiguous or not aligned");
     auto* parts = context.scratch.take<Word>(checksum_blocks);
-    const std::int64_t blocks = std::clamp(div_ceil(x.bytes(), block_size * sizeof(Words)),
+    const std::int64_t blocks = std::clamp(div_ceil(args.x.bytes(), block_size * sizeof(Words)),
                                            std::int64_t{1}, checksum_blocks);
     launch(context.stream,
            {.blocks = blocks, .threads = block_size, .shared_bytes = sizeof(WarpSums)}, hash_words,
-           reinterpret_cast<const std::uint8_t*>(x.data()), x.bytes(), parts);
+           reinterpret_cast<const std::uint8_t*>(args.x.data()), args.x.bytes(), parts);
     launch(context.stream, {.blocks = 1, .threads = block_size, .shared_bytes = sizeof(WarpSums)},
-           add_parts, parts, blocks, reinterpret_cast<Word*>(sum.as<std::int64_t>()));
+           add_parts, parts, blocks, reinterpret_cast<Word*>(args.sum.as<std::int64_t>()));
 }
 
 }  // namespace gptrain::cuda

@@ -1,12 +1,12 @@
 // A checksum of a tensor's bytes.
 #pragma once
 
+#include "backend/ops.h"
 #include "cuda/runtime/context.h"
-#include "tensor/tensor.h"
 
 namespace gptrain::cuda {
 
-void checksum(const Tensor& x, const Tensor& sum, const OpContext& context);
+void run(const Checksum& args, const OpContext& context);
 
 /// For a tensor of any size.
 std::int64_t checksum_scratch_bytes();

@@ -175,30 +175,25 @@ __global__ void __launch_bounds__(row_threads, 2) gradient_kernel(LossArgs<T> ar
 // ---- launches -----------------------------------------------------------------------------------
 
 template <class T>
-LossArgs<T> loss_args(const CrossEntropy& op, double* losses) {
-    const Rows<T> logits(op.logits);
-    GPTRAIN_CHECK(op.logits.size(1) <= INT32_MAX - 16, "too many columns in ",
-                  op.logits.shape().to_text());
-    return {.logits = logits.data,
-            .stride = logits.stride,
-            .vocab = static_cast<int>(op.logits.size(1)),
-            .targets = op.targets.as<std::int32_t>(),
-            .vocab_begin = 0,
-            .weights = op.weights.as<float>(),
-            .state = step_state(op.step),
-            .losses = losses,
-            .maximum = nullptr,
-            .sums = nullptr,
-            .kept = 0,
-            .gradient = op.gradient};
+LossArgs<T> row_args(const Tensor& logits) {
+    const Rows<T> rows(logits);
+    GPTRAIN_CHECK(logits.size(1) <= INT32_MAX - 16, "too many columns in ",
+                  logits.shape().to_text());
+    LossArgs<T> args = {};
+    args.logits = rows.data;
+    args.stride = rows.stride;
+    args.vocab = static_cast<int>(logits.size(1));
+    return args;
 }
 
 template <class T>
-LossArgs<T> loss_args(const VocabParallelCrossEntropy& op, double* losses) {
-    LossArgs<T> args = loss_args<T>(op.loss, losses);
-    args.vocab_begin = op.vocab_begin;
-    args.maximum = op.maximum.as<float>();
-    args.sums = op.sums.as<float>();
+LossArgs<T> loss_args(const CrossEntropy& op, double* losses) {
+    LossArgs<T> args = row_args<T>(op.logits);
+    args.targets = op.targets.as<std::int32_t>();
+    args.weights = op.weights.as<float>();
+    args.state = step_state(op.step);
+    args.losses = losses;
+    args.gradient = op.gradient;
     return args;
 }
 
@@ -238,7 +233,7 @@ double* loss_sum(const StepRef& step) {
 
 }  // namespace
 
-void cross_entropy(const CrossEntropy& args, const OpContext& context) {
+void run(const CrossEntropy& args, const OpContext& context) {
     const std::int64_t rows = args.logits.size(0);
     auto* losses = context.scratch.take<double>(rows);
     with_compute_type(args.logits.dtype(), [&](auto type) {
@@ -247,32 +242,42 @@ void cross_entropy(const CrossEntropy& args, const OpContext& context) {
     add_in_order(losses, rows, loss_sum(args.step), context.stream);
 }
 
-void vocab_parallel_maximum(const VocabParallelCrossEntropy& args, const OpContext& context) {
-    with_compute_type(args.loss.logits.dtype(), [&](auto type) {
+void run(const VocabParallelMaximum& op, const OpContext& context) {
+    with_compute_type(op.logits.dtype(), [&](auto type) {
         using T = decltype(type);
-        launch_rows<T>({maximum_kernel<T, true>, maximum_kernel<T, false>},
-                       loss_args<T>(args, nullptr), args.loss.logits.size(0), sizeof(RowShared),
+        LossArgs<T> args = row_args<T>(op.logits);
+        args.maximum = op.maximum.as<float>();
+        launch_rows<T>({maximum_kernel<T, true>, maximum_kernel<T, false>}, args, op.logits.size(0),
+                       sizeof(RowShared), context);
+    });
+}
+
+void run(const VocabParallelSums& op, const OpContext& context) {
+    with_compute_type(op.logits.dtype(), [&](auto type) {
+        using T = decltype(type);
+        LossArgs<T> args = row_args<T>(op.logits);
+        args.targets = op.targets.as<std::int32_t>();
+        args.vocab_begin = op.vocab_begin;
+        args.maximum = op.maximum.as<float>();
+        args.sums = op.sums.as<float>();
+        launch_rows<T>({sums_kernel<T, true>, sums_kernel<T, false>}, args, op.logits.size(0),
+                       sizeof(RowShared), context);
+    });
+}
+
+void run(const VocabParallelGradient& op, const OpContext& context) {
+    const std::int64_t rows = op.loss.logits.size(0);
+    auto* losses = context.scratch.take<double>(rows);
+    with_compute_type(op.loss.logits.dtype(), [&](auto type) {
+        using T = decltype(type);
+        LossArgs<T> args = loss_args<T>(op.loss, losses);
+        args.vocab_begin = op.vocab_begin;
+        args.maximum = op.maximum.as<float>();
+        args.sums = op.sums.as<float>();
+        launch_rows<T>({gradient_kernel<T, true>, gradient_kernel<T, false>}, args, rows, 0,
                        context);
     });
-}
-
-void vocab_parallel_sums(const VocabParallelCrossEntropy& args, const OpContext& context) {
-    with_compute_type(args.loss.logits.dtype(), [&](auto type) {
-        using T = decltype(type);
-        launch_rows<T>({sums_kernel<T, true>, sums_kernel<T, false>}, loss_args<T>(args, nullptr),
-                       args.loss.logits.size(0), sizeof(RowShared), context);
-    });
-}
-
-void vocab_parallel_gradient(const VocabParallelCrossEntropy& args, const OpContext& context) {
-    const std::int64_t rows = args.loss.logits.size(0);
-    auto* losses = context.scratch.take<double>(rows);
-    with_compute_type(args.loss.logits.dtype(), [&](auto type) {
-        using T = decltype(type);
-        launch_rows<T>({gradient_kernel<T, true>, gradient_kernel<T, false>},
-                       loss_args<T>(args, losses), rows, 0, context);
-    });
-    add_in_order(losses, rows, loss_sum(args.loss.step), context.stream);
+    add_in_order(losses, rows, loss_sum(op.loss.step), context.stream);
 }
 
 }  // namespace gptrain::cuda

@@ -9,10 +9,10 @@
 namespace gptrain::cuda {
 
 /// Adds the rows' losses in an order that depends only on their number.
-void cross_entropy(const CrossEntropy& args, const OpContext& context);
-void vocab_parallel_maximum(const VocabParallelCrossEntropy& args, const OpContext& context);
-void vocab_parallel_sums(const VocabParallelCrossEntropy& args, const OpContext& context);
-void vocab_parallel_gradient(const VocabParallelCrossEntropy& args, const OpContext& context);
+void run(const CrossEntropy& args, const OpContext& context);
+void run(const VocabParallelMaximum& args, const OpContext& context);
+void run(const VocabParallelSums& args, const OpContext& context);
+void run(const VocabParallelGradient& args, const OpContext& context);
 
 std::int64_t cross_entropy_scratch_bytes(const OpLimits& limits);
 

@@ -91,7 +91,7 @@ void launch_positions(const PositionArgs<T>& args, const OpContext& context) {
 
 }  // namespace
 
-void embedding_forward(const EmbeddingForward& args, const OpContext& context) {
+void run(const EmbeddingForward& args, const OpContext& context) {
     with_compute_type(args.x.dtype(), [&](auto type) {
         using T = decltype(type);
         const LookUpArgs<T> look = {.ids = args.ids.as<std::int32_t>(),
@@ -110,12 +110,12 @@ void embedding_forward(const EmbeddingForward& args, const OpContext& context) {
     });
 }
 
-void embedding_backward(const EmbeddingBackward& args, const OpContext& context) {
+void run(const EmbeddingBackward& args, const OpContext& context) {
     add_rows({.rows = args.ids, .begin = args.vocab_begin, .x = args.dx, .table = args.dweight},
              context);
 }
 
-void position_forward(const PositionForward& args, const OpContext& context) {
+void run(const PositionForward& args, const OpContext& context) {
     with_compute_type(args.x.dtype(), [&](auto type) {
         using T = decltype(type);
         launch_positions<T>({.x = args.x.as<T>(),
@@ -129,10 +129,12 @@ void position_forward(const PositionForward& args, const OpContext& context) {
     });
 }
 
-void position_backward(const PositionBackward& args, const OpContext& context) {
+void run(const PositionBackward& args, const OpContext& context) {
     if (args.dropout.probability > 0) {
-        dropout_backward(
-            {.dr = args.dx, .dropout = args.dropout, .dy = args.dx, .seq_length = args.seq_length},
+        run(DropoutBackward{.dr = args.dx,
+                            .dropout = args.dropout,
+                            .dy = args.dx,
+                            .seq_length = args.seq_length},
             context);
     }
     if (args.dweight.empty()) return;

@@ -206,21 +206,21 @@ void convert(const ToFp8& call, const OpContext& context) {
 
 }  // namespace
 
-void update_amax(const Tensor& x, const Tensor& amax, const OpContext& context) {
-    GPTRAIN_CHECK(x.contiguous(), "amax of ", x.shape().to_text());
-    with_compute_type(x.dtype(), [&](auto type) {
+void run(const UpdateAmax& args, const OpContext& context) {
+    GPTRAIN_CHECK(args.x.contiguous(), "args.amax of ", args.x.shape().to_text());
+    with_compute_type(args.x.dtype(), [&](auto type) {
         using T = decltype(type);
         constexpr int width = 16 / static_cast<int>(sizeof(T));
-        const T* from = x.as<T>();
-        auto* result = amax.as<float>();
+        const T* from = args.x.as<T>();
+        auto* result = args.amax.as<float>();
         const bool aligned = reinterpret_cast<std::uintptr_t>(from) % 16 == 0;
-        const std::int64_t whole = aligned ? x.elements() / width * width : 0;
+        const std::int64_t whole = aligned ? args.x.elements() / width * width : 0;
         launch_find_amax<T, width>(from, whole, result, context);
-        launch_find_amax<T, 1>(from + whole, x.elements() - whole, result, context);
+        launch_find_amax<T, 1>(from + whole, args.x.elements() - whole, result, context);
     });
 }
 
-void to_fp8(const ToFp8& args, const OpContext& context) {
+void run(const ToFp8& args, const OpContext& context) {
     const Tensor& out = args.out.rows.empty() ? args.out.columns : args.out.rows;
     GPTRAIN_CHECK(args.out.columns.empty() || args.x.rank() == 2, "the transpose of ",
                   args.x.shape().to_text());

@@ -1,4 +1,4 @@
-// FP8 matrices (see the Backend ops of the same names).
+// FP8 matrices (formulas: backend/value_ops.h).
 #pragma once
 
 #include "backend/ops.h"
@@ -7,8 +7,8 @@
 namespace gptrain::cuda {
 
 /// Reads x once.
-void update_amax(const Tensor& x, const Tensor& amax, const OpContext& context);
+void run(const UpdateAmax& args, const OpContext& context);
 /// Reads x once, whether rows, columns or both are wanted.
-void to_fp8(const ToFp8& args, const OpContext& context);
+void run(const ToFp8& args, const OpContext& context);
 
 }  // namespace gptrain::cuda

@@ -161,7 +161,7 @@ Matrix matrix_by_columns(const Tensor& tensor, const Fp8Matrix& fp8) {
 
 }  // namespace
 
-void linear_forward(const LinearForward& args, Gemms& gemms, const OpContext& context) {
+void run(const LinearForward& args, Gemms& gemms, const OpContext& context) {
     const Gemm gemm = {.a = matrix(args.x, args.x8),
                        .b = matrix(args.weight, args.weight8).transposed(),
                        .c = Matrix(args.y),
@@ -170,7 +170,7 @@ void linear_forward(const LinearForward& args, Gemms& gemms, const OpContext& co
     if (args.gelu.empty()) return multiply(gemm, gemms, context);
     const auto multiply_then_gelu = [&] {
         multiply(gemm, gemms, context);
-        activation_forward({.u = args.y, .y = args.gelu}, context);
+        run(ActivationForward{.u = args.y, .y = args.gelu}, context);
     };
     if (context.deterministic) return multiply_then_gelu();
     Gemm with_gelu = gemm;
@@ -178,7 +178,7 @@ void linear_forward(const LinearForward& args, Gemms& gemms, const OpContext& co
     gemms.multiply(with_gelu, multiply_then_gelu, context);
 }
 
-void linear_input_grad(const LinearInputGrad& args, Gemms& gemms, const OpContext& context) {
+void run(const LinearInputGrad& args, Gemms& gemms, const OpContext& context) {
     multiply({.a = matrix(args.dy, args.dy8),
               .b = matrix_by_columns(args.weight, args.weight8),
               .c = Matrix(args.dx),
@@ -186,7 +186,7 @@ void linear_input_grad(const LinearInputGrad& args, Gemms& gemms, const OpContex
              gemms, context);
 }
 
-void linear_weight_grad(const LinearWeightGrad& args, Gemms& gemms, const OpContext& context) {
+void run(const LinearWeightGrad& args, Gemms& gemms, const OpContext& context) {
     gemms.multiply({.a = matrix_by_columns(args.dy, args.dy8).transposed(),
                     .b = matrix_by_columns(args.x, args.x8),
                     .c = Matrix(args.dweight),
@@ -194,7 +194,7 @@ void linear_weight_grad(const LinearWeightGrad& args, Gemms& gemms, const OpCont
                    context);
     if (args.dbias.empty()) return;
     context.scratch.reset();
-    bias_grad(args.dy, args.dbias, context);
+    run(BiasGrad{.dy = args.dy, .dbias = args.dbias}, context);
 }
 
 }  // namespace gptrain::cuda

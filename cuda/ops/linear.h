@@ -13,9 +13,9 @@ namespace gptrain::cuda {
 /// GELU after a GEMM is a separate kernel on the stored sums, or, if the context need not be
 /// deterministic, may be fused too. A bias gradient is always a separate kernel (linear_bias.h),
 /// because the library's epilogue overwrites where dbias accumulates.
-void linear_forward(const LinearForward& args, Gemms& gemms, const OpContext& context);
-void linear_input_grad(const LinearInputGrad& args, Gemms& gemms, const OpContext& context);
-void linear_weight_grad(const LinearWeightGrad& args, Gemms& gemms, const OpContext& context);
+void run(const LinearForward& args, Gemms& gemms, const OpContext& context);
+void run(const LinearInputGrad& args, Gemms& gemms, const OpContext& context);
+void run(const LinearWeightGrad& args, Gemms& gemms, const OpContext& context);
 
 std::int64_t linear_scratch_bytes(const OpLimits& limits);
 

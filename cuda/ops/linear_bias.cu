@@ -169,14 +169,16 @@ void check_sizes(const Tensor& rows, const Tensor& bias) {
 
 }  // namespace
 
-void bias_grad(const Tensor& dy, const Tensor& dbias, const OpContext& context) {
-    check_sizes(dy, dbias);
-    with_compute_type(dy.dtype(), [&](auto type) { sum_rows<decltype(type)>(dy, dbias, context); });
+void run(const BiasGrad& args, const OpContext& context) {
+    check_sizes(args.dy, args.dbias);
+    with_compute_type(args.dy.dtype(),
+                      [&](auto type) { sum_rows<decltype(type)>(args.dy, args.dbias, context); });
 }
 
-void add_bias(const Tensor& y, const Tensor& bias, const OpContext& context) {
-    check_sizes(y, bias);
-    with_compute_type(y.dtype(), [&](auto type) { add_to_rows<decltype(type)>(y, bias, context); });
+void run(const AddBias& args, const OpContext& context) {
+    check_sizes(args.y, args.bias);
+    with_compute_type(args.y.dtype(),
+                      [&](auto type) { add_to_rows<decltype(type)>(args.y, args.bias, context); });
 }
 
 }  // namespace gptrain::cuda

@@ -9,10 +9,10 @@ namespace gptrain::cuda {
 /// dbias += sum of the rows of dy. Each block sums some rows; the parts are added in an order that
 /// depends only on sizes. Not an epilogue of dweight's GEMM, because the library's would overwrite
 /// dbias.
-void bias_grad(const Tensor& dy, const Tensor& dbias, const OpContext& context);
-void add_bias(const Tensor& y, const Tensor& bias, const OpContext& context);
+void run(const BiasGrad& args, const OpContext& context);
+void run(const AddBias& args, const OpContext& context);
 
-/// For bias_grad.
+/// For BiasGrad.
 std::int64_t bias_scratch_bytes(const OpLimits& limits);
 
 }  // namespace gptrain::cuda

@@ -1,4 +1,4 @@
-// Copies, constant values and casts. (Allocation is in runtime/runtime.h.)
+// Copies. (Allocation is in runtime/runtime.h.)
 #pragma once
 
 #include "cuda/runtime/context.h"
@@ -9,8 +9,5 @@ namespace gptrain::cuda {
 /// Either may be in host memory that the device can access. The runtime copies contiguous tensors
 /// and rows of bytes; a kernel copies all others.
 void copy(const Tensor& to, const Tensor& from, const OpContext& context);
-void fill(const Tensor& x, float value, const OpContext& context);
-void cast(const Tensor& to, const Tensor& from, const OpContext& context);
-void sum_rows(const Tensor& to, const Tensor& rows, const OpContext& context);
 
 }  // namespace gptrain::cuda

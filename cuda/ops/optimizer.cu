@@ -297,38 +297,37 @@ void update_all(std::span<const AdamWPiece> pieces, const Update* update,
 
 }  // namespace
 
-void square_sum(std::span<const Tensor> tensors, const Tensor& total, const OpContext& context) {
+void run(const SquareSum& args, const OpContext& context) {
     auto* parts = context.scratch.take<double>(square_blocks);
-    for_each_table(tensors, [&](const SquareTable& table, std::int64_t blocks, std::int64_t) {
+    for_each_table(args.addends, [&](const SquareTable& table, std::int64_t blocks, std::int64_t) {
         launch(context.stream,
                {.blocks = blocks, .threads = block_size, .shared_bytes = sizeof(WarpSums)},
                sum_chunks, table, parts);
-        add_in_order(parts, blocks, total.as<double>(), context.stream);
+        add_in_order(parts, blocks, args.total.as<double>(), context.stream);
     });
 }
 
-void find_not_finite(std::span<const Tensor> tensors, const StepRef& step,
-                     const OpContext& context) {
+void run(const FindNotFinite& args, const OpContext& context) {
     auto* parts = context.scratch.take<double>(square_blocks);
-    StepState* state = step_state(step);
-    for_each_table(tensors, [&](const SquareTable& table, std::int64_t blocks, std::int64_t first) {
-        launch(context.stream,
-               {.blocks = blocks, .threads = block_size, .shared_bytes = sizeof(WarpMaxima)},
-               find_non_finite_entry, table, state, parts);
-        launch(context.stream, {.blocks = 1, .threads = 1}, record_first, state, parts, blocks,
-               first);
-    });
+    StepState* state = step_state(args.step);
+    for_each_table(
+        args.values, [&](const SquareTable& table, std::int64_t blocks, std::int64_t first) {
+            launch(context.stream,
+                   {.blocks = blocks, .threads = block_size, .shared_bytes = sizeof(WarpMaxima)},
+                   find_non_finite_entry, table, state, parts);
+            launch(context.stream, {.blocks = 1, .threads = 1}, record_first, state, parts, blocks,
+                   first);
+        });
 }
 
-void adamw(std::span<const AdamWPiece> pieces, const AdamWConstants& constants, const StepRef& step,
-           const OpContext& context) {
+void run(const AdamW& args, const OpContext& context) {
     auto* update = context.scratch.take<Update>(1);
-    launch(context.stream, {.blocks = 1, .threads = 1}, prepare_update, step_state(step), constants,
-           update);
-    if (pieces.empty()) return;
-    const Tensor& weight = pieces.front().weight;
+    launch(context.stream, {.blocks = 1, .threads = 1}, prepare_update, step_state(args.step),
+           args.constants, update);
+    if (args.pieces.empty()) return;
+    const Tensor& weight = args.pieces.front().weight;
     with_compute_type(weight.empty() ? DType::f32 : weight.dtype(),
-                      [&](auto type) { update_all<decltype(type)>(pieces, update, context); });
+                      [&](auto type) { update_all<decltype(type)>(args.pieces, update, context); });
 }
 
 }  // namespace gptrain::cuda

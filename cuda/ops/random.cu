@@ -62,12 +62,11 @@ __global__ void __launch_bounds__(block_size)
 
 }  // namespace
 
-void init_normal(const Tensor& x, const Shard& shard, std::uint64_t seed, float std,
-                 const OpContext& context) {
-    const std::int64_t count = shard.elements();
+void run(const InitNormal& args, const OpContext& context) {
+    const std::int64_t count = args.shard.elements();
     launch(context.stream, {.blocks = div_ceil(count, block_size), .threads = block_size},
-           draw_normal, x.as<float>(), count, Place(shard),
-           philox_stream(seed, name_hash(shard.name), 0, 0), std);
+           draw_normal, args.x.as<float>(), count, Place(args.shard),
+           philox_stream(args.seed, name_hash(args.shard.name), 0, 0), args.std);
 }
 
 }  // namespace gptrain::cuda

@@ -151,7 +151,7 @@ void rotate_heads(const Rope& op, const OpContext& context) {
 
 }  // namespace
 
-void rope(const Rope& args, const OpContext& context) {
+void run(const Rope& args, const OpContext& context) {
     with_compute_type(args.x.dtype(),
                       [&](auto type) { rotate_heads<decltype(type)>(args, context); });
 }

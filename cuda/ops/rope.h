@@ -7,6 +7,6 @@
 namespace gptrain::cuda {
 
 /// D is at most 256.
-void rope(const Rope& args, const OpContext& context);
+void run(const Rope& args, const OpContext& context);
 
 }  // namespace gptrain::cuda

@@ -71,18 +71,19 @@ __global__ void decide(StepState* state, StepPolicy policy) {
 
 }  // namespace
 
-void begin_step(const StepRef& step, const StepState& given, const OpContext& context) {
-    launch(context.stream, one_thread, begin, step_state(step),
-           Given{given.step, given.token_weight_sum, given.learning_rate, given.loss_limit});
+void run(const BeginStep& args, const OpContext& context) {
+    launch(context.stream, one_thread, begin, step_state(args.step),
+           Given{args.given.step, args.given.token_weight_sum, args.given.learning_rate,
+                 args.given.loss_limit});
 }
 
-void check_loss(const StepRef& step, const OpContext& context) {
-    launch(context.stream, one_thread, record_fault, step_state(step),
-           step.first_sequence.as<std::int64_t>() + step.slot);
+void run(const CheckLoss& args, const OpContext& context) {
+    launch(context.stream, one_thread, record_fault, step_state(args.step),
+           args.step.first_sequence.as<std::int64_t>() + args.step.slot);
 }
 
-void decide_step(const StepRef& step, const StepPolicy& policy, const OpContext& context) {
-    launch(context.stream, one_thread, decide, step_state(step), policy);
+void run(const DecideStep& args, const OpContext& context) {
+    launch(context.stream, one_thread, decide, step_state(args.step), args.policy);
 }
 
 }  // namespace gptrain::cuda

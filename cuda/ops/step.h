@@ -10,8 +10,8 @@ inline StepState* step_state(const StepRef& step) {
     return reinterpret_cast<StepState*>(step.state.as<std::uint8_t>());
 }
 
-void begin_step(const StepRef& step, const StepState& given, const OpContext& context);
-void check_loss(const StepRef& step, const OpContext& context);
-void decide_step(const StepRef& step, const StepPolicy& policy, const OpContext& context);
+void run(const BeginStep& args, const OpContext& context);
+void run(const CheckLoss& args, const OpContext& context);
+void run(const DecideStep& args, const OpContext& context);
 
 }  // namespace gptrain::cuda

@@ -1,8 +1,8 @@
 // The first seam: memory and computation. Implementations: lib/cpu (oneDNN and OpenMP), lib/meter
 // (counts, holds no data) and cuda/. Each op runs after all ops and copies issued before it, but
-// may return before it is done; `synchronize` waits. Ops keep no reference to their argument
-// structs. Results are deterministic: the same calls give the same bits on the same machine type
-// and thread count.
+// may return before it is done; `synchronize` waits. Once `run` has returned, nobody needs the op
+// or the memory of its spans. Results are deterministic: the same calls give the same bits on the
+// same machine type and thread count.
 #pragma once
 
 #include <cstddef>
@@ -42,7 +42,8 @@ struct BackendMemory {
     std::int64_t row_alignment = 1;  ///< as Backend::row_alignment
 };
 
-class Backend {
+/// `run` issues an op; ops.h lists and describes them all.
+class Backend : public RunsOps<Ops> {
 public:
     virtual ~Backend() = default;
     virtual std::string_view name() const = 0;  ///< "cpu", "cuda", "meter"
@@ -101,73 +102,6 @@ public:
     /// returns false.
     virtual bool set_choices(std::string_view /*choices*/) { return true; }
 
-    // ---- values ----
-    virtual void fill(const Tensor& x, float value) = 0;
-    /// to = from, rounded to to's dtype (fp32, bf16, fp16); contiguous.
-    virtual void cast(const Tensor& to, const Tensor& from) = 0;
-    /// to (fp32 [n]) = the sum of `rows` (compute dtype [p, n], contiguous), added in row order.
-    virtual void sum_rows(const Tensor& to, const Tensor& rows) = 0;
-    /// x (fp32, the shard's elements) = N(0, std). Element e of the whole tensor is a function of
-    /// (seed, name, e) alone, whichever shard holds it. Words w0 .. w3 of counter e / 4 (low, high
-    /// half) of the stream philox_stream(seed, name_hash(name), 0, 0) give the elements of that
-    /// block by Box-Muller: with u = (floor(w0 / 256) + 1) / 2^24 and v = floor(w1 / 256) / 2^24,
-    /// the first two are std sqrt(-2 ln u) times cos(2 pi v) and sin(2 pi v); w2 and w3 give the
-    /// other two.
-    virtual void init_normal(const Tensor& x, const Shard& shard, std::uint64_t seed,
-                             float std) = 0;
-
-    /// amax (fp32 [1]) = max(amax, largest absolute value of x); x is contiguous, fp32 or
-    /// compute dtype. NaN is ignored.
-    virtual void update_amax(const Tensor& x, const Tensor& amax) = 0;
-    virtual void to_fp8(const ToFp8& args) = 0;
-    /// sum (i64 [1]) += sum over i of h(w_i + (i + 1) 0x9e3779b97f4a7c15), modulo 2^64. The words
-    /// w_i are x's bytes (contiguous), eight at a time, little-endian, zero-padded at the end; h(v)
-    /// = p xor (p >> 32) with p = 0xd6e8feb86659fd93 v. Changing any single word changes the sum.
-    virtual void checksum(const Tensor& x, const Tensor& sum) = 0;
-
-    // ---- model ----
-    virtual void linear_forward(const LinearForward& args) = 0;
-    virtual void linear_input_grad(const LinearInputGrad& args) = 0;
-    virtual void linear_weight_grad(const LinearWeightGrad& args) = 0;
-    /// dbias (fp32 [O]) += the sum of the rows of dy [T, O].
-    virtual void bias_grad(const Tensor& dy, const Tensor& dbias) = 0;
-    /// y += bias [H] for every row of y [T, H]: a row-parallel layer's bias, after its reduction.
-    virtual void add_bias(const Tensor& y, const Tensor& bias) = 0;
-    virtual void residual_norm_forward(const ResidualNormForward& args) = 0;
-    virtual void residual_norm_backward(const ResidualNormBackward& args) = 0;
-    virtual void dropout_backward(const DropoutBackward& args) = 0;
-    virtual void activation_forward(const ActivationForward& args) = 0;
-    virtual void activation_backward(const ActivationBackward& args) = 0;
-    virtual void embedding_forward(const EmbeddingForward& args) = 0;
-    virtual void embedding_backward(const EmbeddingBackward& args) = 0;
-    virtual void position_forward(const PositionForward& args) = 0;
-    virtual void position_backward(const PositionBackward& args) = 0;
-    virtual void rope(const Rope& args) = 0;
-    virtual void attention_forward(const AttentionForward& args) = 0;
-    virtual void attention_backward(const AttentionBackward& args) = 0;
-    virtual void merge_attention(const MergeAttention& args) = 0;
-    virtual void cross_entropy(const CrossEntropy& args) = 0;
-    virtual void vocab_parallel_maximum(const VocabParallelCrossEntropy& args) = 0;
-    virtual void vocab_parallel_sums(const VocabParallelCrossEntropy& args) = 0;
-    virtual void vocab_parallel_gradient(const VocabParallelCrossEntropy& args) = 0;
-
-    // ---- step and optimizer ----
-    /// Writes the host's inputs of a step and clears the step's results. Carried values stay.
-    virtual void begin_step(const StepRef& step, const StepState& given) = 0;
-    /// Call after a microbatch's loss: if loss_sum is not finite and faulty_sequence is not set,
-    /// faulty_sequence becomes the slot's first sequence.
-    virtual void check_loss(const StepRef& step) = 0;
-    /// total (fp64 [1]) += the sum of squares of all elements (fp32).
-    virtual void square_sum(std::span<const Tensor> tensors, const Tensor& total) = 0;
-    /// Computes grad_norm, skip and grad_factor from loss_sum and grad_square_sum, then the carried
-    /// counters and the next step's loss scale.
-    virtual void decide_step(const StepRef& step, const StepPolicy& policy) = 0;
-    /// If skip is not_finite: faulty_tensor = index of the first tensor (fp32) with a value that is
-    /// not finite.
-    virtual void find_not_finite(std::span<const Tensor> tensors, const StepRef& step) = 0;
-    virtual void adamw(std::span<const AdamWPiece> pieces, const AdamWConstants& constants,
-                       const StepRef& step) = 0;
-
     // ---- profiling ----
     /// A profiler shows the work issued between the two calls under this name. Ranges nest.
     virtual void begin_range(std::string_view /*name*/) {}
@@ -185,6 +119,10 @@ inline BackendMemory memory_of(const Backend& backend) {
             .messages_on_host = backend.is_host(),
             .row_alignment = backend.row_alignment()};
 }
+
+/// A backend, derived from Base, that passes each op to `on` of Derived.
+template <class Base, class Derived>
+using EachOp = ForwardsOps<Base, Derived, Ops>;
 
 /// A profile range that ends with its scope.
 class ProfileRange {

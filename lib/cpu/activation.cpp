@@ -75,20 +75,20 @@ void swiglu_backward(const ActivationBackward& args) {
 
 }  // namespace
 
-void activation_forward(const ActivationForward& args) {
+void run(const ActivationForward& args) {
     with_compute_type(args.u.dtype(), [&](auto type) {
         using T = decltype(type);
-        args.swiglu ? swiglu_forward<T>(args) : gelu_forward<T>(args);
+        args.activation == Activation::swiglu ? swiglu_forward<T>(args) : gelu_forward<T>(args);
     });
-    if (!args.amax.empty()) update_amax(args.y, args.amax);
+    if (!args.amax.empty()) run(UpdateAmax{.x = args.y, .amax = args.amax});
 }
 
-void activation_backward(const ActivationBackward& args) {
+void run(const ActivationBackward& args) {
     with_compute_type(args.u.dtype(), [&](auto type) {
         using T = decltype(type);
-        args.swiglu ? swiglu_backward<T>(args) : gelu_backward<T>(args);
+        args.activation == Activation::swiglu ? swiglu_backward<T>(args) : gelu_backward<T>(args);
     });
-    if (!args.amax.empty()) update_amax(args.du, args.amax);
+    if (!args.amax.empty()) run(UpdateAmax{.x = args.du, .amax = args.amax});
 }
 
 }  // namespace gptrain::cpu

@@ -1,11 +1,11 @@
-// GELU and SwiGLU, forward and backward (formulas: ops.h).
+// GELU and SwiGLU, forward and backward (formulas: model_ops.h).
 #pragma once
 
 #include "backend/ops.h"
 
 namespace gptrain::cpu {
 
-void activation_forward(const ActivationForward& args);
-void activation_backward(const ActivationBackward& args);
+void run(const ActivationForward& args);
+void run(const ActivationBackward& args);
 
 }  // namespace gptrain::cpu

@@ -8,9 +8,9 @@
 
 namespace gptrain::cpu {
 
-void attention_forward(const AttentionForward& args, Scratch& scratch);
-void attention_backward(const AttentionBackward& args, Scratch& scratch);
-void merge_attention(const MergeAttention& args);
+void run(const AttentionForward& args, Scratch& scratch);
+void run(const AttentionBackward& args, Scratch& scratch);
+void run(const MergeAttention& args);
 
 std::int64_t attention_forward_scratch_bytes(std::int64_t head_dim, int threads);
 std::int64_t attention_backward_scratch_bytes(std::int64_t keys, std::int64_t head_dim,

@@ -182,7 +182,7 @@ private:
 };
 
 template <class T, class G>
-void run(const AttentionBackward& args, Scratch& scratch) {
+void run_typed(const AttentionBackward& args, Scratch& scratch) {
     const std::int64_t keys = args.forward.k.size(1);
     const std::int64_t groups = args.forward.k.size(2);
     const std::int64_t dim = args.forward.q.size(3);
@@ -199,10 +199,10 @@ void run(const AttentionBackward& args, Scratch& scratch) {
 
 }  // namespace
 
-void attention_backward(const AttentionBackward& args, Scratch& scratch) {
+void run(const AttentionBackward& args, Scratch& scratch) {
     with_compute_type(args.forward.q.dtype(), [&](auto type) {
         using T = decltype(type);
-        args.accumulate ? run<T, float>(args, scratch) : run<T, T>(args, scratch);
+        args.accumulate ? run_typed<T, float>(args, scratch) : run_typed<T, T>(args, scratch);
     });
 }
 

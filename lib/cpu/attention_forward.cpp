@@ -136,7 +136,7 @@ private:
 };
 
 template <class T>
-void run(const AttentionForward& args, Scratch& scratch) {
+void run_typed(const AttentionForward& args, Scratch& scratch) {
     const std::int64_t queries = args.q.size(1);
     const std::int64_t heads = args.q.size(2);
     const std::int64_t dim = args.q.size(3);
@@ -162,8 +162,8 @@ void run(const AttentionForward& args, Scratch& scratch) {
 
 }  // namespace
 
-void attention_forward(const AttentionForward& args, Scratch& scratch) {
-    with_compute_type(args.q.dtype(), [&](auto type) { run<decltype(type)>(args, scratch); });
+void run(const AttentionForward& args, Scratch& scratch) {
+    with_compute_type(args.q.dtype(), [&](auto type) { run_typed<decltype(type)>(args, scratch); });
 }
 
 std::int64_t attention_forward_scratch_bytes(std::int64_t head_dim, int threads) {

@@ -78,7 +78,7 @@ void merge(const MergeAttention& args) {
 
 }  // namespace
 
-void merge_attention(const MergeAttention& args) {
+void run(const MergeAttention& args) {
     GPTRAIN_CHECK(args.o.shape() == args.o_sum.shape() &&
                       args.lse.shape() == args.lse_sum.shape() && args.lse.contiguous() &&
                       args.lse.elements() * args.o.size(3) == args.o.elements(),

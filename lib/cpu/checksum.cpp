@@ -21,10 +21,10 @@ std::uint64_t hash(std::uint64_t word, std::int64_t index) {
 
 }  // namespace
 
-void checksum(const Tensor& x, const Tensor& sum) {
-    GPTRAIN_CHECK(x.contiguous(), "checksum of ", x.shape().to_text(), " with gaps");
-    const std::byte* bytes = x.data();
-    const std::int64_t words = x.bytes() / word_bytes;
+void run(const Checksum& args) {
+    GPTRAIN_CHECK(args.x.contiguous(), "checksum of ", args.x.shape().to_text(), " with gaps");
+    const std::byte* bytes = args.x.data();
+    const std::int64_t words = args.x.bytes() / word_bytes;
     constexpr std::int64_t block = 4096;
     std::vector<std::uint64_t> sums(static_cast<std::size_t>(div_ceil(words, block)));
     parallel_ranges(std::ssize(sums), block, 1, [&](std::int64_t begin, std::int64_t end) {
@@ -39,12 +39,12 @@ void checksum(const Tensor& x, const Tensor& sum) {
         }
     });
     std::uint64_t total = std::accumulate(sums.begin(), sums.end(), std::uint64_t{0});
-    if (const std::int64_t rest = x.bytes() % word_bytes; rest > 0) {
+    if (const std::int64_t rest = args.x.bytes() % word_bytes; rest > 0) {
         std::uint64_t word = 0;
         std::memcpy(&word, bytes + words * word_bytes, static_cast<std::size_t>(rest));
         total += hash(word, words);
     }
-    auto& result = *sum.as<std::int64_t>();
+    auto& result = *args.sum.as<std::int64_t>();
     result = static_cast<std::int64_t>(static_cast<std::uint64_t>(result) + total);
 }
 

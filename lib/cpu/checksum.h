@@ -1,10 +1,10 @@
-// A checksum of a tensor's bytes (formula: Backend::checksum).
+// A checksum of a tensor's bytes (formula: value_ops.h).
 #pragma once
 
-#include "tensor/tensor.h"
+#include "backend/ops.h"
 
 namespace gptrain::cpu {
 
-void checksum(const Tensor& x, const Tensor& sum);
+void run(const Checksum& args);
 
 }  // namespace gptrain::cpu

@@ -20,6 +20,7 @@
 #include "cpu/random.h"
 #include "cpu/rope.h"
 #include "cpu/step.h"
+#include "cpu/values.h"
 
 namespace gptrain::cpu {
 namespace {
@@ -39,7 +40,7 @@ void start_threads() {
 }
 
 /// A synchronous backend: ops are done when they return.
-class CpuBackend final : public Backend {
+class CpuBackend final : public EachOp<Backend, CpuBackend> {
 public:
     std::string_view name() const override { return "cpu"; }
 
@@ -64,84 +65,16 @@ public:
     }
     void synchronize() override {}
 
-    void fill(const Tensor& x, float value) override { cpu::fill(x, value); }
-    void cast(const Tensor& to, const Tensor& from) override { cpu::cast(to, from); }
-    void init_normal(const Tensor& x, const Shard& shard, std::uint64_t seed, float std) override {
-        cpu::init_normal(x, shard, seed, std);
-    }
-    void update_amax(const Tensor& x, const Tensor& amax) override { cpu::update_amax(x, amax); }
-    void to_fp8(const ToFp8& args) override { cpu::to_fp8(args); }
-
-    void linear_forward(const LinearForward& args) override {
-        cpu::linear_forward(args, gemms_, fresh_scratch());
-        if (!args.gelu.empty()) cpu::activation_forward({.u = args.y, .y = args.gelu});
-    }
-    void linear_input_grad(const LinearInputGrad& args) override {
-        cpu::linear_input_grad(args, gemms_, fresh_scratch());
-    }
-    void linear_weight_grad(const LinearWeightGrad& args) override {
-        cpu::linear_weight_grad(args, gemms_, fresh_scratch());
-    }
-    void bias_grad(const Tensor& dy, const Tensor& dbias) override { cpu::bias_grad(dy, dbias); }
-    void add_bias(const Tensor& y, const Tensor& bias) override { cpu::add_bias(y, bias); }
-    void residual_norm_forward(const ResidualNormForward& args) override {
-        cpu::residual_norm_forward(args);
-    }
-    void residual_norm_backward(const ResidualNormBackward& args) override {
-        cpu::residual_norm_backward(args, fresh_scratch());
-    }
-    void dropout_backward(const DropoutBackward& args) override { cpu::dropout_backward(args); }
-    void activation_forward(const ActivationForward& args) override {
-        cpu::activation_forward(args);
-    }
-    void activation_backward(const ActivationBackward& args) override {
-        cpu::activation_backward(args);
-    }
-    void embedding_forward(const EmbeddingForward& args) override { cpu::embedding_forward(args); }
-    void embedding_backward(const EmbeddingBackward& args) override {
-        cpu::embedding_backward(args);
-    }
-    void position_forward(const PositionForward& args) override { cpu::position_forward(args); }
-    void position_backward(const PositionBackward& args) override { cpu::position_backward(args); }
-    void rope(const Rope& args) override { cpu::rope(args, fresh_scratch()); }
-    void attention_forward(const AttentionForward& args) override {
-        cpu::attention_forward(args, fresh_scratch());
-    }
-    void attention_backward(const AttentionBackward& args) override {
-        cpu::attention_backward(args, fresh_scratch());
-    }
-    void merge_attention(const MergeAttention& args) override { cpu::merge_attention(args); }
-    void cross_entropy(const CrossEntropy& args) override {
-        cpu::cross_entropy(args, fresh_scratch());
-    }
-    void vocab_parallel_maximum(const VocabParallelCrossEntropy& args) override {
-        cpu::vocab_parallel_maximum(args);
-    }
-    void vocab_parallel_sums(const VocabParallelCrossEntropy& args) override {
-        cpu::vocab_parallel_sums(args);
-    }
-    void vocab_parallel_gradient(const VocabParallelCrossEntropy& args) override {
-        cpu::vocab_parallel_gradient(args, fresh_scratch());
-    }
-
-    void begin_step(const StepRef& step, const StepState& given) override {
-        cpu::begin_step(step, given);
-    }
-    void check_loss(const StepRef& step) override { cpu::check_loss(step); }
-    void checksum(const Tensor& x, const Tensor& sum) override { cpu::checksum(x, sum); }
-    void sum_rows(const Tensor& to, const Tensor& rows) override { cpu::sum_rows(to, rows); }
-    void square_sum(std::span<const Tensor> tensors, const Tensor& total) override {
-        cpu::square_sum(tensors, total);
-    }
-    void decide_step(const StepRef& step, const StepPolicy& policy) override {
-        cpu::decide_step(step, policy);
-    }
-    void find_not_finite(std::span<const Tensor> tensors, const StepRef& step) override {
-        cpu::find_not_finite(tensors, step);
-    }
-    void adamw(std::span<const AdamWPiece> pieces, const AdamWConstants& constants,
-               const StepRef& step) override {
-        cpu::adamw(pieces, constants, step);
+    /// A kernel takes what it needs beside its op.
+    template <class Op>
+    void on(const Op& op) {
+        if constexpr (requires { cpu::run(op, gemms_, scratch_); }) {
+            cpu::run(op, gemms_, fresh_scratch());
+        } else if constexpr (requires { cpu::run(op, scratch_); }) {
+            cpu::run(op, fresh_scratch());
+        } else {
+            cpu::run(op);
+        }
     }
 
 private:

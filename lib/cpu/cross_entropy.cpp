@@ -107,13 +107,13 @@ void whole_vocabulary(const CrossEntropy& args, Scratch& scratch) {
 
 }  // namespace
 
-void cross_entropy(const CrossEntropy& args, Scratch& scratch) {
+void run(const CrossEntropy& args, Scratch& scratch) {
     with_compute_type(args.logits.dtype(),
                       [&](auto type) { whole_vocabulary<decltype(type)>(args, scratch); });
 }
 
-void vocab_parallel_maximum(const VocabParallelCrossEntropy& args) {
-    const Tensor& logits = args.loss.logits;
+void run(const VocabParallelMaximum& args) {
+    const Tensor& logits = args.logits;
     auto* maximum = args.maximum.as<float>();
     with_compute_type(logits.dtype(), [&](auto type) {
         const Rows<decltype(type)> rows(logits);
@@ -122,10 +122,10 @@ void vocab_parallel_maximum(const VocabParallelCrossEntropy& args) {
     });
 }
 
-void vocab_parallel_sums(const VocabParallelCrossEntropy& args) {
-    const Tensor& logits = args.loss.logits;
+void run(const VocabParallelSums& args) {
+    const Tensor& logits = args.logits;
     const auto* maximum = args.maximum.as<float>();
-    const auto* targets = args.loss.targets.as<std::int32_t>();
+    const auto* targets = args.targets.as<std::int32_t>();
     auto* sums = args.sums.as<float>();
     with_compute_type(logits.dtype(), [&](auto type) {
         const Rows<decltype(type)> rows(logits);
@@ -138,7 +138,7 @@ void vocab_parallel_sums(const VocabParallelCrossEntropy& args) {
     });
 }
 
-void vocab_parallel_gradient(const VocabParallelCrossEntropy& args, Scratch& scratch) {
+void run(const VocabParallelGradient& args, Scratch& scratch) {
     const Tensor& logits = args.loss.logits;
     const auto* maximum = args.maximum.as<float>();
     const auto* sums = args.sums.as<float>();

@@ -1,4 +1,4 @@
-// Softmax cross-entropy and its gradient (formulas: ops.h).
+// Softmax cross-entropy and its gradient (formulas: model_ops.h).
 #pragma once
 
 #include "backend/ops.h"
@@ -6,10 +6,10 @@
 
 namespace gptrain::cpu {
 
-void cross_entropy(const CrossEntropy& args, Scratch& scratch);
-void vocab_parallel_maximum(const VocabParallelCrossEntropy& args);
-void vocab_parallel_sums(const VocabParallelCrossEntropy& args);
-void vocab_parallel_gradient(const VocabParallelCrossEntropy& args, Scratch& scratch);
+void run(const CrossEntropy& args, Scratch& scratch);
+void run(const VocabParallelMaximum& args);
+void run(const VocabParallelSums& args);
+void run(const VocabParallelGradient& args, Scratch& scratch);
 
 /// Scratch bytes for `rows` rows of logits.
 std::int64_t cross_entropy_scratch_bytes(std::int64_t rows);

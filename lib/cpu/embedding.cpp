@@ -70,7 +70,7 @@ void drop_in_place(const PositionBackward& args) {
 
 }  // namespace
 
-void embedding_forward(const EmbeddingForward& args) {
+void run(const EmbeddingForward& args) {
     const std::int64_t rows = args.weight.size(0);
     const std::int64_t row_bytes = args.x.size(1) * size_of(args.x.dtype());
     const auto* ids = args.ids.as<std::int32_t>();
@@ -88,7 +88,7 @@ void embedding_forward(const EmbeddingForward& args) {
     });
 }
 
-void embedding_backward(const EmbeddingBackward& args) {
+void run(const EmbeddingBackward& args) {
     const auto* ids = args.ids.as<std::int32_t>();
     with_compute_type(args.dx.dtype(), [&](auto type) {
         add_rows<decltype(type)>(args.dx, args.dweight,
@@ -96,11 +96,11 @@ void embedding_backward(const EmbeddingBackward& args) {
     });
 }
 
-void position_forward(const PositionForward& args) {
+void run(const PositionForward& args) {
     with_compute_type(args.x.dtype(), [&](auto type) { add_positions<decltype(type)>(args); });
 }
 
-void position_backward(const PositionBackward& args) {
+void run(const PositionBackward& args) {
     with_compute_type(args.dx.dtype(), [&](auto type) {
         using T = decltype(type);
         if (args.dropout.probability > 0) drop_in_place<T>(args);

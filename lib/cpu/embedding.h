@@ -1,13 +1,13 @@
-// Token embeddings and learned positions (formulas: ops.h).
+// Token embeddings and learned positions (formulas: model_ops.h).
 #pragma once
 
 #include "backend/ops.h"
 
 namespace gptrain::cpu {
 
-void embedding_forward(const EmbeddingForward& args);
-void embedding_backward(const EmbeddingBackward& args);
-void position_forward(const PositionForward& args);
-void position_backward(const PositionBackward& args);
+void run(const EmbeddingForward& args);
+void run(const EmbeddingBackward& args);
+void run(const PositionForward& args);
+void run(const PositionBackward& args);
 
 }  // namespace gptrain::cpu

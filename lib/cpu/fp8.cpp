@@ -45,24 +45,24 @@ void convert(const ToFp8& args) {
 
 }  // namespace
 
-void update_amax(const Tensor& x, const Tensor& amax) {
-    GPTRAIN_CHECK(x.contiguous(), "amax of ", x.shape().to_text());
+void run(const UpdateAmax& args) {
+    GPTRAIN_CHECK(args.x.contiguous(), "args.amax of ", args.x.shape().to_text());
     std::array<float, max_parts> parts{};
-    const std::int64_t count = x.elements();
-    with_compute_type(x.dtype(), [&](auto type) {
-        const auto* values = x.as<decltype(type)>();
+    const std::int64_t count = args.x.elements();
+    with_compute_type(args.x.dtype(), [&](auto type) {
+        const auto* values = args.x.as<decltype(type)>();
         parallel_items(max_parts, count / max_parts, [&](std::int64_t part) {
             const std::int64_t begin = count * part / max_parts;
             const std::int64_t end = count * (part + 1) / max_parts;
             parts[static_cast<std::size_t>(part)] = largest_magnitude(values + begin, end - begin);
         });
     });
-    float& largest = *amax.as<float>();
+    float& largest = *args.amax.as<float>();
     for (const float part : parts)
         largest = std::fmax(largest, part);
 }
 
-void to_fp8(const ToFp8& args) {
+void run(const ToFp8& args) {
     const Tensor& out = args.out.rows.empty() ? args.out.columns : args.out.rows;
     GPTRAIN_CHECK(args.out.columns.empty() || args.x.rank() == 2, "the transpose of ",
                   args.x.shape().to_text());

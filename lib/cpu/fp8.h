@@ -1,11 +1,11 @@
-// FP8 matrices (twin of the Backend ops of the same names). For correctness checks, not for speed.
+// FP8 matrices (formulas: value_ops.h). For correctness checks, not for speed.
 #pragma once
 
 #include "backend/ops.h"
 
 namespace gptrain::cpu {
 
-void update_amax(const Tensor& x, const Tensor& amax);
-void to_fp8(const ToFp8& args);
+void run(const UpdateAmax& args);
+void run(const ToFp8& args);
 
 }  // namespace gptrain::cpu

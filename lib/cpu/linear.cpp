@@ -2,6 +2,7 @@
 
 #include <array>
 
+#include "cpu/activation.h"
 #include "cpu/parallel.h"
 #include "cpu/vector8.h"
 #include "cpu/vector_math.h"
@@ -185,7 +186,7 @@ Operand operand_by_columns(const Tensor& tensor, const Fp8Matrix& fp8) {
 
 }  // namespace
 
-void linear_forward(const LinearForward& args, Gemms& gemms, Scratch& scratch) {
+void run(const LinearForward& args, Gemms& gemms, Scratch& scratch) {
     const Operand a = operand(args.x, args.x8);
     const Operand b = operand(args.weight, args.weight8).transposed();
     const Matrix c(args.y);
@@ -195,9 +196,10 @@ void linear_forward(const LinearForward& args, Gemms& gemms, Scratch& scratch) {
         const Epilogue epilogue = {.bias = args.bias, .gelu_input = {}};
         BlockedGemm({.a = a, .b = b, .c = c}, epilogue, gemms, scratch).run();
     }
+    if (!args.gelu.empty()) run(ActivationForward{.u = args.y, .y = args.gelu});
 }
 
-void linear_input_grad(const LinearInputGrad& args, Gemms& gemms, Scratch& scratch) {
+void run(const LinearInputGrad& args, Gemms& gemms, Scratch& scratch) {
     const Operand a = operand(args.dy, args.dy8);
     const Operand b = operand_by_columns(args.weight, args.weight8);
     const Matrix c(args.dx);
@@ -213,7 +215,7 @@ void linear_input_grad(const LinearInputGrad& args, Gemms& gemms, Scratch& scrat
     if (with_gelu) finish<float>(c, c, epilogue, 0, 0);
 }
 
-void linear_weight_grad(const LinearWeightGrad& args, Gemms& gemms, Scratch& scratch) {
+void run(const LinearWeightGrad& args, Gemms& gemms, Scratch& scratch) {
     const Operand a = operand_by_columns(args.dy, args.dy8).transposed();
     const Operand b = operand_by_columns(args.x, args.x8);
     const Matrix c(args.dweight);
@@ -222,16 +224,16 @@ void linear_weight_grad(const LinearWeightGrad& args, Gemms& gemms, Scratch& scr
     } else {
         BlockedGemm({.a = a, .b = b, .c = c, .accumulate = true}, {}, gemms, scratch).run();
     }
-    if (!args.dbias.empty()) bias_grad(args.dy, args.dbias);
+    if (!args.dbias.empty()) run(BiasGrad{.dy = args.dy, .dbias = args.dbias});
 }
 
-void bias_grad(const Tensor& dy, const Tensor& dbias) {
-    const std::int64_t rows = dy.size(0);
-    auto* sums = dbias.as<float>();
-    with_compute_type(dy.dtype(), [&](auto type) {
-        const Rows<decltype(type)> from(dy);
+void run(const BiasGrad& args) {
+    const std::int64_t rows = args.dy.size(0);
+    auto* sums = args.dbias.as<float>();
+    with_compute_type(args.dy.dtype(), [&](auto type) {
+        const Rows<decltype(type)> from(args.dy);
         // Process a few cache lines of columns at a time, so that whole lines are read.
-        parallel_ranges(dy.size(1), rows, 128, [&](std::int64_t begin, std::int64_t end) {
+        parallel_ranges(args.dy.size(1), rows, 128, [&](std::int64_t begin, std::int64_t end) {
             for (std::int64_t first = begin; first < end; first += 128) {
                 const std::int64_t last = std::min(first + 128, end);
                 for (std::int64_t row = 0; row < rows; ++row) {
@@ -244,13 +246,13 @@ void bias_grad(const Tensor& dy, const Tensor& dbias) {
     });
 }
 
-void add_bias(const Tensor& y, const Tensor& bias) {
-    const std::int64_t hidden = y.size(1);
-    with_compute_type(y.dtype(), [&](auto type) {
+void run(const AddBias& args) {
+    const std::int64_t hidden = args.y.size(1);
+    with_compute_type(args.y.dtype(), [&](auto type) {
         using T = decltype(type);
-        const Rows<T> rows(y);
-        const T* added = bias.as<T>();
-        parallel_ranges(y.size(0), hidden, 1, [&](std::int64_t begin, std::int64_t end) {
+        const Rows<T> rows(args.y);
+        const T* added = args.bias.as<T>();
+        parallel_ranges(args.y.size(0), hidden, 1, [&](std::int64_t begin, std::int64_t end) {
             for (std::int64_t row = begin; row < end; ++row) {
                 for_vectors(0, hidden, [&](std::int64_t h, auto lanes) {
                     store(rows[row] + h, load(rows[row] + h, lanes) + load(added + h, lanes),

@@ -1,6 +1,5 @@
 #include "cpu/memory.h"
 
-#include <bit>
 #include <cstring>
 #include <sys/mman.h>
 #include <unistd.h>
@@ -8,16 +7,11 @@
 #include "base/process.h"
 #include "base/text.h"
 #include "cpu/parallel.h"
-#include "cpu/vector8.h"
-#include "tensor/dtype_switch.h"
 
 namespace gptrain::cpu {
 namespace {
 
 constexpr std::int64_t huge_page = std::int64_t{2} << 20;
-
-/// Larger fills bypass the cache; they would evict everything else.
-constexpr std::int64_t streaming_bytes = std::int64_t{16} << 20;
 
 std::int64_t machine_memory() {
     return checked_mul(sysconf(_SC_PHYS_PAGES), sysconf(_SC_PAGESIZE));
@@ -43,26 +37,6 @@ void copy_row(std::byte* to, std::int64_t to_step, const std::byte* from, std::i
         std::memcpy(to + i * to_step * element, from + i * from_step * element,
                     static_cast<std::size_t>(element));
     }
-}
-
-template <class T>
-void fill_typed(const Tensor& x, T value) {
-    T* data = reinterpret_cast<T*>(x.data());
-    parallel_ranges(x.elements(), 1, 4096, [&](std::int64_t begin, std::int64_t end) {
-        std::fill(data + begin, data + end, value);
-    });
-}
-
-/// Zeroes memory with nontemporal stores.
-void zero_streaming(std::byte* data, std::int64_t bytes) {
-    parallel_ranges(bytes, 1, 4096, [&](std::int64_t begin, std::int64_t end) {
-        std::int64_t i = begin;
-        for (; i + 32 <= end; i += 32) {
-            _mm256_stream_si256(reinterpret_cast<__m256i*>(data + i), _mm256_setzero_si256());
-        }
-        std::memset(data + i, 0, static_cast<std::size_t>(end - i));
-        _mm_sfence();
-    });
 }
 
 }  // namespace
@@ -111,58 +85,6 @@ void copy(const Tensor& to, const Tensor& from) {
                      from.data() + row_offset(from, row), from.stride(-1), count,
                      size_of(to.dtype()));
         }
-    });
-}
-
-void fill(const Tensor& x, float value) {
-    GPTRAIN_CHECK(x.contiguous(), "fill of ", x.shape().to_text());
-    if (std::bit_cast<std::uint32_t>(value) == 0 && x.bytes() >= streaming_bytes) {
-        zero_streaming(x.data(), x.bytes());
-        return;
-    }
-    switch (x.dtype()) {
-        case DType::f64: fill_typed(x, static_cast<double>(value)); break;
-        case DType::i32: fill_typed(x, static_cast<std::int32_t>(value)); break;
-        case DType::i64: fill_typed(x, static_cast<std::int64_t>(value)); break;
-        case DType::u8: fill_typed(x, static_cast<std::uint8_t>(value)); break;
-        default:
-            with_compute_type(x.dtype(),
-                              [&](auto type) { fill_typed(x, from_float<decltype(type)>(value)); });
-    }
-}
-
-void cast(const Tensor& to, const Tensor& from) {
-    GPTRAIN_CHECK(to.elements() == from.elements() && to.contiguous() && from.contiguous(),
-                  "cast of ", from.shape().to_text(), " to ", to.shape().to_text());
-    with_compute_type(from.dtype(), [&](auto from_type) {
-        with_compute_type(to.dtype(), [&](auto to_type) {
-            const auto* source = from.as<decltype(from_type)>();
-            auto* target = to.as<decltype(to_type)>();
-            parallel_ranges(to.elements(), 1, 64, [&](std::int64_t begin, std::int64_t end) {
-                for_vectors(begin, end, [&](std::int64_t i, auto lanes) {
-                    store(target + i, load(source + i, lanes), lanes);
-                });
-            });
-        });
-    });
-}
-
-void sum_rows(const Tensor& to, const Tensor& rows) {
-    GPTRAIN_CHECK(rows.rank() == 2 && rows.contiguous() && to.elements() == rows.size(1),
-                  "sum of the rows of ", rows.shape().to_text(), " to ", to.shape().to_text());
-    const std::int64_t count = rows.size(0);
-    const std::int64_t width = rows.size(1);
-    with_compute_type(rows.dtype(), [&](auto type) {
-        const auto* from = rows.as<decltype(type)>();
-        auto* sums = to.as<float>();
-        parallel_ranges(width, count, 64, [&](std::int64_t begin, std::int64_t end) {
-            for_vectors(begin, end, [&](std::int64_t i, auto lanes) {
-                Vec8 sum = load(from + i, lanes);
-                for (std::int64_t row = 1; row < count; ++row)
-                    sum = sum + load(from + row * width + i, lanes);
-                store(sums + i, sum, lanes);
-            });
-        });
     });
 }
 

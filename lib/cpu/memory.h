@@ -1,4 +1,4 @@
-// Allocation, copies, fills and casts.
+// Allocation and copies.
 #pragma once
 
 #include "tensor/tensor.h"
@@ -11,8 +11,5 @@ std::byte* allocate_pages(std::int64_t bytes);
 void release_pages(std::byte* data, std::int64_t bytes) noexcept;
 
 void copy(const Tensor& to, const Tensor& from);
-void fill(const Tensor& x, float value);
-void cast(const Tensor& to, const Tensor& from);
-void sum_rows(const Tensor& to, const Tensor& rows);
 
 }  // namespace gptrain::cpu

@@ -182,17 +182,18 @@ void backward(const ResidualNormBackward& args, Scratch& scratch) {
 
 }  // namespace
 
-void residual_norm_forward(const ResidualNormForward& args) {
+void run(const ResidualNormForward& args) {
     with_compute_type(args.r.dtype(), [&](auto type) { forward<decltype(type)>(args); });
-    if (!args.amax.empty()) update_amax(args.n, args.amax);
+    if (!args.amax.empty()) run(UpdateAmax{.x = args.n, .amax = args.amax});
 }
 
-void residual_norm_backward(const ResidualNormBackward& args, Scratch& scratch) {
+void run(const ResidualNormBackward& args, Scratch& scratch) {
     with_compute_type(args.r.dtype(), [&](auto type) { backward<decltype(type)>(args, scratch); });
-    if (!args.amax.empty()) update_amax(args.dy.empty() ? args.dr : args.dy, args.amax);
+    if (!args.amax.empty())
+        run(UpdateAmax{.x = args.dy.empty() ? args.dr : args.dy, .amax = args.amax});
 }
 
-void dropout_backward(const DropoutBackward& args) {
+void run(const DropoutBackward& args) {
     const std::int64_t hidden = args.dr.size(1);
     const DropoutMask mask(args.dropout);
     with_compute_type(args.dr.dtype(), [&](auto type) {
@@ -209,7 +210,7 @@ void dropout_backward(const DropoutBackward& args) {
             }
         });
     });
-    if (!args.amax.empty()) update_amax(args.dy, args.amax);
+    if (!args.amax.empty()) run(UpdateAmax{.x = args.dy, .amax = args.amax});
 }
 
 std::int64_t norm_scratch_bytes(std::int64_t tokens, std::int64_t hidden) {

@@ -1,4 +1,4 @@
-// Norms, and the residual sum with its dropout (formulas: ops.h).
+// Norms, and the residual sum with its dropout (formulas: model_ops.h).
 #pragma once
 
 #include "backend/ops.h"
@@ -6,9 +6,9 @@
 
 namespace gptrain::cpu {
 
-void residual_norm_forward(const ResidualNormForward& args);
-void residual_norm_backward(const ResidualNormBackward& args, Scratch& scratch);
-void dropout_backward(const DropoutBackward& args);
+void run(const ResidualNormForward& args);
+void run(const ResidualNormBackward& args, Scratch& scratch);
+void run(const DropoutBackward& args);
 
 /// Scratch bytes for `tokens` rows of `hidden` features.
 std::int64_t norm_scratch_bytes(std::int64_t tokens, std::int64_t hidden);

@@ -4,9 +4,9 @@
 #include <array>
 #include <cmath>
 
-#include "cpu/memory.h"
 #include "cpu/parallel.h"
 #include "cpu/step.h"
+#include "cpu/values.h"
 #include "cpu/vector8.h"
 #include "tensor/dtype_switch.h"
 
@@ -99,30 +99,29 @@ void update(const AdamWPiece& piece, const Update& constants) {
 
 }  // namespace
 
-void square_sum(std::span<const Tensor> tensors, const Tensor& total) {
+void run(const SquareSum& args) {
     double sum = 0;
-    for (const Tensor& tensor : tensors)
+    for (const Tensor& tensor : args.addends)
         sum += square_sum(tensor);
-    *total.as<double>() += sum;
+    *args.total.as<double>() += sum;
 }
 
-void find_not_finite(std::span<const Tensor> tensors, const StepRef& step) {
-    StepState& state = step_state(step);
+void run(const FindNotFinite& args) {
+    StepState& state = step_state(args.step);
     if (state.skip != Skip::not_finite) return;
     // In fp64 the squares of finite floats cannot overflow.
-    const auto faulty = std::find_if(tensors.begin(), tensors.end(), [](const Tensor& tensor) {
-        return !std::isfinite(square_sum(tensor));
-    });
-    if (faulty != tensors.end()) state.faulty_tensor = faulty - tensors.begin();
+    const auto faulty =
+        std::find_if(args.values.begin(), args.values.end(),
+                     [](const Tensor& tensor) { return !std::isfinite(square_sum(tensor)); });
+    if (faulty != args.values.end()) state.faulty_tensor = faulty - args.values.begin();
 }
 
-void adamw(std::span<const AdamWPiece> pieces, const AdamWConstants& constants,
-           const StepRef& step) {
-    const StepState& state = step_state(step);
-    const Update update_constants(constants, state);
-    for (const AdamWPiece& piece : pieces) {
+void run(const AdamW& args) {
+    const StepState& state = step_state(args.step);
+    const Update update_constants(args.constants, state);
+    for (const AdamWPiece& piece : args.pieces) {
         if (state.skip != Skip::none) {
-            if (!piece.weight.empty()) cast(piece.weight, piece.main_param);
+            if (!piece.weight.empty()) run(Cast{.to = piece.weight, .from = piece.main_param});
             continue;
         }
         const DType dtype = piece.weight.empty() ? DType::f32 : piece.weight.dtype();

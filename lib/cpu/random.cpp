@@ -55,20 +55,21 @@ void draw_run(PhiloxKey key, std::int64_t begin, std::int64_t count, Vec8 std, f
 
 }  // namespace
 
-void init_normal(const Tensor& x, const Shard& shard, std::uint64_t seed, float std) {
-    const PhiloxKey key = philox_stream(seed, name_hash(shard.name), 0, 0);
-    auto* out = x.as<float>();
+void run(const InitNormal& args) {
+    const Shard& shard = args.shard;
+    const PhiloxKey key = philox_stream(args.seed, name_hash(shard.name), 0, 0);
+    auto* out = args.x.as<float>();
     const int last = shard.global.rank() - 1;
     // The box's innermost dim is contiguous in the whole tensor. If the box is the whole tensor,
     // everything is.
     const bool whole = shard.box.extent == shard.global;
-    const std::int64_t run = whole ? shard.global.elements() : shard.box.extent[last];
+    const std::int64_t run_length = whole ? shard.global.elements() : shard.box.extent[last];
     parallel_ranges(shard.elements(), 16, 4096, [&](std::int64_t begin, std::int64_t end) {
         std::int64_t i = begin;
         while (i < end) {
             const std::int64_t flat = shard.flat_begin + i;
-            const std::int64_t count = std::min(end - i, run - flat % run);
-            draw_run(key, shard.global_index(flat), count, std, out + i);
+            const std::int64_t count = std::min(end - i, run_length - flat % run_length);
+            draw_run(key, shard.global_index(flat), count, args.std, out + i);
             i += count;
         }
     });

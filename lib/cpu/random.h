@@ -1,11 +1,10 @@
-// Initial weights.
+// Initial weights (formula: value_ops.h).
 #pragma once
 
-#include "tensor/shard.h"
+#include "backend/ops.h"
 
 namespace gptrain::cpu {
 
-/// See Backend::init_normal.
-void init_normal(const Tensor& x, const Shard& shard, std::uint64_t seed, float std);
+void run(const InitNormal& args);
 
 }  // namespace gptrain::cpu

@@ -58,7 +58,7 @@ void rotate(const Rope& args, const double* frequencies) {
 
 }  // namespace
 
-void rope(const Rope& args, Scratch& scratch) {
+void run(const Rope& args, Scratch& scratch) {
     const std::int64_t dim = args.x.size(3);
     auto* frequencies = scratch.take<double>(dim / 2);
     for (std::int64_t i = 0; i < dim / 2; ++i) {

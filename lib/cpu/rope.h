@@ -1,4 +1,4 @@
-// Rotary position embedding (formula: ops.h).
+// Rotary position embedding (formula: model_ops.h).
 #pragma once
 
 #include "backend/ops.h"
@@ -6,7 +6,7 @@
 
 namespace gptrain::cpu {
 
-void rope(const Rope& args, Scratch& scratch);
+void run(const Rope& args, Scratch& scratch);
 
 std::int64_t rope_scratch_bytes(std::int64_t head_dim);
 

@@ -25,12 +25,12 @@ void count_update(StepState& state, const StepPolicy& policy) {
 
 }  // namespace
 
-void begin_step(const StepRef& step, const StepState& given) {
-    StepState& state = step_state(step);
-    state.step = given.step;
-    state.token_weight_sum = given.token_weight_sum;
-    state.learning_rate = given.learning_rate;
-    state.loss_limit = given.loss_limit;
+void run(const BeginStep& args) {
+    StepState& state = step_state(args.step);
+    state.step = args.given.step;
+    state.token_weight_sum = args.given.token_weight_sum;
+    state.learning_rate = args.given.learning_rate;
+    state.loss_limit = args.given.loss_limit;
     state.loss_sum = 0;
     state.grad_square_sum = 0;
     state.grad_norm = 0;
@@ -40,23 +40,24 @@ void begin_step(const StepRef& step, const StepState& given) {
     state.faulty_tensor = -1;
 }
 
-void check_loss(const StepRef& step) {
-    StepState& state = step_state(step);
+void run(const CheckLoss& args) {
+    StepState& state = step_state(args.step);
     if (state.faulty_sequence >= 0 || std::isfinite(state.loss_sum)) return;
-    state.faulty_sequence = step.first_sequence.as<std::int64_t>()[step.slot];
+    state.faulty_sequence = args.step.first_sequence.as<std::int64_t>()[args.step.slot];
 }
 
-void decide_step(const StepRef& step, const StepPolicy& policy) {
-    StepState& state = step_state(step);
+void run(const DecideStep& args) {
+    StepState& state = step_state(args.step);
     state.grad_norm = std::sqrt(state.grad_square_sum) / state.loss_scale;
-    const double clip =
-        policy.clip_grad > 0 ? std::min(1.0, policy.clip_grad / (state.grad_norm + 1e-6)) : 1.0;
+    const double clip = args.policy.clip_grad > 0
+                            ? std::min(1.0, args.policy.clip_grad / (state.grad_norm + 1e-6))
+                            : 1.0;
     state.grad_factor = clip / state.loss_scale;
     const bool finite = std::isfinite(state.loss_sum) && std::isfinite(state.grad_square_sum);
     const bool above =
         state.loss_limit > 0 && state.loss_sum / state.token_weight_sum > state.loss_limit;
     state.skip = !finite ? Skip::not_finite : above ? Skip::loss_limit : Skip::none;
-    state.skip == Skip::none ? count_update(state, policy) : count_skip(state, policy);
+    state.skip == Skip::none ? count_update(state, args.policy) : count_skip(state, args.policy);
 }
 
 }  // namespace gptrain::cpu

@@ -9,8 +9,8 @@ inline StepState& step_state(const StepRef& step) {
     return *reinterpret_cast<StepState*>(step.state.as<std::uint8_t>());
 }
 
-void begin_step(const StepRef& step, const StepState& given);
-void check_loss(const StepRef& step);
-void decide_step(const StepRef& step, const StepPolicy& policy);
+void run(const BeginStep& args);
+void run(const CheckLoss& args);
+void run(const DecideStep& args);
 
 }  // namespace gptrain::cpu

@@ -127,7 +127,7 @@ void Engine::step(const StepBatch& batch, double loss_limit) {
     start.token_weight_sum = batch.weight_sum;
     start.learning_rate = plan_.lr.at(batch.step);
     start.loss_limit = loss_limit;
-    backend_.begin_step(state_, start);
+    backend_.run(BeginStep{.step = state_, .given = start});
     mesh_.dp().all_reduce(state_.token_weight_sum(), Reduce::sum).wait();
     optimizer_.clear_gradients();
     executor_.train(schedule_of(std::ssize(batch.microbatches)), batch.microbatches);
@@ -165,13 +165,13 @@ std::int64_t Engine::weights_checksum() {
     std::int64_t sum = 0;
     const auto bytes = std::as_writable_bytes(std::span(&sum, 1));
     backend_.upload(checksum_, bytes);
-    backend_.checksum(parameters_.weights(), checksum_);
+    backend_.run(Checksum{.x = parameters_.weights(), .sum = checksum_});
     backend_.download(bytes, checksum_);
     return sum;
 }
 
 double Engine::gradient_norm() {
-    backend_.begin_step(state_, {});
+    backend_.run(BeginStep{.step = state_, .given = {}});
     optimizer_.sum_gradient_squares(state_);
     return std::sqrt(read_state().grad_square_sum);
 }

@@ -95,7 +95,7 @@ BatchShape batch_shape(const RunSpec& spec, const RunPlan& plan, const MeshPlace
 
 OpLimits op_limits(const RunPlan& plan) {
     const ModelShape& model = plan.local;
-    const std::int64_t inner = model.activation == Activation::swiglu ? 2 * model.ffn : model.ffn;
+    const std::int64_t inner = input_width(model.activation, model.ffn);
     return {.compute = plan.compute,
             .sequences = plan.micro_batch_size,
             .seq_length =
@@ -120,7 +120,7 @@ LossSum batch_loss(const ModelContext& context, const RunPlan& plan, Executor& e
                    const StepRef& state, const StepBatch& batch) {
     StepState given{};
     given.token_weight_sum = batch.weight_sum;
-    context.backend.begin_step(state, given);
+    context.backend.run(BeginStep{.step = state, .given = given});
     const Mesh& mesh = context.mesh;
     mesh.dp().all_reduce(state.token_weight_sum(), Reduce::sum).wait();
     const PipelineShape pipeline = pipeline_of(plan, std::ssize(batch.microbatches));

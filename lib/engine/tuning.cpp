@@ -43,10 +43,11 @@ public:
                      2 * Arena::alignment + largest_bytes(ops)) {
         backend.use_scratch(arena_.allocate(DType::u8, {backend.scratch_bytes(limits)}));
         normals_ = arena_.allocate(DType::f32, {normal_count});
-        backend.init_normal(normals_, Shard::whole("tuning", {normal_count}), 1, 1);
+        backend.run(InitNormal{
+            .x = normals_, .shard = Shard::whole("tuning", {normal_count}), .seed = 1, .std = 1});
         amax_ = arena_.allocate(DType::f32, {1});
-        backend.fill(amax_, 0);
-        backend.update_amax(normals_, amax_);
+        backend.run(Fill{.x = amax_, .value = 0});
+        backend.run(UpdateAmax{.x = normals_, .amax = amax_});
         scale_ = arena_.allocate(DType::f32, {1});
     }
 
@@ -67,27 +68,27 @@ public:
         };
         switch (op.kind) {
             case LinearOp::Kind::forward:
-                return backend_.linear_forward({.x = plain(first),
-                                                .weight = plain(second),
-                                                .bias = extra,
-                                                .y = result,
-                                                .gelu = gelu,
-                                                .x8 = rows(first),
-                                                .weight8 = rows(second)});
+                return backend_.run(LinearForward{.x = plain(first),
+                                                  .weight = plain(second),
+                                                  .bias = extra,
+                                                  .y = result,
+                                                  .gelu = gelu,
+                                                  .x8 = rows(first),
+                                                  .weight8 = rows(second)});
             case LinearOp::Kind::input_grad:
-                return backend_.linear_input_grad({.dy = plain(first),
-                                                   .weight = plain(second),
-                                                   .gelu_input = extra,
-                                                   .dx = result,
-                                                   .dy8 = rows(first),
-                                                   .weight8 = columns(second)});
+                return backend_.run(LinearInputGrad{.dy = plain(first),
+                                                    .weight = plain(second),
+                                                    .gelu_input = extra,
+                                                    .dx = result,
+                                                    .dy8 = rows(first),
+                                                    .weight8 = columns(second)});
             case LinearOp::Kind::weight_grad:
-                return backend_.linear_weight_grad({.x = plain(second),
-                                                    .dy = plain(first),
-                                                    .dweight = result,
-                                                    .dbias = {},
-                                                    .x8 = columns(second),
-                                                    .dy8 = columns(first)});
+                return backend_.run(LinearWeightGrad{.x = plain(second),
+                                                     .dy = plain(first),
+                                                     .dweight = result,
+                                                     .dbias = {},
+                                                     .x8 = columns(second),
+                                                     .dy8 = columns(first)});
         }
     }
 
@@ -107,11 +108,11 @@ private:
             const Tensor part = x.slice(0, begin, count);
             const Tensor values = normals_.slice(0, 0, count);
             if (size_of(x.dtype()) > 1) {
-                backend_.cast(part, values);
+                backend_.run(Cast{.to = part, .from = values});
             } else {
-                backend_.to_fp8({.x = values,
-                                 .amax = amax_,
-                                 .out = {.rows = part, .columns = {}, .scale = scale_}});
+                backend_.run(ToFp8{.x = values,
+                                   .amax = amax_,
+                                   .out = {.rows = part, .columns = {}, .scale = scale_}});
             }
         }
     }

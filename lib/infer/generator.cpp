@@ -55,7 +55,7 @@ void Generator::choose_token(const Choose& choose) {
     const std::int64_t rows = context.shape.vocab;
     tp.all_gather(logits_, logits_.slice(0, tp.rank() * rows, rows), 0).wait();
     if (tp.rank() != 0) return;
-    context.backend.cast(logits_f32_, logits_.slice(0, 0, plan_.model.vocab));
+    context.backend.run(Cast{.to = logits_f32_, .from = logits_.slice(0, 0, plan_.model.vocab)});
     std::vector<float> logits(static_cast<std::size_t>(plan_.model.vocab));
     context.backend.download(std::as_writable_bytes(std::span(logits)), logits_f32_);
     const std::int32_t token = choose(logits);

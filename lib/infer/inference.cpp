@@ -83,8 +83,9 @@ void InferenceModel::load(RestartPoint& checkpoint) {
             load_state(folder, {{}, std::move(records.files), std::move(records.tensors)},
                        context_.backend, one);
             if (staging_.empty()) continue;
-            context_.backend.cast(
-                parameters_.weights().slice(0, parameter.begin, values.elements()), values);
+            context_.backend.run(
+                Cast{.to = parameters_.weights().slice(0, parameter.begin, values.elements()),
+                     .from = values});
         }
     };
     const Json model = model_of(checkpoint.meta());

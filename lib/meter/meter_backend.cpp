@@ -42,36 +42,35 @@ void MeterBackend::download(std::span<std::byte> to, const Tensor& /*from*/) {
     std::memset(to.data(), 0, to.size());
 }
 
-void MeterBackend::linear_forward(const LinearForward& args) {
-    linear_ops_.emplace(args);
-    const std::int64_t inputs = (args.x8.empty() ? args.x : args.x8.rows).size(1);
-    work_.gemms += gemm_flops(args.y.size(0), args.y.size(1), inputs);
+void MeterBackend::on(const LinearForward& op) {
+    linear_ops_.emplace(op);
+    const std::int64_t inputs = (op.x8.empty() ? op.x : op.x8.rows).size(1);
+    work_.gemms += gemm_flops(op.y.size(0), op.y.size(1), inputs);
 }
 
-void MeterBackend::linear_input_grad(const LinearInputGrad& args) {
-    linear_ops_.emplace(args);
-    const std::int64_t outputs = (args.dy8.empty() ? args.dy : args.dy8.rows).size(1);
-    work_.gemms += gemm_flops(args.dx.size(0), args.dx.size(1), outputs);
+void MeterBackend::on(const LinearInputGrad& op) {
+    linear_ops_.emplace(op);
+    const std::int64_t outputs = (op.dy8.empty() ? op.dy : op.dy8.rows).size(1);
+    work_.gemms += gemm_flops(op.dx.size(0), op.dx.size(1), outputs);
 }
 
-void MeterBackend::linear_weight_grad(const LinearWeightGrad& args) {
-    linear_ops_.emplace(args);
-    const std::int64_t tokens = args.x8.empty() ? args.x.size(0) : args.x8.columns.size(1);
-    work_.gemms += gemm_flops(args.dweight.size(0), args.dweight.size(1), tokens);
+void MeterBackend::on(const LinearWeightGrad& op) {
+    linear_ops_.emplace(op);
+    const std::int64_t tokens = op.x8.empty() ? op.x.size(0) : op.x8.columns.size(1);
+    work_.gemms += gemm_flops(op.dweight.size(0), op.dweight.size(1), tokens);
 }
 
-void MeterBackend::attention_forward(const AttentionForward& args) {
-    work_.attention += attention_flops(args, 2);
+void MeterBackend::on(const AttentionForward& op) {
+    work_.attention += attention_flops(op, 2);
 }
 
-void MeterBackend::attention_backward(const AttentionBackward& args) {
+void MeterBackend::on(const AttentionBackward& op) {
     // Five GEMMs: scores again, dP, dQ, dK, dV.
-    work_.attention += attention_flops(args.forward, 5);
+    work_.attention += attention_flops(op.forward, 5);
 }
 
-void MeterBackend::adamw(std::span<const AdamWPiece> pieces, const AdamWConstants& /*constants*/,
-                         const StepRef& /*step*/) {
-    for (const AdamWPiece& piece : pieces) {
+void MeterBackend::on(const AdamW& op) {
+    for (const AdamWPiece& piece : op.pieces) {
         work_.updates += static_cast<double>(piece.main_param.elements());
     }
 }

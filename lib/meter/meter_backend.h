@@ -20,7 +20,7 @@ struct Work {
 };
 
 /// Its addresses are never read or written. `download` gives zeros.
-class MeterBackend : public Backend {
+class MeterBackend : public EachOp<Backend, MeterBackend> {
 public:
     /// `needs` are those of the backend that will run.
     explicit MeterBackend(BackendMemory needs) : needs_(std::move(needs)) {}
@@ -42,41 +42,16 @@ public:
     void upload(const Tensor&, std::span<const std::byte>) override {}
     void download(std::span<std::byte> to, const Tensor& from) override;
     void synchronize() override {}
-    void fill(const Tensor&, float) override {}
-    void cast(const Tensor&, const Tensor&) override {}
-    void init_normal(const Tensor&, const Shard&, std::uint64_t, float) override {}
-    void update_amax(const Tensor&, const Tensor&) override {}
-    void to_fp8(const ToFp8&) override {}
-    void linear_forward(const LinearForward& args) override;
-    void linear_input_grad(const LinearInputGrad& args) override;
-    void linear_weight_grad(const LinearWeightGrad& args) override;
-    void bias_grad(const Tensor&, const Tensor&) override {}
-    void add_bias(const Tensor&, const Tensor&) override {}
-    void residual_norm_forward(const ResidualNormForward&) override {}
-    void residual_norm_backward(const ResidualNormBackward&) override {}
-    void dropout_backward(const DropoutBackward&) override {}
-    void activation_forward(const ActivationForward&) override {}
-    void activation_backward(const ActivationBackward&) override {}
-    void embedding_forward(const EmbeddingForward&) override {}
-    void embedding_backward(const EmbeddingBackward&) override {}
-    void position_forward(const PositionForward&) override {}
-    void position_backward(const PositionBackward&) override {}
-    void rope(const Rope&) override {}
-    void attention_forward(const AttentionForward& args) override;
-    void attention_backward(const AttentionBackward& args) override;
-    void merge_attention(const MergeAttention&) override {}
-    void cross_entropy(const CrossEntropy&) override {}
-    void vocab_parallel_maximum(const VocabParallelCrossEntropy&) override {}
-    void vocab_parallel_sums(const VocabParallelCrossEntropy&) override {}
-    void vocab_parallel_gradient(const VocabParallelCrossEntropy&) override {}
-    void begin_step(const StepRef&, const StepState&) override {}
-    void check_loss(const StepRef&) override {}
-    void checksum(const Tensor&, const Tensor&) override {}
-    void sum_rows(const Tensor&, const Tensor&) override {}
-    void square_sum(std::span<const Tensor>, const Tensor&) override {}
-    void decide_step(const StepRef&, const StepPolicy&) override {}
-    void find_not_finite(std::span<const Tensor>, const StepRef&) override {}
-    void adamw(std::span<const AdamWPiece> pieces, const AdamWConstants&, const StepRef&) override;
+
+    void on(const LinearForward& op);
+    void on(const LinearInputGrad& op);
+    void on(const LinearWeightGrad& op);
+    void on(const AttentionForward& op);
+    void on(const AttentionBackward& op);
+    void on(const AdamW& op);
+    /// All other ops count nothing.
+    template <class Op>
+    void on(const Op& /*op*/) {}
 
 private:
     void release(std::byte*, std::int64_t, MemorySpace) noexcept override {}

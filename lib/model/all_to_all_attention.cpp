@@ -146,7 +146,7 @@ void all_to_all_attention_forward(const ContextForward& args, const ContextRanks
         exchange.run(exchange.whole_qkv(args.qkv), message);
     }
     const Tensor o = exchange.whole(exchange.heads());
-    resources.backend.attention_forward(local_attention(args, exchange, o));
+    resources.backend.run(local_attention(args, exchange, o));
     const Tensor message = exchange.message(exchange.heads());
     exchange.run(message, o);
     exchange.unpack(args.o, message, 0);
@@ -168,12 +168,12 @@ void all_to_all_attention_backward(const ContextBackward& args, const ContextRan
             exchange.run(both, message);
         }
         const Parts out = split(gradients, heads, exchange.groups());
-        resources.backend.attention_backward(
-            {.forward = local_attention(args.forward, exchange, both.slice(2, 0, heads)),
-             .d_o = both.slice(2, heads, heads),
-             .dq = out.q,
-             .dk = out.k,
-             .dv = out.v});
+        resources.backend.run(AttentionBackward{
+            .forward = local_attention(args.forward, exchange, both.slice(2, 0, heads)),
+            .d_o = both.slice(2, heads, heads),
+            .dq = out.q,
+            .dk = out.k,
+            .dv = out.v});
     }
     const Tensor message = exchange.message(exchange.packed());
     exchange.run(message, gradients);

@@ -77,10 +77,10 @@ void Attention::rotate(const Tensor& packed, const Batch& batch, bool inverse) c
     const std::int64_t g = context_.shape.groups;
     const Tensor heads =
         packed.view({batch.sequences(), batch.seq_length(), n + 2 * g, context_.shape.head_dim});
-    context_.backend.rope({.x = heads.slice(2, 0, n + g),
-                           .positions = batch.positions,
-                           .theta = context_.shape.rope_theta,
-                           .inverse = inverse});
+    context_.backend.run(Rope{.x = heads.slice(2, 0, n + g),
+                              .positions = batch.positions,
+                              .theta = context_.shape.rope_theta,
+                              .inverse = inverse});
 }
 
 AttentionForward Attention::local_args(const Heads& heads, const SavedAttention& saved,
@@ -124,11 +124,11 @@ void Attention::forward_attention(Stream& stream, const SavedAttention& saved, c
         args.k = cache->k.slice(1, 0, cache->length);
         args.v = cache->v.slice(1, 0, cache->length);
     }
-    context_.backend.attention_forward(args);
+    context_.backend.run(args);
     // A separate pass, because the attention kernels have no registers to spare for it. In a block
     // with H = 4096 and 8192 tokens, this pass and the one over dqkv read 8 H bytes per token, 0.27
     // GB: 56 us at 4.8 TB/s, out of about 8 ms.
-    if (fp8()) context_.backend.update_amax(saved.o.values, saved.o.amax);
+    if (fp8()) context_.backend.run(UpdateAmax{.x = saved.o.values, .amax = saved.o.amax});
 }
 
 void Attention::forward_projection(Stream& stream, const SavedAttention& saved, const Tensor& y,
@@ -149,12 +149,12 @@ void Attention::attention_backward(const SavedAttention& saved, const Tensor& d_
                                    context_ranks());
     } else {
         const Heads grads = split(dqkv, pass.batch);
-        context_.backend.attention_backward(
-            {.forward = local_args(split(saved.qkv, pass.batch), saved, pass),
-             .d_o = output_heads(d_o, pass.batch),
-             .dq = grads.q,
-             .dk = grads.k,
-             .dv = grads.v});
+        context_.backend.run(
+            AttentionBackward{.forward = local_args(split(saved.qkv, pass.batch), saved, pass),
+                              .d_o = output_heads(d_o, pass.batch),
+                              .dq = grads.q,
+                              .dk = grads.k,
+                              .dv = grads.v});
     }
     rotate(dqkv, pass.batch, true);
 }

@@ -41,7 +41,7 @@ void Block::reserve_amaxes(SavedBlock& saved, Arena& arena) const {
 
 SavedBlock Block::with_cleared_amaxes(SavedBlock kept) const {
     if (kept.amaxes.empty()) reserve_amaxes(kept, context_.workspace());
-    if (fp8()) context_.backend.fill(kept.amaxes, 0);
+    if (fp8()) context_.backend.run(Fill{.x = kept.amaxes, .value = 0});
     return kept;
 }
 

@@ -68,15 +68,15 @@ void GptChunk::start_stream(const Pass& pass, const Tensor& input, const Tensor&
 }
 
 void GptChunk::finish_stream(const Pass& pass, const Stream& stream, const Tensor& output) const {
-    context_.backend.residual_norm_forward({.r = stream.r,
-                                            .y = stream.y,
-                                            .dropout = stream.dropout,
-                                            .r_out = output,
-                                            .norm = {},
-                                            .n = {},
-                                            .mean = {},
-                                            .rstd = {},
-                                            .seq_length = pass.stream_length(context_)});
+    context_.backend.run(ResidualNormForward{.r = stream.r,
+                                             .y = stream.y,
+                                             .dropout = stream.dropout,
+                                             .r_out = output,
+                                             .norm = {},
+                                             .n = {},
+                                             .mean = {},
+                                             .rstd = {},
+                                             .seq_length = pass.stream_length(context_)});
 }
 
 void GptChunk::forward(const Pass& pass, const SavedChunk& saved, const Boundary& boundary) const {
@@ -168,11 +168,11 @@ void GptChunk::begin_gradient(const Pass& pass, const SavedChunk& saved, const T
     grad.dy = {grad.dr, {}};
     if (last.probability == 0) return;
     grad.dy = {grad.dropped, grad.amax_pool.next()};
-    context_.backend.dropout_backward({.dr = grad.dr,
-                                       .dropout = last,
-                                       .dy = grad.dropped,
-                                       .seq_length = pass.stream_length(context_),
-                                       .amax = grad.dy.amax});
+    context_.backend.run(DropoutBackward{.dr = grad.dr,
+                                         .dropout = last,
+                                         .dy = grad.dropped,
+                                         .seq_length = pass.stream_length(context_),
+                                         .amax = grad.dy.amax});
 }
 
 AmaxPool GptChunk::grad_amax_pool() const {
@@ -181,7 +181,7 @@ AmaxPool GptChunk::grad_amax_pool() const {
     // One more for the head's norm.
     const Tensor numbers =
         context_.temporary_f32({1 + Block::grad_amax_count * std::ssize(blocks_)});
-    context_.backend.fill(numbers, 0);
+    context_.backend.run(Fill{.x = numbers, .value = 0});
     return AmaxPool(numbers);
 }
 

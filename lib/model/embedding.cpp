@@ -13,32 +13,32 @@ Embedding::Embedding(const ModelContext& context, const Parameters& parameters)
 void Embedding::forward(const Pass& pass, const Tensor& x) const {
     const ArenaFrame frame(context_.workspace());
     const Tensor part = allocate_whole(context_, x);
-    context_.backend.embedding_forward(
-        {.ids = pass.batch.ids, .weight = tokens_.weight, .vocab_begin = vocab_begin_, .x = part});
+    context_.backend.run(EmbeddingForward{
+        .ids = pass.batch.ids, .weight = tokens_.weight, .vocab_begin = vocab_begin_, .x = part});
     reduce_parts(context_, x, part).wait();
     const Dropout mask = dropout(pass);
     if (positions_.weight.empty() && mask.probability == 0) return;
-    context_.backend.position_forward({.x = x,
-                                       .positions = pass.batch.stream_positions,
-                                       .weight = positions_.weight,
-                                       .dropout = mask,
-                                       .seq_length = pass.stream_length(context_)});
+    context_.backend.run(PositionForward{.x = x,
+                                         .positions = pass.batch.stream_positions,
+                                         .weight = positions_.weight,
+                                         .dropout = mask,
+                                         .seq_length = pass.stream_length(context_)});
 }
 
 void Embedding::backward(const Pass& pass, const Tensor& dx) const {
     const Dropout mask = dropout(pass);
     if (!positions_.grad.empty() || mask.probability > 0) {
-        context_.backend.position_backward({.dx = dx,
-                                            .positions = pass.batch.stream_positions,
-                                            .dweight = positions_.grad,
-                                            .dropout = mask,
-                                            .seq_length = pass.stream_length(context_)});
+        context_.backend.run(PositionBackward{.dx = dx,
+                                              .positions = pass.batch.stream_positions,
+                                              .dweight = positions_.grad,
+                                              .dropout = mask,
+                                              .seq_length = pass.stream_length(context_)});
     }
     const ArenaFrame frame(context_.workspace());
-    context_.backend.embedding_backward({.ids = pass.batch.ids,
-                                         .dx = gather_rows(context_, dx),
-                                         .dweight = tokens_.grad,
-                                         .vocab_begin = vocab_begin_});
+    context_.backend.run(EmbeddingBackward{.ids = pass.batch.ids,
+                                           .dx = gather_rows(context_, dx),
+                                           .dweight = tokens_.grad,
+                                           .vocab_begin = vocab_begin_});
 }
 
 }  // namespace gptrain

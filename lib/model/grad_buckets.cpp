@@ -51,7 +51,7 @@ void GradBuckets::start_rounded(const Bucket& bucket) {
     complete(message);
     const std::int64_t elements = bucket.end - bucket.begin;
     const Tensor sent = message.sent.slice(0, 0, elements);
-    backend_.cast(sent, grads_of(bucket));
+    backend_.run(Cast{.to = sent, .from = grads_of(bucket)});
     message.bucket = bucket;
     message.pending = sharers_.all_to_all(message.received.slice(0, 0, elements), sent);
 }
@@ -62,14 +62,15 @@ void GradBuckets::complete(Message& message) {
     message.pending.wait();
     const std::int64_t ranks = sharers_.size();
     const Bucket own = own_part(message.bucket);
-    backend_.sum_rows(grads_of(own),
-                      message.received.slice(0, 0, elements).view({ranks, elements / ranks}));
+    backend_.run(
+        SumRows{.to = grads_of(own),
+                .rows = message.received.slice(0, 0, elements).view({ranks, elements / ranks})});
     if (!reduction_.shard) {
         const Tensor all = message.sent.slice(0, 0, elements);
         const Tensor part = all.slice(0, own.begin - message.bucket.begin, own.end - own.begin);
-        backend_.cast(part, grads_of(own));
+        backend_.run(Cast{.to = part, .from = grads_of(own)});
         sharers_.all_gather(all, part, 0).wait();
-        backend_.cast(grads_of(message.bucket), all);
+        backend_.run(Cast{.to = grads_of(message.bucket), .from = all});
     }
     message.bucket = {};
 }

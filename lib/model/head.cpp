@@ -28,19 +28,23 @@ std::int64_t Head::row_stride(std::int64_t vocab) const {
 void Head::cross_entropy(const CrossEntropy& args) const {
     Communicator& tp = context_.mesh.tp();
     if (tp.size() == 1) {
-        context_.backend.cross_entropy(args);
+        context_.backend.run(args);
         return;
     }
     const std::int64_t rows = args.logits.size(0);
-    const VocabParallelCrossEntropy split = {.loss = args,
-                                             .vocab_begin = context_.vocab_begin(),
-                                             .maximum = context_.temporary_f32({rows}),
-                                             .sums = context_.temporary_f32({rows, 2})};
-    context_.backend.vocab_parallel_maximum(split);
-    tp.all_reduce(split.maximum, Reduce::max).wait();
-    context_.backend.vocab_parallel_sums(split);
-    tp.all_reduce(split.sums, Reduce::sum).wait();
-    context_.backend.vocab_parallel_gradient(split);
+    const std::int64_t vocab_begin = context_.vocab_begin();
+    const Tensor maximum = context_.temporary_f32({rows});
+    const Tensor sums = context_.temporary_f32({rows, 2});
+    context_.backend.run(VocabParallelMaximum{.logits = args.logits, .maximum = maximum});
+    tp.all_reduce(maximum, Reduce::max).wait();
+    context_.backend.run(VocabParallelSums{.logits = args.logits,
+                                           .targets = args.targets,
+                                           .vocab_begin = vocab_begin,
+                                           .maximum = maximum,
+                                           .sums = sums});
+    tp.all_reduce(sums, Reduce::sum).wait();
+    context_.backend.run(VocabParallelGradient{
+        .loss = args, .vocab_begin = vocab_begin, .maximum = maximum, .sums = sums});
 }
 
 void Head::loss(const Tensor& n, const Tensor& dn, const Pass& pass) const {
@@ -54,20 +58,20 @@ void Head::loss(const Tensor& n, const Tensor& dn, const Pass& pass) const {
         const Tensor x = n.slice(0, begin, count);
         const std::int64_t vocab = weight_.weight.size(0);
         const Tensor logits = context_.temporary({count, row_stride(vocab)}).slice(1, 0, vocab);
-        context_.backend.linear_forward(
-            {.x = x, .weight = weight_.weight, .bias = {}, .y = logits});
+        context_.backend.run(
+            LinearForward{.x = x, .weight = weight_.weight, .bias = {}, .y = logits});
         cross_entropy({.logits = logits,
                        .targets = targets.slice(0, begin, count),
                        .weights = weights.slice(0, begin, count),
                        .step = pass.step,
                        .gradient = gradient});
         if (!gradient) continue;
-        context_.backend.linear_input_grad({.dy = logits,
-                                            .weight = weight_.weight,
-                                            .gelu_input = {},
-                                            .dx = dn.slice(0, begin, count)});
-        context_.backend.linear_weight_grad(
-            {.x = x, .dy = logits, .dweight = weight_.grad, .dbias = {}});
+        context_.backend.run(LinearInputGrad{.dy = logits,
+                                             .weight = weight_.weight,
+                                             .gelu_input = {},
+                                             .dx = dn.slice(0, begin, count)});
+        context_.backend.run(
+            LinearWeightGrad{.x = x, .dy = logits, .dweight = weight_.grad, .dbias = {}});
     }
 }
 
@@ -77,7 +81,7 @@ void Head::forward_backward(Stream& stream, const SavedHead& saved, const Pass& 
     norm_.forward(stream, saved.norm, {n, {}}, pass);
     const Tensor dn = allocate_whole(context_, saved.dn);
     loss(gather_rows(context_, n), dn, pass);
-    context_.backend.check_loss(pass.step);
+    context_.backend.run(CheckLoss{.step = pass.step});
     reduce_parts(context_, saved.dn, dn).wait();
 }
 
@@ -101,10 +105,10 @@ void Head::last_logits(Stream& stream, const StreamBuffers& buffers, const Pass&
     const Tensor last = n.view({pass.batch.sequences(), length, context_.shape.hidden})
                             .slice(1, length - 1, 1)
                             .view({pass.batch.sequences(), context_.shape.hidden});
-    context_.backend.linear_forward({.x = last,
-                                     .weight = weight_.weight,
-                                     .bias = {},
-                                     .y = logits.slice(1, 0, weight_.weight.size(0))});
+    context_.backend.run(LinearForward{.x = last,
+                                       .weight = weight_.weight,
+                                       .bias = {},
+                                       .y = logits.slice(1, 0, weight_.weight.size(0))});
 }
 
 void Head::backward(const SavedHead& saved, StreamGrad& grad, const Dropout& branch,

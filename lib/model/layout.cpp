@@ -126,8 +126,7 @@ private:
                projection());
         norm(at + "ln_2");
         std::vector<Rows> inner = {{at + "mlp.fc", model_.ffn, TpSplit::rows}};
-        if (model_.activation == Activation::swiglu)
-            inner.push_back({at + "mlp.gate", model_.ffn, TpSplit::rows});
+        if (gated(model_.activation)) inner.push_back({at + "mlp.gate", model_.ffn, TpSplit::rows});
         linear(at + "mlp.fc_gate", inner, model_.hidden, drawn());
         linear(at + "mlp.proj", {{at + "mlp.proj", model_.hidden, TpSplit::columns}}, model_.ffn,
                projection());

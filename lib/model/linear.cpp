@@ -23,7 +23,7 @@ void Linear::multiply(const WithAmax& x, const Tensor& bias, const Tensor& y,
         args.x8 = converted(x, DType::f8e4m3, true, false);
         args.weight8 = weight_.weight8;
     }
-    context_.backend.linear_forward(args);
+    context_.backend.run(args);
 }
 
 void Linear::forward(const WithAmax& x, const Tensor& y, const Tensor& gelu) const {
@@ -37,7 +37,7 @@ void Linear::forward(const WithAmax& x, const Tensor& y, const Tensor& gelu) con
         const Tensor part = allocate_whole(context_, y);
         multiply(x, {}, part);
         reduce_parts(context_, y, part).wait();
-        if (!bias_.weight.empty()) context_.backend.add_bias(y, bias_.weight);
+        if (!bias_.weight.empty()) context_.backend.run(AddBias{.y = y, .bias = bias_.weight});
     }
 }
 
@@ -48,50 +48,50 @@ Fp8Matrix Linear::converted(const WithAmax& x, DType format, bool rows, bool col
     Tensor amax = x.amax;
     if (amax.empty()) {
         amax = workspace.allocate(DType::f32, {1});
-        backend.fill(amax, 0);
-        backend.update_amax(x.values, amax);
+        backend.run(Fill{.x = amax, .value = 0});
+        backend.run(UpdateAmax{.x = x.values, .amax = amax});
     }
     Fp8Matrix out;
     out.scale = workspace.allocate(DType::f32, {1});
     if (rows) out.rows = workspace.allocate(format, shape);
     if (columns) out.columns = workspace.allocate(format, {shape[1], shape[0]});
-    backend.to_fp8({.x = x.values, .amax = amax, .out = out});
+    backend.run(ToFp8{.x = x.values, .amax = amax, .out = out});
     return out;
 }
 
 void Linear::input_grad(const Backward& args, const Fp8Matrix& dy8) const {
     Backend& backend = context_.backend;
     if (!fp8()) {
-        backend.linear_input_grad({.dy = args.dy.values,
-                                   .weight = weight_.weight,
-                                   .gelu_input = args.gelu_input,
-                                   .dx = args.dx});
+        backend.run(LinearInputGrad{.dy = args.dy.values,
+                                    .weight = weight_.weight,
+                                    .gelu_input = args.gelu_input,
+                                    .dx = args.dx});
         return;
     }
     GPTRAIN_CHECK(args.gelu_input.empty(), "GELU epilogue on an FP8 GEMM");
-    backend.linear_input_grad({.dy = {},
-                               .weight = {},
-                               .gelu_input = {},
-                               .dx = args.dx,
-                               .dy8 = dy8,
-                               .weight8 = weight_.weight8});
+    backend.run(LinearInputGrad{.dy = {},
+                                .weight = {},
+                                .gelu_input = {},
+                                .dx = args.dx,
+                                .dy8 = dy8,
+                                .weight8 = weight_.weight8});
 }
 
 void Linear::weight_grad(const Backward& args, const Tensor& dbias, const Fp8Matrix& dy8) const {
     Backend& backend = context_.backend;
     if (!fp8()) {
-        backend.linear_weight_grad(
-            {.x = args.x.values, .dy = args.dy.values, .dweight = weight_.grad, .dbias = dbias});
+        backend.run(LinearWeightGrad{
+            .x = args.x.values, .dy = args.dy.values, .dweight = weight_.grad, .dbias = dbias});
         return;
     }
     const ArenaFrame frame(context_.workspace());
-    backend.linear_weight_grad({.x = {},
-                                .dy = {},
-                                .dweight = weight_.grad,
-                                .dbias = {},
-                                .x8 = converted(args.x, DType::f8e4m3, false, true),
-                                .dy8 = dy8});
-    if (!dbias.empty()) backend.bias_grad(args.dy.values, dbias);
+    backend.run(LinearWeightGrad{.x = {},
+                                 .dy = {},
+                                 .dweight = weight_.grad,
+                                 .dbias = {},
+                                 .x8 = converted(args.x, DType::f8e4m3, false, true),
+                                 .dy8 = dy8});
+    if (!dbias.empty()) backend.run(BiasGrad{.dy = args.dy.values, .dbias = dbias});
 }
 
 void Linear::column_backward(const Backward& args, BackwardPart part) const {
@@ -114,7 +114,7 @@ void Linear::column_backward(const Backward& args, BackwardPart part) const {
         sum = reduce_parts(context_, args.dx, whole.dx);
     }
     if (part == BackwardPart::inputs && !bias_.grad.empty()) {
-        context_.backend.bias_grad(args.dy.values, bias_.grad);
+        context_.backend.run(BiasGrad{.dy = args.dy.values, .dbias = bias_.grad});
     }
     if (part != BackwardPart::inputs) {
         gathered.wait();
@@ -135,7 +135,7 @@ void Linear::row_backward(const Backward& args, BackwardPart part) const {
     // With sequence parallelism the bias was added to this rank's slice only.
     const bool with_weights = part == BackwardPart::whole && !context_.sequence_parallel;
     if (part != BackwardPart::weights && !with_weights && !bias_.grad.empty()) {
-        context_.backend.bias_grad(args.dy.values, bias_.grad);
+        context_.backend.run(BiasGrad{.dy = args.dy.values, .dbias = bias_.grad});
     }
     if (part != BackwardPart::inputs) {
         weight_grad(whole, with_weights ? bias_.grad : Tensor(), dy8);

@@ -46,13 +46,13 @@ SavedMlp Mlp::with_workspace(const SavedMlp& kept, const Tensor& stream,
 void Mlp::forward_activation(Stream& stream, const SavedMlp& saved, const Pass& pass) const {
     norm_.forward(stream, saved.norm, saved.n, pass);
     // Fuses the GELU into the GEMM's epilogue, except in FP8.
-    if (!swiglu() && !fc_.fp8()) {
+    if (activation() == Activation::gelu && !fc_.fp8()) {
         fc_.forward(saved.n, saved.u, saved.a.values);
         return;
     }
     fc_.forward(saved.n, saved.u);
-    context_.backend.activation_forward(
-        {.swiglu = swiglu(), .u = saved.u, .y = saved.a.values, .amax = saved.a.amax});
+    context_.backend.run(ActivationForward{
+        .activation = activation(), .u = saved.u, .y = saved.a.values, .amax = saved.a.amax});
 }
 
 void Mlp::forward_projection(Stream& stream, const SavedMlp& saved, const Tensor& y,
@@ -66,8 +66,8 @@ SavedMlp Mlp::rebuilt(const SavedMlp& kept, std::int64_t tokens) const {
     SavedMlp saved = with_workspace(kept, {}, tokens);
     if (kept.n.values.empty()) norm_.rebuild(saved.norm, saved.n.values);
     if (kept.a.values.empty()) {
-        context_.backend.activation_forward(
-            {.swiglu = swiglu(), .u = saved.u, .y = saved.a.values});
+        context_.backend.run(
+            ActivationForward{.activation = activation(), .u = saved.u, .y = saved.a.values});
     }
     return saved;
 }
@@ -85,14 +85,14 @@ void Mlp::backward(const SavedMlp& kept, StreamGrad& grad, const Dropout& branch
         fc_.fp8() ? grad.amax_pool.next() : Tensor()};
 
     // Fuses the GELU's gradient into the GEMM's epilogue, except in FP8.
-    const bool fused = !swiglu() && !proj_.fp8();
+    const bool fused = activation() == Activation::gelu && !proj_.fp8();
     Tensor da = du.values;
-    if (swiglu() && inputs) da = context_.temporary({tokens, proj_.inputs()});
+    if (gated(activation()) && inputs) da = context_.temporary({tokens, proj_.inputs()});
     proj_.backward({.x = saved.a, .dy = dy, .dx = da, .gelu_input = fused ? saved.u : Tensor()},
                    part);
     if (inputs && !fused) {
-        context_.backend.activation_backward(
-            {.swiglu = swiglu(), .u = saved.u, .dy = da, .du = du.values, .amax = du.amax});
+        context_.backend.run(ActivationBackward{
+            .activation = activation(), .u = saved.u, .dy = da, .du = du.values, .amax = du.amax});
     }
     const Tensor dn =
         inputs ? context_.temporary({context_.stream_length(tokens), context_.shape.hidden})

@@ -50,7 +50,7 @@ public:
                   BackwardPart part, const DeferredMlp& deferred) const;
 
 private:
-    bool swiglu() const { return context_.shape.activation == Activation::swiglu; }
+    Activation activation() const { return context_.shape.activation; }
     /// Recomputes n and a if they were not kept.
     SavedMlp rebuilt(const SavedMlp& kept, std::int64_t tokens) const;
 

@@ -35,47 +35,47 @@ void NormLayer::forward(Stream& stream, const SavedNorm& saved, const WithAmax& 
                         const Pass& pass) const {
     const bool has_branch = !stream.y.empty();
     GPTRAIN_CHECK(has_branch || stream.r.data() == saved.r.data(), "the stream is not saved");
-    context_.backend.residual_norm_forward({.r = stream.r,
-                                            .y = stream.y,
-                                            .dropout = stream.dropout,
-                                            .r_out = has_branch ? saved.r : Tensor(),
-                                            .norm = norm(),
-                                            .n = n.values,
-                                            .mean = saved.mean,
-                                            .rstd = saved.rstd,
-                                            .seq_length = pass.stream_length(context_),
-                                            .amax = n.amax});
+    context_.backend.run(ResidualNormForward{.r = stream.r,
+                                             .y = stream.y,
+                                             .dropout = stream.dropout,
+                                             .r_out = has_branch ? saved.r : Tensor(),
+                                             .norm = norm(),
+                                             .n = n.values,
+                                             .mean = saved.mean,
+                                             .rstd = saved.rstd,
+                                             .seq_length = pass.stream_length(context_),
+                                             .amax = n.amax});
     stream = {.r = saved.r, .y = {}, .dropout = {}};
 }
 
 void NormLayer::rebuild(const SavedNorm& saved, const Tensor& n) const {
-    context_.backend.residual_norm_forward({.r = saved.r,
-                                            .y = {},
-                                            .dropout = {},
-                                            .r_out = {},
-                                            .norm = norm(),
-                                            .n = n,
-                                            .mean = saved.mean,
-                                            .rstd = saved.rstd});
+    context_.backend.run(ResidualNormForward{.r = saved.r,
+                                             .y = {},
+                                             .dropout = {},
+                                             .r_out = {},
+                                             .norm = norm(),
+                                             .n = n,
+                                             .mean = saved.mean,
+                                             .rstd = saved.rstd});
 }
 
 void NormLayer::backward(const Tensor& dn, const SavedNorm& saved, StreamGrad& grad,
                          const Dropout& branch, const Pass& pass, bool accumulate) const {
     const bool drops = branch.probability > 0;
     grad.dy = {drops ? grad.dropped : grad.dr, grad.amax_pool.next()};
-    context_.backend.residual_norm_backward({.dn = dn,
-                                             .r = saved.r,
-                                             .norm = norm(),
-                                             .mean = saved.mean,
-                                             .rstd = saved.rstd,
-                                             .dr = grad.dr,
-                                             .accumulate = accumulate,
-                                             .dropout = branch,
-                                             .dy = drops ? grad.dropped : Tensor(),
-                                             .dweight = weight_.grad,
-                                             .dbias = bias_.grad,
-                                             .seq_length = pass.stream_length(context_),
-                                             .amax = grad.dy.amax});
+    context_.backend.run(ResidualNormBackward{.dn = dn,
+                                              .r = saved.r,
+                                              .norm = norm(),
+                                              .mean = saved.mean,
+                                              .rstd = saved.rstd,
+                                              .dr = grad.dr,
+                                              .accumulate = accumulate,
+                                              .dropout = branch,
+                                              .dy = drops ? grad.dropped : Tensor(),
+                                              .dweight = weight_.grad,
+                                              .dbias = bias_.grad,
+                                              .seq_length = pass.stream_length(context_),
+                                              .amax = grad.dy.amax});
 }
 
 }  // namespace gptrain

@@ -57,9 +57,9 @@ void Parameters::to_fp8(Backend& backend, Arena& workspace) const {
         const Tensor values = workspace.allocate(weights_.dtype(), group.shape);
         const Tensor amax = workspace.allocate(DType::f32, {1});
         backend.copy(values, flat(group, weights_).view(group.shape));
-        backend.fill(amax, 0);
-        backend.update_amax(values, amax);
-        backend.to_fp8({.x = values, .amax = amax, .out = fp8(group)});
+        backend.run(Fill{.x = amax, .value = 0});
+        backend.run(UpdateAmax{.x = values, .amax = amax});
+        backend.run(ToFp8{.x = values, .amax = amax, .out = fp8(group)});
     }
 }
 

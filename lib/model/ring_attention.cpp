@@ -153,14 +153,14 @@ public:
     }
     /// Adds the sums that arrived to this rank's contribution.
     void add_arrived(int step) const {
-        if (step >= 2) add(at(step), at(step + 1));
+        if (step >= 2) resources_.backend.run(Add{.x = at(step), .y = at(step + 1)});
     }
     /// The complete sums for this rank's keys.
     const Tensor& finish() const {
         if (ring_.size > 1) {
             resources_.cp.send_recv(at(ring_.size - 1), ring_.next, at(ring_.size), ring_.previous)
                 .wait();
-            add(home_, at(ring_.size));
+            resources_.backend.run(Add{.x = home_, .y = at(ring_.size)});
         }
         return home_;
     }
@@ -168,20 +168,6 @@ public:
 private:
     /// One being sent, one arriving, one being computed.
     static constexpr int max_in_flight = 3;
-
-    /// x += y
-    void add(const Tensor& x, const Tensor& y) const {
-        const Shape rows = {x.size(0) * x.size(1), x.size(2) * x.size(3)};
-        resources_.backend.residual_norm_forward({.r = x.view(rows),
-                                                  .y = y.view(rows),
-                                                  .dropout = {},
-                                                  .r_out = x.view(rows),
-                                                  .norm = {},
-                                                  .n = {},
-                                                  .mean = {},
-                                                  .rstd = {},
-                                                  .seq_length = x.size(1)});
-    }
 
     const Ring& ring_;
     const ContextRanks& resources_;
@@ -194,7 +180,7 @@ void store_rounded(const Tensor& to, const Tensor& sum, const ContextRanks& reso
     const ArenaFrame frame(resources.workspace);
     const bool direct = to.contiguous();
     const Tensor rounded = direct ? to : resources.workspace.allocate(to.dtype(), to.shape());
-    resources.backend.cast(rounded, sum);
+    resources.backend.run(Cast{.to = rounded, .from = sum});
     if (!direct) resources.backend.copy(to, rounded);
 }
 
@@ -218,14 +204,14 @@ void ring_attention_forward(const ContextForward& args, const ContextRanks& reso
                               attention_to(queries, keys.at(step), row, slice);
                           attention.o = o;
                           attention.lse = lse;
-                          resources.backend.attention_forward(attention);
+                          resources.backend.run(attention);
                           // Every query sees the first rows of this rank's own keys, so that pair
                           // starts the sums.
-                          resources.backend.merge_attention({.o = o,
-                                                             .lse = lse,
-                                                             .o_sum = queries.of(o_sum, 1),
-                                                             .lse_sum = queries.of(args.lse, 2),
-                                                             .accumulate = step > 0 || row > 0});
+                          resources.backend.run(MergeAttention{.o = o,
+                                                               .lse = lse,
+                                                               .o_sum = queries.of(o_sum, 1),
+                                                               .lse_sum = queries.of(args.lse, 2),
+                                                               .accumulate = step > 0 || row > 0});
                       });
         next.wait();
     }
@@ -239,7 +225,7 @@ void ring_attention_backward(const ContextBackward& args, const ContextRanks& re
     const KeyRing keys(forward, ring, resources);
     const GradientRing sums(keys.at(0).shape(), ring, resources);
     const Tensor dq_sum = resources.workspace.allocate(DType::f32, forward.o.shape());
-    resources.backend.fill(dq_sum, 0);
+    resources.backend.run(Fill{.x = dq_sum, .value = 0});
     std::vector<Queries> all = queries_of(forward, ring, resources);
     for (Queries& queries : all) {
         queries.attention.o = queries.of(forward.o, 1);
@@ -248,17 +234,17 @@ void ring_attention_backward(const ContextBackward& args, const ContextRanks& re
     for (int step = 0; step < ring.size; ++step) {
         Pending next = keys.pass_on(step);
         Pending arriving = sums.pass_on(step);
-        resources.backend.fill(sums.at(step), 0);
+        resources.backend.run(Fill{.x = sums.at(step), .value = 0});
         for_each_pair(all, ring.slices_at(step),
                       [&](const Queries& queries, std::int64_t row, const SequenceSlice& slice) {
                           const KeyParts added(sums.at(step).slice(1, row, slice.length));
-                          resources.backend.attention_backward(
-                              {.forward = attention_to(queries, keys.at(step), row, slice),
-                               .d_o = queries.of(args.d_o, 1),
-                               .dq = queries.of(dq_sum, 1),
-                               .dk = added.k,
-                               .dv = added.v,
-                               .accumulate = true});
+                          resources.backend.run(AttentionBackward{
+                              .forward = attention_to(queries, keys.at(step), row, slice),
+                              .d_o = queries.of(args.d_o, 1),
+                              .dq = queries.of(dq_sum, 1),
+                              .dk = added.k,
+                              .dv = added.v,
+                              .accumulate = true});
                       });
         next.wait();
         arriving.wait();

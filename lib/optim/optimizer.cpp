@@ -43,28 +43,30 @@ void Optimizer::make_pieces(Memory& memory) {
 
 void Optimizer::initialise(std::uint64_t seed) {
     // Padding between groups is never initialised or updated elsewhere.
-    backend_.fill(parameters_.weights(), 0);
+    backend_.run(Fill{.x = parameters_.weights(), .value = 0});
     for (std::size_t i = 0; i < pieces_.size(); ++i) {
         const AdamWPiece& piece = pieces_[i];
         const Initialisation& init = ranges_[i].parameter->init;
         if (init.std > 0) {
-            backend_.init_normal(piece.main_param, ranges_[i].shard, seed,
-                                 static_cast<float>(init.std));
+            backend_.run(InitNormal{.x = piece.main_param,
+                                    .shard = ranges_[i].shard,
+                                    .seed = seed,
+                                    .std = static_cast<float>(init.std)});
         } else {
-            backend_.fill(piece.main_param, init.constant);
+            backend_.run(Fill{.x = piece.main_param, .value = init.constant});
         }
-        backend_.fill(piece.exp_avg, 0);
-        backend_.fill(piece.exp_avg_sq, 0);
+        backend_.run(Fill{.x = piece.exp_avg, .value = 0});
+        backend_.run(Fill{.x = piece.exp_avg_sq, .value = 0});
     }
     publish_weights();
 }
 
 void Optimizer::clear_gradients() {
-    backend_.fill(parameters_.main_grads(), 0);
+    backend_.run(Fill{.x = parameters_.main_grads(), .value = 0});
 }
 
 void Optimizer::sum_gradient_squares(const StepRef& step) {
-    backend_.square_sum(grads_, step.grad_square_sum());
+    backend_.run(SquareSum{.addends = grads_, .total = step.grad_square_sum()});
     if (sharded()) mesh_.dp_cp().all_reduce(step.grad_square_sum(), Reduce::sum).wait();
     mesh_.model().all_reduce(step.grad_square_sum(), Reduce::sum).wait();
 }
@@ -73,9 +75,9 @@ void Optimizer::step(const StepRef& step, const StepPolicy& decision) {
     sum_gradient_squares(step);
     mesh_.dp_cp().all_reduce(step.loss_sum(), Reduce::sum).wait();
     mesh_.pp().all_reduce(step.loss_sum(), Reduce::sum).wait();
-    backend_.decide_step(step, decision);
-    backend_.find_not_finite(grads_, step);
-    backend_.adamw(pieces_, constants_, step);
+    backend_.run(DecideStep{.step = step, .policy = decision});
+    backend_.run(FindNotFinite{.values = grads_, .step = step});
+    backend_.run(AdamW{.pieces = pieces_, .constants = constants_, .step = step});
     distribute_weights();
 }
 
@@ -103,7 +105,7 @@ void Optimizer::distribute_weights() {
 
 void Optimizer::publish_weights() {
     for (const AdamWPiece& piece : pieces_) {
-        if (!piece.weight.empty()) backend_.cast(piece.weight, piece.main_param);
+        if (!piece.weight.empty()) backend_.run(Cast{.to = piece.weight, .from = piece.main_param});
     }
     distribute_weights();
 }

@@ -33,7 +33,7 @@ public:
     /// clip or skip, updates, and sends the new weights to all ranks.
     void step(const StepRef& step, const StepPolicy& decision);
 
-    /// A gradient reported by `find_not_finite`. `begin` is its place in the stage's flat order;
+    /// A gradient reported by `FindNotFinite`. `begin` is its place in the stage's flat order;
     /// smaller is nearer to the loss.
     struct GradientName {
         std::string name;

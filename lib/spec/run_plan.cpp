@@ -251,7 +251,7 @@ std::int64_t parameter_count(const ModelShape& model) {
     const auto& [L, H, N, G, D, F, V] =
         std::array{model.layers,   model.hidden, model.heads, model.groups,
                    model.head_dim, model.ffn,    model.vocab};
-    const std::int64_t fc = model.activation == Activation::swiglu ? 2 * F : F;
+    const std::int64_t fc = input_width(model.activation, F);
     const std::int64_t qkv = (N + 2 * G) * D;
     const bool norm_bias = model.bias && model.normalization == Normalization::layernorm;
     const std::int64_t norm = norm_bias ? 2 * H : H;

@@ -13,12 +13,13 @@
 #include <string_view>
 #include <vector>
 
+#include "base/activation.h"
+
 namespace gptrain {
 
 enum class DeviceChoice { automatic, cpu, cuda };
 enum class PositionEmbedding { learned, rope };
 enum class Normalization { layernorm, rmsnorm };
-enum class Activation { gelu, swiglu };
 enum class ContextMethod { ring, all_to_all };
 enum class ScheduleKind { gpipe, one_f_one_b, interleaved_one_f_one_b, zero_bubble };
 enum class Precision { fp32, bf16, fp16, fp8 };

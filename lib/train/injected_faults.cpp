@@ -194,7 +194,8 @@ void InjectedFaults::corrupt_gradient(const RankFault& fault) const {
     warn_of(target_.rank, fault.fault,
             text("in step ", step_, ", element ", element.index, " of the gradient of ",
                  element.tensor));
-    target_.engine.backend().fill(element.value, std::numeric_limits<float>::quiet_NaN());
+    target_.engine.backend().run(
+        Fill{.x = element.value, .value = std::numeric_limits<float>::quiet_NaN()});
 }
 
 void InjectedFaults::flip_bit(const RankFault& fault) const {

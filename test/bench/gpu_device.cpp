@@ -24,7 +24,10 @@ Tensor Device::allocate(DType dtype, const Shape& shape) {
 
 void Device::draw(const Tensor& tensor, float std) {
     const Shape flat = {tensor.elements()};
-    backend_->init_normal(tensor.view(flat), Shard::whole(text("random ", ++drawn_), flat), 1, std);
+    backend_->run(InitNormal{.x = tensor.view(flat),
+                             .shard = Shard::whole(text("random ", ++drawn_), flat),
+                             .seed = 1,
+                             .std = std});
 }
 
 Tensor Device::random(DType dtype, const Shape& shape, float std) {
@@ -36,7 +39,7 @@ Tensor Device::random(DType dtype, const Shape& shape, float std) {
     const Buffer drawn = backend_->allocate(tensor.elements() * 4, MemorySpace::device);
     const Tensor exact(drawn.data(), DType::f32, {tensor.elements()});
     draw(exact, std);
-    backend_->cast(tensor.view({tensor.elements()}), exact);
+    backend_->run(Cast{.to = tensor.view({tensor.elements()}), .from = exact});
     backend_->synchronize();
     return tensor;
 }

@@ -64,16 +64,19 @@ void add_copies(Table& table, Device& device) {
     });
     table.add("fill", 4 * count, [&]() -> Call {
         const Tensor x = device.zeros(fp32, {count});
-        return [=, &backend] { backend.fill(x, 0); };
+        return [=, &backend] { backend.run(Fill{.x = x, .value = 0}); };
     });
     table.add("cast fp32 to bf16", 6 * count, [&]() -> Call {
         const Tensor from = device.random(fp32, {count});
         const Tensor to = device.zeros(bf16, {count});
-        return [=, &backend] { backend.cast(to, from); };
+        return [=, &backend] { backend.run(Cast{.to = to, .from = from}); };
     });
     table.add("init_normal", 4 * count, [&]() -> Call {
         const Tensor x = device.zeros(fp32, {count});
-        return [=, &backend] { backend.init_normal(x, Shard::whole("x", {count}), 1, 1); };
+        return [=, &backend] {
+            backend.run(
+                InitNormal{.x = x, .shard = Shard::whole("x", {count}), .seed = 1, .std = 1});
+        };
     });
 }
 
@@ -107,7 +110,7 @@ void add_norms(Table& table, Device& device, std::int64_t hidden, bool measured)
         args.rstd = device.zeros(fp32, {tokens});
         args.seq_length = seq_length;
         args.amax = amax_if(measured, device);
-        return [=, &backend] { backend.residual_norm_forward(args); };
+        return [=, &backend] { backend.run(args); };
     });
     table.add("residual_norm_backward" + size, 4 * 2 * shape.elements(), [&]() -> Call {
         ResidualNormBackward args;
@@ -121,7 +124,7 @@ void add_norms(Table& table, Device& device, std::int64_t hidden, bool measured)
         args.dbias = device.zeros(fp32, {hidden});
         args.seq_length = seq_length;
         args.amax = amax_if(measured, device);
-        return [=, &backend] { backend.residual_norm_backward(args); };
+        return [=, &backend] { backend.run(args); };
     });
 }
 
@@ -129,23 +132,23 @@ void add_activations(Table& table, Device& device, bool measured) {
     Backend& backend = device.backend();
     constexpr std::int64_t ffn = 6400;
     const std::int64_t tokens = tokens_of(ffn);
-    for (const bool swiglu : {false, true}) {
-        const Shape u_shape = {tokens, swiglu ? 2 * ffn : ffn};
+    for (const auto activation : {Activation::gelu, Activation::swiglu}) {
+        const Shape u_shape = {tokens, input_width(activation, ffn)};
         const Shape y_shape = {tokens, ffn};
-        const std::string name = swiglu ? "swiglu" : "gelu";
+        const std::string name = gated(activation) ? "swiglu" : "gelu";
         table.add(name_of_op(name + " forward", measured),
                   2 * (u_shape.elements() + y_shape.elements()), [&]() -> Call {
-                      const ActivationForward args = {swiglu, device.random(bf16, u_shape),
+                      const ActivationForward args = {activation, device.random(bf16, u_shape),
                                                       device.zeros(bf16, y_shape),
                                                       amax_if(measured, device)};
-                      return [=, &backend] { backend.activation_forward(args); };
+                      return [=, &backend] { backend.run(args); };
                   });
         table.add(name_of_op(name + " backward", measured),
                   2 * (2 * u_shape.elements() + y_shape.elements()), [&]() -> Call {
                       const ActivationBackward args = {
-                          swiglu, device.random(bf16, u_shape), device.random(bf16, y_shape),
+                          activation, device.random(bf16, u_shape), device.random(bf16, y_shape),
                           device.zeros(bf16, u_shape), amax_if(measured, device)};
-                      return [=, &backend] { backend.activation_backward(args); };
+                      return [=, &backend] { backend.run(args); };
                   });
     }
 }
@@ -167,13 +170,13 @@ void add_embeddings(Table& table, Device& device) {
     table.add("embedding_forward", 2 * 2 * shape.elements(), [&]() -> Call {
         const EmbeddingForward args = {ids(), device.random(bf16, {vocab, hidden}), 0,
                                        device.zeros(bf16, shape)};
-        return [=, &backend] { backend.embedding_forward(args); };
+        return [=, &backend] { backend.run(args); };
     });
     const std::int64_t rows = std::min(tokens, vocab);
     table.add("embedding_backward", 2 * shape.elements() + 8 * rows * hidden, [&]() -> Call {
         const EmbeddingBackward args = {ids(), device.random(bf16, shape),
                                         device.zeros(fp32, {vocab, hidden}), 0};
-        return [=, &backend] { backend.embedding_backward(args); };
+        return [=, &backend] { backend.run(args); };
     });
     table.add("position_forward", 2 * 2 * shape.elements(), [&]() -> Call {
         PositionForward args;
@@ -181,7 +184,7 @@ void add_embeddings(Table& table, Device& device) {
         args.positions = positions();
         args.weight = device.random(bf16, {seq_length, hidden});
         args.seq_length = seq_length;
-        return [=, &backend] { backend.position_forward(args); };
+        return [=, &backend] { backend.run(args); };
     });
     table.add("position_backward", 2 * shape.elements(), [&]() -> Call {
         PositionBackward args;
@@ -189,14 +192,14 @@ void add_embeddings(Table& table, Device& device) {
         args.positions = positions();
         args.dweight = device.zeros(fp32, {seq_length, hidden});
         args.seq_length = seq_length;
-        return [=, &backend] { backend.position_backward(args); };
+        return [=, &backend] { backend.run(args); };
     });
     constexpr std::int64_t head_dim = 64;
     const Shape heads = {tokens / seq_length, seq_length, hidden / head_dim, head_dim};
     table.add("rope", 2 * 2 * heads.elements(), [&]() -> Call {
         const Rope args = {device.random(bf16, heads),
                            positions().view({tokens / seq_length, seq_length})};
-        return [=, &backend] { backend.rope(args); };
+        return [=, &backend] { backend.run(args); };
     });
 }
 
@@ -211,7 +214,7 @@ void add_loss(Table& table, Device& device) {
             {rows}, [](std::int64_t i) { return static_cast<std::int32_t>(i * 7919 % vocab); });
         args.weights = device.random(fp32, {rows});
         args.step = device.step_state();
-        return [=, &backend] { backend.cross_entropy(args); };
+        return [=, &backend] { backend.run(args); };
     });
 }
 
@@ -222,14 +225,17 @@ void add_optimizer(Table& table, Device& device) {
     table.add("square_sum", 4 * 2 * count, [&]() -> Call {
         const Tensor x = device.random(fp32, {2 * count});
         const Tensor total = device.zeros(DType::f64, {1});
-        return [=, &backend] { backend.square_sum(std::span(&x, 1), total); };
+        return
+            [=, &backend] { backend.run(SquareSum{.addends = std::span(&x, 1), .total = total}); };
     });
     table.add("adamw", 30 * count, [&]() -> Call {
         const AdamWPiece piece = {device.random(fp32, shape), device.random(fp32, shape),
                                   device.random(fp32, shape), device.zeros(fp32, shape),
                                   device.zeros(bf16, shape),  true};
         const StepRef step = device.step_state();
-        return [=, &backend] { backend.adamw(std::span(&piece, 1), {}, step); };
+        return [=, &backend] {
+            backend.run(AdamW{.pieces = std::span(&piece, 1), .constants = {}, .step = step});
+        };
     });
 }
 
@@ -241,12 +247,12 @@ void add_linear_parts(Table& table, Device& device) {
     table.add("bias_grad", 2 * shape.elements(), [&]() -> Call {
         const Tensor dy = device.random(bf16, shape);
         const Tensor dbias = device.zeros(fp32, {width});
-        return [=, &backend] { backend.bias_grad(dy, dbias); };
+        return [=, &backend] { backend.run(BiasGrad{.dy = dy, .dbias = dbias}); };
     });
     table.add("amax", 2 * shape.elements(), [&]() -> Call {
         const Tensor x = device.random(bf16, shape);
         const Tensor amax = device.zeros(fp32, {1});
-        return [=, &backend] { backend.update_amax(x, amax); };
+        return [=, &backend] { backend.run(UpdateAmax{.x = x, .amax = amax}); };
     });
     table.add("to_fp8, both ways", 4 * shape.elements(), [&]() -> Call {
         ToFp8 args;
@@ -254,7 +260,7 @@ void add_linear_parts(Table& table, Device& device) {
         args.amax = device.random(fp32, {1});
         args.out = {device.zeros(DType::f8e4m3, shape),
                     device.zeros(DType::f8e4m3, {width, tokens}), device.zeros(fp32, {1})};
-        return [=, &backend] { backend.to_fp8(args); };
+        return [=, &backend] { backend.run(args); };
     });
 }
 

@@ -88,10 +88,9 @@ Json measure_kernels(Device& device, const AttentionShape& shape, const Kernels&
             op(calls[static_cast<std::size_t>(set)]);
         });
     };
-    const double forward = time(
-        [&](const AttentionBackward& call) { cuda::attention_forward(call.forward, context); });
-    const double backward =
-        time([&](const AttentionBackward& call) { cuda::attention_backward(call, context); });
+    const double forward =
+        time([&](const AttentionBackward& call) { cuda::run(call.forward, context); });
+    const double backward = time([&](const AttentionBackward& call) { cuda::run(call, context); });
     const std::string name =
         text("B", shape.sequences, " N", shape.heads, " D", shape.head_dim, " S", shape.seq_length);
     const double forward_rate = shape.forward_flops() / forward * 1e-12;
@@ -126,7 +125,7 @@ Json measure_product(double seconds) {
                                 .weight = device.random(bf16, {n, n}, 0.02f),
                                 .bias = {},
                                 .y = device.zeros(bf16, {n, n})};
-    const auto product = [&](std::int64_t) { backend.linear_forward(args); };
+    const auto product = [&](std::int64_t) { backend.run(args); };
     backend.set_choices(backend.tune([&] { product(0); }));
     const double one = device.seconds(product);
     const auto count = static_cast<std::int64_t>(seconds / one) + 1;

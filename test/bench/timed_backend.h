@@ -12,7 +12,7 @@ namespace gptrain::bench {
 
 /// Passes everything on to a CUDA backend. While `timing` is on, each op stands between two events
 /// of the device's stream, and nothing is replayed from a record.
-class TimedBackend final : public Backend {
+class TimedBackend final : public EachOp<Backend, TimedBackend> {
 public:
     /// `inner` and `stream`, on which it computes, must outlive this.
     TimedBackend(Backend& inner, const cuda::Stream& stream) : inner_(inner), stream_(stream) {}
@@ -48,46 +48,17 @@ public:
 
     void copy(const Tensor& to, const Tensor& from) override;
     void upload(const Tensor& to, std::span<const std::byte> from) override;
-    void fill(const Tensor& x, float value) override;
-    void cast(const Tensor& to, const Tensor& from) override;
-    void init_normal(const Tensor& x, const Shard& shard, std::uint64_t seed, float std) override;
-    void update_amax(const Tensor& x, const Tensor& amax) override;
-    void to_fp8(const ToFp8& args) override;
-    void linear_forward(const LinearForward& args) override;
-    void linear_input_grad(const LinearInputGrad& args) override;
-    void linear_weight_grad(const LinearWeightGrad& args) override;
-    void bias_grad(const Tensor& dy, const Tensor& dbias) override;
-    void add_bias(const Tensor& y, const Tensor& bias) override;
-    void residual_norm_forward(const ResidualNormForward& args) override;
-    void residual_norm_backward(const ResidualNormBackward& args) override;
-    void dropout_backward(const DropoutBackward& args) override;
-    void activation_forward(const ActivationForward& args) override;
-    void activation_backward(const ActivationBackward& args) override;
-    void embedding_forward(const EmbeddingForward& args) override;
-    void embedding_backward(const EmbeddingBackward& args) override;
-    void position_forward(const PositionForward& args) override;
-    void position_backward(const PositionBackward& args) override;
-    void rope(const Rope& args) override;
-    void attention_forward(const AttentionForward& args) override;
-    void attention_backward(const AttentionBackward& args) override;
-    void merge_attention(const MergeAttention& args) override;
-    void cross_entropy(const CrossEntropy& args) override;
-    void vocab_parallel_maximum(const VocabParallelCrossEntropy& args) override;
-    void vocab_parallel_sums(const VocabParallelCrossEntropy& args) override;
-    void vocab_parallel_gradient(const VocabParallelCrossEntropy& args) override;
-    void begin_step(const StepRef& step, const StepState& given) override;
-    void check_loss(const StepRef& step) override;
-    void checksum(const Tensor& x, const Tensor& sum) override;
-    void sum_rows(const Tensor& to, const Tensor& rows) override;
-    void square_sum(std::span<const Tensor> tensors, const Tensor& total) override;
-    void decide_step(const StepRef& step, const StepPolicy& policy) override;
-    void find_not_finite(std::span<const Tensor> tensors, const StepRef& step) override;
-    void adamw(std::span<const AdamWPiece> pieces, const AdamWConstants& constants,
-               const StepRef& step) override;
+
+    template <class Op>
+    void on(const Op& op) {
+        timed(Op::name, [&] { inner_.run(op); });
+    }
+    /// A gelu after a linear layer is timed as what it is.
+    void on(const LinearForward& op);
 
 private:
     struct Interval {
-        const char* op = "";
+        std::string_view op;
         cuda::Event start;
         cuda::Event end;
     };
@@ -95,7 +66,7 @@ private:
     /// The memory is the inner backend's, which takes it back.
     void release(std::byte* /*data*/, std::int64_t /*bytes*/,
                  MemorySpace /*space*/) noexcept override {}
-    void run(const char* op, const auto& work) {
+    void timed(std::string_view op, const auto& work) {
         if (!timing_) return work();
         if (used_ == intervals_.size()) intervals_.emplace_back();
         Interval& interval = intervals_[used_++];

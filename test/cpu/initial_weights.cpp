@@ -34,7 +34,10 @@ TEST_CASE("initial weights follow the formula, also far inside a huge tensor") {
         Shard shard = Shard::whole("wte.weight", {std::int64_t{1} << 40});
         shard.flat_begin = begin;
         shard.flat_end = begin + count;
-        backend->init_normal(Tensor(memory.data(), DType::f32, {count}), shard, 77, 0.5f);
+        backend->run(InitNormal{.x = Tensor(memory.data(), DType::f32, {count}),
+                                .shard = shard,
+                                .seed = 77,
+                                .std = 0.5f});
         std::vector<float> got(count);
         std::memcpy(got.data(), memory.data(), count * 4);
         double worst = 0;

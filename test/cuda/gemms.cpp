@@ -205,13 +205,13 @@ TEST_CASE("only where bits may differ the library does the gelu, on sums that ar
                                 .bias = {},
                                 .y = y.tensor(),
                                 .gelu = gelu.tensor()};
-    linear_forward(args, gemms, device.context());
+    cuda::run(args, gemms, device.context());
     device.synchronize();
     CHECK(y.all(1));
     // gelu(1) = 0.84119 is nearest to 215 / 256, gelu(1 + 2^-9) = 0.84331 to 216 / 256.
     CHECK(gelu.all(215.0f / 256));
     constexpr bool deterministic = false;
-    linear_forward(args, gemms, device.context(deterministic));
+    cuda::run(args, gemms, device.context(deterministic));
     device.synchronize();
     CHECK(y.all(1));
     CHECK(gelu.all(216.0f / 256));
@@ -228,14 +228,16 @@ public:
     }
 
     void run(Gemms& gemms, Device& device) const {
-        linear_forward(
-            {.x = x_.tensor(), .weight = weight_.tensor(), .bias = bias_.row(), .y = y_.tensor()},
-            gemms, device.context());
-        linear_input_grad({.dy = x_.tensor(),
-                           .weight = weight_.tensor(),
-                           .gelu_input = gelu_input_.tensor(),
-                           .dx = dx_.tensor()},
-                          gemms, device.context());
+        cuda::run(LinearForward{.x = x_.tensor(),
+                                .weight = weight_.tensor(),
+                                .bias = bias_.row(),
+                                .y = y_.tensor()},
+                  gemms, device.context());
+        cuda::run(LinearInputGrad{.dy = x_.tensor(),
+                                  .weight = weight_.tensor(),
+                                  .gelu_input = gelu_input_.tensor(),
+                                  .dx = dx_.tensor()},
+                  gemms, device.context());
         device.synchronize();
     }
     /// 1 + 2^-9 + 2^-8 is nearest to 1 + 2^-7, but 1 + 2^-8 to 1. The slope of gelu at 0 is 1/2.
@@ -323,12 +325,12 @@ std::string tuned_forward(bool with_gelu, bool deterministic, Device& device) {
     TuningTable table;
     Gemms gemms(device.properties, &table);
     gemms.tune([&] {
-        linear_forward({.x = x.tensor(),
-                        .weight = weight.tensor(),
-                        .bias = {},
-                        .y = y.tensor(),
-                        .gelu = with_gelu ? gelu.tensor() : Tensor()},
-                       gemms, device.context(deterministic));
+        cuda::run(LinearForward{.x = x.tensor(),
+                                .weight = weight.tensor(),
+                                .bias = {},
+                                .y = y.tensor(),
+                                .gelu = with_gelu ? gelu.tensor() : Tensor()},
+                  gemms, device.context(deterministic));
     });
     device.synchronize();
     return table.to_text();

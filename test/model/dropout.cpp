@@ -12,24 +12,21 @@ using namespace gptrain::test;
 namespace {
 
 /// A meter that notes every dropout of the ops that it is asked for.
-class DropoutRecorder final : public MeterBackend {
+class DropoutRecorder final : public EachOp<MeterBackend, DropoutRecorder> {
 public:
     DropoutRecorder()
-        : MeterBackend({.scratch = [](const OpLimits&) { return std::int64_t{0}; }}) {}
+        : EachOp<MeterBackend, DropoutRecorder>(
+              {.scratch = [](const OpLimits&) { return std::int64_t{0}; }}) {}
 
-    void residual_norm_forward(const ResidualNormForward& args) override {
-        note(forward, args.dropout);
-    }
-    void position_forward(const PositionForward& args) override { note(forward, args.dropout); }
-    void attention_forward(const AttentionForward& args) override { note(forward, args.dropout); }
-    void residual_norm_backward(const ResidualNormBackward& args) override {
-        note(backward, args.dropout);
-    }
-    void dropout_backward(const DropoutBackward& args) override { note(backward, args.dropout); }
-    void position_backward(const PositionBackward& args) override { note(backward, args.dropout); }
-    void attention_backward(const AttentionBackward& args) override {
-        note(backward, args.forward.dropout);
-    }
+    template <class Op>
+    void on(const Op& /*op*/) {}
+    void on(const ResidualNormForward& op) { note(forward, op.dropout); }
+    void on(const PositionForward& op) { note(forward, op.dropout); }
+    void on(const AttentionForward& op) { note(forward, op.dropout); }
+    void on(const ResidualNormBackward& op) { note(backward, op.dropout); }
+    void on(const DropoutBackward& op) { note(backward, op.dropout); }
+    void on(const PositionBackward& op) { note(backward, op.dropout); }
+    void on(const AttentionBackward& op) { note(backward, op.forward.dropout); }
 
     /// How often each site of each layer was drawn.
     using Draws = std::map<std::pair<DropoutSite, std::uint32_t>, int>;

@@ -136,7 +136,7 @@ TEST_CASE("every parameter counts once in the gradient norm", "[model]") {
     TinyRun run(spec);
     std::int64_t parameters = 0;
     run.engine().visit_gradients([&](const NamedState& state) {
-        run.backend().fill(state.values, 1);
+        run.backend().run(Fill{.x = state.values, .value = 1});
         parameters += state.shard.elements();
     });
     CHECK(parameters == parameter_count(run.plan().model));

@@ -10,21 +10,21 @@ struct Size {
 
 constexpr Size sizes[] = {{1, 1}, {3, 5}, {7, 64}, {2, 1031}, {256, 3072, true}};
 
-OpCase make_case(const std::string& op, bool swiglu, const Size& size, DType dtype) {
+OpCase make_case(const std::string& op, Activation activation, const Size& size, DType dtype) {
     OpLimits limits;
     limits.compute = dtype;
     limits.sequences = 1;
     limits.seq_length = size.tokens;
-    limits.widest = swiglu ? 2 * size.ffn : size.ffn;
-    OpCase result(
-        text(op, swiglu ? " swiglu " : " gelu ", name_of(dtype), " T", size.tokens, " F", size.ffn),
-        limits);
+    limits.widest = input_width(activation, size.ffn);
+    OpCase result(text(op, gated(activation) ? " swiglu " : " gelu ", name_of(dtype), " T",
+                       size.tokens, " F", size.ffn),
+                  limits);
     result.large = size.large;
     return result;
 }
 
 /// Mostly where the functions bend, and now and then far out.
-Fill activation_inputs() {
+Values activation_inputs() {
     return [normal = random_values(2)](std::int64_t i, PhiloxKey stream) {
         const double x = normal(i, stream);
         return i % 11 == 10 ? 20 * x : x;
@@ -38,25 +38,25 @@ struct Variant {
     bool amax = false;
 };
 
-OpCase forward(bool swiglu, const Size& size, DType dtype, const Variant& variant) {
-    OpCase op = make_case(text("activation_forward", variant.name), swiglu, size, dtype);
+OpCase forward(Activation activation, const Size& size, DType dtype, const Variant& variant) {
+    OpCase op = make_case(text("activation_forward", variant.name), activation, size, dtype);
     const auto u =
-        op.input(dtype, {size.tokens, swiglu ? 2 * size.ffn : size.ffn}, activation_inputs());
+        op.input(dtype, {size.tokens, input_width(activation, size.ffn)}, activation_inputs());
     const auto y = op.output(dtype, {size.tokens, size.ffn});
     const auto amax = variant.amax ? op.updated(DType::f32, {1}, constant(0)) : none;
     op.run = [=](Backend& backend, const Tensors& at) {
-        backend.activation_forward({swiglu, at[u], at[y], at[amax]});
+        backend.run(ActivationForward{activation, at[u], at[y], at[amax]});
     };
     op.reference = [=](Arrays& at) {
-        reference::activation_forward(swiglu, at[u], at[y]);
+        reference::activation_forward(activation, at[u], at[y]);
         reference::update_amax(at.result(y), at[amax]);
     };
     return op;
 }
 
-OpCase backward(bool swiglu, const Size& size, DType dtype, const Variant& variant) {
-    OpCase op = make_case(text("activation_backward", variant.name), swiglu, size, dtype);
-    const Shape input_shape = {size.tokens, swiglu ? 2 * size.ffn : size.ffn};
+OpCase backward(Activation activation, const Size& size, DType dtype, const Variant& variant) {
+    OpCase op = make_case(text("activation_backward", variant.name), activation, size, dtype);
+    const Shape input_shape = {size.tokens, input_width(activation, size.ffn)};
     const Shape output_shape = {size.tokens, size.ffn};
     const auto u = op.input(dtype, input_shape, activation_inputs());
     const auto dy = variant.in_place ? op.updated(dtype, output_shape, random_values())
@@ -64,11 +64,11 @@ OpCase backward(bool swiglu, const Size& size, DType dtype, const Variant& varia
     const auto du = variant.in_place ? dy : op.output(dtype, input_shape);
     const auto amax = variant.amax ? op.updated(DType::f32, {1}, constant(0)) : none;
     op.run = [=](Backend& backend, const Tensors& at) {
-        backend.activation_backward({swiglu, at[u], at[dy], at[du], at[amax]});
+        backend.run(ActivationBackward{activation, at[u], at[dy], at[du], at[amax]});
     };
     op.reference = [=](Arrays& at) {
         const Array gradient = at[dy];
-        reference::activation_backward(swiglu, at[u], gradient, at[du]);
+        reference::activation_backward(activation, at[u], gradient, at[du]);
         reference::update_amax(at.result(du), at[amax]);
     };
     return op;
@@ -80,14 +80,15 @@ std::vector<OpCase> activation_cases() {
     std::vector<OpCase> cases;
     for (const DType dtype : compute_dtypes) {
         for (const Size& size : sizes) {
-            for (const bool swiglu : {false, true}) {
+            for (const auto activation : {Activation::gelu, Activation::swiglu}) {
                 for (const Variant& variant : {Variant{""}, Variant{", amax", false, true}}) {
-                    cases.push_back(forward(swiglu, size, dtype, variant));
-                    cases.push_back(backward(swiglu, size, dtype, variant));
+                    cases.push_back(forward(activation, size, dtype, variant));
+                    cases.push_back(backward(activation, size, dtype, variant));
                 }
             }
-            cases.push_back(backward(false, size, dtype, {" in place", true}));
-            cases.push_back(backward(false, size, dtype, {" in place, amax", true, true}));
+            cases.push_back(backward(Activation::gelu, size, dtype, {" in place", true}));
+            cases.push_back(
+                backward(Activation::gelu, size, dtype, {" in place, amax", true, true}));
         }
     }
     return cases;

@@ -72,7 +72,7 @@ struct Qkv {
 };
 
 /// q, k, v (or their gradients) packed as the product of one linear layer leaves them.
-Qkv packed(OpCase& op, const Variant& v, Role role, DType dtype, const Fill& values) {
+Qkv packed(OpCase& op, const Variant& v, Role role, DType dtype, const Values& values) {
     const std::int64_t heads = v.heads + 2 * v.groups;
     const auto all = op.storage(dtype, {v.sequences * v.queries, heads * v.head_dim});
     const auto part = [&](std::int64_t begin, std::int64_t count) {
@@ -88,7 +88,7 @@ Qkv packed(OpCase& op, const Variant& v, Role role, DType dtype, const Fill& val
 }
 
 /// q by itself; k and v in a cache that has room for more keys.
-Qkv cached(OpCase& op, const Variant& v, Role role, DType dtype, const Fill& values) {
+Qkv cached(OpCase& op, const Variant& v, Role role, DType dtype, const Values& values) {
     const auto part = [&](std::int64_t heads, std::int64_t rows, std::int64_t capacity) {
         return op.part(
             role, op.storage(dtype, {v.sequences, capacity, heads, v.head_dim}),
@@ -98,7 +98,7 @@ Qkv cached(OpCase& op, const Variant& v, Role role, DType dtype, const Fill& val
             part(v.groups, v.keys, v.keys + 3)};
 }
 
-Qkv operands(OpCase& op, const Variant& v, Role role, DType dtype, const Fill& values) {
+Qkv operands(OpCase& op, const Variant& v, Role role, DType dtype, const Values& values) {
     return v.queries == v.keys ? packed(op, v, role, dtype, values)
                                : cached(op, v, role, dtype, values);
 }
@@ -152,7 +152,7 @@ OpCase forward(const Variant& v, DType dtype) {
         AttentionForward args = forward_args(at, in, v, first, mask);
         args.o = at[o];
         args.lse = at[lse];
-        backend.attention_forward(args);
+        backend.run(args);
     };
     op.reference = [=](Arrays& at) {
         reference::attention_forward(input_of(at, in, v, first, mask), at[o], at[lse]);
@@ -161,7 +161,7 @@ OpCase forward(const Variant& v, DType dtype) {
 }
 
 /// Of rows merged over more keys than are here, or over none at all.
-Fill merged_lse(const Variant& v) {
+Values merged_lse(const Variant& v) {
     if (v.q_begin + v.queries <= v.k_begin) return constant(-INFINITY);
     return random_values(0.3, std::log(static_cast<double>(v.keys)) + 3);
 }
@@ -177,7 +177,7 @@ OpCase backward(const Variant& v, DType dtype, bool accumulate) {
     const auto d_o = op.input(dtype, q_shape, random_values());
     const auto first = first_visible(op, v);
     const Qkv out = accumulate ? operands(op, v, Role::updated, DType::f32, random_values())
-                               : operands(op, v, Role::output, dtype, Fill());
+                               : operands(op, v, Role::output, dtype, Values());
     const auto mask = use_dropout(op, dropout_with(v));
     op.run = [=](Backend& backend, const Tensors& at) {
         AttentionBackward args;
@@ -189,7 +189,7 @@ OpCase backward(const Variant& v, DType dtype, bool accumulate) {
         args.dk = at[out.k];
         args.dv = at[out.v];
         args.accumulate = accumulate;
-        backend.attention_backward(args);
+        backend.run(args);
     };
     op.reference = [=](Arrays& at) {
         for (const Operand gradient : {out.q, out.k, out.v}) {
@@ -221,13 +221,13 @@ constexpr MergeVariant merge_variants[] = {
 };
 
 /// Of a side that has seen nothing in one row out of `period`, o is 0 there.
-Fill merged_o(const MergeVariant& v, std::int64_t period) {
+Values merged_o(const MergeVariant& v, std::int64_t period) {
     return [=, values = random_values()](std::int64_t i, PhiloxKey stream) {
         const std::int64_t query = i / (v.heads * v.head_dim) % v.queries;
         return query % period == 1 ? 0 : values(i, stream);
     };
 }
-Fill lse_of_side(const MergeVariant& v, std::int64_t period) {
+Values lse_of_side(const MergeVariant& v, std::int64_t period) {
     return [=, values = random_values(3, 5)](std::int64_t i, PhiloxKey stream) {
         return i % v.queries % period == 1 ? -INFINITY : values(i, stream);
     };
@@ -256,7 +256,7 @@ OpCase merge(const MergeVariant& v, DType dtype, bool accumulate) {
         op.part(role, op.storage(DType::f32, {v.sequences, v.heads, v.queries + before + 1}),
                 some(2), lse_of_side(v, 7));
     op.run = [=](Backend& backend, const Tensors& at) {
-        backend.merge_attention({at[o], at[lse], at[o_sum], at[lse_sum], accumulate});
+        backend.run(MergeAttention{at[o], at[lse], at[o_sum], at[lse_sum], accumulate});
     };
     op.reference = [=](Arrays& at) {
         if (!accumulate) {

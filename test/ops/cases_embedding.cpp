@@ -34,7 +34,7 @@ OpCase make_case(std::string_view op, const Size& size, DType dtype) {
 
 /// Some ids belong to the ranks before and after.
 constexpr std::int64_t vocab_begin = 100;
-Fill vocabulary_ids(const Size& size) {
+Values vocabulary_ids(const Size& size) {
     return random_integers(vocab_begin - size.rows / 4, vocab_begin + size.rows + size.rows / 4);
 }
 
@@ -44,7 +44,7 @@ OpCase embedding_forward(const Size& size, DType dtype) {
     const auto weight = op.input(dtype, {size.rows, size.hidden}, random_values());
     const auto x = op.output(dtype, {size.tokens(), size.hidden});
     op.run = [=](Backend& backend, const Tensors& at) {
-        backend.embedding_forward({at[ids], at[weight], vocab_begin, at[x]});
+        backend.run(EmbeddingForward{at[ids], at[weight], vocab_begin, at[x]});
     };
     op.reference = [=](Arrays& at) {
         reference::embedding_forward(at[ids], at[weight], vocab_begin, at[x]);
@@ -58,7 +58,7 @@ OpCase embedding_backward(const Size& size, DType dtype) {
     const auto dx = op.input(dtype, {size.tokens(), size.hidden}, random_values());
     const auto dweight = op.updated(DType::f32, {size.rows, size.hidden}, random_values());
     op.run = [=](Backend& backend, const Tensors& at) {
-        backend.embedding_backward({at[ids], at[dx], at[dweight], vocab_begin});
+        backend.run(EmbeddingBackward{at[ids], at[dx], at[dweight], vocab_begin});
     };
     op.reference = [=](Arrays& at) {
         reference::embedding_backward(at[ids], at[dx], vocab_begin, at[dweight]);
@@ -82,8 +82,8 @@ OpCase position_forward(const Size& size, DType dtype, bool learned, float proba
     const auto weight = learned ? op.input(dtype, {size.rows, size.hidden}, random_values()) : none;
     const auto mask = use_dropout(op, dropout_with(probability));
     op.run = [=](Backend& backend, const Tensors& at) {
-        backend.position_forward(
-            {at[x], at[positions], at[weight], dropout_of(mask, at), size.seq_length});
+        backend.run(PositionForward{at[x], at[positions], at[weight], dropout_of(mask, at),
+                                    size.seq_length});
     };
     op.reference = [=](Arrays& at) {
         if (learned) {
@@ -107,8 +107,8 @@ OpCase position_backward(const Size& size, DType dtype, bool learned, float prob
         learned ? op.updated(DType::f32, {size.rows, size.hidden}, random_values()) : none;
     const auto mask = use_dropout(op, dropout_with(probability));
     op.run = [=](Backend& backend, const Tensors& at) {
-        backend.position_backward(
-            {at[dx], at[positions], at[dweight], dropout_of(mask, at), size.seq_length});
+        backend.run(PositionBackward{at[dx], at[positions], at[dweight], dropout_of(mask, at),
+                                     size.seq_length});
     };
     op.reference = [=](Arrays& at) {
         reference::dropout(mask, size.seq_length, at[dx]);
@@ -147,7 +147,7 @@ OpCase rope(std::int64_t sequences, std::int64_t seq_length, std::int64_t heads,
     const auto positions =
         op.input(DType::i32, {sequences, seq_length}, random_integers(0, 100000));
     op.run = [=](Backend& backend, const Tensors& at) {
-        backend.rope({at[x], at[positions], 10000.0, inverse});
+        backend.run(Rope{at[x], at[positions], 10000.0, inverse});
     };
     op.reference = [=](Arrays& at) { reference::rope(at[x], at[positions], 10000.0, inverse); };
     return op;

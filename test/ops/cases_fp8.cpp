@@ -35,7 +35,9 @@ OpCase update_amax(const Dims& size, DType dtype, double before) {
         "amax", text(name_of(dtype), " ", size.rows, " x ", size.cols, ", ", before), size.large);
     const auto x = op.input(dtype, {size.rows, size.cols}, random_values());
     const auto largest = op.updated(DType::f32, {1}, constant(before));
-    op.run = [=](Backend& backend, const Tensors& at) { backend.update_amax(at[x], at[largest]); };
+    op.run = [=](Backend& backend, const Tensors& at) {
+        backend.run(UpdateAmax{.x = at[x], .amax = at[largest]});
+    };
     op.reference = [=](Arrays& at) { reference::update_amax(at[x], at[largest]); };
     return op;
 }
@@ -53,7 +55,7 @@ OpCase convert(const Dims& size, const Conversion& how) {
                                " gap ", size.gap, " amax ", how.amax),
                           size.large);
     // Sizes over many powers of two: all the way down to subnormal numbers of the format.
-    const Fill spread = [normal = random_values()](std::int64_t i, PhiloxKey stream) {
+    const Values spread = [normal = random_values()](std::int64_t i, PhiloxKey stream) {
         return normal(i, stream) * std::ldexp(1, -static_cast<int>(i % 23));
     };
     const auto x = op.input(how.from, {size.rows, size.cols}, spread, size.gap);
@@ -62,7 +64,7 @@ OpCase convert(const Dims& size, const Conversion& how) {
     const auto columns = how.columns ? op.output(how.to, {size.cols, size.rows}) : none;
     const auto scale = op.output(DType::f32, {1});
     op.run = [=](Backend& backend, const Tensors& at) {
-        backend.to_fp8({.x = at[x], .amax = at[amax], .out = {at[rows], at[columns], at[scale]}});
+        backend.run(ToFp8{.x = at[x], .amax = at[amax], .out = {at[rows], at[columns], at[scale]}});
     };
     op.reference = [=](Arrays& at) {
         reference::to_fp8(at[x], at[amax], at[rows], at[columns], at[scale]);
@@ -87,12 +89,12 @@ OpCase forward(const Size& size, bool with_bias) {
     const auto bias = with_bias ? op.input(DType::bf16, {size.outputs}, random_values()) : none;
     const auto y = op.output(DType::bf16, {size.tokens, size.outputs});
     op.run = [=](Backend& backend, const Tensors& at) {
-        backend.linear_forward({.x = {},
-                                .weight = {},
-                                .bias = at[bias],
-                                .y = at[y],
-                                .x8 = {at[x], {}, at[x_scale]},
-                                .weight8 = {at[weight], {}, at[weight_scale]}});
+        backend.run(LinearForward{.x = {},
+                                  .weight = {},
+                                  .bias = at[bias],
+                                  .y = at[y],
+                                  .x8 = {at[x], {}, at[x_scale]},
+                                  .weight8 = {at[weight], {}, at[weight_scale]}});
     };
     op.reference = [=](Arrays& at) {
         reference::linear_forward(reference::from_fp8(at[x], at[x_scale], false),
@@ -110,12 +112,12 @@ OpCase input_grad(const Size& size) {
     const auto weight_scale = op.input(DType::f32, {1}, constant(0.0021));
     const auto dx = op.output(DType::bf16, {size.tokens, size.inputs});
     op.run = [=](Backend& backend, const Tensors& at) {
-        backend.linear_input_grad({.dy = {},
-                                   .weight = {},
-                                   .gelu_input = {},
-                                   .dx = at[dx],
-                                   .dy8 = {at[dy], {}, at[dy_scale]},
-                                   .weight8 = {{}, at[weight], at[weight_scale]}});
+        backend.run(LinearInputGrad{.dy = {},
+                                    .weight = {},
+                                    .gelu_input = {},
+                                    .dx = at[dx],
+                                    .dy8 = {at[dy], {}, at[dy_scale]},
+                                    .weight8 = {{}, at[weight], at[weight_scale]}});
     };
     op.reference = [=](Arrays& at) {
         reference::linear_input_grad(reference::from_fp8(at[dy], at[dy_scale], false),
@@ -133,12 +135,12 @@ OpCase weight_grad(const Size& size) {
     const auto dy_scale = op.input(DType::f32, {1}, constant(1.7e-7));
     const auto dweight = op.updated(DType::f32, {size.outputs, size.inputs}, random_values(0.003));
     op.run = [=](Backend& backend, const Tensors& at) {
-        backend.linear_weight_grad({.x = {},
-                                    .dy = {},
-                                    .dweight = at[dweight],
-                                    .dbias = {},
-                                    .x8 = {{}, at[x], at[x_scale]},
-                                    .dy8 = {{}, at[dy], at[dy_scale]}});
+        backend.run(LinearWeightGrad{.x = {},
+                                     .dy = {},
+                                     .dweight = at[dweight],
+                                     .dbias = {},
+                                     .x8 = {{}, at[x], at[x_scale]},
+                                     .dy8 = {{}, at[dy], at[dy_scale]}});
     };
     op.reference = [=](Arrays& at) {
         Array no_bias;

@@ -57,7 +57,7 @@ OpCase forward(const Size& size, DType dtype, bool with_bias) {
     const auto bias = with_bias ? op.input(dtype, {size.outputs}, random_values()) : none;
     const auto y = op.output(dtype, {size.tokens, size.outputs}, size.gap);
     op.run = [=](Backend& backend, const Tensors& at) {
-        backend.linear_forward({at[x], at[weight], at[bias], at[y]});
+        backend.run(LinearForward{at[x], at[weight], at[bias], at[y]});
     };
     op.reference = [=](Arrays& at) {
         reference::linear_forward(at[x], at[weight], at[bias], at[y]);
@@ -74,7 +74,7 @@ OpCase forward_and_gelu(const Size& size, DType dtype, bool with_bias) {
     const auto y = op.output(dtype, {size.tokens, size.outputs});
     const auto gelu = op.output(dtype, {size.tokens, size.outputs});
     op.run = [=](Backend& backend, const Tensors& at) {
-        backend.linear_forward({at[x], at[weight], at[bias], at[y], at[gelu]});
+        backend.run(LinearForward{at[x], at[weight], at[bias], at[y], at[gelu]});
     };
     op.reference = [=](Arrays& at) {
         reference::linear_forward(at[x], at[weight], at[bias], at[y]);
@@ -82,7 +82,7 @@ OpCase forward_and_gelu(const Size& size, DType dtype, bool with_bias) {
         Array sums = at[y];
         for (Bounded& sum : sums.values())
             sum = stored(sum, dtype);
-        reference::activation_forward(false, sums, at[gelu]);
+        reference::activation_forward(Activation::gelu, sums, at[gelu]);
     };
     return op;
 }
@@ -95,7 +95,7 @@ OpCase input_grad(const Size& size, DType dtype, bool with_gelu) {
         with_gelu ? op.input(dtype, {size.tokens, size.inputs}, random_values(2), size.gap) : none;
     const auto dx = op.output(dtype, {size.tokens, size.inputs}, size.gap);
     op.run = [=](Backend& backend, const Tensors& at) {
-        backend.linear_input_grad({at[dy], at[weight], at[gelu_input], at[dx]});
+        backend.run(LinearInputGrad{at[dy], at[weight], at[gelu_input], at[dx]});
     };
     op.reference = [=](Arrays& at) {
         reference::linear_input_grad(at[dy], at[weight], at[gelu_input], at[dx]);
@@ -111,7 +111,7 @@ OpCase weight_grad(const Size& size, DType dtype, bool with_bias) {
     const auto dweight = op.updated(DType::f32, {size.outputs, size.inputs}, random_values(3));
     const auto dbias = with_bias ? op.updated(DType::f32, {size.outputs}, random_values(3)) : none;
     op.run = [=](Backend& backend, const Tensors& at) {
-        backend.linear_weight_grad({at[x], at[dy], at[dweight], at[dbias]});
+        backend.run(LinearWeightGrad{at[x], at[dy], at[dweight], at[dbias]});
     };
     op.reference = [=](Arrays& at) {
         reference::linear_weight_grad(at[x], at[dy], at[dweight], at[dbias]);
@@ -123,7 +123,9 @@ OpCase bias_grad(const Size& size, DType dtype) {
     OpCase op = make_case("bias_grad", size, dtype);
     const auto dy = op.input(dtype, {size.tokens, size.outputs}, random_values());
     const auto dbias = op.updated(DType::f32, {size.outputs}, random_values());
-    op.run = [=](Backend& backend, const Tensors& at) { backend.bias_grad(at[dy], at[dbias]); };
+    op.run = [=](Backend& backend, const Tensors& at) {
+        backend.run(BiasGrad{.dy = at[dy], .dbias = at[dbias]});
+    };
     op.reference = [=](Arrays& at) { reference::bias_grad(at[dy], at[dbias]); };
     op.flops = 0;
     return op;
@@ -133,7 +135,9 @@ OpCase add_bias(const Size& size, DType dtype) {
     OpCase op = make_case("add_bias", size, dtype);
     const auto y = op.updated(dtype, {size.tokens, size.outputs}, random_values());
     const auto bias = op.input(dtype, {size.outputs}, random_values());
-    op.run = [=](Backend& backend, const Tensors& at) { backend.add_bias(at[y], at[bias]); };
+    op.run = [=](Backend& backend, const Tensors& at) {
+        backend.run(AddBias{.y = at[y], .bias = at[bias]});
+    };
     op.reference = [=](Arrays& at) { reference::add_bias(at[y], at[bias]); };
     op.flops = 0;
     return op;

@@ -33,17 +33,17 @@ OpCase make_case(std::string_view op, const Size& size, DType dtype, bool gradie
 bool is_masked(std::int64_t row) {
     return row % 3 == 1;
 }
-Fill target_ids(std::int64_t vocab) {
+Values target_ids(std::int64_t vocab) {
     return [ids = random_integers(0, vocab)](std::int64_t i, PhiloxKey stream) {
         return is_masked(i) ? (i % 2 == 0 ? -1.0 : 2e9) : ids(i, stream);
     };
 }
-Fill token_weights() {
+Values token_weights() {
     return [](std::int64_t i, PhiloxKey) { return is_masked(i) ? 0.0 : i % 2 == 0 ? 1.0 : 0.5; };
 }
 
 /// Scores as a trained model has them: one far above the others in some rows.
-Fill logits_of(std::int64_t vocab) {
+Values logits_of(std::int64_t vocab) {
     return [=, normal = random_values(3)](std::int64_t i, PhiloxKey stream) {
         const bool winner = i % vocab == 0 && i / vocab % 2 == 0;
         return normal(i, stream) + (winner ? 30 : 0);
@@ -75,7 +75,7 @@ OpCase cross_entropy(const Size& size, DType dtype, bool gradient) {
     OpCase op = make_case("cross_entropy", size, dtype, gradient);
     const Operands in = operands(op, size, dtype, gradient);
     op.run = [=](Backend& backend, const Tensors& at) {
-        backend.cross_entropy({at[in.logits], at[in.targets], at[in.weights], at.step, gradient});
+        backend.run(CrossEntropy{at[in.logits], at[in.targets], at[in.weights], at.step, gradient});
     };
     op.reference = reference_of(op, in, gradient);
     return op;
@@ -103,7 +103,7 @@ void reduce(Backend& backend, const std::vector<DeviceTensor>& tensors,
 void run_vocab_parallel(Backend& backend, const CrossEntropy& whole, std::int64_t ranks) {
     const std::int64_t rows = whole.logits.size(0);
     const std::int64_t vocab = whole.logits.size(1);
-    std::vector<VocabParallelCrossEntropy> parts;
+    std::vector<VocabParallelGradient> parts;
     std::vector<DeviceTensor> states, maxima, sums;
     HostTensor state(DType::u8, {sizeof(StepState)});
     backend.download(state.bytes(), whole.step.state);
@@ -111,7 +111,7 @@ void run_vocab_parallel(Backend& backend, const CrossEntropy& whole, std::int64_
         states.emplace_back(backend, state);
         maxima.emplace_back(backend, HostTensor(DType::f32, {rows}));
         sums.emplace_back(backend, HostTensor(DType::f32, {rows, 2}));
-        VocabParallelCrossEntropy part;
+        VocabParallelGradient part;
         part.loss = whole;
         part.vocab_begin = rank * vocab / ranks;
         const std::int64_t end = (rank + 1) * vocab / ranks;
@@ -122,13 +122,17 @@ void run_vocab_parallel(Backend& backend, const CrossEntropy& whole, std::int64_
         parts.push_back(part);
     }
     for (const auto& part : parts)
-        backend.vocab_parallel_maximum(part);
+        backend.run(VocabParallelMaximum{.logits = part.loss.logits, .maximum = part.maximum});
     reduce(backend, maxima, [](float a, float b) { return std::max(a, b); });
     for (const auto& part : parts)
-        backend.vocab_parallel_sums(part);
+        backend.run(VocabParallelSums{.logits = part.loss.logits,
+                                      .targets = part.loss.targets,
+                                      .vocab_begin = part.vocab_begin,
+                                      .maximum = part.maximum,
+                                      .sums = part.sums});
     reduce(backend, sums, [](float a, float b) { return a + b; });
     for (const auto& part : parts)
-        backend.vocab_parallel_gradient(part);
+        backend.run(part);
     backend.synchronize();
 }
 

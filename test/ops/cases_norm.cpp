@@ -82,7 +82,7 @@ OpCase forward(const Variant& variant, const Size& size, DType dtype) {
         args.rstd = at[rstd];
         args.seq_length = size.seq_length;
         args.amax = at[amax];
-        backend.residual_norm_forward(args);
+        backend.run(args);
     };
     op.reference = [=](Arrays& at) {
         Array sum = at[r];
@@ -135,7 +135,7 @@ OpCase backward(const Variant& variant, const Size& size, DType dtype) {
         args.dbias = at[dbias];
         args.seq_length = size.seq_length;
         args.amax = at[amax];
-        backend.residual_norm_backward(args);
+        backend.run(args);
     };
     op.reference = [=](Arrays& at) {
         if (!variant.accumulate) at[dr] = Array(shape, dtype);
@@ -162,7 +162,8 @@ OpCase dropout_backward(const Variant& variant, const Size& size, DType dtype) {
     const auto amax = variant.amax ? op.updated(DType::f32, {1}, before) : none;
     const auto mask = use_dropout(op, dropout_at(DropoutSite::mlp_output, 0.5f));
     op.run = [=](Backend& backend, const Tensors& at) {
-        backend.dropout_backward({at[dr], dropout_of(mask, at), at[dy], size.seq_length, at[amax]});
+        backend.run(
+            DropoutBackward{at[dr], dropout_of(mask, at), at[dy], size.seq_length, at[amax]});
     };
     op.reference = [=](Arrays& at) {
         at[dy].values() = at[dr].values();

@@ -21,7 +21,7 @@ OpCase square_sum(const std::vector<std::int64_t>& lengths) {
         std::vector<Tensor> tensors;
         for (const Operand input : inputs)
             tensors.push_back(at[input]);
-        backend.square_sum(tensors, at[total]);
+        backend.run(SquareSum{.addends = tensors, .total = at[total]});
     };
     op.reference = [=](Arrays& at) {
         Sum sum;
@@ -35,12 +35,33 @@ OpCase square_sum(const std::vector<std::int64_t>& lengths) {
     return op;
 }
 
+/// `begin`: place of the first element in its storage, which decides its alignment.
+OpCase add(DType dtype, std::int64_t begin, std::int64_t count) {
+    OpCase op = make_case(text("add ", name_of(dtype), " ", count, " from ", begin), dtype);
+    const auto part = [&](Role role) {
+        return op.part(
+            role, op.storage(dtype, {begin + count}),
+            [=](const Tensor& whole) { return whole.slice(0, begin, count); }, random_values());
+    };
+    const auto x = part(Role::updated);
+    const auto y = part(Role::input);
+    op.large = count > 1000000;
+    op.run = [=](Backend& backend, const Tensors& at) { backend.run(Add{.x = at[x], .y = at[y]}); };
+    op.reference = [=](Arrays& at) {
+        for (std::int64_t i = 0; i < count; ++i)
+            at[x](i) += at[y](i);
+    };
+    return op;
+}
+
 OpCase sum_rows(DType dtype, std::int64_t rows, std::int64_t width) {
     OpCase op = make_case(text("sum_rows ", name_of(dtype), " ", rows, " x ", width), dtype);
     const auto from = op.input(dtype, {rows, width}, random_values());
     const auto to = op.output(DType::f32, {width});
     op.large = rows * width > 1000000;
-    op.run = [=](Backend& backend, const Tensors& at) { backend.sum_rows(at[to], at[from]); };
+    op.run = [=](Backend& backend, const Tensors& at) {
+        backend.run(SumRows{.to = at[to], .rows = at[from]});
+    };
     op.reference = [=](Arrays& at) {
         for (std::int64_t i = 0; i < width; ++i) {
             Sum sum;
@@ -85,7 +106,7 @@ OpCase adamw(std::vector<Piece> pieces, DType dtype, bool skip, std::int64_t upd
             views.push_back({at[piece.main_param], at[piece.main_grad], at[piece.exp_avg],
                              at[piece.exp_avg_sq], at[piece.weight], piece.decay});
         }
-        backend.adamw(views, constants, at.step);
+        backend.run(AdamW{.pieces = views, .constants = constants, .step = at.step});
     };
     op.reference = [=, state = op.state](Arrays& at) {
         for (const Piece& piece : pieces) {
@@ -105,6 +126,10 @@ std::vector<OpCase> optimizer_cases() {
     std::vector<OpCase> cases = {square_sum({1}), square_sum({3, 1000, 17}), square_sum({100003}),
                                  square_sum({38597376})};
     for (const DType dtype : compute_dtypes) {
+        cases.push_back(add(dtype, 0, 1));
+        cases.push_back(add(dtype, 0, 4107));
+        cases.push_back(add(dtype, 3, 4107));
+        cases.push_back(add(dtype, 0, 38597376));
         cases.push_back(sum_rows(dtype, 1, 24));
         cases.push_back(sum_rows(dtype, 3, 1000));
         cases.push_back(sum_rows(dtype, 8, 4107));

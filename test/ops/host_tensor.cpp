@@ -67,7 +67,7 @@ void for_each_element(const Tensor& view,
     }
 }
 
-Fill random_values(double deviation, double mean) {
+Values random_values(double deviation, double mean) {
     return [=](std::int64_t i, PhiloxKey stream) {
         double sum = -2;  // four uniform numbers: mean 2, variance 4 / 12
         for (const std::uint32_t word : philox({static_cast<std::uint32_t>(i), 0, 0, 0}, stream)) {
@@ -77,24 +77,24 @@ Fill random_values(double deviation, double mean) {
     };
 }
 
-Fill random_integers(std::int64_t begin, std::int64_t end) {
+Values random_integers(std::int64_t begin, std::int64_t end) {
     return [=](std::int64_t i, PhiloxKey stream) {
         const auto word = philox({static_cast<std::uint32_t>(i), 0, 0, 0}, stream)[0];
         return static_cast<double>(begin + word % (end - begin));
     };
 }
 
-Fill constant(double x) {
+Values constant(double x) {
     return [=](std::int64_t, PhiloxKey) { return x; };
 }
 
-Fill given(std::vector<double> values) {
+Values given(std::vector<double> values) {
     return [values = std::move(values)](std::int64_t i, PhiloxKey) {
         return values.at(static_cast<std::size_t>(i));
     };
 }
 
-void HostTensor::fill(const Tensor& view, const Fill& values, std::uint32_t stream) {
+void HostTensor::fill(const Tensor& view, const Values& values, std::uint32_t stream) {
     for_each_element(view, [&](std::byte* at, std::int64_t i) {
         store(at, view.dtype(), values(i, {stream, 0}));
     });

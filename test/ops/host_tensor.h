@@ -21,26 +21,26 @@ double load(const std::byte* at, DType dtype);
 void store(std::byte* at, DType dtype, double x);
 
 /// The value of element i of a tensor; `stream` makes the random ones of different tensors differ.
-using Fill = std::function<double(std::int64_t i, PhiloxKey stream)>;
+using Values = std::function<double(std::int64_t i, PhiloxKey stream)>;
 /// Bell-shaped (a sum of four uniform numbers), at most 3.5 standard deviations from the mean.
-Fill random_values(double deviation = 1, double mean = 0);
+Values random_values(double deviation = 1, double mean = 0);
 /// Whole numbers in [begin, end).
-Fill random_integers(std::int64_t begin, std::int64_t end);
-Fill constant(double x);
-Fill given(std::vector<double> values);
+Values random_integers(std::int64_t begin, std::int64_t end);
+Values constant(double x);
+Values given(std::vector<double> values);
 
 /// Owns host memory; its floating-point elements are NaN at first, its integers -1.
 class HostTensor {
 public:
     HostTensor(DType dtype, const Shape& shape)
         : dtype_(dtype), shape_(shape), bytes_(byte_count(), std::byte{0xff}) {}
-    HostTensor(DType dtype, const Shape& shape, const Fill& values, std::uint32_t stream = 0)
+    HostTensor(DType dtype, const Shape& shape, const Values& values, std::uint32_t stream = 0)
         : HostTensor(dtype, shape) {
         fill(tensor(), values, stream);
     }
 
     /// Fills a view of host memory.
-    static void fill(const Tensor& view, const Fill& values, std::uint32_t stream);
+    static void fill(const Tensor& view, const Values& values, std::uint32_t stream);
 
     DType dtype() const { return dtype_; }
     const Shape& shape() const { return shape_; }

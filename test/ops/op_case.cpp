@@ -70,12 +70,12 @@ std::size_t OpCase::storage(DType dtype, const Shape& shape) {
     return storages_.size() - 1;
 }
 
-Operand OpCase::part(Role role, std::size_t storage, View view, const Fill& values) {
+Operand OpCase::part(Role role, std::size_t storage, View view, const Values& values) {
     parts_.push_back({role, storage, std::move(view), values});
     return static_cast<Operand>(parts_.size() - 1);
 }
 
-Operand OpCase::own(Role role, DType dtype, const Shape& shape, const Fill& values,
+Operand OpCase::own(Role role, DType dtype, const Shape& shape, const Values& values,
                     std::int64_t gap) {
     if (gap == 0) {
         return part(
@@ -185,6 +185,25 @@ std::string OpRun::state_faults(const Bounded& loss_sum) const {
 
 std::string OpRun::scratch_faults() const {
     return scratch_.end_is_intact() ? "" : "bytes behind the scratch memory were changed\n";
+}
+
+std::string OpRun::listing_faults(const std::vector<ListedTensor>& listed) const {
+    std::string faults;
+    for (std::size_t i = 0; i < op_.parts_.size(); ++i) {
+        bool read = false, written = false, updated = false;
+        for (const auto& [tensor, access] : listed) {
+            if (tensor.data() != tensors_.views[i].data()) continue;
+            read |= access == Access::read;
+            written |= access == Access::write;
+            updated |= access == Access::update;
+        }
+        const Role role = op_.parts_[i].role;
+        const bool as_listed = role == Role::input    ? read && !written && !updated
+                               : role == Role::output ? written && !updated
+                                                      : written || updated;
+        if (!as_listed) append(faults, text("operand ", i, " is listed otherwise than used\n"));
+    }
+    return faults;
 }
 
 std::int64_t OpRun::bytes_moved() const {

@@ -58,19 +58,19 @@ public:
         : name(std::move(case_name)), limits(op_limits) {}
 
     /// Contiguous, or for rank 2 with rows that lie `gap` elements apart.
-    Operand input(DType dtype, const Shape& shape, const Fill& values, std::int64_t gap = 0) {
+    Operand input(DType dtype, const Shape& shape, const Values& values, std::int64_t gap = 0) {
         return own(Role::input, dtype, shape, values, gap);
     }
     Operand output(DType dtype, const Shape& shape, std::int64_t gap = 0) {
-        return own(Role::output, dtype, shape, Fill(), gap);
+        return own(Role::output, dtype, shape, Values(), gap);
     }
-    Operand updated(DType dtype, const Shape& shape, const Fill& values, std::int64_t gap = 0) {
+    Operand updated(DType dtype, const Shape& shape, const Values& values, std::int64_t gap = 0) {
         return own(Role::updated, dtype, shape, values, gap);
     }
 
     /// Memory that several operands lie in; what lies in none of them must stay as it is.
     std::size_t storage(DType dtype, const Shape& shape);
-    Operand part(Role role, std::size_t storage, View view, const Fill& values = Fill());
+    Operand part(Role role, std::size_t storage, View view, const Values& values = Values());
 
     std::string name;
     OpLimits limits;
@@ -92,9 +92,9 @@ private:
         Role role;
         std::size_t storage;
         View view;
-        Fill values;
+        Values values;
     };
-    Operand own(Role role, DType dtype, const Shape& shape, const Fill& values, std::int64_t gap);
+    Operand own(Role role, DType dtype, const Shape& shape, const Values& values, std::int64_t gap);
 
     std::vector<Storage> storages_;
     std::vector<Part> parts_;
@@ -116,6 +116,12 @@ private:
     Tensor behind_;
 };
 
+/// A tensor that an op says it uses (backend/op_tensors.h).
+struct ListedTensor {
+    Tensor tensor;
+    Access access;
+};
+
 /// A case on a backend, with memory of its own. The scratch memory has exactly the size that the
 /// backend asks for.
 class OpRun {
@@ -126,6 +132,9 @@ public:
     /// Compares the memory after one run with the reference. Empty if all is well, else a line for
     /// each operand at fault.
     std::string faults() const;
+    /// Compares what the case's ops say that they use with the roles of its operands. Empty if all
+    /// is well, else a line for each operand at fault.
+    std::string listing_faults(const std::vector<ListedTensor>& listed) const;
     /// All storages as they are now, and the step state.
     std::vector<HostTensor> memory() const;
     /// Bytes of all operands, updated ones counted twice.

@@ -231,22 +231,22 @@ void norm_backward(const Array& dn, const Array& r, const Array& weight, const A
 
 // ---- activation functions ----
 
-void activation_forward(bool swiglu, const Array& u, Array& y) {
+void activation_forward(Activation activation, const Array& u, Array& y) {
     const std::int64_t ffn = y.size(1);
     for (std::int64_t t = 0; t < y.size(0); ++t) {
         for (std::int64_t f = 0; f < ffn; ++f) {
-            const Bounded gate = swiglu ? u(t, ffn + f) : Bounded(0.0);
-            y(t, f) = swiglu ? gate * logistic(gate) * u(t, f) : gelu(u(t, f));
+            const Bounded gate = gated(activation) ? u(t, ffn + f) : Bounded(0.0);
+            y(t, f) = gated(activation) ? gate * logistic(gate) * u(t, f) : gelu(u(t, f));
         }
     }
 }
 
-void activation_backward(bool swiglu, const Array& u, const Array& dy, Array& du) {
+void activation_backward(Activation activation, const Array& u, const Array& dy, Array& du) {
     const std::int64_t ffn = dy.size(1);
     for (std::int64_t t = 0; t < dy.size(0); ++t) {
         for (std::int64_t f = 0; f < ffn; ++f) {
             const Bounded gradient = dy(t, f);
-            if (!swiglu) {
+            if (!gated(activation)) {
                 du(t, f) = gradient * gelu_slope(u(t, f));
                 continue;
             }

@@ -52,8 +52,8 @@ void norm_backward(const Array& dn, const Array& r, const Array& weight, const A
                    const Array& rstd, Array& dr, Array& dweight, Array& dbias);
 
 // ---- activation functions ----
-void activation_forward(bool swiglu, const Array& u, Array& y);
-void activation_backward(bool swiglu, const Array& u, const Array& dy, Array& du);
+void activation_forward(Activation activation, const Array& u, Array& y);
+void activation_backward(Activation activation, const Array& u, const Array& dy, Array& du);
 
 // ---- embeddings and positions ----
 void embedding_forward(const Array& ids, const Array& weight, std::int64_t vocab_begin, Array& x);

@@ -69,13 +69,13 @@ TEST_CASE("gradient of linear with GELU before it") {
     const Arrays inputs = {random_array({3, 4}, 1), random_array({5, 4}, 2), random_array({5}, 3)};
     const auto forward = [](const Arrays& in) {
         Array x(in[0].shape()), y({3, 5});
-        reference::activation_forward(false, in[0], x);
+        reference::activation_forward(Activation::gelu, in[0], x);
         reference::linear_forward(x, in[1], in[2], y);
         return y;
     };
     const auto backward = [](const Arrays& in, const Array& dy) {
         Array x(in[0].shape()), du(in[0].shape()), dweight({5, 4}), dbias({5});
-        reference::activation_forward(false, in[0], x);
+        reference::activation_forward(Activation::gelu, in[0], x);
         reference::linear_input_grad(dy, in[1], in[0], du);
         reference::linear_weight_grad(x, dy, dweight, dbias);
         return Arrays{du, dweight, dbias};
@@ -84,17 +84,17 @@ TEST_CASE("gradient of linear with GELU before it") {
 }
 
 TEST_CASE("gradient of activation functions") {
-    for (const bool swiglu : {false, true}) {
-        CAPTURE(swiglu);
-        const Arrays inputs = {random_array({2, swiglu ? 10 : 5}, 1, 2)};
+    for (const auto activation : {Activation::gelu, Activation::swiglu}) {
+        CAPTURE(gated(activation));
+        const Arrays inputs = {random_array({2, input_width(activation, 5)}, 1, 2)};
         const auto forward = [=](const Arrays& in) {
             Array y({2, 5});
-            reference::activation_forward(swiglu, in[0], y);
+            reference::activation_forward(activation, in[0], y);
             return y;
         };
         const auto backward = [=](const Arrays& in, const Array& dy) {
             Array du(in[0].shape());
-            reference::activation_backward(swiglu, in[0], dy, du);
+            reference::activation_backward(activation, in[0], dy, du);
             return Arrays{du};
         };
         check_gradients(forward, backward, inputs, 1);

@@ -44,8 +44,8 @@ std::string feature_mask(Backend& backend, const Dropout& dropout, const Shape& 
                          std::int64_t seq_length) {
     const DeviceTensor dr(backend, HostTensor(DType::f32, shape, constant(1)));
     const DeviceTensor dy(backend, HostTensor(DType::f32, shape));
-    backend.dropout_backward(
-        {.dr = dr.tensor(), .dropout = dropout, .dy = dy.tensor(), .seq_length = seq_length});
+    backend.run(DropoutBackward{
+        .dr = dr.tensor(), .dropout = dropout, .dy = dy.tensor(), .seq_length = seq_length});
     return kept(dy.download());
 }
 
@@ -73,14 +73,14 @@ std::string attention_mask(Backend& backend, const Dropout& dropout, const Atten
                          }));
     const DeviceTensor o(backend, HostTensor(DType::f32, q_shape));
     const DeviceTensor lse(backend, HostTensor(DType::f32, {of.sequences, of.heads, of.queries}));
-    backend.attention_forward({.q = q.tensor(),
-                               .k = k.tensor(),
-                               .v = v.tensor(),
-                               .o = o.tensor(),
-                               .lse = lse.tensor(),
-                               .q_begin = of.first_query,
-                               .first_visible = {},
-                               .dropout = dropout});
+    backend.run(AttentionForward{.q = q.tensor(),
+                                 .k = k.tensor(),
+                                 .v = v.tensor(),
+                                 .o = o.tensor(),
+                                 .lse = lse.tensor(),
+                                 .q_begin = of.first_query,
+                                 .first_visible = {},
+                                 .dropout = dropout});
     const std::string rows = kept(o.download());
     std::string mask;
     for (std::int64_t b = 0; b < of.sequences; ++b)
@@ -202,7 +202,8 @@ std::vector<Coordinates> neighbours(bool of_attention) {
 std::vector<float> starting_weights(Backend& backend, const std::string& name, std::uint64_t seed,
                                     std::int64_t count) {
     const DeviceTensor device(backend, HostTensor(DType::f32, {count}));
-    backend.init_normal(device.tensor(), Shard::whole(name, {count}), seed, 1.0f);
+    backend.run(InitNormal{
+        .x = device.tensor(), .shard = Shard::whole(name, {count}), .seed = seed, .std = 1.0f});
     const HostTensor host = device.download();
     std::vector<float> values;
     for (std::int64_t i = 0; i < count; ++i)
@@ -261,7 +262,8 @@ TEST_CASE("starting weights are those of an independent implementation") {
             shard.flat_begin = of.first;
             shard.flat_end = of.first + count;
             const DeviceTensor device(*backend, HostTensor(DType::f32, {count}));
-            backend->init_normal(device.tensor(), shard, of.seed, 0.5f);
+            backend->run(
+                InitNormal{.x = device.tensor(), .shard = shard, .seed = of.seed, .std = 0.5f});
             const HostTensor got = device.download();
             // Up to 6 standard deviations, each factor within a few units of fp32's last place.
             for (std::int64_t i = 0; i < count; ++i)

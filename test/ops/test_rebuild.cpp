@@ -34,7 +34,7 @@ void check_norm(Backend& backend, DType dtype, bool rms, float dropout, const Sh
         args.mean = rms ? Tensor() : mean.tensor();
         args.rstd = rstd.tensor();
         args.seq_length = shape[0];
-        backend.residual_norm_forward(args);
+        backend.run(args);
         return NormRun{r_out.download(), n.download(), rstd.download()};
     };
     const NormRun first = run(true);

@@ -20,7 +20,9 @@ StepState after(Backend& backend, const StepState& before,
 }
 
 StepState decide(Backend& backend, const StepState& before, const StepPolicy& policy) {
-    return after(backend, before, [&](const StepRef& step) { backend.decide_step(step, policy); });
+    return after(backend, before, [&](const StepRef& step) {
+        backend.run(DecideStep{.step = step, .policy = policy});
+    });
 }
 
 /// A state in the middle of a run, its gradients summed.
@@ -62,13 +64,14 @@ TEST_CASE("begin_step sets what is given, clears the results and keeps the rest"
         expected.skip = Skip::none;
         expected.loss_limit = 5;
         expected.faulty_sequence = expected.faulty_tensor = -1;
-        const StepState got =
-            after(*backend, before, [&](const StepRef& step) { backend->begin_step(step, given); });
+        const StepState got = after(*backend, before, [&](const StepRef& step) {
+            backend->run(BeginStep{.step = step, .given = given});
+        });
         CHECK(to_host(got) == to_host(expected));
     }
 }
 
-TEST_CASE("decide_step clips by the norm without the loss scale") {
+TEST_CASE("DecideStep clips by the norm without the loss scale") {
     for (const auto& backend : built_backends()) {
         for (const double clip : {0.0, 1.0, 2.9999, 3.1}) {
             CAPTURE(clip);
@@ -87,7 +90,7 @@ TEST_CASE("decide_step clips by the norm without the loss scale") {
     }
 }
 
-TEST_CASE("decide_step skips a step that is not finite") {
+TEST_CASE("DecideStep skips a step that is not finite") {
     for (const auto& backend : built_backends()) {
         for (const double bad : {static_cast<double>(NAN), static_cast<double>(INFINITY),
                                  -static_cast<double>(INFINITY)}) {
@@ -163,8 +166,9 @@ TEST_CASE("the compute copy of a weight is its rounding") {
             state.grad_factor = 1;
             const AdamWPiece piece = {param.tensor(),      grad.tensor(),   exp_avg.tensor(),
                                       exp_avg_sq.tensor(), weight.tensor(), true};
-            after(*backend, state,
-                  [&](const StepRef& step) { backend->adamw(std::span(&piece, 1), {}, step); });
+            after(*backend, state, [&](const StepRef& step) {
+                backend->run(AdamW{.pieces = std::span(&piece, 1), .constants = {}, .step = step});
+            });
             const HostTensor updated = param.download();
             const HostTensor expected(dtype, shape,
                                       [&](std::int64_t i, PhiloxKey) { return updated[i]; });
@@ -173,7 +177,7 @@ TEST_CASE("the compute copy of a weight is its rounding") {
     }
 }
 
-TEST_CASE("decide_step leaves out a step whose loss is above its limit, and only counts it") {
+TEST_CASE("DecideStep leaves out a step whose loss is above its limit, and only counts it") {
     for (const auto& backend : built_backends()) {
         StepState before = running_state();  // a mean loss of 2.5
         before.loss_limit = 2.5;
@@ -203,7 +207,7 @@ TEST_CASE("the first microbatch whose loss is not finite is noted") {
         before.faulty_sequence = -1;
         const auto noted = [&](std::int64_t slot) {
             const DeviceTensor state(*backend, to_host(before));
-            backend->check_loss({state.tensor(), first_sequence.tensor(), slot});
+            backend->run(CheckLoss{.step = {state.tensor(), first_sequence.tensor(), slot}});
             before = to_step_state(state.download());
             return before.faulty_sequence;
         };
@@ -222,20 +226,22 @@ TEST_CASE("the first tensor that is not finite is found, in a step that is left 
         for (std::int64_t i = 0; i < 130; ++i) {
             memory.emplace_back(*backend, HostTensor(DType::f32, {i % 7 == 0 ? 20000 : i % 5}));
             tensors.push_back(memory.back().tensor());
-            backend->fill(tensors.back(), 3e38F);
+            backend->run(Fill{.x = tensors.back(), .value = 3e38F});
         }
         StepState before = running_state();
         before.faulty_tensor = -1;
         const auto found = [&](Skip skip) {
             before.skip = skip;
             return after(*backend, before,
-                         [&](const StepRef& step) { backend->find_not_finite(tensors, step); })
+                         [&](const StepRef& step) {
+                             backend->run(FindNotFinite{.values = tensors, .step = step});
+                         })
                 .faulty_tensor;
         };
         CHECK(found(Skip::not_finite) == -1);
         for (const std::int64_t faulty : {129, 98, 56, 7, 0}) {
             const Tensor& tensor = tensors[static_cast<std::size_t>(faulty)];
-            backend->fill(tensor.slice(0, tensor.elements() - 1, 1), NAN);
+            backend->run(Fill{.x = tensor.slice(0, tensor.elements() - 1, 1), .value = NAN});
             CHECK(found(Skip::not_finite) == faulty);
         }
         CHECK(found(Skip::none) == -1);

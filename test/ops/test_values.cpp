@@ -114,7 +114,7 @@ TEST_CASE("fill") {
         for (const DType dtype : {DType::f32, DType::bf16, DType::f16}) {
             for (const float value : {0.0f, -1.5f, infinity}) {
                 const DeviceTensor device(backend, HostTensor(dtype, {37, 3}));
-                backend.fill(device.tensor(), value);
+                backend.run(Fill{.x = device.tensor(), .value = value});
                 CHECK(device.download() == HostTensor(dtype, {37, 3}, constant(value)));
             }
         }
@@ -129,8 +129,8 @@ TEST_CASE("casts round to nearest even") {
             CAPTURE(name_of(dtype));
             const DeviceTensor narrow(backend, HostTensor(dtype, numbers.shape()));
             const DeviceTensor back(backend, HostTensor(DType::f32, numbers.shape()));
-            backend.cast(narrow.tensor(), wide.tensor());
-            backend.cast(back.tensor(), narrow.tensor());
+            backend.run(Cast{.to = narrow.tensor(), .from = wide.tensor()});
+            backend.run(Cast{.to = back.tensor(), .from = narrow.tensor()});
             const HostTensor result = back.download();
             for (std::int64_t i = 0; i < numbers.shape()[0]; ++i) {
                 CAPTURE(numbers[i]);
@@ -147,7 +147,7 @@ TEST_CASE("casts round to nearest even") {
 
 TEST_CASE("NaN counts as nothing in a maximum") {
     // gelu leaves 4 as it is and makes nearly nothing of -9.
-    const Fill values = given({quiet_nan, -9, 1, quiet_nan, 4, quiet_nan});
+    const Values values = given({quiet_nan, -9, 1, quiet_nan, 4, quiet_nan});
     on_each_backend([&](Backend& backend) {
         for (const DType dtype : {DType::f32, DType::bf16, DType::f16}) {
             for (const std::int64_t width : {6, 48}) {
@@ -159,9 +159,9 @@ TEST_CASE("NaN counts as nothing in a maximum") {
                 const DeviceTensor y(backend, HostTensor(dtype, {1, width}));
                 const DeviceTensor of_x(backend, HostTensor(DType::f32, {1}, constant(0)));
                 const DeviceTensor of_y(backend, HostTensor(DType::f32, {1}, constant(0)));
-                backend.update_amax(x.tensor(), of_x.tensor());
-                backend.activation_forward(
-                    {.u = x.tensor(), .y = y.tensor(), .amax = of_y.tensor()});
+                backend.run(UpdateAmax{.x = x.tensor(), .amax = of_x.tensor()});
+                backend.run(
+                    ActivationForward{.u = x.tensor(), .y = y.tensor(), .amax = of_y.tensor()});
                 CHECK(std::isnan(y.download()[0]));
                 CHECK(of_x.download()[0] == 9);
                 CHECK(of_y.download()[0] == y.download()[4]);
@@ -175,7 +175,10 @@ TEST_CASE("initial weights are normal and independent") {
         constexpr std::int64_t count = 300001;
         constexpr double deviation = 0.02;
         const DeviceTensor device(backend, HostTensor(DType::f32, {count}));
-        backend.init_normal(device.tensor(), Shard::whole("wte.weight", {count}), 1234, 0.02f);
+        backend.run(InitNormal{.x = device.tensor(),
+                               .shard = Shard::whole("wte.weight", {count}),
+                               .seed = 1234,
+                               .std = 0.02f});
         const HostTensor x = device.download();
         double mean = 0, square = 0, fourth = 0, largest = 0;
         double neighbours[4] = {};
@@ -206,7 +209,8 @@ TEST_CASE("initial weights depend on seed, name and global element alone") {
         const Shape global = {13, 10};
         const auto draw = [&](const Shard& shard, std::uint64_t seed) {
             const DeviceTensor device(backend, HostTensor(DType::f32, {shard.elements()}));
-            backend.init_normal(device.tensor(), shard, seed, 1.0f);
+            backend.run(
+                InitNormal{.x = device.tensor(), .shard = shard, .seed = seed, .std = 1.0f});
             return device.download();
         };
         const HostTensor whole = draw(Shard::whole("a", global), 1);
@@ -256,7 +260,7 @@ TEST_CASE("a checksum is the sum of hashed words, and shows every flipped bit") 
                 *start.tensor().as<std::int64_t>() = 5;
                 const DeviceTensor x(*backend, host);
                 const DeviceTensor sum(*backend, start);
-                backend->checksum(x.tensor(), sum.tensor());
+                backend->run(Checksum{.x = x.tensor(), .sum = sum.tensor()});
                 return *sum.download().tensor().as<std::int64_t>();
             };
             const std::int64_t before = sum_of();

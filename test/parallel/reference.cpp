@@ -45,7 +45,7 @@ void evaluate(TinyRun& run, int steps, StepResults& results) {
 
 double count_of_ones(TinyRun& run) {
     run.engine().visit_gradients([&](const NamedState& state) {
-        if (state.shard.elements() > 0) run.backend().fill(state.values, 1);
+        if (state.shard.elements() > 0) run.backend().run(Fill{.x = state.values, .value = 1});
     });
     return std::pow(run.engine().gradient_norm(), 2);
 }

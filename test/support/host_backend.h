@@ -9,7 +9,7 @@
 
 namespace gptrain {
 
-class HostBackend final : public Backend {
+class HostBackend : public EachOp<Backend, HostBackend> {
 public:
     /// What it says of itself: without it, it is used as a device is.
     bool host_memory = true;
@@ -38,46 +38,12 @@ public:
     }
     void synchronize() override {}
 
-    void fill(const Tensor&, float) override { refuse(); }
-    void cast(const Tensor&, const Tensor&) override { refuse(); }
-    void init_normal(const Tensor&, const Shard&, std::uint64_t, float) override { refuse(); }
-    void update_amax(const Tensor&, const Tensor&) override { refuse(); }
-    void to_fp8(const ToFp8&) override { refuse(); }
-    void linear_forward(const LinearForward&) override { refuse(); }
-    void linear_input_grad(const LinearInputGrad&) override { refuse(); }
-    void linear_weight_grad(const LinearWeightGrad&) override { refuse(); }
-    void bias_grad(const Tensor&, const Tensor&) override { refuse(); }
-    void add_bias(const Tensor&, const Tensor&) override { refuse(); }
-    void residual_norm_forward(const ResidualNormForward&) override { refuse(); }
-    void residual_norm_backward(const ResidualNormBackward&) override { refuse(); }
-    void dropout_backward(const DropoutBackward&) override { refuse(); }
-    void activation_forward(const ActivationForward&) override { refuse(); }
-    void activation_backward(const ActivationBackward&) override { refuse(); }
-    void embedding_forward(const EmbeddingForward&) override { refuse(); }
-    void embedding_backward(const EmbeddingBackward&) override { refuse(); }
-    void position_forward(const PositionForward&) override { refuse(); }
-    void position_backward(const PositionBackward&) override { refuse(); }
-    void rope(const Rope&) override { refuse(); }
-    void attention_forward(const AttentionForward&) override { refuse(); }
-    void attention_backward(const AttentionBackward&) override { refuse(); }
-    void merge_attention(const MergeAttention&) override { refuse(); }
-    void cross_entropy(const CrossEntropy&) override { refuse(); }
-    void vocab_parallel_maximum(const VocabParallelCrossEntropy&) override { refuse(); }
-    void vocab_parallel_sums(const VocabParallelCrossEntropy&) override { refuse(); }
-    void vocab_parallel_gradient(const VocabParallelCrossEntropy&) override { refuse(); }
-    void begin_step(const StepRef&, const StepState&) override { refuse(); }
-    void check_loss(const StepRef&) override { refuse(); }
-    void checksum(const Tensor&, const Tensor&) override { refuse(); }
-    void sum_rows(const Tensor&, const Tensor&) override { refuse(); }
-    void square_sum(std::span<const Tensor>, const Tensor&) override { refuse(); }
-    void decide_step(const StepRef&, const StepPolicy&) override { refuse(); }
-    void find_not_finite(std::span<const Tensor>, const StepRef&) override { refuse(); }
-    void adamw(std::span<const AdamWPiece>, const AdamWConstants&, const StepRef&) override {
-        refuse();
+    template <class Op>
+    void on(const Op& /*op*/) {
+        fail(ExitCode::bug, "the host backend has no ops, and was asked for ", Op::name);
     }
 
 private:
-    [[noreturn]] static void refuse() { fail(ExitCode::bug, "the host backend has no ops"); }
     void release(std::byte* data, std::int64_t, MemorySpace) noexcept override { std::free(data); }
 };
 

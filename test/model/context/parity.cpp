@@ -176,12 +176,12 @@ Results run_alone(Backend& backend, const ContextCase& c, const WholeInputs& inp
     forward.lse = lse.tensor();
     if (c.documents) forward.first_visible = first_visible.tensor();
     forward.dropout = around.dropout(inputs.mask);
-    backend.attention_forward(forward);
-    backend.attention_backward({.forward = forward,
-                                .d_o = d_o.tensor(),
-                                .dq = part(dqkv, 0, c.heads),
-                                .dk = part(dqkv, c.heads, c.groups),
-                                .dv = part(dqkv, c.heads + c.groups, c.groups)});
+    backend.run(forward);
+    backend.run(AttentionBackward{.forward = forward,
+                                  .d_o = d_o.tensor(),
+                                  .dq = part(dqkv, 0, c.heads),
+                                  .dk = part(dqkv, c.heads, c.groups),
+                                  .dv = part(dqkv, c.heads + c.groups, c.groups)});
     return {o.download(), lse.download(), dqkv.download()};
 }
 

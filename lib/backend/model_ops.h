@@ -1,0 +1,344 @@
+// Ops of the model: linear layers, norms, activation functions, embeddings, attention, loss. Legend
+// of the shapes: ops.h.
+#pragma once
+
+#include <algorithm>
+#include <cstdint>
+#include <string_view>
+
+#include "backend/dropout.h"
+#include "backend/value_ops.h"
+#include "base/activation.h"
+
+namespace gptrain {
+
+// ---- linear layers ------------------------------------------------------------------------------
+
+// With FP8 operands (x8, weight8: f8e4m3; dy8: f8e5m2) the tensors of the same name are empty.
+
+/// y = x weight^T + bias; gelu = gelu(y) as in ActivationForward, computed from y as stored. Only a
+/// backend that need not be deterministic may use y before rounding.
+struct LinearForward {
+    static constexpr std::string_view name = "linear_forward";
+    Tensor x;                ///< [T, I] rows
+    Tensor weight;           ///< [O, I]
+    Tensor bias;             ///< [O] or empty
+    Tensor y;                ///< [T, O] rows, =; contiguous if gelu is given
+    Tensor gelu = {};        ///< [T, O] or empty, =; not with FP8 operands
+    Fp8Matrix x8 = {};       ///< its rows
+    Fp8Matrix weight8 = {};  ///< its rows
+    void tensors(const auto& list) const {
+        list.reads(x, weight, bias, x8.rows, x8.scale, weight8.rows, weight8.scale).writes(y, gelu);
+    }
+};
+
+/// dx = dy weight; with `gelu_input` u, dx = (dy weight) gelu'(u), rounded once
+struct LinearInputGrad {
+    static constexpr std::string_view name = "linear_input_grad";
+    Tensor dy;               ///< [T, O] rows
+    Tensor weight;           ///< [O, I]
+    Tensor gelu_input;       ///< [T, I] rows or empty
+    Tensor dx;               ///< [T, I] rows, =
+    Fp8Matrix dy8 = {};      ///< its rows
+    Fp8Matrix weight8 = {};  ///< its columns
+    void tensors(const auto& list) const {
+        list.reads(dy, weight, gelu_input, dy8.rows, dy8.scale, weight8.columns, weight8.scale)
+            .writes(dx);
+    }
+};
+
+/// dweight += dy^T x; dbias += the sum of the rows of dy
+struct LinearWeightGrad {
+    static constexpr std::string_view name = "linear_weight_grad";
+    Tensor x;            ///< [T, I] rows
+    Tensor dy;           ///< [T, O] rows
+    Tensor dweight;      ///< fp32 [O, I], +=
+    Tensor dbias;        ///< fp32 [O] or empty, +=; not with FP8 operands
+    Fp8Matrix x8 = {};   ///< its columns
+    Fp8Matrix dy8 = {};  ///< its columns
+    void tensors(const auto& list) const {
+        list.reads(x, dy, x8.columns, x8.scale, dy8.columns, dy8.scale).updates(dweight, dbias);
+    }
+};
+
+/// dbias += the sum of the rows of dy.
+struct BiasGrad {
+    static constexpr std::string_view name = "bias_grad";
+    Tensor dy;     ///< [T, O] rows
+    Tensor dbias;  ///< fp32 [O], +=
+    void tensors(const auto& list) const { list.reads(dy).updates(dbias); }
+};
+
+/// y += bias for every row of y: a row-parallel layer's bias, after its reduction.
+struct AddBias {
+    static constexpr std::string_view name = "add_bias";
+    Tensor y;     ///< [T, H], in and out
+    Tensor bias;  ///< [H]
+    void tensors(const auto& list) const { list.reads(bias).updates(y); }
+};
+
+// ---- norms and the residual stream --------------------------------------------------------------
+
+/// layernorm: n = (r - mean) rstd weight + bias, rstd = 1 / sqrt(variance + eps);
+/// rmsnorm: n = r rstd weight + bias, rstd = 1 / sqrt(mean of r^2 + eps)
+struct Norm {
+    bool rms = false;
+    float eps = 1e-5f;
+    Tensor weight;  ///< [H]
+    Tensor bias;    ///< [H] or empty
+};
+
+/// r_out = round(r + dropout(y)), then n = norm(r_out), computed from r_out as stored.
+/// Without y: n = norm(r), and r_out is empty. With an empty norm.weight only the sum is computed.
+/// A second call without y, on the stored r_out, recomputes n bit for bit.
+struct ResidualNormForward {
+    static constexpr std::string_view name = "residual_norm_forward";
+    Tensor r;         ///< [T, H]
+    Tensor y;         ///< [T, H] or empty
+    Dropout dropout;  ///< of y
+    Tensor r_out;     ///< [T, H], =; may be r itself
+    Norm norm;
+    Tensor n;                     ///< [T, H], =
+    Tensor mean;                  ///< fp32 [T], =; empty for rmsnorm
+    Tensor rstd;                  ///< fp32 [T], =
+    std::int64_t seq_length = 0;  ///< S
+    Tensor amax = {};             ///< of n
+    void tensors(const auto& list) const {
+        list.reads(r, y, norm.weight, norm.bias).writes(r_out, n, mean, rstd).updates(amax);
+    }
+};
+
+/// dr (+)= the gradient of norm with respect to r; dy = the gradient of dropout(y), from the new
+/// dr.
+struct ResidualNormBackward {
+    static constexpr std::string_view name = "residual_norm_backward";
+    Tensor dn;  ///< [T, H]
+    Tensor r;   ///< [T, H], the norm's input as stored
+    Norm norm;
+    Tensor mean;  ///< fp32 [T]
+    Tensor rstd;  ///< fp32 [T]
+    Tensor dr;    ///< [T, H]; += if `accumulate`, else =
+    bool accumulate = true;
+    Dropout dropout;              ///< of y
+    Tensor dy;                    ///< [T, H], =; empty if no dropout makes it differ from dr
+    Tensor dweight;               ///< fp32 [H], +=
+    Tensor dbias;                 ///< fp32 [H] or empty, +=
+    std::int64_t seq_length = 0;  ///< S
+    Tensor amax = {};             ///< of dy, or of dr if dy is empty
+    void tensors(const auto& list) const {
+        list.reads(dn, r, norm.weight, mean, rstd).writes(dy).updates(dweight, dbias, amax);
+        accumulate ? list.updates(dr) : list.writes(dr);
+    }
+};
+
+/// dy = dropout'(dr): the gradient of a branch that was summed without a norm.
+struct DropoutBackward {
+    static constexpr std::string_view name = "dropout_backward";
+    Tensor dr;  ///< [T, H]
+    Dropout dropout;
+    Tensor dy;  ///< [T, H], =; may be dr itself
+    std::int64_t seq_length = 0;
+    Tensor amax = {};  ///< of dy
+    void tensors(const auto& list) const { list.reads(dr).writes(dy).updates(amax); }
+};
+
+// ---- activation functions -----------------------------------------------------------------------
+
+/// gelu, tanh form: y = 0.5 u (1 + tanh(sqrt(2 / pi) (u + 0.044715 u^3))).
+/// swiglu: u holds [fc | gate], packed; y = silu(gate) fc.
+struct ActivationForward {
+    static constexpr std::string_view name = "activation_forward";
+    Activation activation = Activation::gelu;
+    Tensor u;          ///< [T, F], swiglu [T, 2 F]
+    Tensor y;          ///< [T, F], =
+    Tensor amax = {};  ///< of y
+    void tensors(const auto& list) const { list.reads(u).writes(y).updates(amax); }
+};
+
+struct ActivationBackward {
+    static constexpr std::string_view name = "activation_backward";
+    Activation activation = Activation::gelu;
+    Tensor u;          ///< as above
+    Tensor dy;         ///< [T, F]
+    Tensor du;         ///< as u, =; for gelu may be dy itself
+    Tensor amax = {};  ///< of du
+    void tensors(const auto& list) const { list.reads(u, dy).writes(du).updates(amax); }
+};
+
+// ---- embeddings and positions -------------------------------------------------------------------
+
+/// As many rows of a table as the ids can name; empty if the table is.
+inline Tensor named_rows(const Tensor& table, const Tensor& ids) {
+    return table.empty() ? table : table.slice(0, 0, std::min(table.size(0), ids.elements()));
+}
+
+/// x[t] = weight[ids[t] - vocab_begin], or zeros if that row is not local
+struct EmbeddingForward {
+    static constexpr std::string_view name = "embedding_forward";
+    Tensor ids;     ///< i32 [T]
+    Tensor weight;  ///< [V, H]
+    std::int64_t vocab_begin = 0;
+    Tensor x;  ///< [T, H], =
+    void tensors(const auto& list) const { list.reads(ids, named_rows(weight, ids)).writes(x); }
+};
+
+/// dweight[ids[t] - vocab_begin] += dx[t] for local rows, in an order that depends on the ids only
+struct EmbeddingBackward {
+    static constexpr std::string_view name = "embedding_backward";
+    Tensor ids;      ///< i32 [T]
+    Tensor dx;       ///< [T, H]
+    Tensor dweight;  ///< fp32 [V, H], +=
+    std::int64_t vocab_begin = 0;
+    void tensors(const auto& list) const { list.reads(ids, dx).updates(named_rows(dweight, ids)); }
+};
+
+/// x = dropout(x + weight[positions]), in place
+struct PositionForward {
+    static constexpr std::string_view name = "position_forward";
+    Tensor x;          ///< [T, H], in and out
+    Tensor positions;  ///< i32 [T]
+    Tensor weight;     ///< [P, H] or empty (rope)
+    Dropout dropout;
+    std::int64_t seq_length = 0;  ///< S
+    void tensors(const auto& list) const {
+        list.reads(positions, named_rows(weight, positions)).updates(x);
+    }
+};
+
+/// dx = dropout'(dx), in place; dweight[positions[t]] += dx[t], in an order that depends on
+/// positions only
+struct PositionBackward {
+    static constexpr std::string_view name = "position_backward";
+    Tensor dx;         ///< [T, H], in and out
+    Tensor positions;  ///< i32 [T]
+    Tensor dweight;    ///< fp32 [P, H] or empty, +=
+    Dropout dropout;
+    std::int64_t seq_length = 0;  ///< S
+    void tensors(const auto& list) const {
+        list.reads(positions).updates(dx, named_rows(dweight, positions));
+    }
+};
+
+/// Rotary embedding of halves, in place: with m = position theta^(-2 i / D) for i < D / 2, computed
+/// in double,
+/// (x[i], x[i + D/2]) = (x[i] cos m - x[i + D/2] sin m, x[i + D/2] cos m + x[i] sin m).
+/// `inverse` rotates by -m, for backward.
+struct Rope {
+    static constexpr std::string_view name = "rope";
+    Tensor x;          ///< [B, S, heads, D] with any strides, in and out
+    Tensor positions;  ///< i32 [B, S]
+    double theta = 10000.0;
+    bool inverse = false;
+    void tensors(const auto& list) const { list.reads(positions).updates(x); }
+};
+
+// ---- attention ----------------------------------------------------------------------------------
+
+/// Causal softmax attention. Row i of q has position q_begin + i, row j of k and v has k_begin + j.
+/// i sees j if position(j) <= position(i) and, with first_visible, position(j) >= first_visible[b,
+/// i]. Head n uses group n G / N. The scale is 1 / sqrt(D). The full score matrix never exists. A
+/// row that sees nothing gets o = 0 and lse = -infinity. Dropout is drawn at the positions above;
+/// its `rows` are ignored.
+struct AttentionForward {
+    static constexpr std::string_view name = "attention_forward";
+    Tensor q;    ///< [B, Sq, N, D], strided, D contiguous
+    Tensor k;    ///< [B, Sk, G, D], strided, D contiguous
+    Tensor v;    ///< like k
+    Tensor o;    ///< [B, Sq, N, D], strided, =
+    Tensor lse;  ///< fp32 [B, N, Sq], =: log of the sum of exp(scale q k)
+    std::int64_t q_begin = 0;
+    std::int64_t k_begin = 0;
+    Tensor first_visible;  ///< i32 [B, Sq] or empty
+    Dropout dropout;       ///< of the probabilities, at the positions above
+    void tensors(const auto& list) const { list.reads(q, k, v, first_visible).writes(o, lse); }
+};
+
+/// Gradients from the o and lse merged over all keys; ring attention calls it once for each part of
+/// the keys.
+struct AttentionBackward {
+    static constexpr std::string_view name = "attention_backward";
+    AttentionForward forward;  ///< the arguments of the forward call, o and lse merged
+    Tensor d_o;                ///< [B, Sq, N, D], strided
+    Tensor dq;                 ///< like q
+    Tensor dk;                 ///< like k
+    Tensor dv;                 ///< like k
+    bool accumulate = false;   ///< dq, dk, dv are fp32 and +=, else compute dtype and =
+    void tensors(const auto& list) const {
+        list.reads(forward.q, forward.k, forward.v, forward.o, forward.lse, forward.first_visible,
+                   d_o);
+        accumulate ? list.updates(dq, dk, dv) : list.writes(dq, dk, dv);
+    }
+};
+
+/// Merges attention over one set of keys into that over others, for ring attention: lse_sum =
+/// log(exp(lse_sum) + exp(lse)), and with the old and new lse_sum, o_sum = o_sum exp(old - new) + o
+/// exp(lse - new). A side with lse = -infinity saw no keys and changes nothing.
+struct MergeAttention {
+    static constexpr std::string_view name = "merge_attention";
+    Tensor o;                ///< [B, Sq, N, D], strided, D contiguous
+    Tensor lse;              ///< fp32 [B, N, Sq]
+    Tensor o_sum;            ///< fp32 [B, Sq, N, D], strided, D contiguous
+    Tensor lse_sum;          ///< fp32 [B, N, Sq], strided, Sq contiguous
+    bool accumulate = true;  ///< merge; else o_sum = o and lse_sum = lse
+    void tensors(const auto& list) const {
+        list.reads(o, lse);
+        accumulate ? list.updates(o_sum, lse_sum) : list.writes(o_sum, lse_sum);
+    }
+};
+
+// ---- loss ---------------------------------------------------------------------------------------
+
+/// Softmax cross-entropy of a chunk of logits, with the whole vocabulary on this rank:
+/// step.loss_sum += sum of weight (log sum exp(logits) - logits[target]). With `gradient`, weight
+/// (softmax - onehot(target)) loss_scale / token_weight_sum overwrites the logits. Tokens of weight
+/// 0 add nothing, whatever their target.
+struct CrossEntropy {
+    static constexpr std::string_view name = "cross_entropy";
+    Tensor logits;   ///< [C, V] rows, in and out
+    Tensor targets;  ///< i32 [C], global ids
+    Tensor weights;  ///< fp32 [C]
+    StepRef step;
+    bool gradient = true;
+    void tensors(const auto& list) const {
+        list.reads(targets, weights);
+        gradient ? list.updates(logits) : list.reads(logits);
+    }
+};
+
+// The same with the vocabulary split over ranks: VocabParallelMaximum, then all_reduce (max) of
+// `maximum`; VocabParallelSums, then all_reduce (sum) of `sums`; VocabParallelGradient. The logits
+// [C, V] hold the ids vocab_begin .. vocab_begin + V - 1.
+
+/// maximum = the largest logit of each row.
+struct VocabParallelMaximum {
+    static constexpr std::string_view name = "vocab_parallel_maximum";
+    Tensor logits;   ///< [C, V] rows
+    Tensor maximum;  ///< fp32 [C], =
+    void tensors(const auto& list) const { list.reads(logits).writes(maximum); }
+};
+
+/// sums = (sum of exp(logit - maximum); the target's logit if it is local, else 0) of each row.
+struct VocabParallelSums {
+    static constexpr std::string_view name = "vocab_parallel_sums";
+    Tensor logits;   ///< [C, V] rows
+    Tensor targets;  ///< i32 [C], global ids
+    std::int64_t vocab_begin = 0;
+    Tensor maximum;  ///< fp32 [C]: over all ranks
+    Tensor sums;     ///< fp32 [C, 2], =
+    void tensors(const auto& list) const { list.reads(logits, targets, maximum).writes(sums); }
+};
+
+/// CrossEntropy's loss and gradient of the local logits.
+struct VocabParallelGradient {
+    static constexpr std::string_view name = "vocab_parallel_gradient";
+    CrossEntropy loss;
+    std::int64_t vocab_begin = 0;
+    Tensor maximum;  ///< fp32 [C]: over all ranks
+    Tensor sums;     ///< fp32 [C, 2]: over all ranks
+    void tensors(const auto& list) const {
+        loss.tensors(list);
+        list.reads(maximum, sums);
+    }
+};
+
+}  // namespace gptrain

@@ -1,0 +1,53 @@
+// What a list of op types makes of a class.
+#pragma once
+
+namespace gptrain {
+
+template <class... Op>
+struct OpList {};
+
+/// A pure virtual `run` for each op of the list.
+template <class List>
+class RunsOps;
+
+template <class Op>
+class RunsOps<OpList<Op>> {
+public:
+    virtual void run(const Op& op) = 0;
+
+protected:
+    ~RunsOps() = default;
+};
+
+template <class Op, class... Rest>
+class RunsOps<OpList<Op, Rest...>> : public RunsOps<OpList<Rest...>> {
+public:
+    using RunsOps<OpList<Rest...>>::run;
+    virtual void run(const Op& op) = 0;
+
+protected:
+    ~RunsOps() = default;
+};
+
+/// Base with each `run` of the list passed on to `on` of Derived, which is a template, a set of
+/// overloads, or both.
+template <class Base, class Derived, class List>
+class ForwardsOps;
+
+template <class Base, class Derived>
+class ForwardsOps<Base, Derived, OpList<>> : public Base {
+public:
+    using Base::Base;
+    using Base::run;
+};
+
+template <class Base, class Derived, class Op, class... Rest>
+class ForwardsOps<Base, Derived, OpList<Op, Rest...>>
+    : public ForwardsOps<Base, Derived, OpList<Rest...>> {
+public:
+    using ForwardsOps<Base, Derived, OpList<Rest...>>::ForwardsOps;
+    using ForwardsOps<Base, Derived, OpList<Rest...>>::run;
+    void run(const Op& op) override { static_cast<Derived&>(*this).on(op); }
+};
+
+}  // namespace gptrain

@@ -1,0 +1,101 @@
+// Ops of a step as a whole, and of the optimizer. Legend of the shapes: ops.h.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <string_view>
+
+#include "backend/step_state.h"
+
+namespace gptrain {
+
+/// Writes the host's inputs of a step and clears the step's results. Carried values stay.
+struct BeginStep {
+    static constexpr std::string_view name = "begin_step";
+    StepRef step;
+    StepState given = {};
+    void tensors(const auto& /*list*/) const {}
+};
+
+/// Run after a microbatch's loss: if loss_sum is not finite and faulty_sequence is not set,
+/// faulty_sequence becomes the slot's first sequence.
+struct CheckLoss {
+    static constexpr std::string_view name = "check_loss";
+    StepRef step;
+    void tensors(const auto& /*list*/) const {}
+};
+
+/// total += the sum of squares of all elements.
+struct SquareSum {
+    static constexpr std::string_view name = "square_sum";
+    std::span<const Tensor> addends;  ///< fp32
+    Tensor total;                     ///< fp64 [1], +=
+    void tensors(const auto& list) const { list.reads(addends).updates(total); }
+};
+
+/// How `DecideStep` clips gradients and moves the fp16 loss scale: it doubles after
+/// `growth_interval` clean steps and halves on a skipped step, never below 1. With growth_interval
+/// 0 it never changes.
+struct StepPolicy {
+    double clip_grad = 1.0;  ///< 0: no clipping
+    std::int64_t growth_interval = 0;
+};
+
+/// Computes grad_norm, skip and grad_factor from loss_sum and grad_square_sum, then the carried
+/// counters and the next step's loss scale.
+struct DecideStep {
+    static constexpr std::string_view name = "decide_step";
+    StepRef step;
+    StepPolicy policy = {};
+    void tensors(const auto& /*list*/) const {}
+};
+
+/// If skip is not_finite: faulty_tensor = index of the first tensor with a value that is not
+/// finite. Otherwise nothing is read.
+struct FindNotFinite {
+    static constexpr std::string_view name = "find_not_finite";
+    std::span<const Tensor> values;  ///< fp32
+    StepRef step;
+    void tensors(const auto& /*list*/) const {}
+};
+
+/// One piece of the parameters for AdamW; all tensors are flat and equally long.
+struct AdamWPiece {
+    Tensor main_param;  ///< fp32
+    Tensor main_grad;   ///< fp32
+    Tensor exp_avg;     ///< fp32
+    Tensor exp_avg_sq;  ///< fp32
+    Tensor weight;  ///< compute dtype, = rounded main_param, even if the step is skipped; empty if
+                    ///< it is main_param itself
+    bool decay = false;
+};
+
+struct AdamWConstants {
+    double beta1 = 0.9;
+    double beta2 = 0.95;
+    double eps = 1e-8;
+    double weight_decay = 0.1;
+};
+
+/// With g = main_grad step.grad_factor, t = step.updates (including this one) and lr =
+/// step.learning_rate:
+///   exp_avg = b1 exp_avg + (1 - b1) g
+///   exp_avg_sq = b2 exp_avg_sq + (1 - b2) g^2
+///   main_param -= lr weight_decay main_param (`decay` only)
+///   main_param -= lr (exp_avg / (1 - b1^t)) / (sqrt(exp_avg_sq / (1 - b2^t)) + eps)
+/// With step.skip only `weight` is written.
+struct AdamW {
+    static constexpr std::string_view name = "adamw";
+    std::span<const AdamWPiece> pieces;
+    AdamWConstants constants = {};
+    StepRef step = {};
+    void tensors(const auto& list) const {
+        for (const AdamWPiece& piece : pieces) {
+            list.reads(piece.main_grad)
+                .updates(piece.main_param, piece.exp_avg, piece.exp_avg_sq)
+                .writes(piece.weight);
+        }
+    }
+};
+
+}  // namespace gptrain

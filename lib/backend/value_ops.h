@@ -1,0 +1,101 @@
+// Ops on plain values: constants, casts, sums, random numbers, FP8 matrices, checksums. Legend of
+// the shapes: ops.h.
+#pragma once
+
+#include <cstdint>
+#include <string_view>
+
+#include "tensor/shard.h"
+
+namespace gptrain {
+
+/// x = value, converted to x's dtype.
+struct Fill {
+    static constexpr std::string_view name = "fill";
+    Tensor x;  ///< contiguous, =
+    float value = 0;
+    void tensors(const auto& list) const { list.writes(x); }
+};
+
+/// to = from, rounded to to's dtype.
+struct Cast {
+    static constexpr std::string_view name = "cast";
+    Tensor to;    ///< fp32 or compute dtype, =
+    Tensor from;  ///< fp32 or compute dtype
+    void tensors(const auto& list) const { list.reads(from).writes(to); }
+};
+
+/// x += y, rounded once.
+struct Add {
+    static constexpr std::string_view name = "add";
+    Tensor x;  ///< fp32 or compute dtype, any shape, +=
+    Tensor y;  ///< like x
+    void tensors(const auto& list) const { list.reads(y).updates(x); }
+};
+
+/// to = the sum of the rows, added in their order.
+struct SumRows {
+    static constexpr std::string_view name = "sum_rows";
+    Tensor to;    ///< fp32 [n], =
+    Tensor rows;  ///< compute dtype [p, n]
+    void tensors(const auto& list) const { list.reads(rows).writes(to); }
+};
+
+/// x = N(0, std). Element e of the whole tensor is a function of (seed, name, e) alone, whichever
+/// shard holds it. Words w0 .. w3 of counter e / 4 (low, high half) of the stream
+/// philox_stream(seed, name_hash(name), 0, 0) give the elements of that block by Box-Muller: with
+/// u = (floor(w0 / 256) + 1) / 2^24 and v = floor(w1 / 256) / 2^24, the first two are
+/// std sqrt(-2 ln u) times cos(2 pi v) and sin(2 pi v); w2 and w3 give the other two.
+struct InitNormal {
+    static constexpr std::string_view name = "init_normal";
+    Tensor x;  ///< fp32, the shard's elements, =
+    Shard shard;
+    std::uint64_t seed = 0;
+    float std = 1;
+    void tensors(const auto& list) const { list.writes(x); }
+};
+
+// An op whose result will be converted to FP8 can also compute the amax for its scale. `amax`
+// (fp32 [1], or empty: not wanted) = max(amax, largest absolute value of the stored result). NaN
+// is ignored.
+
+/// amax = max(amax, largest absolute value of x). NaN is ignored.
+struct UpdateAmax {
+    static constexpr std::string_view name = "update_amax";
+    Tensor x;     ///< contiguous, fp32 or compute dtype
+    Tensor amax;  ///< fp32 [1]
+    void tensors(const auto& list) const { list.reads(x).updates(amax); }
+};
+
+/// An FP8 matrix [R, C] with one scale: element = stored x scale. GEMMs reduce over the contiguous
+/// dim; a matrix reduced over both dims is stored both ways.
+struct Fp8Matrix {
+    Tensor rows;     ///< f8e4m3 or f8e5m2 [R, C] or empty
+    Tensor columns;  ///< its transpose [C, R] or empty
+    Tensor scale;    ///< fp32 [1]
+    bool empty() const { return scale.empty(); }
+};
+
+/// scale = amax / largest number of the format, or 1 if amax is 0. stored = x (largest /
+/// amax), rounded to nearest even; values beyond the largest saturate, NaN stays NaN.
+struct ToFp8 {
+    static constexpr std::string_view name = "to_fp8";
+    Tensor x;       ///< [R, C] rows, or [R C]; fp32 or compute dtype
+    Tensor amax;    ///< fp32 [1]: largest absolute value of the whole matrix
+    Fp8Matrix out;  ///< =; `columns` requires x of rank 2
+    void tensors(const auto& list) const {
+        list.reads(x, amax).writes(out.rows, out.columns, out.scale);
+    }
+};
+
+/// sum += sum over i of h(w_i + (i + 1) 0x9e3779b97f4a7c15), modulo 2^64. The words w_i are x's
+/// bytes, eight at a time, little-endian, zero-padded at the end; h(v) = p xor (p >> 32) with
+/// p = 0xd6e8feb86659fd93 v. Changing any single word changes the sum.
+struct Checksum {
+    static constexpr std::string_view name = "checksum";
+    Tensor x;    ///< contiguous, any dtype
+    Tensor sum;  ///< i64 [1], +=
+    void tensors(const auto& list) const { list.reads(x).updates(sum); }
+};
+
+}  // namespace gptrain

@@ -1,0 +1,20 @@
+// The activation function between the two projections of an mlp.
+#pragma once
+
+#include <cstdint>
+
+namespace gptrain {
+
+enum class Activation { gelu, swiglu };
+
+/// Whether the first projection also computes a gate.
+constexpr bool gated(Activation activation) {
+    return activation == Activation::swiglu;
+}
+
+/// Outputs of the first projection, for an activation function with `ffn` outputs.
+constexpr std::int64_t input_width(Activation activation, std::int64_t ffn) {
+    return gated(activation) ? 2 * ffn : ffn;
+}
+
+}  // namespace gptrain
