@@ -1,49 +1,9 @@
 // Describes one GEMM and its epilogue.
 #pragma once
 
-#include <cstdint>
-#include <utility>
-
-#include "base/error.h"
-#include "tensor/tensor.h"
+#include "backend/matrix.h"
 
 namespace gptrain::cuda {
-
-/// A matrix in device memory; one of its strides is 1. In FP8 (f8e4m3, f8e5m2) an element is the
-/// stored value times a scale in device memory.
-struct Matrix {
-    std::byte* data = nullptr;
-    DType dtype = DType::f32;
-    std::int64_t rows = 0;
-    std::int64_t cols = 0;
-    std::int64_t row_stride = 0;
-    std::int64_t col_stride = 1;
-    const float* scale = nullptr;  ///< FP8 only, otherwise null
-
-    Matrix() = default;
-    /// From a tensor of rank 2 with any row stride.
-    explicit Matrix(const Tensor& tensor)
-        : data(tensor.data()),
-          dtype(tensor.dtype()),
-          rows(tensor.size(0)),
-          cols(tensor.size(1)),
-          row_stride(tensor.stride(0)) {
-        GPTRAIN_CHECK(tensor.rank() == 2 && (tensor.stride(1) == 1 || cols == 1), "rows of ",
-                      tensor.shape().to_text());
-    }
-
-    Matrix(const Tensor& fp8, const Tensor& fp8_scale) : Matrix(fp8) {
-        scale = fp8_scale.as<float>();
-    }
-
-    bool is_fp8() const { return size_of(dtype) == 1; }
-    Matrix transposed() const {
-        Matrix result = *this;
-        std::swap(result.rows, result.cols);
-        std::swap(result.row_stride, result.col_stride);
-        return result;
-    }
-};
 
 /// c = a b, or c += a b with `accumulate`.
 ///

@@ -87,10 +87,7 @@ std::int64_t buffered_rows(std::int64_t cols) {
 }
 
 Matrix row_range(const Matrix& matrix, std::int64_t begin, std::int64_t count) {
-    Matrix result = matrix;
-    result.data += begin * matrix.row_stride * size_of(matrix.dtype);
-    result.rows = count;
-    return result;
+    return matrix.block(begin, count, 0, matrix.cols);
 }
 
 /// Applies the epilogue to the rows with these sums.
@@ -150,20 +147,11 @@ void multiply(const Gemm& gemm, Gemms& gemms, const OpContext& context) {
         gemm, [&] { multiply_then_epilogue(gemm, gemms, context); }, context);
 }
 
-/// The tensor, or its FP8 form by rows if present.
-Matrix matrix(const Tensor& tensor, const Fp8Matrix& fp8) {
-    return fp8.empty() ? Matrix(tensor) : Matrix(fp8.rows, fp8.scale);
-}
-/// The tensor, or its FP8 form by columns, transposed to the same matrix, if present.
-Matrix matrix_by_columns(const Tensor& tensor, const Fp8Matrix& fp8) {
-    return fp8.empty() ? Matrix(tensor) : Matrix(fp8.columns, fp8.scale).transposed();
-}
-
 }  // namespace
 
 void run(const LinearForward& args, Gemms& gemms, const OpContext& context) {
-    const Gemm gemm = {.a = matrix(args.x, args.x8),
-                       .b = matrix(args.weight, args.weight8).transposed(),
+    const Gemm gemm = {.a = matrix_by_rows(args.x, args.x8),
+                       .b = matrix_by_rows(args.weight, args.weight8).transposed(),
                        .c = Matrix(args.y),
                        .bias = args.bias.data(),
                        .fast_accumulation = !args.x8.empty()};
@@ -179,7 +167,7 @@ void run(const LinearForward& args, Gemms& gemms, const OpContext& context) {
 }
 
 void run(const LinearInputGrad& args, Gemms& gemms, const OpContext& context) {
-    multiply({.a = matrix(args.dy, args.dy8),
+    multiply({.a = matrix_by_rows(args.dy, args.dy8),
               .b = matrix_by_columns(args.weight, args.weight8),
               .c = Matrix(args.dx),
               .gelu_input = args.gelu_input.empty() ? Matrix() : Matrix(args.gelu_input)},

@@ -5,29 +5,10 @@
 #include <memory>
 #include <span>
 
+#include "backend/matrix.h"
 #include "backend/scratch.h"
-#include "tensor/tensor.h"
 
 namespace gptrain::cpu {
-
-/// A matrix in memory. One of its strides is 1.
-struct Matrix {
-    std::byte* data = nullptr;
-    DType dtype = DType::f32;
-    std::int64_t rows = 0;
-    std::int64_t cols = 0;
-    std::int64_t row_stride = 0;
-    std::int64_t col_stride = 1;
-
-    Matrix() = default;
-    /// A tensor of rank 2 with any row stride.
-    explicit Matrix(const Tensor& tensor);
-    Matrix(float* values, std::int64_t row_count, std::int64_t col_count);
-
-    Matrix transposed() const;
-    Matrix block(std::int64_t row, std::int64_t row_count, std::int64_t col,
-                 std::int64_t col_count) const;
-};
 
 /// c = a b, or c += a b. `bias` (a row of c's width and a's dtype; not with `accumulate`) is added
 /// to every row. a and b are both fp32 or both bf16; c has their dtype or is fp32.

@@ -23,25 +23,6 @@ struct Epilogue {
     Tensor gelu_input;  ///< sums are multiplied by gelu'(gelu_input); rows of c's shape, or empty
 };
 
-/// An operand of a GEMM: elements times `scale`, which is 1 except for FP8.
-struct Operand {
-    Matrix matrix;
-    float scale = 1;
-
-    explicit Operand(const Tensor& tensor) : matrix(tensor) {}
-    Operand(const Tensor& fp8, const Tensor& fp8_scale)
-        : matrix(fp8), scale(*fp8_scale.as<float>()) {}
-    Operand transposed() const {
-        Operand result = *this;
-        result.matrix = matrix.transposed();
-        return result;
-    }
-};
-
-bool is_fp8(DType dtype) {
-    return dtype == DType::f8e4m3 || dtype == DType::f8e5m2;
-}
-
 /// All 256 values of a format, times the scale.
 template <class Fp8>
 std::array<float, 256> values_of(float scale) {
@@ -52,9 +33,10 @@ std::array<float, 256> values_of(float scale) {
 }
 
 /// Widens an FP8 block with contiguous rows to fp32.
-void widen_fp8(const Matrix& block, float scale, float* memory) {
+void widen_fp8(const Matrix& block, float* memory) {
     std::array<float, 256> values{};
-    with_fp8_type(block.dtype, [&](auto type) { values = values_of<decltype(type)>(scale); });
+    with_fp8_type(block.dtype,
+                  [&](auto type) { values = values_of<decltype(type)>(*block.scale); });
     const auto* from = reinterpret_cast<const std::uint8_t*>(block.data);
     parallel_ranges(block.rows, block.cols, 1, [&](std::int64_t begin, std::int64_t end) {
         for (std::int64_t row = begin; row < end; ++row) {
@@ -66,11 +48,11 @@ void widen_fp8(const Matrix& block, float scale, float* memory) {
 }
 
 /// The block in fp32, packed in `memory`; the block itself if it is fp32.
-Matrix widen(const Matrix& block, float scale, float* memory) {
+Matrix widen(const Matrix& block, float* memory) {
     if (block.dtype == DType::f32) return block;
-    if (block.col_stride != 1) return widen(block.transposed(), scale, memory).transposed();
-    if (is_fp8(block.dtype)) {
-        widen_fp8(block, scale, memory);
+    if (block.col_stride != 1) return widen(block.transposed(), memory).transposed();
+    if (block.is_fp8()) {
+        widen_fp8(block, memory);
         return Matrix(memory, block.rows, block.cols);
     }
     with_compute_type(block.dtype, [&](auto type) {
@@ -109,24 +91,15 @@ void finish(const Matrix& sums, const Matrix& to, const Epilogue& epilogue, std:
     });
 }
 
-/// c = a b, or c += a b.
-struct BlockedGemmArgs {
-    Operand a;
-    Operand b;
-    Matrix c;
-    bool accumulate = false;
-};
-
 /// Computes c = a b by blocks of c. The sums are fp32 in scratch memory, or c itself if it is fp32
 /// and accumulates.
 class BlockedGemm {
 public:
-    BlockedGemm(const BlockedGemmArgs& gemm, const Epilogue& epilogue, Gemms& gemms,
-                Scratch& scratch)
+    BlockedGemm(const Gemm& gemm, const Epilogue& epilogue, Gemms& gemms, Scratch& scratch)
         : gemm_(gemm),
           epilogue_(epilogue),
           gemms_(gemms),
-          native_(gemms.native(gemm.a.matrix.dtype)),
+          native_(gemms.native(gemm.a.dtype)),
           scratch_(scratch) {
         if (!gemm.accumulate) sums_ = scratch.take<float>(block_rows * block_cols);
         if (native_) return;
@@ -145,17 +118,17 @@ private:
     void run_block(std::int64_t row, std::int64_t col) {
         const std::int64_t rows = std::min(block_rows, gemm_.c.rows - row);
         const std::int64_t cols = std::min(block_cols, gemm_.c.cols - col);
-        const std::int64_t length = gemm_.a.matrix.cols;
+        const std::int64_t length = gemm_.a.cols;
         const std::int64_t step = native_ ? length : block_length;
         const Matrix to = gemm_.c.block(row, rows, col, cols);
         const Matrix sums = gemm_.accumulate ? to : Matrix(sums_, rows, cols);
         for (std::int64_t at = 0; at < length; at += step) {
             const std::int64_t part = std::min(step, length - at);
-            const Matrix a = gemm_.a.matrix.block(row, rows, at, part);
-            const Matrix b = gemm_.b.matrix.block(at, part, col, cols);
+            const Matrix a = gemm_.a.block(row, rows, at, part);
+            const Matrix b = gemm_.b.block(at, part, col, cols);
             Scratch inner = scratch_;
-            gemms_.multiply({.a = native_ ? a : widen(a, gemm_.a.scale, a_),
-                             .b = native_ ? b : widen(b, gemm_.b.scale, b_),
+            gemms_.multiply({.a = native_ ? a : widen(a, a_),
+                             .b = native_ ? b : widen(b, b_),
                              .c = sums,
                              .accumulate = gemm_.accumulate || at > 0},
                             inner);
@@ -165,7 +138,7 @@ private:
             to.dtype, [&](auto type) { finish<decltype(type)>(sums, to, epilogue_, row, col); });
     }
 
-    const BlockedGemmArgs& gemm_;
+    const Gemm& gemm_;
     const Epilogue& epilogue_;
     Gemms& gemms_;
     bool native_;
@@ -175,23 +148,14 @@ private:
     float* b_ = nullptr;
 };
 
-/// The tensor, or the rows of its FP8 form if given.
-Operand operand(const Tensor& tensor, const Fp8Matrix& fp8) {
-    return fp8.empty() ? Operand(tensor) : Operand(fp8.rows, fp8.scale);
-}
-/// The tensor, or its FP8 form read by columns, if given.
-Operand operand_by_columns(const Tensor& tensor, const Fp8Matrix& fp8) {
-    return fp8.empty() ? Operand(tensor) : Operand(fp8.columns, fp8.scale).transposed();
-}
-
 }  // namespace
 
 void run(const LinearForward& args, Gemms& gemms, Scratch& scratch) {
-    const Operand a = operand(args.x, args.x8);
-    const Operand b = operand(args.weight, args.weight8).transposed();
+    const Matrix a = matrix_by_rows(args.x, args.x8);
+    const Matrix b = matrix_by_rows(args.weight, args.weight8).transposed();
     const Matrix c(args.y);
-    if (gemms.native(a.matrix.dtype)) {
-        gemms.multiply({.a = a.matrix, .b = b.matrix, .c = c, .bias = args.bias.data()}, scratch);
+    if (gemms.native(a.dtype)) {
+        gemms.multiply({.a = a, .b = b, .c = c, .bias = args.bias.data()}, scratch);
     } else {
         const Epilogue epilogue = {.bias = args.bias, .gelu_input = {}};
         BlockedGemm({.a = a, .b = b, .c = c}, epilogue, gemms, scratch).run();
@@ -200,27 +164,27 @@ void run(const LinearForward& args, Gemms& gemms, Scratch& scratch) {
 }
 
 void run(const LinearInputGrad& args, Gemms& gemms, Scratch& scratch) {
-    const Operand a = operand(args.dy, args.dy8);
-    const Operand b = operand_by_columns(args.weight, args.weight8);
+    const Matrix a = matrix_by_rows(args.dy, args.dy8);
+    const Matrix b = matrix_by_columns(args.weight, args.weight8);
     const Matrix c(args.dx);
     const Epilogue epilogue = {.bias = {}, .gelu_input = args.gelu_input};
-    const DType dtype = a.matrix.dtype;
+    const DType dtype = a.dtype;
     const bool with_gelu = !args.gelu_input.empty();
     // Without rounding in between, the sums need no separate memory.
     if (!gemms.native(dtype) || (with_gelu && dtype != DType::f32)) {
         BlockedGemm({.a = a, .b = b, .c = c}, epilogue, gemms, scratch).run();
         return;
     }
-    gemms.multiply({.a = a.matrix, .b = b.matrix, .c = c}, scratch);
+    gemms.multiply({.a = a, .b = b, .c = c}, scratch);
     if (with_gelu) finish<float>(c, c, epilogue, 0, 0);
 }
 
 void run(const LinearWeightGrad& args, Gemms& gemms, Scratch& scratch) {
-    const Operand a = operand_by_columns(args.dy, args.dy8).transposed();
-    const Operand b = operand_by_columns(args.x, args.x8);
+    const Matrix a = matrix_by_columns(args.dy, args.dy8).transposed();
+    const Matrix b = matrix_by_columns(args.x, args.x8);
     const Matrix c(args.dweight);
-    if (gemms.native(a.matrix.dtype)) {
-        gemms.multiply({.a = a.matrix, .b = b.matrix, .c = c, .accumulate = true}, scratch);
+    if (gemms.native(a.dtype)) {
+        gemms.multiply({.a = a, .b = b, .c = c, .accumulate = true}, scratch);
     } else {
         BlockedGemm({.a = a, .b = b, .c = c, .accumulate = true}, {}, gemms, scratch).run();
     }

@@ -65,9 +65,9 @@ public:
         std::vector<float> b = values_of(gemm.b);
         std::vector<float> c = values_of(gemm.c);
         Scratch scratch(memory_.data(), std::ssize(memory_) / 256 * 256);
-        gemms_.multiply({.a = cpu::Matrix(a.data(), gemm.a.rows, gemm.a.cols),
-                         .b = cpu::Matrix(b.data(), gemm.b.rows, gemm.b.cols),
-                         .c = cpu::Matrix(c.data(), gemm.c.rows, gemm.c.cols),
+        gemms_.multiply({.a = Matrix(a.data(), gemm.a.rows, gemm.a.cols),
+                         .b = Matrix(b.data(), gemm.b.rows, gemm.b.cols),
+                         .c = Matrix(c.data(), gemm.c.rows, gemm.c.cols),
                          .accumulate = gemm.accumulate},
                         scratch);
         write(gemm.c, c);

@@ -1,0 +1,51 @@
+#include "backend/matrix.h"
+
+#include <utility>
+
+namespace gptrain {
+
+Matrix::Matrix(const Tensor& tensor)
+    : data(tensor.data()),
+      dtype(tensor.dtype()),
+      rows(tensor.size(0)),
+      cols(tensor.size(1)),
+      row_stride(tensor.stride(0)) {
+    GPTRAIN_CHECK(tensor.rank() == 2 && (tensor.stride(1) == 1 || cols == 1), "rows of ",
+                  tensor.shape().to_text());
+}
+
+Matrix::Matrix(const Tensor& fp8, const Tensor& fp8_scale) : Matrix(fp8) {
+    scale = fp8_scale.as<float>();
+}
+
+Matrix::Matrix(float* values, std::int64_t row_count, std::int64_t col_count)
+    : data(reinterpret_cast<std::byte*>(values)),
+      rows(row_count),
+      cols(col_count),
+      row_stride(col_count) {}
+
+Matrix Matrix::transposed() const {
+    Matrix result = *this;
+    std::swap(result.rows, result.cols);
+    std::swap(result.row_stride, result.col_stride);
+    return result;
+}
+
+Matrix Matrix::block(std::int64_t row, std::int64_t row_count, std::int64_t col,
+                     std::int64_t col_count) const {
+    Matrix result = *this;
+    result.data += (row * row_stride + col * col_stride) * size_of(dtype);
+    result.rows = row_count;
+    result.cols = col_count;
+    return result;
+}
+
+Matrix matrix_by_rows(const Tensor& tensor, const Fp8Matrix& fp8) {
+    return fp8.empty() ? Matrix(tensor) : Matrix(fp8.rows, fp8.scale);
+}
+
+Matrix matrix_by_columns(const Tensor& tensor, const Fp8Matrix& fp8) {
+    return fp8.empty() ? Matrix(tensor) : Matrix(fp8.columns, fp8.scale).transposed();
+}
+
+}  // namespace gptrain
