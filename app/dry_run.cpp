@@ -138,8 +138,8 @@ void print_fit(RankCosts ranks, const RunSpec& spec, const PlanTarget& target,
                                   : std::string();
     const std::string_view here = device_memory ? "" : " here";
     if (required.bytes <= available->bytes) return print("fits", here, whose, ": ", numbers);
-    const auto fits = [&](const RunSpec& other, const RunPlan& plan) {
-        const std::vector<RankCost> costs = measure_mesh(other, plan, needs);
+    const auto fits = [&](const RunPlan& plan) {
+        const std::vector<RankCost> costs = measure_mesh(plan, needs);
         return required_memory(costs, needs, cuda, available->for_all_ranks).bytes <=
                available->bytes;
     };
@@ -218,11 +218,10 @@ void print_stages(RankCosts ranks, const RunPlan& plan, bool cuda) {
 }
 
 /// Simulates one pipeline's step, which also detects schedules that do not match.
-Timeline simulated(const RunSpec& spec, const RunPlan& plan) {
+Timeline simulated(const std::string& run, const RunPlan& plan) {
     const std::int64_t microbatches = plan.microbatches(plan.batch.global_batch_size);
-    Timeline timeline =
-        simulate(make_pipeline(pipeline_of(plan, microbatches)), flop_costs(plan, spec.recompute));
-    timeline.title = text(spec.name, ": one step of one pipeline, simulated at ",
+    Timeline timeline = simulate(make_pipeline(pipeline_of(plan, microbatches)), flop_costs(plan));
+    timeline.title = text(run, ": one step of one pipeline, simulated at ",
                           human_count(assumed_rate), "FLOP/s per rank");
     return timeline;
 }
@@ -234,9 +233,9 @@ void print_dry_run(const RunSpec& spec, const RunPlan& plan, const PlanTarget& t
     if (!options.timeline.empty()) check_timeline_path(options.timeline);
     const bool cuda = target.cuda;
     const BackendMemory needs = backend_memory(cuda);
-    const std::vector<RankCost> ranks = measure_mesh(spec, plan, needs);
+    const std::vector<RankCost> ranks = measure_mesh(plan, needs);
     const RankCost& most = largest_rank(ranks, cuda);
-    const Timeline step = simulated(spec, plan);
+    const Timeline step = simulated(spec.name, plan);
     if (!options.timeline.empty()) write_timeline(options.timeline, step);
 
     print(describe(plan));

@@ -20,7 +20,7 @@ LayerFlops layer_flops(const RunPlan& plan) {
 
 }  // namespace
 
-PipelineCosts flop_costs(const RunPlan& plan, Recompute recompute) {
+PipelineCosts flop_costs(const RunPlan& plan) {
     const double tokens = static_cast<double>(plan.micro_batch_size * plan.local_length()) /
                           static_cast<double>(plan.mesh.tensor);
     const double unit = tokens / assumed_rate;
@@ -31,7 +31,7 @@ PipelineCosts flop_costs(const RunPlan& plan, Recompute recompute) {
         ChunkCost chunk = {.forward = count * (layer.gemms + layer.attention),
                            .backward_inputs = count * (layer.gemms + 2 * layer.attention),
                            .backward_weights = count * layer.gemms};
-        if (recompute == Recompute::full) {
+        if (plan.recompute == Recompute::full) {
             chunk.backward_inputs += chunk.forward;
             // A separate W cannot reuse what B recomputed.
             if (plan.schedule == ScheduleKind::zero_bubble) chunk.backward_weights += chunk.forward;

@@ -196,9 +196,18 @@ std::int64_t head_chunk_of(std::int64_t rows, std::int64_t vocab, DType dtype, b
     return std::min(rows, std::max(fitting, unit));
 }
 
+OptimizerPlan optimizer_plan(const RunSpec& spec) {
+    return {.betas = spec.optimizer.betas,
+            .eps = spec.optimizer.eps,
+            .weight_decay = spec.optimizer.weight_decay,
+            .clip_grad = spec.optimizer.clip_grad,
+            .shard = spec.parallel.shard_optimizer};
+}
+
 RunPlan derive(const RunSpec& spec, const PlanTarget& target) {
     const TrainingSpec& training = spec.training;
     RunPlan plan;
+    plan.seed = spec.seed;
     plan.mesh = mesh_of(spec, target);
     plan.model = model_shape(spec);
     const ParallelSpec& parallel = spec.parallel;
@@ -209,11 +218,17 @@ RunPlan derive(const RunSpec& spec, const PlanTarget& target) {
     plan.layers = split_layers(spec, plan.model, parallel.pipeline * parallel.virtual_stages);
     plan.context_method = parallel.context_method;
     check_data(spec);
+    plan.end_of_document = {.id = spec.data.eod_id,
+                            .mask_loss = spec.data.eod_mask_loss,
+                            .reset = spec.data.reset_at_eod};
     const Precision precision =
         spec.precision.compute.value_or(target.cuda ? Precision::bf16 : Precision::fp32);
     plan.compute = dtype_of(precision);
     plan.fp8 = precision == Precision::fp8;
     plan.grad_reduce = dtype_of(spec.precision.grad_reduce);
+    plan.recompute = spec.recompute;
+    plan.optimizer = optimizer_plan(spec);
+    plan.async_checkpoint = spec.checkpoint.async;
     plan.seq_length = training.seq_length;
     plan.micro_batch_size = training.micro_batch_size;
     check_parallel(spec, plan);
@@ -293,6 +308,7 @@ RunSpec effective_spec(const RunSpec& spec, const RunPlan& plan) {
     effective.model.ffn_hidden_size = plan.model.ffn;
     effective.model.max_position_embeddings = plan.model.max_positions;
     effective.data.num_samples = plan.num_samples;
+    effective.data.eod_id = plan.end_of_document.id;
     effective.training.global_batch_size = plan.batch.global_batch_size;
     effective.parallel.data = plan.mesh.data;
     effective.precision.compute = precision_of(plan);

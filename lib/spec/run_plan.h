@@ -1,7 +1,8 @@
-// Every number that follows from a run spec, derived and checked once. Rooms below use the
-// `RunPlan`, never the raw value of a YAML key.
+// Everything that computing needs of a run spec, derived and checked once. What computes takes the
+// `RunPlan` and never sees the spec.
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <optional>
 #include <string>
@@ -74,7 +75,25 @@ struct LrSchedule {
     double at(std::int64_t step) const;
 };
 
+/// How the optimizer updates parameters.
+struct OptimizerPlan {
+    std::array<double, 2> betas{};
+    double eps = 0;
+    double weight_decay = 0;
+    double clip_grad = 0;  ///< 0: no clipping
+    /// Each of the ranks that share parameters holds a part of the state, and updates that part.
+    bool shard = true;
+};
+
+/// What the end-of-document token does to samples.
+struct EndOfDocument {
+    std::optional<std::int64_t> id;  ///< of the token, if known
+    bool mask_loss = false;          ///< the token has no loss
+    bool reset = false;              ///< positions and attention start anew after it
+};
+
 struct RunPlan {
+    std::uint64_t seed = 0;
     ModelShape model;
     ModelShape local;  ///< one tp rank's part of it (local_shape)
     MeshShape mesh;
@@ -88,12 +107,16 @@ struct RunPlan {
     /// The linear layers of all blocks except the first and the last multiply in FP8.
     bool fp8 = false;
     DType grad_reduce = DType::f32;
+    Recompute recompute = Recompute::selective;
+    OptimizerPlan optimizer;
     std::int64_t seq_length = 0;
     std::int64_t micro_batch_size = 0;
     BatchSchedule batch;
     LrSchedule lr;
     std::string shortening_note;  ///< for display: what `lr` shortens in the spec's lr_schedule
     std::int64_t steps = 0;
+    EndOfDocument end_of_document;
+    bool async_checkpoint = true;  ///< written in the background, from a copy in host memory
     /// Samples of one pass over the training order. Empty until the data determine how many samples
     /// one pass over the corpus has (data/training_data.h).
     std::optional<std::int64_t> num_samples;

@@ -55,14 +55,14 @@ Run::Run(const RunInputs& inputs, const std::optional<RunDirectory>& directory,
                       [&] { progress_.record_move(); });
     progress_.phase("load", 0);
     ranks_.run_on_all([&] {
-        engine_ = std::make_unique<Engine>(devices.backend, mesh_, spec_, plan_, cost_.memory);
+        engine_ = std::make_unique<Engine>(devices.backend, mesh_, plan_, cost_.memory);
         engine_->listen(observers_.actions);
         if (spec_.fault_injection) inject_faults();
         if (directory_) reports_.emplace(paths_);
     });
     saver_ =
         make_saver({paths_.checkpoints(), spec_.checkpoint.keep_last, spec_.checkpoint.keep_every},
-                   spec_.checkpoint.async);
+                   plan_.async_checkpoint);
 }
 
 std::unique_ptr<CheckpointSaver> Run::make_saver(const Retention& retention, bool async) {
@@ -127,7 +127,7 @@ bool Run::has_validation() const {
 
 std::unique_ptr<BatchLoader> Run::training_loader() const {
     return std::make_unique<BatchLoader>(data_.train, plan_.batch,
-                                         batch_shape(spec_, plan_, mesh_.place()),
+                                         batch_shape(plan_, mesh_.place()),
                                          StepRange{.first_step = step_ + 1,
                                                    .last_step = plan_.steps,
                                                    .consumed_samples = consumed_samples_});
@@ -331,7 +331,7 @@ bool Run::evaluate() {
     const Clock::time_point start = Clock::now();
     const std::int64_t batches = spec_.training.eval_steps;
     const BatchSchedule whole = {.global_batch_size = plan_.batch.global_batch_size, .rampup = {}};
-    BatchLoader loader(data_.validation, whole, batch_shape(spec_, plan_, mesh_.place()),
+    BatchLoader loader(data_.validation, whole, batch_shape(plan_, mesh_.place()),
                        {.first_step = 1, .last_step = batches, .consumed_samples = 0});
     LossSum sum;
     for (std::int64_t i = 0; i < batches; ++i) {

@@ -84,8 +84,8 @@ Json measure(std::int64_t sequences, std::int64_t seq_length, Precision precisio
     const RunPlan plan = make_plan(spec, {});
     const auto backend = make_cpu_backend();
     const Mesh mesh = one_rank_mesh();
-    const StepCost cost = measure_run(spec, plan, {}, memory_of(*backend));
-    Engine engine(*backend, mesh, spec, plan, cost.memory);
+    const StepCost cost = measure_run(plan, {}, memory_of(*backend));
+    Engine engine(*backend, mesh, plan, cost.memory);
     engine.initialise();
     StepBatch batch = bench::made_up_batch(plan);
     std::vector<double> seconds;

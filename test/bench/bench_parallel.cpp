@@ -41,10 +41,9 @@ RunSpec spec_of(const std::string& axis, std::int64_t ranks) {
     return spec;
 }
 
-double simulated_bubble(const RunSpec& spec, const RunPlan& plan) {
+double simulated_bubble(const RunPlan& plan) {
     const std::int64_t microbatches = plan.microbatches(plan.batch.global_batch_size);
-    return bubble(
-        simulate(make_pipeline(pipeline_of(plan, microbatches)), flop_costs(plan, spec.recompute)));
+    return bubble(simulate(make_pipeline(pipeline_of(plan, microbatches)), flop_costs(plan)));
 }
 
 Json to_json(const std::vector<CommMetric>& metrics) {
@@ -79,8 +78,8 @@ Json measure(const Options& options, const MpiSession& session) {
     const Mesh mesh = session.running() ? mpi_mesh(session, plan.mesh, mesh_connections(plan),
                                                    *backend, &listeners)
                                         : one_rank_mesh();
-    const StepCost cost = measure_run(spec, plan, mesh.place(), memory_of(*backend));
-    Engine engine(*backend, mesh, spec, plan, cost.memory);
+    const StepCost cost = measure_run(plan, mesh.place(), memory_of(*backend));
+    Engine engine(*backend, mesh, plan, cost.memory);
     if (recorder) engine.listen(*recorder);
     engine.initialise();
     StepBatch batch = bench::made_up_batch(plan);
@@ -101,7 +100,7 @@ Json measure(const Options& options, const MpiSession& session) {
             {"threads", omp_get_max_threads()},
             {"seconds", seconds},
             {"comm", to_json(comm.take(session))},
-            {"bubble", simulated_bubble(spec, plan)}};
+            {"bubble", simulated_bubble(plan)}};
 }
 
 std::optional<Options> options_of(const std::vector<std::string>& words) {

@@ -65,14 +65,14 @@ void write_tokens(const std::filesystem::path& prefix, std::int64_t tokens, std:
 /// The step's samples as a run reads them: from token files, ahead of time.
 class Data {
 public:
-    Data(const RunSpec& spec, const RunPlan& plan) {
+    explicit Data(const RunPlan& plan) {
         const std::int64_t samples = plan.batch.samples_of(plan.steps);
         const DataSource source = {folder_ / "random", 1.0};
         write_tokens(source.prefix, samples * plan.seq_length + 1, plan.model.vocab);
         DataSpec data;
         data.train = {source};
         data.split = "1";
-        const TrainingData opened = make_training_data(data, {.seed = spec.seed,
+        const TrainingData opened = make_training_data(data, {.seed = plan.seed,
                                                               .seq_length = plan.seq_length,
                                                               .num_samples = samples,
                                                               .eval_samples = 0,
@@ -129,12 +129,11 @@ std::int64_t device_bytes(const MemoryPlan& plan) {
     return bytes;
 }
 
-/// The cheapest recompute mode whose plan fits, and that plan.
-StepCost choose_recompute(RunSpec& spec, const RunPlan& plan,
-                          const std::optional<Recompute>& wanted) {
+/// Gives the plan the cheapest recompute mode that fits, or the one wanted; returns its cost.
+StepCost choose_recompute(RunPlan& plan, const std::optional<Recompute>& wanted) {
     const auto cost = [&](Recompute recompute) {
-        spec.recompute = recompute;
-        return measure_run(spec, plan, {}, cuda::backend_memory());
+        plan.recompute = recompute;
+        return measure_run(plan, {}, cuda::backend_memory());
     };
     if (wanted) return cost(*wanted);
     // The rest is for what libraries take when they first compute.
@@ -199,19 +198,18 @@ RunSpec model_spec(const StepOptions& options) {
 }
 
 Json measure_step(const StepOptions& options) {
-    RunSpec spec = model_spec(options);
-    const RunPlan plan = make_plan(spec, {.cuda = true});
+    RunPlan plan = make_plan(model_spec(options), {.cuda = true});
     const std::int64_t free_before = cuda::memory_info().free;
     const auto device = cuda::make_backend(
         0, {.tune_gemms = options.tune, .tuning_file = {}, .graphs = options.graphs});
     TimedBackend backend(*device, *cuda::compute_stream(*device));
     const Mesh mesh = one_rank_mesh();
-    const StepCost cost = choose_recompute(spec, plan, options.recompute);
+    const StepCost cost = choose_recompute(plan, options.recompute);
     if (device->can_tune())
         device->set_choices(try_linear_ops(*device, cost.linear_ops, op_limits(plan)));
-    Engine engine(backend, mesh, spec, plan, cost.memory);
+    Engine engine(backend, mesh, plan, cost.memory);
     engine.initialise();
-    Data data(spec, plan);
+    Data data(plan);
     StepLoop loop(engine, data);
     double sum = 0;
     for (std::int64_t i = 0; i < warmup_steps && (sum < warmup_seconds || i < fewest_warmup_steps);
@@ -231,11 +229,11 @@ Json measure_step(const StepOptions& options) {
         static_cast<double>(plan.batch.global_batch_size * plan.seq_length) / median(seconds);
     const double flops = tokens * flops_per_token(plan.model, plan.seq_length);
     const std::int64_t taken = free_before - cuda::memory_info().free;
-    return {{"model", spec.name},
+    return {{"model", options.model},
             {"precision", name_of(options.precision)},
             {"shape", text("B", plan.micro_batch_size, "xS", plan.seq_length)},
             {"microbatches", options.microbatches},
-            {"recompute", name_of(spec.recompute)},
+            {"recompute", name_of(plan.recompute)},
             {"graphs", options.graphs},
             {"parameters", parameter_count(plan.model)},
             {"steps", std::ssize(seconds)},

@@ -32,14 +32,13 @@ class Start {
 public:
     /// Rank 0 keeps its choices in `file`.
     Start(const RunSpec& spec, const std::filesystem::path& file)
-        : spec_(spec),
-          backend_(cuda::make_backend(
+        : backend_(cuda::make_backend(
               0, {.tune_gemms = true,
                   .tuning_file = session().rank() == 0 ? file : std::filesystem::path(),
                   .deterministic = spec.deterministic})),
           plan_(make_plan(spec, {.world_size = session().size(), .cuda = true})),
           mesh_(mpi_mesh(session(), plan_.mesh, mesh_connections(plan_), *backend_)),
-          cost_(measure_run(spec, plan_, mesh_.place(), memory_of(*backend_))) {}
+          cost_(measure_run(plan_, mesh_.place(), memory_of(*backend_))) {}
 
     /// GEMMs that this rank timed.
     std::int64_t tune() {
@@ -50,14 +49,13 @@ public:
     }
 
     LossSum step_and_evaluate() {
-        Engine engine(*backend_, mesh_, spec_, plan_, cost_.memory);
+        Engine engine(*backend_, mesh_, plan_, cost_.memory);
         engine.initialise();
         engine.step(random_batch(plan_, 1));
         return engine.evaluate(random_batch(plan_, 2));
     }
 
 private:
-    RunSpec spec_;
     std::unique_ptr<Backend> backend_;
     RunPlan plan_;
     Mesh mesh_;

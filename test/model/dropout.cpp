@@ -56,7 +56,7 @@ TEST_CASE("every site of every layer draws its own mask, the same forward and ba
     const RunPlan plan = make_plan(spec, {});
     const Mesh mesh = one_rank_mesh();
     DropoutRecorder recorder;
-    Engine engine(recorder, mesh, spec, plan);
+    Engine engine(recorder, mesh, plan);
     engine.initialise();
     StepBatch batch;
     batch.step = 1;

@@ -28,7 +28,7 @@ TEST_CASE("recomputation and sharding save what they should", "[model][memory]")
     RunSpec spec = tiny_spec();
     const auto measure = [&](std::int64_t ranks) {
         const RunPlan plan = make_plan(spec, {.world_size = ranks, .dry_run = true});
-        return measure_run(spec, plan, {}, no_scratch);
+        return measure_run(plan, {}, no_scratch);
     };
     spec.training.global_batch_size = 16;
     spec.recompute = Recompute::none;
@@ -58,7 +58,7 @@ TEST_CASE("the meter counts the products of the model", "[model][memory]") {
     spec.recompute = Recompute::none;
     const RunPlan plan = make_plan(spec, {});
     const ModelShape& model = plan.model;
-    const StepCost cost = measure_run(spec, plan, {}, no_scratch);
+    const StepCost cost = measure_run(plan, {}, no_scratch);
     const double tokens = static_cast<double>(plan.batch.global_batch_size * plan.seq_length);
     const double weights = static_cast<double>(model.layers * 12 * model.hidden * model.hidden +
                                                model.vocab * model.hidden);
@@ -78,7 +78,7 @@ std::int64_t saved_by_a_layer(RunSpec spec, std::int64_t tensor) {
     const auto saved = [&](std::int64_t layers) {
         spec.model.num_layers = layers;
         const RunPlan plan = make_plan(spec, {.world_size = tensor});
-        return measure_run(spec, plan, {}, no_scratch).memory[MemoryUse::saved];
+        return measure_run(plan, {}, no_scratch).memory[MemoryUse::saved];
     };
     return saved(4) - saved(3);
 }
@@ -141,7 +141,7 @@ TEST_CASE("zero-bubble takes the activation memory of 1F1B", "[model][memory]") 
     const auto saved = [&](ScheduleKind kind, int stage) {
         spec.parallel.schedule = kind;
         const RunPlan plan = make_plan(spec, {.world_size = 4});
-        return measure_run(spec, plan, {.pp = stage}, no_scratch).memory[MemoryUse::saved];
+        return measure_run(plan, {.pp = stage}, no_scratch).memory[MemoryUse::saved];
     };
     spec.recompute = Recompute::none;
     const std::int64_t most = saved(ScheduleKind::one_f_one_b, 0);

@@ -53,7 +53,6 @@ private:
     NamedValues collect(const std::string& group,
                         const std::function<void(const StateVisitor&)>& visit);
 
-    RunSpec spec_;
     std::unique_ptr<Backend> backend_;
     RunPlan plan_;
     Mesh mesh_;

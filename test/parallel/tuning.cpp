@@ -44,17 +44,16 @@ RunSpec pipeline_spec() {
     return spec;
 }
 
-LinearOps ops_of(const RunSpec& spec, const RunPlan& plan, std::int64_t rank) {
+LinearOps ops_of(const RunPlan& plan, std::int64_t rank) {
     const Chooser backend;
-    return measure_run(spec, plan, place_of(rank, plan.mesh), memory_of(backend)).linear_ops;
+    return measure_run(plan, place_of(rank, plan.mesh), memory_of(backend)).linear_ops;
 }
 
 }  // namespace
 
 TEST_CASE("rank 0 alone tries the linear ops of all ranks, and all take its choices") {
-    const RunSpec spec = pipeline_spec();
-    const RunPlan plan = make_plan(spec, {.world_size = session().size(), .cuda = true});
-    const LinearOps own = ops_of(spec, plan, session().rank());
+    const RunPlan plan = make_plan(pipeline_spec(), {.world_size = session().size(), .cuda = true});
+    const LinearOps own = ops_of(plan, session().rank());
     Chooser backend;
     std::int64_t moves = 0;
     tune_on_all_ranks(backend, own, op_limits(plan), session(), [&] { ++moves; });
@@ -62,7 +61,7 @@ TEST_CASE("rank 0 alone tries the linear ops of all ranks, and all take its choi
 
     LinearOps all;
     for (int rank = 0; rank < session().size(); ++rank)
-        all.merge(ops_of(spec, plan, rank));
+        all.merge(ops_of(plan, rank));
     const bool first = session().rank() == 0;
     if (first) CHECK(own.size() < all.size());  // without the head's
     CHECK(std::any_of(all.begin(), all.end(), [](const LinearOp& op) { return op.gelu.rows > 0; }));

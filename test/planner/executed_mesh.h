@@ -20,7 +20,6 @@ struct ExecutedMesh {
 };
 
 /// No rank stands for another.
-ExecutedMesh execute_every_rank(const RunSpec& spec, const RunPlan& plan,
-                                const BackendMemory& needs);
+ExecutedMesh execute_every_rank(const RunPlan& plan, const BackendMemory& needs);
 
 }  // namespace gptrain::test

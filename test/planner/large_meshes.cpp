@@ -18,10 +18,10 @@ namespace {
 class LargeMesh {
 public:
     LargeMesh(const std::string& name, std::int64_t ranks)
-        : spec_(load_run_spec(std::filesystem::path(GPTRAIN_TEST_DATA) / "../../configs" /
-                              (name + ".yaml"))),
-          plan_(make_plan(spec_, {.world_size = ranks, .cuda = true, .dry_run = true})),
-          mesh_(execute_every_rank(spec_, plan_, cuda::backend_memory())) {
+        : plan_(make_plan(load_run_spec(std::filesystem::path(GPTRAIN_TEST_DATA) / "../../configs" /
+                                        (name + ".yaml")),
+                          {.world_size = ranks, .cuda = true, .dry_run = true})),
+          mesh_(execute_every_rank(plan_, cuda::backend_memory())) {
         REQUIRE(plan_.mesh.size() == ranks);
         REQUIRE(plan_.sequence_parallel);
     }
@@ -64,15 +64,13 @@ private:
     void check_bytes(int stage) const;
     void check_state() const;
 
-    RunSpec spec_;
     RunPlan plan_;
     ExecutedMesh mesh_;
 };
 
 /// The lists that the stages were given, against a clock.
 void LargeMesh::check_pipeline() const {
-    CHECK_NOTHROW(simulate(make_pipeline(pipeline_of(plan_, microbatches())),
-                           flop_costs(plan_, spec_.recompute)));
+    CHECK_NOTHROW(simulate(make_pipeline(pipeline_of(plan_, microbatches())), flop_costs(plan_)));
 }
 
 /// Messages: sent (peer unknown), or received from a stage.

@@ -34,8 +34,8 @@ RunSpec small_spec() {
 
 void check(const RunSpec& spec) {
     const RunPlan plan = make_plan(spec, {.world_size = 32, .dry_run = true});
-    const ExecutedMesh mesh = execute_every_rank(
-        spec, plan, {.scratch = [](const OpLimits&) { return std::int64_t{0}; }});
+    const ExecutedMesh mesh =
+        execute_every_rank(plan, {.scratch = [](const OpLimits&) { return std::int64_t{0}; }});
     CHECK(mesh.strangers == std::vector<std::int64_t>());
     // Some ranks stand for others, no rank for all.
     CHECK(mesh.classes.size() < 32);
@@ -77,9 +77,10 @@ TEST_CASE("every rank of small meshes with all axes", "[planner]") {
 TEST_CASE("full recomputation costs a forward wherever activations are read") {
     RunSpec spec = small_spec();
     spec.parallel.schedule = GENERATE(ScheduleKind::one_f_one_b, ScheduleKind::zero_bubble);
-    const RunPlan plan = make_plan(spec, {.world_size = 32, .dry_run = true});
-    const ChunkCost kept = flop_costs(plan, Recompute::none).chunks.front();
-    const ChunkCost rebuilt = flop_costs(plan, Recompute::full).chunks.front();
+    RunPlan plan = make_plan(spec, {.world_size = 32, .dry_run = true});
+    const ChunkCost kept = flop_costs(plan).chunks.front();
+    plan.recompute = Recompute::full;
+    const ChunkCost rebuilt = flop_costs(plan).chunks.front();
     const bool apart = plan.schedule == ScheduleKind::zero_bubble;
     CHECK(rebuilt.forward == kept.forward);
     CHECK(rebuilt.backward_inputs == kept.backward_inputs + kept.forward);
