@@ -47,7 +47,7 @@ StageSizes stage_sizes(const RunPlan& plan, const MeshPlace& place) {
     const Schedule evaluation = make_forward_schedule(
         pipeline_of(plan, plan.microbatches(plan.batch.global_batch_size)), place.pp);
     return {.slots = schedule.slots,
-            .heads = schedule.heads,
+            .head_slots = schedule.head_slots,
             .buffers = std::max(schedule.buffers, evaluation.buffers),
             .saved = {.seq_length = plan.local_length(),
                       .recompute = plan.recompute,

@@ -35,8 +35,10 @@ Schedule make_schedule(const PipelineShape& shape, std::int64_t stage) {
         complete(shape, stage, [&](std::int64_t s) { return compute_order(shape, s); });
     schedule.slots = assign_slots(shape, schedule.actions);
     const std::int64_t in_head = max_in_head(shape, stage, schedule.actions);
-    schedule.heads = in_head > 1 ? schedule.slots : in_head;
-    schedule.defers_weights = shape.kind == ScheduleKind::zero_bubble;
+    schedule.head_slots = in_head > 1 ? schedule.slots : in_head;
+    schedule.defers_weights = std::any_of(
+        schedule.actions.begin(), schedule.actions.end(),
+        [](const Action& action) { return action.kind == ActionKind::backward_weights; });
     return schedule;
 }
 

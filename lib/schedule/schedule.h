@@ -70,11 +70,11 @@ struct Schedule {
     /// Slots for saved activations. A slot is taken at F and freed after BW, or after W if weights
     /// are deferred. It serves any chunk of the stage, so it has the size of the largest.
     std::int64_t slots = 0;
-    /// Buffers for what the head keeps from F to BW or B: none on stages without the head, one if
+    /// Slots for what the head keeps from F to BW or B: none on stages without the head, one if
     /// at most one microbatch is in the head at a time, else one for each slot.
-    std::int64_t heads = 0;
+    std::int64_t head_slots = 0;
     std::int64_t buffers = 0;     ///< boundary buffers
-    bool defers_weights = false;  ///< uses B and W instead of BW
+    bool defers_weights = false;  ///< has B and W instead of BW
 };
 
 /// The actions of a step on stage s of p, with m microbatches and v virtual stages:

@@ -215,7 +215,7 @@ RunPlan derive(const RunSpec& spec, const PlanTarget& target) {
     plan.sequence_parallel = parallel.sequence_parallel && plan.mesh.tensor > 1;
     plan.schedule = parallel.schedule;
     plan.virtual_stages = parallel.virtual_stages;
-    plan.layers = split_layers(spec, plan.model, parallel.pipeline * parallel.virtual_stages);
+    plan.chunk_layers = split_layers(spec, plan.model, parallel.pipeline * parallel.virtual_stages);
     plan.context_method = parallel.context_method;
     check_data(spec);
     plan.end_of_document = {.id = spec.data.eod_id,

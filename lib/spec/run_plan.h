@@ -100,8 +100,8 @@ struct RunPlan {
     /// Norms, dropout and the residual stream are split along the sequence over tp.
     bool sequence_parallel = false;
     ScheduleKind schedule = ScheduleKind::one_f_one_b;
-    std::int64_t virtual_stages = 1;   ///< chunks per stage
-    std::vector<std::int64_t> layers;  ///< of each chunk, in the model's order
+    std::int64_t virtual_stages = 1;         ///< chunks per stage
+    std::vector<std::int64_t> chunk_layers;  ///< layers of each chunk, in the model's order
     ContextMethod context_method = ContextMethod::ring;
     DType compute = DType::f32;  ///< bf16 if precision.compute is fp8
     /// The linear layers of all blocks except the first and the last multiply in FP8.

@@ -32,18 +32,18 @@ std::map<std::pair<std::int64_t, std::int64_t>, std::string> work_of(const Sched
 }
 
 /// The messages from one stage to another as one end issues them: direction, microbatch, and the
-/// position in the model behind the boundary.
+/// chunk of the model behind the boundary.
 using Messages = std::vector<std::tuple<bool, std::int64_t, std::int64_t>>;
 
 Messages messages(const Pipeline& pipeline, std::int64_t stage, std::int64_t peer, bool sent) {
     Messages found;
     for (const Action& action : pipeline.stages[static_cast<std::size_t>(stage)].actions) {
         if (computes(action.kind) || action.peer != peer || sends(action.kind) != sent) continue;
-        const std::int64_t position = position_of(pipeline.shape, {stage, action.chunk});
+        const std::int64_t model_chunk = model_chunk_at(pipeline.shape, {stage, action.chunk});
         const bool activations =
             action.kind == send_activations || action.kind == receive_activations;
         const bool before_boundary = sent == activations;
-        found.emplace_back(activations, action.microbatch, position + (before_boundary ? 1 : 0));
+        found.emplace_back(activations, action.microbatch, model_chunk + (before_boundary ? 1 : 0));
     }
     return found;
 }
@@ -79,14 +79,14 @@ TEST_CASE("lists that are known", "[schedule]") {
           "RF0<0 RF1<0 F0 SF0>2 F1 SF1>2");
 }
 
-TEST_CASE("positions lie where they should and nowhere else", "[schedule]") {
+TEST_CASE("chunks of the model lie where they should and nowhere else", "[schedule]") {
     CHECK(place_at({ScheduleKind::interleaved_one_f_one_b, 4, 3, 1}, 6) == ChunkPlace{2, 1});
     CHECK(place_at({ScheduleKind::zero_bubble, 4, 2, 1}, 7) == ChunkPlace{0, 1});
     CHECK(place_at({ScheduleKind::zero_bubble, 4, 2, 1}, 4) == ChunkPlace{3, 1});
     for (const PipelineShape& shape : tested_shapes()) {
         INFO(name_of(shape));
-        for (std::int64_t position = 0; position < shape.positions(); ++position) {
-            REQUIRE(position_of(shape, place_at(shape, position)) == position);
+        for (std::int64_t model_chunk = 0; model_chunk < shape.model_chunks(); ++model_chunk) {
+            REQUIRE(model_chunk_at(shape, place_at(shape, model_chunk)) == model_chunk);
         }
     }
     CHECK_THROWS_AS(make_schedule({ScheduleKind::one_f_one_b, 2, 2, 4}, 0), Error);

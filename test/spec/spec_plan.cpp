@@ -98,7 +98,7 @@ TEST_CASE("layers that are not listed go where the least work is, the head count
         return plan_of({text("parallel.pipeline=", stages), text("model.num_layers=", count),
                         text("model.vocab_size=", vocab)},
                        {.world_size = stages})
-            .layers;
+            .chunk_layers;
     };
     CHECK(layers(2, 3, 512) == std::vector<std::int64_t>{2, 1});
     CHECK(layers(2, 4, 512) == std::vector<std::int64_t>{2, 2});
