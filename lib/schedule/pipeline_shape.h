@@ -3,7 +3,7 @@
 
 #include <cstdint>
 
-#include "spec/run_spec.h"
+#include "spec/spec_words.h"
 
 namespace gptrain {
 
