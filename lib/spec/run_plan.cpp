@@ -39,25 +39,15 @@ ModelShape model_shape(const RunSpec& spec) {
                 model.hidden_size, " is not a multiple of model.num_attention_heads ",
                 model.num_attention_heads, "; change one of them or set model.head_dim");
     }
-    ModelShape shape = {
-        .layers = model.num_layers,
-        .hidden = model.hidden_size,
-        .heads = model.num_attention_heads,
-        .groups = model.num_query_groups.value_or(model.num_attention_heads),
-        .head_dim = model.head_dim.value_or(model.hidden_size / model.num_attention_heads),
-        .ffn = model.ffn_hidden_size.value_or(4 * model.hidden_size),
-        .vocab = model.vocab_size,
-        .max_positions = model.max_position_embeddings.value_or(seq_length),
-        .position_embedding = model.position_embedding,
-        .rope_theta = model.rope_theta,
-        .normalization = model.normalization,
-        .norm_eps = model.norm_eps,
-        .activation = model.activation,
-        .bias = model.bias,
-        .tie_embeddings = model.tie_embeddings,
-        .dropout = model.dropout,
-        .init_std = model.init_std,
-    };
+    ModelShape shape{ModelVariant(model)};
+    shape.layers = model.num_layers;
+    shape.hidden = model.hidden_size;
+    shape.heads = model.num_attention_heads;
+    shape.groups = model.num_query_groups.value_or(shape.heads);
+    shape.head_dim = model.head_dim.value_or(shape.hidden / shape.heads);
+    shape.ffn = model.ffn_hidden_size.value_or(4 * shape.hidden);
+    shape.vocab = model.vocab_size;
+    shape.max_positions = model.max_position_embeddings.value_or(seq_length);
     require_multiple("model.num_attention_heads", shape.heads, "model.num_query_groups",
                      shape.groups);
     require(shape.head_dim <= 256, "model.head_dim: model.hidden_size ", shape.hidden,

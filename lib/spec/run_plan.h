@@ -13,8 +13,9 @@
 
 namespace gptrain {
 
-/// The model's sizes, with all defaults filled in. Letters as in backend/ops.h.
-struct ModelShape {
+/// The model as computing sees it, whole or one rank's part of it: sizes that are all known, called
+/// as in backend/ops.h.
+struct ModelShape : ModelVariant {
     std::int64_t layers = 0;         ///< L
     std::int64_t hidden = 0;         ///< H
     std::int64_t heads = 0;          ///< N
@@ -23,15 +24,6 @@ struct ModelShape {
     std::int64_t ffn = 0;            ///< F
     std::int64_t vocab = 0;          ///< V
     std::int64_t max_positions = 0;  ///< rows of wpe.weight
-    PositionEmbedding position_embedding = PositionEmbedding::learned;
-    double rope_theta = 10000.0;
-    Normalization normalization = Normalization::layernorm;
-    double norm_eps = 1.0e-5;
-    Activation activation = Activation::gelu;
-    bool bias = true;
-    bool tie_embeddings = true;
-    double dropout = 0.0;
-    double init_std = 0.02;
 
     bool operator==(const ModelShape&) const = default;
 };

@@ -17,15 +17,8 @@
 
 namespace gptrain {
 
-struct ModelSpec {
-    std::int64_t num_layers = 0;
-    std::int64_t hidden_size = 0;
-    std::int64_t num_attention_heads = 0;
-    std::optional<std::int64_t> num_query_groups;
-    std::optional<std::int64_t> head_dim;
-    std::optional<std::int64_t> ffn_hidden_size;
-    std::int64_t vocab_size = 0;
-    std::optional<std::int64_t> max_position_embeddings;
+/// Everything about a model except its sizes. The plan takes it over as it is.
+struct ModelVariant {
     PositionEmbedding position_embedding = PositionEmbedding::learned;
     double rope_theta = 10000.0;
     Normalization normalization = Normalization::layernorm;
@@ -35,6 +28,20 @@ struct ModelSpec {
     bool tie_embeddings = true;
     double dropout = 0.0;
     double init_std = 0.02;
+
+    bool operator==(const ModelVariant&) const = default;
+};
+
+/// The model's keys as the user gives them.
+struct ModelSpec : ModelVariant {
+    std::int64_t num_layers = 0;
+    std::int64_t hidden_size = 0;
+    std::int64_t num_attention_heads = 0;
+    std::optional<std::int64_t> num_query_groups;
+    std::optional<std::int64_t> head_dim;
+    std::optional<std::int64_t> ffn_hidden_size;
+    std::int64_t vocab_size = 0;
+    std::optional<std::int64_t> max_position_embeddings;
 
     bool operator==(const ModelSpec&) const = default;
 };

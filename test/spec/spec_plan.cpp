@@ -26,7 +26,7 @@ bool holds(const std::string& text, const std::string& part) {
 TEST_CASE("parameter counts of published models") {
     const auto gpt2 = [](std::int64_t layers, std::int64_t hidden, std::int64_t heads) {
         return parameter_count(
-            {layers, hidden, heads, heads, hidden / heads, 4 * hidden, 50257, 1024});
+            {{}, layers, hidden, heads, heads, hidden / heads, 4 * hidden, 50257, 1024});
     };
     CHECK(gpt2(12, 768, 12) == 124'439'808);
     CHECK(gpt2(24, 1024, 16) == 354'823'168);
@@ -35,7 +35,7 @@ TEST_CASE("parameter counts of published models") {
 
     const auto llama = [](std::int64_t layers, std::int64_t hidden, std::int64_t heads,
                           std::int64_t groups, std::int64_t ffn, std::int64_t vocab) {
-        ModelShape model = {layers, hidden, heads, groups, hidden / heads, ffn, vocab, 4096};
+        ModelShape model = {{}, layers, hidden, heads, groups, hidden / heads, ffn, vocab, 4096};
         model.position_embedding = PositionEmbedding::rope;
         model.normalization = Normalization::rmsnorm;
         model.activation = Activation::swiglu;
@@ -49,7 +49,7 @@ TEST_CASE("parameter counts of published models") {
 
 TEST_CASE("the floating-point work of a token") {
     // 6 x 124,439,808 + 6 x 12 layers x 768 x 1024 positions
-    CHECK(flops_per_token({12, 768, 12, 12, 64, 3072, 50257, 1024}, 1024) == 803'261'952.0);
+    CHECK(flops_per_token({{}, 12, 768, 12, 12, 64, 3072, 50257, 1024}, 1024) == 803'261'952.0);
 }
 
 TEST_CASE("open values follow from the others") {

@@ -87,23 +87,16 @@ logging: {interval: 5, tensorboard: false}
     CHECK(spec.seed == 99);
     CHECK(spec.device == DeviceChoice::cpu);
     CHECK(spec.output_dir == "/runs/gpt2-124m");
-    const ModelSpec model = {12,
-                             768,
-                             12,
-                             4,
-                             96,
-                             3072,
-                             50257,
-                             2048,
-                             PositionEmbedding::rope,
-                             5e5,
-                             Normalization::rmsnorm,
-                             1e-6,
-                             Activation::swiglu,
-                             false,
-                             false,
-                             0.1,
-                             0.01};
+    const ModelVariant variant = {PositionEmbedding::rope,
+                                  5e5,
+                                  Normalization::rmsnorm,
+                                  1e-6,
+                                  Activation::swiglu,
+                                  false,
+                                  false,
+                                  0.1,
+                                  0.01};
+    const ModelSpec model = {variant, 12, 768, 12, 4, 96, 3072, 50257, 2048};
     CHECK(spec.model == model);
     const DataSpec data = {{{"/data/a", 2.5}, {"/data/b c", 1.0}},
                            {{"/data/v", 1.0}},
