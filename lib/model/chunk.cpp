@@ -14,7 +14,7 @@ Recompute kept_mode(const SavedSizes& sizes) {
 }
 
 bool recomputes_blocks(const SavedChunk& saved) {
-    return saved.blocks.front().attention.qkv.empty();
+    return saved.blocks.front().attention.u.empty();
 }
 
 }  // namespace
