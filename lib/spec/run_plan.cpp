@@ -221,7 +221,7 @@ RunPlan derive(const RunSpec& spec, const PlanTarget& target) {
     plan.async_checkpoint = spec.checkpoint.async;
     plan.seq_length = training.seq_length;
     plan.micro_batch_size = training.micro_batch_size;
-    check_parallel(spec, plan);
+    check_parallel(plan);
     const std::int64_t rows = plan.micro_batch_size * plan.seq_length;
     require(rows <= std::numeric_limits<std::int32_t>::max(), "training.micro_batch_size ",
             plan.micro_batch_size, " x training.seq_length ", plan.seq_length, " = ", rows,
