@@ -90,7 +90,7 @@ void Optimizer::distribute_weights() {
     const auto& buckets = parameters_.layout().buckets;
     // In reverse, because the next forward starts with the last ones.
     for (auto bucket = buckets.rbegin(); sharded() && bucket != buckets.rend(); ++bucket) {
-        const Bucket own = part_of_bucket(*bucket, sharers.rank(), sharers.size());
+        const FlatRange own = part_of_bucket(*bucket, sharers.rank(), sharers.size());
         parameters_.expect(
             *bucket,
             sharers.all_gather(weights.slice(0, bucket->begin, bucket->end - bucket->begin),

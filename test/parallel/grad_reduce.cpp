@@ -73,8 +73,8 @@ TEST_CASE("gradients that go as bf16 are added in fp32, in the order of ranks") 
         CHECK(totals[Axis::dp_cp].bytes ==
               parts * 2 * layout.elements / sharers->size() * (sharers->size() - 1));
         std::int64_t wrong = 0;
-        for (const Bucket& bucket : layout.buckets) {
-            const Bucket known =
+        for (const FlatRange& bucket : layout.buckets) {
+            const FlatRange known =
                 shard ? part_of_bucket(bucket, sharers->rank(), sharers->size()) : bucket;
             for (std::int64_t i = known.begin; i < known.end; ++i) {
                 const float sum = expected(sharers->size(), i);
