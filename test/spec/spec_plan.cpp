@@ -9,7 +9,7 @@ namespace {
 
 std::string contradiction(const std::vector<std::string>& settings, const PlanTarget& target = {}) {
     RunSpec spec = minimal(settings);
-    spec.places = {};
+    spec.locations = {};
     return usage_fault([&] { make_plan(spec, target); });
 }
 
