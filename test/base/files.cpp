@@ -6,6 +6,7 @@
 #include "base/file_calls.h"
 #include "base/json.h"
 #include "base/log.h"
+#include "base/temporary_file.h"
 #include "catch.h"
 #include "support/temp_folder.h"
 

@@ -1,6 +1,7 @@
 #include <map>
 #include <set>
 
+#include "base/temporary_file.h"
 #include "catch.h"
 #include "saving.h"
 #include "support/sealed_manifest.h"

@@ -1,3 +1,4 @@
+#include "base/temporary_file.h"
 #include "catch.h"
 #include "checkpoint/commit.h"
 #include "checkpoint/restart_point.h"

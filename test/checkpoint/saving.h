@@ -2,6 +2,7 @@
 #pragma once
 
 #include "base/crc32c.h"
+#include "base/temporary_file.h"
 #include "checkpoint/folder.h"
 #include "checkpoint/hdf5_layout.h"
 #include "checkpoint/load.h"

@@ -8,6 +8,7 @@
 
 #include "base/error.h"
 #include "base/file.h"
+#include "base/temporary_file.h"
 #include "catch.h"
 #include "support.h"
 #include "text/protobuf_wire.h"
