@@ -7,6 +7,7 @@
 #include "base/process.h"
 #include "checkpoint/folder.h"
 #include "engine/tuning.h"
+#include "spec/make_plan.h"
 #include "spec/spec_json.h"
 #include "train/identity.h"
 #include "train/replicas.h"

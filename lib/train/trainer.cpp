@@ -9,6 +9,7 @@
 #include "engine/fit_advice.h"
 #include "engine/memory_check.h"
 #include "report/run_directory.h"
+#include "spec/make_plan.h"
 #include "train/identity.h"
 #include "train/requests.h"
 #include "train/resume.h"

@@ -18,6 +18,7 @@
 #include "cpu/cpu_backend.h"
 #include "cpu_step.h"
 #include "engine/engine.h"
+#include "spec/make_plan.h"
 
 using namespace gptrain;
 

@@ -21,6 +21,7 @@
 #include "planner/step_recorder.h"
 #include "report/comm_metrics.h"
 #include "schedule/stage_plan.h"
+#include "spec/make_plan.h"
 
 using namespace gptrain;
 

@@ -10,6 +10,7 @@
 #include "engine/engine.h"
 #include "engine/tuning.h"
 #include "gpu_bench.h"
+#include "spec/make_plan.h"
 #include "support/temp_folder.h"
 #include "timed_backend.h"
 

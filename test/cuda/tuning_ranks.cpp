@@ -11,6 +11,7 @@
 #include "engine/tuning.h"
 #include "ranks.h"
 #include "schedule/stage_plan.h"
+#include "spec/make_plan.h"
 #include "support/captured_stderr.h"
 #include "tiny_run.h"
 

@@ -4,6 +4,7 @@
 
 #include "fuzz/target.h"
 #include "infer/inference.h"
+#include "spec/make_plan.h"
 #include "support/sealed_manifest.h"
 #include "train/identity.h"
 #include "train/interval_loss.h"

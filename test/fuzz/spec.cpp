@@ -1,6 +1,6 @@
 // A run spec: read, planned and written back.
 #include "fuzz/target.h"
-#include "spec/run_plan.h"
+#include "spec/make_plan.h"
 
 using namespace gptrain;
 

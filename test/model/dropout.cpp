@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "catch.h"
+#include "spec/make_plan.h"
 #include "tiny_run.h"
 
 using namespace gptrain;

@@ -1,5 +1,6 @@
 // The meter runs the same code: what it predicts is what a run takes.
 #include "catch.h"
+#include "spec/make_plan.h"
 #include "tiny_run.h"
 
 using namespace gptrain;

@@ -12,6 +12,7 @@
 #include "model/ownership.h"
 #include "ranks.h"
 #include "schedule/stage_plan.h"
+#include "spec/make_plan.h"
 #include "tiny_run.h"
 
 namespace gptrain::test {

@@ -12,6 +12,7 @@
 #include "planner/step_recorder.h"
 #include "ranks.h"
 #include "schedule/stage_plan.h"
+#include "spec/make_plan.h"
 #include "support/temp_folder.h"
 #include "tiny_run.h"
 

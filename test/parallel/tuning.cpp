@@ -5,6 +5,7 @@
 #include "catch.h"
 #include "meter/meter_backend.h"
 #include "ranks.h"
+#include "spec/make_plan.h"
 #include "support/captured_stderr.h"
 #include "tiny_run.h"
 

@@ -8,6 +8,7 @@
 #include "planner/executed_mesh.h"
 #include "planner/flop_costs.h"
 #include "schedule/stage_plan.h"
+#include "spec/make_plan.h"
 
 using namespace gptrain;
 using namespace gptrain::test;

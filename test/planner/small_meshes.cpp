@@ -3,6 +3,7 @@
 #include "catch.h"
 #include "planner/executed_mesh.h"
 #include "planner/flop_costs.h"
+#include "spec/make_plan.h"
 
 using namespace gptrain;
 using namespace gptrain::test;

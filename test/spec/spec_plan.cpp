@@ -2,7 +2,7 @@
 #include <filesystem>
 
 #include "minimal_spec.h"
-#include "spec/run_plan.h"
+#include "spec/make_plan.h"
 
 namespace gptrain::test {
 namespace {

@@ -2,7 +2,7 @@
 #include <cfloat>
 
 #include "minimal_spec.h"
-#include "spec/run_plan.h"
+#include "spec/make_plan.h"
 #include "spec/spec_json.h"
 
 namespace gptrain::test {
