@@ -1,4 +1,4 @@
-#include "cuda/norm/backward.cuh"
+#include "cuda/norm/backward_row.cuh"
 
 #include <algorithm>
 
