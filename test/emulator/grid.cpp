@@ -7,7 +7,6 @@
 #include <random>
 
 #include "base/error.h"
-#include "emulator/memory.h"
 
 namespace gptrain::emulator {
 namespace {
