@@ -30,7 +30,7 @@ struct Way {
 };
 
 // Each test executable defines these three in a source of its own.
-// The backend whose memory is sent.
+/// The backend whose memory is sent.
 std::unique_ptr<Backend> make_backend();
 std::vector<Way> ways();
 /// Why the tests cannot run here; empty if they can.
