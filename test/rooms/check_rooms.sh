@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# The check of the rooms accepts a small tree in order and reports each kind of violation in it.
+# The check of the rooms accepts a small tree without violations and reports each kind of violation.
 # Usage: check_rooms.sh CHECK
 set -euo pipefail
 check=$1
@@ -19,7 +19,7 @@ include() {
     shift
     printf '#include "%s"\n' "$@" >"$file"
 }
-# expect CODE TEXT: the check ends with this code and prints this text.
+# expect CODE TEXT: the check exits with this code and prints this text.
 expect() {
     local code=0 output
     output=$(bash scripts/check_rooms.sh 2>&1) || code=$?
@@ -56,7 +56,7 @@ tree_in_order
 include cuda/runtime/stream.cuh cuda/ops/norm.h
 expect 1 'cuda/runtime/ stands before cuda/ops/'
 
-# Two headers, and a source that closes the ring.
+# Two headers, or a source that closes the ring.
 tree_in_order
 include lib/base/error.h base/file.h
 expect 1 'files include each other: lib/base/'
@@ -64,7 +64,7 @@ tree_in_order
 include lib/base/error.cpp base/error.h base/file.h
 expect 1 'files include each other: lib/base/'
 
-# A ring of three, and rings outside of lib/.
+# A ring of three, and rings outside lib/.
 tree_in_order
 include lib/train/loop.h train/run.h
 include lib/train/save.h train/loop.h

@@ -1,4 +1,4 @@
-// Plans of the smallest valid spec with some settings, and what is wrong with them.
+// Plans of the smallest valid spec with some settings, and the message on invalid settings.
 #pragma once
 
 #include <string>

@@ -54,7 +54,7 @@ TEST_CASE("a contradiction names the place of its key") {
               .starts_with("r.yaml:9:11: parallel.layers sums to 5, "));
     CHECK(fault("", {"parallel.layers=[5]"})
               .starts_with("--set parallel.layers: parallel.layers sums to 5, "));
-    // The key at fault is not written: the section is, or else the file.
+    // If the faulty key is not written, its section is named, else the file.
     CHECK(fault("", {"model.hidden_size=7"}).starts_with("--set model.hidden_size: "));
     CHECK(fault("", {"training.micro_batch_size=2", "training.global_batch_size=3"})
               .starts_with("--set training.global_batch_size: "));

@@ -108,7 +108,7 @@ TEST_CASE("a mistake in a key is named with its place and the nearest key") {
           "run.yaml:7:11: logging.wandb: unknown key; known here: interval or tensorboard");
     CHECK(mistake_in("seed: 1\nseed: 1\n") ==
           "run.yaml:8:1: seed: duplicate key; remove one of the two");
-    // A misspelt required key is named as such, not as a missing one.
+    // A misspelt required key is reported as such, not as missing.
     CHECK(mistake("name: x\noutput_dir: y\nmodel:\n  num_layrs: 2\n") ==
           "run.yaml:4:3: model.num_layrs: unknown key; nearest: model.num_layers");
 }
@@ -232,7 +232,7 @@ TEST_CASE("a mistake in a setting names the setting") {
     CHECK(setting_mistake("=1") == "--set =1: write key.path=value");
     CHECK(setting_mistake("a\nb=1") == "--set a b=1: write key.path=value");
     CHECK(setting_mistake(std::string(100'000, '.') + "=1").size() < 100);
-    // What a section made by a setting lacks is missing in the file.
+    // A key missing from a section made by a setting is missing in the file.
     CHECK(usage_fault([] {
               parse_run_spec("name: x\noutput_dir: y\n", "run.yaml", {"model.bias=true"});
           }) == "run.yaml:1:1: model.num_layers: missing key");

@@ -74,8 +74,8 @@ TEST_CASE("the head works on as many rows as fit in 128 MiB, on CUDA in 1 GiB") 
 }
 
 TEST_CASE("layers that are not listed go where the least work is, the head counted as work") {
-    // A layer takes 6 x 49,984 parameters + 6 x 64 x 1024 positions = 693,120 FLOPs a token, the
-    // head 384 for each word: 0.28 layers with 512 of them, 2.5 with 4512.
+    // A layer takes 6 x 49,984 parameters + 6 x 64 x 1024 positions = 693,120 FLOPs per token, the
+    // head 384 per word of the vocabulary: 0.28 layers with 512 words, 2.5 with 4512.
     const auto layers = [](std::int64_t stages, std::int64_t count, std::int64_t vocab) {
         return plan_of({text("parallel.pipeline=", stages), text("model.num_layers=", count),
                         text("model.vocab_size=", vocab)},
@@ -117,7 +117,7 @@ TEST_CASE("a run that is too short for its warm-up or decay shortens them, and s
         CHECK(plan.lr.wsd_decay_steps == decay_steps);
         CHECK(plan.shortening_note == said);
         CHECK(holds(describe(plan), said));
-        // A checkpoint's spec is a plan again, a longer run has its own warm-up back.
+        // A checkpoint's spec can be planned again; a longer run gets its own warmup back.
         const RunPlan again = make_plan(effective_spec(spec, plan), {});
         CHECK(again.lr.warmup_steps == warmup_steps);
         CHECK(again.lr.wsd_decay_steps == decay_steps);

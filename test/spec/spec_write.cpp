@@ -1,4 +1,4 @@
-// The written form: all keys and defaults, and that it reads back as the same spec.
+// The written form: it has all keys and defaults, and reads back as the same spec.
 #include <cfloat>
 
 #include "minimal_spec.h"

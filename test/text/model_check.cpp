@@ -21,7 +21,7 @@ namespace {
 
 const fs::path corpus = fs::path(GPTRAIN_TEST_DATA).parent_path() / "corpus" / "sentencepiece";
 
-/// The refusal of a model file; empty if it loads.
+/// The message if a model file is refused; empty if it loads.
 std::string refusal(const fs::path& model) {
     try {
         const Tokenizer tokenizer(model);
@@ -35,7 +35,7 @@ std::string refusal(const fs::path& model) {
     }
 }
 
-/// Loads what may be a broken model and uses it if it loads: no input may crash the process.
+/// Loads a possibly broken model and uses it if it loads: no input may crash the process.
 void load_and_use(std::string_view model) {
     try {
         const Tokenizer tokenizer(model, "flipped");
@@ -48,7 +48,7 @@ void load_and_use(std::string_view model) {
     }
 }
 
-/// A model with the table of real normalisation rules (NFKC), trained by the library alone.
+/// A model with a table of real normalisation rules (NFKC), trained by the library itself.
 const std::string& nfkc_model() {
     static const std::string model = [] {
         LineSentences sentences(sample_text());
@@ -65,7 +65,7 @@ const std::string& nfkc_model() {
     return model;
 }
 
-/// A part of what must be said of each file.
+/// What the message on each file must contain.
 const std::map<std::string, std::string> faults = {
     {"empty_file", "holds no pieces"},
     {"text_file", "is a text file"},
