@@ -6,17 +6,11 @@
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
-formatter=
-for candidate in clang-format-14 clang-format; do
-    if "$candidate" --version 2>/dev/null | grep -q 'version 14\.'; then
-        formatter=$candidate
-        break
-    fi
-done
-if [[ -z $formatter ]]; then
+source scripts/llvm.sh
+formatter=$(llvm_tool clang-format) || {
     echo "Format: not run (needs clang-format 14: apt-get install clang-format-14)"
     exit 77
-fi
+}
 
 mapfile -d '' sources < <(git ls-files -z --cached --others --exclude-standard -- \
     '*.h' '*.cpp' '*.cuh' '*.cu')

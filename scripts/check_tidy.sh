@@ -7,17 +7,11 @@
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
-checker=
-for candidate in clang-tidy-14 clang-tidy; do
-    if "$candidate" --version 2>/dev/null | grep -q 'version 14\.'; then
-        checker=$candidate
-        break
-    fi
-done
-if [[ -z $checker ]]; then
+source scripts/llvm.sh
+checker=$(llvm_tool clang-tidy) || {
     echo "Tidy: not run (needs clang-tidy 14: apt-get install clang-tidy-14 libomp-14-dev)"
     exit 77
-fi
+}
 
 # Only configured: this joins the sources of each room and lists the options to compile them with.
 cmake --preset tidy >/dev/null

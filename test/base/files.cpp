@@ -122,7 +122,7 @@ TEST_CASE("faulty files are named", "[base]") {
           std::string::npos);
     const File file(path, File::Mode::read);
     std::byte bytes[4];
-    CHECK(fault(ExitCode::bad_input, [&] { file.read_at(8, bytes); }).find("early") !=
+    CHECK(fault(ExitCode::bad_input, [&] { file.read_at(8, bytes); }).find("bytes missing") !=
           std::string::npos);
     CHECK(fault(ExitCode::io, [&] { File(missing / "x", File::Mode::create); }).find("missing") !=
           std::string::npos);

@@ -57,7 +57,7 @@ int main(int argc, char** argv) {
     CLI11_PARSE(app, argc, argv);
     try {
         const cuda::DeviceProbe probe = cuda::probe_device(0);
-        if (probe.state != cuda::DeviceState::usable) fail(ExitCode::usage, probe.why);
+        if (probe.state != cuda::DeviceState::usable) fail(ExitCode::usage, probe.reason);
         const Json result = product->parsed()     ? measure_product(product_seconds)
                             : kernels->parsed()   ? measure_kernels()
                             : attention->parsed() ? measure_attention()

@@ -82,7 +82,7 @@ const std::map<std::string, std::string> faults = {
     {"tokenizer-name-traversal", "files[2]: 'name' is not a plain name"},
     {"tokenizer-twice", "file 'tokenizer.model' is listed twice"},
     {"unclosed-text", "not valid JSON"},
-    {"version-newer", "format version 2 is not known"},
+    {"version-newer", "unsupported format version 2"},
     {"version-text", "'version' must be an integer"},
 };
 

@@ -40,10 +40,10 @@ std::vector<Way> ways() {
 }
 
 std::string why_not_run() {
-    const std::string why = cuda::probe_device(0).why;
+    const std::string reason = cuda::probe_device(0).reason;
     // Ranks choose together, and all ranks are here.
-    if (why.empty()) device();
-    return why;
+    if (reason.empty()) device();
+    return reason;
 }
 
 }  // namespace gptrain::test

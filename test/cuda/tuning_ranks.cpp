@@ -46,7 +46,7 @@ public:
     std::int64_t tune() {
         const std::int64_t before = runs();
         tune_on_all_ranks(*backend_, cost_.linear_ops, op_limits(plan_), session(),
-                          [] { progress().moved(); });
+                          [] { progress().record_move(); });
         return runs() - before;
     }
 

@@ -187,7 +187,8 @@ TEST_CASE("an id outside the vocabulary is refused with file, sequence and token
         make_tokens(folder / "a", {{1, 2, 3}, {4, 99999, 6, 7}, {}, {1, 2, 3}}, true);
     const auto source = std::make_shared<const GptDataset>(tokens, SequenceRange{0, 4},
                                                            OrderOptions{1, 4, 2}, folder / "cache");
-    const std::string wanted = (folder / "a.bin").string() + ": sequence 1, token 1: the id 99999";
+    const std::string wanted =
+        (folder / "a.bin").string() + ": sequence 1, token 1: token id 99999";
     BatchShape shape = shape_of(2);
     shape.vocab_size = 99999;
     BatchLoader loader(source, constant(2), shape, {1, 1, 0});
@@ -199,7 +200,7 @@ TEST_CASE("an id outside the vocabulary is refused with file, sequence and token
     const auto negative = make_tokens(folder / "b", {{1, -5, 3}}, true);
     const SequentialDataset text(negative, 4);
     CHECK(contains(message_of(ExitCode::bad_input, [&] { make_step_batch(text, shape, 1, 0, 2); }),
-                   "b.bin: sequence 0, token 1: the id -5"));
+                   "b.bin: sequence 0, token 1: token id -5"));
 }
 
 TEST_CASE("beyond the last sample a new pass begins in the order of the next seed") {

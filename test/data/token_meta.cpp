@@ -51,7 +51,7 @@ const std::map<std::string, std::string>& faults() {
         {"tokens-missing", "key 'tokens' is missing"},
         {"tokens-negative", "'tokens' is out of range: -9000"},
         {"two-values", "not valid JSON"},
-        {"version-2", "version 2 is not known"},
+        {"version-2", "unsupported version 2"},
         {"version-text", "'version' must be an integer"},
         {"vocab-huge", "tokenizer: 'vocab_size' is out of range: 2147483648"},
         {"vocab-negative", "tokenizer: 'vocab_size' is out of range: -320"},

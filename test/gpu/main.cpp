@@ -6,7 +6,7 @@
 int main(int argc, char** argv) {
     const gptrain::cuda::DeviceProbe probe = gptrain::cuda::probe_device(0);
     if (probe.state != gptrain::cuda::DeviceState::usable) {
-        gptrain::print("not run: ", probe.why);
+        gptrain::print("not run: ", probe.reason);
         constexpr int not_run = 77;
         return not_run;
     }

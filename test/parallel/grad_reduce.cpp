@@ -55,7 +55,7 @@ TEST_CASE("gradients that go as bf16 are added in fp32, in the order of ranks") 
     const auto backend = make_cpu_backend();
     CommTotals totals;
     const auto sharers = observed(mpi_communicators(session(), *backend), totals)(
-        {.axis = Axis::dp_cp, .first = 0, .rank = session().rank(), .size = session().size()});
+        {.axis = Axis::dp_cp, .id = 0, .rank = session().rank(), .size = session().size()});
     const RunPlan plan = make_plan(tiny_spec(), {});
     MeterBackend meter({});
     MeterCommunicator metered(sharers->rank(), sharers->size());

@@ -87,7 +87,7 @@ expect 2 "$tool" inspect merged --tokenizer tok2.model
 says err "tok.model"
 expect 0 "$tool" --tokenizer tok2.model --input b.jsonl --output-prefix two
 expect 3 "$tool" merge --input a_text_document two_text_document --output-prefix mixed
-says err "two tokenizers"
+says err "cannot merge files from different tokenizers"
 nothing_left mixed
 encode --input b.jsonl --output-prefix noeod
 expect 0 "$tool" merge --input a_text_document noeod_text_document --output-prefix merged

@@ -48,7 +48,7 @@ same s1_text_document.bin s5_text_document.bin
 same s1_text_document.idx s5_text_document.idx
 says err "mixed.jsonl:101: byte "
 says err "the key 'text' is missing; its keys with text are 'txt': choose one with --json-key"
-says err "left out 24 documents: 4 with invalid UTF-8, 20 with a missing key"
+says err "skipped 24 documents: 4 with invalid UTF-8, 20 with a missing key"
 says out "2000 documents"
 [ "$(wc -l <err)" = 12 ] || fail "a report of $(wc -l <err) lines"
 encode 3 --input mixed.jsonl --output-prefix s1 --workers 5
@@ -124,9 +124,9 @@ packed cut.txt.gz "unexpected end"
 { head -c 5000 whole.txt.gz; printf 'damage'; tail -c +5007 whole.txt.gz; } >damaged.txt.gz
 packed damaged.txt.gz "damaged gzip data"
 { cat whole.txt.gz; printf 'more'; } >longer.txt.gz
-packed longer.txt.gz "behind them"
+packed longer.txt.gz "unexpected data after the end"
 cp corpus.txt plain.gz
-packed plain.gz "no gzip data"
+packed plain.gz "is not gzip data"
 gzip -c whole.txt.gz >twice.gz
 packed twice.gz "inside gzip data"
 tar cf corpus.tar corpus.txt

@@ -38,7 +38,7 @@ while read -r name ranks stages sent; do
     (($(bytes_of "sent on tp") > 0)) || fail "$name: nothing is sent on tp"
     ((ranks == 8 * stages)) || (($(bytes_of "sent on dp") > 0)) || fail "$name: nothing on dp"
     if ((stages > 1)); then
-        says out "stages, each of $((ranks / stages)) ranks" "bubble"
+        says out "stages of $((ranks / stages)) ranks each; memory" "bubble"
         [[ $(grep -c '^ *[0-9]* .*FLOP.* to ' out) == "$stages" ]] ||
             fail "$name: not $stages stages in the table"
         for row in "on the device" "sent on tp" "sent on dp" "sent on pp"; do in_a_stage "$row"; done

@@ -79,7 +79,7 @@ stopped=(1)
 signal STOP 1
 leave 0
 says errors "hang: rank 1 (dp 1 pp 0 cp 0 tp 0) on $(hostname), process $(<pid.1)," \
-    "its process is stopped" "at step "
+    "its process is stopped" "last seen in step "
 says out "the run hangs; ranks are at:" "  rank 0: step " " waits in " "(no sign of life)"
 
 # Four ranks on another mesh; the lowest is stopped, and another one speaks.
@@ -116,10 +116,10 @@ for ((try = 0; try < 5; ++try)); do
     leave 0
     says errors "hang: rank 1 "
     expect_exit 0 "$gptrain" inspect saving/checkpoints
-    grep -q 'at save ' errors && break
+    grep -q 'last seen in save ' errors && break
     rm -rf saving
 done
-says errors "at save "
+says errors "last seen in save "
 
 # Slow, but alive: rank 1 runs for a tenth of the time, so that a step takes far longer than
 # hang_seconds, in which rank 0 waits for it.

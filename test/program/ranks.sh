@@ -129,7 +129,7 @@ says out "device: CPU with 1 thread per rank"
 # A picture of a real step.
 options=(--timeline step.svg)
 train_as 2 0 drawn parallel.pipeline=2 training.steps=3
-says out "step.svg: the step measured has a bubble of"
+says out "step.svg: the measured step has a bubble of"
 says step.svg "tiny: one step of one pipeline, measured: bubble" "stage 1" "messages"
 options=(--timeline step.json)
 train_as 2 0 short parallel.data=2 training.steps=2

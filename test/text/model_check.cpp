@@ -67,10 +67,10 @@ const std::string& nfkc_model() {
 
 /// What the message on each file must contain.
 const std::map<std::string, std::string> faults = {
-    {"empty_file", "holds no pieces"},
+    {"empty_file", "it has no pieces"},
     {"text_file", "is a text file"},
     {"gzip_file", ""},
-    {"no_pieces", "holds no pieces"},
+    {"no_pieces", "it has no pieces"},
     {"cut_in_piece", "truncated"},
     {"cut_in_tag", "truncated"},
     {"huge_length", "truncated"},
@@ -112,7 +112,7 @@ const std::map<std::string, std::string> faults = {
     {"charsmap_33_prefixes", "prefixes"},
     {"charsmap_value_outside", "start of a text"},
     {"charsmap_value_inside_text", "start of a text"},
-    {"charsmap_text_without_end", "no end"},
+    {"charsmap_text_without_end", "is unterminated"},
     {"charsmap_text_not_utf8", "not UTF-8"},
     {"charsmap_text_long", "longer than 256"},
 };

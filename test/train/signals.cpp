@@ -19,10 +19,10 @@ TEST_CASE("a signal only leaves its name") {
     const auto [number, name] = GENERATE(
         table<int, std::string>({{SIGTERM, "SIGTERM"}, {SIGUSR1, "SIGUSR1"}, {SIGINT, "SIGINT"}}));
     const Requests requests({}, {});
-    CHECK(requests.now(1e9) == Request::none);
+    CHECK(requests.most_urgent(1e9) == Request::none);
     REQUIRE(std::raise(number) == 0);
-    CHECK(name_of(requests.now(0)) == name);
-    CHECK(exit_code_of(requests.now(0)) == ExitCode::requeue);
+    CHECK(name_of(requests.most_urgent(0)) == name);
+    CHECK(exit_code_of(requests.most_urgent(0)) == ExitCode::requeue);
 }
 
 TEST_CASE("the first signal is the one that is named") {
@@ -67,27 +67,27 @@ TEST_CASE("a deadline is reached when the margin no longer fits before it") {
     CHECK_FALSE(Deadline().seconds_left().has_value());
     const Deadline soon = Deadline::at(Deadline::Clock::now() + 100s);
     CHECK(soon.seconds_left().value() == Approx(100).margin(5));
-    CHECK(Requests(soon, {}).now(50) == Request::none);
-    CHECK(Requests(soon, {}).now(200) == Request::time_limit);
+    CHECK(Requests(soon, {}).most_urgent(50) == Request::none);
+    CHECK(Requests(soon, {}).most_urgent(200) == Request::time_limit);
     const Deadline past = Deadline::at(Deadline::Clock::now() - 1s);
-    CHECK(Requests(past, {}).now(0) == Request::time_limit);
+    CHECK(Requests(past, {}).most_urgent(0) == Request::time_limit);
 }
 
 TEST_CASE("files ask to save or to stop until they are cleared") {
     const TempFolder folder;
     const Requests requests({}, folder.path());
-    CHECK(requests.now(0) == Request::none);
+    CHECK(requests.most_urgent(0) == Request::none);
     fill(folder / "SAVE", "");
-    CHECK(requests.now(0) == Request::save);
+    CHECK(requests.most_urgent(0) == Request::save);
     CHECK_FALSE(stops(Request::save));
     fill(folder / "STOP", "");
-    CHECK(requests.now(0) == Request::stop);
+    CHECK(requests.most_urgent(0) == Request::stop);
     CHECK(exit_code_of(Request::stop) == ExitCode::done);
     requests.clear(Request::stop);
-    CHECK(requests.now(0) == Request::save);
+    CHECK(requests.most_urgent(0) == Request::save);
     requests.clear(Request::save);
     requests.clear(Request::save);
-    CHECK(requests.now(0) == Request::none);
+    CHECK(requests.most_urgent(0) == Request::none);
 }
 
 TEST_CASE("the job's end comes from Slurm") {

@@ -70,7 +70,7 @@ TEST_CASE("a rank that moves, or works on files, is left alone") {
     // If it were killed, the whole test would be.
     Watchdog watchdog(session, {.hang_seconds = 1});
     for (int i = 0; i < 30; ++i) {
-        watchdog.progress().moved();
+        watchdog.progress().record_move();
         std::this_thread::sleep_for(std::chrono::milliseconds(100));
     }
     watchdog.progress().phase("save", 1);
