@@ -7,6 +7,7 @@
 
 #include "base/json.h"
 #include "base/temporary_file.h"
+#include "base/text.h"
 #include "planner/timeline.h"
 
 namespace gptrain {

@@ -29,6 +29,8 @@ public:
     /// on this rank.
     Run(const RunInputs& inputs, const std::optional<RunDirectory>& directory,
         const RunDevices& devices, const StepCost& cost);
+    Run(const Run&) = delete;
+    Run& operator=(const Run&) = delete;
 
     /// Initialises the model or resumes from a checkpoint.
     void start(std::optional<RestartPoint>& checkpoint);
