@@ -1,7 +1,6 @@
 #include "dry_run.h"
 
 #include <algorithm>
-#include <array>
 #include <optional>
 #include <span>
 #include <string>
@@ -148,8 +147,6 @@ void print_fit(RankCosts ranks, const RunSpec& spec, const PlanTarget& target,
 
 // ---- work and bytes -----------------------------------------------------------------------------
 
-constexpr std::array mesh_axes = {Axis::tp, Axis::cp, Axis::dp, Axis::pp};
-
 /// The most bytes that any rank sends.
 std::int64_t max_sent_bytes(RankCosts ranks, Axis axis, const MeshShape& mesh) {
     std::int64_t most = 0;
@@ -169,7 +166,8 @@ void print_work(RankCosts ranks, const StepCost& cost, const RunPlan& plan) {
     print("model FLOPs = tokens x (6 x parameters + 6 x layers x heads x head_dim x seq_length)");
     if (plan.mesh.size() == 1) return;
     print("bytes per step, for the rank that sends the most on each axis");
-    for (const Axis axis : mesh_axes) {
+    for (const MeshAxis& each : mesh_axes) {
+        const Axis axis = each.axis;
         const std::int64_t bytes = max_sent_bytes(ranks, axis, plan.mesh);
         if (bytes > 0) print(bytes_row(text("sent on ", name_of(axis)), bytes));
     }
@@ -196,7 +194,8 @@ RankCosts of_stage(RankCosts ranks, int stage) {
 void print_stages(RankCosts ranks, const RunPlan& plan, bool cuda) {
     std::vector<Axis> used;
     std::string heads;
-    for (const Axis axis : mesh_axes) {
+    for (const MeshAxis& each : mesh_axes) {
+        const Axis axis = each.axis;
         if (max_sent_bytes(ranks, axis, plan.mesh) == 0) continue;
         used.push_back(axis);
         heads += right(text("sent on ", name_of(axis)), 13);

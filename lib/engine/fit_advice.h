@@ -5,7 +5,7 @@
 #include <functional>
 #include <string>
 
-#include "spec/run_plan.h"
+#include "spec/make_plan.h"
 
 namespace gptrain {
 

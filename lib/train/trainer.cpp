@@ -9,6 +9,7 @@
 #include "engine/fit_advice.h"
 #include "engine/memory_check.h"
 #include "report/run_directory.h"
+#include "spec/make_plan.h"
 #include "train/identity.h"
 #include "train/requests.h"
 #include "train/resume.h"
@@ -109,7 +110,7 @@ ExitCode train(const RunSpec& spec, RunPlan plan, const ResumeChoice& resume,
     Watchdog& watchdog = devices.observers.watchdog;
     watchdog.progress().phase("load", 0);
     watchdog.connect_nodes(paths.cache() / "heartbeats", ranks);
-    StepCost cost = checked_cost(spec, plan, devices);
+    const StepCost cost = checked_cost(spec, plan, devices);
     std::optional<RestartPoint> checkpoint = find_start(resume, paths.checkpoints(), ranks);
     // The number of samples fixes their order, so a resumed run keeps it. That includes runs from
     // the time when auto meant the samples of all steps.
@@ -125,7 +126,7 @@ ExitCode train(const RunSpec& spec, RunPlan plan, const ResumeChoice& resume,
     std::optional<Requests> requests;
     std::optional<Run> run;
     try {
-        run.emplace(inputs, directory, devices, std::move(cost));
+        run.emplace(inputs, directory, devices, cost);
         run->start(checkpoint);
         ranks.run_on_first([&] {
             warn_of_later_checkpoints(checkpoint, paths.checkpoints());

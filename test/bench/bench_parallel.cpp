@@ -1,11 +1,11 @@
-// Whole optimizer steps of the GPT-2 124M shape in fp32 on the CPU backend, cut among the ranks
-// that a launcher started: 32 sequences of 64 tokens a step, in microbatches of 4.
+// Whole optimizer steps of the GPT-2 124M shape in fp32 on the CPU backend, split among the ranks
+// that a launcher started: 32 sequences of 64 tokens per step, in microbatches of 4.
 //
 //   bench_parallel dp|tp|pp|none STEPS [TIMELINE]
 //
-// Rank 0 prints one JSON object: axis, ranks, threads of each, seconds (of each of STEPS steps
-// after one), comm (as in metrics.jsonl), bubble (pp: simulated at the stages' FLOPs). TIMELINE
-// (.svg) becomes the picture of the last step.
+// Rank 0 prints one JSON object: axis, ranks, threads per rank, seconds (of each of STEPS steps
+// after one warmup step), comm (as in metrics.jsonl), bubble (pp: simulated from the stages'
+// FLOPs). TIMELINE (.svg): where to draw the last step.
 #include <omp.h>
 #include <optional>
 #include <string>
@@ -21,6 +21,7 @@
 #include "planner/step_recorder.h"
 #include "report/comm_metrics.h"
 #include "schedule/stage_plan.h"
+#include "spec/make_plan.h"
 
 using namespace gptrain;
 

@@ -10,6 +10,7 @@
 #include "engine/engine.h"
 #include "engine/tuning.h"
 #include "gpu_bench.h"
+#include "spec/make_plan.h"
 #include "support/temp_folder.h"
 #include "timed_backend.h"
 
@@ -42,10 +43,10 @@ constexpr ModelSize sizes[] = {
     {"gpt2-124m", 12, 768, 12, 1024, 64, 50257},
     {"gpt2-1.5b", 48, 1600, 25, 1024, 32, 50257},
     {"gpt3-6.7b", 32, 4096, 32, 2048, 4, 50257},
-    {"tiny", 2, 128, 2, 128, 2, 1009},  // tries the bench itself
+    {"tiny", 2, 128, 2, 128, 2, 1009},  // tries the benchmark itself
 };
 
-/// PREFIX.bin and .idx of random ids below `vocab`.
+/// Writes PREFIX.bin and .idx with random ids below `vocab`.
 void write_tokens(const std::filesystem::path& prefix, std::int64_t tokens, std::int64_t vocab) {
     constexpr std::int64_t sequence = 1 << 20;
     IndexedWriter writer(prefix, token_dtype(vocab));
@@ -62,7 +63,7 @@ void write_tokens(const std::filesystem::path& prefix, std::int64_t tokens, std:
     writer.commit();
 }
 
-/// The step's samples as a run reads them: from token files, ahead of time.
+/// The step's batches as a run reads them: from token files, prefetched.
 class Data {
 public:
     explicit Data(const RunPlan& plan) {
@@ -90,7 +91,7 @@ private:
     std::optional<BatchLoader> loader_;
 };
 
-/// Issues each step before it waits for the one before it, as the trainer does.
+/// Issues each step before it waits for the previous one, as training does.
 class StepLoop {
 public:
     StepLoop(Engine& engine, Data& data) : engine_(engine), data_(data) { issue(); }
@@ -136,7 +137,7 @@ StepCost choose_recompute(RunPlan& plan, const std::optional<Recompute>& wanted)
         return measure_run(plan, {}, cuda::backend_memory());
     };
     if (wanted) return cost(*wanted);
-    // The rest is for what libraries take when they first compute.
+    // The rest is for what libraries allocate when they first compute.
     constexpr std::int64_t reserve = std::int64_t{1} << 30;
     const std::int64_t room = cuda::memory_info().free - reserve;
     for (const Recompute recompute : {Recompute::none, Recompute::selective}) {
@@ -146,7 +147,7 @@ StepCost choose_recompute(RunPlan& plan, const std::optional<Recompute>& wanted)
     return cost(Recompute::full);
 }
 
-/// Milliseconds a step of each op, and of all that is between them.
+/// Milliseconds per step of each op, and of everything between ops.
 Json times_by_op(TimedBackend& backend, StepLoop& loop) {
     backend.time(true);
     loop.step();
@@ -189,7 +190,7 @@ RunSpec model_spec(const StepOptions& options) {
     spec.training.seq_length = size->seq_length;
     spec.training.micro_batch_size = options.micro_batch_size.value_or(size->sequences);
     spec.training.global_batch_size = spec.training.micro_batch_size * options.microbatches;
-    // One is always under way, and one of those by op is not counted.
+    // One step is always in flight, and the first step timed by op does not count.
     spec.training.steps = warmup_steps + most_steps + steps_by_op + 2;
     spec.precision.compute = options.precision;
     spec.optimizer.lr = 1e-4;

@@ -1,5 +1,6 @@
-// The meter runs the same code: what it predicts is what a run takes.
+// The meter runs the same code, so its prediction is what a run allocates.
 #include "catch.h"
+#include "spec/make_plan.h"
 #include "tiny_run.h"
 
 using namespace gptrain;
@@ -73,7 +74,7 @@ TEST_CASE("the meter counts the products of the model", "[model][memory]") {
 
 namespace {
 
-/// Bytes that a layer keeps of a microbatch on one rank of tp.
+/// Bytes that a layer saves for a microbatch on one tp rank.
 std::int64_t saved_by_a_layer(RunSpec spec, std::int64_t tensor) {
     const auto saved = [&](std::int64_t layers) {
         spec.model.num_layers = layers;
@@ -83,7 +84,7 @@ std::int64_t saved_by_a_layer(RunSpec spec, std::int64_t tensor) {
     return saved(4) - saved(3);
 }
 
-// Sizes at which no tensor ends between multiples of 256 bytes.
+// Sizes at which every tensor is a multiple of 256 bytes.
 constexpr std::int64_t s = 256, b = 2, h = 64, a = 8;
 
 RunSpec layer_spec() {
@@ -151,7 +152,7 @@ TEST_CASE("zero-bubble takes the activation memory of 1F1B", "[model][memory]") 
     for (const int stage : {0, 1, 2})
         CHECK(saved(ScheduleKind::zero_bubble, stage) == most);
     CHECK(saved(ScheduleKind::zero_bubble, 3) == most + head);
-    // To rebuild what W reads would save nothing.
+    // Rebuilding what W reads would save nothing.
     spec.recompute = Recompute::selective;
     CHECK(saved(ScheduleKind::zero_bubble, 0) == most);
 }

@@ -3,6 +3,7 @@
 #include <cmath>
 
 #include "base/philox.h"
+#include "spec/make_plan.h"
 
 namespace gptrain::test {
 

@@ -12,6 +12,7 @@
 #include "model/ownership.h"
 #include "ranks.h"
 #include "schedule/stage_plan.h"
+#include "spec/make_plan.h"
 #include "tiny_run.h"
 
 namespace gptrain::test {
@@ -34,7 +35,7 @@ struct Reduction {
     GradBuckets buckets;
 };
 
-/// Of many magnitudes, with both signs.
+/// Values of many magnitudes and both signs.
 float gradient(int rank, std::int64_t i) {
     const auto n = static_cast<double>((i * 2654435761 + rank * 40503 + 12345) % 65537) / 65537;
     return static_cast<float>((n - 0.5) * std::exp2(static_cast<double>(i % 23) - 12));

@@ -57,7 +57,7 @@ private:
         return cost;
     }
 
-    /// One copy of lists that are the same.
+    /// Keeps one copy of equal lists.
     const CommList* kept(CommList list, int stage) {
         const std::lock_guard lock(mutex_);
         std::deque<CommList>& known = mesh_.lists[static_cast<std::size_t>(stage)];

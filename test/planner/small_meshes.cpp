@@ -1,16 +1,17 @@
-// Meshes with every axis and every way to use it: classes of ranks hold there too, and so does what
-// the ranks say to each other.
+// Meshes with every axis and every way to use it: rank classes are right there too, and the ranks'
+// messages match.
 #include "catch.h"
 #include "planner/executed_mesh.h"
 #include "planner/flop_costs.h"
+#include "spec/make_plan.h"
 
 using namespace gptrain;
 using namespace gptrain::test;
 
 namespace {
 
-/// 2 data ranks, 2 stages, 2 ranks of cp, 4 of tp, of which two share each head of k and v; a
-/// vocabulary that leaves the last of tp with less than the others.
+/// 2 data ranks, 2 stages, 2 cp ranks and 4 tp ranks, of which two share each head of k and v; a
+/// vocabulary that leaves fewer rows for the last tp rank.
 RunSpec small_spec() {
     RunSpec spec;
     spec.name = "small";
@@ -37,7 +38,7 @@ void check(const RunSpec& spec) {
     const ExecutedMesh mesh =
         execute_every_rank(plan, {.scratch = [](const OpLimits&) { return std::int64_t{0}; }});
     CHECK(mesh.strangers == std::vector<std::int64_t>());
-    // Some ranks stand for others, no rank for all.
+    // Some ranks represent others, but no rank represents all.
     CHECK(mesh.classes.size() < 32);
     CHECK(mesh.classes.size() >= 2);
     CHECK_NOTHROW(check_whole_mesh(mesh.ranks));

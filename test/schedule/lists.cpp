@@ -1,4 +1,4 @@
-// What the lists say, without a clock.
+// What the lists contain, without a clock.
 #include <map>
 #include <set>
 
@@ -31,8 +31,8 @@ std::map<std::pair<std::int64_t, std::int64_t>, std::string> work_of(const Sched
     return work;
 }
 
-/// The messages from one stage to another as one end issues them: direction, microbatch, and the
-/// chunk of the model behind the boundary.
+/// The messages from one stage to another in the order in which one end issues them: direction,
+/// microbatch, and the chunk of the model after the boundary.
 using Messages = std::vector<std::tuple<bool, std::int64_t, std::int64_t>>;
 
 Messages messages(const Pipeline& pipeline, std::int64_t stage, std::int64_t peer, bool sent) {
@@ -68,7 +68,7 @@ TEST_CASE("lists that are known", "[schedule]") {
           "RF0<0 F0 RF1<0 BW0 SB0>0 F1 RF2<0 BW1 SB1>0 F2 BW2 SB2>0");
     CHECK(stage_text({ScheduleKind::zero_bubble, 2, 1, 3}, 1) ==
           "RF0<0 F0 RF1<0 B0 SB0>0 F1 B1 SB1>0 RF2<0 W0 F2 B2 SB2>0 W1 W2");
-    // Four times F more than the stage behind it, then groups of two through both chunks.
+    // Four more F than the next stage, then groups of two through both chunks.
     CHECK(stage_text({ScheduleKind::interleaved_one_f_one_b, 2, 2, 2}, 0) ==
           "F0.0 SF0.0>1 RF0.1<1 F1.0 SF1.0>1 RF1.1<1 F0.1 SF0.1>1 RB0.1<1 F1.1 SF1.1>1 "
           "RB1.1<1 BW0.1 SB0.1>1 RB0.0<1 BW1.1 SB1.1>1 RB1.0<1 BW0.0 BW1.0");

@@ -91,7 +91,7 @@ TEST_CASE("what the head keeps lives from F to B", "[schedule]") {
                 REQUIRE(schedule.head_slots == 0);
                 continue;
             }
-            // Only where all F come first is there more than one.
+            // There is more than one only if all F come first.
             REQUIRE(schedule.head_slots ==
                     (shape.kind == ScheduleKind::gpipe ? schedule.slots : 1));
             std::map<std::int64_t, std::int64_t> held;
@@ -111,7 +111,8 @@ TEST_CASE("what the head keeps lives from F to B", "[schedule]") {
 TEST_CASE("a pipeline needs few boundary buffers, however long it is", "[schedule]") {
     for (const PipelineShape& shape : tested_shapes()) {
         INFO(name_of(shape));
-        // Two for what goes each way and two that are received; ZB-V sends four ways.
+        // Two for each direction that it sends and two that it receives; ZB-V sends in four
+        // directions.
         const std::int64_t most = shape.is_v() ? 10 : 6;
         for (const Schedule& schedule : make_pipeline(shape).stages) {
             REQUIRE(schedule.buffers <= most);

@@ -16,7 +16,7 @@ double as_number(std::int64_t value) {
     return static_cast<double>(value);
 }
 
-/// The bubble of the theory; nothing for shapes that it says nothing of.
+/// The theoretical bubble; nothing for shapes that the theory does not cover.
 std::optional<double> theory(const PipelineShape& shape) {
     const double p = as_number(shape.stages);
     const double m = as_number(shape.microbatches);
@@ -34,7 +34,7 @@ std::optional<double> theory(const PipelineShape& shape) {
     return {};
 }
 
-/// Seconds between a stage's first and last action in which it waits.
+/// Seconds that a stage waits between its first and last action.
 std::map<std::int64_t, double> inner_idle_times(const Timeline& timeline) {
     std::map<std::int64_t, double> begin;
     std::map<std::int64_t, double> end;
@@ -106,7 +106,7 @@ TEST_CASE("with any costs an action begins when all that it needs is there", "[s
         INFO(name_of(shape));
         const PipelineCosts costs = uneven_costs(shape);
         const Timeline timeline = simulate(make_pipeline(shape), costs);
-        // By kind, chunk of the model and microbatch; BW stands for B and W.
+        // By kind, chunk of the model and microbatch; BW represents B and W.
         std::map<std::tuple<ActionKind, std::int64_t, std::int64_t>, TimelineEvent> done;
         for (const TimelineEvent& event : timeline.events) {
             if (!computes(event.kind)) continue;
@@ -153,7 +153,7 @@ TEST_CASE("a message takes its time once", "[schedule]") {
 }
 
 TEST_CASE("messages hide behind other actions", "[schedule]") {
-    // Not in 1F1B: its few microbatches under way leave no time between a stage's F and the
+    // Not in 1F1B: it has too few microbatches in flight to leave time between a stage's F and the
     // gradient that it needs next.
     using enum ScheduleKind;
     for (const PipelineShape& shape :
@@ -165,7 +165,7 @@ TEST_CASE("messages hide behind other actions", "[schedule]") {
         const double without = span_of(simulate(make_pipeline(shape), costs)).seconds();
         costs.message = 0.5;
         const double with = span_of(simulate(make_pipeline(shape), costs)).seconds();
-        // The first microbatch's way there and the last one's back, at most twice.
+        // The first microbatch's path there and the last one's back, at most twice.
         CHECK(with > without);
         CHECK(with <= without + 4 * costs.message * as_number(shape.model_chunks() - 1));
     }
@@ -193,7 +193,7 @@ TEST_CASE("the largest pipelines take no time", "[schedule]") {
         const double measured = unit_bubble(make_pipeline(shape));
         const std::chrono::duration<double> seconds = Clock::now() - begin;
         CHECK(measured == Approx(*theory(shape)));
-        // A hundred times what it takes, for slow machines and sanitizers.
+        // A hundred times the usual time, for slow machines and sanitizers.
         CHECK(seconds.count() < 20);
     }
 }
