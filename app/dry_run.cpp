@@ -1,7 +1,6 @@
 #include "dry_run.h"
 
 #include <algorithm>
-#include <array>
 #include <optional>
 #include <span>
 #include <string>
@@ -138,8 +137,8 @@ void print_fit(RankCosts ranks, const RunSpec& spec, const PlanTarget& target,
                                   : std::string();
     const std::string_view here = device_memory ? "" : " here";
     if (required.bytes <= available->bytes) return print("fits", here, whose, ": ", numbers);
-    const auto fits = [&](const RunSpec& other, const RunPlan& plan) {
-        const std::vector<RankCost> costs = measure_mesh(other, plan, needs);
+    const auto fits = [&](const RunPlan& plan) {
+        const std::vector<RankCost> costs = measure_mesh(plan, needs);
         return required_memory(costs, needs, cuda, available->for_all_ranks).bytes <=
                available->bytes;
     };
@@ -147,8 +146,6 @@ void print_fit(RankCosts ranks, const RunSpec& spec, const PlanTarget& target,
 }
 
 // ---- work and bytes -----------------------------------------------------------------------------
-
-constexpr std::array mesh_axes = {Axis::tp, Axis::cp, Axis::dp, Axis::pp};
 
 /// The most bytes that any rank sends.
 std::int64_t max_sent_bytes(RankCosts ranks, Axis axis, const MeshShape& mesh) {
@@ -169,7 +166,8 @@ void print_work(RankCosts ranks, const StepCost& cost, const RunPlan& plan) {
     print("model FLOPs = tokens x (6 x parameters + 6 x layers x heads x head_dim x seq_length)");
     if (plan.mesh.size() == 1) return;
     print("bytes per step, for the rank that sends the most on each axis");
-    for (const Axis axis : mesh_axes) {
+    for (const MeshAxis& each : mesh_axes) {
+        const Axis axis = each.axis;
         const std::int64_t bytes = max_sent_bytes(ranks, axis, plan.mesh);
         if (bytes > 0) print(bytes_row(text("sent on ", name_of(axis)), bytes));
     }
@@ -196,7 +194,8 @@ RankCosts of_stage(RankCosts ranks, int stage) {
 void print_stages(RankCosts ranks, const RunPlan& plan, bool cuda) {
     std::vector<Axis> used;
     std::string heads;
-    for (const Axis axis : mesh_axes) {
+    for (const MeshAxis& each : mesh_axes) {
+        const Axis axis = each.axis;
         if (max_sent_bytes(ranks, axis, plan.mesh) == 0) continue;
         used.push_back(axis);
         heads += right(text("sent on ", name_of(axis)), 13);
@@ -218,11 +217,10 @@ void print_stages(RankCosts ranks, const RunPlan& plan, bool cuda) {
 }
 
 /// Simulates one pipeline's step, which also detects schedules that do not match.
-Timeline simulated(const RunSpec& spec, const RunPlan& plan) {
+Timeline simulated(const std::string& run, const RunPlan& plan) {
     const std::int64_t microbatches = plan.microbatches(plan.batch.global_batch_size);
-    Timeline timeline =
-        simulate(make_pipeline(pipeline_of(plan, microbatches)), flop_costs(plan, spec.recompute));
-    timeline.title = text(spec.name, ": one step of one pipeline, simulated at ",
+    Timeline timeline = simulate(make_pipeline(pipeline_of(plan, microbatches)), flop_costs(plan));
+    timeline.title = text(run, ": one step of one pipeline, simulated at ",
                           human_count(assumed_rate), "FLOP/s per rank");
     return timeline;
 }
@@ -234,9 +232,9 @@ void print_dry_run(const RunSpec& spec, const RunPlan& plan, const PlanTarget& t
     if (!options.timeline.empty()) check_timeline_path(options.timeline);
     const bool cuda = target.cuda;
     const BackendMemory needs = backend_memory(cuda);
-    const std::vector<RankCost> ranks = measure_mesh(spec, plan, needs);
+    const std::vector<RankCost> ranks = measure_mesh(plan, needs);
     const RankCost& most = largest_rank(ranks, cuda);
-    const Timeline step = simulated(spec, plan);
+    const Timeline step = simulated(spec.name, plan);
     if (!options.timeline.empty()) write_timeline(options.timeline, step);
 
     print(describe(plan));

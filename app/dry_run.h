@@ -5,7 +5,7 @@
 #include <filesystem>
 #include <optional>
 
-#include "spec/run_plan.h"
+#include "spec/make_plan.h"
 
 namespace gptrain {
 

@@ -23,7 +23,7 @@ void run_as_rank(const ModelOptions& options, Ranks& ranks,
     Observers observers(ranks.watch(spec, plan.mesh, device.cuda));
     observers.watchdog.progress().phase("load", 0);
     const Mesh mesh = open_mesh(device, session, plan.mesh, mesh_connections(plan), observers.comm);
-    work({checkpoint, spec, tokenizer, plan, *device.backend, mesh, session, observers});
+    work({checkpoint, tokenizer, plan, *device.backend, mesh, session, observers});
 }
 
 }  // namespace

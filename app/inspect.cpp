@@ -14,7 +14,7 @@
 #include "data/token_meta.h"
 #include "data/training_data.h"
 #include "device.h"
-#include "spec/run_plan.h"
+#include "spec/make_plan.h"
 
 namespace gptrain {
 namespace {

@@ -1,5 +1,7 @@
 #include "start.h"
 
+#include "spec/make_plan.h"
+
 namespace gptrain {
 
 Start start(Ranks& ranks, const RunSpec& spec, const std::optional<std::filesystem::path>& cache) {

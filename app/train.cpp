@@ -10,6 +10,7 @@
 #include "dry_run.h"
 #include "report/run_directory.h"
 #include "schedule/stage_plan.h"
+#include "spec/make_plan.h"
 #include "spinning.h"
 #include "start.h"
 #include "timeline.h"

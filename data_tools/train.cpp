@@ -3,6 +3,7 @@
 #include "base/error.h"
 #include "base/file.h"
 #include "base/log.h"
+#include "base/temporary_file.h"
 #include "commands.h"
 #include "progress.h"
 #include "text/tokenizer.h"

@@ -1,11 +1,11 @@
 #!/usr/bin/env bash
 # Checks who includes whom. The rooms of lib/ stand in the order of the data flow in the top
 # CMakeLists.txt; a room includes itself and rooms before it, and each third-party library is seen
-# by one room only (docs/design.md, "Rooms"). A source includes its own header first. Prints each
-# violation as file:line. cuda/ stands behind lib/meter; what lies there is seen by itself, by tests
-# and by app/ alone, and CUDA, cuBLASLt and NCCL by nobody else. Inside cuda/ the folders stand in
-# the order of cuda/CMakeLists.txt, with the same rule as rooms, and no files include each other,
-# where a source and its own header count as one file.
+# by one room only (docs/design.md, "Rooms"). A source includes its own header first. No files
+# include each other in a ring, where x.h and x.cpp count as one file. Prints each violation as
+# file:line. cuda/ stands behind lib/meter; what lies there is seen by itself, by tests and by app/
+# alone, and CUDA, cuBLASLt and NCCL by nobody else. Inside cuda/ the folders stand in the order of
+# cuda/CMakeLists.txt, with the same rule as rooms.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
@@ -72,6 +72,23 @@ awk -v rooms="$rooms" -v folders="$folders" '
         sub(/\.(cpp|cu)$/, ".h", header)
         return header in is_source ? header : file
     }
+    # The file that an include names, as far as it is ours.
+    function path_of(header) {
+        if ("lib/" header in is_source) return "lib/" header
+        if (header in is_source) return header
+        if (folder_of(FILENAME) "/" header in is_source) return folder_of(FILENAME) "/" header
+        return "test/" header in is_source ? "test/" header : ""
+    }
+    # A header and its source count as one file.
+    function without_extension(file) {
+        sub(/\.[^.\/]*$/, "", file)
+        return file
+    }
+    function add_edge(from, to) {
+        if (to == "" || from == to || (from, to) in is_edge) return
+        is_edge[from, to] = 1
+        included[from] = included[from] " " to
+    }
     # Prints the rings that `file` is in or leads to; `path` is how it was reached.
     function find_rings(file, path,    files, count, i, place_in_path) {
         place_in_path = index(path " ", " " file " ")
@@ -104,6 +121,7 @@ awk -v rooms="$rooms" -v folders="$folders" '
         sub(/^[^<"]*[<"]/, "", header)
         sub(/[>"]$/, "", header)
         ++includes
+        if (quoted) add_edge(without_extension(FILENAME), without_extension(path_of(header)))
         if (own_header != "") {
             sub(/^lib\//, "", own_header)
             if (header != own_header)
@@ -133,8 +151,6 @@ awk -v rooms="$rooms" -v folders="$folders" '
                 if (folder_position[folder_of(header)] > folder_position[inner])
                     violation(inner "/ stands before " folder_of(header) \
                               "/, it must not include \"" header "\"")
-                file = with_header(FILENAME)
-                if (with_header(header) != file) included[file] = included[file] " " header
             }
         } else if (in_room && quoted) {
             violation("\"" header "\" does not name a room (\"room/file.h\")")

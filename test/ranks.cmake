@@ -1,5 +1,5 @@
-# Tests that run as several ranks. Catch comes without its main function: the tests' own one
-# ends all ranks when one has failed.
+# Tests that run on several ranks. Catch comes without its main function: the tests' own main ends
+# all ranks when one has failed.
 set(rank_sources ${CMAKE_CURRENT_SOURCE_DIR}/comm)
 # These tell Catch's header what to define.
 set_source_files_properties(catch_main.cpp ${rank_sources}/catch_runner.cpp ${rank_sources}/case_listener.cpp
@@ -14,16 +14,16 @@ target_include_directories(gptrain_rank_main PUBLIC ${CMAKE_CURRENT_SOURCE_DIR} 
 target_link_libraries(gptrain_rank_main PUBLIC gptrain_flags gptrain::train gptrain_catch_runner)
 
 # gptrain_rank_executable(<name> SOURCES <file>... LINKS <library>...)
-# Catch2 cases for several ranks; the sources name the communicators under test (ranks.h).
+# Catch2 cases for several ranks; the sources define the communicators under test (ranks.h).
 function(gptrain_rank_executable name)
   cmake_parse_arguments(RANKS "" "" "SOURCES;LINKS" ${ARGN})
   add_executable(${name} ${RANKS_SOURCES})
   target_link_libraries(${name} PRIVATE gptrain_rank_main ${RANKS_LINKS})
 endfunction()
 
-# For OpenMPI: tests may run as root and on fewer cores than ranks. It crashes now and then where it
-# puts a description of the machine into shared memory. Its own memory is never given back, which the
-# address sanitizer must not mind.
+# For OpenMPI: tests may run as root and on fewer cores than ranks. It sometimes crashes where it
+# puts a description of the machine into shared memory. It never frees its own memory, which the
+# address sanitizer must ignore.
 set(rank_environment OMP_NUM_THREADS=1 OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1
   OMPI_MCA_rmaps_base_oversubscribe=1 OMPI_MCA_mpi_yield_when_idle=1
   OMPI_MCA_hwloc_base_binding_policy=none OMPI_MCA_rtc_hwloc_vmhole=none ASAN_OPTIONS=detect_leaks=0)

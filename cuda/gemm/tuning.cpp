@@ -4,6 +4,7 @@
 
 #include "base/file.h"
 #include "base/log.h"
+#include "base/temporary_file.h"
 #include "base/text.h"
 
 namespace gptrain::cuda {

@@ -1,9 +1,8 @@
-#include "cuda/norm/backward.cuh"
-
 #include <algorithm>
 
 #include "cuda/device/partial_sums.h"
 #include "cuda/device/unrolled.cuh"
+#include "cuda/norm/backward_row.cuh"
 #include "cuda/norm/long_rows.cuh"
 #include "cuda/norm/norm.h"
 #include "cuda/norm/scratch_sizes.h"

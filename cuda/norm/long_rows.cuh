@@ -2,7 +2,7 @@
 #pragma once
 
 #include "cuda/device/reduce.cuh"
-#include "cuda/norm/backward.cuh"
+#include "cuda/norm/backward_row.cuh"
 
 namespace gptrain::cuda {
 

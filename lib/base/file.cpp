@@ -11,7 +11,6 @@
 #include "base/error.h"
 #include "base/file_calls.h"
 #include "base/process.h"
-#include "base/temporary_file.h"
 
 namespace gptrain {
 namespace {
@@ -209,16 +208,6 @@ std::string read_file(const std::filesystem::path& path, std::int64_t limit, Exi
     std::string contents(static_cast<std::size_t>(size), '\0');
     contents.resize(file.read(std::as_writable_bytes(std::span(contents))));
     return contents;
-}
-
-void write_file_durably(const std::filesystem::path& path, std::string_view bytes) {
-    TemporaryFile temporary(path.string() + ".tmp");
-    File file(temporary.path(), File::Mode::create);
-    file.write(bytes);
-    file.sync();
-    file.close();
-    temporary.move_to(path);
-    sync_folder(path.has_parent_path() ? path.parent_path() : ".");
 }
 
 void sync_folder(const std::filesystem::path& folder) {

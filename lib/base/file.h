@@ -1,4 +1,4 @@
-// Files with every system call checked, and writes that survive a power cut.
+// Files with every system call checked.
 #pragma once
 
 #include <cstddef>
@@ -89,10 +89,6 @@ bool named_yaml(const std::filesystem::path& path);
 /// an Error with the code `fault`.
 std::string read_file(const std::filesystem::path& path, std::int64_t limit,
                       ExitCode fault = ExitCode::bad_input);
-
-/// Replaces `path` atomically by a file with these bytes: after any crash it has either the old or
-/// the new contents. Temporary file, fsync, rename, fsync of the folder.
-void write_file_durably(const std::filesystem::path& path, std::string_view bytes);
 
 /// Makes names created or removed in `folder` durable.
 void sync_folder(const std::filesystem::path& folder);

@@ -10,7 +10,7 @@
 #include <utility>
 
 #include "base/log.h"
-#include "base/temporary_file.h"
+#include "base/temporary_names.h"
 
 namespace gptrain {
 namespace {

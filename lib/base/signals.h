@@ -18,7 +18,7 @@ struct SignalEnd {
     std::optional<ExitCode> code;  ///< none: the process dies by the signal itself
 };
 
-/// From now on each of `signals` removes the temporary files (temporary_file.h) and ends the
+/// From now on each of `signals` removes the temporary files (temporary_names.h) and ends the
 /// process, on whichever thread it arrives and whatever that thread does. The last call wins.
 void end_on_signals(std::span<const int> signals, const SignalEnd& end);
 /// The same for SIGHUP, SIGINT, SIGTERM and SIGUSR1, except those that are ignored, as under nohup.

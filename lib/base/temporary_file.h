@@ -3,6 +3,7 @@
 
 #include <filesystem>
 #include <functional>
+#include <string_view>
 
 namespace gptrain {
 
@@ -27,8 +28,8 @@ private:
     bool moved_ = false;
 };
 
-/// Removes the files of all these objects. For the signal handler, while DeferSignals keeps others
-/// from changing the list.
-void remove_temporary_files();
+/// Replaces `path` atomically by a file with these bytes: after any crash it has either the old or
+/// the new contents. Temporary file, fsync, rename, fsync of the folder.
+void write_file_durably(const std::filesystem::path& path, std::string_view bytes);
 
 }  // namespace gptrain

@@ -1,7 +1,7 @@
 #include "checkpoint/commit.h"
 
 #include "base/crc32c.h"
-#include "base/file.h"
+#include "base/temporary_file.h"
 #include "checkpoint/folder.h"
 #include "checkpoint/verify.h"
 

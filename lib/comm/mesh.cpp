@@ -1,9 +1,11 @@
 #include "comm/mesh.h"
 
 #include <algorithm>
+#include <initializer_list>
 #include <utility>
 
 #include "base/checked.h"
+#include "base/error.h"
 #include "base/text.h"
 
 namespace gptrain {
@@ -29,70 +31,71 @@ std::string to_text(const MeshPlace& place) {
 MeshPlace place_of(std::int64_t rank, const MeshShape& shape) {
     GPTRAIN_CHECK(rank >= 0 && rank < shape.size(), "rank ", rank, " of ", shape.size());
     MeshPlace place;
-    place.tp = narrow<int>(rank % shape.tensor);
-    rank /= shape.tensor;
-    place.cp = narrow<int>(rank % shape.context);
-    rank /= shape.context;
-    place.dp = narrow<int>(rank % shape.data);
-    place.pp = narrow<int>(rank / shape.data);
+    for (const MeshAxis& axis : mesh_axes) {
+        place.*axis.index = narrow<int>(rank % (shape.*axis.size));
+        rank /= shape.*axis.size;
+    }
     return place;
 }
 
 std::int64_t rank_of(const MeshPlace& place, const MeshShape& shape) {
-    return ((place.pp * shape.data + place.dp) * shape.context + place.cp) * shape.tensor +
-           place.tp;
+    std::int64_t rank = 0;
+    std::int64_t stride = 1;
+    for (const MeshAxis& axis : mesh_axes) {
+        rank += stride * (place.*axis.index);
+        stride *= shape.*axis.size;
+    }
+    return rank;
 }
 
 namespace {
 
-/// The group that a rank at `place` belongs to on an axis.
-RankGroup group_on(Axis axis, const MeshPlace& place, const MeshShape& shape,
-                   const MeshConnections& connections) {
+/// The group, for `axis`, of the ranks that differ from `place` at most on the axes `over`.
+RankGroup group_over(std::initializer_list<Axis> over, Axis axis, const MeshPlace& place,
+                     const MeshShape& shape) {
     MeshPlace first = place;
     std::int64_t rank = 0;
     std::int64_t size = 1;
-    switch (axis) {
-        case Axis::tp:
-            rank = std::exchange(first.tp, 0);
-            size = shape.tensor;
-            break;
-        case Axis::cp:
-            rank = std::exchange(first.cp, 0);
-            size = shape.context;
-            break;
-        case Axis::dp:
-            rank = std::exchange(first.dp, 0);
-            size = shape.data;
-            break;
-        case Axis::pp:
-            rank = std::exchange(first.pp, 0);
-            size = shape.pipeline;
-            break;
-        case Axis::dp_cp:
-            rank = first.dp * shape.context + first.cp;
-            first.dp = first.cp = 0;
-            size = shape.data * shape.context;
-            break;
-        case Axis::model:
-            rank = first.pp * shape.tensor + first.tp;
-            first.pp = first.tp = 0;
-            size = shape.pipeline * shape.tensor;
-            break;
-        case Axis::kv:
-            rank = place.tp % connections.kv_sharers;
-            first.tp -= narrow<int>(rank);
-            size = connections.kv_sharers;
-            break;
-        case Axis::embedding_ends:
-            if (!connections.split_tied_embedding ||
-                (place.pp != 0 && place.pp != shape.pipeline - 1))
-                break;
-            rank = place.pp == 0 ? 0 : 1;
-            first.pp = 0;
-            size = 2;
-            break;
+    for (const MeshAxis& each : mesh_axes) {
+        if (std::find(over.begin(), over.end(), each.axis) == over.end()) continue;
+        rank += size * std::exchange(first.*each.index, 0);
+        size *= shape.*each.size;
     }
     return {axis, rank_of(first, shape), narrow<int>(rank), narrow<int>(size)};
+}
+
+/// tp ranks with the same k/v heads.
+RankGroup kv_group(const MeshPlace& place, const MeshShape& shape, std::int64_t sharers) {
+    const int rank = narrow<int>(place.tp % sharers);
+    MeshPlace first = place;
+    first.tp -= rank;
+    return {Axis::kv, rank_of(first, shape), rank, narrow<int>(sharers)};
+}
+
+/// First and last stage; a group of one rank on other stages, and if the embedding is not split.
+RankGroup embedding_group(const MeshPlace& place, const MeshShape& shape, bool split) {
+    const bool at_end = place.pp == 0 || place.pp == shape.pipeline - 1;
+    if (!split || !at_end) return group_over({}, Axis::embedding_ends, place, shape);
+    MeshPlace first = place;
+    first.pp = 0;
+    return {Axis::embedding_ends, rank_of(first, shape), place.pp == 0 ? 0 : 1, 2};
+}
+
+/// The group that a rank at `place` belongs to on an axis.
+RankGroup group_on(Axis axis, const MeshPlace& place, const MeshShape& shape,
+                   const MeshConnections& connections) {
+    switch (axis) {
+        case Axis::tp:
+        case Axis::cp:
+        case Axis::dp:
+        case Axis::pp: return group_over({axis}, axis, place, shape);
+        case Axis::dp_cp: return group_over({Axis::dp, Axis::cp}, axis, place, shape);
+        case Axis::model: return group_over({Axis::tp, Axis::pp}, axis, place, shape);
+        case Axis::kv: return kv_group(place, shape, connections.kv_sharers);
+        case Axis::embedding_ends:
+            return embedding_group(place, shape, connections.split_tied_embedding);
+    }
+    fail(ExitCode::bug, "no such axis");
 }
 
 /// Splits channels into rounds without a stage in common, so that one factory call makes all

@@ -35,6 +35,19 @@ struct MeshPlace {
     int tp = 0;
 };
 
+/// An axis of the mesh: its size, and the index on it.
+struct MeshAxis {
+    Axis axis;
+    std::int64_t MeshShape::*size;
+    int MeshPlace::*index;
+};
+/// All of them, the one that varies fastest from rank to rank first. Ranks, places and groups
+/// follow from this list.
+constexpr std::array<MeshAxis, 4> mesh_axes = {{{Axis::tp, &MeshShape::tensor, &MeshPlace::tp},
+                                                {Axis::cp, &MeshShape::context, &MeshPlace::cp},
+                                                {Axis::dp, &MeshShape::data, &MeshPlace::dp},
+                                                {Axis::pp, &MeshShape::pipeline, &MeshPlace::pp}}};
+
 /// "dp 0 pp 1 cp 0 tp 3".
 std::string to_text(const MeshPlace& place);
 

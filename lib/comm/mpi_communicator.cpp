@@ -159,7 +159,7 @@ MpiCommunicator::MpiCommunicator(const MpiSession& session, const MpiGroup& grou
     GPTRAIN_CHECK(session.running(), "no launcher started this process");
     GPTRAIN_CHECK(options.message_bytes > 0 && options.message_bytes <= std::int64_t{1} << 30,
                   options.message_bytes);
-    MpiSession::State& shared = *session.state_;
+    MpiState& shared = *session.state_;
     state_ = std::make_unique<State>(State{.backend = backend,
                                            .options = options,
                                            .progress = shared.progress,

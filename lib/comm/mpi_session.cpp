@@ -145,7 +145,7 @@ void check_world_size(int size, const Environment& environment) {
 MpiSession::MpiSession() {
     if (!launcher_provides_mpi(process_environment)) return;
     start_mpi();
-    state_ = std::make_unique<State>();
+    state_ = std::make_unique<MpiState>();
     state_->world = copy_of_world();
     rank_ = rank_in(state_->world);
     size_ = size_of(state_->world);

@@ -13,6 +13,8 @@
 
 namespace gptrain {
 
+struct MpiState;
+
 /// An Error that all ranks throw together. One rank reports it, and all exit with its code.
 class CommonError : public Error {
 public:
@@ -94,9 +96,8 @@ public:
 
 private:
     friend class MpiCommunicator;
-    struct State;
 
-    std::unique_ptr<State> state_;
+    std::unique_ptr<MpiState> state_;
     SessionListener* listener_ = nullptr;
     std::string name_;
     int rank_ = 0;

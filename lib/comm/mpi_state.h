@@ -3,11 +3,10 @@
 
 #include "comm/mpi_call.h"
 #include "comm/mpi_operation.h"
-#include "comm/mpi_session.h"
 
 namespace gptrain {
 
-struct MpiSession::State {
+struct MpiState {
     MpiHandle world;
     MpiProgress progress;
 };

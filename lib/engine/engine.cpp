@@ -25,40 +25,40 @@ Tensor reserve_state_copy(Memory& memory) {
     return memory[MemoryUse::readback].allocate(DType::u8, {sizeof(StepState)});
 }
 
-std::int64_t shard_count(const RunSpec& spec, const Mesh& mesh) {
-    return spec.parallel.shard_optimizer ? mesh.dp_cp().size() : 1;
+std::int64_t shard_count(const RunPlan& plan, const Mesh& mesh) {
+    return plan.optimizer.shard ? mesh.dp_cp().size() : 1;
 }
 
 /// The number of parts that buckets are split into. If gradients are not reduced in fp32, they are
 /// reduced in parts even if the optimizer is not sharded.
-std::int64_t bucket_parts(const RunSpec& spec, const RunPlan& plan, const Mesh& mesh) {
-    return plan.grad_reduce == DType::f32 ? shard_count(spec, mesh) : mesh.dp_cp().size();
+std::int64_t bucket_parts(const RunPlan& plan, const Mesh& mesh) {
+    return plan.grad_reduce == DType::f32 ? shard_count(plan, mesh) : mesh.dp_cp().size();
 }
 
-ParameterLayout training_layout(const RunSpec& spec, const RunPlan& plan, const Mesh& mesh) {
+ParameterLayout training_layout(const RunPlan& plan, const Mesh& mesh) {
     LayoutRequest request = layout_request(plan, mesh.place());
-    request.shards = bucket_parts(spec, plan, mesh);
+    request.shards = bucket_parts(plan, mesh);
     request.fp8 = plan.fp8;
     return make_layout(request);
 }
 
-StageSizes stage_sizes(const RunSpec& spec, const RunPlan& plan, const MeshPlace& place) {
+StageSizes stage_sizes(const RunPlan& plan, const MeshPlace& place) {
     const Schedule schedule = largest_schedule(plan, place);
     const Schedule evaluation = make_forward_schedule(
         pipeline_of(plan, plan.microbatches(plan.batch.global_batch_size)), place.pp);
     return {.slots = schedule.slots,
-            .heads = schedule.heads,
+            .head_slots = schedule.head_slots,
             .buffers = std::max(schedule.buffers, evaluation.buffers),
             .saved = {.seq_length = plan.local_length(),
-                      .recompute = spec.recompute,
+                      .recompute = plan.recompute,
                       .defer_weights = schedule.defers_weights},
             .stream = stream_slice(plan, place),
-            .first_visible = spec.data.reset_at_eod};
+            .first_visible = plan.end_of_document.reset};
 }
 
 }  // namespace
 
-Engine::Engine(Backend& backend, const Mesh& mesh, const RunSpec& spec, const RunPlan& plan,
+Engine::Engine(Backend& backend, const Mesh& mesh, const RunPlan& plan,
                const std::optional<MemoryPlan>& memory)
     : backend_(backend),
       mesh_(mesh),
@@ -67,26 +67,23 @@ Engine::Engine(Backend& backend, const Mesh& mesh, const RunSpec& spec, const Ru
       state_(reserve_step_state(memory_, largest_schedule(plan, mesh.place()).slots)),
       checksum_(memory_[MemoryUse::batch].allocate(DType::i64, {1})),
       state_copies_{reserve_state_copy(memory_), reserve_state_copy(memory_)},
-      context_(model_context(backend, mesh, memory_, plan, spec.seed)),
-      parameters_(memory_, training_layout(spec, plan, mesh), plan.compute,
-                  Parameters::Use::training),
+      context_(model_context(backend, mesh, memory_, plan)),
+      parameters_(memory_, training_layout(plan, mesh), plan.compute, Parameters::Use::training),
       chunks_(make_chunks(context_, parameters_, plan)),
       buckets_(backend, memory_, parameters_, mesh.dp_cp(),
-               {.shard = spec.parallel.shard_optimizer, .dtype = plan.grad_reduce}),
-      grad_sums_(backend, mesh, parameters_, shard_count(spec, mesh) > 1),
-      optimizer_(backend, memory_, mesh, parameters_, spec.optimizer,
-                 spec.parallel.shard_optimizer),
+               {.shard = plan.optimizer.shard, .dtype = plan.grad_reduce}),
+      grad_sums_(backend, mesh, parameters_, shard_count(plan, mesh) > 1),
+      optimizer_(backend, memory_, mesh, parameters_, plan.optimizer),
       executor_(make_stage(context_, chunks_, parameters_, plan,
-                           reserve_stage(context_, chunks_, stage_sizes(spec, plan, mesh.place()))),
+                           reserve_stage(context_, chunks_, stage_sizes(plan, mesh.place()))),
                 state_, &buckets_),
-      policy_{.clip_grad = spec.optimizer.clip_grad,
-              .growth_interval = plan.compute == DType::f16 ? loss_scale_interval : 0},
-      seed_(spec.seed) {
+      policy_{.clip_grad = plan.optimizer.clip_grad,
+              .growth_interval = plan.compute == DType::f16 ? loss_scale_interval : 0} {
     provide_backend_memory(backend, memory_, op_limits(plan));
 }
 
 void Engine::initialise() {
-    optimizer_.initialise(seed_);
+    optimizer_.initialise(plan_.seed);
     write_state(initial_step_state(plan_.compute == DType::f16 ? first_loss_scale : 1));
 }
 
@@ -176,13 +173,13 @@ double Engine::gradient_norm() {
     return std::sqrt(read_state().grad_square_sum);
 }
 
-StepCost measure_run(const RunSpec& spec, const RunPlan& plan, const MeshPlace& place,
-                     const BackendMemory& needs, const CommunicatorFactory& make) {
+StepCost measure_run(const RunPlan& plan, const MeshPlace& place, const BackendMemory& needs,
+                     const CommunicatorFactory& make) {
     MeterBackend meter(needs);
     StepCost cost;
     CommTotals totals;
     const Mesh mesh(plan.mesh, place, mesh_connections(plan), observed(make, totals));
-    Engine engine(meter, mesh, spec, plan);
+    Engine engine(meter, mesh, plan);
     engine.initialise();
     meter.clear_work();
     totals.clear();
@@ -196,7 +193,7 @@ StepCost measure_run(const RunSpec& spec, const RunPlan& plan, const MeshPlace& 
     cost.comm = totals.by_axis();
     batch.microbatches.resize(1);
     engine.evaluate(batch);
-    if (spec.checkpoint.async) {
+    if (plan.async_checkpoint) {
         allocate_snapshot(engine.memory()[MemoryUse::snapshot],
                           [&](const StateVisitor& visitor) { engine.visit(visitor); });
     }
@@ -215,11 +212,10 @@ StepCost measure_run(const RunSpec& spec, const RunPlan& plan, const MeshPlace& 
     return cost;
 }
 
-std::vector<std::int64_t> own_sizes(const RunSpec& spec, const RunPlan& plan,
-                                    const MeshPlace& place) {
+std::vector<std::int64_t> own_sizes(const RunPlan& plan, const MeshPlace& place) {
     const Mesh mesh(plan.mesh, place, {}, meter_communicators());
-    const ParameterLayout layout = training_layout(spec, plan, mesh);
-    const bool sharded = shard_count(spec, mesh) > 1;
+    const ParameterLayout layout = training_layout(plan, mesh);
+    const bool sharded = shard_count(plan, mesh) > 1;
     std::vector<std::int64_t> sizes;
     for (const Parameter& parameter : layout.parameters)
         sizes.push_back(parameter.shard.elements());

@@ -19,7 +19,7 @@ class Engine {
 public:
     /// Allocates all memory of the run, except for checkpoints. With a memory plan it allocates
     /// exactly that. The references must outlive the engine.
-    Engine(Backend& backend, const Mesh& mesh, const RunSpec& spec, const RunPlan& plan,
+    Engine(Backend& backend, const Mesh& mesh, const RunPlan& plan,
            const std::optional<MemoryPlan>& memory = std::nullopt);
 
     /// From now on reports all actions of the schedule to `listener`, which must outlive the
@@ -92,7 +92,6 @@ private:
     Schedule schedule_;           ///< of the last step
     std::int64_t scheduled_ = 0;  ///< microbatches in it
     StepPolicy policy_;
-    std::uint64_t seed_;
 };
 
 /// The cost of a step on one rank.
@@ -108,14 +107,12 @@ struct StepCost {
 /// Runs initialisation, a step, an evaluation and the snapshot of an asynchronous save on the
 /// meter. `needs`: those of the backend to be used. `make`: makes communicators that transfer
 /// nothing.
-StepCost measure_run(const RunSpec& spec, const RunPlan& plan, const MeshPlace& place,
-                     const BackendMemory& needs,
+StepCost measure_run(const RunPlan& plan, const MeshPlace& place, const BackendMemory& needs,
                      const CommunicatorFactory& make = meter_communicators());
 
 /// Everything in which this rank's run can differ from those of the other ranks of its stage: the
 /// sizes of the parameters that the rank holds and of the parts that it updates, each of the latter
 /// with the way its gradient is summed and whether the rank saves it.
-std::vector<std::int64_t> own_sizes(const RunSpec& spec, const RunPlan& plan,
-                                    const MeshPlace& place);
+std::vector<std::int64_t> own_sizes(const RunPlan& plan, const MeshPlace& place);
 
 }  // namespace gptrain

@@ -67,7 +67,7 @@ private:
     }
     bool fits(std::int64_t micro_batch_size, Recompute recompute) const {
         const auto plan = plan_of(micro_batch_size, recompute);
-        return plan && fits_(spec_with(micro_batch_size, recompute), with_few_microbatches(*plan));
+        return plan && fits_(with_few_microbatches(*plan));
     }
 
     const RunSpec& spec_;

@@ -20,14 +20,14 @@ RowPositions stream_rows(const RunPlan& plan, const MeshPlace& place) {
 
 }  // namespace
 
-ModelContext model_context(Backend& backend, const Mesh& mesh, Memory& memory, const RunPlan& plan,
-                           std::uint64_t seed) {
+ModelContext model_context(Backend& backend, const Mesh& mesh, Memory& memory,
+                           const RunPlan& plan) {
     return {.backend = backend,
             .mesh = mesh,
             .memory = memory,
             .shape = plan.local,
             .compute = plan.compute,
-            .seed = seed,
+            .seed = plan.seed,
             .head_chunk = plan.head_chunk,
             .sequences = plan.micro_batch_size,
             .sequence_parallel = plan.sequence_parallel,
@@ -82,15 +82,15 @@ StepState read_state(Backend& backend, const StepRef& state) {
     return result;
 }
 
-BatchShape batch_shape(const RunSpec& spec, const RunPlan& plan, const MeshPlace& place) {
+BatchShape batch_shape(const RunPlan& plan, const MeshPlace& place) {
     return {.seq_length = plan.seq_length,
             .micro_batch_size = plan.micro_batch_size,
             .data_rank = place.dp,
             .data_ranks = plan.mesh.data,
             .vocab_size = plan.model.vocab,
-            .eod_id = spec.data.eod_id,
-            .eod_mask_loss = spec.data.eod_mask_loss,
-            .reset_at_eod = spec.data.reset_at_eod};
+            .eod_id = plan.end_of_document.id,
+            .eod_mask_loss = plan.end_of_document.mask_loss,
+            .reset_at_eod = plan.end_of_document.reset};
 }
 
 OpLimits op_limits(const RunPlan& plan) {

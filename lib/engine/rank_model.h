@@ -12,8 +12,7 @@
 namespace gptrain {
 
 /// All arguments, the plan too, must outlive the result.
-ModelContext model_context(Backend& backend, const Mesh& mesh, Memory& memory, const RunPlan& plan,
-                           std::uint64_t seed);
+ModelContext model_context(Backend& backend, const Mesh& mesh, Memory& memory, const RunPlan& plan);
 
 /// The layout of this rank's weights in the compute dtype.
 LayoutRequest layout_request(const RunPlan& plan, const MeshPlace& place);
@@ -35,8 +34,8 @@ StepRef reserve_step_state(Memory& memory, std::int64_t slots);
 StepState read_state(Backend& backend, const StepRef& state);
 
 /// How samples become the batches of this data rank. If the data has an end-of-document id, the
-/// spec must have it.
-BatchShape batch_shape(const RunSpec& spec, const RunPlan& plan, const MeshPlace& place);
+/// plan must have it.
+BatchShape batch_shape(const RunPlan& plan, const MeshPlace& place);
 
 /// The largest sizes of the plan's ops.
 OpLimits op_limits(const RunPlan& plan);

@@ -102,13 +102,13 @@ RunPlan with_batches_for(std::int64_t windows, RunPlan plan) {
 
 class Evaluator {
 public:
-    Evaluator(Backend& backend, const Mesh& mesh, const RunPlan& plan, bool first_visible,
+    Evaluator(Backend& backend, const Mesh& mesh, const RunPlan& plan,
               const std::optional<MemoryPlan>& memory = std::nullopt)
         : plan_(plan),
           model_(backend, mesh, plan, memory),
           state_(reserve_step_state(model_.memory(), 1)),
           executor_(make_stage(model_.context(), model_.chunks(), model_.parameters(), plan,
-                               reserve_forward(model_.context(), sizes(mesh, first_visible))),
+                               reserve_forward(model_.context(), sizes(mesh))),
                     state_) {}
 
     InferenceModel& model() { return model_; }
@@ -119,7 +119,7 @@ public:
     }
 
 private:
-    StageSizes sizes(const Mesh& mesh, bool first_visible) const {
+    StageSizes sizes(const Mesh& mesh) const {
         const std::int64_t microbatches = plan_.microbatches(plan_.batch.global_batch_size);
         const Schedule schedule =
             make_forward_schedule(pipeline_of(plan_, microbatches), mesh.place().pp);
@@ -127,7 +127,7 @@ private:
                 .buffers = schedule.buffers,
                 .saved = {.seq_length = plan_.local_length()},
                 .stream = stream_slice(plan_, mesh.place()),
-                .first_visible = first_visible};
+                .first_visible = plan_.end_of_document.reset};
     }
 
     const RunPlan& plan_;
@@ -140,7 +140,7 @@ private:
 MemoryPlan measured_memory(const InferenceRun& run, const RunPlan& plan) {
     MeterBackend meter(memory_of(run.backend));
     const Mesh mesh = meter_mesh(plan, run.mesh.place());
-    Evaluator evaluator(meter, mesh, plan, run.spec.data.reset_at_eod);
+    Evaluator evaluator(meter, mesh, plan);
     StepBatch batch;
     batch.microbatches.resize(
         static_cast<std::size_t>(plan.microbatches(plan.batch.global_batch_size)));
@@ -162,15 +162,13 @@ EvaluationResult evaluate(const InferenceRun& run, const EvaluationData& data,
     const MemoryPlan memory = measured_memory(run, plan);
     MemoryCheck(run.backend, run.ranks).require(memory, more_ranks_advice);
     std::optional<Evaluator> evaluator;
-    run.ranks.run_on_all([&] {
-        evaluator.emplace(run.backend, run.mesh, plan, run.spec.data.reset_at_eod, memory);
-    });
+    run.ranks.run_on_all([&] { evaluator.emplace(run.backend, run.mesh, plan, memory); });
     evaluator->executor().listen(run.observers.actions);
     evaluator->model().load(run.checkpoint);
 
     Progress& watched = run.observers.watchdog.progress();
     const std::int64_t batches = div_ceil(source->size(), plan.batch.global_batch_size);
-    BatchLoader loader(source, plan.batch, batch_shape(run.spec, plan, run.mesh.place()),
+    BatchLoader loader(source, plan.batch, batch_shape(plan, run.mesh.place()),
                        {.first_step = 1, .last_step = batches, .consumed_samples = 0});
     LossSum sum;
     for (std::int64_t i = 0; i < batches; ++i) {

@@ -18,8 +18,8 @@ namespace {
 /// tokenizer.
 class PromptCodec {
 public:
-    PromptCodec(const RunSpec& spec, const RunTokenizer& tokenizer)
-        : tokenizer_(tokenizer.open()), end_(spec.data.eod_id) {
+    PromptCodec(const RunPlan& plan, const RunTokenizer& tokenizer)
+        : tokenizer_(tokenizer.open()), end_(plan.end_of_document.id) {
         if (!tokenizer_) return;
         decoder_.emplace(*tokenizer_);
         if (!end_) end_ = tokenizer_->eos_id();
@@ -161,7 +161,7 @@ void generate(const InferenceRun& run, std::string_view prompt, const GenerateOp
     std::int64_t new_tokens = 0;
     ranks.run_on_all([&] {
         check_mesh(plan);
-        codec.emplace(run.spec, run.tokenizer);
+        codec.emplace(plan, run.tokenizer);
         ids = codec->encode(common);
         if (ids.empty() && codec->end()) ids.push_back(narrow<std::int32_t>(*codec->end()));
         check_prompt(ids, plan);

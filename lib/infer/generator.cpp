@@ -5,9 +5,8 @@
 namespace gptrain {
 namespace {
 
-ChunkPlace head_of(const RunPlan& plan) {
-    const PipelineShape pipeline = pipeline_of(plan, 1);
-    return place_at(pipeline, pipeline.positions() - 1);
+std::int64_t head_stage(const RunPlan& plan) {
+    return head_place(pipeline_of(plan, 1)).stage;
 }
 
 }  // namespace
@@ -19,7 +18,7 @@ Generator::Generator(Backend& backend, const Mesh& mesh, const RunPlan& plan,
       listener_(listener),
       model_(backend, mesh, plan, memory),
       schedule_(make_forward_schedule(pipeline_of(plan, 1), mesh.place().pp)),
-      has_head_(head_of(plan).stage == mesh.place().pp) {
+      has_head_(head_stage(plan) == mesh.place().pp) {
     Memory& all = model_.memory();
     batch_ = reserve_batch(all[MemoryUse::batch], {1, prompt_tokens}, false);
     token_ = all[MemoryUse::batch].allocate(DType::i32, {1});
@@ -81,7 +80,7 @@ std::int32_t Generator::next_token(std::span<const std::int32_t> tokens, const C
     length_ += batch.tokens();
     if (has_head_) choose_token(choose);
     const Mesh& mesh = context.mesh;
-    mesh.model().broadcast(token_, narrow<int>(head_of(plan_).stage * mesh.tp().size())).wait();
+    mesh.model().broadcast(token_, narrow<int>(head_stage(plan_) * mesh.tp().size())).wait();
     std::int32_t token = 0;
     context.backend.download(std::as_writable_bytes(std::span(&token, 1)), token_);
     return token;

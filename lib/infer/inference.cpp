@@ -48,7 +48,7 @@ RunSpec inference_spec(const std::filesystem::path& folder, const CheckpointMeta
 InferenceModel::InferenceModel(Backend& backend, const Mesh& mesh, const RunPlan& plan,
                                const std::optional<MemoryPlan>& memory)
     : memory_(backend, memory),
-      context_(model_context(backend, mesh, memory_, plan, 0)),
+      context_(model_context(backend, mesh, memory_, plan)),
       parameters_(memory_, make_layout(layout_request(plan, mesh.place())), plan.compute,
                   Parameters::Use::inference),
       chunks_(make_chunks(context_, parameters_, plan)) {

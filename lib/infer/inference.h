@@ -16,9 +16,8 @@ namespace gptrain {
 /// together.
 struct InferenceRun {
     RestartPoint& checkpoint;
-    const RunSpec& spec;  ///< from inference_spec
     const RunTokenizer& tokenizer;
-    const RunPlan& plan;
+    const RunPlan& plan;  ///< of inference_spec
     Backend& backend;
     const Mesh& mesh;
     const MpiSession& ranks;

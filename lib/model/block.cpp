@@ -3,22 +3,19 @@
 namespace gptrain {
 
 DeferredBlock free_after_input_gradients(const SavedBlock& saved) {
-    return {.attention = {.dy = saved.attention.norm.r, .dqkv = saved.attention.qkv},
+    return {.attention = {.dy = saved.attention.norm.r, .du = saved.attention.u},
             .mlp = {.dy = saved.mlp.norm.r, .du = saved.mlp.u}};
 }
 
 void copy(Backend& backend, const DeferredBlock& to, const DeferredBlock& from) {
     backend.copy(to.attention.dy, from.attention.dy);
-    backend.copy(to.attention.dqkv, from.attention.dqkv);
+    backend.copy(to.attention.du, from.attention.du);
     backend.copy(to.mlp.dy, from.mlp.dy);
     backend.copy(to.mlp.du, from.mlp.du);
 }
 
 Block::Block(const ModelContext& context, const Parameters& parameters, std::int64_t layer)
-    : context_(context),
-      layer_(layer),
-      attention_(context, parameters, layer),
-      mlp_(context, parameters, layer) {}
+    : context_(context), attention_(context, parameters, layer), mlp_(context, parameters, layer) {}
 
 SavedBlock Block::reserve(Arena& arena, Recompute recompute, std::int64_t sequences,
                           std::int64_t seq_length) const {
@@ -34,7 +31,7 @@ void Block::reserve_amaxes(SavedBlock& saved, Arena& arena) const {
     saved.amaxes = arena.allocate(DType::f32, {4});
     AmaxPool amaxes(saved.amaxes);
     saved.attention.n.amax = amaxes.next();
-    saved.attention.o.amax = amaxes.next();
+    saved.attention.a.amax = amaxes.next();
     saved.mlp.n.amax = amaxes.next();
     saved.mlp.a.amax = amaxes.next();
 }
@@ -46,8 +43,8 @@ SavedBlock Block::with_cleared_amaxes(SavedBlock kept) const {
 }
 
 DeferredBlock Block::reserve_deferred(Arena& arena, std::int64_t tokens) const {
-    return {.attention = attention_.reserve_deferred(arena, tokens),
-            .mlp = mlp_.reserve_deferred(arena, tokens)};
+    return {.attention = attention_.half().reserve_deferred(arena, tokens),
+            .mlp = mlp_.half().reserve_deferred(arena, tokens)};
 }
 
 void Block::forward(Stream& stream, const SavedBlock& kept, const StreamBuffers& buffers,
@@ -59,11 +56,11 @@ void Block::forward(Stream& stream, const SavedBlock& kept, const StreamBuffers&
         const SavedAttention saved =
             attention_.with_workspace(cleared.attention, buffers.r, pass.batch);
         attention_.forward_attention(stream, saved, pass, cache);
-        attention_.forward_projection(stream, saved, buffers.y, pass);
+        attention_.half().forward_projection(stream, saved, buffers.y, pass);
     }
-    const SavedMlp saved = mlp_.with_workspace(cleared.mlp, buffers.r, pass.batch.tokens());
+    const SavedHalf saved = mlp_.half().with_workspace(cleared.mlp, buffers.r, pass.batch.tokens());
     mlp_.forward_activation(stream, saved, pass);
-    mlp_.forward_projection(stream, saved, buffers.y, pass);
+    mlp_.half().forward_projection(stream, saved, buffers.y, pass);
 }
 
 SavedBlock Block::recomputed(const SavedBlock& kept, const Pass& pass) const {
@@ -71,11 +68,12 @@ SavedBlock Block::recomputed(const SavedBlock& kept, const Pass& pass) const {
     const Tensor r = context_.temporary(stream_shape);
     SavedBlock saved = with_cleared_amaxes(kept);
     saved.attention = attention_.with_workspace(saved.attention, {}, pass.batch);
-    saved.mlp = mlp_.with_workspace(saved.mlp, r, pass.batch.tokens());
+    saved.mlp = mlp_.half().with_workspace(saved.mlp, r, pass.batch.tokens());
     Stream stream = {.r = kept.attention.norm.r, .y = {}, .dropout = {}};
     attention_.forward_attention(stream, saved.attention, pass);
     const ArenaFrame frame(context_.workspace());
-    attention_.forward_projection(stream, saved.attention, context_.temporary(stream_shape), pass);
+    attention_.half().forward_projection(stream, saved.attention, context_.temporary(stream_shape),
+                                         pass);
     mlp_.forward_activation(stream, saved.mlp, pass);
     return saved;
 }
@@ -83,9 +81,9 @@ SavedBlock Block::recomputed(const SavedBlock& kept, const Pass& pass) const {
 void Block::backward(const SavedBlock& kept, StreamGrad& grad, const Dropout& branch,
                      const Pass& pass, BackwardPart part, const DeferredBlock& deferred) const {
     const ArenaFrame frame(context_.workspace());
-    const bool full = kept.attention.qkv.empty();
+    const bool full = kept.attention.u.empty();
     const SavedBlock saved = full ? recomputed(kept, pass) : kept;
-    const Dropout between = pass.dropout(context_, DropoutSite::attention_output, layer_);
+    const Dropout between = attention_.half().output_dropout(pass);
     mlp_.backward(saved.mlp, grad, between, pass, part, deferred.mlp);
     attention_.backward(saved.attention, grad, branch, pass, part, deferred.attention);
 }

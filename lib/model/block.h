@@ -15,13 +15,13 @@ namespace gptrain {
 /// What forward keeps of a block. Full recomputation keeps attention.norm.r only.
 struct SavedBlock {
     SavedAttention attention;
-    SavedMlp mlp;
+    SavedHalf mlp;
     Tensor amaxes;  ///< fp32 [4]: storage of both halves' amaxes, in FP8 blocks
 };
 
 struct DeferredBlock {
-    DeferredAttention attention;
-    DeferredMlp mlp;
+    DeferredHalf attention;
+    DeferredHalf mlp;
 };
 
 /// The tensors of a block that only B reads: reusable, once its B is done, for the deferred
@@ -53,14 +53,12 @@ public:
                   BackwardPart part, const DeferredBlock& deferred) const;
 
     /// True if its GEMMs with weights are FP8.
-    bool fp8() const { return attention_.fp8(); }
+    bool fp8() const { return attention_.half().fp8(); }
     /// How many of the gradient's amaxes `backward` takes.
     static constexpr std::int64_t grad_amax_count = 3;
 
     /// Dropout of the branch that leaves the block.
-    Dropout output_dropout(const Pass& pass) const {
-        return pass.dropout(context_, DropoutSite::mlp_output, layer_);
-    }
+    Dropout output_dropout(const Pass& pass) const { return mlp_.half().output_dropout(pass); }
 
 private:
     /// Allocates the amaxes of `saved`, if the block computes in FP8.
@@ -71,7 +69,6 @@ private:
     SavedBlock recomputed(const SavedBlock& kept, const Pass& pass) const;
 
     const ModelContext& context_;
-    std::int64_t layer_;
     Attention attention_;
     Mlp mlp_;
 };

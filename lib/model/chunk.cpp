@@ -14,13 +14,13 @@ Recompute kept_mode(const SavedSizes& sizes) {
 }
 
 bool recomputes_blocks(const SavedChunk& saved) {
-    return saved.blocks.front().attention.qkv.empty();
+    return saved.blocks.front().attention.u.empty();
 }
 
 }  // namespace
 
 GptChunk::GptChunk(const ModelContext& context, Parameters& parameters, const ChunkPart& part,
-                   const Bucket& flat)
+                   const FlatRange& flat)
     : context_(context), parameters_(parameters), part_(part), flat_(flat) {
     GPTRAIN_CHECK(part.num_layers > 0, "a chunk needs at least one layer");
     if (part.embedding) embedding_.emplace(context, parameters);
@@ -144,7 +144,7 @@ Dropout GptChunk::input_dropout(std::size_t layer, const Pass& pass) const {
     return layer == 0 ? Dropout() : blocks_[layer - 1].output_dropout(pass);
 }
 
-Bucket GptChunk::block_range(std::size_t layer) const {
+FlatRange GptChunk::block_range(std::size_t layer) const {
     // The flat order is reversed: a block begins with mlp.proj and ends with ln_1.
     const std::string name = text("h.", part_.first_layer + static_cast<std::int64_t>(layer));
     const bool bias = context_.shape.bias;

@@ -46,7 +46,7 @@ public:
 
     /// `flat` is the chunk's range in the flat buffers.
     GptChunk(const ModelContext& context, Parameters& parameters, const ChunkPart& part,
-             const Bucket& flat);
+             const FlatRange& flat);
 
     /// Allocates what one microbatch keeps, except for the head.
     SavedChunk reserve(Arena& arena, const SavedSizes& sizes) const;
@@ -89,14 +89,14 @@ private:
                          BackwardPart part, const GradsFinal& final) const;
     void backward_weights(const Pass& pass, const SavedChunk& saved, const GradsFinal& final) const;
     /// The flat range of block `layer`.
-    Bucket block_range(std::size_t layer) const;
+    FlatRange block_range(std::size_t layer) const;
     /// Waits for the weights of block `layer`, or of the head if `layer` is the number of blocks.
     void wait_for_block(std::size_t layer) const;
 
     const ModelContext& context_;
     Parameters& parameters_;
     ChunkPart part_;
-    Bucket flat_;
+    FlatRange flat_;
     std::optional<Embedding> embedding_;
     std::vector<Block> blocks_;
     std::vector<std::string> names_;  ///< names of the blocks, for profiles

@@ -12,7 +12,7 @@ GradBuckets::GradBuckets(Backend& backend, Memory& memory, const Parameters& par
     start_step();
     if (!rounded()) return;
     std::int64_t largest = 0;
-    for (const Bucket& bucket : parameters.layout().buckets)
+    for (const FlatRange& bucket : parameters.layout().buckets)
         largest = std::max(largest, bucket.end - bucket.begin);
     for (Message& message : messages_) {
         message.sent = memory[MemoryUse::grad_messages].allocate(reduction.dtype, {largest});
@@ -20,15 +20,15 @@ GradBuckets::GradBuckets(Backend& backend, Memory& memory, const Parameters& par
     }
 }
 
-Tensor GradBuckets::grads_of(const Bucket& bucket) const {
+Tensor GradBuckets::grads_of(const FlatRange& bucket) const {
     return parameters_.main_grads().slice(0, bucket.begin, bucket.end - bucket.begin);
 }
 
-Bucket GradBuckets::own_part(const Bucket& bucket) const {
+FlatRange GradBuckets::own_part(const FlatRange& bucket) const {
     return part_of_bucket(bucket, sharers_.rank(), sharers_.size());
 }
 
-void GradBuckets::start(const Bucket& bucket) {
+void GradBuckets::start(const FlatRange& bucket) {
     const Tensor all = grads_of(bucket);
     if (rounded()) {
         start_rounded(bucket);
@@ -45,7 +45,7 @@ void GradBuckets::start(const Bucket& bucket) {
     }
 }
 
-void GradBuckets::start_rounded(const Bucket& bucket) {
+void GradBuckets::start_rounded(const FlatRange& bucket) {
     Message& message = messages_[next_message_];
     next_message_ = (next_message_ + 1) % messages_.size();
     complete(message);
@@ -61,7 +61,7 @@ void GradBuckets::complete(Message& message) {
     if (elements == 0) return;
     message.pending.wait();
     const std::int64_t ranks = sharers_.size();
-    const Bucket own = own_part(message.bucket);
+    const FlatRange own = own_part(message.bucket);
     backend_.run(
         SumRows{.to = grads_of(own),
                 .rows = message.received.slice(0, 0, elements).view({ranks, elements / ranks})});
@@ -80,9 +80,9 @@ void GradBuckets::start_step() {
         waiting_.insert(waiting_.end(), i);
 }
 
-void GradBuckets::ready(const Bucket& range) {
+void GradBuckets::ready(const FlatRange& range) {
     const auto& buckets = parameters_.layout().buckets;
-    const auto begins_before = [](const Bucket& bucket, std::int64_t position) {
+    const auto begins_before = [](const FlatRange& bucket, std::int64_t position) {
         return bucket.begin < position;
     };
     const auto first = std::lower_bound(buckets.begin(), buckets.end(), range.begin, begins_before);

@@ -38,7 +38,7 @@ public:
     /// Marks the gradients of a flat range as final: starts each bucket inside it that has not
     /// started yet. At most two are in flight, which bounds message memory: the third waits for the
     /// first.
-    void ready(const Bucket& range);
+    void ready(const FlatRange& range);
     /// Waits for all buckets, each of which must have been started, and prepares for the next step.
     void finish();
 
@@ -46,18 +46,18 @@ private:
     static constexpr std::size_t max_in_flight = 2;
     /// A bf16 bucket in flight to the ranks that own its parts.
     struct Message {
-        Tensor sent;      ///< has the size of the largest bucket
-        Tensor received;  ///< this rank's part, from every rank
-        Bucket bucket;    ///< empty: nothing in flight
+        Tensor sent;       ///< has the size of the largest bucket
+        Tensor received;   ///< this rank's part, from every rank
+        FlatRange bucket;  ///< empty: nothing in flight
         Pending pending;
     };
-    Tensor grads_of(const Bucket& bucket) const;
-    Bucket own_part(const Bucket& bucket) const;
+    Tensor grads_of(const FlatRange& bucket) const;
+    FlatRange own_part(const FlatRange& bucket) const;
     bool rounded() const { return shared() && reduction_.dtype != DType::f32; }
     /// Starts a new step with all buckets waiting.
     void start_step();
-    void start(const Bucket& bucket);
-    void start_rounded(const Bucket& bucket);
+    void start(const FlatRange& bucket);
+    void start_rounded(const FlatRange& bucket);
     void complete(Message& message);
 
     Backend& backend_;

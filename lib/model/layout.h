@@ -50,9 +50,8 @@ struct ParameterGroup {
     bool fp8 = false;  ///< multiplied in FP8
 };
 
-/// A range of the flat buffers whose gradients are reduced together. Divides evenly among the ranks
-/// that share it.
-struct Bucket {
+/// A range of the flat buffers.
+struct FlatRange {
     std::int64_t begin = 0;
     std::int64_t end = 0;
 };
@@ -67,14 +66,15 @@ struct ChunkPart {
 
 /// The flat order is the model's order reversed, in which backward finishes gradients. Members of a
 /// group keep their order, without gaps. All tp ranks have the same layout: vocabulary rows that a
-/// rank lacks are padding, which is never initialised, updated or counted. A bucket holds groups of
-/// one chunk.
+/// rank lacks are padding, which is never initialised, updated or counted.
 struct ParameterLayout {
     std::vector<Parameter> parameters;
     std::vector<ParameterGroup> groups;
-    std::vector<Bucket> buckets;
-    std::vector<Bucket> chunks;  ///< the flat range of each chunk
-    std::int64_t elements = 0;   ///< length of each flat buffer
+    /// Their gradients are reduced together. A bucket holds groups of one chunk and divides evenly
+    /// among the ranks that share it.
+    std::vector<FlatRange> buckets;
+    std::vector<FlatRange> chunks;
+    std::int64_t elements = 0;  ///< length of each flat buffer
 };
 
 /// What determines a rank's layout.

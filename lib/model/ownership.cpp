@@ -6,7 +6,7 @@ namespace gptrain {
 namespace {
 
 /// The overlap of a parameter and a flat range, as a shard of the parameter.
-Shard overlap(const Parameter& parameter, const Bucket& range) {
+Shard overlap(const Parameter& parameter, const FlatRange& range) {
     Shard shard = parameter.shard;
     const std::int64_t begin = std::max(parameter.begin, range.begin);
     const std::int64_t end = std::max(begin, std::min(parameter.end(), range.end));
@@ -17,7 +17,7 @@ Shard overlap(const Parameter& parameter, const Bucket& range) {
 
 }  // namespace
 
-Bucket part_of_bucket(const Bucket& bucket, int rank, int ranks) {
+FlatRange part_of_bucket(const FlatRange& bucket, int rank, int ranks) {
     const std::int64_t length = div_exact(bucket.end - bucket.begin, ranks);
     return {bucket.begin + rank * length, bucket.begin + (rank + 1) * length};
 }
@@ -30,8 +30,9 @@ std::vector<OwnedRange> owned_ranges(const ParameterLayout& layout, const Commun
         return parameter.end() <= position;
     };
     auto parameter = layout.parameters.begin();
-    for (const Bucket& bucket : layout.buckets) {
-        const Bucket own = shard ? part_of_bucket(bucket, sharers.rank(), sharers.size()) : bucket;
+    for (const FlatRange& bucket : layout.buckets) {
+        const FlatRange own =
+            shard ? part_of_bucket(bucket, sharers.rank(), sharers.size()) : bucket;
         parameter = std::lower_bound(parameter, layout.parameters.end(), own.begin, ends_by);
         for (auto next = parameter; next != layout.parameters.end() && next->begin < own.end;
              ++next) {

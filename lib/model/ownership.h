@@ -17,7 +17,7 @@ struct OwnedRange {
 };
 
 /// The part of a bucket that belongs to `rank` of `ranks`.
-Bucket part_of_bucket(const Bucket& bucket, int rank, int ranks);
+FlatRange part_of_bucket(const FlatRange& bucket, int rank, int ranks);
 
 /// Owned ranges in the order of the flat buffers. `sharers` is dp x cp.
 std::vector<OwnedRange> owned_ranges(const ParameterLayout& layout, const Communicator& sharers,

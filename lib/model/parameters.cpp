@@ -63,11 +63,11 @@ void Parameters::to_fp8(Backend& backend, Arena& workspace) const {
     }
 }
 
-void Parameters::expect(const Bucket& range, Pending pending) {
+void Parameters::expect(const FlatRange& range, Pending pending) {
     arriving_.emplace(range.begin, Arriving{range.end, std::move(pending)});
 }
 
-void Parameters::wait_for(const Bucket& range) {
+void Parameters::wait_for(const FlatRange& range) {
     auto next = arriving_.upper_bound(range.end);
     while (next != arriving_.end() && next->second.end > range.begin) {
         next->second.pending.wait();
@@ -75,7 +75,7 @@ void Parameters::wait_for(const Bucket& range) {
     }
 }
 
-Bucket Parameters::range_of(std::string_view name) const {
+FlatRange Parameters::range_of(std::string_view name) const {
     const ParameterGroup* found = find(name);
     GPTRAIN_CHECK(found != nullptr, "no parameters named ", name);
     return {found->begin, found->begin + found->shape.elements()};

@@ -41,9 +41,9 @@ public:
     const Tensor& weights() const { return weights_; }
     /// Registers a flat range whose weights are in flight from the ranks that updated them.
     /// Registered ranges do not overlap.
-    void expect(const Bucket& range, Pending pending);
+    void expect(const FlatRange& range, Pending pending);
     /// Waits for weights in flight; call it before reading a flat range.
-    void wait_for(const Bucket& range);
+    void wait_for(const FlatRange& range);
     void wait_for_all() { wait_for({0, layout_.elements}); }
     bool nothing_in_flight() const { return arriving_.empty(); }
     bool uses_fp8() const { return !scales_.empty(); }
@@ -53,7 +53,7 @@ public:
     /// The group of that name; its tensors are empty if the layout lacks it.
     GroupTensors group(std::string_view name) const;
     /// Range of the named group in the flat buffers. An unknown name is an Error (bug).
-    Bucket range_of(std::string_view name) const;
+    FlatRange range_of(std::string_view name) const;
 
 private:
     const ParameterGroup* find(std::string_view name) const;

@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "backend/dropout.h"
-#include "spec/run_spec.h"
+#include "spec/spec_words.h"
 
 namespace gptrain {
 

@@ -3,16 +3,16 @@
 namespace gptrain {
 
 Optimizer::Optimizer(Backend& backend, Memory& memory, const Mesh& mesh, Parameters& parameters,
-                     const OptimizerSpec& spec, bool shard)
+                     const OptimizerPlan& plan)
     : backend_(backend),
       memory_(memory),
       mesh_(mesh),
       parameters_(parameters),
-      constants_{.beta1 = spec.betas[0],
-                 .beta2 = spec.betas[1],
-                 .eps = spec.eps,
-                 .weight_decay = spec.weight_decay},
-      shard_(shard) {
+      constants_{.beta1 = plan.betas[0],
+                 .beta2 = plan.betas[1],
+                 .eps = plan.eps,
+                 .weight_decay = plan.weight_decay},
+      shard_(plan.shard) {
     make_pieces(memory);
 }
 
@@ -92,7 +92,7 @@ void Optimizer::distribute_weights() {
     const auto& buckets = parameters_.layout().buckets;
     // In reverse, because the next forward starts with the last ones.
     for (auto bucket = buckets.rbegin(); sharded() && bucket != buckets.rend(); ++bucket) {
-        const Bucket own = part_of_bucket(*bucket, sharers.rank(), sharers.size());
+        const FlatRange own = part_of_bucket(*bucket, sharers.rank(), sharers.size());
         parameters_.expect(
             *bucket,
             sharers.all_gather(weights.slice(0, bucket->begin, bucket->end - bucket->begin),

@@ -11,16 +11,14 @@
 #include "comm/mesh.h"
 #include "model/ownership.h"
 #include "model/parameters.h"
-#include "spec/run_spec.h"
+#include "spec/run_plan.h"
 
 namespace gptrain {
 
 class Optimizer {
 public:
-    /// With `shard` the state is split over the ranks that share parameters; otherwise each holds
-    /// all of it.
     Optimizer(Backend& backend, Memory& memory, const Mesh& mesh, Parameters& parameters,
-              const OptimizerSpec& spec, bool shard);
+              const OptimizerPlan& plan);
 
     /// Draws the initial parameter values and clears exp_avg and exp_avg_sq.
     void initialise(std::uint64_t seed);

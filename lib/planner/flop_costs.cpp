@@ -1,5 +1,7 @@
 #include "planner/flop_costs.h"
 
+#include "schedule/stage_plan.h"
+
 namespace gptrain {
 namespace {
 
@@ -20,21 +22,22 @@ LayerFlops layer_flops(const RunPlan& plan) {
 
 }  // namespace
 
-PipelineCosts flop_costs(const RunPlan& plan, Recompute recompute) {
+PipelineCosts flop_costs(const RunPlan& plan) {
     const double tokens = static_cast<double>(plan.micro_batch_size * plan.local_length()) /
                           static_cast<double>(plan.mesh.tensor);
     const double unit = tokens / assumed_rate;
     const LayerFlops layer = layer_flops(plan);
+    const bool separate_weights = make_schedule(pipeline_of(plan, 1), 0).defers_weights;
     PipelineCosts costs;
-    for (const std::int64_t layers : plan.layers) {
+    for (const std::int64_t layers : plan.chunk_layers) {
         const double count = unit * static_cast<double>(layers);
         ChunkCost chunk = {.forward = count * (layer.gemms + layer.attention),
                            .backward_inputs = count * (layer.gemms + 2 * layer.attention),
                            .backward_weights = count * layer.gemms};
-        if (recompute == Recompute::full) {
+        if (plan.recompute == Recompute::full) {
             chunk.backward_inputs += chunk.forward;
             // A separate W cannot reuse what B recomputed.
-            if (plan.schedule == ScheduleKind::zero_bubble) chunk.backward_weights += chunk.forward;
+            if (separate_weights) chunk.backward_weights += chunk.forward;
         }
         costs.chunks.push_back(chunk);
     }

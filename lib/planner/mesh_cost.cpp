@@ -10,29 +10,27 @@
 
 namespace gptrain {
 
-std::vector<RankClass> rank_classes(const RunSpec& spec, const RunPlan& plan) {
+std::vector<RankClass> rank_classes(const RunPlan& plan) {
     std::vector<RankClass> classes;
     std::map<std::pair<int, std::vector<std::int64_t>>, std::size_t> known;
     for (std::int64_t rank = 0; rank < plan.mesh.size(); ++rank) {
         const MeshPlace place = place_of(rank, plan.mesh);
         const auto [entry, is_new] =
-            known.try_emplace({place.pp, own_sizes(spec, plan, place)}, classes.size());
+            known.try_emplace({place.pp, own_sizes(plan, place)}, classes.size());
         if (is_new) classes.push_back({place.pp, {}});
         classes[entry->second].ranks.push_back(rank);
     }
     return classes;
 }
 
-std::vector<RankCost> measure_mesh(const RunSpec& spec, const RunPlan& plan,
-                                   const BackendMemory& needs) {
+std::vector<RankCost> measure_mesh(const RunPlan& plan, const BackendMemory& needs) {
     std::vector<RankCost> costs;
-    for (RankClass& rank_class : rank_classes(spec, plan))
+    for (RankClass& rank_class : rank_classes(plan))
         costs.push_back({std::move(rank_class), {}});
     const auto threads = static_cast<int>(std::max(1U, std::thread::hardware_concurrency()));
     parallel_for(std::ssize(costs), threads, [&](std::int64_t i) {
         RankCost& cost = costs[static_cast<std::size_t>(i)];
-        cost.cost =
-            measure_run(spec, plan, place_of(cost.rank_class.ranks.front(), plan.mesh), needs);
+        cost.cost = measure_run(plan, place_of(cost.rank_class.ranks.front(), plan.mesh), needs);
     });
     return costs;
 }

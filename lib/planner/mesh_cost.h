@@ -16,7 +16,7 @@ struct RankClass {
 };
 
 /// Sorted by first rank.
-std::vector<RankClass> rank_classes(const RunSpec& spec, const RunPlan& plan);
+std::vector<RankClass> rank_classes(const RunPlan& plan);
 
 struct RankCost {
     RankClass rank_class;
@@ -25,8 +25,7 @@ struct RankCost {
 
 /// Runs the first rank of each class on the meter, several at a time on their own threads. `needs`
 /// are those of the target backend.
-std::vector<RankCost> measure_mesh(const RunSpec& spec, const RunPlan& plan,
-                                   const BackendMemory& needs);
+std::vector<RankCost> measure_mesh(const RunPlan& plan, const BackendMemory& needs);
 
 /// Bytes that a rank sends in a step on one mesh axis: tp, cp, dp or pp. Other communicators count
 /// as one of these (CommMetrics).

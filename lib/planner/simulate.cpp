@@ -182,7 +182,7 @@ void Simulation::compute(std::int64_t stage, const Action& action) {
 
 double Simulation::cost(std::int64_t stage, const Action& action) const {
     const ChunkCost& chunk =
-        costs_.chunks.at(static_cast<std::size_t>(position_of(shape_, {stage, action.chunk})));
+        costs_.chunks.at(static_cast<std::size_t>(model_chunk_at(shape_, {stage, action.chunk})));
     switch (action.kind) {
         case forward: return chunk.forward;
         case backward_inputs: return chunk.backward_inputs;
@@ -289,7 +289,7 @@ void Simulation::check_ends() const {
 Timeline simulate(const Pipeline& pipeline, const PipelineCosts& costs) {
     const PipelineShape& shape = pipeline.shape;
     GPTRAIN_CHECK(std::cmp_equal(pipeline.stages.size(), shape.stages) &&
-                      std::cmp_equal(costs.chunks.size(), shape.positions()),
+                      std::cmp_equal(costs.chunks.size(), shape.model_chunks()),
                   "lists or costs of another pipeline");
     const std::string chunks =
         shape.virtual_stages > 1 ? text(" with ", shape.virtual_stages, " chunks each") : "";

@@ -13,7 +13,7 @@ struct ChunkCost {
 };
 
 struct PipelineCosts {
-    std::vector<ChunkCost> chunks;  ///< by position in the model
+    std::vector<ChunkCost> chunks;  ///< in the model's order
     double message = 0;             ///< seconds of a message between two stages
 };
 

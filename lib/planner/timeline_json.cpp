@@ -5,8 +5,9 @@
 #include <numeric>
 #include <optional>
 
-#include "base/file.h"
 #include "base/json.h"
+#include "base/temporary_file.h"
+#include "base/text.h"
 #include "planner/timeline.h"
 
 namespace gptrain {

@@ -4,7 +4,7 @@
 #include <map>
 #include <string_view>
 
-#include "base/file.h"
+#include "base/temporary_file.h"
 #include "base/text.h"
 #include "planner/timeline.h"
 #include "planner/timeline_view.h"

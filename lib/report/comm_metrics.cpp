@@ -39,7 +39,8 @@ void CommMetrics::add_step(const CommTotals& step) {
 
 std::vector<CommMetric> CommMetrics::take(const MpiSession& ranks) {
     std::vector<CommMetric> metrics;
-    for (const Axis axis : {Axis::tp, Axis::cp, Axis::dp, Axis::pp}) {
+    for (const MeshAxis& each : mesh_axes) {
+        const Axis axis = each.axis;
         if (!connects(axis, shape_)) continue;
         const AxisTotal& sum = sums_[static_cast<std::size_t>(axis)];
         CommMetric metric = {.axis = name_of(axis), .bytes = ranks.max(sum.bytes) / steps_};

@@ -6,6 +6,7 @@
 #include <string_view>
 
 #include "base/file.h"
+#include "base/temporary_file.h"
 
 namespace gptrain {
 

@@ -1,7 +1,9 @@
 // Callbacks for a rank's progress through its actions, for timelines and the watchdog.
 #pragma once
 
-#include "schedule/schedule.h"
+#include <vector>
+
+#include "schedule/action.h"
 
 namespace gptrain {
 

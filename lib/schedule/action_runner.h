@@ -8,6 +8,7 @@
 
 #include "model/chunk.h"
 #include "schedule/action_listener.h"
+#include "schedule/schedule.h"
 
 namespace gptrain {
 

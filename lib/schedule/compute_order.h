@@ -4,8 +4,10 @@
 
 #include <initializer_list>
 #include <utility>
+#include <vector>
 
-#include "schedule/schedule.h"
+#include "schedule/action.h"
+#include "schedule/pipeline_shape.h"
 
 namespace gptrain {
 

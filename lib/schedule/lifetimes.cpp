@@ -104,7 +104,7 @@ std::int64_t assign_slots(const PipelineShape& shape, std::vector<Action>& actio
 std::int64_t max_in_head(const PipelineShape& shape, std::int64_t stage,
                          const std::vector<Action>& actions) {
     using enum ActionKind;
-    const ChunkPlace last = place_at(shape, shape.positions() - 1);
+    const ChunkPlace last = head_place(shape);
     std::int64_t inside = 0;
     std::int64_t most = 0;
     for (const Action& action : actions) {

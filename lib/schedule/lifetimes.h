@@ -1,7 +1,10 @@
 // Assigns memory to actions: indices in use at the same time differ, and free ones are reused.
 #pragma once
 
-#include "schedule/schedule.h"
+#include <vector>
+
+#include "schedule/action.h"
+#include "schedule/pipeline_shape.h"
 
 namespace gptrain {
 

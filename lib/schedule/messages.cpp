@@ -10,12 +10,12 @@ namespace {
 
 using enum ActionKind;
 
-/// The chunk `hops` positions further along the model, if any.
+/// The chunk `hops` chunks further along the model, if any.
 std::optional<ChunkPlace> neighbour(const PipelineShape& shape, const ChunkPlace& place,
                                     std::int64_t hops) {
-    const std::int64_t position = position_of(shape, place) + hops;
-    if (position < 0 || position >= shape.positions()) return {};
-    return place_at(shape, position);
+    const std::int64_t model_chunk = model_chunk_at(shape, place) + hops;
+    if (model_chunk < 0 || model_chunk >= shape.model_chunks()) return {};
+    return place_at(shape, model_chunk);
 }
 
 /// The direction in which an action moves through the model; 0 if it stays.

@@ -3,8 +3,10 @@
 
 #include <functional>
 #include <optional>
+#include <vector>
 
-#include "schedule/schedule.h"
+#include "schedule/action.h"
+#include "schedule/pipeline_shape.h"
 
 namespace gptrain {
 

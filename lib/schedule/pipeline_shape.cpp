@@ -13,16 +13,20 @@ void check_shape(const PipelineShape& shape) {
     GPTRAIN_CHECK(chunked, name_of(shape.kind), " with ", shape.virtual_stages, " virtual stages");
 }
 
-ChunkPlace place_at(const PipelineShape& shape, std::int64_t position) {
-    const ChunkPlace place = {position % shape.stages, position / shape.stages};
+ChunkPlace place_at(const PipelineShape& shape, std::int64_t model_chunk) {
+    const ChunkPlace place = {model_chunk % shape.stages, model_chunk / shape.stages};
     if (shape.is_v() && place.chunk == 1) return {shape.stages - 1 - place.stage, 1};
     return place;
 }
 
-std::int64_t position_of(const PipelineShape& shape, const ChunkPlace& place) {
+std::int64_t model_chunk_at(const PipelineShape& shape, const ChunkPlace& place) {
     const bool upwards = shape.is_v() && place.chunk == 1;
     const std::int64_t along = upwards ? shape.stages - 1 - place.stage : place.stage;
     return place.chunk * shape.stages + along;
+}
+
+ChunkPlace head_place(const PipelineShape& shape) {
+    return place_at(shape, shape.model_chunks() - 1);
 }
 
 }  // namespace gptrain

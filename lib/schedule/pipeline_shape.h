@@ -3,7 +3,7 @@
 
 #include <cstdint>
 
-#include "spec/run_spec.h"
+#include "spec/spec_words.h"
 
 namespace gptrain {
 
@@ -14,8 +14,8 @@ struct PipelineShape {
     std::int64_t virtual_stages = 1;  ///< v; above 1 for interleaved_1f1b; 2 makes zero_bubble ZB-V
     std::int64_t microbatches = 1;    ///< m, of one step on one data rank
 
-    /// Number of chunks in the model.
-    std::int64_t positions() const { return stages * virtual_stages; }
+    /// Number of chunks in the model, those of all stages.
+    std::int64_t model_chunks() const { return stages * virtual_stages; }
     /// True if the model runs down the stages with chunk 0 and back up with chunk 1, as a V.
     bool is_v() const { return kind == ScheduleKind::zero_bubble && virtual_stages == 2; }
     bool operator==(const PipelineShape&) const = default;
@@ -30,9 +30,12 @@ struct ChunkPlace {
     bool operator==(const ChunkPlace&) const = default;
 };
 
-/// The place of the chunk at a position of the model, counted from its first layers: position c p +
-/// s is chunk c of stage s. In ZB-V, position s is chunk 0 of stage s, and 2p - 1 - s its chunk 1.
-ChunkPlace place_at(const PipelineShape& shape, std::int64_t position);
-std::int64_t position_of(const PipelineShape& shape, const ChunkPlace& place);
+/// The place of a chunk of the model. They count from the first layers on: model chunk c p + s is
+/// chunk c of stage s. In ZB-V, model chunk s is chunk 0 of stage s, and 2p - 1 - s its chunk 1.
+ChunkPlace place_at(const PipelineShape& shape, std::int64_t model_chunk);
+/// The inverse.
+std::int64_t model_chunk_at(const PipelineShape& shape, const ChunkPlace& place);
+/// The place of the model's last chunk, which includes the head.
+ChunkPlace head_place(const PipelineShape& shape);
 
 }  // namespace gptrain

@@ -35,8 +35,10 @@ Schedule make_schedule(const PipelineShape& shape, std::int64_t stage) {
         complete(shape, stage, [&](std::int64_t s) { return compute_order(shape, s); });
     schedule.slots = assign_slots(shape, schedule.actions);
     const std::int64_t in_head = max_in_head(shape, stage, schedule.actions);
-    schedule.heads = in_head > 1 ? schedule.slots : in_head;
-    schedule.defers_weights = shape.kind == ScheduleKind::zero_bubble;
+    schedule.head_slots = in_head > 1 ? schedule.slots : in_head;
+    schedule.defers_weights = std::any_of(
+        schedule.actions.begin(), schedule.actions.end(),
+        [](const Action& action) { return action.kind == ActionKind::backward_weights; });
     return schedule;
 }
 
@@ -53,27 +55,6 @@ Pipeline make_pipeline(const PipelineShape& shape) {
 
 Pipeline make_forward_pipeline(const PipelineShape& shape) {
     return all_stages(shape, make_forward_schedule);
-}
-
-std::string_view name_of(ActionKind kind) {
-    switch (kind) {
-        case ActionKind::forward: return "F";
-        case ActionKind::backward: return "BW";
-        case ActionKind::backward_inputs: return "B";
-        case ActionKind::backward_weights: return "W";
-        case ActionKind::send_activations: return "SF";
-        case ActionKind::receive_activations: return "RF";
-        case ActionKind::send_gradients: return "SB";
-        case ActionKind::receive_gradients: return "RB";
-    }
-    return "?";
-}
-
-std::string to_text(const Action& action, std::int64_t chunks) {
-    std::string out = text(name_of(action.kind), action.microbatch);
-    if (chunks > 1) out += text('.', action.chunk);
-    if (!computes(action.kind)) out += text(sends(action.kind) ? '>' : '<', action.peer);
-    return out;
 }
 
 std::string to_text(const Schedule& schedule) {

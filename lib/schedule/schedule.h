@@ -20,61 +20,23 @@
 
 #include <cstdint>
 #include <string>
-#include <string_view>
 #include <vector>
 
+#include "schedule/action.h"
 #include "schedule/pipeline_shape.h"
 
 namespace gptrain {
-
-enum class ActionKind {
-    forward,              ///< F
-    backward,             ///< BW: input and weight gradients
-    backward_inputs,      ///< B: the gradients that earlier layers wait for
-    backward_weights,     ///< W: the weight gradients that B left out
-    send_activations,     ///< to the next chunk
-    receive_activations,  ///< from the previous chunk
-    send_gradients,       ///< to the previous chunk
-    receive_gradients,    ///< from the next chunk
-};
-
-std::string_view name_of(ActionKind kind);
-
-/// True for F, BW, B and W.
-constexpr bool computes(ActionKind kind) {
-    return kind <= ActionKind::backward_weights;
-}
-constexpr bool sends(ActionKind kind) {
-    return kind == ActionKind::send_activations || kind == ActionKind::send_gradients;
-}
-
-struct Action {
-    static constexpr std::int64_t none = -1;
-
-    ActionKind kind;
-    std::int64_t microbatch;
-    std::int64_t chunk = 0;  ///< of this stage; for a message, the chunk that writes or reads it
-    std::int64_t slot = 0;   ///< holds the microbatch's activations; unused in messages
-    /// The boundary buffer that F, BW or B reads, or that a receive fills; none at the model's
-    /// ends.
-    std::int64_t input = none;
-    /// The boundary buffer that F, BW or B writes, or that a send sends; none at the model's ends.
-    std::int64_t output = none;
-    std::int64_t peer = none;  ///< the other stage of a message
-
-    bool operator==(const Action&) const = default;
-};
 
 struct Schedule {
     std::vector<Action> actions;
     /// Slots for saved activations. A slot is taken at F and freed after BW, or after W if weights
     /// are deferred. It serves any chunk of the stage, so it has the size of the largest.
     std::int64_t slots = 0;
-    /// Buffers for what the head keeps from F to BW or B: none on stages without the head, one if
+    /// Slots for what the head keeps from F to BW or B: none on stages without the head, one if
     /// at most one microbatch is in the head at a time, else one for each slot.
-    std::int64_t heads = 0;
+    std::int64_t head_slots = 0;
     std::int64_t buffers = 0;     ///< boundary buffers
-    bool defers_weights = false;  ///< uses B and W instead of BW
+    bool defers_weights = false;  ///< has B and W instead of BW
 };
 
 /// The actions of a step on stage s of p, with m microbatches and v virtual stages:
@@ -108,9 +70,7 @@ struct Pipeline {
 Pipeline make_pipeline(const PipelineShape& shape);
 Pipeline make_forward_pipeline(const PipelineShape& shape);
 
-/// "RF0<0 F0 SF0>2 RB0<2 BW0 SB0>0": kind, microbatch, and for messages the other stage. If
-/// `chunks` is above 1 the chunk is appended: "F0.1" is microbatch 0 of chunk 1.
-std::string to_text(const Action& action, std::int64_t chunks);
+/// The texts of all actions, "RF0<0 F0 SF0>2 RB0<2 BW0 SB0>0".
 std::string to_text(const Schedule& schedule);
 
 }  // namespace gptrain

@@ -18,11 +18,11 @@ void reserve_slot(Arena& arena, const std::vector<GptChunk>& chunks, const Saved
     arena.allocate(DType::u8, {most});
 }
 
-/// Allocates one head buffer for all slots, or one for each.
-void reserve_heads(Arena& arena, const GptChunk& last, const StageSizes& sizes,
-                   std::vector<SavedChunk>& saved) {
+/// Allocates one head slot for all slots, or one for each.
+void reserve_head_slots(Arena& arena, const GptChunk& last, const StageSizes& sizes,
+                        std::vector<SavedChunk>& saved) {
     std::vector<SavedHead> heads;
-    for (std::int64_t i = 0; i < sizes.heads; ++i)
+    for (std::int64_t i = 0; i < sizes.head_slots; ++i)
         heads.push_back(last.reserve_head(arena, sizes.saved.seq_length));
     for (std::size_t slot = 0; slot < saved.size() && !heads.empty(); ++slot)
         saved[slot].head = heads[slot % heads.size()];
@@ -52,7 +52,7 @@ StageMemory reserve_stage(const ModelContext& context, const std::vector<GptChun
     memory.saved.resize(chunks.size());
     for (std::int64_t slot = 0; slot < sizes.slots; ++slot)
         reserve_slot(saved, chunks, sizes.saved, memory.saved);
-    reserve_heads(saved, chunks.back(), sizes, memory.saved.back());
+    reserve_head_slots(saved, chunks.back(), sizes, memory.saved.back());
     return memory;
 }
 

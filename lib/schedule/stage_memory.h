@@ -16,7 +16,7 @@ struct StageMemory {
 
 struct StageSizes {
     std::int64_t slots = 1;
-    std::int64_t heads = 0;
+    std::int64_t head_slots = 0;
     std::int64_t buffers = 0;
     SavedSizes saved;
     StreamSlice stream;          ///< this rank's part of the sequence in the residual stream

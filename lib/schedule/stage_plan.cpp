@@ -18,20 +18,22 @@ std::vector<ChunkPart> chunk_parts(const RunPlan& plan, std::int64_t stage) {
     const PipelineShape shape = pipeline_of(plan, 1);
     std::vector<ChunkPart> parts;
     for (std::int64_t chunk = 0; chunk < shape.virtual_stages; ++chunk) {
-        const std::int64_t position = position_of(shape, {stage, chunk});
-        const auto own = plan.layers.begin() + position;
-        parts.push_back({.first_layer = std::accumulate(plan.layers.begin(), own, std::int64_t{0}),
+        const ChunkPlace place = {stage, chunk};
+        const std::int64_t model_chunk = model_chunk_at(shape, place);
+        const auto own = plan.chunk_layers.begin() + model_chunk;
+        const std::int64_t before =
+            std::accumulate(plan.chunk_layers.begin(), own, std::int64_t{0});
+        parts.push_back({.first_layer = before,
                          .num_layers = *own,
-                         .embedding = position == 0,
-                         .head = position == shape.positions() - 1});
+                         .embedding = model_chunk == 0,
+                         .head = place == head_place(shape)});
     }
     return parts;
 }
 
 bool has_tied_ends(const RunPlan& plan) {
     const PipelineShape shape = pipeline_of(plan, 1);
-    return plan.model.tie_embeddings &&
-           place_at(shape, 0).stage != place_at(shape, shape.positions() - 1).stage;
+    return plan.model.tie_embeddings && place_at(shape, 0).stage != head_place(shape).stage;
 }
 
 namespace {
@@ -45,9 +47,9 @@ std::vector<Channel> channels_of(const PipelineShape& shape) {
         const bool there = std::find(channels.begin(), channels.end(), channel) != channels.end();
         if (from != to && !there) channels.push_back(channel);
     };
-    for (std::int64_t position = 0; position + 1 < shape.positions(); ++position) {
-        const std::int64_t before = place_at(shape, position).stage;
-        const std::int64_t after = place_at(shape, position + 1).stage;
+    for (std::int64_t chunk = 0; chunk + 1 < shape.model_chunks(); ++chunk) {
+        const std::int64_t before = place_at(shape, chunk).stage;
+        const std::int64_t after = place_at(shape, chunk + 1).stage;
         connect(before, after);
         connect(after, before);
     }

@@ -20,11 +20,11 @@ double head_cost(const ModelShape& model, std::int64_t seq_length) {
     return 6 * static_cast<double>(model.vocab) * static_cast<double>(model.hidden) / layer;
 }
 
-void check_virtual_stages(const ParallelSpec& parallel) {
-    const bool interleaved = parallel.schedule == ScheduleKind::interleaved_one_f_one_b;
-    const bool zero_bubble = parallel.schedule == ScheduleKind::zero_bubble;
-    const std::int64_t wanted = parallel.virtual_stages;
-    require(wanted == 1 || parallel.pipeline > 1, "parallel.virtual_stages ", wanted,
+void check_virtual_stages(const RunPlan& plan) {
+    const bool interleaved = plan.schedule == ScheduleKind::interleaved_one_f_one_b;
+    const bool zero_bubble = plan.schedule == ScheduleKind::zero_bubble;
+    const std::int64_t wanted = plan.virtual_stages;
+    require(wanted == 1 || plan.mesh.pipeline > 1, "parallel.virtual_stages ", wanted,
             " needs parallel.pipeline of at least 2; set it to 1");
     require(!interleaved || wanted > 1,
             "parallel.schedule interleaved_1f1b needs parallel.virtual_stages of at least 2 and "
@@ -34,16 +34,16 @@ void check_virtual_stages(const ParallelSpec& parallel) {
             "1 or 2, not ",
             wanted);
     require(interleaved || zero_bubble || wanted == 1, "parallel.virtual_stages ", wanted,
-            " is invalid with parallel.schedule ", name_of(parallel.schedule),
+            " is invalid with parallel.schedule ", name_of(plan.schedule),
             "; set the schedule to interleaved_1f1b");
 }
 
-void check_sequence(const RunSpec& spec, const RunPlan& plan) {
+void check_sequence(const RunPlan& plan) {
     const std::int64_t context = plan.mesh.context;
     const std::int64_t tensor = plan.mesh.tensor;
     const bool ring = plan.context_method == ContextMethod::ring;
     const std::int64_t slices = context == 1 ? 1 : ring ? 2 * context : context;
-    require_multiple("training.seq_length", spec.training.seq_length,
+    require_multiple("training.seq_length", plan.seq_length,
                      ring ? "2 x parallel.context" : "parallel.context", slices);
     if (context > 1 && !ring) {
         const auto shared = [&](std::string_view what, std::int64_t count) {
@@ -113,9 +113,9 @@ std::vector<std::int64_t> split_layers(const RunSpec& spec, const ModelShape& mo
     return layers;
 }
 
-void check_parallel(const RunSpec& spec, const RunPlan& plan) {
-    check_virtual_stages(spec.parallel);
-    check_sequence(spec, plan);
+void check_parallel(const RunPlan& plan) {
+    check_virtual_stages(plan);
+    check_sequence(plan);
 }
 
 }  // namespace gptrain

@@ -20,6 +20,6 @@ std::vector<std::int64_t> split_layers(const RunSpec& spec, const ModelShape& mo
 
 /// Error (usage) unless the schedule, the stages and the slices of the sequence fit the mesh and
 /// the model.
-void check_parallel(const RunSpec& spec, const RunPlan& plan);
+void check_parallel(const RunPlan& plan);
 
 }  // namespace gptrain

@@ -1,7 +1,8 @@
-// Every number that follows from a run spec, derived and checked once. Rooms below use the
-// `RunPlan`, never the raw value of a YAML key.
+// Everything that computing needs of a run spec, derived and checked once. What computes takes the
+// `RunPlan` and never sees the spec.
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <optional>
 #include <string>
@@ -12,8 +13,9 @@
 
 namespace gptrain {
 
-/// The model's sizes, with all defaults filled in. Letters as in backend/ops.h.
-struct ModelShape {
+/// The model as computing sees it, whole or one rank's part of it: sizes that are all known, called
+/// as in backend/ops.h.
+struct ModelShape : ModelVariant {
     std::int64_t layers = 0;         ///< L
     std::int64_t hidden = 0;         ///< H
     std::int64_t heads = 0;          ///< N
@@ -22,15 +24,6 @@ struct ModelShape {
     std::int64_t ffn = 0;            ///< F
     std::int64_t vocab = 0;          ///< V
     std::int64_t max_positions = 0;  ///< rows of wpe.weight
-    PositionEmbedding position_embedding = PositionEmbedding::learned;
-    double rope_theta = 10000.0;
-    Normalization normalization = Normalization::layernorm;
-    double norm_eps = 1.0e-5;
-    Activation activation = Activation::gelu;
-    bool bias = true;
-    bool tie_embeddings = true;
-    double dropout = 0.0;
-    double init_std = 0.02;
 
     bool operator==(const ModelShape&) const = default;
 };
@@ -74,26 +67,48 @@ struct LrSchedule {
     double at(std::int64_t step) const;
 };
 
+/// How the optimizer updates parameters.
+struct OptimizerPlan {
+    std::array<double, 2> betas{};
+    double eps = 0;
+    double weight_decay = 0;
+    double clip_grad = 0;  ///< 0: no clipping
+    /// Each of the ranks that share parameters holds a part of the state, and updates that part.
+    bool shard = true;
+};
+
+/// What the end-of-document token does to samples.
+struct EndOfDocument {
+    std::optional<std::int64_t> id;  ///< of the token, if known
+    bool mask_loss = false;          ///< the token has no loss
+    bool reset = false;              ///< positions and attention start anew after it
+};
+
 struct RunPlan {
+    std::uint64_t seed = 0;
     ModelShape model;
     ModelShape local;  ///< one tp rank's part of it (local_shape)
     MeshShape mesh;
     /// Norms, dropout and the residual stream are split along the sequence over tp.
     bool sequence_parallel = false;
     ScheduleKind schedule = ScheduleKind::one_f_one_b;
-    std::int64_t virtual_stages = 1;   ///< chunks per stage
-    std::vector<std::int64_t> layers;  ///< of each chunk, in the model's order
+    std::int64_t virtual_stages = 1;         ///< chunks per stage
+    std::vector<std::int64_t> chunk_layers;  ///< layers of each chunk, in the model's order
     ContextMethod context_method = ContextMethod::ring;
     DType compute = DType::f32;  ///< bf16 if precision.compute is fp8
     /// The linear layers of all blocks except the first and the last multiply in FP8.
     bool fp8 = false;
     DType grad_reduce = DType::f32;
+    Recompute recompute = Recompute::selective;
+    OptimizerPlan optimizer;
     std::int64_t seq_length = 0;
     std::int64_t micro_batch_size = 0;
     BatchSchedule batch;
     LrSchedule lr;
     std::string shortening_note;  ///< for display: what `lr` shortens in the spec's lr_schedule
     std::int64_t steps = 0;
+    EndOfDocument end_of_document;
+    bool async_checkpoint = true;  ///< written in the background, from a copy in host memory
     /// Samples of one pass over the training order. Empty until the data determine how many samples
     /// one pass over the corpus has (data/training_data.h).
     std::optional<std::int64_t> num_samples;
@@ -112,31 +127,6 @@ struct RunPlan {
     /// Microbatches per data rank in a step of `global_batch_size` sequences.
     std::int64_t microbatches(std::int64_t global_batch_size) const;
 };
-
-/// The smallest number of ranks for the spec's mesh. `parallel.data: auto` counts as one data rank.
-std::int64_t min_ranks(const ParallelSpec& parallel);
-
-/// The target of a plan.
-struct PlanTarget {
-    std::int64_t world_size = 1;
-    bool cuda = false;     ///< the device, which sets the default of precision.compute
-    bool dry_run = false;  ///< the world size was requested for a dry run
-};
-
-/// Derives the plan. A contradiction between keys (sizes that do not divide, a mesh that does not
-/// fit the ranks) is an Error (usage). It starts with the location of the faulty key, if the spec
-/// was read from a file, and names the keys, their values and what to change. If
-/// lr_schedule.decay_steps is auto, a warmup or wsd decay that does not fit in the run's steps is
-/// shortened.
-RunPlan make_plan(const RunSpec& spec, const PlanTarget& target);
-
-/// The spec in force in this start: every open value known to the plan is filled in.
-RunSpec effective_spec(const RunSpec& spec, const RunPlan& plan);
-
-/// The spec for spec.yaml, from which the run can be restarted, perhaps with more steps or on more
-/// ranks. Like effective_spec, except that data.num_samples, lr_schedule and parallel.data stay as
-/// the spec has them, because the plan's numbers would be wrong then.
-RunSpec restart_spec(const RunSpec& spec, const RunPlan& plan);
 
 /// The plan as text (gptrain inspect RUN.yaml prints it below the effective spec). If
 /// `training_tokens` is known (not 0), it includes how often the run reads them.

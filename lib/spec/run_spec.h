@@ -13,28 +13,12 @@
 #include <string_view>
 #include <vector>
 
-#include "base/activation.h"
+#include "spec/spec_words.h"
 
 namespace gptrain {
 
-enum class DeviceChoice { automatic, cpu, cuda };
-enum class PositionEmbedding { learned, rope };
-enum class Normalization { layernorm, rmsnorm };
-enum class ContextMethod { ring, all_to_all };
-enum class ScheduleKind { gpipe, one_f_one_b, interleaved_one_f_one_b, zero_bubble };
-enum class Precision { fp32, bf16, fp16, fp8 };
-enum class Recompute { none, selective, full };
-enum class LrKind { constant, linear, cosine, wsd, inverse_sqrt };
-
-struct ModelSpec {
-    std::int64_t num_layers = 0;
-    std::int64_t hidden_size = 0;
-    std::int64_t num_attention_heads = 0;
-    std::optional<std::int64_t> num_query_groups;
-    std::optional<std::int64_t> head_dim;
-    std::optional<std::int64_t> ffn_hidden_size;
-    std::int64_t vocab_size = 0;
-    std::optional<std::int64_t> max_position_embeddings;
+/// Everything about a model except its sizes. The plan takes it over as it is.
+struct ModelVariant {
     PositionEmbedding position_embedding = PositionEmbedding::learned;
     double rope_theta = 10000.0;
     Normalization normalization = Normalization::layernorm;
@@ -44,6 +28,20 @@ struct ModelSpec {
     bool tie_embeddings = true;
     double dropout = 0.0;
     double init_std = 0.02;
+
+    bool operator==(const ModelVariant&) const = default;
+};
+
+/// The model's keys as the user gives them.
+struct ModelSpec : ModelVariant {
+    std::int64_t num_layers = 0;
+    std::int64_t hidden_size = 0;
+    std::int64_t num_attention_heads = 0;
+    std::optional<std::int64_t> num_query_groups;
+    std::optional<std::int64_t> head_dim;
+    std::optional<std::int64_t> ffn_hidden_size;
+    std::int64_t vocab_size = 0;
+    std::optional<std::int64_t> max_position_embeddings;
 
     bool operator==(const ModelSpec&) const = default;
 };
@@ -148,6 +146,11 @@ struct LossSpike {
 
     bool operator==(const LossSpike&) const = default;
 };
+constexpr auto words_of(LossSpike::Action) {
+    using enum LossSpike::Action;
+    return std::to_array<Word<LossSpike::Action>>(
+        {{skip, "skip"}, {rollback, "rollback"}, {stop, "stop"}});
+}
 
 struct TimeLimit {
     bool job_end = false;      ///< auto: the end of the Slurm job
@@ -185,6 +188,18 @@ struct InjectedFault {
 
     bool operator==(const InjectedFault&) const = default;
 };
+constexpr auto words_of(InjectedFault::Kind) {
+    using enum InjectedFault::Kind;
+    return std::to_array<Word<InjectedFault::Kind>>({{kill, "kill"},
+                                                     {stop, "stop"},
+                                                     {error, "error"},
+                                                     {nan, "nan"},
+                                                     {bit_flip, "bit_flip"},
+                                                     {no_space, "no_space"},
+                                                     {io_error, "io_error"},
+                                                     {short_write, "short_write"},
+                                                     {slow, "slow"}});
+}
 
 struct FaultInjectionSpec {
     std::uint64_t seed = 1;
@@ -241,18 +256,5 @@ RunSpec parse_run_spec(std::string_view yaml, std::string_view source,
 
 /// The spec as YAML with every key present. `parse_run_spec` of it returns the same spec.
 std::string to_yaml(const RunSpec& spec);
-
-/// The names of enumeration values in the spec ("1f1b", "rmsnorm", ...).
-std::string_view name_of(DeviceChoice value);
-std::string_view name_of(PositionEmbedding value);
-std::string_view name_of(Normalization value);
-std::string_view name_of(Activation value);
-std::string_view name_of(ContextMethod value);
-std::string_view name_of(ScheduleKind value);
-std::string_view name_of(Precision value);
-std::string_view name_of(Recompute value);
-std::string_view name_of(LrKind value);
-std::string_view name_of(LossSpike::Action value);
-std::string_view name_of(InjectedFault::Kind value);
 
 }  // namespace gptrain

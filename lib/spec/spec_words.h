@@ -1,80 +1,79 @@
-// The names of enumeration values in a run spec, each spelled once.
+// The enumerations of a run spec, each with the words for its values, for reading and writing.
 #pragma once
 
 #include <array>
 #include <string_view>
-#include <type_traits>
 #include <utility>
 
-#include "spec/run_spec.h"
+#include "base/activation.h"
 
 namespace gptrain {
 
 template <class E>
 using Word = std::pair<E, std::string_view>;
 
-/// The table of an enumeration. The argument only selects the overload.
+// words_of: the table of an enumeration. The argument only selects the overload.
+
+enum class DeviceChoice { automatic, cpu, cuda };
 constexpr auto words_of(DeviceChoice) {
     using enum DeviceChoice;
-    return std::array<Word<DeviceChoice>, 3>{{{automatic, "auto"}, {cpu, "cpu"}, {cuda, "cuda"}}};
+    return std::to_array<Word<DeviceChoice>>({{automatic, "auto"}, {cpu, "cpu"}, {cuda, "cuda"}});
 }
+
+enum class PositionEmbedding { learned, rope };
 constexpr auto words_of(PositionEmbedding) {
     using enum PositionEmbedding;
-    return std::array<Word<PositionEmbedding>, 2>{{{learned, "learned"}, {rope, "rope"}}};
+    return std::to_array<Word<PositionEmbedding>>({{learned, "learned"}, {rope, "rope"}});
 }
+
+enum class Normalization { layernorm, rmsnorm };
 constexpr auto words_of(Normalization) {
     using enum Normalization;
-    return std::array<Word<Normalization>, 2>{{{layernorm, "layernorm"}, {rmsnorm, "rmsnorm"}}};
+    return std::to_array<Word<Normalization>>({{layernorm, "layernorm"}, {rmsnorm, "rmsnorm"}});
 }
+
 constexpr auto words_of(Activation) {
     using enum Activation;
-    return std::array<Word<Activation>, 2>{{{gelu, "gelu"}, {swiglu, "swiglu"}}};
+    return std::to_array<Word<Activation>>({{gelu, "gelu"}, {swiglu, "swiglu"}});
 }
+
+enum class ContextMethod { ring, all_to_all };
 constexpr auto words_of(ContextMethod) {
     using enum ContextMethod;
-    return std::array<Word<ContextMethod>, 2>{{{ring, "ring"}, {all_to_all, "all_to_all"}}};
+    return std::to_array<Word<ContextMethod>>({{ring, "ring"}, {all_to_all, "all_to_all"}});
 }
+
+enum class ScheduleKind { gpipe, one_f_one_b, interleaved_one_f_one_b, zero_bubble };
 constexpr auto words_of(ScheduleKind) {
     using enum ScheduleKind;
-    return std::array<Word<ScheduleKind>, 4>{{{gpipe, "gpipe"},
+    return std::to_array<Word<ScheduleKind>>({{gpipe, "gpipe"},
                                               {one_f_one_b, "1f1b"},
                                               {interleaved_one_f_one_b, "interleaved_1f1b"},
-                                              {zero_bubble, "zero_bubble"}}};
+                                              {zero_bubble, "zero_bubble"}});
 }
+
+enum class Precision { fp32, bf16, fp16, fp8 };
 constexpr auto words_of(Precision) {
     using enum Precision;
-    return std::array<Word<Precision>, 4>{
-        {{fp32, "fp32"}, {bf16, "bf16"}, {fp16, "fp16"}, {fp8, "fp8"}}};
+    return std::to_array<Word<Precision>>(
+        {{fp32, "fp32"}, {bf16, "bf16"}, {fp16, "fp16"}, {fp8, "fp8"}});
 }
+
+enum class Recompute { none, selective, full };
 constexpr auto words_of(Recompute) {
     using enum Recompute;
-    return std::array<Word<Recompute>, 3>{
-        {{none, "none"}, {selective, "selective"}, {full, "full"}}};
+    return std::to_array<Word<Recompute>>(
+        {{none, "none"}, {selective, "selective"}, {full, "full"}});
 }
+
+enum class LrKind { constant, linear, cosine, wsd, inverse_sqrt };
 constexpr auto words_of(LrKind) {
     using enum LrKind;
-    return std::array<Word<LrKind>, 5>{{{constant, "constant"},
+    return std::to_array<Word<LrKind>>({{constant, "constant"},
                                         {linear, "linear"},
                                         {cosine, "cosine"},
                                         {wsd, "wsd"},
-                                        {inverse_sqrt, "inverse_sqrt"}}};
-}
-constexpr auto words_of(LossSpike::Action) {
-    using enum LossSpike::Action;
-    return std::array<Word<LossSpike::Action>, 3>{
-        {{skip, "skip"}, {rollback, "rollback"}, {stop, "stop"}}};
-}
-constexpr auto words_of(InjectedFault::Kind) {
-    using enum InjectedFault::Kind;
-    return std::array<Word<InjectedFault::Kind>, 9>{{{kill, "kill"},
-                                                     {stop, "stop"},
-                                                     {error, "error"},
-                                                     {nan, "nan"},
-                                                     {bit_flip, "bit_flip"},
-                                                     {no_space, "no_space"},
-                                                     {io_error, "io_error"},
-                                                     {short_write, "short_write"},
-                                                     {slow, "slow"}}};
+                                        {inverse_sqrt, "inverse_sqrt"}});
 }
 
 /// Another program's name for a word of the spec.
@@ -88,7 +87,18 @@ constexpr std::array<Synonym, 5> synonyms = {{{"gpu", "cuda"},
                                               {"float16", "fp16"},
                                               {"half", "fp16"}}};
 
-template <class T>
-concept Enumeration = std::is_enum_v<T>;
+template <class E>
+concept Enumeration = requires(E value) {
+    words_of(value);
+};
+
+/// The word for a value ("1f1b", "rmsnorm", ...).
+template <Enumeration E>
+constexpr std::string_view name_of(E value) {
+    for (const auto& [candidate, word] : words_of(value)) {
+        if (candidate == value) return word;
+    }
+    return "?";
+}
 
 }  // namespace gptrain

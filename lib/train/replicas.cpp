@@ -2,8 +2,10 @@
 
 #include <algorithm>
 #include <map>
+#include <string_view>
 #include <utility>
 
+#include "base/process.h"
 #include "base/text.h"
 
 namespace gptrain {
@@ -43,6 +45,25 @@ std::string describe_replicas(const std::vector<std::int64_t>& ranks,
                  to_text(place_of(rank, mesh)), ") on ", sums[static_cast<std::size_t>(rank)].host);
     }
     return description;
+}
+
+void check_replicas(std::int64_t step, Engine& engine, const MpiSession& ranks,
+                    const MeshShape& mesh) {
+    std::vector<ReplicaSum> sums;
+    for (const std::string& line :
+         ranks.exchange(text(engine.weights_checksum(), " ", host_name()))) {
+        const std::size_t blank = line.find(' ');
+        sums.push_back({parse_int(std::string_view(line).substr(0, blank)).value_or(0),
+                        line.substr(blank + 1)});
+    }
+    const std::vector<std::int64_t> differing = differing_replicas(sums, mesh);
+    if (differing.empty()) return;
+    throw CommonError(
+        ExitCode::bug,
+        text("step ", step, ": ranks with replicas of the same weights differ: ",
+             describe_replicas(differing, sums, mesh),
+             "; check these devices and restart without the faulty one; the last checkpoint is "
+             "from before the fault (faults.replica_check_interval)"));
 }
 
 }  // namespace gptrain

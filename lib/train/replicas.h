@@ -7,6 +7,8 @@
 #include <vector>
 
 #include "comm/mesh.h"
+#include "comm/mpi_session.h"
+#include "engine/engine.h"
 
 namespace gptrain {
 
@@ -24,5 +26,10 @@ std::vector<std::int64_t> differing_replicas(const std::vector<ReplicaSum>& sums
 /// "rank 3 (dp 1 pp 0 cp 0 tp 1) on node07, rank 5 ..."
 std::string describe_replicas(const std::vector<std::int64_t>& ranks,
                               const std::vector<ReplicaSum>& sums, const MeshShape& mesh);
+
+/// Throws on all ranks (bug) if ranks that should hold the same weights do not. All ranks call it,
+/// after the same step.
+void check_replicas(std::int64_t step, Engine& engine, const MpiSession& ranks,
+                    const MeshShape& mesh);
 
 }  // namespace gptrain

@@ -51,14 +51,14 @@ Tokenizer read_tokenizer_of(const RunSpec& spec, TokenizerInput& input) {
 
 }  // namespace
 
-TokenizerInput check_inputs(const RunSpec& spec, const RunPlan& plan) {
+TokenizerInput check_inputs(const RunSpec& spec) {
     require_sources(spec, "data.train", spec.data.train);
     require_sources(spec, "data.validation", spec.data.validation);
     TokenizerInput input;
     if (!spec.data.tokenizer) return input;
     const Tokenizer tokenizer = read_tokenizer_of(spec, input);
     const std::string path = spec.data.tokenizer->string();
-    const std::int64_t vocab = plan.model.vocab;
+    const std::int64_t vocab = spec.model.vocab_size;
     if (tokenizer.vocab_size() > vocab) {
         fail(ExitCode::usage, "model.vocab_size is ", vocab, ", but ", path, " has ",
              tokenizer.vocab_size(), " pieces; raise it to at least ", tokenizer.vocab_size());
@@ -72,23 +72,23 @@ RunInputs open_inputs(const RunSpec& spec, const RunPlan& plan, const TokenizerI
                       const std::filesystem::path& cache) {
     RunInputs inputs = {
         .spec = spec, .plan = plan, .data = {}, .tokenizer = tokenizer.bytes, .identity = {}};
-    if (!spec.data.eod_id && tokenizer.eos_id) inputs.spec.data.eod_id = *tokenizer.eos_id;
-    const DataSpec& data = inputs.spec.data;
-    if ((data.eod_mask_loss || data.reset_at_eod) && !data.eod_id) {
+    EndOfDocument& end = inputs.plan.end_of_document;
+    if (!end.id && tokenizer.eos_id) end.id = *tokenizer.eos_id;
+    if ((end.mask_loss || end.reset) && !end.id) {
         fail(ExitCode::usage,
              "data.eod_id: the tokenizer has no end-of-document piece; give the id");
     }
     const std::int64_t eval_samples = spec.training.eval_steps * plan.batch.global_batch_size;
     inputs.data = make_training_data(
-        data, {.seed = spec.seed,
-               .seq_length = plan.seq_length,
-               .num_samples = plan.num_samples,
-               .eval_samples = spec.training.eval_interval > 0 ? eval_samples : 0,
-               .cache_folder = cache,
-               .run_samples = plan.batch.samples_of(plan.steps),
-               .tokenizer = tokenizer.expected});
+        spec.data, {.seed = plan.seed,
+                    .seq_length = plan.seq_length,
+                    .num_samples = plan.num_samples,
+                    .eval_samples = spec.training.eval_interval > 0 ? eval_samples : 0,
+                    .cache_folder = cache,
+                    .run_samples = plan.batch.samples_of(plan.steps),
+                    .tokenizer = tokenizer.expected});
     inputs.plan.num_samples = inputs.data.num_samples;
-    inputs.identity = run_identity(inputs.spec, plan, inputs.data,
+    inputs.identity = run_identity(spec, plan, inputs.data,
                                    tokenizer.expected ? tokenizer.expected->fingerprint : "");
     return inputs;
 }

@@ -22,11 +22,11 @@ struct TokenizerInput {
 /// Checks that every file named in the spec exists and reads the tokenizer. Call it before the run
 /// writes anything. Error (bad_input) that names the key of a missing file or a faulty tokenizer;
 /// Error (usage) if the tokenizer and the model do not fit together.
-TokenizerInput check_inputs(const RunSpec& spec, const RunPlan& plan);
+TokenizerInput check_inputs(const RunSpec& spec);
 
 struct RunInputs {
-    RunSpec spec;  ///< with the end-of-document id from the tokenizer
-    RunPlan plan;  ///< with the number of samples from the data
+    RunSpec spec;
+    RunPlan plan;  ///< with the end-of-document id from the tokenizer and the samples of the data
     TrainingData data;
     std::string tokenizer;  ///< bytes of its model, for checkpoints; empty without one
     Json identity;          ///< what must be equal to resume (identity.h)

@@ -9,6 +9,7 @@
 #include "engine/fit_advice.h"
 #include "engine/memory_check.h"
 #include "report/run_directory.h"
+#include "spec/make_plan.h"
 #include "train/identity.h"
 #include "train/requests.h"
 #include "train/resume.h"
@@ -70,15 +71,15 @@ RunInputs open_inputs_on_all(const RunSpec& spec, const RunPlan& plan,
 /// suggests what would fit.
 StepCost checked_cost(const RunSpec& spec, const RunPlan& plan, const RunDevices& devices) {
     const MemoryCheck check(devices.backend, devices.ranks);
-    const auto cost_of = [&](const RunSpec& other, const RunPlan& its_plan) {
-        return measure_run(other, its_plan, devices.mesh.place(), memory_of(devices.backend));
+    const auto cost_of = [&](const RunPlan& any) {
+        return measure_run(any, devices.mesh.place(), memory_of(devices.backend));
     };
-    StepCost cost = cost_of(spec, plan);
+    StepCost cost = cost_of(plan);
     const PlanTarget target = {.world_size = devices.ranks.size(),
                                .cuda = !devices.backend.is_host()};
     check.require(cost.memory, [&] {
-        return fit_advice(spec, target, [&](const RunSpec& other, const RunPlan& its_plan) {
-            return !check.find_shortage(cost_of(other, its_plan).memory);
+        return fit_advice(spec, target, [&](const RunPlan& other) {
+            return !check.find_shortage(cost_of(other).memory);
         });
     });
     return cost;
@@ -103,13 +104,13 @@ ExitCode train(const RunSpec& spec, RunPlan plan, const ResumeChoice& resume,
     // Check first: a run started in the wrong folder must leave nothing there.
     ranks.run_on_first([&] { check_start(resume); });
     TokenizerInput tokenizer;
-    ranks.run_on_all([&] { tokenizer = check_inputs(spec, plan); });
+    ranks.run_on_all([&] { tokenizer = check_inputs(spec); });
     std::optional<RunDirectory> directory;
     ranks.run_on_first([&] { directory.emplace(spec.output_dir); });
     Watchdog& watchdog = devices.observers.watchdog;
     watchdog.progress().phase("load", 0);
     watchdog.connect_nodes(paths.cache() / "heartbeats", ranks);
-    StepCost cost = checked_cost(spec, plan, devices);
+    const StepCost cost = checked_cost(spec, plan, devices);
     std::optional<RestartPoint> checkpoint = find_start(resume, paths.checkpoints(), ranks);
     // The number of samples fixes their order, so a resumed run keeps it. That includes runs from
     // the time when auto meant the samples of all steps.
@@ -125,7 +126,7 @@ ExitCode train(const RunSpec& spec, RunPlan plan, const ResumeChoice& resume,
     std::optional<Requests> requests;
     std::optional<Run> run;
     try {
-        run.emplace(inputs, directory, devices, std::move(cost));
+        run.emplace(inputs, directory, devices, cost);
         run->start(checkpoint);
         ranks.run_on_first([&] {
             warn_of_later_checkpoints(checkpoint, paths.checkpoints());

@@ -6,6 +6,7 @@
 #include "base/file_calls.h"
 #include "base/json.h"
 #include "base/log.h"
+#include "base/temporary_file.h"
 #include "catch.h"
 #include "support/temp_folder.h"
 
@@ -14,7 +15,7 @@ using gptrain::test::TempFolder;
 
 namespace {
 
-/// The message of the Error with this code that `call` throws.
+/// The message of the Error with this code that `call` must throw.
 template <class Call>
 std::string fault(ExitCode code, const Call& call) {
     try {
@@ -40,7 +41,7 @@ TEST_CASE("a file is replaced as a whole", "[base]") {
 
 namespace {
 
-/// Lets one call fail, or do half; counts them all.
+/// Makes one call fail or do half its work; counts all calls.
 class OneFate final : public CallInterceptor {
 public:
     OneFate(int which, CallFate fate) : which_(which), fate_(fate) { intercept_calls(this); }
@@ -72,7 +73,7 @@ TEST_CASE("any call that changes a file can fail for a test, and the old content
         write_file_durably(path, "new contents");
         return one.seen;
     };
-    // open, write, fsync and rename of the file, fsync of its folder
+    // open, write, fsync and rename of the file, then fsync of its folder
     CHECK(replace(0, {}) == 5);
     for (const int which : {1, 2, 3, 4}) {
         CAPTURE(which);
@@ -84,7 +85,7 @@ TEST_CASE("any call that changes a file can fail for a test, and the old content
     }
     CHECK(fault(ExitCode::io, [&] { replace(5, {.error = EIO}); }).ends_with("Input/output error"));
     write_file_durably(path, "old");
-    // The rest of a short write is one more.
+    // Writing the rest after a short write takes one more call.
     CHECK(replace(2, {.half = true}) == 6);
     CHECK(read_file(path, 100) == "new contents");
     OneFate one(1, {.error = EIO});
@@ -149,7 +150,7 @@ TEST_CASE("JSON is read strictly", "[base]") {
     CHECK(refused("{} {}").find("f.json:1:") == 0);
     CHECK(refused(std::string(100, '[')).find("nested") != std::string::npos);
     CHECK(refused("").find("f.json") == 0);
-    // What nlohmann's own parser takes for the end of the text, and what it passes over.
+    // What nlohmann's own parser accepts as the end of the text, and what it skips.
     CHECK(refused(std::string("{}\0{}", 5)).find("not valid JSON") != std::string::npos);
     CHECK(refused("\xEF\xBB\xBF{}").find("not valid JSON") != std::string::npos);
 }

@@ -1,4 +1,4 @@
-// How a program ends by an exception.
+// How an exception ends a program.
 #include "base/process.h"
 
 #include <filesystem>

@@ -26,7 +26,7 @@ TEST_CASE("views share the elements", "[tensor]") {
     CHECK(middle.stride(1) == 4);
     CHECK_FALSE(middle.contiguous());
     CHECK(x.slice(0, 1, 1).contiguous());
-    // Outer dims may be merged and split, also where the innermost has gaps behind it.
+    // Outer dims can be merged and split even if there are gaps between innermost rows.
     CHECK(middle.view({6, 2}).stride(0) == 4);
     CHECK(x.view({24}).as<float>()[23] == 23);
     CHECK(x.view({2, 3, 2, 2}).stride(2) == 2);

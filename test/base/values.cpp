@@ -76,8 +76,8 @@ TEST_CASE("arithmetic refuses to overflow", "[base]") {
 
 namespace {
 
-/// All numbers of the format: each is its own rounding, and between two neighbours the nearer one
-/// is chosen, of a tie the even one.
+/// Checks all numbers of the format: each rounds to itself, and a number between two neighbours
+/// rounds to the nearer one, a tie to the even one.
 template <class Fp8>
 void check_fp8() {
     const auto value = [](int bits) { return to_float(Fp8{static_cast<std::uint8_t>(bits)}); };
@@ -128,7 +128,7 @@ TEST_CASE("16-bit types round to nearest even", "[base]") {
 }
 
 TEST_CASE("Philox gives the numbers of its authors", "[base]") {
-    // Known answers of Random123 for philox4x32-10.
+    // Published test vectors of Random123 for philox4x32-10.
     CHECK(philox({0, 0, 0, 0}, {0, 0}) ==
           PhiloxBlock{0x6627e8d5, 0xe169c58d, 0xbc57ac4c, 0x9b00dbd8});
     CHECK(philox({~0u, ~0u, ~0u, ~0u}, {~0u, ~0u}) ==

@@ -1,16 +1,17 @@
-// Saves and loads beside what plain reads and writes of the same bytes reach: the same memory, the
-// same number of threads, the same folder, in turns with them.
+// Compares saving and loading with plain writes and reads of the same bytes: same memory, same
+// number of threads, same folder, measured in alternating turns.
 //
 //   [mpirun -n N] bench_checkpoint FOLDER [MIB [REPEATS]]
 //
-// FOLDER is made and removed. MIB: of each rank (1024). Prints one JSON object: of each comparison
-// the medians in seconds, as "ratio" the median of the turns' ratios and as "best_ratio" that of
-// the best turns, which what else the machine does touches least. Higher is better but for "stall".
-//   save   a synchronous save, all of it, over parallel write and fsync of a file for each rank;
-//          neither removes older files
-//   stall  what an asynchronous save holds up, over memcpy of the same state
+// FOLDER is created and removed. MIB: state per rank (default 1024). Prints one JSON object. For
+// each comparison: the medians in seconds, "ratio" (the median of the ratios of each turn) and
+// "best_ratio" (the ratio of the best turns, which other load on the machine affects least). Higher
+// is better, except for "stall".
+//   save   a whole synchronous save, over parallel write and fsync of one file per rank; neither
+//          removes older files
+//   stall  how long an asynchronous save stalls training, over memcpy of the same state
 //   load   finding the checkpoint, checking its structure and loading it, over a parallel read of
-//          as many bytes of the same files with CRC-32C; from the disk
+//          as many bytes of the same files with CRC-32C; from disk
 //   load_cached   the same from the page cache
 #include <algorithm>
 #include <atomic>
@@ -46,7 +47,7 @@ double smallest(const std::vector<double>& values) {
     return *std::min_element(values.begin(), values.end());
 }
 
-/// The fp32 state of a rank: of each tensor a range of rows, in three groups as a trainer has them.
+/// One rank's fp32 state: a range of rows of each tensor, in three groups as in training.
 class State {
 public:
     State(Backend& backend, const MpiSession& ranks, std::int64_t mib)
@@ -73,7 +74,7 @@ public:
                 visit({state.group, state.shard, state.values});
         };
     }
-    /// All of it: the tensors lie side by side.
+    /// The whole state: the tensors are adjacent in memory.
     std::span<std::byte> bytes() const {
         return {shards_.front().values.data(), static_cast<std::size_t>(arena_.used())};
     }
@@ -96,7 +97,7 @@ public:
           sync_(saver(false)),
           async_(saver(true)) {}
 
-    /// A turn of everything.
+    /// Runs every comparison once.
     void turn() {
         ++step_;
         const fs::path checkpoint = folder_ / checkpoint_name(step_);
@@ -151,7 +152,7 @@ private:
             SaverOptions{{.folder = folder_, .keep_last = 1000}, async});
     }
 
-    /// Of the slowest rank; all begin together.
+    /// Time of the slowest rank; all start together.
     double seconds(const std::function<void()>& work) const {
         ranks_.max(0);
         const auto start = Clock::now();
@@ -159,7 +160,7 @@ private:
         return static_cast<double>(ranks_.max((Clock::now() - start).count())) * 1e-9;
     }
 
-    /// Which of the two comes first changes from turn to turn.
+    /// The order of the two alternates from turn to turn.
     void compare(
         const std::string& name, const std::function<void()>& plain,
         const std::function<void()>& own, const std::function<void()>& prepare = [] {}) {
@@ -245,7 +246,7 @@ private:
     std::unique_ptr<CheckpointSaver> async_;
     std::int64_t step_ = 0;
     std::map<std::string, Times> times_;
-    mutable std::uint32_t checksums_ = 0;  ///< so that they are not left out
+    mutable std::uint32_t checksums_ = 0;  ///< kept so that the compiler does not drop the work
 };
 
 void run(const MpiSession& ranks, const fs::path& folder, std::int64_t mib, std::int64_t repeats) {

@@ -1,10 +1,10 @@
-// Whole optimizer steps of the GPT-2 124M shape on the CPU backend, beside what oneDNN's own
-// product reaches in the same process on the same threads.
+// Whole optimizer steps of the GPT-2 124M shape on the CPU backend, compared with the speed of
+// oneDNN's own GEMM in the same process on the same threads.
 //
 //   bench_cpu SEQUENCES SEQ_LENGTH fp32|bf16 [STEPS]
 //
-// Prints one JSON object: shape, dtype, tokens_per_s (median of STEPS steps after two),
-// model_gflops, onednn_gflops (null where oneDNN has no such product), ratio, peak_bytes of the
+// Prints one JSON object: shape, dtype, tokens_per_s (median of STEPS steps after two warmup
+// steps), model_gflops, onednn_gflops (null if oneDNN has no such GEMM), ratio, peak_bytes of the
 // process, predicted_bytes of the meter.
 #include <dnnl.hpp>
 #include <omp.h>
@@ -18,12 +18,13 @@
 #include "cpu/cpu_backend.h"
 #include "cpu_step.h"
 #include "engine/engine.h"
+#include "spec/make_plan.h"
 
 using namespace gptrain;
 
 namespace {
 
-/// GFLOP/s of a product [1024, 768] x [768, 3072] with fp32 output.
+/// GFLOP/s of a GEMM [1024, 768] x [768, 3072] with fp32 output.
 std::optional<double> product_rate(Precision precision) {
     using dnnl::memory;
     constexpr memory::dim m = 1024;
@@ -46,7 +47,7 @@ std::optional<double> product_rate(Precision precision) {
         memory a_memory(a, engine);
         memory b_memory(b, engine);
         memory c_memory(c, engine);
-        // Values other than zero: small numbers whose bits are no denormals in either type.
+        // Non-zero values: small numbers whose bits are denormal in neither type.
         for (const memory& operand : {a_memory, b_memory}) {
             auto* words = static_cast<std::uint16_t*>(operand.get_data_handle());
             for (std::size_t i = 0; i < operand.get_desc().get_size() / 2; ++i) {
@@ -84,8 +85,8 @@ Json measure(std::int64_t sequences, std::int64_t seq_length, Precision precisio
     const RunPlan plan = make_plan(spec, {});
     const auto backend = cpu::make_backend();
     const Mesh mesh = one_rank_mesh();
-    const StepCost cost = measure_run(spec, plan, {}, memory_of(*backend));
-    Engine engine(*backend, mesh, spec, plan, cost.memory);
+    const StepCost cost = measure_run(plan, {}, memory_of(*backend));
+    Engine engine(*backend, mesh, plan, cost.memory);
     engine.initialise();
     StepBatch batch = bench::made_up_batch(plan);
     std::vector<double> seconds;

@@ -1,5 +1,5 @@
-// Measures on the first GPU; scripts/bench_gpu.sh puts it beside PyTorch. The last line of stdout
-// is one JSON object.
+// Benchmarks on the first GPU; scripts/bench_gpu.sh compares them with PyTorch. The last line of
+// stdout is one JSON object.
 #include <CLI/CLI.hpp>
 #include <map>
 

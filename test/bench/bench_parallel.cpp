@@ -1,11 +1,11 @@
-// Whole optimizer steps of the GPT-2 124M shape in fp32 on the CPU backend, cut among the ranks
-// that a launcher started: 32 sequences of 64 tokens a step, in microbatches of 4.
+// Whole optimizer steps of the GPT-2 124M shape in fp32 on the CPU backend, split among the ranks
+// that a launcher started: 32 sequences of 64 tokens per step, in microbatches of 4.
 //
 //   bench_parallel dp|tp|pp|none STEPS [TIMELINE]
 //
-// Rank 0 prints one JSON object: axis, ranks, threads of each, seconds (of each of STEPS steps
-// after one), comm (as in metrics.jsonl), bubble (pp: simulated at the stages' FLOPs). TIMELINE
-// (.svg) becomes the picture of the last step.
+// Rank 0 prints one JSON object: axis, ranks, threads per rank, seconds (of each of STEPS steps
+// after one warmup step), comm (as in metrics.jsonl), bubble (pp: simulated from the stages'
+// FLOPs). TIMELINE (.svg): where to draw the last step.
 #include <omp.h>
 #include <optional>
 #include <string>
@@ -21,6 +21,7 @@
 #include "planner/step_recorder.h"
 #include "report/comm_metrics.h"
 #include "schedule/stage_plan.h"
+#include "spec/make_plan.h"
 
 using namespace gptrain;
 
@@ -41,10 +42,9 @@ RunSpec spec_of(const std::string& axis, std::int64_t ranks) {
     return spec;
 }
 
-double simulated_bubble(const RunSpec& spec, const RunPlan& plan) {
+double simulated_bubble(const RunPlan& plan) {
     const std::int64_t microbatches = plan.microbatches(plan.batch.global_batch_size);
-    return bubble(
-        simulate(make_pipeline(pipeline_of(plan, microbatches)), flop_costs(plan, spec.recompute)));
+    return bubble(simulate(make_pipeline(pipeline_of(plan, microbatches)), flop_costs(plan)));
 }
 
 Json to_json(const std::vector<CommMetric>& metrics) {
@@ -79,8 +79,8 @@ Json measure(const Options& options, const MpiSession& session) {
     const Mesh mesh = session.running() ? mpi_mesh(session, plan.mesh, mesh_connections(plan),
                                                    *backend, &listeners)
                                         : one_rank_mesh();
-    const StepCost cost = measure_run(spec, plan, mesh.place(), memory_of(*backend));
-    Engine engine(*backend, mesh, spec, plan, cost.memory);
+    const StepCost cost = measure_run(plan, mesh.place(), memory_of(*backend));
+    Engine engine(*backend, mesh, plan, cost.memory);
     if (recorder) engine.listen(*recorder);
     engine.initialise();
     StepBatch batch = bench::made_up_batch(plan);
@@ -101,7 +101,7 @@ Json measure(const Options& options, const MpiSession& session) {
             {"threads", omp_get_max_threads()},
             {"seconds", seconds},
             {"comm", to_json(comm.take(session))},
-            {"bubble", simulated_bubble(spec, plan)}};
+            {"bubble", simulated_bubble(plan)}};
 }
 
 std::optional<Options> options_of(const std::vector<std::string>& words) {

@@ -1,4 +1,4 @@
-// What the benches on the CPU step: the GPT-2 124M shape on made-up tokens.
+// The step that the CPU benchmarks time: the GPT-2 124M shape on made-up tokens.
 #pragma once
 
 #include <algorithm>
@@ -25,7 +25,7 @@ inline double median(std::vector<double> values) {
 /// Microbatches of `sequences` x `seq_length`; nothing is recomputed.
 RunSpec gpt2_124m(std::int64_t sequences, std::int64_t seq_length, Precision precision);
 
-/// A data rank's part of a global batch.
+/// One data rank's part of a global batch.
 StepBatch made_up_batch(const RunPlan& plan);
 
 }  // namespace gptrain::bench

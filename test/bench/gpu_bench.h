@@ -1,4 +1,4 @@
-// What bench_gpu measures. Every function opens the first GPU and gives one JSON object.
+// What bench_gpu measures. Every function opens the first GPU and returns one JSON object.
 #pragma once
 
 #include <cstdint>
@@ -11,8 +11,8 @@
 
 namespace gptrain::bench {
 
-/// Dense bf16 products of an H100 or H200 SXM by its data sheet, FLOP/s: what MFU is a share of,
-/// for every precision.
+/// Dense bf16 peak of an H100 or H200 SXM in its data sheet, FLOP/s. MFU is relative to it in every
+/// precision.
 constexpr double peak_flops = 989e12;
 
 struct StepOptions {
@@ -20,30 +20,30 @@ struct StepOptions {
     std::int64_t microbatches = 1;
     std::optional<std::int64_t> micro_batch_size;  ///< default: the model's
     Precision precision = Precision::bf16;
-    /// Default: the first of none, selective and full whose plan fits into the free memory.
+    /// Default: the first of none, selective and full whose plan fits in free memory.
     std::optional<Recompute> recompute;
-    double seconds = 60;      ///< for the timed steps: at most 20, at least 5
+    double seconds = 60;      ///< for the timed steps, of which there are 5 to 20
     bool graphs = false;      ///< replay recorded graphs
-    bool tune = true;         ///< time the algorithms of products
+    bool tune = true;         ///< time the algorithms of GEMMs
     std::int64_t layers = 0;  ///< 0: the model's
 };
 
-/// gpt2-124m (64 x 1024), gpt2-1.5b (32 x 1024) or gpt3-6.7b (4 x 2048): L, H, heads, and a
-/// microbatch. Another name: Error (usage).
+/// gpt2-124m (64 x 1024), gpt2-1.5b (32 x 1024) or gpt3-6.7b (4 x 2048): layers, hidden size, heads
+/// and a microbatch. Any other name is an Error (usage).
 RunSpec model_spec(const StepOptions& options);
 
-/// Whole training steps, data loading and optimizer included, and then the time of each op.
+/// Whole training steps, including data loading and the optimizer, then the time of each op.
 Json measure_step(const StepOptions& options);
 
-/// TFLOP/s of products y = x w^T, all 8192 x 8192 in bf16 with random values, back to back for that
-/// long.
+/// TFLOP/s of back-to-back GEMMs y = x w^T, all 8192 x 8192 in bf16 with random values, measured
+/// for `seconds`.
 Json measure_product(double seconds);
 
-/// Bandwidth of a copy and of every memory-bound op, on sets of tensors of 512 MB and more that are
-/// used in turn.
+/// Bandwidth of a copy and of every memory-bound op. The tensors rotate through sets of 512 MB and
+/// more, so that none is cached.
 Json measure_kernels();
 
-/// TFLOP/s of each compiled attention, forward and backward, in the shapes of the models.
+/// TFLOP/s of each compiled attention kernel, forward and backward, in the models' shapes.
 Json measure_attention();
 
 }  // namespace gptrain::bench

@@ -1,4 +1,4 @@
-// The first GPU with memory for tensors of random values, and the time of what runs there.
+// The first GPU, tensors of random values on it, and timing.
 #pragma once
 
 #include <functional>
@@ -12,11 +12,11 @@ namespace gptrain::bench {
 
 class Device {
 public:
-    /// How many sets of tensors a measured call uses in turn, so that no call finds its own in a
-    /// cache.
+    /// How many sets of tensors a measured call rotates through, so that it never finds its own in
+    /// a cache.
     static constexpr std::int64_t sets = 2;
 
-    /// With scratch memory for ops within these limits.
+    /// Has scratch memory for ops within these limits.
     explicit Device(const OpLimits& limits);
 
     Backend& backend() { return *backend_; }
@@ -25,15 +25,15 @@ public:
     /// Values of N(0, std) in fp32, bf16 or fp16.
     Tensor random(DType dtype, const Shape& shape, float std = 1);
     Tensor zeros(DType dtype, const Shape& shape);
-    /// Tensors of type i32.
+    /// i32 tensors.
     Tensor numbers(const Shape& shape, const std::function<std::int32_t(std::int64_t)>& value);
-    /// A step state of zeros, with one slot.
+    /// A zeroed step state with one slot.
     StepRef step_state();
-    /// The tensors so far are no longer used.
+    /// Frees all tensors made so far.
     void free_all();
 
-    /// Seconds of one call of `work`, which is given the set to use: the median of seven batches
-    /// of calls that take some 20 ms each, on the device's clock.
+    /// Seconds of one call of `work`, which receives the number of the set to use: the median of
+    /// seven batches of calls of about 20 ms each, on the device's clock.
     double seconds(const std::function<void(std::int64_t)>& work);
 
 private:

@@ -14,16 +14,16 @@ constexpr DType fp32 = DType::f32;
 constexpr std::int64_t vocab = 50257;
 constexpr std::int64_t seq_length = 1024;
 
-/// A call of one op on the tensors of one set.
+/// Calls one op on the tensors of one set.
 using Call = std::function<void()>;
 
-/// Measures ops and collects a row for each.
+/// Measures ops and collects one row for each.
 class Table {
 public:
     explicit Table(Device& device) : device_(device) {}
 
-    /// `make` gives a call with tensors of its own. `bytes` counts each input read once and each
-    /// output written once.
+    /// `make` returns a call with tensors of its own. `bytes` counts each input as read once and
+    /// each output as written once.
     void add(const std::string& name, std::int64_t bytes, const std::function<Call()>& make) {
         std::vector<Call> calls;
         for (std::int64_t i = 0; i < Device::sets; ++i)
@@ -49,7 +49,7 @@ private:
     Json rows_ = Json::array();
 };
 
-// The tokens of a tensor [tokens, H] in bf16 of a quarter of a gigabyte.
+// The number of tokens of a bf16 tensor [tokens, H] of a quarter of a gigabyte.
 std::int64_t tokens_of(std::int64_t hidden) {
     return (std::int64_t{1} << 27) / hidden / seq_length * seq_length;
 }
@@ -80,7 +80,7 @@ void add_copies(Table& table, Device& device) {
     });
 }
 
-/// Where ops find the largest absolute value of their results as well, for products in 8 bits.
+/// For ops that also find the largest absolute value of their results, as FP8 GEMMs need it.
 Tensor amax_if(bool measured, Device& device) {
     return measured ? device.zeros(fp32, {1}) : Tensor();
 }
@@ -153,7 +153,7 @@ void add_activations(Table& table, Device& device, bool measured) {
     }
 }
 
-/// GPT-2's vocabulary, learned positions and a rotation, at the width of its largest model.
+/// GPT-2's vocabulary, learned positions and RoPE, at the width of its largest model.
 void add_embeddings(Table& table, Device& device) {
     Backend& backend = device.backend();
     constexpr std::int64_t hidden = 1600;

@@ -17,7 +17,7 @@ struct AttentionShape {
         return 2.0 * static_cast<double>(sequences * heads * seq_length * seq_length * head_dim);
     }
 };
-// Those of GPT-2 124M, GPT-2 1.5B and GPT-3 6.7B.
+// Shapes of GPT-2 124M, GPT-2 1.5B and GPT-3 6.7B.
 constexpr AttentionShape shapes[] = {{64, 12, 64, 1024}, {32, 25, 64, 1024}, {4, 32, 128, 2048}};
 
 OpLimits limits_of(const AttentionShape& shape) {
@@ -32,7 +32,7 @@ OpLimits limits_of(const AttentionShape& shape) {
     return limits;
 }
 
-/// q, k and v as parts of the packed output of one product, as the model has them.
+/// q, k and v as slices of the packed output of one GEMM, as in the model.
 struct Packed {
     Tensor q, k, v;
     Packed(const Tensor& packed, const AttentionShape& s) {
@@ -68,7 +68,7 @@ struct Kernels {
     bool sm90;
 };
 
-/// All that run on the first GPU.
+/// All kernels that run on the first GPU.
 std::vector<Kernels> compiled_kernels() {
     const cuda::DeviceProperties device = cuda::open_device(0);
     std::vector<Kernels> kernels = {{"portable", device, false}};

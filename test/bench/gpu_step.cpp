@@ -10,6 +10,7 @@
 #include "engine/engine.h"
 #include "engine/tuning.h"
 #include "gpu_bench.h"
+#include "spec/make_plan.h"
 #include "support/temp_folder.h"
 #include "timed_backend.h"
 
@@ -42,10 +43,10 @@ constexpr ModelSize sizes[] = {
     {"gpt2-124m", 12, 768, 12, 1024, 64, 50257},
     {"gpt2-1.5b", 48, 1600, 25, 1024, 32, 50257},
     {"gpt3-6.7b", 32, 4096, 32, 2048, 4, 50257},
-    {"tiny", 2, 128, 2, 128, 2, 1009},  // tries the bench itself
+    {"tiny", 2, 128, 2, 128, 2, 1009},  // tries the benchmark itself
 };
 
-/// PREFIX.bin and .idx of random ids below `vocab`.
+/// Writes PREFIX.bin and .idx with random ids below `vocab`.
 void write_tokens(const std::filesystem::path& prefix, std::int64_t tokens, std::int64_t vocab) {
     constexpr std::int64_t sequence = 1 << 20;
     IndexedWriter writer(prefix, token_dtype(vocab));
@@ -62,17 +63,17 @@ void write_tokens(const std::filesystem::path& prefix, std::int64_t tokens, std:
     writer.commit();
 }
 
-/// The step's samples as a run reads them: from token files, ahead of time.
+/// The step's batches as a run reads them: from token files, prefetched.
 class Data {
 public:
-    Data(const RunSpec& spec, const RunPlan& plan) {
+    explicit Data(const RunPlan& plan) {
         const std::int64_t samples = plan.batch.samples_of(plan.steps);
         const DataSource source = {folder_ / "random", 1.0};
         write_tokens(source.prefix, samples * plan.seq_length + 1, plan.model.vocab);
         DataSpec data;
         data.train = {source};
         data.split = "1";
-        const TrainingData opened = make_training_data(data, {.seed = spec.seed,
+        const TrainingData opened = make_training_data(data, {.seed = plan.seed,
                                                               .seq_length = plan.seq_length,
                                                               .num_samples = samples,
                                                               .eval_samples = 0,
@@ -90,7 +91,7 @@ private:
     std::optional<BatchLoader> loader_;
 };
 
-/// Issues each step before it waits for the one before it, as the trainer does.
+/// Issues each step before it waits for the previous one, as training does.
 class StepLoop {
 public:
     StepLoop(Engine& engine, Data& data) : engine_(engine), data_(data) { issue(); }
@@ -129,15 +130,14 @@ std::int64_t device_bytes(const MemoryPlan& plan) {
     return bytes;
 }
 
-/// The cheapest recompute mode whose plan fits, and that plan.
-StepCost choose_recompute(RunSpec& spec, const RunPlan& plan,
-                          const std::optional<Recompute>& wanted) {
+/// Gives the plan the cheapest recompute mode that fits, or the one wanted; returns its cost.
+StepCost choose_recompute(RunPlan& plan, const std::optional<Recompute>& wanted) {
     const auto cost = [&](Recompute recompute) {
-        spec.recompute = recompute;
-        return measure_run(spec, plan, {}, cuda::backend_memory());
+        plan.recompute = recompute;
+        return measure_run(plan, {}, cuda::backend_memory());
     };
     if (wanted) return cost(*wanted);
-    // The rest is for what libraries take when they first compute.
+    // The rest is for what libraries allocate when they first compute.
     constexpr std::int64_t reserve = std::int64_t{1} << 30;
     const std::int64_t room = cuda::memory_info().free - reserve;
     for (const Recompute recompute : {Recompute::none, Recompute::selective}) {
@@ -147,7 +147,7 @@ StepCost choose_recompute(RunSpec& spec, const RunPlan& plan,
     return cost(Recompute::full);
 }
 
-/// Milliseconds a step of each op, and of all that is between them.
+/// Milliseconds per step of each op, and of everything between ops.
 Json times_by_op(TimedBackend& backend, StepLoop& loop) {
     backend.time(true);
     loop.step();
@@ -190,7 +190,7 @@ RunSpec model_spec(const StepOptions& options) {
     spec.training.seq_length = size->seq_length;
     spec.training.micro_batch_size = options.micro_batch_size.value_or(size->sequences);
     spec.training.global_batch_size = spec.training.micro_batch_size * options.microbatches;
-    // One is always under way, and one of those by op is not counted.
+    // One step is always in flight, and the first step timed by op does not count.
     spec.training.steps = warmup_steps + most_steps + steps_by_op + 2;
     spec.precision.compute = options.precision;
     spec.optimizer.lr = 1e-4;
@@ -199,19 +199,18 @@ RunSpec model_spec(const StepOptions& options) {
 }
 
 Json measure_step(const StepOptions& options) {
-    RunSpec spec = model_spec(options);
-    const RunPlan plan = make_plan(spec, {.cuda = true});
+    RunPlan plan = make_plan(model_spec(options), {.cuda = true});
     const std::int64_t free_before = cuda::memory_info().free;
     const auto device = cuda::make_backend(
         0, {.tune_gemms = options.tune, .tuning_file = {}, .graphs = options.graphs});
     TimedBackend backend(*device, *cuda::compute_stream(*device));
     const Mesh mesh = one_rank_mesh();
-    const StepCost cost = choose_recompute(spec, plan, options.recompute);
+    const StepCost cost = choose_recompute(plan, options.recompute);
     if (device->can_tune())
         device->set_choices(try_linear_ops(*device, cost.linear_ops, op_limits(plan)));
-    Engine engine(backend, mesh, spec, plan, cost.memory);
+    Engine engine(backend, mesh, plan, cost.memory);
     engine.initialise();
-    Data data(spec, plan);
+    Data data(plan);
     StepLoop loop(engine, data);
     double sum = 0;
     for (std::int64_t i = 0; i < warmup_steps && (sum < warmup_seconds || i < fewest_warmup_steps);
@@ -231,11 +230,11 @@ Json measure_step(const StepOptions& options) {
         static_cast<double>(plan.batch.global_batch_size * plan.seq_length) / median(seconds);
     const double flops = tokens * flops_per_token(plan.model, plan.seq_length);
     const std::int64_t taken = free_before - cuda::memory_info().free;
-    return {{"model", spec.name},
+    return {{"model", options.model},
             {"precision", name_of(options.precision)},
             {"shape", text("B", plan.micro_batch_size, "xS", plan.seq_length)},
             {"microbatches", options.microbatches},
-            {"recompute", name_of(spec.recompute)},
+            {"recompute", name_of(plan.recompute)},
             {"graphs", options.graphs},
             {"parameters", parameter_count(plan.model)},
             {"steps", std::ssize(seconds)},

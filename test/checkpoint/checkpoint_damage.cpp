@@ -26,7 +26,7 @@ std::string damage_found(const fs::path& checkpoint) {
     return error_of([&] { verify_checkpoint(checkpoint, VerifyDepth::full); });
 }
 
-/// The step of the checkpoint that a run goes on from.
+/// The step of the checkpoint that a run resumes from.
 std::int64_t loaded_step(const fs::path& folder) {
     std::vector<fs::path> newest_first;
     for (const CheckpointFolder& checkpoint : list_checkpoints(folder))

@@ -4,8 +4,7 @@
 #include "catch.h"
 #include "saving.h"
 
-// For the leak sanitizer: a write that fails while HDF5 closes a file leaves memory of the library
-// behind.
+// For the leak sanitizer: if a write fails while HDF5 closes a file, the library leaks memory.
 extern "C" const char* __lsan_default_suppressions() {
     return "leak:libhdf5";
 }
@@ -13,8 +12,8 @@ extern "C" const char* __lsan_default_suppressions() {
 namespace gptrain::test {
 namespace {
 
-/// The largest file that this process may write, for as long as this lives; beyond it a write fails
-/// as on a full disk (with EFBIG).
+/// Limits the size of files that this process may write during its lifetime. A write beyond the
+/// limit fails as on a full disk (with EFBIG).
 class FileSizeLimit {
 public:
     explicit FileSizeLimit(std::int64_t bytes) {

@@ -8,7 +8,7 @@
 namespace gptrain::test {
 namespace {
 
-/// The whole of a tensor, as bits.
+/// A whole tensor, as bits.
 std::vector<std::uint32_t> expected_bits(const std::string& group, const TestTensor& tensor,
                                          std::int64_t step) {
     std::vector<std::uint32_t> bits;
@@ -31,7 +31,7 @@ TEST_CASE("model.h5 shows every tensor whole, on every mesh") {
     const TestMesh mesh = GENERATE(TestMesh{1, 1}, TestMesh{2, 3}, TestMesh{3, 2});
     const ScratchFolder folder("hdf5");
     const auto checkpoint = save_mesh(folder.path(), mesh, 11);
-    // Sources are named relative to the file, so the folder may move.
+    // Sources are named relative to the file, so the folder can be moved.
     const auto moved = folder.path() / "moved";
     std::filesystem::rename(checkpoint, moved);
     for (const std::string group : {"weight", "exp_avg", "exp_avg_sq"}) {

@@ -1,6 +1,7 @@
 #include <map>
 #include <set>
 
+#include "base/temporary_file.h"
 #include "catch.h"
 #include "saving.h"
 #include "support/sealed_manifest.h"
@@ -8,84 +9,82 @@
 namespace gptrain::test {
 namespace {
 
-// What is said of each file of the corpus, which holds manifests that `sealed` completes.
-const std::map<std::string, std::string>& faults() {
-    static const std::map<std::string, std::string> faults = {
-        {"array-at-top", "not valid JSON"},
-        {"block-size-zero", "'block_bytes' must be 4194304"},
-        {"box-empty", "'box_extent' is out of range"},
-        {"box-offset-huge", "'box_offset' is out of range"},
-        {"box-offset-negative", "'box_offset' is out of range"},
-        {"box-outside", "the box is outside the tensor [4, 6]"},
-        {"box-rank", "the box is outside the tensor [4, 6]"},
-        {"boxes-overlap", "two boxes overlap"},
-        {"crc-count", "'crc32c' has 2 values for 48 bytes"},
-        {"crc-fraction", "'crc32c' must contain only integers"},
-        {"crc-negative", "'crc32c' is not a CRC-32C"},
-        {"crc-none", "'crc32c' has 0 values for 48 bytes"},
-        {"empty", "is truncated"},
-        {"extent-bytes-wrong", "'bytes' must be 48"},
-        {"extent-file-unknown", "'file' is not among the manifest's files"},
-        {"extent-offset-beyond", "is outside 'shard-00000.h5' (4096 bytes)"},
-        {"extent-offset-huge", "'byte_offset' is out of range"},
-        {"extent-offset-negative", "'byte_offset' is out of range"},
-        {"extent-shared-bytes", "overlap in 'shard-00000.h5'"},
-        {"extents-empty", "the boxes hold 0 of 24 elements"},
-        {"extents-missing", "key 'extents' is missing"},
-        {"file-bytes-huge", "'bytes' is out of range"},
-        {"file-bytes-negative", "'bytes' is out of range"},
-        {"file-crc-wide", "'rest_crc32c' is not a CRC-32C"},
-        {"file-is-manifest", "the manifest cannot list itself"},
-        {"file-is-number", "must be a JSON object"},
-        {"file-name-absolute", "'name' is not a plain name"},
-        {"file-name-dotdot", "'name' is not a plain name"},
-        {"file-name-empty", "'name' is not a plain name"},
-        {"file-name-hidden", "'name' is not a plain name"},
-        {"file-name-long", "'name' is not a plain name"},
-        {"file-name-newline", "'name' is not a plain name"},
-        {"file-name-nul", "'name' is not a plain name"},
-        {"file-name-traversal", "'name' is not a plain name"},
-        {"file-twice", "file 'shard-00000.h5' is listed twice"},
-        {"files-object", "'files' must be an array"},
-        {"flat-beyond", "'flat' is not a range"},
-        {"flat-hole", "overlap or leave a gap at element 6"},
-        {"flat-incomplete", "a box is not complete"},
-        {"flat-negative", "'flat' is not a range"},
-        {"flat-overlap", "overlap or leave a gap at element 6"},
-        {"flat-reversed", "'flat' is not a range"},
-        {"flat-three", "'flat' is not a range"},
-        {"format-other", "'format' must be"},
-        {"identity-array", "'identity' must be an object"},
-        {"key-twice", "duplicate key 'step'"},
-        {"key-unknown", "unknown key 'extra'"},
-        {"not-json", "not valid JSON"},
-        {"shape-empty", "'shape' has 0 dims"},
-        {"shape-larger", "the boxes hold 24 of 30 elements"},
-        {"shape-negative", "'shape' is out of range"},
-        {"shape-overflow", "'shape' is out of range"},
-        {"shape-overflow-to-small", "'shape' is out of range"},
-        {"shape-six-dims", "'shape' has 6 dims"},
-        {"shape-text", "'shape' must contain only integers"},
-        {"shape-zero", "'shape' is out of range"},
-        {"state-missing", "key 'state' is missing"},
-        {"step-above-64-bits", "'step' must be an integer"},
-        {"step-fraction", "'step' must be an integer"},
-        {"step-missing", "key 'step' is missing"},
-        {"step-negative", "'step' is out of range"},
-        {"tensor-dtype-bf16", "'dtype' must be fp32"},
-        {"tensor-group-empty", "'group' is not a plain name"},
-        {"tensor-name-slash", "'name' is not a plain name"},
-        {"tensor-twice", "(weight/a.weight): is listed twice"},
-        {"tokenizer-bytes-negative", "files[2]: 'bytes' is out of range"},
-        {"tokenizer-crc-text", "files[2]: 'rest_crc32c' must be an integer"},
-        {"tokenizer-name-traversal", "files[2]: 'name' is not a plain name"},
-        {"tokenizer-twice", "file 'tokenizer.model' is listed twice"},
-        {"unclosed-text", "not valid JSON"},
-        {"version-newer", "unsupported format version 2"},
-        {"version-text", "'version' must be an integer"},
-    };
-    return faults;
-}
+// What the message on each file of the corpus must contain. The files are manifests that `sealed`
+// completes.
+const std::map<std::string, std::string> faults = {
+    {"array-at-top", "not valid JSON"},
+    {"block-size-zero", "'block_bytes' must be 4194304"},
+    {"box-empty", "'box_extent' is out of range"},
+    {"box-offset-huge", "'box_offset' is out of range"},
+    {"box-offset-negative", "'box_offset' is out of range"},
+    {"box-outside", "the box is outside the tensor [4, 6]"},
+    {"box-rank", "the box is outside the tensor [4, 6]"},
+    {"boxes-overlap", "two boxes overlap"},
+    {"crc-count", "'crc32c' has 2 values for 48 bytes"},
+    {"crc-fraction", "'crc32c' must contain only integers"},
+    {"crc-negative", "'crc32c' is not a CRC-32C"},
+    {"crc-none", "'crc32c' has 0 values for 48 bytes"},
+    {"empty", "is truncated"},
+    {"extent-bytes-wrong", "'bytes' must be 48"},
+    {"extent-file-unknown", "'file' is not among the manifest's files"},
+    {"extent-offset-beyond", "is outside 'shard-00000.h5' (4096 bytes)"},
+    {"extent-offset-huge", "'byte_offset' is out of range"},
+    {"extent-offset-negative", "'byte_offset' is out of range"},
+    {"extent-shared-bytes", "overlap in 'shard-00000.h5'"},
+    {"extents-empty", "the boxes hold 0 of 24 elements"},
+    {"extents-missing", "key 'extents' is missing"},
+    {"file-bytes-huge", "'bytes' is out of range"},
+    {"file-bytes-negative", "'bytes' is out of range"},
+    {"file-crc-wide", "'rest_crc32c' is not a CRC-32C"},
+    {"file-is-manifest", "the manifest cannot list itself"},
+    {"file-is-number", "must be a JSON object"},
+    {"file-name-absolute", "'name' is not a plain name"},
+    {"file-name-dotdot", "'name' is not a plain name"},
+    {"file-name-empty", "'name' is not a plain name"},
+    {"file-name-hidden", "'name' is not a plain name"},
+    {"file-name-long", "'name' is not a plain name"},
+    {"file-name-newline", "'name' is not a plain name"},
+    {"file-name-nul", "'name' is not a plain name"},
+    {"file-name-traversal", "'name' is not a plain name"},
+    {"file-twice", "file 'shard-00000.h5' is listed twice"},
+    {"files-object", "'files' must be an array"},
+    {"flat-beyond", "'flat' is not a range"},
+    {"flat-hole", "overlap or leave a gap at element 6"},
+    {"flat-incomplete", "a box is not complete"},
+    {"flat-negative", "'flat' is not a range"},
+    {"flat-overlap", "overlap or leave a gap at element 6"},
+    {"flat-reversed", "'flat' is not a range"},
+    {"flat-three", "'flat' is not a range"},
+    {"format-other", "'format' must be"},
+    {"identity-array", "'identity' must be an object"},
+    {"key-twice", "duplicate key 'step'"},
+    {"key-unknown", "unknown key 'extra'"},
+    {"not-json", "not valid JSON"},
+    {"shape-empty", "'shape' has 0 dims"},
+    {"shape-larger", "the boxes hold 24 of 30 elements"},
+    {"shape-negative", "'shape' is out of range"},
+    {"shape-overflow", "'shape' is out of range"},
+    {"shape-overflow-to-small", "'shape' is out of range"},
+    {"shape-six-dims", "'shape' has 6 dims"},
+    {"shape-text", "'shape' must contain only integers"},
+    {"shape-zero", "'shape' is out of range"},
+    {"state-missing", "key 'state' is missing"},
+    {"step-above-64-bits", "'step' must be an integer"},
+    {"step-fraction", "'step' must be an integer"},
+    {"step-missing", "key 'step' is missing"},
+    {"step-negative", "'step' is out of range"},
+    {"tensor-dtype-bf16", "'dtype' must be fp32"},
+    {"tensor-group-empty", "'group' is not a plain name"},
+    {"tensor-name-slash", "'name' is not a plain name"},
+    {"tensor-twice", "(weight/a.weight): is listed twice"},
+    {"tokenizer-bytes-negative", "files[2]: 'bytes' is out of range"},
+    {"tokenizer-crc-text", "files[2]: 'rest_crc32c' must be an integer"},
+    {"tokenizer-name-traversal", "files[2]: 'name' is not a plain name"},
+    {"tokenizer-twice", "file 'tokenizer.model' is listed twice"},
+    {"unclosed-text", "not valid JSON"},
+    {"version-newer", "unsupported format version 2"},
+    {"version-text", "'version' must be an integer"},
+};
 
 }  // namespace
 
@@ -104,13 +103,13 @@ TEST_CASE("hostile manifests are refused, and it is said why") {
             CHECK(good.find_file("tokenizer.model")->bytes == 60);
             continue;
         }
-        REQUIRE(faults().count(name) == 1);
+        REQUIRE(faults.count(name) == 1);
         const std::string message = error_of([&] { parse_manifest(manifest, "m"); });
         CHECK(message.rfind("m:", 0) == 0);
-        CHECK(message.find(faults().at(name)) != std::string::npos);
+        CHECK(message.find(faults.at(name)) != std::string::npos);
         CHECK(message.find('\n') == std::string::npos);
     }
-    CHECK(seen.size() == faults().size() + 1);
+    CHECK(seen.size() == faults.size() + 1);
 }
 
 TEST_CASE("manifests too deep or too large are refused") {

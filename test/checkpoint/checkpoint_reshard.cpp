@@ -35,7 +35,7 @@ TEST_CASE("every rank of any mesh can load with its part of the manifest") {
                 CAPTURE(from.tp, from.dp, to.tp, to.dp, rank);
                 HostBackend backend;
                 RankState state(to, rank);
-                // On the way it is a message.
+                // Between ranks it travels as a message.
                 ShardRecords part = from_message(to_message(parts.part_for(
                     from_message(to_message({{}, needs_of(state.source())})).tensors)));
                 std::int64_t extents = 0;

@@ -1,3 +1,4 @@
+#include "base/temporary_file.h"
 #include "catch.h"
 #include "checkpoint/commit.h"
 #include "checkpoint/restart_point.h"
@@ -11,7 +12,7 @@ bool contains(const std::string& message, const std::string& part) {
     return message.find(part) != std::string::npos;
 }
 
-// Several blocks, several windows of the loader, and a last block that is not whole.
+// Several blocks, several windows of the loader, and an incomplete last block.
 const std::vector<TestTensor>& large_tensors() {
     static const std::vector<TestTensor> tensors = {{"wte.weight", {5003, 1021}, 0},
                                                     {"small", {3}, -1},
@@ -167,7 +168,7 @@ TEST_CASE("nothing older goes for a checkpoint that does not read back") {
         run.save(1);
         run.save(2);
     }
-    // The disk has lost a file that was written.
+    // The disk loses a file that was written.
     const TemporaryFolder temporary(folder.path(), checkpoint_name(3));
     const ShardRecords lost = {{{"shard-00000.h5", 10, 0}}, {}};
     const std::string message =

@@ -1,5 +1,5 @@
-// Damage at many places of a checkpoint. Whatever it is, it is found by a verification that names
-// it, and a run that resumes says so and goes on from the checkpoint before.
+// Damages a checkpoint at many places. Verification must find and name every damage, and a resumed
+// run must report it and use the checkpoint before.
 #include <random>
 
 #include "catch.h"
@@ -17,7 +17,7 @@ bool contains(const std::string& message, const std::string& part) {
     return message.find(part) != std::string::npos;
 }
 
-/// Two checkpoints of four ranks, of which the newer one is to be damaged.
+/// Two checkpoints of four ranks. The newer one gets damaged.
 class Checkpoints {
 public:
     explicit Checkpoints(const std::string& name)
@@ -34,7 +34,7 @@ public:
         return files;
     }
 
-    /// What the damage of a byte must be called, after the path of its file.
+    /// What the message on a damaged byte must contain after the path of its file.
     std::string name_of_damage(const fs::path& path, std::int64_t byte) const {
         if (path.filename() == "manifest.json") return "";
         for (const TensorRecord& tensor : manifest_.tensors) {
@@ -50,7 +50,7 @@ public:
         return ": the HDF5 structure";
     }
 
-    /// Whether a run would take the older one now and say why in words that name the damage.
+    /// True if a run would now take the older one, and its warning names the damage.
     bool replaced(const std::string& damage) {
         HostBackend backend;
         RankState state({}, 0);
@@ -61,7 +61,7 @@ public:
                contains(said, "; skipping checkpoint step-000002");
     }
 
-    /// Whether a run would take the newer one.
+    /// True if a run would take the newer one.
     bool whole() {
         HostBackend backend;
         RankState state({}, 0);
@@ -80,7 +80,7 @@ private:
     MpiSession alone_;
 };
 
-/// How often damage was done, found, called by its name, and the older checkpoint taken instead.
+/// How often damage was done, found, named correctly, and answered with the older checkpoint.
 struct Tally {
     int done = 0;
     int found = 0;
@@ -106,7 +106,7 @@ struct Tally {
     }
 };
 
-/// Places in a file of `size` bytes: its ends, and `count` in all, at random.
+/// Offsets in a file of `size` bytes: both ends and random ones, `count` in all.
 std::vector<std::int64_t> places_in(std::int64_t size, std::int64_t count, std::mt19937& random) {
     std::vector<std::int64_t> places = {0, size - 1};
     std::uniform_int_distribution<std::int64_t> anywhere(0, size - 1);
@@ -115,7 +115,7 @@ std::vector<std::int64_t> places_in(std::int64_t size, std::int64_t count, std::
     return places;
 }
 
-/// Number `index` of the parts of `count` among the files.
+/// The share of file `index` when `count` samples are divided among files.
 std::int64_t share(std::int64_t count, std::size_t index, std::size_t files) {
     const auto i = static_cast<std::int64_t>(index);
     const auto n = static_cast<std::int64_t>(files);
@@ -168,7 +168,7 @@ TEST_CASE("every truncation is found and named, and the older checkpoint is used
             truncations.add(checkpoints, files[i].string());
             file.write_at(0, std::as_bytes(std::span(contents)));
         }
-        // Longer is as wrong.
+        // A longer file is wrong as well.
         Tally longer;
         file.truncate(std::ssize(contents) + 1);
         longer.add(checkpoints, files[i].string());

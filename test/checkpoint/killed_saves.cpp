@@ -1,4 +1,4 @@
-// Processes that do nothing but save, killed at random moments.
+// Processes that only save, killed at random moments.
 #include <array>
 #include <chrono>
 #include <random>
@@ -19,7 +19,7 @@ namespace fs = std::filesystem;
 
 constexpr std::int64_t keep_last = 2;
 
-/// What a kill met, as it shows in the folder.
+/// The state in which a kill left the folder.
 enum class Moment { between, writing, renaming, retiring, removing };
 constexpr std::array moments = {"between saves or in the copy to host memory",
                                 "while files were written", "with the manifest written",
@@ -39,7 +39,7 @@ Moment moment_of(const fs::path& folder, pid_t killed) {
     return std::ssize(checkpoints) > keep_last ? Moment::retiring : Moment::between;
 }
 
-/// A process that saves forever, and the steps that it knows to be saved.
+/// A process that saves forever, and the steps that it has reported as saved.
 class SavingProcess {
 public:
     SavingProcess(const fs::path& folder, std::int64_t first_step, bool async) {
@@ -57,7 +57,7 @@ public:
 
     pid_t pid() const { return pid_; }
 
-    /// Returns the last step that was saved for all that the process knew, 0 if it knew of none.
+    /// Returns the last step that the process reported as saved, 0 if none.
     std::int64_t kill() {
         ::kill(pid_, SIGKILL);
         int status = 0;
@@ -77,7 +77,7 @@ private:
             SavingRun run({.folder = folder, .keep_last = keep_last}, async);
             for (;; ++step) {
                 run.save(step);
-                // Beginning an asynchronous save ends the one before.
+                // Starting an asynchronous save finishes the previous one.
                 const std::int64_t saved = async ? step - 1 : step;
                 if (::write(tell, &saved, sizeof saved) != sizeof saved) break;
             }
@@ -91,7 +91,7 @@ private:
     int told_ = -1;
 };
 
-/// How many of the committed checkpoints are not the whole state after their step.
+/// The number of committed checkpoints that are not the whole state after their step.
 int not_whole(const std::vector<CheckpointFolder>& checkpoints) {
     int found = 0;
     for (const auto& [step, path] : checkpoints) {

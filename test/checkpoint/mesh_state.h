@@ -12,8 +12,8 @@
 
 namespace gptrain::test {
 
-/// A mesh of tp x dp ranks, tp varying fastest. Weights are boxes of the tp ranks, owned by dp rank
-/// 0; exp_avg and exp_avg_sq are flat ranges, one for each dp rank.
+/// A mesh of tp x dp ranks; tp varies fastest. Weights are boxes of the tp ranks, owned by dp rank
+/// 0. exp_avg and exp_avg_sq are flat ranges, one per dp rank.
 struct TestMesh {
     int tp = 1;
     int dp = 1;
@@ -34,7 +34,7 @@ inline const std::vector<TestTensor>& small_tensors() {
     return tensors;
 }
 
-/// The bits of an element: any pattern, NaNs and denormals among them. `tensor` is a hash.
+/// The bits of an element: any pattern, including NaNs and denormals. `tensor` is a hash.
 inline float element(std::uint64_t tensor, std::int64_t index, std::int64_t step) {
     std::uint64_t x = tensor + static_cast<std::uint64_t>(index) * 0x9E3779B97F4A7C15u +
                       static_cast<std::uint64_t>(step) * 0xD1B54A32D192ED03u;
@@ -42,7 +42,7 @@ inline float element(std::uint64_t tensor, std::int64_t index, std::int64_t step
     return std::bit_cast<float>(static_cast<std::uint32_t>(x >> 32));
 }
 
-/// What one rank holds.
+/// One rank's part.
 class RankState {
 public:
     RankState(const TestMesh& mesh, int rank,
@@ -122,7 +122,7 @@ private:
     std::vector<Item> items_;
 };
 
-/// An empty folder that goes with its contents.
+/// An empty folder that is removed with its contents.
 class ScratchFolder {
 public:
     explicit ScratchFolder(const std::string& name)

@@ -1,4 +1,4 @@
-// Saves and loads of several ranks, each with its own files, threads and faults.
+// Saves and loads by several ranks, each with its own files, threads and faults.
 #include <cerrno>
 #include <exception>
 #include <map>
@@ -10,8 +10,7 @@
 #include "saving.h"
 #include "support/failing_calls.h"
 
-// For the leak sanitizer: a write that fails while HDF5 closes a file leaves memory of the library
-// behind.
+// For the leak sanitizer: if a write fails while HDF5 closes a file, the library leaks memory.
 extern "C" const char* __lsan_default_suppressions() {
     return "leak:libhdf5";
 }
@@ -30,7 +29,7 @@ TestMesh mesh_of_all() {
     return meshes.at(ranks().size());
 }
 
-/// A folder of all ranks.
+/// A folder shared by all ranks.
 class CommonFolder {
 public:
     explicit CommonFolder(const std::string& name)
@@ -43,7 +42,7 @@ public:
     CommonFolder(const CommonFolder&) = delete;
     CommonFolder& operator=(const CommonFolder&) = delete;
     ~CommonFolder() {
-        // A rank whose case failed comes here alone.
+        // If the case failed on one rank only, that rank gets here alone.
         if (std::uncaught_exceptions() == 0) ranks().max(0);
         if (ranks().rank() == 0) fs::remove_all(path_);
     }
@@ -53,7 +52,7 @@ private:
     fs::path path_;
 };
 
-/// This rank of a run on the mesh of all.
+/// This rank of a run on the mesh of all ranks.
 struct RankRun {
     explicit RankRun(const fs::path& folder, bool async = true)
         : state(mesh_of_all(), ranks().rank()),
@@ -78,7 +77,7 @@ std::vector<fs::path> newest_first(const fs::path& folder) {
     return paths;
 }
 
-/// What the ranks load together: the step, or 0 if it is not the state after it.
+/// The step that the ranks load together; 0 if the state is not the one after it.
 std::int64_t loaded_step(const fs::path& folder, int* accepted = nullptr) {
     HostBackend backend;
     RankState state(mesh_of_all(), ranks().rank());
@@ -92,12 +91,12 @@ std::int64_t loaded_step(const fs::path& folder, int* accepted = nullptr) {
     return ranks().max(right ? 0 : 1) == 0 ? point->meta().step : 0;
 }
 
-/// Of a folder, as rank 0 sees it.
+/// The contents of a folder, as rank 0 sees it.
 std::int64_t entries(const fs::path& folder) {
     return ranks().max(ranks().rank() == 0 ? std::distance(fs::directory_iterator(folder), {}) : 0);
 }
 
-/// The CommonError of an action, the same on all ranks.
+/// The CommonError that an action throws, the same on all ranks.
 std::string common_error(const std::function<void()>& action) {
     std::string message = "none";
     try {
@@ -164,7 +163,7 @@ TEST_CASE("A call that fails on any rank fails the save on all and leaves the ol
                 run.save(last + 1);
                 const std::string message = common_error([&] { run.saver.wait(); });
                 failed = ranks().max(fault.happened() ? 1 : 0);
-                // What is not removed is no failure of the save.
+                // A failure to remove old checkpoints does not fail the save.
                 if (message == "none") {
                     ++last;
                 } else {
@@ -175,7 +174,8 @@ TEST_CASE("A call that fails on any rank fails the save on all and leaves the ol
             }
             CHECK(failed == 1);
             const std::int64_t newest = list_checkpoints(folder.path()).front().step;
-            // The rename was done and making it durable failed: it is there, and it is whole.
+            // The rename succeeded, but making it durable failed: the checkpoint is there and
+            // complete.
             REQUIRE((newest == last || newest == last + 1));
             last = newest;
             REQUIRE(loaded_step(folder.path()) == last);
@@ -280,7 +280,7 @@ TEST_CASE("Damage that one rank meets makes all turn to the next older checkpoin
     damage(1);
     CHECK(contains(common_error([&] { loaded_step(folder.path()); }), "checkpoints are damaged"));
 
-    // One that was asked for is not replaced.
+    // A checkpoint that was named is not replaced.
     const std::string message = common_error([&] {
         RankRun run(folder.path());
         RestartPoint::find({folder.path() / checkpoint_name(2)}, ranks())

@@ -1,7 +1,8 @@
-// Saves made-up states: with the saver, or rank by rank as several processes would.
+// Saves made-up states, either with the saver or rank by rank as several processes would.
 #pragma once
 
 #include "base/crc32c.h"
+#include "base/temporary_file.h"
 #include "checkpoint/folder.h"
 #include "checkpoint/hdf5_layout.h"
 #include "checkpoint/load.h"
@@ -17,7 +18,7 @@ inline CheckpointMeta meta_for(std::int64_t step) {
             Json{{"loss_scale", 65536.0}, {"updates", step}}};
 }
 
-/// One rank's state, a saver for it, and the memory for its snapshot.
+/// One rank's state, a saver for it, and memory for its snapshot.
 struct SavingRun {
     explicit SavingRun(Retention retention, bool async = true,
                        const std::vector<TestTensor>& tensors = small_tensors(),
@@ -39,7 +40,7 @@ struct SavingRun {
     CheckpointSaver saver;
 };
 
-/// A checkpoint as the ranks of a mesh write it: each its shard file, the first the rest.
+/// Writes a checkpoint as the ranks of a mesh do: each rank its shard file, rank 0 the rest.
 inline std::filesystem::path save_mesh(const std::filesystem::path& folder, const TestMesh& mesh,
                                        std::int64_t step) {
     const auto temporary = temporary_folder(folder, checkpoint_name(step));
@@ -69,7 +70,7 @@ inline std::filesystem::path save_mesh(const std::filesystem::path& folder, cons
     return final_path;
 }
 
-/// Loads the state of every rank of a mesh and compares every bit.
+/// Loads the state on every rank of a mesh and compares every bit.
 inline bool loads(const std::filesystem::path& checkpoint, const TestMesh& mesh, std::int64_t step,
                   const std::vector<TestTensor>& tensors = small_tensors(),
                   bool host_memory = true) {

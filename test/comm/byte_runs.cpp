@@ -16,7 +16,7 @@ ByteRuns runs_in(std::vector<T>& values) {
     return {reinterpret_cast<std::byte*>(values.data()), 1, bytes, bytes};
 }
 
-/// The parts reduced.
+/// The result of reducing the parts.
 template <class T>
 std::vector<T> reduced(std::vector<std::vector<T>> parts, DType dtype, Reduce reduce) {
     std::vector<T> result(parts.front().size());
@@ -56,7 +56,7 @@ TEST_CASE("A tensor is one run for each index of the dims before the given one")
 }
 
 TEST_CASE("Sums are made in the order of the parts") {
-    // In fp32 1e8 swallows 1, so that every order has another sum.
+    // In fp32, 1e8 swallows 1, so every order gives another sum.
     const std::vector<std::vector<float>> parts = {{1e8f, 1}, {1, 1e8f}, {-1e8f, -1e8f}, {1, 1}};
     std::vector<float> expected(2);
     for (std::size_t i = 0; i < 2; ++i)
@@ -69,7 +69,7 @@ TEST_CASE("Sums of 16-bit floats are rounded once") {
         return to_float(
             reduced<Bf16>({{to_bf16(a)}, {to_bf16(b)}, {to_bf16(c)}}, DType::bf16, Reduce::sum)[0]);
     };
-    // Rounded after each addition, 256 + 1 would be 256 again.
+    // If sums were rounded after each addition, 256 + 1 would be 256 again.
     CHECK(sum(256, 1, 1) == 258);
     CHECK(to_float(reduced<F16>({{to_f16(2048)}, {to_f16(1)}, {to_f16(1)}}, DType::f16,
                                 Reduce::sum)[0]) == 2050);

@@ -1,4 +1,4 @@
-// Names the test cases to the watchdog.
+// Reports the names of test cases to the watchdog.
 #define CATCH_CONFIG_EXTERNAL_INTERFACES
 #include "catch.h"
 #include "ranks.h"

@@ -1,5 +1,5 @@
-// Every operation on every dtype, with numbers that all of them hold exactly: results are compared
-// without tolerance. The same cases run on 1, 2, 4 and 8 ranks and for every communicator.
+// Every operation on every dtype, with numbers that all of them represent exactly, so results are
+// compared without tolerance. The same cases run on 1, 2, 4 and 8 ranks and for every communicator.
 #include <algorithm>
 #include <functional>
 #include <string>
@@ -14,13 +14,13 @@ namespace {
 constexpr DType summed[] = {DType::f32, DType::bf16, DType::f16, DType::f64,
                             DType::i32, DType::i64,  DType::u8};
 
-/// Element i of rank r: small, and of both signs where the dtype has signs.
+/// Element i of rank r: small, and of both signs if the dtype is signed.
 double number(DType dtype, int rank, std::int64_t i) {
     const auto small = static_cast<double>((i * 5 + rank * 3) % 13);
     return dtype == DType::u8 ? small : small - 6;
 }
 
-/// f(all ranks' communicator, backend, dtype).
+/// Calls f(communicator of all ranks, backend, dtype) for each.
 void for_each_way(const std::function<void(Communicator&, Backend&, DType)>& f) {
     const auto backend = make_backend();
     for (const Way& way : ways()) {
@@ -42,7 +42,7 @@ std::int64_t product(const Shape& shape, int dims) {
     return result;
 }
 
-/// Where element i of part `rank` of `parts` along `dim` lies in the whole.
+/// The index in the whole tensor of element i of part `rank` of `parts` along `dim`.
 std::int64_t index_in_whole(std::int64_t i, const Shape& part, int dim, int rank, int parts) {
     const std::int64_t run = part.elements() / product(part, dim);
     return (i / run * parts + rank) * run + i % run;
@@ -113,7 +113,7 @@ TEST_CASE("reduce_scatter along every dim") {
                 const Tensor inside = from->slice(dim, all.rank() * part[dim], part[dim]);
                 for (const Tensor& to : {*apart, inside}) {
                     from.put([&](std::int64_t i) { return number(dtype, all.rank(), i); });
-                    // Dims count from either end.
+                    // Negative dims count from the end.
                     all.reduce_scatter(to, *from, dim - part.rank()).wait();
                     REQUIRE(values_of(backend, to) == expected);
                 }
@@ -213,7 +213,7 @@ TEST_CASE("Messages to neighbours") {
 
 TEST_CASE("Messages from one rank to another") {
     for_each_way([](Communicator& all, Backend& backend, DType dtype) {
-        // Pairs of ranks; the last of an odd number has none.
+        // Pairs of ranks; with an odd number the last rank has no partner.
         const int other = all.rank() ^ 1;
         if (other >= all.size()) return;
         const Array sent(backend, dtype, {33});

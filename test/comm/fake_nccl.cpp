@@ -13,7 +13,7 @@ namespace {
 
 constexpr char id_byte = 42;
 
-/// A communicator of NCCL.
+/// An NCCL communicator.
 struct Fake {
     std::unique_ptr<Backend> backend = cpu::make_backend();
     MpiCommunicator hosts{
@@ -24,7 +24,7 @@ Fake& fake_of(ncclComm_t comm) {
     return *reinterpret_cast<Fake*>(comm);
 }
 
-/// The calls of the open group; they start together at its end.
+/// The calls of the open group; they start together when it ends.
 std::vector<std::function<Pending()>>& group() {
     static std::vector<std::function<Pending()>> calls;
     return calls;

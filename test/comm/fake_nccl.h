@@ -1,5 +1,5 @@
-// NCCL's functions as the communicator calls them, over MPI and host memory: they check what NCCL
-// asks of its callers, and can be told to fail.
+// NCCL's functions as the communicator calls them, over MPI and host memory. They check what NCCL
+// requires of its callers, and can be told to fail.
 #pragma once
 
 #include "cuda/runtime/libraries.h"
@@ -8,7 +8,7 @@ namespace gptrain::test {
 
 cuda::Nccl fake_nccl();
 
-/// What the functions say and have seen.
+/// What the functions return and what they saw.
 struct FakeState {
     ncclResult_t async_error = ncclSuccess;  ///< of every communicator
     ncclResult_t all_gather = ncclSuccess;   ///< what ncclAllGather returns

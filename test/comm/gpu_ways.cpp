@@ -1,4 +1,5 @@
-// Communicators between GPUs: NCCL where every rank has its own one, else MPI by way of the host.
+// Communicators between GPUs: NCCL if every rank has a GPU of its own, else MPI through host
+// memory.
 #include "cuda/cuda_backend.h"
 #include "cuda/nccl/communicator.h"
 #include "cuda/nccl/device_choice.h"
@@ -40,7 +41,7 @@ std::vector<Way> ways() {
 
 std::string why_not_run() {
     const std::string reason = cuda::probe_device(0).reason;
-    // Ranks choose together, and all are here.
+    // Ranks choose together, and all ranks are here.
     if (reason.empty()) device();
     return reason;
 }

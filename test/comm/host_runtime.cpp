@@ -11,7 +11,7 @@ namespace gptrain {
 namespace test {
 namespace {
 
-/// The number of a stream, or of the stream on which an event was recorded last.
+/// The number of a stream, or of the stream on which an event was last recorded.
 int& number_in(void* handle) {
     return *static_cast<int*>(handle);
 }

@@ -1,5 +1,5 @@
-// A stand-in for the CUDA runtime that computes nothing: its streams are numbers, its memory is the
-// host's. It keeps what was asked of it, for tests of the order of streams.
+// A stand-in for the CUDA runtime that computes nothing: its streams are numbers, its memory is
+// host memory. It records calls, so that tests can check the order of streams.
 #pragma once
 
 #include <functional>
@@ -8,12 +8,12 @@
 
 namespace gptrain::test {
 
-/// What was issued, in order: "1 records" an event on stream 1 (the first stream is 1), "2 waits
-/// for 1", and what else was added.
+/// What was issued, in order: "1 records" (an event on stream 1; streams count from 1), "2 waits
+/// for 1", and whatever a test adds.
 std::vector<std::string>& issued();
-/// The number of a stream from its handle.
+/// The number of the stream with this handle.
 int number_of(const void* stream);
-/// What the backend was told to ask while it waits.
+/// What the backend was told to check while it waits.
 std::function<void()>& asked_while_waiting();
 /// The devices that a process sees; the UUID of device i is "GPU-i".
 int& fake_devices();

@@ -1,4 +1,4 @@
-// What holds for the communicator over MPI alone.
+// Properties of the communicator over MPI alone.
 #include <algorithm>
 #include <chrono>
 #include <cmath>
@@ -76,8 +76,8 @@ TEST_CASE("Operations in progress do not wait for each other") {
         arrays.emplace_back(*backend, DType::f32, Shape{elements});
         arrays.back().put([&](std::int64_t) { return first.rank() + i; });
     }
-    // The others now wait, each pair in opposite orders, for operations whose second round cannot
-    // have begun: none of them may keep another one's from going on.
+    // The other ranks now wait, every second one in reverse order, for operations whose second
+    // round cannot have begun. No operation may block another one.
     if (first.rank() == first.size() - 1)
         std::this_thread::sleep_for(std::chrono::milliseconds(50));
     std::vector<Pending> pending;
@@ -88,7 +88,7 @@ TEST_CASE("Operations in progress do not wait for each other") {
     for (std::size_t i = 0; i < pending.size(); ++i)
         pending[first.rank() % 2 == 0 ? i : pending.size() - 1 - i].wait();
     {
-        // Dropped, so waited for.
+        // A dropped operation is waited for.
         const Array other(*backend, DType::f32, {elements});
         const Pending dropped = first.broadcast(*other, 0);
     }

@@ -20,7 +20,7 @@ bool offers(const Variables& variables) {
     return launcher_provides_mpi(environment_of(variables));
 }
 
-/// Whether it is an Error of the user's that names srun's option.
+/// True if it is a usage Error that names srun's option.
 template <class F>
 bool names_pmix(const F& f) {
     try {
@@ -41,7 +41,7 @@ TEST_CASE("MPI is started where a launcher offers it, and nowhere else") {
     CHECK(offers({{"PMI_RANK", "0"}}));
     CHECK(offers({{"PMIX_RANK", "3"}, {"SLURM_STEP_NUM_TASKS", "4"}, {"SLURM_PROCID", "3"}}));
     CHECK_FALSE(offers({{"SLURM_STEP_NUM_TASKS", "1"}, {"SLURM_PROCID", "0"}}));
-    // A batch script itself, before any srun: Slurm sets the job's tasks, but no step's.
+    // In the batch script itself, before any srun, Slurm sets the job's tasks but no step's.
     CHECK_FALSE(offers({{"SLURM_NTASKS", "4"}, {"SLURM_PROCID", "0"}}));
     CHECK_FALSE(offers({{"SLURM_STEP_NUM_TASKS", "many"}}));
 }
@@ -54,7 +54,7 @@ TEST_CASE("Tasks of Slurm that MPI does not connect are refused") {
     connected["PMIX_RANK"] = "0";
     CHECK(names_pmix([&] { check_world_size(1, environment_of(connected)); }));
     CHECK_FALSE(names_pmix([&] { check_world_size(4, environment_of(connected)); }));
-    // mpirun meant one rank; the step is that of its own daemons.
+    // mpirun started one rank; the step is that of its own daemons.
     connected["OMPI_COMM_WORLD_SIZE"] = "1";
     CHECK_FALSE(names_pmix([&] { check_world_size(1, environment_of(connected)); }));
     CHECK_FALSE(names_pmix([&] { check_world_size(1, environment_of({})); }));

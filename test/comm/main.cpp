@@ -1,5 +1,4 @@
-// The tests of messages run in several processes at once, so they have a main function of their
-// own.
+// The main function of the communication tests, which run in several processes at once.
 #include "base/log.h"
 #include "catch_runner.h"
 #include "ranks.h"
@@ -12,7 +11,7 @@ int main(int argc, char** argv) {
     }
     const gptrain::MpiSession& session = gptrain::test::session();
     const int result = gptrain::test::run_cases(argc, argv);
-    // The others wait for messages of a rank that left a case early.
+    // The other ranks wait for messages of a rank that left a case early.
     if (result != 0) session.abort_all(gptrain::ExitCode::bug);
     return 0;
 }

@@ -23,7 +23,7 @@ std::vector<MeshShape> shapes_of(std::int64_t ranks) {
     return shapes;
 }
 
-/// Whether two places differ on this axis only.
+/// True if two places differ on this axis only.
 bool together_on(Axis axis, const MeshPlace& a, const MeshPlace& b) {
     const bool model = axis == Axis::model;
     const bool replicas = axis == Axis::dp_cp;
@@ -69,7 +69,7 @@ TEST_CASE("Sharers of keys, the ends of the pipeline and its channels are connec
         MeshConnections connections;
         connections.kv_sharers = shape.tensor % 2 == 0 ? 2 : 1;
         connections.split_tied_embedding = stages > 1;
-        // As interleaved stages need them: round and round, gradients the other way.
+        // As interleaved stages need them: activations go round in a ring, gradients the other way.
         for (int stage = 0; stage < stages && stages > 1; ++stage) {
             const int next = (stage + 1) % stages;
             connections.channels.push_back({stage, next});
@@ -126,7 +126,7 @@ TEST_CASE("Ranks exchange texts of any length") {
     REQUIRE(std::ssize(texts) == session().size());
     for (int rank = 0; rank < session().size(); ++rank)
         CHECK(texts[static_cast<std::size_t>(rank)] == text_of(rank));
-    // Too large to be sent before it is waited for.
+    // Too large to be sent before the receive is posted.
     const auto large_text_of = [&](int rank) { return text_of(rank) + std::string(1 << 20, 'x'); };
     const auto gathered = session().gather(large_text_of(session().rank()));
     REQUIRE(std::ssize(gathered) == (session().rank() == 0 ? session().size() : 0));

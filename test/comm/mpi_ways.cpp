@@ -19,7 +19,7 @@ std::vector<Way> ways() {
                        });
                    }};
     };
-    // A limit of 24 bytes cuts within runs and between them.
+    // A limit of 24 bytes cuts inside runs and between them.
     return {way("direct", {}), way("in small pieces", {.message_bytes = 24}),
             way("staged", {.staged = true}),
             way("staged, in small pieces", {.staged = true, .message_bytes = 24})};

@@ -72,7 +72,7 @@ TEST_CASE("Operations come after the computation before them, computation after 
     first.wait();
     second.wait();
     CHECK(issued() == std::vector<std::string>(2, text(compute, " waits for ", comm)));
-    // Nothing goes for no elements.
+    // Nothing is sent for zero elements.
     issued().clear();
     rig.all->all_reduce(whole->slice(0, 0, 0), Reduce::sum).wait();
     CHECK(issued().empty());
@@ -133,7 +133,7 @@ TEST_CASE("The axes of a mesh of GPUs are joined by NCCL") {
     mesh.tp().all_reduce(*x, Reduce::sum).wait();
     const int size = session().size();
     CHECK(x.values() == std::vector<double>{size * (size + 1) / 2.0});
-    // One rank has nobody to speak to.
+    // A single rank has no one to communicate with.
     CHECK(issued().empty() == (size == 1));
     if (size == 1) return;
     // While the host waits for the device, a lost rank is noticed on every axis.

@@ -1,5 +1,5 @@
-// The communicator over NCCL, as it calls NCCL and the CUDA runtime; both are stand-ins over the
-// host's memory, so that no GPU is needed.
+// The communicator over NCCL as it calls NCCL and the CUDA runtime. Both are stand-ins over host
+// memory, so no GPU is needed.
 #include "cpu/cpu_backend.h"
 #include "cuda/nccl/communicator.h"
 #include "fake_nccl.h"

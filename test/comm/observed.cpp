@@ -1,4 +1,4 @@
-// What listeners are told of a communicator's operations.
+// What listeners learn about a communicator's operations.
 #include <functional>
 #include <string>
 #include <vector>
@@ -13,7 +13,7 @@
 namespace gptrain::test {
 namespace {
 
-/// "all_reduce 1 of 0 started", and what the calls have said of bytes.
+/// Lines such as "all_reduce 1 of 0 started", and the bytes that calls reported.
 class Notes final : public CommListener {
 public:
     void on_started(const CommCall& call) override {
@@ -34,7 +34,7 @@ private:
     }
 };
 
-/// Makes MpiCommunicators of all ranks, and remembers the last one.
+/// Makes MpiCommunicators of all ranks and remembers the last one.
 struct Maker {
     Backend& backend;
     const MpiCommunicator* last = nullptr;
@@ -109,7 +109,7 @@ TEST_CASE("The bytes that ranks hand to MPI are those that are told, the least p
     const int before = (comm->rank() + ranks - 1) % ranks;
     std::int64_t handed = 0;
     std::int64_t told = 0;
-    /// Over all ranks, of one operation.
+    /// Sums over all ranks, for one operation.
     const auto check = [&](Pending pending, std::int64_t least) {
         pending.wait();
         std::int64_t sums[2] = {};
@@ -130,7 +130,7 @@ TEST_CASE("The bytes that ranks hand to MPI are those that are told, the least p
     CHECK(check(comm->all_gather(*whole, part, 0), (ranks - 1) * bytes));
     CHECK(check(comm->all_to_all(*whole, *other), (ranks - 1) * bytes));
     CHECK(check(comm->send_recv(*whole, next, *other, before), ranks * bytes));
-    // Told is the root's part, which is all where two ranks are.
+    // A broadcast reports the root's part, which is everything if there are two ranks.
     CHECK(check(comm->broadcast(*whole, 0), (ranks - 1) * bytes) == (ranks == 2));
 }
 

@@ -1,5 +1,5 @@
-// A program whose ranks meet a fault, for rank_faults.sh: its argument names the fault. Its main
-// function treats errors as the header of the session says.
+// A program whose ranks meet a fault, for rank_faults.sh; its argument selects the fault. Its main
+// function handles errors as mpi_session.h requires.
 #include <csignal>
 #include <string_view>
 

@@ -1,4 +1,4 @@
-# Ranks that fail end all ranks, soon, with one line that says why.
+# A failing rank ends all ranks quickly, with one line that says why.
 # Usage: rank_faults.sh RANK-FAULTS MPIEXEC NUMPROC-FLAG
 set -u
 export LC_ALL=C OMP_NUM_THREADS=1
@@ -18,7 +18,7 @@ expect() {
     [[ $errors == *"$words"* ]] || failed "'$words' is not said: $*"
 }
 
-# The same with no more than that one error line.
+# The same, with no more than that one error line.
 expect_one() {
     expect "$@"
     (($(wc -l <<<"$errors") == 1)) || failed "${errors//$'\n'/; }"

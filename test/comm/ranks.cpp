@@ -9,7 +9,7 @@
 namespace gptrain::test {
 namespace {
 
-/// f(T{}) with the C++ type of the dtype.
+/// Calls f(T{}) with the C++ type of the dtype.
 void with_type(DType dtype, const auto& f) {
     switch (dtype) {
         case DType::f32: return f(float{});
@@ -36,7 +36,7 @@ double hang_seconds() {
 }
 
 struct WatchedRanks {
-    std::unique_ptr<Watchdog> watchdog;  // before the session, whose last call it sees
+    std::unique_ptr<Watchdog> watchdog;  // before the session, whose last call it watches
     MpiSession session;
 
     WatchedRanks() {

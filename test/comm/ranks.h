@@ -1,4 +1,4 @@
-// What the tests of messages share: the ranks of this test run, who watches them, and a backend.
+// What the communication tests share: the ranks of this test run, their watchdog, and a backend.
 #pragma once
 
 #include <functional>
@@ -13,35 +13,35 @@
 
 namespace gptrain::test {
 
-/// All ranks that the launcher started; a world of one without a launcher.
+/// All ranks that the launcher started; a world of one rank without a launcher.
 const MpiSession& session();
 
-/// What this rank does is told here, for the watchdog that ends a test run in which nothing moves
-/// for 60 seconds (GPTRAIN_TEST_HANG_SECONDS). Test cases are named to it as they begin.
+/// This rank's progress, for the watchdog that ends a test run if nothing moves for 60 seconds
+/// (GPTRAIN_TEST_HANG_SECONDS). It learns the name of each test case as the case begins.
 Progress& progress();
 
-/// A communicator of all ranks, of those that `make` makes, watched as the axis tp.
+/// A communicator of all ranks made by `make`, watched as axis tp.
 std::unique_ptr<Communicator> watched(const CommunicatorFactory& make);
 
-/// A communicator of all ranks in one of the ways that messages can go.
+/// One way in which messages can travel, and how to connect all ranks by it.
 struct Way {
     std::string name;
     std::function<std::unique_ptr<Communicator>(Backend& backend)> connect;
 };
 
-// These three are another test executable's other source.
-/// Whose memory the messages come from.
+// Each test executable defines these three in a source of its own.
+/// The backend whose memory is sent.
 std::unique_ptr<Backend> make_backend();
 std::vector<Way> ways();
-/// Why the tests cannot run here; empty where they can.
+/// Why the tests cannot run here; empty if they can.
 std::string why_not_run();
 
-/// Sets a tensor's elements, in row-major order, to value(i).
+/// Sets element i of a tensor, in row-major order, to value(i).
 void put(Backend& backend, const Tensor& x, const std::function<double(std::int64_t i)>& value);
-/// Its elements in row-major order.
+/// A tensor's elements in row-major order.
 std::vector<double> values_of(Backend& backend, const Tensor& x);
 
-/// A tensor with memory of its own.
+/// A tensor that owns its memory.
 class Array {
 public:
     Array(Backend& backend, DType dtype, const Shape& shape)

@@ -1,4 +1,4 @@
-// A case that stalls, for stall.sh: it runs only where it is asked for by name.
+// A case that stalls, for stall.sh. It runs only if it is named.
 #include <chrono>
 #include <thread>
 

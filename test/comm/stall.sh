@@ -1,5 +1,5 @@
-# A test case that stalls fails by itself, and says which rank stalls in which case and where in its
-# messages.
+# A test case that stalls fails by itself and reports which rank stalls, in which case and in which
+# operation.
 # Usage: stall.sh TEST-COMM MPIEXEC NUMPROC-FLAG
 set -u
 export LC_ALL=C GPTRAIN_TEST_HANG_SECONDS=2
@@ -23,7 +23,7 @@ timeout 40 "$mpiexec" "$flag" 3 "$program" '[.stall]' >"$work/out" 2>"$work/err"
 code=$?
 seconds=$((($(date +%s%N) - begun) / 1000000000))
 ((code == 6)) || failed "exit code $code"
-# The start and the launcher's own end take their time too.
+# Starting and the launcher's own shutdown take time as well.
 ((seconds <= 15)) || failed "$seconds seconds"
 says err 'test: error: hang: rank 2 '
 says err 'test, the last rank never comes, after all_reduce 1 on tp'

@@ -1,4 +1,4 @@
-// oneDNN's GEMMs, whole and cut into parts that want less scratch memory.
+// oneDNN's GEMMs, whole and split into parts that need less scratch memory.
 #include "cpu/gemm.h"
 
 #include <omp.h>
@@ -29,8 +29,8 @@ const std::vector<Kind> kinds = {
     {.factors = DType::bf16, .result = DType::bf16, .bias = true},
 };
 
-/// A matrix of -1, 0 and 1, each row padded by `gap` elements: GEMMs and sums of up to 250 of
-/// them are exact in bf16.
+/// A matrix of -1, 0 and 1, each row padded by `gap` elements. GEMMs and sums of up to 250 of them
+/// are exact in bf16.
 struct Operand {
     HostTensor values;
     Matrix matrix;
@@ -46,7 +46,8 @@ double at(const Matrix& matrix, std::int64_t row, std::int64_t col) {
     return load(element.data, element.dtype);
 }
 
-/// Every element of c that `gemm` gives, padding included, while c still holds what was there.
+/// Every element of c, including padding, that `gemm` should produce; `c` still has its contents
+/// from before.
 std::vector<double> expected(const Gemm& gemm, const HostTensor& c) {
     std::vector<double> result;
     const std::int64_t stride = c.shape()[1];
@@ -93,7 +94,7 @@ void check(Gemms& gemms, const Kind& kind, bool transposed, std::int64_t scratch
 }  // namespace
 
 TEST_CASE("a gemm is the same however little scratch memory there is") {
-    // The smallest of GEMMs want some 12 KiB a thread.
+    // The smallest GEMMs need about 12 KiB per thread.
     const std::int64_t usual = Gemms::scratch_bytes(omp_get_max_threads());
     const std::int64_t little = (std::int64_t{16} << 10) * omp_get_max_threads();
     Gemms gemms;

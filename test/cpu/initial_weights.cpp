@@ -11,7 +11,7 @@
 namespace gptrain {
 namespace {
 
-/// Element e of N(0, 1) in double.
+/// Element e of N(0, 1), in double.
 double normal(PhiloxKey key, std::int64_t e) {
     const std::int64_t block = e / 4;
     const PhiloxBlock words = philox(
@@ -29,7 +29,7 @@ TEST_CASE("initial weights follow the formula, also far inside a huge tensor") {
     const auto backend = cpu::make_backend();
     const Buffer memory = backend->allocate(count * 4, MemorySpace::device);
     const PhiloxKey key = philox_stream(77, name_hash("wte.weight"), 0, 0);
-    // The second begins where the number of a block passes 32 bits.
+    // The second range begins where the block number passes 32 bits.
     for (const std::int64_t begin : {std::int64_t{0}, (std::int64_t{1} << 34) - 1001}) {
         Shard shard = Shard::whole("wte.weight", {std::int64_t{1} << 40});
         shard.flat_begin = begin;
@@ -43,7 +43,7 @@ TEST_CASE("initial weights follow the formula, also far inside a huge tensor") {
         double worst = 0;
         for (std::int64_t i = 0; i < count; ++i)
             worst = std::max(worst, std::abs(got[i] - 0.5 * normal(key, begin + i)));
-        // Up to 6 standard deviations, each factor within a few units of fp32's last place.
+        // Up to 6 standard deviations, each factor within a few ulps of fp32.
         CHECK(worst < 0.5 * 6 * 16 * 0x1p-24);
     }
 }

@@ -1,5 +1,5 @@
-// The tile kernels of every instruction set that this machine has: the program itself takes one of
-// them only.
+// The tile kernels of every instruction set that this machine has; the program itself uses only one
+// of them.
 #include "cpu/tile_kernels.h"
 
 #include <algorithm>
@@ -88,7 +88,7 @@ TEST_CASE("softmax over tiles is softmax over all keys") {
     constexpr float infinity = std::numeric_limits<float>::infinity();
     constexpr std::int64_t keys = 40;
     const auto scores = eighths(2 * keys * tile_size, 4);
-    // Query i sees the keys from i on; in the second tile queries above 15 see none.
+    // Query i sees the keys from i on. In the second tile, queries from 16 on see none.
     std::vector<float> first(tile_size), last(tile_size), none(tile_size, -1);
     for (std::int64_t i = 0; i < tile_size; ++i) {
         first[i] = static_cast<float>(i);
@@ -119,7 +119,7 @@ TEST_CASE("softmax over tiles is softmax over all keys") {
             each_visible([&](double score) { largest = std::max(largest, score); });
             each_visible([&](double score) { total += std::exp(score - largest); });
             CHECK(maximum[i] == largest);
-            // 80 terms, each within 4 units of fp32's last place, and their sum.
+            // 80 terms, each within 4 ulps of fp32, and their sum.
             CHECK(sum[i] == Approx(total).epsilon(84 * 0x1p-24));
             CHECK(memory[(keys + 1) * tile_size + i] ==
                   Approx(std::exp(scores[(keys + 1) * tile_size + i] - largest)).epsilon(0x1p-21));

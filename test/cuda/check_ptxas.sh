@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# The guard around nvcc passes on what it says and how it ends, and refuses some remarks of ptxas.
+# The guard around nvcc passes on nvcc's output and exit code, and fails on some remarks of ptxas.
 # Usage: check_ptxas.sh GUARD
 set -u
 guard=$1

@@ -1,4 +1,4 @@
-// Stands in for cuBLASLt on machines without a GPU: the functions that products use, by the book,
+// Stands in for cuBLASLt on machines without a GPU: the functions that GEMMs use, computed naively
 // on host memory. Column-major, sums in double.
 #include "cuda/fake_cublas_lt.h"
 
@@ -80,7 +80,7 @@ double gelu_slope(double u) {
 bool has_bias(cublasLtEpilogue_t epilogue) {
     return epilogue == CUBLASLT_EPILOGUE_BIAS || epilogue == CUBLASLT_EPILOGUE_GELU_AUX_BIAS;
 }
-/// The sums are then written beside what follows from them.
+/// The sums are then written as an auxiliary output.
 bool has_gelu(cublasLtEpilogue_t epilogue) {
     return epilogue == CUBLASLT_EPILOGUE_GELU_AUX || epilogue == CUBLASLT_EPILOGUE_GELU_AUX_BIAS;
 }

@@ -1,5 +1,5 @@
-// How GEMMs are chosen, over the library in fake_cublas_lt.cpp and the emulator's device. That
-// they are right is shown by the op cases over the same.
+// How GEMMs are chosen, over the library in fake_cublas_lt.cpp and the emulator's device. The op
+// cases, over the same, show that they are right.
 #include "cuda/gemm/gemms.h"
 
 #include <vector>
@@ -19,7 +19,7 @@ using test::contains;
 using test::contents;
 using test::TempFolder;
 
-/// Owns a matrix of fp32 numbers.
+/// Owns an fp32 matrix.
 class Numbers {
 public:
     Numbers(std::int64_t rows, std::int64_t cols, float value)
@@ -35,7 +35,7 @@ private:
     Tensor tensor_;
 };
 
-/// a b with a and b of twos, added to ones: 1 + 4 K.
+/// a b, where a and b hold 2, added to 1: 1 + 4 K.
 struct Sum {
     Numbers a{3, 5, 2};
     Numbers b{5, 4, 2};
@@ -63,7 +63,7 @@ public:
     DeviceProperties properties = open_device(0);
 
 private:
-    /// With room for the sums of an epilogue that is done apart.
+    /// With room for the sums of a separate epilogue.
     static constexpr std::int64_t scratch_bytes = Gemms::workspace_bytes + (1 << 12);
     Stream stream_;
     std::byte* memory_ = allocate(scratch_bytes, MemorySpace::device);
@@ -79,7 +79,7 @@ std::int64_t runs() {
            fake_cublas_lt_runs(fake_fast);
 }
 
-/// Tunes with a table kept in a file; returns that.
+/// Tunes with a table kept in a file; returns the file's contents.
 std::string tuned(const std::filesystem::path& file, Device& device) {
     TuningTable table(file);
     Gemms gemms(device.properties, &table);
@@ -88,7 +88,7 @@ std::string tuned(const std::filesystem::path& file, Device& device) {
     return contents(file);
 }
 
-/// Whether the GEMM is right and computed by this algorithm.
+/// True if the GEMM is right and this algorithm computed it.
 bool computes_by(FakeAlgorithm algorithm, Gemms& gemms, Device& device) {
     const Sum sum;
     const std::int64_t all = runs();
@@ -162,7 +162,7 @@ TEST_CASE("GEMMs take another rank's table, but not another machine's", "[gemms]
     CHECK(computes_by(fake_slow, other, device));
 }
 
-/// Owns a matrix [8, 8] of bf16 numbers in memory that kernels may touch.
+/// Owns a bf16 matrix [8, 8] in memory that kernels may access.
 class Eight {
 public:
     explicit Eight(float value = 0) {
@@ -191,7 +191,7 @@ TEST_CASE("only where bits may differ the library does the gelu, on sums that ar
     emulator::settings().major = 9;
     Device device;
     Gemms gemms(device.properties, nullptr);
-    // 1 + 2^-9 in every sum, of which bf16 stores 1.
+    // Every sum is 1 + 2^-9, which bf16 stores as 1.
     const Eight x;
     const Eight weight(1);
     for (std::int64_t row = 0; row < 8; ++row) {
@@ -208,7 +208,7 @@ TEST_CASE("only where bits may differ the library does the gelu, on sums that ar
     cuda::run(args, gemms, device.context());
     device.synchronize();
     CHECK(y.all(1));
-    // gelu(1) = 0.84119 is nearest to 215 / 256, gelu(1 + 2^-9) = 0.84331 to 216 / 256.
+    // gelu(1) = 0.84119 rounds to 215 / 256, gelu(1 + 2^-9) = 0.84331 to 216 / 256.
     CHECK(gelu.all(215.0f / 256));
     constexpr bool deterministic = false;
     cuda::run(args, gemms, device.context(deterministic));
@@ -217,7 +217,7 @@ TEST_CASE("only where bits may differ the library does the gelu, on sums that ar
     CHECK(gelu.all(216.0f / 256));
 }
 
-/// Ops whose GEMMs have an epilogue. All sums are 1 + 2^-9, of which bf16 stores 1.
+/// Ops whose GEMMs have an epilogue. All sums are 1 + 2^-9, which bf16 stores as 1.
 class EpilogueOps {
 public:
     EpilogueOps() {
@@ -240,7 +240,7 @@ public:
                   gemms, device.context());
         device.synchronize();
     }
-    /// 1 + 2^-9 + 2^-8 is nearest to 1 + 2^-7, but 1 + 2^-8 to 1. The slope of gelu at 0 is 1/2.
+    /// 1 + 2^-9 + 2^-8 rounds to 1 + 2^-7, but 1 + 2^-8 rounds to 1. The slope of gelu at 0 is 1/2.
     bool right() const { return y_.all(1 + 0x1p-7f) && dx_.all(0.5f); }
 
 private:
@@ -252,7 +252,7 @@ private:
     Eight dx_;
 };
 
-/// While it lives, GEMMs of the kind take far longer than anything else does.
+/// During its lifetime, GEMMs of this kind take far longer than anything else.
 class Delay {
 public:
     explicit Delay(FakeKind kind) : kind_(kind) { fake_cublas_lt_delay(kind, 50); }
@@ -264,7 +264,7 @@ private:
     FakeKind kind_;
 };
 
-/// GEMMs that the library runs for the work.
+/// How many GEMMs the library runs during `work`.
 struct Runs {
     std::int64_t plain;
     std::int64_t with_epilogue;
@@ -295,7 +295,7 @@ TEST_CASE("tuning does an epilogue apart where that is faster, and GEMMs do so a
     tune();
     const std::string found = contents(file);
     CHECK(contains(found, " apart\n") == apart);
-    // Another start finds that and another rank takes it.
+    // Another start reads the table from the file, and another rank takes it over.
     CHECK(runs_in(tune) == Runs{0, 0});
     CHECK(contents(file) == found);
     TuningTable table;
@@ -316,7 +316,7 @@ TEST_CASE("without an entry an epilogue stays in its GEMM", "[gemms]") {
     CHECK(ops.right());
 }
 
-/// The table of a run whose GEMM has a gelu behind it, or none.
+/// The tuning table of a run whose GEMM has a GELU epilogue, or none.
 std::string tuned_forward(bool with_gelu, bool deterministic, Device& device) {
     const Eight x(1);
     const Eight weight(1);
@@ -343,7 +343,7 @@ TEST_CASE("a gelu behind a GEMM is tuned with it only where bits may differ", "[
     CHECK(contains(without, "entries 1\n"));
     CHECK(tuned_forward(true, true, device) == without);
     CHECK(tuned_forward(false, false, device) == without);
-    // The GEMM alone is part of what it is compared with.
+    // The GEMM alone is tuned as well, for the comparison.
     const std::string with = tuned_forward(true, false, device);
     CHECK(contains(with, "entries 2\n"));
     const std::size_t entry = without.find('\n');

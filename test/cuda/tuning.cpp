@@ -62,7 +62,7 @@ TEST_CASE("a damaged tuning table is not used") {
         return table.find("9,9").has_value();
     };
     CHECK(finds(whole));
-    // Cut short anywhere.
+    // Truncated anywhere.
     for (std::size_t size = 0; size < whole.size(); ++size)
         CHECK(!finds(whole.substr(0, size)));
     CHECK(!finds("gptrain products 1: m\n9,9 22\nentries 2\n"));

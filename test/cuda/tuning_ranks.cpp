@@ -1,5 +1,5 @@
 // How the ranks of a run agree on algorithms, over the library in fake_cublas_lt.cpp and the
-// emulator's device: the stages of a pipeline, whose GEMMs differ.
+// emulator's device. The ranks are pipeline stages whose GEMMs differ.
 #include <cmath>
 #include <optional>
 
@@ -11,6 +11,7 @@
 #include "engine/tuning.h"
 #include "ranks.h"
 #include "schedule/stage_plan.h"
+#include "spec/make_plan.h"
 #include "support/captured_stderr.h"
 #include "tiny_run.h"
 
@@ -32,16 +33,15 @@ class Start {
 public:
     /// Rank 0 keeps its choices in `file`.
     Start(const RunSpec& spec, const std::filesystem::path& file)
-        : spec_(spec),
-          backend_(cuda::make_backend(
+        : backend_(cuda::make_backend(
               0, {.tune_gemms = true,
                   .tuning_file = session().rank() == 0 ? file : std::filesystem::path(),
                   .deterministic = spec.deterministic})),
           plan_(make_plan(spec, {.world_size = session().size(), .cuda = true})),
           mesh_(mpi_mesh(session(), plan_.mesh, mesh_connections(plan_), *backend_)),
-          cost_(measure_run(spec, plan_, mesh_.place(), memory_of(*backend_))) {}
+          cost_(measure_run(plan_, mesh_.place(), memory_of(*backend_))) {}
 
-    /// GEMMs that this rank timed.
+    /// Returns how many GEMMs this rank timed.
     std::int64_t tune() {
         const std::int64_t before = runs();
         tune_on_all_ranks(*backend_, cost_.linear_ops, op_limits(plan_), session(),
@@ -50,14 +50,13 @@ public:
     }
 
     LossSum step_and_evaluate() {
-        Engine engine(*backend_, mesh_, spec_, plan_, cost_.memory);
+        Engine engine(*backend_, mesh_, plan_, cost_.memory);
         engine.initialise();
         engine.step(random_batch(plan_, 1));
         return engine.evaluate(random_batch(plan_, 2));
     }
 
 private:
-    RunSpec spec_;
     std::unique_ptr<Backend> backend_;
     RunPlan plan_;
     Mesh mesh_;
@@ -91,7 +90,7 @@ TEST_CASE("rank 0 times the GEMMs of all ranks, and all compute by its choices")
     Start start(spec, file);
     CHECK((start.tune() > 0) == first);
     CHECK(std::filesystem::exists(file) == first);
-    // A GEMM without a choice would be computed by the slow algorithm, and be refused.
+    // A GEMM without a choice would use the slow algorithm, which is refused.
     const std::int64_t slow = fake_cublas_lt_runs(fake_slow);
     const std::int64_t fast = fake_cublas_lt_runs(fake_fast);
     CHECK(std::isfinite(start.step_and_evaluate().mean()));
@@ -132,7 +131,7 @@ TEST_CASE("where bits may differ the GEMMs with a gelu behind them are tuned as 
     RunSpec spec = pipeline_spec(Precision::bf16, false);
     spec.deterministic = false;
     Start start(spec, {});
-    // The gelu is then left to the library.
+    // With this delay, leaving the GELU to the library is faster.
     fake_cublas_lt_delay(fake_plain, 20);
     start.tune();
     fake_cublas_lt_delay(fake_plain, 0);

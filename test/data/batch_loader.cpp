@@ -19,7 +19,7 @@ using namespace test;
 
 constexpr std::int64_t ramp_limit = 24;
 
-/// Sample i holds i in every token, so that a batch shows which samples it took.
+/// Every token of sample i is i, so that a batch shows which samples it took.
 class Numbered final : public SampleSource {
 public:
     explicit Numbered(std::int64_t fault_at = -1) : fault_at_(fault_at) {}
@@ -150,7 +150,7 @@ TEST_CASE("a fault of the thread is thrown when its step's turn has come") {
 }
 
 TEST_CASE("ends of documents reset attention and positions and lose their weight as asked") {
-    // One sample: ids 5 0 6 7 0 0 8 9 with the target 0 after them; 0 ends a document.
+    // One sample: ids 5 0 6 7 0 0 8 9 and then the target 0; 0 ends a document.
     const SequentialDataset source({5, 0, 6, 7, 0, 0, 8, 9, 0}, "text", 8);
     BatchShape shape = shape_of(1);
     shape.seq_length = 8;

@@ -144,7 +144,8 @@ TEST_CASE("no flipped bit of an index goes unnoticed or leads out of the files")
         bad[bit / 8] = static_cast<char>(bad[bit / 8] ^ (1 << bit % 8));
         fill(folder / "a.idx", bad);
         CAPTURE(bit);
-        // The inner document entries may take other valid values; all else is tied to the sizes.
+        // Inner document entries may have other valid values; everything else follows from the
+        // sizes.
         if (bit / 8 < documents + 8 || bit / 8 >= good.size() - 8) {
             CHECK(fault_of(folder / "a") != "");
         } else if (fault_of(folder / "a").empty()) {
@@ -164,7 +165,7 @@ TEST_CASE("the fingerprint follows the contents") {
     CHECK(make_tokens(folder / "a", {{1, 2, 3}, {5}})->fingerprint() != before);
     CHECK(make_tokens(folder / "a", {{1, 2}, {3, 4}})->fingerprint() != before);
 
-    // Above 1 MiB the first and the last block are among those that are looked at.
+    // Above 1 MiB, only some blocks are checked; the first and the last are among them.
     Sequences large = {std::vector<std::int32_t>(400000, 7)};
     const std::string same = make_tokens(folder / "c", large, true)->fingerprint();
     for (const std::size_t changed : {std::size_t{0}, large[0].size() - 1}) {

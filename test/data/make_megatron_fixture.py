@@ -27,7 +27,7 @@ TRAIN, VALID = 0, 1
 
 
 class Tokenizer:
-    """What the data classes ask of a tokenizer."""
+    """What the data classes require of a tokenizer."""
 
     vocab_size = 50000
     eod = 0
@@ -84,7 +84,7 @@ def tokens_of(dataset, indices):
 
 
 def put(group, name, array):
-    """Stores whole numbers below 2^16, which all indices of these small orders are."""
+    """Stores integers below 2^16, which all indices of these small orders are."""
     array = numpy.asarray(array)
     assert array.min(initial=0) >= 0 and array.max(initial=0) < 65536
     packed = {}
@@ -94,7 +94,7 @@ def put(group, name, array):
 
 
 def create(name):
-    """A file that HDF5 1.10 can read, without the bulky group headers of older versions."""
+    """A file that HDF5 1.10 can read, without the large group headers of older versions."""
     return h5py.File(os.path.join(HERE, name), "w", libver=("v110", "v110"))
 
 
@@ -123,13 +123,14 @@ ORDERS = [
     (0, "1,1,1", VALID, 4294967295, 32, 64),
     (0, "0.5,0.25,0.25", TRAIN, 99, 7, 200),
     (0, "100", TRAIN, 1234, 64, 1),
-    (1, "969,30,1", TRAIN, 1234, 32, 105),  # just above one epoch: the last one is kept apart
-    (1, "969,30,1", TRAIN, 1234, 32, 190),  # most of two epochs: shuffled as one
+    (1, "969,30,1", TRAIN, 1234, 32, 105),  # just above one epoch: the last one is shuffled
+                                            # separately
+    (1, "969,30,1", TRAIN, 1234, 32, 190),  # most of two epochs: shuffled together
     (1, "969,30,1", TRAIN, 1234, 32, 330),
     (1, "969,30,1", VALID, 1234, 32, 12),
     (1, "7,2,1", TRAIN, 42, 128, 40),
     (1, "7,2,1", VALID, 42, 128, 9),
-    (2, "100,0,0", TRAIN, 1234, 10, 149),  # samples end at the ends of documents
+    (2, "100,0,0", TRAIN, 1234, 10, 149),  # samples end at document ends
     (2, "100,0,0", TRAIN, 1234, 10, 150),
     (2, "100,0,0", TRAIN, 1234, 500, 5),
     (3, "100,0,0", TRAIN, 1234, 16, 37),  # a sample spans the only document several times
@@ -150,13 +151,13 @@ BLENDS = [
     ([2, 0, 5], [60.0, 30.0, 9.7], "100,0,0", TRAIN, 1, 8, 411),
     ([0, 1, 5, 0, 1, 5, 0, 1, 5], [0.1, 0.2, 0.3, 0.7, 0.11, 0.13, 0.17, 0.19, 3.0], "4,1,0",
      TRAIN, 11, 8, 500),  # more than 8 sources: numpy adds their weights in another order
-    ([0, 1], [0.3, 0.7], "", VALID, 1234, 16, 40),  # sources of their own, used whole
+    ([0, 1], [0.3, 0.7], "", VALID, 1234, 16, 40),  # sources of its own, used whole
     ([3], [2.5], "", VALID, 1234, 16, 40),
 ]
 
 
 def only(part, split_matrix):
-    """The other parts left out: megatron-core never returns where a part holds no token."""
+    """Leaves the other parts out: megatron-core never returns for a part without tokens."""
     return [bounds if i == part else None for i, bounds in enumerate(split_matrix)]
 
 

@@ -1,4 +1,4 @@
-// Orders of samples against megatron-core (make_megatron_fixture.py).
+// Sample orders compared with megatron-core (make_megatron_fixture.py).
 #include <algorithm>
 #include <atomic>
 #include <chrono>
@@ -38,7 +38,7 @@ std::string split_of(const std::string& group) {
     return {letters.begin(), letters.end()};
 }
 
-/// The token files behind the fixture, written anew.
+/// The token files behind the fixture, rewritten.
 std::filesystem::path write_source(const TempFolder& folder, std::int64_t source) {
     const auto prefix = folder / text("source", source);
     Sequences sequences;
@@ -101,7 +101,7 @@ TEST_CASE("split words and ranges") {
     const SequenceRange validation = split.range(Split::validation, 1000);
     CHECK(validation.begin == 969);
     CHECK(validation.end == 999);
-    // Halves go to the even number: 0.5 x 5 = 2.5 and 0.5 x 7 = 3.5.
+    // Halves round to even: 0.5 x 5 = 2.5 and 0.5 x 7 = 3.5.
     CHECK(parse_split("1,1").range(Split::train, 5).end == 2);
     CHECK(parse_split("1,1").range(Split::train, 7).end == 4);
     CHECK(parse_split("1").range(Split::validation, 7).end == 0);
@@ -138,7 +138,7 @@ TEST_CASE("orders of one source are Megatron's") {
 
 TEST_CASE("a last epoch of which less than 80 % is needed is shuffled apart") {
     const TempFolder folder;
-    // 500 tokens an epoch: 99 samples of 5, and 80 % of that are 79.
+    // 500 tokens per epoch: 99 samples of 5; 80% of that is 79.
     const auto tokens = make_tokens(folder / "a", counting(0, 100, 5));
     for (const std::int64_t from_last : {78, 79}) {
         const GptDataset data(tokens, {0, 100}, {1234, 5, 99 + from_last}, folder / "cache");
@@ -206,8 +206,8 @@ TEST_CASE("the interleaving of a blend is Megatron's") {
 }
 
 TEST_CASE("a source that a blend draws on beyond its request is opened with more") {
-    // With these weights the order takes 5 samples from a source of which 4 are requested, where
-    // megatron-core stops with an IndexError.
+    // With these weights the order takes 5 samples from a source of which 4 are requested;
+    // megatron-core stops there with an IndexError.
     const std::vector<double> weights = {0.1, 0.2, 0.3, 0.7, 0.11, 0.13, 0.17, 0.19, 3.0};
     const TempFolder folder;
     const auto tokens = make_tokens(folder / "a", {{1, 2, 3, 4, 5, 6, 7, 8, 9}});
@@ -256,7 +256,7 @@ TEST_CASE("a damaged or foreign cache file is built anew") {
         CHECK(copy_of(open().shuffle_index()) == wanted);
         CHECK(contents(file) == good);
     }
-    // Nothing is left behind beside it.
+    // No other file is left behind.
     CHECK(files().size() == 2);
 }
 
@@ -288,7 +288,7 @@ TEST_CASE("an order that a full or missing disk cannot hold is an error of input
     CHECK(message_of(ExitCode::io, [&] {
               GptDataset(tokens, {0, 1}, {1234, 4, 8}, folder / "cache");
           }) != "");
-    // 2^57 epochs of one token would need an exbibyte; that is seen before anything is written.
+    // 2^57 epochs of one token would need an exbibyte; the error comes before anything is written.
     std::filesystem::remove(folder / "cache");
     CHECK(contains(
         message_of(

@@ -1,4 +1,4 @@
-// Token data sets for tests, written byte by byte and without the program's own writer.
+// Token data sets for tests, written byte by byte without the program's own writer.
 #pragma once
 
 #include <cstdint>
@@ -21,7 +21,7 @@ void put(std::string& out, T value) {
     out.append(reinterpret_cast<const char*>(&value), sizeof value);
 }
 
-/// Writes prefix.bin and prefix.idx, uint16 or int32, one sequence a document.
+/// Writes prefix.bin and prefix.idx, uint16 or int32, one sequence per document.
 inline void write_tokens(const std::filesystem::path& prefix, const Sequences& sequences,
                          bool wide = false) {
     std::string bin;

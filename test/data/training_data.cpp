@@ -31,7 +31,7 @@ std::set<std::int32_t> ids_of(const SampleSource& source, std::int64_t samples) 
     return ids;
 }
 
-/// How often each token begins a target: the first S tokens of the samples [begin, end).
+/// How often each token starts a target: the first S tokens of the samples [begin, end).
 std::map<std::int32_t, int> reads_of(const SampleSource& source, std::int64_t begin,
                                      std::int64_t end) {
     std::map<std::int32_t, int> reads;
@@ -70,7 +70,7 @@ TEST_CASE("without a number of samples a pass reads all of the corpus, once") {
     CHECK(second.size() == 496);
     CHECK(most_reads(second) == 1);
 
-    // A number keeps Megatron's order: what lies beyond it is read again while most is unread.
+    // A fixed number keeps Megatron's order: beyond it, samples repeat although most are unread.
     const TrainingData given = make_training_data(spec, {1234, 4, 20, 0, folder / "cache"});
     CHECK(given.num_samples == 20);
     CHECK(most_reads(reads_of(*given.train, 0, 60)) > 1);
@@ -95,7 +95,7 @@ TEST_CASE("a pass over a blend has as many samples as its sources hold together"
     const auto once = reads_of(*by_size.train, 0, 148);
     CHECK(once.size() == 4 * 148);
     CHECK(most_reads(once) == 1);
-    // Weights that ask for more of b than it holds: b repeats, a does not.
+    // Weights that ask for more of b than it has: b repeats, a does not.
     spec.train = {{folder / "a", 1.0}, {folder / "b", 1.0}};
     const TrainingData equal = make_training_data(spec, one_pass(folder));
     CHECK(equal.num_samples == 148);

@@ -1,4 +1,4 @@
-// Which kernels attention gets.
+// Which kernels attention uses.
 #include "catch.h"
 #include "cuda/attention/portable.h"
 #include "cuda/attention_check.h"
@@ -11,7 +11,7 @@ namespace {
 
 constexpr AttentionKernels portable = {portable_attention_forward, portable_attention_backward};
 
-/// As on a GPU of this compute capability, until the end of the block.
+/// Emulates a GPU of this compute capability until the end of the block.
 class EmulatedDevice {
 public:
     EmulatedDevice(int major, int minor, std::int64_t shared_bytes)

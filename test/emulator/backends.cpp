@@ -1,4 +1,4 @@
-// The backends of the op tests where they run in the emulator.
+// The backends of the op tests when they run in the emulator.
 #include "ops/backends.h"
 
 #include <cstdlib>
@@ -10,8 +10,8 @@
 namespace gptrain {
 namespace {
 
-/// GPTRAIN_EMULATED_DEVICE: "hopper", a GPU of compute capability 9.0, or else one of 8.6, which
-/// has the least shared memory of all.
+/// GPTRAIN_EMULATED_DEVICE=hopper emulates a GPU of compute capability 9.0. The default is 8.6,
+/// which has the least shared memory of all.
 bool emulates_hopper() {
     const char* name = std::getenv("GPTRAIN_EMULATED_DEVICE");
     return name != nullptr && std::string_view(name) == "hopper";
@@ -35,7 +35,7 @@ std::vector<std::unique_ptr<Backend>> built_backends() {
 
 int repetitions() {
 #ifdef __SANITIZE_ADDRESS__
-    return 1;  // the orders are compared without sanitizers, which are slow
+    return 1;  // orders are compared only without sanitizers, which are slow
 #else
     return 3;
 #endif

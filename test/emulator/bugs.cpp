@@ -1,5 +1,5 @@
-// Classic bugs, planted in small kernels: the emulator finds each of them. Beside every one stands
-// the right version, which passes in all orders.
+// Classic bugs, planted in small kernels: the emulator finds each of them. Each has a correct
+// version next to it, which passes in all orders.
 #include <array>
 #include <cmath>
 #include <functional>
@@ -17,7 +17,7 @@ namespace {
 
 constexpr int threads = 128;
 
-/// Floats that kernels may use.
+/// Floats that kernels can access.
 class DeviceFloats {
 public:
     explicit DeviceFloats(std::int64_t count)
@@ -36,7 +36,7 @@ private:
 
 enum class Version { right, planted };
 
-/// What a kernel that maps `in` to `out` gives in each order; an Error's message if it fails.
+/// What a kernel that maps `in` to `out` computes in each order, or the message if it fails.
 struct Outcome {
     std::vector<std::vector<float>> results;
     std::string error;
@@ -76,7 +76,7 @@ bool orders_agree(const Outcome& outcome) {
            same_bits(outcome.results[0], outcome.results[2]);
 }
 
-/// The right version's first element that a thread wrote, and all the others, are numbers.
+/// The correct version runs, gives the same results in all orders, and writes numbers.
 void check_right(Kernel kernel, const LaunchShape& shape) {
     const Outcome outcome = run(kernel, Version::right, shape);
     REQUIRE(outcome.error == "");
@@ -96,7 +96,7 @@ void check_visible(Kernel kernel, const LaunchShape& shape) {
     CHECK(differs);
 }
 
-/// The planted version is refused with these words.
+/// The emulator refuses the planted version with these words.
 void check_refused(Kernel kernel, const LaunchShape& shape, const std::string& words) {
     check_right(kernel, shape);
     const Outcome outcome = run(kernel, Version::planted, shape);
@@ -111,7 +111,7 @@ constexpr LaunchShape one_block = {.threads = threads, .shared_bytes = sizeof(Fl
 
 // ---- barriers -----------------------------------------------------------------------------------
 
-/// A neighbour's value by shared memory.
+/// Reads a neighbour's value from shared memory.
 void missing_barrier(Version version, const float* in, float* out) {
     Floats& shared = shared_memory<Floats>();
     shared.values[thread_index()] = in[thread_index()];
@@ -119,7 +119,7 @@ void missing_barrier(Version version, const float* in, float* out) {
     out[thread_index()] = shared.values[(thread_index() + 1) % threads];
 }
 
-/// The buffer is filled again while others still read it.
+/// Refills the buffer while other threads still read it.
 void early_release(Version version, const float* in, float* out) {
     Floats& shared = shared_memory<Floats>();
     float sum = 0;
@@ -163,7 +163,7 @@ void named_barrier_of_wrong_size(Version version, const float* in, float* out) {
 
 // ---- copy_async ---------------------------------------------------------------------------------
 
-/// Two groups in flight, the older one is read.
+/// Keeps two groups in flight and reads the older one.
 void wrong_wait_count(Version version, const float* in, float* out) {
     struct Shared {
         alignas(16) float values[2][threads * 4];
@@ -262,7 +262,7 @@ void store_left_in_flight(Version version, const float* in, float* out) {
     if (version == Version::right) bulk_wait<0>();
 }
 
-/// The source is overwritten before the store has read it.
+/// Overwrites the source before the store has read it.
 void store_source_reused(Version version, const float* in, float* out) {
     BulkShared& shared = bulk_shared();
     shared.values[thread_index()] = in[thread_index()];
@@ -305,7 +305,7 @@ void unfinished_product(Version version, const float* in, float* out) {
 
 // ---- order between blocks -----------------------------------------------------------------------
 
-/// Blocks add to one number in turn; the planted version waits for a higher block.
+/// Blocks add to one number in turn; in the planted version they wait for a higher block.
 void waits_for_higher_block(Version version, const float* in, float* out) {
     auto* turn = reinterpret_cast<unsigned*>(out + 1);
     const auto block = static_cast<unsigned>(block_index().x);

@@ -39,7 +39,7 @@ void add_copy(Barrier& barrier, std::int64_t bytes, std::function<void()> work) 
     state_of(barrier).copies.push_back({bytes, std::move(work)});
 }
 
-/// One row of a box: where it lies in the tensor; null outside of it.
+/// Where a row of a box is in the tensor; null if outside.
 std::byte* row_of(const TensorMap& map, const BoxPlace& place, int row) {
     const std::int64_t at[4] = {place.feature, place.head, place.row + row, place.sequence};
     std::byte* data = map.data;

@@ -1,5 +1,5 @@
-// Staged copies beside computation: the emulator's streams do their work as late as they may, so
-// that a forgotten event is seen in the values.
+// Staged copies in parallel with computation. The emulator's streams do their work as late as
+// possible, so a forgotten event shows in the values.
 #include <cstring>
 #include <numeric>
 #include <vector>
@@ -10,7 +10,7 @@
 namespace gptrain::cuda {
 namespace {
 
-/// Owns emulated memory that holds NaN in every type.
+/// Owns emulated memory, which starts as NaN in every type.
 class Memory {
 public:
     explicit Memory(std::int64_t bytes)
@@ -53,7 +53,7 @@ private:
 constexpr std::int64_t value_bytes = sizeof(std::int64_t);
 
 TEST_CASE("uploads and downloads keep the order of computation", "[copies]") {
-    // Several times around all buffers.
+    // Cycles through all buffers several times.
     constexpr std::int64_t count = 5 * Staging::buffers;
     StagedCopies copies;
     const Memory batch(value_bytes);
@@ -71,7 +71,7 @@ TEST_CASE("computation waits for what is uploaded before it", "[copies]") {
     StagedCopies copies;
     const Memory batch(value_bytes);
     copies.upload(batch, 7);
-    // Not by way of a download, which the other stream does behind its uploads.
+    // Not through a download, which the other stream does after its uploads.
     copies.compute.synchronize();
     std::int64_t value = 0;
     std::memcpy(&value, batch.data(), sizeof value);
@@ -83,7 +83,7 @@ TEST_CASE("uploads run beside the computation before them", "[copies]") {
     const Memory batch(value_bytes);
     bool computed = false;
     copies.compute.issue([&] { computed = true; });
-    // The host then waits until a piece has left its memory, which needs no computation.
+    // The host waits only until a piece has left its memory, which needs no computation.
     for (std::int64_t i = 0; i <= Staging::buffers; ++i)
         copies.upload(batch, i);
     CHECK_FALSE(computed);

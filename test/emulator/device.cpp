@@ -78,7 +78,7 @@ struct TileArgument {
     const std::uint16_t* row;
 };
 
-/// Element (row, col) of a tile, whose rows the lanes give.
+/// Element (row, col) of a tile whose rows the lanes provide.
 std::uint16_t element(const std::vector<void*>& lanes, int tile, int row, int col) {
     return static_cast<TileArgument*>(lanes[static_cast<std::size_t>(tile * 8 + row)])->row[col];
 }

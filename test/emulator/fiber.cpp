@@ -13,8 +13,8 @@
 #include <sanitizer/common_interface_defs.h>
 #endif
 
-// gptrain_switch_stacks(save, to): keeps what a callee must preserve on the present stack, whose
-// pointer goes to *save, and goes on where the stack `to` was left.
+// gptrain_switch_stacks(save, to): saves what a callee must preserve on the current stack, stores
+// the stack pointer in *save, and continues where the stack `to` was left.
 asm(R"(
 .text
 .globl gptrain_switch_stacks
@@ -74,12 +74,12 @@ void Fiber::start(std::function<void()> work) {
     done_ = false;
     inside_fake_ = nullptr;
 #ifdef __SANITIZE_ADDRESS__
-    // Work that was given up in the middle has left its marks.
+    // Work that was abandoned midway has left the stack poisoned.
     __asan_unpoison_memory_region(stack_, stack_bytes);
 #endif
-    // As gptrain_switch_stacks leaves a stack: r15 r14 r13 r12 rbx rbp, and where to go on.
+    // As gptrain_switch_stacks leaves a stack: r15 r14 r13 r12 rbx rbp, then the return address.
     auto* top = reinterpret_cast<void**>(stack_ + stack_bytes);
-    void** frame = top - 9;  // so that the stack is aligned at the call
+    void** frame = top - 9;  // aligns the stack at the call
     std::memset(frame, 0, 9 * sizeof(void*));
     frame[3] = reinterpret_cast<void*>(&Fiber::enter);
     frame[4] = this;

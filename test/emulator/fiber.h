@@ -6,8 +6,8 @@
 
 namespace gptrain::emulator {
 
-/// A stack and where its execution stands. `resume` runs it until it calls `leave` or its work
-/// ends; then `done`. Not for use from several threads at a time.
+/// A stack and its point of execution. `resume` runs it until it calls `leave` or its work ends;
+/// then it is `done`. Not thread-safe.
 class Fiber {
 public:
     Fiber();
@@ -20,7 +20,7 @@ public:
     void resume();
     bool done() const { return done_; }
 
-    /// Back to whoever resumed this fiber, from inside of it.
+    /// Call it inside the fiber: returns to whoever resumed it.
     void leave();
 
 private:
@@ -28,11 +28,11 @@ private:
     void switch_out(bool for_good);
 
     std::byte* stack_ = nullptr;
-    void* inside_ = nullptr;   ///< stack pointer of the fiber while it is not running
-    void* outside_ = nullptr;  ///< stack pointer of its resumer while it is
+    void* inside_ = nullptr;   ///< stack pointer of the fiber while it is suspended
+    void* outside_ = nullptr;  ///< stack pointer of its resumer while it runs
     std::function<void()> work_;
     bool done_ = true;
-    // What AddressSanitizer wants to know of both stacks.
+    // What AddressSanitizer needs to know about both stacks.
     void* inside_fake_ = nullptr;
     void* outside_fake_ = nullptr;
     const void* outside_bottom_ = nullptr;

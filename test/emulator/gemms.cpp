@@ -1,5 +1,5 @@
-// Twin of cuda/gemm/gemms.cpp: GEMMs by the CPU backend's oneDNN, on copies in fp32.
-// Epilogues are always separate, so that the caller's own kernels run.
+// Twin of cuda/gemm/gemms.cpp: GEMMs by the CPU backend's oneDNN, on fp32 copies. Epilogues are
+// always separate, so that the caller's own kernels run.
 #include "cuda/gemm/gemms.h"
 
 #include <cstring>
@@ -93,7 +93,7 @@ bool Gemms::use_table(std::string_view /*table*/) {
 
 void Gemms::multiply(const Gemm& gemm, const OpContext& context) {
     GPTRAIN_CHECK(!gemm.has_epilogue(), "no separate epilogue");
-    // As much as the real ones take, for the time of the call.
+    // Takes as much as the real GEMMs for the duration of the call.
     Scratch workspace = context.scratch;
     workspace.take_bytes(workspace_bytes);
     context.stream.issue([library = library_.get(), gemm] { library->multiply(gemm); });

@@ -7,7 +7,6 @@
 #include <random>
 
 #include "base/error.h"
-#include "emulator/memory.h"
 
 namespace gptrain::emulator {
 namespace {
@@ -18,7 +17,7 @@ constexpr int warpgroup_size = 128;
 Thread* running = nullptr;
 std::exception_ptr failure;
 
-/// 0, 1, ... n - 1 in the order of the settings; `seed` makes shuffles differ.
+/// 0, 1, ... n - 1 in the order of the settings; `seed` varies the shuffles.
 std::vector<std::int64_t> in_order(std::int64_t n, std::uint64_t seed) {
     std::vector<std::int64_t> indices(static_cast<std::size_t>(n));
     std::iota(indices.begin(), indices.end(), 0);
@@ -37,7 +36,7 @@ void check_end(const Thread& thread) {
     }
 }
 
-/// Fibers are made once and used again.
+/// Fibers are created once and reused.
 std::vector<std::unique_ptr<Thread>>& spare_threads() {
     static std::vector<std::unique_ptr<Thread>> spare;
     return spare;
@@ -57,7 +56,7 @@ std::unique_ptr<Thread> take_thread() {
     return thread;
 }
 
-/// A block that has begun.
+/// A block that has started.
 class RunningBlock {
 public:
     RunningBlock(const GridShape& shape, const std::int64_t (&index)[3],
@@ -80,7 +79,8 @@ public:
     }
 
     bool done() const { return block_.live == 0; }
-    /// Runs until all threads have ended or none gets on any more. Returns whether any got on.
+    /// Runs until all threads have ended or none can continue. Returns true if any thread made
+    /// progress.
     bool run() {
         bool any = false;
         while (block_.live > 0) {

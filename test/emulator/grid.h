@@ -1,5 +1,5 @@
-// Runs a kernel's grid: its threads as fibers, one after the other, in a chosen order. What makes
-// threads wait for each other is here; what they do meanwhile is in the twins of cuda/.
+// Runs a kernel's grid: its threads are fibers that run one after the other, in a chosen order. How
+// threads wait for each other is here; what they do in between is in the twins of cuda/.
 #pragma once
 
 #include <cstdint>
@@ -15,14 +15,14 @@
 
 namespace gptrain::emulator {
 
-/// A callable that is not owned: threads that are given up in the middle leave nothing behind.
+/// A callable that is not owned, so that threads abandoned midway leave nothing behind.
 template <class Signature>
 class FunctionRef;
 template <class Result, class... Arguments>
 class FunctionRef<Result(Arguments...)> {
 public:
     template <class F>
-    FunctionRef(const F& function)  // NOLINT: stands for the function
+    FunctionRef(const F& function)  // NOLINT: implicit, as a function's name is
         : function_(&function), call_([](const void* f, Arguments... arguments) {
               return (*static_cast<const F*>(f))(arguments...);
           }) {}
@@ -33,8 +33,8 @@ private:
     Result (*call_)(const void*, Arguments...);
 };
 
-/// In which order threads of a block and blocks of a grid take their turns. Results must not depend
-/// on it.
+/// The order in which the threads of a block and the blocks of a grid take turns. Results must not
+/// depend on it.
 enum class Order { ascending, descending, shuffled };
 
 /// The emulated device and how it runs.
@@ -54,18 +54,18 @@ struct GridShape {
     std::int64_t shared_bytes;
 };
 
-/// Runs `kernel` once for every thread of the grid. A rule of CUDA that is broken is an Error (bug)
+/// Runs `kernel` once for every thread of the grid. A violation of CUDA's rules is an Error (bug)
 /// that names the block and thread.
 void run_grid(const GridShape& shape, const std::function<void()>& kernel);
 
 // ---- for the twins: what the running thread can do ----------------------------------------------
 
-/// A fault of the kernel, by the running thread.
+/// Reports a fault of the kernel in the running thread.
 [[noreturn]] void fault(const std::string& what);
 
 class Block;
 
-/// Copies that are under way, in groups by their commit.
+/// Copies in flight, in groups by their commit.
 class CopyGroups {
 public:
     void add(std::function<void()> copy) { open_.push_back(std::move(copy)); }
@@ -109,7 +109,7 @@ struct Thread {
     Block* block = nullptr;
     int index = 0;
     Fiber fiber;
-    const char* waits_for = nullptr;  ///< for reports; null: it does not wait
+    const char* waits_for = nullptr;  ///< for reports; null: it is not waiting
     bool spins = false;
     CopyGroups copies;       ///< by copy_async
     CopyGroups bulk_stores;  ///< stores and additions by the bulk engine
@@ -139,11 +139,11 @@ struct BarrierState {
         std::int64_t bytes;
         std::function<void()> work;
     };
-    int arrivals = 0;        ///< of a phase
-    int missing = 0;         ///< of this phase
-    std::int64_t bytes = 0;  ///< expected and not yet there
+    int arrivals = 0;        ///< per phase
+    int missing = 0;         ///< still to come in this phase
+    std::int64_t bytes = 0;  ///< expected and not yet arrived
     int phase = 0;
-    std::deque<Copy> copies;  ///< under way
+    std::deque<Copy> copies;  ///< in flight
 };
 
 class Block {
@@ -153,7 +153,7 @@ public:
     const GridShape& shape;
     std::int64_t index[3];
     std::vector<std::byte> shared_memory;
-    std::byte* shared = nullptr;  ///< aligned part of it
+    std::byte* shared = nullptr;  ///< the aligned part of it
     std::vector<Thread*> threads;
     std::vector<Meeting> warps;
     std::vector<Meeting> warpgroups;
@@ -165,15 +165,15 @@ public:
 };
 
 Thread& current();
-/// Lets others run until `ready()`; `name` says for what.
+/// Lets other threads run until `ready()`; `name` appears in reports.
 void wait_until(const char* name, FunctionRef<bool()> ready);
-/// In a loop that waits for another thread, perhaps of a lower block.
+/// Call it in a loop that waits for another thread, perhaps of a lower block.
 void spin();
-/// Something has happened that others may wait for.
+/// Call it when something has happened that others may wait for.
 void note_progress();
 
-/// Called by all threads of the warp (`threads` 32) or warpgroup (128) of the running thread:
-/// `work` is called once, by the last of them, with the argument of each.
+/// All threads of the running thread's warp (`threads` 32) or warpgroup (128) call it. The last one
+/// calls `work` once, with the argument of each.
 void meet(int threads, const void* kind, const char* name, void* argument,
           FunctionRef<void(std::vector<void*>&)> work);
 void meet_block(const char* name);

@@ -15,7 +15,7 @@ namespace {
 constexpr std::int64_t alignment_of_allocations = 256;
 constexpr std::int64_t device_bytes = std::int64_t{1} << 40;
 
-/// Ends of all allocations by their beginnings.
+/// The end of each allocation, by its beginning.
 std::map<const std::byte*, const std::byte*>& allocations() {
     static std::map<const std::byte*, const std::byte*> map;
     return map;

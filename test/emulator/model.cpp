@@ -1,4 +1,4 @@
-// Whole models on the emulated backend: what must not change a bit.
+// Whole models on the emulated backend: settings that must not change a bit.
 #include <cmath>
 
 #include "catch.h"

@@ -7,8 +7,8 @@
 
 namespace gptrain::emulator {
 
-/// Work of one stream. It is done as late as it may be: when somebody waits for it. So whatever
-/// forgets to wait for another stream finds what was there before.
+/// The work of one stream, done as late as allowed: when something waits for it. So code that
+/// forgets to wait for another stream finds the old contents.
 class Queue {
 public:
     Queue();
@@ -17,9 +17,9 @@ public:
     ~Queue();
 
     void add(std::function<void()> work) { work_.push_back(std::move(work)); }
-    /// The point behind all work so far.
+    /// The point after all work so far.
     std::int64_t end() const { return done_ + std::ssize(work_); }
-    /// Does all work before the point. After a fault the rest is left out.
+    /// Does all work before the point. After a fault the rest is dropped.
     void run_to(std::int64_t point);
 
 private:
@@ -27,7 +27,7 @@ private:
     std::int64_t done_ = 0;
 };
 
-/// Does the work of all queues there are.
+/// Does the work of all queues.
 void run_all();
 
 }  // namespace gptrain::emulator

@@ -28,7 +28,7 @@ std::byte* allocate(std::int64_t bytes, MemorySpace /*space*/) {
 }
 
 void release(std::byte* data, MemorySpace /*space*/) noexcept {
-    // As the real one waits for the device. Of a fault nobody can be told here.
+    // Waits for the device, as the real one does. A fault cannot be reported here.
     try {
         emulator::run_all();
     } catch (const std::exception&) {

@@ -1,4 +1,4 @@
-// The backend of the model tests where they run in the emulator.
+// The backend of the model tests when they run in the emulator.
 #include "cuda/cuda_backend.h"
 #include "emulator/grid.h"
 #include "model/tiny_run.h"

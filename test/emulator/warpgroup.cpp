@@ -64,7 +64,7 @@ Rows rows_in_registers(const std::vector<const WarpgroupProduct*>& products) {
     return rows;
 }
 
-/// Does one product for all threads of the warpgroup, on their hidden accumulators.
+/// Computes one product for all threads of the warpgroup, in their hidden accumulators.
 void multiply(const std::vector<emulator::Thread*>& threads,
               const std::vector<const WarpgroupProduct*>& products) {
     const WarpgroupProduct& first = *products.front();
@@ -92,7 +92,7 @@ void multiply(const std::vector<emulator::Thread*>& threads,
     }
 }
 
-/// Accumulators that no product writes any more become visible.
+/// Makes accumulators visible that no product writes any more.
 void show_finished(emulator::Thread& thread) {
     const auto in_flight = [&](const float* c) {
         const auto writes = [c](const WarpgroupProduct& product) { return product.c == c; };

@@ -1,6 +1,6 @@
-// A whole checkpoint with right checksums, built from the input: shard files, and a manifest that
-// cuts tensors into boxes and ranges of them. As it is built it is valid and must load, each
-// element from its own place; then one number or name may be made hostile, and it may be refused.
+// A whole checkpoint with correct checksums, built from the input: shard files, and a manifest that
+// cuts tensors into boxes and ranges. As built it is valid and must load, each element from its own
+// place. Then one number or name may be made hostile, and the checkpoint may be refused.
 #include <algorithm>
 #include <cstring>
 #include <vector>
@@ -30,7 +30,7 @@ struct Built {
     std::vector<std::string> contents;  ///< of each file
 };
 
-/// Cuts a box in two along random dims, again and again.
+/// Cuts a box in two along random dims, repeatedly.
 void cut_boxes(Choices& choices, const Box& box, int depth, std::vector<Box>& boxes) {
     const int dim = choices.up_to(box.extent.rank() - 1);
     if (depth == 0 || box.extent[dim] < 2 || !choices.yes()) {
@@ -47,7 +47,7 @@ void cut_boxes(Choices& choices, const Box& box, int depth, std::vector<Box>& bo
     cut_boxes(choices, high, depth - 1, boxes);
 }
 
-/// Appends the extent's bytes to its file, which gives it its place.
+/// Appends the extent's bytes to its file, which determines its offset.
 void place(Choices& choices, Built& built, ExtentRecord extent, TensorRecord& tensor) {
     const auto file = static_cast<std::size_t>(choices.up_to(file_count - 1));
     std::string& contents = built.contents[file];
@@ -115,7 +115,7 @@ Built build(Choices& choices) {
     return built;
 }
 
-/// Gives a number a value from the edges of 64 bits, or one near its own.
+/// Replaces a number by an edge of 64 bits or by a number near it.
 void make_hostile(Choices& choices, Json& number) {
     constexpr std::uint64_t bit = 1;
     constexpr std::uint64_t values[] = {0,         1,         ~bit,       bit << 31, bit << 32,
@@ -135,7 +135,7 @@ Json& any_of(Choices& choices, Json& items) {
     return items[static_cast<std::size_t>(choices.up_to(static_cast<int>(items.size()) - 1))];
 }
 
-/// Changes one number or name of a manifest, or says one thing twice.
+/// Changes one number or name of a manifest, or duplicates an entry.
 void damage(Choices& choices, Json& manifest) {
     Json& tensor = any_of(choices, manifest["tensors"]);
     Json& extent = any_of(choices, tensor["extents"]);
@@ -159,7 +159,7 @@ void damage(Choices& choices, Json& manifest) {
     }
 }
 
-/// The manifest's text, with the right checksum again where it is damaged.
+/// The manifest's text with the checksum corrected after damage.
 std::string manifest_text(Choices& choices, const Manifest& manifest, bool damaged) {
     const std::string valid = to_text(manifest);
     if (!damaged) return valid;
@@ -216,7 +216,7 @@ void load(Choices& choices, const std::filesystem::path& folder, const Built& bu
     }
 }
 
-/// The file without tensors is what was written, unless a damaged manifest does not list it.
+/// Checks that the file without tensors is as written, unless a damaged manifest does not list it.
 void read_whole_file(const std::filesystem::path& folder, const Built& built) {
     static const MpiSession alone;
     const auto checkpoint = RestartPoint::find({folder}, alone);

@@ -1,4 +1,4 @@
-// Bytes as a row of choices, for targets whose input is not a file but what to build one from.
+// Uses bytes as a sequence of choices, for targets that build their file from the input.
 #pragma once
 
 #include <cstddef>

@@ -1,4 +1,5 @@
-// An .idx file, beside .bin files of the size that its lengths ask for, of a byte less, and empty.
+// An .idx file, with three .bin files: of the size that its lengths require, one byte shorter, and
+// empty.
 #include <algorithm>
 #include <cstring>
 #include <vector>
@@ -13,7 +14,7 @@ namespace {
 
 constexpr std::size_t header_bytes = 34;
 
-/// Bytes of all sequences as an index announces them; what is no sensible size gives 0.
+/// Bytes of all sequences that an index announces; 0 if that is not a sensible size.
 std::int64_t announced_bytes(std::string_view idx) {
     if (idx.size() < header_bytes) return 0;
     const std::int64_t width = idx[17] == 4 ? 4 : 2;
@@ -29,7 +30,7 @@ std::int64_t announced_bytes(std::string_view idx) {
     return tokens <= 1 << 20 ? tokens * width : 0;
 }
 
-/// Reads all that the data set says it has.
+/// Reads everything that the data set claims to have.
 void read_all(const IndexedDataset& data) {
     std::int64_t tokens = 0;
     std::vector<std::int32_t> ids;

@@ -1,5 +1,5 @@
-// A file as JSON lines and as text of one kind: cut into records, its documents taken out; the text
-// of a line compared with what a full JSON parser finds.
+// A file as JSON lines and as plain text: split into records, then documents. The text of each line
+// is compared with what a full JSON parser finds.
 #include <string>
 
 #include "base/json.h"
@@ -13,8 +13,8 @@ using namespace gptrain;
 
 namespace {
 
-/// Where both parsers take a line they find the same. Ours takes lines that the other does not:
-/// keys of other names may occur twice, and numbers have any size.
+/// If both parsers accept a line, they find the same text. Ours also accepts lines that the other
+/// refuses: other keys may occur twice, and numbers have any size.
 void compare(const std::string& line) {
     std::string found;
     JsonText kind{};

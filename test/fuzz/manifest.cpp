@@ -1,9 +1,10 @@
-// A manifest whose checksum is right (the input lacks its last line, which is added here), and what
-// a resumed run and `generate` take from it.
+// A manifest with a correct checksum (the input lacks its last line, which is added here), and what
+// a resumed run and `generate` read from it.
 #include "checkpoint/manifest.h"
 
 #include "fuzz/target.h"
 #include "infer/inference.h"
+#include "spec/make_plan.h"
 #include "support/sealed_manifest.h"
 #include "train/identity.h"
 #include "train/interval_loss.h"
@@ -14,7 +15,7 @@ using namespace gptrain;
 
 namespace {
 
-/// What the header promises of an accepted manifest.
+/// Checks what the header promises of an accepted manifest.
 void check_promises(const Manifest& manifest) {
     for (const TensorRecord& tensor : manifest.tensors) {
         std::int64_t elements = 0;

@@ -1,6 +1,5 @@
-// Mutations that know the fields of an .idx: one gets a value from the edges of what it can hold,
-// or is made to differ a little, or a sequence is added with all that belongs to it; else the
-// engine's own.
+// Mutations that know the fields of an .idx: set one to an edge of its range, change it a little,
+// or add a whole sequence; else libFuzzer's own mutations.
 #include <algorithm>
 #include <cstring>
 #include <random>
@@ -57,7 +56,7 @@ std::uint64_t hostile_number(std::uint64_t value, std::minstd_rand& random) {
     return values[random() % std::size(values)];
 }
 
-/// One more sequence of u16 or i32, at the end of the last document.
+/// Adds a sequence of u16 or i32 at the end of the last document.
 std::string with_sequence(const std::string& idx, std::minstd_rand& random) {
     const std::uint64_t sequences = number_at(idx, sequences_at, 8);
     const std::uint64_t entries = number_at(idx, entries_at, 8);

@@ -1,5 +1,5 @@
-// Mutations that keep a manifest well-formed: a number gets a value from the edges of what integers
-// hold, or is made to differ a little; else the engine's own.
+// Mutations that keep a manifest well-formed: set a number to an edge of the integer range or
+// change it a little; else libFuzzer's own mutations.
 #include <algorithm>
 #include <cctype>
 #include <cstring>

@@ -1,4 +1,4 @@
-// Runs a fuzz target on every file of the folders given, and says which before each.
+// Runs a fuzz target on every file of the given folders and prints each name first.
 #include <algorithm>
 #include <cstdio>
 #include <filesystem>
@@ -18,7 +18,7 @@ int main(int argc, char** argv) {
         for (const std::filesystem::path& file : files) {
             std::printf("%s\n", file.c_str());
             std::fflush(stdout);
-            // A copy of its own size, so that a sanitizer sees a read behind the end.
+            // A copy of exactly this size, so that a sanitizer sees a read past the end.
             const std::string input = gptrain::read_file(file, 1 << 20);
             const std::vector<std::uint8_t> bytes(input.begin(), input.end());
             LLVMFuzzerTestOneInput(bytes.data(), bytes.size());

@@ -24,7 +24,7 @@ int LLVMFuzzerTestOneInput(const std::uint8_t* bytes, std::size_t size) {
     test::accepts(ExitCode::bad_input, "tokenizer.model: ", [&] {
         const Tokenizer tokenizer(model, "tokenizer.model");
         use(tokenizer, "he that hath  an ear,\n \xEF\xBD\xB1 \xE2\x84\xAB \xE3\x88\xB1 let");
-        // The model's own pieces are in its bytes.
+        // The input contains the model's own pieces.
         if (find_invalid_utf8(model) == std::string_view::npos) use(tokenizer, model);
         std::vector<std::int32_t> every;
         for (std::int32_t id = 0; id < tokenizer.vocab_size(); ++id)

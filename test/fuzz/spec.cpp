@@ -1,6 +1,6 @@
 // A run spec: read, planned and written back.
 #include "fuzz/target.h"
-#include "spec/run_plan.h"
+#include "spec/make_plan.h"
 
 using namespace gptrain;
 
@@ -24,7 +24,7 @@ int LLVMFuzzerTestOneInput(const std::uint8_t* bytes, std::size_t size) {
     if (!readable) return 0;
     GPTRAIN_CHECK(read(to_yaml(spec)) == spec);
     if (!test::accepts(ExitCode::usage, "run.yaml", [&] { plan = plan_of(spec); })) return 0;
-    // What spec.yaml holds gives the same plan.
+    // The contents of spec.yaml give the same plan.
     const RunSpec effective = effective_spec(spec, plan);
     GPTRAIN_CHECK(read(to_yaml(effective)) == effective);
     GPTRAIN_CHECK(describe(plan_of(effective)) == describe(plan));

@@ -1,6 +1,6 @@
-// A fuzz target: one parser, with bytes that somebody else made as its input. Its source is linked
-// twice: with libFuzzer, which makes inputs up (preset `fuzz`, scripts/fuzz.sh), and with
-// replay.cpp, which runs the kept ones in the normal suite.
+// A fuzz target: one parser with untrusted bytes as its input. Its source is linked twice: with
+// libFuzzer, which generates inputs (preset `fuzz`, scripts/fuzz.sh), and with replay.cpp, which
+// runs the kept ones in the normal suite.
 #pragma once
 
 #include <cstddef>
@@ -9,8 +9,8 @@
 
 #include "base/error.h"
 
-/// Runs the parser once. Whatever leaves it as an exception, a sanitizer's finding, a hang or a
-/// huge allocation is a bug.
+/// Runs the parser once. An exception that escapes it, a sanitizer's finding, a hang or a huge
+/// allocation is a bug.
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* bytes, std::size_t size);
 
 namespace gptrain::test {
@@ -19,8 +19,8 @@ inline std::string_view as_text(const std::uint8_t* bytes, std::size_t size) {
     return {reinterpret_cast<const char*>(bytes), size};
 }
 
-/// Whether `act` takes its input. The only other outcome that is right is an Error with the code
-/// `refusal` and a message of a length for people, which begins with what is at fault.
+/// True if `act` accepts its input. The only other valid outcome is an Error with the code
+/// `refusal` and a message of reasonable length that begins with what is at fault.
 bool accepts(ExitCode refusal, std::string_view at_fault, const auto& act) {
     try {
         act();

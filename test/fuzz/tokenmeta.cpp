@@ -1,4 +1,4 @@
-// PREFIX.meta.json, which says what token files were made with.
+// PREFIX.meta.json, the record of how token files were made.
 #include "data/token_meta.h"
 #include "fuzz/target.h"
 

@@ -1,4 +1,5 @@
-// A model on the GPU beside the same model on the CPU, in sizes that the fast kernels take.
+// Compares a model on the GPU with the same model on the CPU, in sizes that the fast kernels
+// support.
 #include <cmath>
 
 #include "catch.h"
@@ -36,7 +37,7 @@ struct Result {
     NamedValues weights;    ///< after the last
 };
 
-/// Three steps from these weights; without any, from those that the seed gives.
+/// Three steps from these weights; if there are none, from the seed's initial weights.
 Result train_steps(const RunSpec& spec, std::unique_ptr<Backend> backend,
                    const NamedValues& weights = {}) {
     TinyRun run(spec, std::move(backend));
@@ -65,7 +66,7 @@ TEST_CASE("starting weights are the same on GPU and CPU within a rounding", "[gp
     const NamedValues on_cpu = cpu.state("weight");
     for (const auto& [name, values] : gpu.state("weight")) {
         CAPTURE(name);
-        // A logarithm, a square root, a cosine and two products, each within a few ulp.
+        // A logarithm, a square root, a cosine and two products, each within a few ulps.
         CHECK(distance(values, on_cpu.at(name)) <= 16 * fp32_roundoff * norm(values));
     }
 }
@@ -79,7 +80,7 @@ TEST_CASE("in fp32 a model on the GPU computes what it computes on the CPU", "[g
         CAPTURE(i);
         CHECK(gpu.losses[i] == Approx(cpu.losses[i]).epsilon(1e-6));
     }
-    // Sums of other order: relative to the whole tensor, a few roundings each.
+    // Sums in another order: a few roundings each, relative to the whole tensor.
     for (const auto& [name, values] : gpu.gradients) {
         CAPTURE(name, norm(values));
         CHECK(distance(values, cpu.gradients.at(name)) <=
@@ -101,7 +102,7 @@ TEST_CASE("in bf16 a model on the GPU is as near to fp32 as on the CPU", "[gpu]"
         CAPTURE(i);
         CHECK(std::abs(gpu.losses[i] - exact.losses[i]) <= bf16_roundoff * exact.losses[i]);
     }
-    // Twice the error of the plain computation in bf16.
+    // Twice the error of the naive computation in bf16.
     for (const auto& [name, values] : gpu.gradients) {
         const std::vector<float>& right = exact.gradients.at(name);
         CAPTURE(name, norm(right));

@@ -16,7 +16,7 @@ namespace {
 
 constexpr std::int64_t draws = 20000;
 
-/// How often each id is drawn at the positions 0 to draws - 1.
+/// How often each id is drawn at positions 0 to draws - 1.
 std::vector<std::int64_t> counts_of(const std::vector<float>& logits,
                                     const SamplingOptions& options) {
     std::vector<std::int64_t> counts(logits.size());
@@ -25,7 +25,7 @@ std::vector<std::int64_t> counts_of(const std::vector<float>& logits,
     return counts;
 }
 
-/// The ids that were drawn at all.
+/// The ids that were drawn at least once.
 std::set<std::size_t> drawn(const std::vector<std::int64_t>& counts) {
     std::set<std::size_t> ids;
     for (std::size_t id = 0; id < counts.size(); ++id)
@@ -33,7 +33,7 @@ std::set<std::size_t> drawn(const std::vector<std::int64_t>& counts) {
     return ids;
 }
 
-// Probabilities 0.5, 0.25, 0.125, 0.125, not in order of the ids.
+// Probabilities 0.5, 0.25, 0.125 and 0.125, not in the order of the ids.
 const std::vector<float> logits = {std::log(0.125f), std::log(0.5f), std::log(0.25f),
                                    std::log(0.125f)};
 
@@ -66,7 +66,8 @@ TEST_CASE("temperature divides the logits") {
 TEST_CASE("top_k and top_p keep the likeliest tokens") {
     CHECK(drawn(counts_of(logits, {.top_k = 2})) == std::set<std::size_t>{1, 2});
     CHECK(drawn(counts_of(logits, {.top_k = 9})).size() == 4);
-    // 0.5 + 0.25 reach 0.7, so the third one is out; of the equal ones the smaller id comes first.
+    // 0.5 + 0.25 reaches 0.7, so the third one is excluded; among equals the smaller id comes
+    // first.
     CHECK(drawn(counts_of(logits, {.top_p = 0.7})) == std::set<std::size_t>{1, 2});
     CHECK(drawn(counts_of(logits, {.top_p = 0.8})) == std::set<std::size_t>{0, 1, 2});
     // The likeliest one is always kept.

@@ -1,9 +1,10 @@
-// Which coordinates the model gives to the masks that it asks for.
+// The coordinates that the model passes for its dropout masks.
 #include <algorithm>
 #include <map>
 #include <utility>
 
 #include "catch.h"
+#include "spec/make_plan.h"
 #include "tiny_run.h"
 
 using namespace gptrain;
@@ -11,7 +12,7 @@ using namespace gptrain::test;
 
 namespace {
 
-/// A meter that notes every dropout of the ops that it is asked for.
+/// A meter that notes every dropout that ops request.
 class DropoutRecorder final : public EachOp<MeterBackend, DropoutRecorder> {
 public:
     DropoutRecorder()
@@ -53,7 +54,7 @@ TEST_CASE("every site of every layer draws its own mask, the same forward and ba
     const RunPlan plan = make_plan(spec, {});
     const Mesh mesh = one_rank_mesh();
     DropoutRecorder recorder;
-    Engine engine(recorder, mesh, spec, plan);
+    Engine engine(recorder, mesh, plan);
     engine.initialise();
     StepBatch batch;
     batch.step = 1;

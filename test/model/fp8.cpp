@@ -1,4 +1,4 @@
-// A model whose inner blocks multiply in 8 bits.
+// A model whose inner blocks compute in FP8.
 #include <cmath>
 #include <limits>
 
@@ -73,13 +73,13 @@ TEST_CASE("8-bit gradients point where those in bf16 do", "[model]") {
     const bool llama = GENERATE(false, true);
     const Result in_bf16 = train_steps(spec_in(Precision::bf16, llama), 1);
     const Result in_fp8 = train_steps(spec_in(Precision::fp8, llama), 1);
-    // Rounding to 4 and 3 binary digits moves a long sum of products by some per cent of its
-    // spread.
+    // Rounding to 4 and 3 binary digits moves a long sum of products by a few percent of its
+    // standard deviation.
     CHECK(in_fp8.losses[0] != in_bf16.losses[0]);
     CHECK(in_fp8.losses[0] == Approx(in_bf16.losses[0]).epsilon(0.01));
     for (const auto& [name, gradient] : in_bf16.gradients) {
         CAPTURE(name);
-        // The gradient of a key's bias is zero but for rounding.
+        // The gradient of a key's bias is zero except for rounding.
         if (name.ends_with("attn.k.bias")) continue;
         CHECK(cosine(gradient, in_fp8.gradients.at(name)) > 0.98);
     }

@@ -173,7 +173,7 @@ def learning_rate(c, step):
 
 
 def train(c, batch, weights, dtype):
-    """Everything the file holds beside its inputs, computed in `dtype`."""
+    """Everything in the file except the inputs, computed in `dtype`."""
     w = {name: torch.tensor(x, dtype=dtype, requires_grad=True) for name, x in weights.items()}
     ids, targets = (torch.tensor(x, dtype=torch.int64) for x in batch[:2])
     token_weights = torch.tensor(batch[2], dtype=dtype)
@@ -237,7 +237,7 @@ def main():
 
 
 def masked(ids):
-    """As eod_mask_loss does, and one token that counts half."""
+    """As eod_mask_loss does, plus one token that counts half."""
     weights = (ids != END_OF_DOCUMENT).astype(np.float32)
     weights[1, 3] = 0.5
     return weights

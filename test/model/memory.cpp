@@ -1,5 +1,6 @@
-// The meter runs the same code: what it predicts is what a run takes.
+// The meter runs the same code, so its prediction is what a run allocates.
 #include "catch.h"
+#include "spec/make_plan.h"
 #include "tiny_run.h"
 
 using namespace gptrain;
@@ -28,7 +29,7 @@ TEST_CASE("recomputation and sharding save what they should", "[model][memory]")
     RunSpec spec = tiny_spec();
     const auto measure = [&](std::int64_t ranks) {
         const RunPlan plan = make_plan(spec, {.world_size = ranks, .dry_run = true});
-        return measure_run(spec, plan, {}, no_scratch);
+        return measure_run(plan, {}, no_scratch);
     };
     spec.training.global_batch_size = 16;
     spec.recompute = Recompute::none;
@@ -58,7 +59,7 @@ TEST_CASE("the meter counts the products of the model", "[model][memory]") {
     spec.recompute = Recompute::none;
     const RunPlan plan = make_plan(spec, {});
     const ModelShape& model = plan.model;
-    const StepCost cost = measure_run(spec, plan, {}, no_scratch);
+    const StepCost cost = measure_run(plan, {}, no_scratch);
     const double tokens = static_cast<double>(plan.batch.global_batch_size * plan.seq_length);
     const double weights = static_cast<double>(model.layers * 12 * model.hidden * model.hidden +
                                                model.vocab * model.hidden);
@@ -73,17 +74,17 @@ TEST_CASE("the meter counts the products of the model", "[model][memory]") {
 
 namespace {
 
-/// Bytes that a layer keeps of a microbatch on one rank of tp.
+/// Bytes that a layer saves for a microbatch on one tp rank.
 std::int64_t saved_by_a_layer(RunSpec spec, std::int64_t tensor) {
     const auto saved = [&](std::int64_t layers) {
         spec.model.num_layers = layers;
         const RunPlan plan = make_plan(spec, {.world_size = tensor});
-        return measure_run(spec, plan, {}, no_scratch).memory[MemoryUse::saved];
+        return measure_run(plan, {}, no_scratch).memory[MemoryUse::saved];
     };
     return saved(4) - saved(3);
 }
 
-// Sizes at which no tensor ends between multiples of 256 bytes.
+// Sizes at which every tensor is a multiple of 256 bytes.
 constexpr std::int64_t s = 256, b = 2, h = 64, a = 8;
 
 RunSpec layer_spec() {
@@ -141,7 +142,7 @@ TEST_CASE("zero-bubble takes the activation memory of 1F1B", "[model][memory]") 
     const auto saved = [&](ScheduleKind kind, int stage) {
         spec.parallel.schedule = kind;
         const RunPlan plan = make_plan(spec, {.world_size = 4});
-        return measure_run(spec, plan, {.pp = stage}, no_scratch).memory[MemoryUse::saved];
+        return measure_run(plan, {.pp = stage}, no_scratch).memory[MemoryUse::saved];
     };
     spec.recompute = Recompute::none;
     const std::int64_t most = saved(ScheduleKind::one_f_one_b, 0);
@@ -151,7 +152,7 @@ TEST_CASE("zero-bubble takes the activation memory of 1F1B", "[model][memory]") 
     for (const int stage : {0, 1, 2})
         CHECK(saved(ScheduleKind::zero_bubble, stage) == most);
     CHECK(saved(ScheduleKind::zero_bubble, 3) == most + head);
-    // To rebuild what W reads would save nothing.
+    // Rebuilding what W reads would save nothing.
     spec.recompute = Recompute::selective;
     CHECK(saved(ScheduleKind::zero_bubble, 0) == most);
 }

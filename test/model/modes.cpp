@@ -1,4 +1,4 @@
-// Settings that must not change what is computed: recomputation, schedules, microbatches.
+// Settings that must not change the results: recomputation, schedules, microbatches.
 #include <cmath>
 
 #include "catch.h"
@@ -32,7 +32,7 @@ void check_equal_bits(const Result& a, const Result& b) {
     CHECK(a.weights == b.weights);
 }
 
-/// Sums of other order: relative to the whole tensor, a few roundings of `eps` each.
+/// For sums in another order: a few roundings of `eps` each, relative to the whole tensor.
 void check_close(const NamedValues& a, const NamedValues& b, double eps) {
     for (const auto& [name, values] : a) {
         const std::vector<float>& other = b.at(name);

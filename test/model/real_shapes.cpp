@@ -1,5 +1,5 @@
-// The shipped specs at their real sizes but for the number of layers: a vocabulary that no power of
-// two divides, long sequences, and whatever a library does for them.
+// The shipped specs at their real sizes except for the number of layers: a vocabulary that no power
+// of two divides, long sequences, and whatever libraries do for such sizes.
 #include <array>
 #include <cmath>
 #include <string>
@@ -31,9 +31,9 @@ Result train_one_step(const RunSpec& spec) {
     return result;
 }
 
-/// A microbatch of one sequence in place of the spec's batch.
+/// One microbatch of one sequence instead of the spec's batch.
 RunSpec shipped(const std::string& name, Precision precision) {
-    // In 8 bits all layers but the first and the last are computed.
+    // FP8 needs a layer between the first and the last.
     const char* layers = precision == Precision::fp8 ? "3" : "2";
     RunSpec spec =
         load_run_spec(std::string(GPTRAIN_CONFIGS "/") + name + ".yaml",
@@ -65,7 +65,7 @@ TEST_CASE("specs train and evaluate at real sizes in every precision and recompu
             CAPTURE(name, name_of(precision));
             spec.recompute = Recompute::none;
             const Result none = train_one_step(spec);
-            // The logits of starting weights are small, so all pieces are about equally likely.
+            // The logits of initial weights are small, so all tokens are about equally likely.
             const double uniform = std::log(static_cast<double>(spec.model.vocab_size));
             CHECK(std::abs(none.loss - uniform) < 0.5);
             CHECK(none.evaluation < none.loss);

@@ -3,6 +3,7 @@
 #include <cmath>
 
 #include "base/philox.h"
+#include "spec/make_plan.h"
 
 namespace gptrain::test {
 
@@ -46,12 +47,11 @@ TinyRun::TinyRun(const RunSpec& spec, std::unique_ptr<Backend> backend)
 
 TinyRun::TinyRun(const RunSpec& spec, std::unique_ptr<Backend> backend, std::int64_t ranks,
                  const std::function<Mesh(const RunPlan&, Backend&)>& make_mesh)
-    : spec_(spec),
-      backend_(std::move(backend)),
+    : backend_(std::move(backend)),
       plan_(make_plan(spec, {.world_size = ranks, .cuda = backend_->name() == "cuda"})),
       mesh_(make_mesh(plan_, *backend_)),
-      cost_(measure_run(spec_, plan_, mesh_.place(), memory_of(*backend_))),
-      engine_(std::make_unique<Engine>(*backend_, mesh_, spec_, plan_, cost_.memory)) {
+      cost_(measure_run(plan_, mesh_.place(), memory_of(*backend_))),
+      engine_(std::make_unique<Engine>(*backend_, mesh_, plan_, cost_.memory)) {
     engine_->initialise();
 }
 

@@ -1,4 +1,4 @@
-// A model small enough to train in a test, with its data made up.
+// A model small enough to train in a test, with made-up data.
 #pragma once
 
 #include <functional>
@@ -14,19 +14,19 @@ namespace gptrain::test {
 /// Values of named tensors, such as the weights or the gradients of a model.
 using NamedValues = std::map<std::string, std::vector<float>>;
 
-/// A spec of a small GPT-2-like model; tests change what they are about.
+/// A spec of a small GPT-2-like model. Tests change the keys that they test.
 RunSpec tiny_spec();
-/// The same with rotary positions, RMSNorm, SwiGLU, no biases, grouped-query attention, an untied
-/// head.
+/// The same with rotary positions, RMSNorm, SwiGLU, no biases, grouped-query attention and an
+/// untied head.
 RunSpec tiny_llama_spec();
 
 /// The backend that this executable tests.
 std::unique_ptr<Backend> tested_backend();
 
-/// An engine with what it needs around it.
+/// An engine with everything that it needs.
 class TinyRun {
 public:
-    /// On the tested backend.
+    /// One rank, on the tested backend.
     explicit TinyRun(const RunSpec& spec);
     TinyRun(const RunSpec& spec, std::unique_ptr<Backend> backend);
     /// One rank of a mesh.
@@ -45,7 +45,7 @@ public:
     NamedValues gradients();
     /// Group "weight", "exp_avg" or "exp_avg_sq".
     NamedValues state(const std::string& group);
-    /// To be followed by the engine's `restore`.
+    /// Call the engine's `restore` afterwards.
     void set_state(const std::string& group, const NamedValues& values);
     void set_weights(const NamedValues& weights);
 
@@ -53,7 +53,6 @@ private:
     NamedValues collect(const std::string& group,
                         const std::function<void(const StateVisitor&)>& visit);
 
-    RunSpec spec_;
     std::unique_ptr<Backend> backend_;
     RunPlan plan_;
     Mesh mesh_;
@@ -65,8 +64,8 @@ private:
 double distance(const std::vector<float>& a, const std::vector<float>& b);
 double norm(const std::vector<float>& a);
 
-/// A data rank's batch of random tokens that is a function of (seed, step): the same sequences
-/// however they are cut into microbatches and among data ranks. A few tokens have weight 0.
+/// A data rank's batch of random tokens, a function of (seed, step): the same sequences, however
+/// they are split into microbatches and among data ranks. A few tokens have weight 0.
 StepBatch random_batch(const RunPlan& plan, std::int64_t step, std::uint64_t seed = 1,
                        std::int64_t data_rank = 0);
 

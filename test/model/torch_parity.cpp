@@ -1,4 +1,4 @@
-// Loss, every gradient and ten AdamW steps beside what PyTorch computes in float64
+// Compares loss, every gradient and ten AdamW steps with what PyTorch computes in float64
 // (make_torch_fixture.py).
 #include <algorithm>
 #include <cmath>
@@ -14,11 +14,11 @@ using namespace gptrain::test;
 namespace {
 
 /// How much farther from float64 than PyTorch's float32 another float32 implementation may be: both
-/// round in other places, neither is exact by luck everywhere.
+/// round in different places, and neither is exact everywhere.
 constexpr double slack = 4;
 
-/// Beside this source, or where the environment's GPTRAIN_TEST_DATA says: a test may run on another
-/// machine than it was built on.
+/// In this source's folder, or in GPTRAIN_TEST_DATA of the environment: a test may run on another
+/// machine than the one that built it.
 std::string test_data(const std::string& name) {
     const char* folder = std::getenv("GPTRAIN_TEST_DATA");
     return std::string(folder != nullptr ? folder : GPTRAIN_TEST_DATA) + "/" + name;
@@ -109,10 +109,10 @@ StepBatch Fixture::batch(std::int64_t step) const {
     return batch;
 }
 
-/// What float32 explains of a difference, as a 2-norm. PyTorch's float32 is `fp32_error` away from
-/// the expected values, whose norm is `norm`. A tensor that is exactly zero (the gradient of a
-/// key's bias, which softmax cancels) is nothing but rounding errors; their squares, of which
-/// exp_avg_sq consists, have the slack squared.
+/// The part of a difference, as a 2-norm, that float32 explains. PyTorch's float32 is `fp32_error`
+/// away from the expected values, whose norm is `norm`. A tensor that is exactly zero (the gradient
+/// of a key's bias, which softmax cancels) holds only rounding errors; for their squares, which
+/// make up exp_avg_sq, the slack is squared.
 double allowed_distance(double fp32_error, double norm, bool of_squares) {
     const bool noise = norm <= fp32_error;
     // The expected values themselves were rounded to float32.

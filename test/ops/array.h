@@ -8,7 +8,7 @@
 
 namespace gptrain {
 
-/// Row-major numbers. A default-made Array is `empty()`: "not given".
+/// Row-major numbers. A default-constructed Array is `empty()`, which means "not given".
 class Array {
 public:
     Array() = default;
@@ -20,7 +20,7 @@ public:
     const Shape& shape() const { return shape_; }
     std::int64_t size(int dim) const { return shape_[dim]; }
 
-    /// The element at the indices; the last one alone counts through all elements.
+    /// The element at the indices. If only the last one is given, it counts through all elements.
     Bounded& operator()(auto... index) { return values_[position(index...)]; }
     const Bounded& operator()(auto... index) const { return values_[position(index...)]; }
     std::int64_t integer(auto... index) const {

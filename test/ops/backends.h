@@ -10,10 +10,10 @@ namespace gptrain {
 
 std::vector<std::unique_ptr<Backend>> built_backends();
 
-/// How often a call is made: its bits must be the same each time.
+/// How often each call is repeated; its bits must be the same each time.
 int repetitions();
-/// From now on calls are the ones of that repetition, 0 at first: the emulator takes threads and
-/// blocks in another order in each.
+/// Announces the repetition of the calls that follow, from 0: in each, the emulator runs threads
+/// and blocks in another order.
 void begin_repetition(int repetition);
 
 }  // namespace gptrain

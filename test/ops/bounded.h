@@ -1,19 +1,18 @@
-// How far a result in fp32 may be from the exact one. This is the one place where the tolerances of
-// the op tests come from.
+// How far an fp32 result may be from the exact one. All tolerances of the op tests come from here.
 //
-// The reference computes in double, and each of its numbers carries a bound for the error that a
-// computation of the same formula in fp32 can have, by the standard model of rounding (Higham,
-// "Accuracy and Stability of Numerical Algorithms", chapters 2 and 4), with u = 2^-24:
+// The reference computes in double. Each of its numbers carries a bound for the error that
+// computing the same formula in fp32 can have, by the standard model of rounding (Higham, "Accuracy
+// and Stability of Numerical Algorithms", chapters 2 and 4), with u = 2^-24:
 //   - a sum, difference, product, quotient or root adds u times the size of its terms;
-//   - a sum of n terms adds n u times the sum of their sizes, in whatever order it is taken;
-//   - an elementary function adds 4 units of fp32's last place, 8 u;
-//   - what is stored in a narrower type adds that type's u times its size;
-//   - products of 8-bit numbers are added by tensor cores that keep some 13 bits of the largest of
-//     the terms that they add at a time (DeepSeek-AI 2024, arXiv 2412.19437, section 3.3.2): each
-//     factor is taken to be known to 2^-13 of its size;
-//   - the tanh in the epilogue of a 16-bit product adds 2^-11 of its size, the largest error of the
-//     instruction that a library may take for it (PTX ISA, tanh.approx.f32).
-// Errors of the operands pass through by the derivative. A bound of 0 says that nothing was
+//   - a sum of n terms adds n u times the sum of their sizes, in any order;
+//   - an elementary function adds 4 ulps of fp32, 8 u;
+//   - storing in a narrower type adds that type's u times the size;
+//   - tensor cores add products of FP8 numbers with about 13 bits of the largest of the terms that
+//     they add at a time (DeepSeek-AI 2024, arXiv 2412.19437, section 3.3.2): each factor counts as
+//     known to 2^-13 of its size;
+//   - the tanh in the epilogue of a 16-bit GEMM adds 2^-11 of its size, the largest error of the
+//     instruction that a library may use for it (PTX ISA, tanh.approx.f32).
+// Errors of the operands propagate through the derivative. A bound of 0 means that nothing was
 // computed, only chosen or copied: then the result must be the exact value, correctly rounded to
 // its type.
 #pragma once
@@ -29,7 +28,7 @@ namespace gptrain {
 constexpr double fp32_roundoff = 0x1p-24;
 constexpr double fp8_factor_roundoff = 0x1p-13;
 constexpr double library_tanh_roundoff = 0x1p-11;
-/// Results may be flushed from twice the smallest normal number on, wherever they arise.
+/// Results below twice the smallest normal number may be flushed to zero, wherever they arise.
 constexpr double fp32_smallest = 0x1p-125;
 
 /// Largest relative error of rounding to nearest.
@@ -57,12 +56,12 @@ struct Bounded {
     Bounded(double v, double b) : value(v), bound(b) {}
 };
 
-/// A number of the formula that fp32 holds only rounded, such as 1 / sqrt(D).
+/// A constant of the formula that fp32 holds only rounded, such as 1 / sqrt(D).
 inline Bounded rounded(double x) {
     return {x, fp32_roundoff * std::abs(x)};
 }
 
-/// As it comes back from memory of that type.
+/// The value after it was stored in memory of that type.
 inline Bounded stored(const Bounded& x, DType dtype) {
     return {x.value,
             x.bound + roundoff(dtype) * (std::abs(x.value) + x.bound) + smallest_error(dtype)};
@@ -122,7 +121,7 @@ public:
         ++terms_;
     }
     Bounded result() const {
-        // One term is only copied.
+        // A single term is only copied.
         const double roundings = terms_ > 1 ? static_cast<double>(terms_) : 0;
         return {value_, bound_ + roundings * fp32_roundoff * size_};
     }

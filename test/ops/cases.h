@@ -19,7 +19,7 @@ std::vector<OpCase> optimizer_cases();
 
 constexpr DType compute_dtypes[] = {DType::f32, DType::bf16, DType::f16};
 
-/// Gives the case a step and slots that are not the first, and returns the mask of this dropout
+/// Gives the case a step and slots other than the first, and returns the mask of this dropout
 /// there.
 reference::Mask use_dropout(OpCase& op, const Dropout& dropout);
 /// The dropout argument of the op.

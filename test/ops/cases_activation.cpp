@@ -23,7 +23,7 @@ OpCase make_case(const std::string& op, Activation activation, const Size& size,
     return result;
 }
 
-/// Mostly where the functions bend, and now and then far out.
+/// Mostly where the functions bend, sometimes far out.
 Values activation_inputs() {
     return [normal = random_values(2)](std::int64_t i, PhiloxKey stream) {
         const double x = normal(i, stream);
@@ -31,7 +31,7 @@ Values activation_inputs() {
     };
 }
 
-/// What is asked for beside the formula.
+/// Outputs in addition to the formula's.
 struct Variant {
     const char* name;
     bool in_place = false;

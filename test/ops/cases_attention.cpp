@@ -14,7 +14,7 @@ struct Variant {
     bool large = false;
 };
 
-// B, Sq, Sk, N, G, D; then as the members above.
+// B, Sq, Sk, N, G, D, then the members above.
 constexpr Variant variants[] = {
     {1, 1, 1, 1, 1, 1},
     {1, 3, 3, 1, 1, 2},
@@ -25,24 +25,23 @@ constexpr Variant variants[] = {
     {1, 65, 65, 2, 1, 128, 0, 0, true, 0.5f},
     {1, 35, 35, 1, 1, 256},
     {1, 300, 300, 1, 1, 32},
-    // A KV cache: new queries behind the keys that are there.
+    // A KV cache: new queries after the keys that it holds.
     {2, 1, 70, 4, 2, 16, 69, 0},
     {1, 5, 40, 2, 2, 8, 35, 0, true},
-    // Rows whose document begins behind these keys see none of them.
+    // Rows whose document begins after these keys see none of them.
     {1, 25, 18, 2, 1, 16, 10, 0, true},
-    // A part of the keys, as ring attention has it: all visible, half of them, and rows that see
-    // none.
+    // Part of the keys, as in ring attention: all visible, half of them, and rows that see none.
     {1, 20, 70, 2, 1, 32, 100, 10, false, 0.1f},
     {1, 66, 66, 2, 2, 16, 5, 37, false, 0.1f},
     {2, 9, 9, 2, 1, 16, 0, 50},
-    // Several tiles of keys and queries, for kernels that are for these head dims alone.
+    // Several tiles of keys and queries, for kernels that support only these head dims.
     {1, 300, 300, 4, 2, 64},
     {2, 257, 257, 1, 1, 128},
     {1, 270, 270, 2, 1, 64, 0, 0, true, 0.2f},
     {1, 140, 400, 2, 1, 128, 260, 0, true},
     {1, 200, 200, 1, 1, 64, 100, 37, false, 0.1f},
     {1, 150, 150, 1, 1, 128, 0, 130},
-    // More heads than an emulated device has blocks of.
+    // More heads than the emulated device has blocks.
     {1, 140, 140, 6, 6, 64},
     {4, 64, 64, 12, 12, 64, 0, 0, false, 0, true},
     {1, 1024, 1024, 12, 12, 64, 0, 0, false, 0, true},
@@ -71,7 +70,7 @@ struct Qkv {
     Operand q, k, v;
 };
 
-/// q, k, v (or their gradients) packed as the product of one linear layer leaves them.
+/// q, k, v (or their gradients) packed as one linear layer's GEMM produces them.
 Qkv packed(OpCase& op, const Variant& v, Role role, DType dtype, const Values& values) {
     const std::int64_t heads = v.heads + 2 * v.groups;
     const auto all = op.storage(dtype, {v.sequences * v.queries, heads * v.head_dim});
@@ -87,7 +86,7 @@ Qkv packed(OpCase& op, const Variant& v, Role role, DType dtype, const Values& v
     return {part(0, v.heads), part(v.heads, v.groups), part(v.heads + v.groups, v.groups)};
 }
 
-/// q by itself; k and v in a cache that has room for more keys.
+/// q on its own; k and v in a cache that has room for more keys.
 Qkv cached(OpCase& op, const Variant& v, Role role, DType dtype, const Values& values) {
     const auto part = [&](std::int64_t heads, std::int64_t rows, std::int64_t capacity) {
         return op.part(
@@ -160,7 +159,7 @@ OpCase forward(const Variant& v, DType dtype) {
     return op;
 }
 
-/// Of rows merged over more keys than are here, or over none at all.
+/// For rows merged over more keys than are here, or over none at all.
 Values merged_lse(const Variant& v) {
     if (v.q_begin + v.queries <= v.k_begin) return constant(-INFINITY);
     return random_values(0.3, std::log(static_cast<double>(v.keys)) + 3);
@@ -220,7 +219,7 @@ constexpr MergeVariant merge_variants[] = {
     {1, 4096, 12, 64, true},
 };
 
-/// Of a side that has seen nothing in one row out of `period`, o is 0 there.
+/// Keeps o at 0 where a side has seen nothing, one row in every `period`.
 Values merged_o(const MergeVariant& v, std::int64_t period) {
     return [=, values = random_values()](std::int64_t i, PhiloxKey stream) {
         const std::int64_t query = i / (v.heads * v.head_dim) % v.queries;
@@ -233,7 +232,7 @@ Values lse_of_side(const MergeVariant& v, std::int64_t period) {
     };
 }
 
-/// Sums over all queries, of which some follow each other here.
+/// Sums over all queries, some of which come later.
 OpCase merge(const MergeVariant& v, DType dtype, bool accumulate) {
     OpLimits limits;
     limits.compute = dtype;

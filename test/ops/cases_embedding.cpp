@@ -121,7 +121,7 @@ OpCase position_backward(const Size& size, DType dtype, bool learned, float prob
     return op;
 }
 
-/// q and k of a packed product (q heads, then k and v groups).
+/// q and k of a packed GEMM output (q heads, then k and v groups).
 OpCase rope(std::int64_t sequences, std::int64_t seq_length, std::int64_t heads,
             std::int64_t head_dim, DType dtype, bool inverse) {
     OpLimits limits;

@@ -8,7 +8,7 @@ struct Size {
     bool large = false;
 };
 
-// Products of 8-bit matrices are made for multiples of 16.
+// FP8 GEMMs need multiples of 16.
 constexpr Size sizes[] = {{16, 16, 16}, {32, 48, 64}, {160, 80, 272}, {2048, 1600, 6400, true}};
 
 struct Dims {
@@ -45,7 +45,7 @@ OpCase update_amax(const Dims& size, DType dtype, double before) {
 struct Conversion {
     DType from, to;
     bool rows, columns;
-    double amax;  ///< given: of the values, below some of them, or 0
+    double amax;  ///< given: of the values, smaller than some of them, or 0
 };
 
 OpCase convert(const Dims& size, const Conversion& how) {
@@ -54,7 +54,7 @@ OpCase convert(const Dims& size, const Conversion& how) {
                                how.columns ? " columns" : "", " ", size.rows, " x ", size.cols,
                                " gap ", size.gap, " amax ", how.amax),
                           size.large);
-    // Sizes over many powers of two: all the way down to subnormal numbers of the format.
+    // Magnitudes over many powers of two, down to subnormal numbers of the format.
     const Values spread = [normal = random_values()](std::int64_t i, PhiloxKey stream) {
         return normal(i, stream) * std::ldexp(1, -static_cast<int>(i % 23));
     };

@@ -29,7 +29,7 @@ OpCase make_case(std::string_view op, const Size& size, DType dtype, bool gradie
     return result;
 }
 
-/// Every third token counts nothing; its target is garbage.
+/// Every third token has weight 0 and a garbage target.
 bool is_masked(std::int64_t row) {
     return row % 3 == 1;
 }
@@ -42,7 +42,7 @@ Values token_weights() {
     return [](std::int64_t i, PhiloxKey) { return is_masked(i) ? 0.0 : i % 2 == 0 ? 1.0 : 0.5; };
 }
 
-/// Scores as a trained model has them: one far above the others in some rows.
+/// Scores as in a trained model: in some rows one is far above the others.
 Values logits_of(std::int64_t vocab) {
     return [=, normal = random_values(3)](std::int64_t i, PhiloxKey stream) {
         const bool winner = i % vocab == 0 && i / vocab % 2 == 0;
@@ -81,7 +81,7 @@ OpCase cross_entropy(const Size& size, DType dtype, bool gradient) {
     return op;
 }
 
-/// What an all-reduce does: combines the tensors element by element and gives each the result.
+/// Does what an all-reduce does: combines the tensors element by element and gives each the result.
 void reduce(Backend& backend, const std::vector<DeviceTensor>& tensors,
             float combine(float, float)) {
     const HostTensor first = tensors[0].download();
@@ -98,8 +98,8 @@ void reduce(Backend& backend, const std::vector<DeviceTensor>& tensors,
     }
 }
 
-/// The ranks of a vocabulary-parallel head, one after the other; each has its own step state, that
-/// of the first is the one that is looked at.
+/// The ranks of a vocabulary-parallel head, one after the other. Each has its own step state; the
+/// first one's is checked.
 void run_vocab_parallel(Backend& backend, const CrossEntropy& whole, std::int64_t ranks) {
     const std::int64_t rows = whole.logits.size(0);
     const std::int64_t vocab = whole.logits.size(1);

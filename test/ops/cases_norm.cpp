@@ -14,7 +14,7 @@ constexpr Size sizes[] = {
     {2, 250, 33}, {1, 36, 768}, {2, 2, 1600}, {1, 2, 9216}, {1, 1024, 768, true},
 };
 
-/// Which of the op's optional parts are there.
+/// Which of the op's optional parts are present.
 struct Variant {
     const char* name;
     bool rms = false;
@@ -41,7 +41,7 @@ OpCase make_case(std::string_view op, const Variant& variant, const Size& size, 
     return result;
 }
 
-/// Positions in two runs, as a slice of context parallelism has them.
+/// Positions in two runs, as in a slice of context parallelism.
 Dropout dropout_at(DropoutSite site, float probability) {
     Dropout dropout;
     dropout.probability = probability;
@@ -157,7 +157,7 @@ OpCase dropout_backward(const Variant& variant, const Size& size, DType dtype) {
     const auto dr = variant.in_place ? op.updated(dtype, shape, random_values())
                                      : op.input(dtype, shape, random_values());
     const auto dy = variant.in_place ? dr : op.output(dtype, shape);
-    // One of the variants has an amax that is beyond all that comes to it.
+    // One variant starts with an amax above all values.
     const auto before = constant(variant.in_place ? 0 : 100);
     const auto amax = variant.amax ? op.updated(DType::f32, {1}, before) : none;
     const auto mask = use_dropout(op, dropout_at(DropoutSite::mlp_output, 0.5f));

@@ -1,4 +1,4 @@
-// Tensors in host memory, and their twins on a backend.
+// Tensors in host memory, and their copies on a backend.
 #pragma once
 
 #include <functional>
@@ -17,19 +17,20 @@ void for_each_element(const Tensor& view,
 
 /// One number as stored; integers are exact up to 2^53.
 double load(const std::byte* at, DType dtype);
-/// x, rounded to the type.
+/// x rounded to the type.
 void store(std::byte* at, DType dtype, double x);
 
-/// The value of element i of a tensor; `stream` makes the random ones of different tensors differ.
+/// The value of element i of a tensor; `stream` makes the random values of different tensors
+/// differ.
 using Values = std::function<double(std::int64_t i, PhiloxKey stream)>;
 /// Bell-shaped (a sum of four uniform numbers), at most 3.5 standard deviations from the mean.
 Values random_values(double deviation = 1, double mean = 0);
-/// Whole numbers in [begin, end).
+/// Integers in [begin, end).
 Values random_integers(std::int64_t begin, std::int64_t end);
 Values constant(double x);
 Values given(std::vector<double> values);
 
-/// Owns host memory; its floating-point elements are NaN at first, its integers -1.
+/// Owns host memory. Its floating-point elements are initially NaN, its integers -1.
 class HostTensor {
 public:
     HostTensor(DType dtype, const Shape& shape)

@@ -18,7 +18,7 @@ SITES = ["embedding", "attention", "attention_output", "mlp_output"]
 
 
 def philox(counter, key):
-    """Four words of the counter (four words) under the key (two words)."""
+    """Four words of output for the counter (four words) under the key (two words)."""
     x0, x1, x2, x3 = counter
     k0, k1 = key
     for _ in range(10):
@@ -60,12 +60,12 @@ def name_hash(name):
 
 
 def threshold(probability):
-    """The probability's share of 2^32; words below it are dropped."""
+    """The probability as a fraction of 2^32; words below it are dropped."""
     return int(probability * 2**32)
 
 
 def kept(key, probability, sequence, position, head, index):
-    """Whether feature or key `index` stays."""
+    """True if feature or key `index` is kept."""
     word = philox([sequence, position, head, index // 4], key)[index % 4]
     return word >= threshold(probability)
 
@@ -118,7 +118,7 @@ WEIGHTS = [  # seed, name, first element
     (1234, "h.0.attn.q.weight", 0),
     (1234, "h.0.attn.k.weight", 6),
     (2**40 + 1234, "wte.weight", 0),
-    (1234, "h.11.mlp.proj.weight", 2**34 - 9),  # the number of a block passes 32 bits
+    (1234, "h.11.mlp.proj.weight", 2**34 - 9),  # the block number passes 32 bits
 ]
 
 

@@ -14,7 +14,7 @@ HostTensor to_host(const std::vector<std::int64_t>& values) {
     return host;
 }
 
-/// Whether `got`, of that type, is a right result (see bounded.h).
+/// True if `got`, of that type, is a correct result (see bounded.h).
 bool right(double got, const Bounded& expected, DType dtype) {
     if (expected.bound == 0 || std::isinf(expected.value)) {
         std::byte bytes[8];
@@ -24,7 +24,7 @@ bool right(double got, const Bounded& expected, DType dtype) {
     return std::abs(got - expected.value) <= stored(expected, dtype).bound;
 }
 
-/// One line about the elements of an operand that are wrong.
+/// One line about the wrong elements of an operand.
 std::string compare(const Array& got, const Array& expected) {
     std::int64_t wrong = 0;
     std::size_t worst = 0;

@@ -14,16 +14,16 @@
 namespace gptrain {
 
 enum class Role {
-    input,    ///< must be the same afterwards
+    input,    ///< must be unchanged afterwards
     output,   ///< holds NaN before
     updated,  ///< holds values before, others afterwards
 };
 
-/// Names an operand of a case.
+/// Identifies an operand of a case.
 using Operand = int;
 constexpr Operand none = -1;
 
-/// Takes part of a storage; the same on host and backend.
+/// A view of part of a storage; the same on host and backend.
 using View = std::function<Tensor(const Tensor&)>;
 
 /// The operands of a case in backend memory.
@@ -35,11 +35,11 @@ struct Tensors {
     }
 };
 
-/// The operands as the reference sees them: inputs and updated ones hold their values, exact; it
-/// overwrites outputs and updated ones.
+/// The operands as the reference sees them. Inputs and updated operands hold their exact values;
+/// the reference overwrites outputs and updated ones.
 struct Arrays {
     std::vector<Array> arrays;
-    std::vector<Array> results;  ///< what the op has left, exact
+    std::vector<Array> results;  ///< what the op has produced, exact
     Bounded loss_sum;
     Array absent;
     Array& operator[](Operand operand) {
@@ -51,13 +51,13 @@ struct Arrays {
     }
 };
 
-/// Compute dtype and sizes are what `scratch` must suffice for.
+/// Sets the compute dtype and the sizes that `scratch` must suffice for.
 class OpCase {
 public:
     OpCase(std::string case_name, const OpLimits& op_limits)
         : name(std::move(case_name)), limits(op_limits) {}
 
-    /// Contiguous, or for rank 2 with rows that lie `gap` elements apart.
+    /// Contiguous, or for rank 2 with a gap of `gap` elements between rows.
     Operand input(DType dtype, const Shape& shape, const Values& values, std::int64_t gap = 0) {
         return own(Role::input, dtype, shape, values, gap);
     }
@@ -68,7 +68,7 @@ public:
         return own(Role::updated, dtype, shape, values, gap);
     }
 
-    /// Memory that several operands lie in; what lies in none of them must stay as it is.
+    /// Memory that several operands share; what belongs to none of them must not change.
     std::size_t storage(DType dtype, const Shape& shape);
     Operand part(Role role, std::size_t storage, View view, const Values& values = Values());
 
@@ -79,8 +79,8 @@ public:
     std::int64_t slot = 0;
     std::function<void(Backend&, const Tensors&)> run;
     std::function<void(Arrays&)> reference;
-    double flops = 0;    ///< of the timed ones that are bound by arithmetic
-    bool large = false;  ///< to be timed; too large for the reference
+    double flops = 0;    ///< of timed ones that are compute-bound
+    bool large = false;  ///< only timed; too large for the reference
 
 private:
     friend class OpRun;
@@ -100,14 +100,14 @@ private:
     std::vector<Part> parts_;
 };
 
-/// Scratch memory of a backend for one case after the other: NaN at first, then what the case
-/// before has left there.
+/// Scratch memory of a backend for one case after the other: NaN at first, then whatever the
+/// previous case left.
 class ScratchMemory {
 public:
     explicit ScratchMemory(Backend& backend) : backend_(backend) {}
-    /// That many bytes, followed by ones that must stay as they are.
+    /// Takes that many bytes, followed by guard bytes that must not change.
     Tensor take(std::int64_t bytes);
-    /// Whether they have, since the last `take`.
+    /// True if the guard bytes are unchanged since the last `take`.
     bool end_is_intact() const;
 
 private:
@@ -123,19 +123,19 @@ struct ListedTensor {
 };
 
 /// A case on a backend, with memory of its own. The scratch memory has exactly the size that the
-/// backend asks for.
+/// backend requests.
 class OpRun {
 public:
     OpRun(Backend& backend, const OpCase& op, ScratchMemory& scratch);
 
     void run() { op_.run(backend_, tensors_); }
-    /// Compares the memory after one run with the reference. Empty if all is well, else a line for
-    /// each operand at fault.
+    /// Compares the memory after one run with the reference. Empty if all is correct, else one line
+    /// per faulty operand.
     std::string faults() const;
     /// Compares what the case's ops say that they use with the roles of its operands. Empty if all
-    /// is well, else a line for each operand at fault.
+    /// is correct, else one line per faulty operand.
     std::string listing_faults(const std::vector<ListedTensor>& listed) const;
-    /// All storages as they are now, and the step state.
+    /// All storages and the step state as they are now.
     std::vector<HostTensor> memory() const;
     /// Bytes of all operands, updated ones counted twice.
     std::int64_t bytes_moved() const;

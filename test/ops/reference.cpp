@@ -15,7 +15,7 @@ Bounded gelu(const Bounded& u) {
     return 0.5 * u * (1.0 + tanh(gelu_argument(u)));
 }
 
-/// `tanh_roundoff`: what the tanh adds beside fp32's own.
+/// `tanh_roundoff`: the tanh's error in addition to fp32's own.
 Bounded gelu_slope(const Bounded& u, double tanh_roundoff = 0) {
     Bounded t = tanh(gelu_argument(u));
     t.bound += tanh_roundoff * std::abs(t.value);
@@ -30,7 +30,7 @@ Bounded logistic(const Bounded& x) {
 
 }  // namespace
 
-// ---- matrices in 8 bits ----
+// ---- FP8 matrices ----
 
 namespace {
 
@@ -44,7 +44,7 @@ Format format_of(DType dtype) {
     return dtype == DType::f8e4m3 ? Format{4, -6, 448} : Format{3, -14, 57344};
 }
 
-/// The nearest number of the format, ties to even, clipped to its largest.
+/// The nearest number of the format, ties to even, clamped to its largest.
 double nearest(double x, const Format& format) {
     if (x == 0) return x;
     const int exponent = std::max(std::ilogb(x), format.least_exponent);

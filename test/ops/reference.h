@@ -1,6 +1,6 @@
-// Every op by its formula in backend/ops.h: plain loops over numbers in double that carry their
-// fp32 error bounds (bounded.h). Nothing is shared with a backend but the formulas of dropout.h.
-// Shapes, names and the =, += rules are those of ops.h; an empty Array is "without".
+// Every op by its formula in backend/ops.h: plain loops over doubles that carry their fp32 error
+// bounds (bounded.h). Backends and reference share only the formulas of dropout.h. Shapes, names
+// and the =, += rules are those of ops.h; an empty Array means "without".
 #pragma once
 
 #include "array.h"
@@ -15,17 +15,17 @@ void linear_weight_grad(const Array& x, const Array& dy, Array& dweight, Array& 
 void bias_grad(const Array& dy, Array& dbias);
 void add_bias(Array& y, const Array& bias);
 
-// ---- matrices in 8 bits ----
-/// amax = max(amax, |x|), exact as x must be; without `amax` nothing.
+// ---- FP8 matrices ----
+/// amax = max(amax, |x|), which must be exact; does nothing without `amax`.
 void update_amax(const Array& x, Array& amax);
-/// `rows` and `columns` (either may be empty) in their 8-bit format, and the scale.
+/// `rows` and `columns` (either may be empty) in their FP8 format, and the scale.
 void to_fp8(const Array& x, const Array& amax, Array& rows, Array& columns, Array& scale);
-/// The matrix that `stored` stands for; with `transpose` its columns.
+/// The matrix that `stored` represents; with `transpose`, its columns.
 Array from_fp8(const Array& stored, const Array& scale, bool transpose);
 
 // ---- dropout ----
 
-/// Dropout with the coordinates that ops take from the step state.
+/// Dropout with the coordinates that ops read from the step state.
 struct Mask {
     Dropout dropout;
     std::int64_t step = 0;
@@ -79,7 +79,7 @@ void attention_forward(const AttentionInput& in, Array& o, Array& lse);
 /// dq, dk, dv +=
 void attention_backward(const AttentionInput& in, const Array& o, const Array& lse,
                         const Array& d_o, Array& dq, Array& dk, Array& dv);
-/// o_sum and lse_sum: in and out
+/// o_sum and lse_sum are inputs and outputs.
 void merge_attention(const Array& o, const Array& lse, Array& o_sum, Array& lse_sum);
 
 // ---- loss and optimizer ----

@@ -22,7 +22,7 @@ Bounded drop(const AttentionInput& in, const Bounded& x, std::int64_t b, std::in
     return x * in.mask.factor(b, in.visibility.q_begin + i, n, in.visibility.k_begin + j);
 }
 
-/// The probabilities of one row of one head; absent keys have none.
+/// The probabilities of one row of one head; hidden keys have none.
 void attend(const AttentionInput& in, std::int64_t b, std::int64_t i, std::int64_t n, Array& o,
             Array& lse) {
     const std::int64_t keys = in.k.size(1);
@@ -134,7 +134,7 @@ void attention_backward(const AttentionInput& in, const Array& o, const Array& l
                         dp.add(d_o(b, i, n, d) * in.v(b, j, group, d));
                     }
                     const Bounded ds = p * (drop(in, dp.result(), b, i, n, j) - delta.result());
-                    // Products take their operands in the compute dtype.
+                    // GEMMs take their operands in the compute dtype.
                     const Bounded slope = stored(ds, in.q.dtype()) * scale;
                     const Bounded kept = drop(in, stored(p, in.q.dtype()), b, i, n, j);
                     for (std::int64_t d = 0; d < dims; ++d) {

@@ -1,4 +1,4 @@
-// Every op on every backend against the reference, and how fast it is.
+// Every op on every backend compared with the reference, and its speed.
 #include <algorithm>
 #include <chrono>
 #include <cmath>
@@ -11,7 +11,7 @@
 namespace gptrain {
 namespace {
 
-/// Also that the same call gives the same bits.
+/// Also checks that the same call gives the same bits.
 void check(const std::vector<OpCase>& cases) {
     for (const auto& backend : built_backends()) {
         ScratchMemory scratch(*backend);
@@ -33,7 +33,7 @@ void check(const std::vector<OpCase>& cases) {
     }
 }
 
-/// Seconds of the fastest of eight runs: what else the machine does only adds to them.
+/// Seconds of the fastest of eight runs: other load on the machine only adds time.
 double time(Backend& backend, OpRun& run) {
     double fastest = INFINITY;
     for (int repetition = 0; repetition < 8; ++repetition) {
@@ -87,7 +87,7 @@ TEST_CASE("optimizer ops agree with the reference") {
     check(optimizer_cases());
 }
 
-// Not run unless asked for: test_ops "[timing]".
+// Runs only if requested: test_ops "[timing]".
 TEST_CASE("linear ops are timed", "[.timing]") {
     time_all(linear_cases());
 }

@@ -1,5 +1,5 @@
-// The backward formulas of the reference are the derivatives of its forward ones, by central
-// differences in double. Backends agree with the reference (test_cases.cpp), so theirs are as well.
+// The reference's backward formulas are the derivatives of its forward ones, by central differences
+// in double. Backends agree with the reference (test_cases.cpp), so theirs are as well.
 #include <cmath>
 
 #include "catch.h"
@@ -28,7 +28,8 @@ double inner(const Array& a, const Array& b) {
     return sum;
 }
 
-/// Derivative of <d_out, forward(inputs)> by one element, from the values h to both sides.
+/// Derivative of <d_out, forward(inputs)> by one element, from the values at distance h on both
+/// sides.
 double difference(const Forward& forward, Arrays inputs, const Array& d_out, std::size_t which,
                   std::size_t element, double h) {
     double& x = inputs[which].values()[element].value;
@@ -40,8 +41,8 @@ double difference(const Forward& forward, Arrays inputs, const Array& d_out, std
     return (above - below) / (2 * h);
 }
 
-/// The difference with step h is off by c h^2 + O(h^4), so twice as far as that with h / 2 is from
-/// it, at most; on top comes the rounding of its two values.
+/// The difference with step h is off by c h^2 + O(h^4), so at most twice as far as it is from the
+/// difference with step h / 2. Rounding of the two values comes on top.
 void check_gradients(const Forward& forward, const Backward& backward, const Arrays& inputs,
                      std::size_t checked_inputs) {
     const Array out = forward(inputs);

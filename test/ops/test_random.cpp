@@ -1,5 +1,5 @@
-// Random numbers of a run on every backend: against values computed by somebody else
-// (make_random_fixture.py), and against each other, of which no two may be alike.
+// A run's random numbers on every backend: compared with independently computed values
+// (make_random_fixture.py) and with each other; no two streams may be alike.
 #include <cmath>
 #include <string>
 #include <vector>
@@ -53,8 +53,9 @@ struct Attention {
     std::int64_t sequences, heads, queries, keys, first_query;
 };
 
-/// The mask over [sequences, heads, queries, keys]; '.' where a query does not see a key. All keys
-/// weigh the same and the value of key j is 1 in feature j alone, so the output tells the mask.
+/// The mask over [sequences, heads, queries, keys]; '.' if a query does not see a key. All keys
+/// have the same weight, and the value of key j is 1 in feature j only, so the output shows the
+/// mask.
 std::string attention_mask(Backend& backend, const Dropout& dropout, const Attention& of) {
     const std::int64_t dim = 32;
     OpLimits limits;
@@ -93,7 +94,7 @@ std::string attention_mask(Backend& backend, const Dropout& dropout, const Atten
     return mask;
 }
 
-/// Counts in how many places two masks agree.
+/// Counts the places in which two masks agree.
 class Agreement {
 public:
     void add(char a, char b) {
@@ -117,7 +118,7 @@ private:
     std::int64_t agreeing_ = 0;
 };
 
-/// Rows of `width` bits against the same rows shifted by so many rows and columns.
+/// Compares rows of `width` bits with the same rows shifted by this many rows and columns.
 bool independent_of_shift(const std::string& mask, std::size_t width, std::size_t rows,
                           std::size_t columns) {
     Agreement agreement;
@@ -126,7 +127,7 @@ bool independent_of_shift(const std::string& mask, std::size_t width, std::size_
     return agreement.by_chance();
 }
 
-/// A mask of fair bits and what it was drawn for.
+/// A mask of fair bits and its coordinates.
 struct Drawn {
     std::string coordinates;
     std::string mask;
@@ -148,7 +149,7 @@ void check_independent(const std::vector<Drawn>& masks) {
     }
 }
 
-/// The coordinates of a mask, each of which is a draw of its own.
+/// The coordinates of a mask, each of which must change the draw.
 struct Coordinates {
     std::uint64_t seed = 1234;
     std::int64_t step = 4;
@@ -175,7 +176,7 @@ struct Coordinates {
     }
 };
 
-/// The base and its neighbours in every coordinate; heads are those of attention alone.
+/// The base and its neighbours in every coordinate; only attention has heads.
 std::vector<Coordinates> neighbours(bool of_attention) {
     std::vector<Coordinates> all(1);
     if (of_attention) all[0].site = 1;
@@ -265,7 +266,7 @@ TEST_CASE("starting weights are those of an independent implementation") {
             backend->run(
                 InitNormal{.x = device.tensor(), .shard = shard, .seed = of.seed, .std = 0.5f});
             const HostTensor got = device.download();
-            // Up to 6 standard deviations, each factor within a few units of fp32's last place.
+            // Up to 6 standard deviations, each factor within a few ulps of fp32.
             for (std::int64_t i = 0; i < count; ++i)
                 CHECK(std::abs(got[i] - 0.5 * of.values[i]) < 0.5 * 6 * 16 * 0x1p-24);
         }

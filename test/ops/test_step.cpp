@@ -1,4 +1,4 @@
-// The step state: what the host gives, what is carried, and what is decided where the gradients
+// The step state: what the host sets, what is carried over, and what is decided where the gradients
 // are.
 #include <cmath>
 
@@ -25,7 +25,7 @@ StepState decide(Backend& backend, const StepState& before, const StepPolicy& po
     });
 }
 
-/// A state in the middle of a run, its gradients summed.
+/// A state in the middle of a run, with its gradients summed.
 StepState running_state() {
     StepState state = initial_step_state(1024);
     state.step = 12;
@@ -220,7 +220,7 @@ TEST_CASE("the first microbatch whose loss is not finite is noted") {
 
 TEST_CASE("the first tensor that is not finite is found, in a step that is left out for that") {
     for (const auto& backend : built_backends()) {
-        // More than one table of a GPU holds, some without elements.
+        // More than one GPU table holds; some have no elements.
         std::vector<DeviceTensor> memory;
         std::vector<Tensor> tensors;
         for (std::int64_t i = 0; i < 130; ++i) {

@@ -21,7 +21,7 @@ void on_each_backend(const Test& test) {
     }
 }
 
-/// What every elementary operation must treat well: both sides of ties, the ends of the ranges.
+/// Hard values for every elementary operation: both sides of ties, the ends of the ranges.
 std::vector<float> hard_numbers() {
     std::vector<float> numbers = {0.0f, -0.0f, 1.0f, infinity, -infinity, quiet_nan};
     for (const float edge :
@@ -45,7 +45,7 @@ HostTensor to_host(const std::vector<float>& values) {
     return host;
 }
 
-/// The nearest number of the type, ties to even; from the definition of the formats.
+/// The nearest number of the type, ties to even, from the definition of the formats.
 double nearest(double x, DType dtype) {
     if (dtype == DType::f32 || x == 0 || !std::isfinite(x)) return x;
     const int digits = dtype == DType::bf16 ? 8 : 11;
@@ -146,7 +146,7 @@ TEST_CASE("casts round to nearest even") {
 }
 
 TEST_CASE("NaN counts as nothing in a maximum") {
-    // gelu leaves 4 as it is and makes nearly nothing of -9.
+    // gelu leaves 4 as it is and maps -9 to almost nothing.
     const Values values = given({quiet_nan, -9, 1, quiet_nan, 4, quiet_nan});
     on_each_backend([&](Backend& backend) {
         for (const DType dtype : {DType::f32, DType::bf16, DType::f16}) {

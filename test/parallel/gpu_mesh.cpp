@@ -1,5 +1,5 @@
-// Meshes of ranks on GPUs: over NCCL where each has its own one, else over MPI by way of the host.
-// Ranks that share a GPU take turns on it, so that only some of the cases are run.
+// Meshes of ranks on GPUs: over NCCL if each rank has a GPU of its own, else over MPI through host
+// memory. Ranks that share a GPU take turns on it, so only some of the cases run.
 #include "comm/mpi_mesh.h"
 #include "cuda/nccl/device_choice.h"
 #include "cuda/nccl/mesh.h"

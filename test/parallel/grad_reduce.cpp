@@ -12,6 +12,7 @@
 #include "model/ownership.h"
 #include "ranks.h"
 #include "schedule/stage_plan.h"
+#include "spec/make_plan.h"
 #include "tiny_run.h"
 
 namespace gptrain::test {
@@ -34,7 +35,7 @@ struct Reduction {
     GradBuckets buckets;
 };
 
-/// Of many magnitudes, with both signs.
+/// Values of many magnitudes and both signs.
 float gradient(int rank, std::int64_t i) {
     const auto n = static_cast<double>((i * 2654435761 + rank * 40503 + 12345) % 65537) / 65537;
     return static_cast<float>((n - 0.5) * std::exp2(static_cast<double>(i % 23) - 12));
@@ -73,8 +74,8 @@ TEST_CASE("gradients that go as bf16 are added in fp32, in the order of ranks") 
         CHECK(totals[Axis::dp_cp].bytes ==
               parts * 2 * layout.elements / sharers->size() * (sharers->size() - 1));
         std::int64_t wrong = 0;
-        for (const Bucket& bucket : layout.buckets) {
-            const Bucket known =
+        for (const FlatRange& bucket : layout.buckets) {
+            const FlatRange known =
                 shard ? part_of_bucket(bucket, sharers->rank(), sharers->size()) : bucket;
             for (std::int64_t i = known.begin; i < known.end; ++i) {
                 const float sum = expected(sharers->size(), i);

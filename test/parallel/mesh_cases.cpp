@@ -12,18 +12,18 @@ RunSpec base(RunSpec spec) {
     spec.model.hidden_size = 32;
     spec.model.num_attention_heads = 8;
     spec.model.ffn_hidden_size = 64;
-    spec.model.vocab_size = 101;  // divides by nothing
+    spec.model.vocab_size = 101;  // has no small divisor
     spec.model.dropout = 0.1;
     spec.training.seq_length = 16;
     spec.training.micro_batch_size = 2;
     spec.training.global_batch_size = 32;
-    // Else gradients that are zero but for rounding (that of the key bias) would be blown up to
-    // full updates, and nothing could be compared.
+    // With a smaller eps, gradients that are zero except for rounding (of the key bias) would
+    // become full updates, and nothing could be compared.
     spec.optimizer.eps = 1e-2;
     return spec;
 }
 
-/// Enough layers for many stages, and microbatches that their number does not divide.
+/// Enough layers for many stages, and a number of microbatches that the stages do not divide.
 RunSpec deep(RunSpec spec) {
     spec.model.num_layers = 16;
     spec.model.hidden_size = 16;
@@ -43,7 +43,7 @@ std::string text_of(const MeshCase& mesh_case) {
     return text(name, ", recompute ", name_of(mesh_case.recompute));
 }
 
-/// Gives each case another model and another recompute mode in turn.
+/// Cycles through the models and recompute modes, one per case.
 class CaseList {
 public:
     void add(const ParallelSpec& parallel, const char* shallow_model = nullptr,
@@ -77,7 +77,7 @@ public:
         parallel.virtual_stages = 3;
         add(parallel);
     }
-    /// With the data ranks of a mesh as ranks of cp, some of them or all.
+    /// With some or all of a mesh's data ranks as cp ranks.
     void add_contexts(ParallelSpec parallel) {
         const std::int64_t ranks = parallel.data.value_or(1);
         for (std::int64_t context = 2; context <= ranks; context *= 2) {
@@ -85,7 +85,7 @@ public:
             parallel.data = ranks / context;
             parallel.context_method = ContextMethod::ring;
             add_context(parallel);
-            // Each rank of cp needs a share of the query groups.
+            // Each cp rank needs a share of the query groups.
             parallel.context_method = ContextMethod::all_to_all;
             if (parallel.tensor * context <= 4) add_context(parallel, "gpt", "deep gpt");
         }
@@ -93,7 +93,7 @@ public:
     std::vector<MeshCase> all() const { return cases_; }
 
 private:
-    /// Another schedule in turn, and of the other choices now one, now the other.
+    /// Cycles through the schedules and alternates the other choices.
     void add_context(ParallelSpec parallel, const char* shallow_model = nullptr,
                      const char* deep_model = nullptr) {
         constexpr ScheduleKind kinds[] = {ScheduleKind::one_f_one_b, ScheduleKind::zero_bubble,
@@ -112,7 +112,7 @@ private:
     std::size_t contexts_ = 0;
 };
 
-/// What a case shows, as words.
+/// The features that a case covers, in words.
 std::set<std::string> shown_by(const MeshCase& mesh_case) {
     const ParallelSpec& p = mesh_case.parallel;
     std::set<std::string> shown = {mesh_case.model,

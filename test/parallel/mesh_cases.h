@@ -8,7 +8,7 @@
 
 namespace gptrain::test {
 
-/// A small model; its number of heads, groups, features and layers divide among up to 8 ranks.
+/// A small model whose heads, groups, features and layers divide among up to 8 ranks.
 struct Model {
     std::string name;
     RunSpec spec;
@@ -22,11 +22,10 @@ struct MeshCase {
     ParallelSpec parallel;
     Recompute recompute = Recompute::selective;
 };
-/// Those of a number of ranks.
+/// The cases for this number of ranks.
 std::vector<MeshCase> mesh_cases(std::int64_t ranks);
-/// Of these, in their order, the ones that have something that none before them has: an axis, a
-/// pair of axes, a schedule, a way of cp, sequence parallelism, a model, a recompute mode, an
-/// optimizer that is not sharded.
+/// Those of these cases, in order, that cover something new: an axis, a pair of axes, a schedule, a
+/// cp method, sequence parallelism, a model, a recompute mode, an optimizer that is not sharded.
 std::vector<MeshCase> covering(const std::vector<MeshCase>& cases);
 
 }  // namespace gptrain::test

@@ -11,7 +11,7 @@
 namespace gptrain::test {
 namespace {
 
-/// What steps send on each axis is what the meter says.
+/// Checks that steps send on each axis what the meter predicts.
 void check_sent(const CommTotals& totals, int steps, const StepCost& predicted) {
     for (int i = 0; i < axes; ++i) {
         const auto axis = static_cast<Axis>(i);
@@ -20,13 +20,13 @@ void check_sent(const CommTotals& totals, int steps, const StepCost& predicted) 
     }
 }
 
-/// An owned element: place in the whole tensor, and value.
+/// An owned element: its index in the whole tensor, and its value.
 struct Element {
     std::int64_t index;
     float value;
 };
 
-/// Every rank's owned elements of the weights, by tensor, as text: name, count, elements.
+/// This rank's owned elements of the weights, by tensor, as text: name, count, elements.
 std::string owned_weights(TinyRun& run) {
     std::string bytes;
     run.engine().visit([&](const NamedState& state) {
@@ -57,7 +57,7 @@ T take(const std::string& bytes, std::size_t& at) {
     return value;
 }
 
-/// Puts the pieces of one rank in their places. Returns how many of these were not free (NaN).
+/// Puts one rank's pieces in their places. Returns how many elements were already taken (not NaN).
 int add_weights(NamedValues& weights, const std::string& bytes) {
     int taken = 0;
     for (std::size_t at = 0; at < bytes.size();) {
@@ -110,7 +110,7 @@ StepResults run_on_mesh(const MpiSession& session, const RunSpec& spec, int step
     check_sent(totals, steps, run.cost());
     evaluate(run, steps, results);
     MemoryPlan used = run.engine().memory().peaks();
-    // What shared GPUs' messages take is not in the plan.
+    // The plan does not include the messages of ranks that share a GPU.
     if (run.backend().is_host()) used[MemoryUse::messages] = run.mesh().held_bytes();
     CHECK(used == run.memory_plan());
     results.weights = gathered_weights(session, run);

@@ -1,4 +1,4 @@
-// A few steps of a model on a mesh, and what came of them.
+// A few steps of a model on a mesh, and their results.
 #pragma once
 
 #include "comm/mpi_session.h"
@@ -7,14 +7,14 @@
 
 namespace gptrain::test {
 
-// These two are another test executable's other source, beside what ranks.h says.
+// Each test executable defines these two, and those that ranks.h lists, in a source of its own.
 /// The mesh of all ranks over the tested backend.
 Mesh make_mesh(const RunPlan& plan, Backend& backend, CommListener& listener);
 /// The meshes that this executable compares with one rank.
 std::vector<MeshCase> tested_cases(std::int64_t ranks);
 
-/// On all ranks of the session; rank 0 has the weights of the whole model. All results are checked
-/// to be whole: every element of every tensor has one owner.
+/// Runs on all ranks of the session; rank 0 gets the weights of the whole model. Checks that every
+/// element of every tensor has exactly one owner.
 StepResults run_on_mesh(const MpiSession& session, const RunSpec& spec, int steps);
 
 }  // namespace gptrain::test

@@ -35,7 +35,7 @@ void check_equal(const StepResults& results, const Reference& reference) {
     CHECK(results.counted == reference.results.counted);
 }
 
-/// For those who look into a failure: the cases whose names have the text in GPTRAIN_MESH_CASES.
+/// For looking into a failure: only the cases whose names contain GPTRAIN_MESH_CASES.
 bool wanted(const MeshCase& mesh_case) {
     const char* part = std::getenv("GPTRAIN_MESH_CASES");
     return part == nullptr || mesh_case.name.find(part) != std::string::npos;
@@ -70,7 +70,7 @@ TEST_CASE("Meshes in bf16 are about as far from fp32 as one rank is") {
             CHECK(distance_of_all(results.weights, exact.weights) <=
                   2 * distance_of_all(alone.weights, exact.weights));
             for (std::size_t i = 0; i < exact.losses.size(); ++i) {
-                // One rounding of a logit to bf16 moves the loss of a token by this much.
+                // Rounding one logit to bf16 moves the loss of a token by this much.
                 const double rounding = 0x1p-8;
                 CHECK(std::abs(results.losses[i] - exact.losses[i]) <=
                       2 * std::abs(alone.losses[i] - exact.losses[i]) + rounding);

@@ -1,14 +1,12 @@
-// A small model on any mesh, whose checkpoints are compared as wholes. One command a launch:
+// A small model on any mesh, whose checkpoints are compared as wholes. One command per launch:
 //
-//   reshard train MESH FOLDER        two steps, a checkpoint in FOLDER, one step more, another one
-//   reshard move MESH FROM FOLDER    loads the first checkpoint in FROM, saves it in FOLDER, one
-//   step
-//                                    more, another one
-//   reshard equal A B STEP           the tensors that model.h5 shows of two folders after that
-//   step,
-//                                    byte for byte, and what was measured in it
-//   reshard parity FOLDER...         the last step of each against that of one rank that nothing
-//                                    interrupted: loss, norm of the gradients, all weights
+//   reshard train MESH FOLDER        two steps, a checkpoint in FOLDER, another step and checkpoint
+//   reshard move MESH FROM FOLDER    loads the first checkpoint in FROM and saves it in FOLDER;
+//                                    then another step and checkpoint
+//   reshard equal A B STEP           compares the tensors that model.h5 shows in two folders after
+//                                    that step, byte for byte, and what was measured in the step
+//   reshard parity FOLDER...         compares the last step of each (loss, gradient norm, all
+//                                    weights) with an uninterrupted run on one rank
 //
 // MESH: "dp.pp.v.cp.tp".
 #include <algorithm>
@@ -59,7 +57,7 @@ ParallelSpec parallel_from(const std::string& word) {
     return parallel;
 }
 
-/// Sizes that the meshes cut into unequal parts; a tied head, grouped queries.
+/// Sizes that the meshes split unevenly; a tied head, grouped queries.
 RunSpec spec_on(const ParallelSpec& parallel) {
     RunSpec spec = tiny_spec();
     spec.model.num_layers = 8;
@@ -72,7 +70,7 @@ RunSpec spec_on(const ParallelSpec& parallel) {
     spec.training.micro_batch_size = 1;
     spec.training.global_batch_size = 16;
     spec.checkpoint.async = true;
-    // Else gradients that are zero but for rounding would become full updates.
+    // With a smaller eps, gradients that are zero except for rounding would become full updates.
     spec.optimizer.eps = 1e-2;
     spec.parallel = parallel;
     return spec;
@@ -92,7 +90,7 @@ public:
     void step(std::int64_t step) {
         loss_ = run_.step(random_batch(run_.plan(), step, 1, run_.mesh().place().dp));
     }
-    /// The state after the step, and what the step was like, to the last bit.
+    /// The state after the step, and the step's loss and gradient norm, to the last bit.
     void save(std::int64_t step) {
         const StepState state = run_.engine().read_state();
         CheckpointMeta meta;
@@ -147,7 +145,7 @@ struct Shown {
     Hdf5Array<float> tensor(const std::string& name) const {
         return read_array<float>((checkpoint / "model.h5").string(), name);
     }
-    /// Loss and norm of the gradients of the step before.
+    /// Loss and gradient norm of the last step.
     Json measured() const { return saved_run(manifest.meta).losses; }
 
     fs::path checkpoint;
@@ -199,7 +197,7 @@ bool run_command(const MpiSession& ranks, const std::vector<std::string>& words)
         const Shown a(words[1], step);
         const Shown b(words[2], step);
         expect_equal(a, b);
-        // Before that step one may have been on another mesh.
+        // Before that step the two may have run on different meshes.
         if (step == last_step && a.measured() != b.measured()) fail(ExitCode::bug, "other losses");
     } else if (command == "parity") {
         const Reference reference = make_reference(spec_on({}), last_step);

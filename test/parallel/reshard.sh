@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
-# Usage: reshard.sh RESHARD MPIRUN. What one mesh saves every other loads: the same bytes of every
-# tensor and of the optimizer's state, and full tensors to other programs. One step further all agree
-# with one rank that nothing interrupted within the tolerance of all such tests; on the same mesh bit
-# for bit with its own run. GPTRAIN_SOAK=1: more meshes.
+# Usage: reshard.sh RESHARD MPIRUN. Every mesh loads what any other mesh saves: the same bytes of
+# every tensor and of the optimizer's state, and full tensors for other programs. One step later,
+# all agree with an uninterrupted run on one rank within the tolerance of all such tests, and on the
+# same mesh bit for bit with its own run. GPTRAIN_SOAK=1: more meshes.
 set -u
 reshard=$(realpath "$1")
 mpirun=$2
@@ -15,7 +15,7 @@ fail() {
     failures=$((failures + 1))
 }
 
-# dp.pp.v.cp.tp; v is no number of ranks
+# dp.pp.v.cp.tp; v does not multiply the ranks
 meshes=(1.1.1.1.1 2.1.1.1.2 1.2.2.1.1 2.1.1.2.1)
 [[ ${GPTRAIN_SOAK:-} != 1 ]] || meshes+=(1.2.1.1.2 4.1.1.1.1 1.1.1.2.2)
 

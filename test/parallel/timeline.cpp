@@ -12,6 +12,7 @@
 #include "planner/step_recorder.h"
 #include "ranks.h"
 #include "schedule/stage_plan.h"
+#include "spec/make_plan.h"
 #include "support/temp_folder.h"
 #include "tiny_run.h"
 
@@ -51,7 +52,7 @@ std::vector<TimelineEvent> events_of(const Timeline& timeline, std::int64_t stag
     return events;
 }
 
-/// Each stage has done its list, one computation after the other.
+/// Checks that each stage has done its list, one computation after the other.
 void check_lists(const Timeline& timeline, const Pipeline& pipeline) {
     REQUIRE(timeline.stages == std::ssize(pipeline.stages));
     for (std::int64_t stage = 0; stage < timeline.stages; ++stage) {
@@ -76,7 +77,7 @@ void check_lists(const Timeline& timeline, const Pipeline& pipeline) {
     }
 }
 
-/// A message is read after it was sent, and what it brings is computed before and read after.
+/// Checks that a message is computed, sent, received and then read, in this order.
 void check_messages(const Timeline& timeline, const Pipeline& pipeline) {
     std::map<std::pair<std::int64_t, std::int64_t>, std::vector<TimelineEvent>> sent;
     std::map<std::pair<std::int64_t, std::int64_t>, std::vector<TimelineEvent>> received;
@@ -105,7 +106,7 @@ void check_messages(const Timeline& timeline, const Pipeline& pipeline) {
     }
 }
 
-/// Gradients are reduced while backward still runs.
+/// Gradients are reduced while backward is still running.
 void check_overlap(const Timeline& timeline) {
     for (std::int64_t stage = 0; stage < timeline.stages; ++stage) {
         CAPTURE(stage);

@@ -1,10 +1,10 @@
-// How the ranks agree on ways to compute linear ops, on a backend that only notes what is asked of
-// it.
+// How the ranks agree on ways to compute linear ops, on a backend that only records requests.
 #include "engine/tuning.h"
 
 #include "catch.h"
 #include "meter/meter_backend.h"
 #include "ranks.h"
+#include "spec/make_plan.h"
 #include "support/captured_stderr.h"
 #include "tiny_run.h"
 
@@ -35,7 +35,7 @@ private:
     bool takes_choices_;
 };
 
-/// Stages whose ops differ, in 8 bits and with all epilogues.
+/// Stages whose ops differ, in FP8 and with all epilogues.
 RunSpec pipeline_spec() {
     RunSpec spec = tiny_spec();
     spec.model.num_layers = 8;
@@ -44,17 +44,16 @@ RunSpec pipeline_spec() {
     return spec;
 }
 
-LinearOps ops_of(const RunSpec& spec, const RunPlan& plan, std::int64_t rank) {
+LinearOps ops_of(const RunPlan& plan, std::int64_t rank) {
     const Chooser backend;
-    return measure_run(spec, plan, place_of(rank, plan.mesh), memory_of(backend)).linear_ops;
+    return measure_run(plan, place_of(rank, plan.mesh), memory_of(backend)).linear_ops;
 }
 
 }  // namespace
 
 TEST_CASE("rank 0 alone tries the linear ops of all ranks, and all take its choices") {
-    const RunSpec spec = pipeline_spec();
-    const RunPlan plan = make_plan(spec, {.world_size = session().size(), .cuda = true});
-    const LinearOps own = ops_of(spec, plan, session().rank());
+    const RunPlan plan = make_plan(pipeline_spec(), {.world_size = session().size(), .cuda = true});
+    const LinearOps own = ops_of(plan, session().rank());
     Chooser backend;
     std::int64_t moves = 0;
     tune_on_all_ranks(backend, own, op_limits(plan), session(), [&] { ++moves; });
@@ -62,11 +61,11 @@ TEST_CASE("rank 0 alone tries the linear ops of all ranks, and all take its choi
 
     LinearOps all;
     for (int rank = 0; rank < session().size(); ++rank)
-        all.merge(ops_of(spec, plan, rank));
+        all.merge(ops_of(plan, rank));
     const bool first = session().rank() == 0;
     if (first) CHECK(own.size() < all.size());  // without the head's
     CHECK(std::any_of(all.begin(), all.end(), [](const LinearOp& op) { return op.gelu.rows > 0; }));
-    // What is tried is what was described, matrix by matrix.
+    // The ops that are tried are those that were described, matrix by matrix.
     CHECK(backend.linear_ops() == (first ? all : LinearOps()));
     CHECK(moves == (first ? std::ssize(all) : 0));
 }

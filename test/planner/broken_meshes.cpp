@@ -15,7 +15,7 @@ namespace {
 /// What a rank does with two communicators, both of the same two ranks.
 using Work = std::function<void(Communicator& tp, Communicator& dp)>;
 
-/// Nobody follows its address.
+/// Its address is never dereferenced.
 Tensor numbers(std::int64_t count) {
     return Tensor(reinterpret_cast<std::byte*>(Arena::alignment), DType::f32, {count});
 }
@@ -86,7 +86,7 @@ TEST_CASE("ranks that wait for each other are found", "[planner]") {
           "the mesh deadlocks: rank 0 waits for operation 0 on tp, all_reduce of 8 fp32 (0), and "
           "so for rank 1; rank 1 waits for operation 0 on dp, all_reduce of 8 fp32 (0), and so for "
           "rank 0; rank 0 is one of them");
-    // In either order, if both are issued before one is waited for.
+    // Allowed in either order if both are issued before one is waited for.
     const Work both_then_wait = [](Communicator& tp, Communicator& dp) {
         Pending first = dp.all_reduce(numbers(8), Reduce::sum);
         Pending second = tp.all_reduce(numbers(8), Reduce::sum);

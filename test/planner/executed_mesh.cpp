@@ -20,8 +20,7 @@ bool same_cost(const StepCost& a, const StepCost& b) {
 
 class Execution {
 public:
-    Execution(const RunSpec& spec, const RunPlan& plan, const BackendMemory& needs)
-        : spec_(spec), plan_(plan), needs_(needs) {
+    Execution(const RunPlan& plan, const BackendMemory& needs) : plan_(plan), needs_(needs) {
         const auto size = static_cast<std::size_t>(plan.mesh.size());
         mesh_.class_of.resize(size);
         mesh_.ranks.resize(size);
@@ -29,7 +28,7 @@ public:
     }
 
     ExecutedMesh run() {
-        for (RankClass& of : rank_classes(spec_, plan_))
+        for (RankClass& of : rank_classes(plan_))
             mesh_.classes.push_back({std::move(of), {}});
         std::vector<std::int64_t> others;
         for (const RankCost& own : mesh_.classes) {
@@ -53,12 +52,12 @@ private:
         CommList list;
         MeshRank& own = mesh_.ranks[static_cast<std::size_t>(rank)];
         const MeshPlace place = place_of(rank, plan_.mesh);
-        StepCost cost = measure_run(spec_, plan_, place, needs_, recording(list, own.groups));
+        StepCost cost = measure_run(plan_, place, needs_, recording(list, own.groups));
         own.list = kept(std::move(list), place.pp);
         return cost;
     }
 
-    /// One copy of lists that are the same.
+    /// Keeps one copy of equal lists.
     const CommList* kept(CommList list, int stage) {
         const std::lock_guard lock(mutex_);
         std::deque<CommList>& known = mesh_.lists[static_cast<std::size_t>(stage)];
@@ -77,7 +76,6 @@ private:
         mesh_.strangers.push_back(rank);
     }
 
-    const RunSpec& spec_;
     const RunPlan& plan_;
     const BackendMemory& needs_;
     std::mutex mutex_;
@@ -86,9 +84,8 @@ private:
 
 }  // namespace
 
-ExecutedMesh execute_every_rank(const RunSpec& spec, const RunPlan& plan,
-                                const BackendMemory& needs) {
-    return Execution(spec, plan, needs).run();
+ExecutedMesh execute_every_rank(const RunPlan& plan, const BackendMemory& needs) {
+    return Execution(plan, needs).run();
 }
 
 }  // namespace gptrain::test

@@ -12,15 +12,14 @@ namespace gptrain::test {
 
 struct ExecutedMesh {
     std::vector<RankCost> classes;            ///< with the costs of their first ranks
-    std::vector<const RankCost*> class_of;    ///< by rank of the world
-    std::vector<std::deque<CommList>> lists;  ///< by stage: those that differ
-    std::vector<MeshRank> ranks;              ///< of the world
-    /// Ranks whose list, memory, work or bytes are not those of their class.
+    std::vector<const RankCost*> class_of;    ///< by world rank
+    std::vector<std::deque<CommList>> lists;  ///< by stage: the distinct ones
+    std::vector<MeshRank> ranks;              ///< in world order
+    /// Ranks whose list, memory, work or bytes differ from those of their class.
     std::vector<std::int64_t> strangers;
 };
 
-/// No rank stands for another.
-ExecutedMesh execute_every_rank(const RunSpec& spec, const RunPlan& plan,
-                                const BackendMemory& needs);
+/// Executes every rank, not only one per class.
+ExecutedMesh execute_every_rank(const RunPlan& plan, const BackendMemory& needs);
 
 }  // namespace gptrain::test

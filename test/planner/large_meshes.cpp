@@ -8,6 +8,7 @@
 #include "planner/executed_mesh.h"
 #include "planner/flop_costs.h"
 #include "schedule/stage_plan.h"
+#include "spec/make_plan.h"
 
 using namespace gptrain;
 using namespace gptrain::test;
@@ -18,10 +19,10 @@ namespace {
 class LargeMesh {
 public:
     LargeMesh(const std::string& name, std::int64_t ranks)
-        : spec_(load_run_spec(std::filesystem::path(GPTRAIN_TEST_DATA) / "../../configs" /
-                              (name + ".yaml"))),
-          plan_(make_plan(spec_, {.world_size = ranks, .cuda = true, .dry_run = true})),
-          mesh_(execute_every_rank(spec_, plan_, cuda::backend_memory())) {
+        : plan_(make_plan(load_run_spec(std::filesystem::path(GPTRAIN_TEST_DATA) / "../../configs" /
+                                        (name + ".yaml")),
+                          {.world_size = ranks, .cuda = true, .dry_run = true})),
+          mesh_(execute_every_rank(plan_, cuda::backend_memory())) {
         REQUIRE(plan_.mesh.size() == ranks);
         REQUIRE(plan_.sequence_parallel);
     }
@@ -64,22 +65,20 @@ private:
     void check_bytes(int stage) const;
     void check_state() const;
 
-    RunSpec spec_;
     RunPlan plan_;
     ExecutedMesh mesh_;
 };
 
-/// The lists that the stages were given, against a clock.
+/// The simulator accepts the stages' lists.
 void LargeMesh::check_pipeline() const {
-    CHECK_NOTHROW(simulate(make_pipeline(pipeline_of(plan_, microbatches())),
-                           flop_costs(plan_, spec_.recompute)));
+    CHECK_NOTHROW(simulate(make_pipeline(pipeline_of(plan_, microbatches())), flop_costs(plan_)));
 }
 
-/// Messages: sent (peer unknown), or received from a stage.
+/// Marks a message as sent (peer unknown); otherwise the stage that it comes from.
 constexpr std::int64_t sent = -1;
 
-/// What ranks of the stage say to their neighbours is what the schedules of the step and of the
-/// evaluation list, in this order.
+/// A stage's ranks send and receive what the schedules of the step and of the evaluation list, in
+/// this order.
 void LargeMesh::check_messages(int stage) const {
     std::vector<std::int64_t> expected;
     const auto add = [&](const Schedule& schedule) {
@@ -104,7 +103,7 @@ void LargeMesh::check_messages(int stage) const {
     CHECK(found == expected);
 }
 
-/// Activations: docs/memory.md, and the slots of Narayanan et al. 2021.
+/// Saved activations: docs/memory.md, and the slots of Narayanan et al. 2021.
 void LargeMesh::check_saved(int stage) const {
     const std::int64_t p = plan_.mesh.pipeline;
     const std::int64_t v = plan_.virtual_stages;
@@ -113,15 +112,15 @@ void LargeMesh::check_saved(int stage) const {
         v == 1 ? std::min(m, p - stage) : std::min(m * v, 2 * (p - 1 - stage) + (v - 1) * p + 1);
     const std::int64_t tokens = plan_.micro_batch_size * plan_.seq_length / plan_.mesh.tensor;
     const std::int64_t layer = 20 * unit() + (16 + 4 * plan_.model.heads) * tokens;
-    // The input of the last norm, its numbers, and the gradient of its output; of one microbatch,
-    // whose backward follows its forward at once.
+    // The input of the last norm, its statistics, and the gradient of its output, for one
+    // microbatch, because its backward follows its forward immediately.
     const std::int64_t head = is_last(stage) ? 4 * unit() + 8 * tokens : 0;
     const std::int64_t saved = slots * (layers_of(stage) / v * layer) + head;
     for (const RankCost& own : mesh_.classes)
         if (own.rank_class.stage == stage) CHECK(own.cost.memory[MemoryUse::saved] == saved);
 }
 
-/// A step has a few sums of single numbers.
+/// Bytes allowed for the few sums of single numbers in a step.
 constexpr std::int64_t numbers = 64;
 
 void LargeMesh::check_bytes(int stage) const {
@@ -131,20 +130,20 @@ void LargeMesh::check_bytes(int stage) const {
     const std::int64_t m = microbatches();
     const std::int64_t ends = is_first(stage) + is_last(stage);
     const std::int64_t hidden = plan_.model.hidden;
-    // A layer gathers or scatters the stream four times forward, four times backward, and gathers
-    // the inputs of its column-parallel products again; so does each end of the model twice.
+    // A layer gathers or scatters the stream four times forward and four times backward, and
+    // gathers the inputs of its column-parallel GEMMs again. Each end of the model does so twice.
     std::int64_t tp = m * (10 * layers_of(stage) + 2 * ends) * 2 * unit() * (t - 1);
     // The head's maxima and sums of every token, all-reduced in fp32.
     const std::int64_t tokens = plan_.micro_batch_size * plan_.seq_length;
     if (is_last(stage)) tp += m * 2 * (3 * 4 * tokens) / t * (t - 1);
-    // Chunks send to the one after and to the one before them.
+    // Chunks send to the next and to the previous one.
     const std::int64_t pp = p == 1 ? 0 : m * (2 * plan_.virtual_stages - ends) * 2 * unit();
-    // Sums over the tp ranks: two norms and the biases of two row-parallel products for each layer,
-    // the table of positions, and the last norm; each data rank sums what it updates.
+    // Sums over the tp ranks: two norms and the biases of two row-parallel GEMMs per layer, the
+    // position embedding, and the last norm. Each data rank sums what it updates.
     std::int64_t copied = 6 * hidden * layers_of(stage);
     if (is_first(stage)) copied += plan_.model.max_positions * hidden;
     if (is_last(stage)) copied += 2 * hidden;
-    // And over the two ends of the model the shared embedding.
+    // The shared embedding is summed over the two ends of the model as well.
     const std::int64_t tied = p > 1 && ends > 0 ? plan_.model.vocab / t * hidden : 0;
 
     std::int64_t most_tp = 0;
@@ -153,7 +152,7 @@ void LargeMesh::check_bytes(int stage) const {
         const StepCost& own = cost({.dp = data, .pp = stage});
         most_tp += sent_bytes(Axis::tp, own, plan_.mesh) - tp;
         most_pp += sent_bytes(Axis::pp, own, plan_.mesh) - pp;
-        // Gradients in fp32 scattered, weights in bf16 gathered, by a ring.
+        // Gradients scattered in fp32, weights gathered in bf16, by a ring.
         const double flat = 3.0 * static_cast<double>(own.memory[MemoryUse::weights]);
         const double dp = flat * static_cast<double>(d - 1) / static_cast<double>(d);
         CHECK(static_cast<double>(sent_bytes(Axis::dp, own, plan_.mesh)) ==
@@ -167,7 +166,7 @@ void LargeMesh::check_bytes(int stage) const {
     CHECK(most_pp <= 4 * tied + d * numbers);
 }
 
-/// Every element of the weights and the two moments is saved by exactly one rank.
+/// Exactly one rank saves each element of the weights and the two moments.
 void LargeMesh::check_state() const {
     double saved = 0;
     for (const RankCost& own : mesh_.classes) {

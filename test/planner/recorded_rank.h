@@ -1,4 +1,4 @@
-// What one rank of a mesh says to others from its start on, recorded over the meter.
+// What one rank of a mesh sends and receives from its start on, recorded over the meter.
 #pragma once
 
 #include <cstdint>
@@ -15,19 +15,18 @@ struct CommOperation {
     std::string_view name;  ///< "all_reduce", "send", ...: static text
     DType dtype = DType::u8;
     std::int64_t elements = 0;  ///< of the larger tensor
-    std::int64_t detail = 0;    ///< how to reduce, the dim, the root, or who is sent to
+    std::int64_t detail = 0;    ///< how to reduce, the dim, the root, or the receiver
     bool operator==(const CommOperation&) const = default;
 };
 std::string to_text(const CommOperation& operation);
 
-/// In the order in which the rank issues operations and waits for them. Communicators count in the
-/// order in which the mesh makes them, which is the same on all ranks; those of one rank say
-/// nothing.
+/// Operations and waits in the order in which the rank issues them. Communicators are numbered in
+/// the order in which the mesh makes them, the same on all ranks; those of one rank record nothing.
 struct CommList {
     struct Event {
         std::int32_t communicator;
-        std::int32_t number;  ///< of its operations, from 0
-        bool waits;           ///< else it is issued
+        std::int32_t number;  ///< counts its operations from 0
+        bool waits;           ///< otherwise it is issued
         bool operator==(const Event&) const = default;
     };
     std::vector<Event> events;
@@ -35,8 +34,8 @@ struct CommList {
     bool operator==(const CommList&) const = default;
 };
 
-/// Makes communicators that move nothing and note in `list` what they are asked for, and notes
-/// their groups. Both outlive them.
+/// Makes communicators that transfer nothing, and records their operations in `list` and their
+/// groups in `groups`. Both must outlive them.
 CommunicatorFactory recording(CommList& list, std::vector<RankGroup>& groups);
 
 }  // namespace gptrain::test

@@ -1,16 +1,17 @@
-// Meshes with every axis and every way to use it: classes of ranks hold there too, and so does what
-// the ranks say to each other.
+// Meshes with every axis and every way to use it: rank classes are right there too, and the ranks'
+// messages match.
 #include "catch.h"
 #include "planner/executed_mesh.h"
 #include "planner/flop_costs.h"
+#include "spec/make_plan.h"
 
 using namespace gptrain;
 using namespace gptrain::test;
 
 namespace {
 
-/// 2 data ranks, 2 stages, 2 ranks of cp, 4 of tp, of which two share each head of k and v; a
-/// vocabulary that leaves the last of tp with less than the others.
+/// 2 data ranks, 2 stages, 2 cp ranks and 4 tp ranks, of which two share each head of k and v; a
+/// vocabulary that leaves fewer rows for the last tp rank.
 RunSpec small_spec() {
     RunSpec spec;
     spec.name = "small";
@@ -34,10 +35,10 @@ RunSpec small_spec() {
 
 void check(const RunSpec& spec) {
     const RunPlan plan = make_plan(spec, {.world_size = 32, .dry_run = true});
-    const ExecutedMesh mesh = execute_every_rank(
-        spec, plan, {.scratch = [](const OpLimits&) { return std::int64_t{0}; }});
+    const ExecutedMesh mesh =
+        execute_every_rank(plan, {.scratch = [](const OpLimits&) { return std::int64_t{0}; }});
     CHECK(mesh.strangers == std::vector<std::int64_t>());
-    // Some ranks stand for others, no rank for all.
+    // Some ranks represent others, but no rank represents all.
     CHECK(mesh.classes.size() < 32);
     CHECK(mesh.classes.size() >= 2);
     CHECK_NOTHROW(check_whole_mesh(mesh.ranks));
@@ -77,9 +78,10 @@ TEST_CASE("every rank of small meshes with all axes", "[planner]") {
 TEST_CASE("full recomputation costs a forward wherever activations are read") {
     RunSpec spec = small_spec();
     spec.parallel.schedule = GENERATE(ScheduleKind::one_f_one_b, ScheduleKind::zero_bubble);
-    const RunPlan plan = make_plan(spec, {.world_size = 32, .dry_run = true});
-    const ChunkCost kept = flop_costs(plan, Recompute::none).chunks.front();
-    const ChunkCost rebuilt = flop_costs(plan, Recompute::full).chunks.front();
+    RunPlan plan = make_plan(spec, {.world_size = 32, .dry_run = true});
+    const ChunkCost kept = flop_costs(plan).chunks.front();
+    plan.recompute = Recompute::full;
+    const ChunkCost rebuilt = flop_costs(plan).chunks.front();
     const bool apart = plan.schedule == ScheduleKind::zero_bubble;
     CHECK(rebuilt.forward == kept.forward);
     CHECK(rebuilt.backward_inputs == kept.backward_inputs + kept.forward);

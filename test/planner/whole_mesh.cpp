@@ -16,12 +16,12 @@ using Event = CommList::Event;
 /// A communicator with all its ranks.
 struct Group {
     Axis axis;
-    std::size_t communicator;          ///< by which its ranks know it
-    std::vector<int> members;          ///< ranks of the world, -1: unknown yet
-    std::vector<std::int32_t> issued;  ///< operations, by member
+    std::size_t communicator;          ///< its number on its ranks
+    std::vector<int> members;          ///< world ranks, -1: not yet known
+    std::vector<std::int32_t> issued;  ///< number of operations, by member
     std::int32_t over = 0;             ///< operations that all members have issued
     std::size_t behind = 0;            ///< members that have not issued the next one
-    std::vector<int> waiting = {};     ///< ranks of the world
+    std::vector<int> waiting = {};     ///< world ranks
 };
 
 class WholeMesh {
@@ -34,7 +34,7 @@ private:
     Group& group_of(int rank, std::int32_t communicator) {
         return groups_[places_[index(rank)][index(communicator)]];
     }
-    /// Goes on until the rank has to wait or has ended.
+    /// Continues until the rank must wait or has ended.
     void advance(int rank);
     void issue(int rank, const Event& event);
     [[noreturn]] void report_deadlock(int rank);
@@ -52,8 +52,9 @@ private:
 
     std::span<const MeshRank> ranks_;
     std::vector<Group> groups_;
-    std::vector<std::vector<std::size_t>> places_;  ///< in groups_, by rank and communicator
-    std::vector<std::size_t> next_;                 ///< event, by rank
+    std::vector<std::vector<std::size_t>> places_;  ///< indices in groups_, by rank and
+                                                    ///< communicator
+    std::vector<std::size_t> next_;                 ///< index of the next event, by rank
     std::vector<int> ready_;
 };
 
@@ -92,7 +93,7 @@ bool meet(const CommOperation& a, const CommOperation& b) {
            a.elements == b.elements;
 }
 
-/// The first operation that differs; the number of operations if none does.
+/// The index of the first operation that differs; the number of operations if none does.
 std::size_t first_unlike(const std::vector<CommOperation>& a, const std::vector<CommOperation>& b) {
     std::size_t i = 0;
     while (i < a.size() && i < b.size() && meet(a[i], b[i]))
@@ -101,7 +102,7 @@ std::size_t first_unlike(const std::vector<CommOperation>& a, const std::vector<
 }
 
 void WholeMesh::match() const {
-    // Lists that were compared: by communicator, and the two lists.
+    // Pairs of lists already compared, by communicator.
     std::set<std::tuple<std::size_t, const CommList*, const CommList*>> done;
     for (const Group& group : groups_) {
         const CommList* first = ranks_[index(group.members.front())].list;

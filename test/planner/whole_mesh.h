@@ -1,4 +1,4 @@
-// All ranks of a mesh at once: whether what they say to each other fits together.
+// Checks that the communication of all ranks of a mesh fits together.
 #pragma once
 
 #include <span>
@@ -8,18 +8,21 @@
 
 namespace gptrain::test {
 
-/// A rank of a mesh; ranks that say the same share a list.
+/// A rank of a mesh; ranks with the same list share it.
 struct MeshRank {
     const CommList* list;
     std::vector<RankGroup> groups;  ///< of each communicator
 };
 
-/// Ranks in the order of the world. An Error (bug) names ranks and operations where
-/// - a communicator lacks a rank, or has one twice;
-/// - the n-th operation of a communicator is not the same on all its ranks (of a channel: a send
+/// `ranks` are in world order. Throws an Error (bug) that names ranks and operations if
+/// - a communicator lacks a rank or has one twice;
+/// - the n-th operation of a communicator differs between its ranks (of a channel: if it is not a
+/// send
 ///   and a receive of the same size);
-/// - ranks wait for each other. A rank waits only where its list says so; an operation is over when
-///   all ranks of the communicator have issued it and all operations before it are over, a message
+/// - ranks wait for each other. A rank waits only where its list says so. An operation completes
+/// when
+///   all ranks of the communicator have issued it and all operations before it have completed; a
+///   message not before its receive is posted. That is the latest that the contract allows.
 ///   no earlier than its receive is posted: as late as the seam allows.
 void check_whole_mesh(std::span<const MeshRank> ranks);
 

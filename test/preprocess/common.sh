@@ -1,4 +1,4 @@
-# Shared by the scripts of this folder. Usage of each: SCRIPT GPT-PREPROCESS THIS-FOLDER CORPUS-FOLDER
+# Shared by the scripts of this folder. Usage: SCRIPT GPT-PREPROCESS THIS-FOLDER CORPUS-FOLDER
 set -u
 tool=$1
 here=$2
@@ -13,8 +13,8 @@ fail() {
   failures=$((failures + 1))
 }
 
-# expect STATUS COMMAND...: the exit status; stdout and stderr go to the files out and err. A failing
-# command must say why in exactly one line that begins with "gpt-preprocess: error: ".
+# expect STATUS COMMAND...: the exit status; stdout and stderr go to the files out and err. A
+# failing command must print exactly one line that begins with "gpt-preprocess: error: ".
 expect() {
   local status=$1
   shift
@@ -26,7 +26,7 @@ expect() {
   fi
 }
 
-# says FILE WORDS: the words occur in the file.
+# says FILE WORDS: the file contains the words.
 says() {
   grep -qF -- "$2" "$1" || fail "'$2' is missing in: $(head -c 500 "$1")"
 }
@@ -35,7 +35,7 @@ same() {
   cmp -s "$1" "$2" || fail "$1 and $2 differ"
 }
 
-# nothing_left PREFIX: no file of that name.
+# nothing_left PREFIX: no file of that name exists.
 nothing_left() {
   [ -z "$(ls -A . | grep "^$1")" ] || fail "left behind: $(ls -A . | grep "^$1" | tr '\n' ' ')"
 }

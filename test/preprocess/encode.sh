@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# gpt-preprocess on good input: the same bytes on every way that leads to them.
+# gpt-preprocess on good input: every way to the same tokens gives the same bytes.
 . "$(dirname "$0")/common.sh"
 
 make_text 30000 >corpus.txt
@@ -15,7 +15,8 @@ for workers in 2 5; do
   same w1_text_document.idx w${workers}_text_document.idx
 done
 
-# JSON lines of the same documents, through a file, another key, several files and a pipe.
+# JSON lines of the same documents: from a file, with another key, from several files and from a
+# pipe.
 awk 'BEGIN { RS = ""; FS = "\n" } {
   printf "{\"id\": %d, \"meta\": {\"text\": [1, null]}, \"text\": \"", NR
   for (i = 1; i <= NF; i++) printf "%s%s", (i > 1 ? "\\n" : ""), $i
@@ -34,7 +35,7 @@ same w1_text_document.idx ab_text_document.idx
 encode --format jsonl --input <(cat corpus.jsonl) --output-prefix pipe --append-eod
 same w1_text_document.bin pipe_text_document.bin
 
-# Packed files, of one member or several, by name or by what they hold.
+# Gzipped files with one member or several, recognised by name or content.
 gzip -k corpus.jsonl
 encode --input corpus.jsonl.gz --output-prefix gz --append-eod
 same w1_text_document.bin gz_text_document.bin
@@ -49,7 +50,7 @@ same w1_text_document.bin packed_pipe_text_document.bin
 encode --input windows.txt --output-prefix crlf --append-eod
 same w1_text_document.bin crlf_text_document.bin
 
-# Documents that are lines or the file; an empty text is a document without tokens.
+# Documents that are lines or the whole file; an empty text is a document without tokens.
 encode --input corpus.txt --documents line --output-prefix line
 says out "30000 documents"
 encode --input corpus.txt --documents file --output-prefix file
@@ -61,7 +62,7 @@ encode --input empty.jsonl --output-prefix empty --append-eod
 expect 0 "$tool" inspect empty_text_document
 says out "3 documents, 1 sequences"
 
-# merge gives the bytes of encoding at once, and of Megatron's own merge.
+# merge gives the bytes of encoding everything at once, and those of Megatron's own merge.
 encode --input a.jsonl --output-prefix a --append-eod
 encode --input b.jsonl --output-prefix b --append-eod
 expect 0 "$tool" merge --input a_text_document b_text_document --output-prefix merged
@@ -74,7 +75,7 @@ nothing_left m.meta
 expect 3 "$tool" merge --input "$here/megatron/u16" "$here/megatron/i32" --output-prefix mixed
 nothing_left mixed
 
-# .meta.json says what the files were made with; merge carries it where all have one.
+# .meta.json records how the files were made; merge carries it over if all inputs have one.
 expect 0 "$tool" train-tokenizer --input corpus.txt --vocab-size 340 --model-prefix tok2
 grep -q '"tokenizer":{"file":"tok.model","crc32c":[0-9]*,"vocab_size":350},"append_eod":true,"documents":6000,' \
   w1_text_document.meta.json || fail "it says: $(cat w1_text_document.meta.json)"

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# gpt-preprocess on faulty input: one error that names the place, or a count, and never a torn output.
+# gpt-preprocess on faulty input: one error that names the place, or a count, and never torn output.
 . "$(dirname "$0")/common.sh"
 
 make_text 3000 >corpus.txt
@@ -10,7 +10,7 @@ encode() {
   expect "$status" "$tool" --tokenizer tok.model "$@"
 }
 
-# Every file of the corpus: refused with its name; with skip its good lines remain.
+# Every file of the corpus is refused by name; with skip, its good lines remain.
 for path in "$corpus"/*.jsonl; do
   name=$(basename "$path" .jsonl)
   encode 3 --input "$path" --output-prefix hostile
@@ -34,7 +34,7 @@ for path in "$corpus"/*.jsonl; do
   esac
 done
 
-# The report is the same for every number of workers, counts all kinds and shows the first ten.
+# The report is the same for any number of workers, counts all kinds and shows the first ten.
 for i in $(seq 1 2000); do
   printf '{"text": "good %d"}\n' "$i"
   [ $((i % 100)) = 0 ] && printf '{"txt": "no key"}\n'
@@ -54,13 +54,14 @@ says out "2000 documents"
 encode 3 --input mixed.jsonl --output-prefix s1 --workers 5
 says err "mixed.jsonl:101: byte "
 
-# A failed run leaves the older output alone.
+# A failed run leaves earlier output alone.
 cp s1_text_document.bin before.bin
 encode 3 --input mixed.jsonl --output-prefix s1
 same before.bin s1_text_document.bin
 [ -z "$(ls | grep tmp)" ] || fail "temporary files: $(ls | grep tmp)"
 
-# A line of a gigabyte: never held in memory. (Sanitizers need more address space than this limit.)
+# A line of a gigabyte is never held in memory. (Sanitizers need more address space than this
+# limit.)
 gigabyte_line() {
   printf '{"text": "first"}\n{"text": "'
   head -c 1073741824 /dev/zero | tr '\0' 'a'
@@ -84,7 +85,7 @@ nothing_left giga2
 encode 3 --input corpus.txt --documents file --max-document-bytes 1000 --output-prefix long
 says err "corpus.txt:1: byte 0"
 
-# Other faults of files, options and places.
+# Other faults in files, options and paths.
 encode 3 --input missing.txt --output-prefix x
 says err "missing.txt: no such file (relative to $work, where the program was started)"
 encode 3 --input . --output-prefix x
@@ -110,7 +111,7 @@ expect 2 "$tool" --append-eod inspect s1_text_document
 encode 5 --input corpus.txt --output-prefix /proc/no/x
 nothing_left x
 
-# Packed files that are damaged, cut short, or none.
+# Gzipped files that are damaged, truncated, or not gzip.
 gzip -c corpus.txt >whole.txt.gz
 packed() {
   encode 3 --input "$1" --output-prefix packed
@@ -133,7 +134,7 @@ packed corpus.tar "tar archive"
 gzip corpus.tar
 packed corpus.tar.gz "tar archive"
 
-# Tables and JSON objects taken for prose: one warning, unless it was asked for.
+# Tables and JSON objects read as plain text: one warning, unless --format asks for it.
 cp corpus.txt table.csv
 printf '{"text": "a"}\n{"text": "b"}\n' >objects.txt
 for input in table.csv objects.txt; do
@@ -143,7 +144,7 @@ for input in table.csv objects.txt; do
   [ ! -s err ] || fail "a warning of what was asked for: $(cat err)"
 done
 
-# A limit on the size of files, and a stdout that takes nothing.
+# A limit on file sizes, and a stdout that accepts nothing.
 (
   ulimit -f 8
   exec "$tool" --input corpus.txt --tokenizer tok.model --output-prefix limited >out 2>err
@@ -192,7 +193,7 @@ if ! grep -q __asan_init "$tool"; then
   short train-tokenizer --input corpus.txt --vocab-size 330 --model-prefix short
 fi
 
-# A signal ends the run by that signal and removes what was begun.
+# A signal ends the run by that signal and removes unfinished files.
 endless() {
   while cat corpus.txt 2>/dev/null; do :; done
 }

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# gpt-preprocess train-tokenizer: both kinds, from text and JSON lines, and its refusals.
+# gpt-preprocess train-tokenizer: both kinds, from text and JSON lines, and what it refuses.
 . "$(dirname "$0")/common.sh"
 
 make_text 5000 >corpus.txt

@@ -1,10 +1,11 @@
 #!/usr/bin/env bash
-# Token data and tokenizers that do not fit the run: found before the first step, or where they are read.
+# Token data and tokenizers that do not fit the run: found before the first step, or when they are
+# read.
 . "$(dirname "$0")/lib.sh"
 make_data
 make_spec
 
-# Every file that the spec names is looked for before the output directory is made.
+# Every file that the spec names is looked for before the output directory is created.
 train 3 unmade "data.train=[{prefix: text_text_document}, {prefix: ../nothing}]"
 says err "data.train.1.prefix: ../nothing.idx: no such file (relative to $work, where"
 train 3 unmade "data.validation=[{prefix: $work/nothing}]"
@@ -37,7 +38,7 @@ head -c 500 text_text_document.idx >other.idx
 train 3 run "data.train=[{prefix: other}]"
 says err "other.idx"
 
-# A training part without a token; a validation part without one only means no evaluation.
+# A training part without a token; a validation part without one only turns evaluation off.
 train 3 run 'data.split="0,100,0"'
 says err "data.split" "0,100,0"
 train 3 run 'data.split="0.001,99,0"'
@@ -60,7 +61,8 @@ printf 'and the\n' >tiny.txt
 expect_exit 0 "$preprocess" --input tiny.txt --tokenizer tok.model --output-prefix tiny --append-eod
 train 0 tiny "data.train=[{prefix: tiny_text_document}]" 'data.split="1"' training.steps=2
 
-# Tokens of another tokenizer. Where nothing says which made them they are taken, which is said once.
+# Tokens of another tokenizer. Files that do not record their tokenizer are accepted, which is
+# reported once.
 expect_exit 0 "$preprocess" train-tokenizer --input text.txt --vocab-size 300 --model-prefix other
 expect_exit 0 "$preprocess" --input text.txt --tokenizer other.model --output-prefix other --append-eod
 train 2 run "data.train=[{prefix: other_text_document}]"
@@ -85,7 +87,7 @@ sed 's/"crc32c":/"crc":/' other_text_document.meta.json >other_plain.meta.json
 train 3 run "data.train=[{prefix: other_plain}]"
 says err "other_plain.meta.json: tokenizer" "'crc'"
 
-# Ids beyond the vocabulary; the tokenizer's pieces beyond it.
+# Ids beyond the vocabulary; a tokenizer with more pieces than the vocabulary.
 train 3 run data.tokenizer=none data.eod_id=2 model.vocab_size=100
 says err "text_text_document" "vocabulary (100)"
 train 2 run model.vocab_size=319

@@ -1,12 +1,12 @@
 #!/usr/bin/env bash
-# Usage: bench_gpu.sh GPTRAIN GPT-PREPROCESS. What scripts/bench_gpu.sh makes of what it measures, with
-# stand-ins for the bench and for a Python with PyTorch.
+# Usage: bench_gpu.sh GPTRAIN GPT-PREPROCESS. How scripts/bench_gpu.sh reports its measurements,
+# with stand-ins for the benchmark and for a Python with PyTorch.
 bench=$(realpath "$(dirname "$0")/../../scripts/bench_gpu.sh")
 . "$(dirname "$0")/lib.sh"
 export BUILD=$work/build PYTHON=$work/python
 mkdir -p build/test/bench
 
-# program_that FILE COMMANDS: a script of these.
+# program_that FILE COMMANDS: makes FILE a script of these commands.
 program_that() {
     printf '#!/bin/sh\n%s\n' "$2" >"$1"
     chmod +x "$1"
@@ -18,14 +18,14 @@ benched() {
     timeout 60 "$bench" --output results "${@:2}" >out 2>err
     (($? == $1)) || fail "not exit code $1: ${*:2}: $(tail -c 600 out err)"
 }
-# The JSON is one line, the last one, and the file beside the log.
+# The JSON is one line, the last one, and a file next to the log.
 ends_with_json() {
     tail -n 1 out >last
     same last results/bench.json
     [[ $(<last) == '{"bench":"'$1'",'*'}' ]] || fail "the last line is $(<last)"
 }
 
-# A table of the same things of both, and how MFU is calculated.
+# A table that compares the two, and how MFU is calculated.
 cat >product.json <<END
 {"bench":"product","product_tflops":700.0,"size":8192}
 END
@@ -47,7 +47,7 @@ formula="tokens/s x (6 x parameters + 6 x layers x hidden size x sequence length
 ends_with_json gpu
 says last '"ratio":2.000' "\"mfu_formula\":\"model FLOP/s" "$formula"
 
-# Attention: a line for each kernel, those of one shape together.
+# Attention: a line for each kernel, grouped by shape.
 cat >attention.json <<END
 {"bench":"attention","rows":[{"backward_ms":5.0,"backward_tflops":400.4,"forward_ms":1.25,\
 "forward_tflops":500.0,"kernel":"gptrain portable","shape":"B64 N12 D64 S1024"},\
@@ -67,7 +67,7 @@ benched 0 --sweep attention --no-torch
 says_not out "torch flash"
 ends_with_json "gpu attention"
 
-# What fails is said, and so is that there is no time.
+# Failures are reported, and so is a lack of time.
 bench_that 'echo "no GPU" >&2; exit 2'
 benched 1 --kernels
 says out "no GPU" "error: exit code 2: "

@@ -28,7 +28,7 @@ expect_exit 2 "$gptrain" inspect run.yaml more
 expect_exit 2 "$gptrain" inspect nothing
 says err "nothing: no such file, token data set or folder (relative to $work,"
 
-# The spec: the mistakes themselves are another test's; here, that they reach the user.
+# The spec: another test covers the mistakes themselves; this one checks that they reach the user.
 sed 's/seq_length/seq_lenght/' run.yaml >typo.yaml
 expect_exit 2 "$gptrain" --config typo.yaml
 says err "typo.yaml:5:" seq_lenght "seq_length"
@@ -44,14 +44,14 @@ says err training.step "steps"
 expect_exit 2 "$gptrain" --config run.yaml --set training.steps
 expect_exit 2 "$gptrain" --config run.yaml --set training.steps=many
 
-# A setting that looks right but is not, answered with what to write.
+# For a setting that looks right but is not, the error says what to write.
 expect_exit 2 "$gptrain" --config run.yaml --set device=gpu
 says err "must be auto, cpu or cuda; nearest: cuda"
 expect_exit 2 "$gptrain" --config run.yaml --set "data.train=[text_text_document]"
 says err "--set data.train.0" "write a source as {prefix: PATH}"
 expect_exit 2 "$gptrain" --config run.yaml --set faults.loss_spike=skip --set seed=2
 says err "must be none or a section"
-# A quick trial of a spec that warms up for longer.
+# A quick trial of a spec with a longer warmup.
 quickstart=$(dirname "$script")/../../configs/quickstart.yaml
 expect_exit 0 "$gptrain" inspect "$quickstart" --set training.steps=4 --set name=trial
 says out "name: trial" "warmup_steps: 4" \
@@ -63,7 +63,7 @@ for axis in data tensor pipeline context; do
     expect_exit 2 "$gptrain" --config run.yaml --set parallel.$axis=2
     says err "$axis" "1 rank (as started)" "change the number of ranks"
 done
-# Nor is a GPU computed on that is not there; a dry run needs none.
+# A run does not compute on a missing GPU; a dry run needs none.
 expect_exit 0 "$gptrain" --config run.yaml --set device=cuda --dry-run
 says out "planned for device cuda"
 if [[ ! -e /dev/nvidiactl ]]; then
@@ -83,13 +83,13 @@ says err "../run.yaml:4:" "data.train.0.prefix: text_text_document.idx: no such 
 cd "$work" || exit 1
 rm -r wrong
 
-# Tasks of Slurm that nothing connects would each write the same files.
+# Slurm tasks that nothing connects would each write the same files.
 expect_exit 2 env -u PMIX_RANK -u PMI_RANK -u PMI_SIZE SLURM_STEP_NUM_TASKS=2 "$gptrain" \
     --config run.yaml
 says err "--mpi=pmix"
 [[ ! -e run ]] || fail "a task of several has made the output directory"
 
-# A dry run reads neither data nor tokenizer, which are not there, and writes nothing.
+# A dry run reads neither data nor tokenizer, which do not exist here, and writes nothing.
 expect_exit 0 "$gptrain" --config run.yaml --dry-run
 says out "memory of the rank" "on the device" "on the host" "work per step" "model FLOPs"
 total_of_one=$(predicted_bytes)

@@ -75,8 +75,8 @@ train 3 other
 says err "step-000010"
 options=()
 
-# A run reads tokenizer and data from where its spec says, and a checkpoint has their checksums: a run
-# with others is refused.
+# A run reads tokenizer and data from the paths in its spec, and a checkpoint has their checksums: a
+# run with others is refused.
 for file in tok.model text_text_document.idx text_text_document.bin; do
     cp "$file" kept
     for part in 0 1 2 3 4 5; do

@@ -1,12 +1,12 @@
 #!/usr/bin/env bash
-# What cannot be written: exit code 5, one line, and the earlier checkpoints as they were.
+# Failed writes: exit code 5, one line, and the earlier checkpoints unchanged.
 . "$(dirname "$0")/lib.sh"
 make_data
 make_spec
 train 0 small training.steps=10
 cp -r small before
 
-# A limit on the size of files, in KiB: enough for everything but the shard file.
+# A limit on file sizes, in KiB: enough for everything except the shard file.
 shard=$(wc -c <"$(checkpoint small 10)/shard-00000.h5")
 for setting in checkpoint.async=true checkpoint.async=false; do
     settings output_dir=small training.steps=20 $setting
@@ -32,7 +32,7 @@ settings output_dir=tiny training.steps=20
 )
 check_exit 5 $? "a run whose metrics are cut off"
 
-# A stdout that takes nothing: what was asked for is done, and the exit code says that it was not told.
+# A stdout that accepts nothing: the work is done, and the exit code reports the lost output.
 untold() {
     timeout --signal=KILL 60 "$@" >/dev/full 2>err
     check_exit 5 $? "$* >/dev/full"

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# What a step takes on meshes of any size, told without them: the shipped specs of large models.
+# The cost of a step on meshes of any size, without them: the shipped specs of large models.
 . "$(dirname "$0")/lib.sh"
 configs=$(dirname "$0")/../../configs
 
@@ -7,7 +7,7 @@ configs=$(dirname "$0")/../../configs
 share() { echo $((1000 * $1 / $2)); }
 # bytes_of ROW: the exact bytes of a row of the last dry run.
 bytes_of() { awk -v name="$1" 'index($0, "  " name "  ") == 1 { print $NF }' out; }
-# adds_up: the rows of the memory table of the last dry run have its sums.
+# adds_up: the sums in the memory table of the last dry run are right.
 adds_up() {
     awk '/^[^ ]/ { inside = /^memory of the rank/; next }
         !inside || index($0, "  context and libraries  ") == 1 { next }
@@ -17,15 +17,15 @@ adds_up() {
         { sum += $NF }
         END { print sums }' out
 }
-# in_a_stage ROW: the value of the row, as people read it, stands in the table of stages too.
+# in_a_stage ROW: the row's value, in human units, is in the table of stages too.
 in_a_stage() {
     value=$(awk -v name="$1" 'index($0, "  " name "  ") == 1 { print $(NF - 2), $(NF - 1) }' out)
     sed -n '/^stages/,$p' out | grep -q "^ *[0-9]* .*  $value " ||
         fail "no stage has the $value of '$1'"
 }
 
-# NAME RANKS STAGES and the bytes that a rank between two others sends them, for each of m
-# microbatches v times activations and v times gradients of 2 s b h / t: 4 m v s b h / t.
+# NAME RANKS STAGES and the bytes that a rank in the middle sends to its neighbours: for each of m
+# microbatches, v times activations and v times gradients of 2 s b h / t, together 4 m v s b h / t.
 while read -r name ranks stages sent; do
     for picture in svg json; do
         began=$SECONDS
@@ -42,7 +42,7 @@ while read -r name ranks stages sent; do
         [[ $(grep -c '^ *[0-9]* .*FLOP.* to ' out) == "$stages" ]] ||
             fail "$name: not $stages stages in the table"
         for row in "on the device" "sent on tp" "sent on dp" "sent on pp"; do in_a_stage "$row"; done
-        # And a few single numbers.
+        # Plus a few single numbers.
         over=$(($(bytes_of "sent on pp") - sent))
         ((over >= 0 && over <= 64)) || fail "$name sends $over bytes on pp beside $sent"
     fi
@@ -58,7 +58,7 @@ gpt530b 2240 35 $((4 * 280 * 3 * 2048 * 20480 / 8))
 gpt1t 3072 64 $((4 * 512 * 1 * 2048 * 25600 / 8))
 END
 
-# Without a number of ranks it takes the fewest that the mesh needs, and says so.
+# Without a number of ranks it takes the fewest that the mesh needs, and reports that.
 expect_exit 0 "$gptrain" --config "$configs/gpt22b.yaml" --dry-run
 says out "planned for 8 ranks, the minimum for the mesh" "tensor 8 = 8 ranks"
 expect_exit 0 "$gptrain" --config "$configs/gpt22b.yaml" --dry-run --world-size 16 \
@@ -76,7 +76,7 @@ expect_exit 2 "$gptrain" --config "$configs/gpt22b.yaml" --dry-run --world-size 
 says err "pictures: no such folder (relative to $work,"
 [[ ! -e step.png ]] || fail "a refused picture was written"
 
-# The step of a 1F1B pipeline of p equal stages idles (p - 1) / m of its time.
+# A step of a 1F1B pipeline of p equal stages idles (p - 1) / m of its time.
 cat >equal.yaml <<END
 name: equal
 output_dir: run
@@ -88,7 +88,7 @@ END
 expect_exit 0 "$gptrain" --config equal.yaml --dry-run --world-size 8
 says out "bubble 21.9 %"
 
-# A plan is for the device that is asked for, whatever is built and found here.
+# A plan is for the requested device, whatever was built and is found here.
 expect_exit 0 "$gptrain" --config equal.yaml --dry-run --world-size 8 --set device=cpu
 says out "planned for device cpu"
 [[ $(adds_up) == 3 ]] || fail "the sums of a CPU's memory are wrong: $(adds_up)"
@@ -101,7 +101,7 @@ says out "planned for device cuda" "context and libraries"
 expect_exit 0 "$gptrain" --config equal.yaml --dry-run --world-size 8 --set device=auto
 says out "as a run here would choose"
 
-# Whether it fits, here and on devices of a size; the size that is said to fit is the largest.
+# Whether it fits, here and on devices of a given size; the size reported as fitting is the largest.
 expect_exit 0 "$gptrain" --config equal.yaml --dry-run --world-size 8 --set device=cpu \
     --set model.hidden_size=128
 says out "fits here (all 8 ranks on this machine): " " for libraries), "

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# What the kernel is told, in which order: nothing counts on data that a power cut could take.
+# The order of system calls: nothing relies on data that a power cut could lose.
 . "$(dirname "$0")/lib.sh"
 strace -o trace true 2>err || not_run "strace: $(cat err)"
 make_data

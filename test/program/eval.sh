@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# gptrain eval: text of every kind gives what gpt-preprocess and a token data set give, and faults name
-# the file.
+# gptrain eval: text of every kind gives the same result as gpt-preprocess and a token data set, and
+# errors name the file.
 . "$(dirname "$0")/lib.sh"
 make_data
 make_spec
@@ -12,7 +12,8 @@ eval_of() {
     tail -n 1 out
 }
 
-# JSON lines, by either ending, another key, or packed: the tokens of a data set made from them.
+# JSON lines, with either extension, another key, or gzipped: the tokens of a data set made from
+# them.
 make_text 5 60 | awk 'NF { print "{\"id\": " NR ", \"text\": \"" $0 "\\n\"}" }' >docs.jsonl
 expect_exit 0 "$preprocess" --input docs.jsonl --tokenizer tok.model --output-prefix docs
 expected=$(eval_of docs_text_document)
@@ -26,7 +27,7 @@ for arguments in docs.jsonl docs.json docs.jsonl.gz "body.jsonl --json-key body"
 done
 [[ ! -s err ]] || fail "warnings: $(cat err)"
 
-# Plain text is one document, packed or not, whatever ends its lines.
+# Plain text is one document, gzipped or not, whatever its line ends.
 make_text 6 60 >plain.txt
 expect_exit 0 "$preprocess" --input plain.txt --documents file --tokenizer tok.model --output-prefix plain
 expected=$(eval_of plain_text_document)
@@ -39,7 +40,7 @@ for data in plain.txt plain.txt.gz parts.gz windows.txt; do
     [[ $got == "$expected" ]] || fail "$data: $got, not $expected"
 done
 
-# Faults name the file, and the line where it has some.
+# Errors name the file, and the line if it has lines.
 fault() {
     local code=$1
     shift

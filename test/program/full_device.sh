@@ -20,7 +20,7 @@ for setting in checkpoint.async=true checkpoint.async=false; do
     nothing_left disk/run
     kept=$((kept + $(ls disk/run/checkpoints | wc -l)))
 done
-# Once someone has made room, the run goes on.
+# Once there is room again, the run continues.
 names=(disk/run/checkpoints/*)
 rm -r "${names[0]}"
 last=${names[-1]##*-}

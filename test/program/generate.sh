@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# gptrain generate: what the same and other options give, prompts of every kind, and its end.
+# gptrain generate: the effect of its options, prompts of every kind, and where texts end.
 . "$(dirname "$0")/lib.sh"
 make_data
 make_spec
@@ -7,7 +7,7 @@ train 0 run training.steps=40 training.global_batch_size=8 lr_schedule.decay_ste
     model.max_position_embeddings=40
 train 0 ids training.steps=5 data.tokenizer=none data.eod_id=auto model.position_embedding=rope
 
-# generate TO OPTION...: continues a prompt with the model of `run`; stdout goes to the file TO.
+# generate TO OPTION...: continues a prompt with the model in `run`; stdout goes to the file TO.
 model=run
 generate() {
     local to=$1
@@ -17,7 +17,7 @@ generate() {
 }
 prompt=(--prompt "and the earth" --max-tokens 20)
 
-# Choice of tokens.
+# How tokens are chosen.
 generate seed1 "${prompt[@]}" --seed 1
 generate seed1_again "${prompt[@]}" --seed 1
 generate seed2 "${prompt[@]}" --seed 2
@@ -50,12 +50,13 @@ cat text.txt >long.txt
 expect_exit 2 "$gptrain" generate --checkpoint run --prompt-file long.txt
 says err "40" "prompt"
 
-# Token ids, where the run has no tokenizer; rope goes on beyond the trained positions.
+# Token ids if the run has no tokenizer; rope continues beyond the trained positions.
 model=ids
 generate twelve --prompt "5 6 7" --max-tokens 12 --temperature 0
 [[ $(cat twelve) =~ ^([0-9]+\ +){11}[0-9]+\ *$ ]] || fail "not twelve ids: $(cat twelve)"
 read -ra tokens <twelve
-# What was generated may as well be given: the key/value cache changes nothing.
+# Giving the generated text as the prompt gives the same result: the key/value cache changes
+# nothing.
 generate rest --prompt "5 6 7 ${tokens[*]:0:8}" --max-tokens 4 --temperature 0
 read -ra rest <rest
 [[ ${rest[*]} == "${tokens[*]:8}" ]] || fail "after ${tokens[*]:0:8}: ${rest[*]}, not ${tokens[*]:8}"
@@ -64,7 +65,7 @@ for bad in "5 320" "5 six" "-1" "" "99999999999"; do
     expect_exit 2 "$gptrain" generate --checkpoint ids --prompt "$bad"
 done
 
-# Without an end of document a text of a model with learned positions ends at the last one.
+# Without an end of document, a text ends at the last learned position.
 train 0 learned training.steps=1 data.tokenizer=none model.max_position_embeddings=40
 model=learned
 generate up_to_there --prompt "5 6 7" --max-tokens 37
@@ -73,7 +74,7 @@ generate no_further --prompt "5 6 7" --max-tokens 38
 same up_to_there no_further
 says err "warning: stopped after 37 of 38 tokens" "last position is 40"
 
-# A text with rope ends as well, far behind them, and takes no memory for what cannot come.
+# A text with rope ends as well, much later, and takes no memory for tokens that cannot come.
 expect_exit 0 bash -c 'ulimit -v 1500000; exec "$@"' - "$gptrain" generate --checkpoint ids \
     --prompt "5 6 7" --max-tokens 16777216
 (($(wc -w <out) == 64 * 16 - 3)) || fail "with rope $(wc -w <out) tokens"
@@ -95,7 +96,7 @@ generate ends --prompt "and" --max-tokens 1000 --temperature 0
 [[ ! -s err ]] || fail "the end of a document is warned of: $(cat err)"
 [[ $(cat ends) == " the" ]] || fail "the document does not end: $(cat ends)"
 
-# Faults.
+# Errors.
 bad() { expect_exit 2 "$gptrain" generate --checkpoint "$@"; }
 bad nowhere --prompt and
 says err "nowhere: no such folder (relative to $work, where the program was started)"
@@ -127,7 +128,7 @@ expect_exit 2 "$gptrain" generate --prompt and
 expect_exit 3 "$gptrain" generate --checkpoint run --prompt-file missing.txt
 says err "missing.txt: no such file (relative to $work,"
 
-# A checkpoint holds its tokenizer: a folder that was copied to another machine is enough.
+# A checkpoint contains its tokenizer: a folder copied to another machine is enough.
 expect_exit 0 "$preprocess" train-tokenizer --input text.txt --vocab-size 300 --model-prefix other
 cp -r "$(checkpoint run 40)" step-000040
 cmp -s tok.model step-000040/tokenizer.model || fail "not the tokenizer's bytes"
@@ -146,7 +147,7 @@ says err "without a tokenizer"
 expect_exit 3 "$gptrain" generate --checkpoint step-000040 --prompt and --tokenizer missing.model
 says err "missing.model: no such file (relative to $work,"
 
-# An older one does not: the spec's path, or the file that is given.
+# An older one does not: the path in the spec is used, or the given file.
 make_old step-000040
 expect_exit 3 "$gptrain" generate --checkpoint step-000040 --prompt and
 says err "$work/tok.model" "--tokenizer FILE"

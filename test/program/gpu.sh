@@ -1,13 +1,13 @@
 #!/usr/bin/env bash
-# On a GPU, in sizes that the fast kernels take: 20 steps at once and 10 + resume + 10 give the same
-# bits, and so do all recompute modes and recorded graphs.
+# On a GPU, in sizes that the fast kernels support: 20 steps at once and 10 + resume + 10 give the
+# same bits, and so do all recompute modes and recorded graphs.
 . "$(dirname "$0")/lib.sh"
 make_data
 GPTRAIN_TEST_DEVICE=cuda make_spec
 
 needs_gpu
 
-# like OTHER NAME KEY=VALUE...: a run whose products are computed as in the other.
+# like OTHER NAME KEY=VALUE...: a run with the same choice of GEMM algorithms as the other.
 like() {
     mkdir -p "$2/cache"
     cp "$1/cache/products.txt" "$2/cache" || fail "$1 has not kept how it computed its products"
@@ -25,7 +25,7 @@ same_bits() {
     same_run "$name" "$name-resumed" 20
     for mode in none full; do
         like "$name" "$name-$mode" "$@" recompute=$mode
-        # The lines of the runs tell of other memory.
+        # The runs' metrics differ in their memory.
         same "$(checkpoint "$name" 20)/shard-00000.h5" "$(checkpoint "$name-$mode" 20)/shard-00000.h5"
     done
     export GPTRAIN_CUDA_GRAPHS=1

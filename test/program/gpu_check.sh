@@ -1,11 +1,11 @@
 #!/usr/bin/env bash
-# Usage: gpu_check.sh GPTRAIN GPT-PREPROCESS. What scripts/gpu_check.sh makes of its parts, with
+# Usage: gpu_check.sh GPTRAIN GPT-PREPROCESS. How scripts/gpu_check.sh reports its parts, with
 # stand-ins for the programs that it runs.
 check=$(realpath "$(dirname "$0")/../../scripts/gpu_check.sh")
 . "$(dirname "$0")/lib.sh"
 export BUILD=$work/build
 
-# programs_that COMMANDS: all programs are a script of these.
+# programs_that COMMANDS: makes all programs a script of these commands.
 programs_that() {
     local entry
     for entry in app/gptrain data_tools/gpt-preprocess test/comm/test_comm test/comm/test_comm_gpu \
@@ -35,12 +35,12 @@ programs_that 'exit 3'
 checked 1 --only ops.l
 says out "exit code 3; see log.txt" "0 passed, 2 failed, 0 not run"
 
-# As `timeout` says that it ended it.
+# The exit code with which `timeout` reports that it ended a program.
 programs_that 'exit 124'
 checked 1 --only ops.l
 says out "timed out" "0 passed, 2 failed, 0 not run"
 
-# A sanitizer is slow: what it has not done in its time says nothing, but what it has found counts.
+# A sanitizer is slow: running out of time shows nothing, but what it found counts.
 mkdir bin
 sanitizer_that() {
     printf '#!/bin/sh\n%s\n' "$1" >bin/compute-sanitizer
@@ -56,7 +56,7 @@ sanitizer_that 'echo "========= Error: Race reported between two accesses"; exit
 PATH=$work/bin:$PATH checked 1 --only sanitizer.race
 says out "exit code 42; see log.txt" "0 passed, 1 failed, 0 not run"
 
-# What the time does not suffice for has neither passed nor failed.
+# What there was no time for has neither passed nor failed.
 programs_that 'echo begun; sleep 30'
 checked 77 --only ops.l --seconds 6
 says out "no time left after" "0 passed, 0 failed, 2 not run"

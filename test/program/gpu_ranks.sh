@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
-# Usage: gpu_ranks.sh GPTRAIN GPT-PREPROCESS [MPIRUN]. Several ranks that share a GPU compute what one
-# rank computes, along every axis of the mesh. GPTRAIN_TEST_DEVICE=cpu tries the script without a GPU.
+# Usage: gpu_ranks.sh GPTRAIN GPT-PREPROCESS [MPIRUN]. Several ranks that share a GPU compute what
+# one rank computes, along every axis of the mesh. GPTRAIN_TEST_DEVICE=cpu runs the script without a
+# GPU.
 . "$(dirname "$0")/lib.sh"
 . "$(dirname "$0")/rank_lib.sh"
 make_data
@@ -8,7 +9,7 @@ GPTRAIN_TEST_DEVICE=${GPTRAIN_TEST_DEVICE:-cuda} make_spec
 cat >>run.yaml <<END
 precision: {compute: fp32}
 END
-# Without the eps, gradients that are zero but for rounding would become full updates.
+# With a smaller eps, gradients that are zero except for rounding would become full updates.
 sizes=(model.hidden_size=128 training.seq_length=128 training.global_batch_size=8
     training.steps=5 checkpoint.interval=0 optimizer.eps=1.0e-3)
 
@@ -37,7 +38,7 @@ for mesh in "${meshes[@]}"; do
         >out 2>err
     ran 0 $? "$mesh"
     losses "$name" >ranks.losses
-    # Sums of other order in fp32.
+    # Sums in another order, in fp32.
     paste one.losses ranks.losses | awk '
         { difference = $1 > $2 ? $1 - $2 : $2 - $1; if (NF != 2 || difference > 1e-5 * $1) exit 1 }
         END { if (NR != 5) exit 1 }' || fail "$mesh: $(paste one.losses ranks.losses)"

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Usage: hang.sh GPTRAIN GPT-PREPROCESS MPIRUN. A rank is stopped or killed in the midst of a run:
-# all that can run leave with code 6, in time, and say which one it was. A slow one is only named.
+# Usage: hang.sh GPTRAIN GPT-PREPROCESS MPIRUN. A rank is stopped or killed in the middle of a run:
+# all that can run exit with code 6, in time, and name it. A slow rank is only reported.
 . "$(dirname "$0")/lib.sh"
 . "$(dirname "$0")/rank_lib.sh"
 export OMP_NUM_THREADS=1
@@ -10,7 +10,7 @@ make_spec
 sizes=(training.global_batch_size=8 training.steps=1000000 checkpoint.interval=0
     faults.hang_seconds=$hang_seconds)
 
-# As each rank runs: its process and, in the end, its exit code and time in files of its number.
+# What each rank runs: files with its number hold its process and finally its exit code and time.
 cat >rank.sh <<'END'
 "$@" &
 echo $! >pid.$OMPI_COMM_WORLD_RANK.new && mv pid.$OMPI_COMM_WORLD_RANK.new pid.$OMPI_COMM_WORLD_RANK
@@ -20,8 +20,8 @@ echo $code $(date +%s%N) >exit.$OMPI_COMM_WORLD_RANK
 exit $code
 END
 
-# launch RANKS OUTPUT-DIR [KEY=VALUE...]: in the background, with the options `how` for mpirun; these
-# make it leave the ranks to themselves when one ends.
+# launch RANKS OUTPUT-DIR [KEY=VALUE...]: in the background, with the mpirun options in `how`, which
+# by default make mpirun leave the ranks alone when one ends.
 alone=(--enable-recovery)
 how=("${alone[@]}")
 launch() {
@@ -42,8 +42,8 @@ signal() {
 left=0
 slowest=0  # of them, in ms
 
-# leave RANKS...: they exit 6 within the deadline and 5 seconds, counted from now. Then the launch is
-# ended with the ranks in `stopped`.
+# leave RANKS...: they exit 6 within the deadline plus 5 seconds from now. Then ends the launch
+# together with the ranks in `stopped`.
 leave() {
     local begun rank i code time ms
     begun=$(date +%s%N)
@@ -62,7 +62,7 @@ leave() {
         ((ms <= slowest)) || slowest=$ms
     done
     signal KILL "${stopped[@]}" 2>/dev/null
-    # With ranks of several nodes it does not see by itself that all have left.
+    # With ranks on several nodes mpirun does not notice by itself that all have exited.
     for ((i = 0; i < 40; ++i)); do
         kill -0 $launcher 2>/dev/null || break
         sleep 0.05
@@ -82,7 +82,7 @@ says errors "hang: rank 1 (dp 1 pp 0 cp 0 tp 0) on $(hostname), process $(<pid.1
     "its process is stopped" "last seen in step "
 says out "the run hangs; ranks are at:" "  rank 0: step " " waits in " "(no sign of life)"
 
-# Four ranks on another mesh; the lowest is stopped, and another one speaks.
+# Four ranks on another mesh; the lowest is stopped, and another one reports.
 launch 4 four parallel.pipeline=2 parallel.tensor=2
 stopped=(0)
 signal STOP 0
@@ -108,7 +108,8 @@ kill -0 "$(<pid.0)" 2>/dev/null && fail "rank 0 goes on"
 wait $launcher && fail "the launcher knows nothing of it"
 how=("${alone[@]}")
 
-# In a save: one is under way nearly all the time, so a few tries meet it. What was committed stays.
+# In a save: one is in progress nearly all the time, so a few tries hit it. Committed checkpoints
+# stay.
 for ((try = 0; try < 5; ++try)); do
     launch 2 saving parallel.data=2 checkpoint.interval=1
     stopped=(1)
@@ -121,8 +122,8 @@ for ((try = 0; try < 5; ++try)); do
 done
 says errors "last seen in save "
 
-# Slow, but alive: rank 1 runs for a tenth of the time, so that a step takes far longer than
-# hang_seconds, in which rank 0 waits for it.
+# Slow, but alive: rank 1 runs a tenth of the time, so a step takes far longer than hang_seconds,
+# during which rank 0 waits for it.
 launch 2 slow parallel.data=2 model.num_layers=4 model.hidden_size=256 \
     training.global_batch_size=512
 steps=$(grep -c loss slow/metrics.jsonl)
@@ -140,7 +141,7 @@ wait $launcher
 says exit.0 "75 "
 says exit.1 "75 "
 
-# A slow rank is named.
+# A slow rank is reported.
 launch 2 straggler parallel.data=2 model.hidden_size=128 training.global_batch_size=64 \
     logging.interval=10 training.steps=80
 while [[ ! -e exit.1 ]]; do
@@ -152,7 +153,7 @@ done 2>/dev/null
 wait $launcher
 says err "rank 1 (dp 1 pp 0 cp 0 tp 0) on $(hostname) is slow: "
 
-# Ranks of two nodes (as OpenMPI is made to believe): a whole one is stopped.
+# Ranks on two nodes (as OpenMPI is made to believe); a whole node is stopped.
 cat >start-daemon <<'END'
 #!/bin/sh
 # Of another "node" on this machine.
@@ -168,7 +169,7 @@ signal STOP 2 3
 leave 0 1
 says errors "hang: rank 2 (dp 2 pp 0 cp 0 tp 0)" "shows no sign of life" "and 1 more"
 
-# In order nothing is left of them.
+# After a run without a fault no heartbeat files are left.
 launch 4 nodes-done parallel.data=4 training.steps=20
 wait $launcher
 [[ ! -e nodes-done/cache/heartbeats/node-0 ]] || fail "heartbeats are left"

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Usage: inference_ranks.sh GPTRAIN GPT-PREPROCESS MPIRUN. `generate` and `eval` as several ranks:
-# what they say is what one rank says, whatever mesh computes it and whatever mesh trained.
+# Usage: inference_ranks.sh GPTRAIN GPT-PREPROCESS MPIRUN. `generate` and `eval` on several ranks
+# give what one rank gives, whatever mesh computes it and whatever mesh trained.
 . "$(dirname "$0")/lib.sh"
 . "$(dirname "$0")/rank_lib.sh"
 make_data
@@ -12,7 +12,7 @@ train 0 other "${model[@]}" model.position_embedding=rope model.normalization=rm
     model.activation=swiglu model.tie_embeddings=false
 make_text 7 30 >unseen.txt
 
-# as_ranks CODE RANKS COMMAND... [-- KEY=VALUE...]: gptrain COMMAND on a mesh of these keys.
+# as_ranks CODE RANKS COMMAND... [-- KEY=VALUE...]: gptrain COMMAND on a mesh with these keys.
 as_ranks() {
     local code=$1 ranks=$2 words=() keys=()
     shift 2
@@ -25,7 +25,7 @@ as_ranks() {
     ran "$code" $? "$ranks ranks, ${words[*]} ${keys[*]}"
 }
 
-# near: the loss in `out` is that of `alone` but for the order of sums, over the same tokens.
+# near: the loss in `out` equals that in `alone` except for the order of sums, over the same tokens.
 near() {
     (($(grep -c '"loss"' out) == 1)) || fail "not one result: $(cat out)"
     paste -d ' ' alone out | tr '{}:,' ' ' | awk '
@@ -93,7 +93,7 @@ as_ranks 0 2 generate --checkpoint run --prompt-file prompt.txt --max-tokens 40 
 same alone out
 as_ranks 0 2 generate --checkpoint run --prompt "" --max-tokens 0 -- tensor=2
 
-# What a mesh has trained, on another one.
+# A model trained on one mesh, used on another.
 settings output_dir=mesh "${model[@]}" parallel.pipeline=2 parallel.tensor=2
 timeout --signal=KILL 120 "$mpirun" -n 4 "$gptrain" --config run.yaml "${set[@]}" >out 2>err
 ran 0 $? "training on 4 ranks"
@@ -102,7 +102,7 @@ mv out alone
 as_ranks 0 2 eval --checkpoint mesh --data unseen.txt -- pipeline=2
 near "the run of a mesh"
 
-# Damage that one rank alone meets: all take the checkpoint before.
+# Damage that only one rank meets: all use the previous checkpoint.
 expect_exit 0 "$gptrain" eval --checkpoint "$(checkpoint run 30)" --data unseen.txt
 mv out alone
 shard=$(checkpoint run 40)/shard-00000.h5
@@ -116,7 +116,7 @@ says err "warning: " "rank 1 (dp 0 pp 1 cp 0 tp 0)" "skipping checkpoint step-00
 as_ranks 3 2 eval --checkpoint "$(checkpoint run 40)" --data unseen.txt -- pipeline=2
 cp whole.h5 "$shard"
 
-# What cannot be done is said once.
+# An error is reported once.
 as_ranks 2 2 generate --checkpoint run "${prompt[@]}"
 says err "parallel.tensor x parallel.pipeline" "1 x 1; 2 were started"
 as_ranks 2 2 generate --checkpoint run "${prompt[@]}" -- tensor=2 sequence_parallel=true

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Usage: injected_faults.sh GPTRAIN GPT-PREPROCESS MPIRUN. Every kind of fault that a run spec can
-# make happen, on one of several ranks: it is met as a real one would be, and its rank is named.
+# inject, on one of several ranks: it is handled like a real one, and its rank is named.
 . "$(dirname "$0")/lib.sh"
 . "$(dirname "$0")/rank_lib.sh"
 export OMP_NUM_THREADS=1
@@ -18,7 +18,7 @@ train_ranks() {
 }
 lines() { grep -c '"loss"' "$1/metrics.jsonl"; }
 
-# Of a rank that was killed mpirun speaks, not gptrain: its exit code is 128 + the signal.
+# mpirun, not gptrain, reports a rank that was killed: its exit code is 128 + the signal.
 settings output_dir=killed parallel.data=2 checkpoint.async=false \
     "fault_injection={faults: [{kind: kill, rank: 1, step: 12}]}"
 timeout --signal=KILL 60 "$mpirun" -n 2 "$gptrain" --config run.yaml "${set[@]}" >out 2>err
@@ -44,14 +44,14 @@ says warnings "step 3: non-finite loss or gradients (the $tensor); update skippe
 grep -q '^{"step": 20, "loss": [0-9].*"skipped_steps": 1, ' nan/metrics.jsonl ||
     fail "not one step was skipped: $(tail -n 1 nan/metrics.jsonl)"
 expect_exit 0 "$gptrain" inspect nan/checkpoints --verify
-# Where it is drawn follows from the seed alone.
+# Where the fault strikes follows from the seed alone.
 train_ranks 0 2 again "kind: nan, rank: 1, step: 3"
 says warnings "$tensor"
 history nan >a.history
 history again >b.history
 same a.history b.history
 
-# A bit of a weight: found where the weights are compared next, in what lasts that long.
+# A bit of a weight: found at the next comparison of weights, if it is in what persists until then.
 four=(training.global_batch_size=4 data.num_samples=120)
 train_ranks 1 4 flip "kind: bit_flip, rank: 1, step: 3" faults.replica_check_interval=1 "${four[@]}"
 says err "step 3: ranks with replicas of the same weights differ: rank 1 (dp 1 pp 0 cp 0 tp 0) on "
@@ -62,14 +62,14 @@ says err "step 8: ranks with replicas of the same weights differ: rank 1 (dp 1 p
 train_ranks 0 2 slow "kind: slow, rank: 1, step: 2, seconds: 0.03" training.steps=60
 says warnings "rank 1 (dp 1 pp 0 cp 0 tp 0) on $(hostname) is slow: 0.0"
 
-# In a save: a bug of the thread that writes, and a disk that fails once for one rank.
+# In a save: a bug in the thread that writes, and a disk that fails once for one rank.
 train_ranks 1 2 writer "kind: error, rank: 1, step: 10, call: 9"
 says err "rank 1 (dp 1 pp 0 cp 0 tp 0) on " ": injected error in call 9 from step 10 on, "
 train_ranks 0 2 failing "kind: io_error, rank: 1, step: 10, call: 9"
 says warnings "rank 1 (dp 1 pp 0 cp 0 tp 0) on " "Input/output error; training continues"
 [[ $(ls -A failing/checkpoints) == step-000020 ]] || fail "checkpoints: $(ls -A failing/checkpoints)"
 
-# A disk that stays full: the third save in a row that fails ends the run; what was saved stays.
+# A disk that stays full: the third failed save in a row ends the run; earlier checkpoints stay.
 train_ranks 5 2 full "kind: no_space, rank: 1, step: 5, call: 1, calls: 1000000" checkpoint.interval=4 \
     checkpoint.async=false
 says err "rank 1 (dp 1 pp 0 cp 0 tp 0) on " "No space left on device"

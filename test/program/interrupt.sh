@@ -1,20 +1,20 @@
 #!/usr/bin/env bash
-# Usage: interrupt.sh GPTRAIN GPT-PREPROCESS MPIRUN. One rank, each in turn, is told to stop in the
-# midst of a step, for each of 20 steps (in the suite every fourth), on meshes of 2 and 4 ranks: one
-# checkpoint, exit code 75, and the resumed run ends with the bits of one that nobody stopped.
+# Usage: interrupt.sh GPTRAIN GPT-PREPROCESS MPIRUN. One rank, a different one each time, is told to
+# stop in the middle of a step, for each of 20 steps (in the suite every fourth), on meshes of 2 and
+# 4 ranks: one checkpoint, exit code 75, and the resumed run ends with the bits of an uninterrupted
+# one.
 . "$(dirname "$0")/lib.sh"
 . "$(dirname "$0")/rank_lib.sh"
 export OMP_NUM_THREADS=1
 make_data
 make_spec
-# Steps long enough to meet them, and a few more than are aimed at, for signals that come late.
+# Steps long enough to hit, and a few more than the targets, for signals that come late.
 sed -i 's/ steps: 20/ steps: 30/; s/interval: 10/interval: 0/; s/num_samples: 60/num_samples: auto/
     s/global_batch_size: 2/global_batch_size: 512/' run.yaml
 stride=4
 if soak; then stride=1; fi
 
-# interrupt TARGET RANK SIGNAL: sets `step` to the one that was interrupted, the target but for bad
-# luck.
+# interrupt TARGET RANK SIGNAL: sets `step` to the interrupted step, usually the target.
 interrupt() {
     start_ranks "$ranks" stopped "${mesh[@]}"
     wait_for stopped/spec.yaml num_layers

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Killed at any moment, a run resumes, and ends with the bits of a run that nobody killed.
+# A run killed at any moment resumes, and ends with the bits of a run that was never killed.
 . "$(dirname "$0")/lib.sh"
 . "$(dirname "$0")/kill_lib.sh"
 make_data
@@ -15,7 +15,7 @@ while ((kills < wanted)); do
     delay=0.$(printf %03d $((20 + RANDOM % 400)))
     start killed
     sleep "$delay"
-    # Its lock is free once it has been waited for.
+    # Its lock is free once the process has been waited for.
     { kill -KILL "$pid"; wait "$pid"; } 2>/dev/null
     code=$?
     if ((code == 137)); then

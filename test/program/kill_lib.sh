@@ -3,17 +3,17 @@ kills=0
 in_saves=0
 lost=0
 half_read=0
-last=0  # checkpoint that was there after the last kill
+last=0  # the newest checkpoint after the last kill
 
-# check_killed OUTPUT-DIR PID: of a run that was just killed, whose first rank was that process and
-# whose stdout and stderr are in the files out and err.
+# check_killed OUTPUT-DIR PID: checks a run that was just killed. PID is the process of its first
+# rank; its stdout and stderr are in the files out and err.
 check_killed() {
     local known newest
     kills=$((kills + 1))
     if compgen -G "$1/checkpoints/*.tmp-$2-*" >/dev/null; then in_saves=$((in_saves + 1)); fi
     says_not err "skipping checkpoint"
     newest=$(newest_step "$1")
-    # What was there before, and what the run knew to be saved.
+    # The checkpoints from before, and those that the run reported as saved.
     known=$(sed -n 's/^saved .*step-0*\([0-9]*\): .*/\1/p' out | tail -n 1)
     if ((newest < last || newest < ${known:-0})); then
         lost=$((lost + 1))

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Usage: kill_ranks.sh GPTRAIN GPT-PREPROCESS MPIRUN. Of two ranks that save all the time one is
-# killed, at any moment, while it or the other writes.
+# Usage: kill_ranks.sh GPTRAIN GPT-PREPROCESS MPIRUN. One of two ranks that save all the time is
+# killed at any moment, while it or the other one writes.
 . "$(dirname "$0")/lib.sh"
 . "$(dirname "$0")/rank_lib.sh"
 . "$(dirname "$0")/kill_lib.sh"

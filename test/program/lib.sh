@@ -1,11 +1,13 @@
-# Shared by the scripts of this folder, which drive the programs as a user does.
+# Shared by the scripts of this folder, which run the programs as a user does.
 # Usage of each: SCRIPT GPTRAIN GPT-PREPROCESS
-# A script ends with `finish`: exit code 0 if all held, 1 if not, 77 if it could not run here.
+# A script ends with `finish`: exit code 0 if all checks passed, 1 if not, 77 if it could not run
+# here.
 set -u
 script=$(realpath "$0")
 gptrain=$(realpath "$1")
 preprocess=$(realpath "$2")
-# One thread under the thread sanitizer, which does not see how those of OpenMP wait for each other.
+# One thread under the thread sanitizer, which does not see how OpenMP's threads wait for each
+# other.
 export LC_ALL=C OMP_NUM_THREADS=${GPTRAIN_TEST_THREADS:-2} OMP_WAIT_POLICY=passive
 work=$(mktemp -d)
 clean_up() {
@@ -33,16 +35,16 @@ not_run() {
     exit 77
 }
 
-# Whether this is a soak (scripts/soak.sh), for which a proof repeats what it does far more often.
+# True in a soak (scripts/soak.sh), in which proofs repeat their work far more often.
 soak() { [[ ${GPTRAIN_SOAK:-} == 1 ]]; }
 
-# proof NAME FIGURES...: says what came of a proof that held.
+# proof NAME FIGURES...: prints the result of a proof that passed.
 proof() {
     ((failures)) || echo "proof $1: ${*:2}"
 }
 
 # expect_exit CODE COMMAND...: the exit code, within a minute; stdout and stderr go to the files out
-# and err. A fault is one line on stderr; beside it there may be warnings only.
+# and err. An error is one line on stderr; otherwise stderr may have only warnings.
 expect_exit() {
     local code=$1
     shift
@@ -59,7 +61,7 @@ check_exit() {
         fail "not $faults error lines on stderr: $3: $(head -c 800 err)"
 }
 
-# says FILE WORDS...: each of the words occurs in the file.
+# says FILE WORDS...: the file contains each of the words.
 says() {
     local file=$1 words
     shift
@@ -109,8 +111,8 @@ make_data() {
     fi
 }
 
-# A run spec, run.yaml, over that data, for the CPU or the device that is asked for: what is expected
-# of a run must not depend on the machine.
+# A run spec, run.yaml, over that data, for the CPU or the requested device: what is expected of a
+# run must not depend on the machine.
 make_spec() {
     cat >run.yaml <<END
 name: tiny
@@ -126,13 +128,13 @@ device: ${GPTRAIN_TEST_DEVICE:-cpu}
 END
 }
 
-# predicted_bytes: the memory that the dry run in `out` tells, of device and host.
+# predicted_bytes: the memory that the dry run in `out` predicts, on device and host.
 predicted_bytes() {
     awk 'index($0, "  on the device  ") == 1 || index($0, "  on the host  ") == 1 { sum += $NF }
         END { printf "%.0f\n", sum }' out
 }
 
-# settings KEY=VALUE...: sets the array `set` to the options that lay these over the spec.
+# settings KEY=VALUE...: sets the array `set` to the --set options for these.
 settings() {
     local setting
     set=()
@@ -141,7 +143,7 @@ settings() {
     done
 }
 
-# train CODE OUTPUT-DIR [KEY=VALUE...]: a run of run.yaml; `options` are further options of it.
+# train CODE OUTPUT-DIR [KEY=VALUE...]: a run of run.yaml; `options` holds further options.
 options=()
 train() {
     local code=$1
@@ -152,7 +154,7 @@ train() {
 # start OUTPUT-DIR [KEY=VALUE...]: the same in the background, as the process $pid.
 start() {
     settings output_dir="$1" "${@:2}"
-    : >out  # the process may begin later than somebody reads what another has left
+    : >out  # the process may start later than something reads what another one left
     "$gptrain" --config run.yaml "${set[@]}" "${options[@]}" >out 2>err &
     pid=$!
 }
@@ -163,7 +165,7 @@ ends() {
     check_exit "$1" $? "the run in the background"
 }
 
-# wait_for FILE WORDS: until the words are in the file.
+# wait_for FILE WORDS: waits until the file contains the words.
 wait_for() {
     local i
     for ((i = 0; i < 6000; ++i)); do
@@ -175,19 +177,19 @@ wait_for() {
 
 checkpoint() { printf '%s/checkpoints/step-%06d' "$1" "$2"; }
 
-# others OUTPUT-DIR: what lies among its checkpoints and is none.
+# others OUTPUT-DIR: everything among its checkpoints that is not one.
 others() { ls -A "$1/checkpoints" | grep -vx 'step-[0-9]*'; }
 # nothing_left OUTPUT-DIR: no save or removal has left anything unfinished there.
 nothing_left() { [[ -z $(others "$1") ]] || fail "left over: $(others "$1")"; }
 
-# newest_step OUTPUT-DIR: that of the newest committed checkpoint, 0 where there is none.
+# newest_step OUTPUT-DIR: the step of the newest committed checkpoint, 0 if there is none.
 newest_step() {
     local name
     name=$(ls "$1/checkpoints" 2>/dev/null | grep -x 'step-[0-9]*' | tail -n 1)
     echo $((10#0${name#step-}))
 }
 
-# needs_gpu: not run where run.yaml's device is not there.
+# needs_gpu: skips the script if run.yaml's device is missing.
 needs_gpu() {
     settings output_dir=probe training.steps=1 checkpoint.interval=0
     "$gptrain" --config run.yaml "${set[@]}" >out 2>err
@@ -195,8 +197,7 @@ needs_gpu() {
         not_run "$(sed 's/^gptrain: error: //' err)"
 }
 
-# history OUTPUT-DIR: the lines of metrics.jsonl that count, sorted by step, without what a clock
-# measured.
+# history OUTPUT-DIR: the lines of metrics.jsonl that count, sorted by step, without measured times.
 history() {
     awk -F '[:,}]' '/^\{"step": / {
         sub(/"tokens_per_s": [^,]*, "step_time_s": [^,]*, "tflops_per_device": [^,]*, "mfu": [^,]*, /, "")
@@ -206,7 +207,8 @@ history() {
     } END { for (key in lines) print key "\t" lines[key] }' "$1/metrics.jsonl" | sort -n -k 1,1 -k 2,2
 }
 
-# same_run A B STEP: two output directories tell and hold the same after that step, bit for bit.
+# same_run A B STEP: two output directories have the same metrics and checkpoint after that step,
+# bit for bit.
 same_run() {
     history "$1" >"$1.history"
     history "$2" >"$2.history"
@@ -215,7 +217,7 @@ same_run() {
     same "$(checkpoint "$1" "$3")/shard-00000.h5" "$(checkpoint "$2" "$3")/shard-00000.h5"
 }
 
-# crc32c: that of stdin, in decimal.
+# crc32c: the checksum of stdin, in decimal.
 crc32c() {
     local table=() byte bit value crc=$((0xFFFFFFFF))
     for ((byte = 0; byte < 256; ++byte)); do
@@ -229,14 +231,14 @@ crc32c() {
     echo $((crc ^ 0xFFFFFFFF))
 }
 
-# edit_manifest CHECKPOINT SED-SCRIPT: changes its manifest, which has the right checksum again.
+# edit_manifest CHECKPOINT SED-SCRIPT: changes its manifest and corrects the checksum.
 edit_manifest() {
     local manifest=$1/manifest.json
     sed -i "$2"'; /^"crc32c":/d' "$manifest"
     printf '"crc32c":%s}\n' "$(crc32c <"$manifest")" >>"$manifest"
 }
 
-# make_old CHECKPOINT: as programs saved it before checkpoints held their tokenizer.
+# make_old CHECKPOINT: as programs saved it before checkpoints contained their tokenizer.
 make_old() {
     rm "$1/tokenizer.model"
     edit_manifest "$1" '/^{"name":"model.h5"/s/,$//; /^{"name":"tokenizer.model"/d'

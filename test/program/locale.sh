@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Numbers are written and read with a point, whatever the user's language.
+# Numbers are written and read with a decimal point, whatever the user's locale.
 . "$(dirname "$0")/lib.sh"
 comma=$(locale -a | grep -m 1 -E '^(de|fr|es|it|nl|pl)_[A-Z]+\.utf-?8$')
 if [[ -z $comma ]]; then

@@ -1,10 +1,11 @@
 #!/usr/bin/env bash
-# Losses above their limit: skipped, rolled back, or the end; the same after a resume.
+# Losses above their limit: the step is skipped, rolled back, or ends the run; the same after a
+# resume.
 . "$(dirname "$0")/lib.sh"
 make_data
 make_spec
 sed -i 's/interval: 10/interval: 5/' run.yaml
-# A factor of 1: every loss above the mean of the last four is one.
+# With a factor of 1, every loss above the mean of the last four is a spike.
 policy() { echo "faults.loss_spike={factor: $1, window: 4, action: $2}"; }
 
 skipped() { sed -n 's/.*"skipped_steps": \([0-9]*\),.*/\1/p' "$1/metrics.jsonl" | tail -n 1; }
@@ -23,7 +24,7 @@ same_run calm without 20
 train 4 stop "$(policy 1.0 stop)"
 says err "faults.loss_spike: stop" "is above"
 
-# Back to the last checkpoint, and on with other samples; not for ever.
+# Back to the last checkpoint, then on with other samples, but not for ever.
 train 4 back "$(policy 1.0 rollback)" faults.max_skipped_steps=3
 says out "rolled back from step" "; skipping samples"
 says err "faults.loss_spike: rollback" "after 3 rollbacks to the newest checkpoint"

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# A run takes the bytes that its dry run says, whatever it is made of.
+# A run allocates the bytes that its dry run predicts, whatever its settings.
 . "$(dirname "$0")/lib.sh"
 make_data
 make_spec
@@ -18,7 +18,7 @@ for settings in recompute=none recompute=full precision.compute=bf16 precision.c
     says run-$n/metrics.jsonl "\"memory_bytes\": $predicted,"
     n=$((n + 1))
 done
-# What does not fit is refused before anything is taken, with what would fit.
+# A run that does not fit is refused before it allocates anything, with what would fit.
 for settings in "training.micro_batch_size=4000000 training.global_batch_size=auto" \
     "model.num_layers=1000 model.hidden_size=65536 model.num_attention_heads=256"; do
     settings output_dir=large $settings
@@ -34,8 +34,8 @@ says err "ulimit -v" "what would fit: training.micro_batch_size "
 (($(cat run-*/metrics.jsonl | sed 's/.*memory_bytes": \([0-9]*\).*/\1/' | sort -u | wc -l) >= 8)) ||
     fail "settings make no difference to memory"
 
-# Too little address space, from what hardly starts the program to what is enough: one line, exit
-# code 2, and nothing half-written.
+# Too little address space, from where the program hardly starts to where it is enough: one line,
+# exit code 2, and nothing half-written.
 refusals=0
 for ((kib = 70000; kib < 1000000; kib += 8000)); do
     rm -rf short

@@ -27,7 +27,7 @@ all_lines() {
 all_lines whole/metrics.jsonl
 says whole/metrics.jsonl '"mfu": null' '"consumed_samples": 40, "consumed_tokens": 640' '"loss_scale": 1'
 
-# TensorBoard gets what is known under the same names, and the settings.
+# TensorBoard gets the known values under the same names, and the settings.
 for name in ${keys/mfu/} val_loss goodput goodput/{useful,init,load,save,eval,lost} \
     _hparams_/session_start_info training.eval_interval model.head_dim; do
     says "$(echo whole/events.out.tfevents.*)" "$name"
@@ -45,7 +45,7 @@ expect_order whole "1 2 3 4 5 v5 6 7 8 9 10 v10 11 12 13 14 15 v15 16 17 18 19 2
 train 0 seldom training.steps=13 logging.interval=5
 expect_order seldom "5 10 13"
 
-# A torn last line goes; the line of the resumption comes first.
+# A torn last line is removed; the resume event comes first.
 train 0 torn training.steps=10 $evaluating
 cp -r torn ten
 printf '{"step": 11, "loss": 4.' >>torn/metrics.jsonl
@@ -67,7 +67,7 @@ train 0 missing $evaluating
 expect_order missing \
     "1 2 3 4 5 v5 6 7 8 9 10 r10 v10 11 12 13 14 15 v15 16 17 18 19 20 v20"
 same_run whole missing 20
-# Also where the run is finished, and where the line is one of a later life that was lost.
+# Also if the run is finished, and if the line belongs to steps that were lost.
 cp -r whole finished
 sed -i '/"step": 20, "val_loss"/d' finished/metrics.jsonl
 train 0 finished $evaluating
@@ -75,8 +75,8 @@ says out "step 20/20  val_loss" "nothing left to do: the checkpoint has the run'
 history finished >finished.history
 same whole.history finished.history
 
-# mean_loss is the mean of the losses since the last line that the interval divides, also where the
-# run was interrupted in between; a last line besides those ends no interval.
+# mean_loss is the mean of the losses since the last line that the interval divides, also if the run
+# was interrupted in between. An extra last line does not end an interval.
 train 0 means logging.interval=4
 train 0 parts logging.interval=4 training.steps=10
 cp -r parts older
@@ -86,7 +86,8 @@ expect_order parts "4 8 10 r10 12 16 20"
 history means >means.history
 history parts | grep -v '{"step": 10,' >parts.history
 same means.history parts.history
-# mean_at OUTPUT-DIR STEP, and mean_of FIRST LAST: of the losses that the whole run tells of each step.
+# mean_at OUTPUT-DIR STEP, and mean_of FIRST LAST: over the losses that the whole run logged for
+# each step.
 mean_at() { sed -n "s/^{\"step\": $2, \"loss\".*\"mean_loss\": \([^,]*\),.*/\1/p" "$1/metrics.jsonl"; }
 mean_of() {
     awk -F '[:,]' -v first="$1" -v last="$2" '/"loss"/ && $2 >= first && $2 <= last { sum += $4; ++n }
@@ -119,19 +120,19 @@ expect_order rare "20 v20"
 [[ $(tail -n 1 rare/metrics.jsonl) == "$(tail -n 1 whole/metrics.jsonl)" ]] ||
     fail "evaluations of the same weights: $(tail -n 1 rare/metrics.jsonl)"
 
-# What was logged of steps after the checkpoint counts no more.
+# Logged steps after the checkpoint no longer count.
 cp -r ten ahead
 printf '{"step": 15, "val_loss": 1}\n' >>ahead/metrics.jsonl
 train 0 ahead $evaluating
 same_run whole ahead 20
 
-# Started anew, before the first checkpoint: the lines of the first attempt stay, and count no more.
+# Restarted before the first checkpoint: the lines of the first attempt stay, but no longer count.
 cp -r whole anew
 rm -r anew/checkpoints
 train 0 anew training.steps=2
 [[ $(order anew) == *"v20 r0 1 2" ]] || fail "the order of lines in anew is $(order anew)"
 
-# Other lines that are none are kept, and are no reason not to resume.
+# Lines of other programs are kept, and do not prevent a resume.
 cp -r ten foreign
 sed -i '3s/.*/{"step": 3, "lo/' foreign/metrics.jsonl
 printf 'step 11/20  loss 4.1\nstep 12/20' >>foreign/metrics.jsonl

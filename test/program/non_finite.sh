@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Steps whose loss or gradients are not finite are skipped and reported, and end the run when there are too many.
+# Steps whose loss or gradients are not finite are skipped and reported, and too many end the run.
 . "$(dirname "$0")/lib.sh"
 make_data
 make_spec
@@ -24,12 +24,12 @@ finite_weights diverged
 train 4 diverged optimizer.lr=1.0e+30 checkpoint.interval=1 training.steps=40 faults.max_skipped_steps=5
 finite_weights diverged
 
-# They count on after a resume that came in between: two of the five are done then.
+# The count continues after a resume: two of the five steps are done then.
 train 0 counting optimizer.lr=1.0e+30 training.steps=3
 train 4 counting optimizer.lr=1.0e+30 faults.max_skipped_steps=5
 says err "error: step 6: 5 steps in a row were skipped"
 
-# A skipped step changes no weight, and the learning rate goes on.
+# A skipped step changes no weight, and the learning rate moves on.
 train 0 skipped optimizer.lr=1.0e+30 checkpoint.interval=1 training.steps=4
 says skipped/metrics.jsonl '"skipped_steps": 3' '"consumed_samples": 8'
 expect_exit 0 "$gptrain" inspect "$(checkpoint skipped 4)"
@@ -39,7 +39,7 @@ fi
 grep -E '"step": (2|3|4), "loss": null, "mean_loss": null, "grad_norm": null, "lr": [0-9.e+]+, ' skipped/metrics.jsonl |
     sort -u | wc -l | grep -qx 3 || fail "lines of skipped steps: $(cat skipped/metrics.jsonl)"
 
-# fp16: the loss scale goes down where gradients overflow, and is in the checkpoint.
+# fp16: the loss scale goes down when gradients overflow, and is in the checkpoint.
 train 0 fp16 precision.compute=fp16 model.init_std=3.0 optimizer.lr=0.001
 scales=$(sed -n 's/.*"loss_scale": \([0-9.e+]*\),.*/\1/p' fp16/metrics.jsonl | sort -u | wc -l)
 ((scales > 1)) || fail "the loss scale never changed: $(cut -c 1-150 fp16/metrics.jsonl | tail -n 3)"
@@ -48,7 +48,7 @@ train 0 fp16-resumed precision.compute=fp16 model.init_std=3.0 optimizer.lr=0.00
 train 0 fp16-resumed precision.compute=fp16 model.init_std=3.0 optimizer.lr=0.001
 same_run fp16 fp16-resumed 20
 
-# It doubles after a thousand clean steps, of which most come before a resume.
+# It doubles after a thousand clean steps, most of them before a resume.
 long=(precision.compute=fp16 model.num_layers=1 model.hidden_size=8 training.seq_length=4
     training.global_batch_size=1 data.num_samples=1100 checkpoint.interval=0 logging.interval=50
     logging.tensorboard=false)

@@ -1,7 +1,7 @@
-// Runs a program whose stdout is a terminal, and copies what it writes there to stdout:
+// Runs a program with a terminal as its stdout, and copies what it writes there to stdout:
 //   on_terminal PROGRAM [ARGUMENT...]
-// The exit code is the program's, 128 + n after signal n, or 1 with a line on stderr where there is
-// no terminal to be had.
+// The exit code is the program's, 128 + n after signal n, or 1 with a line on stderr if no terminal
+// is available.
 #include <array>
 #include <cerrno>
 #include <cstdio>
@@ -13,14 +13,14 @@
 
 namespace {
 
-/// Returns what a system call returned, unless it failed.
+/// Returns the result of a system call; exits if it failed.
 int checked(int result, const char* call) {
     if (result >= 0) return result;
     std::perror(call);
     std::exit(1);
 }
 
-/// The program's end of a new pseudo-terminal, which passes bytes on as they are.
+/// The program's end of a new pseudo-terminal, which passes bytes on unchanged.
 int open_terminal(int controller) {
     checked(::grantpt(controller), "grantpt");
     checked(::unlockpt(controller), "unlockpt");
@@ -39,7 +39,7 @@ void copy_to_stdout(int controller) {
     while (true) {
         const ssize_t count = ::read(controller, bytes.data(), bytes.size());
         if (count < 0 && errno == EINTR) continue;
-        if (count <= 0) return;  // EIO: nobody has the other end any more
+        if (count <= 0) return;  // EIO: the other end is closed
         const auto size = static_cast<std::size_t>(count);
         checked(std::fwrite(bytes.data(), 1, size, stdout) == size ? 0 : -1, "stdout");
     }

@@ -4,7 +4,7 @@
 make_data
 make_spec
 
-# A second run there is refused while the first goes on, and leaves it alone.
+# A second run there is refused while the first one runs, and leaves it alone.
 start run training.steps=1000000000
 wait_for run/metrics.jsonl '"step": 3,'
 mv out first.out
@@ -12,7 +12,7 @@ mv err first.err
 train 2 run
 says err "$work/run" "in use" "$pid"
 kill -0 "$pid" || fail "the first run has ended"
-# Another directory is free, and so are those who only read.
+# Another directory is free, and so are commands that only read.
 train 0 other training.steps=2
 expect_exit 0 "$gptrain" inspect run/checkpoints
 kill -TERM "$pid"
@@ -21,14 +21,14 @@ mv first.err err
 ends 75
 train 0 run
 says out "resumed from"
-# A lock dies with its process, however that ends.
+# A lock ends with its process, however that ends.
 start killed training.steps=1000000000
 wait_for killed/metrics.jsonl '"step": 3,'
 kill -KILL "$pid"
 { wait "$pid"; } 2>/dev/null
 train 0 killed
 
-# Places that cannot be an output directory.
+# Paths that cannot be an output directory.
 echo text >file
 train 2 file
 says err "$work/file"
@@ -38,7 +38,7 @@ says err "file/below"
 train 0 "new/folders/a space" training.steps=1
 [[ -s "new/folders/a space/metrics.jsonl" ]] || fail "no output in a new folder"
 
-# The reader goes away; the run goes on.
+# The reader goes away; the run continues.
 settings output_dir=pipe
 "$gptrain" --config run.yaml "${set[@]}" 2>err | head -n 1 >out
 codes=("${PIPESTATUS[@]}")
@@ -51,7 +51,8 @@ same "$(checkpoint pipe 20)/shard-00000.h5" "$(checkpoint closed 20)/shard-00000
 "$gptrain" --config run.yaml --set output_dir=both >&- 2>&-
 (($? == 0)) || fail "a run without stdout and stderr exits $?"
 same "$(checkpoint pipe 20)/shard-00000.h5" "$(checkpoint both 20)/shard-00000.h5"
-# No file takes the place of what was closed: nothing foreign in any, and the run can be resumed.
+# No file takes the place of a closed descriptor: no file has foreign contents, and the run can
+# resume.
 "$gptrain" --config run.yaml --set output_dir=none --set training.steps=10 <&- >&- 2>&-
 (($? == 0)) || fail "a run without stdin, stdout and stderr exits $?"
 if grep -v '^{' none/metrics.jsonl; then fail "foreign lines in metrics.jsonl"; fi
@@ -60,13 +61,14 @@ train 0 none
 [[ ! -s err ]] || fail "a resumed run warns: $(cat err)"
 same "$(checkpoint pipe 20)/shard-00000.h5" "$(checkpoint none 20)/shard-00000.h5"
 
-# No bar and no control character where stdout is no terminal.
+# No bar and no control character if stdout is not a terminal.
 train 0 plain training.eval_interval=5 training.eval_steps=4
 if grep '[[:cntrl:]]' out err >controls; then fail "control characters: $(cat -v controls)"; fi
 expect_exit 0 "$gptrain" eval --checkpoint plain --data text_text_document
 if grep '[[:cntrl:]]' out err >controls; then fail "control characters of eval: $(cat -v controls)"; fi
 
-# The directory goes while the run is under way: its state is saved in a new one, and goes on there.
+# The directory disappears during a run: the state is saved in a new one, and the run continues
+# there.
 start gone training.steps=1000000000
 wait_for gone/metrics.jsonl '"step": 13,'
 mv gone taken
@@ -80,7 +82,7 @@ says out "resumed from $(checkpoint "$work/gone" $saved)"
 train 0 straight training.steps=$((saved + 5))
 same "$(checkpoint gone $((saved + 5)))/shard-00000.h5" \
     "$(checkpoint straight $((saved + 5)))/shard-00000.h5"
-# Where another run has taken the place, that one is left alone.
+# If another run has taken its place, that run is left alone.
 start shared training.steps=1000000000
 wait_for shared/metrics.jsonl '"step": 3,'
 first=$pid

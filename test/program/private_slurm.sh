@@ -1,12 +1,13 @@
 # shellcheck shell=bash
-# A Slurm of its own for a test, with two nodes, n1 and n2, on this machine. Sourced behind lib.sh.
+# A Slurm of its own for a test, with two nodes, n1 and n2, on this machine. Source it after lib.sh.
 #
-#   run_privately    runs the script once more as the first process of namespaces of its own: its
-#                    ports, its host name and its processes are no one else's, and the kernel ends
-#                    them all with it, however it ends
+#   run_privately    runs the script once more as the first process in its own namespaces: its
+#   ports,
+#                    host name and processes are private, and the kernel ends them all with it,
+#                    however it ends
 #   start_slurm      there, in $work
 
-# What has to be installed: Debian's and Ubuntu's slurm-wlm, munge and iproute2.
+# Required: Debian's and Ubuntu's slurm-wlm, munge and iproute2.
 slurm_programs=(munged slurmctld slurmd sbatch srun sinfo scontrol squeue scancel ip unshare setpriv)
 
 run_privately() {
@@ -29,7 +30,7 @@ ClusterName=private
 SlurmctldHost=localhost
 SlurmUser=root
 AuthType=auth/munge
-# For as long as cred_expire says a job that was put back has to wait.
+# A requeued job has to wait as long as cred_expire says.
 AuthInfo=socket=$work/slurm/munge.socket,cred_expire=5
 StateSaveLocation=$work/slurm/state
 SlurmdSpoolDir=$work/slurm/spool-%n
@@ -52,11 +53,11 @@ END
 start_slurm() {
     local folder=$work/slurm node begun=$SECONDS
     mkdir -p "$folder"/{state,tmp-n1,tmp-n2,spool-n1,spool-n2}
-    # All processes but the first one, which is this.
+    # All processes except the first one, which is this one.
     trap '{ kill -KILL -1 && wait; } 2>/dev/null; clean_up' EXIT
     export SLURM_CONF=$folder/slurm.conf
     slurm_conf >"$SLURM_CONF"
-    # Names are only looked up where there is an address besides the loopback's.
+    # Names are only looked up if there is an address other than the loopback's.
     { hostname localhost && ip link set lo up && ip address add 192.0.2.1/32 dev lo; } ||
         not_run "no network of its own"
     head -c 128 /dev/urandom >"$folder/munge.key"

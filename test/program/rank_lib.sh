@@ -4,12 +4,12 @@ command -v "$mpirun" >/dev/null || not_run "there is no $mpirun"
 export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1
 export OMPI_MCA_rmaps_base_oversubscribe=1 OMPI_MCA_mpi_yield_when_idle=1
 export OMPI_MCA_hwloc_base_binding_policy=none
-# Its daemons crash now and then where they put a description of the machine into shared memory.
+# Its daemons sometimes crash where they put a description of the machine into shared memory.
 export OMPI_MCA_rtc_hwloc_vmhole=none
-# Its own memory is never given back.
+# OpenMPI never frees its own memory.
 export ASAN_OPTIONS=detect_leaks=0
 
-# ran CODE EXIT-CODE WHAT: checks a launch; of what was said, mpirun's own lines are left out.
+# ran CODE EXIT-CODE WHAT: checks a launch; drops mpirun's own lines from its output.
 ran() {
     grep -E '^(gptrain|warning): ' err >own || true
     mv own err
@@ -20,7 +20,7 @@ ran() {
 start_ranks() {
     local ranks=$1
     settings output_dir="$2" "${@:3}"
-    : >out  # the ranks may begin later than somebody reads what others have left
+    : >out  # the ranks may start later than something reads what others left
     timeout --signal=KILL 120 "$mpirun" -n "$ranks" "$gptrain" --config run.yaml "${set[@]}" \
         >out 2>err &
     launcher=$!
@@ -48,7 +48,7 @@ same_shards() {
     done
 }
 
-# pid_of RANK OUTPUT-DIR: of the run that was started with that directory.
+# pid_of RANK OUTPUT-DIR: in the run that was started with that directory.
 pid_of() {
     local pid
     for pid in $(pgrep -f "^$gptrain --config run.yaml --set output_dir=$2 "); do

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Usage: rank_saves.sh GPTRAIN GPT-PREPROCESS MPIRUN. Two ranks that save in the background, with
-# a disk that is full for one of them, and with damage that one of them meets.
+# Usage: rank_saves.sh GPTRAIN GPT-PREPROCESS MPIRUN. Two ranks that save in the background, with a
+# disk that is full for one of them, and with damage that one of them meets.
 . "$(dirname "$0")/lib.sh"
 . "$(dirname "$0")/rank_lib.sh"
 make_data
@@ -15,7 +15,7 @@ train_ranks 0 2 whole parallel.data=2
 (($(saves) == 60)) || fail "$(saves) checkpoints of 60 steps"
 [[ $(ls whole/checkpoints | wc -w) == 3 ]] || fail "kept: $(ls whole/checkpoints)"
 
-# The disk is full for rank 1: training goes on, and once there is room so do the checkpoints.
+# The disk is full for rank 1: training continues, and once there is room so do the checkpoints.
 start_ranks 2 full parallel.data=2 training.steps=100000 data.num_samples=200000 \
     checkpoint.interval=20
 wait_for out 'saved '
@@ -41,7 +41,7 @@ nothing_left full
 expect_exit 0 "$gptrain" inspect full/checkpoints --verify
 says_not out damaged
 
-# Damage in what rank 1 alone reads: both turn to the older checkpoint, and end with the same bits.
+# Damage that only rank 1 reads: both use the older checkpoint, and end with the same bits.
 cp -r whole damaged
 shard=$(checkpoint damaged 60)/shard-00001.h5
 printf '\x5a\xa5' | dd of="$shard" bs=1 seek=$(($(wc -c <"$shard") / 2)) conv=notrunc status=none

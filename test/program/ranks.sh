@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Usage: ranks.sh GPTRAIN GPT-PREPROCESS MPIRUN. The program as several ranks: it computes what one
-# computes, saves and resumes on any mesh, stops when one rank is told to, and fails as one.
+# Usage: ranks.sh GPTRAIN GPT-PREPROCESS MPIRUN. The program on several ranks: it computes what one
+# rank computes, saves and resumes on any mesh, stops when one rank is told to, and fails as one.
 . "$(dirname "$0")/lib.sh"
 . "$(dirname "$0")/rank_lib.sh"
 make_data
@@ -25,7 +25,7 @@ losses() {
         "$1/metrics.jsonl" | sort -k 1,1 -k 2,2n | awk '{ last[$1 " " $2] = $3 }
         END { for (key in last) print key, last[key] }' | sort -k 1,1 -k 2,2n
 }
-# near A B: two runs tell the same losses but for the order of sums.
+# near A B: two runs have the same losses except for the order of sums.
 near() {
     losses "$1" >a.losses
     losses "$2" >b.losses
@@ -36,8 +36,8 @@ near() {
         fail "$1 and $2: $(paste a.losses b.losses | tail -n 3)"
 }
 
-# expect_comm OUTPUT-DIR AXIS...: of these axes, in this order, every line says what was sent and
-# how long that kept ranks from computing.
+# expect_comm OUTPUT-DIR AXIS...: for these axes, in this order, every line reports what was sent
+# and how long that kept ranks from computing.
 expect_comm() {
     local axis line='"comm": \{' comma=
     for axis in "${@:2}"; do
@@ -91,7 +91,7 @@ for mesh in "${meshes[@]}"; do
         same "$shard" "$(checkpoint "$name-resumed" 20)/${shard##*/}"
     done
 
-    # Half of it on one rank, and half of one rank's run on the mesh.
+    # Half of it on one rank, and half of a one-rank run on the mesh.
     train 0 "$name-alone" "${sizes[@]}" training.steps=10
     train_as "$ranks" 0 "$name-alone" "${keys[@]}"
     near one "$name-alone"
@@ -140,7 +140,7 @@ train_as 2 2 wrong parallel.data=2
 says err "step.png" ".svg"
 options=()
 
-# A signal to one rank that is not the first stops all.
+# A signal to one rank other than the first stops all.
 settings output_dir=stopped "${sizes[@]}" training.steps=100000 parallel.data=2 checkpoint.interval=0
 timeout --signal=KILL 120 "$mpirun" -n 2 "$gptrain" --config run.yaml "${set[@]}" >out 2>err &
 launcher=$!
@@ -151,7 +151,7 @@ ran 75 $? "two ranks, one with SIGTERM"
 says out "stopping (SIGTERM)" "the same command continues"
 (($(ls stopped/checkpoints | wc -l) == 1)) || fail "not one checkpoint: $(ls stopped/checkpoints)"
 
-# Ranks whose standard streams are closed: no file takes their place.
+# Ranks with closed standard streams: no file takes their place.
 cat >closed.sh <<END
 exec "$gptrain" --config run.yaml --set output_dir=closed --set training.steps=2 <&- >&- 2>&-
 END
@@ -159,7 +159,7 @@ timeout --signal=KILL 60 "$mpirun" -n 2 bash closed.sh >out 2>err
 ran 0 $? "ranks without standard streams"
 if grep -v '^{' closed/metrics.jsonl; then fail "foreign lines in metrics.jsonl"; fi
 
-# What all ranks can see is said once, and all leave.
+# An error that all ranks can see is reported once, and all exit.
 train_as 2 2 wrong parallel.tensor=4
 says err "2 ranks"
 train_as 2 2 wrong parallel.data=2 training.step=3

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Folders that the user may not write to. Root may, so root becomes nobody for it.
+# Folders that the user may not write to. Root may, so as root the script becomes nobody.
 . "$(dirname "$0")/lib.sh"
 as_user=()
 if ((EUID == 0)); then
@@ -22,7 +22,7 @@ for output_dir in locked locked/run run; do
 done
 [[ -z $(ls locked) ]] || fail "something was written: $(ls locked)"
 
-# Who may only read a run, reads it.
+# A user who may only read a run can read it.
 gptrain_as_user 0 generate --checkpoint run --prompt and --max-tokens 3
 gptrain_as_user 0 eval --checkpoint run --data text_text_document
 gptrain_as_user 0 inspect run/checkpoints --verify

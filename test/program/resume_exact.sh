@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# 20 steps at once and 10 + resume + 10 give the same bits, whatever the run is made of.
+# 20 steps at once and 10 + resume + 10 give the same bits, whatever the run's settings.
 . "$(dirname "$0")/lib.sh"
 make_data
 make_spec
@@ -19,10 +19,10 @@ straight_and_resumed() {
 straight_and_resumed plain
 straight_and_resumed bf16 precision.compute=bf16 model.dropout=0.1
 straight_and_resumed fp16 precision.compute=fp16 recompute=full
-# Accumulation, and a ramp-up that is under way at step 10.
+# Accumulation, and a ramp-up in progress at step 10.
 straight_and_resumed ramp training.micro_batch_size=2 training.global_batch_size=8 \
     "training.rampup={start: 2, increment: 2, samples: 50}" checkpoint.async=false
-# The blocks of today, documents apart, evaluation, more samples than one pass over the data.
+# A modern block, separate documents, evaluation, and more samples than one pass over the data.
 straight_and_resumed modern model.position_embedding=rope model.normalization=rmsnorm \
     model.activation=swiglu model.bias=false model.tie_embeddings=false model.num_query_groups=1 \
     model.dropout=0.2 data.eod_mask_loss=true data.reset_at_eod=true data.num_samples=33 \
@@ -31,7 +31,7 @@ straight_and_resumed modern model.position_embedding=rope model.normalization=rm
 says out "pass 2"
 (($(grep -c val_loss modern-resumed.history) == 4)) || fail "not 4 evaluations"
 
-# In three parts, with a step between the parts that nobody asked to save or log.
+# In three parts, with a step in between that nothing asks to save or log.
 for steps in 7 13 20; do
     train 0 parts training.steps=$steps logging.interval=1 checkpoint.interval=4
 done
@@ -49,7 +49,7 @@ for from in ten ten/checkpoints/step-000010; do
     says out "resumed from" "after step 10"
     [[ $(head -n 1 other/metrics.jsonl) == '{"event": "resume", "step": 10}' ]] ||
         fail "the first line is $(head -n 1 other/metrics.jsonl)"
-    # The account of time goes on from the checkpoint's: no other file here has it.
+    # The time account continues from the checkpoint's: no other file here has it.
     awk -v before="$(number useful ten 10)" -v step="$(number step_time_s other 11)" \
         -v after="$(number useful other 11)" \
         'BEGIN { more = after - before - step; exit !(before > 0 && more < 1e-9 && more > -1e-9) }' ||
@@ -58,14 +58,14 @@ for from in ten ten/checkpoints/step-000010; do
     rm -rf other
 done
 
-# Settings that must not matter to any bit of the result.
+# Settings that must not change any bit of the result.
 for setting in recompute=none recompute=full checkpoint.async=false logging.tensorboard=false; do
     train 0 "$setting" "$setting"
     same "$(checkpoint plain 20)/shard-00000.h5" "$(checkpoint "$setting" 20)/shard-00000.h5"
 done
 
-# A longer run goes on with samples that it has not read (training_data.cpp): those of a run that was
-# as long from the start.
+# A longer run continues with samples that it has not read (training_data.cpp): those of a run that
+# was as long from the start.
 long() {
     train 0 "$@" data.num_samples=auto lr_schedule.kind=constant checkpoint.interval=0
     says_not out "pass 2"
@@ -84,8 +84,8 @@ train 0 older training.steps=15 data.num_samples=auto
 says out "after step 10" "pass 2 over the training samples starts at sample 20"
 same_run older-straight older 15
 
-# The learning rate follows the new number of steps, also from the run's own spec; a number does not,
-# which is said.
+# The learning rate follows the new number of steps, also with the run's own spec; a fixed number
+# does not, which is reported.
 train 0 decay training.steps=10 lr_schedule.decay_steps=auto data.num_samples=auto
 cp decay/spec.yaml own.yaml
 says own.yaml "decay_steps: auto" "num_samples: auto" "data: auto"

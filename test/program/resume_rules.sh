@@ -55,7 +55,7 @@ done
 refused seed=1234 data.train fingerprint
 for suffix in bin idx meta.json; do mv kept.$suffix more_text_document.$suffix; done
 
-# All else may change, and is said.
+# Everything else may change, and is reported.
 train 0 base name=other training.steps=12 training.micro_batch_size=2 training.global_batch_size=4 \
     model.dropout=0.1 optimizer.lr=0.02 lr_schedule.kind=linear precision.compute=bf16 recompute=full \
     data.num_samples=auto checkpoint.keep_last=2
@@ -66,7 +66,7 @@ says out "after step 10" "name: tiny -> other" "training.steps: 10 -> 12" \
 says_not out "num_samples:"
 says base/spec.yaml "num_samples: auto" "name: other"
 says "$(checkpoint base 12)/manifest.json" '"num_samples":60'
-# Data may lie elsewhere.
+# Data may move.
 mkdir moved
 mv {text,more}_text_document.* moved
 train 0 base "data.train=[{prefix: moved/text_text_document}, {prefix: moved/more_text_document}]"

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Usage: save_faults.sh GPTRAIN GPT-PREPROCESS MPIRUN. Saves in which the n-th call that changes a
-# checkpoint fails, does half, or is the last that the process lives to make: no checkpoint is lost
-# and none is taken that is not whole. For a sample of n; for every n with GPTRAIN_SOAK=1.
+# checkpoint fails, does half its work, or is the last before the process is killed: no checkpoint
+# is lost and no incomplete one is used. For a sample of n; for every n with GPTRAIN_SOAK=1.
 . "$(dirname "$0")/lib.sh"
 . "$(dirname "$0")/rank_lib.sh"
 export OMP_NUM_THREADS=1
@@ -21,7 +21,7 @@ train_ranks() {
     settings output_dir="$2" parallel.data="$1" "${common[@]}" "${@:3}"
     local launch=()
     (($1 == 1)) || launch=("$mpirun" -n "$1")
-    # The shell need not tell of those that were killed.
+    # Keeps the shell from reporting killed processes.
     { timeout --signal=KILL 600 "${launch[@]}" "$gptrain" --config run.yaml "${set[@]}" >out 2>err; } \
         2>/dev/null
     code=$?
@@ -36,8 +36,8 @@ half_read() {
     echo $damaged
 }
 
-# calls RANKS RANK: sets `calls` to how many calls of the rank a save has, the first of a start
-# with all that it prepares, and one old checkpoint removed.
+# calls RANKS RANK: sets `calls` to the number of the rank's calls in a save, the first one of a
+# start with all its preparation, which also removes an old checkpoint.
 calls() {
     rm -rf count
     train_ranks "$1" count training.steps=4 checkpoint.interval=2
@@ -49,8 +49,8 @@ calls() {
 
 # ---- calls that fail -----------------------------------------------------------------------------
 
-# failing RANKS RANK ASYNC KIND...: one run, in which every fourth save has a call that fails; the
-# kinds take turns. What was saved at even steps is kept, these saves among them.
+# failing RANKS RANK ASYNC KIND...: one run in which every fourth save has a failing call; the kinds
+# take turns. Checkpoints of even steps are kept, including those of these saves.
 failed_calls=0 failing_saves=0 lost=0 half=0 left=0
 failing() {
     local kinds=("${@:4}") dir=failing n list='' step=0 count=0 hard=0 kind saved
@@ -83,8 +83,8 @@ failing() {
     ((failures == 0)) || finish
 }
 
-# first RANKS RANK: the first save of a run, which prepares all others, with a call that fails; the
-# second one makes up for it.
+# first RANKS RANK: the first save of a run, which prepares all others, has a failing call; the
+# second save makes up for it.
 first() {
     local n dir=first
     for n in $firsts; do
@@ -123,8 +123,8 @@ proof write-failures "$failed_calls calls failed in ${#kinds[@]} ways, $failing_
 
 # ---- kills -----------------------------------------------------------------------------------------
 
-# kill_at RANKS RANK N ASYNC: a run that goes on from the newest checkpoint, if there is one, and is
-# killed at the n-th call of its first save, or later where that one has fewer.
+# kill_at RANKS RANK N ASYNC: a run that resumes from the newest checkpoint, if there is one, and is
+# killed at the n-th call of its first save, or later if that one has fewer.
 kills=0 lost=0 half=0
 kill_at() {
     local before after
@@ -147,7 +147,7 @@ for where in "1 0" "2 0" "2 1"; do
     rm -rf killed
     modes=(false true)
     step=$stride
-    # To start several ranks takes long.
+    # Starting several ranks takes long.
     soak || ((ranks == 1)) || step=$((6 * stride))
     for ((n = 1; n <= calls; n += step)); do
         if soak; then

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Usage: signals.sh GPTRAIN GPT-PREPROCESS MPIRUN. Outside of the training loop a signal ends the
+# Usage: signals.sh GPTRAIN GPT-PREPROCESS MPIRUN. Outside the training loop a signal ends the
 # programs within a second, whatever they do, and leaves no half-written file.
 . "$(dirname "$0")/lib.sh"
 . "$(dirname "$0")/rank_lib.sh"
@@ -16,7 +16,7 @@ background() {
 }
 
 # ended SIGNAL CODE WHAT: the signal ends the process $pid with the code, in time. On a busy machine
-# a process may have to wait for its turn: twice the second is allowed.
+# a process may have to wait for its turn: two seconds are allowed.
 ended() {
     kill -0 "$pid" 2>/dev/null || fail "$3: over before the signal: $(tail -c 400 err)"
     local began code
@@ -58,7 +58,7 @@ ended TERM 75 "building an index"
 
 start initialised model.hidden_size=1024 model.num_layers=8 model.num_attention_heads=8 \
     checkpoint.async=false
-# Long before the weights are there: on a fast machine that takes some tenths of a second.
+# Long before the weights exist: on a fast machine that takes a few tenths of a second.
 wait_for out "output: "
 ended TERM 75 "initialising"
 [[ $(ls -A initialised/checkpoints 2>/dev/null) == "" ]] || fail "there is a checkpoint"
@@ -78,7 +78,7 @@ wait_for large_text_document.bin.tmp ""
 ended TERM 143 "encoding"
 [[ -z $(ls large_* large.model 2>/dev/null) ]] || fail "left over: $(ls large_* large.model)"
 
-# Several ranks, of which one is told.
+# Several ranks; one gets the signal.
 start_ranks 2 ranks "${deep[@]}" parallel.data=2
 wait_for ranks/.lock process
 began=$(milliseconds)

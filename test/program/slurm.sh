@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
-# The batch scripts of scripts/slurm/ in a real Slurm with two nodes: a job that is stopped comes
-# back and computes what one that is not stopped computes; a crash loop ends; what no restart can
-# mend is not restarted.
+# The batch scripts of scripts/slurm/ in a real Slurm with two nodes. A job that is stopped comes
+# back and computes what an uninterrupted one computes; a crash loop ends; what no restart can fix
+# is not restarted.
 . "$(dirname "$0")/lib.sh"
 . "$(dirname "$script")/private_slurm.sh"
 [[ ${3:-} == private ]] || run_privately
@@ -19,10 +19,10 @@ submit() {
         { fail "sbatch ${*:2}: $(cat err)"; finish; }
 }
 
-# job_says JOB KEY: a value of what Slurm knows of it.
+# job_says JOB KEY: a value that Slurm reports for it.
 job_says() { scontrol --oneliner show job "$1" | sed "s/.* $2=\([^ ]*\).*/\1/"; }
 
-# comes_to JOB STATE: waits for it.
+# comes_to JOB STATE: waits until it has this state.
 comes_to() {
     local i state
     for ((i = 0; i < 400; ++i)); do
@@ -39,8 +39,8 @@ has_ended() {
     (($(job_says "$1" Restarts) == $3)) || fail "job $1: $(job_says "$1" Restarts) restarts, not $3"
 }
 
-# ends_in_time SPEC OUTPUT-DIR JOB: waits until the job was stopped and put back into the queue, and
-# lets it end five steps after its checkpoint; sets `last` to that step.
+# ends_in_time SPEC OUTPUT-DIR JOB: waits until the job was stopped and requeued, and lets it end
+# five steps after its checkpoint; sets `last` to that step.
 ends_in_time() {
     wait_for "$2.log" "gptrain ended with code 75"
     comes_to "$3" PENDING
@@ -59,8 +59,8 @@ eval "\$FAILURE"
 END
 chmod +x failing.sh
 
-# Jobs that take their time come first and are looked at in the end. One is sent the script's signal
-# by Slurm itself, half a minute or less before it would have to.
+# Jobs that take long start first and are checked at the end. To one, Slurm itself sends the
+# script's signal, up to half a minute before it would have to.
 sed 's/, steps: 20/, steps: 1000000000/' run.yaml >endless.yaml
 cp endless.yaml timed.yaml
 submit timed --time=1 --signal=USR1@50 --ntasks-per-node=2 scripts/slurm/one_node.sbatch timed.yaml \
@@ -68,7 +68,7 @@ submit timed --time=1 --signal=USR1@50 --ntasks-per-node=2 scripts/slurm/one_nod
 timed=$job
 ends_in_time timed.yaml timed "$timed" &
 
-# One comes further in its first two starts and then no more; one is killed before it writes
+# One makes progress in its first two starts and then no more; one is killed before it writes
 # anything.
 one=(--ntasks-per-node=1 --cpus-per-task=2 scripts/slurm/one_node.sbatch)
 GPTRAIN=$work/failing.sh FAILURE='((SLURM_RESTART_COUNT > 1)) || train "$@"; exit 6' \
@@ -92,7 +92,7 @@ has_ended "$job" COMPLETED 0
 same_run straight stopped "$last"
 (($(ls "$(checkpoint stopped "$last")"/shard-*.h5 | wc -l) == 4)) || fail "not four ranks"
 
-# What a restart does not mend.
+# Faults that a restart does not fix.
 for code in 1 2 3 4 5; do
     GPTRAIN=$work/failing.sh FAILURE="exit $code" submit "code-$code" "${one[@]}" run.yaml
     has_ended "$job" FAILED 0
@@ -106,7 +106,7 @@ submit resume "${one[@]}" run.yaml --resume never
 has_ended "$job" FAILED 0
 says resume.log "--resume"
 
-# A job that is cancelled saves and does not come back.
+# A cancelled job saves and does not come back.
 submit cancelled "${one[@]}" endless.yaml --set output_dir=cancelled
 wait_for cancelled/metrics.jsonl '"step": 7,'
 scancel "$job"
@@ -119,7 +119,7 @@ srun --ntasks=2 --mpi=none "$gptrain" --config run.yaml --set output_dir=lonely 
 says err "srun --mpi=pmix"
 [[ ! -e lonely ]] || fail "tasks that do not know of each other have made their output directory"
 
-# In a container, for which a program stands that says how it was called.
+# In a container; a stand-in for its program records how it was called.
 mkdir bin
 cat >bin/apptainer <<END
 #!/usr/bin/env bash

@@ -29,7 +29,7 @@ for signal in TERM USR1 INT; do
     rm -r stopped straight
 done
 
-# A signal at the start, of which there may be nothing to save yet.
+# A signal at the start, when there may be nothing to save yet.
 for delay in 0 0.02 0.1; do
     rm -rf early
     start early $endless
@@ -39,7 +39,8 @@ for delay in 0 0.02 0.1; do
     ends 75
 done
 
-# The file SAVE asks for a checkpoint, STOP for one and the end; each is deleted when it is there.
+# The file SAVE requests a checkpoint, STOP a checkpoint and the end; each is deleted once the
+# checkpoint exists.
 start asked $endless
 wait_for asked/metrics.jsonl '"step": 7,'
 touch asked/SAVE
@@ -58,7 +59,8 @@ train 0 straight training.steps=$((last + 5))
 same_run straight asked $((last + 5))
 rm -r asked straight
 
-# A signal cuts a long evaluation short; the resumed run makes it up, and may be stopped in that.
+# A signal cuts a long evaluation short; the resumed run makes it up, and may be stopped in it
+# again.
 long="$endless training.eval_interval=7 training.eval_steps=1000000"
 start evaluating $long
 wait_for evaluating/metrics.jsonl '"step": 7,'
@@ -76,7 +78,7 @@ says_not evaluating/metrics.jsonl val_loss
 train 0 evaluating training.eval_interval=7 training.eval_steps=1 training.steps=10
 says evaluating/metrics.jsonl '{"step": 7, "val_loss": '
 
-# The same in the evaluation that ends a run: it is owed, so the exit code asks for another start.
+# The same in a run's last evaluation: it is still due, so the exit code asks for another start.
 closing="training.steps=7 training.eval_interval=100"
 start closing $closing training.eval_steps=1000000
 wait_for closing/metrics.jsonl '"step": 7,'

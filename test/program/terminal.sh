@@ -1,6 +1,5 @@
 #!/usr/bin/env bash
-# What gptrain shows on a terminal and nowhere else. Its third argument: ON_TERMINAL, which gives a
-# program one.
+# What gptrain shows only on a terminal. The third argument, ON_TERMINAL, runs a program on one.
 . "$(dirname "$0")/lib.sh"
 on_terminal=$(realpath "$3")
 make_data
@@ -8,8 +7,8 @@ make_spec
 train 0 text model.max_position_embeddings=64
 train 0 ids data.tokenizer=none model.position_embedding=rope
 
-# continues MODEL PROMPT SHOWN: on a terminal the text reads as one, from the prompt on; a pipe gets
-# what follows the prompt.
+# continues MODEL PROMPT SHOWN: on a terminal the text reads as a whole, from the prompt on; a pipe
+# gets only what follows the prompt.
 continues() {
     local generate=("$gptrain" generate --checkpoint "$1" --prompt "$2" --max-tokens 8 --temperature 0)
     expect_exit 0 "${generate[@]}"
@@ -27,12 +26,12 @@ continues text "and the earth" "and the earth"
 continues text $'two  lines,\n\303\244 and a tab\t' $'two  lines,\n\303\244 and a tab\t'
 continues ids "5 6  7" "5 6 7 "
 
-# Of a prompt that is refused nothing is shown.
+# Of a refused prompt nothing is shown.
 expect_exit 2 "$on_terminal" "$gptrain" generate --checkpoint ids --prompt "5 six"
 [[ ! -s out ]] || fail "a refused prompt is shown: $(cat out)"
 
-# sent COLUMNS TERM OUTPUT-DIR: what a training run shows on a terminal so wide, a line for each time
-# that one is written or rewritten, to the file sent.
+# sent COLUMNS TERM OUTPUT-DIR: what a training run shows on a terminal of this width, to the file
+# sent: one line each time that a line is written or rewritten.
 sent() {
     settings output_dir="$3" training.steps=200 logging.interval=100 lr_schedule.decay_steps=auto
     expect_exit 0 env TERM="$2" "$on_terminal" bash -c 'stty cols "$1" <&1 && exec "${@:2}"' - "$1" \

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# What a user should know, said in one warning each, and not where all is well.
+# Problems that a user should know of: one warning each, and none if all is well.
 . "$(dirname "$0")/lib.sh"
 make_data
 make_spec
@@ -13,7 +13,7 @@ warns() {
 train 0 quiet training.steps=60 lr_schedule.decay_steps=auto data.num_samples=auto
 warns 0 .
 
-# A loss above that of guessing, after the warm-up.
+# A loss above that of guessing, after the warmup.
 high=(training.steps=60 data.num_samples=auto optimizer.lr=3 lr_schedule.kind=constant
     lr_schedule.decay_steps=auto)
 train 0 high "${high[@]}"
@@ -21,7 +21,8 @@ warns 1 "mean loss of the last 50 steps, .* ln(vocab_size) = 5.7683.* optimizer.
 train 0 warming "${high[@]}" lr_schedule.warmup_steps=20
 warns 0 "mean loss"
 
-# A run that is too short for its warm-up and decay says that they are shorter; a longer one has them.
+# A run that is too short for its warmup and decay reports that they are shortened; a longer one has
+# them in full.
 schedule=(lr_schedule.kind=wsd lr_schedule.warmup_steps=20 lr_schedule.wsd_decay_steps=8
     lr_schedule.decay_steps=auto)
 train 0 short training.steps=4 "${schedule[@]}"
@@ -34,7 +35,7 @@ train 0 short training.steps=30 "${schedule[@]}"
 says out "lr_schedule.warmup_steps: 3 -> 20"
 says_not out "shortened"
 
-# The same few tokens again and again: figures, of the source that is read most.
+# The same few tokens again and again: figures for the source that is read most.
 printf 'and the\n' >tiny.txt
 expect_exit 0 "$preprocess" --input tiny.txt --tokenizer tok.model --output-prefix tiny --append-eod
 train 0 tiny "data.train=[{prefix: tiny_text_document}]" 'data.split="1"'
@@ -52,7 +53,7 @@ if core=$(taskset -cp $$ 2>err) && core=${core##*: } && core=${core%%[,-]*}; the
     warns 0 .
 fi
 
-# Tables and JSON taken for prose.
+# Tables and JSON read as plain text.
 make_text 5 20 >table.csv
 awk '{ print "{\"text\": \"" $0 "\"}" }' table.csv >objects.txt
 for data in table.csv objects.txt; do

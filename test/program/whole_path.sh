@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
-# From text to a trained model that writes, measures and describes: each step of docs/your-own-text.md.
+# From text to a trained model that writes, evaluates and describes: each step of
+# docs/your-own-text.md.
 . "$(dirname "$0")/lib.sh"
 
 make_text 1 1000 >text.txt
@@ -10,7 +11,7 @@ train 0 run training.steps=60 training.global_batch_size=8 data.num_samples=auto
     lr_schedule.decay_steps=auto training.eval_interval=20 training.eval_steps=2 \
     logging.interval=5 checkpoint.interval=25
 says out "step 60/60" "val_loss" "finished after step 60"
-# A start says in five lines what it does, the end in one what came of it.
+# The start prints in five lines what the run does, the end in one how it went.
 starts=('model: 11,968 parameters in 2 layers, fp32'
     'data: [0-9,]+ training tokens, [0-9,]+ validation tokens'
     'run: 60 steps, 7,680 tokens, [0-9.]+ epochs'
@@ -24,7 +25,7 @@ tail -n 1 out | grep -qxE "$end" || fail "the last line is: $(tail -n 1 out)"
 says_not out $'\r'
 says_not out $'\033'
 
-# The loss falls, on what was trained and on what was not.
+# The loss falls, on training and on validation data.
 awk -F '[:,}]' '
     /"val_loss"/ { last_val = $4; if (!first_val) first_val = $4; next }
     { last = $4; if (!first) first = $4; ++lines }
@@ -36,18 +37,18 @@ awk -F '[:,}]' '
     fail "checkpoints: $(ls run/checkpoints)"
 [[ $(ls "$(checkpoint run 60)") == $'manifest.json\nmodel.h5\nshard-00000.h5\ntokenizer.model' ]] ||
     fail "a checkpoint holds: $(ls "$(checkpoint run 60)")"
-# model.h5 says what model it is.
+# model.h5 describes its model.
 for key in num_layers hidden_size num_query_groups head_dim tie_embeddings init_std; do
     says "$(checkpoint run 60)/model.h5" "$key"
 done
 
-# The default finds the CPU where there is no GPU.
+# The default finds the CPU if there is no GPU.
 if [[ ! -e /dev/nvidiactl ]]; then
     train 0 anywhere device=auto training.steps=1
     says out "device: CPU with "
 fi
 
-# spec.yaml is a spec: the same run again, with every default written out and paths absolute.
+# spec.yaml is a spec: the same run again, with every default written out and absolute paths.
 says run/spec.yaml "output_dir: $work/run" "prefix: $work/text_text_document" "num_samples: auto" \
     "decay_steps: auto" "num_query_groups: 2" "ffn_hidden_size: 64" "compute: fp32"
 cp run/spec.yaml spec.yaml
@@ -90,7 +91,7 @@ mv away/* .
 # inspect: spec, data, checkpoint, folder of checkpoints.
 expect_exit 0 "$gptrain" inspect run.yaml
 says out "ffn_hidden_size: 64" "micro_batch_size: 1" "parameters"
-# The epochs are those of the run's tokens, 20 steps of 2 x 16, over the training tokens.
+# The epochs are the run's tokens, 20 steps of 2 x 16, over the training tokens.
 tokens=$(sed -n 's/^epochs .* of \([0-9,]*\) training tokens$/\1/p' out | tr -d ,)
 ((tokens > 1000)) || fail "no training tokens: $(cat out)"
 says out "epochs         $(awk -v tokens="$tokens" 'BEGIN { printf "%.2f", 640 / tokens }') of "

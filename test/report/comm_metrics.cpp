@@ -5,7 +5,7 @@
 namespace gptrain {
 namespace {
 
-/// Tells `totals` of an operation that sends so much.
+/// Reports to `totals` an operation that sends this many bytes.
 void send(CommTotals& totals, Axis axis, std::int64_t bytes) {
     const CommCall call = {.axis = axis, .operation = "all_reduce", .number = 1, .bytes = bytes};
     totals.on_started(call);

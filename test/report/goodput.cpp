@@ -18,12 +18,12 @@ TEST_CASE("a first start counts from itself") {
 
 TEST_CASE("steps that the checkpoint does not hold are lost at the next start") {
     const TimeSpent saved = {.useful = 50, .init = 2, .save = 3};
-    // Thirty more seconds of steps, of which the log knows, and a save after that line.
+    // Thirty more seconds of steps, which are in the log, and a save after that line.
     const TimeSpent logged = {.useful = 80, .init = 2, .save = 2.5, .eval = 4};
     Goodput goodput;
     goodput.begin(logged, saved);
     CHECK(goodput.spent() == TimeSpent{.useful = 50, .init = 2, .save = 3, .eval = 4, .lost = 30});
-    // The same once more: what was lost stays lost.
+    // The same again: what was lost stays lost.
     TimeSpent later = goodput.spent();
     later.useful += 10;
     Goodput third;

@@ -41,7 +41,7 @@ TEST_CASE("the lock goes with the run") {
     { const RunDirectory run(folder / "a"); }
     CHECK_NOTHROW(RunDirectory(folder / "a"));
 
-    // A process that is killed leaves no lock behind either.
+    // A killed process leaves no lock behind.
     const pid_t child = ::fork();
     REQUIRE(child >= 0);
     if (child == 0) {

@@ -1,4 +1,4 @@
-// The files are read back by a reader of their own, written from the format's description alone.
+// The files are read back by an independent reader, written from the format's description.
 #include "report/tensorboard.h"
 
 #include <algorithm>
@@ -36,7 +36,7 @@ std::uint64_t take_varint(std::string_view& bytes) {
     }
 }
 
-/// A message's fields in their order: raw bits for numbers, bytes for the rest.
+/// A message's fields in order: raw bits of numbers, bytes of everything else.
 struct Field {
     std::uint64_t number;
     std::uint64_t bits;
@@ -66,7 +66,7 @@ std::vector<Field> fields_of(std::string_view message) {
     return fields;
 }
 
-/// As TensorFlow's documentation of the record format writes it.
+/// As in TensorFlow's documentation of the record format.
 std::uint32_t masked(std::uint32_t crc) {
     return ((crc >> 15) | (crc << 17)) + 0xa282ead8u;
 }
@@ -87,7 +87,7 @@ std::vector<std::string> records_of(const std::string& file) {
     return records;
 }
 
-/// The bytes of a message's field that must be there, given the numbers of fields on the way to it.
+/// The bytes of a required field, found by the field numbers on the way to it.
 std::string bytes_at(const std::string& message, const std::vector<std::uint64_t>& numbers) {
     std::string bytes = message;
     for (const std::uint64_t number : numbers) {
@@ -100,7 +100,7 @@ std::string bytes_at(const std::string& message, const std::vector<std::uint64_t
     return bytes;
 }
 
-/// The settings of a SessionStartInfo, in words: a google.protobuf.Value is a number (2), a string
+/// The settings of a SessionStartInfo as text: a google.protobuf.Value is a number (2), a string
 /// (3) or a boolean (4).
 std::map<std::string, std::string> settings_of(const std::string& info) {
     std::map<std::string, std::string> settings;
@@ -208,7 +208,7 @@ TEST_CASE("a restart has a file of its own that takes over after the step resume
     CHECK(events_of(first).size() == 4);
     CHECK(events_of(second).at(1).start);
     CHECK(events_of(second).at(1).step == 501);
-    // TensorBoard drops what stands at later steps.
+    // TensorBoard drops the events of later steps.
     CHECK(events_of(second).at(2).step == 0);
     CHECK(events_of(second).at(2).settings.contains("seed"));
     CHECK(test::contains(second.path().filename().string(), "events.out.tfevents."));

@@ -1,4 +1,4 @@
-// The simulator finds lists that would stand still or mix up messages.
+// The simulator finds lists that would deadlock or mix up messages.
 #include <algorithm>
 
 #include "base/error.h"
@@ -13,7 +13,7 @@ std::vector<Action>& actions(Pipeline& pipeline, std::int64_t stage) {
     return pipeline.stages[static_cast<std::size_t>(stage)].actions;
 }
 
-/// The place of an action by its text.
+/// The index of an action, found by its text.
 std::vector<Action>::iterator find(Pipeline& pipeline, std::int64_t stage, std::string_view name) {
     std::vector<Action>& list = actions(pipeline, stage);
     const auto found = std::find_if(list.begin(), list.end(), [&](const Action& action) {
@@ -81,7 +81,7 @@ TEST_CASE("a message that nobody reads is found", "[schedule]") {
 
 TEST_CASE("stages that wait for each other are found", "[schedule]") {
     Pipeline pipeline = sound();
-    // Stage 1 goes back before it goes on, stage 2 goes on before it goes back.
+    // Stage 1 runs backward before it goes on, stage 2 goes on before it runs backward.
     swap(pipeline, 1, "F1", "BW0");
     swap(pipeline, 1, "SF1>2", "SB0>0");
     swap(pipeline, 2, "BW0", "F1");

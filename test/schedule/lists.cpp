@@ -1,4 +1,4 @@
-// What the lists say, without a clock.
+// What the lists contain, without a clock.
 #include <map>
 #include <set>
 
@@ -31,19 +31,19 @@ std::map<std::pair<std::int64_t, std::int64_t>, std::string> work_of(const Sched
     return work;
 }
 
-/// The messages from one stage to another as one end issues them: direction, microbatch, and the
-/// position in the model behind the boundary.
+/// The messages from one stage to another in the order in which one end issues them: direction,
+/// microbatch, and the chunk of the model after the boundary.
 using Messages = std::vector<std::tuple<bool, std::int64_t, std::int64_t>>;
 
 Messages messages(const Pipeline& pipeline, std::int64_t stage, std::int64_t peer, bool sent) {
     Messages found;
     for (const Action& action : pipeline.stages[static_cast<std::size_t>(stage)].actions) {
         if (computes(action.kind) || action.peer != peer || sends(action.kind) != sent) continue;
-        const std::int64_t position = position_of(pipeline.shape, {stage, action.chunk});
+        const std::int64_t model_chunk = model_chunk_at(pipeline.shape, {stage, action.chunk});
         const bool activations =
             action.kind == send_activations || action.kind == receive_activations;
         const bool before_boundary = sent == activations;
-        found.emplace_back(activations, action.microbatch, position + (before_boundary ? 1 : 0));
+        found.emplace_back(activations, action.microbatch, model_chunk + (before_boundary ? 1 : 0));
     }
     return found;
 }
@@ -68,7 +68,7 @@ TEST_CASE("lists that are known", "[schedule]") {
           "RF0<0 F0 RF1<0 BW0 SB0>0 F1 RF2<0 BW1 SB1>0 F2 BW2 SB2>0");
     CHECK(stage_text({ScheduleKind::zero_bubble, 2, 1, 3}, 1) ==
           "RF0<0 F0 RF1<0 B0 SB0>0 F1 B1 SB1>0 RF2<0 W0 F2 B2 SB2>0 W1 W2");
-    // Four times F more than the stage behind it, then groups of two through both chunks.
+    // Four more F than the next stage, then groups of two through both chunks.
     CHECK(stage_text({ScheduleKind::interleaved_one_f_one_b, 2, 2, 2}, 0) ==
           "F0.0 SF0.0>1 RF0.1<1 F1.0 SF1.0>1 RF1.1<1 F0.1 SF0.1>1 RB0.1<1 F1.1 SF1.1>1 "
           "RB1.1<1 BW0.1 SB0.1>1 RB0.0<1 BW1.1 SB1.1>1 RB1.0<1 BW0.0 BW1.0");
@@ -79,14 +79,14 @@ TEST_CASE("lists that are known", "[schedule]") {
           "RF0<0 RF1<0 F0 SF0>2 F1 SF1>2");
 }
 
-TEST_CASE("positions lie where they should and nowhere else", "[schedule]") {
+TEST_CASE("chunks of the model lie where they should and nowhere else", "[schedule]") {
     CHECK(place_at({ScheduleKind::interleaved_one_f_one_b, 4, 3, 1}, 6) == ChunkPlace{2, 1});
     CHECK(place_at({ScheduleKind::zero_bubble, 4, 2, 1}, 7) == ChunkPlace{0, 1});
     CHECK(place_at({ScheduleKind::zero_bubble, 4, 2, 1}, 4) == ChunkPlace{3, 1});
     for (const PipelineShape& shape : tested_shapes()) {
         INFO(name_of(shape));
-        for (std::int64_t position = 0; position < shape.positions(); ++position) {
-            REQUIRE(position_of(shape, place_at(shape, position)) == position);
+        for (std::int64_t model_chunk = 0; model_chunk < shape.model_chunks(); ++model_chunk) {
+            REQUIRE(model_chunk_at(shape, place_at(shape, model_chunk)) == model_chunk);
         }
     }
     CHECK_THROWS_AS(make_schedule({ScheduleKind::one_f_one_b, 2, 2, 4}, 0), Error);

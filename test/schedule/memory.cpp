@@ -83,20 +83,21 @@ TEST_CASE("the number of slots is that of the theory", "[schedule]") {
 TEST_CASE("what the head keeps lives from F to B", "[schedule]") {
     for (const PipelineShape& shape : tested_shapes()) {
         INFO(name_of(shape));
-        const ChunkPlace last = place_at(shape, shape.positions() - 1);
+        const ChunkPlace last = head_place(shape);
         const Pipeline pipeline = make_pipeline(shape);
         for (std::int64_t stage = 0; stage < shape.stages; ++stage) {
             const Schedule& schedule = pipeline.stages[static_cast<std::size_t>(stage)];
             if (stage != last.stage) {
-                REQUIRE(schedule.heads == 0);
+                REQUIRE(schedule.head_slots == 0);
                 continue;
             }
-            // Only where all F come first is there more than one.
-            REQUIRE(schedule.heads == (shape.kind == ScheduleKind::gpipe ? schedule.slots : 1));
+            // There is more than one only if all F come first.
+            REQUIRE(schedule.head_slots ==
+                    (shape.kind == ScheduleKind::gpipe ? schedule.slots : 1));
             std::map<std::int64_t, std::int64_t> held;
             for (const Action& action : schedule.actions) {
                 if (!computes(action.kind) || action.chunk != last.chunk) continue;
-                const std::int64_t place = action.slot % schedule.heads;
+                const std::int64_t place = action.slot % schedule.head_slots;
                 if (action.kind == forward) REQUIRE(held.emplace(place, action.microbatch).second);
                 if (action.kind == backward || action.kind == backward_inputs) {
                     REQUIRE(held.at(place) == action.microbatch);
@@ -110,7 +111,8 @@ TEST_CASE("what the head keeps lives from F to B", "[schedule]") {
 TEST_CASE("a pipeline needs few boundary buffers, however long it is", "[schedule]") {
     for (const PipelineShape& shape : tested_shapes()) {
         INFO(name_of(shape));
-        // Two for what goes each way and two that are received; ZB-V sends four ways.
+        // Two for each direction that it sends and two that it receives; ZB-V sends in four
+        // directions.
         const std::int64_t most = shape.is_v() ? 10 : 6;
         for (const Schedule& schedule : make_pipeline(shape).stages) {
             REQUIRE(schedule.buffers <= most);

@@ -27,7 +27,7 @@ Timeline unit_timeline(const PipelineShape& shape) {
     return simulate(make_pipeline(shape), unit_costs(shape));
 }
 
-/// What is wrong with a document of tags, attributes and text; "" if nothing.
+/// What is wrong with a document of tags, attributes and text; empty if nothing is.
 std::string xml_fault(const std::string& xml) {
     std::vector<std::string> open;
     for (std::size_t at = 0; at < xml.size();) {
@@ -101,7 +101,7 @@ TEST_CASE("a long picture leaves its middle out and says so", "[schedule]") {
 TEST_CASE("operations are drawn with the time in which a stage waits for them", "[schedule]") {
     Timeline timeline = unit_timeline({ScheduleKind::one_f_one_b, 2, 1, 2});
     const double end = span_of(timeline).end;
-    // The first is over when it is asked for; the second reaches out of the span.
+    // The first has ended when it is requested; the second reaches beyond the span.
     timeline.operations = {{1, "dp all_gather", -1, 0, 0}, {1, "dp reduce_scatter", 2, 3, end + 4}};
     const std::string svg = svg_of(timeline);
     CHECK(xml_fault(svg) == "");
@@ -138,7 +138,7 @@ TEST_CASE("a trace holds every event in microseconds, on threads without overlap
         event.begin += 100;
         event.end += 100;
     }
-    // A measured receive lasts from its posting on, beside others.
+    // A measured receive lasts from when it is posted, in parallel with others.
     timeline.events.push_back({0, ActionKind::receive_gradients, 0, 0, 100.25, 130});
     const TempFolder folder;
     write_timeline_json(folder / "timeline.json", timeline);

@@ -26,7 +26,7 @@ std::string name_of(const PipelineShape& shape) {
 }
 
 PipelineCosts unit_costs(const PipelineShape& shape) {
-    return {.chunks = std::vector<ChunkCost>(static_cast<std::size_t>(shape.positions())),
+    return {.chunks = std::vector<ChunkCost>(static_cast<std::size_t>(shape.model_chunks())),
             .message = 0};
 }
 

@@ -16,7 +16,7 @@ double as_number(std::int64_t value) {
     return static_cast<double>(value);
 }
 
-/// The bubble of the theory; nothing for shapes that it says nothing of.
+/// The theoretical bubble; nothing for shapes that the theory does not cover.
 std::optional<double> theory(const PipelineShape& shape) {
     const double p = as_number(shape.stages);
     const double m = as_number(shape.microbatches);
@@ -34,7 +34,7 @@ std::optional<double> theory(const PipelineShape& shape) {
     return {};
 }
 
-/// Seconds between a stage's first and last action in which it waits.
+/// Seconds that a stage waits between its first and last action.
 std::map<std::int64_t, double> inner_idle_times(const Timeline& timeline) {
     std::map<std::int64_t, double> begin;
     std::map<std::int64_t, double> end;
@@ -54,8 +54,8 @@ std::map<std::int64_t, double> inner_idle_times(const Timeline& timeline) {
 /// Costs that differ from chunk to chunk.
 PipelineCosts uneven_costs(const PipelineShape& shape) {
     PipelineCosts costs = {.chunks = {}, .message = 0.25};
-    for (std::int64_t position = 0; position < shape.positions(); ++position) {
-        const double more = as_number(position * 7 % 5);
+    for (std::int64_t model_chunk = 0; model_chunk < shape.model_chunks(); ++model_chunk) {
+        const double more = as_number(model_chunk * 7 % 5);
         costs.chunks.push_back({1 + more, 1.5 + more, 0.5});
     }
     return costs;
@@ -106,19 +106,19 @@ TEST_CASE("with any costs an action begins when all that it needs is there", "[s
         INFO(name_of(shape));
         const PipelineCosts costs = uneven_costs(shape);
         const Timeline timeline = simulate(make_pipeline(shape), costs);
-        // By kind, position and microbatch; BW stands for B and W.
+        // By kind, chunk of the model and microbatch; BW represents B and W.
         std::map<std::tuple<ActionKind, std::int64_t, std::int64_t>, TimelineEvent> done;
         for (const TimelineEvent& event : timeline.events) {
             if (!computes(event.kind)) continue;
-            const std::int64_t position = position_of(shape, {event.stage, event.chunk});
-            done.emplace(std::tuple(event.kind, position, event.microbatch), event);
+            const std::int64_t model_chunk = model_chunk_at(shape, {event.stage, event.chunk});
+            done.emplace(std::tuple(event.kind, model_chunk, event.microbatch), event);
         }
         const ActionKind back = shape.kind == ScheduleKind::zero_bubble
                                     ? ActionKind::backward_inputs
                                     : ActionKind::backward;
         const auto follows = [&](const TimelineEvent& event, ActionKind kind,
-                                 std::int64_t position) {
-            const TimelineEvent& before = done.at({kind, position, event.microbatch});
+                                 std::int64_t model_chunk) {
+            const TimelineEvent& before = done.at({kind, model_chunk, event.microbatch});
             const double way = before.stage == event.stage ? 0 : costs.message;
             REQUIRE(event.begin >= before.end + way);
         };
@@ -127,14 +127,14 @@ TEST_CASE("with any costs an action begins when all that it needs is there", "[s
             if (!computes(event.kind)) continue;
             REQUIRE(event.begin >= free[event.stage]);
             free[event.stage] = event.end;
-            const std::int64_t position = position_of(shape, {event.stage, event.chunk});
+            const std::int64_t model_chunk = model_chunk_at(shape, {event.stage, event.chunk});
             if (event.kind == ActionKind::forward) {
-                if (position > 0) follows(event, ActionKind::forward, position - 1);
+                if (model_chunk > 0) follows(event, ActionKind::forward, model_chunk - 1);
             } else if (event.kind == back) {
-                follows(event, ActionKind::forward, position);
-                if (position + 1 < shape.positions()) follows(event, back, position + 1);
+                follows(event, ActionKind::forward, model_chunk);
+                if (model_chunk + 1 < shape.model_chunks()) follows(event, back, model_chunk + 1);
             } else {
-                follows(event, back, position);
+                follows(event, back, model_chunk);
             }
         }
     }
@@ -153,7 +153,7 @@ TEST_CASE("a message takes its time once", "[schedule]") {
 }
 
 TEST_CASE("messages hide behind other actions", "[schedule]") {
-    // Not in 1F1B: its few microbatches under way leave no time between a stage's F and the
+    // Not in 1F1B: it has too few microbatches in flight to leave time between a stage's F and the
     // gradient that it needs next.
     using enum ScheduleKind;
     for (const PipelineShape& shape :
@@ -165,9 +165,9 @@ TEST_CASE("messages hide behind other actions", "[schedule]") {
         const double without = span_of(simulate(make_pipeline(shape), costs)).seconds();
         costs.message = 0.5;
         const double with = span_of(simulate(make_pipeline(shape), costs)).seconds();
-        // The first microbatch's way there and the last one's back, at most twice.
+        // The first microbatch's path there and the last one's back, at most twice.
         CHECK(with > without);
-        CHECK(with <= without + 4 * costs.message * as_number(shape.positions() - 1));
+        CHECK(with <= without + 4 * costs.message * as_number(shape.model_chunks() - 1));
     }
 }
 
@@ -193,7 +193,7 @@ TEST_CASE("the largest pipelines take no time", "[schedule]") {
         const double measured = unit_bubble(make_pipeline(shape));
         const std::chrono::duration<double> seconds = Clock::now() - begin;
         CHECK(measured == Approx(*theory(shape)));
-        // A hundred times what it takes, for slow machines and sanitizers.
+        // A hundred times the usual time, for slow machines and sanitizers.
         CHECK(seconds.count() < 20);
     }
 }

@@ -1,4 +1,4 @@
-// The smallest valid spec, and what the reader says of a wrong one.
+// The smallest valid spec, and the message on an invalid one.
 #pragma once
 
 #include <string>
@@ -11,7 +11,7 @@
 
 namespace gptrain::test {
 
-/// Six lines; what is appended starts on line 7.
+/// Six lines; appended text starts on line 7.
 inline const std::string minimal_spec =
     "name: tiny\n"
     "output_dir: /runs/tiny\n"

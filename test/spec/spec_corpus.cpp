@@ -1,5 +1,5 @@
-// Hostile files: each is one Error (usage) that names the file and the place; never a crash, a hang
-// or an accepted spec.
+// Hostile files: each gives one Error (usage) that names the file and the place; never a crash, a
+// hang or an accepted spec.
 #include <filesystem>
 #include <fstream>
 #include <map>

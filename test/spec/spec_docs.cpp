@@ -1,4 +1,5 @@
-// The tables of docs/run-spec.md against the program: every key, its default, and what is allowed.
+// Compares the tables of docs/run-spec.md with the program: every key, its default, and what is
+// allowed.
 #include <algorithm>
 #include <fstream>
 #include <map>
@@ -21,10 +22,10 @@ std::string as_code(std::string_view word) {
 struct ProgramKey {
     bool required = false;
     bool zero = false;  ///< an integer that may be 0
-    Words allowed;      ///< the ways to write it down
+    Words allowed;      ///< the accepted ways to write it
 };
 
-/// Bounds that no run reaches may be left out.
+/// Bounds that no run reaches may be omitted.
 constexpr int unreached = 1 << 14;
 
 std::string words_of_rule(const IntRange& range, bool bounds) {
@@ -55,7 +56,7 @@ std::string words_of_rule(const ListOf<Item>& rule, bool bounds) {
     }
 }
 
-/// What a value of the type may be under the rule, beside the word that leaves it open.
+/// What the rule allows for a value of the type, in addition to the word that leaves it open.
 template <class T, class Rule>
 Words choices_of(const T& value, const Rule& rule, bool bounds) {
     Words choices;
@@ -84,7 +85,7 @@ concept SectionList = Section<typename T::value_type> && requires(T& list) {
     list.resize(1);
 };
 
-/// The visitor that notes every key but plain sections. N stands for the number of a list's item.
+/// A visitor that notes every key except plain sections. N replaces the number of a list's item.
 struct ProgramKeys {
     std::string prefix;
     std::map<std::string, ProgramKey> keys;
@@ -166,7 +167,7 @@ Words code_in(const std::string& cell) {
     return words;
 }
 
-/// Of a line `| a | b |`, without the blanks around each.
+/// The cells of a line `| a | b |`, without surrounding blanks.
 Words cells_of(const std::string& line) {
     Words cells;
     for (std::size_t start = 1; start < line.size();) {
@@ -181,7 +182,7 @@ Words cells_of(const std::string& line) {
     return cells;
 }
 
-/// The rows of all tables, by the path of the key; a key that stands twice is a failure.
+/// The rows of all tables, by the path of the key. A key that appears twice is a failure.
 std::map<std::string, Row> rows_of(const std::string& page) {
     std::map<std::string, Row> rows;
     std::istringstream lines(page);
@@ -209,9 +210,10 @@ std::string run_spec_page() {
     return words.str();
 }
 
-// ---- the two against each other -----------------------------------------------------------------
+// ---- comparison
+// ----------------------------------------------------------------------------------
 
-/// What must be there for the key to have a place: the list or the open section that it is in.
+/// What the key needs to have a place: the list or the open section that contains it.
 Words around(const std::string& key) {
     if (key.starts_with("data.validation.N")) return {"data.validation=[{prefix: /data/v}]"};
     if (key.starts_with("faults.loss_spike."))
@@ -221,7 +223,7 @@ Words around(const std::string& key) {
     return {};
 }
 
-/// Whether writing the value out changes nothing.
+/// True if writing the value out changes nothing.
 bool is_default(std::string key, const std::string& value) {
     Words settings = around(key);
     const RunSpec without = minimal(settings);
@@ -234,7 +236,7 @@ bool is_default(std::string key, const std::string& value) {
     }
 }
 
-/// Of these integers 0 is one like others.
+/// For these integers 0 has no special meaning.
 const Words plain_zeros = {"seed", "data.eod_id", "fault_injection.seed",
                            "fault_injection.faults.N.rank"};
 
@@ -270,7 +272,7 @@ Words disagreements(const std::string& page) {
     return faults;
 }
 
-/// What disagrees when one place of the page reads otherwise.
+/// The differences when one place of the page is changed.
 Words after_change(const std::string& from, const std::string& to) {
     std::string words = run_spec_page();
     const std::size_t place = words.find(from);

@@ -1,4 +1,4 @@
-// Batch size and learning rate against values worked out by hand from the formulas.
+// Batch size and learning rate compared with values worked out by hand from the formulas.
 #include <cmath>
 
 #include "catch.h"
@@ -7,7 +7,7 @@
 namespace gptrain::test {
 
 TEST_CASE("the batch grows as in the 175B example") {
-    // 95 increments over 5,859,375 samples: one each 61,677.6 samples.
+    // 95 increments over 5,859,375 samples: one every 61,677.6 samples.
     const BatchSchedule batch = {1536, {16, 16, 5'859'375}};
     CHECK(batch.size_at(0) == 16);
     CHECK(batch.size_at(61'677) == 16);

@@ -1,4 +1,4 @@
-// What the program says on stderr.
+// Captures what the program prints on stderr.
 #pragma once
 
 #include <string>
@@ -8,7 +8,7 @@
 
 namespace gptrain::test {
 
-/// While it lives stderr goes to a file.
+/// Redirects stderr to a file during its lifetime.
 class CapturedStderr {
 public:
     CapturedStderr() : before_(::dup(STDERR_FILENO)) {
@@ -20,7 +20,7 @@ public:
         if (::dup2(before_, STDERR_FILENO) >= 0) ::close(before_);
     }
     std::string text() const { return contents(folder_ / "stderr"); }
-    /// What was said since the last call.
+    /// What was printed since the last call.
     std::string take() {
         std::string said = text();
         file_.truncate(0);
@@ -33,7 +33,7 @@ private:
     int before_;
 };
 
-/// What `act` writes there.
+/// What `act` prints there.
 std::string stderr_of(const auto& act) {
     const CapturedStderr captured;
     act();

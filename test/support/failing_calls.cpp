@@ -23,13 +23,13 @@ bool hit(const std::filesystem::path& path) {
     return calls != nullptr && calls->hit(path);
 }
 
-/// As the system returns it.
+/// Returns as the system does.
 long failed(int error) {
     errno = error;
     return -1;
 }
 
-/// Bytes that a write should do, or nothing where it should fail.
+/// The bytes that a write should do; nothing if it should fail.
 std::size_t part_of(std::size_t bytes) {
     return active.load()->error() != 0 ? 0 : bytes / 2;
 }

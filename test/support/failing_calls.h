@@ -1,5 +1,5 @@
-// Calls of the system that fail, in an executable that links failing_calls.cpp: it stands before
-// the C library for this program and for the libraries that it uses.
+// System calls that fail, in an executable that links failing_calls.cpp. It overrides the C
+// library's functions for this program and for the libraries that it uses.
 #pragma once
 
 #include <atomic>
@@ -8,9 +8,10 @@
 
 namespace gptrain::test {
 
-/// While it lives, calls that change something in `folder` are counted: write, pwrite, fsync,
+/// During its lifetime, calls that change something in `folder` are counted: write, pwrite, fsync,
 /// posix_fallocate, rename, mkdir. Call number `which` (from 1; 0: none) fails with `error`; if
-/// `error` is 0 a write does half of what it should, and other calls are left alone. One at a time.
+/// `error` is 0, a write does half of its work and other calls run normally. Only one may exist at
+/// a time.
 class FailingCalls {
 public:
     FailingCalls(std::filesystem::path folder, std::int64_t which, int error);
@@ -21,7 +22,7 @@ public:
     std::int64_t seen() const { return seen_; }
     bool happened() const { return which_ > 0 && seen_ >= which_; }
 
-    /// Whether the call that changes `path` is the one to fail.
+    /// True if the call that changes `path` should fail.
     bool hit(const std::filesystem::path& path);
     int error() const { return error_; }
 

@@ -1,4 +1,4 @@
-// Reads the small HDF5 files of fixed expected values that lie beside the scripts that made them.
+// Reads the small HDF5 files of expected values, which are next to the scripts that made them.
 #pragma once
 
 #include <array>
@@ -40,7 +40,7 @@ hid_t hdf5_type() {
     }
 }
 
-/// An HDF5 handle, closed when it goes; a negative one is an Error that names what was asked for.
+/// Owns an HDF5 handle. A negative handle is an Error that names what was requested.
 class Hdf5Handle {
 public:
     Hdf5Handle(hid_t id, herr_t (*close)(hid_t), const std::string& what) : id_(id), close_(close) {
@@ -81,7 +81,7 @@ Hdf5Array<T> read_array(const std::string& file, const std::string& name) {
     return array;
 }
 
-/// The values alone.
+/// Only the values.
 template <class T>
 std::vector<T> read_dataset(const std::string& file, const std::string& name) {
     return read_array<T>(file, name).values;

@@ -1,6 +1,6 @@
-// Proofs are tests that repeat something many times. In the suite they do that as often as it has
-// time for; scripts/soak.sh sets GPTRAIN_SOAK=1, for which they do it far more often, and prints
-// what each of them says.
+// Proofs are tests that repeat something many times: in the suite as often as time allows, and far
+// more often with GPTRAIN_SOAK=1, which scripts/soak.sh sets. It also prints the figures of each
+// proof.
 #pragma once
 
 #include <cstdlib>
@@ -10,13 +10,13 @@
 
 namespace gptrain::test {
 
-/// Whether this is a soak.
+/// True in a soak.
 inline bool soak() {
     const char* value = std::getenv("GPTRAIN_SOAK");
     return value != nullptr && std::string_view(value) == "1";
 }
 
-/// Says what came of a proof: a line "proof NAME: FIGURES" on stdout.
+/// Prints the result of a proof as a line "proof NAME: FIGURES" on stdout.
 template <class... Figures>
 void proof(std::string_view name, const Figures&... figures) {
     print("proof ", name, ": ", figures...);

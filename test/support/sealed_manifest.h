@@ -9,7 +9,7 @@
 
 namespace gptrain::test {
 
-/// The manifest with its last line, the right checksum, as one who means harm would add it.
+/// The manifest with its last line, the correct checksum, as an attacker would add it.
 inline std::string sealed(std::string_view body) {
     return text(body, "\"crc32c\":", crc32c(body.data(), body.size()), "}\n");
 }

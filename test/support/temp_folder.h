@@ -1,4 +1,4 @@
-// A folder for one test, removed with all in it at its end.
+// A folder for one test, removed with its contents at the end.
 #pragma once
 
 #include <cstdlib>
@@ -38,7 +38,8 @@ inline void fill(const std::filesystem::path& file, std::string_view bytes) {
     File(file, File::Mode::create).write(bytes);
 }
 
-/// The message of the Error with this exit code that `act` throws; "" if it throws none or another.
+/// The message of the Error with this exit code that `act` throws; empty if it throws none or
+/// another.
 std::string message_of(ExitCode code, const auto& act) {
     try {
         act();

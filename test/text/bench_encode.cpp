@@ -1,4 +1,4 @@
-// How fast sentencepiece itself encodes, as the yardstick for gpt-preprocess:
+// Measures how fast sentencepiece itself encodes, for comparison with gpt-preprocess:
 //   bench_encode MODEL FILE
 // encodes each line of FILE as one document, on one thread, and prints MiB/s.
 #include <chrono>

@@ -8,6 +8,7 @@
 
 #include "base/error.h"
 #include "base/file.h"
+#include "base/temporary_file.h"
 #include "catch.h"
 #include "support.h"
 #include "text/protobuf_wire.h"
@@ -20,7 +21,7 @@ namespace {
 
 const fs::path corpus = fs::path(GPTRAIN_TEST_DATA).parent_path() / "corpus" / "sentencepiece";
 
-/// The refusal of a model file; empty if it loads.
+/// The message if a model file is refused; empty if it loads.
 std::string refusal(const fs::path& model) {
     try {
         const Tokenizer tokenizer(model);
@@ -34,7 +35,7 @@ std::string refusal(const fs::path& model) {
     }
 }
 
-/// Loads what may be a broken model and uses it if it loads: no input may crash the process.
+/// Loads a possibly broken model and uses it if it loads: no input may crash the process.
 void load_and_use(std::string_view model) {
     try {
         const Tokenizer tokenizer(model, "flipped");
@@ -47,7 +48,7 @@ void load_and_use(std::string_view model) {
     }
 }
 
-/// A model with the table of real normalisation rules (NFKC), trained by the library alone.
+/// A model with a table of real normalisation rules (NFKC), trained by the library itself.
 const std::string& nfkc_model() {
     static const std::string model = [] {
         LineSentences sentences(sample_text());
@@ -64,59 +65,61 @@ const std::string& nfkc_model() {
     return model;
 }
 
+/// What the message on each file must contain.
+const std::map<std::string, std::string> faults = {
+    {"empty_file", "it has no pieces"},
+    {"text_file", "is a text file"},
+    {"gzip_file", ""},
+    {"no_pieces", "it has no pieces"},
+    {"cut_in_piece", "truncated"},
+    {"cut_in_tag", "truncated"},
+    {"huge_length", "truncated"},
+    {"length_wraps", "truncated"},
+    {"long_varint", "longer than 10 bytes"},
+    {"field_zero", "number 0"},
+    {"groups", "wire type 3"},
+    {"piece_as_number", "wrong type"},
+    {"piece_empty", "piece 269 is empty"},
+    {"piece_without_text", "piece 269 is empty"},
+    {"piece_long", "5000 bytes"},
+    {"piece_nul", "NUL"},
+    {"piece_not_utf8", "not UTF-8"},
+    {"piece_twice", "occurs twice"},
+    {"piece_twice_two_types", "occurs twice"},
+    {"score_nan", "not finite"},
+    {"score_infinite", "not finite"},
+    {"piece_type_9", "unknown type 9"},
+    {"no_unknown", "unk is not defined"},
+    {"two_unknown", "unk is already defined"},
+    {"bytes_incomplete", "256 byte pieces"},
+    {"bytes_without_fallback", "byte_fallback"},
+    {"byte_bad_name", "is invalid"},
+    {"only_special", "no pieces"},
+    {"model_type_7", "model type 7"},
+    {"eos_outside", "id 100000"},
+    {"eos_negative", "id -5"},
+    {"trainer_twice", "occurs twice"},
+    {"denormalizer", "not supported"},
+    {"user_defined_65_prefixes", "prefixes"},
+    {"charsmap_short", "cannot hold"},
+    {"charsmap_trie_too_large", "cannot hold"},
+    {"charsmap_trie_odd", "cannot hold"},
+    {"charsmap_trie_empty", "cannot hold"},
+    {"charsmap_root_outside", "outside the trie"},
+    {"charsmap_block_cut", "outside the trie"},
+    {"charsmap_child_outside", "outside the trie"},
+    {"charsmap_loop", "loop"},
+    {"charsmap_33_prefixes", "prefixes"},
+    {"charsmap_value_outside", "start of a text"},
+    {"charsmap_value_inside_text", "start of a text"},
+    {"charsmap_text_without_end", "is unterminated"},
+    {"charsmap_text_not_utf8", "not UTF-8"},
+    {"charsmap_text_long", "longer than 256"},
+};
+
 }  // namespace
 
 TEST_CASE("every hostile model of the corpus is refused by file and fault") {
-    const std::map<std::string, std::string> faults = {
-        {"empty_file", "it has no pieces"},
-        {"text_file", "is a text file"},
-        {"gzip_file", ""},
-        {"no_pieces", "it has no pieces"},
-        {"cut_in_piece", "truncated"},
-        {"cut_in_tag", "truncated"},
-        {"huge_length", "truncated"},
-        {"length_wraps", "truncated"},
-        {"long_varint", "longer than 10 bytes"},
-        {"field_zero", "number 0"},
-        {"groups", "wire type 3"},
-        {"piece_as_number", "wrong type"},
-        {"piece_empty", "piece 269 is empty"},
-        {"piece_without_text", "piece 269 is empty"},
-        {"piece_long", "5000 bytes"},
-        {"piece_nul", "NUL"},
-        {"piece_not_utf8", "not UTF-8"},
-        {"piece_twice", "occurs twice"},
-        {"piece_twice_two_types", "occurs twice"},
-        {"score_nan", "not finite"},
-        {"score_infinite", "not finite"},
-        {"piece_type_9", "unknown type 9"},
-        {"no_unknown", "unk is not defined"},
-        {"two_unknown", "unk is already defined"},
-        {"bytes_incomplete", "256 byte pieces"},
-        {"bytes_without_fallback", "byte_fallback"},
-        {"byte_bad_name", "is invalid"},
-        {"only_special", "no pieces"},
-        {"model_type_7", "model type 7"},
-        {"eos_outside", "id 100000"},
-        {"eos_negative", "id -5"},
-        {"trainer_twice", "occurs twice"},
-        {"denormalizer", "not supported"},
-        {"user_defined_65_prefixes", "prefixes"},
-        {"charsmap_short", "cannot hold"},
-        {"charsmap_trie_too_large", "cannot hold"},
-        {"charsmap_trie_odd", "cannot hold"},
-        {"charsmap_trie_empty", "cannot hold"},
-        {"charsmap_root_outside", "outside the trie"},
-        {"charsmap_block_cut", "outside the trie"},
-        {"charsmap_child_outside", "outside the trie"},
-        {"charsmap_loop", "loop"},
-        {"charsmap_33_prefixes", "prefixes"},
-        {"charsmap_value_outside", "start of a text"},
-        {"charsmap_value_inside_text", "start of a text"},
-        {"charsmap_text_without_end", "is unterminated"},
-        {"charsmap_text_not_utf8", "not UTF-8"},
-        {"charsmap_text_long", "longer than 256"},
-    };
     std::size_t files = 0;
     for (const auto& entry : fs::directory_iterator(corpus)) {
         const std::string name = entry.path().stem().string();

@@ -4,7 +4,7 @@
 #include <vector>
 
 #include "base/error.h"
-#include "base/file.h"
+#include "base/temporary_file.h"
 #include "catch.h"
 #include "text/documents.h"
 #include "text/json_line.h"

@@ -1,4 +1,4 @@
-// Texts shared by the tests of the text room.
+// Texts shared by the tests of lib/text.
 #pragma once
 
 #include <sentencepiece_trainer.h>
@@ -28,7 +28,7 @@ inline std::vector<std::string> sample_text() {
     return lines;
 }
 
-/// Lines as the library's trainer takes them.
+/// Lines in the form that the library's trainer accepts.
 class LineSentences : public sentencepiece::SentenceIterator {
 public:
     explicit LineSentences(std::vector<std::string> lines) : lines_(std::move(lines)) {}

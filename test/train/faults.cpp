@@ -1,4 +1,4 @@
-// What a run says of steps and ranks at fault.
+// What a run reports about steps and ranks at fault.
 #include <cmath>
 
 #include "catch.h"
@@ -18,12 +18,12 @@ TEST_CASE("a loss is bounded by the mean of the window that ends two steps befor
     spikes.add(1, 2);
     spikes.add(2, 3);
     spikes.add(3, 4);
-    CHECK(spikes.limit(4) == 0);  // that of step 3 may not be known yet
+    CHECK(spikes.limit(4) == 0);  // the loss of step 3 may not be known yet
     CHECK(spikes.limit(5) == 1.5 * 3);
     spikes.add(4, 8);
     CHECK(spikes.limit(5) == 1.5 * 3);
     CHECK(spikes.limit(6) == 1.5 * 5);
-    // Steps that were left out are in no window.
+    // Skipped steps are in no window.
     spikes.add(9, 3);
     CHECK(spikes.limit(10) == 1.5 * 5);
     CHECK(spikes.limit(11) == 1.5 * 5);
@@ -73,7 +73,7 @@ TEST_CASE("of replicas that differ the few are odd, and all where none are more"
     for (std::size_t i = 0; i < 6; ++i)
         sums[i] = {i < 3 ? 7 : -9, text("node", i)};
     CHECK(differing_replicas(sums, mesh).empty());
-    sums[4].checksum = 7;  // what the other stage holds
+    sums[4].checksum = 7;  // that of the other stage
     CHECK(differing_replicas(sums, mesh) == std::vector<std::int64_t>{4});
     CHECK(describe_replicas({4}, sums, mesh) == "rank 4 (dp 1 pp 1 cp 0 tp 0) on node4");
     sums[3].checksum = 0;

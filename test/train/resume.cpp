@@ -1,4 +1,4 @@
-// What a checkpoint keeps of a run beside its tensors.
+// What a checkpoint holds of a run besides its tensors.
 #include "train/resume.h"
 
 #include <cstddef>
@@ -11,7 +11,7 @@
 namespace gptrain {
 namespace {
 
-/// A number of the step state that is carried from step to step.
+/// A number of the step state that is carried over from step to step.
 struct Carried {
     std::size_t offset;
     bool whole;
@@ -55,7 +55,7 @@ SavedRun written_and_read(const SavedRun& run) {
 }
 
 TEST_CASE("every carried number of the step state is in the list") {
-    // What is carried stands in one block of the struct; a number that joins it joins the list.
+    // The carried numbers are adjacent in the struct; a new one must be added to the list.
     constexpr std::size_t begin = offsetof(StepState, loss_scale);
     constexpr std::size_t end = offsetof(StepState, loss_sum);
     STATIC_REQUIRE(std::size(carried) * 8 == end - begin);
@@ -82,7 +82,7 @@ TEST_CASE("the state of an older checkpoint reads") {
 
 TEST_CASE("a checkpoint without one of its numbers is refused by name") {
     Json whole = to_json(run_under_way());
-    whole.erase("interval_loss");  // older ones have none
+    whole.erase("interval_loss");  // older checkpoints have none
     for (const auto& [key, value] : whole.items()) {
         CheckpointMeta meta;
         meta.state = whole;

@@ -1,4 +1,4 @@
-// Who is to blame for a run that hangs, from the records of its ranks.
+// Which rank is to blame for a hang, according to the ranks' records.
 #include "watch/hang_report.h"
 
 #include "catch.h"
@@ -52,7 +52,7 @@ TEST_CASE("of ranks that do not wait the one is to blame for which others wait")
     std::vector<RankView> ranks(4, at(Axis::tp, 5, false));
     ranks[2] = at(Axis::tp, 6, true);
     CHECK(find_culprit(ranks, mesh) == Culprit{3, HangCause::busy});
-    // Nobody is known to wait for either: the lower.
+    // No rank is known to wait for either, so it is the lower one.
     ranks[2] = at(Axis::tp, 5, false);
     CHECK(find_culprit(ranks, mesh) == Culprit{0, HangCause::busy});
 }
@@ -67,7 +67,7 @@ TEST_CASE("where all wait, the chain of those behind leads to the one to blame")
     ranks[2].record.started[static_cast<std::size_t>(Axis::dp)] = 3;
     ranks[3].record.started[static_cast<std::size_t>(Axis::tp)] = 5;
     CHECK(find_culprit(ranks, mesh) == Culprit{3, HangCause::behind});
-    // 3 waits for 0, which has not come to the session's operation: a cycle.
+    // 3 waits for 0, which has not reached the session's operation: a cycle.
     ranks[0].record.world_operations = 8;
     CHECK(find_culprit(ranks, mesh).cause == HangCause::cycle);
 }

@@ -29,7 +29,7 @@ TEST_CASE("a record is read whole while it is written") {
             RankRecord record;
             record.pid = record.step = record.number = record.world_operations = i;
             slot.publish(record);
-            // One that never pauses leaves a slow reader no time to read.
+            // A writer that never pauses would give a slow reader no time to read.
             if (i % 8 == 0) std::this_thread::sleep_for(std::chrono::microseconds(50));
         }
     });
@@ -67,7 +67,7 @@ TEST_CASE("a rank's record says what it does and last did with others") {
 TEST_CASE("a rank that moves, or works on files, is left alone") {
     const MpiSession session;
     const TempFolder folder;
-    // Killed, the whole test is.
+    // If it were killed, the whole test would be.
     Watchdog watchdog(session, {.hang_seconds = 1});
     for (int i = 0; i < 30; ++i) {
         watchdog.progress().record_move();

@@ -1,4 +1,4 @@
-// Slow ranks are found from the times of ranks with the same work.
+// Slow ranks are found by comparing the times of ranks with the same work.
 #include "watch/stragglers.h"
 
 #include "catch.h"
@@ -12,7 +12,7 @@ TEST_CASE("the median of the last 50 values, once there are so many") {
     CHECK_FALSE(median.value());
     median.add(1);
     CHECK(median.value() == 1);
-    // A few long steps do not count; from the 26th on they are what is usual.
+    // A few long steps do not count; from the 26th on they are the norm.
     for (int i = 0; i < 25; ++i)
         median.add(9);
     CHECK(median.value() == 1);

@@ -2,7 +2,7 @@
 // group's part of dq to fp32 sums in global memory, convert completed sums, and copy dk and dv out.
 #pragma once
 
-#include "cuda/attention/sm90/backward.cuh"
+#include "cuda/attention/sm90/shared.cuh"
 
 namespace gptrain::cuda::sm90 {
 

@@ -5,7 +5,7 @@
 // multiplies do, so operands come from registers where possible.
 #pragma once
 
-#include "cuda/attention/sm90/backward.cuh"
+#include "cuda/attention/sm90/shared.cuh"
 
 namespace gptrain::cuda::sm90 {
 

@@ -6,7 +6,7 @@
 // want the same tile of dq at the same time.
 #pragma once
 
-#include "cuda/attention/sm90/backward.cuh"
+#include "cuda/attention/sm90/shared.cuh"
 
 namespace gptrain::cuda::sm90 {
 

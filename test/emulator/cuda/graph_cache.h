@@ -1,4 +1,4 @@
-// Twin of cuda/graph_cache.h: there are no graphs here.
+// Twin of cuda/graph_cache.h without graphs.
 #pragma once
 
 #include <cstdint>

@@ -1,4 +1,4 @@
-// Attention over a sequence that ranks share: its cases, a rank's tensors, and what it costs.
+// Attention over a sequence that ranks share: its cases, one rank's tensors, and its cost.
 #pragma once
 
 #include <string>
@@ -21,14 +21,14 @@ struct ContextCase {
 };
 std::string text_of(const ContextCase& context_case);
 
-/// Memory for one rank's arguments.
+/// Reserves one rank's arguments.
 ContextBackward reserve(Arena& arena, const ContextCase& context_case, std::int64_t ranks);
 
-/// Forward and backward of one rank, by the meter.
+/// Cost of forward and backward on one rank, by the meter.
 struct ContextCost {
     std::int64_t sent_forward = 0;  ///< bytes
     std::int64_t sent_backward = 0;
-    std::int64_t memory = 0;  ///< most bytes of the workspace
+    std::int64_t memory = 0;  ///< peak bytes of the workspace
     double work = 0;
 };
 ContextCost measure(const ContextCase& context_case, int ranks, int rank);

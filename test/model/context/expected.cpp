@@ -16,7 +16,7 @@ std::int64_t product_from(const Shape& shape, int dim) {
     return product;
 }
 
-/// f(index in the part, index in the whole) for each element of the slices along `dim`.
+/// Calls f(index in the part, index in the whole) for each element of the slices along `dim`.
 template <class F>
 void for_each_of_part(const Shape& whole, int dim, const Slices& slices, const F& f) {
     const std::int64_t inner = product_from(whole, dim + 1);
@@ -56,7 +56,7 @@ Values part_or_none(const Values& x, int dim, const SequenceSlice& slice) {
     return x.empty() ? x : part_of(x, dim, {slice});
 }
 
-/// o and lse of one slice of the queries by merging those over each of the slices of keys.
+/// o and lse of one slice of queries, merged over the slices of keys.
 struct Merged {
     Values o;
     Values lse;

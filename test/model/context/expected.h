@@ -1,4 +1,4 @@
-// What attention over a shared sequence should give, by the reference of the op tests.
+// Expected results of attention over a shared sequence, by the reference of the op tests.
 #pragma once
 
 #include "context_case.h"
@@ -17,7 +17,7 @@ struct WholeInputs {
     reference::Mask mask;
 };
 
-/// Results for whole sequences, with bounds for what rounding may do to them.
+/// Results for whole sequences, with bounds for the effect of rounding.
 struct Expected {
     gptrain::Array o;    ///< [B, S, N, D]
     gptrain::Array lse;  ///< [B, N, S]

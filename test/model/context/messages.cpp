@@ -1,4 +1,4 @@
-// What ranks that share the sequence send, compute and remember, by the meter.
+// What ranks that share the sequence send, compute and allocate, by the meter.
 #include <vector>
 
 #include "catch.h"
@@ -9,7 +9,7 @@ using namespace gptrain::test;
 
 namespace {
 
-/// Bytes of so many heads of the rows of one rank.
+/// Bytes of this many heads of one rank's rows.
 std::int64_t bytes_of(const ContextCase& c, int ranks, std::int64_t heads, DType dtype) {
     return c.sequences * (c.seq_length / ranks) * heads * c.head_dim * size_of(dtype);
 }

@@ -31,7 +31,7 @@ std::vector<ContextCase> cases(int ranks) {
                     }
                 }
             }
-            // As many groups as heads, one sequence, and several tiles in a slice.
+            // As many groups as heads, one sequence, and several tiles per slice.
             ContextCase longer;
             longer.method = method;
             longer.dtype = dtype;
@@ -57,7 +57,7 @@ OpLimits limits_of(const ContextCase& c) {
     return limits;
 }
 
-/// The step state and scratch memory that ops of a case need.
+/// The step state and scratch memory that the ops of a case need.
 class Surroundings {
 public:
     Surroundings(Backend& backend, const ContextCase& c, const reference::Mask& mask)
@@ -86,7 +86,7 @@ private:
     DeviceTensor scratch_;
 };
 
-/// `to` = those rows of `whole` along dim 1.
+/// Sets `to` to those rows of `whole` along dim 1.
 void copy_rows(Backend& backend, const Tensor& to, const DeviceTensor& whole,
                const Slices& slices) {
     std::int64_t row = 0;
@@ -108,7 +108,7 @@ HostTensor download(Backend& backend, const Tensor& x) {
     return host;
 }
 
-/// Attention of this rank's rows, with exactly the memory that the meter says.
+/// Attention over this rank's rows, with exactly the memory that the meter predicts.
 class SharedRun {
 public:
     SharedRun(Backend& backend, Communicator& cp, const ContextCase& c, const WholeInputs& inputs)
@@ -185,7 +185,7 @@ Results run_alone(Backend& backend, const ContextCase& c, const WholeInputs& inp
     return {o.download(), lse.download(), dqkv.download()};
 }
 
-/// Elements that are farther from the reference than rounding can lead.
+/// The number of elements that are farther from the reference than rounding explains.
 std::int64_t faults(const HostTensor& results, const gptrain::Array& right) {
     REQUIRE(results.shape().elements() == right.shape().elements());
     std::int64_t count = 0;
@@ -196,7 +196,7 @@ std::int64_t faults(const HostTensor& results, const gptrain::Array& right) {
     return count;
 }
 
-/// The heads' share of one rank, whole sequences, or all heads of its slices.
+/// One rank's part: its share of the heads for whole sequences, or all heads of its slices.
 gptrain::Array lse_of_rank(const gptrain::Array& whole, const ContextCase& c, int ranks, int rank) {
     if (c.method == ContextMethod::ring)
         return part_of(whole, 2, context_slices(c.seq_length, ranks, rank, c.method));
@@ -208,7 +208,7 @@ gptrain::Array to_rows(const HostTensor& whole, const Slices& slices) {
     return part_of(to_array(whole.tensor()), 1, slices);
 }
 
-/// Root of the sum of squares of the differences.
+/// Root of the sum of squared differences.
 double distance(const gptrain::Array& a, const gptrain::Array& b) {
     double squares = 0;
     for (std::size_t i = 0; i < b.values().size(); ++i)

@@ -1,4 +1,4 @@
-// Which positions ranks have.
+// Which positions each rank has.
 #include <numeric>
 
 #include "catch.h"
@@ -10,7 +10,7 @@ namespace {
 
 using Slices = std::vector<SequenceSlice>;
 
-/// Pairs of a query of these slices and a key that it sees.
+/// The number of pairs of a query of these slices and a key that it sees.
 std::int64_t visible_pairs(const Slices& slices) {
     std::int64_t pairs = 0;
     for (const SequenceSlice& slice : slices) {

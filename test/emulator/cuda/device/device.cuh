@@ -1,5 +1,5 @@
-// Twin of cuda/device/device.cuh for the host compiler: the same functions, each of which checks
-// how it is used. Copies, tiles and products take effect only where CUDA promises that they have.
+// Twin of cuda/device/device.cuh for the host compiler: the same functions, which also check how
+// they are used. Copies, tiles and products take effect only where CUDA guarantees it.
 #pragma once
 
 #include <bit>
@@ -13,7 +13,7 @@
 #include "emulator/grid.h"
 #include "emulator/memory.h"
 
-// Words of CUDA that the host compiler does not know.
+// CUDA keywords that the host compiler does not know.
 #define __global__
 #define __device__
 #define __host__
@@ -160,7 +160,7 @@ inline double logarithm(double x) {
 inline double exponential(double x) {
     return std::exp(x);
 }
-/// Periods are left out first, which is exact.
+/// Removes whole periods first, which is exact.
 inline double cosine_pi(double x) {
     return std::cos(3.14159265358979323846 * std::remainder(x, 2.0));
 }
@@ -240,7 +240,7 @@ void barrier_wait(int barrier, int threads);
 void barrier_arrive(int barrier, int threads);
 
 namespace detail {
-/// Every lane gives a value and gets that of the lane that `source` says.
+/// Every lane provides a value and gets the value of lane `source`.
 template <class T, class Source>
 T exchange(const char* name, const void* kind, T value, const Source& source) {
     static_assert(sizeof(T) == 4 || sizeof(T) == 8);

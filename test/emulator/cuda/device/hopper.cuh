@@ -1,6 +1,6 @@
-// Twin of cuda/device/hopper.cuh for the host compiler: bulk copies arrive when somebody waits for
-// their barrier, bulk stores happen at bulk_wait, products at warpgroup_wait; until then what they
-// write is NaN.
+// Twin of cuda/device/hopper.cuh for the host compiler. Bulk copies arrive when something waits for
+// their barrier, bulk stores happen at bulk_wait, products at warpgroup_wait. Until then their
+// destinations hold NaN.
 #pragma once
 
 #include "cuda/device/device.cuh"

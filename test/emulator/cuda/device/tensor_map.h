@@ -1,4 +1,4 @@
-// Twin of cuda/device/tensor_map.h: the map in plain numbers.
+// Twin of cuda/device/tensor_map.h: the map as plain numbers.
 #pragma once
 
 #include "tensor/tensor.h"

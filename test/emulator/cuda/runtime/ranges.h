@@ -1,4 +1,4 @@
-// Twin of cuda/runtime/ranges.h: there is no profiler here.
+// Twin of cuda/runtime/ranges.h without a profiler.
 #pragma once
 
 #include <string_view>

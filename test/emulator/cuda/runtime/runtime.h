@@ -1,5 +1,5 @@
-// Twin of cuda/runtime/runtime.h: one device that is the host. What is issued to a stream is done
-// when somebody waits for it (emulator/queue.h).
+// Twin of cuda/runtime/runtime.h, with the host as the only device. Work issued to a stream is done
+// when something waits for it (emulator/queue.h).
 #pragma once
 
 #include <chrono>
@@ -29,7 +29,7 @@ class Stream {
 public:
     void synchronize() const { queue_->run_to(queue_->end()); }
     void wait(const Event& event) const;
-    /// Whoever takes it issues what is not seen here: all that comes before is done first.
+    /// The caller issues work that is not visible here, so everything before it is done first.
     CUstream_st* handle() const {
         synchronize();
         return nullptr;
@@ -62,12 +62,12 @@ public:
 private:
     std::shared_ptr<std::chrono::steady_clock::time_point> time_ =
         std::make_shared<std::chrono::steady_clock::time_point>();
-    // Where it was recorded last; no queue before that.
+    // Where it was last recorded; no queue before that.
     mutable std::shared_ptr<emulator::Queue> queue_;
     mutable std::int64_t point_ = 0;
 };
 
-/// For the event as it is recorded now, whatever becomes of it later.
+/// Waits for the event as recorded now, whatever happens to it later.
 inline void Stream::wait(const Event& event) const {
     issue([event] { event.synchronize(); });
 }

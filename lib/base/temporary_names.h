@@ -1,0 +1,16 @@
+// The names of the temporary files that exist now, for a signal that ends the process.
+#pragma once
+
+#include <string>
+
+namespace gptrain {
+
+/// Call both while signals are deferred (DeferSignals).
+void add_temporary_name(const std::string& name);
+void drop_temporary_name(const std::string& name);
+
+/// Removes the files of all names. For the signal handler, while DeferSignals keeps others from
+/// changing the names.
+void remove_temporary_files();
+
+}  // namespace gptrain

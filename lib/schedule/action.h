@@ -1,0 +1,52 @@
+// One entry of a stage's list: a computation or a message (schedule.h).
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+
+namespace gptrain {
+
+enum class ActionKind {
+    forward,              ///< F
+    backward,             ///< BW: input and weight gradients
+    backward_inputs,      ///< B: the gradients that earlier layers wait for
+    backward_weights,     ///< W: the weight gradients that B left out
+    send_activations,     ///< to the next chunk
+    receive_activations,  ///< from the previous chunk
+    send_gradients,       ///< to the previous chunk
+    receive_gradients,    ///< from the next chunk
+};
+
+std::string_view name_of(ActionKind kind);
+
+/// True for F, BW, B and W.
+constexpr bool computes(ActionKind kind) {
+    return kind <= ActionKind::backward_weights;
+}
+constexpr bool sends(ActionKind kind) {
+    return kind == ActionKind::send_activations || kind == ActionKind::send_gradients;
+}
+
+struct Action {
+    static constexpr std::int64_t none = -1;
+
+    ActionKind kind;
+    std::int64_t microbatch;
+    std::int64_t chunk = 0;  ///< of this stage; for a message, the chunk that writes or reads it
+    std::int64_t slot = 0;   ///< holds the microbatch's activations; unused in messages
+    /// The boundary buffer that F, BW or B reads, or that a receive fills; none at the model's
+    /// ends.
+    std::int64_t input = none;
+    /// The boundary buffer that F, BW or B writes, or that a send sends; none at the model's ends.
+    std::int64_t output = none;
+    std::int64_t peer = none;  ///< the other stage of a message
+
+    bool operator==(const Action&) const = default;
+};
+
+/// "F0" or, for a message, "SF0>2": kind, microbatch, other stage. If `chunks` is above 1 the chunk
+/// is appended: "F0.1" is microbatch 0 of chunk 1.
+std::string to_text(const Action& action, std::int64_t chunks);
+
+}  // namespace gptrain

@@ -1,0 +1,285 @@
+#include "spec/make_plan.h"
+
+#include <algorithm>
+#include <limits>
+#include <utility>
+
+#include "base/checked.h"
+#include "spec/injected_faults.h"
+#include "spec/parallel_plan.h"
+#include "spec/plan_checks.h"
+
+namespace gptrain {
+namespace {
+
+MeshShape mesh_of(const RunSpec& spec, const PlanTarget& target) {
+    const ParallelSpec& parallel = spec.parallel;
+    MeshShape mesh = {parallel.data.value_or(1), parallel.pipeline, parallel.context,
+                      parallel.tensor};
+    const std::string ranks = text(target.world_size, target.world_size == 1 ? " rank" : " ranks",
+                                   target.dry_run ? " (--world-size)" : " (as started)");
+    if (!parallel.data) {
+        require(target.world_size % mesh.size() == 0, "parallel: ", ranks,
+                " is not a multiple of pipeline x context x tensor = ", mesh.size(),
+                "; change the number of ranks or the mesh");
+        mesh.data = target.world_size / mesh.size();
+    }
+    require(mesh.size() == target.world_size,
+            "parallel: data x pipeline x context x tensor = ", mesh.size(), ", but the run has ",
+            ranks, "; set parallel.data to auto or change the number of ranks");
+    return mesh;
+}
+
+ModelShape model_shape(const RunSpec& spec) {
+    const ModelSpec& model = spec.model;
+    const std::int64_t seq_length = spec.training.seq_length;
+    if (!model.head_dim) {
+        require(model.hidden_size % model.num_attention_heads == 0, "model.hidden_size ",
+                model.hidden_size, " is not a multiple of model.num_attention_heads ",
+                model.num_attention_heads, "; change one of them or set model.head_dim");
+    }
+    ModelShape shape{ModelVariant(model)};
+    shape.layers = model.num_layers;
+    shape.hidden = model.hidden_size;
+    shape.heads = model.num_attention_heads;
+    shape.groups = model.num_query_groups.value_or(shape.heads);
+    shape.head_dim = model.head_dim.value_or(shape.hidden / shape.heads);
+    shape.ffn = model.ffn_hidden_size.value_or(4 * shape.hidden);
+    shape.vocab = model.vocab_size;
+    shape.max_positions = model.max_position_embeddings.value_or(seq_length);
+    require_multiple("model.num_attention_heads", shape.heads, "model.num_query_groups",
+                     shape.groups);
+    require(shape.head_dim <= 256, "model.head_dim: model.hidden_size ", shape.hidden,
+            " / model.num_attention_heads ", shape.heads, " = ", shape.head_dim,
+            " is above 256; use more heads");
+    require(shape.position_embedding != PositionEmbedding::rope || shape.head_dim % 2 == 0,
+            "model.position_embedding rope rotates halves and needs an even model.head_dim, not ",
+            shape.head_dim, "; change the heads or set model.head_dim");
+    require(seq_length <= shape.max_positions, "training.seq_length ", seq_length,
+            " is above model.max_position_embeddings ", shape.max_positions,
+            "; lower it or raise model.max_position_embeddings");
+    return shape;
+}
+
+void check_data(const RunSpec& spec) {
+    const DataSpec& data = spec.data;
+    const bool eod_known = data.eod_id || data.tokenizer;
+    const auto need_eod = [&](bool wanted, std::string_view key) {
+        require(!wanted || eod_known, key,
+                ": true needs an end-of-document id; set data.eod_id or data.tokenizer");
+    };
+    need_eod(data.eod_mask_loss, "data.eod_mask_loss");
+    need_eod(data.reset_at_eod, "data.reset_at_eod");
+    require(data.eod_id.value_or(0) < spec.model.vocab_size, "data.eod_id ",
+            data.eod_id.value_or(0), " is not below model.vocab_size ", spec.model.vocab_size,
+            "; lower it or raise model.vocab_size");
+}
+
+BatchSchedule batch_schedule(const TrainingSpec& training, std::int64_t data_ranks) {
+    const std::int64_t unit = training.micro_batch_size * data_ranks;
+    BatchSchedule batch = {training.global_batch_size.value_or(unit), training.rampup};
+    const std::string unit_key =
+        text("training.micro_batch_size ", training.micro_batch_size, " x ", data_ranks,
+             data_ranks == 1 ? " data rank" : " data ranks");
+    require_multiple("training.global_batch_size", batch.global_batch_size, unit_key, unit);
+    const RampupSpec& rampup = batch.rampup;
+    if (rampup.samples == 0) return batch;
+    require_multiple("training.rampup.start", rampup.start, unit_key, unit);
+    require_multiple("training.rampup.increment", rampup.increment, unit_key, unit);
+    const std::int64_t rise = batch.global_batch_size - rampup.start;
+    require(rise >= 0, "training.rampup.start ", rampup.start,
+            " is above training.global_batch_size ", batch.global_batch_size, "; lower it");
+    require(rise % rampup.increment == 0, "training.rampup.increment ", rampup.increment,
+            " does not divide training.global_batch_size ", batch.global_batch_size,
+            " - training.rampup.start ", rampup.start, " = ", rise, "; change one of them");
+    return batch;
+}
+
+/// In a run with few steps, warmup takes all steps, but leaves one for the decay of wsd. The decay
+/// takes the rest.
+void shorten(LrSchedule& lr) {
+    const std::int64_t min_decay = std::min<std::int64_t>(lr.wsd_decay_steps, 1);
+    lr.warmup_steps = std::min(lr.warmup_steps, lr.decay_steps - min_decay);
+    lr.wsd_decay_steps = std::min(lr.wsd_decay_steps, lr.decay_steps - lr.warmup_steps);
+}
+
+LrSchedule lr_schedule(const RunSpec& spec) {
+    const LrScheduleSpec& schedule = spec.lr_schedule;
+    LrSchedule lr = {schedule.kind,
+                     spec.optimizer.lr,
+                     schedule.min_lr,
+                     schedule.warmup_steps,
+                     schedule.decay_steps.value_or(spec.training.steps),
+                     schedule.wsd_decay_steps};
+    require(lr.min_lr <= lr.lr, "lr_schedule.min_lr ", lr.min_lr, " is above optimizer.lr ", lr.lr,
+            "; lower it");
+    const bool wsd = lr.kind == LrKind::wsd;
+    require(wsd == (lr.wsd_decay_steps > 0), "lr_schedule.wsd_decay_steps ", lr.wsd_decay_steps,
+            " is invalid with lr_schedule.kind ", name_of(lr.kind),
+            wsd ? "; set it to at least 1" : "; set it to 0 or the kind to wsd");
+    if (!schedule.decay_steps) shorten(lr);
+    require(lr.warmup_steps <= lr.decay_steps, "lr_schedule.warmup_steps ", lr.warmup_steps,
+            " is above lr_schedule.decay_steps ", lr.decay_steps,
+            "; lower it or raise lr_schedule.decay_steps");
+    require(lr.wsd_decay_steps <= lr.decay_steps - lr.warmup_steps, "lr_schedule.wsd_decay_steps ",
+            lr.wsd_decay_steps, " is above lr_schedule.decay_steps ", lr.decay_steps,
+            " - lr_schedule.warmup_steps ", lr.warmup_steps, "; lower it");
+    return lr;
+}
+
+/// Reports what `shorten` did; empty if nothing.
+std::string shortening_note(const LrScheduleSpec& spec, const LrSchedule& lr) {
+    std::string changes;
+    const auto compare = [&](std::string_view key, std::int64_t given, std::int64_t taken) {
+        if (given == taken) return;
+        changes += text(changes.empty() ? "" : " and ", "lr_schedule.", key, " shortened from ",
+                        given, " to ", taken);
+    };
+    compare("warmup_steps", spec.warmup_steps, lr.warmup_steps);
+    compare("wsd_decay_steps", spec.wsd_decay_steps, lr.wsd_decay_steps);
+    if (changes.empty()) return "";
+    return text(changes, ", because training.steps is ", lr.decay_steps);
+}
+
+DType dtype_of(Precision precision) {
+    switch (precision) {
+        case Precision::fp32: return DType::f32;
+        case Precision::bf16:
+        case Precision::fp8: return DType::bf16;
+        case Precision::fp16: return DType::f16;
+    }
+    return DType::f32;
+}
+
+Precision precision_of(const RunPlan& plan) {
+    if (plan.fp8) return Precision::fp8;
+    return plan.compute == DType::bf16  ? Precision::bf16
+           : plan.compute == DType::f16 ? Precision::fp16
+                                        : Precision::fp32;
+}
+
+/// Checks the sizes, as FP8 GEMMs require.
+void check_fp8(const RunPlan& plan) {
+    constexpr std::int64_t unit = 16;
+    const ModelShape& model = plan.model;
+    require(model.layers > 2,
+            "precision.compute: fp8 is used in all blocks except the first and the "
+            "last, but model.num_layers is ",
+            model.layers, "; set it to bf16");
+    const auto multiple = [&](std::string_view what, std::int64_t size) {
+        require(size % unit == 0, "precision.compute: fp8 needs sizes that are multiples of ", unit,
+                ", but ", what, " is ", size, "; change it or set precision.compute to bf16");
+    };
+    multiple("model.hidden_size", model.hidden);
+    multiple("model.ffn_hidden_size", model.ffn);
+    multiple("model.num_attention_heads x head_dim", model.heads * model.head_dim);
+    multiple("(model.num_attention_heads + 2 x num_query_groups) x head_dim",
+             (model.heads + 2 * model.groups) * model.head_dim);
+    multiple("training.micro_batch_size x seq_length", plan.micro_batch_size * plan.seq_length);
+}
+
+std::int64_t head_chunk_of(std::int64_t rows, std::int64_t vocab, DType dtype, bool cuda) {
+    constexpr std::int64_t unit = 128;
+    const std::int64_t budget = std::int64_t{cuda ? 1024 : 128} << 20;
+    const std::int64_t fitting = budget / (vocab * size_of(dtype)) / unit * unit;
+    return std::min(rows, std::max(fitting, unit));
+}
+
+OptimizerPlan optimizer_plan(const RunSpec& spec) {
+    return {.betas = spec.optimizer.betas,
+            .eps = spec.optimizer.eps,
+            .weight_decay = spec.optimizer.weight_decay,
+            .clip_grad = spec.optimizer.clip_grad,
+            .shard = spec.parallel.shard_optimizer};
+}
+
+RunPlan derive(const RunSpec& spec, const PlanTarget& target) {
+    const TrainingSpec& training = spec.training;
+    RunPlan plan;
+    plan.seed = spec.seed;
+    plan.mesh = mesh_of(spec, target);
+    plan.model = model_shape(spec);
+    const ParallelSpec& parallel = spec.parallel;
+    plan.local = local_shape(plan.model, plan.mesh.tensor);
+    plan.sequence_parallel = parallel.sequence_parallel && plan.mesh.tensor > 1;
+    plan.schedule = parallel.schedule;
+    plan.virtual_stages = parallel.virtual_stages;
+    plan.chunk_layers = split_layers(spec, plan.model, parallel.pipeline * parallel.virtual_stages);
+    plan.context_method = parallel.context_method;
+    check_data(spec);
+    plan.end_of_document = {.id = spec.data.eod_id,
+                            .mask_loss = spec.data.eod_mask_loss,
+                            .reset = spec.data.reset_at_eod};
+    const Precision precision =
+        spec.precision.compute.value_or(target.cuda ? Precision::bf16 : Precision::fp32);
+    plan.compute = dtype_of(precision);
+    plan.fp8 = precision == Precision::fp8;
+    plan.grad_reduce = dtype_of(spec.precision.grad_reduce);
+    plan.recompute = spec.recompute;
+    plan.optimizer = optimizer_plan(spec);
+    plan.async_checkpoint = spec.checkpoint.async;
+    plan.seq_length = training.seq_length;
+    plan.micro_batch_size = training.micro_batch_size;
+    check_parallel(plan);
+    const std::int64_t rows = plan.micro_batch_size * plan.seq_length;
+    require(rows <= std::numeric_limits<std::int32_t>::max(), "training.micro_batch_size ",
+            plan.micro_batch_size, " x training.seq_length ", plan.seq_length, " = ", rows,
+            " tokens is above 2^31 - 1; lower one of them");
+    plan.batch = batch_schedule(training, plan.mesh.data);
+    plan.lr = lr_schedule(spec);
+    plan.shortening_note = shortening_note(spec.lr_schedule, plan.lr);
+    plan.steps = training.steps;
+    const std::int64_t samples = plan.batch.samples_of(plan.steps);
+    plan.num_samples = spec.data.num_samples;
+    require(samples <= std::numeric_limits<std::int64_t>::max() / plan.seq_length,
+            "training.steps ", plan.steps, " x training.global_batch_size ",
+            plan.batch.global_batch_size, " x training.seq_length ", plan.seq_length,
+            " is above 2^63 - 1 tokens; lower one of them");
+    if (plan.fp8) check_fp8(plan);
+    check_injected_faults(spec, plan.mesh);
+    plan.head_chunk = head_chunk_of(plan.micro_batch_size * plan.local_length(), plan.local.vocab,
+                                    plan.compute, target.cuda);
+    return plan;
+}
+
+}  // namespace
+
+std::int64_t min_ranks(const ParallelSpec& parallel) {
+    return parallel.data.value_or(1) * parallel.pipeline * parallel.context * parallel.tensor;
+}
+
+RunPlan make_plan(const RunSpec& spec, const PlanTarget& target) {
+    try {
+        return derive(spec, target);
+    } catch (const Error& error) {
+        const std::string location = spec.locations.of(error.what());
+        fail(error.code(), location, location.empty() ? "" : ": ", error.what());
+    }
+}
+
+RunSpec effective_spec(const RunSpec& spec, const RunPlan& plan) {
+    RunSpec effective = spec;
+    effective.model.num_query_groups = plan.model.groups;
+    effective.model.head_dim = plan.model.head_dim;
+    effective.model.ffn_hidden_size = plan.model.ffn;
+    effective.model.max_position_embeddings = plan.model.max_positions;
+    effective.data.num_samples = plan.num_samples;
+    effective.data.eod_id = plan.end_of_document.id;
+    effective.training.global_batch_size = plan.batch.global_batch_size;
+    effective.parallel.data = plan.mesh.data;
+    effective.precision.compute = precision_of(plan);
+    effective.lr_schedule.decay_steps = plan.lr.decay_steps;
+    effective.lr_schedule.warmup_steps = plan.lr.warmup_steps;
+    effective.lr_schedule.wsd_decay_steps = plan.lr.wsd_decay_steps;
+    return effective;
+}
+
+RunSpec restart_spec(const RunSpec& spec, const RunPlan& plan) {
+    RunSpec restart = effective_spec(spec, plan);
+    restart.data.num_samples = spec.data.num_samples;
+    restart.parallel.data = spec.parallel.data;
+    restart.lr_schedule = spec.lr_schedule;
+    return restart;
+}
+
+}  // namespace gptrain

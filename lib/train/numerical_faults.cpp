@@ -1,0 +1,98 @@
+#include "train/numerical_faults.h"
+
+#include <chrono>
+#include <utility>
+#include <vector>
+
+#include "base/log.h"
+#include "train/seconds.h"
+#include "train/step_fault.h"
+
+namespace gptrain {
+
+NumericalFaults::NumericalFaults(const RunInputs& inputs, const RunDevices& devices, Engine& engine,
+                                 RunCheckpoints& checkpoints, RunReport& report)
+    : policy_(inputs.spec.faults),
+      mesh_(inputs.plan.mesh),
+      ranks_(devices.ranks),
+      progress_(devices.observers.watchdog.progress()),
+      engine_(engine),
+      checkpoints_(checkpoints),
+      report_(report) {}
+
+void NumericalFaults::warn_of_skip(const RunState& run, std::int64_t samples) const {
+    if (!run.skipped()) return;
+    const std::int64_t first = run.consumed_samples - samples;
+    const bool above = run.last.skip == Skip::loss_limit;
+    const std::string why =
+        above ? text("the loss, ", fixed(run.mean_loss(), 4), ", is above ",
+                     fixed(run.last.loss_limit, 4), " (faults.loss_spike)")
+              : text("non-finite loss or gradients (", place_of_fault(run, first), ")");
+    if (ranks_.rank() != 0) return;
+    warn("step ", run.step, ": ", why, "; update skipped (samples ", first, " to ",
+         run.consumed_samples - 1, ", loss scale ", run.loss_scale, ")");
+}
+
+std::string NumericalFaults::place_of_fault(const RunState& run, std::int64_t first_sample) const {
+    StepFault own;
+    if (run.last.faulty_sequence >= 0) own.sample = first_sample + run.last.faulty_sequence;
+    if (run.last.faulty_tensor >= 0) {
+        const auto gradient = engine_.faulty_gradient(run.last);
+        own.begin = gradient.begin;
+        own.tensor = gradient.name;
+    }
+    std::vector<StepFault> faults;
+    for (const std::string& line : ranks_.exchange(own.to_text()))
+        faults.push_back(StepFault::from_text(line));
+    return describe(faults, mesh_);
+}
+
+void NumericalFaults::check(const RunState& run) {
+    if (run.skipped() && run.last.skipped_in_a_row >= policy_.max_skipped_steps) {
+        report_.log(run);
+        fail_run(text("step ", run.step, ": ", run.last.skipped_in_a_row,
+                      " steps in a row were skipped (faults.max_skipped_steps); the weights are "
+                      "from before those steps; lower optimizer.lr or check the data"));
+    }
+    if (run.last.skip == Skip::loss_limit) check_spike(run);
+}
+
+void NumericalFaults::check_spike(const RunState& run) {
+    const LossSpike::Action action = policy_.loss_spike->action;
+    if (action == LossSpike::Action::rollback && !spike_) spike_ = {run.step, run.consumed_samples};
+    if (action == LossSpike::Action::stop) {
+        report_.log(run);
+        fail_run(text("step ", run.step, ": the loss, ", fixed(run.mean_loss(), 4), ", is above ",
+                      fixed(run.last.loss_limit, 4),
+                      " (faults.loss_spike: stop); the weights are from before that step"));
+    }
+}
+
+void NumericalFaults::roll_back(RunState& run) {
+    checkpoints_.saver().finish_save();
+    const Spike spike = *std::exchange(spike_, std::nullopt);
+    progress_.phase("load", spike.step);
+    auto checkpoint = checkpoints_.find_newest();
+    const std::int64_t tries = policy_.max_skipped_steps;
+    if (!checkpoint || ++rollbacks_in_a_row_ > tries) {
+        fail_run(text("step ", spike.step,
+                      ": the loss is above its limit (faults.loss_spike: rollback), ",
+                      checkpoint ? text("after ", tries, " rollbacks to the newest checkpoint")
+                                 : "and there is no checkpoint to roll back to"));
+    }
+    const auto start = std::chrono::steady_clock::now();
+    run.goodput.roll_back(checkpoints_.load(*checkpoint, run).goodput);
+    run.goodput.add(&TimeSpent::load, seconds_since(start));
+    const std::int64_t position = std::exchange(run.consumed_samples, spike.consumed_samples);
+    print("rolled back from step ", spike.step, " to ", checkpoint->folder().string(),
+          "; skipping samples ", position, " to ", run.consumed_samples - 1);
+    report_.rolled_back(run.step);
+}
+
+void NumericalFaults::fail_run(const std::string& message) {
+    report_.sync();
+    checkpoints_.saver().finish_save();
+    throw CommonError(ExitCode::numerical, message);
+}
+
+}  // namespace gptrain

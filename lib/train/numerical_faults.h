@@ -1,0 +1,58 @@
+// What a run does about steps whose loss or gradients are not finite, and about loss spikes.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+
+#include "engine/engine.h"
+#include "train/run_checkpoints.h"
+#include "train/run_devices.h"
+#include "train/run_inputs.h"
+#include "train/run_report.h"
+#include "train/run_state.h"
+
+namespace gptrain {
+
+/// All ranks call it together. The references must outlive it.
+class NumericalFaults {
+public:
+    NumericalFaults(const RunInputs& inputs, const RunDevices& devices, Engine& engine,
+                    RunCheckpoints& checkpoints, RunReport& report);
+
+    /// Warns if the last step, of `samples` samples, skipped its update.
+    void warn_of_skip(const RunState& run, std::int64_t samples) const;
+    /// Throws (numerical) if too many steps in a row were skipped, or if the last step was a spike
+    /// that stops the run. Notes a spike to roll back from.
+    void check(const RunState& run);
+    bool rollback_due() const { return spike_.has_value(); }
+    /// Loads the newest checkpoint and continues with the samples after the spike. No step may be
+    /// in flight. Throws (numerical) if there is no checkpoint, or after too many rollbacks.
+    void roll_back(RunState& run);
+    /// Call it after a save: rollbacks without a new checkpoint in between are limited.
+    void saved() { rollbacks_in_a_row_ = 0; }
+
+private:
+    /// The rank and tensor where the fault of the last step occurred.
+    std::string place_of_fault(const RunState& run, std::int64_t first_sample) const;
+    void check_spike(const RunState& run);
+    /// Ends the save in flight, then throws (numerical).
+    [[noreturn]] void fail_run(const std::string& message);
+
+    struct Spike {
+        std::int64_t step;
+        std::int64_t consumed_samples;  ///< including the spike's
+    };
+
+    const FaultsSpec& policy_;
+    const MeshShape& mesh_;
+    const MpiSession& ranks_;
+    Progress& progress_;
+    Engine& engine_;
+    RunCheckpoints& checkpoints_;
+    RunReport& report_;
+    std::optional<Spike> spike_;           ///< the spike to roll back from
+    std::int64_t rollbacks_in_a_row_ = 0;  ///< without a new checkpoint in between
+};
+
+}  // namespace gptrain

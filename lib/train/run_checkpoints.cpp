@@ -1,0 +1,82 @@
+#include "train/run_checkpoints.h"
+
+#include <cstdint>
+#include <limits>
+
+#include "checkpoint/folder.h"
+#include "spec/spec_json.h"
+#include "train/identity.h"
+
+namespace gptrain {
+namespace {
+
+/// Files that make a checkpoint usable without the run's input files.
+std::vector<WholeFile> files_of(const RunInputs& inputs) {
+    if (inputs.tokenizer.empty()) return {};
+    return {{checkpoint_tokenizer_name, inputs.tokenizer}};
+}
+
+}  // namespace
+
+RunCheckpoints::RunCheckpoints(const RunInputs& inputs, const RunSpec& effective, Engine& engine,
+                               const MpiSession& ranks)
+    : effective_(effective),
+      spec_yaml_(to_yaml(effective)),
+      identity_(inputs.identity),
+      files_(files_of(inputs)),
+      paths_{effective.output_dir},
+      engine_(engine),
+      ranks_(ranks),
+      saver_(make_saver(
+          {paths_.checkpoints(), effective.checkpoint.keep_last, effective.checkpoint.keep_every},
+          effective.checkpoint.async)) {}
+
+std::unique_ptr<CheckpointSaver> RunCheckpoints::make_saver(const Retention& retention,
+                                                            bool async) {
+    return std::make_unique<CheckpointSaver>(
+        engine_.backend(), engine_.memory()[MemoryUse::snapshot], ranks_,
+        SaverOptions{retention, async, files_, to_json(effective_).at("model")});
+}
+
+SavedRun RunCheckpoints::load(RestartPoint& checkpoint, RunState& run) {
+    const CheckpointMeta& meta = checkpoint.meta();
+    checkpoint.load(engine_.backend(), state_source(), [&] {
+        check_identity(meta.identity, identity_, checkpoint.folder().string());
+    });
+    SavedRun saved = saved_run(meta);
+    run.last = saved.state;
+    engine_.restore(run.last);
+    run.step = meta.step;
+    run.consumed_samples = meta.data_position;
+    const std::string state = checkpoint.folder().string() + ": state.";
+    run.loss_spikes.restore(saved.losses, state + "losses");
+    run.interval_loss.restore(saved.interval_loss, state + "interval_loss");
+    latest_ = checkpoint.folder();
+    return saved;
+}
+
+std::optional<RestartPoint> RunCheckpoints::find_newest() const {
+    return find_start({ResumeChoice::Kind::automatic, {}}, paths_.checkpoints(), ranks_);
+}
+
+void RunCheckpoints::save(const RunState& run) {
+    CheckpointMeta meta;
+    meta.step = run.step;
+    meta.data_position = run.consumed_samples;
+    meta.spec_hash = spec_hash(spec_yaml_);
+    meta.identity = identity_;
+    meta.state = to_json(SavedRun{.state = run.last,
+                                  .spec_yaml = spec_yaml_,
+                                  .goodput = run.goodput.spent(),
+                                  .losses = run.loss_spikes.to_json(),
+                                  .interval_loss = run.interval_loss.to_json()});
+    saver_->save(meta, state_source());
+    latest_ = paths_.checkpoints() / checkpoint_name(run.step);
+}
+
+void RunCheckpoints::keep_all() {
+    constexpr std::int64_t all = std::numeric_limits<std::int64_t>::max();
+    saver_ = make_saver({paths_.checkpoints(), all, 0}, false);
+}
+
+}  // namespace gptrain

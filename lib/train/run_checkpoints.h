@@ -1,0 +1,60 @@
+// The checkpoints of one start of a run.
+#pragma once
+
+#include <filesystem>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "checkpoint/restart_point.h"
+#include "checkpoint/saver.h"
+#include "engine/engine.h"
+#include "report/run_directory.h"
+#include "train/resume.h"
+#include "train/run_inputs.h"
+#include "train/run_state.h"
+
+namespace gptrain {
+
+/// All ranks construct and call it together. The references must outlive it.
+class RunCheckpoints {
+public:
+    /// `effective`: the spec in force, which checkpoints contain.
+    RunCheckpoints(const RunInputs& inputs, const RunSpec& effective, Engine& engine,
+                   const MpiSession& ranks);
+
+    /// The effective spec as YAML.
+    const std::string& spec_yaml() const { return spec_yaml_; }
+    /// The newest checkpoint loaded or started to save in this start.
+    const std::filesystem::path& latest() const { return latest_; }
+
+    /// Loads weights, optimizer state and `run`, except for its goodput, which is only returned.
+    SavedRun load(RestartPoint& checkpoint, RunState& run);
+    /// The newest valid checkpoint of the run's own, if any.
+    std::optional<RestartPoint> find_newest() const;
+    /// Saves weights, optimizer state and `run`; asynchronously if the spec says so.
+    void save(const RunState& run);
+    /// From now on saves are synchronous and remove no checkpoint.
+    void keep_all();
+    /// For polling and waiting. `keep_all` replaces it.
+    CheckpointSaver& saver() { return *saver_; }
+
+private:
+    StateSource state_source() {
+        return [this](const StateVisitor& visitor) { engine_.visit(visitor); };
+    }
+    std::unique_ptr<CheckpointSaver> make_saver(const Retention& retention, bool async);
+
+    const RunSpec& effective_;
+    std::string spec_yaml_;
+    const Json& identity_;
+    std::vector<WholeFile> files_;  ///< included in every checkpoint
+    RunPaths paths_;
+    Engine& engine_;
+    const MpiSession& ranks_;
+    std::unique_ptr<CheckpointSaver> saver_;
+    std::filesystem::path latest_;
+};
+
+}  // namespace gptrain

@@ -1,0 +1,88 @@
+// What one start of a run reports: metrics, the console's lines, and warnings about its progress.
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <optional>
+#include <string>
+
+#include "engine/engine.h"
+#include "report/comm_metrics.h"
+#include "report/reports.h"
+#include "train/high_loss.h"
+#include "train/run_devices.h"
+#include "train/run_inputs.h"
+#include "train/run_lines.h"
+#include "train/run_state.h"
+
+namespace gptrain {
+
+/// All ranks construct and call it; rank 0 prints and writes. The references must outlive it.
+class RunReport {
+public:
+    /// `planned`: this rank's memory.
+    RunReport(const RunInputs& inputs, const RunDevices& devices, const MemoryPlan& planned);
+
+    /// Opens metrics.jsonl. Only rank 0 calls it.
+    void open(const RunPaths& paths) { reports_.emplace(paths); }
+    /// Starts the reports of a run that continues after step `first`. Only rank 0 calls it.
+    void begin(std::int64_t first, const RunSpec& effective) { reports_->begin(first, effective); }
+
+    /// The time account of the last logged step, on rank 0.
+    std::optional<TimeSpent> logged_time() const;
+    /// True on all ranks if an evaluation after this step is in metrics.jsonl.
+    bool has_validation(std::int64_t step) const;
+
+    /// Call it after every step is issued: counts its communication.
+    void add_communication() { comm_metrics_.add_step(observers_.totals); }
+    /// Call it after every step, with the state after it.
+    void step_finished(const FinishedStep& finished, const RunState& run);
+    /// Logs the last step.
+    void log(const RunState& run);
+    void evaluating(std::int64_t done, std::int64_t total);
+    void validation(const Evaluation& evaluation);
+    void rolled_back(std::int64_t step);
+    /// Makes the lines of metrics.jsonl durable.
+    void sync();
+
+    /// Prints the best save interval if the run is long enough for it. `stall`: seconds for which
+    /// a checkpoint stalls training. `step`: seconds of the slowest step.
+    void print_save_interval(double stall, double step) const;
+    /// "after step 100: mean_loss ..." (see to_text). `checkpoint`: the newest one.
+    std::string end_summary(const RunState& run, const std::filesystem::path& checkpoint) const;
+
+private:
+    /// Warns if the loss stays above that of guessing.
+    void warn_of_high_loss(const RunState& run);
+    /// Reports memory outside the plan, after the first step: by then all libraries have allocated
+    /// theirs.
+    void report_other_memory();
+
+    struct Throughput {
+        double seconds = 0;
+        std::int64_t tokens = 0;
+        std::int64_t steps = 0;
+        void add(double step_seconds, std::int64_t step_tokens) {
+            seconds += step_seconds;
+            tokens += step_tokens;
+            ++steps;
+        }
+        double tokens_per_s() const { return static_cast<double>(tokens) / seconds; }
+    };
+
+    const RunPlan& plan_;
+    const Backend& backend_;
+    const MpiSession& ranks_;
+    Observers& observers_;
+    CommMetrics comm_metrics_;
+    HighLoss high_loss_;
+    std::int64_t device_memory_;      ///< planned bytes of this rank on the device
+    std::int64_t max_memory_;         ///< planned bytes of the rank with the largest plan
+    std::optional<Reports> reports_;  ///< on rank 0
+    Throughput since_logged_;         ///< since the last logged line
+    Throughput since_start_;
+    std::optional<Evaluation> evaluation_;  ///< the last one of this start
+    bool other_memory_reported_ = false;
+};
+
+}  // namespace gptrain

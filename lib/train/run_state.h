@@ -1,0 +1,41 @@
+// Where a run stands after its last step.
+#pragma once
+
+#include <cstdint>
+
+#include "backend/step_state.h"
+#include "engine/rank_model.h"
+#include "report/goodput.h"
+#include "train/interval_loss.h"
+#include "train/loss_spikes.h"
+
+namespace gptrain {
+
+/// A step whose results have been read.
+struct FinishedStep {
+    StepState state;
+    std::int64_t samples = 0;  ///< of the global batch
+    double seconds = 0;        ///< since the previous step finished, or since this one was issued
+};
+
+/// What a checkpoint holds of a run besides weights and optimizer state.
+struct RunState {
+    std::int64_t step = 0;  ///< steps done so far
+    std::int64_t consumed_samples = 0;
+    StepState last{};       ///< after the last step
+    double loss_scale = 1;  ///< used in the last step; not in checkpoints
+    IntervalLoss interval_loss;
+    LossSpikes loss_spikes;
+    Goodput goodput = {};
+
+    /// True if the last step skipped its update.
+    bool skipped() const { return last.skip != Skip::none; }
+    /// The loss of the last step.
+    LossSum loss_sum() const { return {last.loss_sum, last.token_weight_sum}; }
+    double mean_loss() const { return loss_sum().mean(); }
+
+    /// Takes over the results of the next step.
+    void add(const FinishedStep& finished);
+};
+
+}  // namespace gptrain

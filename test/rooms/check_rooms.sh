@@ -1,0 +1,83 @@
+#!/usr/bin/env bash
+# The check of the rooms accepts a small tree without violations and reports each kind of violation.
+# Usage: check_rooms.sh CHECK
+set -euo pipefail
+check=$1
+folder=$(mktemp -d)
+trap 'rm -rf "$folder"' EXIT
+cd "$folder"
+git init -q .
+mkdir -p scripts cuda/runtime cuda/ops lib/base lib/meter lib/train app test
+cp "$check" scripts/check_rooms.sh
+echo 'foreach(room base meter train)' >CMakeLists.txt
+echo 'foreach(folder runtime ops .)' >cuda/CMakeLists.txt
+
+failures=0
+# include FILE HEADER...: FILE includes these headers and nothing else.
+include() {
+    local file=$1
+    shift
+    printf '#include "%s"\n' "$@" >"$file"
+}
+# expect CODE TEXT: the check exits with this code and prints this text.
+expect() {
+    local code=0 output
+    output=$(bash scripts/check_rooms.sh 2>&1) || code=$?
+    if ((code != $1)) || ! grep -qF -- "$2" <<<"$output"; then
+        echo "FAILED: exit code $code instead of $1, or not '$2': $output"
+        failures=$((failures + 1))
+    fi
+}
+
+tree_in_order() {
+    rm -f lib/*/* cuda/*/* app/* test/*.cpp
+    include lib/base/file.h base/error.h
+    echo '#include <string>' >lib/base/error.h
+    include lib/base/file.cpp base/file.h
+    include lib/train/run.h base/file.h
+    include lib/train/run.cpp train/run.h base/error.h
+    include cuda/ops/norm.cu cuda/runtime/stream.cuh
+    include cuda/runtime/stream.cuh base/error.h
+    include app/train.cpp start.h train/run.h
+    include app/start.h base/error.h
+}
+
+tree_in_order
+expect 0 ", 0 violations"
+
+include lib/base/error.h train/run.h
+expect 1 'lib/base/error.h:1: base stands before train, it must not include "train/run.h"'
+
+tree_in_order
+include lib/train/run.cpp base/error.h train/run.h
+expect 1 'lib/train/run.cpp:1: the first include should be the own header, "train/run.h"'
+
+tree_in_order
+include cuda/runtime/stream.cuh cuda/ops/norm.h
+expect 1 'cuda/runtime/ stands before cuda/ops/'
+
+# Two headers, or a source that closes the ring.
+tree_in_order
+include lib/base/error.h base/file.h
+expect 1 'files include each other: lib/base/'
+tree_in_order
+include lib/base/error.cpp base/error.h base/file.h
+expect 1 'files include each other: lib/base/'
+
+# A ring of three, and rings outside lib/.
+tree_in_order
+include lib/train/loop.h train/run.h
+include lib/train/save.h train/loop.h
+include lib/train/run.cpp train/run.h train/save.h
+expect 1 'files include each other: lib/train/'
+tree_in_order
+include cuda/ops/norm.cuh cuda/ops/rows.cuh
+include cuda/ops/rows.cuh base/error.h
+include cuda/ops/rows.cu cuda/ops/norm.cuh
+expect 1 'files include each other: cuda/ops/'
+tree_in_order
+include app/start.h train.h
+include app/train.h base/error.h
+expect 1 'files include each other: app/'
+
+((failures == 0))

@@ -1,0 +1,230 @@
+// Keys that contradict each other.
+#include "planned_spec.h"
+
+namespace gptrain::test {
+
+TEST_CASE("fp8 needs blocks between the first and the last, and multiples of 16") {
+    const std::vector<std::string> fits = {"precision.compute=fp8", "model.num_layers=4",
+                                           "model.hidden_size=64", "model.num_attention_heads=4",
+                                           "training.seq_length=32"};
+    const RunPlan plan = plan_of(fits);
+    CHECK(plan.fp8);
+    CHECK(plan.compute == DType::bf16);
+    const auto fault = [&](const std::string& setting) {
+        std::vector<std::string> settings = fits;
+        settings.push_back(setting);
+        return contradiction(settings);
+    };
+    CHECK(fault("model.num_layers=2") ==
+          "precision.compute: fp8 is used in all blocks except the first and the last, "
+          "but model.num_layers is 2; set it to bf16");
+    CHECK(fault("model.ffn_hidden_size=72") ==
+          "precision.compute: fp8 needs sizes that are multiples of 16, but model.ffn_hidden_size "
+          "is 72; change it or set precision.compute to bf16");
+    CHECK(fault("training.seq_length=31") ==
+          "precision.compute: fp8 needs sizes that are multiples of 16, but "
+          "training.micro_batch_size x seq_length is 31; change it or set precision.compute to "
+          "bf16");
+}
+
+TEST_CASE("a dry run counts any number of data ranks") {
+    const RunPlan plan = plan_of({"training.micro_batch_size=2"}, {8, false, true});
+    CHECK(plan.mesh.data == 8);
+    CHECK(plan.batch.global_batch_size == 16);
+    CHECK(plan_of({"parallel.data=8"}, {8, false, true}).mesh.data == 8);
+    CHECK(
+        contradiction({"parallel.data=4"}, {8, false, true}) ==
+        "parallel: data x pipeline x context x tensor = 4, but the run has 8 ranks (--world-size); "
+        "set parallel.data to auto or change the number of ranks");
+    CHECK(plan_of({}, {2, false, false}).mesh.data == 2);
+}
+
+TEST_CASE("a contradiction names the place of its key") {
+    const auto fault = [](const std::string& training, const std::vector<std::string>& settings) {
+        const std::string yaml =
+            "name: a\noutput_dir: o\ndata: {train: [{prefix: p}]}\n"
+            "model: {num_layers: 1, hidden_size: 8, num_attention_heads: 2, vocab_size: 9}\n"
+            "training:\n  steps: 4\n  seq_length: 8\n" +
+            training;
+        return usage_fault([&] { make_plan(parse_run_spec(yaml, "r.yaml", settings), {}); });
+    };
+    CHECK(fault("  micro_batch_size: 4\n  global_batch_size: 6\n", {})
+              .starts_with("r.yaml:9:22: training.global_batch_size 6 "));
+    CHECK(fault("parallel:\n  layers: [5]\n", {})
+              .starts_with("r.yaml:9:11: parallel.layers sums to 5, "));
+    CHECK(fault("", {"parallel.layers=[5]"})
+              .starts_with("--set parallel.layers: parallel.layers sums to 5, "));
+    // If the faulty key is not written, its section is named, else the file.
+    CHECK(fault("", {"model.hidden_size=7"}).starts_with("--set model.hidden_size: "));
+    CHECK(fault("", {"training.micro_batch_size=2", "training.global_batch_size=3"})
+              .starts_with("--set training.global_batch_size: "));
+    CHECK(fault("", {"data.eod_mask_loss=true"}).starts_with("--set data.eod_mask_loss: "));
+}
+
+TEST_CASE("keys that contradict each other are named with their values") {
+    CHECK(
+        contradiction({"model.num_attention_heads=7"}) ==
+        "model.hidden_size 64 is not a multiple of model.num_attention_heads 7; change one of them "
+        "or set model.head_dim");
+    CHECK(contradiction({"model.num_query_groups=3"}) ==
+          "model.num_attention_heads 4 is not a multiple of 3, model.num_query_groups; set "
+          "model.num_attention_heads to 3 or 6, or change the latter");
+    CHECK(contradiction({"training.micro_batch_size=4", "training.global_batch_size=30"}) ==
+          "training.global_batch_size 30 is not a multiple of 4, training.micro_batch_size 4 x 1 "
+          "data "
+          "rank; set training.global_batch_size to 28 or 32, or change the latter");
+    CHECK(
+        contradiction({"training.micro_batch_size=4", "training.global_batch_size=2"}) ==
+        "training.global_batch_size 2 is not a multiple of 4, training.micro_batch_size 4 x 1 data "
+        "rank; set training.global_batch_size to 4, or change the latter");
+    CHECK(contradiction({"lr_schedule={warmup_steps: 11, decay_steps: 10}"}) ==
+          "lr_schedule.warmup_steps 11 is above lr_schedule.decay_steps 10; lower it or raise "
+          "lr_schedule.decay_steps");
+    CHECK(contradiction({"data.eod_mask_loss=true"}) ==
+          "data.eod_mask_loss: true needs an end-of-document id; set data.eod_id or "
+          "data.tokenizer");
+
+    struct Case {
+        std::vector<std::string> settings;
+        std::string part;
+    };
+    const std::string rampup = "training.rampup={start: 8, increment: 8, samples: 100}";
+    const std::vector<Case> cases = {
+        {{"model.hidden_size=2048"}, "model.head_dim"},
+        {{"model.position_embedding=rope", "model.head_dim=15"}, "even model.head_dim, not 15"},
+        {{"model.max_position_embeddings=512"},
+         "training.seq_length 1024 is above model.max_position_embeddings 512"},
+        {{"data.reset_at_eod=true"}, "data.reset_at_eod"},
+        {{"data.eod_id=512"}, "data.eod_id 512 is not below model.vocab_size 512"},
+        {{rampup, "training.micro_batch_size=16", "training.global_batch_size=64"},
+         "training.rampup.start 8 is not a multiple of 16"},
+        {{rampup, "training.micro_batch_size=8", "training.global_batch_size=64",
+          "training.rampup.increment=4"},
+         "training.rampup.increment 4 is not a multiple of 8"},
+        {{rampup, "training.global_batch_size=4"}, "training.rampup.start 8 is above"},
+        {{rampup, "training.global_batch_size=20"}, "training.rampup.increment 8 does not divide"},
+        {{"lr_schedule.min_lr=1"}, "lr_schedule.min_lr 1 is above optimizer.lr 6e-04"},
+        {{"lr_schedule.kind=wsd"}, "lr_schedule.wsd_decay_steps 0"},
+        {{"lr_schedule.wsd_decay_steps=3"}, "lr_schedule.kind cosine"},
+        {{"lr_schedule={kind: wsd, warmup_steps: 5, wsd_decay_steps: 6, decay_steps: 10}"},
+         "lr_schedule.wsd_decay_steps 6 is above"},
+        {{"parallel.layers=[1,1]"}, "parallel.layers has 2 entries"},
+        {{"parallel.layers=[3]"}, "parallel.layers sums to 3, but model.num_layers is 2"},
+        {{"training.seq_length=16777216", "training.micro_batch_size=128"}, "2^31 - 1"},
+        {{"training.steps=1099511627776", "training.global_batch_size=4194304"}, "2^63 - 1"},
+    };
+    for (const auto& [settings, part] : cases) {
+        const std::string message = contradiction(settings);
+        CAPTURE(part, message);
+        CHECK(holds(message, part));
+    }
+}
+
+TEST_CASE("an injected fault has the keys that its kind needs and no other") {
+    const PlanTarget two = {.world_size = 2, .dry_run = true};
+    const auto plan = [&](const std::string& fault) {
+        return make_plan(minimal({text("fault_injection={faults: [{", fault, "}]}")}), two);
+    };
+    const std::vector<std::pair<std::string, std::string>> wrong = {
+        {"kind: kill, step: 1, rank: 2", ".rank 2 is not on the mesh, whose ranks are 0 to 1"},
+        {"kind: kill, step: 11", ".step 11 is above training.steps 10"},
+        {"kind: stop, step: 1, calls: 2", ".calls: kind stop does not use calls"},
+        {"kind: error, step: 1, seconds: 1", ".seconds: kind error does not use seconds"},
+        {"kind: nan, step: 1, call: 1", ".call: kind nan does not use call"},
+        {"kind: bit_flip, step: 1, call: 1", ".call: kind bit_flip does not use call"},
+        {"kind: slow, step: 1", ".seconds: kind slow needs a number above 0"},
+        {"kind: slow, step: 1, seconds: 1, call: 1", ".call: kind slow does not use call"},
+        {"kind: no_space, step: 1", ".call: kind no_space needs the number"},
+        {"kind: io_error, step: 1, calls: 3", ".call: kind io_error needs the number"},
+        {"kind: short_write, step: 1, call: 1, seconds: 1",
+         ".seconds: kind short_write does not use"},
+    };
+    for (const auto& [fault, part] : wrong) {
+        const std::string message = usage_fault([&] { plan(fault); });
+        CAPTURE(fault, message);
+        CHECK(holds(message, "fault_injection.faults.0" + part));
+    }
+    for (const std::string fault :
+         {"kind: kill, step: 10, rank: 1", "kind: stop, step: 1, call: 5", "kind: nan, step: 1",
+          "kind: bit_flip, step: 1", "kind: error, step: 1, call: 1",
+          "kind: no_space, step: 1, call: 1, calls: 1000", "kind: slow, step: 1, seconds: 0.1"}) {
+        CAPTURE(fault);
+        CHECK_NOTHROW(plan(fault));
+    }
+}
+
+TEST_CASE("a contradiction inside a list is named with its place there") {
+    const std::string list = minimal_spec +
+                             "fault_injection:\n"
+                             "  faults:\n"
+                             "    - {kind: nan, step: 1}\n"
+                             "    - {kind: nan, step: 1, call: 2}\n";
+    const RunSpec spec = parse_run_spec(list, "run.yaml");
+    CHECK(holds(usage_fault([&] { make_plan(spec, {}); }),
+                "run.yaml:10:34: fault_injection.faults.1.call: kind nan"));
+    const RunSpec set = minimal({"fault_injection={faults: [{kind: slow, step: 1}]}"});
+    CHECK(holds(usage_fault([&] { make_plan(set, {}); }),
+                "--set fault_injection.faults.0: fault_injection.faults.0.seconds: kind slow"));
+}
+
+TEST_CASE("what is allowed next to a contradiction") {
+    const std::vector<std::vector<std::string>> cases = {
+        {"data.eod_mask_loss=true", "data.eod_id=2"},
+        {"data.reset_at_eod=true", "data.tokenizer=/t.model"},
+        {"parallel.layers=[2]"},
+        {"lr_schedule={kind: wsd, warmup_steps: 5, wsd_decay_steps: 5}"},
+        {"lr_schedule.warmup_steps=10"},
+        {"training.rampup={start: 16, increment: 5, samples: 0}"},  // off: nothing to divide
+        {"parallel.schedule=zero_bubble"},
+        {"parallel.schedule=gpipe"},
+        {"parallel.context_method=all_to_all"},
+        {"precision.grad_reduce=bf16"},
+        {"faults.time_limit=auto"},
+        {"fault_injection=none"},
+    };
+    for (const auto& settings : cases) {
+        CAPTURE(settings);
+        CHECK_NOTHROW(make_plan(minimal(settings), {}));
+    }
+}
+
+TEST_CASE("a model that does not divide among the ranks of tp says what would") {
+    const PlanTarget four = {.world_size = 4, .dry_run = true};
+    const auto fault = [&](std::vector<std::string> settings) {
+        settings.push_back("parallel.tensor=4");
+        return contradiction(settings, four);
+    };
+    const ModelShape local = plan_of({"parallel.tensor=4"}, four).local;
+    CHECK(local.heads == 1);
+    CHECK(local.groups == 1);
+    CHECK(local.vocab == 128);
+    CHECK(plan_of({"parallel.tensor=4", "model.num_query_groups=2"}, four).local.groups == 1);
+    CHECK(fault({"model.num_attention_heads=6", "model.hidden_size=96"}) ==
+          "model.num_attention_heads 6 is not a multiple of 4, parallel.tensor; set "
+          "model.num_attention_heads to 4 or 8, or change the latter");
+    CHECK(fault({"model.num_attention_heads=24", "model.num_query_groups=6",
+                 "model.hidden_size=96"}) ==
+          "model.num_query_groups 6 and parallel.tensor 4: one must be a multiple of the other; "
+          "change one of them");
+    CHECK(fault({"model.ffn_hidden_size=90"}) ==
+          "model.ffn_hidden_size 90 is not a multiple of 4, parallel.tensor; set "
+          "model.ffn_hidden_size to 88 or 92, or change the latter");
+    CHECK(fault({"model.vocab_size=6"}) ==
+          "parallel.tensor 4 leaves a rank without rows of model.vocab_size 6; lower it");
+    CHECK(fault({"parallel.sequence_parallel=true", "training.seq_length=90"}) ==
+          "training.seq_length / parallel.context 90 is not a multiple of 4, parallel.tensor with "
+          "sequence_parallel; set training.seq_length / parallel.context to 88 or 92, or change "
+          "the latter");
+}
+
+TEST_CASE("a schedule without its stages says so") {
+    CHECK(contradiction({"parallel.virtual_stages=2"}) ==
+          "parallel.virtual_stages 2 needs parallel.pipeline of at least 2; set it to 1");
+    CHECK(contradiction({"parallel.schedule=interleaved_1f1b"}) ==
+          "parallel.schedule interleaved_1f1b needs parallel.virtual_stages of at least 2 and "
+          "parallel.pipeline of at least 2; set them or the schedule to 1f1b");
+    CHECK(contradiction({"parallel.layers=[1]"}) ==
+          "parallel.layers sums to 1, but model.num_layers is 2; make them equal");
+}
+
+}  // namespace gptrain::test
