@@ -1,0 +1,21 @@
+// Reads hardware profiles.
+#pragma once
+
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "hardware/profile.h"
+
+namespace gptrain {
+
+/// Parses a profile. Every mistake is an Error (usage): `source:line:column: key: ...`.
+HardwareProfile parse_profile(std::string_view yaml, std::string_view source);
+
+/// The names of the profiles in configs/hardware, which are part of the program.
+std::vector<std::string_view> profile_names();
+
+/// Reads one of those, or a file.
+HardwareProfile load_profile(const std::string& name_or_file);
+
+}  // namespace gptrain

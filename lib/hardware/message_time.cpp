@@ -1,0 +1,82 @@
+#include "hardware/message_time.h"
+
+#include <algorithm>
+#include <cmath>
+#include <map>
+
+#include "base/error.h"
+
+namespace gptrain {
+namespace {
+
+/// World ranks of the group of rank 0.
+std::vector<std::int64_t> first_group(Axis axis, const MeshShape& mesh, std::int64_t kv_sharers) {
+    const auto has = [&](std::initializer_list<Axis> axes) {
+        return std::find(axes.begin(), axes.end(), axis) != axes.end();
+    };
+    const bool ends = axis == Axis::embedding_ends;
+    const std::int64_t tensor = axis == Axis::kv               ? kv_sharers
+                                : has({Axis::tp, Axis::model}) ? mesh.tensor
+                                                               : 1;
+    const std::int64_t context = has({Axis::cp, Axis::dp_cp}) ? mesh.context : 1;
+    const std::int64_t data = has({Axis::dp, Axis::dp_cp}) ? mesh.data : 1;
+    const std::int64_t step = ends ? mesh.pipeline - 1 : 1;
+    const std::int64_t stages = ends || has({Axis::pp, Axis::model}) ? mesh.pipeline : 1;
+    std::vector<std::int64_t> ranks;
+    for (std::int64_t pp = 0; pp < stages; pp += std::max<std::int64_t>(step, 1))
+        for (std::int64_t dp = 0; dp < data; ++dp)
+            for (std::int64_t cp = 0; cp < context; ++cp)
+                for (std::int64_t tp = 0; tp < tensor; ++tp)
+                    ranks.push_back(((pp * mesh.data + dp) * mesh.context + cp) * mesh.tensor + tp);
+    return ranks;
+}
+
+/// A step of a ring or tree costs the latency of the slowest link that it uses.
+struct Path {
+    double bandwidth;
+    double latency;
+};
+
+Path path_of(const NodeProfile& node, const GroupLayout& group) {
+    if (group.nodes() == 1) return {node.link.bandwidth, node.link.latency};
+    if (!node.network) {
+        fail(ExitCode::usage, "hardware: more ranks than the profile's node.devices (",
+             node.devices, ") need node.network");
+    }
+    const double cards = static_cast<double>(node.cards) * static_cast<double>(group.per_node) /
+                         static_cast<double>(node.devices);
+    const double network = node.network->bandwidth * std::max(cards, 1.0 / 64);
+    const double own = group.per_node == 1 ? network : std::min(network, node.link.bandwidth);
+    return {own, node.network->latency};
+}
+
+}  // namespace
+
+GroupLayout group_layout(Axis axis, const MeshShape& mesh, std::int64_t kv_sharers,
+                         std::int64_t devices_per_node) {
+    const std::vector<std::int64_t> ranks = first_group(axis, mesh, kv_sharers);
+    std::map<std::int64_t, std::int64_t> on_node;
+    GroupLayout layout = {.size = std::ssize(ranks)};
+    for (const std::int64_t rank : ranks)
+        layout.per_node = std::max(layout.per_node, ++on_node[rank / devices_per_node]);
+    return layout;
+}
+
+double message_seconds(const NodeProfile& node, const GroupLayout& group,
+                       std::string_view operation, double sent) {
+    const Path path = path_of(node, group);
+    const bool pairwise = operation == "send" || operation == "recv" || operation == "send_recv";
+    if (pairwise) return path.latency + sent / path.bandwidth;
+    const auto ranks = static_cast<double>(group.size);
+    const auto nodes = static_cast<double>(group.nodes());
+    const double rounds = operation == "all_reduce" ? 2 : 1;
+    const double inner = nodes > 1 ? node.link.latency : path.latency;
+    const double ring_latency = rounds * ((nodes - 1) * path.latency + (ranks - nodes) * inner);
+    const double tree_latency = rounds * (std::ceil(std::log2(nodes)) * path.latency +
+                                          std::ceil(std::log2(ranks / nodes)) * inner);
+    const LinkProfile& link = nodes > 1 ? *node.network : node.link;
+    const double seconds = sent / path.bandwidth * (operation == "all_reduce" ? link.reduction : 1);
+    return std::min(ring_latency + seconds, tree_latency + 2 * seconds);
+}
+
+}  // namespace gptrain

@@ -1,0 +1,35 @@
+// The time of messages between ranks by a hardware profile.
+#pragma once
+
+#include <cstdint>
+#include <string_view>
+
+#include "comm/mesh.h"
+#include "hardware/profile.h"
+
+namespace gptrain {
+
+/// Where the ranks of a group are. Ranks fill the nodes in order of their world rank.
+struct GroupLayout {
+    std::int64_t size = 1;
+    std::int64_t per_node = 1;  ///< most ranks of the group on one node
+
+    std::int64_t nodes() const { return (size + per_node - 1) / per_node; }
+};
+
+/// The layout of the groups of an axis. `kv_sharers` as in MeshConnections.
+GroupLayout group_layout(Axis axis, const MeshShape& mesh, std::int64_t kv_sharers,
+                         std::int64_t devices_per_node);
+
+/// Seconds of an operation ("all_reduce", "send", ...) in which a rank sends `sent` bytes, counted
+/// as in comm/comm_listener.h, if all ranks start it together.
+///
+/// Within a node: a ring of p ranks with p - 1 steps (2 (p - 1) for an all-reduce), or a tree with
+/// log2 p steps at half the bandwidth, whichever is faster. Across nodes: each of a group's ranks
+/// on a node brings the network cards that are nearest to it, so that a ring has the least of the
+/// link's bandwidth and of the cards' together; its steps cost the network's latency at node
+/// borders. A message between two ranks has one step.
+double message_seconds(const NodeProfile& node, const GroupLayout& group,
+                       std::string_view operation, double sent);
+
+}  // namespace gptrain

@@ -1,0 +1,86 @@
+#include "hardware/op_time.h"
+
+#include <algorithm>
+#include <cmath>
+#include <cstdlib>
+#include <limits>
+
+#include "base/error.h"
+
+namespace gptrain {
+namespace {
+
+double ratio_up(std::int64_t a, std::int64_t b) {
+    return static_cast<double>((a + b - 1) / b);
+}
+
+double gemm_rate(const DeviceProfile& device, DType dtype) {
+    const double rate = device.peak_flops.of(dtype) * device.gemm_efficiency.of(dtype);
+    if (rate <= 0) {
+        fail(ExitCode::usage, "hardware: the profile's device has no GEMMs in ", name_of(dtype),
+             " (device.peak_flops, device.gemm_efficiency)");
+    }
+    return rate;
+}
+
+/// Seconds of a GEMM's arithmetic in tiles of one size, with the sum split into `parts`.
+double tiled_seconds(const DeviceProfile& device, const OpWork& op, const GemmTile& tile,
+                     std::int64_t parts, double rate) {
+    const double tiles =
+        ratio_up(op.rows, tile.rows) * ratio_up(op.cols, tile.cols) * static_cast<double>(parts);
+    const auto processors = static_cast<double>(device.multiprocessors);
+    const double length = static_cast<double>(op.length) / static_cast<double>(parts);
+    const double flops = 2 * static_cast<double>(tile.rows) * static_cast<double>(tile.cols) *
+                         (length + device.gemm_fill);
+    return std::ceil(tiles / processors) * flops / (rate * tile.speed / processors);
+}
+
+double gemm_seconds(const DeviceProfile& device, const OpWork& op) {
+    const double rate = gemm_rate(device, op.dtype);
+    if (device.gemm_tiles.empty()) return op.flops / rate;
+    double least = std::numeric_limits<double>::infinity();
+    for (const GemmTile& tile : device.gemm_tiles) {
+        for (const std::int64_t parts : {1, 2, 4, 8})
+            least = std::min(least, tiled_seconds(device, op, tile, parts, rate));
+    }
+    return least;
+}
+
+/// The rate of the nearest head size.
+const AttentionRate& attention_rate(const DeviceProfile& device, std::int64_t head_dim) {
+    return *std::min_element(device.attention.begin(), device.attention.end(),
+                             [&](const AttentionRate& a, const AttentionRate& b) {
+                                 return std::abs(a.head_dim - head_dim) <
+                                        std::abs(b.head_dim - head_dim);
+                             });
+}
+
+double attention_seconds(const DeviceProfile& device, const OpWork& op) {
+    const AttentionRate& rate = attention_rate(device, op.head_dim);
+    const auto length = static_cast<double>(op.length);
+    const double share = length / (length + device.attention_half_length);
+    const bool forward = op.kind == OpWork::Kind::attention_forward;
+    return op.flops / (share * (forward ? rate.forward : rate.backward));
+}
+
+double traffic_seconds(const DeviceProfile& device, const OpWork& op) {
+    for (const OpBandwidth& own : device.op_bandwidths)
+        if (own.op == op.name) return op.bytes / own.bandwidth;
+    return op.bytes / (device.memory_bandwidth * device.memory_efficiency);
+}
+
+}  // namespace
+
+double op_seconds(const DeviceProfile& device, const OpWork& op) {
+    using enum OpWork::Kind;
+    switch (op.kind) {
+        case gemm:
+            return device.op_seconds +
+                   std::max(gemm_seconds(device, op), traffic_seconds(device, op));
+        case attention_forward:
+        case attention_backward: return device.op_seconds + attention_seconds(device, op);
+        default: return device.op_seconds + traffic_seconds(device, op);
+    }
+}
+
+}  // namespace gptrain

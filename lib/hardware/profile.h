@@ -1,0 +1,102 @@
+// What a machine can do, read from a YAML file (configs/hardware): the numbers from which the time
+// of a step follows (planner/step_time.h). All rates are per second, all times in seconds.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "base/dtype.h"
+#include "spec/run_spec.h"
+
+namespace gptrain {
+
+/// One number for each precision; 0 where the device lacks it.
+struct PrecisionRates {
+    double fp32 = 0;
+    double bf16 = 0;
+    double fp16 = 0;
+    double fp8 = 0;
+
+    double of(DType dtype) const;
+};
+
+/// A block of a GEMM's output that one multiprocessor computes at a time.
+struct GemmTile {
+    std::int64_t rows = 0;
+    std::int64_t cols = 0;
+    double speed = 1;  ///< relative to the fastest tile
+};
+
+/// Rates of fused attention on long sequences, in FLOP/s of the pairs that the mask leaves.
+struct AttentionRate {
+    std::int64_t head_dim = 0;
+    double forward = 0;
+    double backward = 0;
+};
+
+/// The bandwidth that one kind of op reaches, where it differs from the device's.
+struct OpBandwidth {
+    std::string op;  ///< as in backend/ops.h: "rope"
+    double bandwidth = 0;
+};
+
+struct DeviceProfile {
+    double memory = 0;             ///< bytes
+    double memory_bandwidth = 0;   ///< peak
+    double memory_efficiency = 1;  ///< the share of the peak that memory-bound ops reach
+    PrecisionRates peak_flops;
+    PrecisionRates gemm_efficiency = {1, 1, 1, 1};  ///< share of the peak that large GEMMs reach
+    std::int64_t multiprocessors = 1;
+    std::vector<GemmTile> gemm_tiles;  ///< empty: no quantisation
+    double gemm_fill = 0;              ///< start and end of a tile, as a number of steps along k
+    std::vector<AttentionRate> attention;
+    double attention_half_length = 0;  ///< sequence length at which attention has half its rate
+    std::vector<OpBandwidth> op_bandwidths;
+    double op_seconds = 0;      ///< from the end of an op to the start of the next one
+    double issue_seconds = 0;   ///< time of the host to issue an op
+    double copy_bandwidth = 0;  ///< between host and device; 0: the host's memory is the device's
+};
+
+/// How messages travel: latency of a step, bytes per second and direction of one device.
+struct LinkProfile {
+    double bandwidth = 0;
+    double latency = 0;
+    /// Time of an all-reduce in which switches add, relative to that of a ring with the same
+    /// bandwidth; 1 where they do not.
+    double reduction = 1;
+};
+
+struct NodeProfile {
+    std::int64_t devices = 1;
+    LinkProfile link;                    ///< between its devices
+    std::optional<LinkProfile> network;  ///< to other nodes, per network card; none: one node
+    std::int64_t cards = 1;              ///< network cards
+    double host_memory = 0;              ///< bytes; 0: unknown
+    double disk_bandwidth = 0;           ///< bytes/s to the shared file system; 0: unknown
+};
+
+/// What the software does, by default this program.
+struct SoftwareProfile {
+    bool overlap_grads = true;   ///< gradients are reduced during backward
+    bool overlap_params = true;  ///< updated weights are gathered during the next forward
+    bool in_order = true;        ///< a message starts after all that were issued before it
+    /// Ranks of tp each send a part of the boundary to the next stage, without sequence
+    /// parallelism.
+    bool scatter_boundary = true;
+    /// The share of computing speed that a message in flight takes.
+    double slowdown = 0;
+};
+
+struct HardwareProfile {
+    std::string name;
+    DeviceChoice kind = DeviceChoice::cuda;  ///< cuda or cpu
+    DeviceProfile device;
+    NodeProfile node;
+    SoftwareProfile software;
+    double watts = 0;           ///< of a device with its share of the node; 0: unknown
+    double price_per_hour = 0;  ///< of a device, in any currency; 0: unknown
+};
+
+}  // namespace gptrain

@@ -1,0 +1,93 @@
+// The keys of a hardware profile, spelled once, as spec_keys.h has those of a run spec.
+#pragma once
+
+#include "hardware/profile.h"
+#include "spec/spec_keys.h"
+
+namespace gptrain {
+
+template <class Keys>
+void visit_keys(Keys& keys, PrecisionRates& rates) {
+    keys.value("fp32", rates.fp32, not_negative);
+    keys.value("bf16", rates.bf16, not_negative);
+    keys.value("fp16", rates.fp16, not_negative);
+    keys.value("fp8", rates.fp8, not_negative);
+}
+
+template <class Keys>
+void visit_keys(Keys& keys, GemmTile& tile) {
+    keys.required("rows", tile.rows, IntRange{1, 1 << 16});
+    keys.required("cols", tile.cols, IntRange{1, 1 << 16});
+    keys.value("speed", tile.speed, positive);
+}
+
+template <class Keys>
+void visit_keys(Keys& keys, AttentionRate& rate) {
+    keys.required("head_dim", rate.head_dim, IntRange{1, 256});
+    keys.required("forward", rate.forward, positive);
+    keys.required("backward", rate.backward, positive);
+}
+
+template <class Keys>
+void visit_keys(Keys& keys, OpBandwidth& op) {
+    keys.required("op", op.op, Label{});
+    keys.required("bandwidth", op.bandwidth, positive);
+}
+
+template <class Keys>
+void visit_keys(Keys& keys, DeviceProfile& device) {
+    keys.required("memory", device.memory, positive);
+    keys.required("memory_bandwidth", device.memory_bandwidth, positive);
+    keys.value("memory_efficiency", device.memory_efficiency, positive);
+    keys.required("peak_flops", device.peak_flops);
+    keys.value("gemm_efficiency", device.gemm_efficiency);
+    keys.value("multiprocessors", device.multiprocessors, IntRange{1, 1 << 16});
+    keys.value("gemm_tiles", device.gemm_tiles, ListOf<>{0, 100});
+    keys.value("gemm_fill", device.gemm_fill, not_negative);
+    keys.required("attention", device.attention, ListOf<>{1, 100});
+    keys.value("attention_half_length", device.attention_half_length, not_negative);
+    keys.value("op_bandwidths", device.op_bandwidths, ListOf<>{0, 1000});
+    keys.value("op_seconds", device.op_seconds, not_negative);
+    keys.value("issue_seconds", device.issue_seconds, not_negative);
+    keys.value("copy_bandwidth", device.copy_bandwidth, not_negative);
+}
+
+template <class Keys>
+void visit_keys(Keys& keys, LinkProfile& link) {
+    keys.required("bandwidth", link.bandwidth, not_negative);
+    keys.required("latency", link.latency, not_negative);
+    keys.value("reduction", link.reduction, positive);
+}
+
+template <class Keys>
+void visit_keys(Keys& keys, NodeProfile& node) {
+    keys.required("devices", node.devices, IntRange{1, 1 << 16});
+    keys.required("link", node.link);
+    keys.open("network", node.network, "none");
+    keys.value("cards", node.cards, IntRange{1, 1 << 16});
+    keys.value("host_memory", node.host_memory, not_negative);
+    keys.value("disk_bandwidth", node.disk_bandwidth, not_negative);
+}
+
+template <class Keys>
+void visit_keys(Keys& keys, SoftwareProfile& software) {
+    keys.value("overlap_grads", software.overlap_grads);
+    keys.value("overlap_params", software.overlap_params);
+    keys.value("in_order", software.in_order);
+    keys.value("scatter_boundary", software.scatter_boundary);
+    keys.value("slowdown", software.slowdown, fraction);
+}
+
+template <class Keys>
+void visit_keys(Keys& keys, HardwareProfile& profile) {
+    keys.required("name", profile.name, Label{});
+    keys.required("kind", profile.kind,
+                  OneOf<DeviceChoice>{{DeviceChoice::cpu, DeviceChoice::cuda}});
+    keys.required("device", profile.device);
+    keys.required("node", profile.node);
+    keys.value("software", profile.software);
+    keys.value("watts", profile.watts, not_negative);
+    keys.value("price_per_hour", profile.price_per_hour, not_negative);
+}
+
+}  // namespace gptrain

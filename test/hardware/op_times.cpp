@@ -1,0 +1,86 @@
+// The time of ops, by hand.
+#include <catch2/catch.hpp>
+
+#include "base/error.h"
+#include "hardware/op_time.h"
+
+namespace gptrain::test {
+namespace {
+
+DeviceProfile device() {
+    DeviceProfile device;
+    device.memory_bandwidth = 100;
+    device.memory_efficiency = 0.5;
+    device.peak_flops = {.fp32 = 1000, .bf16 = 4000};
+    device.gemm_efficiency = {.fp32 = 0.5, .bf16 = 0.5};
+    device.attention = {{64, 100, 50}, {128, 200, 100}};
+    return device;
+}
+
+OpWork gemm(std::int64_t rows, std::int64_t cols, std::int64_t length) {
+    return {.kind = OpWork::Kind::gemm,
+            .name = "linear_forward",
+            .rows = rows,
+            .cols = cols,
+            .length = length,
+            .flops = 2.0 * static_cast<double>(rows * cols * length)};
+}
+
+}  // namespace
+
+TEST_CASE("a GEMM takes as long as its arithmetic or its traffic") {
+    OpWork op = gemm(10, 10, 10);
+    CHECK(op_seconds(device(), op) == Approx(2000 / 500.0));
+    op.dtype = DType::bf16;
+    CHECK(op_seconds(device(), op) == Approx(2000 / 2000.0));
+    op.bytes = 500;
+    CHECK(op_seconds(device(), op) == Approx(500 / 50.0));
+}
+
+TEST_CASE("a GEMM computes whole tiles in whole waves") {
+    DeviceProfile tiled = device();
+    tiled.multiprocessors = 4;
+    tiled.gemm_tiles = {{.rows = 10, .cols = 10}};
+    // Four tiles fill the device; a fifth one takes a second wave. Splitting the sum of five tiles
+    // in four makes 20 parts, five waves of a quarter each.
+    CHECK(op_seconds(tiled, gemm(20, 20, 10)) == Approx(8000 / 500.0));
+    CHECK(op_seconds(tiled, gemm(50, 10, 10)) == Approx(5.0 / 4 * 8000 / 500));
+    // A fill of ten steps makes splitting too expensive.
+    tiled.gemm_fill = 10;
+    CHECK(op_seconds(tiled, gemm(50, 10, 10)) == Approx(2 * 2 * 8000 / 500.0));
+    // The faster of two tiles counts.
+    tiled.gemm_fill = 0;
+    tiled.gemm_tiles.push_back({.rows = 5, .cols = 10, .speed = 0.5});
+    CHECK(op_seconds(tiled, gemm(5, 40, 10)) == Approx(4 * 1000 / 500.0 * 2));
+}
+
+TEST_CASE("attention has the rate of the nearest head size and falls off for short sequences") {
+    DeviceProfile short_is_slow = device();
+    OpWork op = {
+        .kind = OpWork::Kind::attention_forward, .length = 100, .head_dim = 60, .flops = 1000};
+    CHECK(op_seconds(short_is_slow, op) == Approx(10));
+    op.head_dim = 128;
+    CHECK(op_seconds(short_is_slow, op) == Approx(5));
+    op.kind = OpWork::Kind::attention_backward;
+    CHECK(op_seconds(short_is_slow, op) == Approx(10));
+    short_is_slow.attention_half_length = 100;
+    CHECK(op_seconds(short_is_slow, op) == Approx(20));
+}
+
+TEST_CASE("other ops move bytes, some at their own bandwidth") {
+    DeviceProfile own = device();
+    own.op_seconds = 1;
+    const OpWork op = {.name = "rope", .bytes = 100};
+    CHECK(op_seconds(own, op) == Approx(1 + 2));
+    own.op_bandwidths = {{"rope", 10}};
+    CHECK(op_seconds(own, op) == Approx(1 + 10));
+}
+
+TEST_CASE("a device without a precision is named") {
+    OpWork op = gemm(1, 1, 1);
+    op.dtype = DType::f8e4m3;
+    CHECK_THROWS_WITH(op_seconds(device(), op),
+                      Catch::Contains("fp8") && Catch::Contains("peak_flops"));
+}
+
+}  // namespace gptrain::test

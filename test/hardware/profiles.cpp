@@ -1,0 +1,86 @@
+// Reading hardware profiles: those of the program, and mistakes in others.
+#include <algorithm>
+#include <catch2/catch.hpp>
+
+#include "base/error.h"
+#include "hardware/load_profile.h"
+
+namespace gptrain::test {
+namespace {
+
+const std::string least = R"(name: mine
+kind: cuda
+device:
+  memory: 80e9
+  memory_bandwidth: 2e12
+  peak_flops: {fp32: 1e13, bf16: 3e14}
+  attention: [{head_dim: 64, forward: 1e14, backward: 1e14}]
+node:
+  devices: 8
+  link: {bandwidth: 2e11, latency: 3e-6}
+)";
+
+std::string mistake(const std::string& yaml) {
+    try {
+        parse_profile(yaml, "mine.yaml");
+    } catch (const Error& error) {
+        CHECK(error.code() == ExitCode::usage);
+        return error.what();
+    }
+    return "none";
+}
+
+std::string with(const std::string& old_text, const std::string& new_text) {
+    std::string yaml = least;
+    return yaml.replace(yaml.find(old_text), old_text.size(), new_text);
+}
+
+}  // namespace
+
+TEST_CASE("the profiles of the program can be read") {
+    const auto names = profile_names();
+    for (const std::string_view name : {"a100-80gb", "b200", "cpu", "h100-sxm", "h200-sxm"}) {
+        CAPTURE(name);
+        REQUIRE(std::find(names.begin(), names.end(), name) != names.end());
+        const HardwareProfile profile = load_profile(std::string(name));
+        CHECK(profile.name == name);
+        CHECK(profile.device.peak_flops.of(DType::bf16) *
+                  profile.device.gemm_efficiency.of(DType::bf16) >
+              0);
+        CHECK(profile.node.network);
+    }
+}
+
+TEST_CASE("the keys that are left out have their defaults") {
+    const HardwareProfile profile = parse_profile(least, "mine.yaml");
+    CHECK(profile.device.memory == 80e9);
+    CHECK(profile.node.link.latency == 3e-6);
+    CHECK(!profile.node.network);
+    CHECK(profile.software.in_order);
+    CHECK(profile.device.peak_flops.of(DType::f8e5m2) == 0);
+}
+
+TEST_CASE("a mistake in a profile is named with its place") {
+    CHECK(
+        mistake(with("memory: 80e9", "memory: big")) ==
+        "mine.yaml:4:11: device.memory: found big, must be a number above 0 to 1e+30; write plain "
+        "decimal digits");
+    CHECK_THAT(mistake(with("memory_bandwidth", "memory_bandwith")),
+               Catch::Contains("mine.yaml:5:3: device.memory_bandwith: unknown key; nearest: "
+                               "device.memory_bandwidth"));
+    CHECK_THAT(mistake(with("kind: cuda", "kind: auto")), Catch::Contains("cpu or cuda"));
+    CHECK_THAT(mistake(with("  devices: 8\n", "")), Catch::Contains("node.devices: missing key"));
+    CHECK_THAT(mistake(""), Catch::Contains("mine.yaml:1:1: name: missing key"));
+}
+
+TEST_CASE("an unknown name lists the profiles") {
+    try {
+        load_profile("h1000");
+        FAIL("no error");
+    } catch (const Error& error) {
+        CHECK_THAT(error.what(),
+                   Catch::Contains("--hardware h1000") && Catch::Contains("h100-sxm"));
+    }
+}
+
+}  // namespace gptrain::test
