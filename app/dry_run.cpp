@@ -7,11 +7,13 @@
 #include <vector>
 
 #include "base/log.h"
+#include "base/temporary_file.h"
 #include "device.h"
 #include "engine/fit_advice.h"
 #include "engine/memory_check.h"
 #include "planner/flop_costs.h"
 #include "planner/mesh_cost.h"
+#include "planner/step_estimate.h"
 #include "schedule/stage_plan.h"
 #include "timeline.h"
 
@@ -92,9 +94,9 @@ struct AvailableMemory {
 };
 
 /// Returns nothing for GPUs of unknown size.
-std::optional<AvailableMemory> available_memory(bool cuda,
-                                                const std::optional<std::int64_t>& device_memory) {
-    if (device_memory) return AvailableMemory{*device_memory, "--device-memory", false};
+std::optional<AvailableMemory> available_memory(bool cuda, const DryRunOptions& options) {
+    if (options.device_memory)
+        return AvailableMemory{*options.device_memory, options.device_memory_name, false};
     if (cuda) return std::nullopt;
     std::optional<AvailableMemory> least;
     for (const MemoryLimit& limit : host_memory_limits()) {
@@ -125,9 +127,9 @@ RequiredMemory required_memory(RankCosts ranks, const BackendMemory& needs, bool
 }
 
 void print_fit(RankCosts ranks, const RunSpec& spec, const PlanTarget& target,
-               const BackendMemory& needs, const std::optional<std::int64_t>& device_memory) {
+               const BackendMemory& needs, const DryRunOptions& options) {
     const bool cuda = target.cuda;
-    const auto available = available_memory(cuda, device_memory);
+    const auto available = available_memory(cuda, options);
     if (!available) return;
     const RequiredMemory required = required_memory(ranks, needs, cuda, available->for_all_ranks);
     const std::string numbers =
@@ -135,7 +137,7 @@ void print_fit(RankCosts ranks, const RunSpec& spec, const PlanTarget& target,
     const std::string whose = available->for_all_ranks && target.world_size > 1
                                   ? text(" (all ", target.world_size, " ranks on this machine)")
                                   : std::string();
-    const std::string_view here = device_memory ? "" : " here";
+    const std::string_view here = options.device_memory ? "" : " here";
     if (required.bytes <= available->bytes) return print("fits", here, whose, ": ", numbers);
     const auto fits = [&](const RunPlan& plan) {
         const std::vector<RankCost> costs = measure_mesh(plan, needs);
@@ -225,6 +227,28 @@ Timeline simulated(const std::string& run, const RunPlan& plan) {
     return timeline;
 }
 
+// ---- time ---------------------------------------------------------------------------------------
+
+void print_time(const StepEstimate& estimate, const RunPlan& plan) {
+    const StepTime& step = estimate.step;
+    print("time on ", estimate.world_size, " x ", estimate.hardware, ", estimated");
+    print(row("step", text(fixed(step.seconds, 3), " s")));
+    print(row("tokens per second", human_count(estimate.tokens_per_second)));
+    print(row("MFU", text(fixed(100 * estimate.mfu, 1), " %")), "  model FLOPs / peak");
+    print(row("HFU", text(fixed(100 * estimate.hfu, 1), " %")), "  with recomputation");
+    print(row(text(plan.steps, " steps"), text(fixed(estimate.days, 2), " days")), "  ",
+          fixed(estimate.device_hours, 0), " device-hours",
+          estimate.cost > 0 ? text(", cost ", fixed(estimate.cost, 0)) : "",
+          estimate.megawatt_hours > 0 ? text(", ", fixed(estimate.megawatt_hours, 1), " MWh") : "");
+    print("seconds of a step, on the stage that ends last");
+    for (int i = 0; i < spent_kinds; ++i) {
+        const auto spent = static_cast<Spent>(i);
+        if (step[spent] <= 0) continue;
+        print(row(name_of(spent), text(fixed(step[spent], 3), " s")), "  ",
+              right(fixed(100 * step[spent] / step.seconds, 1), 5), " %");
+    }
+}
+
 }  // namespace
 
 void print_dry_run(const RunSpec& spec, const RunPlan& plan, const PlanTarget& target,
@@ -234,16 +258,27 @@ void print_dry_run(const RunSpec& spec, const RunPlan& plan, const PlanTarget& t
     const BackendMemory needs = backend_memory(cuda);
     const std::vector<RankCost> ranks = measure_mesh(plan, needs);
     const RankCost& most = largest_rank(ranks, cuda);
+    std::optional<StepEstimate> estimate;
+    if (options.hardware) {
+        estimate = estimate_step(plan, trace_stages(plan, needs), ranks, *options.hardware);
+        estimate->step.timeline.title =
+            text(spec.name, ": one step of one pipeline, estimated on ", options.hardware->name);
+    }
     const Timeline step = simulated(spec.name, plan);
-    if (!options.timeline.empty()) write_timeline(options.timeline, step);
+    if (!options.timeline.empty()) {
+        write_timeline(options.timeline, estimate ? estimate->step.timeline : step);
+    }
+    if (!options.json.empty()) write_file_durably(options.json, to_json(*estimate));
 
     print(describe(plan));
     print_device(spec.device, cuda);
     print_memory(most, plan, needs, cuda);
-    print_fit(ranks, spec, target, needs, options.device_memory);
+    print_fit(ranks, spec, target, needs, options);
     print_work(ranks, most.cost, plan);
+    if (estimate) print_time(*estimate, plan);
     if (plan.mesh.pipeline == 1) return;
     print_stages(ranks, plan, cuda);
+    if (estimate) return;
     print("bubble ", fixed(100 * bubble(step), 1),
           " % = idle time / compute time, by these stages' FLOPs, with free messages");
 }

@@ -8,6 +8,7 @@
 #include "base/log.h"
 #include "commands.h"
 #include "dry_run.h"
+#include "hardware/load_profile.h"
 #include "report/run_directory.h"
 #include "schedule/stage_plan.h"
 #include "spec/make_plan.h"
@@ -32,6 +33,8 @@ struct Options {
     std::optional<std::int64_t> world_size;
     std::string timeline;
     std::string device_memory;
+    std::string hardware;
+    std::string json;
 };
 
 std::optional<std::int64_t> device_memory_of(const std::string& word) {
@@ -98,15 +101,36 @@ std::int64_t dry_run_ranks(const Options& options, const ParallelSpec& parallel)
     return ranks;
 }
 
+/// The device that a dry run plans for: the hardware's, if it is given.
+bool dry_run_on_cuda(const RunSpec& spec, const std::optional<HardwareProfile>& hardware) {
+    if (!hardware) return plan_for_cuda(spec.device);
+    if (spec.device != DeviceChoice::automatic && spec.device != hardware->kind) {
+        fail(ExitCode::usage, "--hardware ", hardware->name, " is of kind ",
+             name_of(hardware->kind), ", but the run spec has device: ", name_of(spec.device));
+    }
+    return hardware->kind == DeviceChoice::cuda;
+}
+
+void dry_run(const Options& options) {
+    const RunSpec spec = load_run_spec(options.config, options.settings);
+    DryRunOptions dry;
+    dry.timeline = options.timeline;
+    dry.device_memory = device_memory_of(options.device_memory);
+    dry.json = options.json;
+    if (!options.hardware.empty()) dry.hardware = load_profile(options.hardware);
+    const PlanTarget target = {.world_size = dry_run_ranks(options, spec.parallel),
+                               .cuda = dry_run_on_cuda(spec, dry.hardware),
+                               .dry_run = true};
+    if (target.cuda && dry.hardware && !dry.device_memory) {
+        dry.device_memory = static_cast<std::int64_t>(dry.hardware->device.memory);
+        dry.device_memory_name = dry.hardware->name;
+    }
+    print_dry_run(spec, make_plan(spec, target), target, dry);
+}
+
 ExitCode run_training(const Options& options) {
     if (options.dry_run) {
-        const RunSpec spec = load_run_spec(options.config, options.settings);
-        const PlanTarget target = {.world_size = dry_run_ranks(options, spec.parallel),
-                                   .cuda = plan_for_cuda(spec.device),
-                                   .dry_run = true};
-        print_dry_run(spec, make_plan(spec, target), target,
-                      {.timeline = options.timeline,
-                       .device_memory = device_memory_of(options.device_memory)});
+        dry_run(options);
         return ExitCode::done;
     }
     const Clock::time_point started = Clock::now();
@@ -147,6 +171,15 @@ void add_train(CLI::App& app, Command& chosen) {
                    "per rank; default: check whether a CPU run fits on this machine now")
         ->type_name("SIZE")
         ->needs(dry_run);
+    CLI::Option* hardware =
+        app.add_option("--hardware", options->hardware,
+                       "Estimate the time of a step on this hardware: a profile of the program "
+                       "(h100-sxm, ...) or a file like those of configs/hardware")
+            ->type_name("NAME|FILE")
+            ->needs(dry_run);
+    app.add_option("--json", options->json, "Write the estimate for --hardware as JSON")
+        ->type_name("FILE")
+        ->needs(hardware);
     app.add_option("--timeline", options->timeline,
                    "Write one pipeline step as SVG (.svg) or Chrome trace (.json): measured, or "
                    "simulated with --dry-run")

@@ -212,6 +212,26 @@ StepCost measure_run(const RunPlan& plan, const MeshPlace& place, const BackendM
     return cost;
 }
 
+StepTrace trace_step(const RunPlan& plan, const MeshPlace& place, const BackendMemory& needs) {
+    MeterBackend meter(needs);
+    TraceRecorder recorder;
+    meter.listen(recorder);
+    const Mesh mesh(plan.mesh, place, mesh_connections(plan),
+                    observed(meter_communicators(), recorder));
+    Engine engine(meter, mesh, plan);
+    engine.listen(recorder);
+    engine.initialise();
+    StepBatch batch;
+    batch.step = 1;
+    batch.microbatches.resize(1);
+    engine.step(batch);
+    batch.microbatches.resize(
+        static_cast<std::size_t>(plan.microbatches(plan.batch.global_batch_size)));
+    recorder.begin();
+    engine.step(batch);
+    return recorder.take();
+}
+
 std::vector<std::int64_t> own_sizes(const RunPlan& plan, const MeshPlace& place) {
     const Mesh mesh(plan.mesh, place, {}, meter_communicators());
     const ParameterLayout layout = training_layout(plan, mesh);

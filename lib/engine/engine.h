@@ -8,6 +8,7 @@
 
 #include "comm/comm_totals.h"
 #include "engine/rank_model.h"
+#include "engine/step_trace.h"
 #include "meter/meter_backend.h"
 #include "meter/meter_communicator.h"
 #include "model/grad_sums.h"
@@ -109,6 +110,10 @@ struct StepCost {
 /// nothing.
 StepCost measure_run(const RunPlan& plan, const MeshPlace& place, const BackendMemory& needs,
                      const CommunicatorFactory& make = meter_communicators());
+
+/// Runs two steps on the meter and returns what the second one, at the final global batch size,
+/// does: it starts as every later step does, with updated weights still on their way.
+StepTrace trace_step(const RunPlan& plan, const MeshPlace& place, const BackendMemory& needs);
 
 /// Everything in which this rank's run can differ from those of the other ranks of its stage: the
 /// sizes of the parameters that the rank holds and of the parts that it updates, each of the latter

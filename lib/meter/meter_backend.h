@@ -8,6 +8,8 @@
 
 #include "backend/backend.h"
 #include "backend/linear_op.h"
+#include "meter/op_listener.h"
+#include "meter/op_work.h"
 
 namespace gptrain {
 
@@ -43,22 +45,37 @@ public:
     void download(std::span<std::byte> to, const Tensor& from) override;
     void synchronize() override {}
 
-    void on(const LinearForward& op);
-    void on(const LinearInputGrad& op);
-    void on(const LinearWeightGrad& op);
-    void on(const AttentionForward& op);
-    void on(const AttentionBackward& op);
-    void on(const AdamW& op);
-    /// All other ops count nothing.
+    /// Reports every op to `listener`, which must outlive the backend.
+    void listen(OpListener& listener) { listener_ = &listener; }
+
     template <class Op>
-    void on(const Op& /*op*/) {}
+    void on(const Op& op) {
+        count(op);
+        if (listener_ != nullptr) listener_->on_op(work_of(op));
+    }
 
 private:
+    template <class Op>
+    void count_gemm(const Op& op) {
+        linear_ops_.emplace(op);
+        work_.gemms += work_of(op).flops;
+    }
+    void count(const LinearForward& op) { count_gemm(op); }
+    void count(const LinearInputGrad& op) { count_gemm(op); }
+    void count(const LinearWeightGrad& op) { count_gemm(op); }
+    void count(const AttentionForward& op) { work_.attention += work_of(op).flops; }
+    void count(const AttentionBackward& op) { work_.attention += work_of(op).flops; }
+    void count(const AdamW& op);
+    /// All other ops count nothing.
+    template <class Op>
+    void count(const Op& /*op*/) {}
+
     void release(std::byte*, std::int64_t, MemorySpace) noexcept override {}
 
     BackendMemory needs_;
     Work work_;
     LinearOps linear_ops_;
+    OpListener* listener_ = nullptr;
 };
 
 }  // namespace gptrain

@@ -5,10 +5,18 @@
 #include <thread>
 #include <utility>
 
+#include "base/checked.h"
 #include "base/parallel_for.h"
 #include "report/comm_metrics.h"
 
 namespace gptrain {
+namespace {
+
+int threads() {
+    return static_cast<int>(std::max(1U, std::thread::hardware_concurrency()));
+}
+
+}  // namespace
 
 std::vector<RankClass> rank_classes(const RunPlan& plan) {
     std::vector<RankClass> classes;
@@ -27,12 +35,20 @@ std::vector<RankCost> measure_mesh(const RunPlan& plan, const BackendMemory& nee
     std::vector<RankCost> costs;
     for (RankClass& rank_class : rank_classes(plan))
         costs.push_back({std::move(rank_class), {}});
-    const auto threads = static_cast<int>(std::max(1U, std::thread::hardware_concurrency()));
-    parallel_for(std::ssize(costs), threads, [&](std::int64_t i) {
+    parallel_for(std::ssize(costs), threads(), [&](std::int64_t i) {
         RankCost& cost = costs[static_cast<std::size_t>(i)];
         cost.cost = measure_run(plan, place_of(cost.rank_class.ranks.front(), plan.mesh), needs);
     });
     return costs;
+}
+
+std::vector<StepTrace> trace_stages(const RunPlan& plan, const BackendMemory& needs) {
+    std::vector<StepTrace> traces(static_cast<std::size_t>(plan.mesh.pipeline));
+    parallel_for(std::ssize(traces), threads(), [&](std::int64_t stage) {
+        traces[static_cast<std::size_t>(stage)] =
+            trace_step(plan, {.pp = narrow<int>(stage)}, needs);
+    });
+    return traces;
 }
 
 std::int64_t sent_bytes(Axis axis, const StepCost& cost, const MeshShape& mesh) {

@@ -27,6 +27,9 @@ struct RankCost {
 /// are those of the target backend.
 std::vector<RankCost> measure_mesh(const RunPlan& plan, const BackendMemory& needs);
 
+/// What a step does on the first rank of each stage.
+std::vector<StepTrace> trace_stages(const RunPlan& plan, const BackendMemory& needs);
+
 /// Bytes that a rank sends in a step on one mesh axis: tp, cp, dp or pp. Other communicators count
 /// as one of these (CommMetrics).
 std::int64_t sent_bytes(Axis axis, const StepCost& cost, const MeshShape& mesh);

@@ -129,6 +129,39 @@ for size in 80 80gb GB -1GB; do
 done
 expect_exit 2 "$gptrain" --config equal.yaml --device-memory 80GB
 
+# The time of a step on a hardware profile. Its parts add up to it.
+options_of_time=(--dry-run --world-size 8 --hardware h100-sxm --json time.json --timeline time.svg)
+expect_exit 0 "$gptrain" --config equal.yaml "${options_of_time[@]}"
+says out "time on 8 x h100-sxm, estimated" "tokens per second" MFU HFU device-hours bubble \
+    "fits: " "products"
+grep -q "</svg>" time.svg || fail "no timeline was drawn"
+awk -F '[{}:,]' '{
+    for (i = 1; i <= NF; ++i) {
+        if ($i == "\"step_seconds\"") step = $(i + 1)
+        if ($i == "\"seconds\"") inside = 1
+        else if (inside && $i ~ /^"/) sum += $(i + 1)
+    }
+    exit !(step > 0 && sum > 0.999 * step && sum < 1.001 * step)
+}' time.json || fail "the seconds do not add up: $(cat time.json)"
+# A100s are slower, and half of the microbatches take about half as long.
+step_seconds() { sed -nE 's/^  step +([0-9.]+) s$/\1/p' out; }
+h100=$(step_seconds)
+expect_exit 0 "$gptrain" --config equal.yaml --dry-run --world-size 8 --hardware a100-80gb
+awk -v a="$(step_seconds)" -v b="$h100" 'BEGIN { exit !(a > 1.5 * b) }' ||
+    fail "A100: $(step_seconds) s, H100: $h100 s"
+expect_exit 0 "$gptrain" --config equal.yaml --dry-run --world-size 2 --hardware cpu \
+    --set parallel.pipeline=2 --set parallel.layers=auto
+says out "planned for device cpu" "time on 2 x cpu"
+expect_exit 2 "$gptrain" --config equal.yaml --dry-run --hardware cpu --set device=cuda
+says err "--hardware cpu is of kind cpu" "device: cuda"
+expect_exit 2 "$gptrain" --config equal.yaml --dry-run --hardware h1000
+says err "h1000" h100-sxm a100-80gb
+expect_exit 2 "$gptrain" --config equal.yaml --hardware h100-sxm
+expect_exit 2 "$gptrain" --config equal.yaml --dry-run --json time.json
+sed 's/^device:/devise:/' "$configs/hardware/h100-sxm.yaml" >wrong.yaml
+expect_exit 2 "$gptrain" --config equal.yaml --dry-run --hardware wrong.yaml
+says err "wrong.yaml:" "devise: unknown key; nearest: device"
+
 # The time grows with the layers, not with their square: ten times as many take less than 40 times
 # as long.
 milliseconds() { echo $(($(date +%s%N) / 1000000)); }

@@ -1,0 +1,92 @@
+#include "meter/op_work.h"
+
+#include <algorithm>
+
+namespace gptrain {
+namespace {
+
+double gemm_flops(std::int64_t rows, std::int64_t cols, std::int64_t length) {
+    return 2.0 * static_cast<double>(rows) * static_cast<double>(cols) *
+           static_cast<double>(length);
+}
+
+/// Query-key pairs that the causal mask leaves visible, in one sequence and head.
+double visible_pairs(const AttentionForward& args) {
+    const std::int64_t queries = args.q.size(1);
+    const std::int64_t keys = args.k.size(1);
+    // Query i sees n_i = clamp(q_begin + i - k_begin + 1, 0, keys) keys: a ramp, then a plateau.
+    const std::int64_t ramp_start =
+        std::clamp<std::int64_t>(args.k_begin - args.q_begin, 0, queries);
+    const std::int64_t ramp_end =
+        std::clamp<std::int64_t>(args.k_begin - args.q_begin + keys, ramp_start, queries);
+    const std::int64_t first = args.q_begin + ramp_start - args.k_begin + 1;
+    const std::int64_t count = ramp_end - ramp_start;
+    const double ramp = static_cast<double>(count) * static_cast<double>(2 * first + count - 1) / 2;
+    return ramp + static_cast<double>(queries - ramp_end) * static_cast<double>(keys);
+}
+
+double attention_flops(const AttentionForward& args, int gemms) {
+    const double heads = static_cast<double>(args.q.size(0) * args.q.size(2));
+    return 2.0 * gemms * heads * static_cast<double>(args.q.size(3)) * visible_pairs(args);
+}
+
+/// A GEMM that writes [rows, cols] and sums over `length`.
+template <class Op>
+OpWork gemm(const Op& op, const Tensor& operand, std::int64_t rows, std::int64_t cols,
+            std::int64_t length) {
+    return {.kind = OpWork::Kind::gemm,
+            .dtype = operand.dtype(),
+            .name = Op::name,
+            .rows = rows,
+            .cols = cols,
+            .length = length,
+            .flops = gemm_flops(rows, cols, length),
+            .bytes = memory_traffic(op)};
+}
+
+template <class Op>
+OpWork attention(const Op& op, const AttentionForward& args, OpWork::Kind kind, int gemms) {
+    return {.kind = kind,
+            .dtype = args.q.dtype(),
+            .name = Op::name,
+            .length = args.k.size(1),
+            .head_dim = args.q.size(3),
+            .flops = attention_flops(args, gemms),
+            .bytes = memory_traffic(op)};
+}
+
+}  // namespace
+
+OpWork work_of(const LinearForward& op) {
+    const Tensor& x = op.x8.empty() ? op.x : op.x8.rows;
+    return gemm(op, x, op.y.size(0), op.y.size(1), x.size(1));
+}
+
+OpWork work_of(const LinearInputGrad& op) {
+    const Tensor& dy = op.dy8.empty() ? op.dy : op.dy8.rows;
+    return gemm(op, dy, op.dx.size(0), op.dx.size(1), dy.size(1));
+}
+
+OpWork work_of(const LinearWeightGrad& op) {
+    const Tensor& x = op.x8.empty() ? op.x : op.x8.columns;
+    const std::int64_t tokens = op.x8.empty() ? x.size(0) : x.size(1);
+    return gemm(op, x, op.dweight.size(0), op.dweight.size(1), tokens);
+}
+
+OpWork work_of(const AttentionForward& op) {
+    return attention(op, op, OpWork::Kind::attention_forward, 2);
+}
+
+OpWork work_of(const AttentionBackward& op) {
+    return attention(op, op.forward, OpWork::Kind::attention_backward, 5);
+}
+
+OpWork work_of(const AdamW& op) {
+    OpWork work;
+    work.kind = OpWork::Kind::optimizer;
+    work.name = AdamW::name;
+    work.bytes = memory_traffic(op);
+    return work;
+}
+
+}  // namespace gptrain

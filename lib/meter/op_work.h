@@ -1,0 +1,27 @@
+// The work of an op: what a time model prices (hardware/op_time.h).
+#pragma once
+
+#include "backend/op_tensors.h"
+#include "backend/ops.h"
+#include "hardware/op_time.h"
+
+namespace gptrain {
+
+OpWork work_of(const LinearForward& op);
+OpWork work_of(const LinearInputGrad& op);
+OpWork work_of(const LinearWeightGrad& op);
+/// Two GEMMs: scores and output. FLOPs count visible query-key pairs only.
+OpWork work_of(const AttentionForward& op);
+/// Five GEMMs: scores again, dP, dQ, dK, dV.
+OpWork work_of(const AttentionBackward& op);
+OpWork work_of(const AdamW& op);
+/// Any other op is bound by memory.
+template <class Op>
+OpWork work_of(const Op& op) {
+    OpWork work;
+    work.name = Op::name;
+    work.bytes = memory_traffic(op);
+    return work;
+}
+
+}  // namespace gptrain

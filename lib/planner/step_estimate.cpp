@@ -1,0 +1,87 @@
+#include "planner/step_estimate.h"
+
+#include <algorithm>
+
+#include "base/json.h"
+#include "schedule/stage_plan.h"
+
+namespace gptrain {
+namespace {
+
+/// FLOPs of a step on all ranks, recomputation included.
+double computed_flops(std::span<const RankCost> ranks) {
+    double flops = 0;
+    for (const RankCost& rank : ranks) {
+        flops += static_cast<double>(std::ssize(rank.rank_class.ranks)) *
+                 rank.cost.forward_and_backward.total();
+    }
+    return flops;
+}
+
+double peak_flops(const RunPlan& plan, const HardwareProfile& hardware) {
+    const DType dtype = plan.fp8 ? DType::f8e4m3 : plan.compute;
+    const auto ranks = static_cast<double>(plan.mesh.size());
+    return hardware.device.peak_flops.of(dtype) * ranks *
+           devices_per_rank(hardware, plan.mesh.size());
+}
+
+}  // namespace
+
+StepEstimate estimate_step(const RunPlan& plan, std::vector<StepTrace> stages,
+                           std::span<const RankCost> ranks, const HardwareProfile& hardware) {
+    StepEstimate estimate;
+    estimate.hardware = hardware.name;
+    estimate.world_size = plan.mesh.size();
+    estimate.step = time_step({.mesh = plan.mesh,
+                               .kv_sharers = mesh_connections(plan).kv_sharers,
+                               .chunks = plan.virtual_stages,
+                               .stages = std::move(stages)},
+                              hardware);
+    const double seconds = estimate.step.seconds;
+    const auto samples = static_cast<double>(plan.batch.global_batch_size);
+    const double tokens = samples * static_cast<double>(plan.seq_length);
+    estimate.tokens_per_second = tokens / seconds;
+    const double peak = peak_flops(plan, hardware) * seconds;
+    estimate.mfu = tokens * flops_per_token(plan.model, plan.seq_length) / peak;
+    estimate.hfu = computed_flops(ranks) / peak;
+
+    const double run_seconds =
+        seconds * static_cast<double>(plan.batch.samples_of(plan.steps)) / samples;
+    const double devices =
+        static_cast<double>(plan.mesh.size()) * devices_per_rank(hardware, plan.mesh.size());
+    estimate.days = run_seconds / 86400;
+    estimate.device_hours = run_seconds / 3600 * devices;
+    estimate.cost = estimate.device_hours * hardware.price_per_hour;
+    estimate.megawatt_hours = estimate.device_hours * hardware.watts / 1e6;
+    for (const RankCost& rank : ranks) {
+        const MemoryPlan& memory = rank.cost.memory;
+        if (memory.on_device() < estimate.device_bytes) continue;
+        estimate.device_bytes = memory.on_device();
+        estimate.host_bytes = memory.total() - memory.on_device();
+    }
+    return estimate;
+}
+
+std::string to_json(const StepEstimate& estimate) {
+    Json seconds;
+    for (int i = 0; i < spent_kinds; ++i) {
+        const auto spent = static_cast<Spent>(i);
+        seconds[std::string(name_of(spent))] = estimate.step[spent];
+    }
+    const auto ranks = static_cast<double>(estimate.world_size);
+    const Json json = {
+        {"hardware", estimate.hardware},
+        {"world_size", estimate.world_size},
+        {"step_seconds", estimate.step.seconds},
+        {"tokens_per_s", estimate.tokens_per_second},
+        {"tokens_per_s_per_device", estimate.tokens_per_second / ranks},
+        {"mfu", estimate.mfu},
+        {"hfu", estimate.hfu},
+        {"days", estimate.days},
+        {"device_hours", estimate.device_hours},
+        {"memory_bytes", {{"device", estimate.device_bytes}, {"host", estimate.host_bytes}}},
+        {"seconds", seconds}};
+    return to_line(json) + "\n";
+}
+
+}  // namespace gptrain

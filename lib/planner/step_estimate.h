@@ -1,0 +1,34 @@
+// What a run takes on given hardware: time, share of the peak, cost.
+#pragma once
+
+#include <string>
+
+#include "planner/mesh_cost.h"
+#include "planner/step_time.h"
+
+namespace gptrain {
+
+struct StepEstimate {
+    std::string hardware;
+    std::int64_t world_size = 1;
+    StepTime step;
+    double tokens_per_second = 0;
+    double mfu = 0;   ///< model FLOPs / peak of the compute dtype; recomputation does not count
+    double hfu = 0;   ///< FLOPs computed / peak
+    double days = 0;  ///< for all steps of the run
+    double device_hours = 0;        ///< for all steps of the run
+    double cost = 0;                ///< in the profile's currency; 0: no price there
+    double megawatt_hours = 0;      ///< 0: no watts in the profile
+    std::int64_t device_bytes = 0;  ///< of the rank that needs the most
+    std::int64_t host_bytes = 0;    ///< of the same rank
+};
+
+/// Times the step of the stages (trace_stages); `ranks` (measure_mesh) have its FLOPs and memory.
+/// Steps before the end of a batch ramp-up count by their samples.
+StepEstimate estimate_step(const RunPlan& plan, std::vector<StepTrace> stages,
+                           std::span<const RankCost> ranks, const HardwareProfile& hardware);
+
+/// One JSON object, with a line break at its end (docs/outputs.md lists its members).
+std::string to_json(const StepEstimate& estimate);
+
+}  // namespace gptrain

@@ -1,0 +1,104 @@
+#include "planner/step_prices.h"
+
+#include <algorithm>
+
+#include "hardware/message_time.h"
+#include "report/comm_metrics.h"
+
+namespace gptrain {
+namespace {
+
+Spent spent_on(OpWork::Kind kind) {
+    switch (kind) {
+        case OpWork::Kind::gemm: return Spent::products;
+        case OpWork::Kind::attention_forward:
+        case OpWork::Kind::attention_backward: return Spent::attention;
+        case OpWork::Kind::optimizer: return Spent::optimizer;
+        case OpWork::Kind::other: return Spent::other;
+    }
+    return Spent::other;
+}
+
+Spent spent_on(Axis reported) {
+    switch (reported) {
+        case Axis::tp: return Spent::tp;
+        case Axis::cp: return Spent::cp;
+        case Axis::dp: return Spent::dp;
+        default: return Spent::pp;
+    }
+}
+
+/// The most ranks on a node: one for each device. The cores of a CPU that has no other nodes serve
+/// any number.
+std::int64_t ranks_per_node(const HardwareProfile& hardware, std::int64_t ranks) {
+    const NodeProfile& node = hardware.node;
+    const bool any = hardware.kind == DeviceChoice::cpu && !node.network;
+    return any ? ranks : std::min(ranks, node.devices);
+}
+
+PricedMessage price(const TraceMessage& message, std::int64_t stage, const PipelineTraces& pipeline,
+                    const HardwareProfile& hardware) {
+    const MeshShape& mesh = pipeline.mesh;
+    const NodeProfile& node = hardware.node;
+    PricedMessage priced = {.spent = spent_on(reported_axis(message.axis, mesh)),
+                            .between_stages = message.peer != Action::none,
+                            .sends = message.operation == "send"};
+    const std::int64_t per_node = ranks_per_node(hardware, mesh.size());
+    GroupLayout layout = group_layout(message.axis, mesh, pipeline.kv_sharers, per_node);
+    auto bytes = static_cast<double>(message.bytes);
+    if (priced.between_stages) {
+        const std::int64_t ranks_per_stage = mesh.size() / mesh.pipeline;
+        const bool near =
+            stage * ranks_per_stage / per_node == message.peer * ranks_per_stage / per_node;
+        layout = {.size = 2, .per_node = near ? 2 : 1};
+        if (!hardware.software.scatter_boundary) bytes *= static_cast<double>(mesh.tensor);
+        priced.stages = 2;
+    } else if (message.axis == Axis::pp || message.axis == Axis::model) {
+        priced.stages = mesh.pipeline;
+    } else if (message.axis == Axis::embedding_ends) {
+        priced.stages = 2;
+    }
+    priced.seconds = message_seconds(node, layout, message.operation, bytes);
+    return priced;
+}
+
+}  // namespace
+
+std::string_view name_of(Spent spent) {
+    switch (spent) {
+        case Spent::products: return "products";
+        case Spent::attention: return "attention";
+        case Spent::other: return "other";
+        case Spent::optimizer: return "optimizer";
+        case Spent::tp: return "tp";
+        case Spent::cp: return "cp";
+        case Spent::dp: return "dp";
+        case Spent::pp: return "pp";
+        case Spent::bubble: return "bubble";
+        case Spent::host: return "host";
+    }
+    return "?";
+}
+
+double devices_per_rank(const HardwareProfile& hardware, std::int64_t ranks) {
+    if (hardware.kind != DeviceChoice::cpu) return 1;
+    return static_cast<double>(hardware.node.devices) /
+           static_cast<double>(ranks_per_node(hardware, ranks));
+}
+
+StepPrices price_stage(const PipelineTraces& pipeline, std::int64_t stage,
+                       const HardwareProfile& hardware) {
+    const StepTrace& trace = pipeline.stages[static_cast<std::size_t>(stage)];
+    const double devices = devices_per_rank(hardware, pipeline.mesh.size());
+    StepPrices prices;
+    for (const OpWork& op : trace.ops) {
+        const double fixed = hardware.device.op_seconds;
+        const double seconds = fixed + (op_seconds(hardware.device, op) - fixed) / devices;
+        prices.ops.push_back({seconds, spent_on(op.kind)});
+    }
+    for (const TraceMessage& message : trace.messages)
+        prices.messages.push_back(price(message, stage, pipeline, hardware));
+    return prices;
+}
+
+}  // namespace gptrain

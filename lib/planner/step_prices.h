@@ -1,0 +1,53 @@
+// The prices of a step's ops and messages by a hardware profile.
+#pragma once
+
+#include <string_view>
+#include <vector>
+
+#include "comm/mesh.h"
+#include "engine/step_trace.h"
+#include "hardware/profile.h"
+
+namespace gptrain {
+
+/// What a second of a step is spent on.
+enum class Spent { products, attention, other, optimizer, tp, cp, dp, pp, bubble, host };
+constexpr int spent_kinds = 10;
+std::string_view name_of(Spent spent);
+
+/// One rank of each stage; the other ranks of a stage do the same at the same time.
+struct PipelineTraces {
+    MeshShape mesh;
+    std::int64_t kv_sharers = 1;
+    std::int64_t chunks = 1;  ///< of a stage
+    std::vector<StepTrace> stages;
+};
+
+struct PricedOp {
+    double seconds = 0;
+    Spent spent = Spent::other;
+};
+
+struct PricedMessage {
+    double seconds = 0;  ///< in which data moves
+    Spent spent = Spent::tp;
+    std::int64_t stages = 1;  ///< that must have started before data moves
+    bool between_stages = false;
+    bool sends = false;  ///< to another stage
+};
+
+/// The prices of a trace's ops and messages, by their indices.
+struct StepPrices {
+    std::vector<PricedOp> ops;
+    std::vector<PricedMessage> messages;
+};
+
+/// The devices that work for one of `ranks` ranks: 1, or on a CPU the rank's share of the cores of
+/// its node.
+double devices_per_rank(const HardwareProfile& hardware, std::int64_t ranks);
+
+/// The prices of a stage's trace. On a CPU a rank has its share of the node's cores.
+StepPrices price_stage(const PipelineTraces& pipeline, std::int64_t stage,
+                       const HardwareProfile& hardware);
+
+}  // namespace gptrain

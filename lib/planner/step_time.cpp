@@ -1,0 +1,321 @@
+#include "planner/step_time.h"
+
+#include <algorithm>
+#include <deque>
+#include <map>
+#include <tuple>
+#include <utility>
+
+#include "base/error.h"
+
+namespace gptrain {
+namespace {
+
+constexpr int steps = 3;  ///< simulated; the last one counts
+
+std::size_t at(std::int64_t index) {
+    return static_cast<std::size_t>(index);
+}
+
+/// An issued message of one stage. Times are seconds since the first step's start.
+struct Message {
+    PricedMessage price;
+    double start = 0;  ///< from when on this stage can move data
+    double delay = 0;  ///< by which earlier messages of other communicators held up the start
+    Spent held_by = Spent::tp;  ///< what the delay counts as
+    double begin = 0;           ///< data moves
+    double end = 0;
+    bool met = false;  ///< begin and end are known
+    bool waited = false;
+};
+
+/// A communicator of a stage: its messages in the order of issue, without those at the front that
+/// have been waited for.
+struct Queue {
+    std::deque<Message> messages;
+    std::int64_t issued = 0;
+    double last_end = 0;
+};
+
+struct StageClock {
+    const StepTrace* trace = nullptr;
+    StepPrices prices;
+    int step = 0;
+    std::size_t part = 0;   ///< of the step
+    std::size_t event = 0;  ///< of the part
+    double host = 0;        ///< the host has issued everything before
+    double device = 0;      ///< the device has computed everything before
+    double part_begin = 0;
+    double busy_until = 0;  ///< messages take computing speed until then
+    double last_start = 0;  ///< of the message issued last, on any communicator
+    Spent last_spent = Spent::tp;
+    std::size_t last_action = 0;  ///< index of the step's last part that is an action
+    double postponed = 0;         ///< reductions that wait for it, in seconds
+    std::map<int, Queue> queues;  ///< by communicator
+    std::array<double, spent_kinds> spent{};
+    std::array<double, steps> ends{};
+};
+
+/// The messages that move data together: the k-th of each stage that takes part.
+struct Meeting {
+    std::vector<std::pair<std::int64_t, Message*>> arrived;
+    bool over = false;
+};
+
+/// What a stage's messages meet at: for two stages the sender and receiver, else an axis.
+struct MeetingPoint {
+    std::deque<Meeting> open;
+    std::map<std::int64_t, std::int64_t> issued;  ///< by stage
+    std::int64_t closed = 0;                      ///< meetings before `open`
+};
+
+std::size_t last_action(const StepTrace& trace) {
+    std::size_t part = trace.parts.size();
+    while (part > 0 && !trace.parts[part - 1].action)
+        --part;
+    return part == 0 ? trace.parts.size() : part - 1;
+}
+
+bool in_action(const StageClock& stage) {
+    return stage.trace->parts[stage.part].action.has_value();
+}
+
+class StepSimulation {
+public:
+    StepSimulation(const PipelineTraces& pipeline, const HardwareProfile& hardware)
+        : pipeline_(pipeline),
+          hardware_(hardware),
+          host_moves_(hardware.kind == DeviceChoice::cpu) {
+        for (std::int64_t stage = 0; stage < std::ssize(pipeline.stages); ++stage) {
+            stages_.emplace_back();
+            stages_.back().trace = &pipeline.stages[at(stage)];
+            stages_.back().prices = price_stage(pipeline, stage, hardware);
+            stages_.back().last_action = last_action(pipeline.stages[at(stage)]);
+            ready_.push_back(stage);
+        }
+    }
+
+    StepTime run();
+
+private:
+    /// Handles a stage's events until one has to wait for another stage.
+    void advance(std::int64_t index);
+    /// False if the event has to wait for another stage.
+    bool handle(std::int64_t index, const TraceEvent& event);
+    void compute(StageClock& stage, const PricedOp& op);
+    bool issue(std::int64_t index, const TraceMessage& what, const PricedMessage& price);
+    bool wait(StageClock& stage, const TraceEvent& event);
+    /// True for a reduction of gradients that waits for the step's last action.
+    bool postpones(const StageClock& stage, const PricedMessage& price) const;
+    void meet(std::int64_t index, const TraceMessage& what, Message& message);
+    void move_data(StageClock& stage, Message& message, double begin, double seconds) const;
+    void move_by_host(StageClock& stage, Message& message) const;
+    void end_part(std::int64_t index);
+    /// Moves the device's clock.
+    void spend(StageClock& stage, Spent what, double seconds) const {
+        stage.device += seconds;
+        if (stage.step == steps - 1) stage.spent[static_cast<std::size_t>(what)] += seconds;
+    }
+    [[noreturn]] void fail_waiting() const;
+
+    const PipelineTraces& pipeline_;
+    const HardwareProfile& hardware_;
+    bool host_moves_ = false;  ///< data, while it waits (MPI)
+    std::vector<StageClock> stages_;
+    std::deque<std::int64_t> ready_;
+    std::map<std::tuple<Axis, std::int64_t, std::int64_t>, MeetingPoint> meetings_;
+    Timeline timeline_;
+};
+
+// ---- events -------------------------------------------------------------------------------------
+
+void StepSimulation::compute(StageClock& stage, const PricedOp& op) {
+    stage.host += hardware_.device.issue_seconds;
+    if (stage.host > stage.device) spend(stage, Spent::host, stage.host - stage.device);
+    const bool shared = stage.busy_until > stage.device;
+    spend(stage, op.spent, op.seconds / (shared ? 1 - hardware_.software.slowdown : 1));
+}
+
+void StepSimulation::move_data(StageClock& stage, Message& message, double begin,
+                               double seconds) const {
+    message.begin = begin;
+    message.end = begin + seconds;
+    message.met = true;
+    stage.busy_until = std::max(stage.busy_until, message.end);
+}
+
+bool StepSimulation::issue(std::int64_t index, const TraceMessage& what,
+                           const PricedMessage& price) {
+    StageClock& stage = stages_[at(index)];
+    Queue& queue = stage.queues[what.communicator];
+    if (!queue.messages.empty()) {
+        if (!queue.messages.back().met) return false;
+        queue.last_end = queue.messages.back().end;
+    }
+    stage.host += hardware_.device.issue_seconds;
+    Message message = {.price = price};
+    const double alone =
+        host_moves_ ? stage.device : std::max({stage.host, stage.device, queue.last_end});
+    const bool in_order = hardware_.software.in_order && !host_moves_;
+    message.start = in_order ? std::max(alone, stage.last_start) : alone;
+    message.delay = message.start - alone;
+    message.held_by = stage.last_spent;
+    stage.last_start = message.start;
+    stage.last_spent = price.spent;
+    ++queue.issued;
+    queue.messages.push_back(message);
+    Message& issued = queue.messages.back();
+    if (postpones(stage, price)) {
+        stage.postponed += price.seconds;
+        issued.begin = issued.end = stage.device;
+        issued.met = true;
+    } else if (price.stages == 1) {
+        move_data(stage, issued, message.start, price.seconds);
+    } else {
+        meet(index, what, issued);
+    }
+    const bool gathers = price.spent == Spent::dp && !in_action(stage);
+    if (gathers && !hardware_.software.overlap_params && issued.end > stage.device)
+        spend(stage, Spent::dp, issued.end - stage.device);
+    return true;
+}
+
+bool StepSimulation::postpones(const StageClock& stage, const PricedMessage& price) const {
+    return price.spent == Spent::dp && in_action(stage) && !hardware_.software.overlap_grads;
+}
+
+void StepSimulation::meet(std::int64_t index, const TraceMessage& what, Message& message) {
+    const bool sends = what.operation == "send";
+    const bool pairwise = what.peer != Action::none;
+    const std::int64_t from = !pairwise ? -1 : sends ? index : what.peer;
+    const std::int64_t to = !pairwise ? -1 : sends ? what.peer : index;
+    MeetingPoint& point = meetings_[{what.axis, from, to}];
+    const std::int64_t number = point.issued[index]++ - point.closed;
+    if (std::cmp_less_equal(point.open.size(), number)) point.open.resize(at(number) + 1);
+    Meeting& meeting = point.open[at(number)];
+    meeting.arrived.emplace_back(index, &message);
+    if (std::cmp_less(meeting.arrived.size(), message.price.stages)) return;
+    double begin = 0;
+    double seconds = 0;
+    for (const auto& [stage, arrived] : meeting.arrived) {
+        begin = std::max(begin, arrived->start);
+        seconds = std::max(seconds, arrived->price.seconds);
+    }
+    for (const auto& [stage, arrived] : meeting.arrived) {
+        move_data(stages_[at(stage)], *arrived, begin, seconds);
+        if (stage != index) ready_.push_back(stage);
+    }
+    meeting.over = true;
+    while (!point.open.empty() && point.open.front().over) {
+        point.open.pop_front();
+        ++point.closed;
+    }
+}
+
+/// Data moves from now on, by the receiver.
+void StepSimulation::move_by_host(StageClock& stage, Message& message) const {
+    const double all_here = message.begin;
+    const double seconds = message.price.sends ? 0 : message.end - message.begin;
+    message.begin = std::max(stage.device, all_here);
+    message.end = message.begin + seconds;
+}
+
+bool StepSimulation::wait(StageClock& stage, const TraceEvent& event) {
+    Queue& queue = stage.queues[event.index];
+    // In the first step, messages of the step before are not there.
+    if (event.distance >= std::ssize(queue.messages)) return true;
+    Message& message = queue.messages[queue.messages.size() - 1 - at(event.distance)];
+    if (!message.met) return false;
+    message.waited = true;
+    if (host_moves_) move_by_host(stage, message);
+    if (const double gap = message.end - stage.device; gap > 0) {
+        // The end of the gap is the transfer, before it the start was held up, before that the
+        // other stages were late.
+        const double moving = std::min(gap, message.end - message.begin);
+        const double held = std::min(gap - moving, message.delay);
+        spend(stage, Spent::bubble, gap - moving - held);
+        spend(stage, message.held_by, held);
+        spend(stage, message.price.spent, moving);
+        stage.device = message.end;
+    }
+    while (!queue.messages.empty() && queue.messages.front().waited) {
+        queue.last_end = queue.messages.front().end;
+        queue.messages.pop_front();
+    }
+    return true;
+}
+
+bool StepSimulation::handle(std::int64_t index, const TraceEvent& event) {
+    StageClock& stage = stages_[at(index)];
+    switch (event.kind) {
+        case TraceEvent::Kind::op: compute(stage, stage.prices.ops[at(event.index)]); return true;
+        case TraceEvent::Kind::wait: return wait(stage, event);
+        case TraceEvent::Kind::message:
+            return issue(index, stage.trace->messages[at(event.index)],
+                         stage.prices.messages[at(event.index)]);
+    }
+    return true;
+}
+
+void StepSimulation::end_part(std::int64_t index) {
+    StageClock& stage = stages_[at(index)];
+    const StepTrace::Part& part = stage.trace->parts[stage.part];
+    if (part.action && stage.step == steps - 1) {
+        timeline_.events.push_back({index, part.action->kind, part.action->chunk,
+                                    part.action->microbatch, stage.part_begin, stage.device});
+    }
+    if (stage.part == stage.last_action) spend(stage, Spent::dp, std::exchange(stage.postponed, 0));
+    ++stage.part;
+    stage.event = 0;
+    stage.part_begin = stage.device;
+    if (stage.part < stage.trace->parts.size()) return;
+    stage.part = 0;
+    stage.ends[at(stage.step++)] = stage.device;
+}
+
+void StepSimulation::advance(std::int64_t index) {
+    StageClock& stage = stages_[at(index)];
+    while (stage.step < steps) {
+        const auto& events = stage.trace->bodies[at(stage.trace->parts[stage.part].body)];
+        for (; stage.event < events.size(); ++stage.event)
+            if (!handle(index, events[stage.event])) return;
+        end_part(index);
+    }
+}
+
+void StepSimulation::fail_waiting() const {
+    std::string waiting;
+    for (const StageClock& stage : stages_) {
+        if (stage.step == steps) continue;
+        const StepTrace::Part& part = stage.trace->parts[stage.part];
+        waiting += text(waiting.empty() ? "" : ", ", "stage ", &stage - stages_.data(),
+                        part.action ? text(" in ", to_text(*part.action, pipeline_.chunks)) : "");
+    }
+    fail(ExitCode::bug, "messages deadlock in the order in which they are issued: ", waiting);
+}
+
+StepTime StepSimulation::run() {
+    while (!ready_.empty()) {
+        const std::int64_t stage = ready_.front();
+        ready_.pop_front();
+        advance(stage);
+    }
+    const StageClock* last = &stages_.front();
+    for (const StageClock& stage : stages_) {
+        if (stage.step < steps) fail_waiting();
+        if (stage.ends.back() > last->ends.back()) last = &stage;
+    }
+    timeline_.stages = std::ssize(stages_);
+    timeline_.chunks = pipeline_.chunks;
+    return {.seconds = last->ends[steps - 1] - last->ends[steps - 2],
+            .spent = last->spent,
+            .timeline = std::move(timeline_)};
+}
+
+}  // namespace
+
+StepTime time_step(const PipelineTraces& pipeline, const HardwareProfile& hardware) {
+    return StepSimulation(pipeline, hardware).run();
+}
+
+}  // namespace gptrain

@@ -1,0 +1,36 @@
+// The time of a training step on given hardware: the steps of all stages of a pipeline, as the
+// meter recorded them (engine/step_trace.h), under the rules of the backend's streams.
+#pragma once
+
+#include <array>
+
+#include "planner/step_prices.h"
+#include "planner/timeline.h"
+
+namespace gptrain {
+
+struct StepTime {
+    double seconds = 0;  ///< of a step, once steps follow each other
+    /// Of the stage that ends last. Communication counts only while the stage waits for it; waiting
+    /// for another stage is the bubble. The sum is `seconds`.
+    std::array<double, spent_kinds> spent{};
+    Timeline timeline;
+
+    double operator[](Spent what) const { return spent[static_cast<std::size_t>(what)]; }
+};
+
+/// Simulates three steps, of which the last counts. The rules of a device with streams (CUDA,
+/// NCCL):
+///  - the host issues ops and messages in order, issue_seconds each, and waits for nothing;
+///  - ops run one after another; an op starts when it is issued and the last one has ended;
+///  - a message starts when it is issued, the ops issued before it have ended, the communicator's
+///    last message has ended, and (software.in_order) every message issued before it has started;
+///  - a message between stages, or a sum over them, moves data once all its ranks have started;
+///  - an op after a wait starts when the message has ended.
+/// On a CPU (MPI) the host computes and moves data itself: a message moves while its receiver waits
+/// for it, after all ranks have issued it.
+///
+/// Stages that wait for each other for ever are an Error (bug) that names them.
+StepTime time_step(const PipelineTraces& pipeline, const HardwareProfile& hardware);
+
+}  // namespace gptrain

@@ -1,0 +1,264 @@
+// The time of a step: traces and profiles so small that every second can be counted by hand.
+#include "planner/step_time.h"
+
+#include <catch2/catch.hpp>
+
+#include "base/error.h"
+
+namespace gptrain::test {
+namespace {
+
+using Kind = TraceEvent::Kind;
+
+/// One FLOP and one byte a second, no latency: times are sizes.
+HardwareProfile unit_hardware() {
+    HardwareProfile hardware;
+    hardware.device.memory_bandwidth = 1;
+    hardware.device.peak_flops = {1, 1, 1, 1};
+    hardware.device.attention = {{64, 1, 1}};
+    hardware.node.devices = 1;
+    hardware.node.link = {.bandwidth = 1, .latency = 0};
+    hardware.node.network = LinkProfile{.bandwidth = 1, .latency = 0};
+    return hardware;
+}
+
+OpWork gemm(double flops) {
+    return {.kind = OpWork::Kind::gemm, .name = "linear_forward", .flops = flops};
+}
+
+OpWork traffic(double bytes) {
+    return {.name = "rope", .bytes = bytes};
+}
+
+/// A trace that is written down event by event.
+class Script {
+public:
+    Script& op(const OpWork& op) {
+        trace_.ops.push_back(op);
+        return add(Kind::op, std::ssize(trace_.ops) - 1);
+    }
+    /// A collective: one communicator for each axis.
+    Script& message(Axis axis, std::int64_t bytes, std::string_view operation = "reduce_scatter") {
+        trace_.messages.push_back({.axis = axis,
+                                   .communicator = static_cast<int>(axis),
+                                   .operation = operation,
+                                   .bytes = bytes});
+        return add(Kind::message, std::ssize(trace_.messages) - 1);
+    }
+    Script& between(std::string_view operation, std::int64_t peer, std::int64_t bytes) {
+        const int communicator = operation == "send" ? 100 : 101;
+        trace_.messages.push_back({.axis = Axis::pp,
+                                   .communicator = communicator,
+                                   .operation = operation,
+                                   .bytes = bytes,
+                                   .peer = peer});
+        return add(Kind::message, std::ssize(trace_.messages) - 1);
+    }
+    Script& wait(int communicator, std::int64_t distance = 0) {
+        return add(Kind::wait, communicator, distance);
+    }
+    Script& wait(Axis axis, std::int64_t distance = 0) {
+        return wait(static_cast<int>(axis), distance);
+    }
+    /// Ends an action, F of a microbatch.
+    Script& action(std::int64_t microbatch = 0) {
+        return close(Action{ActionKind::forward, microbatch});
+    }
+    StepTrace trace() {
+        close({});
+        return trace_;
+    }
+
+private:
+    Script& add(Kind kind, std::int64_t index, std::int64_t distance = 0) {
+        body_.push_back(
+            {kind, static_cast<std::int32_t>(index), static_cast<std::int32_t>(distance)});
+        return *this;
+    }
+    Script& close(const std::optional<Action>& action) {
+        trace_.parts.push_back({static_cast<std::int32_t>(trace_.bodies.size()), action});
+        trace_.bodies.push_back(std::move(body_));
+        body_.clear();
+        return *this;
+    }
+
+    StepTrace trace_;
+    std::vector<TraceEvent> body_;
+};
+
+StepTime time_of(const std::vector<StepTrace>& stages, const MeshShape& mesh,
+                 const HardwareProfile& hardware = unit_hardware()) {
+    PipelineTraces pipeline;
+    pipeline.mesh = mesh;
+    pipeline.stages = stages;
+    const StepTime time = time_step(pipeline, hardware);
+    double sum = 0;
+    for (const double seconds : time.spent)
+        sum += seconds;
+    CHECK(sum == Approx(time.seconds));
+    return time;
+}
+
+StepTime time_of(const StepTrace& stage, const MeshShape& mesh = {},
+                 const HardwareProfile& hardware = unit_hardware()) {
+    return time_of(std::vector{stage}, mesh, hardware);
+}
+
+const MeshShape data_and_tensor = {.data = 2, .tensor = 2};
+
+}  // namespace
+
+TEST_CASE("ops follow each other") {
+    const StepTime time = time_of(Script().op(gemm(3)).op(traffic(2)).trace());
+    CHECK(time.seconds == Approx(5));
+    CHECK(time[Spent::products] == Approx(3));
+    CHECK(time[Spent::other] == Approx(2));
+}
+
+TEST_CASE("a device waits for a host that issues too slowly") {
+    HardwareProfile hardware = unit_hardware();
+    hardware.device.issue_seconds = 4;
+    const StepTime time = time_of(Script().op(gemm(3)).op(gemm(1)).trace(), {}, hardware);
+    CHECK(time.seconds == Approx(8));
+    CHECK(time[Spent::host] == Approx(4));
+}
+
+TEST_CASE("a message hides behind ops, and the rest of it is exposed") {
+    const auto step = [](std::int64_t bytes) {
+        return Script().op(gemm(1)).message(Axis::dp, bytes).op(gemm(5)).wait(Axis::dp).trace();
+    };
+    CHECK(time_of(step(4), data_and_tensor).seconds == Approx(6));
+    const StepTime longer = time_of(step(8), data_and_tensor);
+    CHECK(longer.seconds == Approx(9));
+    CHECK(longer[Spent::dp] == Approx(3));
+}
+
+TEST_CASE("messages of one communicator follow each other") {
+    const StepTime time = time_of(Script()
+                                      .message(Axis::dp, 4)
+                                      .message(Axis::dp, 4)
+                                      .op(gemm(1))
+                                      .wait(Axis::dp, 1)
+                                      .wait(Axis::dp)
+                                      .trace(),
+                                  data_and_tensor);
+    CHECK(time.seconds == Approx(8));
+    CHECK(time[Spent::dp] == Approx(7));
+}
+
+// The second reduction waits for the first, and in the order of issue the sum over tp for both.
+TEST_CASE("in the order of issue a message is held up by queues of other communicators") {
+    const StepTrace step = Script()
+                               .message(Axis::dp, 10)
+                               .message(Axis::dp, 10)
+                               .message(Axis::tp, 1)
+                               .wait(Axis::tp)
+                               .op(gemm(20))
+                               .wait(Axis::dp)
+                               .trace();
+    const StepTime in_order = time_of(step, data_and_tensor);
+    CHECK(in_order.seconds == Approx(31));
+    CHECK(in_order[Spent::dp] == Approx(10));
+    CHECK(in_order[Spent::tp] == Approx(1));
+    HardwareProfile hardware = unit_hardware();
+    hardware.software.in_order = false;
+    const StepTime free = time_of(step, data_and_tensor, hardware);
+    CHECK(free.seconds == Approx(21));
+    CHECK(free[Spent::dp] == Approx(0));
+}
+
+TEST_CASE("a message in flight takes computing speed") {
+    HardwareProfile hardware = unit_hardware();
+    hardware.software.slowdown = 0.5;
+    const StepTrace step =
+        Script().message(Axis::dp, 1).op(gemm(2)).op(gemm(2)).wait(Axis::dp).trace();
+    CHECK(time_of(step, data_and_tensor, hardware).seconds == Approx(4 + 2));
+}
+
+TEST_CASE("weights of the last step arrive behind the first ops") {
+    // Gathered at the end of a step, waited for in the next one.
+    const StepTrace step = Script()
+                               .op(gemm(2))
+                               .wait(Axis::dp)
+                               .action()
+                               .op(gemm(3))
+                               .action()
+                               .message(Axis::dp, 7, "all_gather")
+                               .trace();
+    const StepTime time = time_of(step, data_and_tensor);
+    CHECK(time.seconds == Approx(2 + 5 + 3));
+    CHECK(time[Spent::dp] == Approx(5));
+    HardwareProfile hardware = unit_hardware();
+    hardware.software.overlap_params = false;
+    CHECK(time_of(step, data_and_tensor, hardware).seconds == Approx(2 + 3 + 7));
+}
+
+TEST_CASE("software that does not overlap reduces after the last action") {
+    HardwareProfile hardware = unit_hardware();
+    hardware.software.overlap_grads = false;
+    const StepTrace step = Script()
+                               .op(gemm(1))
+                               .message(Axis::dp, 4)
+                               .op(gemm(5))
+                               .action()
+                               .op(gemm(2))
+                               .action(1)
+                               .wait(Axis::dp)
+                               .trace();
+    const StepTime time = time_of(step, data_and_tensor, hardware);
+    CHECK(time.seconds == Approx(12));
+    CHECK(time[Spent::dp] == Approx(4));
+}
+
+TEST_CASE("stages wait for each other's messages") {
+    const StepTrace first = Script().op(gemm(3)).action().between("send", 1, 2).wait(100).trace();
+    const StepTrace second = Script()
+                                 .between("recv", 0, 0)
+                                 .wait(101)
+                                 .op(gemm(4))
+                                 .action()
+                                 .message(Axis::pp, 0, "all_reduce")
+                                 .wait(Axis::pp)
+                                 .trace();
+    // The first stage meets the second one in a sum too, so that steps do not overlap.
+    StepTrace last = first;
+    last.messages.push_back(
+        {.axis = Axis::pp, .communicator = static_cast<int>(Axis::pp), .operation = "all_reduce"});
+    last.bodies.push_back({{Kind::message, 1, 0}, {Kind::wait, static_cast<int>(Axis::pp), 0}});
+    last.parts.push_back({static_cast<std::int32_t>(last.bodies.size()) - 1, {}});
+    const StepTime time = time_of(std::vector{last, second}, {.pipeline = 2});
+    CHECK(time.seconds == Approx(3 + 2 + 4));
+    CHECK(time[Spent::bubble] + time[Spent::pp] == Approx(time.seconds - time[Spent::products]));
+    REQUIRE(time.timeline.events.size() == 2);
+}
+
+TEST_CASE("on a CPU the receiver moves the data while it waits") {
+    HardwareProfile hardware = unit_hardware();
+    hardware.kind = DeviceChoice::cpu;
+    hardware.node.devices = 4;
+    hardware.node.network.reset();
+    const StepTrace step =
+        Script().op(gemm(1)).message(Axis::dp, 4).op(gemm(5)).wait(Axis::dp).trace();
+    // Four ranks on four cores: one core each.
+    CHECK(time_of(step, data_and_tensor, hardware).seconds == Approx(1 + 5 + 4));
+    hardware.node.devices = 2;
+    CHECK(time_of(step, data_and_tensor, hardware).seconds == Approx(2 * (1 + 5) + 4));
+}
+
+TEST_CASE("a deadlock is reported") {
+    // Each waits for the other's send, which comes after its own receive.
+    const auto stage = [](std::int64_t peer) {
+        return Script()
+            .between("recv", peer, 0)
+            .wait(101)
+            .op(gemm(1))
+            .action()
+            .between("send", peer, 1)
+            .trace();
+    };
+    CHECK_THROWS_WITH(
+        time_of(std::vector{stage(1), stage(0)}, {.pipeline = 2}),
+        Catch::Contains("stage 0") && Catch::Contains("stage 1") && Catch::Contains("deadlock"));
+}
+
+}  // namespace gptrain::test
