@@ -39,6 +39,7 @@ ParameterLayout training_layout(const RunPlan& plan, const Mesh& mesh) {
     LayoutRequest request = layout_request(plan, mesh.place());
     request.shards = bucket_parts(plan, mesh);
     request.fp8 = plan.fp8;
+    request.whole_chunks = plan.reduces_whole_chunks();
     return make_layout(request);
 }
 
@@ -68,10 +69,13 @@ Engine::Engine(Backend& backend, const Mesh& mesh, const RunPlan& plan,
       checksum_(memory_[MemoryUse::batch].allocate(DType::i64, {1})),
       state_copies_{reserve_state_copy(memory_), reserve_state_copy(memory_)},
       context_(model_context(backend, mesh, memory_, plan)),
-      parameters_(memory_, training_layout(plan, mesh), plan.compute, Parameters::Use::training),
+      parameters_(memory_, training_layout(plan, mesh), plan.compute, Parameters::Use::training,
+                  plan.messages_in_order),
       chunks_(make_chunks(context_, parameters_, plan)),
       buckets_(backend, memory_, parameters_, mesh.dp_cp(),
-               {.shard = plan.optimizer.shard, .dtype = plan.grad_reduce}),
+               {.shard = plan.optimizer.shard,
+                .dtype = plan.grad_reduce,
+                .max_in_flight = plan.messages_in_order ? std::size_t{0} : 2}),
       grad_sums_(backend, mesh, parameters_, shard_count(plan, mesh) > 1),
       optimizer_(backend, memory_, mesh, parameters_, plan.optimizer),
       executor_(make_stage(context_, chunks_, parameters_, plan,

@@ -34,7 +34,7 @@ void GradBuckets::start(const FlatRange& bucket) {
         start_rounded(bucket);
         return;
     }
-    if (pending_.size() == max_in_flight) {
+    if (reduction_.max_in_flight > 0 && pending_.size() == reduction_.max_in_flight) {
         pending_.front().wait();
         pending_.pop_front();
     }

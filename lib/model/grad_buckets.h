@@ -25,6 +25,8 @@ struct GradReduction {
     /// that owns a part adds up the rounded values in fp32, in rank order. Without `shard` the sum
     /// is sent rounded too, so that all ranks receive the same values.
     DType dtype = DType::f32;
+    /// Buckets in flight at a time, which bounds the host memory of MPI's messages; 0: any number.
+    std::size_t max_in_flight = 2;
 };
 
 class GradBuckets {
@@ -36,14 +38,13 @@ public:
     /// True if other ranks share the gradients; otherwise `ready` need not be called.
     bool shared() const { return sharers_.size() > 1; }
     /// Marks the gradients of a flat range as final: starts each bucket inside it that has not
-    /// started yet. At most two are in flight, which bounds message memory: the third waits for the
-    /// first.
+    /// started yet. If too many are in flight, it waits for the first of them. Of those sent as
+    /// bf16 two are in flight at most.
     void ready(const FlatRange& range);
     /// Waits for all buckets, each of which must have been started, and prepares for the next step.
     void finish();
 
 private:
-    static constexpr std::size_t max_in_flight = 2;
     /// A bf16 bucket in flight to the ranks that own its parts.
     struct Message {
         Tensor sent;       ///< has the size of the largest bucket
@@ -66,7 +67,7 @@ private:
     GradReduction reduction_;
     std::set<std::size_t> waiting_;  ///< buckets not yet started in this step
     std::deque<Pending> pending_;
-    std::array<Message, max_in_flight> messages_;
+    std::array<Message, 2> messages_;
     std::size_t next_message_ = 0;
 };
 

@@ -163,7 +163,8 @@ public:
         for (auto group = groups.rbegin(); group != groups.rend(); ++group) {
             if (group->own_bucket) close_bucket();
             place(*group);
-            if (group->own_bucket || end_ - bucket_begin_ >= bucket_elements) close_bucket();
+            const bool full = !request_.whole_chunks && end_ - bucket_begin_ >= bucket_elements;
+            if (group->own_bucket || full) close_bucket();
         }
         close_bucket();
         layout_.chunks.push_back({begin, end_});

@@ -6,9 +6,11 @@
 
 namespace gptrain {
 
-Parameters::Parameters(Memory& memory, ParameterLayout layout, DType compute, Use use)
+Parameters::Parameters(Memory& memory, ParameterLayout layout, DType compute, Use use,
+                       bool one_by_one)
     : layout_(std::move(layout)),
-      weights_(memory[MemoryUse::weights].allocate(compute, {layout_.elements})) {
+      weights_(memory[MemoryUse::weights].allocate(compute, {layout_.elements})),
+      one_by_one_(one_by_one) {
     const auto& groups = layout_.groups;
     for (const ParameterGroup& group : groups)
         groups_.emplace(group.name, &group);
@@ -63,16 +65,25 @@ void Parameters::to_fp8(Backend& backend, Arena& workspace) const {
     }
 }
 
-void Parameters::expect(const FlatRange& range, Pending pending) {
-    arriving_.emplace(range.begin, Arriving{range.end, std::move(pending)});
+void Parameters::start(Arriving& arriving) {
+    if (const auto begin = std::exchange(arriving.start, nullptr)) arriving.pending = begin();
+}
+
+void Parameters::expect(const FlatRange& range, std::function<Pending()> start) {
+    const bool first = arriving_.empty();
+    Arriving& added =
+        arriving_.emplace(range.begin, Arriving{range.end, std::move(start), {}}).first->second;
+    if (first || !one_by_one_) Parameters::start(added);
 }
 
 void Parameters::wait_for(const FlatRange& range) {
     auto next = arriving_.upper_bound(range.end);
     while (next != arriving_.end() && next->second.end > range.begin) {
+        start(next->second);
         next->second.pending.wait();
         next = arriving_.erase(next);
     }
+    if (!arriving_.empty()) start(arriving_.begin()->second);
 }
 
 FlatRange Parameters::range_of(std::string_view name) const {

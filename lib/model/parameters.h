@@ -30,7 +30,9 @@ class Parameters {
 public:
     enum class Use { training, inference };
 
-    Parameters(Memory& memory, ParameterLayout layout, DType compute, Use use);
+    /// With `one_by_one`, of the weights in flight to this rank only one range is at a time.
+    Parameters(Memory& memory, ParameterLayout layout, DType compute, Use use,
+               bool one_by_one = false);
     Parameters(const Parameters&) = delete;
     Parameters& operator=(const Parameters&) = delete;
 
@@ -39,9 +41,11 @@ public:
     /// update to the next `to_fp8`, which replaces them by their FP8 form, stored both row- and
     /// column-major.
     const Tensor& weights() const { return weights_; }
-    /// Registers a flat range whose weights are in flight from the ranks that updated them.
-    /// Registered ranges do not overlap.
-    void expect(const FlatRange& range, Pending pending);
+    /// Registers a flat range whose weights are sent from the ranks that updated them. `start`
+    /// starts that, at once or, one by one, when the range registered before it has been waited
+    /// for. Ranges do not overlap, and are registered in the order in which they are needed: last
+    /// range first.
+    void expect(const FlatRange& range, std::function<Pending()> start);
     /// Waits for weights in flight; call it before reading a flat range.
     void wait_for(const FlatRange& range);
     void wait_for_all() { wait_for({0, layout_.elements}); }
@@ -67,10 +71,13 @@ private:
     Tensor weights_;
     Tensor scales_;  ///< fp32, one for each group; empty without FP8 groups
     Tensor main_grads_;
+    bool one_by_one_;
     struct Arriving {
         std::int64_t end;
+        std::function<Pending()> start;  ///< empty once it has started
         Pending pending;
     };
+    static void start(Arriving& arriving);
     /// By begin, last range first: the order in which they are sent.
     std::map<std::int64_t, Arriving, std::greater<>> arriving_;
 };

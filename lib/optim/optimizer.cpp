@@ -90,13 +90,17 @@ void Optimizer::distribute_weights() {
     Communicator& sharers = mesh_.dp_cp();
     const Tensor& weights = parameters_.weights();
     const auto& buckets = parameters_.layout().buckets;
+    const auto part_of = [&](const FlatRange& range) {
+        return weights.slice(0, range.begin, range.end - range.begin);
+    };
+    // Those of an abandoned update, after a rollback.
+    parameters_.wait_for_all();
     // In reverse, because the next forward starts with the last ones.
     for (auto bucket = buckets.rbegin(); sharded() && bucket != buckets.rend(); ++bucket) {
         const FlatRange own = part_of_bucket(*bucket, sharers.rank(), sharers.size());
-        parameters_.expect(
-            *bucket,
-            sharers.all_gather(weights.slice(0, bucket->begin, bucket->end - bucket->begin),
-                               weights.slice(0, own.begin, own.end - own.begin), 0));
+        parameters_.expect(*bucket, [&sharers, all = part_of(*bucket), part = part_of(own)] {
+            return sharers.all_gather(all, part, 0);
+        });
     }
     if (!parameters_.uses_fp8()) return;
     parameters_.wait_for_all();

@@ -215,6 +215,7 @@ RunPlan derive(const RunSpec& spec, const PlanTarget& target) {
     plan.compute = dtype_of(precision);
     plan.fp8 = precision == Precision::fp8;
     plan.grad_reduce = dtype_of(spec.precision.grad_reduce);
+    plan.messages_in_order = target.cuda;
     plan.recompute = spec.recompute;
     plan.optimizer = optimizer_plan(spec);
     plan.async_checkpoint = spec.checkpoint.async;

@@ -99,6 +99,9 @@ struct RunPlan {
     /// The linear layers of all blocks except the first and the last multiply in FP8.
     bool fp8 = false;
     DType grad_reduce = DType::f32;
+    /// A message starts only after all that were issued before it have started (NCCL, CUDA). So
+    /// none is issued while it would hold up others.
+    bool messages_in_order = false;
     Recompute recompute = Recompute::selective;
     OptimizerPlan optimizer;
     std::int64_t seq_length = 0;
@@ -118,6 +121,12 @@ struct RunPlan {
     /// of traffic.
     std::int64_t head_chunk = 0;
 
+    /// True if a chunk's gradients are reduced as one bucket. Several would wait for each other,
+    /// and in the order of issue the messages of other axes would wait for them, in the pipeline's
+    /// drain.
+    bool reduces_whole_chunks() const {
+        return messages_in_order && mesh.pipeline > 1 && grad_reduce == DType::f32;
+    }
     /// S on one cp rank.
     std::int64_t local_length() const { return seq_length / mesh.context; }
     /// S of the residual stream.

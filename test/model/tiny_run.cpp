@@ -39,6 +39,17 @@ RunSpec tiny_llama_spec() {
     return spec;
 }
 
+namespace {
+
+RunPlan plan_for(const RunSpec& spec, std::int64_t ranks, const Backend& backend,
+                 bool messages_in_order) {
+    RunPlan plan = make_plan(spec, {.world_size = ranks, .cuda = backend.name() == "cuda"});
+    plan.messages_in_order |= messages_in_order;
+    return plan;
+}
+
+}  // namespace
+
 TinyRun::TinyRun(const RunSpec& spec) : TinyRun(spec, tested_backend()) {}
 
 TinyRun::TinyRun(const RunSpec& spec, std::unique_ptr<Backend> backend)
@@ -46,9 +57,10 @@ TinyRun::TinyRun(const RunSpec& spec, std::unique_ptr<Backend> backend)
               [](const RunPlan&, Backend&) { return one_rank_mesh(); }) {}
 
 TinyRun::TinyRun(const RunSpec& spec, std::unique_ptr<Backend> backend, std::int64_t ranks,
-                 const std::function<Mesh(const RunPlan&, Backend&)>& make_mesh)
+                 const std::function<Mesh(const RunPlan&, Backend&)>& make_mesh,
+                 bool messages_in_order)
     : backend_(std::move(backend)),
-      plan_(make_plan(spec, {.world_size = ranks, .cuda = backend_->name() == "cuda"})),
+      plan_(plan_for(spec, ranks, *backend_, messages_in_order)),
       mesh_(make_mesh(plan_, *backend_)),
       cost_(measure_run(plan_, mesh_.place(), memory_of(*backend_))),
       engine_(std::make_unique<Engine>(*backend_, mesh_, plan_, cost_.memory)) {

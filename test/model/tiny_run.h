@@ -29,9 +29,10 @@ public:
     /// One rank, on the tested backend.
     explicit TinyRun(const RunSpec& spec);
     TinyRun(const RunSpec& spec, std::unique_ptr<Backend> backend);
-    /// One rank of a mesh.
+    /// One rank of a mesh. `messages_in_order` as in RunPlan, for any backend.
     TinyRun(const RunSpec& spec, std::unique_ptr<Backend> backend, std::int64_t ranks,
-            const std::function<Mesh(const RunPlan&, Backend&)>& make_mesh);
+            const std::function<Mesh(const RunPlan&, Backend&)>& make_mesh,
+            bool messages_in_order = false);
 
     Engine& engine() { return *engine_; }
     Backend& backend() { return *backend_; }

@@ -40,6 +40,7 @@ std::string text_of(const MeshCase& mesh_case) {
     if (p.virtual_stages > 1) name += text(" of ", p.virtual_stages, " chunks");
     if (p.sequence_parallel) name += ", sequence_parallel";
     if (!p.shard_optimizer) name += ", optimizer not sharded";
+    if (mesh_case.messages_in_order) name += ", messages in order";
     return text(name, ", recompute ", name_of(mesh_case.recompute));
 }
 
@@ -57,6 +58,7 @@ public:
         next.model = shallow ? shallow_models[turn_ % 3] : deep_models[turn_ % 2];
         if (shallow_model != nullptr) next.model = shallow ? shallow_model : deep_model;
         next.recompute = modes[turn_ / 3 % 3];
+        next.messages_in_order = turn_ % 2 == 1;
         next.name = text_of(next);
         cases_.push_back(next);
         ++turn_;

@@ -21,6 +21,7 @@ struct MeshCase {
     std::string model;
     ParallelSpec parallel;
     Recompute recompute = Recompute::selective;
+    bool messages_in_order = false;  ///< as on CUDA (RunPlan)
 };
 /// The cases for this number of ranks.
 std::vector<MeshCase> mesh_cases(std::int64_t ranks);

@@ -95,14 +95,16 @@ NamedValues gathered_weights(const MpiSession& session, TinyRun& run) {
 
 }  // namespace
 
-StepResults run_on_mesh(const MpiSession& session, const RunSpec& spec, int steps) {
+StepResults run_on_mesh(const MpiSession& session, const RunSpec& spec, int steps,
+                        bool messages_in_order) {
     CommTotals totals;
     CommListeners listeners;
     listeners.add(totals);
     listeners.add(progress());
-    TinyRun run(spec, make_backend(), session.size(), [&](const RunPlan& plan, Backend& backend) {
-        return make_mesh(plan, backend, listeners);
-    });
+    TinyRun run(
+        spec, make_backend(), session.size(),
+        [&](const RunPlan& plan, Backend& backend) { return make_mesh(plan, backend, listeners); },
+        messages_in_order);
     run.engine().listen(progress());
     StepResults results;
     totals.clear();

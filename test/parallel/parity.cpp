@@ -65,7 +65,8 @@ TEST_CASE("Meshes in bf16 are about as far from fp32 as one rank is") {
             spec.parallel = mesh_case.parallel;
             spec.recompute = mesh_case.recompute;
             INFO(mesh_case.name);
-            const StepResults results = run_on_mesh(session(), spec, steps);
+            const StepResults results =
+                run_on_mesh(session(), spec, steps, mesh_case.messages_in_order);
             if (!first) continue;
             CHECK(distance_of_all(results.weights, exact.weights) <=
                   2 * distance_of_all(alone.weights, exact.weights));
@@ -95,7 +96,8 @@ TEST_CASE("Every mesh trains as one rank does") {
         spec.recompute = mesh_case.recompute;
         INFO(mesh_case.name);
         if (first) print(mesh_case.name);
-        const StepResults results = run_on_mesh(session(), spec, steps);
+        const StepResults results =
+            run_on_mesh(session(), spec, steps, mesh_case.messages_in_order);
         if (first) check_equal(results, references.at(mesh_case.model));
     }
 }

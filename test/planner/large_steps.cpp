@@ -1,0 +1,78 @@
+// The time of steps of the shipped large specs: messages hide behind computation.
+#include <filesystem>
+
+#include "catch.h"
+#include "cuda/needs.h"
+#include "hardware/load_profile.h"
+#include "planner/mesh_cost.h"
+#include "planner/step_time.h"
+#include "schedule/stage_plan.h"
+#include "spec/make_plan.h"
+
+namespace gptrain::test {
+namespace {
+
+/// Every stage of a shipped spec on A100s, recorded once.
+class LargeStep {
+public:
+    LargeStep(const std::string& name, std::int64_t ranks)
+        : plan_(make_plan(load_run_spec(std::filesystem::path(GPTRAIN_TEST_DATA) / "../../configs" /
+                                        (name + ".yaml")),
+                          {.world_size = ranks, .cuda = true, .dry_run = true})),
+          pipeline_{.mesh = plan_.mesh,
+                    .kv_sharers = mesh_connections(plan_).kv_sharers,
+                    .chunks = plan_.virtual_stages,
+                    .stages = trace_stages(plan_, cuda::backend_memory())} {}
+
+    StepTime time(bool in_order = true) const {
+        HardwareProfile hardware = load_profile("a100-80gb");
+        hardware.software.in_order = in_order;
+        return time_step(pipeline_, hardware);
+    }
+
+    /// The number of reductions of gradients in a step of the first stage.
+    std::int64_t reductions() const {
+        const StepTrace& trace = pipeline_.stages.front();
+        std::int64_t count = 0;
+        for (const StepTrace::Part& part : trace.parts) {
+            for (const TraceEvent& event : trace.bodies[static_cast<std::size_t>(part.body)]) {
+                if (event.kind != TraceEvent::Kind::message) continue;
+                const auto& message = trace.messages[static_cast<std::size_t>(event.index)];
+                if (message.operation == "reduce_scatter" && message.axis == Axis::dp_cp) ++count;
+            }
+        }
+        return count;
+    }
+
+    const RunPlan& plan() const { return plan_; }
+
+private:
+    RunPlan plan_;
+    PipelineTraces pipeline_;
+};
+
+void check_hidden(const LargeStep& step, double most_exposed) {
+    const StepTime time = step.time();
+    CHECK(time[Spent::dp] <= most_exposed * time.seconds);
+    // The order of issue holds up nothing: as fast as if messages did not wait for each other.
+    CHECK(time.seconds <= 1.01 * step.time(false).seconds);
+}
+
+}  // namespace
+
+TEST_CASE("gpt175b hides its data-parallel messages on 1,024 GPUs") {
+    const LargeStep step("gpt175b", 1024);
+    check_hidden(step, 0.03);
+    // One for each chunk, and one for the embedding, which is tied to the last stage's.
+    CHECK(step.reductions() == step.plan().virtual_stages + 1);
+}
+
+TEST_CASE("gpt530b hides its data-parallel messages on 2,240 GPUs") {
+    check_hidden(LargeStep("gpt530b", 2240), 0.03);
+}
+
+TEST_CASE("gpt1t hides its data-parallel messages on 3,072 GPUs") {
+    check_hidden(LargeStep("gpt1t", 3072), 0.02);
+}
+
+}  // namespace gptrain::test
