@@ -20,6 +20,7 @@ std::size_t at(std::int64_t index) {
 /// An issued message of one stage. Times are seconds since the first step's start.
 struct Message {
     PricedMessage price;
+    std::string_view operation;
     double start = 0;  ///< from when on this stage can move data
     double delay = 0;  ///< by which earlier messages of other communicators held up the start
     Spent held_by = Spent::tp;  ///< what the delay counts as
@@ -33,7 +34,6 @@ struct Message {
 /// have been waited for.
 struct Queue {
     std::deque<Message> messages;
-    std::int64_t issued = 0;
     double last_end = 0;
 };
 
@@ -104,7 +104,9 @@ private:
     bool handle(std::int64_t index, const TraceEvent& event);
     void compute(StageClock& stage, const PricedOp& op);
     bool issue(std::int64_t index, const TraceMessage& what, const PricedMessage& price);
-    bool wait(StageClock& stage, const TraceEvent& event);
+    bool wait(std::int64_t index, const TraceEvent& event);
+    /// Adds a reduction or gather to the timeline. Those of tp and cp are too many.
+    void draw(std::int64_t index, const Message& message);
     /// True for a reduction of gradients that waits for the step's last action.
     bool postpones(const StageClock& stage, const PricedMessage& price) const;
     void meet(std::int64_t index, const TraceMessage& what, Message& message);
@@ -153,7 +155,9 @@ bool StepSimulation::issue(std::int64_t index, const TraceMessage& what,
         queue.last_end = queue.messages.back().end;
     }
     stage.host += hardware_.device.issue_seconds;
-    Message message = {.price = price};
+    Message message;
+    message.price = price;
+    message.operation = what.operation;
     const double alone =
         host_moves_ ? stage.device : std::max({stage.host, stage.device, queue.last_end});
     const bool in_order = hardware_.software.in_order && !host_moves_;
@@ -162,7 +166,6 @@ bool StepSimulation::issue(std::int64_t index, const TraceMessage& what,
     message.held_by = stage.last_spent;
     stage.last_start = message.start;
     stage.last_spent = price.spent;
-    ++queue.issued;
     queue.messages.push_back(message);
     Message& issued = queue.messages.back();
     if (postpones(stage, price)) {
@@ -220,7 +223,20 @@ void StepSimulation::move_by_host(StageClock& stage, Message& message) const {
     message.end = message.begin + seconds;
 }
 
-bool StepSimulation::wait(StageClock& stage, const TraceEvent& event) {
+void StepSimulation::draw(std::int64_t index, const Message& message) {
+    const StageClock& stage = stages_[at(index)];
+    const Spent axis = message.price.spent;
+    const bool drawn = axis == Spent::dp || (axis == Spent::pp && !message.price.between_stages);
+    if (!drawn || stage.step < steps - 1) return;
+    timeline_.operations.push_back({.stage = index,
+                                    .name = text(name_of(axis), " ", message.operation),
+                                    .begin = message.begin,
+                                    .wait = std::min(stage.device, message.end),
+                                    .end = message.end});
+}
+
+bool StepSimulation::wait(std::int64_t index, const TraceEvent& event) {
+    StageClock& stage = stages_[at(index)];
     Queue& queue = stage.queues[event.index];
     // In the first step, messages of the step before are not there.
     if (event.distance >= std::ssize(queue.messages)) return true;
@@ -228,6 +244,7 @@ bool StepSimulation::wait(StageClock& stage, const TraceEvent& event) {
     if (!message.met) return false;
     message.waited = true;
     if (host_moves_) move_by_host(stage, message);
+    draw(index, message);
     if (const double gap = message.end - stage.device; gap > 0) {
         // The end of the gap is the transfer, before it the start was held up, before that the
         // other stages were late.
@@ -249,7 +266,7 @@ bool StepSimulation::handle(std::int64_t index, const TraceEvent& event) {
     StageClock& stage = stages_[at(index)];
     switch (event.kind) {
         case TraceEvent::Kind::op: compute(stage, stage.prices.ops[at(event.index)]); return true;
-        case TraceEvent::Kind::wait: return wait(stage, event);
+        case TraceEvent::Kind::wait: return wait(index, event);
         case TraceEvent::Kind::message:
             return issue(index, stage.trace->messages[at(event.index)],
                          stage.prices.messages[at(event.index)]);
