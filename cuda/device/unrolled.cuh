@@ -2,6 +2,8 @@
 // compiler to unroll it by itself.
 #pragma once
 
+#include "cuda/device/device.cuh"
+
 namespace gptrain::cuda {
 
 /// f(0), f(1), ..., f(n - 1), each with a compile-time index.
