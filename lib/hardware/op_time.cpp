@@ -5,13 +5,13 @@
 #include <cstdlib>
 #include <limits>
 
-#include "base/error.h"
+#include "base/checked.h"
 
 namespace gptrain {
 namespace {
 
-double ratio_up(std::int64_t a, std::int64_t b) {
-    return static_cast<double>((a + b - 1) / b);
+double pieces(std::int64_t size, std::int64_t piece) {
+    return static_cast<double>(div_ceil(size, piece));
 }
 
 double gemm_rate(const DeviceProfile& device, DType dtype) {
@@ -27,7 +27,7 @@ double gemm_rate(const DeviceProfile& device, DType dtype) {
 double tiled_seconds(const DeviceProfile& device, const OpWork& op, const GemmTile& tile,
                      std::int64_t parts, double rate) {
     const double tiles =
-        ratio_up(op.rows, tile.rows) * ratio_up(op.cols, tile.cols) * static_cast<double>(parts);
+        pieces(op.rows, tile.rows) * pieces(op.cols, tile.cols) * static_cast<double>(parts);
     const auto processors = static_cast<double>(device.multiprocessors);
     const double length = static_cast<double>(op.length) / static_cast<double>(parts);
     const double flops = 2 * static_cast<double>(tile.rows) * static_cast<double>(tile.cols) *
