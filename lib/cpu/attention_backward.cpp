@@ -128,23 +128,8 @@ private:
                   const Tiles& tiles) const {
         const float* k = tiles.k + key * width_;
         const float* v = tiles.v + key * width_;
-        // Scores and dp have one row for each key.
-        TileGemm by_key = {.a = k,
-                           .a_row = width_,
-                           .a_col = 1,
-                           .b = tiles.q_transposed,
-                           .b_row = tile_size,
-                           .c = tile.scores,
-                           .c_row = tile_size,
-                           .rows = tile.keys,
-                           .cols = tile.queries,
-                           .length = dim_,
-                           .accumulate = false};
-        kernels_.multiply(by_key);
-        by_key.a = v;
-        by_key.b = tiles.d_o_transposed;
-        by_key.c = tiles.dp;
-        kernels_.multiply(by_key);
+        kernels_.multiply(gemm_by_key(tile, dim_, k, tiles.q_transposed, tile.scores));
+        kernels_.multiply(gemm_by_key(tile, dim_, v, tiles.d_o_transposed, tiles.dp));
         kernels_.softmax_gradient(tile, {tiles.lse, tiles.delta, tiles.dp});
 
         TileGemm sums = {.a = tile.scores,

@@ -82,17 +82,7 @@ private:
 
     void add_keys(const ScoreTile& tile, std::int64_t count, const Tiles& tiles) const {
         const std::int64_t width = padded_dim(dim_);
-        kernels_.multiply({.a = tiles.k,
-                           .a_row = width,
-                           .a_col = 1,
-                           .b = tiles.q_transposed,
-                           .b_row = tile_size,
-                           .c = tile.scores,
-                           .c_row = tile_size,
-                           .rows = tile.keys,
-                           .cols = tile.queries,
-                           .length = dim_,
-                           .accumulate = false});
+        kernels_.multiply(gemm_by_key(tile, dim_, tiles.k, tiles.q_transposed, tile.scores));
         kernels_.softmax(tile, {tiles.maximum, tiles.sum, tiles.rescale});
         for (std::int64_t i = 0; i < count; ++i) {
             if (tiles.rescale[i] == 1) continue;

@@ -62,6 +62,23 @@ void store_tile(const float* tile, const HeadRows<T>& rows, std::int64_t begin, 
 void transpose_tile(const float* tile, std::int64_t count, std::int64_t dim, Vec8 scale,
                     float* transposed);
 
+/// c [keys][tile_size] = k q^T, one row for each key, where k [keys][padded_dim] and q_transposed
+/// [dim][tile_size] are tiles.
+inline TileGemm gemm_by_key(const ScoreTile& tile, std::int64_t dim, const float* k,
+                            const float* q_transposed, float* c) {
+    return {.a = k,
+            .a_row = padded_dim(dim),
+            .a_col = 1,
+            .b = q_transposed,
+            .b_row = tile_size,
+            .c = c,
+            .c_row = tile_size,
+            .rows = tile.keys,
+            .cols = tile.queries,
+            .length = dim,
+            .accumulate = false};
+}
+
 /// A tile of queries of one head.
 struct QueryTile {
     std::int64_t b;
