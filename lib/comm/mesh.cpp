@@ -1,7 +1,6 @@
 #include "comm/mesh.h"
 
 #include <algorithm>
-#include <initializer_list>
 #include <utility>
 
 #include "base/checked.h"
@@ -48,10 +47,20 @@ std::int64_t rank_of(const MeshPlace& place, const MeshShape& shape) {
     return rank;
 }
 
+std::vector<Axis> spanned_axes(Axis axis) {
+    switch (axis) {
+        case Axis::dp_cp: return {Axis::dp, Axis::cp};
+        case Axis::model: return {Axis::tp, Axis::pp};
+        case Axis::kv: return {Axis::tp};
+        case Axis::embedding_ends: return {Axis::pp};
+        default: return {axis};
+    }
+}
+
 namespace {
 
 /// The group, for `axis`, of the ranks that differ from `place` at most on the axes `over`.
-RankGroup group_over(std::initializer_list<Axis> over, Axis axis, const MeshPlace& place,
+RankGroup group_over(const std::vector<Axis>& over, Axis axis, const MeshPlace& place,
                      const MeshShape& shape) {
     MeshPlace first = place;
     std::int64_t rank = 0;
@@ -84,18 +93,10 @@ RankGroup embedding_group(const MeshPlace& place, const MeshShape& shape, bool s
 /// The group that a rank at `place` belongs to on an axis.
 RankGroup group_on(Axis axis, const MeshPlace& place, const MeshShape& shape,
                    const MeshConnections& connections) {
-    switch (axis) {
-        case Axis::tp:
-        case Axis::cp:
-        case Axis::dp:
-        case Axis::pp: return group_over({axis}, axis, place, shape);
-        case Axis::dp_cp: return group_over({Axis::dp, Axis::cp}, axis, place, shape);
-        case Axis::model: return group_over({Axis::tp, Axis::pp}, axis, place, shape);
-        case Axis::kv: return kv_group(place, shape, connections.kv_sharers);
-        case Axis::embedding_ends:
-            return embedding_group(place, shape, connections.split_tied_embedding);
-    }
-    fail(ExitCode::bug, "no such axis");
+    if (axis == Axis::kv) return kv_group(place, shape, connections.kv_sharers);
+    if (axis == Axis::embedding_ends)
+        return embedding_group(place, shape, connections.split_tied_embedding);
+    return group_over(spanned_axes(axis), axis, place, shape);
 }
 
 /// Splits channels into rounds without a stage in common, so that one factory call makes all

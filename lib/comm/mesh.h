@@ -48,6 +48,10 @@ constexpr std::array<MeshAxis, 4> mesh_axes = {{{Axis::tp, &MeshShape::tensor, &
                                                 {Axis::dp, &MeshShape::data, &MeshPlace::dp},
                                                 {Axis::pp, &MeshShape::pipeline, &MeshPlace::pp}}};
 
+/// The axes of the mesh on which the ranks of a group differ: dp and cp for dp_cp. Those of kv and
+/// embedding_ends are only some of the ranks on tp and pp.
+std::vector<Axis> spanned_axes(Axis axis);
+
 /// "dp 0 pp 1 cp 0 tp 3".
 std::string to_text(const MeshPlace& place);
 

@@ -4,30 +4,37 @@
 #include <cmath>
 #include <map>
 
-#include "base/error.h"
+#include "base/checked.h"
 
 namespace gptrain {
 namespace {
 
+/// The places that differ on the axes that a group spans, on each below its size.
+std::vector<MeshPlace> places_over(Axis axis, const MeshShape& sizes) {
+    const std::vector<Axis> spanned = spanned_axes(axis);
+    std::vector<MeshPlace> places = {{}};
+    for (const MeshAxis& each : mesh_axes) {
+        if (std::find(spanned.begin(), spanned.end(), each.axis) == spanned.end()) continue;
+        const std::size_t before = places.size();
+        for (std::int64_t index = 1; index < sizes.*each.size; ++index) {
+            for (std::size_t i = 0; i < before; ++i) {
+                places.push_back(places[i]);
+                places.back().*each.index = narrow<int>(index);
+            }
+        }
+    }
+    return places;
+}
+
 /// World ranks of the group of rank 0.
 std::vector<std::int64_t> first_group(Axis axis, const MeshShape& mesh, std::int64_t kv_sharers) {
-    const auto has = [&](std::initializer_list<Axis> axes) {
-        return std::find(axes.begin(), axes.end(), axis) != axes.end();
-    };
-    const bool ends = axis == Axis::embedding_ends;
-    const std::int64_t tensor = axis == Axis::kv               ? kv_sharers
-                                : has({Axis::tp, Axis::model}) ? mesh.tensor
-                                                               : 1;
-    const std::int64_t context = has({Axis::cp, Axis::dp_cp}) ? mesh.context : 1;
-    const std::int64_t data = has({Axis::dp, Axis::dp_cp}) ? mesh.data : 1;
-    const std::int64_t step = ends ? mesh.pipeline - 1 : 1;
-    const std::int64_t stages = ends || has({Axis::pp, Axis::model}) ? mesh.pipeline : 1;
+    MeshShape sizes = mesh;
+    if (axis == Axis::kv) sizes.tensor = kv_sharers;
     std::vector<std::int64_t> ranks;
-    for (std::int64_t pp = 0; pp < stages; pp += std::max<std::int64_t>(step, 1))
-        for (std::int64_t dp = 0; dp < data; ++dp)
-            for (std::int64_t cp = 0; cp < context; ++cp)
-                for (std::int64_t tp = 0; tp < tensor; ++tp)
-                    ranks.push_back(((pp * mesh.data + dp) * mesh.context + cp) * mesh.tensor + tp);
+    for (const MeshPlace& place : places_over(axis, sizes)) {
+        const bool at_end = place.pp == 0 || place.pp == mesh.pipeline - 1;
+        if (axis != Axis::embedding_ends || at_end) ranks.push_back(rank_of(place, mesh));
+    }
     return ranks;
 }
 
