@@ -69,18 +69,20 @@ double traffic_seconds(const DeviceProfile& device, const OpWork& op) {
     return op.bytes / (device.memory_bandwidth * device.memory_efficiency);
 }
 
-}  // namespace
-
-double op_seconds(const DeviceProfile& device, const OpWork& op) {
+double work_seconds(const DeviceProfile& device, const OpWork& op) {
     using enum OpWork::Kind;
     switch (op.kind) {
-        case gemm:
-            return device.op_seconds +
-                   std::max(gemm_seconds(device, op), traffic_seconds(device, op));
+        case gemm: return std::max(gemm_seconds(device, op), traffic_seconds(device, op));
         case attention_forward:
-        case attention_backward: return device.op_seconds + attention_seconds(device, op);
-        default: return device.op_seconds + traffic_seconds(device, op);
+        case attention_backward: return attention_seconds(device, op);
+        default: return traffic_seconds(device, op);
     }
+}
+
+}  // namespace
+
+double op_seconds(const DeviceProfile& device, const OpWork& op, double devices) {
+    return device.op_seconds + work_seconds(device, op) / devices;
 }
 
 }  // namespace gptrain

@@ -39,7 +39,8 @@ struct OpWork {
 ///   waves x tile FLOPs x (1 + fill / length) / (rate / multiprocessors)
 /// Attention: FLOPs / rate, where the rate falls as S / (S + half_length) for short sequences S.
 /// Others: traffic / (bandwidth x efficiency).
-/// op_seconds of the profile is added to each.
-double op_seconds(const DeviceProfile& device, const OpWork& op);
+/// Several `devices` (cores) share the work of an op. op_seconds of the profile is added to each
+/// op.
+double op_seconds(const DeviceProfile& device, const OpWork& op, double devices = 1);
 
 }  // namespace gptrain

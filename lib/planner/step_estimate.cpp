@@ -18,13 +18,6 @@ double computed_flops(std::span<const RankCost> ranks) {
     return flops;
 }
 
-double peak_flops(const RunPlan& plan, const HardwareProfile& hardware) {
-    const DType dtype = plan.fp8 ? DType::f8e4m3 : plan.compute;
-    const auto ranks = static_cast<double>(plan.mesh.size());
-    return hardware.device.peak_flops.of(dtype) * ranks *
-           devices_per_rank(hardware, plan.mesh.size());
-}
-
 }  // namespace
 
 StepEstimate estimate_step(const RunPlan& plan, std::vector<StepTrace> stages,
@@ -41,14 +34,15 @@ StepEstimate estimate_step(const RunPlan& plan, std::vector<StepTrace> stages,
     const auto samples = static_cast<double>(plan.batch.global_batch_size);
     const double tokens = samples * static_cast<double>(plan.seq_length);
     estimate.tokens_per_second = tokens / seconds;
-    const double peak = peak_flops(plan, hardware) * seconds;
+    const double devices =
+        static_cast<double>(plan.mesh.size()) * devices_per_rank(hardware, plan.mesh.size());
+    const DType dtype = plan.fp8 ? DType::f8e4m3 : plan.compute;
+    const double peak = hardware.device.peak_flops.of(dtype) * devices * seconds;
     estimate.mfu = tokens * flops_per_token(plan.model, plan.seq_length) / peak;
     estimate.hfu = computed_flops(ranks) / peak;
 
     const double run_seconds =
         seconds * static_cast<double>(plan.batch.samples_of(plan.steps)) / samples;
-    const double devices =
-        static_cast<double>(plan.mesh.size()) * devices_per_rank(hardware, plan.mesh.size());
     estimate.days = run_seconds / 86400;
     estimate.device_hours = run_seconds / 3600 * devices;
     estimate.cost = estimate.device_hours * hardware.price_per_hour;

@@ -44,7 +44,7 @@ PricedMessage price(const TraceMessage& message, std::int64_t stage, const Pipel
                             .between_stages = message.peer != Action::none,
                             .sends = message.operation == "send"};
     const std::int64_t per_node = ranks_per_node(hardware, mesh.size());
-    GroupLayout layout = group_layout(message.axis, mesh, pipeline.kv_sharers, per_node);
+    GroupLayout layout;
     auto bytes = static_cast<double>(message.bytes);
     if (priced.between_stages) {
         const std::int64_t ranks_per_stage = mesh.size() / mesh.pipeline;
@@ -53,10 +53,10 @@ PricedMessage price(const TraceMessage& message, std::int64_t stage, const Pipel
         layout = {.size = 2, .per_node = near ? 2 : 1};
         if (!hardware.software.scatter_boundary) bytes *= static_cast<double>(mesh.tensor);
         priced.stages = 2;
-    } else if (message.axis == Axis::pp || message.axis == Axis::model) {
-        priced.stages = mesh.pipeline;
-    } else if (message.axis == Axis::embedding_ends) {
-        priced.stages = 2;
+    } else {
+        layout = group_layout(message.axis, mesh, pipeline.kv_sharers, per_node);
+        if (message.axis == Axis::pp || message.axis == Axis::model) priced.stages = mesh.pipeline;
+        if (message.axis == Axis::embedding_ends) priced.stages = 2;
     }
     priced.seconds = message_seconds(node, layout, message.operation, bytes);
     return priced;
@@ -91,11 +91,8 @@ StepPrices price_stage(const PipelineTraces& pipeline, std::int64_t stage,
     const StepTrace& trace = pipeline.stages[static_cast<std::size_t>(stage)];
     const double devices = devices_per_rank(hardware, pipeline.mesh.size());
     StepPrices prices;
-    for (const OpWork& op : trace.ops) {
-        const double fixed = hardware.device.op_seconds;
-        const double seconds = fixed + (op_seconds(hardware.device, op) - fixed) / devices;
-        prices.ops.push_back({seconds, spent_on(op.kind)});
-    }
+    for (const OpWork& op : trace.ops)
+        prices.ops.push_back({op_seconds(hardware.device, op, devices), spent_on(op.kind)});
     for (const TraceMessage& message : trace.messages)
         prices.messages.push_back(price(message, stage, pipeline, hardware));
     return prices;
