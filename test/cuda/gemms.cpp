@@ -352,7 +352,7 @@ TEST_CASE("a gelu behind a GEMM is tuned with it only where bits may differ", "[
     CHECK(contains(tuned_forward(true, false, device), " apart\n"));
 }
 
-TEST_CASE("a GEMM in 8 bits that the library cannot do says why", "[gemms]") {
+TEST_CASE("an FP8 GEMM that the library does not support says why", "[gemms]") {
     Device device;
     Gemms gemms(device.properties, nullptr);
     Numbers memory(8, 8, 0);

@@ -48,7 +48,7 @@ double cosine(const std::vector<float>& a, const std::vector<float>& b) {
 
 }  // namespace
 
-TEST_CASE("neither recomputation nor schedule changes a bit in 8 bits", "[model]") {
+TEST_CASE("neither recomputation nor schedule changes a bit in FP8", "[model]") {
     RunSpec spec = spec_in(Precision::fp8, GENERATE(false, true));
     spec.recompute = Recompute::none;
     const Result base = train_steps(spec, 3);
@@ -59,7 +59,7 @@ TEST_CASE("neither recomputation nor schedule changes a bit in 8 bits", "[model]
     CHECK(train_steps(spec, 3) == base);
 }
 
-TEST_CASE("a run in 8 bits takes exactly the memory that was predicted", "[model][memory]") {
+TEST_CASE("an FP8 run takes exactly the predicted memory", "[model][memory]") {
     RunSpec spec = spec_in(Precision::fp8, GENERATE(false, true));
     spec.recompute = GENERATE(Recompute::none, Recompute::selective, Recompute::full);
     spec.parallel.schedule = GENERATE(ScheduleKind::one_f_one_b, ScheduleKind::zero_bubble);

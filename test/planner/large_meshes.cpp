@@ -1,6 +1,5 @@
 // Every rank of the shipped specs of large models, executed for a whole step without the hardware.
 #include <algorithm>
-#include <filesystem>
 #include <numeric>
 
 #include "catch.h"
@@ -8,7 +7,7 @@
 #include "planner/executed_mesh.h"
 #include "planner/flop_costs.h"
 #include "schedule/stage_plan.h"
-#include "spec/make_plan.h"
+#include "shipped_plan.h"
 
 using namespace gptrain;
 using namespace gptrain::test;
@@ -19,9 +18,7 @@ namespace {
 class LargeMesh {
 public:
     LargeMesh(const std::string& name, std::int64_t ranks)
-        : plan_(make_plan(load_run_spec(std::filesystem::path(GPTRAIN_TEST_DATA) / "../../configs" /
-                                        (name + ".yaml")),
-                          {.world_size = ranks, .cuda = true, .dry_run = true})),
+        : plan_(shipped_plan(name, ranks)),
           mesh_(execute_every_rank(plan_, cuda::backend_memory())) {
         REQUIRE(plan_.mesh.size() == ranks);
         REQUIRE(plan_.sequence_parallel);

@@ -1,5 +1,4 @@
 // The time of steps of the shipped large specs: messages hide behind computation.
-#include <filesystem>
 
 #include "catch.h"
 #include "cuda/needs.h"
@@ -7,7 +6,7 @@
 #include "planner/mesh_cost.h"
 #include "planner/step_time.h"
 #include "schedule/stage_plan.h"
-#include "spec/make_plan.h"
+#include "shipped_plan.h"
 
 namespace gptrain::test {
 namespace {
@@ -16,9 +15,7 @@ namespace {
 class LargeStep {
 public:
     LargeStep(const std::string& name, std::int64_t ranks)
-        : plan_(make_plan(load_run_spec(std::filesystem::path(GPTRAIN_TEST_DATA) / "../../configs" /
-                                        (name + ".yaml")),
-                          {.world_size = ranks, .cuda = true, .dry_run = true})),
+        : plan_(shipped_plan(name, ranks)),
           pipeline_{.mesh = plan_.mesh,
                     .kv_sharers = mesh_connections(plan_).kv_sharers,
                     .chunks = plan_.virtual_stages,

@@ -1,0 +1,19 @@
+// The plans of the specs in configs/.
+#pragma once
+
+#include <filesystem>
+#include <string>
+
+#include "spec/make_plan.h"
+
+namespace gptrain::test {
+
+/// For a dry run on GPUs.
+inline RunPlan shipped_plan(const std::string& name, std::int64_t ranks) {
+    const std::filesystem::path configs =
+        std::filesystem::path(GPTRAIN_TEST_DATA) / "../../configs";
+    return make_plan(load_run_spec(configs / (name + ".yaml")),
+                     {.world_size = ranks, .cuda = true, .dry_run = true});
+}
+
+}  // namespace gptrain::test
