@@ -13,8 +13,11 @@ void run(const ResidualNormForward& args, const OpContext& context);
 /// Each block sums its part of dweight and dbias over many rows; the parts are then added in order.
 void run(const ResidualNormBackward& args, const OpContext& context);
 void run(const DropoutBackward& args, const OpContext& context);
+/// A warp normalises a head. Backward sums dweight as above.
+void run(const HeadNormForward& args, const OpContext& context);
+void run(const HeadNormBackward& args, const OpContext& context);
 
-/// For the backward; the other ops need none.
+/// For both backward ops; the others need none.
 std::int64_t norm_scratch_bytes(const OpLimits& limits);
 
 }  // namespace gptrain::cuda

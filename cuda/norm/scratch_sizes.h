@@ -1,7 +1,10 @@
 // Kernel sizes that determine scratch memory (needs.cpp): plain numbers, the same on every device.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
+
+#include "base/checked.h"
 
 namespace gptrain::cuda {
 
@@ -11,5 +14,12 @@ constexpr std::int64_t norm_parts = 264;
 /// The minimum number of rows per group of threads, so that the parts are small compared to their
 /// inputs.
 constexpr std::int64_t norm_group_rows = 4;
+
+/// Warps of a block that normalises heads.
+constexpr int head_norm_warps = 8;
+/// The number of blocks in the backward of `heads` heads.
+constexpr std::int64_t head_norm_parts(std::int64_t heads) {
+    return std::min(norm_parts, div_ceil(heads, norm_group_rows * head_norm_warps));
+}
 
 }  // namespace gptrain::cuda

@@ -1,5 +1,7 @@
 #include "cuda/ops/activation.h"
 
+#include <type_traits>
+
 #include "cuda/device/amax.cuh"
 #include "cuda/device/pieces.cuh"
 #include "cuda/device/unrolled.cuh"
@@ -28,46 +30,55 @@ struct BackwardArgs {
     int ffn;
 };
 
-/// The inputs of one piece; GELU uses only `fc`.
+/// The inputs of one piece; only a gated activation uses `gate`.
 template <class T>
 struct Inputs {
     Vec16<T> fc;
     Vec16<T> gate;
 };
 
+template <Activation activation>
+__device__ inline Gelu gelu_of(float u) {
+    if constexpr (activation == Activation::gelu_erf) {
+        return gelu_erf(u);
+    } else {
+        return gelu(u);
+    }
+}
+
 /// `row` holds [fc | gate] of ffn elements each, or only fc.
-template <bool swiglu, bool aligned, class T>
+template <Activation activation, bool aligned, class T>
 __device__ inline Inputs<T> load_inputs(const T* row, int at, int ffn) {
     Inputs<T> inputs = {};
     inputs.fc = load_piece_once<aligned>(row, at, ffn);
-    if constexpr (swiglu) inputs.gate = load_piece_once<aligned>(row + ffn, at, ffn);
+    if constexpr (gated(activation)) inputs.gate = load_piece_once<aligned>(row + ffn, at, ffn);
     return inputs;
 }
 
-template <bool swiglu, class T>
+template <Activation activation, class T>
 __device__ inline Vec16<T> forward_piece(const Inputs<T>& u) {
     float fc[piece_width<T>];
     widen(u.fc, fc);
-    if constexpr (swiglu) {
+    if constexpr (gated(activation)) {
         float gate[piece_width<T>];
         widen(u.gate, gate);
         for (int i = 0; i < piece_width<T>; ++i)
             fc[i] = gate[i] * logistic(gate[i]).value * fc[i];
     } else {
         for (float& x : fc)
-            x = gelu(x).value;
+            x = gelu_of<activation>(x).value;
     }
     return narrow_piece<T>(fc);
 }
 
 /// Returns the gradients of the inputs.
-template <bool swiglu, class T>
+template <Activation activation, class T>
 __device__ inline Inputs<T> backward_piece(const Inputs<T>& u, const Vec16<T>& dy) {
     float fc[piece_width<T>];
     float gradient[piece_width<T>];
     widen(u.fc, fc);
     widen(dy, gradient);
-    if constexpr (swiglu) {
+    if constexpr (gated(activation)) {
         float gate[piece_width<T>];
         widen(u.gate, gate);
         for (int i = 0; i < piece_width<T>; ++i) {
@@ -80,65 +91,65 @@ __device__ inline Inputs<T> backward_piece(const Inputs<T>& u, const Vec16<T>& d
         return {narrow_piece<T>(fc), narrow_piece<T>(gate)};
     } else {
         for (int i = 0; i < piece_width<T>; ++i)
-            fc[i] = gradient[i] * gelu(fc[i]).slope;
+            fc[i] = gradient[i] * gelu_of<activation>(fc[i]).slope;
         return {narrow_piece<T>(fc), {}};
     }
 }
 
-template <bool swiglu, bool aligned, class T, bool with_amax>
+template <Activation activation, bool aligned, class T, bool with_amax>
 __device__ inline void forward_column(const ForwardArgs<T>& args, int at,
                                       RunningAmax<with_amax>& amax) {
-    constexpr int widths = swiglu ? 2 : 1;
+    constexpr int widths = gated(activation) ? 2 : 1;
     Inputs<T> u[rows_per_block];
     for (int i = 0; i < rows_per_block; ++i) {
         const T* row = args.u + block_row(i, args.tokens) * args.ffn * widths;
-        u[i] = load_inputs<swiglu, aligned>(row, at, args.ffn);
+        u[i] = load_inputs<activation, aligned>(row, at, args.ffn);
     }
     for (int i = 0; i < rows_per_block; ++i) {
         if (!is_block_row(i, args.tokens)) continue;
-        const Vec16<T> y = forward_piece<swiglu, T>(u[i]);
+        const Vec16<T> y = forward_piece<activation, T>(u[i]);
         store_piece<aligned>(args.y + block_row(i, args.tokens) * args.ffn, at, args.ffn, y);
         amax.template add<aligned>(y, at, args.ffn);
     }
 }
 
-template <class T, bool swiglu, bool aligned, bool with_amax>
+template <class T, Activation activation, bool aligned, bool with_amax>
 __global__ void __launch_bounds__(256) forward_kernel(ForwardArgs<T> args) {
     const int at = thread_piece<T>();
     RunningAmax<with_amax> amax;
-    if (at < args.ffn) forward_column<swiglu, aligned>(args, at, amax);
+    if (at < args.ffn) forward_column<activation, aligned>(args, at, amax);
     amax.merge(shared_memory<WarpAmax>().values, args.amax);
 }
 
-template <bool swiglu, bool aligned, class T, bool with_amax>
+template <Activation activation, bool aligned, class T, bool with_amax>
 __device__ inline void backward_column(const BackwardArgs<T>& args, int at,
                                        RunningAmax<with_amax>& amax) {
-    constexpr int widths = swiglu ? 2 : 1;
+    constexpr int widths = gated(activation) ? 2 : 1;
     Inputs<T> u[rows_per_block];
     Vec16<T> dy[rows_per_block];
     for (int i = 0; i < rows_per_block; ++i) {
         const std::int64_t row = block_row(i, args.tokens);
-        u[i] = load_inputs<swiglu, aligned>(args.u + row * args.ffn * widths, at, args.ffn);
+        u[i] = load_inputs<activation, aligned>(args.u + row * args.ffn * widths, at, args.ffn);
         dy[i] = load_piece_once<aligned>(args.dy + row * args.ffn, at, args.ffn);
     }
     unrolled<rows_per_block>([&](int i) {
         if (!is_block_row(i, args.tokens)) return;
         T* row = args.du + block_row(i, args.tokens) * args.ffn * widths;
-        const Inputs<T> du = backward_piece<swiglu, T>(u[i], dy[i]);
+        const Inputs<T> du = backward_piece<activation, T>(u[i], dy[i]);
         store_piece<aligned>(row, at, args.ffn, du.fc);
         amax.template add<aligned>(du.fc, at, args.ffn);
-        if constexpr (swiglu) {
+        if constexpr (gated(activation)) {
             store_piece<aligned>(row + args.ffn, at, args.ffn, du.gate);
             amax.template add<aligned>(du.gate, at, args.ffn);
         }
     });
 }
 
-template <class T, bool swiglu, bool aligned, bool with_amax>
+template <class T, Activation activation, bool aligned, bool with_amax>
 __global__ void __launch_bounds__(256) backward_kernel(BackwardArgs<T> args) {
     const int at = thread_piece<T>();
     RunningAmax<with_amax> amax;
-    if (at < args.ffn) backward_column<swiglu, aligned>(args, at, amax);
+    if (at < args.ffn) backward_column<activation, aligned>(args, at, amax);
     amax.merge(shared_memory<WarpAmax>().values, args.amax);
 }
 
@@ -163,23 +174,31 @@ void launch_pieces(const Args& args, int width, Kernel kernel, const OpContext& 
            kernel, args);
 }
 
-template <class T, bool with_amax>
-auto* choose_forward(bool swiglu, bool aligned) {
-    if (swiglu) {
-        return aligned ? forward_kernel<T, true, true, with_amax>
-                       : forward_kernel<T, true, false, with_amax>;
+/// Calls f with the activation function as a compile-time constant.
+template <class F>
+auto with_activation(Activation activation, const F& f) {
+    using enum Activation;
+    switch (activation) {
+        case gelu: return f(std::integral_constant<Activation, gelu>());
+        case gelu_erf: return f(std::integral_constant<Activation, gelu_erf>());
+        case swiglu: break;
     }
-    return aligned ? forward_kernel<T, false, true, with_amax>
-                   : forward_kernel<T, false, false, with_amax>;
+    return f(std::integral_constant<Activation, swiglu>());
+}
+
+template <class T, bool with_amax>
+auto* choose_forward(Activation activation, bool aligned) {
+    return with_activation(activation, [&](auto chosen) {
+        return aligned ? forward_kernel<T, chosen(), true, with_amax>
+                       : forward_kernel<T, chosen(), false, with_amax>;
+    });
 }
 template <class T, bool with_amax>
-auto* choose_backward(bool swiglu, bool aligned) {
-    if (swiglu) {
-        return aligned ? backward_kernel<T, true, true, with_amax>
-                       : backward_kernel<T, true, false, with_amax>;
-    }
-    return aligned ? backward_kernel<T, false, true, with_amax>
-                   : backward_kernel<T, false, false, with_amax>;
+auto* choose_backward(Activation activation, bool aligned) {
+    return with_activation(activation, [&](auto chosen) {
+        return aligned ? backward_kernel<T, chosen(), true, with_amax>
+                       : backward_kernel<T, chosen(), false, with_amax>;
+    });
 }
 
 template <class T>
@@ -191,9 +210,8 @@ void forward(const ActivationForward& op, const OpContext& context) {
                                  .ffn = static_cast<int>(op.y.size(1))};
     const bool aligned =
         is_aligned(args.u, args.ffn, args.ffn) && is_aligned(args.y, args.ffn, args.ffn);
-    auto* kernel = args.amax == nullptr
-                       ? choose_forward<T, false>(op.activation == Activation::swiglu, aligned)
-                       : choose_forward<T, true>(op.activation == Activation::swiglu, aligned);
+    auto* kernel = args.amax == nullptr ? choose_forward<T, false>(op.activation, aligned)
+                                        : choose_forward<T, true>(op.activation, aligned);
     launch_pieces(args, piece_width<T>, kernel, context);
 }
 
@@ -208,9 +226,8 @@ void backward(const ActivationBackward& op, const OpContext& context) {
     const bool aligned = is_aligned(args.u, args.ffn, args.ffn) &&
                          is_aligned(args.dy, args.ffn, args.ffn) &&
                          is_aligned(args.du, args.ffn, args.ffn);
-    auto* kernel = args.amax == nullptr
-                       ? choose_backward<T, false>(op.activation == Activation::swiglu, aligned)
-                       : choose_backward<T, true>(op.activation == Activation::swiglu, aligned);
+    auto* kernel = args.amax == nullptr ? choose_backward<T, false>(op.activation, aligned)
+                                        : choose_backward<T, true>(op.activation, aligned);
     launch_pieces(args, piece_width<T>, kernel, context);
 }
 

@@ -33,4 +33,13 @@ __device__ inline Gelu gelu(float u) {
     return {u * s.value, s.value * fma(u * s.tail, two_z_slope, 1.0f)};
 }
 
+/// The same by the normal distribution P and its density p: u P(u) and P(u) + u p(u).
+__device__ inline Gelu gelu_erf(float u) {
+    constexpr float root_half = 0.70710678118654752f;
+    constexpr float half_log2_e = 0.72134752044448170f;
+    const float below = 0.5f * complementary_erf(-root_half * u);
+    const float density = 0.39894228040143268f * exp2_approx(-half_log2_e * u * u);
+    return {u * below, fma(u, density, below)};
+}
+
 }  // namespace gptrain::cuda

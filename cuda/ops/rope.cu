@@ -1,6 +1,5 @@
 #include "cuda/ops/rope.h"
 
-#include <cmath>
 #include <numbers>
 
 #include "cuda/device/pieces.cuh"
@@ -26,6 +25,7 @@ struct RopeArgs {
     int heads;
     int pairs;  ///< D / 2
     bool inverse;
+    double amplitude;              ///< of cosines and sines
     double half_turns[max_pairs];  ///< angles at position 1, in units of pi
 
     /// 16-byte pieces in half a head.
@@ -45,8 +45,8 @@ __device__ inline void make_rotations(const RopeArgs<T>& args, int first_token, 
     for (int i = thread_index(); i < count * args.pairs; i += block_threads()) {
         const int token = first_token + i / args.pairs;
         const double angle = args.positions[token] * args.half_turns[i % args.pairs];
-        const auto sine = static_cast<float>(sine_pi(angle));
-        shared.cosines[i] = static_cast<float>(cosine_pi(angle));
+        const auto sine = static_cast<float>(args.amplitude * sine_pi(angle));
+        shared.cosines[i] = static_cast<float>(args.amplitude * cosine_pi(angle));
         shared.sines[i] = args.inverse ? -sine : sine;
     }
     if (thread_index() < count) {
@@ -126,11 +126,10 @@ RopeArgs<T> rope_args(const Rope& op) {
                         .heads = static_cast<int>(op.x.size(2)),
                         .pairs = static_cast<int>(pairs),
                         .inverse = op.inverse,
+                        .amplitude = op.angles().amplitude(),
                         .half_turns = {}};
-    for (int i = 0; i < args.pairs; ++i) {
-        const double exponent = -2.0 * i / static_cast<double>(op.x.size(3));
-        args.half_turns[i] = std::pow(op.theta, exponent) / std::numbers::pi;
-    }
+    for (int i = 0; i < args.pairs; ++i)
+        args.half_turns[i] = op.angles().frequency(i) / std::numbers::pi;
     return args;
 }
 

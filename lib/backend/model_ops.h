@@ -4,11 +4,13 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <optional>
 #include <string_view>
 
 #include "backend/dropout.h"
 #include "backend/value_ops.h"
 #include "base/activation.h"
+#include "base/rope.h"
 
 namespace gptrain {
 
@@ -142,9 +144,32 @@ struct DropoutBackward {
     void tensors(const auto& list) const { list.reads(dr).writes(dy).updates(amax); }
 };
 
+/// RMSNorm of each head: y = x rstd weight, rstd = 1 / sqrt(mean of x^2 + eps)
+struct HeadNormForward {
+    static constexpr std::string_view name = "head_norm_forward";
+    Tensor x;       ///< [T, heads, D], strided, D contiguous
+    Tensor weight;  ///< [D]
+    float eps = 1e-5f;
+    Tensor y;  ///< like x, =; may be x itself
+    void tensors(const auto& list) const { list.reads(x, weight).writes(y); }
+};
+
+/// The statistics are computed again from x.
+struct HeadNormBackward {
+    static constexpr std::string_view name = "head_norm_backward";
+    Tensor dy;      ///< like x
+    Tensor x;       ///< [T, heads, D], strided, D contiguous
+    Tensor weight;  ///< [D]
+    float eps = 1e-5f;
+    Tensor dx;       ///< like x, =; may be dy itself
+    Tensor dweight;  ///< fp32 [D], +=
+    void tensors(const auto& list) const { list.reads(dy, x, weight).writes(dx).updates(dweight); }
+};
+
 // ---- activation functions -----------------------------------------------------------------------
 
 /// gelu, tanh form: y = 0.5 u (1 + tanh(sqrt(2 / pi) (u + 0.044715 u^3))).
+/// gelu_erf: y = 0.5 u (1 + erf(u / sqrt(2))).
 /// swiglu: u holds [fc | gate], packed; y = silu(gate) fc.
 struct ActivationForward {
     static constexpr std::string_view name = "activation_forward";
@@ -160,7 +185,7 @@ struct ActivationBackward {
     Activation activation = Activation::gelu;
     Tensor u;          ///< as above
     Tensor dy;         ///< [T, F]
-    Tensor du;         ///< as u, =; for gelu may be dy itself
+    Tensor du;         ///< as u, =; without a gate may be dy itself
     Tensor amax = {};  ///< of du
     void tensors(const auto& list) const { list.reads(u, dy).writes(du).updates(amax); }
 };
@@ -219,16 +244,17 @@ struct PositionBackward {
     }
 };
 
-/// Rotary embedding of halves, in place: with m = position theta^(-2 i / D) for i < D / 2, computed
-/// in double,
-/// (x[i], x[i + D/2]) = (x[i] cos m - x[i + D/2] sin m, x[i + D/2] cos m + x[i] sin m).
-/// `inverse` rotates by -m, for backward.
+/// Rotary embedding of halves, in place: with m = position x frequency(i) for i < D / 2
+/// (RopeAngles, computed in double) and a = amplitude, (x[i], x[i + D/2]) = a (x[i] cos m - x[i +
+/// D/2] sin m, x[i + D/2] cos m + x[i] sin m). `inverse` rotates by -m, for backward.
 struct Rope {
     static constexpr std::string_view name = "rope";
     Tensor x;          ///< [B, S, heads, D] with any strides, in and out
     Tensor positions;  ///< i32 [B, S]
     double theta = 10000.0;
+    std::optional<RopeScaling> scaling = {};
     bool inverse = false;
+    RopeAngles angles() const { return {theta, x.size(3), scaling}; }
     void tensors(const auto& list) const { list.reads(positions).updates(x); }
 };
 
@@ -249,7 +275,9 @@ struct AttentionForward {
     std::int64_t q_begin = 0;
     std::int64_t k_begin = 0;
     Tensor first_visible;  ///< i32 [B, Sq] or empty
-    Dropout dropout;       ///< of the probabilities, at the positions above
+    /// The most keys that a row sees by first_visible, for those who count the work; 0: any number.
+    std::int64_t window = 0;
+    Dropout dropout;  ///< of the probabilities, at the positions above
     void tensors(const auto& list) const { list.reads(q, k, v, first_visible).writes(o, lse); }
 };
 

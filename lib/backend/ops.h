@@ -27,10 +27,10 @@ using Ops = OpList<
     // linear layers
     LinearForward, LinearInputGrad, LinearWeightGrad, BiasGrad, AddBias,
     // the rest of the model
-    ResidualNormForward, ResidualNormBackward, DropoutBackward, ActivationForward,
-    ActivationBackward, EmbeddingForward, EmbeddingBackward, PositionForward, PositionBackward,
-    Rope, AttentionForward, AttentionBackward, MergeAttention, CrossEntropy, VocabParallelMaximum,
-    VocabParallelSums, VocabParallelGradient,
+    ResidualNormForward, ResidualNormBackward, DropoutBackward, HeadNormForward, HeadNormBackward,
+    ActivationForward, ActivationBackward, EmbeddingForward, EmbeddingBackward, PositionForward,
+    PositionBackward, Rope, AttentionForward, AttentionBackward, MergeAttention, CrossEntropy,
+    VocabParallelMaximum, VocabParallelSums, VocabParallelGradient,
     // step and optimizer
     BeginStep, CheckLoss, SquareSum, DecideStep, FindNotFinite, AdamW>;
 

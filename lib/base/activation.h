@@ -5,7 +5,11 @@
 
 namespace gptrain {
 
-enum class Activation { gelu, swiglu };
+enum class Activation {
+    gelu,      ///< tanh form
+    gelu_erf,  ///< exact
+    swiglu,
+};
 
 /// Whether the first projection also computes a gate.
 constexpr bool gated(Activation activation) {

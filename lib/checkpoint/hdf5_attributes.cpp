@@ -44,7 +44,9 @@ void write_attributes(hid_t object, const Json& values, const std::string& file)
             const auto number = value.get<double>();
             write_one(object, name, H5T_NATIVE_DOUBLE, &number, file);
         } else {
-            const auto string = value.get<std::string>();
+            // Lists and sections are their JSON.
+            const std::string string =
+                value.is_string() ? value.get<std::string>() : to_line(value);
             const char* begin = string.c_str();
             write_one(object, name, text_type(file), &begin, file);
         }

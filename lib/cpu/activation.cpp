@@ -12,25 +12,26 @@ namespace {
 /// Cost of one element, relative to an addition.
 constexpr std::int64_t exp_cost = 4;
 
+/// `function` returns the Gelu of a vector.
 template <class T>
-void gelu_forward(const ActivationForward& args) {
+void gelu_forward(const ActivationForward& args, const auto& function) {
     const T* u = args.u.as<T>();
     T* y = args.y.as<T>();
     parallel_ranges(args.y.elements(), exp_cost, 64, [&](std::int64_t begin, std::int64_t end) {
         for_vectors(begin, end, [&](std::int64_t i, auto lanes) {
-            store(y + i, gelu(load(u + i, lanes)).value, lanes);
+            store(y + i, function(load(u + i, lanes)).value, lanes);
         });
     });
 }
 
 template <class T>
-void gelu_backward(const ActivationBackward& args) {
+void gelu_backward(const ActivationBackward& args, const auto& function) {
     const T* u = args.u.as<T>();
     const T* dy = args.dy.as<T>();
     T* du = args.du.as<T>();
     parallel_ranges(args.dy.elements(), exp_cost, 64, [&](std::int64_t begin, std::int64_t end) {
         for_vectors(begin, end, [&](std::int64_t i, auto lanes) {
-            store(du + i, load(dy + i, lanes) * gelu(load(u + i, lanes)).slope, lanes);
+            store(du + i, load(dy + i, lanes) * function(load(u + i, lanes)).slope, lanes);
         });
     });
 }
@@ -78,7 +79,11 @@ void swiglu_backward(const ActivationBackward& args) {
 void run(const ActivationForward& args) {
     with_compute_type(args.u.dtype(), [&](auto type) {
         using T = decltype(type);
-        args.activation == Activation::swiglu ? swiglu_forward<T>(args) : gelu_forward<T>(args);
+        switch (args.activation) {
+            case Activation::gelu: return gelu_forward<T>(args, gelu<Vec8>);
+            case Activation::gelu_erf: return gelu_forward<T>(args, gelu_erf<Vec8>);
+            case Activation::swiglu: return swiglu_forward<T>(args);
+        }
     });
     if (!args.amax.empty()) run(UpdateAmax{.x = args.y, .amax = args.amax});
 }
@@ -86,7 +91,11 @@ void run(const ActivationForward& args) {
 void run(const ActivationBackward& args) {
     with_compute_type(args.u.dtype(), [&](auto type) {
         using T = decltype(type);
-        args.activation == Activation::swiglu ? swiglu_backward<T>(args) : gelu_backward<T>(args);
+        switch (args.activation) {
+            case Activation::gelu: return gelu_backward<T>(args, gelu<Vec8>);
+            case Activation::gelu_erf: return gelu_backward<T>(args, gelu_erf<Vec8>);
+            case Activation::swiglu: return swiglu_backward<T>(args);
+        }
     });
     if (!args.amax.empty()) run(UpdateAmax{.x = args.du, .amax = args.amax});
 }

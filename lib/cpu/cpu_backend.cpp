@@ -13,6 +13,7 @@
 #include "cpu/cross_entropy.h"
 #include "cpu/embedding.h"
 #include "cpu/fp8.h"
+#include "cpu/head_norm.h"
 #include "cpu/linear.h"
 #include "cpu/memory.h"
 #include "cpu/norm.h"
@@ -106,7 +107,7 @@ std::int64_t scratch_bytes(const OpLimits& limits, int threads) {
     const std::int64_t tokens = limits.sequences * limits.seq_length;
     return std::max(
         {linear_scratch_bytes(limits.compute, threads), norm_scratch_bytes(tokens, limits.hidden),
-         rope_scratch_bytes(limits.head_dim),
+         head_norm_scratch_bytes(tokens, limits.head_dim), rope_scratch_bytes(limits.head_dim),
          cross_entropy_scratch_bytes(std::max(limits.head_chunk, tokens)),
          attention_forward_scratch_bytes(limits.head_dim, threads),
          attention_backward_scratch_bytes(limits.seq_length, limits.head_dim, threads)});

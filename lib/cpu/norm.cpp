@@ -5,16 +5,11 @@
 #include "cpu/dropout_mask.h"
 #include "cpu/fp8.h"
 #include "cpu/parallel.h"
+#include "cpu/row_blocks.h"
 #include "tensor/dtype_switch.h"
 
 namespace gptrain::cpu {
 namespace {
-
-/// Number of row blocks whose parts of dweight and dbias are summed separately. It depends on the
-/// number of rows only, so that results do not depend on the number of threads.
-std::int64_t row_blocks(std::int64_t tokens) {
-    return std::min<std::int64_t>(64, div_ceil(tokens, 16));
-}
 
 struct Statistics {
     float mean = 0;
@@ -119,19 +114,6 @@ struct BackwardRow {
         return {gradients.sum() / count, projections.sum() / count};
     }
 };
-
-/// total[h] += the sum over blocks of parts[block][h]
-void add_parts(const float* parts, std::int64_t blocks, std::int64_t stride, std::int64_t hidden,
-               float* total) {
-    parallel_ranges(hidden, blocks, 16, [&](std::int64_t begin, std::int64_t end) {
-        for_vectors(begin, end, [&](std::int64_t h, auto lanes) {
-            Vec8 sum = 0.0f;
-            for (std::int64_t block = 0; block < blocks; ++block)
-                sum = sum + load(parts + block * stride + h, lanes);
-            store(total + h, load(total + h, lanes) + sum, lanes);
-        });
-    });
-}
 
 template <class T>
 void backward(const ResidualNormBackward& args, Scratch& scratch) {

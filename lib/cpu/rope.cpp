@@ -14,12 +14,13 @@ struct Rotation {
     alignas(32) float cosine[8];
     alignas(32) float sine[8];
 
-    Rotation(double position, const double* frequencies, std::int64_t count, bool inverse)
+    Rotation(double position, const double* frequencies, double amplitude, std::int64_t count,
+             bool inverse)
         : cosine{}, sine{} {
         for (std::int64_t i = 0; i < count; ++i) {
             const double angle = position * frequencies[i];
-            cosine[i] = static_cast<float>(std::cos(angle));
-            const auto s = static_cast<float>(std::sin(angle));
+            cosine[i] = static_cast<float>(amplitude * std::cos(angle));
+            const auto s = static_cast<float>(amplitude * std::sin(angle));
             sine[i] = inverse ? -s : s;
         }
     }
@@ -32,10 +33,11 @@ void rotate(const Rope& args, const double* frequencies) {
     const std::int64_t half = args.x.size(3) / 2;
     const auto* positions = args.positions.as<std::int32_t>();
     T* x = args.x.as<T>();
+    const double amplitude = args.angles().amplitude();
     const auto rotate_row = [&](std::int64_t row) {
         T* first_head = x + row / length * args.x.stride(0) + row % length * args.x.stride(1);
         for_vectors(0, half, [&](std::int64_t i, auto lanes) {
-            const Rotation turn(positions[row], frequencies + i,
+            const Rotation turn(positions[row], frequencies + i, amplitude,
                                 std::min<std::int64_t>(8, half - i), args.inverse);
             const Vec8 cosine = Vec8::load(turn.cosine);
             const Vec8 sine = Vec8::load(turn.sine);
@@ -61,10 +63,9 @@ void rotate(const Rope& args, const double* frequencies) {
 void run(const Rope& args, Scratch& scratch) {
     const std::int64_t dim = args.x.size(3);
     auto* frequencies = scratch.take<double>(dim / 2);
-    for (std::int64_t i = 0; i < dim / 2; ++i) {
-        frequencies[i] =
-            std::pow(args.theta, -2.0 * static_cast<double>(i) / static_cast<double>(dim));
-    }
+    const RopeAngles angles = args.angles();
+    for (std::int64_t i = 0; i < dim / 2; ++i)
+        frequencies[i] = angles.frequency(i);
     with_compute_type(args.x.dtype(),
                       [&](auto type) { rotate<decltype(type)>(args, frequencies); });
 }

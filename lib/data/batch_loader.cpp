@@ -36,6 +36,11 @@ void append_sequence(Microbatch& batch, std::span<const std::int32_t> tokens, st
         batch.weights.push_back(counted ? 1.0f : 0.0f);
         batch.positions.push_back(i - document_begin);
         if (shape.reset_at_eod) batch.first_visible.push_back(document_begin);
+        if (shape.sliding_window) {
+            const std::int64_t first =
+                std::max<std::int64_t>(document_begin, i + 1 - *shape.sliding_window);
+            batch.first_in_window.push_back(static_cast<std::int32_t>(first));
+        }
         if (ends_document && shape.reset_at_eod) document_begin = i + 1;
     }
 }
@@ -49,6 +54,7 @@ Microbatch make_microbatch(const SampleSource& source, const BatchShape& shape,
         ids->reserve(elements);
     batch.weights.reserve(elements);
     if (shape.reset_at_eod) batch.first_visible.reserve(elements);
+    if (shape.sliding_window) batch.first_in_window.reserve(elements);
 
     std::vector<std::int32_t> tokens(static_cast<std::size_t>(shape.seq_length + 1));
     for (std::int64_t b = 0; b < shape.micro_batch_size; ++b) {

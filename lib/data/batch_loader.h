@@ -29,6 +29,8 @@ struct Microbatch {
     /// which is the start of its document. An end-of-document token belongs to the document it
     /// ends.
     std::vector<std::int32_t> first_visible;
+    /// Empty without a sliding window: the same for layers with a window.
+    std::vector<std::int32_t> first_in_window;
     /// Loss weight of each token: 1, or 0 if the target is padding, or if eod_mask_loss is set and
     /// the input is an end of document.
     std::vector<float> weights;
@@ -53,6 +55,8 @@ struct BatchShape {
     std::optional<std::int64_t> eod_id;  ///< required by the next two
     bool eod_mask_loss = false;
     bool reset_at_eod = false;
+    std::optional<std::int64_t>
+        sliding_window;  ///< keys that a token sees at most, itself included
 };
 
 /// The steps that a loader serves.

@@ -54,7 +54,7 @@ StageSizes stage_sizes(const RunPlan& plan, const MeshPlace& place) {
                       .recompute = plan.recompute,
                       .defer_weights = schedule.defers_weights},
             .stream = stream_slice(plan, place),
-            .first_visible = plan.end_of_document.reset};
+            .masks = batch_masks(plan)};
 }
 
 }  // namespace

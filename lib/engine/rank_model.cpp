@@ -90,7 +90,12 @@ BatchShape batch_shape(const RunPlan& plan, const MeshPlace& place) {
             .vocab_size = plan.model.vocab,
             .eod_id = plan.end_of_document.id,
             .eod_mask_loss = plan.end_of_document.mask_loss,
-            .reset_at_eod = plan.end_of_document.reset};
+            .reset_at_eod = plan.end_of_document.reset,
+            .sliding_window = plan.limits_attention() ? plan.model.sliding_window : std::nullopt};
+}
+
+BatchMasks batch_masks(const RunPlan& plan) {
+    return {.documents = plan.end_of_document.reset, .window = plan.limits_attention()};
 }
 
 OpLimits op_limits(const RunPlan& plan) {

@@ -36,6 +36,8 @@ StepState read_state(Backend& backend, const StepRef& state);
 /// How samples become the batches of this data rank. If the data has an end-of-document id, the
 /// plan must have it.
 BatchShape batch_shape(const RunPlan& plan, const MeshPlace& place);
+/// What the batches of a run carry.
+BatchMasks batch_masks(const RunPlan& plan);
 
 /// The largest sizes of the plan's ops.
 OpLimits op_limits(const RunPlan& plan);

@@ -127,7 +127,7 @@ private:
                 .buffers = schedule.buffers,
                 .saved = {.seq_length = plan_.local_length()},
                 .stream = stream_slice(plan_, mesh.place()),
-                .first_visible = plan_.end_of_document.reset};
+                .masks = batch_masks(plan_)};
     }
 
     const RunPlan& plan_;

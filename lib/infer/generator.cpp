@@ -1,5 +1,6 @@
 #include "infer/generator.h"
 
+#include <algorithm>
 #include <numeric>
 
 namespace gptrain {
@@ -20,7 +21,8 @@ Generator::Generator(Backend& backend, const Mesh& mesh, const RunPlan& plan,
       schedule_(make_forward_schedule(pipeline_of(plan, 1), mesh.place().pp)),
       has_head_(head_stage(plan) == mesh.place().pp) {
     Memory& all = model_.memory();
-    batch_ = reserve_batch(all[MemoryUse::batch], {1, prompt_tokens}, false);
+    batch_ = reserve_batch(all[MemoryUse::batch], {1, prompt_tokens},
+                           {.window = plan.limits_attention()});
     token_ = all[MemoryUse::batch].allocate(DType::i32, {1});
     for (std::int64_t i = 0; i < schedule_.buffers; ++i) {
         buffers_.push_back(
@@ -45,6 +47,12 @@ Batch Generator::upload(std::span<const std::int32_t> tokens) const {
     std::iota(positions.begin(), positions.end(), narrow<std::int32_t>(length_));
     backend.upload(batch.ids, std::as_bytes(tokens));
     backend.upload(batch.positions, std::as_bytes(std::span(positions)));
+    if (batch_.first_in_window.empty()) return batch;
+    batch.first_in_window = batch_.first_in_window.slice(1, 0, count);
+    const auto before = narrow<std::int32_t>(*plan_.model.sliding_window - 1);
+    for (std::int32_t& position : positions)
+        position = std::max(position - before, 0);
+    backend.upload(batch.first_in_window, std::as_bytes(std::span(positions)));
     return batch;
 }
 

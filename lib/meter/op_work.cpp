@@ -10,19 +10,25 @@ double gemm_flops(std::int64_t rows, std::int64_t cols, std::int64_t length) {
            static_cast<double>(length);
 }
 
-/// Query-key pairs that the causal mask leaves visible, in one sequence and head.
-double visible_pairs(const AttentionForward& args) {
+/// Query-key pairs that the causal mask leaves visible, in one sequence and head, if query i has
+/// position `q_begin` + i.
+double causal_pairs(const AttentionForward& args, std::int64_t q_begin) {
     const std::int64_t queries = args.q.size(1);
     const std::int64_t keys = args.k.size(1);
     // Query i sees n_i = clamp(q_begin + i - k_begin + 1, 0, keys) keys: a ramp, then a plateau.
-    const std::int64_t ramp_start =
-        std::clamp<std::int64_t>(args.k_begin - args.q_begin, 0, queries);
+    const std::int64_t ramp_start = std::clamp<std::int64_t>(args.k_begin - q_begin, 0, queries);
     const std::int64_t ramp_end =
-        std::clamp<std::int64_t>(args.k_begin - args.q_begin + keys, ramp_start, queries);
-    const std::int64_t first = args.q_begin + ramp_start - args.k_begin + 1;
+        std::clamp<std::int64_t>(args.k_begin - q_begin + keys, ramp_start, queries);
+    const std::int64_t first = q_begin + ramp_start - args.k_begin + 1;
     const std::int64_t count = ramp_end - ramp_start;
     const double ramp = static_cast<double>(count) * static_cast<double>(2 * first + count - 1) / 2;
     return ramp + static_cast<double>(queries - ramp_end) * static_cast<double>(keys);
+}
+
+/// Behind a window are the keys that an earlier query would see.
+double visible_pairs(const AttentionForward& args) {
+    const double pairs = causal_pairs(args, args.q_begin);
+    return args.window == 0 ? pairs : pairs - causal_pairs(args, args.q_begin - args.window);
 }
 
 double attention_flops(const AttentionForward& args, int gemms) {

@@ -128,6 +128,7 @@ AttentionForward local_attention(const ContextForward& args, const HeadExchange&
             .o = o,
             .lse = exchange.whole_lse(args.lse),
             .first_visible = exchange.gathered(args.first_visible),
+            .window = args.window,
             .dropout = dropout};
 }
 

@@ -6,14 +6,29 @@ Attention::Attention(const ModelContext& context, const Parameters& parameters, 
     : context_(context),
       layer_(layer),
       half_(context, parameters, layer, {.norm = "ln_1", .in = "attn.qkv", .proj = "attn.proj"},
-            DropoutSite::attention_output) {}
+            DropoutSite::attention_output),
+      q_norm_(parameters.group(text("h.", layer, ".attn.q_norm.weight"))),
+      k_norm_(parameters.group(text("h.", layer, ".attn.k_norm.weight"))) {}
 
 SavedAttention Attention::reserve(Arena& arena, Recompute recompute, std::int64_t sequences,
                                   std::int64_t seq_length) const {
     const std::int64_t tokens = sequences * seq_length;
-    if (recompute == Recompute::full) return {half_.reserve_stream(arena, tokens), {}};
-    return {half_.reserve(arena, tokens, {.n = recompute == Recompute::none, .a = true}),
-            arena.allocate(DType::f32, {sequences, context_.shape.heads, seq_length})};
+    if (recompute == Recompute::full) return {half_.reserve_stream(arena, tokens), {}, {}};
+    const bool all = recompute == Recompute::none;
+    SavedAttention saved = {
+        half_.reserve(arena, tokens, {.n = all, .a = true}),
+        arena.allocate(DType::f32, {sequences, context_.shape.heads, seq_length}),
+        {}};
+    // all_to_all leaves q, k and v there as it exchanged them.
+    const bool exchanged =
+        shares_sequence() && context_.context_method == ContextMethod::all_to_all;
+    if (all || exchanged) saved.normalised = reserve_normalised(arena, tokens);
+    return saved;
+}
+
+Tensor Attention::reserve_normalised(Arena& arena, std::int64_t tokens) const {
+    if (!normalises()) return {};
+    return arena.allocate(context_.compute, {tokens, half_.u_width()});
 }
 
 KvCache Attention::reserve_cache(Arena& arena, std::int64_t sequences,
@@ -27,7 +42,9 @@ SavedAttention Attention::with_workspace(const SavedAttention& kept, const Tenso
                                          const Batch& batch) const {
     return {half_.with_workspace(kept, stream, batch.tokens()),
             kept_or_temporary(kept.lse, context_, DType::f32,
-                              {batch.sequences(), context_.shape.heads, batch.seq_length()})};
+                              {batch.sequences(), context_.shape.heads, batch.seq_length()}),
+            kept.normalised.empty() ? reserve_normalised(context_.workspace(), batch.tokens())
+                                    : kept.normalised};
 }
 
 Attention::Heads Attention::split(const Tensor& packed, const Batch& batch) const {
@@ -52,7 +69,57 @@ void Attention::rotate(const Tensor& packed, const Batch& batch, bool inverse) c
     context_.backend.run(Rope{.x = heads.slice(2, 0, n + g),
                               .positions = batch.positions,
                               .theta = context_.shape.rope_theta,
+                              .scaling = context_.shape.rope_scaling,
                               .inverse = inverse});
+}
+
+Attention::QueriesAndKeys Attention::split_rows(const Tensor& packed) const {
+    const std::int64_t n = context_.shape.heads;
+    const std::int64_t g = context_.shape.groups;
+    const Tensor heads = packed.view({packed.size(0), n + 2 * g, context_.shape.head_dim});
+    return {.q = heads.slice(1, 0, n), .k = heads.slice(1, n, g)};
+}
+
+void Attention::normalise_and_rotate(const SavedAttention& saved, const Batch& batch) const {
+    if (normalises()) {
+        const auto eps = static_cast<float>(context_.shape.norm_eps);
+        const QueriesAndKeys from = split_rows(saved.u);
+        const QueriesAndKeys to = split_rows(saved.normalised);
+        context_.backend.run(
+            HeadNormForward{.x = from.q, .weight = q_norm_.weight, .eps = eps, .y = to.q});
+        context_.backend.run(
+            HeadNormForward{.x = from.k, .weight = k_norm_.weight, .eps = eps, .y = to.k});
+        context_.backend.copy(split(saved.normalised, batch).v, split(saved.u, batch).v);
+    }
+    rotate(saved.qkv(), batch, false);
+}
+
+SavedAttention Attention::with_normalised(SavedAttention kept, const Batch& batch) const {
+    if (!normalises() || !kept.normalised.empty()) return kept;
+    kept.normalised = reserve_normalised(context_.workspace(), batch.tokens());
+    normalise_and_rotate(kept, batch);
+    return kept;
+}
+
+void Attention::inputs_backward(const SavedAttention& saved, const Tensor& dqkv,
+                                const Batch& batch) const {
+    rotate(dqkv, batch, true);
+    if (!normalises()) return;
+    const auto eps = static_cast<float>(context_.shape.norm_eps);
+    const QueriesAndKeys x = split_rows(saved.u);
+    const QueriesAndKeys dx = split_rows(dqkv);
+    context_.backend.run(HeadNormBackward{.dy = dx.q,
+                                          .x = x.q,
+                                          .weight = q_norm_.weight,
+                                          .eps = eps,
+                                          .dx = dx.q,
+                                          .dweight = q_norm_.grad});
+    context_.backend.run(HeadNormBackward{.dy = dx.k,
+                                          .x = x.k,
+                                          .weight = k_norm_.weight,
+                                          .eps = eps,
+                                          .dx = dx.k,
+                                          .dweight = k_norm_.grad});
 }
 
 AttentionForward Attention::local_args(const Heads& heads, const SavedAttention& saved,
@@ -62,30 +129,32 @@ AttentionForward Attention::local_args(const Heads& heads, const SavedAttention&
             .v = heads.v,
             .o = output_heads(saved.a.values, pass.batch),
             .lse = saved.lse,
-            .first_visible = pass.batch.first_visible,
+            .first_visible = first_visible(pass.batch),
+            .window = window(pass.batch),
             .dropout = pass.dropout(context_, DropoutSite::attention, layer_)};
 }
 
 ContextForward Attention::context_args(const SavedAttention& saved, const Pass& pass) const {
     const Batch& batch = pass.batch;
     const std::int64_t heads = context_.shape.heads + 2 * context_.shape.groups;
-    return {.qkv = saved.u.view(
+    return {.qkv = saved.qkv().view(
                 {batch.sequences(), batch.seq_length(), heads, context_.shape.head_dim}),
             .o = output_heads(saved.a.values, batch),
             .lse = saved.lse,
-            .first_visible = batch.first_visible,
+            .first_visible = first_visible(batch),
+            .window = window(batch),
             .dropout = pass.dropout(context_, DropoutSite::attention, layer_)};
 }
 
 void Attention::forward_attention(Stream& stream, const SavedAttention& saved, const Pass& pass,
                                   KvCache* cache) const {
     half_.forward_in(stream, saved, pass);
-    rotate(saved.u, pass.batch, false);
+    normalise_and_rotate(saved, pass.batch);
     if (shares_sequence()) {
         return context_attention_forward(context_.context_method, context_args(saved, pass),
                                          context_ranks());
     }
-    AttentionForward args = local_args(split(saved.u, pass.batch), saved, pass);
+    AttentionForward args = local_args(split(saved.qkv(), pass.batch), saved, pass);
     if (cache != nullptr) {
         const std::int64_t added = pass.batch.seq_length();
         context_.backend.copy(cache->k.slice(1, cache->length, added), args.k);
@@ -114,13 +183,13 @@ void Attention::attention_backward(const SavedAttention& saved, const Tensor& d_
     } else {
         const Heads grads = split(dqkv, pass.batch);
         context_.backend.run(
-            AttentionBackward{.forward = local_args(split(saved.u, pass.batch), saved, pass),
+            AttentionBackward{.forward = local_args(split(saved.qkv(), pass.batch), saved, pass),
                               .d_o = output_heads(d_o, pass.batch),
                               .dq = grads.q,
                               .dk = grads.k,
                               .dv = grads.v});
     }
-    rotate(dqkv, pass.batch, true);
+    inputs_backward(saved, dqkv, pass.batch);
 }
 
 void Attention::backward(const SavedAttention& kept, StreamGrad& grad, const Dropout& branch,
@@ -128,11 +197,12 @@ void Attention::backward(const SavedAttention& kept, StreamGrad& grad, const Dro
     const ArenaFrame frame(context_.workspace());
     const bool inputs = part != BackwardPart::weights;
     const SavedHalf saved = half_.with_n(kept, pass, part);
+    const SavedAttention complete = inputs ? with_normalised(kept, pass.batch) : kept;
     const BlockHalf::Grads grads = half_.start_backward(grad, deferred, pass, part);
     const Tensor d_o =
         inputs ? context_.temporary({pass.batch.tokens(), half_.a_width()}) : Tensor();
     half_.projection_backward(saved, grads.dy, d_o, part);
-    if (inputs) attention_backward(kept, d_o, grads.du.values, pass);
+    if (inputs) attention_backward(complete, d_o, grads.du.values, pass);
     half_.finish_backward(saved, grads.du, grad, branch, pass, part);
 }
 

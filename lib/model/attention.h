@@ -2,6 +2,7 @@
 // this rank:
 //
 //   u    = [q | k | v]                            [T, (N + 2 G) D]
+//   q, k = norm(q), norm(k)                       with qk_norm, each head
 //   q, k = rope(q), rope(k)                       with rotary positions
 //   a    = dropout(softmax(q k^T / sqrt(D))) v    [T, N D], causal
 #pragma once
@@ -11,9 +12,15 @@
 
 namespace gptrain {
 
-/// What forward keeps for backward. q and k of u are rotated.
+/// What forward keeps for backward.
 struct SavedAttention : SavedHalf {
     Tensor lse;  ///< fp32 [B, N, S]
+    /// With qk_norm, [T, (N + 2 G) D] like u, with q and k normalised and rotated. Otherwise empty,
+    /// and q and k of u are rotated in place.
+    Tensor normalised;
+
+    /// q, k and v as the scores read them.
+    const Tensor& qkv() const { return normalised.empty() ? u : normalised; }
 };
 
 /// Keys and values of the tokens seen so far, for generation.
@@ -58,7 +65,34 @@ private:
     /// Views of a packed [T, (N + 2 G) D] tensor.
     Heads split(const Tensor& packed, const Batch& batch) const;
     Tensor output_heads(const Tensor& o, const Batch& batch) const;
+    /// q and k of a packed tensor of `rows`, [rows, N + G, D].
+    struct QueriesAndKeys {
+        Tensor q;
+        Tensor k;
+    };
+    QueriesAndKeys split_rows(const Tensor& packed) const;
+    bool normalises() const { return !q_norm_.weight.empty(); }
+    /// Memory for SavedAttention::normalised, empty without qk_norm.
+    Tensor reserve_normalised(Arena& arena, std::int64_t tokens) const;
+    /// saved.normalised = u with the heads of q and k normalised and rotated; without qk_norm,
+    /// rotates them in u.
+    void normalise_and_rotate(const SavedAttention& saved, const Batch& batch) const;
+    /// Computes `normalised` again in the workspace if it was not kept.
+    SavedAttention with_normalised(SavedAttention kept, const Batch& batch) const;
     void rotate(const Tensor& packed, const Batch& batch, bool inverse) const;
+    /// Turns the gradient of qkv() into that of u, in place.
+    void inputs_backward(const SavedAttention& saved, const Tensor& dqkv, const Batch& batch) const;
+    /// The first key that each token sees in this layer, i32 [B, S], or empty.
+    const Tensor& first_visible(const Batch& batch) const {
+        return has_window(batch) ? batch.first_in_window : batch.first_visible;
+    }
+    bool has_window(const Batch& batch) const {
+        return !batch.first_in_window.empty() && context_.shape.has_window(layer_);
+    }
+    /// The most keys that a token sees; 0: any number.
+    std::int64_t window(const Batch& batch) const {
+        return has_window(batch) ? *context_.shape.sliding_window : 0;
+    }
     AttentionForward local_args(const Heads& heads, const SavedAttention& saved,
                                 const Pass& pass) const;
     /// Context parallelism: the ranks of cp share the sequence, and context_args replaces
@@ -74,6 +108,8 @@ private:
     const ModelContext& context_;
     std::int64_t layer_;
     BlockHalf half_;
+    GroupTensors q_norm_;  ///< empty without qk_norm
+    GroupTensors k_norm_;
 };
 
 }  // namespace gptrain

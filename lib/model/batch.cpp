@@ -22,14 +22,18 @@ std::vector<std::int32_t> columns(const std::vector<std::int32_t>& values, std::
 
 }  // namespace
 
-Batch reserve_batch(Arena& arena, const Shape& shape, bool first_visible,
+Batch reserve_batch(Arena& arena, const Shape& shape, const BatchMasks& masks,
                     const StreamSlice& stream) {
+    const auto mask = [&](bool wanted) {
+        return wanted ? arena.allocate(DType::i32, shape) : Tensor();
+    };
     Batch batch = {.ids = arena.allocate(DType::i32, shape),
                    .targets = arena.allocate(DType::i32, shape),
                    .weights = arena.allocate(DType::f32, shape),
                    .positions = arena.allocate(DType::i32, shape),
                    .stream_positions = {},
-                   .first_visible = first_visible ? arena.allocate(DType::i32, shape) : Tensor()};
+                   .first_visible = mask(masks.documents),
+                   .first_in_window = mask(masks.window)};
     batch.stream_positions = batch.positions;
     if (stream.count > 1) {
         batch.stream_positions =
@@ -48,9 +52,10 @@ void upload_batch(Backend& backend, const Batch& batch, const Microbatch& microb
         upload(backend, batch.stream_positions,
                columns(microbatch.positions, batch.seq_length(), stream));
     }
-    if (!batch.first_visible.empty()) {
+    if (!batch.first_visible.empty())
         upload(backend, batch.first_visible, microbatch.first_visible);
-    }
+    if (!batch.first_in_window.empty())
+        upload(backend, batch.first_in_window, microbatch.first_in_window);
 }
 
 }  // namespace gptrain

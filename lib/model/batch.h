@@ -13,6 +13,7 @@ struct Batch {
     Tensor positions;         ///< i32 [B, S]
     Tensor stream_positions;  ///< i32: positions of the residual stream's rows
     Tensor first_visible;     ///< i32 [B, S], or empty: each token sees all earlier ones
+    Tensor first_in_window;   ///< i32 [B, S], or empty: the same for layers with a window
 
     std::int64_t sequences() const { return ids.size(0); }
     std::int64_t seq_length() const { return ids.size(1); }
@@ -25,8 +26,14 @@ struct StreamSlice {
     std::int64_t count = 1;
 };
 
+/// What keeps tokens of a batch from seeing all earlier ones.
+struct BatchMasks {
+    bool documents = false;  ///< it has first_visible
+    bool window = false;     ///< it has first_in_window
+};
+
 /// Allocates a batch of `shape` [B, S].
-Batch reserve_batch(Arena& arena, const Shape& shape, bool first_visible,
+Batch reserve_batch(Arena& arena, const Shape& shape, const BatchMasks& masks,
                     const StreamSlice& stream = {});
 
 /// Copies a microbatch of the same sizes into `batch`.

@@ -30,8 +30,9 @@ struct ContextForward {
     /// fp32 [B, N, S], =: log of the sum of exp(scale q k) over all keys. all_to_all stores that of
     /// its share of the heads, [B, N / ranks, S ranks].
     Tensor lse;
-    Tensor first_visible;  ///< i32 [B, S], positions in the sequence, or empty
-    Dropout dropout;       ///< of the probabilities; `rows` is ignored
+    Tensor first_visible;     ///< i32 [B, S], positions in the sequence, or empty
+    std::int64_t window = 0;  ///< as in AttentionForward
+    Dropout dropout;          ///< of the probabilities; `rows` is ignored
 };
 
 struct ContextBackward {

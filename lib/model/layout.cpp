@@ -25,6 +25,8 @@ struct Member {
     Shape shape;  ///< shape of the whole tensor
     Initialisation init;
     TpSplit split = TpSplit::none;
+    /// Each tp rank computes the part of the gradient that comes from its heads.
+    bool by_heads = false;
 };
 
 struct Group {
@@ -97,7 +99,7 @@ private:
     };
     /// A linear layer of the current block that stacks `rows`.
     void linear(const std::string& group, const std::vector<Rows>& rows, std::int64_t inputs,
-                Initialisation init) {
+                Initialisation init, bool with_bias) {
         const bool inner = layer_ > 0 && layer_ < model_.layers - 1;
         Group weight{group + ".weight", {}, request_.fp8 && inner};
         Group bias{group + ".bias", {}};
@@ -108,7 +110,13 @@ private:
             bias.members.push_back({name + ".bias", {outputs}, {}, bias_split});
         }
         groups_.push_back(std::move(weight));
-        if (model_.bias) groups_.push_back(std::move(bias));
+        if (with_bias) groups_.push_back(std::move(bias));
+    }
+
+    /// The norm of each head of q or k.
+    void head_norm(const std::string& name) {
+        add(name + ".weight", {model_.head_dim}, {.constant = 1});
+        groups_.back().members.back().by_heads = true;
     }
 
     void block(std::int64_t layer) {
@@ -121,15 +129,19 @@ private:
                {{at + "attn.q", q_rows, TpSplit::rows},
                 {at + "attn.k", kv_rows, TpSplit::kv_rows},
                 {at + "attn.v", kv_rows, TpSplit::kv_rows}},
-               model_.hidden, drawn());
+               model_.hidden, drawn(), model_.qkv_bias);
+        if (model_.qk_norm) {
+            head_norm(at + "attn.q_norm");
+            head_norm(at + "attn.k_norm");
+        }
         linear(at + "attn.proj", {{at + "attn.proj", model_.hidden, TpSplit::columns}}, q_rows,
-               projection());
+               projection(), model_.bias);
         norm(at + "ln_2");
         std::vector<Rows> inner = {{at + "mlp.fc", model_.ffn, TpSplit::rows}};
         if (gated(model_.activation)) inner.push_back({at + "mlp.gate", model_.ffn, TpSplit::rows});
-        linear(at + "mlp.fc_gate", inner, model_.hidden, drawn());
+        linear(at + "mlp.fc_gate", inner, model_.hidden, drawn(), model_.bias);
         linear(at + "mlp.proj", {{at + "mlp.proj", model_.hidden, TpSplit::columns}}, model_.ffn,
-               projection());
+               projection(), model_.bias);
     }
 
     const ModelShape& model_;
@@ -185,6 +197,7 @@ private:
 
     GradSum sum_of(const Member& member, bool own_bucket) const {
         if (own_bucket) return GradSum::embedding_ends;
+        if (member.by_heads) return GradSum::tp;
         if (member.split == TpSplit::none && request_.sequence_parallel) return GradSum::tp;
         if (member.split == TpSplit::kv_rows && sharers() > 1) return GradSum::kv;
         return GradSum::none;

@@ -22,7 +22,8 @@ struct Initialisation {
 /// parameter but computes only part of its gradient.
 enum class GradSum {
     none,
-    tp,  ///< sequence parallelism: each rank's gradient covers its slice of the sequence
+    tp,  ///< each rank's gradient covers its slice of the sequence (sequence parallelism), or its
+         ///< heads (norms of q and k)
     kv,  ///< k and v of heads that several tp ranks share: each rank's gradient covers its own
          ///< queries
     embedding_ends,  ///< the tied embedding: the first stage has the embedding's part, the last the

@@ -1,5 +1,6 @@
 #include <algorithm>
 #include <array>
+#include <utility>
 #include <vector>
 
 #include "base/checked.h"
@@ -42,6 +43,7 @@ struct Queries {
     SequenceSlice slice;
     std::int64_t row = 0;        ///< its first row in this rank's tensors
     AttentionForward attention;  ///< keys are set later
+    bool started = false;        ///< its sums hold the attention to some keys
 
     /// The slice's rows of x.
     Tensor of(const Tensor& x, int dim) const { return x.slice(dim, row, slice.length); }
@@ -55,6 +57,7 @@ std::vector<Queries> queries_of(const ContextForward& args, const Ring& ring,
         Queries queries = {slice, row, {}};
         queries.attention.q = queries.of(args.qkv, 1).slice(2, 0, args.o.size(2));
         queries.attention.q_begin = slice.begin;
+        queries.attention.window = args.window;
         queries.attention.dropout = args.dropout;
         if (!args.first_visible.empty())
             queries.attention.first_visible =
@@ -65,15 +68,23 @@ std::vector<Queries> queries_of(const ContextForward& args, const Ring& ring,
     return result;
 }
 
-/// Calls f(queries, key_row, key_slice) for each pair of slices that the causal mask does not hide
-/// completely. The key slices are stored one after the other, from row 0 on.
+/// False if the causal mask or the window hides all keys from all queries.
+bool sees_any(const Queries& queries, const SequenceSlice& keys) {
+    const std::int64_t window = queries.attention.window;
+    const std::int64_t first = window == 0 ? 0 : queries.slice.begin + 1 - window;
+    return keys.begin < queries.slice.begin + queries.slice.length &&
+           keys.begin + keys.length > first;
+}
+
+/// Calls f(queries, key_row, key_slice) for each pair of slices that is not hidden. The key slices
+/// are stored one after the other, from row 0 on.
 template <class F>
-void for_each_pair(const std::vector<Queries>& all, const std::vector<SequenceSlice>& key_slices,
+void for_each_pair(std::vector<Queries>& all, const std::vector<SequenceSlice>& key_slices,
                    const F& f) {
-    for (const Queries& queries : all) {
+    for (Queries& queries : all) {
         std::int64_t row = 0;
         for (const SequenceSlice& keys : key_slices) {
-            if (keys.begin < queries.slice.begin + queries.slice.length) f(queries, row, keys);
+            if (sees_any(queries, keys)) f(queries, row, keys);
             row += keys.length;
         }
     }
@@ -190,7 +201,7 @@ void ring_attention_forward(const ContextForward& args, const ContextRanks& reso
     const ArenaFrame frame(resources.workspace);
     const Ring ring(args, resources.cp);
     const KeyRing keys(args, ring, resources);
-    const std::vector<Queries> all = queries_of(args, ring, resources);
+    std::vector<Queries> all = queries_of(args, ring, resources);
     const Tensor o_sum = resources.workspace.allocate(DType::f32, args.o.shape());
     const Shape q_shape = all[0].attention.q.shape();
     const Tensor o = resources.workspace.allocate(args.o.dtype(), q_shape);
@@ -199,19 +210,18 @@ void ring_attention_forward(const ContextForward& args, const ContextRanks& reso
     for (int step = 0; step < ring.size; ++step) {
         Pending next = keys.pass_on(step);
         for_each_pair(all, ring.slices_at(step),
-                      [&](const Queries& queries, std::int64_t row, const SequenceSlice& slice) {
+                      [&](Queries& queries, std::int64_t row, const SequenceSlice& slice) {
                           AttentionForward attention =
                               attention_to(queries, keys.at(step), row, slice);
                           attention.o = o;
                           attention.lse = lse;
                           resources.backend.run(attention);
-                          // Every query sees the first rows of this rank's own keys, so that pair
-                          // starts the sums.
-                          resources.backend.run(MergeAttention{.o = o,
-                                                               .lse = lse,
-                                                               .o_sum = queries.of(o_sum, 1),
-                                                               .lse_sum = queries.of(args.lse, 2),
-                                                               .accumulate = step > 0 || row > 0});
+                          resources.backend.run(
+                              MergeAttention{.o = o,
+                                             .lse = lse,
+                                             .o_sum = queries.of(o_sum, 1),
+                                             .lse_sum = queries.of(args.lse, 2),
+                                             .accumulate = std::exchange(queries.started, true)});
                       });
         next.wait();
     }

@@ -16,8 +16,10 @@ LayerFlops layer_flops(const RunPlan& plan) {
     one_more.layers += 1;
     const auto parameters =
         static_cast<double>(parameter_count(one_more) - parameter_count(plan.model));
-    const auto width = static_cast<double>(plan.model.heads * plan.model.head_dim);
-    return {2 * parameters, 2 * width * static_cast<double>(plan.seq_length)};
+    // Backward takes twice the FLOPs of forward.
+    const double attention = flops_per_token(plan.model, plan.seq_length) -
+                             6 * static_cast<double>(parameter_count(plan.model));
+    return {2 * parameters, attention / 3 / static_cast<double>(plan.model.layers)};
 }
 
 }  // namespace

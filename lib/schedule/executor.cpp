@@ -34,6 +34,7 @@ Microbatch local_part(const Microbatch& whole, const Stage& stage) {
             .targets = part(whole.targets),
             .positions = part(whole.positions),
             .first_visible = part(whole.first_visible),
+            .first_in_window = part(whole.first_in_window),
             .weights = part(whole.weights)};
 }
 

@@ -34,8 +34,8 @@ StageMemory reserve_forward(const ModelContext& context, const StageSizes& sizes
     StageMemory memory;
     const Shape batch = {context.sequences, sizes.saved.seq_length};
     for (std::int64_t slot = 0; slot < sizes.slots; ++slot) {
-        memory.batches.push_back(reserve_batch(context.memory[MemoryUse::batch], batch,
-                                               sizes.first_visible, sizes.stream));
+        memory.batches.push_back(
+            reserve_batch(context.memory[MemoryUse::batch], batch, sizes.masks, sizes.stream));
     }
     const std::int64_t rows = context.stream_length(batch.elements());
     for (std::int64_t buffer = 0; buffer < sizes.buffers; ++buffer) {

@@ -19,8 +19,8 @@ struct StageSizes {
     std::int64_t head_slots = 0;
     std::int64_t buffers = 0;
     SavedSizes saved;
-    StreamSlice stream;          ///< this rank's part of the sequence in the residual stream
-    bool first_visible = false;  ///< batches carry first_visible
+    StreamSlice stream;  ///< this rank's part of the sequence in the residual stream
+    BatchMasks masks;
 };
 
 /// Allocates batches and boundary buffers, all that an evaluation needs.

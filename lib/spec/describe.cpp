@@ -14,20 +14,41 @@ std::string row(std::string_view title, const std::string& content) {
     return text(title, std::string(width - title.size(), ' '), content, "\n");
 }
 
+std::string rope_text(const ModelShape& model) {
+    std::string scaling;
+    if (model.rope_scaling) {
+        scaling = text(", ", name_of(model.rope_scaling->kind), " x ", model.rope_scaling->factor);
+    }
+    return text("rope (theta ", model.rope_theta, scaling, ")");
+}
+
+std::string bias_text(const ModelShape& model) {
+    if (model.qkv_bias == model.bias) return model.bias ? ", biases" : ", no biases";
+    return model.bias ? ", biases except of q, k, v" : ", biases of q, k, v";
+}
+
+std::string window_text(const ModelShape& model) {
+    if (!model.sliding_window) return "";
+    const std::int64_t full = std::ssize(model.full_attention_layers);
+    return text(", window of ", counted(*model.sliding_window, "token"),
+                full > 0 ? text(" except in ", counted(full, "layer")) : "");
+}
+
 std::string model_rows(const ModelShape& model) {
     const std::string groups =
         model.groups == model.heads ? "" : text(", ", counted(model.groups, "query group"));
     const std::string positions = model.position_embedding == PositionEmbedding::learned
                                       ? text("learned positions (", model.max_positions, ")")
-                                      : text("rope (theta ", model.rope_theta, ")");
+                                      : rope_text(model);
     return row("model", text(grouped(parameter_count(model)), " parameters: ",
                              counted(model.layers, "layer"), ", hidden ", model.hidden, ", ",
                              counted(model.heads, "head"), " of ", model.head_dim, groups, ", ffn ",
                              model.ffn, ", vocabulary ", grouped(model.vocab))) +
-           row("", text(positions, ", ", name_of(model.normalization), ", ",
-                        name_of(model.activation), model.bias ? ", biases" : ", no biases",
-                        model.tie_embeddings ? ", tied head" : ", untied head", ", dropout ",
-                        model.dropout));
+           row("",
+               text(positions, ", ", name_of(model.normalization), ", ", name_of(model.activation),
+                    bias_text(model), model.qk_norm ? ", norms of q and k" : "", window_text(model),
+                    model.tie_embeddings ? ", tied head" : ", untied head", ", dropout ",
+                    model.dropout));
 }
 
 std::string batch_rows(const RunPlan& plan) {

@@ -30,6 +30,33 @@ MeshShape mesh_of(const RunSpec& spec, const PlanTarget& target) {
     return mesh;
 }
 
+/// The keys of rotations and of the window.
+void check_positions(const ModelSpec& model) {
+    if (const auto& scaling = model.rope_scaling) {
+        require(model.position_embedding == PositionEmbedding::rope,
+                "model.rope_scaling needs model.position_embedding rope; set that, or "
+                "model.rope_scaling to none");
+        require(scaling->kind == RopeScalingKind::linear ||
+                    scaling->original_max_position_embeddings > 0,
+                "model.rope_scaling.original_max_position_embeddings is missing; ",
+                name_of(scaling->kind), " needs the text length that the model was trained with");
+        require(scaling->kind != RopeScalingKind::llama3 ||
+                    scaling->high_freq_factor > scaling->low_freq_factor,
+                "model.rope_scaling.high_freq_factor ", scaling->high_freq_factor,
+                " is not above low_freq_factor ", scaling->low_freq_factor, "; raise it");
+        require(scaling->kind != RopeScalingKind::yarn || scaling->beta_fast >= scaling->beta_slow,
+                "model.rope_scaling.beta_fast ", scaling->beta_fast, " is below beta_slow ",
+                scaling->beta_slow, "; raise it");
+        require(scaling->kind != RopeScalingKind::yarn || model.rope_theta > 1, "model.rope_theta ",
+                model.rope_theta,
+                " is not above 1, which model.rope_scaling.kind yarn needs; raise it");
+    }
+    for (const std::int64_t layer : model.full_attention_layers) {
+        require(layer < model.num_layers, "model.full_attention_layers: there is no layer ", layer,
+                " in a model with model.num_layers ", model.num_layers, "; layers count from 0");
+    }
+}
+
 ModelShape model_shape(const RunSpec& spec) {
     const ModelSpec& model = spec.model;
     const std::int64_t seq_length = spec.training.seq_length;
@@ -47,6 +74,8 @@ ModelShape model_shape(const RunSpec& spec) {
     shape.ffn = model.ffn_hidden_size.value_or(4 * shape.hidden);
     shape.vocab = model.vocab_size;
     shape.max_positions = model.max_position_embeddings.value_or(seq_length);
+    shape.qkv_bias = model.qkv_bias.value_or(model.bias);
+    check_positions(model);
     require_multiple("model.num_attention_heads", shape.heads, "model.num_query_groups",
                      shape.groups);
     require(shape.head_dim <= 256, "model.head_dim: model.hidden_size ", shape.hidden,
@@ -264,6 +293,7 @@ RunSpec effective_spec(const RunSpec& spec, const RunPlan& plan) {
     effective.model.head_dim = plan.model.head_dim;
     effective.model.ffn_hidden_size = plan.model.ffn;
     effective.model.max_position_embeddings = plan.model.max_positions;
+    effective.model.qkv_bias = plan.model.qkv_bias;
     effective.data.num_samples = plan.num_samples;
     effective.data.eod_id = plan.end_of_document.id;
     effective.training.global_batch_size = plan.batch.global_batch_size;

@@ -1,10 +1,16 @@
 #include "spec/run_plan.h"
 
+#include <algorithm>
 #include <array>
 
 #include "base/checked.h"
 
 namespace gptrain {
+
+bool ModelShape::has_window(std::int64_t layer) const {
+    return sliding_window && std::find(full_attention_layers.begin(), full_attention_layers.end(),
+                                       layer) == full_attention_layers.end();
+}
 
 std::int64_t parameter_count(const ModelShape& model) {
     const auto& [L, H, N, G, D, F, V] =
@@ -15,7 +21,8 @@ std::int64_t parameter_count(const ModelShape& model) {
     const bool norm_bias = model.bias && model.normalization == Normalization::layernorm;
     const std::int64_t norm = norm_bias ? 2 * H : H;
     const std::int64_t gemm_weights = qkv * H + H * N * D + fc * H + H * F;
-    const std::int64_t biases = model.bias ? qkv + H + fc + H : 0;
+    const std::int64_t biases =
+        (model.qkv_bias ? qkv : 0) + (model.bias ? H + fc + H : 0) + (model.qk_norm ? 2 * D : 0);
     const std::int64_t positions =
         model.position_embedding == PositionEmbedding::learned ? model.max_positions : 0;
     const std::int64_t vocabularies = model.tie_embeddings ? 1 : 2;
@@ -24,8 +31,13 @@ std::int64_t parameter_count(const ModelShape& model) {
 
 double flops_per_token(const ModelShape& model, std::int64_t seq_length) {
     const auto real = [](std::int64_t n) { return static_cast<double>(n); };
-    return 6 * real(parameter_count(model)) +
-           6 * real(model.layers) * real(model.heads) * real(model.head_dim) * real(seq_length);
+    double seen = 0;  // over all layers, twice the mean number of keys that a token sees
+    for (std::int64_t layer = 0; layer < model.layers; ++layer) {
+        const bool windowed = model.has_window(layer) && *model.sliding_window < seq_length;
+        const double window = real(windowed ? *model.sliding_window : seq_length);
+        seen += 2 * window - window * window / real(seq_length);
+    }
+    return 6 * real(parameter_count(model)) + 6 * real(model.heads) * real(model.head_dim) * seen;
 }
 
 std::int64_t RunPlan::microbatches(std::int64_t global_batch_size) const {

@@ -24,6 +24,10 @@ struct ModelShape : ModelVariant {
     std::int64_t ffn = 0;            ///< F
     std::int64_t vocab = 0;          ///< V
     std::int64_t max_positions = 0;  ///< rows of wpe.weight
+    bool qkv_bias = true;            ///< biases of q, k and v
+
+    /// True if tokens of the layer see at most sliding_window keys.
+    bool has_window(std::int64_t layer) const;
 
     bool operator==(const ModelShape&) const = default;
 };
@@ -32,7 +36,8 @@ struct ModelShape : ModelVariant {
 std::int64_t parameter_count(const ModelShape& model);
 
 /// FLOPs of one token's forward and backward: 6 x parameters + 6 L N D S for causal attention
-/// (scores and values of the visible half only). Recomputation does not count.
+/// (scores and values of the visible half only); in layers with a window W, 2 W - W^2 / S replaces
+/// S. Recomputation does not count.
 double flops_per_token(const ModelShape& model, std::int64_t seq_length);
 
 /// Sizes of the mesh's axes. tp varies fastest, then cp, dp, pp.
@@ -126,6 +131,10 @@ struct RunPlan {
     /// drain.
     bool reduces_whole_chunks() const {
         return messages_in_order && mesh.pipeline > 1 && grad_reduce == DType::f32;
+    }
+    /// True if some layers have a window that is shorter than the sequence.
+    bool limits_attention() const {
+        return model.sliding_window && *model.sliding_window < seq_length;
     }
     /// S on one cp rank.
     std::int64_t local_length() const { return seq_length / mesh.context; }

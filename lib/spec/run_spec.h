@@ -21,6 +21,12 @@ namespace gptrain {
 struct ModelVariant {
     PositionEmbedding position_embedding = PositionEmbedding::learned;
     double rope_theta = 10000.0;
+    std::optional<RopeScaling> rope_scaling;
+    /// Keys that a token sees at most, itself included; empty: all earlier ones.
+    std::optional<std::int64_t> sliding_window;
+    /// Layers, counted from 0, whose tokens see all earlier ones all the same.
+    std::vector<std::int64_t> full_attention_layers;
+    bool qk_norm = false;  ///< RMSNorm of each head of q and k, before the rotation
     Normalization normalization = Normalization::layernorm;
     double norm_eps = 1.0e-5;
     Activation activation = Activation::gelu;
@@ -42,6 +48,7 @@ struct ModelSpec : ModelVariant {
     std::optional<std::int64_t> ffn_hidden_size;
     std::int64_t vocab_size = 0;
     std::optional<std::int64_t> max_position_embeddings;
+    std::optional<bool> qkv_bias;
 
     bool operator==(const ModelSpec&) const = default;
 };

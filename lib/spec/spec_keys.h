@@ -31,6 +31,19 @@ constexpr RealRange fraction = {.low = 0.0, .high = 1.0, .ends = RealRange::Ends
 constexpr RealRange epsilon = {.low = 1.0e-30, .high = 1.0};
 
 template <class Keys>
+void visit_keys(Keys& keys, RopeScaling& scaling) {
+    keys.required("kind", scaling.kind);
+    keys.required("factor", scaling.factor, RealRange{.low = 1.0});
+    keys.value("original_max_position_embeddings", scaling.original_max_position_embeddings,
+               IntRange{0, token_count.high});
+    keys.value("low_freq_factor", scaling.low_freq_factor, positive);
+    keys.value("high_freq_factor", scaling.high_freq_factor, positive);
+    keys.value("beta_fast", scaling.beta_fast, positive);
+    keys.value("beta_slow", scaling.beta_slow, positive);
+    keys.open("attention_factor", scaling.attention_factor, "auto", positive);
+}
+
+template <class Keys>
 void visit_keys(Keys& keys, ModelSpec& model) {
     keys.required("num_layers", model.num_layers, layer_count);
     keys.required("hidden_size", model.hidden_size, width);
@@ -42,10 +55,16 @@ void visit_keys(Keys& keys, ModelSpec& model) {
     keys.open("max_position_embeddings", model.max_position_embeddings, "auto", token_count);
     keys.value("position_embedding", model.position_embedding);
     keys.value("rope_theta", model.rope_theta, positive);
+    keys.open("rope_scaling", model.rope_scaling, "none");
+    keys.open("sliding_window", model.sliding_window, "none", token_count);
+    keys.value("full_attention_layers", model.full_attention_layers,
+               ListOf<IntRange>{0, 100'000, {0, layer_count.high - 1}});
+    keys.value("qk_norm", model.qk_norm);
     keys.value("normalization", model.normalization);
     keys.value("norm_eps", model.norm_eps, epsilon);
     keys.value("activation", model.activation);
     keys.value("bias", model.bias);
+    keys.open("qkv_bias", model.qkv_bias, "auto");
     keys.value("tie_embeddings", model.tie_embeddings);
     keys.value("dropout", model.dropout, fraction);
     keys.value("init_std", model.init_std, not_negative);

@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "base/activation.h"
+#include "base/rope.h"
 
 namespace gptrain {
 
@@ -26,6 +27,12 @@ constexpr auto words_of(PositionEmbedding) {
     return std::to_array<Word<PositionEmbedding>>({{learned, "learned"}, {rope, "rope"}});
 }
 
+constexpr auto words_of(RopeScalingKind) {
+    using enum RopeScalingKind;
+    return std::to_array<Word<RopeScalingKind>>(
+        {{linear, "linear"}, {llama3, "llama3"}, {yarn, "yarn"}});
+}
+
 enum class Normalization { layernorm, rmsnorm };
 constexpr auto words_of(Normalization) {
     using enum Normalization;
@@ -34,7 +41,8 @@ constexpr auto words_of(Normalization) {
 
 constexpr auto words_of(Activation) {
     using enum Activation;
-    return std::to_array<Word<Activation>>({{gelu, "gelu"}, {swiglu, "swiglu"}});
+    return std::to_array<Word<Activation>>(
+        {{gelu, "gelu"}, {gelu_erf, "gelu_erf"}, {swiglu, "swiglu"}});
 }
 
 enum class ContextMethod { ring, all_to_all };

@@ -34,6 +34,27 @@ std::map<std::string, std::string> settings_of(const std::string& yaml) {
     return settings;
 }
 
+/// Keys that older checkpoints lack count only where they are set.
+void add_variant(const ModelShape& model, Json& identity) {
+    if (model.qkv_bias != model.bias) identity["qkv_bias"] = model.qkv_bias;
+    if (model.qk_norm) identity["qk_norm"] = true;
+    if (const auto& scaling = model.rope_scaling) {
+        identity["rope_scaling"] = {
+            {"kind", name_of(scaling->kind)},
+            {"factor", scaling->factor},
+            {"original_max_position_embeddings", scaling->original_max_position_embeddings},
+            {"low_freq_factor", scaling->low_freq_factor},
+            {"high_freq_factor", scaling->high_freq_factor},
+            {"beta_fast", scaling->beta_fast},
+            {"beta_slow", scaling->beta_slow},
+            {"attention_factor", scaling->attention_factor.value_or(0)}};
+    }
+    if (model.sliding_window) {
+        identity["sliding_window"] = *model.sliding_window;
+        identity["full_attention_layers"] = model.full_attention_layers;
+    }
+}
+
 }  // namespace
 
 Json run_identity(const RunSpec& spec, const RunPlan& plan, const TrainingData& data,
@@ -56,6 +77,7 @@ Json run_identity(const RunSpec& spec, const RunPlan& plan, const TrainingData& 
                          {"bias", model.bias},
                          {"tie_embeddings", model.tie_embeddings},
                          {"init_std", model.init_std}};
+    add_variant(model, identity["model"]);
     identity["data"] = {{"tokenizer", tokenizer},
                         {"train", sources(data.train_sources)},
                         {"validation", sources(data.validation_sources)},

@@ -53,7 +53,8 @@ TEST_CASE("model.h5 says what model it holds") {
                         {"activation", "swiglu"},    {"normalization", "rmsnorm \xc3\xa9"},
                         {"position_embedding", ""},  {"bias", true},
                         {"tie_embeddings", false},   {"head_dim", 0},
-                        {"num_attention_heads", 12}, {"num_query_groups", 3}};
+                        {"num_attention_heads", 12}, {"num_query_groups", 3},
+                        {"layers", {0, 2}},          {"rope_scaling", {{"kind", "yarn"}}}};
     SavingRun run({.folder = folder.path()}, true, small_tensors(), {}, model);
     run.save(1);
     run.saver.wait();
@@ -64,6 +65,8 @@ TEST_CASE("model.h5 says what model it holds") {
             CHECK(read_boolean_attribute(file, "/", key) == value.get<bool>());
         } else if (value.is_string()) {
             CHECK(read_text_attribute(file, "/", key) == value.get<std::string>());
+        } else if (value.is_structured()) {
+            CHECK(read_text_attribute(file, "/", key) == value.dump());
         } else if (value.is_number_integer()) {
             CHECK(read_attribute<std::int64_t>(file, "/", key) == value.get<std::int64_t>());
         } else {

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
-"""Writes gpt2_tiny.h5 and llama_tiny.h5: what two tiny models compute, by PyTorch.
+"""Writes *_tiny.h5: what tiny models compute, by PyTorch.
 
-    python3 make_torch_fixture.py            (needs torch, numpy, h5py; nothing else reads this file)
+    python3 make_torch_fixture.py [NAME...]  (needs torch, numpy, h5py; nothing else reads this file)
 
 Each file holds
     attributes          the model and the optimizer, under the keys of the run spec
@@ -24,6 +24,7 @@ be blown up to a full update by AdamW's normalisation, and nothing could be comp
 
 import math
 import pathlib
+import sys
 
 import h5py
 import numpy as np
@@ -47,6 +48,31 @@ LLAMA = dict(
     tie_embeddings=0, seq_length=16, micro_batch_size=3, lr=5e-3, beta1=0.8, beta2=0.99, eps=1e-4,
     weight_decay=0.2, clip_grad=0.0, lr_kind="constant", warmup_steps=0, decay_steps=10, min_lr=0.0)
 
+# The keys that GPT2 and LLAMA lack have these values there.
+PLAIN = dict(qkv_bias=None, qk_norm=0, rope_scaling="none", sliding_window=0, full_attention_layer=-1)
+
+QWEN = dict(
+    num_layers=3, hidden_size=24, num_attention_heads=4, num_query_groups=2, head_dim=8,
+    ffn_hidden_size=40, vocab_size=67, max_position_embeddings=16, position_embedding="rope",
+    rope_theta=500.0, normalization="rmsnorm", norm_eps=1e-6, activation="swiglu", bias=0,
+    tie_embeddings=1, seq_length=16, micro_batch_size=3, lr=5e-3, beta1=0.8, beta2=0.99, eps=1e-4,
+    weight_decay=0.2, clip_grad=0.0, lr_kind="constant", warmup_steps=0, decay_steps=10, min_lr=0.0,
+    qkv_bias=1, qk_norm=1, rope_scaling="yarn", factor=4.0, original_max_position_embeddings=8,
+    sliding_window=5, full_attention_layer=1)
+
+NEOX = dict(
+    num_layers=2, hidden_size=24, num_attention_heads=3, num_query_groups=3, head_dim=8,
+    ffn_hidden_size=80, vocab_size=67, max_position_embeddings=16, position_embedding="rope",
+    rope_theta=100.0, normalization="layernorm", norm_eps=1e-5, activation="gelu_erf", bias=1,
+    tie_embeddings=0, seq_length=16, micro_batch_size=3, lr=1e-2, beta1=0.9, beta2=0.95, eps=1e-4,
+    weight_decay=0.1, clip_grad=1.5, lr_kind="constant", warmup_steps=0, decay_steps=10, min_lr=0.0,
+    qkv_bias=1, qk_norm=0, rope_scaling="llama3", factor=4.0, original_max_position_embeddings=40,
+    sliding_window=7, full_attention_layer=-1)
+
+
+def option(c, key):
+    return c.get(key, PLAIN[key])
+
 
 def tensor_shapes(c):
     """Names and shapes in the order of the forward pass; every matrix is [out, in]."""
@@ -57,9 +83,9 @@ def tensor_shapes(c):
     if c["position_embedding"] == "learned":
         shapes["wpe.weight"] = (c["max_position_embeddings"], hidden)
 
-    def linear(name, outputs, inputs):
+    def linear(name, outputs, inputs, bias=c["bias"]):
         shapes[name + ".weight"] = (outputs, inputs)
-        if c["bias"]:
+        if bias:
             shapes[name + ".bias"] = (outputs,)
 
     def norm(name):
@@ -67,11 +93,15 @@ def tensor_shapes(c):
         if c["bias"]:
             shapes[name + ".bias"] = (hidden,)
 
+    qkv_bias = c["bias"] if option(c, "qkv_bias") is None else c["qkv_bias"]
     for i in range(c["num_layers"]):
         norm(f"h.{i}.ln_1")
-        linear(f"h.{i}.attn.q", q, hidden)
-        linear(f"h.{i}.attn.k", kv, hidden)
-        linear(f"h.{i}.attn.v", kv, hidden)
+        linear(f"h.{i}.attn.q", q, hidden, qkv_bias)
+        linear(f"h.{i}.attn.k", kv, hidden, qkv_bias)
+        linear(f"h.{i}.attn.v", kv, hidden, qkv_bias)
+        if option(c, "qk_norm"):
+            shapes[f"h.{i}.attn.q_norm.weight"] = (c["head_dim"],)
+            shapes[f"h.{i}.attn.k_norm.weight"] = (c["head_dim"],)
         linear(f"h.{i}.attn.proj", hidden, q)
         norm(f"h.{i}.ln_2")
         linear(f"h.{i}.mlp.fc", ffn, hidden)
@@ -89,7 +119,7 @@ def initial_weights(c, random):
     weights = {}
     for name, shape in tensor_shapes(c).items():
         values = random.standard_normal(shape) * 0.2
-        if "ln_" in name and name.endswith(".weight"):
+        if ("ln_" in name or "_norm" in name) and name.endswith(".weight"):
             values += 1.0
         weights[name] = values.astype(np.float32)
     return weights
@@ -110,15 +140,46 @@ def norm(c, w, name, x):
 
 def linear(c, w, name, x):
     y = x @ w[name + ".weight"].T
-    return y + w[name + ".bias"] if c["bias"] else y
+    return y + w[name + ".bias"] if name + ".bias" in w else y
+
+
+def frequencies(c):
+    """Of the pairs, and the factor of cosines and sines; as in transformers' modeling_rope_utils."""
+    dim, theta = c["head_dim"], c["rope_theta"]
+    plain = [theta ** (-2 * i / dim) for i in range(dim // 2)]
+    if option(c, "rope_scaling") == "none":
+        return plain, 1.0
+    factor, length = c["factor"], c["original_max_position_embeddings"]
+    if c["rope_scaling"] == "llama3":
+        low, high = 1.0, 4.0
+        scaled = []
+        for f in plain:
+            wave = 2 * math.pi / f
+            smooth = (length / wave - low) / (high - low)
+            if wave > length / low:
+                scaled.append(f / factor)
+            elif wave < length / high:
+                scaled.append(f)
+            else:
+                scaled.append((1 - smooth) * f / factor + smooth * f)
+        return scaled, 1.0
+
+    def pair(turns):
+        return dim * math.log(length / (turns * 2 * math.pi)) / (2 * math.log(theta))
+
+    first, last = max(math.floor(pair(32)), 0), min(math.ceil(pair(1)), dim - 1)
+    last = first + 0.001 if first == last else last
+    ramps = [min(max((i - first) / (last - first), 0), 1) for i in range(dim // 2)]
+    return [f / factor * r + f * (1 - r) for f, r in zip(plain, ramps)], 0.1 * math.log(factor) + 1
 
 
 def rotate(c, x):
     """Rotary embedding of x [B, S, heads, D], rotating halves."""
     half = c["head_dim"] // 2
-    frequency = c["rope_theta"] ** (-torch.arange(half, dtype=torch.float64) * 2 / c["head_dim"])
-    angle = torch.arange(c["seq_length"], dtype=torch.float64)[:, None, None] * frequency
-    cos, sin = angle.cos().to(x.dtype), angle.sin().to(x.dtype)
+    frequency, amplitude = frequencies(c)
+    angle = (torch.arange(c["seq_length"], dtype=torch.float64)[:, None, None]
+             * torch.tensor(frequency, dtype=torch.float64))
+    cos, sin = (amplitude * angle.cos()).to(x.dtype), (amplitude * angle.sin()).to(x.dtype)
     a, b = x[..., :half], x[..., half:]
     return torch.cat([a * cos - b * sin, b * cos + a * sin], dim=-1)
 
@@ -129,13 +190,19 @@ def attention(c, w, i, x):
     q = linear(c, w, f"h.{i}.attn.q", x).view(batch, seq, heads, dim)
     k = linear(c, w, f"h.{i}.attn.k", x).view(batch, seq, groups, dim)
     v = linear(c, w, f"h.{i}.attn.v", x).view(batch, seq, groups, dim)
+    if option(c, "qk_norm"):
+        q, k = (x / torch.sqrt((x * x).mean(dim=-1, keepdim=True) + c["norm_eps"])
+                * w[f"h.{i}.attn.{name}_norm.weight"] for x, name in ((q, "q"), (k, "k")))
     if c["position_embedding"] == "rope":
         q, k = rotate(c, q), rotate(c, k)
     k = k.repeat_interleave(heads // groups, dim=2)  # head n uses group n G / N
     v = v.repeat_interleave(heads // groups, dim=2)
     scores = torch.einsum("bind,bjnd->bnij", q, k) / math.sqrt(dim)
-    future = torch.ones(seq, seq, dtype=torch.bool).triu(1)
-    p = scores.masked_fill(future, -math.inf).softmax(dim=-1)
+    hidden = torch.ones(seq, seq, dtype=torch.bool).triu(1)
+    window = option(c, "sliding_window")
+    if window and i != option(c, "full_attention_layer"):
+        hidden |= torch.ones(seq, seq, dtype=torch.bool).tril(-window)
+    p = scores.masked_fill(hidden, -math.inf).softmax(dim=-1)
     o = torch.einsum("bnij,bjnd->bind", p, v).reshape(batch, seq, heads * dim)
     return linear(c, w, f"h.{i}.attn.proj", o)
 
@@ -145,6 +212,8 @@ def mlp(c, w, i, x):
     if c["activation"] == "swiglu":
         gate = linear(c, w, f"h.{i}.mlp.gate", x)
         y = gate * torch.sigmoid(gate) * u
+    elif c["activation"] == "gelu_erf":
+        y = torch.nn.functional.gelu(u)
     else:
         y = 0.5 * u * (1 + torch.tanh(math.sqrt(2 / math.pi) * (u + 0.044715 * u**3)))
     return linear(c, w, f"h.{i}.mlp.proj", y)
@@ -232,8 +301,14 @@ def write(path, c, seed, token_weights):
 def main():
     here = pathlib.Path(__file__).resolve().parent
     torch.set_num_threads(1)
-    write(here / "gpt2_tiny.h5", GPT2, 1, lambda ids: np.ones(ids.shape, np.float32))
-    write(here / "llama_tiny.h5", LLAMA, 2, masked)
+    models = {"gpt2": (GPT2, 1, ones), "llama": (LLAMA, 2, masked), "qwen": (QWEN, 3, masked),
+              "neox": (NEOX, 4, ones)}
+    for name in sys.argv[1:] or models:
+        write(here / f"{name}_tiny.h5", *models[name])
+
+
+def ones(ids):
+    return np.ones(ids.shape, np.float32)
 
 
 def masked(ids):

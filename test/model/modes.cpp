@@ -48,6 +48,8 @@ void check_close(const NamedValues& a, const NamedValues& b, double eps) {
 }
 
 RunSpec variant(int index) {
+    if (index == 4) return tiny_qwen_spec();
+    if (index == 5) return tiny_neox_spec();
     RunSpec spec = index % 2 == 0 ? tiny_spec() : tiny_llama_spec();
     if (index >= 2) spec.model.dropout = 0.2;
     return spec;
@@ -56,7 +58,7 @@ RunSpec variant(int index) {
 }  // namespace
 
 TEST_CASE("recomputation does not change a bit", "[model]") {
-    RunSpec spec = variant(GENERATE(0, 1, 2, 3));
+    RunSpec spec = variant(GENERATE(0, 1, 2, 3, 4, 5));
     spec.precision.compute = GENERATE(Precision::fp32, Precision::bf16, Precision::fp16);
     spec.recompute = Recompute::none;
     const Result none = train_steps(spec, 2);
@@ -68,7 +70,7 @@ TEST_CASE("recomputation does not change a bit", "[model]") {
 }
 
 TEST_CASE("a backward in two parts is the backward", "[model]") {
-    RunSpec spec = variant(GENERATE(0, 1, 2));
+    RunSpec spec = variant(GENERATE(0, 1, 2, 4, 5));
     spec.recompute = GENERATE(Recompute::none, Recompute::selective, Recompute::full);
     const Result whole = train_steps(spec, 2);
     spec.parallel.schedule = ScheduleKind::zero_bubble;
@@ -76,7 +78,7 @@ TEST_CASE("a backward in two parts is the backward", "[model]") {
 }
 
 TEST_CASE("microbatches and their order change roundings only", "[model]") {
-    RunSpec spec = variant(GENERATE(0, 1, 2));
+    RunSpec spec = variant(GENERATE(0, 1, 2, 4, 5));
     const Result base = train_steps(spec, 1);
     SECTION("all forward before all backward") {
         spec.parallel.schedule = ScheduleKind::gpipe;
@@ -132,7 +134,7 @@ TEST_CASE("dropout is on in training and off in evaluation", "[model]") {
 }
 
 TEST_CASE("every parameter counts once in the gradient norm", "[model]") {
-    const RunSpec spec = GENERATE(0, 1) == 0 ? tiny_spec() : tiny_llama_spec();
+    const RunSpec spec = variant(GENERATE(0, 1, 4, 5));
     TinyRun run(spec);
     std::int64_t parameters = 0;
     run.engine().visit_gradients([&](const NamedState& state) {

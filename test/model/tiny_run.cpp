@@ -1,5 +1,6 @@
 #include "tiny_run.h"
 
+#include <algorithm>
 #include <cmath>
 
 #include "base/philox.h"
@@ -36,6 +37,28 @@ RunSpec tiny_llama_spec() {
     spec.model.ffn_hidden_size = 56;
     spec.model.bias = false;
     spec.model.tie_embeddings = false;
+    return spec;
+}
+
+RunSpec tiny_qwen_spec() {
+    RunSpec spec = tiny_llama_spec();
+    spec.model.qkv_bias = true;
+    spec.model.qk_norm = true;
+    spec.model.rope_scaling = RopeScaling{
+        .kind = RopeScalingKind::yarn, .factor = 4, .original_max_position_embeddings = 8};
+    spec.model.sliding_window = 5;
+    spec.model.full_attention_layers = {1};
+    return spec;
+}
+
+RunSpec tiny_neox_spec() {
+    RunSpec spec = tiny_spec();
+    spec.model.position_embedding = PositionEmbedding::rope;
+    spec.model.rope_scaling = RopeScaling{
+        .kind = RopeScalingKind::llama3, .factor = 4, .original_max_position_embeddings = 16};
+    spec.model.activation = Activation::gelu_erf;
+    spec.model.qkv_bias = false;
+    spec.model.sliding_window = 7;
     return spec;
 }
 
@@ -130,6 +153,10 @@ StepBatch random_batch(const RunPlan& plan, std::int64_t step, std::uint64_t see
                 microbatch.ids.push_back(id);
                 microbatch.targets.push_back(token(first + row, i + 1));
                 microbatch.positions.push_back(static_cast<std::int32_t>(i));
+                if (plan.limits_attention()) {
+                    microbatch.first_in_window.push_back(static_cast<std::int32_t>(
+                        std::max<std::int64_t>(i + 1 - *plan.model.sliding_window, 0)));
+                }
                 microbatch.weights.push_back(weight);
                 batch.weight_sum += weight;
             }

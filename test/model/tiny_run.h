@@ -19,6 +19,10 @@ RunSpec tiny_spec();
 /// The same with rotary positions, RMSNorm, SwiGLU, no biases, grouped-query attention and an
 /// untied head.
 RunSpec tiny_llama_spec();
+/// The same with biases of q, k and v only, norms of q and k, stretched rotations and a window.
+RunSpec tiny_qwen_spec();
+/// GPT-2's shape with stretched rotations, erf-GELU, a window, and biases except of q, k and v.
+RunSpec tiny_neox_spec();
 
 /// The backend that this executable tests.
 std::unique_ptr<Backend> tested_backend();

@@ -51,8 +51,26 @@ public:
     StepBatch batch(std::int64_t step) const;
 
 private:
+    bool has(const std::string& key) const { return has_attribute(file_, key); }
+    /// The keys that gpt2_tiny.h5 and llama_tiny.h5 lack.
+    void read_variant(ModelSpec& model) const;
+
     std::string file_;
 };
+
+void Fixture::read_variant(ModelSpec& model) const {
+    const auto whole = [&](const std::string& key) { return number<std::int64_t>(key); };
+    model.qkv_bias = whole("qkv_bias") != 0;
+    model.qk_norm = whole("qk_norm") != 0;
+    model.sliding_window = whole("sliding_window");
+    const std::int64_t full = whole("full_attention_layer");
+    if (full >= 0) model.full_attention_layers = {full};
+    RopeScaling& scaling = model.rope_scaling.emplace();
+    const bool yarn = word("rope_scaling") == "yarn";
+    scaling.kind = yarn ? RopeScalingKind::yarn : RopeScalingKind::llama3;
+    scaling.factor = number<double>("factor");
+    scaling.original_max_position_embeddings = whole("original_max_position_embeddings");
+}
 
 RunSpec Fixture::spec() const {
     RunSpec spec = tiny_spec();
@@ -72,10 +90,11 @@ RunSpec Fixture::spec() const {
     const bool rms = word("normalization") == "rmsnorm";
     model.normalization = rms ? Normalization::rmsnorm : Normalization::layernorm;
     model.norm_eps = number<double>("norm_eps");
-    const bool swiglu = word("activation") == "swiglu";
-    model.activation = swiglu ? Activation::swiglu : Activation::gelu;
+    for (const auto& [activation, name] : words_of(Activation{}))
+        if (word("activation") == name) model.activation = activation;
     model.bias = whole("bias") != 0;
     model.tie_embeddings = whole("tie_embeddings") != 0;
+    if (has("qk_norm")) read_variant(model);
     spec.training.seq_length = whole("seq_length");
     spec.training.micro_batch_size = whole("micro_batch_size");
     spec.training.global_batch_size = whole("micro_batch_size");
@@ -102,6 +121,11 @@ StepBatch Fixture::batch(std::int64_t step) const {
     for (std::size_t i = 0; i < microbatch.ids.size(); ++i) {
         microbatch.positions.push_back(
             static_cast<std::int32_t>(static_cast<std::int64_t>(i) % length));
+        if (has("sliding_window")) {
+            const auto window = narrow<std::int32_t>(number<std::int64_t>("sliding_window"));
+            microbatch.first_in_window.push_back(
+                std::max(microbatch.positions.back() + 1 - window, 0));
+        }
         batch.weight_sum += microbatch.weights[i];
     }
     batch.step = step;
@@ -142,7 +166,8 @@ void check_near(const Fixture& fixture, const std::string& group, const NamedVal
 }  // namespace
 
 TEST_CASE("a model computes what PyTorch computes", "[model][torch]") {
-    const Fixture fixture(GENERATE("gpt2_tiny.h5", "llama_tiny.h5"));
+    const Fixture fixture(
+        GENERATE("gpt2_tiny.h5", "llama_tiny.h5", "qwen_tiny.h5", "neox_tiny.h5"));
     TinyRun run(fixture.spec());
     run.set_weights(fixture.group("weight", run.state("weight")));
 

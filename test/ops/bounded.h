@@ -20,6 +20,7 @@
 #include <algorithm>
 #include <cmath>
 #include <cstdint>
+#include <numbers>
 
 #include "base/dtype.h"
 
@@ -104,6 +105,14 @@ inline Bounded exp(const Bounded& a) {
 inline Bounded log(const Bounded& a) {
     const double value = std::log(a.value);
     return {value, a.bound / (a.value - a.bound) + 8 * fp32_roundoff * std::abs(value)};
+}
+/// Computed as the exponential of -x^2 plus a sum whose terms are at most 1.3, all of which round.
+inline Bounded erfc(const Bounded& a) {
+    const double value = std::erfc(a.value);
+    const double slope = std::exp(-a.value * a.value) * std::numbers::inv_sqrtpi * 2;
+    const double argument = 2 * fp32_roundoff * (a.value * a.value + 1.3);
+    return {value,
+            (slope + a.bound) * a.bound + value * (argument + 8 * fp32_roundoff) + fp32_smallest};
 }
 inline Bounded tanh(const Bounded& a) {
     const double value = std::tanh(a.value);

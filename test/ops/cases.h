@@ -11,6 +11,7 @@ namespace gptrain {
 std::vector<OpCase> linear_cases();
 std::vector<OpCase> fp8_cases();
 std::vector<OpCase> norm_cases();
+std::vector<OpCase> head_norm_cases();
 std::vector<OpCase> activation_cases();
 std::vector<OpCase> embedding_cases();
 std::vector<OpCase> attention_cases();

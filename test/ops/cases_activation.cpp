@@ -10,15 +10,24 @@ struct Size {
 
 constexpr Size sizes[] = {{1, 1}, {3, 5}, {7, 64}, {2, 1031}, {256, 3072, true}};
 
+const char* word_of(Activation activation) {
+    switch (activation) {
+        case Activation::gelu: return "gelu";
+        case Activation::gelu_erf: return "gelu_erf";
+        case Activation::swiglu: break;
+    }
+    return "swiglu";
+}
+
 OpCase make_case(const std::string& op, Activation activation, const Size& size, DType dtype) {
     OpLimits limits;
     limits.compute = dtype;
     limits.sequences = 1;
     limits.seq_length = size.tokens;
     limits.widest = input_width(activation, size.ffn);
-    OpCase result(text(op, gated(activation) ? " swiglu " : " gelu ", name_of(dtype), " T",
-                       size.tokens, " F", size.ffn),
-                  limits);
+    OpCase result(
+        text(op, " ", word_of(activation), " ", name_of(dtype), " T", size.tokens, " F", size.ffn),
+        limits);
     result.large = size.large;
     return result;
 }
@@ -80,7 +89,8 @@ std::vector<OpCase> activation_cases() {
     std::vector<OpCase> cases;
     for (const DType dtype : compute_dtypes) {
         for (const Size& size : sizes) {
-            for (const auto activation : {Activation::gelu, Activation::swiglu}) {
+            for (const auto activation :
+                 {Activation::gelu, Activation::gelu_erf, Activation::swiglu}) {
                 for (const Variant& variant : {Variant{""}, Variant{", amax", false, true}}) {
                     cases.push_back(forward(activation, size, dtype, variant));
                     cases.push_back(backward(activation, size, dtype, variant));

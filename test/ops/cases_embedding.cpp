@@ -123,7 +123,7 @@ OpCase position_backward(const Size& size, DType dtype, bool learned, float prob
 
 /// q and k of a packed GEMM output (q heads, then k and v groups).
 OpCase rope(std::int64_t sequences, std::int64_t seq_length, std::int64_t heads,
-            std::int64_t head_dim, DType dtype, bool inverse) {
+            std::int64_t head_dim, DType dtype, const Rope& how) {
     OpLimits limits;
     limits.compute = dtype;
     limits.sequences = sequences;
@@ -131,8 +131,8 @@ OpCase rope(std::int64_t sequences, std::int64_t seq_length, std::int64_t heads,
     limits.heads = heads;
     limits.groups = 1;
     limits.head_dim = head_dim;
-    OpCase op(text(inverse ? "rope inverse " : "rope ", name_of(dtype), " B", sequences, " S",
-                   seq_length, " N", heads, " D", head_dim),
+    OpCase op(text(how.inverse ? "rope inverse " : "rope ", how.scaling ? "yarn " : "",
+                   name_of(dtype), " B", sequences, " S", seq_length, " N", heads, " D", head_dim),
               limits);
     op.large = seq_length > 1000;
     const std::int64_t width = (heads + 2) * head_dim;
@@ -147,9 +147,12 @@ OpCase rope(std::int64_t sequences, std::int64_t seq_length, std::int64_t heads,
     const auto positions =
         op.input(DType::i32, {sequences, seq_length}, random_integers(0, 100000));
     op.run = [=](Backend& backend, const Tensors& at) {
-        backend.run(Rope{at[x], at[positions], 10000.0, inverse});
+        Rope args = how;
+        args.x = at[x];
+        args.positions = at[positions];
+        backend.run(args);
     };
-    op.reference = [=](Arrays& at) { reference::rope(at[x], at[positions], 10000.0, inverse); };
+    op.reference = [=](Arrays& at) { reference::rope(at[x], at[positions], how); };
     return op;
 }
 
@@ -169,10 +172,17 @@ std::vector<OpCase> embedding_cases() {
             }
         }
         for (const bool inverse : {false, true}) {
-            cases.push_back(rope(1, 1, 1, 2, dtype, inverse));
-            cases.push_back(rope(2, 5, 3, 6, dtype, inverse));
-            cases.push_back(rope(2, 37, 2, 80, dtype, inverse));
-            cases.push_back(rope(1, 1024, 12, 64, dtype, inverse));
+            Rope how;
+            how.inverse = inverse;
+            cases.push_back(rope(1, 1, 1, 2, dtype, how));
+            cases.push_back(rope(2, 5, 3, 6, dtype, how));
+            cases.push_back(rope(2, 37, 2, 80, dtype, how));
+            cases.push_back(rope(1, 1024, 12, 64, dtype, how));
+            // The kind with an amplitude; test/base has the angles of all kinds.
+            how.scaling = RopeScaling{.kind = RopeScalingKind::yarn,
+                                      .factor = 4,
+                                      .original_max_position_embeddings = 4096};
+            cases.push_back(rope(2, 37, 2, 80, dtype, how));
         }
     }
     return cases;

@@ -24,6 +24,23 @@ Bounded gelu_slope(const Bounded& u, double tanh_roundoff = 0) {
     return 0.5 * (1.0 + t) + 0.5 * u * (1.0 - t * t) * argument_slope;
 }
 
+/// The normal distribution.
+Bounded normal(const Bounded& u) {
+    return 0.5 * erfc(-u * rounded(std::numbers::sqrt2 / 2));
+}
+
+/// Values of an activation without a gate.
+Bounded ungated(Activation activation, const Bounded& u) {
+    return activation == Activation::gelu_erf ? u * normal(u) : gelu(u);
+}
+
+Bounded ungated_slope(Activation activation, const Bounded& u) {
+    if (activation != Activation::gelu_erf) return gelu_slope(u);
+    const Bounded density =
+        rounded(std::numbers::inv_sqrtpi * std::numbers::sqrt2 / 2) * exp(-(0.5 * u * u));
+    return normal(u) + u * density;
+}
+
 Bounded logistic(const Bounded& x) {
     return 1.0 / (1.0 + exp(-x));
 }
@@ -229,6 +246,52 @@ void norm_backward(const Array& dn, const Array& r, const Array& weight, const A
     if (!dbias.empty()) bias_grad(dn, dbias);
 }
 
+namespace {
+
+Bounded head_rstd(const Array& x, float eps, std::int64_t t, std::int64_t n) {
+    Sum squares;
+    for (std::int64_t i = 0; i < x.size(2); ++i)
+        squares.add(x(t, n, i) * x(t, n, i));
+    const Bounded count = static_cast<double>(x.size(2));
+    return 1.0 / sqrt(squares.result() / count + Bounded(static_cast<double>(eps)));
+}
+
+}  // namespace
+
+void head_norm_forward(float eps, const Array& x, const Array& weight, Array& y) {
+    for (std::int64_t t = 0; t < x.size(0); ++t) {
+        for (std::int64_t n = 0; n < x.size(1); ++n) {
+            const Bounded rstd = head_rstd(x, eps, t, n);
+            for (std::int64_t i = 0; i < x.size(2); ++i)
+                y(t, n, i) = x(t, n, i) * rstd * weight(i);
+        }
+    }
+}
+
+void head_norm_backward(float eps, const Array& dy, const Array& x, const Array& weight, Array& dx,
+                        Array& dweight) {
+    const std::int64_t dim = x.size(2);
+    std::vector<Sum> sums(static_cast<std::size_t>(dim));
+    for (std::int64_t t = 0; t < x.size(0); ++t) {
+        for (std::int64_t n = 0; n < x.size(1); ++n) {
+            const Bounded rstd = head_rstd(x, eps, t, n);
+            Sum projections;
+            for (std::int64_t i = 0; i < dim; ++i) {
+                const Bounded normalised = x(t, n, i) * rstd;
+                projections.add(dy(t, n, i) * weight(i) * normalised);
+                sums[static_cast<std::size_t>(i)].add(dy(t, n, i) * normalised);
+            }
+            const Bounded projection = projections.result() / Bounded(static_cast<double>(dim));
+            for (std::int64_t i = 0; i < dim; ++i)
+                dx(t, n, i) = rstd * (dy(t, n, i) * weight(i) - x(t, n, i) * rstd * projection);
+        }
+    }
+    for (std::int64_t i = 0; i < dim; ++i) {
+        sums[static_cast<std::size_t>(i)].add(dweight(i));
+        dweight(i) = sums[static_cast<std::size_t>(i)].result();
+    }
+}
+
 // ---- activation functions ----
 
 void activation_forward(Activation activation, const Array& u, Array& y) {
@@ -236,7 +299,8 @@ void activation_forward(Activation activation, const Array& u, Array& y) {
     for (std::int64_t t = 0; t < y.size(0); ++t) {
         for (std::int64_t f = 0; f < ffn; ++f) {
             const Bounded gate = gated(activation) ? u(t, ffn + f) : Bounded(0.0);
-            y(t, f) = gated(activation) ? gate * logistic(gate) * u(t, f) : gelu(u(t, f));
+            y(t, f) =
+                gated(activation) ? gate * logistic(gate) * u(t, f) : ungated(activation, u(t, f));
         }
     }
 }
@@ -247,7 +311,7 @@ void activation_backward(Activation activation, const Array& u, const Array& dy,
         for (std::int64_t f = 0; f < ffn; ++f) {
             const Bounded gradient = dy(t, f);
             if (!gated(activation)) {
-                du(t, f) = gradient * gelu_slope(u(t, f));
+                du(t, f) = gradient * ungated_slope(activation, u(t, f));
                 continue;
             }
             const Bounded gate = u(t, ffn + f);
@@ -284,16 +348,17 @@ void embedding_backward(const Array& ids, const Array& dx, std::int64_t vocab_be
     }
 }
 
-void rope(Array& x, const Array& positions, double theta, bool inverse) {
+void rope(Array& x, const Array& positions, const Rope& how) {
     const std::int64_t half = x.size(3) / 2;
+    const RopeAngles angles(how.theta, 2 * half, how.scaling);
+    const double amplitude = angles.amplitude();
     for (std::int64_t b = 0; b < x.size(0); ++b) {
         for (std::int64_t s = 0; s < x.size(1); ++s) {
             for (std::int64_t i = 0; i < half; ++i) {
-                const double exponent =
-                    -2.0 * static_cast<double>(i) / static_cast<double>(2 * half);
-                const double angle = positions(b, s).value * std::pow(theta, exponent);
-                const Bounded cosine = rounded(std::cos(angle));
-                const Bounded sine = rounded(inverse ? -std::sin(angle) : std::sin(angle));
+                const double angle = positions(b, s).value * angles.frequency(i);
+                const double sign = how.inverse ? -1 : 1;
+                const Bounded cosine = rounded(amplitude * std::cos(angle));
+                const Bounded sine = rounded(amplitude * sign * std::sin(angle));
                 for (std::int64_t n = 0; n < x.size(2); ++n) {
                     const Bounded first = x(b, s, n, i);
                     const Bounded second = x(b, s, n, i + half);

@@ -51,6 +51,11 @@ void norm_forward(const NormKind& kind, const Array& r, const Array& weight, con
 void norm_backward(const Array& dn, const Array& r, const Array& weight, const Array& mean,
                    const Array& rstd, Array& dr, Array& dweight, Array& dbias);
 
+void head_norm_forward(float eps, const Array& x, const Array& weight, Array& y);
+/// dweight +=
+void head_norm_backward(float eps, const Array& dy, const Array& x, const Array& weight, Array& dx,
+                        Array& dweight);
+
 // ---- activation functions ----
 void activation_forward(Activation activation, const Array& u, Array& y);
 void activation_backward(Activation activation, const Array& u, const Array& dy, Array& du);
@@ -59,7 +64,7 @@ void activation_backward(Activation activation, const Array& u, const Array& dy,
 void embedding_forward(const Array& ids, const Array& weight, std::int64_t vocab_begin, Array& x);
 void embedding_backward(const Array& ids, const Array& dx, std::int64_t vocab_begin,
                         Array& dweight);
-void rope(Array& x, const Array& positions, double theta, bool inverse);
+void rope(Array& x, const Array& positions, const Rope& how);
 
 // ---- attention ----
 struct Visibility {

@@ -71,6 +71,9 @@ TEST_CASE("ops of 8-bit matrices agree with the reference") {
 TEST_CASE("norm and dropout ops agree with the reference") {
     check(norm_cases());
 }
+TEST_CASE("norms of heads agree with the reference") {
+    check(head_norm_cases());
+}
 TEST_CASE("activation ops agree with the reference") {
     check(activation_cases());
 }
@@ -96,6 +99,9 @@ TEST_CASE("ops of 8-bit matrices are timed", "[.timing]") {
 }
 TEST_CASE("norm and dropout ops are timed", "[.timing]") {
     time_all(norm_cases());
+}
+TEST_CASE("norms of heads are timed", "[.timing]") {
+    time_all(head_norm_cases());
 }
 TEST_CASE("activation ops are timed", "[.timing]") {
     time_all(activation_cases());

@@ -85,7 +85,7 @@ TEST_CASE("gradient of linear with GELU before it") {
 }
 
 TEST_CASE("gradient of activation functions") {
-    for (const auto activation : {Activation::gelu, Activation::swiglu}) {
+    for (const auto activation : {Activation::gelu, Activation::gelu_erf, Activation::swiglu}) {
         CAPTURE(gated(activation));
         const Arrays inputs = {random_array({2, input_width(activation, 5)}, 1, 2)};
         const auto forward = [=](const Arrays& in) {
@@ -136,6 +136,21 @@ TEST_CASE("gradient of norms behind a sum with dropout") {
     }
 }
 
+TEST_CASE("gradient of norms of heads") {
+    const Arrays inputs = {random_array({3, 2, 5}, 1), random_array({5}, 2, 0.5, 1)};
+    const auto forward = [](const Arrays& in) {
+        Array y({3, 2, 5});
+        reference::head_norm_forward(1e-3f, in[0], in[1], y);
+        return y;
+    };
+    const auto backward = [](const Arrays& in, const Array& dy) {
+        Array dx({3, 2, 5}), dweight({5});
+        reference::head_norm_backward(1e-3f, dy, in[0], in[1], dx, dweight);
+        return Arrays{dx, dweight};
+    };
+    check_gradients(forward, backward, inputs, 2);
+}
+
 TEST_CASE("gradient of embedding and rope") {
     const Array ids = to_array(HostTensor(DType::i32, {6}, random_integers(0, 3)).tensor());
     Array positions({2, 3});
@@ -147,7 +162,12 @@ TEST_CASE("gradient of embedding and rope") {
         Array rotated(shape), result(x.shape().rank() == 2 ? heads : Shape{6, 8});
         Array in_heads(heads);
         in_heads.values() = x.values();
-        reference::rope(in_heads, positions, 100.0, inverse);
+        Rope how;
+        how.theta = 100;
+        how.inverse = inverse;
+        how.scaling = RopeScaling{
+            .kind = RopeScalingKind::yarn, .factor = 2, .original_max_position_embeddings = 100};
+        reference::rope(in_heads, positions, how);
         rotated.values() = in_heads.values();
         return rotated;
     };

@@ -50,15 +50,15 @@ public:
     void add(const ParallelSpec& parallel, const char* shallow_model = nullptr,
              const char* deep_model = nullptr) {
         constexpr Recompute modes[] = {Recompute::none, Recompute::selective, Recompute::full};
-        constexpr const char* shallow_models[] = {"gpt", "llama", "mixed"};
+        constexpr const char* shallow_models[] = {"gpt", "llama", "mixed", "qwen"};
         constexpr const char* deep_models[] = {"deep gpt", "deep llama"};
         MeshCase next;
         next.parallel = parallel;
         const bool shallow = parallel.pipeline * parallel.virtual_stages <= 4;
-        next.model = shallow ? shallow_models[turn_ % 3] : deep_models[turn_ % 2];
+        next.model = shallow ? shallow_models[turn_ % 4] : deep_models[turn_ % 2];
         if (shallow_model != nullptr) next.model = shallow ? shallow_model : deep_model;
-        next.recompute = modes[turn_ / 3 % 3];
-        next.messages_in_order = turn_ % 2 == 1;
+        next.recompute = modes[turn_ / 4 % 3];
+        next.messages_in_order = turn_ / 2 % 2 == 1;
         next.name = text_of(next);
         cases_.push_back(next);
         ++turn_;
@@ -89,7 +89,8 @@ public:
             add_context(parallel);
             // Each cp rank needs a share of the query groups.
             parallel.context_method = ContextMethod::all_to_all;
-            if (parallel.tensor * context <= 4) add_context(parallel, "gpt", "deep gpt");
+            if (parallel.tensor * context > 4) continue;
+            add_context(parallel, contexts_ % 2 == 0 ? "gpt" : "qwen", "deep gpt");
         }
     }
     std::vector<MeshCase> all() const { return cases_; }
@@ -158,11 +159,10 @@ std::vector<Model> models() {
     mixed.model.bias = true;
     mixed.model.tie_embeddings = true;
     mixed.model.position_embedding = PositionEmbedding::learned;
-    return {{"gpt", gpt},
-            {"llama", llama},
-            {"mixed", mixed},
-            {"deep gpt", deep(gpt)},
-            {"deep llama", deep(llama)}};
+    RunSpec qwen = base(tiny_qwen_spec());
+    qwen.model.num_query_groups = 4;
+    return {{"gpt", gpt},   {"llama", llama},        {"mixed", mixed},
+            {"qwen", qwen}, {"deep gpt", deep(gpt)}, {"deep llama", deep(llama)}};
 }
 
 std::vector<MeshCase> mesh_cases(std::int64_t ranks) {

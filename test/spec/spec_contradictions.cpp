@@ -92,6 +92,21 @@ TEST_CASE("keys that contradict each other are named with their values") {
     const std::vector<Case> cases = {
         {{"model.hidden_size=2048"}, "model.head_dim"},
         {{"model.position_embedding=rope", "model.head_dim=15"}, "even model.head_dim, not 15"},
+        {{"model.rope_scaling={kind: linear, factor: 2}"}, "needs model.position_embedding rope"},
+        {{"model.position_embedding=rope", "model.rope_scaling={kind: llama3, factor: 2}"},
+         "model.rope_scaling.original_max_position_embeddings is missing; llama3 needs"},
+        {{"model.position_embedding=rope",
+          "model.rope_scaling={kind: llama3, factor: 2, original_max_position_embeddings: 8, "
+          "low_freq_factor: 4}"},
+         "model.rope_scaling.high_freq_factor 4 is not above low_freq_factor 4"},
+        {{"model.position_embedding=rope",
+          "model.rope_scaling={kind: yarn, factor: 2, original_max_position_embeddings: 8, "
+          "beta_fast: 0.5}"},
+         "model.rope_scaling.beta_fast 0.5 is below beta_slow 1"},
+        {{"model.position_embedding=rope", "model.rope_theta=1",
+          "model.rope_scaling={kind: yarn, factor: 2, original_max_position_embeddings: 8}"},
+         "model.rope_theta 1 is not above 1"},
+        {{"model.full_attention_layers=[0,2]"}, "there is no layer 2 in a model with"},
         {{"model.max_position_embeddings=512"},
          "training.seq_length 1024 is above model.max_position_embeddings 512"},
         {{"data.reset_at_eod=true"}, "data.reset_at_eod"},

@@ -216,6 +216,8 @@ std::string run_spec_page() {
 /// What the key needs to have a place: the list or the open section that contains it.
 Words around(const std::string& key) {
     if (key.starts_with("data.validation.N")) return {"data.validation=[{prefix: /data/v}]"};
+    if (key.starts_with("model.rope_scaling."))
+        return {"model.rope_scaling={kind: linear, factor: 2}"};
     if (key.starts_with("faults.loss_spike."))
         return {"faults.loss_spike={factor: 2, window: 5, action: stop}"};
     if (key.starts_with("fault_injection."))

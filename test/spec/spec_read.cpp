@@ -23,10 +23,16 @@ model:
   max_position_embeddings: 2048
   position_embedding: rope
   rope_theta: 500000
+  rope_scaling: {kind: yarn, factor: 8, original_max_position_embeddings: 4096, low_freq_factor: 2,
+                 high_freq_factor: 5, beta_fast: 16, beta_slow: 2, attention_factor: 1.25}
+  sliding_window: 4096
+  full_attention_layers: [5, 11]
+  qk_norm: true
   normalization: rmsnorm
   norm_eps: 1.0e-6
   activation: swiglu
   bias: false
+  qkv_bias: true
   tie_embeddings: false
   dropout: 0.1
   init_std: 0.01
@@ -79,6 +85,10 @@ TEST_CASE("every key of the design is read") {
     CHECK(spec.output_dir == "/runs/gpt2-124m");
     const ModelVariant variant = {PositionEmbedding::rope,
                                   5e5,
+                                  RopeScaling{RopeScalingKind::yarn, 8, 4096, 2, 5, 16, 2, 1.25},
+                                  4096,
+                                  {5, 11},
+                                  true,
                                   Normalization::rmsnorm,
                                   1e-6,
                                   Activation::swiglu,
@@ -86,7 +96,7 @@ TEST_CASE("every key of the design is read") {
                                   false,
                                   0.1,
                                   0.01};
-    const ModelSpec model = {variant, 12, 768, 12, 4, 96, 3072, 50257, 2048};
+    const ModelSpec model = {variant, 12, 768, 12, 4, 96, 3072, 50257, 2048, true};
     CHECK(spec.model == model);
     const DataSpec data = {{{"/data/a", 2.5}, {"/data/b c", 1.0}},
                            {{"/data/v", 1.0}},

@@ -24,10 +24,15 @@ model:
   max_position_embeddings: auto
   position_embedding: learned
   rope_theta: 10000
+  rope_scaling: none
+  sliding_window: none
+  full_attention_layers: []
+  qk_norm: false
   normalization: layernorm
   norm_eps: 1.0e-05
   activation: gelu
   bias: true
+  qkv_bias: auto
   tie_embeddings: true
   dropout: 0
   init_std: 0.02
@@ -132,18 +137,25 @@ TEST_CASE("a written spec reads back as itself") {
         {{.kind = InjectedFault::Kind::short_write, .rank = 3, .step = 5, .call = 9},
          {.kind = InjectedFault::Kind::slow, .step = 1, .seconds = 0.25}}};
     odd.faults.time_limit = TimeLimit{true, 0};
+    odd.model.rope_scaling = RopeScaling{RopeScalingKind::llama3, 8, 8192, 1, 4, 32, 1, {}};
+    odd.model.sliding_window = 100;
+    odd.model.full_attention_layers = {1};
+    odd.model.qkv_bias = false;
     check_round_trip(odd);
 }
 
 TEST_CASE("as JSON a spec has the same keys, with the types of their values") {
     const Json json = to_json(minimal({"training.rampup.samples=7", "faults.time_limit=auto"}));
-    CHECK(to_line(json["model"]) ==
-          R"({"num_layers":2,"hidden_size":64,"num_attention_heads":4,"num_query_groups":"auto",)"
-          R"("head_dim":"auto","ffn_hidden_size":"auto","vocab_size":512,)"
-          R"("max_position_embeddings":"auto","position_embedding":"learned",)"
-          R"("rope_theta":10000.0,"normalization":"layernorm","norm_eps":1e-05,)"
-          R"("activation":"gelu","bias":true,"tie_embeddings":true,"dropout":0.0,)"
-          R"("init_std":0.02})");
+    CHECK(
+        to_line(json["model"]) ==
+        R"({"num_layers":2,"hidden_size":64,"num_attention_heads":4,"num_query_groups":"auto",)"
+        R"("head_dim":"auto","ffn_hidden_size":"auto","vocab_size":512,)"
+        R"("max_position_embeddings":"auto","position_embedding":"learned",)"
+        R"("rope_theta":10000.0,"rope_scaling":"none","sliding_window":"none",)"
+        R"("full_attention_layers":[],"qk_norm":false,)"
+        R"("normalization":"layernorm","norm_eps":1e-05,)"
+        R"("activation":"gelu","bias":true,"qkv_bias":"auto","tie_embeddings":true,"dropout":0.0,)"
+        R"("init_std":0.02})");
     CHECK(to_line(json["data"]["train"]) == R"([{"prefix":"/data/x","weight":1.0}])");
     CHECK(to_line(json["training"]["rampup"]) == R"({"start":16,"increment":16,"samples":7})");
     CHECK(to_line(json["optimizer"]["betas"]) == "[0.9,0.95]");
@@ -175,7 +187,7 @@ TEST_CASE("every word of every enumeration reads back") {
     check("device", {"auto", "cpu", "cuda"});
     check("model.position_embedding", {"learned", "rope"});
     check("model.normalization", {"layernorm", "rmsnorm"});
-    check("model.activation", {"gelu", "swiglu"});
+    check("model.activation", {"gelu", "gelu_erf", "swiglu"});
     check("parallel.context_method", {"ring", "all_to_all"});
     check("parallel.schedule", {"gpipe", "1f1b", "interleaved_1f1b", "zero_bubble"});
     check("precision.compute", {"fp32", "bf16", "fp16", "fp8"});

@@ -102,6 +102,12 @@ T read_attribute(const std::string& file, const std::string& name, const std::st
     return value;
 }
 
+/// True if the file has that attribute.
+inline bool has_attribute(const std::string& file, const std::string& key) {
+    const Hdf5Handle opened(H5Fopen(file.c_str(), H5F_ACC_RDONLY, H5P_DEFAULT), H5Fclose, file);
+    return H5Aexists(opened, key.c_str()) > 0;
+}
+
 /// An attribute that is a string, of fixed length or not.
 inline std::string read_text_attribute(const std::string& file, const std::string& name,
                                        const std::string& key) {

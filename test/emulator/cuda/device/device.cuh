@@ -142,6 +142,9 @@ inline float minimum(float a, float b) {
 inline float absolute(float x) {
     return std::fabs(x);
 }
+inline float complementary_erf(float x) {
+    return std::erfc(x);
+}
 inline double cosine(double x) {
     return std::cos(x);
 }
