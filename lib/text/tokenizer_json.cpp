@@ -261,12 +261,9 @@ Json model_json(const BpeDescription& description) {
     Json vocabulary = Json::object();
     auto& members = vocabulary.get_ref<Json::object_t&>();
     std::vector<std::string> spellings;
-    std::vector<bool> is_added(description.tokens.size());
-    for (const AddedToken& token : description.added)
-        is_added[static_cast<std::size_t>(token.id)] = true;
     for (std::size_t id = 0; id < description.tokens.size(); ++id) {
         spellings.push_back(spelling(description.tokens[id]));
-        if (!is_added[id]) members.Json::object_t::Container::emplace_back(spellings.back(), id);
+        members.Json::object_t::Container::emplace_back(spellings.back(), id);
     }
     Json merges = Json::array();
     for (const BpeMerge& merge : description.merges) {

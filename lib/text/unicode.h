@@ -2,17 +2,15 @@
 // Texts are valid UTF-8.
 #pragma once
 
-#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
 #include <string>
 #include <string_view>
 
-namespace gptrain {
+#include "text/char_kind.h"
 
-/// \p{L}, \p{N} and \s of regular expressions.
-enum class CharKind : std::uint8_t { other, letter, number, space };
+namespace gptrain {
 
 struct DecodedChar {
     char32_t code;

@@ -2,7 +2,7 @@
 // Only unicode.cpp includes it.
 #pragma once
 
-#include "text/unicode.h"
+#include "text/char_kind.h"
 
 namespace gptrain {
 
