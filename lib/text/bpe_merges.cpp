@@ -23,14 +23,14 @@ std::size_t slot_of(std::uint64_t key, int shift) {
 
 BpeMerges::BpeMerges(const std::array<std::int32_t, 256>& byte_ids, std::vector<BpeMerge> merges)
     : byte_ids_(byte_ids), byte_pairs_(256 * 256, no_merge) {
-    const int bits = static_cast<int>(std::bit_width(2 * merges.size() + 1));
+    const int bits = static_cast<int>(std::bit_width(merges.size() * 4 / 3 + 1));
     slots_.resize(std::size_t{1} << bits);
     shift_ = 64 - bits;
     for (std::size_t rank = 0; rank < merges.size(); ++rank) {
         const std::uint64_t key = key_of(merges[rank].left, merges[rank].right);
         std::size_t at = slot_of(key, shift_);
         while (slots_[at].rank != no_merge && slots_[at].pair != key)
-            at = (at + 1) % slots_.size();
+            at = (at + 1) & (slots_.size() - 1);
         slots_[at] = {key, static_cast<Rank>(rank)};
         wholes_.push_back(merges[rank].whole);
     }
@@ -69,13 +69,18 @@ void BpeMerges::encode_short(std::string_view word, std::vector<std::int32_t>& o
     }
     while (count > 1) {
         std::size_t best = 0;
-        for (std::size_t i = 1; i + 1 < count; ++i)
-            best = ranks[i] < ranks[best] ? i : best;
-        if (ranks[best] == no_merge) break;
-        ids[best] = wholes_[ranks[best]];
-        std::copy(ids + best + 2, ids + count, ids + best + 1);
-        std::copy(ranks + best + 2, ranks + count, ranks + best + 1);
+        Rank best_rank = ranks[0];
+        for (std::size_t i = 1; i + 1 < count; ++i) {
+            best = ranks[i] < best_rank ? i : best;
+            best_rank = std::min(ranks[i], best_rank);
+        }
+        if (best_rank == no_merge) break;
+        ids[best] = wholes_[best_rank];
         --count;
+        for (std::size_t i = best + 1; i < count; ++i) {
+            ids[i] = ids[i + 1];
+            ranks[i] = ranks[i + 1];
+        }
         ranks[best] = best + 1 < count ? rank_of(ids[best], ids[best + 1]) : no_merge;
         if (best > 0) ranks[best - 1] = rank_of(ids[best - 1], ids[best]);
     }

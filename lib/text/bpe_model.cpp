@@ -1,5 +1,7 @@
 #include "text/bpe_model.h"
 
+#include <array>
+#include <functional>
 #include <unordered_map>
 #include <utility>
 
@@ -26,11 +28,20 @@ AddedTokens matcher_of(const BpeDescription& description, bool normalized) {
     return AddedTokens(std::move(tokens));
 }
 
+/// Hashes strings and views alike, so that a view can be looked up.
+struct TextHash {
+    using is_transparent = void;
+    std::size_t operator()(std::string_view word) const {
+        return std::hash<std::string_view>()(word);
+    }
+};
+
 class BpeModel : public TokenModel {
 public:
     BpeModel(BpeDescription description, std::string_view eos_token)
         : raw_added_(matcher_of(description, false)),
           normalized_added_(matcher_of(description, true)),
+          byte_ids_(description.byte_ids),
           merges_(description.byte_ids, std::move(description.merges)),
           splitters_(std::move(description.splitters)),
           nfc_(description.nfc) {
@@ -76,6 +87,8 @@ private:
                       std::vector<std::int32_t>& out) const {
         const char* const end = text.data() + text.size();
         for_each_word(text, splitters_, [&](std::string_view word) {
+            if (word.size() == 1)
+                return out.push_back(byte_ids_[static_cast<unsigned char>(word[0])]);
             if (word.size() > WordCache::max_bytes) return encode_word(word, out);
             const WordCache::Key key(word, end);
             if (const auto ids = cache.find(key); !ids.empty()) {
@@ -90,7 +103,7 @@ private:
 
     void encode_word(std::string_view word, std::vector<std::int32_t>& out) const {
         if (!whole_words_.empty()) {
-            const auto found = whole_words_.find(std::string(word));
+            const auto found = whole_words_.find(word);
             if (found != whole_words_.end()) {
                 out.push_back(found->second);
                 return;
@@ -101,10 +114,12 @@ private:
 
     AddedTokens raw_added_;
     AddedTokens normalized_added_;
+    std::array<std::int32_t, 256> byte_ids_;
     BpeMerges merges_;
     std::vector<Splitter> splitters_;
     bool nfc_;
-    std::unordered_map<std::string, std::int32_t> whole_words_;  ///< if they are not merged
+    /// If they are not merged.
+    std::unordered_map<std::string, std::int32_t, TextHash, std::equal_to<>> whole_words_;
     mutable WordCaches caches_;
 };
 
