@@ -81,7 +81,7 @@ std::size_t contraction(std::string_view text, bool any_case) {
 
 /// \s+(?!\S)|\s+ of a text that begins with white space: the last white space before a word belongs
 /// to the word, unless it is the only one.
-std::size_t blanks(std::string_view text) {
+std::size_t blank_run(std::string_view text) {
     Walker walker(text);
     std::size_t last = 0;
     while (walker.is(CharKind::space)) {
@@ -100,7 +100,7 @@ std::size_t gpt2_piece(std::string_view text) {
         walker.skip_run(kind);
         return walker.at();
     }
-    return blanks(text);
+    return blank_run(text);
 }
 
 /// [^\r\n\p{L}\p{N}]?\p{L}+; 0 if there is none.
@@ -145,7 +145,7 @@ std::size_t llama3_piece(std::string_view text, int max_digits) {
         return walker.at();
     }
     if (const std::size_t length = line_ends(text); length > 0) return length;
-    return blanks(text);
+    return blank_run(text);
 }
 
 std::size_t digits_piece(std::string_view text, bool single) {

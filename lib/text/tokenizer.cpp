@@ -9,6 +9,7 @@
 #include "text/bpe_model.h"
 #include "text/sentencepiece_model.h"
 #include "text/token_model.h"
+#include "text/tokenizer_files.h"
 #include "text/tokenizer_json.h"
 #include "text/utf8.h"
 
@@ -28,15 +29,31 @@ std::string eos_token_beside(const std::filesystem::path& tokenizer) {
     return JsonReader(config.at("eos_token"), path.string() + ": eos_token").string("content");
 }
 
+/// The tokenizer in a folder, as models are shared; another path as it is.
+std::filesystem::path file_of(const std::filesystem::path& path) {
+    std::error_code error;
+    if (!std::filesystem::is_directory(path, error)) return path;
+    for (const char* name : {"tokenizer.json", "tokenizer.model", "vocab.json"})
+        if (std::filesystem::exists(path / name, error)) return path / name;
+    fail(ExitCode::bad_input, path.string(),
+         ": a folder without a tokenizer.json, a tokenizer.model, or vocab.json and merges.txt");
+}
+
 }  // namespace
 
-TokenizerFile read_tokenizer(const std::filesystem::path& path) {
+TokenizerFile read_tokenizer(const std::filesystem::path& given) {
+    const std::filesystem::path path = file_of(given);
+    if (named_vocabulary(path)) {
+        return {convert_vocabulary(path, max_tokenizer_bytes), path.string(),
+                eos_token_beside(path)};
+    }
     TokenizerFile file = {read_file(path, max_tokenizer_bytes), path.string(), ""};
     if (named_yaml(path)) {
         fail(ExitCode::usage, path.string(),
              ": is a YAML file, not a tokenizer; give a tokenizer.json or a sentencepiece model "
              "(.model)");
     }
+    if (is_tiktoken(file.bytes)) file.bytes = convert_tiktoken(file.bytes, file.source);
     if (is_tokenizer_json(file.bytes)) file.eos_token = eos_token_beside(path);
     return file;
 }

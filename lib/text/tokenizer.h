@@ -25,8 +25,10 @@ struct TokenizerFile {
     std::string eos_token;  ///< of the tokenizer_config.json beside a tokenizer.json; may be empty
 };
 
-/// A file that is missing, not regular or too large is an Error (bad_input); a run spec in its
-/// place is an Error (usage).
+/// Reads a tokenizer.json, a sentencepiece model, vocab.json with merges.txt beside it, or a file
+/// of tiktoken, or whichever of the first three a folder has; all but the first two are converted
+/// to tokenizer.json (tokenizer_files.h). A file that is missing, not regular or too large is an
+/// Error (bad_input); a run spec in its place is an Error (usage).
 TokenizerFile read_tokenizer(const std::filesystem::path& path);
 
 /// The name of a tokenizer's file in a checkpoint: tokenizer.json or tokenizer.model.
