@@ -83,9 +83,10 @@ std::optional<std::int32_t> end_of_document(const EncodeOptions& options,
     return tokenizer.eos_id();
 }
 
-TokenMeta meta_of(const EncodeOptions& options, const Tokenizer& tokenizer) {
+TokenMeta meta_of(const EncodeOptions& options, const std::filesystem::path& tokenizer_file,
+                  const Tokenizer& tokenizer) {
     TokenMeta meta;
-    meta.tokenizer_file = std::filesystem::path(options.tokenizer).filename().string();
+    meta.tokenizer_file = tokenizer_file.filename().string();
     const auto is_control = [](unsigned char c) { return c < 32 || c == 127; };
     std::replace_if(meta.tokenizer_file.begin(), meta.tokenizer_file.end(), is_control, '_');
     meta.tokenizer_crc32c = tokenizer.fingerprint();
@@ -109,7 +110,8 @@ void print_summary(const IndexedWriter& writer, const FaultLog& faults, std::int
 
 void encode_corpus(const EncodeOptions& options) {
     check_inputs(options.corpus);
-    const Tokenizer tokenizer(options.tokenizer);
+    const TokenizerFile file = read_tokenizer(options.tokenizer);
+    const Tokenizer tokenizer(file);
     const ChunkEncoder encode(options, tokenizer, end_of_document(options, tokenizer));
     const std::filesystem::path prefix =
         text(options.output_prefix, "_", options.corpus.documents.json_key, "_document");
@@ -136,7 +138,7 @@ void encode_corpus(const EncodeOptions& options) {
         if (const std::string skipped = faults.summary(); !skipped.empty()) warn(skipped);
         fail(ExitCode::bad_input, "no usable document in the input; nothing was written");
     }
-    writer.commit(meta_of(options, tokenizer));
+    writer.commit(meta_of(options, file.source, tokenizer));
     print_summary(writer, faults, bytes, progress.seconds());
 }
 

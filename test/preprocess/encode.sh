@@ -3,7 +3,7 @@
 . "$(dirname "$0")/common.sh"
 
 make_text 30000 >corpus.txt
-expect 0 "$tool" train-tokenizer --input corpus.txt --vocab-size 350 --model-prefix tok
+expect 0 "$tool" train-tokenizer --type unigram --input corpus.txt --vocab-size 350 --model-prefix tok
 encode() { expect 0 "$tool" --tokenizer tok.model "$@"; }
 
 # Any number of workers.
@@ -76,7 +76,7 @@ expect 3 "$tool" merge --input "$here/megatron/u16" "$here/megatron/i32" --outpu
 nothing_left mixed
 
 # .meta.json records how the files were made; merge carries it over if all inputs have one.
-expect 0 "$tool" train-tokenizer --input corpus.txt --vocab-size 340 --model-prefix tok2
+expect 0 "$tool" train-tokenizer --type unigram --input corpus.txt --vocab-size 340 --model-prefix tok2
 grep -q '"tokenizer":{"file":"tok.model","crc32c":[0-9]*,"vocab_size":350},"append_eod":true,"documents":6000,' \
   w1_text_document.meta.json || fail "it says: $(cat w1_text_document.meta.json)"
 same w1_text_document.meta.json merged.meta.json

@@ -4,7 +4,7 @@
     pip install tokenizers==0.23.3
     test/text/make_bpe_fixture.py
 
-One vocabulary, trained here on a text made here, with every pre-tokenizer that gptrain reads.
+vocab.json and merges.txt are GPT-2's form of gpt2.json. One vocabulary, trained here on a text made here, with every pre-tokenizer that gptrain reads.
 expected.jsonl: one text in each line, with its ids by each tokenizer and its normalization form C.
 """
 
@@ -104,6 +104,12 @@ def main():
     }
     for name, tokenizer in tokenizers.items():
         tokenizer.save(os.path.join(FOLDER, name + ".json"), pretty=False)
+    vocabulary = {**model["vocab"], "<|endoftext|>": len(model["vocab"])}
+    with open(os.path.join(FOLDER, "vocab.json"), "w", encoding="utf-8") as file:
+        json.dump(vocabulary, file, ensure_ascii=False, separators=(",", ":"))
+    with open(os.path.join(FOLDER, "merges.txt"), "w", encoding="utf-8") as file:
+        file.write("#version: 0.2\n" + "".join(" ".join(merge) + "\n"
+                                               for merge in model["merges"]))
     nfc = normalizers.NFC()
     with open(os.path.join(FOLDER, "expected.jsonl"), "w", encoding="ascii") as file:
         for text in [*texts(), "an unreached word"]:
