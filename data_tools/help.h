@@ -23,7 +23,7 @@ Input:
   empty one gives an empty document. --documents decides how plain text is split into
   documents. All text is UTF-8. A byte order mark is dropped, CRLF ends a line as LF does,
   blank lines are skipped. Gzip files (.jsonl.gz, .txt.gz) are decompressed while reading.
-  Pipes work: --format jsonl --input <(zstdcat corpus.jsonl.zst).
+  Other formats go through a pipe: zstdcat c.jsonl.zst | gpt-preprocess --format jsonl --input -
 )";
 
 constexpr const char* output_section = R"(

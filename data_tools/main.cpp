@@ -43,7 +43,9 @@ struct CorpusArguments {
 };
 
 void CorpusArguments::add_to(CLI::App& app) {
-    app.add_option("--input", options.inputs, "Corpus files, read in this order")
+    app.add_option("--input", options.inputs,
+                   "Corpus files, or folders of .txt, .json and .jsonl files\n"
+                   "(also with .gz), read in this order; - reads stdin")
         ->type_name("FILE");
     app.add_option("--format", format,
                    "auto: .json and .jsonl (with or without .gz) are JSON\n"
@@ -77,6 +79,7 @@ void CorpusArguments::add_to(CLI::App& app) {
 
 CorpusOptions CorpusArguments::resolved() const {
     CorpusOptions corpus = options;
+    corpus.inputs = expand_inputs(options.inputs);
     corpus.format = format == "jsonl"  ? InputFormat::json_lines
                     : format == "text" ? InputFormat::plain_text
                                        : InputFormat::by_name;

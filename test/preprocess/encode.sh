@@ -35,6 +35,20 @@ same w1_text_document.idx ab_text_document.idx
 encode --format jsonl --input <(cat corpus.jsonl) --output-prefix pipe --append-eod
 same w1_text_document.bin pipe_text_document.bin
 
+# From standard input, and from a folder: its corpus files in the order of their paths.
+encode --format jsonl --input - --output-prefix stdin --append-eod <corpus.jsonl
+same w1_text_document.bin stdin_text_document.bin
+mkdir -p folder/b folder/none
+cp a.jsonl folder
+gzip -c b.jsonl >folder/b/part.jsonl.gz
+echo "not text" >folder/README.md
+encode --input folder --output-prefix folder --append-eod
+same w1_text_document.bin folder_text_document.bin
+same w1_text_document.idx folder_text_document.idx
+expect 3 "$tool" --tokenizer tok.model --input folder/none --output-prefix none
+says err "folder/none: a folder without a .txt, .json or .jsonl file"
+nothing_left none
+
 # Gzipped files with one member or several, recognised by name or content.
 gzip -k corpus.jsonl
 encode --input corpus.jsonl.gz --output-prefix gz --append-eod
