@@ -27,7 +27,7 @@ struct TrainTokenizerOptions {
     std::string model_prefix;
 };
 
-/// Trains MODEL-PREFIX.model on the corpus.
+/// Trains MODEL-PREFIX.json or, of sentencepiece, MODEL-PREFIX.model on the corpus.
 void train_tokenizer_files(const TrainTokenizerOptions& options);
 
 struct MergeOptions {

@@ -12,7 +12,46 @@ constexpr std::int64_t chunk_bytes = 256 << 10;
 constexpr std::size_t chunk_records = 4096;
 constexpr std::int64_t reported_faults = 10;
 
+/// The corpus files in a folder, sorted.
+std::vector<std::string> files_in(const std::filesystem::path& folder) {
+    namespace fs = std::filesystem;
+    std::vector<std::string> files;
+    try {
+        for (const fs::directory_entry& entry : fs::recursive_directory_iterator(folder)) {
+            const fs::path& path = entry.path();
+            const fs::path name = path.extension() == ".gz" ? path.stem() : path.filename();
+            const bool is_corpus = named_json_lines(path) || name.extension() == ".txt";
+            if (is_corpus && entry.is_regular_file()) files.push_back(path.string());
+        }
+    } catch (const fs::filesystem_error& error) {
+        fail(ExitCode::bad_input, folder.string(),
+             ": cannot read the folder: ", error.code().message());
+    }
+    if (files.empty()) {
+        fail(ExitCode::bad_input, folder.string(),
+             ": a folder without a .txt, .json or .jsonl file (or one of these with .gz)");
+    }
+    std::sort(files.begin(), files.end());
+    return files;
+}
+
 }  // namespace
+
+std::vector<std::string> expand_inputs(const std::vector<std::string>& inputs) {
+    std::vector<std::string> files;
+    for (const std::string& input : inputs) {
+        std::error_code error;
+        if (input == "-") {
+            files.emplace_back("/dev/stdin");
+        } else if (std::filesystem::is_directory(input, error)) {
+            const std::vector<std::string> inside = files_in(input);
+            files.insert(files.end(), inside.begin(), inside.end());
+        } else {
+            files.push_back(input);
+        }
+    }
+    return files;
+}
 
 CorpusFormat format_of(const std::string& path, const CorpusOptions& options) {
     CorpusFormat format = options.documents;

@@ -75,15 +75,18 @@ std::optional<std::int32_t> end_of_document(const EncodeOptions& options,
                                             const Tokenizer& tokenizer) {
     if (!options.append_eod) return std::nullopt;
     if (!tokenizer.eos_id()) {
-        fail(ExitCode::usage, "--append-eod: the tokenizer ", options.tokenizer,
-             " has no end-of-document piece");
+        fail(
+            ExitCode::usage, "--append-eod: the tokenizer ", options.tokenizer,
+            " has no end-of-document token; name it as eos_token in a tokenizer_config.json beside "
+            "it");
     }
     return tokenizer.eos_id();
 }
 
-TokenMeta meta_of(const EncodeOptions& options, const Tokenizer& tokenizer) {
+TokenMeta meta_of(const EncodeOptions& options, const std::filesystem::path& tokenizer_file,
+                  const Tokenizer& tokenizer) {
     TokenMeta meta;
-    meta.tokenizer_file = std::filesystem::path(options.tokenizer).filename().string();
+    meta.tokenizer_file = tokenizer_file.filename().string();
     const auto is_control = [](unsigned char c) { return c < 32 || c == 127; };
     std::replace_if(meta.tokenizer_file.begin(), meta.tokenizer_file.end(), is_control, '_');
     meta.tokenizer_crc32c = tokenizer.fingerprint();
@@ -107,7 +110,8 @@ void print_summary(const IndexedWriter& writer, const FaultLog& faults, std::int
 
 void encode_corpus(const EncodeOptions& options) {
     check_inputs(options.corpus);
-    const Tokenizer tokenizer(options.tokenizer);
+    const TokenizerFile file = read_tokenizer(options.tokenizer);
+    const Tokenizer tokenizer(file);
     const ChunkEncoder encode(options, tokenizer, end_of_document(options, tokenizer));
     const std::filesystem::path prefix =
         text(options.output_prefix, "_", options.corpus.documents.json_key, "_document");
@@ -134,7 +138,7 @@ void encode_corpus(const EncodeOptions& options) {
         if (const std::string skipped = faults.summary(); !skipped.empty()) warn(skipped);
         fail(ExitCode::bad_input, "no usable document in the input; nothing was written");
     }
-    writer.commit(meta_of(options, tokenizer));
+    writer.commit(meta_of(options, file.source, tokenizer));
     print_summary(writer, faults, bytes, progress.seconds());
 }
 

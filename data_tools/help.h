@@ -6,12 +6,12 @@ namespace gptrain::help {
 constexpr const char* encode_description =
     R"(gpt-preprocess - turns text into token files for gptrain
 
-  gpt-preprocess --input FILE... --tokenizer MODEL --output-prefix P [options]
+  gpt-preprocess --input FILE... --tokenizer FILE --output-prefix P [options]
   gpt-preprocess train-tokenizer --input FILE... --vocab-size N --model-prefix P [options]
   gpt-preprocess merge --input PREFIX... --output-prefix P
   gpt-preprocess inspect PREFIX [options]
 
-Without a subcommand, encodes the corpus with a sentencepiece model into
+Without a subcommand, encodes the corpus with a tokenizer into
 P_KEY_document.bin and P_KEY_document.idx (KEY: the JSON key, "text" by default), the
 format of Megatron's token files. The bytes are the same for every number of workers.
 P_KEY_document.meta.json next to them names the tokenizer; training with another one is
@@ -23,7 +23,7 @@ Input:
   empty one gives an empty document. --documents decides how plain text is split into
   documents. All text is UTF-8. A byte order mark is dropped, CRLF ends a line as LF does,
   blank lines are skipped. Gzip files (.jsonl.gz, .txt.gz) are decompressed while reading.
-  Pipes work: --format jsonl --input <(zstdcat corpus.jsonl.zst).
+  Other formats go through a pipe: zstdcat c.jsonl.zst | gpt-preprocess --format jsonl --input -
 )";
 
 constexpr const char* output_section = R"(
@@ -52,17 +52,20 @@ Exit status:
 constexpr const char* examples_section = R"(
 Examples:
   gpt-preprocess train-tokenizer --input book.txt --vocab-size 8000 --model-prefix book
-  gpt-preprocess --input book.txt --tokenizer book.model --output-prefix book --append-eod
-  gpt-preprocess --input a.jsonl b.jsonl --tokenizer llama.model --output-prefix data/ab \
+  gpt-preprocess --input book.txt --tokenizer book.json --output-prefix book --append-eod
+  gpt-preprocess --input a.jsonl b.jsonl --tokenizer tokenizer.json --output-prefix data/ab \
       --append-eod --on-error skip
-  gpt-preprocess inspect book_text_document --tokenizer book.model)";
+  gpt-preprocess inspect book_text_document --tokenizer book.json)";
 
 constexpr const char* train_description =
-    R"(Trains a lossless sentencepiece tokenizer: MODEL-PREFIX.model
+    R"(Trains a lossless tokenizer: MODEL-PREFIX.json, or of sentencepiece MODEL-PREFIX.model
 
-Text is not normalized, spaces are kept, and a character without its own piece is encoded as
-bytes, so decoding restores every text exactly. Ids: 0 unknown, 1 begin, 2 end of document,
-then 256 bytes, then the learned pieces. The same input gives the same model on any machine.)";
+byte-bpe writes a tokenizer.json, which other programs read as well. Ids: 256 bytes, the
+merges, and last <|endoftext|>, the end of document.
+bpe and unigram write sentencepiece models. Ids: 0 unknown, 1 begin, 2 end of document, then
+256 bytes, then the learned pieces.
+Text is not normalized and spaces are kept, so decoding restores every text exactly. The same
+input gives the same file on any machine.)";
 
 constexpr const char* merge_description =
     R"(Joins token files of one tokenizer, in the order given, into P.bin and P.idx (and

@@ -43,7 +43,9 @@ struct CorpusArguments {
 };
 
 void CorpusArguments::add_to(CLI::App& app) {
-    app.add_option("--input", options.inputs, "Corpus files, read in this order")
+    app.add_option("--input", options.inputs,
+                   "Corpus files, or folders of .txt, .json and .jsonl files\n"
+                   "(also with .gz), read in this order; - reads stdin")
         ->type_name("FILE");
     app.add_option("--format", format,
                    "auto: .json and .jsonl (with or without .gz) are JSON\n"
@@ -77,6 +79,7 @@ void CorpusArguments::add_to(CLI::App& app) {
 
 CorpusOptions CorpusArguments::resolved() const {
     CorpusOptions corpus = options;
+    corpus.inputs = expand_inputs(options.inputs);
     corpus.format = format == "jsonl"  ? InputFormat::json_lines
                     : format == "text" ? InputFormat::plain_text
                                        : InputFormat::by_name;
@@ -129,8 +132,10 @@ public:
 private:
     void add_encode() {
         encode_corpus_.add_to(app_);
-        app_.add_option("--tokenizer", encode_.tokenizer, "A sentencepiece model")
-            ->type_name("MODEL");
+        app_.add_option("--tokenizer", encode_.tokenizer,
+                        "A tokenizer.json, a sentencepiece model, vocab.json\n"
+                        "(with merges.txt), a tiktoken file, or their folder")
+            ->type_name("TOKENIZER");
         app_.add_option("--output-prefix", encode_.output_prefix, "Path prefix of the token files")
             ->type_name("P");
         app_.add_flag(
@@ -146,22 +151,27 @@ private:
         train_app_->footer(text(help::input_section, help::faults_section, help::exit_section));
         train_corpus_.add_to(*train_app_);
         train_app_->get_option("--input")->required();
-        train_app_->add_option("--vocab-size", train_.training.vocab_size, "Pieces of the model")
+        train_app_
+            ->add_option("--vocab-size", train_.training.vocab_size, "Tokens of the vocabulary")
             ->required()
             ->type_name("N");
-        train_app_->add_option("--model-prefix", train_.model_prefix, "Writes P.model")
+        train_app_->add_option("--model-prefix", train_.model_prefix, "Writes P.json or P.model")
             ->required()
             ->type_name("P");
-        train_app_->add_option("--model-type", model_type_, "The kind of model")
-            ->check(one_of({"unigram", "bpe"}))
-            ->type_name("unigram|bpe")
-            ->capture_default_str();
         train_app_
-            ->add_option("--max-lines", train_.training.max_lines,
-                         "Train on a random sample of N lines; limits memory")
-            ->check(in_range(101, max_count))
-            ->type_name("N")
+            ->add_option("--type,--model-type", type_,
+                         "byte-bpe: byte-level BPE (P.json);\n"
+                         "bpe, unigram: of sentencepiece (P.model)")
+            ->check(one_of({"byte-bpe", "bpe", "unigram"}))
+            ->type_name("byte-bpe|bpe|unigram")
             ->capture_default_str();
+        max_lines_option_ =
+            train_app_
+                ->add_option("--max-lines", train_.training.max_lines,
+                             "bpe, unigram: train on a random sample of N lines; limits memory")
+                ->check(in_range(101, max_count))
+                ->type_name("N")
+                ->capture_default_str();
     }
 
     void add_merge() {
@@ -182,7 +192,7 @@ private:
             ->required()
             ->type_name("PREFIX");
         inspect_app_->add_option("--tokenizer", inspect_.tokenizer, "Shows the sample as text")
-            ->type_name("MODEL");
+            ->type_name("TOKENIZER");
         inspect_app_->add_option("--document", inspect_.document, "The document to sample, from 0")
             ->check(in_range(0, max_count))
             ->type_name("N")
@@ -197,8 +207,11 @@ private:
         if (!app_.get_subcommands().empty()) reject_misplaced_options();
         if (train_app_->parsed()) {
             train_.corpus = train_corpus_.resolved();
-            train_.training.kind = model_type_ == "bpe" ? TokenizerTraining::Kind::bpe
-                                                        : TokenizerTraining::Kind::unigram;
+            train_.training.kind = type_ == "bpe"       ? TokenizerTraining::Kind::bpe
+                                   : type_ == "unigram" ? TokenizerTraining::Kind::unigram
+                                                        : TokenizerTraining::Kind::byte_bpe;
+            if (type_ == "byte-bpe" && max_lines_option_->count() > 0)
+                fail(ExitCode::usage, "--max-lines applies to --type bpe and unigram");
             train_tokenizer_files(train_);
         } else if (merge_app_->parsed()) {
             merge_token_files(merge_);
@@ -240,7 +253,8 @@ private:
     EncodeOptions encode_;
     CorpusArguments train_corpus_;
     TrainTokenizerOptions train_;
-    std::string model_type_ = "unigram";
+    std::string type_ = "byte-bpe";
+    CLI::Option* max_lines_option_ = nullptr;
     MergeOptions merge_;
     InspectOptions inspect_;
 };

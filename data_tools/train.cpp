@@ -43,7 +43,8 @@ private:
 
 void train_tokenizer_files(const TrainTokenizerOptions& options) {
     check_inputs(options.corpus);
-    const std::filesystem::path path = options.model_prefix + ".model";
+    const bool byte_bpe = options.training.kind == TokenizerTraining::Kind::byte_bpe;
+    const std::filesystem::path path = options.model_prefix + (byte_bpe ? ".json" : ".model");
     if (path.has_parent_path()) create_folders(path.parent_path());
 
     const Progress progress(std::nullopt);

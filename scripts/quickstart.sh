@@ -100,7 +100,7 @@ if [[ -f $name.model ]]; then
     echo "$name.model is there"
 else
     rm -f "$tokens".{bin,idx}
-    "$preprocess" train-tokenizer --input "$corpus" --vocab-size "$vocab_size" \
+    "$preprocess" train-tokenizer --type unigram --input "$corpus" --vocab-size "$vocab_size" \
         --model-prefix "$name"
 fi
 if [[ -f $tokens.bin && -f $tokens.idx ]]; then

@@ -8,8 +8,13 @@ namespace gptrain {
 
 RunTokenizer::RunTokenizer(const RestartPoint& checkpoint, const RunSpec& spec,
                            const std::filesystem::path& given, const MpiSession& ranks) {
-    const std::string name(checkpoint_tokenizer_name);
-    const auto saved = checkpoint.whole_file(name, max_tokenizer_bytes);
+    std::string name;
+    std::optional<std::string> saved;
+    for (const std::string_view candidate : checkpoint_tokenizer_names) {
+        if (saved) break;
+        name = candidate;
+        saved = checkpoint.whole_file(name, max_tokenizer_bytes);
+    }
     ranks.run_on_all([&] {
         fingerprint_ = saved_tokenizer(checkpoint.meta());
         if (saved) {
@@ -32,7 +37,7 @@ void RunTokenizer::take(const std::filesystem::path& given,
         fail(ExitCode::usage, "--tokenizer ", given.string(),
              ": the model was trained without a tokenizer; remove it");
     }
-    std::string bytes = read_tokenizer(given);
+    std::string bytes = read_tokenizer(given).bytes;
     if (saved && bytes != *saved) {
         fail(ExitCode::usage, "--tokenizer ", given.string(), ": is not the tokenizer that the ",
              "model was trained with, which is ", source_, "; remove it");
@@ -62,7 +67,7 @@ std::optional<Tokenizer> RunTokenizer::open() const {
              ": tokenizer not found, and this older checkpoint does not include it; pass it with "
              "--tokenizer FILE");
     }
-    const std::string bytes = read_tokenizer(source_);
+    const std::string bytes = read_tokenizer(source_).bytes;
     check(bytes, source_);
     return Tokenizer(bytes, source_);
 }

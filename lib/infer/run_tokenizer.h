@@ -14,9 +14,9 @@
 
 namespace gptrain {
 
-/// The tokenizer that the model was trained with: tokenizer.model in the checkpoint. Checkpoints of
-/// older versions lack it; then the given file, or else the one named in the run's spec. In each
-/// case its bytes must be those that the model was trained with.
+/// The tokenizer that the model was trained with: tokenizer.model or tokenizer.json in the
+/// checkpoint. Checkpoints of older versions lack it; then the given file, or else the one named in
+/// the run's spec. In each case its bytes must be those that the model was trained with.
 class RunTokenizer {
 public:
     /// All ranks call it, before the checkpoint is loaded. `given`: a file named by the user, or

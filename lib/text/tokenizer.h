@@ -1,4 +1,5 @@
-// Text to token ids and back, with a sentencepiece model (unigram, BPE, word or character).
+// Text to token ids and back, with byte-level BPE (a tokenizer.json) or a sentencepiece model
+// (unigram, BPE, word or character).
 #pragma once
 
 #include <cstdint>
@@ -12,21 +13,36 @@
 
 namespace gptrain {
 
-/// Size limit of a model file.
+class TokenModel;
+
+/// Size limit of a tokenizer's file.
 constexpr std::int64_t max_tokenizer_bytes = std::int64_t{64} << 20;
 
-/// Reads the bytes of a model file. A file that is missing, not regular or too large is an Error
-/// (bad_input); a run spec in its place is an Error (usage).
-std::string read_tokenizer(const std::filesystem::path& model);
+/// A tokenizer as it is read, stored in checkpoints and told from others.
+struct TokenizerFile {
+    std::string bytes;
+    std::string source;     ///< its name in errors
+    std::string eos_token;  ///< of the tokenizer_config.json beside a tokenizer.json; may be empty
+};
 
-/// A loaded model. All members are const and thread-safe.
+/// Reads a tokenizer.json, a sentencepiece model, vocab.json with merges.txt beside it, or a file
+/// of tiktoken, or whichever of the first three a folder has; all but the first two are converted
+/// to tokenizer.json (tokenizer_files.h). A file that is missing, not regular or too large is an
+/// Error (bad_input); a run spec in its place is an Error (usage).
+TokenizerFile read_tokenizer(const std::filesystem::path& path);
+
+/// The name of a tokenizer's file in a checkpoint: tokenizer.json or tokenizer.model.
+std::string_view tokenizer_file_name(std::string_view bytes);
+
+/// A loaded tokenizer. All members are const and thread-safe.
 class Tokenizer {
 public:
-    /// Reads (read_tokenizer), validates (model_check.h) and loads a model file. A faulty one is an
-    /// Error (bad_input) that names the file and the fault.
-    explicit Tokenizer(const std::filesystem::path& model);
-    /// Loads a model from its bytes; `source` names it in errors.
-    Tokenizer(std::string_view model, const std::string& source);
+    /// Reads (read_tokenizer), validates and loads a file. A faulty one is an Error (bad_input)
+    /// that names the file and the fault.
+    explicit Tokenizer(const std::filesystem::path& path);
+    explicit Tokenizer(const TokenizerFile& file);
+    /// Loads a tokenizer from its bytes; `source` names it in errors.
+    Tokenizer(std::string_view bytes, const std::string& source);
     Tokenizer(Tokenizer&&) noexcept;
     Tokenizer& operator=(Tokenizer&&) noexcept;
     ~Tokenizer();
@@ -35,24 +51,23 @@ public:
     std::optional<std::int32_t> bos_id() const;
     /// The end-of-document id.
     std::optional<std::int32_t> eos_id() const;
-    /// CRC-32C of the model file.
-    std::uint32_t fingerprint() const;
+    /// CRC-32C of the file.
+    std::uint32_t fingerprint() const { return fingerprint_; }
 
-    /// Appends sentencepiece's ids of `text` to `out`, without bos and eos. Text that is not UTF-8
-    /// is an Error (bad_input), as is a model that passed validation but cannot encode it. If the
-    /// model encodes words independently (as models trained here do), text above 64 KiB is encoded
-    /// in parts, split before a word, or within a word of more than 8 MiB.
+    /// Appends the ids of `text` to `out`, without bos and eos: those of the libraries
+    /// sentencepiece and tokenizers. Text that is not UTF-8 is an Error (bad_input), as is a model
+    /// that passed validation but cannot encode it.
     void encode(std::string_view text, std::vector<std::int32_t>& out) const;
 
     /// The text of `ids`, always valid UTF-8: U+FFFD replaces each byte piece that is not part of a
-    /// character. bos and eos decode to nothing. An id outside the vocabulary is an Error
-    /// (bad_input).
+    /// character. bos, eos and other special tokens decode to nothing. An id outside the vocabulary
+    /// is an Error (bad_input).
     std::string decode(std::span<const std::int32_t> ids) const;
 
 private:
     friend class StreamDecoder;
-    struct Model;
-    std::unique_ptr<const Model> model_;
+    std::uint32_t fingerprint_;
+    std::unique_ptr<const TokenModel> model_;
 };
 
 /// Decodes ids one at a time and returns text as soon as its characters are complete, to print it
@@ -68,7 +83,7 @@ public:
 private:
     std::string complete_characters();
 
-    const Tokenizer::Model& model_;
+    const TokenModel& model_;
     std::string pending_;   // bytes of byte pieces that do not yet form a character
     bool at_start_ = true;  // a space that the encoder prepended is still to be removed
 };

@@ -9,6 +9,7 @@
 #include "base/error.h"
 #include "text/model_check.h"
 #include "text/protobuf_wire.h"
+#include "text/train_byte_bpe.h"
 
 namespace gptrain {
 namespace {
@@ -168,6 +169,8 @@ std::string_view reason(std::string_view message) {
 
 std::string train_tokenizer(const TokenizerTraining& training,
                             const std::function<bool(std::string&)>& next_document) {
+    if (training.kind == TokenizerTraining::Kind::byte_bpe)
+        return train_byte_bpe(training.vocab_size, next_document);
     if (training.vocab_size < smallest_vocabulary || training.vocab_size > (1 << 20)) {
         fail(ExitCode::usage, "the vocabulary size must be ", smallest_vocabulary,
              " (3 special pieces, 256 bytes and the corpus' characters) to ", 1 << 20, ", not ",

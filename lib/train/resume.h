@@ -1,6 +1,7 @@
 // Finds the checkpoint to resume from and reads the trainer's part of it.
 #pragma once
 
+#include <array>
 #include <filesystem>
 #include <optional>
 #include <string>
@@ -53,8 +54,10 @@ std::int64_t saved_num_samples(const CheckpointMeta& meta);
 /// The fingerprint of the tokenizer, empty if the run has none.
 std::string saved_tokenizer(const CheckpointMeta& meta);
 
-/// Name of the tokenizer model's file in a checkpoint; absent if the run has no tokenizer.
-constexpr std::string_view checkpoint_tokenizer_name = "tokenizer.model";
+/// Names that the tokenizer's file may have in a checkpoint (tokenizer_file_name); absent if the
+/// run has no tokenizer.
+constexpr std::array<std::string_view, 2> checkpoint_tokenizer_names = {"tokenizer.model",
+                                                                        "tokenizer.json"};
 
 /// Eight hexadecimal digits, a hash of the text.
 std::string spec_hash(const std::string& spec_yaml);

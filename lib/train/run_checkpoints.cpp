@@ -5,6 +5,7 @@
 
 #include "checkpoint/folder.h"
 #include "spec/spec_json.h"
+#include "text/tokenizer.h"
 #include "train/identity.h"
 
 namespace gptrain {
@@ -13,7 +14,7 @@ namespace {
 /// Files that make a checkpoint usable without the run's input files.
 std::vector<WholeFile> files_of(const RunInputs& inputs) {
     if (inputs.tokenizer.empty()) return {};
-    return {{checkpoint_tokenizer_name, inputs.tokenizer}};
+    return {{tokenizer_file_name(inputs.tokenizer), inputs.tokenizer}};
 }
 
 }  // namespace

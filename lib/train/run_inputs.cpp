@@ -44,8 +44,9 @@ Tokenizer read_tokenizer_of(const RunSpec& spec, TokenizerInput& input) {
     return with_key_location(spec, key, [&] {
         const std::filesystem::path& path = *spec.data.tokenizer;
         require_path(path_as_written(spec, key, path), ExitCode::bad_input, "file");
-        input.bytes = read_tokenizer(path);
-        return Tokenizer(input.bytes, path.string());
+        const TokenizerFile file = read_tokenizer(path);
+        input.bytes = file.bytes;
+        return Tokenizer(file);
     });
 }
 
@@ -73,10 +74,15 @@ RunInputs open_inputs(const RunSpec& spec, const RunPlan& plan, const TokenizerI
     RunInputs inputs = {
         .spec = spec, .plan = plan, .data = {}, .tokenizer = tokenizer.bytes, .identity = {}};
     EndOfDocument& end = inputs.plan.end_of_document;
+    if (end.id && tokenizer.eos_id && *end.id != *tokenizer.eos_id) {
+        fail(ExitCode::usage, "data.eod_id is ", *end.id,
+             ", but the tokenizer's end-of-document id is ", *tokenizer.eos_id,
+             "; remove data.eod_id");
+    }
     if (!end.id && tokenizer.eos_id) end.id = *tokenizer.eos_id;
     if ((end.mask_loss || end.reset) && !end.id) {
         fail(ExitCode::usage,
-             "data.eod_id: the tokenizer has no end-of-document piece; give the id");
+             "data.eod_id: the tokenizer has no end-of-document token; give the id");
     }
     const std::int64_t eval_samples = spec.training.eval_steps * plan.batch.global_batch_size;
     inputs.data = make_training_data(

@@ -3,7 +3,7 @@
 . "$(dirname "$0")/common.sh"
 
 make_text 30000 >corpus.txt
-expect 0 "$tool" train-tokenizer --input corpus.txt --vocab-size 350 --model-prefix tok
+expect 0 "$tool" train-tokenizer --type unigram --input corpus.txt --vocab-size 350 --model-prefix tok
 encode() { expect 0 "$tool" --tokenizer tok.model "$@"; }
 
 # Any number of workers.
@@ -34,6 +34,20 @@ encode --input a.jsonl b.jsonl --output-prefix ab --append-eod --workers 3
 same w1_text_document.idx ab_text_document.idx
 encode --format jsonl --input <(cat corpus.jsonl) --output-prefix pipe --append-eod
 same w1_text_document.bin pipe_text_document.bin
+
+# From standard input, and from a folder: its corpus files in the order of their paths.
+encode --format jsonl --input - --output-prefix stdin --append-eod <corpus.jsonl
+same w1_text_document.bin stdin_text_document.bin
+mkdir -p folder/b folder/none
+cp a.jsonl folder
+gzip -c b.jsonl >folder/b/part.jsonl.gz
+echo "not text" >folder/README.md
+encode --input folder --output-prefix folder --append-eod
+same w1_text_document.bin folder_text_document.bin
+same w1_text_document.idx folder_text_document.idx
+expect 3 "$tool" --tokenizer tok.model --input folder/none --output-prefix none
+says err "folder/none: a folder without a .txt, .json or .jsonl file"
+nothing_left none
 
 # Gzipped files with one member or several, recognised by name or content.
 gzip -k corpus.jsonl
@@ -76,7 +90,7 @@ expect 3 "$tool" merge --input "$here/megatron/u16" "$here/megatron/i32" --outpu
 nothing_left mixed
 
 # .meta.json records how the files were made; merge carries it over if all inputs have one.
-expect 0 "$tool" train-tokenizer --input corpus.txt --vocab-size 340 --model-prefix tok2
+expect 0 "$tool" train-tokenizer --type unigram --input corpus.txt --vocab-size 340 --model-prefix tok2
 grep -q '"tokenizer":{"file":"tok.model","crc32c":[0-9]*,"vocab_size":350},"append_eod":true,"documents":6000,' \
   w1_text_document.meta.json || fail "it says: $(cat w1_text_document.meta.json)"
 same w1_text_document.meta.json merged.meta.json

@@ -3,7 +3,7 @@
 . "$(dirname "$0")/common.sh"
 
 make_text 3000 >corpus.txt
-expect 0 "$tool" train-tokenizer --input corpus.txt --vocab-size 330 --model-prefix tok
+expect 0 "$tool" train-tokenizer --type unigram --input corpus.txt --vocab-size 330 --model-prefix tok
 encode() {
   local status=$1
   shift
@@ -154,13 +154,13 @@ says err "limited_text_document"
 nothing_left limited
 (
   ulimit -f 1
-  exec "$tool" train-tokenizer --input corpus.txt --vocab-size 330 --model-prefix limited >out 2>err
+  exec "$tool" train-tokenizer --type unigram --input corpus.txt --vocab-size 330 --model-prefix limited >out 2>err
 )
 [ $? = 5 ] && [ "$(wc -l <err)" = 1 ] || fail "a tokenizer under ulimit -f: $(cat err)"
 nothing_left limited
 for arguments in --help "merge --input s1_text_document --output-prefix full" \
   "inspect s1_text_document" "--input corpus.txt --tokenizer tok.model --output-prefix full" \
-  "train-tokenizer --input corpus.txt --vocab-size 330 --model-prefix full"; do
+  "train-tokenizer --type unigram --input corpus.txt --vocab-size 330 --model-prefix full"; do
   "$tool" $arguments >/dev/full 2>err
   [ $? = 5 ] && [ "$(wc -l <err)" = 1 ] || fail "$arguments >/dev/full: $(cat err)"
   says err "stdout: No space left on device"
@@ -190,7 +190,7 @@ if ! grep -q __asan_init "$tool"; then
     [ $status = 0 ] && [ $refusals -gt 1 ] || fail "$refusals refusals: $*"
   }
   short --input corpus.txt --tokenizer tok.model --output-prefix short --workers 8
-  short train-tokenizer --input corpus.txt --vocab-size 330 --model-prefix short
+  short train-tokenizer --type unigram --input corpus.txt --vocab-size 330 --model-prefix short
 fi
 
 # A signal ends the run by that signal and removes unfinished files.

@@ -63,7 +63,7 @@ train 0 tiny "data.train=[{prefix: tiny_text_document}]" 'data.split="1"' traini
 
 # Tokens of another tokenizer. Files that do not record their tokenizer are accepted, which is
 # reported once.
-expect_exit 0 "$preprocess" train-tokenizer --input text.txt --vocab-size 300 --model-prefix other
+expect_exit 0 "$preprocess" train-tokenizer --type unigram --input text.txt --vocab-size 300 --model-prefix other
 expect_exit 0 "$preprocess" --input text.txt --tokenizer other.model --output-prefix other --append-eod
 train 2 run "data.train=[{prefix: other_text_document}]"
 says err "data.tokenizer $work/tok.model" "other_text_document" "other.model (CRC-32C"

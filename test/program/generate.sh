@@ -129,7 +129,7 @@ expect_exit 3 "$gptrain" generate --checkpoint run --prompt-file missing.txt
 says err "missing.txt: no such file (relative to $work,"
 
 # A checkpoint contains its tokenizer: a folder copied to another machine is enough.
-expect_exit 0 "$preprocess" train-tokenizer --input text.txt --vocab-size 300 --model-prefix other
+expect_exit 0 "$preprocess" train-tokenizer --type unigram --input text.txt --vocab-size 300 --model-prefix other
 cp -r "$(checkpoint run 40)" step-000040
 cmp -s tok.model step-000040/tokenizer.model || fail "not the tokenizer's bytes"
 mv tok.model away.model
@@ -141,7 +141,7 @@ same seed1 given
 bad step-000040 --prompt and --tokenizer other.model
 says err "other.model" "step-000040/tokenizer.model"
 bad step-000040 --prompt and --tokenizer run.yaml
-says err "run.yaml: is a YAML file, not a tokenizer; give a sentencepiece model"
+says err "run.yaml: is a YAML file, not a tokenizer; give a tokenizer.json or a sentencepiece model"
 bad ids --prompt 5 --tokenizer away.model
 says err "without a tokenizer"
 expect_exit 3 "$gptrain" generate --checkpoint step-000040 --prompt and --tokenizer missing.model

@@ -103,7 +103,7 @@ make_text() {
 make_data() {
     make_text 1 1000 >text.txt
     if ! {
-        "$preprocess" train-tokenizer --input text.txt --vocab-size 320 --model-prefix tok &&
+        "$preprocess" train-tokenizer --type unigram --input text.txt --vocab-size 320 --model-prefix tok &&
             "$preprocess" --input text.txt --tokenizer tok.model --output-prefix text --append-eod
     } >out 2>&1; then
         fail "no data: $(tail -n 3 out)"

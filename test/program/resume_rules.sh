@@ -5,7 +5,7 @@ make_data
 make_spec
 make_text 2 400 >more.txt
 expect_exit 0 "$preprocess" --input more.txt --tokenizer tok.model --output-prefix more --append-eod
-expect_exit 0 "$preprocess" train-tokenizer --input more.txt --vocab-size 310 --model-prefix other
+expect_exit 0 "$preprocess" train-tokenizer --type unigram --input more.txt --vocab-size 310 --model-prefix other
 
 sed -i 's/^model: {/&max_position_embeddings: 16, /
     s/{prefix: text_text_document}/&, {prefix: more_text_document}/' run.yaml

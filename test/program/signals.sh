@@ -70,7 +70,7 @@ wait_for out " "
 ended TERM 143 "generating"
 
 make_text 2 300000 >large.txt
-background "$preprocess" train-tokenizer --input large.txt --vocab-size 400 --model-prefix large
+background "$preprocess" train-tokenizer --type unigram --input large.txt --vocab-size 400 --model-prefix large
 sleep 0.3
 ended TERM 143 "training a tokenizer"
 background "$preprocess" --input large.txt --tokenizer tok.model --output-prefix large --workers 1

@@ -4,7 +4,7 @@
 . "$(dirname "$0")/lib.sh"
 
 make_text 1 1000 >text.txt
-expect_exit 0 "$preprocess" train-tokenizer --input text.txt --vocab-size 320 --model-prefix tok
+expect_exit 0 "$preprocess" train-tokenizer --type unigram --input text.txt --vocab-size 320 --model-prefix tok
 expect_exit 0 "$preprocess" --input text.txt --tokenizer tok.model --output-prefix text --append-eod
 make_spec
 train 0 run training.steps=60 training.global_batch_size=8 data.num_samples=auto \

@@ -179,10 +179,11 @@ TEST_CASE("what cannot be encoded, decoded or trained is refused") {
     CHECK_THROWS_AS(tokenizer.encode("a\xFFz", ids), Error);
     CHECK_THROWS_AS(tokenizer.decode(std::vector<std::int32_t>{340}), Error);
     CHECK_THROWS_AS(tokenizer.decode(std::vector<std::int32_t>{-1}), Error);
-    const auto code_of = [](std::int64_t vocab_size, std::string text) {
+    const auto code_of = [](std::int64_t vocab_size, std::string text,
+                            TokenizerTraining::Kind kind = TokenizerTraining::Kind::unigram) {
         bool given = false;
         try {
-            train_tokenizer({.vocab_size = vocab_size}, [&](std::string& document) {
+            train_tokenizer({.vocab_size = vocab_size, .kind = kind}, [&](std::string& document) {
                 document = text;
                 return !std::exchange(given, true);
             });

@@ -1,0 +1,51 @@
+// Byte pair encoding of one word, by ranked merges.
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <string_view>
+#include <vector>
+
+namespace gptrain {
+
+/// Two ids that become one.
+struct BpeMerge {
+    std::int32_t left = 0;
+    std::int32_t right = 0;
+    std::int32_t whole = 0;
+};
+
+/// The merges of a model, in the order of their ranks.
+class BpeMerges {
+public:
+    /// `byte_ids`: the id of each byte. Of equal pairs the last counts.
+    BpeMerges(const std::array<std::int32_t, 256>& byte_ids, std::vector<BpeMerge> merges);
+
+    /// Appends the ids of a word: its bytes, of which the pair with the lowest rank (of equal ones
+    /// the leftmost) is merged until none is left. Takes n log n steps.
+    void encode(std::string_view word, std::vector<std::int32_t>& out) const;
+
+private:
+    using Rank = std::uint32_t;
+    static constexpr Rank no_merge = ~Rank{0};
+
+    struct Slot {
+        std::uint64_t pair = ~std::uint64_t{0};
+        Rank rank = no_merge;
+    };
+
+    Rank rank_of(std::int32_t left, std::int32_t right) const;
+    void encode_short(std::string_view word, std::vector<std::int32_t>& out) const;
+    void encode_long(std::string_view word, std::vector<std::int32_t>& out) const;
+
+    std::array<std::int32_t, 256> byte_ids_;
+    std::vector<Rank> byte_pairs_;      ///< [256, 256]: the ranks of pairs of bytes
+    std::vector<std::int32_t> wholes_;  ///< by rank
+    std::vector<Slot> slots_;           ///< the ranks of pairs: a hash table, open addressing
+    int shift_ = 0;                     ///< of a hash, to a slot
+};
+
+}  // namespace gptrain

@@ -1,0 +1,133 @@
+#include "text/bpe_model.h"
+
+#include <array>
+#include <functional>
+#include <unordered_map>
+#include <utility>
+
+#include "text/added_tokens.h"
+#include "text/bpe_merges.h"
+#include "text/tokenizer_json.h"
+#include "text/unicode.h"
+#include "text/word_cache.h"
+
+namespace gptrain {
+namespace {
+
+using std::string_view_literals::operator""sv;
+
+AddedTokens matcher_of(const BpeDescription& description, bool normalized) {
+    std::vector<std::pair<std::string, std::int32_t>> tokens;
+    for (const AddedToken& token : description.added) {
+        if (token.normalized != normalized) continue;
+        std::string buffer;
+        tokens.emplace_back(normalized && description.nfc ? normalize_nfc(token.content, buffer)
+                                                          : std::string_view(token.content),
+                            token.id);
+    }
+    return AddedTokens(std::move(tokens));
+}
+
+/// Hashes strings and views alike, so that a view can be looked up.
+struct TextHash {
+    using is_transparent = void;
+    std::size_t operator()(std::string_view word) const {
+        return std::hash<std::string_view>()(word);
+    }
+};
+
+class BpeModel : public TokenModel {
+public:
+    BpeModel(BpeDescription description, std::string_view eos_token)
+        : raw_added_(matcher_of(description, false)),
+          normalized_added_(matcher_of(description, true)),
+          byte_ids_(description.byte_ids),
+          merges_(description.byte_ids, std::move(description.merges)),
+          splitters_(std::move(description.splitters)),
+          nfc_(description.nfc) {
+        for (BpeToken& token : description.tokens) {
+            const auto id = static_cast<std::int32_t>(pieces.size());
+            if (description.ignore_merges && token.spells_bytes)
+                whole_words_.emplace(token.bytes, id);
+            pieces.push_back({DecodedPiece::Kind::bytes, std::move(token.bytes)});
+        }
+        for (const AddedToken& token : description.added) {
+            const auto id = static_cast<std::size_t>(token.id);
+            pieces[id] = {DecodedPiece::Kind::text, token.special ? "" : token.content};
+        }
+        bos_id = id_of_added(description, "<|begin_of_text|>");
+        for (const std::string_view end : {"<|endoftext|>"sv, "<|end_of_text|>"sv, eos_token})
+            if (!eos_id) eos_id = id_of_added(description, end);
+    }
+
+    void encode(std::string_view text, std::vector<std::int32_t>& out) const override {
+        const auto take_id = [&out](std::int32_t id) { out.push_back(id); };
+        caches_.with_cache([&](WordCache& cache) {
+            std::string buffer;
+            const auto encode_normalized = [&](std::string_view part) {
+                encode_words(part, cache, out);
+            };
+            const auto encode_raw = [&](std::string_view part) {
+                if (nfc_) part = normalize_nfc(part, buffer);
+                normalized_added_.split(part, encode_normalized, take_id);
+            };
+            raw_added_.split(text, encode_raw, take_id);
+        });
+    }
+
+private:
+    static std::optional<std::int32_t> id_of_added(const BpeDescription& description,
+                                                   std::string_view content) {
+        for (const AddedToken& token : description.added)
+            if (token.content == content) return token.id;
+        return std::nullopt;
+    }
+
+    void encode_words(std::string_view text, WordCache& cache,
+                      std::vector<std::int32_t>& out) const {
+        const char* const end = text.data() + text.size();
+        for_each_word(text, splitters_, [&](std::string_view word) {
+            if (word.size() == 1)
+                return out.push_back(byte_ids_[static_cast<unsigned char>(word[0])]);
+            if (word.size() > WordCache::max_bytes) return encode_word(word, out);
+            const WordCache::Key key(word, end);
+            if (const auto ids = cache.find(key); !ids.empty()) {
+                out.insert(out.end(), ids.begin(), ids.end());
+                return;
+            }
+            const std::size_t begin = out.size();
+            encode_word(word, out);
+            cache.add(key, std::span(out).subspan(begin));
+        });
+    }
+
+    void encode_word(std::string_view word, std::vector<std::int32_t>& out) const {
+        if (!whole_words_.empty()) {
+            const auto found = whole_words_.find(word);
+            if (found != whole_words_.end()) {
+                out.push_back(found->second);
+                return;
+            }
+        }
+        merges_.encode(word, out);
+    }
+
+    AddedTokens raw_added_;
+    AddedTokens normalized_added_;
+    std::array<std::int32_t, 256> byte_ids_;
+    BpeMerges merges_;
+    std::vector<Splitter> splitters_;
+    bool nfc_;
+    /// If they are not merged.
+    std::unordered_map<std::string, std::int32_t, TextHash, std::equal_to<>> whole_words_;
+    mutable WordCaches caches_;
+};
+
+}  // namespace
+
+std::unique_ptr<TokenModel> load_bpe_model(std::string_view json, const std::string& source,
+                                           std::string_view eos_token) {
+    return std::make_unique<BpeModel>(parse_tokenizer_json(json, source), eos_token);
+}
+
+}  // namespace gptrain

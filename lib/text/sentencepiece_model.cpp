@@ -1,0 +1,111 @@
+#include "text/sentencepiece_model.h"
+
+#include <algorithm>
+#include <sentencepiece_processor.h>
+#include <utility>
+
+#include "text/model_check.h"
+
+namespace gptrain {
+namespace {
+
+// Long texts are encoded in parts: the library needs about 60 bytes of memory for a byte of text,
+// and sums scores in fp32, so its choice of pieces gets worse with length.
+constexpr std::size_t good_part_bytes = std::size_t{64} << 10;
+constexpr std::size_t max_part_bytes = std::size_t{8} << 20;
+
+int hex_digit(char digit) {
+    return digit <= '9' ? digit - '0' : digit - 'A' + 10;
+}
+
+DecodedPiece decoded(const ModelPiece& piece, const std::string& unknown_surface) {
+    switch (piece.type) {
+        case PieceType::control: return {DecodedPiece::Kind::text, ""};
+        case PieceType::unknown: return {DecodedPiece::Kind::unknown, unknown_surface};
+        case PieceType::byte:
+            // The library accepted the model, so the piece has the form <0xHH>.
+            return {DecodedPiece::Kind::bytes,
+                    std::string(1, static_cast<char>(hex_digit(piece.text[3]) * 16 +
+                                                     hex_digit(piece.text[4])))};
+        default: return {DecodedPiece::Kind::text, unescape_spaces(piece.text)};
+    }
+}
+
+std::optional<std::int32_t> optional_id(int id) {
+    return id < 0 ? std::nullopt : std::optional<std::int32_t>(id);
+}
+
+bool is_word_start(std::string_view text, std::size_t at) {
+    return text[at] == ' ' && text[at - 1] != ' ';
+}
+
+/// Length of the first part of a long text: up to a space after a word, else up to a character.
+std::size_t part_length(std::string_view text) {
+    for (std::size_t end = good_part_bytes; end < std::min(text.size(), max_part_bytes); ++end)
+        if (is_word_start(text, end)) return end;
+    if (text.size() <= max_part_bytes) return text.size();
+    std::size_t end = max_part_bytes;
+    while ((static_cast<unsigned char>(text[end]) & 0xC0) == 0x80)
+        --end;
+    return end;
+}
+
+/// True if each word is encoded independently, so that texts can be split before words.
+bool encodes_words_independently(const CheckedModel& facts,
+                                 const std::vector<DecodedPiece>& pieces) {
+    if (facts.add_dummy_prefix || facts.remove_extra_whitespaces) return false;
+    for (const DecodedPiece& piece : pieces)
+        for (std::size_t at = 1; at < piece.bytes.size(); ++at)
+            if (piece.kind != DecodedPiece::Kind::unknown && is_word_start(piece.bytes, at))
+                return false;
+    return true;
+}
+
+class SentencePieceModel : public TokenModel {
+public:
+    SentencePieceModel(std::string_view bytes, const std::string& source) : source_(source) {
+        const CheckedModel facts = check_model(bytes, source);
+        const auto status = processor_.LoadFromSerializedProto(facts.checked);
+        if (!status.ok()) {
+            fail(ExitCode::bad_input, source,
+                 ": sentencepiece rejects the model: ", status.message());
+        }
+        for (const ModelPiece& piece : facts.pieces)
+            pieces.push_back(decoded(piece, facts.unknown_surface));
+        bos_id = optional_id(processor_.bos_id());
+        eos_id = optional_id(processor_.eos_id());
+        add_dummy_prefix = facts.add_dummy_prefix;
+        remove_extra_whitespaces = facts.remove_extra_whitespaces;
+        encodes_words_independently_ = encodes_words_independently(facts, pieces);
+    }
+
+    void encode(std::string_view text, std::vector<std::int32_t>& out) const override {
+        std::vector<int> ids;
+        while (!text.empty()) {
+            const std::size_t length =
+                encodes_words_independently_ ? part_length(text) : text.size();
+            ids.reserve(length / 2);  // the library appends one by one
+            const auto status = processor_.Encode(text.substr(0, length), &ids);
+            if (!status.ok()) {
+                fail(ExitCode::bad_input, source_,
+                     ": sentencepiece cannot encode with this model: ", status.message());
+            }
+            out.insert(out.end(), ids.begin(), ids.end());
+            text.remove_prefix(length);
+        }
+    }
+
+private:
+    sentencepiece::SentencePieceProcessor processor_;
+    bool encodes_words_independently_ = false;
+    std::string source_;
+};
+
+}  // namespace
+
+std::unique_ptr<TokenModel> load_sentencepiece_model(std::string_view bytes,
+                                                     const std::string& source) {
+    return std::make_unique<SentencePieceModel>(bytes, source);
+}
+
+}  // namespace gptrain

@@ -1,0 +1,52 @@
+// What Tokenizer and StreamDecoder need of a kind of tokenizer.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/error.h"
+
+namespace gptrain {
+
+/// What an id stands for.
+struct DecodedPiece {
+    enum class Kind : std::uint8_t {
+        text,     ///< whole characters
+        bytes,    ///< bytes that may be a part of a character
+        unknown,  ///< what the encoder could not represent
+    };
+    Kind kind = Kind::text;
+    std::string bytes;
+};
+
+/// A loaded tokenizer. All members are const and thread-safe.
+class TokenModel {
+public:
+    TokenModel() = default;
+    TokenModel(const TokenModel&) = delete;
+    TokenModel& operator=(const TokenModel&) = delete;
+    virtual ~TokenModel() = default;
+
+    /// Appends the ids of a text that is valid UTF-8.
+    virtual void encode(std::string_view text, std::vector<std::int32_t>& out) const = 0;
+
+    /// An id outside the vocabulary is an Error (bad_input).
+    const DecodedPiece& piece(std::int32_t id) const {
+        if (id < 0 || id >= std::ssize(pieces)) {
+            fail(ExitCode::bad_input, "token id ", id, " is outside the tokenizer's vocabulary of ",
+                 pieces.size());
+        }
+        return pieces[static_cast<std::size_t>(id)];
+    }
+
+    std::vector<DecodedPiece> pieces;  ///< by id
+    std::optional<std::int32_t> bos_id;
+    std::optional<std::int32_t> eos_id;
+    bool add_dummy_prefix = false;  ///< the encoder prepends a space, which decoding removes
+    bool remove_extra_whitespaces = false;
+};
+
+}  // namespace gptrain

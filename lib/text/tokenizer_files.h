@@ -1,0 +1,39 @@
+// Other files of byte-level BPE, converted to the tokenizer.json that says the same.
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "text/pre_tokenizer.h"
+
+namespace gptrain {
+
+/// True for the names vocab.json, merges.txt, encoder.json and vocab.bpe.
+bool named_vocabulary(const std::filesystem::path& path);
+
+/// The tokenizer.json of a vocab.json and the merges.txt beside it (GPT-2: encoder.json and
+/// vocab.bpe), whichever of them `path` is. The tokenizer_config.json beside them, if there is one,
+/// tells GPT-2 from Qwen2 and lists the added tokens; without it they are GPT-2's. Errors
+/// (bad_input) name the file.
+std::string convert_vocabulary(const std::filesystem::path& path, std::int64_t max_bytes);
+
+/// True if the text begins like a file of tiktoken: base64 of a token, a blank, its rank.
+bool is_tiktoken(std::string_view bytes);
+
+/// The tokenizer.json of a tiktoken file. Its number of ranks tells whose it is: GPT-2, Llama 3 or
+/// Qwen. Errors (bad_input) begin with `source`: a faulty line, or another number.
+std::string convert_tiktoken(std::string_view bytes, const std::string& source);
+
+/// The same for a file of any number of ranks.
+struct TiktokenFamily {
+    Splitter splitter = Splitter::gpt2;
+    bool nfc = false;
+    std::vector<std::string> specials;  ///< their ids follow the ranks
+};
+std::string convert_tiktoken(std::string_view bytes, const std::string& source,
+                             const TiktokenFamily& family);
+
+}  // namespace gptrain

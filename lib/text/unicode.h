@@ -1,0 +1,50 @@
+// Categories and normalization of characters (unicode_tables.h states the versions of Unicode).
+// Texts are valid UTF-8.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <string_view>
+
+#include "text/char_kind.h"
+
+namespace gptrain {
+
+struct DecodedChar {
+    char32_t code;
+    std::size_t bytes;
+};
+
+/// The first character of a nonempty text.
+inline DecodedChar first_char(std::string_view text) {
+    const auto byte = [text](std::size_t i) -> char32_t {
+        return static_cast<unsigned char>(text[i]);
+    };
+    const auto tail = [byte](std::size_t i) { return byte(i) & 0x3F; };
+    const char32_t lead = byte(0);
+    if (lead < 0x80) return {lead, 1};
+    if (lead < 0xE0) return {(lead & 0x1F) << 6 | tail(1), 2};
+    if (lead < 0xF0) return {(lead & 0x0F) << 12 | tail(1) << 6 | tail(2), 3};
+    return {(lead & 0x07) << 18 | tail(1) << 12 | tail(2) << 6 | tail(3), 4};
+}
+
+void append_char(std::string& out, char32_t code);
+
+/// One byte for each code point.
+class CharKinds {
+public:
+    static const CharKinds& instance();
+    CharKind of(char32_t code) const { return kinds_[code]; }
+
+private:
+    CharKinds();
+    std::unique_ptr<CharKind[]> kinds_;
+};
+
+/// The text in normalization form C: `text` itself if it is, else a view of `buffer`, which
+/// receives it.
+std::string_view normalize_nfc(std::string_view text, std::string& buffer);
+
+}  // namespace gptrain

@@ -1,0 +1,116 @@
+// Remembers the ids of words, in fixed memory. Not thread-safe: each thread takes its own.
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+#include <memory>
+#include <mutex>
+#include <span>
+#include <string_view>
+#include <vector>
+
+namespace gptrain {
+
+/// A table of 2 MiB with one place for each hash: a new word replaces an older one there.
+class WordCache {
+public:
+    /// Longer words, and words of more ids, are not kept.
+    static constexpr std::size_t max_bytes = 30;
+    static constexpr std::size_t max_ids = 8;
+
+    /// A word in the form in which it is compared: padded with zeros, the length last.
+    class Key {
+    public:
+        /// `word`: 1 to max_bytes bytes. Reads up to 32 bytes from its start if they are before
+        /// `readable_end`.
+        Key(std::string_view word, const char* readable_end) {
+            if (readable_end - word.data() >= 32) {
+                std::memcpy(words_.data(), word.data(), 32);
+                for (std::size_t i = 0; i < words_.size(); ++i)
+                    words_[i] &= mask(word.size(), 8 * i);
+            } else {
+                std::memcpy(words_.data(), word.data(), word.size());
+            }
+            words_[3] |= std::uint64_t{word.size()} << 56;
+        }
+        bool operator==(const Key& other) const {
+            return ((words_[0] ^ other.words_[0]) | (words_[1] ^ other.words_[1]) |
+                    (words_[2] ^ other.words_[2]) | (words_[3] ^ other.words_[3])) == 0;
+        }
+        std::size_t place() const {
+            constexpr std::uint64_t odd = 0x9E3779B97F4A7C15u;
+            const std::uint64_t a = (words_[0] ^ words_[3]) * odd;
+            const std::uint64_t b = (words_[1] + (words_[2] << 1)) * 0xC2B2AE3D27D4EB4Fu;
+            const std::uint64_t mixed = (a ^ (a >> 29) ^ b) * odd;
+            return static_cast<std::size_t>(mixed >> (64 - place_bits));
+        }
+
+    private:
+        friend class WordCache;
+        Key() = default;
+        /// Keeps the bytes from `first` on that are before `size`, of the eight in a word.
+        static std::uint64_t mask(std::size_t size, std::size_t first) {
+            if (size >= first + 8) return ~std::uint64_t{0};
+            return size <= first ? 0 : (std::uint64_t{1} << 8 * (size - first)) - 1;
+        }
+        std::array<std::uint64_t, 4> words_{};
+    };
+
+    /// Empty if the word is not there.
+    std::span<const std::int32_t> find(const Key& key) const {
+        const Entry& entry = entries_[key.place()];
+        if (!(entry.key == key)) return {};
+        return {entry.ids.data(), entry.count()};
+    }
+    void add(const Key& key, std::span<const std::int32_t> ids) {
+        if (ids.size() > max_ids) return;
+        Entry& entry = entries_[key.place()];
+        entry.key = key;
+        entry.ids.fill(no_id);
+        std::copy(ids.begin(), ids.end(), entry.ids.begin());
+    }
+
+private:
+    static constexpr int place_bits = 15;
+    static constexpr std::int32_t no_id = -1;
+
+    struct alignas(64) Entry {
+        Key key;
+        std::array<std::int32_t, max_ids> ids;
+        std::size_t count() const {
+            std::size_t count = 1;
+            while (count < max_ids && ids[count] != no_id)
+                ++count;
+            return count;
+        }
+    };
+    std::vector<Entry> entries_ = std::vector<Entry>(std::size_t{1} << place_bits);
+};
+
+/// Lends caches to threads. There are as many as were ever in use at once.
+class WordCaches {
+public:
+    /// Calls `work` with a cache that nobody else uses meanwhile.
+    void with_cache(const auto& work) {
+        std::unique_ptr<WordCache> cache = take();
+        work(*cache);
+        const std::lock_guard lock(mutex_);
+        free_.push_back(std::move(cache));
+    }
+
+private:
+    std::unique_ptr<WordCache> take() {
+        const std::lock_guard lock(mutex_);
+        if (free_.empty()) return std::make_unique<WordCache>();
+        std::unique_ptr<WordCache> cache = std::move(free_.back());
+        free_.pop_back();
+        return cache;
+    }
+
+    std::mutex mutex_;
+    std::vector<std::unique_ptr<WordCache>> free_;
+};
+
+}  // namespace gptrain

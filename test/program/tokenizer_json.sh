@@ -1,0 +1,35 @@
+#!/usr/bin/env bash
+# A run with byte-level BPE: its checkpoints hold tokenizer.json and generate without anything else.
+. "$(dirname "$0")/lib.sh"
+make_text 1 1000 >text.txt
+expect_exit 0 "$preprocess" train-tokenizer --input text.txt --vocab-size 320 --model-prefix tok
+expect_exit 0 "$preprocess" --input text.txt --tokenizer tok.json --output-prefix text --append-eod
+make_spec
+sed -i 's/tok\.model/tok.json/' run.yaml
+train 0 run training.steps=10 checkpoint.interval=10
+checkpoint=$(checkpoint run 10)
+cmp -s tok.json "$checkpoint/tokenizer.json" || fail "no tokenizer.json in: $(ls "$checkpoint")"
+says run/spec.yaml "eod_id: 319"
+
+cp -r "$checkpoint" copy
+mv tok.json away.json
+expect_exit 0 "$gptrain" generate --checkpoint copy --prompt "and the earth" --max-tokens 20
+(($(wc -c <out) > 5)) || fail "it wrote: $(cat out)"
+expect_exit 0 "$gptrain" eval --checkpoint copy --data text.txt
+expect_exit 0 "$gptrain" eval --checkpoint copy --data text_text_document
+mv away.json tok.json
+
+# Another end of document than the tokenizer's is an error, before anything is written.
+train 2 other training.steps=10 data.eod_id=5
+says err "data.eod_id is 5, but the tokenizer's end-of-document id is 319"
+
+# Another tokenizer too.
+expect_exit 0 "$preprocess" train-tokenizer --input text.txt --vocab-size 310 --model-prefix tok2
+train 2 other training.steps=10 data.tokenizer=tok2.json
+says err "tok2.json" "names tok.json"
+
+# A tokenizer that gptrain cannot read is named with what it lacks.
+printf '{"model": {"type": "Unigram", "vocab": []}}' >uni.json
+train 3 other training.steps=10 data.tokenizer=uni.json
+says err 'uni.json: model.type: "Unigram": not supported'
+finish

@@ -1,0 +1,224 @@
+// Byte-level BPE against the ids of the library `tokenizers` (make_bpe_fixture.py), and hostile
+// files of test/corpus/tokenizerjson.
+#include <algorithm>
+#include <filesystem>
+#include <fstream>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "base/error.h"
+#include "base/file.h"
+#include "base/json.h"
+#include "catch.h"
+#include "text/bpe_merges.h"
+#include "text/tokenizer.h"
+#include "text/tokenizer_json.h"
+#include "text/unicode.h"
+#include "text/utf8.h"
+
+using namespace gptrain;
+namespace fs = std::filesystem;
+
+namespace {
+
+const fs::path fixture = fs::path(GPTRAIN_TEST_DATA) / "bpe";
+const fs::path hostile = fs::path(GPTRAIN_TEST_DATA).parent_path() / "corpus" / "tokenizerjson";
+
+std::vector<Json> expected_lines() {
+    std::vector<Json> lines;
+    std::ifstream file(fixture / "expected.jsonl");
+    for (std::string line; std::getline(file, line);)
+        lines.push_back(parse_json(line, "expected.jsonl"));
+    REQUIRE(lines.size() > 500);
+    return lines;
+}
+
+std::vector<std::int32_t> ids_of(const Tokenizer& tokenizer, std::string_view text) {
+    std::vector<std::int32_t> ids;
+    tokenizer.encode(text, ids);
+    return ids;
+}
+
+/// The ids by the definition: merge the leftmost pair of the lowest rank until there is none.
+std::vector<std::int32_t> merged_slowly(std::vector<std::int32_t> ids,
+                                        const std::vector<BpeMerge>& merges) {
+    for (bool merged = true; merged;) {
+        merged = false;
+        for (const BpeMerge& merge : merges) {
+            const auto is_pair = [&](std::int32_t left, std::int32_t right) {
+                return left == merge.left && right == merge.right;
+            };
+            const auto at = std::adjacent_find(ids.begin(), ids.end(), is_pair);
+            if (at == ids.end()) continue;
+            *at = merge.whole;
+            ids.erase(at + 1);
+            merged = true;
+            break;
+        }
+    }
+    return ids;
+}
+
+}  // namespace
+
+TEST_CASE("ids are those of the library tokenizers") {
+    const std::string name = GENERATE("gpt2", "llama3", "qwen2", "digits", "digit_runs", "whole");
+    const Tokenizer tokenizer(fixture / (name + ".json"));
+    for (int round = 0; round < 2; ++round) {  // the second finds words in the cache
+        for (const Json& line : expected_lines()) {
+            const auto& text = line.at("text").get_ref<const std::string&>();
+            CAPTURE(name, text);
+            CHECK(ids_of(tokenizer, text) == line.at(name).get<std::vector<std::int32_t>>());
+        }
+    }
+}
+
+TEST_CASE("normalization form C is that of the library tokenizers") {
+    int changed = 0;
+    for (const Json& line : expected_lines()) {
+        std::string buffer;
+        const auto& text = line.at("text").get_ref<const std::string&>();
+        CAPTURE(text);
+        CHECK(normalize_nfc(text, buffer) == line.at("nfc").get<std::string>());
+        changed += line.at("nfc") != text;
+    }
+    CHECK(changed > 50);
+}
+
+TEST_CASE("decoding restores the text, without special tokens") {
+    const Tokenizer tokenizer(fixture / "gpt2.json");
+    for (const Json& line : expected_lines()) {
+        auto text = line.at("text").get<std::string>();
+        const std::string decoded = tokenizer.decode(ids_of(tokenizer, text));
+        for (const std::string mark : {"<|endoftext|>", "<|mark|>x", "<|mark|>"}) {
+            for (auto at = text.find(mark); at != std::string::npos; at = text.find(mark))
+                text.erase(at, mark.size());
+        }
+        CAPTURE(text);
+        CHECK(decoded == text);
+    }
+}
+
+TEST_CASE("a character may be spread over several ids") {
+    const Tokenizer tokenizer(fixture / "gpt2.json");
+    const std::string text = "a \xF0\x9F\x98\x80 b";
+    StreamDecoder decoder(tokenizer);
+    std::string shown;
+    for (const std::int32_t id : ids_of(tokenizer, text)) {
+        const std::string part = decoder.push(id);
+        CHECK(find_invalid_utf8(part) == std::string::npos);
+        shown += part;
+    }
+    CHECK(shown + decoder.finish() == text);
+    const auto ids = ids_of(tokenizer, "\xF0\x9F\x98\x80");
+    REQUIRE(ids.size() > 1);
+    CHECK(find_invalid_utf8(tokenizer.decode(std::span(ids).first(1))) == std::string::npos);
+}
+
+TEST_CASE("short and long words are merged alike, whatever the ranks") {
+    std::array<std::int32_t, 256> byte_ids{};
+    for (int byte = 0; byte < 256; ++byte)
+        byte_ids[static_cast<std::size_t>(byte)] = byte;
+    std::uint32_t state = 5;
+    const auto random = [&state](std::uint32_t below) {
+        state = state * 1664525u + 1013904223u;
+        return static_cast<std::int32_t>((state >> 8) % below);
+    };
+    for (int model = 0; model < 20; ++model) {
+        // Merges of four letters and of earlier merges, in an order that training would not give.
+        std::vector<BpeMerge> merges;
+        const auto any = [&] {
+            const std::int32_t i = random(4 + static_cast<std::uint32_t>(merges.size()));
+            return i < 4 ? 'a' + i : 256 + i - 4;
+        };
+        for (int i = 0; i < 40; ++i)
+            merges.push_back({any(), any(), 256 + i});
+        for (std::size_t i = merges.size() - 1; i > 0; --i)
+            std::swap(merges[i],
+                      merges[static_cast<std::size_t>(random(static_cast<std::uint32_t>(i + 1)))]);
+        // Of equal pairs the last counts.
+        std::vector<BpeMerge> unique;
+        for (std::size_t i = 0; i < merges.size(); ++i) {
+            const auto same = [&](const BpeMerge& other) {
+                return other.left == merges[i].left && other.right == merges[i].right;
+            };
+            if (std::none_of(merges.begin() + static_cast<std::ptrdiff_t>(i) + 1, merges.end(),
+                             same))
+                unique.push_back(merges[i]);
+        }
+        const BpeMerges bpe(byte_ids, merges);
+        for (const std::size_t length : {1u, 2u, 3u, 17u, 63u, 64u, 65u, 66u, 300u}) {
+            std::string word;
+            std::vector<std::int32_t> bytes;
+            for (std::size_t i = 0; i < length; ++i) {
+                bytes.push_back('a' + random(4));
+                word += static_cast<char>(bytes.back());
+            }
+            std::vector<std::int32_t> ids;
+            bpe.encode(word, ids);
+            CAPTURE(model, length, word);
+            CHECK(ids == merged_slowly(bytes, unique));
+        }
+    }
+}
+
+TEST_CASE("a word of a megabyte takes no quadratic time") {
+    const Tokenizer tokenizer(fixture / "whole.json");
+    std::string text;
+    while (text.size() < (1 << 20))
+        text += "the ofthe of andthat ";
+    CHECK(tokenizer.decode(ids_of(tokenizer, text)) == text);
+}
+
+TEST_CASE("the end of a document is found by name, in the file or beside it") {
+    const Tokenizer tokenizer(fixture / "gpt2.json");
+    const std::string mark = "<|endoftext|>";
+    REQUIRE(tokenizer.eos_id());
+    CHECK(ids_of(tokenizer, mark) == std::vector<std::int32_t>{*tokenizer.eos_id()});
+    std::string json = read_file(fixture / "gpt2.json", max_tokenizer_bytes);
+    for (auto at = json.find(mark); at != std::string::npos; at = json.find(mark))
+        json.replace(at, mark.size(), "<|otherwise|>");
+    CHECK(!Tokenizer(json, "other").eos_id());
+    CHECK(Tokenizer(TokenizerFile{json, "other", "<|otherwise|>"}).eos_id() == tokenizer.eos_id());
+    CHECK(!Tokenizer(TokenizerFile{json, "other", "<|nowhere|>"}).eos_id());
+}
+
+TEST_CASE("a written tokenizer.json is the one that was read") {
+    const std::string name = GENERATE("gpt2", "llama3", "qwen2");
+    const std::string json = read_file(fixture / (name + ".json"), max_tokenizer_bytes);
+    const BpeDescription read = parse_tokenizer_json(json, name);
+    const std::string written = to_tokenizer_json(read);
+    const Tokenizer first(json, name);
+    const Tokenizer second(written, name);
+    CHECK(first.vocab_size() == second.vocab_size());
+    for (const Json& line : expected_lines()) {
+        const auto& text = line.at("text").get_ref<const std::string&>();
+        CHECK(ids_of(first, text) == ids_of(second, text));
+    }
+    CHECK(to_tokenizer_json(parse_tokenizer_json(written, name)) == written);
+}
+
+TEST_CASE("every hostile tokenizer.json is refused by file and fault") {
+    CHECK(Tokenizer(hostile / "good.json").vocab_size() == 259);
+    std::ifstream expected(hostile / "expected.txt");
+    int files = 0;
+    for (std::string line; std::getline(expected, line); ++files) {
+        const std::size_t tab = line.find('\t');
+        const fs::path path = hostile / (line.substr(0, tab) + ".json");
+        CAPTURE(path, line);
+        try {
+            const Tokenizer tokenizer(path);
+            FAIL("it loads");
+        } catch (const Error& error) {
+            const std::string message = error.what();
+            CHECK(error.code() == ExitCode::bad_input);
+            CHECK(message.starts_with(path.string() + ":"));
+            CAPTURE(message);
+            CHECK(message.find(line.substr(tab + 1)) != std::string::npos);
+            CHECK(message.find('\n') == std::string::npos);
+            CHECK(message.size() < 1000);
+        }
+    }
+    CHECK(files > 40);
+}
