@@ -196,6 +196,10 @@ std::optional<std::int64_t> id_in(const Config& config, std::string_view key, st
     return id >= 0 && id < vocab ? std::optional(id) : std::nullopt;
 }
 
+Json or_null(const std::optional<std::int64_t>& id) {
+    return id ? Json(*id) : Json(nullptr);
+}
+
 std::string_view dtype_word(DType dtype) {
     switch (dtype) {
         case DType::bf16: return "bfloat16";
@@ -289,8 +293,7 @@ HfConfig read_hf_config(const Json& json, const std::string& source) {
     model.tie_embeddings = config.flag("tie_word_embeddings", names.tied);
     model.init_std = config.number("initializer_range", model.init_std);
     read_variant(config, names, model);
-    result.ids = {id_in(config, "bos_token_id", model.vocab_size),
-                  id_in(config, "eos_token_id", model.vocab_size)};
+    result.ids = special_ids(json, source, model.vocab_size);
     return result;
 }
 
@@ -324,11 +327,20 @@ Json hf_config(const ModelShape& model, const SpecialIds& ids, DType dtype) {
                                                   : rope_config(model, names));
     config["vocab_size"] = model.vocab;
     config["tie_word_embeddings"] = model.tie_embeddings;
-    config["bos_token_id"] = ids.bos ? Json(*ids.bos) : Json(nullptr);
-    config["eos_token_id"] = ids.eos ? Json(*ids.eos) : Json(nullptr);
+    config["bos_token_id"] = or_null(ids.bos);
+    config["eos_token_id"] = or_null(ids.eos);
     config["dtype"] = dtype_word(dtype);
     config["torch_dtype"] = dtype_word(dtype);
     return config;
+}
+
+SpecialIds special_ids(const Json& json, const std::string& source, std::int64_t vocab) {
+    const Config config(json, source);
+    return {id_in(config, "bos_token_id", vocab), id_in(config, "eos_token_id", vocab)};
+}
+
+std::string generation_config(const SpecialIds& ids) {
+    return to_document({{"bos_token_id", or_null(ids.bos)}, {"eos_token_id", or_null(ids.eos)}});
 }
 
 ModelShape shape_of(const ModelSpec& model) {

@@ -44,6 +44,12 @@ HfClass hf_class_of(const ModelShape& model);
 /// The config.json of a model whose weights are stored as `dtype`, for versions 4 and 5.
 Json hf_config(const ModelShape& model, const SpecialIds& ids, DType dtype);
 
+/// The ids in a config.json or generation_config.json; those outside the vocabulary are left out.
+SpecialIds special_ids(const Json& config, const std::string& source, std::int64_t vocab);
+
+/// A generation_config.json.
+std::string generation_config(const SpecialIds& ids);
+
 /// Every size of a model spec in which all are set.
 ModelShape shape_of(const ModelSpec& model);
 

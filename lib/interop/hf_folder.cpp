@@ -21,7 +21,7 @@ void check_file_name(const std::string& name, const std::string& source) {
 RunSpec spec_of(const ModelSpec& model, const SpecialIds& ids, const std::string& source) {
     RunSpec spec;
     spec.name = "imported";
-    spec.output_dir = "/";
+    spec.output_dir = absolute_path("runs/imported");
     spec.model = model;
     spec.data.eod_id = ids.eos;
     spec.training.seq_length = model.max_position_embeddings.value();
@@ -62,8 +62,10 @@ void gather(std::span<const std::byte> bytes, DType dtype, std::int64_t first, s
     }
 }
 
-bool all_zero(std::span<const std::byte> bytes) {
-    return std::all_of(bytes.begin(), bytes.end(), [](std::byte b) { return b == std::byte{0}; });
+bool all_zero(std::span<const std::byte> bytes, DType dtype) {
+    std::vector<float> values(bytes.size() / static_cast<std::size_t>(size_of(dtype)));
+    gather(bytes, dtype, 0, 1, values);
+    return std::all_of(values.begin(), values.end(), [](float value) { return value == 0; });
 }
 
 std::string shape_text(const std::vector<std::int64_t>& shape) {
@@ -174,7 +176,7 @@ void HfFolder::place(const ForeignTensor& tensor, const std::map<std::string, Sh
     }
     const DType dtype = weight_dtype(entry, source);
     if (is_zero) {
-        if (all_zero(file.bytes_of(entry))) return;
+        if (all_zero(file.bytes_of(entry), dtype)) return;
         fail(ExitCode::bad_input, source,
              " is not zero; gptrain has either all biases or none (model.bias)");
     }
