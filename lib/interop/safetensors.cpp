@@ -146,7 +146,7 @@ std::span<const std::byte> SafetensorsFile::bytes_of(const SafetensorsEntry& ent
 DType weight_dtype(const SafetensorsEntry& entry, const std::string& source) {
     for (const DType dtype : {DType::f32, DType::f16, DType::bf16})
         if (entry.dtype == name_in_file(dtype)) return dtype;
-    refuse(source, "has dtype ", entry.dtype, "; weights must be F32, F16 or BF16");
+    fail(ExitCode::bad_input, source, " has dtype ", entry.dtype, "; weights must be F32, F16 or BF16");
 }
 
 std::string safetensors_prefix(std::span<const NamedShape> tensors, DType dtype) {

@@ -63,7 +63,7 @@ TEST_CASE("what no key of the run spec expresses is an error that names key and 
         {{{"rope_scaling", {{"type", "linear"}, {"factor", 2.0}}}}, "'type' is \"linear\""},
         {{{"rope_parameters", {{"rope_type", "yarn"}}}}, "'rope_type' is \"yarn\""},
         {{{"sliding_window", 4096}}, "'sliding_window' is 4096; gptrain has no sliding window"},
-        {{{"quantization_config", {{"bits", 4}}}}, "'quantization_config' is {\"bits\": 4}"},
+        {{{"quantization_config", {{"bits", 4}}}}, "'quantization_config' is {\"bits\":4}"},
         {{{"hidden_size", 0}}, "'hidden_size' is 0"},
         {{{"hidden_size", -16}}, "'hidden_size' is -16"},
         {{{"hidden_size", 1e30}}, "'hidden_size' must be an integer"},

@@ -116,7 +116,7 @@ TEST_CASE("an export is split into files of the size asked for") {
 }
 
 TEST_CASE("any box and range of a tensor is read") {
-    for (const std::string& name : {"gpt2", "llama"}) {
+    for (const char* name : {"gpt2", "llama"}) {
         const HfFolder folder(models / name);
         for (const Shard& whole : model_tensors(folder.shape())) {
             std::vector<float> all(static_cast<std::size_t>(whole.elements()));

@@ -75,8 +75,10 @@ def main():
             path = folder / "config.json"
             path.write_text(json.dumps(version_4(json.loads(path.read_text())), indent=2) + "\n")
         ids = torch.randint(40, (24,))
+        # Loaded again, because bfloat16() also rounds the frequencies of rope.
+        loaded = type(net).from_pretrained(folder, dtype=torch.float32).eval()
         with torch.no_grad():
-            logits = net.float()(ids[None]).logits[0]
+            logits = loaded(ids[None]).logits[0]
         save_file({"ids": ids.float(), "logits": logits.contiguous()},
                   folder / "logits.safetensors")
 
