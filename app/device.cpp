@@ -91,6 +91,14 @@ bool plan_for_cuda(DeviceChoice choice) {
     return choice == DeviceChoice::cuda || would_use_cuda(choice);
 }
 
+bool plan_for_cuda(DeviceChoice choice, const HardwareProfile& hardware) {
+    if (choice != DeviceChoice::automatic && choice != hardware.kind) {
+        fail(ExitCode::usage, "--hardware ", hardware.name, " is of kind ", name_of(hardware.kind),
+             ", but the run spec has device: ", name_of(choice));
+    }
+    return hardware.kind == DeviceChoice::cuda;
+}
+
 BackendMemory backend_memory(bool cuda) {
     if (cuda) return cuda::backend_memory();
     return {.scratch =

@@ -11,6 +11,7 @@
 #include "comm/comm_listener.h"
 #include "comm/mesh.h"
 #include "comm/mpi_session.h"
+#include "hardware/profile.h"
 #include "spec/run_spec.h"
 
 namespace gptrain {
@@ -40,6 +41,8 @@ Mesh open_mesh(const Device& device, const MpiSession& session, const MeshShape&
 /// Whether to plan for GPUs when nothing runs: as the spec asks, regardless of this machine's
 /// devices and of the backends in this program; for `auto`, as a run here would choose.
 bool plan_for_cuda(DeviceChoice choice);
+/// The same for given hardware. Error (usage) if the spec asks for another kind of device.
+bool plan_for_cuda(DeviceChoice choice, const HardwareProfile& hardware);
 /// The memory needs of a GPU's backend, or of the CPU backend on this machine.
 BackendMemory backend_memory(bool cuda);
 

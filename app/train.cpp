@@ -101,16 +101,6 @@ std::int64_t dry_run_ranks(const Options& options, const ParallelSpec& parallel)
     return ranks;
 }
 
-/// The device that a dry run plans for: the hardware's, if it is given.
-bool dry_run_on_cuda(const RunSpec& spec, const std::optional<HardwareProfile>& hardware) {
-    if (!hardware) return plan_for_cuda(spec.device);
-    if (spec.device != DeviceChoice::automatic && spec.device != hardware->kind) {
-        fail(ExitCode::usage, "--hardware ", hardware->name, " is of kind ",
-             name_of(hardware->kind), ", but the run spec has device: ", name_of(spec.device));
-    }
-    return hardware->kind == DeviceChoice::cuda;
-}
-
 void dry_run(const Options& options) {
     const RunSpec spec = load_run_spec(options.config, options.settings);
     DryRunOptions dry;
@@ -119,7 +109,8 @@ void dry_run(const Options& options) {
     dry.json = options.json;
     if (!options.hardware.empty()) dry.hardware = load_profile(options.hardware);
     const PlanTarget target = {.world_size = dry_run_ranks(options, spec.parallel),
-                               .cuda = dry_run_on_cuda(spec, dry.hardware),
+                               .cuda = dry.hardware ? plan_for_cuda(spec.device, *dry.hardware)
+                                                    : plan_for_cuda(spec.device),
                                .dry_run = true};
     if (target.cuda && dry.hardware && !dry.device_memory) {
         dry.device_memory = static_cast<std::int64_t>(dry.hardware->device.memory);
