@@ -45,7 +45,8 @@ void print_result(const ExportedModel& exported, const ExportOptions& options) {
         print("read back: the logits of ", error->tokens, " tokens differ by at most ",
               error->difference, "; the largest is ", error->largest);
     } else {
-        warn(output, ": its logits were not compared with the checkpoint's, because the model does "
+        warn(output,
+             ": its logits were not compared with the checkpoint's, because the model does "
              "not fit in memory");
     }
     print("exported to ", output, " in ", name_of(options.dtype));

@@ -1,5 +1,3 @@
-#include "infer/import_model.h"
-
 #include <CLI/CLI.hpp>
 #include <filesystem>
 #include <memory>
@@ -7,6 +5,7 @@
 #include "base/file.h"
 #include "base/log.h"
 #include "commands.h"
+#include "infer/import_model.h"
 #include "ranks.h"
 
 namespace gptrain {
@@ -22,8 +21,9 @@ void run_import(const Options& options, const MpiSession& session) {
     const std::filesystem::path output = absolute_path(options.output);
     const ImportedModel model = import_model(options.from, output);
     if (!model.has_tokenizer) {
-        warn(options.from.string(),
-             ": has no sentencepiece model (tokenizer.model); the model reads and writes token ids");
+        warn(
+            options.from.string(),
+            ": has no sentencepiece model (tokenizer.model); the model reads and writes token ids");
     }
     print("imported ", grouped(model.parameters), " parameters to ", output.string(), ": ",
           human_bytes(model.bytes));
@@ -32,8 +32,8 @@ void run_import(const Options& options, const MpiSession& session) {
 }  // namespace
 
 void add_import(CLI::App& app, Command& chosen) {
-    CLI::App* command = app.add_subcommand(
-        "import", "Make a checkpoint of a model of Hugging Face's transformers");
+    CLI::App* command =
+        app.add_subcommand("import", "Make a checkpoint of a model of Hugging Face's transformers");
     auto options = std::make_shared<Options>();
     command
         ->add_option("from", options->from,

@@ -36,9 +36,8 @@ std::int64_t commit_checkpoint(const CheckpointMeta& meta, const std::filesystem
 std::int64_t commit_checkpoint(const CheckpointMeta& meta, const std::filesystem::path& temporary,
                                ShardRecords shards, std::span<const WholeFile> whole_files,
                                const Retention& retention) {
-    const std::int64_t bytes =
-        commit_checkpoint(meta, temporary, std::move(shards), whole_files,
-                          retention.folder / checkpoint_name(meta.step));
+    const std::int64_t bytes = commit_checkpoint(meta, temporary, std::move(shards), whole_files,
+                                                 retention.folder / checkpoint_name(meta.step));
     remove_old_checkpoints(retention.folder, meta.step, retention.keep_last, retention.keep_every);
     return bytes;
 }

@@ -8,8 +8,8 @@ namespace gptrain {
 
 struct ImportedModel {
     std::int64_t parameters = 0;
-    std::int64_t bytes = 0;     ///< of the checkpoint
-    bool has_tokenizer = false; ///< one that gptrain can use
+    std::int64_t bytes = 0;      ///< of the checkpoint
+    bool has_tokenizer = false;  ///< one that gptrain can use
 };
 
 /// Writes the model in `from`, a folder of Hugging Face's transformers, as the checkpoint `to`,

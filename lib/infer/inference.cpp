@@ -96,16 +96,14 @@ void InferenceModel::load(RestartPoint& checkpoint) {
 void InferenceModel::take_over(const Parameter& parameter) {
     if (staging_.empty()) return;
     const Tensor values = read_buffer(parameter);
-    context_.backend.run(
-        Cast{.to = parameters_.weights().slice(0, parameter.begin, values.elements()),
-             .from = values});
+    context_.backend.run(Cast{
+        .to = parameters_.weights().slice(0, parameter.begin, values.elements()), .from = values});
 }
 
 void InferenceModel::load(const WeightReader& weights) {
     for (const Parameter& parameter : parameters_.layout().parameters) {
         const Tensor values = read_buffer(parameter);
-        weights(parameter.shard,
-                {values.as<float>(), static_cast<std::size_t>(values.elements())});
+        weights(parameter.shard, {values.as<float>(), static_cast<std::size_t>(values.elements())});
         take_over(parameter);
     }
 }

@@ -27,8 +27,7 @@ MemoryPlan LogitComputer::memory() const {
     return generator.model().memory().peaks();
 }
 
-std::vector<float> LogitComputer::compute(
-    const std::function<void(InferenceModel&)>& load) const {
+std::vector<float> LogitComputer::compute(const std::function<void(InferenceModel&)>& load) const {
     ActionListeners nobody;
     Generator generator(backend_, mesh_, plan_, 1, nobody, memory());
     load(generator.model());

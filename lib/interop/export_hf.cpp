@@ -34,9 +34,8 @@ ShardFiles split(std::vector<ForeignTensor> tensors, const HfExport& request) {
         files.back().push_back(std::move(tensor));
     }
     for (std::vector<ForeignTensor>& file : files) {
-        std::sort(file.begin(), file.end(), [](const ForeignTensor& a, const ForeignTensor& b) {
-            return a.name < b.name;
-        });
+        std::sort(file.begin(), file.end(),
+                  [](const ForeignTensor& a, const ForeignTensor& b) { return a.name < b.name; });
     }
     return files;
 }
@@ -68,8 +67,7 @@ void check_range(std::span<const float> values, const std::string& name) {
     }
 }
 
-void write_values(File& file, const std::string& name, std::span<const float> values,
-                  DType dtype) {
+void write_values(File& file, const std::string& name, std::span<const float> values, DType dtype) {
     std::vector<std::byte> bytes;
     while (!values.empty()) {
         const auto piece =
@@ -97,8 +95,8 @@ public:
     }
 
     void write() {
-        const ShardFiles files = split(
-            hf_tensors(request_.model, hf_class_of(request_.model)), request_);
+        const ShardFiles files =
+            split(hf_tensors(request_.model, hf_class_of(request_.model)), request_);
         Json map = Json::object();
         std::int64_t total = 0;
         for (std::size_t i = 0; i < files.size(); ++i) {

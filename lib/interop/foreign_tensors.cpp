@@ -14,17 +14,17 @@ struct BlockNames {
     std::string_view ln_1, ln_2, q, k, v, attn_proj, fc, gate, mlp_proj;
 };
 
-constexpr BlockNames gpt2_names = {"transformer.h.", "ln_1",        "ln_2", "attn.c_attn",
-                                   "",               "",            "attn.c_proj",
-                                   "mlp.c_fc",       "",            "mlp.c_proj"};
-constexpr BlockNames llama_names = {"model.layers.",    "input_layernorm",  "post_attention_layernorm",
-                                    "self_attn.q_proj", "self_attn.k_proj", "self_attn.v_proj",
-                                    "self_attn.o_proj", "mlp.up_proj",      "mlp.gate_proj",
-                                    "mlp.down_proj"};
-constexpr BlockNames starcoder2_names = {
+constexpr BlockNames gpt2_names = {"transformer.h.", "ln_1",     "ln_2", "attn.c_attn", "", "",
+                                   "attn.c_proj",    "mlp.c_fc", "",     "mlp.c_proj"};
+constexpr BlockNames llama_names = {
     "model.layers.",    "input_layernorm",  "post_attention_layernorm", "self_attn.q_proj",
-    "self_attn.k_proj", "self_attn.v_proj", "self_attn.o_proj",         "mlp.c_fc",
-    "",                 "mlp.c_proj"};
+    "self_attn.k_proj", "self_attn.v_proj", "self_attn.o_proj",         "mlp.up_proj",
+    "mlp.gate_proj",    "mlp.down_proj"};
+constexpr BlockNames starcoder2_names = {
+    "model.layers.",    "input_layernorm",  "post_attention_layernorm",
+    "self_attn.q_proj", "self_attn.k_proj", "self_attn.v_proj",
+    "self_attn.o_proj", "mlp.c_fc",         "",
+    "mlp.c_proj"};
 
 constexpr const BlockNames& names_of(HfClass hf_class) {
     switch (hf_class) {
@@ -134,7 +134,8 @@ std::vector<float> transposed(std::span<const float> from, std::int64_t rows,
 std::vector<Shard> model_tensors(const ModelShape& model) {
     const LayoutRequest whole = {
         .model = model,
-        .chunks = {{.first_layer = 0, .num_layers = model.layers, .embedding = true, .head = true}}};
+        .chunks = {
+            {.first_layer = 0, .num_layers = model.layers, .embedding = true, .head = true}}};
     std::vector<Shard> tensors;
     for (const Parameter& parameter : make_layout(whole).parameters)
         tensors.push_back(parameter.shard);

@@ -40,15 +40,14 @@ constexpr auto classes = std::to_array<ClassNames>({
     {HfClass::stablelm, "stablelm", "StableLmForCausalLM", "num_hidden_layers", "hidden_size",
      "num_attention_heads", "intermediate_size", "max_position_embeddings", "hidden_act", "silu",
      "layer_norm_eps", false},
-    {HfClass::starcoder2, "starcoder2", "Starcoder2ForCausalLM", "num_hidden_layers",
-     "hidden_size", "num_attention_heads", "intermediate_size", "max_position_embeddings",
-     "hidden_act", "gelu_pytorch_tanh", "norm_epsilon", true},
+    {HfClass::starcoder2, "starcoder2", "Starcoder2ForCausalLM", "num_hidden_layers", "hidden_size",
+     "num_attention_heads", "intermediate_size", "max_position_embeddings", "hidden_act",
+     "gelu_pytorch_tanh", "norm_epsilon", true},
 });
 
 const ClassNames& names_of(HfClass hf_class) {
-    return *std::find_if(classes.begin(), classes.end(), [&](const ClassNames& names) {
-        return names.hf_class == hf_class;
-    });
+    return *std::find_if(classes.begin(), classes.end(),
+                         [&](const ClassNames& names) { return names.hf_class == hf_class; });
 }
 
 /// Members of config.json, where null is the same as absent.
@@ -112,8 +111,7 @@ const ClassNames& class_in(const Config& config) {
         return names.model_type == type;
     });
     if (found == classes.end()) {
-        config.refuse("model_type",
-                      "gptrain reads gpt2, llama, mistral, stablelm and starcoder2");
+        config.refuse("model_type", "gptrain reads gpt2, llama, mistral, stablelm and starcoder2");
     }
     if (config.has("architectures") &&
         config.json().at("architectures") != Json::array({found->architecture})) {
@@ -179,8 +177,9 @@ void read_variant(const Config& config, const ClassNames& names, ModelSpec& mode
         case HfClass::starcoder2: model.bias = config.flag("use_bias", true); break;
     }
     if (names.model_type == "mistral" && !config.json().contains("sliding_window")) {
-        fail(ExitCode::bad_input, config.source(),
-             ": key 'sliding_window' is missing and stands for 4096; gptrain has no sliding window");
+        fail(
+            ExitCode::bad_input, config.source(),
+            ": key 'sliding_window' is missing and stands for 4096; gptrain has no sliding window");
     }
     config.require_absent("sliding_window", "sliding window");
     model.rope_theta = rope_theta_in(config);
@@ -280,9 +279,8 @@ HfConfig read_hf_config(const Json& json, const std::string& source) {
     model.hidden_size = config.size(names.hidden);
     model.num_attention_heads = config.size(names.heads);
     model.num_query_groups = config.size("num_key_value_heads", model.num_attention_heads);
-    model.head_dim =
-        config.size("head_dim", std::max<std::int64_t>(
-                                    model.hidden_size / model.num_attention_heads, 1));
+    model.head_dim = config.size(
+        "head_dim", std::max<std::int64_t>(model.hidden_size / model.num_attention_heads, 1));
     const bool is_gpt2 = names.hf_class == HfClass::gpt2;
     model.ffn_hidden_size =
         is_gpt2 ? config.size(names.ffn, 4 * model.hidden_size) : config.size(names.ffn);
@@ -323,8 +321,7 @@ HfClass hf_class_of(const ModelShape& model) {
 Json hf_config(const ModelShape& model, const SpecialIds& ids, DType dtype) {
     const ClassNames& names = names_of(hf_class_of(model));
     Json config = {{"architectures", {names.architecture}}, {"model_type", names.model_type}};
-    config.update(names.hf_class == HfClass::gpt2 ? gpt2_config(model)
-                                                  : rope_config(model, names));
+    config.update(names.hf_class == HfClass::gpt2 ? gpt2_config(model) : rope_config(model, names));
     config["vocab_size"] = model.vocab;
     config["tie_word_embeddings"] = model.tie_embeddings;
     config["bos_token_id"] = or_null(ids.bos);

@@ -128,8 +128,8 @@ const SafetensorsFile& HfFolder::open(const std::string& name) {
 
 void HfFolder::open_indexed() {
     const std::string source = (folder_ / hf_index_name).string();
-    for (const auto& [tensor, name] : parse_hf_index(
-             read_file(folder_ / hf_index_name, max_hf_file_bytes), source)) {
+    for (const auto& [tensor, name] :
+         parse_hf_index(read_file(folder_ / hf_index_name, max_hf_file_bytes), source)) {
         const SafetensorsFile& file = open(name);
         if (!file.tensors().contains(tensor)) {
             fail(ExitCode::bad_input, source, ": places tensor ", tensor, " in ", name,

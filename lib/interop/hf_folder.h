@@ -21,8 +21,9 @@ constexpr std::string_view hf_generation_name = "generation_config.json";
 
 /// The files that a tokenizer of transformers may consist of.
 constexpr std::string_view hf_tokenizer_names[] = {
-    "tokenizer.json",    "tokenizer_config.json", "special_tokens_map.json", "tokenizer.model",
-    "added_tokens.json", "vocab.json",            "merges.txt",              "chat_template.jinja"};
+    "tokenizer.json",  "tokenizer_config.json", "special_tokens_map.json",
+    "tokenizer.model", "added_tokens.json",     "vocab.json",
+    "merges.txt",      "chat_template.jinja"};
 
 /// The largest config.json, index or tokenizer file that is read.
 constexpr std::int64_t max_hf_file_bytes = std::int64_t{64} << 20;
@@ -31,8 +32,7 @@ constexpr std::int64_t max_hf_file_bytes = std::int64_t{64} << 20;
 bool is_hf_folder(const std::filesystem::path& folder);
 
 /// Parses an index: the file of each tensor. File names are plain names.
-std::map<std::string, std::string> parse_hf_index(std::string_view json,
-                                                  const std::string& source);
+std::map<std::string, std::string> parse_hf_index(std::string_view json, const std::string& source);
 
 /// An opened model whose tensors are all there, with the right shapes. Error (bad_input): a file
 /// is missing or faulty, or no run spec expresses the model.

@@ -13,7 +13,8 @@
 namespace gptrain {
 namespace {
 
-static_assert(std::endian::native == std::endian::little, "lengths and values are read as they are");
+static_assert(std::endian::native == std::endian::little,
+              "lengths and values are read as they are");
 
 constexpr std::int64_t max_header_bytes = 100'000'000;
 constexpr std::size_t length_bytes = sizeof(std::uint64_t);
@@ -21,11 +22,23 @@ constexpr std::size_t max_dims = 64;
 
 /// Bits of an element.
 std::optional<std::int64_t> bits_of(std::string_view dtype) {
-    constexpr auto known = std::to_array<std::pair<std::string_view, std::int64_t>>(
-        {{"BOOL", 8},    {"U8", 8},       {"I8", 8},   {"F8_E5M2", 8}, {"F8_E4M3", 8},
-         {"F8_E8M0", 8}, {"I16", 16},     {"U16", 16}, {"F16", 16},    {"BF16", 16},
-         {"I32", 32},    {"U32", 32},     {"F32", 32}, {"F64", 64},    {"I64", 64},
-         {"U64", 64},    {"C64", 64}});
+    constexpr auto known = std::to_array<std::pair<std::string_view, std::int64_t>>({{"BOOL", 8},
+                                                                                     {"U8", 8},
+                                                                                     {"I8", 8},
+                                                                                     {"F8_E5M2", 8},
+                                                                                     {"F8_E4M3", 8},
+                                                                                     {"F8_E8M0", 8},
+                                                                                     {"I16", 16},
+                                                                                     {"U16", 16},
+                                                                                     {"F16", 16},
+                                                                                     {"BF16", 16},
+                                                                                     {"I32", 32},
+                                                                                     {"U32", 32},
+                                                                                     {"F32", 32},
+                                                                                     {"F64", 64},
+                                                                                     {"I64", 64},
+                                                                                     {"U64", 64},
+                                                                                     {"C64", 64}});
     for (const auto& [name, bits] : known)
         if (name == dtype) return bits;
     return std::nullopt;
@@ -146,15 +159,15 @@ std::span<const std::byte> SafetensorsFile::bytes_of(const SafetensorsEntry& ent
 DType weight_dtype(const SafetensorsEntry& entry, const std::string& source) {
     for (const DType dtype : {DType::f32, DType::f16, DType::bf16})
         if (entry.dtype == name_in_file(dtype)) return dtype;
-    fail(ExitCode::bad_input, source, " has dtype ", entry.dtype, "; weights must be F32, F16 or BF16");
+    fail(ExitCode::bad_input, source, " has dtype ", entry.dtype,
+         "; weights must be F32, F16 or BF16");
 }
 
 std::string safetensors_prefix(std::span<const NamedShape> tensors, DType dtype) {
     Json header = {{"__metadata__", {{"format", "pt"}}}};
     std::int64_t offset = 0;
     for (const auto& [name, shape] : tensors) {
-        const std::int64_t end =
-            checked_add(offset, checked_mul(shape.elements(), size_of(dtype)));
+        const std::int64_t end = checked_add(offset, checked_mul(shape.elements(), size_of(dtype)));
         header[name] = {{"dtype", name_in_file(dtype)},
                         {"shape", std::vector<std::int64_t>(shape.begin(), shape.end())},
                         {"data_offsets", {offset, end}}};

@@ -87,8 +87,7 @@ Json added_tokens(const CheckedModel& model) {
     Json added = Json::array();
     for (std::size_t id = 0; id < model.pieces.size(); ++id) {
         const ModelPiece& piece = model.pieces[id];
-        const bool special =
-            piece.type == PieceType::control || piece.type == PieceType::unknown;
+        const bool special = piece.type == PieceType::control || piece.type == PieceType::unknown;
         if (!special && piece.type != PieceType::user_defined) continue;
         added.push_back({{"id", id},
                          {"content", piece.text},
@@ -129,8 +128,7 @@ std::optional<TokenizerFiles> tokenizer_files(std::string_view model, const std:
         {"decoder",
          {{"type", "Sequence"},
           {"decoders", Json::array({{{"type", "ByteFallback"}}, {{"type", "Fuse"}}})}}},
-        {"model",
-         is_bpe ? bpe_model(checked, unknown->text) : unigram_model(checked, unknown_id)}};
+        {"model", is_bpe ? bpe_model(checked, unknown->text) : unigram_model(checked, unknown_id)}};
     TokenizerFiles files;
     files.ids = {existing(checked.bos_id), existing(checked.eos_id)};
     Json config = {{"tokenizer_class", "PreTrainedTokenizerFast"},

@@ -40,7 +40,8 @@ ModelPiece read_piece(std::string_view message, std::size_t id, std::string_view
         } else if (field.number == 2) {
             require(field, WireType::fixed32, "score", where);
             piece.score = std::bit_cast<float>(static_cast<std::uint32_t>(field.value));
-            if (!std::isfinite(piece.score)) fail(ExitCode::bad_input, where, ": score is not finite");
+            if (!std::isfinite(piece.score))
+                fail(ExitCode::bad_input, where, ": score is not finite");
         } else if (field.number == 3) {
             require(field, WireType::varint, "type", where);
             if (field.value < 1 || field.value > 6) {

@@ -40,8 +40,8 @@ struct CheckedModel {
     std::int64_t eos_id = 2;
     bool add_dummy_prefix = true;
     bool remove_extra_whitespaces = true;
-    bool escape_whitespaces = true;  ///< pieces have U+2581 for a space
-    bool has_charsmap = false;       ///< a table normalises the text
+    bool escape_whitespaces = true;                  ///< pieces have U+2581 for a space
+    bool has_charsmap = false;                       ///< a table normalises the text
     std::string unknown_surface = " \xE2\x81\x87 ";  ///< decoded form of the unknown piece
     /// Only the validated parts: pieces, trainer spec, normaliser spec. The library receives these,
     /// without stored self-tests (text that it would run) and fields unknown to us.

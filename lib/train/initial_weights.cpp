@@ -53,8 +53,8 @@ void check_same_weights(const ModelShape& theirs, const ModelShape& ours,
                         const std::string& source) {
     const auto compare = [&](std::string_view key, const auto& there, const auto& here) {
         if (there == here) return;
-        fail(ExitCode::usage, "init_from: ", source, ": model.", key, " is ", there,
-             " there, but ", here, " in this run; make them equal");
+        fail(ExitCode::usage, "init_from: ", source, ": model.", key, " is ", there, " there, but ",
+             here, " in this run; make them equal");
     };
     compare("num_layers", theirs.layers, ours.layers);
     std::map<std::string, Shape> shapes;
@@ -68,8 +68,7 @@ void check_same_weights(const ModelShape& theirs, const ModelShape& ours,
         }
         if (found->second != tensor.global) {
             fail(ExitCode::usage, "init_from: ", source, ": tensor ", tensor.name, " has shape ",
-                 found->second.to_text(), " there, but ", tensor.global.to_text(),
-                 " in this run");
+                 found->second.to_text(), " there, but ", tensor.global.to_text(), " in this run");
         }
         shapes.erase(found);
     }
@@ -118,9 +117,8 @@ void InitialWeights::check(const ModelShape& theirs) const {
 void InitialWeights::load(Backend& backend, const StateSource& state) {
     const StateSource weights = weights_of(state);
     if (folder_) {
-        ranks_.run_on_all([&] {
-            weights([&](const NamedState& one) { read_from(*folder_, backend, one); });
-        });
+        ranks_.run_on_all(
+            [&] { weights([&](const NamedState& one) { read_from(*folder_, backend, one); }); });
     } else {
         checkpoint_->load(backend, weights, [&] { check(model_of(*checkpoint_)); });
     }

@@ -44,8 +44,8 @@ struct SavedRun {
     StepState state;        ///< the values that are carried over
     std::string spec_yaml;  ///< the effective spec
     TimeSpent goodput;
-    Json losses;         ///< from LossSpikes
-    Json interval_loss;  ///< from IntervalLoss; null in older checkpoints
+    Json losses;                ///< from LossSpikes
+    Json interval_loss;         ///< from IntervalLoss; null in older checkpoints
     bool weights_only = false;  ///< an imported model: no optimizer state, no run to resume
 };
 Json to_json(const SavedRun& run);

@@ -1,8 +1,7 @@
 // config.json of transformers, and the run spec and tensors that follow from it.
-#include "interop/hf_config.h"
-
 #include "fuzz/target.h"
 #include "interop/foreign_tensors.h"
+#include "interop/hf_config.h"
 
 using namespace gptrain;
 
@@ -19,8 +18,7 @@ void write_and_read(const HfConfig& config) {
     if (!test::accepts(ExitCode::usage, "no class of ", [&] { written = hf_class_of(model); }))
         return;
     GPTRAIN_CHECK(written == config.hf_class);
-    const HfConfig again =
-        read_hf_config(hf_config(model, config.ids, DType::f32), "config.json");
+    const HfConfig again = read_hf_config(hf_config(model, config.ids, DType::f32), "config.json");
     GPTRAIN_CHECK(again.hf_class == config.hf_class && shape_of(again.model) == model);
 }
 
@@ -29,8 +27,8 @@ void write_and_read(const HfConfig& config) {
 int LLVMFuzzerTestOneInput(const std::uint8_t* bytes, std::size_t size) {
     HfConfig config;
     const bool accepted = test::accepts(ExitCode::bad_input, "config.json:", [&] {
-        config = read_hf_config(parse_json(test::as_text(bytes, size), "config.json"),
-                                "config.json");
+        config =
+            read_hf_config(parse_json(test::as_text(bytes, size), "config.json"), "config.json");
     });
     if (accepted) write_and_read(config);
     return 0;

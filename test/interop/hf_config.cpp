@@ -93,10 +93,9 @@ TEST_CASE("a model of no class of transformers is an error that names the keys")
     const auto refused = [](const std::function<void(ModelShape&)>& change) {
         return test::message_of(ExitCode::usage, [&] { hf_class_of(shape_with(change)); });
     };
-    CHECK(test::contains(refused([](ModelShape& model) {
-                             model.position_embedding = PositionEmbedding::learned;
-                         }),
-                         "model.position_embedding learned, model.normalization rmsnorm"));
+    CHECK(test::contains(
+        refused([](ModelShape& model) { model.position_embedding = PositionEmbedding::learned; }),
+        "model.position_embedding learned, model.normalization rmsnorm"));
     CHECK(test::contains(refused([](ModelShape& model) {
                              model.normalization = Normalization::layernorm;
                              model.bias = true;

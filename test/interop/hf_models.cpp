@@ -65,9 +65,8 @@ void export_again(const HfFolder& folder, const std::filesystem::path& to,
                    [&](const Shard& part, std::span<float> values) { folder.read(part, values); });
 }
 
-const std::vector<std::string> names = {"gpt2",       "llama",    "llama_biases", "llama_tied",
-                                        "mistral",    "stablelm", "starcoder2",
-                                        "starcoder2_untied"};
+const std::vector<std::string> names = {"gpt2",    "llama",    "llama_biases", "llama_tied",
+                                        "mistral", "stablelm", "starcoder2",   "starcoder2_untied"};
 
 TEST_CASE("models of transformers compute the same logits here") {
     for (const std::string& name : names) {
@@ -145,12 +144,10 @@ TEST_CASE("a weight too large for fp16 is an error that names it") {
     const HfFolder folder(models / "llama");
     const test::TempFolder out;
     const std::string message = test::message_of(ExitCode::usage, [&] {
-        write_hf_model(out.path(),
-                       {.model = folder.shape(), .ids = {}, .dtype = DType::f16,
-                        .max_shard_bytes = 1 << 20},
-                       [](const Shard&, std::span<float> to) {
-                           std::fill(to.begin(), to.end(), 65520.0F);
-                       });
+        write_hf_model(
+            out.path(),
+            {.model = folder.shape(), .ids = {}, .dtype = DType::f16, .max_shard_bytes = 1 << 20},
+            [](const Shard&, std::span<float> to) { std::fill(to.begin(), to.end(), 65520.0F); });
     });
     CHECK(test::contains(message, "65520"));
     CHECK(test::contains(message, "--dtype bf16"));

@@ -41,8 +41,8 @@ TEST_CASE("what is written is read back") {
 TEST_CASE("odd but valid headers are read") {
     CHECK(parse_safetensors_header("{}", 0, "a").empty());
     CHECK(parse_safetensors_header(R"(  {"__metadata__":{"format":"pt"},"s":)" +
-                                       entry("[]", "[0,4]") + R"(,"e":)" +
-                                       entry("[0,7]", "[4,4]") + "}  ",
+                                       entry("[]", "[0,4]") + R"(,"e":)" + entry("[0,7]", "[4,4]") +
+                                       "}  ",
                                    4, "a")
               .size() == 2);
 }
@@ -50,17 +50,17 @@ TEST_CASE("odd but valid headers are read") {
 TEST_CASE("faulty headers are refused") {
     CHECK(refusal(R"({"a":)" + entry("[1]", "[0,4]") + "}", 4).empty());
     const std::vector<std::pair<std::string, std::int64_t>> faults = {
-        {R"({"a":)" + entry("[1]", "[0,4]") + "}", 5},                             // trailing byte
-        {R"({"a":)" + entry("[1]", "[0,4]") + "}", 3},                             // cut off
-        {R"({"a":)" + entry("[1]", "[1,5]") + "}", 5},                             // gap
+        {R"({"a":)" + entry("[1]", "[0,4]") + "}", 5},  // trailing byte
+        {R"({"a":)" + entry("[1]", "[0,4]") + "}", 3},  // cut off
+        {R"({"a":)" + entry("[1]", "[1,5]") + "}", 5},  // gap
         {R"({"a":)" + entry("[1]", "[0,4]") + R"(,"b":)" + entry("[1]", "[0,4]") + "}", 4},
         {R"({"a":)" + entry("[2]", "[0,8]") + R"(,"b":)" + entry("[2]", "[4,12]") + "}", 12},
-        {R"({"a":)" + entry("[2]", "[0,4]") + "}", 4},                             // size
-        {R"({"a":)" + entry("[1]", "[4,0]") + "}", 4},                             // reversed
+        {R"({"a":)" + entry("[2]", "[0,4]") + "}", 4},  // size
+        {R"({"a":)" + entry("[1]", "[4,0]") + "}", 4},  // reversed
         {R"({"a":)" + entry("[-1]", "[0,4]") + "}", 4},
         {R"({"a":)" + entry("[1]", "[-4,0]") + "}", 4},
         {R"({"a":)" + entry("[1.0]", "[0,4]") + "}", 4},
-        {R"({"a":)" + entry("[4611686018427387904,4]", "[0,0]") + "}", 0},         // overflow
+        {R"({"a":)" + entry("[4611686018427387904,4]", "[0,0]") + "}", 0},  // overflow
         {R"({"a":)" + entry("[9223372036854775808]", "[0,4]") + "}", 4},
         {R"({"a":)" + entry("[1]", "[0,4]", "F33") + "}", 4},
         {R"({"a":)" + entry("[1]", "[0,4,4]") + "}", 4},
@@ -99,7 +99,9 @@ TEST_CASE("files that are cut off or something else are refused") {
 
 TEST_CASE("weights of other dtypes are refused") {
     CHECK(test::contains(test::message_of(ExitCode::bad_input,
-                                          [] { weight_dtype({"I64", {1}, 0, 8}, "file: tensor a"); }),
+                                          [] {
+                                              weight_dtype({"I64", {1}, 0, 8}, "file: tensor a");
+                                          }),
                          "tensor a has dtype I64"));
 }
 

@@ -59,6 +59,17 @@ expect_exit 3 "$gptrain" import faulty --output none
 says err "has neither model.safetensors nor model.safetensors.index.json"
 (($(ls -A | grep -c '^none') == 0)) || fail "left over: $(ls -A)"
 
+# A signal leaves nothing either, or comes too late.
+"$gptrain" export run --format hf --output stopped >out 2>err &
+pid=$!
+for ((i = 0; i < 1000; ++i)); do
+    compgen -G 'stopped.tmp-*' >found && break
+    sleep 0.002
+done
+kill -TERM "$pid" 2>kill.err
+wait "$pid"
+[[ -e stopped ]] || (($(ls -A | grep -c '^stopped') == 0)) || fail "left over: $(ls -A | grep '^stopped')"
+
 # Real classes of transformers go in and come out.
 for model in gpt2 llama llama_tied mistral stablelm starcoder2; do
     expect_exit 0 "$gptrain" import "$models/$model" --output in-$model
