@@ -19,6 +19,12 @@ void check_written(const std::filesystem::path& folder) {
 
 }  // namespace
 
+void write_whole(File file, std::string_view contents) {
+    file.write_at(0, std::as_bytes(std::span(contents)));
+    file.sync();
+    file.close();
+}
+
 std::int64_t commit_checkpoint(const CheckpointMeta& meta, const std::filesystem::path& temporary,
                                ShardRecords shards, std::span<const WholeFile> whole_files,
                                const std::filesystem::path& final_path) {

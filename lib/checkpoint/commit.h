@@ -7,6 +7,7 @@
 #include <string>
 #include <string_view>
 
+#include "base/file.h"
 #include "checkpoint/manifest.h"
 #include "checkpoint/records.h"
 
@@ -26,6 +27,9 @@ struct WholeFile {
     std::string_view name;
     std::string_view contents;
 };
+
+/// Writes all of a reserved file and makes it durable.
+void write_whole(File file, std::string_view contents);
 
 /// Writes the manifest of the durable files in `temporary`, renames that folder to `final_path`,
 /// and reads back manifest, sizes and HDF5 structure. `shards` are the records of all ranks,

@@ -78,12 +78,6 @@ File create_reserved(const std::filesystem::path& path, std::int64_t bytes) {
     return file;
 }
 
-void write_whole(File file, std::string_view contents) {
-    file.write_at(0, std::as_bytes(std::span(contents)));
-    file.sync();
-    file.close();
-}
-
 std::vector<TensorRecord> write_shard_file(File file, const ShardLayout& layout,
                                            const BlockSource& blocks) {
     for (const FilePiece& piece : layout.hdf5.metadata) {

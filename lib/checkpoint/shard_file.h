@@ -32,9 +32,6 @@ ShardLayout plan_shard_file(const std::filesystem::path& scratch, int rank,
 /// Creates a checkpoint file and reserves all of its disk space.
 File create_reserved(const std::filesystem::path& path, std::int64_t bytes);
 
-/// Writes all of a reserved file and makes it durable.
-void write_whole(File file, std::string_view contents);
-
 /// Writes layout and data to the reserved `file` and makes it durable. `blocks` is indexed like the
 /// layout's tensors. Returns these with their checksums.
 std::vector<TensorRecord> write_shard_file(File file, const ShardLayout& layout,
