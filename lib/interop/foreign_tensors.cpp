@@ -26,7 +26,7 @@ constexpr BlockNames starcoder2_names = {
     "self_attn.o_proj", "mlp.c_fc",         "",
     "mlp.c_proj"};
 
-constexpr const BlockNames& names_of(HfClass hf_class) {
+constexpr const BlockNames& block_names_of(HfClass hf_class) {
     switch (hf_class) {
         case HfClass::gpt2: return gpt2_names;
         case HfClass::starcoder2: return starcoder2_names;
@@ -39,7 +39,7 @@ class TensorList {
 public:
     TensorList(const ModelShape& model, HfClass hf_class)
         : model_(model),
-          names_(names_of(hf_class)),
+          names_(block_names_of(hf_class)),
           is_gpt2_(hf_class == HfClass::gpt2),
           norm_biases_(hf_class != HfClass::llama) {}
 
