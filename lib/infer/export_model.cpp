@@ -21,7 +21,7 @@ namespace {
 
 constexpr std::int64_t compared_tokens = 32;
 // Of the largest logit; fp32 weights must come back unchanged.
-constexpr double fp32_tolerance = 1e-6;
+constexpr float fp32_tolerance = 1e-6F;
 
 using NamedFiles = std::vector<std::pair<std::string, std::string>>;
 
@@ -102,13 +102,13 @@ LogitError difference(const std::vector<float>& ours, const std::vector<float>& 
     GPTRAIN_CHECK(ours.size() == theirs.size());
     LogitError error{.tokens = tokens};
     for (std::size_t i = 0; i < ours.size(); ++i) {
-        const double apart = std::abs(double{ours[i]} - double{theirs[i]});
+        const float apart = std::abs(ours[i] - theirs[i]);
         if (!std::isfinite(apart)) {
             fail(ExitCode::numerical, "the logits of the ",
                  std::isfinite(ours[i]) ? "exported model" : "checkpoint", " are not finite");
         }
         error.difference = std::max(error.difference, apart);
-        error.largest = std::max(error.largest, std::abs(double{ours[i]}));
+        error.largest = std::max(error.largest, std::abs(ours[i]));
     }
     return error;
 }

@@ -22,8 +22,8 @@ struct ExportOptions {
 /// How far the logits of the exported model are from the checkpoint's, in fp32.
 struct LogitError {
     std::int64_t tokens = 0;
-    double difference = 0;  ///< the largest
-    double largest = 0;     ///< logit
+    float difference = 0;  ///< the largest
+    float largest = 0;     ///< logit
 };
 
 struct ExportedModel {
