@@ -40,6 +40,14 @@ std::string program_identity() {
 
 }  // namespace
 
+void require_one_rank(const MpiSession& ranks, std::string_view command) {
+    ranks.run_on_all([&] {
+        if (ranks.size() == 1) return;
+        fail(ExitCode::usage, "gptrain ", command, " runs on one rank, not ", ranks.size(),
+             "; start it without a launcher");
+    });
+}
+
 Ranks::~Ranks() {
     std::signal(SIGTERM, SIG_IGN);
 }

@@ -5,6 +5,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <string_view>
 
 #include "comm/mesh.h"
 #include "comm/mpi_session.h"
@@ -12,6 +13,9 @@
 #include "watch/watchdog.h"
 
 namespace gptrain {
+
+/// All ranks call it. Error (usage) on all if there are several: the command works on one.
+void require_one_rank(const MpiSession& ranks, std::string_view command);
 
 class Ranks {
 public:

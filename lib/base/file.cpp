@@ -191,6 +191,20 @@ std::filesystem::file_type require_path(const std::filesystem::path& path, ExitC
     return type;
 }
 
+std::filesystem::path absolute_path(const std::filesystem::path& path) {
+    std::error_code error;
+    const std::filesystem::path absolute =
+        std::filesystem::absolute(path, error).lexically_normal();
+    if (error) fail(ExitCode::io, path.string(), ": ", error.message());
+    return absolute.has_filename() ? absolute : absolute.parent_path();
+}
+
+void require_new(const std::filesystem::path& path, std::string_view option) {
+    std::error_code ignored;
+    if (!std::filesystem::exists(std::filesystem::symlink_status(path, ignored))) return;
+    fail(ExitCode::usage, option, " ", path.string(), ": exists; remove it or choose another name");
+}
+
 bool named_yaml(const std::filesystem::path& path) {
     return path.extension() == ".yaml" || path.extension() == ".yml";
 }

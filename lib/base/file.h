@@ -82,6 +82,12 @@ private:
 std::filesystem::file_type require_path(const std::filesystem::path& path, ExitCode fault,
                                         std::string_view what, std::string_view advice = "");
 
+/// The path from the root, without "." and a slash at its end.
+std::filesystem::path absolute_path(const std::filesystem::path& path);
+
+/// Error (usage) that names `option` if its path exists.
+void require_new(const std::filesystem::path& path, std::string_view option);
+
 /// True if the name is that of a run spec: .yaml or .yml.
 bool named_yaml(const std::filesystem::path& path);
 

@@ -41,4 +41,7 @@ private:
 /// One line of text: numbers in shortest form, non-finite ones as null.
 std::string to_line(const Json& json);
 
+/// The same, indented, with a line feed at the end.
+std::string to_document(const Json& json);
+
 }  // namespace gptrain

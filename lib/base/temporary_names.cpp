@@ -1,7 +1,10 @@
 #include "base/temporary_names.h"
 
+#include <dirent.h>
+#include <fcntl.h>
 #include <mutex>
 #include <set>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 namespace gptrain {
@@ -13,6 +16,23 @@ struct Names {
     std::mutex mutex;
     std::multiset<std::string> names;
 };
+
+/// Removes a folder without folders in it. Only system calls: a signal handler cannot use opendir.
+void remove_folder(const char* path) {
+    const int folder = ::open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    if (folder < 0) return;
+    alignas(dirent64) char entries[4096];
+    long bytes = 0;
+    while ((bytes = ::syscall(SYS_getdents64, folder, entries, sizeof entries)) > 0) {
+        for (long at = 0; at < bytes;) {
+            const auto* entry = reinterpret_cast<const dirent64*>(entries + at);
+            ::unlinkat(folder, entry->d_name, 0);
+            at += entry->d_reclen;
+        }
+    }
+    ::close(folder);
+    ::rmdir(path);
+}
 
 Names& all() {
     static Names& names = *new Names;
@@ -34,7 +54,7 @@ void drop_temporary_name(const std::string& name) {
 
 void remove_temporary_files() {
     for (const std::string& name : all().names)
-        ::unlink(name.c_str());
+        if (::unlink(name.c_str()) != 0) remove_folder(name.c_str());
 }
 
 }  // namespace gptrain

@@ -1,4 +1,4 @@
-// The names of the temporary files that exist now, for a signal that ends the process.
+// The names of the temporary files and folders that exist now, for a signal that ends the process.
 #pragma once
 
 #include <string>
@@ -9,8 +9,8 @@ namespace gptrain {
 void add_temporary_name(const std::string& name);
 void drop_temporary_name(const std::string& name);
 
-/// Removes the files of all names. For the signal handler, while DeferSignals keeps others from
-/// changing the names.
+/// Removes the files of all names, and the folders with the files in them. For the signal handler,
+/// while DeferSignals keeps others from changing the names.
 void remove_temporary_files();
 
 }  // namespace gptrain

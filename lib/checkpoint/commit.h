@@ -7,6 +7,7 @@
 #include <string>
 #include <string_view>
 
+#include "base/file.h"
 #include "checkpoint/manifest.h"
 #include "checkpoint/records.h"
 
@@ -27,10 +28,18 @@ struct WholeFile {
     std::string_view contents;
 };
 
-/// Writes the manifest of the durable files in `temporary`, renames that folder to its final name,
-/// and reads back manifest, sizes and HDF5 structure; only then removes old checkpoints. `shards`
-/// are the records of all ranks, `whole_files` model.h5 and the other files of rank 0. Returns the
-/// bytes of all files. Error (io): there is no new checkpoint, or it does not read back.
+/// Writes all of a reserved file and makes it durable.
+void write_whole(File file, std::string_view contents);
+
+/// Writes the manifest of the durable files in `temporary`, renames that folder to `final_path`,
+/// and reads back manifest, sizes and HDF5 structure. `shards` are the records of all ranks,
+/// `whole_files` model.h5 and the other files of rank 0. Returns the bytes of all files. Error
+/// (io): there is no new checkpoint, or it does not read back.
+std::int64_t commit_checkpoint(const CheckpointMeta& meta, const std::filesystem::path& temporary,
+                               ShardRecords shards, std::span<const WholeFile> whole_files,
+                               const std::filesystem::path& final_path);
+
+/// The same for a checkpoint of a run, named after its step. Then removes old checkpoints.
 std::int64_t commit_checkpoint(const CheckpointMeta& meta, const std::filesystem::path& temporary,
                                ShardRecords shards, std::span<const WholeFile> whole_files,
                                const Retention& retention);

@@ -10,6 +10,8 @@
 #include "base/file.h"
 #include "base/file_calls.h"
 #include "base/log.h"
+#include "base/signals.h"
+#include "base/temporary_names.h"
 #include "checkpoint/verify.h"
 
 namespace gptrain {
@@ -97,10 +99,14 @@ std::filesystem::path temporary_folder(const std::filesystem::path& folder,
 
 TemporaryFolder::TemporaryFolder(const std::filesystem::path& parent, const std::string& name)
     : path_(temporary_folder(parent, name)) {
+    const DeferSignals held;
     create_folders(path_);
+    add_temporary_name(path_.string());
 }
 
 TemporaryFolder::~TemporaryFolder() {
+    const DeferSignals held;
+    drop_temporary_name(path_.string());
     remove_or_warn(path_);
 }
 

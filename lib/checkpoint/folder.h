@@ -29,7 +29,8 @@ std::vector<CheckpointFolder> list_checkpoints(const std::filesystem::path& fold
 std::filesystem::path temporary_folder(const std::filesystem::path& folder,
                                        const std::string& name);
 
-/// A folder with such a name. It is removed with its contents, unless it was renamed.
+/// A folder with such a name. The destructor, or a signal that ends the process (signals.h),
+/// removes it with its contents, unless it was renamed.
 class TemporaryFolder {
 public:
     TemporaryFolder(const std::filesystem::path& parent, const std::string& name);

@@ -5,16 +5,6 @@
 #include "checkpoint/snapshot.h"
 
 namespace gptrain {
-namespace {
-
-void write_whole(File file, std::string_view contents) {
-    file.write_at(0, std::as_bytes(std::span(contents)));
-    file.sync();
-    file.close();
-}
-
-}  // namespace
-
 CheckpointSaver::CheckpointSaver(Backend& backend, Arena& snapshot, const MpiSession& ranks,
                                  SaverOptions options)
     : backend_(backend), snapshot_arena_(snapshot), ranks_(ranks), options_(std::move(options)) {

@@ -82,10 +82,7 @@ void InferenceModel::load(RestartPoint& checkpoint) {
             ShardRecords records = parts.part_for(needs_of(one));
             load_state(folder, {{}, std::move(records.files), std::move(records.tensors)},
                        context_.backend, one);
-            if (staging_.empty()) continue;
-            context_.backend.run(
-                Cast{.to = parameters_.weights().slice(0, parameter.begin, values.elements()),
-                     .from = values});
+            take_over(parameter);
         }
     };
     const Json model = model_of(checkpoint.meta());
@@ -94,6 +91,21 @@ void InferenceModel::load(RestartPoint& checkpoint) {
         fail(ExitCode::usage, checkpoint.folder().string(),
              ": has a different model from the damaged checkpoint; name the checkpoint to use");
     });
+}
+
+void InferenceModel::take_over(const Parameter& parameter) {
+    if (staging_.empty()) return;
+    const Tensor values = read_buffer(parameter);
+    context_.backend.run(Cast{
+        .to = parameters_.weights().slice(0, parameter.begin, values.elements()), .from = values});
+}
+
+void InferenceModel::load(const WeightReader& weights) {
+    for (const Parameter& parameter : parameters_.layout().parameters) {
+        const Tensor values = read_buffer(parameter);
+        weights(parameter.shard, {values.as<float>(), static_cast<std::size_t>(values.elements())});
+        take_over(parameter);
+    }
 }
 
 std::string more_ranks_advice() {

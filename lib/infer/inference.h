@@ -8,6 +8,7 @@
 #include "checkpoint/restart_point.h"
 #include "engine/rank_model.h"
 #include "infer/run_tokenizer.h"
+#include "interop/foreign_tensors.h"
 #include "watch/observers.h"
 
 namespace gptrain {
@@ -39,6 +40,8 @@ public:
 
     /// Loads the weights, rounded to the compute dtype.
     void load(RestartPoint& checkpoint);
+    /// The same from elsewhere; on a backend that computes in host memory.
+    void load(const WeightReader& weights);
 
     const ModelContext& context() const { return context_; }
     const Parameters& parameters() const { return parameters_; }
@@ -48,6 +51,8 @@ public:
 private:
     /// The memory into which a parameter's fp32 values are read.
     Tensor read_buffer(const Parameter& parameter) const;
+    /// The parameter's weights = what its read buffer holds.
+    void take_over(const Parameter& parameter);
 
     Memory memory_;
     ModelContext context_;

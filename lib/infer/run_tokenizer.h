@@ -28,6 +28,9 @@ public:
     /// (usage) if the spec's tokenizer is not the one that the model was trained with.
     std::optional<Tokenizer> open() const;
 
+    /// The bytes of its file, if the checkpoint or the user gave it.
+    const std::optional<std::string>& bytes() const { return bytes_; }
+
     /// The tokenizer that token files must be made with; nothing if the run has no tokenizer.
     std::optional<ExpectedTokenizer> expected() const;
 

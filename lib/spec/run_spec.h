@@ -61,7 +61,7 @@ struct DataSource {
 };
 
 struct DataSpec {
-    std::vector<DataSource> train;
+    std::vector<DataSource> train;  ///< empty in the spec of an imported model
     std::vector<DataSource> validation;
     std::string split = "969,30,1";
     std::optional<std::filesystem::path> tokenizer;
@@ -230,6 +230,7 @@ struct SpecLocations {
 struct RunSpec {
     std::string name;
     std::uint64_t seed = 1234;
+    std::optional<std::filesystem::path> init_from;  ///< the weights of step 0
     DeviceChoice device = DeviceChoice::automatic;
     std::filesystem::path output_dir;
     ModelSpec model;

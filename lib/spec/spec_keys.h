@@ -78,7 +78,7 @@ void visit_keys(Keys& keys, DataSource& source) {
 
 template <class Keys>
 void visit_keys(Keys& keys, DataSpec& data) {
-    keys.required("train", data.train, ListOf<>{1, 10'000});
+    keys.required("train", data.train, ListOf<>{0, 10'000});
     keys.value("validation", data.validation, ListOf<>{0, 10'000});
     keys.value("split", data.split, Split{});
     keys.open("tokenizer", data.tokenizer, "none");
@@ -198,6 +198,7 @@ template <class Keys>
 void visit_keys(Keys& keys, RunSpec& spec) {
     keys.required("name", spec.name, Label{});
     keys.value("seed", spec.seed, seed_value);
+    keys.open("init_from", spec.init_from, "none");
     keys.value("device", spec.device);
     keys.required("output_dir", spec.output_dir);
     keys.value("model", spec.model);

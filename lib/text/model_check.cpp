@@ -39,8 +39,9 @@ ModelPiece read_piece(std::string_view message, std::size_t id, std::string_view
             piece.text = field.bytes;
         } else if (field.number == 2) {
             require(field, WireType::fixed32, "score", where);
-            const float score = std::bit_cast<float>(static_cast<std::uint32_t>(field.value));
-            if (!std::isfinite(score)) fail(ExitCode::bad_input, where, ": score is not finite");
+            piece.score = std::bit_cast<float>(static_cast<std::uint32_t>(field.value));
+            if (!std::isfinite(piece.score))
+                fail(ExitCode::bad_input, where, ": score is not finite");
         } else if (field.number == 3) {
             require(field, WireType::varint, "type", where);
             if (field.value < 1 || field.value > 6) {
@@ -71,6 +72,7 @@ void check_trainer_spec(std::string_view message, const std::string& source, Che
             if (field.value < 1 || field.value > 4) {
                 fail(ExitCode::bad_input, source, ": unknown model type ", field.value);
             }
+            facts.model = static_cast<PieceModel>(field.value);
         } else if (field.number >= 40 && field.number <= 43) {
             require(field, WireType::varint, "unk_id, bos_id, eos_id or pad_id", source);
             const auto id = static_cast<std::int64_t>(field.value);
@@ -78,6 +80,8 @@ void check_trainer_spec(std::string_view message, const std::string& source, Che
                 fail(ExitCode::bad_input, source, ": id ", id, " is outside the vocabulary of ",
                      facts.pieces.size(), " pieces");
             }
+            if (field.number == 41) facts.bos_id = id;
+            if (field.number == 42) facts.eos_id = id;
         } else if (field.number >= 44 && field.number <= 48) {
             require(field, WireType::bytes, "the name of a special piece", source);
             if (field.bytes.size() > max_text_bytes ||
@@ -103,9 +107,10 @@ void check_normalizer_spec(std::string_view message, const std::string& source,
         } else if (field.number == 4) {
             facts.remove_extra_whitespaces = flag(field, "remove_extra_whitespaces", source);
         } else if (field.number == 5) {
-            flag(field, "escape_whitespaces", source);
+            facts.escape_whitespaces = flag(field, "escape_whitespaces", source);
         }
     }
+    facts.has_charsmap = !table.empty();
     check_charsmap(table, source);
 }
 

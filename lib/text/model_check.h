@@ -21,7 +21,10 @@ enum class PieceType : std::uint8_t {
 struct ModelPiece {
     std::string_view text;  ///< points into the validated bytes
     PieceType type = PieceType::normal;
+    float score = 0;
 };
+
+enum class PieceModel : std::uint8_t { unigram = 1, bpe = 2, word = 3, character = 4 };
 
 /// U+2581, which stands for a space in pieces.
 constexpr std::string_view escaped_space = "\xE2\x96\x81";
@@ -32,8 +35,13 @@ std::string unescape_spaces(std::string_view text);
 /// Properties of a validated model.
 struct CheckedModel {
     std::vector<ModelPiece> pieces;
+    PieceModel model = PieceModel::unigram;
+    std::int64_t bos_id = 1;  ///< -1: none, as the next one
+    std::int64_t eos_id = 2;
     bool add_dummy_prefix = true;
     bool remove_extra_whitespaces = true;
+    bool escape_whitespaces = true;                  ///< pieces have U+2581 for a space
+    bool has_charsmap = false;                       ///< a table normalises the text
     std::string unknown_surface = " \xE2\x81\x87 ";  ///< decoded form of the unknown piece
     /// Only the validated parts: pieces, trainer spec, normaliser spec. The library receives these,
     /// without stored self-tests (text that it would run) and fields unknown to us.

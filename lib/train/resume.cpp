@@ -77,15 +77,17 @@ RestartPoint open_checkpoint(const std::filesystem::path& folder, const MpiSessi
 }
 
 Json to_json(const SavedRun& run) {
-    return {{"loss_scale", run.state.loss_scale},
-            {"clean_steps", run.state.clean_steps},
-            {"updates", run.state.updates},
-            {"skipped_steps", run.state.skipped_steps},
-            {"skipped_in_a_row", run.state.skipped_in_a_row},
-            {"losses", run.losses},
-            {"interval_loss", run.interval_loss},
-            {"goodput", to_json(run.goodput)},
-            {"spec", run.spec_yaml}};
+    Json json = {{"loss_scale", run.state.loss_scale},
+                 {"clean_steps", run.state.clean_steps},
+                 {"updates", run.state.updates},
+                 {"skipped_steps", run.state.skipped_steps},
+                 {"skipped_in_a_row", run.state.skipped_in_a_row},
+                 {"losses", run.losses},
+                 {"interval_loss", run.interval_loss},
+                 {"goodput", to_json(run.goodput)},
+                 {"spec", run.spec_yaml}};
+    if (run.weights_only) json["weights_only"] = true;
+    return json;
 }
 
 SavedRun saved_run(const CheckpointMeta& meta) {
@@ -101,7 +103,16 @@ SavedRun saved_run(const CheckpointMeta& meta) {
     if (reader.has("interval_loss")) run.interval_loss = reader.object("interval_loss");
     run.goodput = time_spent(reader.object("goodput"), source + ".goodput");
     run.spec_yaml = reader.string("spec");
+    run.weights_only = reader.has("weights_only") && reader.boolean("weights_only");
     return run;
+}
+
+void require_resumable(const RestartPoint& checkpoint) {
+    if (!saved_run(checkpoint.meta()).weights_only) return;
+    fail(ExitCode::usage, checkpoint.folder().string(),
+         ": is an imported model without the state of a run, which cannot be resumed; start a run "
+         "from its weights with init_from: ",
+         checkpoint.folder().string());
 }
 
 std::int64_t saved_num_samples(const CheckpointMeta& meta) {

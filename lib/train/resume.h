@@ -45,11 +45,14 @@ struct SavedRun {
     StepState state;        ///< the values that are carried over
     std::string spec_yaml;  ///< the effective spec
     TimeSpent goodput;
-    Json losses;         ///< from LossSpikes
-    Json interval_loss;  ///< from IntervalLoss; null in older checkpoints
+    Json losses;                ///< from LossSpikes
+    Json interval_loss;         ///< from IntervalLoss; null in older checkpoints
+    bool weights_only = false;  ///< an imported model: no optimizer state, no run to resume
 };
 Json to_json(const SavedRun& run);
 SavedRun saved_run(const CheckpointMeta& meta);
+/// Error (usage) if the checkpoint has no run to resume, with what to do instead.
+void require_resumable(const RestartPoint& checkpoint);
 std::int64_t saved_num_samples(const CheckpointMeta& meta);
 /// The fingerprint of the tokenizer, empty if the run has none.
 std::string saved_tokenizer(const CheckpointMeta& meta);

@@ -57,7 +57,7 @@ std::unique_ptr<Engine> Run::make_engine(const StepCost& cost) {
     return engine;
 }
 
-void Run::start(std::optional<RestartPoint>& checkpoint) {
+void Run::start(std::optional<RestartPoint>& checkpoint, std::optional<InitialWeights>& initial) {
     std::optional<TimeSpent> goodput;
     double load_seconds = 0;
     if (checkpoint) {
@@ -71,6 +71,13 @@ void Run::start(std::optional<RestartPoint>& checkpoint) {
     } else {
         engine_->initialise();
         state_.last = engine_->read_state();
+        if (initial) {
+            const Clock::time_point start = Clock::now();
+            initial->load(devices_.backend,
+                          [this](const StateVisitor& visit) { engine_->visit(visit); });
+            engine_->restore(state_.last);
+            load_seconds = seconds_since(start);
+        }
     }
     state_.goodput.begin(report_.logged_time(), goodput);
     state_.goodput.add(&TimeSpent::load, load_seconds);

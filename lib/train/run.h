@@ -10,6 +10,7 @@
 
 #include "engine/engine.h"
 #include "report/run_directory.h"
+#include "train/initial_weights.h"
 #include "train/injected_faults.h"
 #include "train/numerical_faults.h"
 #include "train/requests.h"
@@ -32,8 +33,9 @@ public:
     Run(const Run&) = delete;
     Run& operator=(const Run&) = delete;
 
-    /// Initialises the model or resumes from a checkpoint.
-    void start(std::optional<RestartPoint>& checkpoint);
+    /// Resumes from a checkpoint, or initialises the model, with the `initial` weights if there are
+    /// any.
+    void start(std::optional<RestartPoint>& checkpoint, std::optional<InitialWeights>& initial);
     /// Trains until the last step or a request to stop. `requests` must outlive the call.
     ExitCode run(const Requests& requests);
 

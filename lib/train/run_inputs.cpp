@@ -53,6 +53,11 @@ Tokenizer read_tokenizer_of(const RunSpec& spec, TokenizerInput& input) {
 }  // namespace
 
 TokenizerInput check_inputs(const RunSpec& spec) {
+    if (spec.data.train.empty()) {
+        const std::string key = "data.train";
+        fail(ExitCode::usage, spec.locations.of(key), ": ", key,
+             ": is empty; give the token files to train on, such as [{prefix: PATH}]");
+    }
     require_sources(spec, "data.train", spec.data.train);
     require_sources(spec, "data.validation", spec.data.validation);
     TokenizerInput input;

@@ -54,6 +54,16 @@ void report_ended_decay(const RunPlan& plan) {
     }
 }
 
+/// True on all ranks if the run has nothing to resume from.
+bool starts_fresh(const ResumeChoice& resume, const std::filesystem::path& checkpoints,
+                  const MpiSession& ranks) {
+    bool fresh = false;
+    ranks.run_on_first([&] {
+        fresh = resume.kind != ResumeChoice::Kind::from && list_checkpoints(checkpoints).empty();
+    });
+    return ranks.max(fresh ? 1 : 0) > 0;
+}
+
 /// Rank 0 builds the index files, then the others read them.
 RunInputs open_inputs_on_all(const RunSpec& spec, const RunPlan& plan,
                              const TokenizerInput& tokenizer, const RunPaths& paths,
@@ -105,6 +115,9 @@ ExitCode train(const RunSpec& spec, RunPlan plan, const ResumeChoice& resume,
     ranks.run_on_first([&] { check_start(resume); });
     TokenizerInput tokenizer;
     ranks.run_on_all([&] { tokenizer = check_inputs(spec); });
+    std::optional<InitialWeights> initial;
+    if (spec.init_from && starts_fresh(resume, paths.checkpoints(), ranks))
+        initial.emplace(*spec.init_from, plan.model, ranks);
     std::optional<RunDirectory> directory;
     ranks.run_on_first([&] { directory.emplace(spec.output_dir); });
     Watchdog& watchdog = devices.observers.watchdog;
@@ -112,6 +125,9 @@ ExitCode train(const RunSpec& spec, RunPlan plan, const ResumeChoice& resume,
     watchdog.connect_nodes(paths.cache() / "heartbeats", ranks);
     const StepCost cost = checked_cost(spec, plan, devices);
     std::optional<RestartPoint> checkpoint = find_start(resume, paths.checkpoints(), ranks);
+    ranks.run_on_all([&] {
+        if (checkpoint) require_resumable(*checkpoint);
+    });
     // The number of samples fixes their order, so a resumed run keeps it. That includes runs from
     // the time when auto meant the samples of all steps.
     if (checkpoint && !spec.data.num_samples)
@@ -127,7 +143,7 @@ ExitCode train(const RunSpec& spec, RunPlan plan, const ResumeChoice& resume,
     std::optional<Run> run;
     try {
         run.emplace(inputs, directory, devices, cost);
-        run->start(checkpoint);
+        run->start(checkpoint, initial);
         ranks.run_on_first([&] {
             warn_of_later_checkpoints(checkpoint, paths.checkpoints());
             report_ended_decay(plan);

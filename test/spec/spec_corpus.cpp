@@ -94,7 +94,6 @@ const std::map<std::string, Fault> faults = {
     {"tag_int", {"6:7", "tags are not allowed"}},
     {"tag_object", {"6:10", "tags are not allowed"}},
     {"text_after_end", {"7:1", "a second document starts here"}},
-    {"train_empty", {"4:15", "data.train: found a list"}},
     {"train_is_word", {"4:15", "data.train: found data/x"}},
     {"two_colons", {"6:8", "not valid YAML: illegal map value"}},
     {"two_documents", {"6:1", "a second document starts here"}},

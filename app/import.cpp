@@ -1,0 +1,57 @@
+#include <CLI/CLI.hpp>
+#include <filesystem>
+#include <memory>
+
+#include "base/file.h"
+#include "base/log.h"
+#include "commands.h"
+#include "infer/import_model.h"
+#include "ranks.h"
+
+namespace gptrain {
+namespace {
+
+struct Options {
+    std::filesystem::path from;
+    std::filesystem::path output;
+};
+
+void run_import(const Options& options, const MpiSession& session) {
+    require_one_rank(session, "import");
+    const std::filesystem::path output = absolute_path(options.output);
+    const ImportedModel model = import_model(options.from, output);
+    if (!model.has_tokenizer) {
+        warn(
+            options.from.string(),
+            ": has no sentencepiece model (tokenizer.model); the model reads and writes token ids");
+    }
+    print("imported ", grouped(model.parameters), " parameters to ", output.string(), ": ",
+          human_bytes(model.bytes));
+}
+
+}  // namespace
+
+void add_import(CLI::App& app, Command& chosen) {
+    CLI::App* command =
+        app.add_subcommand("import", "Make a checkpoint of a model of Hugging Face's transformers");
+    auto options = std::make_shared<Options>();
+    command
+        ->add_option("from", options->from,
+                     "The model's folder, with config.json and the weights as safetensors")
+        ->required()
+        ->type_name("HF-DIR");
+    command->add_option("--output", options->output, "The checkpoint to write")
+        ->required()
+        ->type_name("DIR");
+    command->final_callback([&chosen, options] {
+        chosen = [options] {
+            Ranks ranks;
+            return ranks.run([&] {
+                run_import(*options, ranks.session());
+                return ExitCode::done;
+            });
+        };
+    });
+}
+
+}  // namespace gptrain

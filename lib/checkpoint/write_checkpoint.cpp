@@ -1,0 +1,28 @@
+#include "checkpoint/write_checkpoint.h"
+
+#include "base/file.h"
+#include "checkpoint/folder.h"
+#include "checkpoint/shard_file.h"
+
+namespace gptrain {
+
+std::int64_t write_checkpoint(const std::filesystem::path& folder, const CheckpointMeta& meta,
+                              const WeightsToWrite& weights) {
+    const TemporaryFolder temporary(folder.parent_path(), folder.filename().string());
+    std::vector<OwnedState> owned;
+    for (const Shard& tensor : weights.tensors)
+        owned.push_back({"weight", tensor, {}});
+    const ShardLayout layout = plan_shard_file(temporary.path(), 0, owned);
+    const std::string index =
+        virtual_index(temporary.path() / model_index_name, layout.tensors, weights.model);
+    std::vector<WholeFile> files = {{model_index_name, index}};
+    files.insert(files.end(), weights.files.begin(), weights.files.end());
+    File shard = create_reserved(temporary.path() / layout.file, layout.hdf5.bytes);
+    for (const auto& [name, contents] : files)
+        write_whole(create_reserved(temporary.path() / name, std::ssize(contents)), contents);
+    ShardRecords records = {{file_record(layout)},
+                            write_shard_file(std::move(shard), layout, weights.blocks)};
+    return commit_checkpoint(meta, temporary.path(), std::move(records), files, folder);
+}
+
+}  // namespace gptrain

@@ -1,0 +1,41 @@
+// Writes a trained model for other programs.
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <functional>
+#include <optional>
+#include <string_view>
+
+#include "infer/inference.h"
+
+namespace gptrain {
+
+struct ExportOptions {
+    std::filesystem::path output;
+    DType dtype = DType::f32;  ///< fp32, bf16 or fp16
+    std::int64_t max_shard_bytes = 0;
+    /// A folder whose tokenizer files replace the checkpoint's; empty: none.
+    std::filesystem::path tokenizer_from;
+};
+
+/// How far the logits of the exported model are from the checkpoint's, in fp32.
+struct LogitError {
+    std::int64_t tokens = 0;
+    float difference = 0;  ///< the largest
+    float largest = 0;     ///< logit
+};
+
+struct ExportedModel {
+    std::optional<LogitError> error;  ///< nothing if the model does not fit in memory
+    bool has_tokenizer = false;
+};
+
+/// Writes the checkpoint's model as a folder of Hugging Face's transformers, under a temporary name
+/// until it is complete, durable and read back: both models must compute the same logits, within
+/// the rounding to the dtype. On one rank, on a backend that computes in host memory. Holds two
+/// tensors at a time, besides the model that computes logits. Error (usage): the output exists, no
+/// class of transformers has the model, or a weight does not fit in fp16.
+ExportedModel export_hf(const InferenceRun& run, const ExportOptions& options);
+
+}  // namespace gptrain

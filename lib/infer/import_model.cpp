@@ -1,0 +1,110 @@
+#include "infer/import_model.h"
+
+#include <algorithm>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "base/crc32c.h"
+#include "checkpoint/write_checkpoint.h"
+#include "interop/hf_folder.h"
+#include "spec/make_plan.h"
+#include "spec/spec_json.h"
+#include "text/model_check.h"
+#include "train/identity.h"
+#include "train/interval_loss.h"
+#include "train/loss_spikes.h"
+#include "train/resume.h"
+
+namespace gptrain {
+namespace {
+
+constexpr std::int64_t max_blocks = 16;
+
+/// Reads the tensors from the folder, a few blocks at a time.
+BlockSource blocks_of(const HfFolder& folder, const std::vector<Shard>& tensors) {
+    constexpr std::int64_t width = size_of(DType::f32);
+    auto buffer = std::make_shared<std::vector<float>>(max_blocks * checkpoint_block_bytes / width);
+    return [&, buffer](std::size_t index, std::int64_t offset, std::int64_t bytes) {
+        Shard part = tensors[index];
+        const std::int64_t count = std::min(bytes / width, std::ssize(*buffer));
+        part.flat_begin = offset / width;
+        part.flat_end = part.flat_begin + count;
+        const auto values = std::span(*buffer).first(static_cast<std::size_t>(count));
+        folder.read(part, values);
+        return std::as_bytes(values);
+    };
+}
+
+/// Files to keep as they came: name and contents.
+using KeptFiles = std::vector<std::pair<std::string, std::string>>;
+
+KeptFiles kept_files(const HfFolder& folder) {
+    KeptFiles files;
+    const auto keep = [&](std::string_view name) {
+        const std::filesystem::path path = folder.path() / name;
+        std::error_code ignored;
+        if (!std::filesystem::exists(path, ignored)) return false;
+        files.emplace_back(name, read_file(path, max_hf_file_bytes));
+        return true;
+    };
+    for (const std::string_view name : hf_tokenizer_names)
+        keep(name);
+    if (keep(hf_generation_name)) return files;
+    const SpecialIds& ids = folder.config().ids;
+    files.emplace_back(hf_generation_name, generation_config(ids));
+    return files;
+}
+
+/// The fingerprint of the tokenizer that gptrain reads; empty if there is none.
+std::string fingerprint_of(const KeptFiles& files, const std::filesystem::path& folder) {
+    for (const auto& [name, contents] : files) {
+        if (name != checkpoint_tokenizer_name) continue;
+        check_model(contents, (folder / name).string());
+        return text(crc32c(contents.data(), contents.size()));
+    }
+    return "";
+}
+
+CheckpointMeta meta_of(const RunSpec& spec, const RunPlan& plan, const std::string& tokenizer) {
+    const std::string yaml = to_yaml(spec);
+    CheckpointMeta meta;
+    meta.spec_hash = spec_hash(yaml);
+    meta.identity = run_identity(spec, plan, TrainingData{}, tokenizer);
+    meta.state = to_json(SavedRun{.state = initial_step_state(1),
+                                  .spec_yaml = yaml,
+                                  .goodput = {},
+                                  .losses = LossSpikes(std::nullopt).to_json(),
+                                  .interval_loss = IntervalLoss(spec.logging.interval).to_json(),
+                                  .weights_only = true});
+    return meta;
+}
+
+}  // namespace
+
+ImportedModel import_model(const std::filesystem::path& from, const std::filesystem::path& to) {
+    require_new(to, "--output");
+    if (require_path(from, ExitCode::usage, "folder") != std::filesystem::file_type::directory)
+        fail(ExitCode::usage, from.string(), ": is a file, not a folder with config.json");
+    const HfFolder folder(from);
+    const RunSpec& spec = folder.spec();
+    const RunPlan plan = make_plan(spec, {.world_size = 1, .cuda = false, .dry_run = true});
+    const KeptFiles kept = kept_files(folder);
+    const std::string tokenizer = fingerprint_of(kept, from);
+    std::vector<WholeFile> files;
+    for (const auto& [name, contents] : kept)
+        files.push_back({name, contents});
+    const std::vector<Shard> tensors = model_tensors(folder.shape());
+    const std::int64_t bytes =
+        write_checkpoint(to, meta_of(spec, plan, tokenizer),
+                         {.tensors = tensors,
+                          .blocks = blocks_of(folder, tensors),
+                          .files = files,
+                          .model = to_json(effective_spec(spec, plan)).at("model")});
+    return {.parameters = parameter_count(plan.model),
+            .bytes = bytes,
+            .has_tokenizer = !tokenizer.empty()};
+}
+
+}  // namespace gptrain

@@ -1,0 +1,20 @@
+// Turns a model of another program into a checkpoint.
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+
+namespace gptrain {
+
+struct ImportedModel {
+    std::int64_t parameters = 0;
+    std::int64_t bytes = 0;      ///< of the checkpoint
+    bool has_tokenizer = false;  ///< one that gptrain can use
+};
+
+/// Writes the model in `from`, a folder of Hugging Face's transformers, as the checkpoint `to`,
+/// with its tokenizer files as they are. Reads a few blocks of weights at a time. Error (usage):
+/// `to` exists; (bad_input): a file is faulty, or no run spec expresses the model.
+ImportedModel import_model(const std::filesystem::path& from, const std::filesystem::path& to);
+
+}  // namespace gptrain

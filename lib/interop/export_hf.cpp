@@ -1,0 +1,152 @@
+#include "interop/export_hf.h"
+
+#include <algorithm>
+#include <cmath>
+#include <span>
+
+#include "base/file.h"
+#include "base/temporary_file.h"
+#include "interop/hf_folder.h"
+#include "interop/safetensors.h"
+
+namespace gptrain {
+namespace {
+
+constexpr std::int64_t piece_elements = std::int64_t{1} << 20;
+
+std::int64_t bytes_of(const ForeignTensor& tensor, DType dtype) {
+    return checked_mul(tensor.shape.elements(), size_of(dtype));
+}
+
+using ShardFiles = std::vector<std::vector<ForeignTensor>>;
+
+/// Distributes the tensors over files, in order.
+ShardFiles split(std::vector<ForeignTensor> tensors, const HfExport& request) {
+    ShardFiles files(1);
+    std::int64_t bytes = 0;
+    for (ForeignTensor& tensor : tensors) {
+        const std::int64_t more = bytes_of(tensor, request.dtype);
+        if (!files.back().empty() && bytes + more > request.max_shard_bytes) {
+            files.emplace_back();
+            bytes = 0;
+        }
+        bytes += more;
+        files.back().push_back(std::move(tensor));
+    }
+    for (std::vector<ForeignTensor>& file : files) {
+        std::sort(file.begin(), file.end(),
+                  [](const ForeignTensor& a, const ForeignTensor& b) { return a.name < b.name; });
+    }
+    return files;
+}
+
+std::string digits(std::size_t number) {
+    const std::string shown = text(number);
+    return std::string(shown.size() < 5 ? 5 - shown.size() : 0, '0') + shown;
+}
+
+std::string shard_name(std::size_t index, std::size_t count) {
+    if (count == 1) return std::string(hf_weights_name);
+    return text("model-", digits(index + 1), "-of-", digits(count), ".safetensors");
+}
+
+template <class T>
+void convert(std::span<const float> from, std::vector<std::byte>& to) {
+    std::vector<T> values(from.size());
+    std::transform(from.begin(), from.end(), values.begin(), from_float<T>);
+    const auto bytes = std::as_bytes(std::span(values));
+    to.assign(bytes.begin(), bytes.end());
+}
+
+void check_range(std::span<const float> values, const std::string& name) {
+    constexpr float largest_f16 = 65504;
+    for (const float value : values) {
+        if (std::abs(value) <= largest_f16) continue;
+        fail(ExitCode::usage, "tensor ", name, " has the value ", value,
+             ", which fp16 cannot hold; use --dtype bf16 or fp32");
+    }
+}
+
+void write_values(File& file, const std::string& name, std::span<const float> values, DType dtype) {
+    std::vector<std::byte> bytes;
+    while (!values.empty()) {
+        const auto piece =
+            values.first(std::min(values.size(), static_cast<std::size_t>(piece_elements)));
+        if (dtype == DType::f16) {
+            check_range(piece, name);
+            convert<F16>(piece, bytes);
+        } else if (dtype == DType::bf16) {
+            convert<Bf16>(piece, bytes);
+        } else {
+            convert<float>(piece, bytes);
+        }
+        file.write(bytes);
+        values = values.subspan(piece.size());
+    }
+}
+
+class ModelWriter {
+public:
+    ModelWriter(const std::filesystem::path& folder, const HfExport& request,
+                const WeightReader& weights)
+        : folder_(folder), request_(request), weights_(weights) {
+        for (const Shard& shard : model_tensors(request.model))
+            shapes_.emplace(shard.name, shard.global);
+    }
+
+    void write() {
+        const ShardFiles files =
+            split(hf_tensors(request_.model, hf_class_of(request_.model)), request_);
+        Json map = Json::object();
+        std::int64_t total = 0;
+        for (std::size_t i = 0; i < files.size(); ++i) {
+            const std::string name = shard_name(i, files.size());
+            total += write_shard(name, files[i]);
+            for (const ForeignTensor& tensor : files[i])
+                map[tensor.name] = name;
+        }
+        if (files.size() == 1) return;
+        write_file_durably(
+            folder_ / hf_index_name,
+            to_document({{"metadata", {{"total_size", total}}}, {"weight_map", std::move(map)}}));
+    }
+
+private:
+    /// Returns the bytes of its tensors.
+    std::int64_t write_shard(const std::string& name, const std::vector<ForeignTensor>& tensors) {
+        std::vector<NamedShape> shapes;
+        std::int64_t bytes = 0;
+        for (const ForeignTensor& tensor : tensors) {
+            shapes.push_back({tensor.name, tensor.shape});
+            bytes = checked_add(bytes, bytes_of(tensor, request_.dtype));
+        }
+        const std::string prefix = safetensors_prefix(shapes, request_.dtype);
+        File file(folder_ / name, File::Mode::create);
+        file.reserve(checked_add(bytes, std::ssize(prefix)));
+        file.write(prefix);
+        std::vector<float> values;
+        for (const ForeignTensor& tensor : tensors) {
+            read_foreign(tensor, shapes_, weights_, values);
+            write_values(file, tensor.name, values, request_.dtype);
+        }
+        file.sync();
+        file.close();
+        return bytes;
+    }
+
+    std::filesystem::path folder_;
+    const HfExport& request_;
+    const WeightReader& weights_;
+    std::map<std::string, Shape> shapes_;
+};
+
+}  // namespace
+
+void write_hf_model(const std::filesystem::path& folder, const HfExport& request,
+                    const WeightReader& weights) {
+    const Json config = hf_config(request.model, request.ids, request.dtype);
+    ModelWriter(folder, request, weights).write();
+    write_file_durably(folder / hf_config_name, to_document(config));
+}
+
+}  // namespace gptrain

@@ -1,0 +1,40 @@
+// How the tensors of another program's model are made of ours.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "interop/hf_config.h"
+#include "tensor/shard.h"
+
+namespace gptrain {
+
+/// A tensor of another program's file: a stack of ours, or zeros where our model has nothing.
+struct ForeignTensor {
+    std::string name;
+    Shape shape;  ///< as in the file
+    /// Ours, stacked along dim 0. None: every element is 0.
+    std::vector<std::string> parts;
+    bool transposed = false;  ///< the file holds the stack as [in, out]
+};
+
+/// A model's tensors (docs/design.md, "Tensors"), in the order of checkpoints.
+std::vector<Shard> model_tensors(const ModelShape& model);
+
+/// Every tensor of the class, in the model's order. The model must fit the class (hf_class_of).
+std::vector<ForeignTensor> hf_tensors(const ModelShape& model, HfClass hf_class);
+
+/// to = the elements of a shard of one of our tensors (group "weight"), as fp32.
+using WeightReader = std::function<void(const Shard& part, std::span<float> to)>;
+
+/// to = all elements of a foreign tensor, in the file's order. `shapes`: those of our tensors.
+void read_foreign(const ForeignTensor& tensor, const std::map<std::string, Shape>& shapes,
+                  const WeightReader& ours, std::vector<float>& to);
+
+}  // namespace gptrain

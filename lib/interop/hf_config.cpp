@@ -1,0 +1,356 @@
+#include "interop/hf_config.h"
+
+#include <algorithm>
+#include <array>
+#include <initializer_list>
+
+#include "base/error.h"
+
+namespace gptrain {
+namespace {
+
+// Sizes in a config.json are below this; make_plan sets the bounds that hold for runs.
+constexpr std::int64_t largest_size = std::int64_t{1} << 24;
+
+/// What config.json calls a class, and the keys in which the classes differ.
+struct ClassNames {
+    HfClass hf_class;
+    std::string_view model_type;
+    std::string_view architecture;
+    std::string_view layers;
+    std::string_view hidden;
+    std::string_view heads;
+    std::string_view ffn;
+    std::string_view positions;
+    std::string_view activation;
+    std::string_view activation_word;
+    std::string_view norm_eps;
+    bool tied = false;  ///< the default
+};
+
+constexpr auto classes = std::to_array<ClassNames>({
+    {HfClass::gpt2, "gpt2", "GPT2LMHeadModel", "n_layer", "n_embd", "n_head", "n_inner",
+     "n_positions", "activation_function", "gelu_new", "layer_norm_epsilon", true},
+    {HfClass::llama, "llama", "LlamaForCausalLM", "num_hidden_layers", "hidden_size",
+     "num_attention_heads", "intermediate_size", "max_position_embeddings", "hidden_act", "silu",
+     "rms_norm_eps", false},
+    {HfClass::llama, "mistral", "MistralForCausalLM", "num_hidden_layers", "hidden_size",
+     "num_attention_heads", "intermediate_size", "max_position_embeddings", "hidden_act", "silu",
+     "rms_norm_eps", false},
+    {HfClass::stablelm, "stablelm", "StableLmForCausalLM", "num_hidden_layers", "hidden_size",
+     "num_attention_heads", "intermediate_size", "max_position_embeddings", "hidden_act", "silu",
+     "layer_norm_eps", false},
+    {HfClass::starcoder2, "starcoder2", "Starcoder2ForCausalLM", "num_hidden_layers", "hidden_size",
+     "num_attention_heads", "intermediate_size", "max_position_embeddings", "hidden_act",
+     "gelu_pytorch_tanh", "norm_epsilon", true},
+});
+
+const ClassNames& names_of(HfClass hf_class) {
+    return *std::find_if(classes.begin(), classes.end(),
+                         [&](const ClassNames& names) { return names.hf_class == hf_class; });
+}
+
+/// Members of config.json, where null is the same as absent.
+class Config {
+public:
+    Config(const Json& json, const std::string& source) : json_(json), source_(source) {
+        if (!json.is_object()) fail(ExitCode::bad_input, source, ": must be a JSON object");
+    }
+
+    [[noreturn]] void refuse(std::string_view key, const auto&... why) const {
+        std::string value = to_line(json_.at(std::string(key)));
+        if (value.size() > 200) value = value.substr(0, 200) + "...";
+        fail(ExitCode::bad_input, source_, ": '", key, "' is ", value, "; ", why...);
+    }
+
+    bool has(std::string_view key) const {
+        const auto found = json_.find(std::string(key));
+        return found != json_.end() && !found->is_null();
+    }
+    std::int64_t size(std::string_view key) const {
+        const std::int64_t value = JsonReader(json_, source_).integer(key);
+        if (value < 1 || value > largest_size)
+            refuse(key, "it must be between 1 and ", largest_size);
+        return value;
+    }
+    std::int64_t size(std::string_view key, std::int64_t otherwise) const {
+        return has(key) ? size(key) : otherwise;
+    }
+    double number(std::string_view key, double otherwise) const {
+        if (!has(key)) return otherwise;
+        const double value = JsonReader(json_, source_).number(key);
+        if (!(value > 0)) refuse(key, "it must be above 0");
+        return value;
+    }
+    bool flag(std::string_view key, bool otherwise) const {
+        return has(key) ? JsonReader(json_, source_).boolean(key) : otherwise;
+    }
+    /// Refuses every value except `only`.
+    void require(std::string_view key, const Json& only, const Json& otherwise) const {
+        const Json& value = has(key) ? json_.at(std::string(key)) : otherwise;
+        if (value == only) return;
+        if (has(key)) refuse(key, "gptrain has only ", to_line(only));
+        fail(ExitCode::bad_input, source_, ": key '", key, "' is missing and stands for ",
+             to_line(otherwise), "; gptrain has only ", to_line(only));
+    }
+    /// Refuses every value.
+    void require_absent(std::string_view key, std::string_view what) const {
+        if (has(key)) refuse(key, "gptrain has no ", what);
+    }
+    const Json& json() const { return json_; }
+    const std::string& source() const { return source_; }
+
+private:
+    const Json& json_;
+    std::string source_;
+};
+
+const ClassNames& class_in(const Config& config) {
+    const std::string type = JsonReader(config.json(), config.source()).string("model_type");
+    const auto found = std::find_if(classes.begin(), classes.end(), [&](const ClassNames& names) {
+        return names.model_type == type;
+    });
+    if (found == classes.end()) {
+        config.refuse("model_type", "gptrain reads gpt2, llama, mistral, stablelm and starcoder2");
+    }
+    if (config.has("architectures") &&
+        config.json().at("architectures") != Json::array({found->architecture})) {
+        config.refuse("architectures", "gptrain reads ", found->architecture);
+    }
+    return *found;
+}
+
+double rope_theta_in(const Config& config) {
+    const auto check = [](const Config& rope) {
+        for (const std::string_view key : {"rope_type", "type"})
+            rope.require(key, "default", "default");
+        rope.require("partial_rotary_factor", 1.0, 1.0);
+    };
+    double theta = config.number("rope_theta", 10000.0);
+    if (config.has("rope_scaling")) {
+        check({config.json().at("rope_scaling"), config.source() + ": 'rope_scaling'"});
+    }
+    if (config.has("rope_parameters")) {
+        const Config rope(config.json().at("rope_parameters"),
+                          config.source() + ": 'rope_parameters'");
+        check(rope);
+        theta = rope.number("rope_theta", theta);
+    }
+    return theta;
+}
+
+void read_llama(const Config& config, ModelSpec& model) {
+    model.normalization = Normalization::rmsnorm;
+    model.activation = Activation::swiglu;
+    model.bias = config.flag("attention_bias", false);
+    if (config.flag("mlp_bias", false) != model.bias) {
+        config.refuse(model.bias ? "attention_bias" : "mlp_bias",
+                      "gptrain has either all biases or none: attention_bias and mlp_bias must "
+                      "be equal");
+    }
+}
+
+void read_stablelm(const Config& config, ModelSpec& model) {
+    model.activation = Activation::swiglu;
+    model.bias = false;
+    config.require("use_qkv_bias", false, false);
+    config.require("qk_layernorm", false, false);
+    config.require("use_parallel_residual", false, false);
+    const bool inside = config.has("rope_parameters") &&
+                        config.json().at("rope_parameters").contains("partial_rotary_factor");
+    config.require("partial_rotary_factor", 1.0, inside ? 1.0 : 0.25);
+}
+
+void read_gpt2(const Config& config, ModelSpec& model) {
+    model.position_embedding = PositionEmbedding::learned;
+    config.require("scale_attn_weights", true, true);
+    config.require("scale_attn_by_inverse_layer_idx", false, false);
+    config.require("add_cross_attention", false, false);
+}
+
+void read_variant(const Config& config, const ClassNames& names, ModelSpec& model) {
+    model.position_embedding = PositionEmbedding::rope;
+    switch (names.hf_class) {
+        case HfClass::gpt2: return read_gpt2(config, model);
+        case HfClass::llama: read_llama(config, model); break;
+        case HfClass::stablelm: read_stablelm(config, model); break;
+        case HfClass::starcoder2: model.bias = config.flag("use_bias", true); break;
+    }
+    if (names.model_type == "mistral" && !config.json().contains("sliding_window")) {
+        fail(
+            ExitCode::bad_input, config.source(),
+            ": key 'sliding_window' is missing and stands for 4096; gptrain has no sliding window");
+    }
+    config.require_absent("sliding_window", "sliding window");
+    model.rope_theta = rope_theta_in(config);
+}
+
+/// The first one, of a list of ids.
+std::optional<std::int64_t> id_in(const Config& config, std::string_view key, std::int64_t vocab) {
+    if (!config.has(key)) return std::nullopt;
+    const Json& value = config.json().at(std::string(key));
+    const Json& first = value.is_array() && !value.empty() ? value.front() : value;
+    if (!first.is_number_integer()) config.refuse(key, "it must be an id");
+    const auto id = first.get<std::int64_t>();
+    return id >= 0 && id < vocab ? std::optional(id) : std::nullopt;
+}
+
+Json or_null(const std::optional<std::int64_t>& id) {
+    return id ? Json(*id) : Json(nullptr);
+}
+
+std::string_view dtype_word(DType dtype) {
+    switch (dtype) {
+        case DType::bf16: return "bfloat16";
+        case DType::f16: return "float16";
+        default: return "float32";
+    }
+}
+
+[[noreturn]] void no_class(const auto&... what) {
+    fail(ExitCode::usage, "no class of Hugging Face's transformers has ", what...);
+}
+
+void require_default_heads(const ModelShape& model, std::string_view class_name) {
+    if (model.heads * model.head_dim == model.hidden) return;
+    no_class("this model's model.head_dim ", model.head_dim, ": ", class_name,
+             " needs model.hidden_size / model.num_attention_heads");
+}
+
+Json gpt2_config(const ModelShape& model) {
+    return {{"n_layer", model.layers},
+            {"n_embd", model.hidden},
+            {"n_head", model.heads},
+            {"n_inner", model.ffn},
+            {"n_positions", model.max_positions},
+            {"n_ctx", model.max_positions},
+            {"activation_function", "gelu_new"},
+            {"layer_norm_epsilon", model.norm_eps},
+            {"initializer_range", model.init_std},
+            {"resid_pdrop", model.dropout},
+            {"embd_pdrop", model.dropout},
+            {"attn_pdrop", model.dropout}};
+}
+
+Json rope_config(const ModelShape& model, const ClassNames& names) {
+    Json config = {{"num_hidden_layers", model.layers},
+                   {"hidden_size", model.hidden},
+                   {"num_attention_heads", model.heads},
+                   {"num_key_value_heads", model.groups},
+                   {"head_dim", model.head_dim},
+                   {"intermediate_size", model.ffn},
+                   {"max_position_embeddings", model.max_positions},
+                   {"hidden_act", names.activation_word},
+                   {"initializer_range", model.init_std},
+                   {"attention_dropout", model.dropout}};
+    config[std::string(names.norm_eps)] = model.norm_eps;
+    Json rope = {{"rope_theta", model.rope_theta}, {"rope_type", "default"}};
+    if (names.hf_class == HfClass::stablelm) {
+        rope["partial_rotary_factor"] = 1.0;
+        config["partial_rotary_factor"] = 1.0;
+        config["use_qkv_bias"] = false;
+        config["qk_layernorm"] = false;
+        config["use_parallel_residual"] = false;
+        config["hidden_dropout"] = model.dropout;
+    } else if (names.hf_class == HfClass::llama) {
+        config["attention_bias"] = model.bias;
+        config["mlp_bias"] = model.bias;
+    } else {
+        config["use_bias"] = model.bias;
+        config["sliding_window"] = nullptr;
+        config["residual_dropout"] = model.dropout;
+        config["embedding_dropout"] = model.dropout;
+    }
+    config["rope_theta"] = model.rope_theta;
+    config["rope_scaling"] = nullptr;
+    config["rope_parameters"] = rope;
+    return config;
+}
+
+}  // namespace
+
+HfConfig read_hf_config(const Json& json, const std::string& source) {
+    const Config config(json, source);
+    const ClassNames& names = class_in(config);
+    config.require_absent("quantization_config", "quantized weights; export it as bf16 first");
+    HfConfig result{.hf_class = names.hf_class, .model = {}, .ids = {}};
+    ModelSpec& model = result.model;
+    model.num_layers = config.size(names.layers);
+    model.hidden_size = config.size(names.hidden);
+    model.num_attention_heads = config.size(names.heads);
+    model.num_query_groups = config.size("num_key_value_heads", model.num_attention_heads);
+    model.head_dim = config.size(
+        "head_dim", std::max<std::int64_t>(model.hidden_size / model.num_attention_heads, 1));
+    const bool is_gpt2 = names.hf_class == HfClass::gpt2;
+    model.ffn_hidden_size =
+        is_gpt2 ? config.size(names.ffn, 4 * model.hidden_size) : config.size(names.ffn);
+    model.vocab_size = config.size("vocab_size");
+    model.max_position_embeddings = config.size(names.positions);
+    config.require(names.activation, names.activation_word, names.activation_word);
+    model.norm_eps = config.number(names.norm_eps, names.norm_eps == "rms_norm_eps" ? 1e-6 : 1e-5);
+    model.tie_embeddings = config.flag("tie_word_embeddings", names.tied);
+    model.init_std = config.number("initializer_range", model.init_std);
+    read_variant(config, names, model);
+    result.ids = special_ids(json, source, model.vocab_size);
+    return result;
+}
+
+HfClass hf_class_of(const ModelShape& model) {
+    const bool rope = model.position_embedding == PositionEmbedding::rope;
+    const bool rmsnorm = model.normalization == Normalization::rmsnorm;
+    const bool swiglu = model.activation == Activation::swiglu;
+    if (!rope && !rmsnorm && !swiglu) {
+        require_default_heads(model, "GPT-2");
+        if (model.groups != model.heads) {
+            no_class("learned positions with model.num_query_groups ", model.groups,
+                     " below model.num_attention_heads ", model.heads);
+        }
+        return HfClass::gpt2;
+    }
+    if (rope && rmsnorm && swiglu) return HfClass::llama;
+    if (rope && !rmsnorm && !swiglu) return HfClass::starcoder2;
+    if (rope && !rmsnorm && !model.bias) {
+        require_default_heads(model, "StableLM");
+        return HfClass::stablelm;
+    }
+    no_class("this combination: model.position_embedding ", name_of(model.position_embedding),
+             ", model.normalization ", name_of(model.normalization), ", model.activation ",
+             name_of(model.activation), ", model.bias ", model.bias);
+}
+
+Json hf_config(const ModelShape& model, const SpecialIds& ids, DType dtype) {
+    const ClassNames& names = names_of(hf_class_of(model));
+    Json config = {{"architectures", {names.architecture}}, {"model_type", names.model_type}};
+    config.update(names.hf_class == HfClass::gpt2 ? gpt2_config(model) : rope_config(model, names));
+    config["vocab_size"] = model.vocab;
+    config["tie_word_embeddings"] = model.tie_embeddings;
+    config["bos_token_id"] = or_null(ids.bos);
+    config["eos_token_id"] = or_null(ids.eos);
+    config["dtype"] = dtype_word(dtype);
+    config["torch_dtype"] = dtype_word(dtype);
+    return config;
+}
+
+SpecialIds special_ids(const Json& json, const std::string& source, std::int64_t vocab) {
+    const Config config(json, source);
+    return {id_in(config, "bos_token_id", vocab), id_in(config, "eos_token_id", vocab)};
+}
+
+std::string generation_config(const SpecialIds& ids) {
+    return to_document({{"bos_token_id", or_null(ids.bos)}, {"eos_token_id", or_null(ids.eos)}});
+}
+
+ModelShape shape_of(const ModelSpec& model) {
+    ModelShape shape{ModelVariant(model)};
+    shape.layers = model.num_layers;
+    shape.hidden = model.hidden_size;
+    shape.heads = model.num_attention_heads;
+    shape.groups = model.num_query_groups.value();
+    shape.head_dim = model.head_dim.value();
+    shape.ffn = model.ffn_hidden_size.value();
+    shape.vocab = model.vocab_size;
+    shape.max_positions = model.max_position_embeddings.value();
+    return shape;
+}
+
+}  // namespace gptrain

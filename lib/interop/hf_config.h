@@ -1,0 +1,56 @@
+// config.json of Hugging Face's transformers, in the dialects of its versions 4 and 5: which of its
+// classes computes what a model of ours does, and with which settings.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+
+#include "base/dtype.h"
+#include "base/json.h"
+#include "spec/run_plan.h"
+
+namespace gptrain {
+
+/// The classes of transformers that a run spec can express.
+enum class HfClass {
+    gpt2,        ///< learned positions, LayerNorm, GELU
+    llama,       ///< rope, RMSNorm, SwiGLU; Mistral without a sliding window is the same
+    stablelm,    ///< rope, LayerNorm, SwiGLU
+    starcoder2,  ///< rope, LayerNorm, GELU
+};
+
+/// Ids of special tokens.
+struct SpecialIds {
+    std::optional<std::int64_t> bos;
+    std::optional<std::int64_t> eos;
+};
+
+struct HfConfig {
+    HfClass hf_class = HfClass::llama;
+    ModelSpec model;  ///< with every size
+    SpecialIds ids;
+};
+
+/// Reads a config.json; `source` names it in messages. A setting that no key of the run spec
+/// expresses is an Error (bad_input) that names its key and value.
+HfConfig read_hf_config(const Json& config, const std::string& source);
+
+/// The class that computes what the model does. If there is none: Error (usage) that names the
+/// keys.
+HfClass hf_class_of(const ModelShape& model);
+
+/// The config.json of a model whose weights are stored as `dtype`, for versions 4 and 5.
+Json hf_config(const ModelShape& model, const SpecialIds& ids, DType dtype);
+
+/// The ids in a config.json or generation_config.json; those outside the vocabulary are left out.
+SpecialIds special_ids(const Json& config, const std::string& source, std::int64_t vocab);
+
+/// A generation_config.json.
+std::string generation_config(const SpecialIds& ids);
+
+/// Every size of a model spec in which all are set.
+ModelShape shape_of(const ModelSpec& model);
+
+}  // namespace gptrain

@@ -1,0 +1,214 @@
+#include "interop/hf_folder.h"
+
+#include <algorithm>
+#include <cstring>
+#include <set>
+
+#include "base/checked.h"
+#include "spec/make_plan.h"
+
+namespace gptrain {
+namespace {
+
+/// A plain name inside the folder.
+void check_file_name(const std::string& name, const std::string& source) {
+    const bool plain = !name.empty() && name.size() <= 255 && name.front() != '.' &&
+                       name.find_first_of(std::string_view("/\\\0", 3)) == std::string::npos;
+    if (!plain) fail(ExitCode::bad_input, source, ": 'weight_map' has a name that is no file name");
+}
+
+/// The run spec of the model, checked like one that a user wrote. It has no data.
+RunSpec spec_of(const ModelSpec& model, const SpecialIds& ids, const std::string& source) {
+    RunSpec spec;
+    spec.name = "imported";
+    spec.output_dir = absolute_path("runs/imported");
+    spec.model = model;
+    spec.data.eod_id = ids.eos;
+    spec.training.seq_length = model.max_position_embeddings.value();
+    spec.training.steps = 1;
+    try {
+        const RunSpec checked = parse_run_spec(to_yaml(spec), source);
+        make_plan(checked, {.world_size = 1, .cuda = false, .dry_run = true});
+        return checked;
+    } catch (const Error& error) {
+        fail(ExitCode::bad_input, error.what());
+    }
+}
+
+template <class T>
+float element(std::span<const std::byte> bytes, std::int64_t index) {
+    T value{};
+    std::memcpy(&value, bytes.data() + index * static_cast<std::int64_t>(sizeof value),
+                sizeof value);
+    return to_float(value);
+}
+
+/// to[i] = element first + i * stride.
+template <class T>
+void gather(std::span<const std::byte> bytes, std::int64_t first, std::int64_t stride,
+            std::span<float> to) {
+    for (float& value : to) {
+        value = element<T>(bytes, first);
+        first += stride;
+    }
+}
+
+void gather(std::span<const std::byte> bytes, DType dtype, std::int64_t first, std::int64_t stride,
+            std::span<float> to) {
+    switch (dtype) {
+        case DType::bf16: return gather<Bf16>(bytes, first, stride, to);
+        case DType::f16: return gather<F16>(bytes, first, stride, to);
+        default: return gather<float>(bytes, first, stride, to);
+    }
+}
+
+bool all_zero(std::span<const std::byte> bytes, DType dtype) {
+    std::vector<float> values(bytes.size() / static_cast<std::size_t>(size_of(dtype)));
+    gather(bytes, dtype, 0, 1, values);
+    return std::all_of(values.begin(), values.end(), [](float value) { return value == 0; });
+}
+
+std::string shape_text(const std::vector<std::int64_t>& shape) {
+    std::string out;
+    for (const std::int64_t size : shape)
+        out += text(out.empty() ? "" : ", ", size);
+    return "[" + out + "]";
+}
+
+}  // namespace
+
+bool is_hf_folder(const std::filesystem::path& folder) {
+    std::error_code ignored;
+    return std::filesystem::is_regular_file(folder / hf_config_name, ignored);
+}
+
+std::map<std::string, std::string> parse_hf_index(std::string_view json,
+                                                  const std::string& source) {
+    const Json root = parse_json(json, source);
+    std::map<std::string, std::string> files;
+    for (const auto& [tensor, file] : JsonReader(root, source).object("weight_map").items()) {
+        if (!file.is_string())
+            fail(ExitCode::bad_input, source, ": 'weight_map' must contain only file names");
+        check_file_name(file.get_ref<const std::string&>(), source);
+        files.emplace(tensor, file.get<std::string>());
+    }
+    if (files.empty()) fail(ExitCode::bad_input, source, ": 'weight_map' is empty");
+    return files;
+}
+
+HfFolder::HfFolder(const std::filesystem::path& folder) : folder_(folder) {
+    const std::filesystem::path path = folder / hf_config_name;
+    const std::string source = path.string();
+    config_ = read_hf_config(parse_json(read_file(path, max_hf_file_bytes), source), source);
+    spec_ = spec_of(config_.model, config_.ids, source);
+    shape_ = shape_of(config_.model);
+    open_files();
+    place_tensors();
+}
+
+void HfFolder::open_files() {
+    std::error_code ignored;
+    if (std::filesystem::exists(folder_ / hf_index_name, ignored)) return open_indexed();
+    if (!std::filesystem::exists(folder_ / hf_weights_name, ignored)) {
+        fail(ExitCode::bad_input, folder_.string(), ": has neither ", hf_weights_name, " nor ",
+             hf_index_name, "; save the weights as safetensors");
+    }
+    const SafetensorsFile& file = open(std::string(hf_weights_name));
+    for (const auto& [name, entry] : file.tensors())
+        tensors_.emplace(name, &file);
+}
+
+const SafetensorsFile& HfFolder::open(const std::string& name) {
+    const auto found = files_.find(name);
+    if (found != files_.end()) return found->second;
+    const std::filesystem::path path = folder_ / name;
+    require_path(path, ExitCode::bad_input, "file");
+    return files_.emplace(name, SafetensorsFile(path)).first->second;
+}
+
+void HfFolder::open_indexed() {
+    const std::string source = (folder_ / hf_index_name).string();
+    for (const auto& [tensor, name] :
+         parse_hf_index(read_file(folder_ / hf_index_name, max_hf_file_bytes), source)) {
+        const SafetensorsFile& file = open(name);
+        if (!file.tensors().contains(tensor)) {
+            fail(ExitCode::bad_input, source, ": places tensor ", tensor, " in ", name,
+                 ", which does not have it");
+        }
+        tensors_.emplace(tensor, &file);
+    }
+    for (const auto& [name, file] : files_) {
+        for (const auto& [tensor, entry] : file.tensors()) {
+            const auto found = tensors_.find(tensor);
+            if (found == tensors_.end() || found->second != &file) {
+                fail(ExitCode::bad_input, source, ": does not place tensor ", tensor, " in ", name,
+                     ", which has it");
+            }
+        }
+    }
+}
+
+void HfFolder::place_tensors() {
+    std::map<std::string, Shape> shapes;
+    for (const Shard& shard : model_tensors(shape_))
+        shapes.emplace(shard.name, shard.global);
+    for (const ForeignTensor& tensor : hf_tensors(shape_, config_.hf_class))
+        place(tensor, shapes);
+}
+
+void HfFolder::place(const ForeignTensor& tensor, const std::map<std::string, Shape>& shapes) {
+    auto found = tensors_.find(tensor.name);
+    constexpr std::string_view optional_prefix = "transformer.";
+    if (found == tensors_.end() && tensor.name.starts_with(optional_prefix))
+        found = tensors_.find(std::string_view(tensor.name).substr(optional_prefix.size()));
+    const bool is_zero = tensor.parts.empty();
+    if (found == tensors_.end()) {
+        if (is_zero) return;
+        fail(ExitCode::bad_input, folder_.string(), ": tensor ", tensor.name, " is missing");
+    }
+    const SafetensorsFile& file = *found->second;
+    const SafetensorsEntry& entry = file.tensors().find(found->first)->second;
+    const std::string source = text(file.path().string(), ": tensor ", found->first);
+    if (!std::equal(entry.shape.begin(), entry.shape.end(), tensor.shape.begin(),
+                    tensor.shape.end())) {
+        fail(ExitCode::bad_input, source, " has shape ", shape_text(entry.shape), ", but with ",
+             hf_config_name, " it must have ", tensor.shape.to_text());
+    }
+    const DType dtype = weight_dtype(entry, source);
+    if (is_zero) {
+        if (all_zero(file.bytes_of(entry), dtype)) return;
+        fail(ExitCode::bad_input, source,
+             " is not zero; gptrain has either all biases or none (model.bias)");
+    }
+    Place place = {.file = &file, .entry = &entry, .dtype = dtype, .transposed = tensor.transposed};
+    place.rows = tensor.shape[tensor.transposed ? 1 : 0];
+    for (const std::string& part : tensor.parts) {
+        places_.emplace(part, place);
+        place.row += shapes.at(part)[0];
+    }
+}
+
+void HfFolder::read(const Shard& part, std::span<float> to) const {
+    const Place& place = places_.find(part.name)->second;
+    const std::span<const std::byte> bytes = place.file->bytes_of(*place.entry);
+    const bool matrix = part.global.rank() == 2;
+    const std::int64_t width = matrix ? part.box.extent[1] : 1;
+    const std::int64_t columns = matrix ? part.global[1] : 1;
+    for (std::int64_t flat = part.flat_begin; flat < part.flat_end;) {
+        // The elements up to the end of the box's row.
+        const std::int64_t count = std::min(width - flat % width, part.flat_end - flat);
+        const std::int64_t index = part.global_index(flat);
+        const std::int64_t row = place.row + index / columns;
+        const std::int64_t column = index % columns;
+        const auto out = to.subspan(static_cast<std::size_t>(flat - part.flat_begin),
+                                    static_cast<std::size_t>(count));
+        if (place.transposed) {
+            gather(bytes, place.dtype, column * place.rows + row, place.rows, out);
+        } else {
+            gather(bytes, place.dtype, row * columns + column, 1, out);
+        }
+        flat += count;
+    }
+}
+
+}  // namespace gptrain

@@ -1,0 +1,77 @@
+// A model as Hugging Face's transformers saves it: a folder with config.json and the weights in
+// model.safetensors, or in several files with model.safetensors.index.json.
+#pragma once
+
+#include <filesystem>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "interop/foreign_tensors.h"
+#include "interop/hf_config.h"
+#include "interop/safetensors.h"
+
+namespace gptrain {
+
+/// File names in the folder.
+constexpr std::string_view hf_config_name = "config.json";
+constexpr std::string_view hf_weights_name = "model.safetensors";
+constexpr std::string_view hf_index_name = "model.safetensors.index.json";
+constexpr std::string_view hf_generation_name = "generation_config.json";
+
+/// The files that a tokenizer of transformers may consist of.
+constexpr std::string_view hf_tokenizer_names[] = {
+    "tokenizer.json",  "tokenizer_config.json", "special_tokens_map.json",
+    "tokenizer.model", "added_tokens.json",     "vocab.json",
+    "merges.txt",      "chat_template.jinja"};
+
+/// The largest config.json, index or tokenizer file that is read.
+constexpr std::int64_t max_hf_file_bytes = std::int64_t{64} << 20;
+
+/// True if the folder holds such a model.
+bool is_hf_folder(const std::filesystem::path& folder);
+
+/// Parses an index: the file of each tensor. File names are plain names.
+std::map<std::string, std::string> parse_hf_index(std::string_view json, const std::string& source);
+
+/// An opened model whose tensors are all there, with the right shapes. Error (bad_input): a file
+/// is missing or faulty, or no run spec expresses the model.
+class HfFolder {
+public:
+    explicit HfFolder(const std::filesystem::path& folder);
+
+    const std::filesystem::path& path() const { return folder_; }
+    const HfConfig& config() const { return config_; }
+    const ModelShape& shape() const { return shape_; }
+    const RunSpec& spec() const { return spec_; }
+
+    /// to = the elements of a shard of one of our tensors, as fp32. Several threads may call it.
+    void read(const Shard& part, std::span<float> to) const;
+
+private:
+    /// Where a tensor of ours lies: in rows [row, ...) of the stack that a file's tensor holds.
+    struct Place {
+        const SafetensorsFile* file = nullptr;
+        const SafetensorsEntry* entry = nullptr;
+        DType dtype = DType::f32;
+        bool transposed = false;
+        std::int64_t row = 0;
+        std::int64_t rows = 0;  ///< of the stack
+    };
+
+    void open_files();
+    void open_indexed();
+    const SafetensorsFile& open(const std::string& name);
+    void place_tensors();
+    void place(const ForeignTensor& tensor, const std::map<std::string, Shape>& shapes);
+
+    std::filesystem::path folder_;
+    HfConfig config_;
+    RunSpec spec_;
+    ModelShape shape_;
+    std::map<std::string, SafetensorsFile> files_;
+    std::map<std::string, const SafetensorsFile*, std::less<>> tensors_;  ///< the file of each
+    std::map<std::string, Place, std::less<>> places_;                    ///< of our tensors
+};
+
+}  // namespace gptrain

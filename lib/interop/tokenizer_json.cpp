@@ -1,0 +1,148 @@
+#include "interop/tokenizer_json.h"
+
+#include <algorithm>
+#include <cstddef>
+#include <tuple>
+#include <unordered_map>
+#include <vector>
+
+#include "text/model_check.h"
+
+namespace gptrain {
+namespace {
+
+using PieceIds = std::unordered_map<std::string_view, std::size_t>;
+
+/// A merge of two pieces into the one that they spell.
+struct Merge {
+    float score;  ///< of the merged piece
+    std::size_t left;
+    std::size_t right;
+};
+
+bool keeps_text(const CheckedModel& model) {
+    return !model.add_dummy_prefix && !model.remove_extra_whitespaces &&
+           !model.escape_whitespaces && !model.has_charsmap;
+}
+
+bool starts_character(char byte) {
+    return (static_cast<unsigned char>(byte) & 0xc0U) != 0x80U;
+}
+
+/// Every split of a piece into two pieces, best score first.
+std::vector<Merge> merges_of(const CheckedModel& model, const PieceIds& ids) {
+    std::vector<Merge> merges;
+    for (const ModelPiece& piece : model.pieces) {
+        if (piece.type != PieceType::normal) continue;
+        for (std::size_t at = 1; at < piece.text.size(); ++at) {
+            if (!starts_character(piece.text[at])) continue;
+            const auto left = ids.find(piece.text.substr(0, at));
+            const auto right = ids.find(piece.text.substr(at));
+            if (left != ids.end() && right != ids.end())
+                merges.push_back({piece.score, left->second, right->second});
+        }
+    }
+    std::sort(merges.begin(), merges.end(), [](const Merge& a, const Merge& b) {
+        return std::tuple(-a.score, a.left, a.right) < std::tuple(-b.score, b.left, b.right);
+    });
+    return merges;
+}
+
+Json bpe_model(const CheckedModel& model, std::string_view unknown) {
+    PieceIds normal;
+    Json vocab = Json::object();
+    // Appended without a search for the key: pieces are distinct.
+    auto& members = vocab.get_ref<Json::object_t&>();
+    for (std::size_t id = 0; id < model.pieces.size(); ++id) {
+        const ModelPiece& piece = model.pieces[id];
+        if (piece.type == PieceType::normal) normal.emplace(piece.text, id);
+        members.Json::object_t::Container::emplace_back(std::string(piece.text), id);
+    }
+    Json merges = Json::array();
+    for (const Merge& merge : merges_of(model, normal))
+        merges.push_back({model.pieces[merge.left].text, model.pieces[merge.right].text});
+    return {{"type", "BPE"},
+            {"dropout", nullptr},
+            {"unk_token", unknown},
+            {"continuing_subword_prefix", nullptr},
+            {"end_of_word_suffix", nullptr},
+            {"fuse_unk", true},
+            {"byte_fallback", true},
+            {"ignore_merges", false},
+            {"vocab", std::move(vocab)},
+            {"merges", std::move(merges)}};
+}
+
+Json unigram_model(const CheckedModel& model, std::size_t unknown_id) {
+    Json vocab = Json::array();
+    for (const ModelPiece& piece : model.pieces)
+        vocab.push_back({piece.text, static_cast<double>(piece.score)});
+    return {{"type", "Unigram"},
+            {"unk_id", unknown_id},
+            {"vocab", std::move(vocab)},
+            {"byte_fallback", true}};
+}
+
+Json added_tokens(const CheckedModel& model) {
+    Json added = Json::array();
+    for (std::size_t id = 0; id < model.pieces.size(); ++id) {
+        const ModelPiece& piece = model.pieces[id];
+        const bool special = piece.type == PieceType::control || piece.type == PieceType::unknown;
+        if (!special && piece.type != PieceType::user_defined) continue;
+        added.push_back({{"id", id},
+                         {"content", piece.text},
+                         {"single_word", false},
+                         {"lstrip", false},
+                         {"rstrip", false},
+                         {"normalized", false},
+                         {"special", special}});
+    }
+    return added;
+}
+
+std::optional<std::int64_t> existing(std::int64_t id) {
+    return id >= 0 ? std::optional(id) : std::nullopt;
+}
+
+}  // namespace
+
+std::optional<TokenizerFiles> tokenizer_files(std::string_view model, const std::string& source,
+                                              std::int64_t max_length) {
+    const CheckedModel checked = check_model(model, source);
+    const bool is_bpe = checked.model == PieceModel::bpe;
+    if (!keeps_text(checked) || (!is_bpe && checked.model != PieceModel::unigram))
+        return std::nullopt;
+    const auto unknown =
+        std::find_if(checked.pieces.begin(), checked.pieces.end(),
+                     [](const ModelPiece& piece) { return piece.type == PieceType::unknown; });
+    if (unknown == checked.pieces.end()) return std::nullopt;
+    const auto unknown_id = static_cast<std::size_t>(unknown - checked.pieces.begin());
+    const Json tokenizer = {
+        {"version", "1.0"},
+        {"truncation", nullptr},
+        {"padding", nullptr},
+        {"added_tokens", added_tokens(checked)},
+        {"normalizer", nullptr},
+        {"pre_tokenizer", nullptr},
+        {"post_processor", nullptr},
+        {"decoder",
+         {{"type", "Sequence"},
+          {"decoders", Json::array({{{"type", "ByteFallback"}}, {{"type", "Fuse"}}})}}},
+        {"model", is_bpe ? bpe_model(checked, unknown->text) : unigram_model(checked, unknown_id)}};
+    TokenizerFiles files;
+    files.ids = {existing(checked.bos_id), existing(checked.eos_id)};
+    Json config = {{"tokenizer_class", "PreTrainedTokenizerFast"},
+                   {"unk_token", unknown->text},
+                   {"clean_up_tokenization_spaces", false},
+                   {"model_max_length", max_length}};
+    const auto name_piece = [&](std::string_view key, std::optional<std::int64_t> id) {
+        if (id) config[std::string(key)] = checked.pieces[static_cast<std::size_t>(*id)].text;
+    };
+    name_piece("bos_token", files.ids.bos);
+    name_piece("eos_token", files.ids.eos);
+    files.tokenizer_json = to_line(tokenizer) + "\n";
+    files.tokenizer_config = to_document(config);
+    return files;
+}
+
+}  // namespace gptrain

@@ -1,0 +1,26 @@
+// tokenizer.json of Hugging Face's tokenizers, made of a sentencepiece model.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <string_view>
+
+#include "interop/hf_config.h"
+
+namespace gptrain {
+
+/// The tokenizer files of a sentencepiece model.
+struct TokenizerFiles {
+    std::string tokenizer_json;
+    std::string tokenizer_config;
+    SpecialIds ids;
+};
+
+/// Files that encode and decode exactly as the model does, for unigram and BPE models that keep
+/// text as it is, as gpt-preprocess trains them; only the text of a special piece, such as "</s>",
+/// becomes its id. Nothing for other models, which need their own normalisation. `max_length`: of
+/// a text. Error (bad_input) that names `source` for a faulty model.
+std::optional<TokenizerFiles> tokenizer_files(std::string_view model, const std::string& source,
+                                              std::int64_t max_length);
+
+}  // namespace gptrain

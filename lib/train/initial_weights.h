@@ -1,0 +1,44 @@
+// The weights of another model with which a new run starts (the spec's init_from).
+#pragma once
+
+#include <filesystem>
+#include <memory>
+#include <optional>
+#include <string>
+
+#include "backend/backend.h"
+#include "checkpoint/restart_point.h"
+#include "comm/mpi_session.h"
+#include "interop/hf_folder.h"
+
+namespace gptrain {
+
+/// Error (usage) that names `source`, the first key or tensor that differs and both values, unless
+/// weights of the model `theirs` are weights of `ours`. Whatever changes no weight's meaning
+/// (rope_theta, norm_eps, the positions with rope, dropout, init_std) may differ.
+void check_same_weights(const ModelShape& theirs, const ModelShape& ours,
+                        const std::string& source);
+
+/// All ranks construct it and call it together.
+class InitialWeights {
+public:
+    /// `from`: a checkpoint, its model.h5 or an output directory, or a folder of Hugging Face's
+    /// transformers. Error (usage) if the model differs (check_same_weights) or there is none. The
+    /// session must outlive it.
+    InitialWeights(std::filesystem::path from, const ModelShape& model, const MpiSession& ranks);
+
+    /// Fills group "weight" of `state`, and prints where the weights come from.
+    void load(Backend& backend, const StateSource& state);
+
+private:
+    /// Checks the model of the weights, once opened.
+    void check(const ModelShape& theirs) const;
+
+    std::filesystem::path from_;
+    ModelShape model_;
+    const MpiSession& ranks_;
+    std::optional<RestartPoint> checkpoint_;
+    std::unique_ptr<const HfFolder> folder_;
+};
+
+}  // namespace gptrain

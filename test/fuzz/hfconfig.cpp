@@ -1,0 +1,35 @@
+// config.json of transformers, and the run spec and tensors that follow from it.
+#include "fuzz/target.h"
+#include "interop/foreign_tensors.h"
+#include "interop/hf_config.h"
+
+using namespace gptrain;
+
+namespace {
+
+constexpr std::int64_t most_layers = 100;
+
+/// What is read is written as a config.json that reads back the same.
+void write_and_read(const HfConfig& config) {
+    const ModelShape model = shape_of(config.model);
+    if (model.layers <= most_layers && model.head_dim > 0)
+        GPTRAIN_CHECK(!hf_tensors(model, config.hf_class).empty());
+    HfClass written{};
+    if (!test::accepts(ExitCode::usage, "no class of ", [&] { written = hf_class_of(model); }))
+        return;
+    GPTRAIN_CHECK(written == config.hf_class);
+    const HfConfig again = read_hf_config(hf_config(model, config.ids, DType::f32), "config.json");
+    GPTRAIN_CHECK(again.hf_class == config.hf_class && shape_of(again.model) == model);
+}
+
+}  // namespace
+
+int LLVMFuzzerTestOneInput(const std::uint8_t* bytes, std::size_t size) {
+    HfConfig config;
+    const bool accepted = test::accepts(ExitCode::bad_input, "config.json:", [&] {
+        config =
+            read_hf_config(parse_json(test::as_text(bytes, size), "config.json"), "config.json");
+    });
+    if (accepted) write_and_read(config);
+    return 0;
+}

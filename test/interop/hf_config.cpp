@@ -1,0 +1,135 @@
+#include "interop/hf_config.h"
+
+#include "catch.h"
+#include "interop/hf_folder.h"
+#include "support/temp_folder.h"
+
+namespace gptrain {
+namespace {
+
+/// The least that stands for a small Llama.
+Json llama() {
+    return parse_json(R"({"model_type": "llama", "architectures": ["LlamaForCausalLM"],
+        "hidden_size": 16, "intermediate_size": 24, "num_hidden_layers": 2,
+        "num_attention_heads": 4, "vocab_size": 40, "max_position_embeddings": 32})",
+                      "test");
+}
+
+/// The error for a Llama with these members.
+std::string refusal(const Json& members) {
+    Json config = llama();
+    config.update(members);
+    return test::message_of(ExitCode::bad_input, [&] { read_hf_config(config, "config.json"); });
+}
+
+TEST_CASE("absent members have the defaults of their class") {
+    const HfConfig config = read_hf_config(llama(), "config.json");
+    CHECK(config.hf_class == HfClass::llama);
+    CHECK(config.model.num_query_groups == 4);
+    CHECK(config.model.head_dim == 4);
+    CHECK(config.model.rope_theta == 10000.0);
+    CHECK(config.model.norm_eps == 1e-6);
+    CHECK(!config.model.tie_embeddings);
+    CHECK(!config.model.bias);
+    CHECK(!config.ids.eos);
+}
+
+TEST_CASE("both dialects give the base of the rotations") {
+    Json old_way = llama();
+    old_way.update({{"rope_theta", 5e5}, {"rope_scaling", nullptr}});
+    CHECK(read_hf_config(old_way, "config.json").model.rope_theta == 5e5);
+    Json new_way = llama();
+    new_way["rope_parameters"] = {{"rope_theta", 5e5}, {"rope_type", "default"}};
+    CHECK(read_hf_config(new_way, "config.json").model.rope_theta == 5e5);
+}
+
+TEST_CASE("special ids may be lists, and those outside the vocabulary are left out") {
+    Json config = llama();
+    config.update({{"bos_token_id", 50256}, {"eos_token_id", {3, 4}}});
+    const HfConfig read = read_hf_config(config, "config.json");
+    CHECK(!read.ids.bos);
+    CHECK(read.ids.eos == 3);
+}
+
+TEST_CASE("what no key of the run spec expresses is an error that names key and value") {
+    const std::vector<std::pair<Json, std::string>> cases = {
+        {{{"model_type", "qwen2"}}, "'model_type' is \"qwen2\""},
+        {{{"architectures", {"LlamaModel"}}}, "'architectures' is [\"LlamaModel\"]"},
+        {{{"hidden_act", "gelu"}}, "'hidden_act' is \"gelu\"; gptrain has only \"silu\""},
+        {{{"attention_bias", true}}, "'attention_bias' is true"},
+        {{{"mlp_bias", true}}, "'mlp_bias' is true"},
+        {{{"rope_scaling", {{"rope_type", "llama3"}, {"factor", 8.0}}}},
+         "'rope_scaling': 'rope_type' is \"llama3\""},
+        {{{"rope_scaling", {{"type", "linear"}, {"factor", 2.0}}}}, "'type' is \"linear\""},
+        {{{"rope_parameters", {{"rope_type", "yarn"}}}}, "'rope_type' is \"yarn\""},
+        {{{"sliding_window", 4096}}, "'sliding_window' is 4096; gptrain has no sliding window"},
+        {{{"quantization_config", {{"bits", 4}}}}, "'quantization_config' is {\"bits\":4}"},
+        {{{"hidden_size", 0}}, "'hidden_size' is 0"},
+        {{{"hidden_size", -16}}, "'hidden_size' is -16"},
+        {{{"hidden_size", 1e30}}, "'hidden_size' must be an integer"},
+        {{{"hidden_size", "16"}}, "'hidden_size' must be an integer"},
+        {{{"rms_norm_eps", 0.0}}, "'rms_norm_eps' is 0.0"},
+        {{{"model_type", "mistral"}, {"architectures", nullptr}}, "'sliding_window' is missing"},
+        {{{"model_type", "stablelm"}, {"architectures", nullptr}},
+         "'partial_rotary_factor' is missing and stands for 0.25"},
+        {{{"model_type", "stablelm"}, {"architectures", nullptr}, {"use_qkv_bias", true}},
+         "'use_qkv_bias' is true"},
+    };
+    for (const auto& [members, expected] : cases) {
+        const std::string message = refusal(members);
+        INFO(message);
+        CHECK(test::contains(message, "config.json: "));
+        CHECK(test::contains(message, expected));
+    }
+}
+
+ModelShape shape_with(const std::function<void(ModelShape&)>& change) {
+    ModelShape model = shape_of(read_hf_config(llama(), "config.json").model);
+    change(model);
+    return model;
+}
+
+TEST_CASE("a model of no class of transformers is an error that names the keys") {
+    const auto refused = [](const std::function<void(ModelShape&)>& change) {
+        return test::message_of(ExitCode::usage, [&] { hf_class_of(shape_with(change)); });
+    };
+    CHECK(test::contains(
+        refused([](ModelShape& model) { model.position_embedding = PositionEmbedding::learned; }),
+        "model.position_embedding learned, model.normalization rmsnorm"));
+    CHECK(test::contains(refused([](ModelShape& model) {
+                             model.normalization = Normalization::layernorm;
+                             model.bias = true;
+                         }),
+                         "model.bias true"));
+    CHECK(test::contains(refused([](ModelShape& model) {
+                             model.normalization = Normalization::layernorm;
+                             model.head_dim = 8;
+                         }),
+                         "model.head_dim 8"));
+    CHECK(test::contains(refused([](ModelShape& model) {
+                             model.position_embedding = PositionEmbedding::learned;
+                             model.normalization = Normalization::layernorm;
+                             model.activation = Activation::gelu;
+                             model.groups = 2;
+                         }),
+                         "model.num_query_groups 2"));
+}
+
+TEST_CASE("an index names plain files") {
+    const auto refused = [](const std::string& json) {
+        return test::message_of(ExitCode::bad_input, [&] { parse_hf_index(json, "index"); });
+    };
+    CHECK(parse_hf_index(R"({"metadata": {}, "weight_map": {"a": "b.safetensors"}})", "index") ==
+          std::map<std::string, std::string>{{"a", "b.safetensors"}});
+    for (const char* name : {"", "../b", "/b", ".b", "a/b", "a\\\\b", "a\\u0000b"}) {
+        INFO(name);
+        CHECK(test::contains(refused(text(R"({"weight_map": {"a": ")", name, "\"}}")),
+                             "no file name"));
+    }
+    CHECK(test::contains(refused(R"({"weight_map": {"a": 1}})"), "only file names"));
+    CHECK(test::contains(refused(R"({"weight_map": {}})"), "is empty"));
+    CHECK(test::contains(refused(R"({"weight_map": {"a": "b", "a": "c"}})"), "a"));
+}
+
+}  // namespace
+}  // namespace gptrain

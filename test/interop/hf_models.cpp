@@ -1,0 +1,157 @@
+// Small models of every class, saved by transformers with their logits (make_hf_models.py).
+#include <algorithm>
+#include <cmath>
+#include <cstring>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "catch.h"
+#include "comm/mesh.h"
+#include "cpu/cpu_backend.h"
+#include "infer/logits.h"
+#include "interop/export_hf.h"
+#include "interop/hf_folder.h"
+#include "spec/make_plan.h"
+#include "support/temp_folder.h"
+
+namespace gptrain {
+namespace {
+
+const std::filesystem::path models = std::filesystem::path(GPTRAIN_TEST_DATA) / "models";
+
+std::vector<float> floats_in(const SafetensorsFile& file, std::string_view name) {
+    const auto bytes = file.bytes_of(file.tensors().find(name)->second);
+    std::vector<float> values(bytes.size() / sizeof(float));
+    std::memcpy(values.data(), bytes.data(), bytes.size());
+    return values;
+}
+
+std::vector<float> logits_of(const HfFolder& folder, const std::vector<float>& tokens) {
+    const std::vector<std::int32_t> ids(tokens.begin(), tokens.end());
+    const RunPlan plan = make_plan(folder.spec(), {});
+    const auto backend = cpu::make_backend();
+    const Mesh mesh = one_rank_mesh();
+    return LogitComputer(*backend, mesh, plan, ids).compute([&](InferenceModel& model) {
+        model.load([&](const Shard& part, std::span<float> to) { folder.read(part, to); });
+    });
+}
+
+/// The tensors of all files, as bytes, with their shapes.
+std::map<std::string, std::pair<std::vector<std::int64_t>, std::vector<std::byte>>> tensors_in(
+    const std::filesystem::path& folder) {
+    std::map<std::string, std::pair<std::vector<std::int64_t>, std::vector<std::byte>>> tensors;
+    for (const auto& entry : std::filesystem::directory_iterator(folder)) {
+        const std::string name = entry.path().filename().string();
+        if (!name.ends_with(".safetensors") || name == "logits.safetensors") continue;
+        const SafetensorsFile file(entry.path());
+        for (const auto& [tensor, record] : file.tensors()) {
+            const auto bytes = file.bytes_of(record);
+            tensors[tensor] = {record.shape, {bytes.begin(), bytes.end()}};
+        }
+    }
+    return tensors;
+}
+
+/// Exports the folder's model as it was imported.
+void export_again(const HfFolder& folder, const std::filesystem::path& to,
+                  std::int64_t max_shard_bytes, DType dtype = DType::f32) {
+    std::filesystem::create_directories(to);
+    write_hf_model(to,
+                   {.model = folder.shape(),
+                    .ids = folder.config().ids,
+                    .dtype = dtype,
+                    .max_shard_bytes = max_shard_bytes},
+                   [&](const Shard& part, std::span<float> values) { folder.read(part, values); });
+}
+
+const std::vector<std::string> names = {"gpt2",    "llama",    "llama_biases", "llama_tied",
+                                        "mistral", "stablelm", "starcoder2",   "starcoder2_untied"};
+
+TEST_CASE("models of transformers compute the same logits here") {
+    for (const std::string& name : names) {
+        INFO(name);
+        const SafetensorsFile expected(models / name / "logits.safetensors");
+        const std::vector<float> theirs = floats_in(expected, "logits");
+        const std::vector<float> ours =
+            logits_of(HfFolder(models / name), floats_in(expected, "ids"));
+        REQUIRE(ours.size() == theirs.size());
+        float largest = 0;
+        float apart = 0;
+        for (std::size_t i = 0; i < ours.size(); ++i) {
+            largest = std::max(largest, std::abs(theirs[i]));
+            apart = std::max(apart, std::abs(ours[i] - theirs[i]));
+        }
+        CHECK(largest > 0.5F);
+        CHECK(apart <= 2e-5F * largest);
+    }
+}
+
+TEST_CASE("an exported model has the tensors of the imported one, bit for bit") {
+    for (const std::string& name : names) {
+        INFO(name);
+        const test::TempFolder out;
+        const DType dtype = name == "llama_tied" ? DType::bf16 : DType::f32;
+        export_again(HfFolder(models / name), out / name, std::int64_t{1} << 30, dtype);
+        CHECK(tensors_in(out / name) == tensors_in(models / name));
+        const HfFolder back(out / name);
+        CHECK(back.config().model == HfFolder(models / name).config().model);
+    }
+}
+
+TEST_CASE("an export is split into files of the size asked for") {
+    const test::TempFolder out;
+    export_again(HfFolder(models / "gpt2"), out / "split", 4000);
+    CHECK(std::filesystem::exists(out / "split" / "model.safetensors.index.json"));
+    std::int64_t files = 0;
+    for (const auto& entry : std::filesystem::directory_iterator(out / "split")) {
+        if (entry.path().extension() != ".safetensors") continue;
+        ++files;
+        CHECK(entry.file_size() < 4000 + 2000);
+    }
+    CHECK(files > 5);
+    CHECK(tensors_in(out / "split") == tensors_in(models / "gpt2"));
+    CHECK(HfFolder(out / "split").shape() == HfFolder(models / "gpt2").shape());
+}
+
+TEST_CASE("any box and range of a tensor is read") {
+    for (const char* name : {"gpt2", "llama"}) {
+        const HfFolder folder(models / name);
+        for (const Shard& whole : model_tensors(folder.shape())) {
+            std::vector<float> all(static_cast<std::size_t>(whole.elements()));
+            folder.read(whole, all);
+            Shard part = whole;
+            for (int dim = 0; dim < part.global.rank(); ++dim) {
+                part.box.offset[dim] = part.global[dim] / 4;
+                part.box.extent[dim] = part.global[dim] / 2;
+            }
+            part.flat_begin = 3;
+            part.flat_end = part.box.extent.elements() - 2;
+            std::vector<float> some(static_cast<std::size_t>(part.elements()));
+            folder.read(part, some);
+            bool equal = true;
+            for (std::int64_t flat = part.flat_begin; flat < part.flat_end; ++flat) {
+                equal = equal && some[static_cast<std::size_t>(flat - part.flat_begin)] ==
+                                     all[static_cast<std::size_t>(part.global_index(flat))];
+            }
+            INFO(name << " " << whole.name);
+            CHECK(equal);
+        }
+    }
+}
+
+TEST_CASE("a weight too large for fp16 is an error that names it") {
+    const HfFolder folder(models / "llama");
+    const test::TempFolder out;
+    const std::string message = test::message_of(ExitCode::usage, [&] {
+        write_hf_model(
+            out.path(),
+            {.model = folder.shape(), .ids = {}, .dtype = DType::f16, .max_shard_bytes = 1 << 20},
+            [](const Shard&, std::span<float> to) { std::fill(to.begin(), to.end(), 65520.0F); });
+    });
+    CHECK(test::contains(message, "65520"));
+    CHECK(test::contains(message, "--dtype bf16"));
+}
+
+}  // namespace
+}  // namespace gptrain

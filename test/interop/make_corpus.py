@@ -1,0 +1,65 @@
+#!/usr/bin/env python3
+"""Makes the hostile files of test/corpus/hfconfig and test/corpus/safetensors."""
+import json
+import pathlib
+import struct
+
+CORPUS = pathlib.Path(__file__).parent.parent / "corpus"
+MODELS = pathlib.Path(__file__).parent / "models"
+
+
+def write_configs():
+    folder = CORPUS / "hfconfig"
+    for model in sorted(MODELS.iterdir()):
+        (folder / f"good-{model.name}.json").write_text((model / "config.json").read_text())
+    llama = json.loads((MODELS / "llama" / "config.json").read_text())
+    changes = {
+        "act-gelu": {"hidden_act": "gelu"}, "act-number": {"hidden_act": 1},
+        "architectures-text": {"architectures": "LlamaForCausalLM"},
+        "biases-differ": {"mlp_bias": True}, "eps-negative": {"rms_norm_eps": -1},
+        "eps-nan-text": {"rms_norm_eps": "nan"}, "heads-zero": {"num_attention_heads": 0},
+        "heads-above-hidden": {"num_attention_heads": 10 ** 6, "head_dim": None},
+        "hidden-fraction": {"hidden_size": 1.5}, "hidden-huge": {"hidden_size": 2 ** 62},
+        "ids-list-empty": {"eos_token_id": []}, "ids-negative": {"eos_token_id": -1},
+        "ids-text": {"eos_token_id": "</s>"}, "layers-huge": {"num_hidden_layers": 2 ** 24},
+        "model-type-list": {"model_type": ["llama"]}, "model-type-unknown": {"model_type": "gemma"},
+        "quantized": {"quantization_config": {"bits": 4}},
+        "rope-list": {"rope_parameters": []}, "rope-llama3": {"rope_scaling": {"rope_type": "llama3"}},
+        "rope-partial": {"rope_parameters": {"partial_rotary_factor": 0.5}},
+        "theta-zero": {"rope_parameters": {"rope_theta": 0}}, "window": {"sliding_window": 8},
+        "tied-number": {"tie_word_embeddings": 1}, "vocab-missing": {"vocab_size": None},
+    }
+    for name, change in changes.items():
+        (folder / f"{name}.json").write_text(json.dumps({**llama, **change}))
+    (folder / "list.json").write_text("[]")
+    (folder / "cut.json").write_text(json.dumps(llama)[:-5])
+    (folder / "empty.json").write_text("")
+
+
+def write_headers():
+    def entry(shape, offsets, dtype="F32"):
+        return {"dtype": dtype, "shape": shape, "data_offsets": offsets}
+    headers = {
+        "good": (20, {"__metadata__": {"format": "pt"}, "a": entry([2, 2], [0, 16]),
+                      "b": entry([2], [16, 20], "BF16")}),
+        "good-index": (0, {"metadata": {"total_size": 4}, "weight_map": {"a": "m.safetensors"}}),
+        "gap": (12, {"a": entry([1], [0, 4]), "b": entry([1], [8, 12])}),
+        "overlap": (8, {"a": entry([2], [0, 8]), "b": entry([1], [4, 8])}),
+        "shared": (4, {"a": entry([1], [0, 4]), "b": entry([1], [0, 4])}),
+        "trailing": (5, {"a": entry([1], [0, 4])}), "beyond": (4, {"a": entry([2], [0, 8])}),
+        "overflow": (0, {"a": entry([2 ** 62, 4], [0, 0])}),
+        "negative": (4, {"a": entry([-1], [0, 4])}), "dtype": (4, {"a": entry([1], [0, 4], "F5")}),
+        "shape-text": (4, {"a": entry("1", [0, 4])}), "no-shape": (4, {"a": {"dtype": "F32"}}),
+        "metadata-number": (0, {"__metadata__": {"a": 1}}),
+        "index-traversal": (0, {"weight_map": {"a": "../m.safetensors"}}),
+        "index-number": (0, {"weight_map": {"a": 1}}), "index-empty": (0, {"weight_map": {}}),
+    }
+    for name, (size, header) in headers.items():
+        data = struct.pack("<Q", size) + json.dumps(header).encode()
+        (CORPUS / "safetensors" / name).write_bytes(data)
+    (CORPUS / "safetensors" / "twice").write_bytes(
+        struct.pack("<Q", 4) + b'{"a":%s,"a":%s}' % ((json.dumps(entry([1], [0, 4])).encode(),) * 2))
+
+
+write_configs()
+write_headers()

@@ -1,0 +1,86 @@
+#!/usr/bin/env python3
+"""Makes the folders of models/ and their logits, with Hugging Face's transformers (5.23, torch 2.13).
+
+Each folder is a small random model as save_pretrained writes it, with logits.safetensors: "ids"
+[tokens] and "logits" [tokens, vocab] in fp32, computed by transformers.
+"""
+import json
+import pathlib
+import shutil
+
+import torch
+import transformers as tf
+from safetensors.torch import save_file
+
+FOLDER = pathlib.Path(__file__).parent / "models"
+SIZES = dict(vocab_size=40, hidden_size=16, intermediate_size=24, num_hidden_layers=2,
+             num_attention_heads=4, num_key_value_heads=2, max_position_embeddings=32,
+             bos_token_id=1, eos_token_id=2)
+
+
+def rope(theta, **more):
+    return dict(rope_parameters=dict(rope_theta=theta, rope_type="default", **more))
+
+
+def model(kind, **settings):
+    return kind(kind.config_class(**settings))
+
+
+MODELS = {
+    "llama": lambda: model(tf.LlamaForCausalLM, **SIZES, head_dim=8, **rope(500000.0)),
+    "llama_biases": lambda: model(tf.LlamaForCausalLM, **SIZES, attention_bias=True, mlp_bias=True),
+    "llama_tied": lambda: model(tf.LlamaForCausalLM, **SIZES, tie_word_embeddings=True,
+                                rms_norm_eps=1e-5).bfloat16(),
+    "mistral": lambda: model(tf.MistralForCausalLM, **SIZES, head_dim=4, sliding_window=None),
+    "gpt2": lambda: model(tf.GPT2LMHeadModel, vocab_size=40, n_embd=16, n_layer=2, n_head=4,
+                          n_inner=24, n_positions=32, bos_token_id=1, eos_token_id=2),
+    "starcoder2": lambda: model(tf.Starcoder2ForCausalLM, **SIZES),
+    "starcoder2_untied": lambda: model(tf.Starcoder2ForCausalLM, **SIZES, use_bias=False,
+                                       tie_word_embeddings=False),
+    "stablelm": lambda: model(tf.StableLmForCausalLM, **SIZES,
+                              **rope(10000.0, partial_rotary_factor=1.0)),
+}
+
+
+def randomise(net, bias):
+    """Weights large enough that every one of them shows in the logits."""
+    for name, weight in net.named_parameters():
+        with torch.no_grad():
+            weight.normal_(0, 0.2)
+            if "norm" in name or "ln_" in name:
+                # Norms around 1; without biases elsewhere those of norms must be zero.
+                if name.endswith(".bias"):
+                    weight.mul_(bias).abs_()
+                else:
+                    weight.add_(1)
+
+
+def version_4(config):
+    """The same config.json in the dialect of transformers 4."""
+    config["torch_dtype"] = config.pop("dtype")
+    config["rope_theta"] = config.pop("rope_parameters")["rope_theta"]
+    config["rope_scaling"] = None
+    return config
+
+
+def main():
+    torch.manual_seed(1)
+    shutil.rmtree(FOLDER, ignore_errors=True)
+    for name, make in MODELS.items():
+        net = make().eval()
+        randomise(net, bias=0 if name in ("stablelm", "starcoder2_untied") else 1)
+        folder = FOLDER / name
+        net.save_pretrained(folder, max_shard_size="10KB" if name == "mistral" else "1GB")
+        if name == "llama_tied":
+            path = folder / "config.json"
+            path.write_text(json.dumps(version_4(json.loads(path.read_text())), indent=2) + "\n")
+        ids = torch.randint(40, (24,))
+        # Loaded again, because bfloat16() also rounds the frequencies of rope.
+        loaded = type(net).from_pretrained(folder, dtype=torch.float32).eval()
+        with torch.no_grad():
+            logits = loaded(ids[None]).logits[0]
+        save_file({"ids": ids.float(), "logits": logits.contiguous()},
+                  folder / "logits.safetensors")
+
+
+main()

@@ -1,0 +1,133 @@
+#!/usr/bin/env bash
+# gptrain import and export, and runs that start from weights (init_from).
+. "$(dirname "$0")/lib.sh"
+models=$(dirname "$script")/../interop/models
+make_data
+make_spec
+
+# A model of ours, to transformers and back: the same weights and the same loss.
+train 0 run model.position_embedding=rope model.normalization=rmsnorm model.activation=swiglu \
+    model.bias=false
+expect_exit 0 "$gptrain" export run --format hf --output hf
+says out "read back: the logits of 16 tokens differ by at most 0;" "exported to $work/hf in fp32"
+[[ $(ls hf | tr '\n' ' ') == "config.json generation_config.json model.safetensors tokenizer.json tokenizer_config.json " ]] ||
+    fail "files: $(ls hf)"
+says hf/config.json '"LlamaForCausalLM"' '"eos_token_id": 2'
+expect_exit 0 "$gptrain" import hf --output back/again
+says err "warning: hf: has no sentencepiece model"
+expect_exit 0 "$gptrain" inspect back/again --verify
+says out "step: 0" "(weight)" "num_layers: 2"
+loss_of() {
+    expect_exit 0 "$gptrain" eval --checkpoint "$1" --data text_text_document
+    tail -n 1 out
+}
+expected=$(loss_of run)
+[[ $expected == '{"loss":'* && $(loss_of back/again) == "$expected" ]] ||
+    fail "losses: $expected and $(loss_of back/again)"
+expect_exit 0 "$gptrain" generate --checkpoint back/again --prompt "3 4 5" --max-tokens 4
+
+# In 16 bits the logits are near; several files make the same model.
+for dtype in bf16 fp16; do
+    expect_exit 0 "$gptrain" export "$(checkpoint run 20)" --format hf --output $dtype \
+        --dtype $dtype --max-shard-size 0.005MB
+    says out "exported to $work/$dtype in $dtype"
+    says $dtype/model.safetensors.index.json "model-00001-of-0000"
+    says_not out "differ by at most 0;"
+done
+expect_exit 0 "$gptrain" import bf16 --output from-bf16
+
+# What cannot be exported or imported leaves nothing.
+train 0 mixed model.normalization=rmsnorm
+expect_exit 2 "$gptrain" export mixed --format hf --output none
+says err "no class of Hugging Face's transformers" "model.normalization rmsnorm"
+expect_exit 2 "$gptrain" export run --format hf --output hf
+says err "--output $work/hf: exists"
+expect_exit 2 "$gptrain" export run --format hf --output none --dtype int8
+expect_exit 2 "$gptrain" export run --format hf --output none --max-shard-size 5
+expect_exit 2 "$gptrain" import hf --output back/again
+expect_exit 2 "$gptrain" import nowhere --output none
+cp -r hf faulty
+sed -i 's/"hidden_act": "silu"/"hidden_act": "relu"/' faulty/config.json
+expect_exit 3 "$gptrain" import faulty --output none
+says err "faulty/config.json: 'hidden_act' is \"relu\""
+cp hf/config.json faulty/config.json
+truncate -s -1 faulty/model.safetensors
+expect_exit 3 "$gptrain" import faulty --output none
+says err "faulty/model.safetensors"
+rm faulty/model.safetensors
+expect_exit 3 "$gptrain" import faulty --output none
+says err "has neither model.safetensors nor model.safetensors.index.json"
+(($(ls -A | grep -c '^none') == 0)) || fail "left over: $(ls -A)"
+
+# A signal leaves nothing either, or comes too late.
+"$gptrain" export run --format hf --output stopped >out 2>err &
+pid=$!
+for ((i = 0; i < 1000; ++i)); do
+    compgen -G 'stopped.tmp-*' >found && break
+    sleep 0.002
+done
+kill -TERM "$pid" 2>kill.err
+wait "$pid"
+[[ -e stopped ]] || (($(ls -A | grep -c '^stopped') == 0)) || fail "left over: $(ls -A | grep '^stopped')"
+
+# Real classes of transformers go in and come out.
+for model in gpt2 llama llama_tied mistral stablelm starcoder2; do
+    expect_exit 0 "$gptrain" import "$models/$model" --output in-$model
+    expect_exit 0 "$gptrain" export in-$model --format hf --output out-$model
+    says out "differ by at most 0;"
+done
+same "$models/gpt2/generation_config.json" out-gpt2/generation_config.json
+expect_exit 2 "$gptrain" export in-gpt2 --format hf --output tokens --tokenizer-from "$models/gpt2"
+says err "has no tokenizer file"
+expect_exit 0 "$gptrain" export in-gpt2 --format hf --output tokens --tokenizer-from hf
+same hf/tokenizer.json tokens/tokenizer.json
+
+# A run starts from weights, wherever they are: the same first loss, which differs from a fresh
+# start's.
+shape=(model.position_embedding=rope model.normalization=rmsnorm model.activation=swiglu
+    model.bias=false training.steps=2)
+first_loss() { sed -n 's/^{"step": 1, "loss": \([^,]*\),.*/\1/p' "$1/metrics.jsonl"; }
+train 0 fresh "${shape[@]}"
+for from in run "$(checkpoint run 20)" "$(checkpoint run 20)/model.h5" back/again hf; do
+    name=from-${from//[\/.]/-}
+    train 0 "$name" "${shape[@]}" init_from="$from"
+    says out "starting with the weights of"
+    [[ -z ${first:=$(first_loss "$name")} || $(first_loss "$name") == "$first" ]] ||
+        fail "init_from $from: first loss $(first_loss "$name"), not $first"
+done
+[[ $first != "$(first_loss fresh)" ]] || fail "init_from changed nothing: $first"
+says from-hf/spec.yaml "init_from: $work/hf"
+# On resume its own checkpoint counts, even if the weights are gone.
+mv hf gone
+train 0 from-hf "${shape[@]}" init_from=hf training.steps=4
+says out "after step 2"
+mv gone hf
+
+# Models that differ are errors, before anything is written.
+refused() {
+    train 2 refused "${shape[@]}" init_from=hf "$1"
+    says err "init_from: $work/hf: $2" "${@:3}"
+    [[ ! -e refused ]] || fail "a refused run has made its output directory"
+}
+refused model.hidden_size=32 "tensor" "16"
+refused model.num_layers=3 "model.num_layers is 2 there, but 3 in this run"
+refused model.vocab_size=321 "tensor wte.weight has shape [320, 16] there" "[321, 16] in this run"
+refused model.num_attention_heads=4 "model.num_attention_heads is 2 there, but 4"
+refused model.tie_embeddings=false "has no tensor head.weight" "[320, 16]"
+train 2 refused "${shape[@]}" init_from=nowhere
+says err "nowhere: no such folder"
+[[ ! -e refused ]] || fail "a refused run has made its output directory"
+train 0 theta "${shape[@]}" init_from=hf model.rope_theta=5.0e5
+says out "init_from: model.rope_theta is 10000 there and 5e+05 in this run"
+
+# An imported model has no run to resume.
+options=(--resume back/again)
+train 2 resumed "${shape[@]}"
+says err "is an imported model" "init_from: back/again"
+options=()
+
+# An empty list of sources, as in the spec of an imported model, is nothing to train on.
+train 2 refused 'data.train=[]'
+says err "data.train: is empty"
+
+finish
