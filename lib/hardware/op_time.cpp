@@ -6,6 +6,7 @@
 #include <limits>
 
 #include "base/checked.h"
+#include "hardware/measured_time.h"
 
 namespace gptrain {
 namespace {
@@ -82,6 +83,7 @@ double work_seconds(const DeviceProfile& device, const OpWork& op) {
 }  // namespace
 
 double op_seconds(const DeviceProfile& device, const OpWork& op, double devices) {
+    if (const auto measured = measured_op_seconds(device.measured, op, devices)) return *measured;
     return device.op_seconds + work_seconds(device, op) / devices;
 }
 
