@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "base/log.h"
+#include "calibration.h"
 #include "commands.h"
 #include "device.h"
 #include "hardware/load_profile.h"
@@ -23,6 +24,7 @@ struct Options {
     std::vector<std::string> settings;
     std::optional<std::int64_t> world_size;
     std::string hardware;
+    std::string calibrate;
 };
 
 ExitCode run_plan(const Options& options) {
@@ -59,7 +61,16 @@ void add_plan(CLI::App& app, Command& chosen) {
                      "A profile of the program (h100-sxm, ...) or a file like those of "
                      "configs/hardware")
         ->type_name("NAME|FILE");
+    command
+        ->add_option("--calibrate", options->calibrate,
+                     "Measure the machine of the ranks started, and write its profile")
+        ->type_name("FILE")
+        ->excludes("--config", "--world-size", "--hardware");
     command->final_callback([&chosen, options] {
+        if (!options->calibrate.empty()) {
+            chosen = [options] { return run_calibrate(options->calibrate); };
+            return;
+        }
         if (options->config.empty()) throw CLI::RequiredError("plan: --config");
         if (options->hardware.empty()) throw CLI::RequiredError("plan: --hardware");
         chosen = [options] { return run_plan(*options); };
