@@ -177,6 +177,16 @@ double Engine::gradient_norm() {
     return std::sqrt(read_state().grad_square_sum);
 }
 
+namespace {
+
+void reserve_snapshot(Engine& engine, const RunPlan& plan) {
+    if (!plan.async_checkpoint) return;
+    allocate_snapshot(engine.memory()[MemoryUse::snapshot],
+                      [&](const StateVisitor& visitor) { engine.visit(visitor); });
+}
+
+}  // namespace
+
 StepCost measure_run(const RunPlan& plan, const MeshPlace& place, const BackendMemory& needs,
                      const CommunicatorFactory& make) {
     MeterBackend meter(needs);
@@ -197,10 +207,7 @@ StepCost measure_run(const RunPlan& plan, const MeshPlace& place, const BackendM
     cost.comm = totals.by_axis();
     batch.microbatches.resize(1);
     engine.evaluate(batch);
-    if (plan.async_checkpoint) {
-        allocate_snapshot(engine.memory()[MemoryUse::snapshot],
-                          [&](const StateVisitor& visitor) { engine.visit(visitor); });
-    }
+    reserve_snapshot(engine, plan);
     cost.linear_ops = meter.linear_ops();
     cost.memory = engine.memory().peaks();
     if (needs.messages_on_host) {
@@ -214,6 +221,22 @@ StepCost measure_run(const RunPlan& plan, const MeshPlace& place, const BackendM
         }
     }
     return cost;
+}
+
+MemoryPlan measure_memory(const RunPlan& plan, const MeshPlace& place, const BackendMemory& needs) {
+    // Messages on the host take the more, the more of them are in flight.
+    if (needs.messages_on_host) return measure_run(plan, place, needs).memory;
+    MeterBackend meter(needs);
+    const Mesh mesh(plan.mesh, place, mesh_connections(plan), meter_communicators());
+    Engine engine(meter, mesh, plan);
+    engine.initialise();
+    StepBatch batch;
+    batch.step = 1;
+    batch.microbatches.resize(1);
+    engine.step(batch);
+    engine.evaluate(batch);
+    reserve_snapshot(engine, plan);
+    return engine.memory().peaks();
 }
 
 StepTrace trace_step(const RunPlan& plan, const MeshPlace& place, const BackendMemory& needs) {

@@ -111,6 +111,9 @@ struct StepCost {
 StepCost measure_run(const RunPlan& plan, const MeshPlace& place, const BackendMemory& needs,
                      const CommunicatorFactory& make = meter_communicators());
 
+/// The memory of measure_run in less time: a step of one microbatch takes as much as one of many.
+MemoryPlan measure_memory(const RunPlan& plan, const MeshPlace& place, const BackendMemory& needs);
+
 /// Runs two steps on the meter and returns what the second one, at the final global batch size,
 /// does: it starts as every later step does, with updated weights still on their way.
 StepTrace trace_step(const RunPlan& plan, const MeshPlace& place, const BackendMemory& needs);

@@ -70,6 +70,10 @@ GroupLayout group_layout(Axis axis, const MeshShape& mesh, std::int64_t kv_share
     return layout;
 }
 
+double bandwidth_of(const NodeProfile& node, const GroupLayout& group) {
+    return path_of(node, group).bandwidth;
+}
+
 double message_seconds(const NodeProfile& node, const GroupLayout& group,
                        std::string_view operation, double sent) {
     if (group.nodes() == 1) {

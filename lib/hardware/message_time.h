@@ -21,6 +21,9 @@ struct GroupLayout {
 GroupLayout group_layout(Axis axis, const MeshShape& mesh, std::int64_t kv_sharers,
                          std::int64_t devices_per_node);
 
+/// Bytes per second and direction that a rank of the group sends at most.
+double bandwidth_of(const NodeProfile& node, const GroupLayout& group);
+
 /// Seconds of an operation ("all_reduce", "send", ...) in which a rank sends `sent` bytes, counted
 /// as in comm/comm_listener.h, if all ranks start it together.
 ///

@@ -4,6 +4,7 @@
 #include <cmath>
 #include <cstdlib>
 #include <limits>
+#include <numbers>
 
 #include "base/checked.h"
 #include "hardware/measured_time.h"
@@ -32,7 +33,7 @@ double tiled_seconds(const DeviceProfile& device, const OpWork& op, const GemmTi
     const auto processors = static_cast<double>(device.multiprocessors);
     const double length = static_cast<double>(op.length) / static_cast<double>(parts);
     const double flops = 2 * static_cast<double>(tile.rows) * static_cast<double>(tile.cols) *
-                         (length + device.gemm_fill);
+                         (length + device.gemm_fill / static_cast<double>(size_of(op.dtype)));
     return std::ceil(tiles / processors) * flops / (rate * tile.speed / processors);
 }
 
@@ -81,6 +82,21 @@ double work_seconds(const DeviceProfile& device, const OpWork& op) {
 }
 
 }  // namespace
+
+double slowest(const DeviceProfile& device, std::int64_t count) {
+    if (count == 1 || device.spread == 0) return 1;
+    // Blom's estimate of the largest of n normal numbers: where their distribution reaches
+    // (n - 3/8) / (n + 1/4).
+    const auto n = static_cast<double>(count);
+    double low = 0;
+    double high = 10;
+    while (high - low > 1e-6) {
+        const double middle = (low + high) / 2;
+        const double above = std::erfc(middle / std::numbers::sqrt2) / 2;
+        (above > 0.625 / (n + 0.25) ? low : high) = middle;
+    }
+    return 1 + device.spread * low;
+}
 
 double op_seconds(const DeviceProfile& device, const OpWork& op, double devices) {
     if (const auto measured = measured_op_seconds(device.measured, op, devices)) return *measured;

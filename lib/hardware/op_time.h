@@ -12,11 +12,15 @@ namespace gptrain {
 /// GEMM: the longer of its traffic at the memory bandwidth and of its tiles in waves over the
 /// multiprocessors, with the tile size and the split of the sum that are the fastest:
 ///   waves x tile FLOPs x (1 + fill / length) / (rate / multiprocessors)
+/// where the fill is gemm_fill in elements.
 /// Attention: FLOPs / rate, where the rate falls as S / (S + half_length) for short sequences S.
 /// Others: traffic / (bandwidth x efficiency).
 /// Several `devices` (cores) share the work of an op. op_seconds of the profile is added to each
 /// op. An op that was measured (device.measured) takes what its neighbours in the measurement took
 /// (measured_time.h).
 double op_seconds(const DeviceProfile& device, const OpWork& op, double devices = 1);
+
+/// Time of an op on the slowest of `count` devices, relative to the mean device (device.spread).
+double slowest(const DeviceProfile& device, std::int64_t count);
 
 }  // namespace gptrain

@@ -66,10 +66,13 @@ struct DeviceProfile {
     PrecisionRates gemm_efficiency = {1, 1, 1, 1};  ///< share of the peak that large GEMMs reach
     std::int64_t multiprocessors = 1;
     std::vector<GemmTile> gemm_tiles;  ///< empty: no quantisation
-    double gemm_fill = 0;              ///< start and end of a tile, as a number of steps along k
+    double gemm_fill = 0;              ///< start and end of a tile, as bytes along k
     std::vector<AttentionRate> attention;
     double attention_half_length = 0;  ///< sequence length at which attention has half its rate
     std::vector<OpBandwidth> op_bandwidths;
+    /// Standard deviation of the speed of GEMMs and attention between devices, relative to the
+    /// mean. Power and silicon make some slower, and all wait for the slowest.
+    double spread = 0;
     double op_seconds = 0;      ///< from the end of an op to the start of the next one
     double issue_seconds = 0;   ///< time of the host to issue an op
     double copy_bandwidth = 0;  ///< between host and device; 0: the host's memory is the device's
@@ -106,14 +109,18 @@ struct NodeProfile {
 
 /// What the software does, by default this program.
 struct SoftwareProfile {
-    bool overlap_grads = true;   ///< gradients are reduced during backward
-    bool overlap_params = true;  ///< updated weights are gathered during the next forward
-    bool in_order = true;        ///< a message starts after all that were issued before it
+    bool overlap_grads = true;     ///< gradients are reduced during backward
+    bool overlap_params = true;    ///< updated weights are gathered during the next forward
+    bool overlap_tensor = true;    ///< computing goes on beside messages of tp where it can
+    bool overlap_boundary = true;  ///< computing goes on beside messages to other stages
+    bool in_order = true;          ///< a message starts after all that were issued before it
     /// Ranks of tp each send a part of the boundary to the next stage, without sequence
     /// parallelism.
     bool scatter_boundary = true;
-    /// The share of computing speed that a message in flight takes.
+    /// The share of computing speed that a message in flight takes. One that uses less bandwidth
+    /// than the node's links takes less.
     double slowdown = 0;
+    double speed = 1;  ///< of its GEMMs and attention, relative to the device's rates
 };
 
 struct HardwareProfile {

@@ -72,6 +72,7 @@ void visit_keys(Keys& keys, DeviceProfile& device) {
     keys.required("attention", device.attention, ListOf<>{1, 100});
     keys.value("attention_half_length", device.attention_half_length, not_negative);
     keys.value("op_bandwidths", device.op_bandwidths, ListOf<>{0, 1000});
+    keys.value("spread", device.spread, fraction);
     keys.value("op_seconds", device.op_seconds, not_negative);
     keys.value("issue_seconds", device.issue_seconds, not_negative);
     keys.value("copy_bandwidth", device.copy_bandwidth, not_negative);
@@ -100,9 +101,12 @@ template <class Keys>
 void visit_keys(Keys& keys, SoftwareProfile& software) {
     keys.value("overlap_grads", software.overlap_grads);
     keys.value("overlap_params", software.overlap_params);
+    keys.value("overlap_tensor", software.overlap_tensor);
+    keys.value("overlap_boundary", software.overlap_boundary);
     keys.value("in_order", software.in_order);
     keys.value("scatter_boundary", software.scatter_boundary);
     keys.value("slowdown", software.slowdown, fraction);
+    keys.value("speed", software.speed, positive);
 }
 
 template <class Keys>

@@ -61,6 +61,8 @@ PricedMessage price(const TraceMessage& message, std::int64_t stage, const Pipel
     // Ranks that share a core move their messages one after the other.
     const double cores = devices_per_rank(hardware, mesh.size());
     priced.seconds = message_seconds(node, layout, message.operation, bytes) / std::min(cores, 1.0);
+    const double share = bandwidth_of(node, layout) / node.link.bandwidth;
+    priced.slowdown = hardware.software.slowdown * std::min(1.0, share);
     return priced;
 }
 
@@ -92,9 +94,15 @@ StepPrices price_stage(const PipelineTraces& pipeline, std::int64_t stage,
                        const HardwareProfile& hardware) {
     const StepTrace& trace = pipeline.stages[static_cast<std::size_t>(stage)];
     const double devices = devices_per_rank(hardware, pipeline.mesh.size());
+    const double arithmetic =
+        slowest(hardware.device, pipeline.mesh.size()) / hardware.software.speed;
     StepPrices prices;
-    for (const OpWork& op : trace.ops)
-        prices.ops.push_back({op_seconds(hardware.device, op, devices), spent_on(op.kind)});
+    for (const OpWork& op : trace.ops) {
+        const Spent spent = spent_on(op.kind);
+        const bool is_arithmetic = spent == Spent::products || spent == Spent::attention;
+        const double seconds = op_seconds(hardware.device, op, devices);
+        prices.ops.push_back({seconds * (is_arithmetic ? arithmetic : 1), spent});
+    }
     for (const TraceMessage& message : trace.messages)
         prices.messages.push_back(price(message, stage, pipeline, hardware));
     return prices;

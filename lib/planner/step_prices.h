@@ -32,6 +32,7 @@ struct PricedMessage {
     double seconds = 0;  ///< in which data moves
     Spent spent = Spent::tp;
     std::int64_t stages = 1;  ///< that must have started before data moves
+    double slowdown = 0;      ///< the share of computing speed that it takes meanwhile
     bool between_stages = false;
     bool sends = false;  ///< to another stage
 };

@@ -30,6 +30,13 @@ struct Message {
     bool waited = false;
 };
 
+/// Data that move while the stage may compute.
+struct Transfer {
+    double begin = 0;
+    double end = 0;
+    double slowdown = 0;
+};
+
 /// A communicator of a stage: its messages in the order of issue, without those at the front that
 /// have been waited for.
 struct Queue {
@@ -46,8 +53,8 @@ struct StageClock {
     double host = 0;        ///< the host has issued everything before
     double device = 0;      ///< the device has computed everything before
     double part_begin = 0;
-    double busy_until = 0;  ///< messages take computing speed until then
-    double last_start = 0;  ///< of the message issued last, on any communicator
+    std::vector<Transfer> transfers;  ///< that take computing speed
+    double last_start = 0;            ///< of the message issued last, on any communicator
     Spent last_spent = Spent::tp;
     std::size_t last_action = 0;  ///< index of the step's last part that is an action
     double postponed = 0;         ///< reductions that wait for it, in seconds
@@ -103,10 +110,16 @@ private:
     /// False if the event has to wait for another stage.
     bool handle(std::int64_t index, const TraceEvent& event);
     void compute(StageClock& stage, const PricedOp& op);
+    /// Seconds that transfers add to an op that starts now, as far as they are known: a message
+    /// whose sender is simulated later adds nothing.
+    double delay(StageClock& stage, double seconds) const;
     bool issue(std::int64_t index, const TraceMessage& what, const PricedMessage& price);
     bool wait(std::int64_t index, const TraceEvent& event);
     /// Adds a reduction or gather to the timeline. Those of tp and cp are too many.
     void draw(std::int64_t index, const Message& message);
+    /// True for a message that the software does not overlap: what follows waits for it. A sender
+    /// waits for the time that its data take.
+    bool computing_waits(const StageClock& stage, const PricedMessage& price) const;
     /// True for a reduction of gradients that waits for the step's last action.
     bool postpones(const StageClock& stage, const PricedMessage& price) const;
     void meet(std::int64_t index, const TraceMessage& what, Message& message);
@@ -134,8 +147,21 @@ private:
 void StepSimulation::compute(StageClock& stage, const PricedOp& op) {
     stage.host += hardware_.device.issue_seconds;
     if (stage.host > stage.device) spend(stage, Spent::host, stage.host - stage.device);
-    const bool shared = stage.busy_until > stage.device;
-    spend(stage, op.spent, op.seconds / (shared ? 1 - hardware_.software.slowdown : 1));
+    spend(stage, op.spent, op.seconds + delay(stage, op.seconds));
+}
+
+double StepSimulation::delay(StageClock& stage, double seconds) const {
+    const double now = stage.device;
+    std::erase_if(stage.transfers, [&](const Transfer& transfer) { return transfer.end <= now; });
+    double delay = 0;
+    for (const Transfer& transfer : stage.transfers) {
+        const double begin = std::max(now, transfer.begin);
+        const double rest = seconds - (begin - now);  // of the op
+        if (rest <= 0) continue;
+        const double both = std::min(transfer.end - begin, rest / (1 - transfer.slowdown));
+        delay += transfer.slowdown * both;
+    }
+    return delay;
 }
 
 void StepSimulation::move_data(StageClock& stage, Message& message, double begin,
@@ -143,7 +169,8 @@ void StepSimulation::move_data(StageClock& stage, Message& message, double begin
     message.begin = begin;
     message.end = begin + seconds;
     message.met = true;
-    stage.busy_until = std::max(stage.busy_until, message.end);
+    if (message.price.slowdown > 0)
+        stage.transfers.push_back({begin, message.end, message.price.slowdown});
 }
 
 bool StepSimulation::issue(std::int64_t index, const TraceMessage& what,
@@ -177,10 +204,18 @@ bool StepSimulation::issue(std::int64_t index, const TraceMessage& what,
     } else {
         meet(index, what, issued);
     }
-    const bool gathers = price.spent == Spent::dp && !in_action(stage);
-    if (gathers && !hardware_.software.overlap_params && issued.end > stage.device)
-        spend(stage, Spent::dp, issued.end - stage.device);
+    if (computing_waits(stage, price)) {
+        const double end = price.sends ? stage.device + price.seconds : issued.end;
+        if (end > stage.device) spend(stage, price.spent, end - stage.device);
+    }
     return true;
+}
+
+bool StepSimulation::computing_waits(const StageClock& stage, const PricedMessage& price) const {
+    const SoftwareProfile& software = hardware_.software;
+    if (price.between_stages) return price.sends && !software.overlap_boundary;
+    if (price.spent == Spent::tp) return !software.overlap_tensor;
+    return price.spent == Spent::dp && !in_action(stage) && !software.overlap_params;
 }
 
 bool StepSimulation::postpones(const StageClock& stage, const PricedMessage& price) const {
@@ -243,6 +278,8 @@ bool StepSimulation::wait(std::int64_t index, const TraceEvent& event) {
     Message& message = queue.messages[queue.messages.size() - 1 - at(event.distance)];
     if (!message.met) return false;
     message.waited = true;
+    const bool reduces = message.price.spent == Spent::dp && stage.part > stage.last_action;
+    if (reduces) spend(stage, Spent::dp, std::exchange(stage.postponed, 0));
     if (host_moves_) move_by_host(stage, message);
     draw(index, message);
     if (const double gap = message.end - stage.device; gap > 0) {
@@ -281,7 +318,6 @@ void StepSimulation::end_part(std::int64_t index) {
         timeline_.events.push_back({index, part.action->kind, part.action->chunk,
                                     part.action->microbatch, stage.part_begin, stage.device});
     }
-    if (stage.part == stage.last_action) spend(stage, Spent::dp, std::exchange(stage.postponed, 0));
     ++stage.part;
     stage.event = 0;
     stage.part_begin = stage.device;

@@ -26,7 +26,8 @@ struct StepTime {
 ///  - a message starts when it is issued, the ops issued before it have ended, the communicator's
 ///    last message has ended, and (software.in_order) every message issued before it has started;
 ///  - a message between stages, or a sum over them, moves data once all its ranks have started;
-///  - an op after a wait starts when the message has ended.
+///  - an op after a wait starts when the message has ended;
+///  - data that move beside an op take a share of its speed (PricedMessage.slowdown).
 /// On a CPU (MPI) the host computes and moves data itself: a message moves while its receiver waits
 /// for it, after all ranks have issued it.
 ///

@@ -45,8 +45,8 @@ TEST_CASE("a GEMM computes whole tiles in whole waves") {
     // in four makes 20 parts, five waves of a quarter each.
     CHECK(op_seconds(tiled, gemm(20, 20, 10)) == Approx(8000 / 500.0));
     CHECK(op_seconds(tiled, gemm(50, 10, 10)) == Approx(5.0 / 4 * 8000 / 500));
-    // A fill of ten steps makes splitting too expensive.
-    tiled.gemm_fill = 10;
+    // A fill of ten elements makes splitting too expensive.
+    tiled.gemm_fill = 40;
     CHECK(op_seconds(tiled, gemm(50, 10, 10)) == Approx(2 * 2 * 8000 / 500.0));
     // The faster of two tiles counts.
     tiled.gemm_fill = 0;
@@ -65,6 +65,27 @@ TEST_CASE("attention has the rate of the nearest head size and falls off for sho
     CHECK(op_seconds(short_is_slow, op) == Approx(10));
     short_is_slow.attention_half_length = 100;
     CHECK(op_seconds(short_is_slow, op) == Approx(20));
+}
+
+TEST_CASE("the fill of a GEMM takes fewer elements of a larger type") {
+    DeviceProfile tiled = device();
+    tiled.gemm_tiles = {{.rows = 10, .cols = 10}};
+    tiled.gemm_fill = 80;
+    OpWork op = gemm(10, 10, 10);
+    CHECK(op_seconds(tiled, op) == Approx(200 * (10 + 20) / 500.0));
+    op.dtype = DType::bf16;
+    CHECK(op_seconds(tiled, op) == Approx(200 * (10 + 40) / 2000.0));
+}
+
+TEST_CASE("the slowest of more devices is slower") {
+    DeviceProfile spread = device();
+    CHECK(slowest(spread, 1000) == 1);
+    spread.spread = 0.1;
+    CHECK(slowest(spread, 1) == 1);
+    // Tables of normal order statistics: 0.564 of two, 2.508 of a hundred, 3.241 of a thousand.
+    CHECK(slowest(spread, 2) == Approx(1.0564).margin(0.003));
+    CHECK(slowest(spread, 100) == Approx(1.2508).margin(0.003));
+    CHECK(slowest(spread, 1000) == Approx(1.3241).margin(0.003));
 }
 
 TEST_CASE("other ops move bytes, some at their own bandwidth") {

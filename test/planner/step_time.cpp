@@ -170,9 +170,58 @@ TEST_CASE("in the order of issue a message is held up by queues of other communi
 TEST_CASE("a message in flight takes computing speed") {
     HardwareProfile hardware = unit_hardware();
     hardware.software.slowdown = 0.5;
-    const StepTrace step =
-        Script().message(Axis::dp, 1).op(gemm(2)).op(gemm(2)).wait(Axis::dp).trace();
-    CHECK(time_of(step, data_and_tensor, hardware).seconds == Approx(4 + 2));
+    const auto step = [](std::int64_t bytes) {
+        return Script().message(Axis::dp, bytes).op(gemm(2)).op(gemm(2)).wait(Axis::dp).trace();
+    };
+    // Half of the message's second is lost, or half of the first op's four seconds.
+    CHECK(time_of(step(1), data_and_tensor, hardware).seconds == Approx(4 + 0.5));
+    CHECK(time_of(step(4), data_and_tensor, hardware).seconds == Approx(4 + 2));
+}
+
+TEST_CASE("a message over a slower network takes less computing speed") {
+    HardwareProfile hardware = unit_hardware();
+    hardware.software.slowdown = 0.5;
+    hardware.node.link.bandwidth = 2;
+    const StepTrace step = Script().message(Axis::dp, 4).op(gemm(8)).wait(Axis::dp).trace();
+    CHECK(time_of(step, data_and_tensor, hardware).seconds == Approx(8 + 4 * 0.25));
+}
+
+// The second stage computes while the first one computes what it sends.
+TEST_CASE("a message takes no computing speed before its data move") {
+    HardwareProfile hardware = unit_hardware();
+    hardware.software.slowdown = 0.5;
+    const auto time = [&](double flops) {
+        const StepTrace first = Script()
+                                    .message(Axis::pp, 0, "all_reduce")
+                                    .op(gemm(4))
+                                    .action()
+                                    .between("send", 1, 2)
+                                    .wait(100)
+                                    .trace();
+        const StepTrace second = Script()
+                                     .message(Axis::pp, 0, "all_reduce")
+                                     .wait(Axis::pp)
+                                     .between("recv", 0, 0)
+                                     .op(gemm(flops))
+                                     .wait(101)
+                                     .action()
+                                     .trace();
+        return time_of(std::vector{first, second}, {.pipeline = 2}, hardware).seconds;
+    };
+    CHECK(time(4) == Approx(4 + 2));
+    // The data move in two of its seconds.
+    CHECK(time(6) == Approx(6 + 1));
+}
+
+TEST_CASE("GEMMs wait for the slowest device, and other ops do not") {
+    HardwareProfile hardware = unit_hardware();
+    hardware.device.spread = 0.1;
+    hardware.software.speed = 0.5;
+    const StepTrace step = Script().op(gemm(3)).op(traffic(2)).trace();
+    CHECK(time_of(step, {}, hardware)[Spent::products] == Approx(6));
+    const StepTime time = time_of(step, data_and_tensor, hardware);
+    CHECK(time[Spent::products] == Approx(6 * slowest(hardware.device, 4)));
+    CHECK(time[Spent::other] == Approx(2));
 }
 
 TEST_CASE("weights of the last step arrive behind the first ops") {
@@ -208,6 +257,63 @@ TEST_CASE("software that does not overlap reduces after the last action") {
     const StepTime time = time_of(step, data_and_tensor, hardware);
     CHECK(time.seconds == Approx(12));
     CHECK(time[Spent::dp] == Approx(4));
+}
+
+// The first stage reduces after it has sent what the second one waits for.
+TEST_CASE("software that does not overlap sends to other stages before it reduces") {
+    HardwareProfile hardware = unit_hardware();
+    hardware.software.overlap_grads = false;
+    const auto sum = [](Script& script) {
+        script.message(Axis::pp, 0, "all_reduce").wait(Axis::pp);
+        return script.trace();
+    };
+    const StepTrace first = sum(Script()
+                                    .message(Axis::dp, 4)
+                                    .op(gemm(1))
+                                    .action()
+                                    .between("send", 1, 2)
+                                    .wait(100)
+                                    .wait(Axis::dp));
+    const StepTrace second =
+        sum(Script().between("recv", 0, 0).wait(101).op(gemm(3)).action().op(gemm(1)));
+    const StepTime time =
+        time_of(std::vector{first, second}, {.data = 2, .pipeline = 2, .tensor = 1}, hardware);
+    CHECK(time.seconds == Approx(1 + 2 + 4));
+}
+
+TEST_CASE("software that does not overlap tensor parallelism computes after the message") {
+    const StepTrace step =
+        Script().message(Axis::tp, 4).op(gemm(5)).wait(Axis::tp).op(gemm(1)).trace();
+    CHECK(time_of(step, data_and_tensor).seconds == Approx(6));
+    HardwareProfile hardware = unit_hardware();
+    hardware.software.overlap_tensor = false;
+    const StepTime time = time_of(step, data_and_tensor, hardware);
+    CHECK(time.seconds == Approx(10));
+    CHECK(time[Spent::tp] == Approx(4));
+}
+
+TEST_CASE("software that does not overlap messages to other stages sends before it goes on") {
+    const StepTrace first = Script()
+                                .op(gemm(1))
+                                .action()
+                                .between("send", 1, 4)
+                                .op(gemm(5))
+                                .wait(100)
+                                .message(Axis::pp, 0, "all_reduce")
+                                .wait(Axis::pp)
+                                .trace();
+    const StepTrace second = Script()
+                                 .between("recv", 0, 0)
+                                 .wait(101)
+                                 .action()
+                                 .message(Axis::pp, 0, "all_reduce")
+                                 .wait(Axis::pp)
+                                 .trace();
+    HardwareProfile hardware = unit_hardware();
+    CHECK(time_of(std::vector{first, second}, {.pipeline = 2}, hardware).seconds == Approx(1 + 5));
+    hardware.software.overlap_boundary = false;
+    CHECK(time_of(std::vector{first, second}, {.pipeline = 2}, hardware).seconds ==
+          Approx(1 + 4 + 5));
 }
 
 TEST_CASE("stages wait for each other's messages") {

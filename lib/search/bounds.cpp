@@ -1,0 +1,162 @@
+#include "search/bounds.h"
+
+#include <algorithm>
+#include <limits>
+
+#include "hardware/message_time.h"
+#include "planner/flop_costs.h"
+#include "planner/step_prices.h"
+#include "schedule/stage_plan.h"
+
+namespace gptrain {
+namespace {
+
+std::int64_t microbatches_of(const RunPlan& plan) {
+    return plan.microbatches(plan.batch.global_batch_size);
+}
+
+/// Slots for activations on a stage, at least.
+std::int64_t slots_of(const RunPlan& plan, std::int64_t stage) {
+    const std::int64_t count = microbatches_of(plan);
+    const std::int64_t stages = plan.mesh.pipeline;
+    switch (plan.schedule) {
+        case ScheduleKind::gpipe: return count;
+        case ScheduleKind::one_f_one_b: return std::min(count, stages - stage);
+        case ScheduleKind::zero_bubble: return std::min(count, stages);
+        // Before the first backward: a group of microbatches through all chunks but the last.
+        case ScheduleKind::interleaved_one_f_one_b:
+            return std::min(count, stages) * (plan.virtual_stages - 1);
+    }
+    return 1;
+}
+
+/// Bytes of a stage's weights, gradients and optimizer, and of its activations.
+double stage_bytes(const ChunkParts<LayerBytes>& parts, const RunPlan& plan, std::int64_t stage) {
+    const double sharers =
+        plan.optimizer.shard ? static_cast<double>(plan.mesh.data * plan.mesh.context) : 1;
+    LayerBytes held;
+    double slot = 0;
+    double head = 0;
+    for (const ChunkPart& part : chunk_parts(plan, stage)) {
+        const LayerBytes body = parts.of(part.num_layers, part.embedding, false);
+        held += body;
+        slot = std::max(slot, body.saved);
+        if (!part.head) continue;
+        head = parts.head.saved;
+        // A tied embedding exists once if both ends are here.
+        const bool again = plan.model.tie_embeddings && !has_tied_ends(plan);
+        if (!again) held += parts.head;
+    }
+    return held.weights + held.grads + held.optimizer / sharers + head +
+           static_cast<double>(slots_of(plan, stage)) * slot;
+}
+
+double work_of(const ChunkCost& cost) {
+    return cost.forward + cost.backward_inputs + cost.backward_weights;
+}
+
+/// Seconds of an operation of all ranks that share a chunk of `bytes`.
+double shared_seconds(const RunPlan& plan, std::string_view operation, double bytes,
+                      const HardwareProfile& hardware) {
+    const auto ranks = static_cast<double>(plan.mesh.data * plan.mesh.context);
+    const GroupLayout group = group_layout(Axis::dp_cp, plan.mesh, 1, hardware.node.devices);
+    const double rounds = operation == "all_reduce" ? 2 : 1;
+    return message_seconds(hardware.node, group, operation, rounds * bytes * (ranks - 1) / ranks);
+}
+
+}  // namespace
+
+double memory_bound(const LayerMemory& costs, const RunPlan& plan) {
+    double most = 0;
+    for (std::int64_t stage = 0; stage < plan.mesh.pipeline; ++stage)
+        most = std::max(most, stage_bytes(costs.bytes, plan, stage));
+    return most + costs.workspace;
+}
+
+StepCosts step_costs(const LayerTimes& times, const LayerMemory& memory, const RunPlan& plan,
+                     const HardwareProfile& hardware) {
+    StepCosts costs;
+    const std::size_t chunks = plan.chunk_layers.size();
+    for (std::size_t chunk = 0; chunk < chunks; ++chunk) {
+        costs.pipeline.chunks.push_back(
+            times.seconds.of(plan.chunk_layers[chunk], chunk == 0, chunk + 1 == chunks));
+    }
+    const std::int64_t stages = plan.mesh.pipeline;
+    costs.last_sums.resize(static_cast<std::size_t>(stages));
+    if (stages == 1) return costs;
+    PipelineTraces first;
+    first.mesh = plan.mesh;
+    first.stages.resize(1);
+    first.stages.front().messages = {times.boundary};
+    costs.pipeline.message = price_stage(first, 0, hardware).messages.front().seconds;
+    if (!plan.reduces_whole_chunks() || plan.mesh.data * plan.mesh.context == 1) return costs;
+
+    const auto bytes_of = [&](const ChunkPart& part) {
+        return memory.bytes.of(part.num_layers, part.embedding, part.head);
+    };
+    for (std::int64_t stage = 0; stage < stages; ++stage) {
+        double least = std::numeric_limits<double>::infinity();
+        for (const ChunkPart& part : chunk_parts(plan, stage))
+            least = std::min(least, bytes_of(part).grads);
+        costs.last_sums[static_cast<std::size_t>(stage)] = shared_seconds(
+            plan, plan.optimizer.shard ? "reduce_scatter" : "all_reduce", least, hardware);
+    }
+    if (plan.optimizer.shard) {
+        const double weights = bytes_of(chunk_parts(plan, 0).front()).weights;
+        costs.late_start =
+            std::max(0.0, shared_seconds(plan, "all_gather", plan.fp8 ? 0 : weights, hardware) -
+                              costs.pipeline.chunks.front().forward);
+    }
+    return costs;
+}
+
+StepCosts ideal_costs(const RunPlan& plan, const HardwareProfile& hardware) {
+    const DeviceProfile& device = hardware.device;
+    const DType dtype = plan.fp8 ? DType::f8e4m3 : plan.compute;
+    double rate = device.peak_flops.of(dtype) * device.gemm_efficiency.of(dtype);
+    for (const AttentionRate& attention : device.attention)
+        rate = std::max({rate, attention.forward, attention.backward});
+    rate *= devices_per_rank(hardware, plan.mesh.size());
+    StepCosts costs;
+    costs.pipeline = flop_costs(plan);
+    for (ChunkCost& chunk : costs.pipeline.chunks)
+        chunk = assumed_rate / rate * chunk;
+    costs.last_sums.resize(static_cast<std::size_t>(plan.mesh.pipeline));
+    return costs;
+}
+
+double work_bound(const StepCosts& costs, const RunPlan& plan) {
+    const PipelineShape shape = pipeline_of(plan, microbatches_of(plan));
+    const auto stages = static_cast<std::size_t>(plan.mesh.pipeline);
+    std::vector<double> work(stages);
+    std::vector<double> before(stages);
+    double way = 0;  // of a microbatch through the chunks so far, there and back
+    const bool defers = shape.kind == ScheduleKind::zero_bubble;
+    for (std::int64_t chunk = 0; chunk < shape.model_chunks(); ++chunk) {
+        const ChunkPlace place = place_at(shape, chunk);
+        const ChunkCost& cost = costs.pipeline.chunks[static_cast<std::size_t>(chunk)];
+        if (place.chunk == 0) before[static_cast<std::size_t>(place.stage)] = way;
+        work[static_cast<std::size_t>(place.stage)] += work_of(cost);
+        // Deferred weight gradients fill the time in which the last gradients travel.
+        way += defers ? cost.forward + costs.pipeline.message
+                      : work_of(cost) + 2 * costs.pipeline.message;
+    }
+    double most = 0;
+    for (std::size_t stage = 0; stage < stages; ++stage) {
+        const double own = static_cast<double>(shape.microbatches) * work[stage];
+        most = std::max(most, before[stage] + own + (defers ? costs.last_sums[stage] : 0));
+    }
+    return costs.late_start + most + (defers ? 0 : costs.last_sums.front());
+}
+
+double schedule_bound(const StepCosts& costs, const RunPlan& plan) {
+    const Pipeline pipeline = make_pipeline(pipeline_of(plan, microbatches_of(plan)));
+    double end = 0;
+    for (const TimelineEvent& event : simulate(pipeline, costs.pipeline).events) {
+        if (!computes(event.kind)) continue;
+        end = std::max(end, event.end + costs.last_sums[static_cast<std::size_t>(event.stage)]);
+    }
+    return costs.late_start + end;
+}
+
+}  // namespace gptrain

@@ -1,0 +1,36 @@
+// The settings of a run spec that the search varies.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+
+#include "spec/run_spec.h"
+
+namespace gptrain {
+
+/// One candidate. `parallel.data` is always auto: the remaining ranks.
+struct Choices {
+    ParallelSpec parallel;
+    std::int64_t micro_batch_size = 1;
+    std::int64_t global_batch_size = 1;
+    std::optional<Precision> compute;
+    Precision grad_reduce = Precision::fp32;
+    Recompute recompute = Recompute::selective;
+
+    bool defers_weights() const { return parallel.schedule == ScheduleKind::zero_bubble; }
+    /// Ranks that hold one copy of the model.
+    std::int64_t model_ranks() const {
+        return parallel.tensor * parallel.context * parallel.pipeline;
+    }
+    bool operator==(const Choices&) const = default;
+};
+
+/// The spec's own. Its global batch size must be given.
+Choices choices_of(const RunSpec& spec);
+
+/// The spec with these settings in place of its own. With another global batch size it has as many
+/// steps as the same samples take.
+RunSpec with_choices(const RunSpec& spec, const Choices& choices);
+
+}  // namespace gptrain

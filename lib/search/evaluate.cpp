@@ -1,0 +1,49 @@
+#include "search/evaluate.h"
+
+#include <algorithm>
+#include <thread>
+
+#include "base/checked.h"
+#include "base/parallel_for.h"
+#include "engine/memory_check.h"
+
+namespace gptrain {
+
+RunPlan plan_of(const SearchContext& context, const Choices& choices) {
+    return make_plan(with_choices(context.spec, choices), context.target);
+}
+
+StepEstimate time_of(const SearchContext& context, const RunPlan& plan) {
+    StepEstimate estimate =
+        estimate_step(plan, trace_stages(plan, context.needs), {}, context.hardware);
+    estimate.step.timeline = {};
+    return estimate;
+}
+
+std::int64_t required_bytes(const SearchContext& context, const MemoryPlan& memory) {
+    if (context.target.cuda) return memory.on_device() + context.needs.reserve;
+    return memory.total() + host_reserve;
+}
+
+std::int64_t ends_memory(const SearchContext& context, const RunPlan& plan) {
+    const auto of_stage = [&](std::int64_t stage) {
+        return required_bytes(context,
+                              measure_memory(plan, {.pp = narrow<int>(stage)}, context.needs));
+    };
+    const std::int64_t first = of_stage(0);
+    return plan.mesh.pipeline == 1 ? first : std::max(first, of_stage(plan.mesh.pipeline - 1));
+}
+
+std::int64_t mesh_memory(const SearchContext& context, const RunPlan& plan) {
+    const std::vector<RankClass> classes = rank_classes(plan);
+    std::vector<std::int64_t> bytes(classes.size());
+    const int threads = static_cast<int>(std::max(1U, std::thread::hardware_concurrency()));
+    parallel_for(std::ssize(classes), threads, [&](std::int64_t i) {
+        const auto index = static_cast<std::size_t>(i);
+        const MeshPlace place = place_of(classes[index].ranks.front(), plan.mesh);
+        bytes[index] = required_bytes(context, measure_memory(plan, place, context.needs));
+    });
+    return *std::max_element(bytes.begin(), bytes.end());
+}
+
+}  // namespace gptrain

@@ -1,0 +1,36 @@
+// What the search asks of a candidate, answered by the program itself on the meter.
+#pragma once
+
+#include <cstdint>
+
+#include "planner/step_estimate.h"
+#include "search/choices.h"
+#include "spec/make_plan.h"
+
+namespace gptrain {
+
+/// What the candidates of a search have in common. All arguments outlive it.
+struct SearchContext {
+    const RunSpec& spec;
+    PlanTarget target;
+    const BackendMemory& needs;
+    const HardwareProfile& hardware;
+    double capacity = 0;  ///< bytes for one rank, with the reserve for libraries
+};
+
+RunPlan plan_of(const SearchContext& context, const Choices& choices);
+
+/// The time of a step. Without the FLOPs and the memory, which follow from measurements of every
+/// class of ranks, and without the timeline.
+StepEstimate time_of(const SearchContext& context, const RunPlan& plan);
+
+/// What a rank must have for this memory, with the reserve for libraries.
+std::int64_t required_bytes(const SearchContext& context, const MemoryPlan& memory);
+
+/// The most of the first ranks of the first and the last stage.
+std::int64_t ends_memory(const SearchContext& context, const RunPlan& plan);
+
+/// The most of all ranks.
+std::int64_t mesh_memory(const SearchContext& context, const RunPlan& plan);
+
+}  // namespace gptrain

@@ -1,0 +1,182 @@
+#include "search/layer_costs.h"
+
+#include <algorithm>
+
+#include "base/error.h"
+#include "engine/engine.h"
+#include "planner/step_time.h"
+#include "schedule/stage_plan.h"
+
+namespace gptrain {
+
+LayerBytes& LayerBytes::operator+=(const LayerBytes& other) {
+    weights += other.weights;
+    grads += other.grads;
+    optimizer += other.optimizer;
+    saved += other.saved;
+    return *this;
+}
+
+LayerBytes operator*(double count, const LayerBytes& bytes) {
+    return {count * bytes.weights, count * bytes.grads, count * bytes.optimizer,
+            count * bytes.saved};
+}
+
+ChunkCost& operator+=(ChunkCost& sum, const ChunkCost& other) {
+    sum.forward += other.forward;
+    sum.backward_inputs += other.backward_inputs;
+    sum.backward_weights += other.backward_weights;
+    return sum;
+}
+
+ChunkCost operator*(double count, const ChunkCost& cost) {
+    return {count * cost.forward, count * cost.backward_inputs, count * cost.backward_weights};
+}
+
+namespace {
+
+// A pipeline of two stages, whose middle microbatch waits for no weights and reduces no gradients.
+constexpr std::int64_t small_stages = 2;
+constexpr std::int64_t timed_microbatches = 3;
+constexpr std::int64_t middle = 1;
+// The layers of a stage. FP8 leaves out the first and the last layer of the model, so stages of two
+// layers are the smallest that differ from larger ones by their number of layers alone.
+constexpr std::int64_t few = 2;
+
+/// The costs of the parts, from those of both stages with few layers and of the first with one
+/// more.
+template <class Cost>
+ChunkParts<Cost> parts_of(const Cost& first, const Cost& last, const Cost& first_with_more) {
+    ChunkParts<Cost> parts;
+    parts.layer = first_with_more;
+    parts.layer += -1.0 * first;
+    const Cost layers = static_cast<double>(few) * parts.layer;
+    parts.embedding = first;
+    parts.embedding += -1.0 * layers;
+    parts.head = last;
+    parts.head += -1.0 * layers;
+    return parts;
+}
+
+/// The middle microbatch's action of a kind; 0 if the stage has none.
+double action_seconds(const StepTrace& trace, ActionKind kind, const PipelineTraces& place,
+                      const HardwareProfile& hardware) {
+    for (const StepTrace::Part& part : trace.parts) {
+        if (!part.action || part.action->kind != kind || part.action->microbatch != middle)
+            continue;
+        PipelineTraces alone = place;
+        alone.stages = {{.ops = trace.ops,
+                         .messages = trace.messages,
+                         .bodies = {trace.bodies[static_cast<std::size_t>(part.body)]},
+                         .parts = {{.body = 0, .action = part.action}}}};
+        return time_step(alone, hardware).seconds;
+    }
+    return 0;
+}
+
+ChunkCost chunk_seconds(const StepTrace& trace, const PipelineTraces& place,
+                        const HardwareProfile& hardware) {
+    const auto seconds = [&](ActionKind kind) {
+        return action_seconds(trace, kind, place, hardware);
+    };
+    return {.forward = seconds(ActionKind::forward),
+            .backward_inputs = seconds(ActionKind::backward) + seconds(ActionKind::backward_inputs),
+            .backward_weights = seconds(ActionKind::backward_weights)};
+}
+
+LayerBytes stage_bytes(const MemoryPlan& memory) {
+    const auto bytes = [&](MemoryUse use) { return static_cast<double>(memory[use]); };
+    return {.weights = bytes(MemoryUse::weights),
+            .grads = bytes(MemoryUse::main_grads),
+            .optimizer = bytes(MemoryUse::main_params) + bytes(MemoryUse::optimizer),
+            .saved = bytes(MemoryUse::saved)};
+}
+
+const TraceMessage& boundary_of(const StepTrace& trace) {
+    const auto found =
+        std::find_if(trace.messages.begin(), trace.messages.end(),
+                     [](const TraceMessage& message) { return message.peer != Action::none; });
+    GPTRAIN_CHECK(found != trace.messages.end(), "a stage sends nothing to the next one");
+    return *found;
+}
+
+}  // namespace
+
+LayerCostTable::Key LayerCostTable::key_of(const Choices& candidate) {
+    const ParallelSpec& parallel = candidate.parallel;
+    return {parallel.tensor,         parallel.sequence_parallel, parallel.context,
+            parallel.context_method, candidate.micro_batch_size, candidate.recompute,
+            candidate.compute,       candidate.defers_weights()};
+}
+
+RunPlan LayerCostTable::small_plan(const Choices& candidate, std::int64_t layers_per_stage,
+                                   std::int64_t microbatches) const {
+    Choices choices = candidate;
+    choices.parallel.pipeline = small_stages;
+    choices.parallel.virtual_stages = 1;
+    choices.parallel.schedule =
+        candidate.defers_weights() ? ScheduleKind::zero_bubble : ScheduleKind::one_f_one_b;
+    choices.parallel.layers = {layers_per_stage, layers_per_stage};
+    choices.parallel.shard_optimizer = false;
+    choices.grad_reduce = Precision::fp32;
+    choices.global_batch_size = microbatches * candidate.micro_batch_size;
+    RunSpec spec = with_choices(spec_, choices);
+    spec.model.num_layers = small_stages * layers_per_stage;
+    spec.training.rampup = {};
+    spec.fault_injection.reset();
+    PlanTarget target = target_;
+    target.world_size = min_ranks(spec.parallel);
+    return make_plan(spec, target);
+}
+
+LayerMemory LayerCostTable::memory_of(const Choices& candidate) const {
+    const auto measure = [&](std::int64_t layers, int stage) {
+        return gptrain::measure_memory(small_plan(candidate, layers, 1), {.pp = stage}, needs_);
+    };
+    const MemoryPlan first = measure(few, 0);
+    const MemoryPlan last = measure(few, 1);
+    return {
+        .bytes = parts_of(stage_bytes(first), stage_bytes(last), stage_bytes(measure(few + 1, 0))),
+        .workspace =
+            static_cast<double>(std::min(first[MemoryUse::workspace], last[MemoryUse::workspace]))};
+}
+
+LayerTimes LayerCostTable::times_of(const Choices& candidate) const {
+    PipelineTraces place;
+    place.mesh = {
+        .data = target_.world_size / (candidate.parallel.context * candidate.parallel.tensor),
+        .context = candidate.parallel.context,
+        .tensor = candidate.parallel.tensor};
+    LayerTimes times;
+    const auto measure = [&](std::int64_t layers, int stage) {
+        const RunPlan plan = small_plan(candidate, layers, timed_microbatches);
+        place.kv_sharers = mesh_connections(plan).kv_sharers;
+        const StepTrace trace = trace_step(plan, {.pp = stage}, needs_);
+        if (stage == 0) times.boundary = boundary_of(trace);
+        return chunk_seconds(trace, place, hardware_);
+    };
+    const ChunkCost first = measure(few, 0);
+    times.seconds = parts_of(first, measure(few, 1), measure(few + 1, 0));
+    return times;
+}
+
+template <class Costs>
+LayerCostTable::Entry<Costs>& LayerCostTable::entry(std::map<Key, Entry<Costs>>& table,
+                                                    const Choices& candidate) {
+    const std::lock_guard lock(mutex_);
+    return table[key_of(candidate)];
+}
+
+const LayerMemory& LayerCostTable::memory(const Choices& candidate) {
+    Entry<LayerMemory>& found = entry(memory_, candidate);
+    std::call_once(found.measured, [&] { found.costs = memory_of(candidate); });
+    return found.costs;
+}
+
+const LayerTimes& LayerCostTable::times(const Choices& candidate) {
+    Entry<LayerTimes>& found = entry(times_, candidate);
+    std::call_once(found.measured, [&] { found.costs = times_of(candidate); });
+    return found.costs;
+}
+
+}  // namespace gptrain

@@ -1,0 +1,96 @@
+// What layers take in time and memory, measured on small pipelines on the meter.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <mutex>
+#include <optional>
+#include <tuple>
+
+#include "backend/backend.h"
+#include "engine/step_trace.h"
+#include "hardware/profile.h"
+#include "planner/simulate.h"
+#include "search/choices.h"
+#include "spec/make_plan.h"
+
+namespace gptrain {
+
+/// Bytes on a rank.
+struct LayerBytes {
+    double weights = 0;
+    double grads = 0;
+    double optimizer = 0;  ///< of all ranks that share it
+    double saved = 0;      ///< of one microbatch
+
+    LayerBytes& operator+=(const LayerBytes& other);
+    friend LayerBytes operator*(double count, const LayerBytes& bytes);
+};
+
+ChunkCost& operator+=(ChunkCost& sum, const ChunkCost& other);
+ChunkCost operator*(double count, const ChunkCost& cost);
+
+/// A chunk of n layers takes n x layer, the model's first chunk `embedding` besides, and the last
+/// one `head`.
+template <class Cost>
+struct ChunkParts {
+    Cost layer;
+    Cost embedding;
+    Cost head;
+
+    Cost of(std::int64_t layers, bool first, bool last) const {
+        Cost cost = static_cast<double>(layers) * layer;
+        if (first) cost += embedding;
+        if (last) cost += head;
+        return cost;
+    }
+};
+
+struct LayerMemory {
+    ChunkParts<LayerBytes> bytes;
+    double workspace = 0;  ///< bytes, the least of any stage
+};
+
+struct LayerTimes {
+    ChunkParts<ChunkCost> seconds;  ///< of one microbatch
+    TraceMessage boundary;          ///< to the next stage
+};
+
+/// Costs of one spec on one number of ranks of given hardware.
+class LayerCostTable {
+public:
+    LayerCostTable(const RunSpec& spec, const PlanTarget& target, const BackendMemory& needs,
+                   const HardwareProfile& hardware)
+        : spec_(spec), target_(target), needs_(needs), hardware_(hardware) {}
+
+    /// Measures once for all candidates with the same costs. Several threads may call these.
+    const LayerMemory& memory(const Choices& candidate);
+    const LayerTimes& times(const Choices& candidate);
+
+private:
+    /// All that the costs depend on.
+    using Key = std::tuple<std::int64_t, bool, std::int64_t, ContextMethod, std::int64_t, Recompute,
+                           std::optional<Precision>, bool>;
+    static Key key_of(const Choices& candidate);
+    template <class Costs>
+    struct Entry {
+        std::once_flag measured;
+        Costs costs;
+    };
+    template <class Costs>
+    Entry<Costs>& entry(std::map<Key, Entry<Costs>>& table, const Choices& candidate);
+    LayerMemory memory_of(const Choices& candidate) const;
+    LayerTimes times_of(const Choices& candidate) const;
+    RunPlan small_plan(const Choices& candidate, std::int64_t layers_per_stage,
+                       std::int64_t microbatches) const;
+
+    const RunSpec& spec_;
+    const PlanTarget& target_;
+    const BackendMemory& needs_;
+    const HardwareProfile& hardware_;
+    std::mutex mutex_;  ///< of the tables, not of their entries
+    std::map<Key, Entry<LayerMemory>> memory_;
+    std::map<Key, Entry<LayerTimes>> times_;
+};
+
+}  // namespace gptrain

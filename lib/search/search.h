@@ -1,0 +1,67 @@
+// The search for the settings that train fastest on given hardware.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <limits>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "search/evaluate.h"
+#include "search/space.h"
+
+namespace gptrain {
+
+/// A candidate that fits, with the time of its step.
+struct Found {
+    Choices choices;
+    RunPlan plan;
+    StepEstimate estimate;
+    std::int64_t required_bytes = 0;  ///< of the rank that needs the most, with the reserve
+};
+
+/// What became of the candidates with one value of a key.
+struct ValueOutcome {
+    std::string rule;  ///< why the spec's rules refuse it, if they refuse all
+    bool allowed = false;
+    double least_bytes = std::numeric_limits<double>::infinity();  ///< if none fits
+    bool fits = false;
+    /// Seconds per sample that none is below.
+    double bound = std::numeric_limits<double>::infinity();
+    bool among_best = false;
+};
+
+/// "parallel.tensor" and "16".
+using KeyValue = std::pair<std::string, std::string>;
+
+struct SearchCounts {
+    std::int64_t candidates = 0;  ///< all
+    std::int64_t refused = 0;     ///< by the spec's rules
+    std::int64_t too_large = 0;   ///< for the memory
+    std::int64_t simulated = 0;   ///< in full
+};
+
+/// Shares of the memory below which the fastest is found as well.
+constexpr std::array<double, 3> memory_corners = {0.75, 0.5, 0.25};
+
+struct SearchResult {
+    std::vector<Found> best;  ///< the fastest first
+    /// The fastest that takes at most each share of memory_corners; none if nothing fits.
+    std::array<std::optional<Found>, memory_corners.size()> corners;
+    SearchCounts counts;
+    std::vector<std::pair<KeyValue, ValueOutcome>> outcomes;
+};
+
+/// Finds the `count` candidates with the fewest seconds per sample that fit, which are exactly
+/// those that a simulation of every candidate would give: a candidate is left out only if a lower
+/// bound of its time is above theirs, or a lower bound of its memory above the capacity. The bounds
+/// are refined in steps, best first: the work of the most loaded stage, the simulated schedule, and
+/// at last the step as recorded on the meter (planner/step_time.h).
+SearchResult search(const SearchContext& context, const SearchSpace& space, std::int64_t count);
+
+/// One candidate in full, whether it fits or not. Error (usage) if the spec's rules refuse it.
+Found evaluate(const SearchContext& context, const Choices& choices);
+
+}  // namespace gptrain

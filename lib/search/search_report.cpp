@@ -1,0 +1,267 @@
+#include "search/search_report.h"
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+
+#include "base/text.h"
+
+namespace gptrain {
+namespace {
+
+std::string padded_left(std::string_view value, std::size_t width) {
+    return std::string(width > value.size() ? width - value.size() : 0, ' ') + std::string(value);
+}
+
+std::string padded_right(std::string_view value, std::size_t width) {
+    return std::string(value) + std::string(width > value.size() ? width - value.size() : 0, ' ');
+}
+
+std::string gib(double bytes) {
+    return fixed(bytes / static_cast<double>(std::int64_t{1} << 30), 1);
+}
+
+/// "8 sp": tp ranks, with sequence parallelism.
+std::string tensor_of(const Choices& choices) {
+    const ParallelSpec& parallel = choices.parallel;
+    return text(parallel.tensor, parallel.sequence_parallel && parallel.tensor > 1 ? " sp" : "");
+}
+
+/// "2 r": cp ranks and the method.
+std::string context_of(const Choices& choices) {
+    const ParallelSpec& parallel = choices.parallel;
+    if (parallel.context == 1) return "1";
+    return text(parallel.context,
+                parallel.context_method == ContextMethod::ring ? " ring" : " all");
+}
+
+std::string table_head() {
+    return text(padded_left("#", 3), padded_left("step s", 9), padded_left("MFU %", 6),
+                padded_left("days", 8), padded_left("GiB", 6), padded_left("tp", 6),
+                padded_left("pp", 4), padded_left("v", 4), padded_left("cp", 7),
+                padded_left("dp", 6), padded_left("mb", 4), "  ", padded_right("recompute", 10),
+                padded_right("schedule", 17), "loses\n");
+}
+
+std::string table_row(std::string_view number, const Found& found) {
+    const Choices& choices = found.choices;
+    const StepEstimate& estimate = found.estimate;
+    return text(
+        padded_left(number, 3), padded_left(fixed(estimate.step.seconds, 3), 9),
+        padded_left(fixed(100 * estimate.mfu, 1), 6), padded_left(fixed(estimate.days, 2), 8),
+        padded_left(gib(static_cast<double>(found.required_bytes)), 6),
+        padded_left(tensor_of(choices), 6), padded_left(text(choices.parallel.pipeline), 4),
+        padded_left(text(choices.parallel.virtual_stages), 4), padded_left(context_of(choices), 7),
+        padded_left(text(found.plan.mesh.data), 6), padded_left(text(choices.micro_batch_size), 4),
+        "  ", padded_right(name_of(choices.recompute), 10),
+        padded_right(name_of(choices.parallel.schedule), 17), largest_loss(estimate.step), "\n");
+}
+
+/// The settings that the table has no column for.
+std::string other_settings(const Found& found, bool batches_differ) {
+    const Choices& choices = found.choices;
+    std::string settings;
+    const auto add = [&](const auto&... parts) {
+        settings += text(settings.empty() ? "" : ", ", parts...);
+    };
+    if (batches_differ) add("global_batch_size ", choices.global_batch_size);
+    if (choices.parallel.layers) {
+        std::string layers;
+        for (const std::int64_t count : *choices.parallel.layers)
+            layers += text(layers.empty() ? "" : " ", count);
+        add("layers ", layers);
+    }
+    if (!choices.parallel.shard_optimizer) add("shard_optimizer false");
+    return settings;
+}
+
+/// The same settings other than those of the table on one line each: "1, 3: layers 4 4".
+std::string notes(const std::vector<Found>& best, bool batches_differ) {
+    std::vector<std::pair<std::string, std::string>> by_settings;
+    for (std::size_t i = 0; i < best.size(); ++i) {
+        const std::string settings = other_settings(best[i], batches_differ);
+        if (settings.empty()) continue;
+        const auto known = std::find_if(by_settings.begin(), by_settings.end(),
+                                        [&](const auto& note) { return note.first == settings; });
+        if (known == by_settings.end()) {
+            by_settings.emplace_back(settings, text(i + 1));
+        } else {
+            known->second += text(", ", i + 1);
+        }
+    }
+    std::string lines;
+    for (const auto& [settings, numbers] : by_settings)
+        lines += text("  # ", numbers, ": ", settings, "\n");
+    return lines;
+}
+
+std::string totals(const Found& best) {
+    const StepEstimate& estimate = best.estimate;
+    return text(
+        "the fastest: ", human_count(estimate.tokens_per_second), "tokens per second, ",
+        grouped(std::llround(estimate.device_hours)), " device-hours for ",
+        grouped(best.plan.steps), " steps",
+        estimate.cost > 0 ? text(", cost ", grouped(std::llround(estimate.cost))) : "",
+        estimate.megawatt_hours > 0 ? text(", ", fixed(estimate.megawatt_hours, 1), " MWh") : "",
+        "\n");
+}
+
+std::string corner_lines(const SearchResult& result) {
+    std::string lines;
+    for (std::size_t i = 0; i < memory_corners.size(); ++i) {
+        const std::string title =
+            text("the fastest within ", fixed(100 * memory_corners[i], 0), " % of the memory: ");
+        const auto& found = result.corners[i];
+        lines += title;
+        if (!found) {
+            lines += "none fits\n";
+            continue;
+        }
+        lines +=
+            text(fixed(found->estimate.step.seconds, 3), " s, ",
+                 gib(static_cast<double>(found->required_bytes)), " GiB: ", describe(*found), "\n");
+    }
+    return lines;
+}
+
+/// What the slower of two steps spends more on, the largest difference first.
+std::string comparison(const StepTime& slower, const StepTime& faster) {
+    std::array<Spent, spent_kinds> kinds{};
+    for (int i = 0; i < spent_kinds; ++i)
+        kinds[static_cast<std::size_t>(i)] = static_cast<Spent>(i);
+    const auto more = [&](Spent kind) { return slower[kind] - faster[kind]; };
+    std::stable_sort(kinds.begin(), kinds.end(),
+                     [&](Spent a, Spent b) { return more(a) > more(b); });
+    std::string out;
+    for (const Spent kind : {kinds[0], kinds[1]}) {
+        if (more(kind) < 0.01 * (slower.seconds - faster.seconds)) continue;
+        out += text(out.empty() ? ": " : ", ", name_of(kind), ' ', fixed(slower[kind], 3),
+                    " s in place of ", fixed(faster[kind], 3), " s");
+    }
+    return out;
+}
+
+std::string own_line(const SearchReport& report, const SearchContext& context) {
+    const std::string title = "this spec's own settings: ";
+    if (!report.own.found) return text(title, report.own.refused, "\n");
+    const Found& own = *report.own.found;
+    const std::vector<Found>& best = report.result.best;
+    const std::string time = text(fixed(own.estimate.step.seconds, 3), " s, ",
+                                  gib(static_cast<double>(own.required_bytes)), " GiB");
+    if (static_cast<double>(own.required_bytes) > context.capacity)
+        return text(title, time, ", which does not fit in ", gib(context.capacity), " GiB\n");
+    for (std::size_t i = 0; i < best.size(); ++i) {
+        if (best[i].plan.chunk_layers == own.plan.chunk_layers &&
+            best[i].estimate.step.seconds == own.estimate.step.seconds)
+            return text(title, time, ", number ", i + 1, "\n");
+    }
+    if (best.empty()) return text(title, time, "\n");
+    const auto per_sample = [](const Found& found) {
+        return found.estimate.step.seconds / static_cast<double>(found.choices.global_batch_size);
+    };
+    const double ratio = per_sample(own) / per_sample(best.front());
+    return text(title, time, ", ", fixed(ratio, 2), "x the time of the fastest",
+                comparison(own.estimate.step, best.front().estimate.step), "\n");
+}
+
+}  // namespace
+
+std::string largest_loss(const StepTime& step) {
+    auto largest = Spent::other;
+    for (int i = 0; i < spent_kinds; ++i) {
+        const auto kind = static_cast<Spent>(i);
+        if (kind == Spent::products || kind == Spent::attention) continue;
+        if (step[kind] > step[largest]) largest = kind;
+    }
+    return text(name_of(largest), " ", fixed(100 * step[largest] / step.seconds, 0), " %");
+}
+
+std::string describe(const Found& found) {
+    const Choices& choices = found.choices;
+    const ParallelSpec& parallel = choices.parallel;
+    return text("tp ", tensor_of(choices), ", pp ", parallel.pipeline,
+                parallel.virtual_stages > 1 ? text(" x ", parallel.virtual_stages) : "", ", ",
+                parallel.context > 1 ? text("cp ", context_of(choices), ", ") : "", "dp ",
+                found.plan.mesh.data, ", mb ", choices.micro_batch_size, ", ",
+                name_of(choices.recompute), ", ", name_of(parallel.schedule));
+}
+
+std::string scaling_head() {
+    return text(padded_left("ranks", 7), padded_left("step s", 9), padded_left("tokens/s", 10),
+                padded_left("MFU %", 6), padded_left("days", 8), padded_left("GiB", 6),
+                "  settings");
+}
+
+std::string scaling_row(std::int64_t ranks, const Found* best) {
+    if (best == nullptr) return text(padded_left(text(ranks), 7), "  nothing fits");
+    const StepEstimate& estimate = best->estimate;
+    return text(
+        padded_left(text(ranks), 7), padded_left(fixed(estimate.step.seconds, 3), 9),
+        padded_left(human_count(estimate.tokens_per_second), 10),
+        padded_left(fixed(100 * estimate.mfu, 1), 6), padded_left(fixed(estimate.days, 2), 8),
+        padded_left(gib(static_cast<double>(best->required_bytes)), 6), "  ", describe(*best));
+}
+
+std::vector<LeftOut> left_out(const SearchResult& result, const SearchContext& context) {
+    std::vector<LeftOut> lines;
+    if (result.best.empty()) return lines;
+    const Found& best = result.best.front();
+    const double fastest =
+        best.estimate.step.seconds / static_cast<double>(best.choices.global_batch_size);
+    for (const auto& [value, outcome] : result.outcomes) {
+        if (outcome.among_best) continue;
+        LeftOut line = {.key = value.first, .values = value.second, .reason = {}};
+        if (outcome.fits) {
+            line.reason =
+                text("at least ", fixed(outcome.bound / fastest, 2), "x the time of the fastest");
+        } else if (outcome.allowed) {
+            line.reason = text("needs at least ", gib(outcome.least_bytes), " GiB of ",
+                               gib(context.capacity), " GiB");
+        } else {
+            line.reason = outcome.rule.substr(0, outcome.rule.find(';'));
+        }
+        const bool leaves = value.first == "tensor" && outcome.allowed &&
+                            parse_int(value.second).value_or(0) > context.hardware.node.devices;
+        if (leaves) line.reason += ", leaves the node";
+        // A rule names the value: its first word, a key, is the same for all.
+        const std::string same_reason =
+            outcome.allowed ? line.reason : line.reason.substr(0, line.reason.find(' '));
+        const auto same = std::find_if(lines.begin(), lines.end(), [&](const LeftOut& other) {
+            return other.key == line.key && other.reason.starts_with(same_reason);
+        });
+        if (same != lines.end()) {
+            same->values += text(", ", line.values);
+        } else {
+            lines.push_back(std::move(line));
+        }
+    }
+    std::stable_sort(lines.begin(), lines.end(),
+                     [](const LeftOut& a, const LeftOut& b) { return a.key < b.key; });
+    return lines;
+}
+
+std::string to_text(const SearchReport& report, const SearchContext& context) {
+    const SearchResult& result = report.result;
+    const SearchCounts& counts = result.counts;
+    std::string out = text(grouped(counts.candidates + counts.too_large), " candidates for ",
+                           grouped(context.target.world_size), " x ", context.hardware.name, ": ",
+                           grouped(counts.too_large), " too large, ", grouped(counts.simulated),
+                           " simulated in full, the others slower by a bound\n");
+    if (result.best.empty()) return out + "no candidate fits\n" + own_line(report, context);
+    out += table_head();
+    for (std::size_t i = 0; i < result.best.size(); ++i)
+        out += table_row(text(i + 1), result.best[i]);
+    out += notes(result.best, report.global_batches.size() > 1);
+    out += totals(result.best.front());
+    out += corner_lines(result);
+    out += own_line(report, context);
+    const std::vector<LeftOut> others = left_out(result, context);
+    if (!others.empty()) out += "not among the best\n";
+    for (const LeftOut& each : others) {
+        out +=
+            text("  ", padded_right(text(each.key, " ", each.values), 26), " ", each.reason, "\n");
+    }
+    return out;
+}
+
+}  // namespace gptrain

@@ -1,0 +1,345 @@
+#include "search/space.h"
+
+#include <algorithm>
+#include <array>
+#include <span>
+
+#include "base/checked.h"
+#include "spec/plan_checks.h"
+
+namespace gptrain {
+namespace {
+
+constexpr std::int64_t least_tokens = 256;  // of a sequence on a rank of cp
+
+std::vector<std::int64_t> divisors(std::int64_t number) {
+    std::vector<std::int64_t> all;
+    for (std::int64_t n = 1; n <= number; ++n)
+        if (number % n == 0) all.push_back(n);
+    return all;
+}
+
+/// The list's values that divide `number`, or all of its divisors.
+std::vector<std::int64_t> values_of(const std::vector<std::int64_t>& list, std::int64_t number) {
+    if (list.empty()) return divisors(number);
+    std::vector<std::int64_t> values = list;
+    std::erase_if(values, [&](std::int64_t n) { return number % n != 0; });
+    return values;
+}
+
+template <class T>
+std::vector<T> or_only(bool varies, const std::vector<T>& list, const T& only) {
+    return varies || list.size() == 1 ? list : std::vector<T>{only};
+}
+
+using Specs = std::span<const RunSpec>;
+
+struct SearchedKey {
+    std::string_view name;
+    void (*limit)(SearchSpace& space, Specs specs);  ///< to the values in `specs`
+};
+
+template <class T, class Value>
+void take(std::vector<T>& list, Specs specs, const Value& value) {
+    list.clear();
+    for (const RunSpec& spec : specs)
+        list.push_back(value(spec));
+}
+
+constexpr std::array<SearchedKey, 14> searched_keys = {{
+    {"parallel.tensor",
+     [](SearchSpace& s, Specs specs) {
+         take(s.tensor, specs, [](const RunSpec& r) { return r.parallel.tensor; });
+     }},
+    {"parallel.pipeline",
+     [](SearchSpace& s, Specs specs) {
+         take(s.pipeline, specs, [](const RunSpec& r) { return r.parallel.pipeline; });
+     }},
+    {"parallel.context",
+     [](SearchSpace& s, Specs specs) {
+         take(s.context, specs, [](const RunSpec& r) { return r.parallel.context; });
+     }},
+    {"parallel.data",
+     [](SearchSpace& s, Specs specs) {
+         take(s.data, specs, [](const RunSpec& r) { return r.parallel.data.value_or(1); });
+     }},
+    {"parallel.virtual_stages",
+     [](SearchSpace& s, Specs specs) {
+         take(s.virtual_stages, specs, [](const RunSpec& r) { return r.parallel.virtual_stages; });
+     }},
+    {"parallel.layers",
+     [](SearchSpace& s, Specs specs) {
+         take(s.layers, specs, [](const RunSpec& r) { return r.parallel.layers; });
+     }},
+    {"parallel.sequence_parallel",
+     [](SearchSpace& s, Specs specs) {
+         take(s.sequence_parallel, specs,
+              [](const RunSpec& r) { return r.parallel.sequence_parallel; });
+     }},
+    {"parallel.context_method",
+     [](SearchSpace& s, Specs specs) {
+         take(s.context_method, specs, [](const RunSpec& r) { return r.parallel.context_method; });
+     }},
+    {"parallel.schedule",
+     [](SearchSpace& s, Specs specs) {
+         take(s.schedule, specs, [](const RunSpec& r) { return r.parallel.schedule; });
+     }},
+    {"parallel.shard_optimizer",
+     [](SearchSpace& s, Specs specs) {
+         take(s.shard_optimizer, specs,
+              [](const RunSpec& r) { return r.parallel.shard_optimizer; });
+     }},
+    {"training.micro_batch_size",
+     [](SearchSpace& s, Specs specs) {
+         take(s.micro_batch, specs, [](const RunSpec& r) { return r.training.micro_batch_size; });
+     }},
+    {"recompute",
+     [](SearchSpace& s, Specs specs) {
+         take(s.recompute, specs, [](const RunSpec& r) { return r.recompute; });
+     }},
+    {"precision.compute",
+     [](SearchSpace& s, Specs specs) {
+         take(s.compute, specs, [](const RunSpec& r) { return r.precision.compute; });
+     }},
+    {"precision.grad_reduce",
+     [](SearchSpace& s, Specs specs) {
+         take(s.grad_reduce, specs, [](const RunSpec& r) { return r.precision.grad_reduce; });
+     }},
+}};
+
+const SearchedKey* find_key(std::string_view name) {
+    const auto* found = std::find_if(searched_keys.begin(), searched_keys.end(),
+                                     [&](const SearchedKey& key) { return key.name == name; });
+    return found == searched_keys.end() ? nullptr : found;
+}
+
+std::vector<std::string> key_names() {
+    std::vector<std::string> names;
+    for (const SearchedKey& key : searched_keys)
+        names.emplace_back(key.name);
+    return names;
+}
+
+/// Splits at commas outside of brackets.
+std::vector<std::string> split_values(std::string_view list) {
+    std::vector<std::string> values(1);
+    int depth = 0;
+    for (const char c : list) {
+        depth += c == '[' ? 1 : c == ']' ? -1 : 0;
+        if (c == ',' && depth == 0) {
+            values.emplace_back();
+        } else {
+            values.back() += c;
+        }
+    }
+    return values;
+}
+
+bool includes(const std::vector<ScheduleKind>& list, ScheduleKind kind) {
+    return list.empty() || std::find(list.begin(), list.end(), kind) != list.end();
+}
+
+}  // namespace
+
+SearchSpace whole_space(const RunSpec& spec) {
+    SearchSpace space;
+    space.global_batch = {spec.training.global_batch_size.value()};
+    space.compute = {spec.precision.compute};
+    space.grad_reduce = {spec.precision.grad_reduce};
+    return space;
+}
+
+FixedKey parse_fixed_key(std::string_view text) {
+    const std::size_t equals = text.find('=');
+    require(equals != std::string_view::npos && equals + 1 < text.size(), "--fix ", text,
+            ": give KEY.PATH=VALUE, or several values with commas between them");
+    const std::string key(text.substr(0, equals));
+    if (find_key(key) == nullptr) {
+        const std::vector<std::string> names = key_names();
+        const auto near = nearest(key, names);
+        std::string known;
+        for (const std::string& name : names)
+            known += gptrain::text(known.empty() ? "" : ", ", name);
+        fail(ExitCode::usage, "--fix ", text, ": the search does not vary ", key,
+             near ? gptrain::text("; did you mean ", *near, "?") : "; use --set to change it",
+             " (it varies ", known, ")");
+    }
+    return {key, split_values(text.substr(equals + 1))};
+}
+
+void fix(SearchSpace& space, std::string_view key, const std::vector<RunSpec>& specs) {
+    const SearchedKey* found = find_key(key);
+    GPTRAIN_CHECK(found != nullptr, "not a searched key: ", key);
+    found->limit(space, specs);
+}
+
+namespace {
+
+/// Fills in the mesh; appends what follows from it.
+class GroupList {
+public:
+    GroupList(const SearchSpace& space, const RunSpec& spec, std::int64_t ranks)
+        : space_(space), spec_(spec), ranks_(ranks) {}
+
+    std::vector<Choices> all() {
+        for (const std::int64_t tensor : values_of(space_.tensor, ranks_)) {
+            for (const std::int64_t pipeline : values_of(space_.pipeline, ranks_ / tensor)) {
+                const std::int64_t left = ranks_ / tensor / pipeline;
+                for (const std::int64_t context : values_of(space_.context, left)) {
+                    const bool too_short = context > 1 && space_.context.empty() &&
+                                           spec_.training.seq_length / context < least_tokens;
+                    if (!too_short) add_mesh(tensor, pipeline, context);
+                }
+            }
+        }
+        return std::move(groups_);
+    }
+
+private:
+    void add_mesh(std::int64_t tensor, std::int64_t pipeline, std::int64_t context) {
+        const std::int64_t data = ranks_ / tensor / pipeline / context;
+        const bool wanted = space_.data.empty() || std::find(space_.data.begin(), space_.data.end(),
+                                                             data) != space_.data.end();
+        if (!wanted) return;
+        Choices group;
+        group.parallel.tensor = tensor;
+        group.parallel.pipeline = pipeline;
+        group.parallel.context = context;
+        for (const bool sequence : or_only(tensor > 1, space_.sequence_parallel, false)) {
+            group.parallel.sequence_parallel = sequence;
+            for (const ContextMethod method :
+                 or_only(context > 1, space_.context_method, ContextMethod::ring)) {
+                group.parallel.context_method = method;
+                add_batches(group, data);
+            }
+        }
+    }
+
+    void add_batches(Choices group, std::int64_t data) {
+        for (const std::int64_t global : space_.global_batch) {
+            if (global % data != 0) continue;
+            group.global_batch_size = global;
+            for (const std::int64_t micro : values_of(space_.micro_batch, global / data)) {
+                group.micro_batch_size = micro;
+                add_modes(group);
+            }
+        }
+    }
+
+    void add_modes(Choices group) {
+        for (const auto& compute : space_.compute) {
+            group.compute = compute;
+            for (const Precision grad_reduce : space_.grad_reduce) {
+                group.grad_reduce = grad_reduce;
+                for (const Recompute recompute : space_.recompute) {
+                    group.recompute = recompute;
+                    add_schedules(group);
+                }
+            }
+        }
+    }
+
+    void add_schedules(Choices group) {
+        const bool only_deferred =
+            space_.schedule.size() == 1 && space_.schedule.front() == ScheduleKind::zero_bubble;
+        if (!only_deferred) {
+            group.parallel.schedule = ScheduleKind::one_f_one_b;
+            groups_.push_back(group);
+        }
+        // With deferred weight gradients selective keeps what none keeps.
+        const bool again =
+            group.recompute == Recompute::selective && space_.recompute.front() == Recompute::none;
+        const bool useful = (group.parallel.pipeline > 1 || only_deferred) && !again;
+        if (!useful || !includes(space_.schedule, ScheduleKind::zero_bubble)) return;
+        group.parallel.schedule = ScheduleKind::zero_bubble;
+        groups_.push_back(group);
+    }
+
+    const SearchSpace& space_;
+    const RunSpec& spec_;
+    std::int64_t ranks_;
+    std::vector<Choices> groups_;
+};
+
+/// The fewest virtual stages for each number of layers in the largest chunk.
+std::vector<std::int64_t> useful_virtual_stages(std::int64_t stages, std::int64_t layers) {
+    std::vector<std::int64_t> counts;
+    for (std::int64_t most = div_ceil(layers, stages); most >= 1; --most) {
+        const std::int64_t count = div_ceil(layers, stages * most);
+        const bool known = std::find(counts.begin(), counts.end(), count) != counts.end();
+        if (!known && stages * count <= layers) counts.push_back(count);
+    }
+    return counts;
+}
+
+/// The schedules of the group with their virtual stages.
+std::vector<std::pair<ScheduleKind, std::int64_t>> schedules_of(const Choices& group,
+                                                                const SearchSpace& space,
+                                                                std::int64_t layers) {
+    using enum ScheduleKind;
+    const std::int64_t stages = group.parallel.pipeline;
+    const std::vector<std::int64_t> counts = !space.virtual_stages.empty() ? space.virtual_stages
+                                             : stages == 1 ? std::vector<std::int64_t>{1}
+                                                           : useful_virtual_stages(stages, layers);
+    std::vector<std::pair<ScheduleKind, std::int64_t>> all;
+    for (const ScheduleKind kind : {one_f_one_b, interleaved_one_f_one_b, zero_bubble, gpipe}) {
+        if (!includes(space.schedule, kind)) continue;
+        if ((kind == zero_bubble) != group.defers_weights()) continue;
+        const bool only = space.schedule.size() == 1;
+        if (stages == 1 && kind != one_f_one_b && !only) continue;
+        for (const std::int64_t count : counts) {
+            const bool fits = kind == interleaved_one_f_one_b ? count > 1
+                              : kind == zero_bubble           ? count <= 2
+                                                              : count == 1;
+            if (fits || (only && space.virtual_stages.size() == 1)) all.emplace_back(kind, count);
+        }
+    }
+    return all;
+}
+
+/// Splits beside auto: even, and even but for one layer less in the first and last chunk.
+std::vector<std::optional<std::vector<std::int64_t>>> useful_splits(std::int64_t chunks,
+                                                                    std::int64_t layers) {
+    std::vector<std::optional<std::vector<std::int64_t>>> splits = {std::nullopt};
+    if (chunks == 1) return splits;
+    if (layers % chunks == 0)
+        splits.emplace_back(
+            std::vector<std::int64_t>(static_cast<std::size_t>(chunks), layers / chunks));
+    const std::int64_t most = (layers + 2) / chunks;
+    if ((layers + 2) % chunks == 0 && most > 1 && chunks > 2) {
+        std::vector<std::int64_t> split(static_cast<std::size_t>(chunks), most);
+        split.front() = split.back() = most - 1;
+        splits.emplace_back(std::move(split));
+    }
+    return splits;
+}
+
+}  // namespace
+
+std::vector<Choices> candidate_groups(const SearchSpace& space, const RunSpec& spec,
+                                      std::int64_t ranks) {
+    return GroupList(space, spec, ranks).all();
+}
+
+std::vector<Choices> candidates_of(const Choices& group, const SearchSpace& space,
+                                   std::int64_t layers) {
+    std::vector<Choices> all;
+    Choices candidate = group;
+    for (const auto& [kind, count] : schedules_of(group, space, layers)) {
+        candidate.parallel.schedule = kind;
+        candidate.parallel.virtual_stages = count;
+        const auto splits = space.layers.empty()
+                                ? useful_splits(group.parallel.pipeline * count, layers)
+                                : space.layers;
+        for (const auto& split : splits) {
+            candidate.parallel.layers = split;
+            for (const bool shard : space.shard_optimizer) {
+                candidate.parallel.shard_optimizer = shard;
+                all.push_back(candidate);
+            }
+        }
+    }
+    return all;
+}
+
+}  // namespace gptrain

@@ -1,0 +1,62 @@
+// The candidates of a search.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "search/choices.h"
+#include "spec/run_plan.h"
+
+namespace gptrain {
+
+/// The values that each key may take. An empty list stands for all that can be of use.
+struct SearchSpace {
+    std::vector<std::int64_t> tensor;    ///< empty: divisors of the ranks
+    std::vector<std::int64_t> pipeline;  ///< empty: divisors of the ranks
+    std::vector<std::int64_t> context;   ///< empty: divisors that leave 256 tokens or more
+    std::vector<std::int64_t> data;      ///< empty: any
+    /// Empty: the fewest for each number of layers in the largest chunk.
+    std::vector<std::int64_t> virtual_stages;
+    /// Empty: auto, and the even and nearly even splits.
+    std::vector<std::optional<std::vector<std::int64_t>>> layers;
+    std::vector<std::int64_t> micro_batch;  ///< empty: divisors of a data rank's samples
+    std::vector<std::int64_t> global_batch;
+    std::vector<bool> sequence_parallel = {true, false};
+    std::vector<bool> shard_optimizer = {true, false};
+    std::vector<ContextMethod> context_method = {ContextMethod::ring, ContextMethod::all_to_all};
+    std::vector<ScheduleKind> schedule;  ///< empty: all
+    std::vector<Recompute> recompute = {Recompute::none, Recompute::selective, Recompute::full};
+    /// What changes results is not varied unless it is asked for.
+    std::vector<std::optional<Precision>> compute;
+    std::vector<Precision> grad_reduce;
+};
+
+/// The whole space for a spec whose global batch size is given.
+SearchSpace whole_space(const RunSpec& spec);
+
+/// The values of a key as the user limits them: "parallel.tensor=4,8".
+struct FixedKey {
+    std::string key;
+    std::vector<std::string> values;
+};
+
+/// Error (usage) for text of another form and for a key that the search does not vary.
+FixedKey parse_fixed_key(std::string_view text);
+
+/// Limits a key to the values that it has in `specs`.
+void fix(SearchSpace& space, std::string_view key, const std::vector<RunSpec>& specs);
+
+/// One of all candidates that differ only in schedule, virtual stages, the split of the layers and
+/// the optimizer's sharding. Its schedule is zero_bubble if theirs defer weight gradients, else
+/// 1f1b. Their layers take the same time and memory.
+std::vector<Choices> candidate_groups(const SearchSpace& space, const RunSpec& spec,
+                                      std::int64_t ranks);
+
+/// The candidates of a group, of a model with `layers` layers.
+std::vector<Choices> candidates_of(const Choices& group, const SearchSpace& space,
+                                   std::int64_t layers);
+
+}  // namespace gptrain

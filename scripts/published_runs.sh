@@ -1,0 +1,16 @@
+#!/usr/bin/env bash
+# Predicts the step times of training runs that others have published, and prints them beside the
+# published ones and beside a flat rate of model FLOP/s, the best one of each paper's own runs
+# (docs/planning.md).
+#
+#   scripts/published_runs.sh [FILE]
+#
+#   FILE  other runs, in the form of test/planner/published_runs.csv
+set -euo pipefail
+file=$(realpath "${1:-$(dirname "${BASH_SOURCE[0]}")/../test/planner/published_runs.csv}")
+[[ -f $file ]] || { echo "error: there is no file $file" >&2 && exit 2; }
+cd "$(dirname "${BASH_SOURCE[0]}")/.."
+
+cmake --preset cpu >&2
+cmake --build --preset cpu --target test_published_runs >&2
+PUBLISHED_RUNS=$file build/cpu/test/planner/test_published_runs '[table]'

@@ -1,0 +1,67 @@
+#!/usr/bin/env bash
+# gptrain plan: what it finds is what a dry run of the written spec says.
+. "$(dirname "$0")/lib.sh"
+configs=$(dirname "$0")/../../configs
+
+cat >small.yaml <<'YAML'
+name: small
+device: cuda
+output_dir: runs/small
+model: {num_layers: 8, hidden_size: 2048, num_attention_heads: 16, vocab_size: 32000}
+data: {train: [{prefix: data/corpus}]}
+training: {seq_length: 2048, global_batch_size: 32, steps: 1000}
+YAML
+sed 's/memory: 85.9e9 /memory: 12e9 /' "$configs/hardware/a100-80gb.yaml" >half.yaml
+plan=("$gptrain" plan --config small.yaml --hardware half.yaml)
+# seconds JSON: those of the fastest, as the table shows them.
+seconds() { grep -o '"best":\[{"step_seconds":[0-9.e-]*' "$1" | grep -o '[0-9.e-]*$'; }
+
+# The best settings, written and given to a dry run.
+expect_exit 0 "${plan[@]}" --world-size 8 --json plan.json --write best.yaml
+says out "candidates for 8 x a100-80gb" "this spec's own settings: " "not among the best" \
+    "the fastest within 50 % of the memory"
+[[ $(grep -c '^ *[0-9]* .* % *$' out) == 10 ]] || fail "not ten rows: $(cat out)"
+(($(awk '{ print length }' out | sort -n | tail -n 1) <= 140)) || fail "a line is too long"
+row=$(awk '$1 == 1 { print $2 }' out)
+expect_exit 0 "$gptrain" --config best.yaml --dry-run --world-size 8 --hardware half.yaml \
+    --json dry.json
+says out "fits: " "$row s"
+[[ $(grep -o '"step_seconds":[0-9.e-]*' dry.json) == "\"step_seconds\":$(seconds plan.json)" ]] ||
+    fail "the dry run of best.yaml does not take $(seconds plan.json) s: $(cat dry.json)"
+
+# What is fixed stays, what leaves memory free fits in less, and a larger batch takes fewer steps.
+expect_exit 0 "${plan[@]}" --world-size 8 --fix parallel.tensor=2 --fix parallel.pipeline=1,2 \
+    --memory-headroom 5% --global-batch 32..64 --write fixed.yaml --max-days 0.001
+says out "no settings train in 0.001 days" "global_batch_size 64"
+says fixed.yaml "tensor: 2" "steps: 500"
+! grep -q 'GiB of 11.2' out || fail "the headroom does not count"
+
+# The number of ranks for a time.
+expect_exit 0 "${plan[@]}" --world-size 4..16 --max-days 100
+says out "  ranks   step s" "the fewest ranks for 100 days: "
+[[ $(grep -c '^ *\(4\|8\|16\)  ' out) == 3 ]] || fail "not three rows: $(cat out)"
+
+# One line that says what to do.
+wrong() {
+    expect_exit 2 "$gptrain" plan --config small.yaml --world-size 8 --hardware half.yaml "${@:2}"
+    says err "$1"
+}
+wrong "did you mean parallel.tensor?" --fix parallel.tenser=2
+wrong "use --set to change it" --fix optimizer.lr=1
+wrong "must be an integer from 1" --fix parallel.tensor=two
+wrong "give KEY.PATH=VALUE" --fix parallel.tensor
+wrong "FIRST..LAST" --global-batch 64..32
+wrong "such as 5%" --memory-headroom 5
+wrong "no settings of 8 ranks fit" --set model.hidden_size=16384
+wrong "no such folder" --write nowhere/best.yaml
+wrong "training.global_batch_size is auto" --set training.global_batch_size=auto
+expect_exit 2 "${plan[@]}" --world-size 8,16 --write x.yaml
+says err "take one number of ranks"
+expect_exit 2 "$gptrain" plan --config small.yaml --world-size 8 --hardware a100
+says err "the profiles of this program are"
+expect_exit 2 "$gptrain" plan --config small.yaml --world-size 8 --hardware cpu
+says err "is of kind cpu, but the run spec has device: cuda"
+expect_exit 2 "$gptrain" plan --config small.yaml --world-size 8
+says err "plan: --hardware is required"
+
+finish

@@ -1,0 +1,166 @@
+// The search against all candidates simulated one by one.
+#include "search/search.h"
+
+#include <algorithm>
+#include <catch.h>
+#include <string>
+#include <vector>
+
+#include "cuda/needs.h"
+#include "hardware/load_profile.h"
+#include "search/bounds.h"
+
+namespace gptrain::test {
+namespace {
+
+constexpr std::int64_t ranks = 8;
+
+const std::string small_spec = R"(
+name: small
+device: cuda
+output_dir: runs/small
+model: {num_layers: 8, hidden_size: 2048, num_attention_heads: 16, vocab_size: 32000}
+data: {train: [{prefix: data/corpus}]}
+training: {seq_length: 2048, global_batch_size: 16, steps: 1000}
+)";
+
+/// What a search needs, for GPUs with less memory than the real ones.
+struct Case {
+    RunSpec spec = parse_run_spec(small_spec, "small.yaml");
+    HardwareProfile hardware = load_profile("a100-80gb");
+    BackendMemory needs = cuda::backend_memory();
+    SearchContext context = {.spec = spec,
+                             .target = {.world_size = ranks, .cuda = true, .dry_run = true},
+                             .needs = needs,
+                             .hardware = hardware,
+                             .capacity = 8e9};
+};
+
+struct Priced {
+    Choices choices;
+    double seconds = 0;
+    double bytes = 0;
+};
+
+/// Every candidate that the spec's rules allow, in full.
+std::vector<Priced> price_all(const SearchContext& context, const SearchSpace& space) {
+    std::vector<Priced> all;
+    for (const Choices& group : candidate_groups(space, context.spec, ranks)) {
+        for (const Choices& choices : candidates_of(group, space, context.spec.model.num_layers)) {
+            try {
+                const Found found = evaluate(context, choices);
+                all.push_back({choices, found.estimate.step.seconds,
+                               static_cast<double>(found.required_bytes)});
+            } catch (const Error&) {
+                continue;
+            }
+        }
+    }
+    return all;
+}
+
+/// The seconds of the fastest that fit, without candidates that are the same under another name.
+std::vector<double> fastest(std::vector<Priced> all, double capacity, std::size_t count) {
+    std::erase_if(all, [&](const Priced& each) { return each.bytes > capacity; });
+    std::vector<double> seconds;
+    for (const Priced& each : all)
+        seconds.push_back(each.seconds);
+    std::sort(seconds.begin(), seconds.end());
+    seconds.erase(std::unique(seconds.begin(), seconds.end()), seconds.end());
+    seconds.resize(std::min(seconds.size(), count));
+    return seconds;
+}
+
+std::vector<double> seconds_of(const SearchResult& result) {
+    std::vector<double> seconds;
+    for (const Found& found : result.best)
+        seconds.push_back(found.estimate.step.seconds);
+    seconds.erase(std::unique(seconds.begin(), seconds.end()), seconds.end());
+    return seconds;
+}
+
+}  // namespace
+
+TEST_CASE("the search finds what simulating every candidate finds") {
+    const Case given;
+    SearchSpace space = whole_space(given.spec);
+    space.recompute = {Recompute::none, Recompute::full};
+    space.micro_batch = {1, 2};
+    space.context = {1, 2};
+    const std::vector<Priced> all = price_all(given.context, space);
+    const SearchResult result = search(given.context, space, 10);
+    const std::vector<double> found = seconds_of(result);
+    REQUIRE(result.best.size() == 10);
+    CHECK(found == fastest(all, given.context.capacity, found.size()));
+    for (std::size_t i = 0; i < memory_corners.size(); ++i) {
+        const auto expected = fastest(all, memory_corners[i] * given.context.capacity, 1);
+        REQUIRE(result.corners[i].has_value() == !expected.empty());
+        if (!expected.empty()) CHECK(result.corners[i]->estimate.step.seconds == expected.front());
+    }
+
+    SECTION("and no bound is above what it bounds") {
+        LayerCostTable costs(given.spec, given.context.target, given.needs, given.hardware);
+        double loosest = 1;
+        for (const Priced& each : all) {
+            const RunPlan plan = plan_of(given.context, each.choices);
+            const StepCosts step = step_costs(costs.times(each.choices), costs.memory(each.choices),
+                                              plan, given.hardware);
+            const double work = work_bound(step, plan);
+            const double schedule = schedule_bound(step, plan);
+            const double rounding = 1 + 1e-9;
+            CHECK(work_bound(ideal_costs(plan, given.hardware), plan) <= work * rounding);
+            CHECK(work <= schedule * rounding);
+            CHECK(schedule <= each.seconds * rounding);
+            CHECK(memory_bound(costs.memory(each.choices), plan) <= each.bytes);
+            loosest = std::min(loosest, schedule / each.seconds);
+        }
+        INFO("the loosest bound is " << loosest << " of the time");
+        CHECK(loosest > 0.5);
+    }
+}
+
+TEST_CASE("a step of one microbatch takes the memory of a whole step") {
+    Case given;
+    Choices choices = choices_of(given.spec);
+    choices.parallel.pipeline = 2;
+    choices.parallel.tensor = 2;
+    for (const ScheduleKind kind :
+         {ScheduleKind::gpipe, ScheduleKind::one_f_one_b, ScheduleKind::zero_bubble}) {
+        for (const Precision grad_reduce : {Precision::fp32, Precision::bf16}) {
+            choices.parallel.schedule = kind;
+            choices.grad_reduce = grad_reduce;
+            const RunPlan plan = plan_of(given.context, choices);
+            for (int stage = 0; stage < 2; ++stage) {
+                const MeshPlace place = {.pp = stage};
+                CHECK(measure_memory(plan, place, given.needs) ==
+                      measure_run(plan, place, given.needs).memory);
+            }
+        }
+    }
+}
+
+TEST_CASE("a limited key takes only the given values") {
+    const Case given;
+    SearchSpace space = whole_space(given.spec);
+    RunSpec two = given.spec;
+    two.parallel.tensor = 2;
+    fix(space, "parallel.tensor", {two});
+    for (const Found& found : search(given.context, space, 10).best)
+        CHECK(found.choices.parallel.tensor == 2);
+    CHECK_THROWS_WITH(parse_fixed_key("parallel.tenser=2"),
+                      Catch::Contains("did you mean parallel.tensor?"));
+    CHECK_THROWS_WITH(parse_fixed_key("optimizer.lr=2"), Catch::Contains("use --set to change it"));
+    CHECK(parse_fixed_key("parallel.layers=[1,2],[2,1]").values ==
+          std::vector<std::string>{"[1,2]", "[2,1]"});
+}
+
+TEST_CASE("a larger batch takes fewer steps of the same samples") {
+    const Case given;
+    Choices choices = choices_of(given.spec);
+    choices.global_batch_size = 48;
+    CHECK(with_choices(given.spec, choices).training.steps == 334);
+    choices.global_batch_size = 16;
+    CHECK(with_choices(given.spec, choices).training.steps == 1000);
+}
+
+}  // namespace gptrain::test
