@@ -10,6 +10,7 @@
 #include "base/file.h"
 #include "base/log.h"
 #include "base/temporary_file.h"
+#include "calibration.h"
 #include "commands.h"
 #include "device.h"
 #include "hardware/load_profile.h"
@@ -27,6 +28,7 @@ struct Options {
     std::vector<std::string> settings;
     std::string world_size;
     std::string hardware;
+    std::string calibrate;
     std::vector<std::string> fixed;
     std::string global_batch;
     std::string memory_headroom = "0%";
@@ -266,7 +268,17 @@ void add_plan(CLI::App& app, Command& chosen) {
                      "configs/hardware")
         ->type_name("NAME|FILE");
     add_search_options(*command, *options);
+    command
+        ->add_option("--calibrate", options->calibrate,
+                     "Measure the machine of the ranks started, and write its profile")
+        ->type_name("FILE")
+        ->excludes("--config", "--set", "--world-size", "--hardware", "--fix", "--global-batch",
+                   "--memory-headroom", "--max-days", "--write", "--json");
     command->final_callback([&chosen, options] {
+        if (!options->calibrate.empty()) {
+            chosen = [options] { return run_calibrate(options->calibrate); };
+            return;
+        }
         if (options->config.empty()) throw CLI::RequiredError("plan: --config");
         if (options->hardware.empty()) throw CLI::RequiredError("plan: --hardware");
         if (options->world_size.empty()) throw CLI::RequiredError("plan: --world-size");

@@ -5,6 +5,7 @@
 #include <map>
 
 #include "base/checked.h"
+#include "hardware/measured_time.h"
 
 namespace gptrain {
 namespace {
@@ -75,6 +76,11 @@ double bandwidth_of(const NodeProfile& node, const GroupLayout& group) {
 
 double message_seconds(const NodeProfile& node, const GroupLayout& group,
                        std::string_view operation, double sent) {
+    if (group.nodes() == 1) {
+        const auto measured =
+            measured_message_seconds(node.link.measured, operation, group.size, sent);
+        if (measured) return *measured;
+    }
     const Path path = path_of(node, group);
     const bool pairwise = operation == "send" || operation == "recv" || operation == "send_recv";
     if (pairwise) return path.latency + sent / path.bandwidth;

@@ -31,7 +31,8 @@ double bandwidth_of(const NodeProfile& node, const GroupLayout& group);
 /// log2 p steps at half the bandwidth, whichever is faster. Across nodes: each of a group's ranks
 /// on a node brings the network cards that are nearest to it, so that a ring has the least of the
 /// link's bandwidth and of the cards' together; its steps cost the network's latency at node
-/// borders. A message between two ranks has one step.
+/// borders. A message between two ranks has one step. An operation within a node that was measured
+/// (link.measured) takes what its messages took there (measured_time.h).
 double message_seconds(const NodeProfile& node, const GroupLayout& group,
                        std::string_view operation, double sent);
 

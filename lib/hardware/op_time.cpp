@@ -7,6 +7,7 @@
 #include <numbers>
 
 #include "base/checked.h"
+#include "hardware/measured_time.h"
 
 namespace gptrain {
 namespace {
@@ -98,6 +99,7 @@ double slowest(const DeviceProfile& device, std::int64_t count) {
 }
 
 double op_seconds(const DeviceProfile& device, const OpWork& op, double devices) {
+    if (const auto measured = measured_op_seconds(device.measured, op, devices)) return *measured;
     return device.op_seconds + work_seconds(device, op) / devices;
 }
 

@@ -1,35 +1,10 @@
 // The time of ops by a hardware profile.
 #pragma once
 
-#include <cstdint>
-#include <string_view>
-
+#include "hardware/op_work.h"
 #include "hardware/profile.h"
 
 namespace gptrain {
-
-/// An op, reduced to what its time depends on.
-struct OpWork {
-    enum class Kind : std::uint8_t {
-        gemm,
-        attention_forward,
-        attention_backward,
-        other,
-        optimizer
-    };
-
-    Kind kind = Kind::other;
-    DType dtype = DType::f32;    ///< of a GEMM's operands
-    std::string_view name = "";  ///< static text, as in backend/ops.h
-    std::int64_t rows = 0;       ///< of a GEMM's output
-    std::int64_t cols = 0;       ///< of a GEMM's output
-    std::int64_t length = 0;     ///< dim that a GEMM sums over; keys of a sequence in attention
-    std::int64_t head_dim = 0;   ///< of attention
-    double flops = 0;
-    double bytes = 0;  ///< read and written
-
-    bool operator==(const OpWork&) const = default;
-};
 
 /// Seconds of an op on the device, from its start to the start of the next one if nothing else is
 /// waited for:
@@ -41,7 +16,8 @@ struct OpWork {
 /// Attention: FLOPs / rate, where the rate falls as S / (S + half_length) for short sequences S.
 /// Others: traffic / (bandwidth x efficiency).
 /// Several `devices` (cores) share the work of an op. op_seconds of the profile is added to each
-/// op.
+/// op. An op that was measured (device.measured) takes what its neighbours in the measurement took
+/// (measured_time.h).
 double op_seconds(const DeviceProfile& device, const OpWork& op, double devices = 1);
 
 /// Time of an op on the slowest of `count` devices, relative to the mean device (device.spread).

@@ -42,6 +42,22 @@ struct OpBandwidth {
     double bandwidth = 0;
 };
 
+/// The measured time of an op (OpWork in op_time.h) on a rank with `threads` threads, while all
+/// cores of the node were busy.
+struct MeasuredOp {
+    std::string op;
+    Precision precision = Precision::fp32;
+    std::int64_t threads = 1;
+    std::int64_t rows = 0;
+    std::int64_t cols = 0;
+    std::int64_t length = 0;
+    std::int64_t head_dim = 0;
+    double flops = 0;
+    double bytes = 0;
+    double seconds = 0;
+    double spread = 0;  ///< of the repeats, relative to `seconds`
+};
+
 struct DeviceProfile {
     double memory = 0;             ///< bytes
     double memory_bandwidth = 0;   ///< peak
@@ -60,6 +76,16 @@ struct DeviceProfile {
     double op_seconds = 0;      ///< from the end of an op to the start of the next one
     double issue_seconds = 0;   ///< time of the host to issue an op
     double copy_bandwidth = 0;  ///< between host and device; 0: the host's memory is the device's
+    std::vector<MeasuredOp> measured = {};  ///< where it has an op, it replaces the rates above
+};
+
+/// The measured time of one message of `bytes` bytes. A collective among p ranks has p - 1 of them,
+/// an all-reduce 2 (p - 1).
+struct MeasuredMessage {
+    std::string operation;
+    double bytes = 0;
+    double seconds = 0;
+    double spread = 0;  ///< of the repeats, relative to `seconds`
 };
 
 /// How messages travel: latency of a step, bytes per second and direction of one device.
@@ -69,6 +95,7 @@ struct LinkProfile {
     /// Time of an all-reduce in which switches add, relative to that of a ring with the same
     /// bandwidth; 1 where they do not.
     double reduction = 1;
+    std::vector<MeasuredMessage> measured = {};  ///< replaces the above for its operations
 };
 
 struct NodeProfile {

@@ -6,6 +6,8 @@
 
 namespace gptrain {
 
+constexpr IntRange measured_size = {0, std::int64_t{1} << 40};
+
 template <class Keys>
 void visit_keys(Keys& keys, PrecisionRates& rates) {
     keys.value("fp32", rates.fp32, not_negative);
@@ -35,6 +37,29 @@ void visit_keys(Keys& keys, OpBandwidth& op) {
 }
 
 template <class Keys>
+void visit_keys(Keys& keys, MeasuredOp& op) {
+    keys.required("op", op.op, Label{});
+    keys.value("precision", op.precision);
+    keys.value("threads", op.threads, IntRange{1, 1 << 16});
+    keys.value("rows", op.rows, measured_size);
+    keys.value("cols", op.cols, measured_size);
+    keys.value("length", op.length, measured_size);
+    keys.value("head_dim", op.head_dim, measured_size);
+    keys.value("flops", op.flops, not_negative);
+    keys.required("bytes", op.bytes, positive);
+    keys.required("seconds", op.seconds, positive);
+    keys.value("spread", op.spread, not_negative);
+}
+
+template <class Keys>
+void visit_keys(Keys& keys, MeasuredMessage& message) {
+    keys.required("operation", message.operation, Label{});
+    keys.required("bytes", message.bytes, positive);
+    keys.required("seconds", message.seconds, positive);
+    keys.value("spread", message.spread, not_negative);
+}
+
+template <class Keys>
 void visit_keys(Keys& keys, DeviceProfile& device) {
     keys.required("memory", device.memory, positive);
     keys.required("memory_bandwidth", device.memory_bandwidth, positive);
@@ -51,6 +76,7 @@ void visit_keys(Keys& keys, DeviceProfile& device) {
     keys.value("op_seconds", device.op_seconds, not_negative);
     keys.value("issue_seconds", device.issue_seconds, not_negative);
     keys.value("copy_bandwidth", device.copy_bandwidth, not_negative);
+    keys.value("measured", device.measured, ListOf<>{0, 100'000});
 }
 
 template <class Keys>
@@ -58,6 +84,7 @@ void visit_keys(Keys& keys, LinkProfile& link) {
     keys.required("bandwidth", link.bandwidth, not_negative);
     keys.required("latency", link.latency, not_negative);
     keys.value("reduction", link.reduction, positive);
+    keys.value("measured", link.measured, ListOf<>{0, 10'000});
 }
 
 template <class Keys>

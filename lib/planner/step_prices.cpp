@@ -58,7 +58,9 @@ PricedMessage price(const TraceMessage& message, std::int64_t stage, const Pipel
         if (message.axis == Axis::pp || message.axis == Axis::model) priced.stages = mesh.pipeline;
         if (message.axis == Axis::embedding_ends) priced.stages = 2;
     }
-    priced.seconds = message_seconds(node, layout, message.operation, bytes);
+    // Ranks that share a core move their messages one after the other.
+    const double cores = devices_per_rank(hardware, mesh.size());
+    priced.seconds = message_seconds(node, layout, message.operation, bytes) / std::min(cores, 1.0);
     const double share = bandwidth_of(node, layout) / node.link.bandwidth;
     priced.slowdown = hardware.software.slowdown * std::min(1.0, share);
     return priced;

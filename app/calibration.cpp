@@ -1,0 +1,65 @@
+#include "calibration.h"
+
+#include <chrono>
+#include <omp.h>
+#include <unistd.h>
+
+#include "base/log.h"
+#include "base/temporary_file.h"
+#include "calibrate/calibrate.h"
+#include "calibrate/profile_text.h"
+#include "cpu/cpu_backend.h"
+#include "hardware/load_profile.h"
+#include "ranks.h"
+
+namespace gptrain {
+namespace {
+
+std::unique_ptr<Backend> make_cpu(int threads) {
+    omp_set_num_threads(threads);
+    return cpu::make_backend();
+}
+
+/// "on 2026-11-22, by 2 ranks on a CPU with 1 thread"
+std::string origin(const Ranks& ranks, const std::string& cpu) {
+    const std::chrono::year_month_day day(
+        std::chrono::floor<std::chrono::days>(std::chrono::system_clock::now()));
+    return text("Measured by gptrain plan --calibrate on ", static_cast<int>(day.year()), "-",
+                static_cast<unsigned>(day.month()), "-", static_cast<unsigned>(day.day()), " with ",
+                counted(ranks.session().size(), "rank"), " (", cpu, ").");
+}
+
+ExitCode calibrate_as_rank(const std::string& file, const Ranks& ranks) {
+    const MpiSession& session = ranks.session();
+    ranks.check_same_program();
+    session.run_on_all([&] {
+        const auto cores = sysconf(_SC_NPROCESSORS_ONLN);
+        if (session.local_size() > cores) {
+            fail(ExitCode::usage, "--calibrate: ", session.local_size(), " ranks share ", cores,
+                 " cores; start at most one rank for each core");
+        }
+    });
+    ranks.share_cores();
+    const std::string cpu = ranks.cpu_name();
+    const HardwareProfile profile = calibrate(session, {.file = file,
+                                                        .make = make_cpu,
+                                                        .threads = omp_get_max_threads(),
+                                                        .most_threads = omp_get_num_procs()});
+    session.run_on_first([&] {
+        const std::string yaml = profile_text(profile, origin(ranks, cpu));
+        parse_profile(yaml, file);
+        write_file_durably(file, yaml);
+        print("wrote ", file, ": ", std::ssize(profile.device.measured), " ops and ",
+              std::ssize(profile.node.link.measured), " messages measured");
+    });
+    return ExitCode::done;
+}
+
+}  // namespace
+
+ExitCode run_calibrate(const std::string& file) {
+    Ranks ranks;
+    return ranks.run([&] { return calibrate_as_rank(file, ranks); });
+}
+
+}  // namespace gptrain

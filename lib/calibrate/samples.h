@@ -1,0 +1,26 @@
+// Repeated measurements of one thing.
+#pragma once
+
+#include <chrono>
+#include <vector>
+
+namespace gptrain {
+
+/// Seconds that `work` takes.
+double seconds_of(const auto& work) {
+    using Clock = std::chrono::steady_clock;
+    const Clock::time_point start = Clock::now();
+    work();
+    return std::chrono::duration<double>(Clock::now() - start).count();
+}
+
+/// What is kept of the repeats.
+struct Measured {
+    double seconds = 0;  ///< lower quartile: other programs only ever make a repeat slower
+    double spread = 0;   ///< between the quartiles, relative to `seconds`
+};
+
+/// At least one repeat.
+Measured summary(std::vector<double> repeats);
+
+}  // namespace gptrain

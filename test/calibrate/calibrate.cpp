@@ -1,0 +1,120 @@
+// The calibration of the machine that the tests run on, with the smallest of probes.
+#include "calibrate/calibrate.h"
+
+#include <algorithm>
+#include <catch2/catch.hpp>
+#include <filesystem>
+#include <omp.h>
+#include <unistd.h>
+
+#include "calibrate/profile_text.h"
+#include "calibrate/samples.h"
+#include "cpu/cpu_backend.h"
+#include "hardware/load_profile.h"
+#include "planner/step_estimate.h"
+#include "ranks.h"
+#include "spec/make_plan.h"
+
+namespace gptrain::test {
+namespace {
+
+constexpr Probe tiny[] = {
+    {.hidden = 32, .heads = 2, .vocab = 64, .seq_length = 16, .sequences = 2},
+    {.hidden = 32,
+     .heads = 2,
+     .vocab = 64,
+     .seq_length = 16,
+     .sequences = 1,
+     .precision = Precision::bf16},
+    {.hidden = 32, .heads = 2, .vocab = 64, .seq_length = 16, .sequences = 2, .tensor = 2},
+};
+
+HardwareProfile calibrated() {
+    const auto folder = std::filesystem::temp_directory_path();
+    return calibrate(session(), {.file = folder / text("calibrate", getpid()),
+                                 .make =
+                                     [](int threads) {
+                                         omp_set_num_threads(threads);
+                                         return cpu::make_backend();
+                                     },
+                                 .probes = tiny,
+                                 .threads = 1,
+                                 .most_threads = 2});
+}
+
+/// Seconds of a step of a small model by the profile.
+double estimated(const HardwareProfile& hardware, std::int64_t ranks) {
+    RunSpec spec;
+    spec.name = "small";
+    spec.model.num_layers = 2;
+    spec.model.hidden_size = 64;
+    spec.model.num_attention_heads = 2;
+    spec.model.vocab_size = 128;
+    spec.training.seq_length = 32;
+    spec.training.steps = 1;
+    spec.parallel.tensor = ranks;
+    const RunPlan plan = make_plan(spec, {.world_size = ranks});
+    const auto backend = cpu::make_backend();
+    const BackendMemory needs = memory_of(*backend);
+    return estimate_step(plan, trace_stages(plan, needs), measure_mesh(plan, needs), hardware)
+        .step.seconds;
+}
+
+}  // namespace
+
+std::unique_ptr<Backend> make_backend() {
+    return cpu::make_backend();
+}
+std::vector<Way> ways() {
+    return {};
+}
+std::string why_not_run() {
+    return {};
+}
+
+TEST_CASE("the quartiles of repeats") {
+    const Measured nine = summary({9, 1, 8, 2, 7, 3, 6, 4, 5});
+    CHECK(nine.seconds == 3);
+    CHECK(nine.spread == Approx(4.0 / 3));
+    CHECK(summary({2}).seconds == 2);
+    CHECK(summary({2}).spread == 0);
+}
+
+TEST_CASE("a calibration measures what a plan needs, and its file reads back") {
+    const HardwareProfile profile = calibrated();
+    const std::int64_t ranks = session().size();
+    const auto measured = [&](std::string_view name, std::int64_t threads, Precision precision) {
+        return std::any_of(profile.device.measured.begin(), profile.device.measured.end(),
+                           [&](const MeasuredOp& op) {
+                               return op.op == name && op.threads == threads &&
+                                      op.precision == precision && op.seconds > 0;
+                           });
+    };
+    for (const std::string_view op :
+         {"linear_forward", "linear_input_grad", "linear_weight_grad", "attention_forward",
+          "attention_backward", "residual_norm_forward", "cross_entropy", "adamw"}) {
+        INFO(op);
+        CHECK(measured(op, 1, Precision::fp32));
+        // Half of two ranks have twice the threads; a single rank has no half.
+        const bool waits = session().rank() > 0;
+        CHECK(measured(op, 2, Precision::fp32) == (ranks == 2 && !waits));
+    }
+    CHECK(measured("linear_forward", 1, Precision::bf16));
+    CHECK_FALSE(measured("adamw", 1, Precision::bf16));
+    CHECK(measured("vocab_parallel_sums", 1, Precision::fp32) == (ranks == 2));
+    CHECK(profile.node.devices == ranks);
+    CHECK(profile.node.link.measured.empty() == (ranks == 1));
+    CHECK((profile.node.disk_bandwidth > 0) == (session().rank() == 0));
+
+    const std::string yaml = profile_text(profile, "Measured by a test.");
+    const HardwareProfile read = parse_profile(yaml, "test.yaml");
+    CHECK(read.kind == DeviceChoice::cpu);
+    REQUIRE(read.device.measured.size() == profile.device.measured.size());
+    CHECK(read.device.measured.back().seconds ==
+          Approx(profile.device.measured.back().seconds).epsilon(1e-3));
+    CHECK(read.node.link.measured.size() == profile.node.link.measured.size());
+    for (std::int64_t planned = 1; planned <= ranks; ++planned)
+        CHECK(estimated(read, planned) == Approx(estimated(profile, planned)).epsilon(1e-2));
+}
+
+}  // namespace gptrain::test
