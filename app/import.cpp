@@ -20,11 +20,8 @@ void run_import(const Options& options, const MpiSession& session) {
     require_one_rank(session, "import");
     const std::filesystem::path output = absolute_path(options.output);
     const ImportedModel model = import_model(options.from, output);
-    if (!model.has_tokenizer) {
-        warn(
-            options.from.string(),
-            ": has no sentencepiece model (tokenizer.model); the model reads and writes token ids");
-    }
+    if (!model.tokenizer_fault.empty())
+        warn(model.tokenizer_fault, "; the model reads and writes token ids");
     print("imported ", grouped(model.parameters), " parameters to ", output.string(), ": ",
           human_bytes(model.bytes));
 }

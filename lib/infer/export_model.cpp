@@ -57,6 +57,21 @@ bool has(const NamedFiles& files, std::string_view name) {
                        [&](const auto& file) { return file.first == name; });
 }
 
+/// A tokenizer.json that came without its configuration, as gpt-preprocess trains them, gets one.
+void add_tokenizer_config(const InferenceRun& run, TokenizerExport& tokenizer) {
+    const bool alone =
+        has(tokenizer.files, "tokenizer.json") && !has(tokenizer.files, "tokenizer_config.json");
+    const auto own = alone ? run.tokenizer.open() : std::nullopt;
+    if (!own) return;
+    tokenizer.ids.eos = own->eos_id();
+    const Json json = parse_json(*run.tokenizer.bytes(), "tokenizer.json");
+    std::string eos;
+    for (const Json& token : json.value("added_tokens", Json::array()))
+        if (token.value("id", -1) == own->eos_id()) eos = token.value("content", "");
+    tokenizer.files.emplace_back("tokenizer_config.json",
+                                 tokenizer_config({.eos = eos}, run.plan.model.max_positions));
+}
+
 /// The model file of the run itself becomes tokenizer.json: transformers would misread it.
 void convert_own_model(const InferenceRun& run, TokenizerExport& tokenizer) {
     const auto& bytes = run.tokenizer.bytes();
@@ -77,6 +92,7 @@ TokenizerExport tokenizer_of(const InferenceRun& run, const ExportOptions& optio
         if (bytes && tokenizer.files.empty())
             tokenizer.files.emplace_back("tokenizer.model", *bytes);
         convert_own_model(run, tokenizer);
+        add_tokenizer_config(run, tokenizer);
     } else {
         tokenizer.files = files_in(options.tokenizer_from);
     }

@@ -11,7 +11,7 @@
 #include "interop/hf_folder.h"
 #include "spec/make_plan.h"
 #include "spec/spec_json.h"
-#include "text/model_check.h"
+#include "text/tokenizer.h"
 #include "train/identity.h"
 #include "train/interval_loss.h"
 #include "train/loss_spikes.h"
@@ -57,14 +57,41 @@ KeptFiles kept_files(const HfFolder& folder) {
     return files;
 }
 
-/// The fingerprint of the tokenizer that gptrain reads; empty if there is none.
-std::string fingerprint_of(const KeptFiles& files, const std::filesystem::path& folder) {
-    for (const auto& [name, contents] : files) {
-        if (name != checkpoint_tokenizer_name) continue;
-        check_model(contents, (folder / name).string());
-        return text(crc32c(contents.data(), contents.size()));
+/// The tokenizer of a folder that gptrain can use: its bytes, or why there is none.
+struct OwnTokenizer {
+    std::string bytes;
+    std::string fault;
+};
+
+OwnTokenizer own_tokenizer(const HfFolder& folder) {
+    OwnTokenizer own;
+    for (const std::string_view name : {"tokenizer.json", "tokenizer.model", "vocab.json"}) {
+        const std::filesystem::path path = folder.path() / name;
+        std::error_code ignored;
+        if (!std::filesystem::exists(path, ignored)) continue;
+        try {
+            TokenizerFile file = read_tokenizer(path);
+            const std::int64_t pieces = Tokenizer(file).vocab_size();
+            if (pieces <= folder.shape().vocab) return {std::move(file.bytes), ""};
+            own.fault = text(path.string(), ": has ", pieces, " tokens, but the model has only ",
+                             folder.shape().vocab);
+        } catch (const Error& error) {
+            if (error.code() != ExitCode::bad_input) throw;
+            if (own.fault.empty()) own.fault = error.what();
+        }
     }
-    return "";
+    if (own.fault.empty()) own.fault = text(folder.path().string(), ": has no tokenizer");
+    return own;
+}
+
+/// Adds the tokenizer under the name that a checkpoint has for it, and returns its fingerprint.
+std::string add_tokenizer(const OwnTokenizer& own, KeptFiles& files) {
+    if (!own.fault.empty()) return "";
+    const std::string_view name = tokenizer_file_name(own.bytes);
+    const auto kept = std::find_if(files.begin(), files.end(),
+                                   [&](const auto& file) { return file.first == name; });
+    if (kept == files.end()) files.emplace_back(name, own.bytes);
+    return text(crc32c(own.bytes.data(), own.bytes.size()));
 }
 
 CheckpointMeta meta_of(const RunSpec& spec, const RunPlan& plan, const std::string& tokenizer) {
@@ -90,8 +117,9 @@ ImportedModel import_model(const std::filesystem::path& from, const std::filesys
     const HfFolder folder(from);
     const RunSpec& spec = folder.spec();
     const RunPlan plan = make_plan(spec, {.world_size = 1, .cuda = false, .dry_run = true});
-    const KeptFiles kept = kept_files(folder);
-    const std::string tokenizer = fingerprint_of(kept, from);
+    KeptFiles kept = kept_files(folder);
+    const OwnTokenizer own = own_tokenizer(folder);
+    const std::string tokenizer = add_tokenizer(own, kept);
     std::vector<WholeFile> files;
     for (const auto& [name, contents] : kept)
         files.push_back({name, contents});
@@ -102,9 +130,8 @@ ImportedModel import_model(const std::filesystem::path& from, const std::filesys
                           .blocks = blocks_of(folder, tensors),
                           .files = files,
                           .model = to_json(effective_spec(spec, plan)).at("model")});
-    return {.parameters = parameter_count(plan.model),
-            .bytes = bytes,
-            .has_tokenizer = !tokenizer.empty()};
+    return {
+        .parameters = parameter_count(plan.model), .bytes = bytes, .tokenizer_fault = own.fault};
 }
 
 }  // namespace gptrain

@@ -3,13 +3,14 @@
 
 #include <cstdint>
 #include <filesystem>
+#include <string>
 
 namespace gptrain {
 
 struct ImportedModel {
     std::int64_t parameters = 0;
-    std::int64_t bytes = 0;      ///< of the checkpoint
-    bool has_tokenizer = false;  ///< one that gptrain can use
+    std::int64_t bytes = 0;       ///< of the checkpoint
+    std::string tokenizer_fault;  ///< why gptrain cannot use the tokenizer; empty if it can
 };
 
 /// Writes the model in `from`, a folder of Hugging Face's transformers, as the checkpoint `to`,

@@ -8,15 +8,18 @@ namespace gptrain {
 
 RunTokenizer::RunTokenizer(const RestartPoint& checkpoint, const RunSpec& spec,
                            const std::filesystem::path& given, const MpiSession& ranks) {
+    // An imported model may have both; only one of them is its tokenizer.
     std::string name;
     std::optional<std::string> saved;
+    ranks.run_on_all([&] { fingerprint_ = saved_tokenizer(checkpoint.meta()); });
     for (const std::string_view candidate : checkpoint_tokenizer_names) {
-        if (saved) break;
-        name = candidate;
-        saved = checkpoint.whole_file(name, max_tokenizer_bytes);
+        if (fingerprint_.empty() || (saved && is_right(*saved))) break;
+        if (auto bytes = checkpoint.whole_file(std::string(candidate), max_tokenizer_bytes)) {
+            name = candidate;
+            saved = std::move(bytes);
+        }
     }
     ranks.run_on_all([&] {
-        fingerprint_ = saved_tokenizer(checkpoint.meta());
         if (saved) {
             source_ = (checkpoint.folder() / name).string();
             if (!is_right(*saved)) {

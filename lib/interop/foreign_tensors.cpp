@@ -41,7 +41,7 @@ public:
         : model_(model),
           names_(block_names_of(hf_class)),
           is_gpt2_(hf_class == HfClass::gpt2),
-          norm_biases_(hf_class != HfClass::llama) {}
+          norm_biases_(model.normalization == Normalization::layernorm) {}
 
     std::vector<ForeignTensor> list() {
         const bool learned = model_.position_embedding == PositionEmbedding::learned;
@@ -77,16 +77,16 @@ private:
 
     /// A linear layer; `ours` are stacked.
     void linear(const std::string& theirs, std::int64_t outputs, std::int64_t inputs,
-                const std::vector<std::string>& ours) {
+                const std::vector<std::string>& ours, bool bias) {
         std::vector<std::string> weights;
         std::vector<std::string> biases;
         for (const std::string& name : ours) {
             weights.push_back(name + ".weight");
-            if (model_.bias) biases.push_back(name + ".bias");
+            if (bias) biases.push_back(name + ".bias");
         }
         const Shape shape = is_gpt2_ ? Shape{inputs, outputs} : Shape{outputs, inputs};
         add(theirs + ".weight", shape, std::move(weights), is_gpt2_);
-        if (is_gpt2_ || model_.bias) add(theirs + ".bias", {outputs}, std::move(biases));
+        if (is_gpt2_ || bias) add(theirs + ".bias", {outputs}, std::move(biases));
     }
 
     void block(const std::string& theirs, const std::string& ours) {
@@ -98,18 +98,22 @@ private:
         const std::string k = ours + "attn.k";
         const std::string v = ours + "attn.v";
         if (is_gpt2_) {
-            linear(at(names_.q), q_rows + 2 * kv_rows, model_.hidden, {q, k, v});
+            linear(at(names_.q), q_rows + 2 * kv_rows, model_.hidden, {q, k, v}, model_.qkv_bias);
         } else {
-            linear(at(names_.q), q_rows, model_.hidden, {q});
-            linear(at(names_.k), kv_rows, model_.hidden, {k});
-            linear(at(names_.v), kv_rows, model_.hidden, {v});
+            linear(at(names_.q), q_rows, model_.hidden, {q}, model_.qkv_bias);
+            linear(at(names_.k), kv_rows, model_.hidden, {k}, model_.qkv_bias);
+            linear(at(names_.v), kv_rows, model_.hidden, {v}, model_.qkv_bias);
         }
-        linear(at(names_.attn_proj), model_.hidden, q_rows, {ours + "attn.proj"});
+        if (model_.qk_norm) {
+            add(at("self_attn.q_norm.weight"), {model_.head_dim}, {ours + "attn.q_norm.weight"});
+            add(at("self_attn.k_norm.weight"), {model_.head_dim}, {ours + "attn.k_norm.weight"});
+        }
+        linear(at(names_.attn_proj), model_.hidden, q_rows, {ours + "attn.proj"}, model_.bias);
         norm(at(names_.ln_2), ours + "ln_2");
-        linear(at(names_.fc), model_.ffn, model_.hidden, {ours + "mlp.fc"});
+        linear(at(names_.fc), model_.ffn, model_.hidden, {ours + "mlp.fc"}, model_.bias);
         if (model_.activation == Activation::swiglu)
-            linear(at(names_.gate), model_.ffn, model_.hidden, {ours + "mlp.gate"});
-        linear(at(names_.mlp_proj), model_.hidden, model_.ffn, {ours + "mlp.proj"});
+            linear(at(names_.gate), model_.ffn, model_.hidden, {ours + "mlp.gate"}, model_.bias);
+        linear(at(names_.mlp_proj), model_.hidden, model_.ffn, {ours + "mlp.proj"}, model_.bias);
     }
 
     const ModelShape& model_;

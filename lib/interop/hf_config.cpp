@@ -34,7 +34,13 @@ constexpr auto classes = std::to_array<ClassNames>({
     {HfClass::llama, "llama", "LlamaForCausalLM", "num_hidden_layers", "hidden_size",
      "num_attention_heads", "intermediate_size", "max_position_embeddings", "hidden_act", "silu",
      "rms_norm_eps", false},
-    {HfClass::llama, "mistral", "MistralForCausalLM", "num_hidden_layers", "hidden_size",
+    {HfClass::mistral, "mistral", "MistralForCausalLM", "num_hidden_layers", "hidden_size",
+     "num_attention_heads", "intermediate_size", "max_position_embeddings", "hidden_act", "silu",
+     "rms_norm_eps", false},
+    {HfClass::qwen2, "qwen2", "Qwen2ForCausalLM", "num_hidden_layers", "hidden_size",
+     "num_attention_heads", "intermediate_size", "max_position_embeddings", "hidden_act", "silu",
+     "rms_norm_eps", false},
+    {HfClass::qwen3, "qwen3", "Qwen3ForCausalLM", "num_hidden_layers", "hidden_size",
      "num_attention_heads", "intermediate_size", "max_position_embeddings", "hidden_act", "silu",
      "rms_norm_eps", false},
     {HfClass::stablelm, "stablelm", "StableLmForCausalLM", "num_hidden_layers", "hidden_size",
@@ -111,7 +117,8 @@ const ClassNames& class_in(const Config& config) {
         return names.model_type == type;
     });
     if (found == classes.end()) {
-        config.refuse("model_type", "gptrain reads gpt2, llama, mistral, stablelm and starcoder2");
+        config.refuse("model_type",
+                      "gptrain reads gpt2, llama, mistral, qwen2, qwen3, stablelm and starcoder2");
     }
     if (config.has("architectures") &&
         config.json().at("architectures") != Json::array({found->architecture})) {
@@ -120,45 +127,133 @@ const ClassNames& class_in(const Config& config) {
     return *found;
 }
 
-double rope_theta_in(const Config& config) {
-    const auto check = [](const Config& rope) {
-        for (const std::string_view key : {"rope_type", "type"})
-            rope.require(key, "default", "default");
+/// "rope_type", or as version 4 called it at first, "type".
+std::string rope_type_in(const Config& rope) {
+    for (const std::string_view key : {"rope_type", "type"})
+        if (rope.has(key)) return JsonReader(rope.json(), rope.source()).string(key);
+    return "default";
+}
+
+std::optional<RopeScaling> rope_scaling_in(const Config& rope, const ModelSpec& model) {
+    const std::string type = rope_type_in(rope);
+    if (type == "default") return std::nullopt;
+    RopeScaling scaling;
+    if (type == "linear") {
+        scaling.kind = RopeScalingKind::linear;
+    } else if (type == "llama3") {
+        scaling.kind = RopeScalingKind::llama3;
+    } else if (type == "yarn") {
+        scaling.kind = RopeScalingKind::yarn;
+        for (const std::string_view key : {"mscale", "mscale_all_dim"})
+            rope.require_absent(key, "such a factor");
+        rope.require("truncate", true, true);
+    } else {
+        rope.refuse(rope.has("rope_type") ? "rope_type" : "type",
+                    "gptrain has default, linear, llama3 and yarn");
+    }
+    scaling.factor = rope.number("factor", 0);
+    if (scaling.factor < 1)
+        fail(ExitCode::bad_input, rope.source(), ": 'factor' is missing or below 1");
+    if (scaling.kind != RopeScalingKind::linear) {
+        scaling.original_max_position_embeddings =
+            rope.size("original_max_position_embeddings", *model.max_position_embeddings);
+    }
+    scaling.low_freq_factor = rope.number("low_freq_factor", scaling.low_freq_factor);
+    scaling.high_freq_factor = rope.number("high_freq_factor", scaling.high_freq_factor);
+    scaling.beta_fast = rope.number("beta_fast", scaling.beta_fast);
+    scaling.beta_slow = rope.number("beta_slow", scaling.beta_slow);
+    if (rope.has("attention_factor")) scaling.attention_factor = rope.number("attention_factor", 1);
+    return scaling;
+}
+
+void read_rope(const Config& config, ModelSpec& model) {
+    model.rope_theta = config.number("rope_theta", 10000.0);
+    for (const std::string_view key : {"rope_scaling", "rope_parameters"}) {
+        if (!config.has(key)) continue;
+        const Config rope(config.json().at(std::string(key)),
+                          text(config.source(), ": '", key, "'"));
         rope.require("partial_rotary_factor", 1.0, 1.0);
-    };
-    double theta = config.number("rope_theta", 10000.0);
-    if (config.has("rope_scaling")) {
-        check({config.json().at("rope_scaling"), config.source() + ": 'rope_scaling'"});
+        model.rope_scaling = rope_scaling_in(rope, model);
+        model.rope_theta = rope.number("rope_theta", model.rope_theta);
     }
-    if (config.has("rope_parameters")) {
-        const Config rope(config.json().at("rope_parameters"),
-                          config.source() + ": 'rope_parameters'");
-        check(rope);
-        theta = rope.number("rope_theta", theta);
+}
+
+/// Mistral and StarCoder2: the same window in all layers.
+void read_window(const Config& config, ModelSpec& model) {
+    if (config.has("sliding_window")) model.sliding_window = config.size("sliding_window");
+}
+
+/// Qwen: the window of the layers that layer_types names, or else from max_window_layers on.
+void read_layer_windows(const Config& config, ModelSpec& model) {
+    if (!config.flag("use_sliding_window", false) || !config.has("sliding_window")) return;
+    model.sliding_window = config.size("sliding_window");
+    if (!config.has("layer_types")) {
+        const std::int64_t first =
+            config.has("max_window_layers")
+                ? JsonReader(config.json(), config.source()).integer("max_window_layers")
+                : 28;
+        for (std::int64_t layer = 0; layer < std::min(first, model.num_layers); ++layer)
+            model.full_attention_layers.push_back(layer);
+        return;
     }
-    return theta;
+    const Json& types = JsonReader(config.json(), config.source()).array("layer_types");
+    if (std::ssize(types) != model.num_layers)
+        config.refuse("layer_types", "it needs an entry for each layer");
+    for (std::int64_t layer = 0; layer < model.num_layers; ++layer) {
+        const Json& type = types[static_cast<std::size_t>(layer)];
+        if (type == "full_attention")
+            model.full_attention_layers.push_back(layer);
+        else if (type != "sliding_attention")
+            config.refuse("layer_types", "gptrain has full_attention and sliding_attention");
+    }
 }
 
 void read_llama(const Config& config, ModelSpec& model) {
-    model.normalization = Normalization::rmsnorm;
-    model.activation = Activation::swiglu;
+    config.require_absent("sliding_window", "sliding window in this class");
     model.bias = config.flag("attention_bias", false);
     if (config.flag("mlp_bias", false) != model.bias) {
         config.refuse(model.bias ? "attention_bias" : "mlp_bias",
-                      "gptrain has either all biases or none: attention_bias and mlp_bias must "
-                      "be equal");
+                      "gptrain has either all biases or none, or those of q, k and v: "
+                      "attention_bias and mlp_bias must be equal");
     }
 }
 
-void read_stablelm(const Config& config, ModelSpec& model) {
-    model.activation = Activation::swiglu;
+void read_qwen2(const Config& config, ModelSpec& model) {
     model.bias = false;
-    config.require("use_qkv_bias", false, false);
+    model.qkv_bias = true;
+    read_layer_windows(config, model);
+}
+
+void read_qwen3(const Config& config, ModelSpec& model) {
+    model.bias = false;
+    model.qk_norm = true;
+    config.require("attention_bias", false, false);
+    if (!config.has("head_dim")) model.head_dim = 128;
+    read_layer_windows(config, model);
+}
+
+void read_mistral(const Config& config, ModelSpec& model) {
+    model.bias = false;
+    if (!config.json().contains("sliding_window")) model.sliding_window = 4096;
+    read_window(config, model);
+}
+
+void read_stablelm(const Config& config, ModelSpec& model) {
+    model.normalization = Normalization::layernorm;
+    model.bias = false;
+    model.qkv_bias = config.flag("use_qkv_bias", false);
     config.require("qk_layernorm", false, false);
     config.require("use_parallel_residual", false, false);
     const bool inside = config.has("rope_parameters") &&
                         config.json().at("rope_parameters").contains("partial_rotary_factor");
     config.require("partial_rotary_factor", 1.0, inside ? 1.0 : 0.25);
+}
+
+void read_starcoder2(const Config& config, ModelSpec& model) {
+    model.normalization = Normalization::layernorm;
+    model.activation = Activation::gelu;
+    model.bias = config.flag("use_bias", true);
+    read_window(config, model);
 }
 
 void read_gpt2(const Config& config, ModelSpec& model) {
@@ -169,20 +264,20 @@ void read_gpt2(const Config& config, ModelSpec& model) {
 }
 
 void read_variant(const Config& config, const ClassNames& names, ModelSpec& model) {
+    if (names.hf_class == HfClass::gpt2) return read_gpt2(config, model);
     model.position_embedding = PositionEmbedding::rope;
+    model.normalization = Normalization::rmsnorm;
+    model.activation = Activation::swiglu;
     switch (names.hf_class) {
-        case HfClass::gpt2: return read_gpt2(config, model);
+        case HfClass::gpt2: break;
         case HfClass::llama: read_llama(config, model); break;
+        case HfClass::mistral: read_mistral(config, model); break;
+        case HfClass::qwen2: read_qwen2(config, model); break;
+        case HfClass::qwen3: read_qwen3(config, model); break;
         case HfClass::stablelm: read_stablelm(config, model); break;
-        case HfClass::starcoder2: model.bias = config.flag("use_bias", true); break;
+        case HfClass::starcoder2: read_starcoder2(config, model); break;
     }
-    if (names.model_type == "mistral" && !config.json().contains("sliding_window")) {
-        fail(
-            ExitCode::bad_input, config.source(),
-            ": key 'sliding_window' is missing and stands for 4096; gptrain has no sliding window");
-    }
-    config.require_absent("sliding_window", "sliding window");
-    model.rope_theta = rope_theta_in(config);
+    read_rope(config, model);
 }
 
 /// The first one, of a list of ids.
@@ -232,6 +327,71 @@ Json gpt2_config(const ModelShape& model) {
             {"attn_pdrop", model.dropout}};
 }
 
+Json rope_scaling_config(const ModelShape& model) {
+    if (!model.rope_scaling) return {{"rope_type", "default"}};
+    const RopeScaling& scaling = *model.rope_scaling;
+    Json rope = {{"rope_type", name_of(scaling.kind)}, {"factor", scaling.factor}};
+    if (scaling.kind == RopeScalingKind::linear) return rope;
+    rope["original_max_position_embeddings"] = scaling.original_max_position_embeddings;
+    if (scaling.kind == RopeScalingKind::llama3) {
+        rope["low_freq_factor"] = scaling.low_freq_factor;
+        rope["high_freq_factor"] = scaling.high_freq_factor;
+    } else {
+        rope["beta_fast"] = scaling.beta_fast;
+        rope["beta_slow"] = scaling.beta_slow;
+        if (scaling.attention_factor) rope["attention_factor"] = *scaling.attention_factor;
+    }
+    return rope;
+}
+
+Json layer_types(const ModelShape& model) {
+    Json types = Json::array();
+    for (std::int64_t layer = 0; layer < model.layers; ++layer)
+        types.push_back(model.has_window(layer) ? "sliding_attention" : "full_attention");
+    return types;
+}
+
+/// The first layer from which on all have a window.
+std::int64_t first_windowed(const ModelShape& model) {
+    std::int64_t first = model.layers;
+    while (first > 0 && model.has_window(first - 1))
+        --first;
+    return first;
+}
+
+/// What only some classes have.
+void add_class_keys(const ModelShape& model, HfClass hf_class, Json& config) {
+    const Json window = model.sliding_window ? Json(*model.sliding_window) : Json(nullptr);
+    switch (hf_class) {
+        case HfClass::gpt2: break;
+        case HfClass::llama:
+            config["attention_bias"] = model.bias;
+            config["mlp_bias"] = model.bias;
+            break;
+        case HfClass::mistral: config["sliding_window"] = window; break;
+        case HfClass::qwen3: config["attention_bias"] = false; [[fallthrough]];
+        case HfClass::qwen2:
+            config["use_sliding_window"] = model.sliding_window.has_value();
+            config["sliding_window"] = window;
+            config["max_window_layers"] = first_windowed(model);
+            config["layer_types"] = layer_types(model);
+            break;
+        case HfClass::stablelm:
+            config["partial_rotary_factor"] = 1.0;
+            config["use_qkv_bias"] = model.qkv_bias;
+            config["qk_layernorm"] = false;
+            config["use_parallel_residual"] = false;
+            config["hidden_dropout"] = model.dropout;
+            break;
+        case HfClass::starcoder2:
+            config["use_bias"] = model.bias;
+            config["sliding_window"] = window;
+            config["residual_dropout"] = model.dropout;
+            config["embedding_dropout"] = model.dropout;
+            break;
+    }
+}
+
 Json rope_config(const ModelShape& model, const ClassNames& names) {
     Json config = {{"num_hidden_layers", model.layers},
                    {"hidden_size", model.hidden},
@@ -244,25 +404,12 @@ Json rope_config(const ModelShape& model, const ClassNames& names) {
                    {"initializer_range", model.init_std},
                    {"attention_dropout", model.dropout}};
     config[std::string(names.norm_eps)] = model.norm_eps;
-    Json rope = {{"rope_theta", model.rope_theta}, {"rope_type", "default"}};
-    if (names.hf_class == HfClass::stablelm) {
-        rope["partial_rotary_factor"] = 1.0;
-        config["partial_rotary_factor"] = 1.0;
-        config["use_qkv_bias"] = false;
-        config["qk_layernorm"] = false;
-        config["use_parallel_residual"] = false;
-        config["hidden_dropout"] = model.dropout;
-    } else if (names.hf_class == HfClass::llama) {
-        config["attention_bias"] = model.bias;
-        config["mlp_bias"] = model.bias;
-    } else {
-        config["use_bias"] = model.bias;
-        config["sliding_window"] = nullptr;
-        config["residual_dropout"] = model.dropout;
-        config["embedding_dropout"] = model.dropout;
-    }
+    add_class_keys(model, names.hf_class, config);
+    Json rope = rope_scaling_config(model);
     config["rope_theta"] = model.rope_theta;
-    config["rope_scaling"] = nullptr;
+    config["rope_scaling"] = model.rope_scaling ? rope : Json(nullptr);
+    rope["rope_theta"] = model.rope_theta;
+    if (names.hf_class == HfClass::stablelm) rope["partial_rotary_factor"] = 1.0;
     config["rope_parameters"] = rope;
     return config;
 }
@@ -299,7 +446,11 @@ HfClass hf_class_of(const ModelShape& model) {
     const bool rope = model.position_embedding == PositionEmbedding::rope;
     const bool rmsnorm = model.normalization == Normalization::rmsnorm;
     const bool swiglu = model.activation == Activation::swiglu;
-    if (!rope && !rmsnorm && !swiglu) {
+    const bool gelu = model.activation == Activation::gelu;
+    const bool same_bias = model.qkv_bias == model.bias;
+    const bool window = model.sliding_window.has_value();
+    const bool all_windows = window && model.full_attention_layers.empty();
+    if (!rope && !rmsnorm && gelu && same_bias && !model.qk_norm && !window) {
         require_default_heads(model, "GPT-2");
         if (model.groups != model.heads) {
             no_class("learned positions with model.num_query_groups ", model.groups,
@@ -307,15 +458,26 @@ HfClass hf_class_of(const ModelShape& model) {
         }
         return HfClass::gpt2;
     }
-    if (rope && rmsnorm && swiglu) return HfClass::llama;
-    if (rope && !rmsnorm && !swiglu) return HfClass::starcoder2;
-    if (rope && !rmsnorm && !model.bias) {
+    if (rope && rmsnorm && swiglu) {
+        if (model.qk_norm && !model.bias && !model.qkv_bias) return HfClass::qwen3;
+        if (!model.qk_norm && !model.bias && model.qkv_bias) {
+            require_default_heads(model, "Qwen2");
+            return HfClass::qwen2;
+        }
+        if (!model.qk_norm && same_bias && !window) return HfClass::llama;
+        if (!model.qk_norm && same_bias && !model.bias && all_windows) return HfClass::mistral;
+    }
+    if (rope && !rmsnorm && !model.qk_norm && gelu && same_bias && (!window || all_windows))
+        return HfClass::starcoder2;
+    if (rope && !rmsnorm && !model.qk_norm && swiglu && !model.bias && !window) {
         require_default_heads(model, "StableLM");
         return HfClass::stablelm;
     }
     no_class("this combination: model.position_embedding ", name_of(model.position_embedding),
              ", model.normalization ", name_of(model.normalization), ", model.activation ",
-             name_of(model.activation), ", model.bias ", model.bias);
+             name_of(model.activation), ", model.bias ", model.bias, ", model.qkv_bias ",
+             model.qkv_bias, ", model.qk_norm ", model.qk_norm, ", model.sliding_window ",
+             window ? text(*model.sliding_window) : "none");
 }
 
 Json hf_config(const ModelShape& model, const SpecialIds& ids, DType dtype) {
@@ -350,6 +512,7 @@ ModelShape shape_of(const ModelSpec& model) {
     shape.ffn = model.ffn_hidden_size.value();
     shape.vocab = model.vocab_size;
     shape.max_positions = model.max_position_embeddings.value();
+    shape.qkv_bias = model.qkv_bias.value_or(model.bias);
     return shape;
 }
 

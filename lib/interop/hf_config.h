@@ -16,7 +16,10 @@ namespace gptrain {
 /// The classes of transformers that a run spec can express.
 enum class HfClass {
     gpt2,        ///< learned positions, LayerNorm, GELU
-    llama,       ///< rope, RMSNorm, SwiGLU; Mistral without a sliding window is the same
+    llama,       ///< rope, RMSNorm, SwiGLU
+    mistral,     ///< the same with a sliding window
+    qwen2,       ///< the same as llama with biases of q, k and v alone; windows in some layers
+    qwen3,       ///< the same as llama with norms of q and k; windows in some layers
     stablelm,    ///< rope, LayerNorm, SwiGLU
     starcoder2,  ///< rope, LayerNorm, GELU
 };

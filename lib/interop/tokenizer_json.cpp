@@ -106,6 +106,16 @@ std::optional<std::int64_t> existing(std::int64_t id) {
 
 }  // namespace
 
+std::string tokenizer_config(const SpecialTokens& tokens, std::int64_t max_length) {
+    Json config = {{"tokenizer_class", "PreTrainedTokenizerFast"},
+                   {"clean_up_tokenization_spaces", false},
+                   {"model_max_length", max_length}};
+    if (!tokens.unk.empty()) config["unk_token"] = tokens.unk;
+    if (!tokens.bos.empty()) config["bos_token"] = tokens.bos;
+    if (!tokens.eos.empty()) config["eos_token"] = tokens.eos;
+    return to_document(config);
+}
+
 std::optional<TokenizerFiles> tokenizer_files(std::string_view model, const std::string& source,
                                               std::int64_t max_length) {
     const CheckedModel checked = check_model(model, source);
@@ -131,17 +141,13 @@ std::optional<TokenizerFiles> tokenizer_files(std::string_view model, const std:
         {"model", is_bpe ? bpe_model(checked, unknown->text) : unigram_model(checked, unknown_id)}};
     TokenizerFiles files;
     files.ids = {existing(checked.bos_id), existing(checked.eos_id)};
-    Json config = {{"tokenizer_class", "PreTrainedTokenizerFast"},
-                   {"unk_token", unknown->text},
-                   {"clean_up_tokenization_spaces", false},
-                   {"model_max_length", max_length}};
-    const auto name_piece = [&](std::string_view key, std::optional<std::int64_t> id) {
-        if (id) config[std::string(key)] = checked.pieces[static_cast<std::size_t>(*id)].text;
+    const auto piece = [&](std::optional<std::int64_t> id) {
+        return id ? checked.pieces[static_cast<std::size_t>(*id)].text : std::string_view();
     };
-    name_piece("bos_token", files.ids.bos);
-    name_piece("eos_token", files.ids.eos);
     files.tokenizer_json = to_line(tokenizer) + "\n";
-    files.tokenizer_config = to_document(config);
+    files.tokenizer_config = tokenizer_config(
+        {.unk = unknown->text, .bos = piece(files.ids.bos), .eos = piece(files.ids.eos)},
+        max_length);
     return files;
 }
 

@@ -9,6 +9,16 @@
 
 namespace gptrain {
 
+/// The texts of special tokens; empty where there is none.
+struct SpecialTokens {
+    std::string_view unk = {};
+    std::string_view bos = {};
+    std::string_view eos = {};
+};
+
+/// A tokenizer_config.json. `max_length`: of a text.
+std::string tokenizer_config(const SpecialTokens& tokens, std::int64_t max_length);
+
 /// The tokenizer files of a sentencepiece model.
 struct TokenizerFiles {
     std::string tokenizer_json;

@@ -5,6 +5,7 @@
 #include <unordered_map>
 #include <utility>
 
+#include "base/error.h"
 #include "text/added_tokens.h"
 #include "text/bpe_merges.h"
 #include "text/tokenizer_json.h"
@@ -58,9 +59,12 @@ public:
         bos_id = id_of_added(description, "<|begin_of_text|>");
         for (const std::string_view end : {"<|endoftext|>"sv, "<|end_of_text|>"sv, eos_token})
             if (!eos_id) eos_id = id_of_added(description, end);
+        for (std::size_t byte = 0; byte < byte_ids_.size(); ++byte)
+            if (byte_ids_[byte] < 0) missing_bytes_ += static_cast<char>(byte);
     }
 
     void encode(std::string_view text, std::vector<std::int32_t>& out) const override {
+        check_bytes(text);
         const auto take_id = [&out](std::int32_t id) { out.push_back(id); };
         caches_.with_cache([&](WordCache& cache) {
             std::string buffer;
@@ -81,6 +85,15 @@ private:
         for (const AddedToken& token : description.added)
             if (token.content == content) return token.id;
         return std::nullopt;
+    }
+
+    /// Some vocabularies lack control characters: no id could stand for them.
+    void check_bytes(std::string_view text) const {
+        if (missing_bytes_.empty()) return;
+        const std::size_t at = text.find_first_of(missing_bytes_);
+        if (at == text.npos) return;
+        fail(ExitCode::bad_input, "the tokenizer has no token for byte ",
+             int{static_cast<unsigned char>(text[at])}, " of the text");
     }
 
     void encode_words(std::string_view text, WordCache& cache,
@@ -115,6 +128,7 @@ private:
     AddedTokens raw_added_;
     AddedTokens normalized_added_;
     std::array<std::int32_t, 256> byte_ids_;
+    std::string missing_bytes_;
     BpeMerges merges_;
     std::vector<Splitter> splitters_;
     bool nfc_;

@@ -160,12 +160,6 @@ private:
         for (int byte = 0; byte < 256; ++byte) {
             const std::string one(1, static_cast<char>(byte));
             const auto found = ids_.find(spelling_of_bytes(one));
-            const bool in_utf8 = byte < 0xC0 || (byte > 0xC1 && byte < 0xF5);
-            if (found == ids_.end() && in_utf8)
-                fail(ExitCode::bad_input, where("model.vocab"), ": lacks byte ", byte, " (",
-                     shown(spelling_of_bytes(one)),
-                     "), so it cannot encode every text; gptrain reads byte-level BPE with all "
-                     "bytes");
             result_.byte_ids[static_cast<std::size_t>(byte)] =
                 found == ids_.end() ? -1 : found->second;
         }

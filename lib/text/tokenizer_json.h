@@ -30,7 +30,7 @@ struct BpeDescription {
     std::vector<BpeToken> tokens;  ///< by id, the added ones included
     std::vector<BpeMerge> merges;
     /// By byte; -1 for bytes that UTF-8 never has, if the vocabulary lacks them.
-    std::array<std::int32_t, 256> byte_ids{};
+    std::array<std::int32_t, 256> byte_ids{};  ///< -1: no token
     std::vector<AddedToken> added;
     bool ignore_merges = false;  ///< a word that is a token is not merged
     bool nfc = false;            ///< texts are normalized first

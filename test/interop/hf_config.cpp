@@ -43,6 +43,32 @@ TEST_CASE("both dialects give the base of the rotations") {
     CHECK(read_hf_config(new_way, "config.json").model.rope_theta == 5e5);
 }
 
+TEST_CASE("windows and stretched rotations become keys of the run spec") {
+    const auto read = [](const Json& members) {
+        Json config = llama();
+        config["architectures"] = nullptr;
+        config.update(members);
+        return read_hf_config(config, "config.json").model;
+    };
+    CHECK(read({{"model_type", "mistral"}}).sliding_window == 4096);
+    CHECK(!read({{"model_type", "mistral"}, {"sliding_window", nullptr}}).sliding_window);
+    const Json window = {{"model_type", "qwen3"},
+                         {"use_sliding_window", true},
+                         {"sliding_window", 8},
+                         {"max_window_layers", 1}};
+    CHECK(read(window).full_attention_layers == std::vector<std::int64_t>{0});
+    CHECK(read(window).head_dim == 128);
+    Json unused = window;
+    unused["use_sliding_window"] = false;
+    CHECK(!read(unused).sliding_window);
+    const Json yarn = {{"model_type", "qwen2"},
+                       {"rope_scaling", {{"type", "yarn"}, {"factor", 4.0}}}};
+    CHECK(read(yarn).rope_scaling == RopeScaling{.kind = RopeScalingKind::yarn,
+                                                 .factor = 4,
+                                                 .original_max_position_embeddings = 32});
+    CHECK(read(yarn).qkv_bias == true);
+}
+
 TEST_CASE("special ids may be lists, and those outside the vocabulary are left out") {
     Json config = llama();
     config.update({{"bos_token_id", 50256}, {"eos_token_id", {3, 4}}});
@@ -53,27 +79,41 @@ TEST_CASE("special ids may be lists, and those outside the vocabulary are left o
 
 TEST_CASE("what no key of the run spec expresses is an error that names key and value") {
     const std::vector<std::pair<Json, std::string>> cases = {
-        {{{"model_type", "qwen2"}}, "'model_type' is \"qwen2\""},
+        {{{"model_type", "gemma"}}, "'model_type' is \"gemma\""},
         {{{"architectures", {"LlamaModel"}}}, "'architectures' is [\"LlamaModel\"]"},
         {{{"hidden_act", "gelu"}}, "'hidden_act' is \"gelu\"; gptrain has only \"silu\""},
         {{{"attention_bias", true}}, "'attention_bias' is true"},
         {{{"mlp_bias", true}}, "'mlp_bias' is true"},
-        {{{"rope_scaling", {{"rope_type", "llama3"}, {"factor", 8.0}}}},
-         "'rope_scaling': 'rope_type' is \"llama3\""},
-        {{{"rope_scaling", {{"type", "linear"}, {"factor", 2.0}}}}, "'type' is \"linear\""},
-        {{{"rope_parameters", {{"rope_type", "yarn"}}}}, "'rope_type' is \"yarn\""},
+        {{{"rope_scaling", {{"rope_type", "longrope"}, {"factor", 8.0}}}},
+         "'rope_scaling': 'rope_type' is \"longrope\""},
+        {{{"rope_scaling", {{"type", "dynamic"}, {"factor", 2.0}}}}, "'type' is \"dynamic\""},
+        {{{"rope_parameters", {{"rope_type", "yarn"}}}}, "'factor' is missing"},
+        {{{"rope_scaling", {{"rope_type", "yarn"}, {"factor", 4.0}, {"mscale", 0.7}}}},
+         "'mscale' is 0.7"},
+        {{{"rope_scaling", 4}}, "'rope_scaling': must be a JSON object"},
         {{{"sliding_window", 4096}}, "'sliding_window' is 4096; gptrain has no sliding window"},
+        {{{"model_type", "qwen2"},
+          {"architectures", nullptr},
+          {"use_sliding_window", true},
+          {"sliding_window", 8},
+          {"layer_types", {"full_attention"}}},
+         "'layer_types' is [\"full_attention\"]; it needs an entry for each layer"},
+        {{{"model_type", "qwen2"},
+          {"architectures", nullptr},
+          {"use_sliding_window", true},
+          {"sliding_window", 8},
+          {"layer_types", {"full_attention", "chunked_attention"}}},
+         "gptrain has full_attention and sliding_attention"},
         {{{"quantization_config", {{"bits", 4}}}}, "'quantization_config' is {\"bits\":4}"},
         {{{"hidden_size", 0}}, "'hidden_size' is 0"},
         {{{"hidden_size", -16}}, "'hidden_size' is -16"},
         {{{"hidden_size", 1e30}}, "'hidden_size' must be an integer"},
         {{{"hidden_size", "16"}}, "'hidden_size' must be an integer"},
         {{{"rms_norm_eps", 0.0}}, "'rms_norm_eps' is 0.0"},
-        {{{"model_type", "mistral"}, {"architectures", nullptr}}, "'sliding_window' is missing"},
         {{{"model_type", "stablelm"}, {"architectures", nullptr}},
          "'partial_rotary_factor' is missing and stands for 0.25"},
-        {{{"model_type", "stablelm"}, {"architectures", nullptr}, {"use_qkv_bias", true}},
-         "'use_qkv_bias' is true"},
+        {{{"model_type", "qwen3"}, {"architectures", nullptr}, {"attention_bias", true}},
+         "'attention_bias' is true"},
     };
     for (const auto& [members, expected] : cases) {
         const std::string message = refusal(members);
@@ -98,9 +138,13 @@ TEST_CASE("a model of no class of transformers is an error that names the keys")
         "model.position_embedding learned, model.normalization rmsnorm"));
     CHECK(test::contains(refused([](ModelShape& model) {
                              model.normalization = Normalization::layernorm;
-                             model.bias = true;
+                             model.bias = model.qkv_bias = true;
                          }),
                          "model.bias true"));
+    CHECK(test::contains(refused([](ModelShape& model) {
+                             model.sliding_window = 8, model.full_attention_layers = {0};
+                         }),
+                         "model.sliding_window 8"));
     CHECK(test::contains(refused([](ModelShape& model) {
                              model.normalization = Normalization::layernorm;
                              model.head_dim = 8;

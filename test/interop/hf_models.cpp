@@ -65,8 +65,9 @@ void export_again(const HfFolder& folder, const std::filesystem::path& to,
                    [&](const Shard& part, std::span<float> values) { folder.read(part, values); });
 }
 
-const std::vector<std::string> names = {"gpt2",    "llama",    "llama_biases", "llama_tied",
-                                        "mistral", "stablelm", "starcoder2",   "starcoder2_untied"};
+const std::vector<std::string> names = {
+    "gpt2",           "llama", "llama3", "llama_biases", "llama_tied", "mistral",
+    "mistral_window", "qwen2", "qwen3",  "stablelm",     "starcoder2", "starcoder2_untied"};
 
 TEST_CASE("models of transformers compute the same logits here") {
     for (const std::string& name : names) {

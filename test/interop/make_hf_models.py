@@ -39,6 +39,16 @@ MODELS = {
                                        tie_word_embeddings=False),
     "stablelm": lambda: model(tf.StableLmForCausalLM, **SIZES,
                               **rope(10000.0, partial_rotary_factor=1.0)),
+    "llama3": lambda: model(tf.LlamaForCausalLM, **SIZES, head_dim=8,
+                            rope_parameters=dict(rope_theta=500.0, rope_type="llama3", factor=8.0,
+                                                 low_freq_factor=1.0, high_freq_factor=4.0,
+                                                 original_max_position_embeddings=16)),
+    "mistral_window": lambda: model(tf.MistralForCausalLM, **SIZES, head_dim=4, sliding_window=5),
+    "qwen2": lambda: model(tf.Qwen2ForCausalLM, **SIZES, use_sliding_window=True, sliding_window=6,
+                           max_window_layers=1,
+                           rope_parameters=dict(rope_theta=1000.0, rope_type="yarn", factor=4.0,
+                                                original_max_position_embeddings=8)),
+    "qwen3": lambda: model(tf.Qwen3ForCausalLM, **SIZES, head_dim=8, tie_word_embeddings=True),
 }
 
 

@@ -37,7 +37,6 @@ const std::vector<std::string> outside_range = {
     "model.dropout=1",
     "model.dropout=-0.1",
     "model.init_std=-1",
-    "data.train=[]",
     "data.train.0.weight=0",
     "data.train.0.weight=-1",
     "data.split=",

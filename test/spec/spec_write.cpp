@@ -11,6 +11,7 @@ namespace {
 /// The smallest spec as written.
 const std::string defaults = R"(name: tiny
 seed: 1234
+init_from: none
 device: auto
 output_dir: /runs/tiny
 model:
