@@ -158,11 +158,16 @@ std::optional<RopeScaling> rope_scaling_in(const Config& rope, const ModelSpec& 
         scaling.original_max_position_embeddings =
             rope.size("original_max_position_embeddings", *model.max_position_embeddings);
     }
-    scaling.low_freq_factor = rope.number("low_freq_factor", scaling.low_freq_factor);
-    scaling.high_freq_factor = rope.number("high_freq_factor", scaling.high_freq_factor);
-    scaling.beta_fast = rope.number("beta_fast", scaling.beta_fast);
-    scaling.beta_slow = rope.number("beta_slow", scaling.beta_slow);
-    if (rope.has("attention_factor")) scaling.attention_factor = rope.number("attention_factor", 1);
+    if (scaling.kind == RopeScalingKind::llama3) {
+        scaling.low_freq_factor = rope.number("low_freq_factor", scaling.low_freq_factor);
+        scaling.high_freq_factor = rope.number("high_freq_factor", scaling.high_freq_factor);
+    }
+    if (scaling.kind == RopeScalingKind::yarn) {
+        scaling.beta_fast = rope.number("beta_fast", scaling.beta_fast);
+        scaling.beta_slow = rope.number("beta_slow", scaling.beta_slow);
+        if (rope.has("attention_factor"))
+            scaling.attention_factor = rope.number("attention_factor", 1);
+    }
     return scaling;
 }
 
@@ -438,6 +443,9 @@ HfConfig read_hf_config(const Json& json, const std::string& source) {
     model.tie_embeddings = config.flag("tie_word_embeddings", names.tied);
     model.init_std = config.number("initializer_range", model.init_std);
     read_variant(config, names, model);
+    // Without a window Mistral is a Llama.
+    if (names.hf_class == HfClass::mistral && !model.sliding_window)
+        result.hf_class = HfClass::llama;
     result.ids = special_ids(json, source, model.vocab_size);
     return result;
 }

@@ -75,6 +75,7 @@ ModelShape model_shape(const RunSpec& spec) {
     shape.vocab = model.vocab_size;
     shape.max_positions = model.max_position_embeddings.value_or(seq_length);
     shape.qkv_bias = model.qkv_bias.value_or(model.bias);
+    std::sort(shape.full_attention_layers.begin(), shape.full_attention_layers.end());
     check_positions(model);
     require_multiple("model.num_attention_heads", shape.heads, "model.num_query_groups",
                      shape.groups);

@@ -8,8 +8,8 @@
 namespace gptrain {
 
 bool ModelShape::has_window(std::int64_t layer) const {
-    return sliding_window && std::find(full_attention_layers.begin(), full_attention_layers.end(),
-                                       layer) == full_attention_layers.end();
+    return sliding_window &&
+           !std::binary_search(full_attention_layers.begin(), full_attention_layers.end(), layer);
 }
 
 std::int64_t parameter_count(const ModelShape& model) {

@@ -26,7 +26,8 @@ struct ModelShape : ModelVariant {
     std::int64_t max_positions = 0;  ///< rows of wpe.weight
     bool qkv_bias = true;            ///< biases of q, k and v
 
-    /// True if tokens of the layer see at most sliding_window keys.
+    /// True if tokens of the layer see at most sliding_window keys. full_attention_layers are in
+    /// ascending order.
     bool has_window(std::int64_t layer) const;
 
     bool operator==(const ModelShape&) const = default;

@@ -13,6 +13,8 @@ def write_configs():
     for model in sorted(MODELS.iterdir()):
         (folder / f"good-{model.name}.json").write_text((model / "config.json").read_text())
     llama = json.loads((MODELS / "llama" / "config.json").read_text())
+    qwen = {"model_type": "qwen2", "architectures": None, "use_sliding_window": True,
+            "sliding_window": 8}
     changes = {
         "act-gelu": {"hidden_act": "gelu"}, "act-number": {"hidden_act": 1},
         "architectures-text": {"architectures": "LlamaForCausalLM"},
@@ -27,6 +29,16 @@ def write_configs():
         "rope-list": {"rope_parameters": []}, "rope-llama3": {"rope_scaling": {"rope_type": "llama3"}},
         "rope-partial": {"rope_parameters": {"partial_rotary_factor": 0.5}},
         "theta-zero": {"rope_parameters": {"rope_theta": 0}}, "window": {"sliding_window": 8},
+        "rope-factor": {"rope_scaling": {"rope_type": "linear", "factor": 1e308}},
+        "rope-low": {"rope_scaling": {"rope_type": "linear", "factor": 2, "low_freq_factor": 9}},
+        "rope-original": {"rope_scaling": {"rope_type": "yarn", "factor": 2,
+                                           "original_max_position_embeddings": -1}},
+        "rope-type": {"rope_scaling": {"rope_type": 3}},
+        "windows-negative": {**qwen, "max_window_layers": -5},
+        "windows-text": {**qwen, "max_window_layers": "all"},
+        "windows-types": {**qwen, "layer_types": [1, None]},
+        "windows-types-object": {**qwen, "layer_types": {}},
+        "windows-huge": {**qwen, "max_window_layers": 2 ** 62, "num_hidden_layers": 10 ** 5},
         "tied-number": {"tie_word_embeddings": 1}, "vocab-missing": {"vocab_size": None},
     }
     for name, change in changes.items():
