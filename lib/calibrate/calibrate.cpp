@@ -109,7 +109,8 @@ HardwareProfile calibrate(const MpiSession& session, const CalibrateOptions& opt
                                  .bf16 = peak(ops, Precision::bf16)};
     profile.device.attention = attention_rates(ops);
     profile.device.memory_bandwidth = memory_bandwidth(ops);
-    profile.node.devices = std::max<std::int64_t>(options.threads * session.size(), 1);
+    profile.node.devices =
+        std::max(std::int64_t{options.threads} * session.size(), std::int64_t{1});
     profile.node.host_memory =
         static_cast<double>(checked_mul(sysconf(_SC_PHYS_PAGES), sysconf(_SC_PAGESIZE)));
     profile.device.memory = profile.node.host_memory / static_cast<double>(profile.node.devices);

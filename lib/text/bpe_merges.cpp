@@ -22,7 +22,7 @@ std::size_t slot_of(std::uint64_t key, int shift) {
 }  // namespace
 
 BpeMerges::BpeMerges(const std::array<std::int32_t, 256>& byte_ids, std::vector<BpeMerge> merges)
-    : byte_ids_(byte_ids), byte_pairs_(256 * 256, no_merge) {
+    : byte_ids_(byte_ids), byte_pairs_(std::size_t{256} * 256, no_merge) {
     const int bits = static_cast<int>(std::bit_width(merges.size() * 4 / 3 + 1));
     slots_.resize(std::size_t{1} << bits);
     shift_ = 64 - bits;
