@@ -19,8 +19,8 @@ std::vector<std::string> files_in(const std::filesystem::path& folder) {
     try {
         for (const fs::directory_entry& entry : fs::recursive_directory_iterator(folder)) {
             const fs::path& path = entry.path();
-            const fs::path name = path.extension() == ".gz" ? path.stem() : path.filename();
-            const bool is_corpus = named_json_lines(path) || name.extension() == ".txt";
+            const bool is_corpus =
+                named_json_lines(path) || uncompressed_name(path).extension() == ".txt";
             if (is_corpus && entry.is_regular_file()) files.push_back(path.string());
         }
     } catch (const fs::filesystem_error& error) {
@@ -29,7 +29,7 @@ std::vector<std::string> files_in(const std::filesystem::path& folder) {
     }
     if (files.empty()) {
         fail(ExitCode::bad_input, folder.string(),
-             ": a folder without a .txt, .json or .jsonl file (or one of these with .gz)");
+             ": a folder without a .txt, .json or .jsonl file (or one of these with .gz or .zst)");
     }
     std::sort(files.begin(), files.end());
     return files;
@@ -96,7 +96,7 @@ std::optional<std::int64_t> total_bytes(const CorpusOptions& options) {
     for (const std::string& path : options.inputs) {
         std::error_code error;
         const auto bytes = std::filesystem::file_size(path, error);
-        if (error || is_gzip(path)) return std::nullopt;
+        if (error || is_compressed(path)) return std::nullopt;
         total += static_cast<std::int64_t>(bytes);
     }
     return total;

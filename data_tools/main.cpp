@@ -45,10 +45,10 @@ struct CorpusArguments {
 void CorpusArguments::add_to(CLI::App& app) {
     app.add_option("--input", options.inputs,
                    "Corpus files, or folders of .txt, .json and .jsonl files\n"
-                   "(also with .gz), read in this order; - reads stdin")
+                   "(also with .gz or .zst), read in this order; - reads stdin")
         ->type_name("FILE");
     app.add_option("--format", format,
-                   "auto: .json and .jsonl (with or without .gz) are JSON\n"
+                   "auto: .json and .jsonl (also with .gz or .zst) are JSON\n"
                    "lines, other files plain text; jsonl or text: all are")
         ->check(one_of({"auto", "jsonl", "text"}))
         ->type_name("auto|jsonl|text")
