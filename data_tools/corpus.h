@@ -28,8 +28,8 @@ struct CorpusOptions {
 /// without such a file, or one that cannot be read, is an Error (bad_input).
 std::vector<std::string> expand_inputs(const std::vector<std::string>& inputs);
 
-/// The format of a file. By name, `.json` and `.jsonl`, also with `.gz` or `.zst`, are JSON lines; all
-/// other files are plain text.
+/// The format of a file. By name, `.json` and `.jsonl`, also with `.gz` or `.zst`, are JSON lines;
+/// all other files are plain text.
 CorpusFormat format_of(const std::string& path, const CorpusOptions& options);
 
 /// Catches early what would otherwise fail only after hours. Throws Error (bad_input) for missing

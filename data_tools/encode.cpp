@@ -117,16 +117,16 @@ struct RankPart {
 /// All ranks call it: returns the parts of all, in rank order.
 std::vector<RankPart> exchange_parts(const MpiSession& ranks, const RankPart& mine) {
     const TokenCounts& counts = mine.counts;
-    std::string line = text(counts.sequences, " ", counts.documents, " ", counts.tokens, " ",
-                            mine.bytes);
+    std::string line =
+        text(counts.sequences, " ", counts.documents, " ", counts.tokens, " ", mine.bytes);
     for (const std::int64_t skipped : mine.skipped)
         append(line, text(" ", skipped));
     std::vector<RankPart> parts;
     for (const std::string& theirs : ranks.exchange(line + " ")) {
         std::string_view rest = theirs;
         RankPart& part = parts.emplace_back();
-        for (std::int64_t* number : {&part.counts.sequences, &part.counts.documents,
-                                     &part.counts.tokens, &part.bytes})
+        for (std::int64_t* number :
+             {&part.counts.sequences, &part.counts.documents, &part.counts.tokens, &part.bytes})
             *number = take_number(rest);
         for (std::int64_t& skipped : part.skipped)
             skipped = take_number(rest);
@@ -145,10 +145,9 @@ void check_same_inputs(const EncodeOptions& options, const Tokenizer& tokenizer,
     std::string mine = text(tokenizer.fingerprint());
     for (const std::string& input : options.corpus.inputs)
         append(mine, text("\n", input));
-    const std::vector<std::string> all =
-        ranks.exchange(text(crc32c(mine.data(), mine.size())));
-    const auto other = std::find_if(all.begin(), all.end(),
-                                    [&](const std::string& one) { return one != all[0]; });
+    const std::vector<std::string> all = ranks.exchange(text(crc32c(mine.data(), mine.size())));
+    const auto other =
+        std::find_if(all.begin(), all.end(), [&](const std::string& one) { return one != all[0]; });
     if (other == all.end()) return;
     throw CommonError(ExitCode::usage,
                       text("rank ", other - all.begin(),

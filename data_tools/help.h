@@ -33,6 +33,10 @@ Output:
   interrupted leaves nothing behind. Memory is bounded by the workers' buffers, whatever
   the size of the corpus: a few MiB and some copies of the longest document for each (60
   copies for models that join words or prepend a space).
+
+Several processes:
+  mpirun -n N gpt-preprocess ... (or srun) shares the files out to N processes, which may be on
+  several machines with a common file system, and writes the bytes of one. No file is divided.
 )";
 
 constexpr const char* faults_section = R"(

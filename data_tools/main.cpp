@@ -215,10 +215,9 @@ private:
 
     void run_parsed(const MpiSession& ranks) {
         if (ranks.size() > 1 && !app_.get_subcommands().empty()) {
-            throw CommonError(ExitCode::usage,
-                              text(app_.get_subcommands().front()->get_name(),
-                                   " runs as one process, not ", ranks.size(),
-                                   "; start it without a launcher"));
+            throw CommonError(ExitCode::usage, text(app_.get_subcommands().front()->get_name(),
+                                                    " runs as one process, not ", ranks.size(),
+                                                    "; start it without a launcher"));
         }
         if (!app_.get_subcommands().empty()) reject_misplaced_options();
         if (train_app_->parsed()) {

@@ -182,8 +182,8 @@ void IndexedWriter::finish_part() {
 
 void IndexedWriter::append_part(const std::filesystem::path& prefix, const TokenCounts& counts) {
     const File bin = open_part(bin_path_of(prefix), counts.tokens * size_of(dtype_));
-    const File idx = open_part(idx_path_of(prefix),
-                               header_bytes + counts.sequences * entry_bytes<std::int32_t>);
+    const File idx =
+        open_part(idx_path_of(prefix), header_bytes + counts.sequences * entry_bytes<std::int32_t>);
     const File documents =
         open_part(documents_path_of(prefix), (counts.documents + 1) * entry_bytes<std::int64_t>);
     for_each_block(bin, 0, bin.size(),

@@ -79,8 +79,7 @@ public:
         ZSTD_inBuffer in = {input.data(), input.size(), 0};
         ZSTD_outBuffer out = {output.data(), output.size(), 0};
         const std::size_t result = ::ZSTD_decompressStream(stream_.get(), &out, &in);
-        Progress progress = {
-            .read = in.pos, .written = out.pos, .ended = result == 0, .fault = {}};
+        Progress progress = {.read = in.pos, .written = out.pos, .ended = result == 0, .fault = {}};
         if (::ZSTD_isError(result) != 0) progress.fault = fault_of(result);
         return progress;
     }

@@ -24,8 +24,8 @@ struct Record {
 };
 
 /// Reads one file (or pipe) once, from start to end, decompressing gzip and zstd data. Lines end in
-/// LF or CRLF; inside a record CRLF becomes LF. A UTF-8 byte order mark at the start is skipped. Blank
-/// lines are not records, but with RecordUnit::file they are part of the record.
+/// LF or CRLF; inside a record CRLF becomes LF. A UTF-8 byte order mark at the start is skipped.
+/// Blank lines are not records, but with RecordUnit::file they are part of the record.
 class RecordReader {
 public:
     /// Errors (bad_input): those of InputFile, and a file whose first bytes show that it is not
