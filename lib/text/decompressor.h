@@ -41,7 +41,7 @@ struct CompressedFormat {
     std::string_view extension;
     std::string_view name;
 };
-constexpr std::array compressed_formats = {CompressedFormat{".gz", "gzip"},
+inline constexpr std::array compressed_formats = {CompressedFormat{".gz", "gzip"},
                                            CompressedFormat{".zst", "zstd"}};
 
 }  // namespace gptrain

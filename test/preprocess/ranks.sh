@@ -8,7 +8,7 @@ export OMPI_MCA_rmaps_base_oversubscribe=1 OMPI_MCA_mpi_yield_when_idle=1
 export OMPI_MCA_hwloc_base_binding_policy=none OMPI_MCA_rtc_hwloc_vmhole=none
 
 make_text 8000 >corpus.txt
-expect 0 "$tool" train-tokenizer --input corpus.txt --vocab-size 400 --model-prefix tok
+expect 0 "$tool" train-tokenizer --input corpus.txt --vocab-size 330 --model-prefix tok
 # Files of several kinds and sizes; three of them hold no document, the last one among them.
 mkdir in
 head -n 3000 corpus.txt >in/a.txt
@@ -68,7 +68,7 @@ on 2 2 --input - --output-prefix x </dev/null
 says err "only one process can read it"
 on 2 5 --input in --output-prefix /proc/no/x
 nothing_left x
-expect 2 "$mpirun" -n 2 "$tool" train-tokenizer --input corpus.txt --vocab-size 400 --model-prefix x
+expect 2 "$mpirun" -n 2 "$tool" train-tokenizer --input corpus.txt --vocab-size 330 --model-prefix x
 says err "train-tokenizer runs as one process, not 2"
 
 finish

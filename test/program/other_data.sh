@@ -87,6 +87,7 @@ mkdir away
 mv b.* away
 for steps in 13 15 20; do train 0 kept "data.train=[$a, $c]" training.steps=$steps; done
 says_not out "data: from sample"
+[[ ! -s err ]] || fail "a warning: $(cat err)"
 same_run base kept 20
 [[ $(grep -c '"event": "data"' kept/metrics.jsonl) == 1 ]] || fail "not one data event"
 # With the spec that the run wrote, too.
@@ -132,6 +133,13 @@ train_ranks 0 2 two "data.train=[$a, $c]" training.steps=20
 for steps in 14 20; do train_ranks 0 2 two-parts "data.train=[$a, $c]" training.steps=$steps; done
 reads two 20 "120 80 120"
 same_shards two two-parts 20
+
+# A rollback to the checkpoint from before the change keeps the new data.
+train 0 spike
+train 4 spike "data.train=[$a, $c]" training.steps=60 checkpoint.interval=0 \
+    "faults.loss_spike={factor: 1.0, window: 1, action: rollback}" faults.max_skipped_steps=1
+says out "data: from sample 20 on" "to $work/spike/checkpoints/step-000010; skipping samples"
+says err "after 1 rollbacks to the newest checkpoint"
 
 # Faults. What the checkpoint says of the change is damaged, or lacks something.
 for edit in 's/"given":10/"given":-1/' 's/"pass":0,//' 's/"first_sample":20/"first_sample":41/'; do
