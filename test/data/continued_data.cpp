@@ -46,8 +46,10 @@ struct Corpus {
 };
 
 SavedData saved_after(const TrainingData& data, std::int64_t consumed) {
-    SavedData saved = {
-        .num_samples = data.num_samples, .phase = data.phase, .consumed_samples = consumed};
+    SavedData saved;
+    saved.num_samples = data.num_samples;
+    saved.phase = data.phase;
+    saved.consumed_samples = consumed;
     for (const SourceIdentity& source : data.train_sources) {
         saved.fingerprints.push_back(source.fingerprint);
         saved.weights.push_back(source.weight);
