@@ -46,6 +46,8 @@ std::vector<std::filesystem::path> checkpoints_at(const std::filesystem::path& f
     return paths;
 }
 
+constexpr std::size_t max_sources = 10'000;  // as in a run spec
+
 /// A member in [low, 2^60]: sums of a few do not overflow.
 std::int64_t integer_from(const JsonReader& reader, const std::string& name, std::string_view key,
                           std::int64_t low) {
@@ -166,6 +168,10 @@ SavedData saved_data(const CheckpointMeta& meta) {
             fail(ExitCode::bad_input, item_name,
                  ": 'weight' is out of range: ", data.weights.back());
         }
+    }
+    if (data.fingerprints.empty() || data.fingerprints.size() > max_sources) {
+        fail(ExitCode::bad_input, name, ".train: has ", data.fingerprints.size(),
+             " sources; a run has 1 to ", max_sources);
     }
     data.num_samples = integer_from(reader, name, "num_samples", 1);
     data.consumed_samples = meta.data_position;
