@@ -42,6 +42,6 @@ struct CompressedFormat {
     std::string_view name;
 };
 inline constexpr std::array compressed_formats = {CompressedFormat{".gz", "gzip"},
-                                           CompressedFormat{".zst", "zstd"}};
+                                                  CompressedFormat{".zst", "zstd"}};
 
 }  // namespace gptrain

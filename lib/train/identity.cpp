@@ -126,7 +126,7 @@ void check_identity(const Json& saved, const Json& current, const std::string& c
     // A map with sorted keys: lookups in Json are linear, and the saved identity may be large.
     const nlohmann::json before = nlohmann::json(saved).flatten();
     const Json now = current.flatten();
-    const bool data_may_change = on_change == OnChange::go_on && same_split(before, now);
+    const bool split_holds = same_split(before, now);
     const auto value = [](const auto& flat, const std::string& key) {
         return flat.contains(key) ? to_line(flat[key]) : std::string("absent");
     };
@@ -137,12 +137,12 @@ void check_identity(const Json& saved, const Json& current, const std::string& c
         std::string key = pointer.substr(1);
         for (char& c : key)
             c = c == '/' ? '.' : c;
-        const bool is_data = may_continue(key);
-        if (is_data && data_may_change) return;
-        const bool offer = is_data && on_change == OnChange::refuse;
+        const bool may_change =
+            may_continue(key) && (split_holds || !key.starts_with("data.validation"));
+        if (may_change && on_change == OnChange::go_on) return;
         fail(ExitCode::usage, checkpoint, ": cannot resume: ", key, " is ", old_value,
              " in the checkpoint but ", new_value, " in the run spec; change it back, ",
-             offer ? "set data.on_change: continue to go on with other data, " : "",
+             may_change ? "set data.on_change: continue to go on with other data, " : "",
              "or start a new run in another output_dir");
     };
     for (const auto& [key, unused] : now.items())

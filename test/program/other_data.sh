@@ -5,11 +5,12 @@
 
 # bytes WIDTH NUMBER...: little-endian integers.
 bytes() {
-    local width=$1 number byte
+    local width=$1 number byte octal
     shift
     for number; do
         for ((byte = 0; byte < width; ++byte)); do
-            printf '%b' "\\0$(printf %o $((number >> 8 * byte & 255)))"
+            printf -v octal '\\0%03o' $((number >> 8 * byte & 255))
+            printf '%b' "$octal"
         done
     done
 }
