@@ -61,8 +61,6 @@ private:
         if (scaling.kind == RopeScalingKind::linear) return;
         to_.add_size(key("rope.scaling.original_context_length"),
                      scaling.original_max_position_embeddings);
-        to_.add_number(key("rope.scaling.yarn_beta_fast"), scaling.beta_fast);
-        to_.add_number(key("rope.scaling.yarn_beta_slow"), scaling.beta_slow);
         // llama.cpp multiplies it by the factor that holds if none is given.
         if (scaling.attention_factor) {
             to_.add_number(key("rope.scaling.attn_factor"),
@@ -83,9 +81,17 @@ void check_gguf_model(const ModelShape& model) {
         no_architecture(hf_class, "model.head_dim ", model.head_dim,
                         ": it needs model.hidden_size / model.num_attention_heads");
     }
-    if (model.rope_scaling && model.rope_scaling->kind == RopeScalingKind::llama3 &&
-        !is_llama(hf_class))
+    if (!model.rope_scaling) return;
+    const RopeScaling& scaling = *model.rope_scaling;
+    if (scaling.kind == RopeScalingKind::llama3 && !is_llama(hf_class))
         no_architecture(hf_class, "model.rope_scaling of type llama3");
+    const RopeScaling usual;
+    if (scaling.kind == RopeScalingKind::yarn &&
+        (scaling.beta_fast != usual.beta_fast || scaling.beta_slow != usual.beta_slow)) {
+        no_architecture(hf_class, "model.rope_scaling with beta_fast ", scaling.beta_fast,
+                        " and beta_slow ", scaling.beta_slow, ", only with ", usual.beta_fast,
+                        " and ", usual.beta_slow);
+    }
 }
 
 std::int64_t gguf_context(const ModelShape& model) {

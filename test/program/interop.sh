@@ -82,6 +82,34 @@ says err "has no tokenizer file"
 expect_exit 0 "$gptrain" export in-gpt2 --format hf --output tokens --tokenizer-from hf
 same hf/tokenizer.json tokens/tokenizer.json
 
+# One file for llama.cpp. What it cannot express, or an output that exists, leaves nothing.
+expect_exit 2 "$gptrain" export run --format gguf --output run.gguf
+says err "tokenizer.model: llama.cpp cannot read this tokenizer: a unigram model"
+make_text 1 1000 >text.txt
+mkdir bytes
+expect_exit 0 "$preprocess" train-tokenizer --input text.txt --vocab-size 320 \
+    --model-prefix bytes/tokenizer
+expect_exit 0 "$gptrain" export run --format gguf --output run.gguf --tokenizer-from bytes
+says out "read back: the logits of 16 tokens differ by at most 0;" "exported to $work/run.gguf in fp32"
+[[ $(head -c 4 run.gguf) == GGUF ]] || fail "run.gguf is no GGUF file"
+for dtype in bf16 fp16; do
+    expect_exit 0 "$gptrain" export in-llama --format gguf --output deep/$dtype.gguf --dtype $dtype
+    says err "has no tokenizer"
+done
+for model in gpt2 llama3 mistral_window qwen2 qwen3 stablelm starcoder2; do
+    expect_exit 0 "$gptrain" export in-$model --format gguf --output $model.gguf
+    says out "differ by at most 0;"
+done
+expect_exit 0 "$gptrain" export in-mistral_window --format gguf --output window.gguf
+says err "is for texts of at most 5 tokens" "model.sliding_window"
+expect_exit 2 "$gptrain" export in-llama --format gguf --output gpt2.gguf
+says err "--output $work/gpt2.gguf: exists"
+expect_exit 2 "$gptrain" export in-llama --format gguf --output none --max-shard-size 5GB
+says err "--format gguf writes one file"
+expect_exit 2 "$gptrain" export mixed --format gguf --output none
+says err "model.normalization rmsnorm"
+(($(ls -A | grep -c '^none\|tmp-') == 0)) || fail "left over: $(ls -A)"
+
 # A run starts from weights, wherever they are: the same first loss, which differs from a fresh
 # start's.
 shape=(model.position_embedding=rope model.normalization=rmsnorm model.activation=swiglu
