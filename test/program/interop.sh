@@ -148,6 +148,34 @@ says err "nowhere: no such folder"
 train 0 theta "${shape[@]}" init_from=hf model.rope_theta=5.0e5
 says out "init_from: model.rope_theta is 10000 there and 5e+05 in this run"
 
+# A run that takes the tokenizer of the weights keeps it in its checkpoints, and is told so if not.
+cp -r hf named
+cp bytes/tokenizer.json named
+rm named/tokenizer_config.json
+train 0 unnamed "${shape[@]}" init_from=named data.tokenizer=none
+says out "init_from: the run has no tokenizer" "data.tokenizer: $work/named"
+expect_exit 0 "$preprocess" --input text.txt --tokenizer named --output-prefix named-text --append-eod
+train 0 with-named "${shape[@]}" init_from=named data.tokenizer=named \
+    'data.train=[{prefix: named-text_text_document}]'
+says_not out "has no tokenizer"
+mv named gone
+expect_exit 0 "$gptrain" generate --checkpoint with-named --prompt "let there" --max-tokens 4
+expect_exit 0 "$gptrain" eval --checkpoint with-named --data text.txt
+for format in hf gguf; do
+    expect_exit 0 "$gptrain" export with-named --format $format --output with-named.$format
+    [[ ! -s err ]] || fail "$format: $(cat err)"
+done
+# The same of vocab.json and merges.txt.
+bpe=$(dirname "$script")/../text/bpe
+cp "$bpe"/{vocab.json,merges.txt} .
+expect_exit 0 "$preprocess" --input text.txt --tokenizer vocab.json --output-prefix vocab
+train 0 vocab "${shape[@]}" model.vocab_size=480 data.tokenizer=vocab.json \
+    'data.train=[{prefix: vocab_text_document}]'
+rm vocab.json merges.txt
+expect_exit 0 "$gptrain" generate --checkpoint vocab --prompt "let there" --max-tokens 4
+expect_exit 0 "$gptrain" export vocab --format gguf --output vocab.gguf
+mv gone named
+
 # An imported model has no run to resume.
 options=(--resume back/again)
 train 2 resumed "${shape[@]}"
