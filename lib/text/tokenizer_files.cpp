@@ -217,8 +217,8 @@ std::string convert_vocabulary(const VocabularyFiles& files) {
     Json vocabulary = parse_json(files.vocabulary.bytes, files.vocabulary.source);
     Json merges = merges_of(files.merges.bytes, files.merges.source);
     const std::string& config_source = files.config.source;
-    const Json config = config_source.empty() ? Json::object()
-                                              : parse_json(files.config.bytes, config_source);
+    const Json config =
+        config_source.empty() ? Json::object() : parse_json(files.config.bytes, config_source);
     const bool qwen2 = is_qwen2(config, config_source);
     BpeDescription form;  // for all that is not in the files
     form.splitters = {qwen2 ? Splitter::qwen2 : Splitter::gpt2};

@@ -121,9 +121,10 @@ ExitCode train(const RunSpec& spec, RunPlan plan, const ResumeChoice& resume,
     if (initial && !spec.data.tokenizer && ranks.rank() == 0) {
         const std::filesystem::path folder = initial->tokenizer_folder();
         if (!folder.empty())
-            print("init_from: the run has no tokenizer; to keep that of the weights, set "
-                  "data.tokenizer: ",
-                  folder.string());
+            print(
+                "init_from: the run has no tokenizer; to keep that of the weights, set "
+                "data.tokenizer: ",
+                folder.string());
     }
     std::optional<RunDirectory> directory;
     ranks.run_on_first([&] { directory.emplace(spec.output_dir); });

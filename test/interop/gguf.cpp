@@ -1,5 +1,6 @@
 // Models and tokenizers as GGUF. That llama.cpp computes the same is shown outside of this suite
 // (docs/interop.md); here the files are taken apart.
+#include <algorithm>
 #include <cstring>
 #include <string>
 #include <vector>
@@ -64,14 +65,11 @@ TEST_CASE("a model comes back from a GGUF file, bit for bit") {
                 folder.read(part, to);
             };
             back.check(ours);
-            CHECK(test::contains(test::message_of(ExitCode::bug,
-                                                  [&] {
-                                                      back.check([&](const Shard& part,
-                                                                     std::span<float> to) {
-                                                          folder.read(part, to);
-                                                          to.back() += 1;
-                                                      });
-                                                  }),
+            const auto changed = [&](const Shard& part, std::span<float> to) {
+                folder.read(part, to);
+                to.back() += 1;
+            };
+            CHECK(test::contains(test::message_of(ExitCode::bug, [&] { back.check(changed); }),
                                  "was not read back as it was written"));
         }
     }
@@ -89,20 +87,18 @@ TEST_CASE("the rows of q and k of a Llama are those of its folder, interleaved")
             const auto& entry =
                 source.tensors().find("model.layers.1.self_attn." + of + "_proj." + kind)->second;
             const auto ours = floats_of(source.bytes_of(entry));
-            const std::size_t dim = 4;
-            const std::size_t rows = static_cast<std::size_t>(entry.shape[0]);
-            const std::size_t columns = ours.size() / rows;
+            const auto dim = folder.shape().head_dim;
+            const std::int64_t columns = std::ssize(ours) / entry.shape[0];
             bool equal = theirs.size() == ours.size();
             // As in reshape(heads, 2, dim / 2, columns), then the two dims in the middle swapped.
-            for (std::size_t head = 0; head < rows / dim; ++head)
-                for (std::size_t half = 0; half < 2; ++half)
-                    for (std::size_t i = 0; i < dim / 2; ++i)
-                        for (std::size_t column = 0; column < columns; ++column)
-                            equal = equal && theirs[(head * dim + 2 * i + half) * columns +
-                                                    column] ==
-                                                 ours[(head * dim + half * (dim / 2) + i) *
-                                                          columns +
-                                                      column];
+            for (std::int64_t row = 0; row < entry.shape[0]; ++row) {
+                const std::int64_t feature = row % dim;
+                const std::int64_t source_row =
+                    row - feature + feature % 2 * (dim / 2) + feature / 2;
+                equal = equal && std::equal(theirs.begin() + row * columns,
+                                            theirs.begin() + (row + 1) * columns,
+                                            ours.begin() + source_row * columns);
+            }
             CHECK(equal);
         }
     }
@@ -155,8 +151,9 @@ TEST_CASE("what llama.cpp has not is an error that names the key") {
     };
     CHECK(test::contains(refused("qwen3", llama3), "qwen3 of llama.cpp has no model.rope_scaling"));
     CHECK(refused("llama", llama3).empty());
-    CHECK(test::contains(refused("qwen2", [](ModelShape& model) { model.rope_scaling->beta_fast = 8; }),
-                         "model.rope_scaling with beta_fast 8 and beta_slow 1"));
+    CHECK(test::contains(
+        refused("qwen2", [](ModelShape& model) { model.rope_scaling->beta_fast = 8; }),
+        "model.rope_scaling with beta_fast 8 and beta_slow 1"));
     CHECK(test::contains(refused("starcoder2", [](ModelShape& model) { model.head_dim = 8; }),
                          "model.head_dim 8"));
     CHECK(test::contains(refused("llama",
