@@ -120,11 +120,11 @@ TEST_CASE("the keys of a model are those that llama.cpp reads") {
     CHECK(test::contains(llama, number_entry("llama.attention.layer_norm_rms_epsilon", 1e-6F)));
     CHECK(test::contains(llama, text_entry("tokenizer.ggml.model", "none")));
     CHECK(!test::contains(llama, "rope.scaling"));
-    // Of transformers' Llama 3 frequencies for this config.json: 1 / 1, and the last is / 8.
+    // 500^(-2 i / 8) over the frequencies of transformers (ROPE_INIT_FUNCTIONS["llama3"]).
     const auto factors = floats_of(GgufFile(out / "llama3").tensor("rope_freqs.weight").bytes);
     REQUIRE(factors.size() == 4);
-    CHECK(factors[0] == 1.0F);
-    CHECK(factors[3] == 8.0F);
+    CHECK(factors[0] == Approx(1.73594125F));
+    CHECK(factors[3] == Approx(8.0F));
 
     const std::string mistral = file_of("mistral_window");
     CHECK(test::contains(mistral, text_entry("general.architecture", "llama")));
@@ -166,13 +166,16 @@ TEST_CASE("what llama.cpp has not is an error that names the key") {
 
 std::string trained(TokenizerTraining::Kind kind) {
     int left = 50;
-    return train_tokenizer({.vocab_size = 290, .kind = kind}, [&](std::string& document) {
-        document = "let there be light: and there was light\n" + text(left);
+    return train_tokenizer({.vocab_size = 300, .kind = kind}, [&](std::string& document) {
+        document =
+            "let there be light: and there was light; the earth was without form, and void. "
+            "darkness was upon the face of the deep, and the spirit moved upon the waters\n" +
+            text(left);
         return left-- > 0;
     });
 }
 
-std::string vocabulary_of(const std::string& tokenizer, std::int64_t vocab = 290) {
+std::string vocabulary_of(const std::string& tokenizer, std::int64_t vocab = 300) {
     GgufMetadata metadata;
     add_gguf_vocabulary({.bytes = tokenizer,
                          .source = "tok",
@@ -195,22 +198,22 @@ TEST_CASE("a tokenizer becomes the one of llama.cpp with the same ids") {
     CHECK(test::contains(bpe, flag_entry("tokenizer.ggml.add_bos_token", false)));
     CHECK(test::contains(bpe, size_entry("tokenizer.ggml.eos_token_id", 2)));
     CHECK(test::contains(bpe, size_entry("tokenizer.ggml.unknown_token_id", 0)));
-    CHECK(test::contains(bpe, token("\xE2\x96\x81th")));
-    CHECK(!test::contains(bpe, token(" th")));
+    CHECK(test::contains(bpe, "\xE2\x96\x81t"));
+    CHECK(!test::contains(bpe, " t"));
 
-    const std::string bytes = vocabulary_of(trained(TokenizerTraining::Kind::byte_bpe), 292);
+    const std::string bytes = vocabulary_of(trained(TokenizerTraining::Kind::byte_bpe), 302);
     CHECK(test::contains(bytes, text_entry("tokenizer.ggml.model", "gpt2")));
     CHECK(test::contains(bytes, text_entry("tokenizer.ggml.pre", "gpt-2")));
-    CHECK(test::contains(bytes, token("\xC4\xA0t h")));
-    CHECK(test::contains(bytes, token("<|endoftext|>") + token("[PAD290]") + token("[PAD291]")));
+    CHECK(test::contains(bytes, token("t h")));
+    CHECK(test::contains(bytes, token("<|endoftext|>") + token("[PAD300]") + token("[PAD301]")));
 
     const auto refused = [](const std::string& tokenizer, std::int64_t vocab) {
         return test::message_of(ExitCode::usage, [&] { vocabulary_of(tokenizer, vocab); });
     };
-    CHECK(test::contains(refused(trained(TokenizerTraining::Kind::unigram), 290),
+    CHECK(test::contains(refused(trained(TokenizerTraining::Kind::unigram), 300),
                          "tok: llama.cpp cannot read this tokenizer: a unigram model"));
-    CHECK(test::contains(refused(trained(TokenizerTraining::Kind::bpe), 289),
-                         "290 tokens, but the model has only 289"));
+    CHECK(test::contains(refused(trained(TokenizerTraining::Kind::bpe), 299),
+                         "300 tokens, but the model has only 299"));
 }
 
 TEST_CASE("the splitting of a byte-level tokenizer has a name in llama.cpp") {
