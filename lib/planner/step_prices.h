@@ -47,7 +47,8 @@ struct StepPrices {
 /// its node.
 double devices_per_rank(const HardwareProfile& hardware, std::int64_t ranks);
 
-/// The prices of a stage's trace. On a CPU a rank has its share of the node's cores.
+/// The prices of a stage's trace. On a CPU a rank has its share of the node's cores, at least one:
+/// the simulation of the step knows when ranks compete for a core.
 StepPrices price_stage(const PipelineTraces& pipeline, std::int64_t stage,
                        const HardwareProfile& hardware);
 
