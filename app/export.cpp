@@ -48,7 +48,7 @@ void print_result(const ExportedModel& exported, const ExportOptions& options) {
     const std::string output = options.output.string();
     if (!exported.has_tokenizer)
         warn(output,
-             ": has no tokenizer, because the checkpoint has none that it could use; see "
+             ": has no tokenizer, because the checkpoint has none for this format; see "
              "--tokenizer-from");
     if (const auto& error = exported.error) {
         print("read back: the logits of ", error->tokens, " tokens differ by at most ",

@@ -46,8 +46,8 @@ void pad(TokenList& tokens, std::int64_t vocab, const GgufTokenizer& tokenizer) 
         if (!seen.insert(token).second) refuse_tokenizer(tokenizer, "two tokens are ", token);
 }
 
-/// With blanks as U+2581, as llama.cpp has them. A piece that had U+2581 itself, beside another one
-/// that has a blank there, can no longer be found in a text.
+/// With blanks as U+2581, as llama.cpp has them. A piece that has U+2581 where an earlier one has a
+/// blank can no longer be found in a text.
 TokenList sentencepiece_tokens(const CheckedModel& model) {
     std::unordered_set<std::string> taken;
     TokenList tokens;
@@ -128,7 +128,7 @@ std::string_view splitting_of(const BpeDescription& description, const GgufToken
     if (splitters == std::vector{Splitter::qwen2}) return "qwen2";
     if (splitters == std::vector{Splitter::single_digits, Splitter::gpt2}) return "smollm";
     refuse_tokenizer(tokenizer,
-                     "these pre-tokenizers; it has ByteLevel alone or after Digits with "
+                     "its pre-tokenizers; llama.cpp has ByteLevel alone or after Digits with "
                      "individual_digits, and the patterns of Llama 3 and Qwen2");
 }
 

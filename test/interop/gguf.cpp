@@ -260,7 +260,7 @@ TEST_CASE("the splitting of a byte-level tokenizer has a name in llama.cpp") {
     CHECK(pre({Splitter::qwen2}, false, false) == "qwen2");
     CHECK(pre({Splitter::single_digits, Splitter::gpt2}, false, true) == "smollm");
     CHECK(test::contains(pre({Splitter::digit_runs, Splitter::gpt2}, false, true),
-                         "these pre-tokenizers"));
+                         "its pre-tokenizers"));
 }
 
 }  // namespace
