@@ -324,6 +324,7 @@ void StepSimulation::end_part(std::int64_t index) {
     if (stage.part < stage.trace->parts.size()) return;
     stage.part = 0;
     stage.ends[at(stage.step++)] = stage.device;
+    if (pipeline_.host_reads) stage.host = std::max(stage.host, stage.device);
 }
 
 void StepSimulation::advance(std::int64_t index) {
