@@ -1,5 +1,6 @@
 #include <algorithm>
 #include <chrono>
+#include <optional>
 
 #include "base/crc32c.h"
 #include "base/log.h"
@@ -28,6 +29,7 @@ struct Measurement {
     const Device& device;
     std::filesystem::path file;  ///< of the results
     std::chrono::steady_clock::time_point started;
+    const StopSignals& signals;
 };
 
 /// What a measurement depends on.
@@ -48,7 +50,8 @@ MeasuredTime summary_of(std::vector<double> seconds) {
         .seconds = median, .spread = (seconds.back() - seconds.front()) / median, .failure = ""};
 }
 
-MeasuredTime time_candidate(const RunSpec& spec, const Measurement& measurement) {
+/// Nothing if a signal interrupted it.
+std::optional<MeasuredTime> time_candidate(const RunSpec& spec, const Measurement& measurement) {
     Ranks& ranks = measurement.ranks;
     const MpiSession& session = ranks.session();
     const Device& device = measurement.device;
@@ -59,30 +62,39 @@ MeasuredTime time_candidate(const RunSpec& spec, const Measurement& measurement)
     Observers observers(ranks.watch(spec, plan.mesh, device.cuda));
     observers.watchdog.connect_nodes(RunPaths{spec.output_dir}.cache() / "heartbeats", session);
     const Mesh mesh = open_mesh(device, session, plan.mesh, mesh_connections(plan), observers.comm);
-    return summary_of(
+    const std::vector<double> seconds =
         time_steps(spec, plan, {*device.backend, mesh, session, observers, "", measurement.started},
-                   timed_steps));
+                   timed_steps, [&] { return measurement.signals.received() != 0; });
+    if (std::ssize(seconds) < timed_steps) return std::nullopt;
+    return summary_of(seconds);
 }
 
-/// Measures a candidate on all ranks and adds the result to the file. An Error of one rank alone
-/// ends the program, but it is in the file then.
-void measure(const RunSpec& spec, const Measurement& measurement) {
+/// Measures a candidate on all ranks and adds the result to the file. False if a signal interrupted
+/// it. An Error of one rank alone ends the program, but it is in the file then.
+bool measure(const RunSpec& spec, const Measurement& measurement) {
     const MpiSession& session = measurement.ranks.session();
     const Json identity = identity_of(spec, session.size());
     const auto record = [&](const MeasuredTime& time) {
         MeasuredFile(measurement.file).end(identity, time);
     };
     session.run_on_first([&] { MeasuredFile(measurement.file).start(identity); });
-    MeasuredTime time;
+    std::optional<MeasuredTime> time;
     try {
         time = time_candidate(spec, measurement);
     } catch (const CommonError& error) {
-        time.failure = error.what();
+        time = {.seconds = 0, .spread = 0, .failure = error.what()};
     } catch (const std::exception& error) {
         record({.seconds = 0, .spread = 0, .failure = text(session.name(), ": ", error.what())});
         throw;
     }
-    session.run_on_first([&] { record(time); });
+    session.run_on_first([&] {
+        if (time) {
+            record(*time);
+        } else {
+            MeasuredFile(measurement.file).interrupt(identity);
+        }
+    });
+    return time.has_value();
 }
 
 /// The K fastest by estimate, on rank 0.
@@ -197,11 +209,14 @@ ExitCode measure_as_rank(const PlanOptions& options, Ranks& ranks,
     std::optional<RunDirectory> directory;
     session.run_on_first([&] { directory.emplace(base.output_dir); });
     std::vector<Measured> all = search_on_first(options, training, session);
-    const Measurement measurement = {ranks, device, paths.measured(), started};
+    const StopSignals signals("the measurement stops after the current step");
+    const Measurement measurement = {ranks, device, paths.measured(), started, signals};
     const std::vector<RunSpec> missing = missing_candidates(base, all, measurement.file, session);
     for (std::size_t i = 0; i < missing.size(); ++i) {
         print("measuring ", i + 1, " of ", missing.size());
-        measure(missing[i], measurement);
+        if (measure(missing[i], measurement)) continue;
+        print("interrupted: the same command goes on here");
+        return ExitCode::requeue;
     }
     session.run_on_first([&] {
         const MeasuredFile file(measurement.file);

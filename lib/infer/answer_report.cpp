@@ -67,7 +67,7 @@ Json json_of(const AnswerCost& cost) {
 
 std::string to_text(const AnswerResult& result, const AnswerQuestion& question,
                     const SearchContext& context) {
-    std::string out = text("answers of ", counted(question.new_tokens, "token"), " to ",
+    std::string out = text("answers of ", counted(question.new_tokens, "token"), " to prompts of ",
                            counted(question.prompt_tokens, "token"), " on ",
                            grouped(context.target.world_size), " x ", context.hardware.name, "\n");
     if (!result.best.empty()) {

@@ -52,7 +52,9 @@ MeasuredFile::MeasuredFile(std::filesystem::path path) : path_(std::move(path)) 
 std::optional<MeasuredTime> MeasuredFile::find(const Json& candidate) const {
     std::optional<MeasuredTime> last;
     for (const Json& record : records_) {
-        if (record["candidate"] == candidate) last = time_in(JsonReader(record, path_.string()));
+        if (record["candidate"] != candidate) continue;
+        last.reset();
+        if (!record.contains("interrupted")) last = time_in(JsonReader(record, path_.string()));
     }
     return last;
 }
@@ -67,6 +69,10 @@ void MeasuredFile::end(const Json& candidate, const MeasuredTime& time) {
     } else {
         add({{"candidate", candidate}, {"failure", time.failure}});
     }
+}
+
+void MeasuredFile::interrupt(const Json& candidate) {
+    add({{"candidate", candidate}, {"interrupted", true}});
 }
 
 void MeasuredFile::add(const Json& record) {

@@ -25,13 +25,14 @@ public:
     explicit MeasuredFile(std::filesystem::path path);
 
     const std::filesystem::path& path() const { return path_; }
-    /// How the last measurement of a candidate ended; nothing if it was never started. One that
-    /// never ended has failed.
+    /// How the last measurement of a candidate ended; nothing if it was never started, or was
+    /// interrupted. One that never ended has failed.
     std::optional<MeasuredTime> find(const Json& candidate) const;
 
     /// Each adds a line, durable on return.
     void start(const Json& candidate);
     void end(const Json& candidate, const MeasuredTime& time);
+    void interrupt(const Json& candidate);
 
 private:
     void add(const Json& record);

@@ -48,7 +48,7 @@ void prepare(const RunSpec& spec, const RunPlan& plan, const RunDevices& devices
 }  // namespace
 
 std::vector<double> time_steps(const RunSpec& spec, const RunPlan& plan, const RunDevices& devices,
-                               std::int64_t count) {
+                               std::int64_t count, const std::function<bool()>& stop) {
     TimedRun run;
     prepare(spec, plan, devices, run);
     StepRunner steps(*run.engine, run.faults.get(), devices.observers);
@@ -61,6 +61,7 @@ std::vector<double> time_steps(const RunSpec& spec, const RunPlan& plan, const R
     };
     for (batch.step = 1; batch.step <= steps_before + count; ++batch.step) {
         devices.observers.watchdog.progress().phase("step", batch.step);
+        if (devices.ranks.max(stop() ? 1 : 0) > 0) break;
         take(steps.issue(batch, 0));
         // A host has done the step. A device has work while the results of the last step are read.
         if (devices.backend.is_host()) take(steps.finish());

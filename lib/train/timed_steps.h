@@ -1,6 +1,7 @@
 // Times a few steps of a plan without data, checkpoints or logs.
 #pragma once
 
+#include <functional>
 #include <vector>
 
 #include "spec/run_plan.h"
@@ -10,9 +11,10 @@
 namespace gptrain {
 
 /// Seconds of `count` steps on the slowest rank, after two that are not timed: of the spec's plan,
-/// with its injected faults. All ranks call it together and get the same. A plan that lacks memory
-/// is a CommonError (usage).
+/// with its injected faults. All ranks call it together and get the same. Stops before the next
+/// step, with fewer seconds, if `stop` holds on a rank. A plan that lacks memory is a CommonError
+/// (usage).
 std::vector<double> time_steps(const RunSpec& spec, const RunPlan& plan, const RunDevices& devices,
-                               std::int64_t count);
+                               std::int64_t count, const std::function<bool()>& stop);
 
 }  // namespace gptrain

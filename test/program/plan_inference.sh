@@ -32,7 +32,7 @@ ascend() {
 # Every mesh of 4 GPUs: more ranks of tp answer sooner, more copies write more, and stages do not
 # work at the same time.
 expect_exit 0 "${plan[@]}" --world-size 4 "${question[@]}" --batch 1,16 --json plan.json
-says out "answers of 100 tokens to 1,000 tokens on 4 x a100-80gb"
+says out "answers of 100 tokens to prompts of 1,000 tokens on 4 x a100-80gb"
 (($(rows | wc -l) == 12)) || fail "not 12 rows: $(cat out)"
 ascend "$(row 1 4 1 1 7)" "$(row 2 2 1 1 7)" "$(row 4 1 1 1 7)" "$(row 1 1 4 1 7)"
 ascend "$(row 4 1 1 1 5)" "$(row 4 1 1 16 5)"

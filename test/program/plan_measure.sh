@@ -57,6 +57,20 @@ expect_exit 0 "$gptrain" plan --measure 2 --config run.yaml --hardware cpu --set
 says out "measured on 1 rank, 5 steps each" "than the measured best"
 (($(grep -c '^ *[12]  ' out) == 2)) || fail "not two rows: $(cat out)"
 
+# A signal is no failure.
+"$gptrain" plan --measure 2 --config run.yaml --hardware cpu --set output_dir=signal \
+    --set 'fault_injection={faults: [{kind: slow, step: 1, seconds: 0.3}]}' >out 2>err &
+pid=$!
+wait_for out "measuring 1 of 2"
+sleep 0.4
+kill -TERM $pid
+ends 75
+says out "interrupted: the same command goes on here"
+says err "SIGTERM: the measurement stops after the current step"
+expect_exit 0 "$gptrain" plan --measure 2 --config run.yaml --hardware cpu --set output_dir=signal
+says out "measuring 1 of 2" "measured on 1 rank"
+says_not out "failed"
+
 # One line that says what to do.
 measure 2 2 --world-size 4
 says err "2 ranks were started"
