@@ -14,7 +14,8 @@ namespace gptrain {
 struct EvaluationData {
     /// The prefix of a token data set (.bin and .idx), or else a file for the run's tokenizer: JSON
     /// lines, recognised by name (named_json_lines), or plain text as one document, either of them
-    /// optionally gzipped. The documents of JSON lines are joined as by gpt-preprocess without
+    /// optionally compressed (gzip, zstd). The documents of JSON lines are joined as by
+    /// gpt-preprocess without
     /// --append-eod.
     std::filesystem::path path;
     std::optional<std::string> json_key;  ///< of the text in JSON lines; not given: "text"

@@ -50,9 +50,7 @@ PricedMessage price(const TraceMessage& message, std::int64_t stage, const Pipel
         if (message.axis == Axis::pp || message.axis == Axis::model) priced.stages = mesh.pipeline;
         if (message.axis == Axis::embedding_ends) priced.stages = 2;
     }
-    // Ranks that share a core move their messages one after the other.
-    const double cores = devices_per_rank(hardware, mesh.size());
-    priced.seconds = message_seconds(node, layout, message.operation, bytes) / std::min(cores, 1.0);
+    priced.seconds = message_seconds(node, layout, message.operation, bytes);
     const double share = bandwidth_of(node, layout) / node.link.bandwidth;
     priced.slowdown = hardware.software.slowdown * std::min(1.0, share);
     return priced;
@@ -91,7 +89,7 @@ double devices_per_rank(const HardwareProfile& hardware, std::int64_t ranks) {
 StepPrices price_stage(const PipelineTraces& pipeline, std::int64_t stage,
                        const HardwareProfile& hardware) {
     const StepTrace& trace = pipeline.stages[static_cast<std::size_t>(stage)];
-    const double devices = devices_per_rank(hardware, pipeline.mesh.size());
+    const double devices = std::max(1.0, devices_per_rank(hardware, pipeline.mesh.size()));
     const double arithmetic =
         slowest(hardware.device, pipeline.mesh.size()) / hardware.software.speed;
     StepPrices prices;

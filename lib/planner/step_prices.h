@@ -53,7 +53,8 @@ std::int64_t ranks_per_node(const HardwareProfile& hardware, std::int64_t ranks)
 /// its node.
 double devices_per_rank(const HardwareProfile& hardware, std::int64_t ranks);
 
-/// The prices of a stage's trace. On a CPU a rank has its share of the node's cores.
+/// The prices of a stage's trace. On a CPU a rank has its share of the node's cores, at least one:
+/// the simulation of the step knows when ranks compete for a core.
 StepPrices price_stage(const PipelineTraces& pipeline, std::int64_t stage,
                        const HardwareProfile& hardware);
 

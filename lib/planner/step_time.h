@@ -30,7 +30,8 @@ struct StepTime {
 ///  - an op after a wait starts when the message has ended;
 ///  - data that move beside an op take a share of its speed (PricedMessage.slowdown).
 /// On a CPU (MPI) the host computes and moves data itself: a message moves while its receiver waits
-/// for it, after all ranks have issued it.
+/// for it, after all ranks have issued it. Ranks that compute or move data share the cores evenly,
+/// at most one core each; with more ranks than cores, whoever waits leaves its share to the others.
 ///
 /// Stages that wait for each other for ever are an Error (bug) that names them.
 StepTime time_step(const PipelineTraces& pipeline, const HardwareProfile& hardware);

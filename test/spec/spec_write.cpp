@@ -45,6 +45,7 @@ data:
   split: "969,30,1"
   tokenizer: none
   num_samples: auto
+  on_change: refuse
   eod_id: auto
   eod_mask_loss: false
   reset_at_eod: false
