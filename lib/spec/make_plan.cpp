@@ -270,6 +270,7 @@ RunPlan derive(const RunSpec& spec, const PlanTarget& target) {
     check_injected_faults(spec, plan.mesh);
     plan.head_chunk = head_chunk_of(plan.micro_batch_size * plan.local_length(), plan.local.vocab,
                                     plan.compute, target.cuda);
+    plan.deferred_heads = deferred_heads(plan);
     return plan;
 }
 

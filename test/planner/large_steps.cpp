@@ -14,12 +14,20 @@ namespace {
 /// Every stage of a shipped spec on A100s, recorded once.
 class LargeStep {
 public:
-    LargeStep(const std::string& name, std::int64_t ranks)
-        : plan_(shipped_plan(name, ranks)),
+    LargeStep(const std::string& name, std::int64_t ranks) : LargeStep(shipped_plan(name, ranks)) {}
+    explicit LargeStep(const RunPlan& plan)
+        : plan_(plan),
           pipeline_{.mesh = plan_.mesh,
                     .kv_sharers = mesh_connections(plan_).kv_sharers,
                     .chunks = plan_.virtual_stages,
                     .stages = trace_stages(plan_, cuda::backend_memory())} {}
+
+    /// The same run without deferred weight gradients of the head.
+    LargeStep without_deferred_heads() const {
+        RunPlan plan = plan_;
+        plan.deferred_heads = 0;
+        return LargeStep(plan);
+    }
 
     StepTime time(bool in_order = true) const {
         HardwareProfile hardware = load_profile("a100-80gb");
@@ -62,6 +70,16 @@ TEST_CASE("gpt175b hides its data-parallel messages on 1,024 GPUs") {
     check_hidden(step, 0.03);
     // One for each chunk, and one for the embedding, which is tied to the last stage's.
     CHECK(step.reductions() == step.plan().virtual_stages + 1);
+}
+
+// They are 2.7 ms of 112 ms that the last stage of gpt1t computes for a microbatch.
+TEST_CASE("deferred weight gradients of the head make steps shorter") {
+    const auto [name, ranks, least] = GENERATE(table<std::string, std::int64_t, double>(
+        {{"gpt175b", 1024, 0.005}, {"gpt530b", 2240, 0.01}, {"gpt1t", 3072, 0.015}}));
+    CAPTURE(name);
+    const LargeStep step(name, ranks);
+    const double before = step.without_deferred_heads().time().seconds;
+    CHECK(step.time().seconds <= (1 - least) * before);
 }
 
 TEST_CASE("gpt530b hides its data-parallel messages on 2,240 GPUs") {
