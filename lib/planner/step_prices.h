@@ -20,6 +20,7 @@ struct PipelineTraces {
     MeshShape mesh;
     std::int64_t kv_sharers = 1;
     std::int64_t chunks = 1;  ///< of a stage
+    bool only_rings = false;  ///< deterministic sums (hardware/message_time.h)
     std::vector<StepTrace> stages;
 };
 

@@ -106,9 +106,9 @@ const TraceMessage& boundary_of(const StepTrace& trace) {
 
 LayerCostTable::Key LayerCostTable::key_of(const Choices& candidate) {
     const ParallelSpec& parallel = candidate.parallel;
-    return {parallel.tensor,         parallel.sequence_parallel, parallel.context,
-            parallel.context_method, candidate.micro_batch_size, candidate.recompute,
-            candidate.compute,       candidate.defers_weights()};
+    return {parallel.tensor,     parallel.sequence_parallel, parallel.overlap_tensor,
+            parallel.context,    parallel.context_method,    candidate.micro_batch_size,
+            candidate.recompute, candidate.compute,          candidate.defers_weights()};
 }
 
 RunPlan LayerCostTable::small_plan(const Choices& candidate, std::int64_t layers_per_stage,
@@ -155,6 +155,7 @@ LayerTimes LayerCostTable::times_of(const Choices& candidate) const {
     const auto measure = [&](std::int64_t layers, int stage) {
         RunPlan plan = small_plan(candidate, layers, timed_microbatches);
         place.kv_sharers = mesh_connections(plan).kv_sharers;
+        place.only_rings = plan.deterministic;
         const StepTrace trace = trace_step(plan, {.pp = stage}, needs_);
         if (stage == 0) times.boundary = boundary_of(trace);
         ChunkCost cost = chunk_seconds(trace, place, hardware_);

@@ -144,6 +144,26 @@ std::vector<std::int64_t> split_layers(const RunSpec& spec, const ModelShape& mo
     return layers;
 }
 
+std::int64_t tensor_pieces(const RunPlan& plan) {
+    constexpr std::int64_t most = 4;
+    constexpr std::string_view key = "parallel.overlap_tensor: on";
+    require(plan.sequence_parallel, key,
+            " needs parallel.tensor above 1 and parallel.sequence_parallel: true; set them, or "
+            "overlap_tensor to off");
+    require(!plan.fp8, key,
+            " cannot cut GEMMs in fp8, which read all rows first; set overlap_tensor to off, or "
+            "precision.compute to bf16");
+    const bool one = plan.micro_batch_size == 1;
+    const std::int64_t rows = one ? plan.stream_length() : plan.micro_batch_size;
+    const std::int64_t pieces = std::gcd(rows, most);
+    require(pieces > 1, key, " cuts ",
+            one ? "a rank's rows of a sequence, training.seq_length / (parallel.context x "
+                  "parallel.tensor)"
+                : "training.micro_batch_size",
+            " = ", rows, ", into halves or quarters; make it even, or set overlap_tensor to off");
+    return pieces;
+}
+
 std::int64_t deferred_heads(const RunPlan& plan) {
     const bool ramps = plan.schedule == ScheduleKind::one_f_one_b ||
                        plan.schedule == ScheduleKind::interleaved_one_f_one_b;

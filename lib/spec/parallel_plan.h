@@ -18,6 +18,10 @@ ModelShape local_shape(const ModelShape& model, std::int64_t tensor);
 std::vector<std::int64_t> split_layers(const RunSpec& spec, const ModelShape& model,
                                        std::int64_t chunks);
 
+/// The pieces of `parallel.overlap_tensor: on`: 4, or 2 if only 2 divide the sequences of a
+/// microbatch, or a rank's rows of a single one. Error (usage) if nothing can be cut.
+std::int64_t tensor_pieces(const RunPlan& plan);
+
 /// How many microbatches of a step leave the head's weight gradient to its end
 /// (RunPlan::deferred_heads): the fewer of those
 ///  - whose head's gradients take the memory by which the last stage keeps fewer activations than

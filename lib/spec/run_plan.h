@@ -97,6 +97,10 @@ struct RunPlan {
     MeshShape mesh;
     /// Norms, dropout and the residual stream are split along the sequence over tp.
     bool sequence_parallel = false;
+    /// The GEMMs of linear layers that wait for slices of the sequence, or that others wait for,
+    /// are cut into so many pieces of their rows, so that messages go beside the GEMMs of other
+    /// pieces. 1: they are not cut.
+    std::int64_t tensor_pieces = 1;
     ScheduleKind schedule = ScheduleKind::one_f_one_b;
     std::int64_t virtual_stages = 1;         ///< chunks per stage
     std::vector<std::int64_t> chunk_layers;  ///< layers of each chunk, in the model's order
@@ -108,6 +112,7 @@ struct RunPlan {
     /// A message starts only after all that were issued before it have started (NCCL, CUDA). So
     /// none is issued while it would hold up others.
     bool messages_in_order = false;
+    bool deterministic = true;  ///< sums over ranks have one order (NCCL: they go around rings)
     Recompute recompute = Recompute::selective;
     OptimizerPlan optimizer;
     std::int64_t seq_length = 0;
@@ -147,6 +152,9 @@ struct RunPlan {
     std::int64_t stream_length() const {
         return local_length() / (sequence_parallel ? mesh.tensor : 1);
     }
+    /// Stripes of each sequence, all of which a rank of tp has a slice of, so that every piece holds
+    /// the same rows of all ranks. Several sequences need none: a piece is some of them.
+    std::int64_t stream_stripes() const { return micro_batch_size == 1 ? tensor_pieces : 1; }
     /// Microbatches per data rank in a step of `global_batch_size` sequences.
     std::int64_t microbatches(std::int64_t global_batch_size) const;
 };

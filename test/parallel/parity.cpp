@@ -68,6 +68,7 @@ TEST_CASE("Meshes in bf16 are about as far from fp32 as one rank is") {
             if (mesh_case.model != model.name || !wanted(mesh_case)) continue;
             spec.parallel = mesh_case.parallel;
             spec.recompute = mesh_case.recompute;
+            spec.training.micro_batch_size = mesh_case.micro_batch_size;
             INFO(mesh_case.name);
             const StepResults results =
                 run_on_mesh(session(), spec, steps, change_of(mesh_case));
@@ -98,6 +99,7 @@ TEST_CASE("Every mesh trains as one rank does") {
         RunSpec spec = specs.at(mesh_case.model);
         spec.parallel = mesh_case.parallel;
         spec.recompute = mesh_case.recompute;
+        spec.training.micro_batch_size = mesh_case.micro_batch_size;
         INFO(mesh_case.name);
         if (first) print(mesh_case.name);
         const StepResults results =

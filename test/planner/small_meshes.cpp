@@ -59,6 +59,12 @@ TEST_CASE("every rank of small meshes with all axes", "[planner]") {
         spec.recompute = Recompute::full;
         check(spec);
     }
+    SECTION("linear layers in pieces") {
+        spec.parallel.sequence_parallel = true;
+        spec.parallel.overlap_tensor = OverlapTensor::on;
+        spec.training.micro_batch_size = GENERATE(1, 2);
+        check(spec);
+    }
     SECTION("exchange of heads, a head of its own, SwiGLU") {
         spec.parallel.context_method = ContextMethod::all_to_all;
         spec.model.num_query_groups = 8;
