@@ -255,8 +255,7 @@ MemoryPlan measure_memory(const RunPlan& plan, const MeshPlace& place, const Bac
         RunPlan other = plan;
         other.deferred_heads = 0;
         std::int64_t& workspace = memory[MemoryUse::workspace];
-        workspace =
-            std::max(workspace, memory_of_one(other, place, needs)[MemoryUse::workspace]);
+        workspace = std::max(workspace, memory_of_one(other, place, needs)[MemoryUse::workspace]);
     }
     return memory;
 }

@@ -94,8 +94,7 @@ void Head::loss(const Tensor& n, const Gradients& gradients, const Pass& pass) c
 void Head::forward_backward(Stream& stream, const SavedHead& saved, const DeferredHead& deferred,
                             const Pass& pass) const {
     const ArenaFrame frame(context_.workspace());
-    const Tensor n =
-        kept_or_temporary(deferred.n, context_, context_.compute, saved.dn.shape());
+    const Tensor n = kept_or_temporary(deferred.n, context_, context_.compute, saved.dn.shape());
     norm_.forward(stream, saved.norm, {n, {}}, pass);
     const Tensor dn = allocate_whole(context_, saved.dn);
     loss(gather_rows(context_, n), {.dn = dn, .dlogits = deferred.dlogits}, pass);

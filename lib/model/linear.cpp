@@ -36,8 +36,7 @@ void Linear::forward(const WithAmax& x, const Tensor& y, const Tensor& gelu) con
         for (std::int64_t i = 0; i < context_.tensor_pieces; ++i) {
             rows.wait(i);
             multiply({rows_of_piece(context_, rows.whole(), i), amax_of_all_rows(context_, x)},
-                     bias_.weight, rows_of_piece(context_, y, i),
-                     rows_of_piece(context_, gelu, i));
+                     bias_.weight, rows_of_piece(context_, y, i), rows_of_piece(context_, gelu, i));
         }
     } else if (context_.mesh.tp().size() == 1) {
         multiply(x, bias_.weight, y);

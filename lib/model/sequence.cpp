@@ -44,8 +44,7 @@ RowPositions rows_of(std::span<const SequenceSlice> slices, const StreamSlice& p
     GPTRAIN_CHECK(slices.size() == 1 || slices.size() == 2, slices.size(), " slices");
     if (part.count > 1 && part.stripes == 1) {
         const std::int64_t length = length_of(slices);
-        return rows_of(
-            slices_of_rows(slices, part.first_row(length, 0), part.stripe_rows(length)));
+        return rows_of(slices_of_rows(slices, part.first_row(length, 0), part.stripe_rows(length)));
     }
     RowPositions rows;
     rows.first_begin = slices[0].begin;

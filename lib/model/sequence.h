@@ -44,7 +44,9 @@ struct StreamSlice {
     std::int64_t stripes = 1;
 
     /// Rows of each stripe, of a sequence of `length` rows.
-    std::int64_t stripe_rows(std::int64_t length) const { return div_exact(length, count * stripes); }
+    std::int64_t stripe_rows(std::int64_t length) const {
+        return div_exact(length, count * stripes);
+    }
     /// The first row in a stripe.
     std::int64_t first_row(std::int64_t length, std::int64_t stripe) const {
         return (stripe * count + index) * stripe_rows(length);

@@ -66,8 +66,8 @@ Tensor rows_of_piece(const ModelContext& context, const Tensor& x, std::int64_t 
 
 Pending gather_slices(const ModelContext& context, const Tensor& whole, const Tensor& slice) {
     if (!striped(context)) return gather(context, whole, slice, context.sequences);
-    return start_pieces(
-        context, [&](std::int64_t i) { return gather_piece(context, whole, slice, i); });
+    return start_pieces(context,
+                        [&](std::int64_t i) { return gather_piece(context, whole, slice, i); });
 }
 
 ArrivingRows::ArrivingRows(const ModelContext& context, const Tensor& x)
@@ -104,8 +104,7 @@ Tensor allocate_whole(const ModelContext& context, const Tensor& x) {
 Pending reduce_parts(const ModelContext& context, const Tensor& x, const Tensor& part) {
     if (!context.sequence_parallel) return context.mesh.tp().all_reduce(x, Reduce::sum);
     if (!striped(context)) return sum(context, x, part, context.sequences);
-    return start_pieces(context,
-                        [&](std::int64_t i) { return reduce_piece(context, x, part, i); });
+    return start_pieces(context, [&](std::int64_t i) { return reduce_piece(context, x, part, i); });
 }
 
 Pending reduce_piece(const ModelContext& context, const Tensor& x, const Tensor& part,

@@ -5,8 +5,8 @@
 //   slice = reduce_scatter(part)  [B S, W] -> [B S / t, W]
 //
 // In P pieces (RunPlan::tensor_pieces), piece i of the whole rows is gathered from piece i of each
-// slice: both are consecutive rows. With one sequence (B = 1) a rank therefore holds a slice of each
-// of P stripes; with several a piece is B / P of them.
+// slice: both are consecutive rows. With one sequence (B = 1) a rank therefore holds a slice of
+// each of P stripes; with several a piece is B / P of them.
 #pragma once
 
 #include <vector>

@@ -61,8 +61,8 @@ PricedMessage price(const TraceMessage& message, std::int64_t stage, const Pipel
     // Ranks that share a core move their messages one after the other.
     const double cores = devices_per_rank(hardware, mesh.size());
     const bool only_rings = pipeline.only_rings && hardware.kind == DeviceChoice::cuda;
-    priced.seconds = message_seconds(node, layout, message.operation, bytes, only_rings) /
-                     std::min(cores, 1.0);
+    priced.seconds =
+        message_seconds(node, layout, message.operation, bytes, only_rings) / std::min(cores, 1.0);
     const double share = bandwidth_of(node, layout) / node.link.bandwidth;
     priced.slowdown = hardware.software.slowdown * std::min(1.0, share);
     return priced;

@@ -35,7 +35,7 @@ struct Action {
     ActionKind kind;
     std::int64_t microbatch;
     std::int64_t chunk = 0;  ///< of this stage; for a message, the chunk that writes or reads it
-    std::int64_t slot = 0;  ///< holds the microbatch's activations; unused in WH and messages
+    std::int64_t slot = 0;   ///< holds the microbatch's activations; unused in WH and messages
     /// Holds what F leaves to WH; none if F computes the head's weight gradient itself.
     std::int64_t deferred_head = none;
     /// The boundary buffer that F, BW or B reads, or that a receive fills; none at the model's

@@ -17,8 +17,8 @@ public:
     virtual void on_reached(const Action& /*action*/) {}
     /// Its buffers are ready: F, BW, B, W or WH starts to compute, or the message is issued.
     virtual void on_begin(const Action& action) = 0;
-    /// F, BW, B, W or WH is done. A message ends when it has been waited for, by the next action that
-    /// needs its buffer or at the end of the list.
+    /// F, BW, B, W or WH is done. A message ends when it has been waited for, by the next action
+    /// that needs its buffer or at the end of the list.
     virtual void on_end(const Action& action) = 0;
     /// All actions and the reduction of gradients are done.
     virtual void on_step_end() {}

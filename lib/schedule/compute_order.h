@@ -1,5 +1,5 @@
-// The order of F, BW, B, W and WH on a stage, which is all that differs between schedules. Messages,
-// slots and buffers follow from it (messages.h, lifetimes.h).
+// The order of F, BW, B, W and WH on a stage, which is all that differs between schedules.
+// Messages, slots and buffers follow from it (messages.h, lifetimes.h).
 #pragma once
 
 #include <initializer_list>

@@ -37,7 +37,7 @@ struct Schedule {
     std::int64_t head_slots = 0;
     std::int64_t deferred_heads = 0;  ///< WH, each with memory of its own
     std::int64_t buffers = 0;         ///< boundary buffers
-    bool defers_weights = false;  ///< has B and W instead of BW
+    bool defers_weights = false;      ///< has B and W instead of BW
 };
 
 /// The actions of a step on stage s of p, with m microbatches and v virtual stages:

@@ -25,8 +25,7 @@ std::string gib(double bytes) {
 std::string tensor_of(const Choices& choices) {
     const ParallelSpec& parallel = choices.parallel;
     if (!parallel.sequence_parallel || parallel.tensor == 1) return text(parallel.tensor);
-    return text(parallel.tensor,
-                parallel.overlap_tensor == OverlapTensor::on ? " sp+" : " sp");
+    return text(parallel.tensor, parallel.overlap_tensor == OverlapTensor::on ? " sp+" : " sp");
 }
 
 /// "2 r": cp ranks and the method.

@@ -222,8 +222,8 @@ private:
     }
 
     void add_methods(Choices group, std::int64_t data) {
-        for (const ContextMethod method : or_only(group.parallel.context > 1, space_.context_method,
-                                                  ContextMethod::ring)) {
+        for (const ContextMethod method :
+             or_only(group.parallel.context > 1, space_.context_method, ContextMethod::ring)) {
             group.parallel.context_method = method;
             add_batches(group, data);
         }

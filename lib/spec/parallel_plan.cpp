@@ -29,8 +29,7 @@ double saved_bytes(const RunPlan& plan) {
     std::int64_t elements = stream;
     if (plan.recompute != Recompute::full)
         elements += stream + plan.local_length() * (heads + inner);
-    if (plan.recompute == Recompute::none)
-        elements += 2 * stream + plan.local_length() * model.ffn;
+    if (plan.recompute == Recompute::none) elements += 2 * stream + plan.local_length() * model.ffn;
     return static_cast<double>(elements) *
            static_cast<double>(plan.micro_batch_size * size_of(plan.compute));
 }
@@ -179,8 +178,7 @@ std::int64_t deferred_heads(const RunPlan& plan) {
     const double travel = static_cast<double>(plan.mesh.pipeline - 1) * backward;
     const double most = std::min(spare_bytes(plan) / bytes, 0.75 * travel);
     const std::int64_t microbatches = plan.microbatches(plan.batch.global_batch_size);
-    return static_cast<std::int64_t>(
-        std::clamp(most, 0.0, static_cast<double>(microbatches)));
+    return static_cast<std::int64_t>(std::clamp(most, 0.0, static_cast<double>(microbatches)));
 }
 
 void check_parallel(const RunPlan& plan) {

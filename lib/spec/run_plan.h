@@ -152,8 +152,8 @@ struct RunPlan {
     std::int64_t stream_length() const {
         return local_length() / (sequence_parallel ? mesh.tensor : 1);
     }
-    /// Stripes of each sequence, all of which a rank of tp has a slice of, so that every piece holds
-    /// the same rows of all ranks. Several sequences need none: a piece is some of them.
+    /// Stripes of each sequence, all of which a rank of tp has a slice of, so that every piece
+    /// holds the same rows of all ranks. Several sequences need none: a piece is some of them.
     std::int64_t stream_stripes() const { return micro_batch_size == 1 ? tensor_pieces : 1; }
     /// Microbatches per data rank in a step of `global_batch_size` sequences.
     std::int64_t microbatches(std::int64_t global_batch_size) const;

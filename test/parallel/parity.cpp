@@ -70,8 +70,7 @@ TEST_CASE("Meshes in bf16 are about as far from fp32 as one rank is") {
             spec.recompute = mesh_case.recompute;
             spec.training.micro_batch_size = mesh_case.micro_batch_size;
             INFO(mesh_case.name);
-            const StepResults results =
-                run_on_mesh(session(), spec, steps, change_of(mesh_case));
+            const StepResults results = run_on_mesh(session(), spec, steps, change_of(mesh_case));
             if (!first) continue;
             CHECK(distance_of_all(results.weights, exact.weights) <=
                   2 * distance_of_all(alone.weights, exact.weights));
@@ -102,8 +101,7 @@ TEST_CASE("Every mesh trains as one rank does") {
         spec.training.micro_batch_size = mesh_case.micro_batch_size;
         INFO(mesh_case.name);
         if (first) print(mesh_case.name);
-        const StepResults results =
-            run_on_mesh(session(), spec, steps, change_of(mesh_case));
+        const StepResults results = run_on_mesh(session(), spec, steps, change_of(mesh_case));
         if (first) check_equal(results, references.at(mesh_case.model));
     }
 }

@@ -28,6 +28,7 @@ public:
         INFO("ranks that are not as their class");
         CHECK(mesh_.strangers == std::vector<std::int64_t>());
         CHECK_NOTHROW(check_whole_mesh(mesh_.ranks));
+        CHECK_NOTHROW(check_whole_mesh(mesh_.ranks, StartRule::nccl));
         check_pipeline();
         for (int stage = 0; stage < plan_.mesh.pipeline; ++stage) {
             CAPTURE(stage);

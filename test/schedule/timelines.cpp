@@ -154,17 +154,15 @@ TEST_CASE("a message takes its time once", "[schedule]") {
 
 TEST_CASE("a deferred weight gradient of the head shortens the step by its time", "[schedule]") {
     using enum ScheduleKind;
-    for (PipelineShape shape :
-         {PipelineShape{gpipe, 4, 1, 8}, PipelineShape{one_f_one_b, 4, 1, 8},
-          PipelineShape{interleaved_one_f_one_b, 4, 2, 8}}) {
+    for (PipelineShape shape : {PipelineShape{gpipe, 4, 1, 8}, PipelineShape{one_f_one_b, 4, 1, 8},
+                                PipelineShape{interleaved_one_f_one_b, 4, 2, 8}}) {
         INFO(name_of(shape));
         PipelineCosts costs = unit_costs(shape);
         costs.chunks.back().forward += 1.5;
         costs.chunks.back().head_weights = 0.5;
         const double before = span_of(simulate(make_pipeline(shape), costs)).seconds();
         shape.deferred_heads = 5;
-        CHECK(span_of(simulate(make_pipeline(shape), costs)).seconds() ==
-              Approx(before - 5 * 0.5));
+        CHECK(span_of(simulate(make_pipeline(shape), costs)).seconds() == Approx(before - 5 * 0.5));
     }
 }
 
