@@ -144,7 +144,7 @@ std::vector<std::int64_t> split_layers(const RunSpec& spec, const ModelShape& mo
 }
 
 std::int64_t tensor_pieces(const RunPlan& plan) {
-    constexpr std::int64_t most = 4;
+    const std::int64_t most = plan.micro_batch_size * plan.local_length() >= 4 * 2048 ? 4 : 2;
     constexpr std::string_view key = "parallel.overlap_tensor: on";
     require(plan.sequence_parallel, key,
             " needs parallel.tensor above 1 and parallel.sequence_parallel: true; set them, or "
@@ -159,7 +159,7 @@ std::int64_t tensor_pieces(const RunPlan& plan) {
             one ? "a rank's rows of a sequence, training.seq_length / (parallel.context x "
                   "parallel.tensor)"
                 : "training.micro_batch_size",
-            " = ", rows, ", into halves or quarters; make it even, or set overlap_tensor to off");
+            " = ", rows, ", into halves; make it even, or set overlap_tensor to off");
     return pieces;
 }
 

@@ -18,8 +18,10 @@ ModelShape local_shape(const ModelShape& model, std::int64_t tensor);
 std::vector<std::int64_t> split_layers(const RunSpec& spec, const ModelShape& model,
                                        std::int64_t chunks);
 
-/// The pieces of `parallel.overlap_tensor: on`: 4, or 2 if only 2 divide the sequences of a
-/// microbatch, or a rank's rows of a single one. Error (usage) if nothing can be cut.
+/// The pieces of `parallel.overlap_tensor: on`: 2, or 4 if they have 2,048 tokens or more and
+/// divide the sequences of a microbatch, or a rank's rows of a single one. Smaller pieces hide more
+/// of the messages, but by the time model their GEMMs lose as much or more. Error (usage) if
+/// nothing can be cut.
 std::int64_t tensor_pieces(const RunPlan& plan);
 
 /// How many microbatches of a step leave the head's weight gradient to its end
