@@ -142,6 +142,9 @@ struct RunPlan {
     bool reduces_whole_chunks() const {
         return messages_in_order && mesh.pipeline > 1 && grad_reduce == DType::f32;
     }
+    /// Pieces of the heads that context_method all_to_all exchanges one by one. MPI moves data
+    /// while it is waited for, which would hide nothing.
+    std::int64_t exchange_pieces() const { return messages_in_order ? 2 : 1; }
     /// True if some layers have a window that is shorter than the sequence.
     bool limits_attention() const {
         return model.sliding_window && *model.sliding_window < seq_length;
