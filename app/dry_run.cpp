@@ -259,7 +259,7 @@ void print_dry_run(const RunSpec& spec, const RunPlan& plan, const PlanTarget& t
     const std::vector<RankCost> ranks = measure_mesh(plan, needs);
     const RankCost& most = largest_rank(ranks, cuda);
     std::optional<StepEstimate> estimate;
-    double for_rings = 0;  // seconds of a step
+    std::optional<double> for_rings;  // seconds of a step
     if (options.hardware) {
         const std::vector<StepTrace> stages = trace_stages(plan, needs);
         estimate = estimate_step(plan, stages, ranks, *options.hardware);
@@ -282,8 +282,8 @@ void print_dry_run(const RunSpec& spec, const RunPlan& plan, const PlanTarget& t
     print_fit(ranks, spec, target, needs, options);
     print_work(ranks, most.cost, plan);
     if (estimate) print_time(*estimate, plan);
-    if (for_rings > 0) {
-        print("deterministic: true takes ", fixed(for_rings, 3),
+    if (for_rings) {
+        print("deterministic: true takes ", fixed(*for_rings, 3),
               " s of the step: sums over ranks go around rings, not through trees or switches");
     }
     if (plan.mesh.pipeline == 1) return;

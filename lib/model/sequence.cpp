@@ -55,7 +55,7 @@ RowPositions rows_of(std::span<const SequenceSlice> slices, const StreamSlice& p
     if (part.stripes == 1) return rows;
     rows.stripe = part.stripe_rows(length_of(slices));
     rows.gap = (part.count - 1) * rows.stripe;
-    div_exact(rows.first_count, rows.stripe);
+    if (slices.size() == 2) div_exact(rows.first_count, rows.stripe);
     rows.first_begin += part.index * rows.stripe;
     rows.second_begin += part.index * rows.stripe;
     return rows;
