@@ -30,11 +30,12 @@ struct Later {
     }
 };
 
-std::array<KeyValue, 7> values_of(const Choices& choices) {
+std::array<KeyValue, 8> values_of(const Choices& choices) {
     const ParallelSpec& parallel = choices.parallel;
     return {{{"tensor", text(parallel.tensor)},
              {"pipeline", text(parallel.pipeline)},
              {"context", text(parallel.context)},
+             {"overlap_tensor", std::string(name_of(parallel.overlap_tensor))},
              {"micro_batch_size", text(choices.micro_batch_size)},
              {"recompute", std::string(name_of(choices.recompute))},
              {"schedule", std::string(name_of(parallel.schedule))},
@@ -274,6 +275,7 @@ void Search::accept(const Node& node) {
             result_.corners[i] = found;
     }
     outcomes_.bounded(node.choices, node.bound);
+    result_.points.push_back({node.bound, bytes, true});
     if (std::ssize(result_.best) == count_) return discarded_.push_back(node);
     outcomes_.among_best(node.choices);
     result_.best.push_back(found);
@@ -282,6 +284,7 @@ void Search::accept(const Node& node) {
 void Search::discard(const Node& node) {
     if (!fits(node.bytes)) return drop(node.choices, node.bytes);
     outcomes_.bounded(node.choices, node.bound);
+    result_.points.push_back({node.bound, node.bytes, node.level == Level::simulated});
     discarded_.push_back(node);
 }
 

@@ -1,7 +1,6 @@
 #include "search/search_report.h"
 
 namespace gptrain {
-namespace {
 
 Json json_of(const Found& found) {
     const Choices& choices = found.choices;
@@ -21,6 +20,7 @@ Json json_of(const Found& found) {
             {"settings",
              {{"parallel.tensor", parallel.tensor},
               {"parallel.sequence_parallel", parallel.sequence_parallel},
+              {"parallel.overlap_tensor", name_of(parallel.overlap_tensor)},
               {"parallel.pipeline", parallel.pipeline},
               {"parallel.virtual_stages", parallel.virtual_stages},
               {"parallel.layers", parallel.layers ? Json(*parallel.layers) : Json("auto")},
@@ -37,8 +37,6 @@ Json json_of(const Found& found) {
               {"recompute", name_of(choices.recompute)}}},
             {"seconds", std::move(seconds)}};
 }
-
-}  // namespace
 
 std::string to_json(const SearchReport& report, const SearchContext& context) {
     const SearchCounts& counts = report.result.counts;

@@ -19,14 +19,6 @@ std::vector<std::int64_t> divisors(std::int64_t number) {
     return all;
 }
 
-/// The list's values that divide `number`, or all of its divisors.
-std::vector<std::int64_t> values_of(const std::vector<std::int64_t>& list, std::int64_t number) {
-    if (list.empty()) return divisors(number);
-    std::vector<std::int64_t> values = list;
-    std::erase_if(values, [&](std::int64_t n) { return number % n != 0; });
-    return values;
-}
-
 template <class T>
 std::vector<T> or_only(bool varies, const std::vector<T>& list, const T& only) {
     return varies || list.size() == 1 ? list : std::vector<T>{only};
@@ -46,7 +38,7 @@ void take(std::vector<T>& list, Specs specs, const Value& value) {
         list.push_back(value(spec));
 }
 
-constexpr std::array<SearchedKey, 14> searched_keys = {{
+constexpr std::array<SearchedKey, 15> searched_keys = {{
     {"parallel.tensor",
      [](SearchSpace& s, Specs specs) {
          take(s.tensor, specs, [](const RunSpec& r) { return r.parallel.tensor; });
@@ -75,6 +67,10 @@ constexpr std::array<SearchedKey, 14> searched_keys = {{
      [](SearchSpace& s, Specs specs) {
          take(s.sequence_parallel, specs,
               [](const RunSpec& r) { return r.parallel.sequence_parallel; });
+     }},
+    {"parallel.overlap_tensor",
+     [](SearchSpace& s, Specs specs) {
+         take(s.overlap_tensor, specs, [](const RunSpec& r) { return r.parallel.overlap_tensor; });
      }},
     {"parallel.context_method",
      [](SearchSpace& s, Specs specs) {
@@ -146,7 +142,17 @@ SearchSpace whole_space(const RunSpec& spec) {
     space.global_batch = {spec.training.global_batch_size.value()};
     space.compute = {spec.precision.compute};
     space.grad_reduce = {spec.precision.grad_reduce};
+    if (spec.parallel.overlap_tensor != OverlapTensor::automatic)
+        space.overlap_tensor = {spec.parallel.overlap_tensor};
     return space;
+}
+
+std::vector<std::int64_t> dividing_values(const std::vector<std::int64_t>& list,
+                                          std::int64_t number) {
+    if (list.empty()) return divisors(number);
+    std::vector<std::int64_t> values = list;
+    std::erase_if(values, [&](std::int64_t n) { return number % n != 0; });
+    return values;
 }
 
 FixedKey parse_fixed_key(std::string_view text) {
@@ -182,10 +188,10 @@ public:
         : space_(space), spec_(spec), ranks_(ranks) {}
 
     std::vector<Choices> all() {
-        for (const std::int64_t tensor : values_of(space_.tensor, ranks_)) {
-            for (const std::int64_t pipeline : values_of(space_.pipeline, ranks_ / tensor)) {
+        for (const std::int64_t tensor : dividing_values(space_.tensor, ranks_)) {
+            for (const std::int64_t pipeline : dividing_values(space_.pipeline, ranks_ / tensor)) {
                 const std::int64_t left = ranks_ / tensor / pipeline;
-                for (const std::int64_t context : values_of(space_.context, left)) {
+                for (const std::int64_t context : dividing_values(space_.context, left)) {
                     const bool too_short = context > 1 && space_.context.empty() &&
                                            spec_.training.seq_length / context < least_tokens;
                     if (!too_short) add_mesh(tensor, pipeline, context);
@@ -207,11 +213,19 @@ private:
         group.parallel.context = context;
         for (const bool sequence : or_only(tensor > 1, space_.sequence_parallel, false)) {
             group.parallel.sequence_parallel = sequence;
-            for (const ContextMethod method :
-                 or_only(context > 1, space_.context_method, ContextMethod::ring)) {
-                group.parallel.context_method = method;
-                add_batches(group, data);
+            for (const OverlapTensor overlap :
+                 or_only(sequence, space_.overlap_tensor, OverlapTensor::off)) {
+                group.parallel.overlap_tensor = overlap;
+                add_methods(group, data);
             }
+        }
+    }
+
+    void add_methods(Choices group, std::int64_t data) {
+        for (const ContextMethod method :
+             or_only(group.parallel.context > 1, space_.context_method, ContextMethod::ring)) {
+            group.parallel.context_method = method;
+            add_batches(group, data);
         }
     }
 
@@ -219,7 +233,7 @@ private:
         for (const std::int64_t global : space_.global_batch) {
             if (global % data != 0) continue;
             group.global_batch_size = global;
-            for (const std::int64_t micro : values_of(space_.micro_batch, global / data)) {
+            for (const std::int64_t micro : dividing_values(space_.micro_batch, global / data)) {
                 group.micro_batch_size = micro;
                 add_modes(group);
             }

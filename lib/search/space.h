@@ -25,6 +25,8 @@ struct SearchSpace {
     std::vector<std::int64_t> micro_batch;  ///< empty: divisors of a data rank's samples
     std::vector<std::int64_t> global_batch;
     std::vector<bool> sequence_parallel = {true, false};
+    /// With sequence parallelism.
+    std::vector<OverlapTensor> overlap_tensor = {OverlapTensor::off, OverlapTensor::on};
     std::vector<bool> shard_optimizer = {true, false};
     std::vector<ContextMethod> context_method = {ContextMethod::ring, ContextMethod::all_to_all};
     std::vector<ScheduleKind> schedule;  ///< empty: all
@@ -36,6 +38,10 @@ struct SearchSpace {
 
 /// The whole space for a spec whose global batch size is given.
 SearchSpace whole_space(const RunSpec& spec);
+
+/// The list's values that divide `number`; of an empty list all of its divisors.
+std::vector<std::int64_t> dividing_values(const std::vector<std::int64_t>& list,
+                                          std::int64_t number);
 
 /// The values of a key as the user limits them: "parallel.tensor=4,8".
 struct FixedKey {
