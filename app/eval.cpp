@@ -37,7 +37,7 @@ void add_eval(CLI::App& app, Command& chosen) {
         ->add_option(
             "--data", options->data.path,
             "Prefix of a token data set (.bin and .idx); or a text file: JSON lines if named "
-            ".jsonl or .json, otherwise plain text; .gz is decompressed")
+            ".jsonl or .json, otherwise plain text; .gz and .zst are decompressed")
         ->required()
         ->type_name("PREFIX|FILE");
     command

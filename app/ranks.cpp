@@ -12,6 +12,7 @@
 #include "base/file.h"
 #include "base/log.h"
 #include "base/process.h"
+#include "comm/run_rank.h"
 #include "report/run_directory.h"
 #include "version.h"
 
@@ -119,24 +120,8 @@ std::string Ranks::cpu_name() const {
     return text("CPU with ", range, most, most == 1 ? " thread" : " threads");
 }
 
-void Ranks::abort_all(const std::string& message, ExitCode code) const {
-    error_line("gptrain", text(session_.name(), ": ", message));
-    session_.abort_all(code);
-}
-
 ExitCode Ranks::run(const std::function<ExitCode()>& work) const {
-    if (!session_.running()) return work();
-    disable_terminal_output();
-    if (session_.rank() != 0) silence_stdout();
-    try {
-        return work();
-    } catch (const CommonError& error) {
-        if (session_.rank() == 0) error_line("gptrain", error.what());
-        return error.code();
-    } catch (const std::exception& error) {
-        const Failure failure = failure_of(error);
-        abort_all(failure.message, failure.code);
-    }
+    return run_rank(session_, "gptrain", work);
 }
 
 }  // namespace gptrain

@@ -48,14 +48,10 @@ public:
     /// exceeds the number of cores. A single rank keeps OpenMP's default.
     void share_cores() const;
 
-    /// Runs `work`. Rank 0 reports an Error that all ranks throw together; a rank that fails alone
-    /// reports its Error and ends all others with its exit code. Without a launcher, Errors
-    /// propagate unchanged.
+    /// run_rank of gptrain.
     ExitCode run(const std::function<ExitCode()>& work) const;
 
 private:
-    [[noreturn]] void abort_all(const std::string& message, ExitCode code) const;
-
     std::unique_ptr<Watchdog> watchdog_;  // before the session, whose last call it observes
     MpiSession session_;
 };

@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "comm/mpi_session.h"
 #include "corpus.h"
 #include "text/train_tokenizer.h"
 
@@ -15,11 +16,12 @@ struct EncodeOptions {
     std::string tokenizer;
     std::string output_prefix;
     bool append_eod = false;
-    std::int64_t workers = 0;  ///< 0: all cores of the machine
+    std::int64_t workers = 0;  ///< of each rank; 0: all cores of the machine, shared by its ranks
 };
 
-/// Encodes the corpus into OUTPUT-PREFIX_KEY_document.bin and .idx.
-void encode_corpus(const EncodeOptions& options);
+/// Encodes the corpus into OUTPUT-PREFIX_KEY_document.bin and .idx. All ranks call it: each encodes
+/// some of the files, and rank 0 joins their tokens in the order of the files.
+void encode_corpus(const EncodeOptions& options, const MpiSession& ranks);
 
 struct TrainTokenizerOptions {
     CorpusOptions corpus;

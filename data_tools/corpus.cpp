@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "base/checked.h"
 #include "base/error.h"
 #include "base/log.h"
 
@@ -19,8 +20,8 @@ std::vector<std::string> files_in(const std::filesystem::path& folder) {
     try {
         for (const fs::directory_entry& entry : fs::recursive_directory_iterator(folder)) {
             const fs::path& path = entry.path();
-            const fs::path name = path.extension() == ".gz" ? path.stem() : path.filename();
-            const bool is_corpus = named_json_lines(path) || name.extension() == ".txt";
+            const bool is_corpus =
+                named_json_lines(path) || uncompressed_name(path).extension() == ".txt";
             if (is_corpus && entry.is_regular_file()) files.push_back(path.string());
         }
     } catch (const fs::filesystem_error& error) {
@@ -29,7 +30,7 @@ std::vector<std::string> files_in(const std::filesystem::path& folder) {
     }
     if (files.empty()) {
         fail(ExitCode::bad_input, folder.string(),
-             ": a folder without a .txt, .json or .jsonl file (or one of these with .gz)");
+             ": a folder without a .txt, .json or .jsonl file (or one of these with .gz or .zst)");
     }
     std::sort(files.begin(), files.end());
     return files;
@@ -96,15 +97,49 @@ std::optional<std::int64_t> total_bytes(const CorpusOptions& options) {
     for (const std::string& path : options.inputs) {
         std::error_code error;
         const auto bytes = std::filesystem::file_size(path, error);
-        if (error || is_gzip(path)) return std::nullopt;
+        if (error || is_compressed(path)) return std::nullopt;
         total += static_cast<std::int64_t>(bytes);
     }
     return total;
 }
 
+std::vector<InputRange> share_inputs(const CorpusOptions& options, std::size_t ranks) {
+    const std::size_t count = options.inputs.size();
+    if (ranks == 1) return {{0, count}};
+    std::vector<std::int64_t> ends;  // of each input in all bytes; one more each, for empty files
+    std::int64_t total = 0;
+    for (const std::string& path : options.inputs) {
+        std::error_code error;
+        const auto bytes = std::filesystem::file_size(path, error);
+        if (error) {
+            fail(ExitCode::usage, path,
+                 ": is not a file, and only one process can read it; start gpt-preprocess without "
+                 "a launcher");
+        }
+        total = checked_add(total, checked_add(static_cast<std::int64_t>(bytes), 1));
+        ends.push_back(total);
+    }
+    std::vector<InputRange> ranges(ranks);
+    std::size_t input = 0;
+    for (std::size_t rank = 0; rank < ranks; ++rank) {
+        const double share = static_cast<double>(rank + 1) / static_cast<double>(ranks);
+        const double limit = static_cast<double>(total) * share;
+        ranges[rank].begin = input;
+        // An input belongs to the rank in whose share its middle lies.
+        const auto middle = [&] {
+            const std::int64_t begin = input == 0 ? 0 : ends[input - 1];
+            return 0.5 * (static_cast<double>(begin) + static_cast<double>(ends[input]));
+        };
+        while (input < count && (middle() < limit || rank + 1 == ranks))
+            ++input;
+        ranges[rank].end = input;
+    }
+    return ranges;
+}
+
 bool CorpusReader::next(Chunk& chunk) {
     chunk = {};
-    while (file_ < options_.inputs.size()) {
+    while (file_ < end_) {
         const std::string& path = options_.inputs[file_];
         if (!reader_) reader_.emplace(open_corpus(path, format_of(path, options_)));
         const std::int64_t begin = reader_->position();
@@ -140,6 +175,13 @@ void FaultLog::add(const LocatedFault& fault) {
     }
     ++count_;
     ++by_kind_[static_cast<std::size_t>(fault.document.fault)];
+}
+
+void FaultLog::add(const Counts& others) {
+    for (std::size_t kind = 0; kind < by_kind_.size(); ++kind) {
+        by_kind_[kind] += others[kind];
+        count_ += others[kind];
+    }
 }
 
 std::string FaultLog::summary() const {

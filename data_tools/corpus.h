@@ -24,12 +24,12 @@ struct CorpusOptions {
 };
 
 /// The files of a command line's inputs: a folder stands for its .txt, .json and .jsonl files, also
-/// with .gz, at any depth, in the order of their paths; "-" for standard input. A folder without
-/// such a file, or one that cannot be read, is an Error (bad_input).
+/// with .gz or .zst, at any depth, in the order of their paths; "-" for standard input. A folder
+/// without such a file, or one that cannot be read, is an Error (bad_input).
 std::vector<std::string> expand_inputs(const std::vector<std::string>& inputs);
 
-/// The format of a file. By name, `.json` and `.jsonl`, also with `.gz`, are JSON lines; all other
-/// files are plain text.
+/// The format of a file. By name, `.json` and `.jsonl`, also with `.gz` or `.zst`, are JSON lines;
+/// all other files are plain text.
 CorpusFormat format_of(const std::string& path, const CorpusOptions& options);
 
 /// Catches early what would otherwise fail only after hours. Throws Error (bad_input) for missing
@@ -40,6 +40,17 @@ void check_inputs(const CorpusOptions& options);
 /// Total size of all inputs in bytes; nothing if one is not a regular file or is compressed.
 std::optional<std::int64_t> total_bytes(const CorpusOptions& options);
 
+/// Consecutive inputs, [begin, end).
+struct InputRange {
+    std::size_t begin = 0;
+    std::size_t end = 0;
+};
+
+/// The inputs of each of `ranks` ranks, in order, with about the same number of stored bytes for
+/// each. Error (usage) if there are several ranks and an input is not a regular file: only one
+/// process can read a pipe.
+std::vector<InputRange> share_inputs(const CorpusOptions& options, std::size_t ranks);
+
 /// Records from one file.
 struct Chunk {
     std::size_t file = 0;
@@ -47,16 +58,18 @@ struct Chunk {
     std::vector<Record> records;
 };
 
-/// Reads the records of all inputs in order, in chunks of about 256 KiB.
+/// Reads the records of a range of inputs in order, in chunks of about 256 KiB.
 class CorpusReader {
 public:
-    explicit CorpusReader(const CorpusOptions& options) : options_(options) {}
+    CorpusReader(const CorpusOptions& options, const InputRange& range)
+        : options_(options), file_(range.begin), end_(range.end) {}
     /// Returns false at the end.
     bool next(Chunk& chunk);
 
 private:
     const CorpusOptions& options_;
-    std::size_t file_ = 0;
+    std::size_t file_;
+    std::size_t end_;
     std::optional<RecordReader> reader_;
 };
 
@@ -75,14 +88,18 @@ public:
     /// With policy stop, throws Error (bad_input). With policy skip, warns about the first ten and
     /// counts all.
     void add(const LocatedFault& fault);
-    std::int64_t count() const { return count_; }
+    /// Counts of skipped documents by DocumentFault.
+    using Counts = std::array<std::int64_t, document_fault_kinds>;
+    const Counts& counts() const { return by_kind_; }
+    /// Adds what another rank's log counted.
+    void add(const Counts& others);
     /// "skipped 3 documents: 2 with invalid UTF-8, 1 with a missing key"; empty if there are none.
     std::string summary() const;
 
 private:
     bool skip_;
     std::int64_t count_ = 0;
-    std::array<std::int64_t, document_fault_kinds> by_kind_{};
+    Counts by_kind_{};
 };
 
 }  // namespace gptrain

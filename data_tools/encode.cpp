@@ -1,13 +1,16 @@
 #include <algorithm>
 #include <filesystem>
 #include <optional>
+#include <string_view>
 #include <thread>
 #include <utility>
 
+#include "base/crc32c.h"
 #include "base/error.h"
 #include "base/log.h"
 #include "commands.h"
 #include "data/indexed_writer.h"
+#include "joint_work.h"
 #include "ordered_pipeline.h"
 #include "progress.h"
 #include "text/tokenizer.h"
@@ -75,10 +78,10 @@ std::optional<std::int32_t> end_of_document(const EncodeOptions& options,
                                             const Tokenizer& tokenizer) {
     if (!options.append_eod) return std::nullopt;
     if (!tokenizer.eos_id()) {
-        fail(
-            ExitCode::usage, "--append-eod: the tokenizer ", options.tokenizer,
-            " has no end-of-document token; name it as eos_token in a tokenizer_config.json beside "
-            "it");
+        fail(ExitCode::usage, "--append-eod: the tokenizer ", options.tokenizer,
+             " has no end-of-document token; name it as eos_token in a tokenizer_config.json next "
+             "to "
+             "it");
     }
     return tokenizer.eos_id();
 }
@@ -96,9 +99,7 @@ TokenMeta meta_of(const EncodeOptions& options, const std::filesystem::path& tok
     return meta;
 }
 
-void print_summary(const IndexedWriter& writer, const FaultLog& faults, std::int64_t bytes,
-                   double seconds) {
-    if (const std::string skipped = faults.summary(); !skipped.empty()) warn(skipped);
+void print_summary(const IndexedWriter& writer, std::int64_t bytes, double seconds) {
     if (writer.num_tokens() == 0) warn("no document contains a token");
     const double rate = static_cast<double>(bytes) / std::max(seconds, 1e-3);
     print("wrote ", writer.bin_path().string(), ", .idx and .meta.json: ", writer.num_documents(),
@@ -106,24 +107,80 @@ void print_summary(const IndexedWriter& writer, const FaultLog& faults, std::int
           fixed(seconds, 1), " s (", human_bytes(static_cast<std::int64_t>(rate)), "/s)");
 }
 
-}  // namespace
-
-void encode_corpus(const EncodeOptions& options) {
-    check_inputs(options.corpus);
-    const TokenizerFile file = read_tokenizer(options.tokenizer);
-    const Tokenizer tokenizer(file);
-    const ChunkEncoder encode(options, tokenizer, end_of_document(options, tokenizer));
-    const std::filesystem::path prefix =
-        text(options.output_prefix, "_", options.corpus.documents.json_key, "_document");
-    if (prefix.has_parent_path()) create_folders(prefix.parent_path());
-    IndexedWriter writer(prefix, token_dtype(tokenizer.vocab_size()));
-
-    Progress progress(total_bytes(options.corpus));
-    CorpusReader reader(options.corpus);
-    FaultLog faults(options.corpus.skip_faulty);
+/// What a rank has made of its inputs.
+struct RankPart {
+    TokenCounts counts;
     std::int64_t bytes = 0;
-    const auto workers = static_cast<std::size_t>(
-        options.workers > 0 ? options.workers : std::max(1u, std::thread::hardware_concurrency()));
+    FaultLog::Counts skipped{};
+};
+
+/// All ranks call it: returns the parts of all, in rank order.
+std::vector<RankPart> exchange_parts(const MpiSession& ranks, const RankPart& mine) {
+    const TokenCounts& counts = mine.counts;
+    std::string line =
+        text(counts.sequences, " ", counts.documents, " ", counts.tokens, " ", mine.bytes);
+    for (const std::int64_t skipped : mine.skipped)
+        append(line, text(" ", skipped));
+    std::vector<RankPart> parts;
+    for (const std::string& theirs : ranks.exchange(line + " ")) {
+        std::string_view rest = theirs;
+        RankPart& part = parts.emplace_back();
+        for (std::int64_t* number :
+             {&part.counts.sequences, &part.counts.documents, &part.counts.tokens, &part.bytes})
+            *number = take_number(rest);
+        for (std::int64_t& skipped : part.skipped)
+            skipped = take_number(rest);
+    }
+    return parts;
+}
+
+/// Where a rank writes its tokens until rank 0 has taken them over.
+std::filesystem::path part_prefix(const std::filesystem::path& prefix, std::size_t rank) {
+    return rank == 0 ? prefix : std::filesystem::path(text(prefix.string(), ".rank-", rank));
+}
+
+/// Error (usage) on all ranks if one of them sees other inputs or another tokenizer than rank 0.
+void check_same_inputs(const EncodeOptions& options, const Tokenizer& tokenizer,
+                       const MpiSession& ranks) {
+    std::string mine = text(tokenizer.fingerprint());
+    for (const std::string& input : options.corpus.inputs)
+        append(mine, text("\n", input));
+    const std::vector<std::string> all = ranks.exchange(text(crc32c(mine.data(), mine.size())));
+    const auto other =
+        std::find_if(all.begin(), all.end(), [&](const std::string& one) { return one != all[0]; });
+    if (other == all.end()) return;
+    throw CommonError(ExitCode::usage,
+                      text("rank ", other - all.begin(),
+                           " sees other input files or another tokenizer than rank 0; put them "
+                           "where all nodes see the same"));
+}
+
+/// The inputs of this rank, as rank 0 shares them out.
+InputRange inputs_of_rank(const CorpusOptions& corpus, const MpiSession& ranks) {
+    std::vector<InputRange> ranges;
+    ranks.run_on_first(
+        [&] { ranges = share_inputs(corpus, static_cast<std::size_t>(ranks.size())); });
+    const std::string mine = ranks.scatter([&](int rank) {
+        const InputRange& range = ranges[static_cast<std::size_t>(rank)];
+        return text(range.begin, " ", range.end, " ");
+    });
+    std::string_view rest = mine;
+    const auto begin = static_cast<std::size_t>(take_number(rest));
+    return {begin, static_cast<std::size_t>(take_number(rest))};
+}
+
+std::size_t worker_count(const EncodeOptions& options, const MpiSession& ranks) {
+    if (options.workers > 0) return static_cast<std::size_t>(options.workers);
+    const auto sharers = static_cast<unsigned>(ranks.local_size());
+    return std::max(1u, std::thread::hardware_concurrency() / sharers);
+}
+
+/// Encodes a range of the inputs into `writer`; returns their (decompressed) bytes.
+std::int64_t encode_inputs(const InputRange& inputs, const EncodeOptions& options,
+                           const ChunkEncoder& encode, std::size_t workers, IndexedWriter& writer,
+                           FaultLog& faults, JointWork& work) {
+    CorpusReader reader(options.corpus, inputs);
+    std::int64_t bytes = 0;
     OrderedPipeline<Chunk, EncodedChunk> pipeline(workers, 2 * workers + 2);
     pipeline.run([&](Chunk& chunk) { return reader.next(chunk); }, encode,
                  [&](const EncodedChunk& chunk) {
@@ -131,15 +188,68 @@ void encode_corpus(const EncodeOptions& options) {
                          faults.add(fault);
                      write_chunk(chunk, writer);
                      bytes += chunk.bytes;
-                     progress.show(bytes, writer.num_tokens());
+                     work.report(bytes, writer.num_tokens());
                  });
-    show_status("");
-    if (writer.num_documents() == 0) {
-        if (const std::string skipped = faults.summary(); !skipped.empty()) warn(skipped);
-        fail(ExitCode::bad_input, "no usable document in the input; nothing was written");
+    return bytes;
+}
+
+/// Rank 0 adds the parts of the other ranks to its own.
+void join_parts(const std::vector<RankPart>& parts, const std::filesystem::path& prefix,
+                IndexedWriter& writer, FaultLog& faults) {
+    for (std::size_t rank = 1; rank < parts.size(); ++rank) {
+        writer.append_part(part_prefix(prefix, rank), parts[rank].counts);
+        faults.add(parts[rank].skipped);
     }
-    writer.commit(meta_of(options, file.source, tokenizer));
-    print_summary(writer, faults, bytes, progress.seconds());
+}
+
+}  // namespace
+
+void encode_corpus(const EncodeOptions& options, const MpiSession& ranks) {
+    ranks.run_on_first([&] { check_inputs(options.corpus); });
+    std::optional<TokenizerFile> file;
+    std::optional<Tokenizer> tokenizer;
+    std::optional<std::int32_t> end;
+    ranks.run_on_all([&] {
+        file = read_tokenizer(options.tokenizer);
+        tokenizer.emplace(*file);
+        end = end_of_document(options, *tokenizer);
+    });
+    check_same_inputs(options, *tokenizer, ranks);
+    const InputRange inputs = inputs_of_rank(options.corpus, ranks);
+    const std::filesystem::path prefix =
+        text(options.output_prefix, "_", options.corpus.documents.json_key, "_document");
+    std::optional<IndexedWriter> writer;
+    ranks.run_on_all([&] {
+        if (prefix.has_parent_path()) create_folders(prefix.parent_path());
+        writer.emplace(part_prefix(prefix, static_cast<std::size_t>(ranks.rank())),
+                       token_dtype(tokenizer->vocab_size()));
+    });
+
+    Progress progress(ranks.rank() == 0 ? total_bytes(options.corpus) : std::nullopt);
+    FaultLog faults(options.corpus.skip_faulty);
+    const ChunkEncoder encode(options, *tokenizer, end);
+    JointWork work(ranks, progress);
+    RankPart mine;
+    work.run([&] {
+        mine.bytes = encode_inputs(inputs, options, encode, worker_count(options, ranks), *writer,
+                                   faults, work);
+        if (ranks.rank() != 0) writer->finish_part();
+    });
+    show_status("");
+    mine.counts = writer->counts();
+    mine.skipped = faults.counts();
+    const std::vector<RankPart> parts = exchange_parts(ranks, mine);
+    ranks.run_on_first([&] {
+        join_parts(parts, prefix, *writer, faults);
+        if (const std::string skipped = faults.summary(); !skipped.empty()) warn(skipped);
+        if (writer->num_documents() == 0)
+            fail(ExitCode::bad_input, "no usable document in the input; nothing was written");
+        writer->commit(meta_of(options, file->source, *tokenizer));
+        std::int64_t bytes = 0;
+        for (const RankPart& part : parts)
+            bytes += part.bytes;
+        print_summary(*writer, bytes, progress.seconds());
+    });
 }
 
 }  // namespace gptrain

@@ -22,8 +22,8 @@ Input:
   JSON lines have one object per line; the text is the string under the JSON key, and an
   empty one gives an empty document. --documents decides how plain text is split into
   documents. All text is UTF-8. A byte order mark is dropped, CRLF ends a line as LF does,
-  blank lines are skipped. Gzip files (.jsonl.gz, .txt.gz) are decompressed while reading.
-  Other formats go through a pipe: zstdcat c.jsonl.zst | gpt-preprocess --format jsonl --input -
+  blank lines are skipped. Gzip and zstd files (.jsonl.gz, .txt.zst) are decompressed while
+  reading. Other formats go through a pipe: xzcat c.jsonl.xz | gpt-preprocess --format jsonl --input -
 )";
 
 constexpr const char* output_section = R"(
@@ -33,14 +33,18 @@ Output:
   interrupted leaves nothing behind. Memory is bounded by the workers' buffers, whatever
   the size of the corpus: a few MiB and some copies of the longest document for each (60
   copies for models that join words or prepend a space).
+
+Several processes:
+  mpirun -n N gpt-preprocess ... (or srun) shares the files out to N processes, which may be on
+  several machines with a common file system, and writes the bytes of one. No file is divided.
 )";
 
 constexpr const char* faults_section = R"(
 Faulty documents:
   Invalid UTF-8, invalid JSON, a missing key, a value that is not a string, too many bytes,
-  a last line that is cut off. Each is reported with file, line and byte offset (of a gzip
-  file: decompressed). Damaged gzip files, other compression formats and UTF-16 are always
-  errors, regardless of --on-error.
+  a last line that is cut off. Each is reported with file, line and byte offset (of a
+  compressed file: decompressed). Damaged gzip and zstd files, other compression formats and
+  UTF-16 are always errors, regardless of --on-error.
 )";
 
 constexpr const char* exit_section = R"(

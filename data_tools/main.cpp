@@ -1,5 +1,6 @@
 // gpt-preprocess: the command line.
 #include <CLI/CLI.hpp>
+#include <csignal>
 #include <exception>
 #include <new>
 #include <optional>
@@ -13,6 +14,7 @@
 #include "base/log.h"
 #include "base/process.h"
 #include "base/signals.h"
+#include "comm/run_rank.h"
 #include "commands.h"
 #include "help.h"
 
@@ -45,10 +47,10 @@ struct CorpusArguments {
 void CorpusArguments::add_to(CLI::App& app) {
     app.add_option("--input", options.inputs,
                    "Corpus files, or folders of .txt, .json and .jsonl files\n"
-                   "(also with .gz), read in this order; - reads stdin")
+                   "(also with .gz or .zst), read in this order; - reads stdin")
         ->type_name("FILE");
     app.add_option("--format", format,
-                   "auto: .json and .jsonl (with or without .gz) are JSON\n"
+                   "auto: .json and .jsonl (also with .gz or .zst) are JSON\n"
                    "lines, other files plain text; jsonl or text: all are")
         ->check(one_of({"auto", "jsonl", "text"}))
         ->type_name("auto|jsonl|text")
@@ -109,7 +111,7 @@ public:
     }
 
     /// Parses and runs. Returns after --help, too.
-    void run(int argc, char** argv) {
+    ExitCode run(int argc, char** argv) {
         try {
             app_.parse(argc, argv);
         } catch (const CLI::ParseError& error) {
@@ -117,7 +119,7 @@ public:
                 std::ostringstream output;
                 app_.exit(error, output);
                 print_raw(output.str());
-                return;
+                return ExitCode::done;
             }
             const bool no_prefix = error.get_name() == "RequiredError" && inspect_app_->parsed();
             fail(ExitCode::usage,
@@ -126,7 +128,15 @@ public:
                            : error.what(),
                  " (gpt-preprocess --help explains)");
         }
-        run_parsed();
+        const MpiSession ranks;
+        const ExitCode code = run_rank(ranks, "gpt-preprocess", [&] {
+            run_parsed(ranks);
+            return ExitCode::done;
+        });
+        // This rank's work is done. Its exit code must reach the launcher, which ends the remaining
+        // ranks once the first is gone.
+        if (ranks.running()) std::signal(SIGTERM, SIG_IGN);
+        return code;
     }
 
 private:
@@ -203,7 +213,12 @@ private:
             ->capture_default_str();
     }
 
-    void run_parsed() {
+    void run_parsed(const MpiSession& ranks) {
+        if (ranks.size() > 1 && !app_.get_subcommands().empty()) {
+            throw CommonError(ExitCode::usage, text(app_.get_subcommands().front()->get_name(),
+                                                    " runs as one process, not ", ranks.size(),
+                                                    "; start it without a launcher"));
+        }
         if (!app_.get_subcommands().empty()) reject_misplaced_options();
         if (train_app_->parsed()) {
             train_.corpus = train_corpus_.resolved();
@@ -218,19 +233,23 @@ private:
         } else if (inspect_app_->parsed()) {
             inspect_token_files(inspect_);
         } else {
-            encode_.corpus = encode_corpus_.resolved();
-            for (const std::string option : {"--input", "--tokenizer", "--output-prefix"}) {
-                if (app_.get_option(option)->count() == 0) {
-                    fail(ExitCode::usage, option, " is required (gpt-preprocess --help explains)");
-                }
-            }
-            encode();
+            ranks.run_on_all([&] { prepare_encode(); });
+            encode(ranks);
         }
     }
 
-    void encode() {
+    void prepare_encode() {
+        encode_.corpus = encode_corpus_.resolved();
+        for (const std::string option : {"--input", "--tokenizer", "--output-prefix"}) {
+            if (app_.get_option(option)->count() == 0) {
+                fail(ExitCode::usage, option, " is required (gpt-preprocess --help explains)");
+            }
+        }
+    }
+
+    void encode(const MpiSession& ranks) {
         try {
-            encode_corpus(encode_);
+            encode_corpus(encode_, ranks);
         } catch (const std::bad_alloc&) {
             fail(ExitCode::usage, out_of_memory(),
                  "; use fewer --workers or a smaller --max-document-bytes");
@@ -265,9 +284,9 @@ int run(int argc, char** argv) {
                     .code = std::nullopt});
     try {
         start_process("gpt-preprocess");
-        CommandLine().run(argc, argv);
-        check_output();
-        return static_cast<int>(ExitCode::done);
+        const ExitCode code = CommandLine().run(argc, argv);
+        if (code == ExitCode::done) check_output();
+        return static_cast<int>(code);
     } catch (const std::exception& error) {
         const Failure failure = failure_of(error);
         error_line("gpt-preprocess", failure.message);

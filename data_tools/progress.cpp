@@ -11,6 +11,17 @@ void Progress::show(std::int64_t bytes, std::int64_t tokens) {
     const auto now = Clock::now();
     if (!stdout_is_terminal() || now - shown_ < std::chrono::milliseconds(200)) return;
     shown_ = now;
+    show_status(line(bytes, tokens));
+}
+
+void Progress::log(std::int64_t bytes, std::int64_t tokens) {
+    const auto now = Clock::now();
+    if (now - shown_ < std::chrono::minutes(1)) return;
+    shown_ = now;
+    print(line(bytes, tokens));
+}
+
+std::string Progress::line(std::int64_t bytes, std::int64_t tokens) const {
     const double rate = static_cast<double>(bytes) / std::max(seconds(), 1e-3);
     std::string line = human_bytes(bytes);
     if (total_ && *total_ > 0) {
@@ -20,7 +31,7 @@ void Progress::show(std::int64_t bytes, std::int64_t tokens) {
     if (total_ && rate > 0) {
         line += text(", ", human_time(static_cast<double>(*total_ - bytes) / rate), " left");
     }
-    show_status(line);
+    return line;
 }
 
 double Progress::seconds() const {

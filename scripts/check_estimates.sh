@@ -97,7 +97,7 @@ make_data() {
             print out "."
         }
     }' >text.txt
-    "$preprocess" train-tokenizer --input text.txt --vocab-size 290 --model-prefix tok &&
+    "$preprocess" train-tokenizer --input text.txt --type unigram --vocab-size 290 --model-prefix tok &&
         "$preprocess" --input text.txt --tokenizer tok.model --output-prefix text
 }
 

@@ -10,7 +10,7 @@ packages=(
     libopenmpi-dev openmpi-bin
     libhdf5-dev hdf5-tools
     libdnnl-dev ocl-icd-opencl-dev  # oneDNN's CMake package asks for OpenCL
-    libsentencepiece-dev zlib1g-dev
+    libsentencepiece-dev zlib1g-dev libzstd-dev zstd
     libyaml-cpp-dev libcli11-dev nlohmann-json3-dev
     catch2
     bible-kjv  # the quick start's text

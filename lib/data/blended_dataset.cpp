@@ -94,10 +94,13 @@ Blend plan_blend(std::span<const double> weights, std::int64_t num_samples) {
     return blend;
 }
 
+BlendOrder::BlendOrder(const Blend& blend, const std::filesystem::path& cache_folder)
+    : cache_(make_order(blend, cache_folder)) {}
+
 BlendedDataset::BlendedDataset(const Blend& blend, const OpenSource& open,
                                const std::filesystem::path& cache_folder)
-    : cache_(make_order(blend, cache_folder)) {
-    const auto counts = cache_.array<std::int64_t>(2);
+    : order_(blend, cache_folder) {
+    const auto counts = order_.counts();
     for (std::size_t i = 0; i < blend.weights.size(); ++i) {
         auto source = open(i, blend.requests[i]);
         if (source->size() < counts[i]) source = open(i, counts[i]);
@@ -106,7 +109,7 @@ BlendedDataset::BlendedDataset(const Blend& blend, const OpenSource& open,
 }
 
 std::int64_t BlendedDataset::size() const {
-    return static_cast<std::int64_t>(source_index().size());
+    return order_.size();
 }
 
 const SampleSource& BlendedDataset::source_of(std::int64_t index) const {

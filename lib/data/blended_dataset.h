@@ -25,8 +25,26 @@ struct Blend {
 /// Plans n = num_samples. Weights are positive and finite; their sum is arbitrary.
 Blend plan_blend(std::span<const double> weights, std::int64_t num_samples);
 
-/// Sample i comes from the source with the largest deficit w max(i, 1) - (samples taken so far),
-/// the first one if tied. Samples of a source come in order.
+/// The order of a blend: sample i comes from the source with the largest deficit
+/// w max(i, 1) - (samples taken so far), the first one if tied. Samples of a source come in order.
+class BlendOrder {
+public:
+    /// Maps it from `cache_folder`, or builds it there.
+    BlendOrder(const Blend& blend, const std::filesystem::path& cache_folder);
+
+    std::int64_t size() const { return std::ssize(sources()); }
+    /// The source of each sample.
+    std::span<const std::int16_t> sources() const { return cache_.array<std::int16_t>(0); }
+    /// The index of each sample in its source.
+    std::span<const std::int64_t> samples() const { return cache_.array<std::int64_t>(1); }
+    /// How many samples each source has.
+    std::span<const std::int64_t> counts() const { return cache_.array<std::int64_t>(2); }
+
+private:
+    CachedArrays cache_;
+};
+
+/// The samples of several sources in that order.
 class BlendedDataset final : public SampleSource {
 public:
     /// Opens source `index` with at least `num_samples` samples.
@@ -42,16 +60,14 @@ public:
     std::int64_t sample(std::int64_t index, std::span<std::int32_t> tokens) const override;
     std::string place_of(std::int64_t index, std::int64_t offset) const override;
 
-    std::span<const std::int16_t> source_index() const { return cache_.array<std::int16_t>(0); }
-    std::span<const std::int64_t> source_sample_index() const {
-        return cache_.array<std::int64_t>(1);
-    }
+    std::span<const std::int16_t> source_index() const { return order_.sources(); }
+    std::span<const std::int64_t> source_sample_index() const { return order_.samples(); }
 
 private:
     const SampleSource& source_of(std::int64_t index) const;
     std::int64_t sample_of(std::int64_t index) const;
 
-    CachedArrays cache_;
+    BlendOrder order_;
     std::vector<std::shared_ptr<const SampleSource>> sources_;
 };
 

@@ -107,6 +107,10 @@ CachedArrays make_indices(const IndexedDataset& tokens, SequenceRange range,
 
 }  // namespace
 
+std::int64_t samples_in_order(std::int64_t tokens, const OrderOptions& options) {
+    return plan_epochs({}, tokens, options).samples;
+}
+
 std::int64_t tokens_in(const IndexedDataset& tokens, SequenceRange range) {
     std::int64_t count = 0;
     for (std::int64_t i = range.begin; i < range.end; ++i)

@@ -64,6 +64,9 @@ private:
     CachedArrays cache_;
 };
 
+/// Samples of the order over a range with that many tokens (at least 1): floor((E T - 1) / S).
+std::int64_t samples_in_order(std::int64_t tokens, const OrderOptions& options);
+
 /// Number of tokens in a range of sequences.
 std::int64_t tokens_in(const IndexedDataset& tokens, SequenceRange range);
 

@@ -18,10 +18,23 @@ namespace {
 static_assert(std::endian::native == std::endian::little);
 
 constexpr std::size_t buffer_bytes = std::size_t{1} << 20;
-constexpr std::size_t header_bytes = 34;
+constexpr std::int64_t header_bytes = 34;
 
 std::filesystem::path with_suffix(const std::filesystem::path& path, const char* suffix) {
     return path.string() + suffix;
+}
+
+std::filesystem::path bin_path_of(const std::filesystem::path& prefix) {
+    return with_suffix(prefix, ".bin");
+}
+std::filesystem::path idx_path_of(const std::filesystem::path& prefix) {
+    return with_suffix(prefix, ".idx");
+}
+std::filesystem::path documents_path_of(const std::filesystem::path& prefix) {
+    return with_suffix(prefix, ".documents");
+}
+std::filesystem::path temporary_path_of(const std::filesystem::path& path) {
+    return with_suffix(path, ".tmp");
 }
 
 File empty_file(const std::filesystem::path& path) {
@@ -43,11 +56,11 @@ std::vector<std::byte> reserved_buffer() {
 
 using Header = std::array<char, header_bytes>;
 
-Header make_header(DType dtype, std::int64_t sequences, std::int64_t documents) {
+Header make_header(DType dtype, const TokenCounts& counts) {
     Header header{'M', 'M', 'I', 'D', 'I', 'D', 'X', 0, 0, 1};
     header[17] = dtype == DType::u16 ? 8 : 4;
-    const std::int64_t entries = documents + 1;
-    std::memcpy(header.data() + 18, &sequences, sizeof sequences);
+    const std::int64_t entries = counts.documents + 1;
+    std::memcpy(header.data() + 18, &counts.sequences, sizeof counts.sequences);
     std::memcpy(header.data() + 26, &entries, sizeof entries);
     return header;
 }
@@ -70,11 +83,32 @@ void for_each_block(const File& file, std::int64_t begin, std::int64_t end, cons
     }
 }
 
+template <class T>
+constexpr std::int64_t entry_bytes = sizeof(T);
+
+/// Calls `use` with each T of a block that holds only whole ones.
+template <class T>
+void for_each_entry(std::span<const std::byte> block, const auto& use) {
+    for (std::size_t at = 0; at < block.size(); at += sizeof(T)) {
+        T entry = 0;
+        std::memcpy(&entry, block.data() + at, sizeof entry);
+        use(entry);
+    }
+}
+
+/// A file of a finished part, which must have that size.
+File open_part(const std::filesystem::path& path, std::int64_t bytes) {
+    File file(temporary_path_of(path), File::Mode::read);
+    if (file.size() == bytes) return file;
+    fail(ExitCode::io, file.path().string(), ": has ", file.size(), " bytes instead of ", bytes,
+         "; another program has changed it");
+}
+
 }  // namespace
 
 IndexedWriter::Spool::Spool(const std::filesystem::path& path)
     : path_(path),
-      temporary_(with_suffix(path, ".tmp")),
+      temporary_(temporary_path_of(path)),
       buffer_(reserved_buffer()),
       file_(empty_file(temporary_.path())) {}
 
@@ -98,14 +132,19 @@ void IndexedWriter::Spool::flush() {
     buffer_.clear();
 }
 
+void IndexedWriter::Spool::sync() {
+    flush();
+    file_.sync();
+}
+
 IndexedWriter::IndexedWriter(const std::filesystem::path& prefix, DType dtype)
-    : bin_path_(with_suffix(prefix, ".bin")),
-      idx_path_(with_suffix(prefix, ".idx")),
+    : bin_path_(bin_path_of(prefix)),
+      idx_path_(idx_path_of(prefix)),
       meta_path_(meta_path(prefix)),
       dtype_(dtype),
       bin_(bin_path_),
       idx_(idx_path_),
-      documents_(with_suffix(prefix, ".documents")) {
+      documents_(documents_path_of(prefix)) {
     GPTRAIN_CHECK(dtype == DType::u16 || dtype == DType::i32, name_of(dtype));
     const Header unset{};
     idx_.write(unset.data(), unset.size());
@@ -126,22 +165,51 @@ void IndexedWriter::add_sequence(std::span<const std::int32_t> ids) {
         bin_.write(narrow_.data(), narrow_.size() * sizeof narrow_[0]);
     }
     idx_.write(&length, sizeof length);
-    ++num_sequences_;
-    num_tokens_ += length;
+    ++counts_.sequences;
+    counts_.tokens += length;
 }
 
 void IndexedWriter::end_document() {
-    documents_.write(&num_sequences_, sizeof num_sequences_);
-    ++num_documents_;
+    documents_.write(&counts_.sequences, sizeof counts_.sequences);
+    ++counts_.documents;
+}
+
+void IndexedWriter::finish_part() {
+    bin_.sync();
+    idx_.sync();
+    documents_.sync();
+}
+
+void IndexedWriter::append_part(const std::filesystem::path& prefix, const TokenCounts& counts) {
+    const File bin = open_part(bin_path_of(prefix), counts.tokens * size_of(dtype_));
+    const File idx =
+        open_part(idx_path_of(prefix), header_bytes + counts.sequences * entry_bytes<std::int32_t>);
+    const File documents =
+        open_part(documents_path_of(prefix), (counts.documents + 1) * entry_bytes<std::int64_t>);
+    for_each_block(bin, 0, bin.size(),
+                   [&](std::span<const std::byte> ids) { bin_.write(ids.data(), ids.size()); });
+    for_each_block(idx, header_bytes, idx.size(), [&](std::span<const std::byte> lengths) {
+        idx_.write(lengths.data(), lengths.size());
+    });
+    // The first entry is the start of the part, which the last entry here is already.
+    for_each_block(documents, entry_bytes<std::int64_t>, documents.size(),
+                   [&](std::span<const std::byte> entries) {
+                       for_each_entry<std::int64_t>(entries, [&](std::int64_t sequence) {
+                           sequence += counts_.sequences;
+                           documents_.write(&sequence, sizeof sequence);
+                       });
+                   });
+    counts_.sequences += counts.sequences;
+    counts_.documents += counts.documents;
+    counts_.tokens += counts.tokens;
 }
 
 void IndexedWriter::commit(const std::optional<TokenMeta>& meta) {
-    bin_.flush();
-    bin_.file().sync();
+    bin_.sync();
     idx_.flush();
     write_offsets();
     write_documents();
-    const Header header = make_header(dtype_, num_sequences_, num_documents_);
+    const Header header = make_header(dtype_, counts_);
     idx_.file().write_at(0, std::as_bytes(std::span(header)));
     idx_.file().sync();
     std::optional<Spool> description;
@@ -162,34 +230,30 @@ void IndexedWriter::replace_files(std::optional<Spool>& description) {
 }
 
 void IndexedWriter::write_meta(TokenMeta meta, Spool& to) const {
-    meta.documents = num_documents_;
-    meta.tokens = num_tokens_;
+    meta.documents = counts_.documents;
+    meta.tokens = counts_.tokens;
     const std::string contents = to_text(meta);
     to.write(contents.data(), contents.size());
-    to.flush();
-    to.file().sync();
+    to.sync();
 }
 
 void IndexedWriter::write_offsets() {
     std::int64_t offset = 0;
     std::vector<std::int64_t> offsets;
-    const std::int64_t begin = header_bytes;
-    const std::int64_t end = begin + num_sequences_ * std::int64_t{sizeof(std::int32_t)};
-    for_each_block(idx_.file(), begin, end, [&](std::span<const std::byte> lengths) {
+    const std::int64_t end = header_bytes + counts_.sequences * entry_bytes<std::int32_t>;
+    for_each_block(idx_.file(), header_bytes, end, [&](std::span<const std::byte> lengths) {
         offsets.clear();
-        for (std::size_t at = 0; at < lengths.size(); at += sizeof(std::int32_t)) {
-            std::int32_t length = 0;
-            std::memcpy(&length, lengths.data() + at, sizeof length);
+        for_each_entry<std::int32_t>(lengths, [&](std::int32_t length) {
             offsets.push_back(offset);
             offset += length * size_of(dtype_);
-        }
+        });
         idx_.write(offsets.data(), offsets.size() * sizeof offsets[0]);
     });
 }
 
 void IndexedWriter::write_documents() {
     documents_.flush();
-    const std::int64_t end = (num_documents_ + 1) * std::int64_t{sizeof(std::int64_t)};
+    const std::int64_t end = (counts_.documents + 1) * entry_bytes<std::int64_t>;
     for_each_block(documents_.file(), 0, end, [&](std::span<const std::byte> entries) {
         idx_.write(entries.data(), entries.size());
     });

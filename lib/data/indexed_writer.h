@@ -21,6 +21,13 @@ constexpr DType token_dtype(std::int64_t vocab_size) {
     return vocab_size < 65'500 ? DType::u16 : DType::i32;
 }
 
+/// What a writer has been given so far.
+struct TokenCounts {
+    std::int64_t sequences = 0;
+    std::int64_t documents = 0;
+    std::int64_t tokens = 0;
+};
+
 /// PREFIX.bin and PREFIX.idx appear (or are replaced) only in `commit`, once both are complete and
 /// durable, together with PREFIX.meta.json (token_meta.h) if a meta is given. Until then
 /// PREFIX.bin.tmp, PREFIX.idx.tmp and PREFIX.documents.tmp grow; they are removed when the writer
@@ -36,13 +43,19 @@ public:
     void add_sequence(std::span<const std::int32_t> ids);
     /// Ends the current document, which may be empty.
     void end_document();
+    /// Makes everything added so far readable for `append_part` of another writer, perhaps in
+    /// another process, as long as this one lives. Add nothing after it.
+    void finish_part();
+    /// Adds the documents of the finished part that another writer of the same type made with
+    /// `prefix`. Error (io) if the part is not there or has other counts.
+    void append_part(const std::filesystem::path& prefix, const TokenCounts& counts);
     /// Publishes the files. The writer fills in the documents and tokens of `meta`. Without a meta
     /// there will be no .meta.json.
     void commit(const std::optional<TokenMeta>& meta = std::nullopt);
 
-    std::int64_t num_sequences() const { return num_sequences_; }
-    std::int64_t num_documents() const { return num_documents_; }
-    std::int64_t num_tokens() const { return num_tokens_; }
+    const TokenCounts& counts() const { return counts_; }
+    std::int64_t num_documents() const { return counts_.documents; }
+    std::int64_t num_tokens() const { return counts_.tokens; }
     const std::filesystem::path& bin_path() const { return bin_path_; }
     const std::filesystem::path& idx_path() const { return idx_path_; }
 
@@ -54,6 +67,8 @@ private:
         void write(const void* bytes, std::size_t count);
         void flush();
         File& file() { return file_; }
+        /// Makes what was written so far durable.
+        void sync();
         void move_into_place();
 
     private:
@@ -77,9 +92,7 @@ private:
     Spool bin_;
     Spool idx_;
     Spool documents_;
-    std::int64_t num_sequences_ = 0;
-    std::int64_t num_documents_ = 0;
-    std::int64_t num_tokens_ = 0;
+    TokenCounts counts_;
     std::vector<std::uint16_t> narrow_;
 };
 

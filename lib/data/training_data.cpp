@@ -131,12 +131,13 @@ std::int64_t corpus_samples(const std::vector<Part>& parts, std::int64_t seq_len
 }
 
 /// The warning about the part that the run reads most often; empty if that is not too often.
-std::string repetition_warning(const std::vector<Part>& parts, const DataOptions& options) {
+std::string repetition_warning(const std::vector<Part>& parts,
+                               const std::optional<DataPhase>& phase, const DataOptions& options) {
     double weights = 0;
     for (const Part& part : parts)
         weights += part.weight;
-    const double tokens =
-        static_cast<double>(options.run_samples) * static_cast<double>(options.seq_length);
+    const std::int64_t samples = options.run_samples - (phase ? phase->first_sample : 0);
+    const double tokens = static_cast<double>(samples) * static_cast<double>(options.seq_length);
     const auto epochs = [&](const Part& part) {
         return part.weight / weights * tokens / static_cast<double>(part.num_tokens);
     };
@@ -148,6 +149,76 @@ std::string repetition_warning(const std::vector<Part>& parts, const DataOptions
                 most.tokens->prefix().string(), " ", fixed(epochs(most), 0), " times; beyond ",
                 fixed(max_epochs, 0),
                 " times a model memorises them: use more text or fewer training.steps");
+}
+
+/// True if the run goes on with other training data than the checkpoint has.
+bool differs(const SavedData& saved, const std::vector<SourceIdentity>& sources,
+             const std::optional<std::int64_t>& num_samples) {
+    if (saved.fingerprints.size() != sources.size()) return true;
+    for (std::size_t i = 0; i < sources.size(); ++i) {
+        if (saved.fingerprints[i] != sources[i].fingerprint) return true;
+        if (saved.weights[i] != sources[i].weight) return true;
+    }
+    return num_samples && *num_samples != saved.num_samples;
+}
+
+/// Samples of one epoch of a part.
+std::int64_t epoch_samples(const Part& part, std::int64_t seq_length) {
+    return std::max<std::int64_t>((part.num_tokens - 1) / seq_length, 1);
+}
+
+/// The phase that begins after the checkpoint.
+DataPhase changed_phase(const std::vector<Part>& parts, const DataOptions& options) {
+    std::vector<NewSource> sources;
+    for (const Part& part : parts) {
+        sources.push_back({part.tokens->fingerprint(), epoch_samples(part, options.seq_length)});
+    }
+    return change_data(*options.saved, sources, options.cache_folder);
+}
+
+/// Fills in the samples of a pass, and whether the data is that of the checkpoint or replaces it.
+void choose_phase(TrainingData& data, OnChange on_change, const std::vector<Part>& parts,
+                  const DataOptions& options) {
+    const auto& saved = options.saved;
+    const bool goes_on = saved && !differs(*saved, data.train_sources, options.num_samples);
+    if (goes_on) data.phase = saved->phase;
+    data.num_samples = options.num_samples.value_or(
+        goes_on ? saved->num_samples : corpus_samples(parts, options.seq_length));
+    data.changed = saved && !goes_on && on_change == OnChange::go_on;
+    if (data.changed) data.phase = changed_phase(parts, options);
+}
+
+std::unique_ptr<SourceStream> make_stream(const Part& part, const SourceProgress& from,
+                                          const DataOptions& options) {
+    const auto order_of = [seed = options.seed, length = options.seq_length](
+                              std::int64_t pass, std::int64_t num_samples) {
+        return OrderOptions{seed + static_cast<std::uint64_t>(pass), length, num_samples};
+    };
+    const auto open = [=, cache = options.cache_folder](std::int64_t pass,
+                                                        std::int64_t num_samples) {
+        return std::make_shared<const GptDataset>(part.tokens, part.range,
+                                                  order_of(pass, num_samples), cache);
+    };
+    const auto samples = [&](std::int64_t num_samples) {
+        return samples_in_order(part.num_tokens, order_of(from.pass, num_samples));
+    };
+    const std::int64_t asked = samples(from.num_samples);
+    return std::make_unique<SourceStream>(
+        open, from, asked < from.needed ? samples(from.needed) : asked,
+        epoch_samples(part, options.seq_length), part.tokens->prefix().string());
+}
+
+std::shared_ptr<const SampleSource> make_continued(const std::vector<Part>& parts,
+                                                   const DataPhase& phase, std::int64_t num_samples,
+                                                   const DataOptions& options) {
+    std::vector<std::unique_ptr<SourceStream>> streams;
+    std::vector<double> weights;
+    for (std::size_t i = 0; i < parts.size(); ++i) {
+        streams.push_back(make_stream(parts[i], phase.sources[i], options));
+        weights.push_back(parts[i].weight);
+    }
+    return std::make_shared<const ContinuedDataset>(phase.first_sample, std::move(streams), weights,
+                                                    num_samples, options.cache_folder);
 }
 
 void check_training_parts(const std::vector<Part>& parts, const std::optional<Split>& split,
@@ -199,17 +270,19 @@ TrainingData make_training_data(const DataSpec& spec, const DataOptions& options
 
     const std::vector<Part> train = parts_of(train_sources, split, Split::train);
     check_training_parts(train, split, spec.split);
-    const std::int64_t num_samples =
-        options.num_samples.value_or(corpus_samples(train, options.seq_length));
     data.train_tokens = tokens_of(train);
-    data.warning = repetition_warning(train, options);
-    const auto open_pass = [=](std::int64_t pass) {
-        const OrderOptions order{options.seed + static_cast<std::uint64_t>(pass),
-                                 options.seq_length, num_samples};
-        return make_order(train, order, options.cache_folder);
-    };
-    data.train = std::make_shared<const EndlessDataset>(open_pass, num_samples);
-    data.num_samples = num_samples;
+    choose_phase(data, spec.on_change, train, options);
+    data.warning = repetition_warning(train, data.phase, options);
+    if (data.phase) {
+        data.train = make_continued(train, *data.phase, data.num_samples, options);
+    } else {
+        const auto open_pass = [=, samples = data.num_samples](std::int64_t pass) {
+            const OrderOptions order{options.seed + static_cast<std::uint64_t>(pass),
+                                     options.seq_length, samples};
+            return make_order(train, order, options.cache_folder);
+        };
+        data.train = std::make_shared<const EndlessDataset>(open_pass, data.num_samples);
+    }
 
     if (options.eval_samples > 0) {
         const std::vector<Source>& sources = split ? train_sources : validation_sources;

@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "data/continued_data.h"
 #include "data/sample_source.h"
 #include "data/token_meta.h"
 #include "spec/run_spec.h"
@@ -17,14 +18,15 @@ namespace gptrain {
 struct DataOptions {
     std::uint64_t seed = 1234;
     std::int64_t seq_length = 0;
-    /// Training samples of one pass; determines their order. If empty: one pass over the corpus,
-    /// which is the sum over the sources of floor((T - 1) / seq_length), T the source's training
-    /// tokens, and at least 1.
+    /// Training samples of one pass; determines their order. If empty: those of `saved`, if its
+    /// data goes on; else one pass over the corpus, which is the sum over the sources of
+    /// floor((T - 1) / seq_length), T the source's training tokens, and at least 1.
     std::optional<std::int64_t> num_samples;
     std::int64_t eval_samples = 0;  ///< samples of one evaluation; 0: no validation
     std::filesystem::path cache_folder;
     std::int64_t run_samples = 0;                     ///< training samples of all steps
     std::optional<ExpectedTokenizer> tokenizer = {};  ///< the tokens should be made with it
+    std::optional<SavedData> saved = {};              ///< of the checkpoint that the run resumes
 };
 
 /// Identity of a token data set, compared when a run resumes.
@@ -38,10 +40,12 @@ struct SourceIdentity {
 
 struct TrainingData {
     /// Endless: samples beyond num_samples come from further passes; pass p has the order of seed +
-    /// p.
+    /// p. In a phase, a ContinuedDataset.
     std::shared_ptr<const SampleSource> train;
-    std::int64_t num_samples = 0;   ///< samples of one pass of `train`
-    std::int64_t train_tokens = 0;  ///< of the corpus; a pass may read more or fewer
+    std::optional<DataPhase> phase;  ///< empty if the data has never changed
+    bool changed = false;            ///< `phase` begins after `options.saved`
+    std::int64_t num_samples = 0;    ///< samples of one pass of `train`
+    std::int64_t train_tokens = 0;   ///< of the corpus; a pass may read more or fewer
     /// Null if there are no validation tokens, or no evaluation was requested: evaluation is off.
     std::shared_ptr<const SampleSource> validation;
     std::int64_t validation_tokens = 0;  ///< of the corpus; 0 without evaluation
@@ -55,7 +59,9 @@ struct TrainingData {
 /// source is used whole; otherwise `data.split` splits the sequences of each training source into
 /// training and validation (the third part is never read). A training part without tokens is an
 /// Error (bad_input) that names the source. Sources without validation tokens leave the validation
-/// blend; if none is left, `validation` is null. A source whose .meta.json names another tokenizer
+/// blend; if none is left, `validation` is null. If `options.saved` has other training sources,
+/// weights or (where given) another number of samples, `data.on_change: continue` begins a new
+/// phase; otherwise the caller is to refuse. A source whose .meta.json names another tokenizer
 /// than `options.tokenizer` (or, if that is empty, than another source) is an Error (usage). If
 /// sources lack a .meta.json, it prints so.
 TrainingData make_training_data(const DataSpec& spec, const DataOptions& options);

@@ -14,7 +14,8 @@ namespace gptrain {
 struct EvaluationData {
     /// The prefix of a token data set (.bin and .idx), or else a file for the run's tokenizer: JSON
     /// lines, recognised by name (named_json_lines), or plain text as one document, either of them
-    /// optionally gzipped. The documents of JSON lines are joined as by gpt-preprocess without
+    /// optionally compressed (gzip, zstd). The documents of JSON lines are joined as by
+    /// gpt-preprocess without
     /// --append-eod.
     std::filesystem::path path;
     std::optional<std::string> json_key;  ///< of the text in JSON lines; not given: "text"
@@ -26,8 +27,9 @@ struct EvaluationResult {
     std::int64_t tokens = 0;  ///< tokens that count in the loss
 };
 
-/// Computes the loss over every token of the data, in order, in windows of the run's seq_length.
-/// All ranks get the result. Calls `progress` with the batches done and their total.
+/// Computes the loss over every token of the data, in order, in windows of the run's seq_length, or
+/// of the text's length if that is shorter. All ranks get the result. Calls `progress` with the
+/// batches done and their total.
 EvaluationResult evaluate(const InferenceRun& run, const EvaluationData& data,
                           const std::function<void(std::int64_t, std::int64_t)>& progress);
 

@@ -8,7 +8,7 @@
 #include "engine/fit_advice.h"
 #include "engine/memory_check.h"
 #include "infer/generator.h"
-#include "meter/meter_backend.h"
+#include "infer/positions.h"
 #include "text/tokenizer.h"
 
 namespace gptrain {
@@ -93,22 +93,6 @@ void check_prompt(const std::vector<std::int32_t>& ids, const RunPlan& plan) {
     }
 }
 
-constexpr std::int64_t rope_position_factor = 64;
-
-/// The last position of a text. Rotary positions have no limit, but this far beyond the trained
-/// ones a model writes nothing useful, so the key/value cache ends here.
-std::int64_t last_position(const ModelShape& model) {
-    const bool learned = model.position_embedding == PositionEmbedding::learned;
-    return learned ? model.max_positions : checked_mul(rope_position_factor, model.max_positions);
-}
-
-/// The key that sets the last position.
-std::string source_of_positions(const ModelShape& model) {
-    const bool learned = model.position_embedding == PositionEmbedding::learned;
-    return text(" (", learned ? "" : text(rope_position_factor, " times "),
-                "model.max_position_embeddings)");
-}
-
 /// The number of tokens that can follow a prompt.
 std::int64_t tokens_after(std::int64_t prompt_tokens, std::int64_t wanted, const RunPlan& plan) {
     const std::int64_t left = last_position(plan.model) - prompt_tokens;
@@ -123,12 +107,8 @@ std::int64_t tokens_after(std::int64_t prompt_tokens, std::int64_t wanted, const
 /// The memory that a generator needs, from the first token on.
 MemoryPlan measured_memory(const InferenceRun& run, const RunPlan& plan,
                            const std::vector<std::int32_t>& prompt) {
-    MeterBackend meter(memory_of(run.backend));
-    const Mesh mesh = meter_mesh(plan, run.mesh.place());
-    ActionListeners nobody;
-    Generator generator(meter, mesh, plan, std::ssize(prompt), nobody);
-    generator.next_token(prompt, [](std::span<const float>) { return 0; });
-    return generator.model().memory().peaks();
+    return measure_generator(plan, run.mesh.place(), memory_of(run.backend), std::ssize(prompt))
+        .memory;
 }
 
 /// The same. If some rank lacks that memory, an Error (usage) on all.

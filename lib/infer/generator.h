@@ -1,48 +1,71 @@
-// Generates tokens one by one, on any mesh with one copy of the model.
+// Generates tokens one by one, for one or several sequences, on any mesh with one copy of the
+// model.
 #pragma once
 
 #include <functional>
 #include <span>
 #include <vector>
 
+#include "engine/step_trace.h"
 #include "infer/inference.h"
 
 namespace gptrain {
 
 class Generator {
 public:
-    /// For one sequence of at most plan.seq_length tokens, passed in at most `prompt_tokens` at a
-    /// time. The plan must have one rank of dp and cp, no sequence parallelism and microbatches of
-    /// one sequence. Reports actions to `listener`. The references must outlive the generator.
+    /// For plan.micro_batch_size sequences of at most plan.seq_length tokens, passed in at most
+    /// `prompt_tokens` of each at a time. The plan must have one rank of dp and cp and no sequence
+    /// parallelism. Reports actions to `listener`. The references must outlive the generator.
     Generator(Backend& backend, const Mesh& mesh, const RunPlan& plan, std::int64_t prompt_tokens,
               ActionListener& listener, const std::optional<MemoryPlan>& memory = std::nullopt);
 
-    /// Chooses a token from the logits [V] of all tokens.
+    /// Chooses a token from the logits [V] of all tokens. Called for one sequence after the other.
     using Choose = std::function<std::int32_t(std::span<const float> logits)>;
-    /// Appends tokens to the sequence and returns the token that follows. One rank chooses it and
-    /// broadcasts it. All ranks call it with the same tokens.
-    std::int32_t next_token(std::span<const std::int32_t> tokens, const Choose& choose);
+    /// Appends tokens [B, n] to the sequences and returns the token that follows each, [B]. One
+    /// rank chooses them and broadcasts them. All ranks call it with the same tokens.
+    std::vector<std::int32_t> next_tokens(std::span<const std::int32_t> tokens,
+                                          const Choose& choose);
+    /// The same for a single sequence.
+    std::int32_t next_token(std::span<const std::int32_t> tokens, const Choose& choose) {
+        return next_tokens(tokens, choose).front();
+    }
 
     InferenceModel& model() { return model_; }
+    /// Memory of the keys and values of all tokens.
+    std::int64_t cache_bytes() const;
 
 private:
     Batch upload(std::span<const std::int32_t> tokens) const;
-    /// token_ = the chosen token, on the rank that broadcasts it. Called by the ranks of the last
-    /// chunk.
-    void choose_token(const Choose& choose);
+    /// tokens_ = the chosen tokens, on the rank that broadcasts them. Called by the ranks of the
+    /// last chunk.
+    void choose_tokens(const Choose& choose);
 
     const RunPlan& plan_;
     ActionListener& listener_;
     InferenceModel model_;
     Schedule schedule_;                         ///< of one microbatch
-    Batch batch_;                               ///< [1, prompt_tokens]
-    std::vector<Tensor> buffers_;               ///< boundaries, [prompt_tokens, H]
+    Batch batch_;                               ///< [1, B prompt_tokens]
+    std::vector<Tensor> buffers_;               ///< boundaries, [B prompt_tokens, H]
     std::vector<std::vector<KvCache>> caches_;  ///< for each chunk
-    std::int64_t length_ = 0;                   ///< tokens in the caches
+    std::int64_t length_ = 0;                   ///< tokens of a sequence in the caches
     bool has_head_;
-    Tensor logits_;      ///< compute dtype [V], padded; on the stage with the head
-    Tensor logits_f32_;  ///< [V], not padded; on the stage with the head
-    Tensor token_;       ///< i32 [1]
+    Tensor logits_;      ///< compute dtype [B, V], padded; on the stage with the head
+    Tensor logits_f32_;  ///< the same in fp32
+    Tensor tokens_;      ///< i32 [B]
 };
+
+/// What a generator takes on a rank, from the first tokens to the last.
+struct GeneratorMemory {
+    MemoryPlan memory;
+    std::int64_t cache_bytes = 0;  ///< in it
+};
+
+/// Runs a generator over the meter.
+GeneratorMemory measure_generator(const RunPlan& plan, const MeshPlace& place,
+                                  const BackendMemory& needs, std::int64_t prompt_tokens);
+
+/// What a generator does on a rank when `count` tokens of each sequence follow `before` others.
+StepTrace trace_tokens(const RunPlan& plan, const MeshPlace& place, const BackendMemory& needs,
+                       std::int64_t before, std::int64_t count);
 
 }  // namespace gptrain

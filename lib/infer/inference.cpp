@@ -38,11 +38,15 @@ RunSpec inference_spec(const std::filesystem::path& folder, const CheckpointMeta
     RunSpec spec = parse_run_spec(saved_run(meta).spec_yaml, source);
     for (const std::string& setting : settings)
         check_setting(setting);
+    return parse_run_spec(to_yaml(without_training(std::move(spec))), source, settings);
+}
+
+RunSpec without_training(RunSpec spec) {
     spec.parallel = {};
     spec.training.global_batch_size.reset();
     spec.training.rampup = {};
     spec.deterministic = true;
-    return parse_run_spec(to_yaml(spec), source, settings);
+    return spec;
 }
 
 InferenceModel::InferenceModel(Backend& backend, const Mesh& mesh, const RunPlan& plan,

@@ -31,6 +31,9 @@ struct InferenceRun {
 RunSpec inference_spec(const std::filesystem::path& folder, const CheckpointMeta& meta,
                        const std::vector<std::string>& settings);
 
+/// The spec of a run for inference: without its mesh and what only training needs.
+RunSpec without_training(RunSpec spec);
+
 /// One rank's share of the weights, and the chunks that compute with them.
 class InferenceModel {
 public:

@@ -28,14 +28,6 @@ Spent spent_on(Axis reported) {
     }
 }
 
-/// The most ranks on a node: one for each device. The cores of a CPU that has no other nodes serve
-/// any number.
-std::int64_t ranks_per_node(const HardwareProfile& hardware, std::int64_t ranks) {
-    const NodeProfile& node = hardware.node;
-    const bool any = hardware.kind == DeviceChoice::cpu && !node.network;
-    return any ? ranks : std::min(ranks, node.devices);
-}
-
 PricedMessage price(const TraceMessage& message, std::int64_t stage, const PipelineTraces& pipeline,
                     const HardwareProfile& hardware) {
     const MeshShape& mesh = pipeline.mesh;
@@ -58,11 +50,8 @@ PricedMessage price(const TraceMessage& message, std::int64_t stage, const Pipel
         if (message.axis == Axis::pp || message.axis == Axis::model) priced.stages = mesh.pipeline;
         if (message.axis == Axis::embedding_ends) priced.stages = 2;
     }
-    // Ranks that share a core move their messages one after the other.
-    const double cores = devices_per_rank(hardware, mesh.size());
     const bool only_rings = pipeline.only_rings && hardware.kind == DeviceChoice::cuda;
-    priced.seconds =
-        message_seconds(node, layout, message.operation, bytes, only_rings) / std::min(cores, 1.0);
+    priced.seconds = message_seconds(node, layout, message.operation, bytes, only_rings);
     const double share = bandwidth_of(node, layout) / node.link.bandwidth;
     priced.slowdown = hardware.software.slowdown * std::min(1.0, share);
     return priced;
@@ -86,6 +75,12 @@ std::string_view name_of(Spent spent) {
     return "?";
 }
 
+std::int64_t ranks_per_node(const HardwareProfile& hardware, std::int64_t ranks) {
+    const NodeProfile& node = hardware.node;
+    const bool any = hardware.kind == DeviceChoice::cpu && !node.network;
+    return any ? ranks : std::min(ranks, node.devices);
+}
+
 double devices_per_rank(const HardwareProfile& hardware, std::int64_t ranks) {
     if (hardware.kind != DeviceChoice::cpu) return 1;
     return static_cast<double>(hardware.node.devices) /
@@ -95,7 +90,7 @@ double devices_per_rank(const HardwareProfile& hardware, std::int64_t ranks) {
 StepPrices price_stage(const PipelineTraces& pipeline, std::int64_t stage,
                        const HardwareProfile& hardware) {
     const StepTrace& trace = pipeline.stages[static_cast<std::size_t>(stage)];
-    const double devices = devices_per_rank(hardware, pipeline.mesh.size());
+    const double devices = std::max(1.0, devices_per_rank(hardware, pipeline.mesh.size()));
     const double arithmetic =
         slowest(hardware.device, pipeline.mesh.size()) / hardware.software.speed;
     StepPrices prices;

@@ -22,6 +22,8 @@ struct PipelineTraces {
     std::int64_t chunks = 1;  ///< of a stage
     bool only_rings = false;  ///< deterministic sums (hardware/message_time.h)
     std::vector<StepTrace> stages;
+    /// The host reads the result of a step before it issues the next one.
+    bool host_reads = false;
 };
 
 struct PricedOp {
@@ -44,11 +46,16 @@ struct StepPrices {
     std::vector<PricedMessage> messages;
 };
 
+/// The most of `ranks` ranks on a node: one for each device. The cores of a CPU that has no other
+/// nodes serve any number.
+std::int64_t ranks_per_node(const HardwareProfile& hardware, std::int64_t ranks);
+
 /// The devices that work for one of `ranks` ranks: 1, or on a CPU the rank's share of the cores of
 /// its node.
 double devices_per_rank(const HardwareProfile& hardware, std::int64_t ranks);
 
-/// The prices of a stage's trace. On a CPU a rank has its share of the node's cores.
+/// The prices of a stage's trace. On a CPU a rank has its share of the node's cores, at least one:
+/// the simulation of the step knows when ranks compete for a core.
 StepPrices price_stage(const PipelineTraces& pipeline, std::int64_t stage,
                        const HardwareProfile& hardware);
 

@@ -11,7 +11,7 @@
 namespace gptrain {
 namespace {
 
-constexpr int steps = 3;  ///< simulated; the last one counts
+constexpr int steps = 3;  ///< the last one counts
 
 std::size_t at(std::int64_t index) {
     return static_cast<std::size_t>(index);
@@ -52,6 +52,8 @@ struct StageClock {
     std::size_t event = 0;  ///< of the part
     double host = 0;        ///< the host has issued everything before
     double device = 0;      ///< the device has computed everything before
+    double resumes = 0;     ///< from when on the stage computes or moves data again
+    bool ready = true;      ///< does not wait for another stage
     double part_begin = 0;
     std::vector<Transfer> transfers;  ///< that take computing speed
     double last_start = 0;            ///< of the message issued last, on any communicator
@@ -92,7 +94,9 @@ public:
     StepSimulation(const PipelineTraces& pipeline, const HardwareProfile& hardware)
         : pipeline_(pipeline),
           hardware_(hardware),
-          host_moves_(hardware.kind == DeviceChoice::cpu) {
+          host_moves_(hardware.kind == DeviceChoice::cpu),
+          cores_(devices_per_rank(hardware, pipeline.mesh.size())),
+          simulated_(shares_cores() ? steps + 1 : steps) {
         for (std::int64_t stage = 0; stage < std::ssize(pipeline.stages); ++stage) {
             stages_.emplace_back();
             stages_.back().trace = &pipeline.stages[at(stage)];
@@ -110,6 +114,14 @@ private:
     /// False if the event has to wait for another stage.
     bool handle(std::int64_t index, const TraceEvent& event);
     void compute(StageClock& stage, const PricedOp& op);
+    /// More ranks than cores: a stage that waits leaves its cores to the others.
+    bool shares_cores() const { return cores_ < 1; }
+    /// How many times as long work takes that starts at `now`, since the cores are shared.
+    double crowding(const StageClock& stage, double now) const;
+    /// True if another stage that shares the cores has to be simulated first.
+    bool is_ahead(const StageClock& stage) const;
+    std::int64_t next_ready();
+    void make_ready(std::int64_t index);
     /// Seconds that transfers add to an op that starts now, as far as they are known: a message
     /// whose sender is simulated later adds nothing.
     double delay(StageClock& stage, double seconds) const;
@@ -136,6 +148,8 @@ private:
     const PipelineTraces& pipeline_;
     const HardwareProfile& hardware_;
     bool host_moves_ = false;  ///< data, while it waits (MPI)
+    double cores_ = 1;         ///< of each rank
+    int simulated_ = steps;    ///< stages that share cores still compute after the step that counts
     std::vector<StageClock> stages_;
     std::deque<std::int64_t> ready_;
     std::map<std::tuple<Axis, std::int64_t, std::int64_t>, MeetingPoint> meetings_;
@@ -147,7 +161,41 @@ private:
 void StepSimulation::compute(StageClock& stage, const PricedOp& op) {
     stage.host += hardware_.device.issue_seconds;
     if (stage.host > stage.device) spend(stage, Spent::host, stage.host - stage.device);
-    spend(stage, op.spent, op.seconds + delay(stage, op.seconds));
+    const double seconds = op.seconds * crowding(stage, stage.device);
+    spend(stage, op.spent, seconds + delay(stage, seconds));
+}
+
+double StepSimulation::crowding(const StageClock& stage, double now) const {
+    if (!shares_cores()) return 1;
+    std::int64_t busy = 0;
+    for (const StageClock& each : stages_) {
+        const bool computes = each.ready && each.step < simulated_ && each.resumes <= now;
+        busy += &each == &stage || computes;
+    }
+    const double share = static_cast<double>(busy) / static_cast<double>(pipeline_.mesh.pipeline);
+    return std::max(1.0, share / cores_);
+}
+
+bool StepSimulation::is_ahead(const StageClock& stage) const {
+    return shares_cores() && std::any_of(ready_.begin(), ready_.end(), [&](std::int64_t other) {
+               return stages_[at(other)].device < stage.device;
+           });
+}
+
+std::int64_t StepSimulation::next_ready() {
+    const auto earlier = [&](std::int64_t a, std::int64_t b) {
+        return stages_[at(a)].device < stages_[at(b)].device;
+    };
+    const auto next =
+        shares_cores() ? std::min_element(ready_.begin(), ready_.end(), earlier) : ready_.begin();
+    const std::int64_t stage = *next;
+    ready_.erase(next);
+    return stage;
+}
+
+void StepSimulation::make_ready(std::int64_t index) {
+    StageClock& stage = stages_[at(index)];
+    if (!std::exchange(stage.ready, true)) ready_.push_back(index);
 }
 
 double StepSimulation::delay(StageClock& stage, double seconds) const {
@@ -241,7 +289,7 @@ void StepSimulation::meet(std::int64_t index, const TraceMessage& what, Message&
     }
     for (const auto& [stage, arrived] : meeting.arrived) {
         move_data(stages_[at(stage)], *arrived, begin, seconds);
-        if (stage != index) ready_.push_back(stage);
+        make_ready(stage);
     }
     meeting.over = true;
     while (!point.open.empty() && point.open.front().over) {
@@ -255,7 +303,8 @@ void StepSimulation::move_by_host(StageClock& stage, Message& message) const {
     const double all_here = message.begin;
     const double seconds = message.price.sends ? 0 : message.end - message.begin;
     message.begin = std::max(stage.device, all_here);
-    message.end = message.begin + seconds;
+    message.end = message.begin + seconds * crowding(stage, message.begin);
+    stage.resumes = message.begin;
 }
 
 void StepSimulation::draw(std::int64_t index, const Message& message) {
@@ -323,15 +372,22 @@ void StepSimulation::end_part(std::int64_t index) {
     stage.part_begin = stage.device;
     if (stage.part < stage.trace->parts.size()) return;
     stage.part = 0;
-    stage.ends[at(stage.step++)] = stage.device;
+    if (stage.step < steps) stage.ends[at(stage.step)] = stage.device;
+    ++stage.step;
+    if (pipeline_.host_reads) stage.host = std::max(stage.host, stage.device);
 }
 
 void StepSimulation::advance(std::int64_t index) {
     StageClock& stage = stages_[at(index)];
-    while (stage.step < steps) {
+    while (stage.step < simulated_) {
         const auto& events = stage.trace->bodies[at(stage.trace->parts[stage.part].body)];
-        for (; stage.event < events.size(); ++stage.event)
-            if (!handle(index, events[stage.event])) return;
+        for (; stage.event < events.size(); ++stage.event) {
+            if (is_ahead(stage)) return ready_.push_back(index);
+            if (!handle(index, events[stage.event])) {
+                stage.ready = false;
+                return;
+            }
+        }
         end_part(index);
     }
 }
@@ -339,7 +395,7 @@ void StepSimulation::advance(std::int64_t index) {
 void StepSimulation::fail_waiting() const {
     std::string waiting;
     for (const StageClock& stage : stages_) {
-        if (stage.step == steps) continue;
+        if (stage.step == simulated_) continue;
         const StepTrace::Part& part = stage.trace->parts[stage.part];
         waiting += text(waiting.empty() ? "" : ", ", "stage ", &stage - stages_.data(),
                         part.action ? text(" in ", to_text(*part.action, pipeline_.chunks)) : "");
@@ -349,13 +405,11 @@ void StepSimulation::fail_waiting() const {
 
 StepTime StepSimulation::run() {
     while (!ready_.empty()) {
-        const std::int64_t stage = ready_.front();
-        ready_.pop_front();
-        advance(stage);
+        advance(next_ready());
     }
     const StageClock* last = &stages_.front();
     for (const StageClock& stage : stages_) {
-        if (stage.step < steps) fail_waiting();
+        if (stage.step < simulated_) fail_waiting();
         if (stage.ends.back() > last->ends.back()) last = &stage;
     }
     timeline_.stages = std::ssize(stages_);

@@ -21,7 +21,8 @@ struct StepTime {
 
 /// Simulates three steps, of which the last counts. The rules of a device with streams (CUDA,
 /// NCCL):
-///  - the host issues ops and messages in order, issue_seconds each, and waits for nothing;
+///  - the host issues ops and messages in order, issue_seconds each, and waits for nothing, except
+///    for the end of a step if it reads its result (PipelineTraces.host_reads);
 ///  - ops run one after another; an op starts when it is issued and the last one has ended;
 ///  - a message starts when it is issued, the ops issued before it have ended, the communicator's
 ///    last message has ended, and (software.in_order) every message issued before it has started;
@@ -29,7 +30,8 @@ struct StepTime {
 ///  - an op after a wait starts when the message has ended;
 ///  - data that move beside an op take a share of its speed (PricedMessage.slowdown).
 /// On a CPU (MPI) the host computes and moves data itself: a message moves while its receiver waits
-/// for it, after all ranks have issued it.
+/// for it, after all ranks have issued it. Ranks that compute or move data share the cores evenly,
+/// at most one core each; with more ranks than cores, whoever waits leaves its share to the others.
 ///
 /// Stages that wait for each other for ever are an Error (bug) that names them.
 StepTime time_step(const PipelineTraces& pipeline, const HardwareProfile& hardware);

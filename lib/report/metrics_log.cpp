@@ -70,18 +70,20 @@ std::string validation_line(std::int64_t step, double val_loss) {
 
 /// What the log needs of a line that it reads back.
 struct Entry {
-    enum class Kind { step, validation, resume } kind;
+    enum class Kind { step, validation, resume, data } kind;
     std::int64_t step;
     std::optional<TimeSpent> spent = {};
 };
 
-/// A line that is not of the three kinds is an Error (bad_input).
+/// A line that is not of the four kinds is an Error (bad_input).
 Entry parse_entry(std::string_view line) {
     const Json json = parse_json(line, "line");
     const JsonReader reader(json, "line");
     const std::int64_t step = reader.integer("step");
     if (reader.has("event")) {
-        if (reader.string("event") != "resume") fail(ExitCode::bad_input, "unknown event");
+        const std::string& event = reader.string("event");
+        if (event == "data") return {Entry::Kind::data, step};
+        if (event != "resume") fail(ExitCode::bad_input, "unknown event");
         return {Entry::Kind::resume, step};
     }
     if (reader.has("val_loss")) return {Entry::Kind::validation, step};
@@ -168,6 +170,11 @@ void MetricsLog::write_validation(std::int64_t step, double val_loss) {
 void MetricsLog::write_resume(std::int64_t step) {
     file_.write(text("{\"event\": \"resume\", \"step\": ", step, "}\n"));
     undo_after(step);
+}
+
+void MetricsLog::write_data_change(std::int64_t step, std::int64_t consumed_samples) {
+    file_.write(text("{\"event\": \"data\", \"step\": ", step,
+                     ", \"consumed_samples\": ", consumed_samples, "}\n"));
 }
 
 }  // namespace gptrain

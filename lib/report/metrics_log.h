@@ -53,17 +53,18 @@ void for_each_metric(const StepMetrics& metrics, const auto& visit) {
     visit("skipped_steps", metrics.skipped_steps);
 }
 
-/// The log of one run. It has three kinds of lines:
+/// The log of one run. It has four kinds of lines:
 ///   {"step": 1, "loss": 9.01, ..., "comm": {"dp": {"bytes": 8, "seconds": 1}}, "goodput": {...}}
 ///   {"step": 100, "val_loss": 5.2}
 ///   {"event": "resume", "step": 100}
+///   {"event": "data", "step": 100, "consumed_samples": 6400}
 /// Numbers are written in the shortest form that reads back as the same value. If a step has two
 /// lines of one kind, the later one counts. Each line is written at once; `sync` makes the lines
 /// durable.
 class MetricsLog {
 public:
     /// Opens or creates `file`. Cuts off a torn last line, left by a crash. Keeps and ignores other
-    /// lines that are not of the three kinds; one warning names the first. Ignores unknown keys.
+    /// lines that are not of these kinds; one warning names the first. Ignores unknown keys.
     explicit MetricsLog(const std::filesystem::path& file);
     /// Syncs, so that the log survives a run that ends with an error.
     ~MetricsLog();
@@ -84,12 +85,14 @@ public:
     void write_validation(std::int64_t step, double val_loss);
     /// Marks that the run resumes from `step`: logged lines of later steps no longer count.
     void write_resume(std::int64_t step);
+    /// Marks that from the next sample on the run reads other data.
+    void write_data_change(std::int64_t step, std::int64_t consumed_samples);
 
     void sync() { file_.sync(); }
 
 private:
     void read_back();
-    /// Reads a line back. Returns false if it is not of the three kinds.
+    /// Reads a line back. Returns false if it is not of the four kinds.
     bool read_line(std::string_view line);
     void undo_after(std::int64_t step);
 

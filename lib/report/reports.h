@@ -23,6 +23,10 @@ public:
 
     /// Starts the reports of a run that continues after step `first`. `spec`: the effective one.
     void begin(std::int64_t first, const RunSpec& spec);
+    /// After `step` the run goes on with other data.
+    void data_changed(std::int64_t step, std::int64_t consumed_samples) {
+        log_.write_data_change(step, consumed_samples);
+    }
     /// The run was rolled back to `step`.
     void rolled_back(std::int64_t step);
 

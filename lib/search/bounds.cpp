@@ -119,7 +119,8 @@ StepCosts ideal_costs(const RunPlan& plan, const HardwareProfile& hardware) {
     double rate = device.peak_flops.of(dtype) * device.gemm_efficiency.of(dtype);
     for (const AttentionRate& attention : device.attention)
         rate = std::max({rate, attention.forward, attention.backward});
-    rate *= devices_per_rank(hardware, plan.mesh.size());
+    // A rank that shares a core has all of it while the others wait.
+    rate *= std::max(1.0, devices_per_rank(hardware, plan.mesh.size()));
     StepCosts costs;
     costs.pipeline = flop_costs(plan);
     for (ChunkCost& chunk : costs.pipeline.chunks)

@@ -66,6 +66,7 @@ struct DataSpec {
     std::string split = "969,30,1";
     std::optional<std::filesystem::path> tokenizer;
     std::optional<std::int64_t> num_samples;
+    OnChange on_change = OnChange::refuse;  ///< other training data than the checkpoint's
     std::optional<std::int64_t> eod_id;
     bool eod_mask_loss = false;
     bool reset_at_eod = false;

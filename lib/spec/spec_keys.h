@@ -83,6 +83,7 @@ void visit_keys(Keys& keys, DataSpec& data) {
     keys.value("split", data.split, Split{});
     keys.open("tokenizer", data.tokenizer, "none");
     keys.open("num_samples", data.num_samples, "auto", sample_count);
+    keys.value("on_change", data.on_change);
     keys.open("eod_id", data.eod_id, "auto", IntRange{0, token_count.high - 1});
     keys.value("eod_mask_loss", data.eod_mask_loss);
     keys.value("reset_at_eod", data.reset_at_eod);

@@ -33,6 +33,12 @@ constexpr auto words_of(RopeScalingKind) {
         {{linear, "linear"}, {llama3, "llama3"}, {yarn, "yarn"}});
 }
 
+enum class OnChange { refuse, go_on };
+constexpr auto words_of(OnChange) {
+    using enum OnChange;
+    return std::to_array<Word<OnChange>>({{refuse, "refuse"}, {go_on, "continue"}});
+}
+
 enum class Normalization { layernorm, rmsnorm };
 constexpr auto words_of(Normalization) {
     using enum Normalization;

@@ -6,6 +6,7 @@
 
 #include "base/error.h"
 #include "base/json.h"
+#include "text/decompressor.h"
 #include "text/json_line.h"
 #include "text/utf8.h"
 
@@ -54,11 +55,6 @@ std::optional<FaultyDocument> take_json_text(const Record& record, const std::st
     return std::nullopt;
 }
 
-/// The name without a trailing .gz.
-std::filesystem::path unpacked_name(const std::filesystem::path& path) {
-    return path.extension() == ".gz" ? path.stem() : path.filename();
-}
-
 bool is_json_object(std::string_view line) {
     try {
         return parse_json(line, "line").is_object();
@@ -84,13 +80,21 @@ bool begins_with_json_objects(std::string_view start) {
 
 }  // namespace
 
+std::filesystem::path uncompressed_name(const std::filesystem::path& path) {
+    const std::string extension = path.extension().string();
+    const bool compressed =
+        std::any_of(compressed_formats.begin(), compressed_formats.end(),
+                    [&](const CompressedFormat& format) { return extension == format.extension; });
+    return compressed ? path.stem() : path.filename();
+}
+
 bool named_json_lines(const std::filesystem::path& path) {
-    const auto extension = unpacked_name(path).extension();
+    const auto extension = uncompressed_name(path).extension();
     return extension == ".json" || extension == ".jsonl";
 }
 
 std::string prose_warning(const std::filesystem::path& path, std::string_view start) {
-    const auto extension = unpacked_name(path).extension();
+    const auto extension = uncompressed_name(path).extension();
     if (extension == ".csv" || extension == ".tsv") {
         return text(path.string(),
                     ": named like a table, but read as plain text with all columns; convert it "

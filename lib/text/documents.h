@@ -30,7 +30,10 @@ struct FaultyDocument {
     std::string what;  ///< one line, without the place
 };
 
-/// True if the name ends in .json or .jsonl, optionally followed by .gz.
+/// The name without the extension of a compressed file (.gz, .zst).
+std::filesystem::path uncompressed_name(const std::filesystem::path& path);
+
+/// True if the name ends in .json or .jsonl, optionally followed by .gz or .zst.
 bool named_json_lines(const std::filesystem::path& path);
 
 /// Warns if a file read as plain text looks like something else: a table by its name, or JSON

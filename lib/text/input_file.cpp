@@ -3,8 +3,6 @@
 #include <algorithm>
 #include <array>
 #include <cstring>
-#include <new>
-#include <zlib.h>
 
 #include "base/error.h"
 
@@ -12,7 +10,6 @@ namespace gptrain {
 namespace {
 
 constexpr std::size_t stored_bytes = std::size_t{256} << 10;
-constexpr std::array magic = {std::byte{0x1F}, std::byte{0x8B}};
 
 File open_input(const std::filesystem::path& path) {
     const auto type = require_path(path, ExitCode::bad_input, "file");
@@ -22,40 +19,24 @@ File open_input(const std::filesystem::path& path) {
     return File(path, File::Mode::read);
 }
 
-bool begins_with_magic(std::span<const std::byte> bytes) {
-    return bytes.size() >= magic.size() && std::equal(magic.begin(), magic.end(), bytes.begin());
+/// Error if the name promises another format than the data has (empty: not compressed).
+void check_name(const std::filesystem::path& path, std::string_view format) {
+    for (const CompressedFormat& named : compressed_formats) {
+        if (path.extension() != named.extension || format == named.name) continue;
+        fail(ExitCode::bad_input, path.string(), ": is named ", named.extension, ", but is not ",
+             named.name, " data; copy it again, or rename it if it is ",
+             format.empty() ? std::string_view("text") : format);
+    }
 }
 
 }  // namespace
 
-/// zlib's state, which must not move.
-struct InputFile::Gzip {
-    Gzip() {
-        constexpr int gzip_only = 16 + MAX_WBITS;
-        if (::inflateInit2(&stream, gzip_only) != Z_OK) throw std::bad_alloc();
-    }
-    Gzip(const Gzip&) = delete;
-    Gzip& operator=(const Gzip&) = delete;
-    ~Gzip() { ::inflateEnd(&stream); }
-
-    z_stream stream{};
-    bool between_members = false;
-};
-
 InputFile::InputFile(const std::filesystem::path& path)
     : file_(open_input(path)), stored_(stored_bytes) {
     fill();
-    if (begins_with_magic(std::span(stored_).first(filled_))) {
-        gzip_ = std::make_unique<Gzip>();
-    } else if (path.extension() == ".gz") {
-        fail(ExitCode::bad_input, path.string(),
-             ": is named .gz, but is not gzip data; copy it again, or rename it if it is text");
-    }
+    decompressor_ = decompressor_for(std::span(stored_).first(filled_));
+    check_name(path, decompressor_ ? decompressor_->format() : "");
 }
-
-InputFile::InputFile(InputFile&&) noexcept = default;
-InputFile& InputFile::operator=(InputFile&&) noexcept = default;
-InputFile::~InputFile() = default;
 
 bool InputFile::fill() {
     stored_begin_ += static_cast<std::int64_t>(filled_);
@@ -65,7 +46,10 @@ bool InputFile::fill() {
 }
 
 std::size_t InputFile::read(std::span<std::byte> bytes) {
-    if (gzip_) return unpack(bytes);
+    return decompressor_ ? decompress(bytes) : copy(bytes);
+}
+
+std::size_t InputFile::copy(std::span<std::byte> bytes) {
     std::size_t total = 0;
     while (total < bytes.size() && (at_ < filled_ || fill())) {
         const std::size_t count = std::min(filled_ - at_, bytes.size() - total);
@@ -76,31 +60,27 @@ std::size_t InputFile::read(std::span<std::byte> bytes) {
     return total;
 }
 
-std::size_t InputFile::unpack(std::span<std::byte> bytes) {
-    z_stream& stream = gzip_->stream;
-    stream.next_out = reinterpret_cast<Bytef*>(bytes.data());
-    stream.avail_out = static_cast<uInt>(bytes.size());
-    while (stream.avail_out > 0) {
-        if (gzip_->between_members && !begin_member()) break;
-        if (at_ == filled_ && !fill()) fail_damaged("unexpected end");
-        stream.next_in = reinterpret_cast<Bytef*>(stored_.data() + at_);
-        stream.avail_in = static_cast<uInt>(filled_ - at_);
-        const int result = ::inflate(&stream, Z_NO_FLUSH);
-        at_ = filled_ - stream.avail_in;
-        if (result == Z_MEM_ERROR) throw std::bad_alloc();
-        if (result == Z_STREAM_END) gzip_->between_members = true;
-        if (result != Z_OK && result != Z_STREAM_END && result != Z_BUF_ERROR)
-            fail_damaged(stream.msg != nullptr ? stream.msg : "unknown fault");
+std::size_t InputFile::decompress(std::span<std::byte> bytes) {
+    std::size_t total = 0;
+    while (total < bytes.size()) {
+        if (between_members_ && !begin_member()) break;
+        if (at_ == filled_ && !output_waits_ && !fill()) fail_damaged("unexpected end");
+        const auto progress = decompressor_->decompress(
+            std::span(stored_).subspan(at_, filled_ - at_), bytes.subspan(total));
+        at_ += progress.read;
+        total += progress.written;
+        if (!progress.fault.empty()) fail_damaged(progress.fault);
+        between_members_ = progress.ended;
+        output_waits_ = !progress.ended && total == bytes.size();
     }
-    return bytes.size() - stream.avail_out;
+    return total;
 }
 
 bool InputFile::begin_member() {
     // Tapes and block devices pad with zeros.
     while (at_ < filled_ || fill()) {
-        if (stored_[at_] == magic[0]) {
-            ::inflateReset(&gzip_->stream);
-            gzip_->between_members = false;
+        if (decompressor_->may_start_with(stored_[at_])) {
+            between_members_ = false;
             return true;
         }
         if (stored_[at_] != std::byte{0}) fail_damaged("unexpected data after the end");
@@ -109,17 +89,19 @@ bool InputFile::begin_member() {
     return false;
 }
 
-void InputFile::fail_damaged(const char* what) const {
-    fail(ExitCode::bad_input, path().string(), ": damaged gzip data: ", what, " (byte ",
-         stored_begin_ + static_cast<std::int64_t>(at_), " of the file); copy the file again");
+void InputFile::fail_damaged(std::string_view what) const {
+    fail(ExitCode::bad_input, path().string(), ": damaged ", decompressor_->format(),
+         " data: ", what, " (byte ", stored_begin_ + static_cast<std::int64_t>(at_),
+         " of the file); copy the file again");
 }
 
-bool is_gzip(const std::filesystem::path& path) {
+bool is_compressed(const std::filesystem::path& path) {
     std::error_code error;
     if (!std::filesystem::is_regular_file(path, error)) return false;
     try {
-        std::array<std::byte, magic.size()> start{};
-        return begins_with_magic(std::span(start).first(File(path, File::Mode::read).read(start)));
+        std::array<std::byte, 4> start{};
+        const std::size_t count = File(path, File::Mode::read).read(start);
+        return decompressor_for(std::span(start).first(count)) != nullptr;
     } catch (const Error&) {
         return false;
     }

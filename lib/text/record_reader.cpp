@@ -22,10 +22,10 @@ struct Signature {
 };
 
 constexpr std::array<Signature, 10> foreign_formats = {{
-    {"\x1F\x8B", "gzip data inside gzip data; unpack it first (zcat)"},
+    {"\x1F\x8B", "gzip data inside compressed data; decompress it first (zcat)"},
     {{"ustar\0", 6}, "a tar archive; unpack it first", 257},
     {{"ustar  \0", 8}, "a tar archive; unpack it first", 257},
-    {"\x28\xB5\x2F\xFD", "zstd data; decompress it first (zstdcat)"},
+    {"\x28\xB5\x2F\xFD", "zstd data inside compressed data; decompress it first (zstdcat)"},
     {"\xFD"
      "7zXZ",
      "xz data; decompress it first (xzcat)"},

@@ -23,9 +23,9 @@ struct Record {
     bool unfinished = false;  ///< the file ends in it, without a line feed
 };
 
-/// Reads one file (or pipe) once, from start to end, decompressing gzip data. Lines end in LF or
-/// CRLF; inside a record CRLF becomes LF. A UTF-8 byte order mark at the start is skipped. Blank
-/// lines are not records, but with RecordUnit::file they are part of the record.
+/// Reads one file (or pipe) once, from start to end, decompressing gzip and zstd data. Lines end in
+/// LF or CRLF; inside a record CRLF becomes LF. A UTF-8 byte order mark at the start is skipped.
+/// Blank lines are not records, but with RecordUnit::file they are part of the record.
 class RecordReader {
 public:
     /// Errors (bad_input): those of InputFile, and a file whose first bytes show that it is not

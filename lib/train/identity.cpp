@@ -15,6 +15,37 @@ Json sources(const std::vector<SourceIdentity>& identities) {
     return list;
 }
 
+/// As read by saved_data (resume.h).
+Json phase_json(const DataPhase& phase) {
+    Json list = Json::array();
+    for (const SourceProgress& source : phase.sources) {
+        list.push_back({{"fingerprint", source.fingerprint},
+                        {"pass", source.pass},
+                        {"num_samples", source.num_samples},
+                        {"needed", source.needed},
+                        {"given", source.given}});
+    }
+    return {{"first_sample", phase.first_sample}, {"sources", std::move(list)}};
+}
+
+/// True for what may change with data.on_change: continue.
+bool may_continue(std::string_view key) {
+    for (const std::string_view part :
+         {"data.train", "data.validation", "data.num_samples", "data.phase"}) {
+        if (key.starts_with(part)) return true;
+    }
+    return false;
+}
+
+/// With sources for validation every source is used whole, so the orders of training depend on
+/// whether there are any.
+bool same_split(const nlohmann::json& before, const Json& now) {
+    const auto no_validation = [](const auto& flat) {
+        return flat.contains("/data/validation") && flat["/data/validation"].empty();
+    };
+    return no_validation(before) == no_validation(now);
+}
+
 /// The settings of a spec in YAML block style: "section.key" -> value.
 std::map<std::string, std::string> settings_of(const std::string& yaml) {
     std::map<std::string, std::string> settings;
@@ -83,16 +114,19 @@ Json run_identity(const RunSpec& spec, const RunPlan& plan, const TrainingData& 
                         {"validation", sources(data.validation_sources)},
                         {"split", spec.data.split},
                         {"num_samples", data.num_samples}};
+    if (data.phase) identity["data"]["phase"] = phase_json(*data.phase);
     identity["seed"] = spec.seed;
     identity["training"] = {{"seq_length", plan.seq_length}};
     identity["optimizer"] = {{"name", spec.optimizer.name}};
     return identity;
 }
 
-void check_identity(const Json& saved, const Json& current, const std::string& checkpoint) {
+void check_identity(const Json& saved, const Json& current, const std::string& checkpoint,
+                    OnChange on_change) {
     // A map with sorted keys: lookups in Json are linear, and the saved identity may be large.
     const nlohmann::json before = nlohmann::json(saved).flatten();
     const Json now = current.flatten();
+    const bool split_holds = same_split(before, now);
     const auto value = [](const auto& flat, const std::string& key) {
         return flat.contains(key) ? to_line(flat[key]) : std::string("absent");
     };
@@ -103,9 +137,13 @@ void check_identity(const Json& saved, const Json& current, const std::string& c
         std::string key = pointer.substr(1);
         for (char& c : key)
             c = c == '/' ? '.' : c;
+        const bool may_change =
+            may_continue(key) && (split_holds || !key.starts_with("data.validation"));
+        if (may_change && on_change == OnChange::go_on) return;
         fail(ExitCode::usage, checkpoint, ": cannot resume: ", key, " is ", old_value,
-             " in the checkpoint but ", new_value,
-             " in the run spec; change it back, or start a new run in another output_dir");
+             " in the checkpoint but ", new_value, " in the run spec; change it back, ",
+             may_change ? "set data.on_change: continue to go on with other data, " : "",
+             "or start a new run in another output_dir");
     };
     for (const auto& [key, unused] : now.items())
         compare(key);

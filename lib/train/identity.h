@@ -12,13 +12,17 @@ namespace gptrain {
 
 /// What must be equal to resume: the model (except dropout), the tokenizer, the data sources with
 /// their fingerprints, order and weights, the split, the seed, seq_length, the optimizer's name,
-/// and the number of samples, which fixes their order. `tokenizer` is the fingerprint of the
-/// tokenizer file, empty without one.
+/// and the number of samples, which fixes their order. After a change of the data, also how far
+/// each source had been read before. `tokenizer` is the fingerprint of the tokenizer file, empty
+/// without one.
 Json run_identity(const RunSpec& spec, const RunPlan& plan, const TrainingData& data,
                   const std::string& tokenizer);
 
-/// Throws an Error (usage) that names the first difference and both values, if there is one.
-void check_identity(const Json& saved, const Json& current, const std::string& checkpoint);
+/// Throws an Error (usage) that names the first difference and both values, if there is one. With
+/// `go_on`, the training sources, the number of samples and the validation sources may differ, but
+/// there must be validation sources in both or in neither.
+void check_identity(const Json& saved, const Json& current, const std::string& checkpoint,
+                    OnChange on_change = OnChange::refuse);
 
 /// One line "key: old -> new" for each key in which two specs, given as YAML, differ.
 std::vector<std::string> changed_settings(const std::string& before, const std::string& now);

@@ -2,6 +2,7 @@
 
 #include <array>
 #include <charconv>
+#include <cmath>
 
 #include "base/crc32c.h"
 #include "base/file.h"
@@ -43,6 +44,43 @@ std::vector<std::filesystem::path> checkpoints_at(const std::filesystem::path& f
     std::vector<std::filesystem::path> paths = paths_in(checkpoints_of(folder));
     if (paths.empty()) fail(ExitCode::usage, folder.string(), ": no checkpoint found", usage_hint);
     return paths;
+}
+
+constexpr std::size_t max_sources = 10'000;  // as in a run spec
+
+/// A member in [low, 2^60]: sums of a few do not overflow.
+std::int64_t integer_from(const JsonReader& reader, const std::string& name, std::string_view key,
+                          std::int64_t low) {
+    const std::int64_t value = reader.integer(key);
+    if (value < low || value > std::int64_t{1} << 60)
+        fail(ExitCode::bad_input, name, ": '", key, "' is out of range: ", value);
+    return value;
+}
+
+/// As written by run_identity (identity.h). `data`: everything else that the checkpoint says of it.
+DataPhase saved_phase(const Json& json, const std::string& name, const SavedData& data) {
+    const JsonReader reader(json, name);
+    DataPhase phase;
+    phase.first_sample = integer_from(reader, name, "first_sample", 0);
+    if (phase.first_sample > data.consumed_samples) {
+        fail(ExitCode::bad_input, name, ": 'first_sample' is ", phase.first_sample, ", but only ",
+             data.consumed_samples, " samples have been read");
+    }
+    const std::string source_name = name + ".sources";
+    for (const Json& item : reader.array("sources")) {
+        const JsonReader source(item, source_name);
+        phase.sources.push_back({.fingerprint = source.string("fingerprint"),
+                                 .pass = integer_from(source, source_name, "pass", 0),
+                                 .num_samples = integer_from(source, source_name, "num_samples", 1),
+                                 .needed = integer_from(source, source_name, "needed", 0),
+                                 .given = integer_from(source, source_name, "given", 0)});
+    }
+    for (std::size_t i = 0; i < data.fingerprints.size(); ++i) {
+        if (i < phase.sources.size() && phase.sources[i].fingerprint == data.fingerprints[i])
+            continue;
+        fail(ExitCode::bad_input, source_name, ": the training source ", i, " is missing");
+    }
+    return phase;
 }
 
 /// The checkpoints to try, in order.
@@ -115,15 +153,31 @@ void require_resumable(const RestartPoint& checkpoint) {
          checkpoint.folder().string());
 }
 
-std::int64_t saved_num_samples(const CheckpointMeta& meta) {
+SavedData saved_data(const CheckpointMeta& meta) {
     const std::string source = text("checkpoint of step ", meta.step, ": identity");
     const JsonReader identity(meta.identity, source);
-    const std::int64_t samples =
-        JsonReader(identity.object("data"), source + ".data").integer("num_samples");
-    if (samples < 1) {
-        fail(ExitCode::bad_input, source, ".data: 'num_samples' is out of range: ", samples);
+    const std::string name = source + ".data";
+    const JsonReader reader(identity.object("data"), name);
+    SavedData data;
+    for (const Json& item : reader.array("train")) {
+        const std::string item_name = name + ".train";
+        const JsonReader train(item, item_name);
+        data.fingerprints.push_back(train.string("fingerprint"));
+        data.weights.push_back(train.number("weight"));
+        if (!(data.weights.back() > 0) || !std::isfinite(data.weights.back())) {
+            fail(ExitCode::bad_input, item_name,
+                 ": 'weight' is out of range: ", data.weights.back());
+        }
     }
-    return samples;
+    if (data.fingerprints.empty() || data.fingerprints.size() > max_sources) {
+        fail(ExitCode::bad_input, name, ".train: has ", data.fingerprints.size(),
+             " sources; a run has 1 to ", max_sources);
+    }
+    data.num_samples = integer_from(reader, name, "num_samples", 1);
+    data.consumed_samples = meta.data_position;
+    if (reader.has("phase"))
+        data.phase = saved_phase(reader.object("phase"), name + ".phase", data);
+    return data;
 }
 
 std::string saved_tokenizer(const CheckpointMeta& meta) {

@@ -10,6 +10,7 @@
 #include "backend/step_state.h"
 #include "checkpoint/restart_point.h"
 #include "comm/mpi_session.h"
+#include "data/continued_data.h"
 #include "report/goodput.h"
 
 namespace gptrain {
@@ -53,7 +54,8 @@ Json to_json(const SavedRun& run);
 SavedRun saved_run(const CheckpointMeta& meta);
 /// Error (usage) if the checkpoint has no run to resume, with what to do instead.
 void require_resumable(const RestartPoint& checkpoint);
-std::int64_t saved_num_samples(const CheckpointMeta& meta);
+/// The training data, as far as it has been read. Error (bad_input) if a number is out of range.
+SavedData saved_data(const CheckpointMeta& meta);
 /// The fingerprint of the tokenizer, empty if the run has none.
 std::string saved_tokenizer(const CheckpointMeta& meta);
 

@@ -88,6 +88,7 @@ void Run::start_reports() {
     ranks_.run_on_first([&] {
         directory_->write_spec(to_yaml(restart_spec(spec_, plan_)));
         report_.begin(state_.step, effective_);
+        if (inputs_.data.changed) report_.data_changed(state_);
     });
 }
 

@@ -24,6 +24,7 @@ RunCheckpoints::RunCheckpoints(const RunInputs& inputs, const RunSpec& effective
     : effective_(effective),
       spec_yaml_(to_yaml(effective)),
       identity_(inputs.identity),
+      changed_to_(inputs.data.changed ? inputs.data.phase : std::nullopt),
       files_(files_of(inputs)),
       paths_{effective.output_dir},
       engine_(engine),
@@ -41,9 +42,8 @@ std::unique_ptr<CheckpointSaver> RunCheckpoints::make_saver(const Retention& ret
 
 SavedRun RunCheckpoints::load(RestartPoint& checkpoint, RunState& run) {
     const CheckpointMeta& meta = checkpoint.meta();
-    checkpoint.load(engine_.backend(), state_source(), [&] {
-        check_identity(meta.identity, identity_, checkpoint.folder().string());
-    });
+    checkpoint.load(engine_.backend(), state_source(),
+                    [&] { check_older(meta, checkpoint.folder().string()); });
     SavedRun saved = saved_run(meta);
     run.last = saved.state;
     engine_.restore(run.last);
@@ -54,6 +54,17 @@ SavedRun RunCheckpoints::load(RestartPoint& checkpoint, RunState& run) {
     run.interval_loss.restore(saved.interval_loss, state + "interval_loss");
     latest_ = checkpoint.folder();
     return saved;
+}
+
+void RunCheckpoints::check_older(const CheckpointMeta& meta, const std::string& folder) const {
+    const bool before_change = changed_to_ && saved_data(meta).phase != changed_to_;
+    if (before_change && meta.data_position != changed_to_->first_sample) {
+        fail(ExitCode::usage, folder, ": has read ", meta.data_position,
+             " samples, but the damaged checkpoint, after which the data was to change, ",
+             changed_to_->first_sample, "; to change the data here instead, add --resume ", folder);
+    }
+    check_identity(meta.identity, identity_, folder,
+                   before_change ? OnChange::go_on : OnChange::refuse);
 }
 
 std::optional<RestartPoint> RunCheckpoints::find_newest() const {

@@ -44,12 +44,15 @@ private:
     StateSource state_source() {
         return [this](const StateVisitor& visitor) { engine_.visit(visitor); };
     }
+    /// Error if a checkpoint older than the one chosen first cannot take its place.
+    void check_older(const CheckpointMeta& meta, const std::string& folder) const;
     std::unique_ptr<CheckpointSaver> make_saver(const Retention& retention, bool async);
 
     const RunSpec& effective_;
     std::string spec_yaml_;
     const Json& identity_;
-    std::vector<WholeFile> files_;  ///< included in every checkpoint
+    std::optional<DataPhase> changed_to_;  ///< if this start changes the data
+    std::vector<WholeFile> files_;         ///< included in every checkpoint
     RunPaths paths_;
     Engine& engine_;
     const MpiSession& ranks_;

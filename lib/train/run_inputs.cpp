@@ -75,7 +75,7 @@ TokenizerInput check_inputs(const RunSpec& spec) {
 }
 
 RunInputs open_inputs(const RunSpec& spec, const RunPlan& plan, const TokenizerInput& tokenizer,
-                      const std::filesystem::path& cache) {
+                      const std::filesystem::path& cache, const std::optional<SavedData>& saved) {
     RunInputs inputs = {
         .spec = spec, .plan = plan, .data = {}, .tokenizer = tokenizer.bytes, .identity = {}};
     EndOfDocument& end = inputs.plan.end_of_document;
@@ -97,7 +97,8 @@ RunInputs open_inputs(const RunSpec& spec, const RunPlan& plan, const TokenizerI
                     .eval_samples = spec.training.eval_interval > 0 ? eval_samples : 0,
                     .cache_folder = cache,
                     .run_samples = plan.batch.samples_of(plan.steps),
-                    .tokenizer = tokenizer.expected});
+                    .tokenizer = tokenizer.expected,
+                    .saved = saved});
     inputs.plan.num_samples = inputs.data.num_samples;
     inputs.identity = run_identity(spec, plan, inputs.data,
                                    tokenizer.expected ? tokenizer.expected->fingerprint : "");

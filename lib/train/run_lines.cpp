@@ -53,6 +53,19 @@ std::array<std::string, 5> start_lines(const RunPlan& plan, const TrainingData& 
             device_line(plan.mesh, summary), text("output: ", summary.output_dir.string())};
 }
 
+std::string change_line(const TrainingData& data) {
+    const DataPhase& phase = data.phase.value();
+    std::string line = text("data: from sample ", phase.first_sample, " on");
+    for (std::size_t i = 0; i < data.train_sources.size(); ++i) {
+        const std::int64_t given = phase.sources[i].given;
+        append(line, text(i > 0 ? ", " : " ", data.train_sources[i].prefix.string(),
+                          given > 0 ? text(" after its ", counted(given, "sample"), " of pass ",
+                                           phase.sources[i].pass + 1)
+                                    : " from its start"));
+    }
+    return line;
+}
+
 std::string to_text(const EndSummary& summary) {
     std::string line;
     if (summary.mean_loss) line += text("mean_loss ", fixed(*summary.mean_loss, 4), ", ");

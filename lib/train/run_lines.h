@@ -25,6 +25,9 @@ struct StartSummary {
 std::array<std::string, 5> start_lines(const RunPlan& plan, const TrainingData& data,
                                        const StartSummary& summary);
 
+/// The line about training data that replaces the checkpoint's: where each source starts.
+std::string change_line(const TrainingData& data);
+
 struct Evaluation {
     std::int64_t step = 0;
     double val_loss = 0;

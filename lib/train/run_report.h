@@ -28,6 +28,11 @@ public:
     /// Starts the reports of a run that continues after step `first`. Only rank 0 calls it.
     void begin(std::int64_t first, const RunSpec& effective) { reports_->begin(first, effective); }
 
+    /// The run goes on with other data after `run`. Only rank 0 calls it.
+    void data_changed(const RunState& run) {
+        reports_->data_changed(run.step, run.consumed_samples);
+    }
+
     /// The time account of the last logged step, on rank 0.
     std::optional<TimeSpent> logged_time() const;
     /// True on all ranks if an evaluation after this step is in metrics.jsonl.

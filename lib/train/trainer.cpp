@@ -67,10 +67,13 @@ bool starts_fresh(const ResumeChoice& resume, const std::filesystem::path& check
 /// Rank 0 builds the index files, then the others read them.
 RunInputs open_inputs_on_all(const RunSpec& spec, const RunPlan& plan,
                              const TokenizerInput& tokenizer, const RunPaths& paths,
+                             const std::optional<RestartPoint>& checkpoint,
                              const MpiSession& ranks) {
+    std::optional<SavedData> saved;
+    if (checkpoint) ranks.run_on_all([&] { saved = saved_data(checkpoint->meta()); });
     std::optional<RunInputs> inputs;
     const auto open = [&] {
-        if (!inputs) inputs.emplace(open_inputs(spec, plan, tokenizer, paths.cache()));
+        if (!inputs) inputs.emplace(open_inputs(spec, plan, tokenizer, paths.cache(), saved));
     };
     ranks.run_on_first(open);
     ranks.run_on_all(open);
@@ -106,7 +109,7 @@ void print_start(const RunInputs& inputs, const StepCost& cost, const RunDevices
 
 }  // namespace
 
-ExitCode train(const RunSpec& spec, RunPlan plan, const ResumeChoice& resume,
+ExitCode train(const RunSpec& spec, const RunPlan& plan, const ResumeChoice& resume,
                const RunDevices& devices) {
     const MpiSession& ranks = devices.ranks;
     const RunPaths paths = {spec.output_dir};
@@ -118,6 +121,14 @@ ExitCode train(const RunSpec& spec, RunPlan plan, const ResumeChoice& resume,
     std::optional<InitialWeights> initial;
     if (spec.init_from && starts_fresh(resume, paths.checkpoints(), ranks))
         initial.emplace(*spec.init_from, plan.model, ranks);
+    if (initial && !spec.data.tokenizer && ranks.rank() == 0) {
+        const std::filesystem::path folder = initial->tokenizer_folder();
+        if (!folder.empty())
+            print(
+                "init_from: the run has no tokenizer; to keep that of the weights, set "
+                "data.tokenizer: ",
+                folder.string());
+    }
     std::optional<RunDirectory> directory;
     ranks.run_on_first([&] { directory.emplace(spec.output_dir); });
     Watchdog& watchdog = devices.observers.watchdog;
@@ -128,17 +139,15 @@ ExitCode train(const RunSpec& spec, RunPlan plan, const ResumeChoice& resume,
     ranks.run_on_all([&] {
         if (checkpoint) require_resumable(*checkpoint);
     });
-    // The number of samples fixes their order, so a resumed run keeps it. That includes runs from
-    // the time when auto meant the samples of all steps.
-    if (checkpoint && !spec.data.num_samples)
-        plan.num_samples = saved_num_samples(checkpoint->meta());
-    const RunInputs inputs = open_inputs_on_all(spec, plan, tokenizer, paths, ranks);
+    const RunInputs inputs = open_inputs_on_all(spec, plan, tokenizer, paths, checkpoint, ranks);
     print_start(inputs, cost, devices);
     if (ranks.rank() == 0 && !inputs.data.warning.empty()) warn(inputs.data.warning);
     ranks.run_on_all([&] {
         if (!checkpoint) return;
-        check_identity(checkpoint->meta().identity, inputs.identity, checkpoint->folder().string());
+        check_identity(checkpoint->meta().identity, inputs.identity, checkpoint->folder().string(),
+                       spec.data.on_change);
     });
+    if (inputs.data.changed) print(change_line(inputs.data));
     std::optional<Requests> requests;
     std::optional<Run> run;
     try {

@@ -8,9 +8,8 @@
 namespace gptrain {
 
 /// Trains until the last step or until any rank is asked to stop. Returns done or requeue; throws
-/// Errors for faults. May set the plan's number of samples from the checkpoint. All ranks call it;
-/// rank 0 prints and writes for all.
-ExitCode train(const RunSpec& spec, RunPlan plan, const ResumeChoice& resume,
+/// Errors for faults. All ranks call it; rank 0 prints and writes for all.
+ExitCode train(const RunSpec& spec, const RunPlan& plan, const ResumeChoice& resume,
                const RunDevices& devices);
 
 }  // namespace gptrain

@@ -32,7 +32,7 @@ void check_promises(const Manifest& manifest) {
 
 void use(const Manifest& manifest) {
     const CheckpointMeta& meta = manifest.meta;
-    test::accepts(ExitCode::bad_input, "checkpoint of step ", [&] { saved_num_samples(meta); });
+    test::accepts(ExitCode::bad_input, "checkpoint of step ", [&] { saved_data(meta); });
     test::accepts(ExitCode::bad_input, "checkpoint of step ", [&] { saved_tokenizer(meta); });
     test::accepts(ExitCode::usage, "step: ", [&] {
         check_identity(meta.identity, Json{{"seed", 1}}, "step");

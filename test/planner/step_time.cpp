@@ -352,6 +352,38 @@ TEST_CASE("on a CPU the receiver moves the data while it waits") {
     CHECK(time_of(step, data_and_tensor, hardware).seconds == Approx(2 * (1 + 5 + 4)));
 }
 
+TEST_CASE("with more ranks than cores a stage that waits leaves its core to the others") {
+    HardwareProfile hardware = unit_hardware();
+    hardware.kind = DeviceChoice::cpu;
+    hardware.node.devices = 1;
+    hardware.node.network.reset();
+    // Each stage works for 4 seconds while the other one waits, then both work for 3.
+    const StepTrace first = Script()
+                                .op(gemm(4))
+                                .action()
+                                .between("send", 1, 0)
+                                .between("recv", 1, 0)
+                                .wait(101)
+                                .op(gemm(3))
+                                .message(Axis::pp, 0, "all_reduce")
+                                .wait(Axis::pp)
+                                .trace();
+    const StepTrace second = Script()
+                                 .between("recv", 0, 0)
+                                 .wait(101)
+                                 .op(gemm(4))
+                                 .action()
+                                 .between("send", 0, 0)
+                                 .op(gemm(3))
+                                 .message(Axis::pp, 0, "all_reduce")
+                                 .wait(Axis::pp)
+                                 .trace();
+    const std::vector stages = {first, second};
+    CHECK(time_of(stages, {.pipeline = 2}, hardware).seconds == Approx(4 + 4 + 2 * 3));
+    hardware.node.devices = 2;
+    CHECK(time_of(stages, {.pipeline = 2}, hardware).seconds == Approx(4 + 4 + 3));
+}
+
 TEST_CASE("a deadlock is reported") {
     // Each waits for the other's send, which comes after its own receive.
     const auto stage = [](std::int64_t peer) {

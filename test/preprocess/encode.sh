@@ -59,6 +59,21 @@ same w1_text_document.idx members_text_document.idx
 encode --format jsonl --input <(cat members) --output-prefix packed_pipe --append-eod
 same w1_text_document.bin packed_pipe_text_document.bin
 
+# The same with zstd: frames of zstd and pzstd, without a checksum, and one that asks for a window
+# of 128 MiB.
+zstd -q -k -19 --no-check corpus.jsonl
+encode --input corpus.jsonl.zst --output-prefix zst --append-eod
+same w1_text_document.bin zst_text_document.bin
+{ printf 'P*M\030\004\0\0\0abcd'; zstd -q -c a.jsonl; zstd -q -c -19 --long=27 <b.jsonl; } >frames
+encode --format jsonl --input frames --output-prefix frames --append-eod
+same w1_text_document.idx frames_text_document.idx
+encode --format jsonl --input <(cat frames) --output-prefix frame_pipe --append-eod
+same w1_text_document.bin frame_pipe_text_document.bin
+mkdir zipped
+mv corpus.jsonl.zst zipped
+encode --input zipped --output-prefix zipped --append-eod
+same w1_text_document.bin zipped_text_document.bin
+
 # CRLF and a byte order mark change nothing.
 { printf '\357\273\277'; sed 's/$/\r/' corpus.txt; } >windows.txt
 encode --input windows.txt --output-prefix crlf --append-eod

@@ -128,7 +128,24 @@ packed longer.txt.gz "unexpected data after the end"
 cp corpus.txt plain.gz
 packed plain.gz "is not gzip data"
 gzip -c whole.txt.gz >twice.gz
-packed twice.gz "inside gzip data"
+packed twice.gz "inside compressed data"
+zstd -q -c corpus.txt >whole.txt.zst
+head -c 5000 whole.txt.zst >cut.txt.zst
+packed cut.txt.zst "unexpected end"
+head -c 3 whole.txt.zst >start.txt.zst
+packed start.txt.zst "is not zstd data"
+{ head -c 3000 whole.txt.zst; printf 'damage'; tail -c +3007 whole.txt.zst; } >damaged.txt.zst
+packed damaged.txt.zst "damaged zstd data"
+{ cat whole.txt.zst; printf 'more'; } >longer.txt.zst
+packed longer.txt.zst "unexpected data after the end"
+cp corpus.txt plain.zst
+packed plain.zst "is not zstd data"
+cp whole.txt.gz other.zst
+packed other.zst "is not zstd data"
+zstd -q -c --long=28 <corpus.txt >window.txt.zst
+packed window.txt.zst "a window above 128 MiB"
+zstd -q -c whole.txt.zst >twice.zst
+packed twice.zst "inside compressed data"
 tar cf corpus.tar corpus.txt
 packed corpus.tar "tar archive"
 gzip corpus.tar

@@ -12,7 +12,7 @@ eval_of() {
     tail -n 1 out
 }
 
-# JSON lines, with either extension, another key, or gzipped: the tokens of a data set made from
+# JSON lines, with either extension, another key, or compressed: the tokens of a data set made from
 # them.
 make_text 5 60 | awk 'NF { print "{\"id\": " NR ", \"text\": \"" $0 "\\n\"}" }' >docs.jsonl
 expect_exit 0 "$preprocess" --input docs.jsonl --tokenizer tok.model --output-prefix docs
@@ -21,7 +21,8 @@ expected=$(eval_of docs_text_document)
 cp docs.jsonl docs.json
 sed 's/"text"/"body"/' docs.jsonl >body.jsonl
 gzip -k docs.jsonl
-for arguments in docs.jsonl docs.json docs.jsonl.gz "body.jsonl --json-key body"; do
+zstd -q -k docs.jsonl
+for arguments in docs.jsonl docs.json docs.jsonl.gz docs.jsonl.zst "body.jsonl --json-key body"; do
     got=$(eval_of $arguments)
     [[ $got == "$expected" ]] || fail "$arguments: $got, not $expected"
 done

@@ -42,6 +42,7 @@ data:
   split: 90,10
   tokenizer: /data/t.model
   num_samples: 1000
+  on_change: continue
   eod_id: 2
   eod_mask_loss: true
   reset_at_eod: true

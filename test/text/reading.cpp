@@ -143,9 +143,10 @@ TEST_CASE("what is no text file is refused by its first bytes") {
 }
 
 TEST_CASE("JSON lines are known by name, packed or not") {
-    for (const std::string name : {"a.json", "a.jsonl", "a.json.gz", "b/a.jsonl.gz", ".x.jsonl"})
+    for (const std::string name :
+         {"a.json", "a.jsonl", "a.json.gz", "b/a.jsonl.gz", "a.jsonl.zst", ".x.jsonl"})
         CHECK(named_json_lines(name));
-    for (const std::string name : {"a.txt", "a.gz", "a.jsonl.txt", "jsonl", "a.jsonl.zst", ""})
+    for (const std::string name : {"a.txt", "a.gz", "a.jsonl.txt", "jsonl", "a.jsonl.xz", ""})
         CHECK_FALSE(named_json_lines(name));
 }
 

@@ -1,0 +1,48 @@
+// The ranks of gpt-preprocess while each encodes files of its own.
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <functional>
+#include <string>
+#include <string_view>
+
+#include "comm/mpi_session.h"
+#include "progress.h"
+
+namespace gptrain {
+
+/// Takes the number at the beginning of a line that ranks exchange, and the blank after it.
+std::int64_t take_number(std::string_view& line);
+
+/// About once a second the ranks tell each other how far they are, so that the failure of one ends
+/// all of them soon, and rank 0 knows the progress of all. All ranks make one and call `run` once.
+class JointWork {
+public:
+    JointWork(const MpiSession& ranks, Progress& progress) : ranks_(ranks), progress_(progress) {}
+
+    /// Runs this rank's work and returns when all ranks have done theirs. If the work of one fails,
+    /// all throw its failure as a CommonError that names the rank; a single rank throws its own.
+    void run(const std::function<void()>& work);
+    /// For `work` to call often, with what this rank has done so far. Shows the progress of all
+    /// ranks; throws the CommonError of one that has failed.
+    void report(std::int64_t bytes, std::int64_t tokens);
+
+private:
+    enum class State { working, done, failed };
+
+    /// All ranks call it equally often. True if all have done their work. `fault`: the failure's
+    /// message.
+    bool meet(State state, ExitCode code = ExitCode::done, const std::string& fault = "");
+
+    using Clock = std::chrono::steady_clock;
+
+    const MpiSession& ranks_;
+    Progress& progress_;
+    std::int64_t bytes_ = 0;
+    std::int64_t tokens_ = 0;
+    Clock::time_point next_meeting_ = Clock::now() + interval;
+    static constexpr std::chrono::seconds interval{1};
+};
+
+}  // namespace gptrain

@@ -1,0 +1,91 @@
+#!/usr/bin/env bash
+# gpt-preprocess on several ranks writes the files of one process. Fourth argument: MPIRUN.
+. "$(dirname "$0")/common.sh"
+mpirun=${4:-mpirun}
+command -v "$mpirun" >/dev/null || { echo "not run: there is no $mpirun"; exit 77; }
+export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1
+export OMPI_MCA_rmaps_base_oversubscribe=1 OMPI_MCA_mpi_yield_when_idle=1
+export OMPI_MCA_hwloc_base_binding_policy=none OMPI_MCA_rtc_hwloc_vmhole=none
+
+make_text 8000 >corpus.txt
+expect 0 "$tool" train-tokenizer --input corpus.txt --vocab-size 330 --model-prefix tok
+# Files of several kinds and sizes; three of them hold no document, the last one among them.
+mkdir in
+head -n 3000 corpus.txt >in/a.txt
+: >in/b.txt
+awk 'NF { printf "{\"text\": \"%s\"}\n", $0 } NR % 90 == 0 { print "{\"text\": \"\"}" }' \
+  <(sed -n 3001,4000p corpus.txt) | zstd -q >in/c.jsonl.zst
+printf '\n\n' >in/d.txt
+sed -n 4001,7000p corpus.txt | gzip >in/e.txt.gz
+tail -n +7001 corpus.txt >in/f.txt
+: >in/g.txt
+
+# on RANKS STATUS OPTION...: gpt-preprocess on that many ranks.
+on() {
+  local ranks=$1 status=$2
+  shift 2
+  expect "$status" "$mpirun" -n "$ranks" "$tool" --tokenizer tok.json --append-eod "$@"
+}
+same_files() {
+  local suffix
+  for suffix in bin idx meta.json; do same "$1_text_document.$suffix" "$2_text_document.$suffix"; done
+}
+
+expect 0 "$tool" --tokenizer tok.json --append-eod --input in --output-prefix one
+for ranks in 1 2 3 4 9; do
+  on $ranks 0 --input in --output-prefix "ranks$ranks"
+  same_files one "ranks$ranks"
+  [ "$(grep -c "^wrote ranks$ranks" out)" = 1 ] || fail "not one summary line: $(cat out)"
+  [ ! -s err ] || fail "on stderr: $(head -c 300 err)"
+  nothing_left "ranks${ranks}_text_document.*\(tmp\|rank\)"
+done
+# A single file, which only one rank can read.
+on 3 0 --input in/a.txt --output-prefix single --workers 1
+expect 0 "$tool" --tokenizer tok.json --append-eod --input in/a.txt --output-prefix alone
+same_files alone single
+
+# A fault in one rank ends all with one line, and nothing is left.
+cp -r in faulty
+{ cat in/f.txt; printf 'bad \377 byte\n'; } >faulty/f.txt
+on 3 3 --input faulty --output-prefix x
+says err "faulty/f.txt:"
+says err "invalid UTF-8"
+nothing_left x
+gzip -dc in/e.txt.gz | gzip | head -c 9000 >faulty/e.txt.gz
+on 3 3 --input faulty --output-prefix x
+says err "e.txt.gz: damaged gzip data: unexpected end"
+nothing_left x
+cp in/e.txt.gz faulty
+on 3 0 --input faulty --output-prefix skip --on-error skip
+says err "skipped 1 document: 1 with invalid UTF-8"
+expect 0 "$tool" --tokenizer tok.json --append-eod --input faulty --output-prefix skip1 --on-error skip
+same_files skip1 skip
+
+# Interrupted, the ranks leave nothing either.
+mkdir large
+for copy in $(seq 60); do cat corpus.txt; done >large/a.txt
+cp large/a.txt large/b.txt
+cp large/a.txt large/c.txt
+"$mpirun" -n 3 "$tool" --tokenizer tok.json --input large --output-prefix x --workers 1 >out 2>err &
+launcher=$!
+for _ in $(seq 1000); do
+  [ ! -s x_text_document.rank-2.bin.tmp ] || break
+  sleep 0.01
+done
+[ -s x_text_document.rank-2.bin.tmp ] || fail "no part was begun"
+kill -TERM $launcher
+wait $launcher && fail "the interrupted ranks ended well"
+nothing_left x
+rm -r large
+
+on 2 3 --input missing.txt --output-prefix x
+on 2 3 --input in/b.txt in/d.txt in/g.txt --output-prefix x
+says err "no usable document in the input"
+on 2 2 --input - --output-prefix x </dev/null
+says err "only one process can read it"
+on 2 5 --input in --output-prefix /proc/no/x
+nothing_left x
+expect 2 "$mpirun" -n 2 "$tool" train-tokenizer --input corpus.txt --vocab-size 330 --model-prefix x
+says err "train-tokenizer runs as one process, not 2"
+
+finish
