@@ -61,7 +61,9 @@ private:
 /// A shipped spec on nodes of 8, with one sequence in a microbatch.
 RunSpec with_stages(const std::string& name, std::int64_t stages, std::int64_t chunks) {
     RunSpec spec = shipped_spec(name);
-    spec.parallel = {.tensor = 8, .sequence_parallel = true};
+    spec.parallel = {};
+    spec.parallel.tensor = 8;
+    spec.parallel.sequence_parallel = true;
     spec.parallel.pipeline = stages;
     spec.parallel.virtual_stages = chunks;
     if (chunks > 1) spec.parallel.schedule = ScheduleKind::interleaved_one_f_one_b;
