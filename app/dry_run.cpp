@@ -264,8 +264,8 @@ void print_dry_run(const RunSpec& spec, const RunPlan& plan, const PlanTarget& t
         const std::vector<StepTrace> stages = trace_stages(plan, needs);
         estimate = estimate_step(plan, stages, ranks, *options.hardware);
         if (cuda && plan.deterministic && plan.mesh.size() > 1) {
-            for_rings = estimate->step.seconds -
-                        seconds_with_any_algorithm(plan, stages, *options.hardware);
+            const double other = seconds_with_any_algorithm(plan, stages, *options.hardware);
+            for_rings = std::max(0.0, estimate->step.seconds - other);
         }
         estimate->step.timeline.title =
             text(spec.name, ": one step of one pipeline, estimated on ", options.hardware->name);

@@ -20,7 +20,7 @@ std::vector<std::int64_t> split_layers(const RunSpec& spec, const ModelShape& mo
 
 /// The pieces of `parallel.overlap_tensor: on`: 2, or 4 if they have 2,048 tokens or more and
 /// divide the sequences of a microbatch, or a rank's rows of a single one. Smaller pieces hide more
-/// of the messages, but by the time model their GEMMs lose as much or more. Error (usage) if
+/// of the messages, but by the time model their GEMMs lose about as much. Error (usage) if
 /// nothing can be cut.
 std::int64_t tensor_pieces(const RunPlan& plan);
 
