@@ -27,7 +27,7 @@ ModelContext model_context(Backend& backend, const Mesh& mesh, Memory& memory,
             .shape = plan.local,
             .compute = plan.compute,
             .seed = plan.seed,
-            .head_chunk = plan.head_chunk,
+            .head_rows = plan.head_rows,
             .sequences = plan.micro_batch_size,
             .sequence_parallel = plan.sequence_parallel,
             .tensor_pieces = plan.tensor_pieces,
@@ -113,7 +113,7 @@ OpLimits op_limits(const RunPlan& plan) {
             .widest =
                 std::max({inner, model.hidden, (model.heads + 2 * model.groups) * model.head_dim}),
             .vocab = model.vocab,
-            .head_chunk = plan.head_chunk};
+            .head_rows = plan.head_rows};
 }
 
 void provide_backend_memory(Backend& backend, Memory& memory, const OpLimits& limits) {

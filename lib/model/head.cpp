@@ -69,9 +69,9 @@ void Head::loss(const Tensor& n, const Gradients& gradients, const Pass& pass) c
     const std::int64_t tokens = pass.batch.tokens();
     const Tensor targets = pass.batch.targets.view({tokens});
     const Tensor weights = pass.batch.weights.view({tokens});
-    for (std::int64_t begin = 0; begin < tokens; begin += context_.head_chunk) {
+    for (std::int64_t begin = 0; begin < tokens; begin += context_.head_rows) {
         const ArenaFrame frame(context_.workspace());
-        const std::int64_t count = std::min(context_.head_chunk, tokens - begin);
+        const std::int64_t count = std::min(context_.head_rows, tokens - begin);
         const Tensor x = n.slice(0, begin, count);
         const Tensor logits = defers ? gradients.dlogits.slice(0, begin, count)
                                      : allocate_logits(context_.workspace(), count);
@@ -106,8 +106,8 @@ void Head::weight_gradient(const DeferredHead& deferred) const {
     const ArenaFrame frame(context_.workspace());
     const Tensor n = gather_rows(context_, deferred.n);
     // In the chunks in which F would have added it, so that the sum has the same bits.
-    for (std::int64_t begin = 0; begin < n.size(0); begin += context_.head_chunk) {
-        const std::int64_t count = std::min(context_.head_chunk, n.size(0) - begin);
+    for (std::int64_t begin = 0; begin < n.size(0); begin += context_.head_rows) {
+        const std::int64_t count = std::min(context_.head_rows, n.size(0) - begin);
         add_weight_gradient(n.slice(0, begin, count), deferred.dlogits.slice(0, begin, count));
     }
 }

@@ -115,7 +115,7 @@ std::string describe(const RunPlan& plan, std::int64_t training_tokens) {
            row("precision", text(name_of(plan.compute),
                                  plan.fp8 ? ", linear layers of the inner blocks in fp8" : "",
                                  ", gradients reduced in ", name_of(plan.grad_reduce))) +
-           row("head", text("logits of ", counted(plan.head_chunk, "token"), " at a time",
+           row("head", text("logits of ", counted(plan.head_rows, "token"), " at a time",
                             deferred_text(plan))) +
            row("work", text(human_count(flops), "FLOP per token, ",
                             human_count(flops * static_cast<double>(tokens)), "FLOP in total"));

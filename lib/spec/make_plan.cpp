@@ -208,7 +208,7 @@ void check_fp8(const RunPlan& plan) {
     multiple("training.micro_batch_size x seq_length", plan.micro_batch_size * plan.seq_length);
 }
 
-std::int64_t head_chunk_of(std::int64_t rows, std::int64_t vocab, DType dtype, bool cuda) {
+std::int64_t head_rows_of(std::int64_t rows, std::int64_t vocab, DType dtype, bool cuda) {
     constexpr std::int64_t unit = 128;
     const std::int64_t budget = std::int64_t{cuda ? 1024 : 128} << 20;
     const std::int64_t fitting = budget / (vocab * size_of(dtype)) / unit * unit;
@@ -270,8 +270,8 @@ RunPlan derive(const RunSpec& spec, const PlanTarget& target) {
             " is above 2^63 - 1 tokens; lower one of them");
     if (plan.fp8) check_fp8(plan);
     check_injected_faults(spec, plan.mesh);
-    plan.head_chunk = head_chunk_of(plan.micro_batch_size * plan.local_length(), plan.local.vocab,
-                                    plan.compute, target.cuda);
+    plan.head_rows = head_rows_of(plan.micro_batch_size * plan.local_length(), plan.local.vocab,
+                                  plan.compute, target.cuda);
     plan.deferred_heads = deferred_heads(plan);
     return plan;
 }

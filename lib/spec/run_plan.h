@@ -130,7 +130,7 @@ struct RunPlan {
     /// 128 MiB in the compute dtype, at least 128, and at most the rows of a microbatch. On CUDA
     /// the limit is 1 GiB, because every chunk adds to the whole gradient of the head: 8 V H bytes
     /// of traffic.
-    std::int64_t head_chunk = 0;
+    std::int64_t head_rows = 0;
 
     /// Of a step's microbatches on a data rank, the last ones, at most so many, leave the head's
     /// weight gradient to the end of the step, when the last stage of a pipeline would wait.

@@ -105,6 +105,7 @@ TEST_CASE("every key of the design is read") {
                            "90,10",
                            "/data/t.model",
                            1000,
+                           OnChange::go_on,
                            2,
                            true,
                            true};
