@@ -14,7 +14,8 @@ using namespace gptrain::test;
 
 namespace {
 
-/// A shipped spec (tensor and sequence parallel, selective recomputation, bf16) with all its ranks.
+/// A shipped spec (tensor and sequence parallel, bf16, nothing recomputed in full) with all its
+/// ranks.
 class LargeMesh {
 public:
     LargeMesh(const std::string& name, std::int64_t ranks)
