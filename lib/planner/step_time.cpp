@@ -382,8 +382,10 @@ void StepSimulation::advance(std::int64_t index) {
     while (stage.step < simulated_) {
         const auto& events = stage.trace->bodies[at(stage.trace->parts[stage.part].body)];
         for (; stage.event < events.size(); ++stage.event) {
-            if (is_ahead(stage)) return ready_.push_back(index);
-            if (!handle(index, events[stage.event])) {
+            const TraceEvent& event = events[stage.event];
+            const bool computes = event.kind == TraceEvent::Kind::op;
+            if (computes && is_ahead(stage)) return ready_.push_back(index);
+            if (!handle(index, event)) {
                 stage.ready = false;
                 return;
             }
