@@ -76,7 +76,7 @@ void add_tokenizer_config(const InferenceRun& run, TokenizerExport& tokenizer) {
 void convert_own_model(const InferenceRun& run, TokenizerExport& tokenizer) {
     const auto& bytes = run.tokenizer.bytes();
     if (!bytes || has(tokenizer.files, "tokenizer.json")) return;
-    const auto own = tokenizer_files(*bytes, (run.checkpoint.folder() / "tokenizer.model").string(),
+    const auto own = tokenizer_files(*bytes, (run.source.folder() / "tokenizer.model").string(),
                                      run.plan.model.max_positions);
     if (!own) return;
     tokenizer.files = {{"tokenizer.json", own->tokenizer_json},
@@ -87,7 +87,7 @@ void convert_own_model(const InferenceRun& run, TokenizerExport& tokenizer) {
 TokenizerExport tokenizer_of(const InferenceRun& run, const ExportOptions& options) {
     TokenizerExport tokenizer;
     if (options.tokenizer_from.empty()) {
-        tokenizer.files = files_in(run.checkpoint);
+        tokenizer.files = files_in(run.source.checkpoint());
         const auto& bytes = run.tokenizer.bytes();
         if (bytes && tokenizer.files.empty())
             tokenizer.files.emplace_back("tokenizer.model", *bytes);
@@ -103,12 +103,12 @@ TokenizerExport tokenizer_of(const InferenceRun& run, const ExportOptions& optio
 /// Adds generation_config.json: an imported model's own, whose ids then hold.
 void add_generation_config(const InferenceRun& run, TokenizerExport& tokenizer) {
     const std::string name(hf_generation_name);
-    const auto kept = run.checkpoint.whole_file(name, max_hf_file_bytes);
+    const auto kept = run.source.whole_file(name, max_hf_file_bytes);
     if (!kept) {
         tokenizer.files.emplace_back(name, generation_config(tokenizer.ids));
         return;
     }
-    const std::string source = (run.checkpoint.folder() / name).string();
+    const std::string source = (run.source.folder() / name).string();
     tokenizer.ids = special_ids(parse_json(*kept, source), source, run.plan.model.vocab);
     tokenizer.files.emplace_back(name, *kept);
 }
@@ -142,7 +142,8 @@ std::optional<LogitError> compare(const InferenceRun& run, const std::filesystem
     const std::vector<std::int32_t> ids = fixed_tokens(run.plan.model);
     const LogitComputer computer(run.backend, run.mesh, run.plan, ids);
     if (MemoryCheck(run.backend, run.ranks).find_shortage(computer.memory())) return std::nullopt;
-    const auto ours = computer.compute([&](InferenceModel& model) { model.load(run.checkpoint); });
+    const auto ours =
+        computer.compute([&](InferenceModel& model) { model.load(run.source, run.ranks); });
     const auto theirs = computer.compute([&](InferenceModel& model) {
         model.load([&](const Shard& part, std::span<float> to) { exported.read(part, to); });
     });
@@ -160,12 +161,12 @@ ExportedModel export_hf(const InferenceRun& run, const ExportOptions& options) {
     ExportedModel result{.error = {}, .has_tokenizer = !tokenizer.files.empty()};
     add_generation_config(run, tokenizer);
 
-    const Manifest manifest = read_manifest(run.checkpoint.folder());
-    ElementReader reader(run.checkpoint.folder(), manifest);
+    const Manifest manifest = read_manifest(run.source.folder());
+    ElementReader reader(run.source.folder(), manifest);
     const WeightReader weights = [&](const Shard& part, std::span<float> to) {
         const TensorRecord* tensor = manifest.find("weight", part.name);
         if (tensor == nullptr || tensor->shape != part.global) {
-            fail(ExitCode::bad_input, run.checkpoint.folder().string(), ": has no tensor weight/",
+            fail(ExitCode::bad_input, run.source.folder().string(), ": has no tensor weight/",
                  part.name, " of shape ", part.global.to_text());
         }
         reader.read(part, *tensor, std::as_writable_bytes(to));

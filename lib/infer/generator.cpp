@@ -13,20 +13,21 @@ std::int64_t head_stage(const RunPlan& plan) {
 }  // namespace
 
 Generator::Generator(Backend& backend, const Mesh& mesh, const RunPlan& plan,
-                     std::int64_t prompt_tokens, ActionListener& listener,
+                     std::int64_t most_at_once, ActionListener& listener,
                      const std::optional<MemoryPlan>& memory)
     : plan_(plan),
       listener_(listener),
       model_(backend, mesh, plan, memory),
       schedule_(make_forward_schedule(pipeline_of(plan, 1), mesh.place().pp)),
+      most_at_once_(most_at_once),
       has_head_(head_stage(plan) == mesh.place().pp) {
     Memory& all = model_.memory();
-    batch_ = reserve_batch(all[MemoryUse::batch], {1, prompt_tokens},
+    batch_ = reserve_batch(all[MemoryUse::batch], {1, most_at_once},
                            {.window = plan.limits_attention()});
     token_ = all[MemoryUse::batch].allocate(DType::i32, {1});
     for (std::int64_t i = 0; i < schedule_.buffers; ++i) {
         buffers_.push_back(
-            all[MemoryUse::boundaries].allocate(plan.compute, {prompt_tokens, plan.model.hidden}));
+            all[MemoryUse::boundaries].allocate(plan.compute, {most_at_once, plan.model.hidden}));
     }
     Arena& saved = all[MemoryUse::saved];
     for (const GptChunk& chunk : model_.chunks())
@@ -69,7 +70,21 @@ void Generator::choose_token(const Choose& choose) {
     context.backend.upload(token_, std::as_bytes(std::span(&token, 1)));
 }
 
-std::int32_t Generator::next_token(std::span<const std::int32_t> tokens, const Choose& choose) {
+void Generator::read(std::span<const std::int32_t> tokens) {
+    const auto most = static_cast<std::size_t>(most_at_once_);
+    for (; !tokens.empty(); tokens = tokens.subspan(std::min(most, tokens.size())))
+        append(tokens.first(std::min(most, tokens.size())));
+}
+
+void Generator::move_to(std::int64_t length) {
+    GPTRAIN_CHECK(length >= 0 && length <= plan_.seq_length);
+    length_ = length;
+    for (std::vector<KvCache>& caches : caches_)
+        for (KvCache& cache : caches)
+            cache.length = length;
+}
+
+void Generator::append(std::span<const std::int32_t> tokens) {
     const ModelContext& context = model_.context();
     const Batch batch = upload(tokens);
     std::vector<Tensor> rows;
@@ -86,7 +101,12 @@ std::int32_t Generator::next_token(std::span<const std::int32_t> tokens, const C
         model_.chunks()[chunk].next_token(batch, caches_[chunk], ends, logits);
     });
     length_ += batch.tokens();
+}
+
+std::int32_t Generator::next_token(std::span<const std::int32_t> tokens, const Choose& choose) {
+    read(tokens);
     if (has_head_) choose_token(choose);
+    const ModelContext& context = model_.context();
     const Mesh& mesh = context.mesh;
     mesh.model().broadcast(token_, narrow<int>(head_stage(plan_) * mesh.tp().size())).wait();
     std::int32_t token = 0;
