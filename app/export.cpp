@@ -17,7 +17,7 @@ struct Options {
     ModelOptions model;
     std::string format;
     std::string dtype = "fp32";
-    std::string max_shard_size = "5GB";
+    std::string max_shard_size;
     ExportOptions to;
 };
 
@@ -27,7 +27,14 @@ DType dtype_of(const std::string& word) {
     fail(ExitCode::usage, "--dtype ", word, ": must be bf16, fp16 or fp32");
 }
 
-std::int64_t shard_bytes(const std::string& word) {
+std::int64_t shard_bytes(const Options& options) {
+    constexpr std::int64_t usual_bytes = 5'000'000'000;
+    const std::string& word = options.max_shard_size;
+    if (word.empty()) return usual_bytes;
+    if (options.format != "hf") {
+        fail(ExitCode::usage, "--max-shard-size ", word, ": --format ", options.format,
+             " writes one file; remove it");
+    }
     const auto bytes = parse_bytes(word);
     if (!bytes) {
         fail(ExitCode::usage, "--max-shard-size ", word,
@@ -40,7 +47,9 @@ std::int64_t shard_bytes(const std::string& word) {
 void print_result(const ExportedModel& exported, const ExportOptions& options) {
     const std::string output = options.output.string();
     if (!exported.has_tokenizer)
-        warn(output, ": has no tokenizer, because the checkpoint has none; see --tokenizer-from");
+        warn(output,
+             ": has no tokenizer, because the checkpoint has none for this format; see "
+             "--tokenizer-from");
     if (const auto& error = exported.error) {
         print("read back: the logits of ", error->tokens, " tokens differ by at most ",
               error->difference, "; the largest is ", error->largest);
@@ -49,25 +58,31 @@ void print_result(const ExportedModel& exported, const ExportOptions& options) {
              ": its logits were not compared with the checkpoint's, because the model does "
              "not fit in memory");
     }
+    if (exported.context < exported.max_positions) {
+        warn(output, ": is for texts of at most ", exported.context,
+             " tokens, not model.max_position_embeddings ", exported.max_positions,
+             ", because llama.cpp has no model.sliding_window");
+    }
     print("exported to ", output, " in ", name_of(options.dtype));
 }
 
 ExitCode run_export(Options options) {
     options.to.dtype = dtype_of(options.dtype);
-    options.to.max_shard_bytes = shard_bytes(options.max_shard_size);
+    options.to.max_shard_bytes = shard_bytes(options);
     options.to.output = absolute_path(options.to.output);
     options.model.settings = {"device=cpu"};
     return run_with_model(options.model, [&](const InferenceRun& run) {
         require_one_rank(run.ranks, "export");
-        print_result(export_hf(run, options.to), options.to);
+        const auto export_as = options.format == "hf" ? export_hf : export_gguf;
+        print_result(export_as(run, options.to), options.to);
     });
 }
 
 }  // namespace
 
 void add_export(CLI::App& app, Command& chosen) {
-    CLI::App* command =
-        app.add_subcommand("export", "Write a trained model for Hugging Face's transformers");
+    CLI::App* command = app.add_subcommand(
+        "export", "Write a trained model for Hugging Face's transformers or llama.cpp");
     auto options = std::make_shared<Options>();
     command
         ->add_option("checkpoint", options->model.checkpoint,
@@ -76,22 +91,23 @@ void add_export(CLI::App& app, Command& chosen) {
         ->type_name("CHECKPOINT");
     command
         ->add_option("--format", options->format,
-                     "hf: a folder with config.json, weights as safetensors and tokenizer files")
+                     "hf: a folder with config.json, weights as safetensors and tokenizer files; "
+                     "gguf: one file for llama.cpp")
         ->required()
-        ->check(CLI::IsMember({"hf"}));
-    command->add_option("--output", options->to.output, "The folder to write")
+        ->check(CLI::IsMember({"hf", "gguf"}));
+    command->add_option("--output", options->to.output, "The folder or file to write")
         ->required()
         ->type_name("PATH");
     command->add_option("--dtype", options->dtype, "Of the weights: bf16, fp16 or fp32")
         ->capture_default_str();
     command
         ->add_option("--max-shard-size", options->max_shard_size,
-                     "Largest file of weights; a larger model is split into several")
+                     "Largest file of weights with hf; a larger model is split into several")
         ->type_name("SIZE")
-        ->capture_default_str();
+        ->default_str("5GB");
     command
         ->add_option("--tokenizer-from", options->to.tokenizer_from,
-                     "A folder whose tokenizer files to copy instead of the checkpoint's")
+                     "A folder whose tokenizer to write instead of the checkpoint's")
         ->type_name("DIR");
     command
         ->add_option("--tokenizer", options->model.tokenizer,

@@ -78,10 +78,10 @@ std::optional<std::int32_t> end_of_document(const EncodeOptions& options,
                                             const Tokenizer& tokenizer) {
     if (!options.append_eod) return std::nullopt;
     if (!tokenizer.eos_id()) {
-        fail(
-            ExitCode::usage, "--append-eod: the tokenizer ", options.tokenizer,
-            " has no end-of-document token; name it as eos_token in a tokenizer_config.json beside "
-            "it");
+        fail(ExitCode::usage, "--append-eod: the tokenizer ", options.tokenizer,
+             " has no end-of-document token; name it as eos_token in a tokenizer_config.json next "
+             "to "
+             "it");
     }
     return tokenizer.eos_id();
 }

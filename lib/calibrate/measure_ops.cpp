@@ -2,6 +2,7 @@
 
 #include <optional>
 
+#include "calibrate/made_up_batch.h"
 #include "calibrate/op_timer.h"
 #include "comm/mpi_mesh.h"
 #include "engine/engine.h"
@@ -60,25 +61,6 @@ RunSpec spec_of(const Probe& probe) {
     spec.precision.compute = probe.precision;
     spec.checkpoint.async = false;
     return spec;
-}
-
-/// Two microbatches for each data rank.
-StepBatch made_up_batch(const RunPlan& plan) {
-    Microbatch microbatch;
-    const std::int64_t tokens = plan.micro_batch_size * plan.seq_length;
-    for (std::int64_t i = 0; i < tokens; ++i) {
-        const auto id = static_cast<std::int32_t>(i * 7919 % plan.model.vocab);
-        microbatch.ids.push_back(id);
-        microbatch.targets.push_back(static_cast<std::int32_t>((id + 1) % plan.model.vocab));
-        microbatch.positions.push_back(static_cast<std::int32_t>(i % plan.seq_length));
-        microbatch.weights.push_back(1.0f);
-    }
-    StepBatch batch;
-    batch.global_batch_size = plan.batch.global_batch_size;
-    const std::int64_t count = plan.microbatches(batch.global_batch_size);
-    batch.weight_sum = static_cast<double>(tokens * count);
-    batch.microbatches.assign(static_cast<std::size_t>(count), microbatch);
-    return batch;
 }
 
 MeasuredOp measured_op(const OpTimer::Timed& timed, Precision precision, std::int64_t threads) {

@@ -26,6 +26,7 @@ public:
     std::string place_of(std::int64_t index, std::int64_t offset) const override;
 
     std::int64_t num_tokens() const { return num_tokens_; }
+    std::int64_t seq_length() const { return seq_length_; }
     /// Number of tokens whose loss counts: all but the first.
     std::int64_t num_targets() const { return num_tokens_ > 0 ? num_tokens_ - 1 : 0; }
 

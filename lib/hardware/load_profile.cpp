@@ -20,7 +20,7 @@ HardwareProfile parse_profile(std::string_view yaml, std::string_view source) {
     if (root.kind == YamlNode::Kind::null) root = {YamlNode::Kind::map, {1, 1}};
     HardwareProfile profile;
     read(SpecValue{file, root, ""}, profile, Any{});
-    return profile;
+    return slowed_down(profile, profile.correction);
 }
 
 std::vector<std::string_view> profile_names() {
@@ -30,10 +30,18 @@ std::vector<std::string_view> profile_names() {
     return names;
 }
 
-HardwareProfile load_profile(const std::string& name_or_file) {
+namespace {
+
+/// The text of a profile and the name of its source.
+struct ProfileText {
+    std::string yaml;
+    std::string source;
+};
+
+ProfileText read_profile(const std::string& name_or_file) {
     for (const BuiltInProfile& profile : built_in_profiles()) {
         if (name_or_file == profile.name)
-            return parse_profile(profile.yaml, text(profile.name, ".yaml"));
+            return {std::string(profile.yaml), text(profile.name, ".yaml")};
     }
     std::error_code error;
     if (!std::filesystem::exists(name_or_file, error)) {
@@ -42,7 +50,30 @@ HardwareProfile load_profile(const std::string& name_or_file) {
              "this program are ",
              choice_of(profile_names()));
     }
-    return parse_profile(read_file(name_or_file, max_file_bytes, ExitCode::usage), name_or_file);
+    return {read_file(name_or_file, max_file_bytes, ExitCode::usage), name_or_file};
+}
+
+constexpr std::string_view correction_comment = "# correction: ";
+
+}  // namespace
+
+HardwareProfile load_profile(const std::string& name_or_file) {
+    const ProfileText profile = read_profile(name_or_file);
+    return parse_profile(profile.yaml, profile.source);
+}
+
+std::string corrected_profile(const std::string& name_or_file, double correction,
+                              const std::string& origin) {
+    std::string out;
+    const std::string yaml = read_profile(name_or_file).yaml;
+    for (std::string_view rest = yaml; !rest.empty();) {
+        const std::string_view line = rest.substr(0, rest.find('\n'));
+        rest.remove_prefix(std::min(rest.size(), line.size() + 1));
+        if (line.starts_with("correction:") || line.starts_with(correction_comment)) continue;
+        out += text(line, "\n");
+    }
+    out += text(correction_comment, origin, "\ncorrection: ", fixed(correction, 4), "\n");
+    return out;
 }
 
 }  // namespace gptrain

@@ -9,7 +9,8 @@
 
 namespace gptrain {
 
-/// Parses a profile. Every mistake is an Error (usage): `source:line:column: key: ...`.
+/// Parses a profile and applies its correction. Every mistake is an Error (usage):
+/// `source:line:column: key: ...`.
 HardwareProfile parse_profile(std::string_view yaml, std::string_view source);
 
 /// The names of the profiles in configs/hardware, which are part of the program.
@@ -17,5 +18,9 @@ std::vector<std::string_view> profile_names();
 
 /// Reads one of those, or a file.
 HardwareProfile load_profile(const std::string& name_or_file);
+
+/// The text of one of those with another correction, below the comment `origin`.
+std::string corrected_profile(const std::string& name_or_file, double correction,
+                              const std::string& origin);
 
 }  // namespace gptrain

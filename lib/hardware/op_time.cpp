@@ -76,7 +76,8 @@ double work_seconds(const DeviceProfile& device, const OpWork& op) {
     switch (op.kind) {
         case gemm: return std::max(gemm_seconds(device, op), traffic_seconds(device, op));
         case attention_forward:
-        case attention_backward: return attention_seconds(device, op);
+        case attention_backward:
+            return std::max(attention_seconds(device, op), traffic_seconds(device, op));
         default: return traffic_seconds(device, op);
     }
 }

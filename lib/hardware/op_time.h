@@ -13,7 +13,8 @@ namespace gptrain {
 /// multiprocessors, with the tile size and the split of the sum that are the fastest:
 ///   waves x tile FLOPs x (1 + fill / length) / (rate / multiprocessors)
 /// where the fill is gemm_fill in elements.
-/// Attention: FLOPs / rate, where the rate falls as S / (S + half_length) for short sequences S.
+/// Attention: the longer of its traffic and of FLOPs / rate, where the rate falls as
+/// S / (S + half_length) for short sequences S.
 /// Others: traffic / (bandwidth x efficiency).
 /// Several `devices` (cores) share the work of an op. op_seconds of the profile is added to each
 /// op. An op that was measured (device.measured) takes what its neighbours in the measurement took

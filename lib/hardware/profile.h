@@ -129,8 +129,14 @@ struct HardwareProfile {
     DeviceProfile device;
     NodeProfile node;
     SoftwareProfile software;
+    /// Measured time of training steps, relative to what the numbers above say. load_profile has
+    /// applied it to them.
+    double correction = 1;
     double watts = 0;           ///< of a device with its share of the node; 0: unknown
     double price_per_hour = 0;  ///< of a device, in any currency; 0: unknown
 };
+
+/// The profile in which everything takes `factor` times as long; peaks stay.
+HardwareProfile slowed_down(HardwareProfile profile, double factor);
 
 }  // namespace gptrain

@@ -117,6 +117,7 @@ void visit_keys(Keys& keys, HardwareProfile& profile) {
     keys.required("device", profile.device);
     keys.required("node", profile.node);
     keys.value("software", profile.software);
+    keys.value("correction", profile.correction, positive);
     keys.value("watts", profile.watts, not_negative);
     keys.value("price_per_hour", profile.price_per_hour, not_negative);
 }

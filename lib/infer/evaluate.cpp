@@ -66,16 +66,22 @@ std::vector<std::int32_t> read_ids(const EvaluationData& data, const Tokenizer& 
     return ids;
 }
 
+/// The length of windows of a text: the run's, but no longer than the text needs on the mesh.
+std::int64_t window_length(std::int64_t tokens, const RunPlan& plan) {
+    const std::int64_t unit = 2 * plan.mesh.context * plan.mesh.tensor;
+    return std::min(plan.seq_length, round_up(std::max<std::int64_t>(tokens - 1, 1), unit));
+}
+
 std::shared_ptr<const SequentialDataset> open_data(const EvaluationData& data,
                                                    const InferenceRun& run) {
-    const std::int64_t seq_length = run.plan.seq_length;
     if (std::filesystem::exists(data.path.string() + ".idx")) {
         if (data.json_key) {
             fail(ExitCode::usage, "--json-key is for JSON lines, but ", data.path.string(),
                  " is a token data set");
         }
-        return std::make_shared<SequentialDataset>(open_tokens(data.path, run.tokenizer),
-                                                   seq_length);
+        auto tokens = open_tokens(data.path, run.tokenizer);
+        const std::int64_t length = window_length(tokens->num_tokens(), run.plan);
+        return std::make_shared<SequentialDataset>(std::move(tokens), length);
     }
     require_path(data.path, ExitCode::bad_input, "text file, nor token data set with this prefix");
     const std::optional<Tokenizer> tokenizer = run.tokenizer.open();
@@ -84,13 +90,16 @@ std::shared_ptr<const SequentialDataset> open_data(const EvaluationData& data,
              ": no token data set has this prefix, and without a tokenizer the run cannot read "
              "text");
     }
-    return std::make_shared<SequentialDataset>(read_ids(data, *tokenizer, run.ranks.rank() == 0),
-                                               data.path.string(), seq_length);
+    std::vector<std::int32_t> ids = read_ids(data, *tokenizer, run.ranks.rank() == 0);
+    const std::int64_t length = window_length(std::ssize(ids), run.plan);
+    return std::make_shared<SequentialDataset>(std::move(ids), data.path.string(), length);
 }
 
-/// The plan with a batch size for this number of windows: at most that many, and enough
-/// microbatches to fill the pipeline.
-RunPlan with_batches_for(std::int64_t windows, RunPlan plan) {
+/// The plan for these windows. Its batches have at most as many, and enough microbatches to fill
+/// the pipeline.
+RunPlan plan_for(const SequentialDataset& source, RunPlan plan) {
+    const std::int64_t windows = source.size();
+    plan.seq_length = source.seq_length();
     plan.micro_batch_size = std::min(plan.micro_batch_size, div_ceil(windows, plan.mesh.data));
     const std::int64_t sequences = plan.micro_batch_size * plan.mesh.data;
     const std::int64_t stages = plan.mesh.pipeline;
@@ -158,7 +167,7 @@ EvaluationResult evaluate(const InferenceRun& run, const EvaluationData& data,
         if (source->num_targets() < 1)
             fail(ExitCode::bad_input, data.path.string(), ": has fewer than two tokens");
     });
-    const RunPlan plan = with_batches_for(source->size(), run.plan);
+    const RunPlan plan = plan_for(*source, run.plan);
     const MemoryPlan memory = measured_memory(run, plan);
     MemoryCheck(run.backend, run.ranks).require(memory, more_ranks_advice);
     std::optional<Evaluator> evaluator;

@@ -27,8 +27,9 @@ struct EvaluationResult {
     std::int64_t tokens = 0;  ///< tokens that count in the loss
 };
 
-/// Computes the loss over every token of the data, in order, in windows of the run's seq_length.
-/// All ranks get the result. Calls `progress` with the batches done and their total.
+/// Computes the loss over every token of the data, in order, in windows of the run's seq_length, or
+/// of the text's length if that is shorter. All ranks get the result. Calls `progress` with the
+/// batches done and their total.
 EvaluationResult evaluate(const InferenceRun& run, const EvaluationData& data,
                           const std::function<void(std::int64_t, std::int64_t)>& progress);
 

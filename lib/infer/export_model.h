@@ -3,11 +3,9 @@
 
 #include <cstdint>
 #include <filesystem>
-#include <functional>
 #include <optional>
-#include <string_view>
 
-#include "infer/inference.h"
+#include "infer/exported_weights.h"
 
 namespace gptrain {
 
@@ -19,16 +17,11 @@ struct ExportOptions {
     std::filesystem::path tokenizer_from;
 };
 
-/// How far the logits of the exported model are from the checkpoint's, in fp32.
-struct LogitError {
-    std::int64_t tokens = 0;
-    float difference = 0;  ///< the largest
-    float largest = 0;     ///< logit
-};
-
 struct ExportedModel {
     std::optional<LogitError> error;  ///< nothing if the model does not fit in memory
     bool has_tokenizer = false;
+    std::int64_t max_positions = 0;  ///< of the checkpoint's model
+    std::int64_t context = 0;        ///< of the export, the longest text for which both are equal
 };
 
 /// Writes the checkpoint's model as a folder of Hugging Face's transformers, under a temporary name
@@ -37,5 +30,9 @@ struct ExportedModel {
 /// tensors at a time, besides the model that computes logits. Error (usage): the output exists, no
 /// class of transformers has the model, or a weight does not fit in fp16.
 ExportedModel export_hf(const InferenceRun& run, const ExportOptions& options);
+
+/// The same as one GGUF file for llama.cpp, of which every element is compared too. Error (usage)
+/// also for what llama.cpp has not. max_shard_bytes is not used.
+ExportedModel export_gguf(const InferenceRun& run, const ExportOptions& options);
 
 }  // namespace gptrain

@@ -3,6 +3,9 @@
 #include <algorithm>
 #include <numeric>
 
+#include "meter/meter_backend.h"
+#include "meter/meter_communicator.h"
+
 namespace gptrain {
 namespace {
 
@@ -22,34 +25,42 @@ Generator::Generator(Backend& backend, const Mesh& mesh, const RunPlan& plan,
       most_at_once_(most_at_once),
       has_head_(head_stage(plan) == mesh.place().pp) {
     Memory& all = model_.memory();
-    batch_ = reserve_batch(all[MemoryUse::batch], {1, most_at_once},
-                           {.window = plan.limits_attention()});
-    token_ = all[MemoryUse::batch].allocate(DType::i32, {1});
+    const std::int64_t sequences = plan.micro_batch_size;
+    const std::int64_t rows = checked_mul(sequences, most_at_once);
+    batch_ = reserve_batch(all[MemoryUse::batch], {1, rows}, {.window = plan.limits_attention()});
+    tokens_ = all[MemoryUse::batch].allocate(DType::i32, {sequences});
     for (std::int64_t i = 0; i < schedule_.buffers; ++i) {
         buffers_.push_back(
-            all[MemoryUse::boundaries].allocate(plan.compute, {most_at_once, plan.model.hidden}));
+            all[MemoryUse::boundaries].allocate(plan.compute, {rows, plan.model.hidden}));
     }
     Arena& saved = all[MemoryUse::saved];
     for (const GptChunk& chunk : model_.chunks())
-        caches_.push_back(chunk.reserve_caches(saved, 1, plan.seq_length));
+        caches_.push_back(chunk.reserve_caches(saved, sequences, plan.seq_length));
     if (!has_head_) return;
-    logits_ = saved.allocate(plan.compute, {mesh.tp().size() * plan.local.vocab});
-    logits_f32_ = saved.allocate(DType::f32, {plan.model.vocab});
+    const Shape logits = {sequences, mesh.tp().size() * plan.local.vocab};
+    logits_ = saved.allocate(plan.compute, logits);
+    logits_f32_ = saved.allocate(DType::f32, logits);
 }
 
 Batch Generator::upload(std::span<const std::int32_t> tokens) const {
     Backend& backend = model_.context().backend;
-    const std::int64_t count = std::ssize(tokens);
+    const std::int64_t sequences = plan_.micro_batch_size;
+    const std::int64_t length = div_exact(std::ssize(tokens), sequences);
+    const auto part = [&](const Tensor& whole) {
+        return whole.slice(1, 0, std::ssize(tokens)).view({sequences, length});
+    };
     Batch batch;
-    batch.ids = batch_.ids.slice(1, 0, count);
-    batch.positions = batch_.positions.slice(1, 0, count);
+    batch.ids = part(batch_.ids);
+    batch.positions = part(batch_.positions);
     batch.stream_positions = batch.positions;
     std::vector<std::int32_t> positions(tokens.size());
-    std::iota(positions.begin(), positions.end(), narrow<std::int32_t>(length_));
+    const auto first = narrow<std::int32_t>(length_);
+    for (auto begin = positions.begin(); begin != positions.end(); begin += length)
+        std::iota(begin, begin + length, first);
     backend.upload(batch.ids, std::as_bytes(tokens));
     backend.upload(batch.positions, std::as_bytes(std::span(positions)));
     if (batch_.first_in_window.empty()) return batch;
-    batch.first_in_window = batch_.first_in_window.slice(1, 0, count);
+    batch.first_in_window = part(batch_.first_in_window);
     const auto before = narrow<std::int32_t>(*plan_.model.sliding_window - 1);
     for (std::int32_t& position : positions)
         position = std::max(position - before, 0);
@@ -57,20 +68,25 @@ Batch Generator::upload(std::span<const std::int32_t> tokens) const {
     return batch;
 }
 
-void Generator::choose_token(const Choose& choose) {
+void Generator::choose_tokens(const Choose& choose) {
     const ModelContext& context = model_.context();
     Communicator& tp = context.mesh.tp();
-    const std::int64_t rows = context.shape.vocab;
-    tp.all_gather(logits_, logits_.slice(0, tp.rank() * rows, rows), 0).wait();
+    const std::int64_t local = context.shape.vocab;
+    tp.all_gather(logits_, logits_.slice(1, tp.rank() * local, local), 1).wait();
     if (tp.rank() != 0) return;
-    context.backend.run(Cast{.to = logits_f32_, .from = logits_.slice(0, 0, plan_.model.vocab)});
-    std::vector<float> logits(static_cast<std::size_t>(plan_.model.vocab));
-    context.backend.download(std::as_writable_bytes(std::span(logits)), logits_f32_);
-    const std::int32_t token = choose(logits);
-    context.backend.upload(token_, std::as_bytes(std::span(&token, 1)));
+    context.backend.run(Cast{.to = logits_f32_, .from = logits_});
+    std::vector<float> all(static_cast<std::size_t>(logits_f32_.elements()));
+    context.backend.download(std::as_writable_bytes(std::span(all)), logits_f32_);
+    const std::span<const float> rows(all);
+    const auto padded = static_cast<std::size_t>(logits_f32_.size(1));
+    std::vector<std::int32_t> tokens(static_cast<std::size_t>(plan_.micro_batch_size));
+    for (std::size_t i = 0; i < tokens.size(); ++i)
+        tokens[i] = choose(rows.subspan(i * padded, static_cast<std::size_t>(plan_.model.vocab)));
+    context.backend.upload(tokens_, std::as_bytes(std::span(tokens)));
 }
 
 void Generator::read(std::span<const std::int32_t> tokens) {
+    GPTRAIN_CHECK(plan_.micro_batch_size == 1);
     const auto most = static_cast<std::size_t>(most_at_once_);
     for (; !tokens.empty(); tokens = tokens.subspan(std::min(most, tokens.size())))
         append(tokens.first(std::min(most, tokens.size())));
@@ -92,7 +108,7 @@ void Generator::append(std::span<const std::int32_t> tokens) {
         rows.push_back(buffer.slice(0, 0, batch.tokens()));
     const std::int64_t vocab = context.shape.vocab;
     Tensor logits;
-    if (has_head_) logits = logits_.slice(0, context.vocab_begin(), vocab).view({1, vocab});
+    if (has_head_) logits = logits_.slice(1, context.vocab_begin(), vocab);
 
     ActionRunner runner(context, rows);
     runner.listeners().add(listener_);
@@ -100,18 +116,63 @@ void Generator::append(std::span<const std::int32_t> tokens) {
         const auto chunk = static_cast<std::size_t>(schedule_.actions[index].chunk);
         model_.chunks()[chunk].next_token(batch, caches_[chunk], ends, logits);
     });
-    length_ += batch.tokens();
+    length_ += batch.seq_length();
 }
 
-std::int32_t Generator::next_token(std::span<const std::int32_t> tokens, const Choose& choose) {
-    read(tokens);
-    if (has_head_) choose_token(choose);
+std::vector<std::int32_t> Generator::next_tokens(std::span<const std::int32_t> tokens,
+                                                 const Choose& choose) {
+    append(tokens);
+    if (has_head_) choose_tokens(choose);
     const ModelContext& context = model_.context();
     const Mesh& mesh = context.mesh;
-    mesh.model().broadcast(token_, narrow<int>(head_stage(plan_) * mesh.tp().size())).wait();
-    std::int32_t token = 0;
-    context.backend.download(std::as_writable_bytes(std::span(&token, 1)), token_);
-    return token;
+    mesh.model().broadcast(tokens_, narrow<int>(head_stage(plan_) * mesh.tp().size())).wait();
+    std::vector<std::int32_t> next(static_cast<std::size_t>(plan_.micro_batch_size));
+    context.backend.download(std::as_writable_bytes(std::span(next)), tokens_);
+    return next;
+}
+
+std::int64_t Generator::cache_bytes() const {
+    std::int64_t bytes = 0;
+    for (const std::vector<KvCache>& chunk : caches_) {
+        for (const KvCache& cache : chunk)
+            bytes += cache.k.bytes() + cache.v.bytes();
+    }
+    return bytes;
+}
+
+namespace {
+
+/// Passes `count` tokens of each sequence to a generator on the meter.
+void pass_tokens(Generator& generator, const RunPlan& plan, std::int64_t count) {
+    const std::vector<std::int32_t> tokens(
+        static_cast<std::size_t>(checked_mul(plan.micro_batch_size, count)));
+    generator.next_tokens(tokens, [](std::span<const float>) { return 0; });
+}
+
+}  // namespace
+
+GeneratorMemory measure_generator(const RunPlan& plan, const MeshPlace& place,
+                                  const BackendMemory& needs, std::int64_t prompt_tokens) {
+    MeterBackend meter(needs);
+    const Mesh mesh = meter_mesh(plan, place);
+    ActionListeners nobody;
+    Generator generator(meter, mesh, plan, prompt_tokens, nobody);
+    pass_tokens(generator, plan, prompt_tokens);
+    return {.memory = generator.model().memory().peaks(), .cache_bytes = generator.cache_bytes()};
+}
+
+StepTrace trace_tokens(const RunPlan& plan, const MeshPlace& place, const BackendMemory& needs,
+                       std::int64_t before, std::int64_t count) {
+    MeterBackend meter(needs);
+    TraceRecorder recorder;
+    meter.listen(recorder);
+    const Mesh mesh(plan.mesh, place, mesh_connections(plan),
+                    observed(meter_communicators(), recorder));
+    Generator generator(meter, mesh, plan, std::max(before, count), recorder);
+    if (before > 0) pass_tokens(generator, plan, before);
+    recorder.begin();
+    pass_tokens(generator, plan, count);
+    return recorder.take();
 }
 
 }  // namespace gptrain

@@ -1,58 +1,82 @@
-// Generates tokens one by one, on any mesh with one copy of the model.
+// Generates tokens one by one, for one or several sequences, on any mesh with one copy of the
+// model.
 #pragma once
 
 #include <functional>
 #include <span>
 #include <vector>
 
+#include "engine/step_trace.h"
 #include "infer/inference.h"
 
 namespace gptrain {
 
 class Generator {
 public:
-    /// For one sequence of at most plan.seq_length tokens, of which at most `most_at_once` go
-    /// through the model together. The plan must have one rank of dp and cp, no sequence
-    /// parallelism and microbatches of one sequence. Reports actions to `listener`. The references
-    /// must outlive the generator.
+    /// For plan.micro_batch_size sequences of at most plan.seq_length tokens, passed in at most
+    /// `most_at_once` of each at a time. The plan must have one rank of dp and cp and no sequence
+    /// parallelism. Reports actions to `listener`. The references must outlive the generator.
     Generator(Backend& backend, const Mesh& mesh, const RunPlan& plan, std::int64_t most_at_once,
               ActionListener& listener, const std::optional<MemoryPlan>& memory = std::nullopt);
 
-    /// Chooses a token from the logits [V] of all tokens.
+    /// Chooses a token from the logits [V] of all tokens. Called for one sequence after the other.
     using Choose = std::function<std::int32_t(std::span<const float> logits)>;
-    /// Appends tokens to the sequence. All ranks call it with the same tokens.
+    /// Appends tokens [B, n] to the sequences and returns the token that follows each, [B]. One
+    /// rank chooses them and broadcasts them. All ranks call it with the same tokens.
+    std::vector<std::int32_t> next_tokens(std::span<const std::int32_t> tokens,
+                                          const Choose& choose);
+    /// The same for a single sequence.
+    std::int32_t next_token(std::span<const std::int32_t> tokens, const Choose& choose) {
+        return next_tokens(tokens, choose).front();
+    }
+    /// Appends any number of tokens to a single sequence.
     void read(std::span<const std::int32_t> tokens);
-    /// The same, and returns the token that follows. One rank chooses it and broadcasts it.
-    std::int32_t next_token(std::span<const std::int32_t> tokens, const Choose& choose);
     /// Continues after the first `length` tokens, at most plan.seq_length. Those that were never
     /// read have arbitrary keys and values, which is enough to measure memory.
     void move_to(std::int64_t length);
-    /// Tokens of the sequence.
+    /// Tokens of a sequence.
     std::int64_t length() const { return length_; }
 
     InferenceModel& model() { return model_; }
+    /// Memory of the keys and values of all tokens.
+    std::int64_t cache_bytes() const;
 
 private:
     Batch upload(std::span<const std::int32_t> tokens) const;
-    /// Appends at most most_at_once_ tokens; fills logits_ on the stage with the head.
+    /// Appends tokens [B, n], at most most_at_once_ of each sequence; fills logits_ on the stage
+    /// with the head.
     void append(std::span<const std::int32_t> tokens);
-    /// token_ = the chosen token, on the rank that broadcasts it. Called by the ranks of the last
-    /// chunk.
-    void choose_token(const Choose& choose);
+    /// tokens_ = the chosen tokens, on the rank that broadcasts them. Called by the ranks of the
+    /// last chunk.
+    void choose_tokens(const Choose& choose);
 
     const RunPlan& plan_;
     ActionListener& listener_;
     InferenceModel model_;
     Schedule schedule_;  ///< of one microbatch
     std::int64_t most_at_once_;
-    Batch batch_;                               ///< [1, most_at_once]
-    std::vector<Tensor> buffers_;               ///< boundaries, [most_at_once, H]
+    Batch batch_;                               ///< [1, B most_at_once]
+    std::vector<Tensor> buffers_;               ///< boundaries, [B most_at_once, H]
     std::vector<std::vector<KvCache>> caches_;  ///< for each chunk
-    std::int64_t length_ = 0;                   ///< tokens in the caches
+    std::int64_t length_ = 0;                   ///< tokens of a sequence in the caches
     bool has_head_;
-    Tensor logits_;      ///< compute dtype [V], padded; on the stage with the head
-    Tensor logits_f32_;  ///< [V], not padded; on the stage with the head
-    Tensor token_;       ///< i32 [1]
+    Tensor logits_;      ///< compute dtype [B, V], padded; on the stage with the head
+    Tensor logits_f32_;  ///< the same in fp32
+    Tensor tokens_;      ///< i32 [B]
 };
+
+/// What a generator takes on a rank, from the first tokens to the last.
+struct GeneratorMemory {
+    MemoryPlan memory;
+    std::int64_t cache_bytes = 0;  ///< in it
+};
+
+/// Runs a generator over the meter.
+GeneratorMemory measure_generator(const RunPlan& plan, const MeshPlace& place,
+                                  const BackendMemory& needs, std::int64_t prompt_tokens);
+
+/// What a generator does on a rank when `count` tokens of each sequence follow `before` others.
+StepTrace trace_tokens(const RunPlan& plan, const MeshPlace& place, const BackendMemory& needs,
+                       std::int64_t before, std::int64_t count);
 
 }  // namespace gptrain

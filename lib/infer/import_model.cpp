@@ -59,7 +59,7 @@ KeptFiles kept_files(const HfFolder& folder) {
 }
 
 /// Adds the tokenizer under the name that a checkpoint has for it, and returns its fingerprint.
-std::string add_tokenizer(const HfTokenizer& own, KeptFiles& files) {
+std::string add_tokenizer(const TokenizerBeside& own, KeptFiles& files) {
     if (!own.fault.empty()) return "";
     const std::string_view name = tokenizer_file_name(own.bytes);
     const auto kept = std::find_if(files.begin(), files.end(),
@@ -92,7 +92,7 @@ ImportedModel import_model(const std::filesystem::path& from, const std::filesys
     const RunSpec& spec = folder.spec();
     const RunPlan plan = make_plan(spec, {.world_size = 1, .cuda = false, .dry_run = true});
     KeptFiles kept = kept_files(folder);
-    const HfTokenizer own = hf_tokenizer(folder);
+    const TokenizerBeside own = tokenizer_beside(folder);
     const std::string tokenizer = add_tokenizer(own, kept);
     std::vector<WholeFile> files;
     for (const auto& [name, contents] : kept)

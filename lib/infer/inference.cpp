@@ -29,11 +29,7 @@ RunSpec with_settings(RunSpec spec, const std::string& source,
                       const std::vector<std::string>& settings) {
     for (const std::string& setting : settings)
         check_setting(setting);
-    spec.parallel = {};
-    spec.training.global_batch_size.reset();
-    spec.training.rampup = {};
-    spec.deterministic = true;
-    return parse_run_spec(to_yaml(spec), source, settings);
+    return parse_run_spec(to_yaml(without_training(std::move(spec))), source, settings);
 }
 
 Json model_of(const CheckpointMeta& meta) {
@@ -53,6 +49,14 @@ RunSpec inference_spec(const ModelSource& source, const std::vector<std::string>
     if (source.hf() == nullptr)
         return inference_spec(source.folder(), source.checkpoint().meta(), settings);
     return with_settings(source.spec(), (source.folder() / hf_config_name).string(), settings);
+}
+
+RunSpec without_training(RunSpec spec) {
+    spec.parallel = {};
+    spec.training.global_batch_size.reset();
+    spec.training.rampup = {};
+    spec.deterministic = true;
+    return spec;
 }
 
 InferenceModel::InferenceModel(Backend& backend, const Mesh& mesh, const RunPlan& plan,

@@ -33,6 +33,9 @@ RunSpec inference_spec(const std::filesystem::path& folder, const CheckpointMeta
 /// The same of a model, which may also be a folder of transformers.
 RunSpec inference_spec(const ModelSource& source, const std::vector<std::string>& settings);
 
+/// The spec of a run for inference: without its mesh and what only training needs.
+RunSpec without_training(RunSpec spec);
+
 /// One rank's share of the weights, and the chunks that compute with them.
 class InferenceModel {
 public:

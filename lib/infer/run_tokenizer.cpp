@@ -20,9 +20,9 @@ RunTokenizer::RunTokenizer(const ModelSource& source, const RunSpec& spec,
 
 void RunTokenizer::read_beside(const HfFolder& folder, const std::filesystem::path& given,
                                bool may_warn) {
-    HfTokenizer own;
+    TokenizerBeside own;
     if (given.empty()) {
-        own = hf_tokenizer(folder);
+        own = tokenizer_beside(folder);
     } else {
         own = {.bytes = read_tokenizer(given).bytes, .source = given.string(), .fault = {}};
     }
@@ -109,8 +109,8 @@ std::optional<ExpectedTokenizer> RunTokenizer::expected() const {
     return ExpectedTokenizer{"the tokenizer that the model was trained with", fingerprint_};
 }
 
-HfTokenizer hf_tokenizer(const HfFolder& folder) {
-    HfTokenizer own;
+TokenizerBeside tokenizer_beside(const HfFolder& folder) {
+    TokenizerBeside own;
     for (const std::string_view name : {"tokenizer.json", "tokenizer.model", "vocab.json"}) {
         const std::filesystem::path path = folder.path() / name;
         std::error_code ignored;

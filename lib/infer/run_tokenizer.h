@@ -50,11 +50,11 @@ private:
 };
 
 /// The tokenizer in a folder of transformers: its bytes, or why gptrain cannot use it.
-struct HfTokenizer {
+struct TokenizerBeside {
     std::string bytes;
     std::string source;  ///< its file
     std::string fault;   ///< empty if it can be used
 };
-HfTokenizer hf_tokenizer(const HfFolder& folder);
+TokenizerBeside tokenizer_beside(const HfFolder& folder);
 
 }  // namespace gptrain

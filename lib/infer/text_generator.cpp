@@ -11,7 +11,6 @@
 namespace gptrain {
 namespace {
 
-constexpr std::int64_t rope_position_factor = 64;
 // Tokens of a prompt that go through the model together: enough for matrices that keep all cores
 // busy.
 constexpr std::int64_t most_at_once = 512;
@@ -68,17 +67,6 @@ MemoryPlan checked_memory(const InferenceRun& run, const RunPlan& plan, const Te
 }
 
 }  // namespace
-
-std::int64_t last_position(const ModelShape& model) {
-    const bool learned = model.position_embedding == PositionEmbedding::learned;
-    return learned ? model.max_positions : checked_mul(rope_position_factor, model.max_positions);
-}
-
-std::string source_of_positions(const ModelShape& model) {
-    const bool learned = model.position_embedding == PositionEmbedding::learned;
-    return text(" (", learned ? "" : text(rope_position_factor, " times "),
-                "model.max_position_embeddings)");
-}
 
 TextGenerator::TextGenerator(const InferenceRun& run, const PromptCodec& codec,
                              const TextRoom& room)

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "infer/generator.h"
+#include "infer/positions.h"
 #include "infer/prompt_codec.h"
 #include "infer/sampler.h"
 
@@ -36,12 +37,6 @@ enum class TextEnd {
     last_position,  ///< no room for more tokens
     enough,         ///< Reader::enough
 };
-
-/// The last position of a text. Rotary positions have no limit, but far beyond the trained ones a
-/// model writes nothing useful.
-std::int64_t last_position(const ModelShape& model);
-/// " (model.max_position_embeddings)", where the last position comes from.
-std::string source_of_positions(const ModelShape& model);
 
 /// The tokens that a generator has room for.
 struct TextRoom {

@@ -1,18 +1,15 @@
 #include "interop/export_hf.h"
 
 #include <algorithm>
-#include <cmath>
-#include <span>
 
 #include "base/file.h"
 #include "base/temporary_file.h"
 #include "interop/hf_folder.h"
 #include "interop/safetensors.h"
+#include "interop/stored_tensors.h"
 
 namespace gptrain {
 namespace {
-
-constexpr std::int64_t piece_elements = std::int64_t{1} << 20;
 
 std::int64_t bytes_of(const ForeignTensor& tensor, DType dtype) {
     return checked_mul(tensor.shape.elements(), size_of(dtype));
@@ -48,41 +45,6 @@ std::string digits(std::size_t number) {
 std::string shard_name(std::size_t index, std::size_t count) {
     if (count == 1) return std::string(hf_weights_name);
     return text("model-", digits(index + 1), "-of-", digits(count), ".safetensors");
-}
-
-template <class T>
-void convert(std::span<const float> from, std::vector<std::byte>& to) {
-    std::vector<T> values(from.size());
-    std::transform(from.begin(), from.end(), values.begin(), from_float<T>);
-    const auto bytes = std::as_bytes(std::span(values));
-    to.assign(bytes.begin(), bytes.end());
-}
-
-void check_range(std::span<const float> values, const std::string& name) {
-    constexpr float largest_f16 = 65504;
-    for (const float value : values) {
-        if (std::abs(value) <= largest_f16) continue;
-        fail(ExitCode::usage, "tensor ", name, " has the value ", value,
-             ", which fp16 cannot hold; use --dtype bf16 or fp32");
-    }
-}
-
-void write_values(File& file, const std::string& name, std::span<const float> values, DType dtype) {
-    std::vector<std::byte> bytes;
-    while (!values.empty()) {
-        const auto piece =
-            values.first(std::min(values.size(), static_cast<std::size_t>(piece_elements)));
-        if (dtype == DType::f16) {
-            check_range(piece, name);
-            convert<F16>(piece, bytes);
-        } else if (dtype == DType::bf16) {
-            convert<Bf16>(piece, bytes);
-        } else {
-            convert<float>(piece, bytes);
-        }
-        file.write(bytes);
-        values = values.subspan(piece.size());
-    }
 }
 
 class ModelWriter {
@@ -127,7 +89,7 @@ private:
         std::vector<float> values;
         for (const ForeignTensor& tensor : tensors) {
             read_foreign(tensor, shapes_, weights_, values);
-            write_values(file, tensor.name, values, request_.dtype);
+            write_floats(file, tensor.name, values, request_.dtype);
         }
         file.sync();
         file.close();

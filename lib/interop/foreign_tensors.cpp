@@ -8,53 +8,110 @@
 namespace gptrain {
 namespace {
 
-/// What a class calls the parts of a block, relative to the block, without ".weight" and ".bias".
-struct BlockNames {
-    std::string_view block;  ///< before the number of the layer
-    std::string_view ln_1, ln_2, q, k, v, attn_proj, fc, gate, mlp_proj;
+/// What another program calls the tensors, without ".weight" and ".bias", and how it stores them.
+struct TensorNames {
+    std::string_view embedding = {}, positions = {};
+    std::string_view block = {};  ///< before the number of the layer; the next are relative to it
+    std::string_view ln_1 = {}, q = {}, k = {}, v = {}, q_norm = {}, k_norm = {}, attn_proj = {};
+    std::string_view ln_2 = {}, fc = {}, gate = {}, mlp_proj = {};
+    std::string_view ln_f = {}, head = {};
+    bool stacks_qkv = false;   ///< q, k and v are one tensor, called q
+    bool transposes = false;   ///< linear layers are [in, out]
+    bool has_biases = false;   ///< of linear layers, in every model
+    bool needs_head = false;   ///< a copy of tied embeddings
+    bool interleaves = false;  ///< the rows of q and k, as RoPE of neighbouring features needs
 };
 
-constexpr BlockNames gpt2_names = {"transformer.h.", "ln_1",     "ln_2", "attn.c_attn", "", "",
-                                   "attn.c_proj",    "mlp.c_fc", "",     "mlp.c_proj"};
-constexpr BlockNames llama_names = {
-    "model.layers.",    "input_layernorm",  "post_attention_layernorm", "self_attn.q_proj",
-    "self_attn.k_proj", "self_attn.v_proj", "self_attn.o_proj",         "mlp.up_proj",
-    "mlp.gate_proj",    "mlp.down_proj"};
-constexpr BlockNames starcoder2_names = {
-    "model.layers.",    "input_layernorm",  "post_attention_layernorm",
-    "self_attn.q_proj", "self_attn.k_proj", "self_attn.v_proj",
-    "self_attn.o_proj", "mlp.c_fc",         "",
-    "mlp.c_proj"};
+constexpr TensorNames hf_names = {.embedding = "model.embed_tokens",
+                                  .block = "model.layers.",
+                                  .ln_1 = "input_layernorm",
+                                  .q = "self_attn.q_proj",
+                                  .k = "self_attn.k_proj",
+                                  .v = "self_attn.v_proj",
+                                  .q_norm = "self_attn.q_norm",
+                                  .k_norm = "self_attn.k_norm",
+                                  .attn_proj = "self_attn.o_proj",
+                                  .ln_2 = "post_attention_layernorm",
+                                  .fc = "mlp.up_proj",
+                                  .gate = "mlp.gate_proj",
+                                  .mlp_proj = "mlp.down_proj",
+                                  .ln_f = "model.norm",
+                                  .head = "lm_head"};
 
-constexpr const BlockNames& block_names_of(HfClass hf_class) {
-    switch (hf_class) {
-        case HfClass::gpt2: return gpt2_names;
-        case HfClass::starcoder2: return starcoder2_names;
-        default: return llama_names;
+constexpr TensorNames hf_gpt2_names = {.embedding = "transformer.wte",
+                                       .positions = "transformer.wpe",
+                                       .block = "transformer.h.",
+                                       .ln_1 = "ln_1",
+                                       .q = "attn.c_attn",
+                                       .attn_proj = "attn.c_proj",
+                                       .ln_2 = "ln_2",
+                                       .fc = "mlp.c_fc",
+                                       .mlp_proj = "mlp.c_proj",
+                                       .ln_f = "transformer.ln_f",
+                                       .head = "lm_head",
+                                       .stacks_qkv = true,
+                                       .transposes = true,
+                                       .has_biases = true};
+
+constexpr TensorNames gguf_names = {.embedding = "token_embd",
+                                    .positions = "position_embd",
+                                    .block = "blk.",
+                                    .ln_1 = "attn_norm",
+                                    .q = "attn_q",
+                                    .k = "attn_k",
+                                    .v = "attn_v",
+                                    .q_norm = "attn_q_norm",
+                                    .k_norm = "attn_k_norm",
+                                    .attn_proj = "attn_output",
+                                    .ln_2 = "ffn_norm",
+                                    .fc = "ffn_up",
+                                    .gate = "ffn_gate",
+                                    .mlp_proj = "ffn_down",
+                                    .ln_f = "output_norm",
+                                    .head = "output"};
+
+TensorNames hf_names_of(HfClass hf_class) {
+    TensorNames names = hf_class == HfClass::gpt2 ? hf_gpt2_names : hf_names;
+    if (hf_class == HfClass::starcoder2) {
+        names.fc = "mlp.c_fc";
+        names.mlp_proj = "mlp.c_proj";
     }
+    return names;
 }
 
-/// Lists the tensors of a class for a model.
+TensorNames gguf_names_of(HfClass hf_class) {
+    TensorNames names = gguf_names;
+    if (hf_class == HfClass::gpt2) {
+        names.q = "attn_qkv";
+        names.stacks_qkv = true;
+    }
+    names.has_biases = hf_class == HfClass::gpt2 || hf_class == HfClass::starcoder2;
+    names.needs_head = hf_class == HfClass::stablelm;
+    names.interleaves = hf_class == HfClass::llama || hf_class == HfClass::mistral;
+    return names;
+}
+
+/// Lists the tensors of a model as another program has them.
 class TensorList {
 public:
-    TensorList(const ModelShape& model, HfClass hf_class)
+    TensorList(const ModelShape& model, const TensorNames& names)
         : model_(model),
-          names_(block_names_of(hf_class)),
-          is_gpt2_(hf_class == HfClass::gpt2),
+          names_(names),
           norm_biases_(model.normalization == Normalization::layernorm) {}
 
     std::vector<ForeignTensor> list() {
-        const bool learned = model_.position_embedding == PositionEmbedding::learned;
-        add(is_gpt2_ ? "transformer.wte.weight" : "model.embed_tokens.weight",
-            {model_.vocab, model_.hidden}, {"wte.weight"});
-        if (learned) {
-            add("transformer.wpe.weight", {model_.max_positions, model_.hidden}, {"wpe.weight"});
+        add(text(names_.embedding, ".weight"), {model_.vocab, model_.hidden}, {"wte.weight"});
+        if (model_.position_embedding == PositionEmbedding::learned) {
+            add(text(names_.positions, ".weight"), {model_.max_positions, model_.hidden},
+                {"wpe.weight"});
         }
         for (std::int64_t i = 0; i < model_.layers; ++i)
             block(text(names_.block, i, "."), text("h.", i, "."));
-        norm(is_gpt2_ ? "transformer.ln_f" : "model.norm", "ln_f");
-        if (!model_.tie_embeddings)
-            add("lm_head.weight", {model_.vocab, model_.hidden}, {"head.weight"});
+        norm(std::string(names_.ln_f), "ln_f");
+        if (!model_.tie_embeddings || names_.needs_head) {
+            add(text(names_.head, ".weight"), {model_.vocab, model_.hidden},
+                {model_.tie_embeddings ? "wte.weight" : "head.weight"});
+        }
         return std::move(tensors_);
     }
 
@@ -84,9 +141,18 @@ private:
             weights.push_back(name + ".weight");
             if (bias) biases.push_back(name + ".bias");
         }
-        const Shape shape = is_gpt2_ ? Shape{inputs, outputs} : Shape{outputs, inputs};
-        add(theirs + ".weight", shape, std::move(weights), is_gpt2_);
-        if (is_gpt2_ || bias) add(theirs + ".bias", {outputs}, std::move(biases));
+        const Shape shape = names_.transposes ? Shape{inputs, outputs} : Shape{outputs, inputs};
+        add(theirs + ".weight", shape, std::move(weights), names_.transposes);
+        if (names_.has_biases || bias) add(theirs + ".bias", {outputs}, std::move(biases));
+    }
+
+    /// q or k.
+    void rotated(const std::string& theirs, std::int64_t rows, const std::string& ours) {
+        const std::size_t first = tensors_.size();
+        linear(theirs, rows, model_.hidden, {ours}, model_.qkv_bias);
+        if (!names_.interleaves) return;
+        for (std::size_t i = first; i < tensors_.size(); ++i)
+            tensors_[i].interleaved = model_.head_dim;
     }
 
     void block(const std::string& theirs, const std::string& ours) {
@@ -97,16 +163,16 @@ private:
         const std::string q = ours + "attn.q";
         const std::string k = ours + "attn.k";
         const std::string v = ours + "attn.v";
-        if (is_gpt2_) {
+        if (names_.stacks_qkv) {
             linear(at(names_.q), q_rows + 2 * kv_rows, model_.hidden, {q, k, v}, model_.qkv_bias);
         } else {
-            linear(at(names_.q), q_rows, model_.hidden, {q}, model_.qkv_bias);
-            linear(at(names_.k), kv_rows, model_.hidden, {k}, model_.qkv_bias);
+            rotated(at(names_.q), q_rows, q);
+            rotated(at(names_.k), kv_rows, k);
             linear(at(names_.v), kv_rows, model_.hidden, {v}, model_.qkv_bias);
         }
         if (model_.qk_norm) {
-            add(at("self_attn.q_norm.weight"), {model_.head_dim}, {ours + "attn.q_norm.weight"});
-            add(at("self_attn.k_norm.weight"), {model_.head_dim}, {ours + "attn.k_norm.weight"});
+            add(at(names_.q_norm) + ".weight", {model_.head_dim}, {q + "_norm.weight"});
+            add(at(names_.k_norm) + ".weight", {model_.head_dim}, {k + "_norm.weight"});
         }
         linear(at(names_.attn_proj), model_.hidden, q_rows, {ours + "attn.proj"}, model_.bias);
         norm(at(names_.ln_2), ours + "ln_2");
@@ -117,8 +183,7 @@ private:
     }
 
     const ModelShape& model_;
-    const BlockNames& names_;
-    bool is_gpt2_;
+    TensorNames names_;
     bool norm_biases_;
     std::vector<ForeignTensor> tensors_;
 };
@@ -130,6 +195,20 @@ std::vector<float> transposed(std::span<const float> from, std::int64_t rows,
         for (std::int64_t column = 0; column < columns; ++column)
             to[static_cast<std::size_t>(column * rows + row)] =
                 from[static_cast<std::size_t>(row * columns + column)];
+    return to;
+}
+
+/// The rows in the order of the file.
+std::vector<float> interleaved(std::span<const float> from, const ForeignTensor& tensor) {
+    std::vector<float> to(from.size());
+    const std::int64_t rows = tensor.shape[0];
+    const std::int64_t columns = tensor.shape.elements() / rows;
+    for (std::int64_t row = 0; row < rows; ++row) {
+        const auto values = from.subspan(static_cast<std::size_t>(row * columns),
+                                         static_cast<std::size_t>(columns));
+        std::copy(values.begin(), values.end(),
+                  to.begin() + stored_row(row, tensor.interleaved) * columns);
+    }
     return to;
 }
 
@@ -147,7 +226,18 @@ std::vector<Shard> model_tensors(const ModelShape& model) {
 }
 
 std::vector<ForeignTensor> hf_tensors(const ModelShape& model, HfClass hf_class) {
-    return TensorList(model, hf_class).list();
+    return TensorList(model, hf_names_of(hf_class)).list();
+}
+
+std::vector<ForeignTensor> gguf_tensors(const ModelShape& model, HfClass hf_class) {
+    return TensorList(model, gguf_names_of(hf_class)).list();
+}
+
+std::int64_t stored_row(std::int64_t row, std::int64_t interleaved) {
+    if (interleaved == 0) return row;
+    const std::int64_t half = interleaved / 2;
+    const std::int64_t feature = row % interleaved;
+    return row - feature + (feature < half ? 2 * feature : 2 * (feature - half) + 1);
 }
 
 void read_foreign(const ForeignTensor& tensor, const std::map<std::string, Shape>& shapes,
@@ -161,8 +251,9 @@ void read_foreign(const ForeignTensor& tensor, const std::map<std::string, Shape
         filled += count;
     }
     GPTRAIN_CHECK(tensor.parts.empty() || filled == to.size(), tensor.name);
-    if (tensor.transposed && !tensor.parts.empty())
-        to = transposed(to, tensor.shape[1], tensor.shape[0]);
+    if (tensor.parts.empty()) return;
+    if (tensor.transposed) to = transposed(to, tensor.shape[1], tensor.shape[0]);
+    if (tensor.interleaved != 0) to = interleaved(to, tensor);
 }
 
 }  // namespace gptrain

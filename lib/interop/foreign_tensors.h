@@ -22,6 +22,9 @@ struct ForeignTensor {
     /// Ours, stacked along dim 0. None: every element is 0.
     std::vector<std::string> parts;
     bool transposed = false;  ///< the file holds the stack as [in, out]
+    /// If not 0: the rows of each head, of which the file takes one of the first half, one of the
+    /// second half, and so on.
+    std::int64_t interleaved = 0;
 };
 
 /// A model's tensors (docs/design.md, "Tensors"), in the order of checkpoints.
@@ -29,6 +32,11 @@ std::vector<Shard> model_tensors(const ModelShape& model);
 
 /// Every tensor of the class, in the model's order. The model must fit the class (hf_class_of).
 std::vector<ForeignTensor> hf_tensors(const ModelShape& model, HfClass hf_class);
+/// The same as llama.cpp has them in GGUF files.
+std::vector<ForeignTensor> gguf_tensors(const ModelShape& model, HfClass hf_class);
+
+/// The row of a file that holds a row of ours, if heads of `interleaved` rows are interleaved.
+std::int64_t stored_row(std::int64_t row, std::int64_t interleaved);
 
 /// to = the elements of a shard of one of our tensors (group "weight"), as fp32.
 using WeightReader = std::function<void(const Shard& part, std::span<float> to)>;

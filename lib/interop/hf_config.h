@@ -1,28 +1,17 @@
-// config.json of Hugging Face's transformers, in the dialects of its versions 4 and 5: which of its
-// classes computes what a model of ours does, and with which settings.
+// config.json and generation_config.json of Hugging Face's transformers, in the dialects of its
+// versions 4 and 5.
 #pragma once
 
 #include <cstdint>
 #include <optional>
 #include <string>
-#include <string_view>
 
 #include "base/dtype.h"
 #include "base/json.h"
+#include "interop/hf_classes.h"
 #include "spec/run_plan.h"
 
 namespace gptrain {
-
-/// The classes of transformers that a run spec can express.
-enum class HfClass {
-    gpt2,        ///< learned positions, LayerNorm, GELU
-    llama,       ///< rope, RMSNorm, SwiGLU
-    mistral,     ///< the same with a sliding window
-    qwen2,       ///< the same as llama with biases of q, k and v alone; windows in some layers
-    qwen3,       ///< the same as llama with norms of q and k; windows in some layers
-    stablelm,    ///< rope, LayerNorm, SwiGLU
-    starcoder2,  ///< rope, LayerNorm, GELU
-};
 
 /// Ids of special tokens.
 struct SpecialIds {
@@ -39,10 +28,6 @@ struct HfConfig {
 /// Reads a config.json; `source` names it in messages. A setting that no key of the run spec
 /// expresses is an Error (bad_input) that names its key and value.
 HfConfig read_hf_config(const Json& config, const std::string& source);
-
-/// The class that computes what the model does. If there is none: Error (usage) that names the
-/// keys.
-HfClass hf_class_of(const ModelShape& model);
 
 /// The config.json of a model whose weights are stored as `dtype`, for versions 4 and 5.
 Json hf_config(const ModelShape& model, const SpecialIds& ids, DType dtype);

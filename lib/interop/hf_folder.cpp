@@ -1,7 +1,6 @@
 #include "interop/hf_folder.h"
 
 #include <algorithm>
-#include <cstring>
 #include <set>
 
 #include "base/checked.h"
@@ -35,36 +34,9 @@ RunSpec spec_of(const ModelSpec& model, const SpecialIds& ids, const std::string
     }
 }
 
-template <class T>
-float element(std::span<const std::byte> bytes, std::int64_t index) {
-    T value{};
-    std::memcpy(&value, bytes.data() + index * static_cast<std::int64_t>(sizeof value),
-                sizeof value);
-    return to_float(value);
-}
-
-/// to[i] = element first + i * stride.
-template <class T>
-void gather(std::span<const std::byte> bytes, std::int64_t first, std::int64_t stride,
-            std::span<float> to) {
-    for (float& value : to) {
-        value = element<T>(bytes, first);
-        first += stride;
-    }
-}
-
-void gather(std::span<const std::byte> bytes, DType dtype, std::int64_t first, std::int64_t stride,
-            std::span<float> to) {
-    switch (dtype) {
-        case DType::bf16: return gather<Bf16>(bytes, first, stride, to);
-        case DType::f16: return gather<F16>(bytes, first, stride, to);
-        default: return gather<float>(bytes, first, stride, to);
-    }
-}
-
 bool all_zero(std::span<const std::byte> bytes, DType dtype) {
     std::vector<float> values(bytes.size() / static_cast<std::size_t>(size_of(dtype)));
-    gather(bytes, dtype, 0, 1, values);
+    to_floats(bytes, dtype, 0, 1, values);
     return std::all_of(values.begin(), values.end(), [](float value) { return value == 0; });
 }
 
@@ -180,35 +152,11 @@ void HfFolder::place(const ForeignTensor& tensor, const std::map<std::string, Sh
         fail(ExitCode::bad_input, source,
              " is not zero; gptrain has either all biases or none (model.bias)");
     }
-    Place place = {.file = &file, .entry = &entry, .dtype = dtype, .transposed = tensor.transposed};
-    place.rows = tensor.shape[tensor.transposed ? 1 : 0];
-    for (const std::string& part : tensor.parts) {
-        places_.emplace(part, place);
-        place.row += shapes.at(part)[0];
-    }
+    place_parts(tensor, file.bytes_of(entry), dtype, shapes, places_);
 }
 
 void HfFolder::read(const Shard& part, std::span<float> to) const {
-    const Place& place = places_.find(part.name)->second;
-    const std::span<const std::byte> bytes = place.file->bytes_of(*place.entry);
-    const bool matrix = part.global.rank() == 2;
-    const std::int64_t width = matrix ? part.box.extent[1] : 1;
-    const std::int64_t columns = matrix ? part.global[1] : 1;
-    for (std::int64_t flat = part.flat_begin; flat < part.flat_end;) {
-        // The elements up to the end of the box's row.
-        const std::int64_t count = std::min(width - flat % width, part.flat_end - flat);
-        const std::int64_t index = part.global_index(flat);
-        const std::int64_t row = place.row + index / columns;
-        const std::int64_t column = index % columns;
-        const auto out = to.subspan(static_cast<std::size_t>(flat - part.flat_begin),
-                                    static_cast<std::size_t>(count));
-        if (place.transposed) {
-            gather(bytes, place.dtype, column * place.rows + row, place.rows, out);
-        } else {
-            gather(bytes, place.dtype, row * columns + column, 1, out);
-        }
-        flat += count;
-    }
+    read_stored(places_.find(part.name)->second, part, to);
 }
 
 }  // namespace gptrain

@@ -10,6 +10,7 @@
 #include "interop/foreign_tensors.h"
 #include "interop/hf_config.h"
 #include "interop/safetensors.h"
+#include "interop/stored_tensors.h"
 
 namespace gptrain {
 
@@ -49,16 +50,6 @@ public:
     void read(const Shard& part, std::span<float> to) const;
 
 private:
-    /// Where a tensor of ours lies: in rows [row, ...) of the stack that a file's tensor holds.
-    struct Place {
-        const SafetensorsFile* file = nullptr;
-        const SafetensorsEntry* entry = nullptr;
-        DType dtype = DType::f32;
-        bool transposed = false;
-        std::int64_t row = 0;
-        std::int64_t rows = 0;  ///< of the stack
-    };
-
     void open_files();
     void open_indexed();
     const SafetensorsFile& open(const std::string& name);
@@ -71,7 +62,7 @@ private:
     ModelShape shape_;
     std::map<std::string, SafetensorsFile> files_;
     std::map<std::string, const SafetensorsFile*, std::less<>> tensors_;  ///< the file of each
-    std::map<std::string, Place, std::less<>> places_;                    ///< of our tensors
+    StoredTensors places_;                                                ///< of our tensors
 };
 
 }  // namespace gptrain

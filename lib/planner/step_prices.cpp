@@ -28,14 +28,6 @@ Spent spent_on(Axis reported) {
     }
 }
 
-/// The most ranks on a node: one for each device. The cores of a CPU that has no other nodes serve
-/// any number.
-std::int64_t ranks_per_node(const HardwareProfile& hardware, std::int64_t ranks) {
-    const NodeProfile& node = hardware.node;
-    const bool any = hardware.kind == DeviceChoice::cpu && !node.network;
-    return any ? ranks : std::min(ranks, node.devices);
-}
-
 PricedMessage price(const TraceMessage& message, std::int64_t stage, const PipelineTraces& pipeline,
                     const HardwareProfile& hardware) {
     const MeshShape& mesh = pipeline.mesh;
@@ -80,6 +72,12 @@ std::string_view name_of(Spent spent) {
         case Spent::host: return "host";
     }
     return "?";
+}
+
+std::int64_t ranks_per_node(const HardwareProfile& hardware, std::int64_t ranks) {
+    const NodeProfile& node = hardware.node;
+    const bool any = hardware.kind == DeviceChoice::cpu && !node.network;
+    return any ? ranks : std::min(ranks, node.devices);
 }
 
 double devices_per_rank(const HardwareProfile& hardware, std::int64_t ranks) {

@@ -21,6 +21,8 @@ struct PipelineTraces {
     std::int64_t kv_sharers = 1;
     std::int64_t chunks = 1;  ///< of a stage
     std::vector<StepTrace> stages;
+    /// The host reads the result of a step before it issues the next one.
+    bool host_reads = false;
 };
 
 struct PricedOp {
@@ -42,6 +44,10 @@ struct StepPrices {
     std::vector<PricedOp> ops;
     std::vector<PricedMessage> messages;
 };
+
+/// The most of `ranks` ranks on a node: one for each device. The cores of a CPU that has no other
+/// nodes serve any number.
+std::int64_t ranks_per_node(const HardwareProfile& hardware, std::int64_t ranks);
 
 /// The devices that work for one of `ranks` ranks: 1, or on a CPU the rank's share of the cores of
 /// its node.

@@ -374,6 +374,7 @@ void StepSimulation::end_part(std::int64_t index) {
     stage.part = 0;
     if (stage.step < steps) stage.ends[at(stage.step)] = stage.device;
     ++stage.step;
+    if (pipeline_.host_reads) stage.host = std::max(stage.host, stage.device);
 }
 
 void StepSimulation::advance(std::int64_t index) {

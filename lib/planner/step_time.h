@@ -21,7 +21,8 @@ struct StepTime {
 
 /// Simulates three steps, of which the last counts. The rules of a device with streams (CUDA,
 /// NCCL):
-///  - the host issues ops and messages in order, issue_seconds each, and waits for nothing;
+///  - the host issues ops and messages in order, issue_seconds each, and waits for nothing, except
+///    for the end of a step if it reads its result (PipelineTraces.host_reads);
 ///  - ops run one after another; an op starts when it is issued and the last one has ended;
 ///  - a message starts when it is issued, the ops issued before it have ended, the communicator's
 ///    last message has ended, and (software.in_order) every message issued before it has started;

@@ -6,6 +6,7 @@
 
 #include "base/temporary_file.h"
 #include "base/text.h"
+#include "planner/svg.h"
 #include "planner/timeline.h"
 #include "planner/timeline_view.h"
 
@@ -22,7 +23,6 @@ constexpr double row_pitch = 27;
 constexpr double row_pitch_with_operations = 31;
 constexpr double digit_width = 6.2;
 
-using Rgb = std::array<int, 3>;
 struct KindStyle {
     ActionKind kind;
     Rgb rgb;
@@ -44,54 +44,12 @@ const Rgb& rgb_of(ActionKind kind) {
     return style == styles.end() ? message_rgb : style->rgb;
 }
 
-constexpr std::string_view style_sheet = R"(<style>
-text { font: 12px sans-serif; fill: #222 }
-.title { font-size: 14px; font-weight: bold }
-.axis { text-anchor: middle }
-.number { font-size: 10px; fill: #111; text-anchor: middle }
-.paper { fill: #fff }
-.idle { fill: #eee }
-.line { stroke: #888; fill: none }
-.event { stroke: #fff; stroke-width: 0.6 }
-@media (prefers-color-scheme: dark) {
-text { fill: #ddd }
-.number { fill: #111 }
-.paper { fill: #1b1d21 }
-.idle { fill: #2c2f36 }
-}
-</style>
-)";
-
-std::string pixels(double value) {
-    return fixed(value, 1);
-}
-
-std::string escaped(std::string_view text) {
-    std::string out;
-    for (const char c : text) {
-        switch (c) {
-            case '&': out += "&amp;"; break;
-            case '<': out += "&lt;"; break;
-            case '>': out += "&gt;"; break;
-            default: out += c;
-        }
-    }
-    return out;
-}
-
-/// "#7fb2e5"; later chunks are paler.
+/// Later chunks are paler.
 std::string colour(const Rgb& rgb, std::int64_t chunk, std::int64_t chunks) {
     constexpr double palest = 0.6;
-    const double white =
-        chunks > 1 ? palest * static_cast<double>(chunk) / static_cast<double>(chunks - 1) : 0;
-    std::string out = "#";
-    for (const int part : rgb) {
-        const int value = part + static_cast<int>(white * (255 - part));
-        for (const int digit : {value / 16, value % 16}) {
-            out += "0123456789abcdef"[digit];
-        }
-    }
-    return out;
+    return svg_colour(
+        rgb,
+        chunks > 1 ? palest * static_cast<double>(chunk) / static_cast<double>(chunks - 1) : 0);
 }
 
 struct TimeUnit {
@@ -148,9 +106,7 @@ std::string Picture::draw() {
     // Room for title and legend, however short the rows are.
     const double width = std::max(view_.right() + margin + 20, 900.0);
     const double height = bottom() + 40;
-    out_ = text("<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"", pixels(width), "\" height=\"",
-                pixels(height), "\" viewBox=\"0 0 ", pixels(width), ' ', pixels(height), "\">\n",
-                style_sheet, "<rect class=\"paper\" width=\"100%\" height=\"100%\"/>\n");
+    out_ = svg_head(width, height);
     draw_header();
     draw_rows();
     draw_events();
@@ -168,8 +124,8 @@ void Picture::draw_header() {
     const std::string caption =
         text(timeline_.title, ": bubble ", fixed(100 * bubble(timeline_), 1),
              " % (idle time / ideal time)");
-    out_ += text("<title>", escaped(caption), "</title>\n<text class=\"title\" x=\"", margin,
-                 "\" y=\"24\">", escaped(caption), "</text>\n");
+    out_ += text("<title>", svg_escaped(caption), "</title>\n<text class=\"title\" x=\"", margin,
+                 "\" y=\"24\">", svg_escaped(caption), "</text>\n");
     double x = left;
     const auto entry = [&](std::string_view look, std::string_view label) {
         out_ += text("<rect ", look, " x=\"", pixels(x),
@@ -269,14 +225,9 @@ void Picture::draw_numbers() {
 
 void Picture::draw_axis(const Window& window) {
     const TimeUnit unit = unit_of(span_.seconds());
-    // Steps of 1, 2 or 5 times a power of ten, far enough apart for their labels.
-    const double least = 70 / view_.scale * unit.per_second;
-    const double power = std::floor(std::log10(least));
-    double step = std::pow(10, power);
-    for (const double factor : {2.0, 2.5, 2.0}) {
-        if (step < least) step *= factor;
-    }
-    const int digits = static_cast<int>(std::max(0.0, -power));
+    // Far enough apart for their labels.
+    const AxisStep axis = axis_step(70 / view_.scale * unit.per_second);
+    const double step = axis.step;
     const double y = bottom() + 2;
     const double first = (window.time.begin - span_.begin) * unit.per_second;
     const double last = (window.time.end - span_.begin) * unit.per_second;
@@ -284,7 +235,7 @@ void Picture::draw_axis(const Window& window) {
         const double x = view_.x(window, span_.begin + k * step / unit.per_second);
         out_ += text("<path class=\"line\" d=\"M", pixels(x), ' ', pixels(y), "v5\"/>\n",
                      "<text class=\"axis\" x=\"", pixels(x), "\" y=\"", pixels(y + 18), "\">",
-                     fixed(k * step, digits), k == 0 ? text(' ', unit.name) : "", "</text>\n");
+                     fixed(k * step, axis.digits), k == 0 ? text(' ', unit.name) : "", "</text>\n");
     }
 }
 

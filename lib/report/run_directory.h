@@ -18,6 +18,8 @@ struct RunPaths {
     std::filesystem::path metrics() const { return folder / "metrics.jsonl"; }
     std::filesystem::path checkpoints() const { return folder / "checkpoints"; }
     std::filesystem::path cache() const { return folder / "cache"; }
+    /// What gptrain plan --measure measured.
+    std::filesystem::path measured() const { return folder / "measured.jsonl"; }
     std::filesystem::path lock() const { return folder / ".lock"; }
 };
 

@@ -274,6 +274,7 @@ void Search::accept(const Node& node) {
             result_.corners[i] = found;
     }
     outcomes_.bounded(node.choices, node.bound);
+    result_.points.push_back({node.bound, bytes, true});
     if (std::ssize(result_.best) == count_) return discarded_.push_back(node);
     outcomes_.among_best(node.choices);
     result_.best.push_back(found);
@@ -282,6 +283,7 @@ void Search::accept(const Node& node) {
 void Search::discard(const Node& node) {
     if (!fits(node.bytes)) return drop(node.choices, node.bytes);
     outcomes_.bounded(node.choices, node.bound);
+    result_.points.push_back({node.bound, node.bytes, node.level == Level::simulated});
     discarded_.push_back(node);
 }
 

@@ -46,11 +46,19 @@ struct SearchCounts {
 /// Shares of the memory below which the fastest is found as well.
 constexpr std::array<double, 3> memory_corners = {0.75, 0.5, 0.25};
 
+/// What is known of a candidate that may fit.
+struct CandidatePoint {
+    double seconds = 0;      ///< per sample; at least, unless simulated
+    double bytes = 0;        ///< at least
+    bool simulated = false;  ///< in full
+};
+
 struct SearchResult {
     std::vector<Found> best;  ///< the fastest first
     /// The fastest that takes at most each share of memory_corners; none if nothing fits.
     std::array<std::optional<Found>, memory_corners.size()> corners;
     SearchCounts counts;
+    std::vector<CandidatePoint> points;  ///< of all that may fit
     std::vector<std::pair<KeyValue, ValueOutcome>> outcomes;
 };
 

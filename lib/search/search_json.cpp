@@ -1,7 +1,6 @@
 #include "search/search_report.h"
 
 namespace gptrain {
-namespace {
 
 Json json_of(const Found& found) {
     const Choices& choices = found.choices;
@@ -37,8 +36,6 @@ Json json_of(const Found& found) {
               {"recompute", name_of(choices.recompute)}}},
             {"seconds", std::move(seconds)}};
 }
-
-}  // namespace
 
 std::string to_json(const SearchReport& report, const SearchContext& context) {
     const SearchCounts& counts = report.result.counts;

@@ -186,6 +186,11 @@ std::string describe(const Found& found) {
                 name_of(choices.recompute), ", ", name_of(parallel.schedule));
 }
 
+std::string describe_fully(const Found& found) {
+    const std::string others = other_settings(found, false);
+    return text(describe(found), others.empty() ? "" : ", ", others);
+}
+
 std::string scaling_head() {
     return text(padded_left("ranks", 7), padded_left("step s", 9), padded_left("tokens/s", 10),
                 padded_left("MFU %", 6), padded_left("days", 8), padded_left("GiB", 6),

@@ -29,6 +29,9 @@ std::string to_text(const SearchReport& report, const SearchContext& context);
 /// One JSON object, with a line break at its end (docs/outputs.md lists its members).
 std::string to_json(const SearchReport& report, const SearchContext& context);
 
+/// The settings of a candidate, its estimate and its memory, as in `to_json`.
+Json json_of(const Found& found);
+
 /// A table of the fastest settings by the number of ranks, and a row of it; null: nothing fits.
 std::string scaling_head();
 std::string scaling_row(std::int64_t ranks, const Found* best);
@@ -38,6 +41,9 @@ std::string largest_loss(const StepTime& step);
 
 /// The settings in a few words: "tensor 8 sp, pipeline 8 x 3, data 16, micro batch 1, ...".
 std::string describe(const Found& found);
+
+/// The same with the settings that are mostly alike: layers and shard_optimizer.
+std::string describe_fully(const Found& found);
 
 /// Why the values of the search's keys that are not among the best are left out.
 struct LeftOut {

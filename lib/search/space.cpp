@@ -19,14 +19,6 @@ std::vector<std::int64_t> divisors(std::int64_t number) {
     return all;
 }
 
-/// The list's values that divide `number`, or all of its divisors.
-std::vector<std::int64_t> values_of(const std::vector<std::int64_t>& list, std::int64_t number) {
-    if (list.empty()) return divisors(number);
-    std::vector<std::int64_t> values = list;
-    std::erase_if(values, [&](std::int64_t n) { return number % n != 0; });
-    return values;
-}
-
 template <class T>
 std::vector<T> or_only(bool varies, const std::vector<T>& list, const T& only) {
     return varies || list.size() == 1 ? list : std::vector<T>{only};
@@ -149,6 +141,14 @@ SearchSpace whole_space(const RunSpec& spec) {
     return space;
 }
 
+std::vector<std::int64_t> dividing_values(const std::vector<std::int64_t>& list,
+                                          std::int64_t number) {
+    if (list.empty()) return divisors(number);
+    std::vector<std::int64_t> values = list;
+    std::erase_if(values, [&](std::int64_t n) { return number % n != 0; });
+    return values;
+}
+
 FixedKey parse_fixed_key(std::string_view text) {
     const std::size_t equals = text.find('=');
     require(equals != std::string_view::npos && equals + 1 < text.size(), "--fix ", text,
@@ -182,10 +182,10 @@ public:
         : space_(space), spec_(spec), ranks_(ranks) {}
 
     std::vector<Choices> all() {
-        for (const std::int64_t tensor : values_of(space_.tensor, ranks_)) {
-            for (const std::int64_t pipeline : values_of(space_.pipeline, ranks_ / tensor)) {
+        for (const std::int64_t tensor : dividing_values(space_.tensor, ranks_)) {
+            for (const std::int64_t pipeline : dividing_values(space_.pipeline, ranks_ / tensor)) {
                 const std::int64_t left = ranks_ / tensor / pipeline;
-                for (const std::int64_t context : values_of(space_.context, left)) {
+                for (const std::int64_t context : dividing_values(space_.context, left)) {
                     const bool too_short = context > 1 && space_.context.empty() &&
                                            spec_.training.seq_length / context < least_tokens;
                     if (!too_short) add_mesh(tensor, pipeline, context);
@@ -219,7 +219,7 @@ private:
         for (const std::int64_t global : space_.global_batch) {
             if (global % data != 0) continue;
             group.global_batch_size = global;
-            for (const std::int64_t micro : values_of(space_.micro_batch, global / data)) {
+            for (const std::int64_t micro : dividing_values(space_.micro_batch, global / data)) {
                 group.micro_batch_size = micro;
                 add_modes(group);
             }

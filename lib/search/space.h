@@ -37,6 +37,10 @@ struct SearchSpace {
 /// The whole space for a spec whose global batch size is given.
 SearchSpace whole_space(const RunSpec& spec);
 
+/// The list's values that divide `number`; of an empty list all of its divisors.
+std::vector<std::int64_t> dividing_values(const std::vector<std::int64_t>& list,
+                                          std::int64_t number);
+
 /// The values of a key as the user limits them: "parallel.tensor=4,8".
 struct FixedKey {
     std::string key;

@@ -7,6 +7,7 @@
 #include "base/text.h"
 #include "spec/run_spec.h"
 #include "spec/spec_keys.h"
+#include "spec/yaml_tree.h"
 
 namespace gptrain {
 namespace {
@@ -35,18 +36,9 @@ std::string formatted(Enumeration auto value) {
 
 /// In quotes, unless the value is a plain word anywhere in a YAML file.
 std::string formatted(const std::string& value) {
-    constexpr std::string_view plain =
-        "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_/.-+";
-    const bool word = value.find_first_not_of(plain) == std::string::npos &&
-                      value.find_first_of("-+.") != 0 && value != "null" && value != "Null" &&
-                      value != "NULL" && !value.empty();
-    if (word) return value;
-    std::string out = "\"";
-    for (const char c : value) {
-        if (c == '"' || c == '\\') out += '\\';
-        out += c;
-    }
-    return out + '"';
+    const bool word = has_plain_characters(value) && value.find_first_of("-+.") != 0 &&
+                      value != "null" && value != "Null" && value != "NULL" && !value.empty();
+    return word ? value : in_quotes(value);
 }
 
 std::string formatted(const std::filesystem::path& value) {

@@ -52,6 +52,16 @@ struct YamlSource {
 /// ...`. An empty document gives a null node.
 YamlNode parse_yaml(std::string_view yaml, const YamlSource& source);
 
+/// The document's text: a section of the document has one line per key, and what is inside a value
+/// stands on its key's line. `parse_yaml` of it returns the same values.
+std::string to_yaml(const YamlNode& root);
+
+/// True if the text means itself anywhere in YAML as far as its characters go.
+bool has_plain_characters(std::string_view text);
+
+/// The text in double quotes.
+std::string in_quotes(std::string_view text);
+
 /// True if the text is UTF-8 without control characters.
 bool is_one_line(std::string_view text);
 

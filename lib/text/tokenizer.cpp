@@ -16,8 +16,8 @@
 namespace gptrain {
 namespace {
 
-/// The eos_token of the tokenizer_config.json beside a tokenizer; empty if there is none.
-std::string eos_token_beside(const std::filesystem::path& tokenizer) {
+/// The eos_token in the tokenizer_config.json of a tokenizer's folder; empty if there is none.
+std::string configured_eos_token(const std::filesystem::path& tokenizer) {
     constexpr std::int64_t max_bytes = std::int64_t{16} << 20;
     const std::filesystem::path path = tokenizer.parent_path() / "tokenizer_config.json";
     std::error_code error;
@@ -45,7 +45,7 @@ TokenizerFile read_tokenizer(const std::filesystem::path& given) {
     const std::filesystem::path path = file_of(given);
     if (named_vocabulary(path)) {
         return {convert_vocabulary(path, max_tokenizer_bytes), path.string(),
-                eos_token_beside(path)};
+                configured_eos_token(path)};
     }
     TokenizerFile file = {read_file(path, max_tokenizer_bytes), path.string(), ""};
     if (named_yaml(path)) {
@@ -54,7 +54,7 @@ TokenizerFile read_tokenizer(const std::filesystem::path& given) {
              "(.model)");
     }
     if (is_tiktoken(file.bytes)) file.bytes = convert_tiktoken(file.bytes, file.source);
-    if (is_tokenizer_json(file.bytes)) file.eos_token = eos_token_beside(path);
+    if (is_tokenizer_json(file.bytes)) file.eos_token = configured_eos_token(path);
     return file;
 }
 

@@ -22,12 +22,12 @@ constexpr std::int64_t max_tokenizer_bytes = std::int64_t{64} << 20;
 struct TokenizerFile {
     std::string bytes;
     std::string source;     ///< its name in errors
-    std::string eos_token;  ///< of the tokenizer_config.json beside a tokenizer.json; may be empty
+    std::string eos_token;  ///< in the folder's tokenizer_config.json; may be empty
 };
 
-/// Reads a tokenizer.json, a sentencepiece model, vocab.json with merges.txt beside it, or a file
-/// of tiktoken, or whichever of the first three a folder has; all but the first two are converted
-/// to tokenizer.json (tokenizer_files.h). A file that is missing, not regular or too large is an
+/// Reads a tokenizer.json, a sentencepiece model, vocab.json and merges.txt, or a file of tiktoken.
+/// Of a folder, reads whichever of the first three it has. The last two are converted to
+/// tokenizer.json (tokenizer_files.h). A file that is missing, not regular or too large is an
 /// Error (bad_input); a run spec in its place is an Error (usage).
 TokenizerFile read_tokenizer(const std::filesystem::path& path);
 

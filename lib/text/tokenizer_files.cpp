@@ -200,22 +200,31 @@ bool named_vocabulary(const std::filesystem::path& path) {
 std::string convert_vocabulary(const std::filesystem::path& path, std::int64_t max_bytes) {
     const std::filesystem::path name = path.filename();
     const bool original = name == "encoder.json" || name == "vocab.bpe";
-    const auto beside = [&path](const char* other) { return path.parent_path() / other; };
-    const std::filesystem::path vocabulary_path = beside(original ? "encoder.json" : "vocab.json");
-    const std::filesystem::path merges_path = beside(original ? "vocab.bpe" : "merges.txt");
-    const std::filesystem::path config_path = beside("tokenizer_config.json");
-    Json vocabulary = parse_json(read_file(vocabulary_path, max_bytes), vocabulary_path.string());
-    Json merges = merges_of(read_file(merges_path, max_bytes), merges_path.string());
-    Json config = Json::object();
+    const auto read = [&path](const char* other, std::int64_t limit) {
+        const std::filesystem::path file = path.parent_path() / other;
+        return NamedText{read_file(file, limit), file.string()};
+    };
+    VocabularyFiles files;
+    files.vocabulary = read(original ? "encoder.json" : "vocab.json", max_bytes);
+    files.merges = read(original ? "vocab.bpe" : "merges.txt", max_bytes);
     std::error_code error;
-    if (std::filesystem::exists(config_path, error))
-        config = parse_json(read_file(config_path, max_config_bytes), config_path.string());
-    const bool qwen2 = is_qwen2(config, config_path.string());
+    if (std::filesystem::exists(path.parent_path() / "tokenizer_config.json", error))
+        files.config = read("tokenizer_config.json", max_config_bytes);
+    return convert_vocabulary(files);
+}
+
+std::string convert_vocabulary(const VocabularyFiles& files) {
+    Json vocabulary = parse_json(files.vocabulary.bytes, files.vocabulary.source);
+    Json merges = merges_of(files.merges.bytes, files.merges.source);
+    const std::string& config_source = files.config.source;
+    const Json config =
+        config_source.empty() ? Json::object() : parse_json(files.config.bytes, config_source);
+    const bool qwen2 = is_qwen2(config, config_source);
     BpeDescription form;  // for all that is not in the files
     form.splitters = {qwen2 ? Splitter::qwen2 : Splitter::gpt2};
     form.nfc = qwen2;
     Json file = parse_json(to_tokenizer_json(form), "form");
-    Json added = added_tokens_of(config, config_path.string());
+    Json added = added_tokens_of(config, config_source);
     file["added_tokens"] = added.empty() ? default_added_tokens(vocabulary) : std::move(added);
     file["model"]["vocab"] = std::move(vocabulary);
     file["model"]["merges"] = std::move(merges);

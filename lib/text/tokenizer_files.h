@@ -14,11 +14,24 @@ namespace gptrain {
 /// True for the names vocab.json, merges.txt, encoder.json and vocab.bpe.
 bool named_vocabulary(const std::filesystem::path& path);
 
-/// The tokenizer.json of a vocab.json and the merges.txt beside it (GPT-2: encoder.json and
-/// vocab.bpe), whichever of them `path` is. The tokenizer_config.json beside them, if there is one,
-/// tells GPT-2 from Qwen2 and lists the added tokens; without it they are GPT-2's. Errors
-/// (bad_input) name the file.
+/// The tokenizer.json of vocab.json and merges.txt (GPT-2: encoder.json and vocab.bpe); `path` is
+/// one of the two. If the folder has a tokenizer_config.json, that tells GPT-2 from Qwen2 and lists
+/// the added tokens; otherwise they are GPT-2's. Errors (bad_input) name the file.
 std::string convert_vocabulary(const std::filesystem::path& path, std::int64_t max_bytes);
+
+/// A file's contents, and its name in errors.
+struct NamedText {
+    std::string bytes;
+    std::string source;
+};
+
+/// The same from contents. `config` has no name if there is no such file.
+struct VocabularyFiles {
+    NamedText vocabulary;
+    NamedText merges;
+    NamedText config;
+};
+std::string convert_vocabulary(const VocabularyFiles& files);
 
 /// True if the text begins like a file of tiktoken: base64 of a token, a blank, its rank.
 bool is_tiktoken(std::string_view bytes);

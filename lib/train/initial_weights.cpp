@@ -84,6 +84,14 @@ void InitialWeights::check() const {
     note("max_position_embeddings", theirs.max_positions, model_.max_positions);
 }
 
+std::filesystem::path InitialWeights::tokenizer_folder() const {
+    const std::filesystem::path& folder = checkpoint_ ? checkpoint_->folder() : from_;
+    std::error_code ignored;
+    for (const std::string_view name : {"tokenizer.json", "tokenizer.model", "vocab.json"})
+        if (std::filesystem::exists(folder / name, ignored)) return folder;
+    return {};
+}
+
 void InitialWeights::load(Backend& backend, const StateSource& state) {
     const StateSource weights = weights_of(state);
     if (const HfFolder* folder = source_.hf()) {

@@ -25,6 +25,9 @@ public:
     /// session must outlive it.
     InitialWeights(std::filesystem::path from, const ModelShape& model, const MpiSession& ranks);
 
+    /// The folder with the tokenizer of the weights, for data.tokenizer; empty if they have none.
+    std::filesystem::path tokenizer_folder() const;
+
     /// Fills group "weight" of `state`, and prints where the weights come from.
     void load(Backend& backend, const StateSource& state);
 

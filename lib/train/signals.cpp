@@ -18,15 +18,17 @@ constexpr std::array handled = {SIGTERM, SIGUSR1, SIGINT};
 // The first signal received, 0 if none. Global because a handler cannot reach the object.
 std::atomic<int> first_signal{0};
 static_assert(std::atomic<int>::is_always_lock_free, "set in a signal handler");
+// What the object says on a signal, and on SIGINT.
+std::atomic<const char*> message{""};
+std::atomic<const char*> message_of_sigint{""};
+static_assert(std::atomic<const char*>::is_always_lock_free, "read in a signal handler");
 
 void record_signal(int signal) {
     int none = 0;
     if (!first_signal.compare_exchange_strong(none, signal) || stdout_silenced()) return;
     const int error = errno;
     write_from_handler("warning: ", signal_name(signal),
-                       signal == SIGINT ? ": the run saves after the current step and stops; a "
-                                          "second SIGINT ends it at once without saving"
-                                        : ": the run saves after the current step and stops");
+                       signal == SIGINT ? message_of_sigint.load() : message.load());
     errno = error;
 }
 
@@ -39,8 +41,12 @@ void end_run_on_signals() {
                              .code = ExitCode::requeue});
 }
 
-StopSignals::StopSignals() {
+StopSignals::StopSignals(const std::string& plan)
+    : message_(text(": ", plan)),
+      message_of_sigint_(text(message_, "; a second SIGINT ends it at once without saving")) {
     first_signal = 0;
+    message = message_.c_str();
+    message_of_sigint = message_of_sigint_.c_str();
     for (const int signal : handled) {
         struct sigaction action {};
         action.sa_handler = record_signal;

@@ -5,6 +5,7 @@
 #include <csignal>
 #include <cstdint>
 #include <optional>
+#include <string>
 #include <vector>
 
 namespace gptrain {
@@ -18,7 +19,9 @@ void end_run_on_signals();
 /// one object may exist at a time; its destructor restores the previous handlers.
 class StopSignals {
 public:
-    StopSignals();
+    /// `plan`: what the run will do.
+    explicit StopSignals(
+        const std::string& plan = "the run saves after the current step and stops");
     ~StopSignals();
     StopSignals(const StopSignals&) = delete;
     StopSignals& operator=(const StopSignals&) = delete;
@@ -31,6 +34,8 @@ private:
         int signal;
         struct sigaction action;
     };
+    std::string message_;
+    std::string message_of_sigint_;
     std::vector<PreviousHandler> previous_;
 };
 

@@ -121,6 +121,14 @@ ExitCode train(const RunSpec& spec, const RunPlan& plan, const ResumeChoice& res
     std::optional<InitialWeights> initial;
     if (spec.init_from && starts_fresh(resume, paths.checkpoints(), ranks))
         initial.emplace(*spec.init_from, plan.model, ranks);
+    if (initial && !spec.data.tokenizer && ranks.rank() == 0) {
+        const std::filesystem::path folder = initial->tokenizer_folder();
+        if (!folder.empty())
+            print(
+                "init_from: the run has no tokenizer; to keep that of the weights, set "
+                "data.tokenizer: ",
+                folder.string());
+    }
     std::optional<RunDirectory> directory;
     ranks.run_on_first([&] { directory.emplace(spec.output_dir); });
     Watchdog& watchdog = devices.observers.watchdog;

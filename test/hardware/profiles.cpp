@@ -4,6 +4,9 @@
 
 #include "base/error.h"
 #include "hardware/load_profile.h"
+#include "hardware/message_time.h"
+#include "hardware/op_time.h"
+#include "support/temp_folder.h"
 
 namespace gptrain::test {
 namespace {
@@ -81,6 +84,33 @@ TEST_CASE("an unknown name lists the profiles") {
         CHECK_THAT(error.what(),
                    Catch::Contains("--hardware h1000") && Catch::Contains("h100-sxm"));
     }
+}
+
+TEST_CASE("a correction makes everything take longer, and replaces the one before") {
+    const HardwareProfile plain = parse_profile(least, "mine.yaml");
+    const HardwareProfile slow = parse_profile(least + "correction: 2\n", "mine.yaml");
+    const OpWork gemm = {.kind = OpWork::Kind::gemm,
+                         .dtype = DType::bf16,
+                         .name = "linear_forward",
+                         .rows = 4096,
+                         .cols = 4096,
+                         .length = 4096,
+                         .flops = 2.0 * 4096 * 4096 * 4096,
+                         .bytes = 3.0 * 2 * 4096 * 4096};
+    CHECK(op_seconds(slow.device, gemm) == Approx(2 * op_seconds(plain.device, gemm)));
+    const GroupLayout group = {.size = 8, .per_node = 8};
+    CHECK(message_seconds(slow.node, group, "all_reduce", 1e6) ==
+          Approx(2 * message_seconds(plain.node, group, "all_reduce", 1e6)));
+    CHECK(slow.device.peak_flops.bf16 == plain.device.peak_flops.bf16);
+
+    const std::string once = corrected_profile("a100-80gb", 1.5, "measured here");
+    CHECK(once.find("# correction: measured here\ncorrection: 1.5000\n") != std::string::npos);
+    const TempFolder folder;
+    const auto file = folder.path() / "mine.yaml";
+    fill(file, once);
+    const std::string twice = corrected_profile(file.string(), 1.25, "measured there");
+    CHECK(twice.find("measured here") == std::string::npos);
+    CHECK(parse_profile(twice, "twice.yaml").correction == 1.25);
 }
 
 }  // namespace gptrain::test

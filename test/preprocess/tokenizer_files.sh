@@ -18,7 +18,7 @@ mkdir empty
 encode 3 no empty
 says err "empty: a folder without a tokenizer.json, a tokenizer.model, or vocab.json and merges.txt"
 
-# vocab.json and merges.txt are GPT-2's, or Qwen2's if the configuration beside them says so.
+# vocab.json and merges.txt are GPT-2's, or Qwen2's if tokenizer_config.json says so.
 cp "$fixture"/{vocab.json,merges.txt} .
 encode 0 plain vocab.json --append-eod
 encode 0 merges merges.txt --append-eod
@@ -42,10 +42,10 @@ echo 'three words here' >>merges.txt
 encode 3 no vocab.json
 says err "merges.txt:"
 
-# The end of a document: by its usual names, else as the configuration beside it says.
+# The end of a document: by its usual names, else as tokenizer_config.json says.
 sed 's/<|endoftext|>/<|otherwise|>/g' "$fixture/gpt2.json" >tokenizer.json
 encode 2 no tokenizer.json --append-eod
-says err "has no end-of-document token; name it as eos_token in a tokenizer_config.json beside it"
+says err "has no end-of-document token; name it as eos_token in a tokenizer_config.json next to it"
 echo '{"eos_token": {"content": "<|otherwise|>"}}' >tokenizer_config.json
 encode 0 otherwise tokenizer.json --append-eod
 same otherwise_text_document.bin gpt2_text_document.bin

@@ -82,6 +82,34 @@ says err "has no tokenizer file"
 expect_exit 0 "$gptrain" export in-gpt2 --format hf --output tokens --tokenizer-from hf
 same hf/tokenizer.json tokens/tokenizer.json
 
+# One file for llama.cpp. What it cannot express, or an output that exists, leaves nothing.
+expect_exit 2 "$gptrain" export run --format gguf --output run.gguf
+says err "tokenizer.model: llama.cpp cannot read this tokenizer: a unigram model"
+make_text 1 1000 >text.txt
+mkdir bytes
+expect_exit 0 "$preprocess" train-tokenizer --input text.txt --vocab-size 320 \
+    --model-prefix bytes/tokenizer
+expect_exit 0 "$gptrain" export run --format gguf --output run.gguf --tokenizer-from bytes
+says out "read back: the logits of 16 tokens differ by at most 0;" "exported to $work/run.gguf in fp32"
+[[ $(head -c 4 run.gguf) == GGUF ]] || fail "run.gguf is no GGUF file"
+for dtype in bf16 fp16; do
+    expect_exit 0 "$gptrain" export in-llama --format gguf --output deep/$dtype.gguf --dtype $dtype
+    says err "has no tokenizer"
+done
+for model in gpt2 llama3 mistral_window qwen2 qwen3 stablelm starcoder2; do
+    expect_exit 0 "$gptrain" export in-$model --format gguf --output $model.gguf
+    says out "differ by at most 0;"
+done
+expect_exit 0 "$gptrain" export in-mistral_window --format gguf --output window.gguf
+says err "is for texts of at most 5 tokens" "model.sliding_window"
+expect_exit 2 "$gptrain" export in-llama --format gguf --output gpt2.gguf
+says err "--output $work/gpt2.gguf: exists"
+expect_exit 2 "$gptrain" export in-llama --format gguf --output none --max-shard-size 5GB
+says err "--format gguf writes one file"
+expect_exit 2 "$gptrain" export mixed --format gguf --output none
+says err "model.normalization rmsnorm"
+(($(ls -A | grep -c '^none\|tmp-') == 0)) || fail "left over: $(ls -A)"
+
 # A run starts from weights, wherever they are: the same first loss, which differs from a fresh
 # start's.
 shape=(model.position_embedding=rope model.normalization=rmsnorm model.activation=swiglu
@@ -119,6 +147,34 @@ says err "nowhere: no such folder"
 [[ ! -e refused ]] || fail "a refused run has made its output directory"
 train 0 theta "${shape[@]}" init_from=hf model.rope_theta=5.0e5
 says out "init_from: model.rope_theta is 10000 there and 5e+05 in this run"
+
+# A run that takes the tokenizer of the weights keeps it in its checkpoints, and is told so if not.
+cp -r hf named
+cp bytes/tokenizer.json named
+rm named/tokenizer_config.json
+train 0 unnamed "${shape[@]}" init_from=named data.tokenizer=none
+says out "init_from: the run has no tokenizer" "data.tokenizer: $work/named"
+expect_exit 0 "$preprocess" --input text.txt --tokenizer named --output-prefix named-text --append-eod
+train 0 with-named "${shape[@]}" init_from=named data.tokenizer=named \
+    'data.train=[{prefix: named-text_text_document}]'
+says_not out "has no tokenizer"
+mv named gone
+expect_exit 0 "$gptrain" generate --checkpoint with-named --prompt "let there" --max-tokens 4
+expect_exit 0 "$gptrain" eval --checkpoint with-named --data text.txt
+for format in hf gguf; do
+    expect_exit 0 "$gptrain" export with-named --format $format --output with-named.$format
+    [[ ! -s err ]] || fail "$format: $(cat err)"
+done
+# The same of vocab.json and merges.txt.
+bpe=$(dirname "$script")/../text/bpe
+cp "$bpe"/{vocab.json,merges.txt} .
+expect_exit 0 "$preprocess" --input text.txt --tokenizer vocab.json --output-prefix vocab
+train 0 vocab "${shape[@]}" model.vocab_size=480 data.tokenizer=vocab.json \
+    'data.train=[{prefix: vocab_text_document}]'
+rm vocab.json merges.txt
+expect_exit 0 "$gptrain" generate --checkpoint vocab --prompt "let there" --max-tokens 4
+expect_exit 0 "$gptrain" export vocab --format gguf --output vocab.gguf
+mv gone named
 
 # An imported model has no run to resume.
 options=(--resume back/again)

@@ -56,7 +56,7 @@ read_tokens() {
                 number += NF
             }
             END {
-                for (token in read) ++count[token < 500 ? 1 : token < 800 ? 2 : 3]
+                for (token in read) ++count[token + 0 < 500 ? 1 : token + 0 < 800 ? 2 : 3]
                 print count[1] + 0, count[2] + 0, count[3] + 0
             }'
 }
@@ -138,9 +138,9 @@ same_shards two two-parts 20
 # A rollback to the checkpoint from before the change keeps the new data.
 train 0 spike
 train 4 spike "data.train=[$a, $c]" training.steps=60 checkpoint.interval=0 \
-    "faults.loss_spike={factor: 1.0, window: 1, action: rollback}" faults.max_skipped_steps=1
+    "faults.loss_spike={factor: 1.0, window: 1, action: rollback}" faults.max_skipped_steps=2
 says out "data: from sample 20 on" "to $work/spike/checkpoints/step-000010; skipping samples"
-says err "after 1 rollbacks to the newest checkpoint"
+says err "after 2 rollbacks to the newest checkpoint"
 
 # Faults. What the checkpoint says of the change is damaged, or lacks something.
 for edit in 's/"given":10/"given":-1/' 's/"pass":0,//' 's/"first_sample":20/"first_sample":41/'; do
@@ -154,8 +154,7 @@ done
 # The checkpoint after which the data was to change is damaged: an older one stands elsewhere.
 cp -r ramp torn
 rm -rf torn/checkpoints/step-00001[1-9] torn/checkpoints/step-000020
-shard=$(checkpoint torn 10)/shard-00000.h5
-printf XXXX | dd of="$shard" bs=1 seek=$(($(stat -c %s "$shard") / 2)) conv=notrunc 2>/dev/null
+printf XXXX | dd of="$(checkpoint torn 10)/shard-00000.h5" bs=1 seek=5000 conv=notrunc status=none
 train 2 torn "${ramp[@]}" "data.train=[$a, $c]" training.steps=20
 says err "step-000005: has read 10 samples" "--resume $work/torn/checkpoints/step-000005"
 options=(--resume torn/checkpoints/step-000005)

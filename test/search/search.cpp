@@ -3,12 +3,16 @@
 
 #include <algorithm>
 #include <catch.h>
+#include <fstream>
 #include <string>
 #include <vector>
 
 #include "cuda/needs.h"
 #include "hardware/load_profile.h"
 #include "search/bounds.h"
+#include "search/measured_file.h"
+#include "search/search_picture.h"
+#include "support/temp_folder.h"
 
 namespace gptrain::test {
 namespace {
@@ -161,6 +165,47 @@ TEST_CASE("a larger batch takes fewer steps of the same samples") {
     CHECK(with_choices(given.spec, choices).training.steps == 334);
     choices.global_batch_size = 16;
     CHECK(with_choices(given.spec, choices).training.steps == 1000);
+}
+
+TEST_CASE("measurements are known to the next start, and one that never ended has failed") {
+    const TempFolder folder;
+    const auto path = folder.path() / "measured.jsonl";
+    const Json a = {{"ranks", 2}};
+    const Json b = {{"ranks", 4}};
+    MeasuredFile file(path);
+    CHECK(!file.find(a));
+    file.start(a);
+    CHECK(contains(file.find(a)->failure, "crashed, was killed or hung"));
+    file.end(a, {.seconds = 0.5, .spread = 0.1, .failure = ""});
+    file.start(b);
+    file.end(b, {.seconds = 0, .spread = 0, .failure = "no memory"});
+    std::ofstream(path, std::ios::app) << R"({"candidate":{"ranks")";
+
+    const MeasuredFile again(path);
+    CHECK(again.find(a)->seconds == 0.5);
+    CHECK(again.find(a)->failure.empty());
+    CHECK(again.find(b)->failure == "no memory");
+    MeasuredFile(path).start(b);
+    CHECK(contains(MeasuredFile(path).find(b)->failure, "crashed"));
+    std::ofstream(path, std::ios::app) << "nonsense\n";
+    CHECK_THROWS_WITH(MeasuredFile(path), Catch::Contains("measured.jsonl:6"));
+}
+
+TEST_CASE("a picture has the best, the candidates and every rank of the fastest mesh") {
+    const Case given;
+    SearchSpace space = whole_space(given.spec);
+    space.tensor = {1, 2};
+    const SearchReport report = {
+        .result = search(given.context, space, 3), .own = {}, .global_batches = space.global_batch};
+    const SearchResult& result = report.result;
+    CHECK(std::ssize(result.points) > result.counts.simulated / 2);
+    CHECK(std::count_if(result.points.begin(), result.points.end(),
+                        [](const auto& point) { return point.simulated; }) >= 3);
+    const std::string svg = to_svg(report, given.context);
+    CHECK(contains(svg, text("1: ", fixed(result.best.front().estimate.step.seconds, 3), " s, ")));
+    for (int rank = 0; rank < ranks; ++rank)
+        CHECK(contains(svg, text("<title>rank ", rank, ": dp ")));
+    CHECK(svg.ends_with("</svg>\n"));
 }
 
 }  // namespace gptrain::test

@@ -210,7 +210,7 @@ TEST_CASE("the plan in words") {
     const std::string words = describe(make_plan(spec, {}));
     INFO(words);
     CHECK(holds(words, "124,439,808 parameters: 12 layers, hidden 768, 12 heads of 64"));
-    CHECK(holds(words, "512 sequences of 1,024 tokens, in 128 x 4 on each data rank"));
+    CHECK(holds(words, "512 sequences of 1,024 tokens, in 8 x 64 on each data rank"));
     CHECK(holds(words, "524,288,000 tokens"));
     CHECK_FALSE(holds(words, "epochs"));
     CHECK(holds(describe(make_plan(spec, {}), 262'144'000),

@@ -4,6 +4,8 @@
 #include "minimal_spec.h"
 #include "spec/make_plan.h"
 #include "spec/spec_json.h"
+#include "spec/spec_settings.h"
+#include "support/temp_folder.h"
 
 namespace gptrain::test {
 namespace {
@@ -196,6 +198,30 @@ TEST_CASE("every word of every enumeration reads back") {
     check("precision.grad_reduce", {"fp32", "bf16"});
     check("recompute", {"none", "selective", "full"});
     check("lr_schedule.kind", {"constant", "linear", "cosine", "wsd", "inverse_sqrt"});
+}
+
+TEST_CASE("an edited spec keeps what the user wrote") {
+    const TempFolder folder;
+    const auto file = folder.path() / "run.yaml";
+    fill(file,
+         "# a comment\nname: \"12\"\ntraining:\n  steps: 10 # another\n"
+         "output_dir: runs/a, b\nmodel: {num_layers: 4, hidden_size: 8,\n"
+         "  num_attention_heads: 2, vocab_size: 10}\n"
+         "data:\n  train:\n    - prefix: data/a b\n      weight: 1.0e-1\n  split: \"90,10\"\n");
+    const RunSpec before = load_run_spec(file);
+    RunSpec after = before;
+    after.training.steps = 20;
+    after.parallel.pipeline = 2;
+    after.parallel.layers = {1, 3};
+    after.recompute = Recompute::full;
+    const std::string edited = edited_run_spec(file, changed_keys(before, after));
+    CHECK(edited ==
+          "name: \"12\"\ntraining:\n  steps: 20\noutput_dir: \"runs/a, b\"\nmodel:\n"
+          "  num_layers: 4\n  hidden_size: 8\n  num_attention_heads: 2\n  vocab_size: 10\n"
+          "data:\n  train: [{prefix: \"data/a b\", weight: 1.0e-1}]\n  split: \"90,10\"\n"
+          "parallel:\n  pipeline: 2\n  layers: [1, 3]\nrecompute: full\n");
+    CHECK(parse_run_spec(edited, "edited.yaml") == after);
+    CHECK(changed_keys(before, before).empty());
 }
 
 }  // namespace gptrain::test

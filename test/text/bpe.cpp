@@ -171,7 +171,7 @@ TEST_CASE("a word of a megabyte takes no quadratic time") {
     CHECK(tokenizer.decode(ids_of(tokenizer, text)) == text);
 }
 
-TEST_CASE("the end of a document is found by name, in the file or beside it") {
+TEST_CASE("the end of a document is found by name, in the file or in tokenizer_config.json") {
     const Tokenizer tokenizer(fixture / "gpt2.json");
     const std::string mark = "<|endoftext|>";
     REQUIRE(tokenizer.eos_id());

@@ -1,60 +1,13 @@
-#include "interop/hf_config.h"
-
 #include <algorithm>
-#include <array>
-#include <initializer_list>
 
 #include "base/error.h"
+#include "interop/hf_config.h"
 
 namespace gptrain {
 namespace {
 
 // Sizes in a config.json are below this; make_plan sets the bounds that hold for runs.
 constexpr std::int64_t largest_size = std::int64_t{1} << 24;
-
-/// What config.json calls a class, and the keys in which the classes differ.
-struct ClassNames {
-    HfClass hf_class;
-    std::string_view model_type;
-    std::string_view architecture;
-    std::string_view layers;
-    std::string_view hidden;
-    std::string_view heads;
-    std::string_view ffn;
-    std::string_view positions;
-    std::string_view activation;
-    std::string_view activation_word;
-    std::string_view norm_eps;
-    bool tied = false;  ///< the default
-};
-
-constexpr auto classes = std::to_array<ClassNames>({
-    {HfClass::gpt2, "gpt2", "GPT2LMHeadModel", "n_layer", "n_embd", "n_head", "n_inner",
-     "n_positions", "activation_function", "gelu_new", "layer_norm_epsilon", true},
-    {HfClass::llama, "llama", "LlamaForCausalLM", "num_hidden_layers", "hidden_size",
-     "num_attention_heads", "intermediate_size", "max_position_embeddings", "hidden_act", "silu",
-     "rms_norm_eps", false},
-    {HfClass::mistral, "mistral", "MistralForCausalLM", "num_hidden_layers", "hidden_size",
-     "num_attention_heads", "intermediate_size", "max_position_embeddings", "hidden_act", "silu",
-     "rms_norm_eps", false},
-    {HfClass::qwen2, "qwen2", "Qwen2ForCausalLM", "num_hidden_layers", "hidden_size",
-     "num_attention_heads", "intermediate_size", "max_position_embeddings", "hidden_act", "silu",
-     "rms_norm_eps", false},
-    {HfClass::qwen3, "qwen3", "Qwen3ForCausalLM", "num_hidden_layers", "hidden_size",
-     "num_attention_heads", "intermediate_size", "max_position_embeddings", "hidden_act", "silu",
-     "rms_norm_eps", false},
-    {HfClass::stablelm, "stablelm", "StableLmForCausalLM", "num_hidden_layers", "hidden_size",
-     "num_attention_heads", "intermediate_size", "max_position_embeddings", "hidden_act", "silu",
-     "layer_norm_eps", false},
-    {HfClass::starcoder2, "starcoder2", "Starcoder2ForCausalLM", "num_hidden_layers", "hidden_size",
-     "num_attention_heads", "intermediate_size", "max_position_embeddings", "hidden_act",
-     "gelu_pytorch_tanh", "norm_epsilon", true},
-});
-
-const ClassNames& names_of(HfClass hf_class) {
-    return *std::find_if(classes.begin(), classes.end(),
-                         [&](const ClassNames& names) { return names.hf_class == hf_class; });
-}
 
 /// Members of config.json, where null is the same as absent.
 class Config {
@@ -111,12 +64,10 @@ private:
     std::string source_;
 };
 
-const ClassNames& class_in(const Config& config) {
+const HfClassNames& class_in(const Config& config) {
     const std::string type = JsonReader(config.json(), config.source()).string("model_type");
-    const auto found = std::find_if(classes.begin(), classes.end(), [&](const ClassNames& names) {
-        return names.model_type == type;
-    });
-    if (found == classes.end()) {
+    const HfClassNames* found = find_class(type);
+    if (found == nullptr) {
         config.refuse("model_type",
                       "gptrain reads gpt2, llama, mistral, qwen2, qwen3, stablelm and starcoder2");
     }
@@ -268,7 +219,7 @@ void read_gpt2(const Config& config, ModelSpec& model) {
     config.require("add_cross_attention", false, false);
 }
 
-void read_variant(const Config& config, const ClassNames& names, ModelSpec& model) {
+void read_variant(const Config& config, const HfClassNames& names, ModelSpec& model) {
     if (names.hf_class == HfClass::gpt2) return read_gpt2(config, model);
     model.position_embedding = PositionEmbedding::rope;
     model.normalization = Normalization::rmsnorm;
@@ -295,135 +246,11 @@ std::optional<std::int64_t> id_in(const Config& config, std::string_view key, st
     return id >= 0 && id < vocab ? std::optional(id) : std::nullopt;
 }
 
-Json or_null(const std::optional<std::int64_t>& id) {
-    return id ? Json(*id) : Json(nullptr);
-}
-
-std::string_view dtype_word(DType dtype) {
-    switch (dtype) {
-        case DType::bf16: return "bfloat16";
-        case DType::f16: return "float16";
-        default: return "float32";
-    }
-}
-
-[[noreturn]] void no_class(const auto&... what) {
-    fail(ExitCode::usage, "no class of Hugging Face's transformers has ", what...);
-}
-
-void require_default_heads(const ModelShape& model, std::string_view class_name) {
-    if (model.heads * model.head_dim == model.hidden) return;
-    no_class("this model's model.head_dim ", model.head_dim, ": ", class_name,
-             " needs model.hidden_size / model.num_attention_heads");
-}
-
-Json gpt2_config(const ModelShape& model) {
-    return {{"n_layer", model.layers},
-            {"n_embd", model.hidden},
-            {"n_head", model.heads},
-            {"n_inner", model.ffn},
-            {"n_positions", model.max_positions},
-            {"n_ctx", model.max_positions},
-            {"activation_function", "gelu_new"},
-            {"layer_norm_epsilon", model.norm_eps},
-            {"initializer_range", model.init_std},
-            {"resid_pdrop", model.dropout},
-            {"embd_pdrop", model.dropout},
-            {"attn_pdrop", model.dropout}};
-}
-
-Json rope_scaling_config(const ModelShape& model) {
-    if (!model.rope_scaling) return {{"rope_type", "default"}};
-    const RopeScaling& scaling = *model.rope_scaling;
-    Json rope = {{"rope_type", name_of(scaling.kind)}, {"factor", scaling.factor}};
-    if (scaling.kind == RopeScalingKind::linear) return rope;
-    rope["original_max_position_embeddings"] = scaling.original_max_position_embeddings;
-    if (scaling.kind == RopeScalingKind::llama3) {
-        rope["low_freq_factor"] = scaling.low_freq_factor;
-        rope["high_freq_factor"] = scaling.high_freq_factor;
-    } else {
-        rope["beta_fast"] = scaling.beta_fast;
-        rope["beta_slow"] = scaling.beta_slow;
-        if (scaling.attention_factor) rope["attention_factor"] = *scaling.attention_factor;
-    }
-    return rope;
-}
-
-Json layer_types(const ModelShape& model) {
-    Json types = Json::array();
-    for (std::int64_t layer = 0; layer < model.layers; ++layer)
-        types.push_back(model.has_window(layer) ? "sliding_attention" : "full_attention");
-    return types;
-}
-
-/// The first layer from which on all have a window.
-std::int64_t first_windowed(const ModelShape& model) {
-    std::int64_t first = model.layers;
-    while (first > 0 && model.has_window(first - 1))
-        --first;
-    return first;
-}
-
-/// What only some classes have.
-void add_class_keys(const ModelShape& model, HfClass hf_class, Json& config) {
-    const Json window = model.sliding_window ? Json(*model.sliding_window) : Json(nullptr);
-    switch (hf_class) {
-        case HfClass::gpt2: break;
-        case HfClass::llama:
-            config["attention_bias"] = model.bias;
-            config["mlp_bias"] = model.bias;
-            break;
-        case HfClass::mistral: config["sliding_window"] = window; break;
-        case HfClass::qwen3: config["attention_bias"] = false; [[fallthrough]];
-        case HfClass::qwen2:
-            config["use_sliding_window"] = model.sliding_window.has_value();
-            config["sliding_window"] = window;
-            config["max_window_layers"] = first_windowed(model);
-            config["layer_types"] = layer_types(model);
-            break;
-        case HfClass::stablelm:
-            config["partial_rotary_factor"] = 1.0;
-            config["use_qkv_bias"] = model.qkv_bias;
-            config["qk_layernorm"] = false;
-            config["use_parallel_residual"] = false;
-            config["hidden_dropout"] = model.dropout;
-            break;
-        case HfClass::starcoder2:
-            config["use_bias"] = model.bias;
-            config["sliding_window"] = window;
-            config["residual_dropout"] = model.dropout;
-            config["embedding_dropout"] = model.dropout;
-            break;
-    }
-}
-
-Json rope_config(const ModelShape& model, const ClassNames& names) {
-    Json config = {{"num_hidden_layers", model.layers},
-                   {"hidden_size", model.hidden},
-                   {"num_attention_heads", model.heads},
-                   {"num_key_value_heads", model.groups},
-                   {"head_dim", model.head_dim},
-                   {"intermediate_size", model.ffn},
-                   {"max_position_embeddings", model.max_positions},
-                   {"hidden_act", names.activation_word},
-                   {"initializer_range", model.init_std},
-                   {"attention_dropout", model.dropout}};
-    config[std::string(names.norm_eps)] = model.norm_eps;
-    add_class_keys(model, names.hf_class, config);
-    Json rope = rope_scaling_config(model);
-    config["rope_theta"] = model.rope_theta;
-    config["rope_scaling"] = model.rope_scaling ? rope : Json(nullptr);
-    rope["rope_theta"] = model.rope_theta;
-    if (names.hf_class == HfClass::stablelm) rope["partial_rotary_factor"] = 1.0;
-    config["rope_parameters"] = rope;
-    return config;
-}
-
 }  // namespace
 
 HfConfig read_hf_config(const Json& json, const std::string& source) {
     const Config config(json, source);
-    const ClassNames& names = class_in(config);
+    const HfClassNames& names = class_in(config);
     config.require_absent("quantization_config", "quantized weights; export it as bf16 first");
     HfConfig result{.hf_class = names.hf_class, .model = {}, .ids = {}};
     ModelSpec& model = result.model;
@@ -450,64 +277,9 @@ HfConfig read_hf_config(const Json& json, const std::string& source) {
     return result;
 }
 
-HfClass hf_class_of(const ModelShape& model) {
-    const bool rope = model.position_embedding == PositionEmbedding::rope;
-    const bool rmsnorm = model.normalization == Normalization::rmsnorm;
-    const bool swiglu = model.activation == Activation::swiglu;
-    const bool gelu = model.activation == Activation::gelu;
-    const bool same_bias = model.qkv_bias == model.bias;
-    const bool window = model.sliding_window.has_value();
-    const bool all_windows = window && model.full_attention_layers.empty();
-    if (!rope && !rmsnorm && gelu && same_bias && !model.qk_norm && !window) {
-        require_default_heads(model, "GPT-2");
-        if (model.groups != model.heads) {
-            no_class("learned positions with model.num_query_groups ", model.groups,
-                     " below model.num_attention_heads ", model.heads);
-        }
-        return HfClass::gpt2;
-    }
-    if (rope && rmsnorm && swiglu) {
-        if (model.qk_norm && !model.bias && !model.qkv_bias) return HfClass::qwen3;
-        if (!model.qk_norm && !model.bias && model.qkv_bias) {
-            require_default_heads(model, "Qwen2");
-            return HfClass::qwen2;
-        }
-        if (!model.qk_norm && same_bias && !window) return HfClass::llama;
-        if (!model.qk_norm && same_bias && !model.bias && all_windows) return HfClass::mistral;
-    }
-    if (rope && !rmsnorm && !model.qk_norm && gelu && same_bias && (!window || all_windows))
-        return HfClass::starcoder2;
-    if (rope && !rmsnorm && !model.qk_norm && swiglu && !model.bias && !window) {
-        require_default_heads(model, "StableLM");
-        return HfClass::stablelm;
-    }
-    no_class("this combination: model.position_embedding ", name_of(model.position_embedding),
-             ", model.normalization ", name_of(model.normalization), ", model.activation ",
-             name_of(model.activation), ", model.bias ", model.bias, ", model.qkv_bias ",
-             model.qkv_bias, ", model.qk_norm ", model.qk_norm, ", model.sliding_window ",
-             window ? text(*model.sliding_window) : "none");
-}
-
-Json hf_config(const ModelShape& model, const SpecialIds& ids, DType dtype) {
-    const ClassNames& names = names_of(hf_class_of(model));
-    Json config = {{"architectures", {names.architecture}}, {"model_type", names.model_type}};
-    config.update(names.hf_class == HfClass::gpt2 ? gpt2_config(model) : rope_config(model, names));
-    config["vocab_size"] = model.vocab;
-    config["tie_word_embeddings"] = model.tie_embeddings;
-    config["bos_token_id"] = or_null(ids.bos);
-    config["eos_token_id"] = or_null(ids.eos);
-    config["dtype"] = dtype_word(dtype);
-    config["torch_dtype"] = dtype_word(dtype);
-    return config;
-}
-
 SpecialIds special_ids(const Json& json, const std::string& source, std::int64_t vocab) {
     const Config config(json, source);
     return {id_in(config, "bos_token_id", vocab), id_in(config, "eos_token_id", vocab)};
-}
-
-std::string generation_config(const SpecialIds& ids) {
-    return to_document({{"bos_token_id", or_null(ids.bos)}, {"eos_token_id", or_null(ids.eos)}});
 }
 
 ModelShape shape_of(const ModelSpec& model) {

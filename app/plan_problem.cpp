@@ -1,0 +1,130 @@
+#include "plan_problem.h"
+
+#include <filesystem>
+#include <utility>
+
+#include "base/file.h"
+#include "base/log.h"
+#include "base/temporary_file.h"
+#include "device.h"
+#include "hardware/load_profile.h"
+#include "planner/step_prices.h"
+#include "spec/spec_keys.h"
+#include "spec/spec_settings.h"
+
+namespace gptrain {
+namespace {
+
+/// The share of "5%".
+double parse_headroom(std::string_view word) {
+    const bool percent = word.ends_with('%');
+    const auto value = parse_double(word.substr(0, word.size() - (percent ? 1 : 0)));
+    if (!percent || !value || *value < 0 || *value >= 100) {
+        fail(ExitCode::usage, "--memory-headroom ", word,
+             ": give a share of the device's memory from 0% to below 100%, such as 5%");
+    }
+    return *value / 100;
+}
+
+std::vector<std::int64_t> global_batches(const PlanOptions& options, const RunSpec& spec) {
+    if (!options.global_batch.empty())
+        return parse_sizes("--global-batch", options.global_batch, batch_count);
+    if (spec.training.global_batch_size) return {*spec.training.global_batch_size};
+    fail(ExitCode::usage, options.config,
+         ": training.global_batch_size is auto, so it would follow from the mesh; give "
+         "--global-batch N or N..M, or set it");
+}
+
+}  // namespace
+
+std::vector<std::int64_t> parse_sizes(std::string_view option, const std::string& word,
+                                      const IntRange& range) {
+    const auto bad = [&]() {
+        fail(ExitCode::usage, option, " ", word, ": give ", range.description(),
+             ", several with commas between them, or FIRST..LAST, which doubles");
+    };
+    const auto number = [&](std::string_view digits) {
+        const auto value = parse_int(digits);
+        if (!value || !range.accepts(*value)) bad();
+        return *value;
+    };
+    std::vector<std::int64_t> sizes;
+    if (const std::size_t dots = word.find(".."); dots != std::string::npos) {
+        const std::int64_t last = number(std::string_view(word).substr(dots + 2));
+        for (std::int64_t size = number(std::string_view(word).substr(0, dots)); size <= last;
+             size *= 2)
+            sizes.push_back(size);
+        if (sizes.empty()) bad();
+        return sizes;
+    }
+    for (std::string_view rest = word;;) {
+        const std::size_t comma = rest.find(',');
+        sizes.push_back(number(rest.substr(0, comma)));
+        if (comma == std::string_view::npos) return sizes;
+        rest.remove_prefix(comma + 1);
+    }
+}
+
+SearchSpace limited_space(const PlanOptions& options, const RunSpec& spec) {
+    SearchSpace space = whole_space(spec);
+    for (const std::string& text : options.fixed) {
+        const FixedKey fixed = parse_fixed_key(text);
+        std::vector<RunSpec> specs;
+        for (const std::string& value : fixed.values) {
+            std::vector<std::string> settings = options.settings;
+            settings.push_back(gptrain::text(fixed.key, "=", value));
+            specs.push_back(load_run_spec(options.config, settings));
+        }
+        fix(space, fixed.key, specs);
+    }
+    return space;
+}
+
+void check_folder(const std::string& path, std::string_view option) {
+    const std::filesystem::path file = path;
+    if (!file.has_parent_path()) return;
+    require_path(file.parent_path(), ExitCode::usage, "folder",
+                 text(" for ", option, "; create it"));
+}
+
+PlanProblem read_problem(const PlanOptions& options) {
+    PlanProblem problem = {.spec = load_run_spec(options.config, options.settings),
+                           .hardware = load_profile(options.hardware),
+                           .headroom = parse_headroom(options.memory_headroom),
+                           .needs = {}};
+    problem.cuda = plan_for_cuda(problem.spec.device, problem.hardware);
+    problem.needs = backend_memory(problem.cuda);
+    return problem;
+}
+
+SearchContext context_of(const PlanProblem& problem, std::int64_t ranks) {
+    const HardwareProfile& hardware = problem.hardware;
+    return {.spec = problem.spec,
+            .target = {.world_size = ranks, .cuda = problem.cuda, .dry_run = true},
+            .needs = problem.needs,
+            .hardware = hardware,
+            .capacity = (1 - problem.headroom) * hardware.device.memory *
+                        devices_per_rank(hardware, ranks)};
+}
+
+TrainingProblem read_training_problem(const PlanOptions& options) {
+    TrainingProblem training = {.problem = read_problem(options), .space = {}};
+    RunSpec& spec = training.problem.spec;
+    const std::vector<std::int64_t> batches = global_batches(options, spec);
+    spec.training.global_batch_size = spec.training.global_batch_size.value_or(batches.front());
+    training.space = limited_space(options, spec);
+    training.space.global_batch = batches;
+    spec.locations = {};
+    return training;
+}
+
+void write_best(const PlanOptions& options, const Found& best) {
+    const RunSpec spec = load_run_spec(options.config, options.settings);
+    std::vector<std::string> settings = options.settings;
+    for (std::string& setting : changed_keys(spec, with_choices(spec, best.choices)))
+        settings.push_back(std::move(setting));
+    write_file_durably(options.write, edited_run_spec(options.config, settings));
+    print(options.write, ": the run spec with the settings of the fastest");
+}
+
+}  // namespace gptrain

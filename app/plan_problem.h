@@ -1,0 +1,82 @@
+// What the kinds of `gptrain plan` have in common: options, and what they ask about.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/error.h"
+#include "search/search.h"
+#include "search/space.h"
+#include "spec/spec_rules.h"
+
+namespace gptrain {
+
+struct PlanOptions {
+    std::string config;
+    std::vector<std::string> settings;
+    std::string world_size;
+    std::string hardware;
+    std::string calibrate;
+    std::vector<std::string> fixed;
+    std::string global_batch;
+    std::string memory_headroom = "0%";
+    std::optional<double> max_days;
+    std::string write;
+    std::string json;
+    std::string picture;
+    bool inference = false;
+    std::int64_t prompt = 0;  ///< tokens
+    std::int64_t tokens = 0;
+    std::string batch;
+    std::optional<double> max_latency;  ///< seconds
+    std::int64_t measure = 0;           ///< candidates; 0: none
+    std::string learn;
+};
+
+/// The spec and the hardware of a question. A search context refers to it.
+struct PlanProblem {
+    RunSpec spec;
+    HardwareProfile hardware;
+    bool cuda = false;
+    double headroom = 0;  ///< share of the memory to leave free
+    BackendMemory needs;
+};
+
+PlanProblem read_problem(const PlanOptions& options);
+
+SearchContext context_of(const PlanProblem& problem, std::int64_t ranks);
+
+/// A question about training: the spec has a global batch size.
+struct TrainingProblem {
+    PlanProblem problem;
+    SearchSpace space;
+};
+
+TrainingProblem read_training_problem(const PlanOptions& options);
+
+/// Writes the user's spec with what differs in the settings found (--write).
+void write_best(const PlanOptions& options, const Found& best);
+
+/// The space of the spec with the keys of --fix limited.
+SearchSpace limited_space(const PlanOptions& options, const RunSpec& spec);
+
+/// "512", "512,768" or "512..2048", which doubles. Else an Error (usage) that names `option`.
+std::vector<std::int64_t> parse_sizes(std::string_view option, const std::string& word,
+                                      const IntRange& range);
+
+/// Numbers of ranks that can be asked about.
+constexpr IntRange rank_counts = {1, std::int64_t{1} << 24};
+
+/// Error (usage) that names `option` if there is no folder for the file `path`.
+void check_folder(const std::string& path, std::string_view option);
+
+/// The time and memory of answers.
+ExitCode plan_inference(const PlanOptions& options);
+
+/// The fastest by estimate, measured on the ranks started.
+ExitCode plan_measure(const PlanOptions& options);
+
+}  // namespace gptrain

@@ -1,0 +1,13 @@
+// Batches without data, to time steps.
+#pragma once
+
+#include "data/batch_loader.h"
+#include "spec/run_plan.h"
+
+namespace gptrain {
+
+/// The step's batch of a data rank, with the sizes and masks of a real one: one document a
+/// sequence.
+StepBatch made_up_batch(const RunPlan& plan);
+
+}  // namespace gptrain

@@ -1,0 +1,34 @@
+// The tokenizer of an export, as the checkpoint has it or from a folder that the user names.
+#pragma once
+
+#include <filesystem>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "infer/inference.h"
+#include "interop/gguf_vocabulary.h"
+#include "interop/hf_config.h"
+
+namespace gptrain {
+
+/// Names and contents.
+using NamedFiles = std::vector<std::pair<std::string, std::string>>;
+
+/// For transformers: files, none if there is no tokenizer, and the ids of special tokens.
+struct HfTokenizer {
+    NamedFiles files;
+    SpecialIds ids;
+};
+
+/// `from`: the folder; empty: the checkpoint. A sentencepiece model made by gpt-preprocess becomes
+/// tokenizer.json, because transformers would misread it.
+HfTokenizer hf_tokenizer(const InferenceRun& run, const std::filesystem::path& from);
+
+/// Adds generation_config.json: an imported model's own, whose ids then hold.
+void add_generation_config(const InferenceRun& run, HfTokenizer& tokenizer);
+
+/// For llama.cpp. Without bytes if there is no tokenizer that gptrain can use.
+GgufTokenizer gguf_tokenizer(const InferenceRun& run, const std::filesystem::path& from);
+
+}  // namespace gptrain

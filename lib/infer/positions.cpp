@@ -1,0 +1,27 @@
+#include "infer/positions.h"
+
+#include "base/checked.h"
+#include "base/text.h"
+
+namespace gptrain {
+namespace {
+
+constexpr std::int64_t rope_position_factor = 64;
+
+bool has_learned_positions(const ModelShape& model) {
+    return model.position_embedding == PositionEmbedding::learned;
+}
+
+}  // namespace
+
+std::int64_t last_position(const ModelShape& model) {
+    return has_learned_positions(model) ? model.max_positions
+                                        : checked_mul(rope_position_factor, model.max_positions);
+}
+
+std::string source_of_positions(const ModelShape& model) {
+    return text(" (", has_learned_positions(model) ? "" : text(rope_position_factor, " times "),
+                "model.max_position_embeddings)");
+}
+
+}  // namespace gptrain

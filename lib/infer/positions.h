@@ -1,0 +1,18 @@
+// How long a text a model can write.
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+#include "spec/run_plan.h"
+
+namespace gptrain {
+
+/// The number of positions of a text. Rotary positions have no limit, but 64 times beyond the
+/// trained ones a model writes nothing useful, so a text ends there.
+std::int64_t last_position(const ModelShape& model);
+
+/// The key that sets it, for messages: " (64 times model.max_position_embeddings)".
+std::string source_of_positions(const ModelShape& model);
+
+}  // namespace gptrain

@@ -1,0 +1,44 @@
+// Writes a model as llama.cpp reads it: one GGUF file.
+#pragma once
+
+#include <filesystem>
+#include <span>
+#include <string>
+
+#include "interop/gguf_file.h"
+#include "interop/gguf_vocabulary.h"
+#include "interop/stored_tensors.h"
+
+namespace gptrain {
+
+struct GgufExport {
+    const ModelShape& model;
+    const GgufTokenizer& tokenizer;
+    std::string name;          ///< of the model
+    DType dtype = DType::f32;  ///< of the matrices: fp32, bf16 or fp16; all else is fp32
+};
+
+/// Writes the file durably, tensor by tensor. Error (usage): llama.cpp has not what the model or
+/// its tokenizer does, or a weight is too large for fp16.
+void write_gguf_model(const std::filesystem::path& path, const GgufExport& request,
+                      const WeightReader& weights);
+
+/// The model in a file of write_gguf_model.
+class GgufModel {
+public:
+    GgufModel(const std::filesystem::path& path, const ModelShape& model);
+
+    /// to = the elements of a shard of one of our tensors.
+    void read(const Shard& part, std::span<float> to) const;
+
+    /// Compares every element with the weights, rounded as the file has them. A difference is an
+    /// Error (bug).
+    void check(const WeightReader& weights) const;
+
+private:
+    GgufFile file_;
+    std::vector<Shard> tensors_;
+    StoredTensors places_;
+};
+
+}  // namespace gptrain

@@ -1,0 +1,116 @@
+#include "interop/gguf_model.h"
+
+#include <algorithm>
+#include <cmath>
+#include <string>
+
+#include "base/error.h"
+#include "base/rope.h"
+
+namespace gptrain {
+namespace {
+
+bool is_llama(HfClass hf_class) {
+    return hf_class == HfClass::llama || hf_class == HfClass::mistral;
+}
+
+std::string_view architecture_of(HfClass hf_class) {
+    return names_of(is_llama(hf_class) ? HfClass::llama : hf_class).model_type;
+}
+
+[[noreturn]] void no_architecture(HfClass hf_class, const auto&... what) {
+    fail(ExitCode::usage, "the architecture ", architecture_of(hf_class), " of llama.cpp has no ",
+         what...);
+}
+
+class ModelKeys {
+public:
+    ModelKeys(const ModelShape& model, GgufMetadata& to)
+        : model_(model), hf_class_(hf_class_of(model)), to_(to) {}
+
+    void add() {
+        to_.add_size(key("vocab_size"), model_.vocab);
+        to_.add_size(key("context_length"), gguf_context(model_));
+        to_.add_size(key("embedding_length"), model_.hidden);
+        to_.add_size(key("block_count"), model_.layers);
+        to_.add_size(key("feed_forward_length"), model_.ffn);
+        to_.add_size(key("attention.head_count"), model_.heads);
+        to_.add_size(key("attention.head_count_kv"), model_.groups);
+        to_.add_size(key("attention.key_length"), model_.head_dim);
+        to_.add_size(key("attention.value_length"), model_.head_dim);
+        const bool rms = model_.normalization == Normalization::rmsnorm;
+        to_.add_number(
+            key(rms ? "attention.layer_norm_rms_epsilon" : "attention.layer_norm_epsilon"),
+            model_.norm_eps);
+        if (model_.position_embedding == PositionEmbedding::rope) add_rope();
+    }
+
+private:
+    std::string key(std::string_view name) const {
+        return text(architecture_of(hf_class_), ".", name);
+    }
+
+    void add_rope() {
+        to_.add_size(key("rope.dimension_count"), model_.head_dim);
+        to_.add_number(key("rope.freq_base"), model_.rope_theta);
+        if (hf_class_ == HfClass::stablelm) to_.add_flag(key("use_parallel_residual"), false);
+        if (!model_.rope_scaling || model_.rope_scaling->kind == RopeScalingKind::llama3) return;
+        const RopeScaling& scaling = *model_.rope_scaling;
+        to_.add_text(key("rope.scaling.type"), name_of(scaling.kind));
+        to_.add_number(key("rope.scaling.factor"), scaling.factor);
+        if (scaling.kind == RopeScalingKind::linear) return;
+        to_.add_size(key("rope.scaling.original_context_length"),
+                     scaling.original_max_position_embeddings);
+        // llama.cpp multiplies it by the factor that holds if none is given.
+        if (scaling.attention_factor) {
+            to_.add_number(key("rope.scaling.attn_factor"),
+                           *scaling.attention_factor / (0.1 * std::log(scaling.factor) + 1));
+        }
+    }
+
+    const ModelShape& model_;
+    HfClass hf_class_;
+    GgufMetadata& to_;
+};
+
+}  // namespace
+
+void check_gguf_model(const ModelShape& model) {
+    const HfClass hf_class = hf_class_of(model);
+    if (hf_class == HfClass::starcoder2 && model.heads * model.head_dim != model.hidden) {
+        no_architecture(hf_class, "model.head_dim ", model.head_dim,
+                        ": it needs model.hidden_size / model.num_attention_heads");
+    }
+    if (!model.rope_scaling) return;
+    const RopeScaling& scaling = *model.rope_scaling;
+    if (scaling.kind == RopeScalingKind::llama3 && !is_llama(hf_class))
+        no_architecture(hf_class, "model.rope_scaling of type llama3");
+    const RopeScaling usual;
+    if (scaling.kind == RopeScalingKind::yarn &&
+        (scaling.beta_fast != usual.beta_fast || scaling.beta_slow != usual.beta_slow)) {
+        no_architecture(hf_class, "model.rope_scaling with beta_fast ", scaling.beta_fast,
+                        " and beta_slow ", scaling.beta_slow, ", only with ", usual.beta_fast,
+                        " and ", usual.beta_slow);
+    }
+}
+
+std::int64_t gguf_context(const ModelShape& model) {
+    return std::min(model.max_positions, model.sliding_window.value_or(model.max_positions));
+}
+
+void add_gguf_model(const ModelShape& model, GgufMetadata& to) {
+    to.add_text("general.architecture", architecture_of(hf_class_of(model)));
+    ModelKeys(model, to).add();
+}
+
+std::vector<float> gguf_rope_factors(const ModelShape& model) {
+    std::vector<float> factors;
+    if (!model.rope_scaling || model.rope_scaling->kind != RopeScalingKind::llama3) return factors;
+    const RopeAngles plain(model.rope_theta, model.head_dim, std::nullopt);
+    const RopeAngles scaled(model.rope_theta, model.head_dim, model.rope_scaling);
+    for (std::int64_t i = 0; i < model.head_dim / 2; ++i)
+        factors.push_back(static_cast<float>(plain.frequency(i) / scaled.frequency(i)));
+    return factors;
+}
+
+}  // namespace gptrain

@@ -1,0 +1,27 @@
+// What llama.cpp must be told of a model: its architecture and settings.
+#pragma once
+
+#include <cstdint>
+#include <string_view>
+#include <vector>
+
+#include "interop/gguf_file.h"
+#include "interop/hf_classes.h"
+
+namespace gptrain {
+
+/// Fails if llama.cpp cannot compute what the model does: Error (usage) that names the key.
+void check_gguf_model(const ModelShape& model);
+
+/// The longest text on which llama.cpp computes what the model does: it has no windows, and a text
+/// is not longer than its window.
+std::int64_t gguf_context(const ModelShape& model);
+
+/// Adds the architecture and its settings.
+void add_gguf_model(const ModelShape& model, GgufMetadata& to);
+
+/// The divisors [D/2] of RoPE's frequencies that stand for rope_scaling llama3, which are a tensor
+/// in the file; empty without it.
+std::vector<float> gguf_rope_factors(const ModelShape& model);
+
+}  // namespace gptrain

@@ -1,0 +1,27 @@
+// A tokenizer as llama.cpp reads it.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+
+#include "interop/gguf_file.h"
+#include "interop/hf_config.h"
+
+namespace gptrain {
+
+struct GgufTokenizer {
+    std::string bytes;   ///< of a tokenizer.json or a sentencepiece model; empty: no tokenizer
+    std::string source;  ///< names it in errors
+    SpecialIds ids;
+    bool add_bos = false;       ///< programs put bos before each text
+    std::string chat_template;  ///< may be empty
+};
+
+/// Adds the tokenizer. Unused tokens fill the model's vocabulary up to `vocab`. llama.cpp finds the
+/// same ids for byte-level BPE without NFC, and for BPE models of sentencepiece that do not
+/// normalise text; only U+2581 is the same as a blank for it. Error (usage) that names what it has
+/// not; (bad_input) for a faulty tokenizer.
+void add_gguf_vocabulary(const GgufTokenizer& tokenizer, std::int64_t vocab, GgufMetadata& to);
+
+}  // namespace gptrain

@@ -1,0 +1,102 @@
+#include "interop/hf_classes.h"
+
+#include <algorithm>
+#include <array>
+
+#include "base/error.h"
+
+namespace gptrain {
+namespace {
+
+constexpr auto classes = std::to_array<HfClassNames>({
+    {.hf_class = HfClass::gpt2,
+     .model_type = "gpt2",
+     .architecture = "GPT2LMHeadModel",
+     .layers = "n_layer",
+     .hidden = "n_embd",
+     .heads = "n_head",
+     .ffn = "n_inner",
+     .positions = "n_positions",
+     .activation = "activation_function",
+     .activation_word = "gelu_new",
+     .norm_eps = "layer_norm_epsilon",
+     .tied = true},
+    {.hf_class = HfClass::llama, .model_type = "llama", .architecture = "LlamaForCausalLM"},
+    {.hf_class = HfClass::mistral, .model_type = "mistral", .architecture = "MistralForCausalLM"},
+    {.hf_class = HfClass::qwen2, .model_type = "qwen2", .architecture = "Qwen2ForCausalLM"},
+    {.hf_class = HfClass::qwen3, .model_type = "qwen3", .architecture = "Qwen3ForCausalLM"},
+    {.hf_class = HfClass::stablelm,
+     .model_type = "stablelm",
+     .architecture = "StableLmForCausalLM",
+     .norm_eps = "layer_norm_eps"},
+    {.hf_class = HfClass::starcoder2,
+     .model_type = "starcoder2",
+     .architecture = "Starcoder2ForCausalLM",
+     .activation_word = "gelu_pytorch_tanh",
+     .norm_eps = "norm_epsilon",
+     .tied = true},
+});
+
+[[noreturn]] void no_class(const auto&... what) {
+    fail(ExitCode::usage, "no class of Hugging Face's transformers has ", what...);
+}
+
+void require_default_heads(const ModelShape& model, std::string_view class_name) {
+    if (model.heads * model.head_dim == model.hidden) return;
+    no_class("this model's model.head_dim ", model.head_dim, ": ", class_name,
+             " needs model.hidden_size / model.num_attention_heads");
+}
+
+}  // namespace
+
+const HfClassNames& names_of(HfClass hf_class) {
+    return *std::find_if(classes.begin(), classes.end(),
+                         [&](const HfClassNames& names) { return names.hf_class == hf_class; });
+}
+
+const HfClassNames* find_class(std::string_view model_type) {
+    const auto found = std::find_if(classes.begin(), classes.end(), [&](const HfClassNames& names) {
+        return names.model_type == model_type;
+    });
+    return found == classes.end() ? nullptr : &*found;
+}
+
+HfClass hf_class_of(const ModelShape& model) {
+    const bool rope = model.position_embedding == PositionEmbedding::rope;
+    const bool rmsnorm = model.normalization == Normalization::rmsnorm;
+    const bool swiglu = model.activation == Activation::swiglu;
+    const bool gelu = model.activation == Activation::gelu;
+    const bool same_bias = model.qkv_bias == model.bias;
+    const bool window = model.sliding_window.has_value();
+    const bool all_windows = window && model.full_attention_layers.empty();
+    if (!rope && !rmsnorm && gelu && same_bias && !model.qk_norm && !window) {
+        require_default_heads(model, "GPT-2");
+        if (model.groups != model.heads) {
+            no_class("learned positions with model.num_query_groups ", model.groups,
+                     " below model.num_attention_heads ", model.heads);
+        }
+        return HfClass::gpt2;
+    }
+    if (rope && rmsnorm && swiglu) {
+        if (model.qk_norm && !model.bias && !model.qkv_bias) return HfClass::qwen3;
+        if (!model.qk_norm && !model.bias && model.qkv_bias) {
+            require_default_heads(model, "Qwen2");
+            return HfClass::qwen2;
+        }
+        if (!model.qk_norm && same_bias && !window) return HfClass::llama;
+        if (!model.qk_norm && same_bias && !model.bias && all_windows) return HfClass::mistral;
+    }
+    if (rope && !rmsnorm && !model.qk_norm && gelu && same_bias && (!window || all_windows))
+        return HfClass::starcoder2;
+    if (rope && !rmsnorm && !model.qk_norm && swiglu && !model.bias && !window) {
+        require_default_heads(model, "StableLM");
+        return HfClass::stablelm;
+    }
+    no_class("this combination: model.position_embedding ", name_of(model.position_embedding),
+             ", model.normalization ", name_of(model.normalization), ", model.activation ",
+             name_of(model.activation), ", model.bias ", model.bias, ", model.qkv_bias ",
+             model.qkv_bias, ", model.qk_norm ", model.qk_norm, ", model.sliding_window ",
+             window ? text(*model.sliding_window) : "none");
+}
+
+}  // namespace gptrain

@@ -1,0 +1,46 @@
+// The classes of Hugging Face's transformers that compute what a model of ours does.
+#pragma once
+
+#include <string_view>
+
+#include "spec/run_plan.h"
+
+namespace gptrain {
+
+/// The classes of transformers that a run spec can express.
+enum class HfClass {
+    gpt2,        ///< learned positions, LayerNorm, GELU
+    llama,       ///< rope, RMSNorm, SwiGLU
+    mistral,     ///< the same with a sliding window
+    qwen2,       ///< the same as llama with biases of q, k and v alone; windows in some layers
+    qwen3,       ///< the same as llama with norms of q and k; windows in some layers
+    stablelm,    ///< rope, LayerNorm, SwiGLU
+    starcoder2,  ///< rope, LayerNorm, GELU
+};
+
+/// What config.json calls a class, and the keys and defaults in which the classes differ.
+struct HfClassNames {
+    HfClass hf_class = HfClass::llama;
+    std::string_view model_type;
+    std::string_view architecture;
+    std::string_view layers = "num_hidden_layers";
+    std::string_view hidden = "hidden_size";
+    std::string_view heads = "num_attention_heads";
+    std::string_view ffn = "intermediate_size";
+    std::string_view positions = "max_position_embeddings";
+    std::string_view activation = "hidden_act";
+    std::string_view activation_word = "silu";
+    std::string_view norm_eps = "rms_norm_eps";
+    bool tied = false;  ///< the default of tie_word_embeddings
+};
+
+const HfClassNames& names_of(HfClass hf_class);
+
+/// The class with this model_type; null if there is none.
+const HfClassNames* find_class(std::string_view model_type);
+
+/// The class that computes what the model does. If there is none: Error (usage) that names the
+/// keys.
+HfClass hf_class_of(const ModelShape& model);
+
+}  // namespace gptrain

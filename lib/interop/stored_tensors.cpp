@@ -1,0 +1,121 @@
+#include "interop/stored_tensors.h"
+
+#include <algorithm>
+#include <cmath>
+#include <cstring>
+
+namespace gptrain {
+namespace {
+
+constexpr std::int64_t piece_elements = std::int64_t{1} << 20;
+
+template <class T>
+float element(std::span<const std::byte> bytes, std::int64_t index) {
+    T value{};
+    std::memcpy(&value, bytes.data() + index * static_cast<std::int64_t>(sizeof value),
+                sizeof value);
+    return to_float(value);
+}
+
+/// to[i] = element first + i * stride.
+template <class T>
+void gather(std::span<const std::byte> bytes, std::int64_t first, std::int64_t stride,
+            std::span<float> to) {
+    for (float& value : to) {
+        value = element<T>(bytes, first);
+        first += stride;
+    }
+}
+
+template <class T>
+void convert(std::span<const float> from, std::vector<std::byte>& to) {
+    std::vector<T> values(from.size());
+    std::transform(from.begin(), from.end(), values.begin(), from_float<T>);
+    const auto bytes = std::as_bytes(std::span(values));
+    to.assign(bytes.begin(), bytes.end());
+}
+
+template <class T>
+void round_to(std::span<float> values) {
+    for (float& value : values)
+        value = to_float(from_float<T>(value));
+}
+
+void check_range(std::span<const float> values, const std::string& name) {
+    constexpr float largest_f16 = 65504;
+    for (const float value : values) {
+        if (std::abs(value) <= largest_f16) continue;
+        fail(ExitCode::usage, "tensor ", name, " has the value ", value,
+             ", which fp16 cannot hold; use --dtype bf16 or fp32");
+    }
+}
+
+}  // namespace
+
+void to_floats(std::span<const std::byte> bytes, DType dtype, std::int64_t first,
+               std::int64_t stride, std::span<float> to) {
+    switch (dtype) {
+        case DType::bf16: return gather<Bf16>(bytes, first, stride, to);
+        case DType::f16: return gather<F16>(bytes, first, stride, to);
+        default: return gather<float>(bytes, first, stride, to);
+    }
+}
+
+void round_floats(std::span<float> values, DType dtype) {
+    if (dtype == DType::f16) round_to<F16>(values);
+    if (dtype == DType::bf16) round_to<Bf16>(values);
+}
+
+void write_floats(File& file, const std::string& name, std::span<const float> values, DType dtype) {
+    std::vector<std::byte> bytes;
+    while (!values.empty()) {
+        const auto piece =
+            values.first(std::min(values.size(), static_cast<std::size_t>(piece_elements)));
+        if (dtype == DType::f16) {
+            check_range(piece, name);
+            convert<F16>(piece, bytes);
+        } else if (dtype == DType::bf16) {
+            convert<Bf16>(piece, bytes);
+        } else {
+            convert<float>(piece, bytes);
+        }
+        file.write(bytes);
+        values = values.subspan(piece.size());
+    }
+}
+
+void place_parts(const ForeignTensor& tensor, std::span<const std::byte> bytes, DType dtype,
+                 const std::map<std::string, Shape>& shapes, StoredTensors& to) {
+    StoredTensor stored = {.bytes = bytes,
+                           .dtype = dtype,
+                           .transposed = tensor.transposed,
+                           .interleaved = tensor.interleaved};
+    stored.rows = tensor.shape[tensor.transposed ? 1 : 0];
+    for (const std::string& part : tensor.parts) {
+        to.emplace(part, stored);
+        stored.row += shapes.at(part)[0];
+    }
+}
+
+void read_stored(const StoredTensor& stored, const Shard& part, std::span<float> to) {
+    const bool matrix = part.global.rank() == 2;
+    const std::int64_t width = matrix ? part.box.extent[1] : 1;
+    const std::int64_t columns = matrix ? part.global[1] : 1;
+    for (std::int64_t flat = part.flat_begin; flat < part.flat_end;) {
+        // The elements up to the end of the box's row.
+        const std::int64_t count = std::min(width - flat % width, part.flat_end - flat);
+        const std::int64_t index = part.global_index(flat);
+        const std::int64_t row = stored.row + stored_row(index / columns, stored.interleaved);
+        const std::int64_t column = index % columns;
+        const auto out = to.subspan(static_cast<std::size_t>(flat - part.flat_begin),
+                                    static_cast<std::size_t>(count));
+        if (stored.transposed) {
+            to_floats(stored.bytes, stored.dtype, column * stored.rows + row, stored.rows, out);
+        } else {
+            to_floats(stored.bytes, stored.dtype, row * columns + column, 1, out);
+        }
+        flat += count;
+    }
+}
+
+}  // namespace gptrain

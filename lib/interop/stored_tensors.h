@@ -1,0 +1,47 @@
+// The bytes of tensors in another program's files, and our fp32 values.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <map>
+#include <span>
+#include <string>
+
+#include "base/dtype.h"
+#include "base/file.h"
+#include "interop/foreign_tensors.h"
+
+namespace gptrain {
+
+/// Where a tensor of ours lies: in rows [row, ...) of the stack that a file's tensor holds.
+struct StoredTensor {
+    std::span<const std::byte> bytes;  ///< of the file's tensor
+    DType dtype = DType::f32;          ///< fp32, bf16 or fp16
+    bool transposed = false;
+    std::int64_t interleaved = 0;
+    std::int64_t row = 0;
+    std::int64_t rows = 0;  ///< of the stack
+};
+
+/// By the names of our tensors.
+using StoredTensors = std::map<std::string, StoredTensor, std::less<>>;
+
+/// Adds the parts of a foreign tensor that is stored in `bytes`. `shapes`: those of our tensors.
+void place_parts(const ForeignTensor& tensor, std::span<const std::byte> bytes, DType dtype,
+                 const std::map<std::string, Shape>& shapes, StoredTensors& to);
+
+/// to = the elements of a shard of one of our tensors. Several threads may call it.
+void read_stored(const StoredTensor& stored, const Shard& part, std::span<float> to);
+
+/// to[i] = element first + i * stride of `bytes`.
+void to_floats(std::span<const std::byte> bytes, DType dtype, std::int64_t first,
+               std::int64_t stride, std::span<float> to);
+
+/// Rounds values to what `dtype` holds.
+void round_floats(std::span<float> values, DType dtype);
+
+/// Writes the values of tensor `name` as `dtype` (fp32, bf16 or fp16) at the file's position. A
+/// value too large for fp16 is an Error (usage).
+void write_floats(File& file, const std::string& name, std::span<const float> values, DType dtype);
+
+}  // namespace gptrain

@@ -1,0 +1,44 @@
+// What is known of candidates that were measured: one line of JSON for each start and each end of a
+// measurement. So the next start of the program goes on where this one ends, however it ends.
+#pragma once
+
+#include <filesystem>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "base/json.h"
+
+namespace gptrain {
+
+/// The end of a measurement.
+struct MeasuredTime {
+    double seconds = 0;   ///< of a step, if nothing failed
+    double spread = 0;    ///< between the fastest and the slowest step, relative to `seconds`
+    std::string failure;  ///< why there is no time; empty: there is
+};
+
+class MeasuredFile {
+public:
+    /// Reads the file if there is one. A last line that a crash cut off does not count; any other
+    /// faulty line is an Error (bad_input).
+    explicit MeasuredFile(std::filesystem::path path);
+
+    const std::filesystem::path& path() const { return path_; }
+    /// How the last measurement of a candidate ended; nothing if it was never started, or was
+    /// interrupted. One that never ended has failed.
+    std::optional<MeasuredTime> find(const Json& candidate) const;
+
+    /// Each adds a line, durable on return.
+    void start(const Json& candidate);
+    void end(const Json& candidate, const MeasuredTime& time);
+    void interrupt(const Json& candidate);
+
+private:
+    void add(const Json& record);
+
+    std::filesystem::path path_;
+    std::vector<Json> records_;
+};
+
+}  // namespace gptrain

@@ -1,0 +1,83 @@
+#include "spec/spec_settings.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "base/file.h"
+#include "spec/spec_json.h"
+
+namespace gptrain {
+namespace {
+
+constexpr std::size_t max_setting_path = 200;
+
+/// The value inside `node` named by one part of a setting's path: a key, added if missing, or the
+/// index of a list item.
+YamlNode& step_into(YamlNode& node, std::string_view part, const std::string& path) {
+    if (part.empty()) fail(ExitCode::usage, "--set ", path, ": an empty part in the key's path");
+    if (node.kind == YamlNode::Kind::list) {
+        const auto index = parse_int(part);
+        if (!index || *index < 0 || std::cmp_greater_equal(*index, node.items.size())) {
+            fail(ExitCode::usage, "--set ", path, ": ", part, " is not an index below ",
+                 node.items.size(), ", the length of the list");
+        }
+        return node.items[static_cast<std::size_t>(*index)];
+    }
+    if (node.kind == YamlNode::Kind::scalar) {
+        fail(ExitCode::usage, "--set ", path, ": ", part, " is not inside a section; found ",
+             display_text(node));
+    }
+    node.kind = YamlNode::Kind::map;
+    if (YamlNode* found = node.find(part)) return *found;
+    // The new section takes its parent's location, where missing keys are then reported.
+    node.members.push_back({std::string(part), {}, {YamlNode::Kind::null, node.location}});
+    return node.members.back().value;
+}
+
+}  // namespace
+
+void apply_setting(YamlNode& root, std::string_view setting) {
+    const std::size_t equals = setting.find('=');
+    const std::string path(setting.substr(0, equals));
+    if (equals == std::string_view::npos || path.empty() || path.size() > max_setting_path ||
+        !is_one_line(path)) {
+        fail(ExitCode::usage, "--set ", display_text(setting), ": write key.path=value");
+    }
+    YamlNode value = parse_yaml(setting.substr(equals + 1), {path, true});
+    YamlNode* node = &root;
+    for (std::size_t start = 0; start <= path.size();) {
+        const std::size_t end = std::min(path.find('.', start), path.size());
+        node = &step_into(*node, std::string_view(path).substr(start, end - start), path);
+        start = end + 1;
+    }
+    *node = std::move(value);
+}
+
+std::vector<std::string> changed_keys(const RunSpec& from, const RunSpec& to) {
+    const Json before = to_json(from);
+    const Json after = to_json(to);
+    std::vector<std::string> settings;
+    const auto compare = [&](const std::string& key, const Json& old, const Json& now) {
+        if (old == now) return;
+        settings.push_back(text(key, "=", now.is_string() ? now.get<std::string>() : to_line(now)));
+    };
+    for (const auto& [section, values] : after.items()) {
+        if (!values.is_object() || !before[section].is_object()) {
+            compare(section, before[section], values);
+            continue;
+        }
+        for (const auto& [key, value] : values.items())
+            compare(text(section, ".", key), before[section][key], value);
+    }
+    return settings;
+}
+
+std::string edited_run_spec(const std::filesystem::path& file,
+                            const std::vector<std::string>& settings) {
+    YamlNode root = parse_yaml(read_file(file, max_spec_bytes, ExitCode::usage), {file.string()});
+    for (const std::string& setting : settings)
+        apply_setting(root, setting);
+    return to_yaml(root);
+}
+
+}  // namespace gptrain
