@@ -4,7 +4,7 @@
 #include <array>
 #include <span>
 
-#include "text/template_strings.h"
+#include "text/template_functions.h"
 
 namespace gptrain {
 namespace {
@@ -53,35 +53,6 @@ TemplateValue call(TemplateRun& run, std::string_view what, std::span<const Buil
     return found->apply(run, input, bound_to(run, what, *found, arguments));
 }
 
-std::string_view string_of(const TemplateRun& run, const TemplateValue* value,
-                           std::string_view what) {
-    if (value == nullptr || !value->is_string()) {
-        run.fail(what, " needs a string, not ", value == nullptr ? "nothing" : kind_name(*value));
-    }
-    return value->string();
-}
-
-TemplateValue counted_string(TemplateRun& run, std::string string) {
-    run.count_bytes(string.size());
-    return string_value(std::move(string));
-}
-
-/// The value as text, as filters of strings see it.
-std::string text_of(const TemplateRun& run, const TemplateValue& value) {
-    return printed(run, value);
-}
-
-/// The characters to strip; empty: white space.
-std::string_view stripped_set(const TemplateRun& run, const TemplateValue* argument) {
-    if (argument == nullptr || argument->is(Kind::none)) return "";
-    return string_of(run, argument, "strip");
-}
-
-TemplateValue strip(TemplateRun& run, std::string_view string, const TemplateValue* argument,
-                    StripSides sides) {
-    return counted_string(run, std::string(strip_text(string, stripped_set(run, argument), sides)));
-}
-
 TemplateValue length_of(TemplateRun& run, const TemplateValue& value) {
     if (value.is(Kind::undefined)) return integer_value(0);
     if (value.is_string()) {
@@ -96,75 +67,14 @@ TemplateValue joined(TemplateRun& run, const TemplateValue& input, const Templat
     std::string out;
     bool first = true;
     for (const TemplateValue& value : elements_of(run, input)) {
-        if (!first && between != nullptr) out += text_of(run, *between);
+        if (!first && between != nullptr) out += printed(run, *between);
         first = false;
-        const std::string part = text_of(run, value);
+        const std::string part = printed(run, value);
         run.count_bytes(part.size() +
                         (between != nullptr && between->text ? between->text->size() : 0));
         out += part;
     }
     return string_value(std::move(out));
-}
-
-TemplateValue replaced(TemplateRun& run, std::string_view text, const TemplateValue* from,
-                       const TemplateValue* to) {
-    const std::string_view old = string_of(run, from, "replace");
-    const std::string_view with = string_of(run, to, "replace");
-    if (old.empty()) run.fail("replace of an empty text is not supported");
-    std::string out;
-    while (true) {
-        const std::size_t at = text.find(old);
-        out += text.substr(0, at);
-        run.count_bytes(std::min(at, text.size()) + with.size());
-        if (at == text.npos) return string_value(std::move(out));
-        out += with;
-        text.remove_prefix(at + old.size());
-    }
-}
-
-TemplateValue split(TemplateRun& run, std::string_view text, const TemplateValue* separator) {
-    if (separator == nullptr) run.fail("split without a separator is not supported");
-    const std::string_view by = string_of(run, separator, "split");
-    if (by.empty()) run.fail("split by an empty text");
-    std::vector<TemplateValue> parts;
-    while (true) {
-        const std::size_t at = text.find(by);
-        run.count(16);
-        parts.push_back(counted_string(run, std::string(text.substr(0, at))));
-        if (at == text.npos) return list_value(run, std::move(parts));
-        text.remove_prefix(at + by.size());
-    }
-}
-
-TemplateValue changed_case(TemplateRun& run, const TemplateValue& input, bool upper) {
-    std::string string = text_of(run, input);
-    for (char& c : string) {
-        if (static_cast<unsigned char>(c) >= 0x80)
-            run.fail(upper ? "upper" : "lower", " of letters beyond ASCII is not supported");
-        if (upper ? (c >= 'a' && c <= 'z') : (c >= 'A' && c <= 'Z'))
-            c = static_cast<char>(c ^ 0x20);
-    }
-    return counted_string(run, std::move(string));
-}
-
-TemplateValue capitalized(TemplateRun& run, const TemplateValue& input) {
-    const TemplateValue lower = changed_case(run, input, false);
-    const std::string_view word = lower.string();
-    const TemplateValue first =
-        changed_case(run, string_value(std::string(word.substr(0, 1))), true);
-    return string_value(std::string(first.string()) + std::string(word.substr(first.text->size())));
-}
-
-TemplateValue items_of(TemplateRun& run, const TemplateValue& dict) {
-    std::vector<TemplateValue> pairs;
-    if (dict.is(Kind::undefined)) return list_value(run, {});
-    if (!dict.is(Kind::dict)) run.fail("items of ", kind_name(dict));
-    for (std::size_t i = 0; i < dict.items->values.size(); ++i) {
-        run.count(16);
-        pairs.push_back(
-            list_value(run, {string_value(dict.items->keys[i]), dict.items->values[i]}));
-    }
-    return list_value(run, std::move(pairs));
 }
 
 /// The elements whose attribute passes (or fails) the test.
@@ -198,7 +108,7 @@ const std::vector<Builtin>& filters() {
         {"trim",
          {"chars"},
          [](TemplateRun& run, const Value& input, const Bound& arguments) {
-             return strip(run, text_of(run, input), arguments[0], StripSides::both);
+             return stripped_value(run, printed(run, input), arguments[0], StripSides::both);
          }},
         {"length",
          {},
@@ -214,17 +124,17 @@ const std::vector<Builtin>& filters() {
         {"upper",
          {},
          [](TemplateRun& run, const Value& input, const Bound&) {
-             return changed_case(run, input, true);
+             return with_case(run, input, true);
          }},
         {"lower",
          {},
          [](TemplateRun& run, const Value& input, const Bound&) {
-             return changed_case(run, input, false);
+             return with_case(run, input, false);
          }},
         {"capitalize",
          {},
          [](TemplateRun& run, const Value& input, const Bound&) {
-             return capitalized(run, input);
+             return capitalized_value(run, input);
          }},
         {"default",
          {"default_value", "boolean"},
@@ -257,13 +167,13 @@ const std::vector<Builtin>& filters() {
         {"string",
          {},
          [](TemplateRun& run, const Value& input, const Bound&) {
-             return counted_string(run, text_of(run, input));
+             return counted_string(run, printed(run, input));
          }},
         {"safe", {}, [](TemplateRun&, const Value& input, const Bound&) { return input; }},
         {"replace",
          {"old", "new"},
          [](TemplateRun& run, const Value& input, const Bound& arguments) {
-             return replaced(run, text_of(run, input), arguments[0], arguments[1]);
+             return replaced_value(run, printed(run, input), arguments[0], arguments[1]);
          }},
         {"items",
          {},
@@ -281,24 +191,6 @@ const std::vector<Builtin>& filters() {
     };
     return table;
 }
-
-}  // namespace
-
-bool contains(TemplateRun& run, const TemplateValue& where, const TemplateValue& what) {
-    if (where.is_string()) {
-        run.count_bytes(where.text->size());
-        return where.string().find(string_of(run, &what, "in")) != std::string::npos;
-    }
-    if (where.is(Kind::undefined)) return false;
-    if (!where.has_items()) run.fail("'in' of ", kind_name(where), ", which has no elements");
-    run.count(std::ssize(where.items->values));
-    if (!where.is(Kind::list))
-        return what.is_string() && where.items->find(what.string()) != nullptr;
-    return std::any_of(where.items->values.begin(), where.items->values.end(),
-                       [&](const TemplateValue& value) { return are_equal(run, value, what); });
-}
-
-namespace {
 
 /// A test of the kind alone.
 template <Kind... kinds>
@@ -352,22 +244,22 @@ const std::vector<Builtin>& string_methods() {
         {"strip",
          {"chars"},
          [](TemplateRun& run, const Value& object, const Bound& arguments) {
-             return strip(run, object.string(), arguments[0], StripSides::both);
+             return stripped_value(run, object.string(), arguments[0], StripSides::both);
          }},
         {"lstrip",
          {"chars"},
          [](TemplateRun& run, const Value& object, const Bound& arguments) {
-             return strip(run, object.string(), arguments[0], StripSides::left);
+             return stripped_value(run, object.string(), arguments[0], StripSides::left);
          }},
         {"rstrip",
          {"chars"},
          [](TemplateRun& run, const Value& object, const Bound& arguments) {
-             return strip(run, object.string(), arguments[0], StripSides::right);
+             return stripped_value(run, object.string(), arguments[0], StripSides::right);
          }},
         {"split",
          {"sep"},
          [](TemplateRun& run, const Value& object, const Bound& arguments) {
-             return split(run, object.string(), arguments[0]);
+             return split_value(run, object.string(), arguments[0]);
          }},
         {"startswith",
          {"prefix"},
@@ -384,22 +276,22 @@ const std::vector<Builtin>& string_methods() {
         {"replace",
          {"old", "new"},
          [](TemplateRun& run, const Value& object, const Bound& arguments) {
-             return replaced(run, object.string(), arguments[0], arguments[1]);
+             return replaced_value(run, object.string(), arguments[0], arguments[1]);
          }},
         {"upper",
          {},
          [](TemplateRun& run, const Value& object, const Bound&) {
-             return changed_case(run, object, true);
+             return with_case(run, object, true);
          }},
         {"lower",
          {},
          [](TemplateRun& run, const Value& object, const Bound&) {
-             return changed_case(run, object, false);
+             return with_case(run, object, false);
          }},
         {"capitalize",
          {},
          [](TemplateRun& run, const Value& object, const Bound&) {
-             return capitalized(run, object);
+             return capitalized_value(run, object);
          }},
     };
     return table;
@@ -454,7 +346,7 @@ const std::vector<Builtin>& functions() {
          {"message"},
          [](TemplateRun& run, const Value&, const Bound& arguments) -> Value {
              run.fail("the template refuses the conversation: ",
-                      arguments[0] == nullptr ? "" : text_of(run, *arguments[0]));
+                      arguments[0] == nullptr ? "" : printed(run, *arguments[0]));
          }},
         {"range",
          {"start", "stop"},
@@ -493,50 +385,6 @@ TemplateValue call_function(TemplateRun& run, const std::string& name,
             run.fail("namespace takes arguments of the form name=value");
     }
     return space_value(arguments.keywords, arguments.values);
-}
-
-std::vector<TemplateValue> elements_of(TemplateRun& run, const TemplateValue& value) {
-    std::vector<TemplateValue> elements;
-    if (value.is(Kind::undefined)) return elements;
-    if (value.is_string()) {
-        for (const std::string_view character : characters_of(value.string())) {
-            run.count(16);
-            elements.push_back(string_value(std::string(character)));
-        }
-        return elements;
-    }
-    if (value.is(Kind::list)) {
-        run.count(std::ssize(value.items->values));
-        return value.items->values;
-    }
-    if (!value.is(Kind::dict)) run.fail(kind_name(value), " has no elements");
-    for (const std::string& key : value.items->keys) {
-        run.count(16);
-        elements.push_back(string_value(key));
-    }
-    return elements;
-}
-
-TemplateValue member_of(TemplateRun& run, const TemplateValue& object, const TemplateValue& key) {
-    if (object.is(Kind::undefined)) run.fail("'", *object.text, "' is undefined");
-    const std::string name = key.is_string() ? std::string(key.string()) : printed(run, key);
-    if (object.is(Kind::dict) || object.is(Kind::space)) {
-        const TemplateValue* found = key.is_string() ? object.items->find(name) : nullptr;
-        return found != nullptr ? *found : undefined_value(name);
-    }
-    if (!key.is(Kind::integer)) return undefined_value(name);
-    if (object.is_string()) {
-        run.count(std::ssize(*object.text));
-        const auto characters = characters_of(object.string());
-        const std::int64_t at = key.number + (key.number < 0 ? std::ssize(characters) : 0);
-        if (at < 0 || at >= std::ssize(characters)) return undefined_value(name);
-        return string_value(std::string(characters[static_cast<std::size_t>(at)]));
-    }
-    if (!object.is(Kind::list)) return undefined_value(name);
-    const auto& values = object.items->values;
-    const std::int64_t at = key.number + (key.number < 0 ? std::ssize(values) : 0);
-    if (at < 0 || at >= std::ssize(values)) return undefined_value(name);
-    return values[static_cast<std::size_t>(at)];
 }
 
 }  // namespace gptrain

@@ -29,14 +29,4 @@ TemplateValue call_method(TemplateRun& run, const std::string& name, const Templ
 TemplateValue call_function(TemplateRun& run, const std::string& name,
                             const TemplateArguments& arguments);
 
-/// The elements that a loop or the filter list sees: of a list, the keys of a dict, the characters
-/// of a string; none of an undefined value.
-std::vector<TemplateValue> elements_of(TemplateRun& run, const TemplateValue& value);
-
-/// what in where
-bool contains(TemplateRun& run, const TemplateValue& where, const TemplateValue& what);
-
-/// object[key] of a dict or list, object.key of a dict; undefined if there is none.
-TemplateValue member_of(TemplateRun& run, const TemplateValue& object, const TemplateValue& key);
-
 }  // namespace gptrain

@@ -4,7 +4,7 @@
 #include <span>
 
 #include "text/template_builtins.h"
-#include "text/template_strings.h"
+#include "text/template_functions.h"
 
 namespace gptrain {
 namespace {

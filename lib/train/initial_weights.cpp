@@ -85,7 +85,7 @@ void InitialWeights::check() const {
 }
 
 std::filesystem::path InitialWeights::tokenizer_folder() const {
-    const std::filesystem::path& folder = checkpoint_ ? checkpoint_->folder() : from_;
+    const std::filesystem::path& folder = source_.folder();
     std::error_code ignored;
     for (const std::string_view name : {"tokenizer.json", "tokenizer.model", "vocab.json"})
         if (std::filesystem::exists(folder / name, ignored)) return folder;
