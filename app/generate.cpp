@@ -224,6 +224,8 @@ void check_options(const Options& options) {
         throw CLI::RequiredError("--prompt, --prompt-file or --chat");
     if (options.generate.samples > 1 && options.chat)
         throw CLI::ValidationError("--samples", "does not go with --chat");
+    if (options.context && has_prompt && !options.chat)
+        throw CLI::ValidationError("--context", "does not go with a prompt; see --max-tokens");
 }
 
 }  // namespace

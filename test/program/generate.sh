@@ -183,7 +183,7 @@ expect_exit 3 "$gptrain" generate --checkpoint run --prompt-file missing.txt
 says err "missing.txt: no such file (relative to $work,"
 
 for bad_option in "--stop=" "--samples 0" "--min-p 1.5" "--min-p nan" "--repetition-penalty 0" \
-    "--repetition-penalty nan" "--system x" "--template plain" "--context 1"; do
+    "--repetition-penalty nan" "--system x" "--template plain" "--context 1" "--context 50"; do
     bad run --prompt and $bad_option
 done
 expect_exit 2 "$gptrain" generate --checkpoint run </dev/null
