@@ -259,8 +259,14 @@ void print_dry_run(const RunSpec& spec, const RunPlan& plan, const PlanTarget& t
     const std::vector<RankCost> ranks = measure_mesh(plan, needs);
     const RankCost& most = largest_rank(ranks, cuda);
     std::optional<StepEstimate> estimate;
+    std::optional<double> for_rings;  // seconds of a step
     if (options.hardware) {
-        estimate = estimate_step(plan, trace_stages(plan, needs), ranks, *options.hardware);
+        const std::vector<StepTrace> stages = trace_stages(plan, needs);
+        estimate = estimate_step(plan, stages, ranks, *options.hardware);
+        if (cuda && plan.deterministic && plan.mesh.size() > 1) {
+            const double other = seconds_with_any_algorithm(plan, stages, *options.hardware);
+            for_rings = std::max(0.0, estimate->step.seconds - other);
+        }
         estimate->step.timeline.title =
             text(spec.name, ": one step of one pipeline, estimated on ", options.hardware->name);
     }
@@ -276,6 +282,10 @@ void print_dry_run(const RunSpec& spec, const RunPlan& plan, const PlanTarget& t
     print_fit(ranks, spec, target, needs, options);
     print_work(ranks, most.cost, plan);
     if (estimate) print_time(*estimate, plan);
+    if (for_rings) {
+        print("deterministic: true takes ", fixed(*for_rings, 3),
+              " s of the step: sums over ranks go around rings, not through trees or switches");
+    }
     if (plan.mesh.pipeline == 1) return;
     print_stages(ranks, plan, cuda);
     if (estimate) return;

@@ -67,7 +67,7 @@ std::int64_t embedding_scratch_bytes(const OpLimits& limits) {
 
 std::int64_t cross_entropy_scratch_bytes(const OpLimits& limits) {
     return Scratch::bytes_of<double>(
-        std::max(limits.head_chunk, limits.sequences * limits.seq_length));
+        std::max(limits.head_rows, limits.sequences * limits.seq_length));
 }
 
 std::int64_t optimizer_scratch_bytes() {

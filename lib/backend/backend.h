@@ -29,7 +29,7 @@ struct OpLimits {
     std::int64_t head_dim = 0;    ///< D
     std::int64_t widest = 0;      ///< largest I or O of a linear layer other than the head
     std::int64_t vocab = 0;       ///< V
-    std::int64_t head_chunk = 0;  ///< rows of logits computed at a time
+    std::int64_t head_rows = 0;   ///< rows of logits computed at a time
 };
 
 /// What a backend itself adds to a run's memory, known without its device.

@@ -11,16 +11,21 @@ namespace gptrain {
 
 enum class DropoutSite : std::uint32_t { embedding, attention, attention_output, mlp_output };
 
-/// Global positions of a sequence's local rows: rows [0, first_count) are at first_begin + row, the
-/// others at second_begin + (row - first_count). A whole sequence is one run of rows. A slice of
-/// ring context parallelism is two, one early and one late.
+/// Global positions of a sequence's local rows: rows [0, first_count) begin at first_begin, the
+/// others at second_begin. A whole sequence is one run of rows. A slice of ring context parallelism
+/// is two, one early and one late. After each `stripe` rows of a run, `gap` positions belong to
+/// other ranks.
 struct RowPositions {
     std::int64_t first_begin = 0;
     std::int64_t first_count = INT64_MAX;
     std::int64_t second_begin = 0;
+    std::int64_t stripe = INT64_MAX;
+    std::int64_t gap = 0;
 
     constexpr std::int64_t position(std::int64_t row) const {
-        return row < first_count ? first_begin + row : second_begin + (row - first_count);
+        const bool first = row < first_count;
+        const std::int64_t in_run = first ? row : row - first_count;
+        return (first ? first_begin : second_begin) + in_run + in_run / stripe * gap;
     }
 };
 

@@ -108,7 +108,7 @@ std::int64_t scratch_bytes(const OpLimits& limits, int threads) {
     return std::max(
         {linear_scratch_bytes(limits.compute, threads), norm_scratch_bytes(tokens, limits.hidden),
          head_norm_scratch_bytes(tokens, limits.head_dim), rope_scratch_bytes(limits.head_dim),
-         cross_entropy_scratch_bytes(std::max(limits.head_chunk, tokens)),
+         cross_entropy_scratch_bytes(std::max(limits.head_rows, tokens)),
          attention_forward_scratch_bytes(limits.head_dim, threads),
          attention_backward_scratch_bytes(limits.seq_length, limits.head_dim, threads)});
 }

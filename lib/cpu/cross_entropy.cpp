@@ -80,7 +80,7 @@ void for_rows(const Tensor& logits, const F& f) {
 }
 
 template <class T>
-void whole_vocabulary(const CrossEntropy& args, Scratch& scratch) {
+void unsharded_cross_entropy(const CrossEntropy& args, Scratch& scratch) {
     const std::int64_t vocab = args.logits.size(1);
     const Rows<T> logits(args.logits);
     const auto* targets = args.targets.as<std::int32_t>();
@@ -109,7 +109,7 @@ void whole_vocabulary(const CrossEntropy& args, Scratch& scratch) {
 
 void run(const CrossEntropy& args, Scratch& scratch) {
     with_compute_type(args.logits.dtype(),
-                      [&](auto type) { whole_vocabulary<decltype(type)>(args, scratch); });
+                      [&](auto type) { unsharded_cross_entropy<decltype(type)>(args, scratch); });
 }
 
 void run(const VocabParallelMaximum& args) {

@@ -40,6 +40,7 @@ ParameterLayout training_layout(const RunPlan& plan, const Mesh& mesh) {
     request.shards = bucket_parts(plan, mesh);
     request.fp8 = plan.fp8;
     request.whole_chunks = plan.reduces_whole_chunks();
+    request.defers_head = plan.deferred_heads > 0;
     return make_layout(request);
 }
 
@@ -49,6 +50,7 @@ StageSizes stage_sizes(const RunPlan& plan, const MeshPlace& place) {
         pipeline_of(plan, plan.microbatches(plan.batch.global_batch_size)), place.pp);
     return {.slots = schedule.slots,
             .head_slots = schedule.head_slots,
+            .deferred_heads = schedule.deferred_heads,
             .buffers = std::max(schedule.buffers, evaluation.buffers),
             .saved = {.seq_length = plan.local_length(),
                       .recompute = plan.recompute,
@@ -223,9 +225,10 @@ StepCost measure_run(const RunPlan& plan, const MeshPlace& place, const BackendM
     return cost;
 }
 
-MemoryPlan measure_memory(const RunPlan& plan, const MeshPlace& place, const BackendMemory& needs) {
-    // Messages on the host take the more, the more of them are in flight.
-    if (needs.messages_on_host) return measure_run(plan, place, needs).memory;
+namespace {
+
+/// The memory of a run whose steps have one microbatch.
+MemoryPlan memory_of_one(const RunPlan& plan, const MeshPlace& place, const BackendMemory& needs) {
     MeterBackend meter(needs);
     const Mesh mesh(plan.mesh, place, mesh_connections(plan), meter_communicators());
     Engine engine(meter, mesh, plan);
@@ -237,6 +240,24 @@ MemoryPlan measure_memory(const RunPlan& plan, const MeshPlace& place, const Bac
     engine.evaluate(batch);
     reserve_snapshot(engine, plan);
     return engine.memory().peaks();
+}
+
+}  // namespace
+
+MemoryPlan measure_memory(const RunPlan& plan, const MeshPlace& place, const BackendMemory& needs) {
+    // Messages on the host take the more, the more of them are in flight.
+    if (needs.messages_on_host) return measure_run(plan, place, needs).memory;
+    MemoryPlan memory = memory_of_one(plan, place, needs);
+    const Schedule schedule = largest_schedule(plan, place);
+    const std::int64_t microbatches = plan.microbatches(plan.batch.global_batch_size);
+    if (schedule.deferred_heads > 0 && schedule.deferred_heads < microbatches) {
+        // The other microbatches have their logits in the workspace.
+        RunPlan other = plan;
+        other.deferred_heads = 0;
+        std::int64_t& workspace = memory[MemoryUse::workspace];
+        workspace = std::max(workspace, memory_of_one(other, place, needs)[MemoryUse::workspace]);
+    }
+    return memory;
 }
 
 StepTrace trace_step(const RunPlan& plan, const MeshPlace& place, const BackendMemory& needs) {

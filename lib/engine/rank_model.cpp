@@ -14,8 +14,7 @@ std::vector<SequenceSlice> slices_of(const RunPlan& plan, const MeshPlace& place
 
 /// Positions of the residual stream's rows in their sequences.
 RowPositions stream_rows(const RunPlan& plan, const MeshPlace& place) {
-    const std::int64_t first = plan.sequence_parallel ? place.tp * plan.stream_length() : 0;
-    return rows_of(slices_of_rows(slices_of(plan, place), first, plan.stream_length()));
+    return rows_of(slices_of(plan, place), stream_slice(plan, place));
 }
 
 }  // namespace
@@ -28,11 +27,13 @@ ModelContext model_context(Backend& backend, const Mesh& mesh, Memory& memory,
             .shape = plan.local,
             .compute = plan.compute,
             .seed = plan.seed,
-            .head_chunk = plan.head_chunk,
+            .head_rows = plan.head_rows,
             .sequences = plan.micro_batch_size,
             .sequence_parallel = plan.sequence_parallel,
+            .tensor_pieces = plan.tensor_pieces,
             .stream_rows = stream_rows(plan, mesh.place()),
-            .context_method = plan.context_method};
+            .context_method = plan.context_method,
+            .exchange_pieces = plan.exchange_pieces()};
 }
 
 LayoutRequest layout_request(const RunPlan& plan, const MeshPlace& place) {
@@ -55,7 +56,7 @@ std::vector<GptChunk> make_chunks(const ModelContext& context, Parameters& param
 
 StreamSlice stream_slice(const RunPlan& plan, const MeshPlace& place) {
     if (!plan.sequence_parallel) return {};
-    return {.index = place.tp, .count = plan.mesh.tensor};
+    return {.index = place.tp, .count = plan.mesh.tensor, .stripes = plan.stream_stripes()};
 }
 
 Stage make_stage(const ModelContext& context, const std::vector<GptChunk>& chunks,
@@ -112,7 +113,7 @@ OpLimits op_limits(const RunPlan& plan) {
             .widest =
                 std::max({inner, model.hidden, (model.heads + 2 * model.groups) * model.head_dim}),
             .vocab = model.vocab,
-            .head_chunk = plan.head_chunk};
+            .head_rows = plan.head_rows};
 }
 
 void provide_backend_memory(Backend& backend, Memory& memory, const OpLimits& limits) {

@@ -45,7 +45,7 @@ struct TraceEvent {
 struct StepTrace {
     struct Part {
         std::int32_t body = 0;
-        std::optional<Action> action;  ///< F, BW, B or W, if the part is one
+        std::optional<Action> action;  ///< F, BW, B, W or WH, if the part is one
     };
     std::vector<OpWork> ops;                      ///< distinct
     std::vector<TraceMessage> messages;           ///< distinct

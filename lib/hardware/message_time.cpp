@@ -75,7 +75,7 @@ double bandwidth_of(const NodeProfile& node, const GroupLayout& group) {
 }
 
 double message_seconds(const NodeProfile& node, const GroupLayout& group,
-                       std::string_view operation, double sent) {
+                       std::string_view operation, double sent, bool only_rings) {
     if (group.nodes() == 1) {
         const auto measured =
             measured_message_seconds(node.link.measured, operation, group.size, sent);
@@ -91,6 +91,7 @@ double message_seconds(const NodeProfile& node, const GroupLayout& group,
     const double ring_latency = rounds * ((nodes - 1) * path.latency + (ranks - nodes) * inner);
     const double tree_latency = rounds * (std::ceil(std::log2(nodes)) * path.latency +
                                           std::ceil(std::log2(ranks / nodes)) * inner);
+    if (only_rings) return ring_latency + sent / path.bandwidth;
     const LinkProfile& link = nodes > 1 ? *node.network : node.link;
     const double seconds = sent / path.bandwidth * (operation == "all_reduce" ? link.reduction : 1);
     return std::min(ring_latency + seconds, tree_latency + 2 * seconds);

@@ -32,8 +32,9 @@ double bandwidth_of(const NodeProfile& node, const GroupLayout& group);
 /// on a node brings the network cards that are nearest to it, so that a ring has the least of the
 /// link's bandwidth and of the cards' together; its steps cost the network's latency at node
 /// borders. A message between two ranks has one step. An operation within a node that was measured
-/// (link.measured) takes what its messages took there (measured_time.h).
+/// (link.measured) takes what its messages took there (measured_time.h). `only_rings`: there are
+/// neither trees nor sums in switches, as in deterministic runs with NCCL.
 double message_seconds(const NodeProfile& node, const GroupLayout& group,
-                       std::string_view operation, double sent);
+                       std::string_view operation, double sent, bool only_rings = false);
 
 }  // namespace gptrain

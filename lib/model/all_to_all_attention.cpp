@@ -1,3 +1,4 @@
+#include <numeric>
 #include <vector>
 
 #include "base/checked.h"
@@ -6,9 +7,18 @@
 namespace gptrain {
 namespace {
 
-/// Exchanges slices of the sequence for shares of the heads, and back. A message [B, ranks, S,
-/// heads, D] holds, for each rank, its share of the heads over this rank's slice. A "whole" tensor
-/// [B, ranks S, heads, D] holds this rank's share of the heads over whole sequences.
+/// Operations in flight.
+using Exchanges = std::vector<Pending>;
+
+void wait_for(Exchanges& exchanges) {
+    for (Pending& exchange : exchanges)
+        exchange.wait();
+}
+
+/// Exchanges slices of the sequence for shares of the heads, and back. Each share is cut into equal
+/// pieces, so that one travels while another is computed with. A message [B, ranks, S, heads, D]
+/// holds, for each rank, a piece of its share of the heads over this rank's slice. A "whole" tensor
+/// [B, ranks S, heads, D] holds a piece of this rank's share over whole sequences.
 class HeadExchange {
 public:
     HeadExchange(const ContextForward& args, const ContextRanks& resources)
@@ -18,14 +28,18 @@ public:
           length_(args.o.size(1)),
           dim_(args.o.size(3)),
           dtype_(args.o.dtype()),
-          heads_(share(args.o.size(2))),
-          groups_(share(div_exact(args.qkv.size(2) - args.o.size(2), 2))) {}
+          pieces_(std::gcd(resources.pieces, share(groups_of(args)))),
+          heads_(div_exact(share(args.o.size(2)), pieces_)),
+          groups_(div_exact(share(groups_of(args)), pieces_)) {}
 
-    /// Counts in this rank's share.
+    std::int64_t pieces() const { return pieces_; }
+    /// Counts in a piece.
     std::int64_t heads() const { return heads_; }
     std::int64_t groups() const { return groups_; }
     std::int64_t packed() const { return heads_ + 2 * groups_; }
-    std::int64_t first_head() const { return resources_.cp.rank() * heads_; }
+    std::int64_t first_head(std::int64_t piece) const {
+        return (resources_.cp.rank() * pieces_ + piece) * heads_;
+    }
 
     /// Memory for `count` heads over whole sequences.
     Tensor whole(std::int64_t count) const {
@@ -34,33 +48,37 @@ public:
     Tensor message(std::int64_t count) const {
         return resources_.workspace.allocate(dtype_, {sequences_, ranks_, length_, count, dim_});
     }
-    /// Views the memory of all heads over one slice as one share of the heads over whole sequences.
-    Tensor whole_qkv(const Tensor& qkv) const {
-        return qkv.reinterpret(dtype_, whole_shape(packed()));
+    /// Views the memory of all heads over one slice as this rank's share of the heads over whole
+    /// sequences, piece by piece.
+    Tensor whole_qkv(const Tensor& qkv, std::int64_t piece) const {
+        return memory_of(qkv, piece).reinterpret(dtype_, whole_shape(packed()));
     }
-    Tensor whole_lse(const Tensor& lse) const {
-        return lse.reinterpret(DType::f32, {sequences_, heads_, ranks_ * length_});
-    }
-
-    /// Copies all heads of this rank's slice into the message, from head `at` of each share on.
-    /// `unpack` copies them back.
-    void pack(const Tensor& message, std::int64_t at, const Tensor& slice) const {
-        const Shape shares = shape_of_shares(slice);
-        resources_.backend.copy(part_of_all(message, at, shares[3]), slice.view(shares));
-    }
-    void unpack(const Tensor& slice, const Tensor& message, std::int64_t at) const {
-        const Shape shares = shape_of_shares(slice);
-        resources_.backend.copy(slice.view(shares), part_of_all(message, at, shares[3]));
+    Tensor whole_lse(const Tensor& lse, std::int64_t piece) const {
+        return memory_of(lse, piece)
+            .reinterpret(DType::f32, {sequences_, heads_, ranks_ * length_});
     }
 
-    /// Exchanges `from` for `to` among the ranks. One of them is a message, the other is whole.
-    void run(const Tensor& to, const Tensor& from) const {
+    /// Copies a piece of each share of the heads of this rank's slice into the message, from head
+    /// `at` on. `unpack` copies it back.
+    void pack(const Tensor& message, std::int64_t at, const Tensor& slice,
+              std::int64_t piece) const {
+        const Tensor heads = piece_of_shares(slice, piece);
+        resources_.backend.copy(part_of_all(message, at, heads.size(3)), heads);
+    }
+    void unpack(const Tensor& slice, std::int64_t piece, const Tensor& message,
+                std::int64_t at) const {
+        const Tensor heads = piece_of_shares(slice, piece);
+        resources_.backend.copy(heads, part_of_all(message, at, heads.size(3)));
+    }
+
+    /// Starts to exchange `from` for `to` among the ranks. One of them is a message, the other is
+    /// whole.
+    Exchanges start(const Tensor& to, const Tensor& from) const {
         // Within one sequence the parts are contiguous on both sides.
-        std::vector<Pending> pending;
+        Exchanges pending;
         for (std::int64_t b = 0; b < sequences_; ++b)
             pending.push_back(resources_.cp.all_to_all(parts(to, b), parts(from, b)));
-        for (Pending& exchange : pending)
-            exchange.wait();
+        return pending;
     }
 
     /// first_visible of all slices, [B, ranks S].
@@ -80,8 +98,17 @@ private:
     Shape whole_shape(std::int64_t count) const {
         return {sequences_, ranks_ * length_, count, dim_};
     }
-    Shape shape_of_shares(const Tensor& slice) const {
-        return {sequences_, length_, ranks_, share(slice.size(2)), dim_};
+    static std::int64_t groups_of(const ContextForward& args) {
+        return div_exact(args.qkv.size(2) - args.o.size(2), 2);
+    }
+    Tensor memory_of(const Tensor& x, std::int64_t piece) const {
+        return x.view({pieces_, div_exact(x.elements(), pieces_)}).slice(0, piece, 1);
+    }
+    /// [B, S, ranks, heads, D]
+    Tensor piece_of_shares(const Tensor& slice, std::int64_t piece) const {
+        const std::int64_t heads = share(slice.size(2));
+        return slice.view({sequences_, length_, ranks_, heads, dim_})
+            .slice(3, piece * heads / pieces_, heads / pieces_);
     }
     /// The `count` heads of each rank, as [B, S, ranks, count, D].
     static Tensor part_of_all(const Tensor& message, std::int64_t at, std::int64_t count) {
@@ -97,6 +124,7 @@ private:
     std::int64_t length_;
     std::int64_t dim_;
     DType dtype_;
+    std::int64_t pieces_;
     std::int64_t heads_;
     std::int64_t groups_;
 };
@@ -116,18 +144,19 @@ Parts split_local(const Tensor& packed, const Tensor& o) {
     return split(packed, o.size(2), div_exact(packed.size(2) - o.size(2), 2));
 }
 
-/// Attention over the whole sequences in args.qkv, for this rank's share of the heads.
+/// Attention over the whole sequences in args.qkv, for a piece of this rank's share of the heads.
 AttentionForward local_attention(const ContextForward& args, const HeadExchange& exchange,
-                                 const Tensor& o) {
-    const Parts in = split(exchange.whole_qkv(args.qkv), exchange.heads(), exchange.groups());
+                                 std::int64_t piece, const Tensor& first_visible, const Tensor& o) {
+    const Parts in =
+        split(exchange.whole_qkv(args.qkv, piece), exchange.heads(), exchange.groups());
     Dropout dropout = args.dropout;
-    dropout.head_begin += exchange.first_head();
+    dropout.head_begin += exchange.first_head(piece);
     return {.q = in.q,
             .k = in.k,
             .v = in.v,
             .o = o,
-            .lse = exchange.whole_lse(args.lse),
-            .first_visible = exchange.gathered(args.first_visible),
+            .lse = exchange.whole_lse(args.lse, piece),
+            .first_visible = first_visible,
             .window = args.window,
             .dropout = dropout};
 }
@@ -137,51 +166,76 @@ AttentionForward local_attention(const ContextForward& args, const HeadExchange&
 void all_to_all_attention_forward(const ContextForward& args, const ContextRanks& resources) {
     const ArenaFrame frame(resources.workspace);
     const HeadExchange exchange(args, resources);
-    {
-        const ArenaFrame packing(resources.workspace);
-        const Tensor message = exchange.message(exchange.packed());
-        const Parts local = split_local(args.qkv, args.o);
-        exchange.pack(message, 0, local.q);
-        exchange.pack(message, exchange.heads(), local.k);
-        exchange.pack(message, exchange.heads() + exchange.groups(), local.v);
-        exchange.run(exchange.whole_qkv(args.qkv), message);
+    const Parts local = split_local(args.qkv, args.o);
+    std::vector<Tensor> sent;
+    for (std::int64_t i = 0; i < exchange.pieces(); ++i) {
+        sent.push_back(exchange.message(exchange.packed()));
+        exchange.pack(sent.back(), 0, local.q, i);
+        exchange.pack(sent.back(), exchange.heads(), local.k, i);
+        exchange.pack(sent.back(), exchange.heads() + exchange.groups(), local.v, i);
     }
-    const Tensor o = exchange.whole(exchange.heads());
-    resources.backend.run(local_attention(args, exchange, o));
-    const Tensor message = exchange.message(exchange.heads());
-    exchange.run(message, o);
-    exchange.unpack(args.o, message, 0);
+    // They arrive in the memory of the local q, k and v.
+    std::vector<Exchanges> arriving;
+    for (std::int64_t i = 0; i < exchange.pieces(); ++i) {
+        arriving.push_back(
+            exchange.start(exchange.whole_qkv(args.qkv, i), sent[static_cast<std::size_t>(i)]));
+    }
+    const Tensor first_visible = exchange.gathered(args.first_visible);
+    std::vector<Tensor> outputs;
+    std::vector<Exchanges> returning;
+    for (std::int64_t i = 0; i < exchange.pieces(); ++i) {
+        const Tensor o = exchange.whole(exchange.heads());
+        outputs.push_back(exchange.message(exchange.heads()));
+        wait_for(arriving[static_cast<std::size_t>(i)]);
+        resources.backend.run(local_attention(args, exchange, i, first_visible, o));
+        returning.push_back(exchange.start(outputs.back(), o));
+    }
+    for (std::int64_t i = 0; i < exchange.pieces(); ++i) {
+        wait_for(returning[static_cast<std::size_t>(i)]);
+        exchange.unpack(args.o, i, outputs[static_cast<std::size_t>(i)], 0);
+    }
 }
 
 void all_to_all_attention_backward(const ContextBackward& args, const ContextRanks& resources) {
     const ArenaFrame frame(resources.workspace);
     const HeadExchange exchange(args.forward, resources);
     const std::int64_t heads = exchange.heads();
-    const Tensor gradients = exchange.whole(exchange.packed());
-    {
-        const ArenaFrame outputs(resources.workspace);
-        const Tensor both = exchange.whole(2 * heads);
-        {
-            const ArenaFrame packing(resources.workspace);
-            const Tensor message = exchange.message(2 * heads);
-            exchange.pack(message, 0, args.forward.o);
-            exchange.pack(message, heads, args.d_o);
-            exchange.run(both, message);
-        }
-        const Parts out = split(gradients, heads, exchange.groups());
+    const std::int64_t groups = exchange.groups();
+    std::vector<Tensor> both;  // o and its gradient
+    std::vector<Exchanges> arriving;
+    for (std::int64_t i = 0; i < exchange.pieces(); ++i) {
+        both.push_back(exchange.whole(2 * heads));
+        const Tensor message = exchange.message(2 * heads);
+        exchange.pack(message, 0, args.forward.o, i);
+        exchange.pack(message, heads, args.d_o, i);
+        arriving.push_back(exchange.start(both.back(), message));
+    }
+    const Tensor first_visible = exchange.gathered(args.forward.first_visible);
+    std::vector<Tensor> gradients;
+    std::vector<Exchanges> returning;
+    for (std::int64_t i = 0; i < exchange.pieces(); ++i) {
+        const Tensor whole = exchange.whole(exchange.packed());
+        gradients.push_back(exchange.message(exchange.packed()));
+        const Parts out = split(whole, heads, groups);
+        const Tensor& o = both[static_cast<std::size_t>(i)];
+        wait_for(arriving[static_cast<std::size_t>(i)]);
         resources.backend.run(AttentionBackward{
-            .forward = local_attention(args.forward, exchange, both.slice(2, 0, heads)),
-            .d_o = both.slice(2, heads, heads),
+            .forward =
+                local_attention(args.forward, exchange, i, first_visible, o.slice(2, 0, heads)),
+            .d_o = o.slice(2, heads, heads),
             .dq = out.q,
             .dk = out.k,
             .dv = out.v});
+        returning.push_back(exchange.start(gradients.back(), whole));
     }
-    const Tensor message = exchange.message(exchange.packed());
-    exchange.run(message, gradients);
     const Parts local = split_local(args.dqkv, args.forward.o);
-    exchange.unpack(local.q, message, 0);
-    exchange.unpack(local.k, message, heads);
-    exchange.unpack(local.v, message, heads + exchange.groups());
+    for (std::int64_t i = 0; i < exchange.pieces(); ++i) {
+        const Tensor& message = gradients[static_cast<std::size_t>(i)];
+        wait_for(returning[static_cast<std::size_t>(i)]);
+        exchange.unpack(local.q, i, message, 0);
+        exchange.unpack(local.k, i, message, heads);
+        exchange.unpack(local.v, i, message, heads + groups);
+    }
 }
 
 }  // namespace gptrain

@@ -99,7 +99,8 @@ private:
     /// local_args.
     bool shares_sequence() const { return context_.mesh.cp().size() > 1; }
     ContextRanks context_ranks() const {
-        return {context_.backend, context_.mesh.cp(), context_.workspace()};
+        return {context_.backend, context_.mesh.cp(), context_.workspace(),
+                context_.exchange_pieces};
     }
     ContextForward context_args(const SavedAttention& saved, const Pass& pass) const;
     void attention_backward(const SavedAttention& saved, const Tensor& d_o, const Tensor& dqkv,

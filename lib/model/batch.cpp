@@ -8,14 +8,16 @@ void upload(Backend& backend, const Tensor& to, const std::vector<T>& values) {
     backend.upload(to, std::as_bytes(std::span(values)));
 }
 
-/// The columns of one slice of a row-major [B, S] matrix.
+/// The columns of a slice of a row-major [B, S] matrix.
 std::vector<std::int32_t> columns(const std::vector<std::int32_t>& values, std::int64_t length,
                                   const StreamSlice& slice) {
-    const std::int64_t count = div_exact(length, slice.count);
+    const std::int64_t count = slice.stripe_rows(length);
     std::vector<std::int32_t> taken;
     for (auto row = values.begin(); row != values.end(); row += length) {
-        const auto begin = row + slice.index * count;
-        taken.insert(taken.end(), begin, begin + count);
+        for (std::int64_t stripe = 0; stripe < slice.stripes; ++stripe) {
+            const auto begin = row + slice.first_row(length, stripe);
+            taken.insert(taken.end(), begin, begin + count);
+        }
     }
     return taken;
 }

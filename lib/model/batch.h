@@ -3,6 +3,7 @@
 
 #include "backend/backend.h"
 #include "data/batch_loader.h"
+#include "model/sequence.h"
 
 namespace gptrain {
 
@@ -20,19 +21,13 @@ struct Batch {
     std::int64_t tokens() const { return ids.elements(); }
 };
 
-/// The part of each sequence in the residual stream: slice `index` of `count` equal ones.
-struct StreamSlice {
-    std::int64_t index = 0;
-    std::int64_t count = 1;
-};
-
 /// What keeps tokens of a batch from seeing all earlier ones.
 struct BatchMasks {
     bool documents = false;  ///< it has first_visible
     bool window = false;     ///< it has first_in_window
 };
 
-/// Allocates a batch of `shape` [B, S].
+/// Allocates a batch of `shape` [B, S]. `stream`: the part of each sequence in the residual stream.
 Batch reserve_batch(Arena& arena, const Shape& shape, const BatchMasks& masks,
                     const StreamSlice& stream = {});
 

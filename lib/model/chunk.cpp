@@ -53,6 +53,17 @@ SavedHead GptChunk::reserve_head(Arena& arena, std::int64_t seq_length) const {
     return head_->reserve(arena, context_.stream_length(context_.sequences * seq_length));
 }
 
+DeferredHead GptChunk::reserve_deferred_head(Arena& arena, std::int64_t seq_length) const {
+    return head_->reserve_deferred(arena, context_.sequences * seq_length);
+}
+
+std::int64_t GptChunk::after_head_weight() const {
+    // The flat order is reversed.
+    const bool bias =
+        context_.shape.bias && context_.shape.normalization == Normalization::layernorm;
+    return parameters_.range_of(bias ? "ln_f.bias" : "ln_f.weight").begin;
+}
+
 StreamBuffers GptChunk::stream_buffers(const Shape& shape) const {
     return {.r = context_.temporary(shape), .y = context_.temporary(shape)};
 }
@@ -79,7 +90,8 @@ void GptChunk::finish_stream(const Pass& pass, const Stream& stream, const Tenso
                                              .seq_length = pass.stream_length(context_)});
 }
 
-void GptChunk::forward(const Pass& pass, const SavedChunk& saved, const Boundary& boundary) const {
+void GptChunk::forward(const Pass& pass, const SavedChunk& saved, const Boundary& boundary,
+                       const DeferredHead& deferred) const {
     const ArenaFrame frame(context_.workspace());
     const Tensor& r = saved.blocks.front().attention.norm.r;
     StreamBuffers buffers = {.r = {}, .y = context_.temporary(r.shape())};
@@ -96,7 +108,7 @@ void GptChunk::forward(const Pass& pass, const SavedChunk& saved, const Boundary
     if (!head_) return finish_stream(pass, stream, boundary.output);
     const ProfileRange range(context_.backend, "head");
     wait_for_block(blocks_.size());
-    head_->forward_backward(stream, saved.head, pass);
+    head_->forward_backward(stream, saved.head, deferred, pass);
 }
 
 Stream GptChunk::run_without_saving(const Pass& pass, const Tensor& input,
@@ -230,6 +242,12 @@ void GptChunk::backward(const Pass& pass, const SavedChunk& saved, const Boundar
         backward_inputs(pass, saved, boundary, part, final);
     }
     if (final && part != BackwardPart::inputs) final(flat_.end);
+}
+
+void GptChunk::head_weights(const DeferredHead& deferred, const GradsFinal& final) const {
+    const ProfileRange range(context_.backend, "head");
+    head_->weight_gradient(deferred);
+    if (final) final(flat_.end);
 }
 
 }  // namespace gptrain

@@ -52,15 +52,22 @@ public:
     SavedChunk reserve(Arena& arena, const SavedSizes& sizes) const;
     /// Allocates what the head of the last chunk keeps, from F to BW or B.
     SavedHead reserve_head(Arena& arena, std::int64_t seq_length) const;
+    /// Allocates what the head of the last chunk keeps from F to WH.
+    DeferredHead reserve_deferred_head(Arena& arena, std::int64_t seq_length) const;
 
     /// F: fills `saved`. In the last chunk it also adds the loss to the step state and runs the
-    /// head's backward.
-    void forward(const Pass& pass, const SavedChunk& saved, const Boundary& boundary) const;
+    /// head's backward, except for what it leaves to WH in `deferred`, unless that is empty.
+    void forward(const Pass& pass, const SavedChunk& saved, const Boundary& boundary,
+                 const DeferredHead& deferred = {}) const;
     /// Forward without dropout that keeps nothing. The last chunk adds the loss.
     void evaluate(const Pass& pass, const Boundary& boundary) const;
     /// BW, B or W. `final` may be empty.
     void backward(const Pass& pass, const SavedChunk& saved, const Boundary& boundary,
                   BackwardPart part, const GradsFinal& final) const;
+    /// WH, in the last chunk. `final` may be empty.
+    void head_weights(const DeferredHead& deferred, const GradsFinal& final) const;
+    /// Where the parameters after the head's weight begin in the flat buffers. In the last chunk.
+    std::int64_t after_head_weight() const;
 
     /// Runs the tokens that follow those in the caches, one cache for each layer of the chunk. The
     /// last chunk writes the logits [B, V] (V of this rank) of the token after each sequence.

@@ -20,11 +20,13 @@ struct ModelContext {
     const ModelShape& shape;  ///< local shape: N, G, F of this rank, V padded (local_shape)
     DType compute;
     std::uint64_t seed;
-    std::int64_t head_chunk;         ///< rows of logits computed at a time
+    std::int64_t head_rows;          ///< rows of logits computed at a time
     std::int64_t sequences;          ///< B
     bool sequence_parallel = false;  ///< the residual stream is split along S over tp
+    std::int64_t tensor_pieces = 1;  ///< of the GEMMs between split and whole rows (RunPlan)
     RowPositions stream_rows = {};   ///< global positions of the stream's local rows
     ContextMethod context_method = ContextMethod::ring;
+    std::int64_t exchange_pieces = 1;  ///< of all_to_all (ContextRanks)
 
     /// Id of this rank's first vocabulary row.
     std::int64_t vocab_begin() const { return mesh.tp().rank() * shape.vocab; }

@@ -24,7 +24,7 @@ namespace gptrain {
 struct ContextForward {
     /// [B, S, N + 2 G, D]: q, k, v of each row, packed and rotated. all_to_all overwrites it with
     /// q, k, v of this rank's share of the heads over whole sequences, [B, S ranks, (N + 2 G) /
-    /// ranks, D], which saves backward that exchange.
+    /// ranks, D], which saves backward that exchange. With pieces it has them one after the other.
     Tensor qkv;
     Tensor o;  ///< [B, S, N, D], =
     /// fp32 [B, N, S], =: log of the sum of exp(scale q k) over all keys. all_to_all stores that of
@@ -47,6 +47,9 @@ struct ContextRanks {
     Backend& backend;
     Communicator& cp;
     Arena& workspace;
+    /// Pieces of a rank's share of the heads, where the query groups divide into them: all_to_all
+    /// exchanges one while it computes with another.
+    std::int64_t pieces = 1;
 };
 
 /// Each rank sends its k and v to the `cp.size()` - 1 other ranks; backward also sends the fp32

@@ -19,6 +19,17 @@ SavedHead Head::reserve(Arena& arena, std::int64_t tokens) const {
     return saved;
 }
 
+DeferredHead Head::reserve_deferred(Arena& arena, std::int64_t tokens) const {
+    return {.n = arena.allocate(context_.compute,
+                                {context_.stream_length(tokens), context_.shape.hidden}),
+            .dlogits = allocate_logits(arena, tokens)};
+}
+
+Tensor Head::allocate_logits(Arena& arena, std::int64_t rows) const {
+    const std::int64_t vocab = weight_.weight.size(0);
+    return arena.allocate(context_.compute, {rows, row_stride(vocab)}).slice(1, 0, vocab);
+}
+
 std::int64_t Head::row_stride(std::int64_t vocab) const {
     const std::int64_t bytes =
         round_up(vocab * size_of(context_.compute), context_.backend.row_alignment());
@@ -47,17 +58,23 @@ void Head::cross_entropy(const CrossEntropy& args) const {
         .loss = args, .vocab_begin = vocab_begin, .maximum = maximum, .sums = sums});
 }
 
-void Head::loss(const Tensor& n, const Tensor& dn, const Pass& pass) const {
-    const bool gradient = !dn.empty();
+void Head::add_weight_gradient(const Tensor& n, const Tensor& dlogits) const {
+    context_.backend.run(
+        LinearWeightGrad{.x = n, .dy = dlogits, .dweight = weight_.grad, .dbias = {}});
+}
+
+void Head::loss(const Tensor& n, const Gradients& gradients, const Pass& pass) const {
+    const bool gradient = !gradients.dn.empty();
+    const bool defers = !gradients.dlogits.empty();
     const std::int64_t tokens = pass.batch.tokens();
     const Tensor targets = pass.batch.targets.view({tokens});
     const Tensor weights = pass.batch.weights.view({tokens});
-    for (std::int64_t begin = 0; begin < tokens; begin += context_.head_chunk) {
+    for (std::int64_t begin = 0; begin < tokens; begin += context_.head_rows) {
         const ArenaFrame frame(context_.workspace());
-        const std::int64_t count = std::min(context_.head_chunk, tokens - begin);
+        const std::int64_t count = std::min(context_.head_rows, tokens - begin);
         const Tensor x = n.slice(0, begin, count);
-        const std::int64_t vocab = weight_.weight.size(0);
-        const Tensor logits = context_.temporary({count, row_stride(vocab)}).slice(1, 0, vocab);
+        const Tensor logits = defers ? gradients.dlogits.slice(0, begin, count)
+                                     : allocate_logits(context_.workspace(), count);
         context_.backend.run(
             LinearForward{.x = x, .weight = weight_.weight, .bias = {}, .y = logits});
         cross_entropy({.logits = logits,
@@ -69,20 +86,30 @@ void Head::loss(const Tensor& n, const Tensor& dn, const Pass& pass) const {
         context_.backend.run(LinearInputGrad{.dy = logits,
                                              .weight = weight_.weight,
                                              .gelu_input = {},
-                                             .dx = dn.slice(0, begin, count)});
-        context_.backend.run(
-            LinearWeightGrad{.x = x, .dy = logits, .dweight = weight_.grad, .dbias = {}});
+                                             .dx = gradients.dn.slice(0, begin, count)});
+        if (!defers) add_weight_gradient(x, logits);
     }
 }
 
-void Head::forward_backward(Stream& stream, const SavedHead& saved, const Pass& pass) const {
+void Head::forward_backward(Stream& stream, const SavedHead& saved, const DeferredHead& deferred,
+                            const Pass& pass) const {
     const ArenaFrame frame(context_.workspace());
-    const Tensor n = context_.temporary(saved.dn.shape());
+    const Tensor n = kept_or_temporary(deferred.n, context_, context_.compute, saved.dn.shape());
     norm_.forward(stream, saved.norm, {n, {}}, pass);
     const Tensor dn = allocate_whole(context_, saved.dn);
-    loss(gather_rows(context_, n), dn, pass);
+    loss(gather_rows(context_, n), {.dn = dn, .dlogits = deferred.dlogits}, pass);
     context_.backend.run(CheckLoss{.step = pass.step});
     reduce_parts(context_, saved.dn, dn).wait();
+}
+
+void Head::weight_gradient(const DeferredHead& deferred) const {
+    const ArenaFrame frame(context_.workspace());
+    const Tensor n = gather_rows(context_, deferred.n);
+    // In the chunks in which F would have added it, so that the sum has the same bits.
+    for (std::int64_t begin = 0; begin < n.size(0); begin += context_.head_rows) {
+        const std::int64_t count = std::min(context_.head_rows, n.size(0) - begin);
+        add_weight_gradient(n.slice(0, begin, count), deferred.dlogits.slice(0, begin, count));
+    }
 }
 
 void Head::forward(Stream& stream, const StreamBuffers& buffers, const Pass& pass) const {

@@ -18,16 +18,27 @@ struct SavedHead {
     Tensor dn;  ///< shape of norm.r
 };
 
+/// What F keeps for WH: the operands of the weight gradient.
+struct DeferredHead {
+    Tensor n;        ///< [T, H], T this rank's rows of the stream
+    Tensor dlogits;  ///< [B S, V]
+};
+
 class Head {
 public:
     Head(const ModelContext& context, const Parameters& parameters);
 
     /// Allocates what `tokens` rows of the stream keep.
     SavedHead reserve(Arena& arena, std::int64_t tokens) const;
+    /// Allocates what a batch of `tokens` tokens leaves to WH.
+    DeferredHead reserve_deferred(Arena& arena, std::int64_t tokens) const;
 
-    /// Adds the batch's weighted loss to the step state and the weight gradient to main_grad, and
-    /// fills saved.dn.
-    void forward_backward(Stream& stream, const SavedHead& saved, const Pass& pass) const;
+    /// Adds the batch's weighted loss to the step state and fills saved.dn. Adds the weight
+    /// gradient to main_grad, or fills `deferred` if it is not empty.
+    void forward_backward(Stream& stream, const SavedHead& saved, const DeferredHead& deferred,
+                          const Pass& pass) const;
+    /// WH: adds the weight gradient to main_grad.
+    void weight_gradient(const DeferredHead& deferred) const;
     /// Adds the loss only. Overwrites the stream.
     void forward(Stream& stream, const StreamBuffers& buffers, const Pass& pass) const;
     /// logits [B, V] of each sequence's last token, without padding rows of V. Overwrites the
@@ -43,7 +54,15 @@ public:
 private:
     /// Elements between rows of logits, aligned as the backend prefers.
     std::int64_t row_stride(std::int64_t vocab) const;
-    void loss(const Tensor& n, const Tensor& dn, const Pass& pass) const;
+    /// Rows of logits, as the backend prefers them.
+    Tensor allocate_logits(Arena& arena, std::int64_t rows) const;
+    /// Gradients of a loss: none if dn is empty. The weight's waits if there is memory for dlogits.
+    struct Gradients {
+        Tensor dn;       ///< shape of n
+        Tensor dlogits;  ///< [B S, V]
+    };
+    void loss(const Tensor& n, const Gradients& gradients, const Pass& pass) const;
+    void add_weight_gradient(const Tensor& n, const Tensor& dlogits) const;
     void cross_entropy(const CrossEntropy& args) const;
 
     const ModelContext& context_;

@@ -34,6 +34,7 @@ struct Group {
     std::vector<Member> members;
     bool fp8 = false;
     bool own_bucket = false;  ///< in a bucket of its own
+    bool both_ends = false;   ///< the tied embedding, if its ends are on different stages
     bool is_copy = false;     ///< of a parameter that another stage owns
 };
 
@@ -56,6 +57,7 @@ public:
             norm("ln_f");
             if (!model_.tie_embeddings) {
                 add("head.weight", {model_.vocab, model_.hidden}, drawn(), TpSplit::rows);
+                groups_.back().own_bucket = request_.defers_head;
             } else if (request_.split_tied_embedding) {
                 token_embedding(true);
             }
@@ -81,6 +83,7 @@ private:
     void token_embedding(bool is_copy) {
         add("wte.weight", {model_.vocab, model_.hidden}, drawn(), TpSplit::rows);
         groups_.back().own_bucket = request_.split_tied_embedding;
+        groups_.back().both_ends = request_.split_tied_embedding;
         groups_.back().is_copy = is_copy;
     }
 
@@ -195,8 +198,8 @@ private:
         bucket_begin_ = end_;
     }
 
-    GradSum sum_of(const Member& member, bool own_bucket) const {
-        if (own_bucket) return GradSum::embedding_ends;
+    GradSum sum_of(const Member& member, bool both_ends) const {
+        if (both_ends) return GradSum::embedding_ends;
         if (member.by_heads) return GradSum::tp;
         if (member.split == TpSplit::none && request_.sequence_parallel) return GradSum::tp;
         if (member.split == TpSplit::kv_rows && sharers() > 1) return GradSum::kv;
@@ -241,7 +244,7 @@ private:
                 placed.shape[0] += shard.box.extent[0];
             }
             layout_.parameters.push_back(
-                {std::move(shard), member.init, end_, sum_of(member, group.own_bucket)});
+                {std::move(shard), member.init, end_, sum_of(member, group.both_ends)});
             end_ += in_memory.elements();
         }
         layout_.groups.push_back(std::move(placed));

@@ -88,6 +88,7 @@ struct LayoutRequest {
     bool split_tied_embedding = false;  ///< tied embeddings with both ends on different stages
     std::int64_t shards = 1;            ///< each bucket is divisible by this: dp x cp, or 1
     bool whole_chunks = false;          ///< one bucket for each chunk
+    bool defers_head = false;           ///< the head's weight has a bucket of its own, ready last
     bool fp8 = false;                   ///< FP8 in all blocks except the model's first and last
 };
 

@@ -1,5 +1,7 @@
 #include "model/linear.h"
 
+#include <vector>
+
 #include "model/slices.h"
 
 namespace gptrain {
@@ -30,13 +32,24 @@ void Linear::forward(const WithAmax& x, const Tensor& y, const Tensor& gelu) con
     const ArenaFrame frame(context_.workspace());
     GPTRAIN_CHECK(gelu.empty() || split_ == Split::column, "GELU epilogue on a row-parallel layer");
     if (split_ == Split::column) {
-        multiply(gather_rows(context_, x), bias_.weight, y, gelu);
+        ArrivingRows rows(context_, x.values);
+        for (std::int64_t i = 0; i < context_.tensor_pieces; ++i) {
+            rows.wait(i);
+            multiply({rows_of_piece(context_, rows.whole(), i), amax_of_all_rows(context_, x)},
+                     bias_.weight, rows_of_piece(context_, y, i), rows_of_piece(context_, gelu, i));
+        }
     } else if (context_.mesh.tp().size() == 1) {
         multiply(x, bias_.weight, y);
     } else {
         const Tensor part = allocate_whole(context_, y);
-        multiply(x, {}, part);
-        reduce_parts(context_, y, part).wait();
+        std::vector<Pending> sums;
+        for (std::int64_t i = 0; i < context_.tensor_pieces; ++i) {
+            multiply({rows_of_piece(context_, x.values, i), x.amax}, {},
+                     rows_of_piece(context_, part, i));
+            sums.push_back(reduce_piece(context_, y, part, i));
+        }
+        for (Pending& sum : sums)
+            sum.wait();
         if (!bias_.weight.empty()) context_.backend.run(AddBias{.y = y, .bias = bias_.weight});
     }
 }
@@ -94,6 +107,14 @@ void Linear::weight_grad(const Backward& args, const Tensor& dbias, const Fp8Mat
     if (!dbias.empty()) backend.run(BiasGrad{.dy = args.dy.values, .dbias = dbias});
 }
 
+Linear::Backward Linear::piece_of(const Backward& args, std::int64_t i) const {
+    const auto piece = [&](const Tensor& x) { return rows_of_piece(context_, x, i); };
+    return {.x = {},
+            .dy = {piece(args.dy.values), args.dy.amax},
+            .dx = piece(args.dx),
+            .gelu_input = piece(args.gelu_input)};
+}
+
 void Linear::column_backward(const Backward& args, BackwardPart part) const {
     Fp8Matrix dy8;
     if (fp8()) {
@@ -107,11 +128,17 @@ void Linear::column_backward(const Backward& args, BackwardPart part) const {
         if (context_.sequence_parallel)
             gathered = gather_slices(context_, whole.x.values, args.x.values);
     }
-    Pending sum;
-    if (part != BackwardPart::weights) {
-        whole.dx = allocate_whole(context_, args.dx);
+    std::vector<Pending> sums;
+    if (part != BackwardPart::weights) whole.dx = allocate_whole(context_, args.dx);
+    if (part == BackwardPart::whole) {
+        // The weight gradient hides the whole sum.
         input_grad(whole, dy8);
-        sum = reduce_parts(context_, args.dx, whole.dx);
+        sums.push_back(reduce_parts(context_, args.dx, whole.dx));
+    } else if (part == BackwardPart::inputs) {
+        for (std::int64_t i = 0; i < context_.tensor_pieces; ++i) {
+            input_grad(piece_of(whole, i), dy8);
+            sums.push_back(reduce_piece(context_, args.dx, whole.dx, i));
+        }
     }
     if (part == BackwardPart::inputs && !bias_.grad.empty()) {
         context_.backend.run(BiasGrad{.dy = args.dy.values, .dbias = bias_.grad});
@@ -120,18 +147,25 @@ void Linear::column_backward(const Backward& args, BackwardPart part) const {
         gathered.wait();
         weight_grad(whole, part == BackwardPart::whole ? bias_.grad : Tensor(), dy8);
     }
-    sum.wait();
+    for (Pending& sum : sums)
+        sum.wait();
 }
 
 void Linear::row_backward(const Backward& args, BackwardPart part) const {
     Backward whole = args;
-    whole.dy = gather_rows(context_, args.dy);
+    ArrivingRows dy(context_, args.dy.values);
+    whole.dy = {dy.whole(), amax_of_all_rows(context_, args.dy)};
     Fp8Matrix dy8;
     if (fp8()) {
+        dy.wait();
         dy8 = converted(whole.dy, DType::f8e5m2, part != BackwardPart::weights,
                         part != BackwardPart::inputs);
     }
-    if (part != BackwardPart::weights) input_grad(whole, dy8);
+    for (std::int64_t i = 0; i < context_.tensor_pieces && part != BackwardPart::weights; ++i) {
+        dy.wait(i);
+        input_grad(piece_of(whole, i), dy8);
+    }
+    dy.wait();
     // With sequence parallelism the bias was added to this rank's slice only.
     const bool with_weights = part == BackwardPart::whole && !context_.sequence_parallel;
     if (part != BackwardPart::weights && !with_weights && !bias_.grad.empty()) {

@@ -49,6 +49,8 @@ public:
 private:
     void multiply(const WithAmax& x, const Tensor& bias, const Tensor& y,
                   const Tensor& gelu = {}) const;
+    /// The arguments of the input gradient for piece i of the rows (slices.h).
+    Backward piece_of(const Backward& args, std::int64_t i) const;
     void column_backward(const Backward& args, BackwardPart part) const;
     void row_backward(const Backward& args, BackwardPart part) const;
     void input_grad(const Backward& args, const Fp8Matrix& dy8) const;

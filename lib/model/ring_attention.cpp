@@ -1,5 +1,6 @@
 #include <algorithm>
 #include <array>
+#include <span>
 #include <utility>
 #include <vector>
 
@@ -79,7 +80,7 @@ bool sees_any(const Queries& queries, const SequenceSlice& keys) {
 /// Calls f(queries, key_row, key_slice) for each pair of slices that is not hidden. The key slices
 /// are stored one after the other, from row 0 on.
 template <class F>
-void for_each_pair(std::vector<Queries>& all, const std::vector<SequenceSlice>& key_slices,
+void for_each_pair(std::span<Queries> all, const std::vector<SequenceSlice>& key_slices,
                    const F& f) {
     for (Queries& queries : all) {
         std::int64_t row = 0;
@@ -166,13 +167,15 @@ public:
     void add_arrived(int step) const {
         if (step >= 2) resources_.backend.run(Add{.x = at(step), .y = at(step + 1)});
     }
-    /// The complete sums for this rank's keys.
+    /// Starts the exchange that brings the sums for this rank's keys home, after the last step.
+    Pending pass_home() const {
+        if (ring_.size == 1) return {};
+        return resources_.cp.send_recv(at(ring_.size - 1), ring_.next, at(ring_.size),
+                                       ring_.previous);
+    }
+    /// The complete sums for this rank's keys, once they are home.
     const Tensor& finish() const {
-        if (ring_.size > 1) {
-            resources_.cp.send_recv(at(ring_.size - 1), ring_.next, at(ring_.size), ring_.previous)
-                .wait();
-            resources_.backend.run(Add{.x = home_, .y = at(ring_.size)});
-        }
+        if (ring_.size > 1) resources_.backend.run(Add{.x = home_, .y = at(ring_.size)});
         return home_;
     }
 
@@ -241,26 +244,36 @@ void ring_attention_backward(const ContextBackward& args, const ContextRanks& re
         queries.attention.o = queries.of(forward.o, 1);
         queries.attention.lse = contiguous_copy(queries.of(forward.lse, 2), resources);
     }
-    for (int step = 0; step < ring.size; ++step) {
-        Pending next = keys.pass_on(step);
-        Pending arriving = sums.pass_on(step);
-        resources.backend.run(Fill{.x = sums.at(step), .value = 0});
-        for_each_pair(all, ring.slices_at(step),
+    const auto add = [&](std::span<Queries> some, const Tensor& packed, int step) {
+        for_each_pair(some, ring.slices_at(step),
                       [&](const Queries& queries, std::int64_t row, const SequenceSlice& slice) {
                           const KeyParts added(sums.at(step).slice(1, row, slice.length));
                           resources.backend.run(AttentionBackward{
-                              .forward = attention_to(queries, keys.at(step), row, slice),
+                              .forward = attention_to(queries, packed, row, slice),
                               .d_o = queries.of(args.d_o, 1),
                               .dq = queries.of(dq_sum, 1),
                               .dk = added.k,
                               .dv = added.v,
                               .accumulate = true});
                       });
+    };
+    // This rank's own keys take part first and last: with the early queries while the first keys
+    // arrive, and with the late ones, which see three times as many, while the last sums come home.
+    const std::span<Queries> early = std::span(all).first(1);
+    const std::span<Queries> late = std::span(all).subspan(1);
+    for (int step = 0; step < ring.size; ++step) {
+        Pending next = keys.pass_on(step);
+        Pending arriving = sums.pass_on(step);
+        resources.backend.run(Fill{.x = sums.at(step), .value = 0});
+        add(step == 0 ? early : std::span(all), keys.at(step), step);
         next.wait();
         arriving.wait();
         sums.add_arrived(step);
     }
+    Pending last = sums.pass_home();
+    add(late, keys_of(forward.qkv, forward.o), 0);
     store_rounded(args.dqkv.slice(2, 0, forward.o.size(2)), dq_sum, resources);
+    last.wait();
     store_rounded(keys_of(args.dqkv, forward.o), sums.finish(), resources);
 }
 

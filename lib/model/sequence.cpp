@@ -40,13 +40,24 @@ std::vector<SequenceSlice> slices_of_rows(std::span<const SequenceSlice> slices,
     return result;
 }
 
-RowPositions rows_of(std::span<const SequenceSlice> slices) {
+RowPositions rows_of(std::span<const SequenceSlice> slices, const StreamSlice& part) {
     GPTRAIN_CHECK(slices.size() == 1 || slices.size() == 2, slices.size(), " slices");
+    if (part.count > 1 && part.stripes == 1) {
+        const std::int64_t length = length_of(slices);
+        return rows_of(slices_of_rows(slices, part.first_row(length, 0), part.stripe_rows(length)));
+    }
     RowPositions rows;
     rows.first_begin = slices[0].begin;
-    if (slices.size() == 1) return rows;
-    rows.first_count = slices[0].length;
-    rows.second_begin = slices[1].begin;
+    if (slices.size() == 2) {
+        rows.first_count = div_exact(slices[0].length, part.count);
+        rows.second_begin = slices[1].begin;
+    }
+    if (part.stripes == 1) return rows;
+    rows.stripe = part.stripe_rows(length_of(slices));
+    rows.gap = (part.count - 1) * rows.stripe;
+    if (slices.size() == 2) div_exact(rows.first_count, rows.stripe);
+    rows.first_begin += part.index * rows.stripe;
+    rows.second_begin += part.index * rows.stripe;
     return rows;
 }
 

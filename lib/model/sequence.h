@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "backend/dropout.h"
+#include "base/checked.h"
 #include "spec/spec_words.h"
 
 namespace gptrain {
@@ -31,13 +32,30 @@ std::vector<SequenceSlice> context_slices(std::int64_t seq_length, std::int64_t 
 /// Number of rows in these slices.
 std::int64_t length_of(std::span<const SequenceSlice> slices);
 
-/// The positions of rows [begin, begin + count) within these slices: the part that sequence
-/// parallelism assigns to a tp rank.
+/// The positions of rows [begin, begin + count) within these slices.
 std::vector<SequenceSlice> slices_of_rows(std::span<const SequenceSlice> slices, std::int64_t begin,
                                           std::int64_t count);
 
-/// Positions of the rows, for dropout. Takes one or two slices.
-RowPositions rows_of(std::span<const SequenceSlice> slices);
+/// Part `index` of `count` equal ones of each of `stripes` equal stripes of a sequence: what
+/// sequence parallelism assigns to a tp rank.
+struct StreamSlice {
+    std::int64_t index = 0;
+    std::int64_t count = 1;
+    std::int64_t stripes = 1;
+
+    /// Rows of each stripe, of a sequence of `length` rows.
+    std::int64_t stripe_rows(std::int64_t length) const {
+        return div_exact(length, count * stripes);
+    }
+    /// The first row in a stripe.
+    std::int64_t first_row(std::int64_t length, std::int64_t stripe) const {
+        return (stripe * count + index) * stripe_rows(length);
+    }
+};
+
+/// Positions of the rows that `part` has of these one or two slices, for dropout. Two slices have
+/// the same length, and any stripes divide between them.
+RowPositions rows_of(std::span<const SequenceSlice> slices, const StreamSlice& part = {});
 
 /// This rank's [B, S] rows out of whole sequences, row-major [B, seq_length].
 template <class T>

@@ -1,29 +1,89 @@
 #include "model/slices.h"
 
+#include <memory>
+#include <utility>
+
 namespace gptrain {
 namespace {
 
+constexpr int along_sequence = 1;
+
 /// Views [B S, W] as [B, S, W].
-Tensor by_sequence(const ModelContext& context, const Tensor& x) {
-    return x.view({context.sequences, div_exact(x.size(0), context.sequences), x.size(1)});
+Tensor by_sequence(const Tensor& x, std::int64_t sequences) {
+    return x.view({sequences, div_exact(x.size(0), sequences), x.size(1)});
 }
 
 Shape whole_shape(const ModelContext& context, const Tensor& slice) {
     return {slice.size(0) * context.mesh.tp().size(), slice.size(1)};
 }
 
-}  // namespace
-
-Pending gather_slices(const ModelContext& context, const Tensor& whole, const Tensor& slice) {
-    constexpr int along_sequence = 1;
-    return context.mesh.tp().all_gather(by_sequence(context, whole), by_sequence(context, slice),
-                                        along_sequence);
+/// True if a rank's rows lie in several stripes, which have to be sent one by one.
+bool striped(const ModelContext& context) {
+    return context.tensor_pieces > 1 && context.sequences == 1;
 }
 
-Pending sum_to_slice(const ModelContext& context, const Tensor& slice, const Tensor& part) {
-    constexpr int along_sequence = 1;
-    return context.mesh.tp().reduce_scatter(by_sequence(context, slice), by_sequence(context, part),
-                                            along_sequence);
+std::int64_t sequences_of_piece(const ModelContext& context) {
+    return striped(context) ? 1 : div_exact(context.sequences, context.tensor_pieces);
+}
+
+Pending gather(const ModelContext& context, const Tensor& whole, const Tensor& slice,
+               std::int64_t sequences) {
+    return context.mesh.tp().all_gather(by_sequence(whole, sequences),
+                                        by_sequence(slice, sequences), along_sequence);
+}
+
+Pending sum(const ModelContext& context, const Tensor& slice, const Tensor& part,
+            std::int64_t sequences) {
+    return context.mesh.tp().reduce_scatter(by_sequence(slice, sequences),
+                                            by_sequence(part, sequences), along_sequence);
+}
+
+Pending gather_piece(const ModelContext& context, const Tensor& whole, const Tensor& slice,
+                     std::int64_t i) {
+    return gather(context, rows_of_piece(context, whole, i), rows_of_piece(context, slice, i),
+                  sequences_of_piece(context));
+}
+
+/// start(i) for each piece, as one operation.
+template <class Start>
+Pending start_pieces(const ModelContext& context, const Start& start) {
+    const auto pieces = std::make_shared<std::vector<Pending>>();
+    for (std::int64_t i = 0; i < context.tensor_pieces; ++i)
+        pieces->push_back(start(i));
+    return Pending([pieces] {
+        for (Pending& piece : *pieces)
+            piece.wait();
+    });
+}
+
+}  // namespace
+
+Tensor rows_of_piece(const ModelContext& context, const Tensor& x, std::int64_t i) {
+    if (x.empty() || context.tensor_pieces == 1) return x;
+    const std::int64_t rows = div_exact(x.size(0), context.tensor_pieces);
+    return x.slice(0, i * rows, rows);
+}
+
+Pending gather_slices(const ModelContext& context, const Tensor& whole, const Tensor& slice) {
+    if (!striped(context)) return gather(context, whole, slice, context.sequences);
+    return start_pieces(context,
+                        [&](std::int64_t i) { return gather_piece(context, whole, slice, i); });
+}
+
+ArrivingRows::ArrivingRows(const ModelContext& context, const Tensor& x)
+    : whole_(allocate_whole(context, x)) {
+    if (!context.sequence_parallel) return;
+    for (std::int64_t i = 0; i < context.tensor_pieces; ++i)
+        pieces_.push_back(gather_piece(context, whole_, x, i));
+}
+
+void ArrivingRows::wait(std::int64_t i) {
+    if (!pieces_.empty()) pieces_[static_cast<std::size_t>(i)].wait();
+}
+
+void ArrivingRows::wait() {
+    for (Pending& piece : pieces_)
+        piece.wait();
 }
 
 Tensor gather_rows(const ModelContext& context, const Tensor& x) {
@@ -37,17 +97,21 @@ Tensor amax_of_all_rows(const ModelContext& context, const WithAmax& x) {
     return context.sequence_parallel ? Tensor() : x.amax;
 }
 
-WithAmax gather_rows(const ModelContext& context, const WithAmax& x) {
-    return {gather_rows(context, x.values), amax_of_all_rows(context, x)};
-}
-
 Tensor allocate_whole(const ModelContext& context, const Tensor& x) {
     return context.sequence_parallel ? context.temporary(whole_shape(context, x)) : x;
 }
 
 Pending reduce_parts(const ModelContext& context, const Tensor& x, const Tensor& part) {
-    if (context.sequence_parallel) return sum_to_slice(context, x, part);
-    return context.mesh.tp().all_reduce(x, Reduce::sum);
+    if (!context.sequence_parallel) return context.mesh.tp().all_reduce(x, Reduce::sum);
+    if (!striped(context)) return sum(context, x, part, context.sequences);
+    return start_pieces(context, [&](std::int64_t i) { return reduce_piece(context, x, part, i); });
+}
+
+Pending reduce_piece(const ModelContext& context, const Tensor& x, const Tensor& part,
+                     std::int64_t i) {
+    if (!context.sequence_parallel) return reduce_parts(context, x, part);
+    return sum(context, rows_of_piece(context, x, i), rows_of_piece(context, part, i),
+               sequences_of_piece(context));
 }
 
 }  // namespace gptrain

@@ -3,20 +3,41 @@
 //
 //   whole = all_gather(slice)     [B S / t, W] -> [B S, W]
 //   slice = reduce_scatter(part)  [B S, W] -> [B S / t, W]
+//
+// In P pieces (RunPlan::tensor_pieces), piece i of the whole rows is gathered from piece i of each
+// slice: both are consecutive rows. With one sequence (B = 1) a rank therefore holds a slice of
+// each of P stripes; with several a piece is B / P of them.
 #pragma once
+
+#include <vector>
 
 #include "model/context.h"
 
 namespace gptrain {
 
+/// Piece i of the rows of x, or empty if x is.
+Tensor rows_of_piece(const ModelContext& context, const Tensor& x, std::int64_t i);
+
 /// whole [B S, W] = all ranks' slices [B S / t, W].
 Pending gather_slices(const ModelContext& context, const Tensor& whole, const Tensor& slice);
-/// slice = this rank's slice of the sum of `part` over tp.
-Pending sum_to_slice(const ModelContext& context, const Tensor& slice, const Tensor& part);
+
+/// All rows of x, on their way to the workspace in pieces with sequence parallelism, else x itself.
+class ArrivingRows {
+public:
+    ArrivingRows(const ModelContext& context, const Tensor& x);
+    const Tensor& whole() const { return whole_; }
+    /// Waits for piece i of the rows.
+    void wait(std::int64_t i);
+    /// Waits for all rows.
+    void wait();
+
+private:
+    Tensor whole_;
+    std::vector<Pending> pieces_;
+};
 
 /// All rows of x: gathered in the workspace with sequence parallelism, else x itself.
 Tensor gather_rows(const ModelContext& context, const Tensor& x);
-WithAmax gather_rows(const ModelContext& context, const WithAmax& x);
 /// The amax over all rows of x; empty if this rank knows that of its slice only.
 Tensor amax_of_all_rows(const ModelContext& context, const WithAmax& x);
 
@@ -25,5 +46,8 @@ Tensor allocate_whole(const ModelContext& context, const Tensor& x);
 /// x = the sum of `part` (allocated by allocate_whole(x)) over tp, or this rank's slice of that
 /// sum.
 Pending reduce_parts(const ModelContext& context, const Tensor& x, const Tensor& part);
+/// The same for piece i of the rows.
+Pending reduce_piece(const ModelContext& context, const Tensor& x, const Tensor& part,
+                     std::int64_t i);
 
 }  // namespace gptrain

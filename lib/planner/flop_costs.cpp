@@ -43,8 +43,10 @@ PipelineCosts flop_costs(const RunPlan& plan) {
         }
         costs.chunks.push_back(chunk);
     }
-    costs.chunks.back().forward +=
-        unit * 6 * static_cast<double>(plan.model.vocab) * static_cast<double>(plan.model.hidden);
+    const double product =
+        unit * 2 * static_cast<double>(plan.model.vocab) * static_cast<double>(plan.model.hidden);
+    costs.chunks.back().forward += 3 * product;
+    costs.chunks.back().head_weights = product;
     return costs;
 }
 

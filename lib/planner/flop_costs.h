@@ -10,7 +10,8 @@ namespace gptrain {
 constexpr double assumed_rate = 5e14;
 
 /// Seconds of a microbatch on one rank of a stage at `assumed_rate`; messages are free. F of the
-/// last chunk includes the head's gradients. Full recomputation adds F to BW, or to both B and W.
+/// last chunk includes the head's gradients, unless WH has the weight's. Full recomputation adds F
+/// to BW, or to both B and W.
 PipelineCosts flop_costs(const RunPlan& plan);
 
 }  // namespace gptrain

@@ -184,7 +184,10 @@ double Simulation::cost(std::int64_t stage, const Action& action) const {
     const ChunkCost& chunk =
         costs_.chunks.at(static_cast<std::size_t>(model_chunk_at(shape_, {stage, action.chunk})));
     switch (action.kind) {
-        case forward: return chunk.forward;
+        case forward:
+            return action.deferred_head == Action::none ? chunk.forward
+                                                        : chunk.forward - chunk.head_weights;
+        case head_weights: return chunk.head_weights;
         case backward_inputs: return chunk.backward_inputs;
         case backward_weights: return chunk.backward_weights;
         default: return chunk.backward_inputs + chunk.backward_weights;

@@ -10,6 +10,8 @@ struct ChunkCost {
     double forward = 1;
     double backward_inputs = 1;
     double backward_weights = 1;
+    /// The head's weight gradient, in the last chunk: a part of F, unless it is deferred.
+    double head_weights = 0;
 };
 
 struct PipelineCosts {

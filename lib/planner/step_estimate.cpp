@@ -8,6 +8,14 @@
 namespace gptrain {
 namespace {
 
+PipelineTraces pipeline_traces(const RunPlan& plan, std::vector<StepTrace> stages) {
+    return {.mesh = plan.mesh,
+            .kv_sharers = mesh_connections(plan).kv_sharers,
+            .chunks = plan.virtual_stages,
+            .only_rings = plan.deterministic,
+            .stages = std::move(stages)};
+}
+
 /// FLOPs of a step on all ranks, recomputation included.
 double computed_flops(std::span<const RankCost> ranks) {
     double flops = 0;
@@ -25,11 +33,7 @@ StepEstimate estimate_step(const RunPlan& plan, std::vector<StepTrace> stages,
     StepEstimate estimate;
     estimate.hardware = hardware.name;
     estimate.world_size = plan.mesh.size();
-    estimate.step = time_step({.mesh = plan.mesh,
-                               .kv_sharers = mesh_connections(plan).kv_sharers,
-                               .chunks = plan.virtual_stages,
-                               .stages = std::move(stages)},
-                              hardware);
+    estimate.step = time_step(pipeline_traces(plan, std::move(stages)), hardware);
     const double seconds = estimate.step.seconds;
     const auto samples = static_cast<double>(plan.batch.global_batch_size);
     const double tokens = samples * static_cast<double>(plan.seq_length);
@@ -54,6 +58,13 @@ StepEstimate estimate_step(const RunPlan& plan, std::vector<StepTrace> stages,
         estimate.host_bytes = memory.total() - memory.on_device();
     }
     return estimate;
+}
+
+double seconds_with_any_algorithm(const RunPlan& plan, std::vector<StepTrace> stages,
+                                  const HardwareProfile& hardware) {
+    PipelineTraces pipeline = pipeline_traces(plan, std::move(stages));
+    pipeline.only_rings = false;
+    return time_step(pipeline, hardware).seconds;
 }
 
 std::string to_json(const StepEstimate& estimate) {

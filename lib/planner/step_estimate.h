@@ -28,6 +28,10 @@ struct StepEstimate {
 StepEstimate estimate_step(const RunPlan& plan, std::vector<StepTrace> stages,
                            std::span<const RankCost> ranks, const HardwareProfile& hardware);
 
+/// Seconds of a step if NCCL chose its algorithms (deterministic: false).
+double seconds_with_any_algorithm(const RunPlan& plan, std::vector<StepTrace> stages,
+                                  const HardwareProfile& hardware);
+
 /// One JSON object, with a line break at its end (docs/outputs.md lists its members).
 std::string to_json(const StepEstimate& estimate);
 

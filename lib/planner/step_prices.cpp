@@ -50,7 +50,8 @@ PricedMessage price(const TraceMessage& message, std::int64_t stage, const Pipel
         if (message.axis == Axis::pp || message.axis == Axis::model) priced.stages = mesh.pipeline;
         if (message.axis == Axis::embedding_ends) priced.stages = 2;
     }
-    priced.seconds = message_seconds(node, layout, message.operation, bytes);
+    const bool only_rings = pipeline.only_rings && hardware.kind == DeviceChoice::cuda;
+    priced.seconds = message_seconds(node, layout, message.operation, bytes, only_rings);
     const double share = bandwidth_of(node, layout) / node.link.bandwidth;
     priced.slowdown = hardware.software.slowdown * std::min(1.0, share);
     return priced;

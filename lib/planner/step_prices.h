@@ -20,6 +20,7 @@ struct PipelineTraces {
     MeshShape mesh;
     std::int64_t kv_sharers = 1;
     std::int64_t chunks = 1;  ///< of a stage
+    bool only_rings = false;  ///< deterministic sums (hardware/message_time.h)
     std::vector<StepTrace> stages;
     /// The host reads the result of a step before it issues the next one.
     bool host_reads = false;

@@ -54,7 +54,7 @@ std::vector<double> idle_times(const Timeline& timeline);
 /// ZB-V.
 double bubble(const Timeline& timeline);
 
-/// Draws one row per stage: F, BW, B and W in their colours (later chunks paler), microbatch
+/// Draws one row per stage: F, BW, B, W and WH in their colours (later chunks paler), microbatch
 /// numbers where they fit, messages as a line under the row, and below it operations from issue to
 /// end, with the time that the stage waits for them. A long middle is cut out, with a mark that
 /// gives its length.

@@ -28,11 +28,12 @@ struct KindStyle {
     Rgb rgb;
     std::string_view legend;
 };
-constexpr std::array<KindStyle, 4> styles = {{
+constexpr std::array<KindStyle, 5> styles = {{
     {ActionKind::forward, {127, 178, 229}, "F: forward"},
     {ActionKind::backward, {124, 197, 138}, "BW: backward"},
     {ActionKind::backward_inputs, {124, 197, 138}, "B: input gradients"},
     {ActionKind::backward_weights, {242, 181, 107}, "W: weight gradients"},
+    {ActionKind::head_weights, {242, 181, 107}, "WH: the head's"},
 }};
 constexpr Rgb message_rgb = {155, 127, 209};
 constexpr Rgb operation_rgb = {140, 200, 205};

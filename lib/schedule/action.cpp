@@ -10,6 +10,7 @@ std::string_view name_of(ActionKind kind) {
         case ActionKind::backward: return "BW";
         case ActionKind::backward_inputs: return "B";
         case ActionKind::backward_weights: return "W";
+        case ActionKind::head_weights: return "WH";
         case ActionKind::send_activations: return "SF";
         case ActionKind::receive_activations: return "RF";
         case ActionKind::send_gradients: return "SB";

@@ -12,6 +12,7 @@ enum class ActionKind {
     backward,             ///< BW: input and weight gradients
     backward_inputs,      ///< B: the gradients that earlier layers wait for
     backward_weights,     ///< W: the weight gradients that B left out
+    head_weights,         ///< WH: the head's weight gradient, if F left it out
     send_activations,     ///< to the next chunk
     receive_activations,  ///< from the previous chunk
     send_gradients,       ///< to the previous chunk
@@ -20,9 +21,9 @@ enum class ActionKind {
 
 std::string_view name_of(ActionKind kind);
 
-/// True for F, BW, B and W.
+/// True for F, BW, B, W and WH.
 constexpr bool computes(ActionKind kind) {
-    return kind <= ActionKind::backward_weights;
+    return kind <= ActionKind::head_weights;
 }
 constexpr bool sends(ActionKind kind) {
     return kind == ActionKind::send_activations || kind == ActionKind::send_gradients;
@@ -34,7 +35,9 @@ struct Action {
     ActionKind kind;
     std::int64_t microbatch;
     std::int64_t chunk = 0;  ///< of this stage; for a message, the chunk that writes or reads it
-    std::int64_t slot = 0;   ///< holds the microbatch's activations; unused in messages
+    std::int64_t slot = 0;   ///< holds the microbatch's activations; unused in WH and messages
+    /// Holds what F leaves to WH; none if F computes the head's weight gradient itself.
+    std::int64_t deferred_head = none;
     /// The boundary buffer that F, BW or B reads, or that a receive fills; none at the model's
     /// ends.
     std::int64_t input = none;

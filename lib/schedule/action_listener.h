@@ -15,10 +15,10 @@ public:
     virtual void on_step_begin() {}
     /// The action is next; it may first have to wait for messages of earlier actions.
     virtual void on_reached(const Action& /*action*/) {}
-    /// Its buffers are ready: F, BW, B or W starts to compute, or the message is issued.
+    /// Its buffers are ready: F, BW, B, W or WH starts to compute, or the message is issued.
     virtual void on_begin(const Action& action) = 0;
-    /// F, BW, B or W is done. A message ends when it has been waited for, by the next action that
-    /// needs its buffer or at the end of the list.
+    /// F, BW, B, W or WH is done. A message ends when it has been waited for, by the next action
+    /// that needs its buffer or at the end of the list.
     virtual void on_end(const Action& action) = 0;
     /// All actions and the reduction of gradients are done.
     virtual void on_step_end() {}

@@ -1,5 +1,7 @@
 #include "schedule/compute_order.h"
 
+#include <algorithm>
+
 #include "base/error.h"
 
 namespace gptrain {
@@ -30,6 +32,30 @@ std::vector<Action> compute_order(const PipelineShape& shape, std::int64_t stage
                                 : zero_bubble_order(shape, stage);
     }
     fail(ExitCode::bug, "no such schedule");
+}
+
+std::int64_t deferred_heads(const PipelineShape& shape, std::int64_t stage) {
+    if (head_place(shape).stage != stage) return 0;
+    return std::min(shape.deferred_heads, shape.microbatches);
+}
+
+std::vector<Action> with_deferred_heads(const PipelineShape& shape, std::int64_t stage) {
+    std::vector<Action> order = compute_order(shape, stage);
+    const std::int64_t count = deferred_heads(shape, stage);
+    if (count == 0) return order;
+    const std::int64_t chunk = head_place(shape).chunk;
+    const std::int64_t first = shape.microbatches - count;
+    for (Action& action : order) {
+        const bool defers = action.kind == ActionKind::forward && action.chunk == chunk;
+        if (defers && action.microbatch >= first) action.deferred_head = action.microbatch - first;
+    }
+    for (std::int64_t i = 0; i < count; ++i) {
+        order.push_back({.kind = ActionKind::head_weights,
+                         .microbatch = first + i,
+                         .chunk = chunk,
+                         .deferred_head = i});
+    }
+    return order;
 }
 
 std::vector<Action> forward_order(const PipelineShape& shape, std::int64_t stage) {

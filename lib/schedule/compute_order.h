@@ -1,5 +1,5 @@
-// The order of F, BW, B and W on a stage, which is all that differs between schedules. Messages,
-// slots and buffers follow from it (messages.h, lifetimes.h).
+// The order of F, BW, B, W and WH on a stage, which is all that differs between schedules.
+// Messages, slots and buffers follow from it (messages.h, lifetimes.h).
 #pragma once
 
 #include <initializer_list>
@@ -33,6 +33,10 @@ private:
 
 /// The compute actions of a training step on a stage, without messages.
 std::vector<Action> compute_order(const PipelineShape& shape, std::int64_t stage);
+/// The microbatches whose head's weight gradient a stage defers: none on stages without the head.
+std::int64_t deferred_heads(const PipelineShape& shape, std::int64_t stage);
+/// The compute order with the WH at its end.
+std::vector<Action> with_deferred_heads(const PipelineShape& shape, std::int64_t stage);
 /// Only the F of that order, for an evaluation. No F waits for another kind of action.
 std::vector<Action> forward_order(const PipelineShape& shape, std::int64_t stage);
 

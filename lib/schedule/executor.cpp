@@ -11,11 +11,13 @@ BackwardPart part_of(ActionKind kind) {
     }
 }
 
-/// True if this is the list's last action that adds to its chunk's gradients.
+/// True if this is the list's last action that adds to its chunk's gradients, the head's weight
+/// apart if that is deferred, or to the head's weight.
 bool ends_gradients(const Schedule& schedule, std::size_t index) {
     const Action& action = schedule.actions[index];
     const ActionKind last =
         schedule.defers_weights ? ActionKind::backward_weights : ActionKind::backward;
+    if (action.kind == ActionKind::head_weights) return index + 1 == schedule.actions.size();
     if (action.kind != last) return false;
     for (std::size_t later = index + 1; later < schedule.actions.size(); ++later) {
         const Action& other = schedule.actions[later];
@@ -72,6 +74,7 @@ std::int64_t Executor::replay_key(const Action& action) const {
     std::int64_t key = static_cast<std::int64_t>(action.kind);
     key = key * std::ssize(stage_.chunks) + action.chunk;
     key = key * std::ssize(stage_.memory.batches) + action.slot;
+    key = key * (std::ssize(stage_.memory.deferred_heads) + 1) + action.deferred_head + 1;
     key = key * buffers + action.input + 1;
     return key * buffers + action.output + 1;
 }
@@ -83,10 +86,15 @@ void Executor::compute(const Action& action, const Boundary& ends,
     const auto index = static_cast<std::size_t>(action.chunk);
     const GptChunk& chunk = stage_.chunks[index];
     const SavedChunk& saved = stage_.memory.saved[index][static_cast<std::size_t>(action.slot)];
+    DeferredHead head;
+    if (action.deferred_head != Action::none)
+        head = stage_.memory.deferred_heads[static_cast<std::size_t>(action.deferred_head)];
     const auto work = [&] {
         const Pass now = pass(action.slot, true);
         if (action.kind == ActionKind::forward) {
-            chunk.forward(now, saved, ends);
+            chunk.forward(now, saved, ends, head);
+        } else if (action.kind == ActionKind::head_weights) {
+            chunk.head_weights(head, final);
         } else {
             chunk.backward(now, saved, ends, part_of(action.kind), final);
         }
@@ -101,8 +109,13 @@ void Executor::compute(const Action& action, const Boundary& ends,
 
 GptChunk::GradsFinal Executor::reduction(const Schedule& schedule, std::size_t index) {
     if (!grad_buckets_->shared() || !ends_gradients(schedule, index)) return {};
-    const auto chunk = static_cast<std::size_t>(schedule.actions[index].chunk);
-    const std::int64_t begin = stage_.parameters.layout().chunks[chunk].begin;
+    const Action& action = schedule.actions[index];
+    const auto chunk = static_cast<std::size_t>(action.chunk);
+    const bool head_later = schedule.deferred_heads > 0 &&
+                            action.chunk + 1 == std::ssize(stage_.chunks) &&
+                            action.kind != ActionKind::head_weights;
+    const std::int64_t begin = head_later ? stage_.chunks[chunk].after_head_weight()
+                                          : stage_.parameters.layout().chunks[chunk].begin;
     return [this, begin](std::int64_t end) { grad_buckets_->ready({begin, end}); };
 }
 

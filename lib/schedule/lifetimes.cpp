@@ -91,7 +91,7 @@ std::int64_t assign_slots(const PipelineShape& shape, std::vector<Action>& actio
     std::vector<std::int64_t> slots(
         static_cast<std::size_t>(shape.virtual_stages * shape.microbatches));
     for (Action& action : actions) {
-        if (!computes(action.kind)) continue;
+        if (!computes(action.kind) || action.kind == head_weights) continue;
         std::int64_t& slot =
             slots[static_cast<std::size_t>(action.chunk * shape.microbatches + action.microbatch)];
         if (action.kind == forward) slot = pool.take();

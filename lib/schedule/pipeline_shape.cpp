@@ -8,6 +8,7 @@ void check_shape(const PipelineShape& shape) {
     GPTRAIN_CHECK(shape.stages >= 1 && shape.virtual_stages >= 1 && shape.microbatches >= 1,
                   shape.stages, " stages, ", shape.virtual_stages, " virtual stages, ",
                   shape.microbatches, " microbatches");
+    GPTRAIN_CHECK(shape.deferred_heads >= 0, shape.deferred_heads, " deferred heads");
     const bool chunked = shape.kind == ScheduleKind::interleaved_one_f_one_b ||
                          shape.virtual_stages == 1 || shape.is_v();
     GPTRAIN_CHECK(chunked, name_of(shape.kind), " with ", shape.virtual_stages, " virtual stages");

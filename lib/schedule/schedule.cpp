@@ -32,7 +32,8 @@ Pipeline all_stages(const PipelineShape& shape, const MakeStage& make) {
 
 Schedule make_schedule(const PipelineShape& shape, std::int64_t stage) {
     Schedule schedule =
-        complete(shape, stage, [&](std::int64_t s) { return compute_order(shape, s); });
+        complete(shape, stage, [&](std::int64_t s) { return with_deferred_heads(shape, s); });
+    schedule.deferred_heads = deferred_heads(shape, stage);
     schedule.slots = assign_slots(shape, schedule.actions);
     const std::int64_t in_head = max_in_head(shape, stage, schedule.actions);
     schedule.head_slots = in_head > 1 ? schedule.slots : in_head;

@@ -35,8 +35,9 @@ struct Schedule {
     /// Slots for what the head keeps from F to BW or B: none on stages without the head, one if
     /// at most one microbatch is in the head at a time, else one for each slot.
     std::int64_t head_slots = 0;
-    std::int64_t buffers = 0;     ///< boundary buffers
-    bool defers_weights = false;  ///< has B and W instead of BW
+    std::int64_t deferred_heads = 0;  ///< WH, each with memory of its own
+    std::int64_t buffers = 0;         ///< boundary buffers
+    bool defers_weights = false;      ///< has B and W instead of BW
 };
 
 /// The actions of a step on stage s of p, with m microbatches and v virtual stages:
@@ -56,6 +57,11 @@ struct Schedule {
 /// BW into B and W lets W fill idle time. ZB-H1 has the order of 1F1B, and on stage s each W comes
 /// s microbatches after its B; every stage then holds at most min(m, p) microbatches, the most that
 /// 1F1B holds on any stage. ZB-V needs the same memory: 2p slots of half a stage.
+///
+/// In each of them the stage with the head is the longest, and waits at the end of the step while
+/// the last gradients travel to the first stage. The last shape.deferred_heads microbatches leave
+/// the head's weight gradient until then (WH). All weight gradients are still added in the order of
+/// microbatches.
 Schedule make_schedule(const PipelineShape& shape, std::int64_t stage);
 
 /// The actions of an evaluation: F only, with nothing kept (one slot).

@@ -53,6 +53,10 @@ StageMemory reserve_stage(const ModelContext& context, const std::vector<GptChun
     for (std::int64_t slot = 0; slot < sizes.slots; ++slot)
         reserve_slot(saved, chunks, sizes.saved, memory.saved);
     reserve_head_slots(saved, chunks.back(), sizes, memory.saved.back());
+    for (std::int64_t i = 0; i < sizes.deferred_heads; ++i) {
+        memory.deferred_heads.push_back(
+            chunks.back().reserve_deferred_head(saved, sizes.saved.seq_length));
+    }
     return memory;
 }
 

@@ -11,12 +11,14 @@ namespace gptrain {
 struct StageMemory {
     std::vector<Batch> batches;                  ///< [slot]
     std::vector<std::vector<SavedChunk>> saved;  ///< [chunk][slot]; slots serve chunks in turn
+    std::vector<DeferredHead> deferred_heads;    ///< [deferred_head]
     std::vector<Tensor> buffers;                 ///< boundary buffers, [B S, H] of the stream
 };
 
 struct StageSizes {
     std::int64_t slots = 1;
     std::int64_t head_slots = 0;
+    std::int64_t deferred_heads = 0;
     std::int64_t buffers = 0;
     SavedSizes saved;
     StreamSlice stream;  ///< this rank's part of the sequence in the residual stream

@@ -11,7 +11,8 @@ PipelineShape pipeline_of(const RunPlan& plan, std::int64_t microbatches) {
     return {.kind = plan.schedule,
             .stages = plan.mesh.pipeline,
             .virtual_stages = plan.virtual_stages,
-            .microbatches = microbatches};
+            .microbatches = microbatches,
+            .deferred_heads = plan.deferred_heads};
 }
 
 std::vector<ChunkPart> chunk_parts(const RunPlan& plan, std::int64_t stage) {

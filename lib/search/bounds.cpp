@@ -6,6 +6,7 @@
 #include "hardware/message_time.h"
 #include "planner/flop_costs.h"
 #include "planner/step_prices.h"
+#include "schedule/compute_order.h"
 #include "schedule/stage_plan.h"
 
 namespace gptrain {
@@ -92,7 +93,9 @@ StepCosts step_costs(const LayerTimes& times, const LayerMemory& memory, const R
     if (!plan.reduces_whole_chunks() || plan.mesh.data * plan.mesh.context == 1) return costs;
 
     const auto bytes_of = [&](const ChunkPart& part) {
-        return memory.bytes.of(part.num_layers, part.embedding, part.head);
+        // A deferred head is summed apart.
+        const bool head = part.head && plan.deferred_heads == 0;
+        return memory.bytes.of(part.num_layers, part.embedding, head);
     };
     for (std::int64_t stage = 0; stage < stages; ++stage) {
         double least = std::numeric_limits<double>::infinity();
@@ -144,7 +147,10 @@ double work_bound(const StepCosts& costs, const RunPlan& plan) {
     }
     double most = 0;
     for (std::size_t stage = 0; stage < stages; ++stage) {
-        const double own = static_cast<double>(shape.microbatches) * work[stage];
+        // Deferred weight gradients of the head fill the same time.
+        const double later = static_cast<double>(deferred_heads(shape, std::int64_t(stage))) *
+                             costs.pipeline.chunks.back().head_weights;
+        const double own = static_cast<double>(shape.microbatches) * work[stage] - later;
         most = std::max(most, before[stage] + own + (defers ? costs.last_sums[stage] : 0));
     }
     return costs.late_start + most + (defers ? 0 : costs.last_sums.front());
@@ -155,7 +161,9 @@ double schedule_bound(const StepCosts& costs, const RunPlan& plan) {
     double end = 0;
     for (const TimelineEvent& event : simulate(pipeline, costs.pipeline).events) {
         if (!computes(event.kind)) continue;
-        end = std::max(end, event.end + costs.last_sums[static_cast<std::size_t>(event.stage)]);
+        const bool head = event.kind == ActionKind::head_weights;
+        const double sum = costs.last_sums[static_cast<std::size_t>(event.stage)];
+        end = std::max(end, event.end + (head ? 0 : sum));
     }
     return costs.late_start + end;
 }

@@ -14,7 +14,8 @@ double memory_bound(const LayerMemory& costs, const RunPlan& plan);
 struct StepCosts {
     PipelineCosts pipeline;
     double late_start = 0;          ///< seconds by which the first weights hold up the first F
-    std::vector<double> last_sums;  ///< seconds of the sum of each stage's last gradients
+    std::vector<double> last_sums;  ///< seconds of the sum of each stage's last gradients, a
+                                    ///< deferred head apart
 };
 
 StepCosts step_costs(const LayerTimes& times, const LayerMemory& memory, const RunPlan& plan,

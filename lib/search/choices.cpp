@@ -14,6 +14,9 @@ Choices choices_of(const RunSpec& spec) {
                        .grad_reduce = spec.precision.grad_reduce,
                        .recompute = spec.recompute};
     choices.parallel.data.reset();
+    // As a run would take it.
+    if (choices.parallel.overlap_tensor == OverlapTensor::automatic)
+        choices.parallel.overlap_tensor = OverlapTensor::off;
     return choices;
 }
 

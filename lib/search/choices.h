@@ -9,7 +9,8 @@
 
 namespace gptrain {
 
-/// One candidate. `parallel.data` is always auto: the remaining ranks.
+/// One candidate. `parallel.data` is always auto: the remaining ranks; `parallel.overlap_tensor`
+/// never is.
 struct Choices {
     ParallelSpec parallel;
     std::int64_t micro_batch_size = 1;

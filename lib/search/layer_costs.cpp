@@ -26,11 +26,13 @@ ChunkCost& operator+=(ChunkCost& sum, const ChunkCost& other) {
     sum.forward += other.forward;
     sum.backward_inputs += other.backward_inputs;
     sum.backward_weights += other.backward_weights;
+    sum.head_weights += other.head_weights;
     return sum;
 }
 
 ChunkCost operator*(double count, const ChunkCost& cost) {
-    return {count * cost.forward, count * cost.backward_inputs, count * cost.backward_weights};
+    return {count * cost.forward, count * cost.backward_inputs, count * cost.backward_weights,
+            count * cost.head_weights};
 }
 
 namespace {
@@ -104,9 +106,9 @@ const TraceMessage& boundary_of(const StepTrace& trace) {
 
 LayerCostTable::Key LayerCostTable::key_of(const Choices& candidate) {
     const ParallelSpec& parallel = candidate.parallel;
-    return {parallel.tensor,         parallel.sequence_parallel, parallel.context,
-            parallel.context_method, candidate.micro_batch_size, candidate.recompute,
-            candidate.compute,       candidate.defers_weights()};
+    return {parallel.tensor,     parallel.sequence_parallel, parallel.overlap_tensor,
+            parallel.context,    parallel.context_method,    candidate.micro_batch_size,
+            candidate.recompute, candidate.compute,          candidate.defers_weights()};
 }
 
 RunPlan LayerCostTable::small_plan(const Choices& candidate, std::int64_t layers_per_stage,
@@ -126,7 +128,9 @@ RunPlan LayerCostTable::small_plan(const Choices& candidate, std::int64_t layers
     spec.fault_injection.reset();
     PlanTarget target = target_;
     target.world_size = min_ranks(spec.parallel);
-    return make_plan(spec, target);
+    RunPlan plan = make_plan(spec, target);
+    plan.deferred_heads = 0;
+    return plan;
 }
 
 LayerMemory LayerCostTable::memory_of(const Choices& candidate) const {
@@ -149,11 +153,17 @@ LayerTimes LayerCostTable::times_of(const Choices& candidate) const {
         .tensor = candidate.parallel.tensor};
     LayerTimes times;
     const auto measure = [&](std::int64_t layers, int stage) {
-        const RunPlan plan = small_plan(candidate, layers, timed_microbatches);
+        RunPlan plan = small_plan(candidate, layers, timed_microbatches);
         place.kv_sharers = mesh_connections(plan).kv_sharers;
+        place.only_rings = plan.deterministic;
         const StepTrace trace = trace_step(plan, {.pp = stage}, needs_);
         if (stage == 0) times.boundary = boundary_of(trace);
-        return chunk_seconds(trace, place, hardware_);
+        ChunkCost cost = chunk_seconds(trace, place, hardware_);
+        if (stage == 0) return cost;
+        plan.deferred_heads = timed_microbatches;
+        const StepTrace deferred = trace_step(plan, {.pp = stage}, needs_);
+        cost.head_weights = cost.forward - chunk_seconds(deferred, place, hardware_).forward;
+        return cost;
     };
     const ChunkCost first = measure(few, 0);
     times.seconds = parts_of(first, measure(few, 1), measure(few + 1, 0));

@@ -69,8 +69,8 @@ public:
 
 private:
     /// All that the costs depend on.
-    using Key = std::tuple<std::int64_t, bool, std::int64_t, ContextMethod, std::int64_t, Recompute,
-                           std::optional<Precision>, bool>;
+    using Key = std::tuple<std::int64_t, bool, OverlapTensor, std::int64_t, ContextMethod,
+                           std::int64_t, Recompute, std::optional<Precision>, bool>;
     static Key key_of(const Choices& candidate);
     template <class Costs>
     struct Entry {

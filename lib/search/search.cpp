@@ -30,11 +30,12 @@ struct Later {
     }
 };
 
-std::array<KeyValue, 7> values_of(const Choices& choices) {
+std::array<KeyValue, 8> values_of(const Choices& choices) {
     const ParallelSpec& parallel = choices.parallel;
     return {{{"tensor", text(parallel.tensor)},
              {"pipeline", text(parallel.pipeline)},
              {"context", text(parallel.context)},
+             {"overlap_tensor", std::string(name_of(parallel.overlap_tensor))},
              {"micro_batch_size", text(choices.micro_batch_size)},
              {"recompute", std::string(name_of(choices.recompute))},
              {"schedule", std::string(name_of(parallel.schedule))},

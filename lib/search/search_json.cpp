@@ -20,6 +20,7 @@ Json json_of(const Found& found) {
             {"settings",
              {{"parallel.tensor", parallel.tensor},
               {"parallel.sequence_parallel", parallel.sequence_parallel},
+              {"parallel.overlap_tensor", name_of(parallel.overlap_tensor)},
               {"parallel.pipeline", parallel.pipeline},
               {"parallel.virtual_stages", parallel.virtual_stages},
               {"parallel.layers", parallel.layers ? Json(*parallel.layers) : Json("auto")},

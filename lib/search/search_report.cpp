@@ -21,10 +21,11 @@ std::string gib(double bytes) {
     return fixed(bytes / static_cast<double>(std::int64_t{1} << 30), 1);
 }
 
-/// "8 sp": tp ranks, with sequence parallelism.
+/// "8 sp+": tp ranks, with sequence parallelism, and linear layers in pieces (overlap_tensor).
 std::string tensor_of(const Choices& choices) {
     const ParallelSpec& parallel = choices.parallel;
-    return text(parallel.tensor, parallel.sequence_parallel && parallel.tensor > 1 ? " sp" : "");
+    if (!parallel.sequence_parallel || parallel.tensor == 1) return text(parallel.tensor);
+    return text(parallel.tensor, parallel.overlap_tensor == OverlapTensor::on ? " sp+" : " sp");
 }
 
 /// "2 r": cp ranks and the method.
@@ -37,7 +38,7 @@ std::string context_of(const Choices& choices) {
 
 std::string table_head() {
     return text(padded_left("#", 3), padded_left("step s", 9), padded_left("MFU %", 6),
-                padded_left("days", 8), padded_left("GiB", 6), padded_left("tp", 6),
+                padded_left("days", 8), padded_left("GiB", 6), padded_left("tp", 7),
                 padded_left("pp", 4), padded_left("v", 4), padded_left("cp", 7),
                 padded_left("dp", 6), padded_left("mb", 4), "  ", padded_right("recompute", 10),
                 padded_right("schedule", 17), "loses\n");
@@ -50,7 +51,7 @@ std::string table_row(std::string_view number, const Found& found) {
         padded_left(number, 3), padded_left(fixed(estimate.step.seconds, 3), 9),
         padded_left(fixed(100 * estimate.mfu, 1), 6), padded_left(fixed(estimate.days, 2), 8),
         padded_left(gib(static_cast<double>(found.required_bytes)), 6),
-        padded_left(tensor_of(choices), 6), padded_left(text(choices.parallel.pipeline), 4),
+        padded_left(tensor_of(choices), 7), padded_left(text(choices.parallel.pipeline), 4),
         padded_left(text(choices.parallel.virtual_stages), 4), padded_left(context_of(choices), 7),
         padded_left(text(found.plan.mesh.data), 6), padded_left(text(choices.micro_batch_size), 4),
         "  ", padded_right(name_of(choices.recompute), 10),

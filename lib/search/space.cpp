@@ -38,7 +38,7 @@ void take(std::vector<T>& list, Specs specs, const Value& value) {
         list.push_back(value(spec));
 }
 
-constexpr std::array<SearchedKey, 14> searched_keys = {{
+constexpr std::array<SearchedKey, 15> searched_keys = {{
     {"parallel.tensor",
      [](SearchSpace& s, Specs specs) {
          take(s.tensor, specs, [](const RunSpec& r) { return r.parallel.tensor; });
@@ -67,6 +67,10 @@ constexpr std::array<SearchedKey, 14> searched_keys = {{
      [](SearchSpace& s, Specs specs) {
          take(s.sequence_parallel, specs,
               [](const RunSpec& r) { return r.parallel.sequence_parallel; });
+     }},
+    {"parallel.overlap_tensor",
+     [](SearchSpace& s, Specs specs) {
+         take(s.overlap_tensor, specs, [](const RunSpec& r) { return r.parallel.overlap_tensor; });
      }},
     {"parallel.context_method",
      [](SearchSpace& s, Specs specs) {
@@ -138,6 +142,8 @@ SearchSpace whole_space(const RunSpec& spec) {
     space.global_batch = {spec.training.global_batch_size.value()};
     space.compute = {spec.precision.compute};
     space.grad_reduce = {spec.precision.grad_reduce};
+    if (spec.parallel.overlap_tensor != OverlapTensor::automatic)
+        space.overlap_tensor = {spec.parallel.overlap_tensor};
     return space;
 }
 
@@ -207,11 +213,19 @@ private:
         group.parallel.context = context;
         for (const bool sequence : or_only(tensor > 1, space_.sequence_parallel, false)) {
             group.parallel.sequence_parallel = sequence;
-            for (const ContextMethod method :
-                 or_only(context > 1, space_.context_method, ContextMethod::ring)) {
-                group.parallel.context_method = method;
-                add_batches(group, data);
+            for (const OverlapTensor overlap :
+                 or_only(sequence, space_.overlap_tensor, OverlapTensor::off)) {
+                group.parallel.overlap_tensor = overlap;
+                add_methods(group, data);
             }
+        }
+    }
+
+    void add_methods(Choices group, std::int64_t data) {
+        for (const ContextMethod method :
+             or_only(group.parallel.context > 1, space_.context_method, ContextMethod::ring)) {
+            group.parallel.context_method = method;
+            add_batches(group, data);
         }
     }
 

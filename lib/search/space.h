@@ -25,6 +25,8 @@ struct SearchSpace {
     std::vector<std::int64_t> micro_batch;  ///< empty: divisors of a data rank's samples
     std::vector<std::int64_t> global_batch;
     std::vector<bool> sequence_parallel = {true, false};
+    /// With sequence parallelism.
+    std::vector<OverlapTensor> overlap_tensor = {OverlapTensor::off, OverlapTensor::on};
     std::vector<bool> shard_optimizer = {true, false};
     std::vector<ContextMethod> context_method = {ContextMethod::ring, ContextMethod::all_to_all};
     std::vector<ScheduleKind> schedule;  ///< empty: all

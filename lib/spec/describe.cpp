@@ -84,6 +84,17 @@ std::string lr_rows(const RunPlan& plan) {
            (plan.shortening_note.empty() ? "" : row("", plan.shortening_note));
 }
 
+std::string pieces_row(const RunPlan& plan) {
+    if (plan.tensor_pieces == 1) return "";
+    return row("linear layers", text("in ", plan.tensor_pieces, " pieces, beside messages of tp"));
+}
+
+std::string deferred_text(const RunPlan& plan) {
+    if (plan.deferred_heads == 0) return "";
+    return text("; at the end of a step, the weight gradients of the last ", plan.deferred_heads,
+                plan.deferred_heads == 1 ? " microbatch" : " microbatches");
+}
+
 }  // namespace
 
 std::string describe(const RunPlan& plan, std::int64_t training_tokens) {
@@ -100,10 +111,12 @@ std::string describe(const RunPlan& plan, std::int64_t training_tokens) {
            row("mesh",
                text("data ", mesh.data, " x pipeline ", mesh.pipeline, " x context ", mesh.context,
                     " x tensor ", mesh.tensor, " = ", counted(mesh.size(), "rank"))) +
+           pieces_row(plan) +
            row("precision", text(name_of(plan.compute),
                                  plan.fp8 ? ", linear layers of the inner blocks in fp8" : "",
                                  ", gradients reduced in ", name_of(plan.grad_reduce))) +
-           row("head", text("logits of ", counted(plan.head_chunk, "token"), " at a time")) +
+           row("head", text("logits of ", counted(plan.head_rows, "token"), " at a time",
+                            deferred_text(plan))) +
            row("work", text(human_count(flops), "FLOP per token, ",
                             human_count(flops * static_cast<double>(tokens)), "FLOP in total"));
 }

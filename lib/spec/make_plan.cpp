@@ -208,7 +208,7 @@ void check_fp8(const RunPlan& plan) {
     multiple("training.micro_batch_size x seq_length", plan.micro_batch_size * plan.seq_length);
 }
 
-std::int64_t head_chunk_of(std::int64_t rows, std::int64_t vocab, DType dtype, bool cuda) {
+std::int64_t head_rows_of(std::int64_t rows, std::int64_t vocab, DType dtype, bool cuda) {
     constexpr std::int64_t unit = 128;
     const std::int64_t budget = std::int64_t{cuda ? 1024 : 128} << 20;
     const std::int64_t fitting = budget / (vocab * size_of(dtype)) / unit * unit;
@@ -246,12 +246,14 @@ RunPlan derive(const RunSpec& spec, const PlanTarget& target) {
     plan.fp8 = precision == Precision::fp8;
     plan.grad_reduce = dtype_of(spec.precision.grad_reduce);
     plan.messages_in_order = target.cuda;
+    plan.deterministic = spec.deterministic;
     plan.recompute = spec.recompute;
     plan.optimizer = optimizer_plan(spec);
     plan.async_checkpoint = spec.checkpoint.async;
     plan.seq_length = training.seq_length;
     plan.micro_batch_size = training.micro_batch_size;
     check_parallel(plan);
+    if (parallel.overlap_tensor == OverlapTensor::on) plan.tensor_pieces = tensor_pieces(plan);
     const std::int64_t rows = plan.micro_batch_size * plan.seq_length;
     require(rows <= std::numeric_limits<std::int32_t>::max(), "training.micro_batch_size ",
             plan.micro_batch_size, " x training.seq_length ", plan.seq_length, " = ", rows,
@@ -268,8 +270,9 @@ RunPlan derive(const RunSpec& spec, const PlanTarget& target) {
             " is above 2^63 - 1 tokens; lower one of them");
     if (plan.fp8) check_fp8(plan);
     check_injected_faults(spec, plan.mesh);
-    plan.head_chunk = head_chunk_of(plan.micro_batch_size * plan.local_length(), plan.local.vocab,
-                                    plan.compute, target.cuda);
+    plan.head_rows = head_rows_of(plan.micro_batch_size * plan.local_length(), plan.local.vocab,
+                                  plan.compute, target.cuda);
+    plan.deferred_heads = deferred_heads(plan);
     return plan;
 }
 

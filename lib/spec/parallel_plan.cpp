@@ -20,6 +20,36 @@ double head_cost(const ModelShape& model, std::int64_t seq_length) {
     return 6 * static_cast<double>(model.vocab) * static_cast<double>(model.hidden) / layer;
 }
 
+/// Bytes that a layer keeps of a microbatch on one rank, without the few numbers per token.
+double saved_bytes(const RunPlan& plan) {
+    const ModelShape& model = plan.local;
+    const std::int64_t stream = plan.stream_length() * model.hidden;
+    const std::int64_t heads = (2 * model.heads + 2 * model.groups) * model.head_dim;  // u and a
+    const std::int64_t inner = input_width(model.activation, model.ffn);
+    std::int64_t elements = stream;
+    if (plan.recompute != Recompute::full)
+        elements += stream + plan.local_length() * (heads + inner);
+    if (plan.recompute == Recompute::none) elements += 2 * stream + plan.local_length() * model.ffn;
+    return static_cast<double>(elements) *
+           static_cast<double>(plan.micro_batch_size * size_of(plan.compute));
+}
+
+/// Bytes of activations that the first stage keeps and the last one does not.
+double spare_bytes(const RunPlan& plan) {
+    const std::int64_t p = plan.mesh.pipeline;
+    const std::int64_t v = plan.virtual_stages;
+    const std::int64_t microbatches = plan.microbatches(plan.batch.global_batch_size);
+    const auto kept = [&](std::int64_t stage, std::int64_t slots) {
+        std::int64_t layers = 0;  // of the largest chunk
+        for (std::int64_t chunk = stage; chunk < v * p; chunk += p)
+            layers = std::max(layers, plan.chunk_layers[static_cast<std::size_t>(chunk)]);
+        return static_cast<double>(std::min(slots, v * microbatches) * layers);
+    };
+    const std::int64_t last = (v - 1) * p + 1;
+    const std::int64_t first = last + (v == 1 ? 1 : 2) * (p - 1);
+    return (kept(0, first) - kept(p - 1, last)) * saved_bytes(plan);
+}
+
 void check_virtual_stages(const RunPlan& plan) {
     const bool interleaved = plan.schedule == ScheduleKind::interleaved_one_f_one_b;
     const bool zero_bubble = plan.schedule == ScheduleKind::zero_bubble;
@@ -111,6 +141,44 @@ std::vector<std::int64_t> split_layers(const RunSpec& spec, const ModelShape& mo
         layers[chunk] += 1;
     }
     return layers;
+}
+
+std::int64_t tensor_pieces(const RunPlan& plan) {
+    const std::int64_t most = plan.micro_batch_size * plan.local_length() >= 4 * 2048 ? 4 : 2;
+    constexpr std::string_view key = "parallel.overlap_tensor: on";
+    require(plan.sequence_parallel, key,
+            " needs parallel.tensor above 1 and parallel.sequence_parallel: true; set them, or "
+            "overlap_tensor to off");
+    require(!plan.fp8, key,
+            " cannot cut GEMMs in fp8, which read all rows first; set overlap_tensor to off, or "
+            "precision.compute to bf16");
+    const bool one = plan.micro_batch_size == 1;
+    const std::int64_t rows = one ? plan.stream_length() : plan.micro_batch_size;
+    const std::int64_t pieces = std::gcd(rows, most);
+    require(pieces > 1, key, " cuts ",
+            one ? "a rank's rows of a sequence, training.seq_length / (parallel.context x "
+                  "parallel.tensor)"
+                : "training.micro_batch_size",
+            " = ", rows, ", into halves; make it even, or set overlap_tensor to off");
+    return pieces;
+}
+
+std::int64_t deferred_heads(const RunPlan& plan) {
+    const bool ramps = plan.schedule == ScheduleKind::one_f_one_b ||
+                       plan.schedule == ScheduleKind::interleaved_one_f_one_b;
+    if (!ramps || plan.mesh.pipeline == 1) return 0;
+    const ModelShape& model = plan.local;
+    const std::int64_t operands =
+        plan.stream_length() * model.hidden + plan.local_length() * model.vocab;
+    const double bytes = static_cast<double>(operands) *
+                         static_cast<double>(plan.micro_batch_size * size_of(plan.compute));
+    // Backward is two thirds of a layer's FLOPs, the weight gradient a third of the head's.
+    const auto layers = static_cast<double>(plan.chunk_layers.front());
+    const double backward = 2 * layers / head_cost(plan.model, plan.seq_length);
+    const double travel = static_cast<double>(plan.mesh.pipeline - 1) * backward;
+    const double most = std::min(spare_bytes(plan) / bytes, 0.75 * travel);
+    const std::int64_t microbatches = plan.microbatches(plan.batch.global_batch_size);
+    return static_cast<std::int64_t>(std::clamp(most, 0.0, static_cast<double>(microbatches)));
 }
 
 void check_parallel(const RunPlan& plan) {

@@ -97,6 +97,10 @@ struct RunPlan {
     MeshShape mesh;
     /// Norms, dropout and the residual stream are split along the sequence over tp.
     bool sequence_parallel = false;
+    /// The GEMMs of linear layers that wait for slices of the sequence, or that others wait for,
+    /// are cut into so many pieces of their rows, so that messages go beside the GEMMs of other
+    /// pieces. 1: they are not cut.
+    std::int64_t tensor_pieces = 1;
     ScheduleKind schedule = ScheduleKind::one_f_one_b;
     std::int64_t virtual_stages = 1;         ///< chunks per stage
     std::vector<std::int64_t> chunk_layers;  ///< layers of each chunk, in the model's order
@@ -108,6 +112,7 @@ struct RunPlan {
     /// A message starts only after all that were issued before it have started (NCCL, CUDA). So
     /// none is issued while it would hold up others.
     bool messages_in_order = false;
+    bool deterministic = true;  ///< sums over ranks have one order (NCCL: they go around rings)
     Recompute recompute = Recompute::selective;
     OptimizerPlan optimizer;
     std::int64_t seq_length = 0;
@@ -125,7 +130,11 @@ struct RunPlan {
     /// 128 MiB in the compute dtype, at least 128, and at most the rows of a microbatch. On CUDA
     /// the limit is 1 GiB, because every chunk adds to the whole gradient of the head: 8 V H bytes
     /// of traffic.
-    std::int64_t head_chunk = 0;
+    std::int64_t head_rows = 0;
+
+    /// Of a step's microbatches on a data rank, the last ones, at most so many, leave the head's
+    /// weight gradient to the end of the step, when the last stage of a pipeline would wait.
+    std::int64_t deferred_heads = 0;
 
     /// True if a chunk's gradients are reduced as one bucket. Several would wait for each other,
     /// and in the order of issue the messages of other axes would wait for them, in the pipeline's
@@ -133,6 +142,9 @@ struct RunPlan {
     bool reduces_whole_chunks() const {
         return messages_in_order && mesh.pipeline > 1 && grad_reduce == DType::f32;
     }
+    /// Pieces of the heads that context_method all_to_all exchanges one by one. MPI moves data
+    /// while it is waited for, which would hide nothing.
+    std::int64_t exchange_pieces() const { return messages_in_order ? 2 : 1; }
     /// True if some layers have a window that is shorter than the sequence.
     bool limits_attention() const {
         return model.sliding_window && *model.sliding_window < seq_length;
@@ -143,6 +155,9 @@ struct RunPlan {
     std::int64_t stream_length() const {
         return local_length() / (sequence_parallel ? mesh.tensor : 1);
     }
+    /// Stripes of each sequence, all of which a rank of tp has a slice of, so that every piece
+    /// holds the same rows of all ranks. Several sequences need none: a piece is some of them.
+    std::int64_t stream_stripes() const { return micro_batch_size == 1 ? tensor_pieces : 1; }
     /// Microbatches per data rank in a step of `global_batch_size` sequences.
     std::int64_t microbatches(std::int64_t global_batch_size) const;
 };

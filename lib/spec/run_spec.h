@@ -97,6 +97,7 @@ struct TrainingSpec {
 struct ParallelSpec {
     std::int64_t tensor = 1;
     bool sequence_parallel = false;
+    OverlapTensor overlap_tensor = OverlapTensor::automatic;
     std::int64_t pipeline = 1;
     std::int64_t virtual_stages = 1;
     std::optional<std::vector<std::int64_t>> layers;

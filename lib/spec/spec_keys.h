@@ -111,6 +111,7 @@ template <class Keys>
 void visit_keys(Keys& keys, ParallelSpec& parallel) {
     keys.value("tensor", parallel.tensor, rank_count);
     keys.value("sequence_parallel", parallel.sequence_parallel);
+    keys.value("overlap_tensor", parallel.overlap_tensor);
     keys.value("pipeline", parallel.pipeline, rank_count);
     keys.value("virtual_stages", parallel.virtual_stages, layer_count);
     keys.open("layers", parallel.layers, "auto",

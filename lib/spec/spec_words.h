@@ -57,6 +57,12 @@ constexpr auto words_of(ContextMethod) {
     return std::to_array<Word<ContextMethod>>({{ring, "ring"}, {all_to_all, "all_to_all"}});
 }
 
+enum class OverlapTensor { off, on, automatic };
+constexpr auto words_of(OverlapTensor) {
+    using enum OverlapTensor;
+    return std::to_array<Word<OverlapTensor>>({{off, "off"}, {on, "on"}, {automatic, "auto"}});
+}
+
 enum class ScheduleKind { gpipe, one_f_one_b, interleaved_one_f_one_b, zero_bubble };
 constexpr auto words_of(ScheduleKind) {
     using enum ScheduleKind;

@@ -275,7 +275,7 @@ OpLimits limits() {
     limits.head_dim = 128;
     limits.widest = 4 * 4096;
     limits.vocab = vocab;
-    limits.head_chunk = 8192;
+    limits.head_rows = 8192;
     return limits;
 }
 

@@ -65,9 +65,9 @@ RunSpec tiny_neox_spec() {
 namespace {
 
 RunPlan plan_for(const RunSpec& spec, std::int64_t ranks, const Backend& backend,
-                 bool messages_in_order) {
+                 const PlanChange& change) {
     RunPlan plan = make_plan(spec, {.world_size = ranks, .cuda = backend.name() == "cuda"});
-    plan.messages_in_order |= messages_in_order;
+    if (change) change(plan);
     return plan;
 }
 
@@ -81,9 +81,9 @@ TinyRun::TinyRun(const RunSpec& spec, std::unique_ptr<Backend> backend)
 
 TinyRun::TinyRun(const RunSpec& spec, std::unique_ptr<Backend> backend, std::int64_t ranks,
                  const std::function<Mesh(const RunPlan&, Backend&)>& make_mesh,
-                 bool messages_in_order)
+                 const PlanChange& change)
     : backend_(std::move(backend)),
-      plan_(plan_for(spec, ranks, *backend_, messages_in_order)),
+      plan_(plan_for(spec, ranks, *backend_, change)),
       mesh_(make_mesh(plan_, *backend_)),
       cost_(measure_run(plan_, mesh_.place(), memory_of(*backend_))),
       engine_(std::make_unique<Engine>(*backend_, mesh_, plan_, cost_.memory)) {

@@ -27,16 +27,19 @@ RunSpec tiny_neox_spec();
 /// The backend that this executable tests.
 std::unique_ptr<Backend> tested_backend();
 
+/// Changes what no key of the spec says.
+using PlanChange = std::function<void(RunPlan& plan)>;
+
 /// An engine with everything that it needs.
 class TinyRun {
 public:
     /// One rank, on the tested backend.
     explicit TinyRun(const RunSpec& spec);
     TinyRun(const RunSpec& spec, std::unique_ptr<Backend> backend);
-    /// One rank of a mesh. `messages_in_order` as in RunPlan, for any backend.
+    /// One rank of a mesh. `change` changes the plan, on all ranks alike.
     TinyRun(const RunSpec& spec, std::unique_ptr<Backend> backend, std::int64_t ranks,
             const std::function<Mesh(const RunPlan&, Backend&)>& make_mesh,
-            bool messages_in_order = false);
+            const PlanChange& change = {});
 
     Engine& engine() { return *engine_; }
     Backend& backend() { return *backend_; }

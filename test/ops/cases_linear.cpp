@@ -38,7 +38,7 @@ OpCase make_case(std::string_view op, const Size& size, DType dtype) {
     if (size.use == Use::time_head) {
         limits.widest = size.inputs;
         limits.vocab = size.outputs;
-        limits.head_chunk = size.tokens;
+        limits.head_rows = size.tokens;
     } else {
         limits.widest = std::max(size.inputs, size.outputs);
     }

@@ -18,7 +18,7 @@ OpCase make_case(std::string_view op, const Size& size, DType dtype, bool gradie
     limits.sequences = 1;
     limits.seq_length = size.rows;
     limits.vocab = size.vocab;
-    limits.head_chunk = size.rows;
+    limits.head_rows = size.rows;
     OpCase result(text(op, gradient ? " gradient " : " ", name_of(dtype), " C", size.rows, " V",
                        size.vocab, " gap", size.gap),
                   limits);

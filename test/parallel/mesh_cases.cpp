@@ -39,6 +39,8 @@ std::string text_of(const MeshCase& mesh_case) {
     if (p.context > 1) name += text(", ", name_of(p.context_method));
     if (p.virtual_stages > 1) name += text(" of ", p.virtual_stages, " chunks");
     if (p.sequence_parallel) name += ", sequence_parallel";
+    if (p.overlap_tensor == OverlapTensor::on)
+        name += text(", overlap_tensor on, micro batch ", mesh_case.micro_batch_size);
     if (!p.shard_optimizer) name += ", optimizer not sharded";
     if (mesh_case.messages_in_order) name += ", messages in order";
     return text(name, ", recompute ", name_of(mesh_case.recompute));
@@ -48,7 +50,7 @@ std::string text_of(const MeshCase& mesh_case) {
 class CaseList {
 public:
     void add(const ParallelSpec& parallel, const char* shallow_model = nullptr,
-             const char* deep_model = nullptr) {
+             const char* deep_model = nullptr, std::int64_t micro_batch_size = 2) {
         constexpr Recompute modes[] = {Recompute::none, Recompute::selective, Recompute::full};
         constexpr const char* shallow_models[] = {"gpt", "llama", "mixed", "qwen"};
         constexpr const char* deep_models[] = {"deep gpt", "deep llama"};
@@ -59,6 +61,7 @@ public:
         if (shallow_model != nullptr) next.model = shallow ? shallow_model : deep_model;
         next.recompute = modes[turn_ / 4 % 3];
         next.messages_in_order = turn_ / 2 % 2 == 1;
+        next.micro_batch_size = micro_batch_size;
         next.name = text_of(next);
         cases_.push_back(next);
         ++turn_;
@@ -78,6 +81,20 @@ public:
         if (parallel.pipeline > 4) return;
         parallel.virtual_stages = 3;
         add(parallel);
+    }
+    /// Linear layers in pieces of one sequence's rows, and of whole sequences.
+    void add_overlap(ParallelSpec parallel) {
+        parallel.overlap_tensor = OverlapTensor::on;
+        for (const std::int64_t micro_batch_size : {1, 2}) {
+            const bool defers = micro_batch_size == 1 || parallel.pipeline > 1;
+            parallel.schedule = defers ? ScheduleKind::zero_bubble : ScheduleKind::one_f_one_b;
+            add(parallel, nullptr, nullptr, micro_batch_size);
+        }
+        if (parallel.data == 1) return;
+        parallel.context = *parallel.data;
+        parallel.data = 1;
+        parallel.schedule = ScheduleKind::one_f_one_b;
+        add(parallel, nullptr, nullptr, 1);
     }
     /// With some or all of a mesh's data ranks as cp ranks.
     void add_contexts(ParallelSpec parallel) {
@@ -132,6 +149,8 @@ std::set<std::string> shown_by(const MeshCase& mesh_case) {
     }
     if (p.context > 1) shown.emplace(name_of(p.context_method));
     if (p.sequence_parallel) shown.insert("sequence_parallel");
+    if (p.overlap_tensor == OverlapTensor::on)
+        shown.insert(text("pieces of ", mesh_case.micro_batch_size));
     if (!p.shard_optimizer) shown.insert("optimizer not sharded");
     return shown;
 }
@@ -177,6 +196,7 @@ std::vector<MeshCase> mesh_cases(std::int64_t ranks) {
             if (tensor > 1) {
                 parallel.sequence_parallel = true;
                 cases.add_schedules(parallel);
+                cases.add_overlap(parallel);
             }
             parallel.sequence_parallel = false;
             cases.add_contexts(parallel);

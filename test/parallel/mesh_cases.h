@@ -21,6 +21,7 @@ struct MeshCase {
     std::string model;
     ParallelSpec parallel;
     Recompute recompute = Recompute::selective;
+    std::int64_t micro_batch_size = 2;
     bool messages_in_order = false;  ///< as on CUDA (RunPlan)
 };
 /// The cases for this number of ranks.

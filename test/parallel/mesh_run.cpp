@@ -96,7 +96,7 @@ NamedValues gathered_weights(const MpiSession& session, TinyRun& run) {
 }  // namespace
 
 StepResults run_on_mesh(const MpiSession& session, const RunSpec& spec, int steps,
-                        bool messages_in_order) {
+                        const PlanChange& change) {
     CommTotals totals;
     CommListeners listeners;
     listeners.add(totals);
@@ -104,7 +104,7 @@ StepResults run_on_mesh(const MpiSession& session, const RunSpec& spec, int step
     TinyRun run(
         spec, make_backend(), session.size(),
         [&](const RunPlan& plan, Backend& backend) { return make_mesh(plan, backend, listeners); },
-        messages_in_order);
+        change);
     run.engine().listen(progress());
     StepResults results;
     totals.clear();

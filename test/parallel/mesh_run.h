@@ -14,8 +14,8 @@ Mesh make_mesh(const RunPlan& plan, Backend& backend, CommListener& listener);
 std::vector<MeshCase> tested_cases(std::int64_t ranks);
 
 /// Runs on all ranks of the session; rank 0 gets the weights of the whole model. Checks that every
-/// element of every tensor has exactly one owner. `messages_in_order` as in RunPlan.
+/// element of every tensor has exactly one owner. `change` changes the plan, on all ranks alike.
 StepResults run_on_mesh(const MpiSession& session, const RunSpec& spec, int steps,
-                        bool messages_in_order = false);
+                        const PlanChange& change = {});
 
 }  // namespace gptrain::test

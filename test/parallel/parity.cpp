@@ -41,6 +41,10 @@ bool wanted(const MeshCase& mesh_case) {
     return part == nullptr || mesh_case.name.find(part) != std::string::npos;
 }
 
+PlanChange change_of(const MeshCase& mesh_case) {
+    return [&](RunPlan& plan) { plan.messages_in_order |= mesh_case.messages_in_order; };
+}
+
 /// 2-norm of the difference over all tensors.
 double distance_of_all(const NamedValues& a, const NamedValues& b) {
     double squares = 0;
@@ -64,9 +68,9 @@ TEST_CASE("Meshes in bf16 are about as far from fp32 as one rank is") {
             if (mesh_case.model != model.name || !wanted(mesh_case)) continue;
             spec.parallel = mesh_case.parallel;
             spec.recompute = mesh_case.recompute;
+            spec.training.micro_batch_size = mesh_case.micro_batch_size;
             INFO(mesh_case.name);
-            const StepResults results =
-                run_on_mesh(session(), spec, steps, mesh_case.messages_in_order);
+            const StepResults results = run_on_mesh(session(), spec, steps, change_of(mesh_case));
             if (!first) continue;
             CHECK(distance_of_all(results.weights, exact.weights) <=
                   2 * distance_of_all(alone.weights, exact.weights));
@@ -94,10 +98,10 @@ TEST_CASE("Every mesh trains as one rank does") {
         RunSpec spec = specs.at(mesh_case.model);
         spec.parallel = mesh_case.parallel;
         spec.recompute = mesh_case.recompute;
+        spec.training.micro_batch_size = mesh_case.micro_batch_size;
         INFO(mesh_case.name);
         if (first) print(mesh_case.name);
-        const StepResults results =
-            run_on_mesh(session(), spec, steps, mesh_case.messages_in_order);
+        const StepResults results = run_on_mesh(session(), spec, steps, change_of(mesh_case));
         if (first) check_equal(results, references.at(mesh_case.model));
     }
 }

@@ -20,7 +20,7 @@ Tensor numbers(std::int64_t count) {
     return Tensor(reinterpret_cast<std::byte*>(Arena::alignment), DType::f32, {count});
 }
 
-std::string fault_of(const std::array<Work, 2>& work) {
+std::string fault_of(const std::array<Work, 2>& work, StartRule rule = StartRule::mpi) {
     std::array<CommList, 2> lists;
     std::vector<MeshRank> ranks;
     for (std::size_t i = 0; i < 2; ++i) {
@@ -33,7 +33,7 @@ std::string fault_of(const std::array<Work, 2>& work) {
         ranks.push_back({&lists[i], groups});
     }
     try {
-        check_whole_mesh(ranks);
+        check_whole_mesh(ranks, rule);
     } catch (const Error& error) {
         CHECK(error.code() == ExitCode::bug);
         return error.what();
@@ -94,6 +94,25 @@ TEST_CASE("ranks that wait for each other are found", "[planner]") {
         second.wait();
     };
     CHECK(fault_of({tp_first, both_then_wait}) == "none");
+}
+
+TEST_CASE("ranks that wait for each other's starts are found", "[planner]") {
+    // The second sum over dp starts when the first is over, and the sum over tp after it.
+    const Work two_first = [](Communicator& tp, Communicator& dp) {
+        Pending first = dp.all_reduce(numbers(8), Reduce::sum);
+        Pending second = dp.all_reduce(numbers(8), Reduce::sum);
+        Pending third = tp.all_reduce(numbers(8), Reduce::sum);
+        first.wait();
+        second.wait();
+        third.wait();
+    };
+    const Work tp_first = [](Communicator& tp, Communicator& dp) { sum(tp), sum(dp), sum(dp); };
+    CHECK(fault_of({two_first, tp_first}) == "none");
+    CHECK(fault_of({two_first, two_first}, StartRule::nccl) == "none");
+    CHECK(fault_of({two_first, tp_first}, StartRule::nccl) ==
+          "the mesh deadlocks: rank 0 waits for operation 0 on dp, all_reduce of 8 fp32 (0), and "
+          "so for rank 1; rank 1 waits for operation 0 on tp, all_reduce of 8 fp32 (0), and so for "
+          "rank 0; rank 0 is one of them");
 }
 
 TEST_CASE("a communicator without one of its ranks is found", "[planner]") {

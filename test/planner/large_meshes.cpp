@@ -28,6 +28,7 @@ public:
         INFO("ranks that are not as their class");
         CHECK(mesh_.strangers == std::vector<std::int64_t>());
         CHECK_NOTHROW(check_whole_mesh(mesh_.ranks));
+        CHECK_NOTHROW(check_whole_mesh(mesh_.ranks, StartRule::nccl));
         check_pipeline();
         for (int stage = 0; stage < plan_.mesh.pipeline; ++stage) {
             CAPTURE(stage);
@@ -41,6 +42,10 @@ public:
 private:
     const StepCost& cost(const MeshPlace& place) const {
         return mesh_.class_of[static_cast<std::size_t>(rank_of(place, plan_.mesh))]->cost;
+    }
+    /// Logits of a microbatch on a rank, whose number of tokens is not split over tp.
+    std::int64_t logits() const {
+        return plan_.micro_batch_size * plan_.seq_length * plan_.local.vocab;
     }
     bool is_first(int stage) const { return stage == 0; }
     bool is_last(int stage) const { return stage == plan_.mesh.pipeline - 1; }
@@ -111,7 +116,9 @@ void LargeMesh::check_saved(int stage) const {
     const std::int64_t layer = 20 * unit() + (16 + 4 * plan_.model.heads) * tokens;
     // The input of the last norm, its statistics, and the gradient of its output, for one
     // microbatch, because its backward follows its forward immediately.
-    const std::int64_t head = is_last(stage) ? 4 * unit() + 8 * tokens : 0;
+    std::int64_t head = is_last(stage) ? 4 * unit() + 8 * tokens : 0;
+    // And what the head's deferred weight gradients read: the output of the norm, and the logits'.
+    if (is_last(stage)) head += plan_.deferred_heads * (2 * unit() + 2 * logits());
     const std::int64_t saved = slots * (layers_of(stage) / v * layer) + head;
     for (const RankCost& own : mesh_.classes)
         if (own.rank_class.stage == stage) CHECK(own.cost.memory[MemoryUse::saved] == saved);
@@ -130,6 +137,8 @@ void LargeMesh::check_bytes(int stage) const {
     // A layer gathers or scatters the stream four times forward and four times backward, and
     // gathers the inputs of its column-parallel GEMMs again. Each end of the model does so twice.
     std::int64_t tp = m * (10 * layers_of(stage) + 2 * ends) * 2 * unit() * (t - 1);
+    // The head's deferred weight gradients gather their inputs again.
+    if (is_last(stage)) tp += plan_.deferred_heads * 2 * unit() * (t - 1);
     // The head's maxima and sums of every token, all-reduced in fp32.
     const std::int64_t tokens = plan_.micro_batch_size * plan_.seq_length;
     if (is_last(stage)) tp += m * 2 * (3 * 4 * tokens) / t * (t - 1);

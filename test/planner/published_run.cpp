@@ -136,8 +136,10 @@ RunPlan plan_of(const PublishedRun& run) {
         ", shard_optimizer: ", shards ? "true" : "false", ", layers: [", layers_of(run), "]}\n",
         "precision: {compute: bf16, grad_reduce: ", is_from(run, "narayanan") ? "bf16" : "fp32",
         "}\n", "recompute: ", full ? "full" : "none", "\n");
-    return make_plan(parse_run_spec(yaml, text(run.source, " ", run.model)),
-                     {.world_size = run.gpus, .cuda = true, .dry_run = true});
+    RunPlan plan = make_plan(parse_run_spec(yaml, text(run.source, " ", run.model)),
+                             {.world_size = run.gpus, .cuda = true, .dry_run = true});
+    plan.deferred_heads = 0;
+    return plan;
 }
 
 }  // namespace gptrain::test

@@ -44,6 +44,7 @@ std::vector<PublishedRun> published_runs(const std::filesystem::path& csv);
 ///  - microbatch: one sequence, but without a pipeline all sequences of a rank;
 ///  - chunks of a stage: two layers each, or one where the layers of a stage are odd;
 ///  - recomputation: none.
+/// Megatron-LM computes the head's weight gradient with the others, so none is deferred.
 RunPlan plan_of(const PublishedRun& run);
 
 }  // namespace gptrain::test

@@ -9,11 +9,14 @@
 namespace gptrain::test {
 
 /// For a dry run on GPUs.
-inline RunPlan shipped_plan(const std::string& name, std::int64_t ranks) {
+inline RunSpec shipped_spec(const std::string& name) {
     const std::filesystem::path configs =
         std::filesystem::path(GPTRAIN_TEST_DATA) / "../../configs";
-    return make_plan(load_run_spec(configs / (name + ".yaml")),
-                     {.world_size = ranks, .cuda = true, .dry_run = true});
+    return load_run_spec(configs / (name + ".yaml"));
+}
+
+inline RunPlan shipped_plan(const std::string& name, std::int64_t ranks) {
+    return make_plan(shipped_spec(name), {.world_size = ranks, .cuda = true, .dry_run = true});
 }
 
 }  // namespace gptrain::test

@@ -33,15 +33,23 @@ RunSpec small_spec() {
     return spec;
 }
 
-void check(const RunSpec& spec) {
-    const RunPlan plan = make_plan(spec, {.world_size = 32, .dry_run = true});
+void check(const RunSpec& spec, bool messages_in_order) {
+    RunPlan plan = make_plan(spec, {.world_size = 32, .dry_run = true});
+    plan.messages_in_order = messages_in_order;
     const ExecutedMesh mesh =
         execute_every_rank(plan, {.scratch = [](const OpLimits&) { return std::int64_t{0}; }});
     CHECK(mesh.strangers == std::vector<std::int64_t>());
     // Some ranks represent others, but no rank represents all.
     CHECK(mesh.classes.size() < 32);
     CHECK(mesh.classes.size() >= 2);
-    CHECK_NOTHROW(check_whole_mesh(mesh.ranks));
+    CHECK_NOTHROW(
+        check_whole_mesh(mesh.ranks, messages_in_order ? StartRule::nccl : StartRule::mpi));
+}
+
+/// With MPI, and with messages as on CUDA.
+void check(const RunSpec& spec) {
+    check(spec, false);
+    check(spec, true);
 }
 
 }  // namespace
@@ -57,6 +65,12 @@ TEST_CASE("every rank of small meshes with all axes", "[planner]") {
         spec.parallel.virtual_stages = 2;
     SECTION("ring, tied ends, full recomputation") {
         spec.recompute = Recompute::full;
+        check(spec);
+    }
+    SECTION("linear layers in pieces") {
+        spec.parallel.sequence_parallel = true;
+        spec.parallel.overlap_tensor = OverlapTensor::on;
+        spec.training.micro_batch_size = GENERATE(1, 2);
         check(spec);
     }
     SECTION("exchange of heads, a head of its own, SwiGLU") {

@@ -26,7 +26,7 @@ struct Group {
 
 class WholeMesh {
 public:
-    explicit WholeMesh(std::span<const MeshRank> ranks);
+    WholeMesh(std::span<const MeshRank> ranks, StartRule rule);
     void match() const;
     void run();
 
@@ -50,7 +50,14 @@ private:
         return ranks_[index(rank)].list->events[next_[index(rank)]];
     }
 
+    /// Operations of the event's communicator that must be over before the rank goes on.
+    std::int32_t needed(const Event& event) const {
+        if (event.waits) return event.number + 1;
+        return rule_ == StartRule::nccl ? event.number : 0;
+    }
+
     std::span<const MeshRank> ranks_;
+    StartRule rule_;
     std::vector<Group> groups_;
     std::vector<std::vector<std::size_t>> places_;  ///< indices in groups_, by rank and
                                                     ///< communicator
@@ -58,8 +65,8 @@ private:
     std::vector<int> ready_;
 };
 
-WholeMesh::WholeMesh(std::span<const MeshRank> ranks)
-    : ranks_(ranks), places_(ranks.size()), next_(ranks.size()) {
+WholeMesh::WholeMesh(std::span<const MeshRank> ranks, StartRule rule)
+    : ranks_(ranks), rule_(rule), places_(ranks.size()), next_(ranks.size()) {
     std::map<std::pair<std::size_t, std::int64_t>, std::size_t> found;
     for (std::size_t rank = 0; rank < ranks.size(); ++rank) {
         for (std::size_t i = 0; i < ranks[rank].groups.size(); ++i) {
@@ -138,14 +145,12 @@ void WholeMesh::run() {
 void WholeMesh::advance(int rank) {
     for (; !ended(rank); ++next_[index(rank)]) {
         const Event& event = next(rank);
-        if (!event.waits) {
-            issue(rank, event);
-            continue;
-        }
         Group& group = group_of(rank, event.communicator);
-        if (event.number < group.over) continue;
-        group.waiting.push_back(rank);
-        return;
+        if (group.over < needed(event)) {
+            group.waiting.push_back(rank);
+            return;
+        }
+        if (!event.waits) issue(rank, event);
     }
 }
 
@@ -167,13 +172,13 @@ void WholeMesh::report_deadlock(int rank) {
     while (!ended(rank) && !seen[index(rank)]) {
         seen[index(rank)] = true;
         const Event& event = next(rank);
+        const std::int32_t number = needed(event) - 1;
         const Group& group = group_of(rank, event.communicator);
         const auto late = std::find(group.issued.begin(), group.issued.end(), group.over);
         const int other = group.members[index(late - group.issued.begin())];
         const auto& operations = ranks_[index(rank)].list->operations[group.communicator];
-        chain +=
-            text("rank ", rank, " waits for operation ", event.number, " on ", name_of(group.axis),
-                 ", ", to_text(operations[index(event.number)]), ", and so for rank ", other, "; ");
+        chain += text("rank ", rank, " waits for operation ", number, " on ", name_of(group.axis),
+                      ", ", to_text(operations[index(number)]), ", and so for rank ", other, "; ");
         rank = other;
     }
     fail(ExitCode::bug, "the mesh deadlocks: ", chain, "rank ", rank,
@@ -182,8 +187,8 @@ void WholeMesh::report_deadlock(int rank) {
 
 }  // namespace
 
-void check_whole_mesh(std::span<const MeshRank> ranks) {
-    WholeMesh mesh(ranks);
+void check_whole_mesh(std::span<const MeshRank> ranks, StartRule rule) {
+    WholeMesh mesh(ranks, rule);
     mesh.match();
     mesh.run();
 }

@@ -14,16 +14,20 @@ struct MeshRank {
     std::vector<RankGroup> groups;  ///< of each communicator
 };
 
+/// When a rank starts an operation that it has issued.
+enum class StartRule {
+    mpi,   ///< at once
+    nccl,  ///< after all that it issued before have started, on any communicator, and those of the
+           ///< same communicator have completed
+};
+
 /// `ranks` are in world order. Throws an Error (bug) that names ranks and operations if
 /// - a communicator lacks a rank or has one twice;
 /// - the n-th operation of a communicator differs between its ranks (of a channel: if it is not a
-/// send
-///   and a receive of the same size);
-/// - ranks wait for each other. A rank waits only where its list says so. An operation completes
-/// when
-///   all ranks of the communicator have issued it and all operations before it have completed; a
-///   message not before its receive is posted. That is the latest that the contract allows.
-///   no earlier than its receive is posted: as late as the seam allows.
-void check_whole_mesh(std::span<const MeshRank> ranks);
+///   send and a receive of the same size);
+/// - ranks wait for each other. An operation completes when all ranks of the communicator have
+///   started it and all operations before it have completed, which is the latest that the contract
+///   allows. A rank waits where its list says so, and for the start rule.
+void check_whole_mesh(std::span<const MeshRank> ranks, StartRule rule = StartRule::mpi);
 
 }  // namespace gptrain::test

@@ -61,23 +61,6 @@ says err "skipped 1 document: 1 with invalid UTF-8"
 expect 0 "$tool" --tokenizer tok.json --append-eod --input faulty --output-prefix skip1 --on-error skip
 same_files skip1 skip
 
-# Interrupted, the ranks leave nothing either.
-mkdir large
-for copy in $(seq 60); do cat corpus.txt; done >large/a.txt
-cp large/a.txt large/b.txt
-cp large/a.txt large/c.txt
-"$mpirun" -n 3 "$tool" --tokenizer tok.json --input large --output-prefix x --workers 1 >out 2>err &
-launcher=$!
-for _ in $(seq 1000); do
-  [ ! -s x_text_document.rank-2.bin.tmp ] || break
-  sleep 0.01
-done
-[ -s x_text_document.rank-2.bin.tmp ] || fail "no part was begun"
-kill -TERM $launcher
-wait $launcher && fail "the interrupted ranks ended well"
-nothing_left x
-rm -r large
-
 on 2 3 --input missing.txt --output-prefix x
 on 2 3 --input in/b.txt in/d.txt in/g.txt --output-prefix x
 says err "no usable document in the input"

@@ -41,6 +41,12 @@ for data in plain.txt plain.txt.gz parts.gz windows.txt; do
     [[ $got == "$expected" ]] || fail "$data: $got, not $expected"
 done
 
+# A text shorter than a window.
+printf 'the earth' >short.txt
+expect_exit 0 "$preprocess" --input short.txt --documents file --tokenizer tok.model --output-prefix short
+expected=$(eval_of short_text_document)
+[[ $expected == '{"loss":'* && $(eval_of short.txt) == "$expected" ]] || fail "short text: $expected"
+
 # Errors name the file, and the line if it has lines.
 fault() {
     local code=$1

@@ -1,6 +1,8 @@
 // What the lists contain, without a clock.
+#include <algorithm>
 #include <map>
 #include <set>
+#include <utility>
 
 #include "base/error.h"
 #include "catch.h"
@@ -77,6 +79,49 @@ TEST_CASE("lists that are known", "[schedule]") {
           "RF0.0<0 F0.0 RB0.1<0 F0.1 SF0.1>0 B0.1 W0.1 B0.0 SB0.0>0 W0.0");
     CHECK(to_text(make_forward_schedule({ScheduleKind::one_f_one_b, 3, 1, 2}, 1)) ==
           "RF0<0 RF1<0 F0 SF0>2 F1 SF1>2");
+}
+
+TEST_CASE("the last microbatches leave the head's weight gradient to the end", "[schedule]") {
+    const PipelineShape plain = {ScheduleKind::one_f_one_b, 2, 1, 3};
+    PipelineShape shape = plain;
+    shape.deferred_heads = 2;
+    CHECK(stage_text(shape, 0) == stage_text(plain, 0));
+    CHECK(stage_text(shape, 1) == stage_text(plain, 1) + " WH1 WH2");
+    CHECK(make_schedule(shape, 0).deferred_heads == 0);
+    shape.deferred_heads = 100;
+    CHECK(stage_text(shape, 1) == stage_text(plain, 1) + " WH0 WH1 WH2");
+    CHECK(stage_text({ScheduleKind::interleaved_one_f_one_b, 2, 2, 2, 1}, 1)
+              .ends_with("BW1.0 SB1.0>0 WH1.1"));
+}
+
+TEST_CASE("each deferred weight gradient of the head has memory of its own", "[schedule]") {
+    for (PipelineShape shape : tested_shapes()) {
+        INFO(name_of(shape));
+        shape.deferred_heads = 3;
+        const std::int64_t expected = std::min<std::int64_t>(3, shape.microbatches);
+        const ChunkPlace head = head_place(shape);
+        for (std::int64_t stage = 0; stage < shape.stages; ++stage) {
+            const Schedule schedule = make_schedule(shape, stage);
+            REQUIRE(schedule.deferred_heads == (stage == head.stage ? expected : 0));
+            std::map<std::int64_t, std::int64_t> kept;
+            std::int64_t last = -1;
+            for (const Action& action : schedule.actions) {
+                if (action.deferred_head == Action::none) continue;
+                REQUIRE(action.chunk == head.chunk);
+                REQUIRE(action.deferred_head < schedule.deferred_heads);
+                if (action.kind == forward) {
+                    REQUIRE(kept.emplace(action.deferred_head, action.microbatch).second);
+                    continue;
+                }
+                REQUIRE(action.kind == head_weights);
+                REQUIRE(kept.at(action.deferred_head) == action.microbatch);
+                // Sums have the order of microbatches.
+                REQUIRE(action.microbatch > std::exchange(last, action.microbatch));
+                kept.erase(action.deferred_head);
+            }
+            REQUIRE(kept.empty());
+        }
+    }
 }
 
 TEST_CASE("chunks of the model lie where they should and nowhere else", "[schedule]") {

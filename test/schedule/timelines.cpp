@@ -152,6 +152,20 @@ TEST_CASE("a message takes its time once", "[schedule]") {
     CHECK(bubble(timeline) == Approx(14.0 / 12));
 }
 
+TEST_CASE("a deferred weight gradient of the head shortens the step by its time", "[schedule]") {
+    using enum ScheduleKind;
+    for (PipelineShape shape : {PipelineShape{gpipe, 4, 1, 8}, PipelineShape{one_f_one_b, 4, 1, 8},
+                                PipelineShape{interleaved_one_f_one_b, 4, 2, 8}}) {
+        INFO(name_of(shape));
+        PipelineCosts costs = unit_costs(shape);
+        costs.chunks.back().forward += 1.5;
+        costs.chunks.back().head_weights = 0.5;
+        const double before = span_of(simulate(make_pipeline(shape), costs)).seconds();
+        shape.deferred_heads = 5;
+        CHECK(span_of(simulate(make_pipeline(shape), costs)).seconds() == Approx(before - 5 * 0.5));
+    }
+}
+
 TEST_CASE("messages hide behind other actions", "[schedule]") {
     // Not in 1F1B: it has too few microbatches in flight to leave time between a stage's F and the
     // gradient that it needs next.

@@ -232,6 +232,30 @@ TEST_CASE("a model that does not divide among the ranks of tp says what would") 
           "the latter");
 }
 
+TEST_CASE("linear layers that cannot be cut into pieces say why") {
+    const PlanTarget four = {.world_size = 4, .dry_run = true};
+    const auto settings = [](std::vector<std::string> more) {
+        more.insert(more.begin(), {"parallel.tensor=4", "parallel.sequence_parallel=true",
+                                   "parallel.overlap_tensor=on"});
+        return more;
+    };
+    CHECK(plan_of(settings({}), four).tensor_pieces == 2);
+    CHECK(plan_of(settings({"training.seq_length=8192"}), four).tensor_pieces == 4);
+    CHECK(plan_of(settings({"training.seq_length=8192"}), four).stream_stripes() == 4);
+    CHECK(plan_of(settings({"training.seq_length=8200"}), four).tensor_pieces == 2);
+    CHECK(plan_of(settings({"training.micro_batch_size=6"}), four).tensor_pieces == 2);
+    CHECK(plan_of(settings({"training.micro_batch_size=6"}), four).stream_stripes() == 1);
+    CHECK(plan_of(settings({"parallel.overlap_tensor=auto"}), four).tensor_pieces == 1);
+    CHECK(holds(contradiction(settings({"parallel.sequence_parallel=false"}), four),
+                "parallel.overlap_tensor: on needs parallel.tensor above 1 and "
+                "parallel.sequence_parallel: true"));
+    CHECK(holds(contradiction(settings({"training.micro_batch_size=3"}), four),
+                "training.micro_batch_size = 3, into halves;"));
+    CHECK(holds(contradiction(settings({"training.seq_length=60"}), four), " = 15, into halves"));
+    CHECK(holds(contradiction(settings({"model.num_layers=3", "precision.compute=fp8"}), four),
+                "cannot cut GEMMs in fp8"));
+}
+
 TEST_CASE("a schedule without its stages says so") {
     CHECK(contradiction({"parallel.virtual_stages=2"}) ==
           "parallel.virtual_stages 2 needs parallel.pipeline of at least 2; set it to 1");

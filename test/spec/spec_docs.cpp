@@ -326,7 +326,7 @@ TEST_CASE("run-spec.md gives an example of each key of the mesh") {
             ++examples;
         }
     }
-    CHECK(examples == 10);
+    CHECK(examples == 11);
 }
 
 }  // namespace gptrain::test

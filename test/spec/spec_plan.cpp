@@ -76,7 +76,7 @@ TEST_CASE("the head works on as many rows as fit in 128 MiB, on CUDA in 1 GiB") 
         return plan_of({text("model.vocab_size=", vocab), text("precision.compute=", compute),
                         text("training.seq_length=", rows)},
                        {1, cuda, false})
-            .head_chunk;
+            .head_rows;
     };
     CHECK(chunk(50257, "fp32", 4096) == 640);           // 667 fit
     CHECK(chunk(50257, "bf16", 4096) == 1280);          // 1335 fit

@@ -57,6 +57,7 @@ training:
 parallel:
   tensor: 2
   sequence_parallel: true
+  overlap_tensor: on
   pipeline: 3
   virtual_stages: 4
   layers: [1, 2, 9]
@@ -104,14 +105,15 @@ TEST_CASE("every key of the design is read") {
                            "90,10",
                            "/data/t.model",
                            1000,
+                           OnChange::go_on,
                            2,
                            true,
                            true};
     CHECK(spec.data == data);
     CHECK(spec.training == TrainingSpec{512, 4, 512, {32, 8, 4000}, 2000, 50, 5});
-    CHECK(spec.parallel == ParallelSpec{2, true, 3, 4, std::vector<std::int64_t>{1, 2, 9}, 5,
-                                        ContextMethod::all_to_all, 6, ScheduleKind::zero_bubble,
-                                        false});
+    CHECK(spec.parallel ==
+          ParallelSpec{2, true, OverlapTensor::on, 3, 4, std::vector<std::int64_t>{1, 2, 9}, 5,
+                       ContextMethod::all_to_all, 6, ScheduleKind::zero_bubble, false});
     CHECK(spec.precision == PrecisionSpec{Precision::bf16, Precision::bf16});
     CHECK(spec.recompute == Recompute::full);
     CHECK(!spec.deterministic);

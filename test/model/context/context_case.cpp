@@ -9,7 +9,7 @@ namespace gptrain::test {
 std::string text_of(const ContextCase& c) {
     return text(name_of(c.method), " ", name_of(c.dtype), " B", c.sequences, " S", c.seq_length,
                 " N", c.heads, " G", c.groups, " D", c.head_dim, " dropout ", c.dropout,
-                c.documents ? " documents" : "");
+                c.documents ? " documents" : "", c.pieces > 1 ? " pieces" : "");
 }
 
 ContextBackward reserve(Arena& arena, const ContextCase& c, std::int64_t ranks) {
@@ -38,7 +38,7 @@ ContextCost measure(const ContextCase& c, int ranks, int rank) {
     const auto cp = make({.axis = Axis::cp, .rank = rank, .size = ranks});
     Arena arguments(backend, MemorySpace::device, "arguments", plenty);
     Arena workspace(backend, MemorySpace::device, "workspace", plenty);
-    const ContextRanks by = {backend, *cp, workspace};
+    const ContextRanks by = {backend, *cp, workspace, c.pieces};
     const ContextBackward args = reserve(arguments, c, ranks);
     ContextCost cost;
     context_attention_forward(c.method, args.forward, by);

@@ -17,7 +17,8 @@ struct ContextCase {
     std::int64_t groups = 2;
     std::int64_t head_dim = 16;
     float dropout = 0;
-    bool documents = false;  ///< first_visible is given
+    bool documents = false;   ///< first_visible is given
+    std::int64_t pieces = 1;  ///< as in ContextRanks
 };
 std::string text_of(const ContextCase& context_case);
 

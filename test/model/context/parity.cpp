@@ -41,6 +41,17 @@ std::vector<ContextCase> cases(int ranks) {
             longer.heads = longer.groups;
             longer.documents = true;
             result.push_back(longer);
+            if (method == ContextMethod::ring) continue;
+            ContextCase pieces;
+            pieces.method = method;
+            pieces.dtype = dtype;
+            pieces.sequences = 1;
+            pieces.groups = 2 * ranks;
+            pieces.heads = 2 * pieces.groups;
+            pieces.dropout = 0.2f;
+            pieces.documents = true;
+            pieces.pieces = 2;
+            result.push_back(pieces);
         }
     }
     return result;
@@ -130,7 +141,7 @@ public:
     }
 
     Results run() {
-        const ContextRanks by = {backend_, cp_, workspace_};
+        const ContextRanks by = {backend_, cp_, workspace_, case_.pieces};
         // As after recomputation: forward may have overwritten it.
         copy_rows(backend_, args_.forward.qkv, qkv_, slices_);
         context_attention_forward(case_.method, args_.forward, by);

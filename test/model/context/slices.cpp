@@ -75,6 +75,26 @@ TEST_CASE("part of a rank's rows is slices again", "[context]") {
     CHECK_THROWS_AS(slices_of_rows(slices, 8, 5), Error);
 }
 
+TEST_CASE("tp ranks share each stripe of a cp rank's rows", "[context]") {
+    const auto method = GENERATE(ContextMethod::ring, ContextMethod::all_to_all);
+    const Slices slices = context_slices(96, 2, 1, method);
+    const RowPositions whole = rows_of(slices);
+    for (const std::int64_t stripes : {1, 2, 4}) {
+        for (std::int64_t tensor_rank = 0; tensor_rank < 3; ++tensor_rank) {
+            CAPTURE(stripes, tensor_rank);
+            const StreamSlice part = {.index = tensor_rank, .count = 3, .stripes = stripes};
+            const RowPositions rows = rows_of(slices, part);
+            const std::int64_t length = 48 / stripes / 3;
+            CHECK(part.stripe_rows(48) == length);
+            for (std::int64_t row = 0; row < 16; ++row) {
+                const std::int64_t from = part.first_row(48, row / length) + row % length;
+                CHECK(rows.position(row) == whole.position(from));
+                CHECK(from / length % 3 == tensor_rank);
+            }
+        }
+    }
+}
+
 TEST_CASE("a rank's part of whole sequences", "[context]") {
     std::vector<int> whole(2 * 12);
     std::iota(whole.begin(), whole.end(), 100);
