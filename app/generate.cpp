@@ -1,27 +1,42 @@
 #include "infer/generate.h"
 
 #include <CLI/CLI.hpp>
+#include <algorithm>
 #include <charconv>
 #include <cstdint>
+#include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 
 #include "base/file.h"
 #include "base/log.h"
+#include "base/signals.h"
 #include "base/text.h"
+#include "infer/chat.h"
 #include "inference.h"
+#include "lines.h"
+#include "text/utf8.h"
 
 namespace gptrain {
 namespace {
 
 struct Options {
     ModelOptions model;
-    std::string prompt;
+    std::optional<std::string> prompt;
     std::string prompt_file;
+    bool chat = false;
+    std::string chat_template;
+    std::string system;
+    std::optional<std::int64_t> max_tokens;
+    std::optional<std::int64_t> context;
     GenerateOptions generate;
 };
 
 constexpr std::int64_t max_prompt_bytes = std::int64_t{64} << 20;
+// Of texts whose length is not known before, if --context says nothing: more takes memory that few
+// conversations use.
+constexpr std::int64_t default_context = 8192;
 
 /// Accepts numbers from low to high; rejects NaN.
 CLI::Validator number_between(double low, double high) {
@@ -44,18 +59,173 @@ CLI::Validator seed() {
     return {check, ""};
 }
 
+CLI::Validator stop_text() {
+    const auto check = [](const std::string& word) {
+        if (word.empty()) return std::string("a stop text must not be empty");
+        if (find_invalid_utf8(word) == word.npos) return std::string();
+        return std::string("a stop text must be UTF-8");
+    };
+    return {check, ""};
+}
+
+bool is_interactive() {
+    return stdin_is_terminal() && stdout_is_terminal();
+}
+
+std::int64_t positions_of(const Options& options, const RunPlan& plan) {
+    const std::int64_t last = last_position(plan.model);
+    if (options.context && *options.context > last) {
+        fail(ExitCode::usage, "--context ", *options.context, ": the model has only ", last,
+             " positions", source_of_positions(plan.model));
+    }
+    return options.context.value_or(std::min(plan.model.max_positions, default_context));
+}
+
+/// The prompt of the command line, on rank 0; nothing if lines of stdin are the prompts.
+std::optional<std::string> given_prompt(const Options& options, const InferenceRun& run) {
+    std::optional<std::string> prompt = options.prompt;
+    run.ranks.run_on_first([&] {
+        if (!options.prompt_file.empty()) prompt = read_file(options.prompt_file, max_prompt_bytes);
+    });
+    return prompt;
+}
+
+/// Calls `take` with each line of rank 0's stdin, on all ranks. On a terminal it asks for lines, an
+/// Error in one does not end the loop, and Ctrl-C ends only the text being written.
+void for_each_line(const InferenceRun& run,
+                   const std::function<void(const std::string& line, const Reader& reader)>& take) {
+    StdinLines lines;
+    const bool interactive = is_interactive();
+    while (true) {
+        std::optional<std::string> line;
+        run.ranks.run_on_first([&] {
+            if (interactive) print_raw("> ");
+            line = lines.next();
+        });
+        const std::string common =
+            run.ranks.scatter([&](int) { return line ? text("+", *line) : ""; });
+        if (common.empty()) break;
+        if (!interactive) {
+            take(common.substr(1), {.show = print_raw, .enough = {}});
+            continue;
+        }
+        if (common == "+") continue;
+        const CatchInterrupt interrupt;
+        try {
+            take(common.substr(1),
+                 {.show = print_raw, .enough = [&] { return interrupt.caught(); }});
+        } catch (const Error& error) {
+            if (error.code() != ExitCode::usage && error.code() != ExitCode::bad_input) throw;
+            warn(error.what());
+        }
+    }
+    if (interactive) print_raw("\n");
+}
+
+void run_chat(const Options& options, const InferenceRun& run) {
+    ChatOptions chat_options = {.chat_template = options.chat_template,
+                                .system = options.system,
+                                .positions = 0,
+                                .sampling = options.generate.write.sampling,
+                                .stop = options.generate.write.stop,
+                                .max_tokens = options.max_tokens};
+    run.ranks.run_on_all([&] { chat_options.positions = positions_of(options, run.plan); });
+    Chat chat(run, chat_options);
+    const std::optional<std::string> prompt = given_prompt(options, run);
+    if (options.prompt || !options.prompt_file.empty()) {
+        chat.answer(run.ranks.scatter([&](int) { return *prompt; }),
+                    {.show = print_raw, .enough = {}});
+        return;
+    }
+    for_each_line(
+        run, [&](const std::string& line, const Reader& reader) { chat.answer(line, reader); });
+}
+
+void run_prompts(const Options& options, const InferenceRun& run) {
+    GenerateOptions generate_options = options.generate;
+    if (options.max_tokens) generate_options.write.max_tokens = *options.max_tokens;
+    if (options.prompt || !options.prompt_file.empty()) {
+        const std::optional<std::string> prompt = given_prompt(options, run);
+        generate_options.echo = stdout_is_terminal();
+        generate(run, prompt.value_or(""), generate_options, {.show = print_raw, .enough = {}});
+        return;
+    }
+    std::int64_t positions = 0;
+    run.ranks.run_on_all([&] { positions = positions_of(options, run.plan); });
+    PromptLoop loop(run, positions);
+    std::int64_t turn = 0;
+    for_each_line(run, [&](const std::string& line, const Reader& reader) {
+        loop.continue_prompt(line, turn++, generate_options, reader);
+    });
+}
+
 ExitCode run_generate(const Options& options) {
     return run_with_model(options.model, [&](const InferenceRun& run) {
-        std::string prompt = options.prompt;
-        run.ranks.run_on_first([&] {
-            if (!options.prompt_file.empty())
-                prompt = read_file(options.prompt_file, max_prompt_bytes);
-        });
-        GenerateOptions generate_options = options.generate;
-        generate_options.echo = stdout_is_terminal();
-        generate(run, prompt, generate_options, print_raw);
-        print_raw("\n");
+        if (options.chat) {
+            run_chat(options, run);
+        } else {
+            run_prompts(options, run);
+        }
     });
+}
+
+void add_sampling_options(CLI::App& command, SamplingOptions& sampling) {
+    command.add_option("--temperature", sampling.temperature, "0: always the most likely token")
+        ->check(number_between(0, 1e6))
+        ->capture_default_str();
+    command.add_option("--top-k", sampling.top_k, "Sample from the K most likely tokens; 0: all")
+        ->check(CLI::Range(std::int64_t{0}, std::int64_t{1} << 24))
+        ->capture_default_str();
+    command
+        .add_option("--top-p", sampling.top_p,
+                    "Sample from the most likely tokens whose probabilities add up to P")
+        ->check(number_between(0, 1))
+        ->capture_default_str();
+    command
+        .add_option("--min-p", sampling.min_p,
+                    "Sample from tokens at least P times as likely as the most likely one")
+        ->check(number_between(0, 1))
+        ->capture_default_str();
+    command
+        .add_option("--repetition-penalty", sampling.repetition_penalty,
+                    "Make tokens of the prompt and the output less likely; 1: off")
+        ->check(number_between(0.01, 100))
+        ->capture_default_str();
+    command.add_option("--seed", sampling.seed, "The same seed gives the same text")
+        ->check(seed())
+        ->capture_default_str();
+}
+
+void add_chat_options(CLI::App& command, Options& options) {
+    CLI::Option* chat = command.add_flag(
+        "--chat", options.chat,
+        "Talk to the model in turns: the prompt, or each line of stdin, is a turn");
+    command
+        .add_option("--template", options.chat_template,
+                    "How a conversation becomes text: a file with a Jinja template, or chatml, "
+                    "llama3, mistral or plain; default: the model's own")
+        ->type_name("FILE|NAME")
+        ->needs(chat);
+    command.add_option("--system", options.system, "What the assistant is told first")
+        ->type_name("TEXT")
+        ->needs(chat);
+    command
+        .add_option("--context", options.context,
+                    "Tokens of a conversation, or of a prompt from the terminal with its "
+                    "continuation; default: the model's, at most 8192")
+        ->type_name("N")
+        ->check(CLI::Range(std::int64_t{2}, std::int64_t{1} << 30));
+}
+
+/// Error if the options leave open what to write, or contradict each other.
+void check_options(const Options& options) {
+    const bool has_prompt = options.prompt || !options.prompt_file.empty();
+    if (!has_prompt && !options.chat && !is_interactive())
+        throw CLI::RequiredError("--prompt, --prompt-file or --chat");
+    if (options.generate.samples > 1 && options.chat)
+        throw CLI::ValidationError("--samples", "does not go with --chat");
+    if (options.context && has_prompt && !options.chat)
+        throw CLI::ValidationError("--context", "does not go with a prompt; see --max-tokens");
 }
 
 }  // namespace
@@ -63,38 +233,32 @@ ExitCode run_generate(const Options& options) {
 void add_generate(CLI::App& app, Command& chosen) {
     CLI::App* command = app.add_subcommand("generate", "Continue a text with a trained model");
     auto options = std::make_shared<Options>();
-    SamplingOptions& sampling = options->generate.sampling;
     add_model_options(*command, options->model);
-    CLI::Option* prompt = command->add_option("--prompt", options->prompt,
-                                              "Text to continue (token ids for a run without a "
-                                              "tokenizer); empty: a new document");
-    CLI::Option* prompt_file =
-        command->add_option("--prompt-file", options->prompt_file, "File with the text to continue")
-            ->type_name("FILE")
-            ->excludes(prompt);
+    CLI::Option* prompt =
+        command->add_option("--prompt", options->prompt,
+                            "Text to continue (token ids for a run without a tokenizer); empty: a "
+                            "new document; without it a terminal asks for prompts");
+    command->add_option("--prompt-file", options->prompt_file, "File with the text to continue")
+        ->type_name("FILE")
+        ->excludes(prompt);
     command
-        ->add_option("--max-tokens", options->generate.max_tokens,
-                     "Maximum number of tokens to generate")
-        ->check(CLI::Range(std::int64_t{0}, std::int64_t{1} << 24))
-        ->capture_default_str();
-    command->add_option("--temperature", sampling.temperature, "0: always the most likely token")
-        ->check(number_between(0, 1e6))
-        ->capture_default_str();
-    command->add_option("--top-k", sampling.top_k, "Sample from the K most likely tokens; 0: all")
-        ->check(CLI::Range(std::int64_t{0}, std::int64_t{1} << 24))
-        ->capture_default_str();
+        ->add_option("--max-tokens", options->max_tokens,
+                     "Maximum number of tokens to generate; default: 100, with --chat as many as "
+                     "there is room for")
+        ->check(CLI::Range(std::int64_t{0}, std::int64_t{1} << 24));
     command
-        ->add_option("--top-p", sampling.top_p,
-                     "Sample from the most likely tokens whose probabilities add up to P")
-        ->check(number_between(0, 1))
+        ->add_option("--stop", options->generate.write.stop,
+                     "Text before which the output ends; repeatable")
+        ->type_name("TEXT")
+        ->check(stop_text())
+        ->allow_extra_args(false);
+    command->add_option("--samples", options->generate.samples, "Continuations of each prompt")
+        ->check(CLI::Range(std::int64_t{1}, std::int64_t{1} << 20))
         ->capture_default_str();
-    command->add_option("--seed", sampling.seed, "The same seed gives the same text")
-        ->check(seed())
-        ->capture_default_str();
-    command->final_callback([&chosen, options, prompt, prompt_file] {
-        if (prompt->empty() && prompt_file->empty()) {
-            throw CLI::RequiredError("--prompt or --prompt-file");
-        }
+    add_sampling_options(*command, options->generate.write.sampling);
+    add_chat_options(*command, *options);
+    command->final_callback([&chosen, options] {
+        check_options(*options);
         chosen = [options] { return run_generate(*options); };
     });
 }

@@ -3,7 +3,6 @@
 #include <CLI/CLI.hpp>
 
 #include "start.h"
-#include "train/resume.h"
 
 namespace gptrain {
 namespace {
@@ -12,18 +11,17 @@ void run_as_rank(const ModelOptions& options, Ranks& ranks,
                  const std::function<void(const InferenceRun&)>& work) {
     const MpiSession& session = ranks.session();
     ranks.check_same_program();
-    RestartPoint checkpoint = open_checkpoint(options.checkpoint, session);
+    ModelSource source(options.checkpoint, session);
     RunSpec spec;
-    session.run_on_all(
-        [&] { spec = inference_spec(checkpoint.folder(), checkpoint.meta(), options.settings); });
-    const RunTokenizer tokenizer(checkpoint, spec, options.tokenizer, session);
+    session.run_on_all([&] { spec = inference_spec(source, options.settings); });
+    const RunTokenizer tokenizer(source, spec, options.tokenizer, session);
     const Start common = start(ranks, spec);
     const Device& device = common.device;
     const RunPlan& plan = common.plan;
     Observers observers(ranks.watch(spec, plan.mesh, device.cuda));
     observers.watchdog.progress().phase("load", 0);
     const Mesh mesh = open_mesh(device, session, plan.mesh, mesh_connections(plan), observers.comm);
-    work({checkpoint, tokenizer, plan, *device.backend, mesh, session, observers});
+    work({source, tokenizer, plan, *device.backend, mesh, session, observers});
 }
 
 }  // namespace
@@ -31,7 +29,8 @@ void run_as_rank(const ModelOptions& options, Ranks& ranks,
 void add_model_options(CLI::App& command, ModelOptions& options) {
     command
         .add_option("--checkpoint", options.checkpoint,
-                    "A checkpoint, or an output directory (its newest valid checkpoint)")
+                    "A checkpoint, its model.h5, an output directory (its newest valid "
+                    "checkpoint), or a folder of Hugging Face's transformers")
         ->required()
         ->type_name("DIR");
     command

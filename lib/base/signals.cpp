@@ -65,6 +65,15 @@ sigset_t all_handled() {
     return set;
 }
 
+// Of the one CatchInterrupt; a handler cannot reach the object.
+std::atomic<bool> interrupted{false};
+struct sigaction interrupt_before {};
+
+extern "C" void record_interrupt(int signal) {
+    interrupted = true;
+    ::sigaction(signal, &interrupt_before, nullptr);
+}
+
 bool is_ignored(int signal) {
     struct sigaction action {};
     return ::sigaction(signal, nullptr, &action) == 0 && action.sa_handler == SIG_IGN;
@@ -107,6 +116,25 @@ void write_from_handler(std::string_view before, std::string_view name, std::str
     }
     // A stderr that takes nothing must not delay the exit.
     static_cast<void>(!::write(STDERR_FILENO, line.data(), length));
+}
+
+CatchInterrupt::CatchInterrupt() {
+    interrupted = false;
+    if (::sigaction(SIGINT, nullptr, &before_) != 0) fail_errno(errno, "sigaction SIGINT");
+    interrupt_before = before_;
+    struct sigaction action {};
+    action.sa_handler = record_interrupt;
+    action.sa_flags = SA_RESTART;
+    sigemptyset(&action.sa_mask);
+    if (::sigaction(SIGINT, &action, nullptr) != 0) fail_errno(errno, "sigaction SIGINT");
+}
+
+CatchInterrupt::~CatchInterrupt() {
+    ::sigaction(SIGINT, &before_, nullptr);
+}
+
+bool CatchInterrupt::caught() const {
+    return interrupted;
 }
 
 DeferSignals::DeferSignals() {

@@ -43,4 +43,19 @@ private:
     sigset_t before_;
 };
 
+/// During its lifetime the first SIGINT is only recorded; the second ends the process as before.
+/// Only one object may exist at a time.
+class CatchInterrupt {
+public:
+    CatchInterrupt();
+    ~CatchInterrupt();
+    CatchInterrupt(const CatchInterrupt&) = delete;
+    CatchInterrupt& operator=(const CatchInterrupt&) = delete;
+
+    bool caught() const;
+
+private:
+    struct sigaction before_ {};
+};
+
 }  // namespace gptrain

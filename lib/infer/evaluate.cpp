@@ -173,7 +173,7 @@ EvaluationResult evaluate(const InferenceRun& run, const EvaluationData& data,
     std::optional<Evaluator> evaluator;
     run.ranks.run_on_all([&] { evaluator.emplace(run.backend, run.mesh, plan, memory); });
     evaluator->executor().listen(run.observers.actions);
-    evaluator->model().load(run.checkpoint);
+    evaluator->model().load(run.source, run.ranks);
 
     Progress& watched = run.observers.watchdog.progress();
     const std::int64_t batches = div_ceil(source->size(), plan.batch.global_batch_size);

@@ -24,7 +24,7 @@ ExportedModel export_hf(const InferenceRun& run, const ExportOptions& options) {
                          .context = model.max_positions};
     add_generation_config(run, tokenizer);
 
-    CheckpointWeights weights(run.checkpoint.folder());
+    CheckpointWeights weights(run.source.checkpoint().folder());
     const TemporaryFolder temporary(options.output.parent_path(),
                                     options.output.filename().string());
     write_hf_model(temporary.path(),
@@ -56,7 +56,7 @@ ExportedModel export_gguf(const InferenceRun& run, const ExportOptions& options)
                          .max_positions = model.max_positions,
                          .context = gguf_context(model)};
 
-    CheckpointWeights weights(run.checkpoint.folder());
+    CheckpointWeights weights(run.source.checkpoint().folder());
     const WeightReader ours = [&](const Shard& part, std::span<float> to) {
         weights.read(part, to);
     };

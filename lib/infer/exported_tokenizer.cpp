@@ -61,7 +61,7 @@ void add_tokenizer_config(const InferenceRun& run, HfTokenizer& tokenizer) {
 void convert_own_model(const InferenceRun& run, HfTokenizer& tokenizer) {
     const auto& bytes = run.tokenizer.bytes();
     if (!bytes || has(tokenizer.files, "tokenizer.json")) return;
-    const auto own = tokenizer_files(*bytes, (run.checkpoint.folder() / "tokenizer.model").string(),
+    const auto own = tokenizer_files(*bytes, (run.source.folder() / "tokenizer.model").string(),
                                      run.plan.model.max_positions);
     if (!own) return;
     tokenizer.files = {{"tokenizer.json", own->tokenizer_json},
@@ -113,7 +113,7 @@ SpecialIds ids_of(const InferenceRun& run, const GgufTokenizer& tokenizer,
 HfTokenizer hf_tokenizer(const InferenceRun& run, const std::filesystem::path& from) {
     HfTokenizer tokenizer;
     if (from.empty()) {
-        tokenizer.files = files_in(run.checkpoint);
+        tokenizer.files = files_in(run.source.checkpoint());
         const auto& bytes = run.tokenizer.bytes();
         if (bytes && tokenizer.files.empty())
             tokenizer.files.emplace_back("tokenizer.model", *bytes);
@@ -128,12 +128,12 @@ HfTokenizer hf_tokenizer(const InferenceRun& run, const std::filesystem::path& f
 
 void add_generation_config(const InferenceRun& run, HfTokenizer& tokenizer) {
     const std::string name(hf_generation_name);
-    const auto kept = run.checkpoint.whole_file(name, max_hf_file_bytes);
+    const auto kept = run.source.whole_file(name, max_hf_file_bytes);
     if (!kept) {
         tokenizer.files.emplace_back(name, generation_config(tokenizer.ids));
         return;
     }
-    const std::string source = (run.checkpoint.folder() / name).string();
+    const std::string source = (run.source.folder() / name).string();
     tokenizer.ids = special_ids(parse_json(*kept, source), source, run.plan.model.vocab);
     tokenizer.files.emplace_back(name, *kept);
 }
@@ -141,7 +141,7 @@ void add_generation_config(const InferenceRun& run, HfTokenizer& tokenizer) {
 GgufTokenizer gguf_tokenizer(const InferenceRun& run, const std::filesystem::path& from) {
     GgufTokenizer tokenizer;
     std::string eos_token;
-    const NamedFiles files = from.empty() ? files_in(run.checkpoint) : files_in(from);
+    const NamedFiles files = from.empty() ? files_in(run.source.checkpoint()) : files_in(from);
     if (!from.empty()) {
         TokenizerFile file = read_tokenizer(from);
         tokenizer.bytes = std::move(file.bytes);
@@ -149,7 +149,7 @@ GgufTokenizer gguf_tokenizer(const InferenceRun& run, const std::filesystem::pat
         eos_token = file.eos_token;
     } else if (const auto& bytes = run.tokenizer.bytes()) {
         tokenizer.bytes = *bytes;
-        tokenizer.source = (run.checkpoint.folder() / tokenizer_file_name(*bytes)).string();
+        tokenizer.source = (run.source.folder() / tokenizer_file_name(*bytes)).string();
     } else {
         return tokenizer;
     }

@@ -57,7 +57,8 @@ std::optional<LogitError> compare_logits(const InferenceRun& run, const WeightRe
     const std::vector<std::int32_t> ids = fixed_tokens(run.plan.model);
     const LogitComputer computer(run.backend, run.mesh, run.plan, ids);
     if (MemoryCheck(run.backend, run.ranks).find_shortage(computer.memory())) return std::nullopt;
-    const auto ours = computer.compute([&](InferenceModel& model) { model.load(run.checkpoint); });
+    const auto ours =
+        computer.compute([&](InferenceModel& model) { model.load(run.source, run.ranks); });
     const auto theirs = computer.compute([&](InferenceModel& model) { model.load(exported); });
     const LogitError error = difference(ours, theirs, std::ssize(ids));
     if (dtype == DType::f32) {

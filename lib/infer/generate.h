@@ -1,28 +1,42 @@
-// Generates text with a trained model.
+// Continues prompts with a trained model.
 #pragma once
 
 #include <cstdint>
-#include <functional>
-#include <string>
 #include <string_view>
-#include <vector>
 
-#include "infer/inference.h"
-#include "infer/sampler.h"
+#include "infer/text_generator.h"
 
 namespace gptrain {
 
 struct GenerateOptions {
-    std::int64_t max_tokens = 100;
-    SamplingOptions sampling;
-    bool echo = false;  ///< show the prompt, as the model reads it, before the output
+    WriteOptions write;
+    std::int64_t samples = 1;  ///< continuations of a prompt
+    bool echo = false;         ///< show the prompt, as the model reads it, before the output
 };
 
-/// Continues `prompt` (rank 0's) and passes each piece of output to `show` as soon as it is known.
-/// The prompt is text; for a model without a tokenizer, token ids separated by spaces. An empty
-/// prompt starts a document. Stops after max_tokens, at an end-of-document token, or, with a
-/// warning, after the model's last position (with rope, 64 times max_position_embeddings).
+/// Continues `prompt` (rank 0's). The prompt is text; for a model without a tokenizer, token ids
+/// separated by spaces. An empty prompt starts a document. Each continuation ends after max_tokens,
+/// before a stop text, at a token that ends texts, or, with a warning, after the model's last
+/// position (with rope, 64 times max_position_embeddings). With several samples a line "--- sample
+/// 1 of 3 ---" precedes each; sample i is the same however many there are.
 void generate(const InferenceRun& run, std::string_view prompt, const GenerateOptions& options,
-              const std::function<void(std::string_view)>& show);
+              const Reader& reader);
+
+/// Continues one prompt after another.
+class PromptLoop {
+public:
+    /// Texts have at most `positions` tokens. All ranks construct and call it together.
+    PromptLoop(const InferenceRun& run, std::int64_t positions);
+
+    /// As generate, with a prompt that all ranks have. `turn` counts the prompts, each of which has
+    /// random numbers of its own.
+    void continue_prompt(std::string_view prompt, std::int64_t turn, const GenerateOptions& options,
+                         const Reader& reader);
+
+private:
+    const InferenceRun& run_;
+    PromptCodec codec_;
+    TextGenerator generator_;
+};
 
 }  // namespace gptrain

@@ -16,16 +16,17 @@ std::int64_t head_stage(const RunPlan& plan) {
 }  // namespace
 
 Generator::Generator(Backend& backend, const Mesh& mesh, const RunPlan& plan,
-                     std::int64_t prompt_tokens, ActionListener& listener,
+                     std::int64_t most_at_once, ActionListener& listener,
                      const std::optional<MemoryPlan>& memory)
     : plan_(plan),
       listener_(listener),
       model_(backend, mesh, plan, memory),
       schedule_(make_forward_schedule(pipeline_of(plan, 1), mesh.place().pp)),
+      most_at_once_(most_at_once),
       has_head_(head_stage(plan) == mesh.place().pp) {
     Memory& all = model_.memory();
     const std::int64_t sequences = plan.micro_batch_size;
-    const std::int64_t rows = checked_mul(sequences, prompt_tokens);
+    const std::int64_t rows = checked_mul(sequences, most_at_once);
     batch_ = reserve_batch(all[MemoryUse::batch], {1, rows}, {.window = plan.limits_attention()});
     tokens_ = all[MemoryUse::batch].allocate(DType::i32, {sequences});
     for (std::int64_t i = 0; i < schedule_.buffers; ++i) {
@@ -84,8 +85,22 @@ void Generator::choose_tokens(const Choose& choose) {
     context.backend.upload(tokens_, std::as_bytes(std::span(tokens)));
 }
 
-std::vector<std::int32_t> Generator::next_tokens(std::span<const std::int32_t> tokens,
-                                                 const Choose& choose) {
+void Generator::read(std::span<const std::int32_t> tokens) {
+    GPTRAIN_CHECK(plan_.micro_batch_size == 1);
+    const auto most = static_cast<std::size_t>(most_at_once_);
+    for (; !tokens.empty(); tokens = tokens.subspan(std::min(most, tokens.size())))
+        append(tokens.first(std::min(most, tokens.size())));
+}
+
+void Generator::move_to(std::int64_t length) {
+    GPTRAIN_CHECK(length >= 0 && length <= plan_.seq_length);
+    length_ = length;
+    for (std::vector<KvCache>& caches : caches_)
+        for (KvCache& cache : caches)
+            cache.length = length;
+}
+
+void Generator::append(std::span<const std::int32_t> tokens) {
     const ModelContext& context = model_.context();
     const Batch batch = upload(tokens);
     std::vector<Tensor> rows;
@@ -102,7 +117,13 @@ std::vector<std::int32_t> Generator::next_tokens(std::span<const std::int32_t> t
         model_.chunks()[chunk].next_token(batch, caches_[chunk], ends, logits);
     });
     length_ += batch.seq_length();
+}
+
+std::vector<std::int32_t> Generator::next_tokens(std::span<const std::int32_t> tokens,
+                                                 const Choose& choose) {
+    append(tokens);
     if (has_head_) choose_tokens(choose);
+    const ModelContext& context = model_.context();
     const Mesh& mesh = context.mesh;
     mesh.model().broadcast(tokens_, narrow<int>(head_stage(plan_) * mesh.tp().size())).wait();
     std::vector<std::int32_t> next(static_cast<std::size_t>(plan_.micro_batch_size));

@@ -14,9 +14,9 @@ namespace gptrain {
 class Generator {
 public:
     /// For plan.micro_batch_size sequences of at most plan.seq_length tokens, passed in at most
-    /// `prompt_tokens` of each at a time. The plan must have one rank of dp and cp and no sequence
+    /// `most_at_once` of each at a time. The plan must have one rank of dp and cp and no sequence
     /// parallelism. Reports actions to `listener`. The references must outlive the generator.
-    Generator(Backend& backend, const Mesh& mesh, const RunPlan& plan, std::int64_t prompt_tokens,
+    Generator(Backend& backend, const Mesh& mesh, const RunPlan& plan, std::int64_t most_at_once,
               ActionListener& listener, const std::optional<MemoryPlan>& memory = std::nullopt);
 
     /// Chooses a token from the logits [V] of all tokens. Called for one sequence after the other.
@@ -29,6 +29,13 @@ public:
     std::int32_t next_token(std::span<const std::int32_t> tokens, const Choose& choose) {
         return next_tokens(tokens, choose).front();
     }
+    /// Appends any number of tokens to a single sequence.
+    void read(std::span<const std::int32_t> tokens);
+    /// Continues after the first `length` tokens, at most plan.seq_length. Those that were never
+    /// read have arbitrary keys and values, which is enough to measure memory.
+    void move_to(std::int64_t length);
+    /// Tokens of a sequence.
+    std::int64_t length() const { return length_; }
 
     InferenceModel& model() { return model_; }
     /// Memory of the keys and values of all tokens.
@@ -36,6 +43,9 @@ public:
 
 private:
     Batch upload(std::span<const std::int32_t> tokens) const;
+    /// Appends tokens [B, n], at most most_at_once_ of each sequence; fills logits_ on the stage
+    /// with the head.
+    void append(std::span<const std::int32_t> tokens);
     /// tokens_ = the chosen tokens, on the rank that broadcasts them. Called by the ranks of the
     /// last chunk.
     void choose_tokens(const Choose& choose);
@@ -43,9 +53,10 @@ private:
     const RunPlan& plan_;
     ActionListener& listener_;
     InferenceModel model_;
-    Schedule schedule_;                         ///< of one microbatch
-    Batch batch_;                               ///< [1, B prompt_tokens]
-    std::vector<Tensor> buffers_;               ///< boundaries, [B prompt_tokens, H]
+    Schedule schedule_;  ///< of one microbatch
+    std::int64_t most_at_once_;
+    Batch batch_;                               ///< [1, B most_at_once]
+    std::vector<Tensor> buffers_;               ///< boundaries, [B most_at_once, H]
     std::vector<std::vector<KvCache>> caches_;  ///< for each chunk
     std::int64_t length_ = 0;                   ///< tokens of a sequence in the caches
     bool has_head_;

@@ -8,6 +8,7 @@
 
 #include "base/crc32c.h"
 #include "checkpoint/write_checkpoint.h"
+#include "infer/run_tokenizer.h"
 #include "interop/hf_folder.h"
 #include "spec/make_plan.h"
 #include "spec/spec_json.h"
@@ -57,35 +58,8 @@ KeptFiles kept_files(const HfFolder& folder) {
     return files;
 }
 
-/// The tokenizer of a folder that gptrain can use: its bytes, or why there is none.
-struct OwnTokenizer {
-    std::string bytes;
-    std::string fault;
-};
-
-OwnTokenizer own_tokenizer(const HfFolder& folder) {
-    OwnTokenizer own;
-    for (const std::string_view name : {"tokenizer.json", "tokenizer.model", "vocab.json"}) {
-        const std::filesystem::path path = folder.path() / name;
-        std::error_code ignored;
-        if (!std::filesystem::exists(path, ignored)) continue;
-        try {
-            TokenizerFile file = read_tokenizer(path);
-            const std::int64_t pieces = Tokenizer(file).vocab_size();
-            if (pieces <= folder.shape().vocab) return {std::move(file.bytes), ""};
-            own.fault = text(path.string(), ": has ", pieces, " tokens, but the model has only ",
-                             folder.shape().vocab);
-        } catch (const Error& error) {
-            if (error.code() != ExitCode::bad_input) throw;
-            if (own.fault.empty()) own.fault = error.what();
-        }
-    }
-    if (own.fault.empty()) own.fault = text(folder.path().string(), ": has no tokenizer");
-    return own;
-}
-
 /// Adds the tokenizer under the name that a checkpoint has for it, and returns its fingerprint.
-std::string add_tokenizer(const OwnTokenizer& own, KeptFiles& files) {
+std::string add_tokenizer(const TokenizerBeside& own, KeptFiles& files) {
     if (!own.fault.empty()) return "";
     const std::string_view name = tokenizer_file_name(own.bytes);
     const auto kept = std::find_if(files.begin(), files.end(),
@@ -118,7 +92,7 @@ ImportedModel import_model(const std::filesystem::path& from, const std::filesys
     const RunSpec& spec = folder.spec();
     const RunPlan plan = make_plan(spec, {.world_size = 1, .cuda = false, .dry_run = true});
     KeptFiles kept = kept_files(folder);
-    const OwnTokenizer own = own_tokenizer(folder);
+    const TokenizerBeside own = tokenizer_beside(folder);
     const std::string tokenizer = add_tokenizer(own, kept);
     std::vector<WholeFile> files;
     for (const auto& [name, contents] : kept)

@@ -25,6 +25,13 @@ void check_setting(const std::string& setting) {
          "checkpoint");
 }
 
+RunSpec with_settings(RunSpec spec, const std::string& source,
+                      const std::vector<std::string>& settings) {
+    for (const std::string& setting : settings)
+        check_setting(setting);
+    return parse_run_spec(to_yaml(without_training(std::move(spec))), source, settings);
+}
+
 Json model_of(const CheckpointMeta& meta) {
     const std::string source = text("checkpoint of step ", meta.step, ": identity");
     return JsonReader(meta.identity, source).object("model");
@@ -35,10 +42,13 @@ Json model_of(const CheckpointMeta& meta) {
 RunSpec inference_spec(const std::filesystem::path& folder, const CheckpointMeta& meta,
                        const std::vector<std::string>& settings) {
     const std::string source = (folder / "manifest.json").string() + ": state.spec";
-    RunSpec spec = parse_run_spec(saved_run(meta).spec_yaml, source);
-    for (const std::string& setting : settings)
-        check_setting(setting);
-    return parse_run_spec(to_yaml(without_training(std::move(spec))), source, settings);
+    return with_settings(parse_run_spec(saved_run(meta).spec_yaml, source), source, settings);
+}
+
+RunSpec inference_spec(const ModelSource& source, const std::vector<std::string>& settings) {
+    if (source.hf() == nullptr)
+        return inference_spec(source.folder(), source.checkpoint().meta(), settings);
+    return with_settings(source.spec(), (source.folder() / hf_config_name).string(), settings);
 }
 
 RunSpec without_training(RunSpec spec) {
@@ -67,6 +77,18 @@ Tensor InferenceModel::read_buffer(const Parameter& parameter) const {
     const std::int64_t elements = parameter.shard.elements();
     return staging_.empty() ? parameters_.weights().slice(0, parameter.begin, elements)
                             : staging_.slice(0, 0, elements);
+}
+
+void InferenceModel::load(ModelSource& source, const MpiSession& ranks) {
+    const HfFolder* folder = source.hf();
+    if (folder == nullptr) return load(source.checkpoint());
+    ranks.run_on_all([&] {
+        for (const Parameter& parameter : parameters_.layout().parameters) {
+            read_weights(*folder, context_.backend,
+                         {"weight", parameter.shard, read_buffer(parameter)});
+            take_over(parameter);
+        }
+    });
 }
 
 void InferenceModel::load(RestartPoint& checkpoint) {

@@ -5,10 +5,10 @@
 #include <string>
 #include <vector>
 
-#include "checkpoint/restart_point.h"
 #include "engine/rank_model.h"
 #include "infer/run_tokenizer.h"
 #include "interop/foreign_tensors.h"
+#include "train/model_source.h"
 #include "watch/observers.h"
 
 namespace gptrain {
@@ -16,7 +16,7 @@ namespace gptrain {
 /// The environment of an inference, all of which must outlive it. All ranks call everything
 /// together.
 struct InferenceRun {
-    RestartPoint& checkpoint;
+    ModelSource& source;
     const RunTokenizer& tokenizer;
     const RunPlan& plan;  ///< of inference_spec
     Backend& backend;
@@ -30,6 +30,8 @@ struct InferenceRun {
 /// the checkpoint in `folder`.
 RunSpec inference_spec(const std::filesystem::path& folder, const CheckpointMeta& meta,
                        const std::vector<std::string>& settings);
+/// The same of a model, which may also be a folder of transformers.
+RunSpec inference_spec(const ModelSource& source, const std::vector<std::string>& settings);
 
 /// The spec of a run for inference: without its mesh and what only training needs.
 RunSpec without_training(RunSpec spec);
@@ -42,7 +44,7 @@ public:
                    const std::optional<MemoryPlan>& memory);
 
     /// Loads the weights, rounded to the compute dtype.
-    void load(RestartPoint& checkpoint);
+    void load(ModelSource& source, const MpiSession& ranks);
     /// The same from elsewhere; on a backend that computes in host memory.
     void load(const WeightReader& weights);
 
@@ -52,6 +54,7 @@ public:
     Memory& memory() { return memory_; }
 
 private:
+    void load(RestartPoint& checkpoint);
     /// The memory into which a parameter's fp32 values are read.
     Tensor read_buffer(const Parameter& parameter) const;
     /// The parameter's weights = what its read buffer holds.

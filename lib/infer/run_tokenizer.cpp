@@ -1,13 +1,42 @@
 #include "infer/run_tokenizer.h"
 
+#include <utility>
+
 #include "base/crc32c.h"
 #include "base/error.h"
+#include "base/log.h"
 #include "train/resume.h"
 
 namespace gptrain {
 
-RunTokenizer::RunTokenizer(const RestartPoint& checkpoint, const RunSpec& spec,
+RunTokenizer::RunTokenizer(const ModelSource& source, const RunSpec& spec,
                            const std::filesystem::path& given, const MpiSession& ranks) {
+    if (source.hf() == nullptr) {
+        read_saved(source.checkpoint(), spec, given, ranks);
+    } else {
+        ranks.run_on_all([&] { read_beside(*source.hf(), given, ranks.rank() == 0); });
+    }
+}
+
+void RunTokenizer::read_beside(const HfFolder& folder, const std::filesystem::path& given,
+                               bool may_warn) {
+    TokenizerBeside own;
+    if (given.empty()) {
+        own = tokenizer_beside(folder);
+    } else {
+        own = {.bytes = read_tokenizer(given).bytes, .source = given.string(), .fault = {}};
+    }
+    if (!own.fault.empty()) {
+        if (may_warn) warn(own.fault, "; the model reads and writes token ids");
+        return;
+    }
+    fingerprint_ = text(crc32c(own.bytes.data(), own.bytes.size()));
+    bytes_ = std::move(own.bytes);
+    source_ = std::move(own.source);
+}
+
+void RunTokenizer::read_saved(const RestartPoint& checkpoint, const RunSpec& spec,
+                              const std::filesystem::path& given, const MpiSession& ranks) {
     // An imported model may have both; only one of them is its tokenizer.
     std::string name;
     std::optional<std::string> saved;
@@ -78,6 +107,28 @@ std::optional<Tokenizer> RunTokenizer::open() const {
 std::optional<ExpectedTokenizer> RunTokenizer::expected() const {
     if (fingerprint_.empty()) return std::nullopt;
     return ExpectedTokenizer{"the tokenizer that the model was trained with", fingerprint_};
+}
+
+TokenizerBeside tokenizer_beside(const HfFolder& folder) {
+    TokenizerBeside own;
+    for (const std::string_view name : {"tokenizer.json", "tokenizer.model", "vocab.json"}) {
+        const std::filesystem::path path = folder.path() / name;
+        std::error_code ignored;
+        if (!std::filesystem::exists(path, ignored)) continue;
+        try {
+            TokenizerFile file = read_tokenizer(path);
+            const std::int64_t pieces = Tokenizer(file).vocab_size();
+            if (pieces <= folder.shape().vocab)
+                return {.bytes = std::move(file.bytes), .source = path.string(), .fault = {}};
+            own.fault = text(path.string(), ": has ", pieces, " tokens, but the model has only ",
+                             folder.shape().vocab);
+        } catch (const Error& error) {
+            if (error.code() != ExitCode::bad_input) throw;
+            if (own.fault.empty()) own.fault = error.what();
+        }
+    }
+    if (own.fault.empty()) own.fault = text(folder.path().string(), ": has no tokenizer");
+    return own;
 }
 
 }  // namespace gptrain

@@ -6,23 +6,25 @@
 #include <string>
 #include <string_view>
 
-#include "checkpoint/restart_point.h"
 #include "comm/mpi_session.h"
 #include "data/token_meta.h"
 #include "spec/run_spec.h"
 #include "text/tokenizer.h"
+#include "train/model_source.h"
 
 namespace gptrain {
 
 /// The tokenizer that the model was trained with: tokenizer.model or tokenizer.json in the
 /// checkpoint. Checkpoints of older versions lack it; then the given file, or else the one named in
-/// the run's spec. In each case its bytes must be those that the model was trained with.
+/// the run's spec. In each case its bytes must be those that the model was trained with. Of a
+/// folder of transformers it is the given file, or else the tokenizer there, if gptrain can use it;
+/// rank 0 warns if not.
 class RunTokenizer {
 public:
     /// All ranks call it, before the checkpoint is loaded. `given`: a file named by the user, or
     /// empty. Error (usage) if it is not the tokenizer that the model was trained with.
-    RunTokenizer(const RestartPoint& checkpoint, const RunSpec& spec,
-                 const std::filesystem::path& given, const MpiSession& ranks);
+    RunTokenizer(const ModelSource& source, const RunSpec& spec, const std::filesystem::path& given,
+                 const MpiSession& ranks);
 
     /// Nothing if the run has no tokenizer. Error (bad_input) if the file is missing or faulty,
     /// (usage) if the spec's tokenizer is not the one that the model was trained with.
@@ -35,6 +37,9 @@ public:
     std::optional<ExpectedTokenizer> expected() const;
 
 private:
+    void read_saved(const RestartPoint& checkpoint, const RunSpec& spec,
+                    const std::filesystem::path& given, const MpiSession& ranks);
+    void read_beside(const HfFolder& folder, const std::filesystem::path& given, bool may_warn);
     void take(const std::filesystem::path& given, const std::optional<std::string>& saved);
     bool is_right(std::string_view bytes) const;
     void check(std::string_view bytes, const std::string& source) const;
@@ -43,5 +48,13 @@ private:
     std::optional<std::string> bytes_;  ///< from the checkpoint or the given file
     std::string source_;                ///< origin of the bytes, or the spec's path; for messages
 };
+
+/// The tokenizer in a folder of transformers: its bytes, or why gptrain cannot use it.
+struct TokenizerBeside {
+    std::string bytes;
+    std::string source;  ///< its file
+    std::string fault;   ///< empty if it can be used
+};
+TokenizerBeside tokenizer_beside(const HfFolder& folder);
 
 }  // namespace gptrain

@@ -2,23 +2,16 @@
 
 #include <algorithm>
 #include <map>
-#include <vector>
 
 #include "base/log.h"
-#include "checkpoint/commit.h"
 #include "spec/make_plan.h"
-#include "train/resume.h"
 
 namespace gptrain {
 namespace {
 
-// Read at a time from a folder of transformers.
-constexpr std::int64_t piece_elements = std::int64_t{1} << 22;
-
-/// The model of the run that wrote a checkpoint.
-ModelShape model_of(const RestartPoint& checkpoint) {
-    const std::string source = (checkpoint.folder() / "manifest.json").string() + ": state.spec";
-    RunSpec spec = parse_run_spec(saved_run(checkpoint.meta()).spec_yaml, source);
+/// The model whose weights these are.
+ModelShape model_of(const ModelSource& source) {
+    RunSpec spec = source.spec();
     spec.parallel = {};
     spec.training.global_batch_size.reset();
     spec.training.rampup = {};
@@ -31,20 +24,6 @@ StateSource weights_of(const StateSource& state) {
             if (one.group == "weight") visit(one);
         });
     };
-}
-
-void read_from(const HfFolder& folder, Backend& backend, const NamedState& state) {
-    const Shard& shard = state.shard;
-    const Tensor values = state.values.view({shard.elements()});
-    std::vector<float> buffer;
-    for (std::int64_t at = 0; at < shard.elements(); at += piece_elements) {
-        Shard part = shard;
-        part.flat_begin += at;
-        part.flat_end = std::min(part.flat_begin + piece_elements, shard.flat_end);
-        buffer.resize(static_cast<std::size_t>(part.elements()));
-        folder.read(part, buffer);
-        backend.upload(values.slice(0, at, part.elements()), std::as_bytes(std::span(buffer)));
-    }
 }
 
 }  // namespace
@@ -87,21 +66,12 @@ void check_same_weights(const ModelShape& theirs, const ModelShape& ours,
 
 InitialWeights::InitialWeights(std::filesystem::path from, const ModelShape& model,
                                const MpiSession& ranks)
-    : from_(std::move(from)), model_(model), ranks_(ranks) {
-    bool is_folder = false;
-    ranks.run_on_all([&] {
-        is_folder = is_hf_folder(from_) && !std::filesystem::exists(from_ / "manifest.json");
-        if (!is_folder) return;
-        folder_ = std::make_unique<const HfFolder>(from_);
-        check(folder_->shape());
-    });
-    if (is_folder) return;
-    const bool is_index = from_.filename() == model_index_name;
-    checkpoint_ = open_checkpoint(is_index ? from_.parent_path() : from_, ranks);
-    ranks.run_on_all([&] { check(model_of(*checkpoint_)); });
+    : from_(std::move(from)), model_(model), ranks_(ranks), source_(from_, ranks) {
+    ranks.run_on_all([&] { check(); });
 }
 
-void InitialWeights::check(const ModelShape& theirs) const {
+void InitialWeights::check() const {
+    const ModelShape theirs = model_of(source_);
     check_same_weights(theirs, model_, from_.string());
     if (ranks_.rank() != 0) return;
     const auto note = [](std::string_view key, const auto& there, const auto& here) {
@@ -115,7 +85,7 @@ void InitialWeights::check(const ModelShape& theirs) const {
 }
 
 std::filesystem::path InitialWeights::tokenizer_folder() const {
-    const std::filesystem::path& folder = checkpoint_ ? checkpoint_->folder() : from_;
+    const std::filesystem::path& folder = source_.folder();
     std::error_code ignored;
     for (const std::string_view name : {"tokenizer.json", "tokenizer.model", "vocab.json"})
         if (std::filesystem::exists(folder / name, ignored)) return folder;
@@ -124,15 +94,15 @@ std::filesystem::path InitialWeights::tokenizer_folder() const {
 
 void InitialWeights::load(Backend& backend, const StateSource& state) {
     const StateSource weights = weights_of(state);
-    if (folder_) {
+    if (const HfFolder* folder = source_.hf()) {
         ranks_.run_on_all(
-            [&] { weights([&](const NamedState& one) { read_from(*folder_, backend, one); }); });
+            [&] { weights([&](const NamedState& one) { read_weights(*folder, backend, one); }); });
     } else {
-        checkpoint_->load(backend, weights, [&] { check(model_of(*checkpoint_)); });
+        source_.checkpoint().load(backend, weights, [&] { check(); });
     }
     if (ranks_.rank() == 0)
         print("starting with the weights of ",
-              checkpoint_ ? checkpoint_->folder().string() : from_.string());
+              source_.hf() != nullptr ? from_.string() : source_.folder().string());
 }
 
 }  // namespace gptrain

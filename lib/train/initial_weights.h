@@ -2,14 +2,12 @@
 #pragma once
 
 #include <filesystem>
-#include <memory>
-#include <optional>
 #include <string>
 
 #include "backend/backend.h"
-#include "checkpoint/restart_point.h"
+#include "checkpoint/state_source.h"
 #include "comm/mpi_session.h"
-#include "interop/hf_folder.h"
+#include "train/model_source.h"
 
 namespace gptrain {
 
@@ -34,14 +32,13 @@ public:
     void load(Backend& backend, const StateSource& state);
 
 private:
-    /// Checks the model of the weights, once opened.
-    void check(const ModelShape& theirs) const;
+    /// Checks the model of the weights.
+    void check() const;
 
     std::filesystem::path from_;
     ModelShape model_;
     const MpiSession& ranks_;
-    std::optional<RestartPoint> checkpoint_;
-    std::unique_ptr<const HfFolder> folder_;
+    ModelSource source_;
 };
 
 }  // namespace gptrain

@@ -2,13 +2,18 @@
 
 #include <cmath>
 #include <cstdint>
+#include <filesystem>
 #include <limits>
 #include <set>
 #include <vector>
 
 #include "base/error.h"
+#include "base/file.h"
+#include "base/json.h"
 #include "catch.h"
 
+using gptrain::DrawPlace;
+using gptrain::Json;
 using gptrain::sample_token;
 using gptrain::SamplingOptions;
 
@@ -21,7 +26,7 @@ std::vector<std::int64_t> counts_of(const std::vector<float>& logits,
                                     const SamplingOptions& options) {
     std::vector<std::int64_t> counts(logits.size());
     for (std::int64_t position = 0; position < draws; ++position)
-        ++counts[static_cast<std::size_t>(sample_token(logits, options, position))];
+        ++counts[static_cast<std::size_t>(sample_token(logits, options, {position}))];
     return counts;
 }
 
@@ -41,8 +46,8 @@ const std::vector<float> logits = {std::log(0.125f), std::log(0.5f), std::log(0.
 
 TEST_CASE("temperature 0 takes the likeliest token, of equal ones the smallest id") {
     const SamplingOptions greedy = {.temperature = 0};
-    CHECK(sample_token(logits, greedy, 7) == 1);
-    CHECK(sample_token(std::vector<float>{1, 3, 3}, greedy, 0) == 1);
+    CHECK(sample_token(logits, greedy, {7}) == 1);
+    CHECK(sample_token(std::vector<float>{1, 3, 3}, greedy, {0}) == 1);
 }
 
 TEST_CASE("tokens are drawn with their probabilities") {
@@ -78,11 +83,12 @@ TEST_CASE("a draw depends on seed and position alone") {
     const SamplingOptions options = {.seed = 5};
     std::vector<std::int32_t> first;
     for (std::int64_t position = 0; position < 64; ++position)
-        first.push_back(sample_token(logits, options, position));
+        first.push_back(sample_token(logits, options, {position}));
     std::vector<std::int32_t> other_seed;
     for (std::int64_t position = 63; position >= 0; --position) {
-        CHECK(sample_token(logits, options, position) == first[static_cast<std::size_t>(position)]);
-        other_seed.push_back(sample_token(logits, {.seed = 6}, 63 - position));
+        CHECK(sample_token(logits, options, {position}) ==
+              first[static_cast<std::size_t>(position)]);
+        other_seed.push_back(sample_token(logits, {.seed = 6}, {63 - position}));
     }
     CHECK(other_seed != first);
     CHECK(std::set<std::int32_t>(first.begin(), first.end()).size() > 1);
@@ -90,5 +96,47 @@ TEST_CASE("a draw depends on seed and position alone") {
 
 TEST_CASE("a logit that is not a number is an error") {
     const std::vector<float> broken = {0, std::numeric_limits<float>::quiet_NaN()};
-    CHECK_THROWS_AS(sample_token(broken, {}, 0), gptrain::Error);
+    CHECK_THROWS_AS(sample_token(broken, {}, {}), gptrain::Error);
+}
+
+TEST_CASE("samples and turns have draws of their own") {
+    std::set<std::vector<std::int32_t>> drawn_texts;
+    for (const DrawPlace start : {DrawPlace{}, DrawPlace{.sample = 1}, DrawPlace{.sample = 2},
+                                  DrawPlace{.turn = 1}, DrawPlace{.sample = 1, .turn = 1}}) {
+        std::vector<std::int32_t> text;
+        DrawPlace place = start;
+        for (; place.position < 64; ++place.position)
+            text.push_back(sample_token(logits, {}, place));
+        drawn_texts.insert(text);
+    }
+    CHECK(drawn_texts.size() == 5);
+}
+
+TEST_CASE("the tokens that can be drawn are those of transformers") {
+    const std::filesystem::path file = std::filesystem::path(GPTRAIN_TEST_DATA) / "sampling.json";
+    const Json cases = gptrain::parse_json(gptrain::read_file(file, 1 << 20), "sampling.json");
+    REQUIRE(cases.size() >= 20);
+    for (const Json& one : cases) {
+        CAPTURE(one.at("options").dump());
+        auto values = one.at("logits").get<std::vector<float>>();
+        const Json& given = one.at("options");
+        gptrain::penalize(values, one.at("context").get<std::vector<std::int32_t>>(),
+                          given.value("repetition_penalty", 1.0));
+        const SamplingOptions options = {.temperature = given.value("temperature", 1.0),
+                                         .top_k = given.value("top_k", std::int64_t{0}),
+                                         .top_p = given.value("top_p", 1.0),
+                                         .min_p = given.value("min_p", 0.0)};
+        double total = 0;
+        std::vector<double> probabilities(values.size());
+        const auto chances = gptrain::token_chances(values, options);
+        for (const auto& chance : chances)
+            total += chance.weight;
+        for (const auto& chance : chances)
+            probabilities[static_cast<std::size_t>(chance.id)] = chance.weight / total;
+        const auto expected = one.at("probabilities").get<std::vector<double>>();
+        for (std::size_t id = 0; id < expected.size(); ++id) {
+            CHECK((probabilities[id] > 0) == (expected[id] > 0));
+            CHECK(std::abs(probabilities[id] - expected[id]) < 1e-6);
+        }
+    }
 }

@@ -35,6 +35,60 @@ same seed1 all_tokens
 generate cooler "${prompt[@]}" --seed 1 --temperature 0.3
 differ seed1 cooler
 
+generate likely "${prompt[@]}" --seed 1 --min-p 1
+same greedy likely
+generate unrepeated "${prompt[@]}" --temperature 0 --repetition-penalty 100
+differ greedy unrepeated
+
+# A stop text ends the output before it, wherever its tokens begin.
+model=ids
+ids_prompt=(--prompt "5 6 7" --max-tokens 20 --seed 1)
+generate ids_alone "${ids_prompt[@]}"
+text=$(cat ids_alone)
+for begin in 2 5 11; do
+    stop=${text:begin:7}
+    generate stopped "${ids_prompt[@]}" --stop "never this" --stop "$stop"
+    printf '%s\n' "${text%%"$stop"*}" >expected
+    same expected stopped
+done
+generate unstopped "${ids_prompt[@]}" --stop "${text}and more"
+same ids_alone unstopped
+model=run
+
+# Several continuations: each as if it were alone, with a line before it.
+generate three "${prompt[@]}" --seed 1 --samples 3
+generate two "${prompt[@]}" --seed 1 --samples 2
+[[ $(grep -c '^--- sample [123] of 3 ---$' three) == 3 ]] || fail "not three samples: $(cat three)"
+sample() { awk -v wanted="$2" '/^--- sample / { number = $3; next } number == wanted' "$1"; }
+for number in 1 2; do
+    sample two $number >of-two
+    sample three $number >of-three
+    same of-two of-three
+done
+sample three 1 >first
+same seed1 first
+sample three 2 >second
+differ first second
+
+# Output comes token by token, and a signal ends it within a second with what was written.
+mkfifo pipe
+set -m  # else a program in the background ignores SIGINT
+"$gptrain" generate --checkpoint ids --prompt "5 6 7" --max-tokens 1000 --samples 100000 \
+    >pipe 2>err &
+pid=$!
+set +m
+exec 3<pipe
+read -r -u 3 line
+read -r -n 1 -u 3 first
+[[ $line == "--- sample 1 of 100000 ---" && $first == [0-9] ]] || fail "no token came: $line $first"
+kill -INT "$pid"
+timeout 60 cat <&3 >rest || fail "output goes on after SIGINT"
+exec 3<&-
+wait "$pid"
+check_signal=$?
+((check_signal == 130)) || fail "exit code $check_signal after SIGINT"
+says err "interrupted by SIGINT"
+
 # Prompts.
 printf 'and the earth' >prompt.txt
 generate by_file --prompt-file prompt.txt --max-tokens 20 --seed 1
@@ -127,6 +181,47 @@ bad run --prompt and --word
 expect_exit 2 "$gptrain" generate --prompt and
 expect_exit 3 "$gptrain" generate --checkpoint run --prompt-file missing.txt
 says err "missing.txt: no such file (relative to $work,"
+
+for bad_option in "--stop=" "--samples 0" "--min-p 1.5" "--min-p nan" "--repetition-penalty 0" \
+    "--repetition-penalty nan" "--system x" "--template plain" "--context 1" "--context 50"; do
+    bad run --prompt and $bad_option
+done
+expect_exit 2 "$gptrain" generate --checkpoint run </dev/null
+says err "--prompt, --prompt-file or --chat"
+
+# A checkpoint's model.h5 and an exported folder of transformers are the same model.
+model=$(checkpoint run 40)/model.h5
+generate by_index "${prompt[@]}" --seed 1
+same seed1 by_index
+train 0 llama model.position_embedding=rope model.normalization=rmsnorm model.activation=swiglu \
+    model.bias=false
+model=llama
+generate by_run "${prompt[@]}" --seed 1
+expect_exit 0 "$gptrain" export llama --format hf --output hf
+cp tok.model hf/tokenizer.model
+rm hf/tokenizer.json
+model=hf
+generate by_hf "${prompt[@]}" --seed 1
+same by_run by_hf
+expect_exit 0 "$gptrain" eval --checkpoint llama --data text.txt
+mv out by_run
+expect_exit 0 "$gptrain" eval --checkpoint hf --data text.txt
+same by_run out
+expect_exit 2 "$gptrain" export hf --format hf --output again
+says err "hf: is a folder of Hugging Face's transformers"
+rm hf/tokenizer.model hf/tokenizer_config.json
+generate ids_of_hf --prompt "5 6 7" --max-tokens 3
+says err "warning: hf: has no tokenizer; the model reads and writes token ids"
+bad hf --chat
+says err "no chat template"
+mv hf/config.json away.json
+bad hf --prompt 5
+says err "hf: has model.safetensors, but no config.json"
+mv away.json hf/config.json
+rm hf/model.safetensors
+expect_exit 3 "$gptrain" generate --checkpoint hf --prompt 5
+says err "hf: has neither model.safetensors nor model.safetensors.index.json"
+bad tok/model.h5 --prompt and
 
 # A checkpoint contains its tokenizer: a folder copied to another machine is enough.
 expect_exit 0 "$preprocess" train-tokenizer --type unigram --input text.txt --vocab-size 300 --model-prefix other

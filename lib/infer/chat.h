@@ -1,0 +1,63 @@
+// A conversation with a trained model.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/json.h"
+#include "infer/text_generator.h"
+#include "text/chat_template.h"
+
+namespace gptrain {
+
+struct ChatOptions {
+    /// A NamedTemplate's name or a file; empty: the model's own template.
+    std::string chat_template;
+    std::string system;  ///< what the assistant is told first; empty: nothing
+    /// Tokens of the conversation together.
+    std::int64_t positions = 0;
+    SamplingOptions sampling;
+    std::vector<std::string> stop;
+    std::optional<std::int64_t>
+        max_tokens;  ///< of an answer; nothing: as many as there is room for
+};
+
+class Chat {
+public:
+    /// All ranks construct and call it together. Error (usage): the model has no tokenizer or no
+    /// template; (bad_input): a faulty template.
+    Chat(const InferenceRun& run, ChatOptions options);
+
+    /// Answers what the user says; all ranks have the same text. The oldest turns are forgotten
+    /// when the conversation no longer fits, with a warning of rank 0 the first time. An answer
+    /// that Reader::enough ends belongs to the conversation as far as it was shown. Error (usage):
+    /// the turn alone does not fit; (bad_input): the template refuses the conversation. The
+    /// conversation is then as it was before.
+    void answer(std::string_view turn, const Reader& reader);
+
+private:
+    static ChatTemplate open_template(const InferenceRun& run, const std::string& given,
+                                      const NamedTemplate*& named);
+    void add_ends();
+    /// The tokens of the conversation up to where the answer begins.
+    std::vector<std::int32_t> render() const;
+    /// The same, without the oldest turns if they do not fit.
+    std::vector<std::int32_t> render_fitting();
+    /// Removes the oldest turn and its answer; false if only one turn is left.
+    bool forget_oldest();
+
+    const InferenceRun& run_;
+    ChatOptions options_;
+    PromptCodec codec_;
+    const NamedTemplate* named_ = nullptr;
+    ChatTemplate template_;
+    std::optional<TextGenerator> generator_;
+    Json messages_ = Json::array();
+    std::int64_t turns_ = 0;
+    bool has_forgotten_ = false;
+};
+
+}  // namespace gptrain

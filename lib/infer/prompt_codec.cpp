@@ -1,0 +1,151 @@
+#include "infer/prompt_codec.h"
+
+#include <algorithm>
+
+#include "base/json.h"
+#include "interop/hf_folder.h"
+
+namespace gptrain {
+namespace {
+
+std::vector<std::int32_t> read_ids(std::string_view prompt) {
+    std::vector<std::int32_t> ids;
+    while (true) {
+        const std::size_t begin = prompt.find_first_not_of(" \t\r\n");
+        if (begin == std::string_view::npos) return ids;
+        prompt.remove_prefix(begin);
+        const std::string_view word = prompt.substr(0, prompt.find_first_of(" \t\r\n"));
+        const auto id = parse_int(word);
+        if (!id || *id < 0 || *id > INT32_MAX) {
+            fail(ExitCode::usage, "the run has no tokenizer, so the prompt must be token ids; '",
+                 word, "' is not one");
+        }
+        ids.push_back(static_cast<std::int32_t>(*id));
+        prompt.remove_prefix(word.size());
+    }
+}
+
+/// A JSON file beside the weights and its name in errors.
+struct ConfigFile {
+    Json json;
+    std::string source;
+};
+
+std::optional<ConfigFile> read_config(const ModelSource& source, std::string_view name) {
+    const auto contents = source.whole_file(std::string(name), max_hf_file_bytes);
+    if (!contents) return std::nullopt;
+    const std::string path = (source.folder() / name).string();
+    return ConfigFile{parse_json(*contents, path), path};
+}
+
+/// The text of a special token in a tokenizer_config.json; empty if there is none.
+std::string token_text(const ConfigFile& config, const std::string& key) {
+    const JsonReader reader(config.json, config.source);
+    if (!reader.has(key) || config.json.at(key).is_null()) return "";
+    if (!config.json.at(key).is_object()) return reader.string(key);
+    return JsonReader(config.json.at(key), text(config.source, ": ", key)).string("content");
+}
+
+}  // namespace
+
+PromptCodec::PromptCodec(const InferenceRun& run)
+    : vocab_(run.plan.model.vocab), tokenizer_(run.tokenizer.open()) {
+    if (run.plan.end_of_document.id) ends_.push_back(*run.plan.end_of_document.id);
+    if (tokenizer_ && tokenizer_->eos_id()) ends_.push_back(*tokenizer_->eos_id());
+    read_generation_config(run.source);
+    read_tokenizer_config(run.source);
+}
+
+void PromptCodec::read_generation_config(const ModelSource& source) {
+    const auto config = read_config(source, hf_generation_name);
+    if (!config) return;
+    const JsonReader reader(config->json, config->source);
+    if (!reader.has("eos_token_id") || config->json.at("eos_token_id").is_null()) return;
+    if (!config->json.at("eos_token_id").is_array()) {
+        ends_.push_back(reader.integer("eos_token_id"));
+    } else {
+        for (const std::int64_t id : reader.integers("eos_token_id"))
+            ends_.push_back(id);
+    }
+}
+
+void PromptCodec::read_tokenizer_config(const ModelSource& source) {
+    const auto config = read_config(source, "tokenizer_config.json");
+    if (!config || !tokenizer_) return;
+    bos_token_ = token_text(*config, "bos_token");
+    eos_token_ = token_text(*config, "eos_token");
+    add_end(eos_token_);
+}
+
+void PromptCodec::add_end(std::string_view word) {
+    if (!tokenizer_ || word.empty()) return;
+    std::vector<std::int32_t> ids;
+    tokenizer_->encode(word, ids);
+    if (ids.size() == 1) ends_.push_back(ids[0]);
+}
+
+bool PromptCodec::ends(std::int32_t id) const {
+    return std::find(ends_.begin(), ends_.end(), id) != ends_.end();
+}
+
+std::vector<std::int32_t> PromptCodec::encode(std::string_view prompt) const {
+    std::vector<std::int32_t> ids;
+    if (tokenizer_) {
+        tokenizer_->encode(prompt, ids);
+    } else {
+        ids = read_ids(prompt);
+    }
+    if (ids.empty() && !ends_.empty()) ids.push_back(narrow<std::int32_t>(ends_.front()));
+    if (ids.empty()) {
+        fail(ExitCode::usage,
+             "the prompt is empty, and the run has no end-of-document id to start from");
+    }
+    for (const std::int32_t id : ids) {
+        if (id >= vocab_) {
+            fail(ExitCode::usage, "token ", id, " of the prompt is outside the vocabulary of ",
+                 vocab_);
+        }
+    }
+    return ids;
+}
+
+std::vector<std::int32_t> PromptCodec::encode_marked(std::string_view text) const {
+    // A tokenizer.json finds its marks by itself, a sentencepiece model does not.
+    struct Mark {
+        std::string_view text;
+        std::optional<std::int32_t> id;
+    };
+    const Mark marks[] = {{bos_token_, tokenizer_->bos_id()}, {eos_token_, tokenizer_->eos_id()}};
+    std::vector<std::int32_t> ids;
+    while (!text.empty()) {
+        std::size_t end = text.size();
+        const Mark* next = nullptr;
+        for (const Mark& mark : marks) {
+            const std::size_t at = mark.text.empty() || !mark.id ? text.npos : text.find(mark.text);
+            if (at >= end) continue;
+            end = at;
+            next = &mark;
+        }
+        if (end > 0) tokenizer_->encode(text.substr(0, end), ids);
+        if (next != nullptr) ids.push_back(*next->id);
+        text.remove_prefix(end + (next != nullptr ? next->text.size() : 0));
+    }
+    return ids;
+}
+
+PromptCodec::Decoder::Decoder(const PromptCodec& codec, std::span<const std::int32_t> before) {
+    if (!codec.tokenizer_) return;
+    stream_.emplace(*codec.tokenizer_);
+    for (const std::int32_t id : before)
+        stream_->push(id);
+}
+
+std::string PromptCodec::decode(std::span<const std::int32_t> ids) const {
+    Decoder decoder(*this, {});
+    std::string shown;
+    for (const std::int32_t id : ids)
+        shown += decoder.push(id);
+    return shown + decoder.finish();
+}
+
+}  // namespace gptrain

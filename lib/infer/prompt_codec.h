@@ -1,0 +1,62 @@
+// Prompts and output of a model as text, or as token ids if it has no tokenizer.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "infer/inference.h"
+
+namespace gptrain {
+
+class PromptCodec {
+public:
+    /// All ranks construct it together. Ids that end a text: the run's end of document, the
+    /// tokenizer's, and those in the model's generation_config.json and tokenizer_config.json.
+    explicit PromptCodec(const InferenceRun& run);
+    PromptCodec(const PromptCodec&) = delete;
+    PromptCodec& operator=(const PromptCodec&) = delete;
+
+    bool has_tokenizer() const { return tokenizer_.has_value(); }
+    /// An empty prompt is the start of a document. Error (usage): a word that is no id, an id
+    /// outside the vocabulary, or an empty prompt of a model without an end of document.
+    std::vector<std::int32_t> encode(std::string_view prompt) const;
+    /// The ids of a text in which the tokenizer's own marks (such as <s>) may be spelled.
+    std::vector<std::int32_t> encode_marked(std::string_view text) const;
+
+    bool ends(std::int32_t id) const;
+    /// The word's token, if it is one, ends texts too.
+    void add_end(std::string_view word);
+    /// The texts of the marks in tokenizer_config.json; empty if there is none.
+    const std::string& bos_token() const { return bos_token_; }
+    const std::string& eos_token() const { return eos_token_; }
+
+    /// Decodes an output token by token.
+    class Decoder {
+    public:
+        /// Continues a text of these tokens.
+        Decoder(const PromptCodec& codec, std::span<const std::int32_t> before);
+        /// The text completed by this id.
+        std::string push(std::int32_t id) { return stream_ ? stream_->push(id) : text(id, " "); }
+        std::string finish() { return stream_ ? stream_->finish() : std::string(); }
+
+    private:
+        std::optional<StreamDecoder> stream_;
+    };
+    std::string decode(std::span<const std::int32_t> ids) const;
+
+private:
+    void read_generation_config(const ModelSource& source);
+    void read_tokenizer_config(const ModelSource& source);
+
+    std::int64_t vocab_;
+    std::optional<Tokenizer> tokenizer_;
+    std::vector<std::int64_t> ends_;  ///< the first one starts a document
+    std::string bos_token_;
+    std::string eos_token_;
+};
+
+}  // namespace gptrain

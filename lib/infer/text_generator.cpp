@@ -1,0 +1,129 @@
+#include "infer/text_generator.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "engine/fit_advice.h"
+#include "engine/memory_check.h"
+#include "infer/stop_texts.h"
+#include "meter/meter_backend.h"
+
+namespace gptrain {
+namespace {
+
+// Tokens of a prompt that go through the model together: enough for matrices that keep all cores
+// busy.
+constexpr std::int64_t most_at_once = 512;
+
+void check_mesh(const RunPlan& plan) {
+    const MeshShape& mesh = plan.mesh;
+    if (mesh.data == 1 && mesh.context == 1 && !plan.sequence_parallel) return;
+    fail(ExitCode::usage,
+         "generate splits one text over parallel.tensor x parallel.pipeline ranks (", mesh.tensor,
+         " x ", mesh.pipeline, "; ", mesh.size(), " were started)",
+         mesh.context == 1 ? "" : "; parallel.context must be 1",
+         plan.sequence_parallel ? "; parallel.sequence_parallel must be false" : "",
+         "; set them with --set");
+}
+
+/// The most tokens that go through the model together while a text grows to plan.seq_length.
+std::int64_t tokens_at_once(const RunPlan& plan, const TextRoom& room) {
+    const std::int64_t prompt = room.prompt > 0 ? room.prompt : plan.seq_length;
+    return std::min(most_at_once, std::max<std::int64_t>(prompt - 1, 1));
+}
+
+/// The memory that a generator needs, from the first token to the last.
+MemoryPlan measured_memory(const InferenceRun& run, const RunPlan& plan, std::int64_t at_once) {
+    MeterBackend meter(memory_of(run.backend));
+    const Mesh mesh = meter_mesh(plan, run.mesh.place());
+    ActionListeners nobody;
+    Generator generator(meter, mesh, plan, at_once, nobody);
+    const std::vector<std::int32_t> tokens(
+        static_cast<std::size_t>(std::min(at_once, plan.seq_length)));
+    const auto next = [&] {
+        generator.next_token(tokens, [](std::span<const float>) { return 0; });
+    };
+    next();
+    generator.move_to(plan.seq_length - std::ssize(tokens));
+    next();
+    return generator.model().memory().peaks();
+}
+
+MemoryPlan checked_memory(const InferenceRun& run, const RunPlan& plan, const TextRoom& room) {
+    const MemoryPlan memory = measured_memory(run, plan, tokens_at_once(plan, room));
+    const MemoryCheck check(run.backend, run.ranks);
+    check.require(memory, [&] {
+        const std::int64_t fitting =
+            largest_that_fits(0, plan.seq_length - room.prompt, [&](std::int64_t more) {
+                RunPlan shorter = plan;
+                shorter.seq_length = std::max<std::int64_t>(room.prompt + more, 1);
+                return !check.find_shortage(
+                    measured_memory(run, shorter, tokens_at_once(shorter, room)));
+            });
+        return fitting > 0 ? text("what would fit: ", room.option, " ", fitting)
+                           : more_ranks_advice();
+    });
+    return memory;
+}
+
+}  // namespace
+
+TextGenerator::TextGenerator(const InferenceRun& run, const PromptCodec& codec,
+                             const TextRoom& room)
+    : run_(run), codec_(codec), plan_(run.plan) {
+    run.ranks.run_on_all([&] { check_mesh(plan_); });
+    plan_.micro_batch_size = 1;
+    plan_.seq_length = room.positions;
+    const MemoryPlan memory = checked_memory(run, plan_, room);
+    run.ranks.run_on_all([&] {
+        generator_.emplace(run.backend, run.mesh, plan_, tokens_at_once(plan_, room),
+                           run.observers.actions, memory);
+    });
+    generator_->model().load(run.source, run.ranks);
+}
+
+void TextGenerator::read(std::span<const std::int32_t> prompt) {
+    GPTRAIN_CHECK(!prompt.empty() && std::ssize(prompt) <= positions());
+    const auto known = std::span(text_).first(static_cast<std::size_t>(generator_->length()));
+    const auto before = prompt.first(prompt.size() - 1);
+    const auto same = std::mismatch(known.begin(), known.end(), before.begin(), before.end()).first;
+    const std::int64_t common = same - known.begin();
+    generator_->move_to(common);
+    text_.assign(prompt.begin(), prompt.end());
+    generator_->read(before.subspan(static_cast<std::size_t>(common)));
+}
+
+TextEnd TextGenerator::write(std::span<const std::int32_t> prompt, PromptCodec::Decoder decoder,
+                             const WriteOptions& options, DrawPlace place, const Reader& reader) {
+    StopTexts stop(options.stop);
+    const auto choose = [&](std::span<const float> logits) {
+        std::vector<float> own(logits.begin(), logits.end());
+        penalize(own, text_, options.sampling.repetition_penalty);
+        return sample_token(own, options.sampling, place);
+    };
+    const auto show = [&](const std::string& text) {
+        if (!text.empty()) reader.show(text);
+    };
+    TextEnd end = TextEnd::max_tokens;
+    if (options.max_tokens > 0) read(prompt);
+    for (std::int64_t i = 0; i < options.max_tokens; ++i, ++place.position) {
+        run_.observers.watchdog.progress().phase("generation", i + 1);
+        end = TextEnd::last_position;
+        if (std::ssize(text_) >= positions()) break;
+        const std::int32_t next = generator_->next_token({&text_.back(), 1}, choose);
+        end = TextEnd::end_token;
+        if (codec_.ends(next)) break;
+        text_.push_back(next);
+        show(stop.push(decoder.push(next)));
+        end = TextEnd::stop_text;
+        if (stop.found()) break;
+        end = TextEnd::enough;
+        if (reader.enough && reader.enough()) break;
+        end = TextEnd::max_tokens;
+    }
+    show(stop.push(decoder.finish()));
+    show(stop.finish());
+    return end;
+}
+
+}  // namespace gptrain

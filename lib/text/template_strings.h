@@ -1,0 +1,19 @@
+// Python's strings, for chat templates. Texts are valid UTF-8.
+#pragma once
+
+#include <cstdint>
+#include <string_view>
+#include <vector>
+
+namespace gptrain {
+
+enum class StripSides { both, left, right };
+
+/// The text without the characters in `set` at its ends; an empty set is what Python calls white
+/// space.
+std::string_view strip_text(std::string_view text, std::string_view set, StripSides sides);
+
+std::int64_t count_characters(std::string_view text);
+std::vector<std::string_view> characters_of(std::string_view text);
+
+}  // namespace gptrain

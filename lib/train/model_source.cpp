@@ -1,0 +1,94 @@
+#include "train/model_source.h"
+
+#include <algorithm>
+#include <utility>
+#include <vector>
+
+#include "base/file.h"
+#include "checkpoint/commit.h"
+#include "train/resume.h"
+
+namespace gptrain {
+namespace {
+
+// Read at a time from a folder of transformers.
+constexpr std::int64_t piece_elements = std::int64_t{1} << 22;
+
+void refuse_without_config(const std::filesystem::path& folder) {
+    std::error_code ignored;
+    for (const std::string_view name : {hf_weights_name, hf_index_name}) {
+        if (!std::filesystem::exists(folder / name, ignored)) continue;
+        fail(ExitCode::usage, folder.string(), ": has ", name, ", but no ", hf_config_name,
+             ", which describes the model; add it");
+    }
+}
+
+}  // namespace
+
+ModelSource::ModelSource(const std::filesystem::path& path, const MpiSession& ranks)
+    : ranks_(&ranks) {
+    bool is_hf = false;
+    std::filesystem::path folder = path;
+    ranks.run_on_all([&] {
+        is_hf = is_hf_folder(path) && !std::filesystem::exists(path / "manifest.json");
+        if (is_hf) hf_ = std::make_unique<const HfFolder>(path);
+        if (!is_hf) refuse_without_config(path);
+        if (path.filename() != model_index_name) return;
+        require_path(path, ExitCode::usage, "file");
+        folder = path.has_parent_path() ? path.parent_path() : ".";
+    });
+    if (!is_hf) checkpoint_ = open_checkpoint(folder, ranks);
+}
+
+const std::filesystem::path& ModelSource::folder() const {
+    return hf_ ? hf_->path() : checkpoint_->folder();
+}
+
+RunSpec ModelSource::spec() const {
+    if (hf_) return hf_->spec();
+    const std::string source = (folder() / "manifest.json").string() + ": state.spec";
+    return parse_run_spec(saved_run(checkpoint_->meta()).spec_yaml, source);
+}
+
+const RestartPoint& ModelSource::checkpoint() const {
+    if (!checkpoint_) {
+        fail(ExitCode::usage, folder().string(), ": is a folder of Hugging Face's transformers; ",
+             "gptrain import makes a checkpoint of it");
+    }
+    return *checkpoint_;
+}
+
+RestartPoint& ModelSource::checkpoint() {
+    std::as_const(*this).checkpoint();
+    return *checkpoint_;
+}
+
+std::optional<std::string> ModelSource::whole_file(const std::string& name,
+                                                   std::int64_t limit) const {
+    if (checkpoint_) return checkpoint_->whole_file(name, limit);
+    std::string message;  // a leading mark distinguishes an empty file from none
+    ranks_->run_on_first([&] {
+        std::error_code ignored;
+        const std::filesystem::path path = folder() / name;
+        if (std::filesystem::exists(path, ignored)) message = text("+", read_file(path, limit));
+    });
+    message = ranks_->scatter([&](int) { return message; });
+    if (message.empty()) return std::nullopt;
+    return message.substr(1);
+}
+
+void read_weights(const HfFolder& folder, Backend& backend, const NamedState& state) {
+    const Shard& shard = state.shard;
+    const Tensor values = state.values.view({shard.elements()});
+    std::vector<float> buffer;
+    for (std::int64_t at = 0; at < shard.elements(); at += piece_elements) {
+        Shard part = shard;
+        part.flat_begin += at;
+        part.flat_end = std::min(part.flat_begin + piece_elements, shard.flat_end);
+        buffer.resize(static_cast<std::size_t>(part.elements()));
+        folder.read(part, buffer);
+        backend.upload(values.slice(0, at, part.elements()), std::as_bytes(std::span(buffer)));
+    }
+}
+
+}  // namespace gptrain

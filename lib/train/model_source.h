@@ -1,0 +1,48 @@
+// A trained model where a user keeps it: a checkpoint or a folder of Hugging Face's transformers.
+#pragma once
+
+#include <filesystem>
+#include <memory>
+#include <optional>
+#include <string>
+
+#include "backend/backend.h"
+#include "checkpoint/restart_point.h"
+#include "comm/mpi_session.h"
+#include "interop/hf_folder.h"
+#include "spec/run_spec.h"
+
+namespace gptrain {
+
+class ModelSource {
+public:
+    /// `path`: a checkpoint, its model.h5, or an output directory (of which the newest valid
+    /// checkpoint), or a folder of transformers. All ranks construct it together. Error (usage) if
+    /// there is no model; (bad_input) if the folder of transformers is faulty or no run spec
+    /// expresses its model. The session must outlive it.
+    ModelSource(const std::filesystem::path& path, const MpiSession& ranks);
+
+    const std::filesystem::path& folder() const;
+    /// The run spec of the model, as it was trained.
+    RunSpec spec() const;
+    /// Nothing if the model is a checkpoint.
+    const HfFolder* hf() const { return hf_.get(); }
+    /// Error (usage) if the model is a folder of transformers.
+    RestartPoint& checkpoint();
+    const RestartPoint& checkpoint() const;
+
+    /// The contents of a file beside the weights, as rank 0 reads it; nothing if there is none. All
+    /// ranks call it together, before they load weights. Error (bad_input): it is damaged, or
+    /// larger than `limit` bytes.
+    std::optional<std::string> whole_file(const std::string& name, std::int64_t limit) const;
+
+private:
+    const MpiSession* ranks_;
+    std::optional<RestartPoint> checkpoint_;
+    std::unique_ptr<const HfFolder> hf_;
+};
+
+/// state.values = the elements of its shard, a few MiB at a time.
+void read_weights(const HfFolder& folder, Backend& backend, const NamedState& state);
+
+}  // namespace gptrain

@@ -1,0 +1,118 @@
+#!/usr/bin/env bash
+# Usage: chat.sh GPTRAIN GPT-PREPROCESS ON-TERMINAL. gptrain generate --chat, and prompts typed at a
+# terminal.
+. "$(dirname "$0")/lib.sh"
+on_terminal=$(realpath "$3")
+make_data
+make_spec
+train 0 run model.max_position_embeddings=128 model.position_embedding=rope training.steps=40
+train 0 ids training.steps=5 data.tokenizer=none data.eod_id=auto model.position_embedding=rope
+chat=("$gptrain" generate --checkpoint run --chat --temperature 0)
+
+# Each line of stdin is a turn. What was said before is part of what the model reads.
+answer() {
+    local to=$1
+    shift
+    expect_exit 0 "${chat[@]}" --max-tokens 8 --template plain "$@"
+    mv out "$to"
+}
+answer first --prompt "and the"
+printf 'and the\nand the\n' >turns
+answer both <turns
+head -n "$(wc -l <first)" both >begin
+same first begin
+printf 'User: and the\nAssistant:%s\nUser: and the\nAssistant:' "$(cat first)" >whole.txt
+expect_exit 0 "$gptrain" generate --checkpoint run --temperature 0 --max-tokens 8 \
+    --prompt-file whole.txt --stop $'\nUser:'
+tail -n "+$(($(wc -l <first) + 1))" both >second
+same second out
+answer system --prompt "and the" --system "was without form"
+printf 'was without form\n\nUser: and the\nAssistant:' >whole.txt
+expect_exit 0 "$gptrain" generate --checkpoint run --temperature 0 --max-tokens 8 \
+    --prompt-file whole.txt --stop $'\nUser:'
+same system out
+
+# A template from a file, and what a template refuses.
+printf "{%% for m in messages %%}{{ 'User: ' + m.content + '\\nAssistant:' }}{%% endfor %%}" >own.jinja
+expect_exit 0 "${chat[@]}" --max-tokens 8 --template own.jinja --prompt "and the" --stop $'\nUser:'
+same first out
+refused() {
+    local code=$1 words=$2
+    shift 2
+    expect_exit "$code" "${chat[@]}" "$@" </dev/null
+    says err "$words"
+}
+expect_exit 2 "$gptrain" generate --checkpoint ids --chat --template plain </dev/null
+says err "has no tokenizer, which --chat needs"
+refused 2 "run/checkpoints/step-000040: has no chat template"
+refused 2 "--template none: no such file, and no name of a template (chatml, llama3, mistral, plain)" \
+    --template none
+echo "{% macro a() %}" >macro.jinja
+refused 3 "macro.jinja: line 1: {% macro %} is not supported" --template macro.jinja
+echo "{{ raise_exception('no') }}" >no.jinja
+refused 3 "no.jinja: line 1: the template refuses the conversation: no" --template no.jinja --prompt a
+refused 2 "does not go with --chat" --template plain --samples 2 --prompt a
+refused 2 "there is room for 20" --template plain --context 20 --prompt "$(head -n 3 text.txt)"
+refused 2 "--context 999999999: the model has only 8192 positions" --template plain --context 999999999
+expect_exit 0 "${chat[@]}" --template plain </dev/null
+[[ ! -s out ]] || fail "an answer to nobody: $(cat out)"
+
+# Of a conversation that grows too long the oldest turns are forgotten.
+for ((i = 0; i < 9; ++i)); do echo "and the"; done >long
+expect_exit 0 "${chat[@]}" --template plain --context 60 <long
+says err "warning: the conversation no longer fits into 60 tokens; its oldest turns are forgotten"
+(($(grep -c "no longer fits" err) == 1)) || fail "warned more than once: $(cat err)"
+
+# On a terminal: a prompt, the answer, the next prompt, and Ctrl-D.
+talk() {
+    # Each line is typed when the program asks: `asked` counts the prompts that it has shown.
+    local asked=0 line
+    {
+        while IFS= read -r line; do
+            ((++asked))
+            for ((i = 0; i < 3000; ++i)); do
+                (($(tr -cd '>' <out | wc -c) >= asked)) && break
+                sleep 0.01
+            done
+            printf '%b' "$line"
+        done
+    } | timeout --signal=KILL 60 "$on_terminal" --talk "$@" >out 2>err
+    check_exit 0 $? "$*"
+}
+: >out
+talk "${chat[@]}" --max-tokens 8 --template plain <<'END'
+and the\n
+and the\n
+\0004
+END
+{ printf '> ' && cat first && printf '> ' && cat second && printf '> \n'; } >expected
+same expected out
+
+# Without --chat a terminal asks for prompts; what cannot be read ends nothing.
+expect_exit 0 "$gptrain" generate --checkpoint run --prompt "and the" --max-tokens 8 --temperature 0
+mv out alone
+: >out
+talk "$gptrain" generate --checkpoint run --max-tokens 8 --temperature 0 --context 40 <<END
+and the\\n
+$(head -c 300 text.txt | tr '\n' ' ')\\n
+and the\\n
+\\0004
+END
+says err "warning: the prompt has" "there is room for 40"
+{ printf '> ' && cat alone && printf '> > ' && cat alone && printf '> \n'; } >expected
+same expected out
+
+# Ctrl-C ends an answer, not the conversation.
+: >out
+{
+    wait_for out '>' && printf '5 6 7\n'
+    for ((i = 0; i < 1000; ++i)); do (($(wc -c <out) > 40)) && break; sleep 0.01; done
+    printf '\003'
+    for ((i = 0; i < 3000; ++i)); do (($(tr -cd '>' <out | wc -c) >= 2)) && break; sleep 0.01; done
+    printf '\004'
+} | timeout --signal=KILL 60 "$on_terminal" --talk "$gptrain" generate --checkpoint ids \
+    --max-tokens 1000 --context 1024 --samples 100000 >out 2>err
+check_exit 0 $? "a conversation with Ctrl-C"
+(($(tr -cd '>' <out | wc -c) >= 2)) || fail "no second prompt after Ctrl-C: $(tail -c 200 out)"
+
+finish
