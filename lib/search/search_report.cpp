@@ -136,7 +136,7 @@ std::string comparison(const StepTime& slower, const StepTime& faster) {
     std::string out;
     for (const Spent kind : {kinds[0], kinds[1]}) {
         if (more(kind) < 0.01 * (slower.seconds - faster.seconds)) continue;
-        out += text(out.empty() ? ": " : ", ", name_of(kind), ' ', fixed(slower[kind], 3),
+        out += text(out.empty() ? ":\n  " : ", ", name_of(kind), ' ', fixed(slower[kind], 3),
                     " s in place of ", fixed(faster[kind], 3), " s");
     }
     return out;
