@@ -250,16 +250,18 @@ std::string MeshMap::draw() const {
 
 std::string MeshMap::draw_node(std::int64_t node) const {
     const double x = side_margin + node_width_ * static_cast<double>(node % nodes_in_row_);
-    const double y = top_ + 32 + node_height_ * static_cast<double>(node / nodes_in_row_);
+    const std::int64_t row = node / nodes_in_row_;
+    const double y = top_ + 32 + node_height_ * static_cast<double>(row);
     const std::int64_t first = node * per_node_;
     const std::int64_t end = std::min(first + per_node_, mesh_.size());
     std::string out =
         text("<rect class=\"line\" x=\"", pixels(x), "\" y=\"", pixels(y), "\" width=\"",
              pixels(node_width_ - 4), "\" height=\"", pixels(node_height_ - 4), "\"/>\n");
     for (std::int64_t rank = first; rank < end; ++rank) {
-        const std::int64_t index = rank - first;
-        out += draw_rank(rank, x + 3 + cell_width_ * static_cast<double>(index % columns_),
-                         y + 3 + cell_height_ * static_cast<double>(index / columns_));
+        const std::int64_t column = (rank - first) % columns_;
+        const std::int64_t line = (rank - first) / columns_;
+        out += draw_rank(rank, x + 3 + cell_width_ * static_cast<double>(column),
+                         y + 3 + cell_height_ * static_cast<double>(line));
     }
     return out;
 }

@@ -144,7 +144,7 @@ std::vector<std::int64_t> split_layers(const RunSpec& spec, const ModelShape& mo
 }
 
 std::int64_t tensor_pieces(const RunPlan& plan) {
-    const std::int64_t most = plan.micro_batch_size * plan.local_length() >= 4 * 2048 ? 4 : 2;
+    const std::int64_t most = plan.micro_batch_size * plan.local_length() >= 8192 ? 4 : 2;
     constexpr std::string_view key = "parallel.overlap_tensor: on";
     require(plan.sequence_parallel, key,
             " needs parallel.tensor above 1 and parallel.sequence_parallel: true; set them, or "

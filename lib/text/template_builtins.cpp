@@ -102,6 +102,18 @@ TemplateValue first_or_last(TemplateRun& run, const TemplateValue& input, bool f
     return first ? elements.front() : elements.back();
 }
 
+TemplateValue value_or_default(TemplateRun&, const TemplateValue& input, const Bound& arguments) {
+    const bool falsy = arguments[1] != nullptr && is_true(*arguments[1]) && !is_true(input);
+    if (!input.is(Kind::undefined) && !falsy) return input;
+    return arguments[0] != nullptr ? *arguments[0] : string_value("");
+}
+
+/// A filter without arguments.
+template <TemplateValue (*f)(TemplateRun&, const TemplateValue&)>
+TemplateValue plain(TemplateRun& run, const TemplateValue& input, const Bound&) {
+    return f(run, input);
+}
+
 const std::vector<Builtin>& filters() {
     using Value = TemplateValue;
     static const std::vector<Builtin> table = {
@@ -110,12 +122,8 @@ const std::vector<Builtin>& filters() {
          [](TemplateRun& run, const Value& input, const Bound& arguments) {
              return stripped_value(run, printed(run, input), arguments[0], StripSides::both);
          }},
-        {"length",
-         {},
-         [](TemplateRun& run, const Value& input, const Bound&) { return length_of(run, input); }},
-        {"count",
-         {},
-         [](TemplateRun& run, const Value& input, const Bound&) { return length_of(run, input); }},
+        {"length", {}, plain<length_of>},
+        {"count", {}, plain<length_of>},
         {"tojson",
          {},
          [](TemplateRun& run, const Value& input, const Bound&) {
@@ -131,19 +139,8 @@ const std::vector<Builtin>& filters() {
          [](TemplateRun& run, const Value& input, const Bound&) {
              return with_case(run, input, false);
          }},
-        {"capitalize",
-         {},
-         [](TemplateRun& run, const Value& input, const Bound&) {
-             return capitalized_value(run, input);
-         }},
-        {"default",
-         {"default_value", "boolean"},
-         [](TemplateRun&, const Value& input, const Bound& arguments) {
-             const bool falsy =
-                 arguments[1] != nullptr && is_true(*arguments[1]) && !is_true(input);
-             if (!input.is(Kind::undefined) && !falsy) return input;
-             return arguments[0] != nullptr ? *arguments[0] : string_value("");
-         }},
+        {"capitalize", {}, plain<capitalized_value>},
+        {"default", {"default_value", "boolean"}, value_or_default},
         {"first",
          {},
          [](TemplateRun& run, const Value& input, const Bound&) {
@@ -175,9 +172,7 @@ const std::vector<Builtin>& filters() {
          [](TemplateRun& run, const Value& input, const Bound& arguments) {
              return replaced_value(run, printed(run, input), arguments[0], arguments[1]);
          }},
-        {"items",
-         {},
-         [](TemplateRun& run, const Value& input, const Bound&) { return items_of(run, input); }},
+        {"items", {}, plain<items_of>},
         {"selectattr",
          {"attribute", "test", "value"},
          [](TemplateRun& run, const Value& input, const Bound& arguments) {
