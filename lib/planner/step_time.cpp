@@ -7,76 +7,14 @@
 #include <utility>
 
 #include "base/error.h"
+#include "planner/step_clock.h"
 
 namespace gptrain {
 namespace {
 
-constexpr int steps = 3;  ///< the last one counts
-
 std::size_t at(std::int64_t index) {
     return static_cast<std::size_t>(index);
 }
-
-/// An issued message of one stage. Times are seconds since the first step's start.
-struct Message {
-    PricedMessage price;
-    std::string_view operation;
-    double start = 0;  ///< from when on this stage can move data
-    double delay = 0;  ///< by which earlier messages of other communicators held up the start
-    Spent held_by = Spent::tp;  ///< what the delay counts as
-    double begin = 0;           ///< data moves
-    double end = 0;
-    bool met = false;  ///< begin and end are known
-    bool waited = false;
-};
-
-/// Data that move while the stage may compute.
-struct Transfer {
-    double begin = 0;
-    double end = 0;
-    double slowdown = 0;
-};
-
-/// A communicator of a stage: its messages in the order of issue, without those at the front that
-/// have been waited for.
-struct Queue {
-    std::deque<Message> messages;
-    double last_end = 0;
-};
-
-struct StageClock {
-    const StepTrace* trace = nullptr;
-    StepPrices prices;
-    int step = 0;
-    std::size_t part = 0;   ///< of the step
-    std::size_t event = 0;  ///< of the part
-    double host = 0;        ///< the host has issued everything before
-    double device = 0;      ///< the device has computed everything before
-    double resumes = 0;     ///< from when on the stage computes or moves data again
-    bool ready = true;      ///< does not wait for another stage
-    double part_begin = 0;
-    std::vector<Transfer> transfers;  ///< that take computing speed
-    double last_start = 0;            ///< of the message issued last, on any communicator
-    Spent last_spent = Spent::tp;
-    std::size_t last_action = 0;  ///< index of the step's last part that is an action
-    double postponed = 0;         ///< reductions that wait for it, in seconds
-    std::map<int, Queue> queues;  ///< by communicator
-    std::array<double, spent_kinds> spent{};
-    std::array<double, steps> ends{};
-};
-
-/// The messages that move data together: the k-th of each stage that takes part.
-struct Meeting {
-    std::vector<std::pair<std::int64_t, Message*>> arrived;
-    bool over = false;
-};
-
-/// What a stage's messages meet at: for two stages the sender and receiver, else an axis.
-struct MeetingPoint {
-    std::deque<Meeting> open;
-    std::map<std::int64_t, std::int64_t> issued;  ///< by stage
-    std::int64_t closed = 0;                      ///< meetings before `open`
-};
 
 std::size_t last_action(const StepTrace& trace) {
     std::size_t part = trace.parts.size();
@@ -96,7 +34,7 @@ public:
           hardware_(hardware),
           host_moves_(hardware.kind == DeviceChoice::cpu),
           cores_(devices_per_rank(hardware, pipeline.mesh.size())),
-          simulated_(shares_cores() ? steps + 1 : steps) {
+          simulated_(simulated_steps + (shares_cores() ? 1 : 0)) {
         for (std::int64_t stage = 0; stage < std::ssize(pipeline.stages); ++stage) {
             stages_.emplace_back();
             stages_.back().trace = &pipeline.stages[at(stage)];
@@ -128,20 +66,21 @@ private:
     bool issue(std::int64_t index, const TraceMessage& what, const PricedMessage& price);
     bool wait(std::int64_t index, const TraceEvent& event);
     /// Adds a reduction or gather to the timeline. Those of tp and cp are too many.
-    void draw(std::int64_t index, const Message& message);
+    void draw(std::int64_t index, const IssuedMessage& message);
     /// True for a message that the software does not overlap: what follows waits for it. A sender
     /// waits for the time that its data take.
     bool computing_waits(const StageClock& stage, const PricedMessage& price) const;
     /// True for a reduction of gradients that waits for the step's last action.
     bool postpones(const StageClock& stage, const PricedMessage& price) const;
-    void meet(std::int64_t index, const TraceMessage& what, Message& message);
-    void move_data(StageClock& stage, Message& message, double begin, double seconds) const;
-    void move_by_host(StageClock& stage, Message& message) const;
+    void meet(std::int64_t index, const TraceMessage& what, IssuedMessage& message);
+    void move_data(StageClock& stage, IssuedMessage& message, double begin, double seconds) const;
+    void move_by_host(StageClock& stage, IssuedMessage& message) const;
     void end_part(std::int64_t index);
     /// Moves the device's clock.
     void spend(StageClock& stage, Spent what, double seconds) const {
         stage.device += seconds;
-        if (stage.step == steps - 1) stage.spent[static_cast<std::size_t>(what)] += seconds;
+        if (stage.step == simulated_steps - 1)
+            stage.spent[static_cast<std::size_t>(what)] += seconds;
     }
     [[noreturn]] void fail_waiting() const;
 
@@ -149,7 +88,8 @@ private:
     const HardwareProfile& hardware_;
     bool host_moves_ = false;  ///< data, while it waits (MPI)
     double cores_ = 1;         ///< of each rank
-    int simulated_ = steps;    ///< stages that share cores still compute after the step that counts
+    int simulated_ =
+        simulated_steps;  ///< stages that share cores still compute after the step that counts
     std::vector<StageClock> stages_;
     std::deque<std::int64_t> ready_;
     std::map<std::tuple<Axis, std::int64_t, std::int64_t>, MeetingPoint> meetings_;
@@ -212,7 +152,7 @@ double StepSimulation::delay(StageClock& stage, double seconds) const {
     return delay;
 }
 
-void StepSimulation::move_data(StageClock& stage, Message& message, double begin,
+void StepSimulation::move_data(StageClock& stage, IssuedMessage& message, double begin,
                                double seconds) const {
     message.begin = begin;
     message.end = begin + seconds;
@@ -224,13 +164,13 @@ void StepSimulation::move_data(StageClock& stage, Message& message, double begin
 bool StepSimulation::issue(std::int64_t index, const TraceMessage& what,
                            const PricedMessage& price) {
     StageClock& stage = stages_[at(index)];
-    Queue& queue = stage.queues[what.communicator];
+    MessageQueue& queue = stage.queues[what.communicator];
     if (!queue.messages.empty()) {
         if (!queue.messages.back().met) return false;
         queue.last_end = queue.messages.back().end;
     }
     stage.host += hardware_.device.issue_seconds;
-    Message message;
+    IssuedMessage message;
     message.price = price;
     message.operation = what.operation;
     const double alone =
@@ -242,7 +182,7 @@ bool StepSimulation::issue(std::int64_t index, const TraceMessage& what,
     stage.last_start = message.start;
     stage.last_spent = price.spent;
     queue.messages.push_back(message);
-    Message& issued = queue.messages.back();
+    IssuedMessage& issued = queue.messages.back();
     if (postpones(stage, price)) {
         stage.postponed += price.seconds;
         issued.begin = issued.end = stage.device;
@@ -270,7 +210,7 @@ bool StepSimulation::postpones(const StageClock& stage, const PricedMessage& pri
     return price.spent == Spent::dp && in_action(stage) && !hardware_.software.overlap_grads;
 }
 
-void StepSimulation::meet(std::int64_t index, const TraceMessage& what, Message& message) {
+void StepSimulation::meet(std::int64_t index, const TraceMessage& what, IssuedMessage& message) {
     const bool sends = what.operation == "send";
     const bool pairwise = what.peer != Action::none;
     const std::int64_t from = !pairwise ? -1 : sends ? index : what.peer;
@@ -278,7 +218,7 @@ void StepSimulation::meet(std::int64_t index, const TraceMessage& what, Message&
     MeetingPoint& point = meetings_[{what.axis, from, to}];
     const std::int64_t number = point.issued[index]++ - point.closed;
     if (std::cmp_less_equal(point.open.size(), number)) point.open.resize(at(number) + 1);
-    Meeting& meeting = point.open[at(number)];
+    MessageMeeting& meeting = point.open[at(number)];
     meeting.arrived.emplace_back(index, &message);
     if (std::cmp_less(meeting.arrived.size(), message.price.stages)) return;
     double begin = 0;
@@ -299,7 +239,7 @@ void StepSimulation::meet(std::int64_t index, const TraceMessage& what, Message&
 }
 
 /// Data moves from now on, by the receiver.
-void StepSimulation::move_by_host(StageClock& stage, Message& message) const {
+void StepSimulation::move_by_host(StageClock& stage, IssuedMessage& message) const {
     const double all_here = message.begin;
     const double seconds = message.price.sends ? 0 : message.end - message.begin;
     message.begin = std::max(stage.device, all_here);
@@ -307,11 +247,11 @@ void StepSimulation::move_by_host(StageClock& stage, Message& message) const {
     stage.resumes = message.begin;
 }
 
-void StepSimulation::draw(std::int64_t index, const Message& message) {
+void StepSimulation::draw(std::int64_t index, const IssuedMessage& message) {
     const StageClock& stage = stages_[at(index)];
     const Spent axis = message.price.spent;
     const bool drawn = axis == Spent::dp || (axis == Spent::pp && !message.price.between_stages);
-    if (!drawn || stage.step < steps - 1) return;
+    if (!drawn || stage.step < simulated_steps - 1) return;
     timeline_.operations.push_back({.stage = index,
                                     .name = text(name_of(axis), " ", message.operation),
                                     .begin = message.begin,
@@ -321,10 +261,10 @@ void StepSimulation::draw(std::int64_t index, const Message& message) {
 
 bool StepSimulation::wait(std::int64_t index, const TraceEvent& event) {
     StageClock& stage = stages_[at(index)];
-    Queue& queue = stage.queues[event.index];
+    MessageQueue& queue = stage.queues[event.index];
     // In the first step, messages of the step before are not there.
     if (event.distance >= std::ssize(queue.messages)) return true;
-    Message& message = queue.messages[queue.messages.size() - 1 - at(event.distance)];
+    IssuedMessage& message = queue.messages[queue.messages.size() - 1 - at(event.distance)];
     if (!message.met) return false;
     message.waited = true;
     const bool reduces = message.price.spent == Spent::dp && stage.part > stage.last_action;
@@ -363,7 +303,7 @@ bool StepSimulation::handle(std::int64_t index, const TraceEvent& event) {
 void StepSimulation::end_part(std::int64_t index) {
     StageClock& stage = stages_[at(index)];
     const StepTrace::Part& part = stage.trace->parts[stage.part];
-    if (part.action && stage.step == steps - 1) {
+    if (part.action && stage.step == simulated_steps - 1) {
         timeline_.events.push_back({index, part.action->kind, part.action->chunk,
                                     part.action->microbatch, stage.part_begin, stage.device});
     }
@@ -372,7 +312,7 @@ void StepSimulation::end_part(std::int64_t index) {
     stage.part_begin = stage.device;
     if (stage.part < stage.trace->parts.size()) return;
     stage.part = 0;
-    if (stage.step < steps) stage.ends[at(stage.step)] = stage.device;
+    if (stage.step < simulated_steps) stage.ends[at(stage.step)] = stage.device;
     ++stage.step;
     if (pipeline_.host_reads) stage.host = std::max(stage.host, stage.device);
 }
@@ -416,7 +356,7 @@ StepTime StepSimulation::run() {
     }
     timeline_.stages = std::ssize(stages_);
     timeline_.chunks = pipeline_.chunks;
-    return {.seconds = last->ends[steps - 1] - last->ends[steps - 2],
+    return {.seconds = last->ends[simulated_steps - 1] - last->ends[simulated_steps - 2],
             .spent = last->spent,
             .timeline = std::move(timeline_)};
 }

@@ -358,27 +358,14 @@ TEST_CASE("with more ranks than cores a stage that waits leaves its core to the 
     hardware.node.devices = 1;
     hardware.node.network.reset();
     // Each stage works for 4 seconds while the other one waits, then both work for 3.
-    const StepTrace first = Script()
-                                .op(gemm(4))
-                                .action()
-                                .between("send", 1, 0)
-                                .between("recv", 1, 0)
-                                .wait(101)
-                                .op(gemm(3))
-                                .message(Axis::pp, 0, "all_reduce")
-                                .wait(Axis::pp)
-                                .trace();
-    const StepTrace second = Script()
-                                 .between("recv", 0, 0)
-                                 .wait(101)
-                                 .op(gemm(4))
-                                 .action()
-                                 .between("send", 0, 0)
-                                 .op(gemm(3))
-                                 .message(Axis::pp, 0, "all_reduce")
-                                 .wait(Axis::pp)
-                                 .trace();
-    const std::vector stages = {first, second};
+    Script first;
+    first.op(gemm(4)).action().between("send", 1, 0).between("recv", 1, 0).wait(101);
+    Script second;
+    second.between("recv", 0, 0).wait(101).op(gemm(4)).action().between("send", 0, 0);
+    const auto end = [](Script& script) {
+        return script.op(gemm(3)).message(Axis::pp, 0, "all_reduce").wait(Axis::pp).trace();
+    };
+    const std::vector stages = {end(first), end(second)};
     CHECK(time_of(stages, {.pipeline = 2}, hardware).seconds == Approx(4 + 4 + 2 * 3));
     hardware.node.devices = 2;
     CHECK(time_of(stages, {.pipeline = 2}, hardware).seconds == Approx(4 + 4 + 3));

@@ -1,0 +1,79 @@
+// What the simulation of a step keeps of each stage and of the messages between them.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <deque>
+#include <map>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "planner/step_prices.h"
+
+namespace gptrain {
+
+constexpr int simulated_steps = 3;  ///< the last one counts
+
+/// An issued message of one stage. Times are seconds since the first step's start.
+struct IssuedMessage {
+    PricedMessage price;
+    std::string_view operation;
+    double start = 0;  ///< from when on this stage can move data
+    double delay = 0;  ///< by which earlier messages of other communicators held up the start
+    Spent held_by = Spent::tp;  ///< what the delay counts as
+    double begin = 0;           ///< data moves
+    double end = 0;
+    bool met = false;  ///< begin and end are known
+    bool waited = false;
+};
+
+/// Data that move while the stage may compute.
+struct Transfer {
+    double begin = 0;
+    double end = 0;
+    double slowdown = 0;
+};
+
+/// A communicator of a stage: its messages in the order of issue, without those at the front that
+/// have been waited for.
+struct MessageQueue {
+    std::deque<IssuedMessage> messages;
+    double last_end = 0;
+};
+
+struct StageClock {
+    const StepTrace* trace = nullptr;
+    StepPrices prices;
+    int step = 0;
+    std::size_t part = 0;   ///< of the step
+    std::size_t event = 0;  ///< of the part
+    double host = 0;        ///< the host has issued everything before
+    double device = 0;      ///< the device has computed everything before
+    double resumes = 0;     ///< from when on the stage computes or moves data again
+    bool ready = true;      ///< does not wait for another stage
+    double part_begin = 0;
+    std::vector<Transfer> transfers;  ///< that take computing speed
+    double last_start = 0;            ///< of the message issued last, on any communicator
+    Spent last_spent = Spent::tp;
+    std::size_t last_action = 0;         ///< index of the step's last part that is an action
+    double postponed = 0;                ///< reductions that wait for it, in seconds
+    std::map<int, MessageQueue> queues;  ///< by communicator
+    std::array<double, spent_kinds> spent{};
+    std::array<double, simulated_steps> ends{};
+};
+
+/// The messages that move data together: the k-th of each stage that takes part.
+struct MessageMeeting {
+    std::vector<std::pair<std::int64_t, IssuedMessage*>> arrived;
+    bool over = false;
+};
+
+/// What a stage's messages meet at: for two stages the sender and receiver, else an axis.
+struct MeetingPoint {
+    std::deque<MessageMeeting> open;
+    std::map<std::int64_t, std::int64_t> issued;  ///< by stage
+    std::int64_t closed = 0;                      ///< meetings before `open`
+};
+
+}  // namespace gptrain
