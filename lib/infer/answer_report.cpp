@@ -1,11 +1,11 @@
 #include "infer/answer_report.h"
 
-#include <algorithm>
 #include <array>
 #include <cmath>
 
 #include "base/json.h"
 #include "search/search_report.h"
+#include "search/table_text.h"
 
 namespace gptrain {
 namespace {
@@ -13,16 +13,7 @@ namespace {
 constexpr std::array<std::size_t, 9> widths = {6, 4, 4, 6, 9, 10, 10, 10, 7};
 
 std::string row(const std::array<std::string, widths.size()>& cells, std::string_view last) {
-    std::string line;
-    for (std::size_t i = 0; i < cells.size(); ++i) {
-        line.append(widths[i] - std::min(widths[i], cells[i].size()), ' ');
-        line += cells[i];
-    }
-    return text(line, "  ", last, "\n");
-}
-
-std::string gib(double bytes) {
-    return fixed(bytes / static_cast<double>(std::int64_t{1} << 30), 1);
+    return row_of_cells(cells, widths, last);
 }
 
 std::string row_of(const AnswerCost& cost) {

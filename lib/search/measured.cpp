@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "base/text.h"
+#include "search/table_text.h"
 
 namespace gptrain {
 namespace {
@@ -18,19 +19,15 @@ bool failed(const Measured& measured) {
     return !measured.time.failure.empty();
 }
 
-/// Measured over estimated, minus 1.
+/// Estimated over measured, minus 1.
 double error_of(const Measured& measured) {
     return measured.found.estimate.step.seconds / measured.time.seconds - 1;
 }
 
+constexpr std::array<std::size_t, 5> measured_widths = {3, 12, 10, 12, 9};
+
 std::string measured_row(const std::array<std::string, 5>& cells, std::string_view settings) {
-    constexpr std::array<std::size_t, 5> widths = {3, 12, 10, 12, 9};
-    std::string line;
-    for (std::size_t i = 0; i < cells.size(); ++i) {
-        line.append(widths[i] - std::min(widths[i], cells[i].size()), ' ');
-        line += cells[i];
-    }
-    return text(line, "  ", settings, "\n");
+    return row_of_cells(cells, measured_widths, settings);
 }
 
 /// How much slower the estimated best is than the measured best.
@@ -39,11 +36,7 @@ std::string verdict(const std::vector<Measured>& measured) {
     if (end - measured.begin() < 2) return "";
     const auto estimated =
         std::min_element(measured.begin(), end, [](const Measured& a, const Measured& b) {
-            const auto seconds = [](const Measured& each) {
-                return each.found.estimate.step.seconds /
-                       static_cast<double>(each.found.choices.global_batch_size);
-            };
-            return seconds(a) < seconds(b);
+            return a.found.seconds_per_sample() < b.found.seconds_per_sample();
         });
     return text("the estimated best is ",
                 fixed(100 * (per_sample(*estimated) / per_sample(measured.front()) - 1), 1),

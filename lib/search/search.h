@@ -20,6 +20,10 @@ struct Found {
     RunPlan plan;
     StepEstimate estimate;
     std::int64_t required_bytes = 0;  ///< of the rank that needs the most, with the reserve
+
+    double seconds_per_sample() const {
+        return estimate.step.seconds / static_cast<double>(choices.global_batch_size);
+    }
 };
 
 /// What became of the candidates with one value of a key.

@@ -76,10 +76,7 @@ public:
 
 private:
     /// Of the samples of the fastest candidate's step.
-    double seconds_of(const Found& found) const {
-        return batch_ * found.estimate.step.seconds /
-               static_cast<double>(found.choices.global_batch_size);
-    }
+    double seconds_of(const Found& found) const { return batch_ * found.seconds_per_sample(); }
     double x(double bytes) const { return plot_left + plot_width * bytes / most_bytes_; }
     double y(double seconds) const {
         const double share = (seconds - least_seconds_) / (most_seconds_ - least_seconds_);

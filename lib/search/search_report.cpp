@@ -5,21 +5,10 @@
 #include <cmath>
 
 #include "base/text.h"
+#include "search/table_text.h"
 
 namespace gptrain {
 namespace {
-
-std::string padded_left(std::string_view value, std::size_t width) {
-    return std::string(width > value.size() ? width - value.size() : 0, ' ') + std::string(value);
-}
-
-std::string padded_right(std::string_view value, std::size_t width) {
-    return std::string(value) + std::string(width > value.size() ? width - value.size() : 0, ' ');
-}
-
-std::string gib(double bytes) {
-    return fixed(bytes / static_cast<double>(std::int64_t{1} << 30), 1);
-}
 
 /// "8 sp+": tp ranks, with sequence parallelism, and linear layers in pieces (overlap_tensor).
 std::string tensor_of(const Choices& choices) {
@@ -157,10 +146,7 @@ std::string own_line(const SearchReport& report, const SearchContext& context) {
             return text(title, time, ", number ", i + 1, "\n");
     }
     if (best.empty()) return text(title, time, "\n");
-    const auto per_sample = [](const Found& found) {
-        return found.estimate.step.seconds / static_cast<double>(found.choices.global_batch_size);
-    };
-    const double ratio = per_sample(own) / per_sample(best.front());
+    const double ratio = own.seconds_per_sample() / best.front().seconds_per_sample();
     return text(title, time, ", ", fixed(ratio, 2), "x the time of the fastest",
                 comparison(own.estimate.step, best.front().estimate.step), "\n");
 }
@@ -212,8 +198,7 @@ std::vector<LeftOut> left_out(const SearchResult& result, const SearchContext& c
     std::vector<LeftOut> lines;
     if (result.best.empty()) return lines;
     const Found& best = result.best.front();
-    const double fastest =
-        best.estimate.step.seconds / static_cast<double>(best.choices.global_batch_size);
+    const double fastest = best.seconds_per_sample();
     for (const auto& [value, outcome] : result.outcomes) {
         if (outcome.among_best) continue;
         LeftOut line = {.key = value.first, .values = value.second, .reason = {}};

@@ -15,6 +15,7 @@
 
 #include "base/json.h"
 #include "base/log.h"
+#include "calibrate/made_up_batch.h"
 #include "cpu/cpu_backend.h"
 #include "cpu_step.h"
 #include "engine/engine.h"
@@ -88,7 +89,7 @@ Json measure(std::int64_t sequences, std::int64_t seq_length, Precision precisio
     const StepCost cost = measure_run(plan, {}, memory_of(*backend));
     Engine engine(*backend, mesh, plan, cost.memory);
     engine.initialise();
-    StepBatch batch = bench::made_up_batch(plan);
+    StepBatch batch = made_up_batch(plan);
     std::vector<double> seconds;
     for (std::int64_t step = 1; step <= steps + 2; ++step) {
         batch.step = step;

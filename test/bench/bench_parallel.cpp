@@ -13,6 +13,7 @@
 
 #include "base/json.h"
 #include "base/log.h"
+#include "calibrate/made_up_batch.h"
 #include "comm/mpi_mesh.h"
 #include "cpu/cpu_backend.h"
 #include "cpu_step.h"
@@ -83,7 +84,7 @@ Json measure(const Options& options, const MpiSession& session) {
     Engine engine(*backend, mesh, plan, cost.memory);
     if (recorder) engine.listen(*recorder);
     engine.initialise();
-    StepBatch batch = bench::made_up_batch(plan);
+    StepBatch batch = made_up_batch(plan);
     CommMetrics comm(plan.mesh, true);
     std::vector<double> seconds;
     for (batch.step = 1; batch.step <= options.steps + 1; ++batch.step) {

@@ -19,22 +19,4 @@ RunSpec gpt2_124m(std::int64_t sequences, std::int64_t seq_length, Precision pre
     return spec;
 }
 
-StepBatch made_up_batch(const RunPlan& plan) {
-    Microbatch microbatch;
-    const std::int64_t tokens = plan.micro_batch_size * plan.seq_length;
-    for (std::int64_t i = 0; i < tokens; ++i) {
-        const auto id = static_cast<std::int32_t>(i * 7919 % plan.model.vocab);
-        microbatch.ids.push_back(id);
-        microbatch.targets.push_back(static_cast<std::int32_t>((id + 1) % plan.model.vocab));
-        microbatch.positions.push_back(static_cast<std::int32_t>(i % plan.seq_length));
-        microbatch.weights.push_back(1.0f);
-    }
-    StepBatch batch;
-    batch.global_batch_size = plan.batch.global_batch_size;
-    const std::int64_t microbatches = plan.microbatches(batch.global_batch_size);
-    batch.weight_sum = static_cast<double>(tokens * microbatches);
-    batch.microbatches.assign(static_cast<std::size_t>(microbatches), microbatch);
-    return batch;
-}
-
 }  // namespace gptrain::bench

@@ -5,8 +5,7 @@
 #include <chrono>
 #include <vector>
 
-#include "data/batch_loader.h"
-#include "spec/run_plan.h"
+#include "spec/run_spec.h"
 
 namespace gptrain::bench {
 
@@ -24,8 +23,5 @@ inline double median(std::vector<double> values) {
 
 /// Microbatches of `sequences` x `seq_length`; nothing is recomputed.
 RunSpec gpt2_124m(std::int64_t sequences, std::int64_t seq_length, Precision precision);
-
-/// One data rank's part of a global batch.
-StepBatch made_up_batch(const RunPlan& plan);
 
 }  // namespace gptrain::bench

@@ -1,0 +1,22 @@
+// Cells of the tables that a search prints.
+#pragma once
+
+#include <cstddef>
+#include <span>
+#include <string>
+#include <string_view>
+
+namespace gptrain {
+
+/// The value with blanks in front of it up to `width` characters; padded_right has them behind it.
+std::string padded_left(std::string_view value, std::size_t width);
+std::string padded_right(std::string_view value, std::size_t width);
+
+/// A cell for each width, the value at its right end, then two blanks, `last` and a line break.
+std::string row_of_cells(std::span<const std::string> cells, std::span<const std::size_t> widths,
+                         std::string_view last);
+
+/// Bytes as GiB with one decimal, without the unit.
+std::string gib(double bytes);
+
+}  // namespace gptrain
