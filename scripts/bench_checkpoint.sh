@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Measures saving and loading of checkpoints beside plain parallel writes and reads of the same bytes,
+# Measures saving and loading of checkpoints next to plain parallel writes and reads of the same bytes,
 # in turns with them: a synchronous save, the stall of an asynchronous one, a load, and CRC-32C.
 #
 #   scripts/bench_checkpoint.sh [--folder DIR] [--ranks N] [--mib N] [--turns N]

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Measures whole optimizer steps of the GPT-2 124M shape on the CPU, beside oneDNN's own product and,
-# where a Python with PyTorch is found, beside PyTorch in the same run.
+# Measures whole optimizer steps of the GPT-2 124M shape on the CPU, next to oneDNN's own GEMM and,
+# where a Python with PyTorch is found, next to PyTorch in the same run.
 #
 #   scripts/bench_cpu.sh [--steps N]
 #

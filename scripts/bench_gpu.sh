@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Measures gptrain on this machine's first GPU, beside PyTorch where python3 has it. Runs in a
+# Measures gptrain on this machine's first GPU, next to PyTorch where python3 has it. Runs in a
 # checkout with build/cuda, or in an unpacked bundle (scripts/bundle.sh).
 #
 #   scripts/bench_gpu.sh MODEL [--microbatches N] [--precision P] [--recompute R] [--graphs]
@@ -10,9 +10,9 @@
 #                     (4 x 2048): whole training steps, data loading and optimizer included, after
 #                     3 seconds of products of 8192 x 8192, the ceiling of what can be reached
 #   --sweep attention every compiled attention and each of PyTorch's, in the shapes of the models
-#   --kernels         bandwidth of each memory-bound kernel beside that of a copy
+#   --kernels         bandwidth of each memory-bound kernel and that of a copy
 #   --microbatches N  of a step (1)
-#   --precision P     bf16 or fp8 (bf16); PyTorch computes in bf16 beside either
+#   --precision P     bf16 or fp8 (bf16); PyTorch computes in bf16 in both cases
 #   --recompute R     none, selective or full (the first that fits into the memory)
 #   --graphs          replay recorded graphs
 #   --no-torch        leave out PyTorch

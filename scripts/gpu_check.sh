@@ -99,7 +99,7 @@ of_ranks() {
     "$mpirun" -n "$@" --abort
 }
 
-# found_by_sanitizer FILE: whether it tells of a fault; that the program was ended is none.
+# found_by_sanitizer FILE: whether it reports a fault. The end of the program is none.
 found_by_sanitizer() { grep -qiE '^=+ (invalid|misaligned|error: (race|potential))' "$1"; }
 
 parts=()
@@ -171,7 +171,7 @@ part ops.activation 30 "$ops" "activation ops agree*"
 part ops.norm 30 "$ops" "norm and dropout ops agree*"
 part ops.embedding 30 "$ops" "embedding and position ops agree*"
 part ops.loss 30 "$ops" "loss ops agree*"
-part ops.fp8 30 "$ops" "ops of 8-bit matrices agree*"
+part ops.fp8 30 "$ops" "FP8 ops agree*"
 part model.pytorch 30 "$model" "[torch]"
 part mpi 30 of_ranks 2 "$comm"
 part messages.nccl 30 of_ranks 1 "$comm_gpu"

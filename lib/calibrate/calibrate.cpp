@@ -12,7 +12,7 @@
 namespace gptrain {
 namespace {
 
-/// Bytes/s of a durable write beside the profile, which is removed again.
+/// Bytes/s of a durable write next to the profile, which is removed again.
 double disk_bandwidth(const std::filesystem::path& file) {
     const std::string bytes(std::size_t{128} << 20, 'x');
     std::filesystem::path probe = file;

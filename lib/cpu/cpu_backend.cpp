@@ -66,7 +66,7 @@ public:
     }
     void synchronize() override {}
 
-    /// A kernel takes what it needs beside its op.
+    /// A kernel takes what it needs besides its op.
     template <class Op>
     void on(const Op& op) {
         if constexpr (requires { cpu::run(op, gemms_, scratch_); }) {

@@ -1,4 +1,4 @@
-// The profiles of configs/hardware as text in the program, which needs no files beside itself.
+// The profiles of configs/hardware as text in the program, which needs no files besides itself.
 #pragma once
 
 #include <span>

@@ -111,8 +111,8 @@ struct NodeProfile {
 struct SoftwareProfile {
     bool overlap_grads = true;     ///< gradients are reduced during backward
     bool overlap_params = true;    ///< updated weights are gathered during the next forward
-    bool overlap_tensor = true;    ///< computing goes on beside messages of tp where it can
-    bool overlap_boundary = true;  ///< computing goes on beside messages to other stages
+    bool overlap_tensor = true;    ///< computation overlaps with messages of tp where it can
+    bool overlap_boundary = true;  ///< computation overlaps with messages to other stages
     bool in_order = true;          ///< a message starts after all that were issued before it
     /// Ranks of tp each send a part of the boundary to the next stage, without sequence
     /// parallelism.

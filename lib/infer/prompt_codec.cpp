@@ -25,7 +25,7 @@ std::vector<std::int32_t> read_ids(std::string_view prompt) {
     }
 }
 
-/// A JSON file beside the weights and its name in errors.
+/// A JSON file next to the weights and its name in errors.
 struct ConfigFile {
     Json json;
     std::string source;

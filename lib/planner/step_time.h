@@ -28,7 +28,7 @@ struct StepTime {
 ///    last message has ended, and (software.in_order) every message issued before it has started;
 ///  - a message between stages, or a sum over them, moves data once all its ranks have started;
 ///  - an op after a wait starts when the message has ended;
-///  - data that move beside an op take a share of its speed (PricedMessage.slowdown).
+///  - data that move during an op take a share of its speed (PricedMessage.slowdown).
 /// On a CPU (MPI) the host computes and moves data itself: a message moves while its receiver waits
 /// for it, after all ranks have issued it. Ranks that compute or move data share the cores evenly,
 /// at most one core each; with more ranks than cores, whoever waits leaves its share to the others.

@@ -20,7 +20,7 @@ void sort_measured(std::vector<Measured>& measured);
 /// The geometric mean of measured / estimated times; 1 if there are none.
 double measured_ratio(const std::vector<Measured>& measured);
 
-/// A table of at most 100 columns beside the settings, then the failures. `measured` is sorted.
+/// A table of at most 100 columns next to the settings, then the failures. `measured` is sorted.
 std::string to_text(const std::vector<Measured>& measured);
 
 /// One JSON object, with a line break at its end (docs/outputs.md lists its members).

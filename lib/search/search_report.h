@@ -36,7 +36,7 @@ Json json_of(const Found& found);
 std::string scaling_head();
 std::string scaling_row(std::int64_t ranks, const Found* best);
 
-/// What a candidate spends the most on beside computing: "bubble 12 %".
+/// What a candidate spends the most on besides computation: "bubble 12 %".
 std::string largest_loss(const StepTime& step);
 
 /// The settings in a few words: "tensor 8 sp, pipeline 8 x 3, data 16, micro batch 1, ...".

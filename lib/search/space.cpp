@@ -311,7 +311,7 @@ std::vector<std::pair<ScheduleKind, std::int64_t>> schedules_of(const Choices& g
     return all;
 }
 
-/// Splits beside auto: even, and even but for one layer less in the first and last chunk.
+/// Splits besides auto: even, and even but for one layer less in the first and last chunk.
 std::vector<std::optional<std::vector<std::int64_t>>> useful_splits(std::int64_t chunks,
                                                                     std::int64_t layers) {
     std::vector<std::optional<std::vector<std::int64_t>>> splits = {std::nullopt};

@@ -86,7 +86,8 @@ std::string lr_rows(const RunPlan& plan) {
 
 std::string pieces_row(const RunPlan& plan) {
     if (plan.tensor_pieces == 1) return "";
-    return row("linear layers", text("in ", plan.tensor_pieces, " pieces, beside messages of tp"));
+    return row("linear layers",
+               text("in ", plan.tensor_pieces, " pieces, to overlap with messages of tp"));
 }
 
 std::string deferred_text(const RunPlan& plan) {

@@ -98,7 +98,7 @@ struct RunPlan {
     /// Norms, dropout and the residual stream are split along the sequence over tp.
     bool sequence_parallel = false;
     /// The GEMMs of linear layers that wait for slices of the sequence, or that others wait for,
-    /// are cut into so many pieces of their rows, so that messages go beside the GEMMs of other
+    /// are cut into so many pieces of their rows, so that messages overlap with the GEMMs of other
     /// pieces. 1: they are not cut.
     std::int64_t tensor_pieces = 1;
     ScheduleKind schedule = ScheduleKind::one_f_one_b;

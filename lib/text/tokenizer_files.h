@@ -15,8 +15,8 @@ namespace gptrain {
 bool named_vocabulary(const std::filesystem::path& path);
 
 /// The tokenizer.json of vocab.json and merges.txt (GPT-2: encoder.json and vocab.bpe); `path` is
-/// one of the two. If the folder has a tokenizer_config.json, that tells GPT-2 from Qwen2 and lists
-/// the added tokens; otherwise they are GPT-2's. Errors (bad_input) name the file.
+/// one of the two. If the folder has a tokenizer_config.json, that distinguishes GPT-2 from Qwen2
+/// and lists the added tokens; otherwise they are GPT-2's. Errors (bad_input) name the file.
 std::string convert_vocabulary(const std::filesystem::path& path, std::int64_t max_bytes);
 
 /// A file's contents, and its name in errors.
@@ -36,8 +36,8 @@ std::string convert_vocabulary(const VocabularyFiles& files);
 /// True if the text begins like a file of tiktoken: base64 of a token, a blank, its rank.
 bool is_tiktoken(std::string_view bytes);
 
-/// The tokenizer.json of a tiktoken file. Its number of ranks tells whose it is: GPT-2, Llama 3 or
-/// Qwen. Errors (bad_input) begin with `source`: a faulty line, or another number.
+/// The tokenizer.json of a tiktoken file. Its number of ranks determines the kind: GPT-2, Llama 3
+/// or Qwen. Errors (bad_input) begin with `source`: a faulty line, or another number.
 std::string convert_tiktoken(std::string_view bytes, const std::string& source);
 
 /// The same for a file of any number of ranks.

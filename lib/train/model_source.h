@@ -31,8 +31,8 @@ public:
     RestartPoint& checkpoint();
     const RestartPoint& checkpoint() const;
 
-    /// The contents of a file beside the weights, as rank 0 reads it; nothing if there is none. All
-    /// ranks call it together, before they load weights. Error (bad_input): it is damaged, or
+    /// The contents of a file next to the weights, as rank 0 reads it; nothing if there is none.
+    /// All ranks call it together, before they load weights. Error (bad_input): it is damaged, or
     /// larger than `limit` bytes.
     std::optional<std::string> whole_file(const std::string& name, std::int64_t limit) const;
 

@@ -98,7 +98,7 @@ void check_fp8() {
 
 }  // namespace
 
-TEST_CASE("8-bit types round to nearest even and end at their largest number", "[base]") {
+TEST_CASE("FP8 types round to nearest even and end at their largest number", "[base]") {
     CHECK(to_float(F8E4M3{0x01}) == 0x1p-9f);
     CHECK(to_float(F8E4M3{0x38}) == 1);
     CHECK(to_float(F8E4M3{0x7e}) == 448);

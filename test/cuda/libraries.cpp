@@ -40,7 +40,7 @@ std::string missing(const std::string& name) {
     return message_of(ExitCode::usage, [&] { open_library(name, "a test", library_places()); });
 }
 
-TEST_CASE("libraries are looked for where the user says, in the toolkit and beside python3") {
+TEST_CASE("libraries are looked for where the user says, in the toolkit and next to python3") {
     const TempFolder folder;
     create_folders(folder / "bin");
     create_folders(folder / "lib/python3.12/site-packages/nvidia/nccl/lib");

@@ -2,7 +2,7 @@
 """Makes megatron_orders.h5 and megatron_files.h5 with megatron-core's own data classes.
 
 Needs: pip install megatron-core==0.16.1 torch h5py (any machine, no GPU).
-Run:   make_megatron_fixture.py          the files are written beside this script.
+Run:   make_megatron_fixture.py          writes the files next to this script.
 
 megatron_files.h5    bytes of .bin and .idx as IndexedDatasetBuilder writes them
 megatron_orders.h5   document, sample and shuffle indices, blends and tokens of some samples

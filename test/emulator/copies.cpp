@@ -78,7 +78,7 @@ TEST_CASE("computation waits for what is uploaded before it", "[copies]") {
     CHECK(value == 7);
 }
 
-TEST_CASE("uploads run beside the computation before them", "[copies]") {
+TEST_CASE("uploads overlap with the computation before them", "[copies]") {
     StagedCopies copies;
     const Memory batch(value_bytes);
     bool computed = false;

@@ -69,7 +69,7 @@ TEST_CASE("an FP8 run takes exactly the predicted memory", "[model][memory]") {
     CHECK(run.engine().memory().peaks() == run.memory_plan());
 }
 
-TEST_CASE("8-bit gradients point where those in bf16 do", "[model]") {
+TEST_CASE("FP8 gradients point where bf16 gradients do", "[model]") {
     const bool llama = GENERATE(false, true);
     const Result in_bf16 = train_steps(spec_in(Precision::bf16, llama), 1);
     const Result in_fp8 = train_steps(spec_in(Precision::fp8, llama), 1);
@@ -85,7 +85,7 @@ TEST_CASE("8-bit gradients point where those in bf16 do", "[model]") {
     }
 }
 
-TEST_CASE("a skipped step leaves 8-bit weights as they are", "[model]") {
+TEST_CASE("a skipped step leaves FP8 weights as they are", "[model]") {
     const RunSpec spec = spec_in(Precision::fp8, false);
     TinyRun run(spec);
     run.step(random_batch(run.plan(), 1));

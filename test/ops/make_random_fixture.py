@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Makes expected_random.h: random numbers computed apart from gptrain.
 
-Run:   make_random_fixture.py          the header is written beside this script.
+Run:   make_random_fixture.py          writes the header next to this script.
 
 Needs Python alone. Philox 4x32-10 is written from the paper (Salmon et al., "Parallel random
 numbers: as easy as 1, 2, 3", SC11) and compared here with the known answers of its authors; streams,

@@ -65,7 +65,7 @@ void time_all(const std::vector<OpCase>& cases) {
 TEST_CASE("linear ops agree with the reference") {
     check(linear_cases());
 }
-TEST_CASE("ops of 8-bit matrices agree with the reference") {
+TEST_CASE("FP8 ops agree with the reference") {
     check(fp8_cases());
 }
 TEST_CASE("norm and dropout ops agree with the reference") {
@@ -94,7 +94,7 @@ TEST_CASE("optimizer ops agree with the reference") {
 TEST_CASE("linear ops are timed", "[.timing]") {
     time_all(linear_cases());
 }
-TEST_CASE("ops of 8-bit matrices are timed", "[.timing]") {
+TEST_CASE("FP8 ops are timed", "[.timing]") {
     time_all(fp8_cases());
 }
 TEST_CASE("norm and dropout ops are timed", "[.timing]") {

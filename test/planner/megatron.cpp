@@ -40,7 +40,7 @@ double kernel_traffic(std::string_view op) {
 }
 
 /// Messages of tp that GEMMs wait for are cut in so many parts, of which one is exposed and the
-/// others go beside GEMMs (--tp-comm-overlap; num_splits in TransformerEngine's initialize_ub).
+/// others overlap with GEMMs (--tp-comm-overlap; num_splits in TransformerEngine's initialize_ub).
 constexpr double tensor_splits = 4;
 
 OpWork traffic(double bytes) {

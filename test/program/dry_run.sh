@@ -45,7 +45,7 @@ while read -r name ranks stages sent; do
         for row in "on the device" "sent on tp" "sent on dp" "sent on pp"; do in_a_stage "$row"; done
         # Plus a few single numbers.
         over=$(($(bytes_of "sent on pp") - sent))
-        ((over >= 0 && over <= 64)) || fail "$name sends $over bytes on pp beside $sent"
+        ((over >= 0 && over <= 64)) || fail "$name sends $over bytes on pp, not $sent"
     fi
     [[ $(tail -n 1 "$name.svg") == *"</svg>" ]] || fail "$name.svg is not whole"
     grep -q '"traceEvents"' "$name.json" || fail "$name.json is no trace"

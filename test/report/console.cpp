@@ -39,7 +39,7 @@ TEST_CASE("a loss that is not finite is shown as such where there is no mean") {
     CHECK(step_line(metrics, 9, std::nullopt) == "step 1/9  loss nan  grad_norm inf");
 }
 
-TEST_CASE("a validation line has the perplexity beside the loss") {
+TEST_CASE("a validation line has the perplexity after the loss") {
     CHECK(validation_line(100, 1000, std::log(20.0)) ==
           "step  100/1000  val_loss 2.9957  perplexity 20");
 }

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Makes the hostile token data sets beside this script and the list of what is to be said of each.
+"""Makes the hostile token data sets next to this script, and the list of the expected messages.
 
 expected.txt: a line for each data set: name, tab, file at fault (idx or bin), tab, words of the
 message. All differ in one point from the valid data set `good`: sequences of 3, 0 and 2 tokens of

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Makes the hostile tokenizer.json files beside this script and the list of what is said of each.
+"""Makes the hostile tokenizer.json files next to this script, and the list of the expected messages.
 
 expected.txt: a line for each file: name, tab, words of the message. All differ in one point from
 good.json, byte-level BPE of the 256 bytes and two merges.
