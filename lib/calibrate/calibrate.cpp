@@ -102,8 +102,10 @@ HardwareProfile calibrate(const MpiSession& session, const CalibrateOptions& opt
                  ": is a folder; name a file");
         profile.node.disk_bandwidth = disk_bandwidth(options.file);
     });
-    profile.device.measured =
+    OpTimes times =
         measure_ops(session, options.make, options.probes, options.threads, options.most_threads);
+    profile.device.measured = std::move(times.ops);
+    profile.device.spread = times.rank_spread;
     const std::vector<MeasuredOp>& ops = profile.device.measured;
     profile.device.peak_flops = {.fp32 = peak(ops, Precision::fp32),
                                  .bf16 = peak(ops, Precision::bf16)};

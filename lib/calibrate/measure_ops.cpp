@@ -1,11 +1,16 @@
 #include "calibrate/measure_ops.h"
 
+#include <algorithm>
+#include <cstring>
+#include <numeric>
 #include <optional>
+#include <string>
 
 #include "calibrate/made_up_batch.h"
 #include "calibrate/op_timer.h"
 #include "comm/mpi_mesh.h"
 #include "engine/engine.h"
+#include "hardware/op_time.h"
 #include "spec/make_plan.h"
 
 namespace gptrain {
@@ -79,9 +84,10 @@ MeasuredOp measured_op(const OpTimer::Timed& timed, Precision precision, std::in
             .spread = spread};
 }
 
-/// Runs a probe on this rank alone, or on a mesh of all ranks if they share its model.
-void run(const Probe& probe, int threads, const MpiSession& session, const MakeBackend& make,
-         std::vector<MeasuredOp>& measured) {
+/// Runs a probe on this rank alone, or on a mesh of all ranks if they share its model. Returns the
+/// seconds of the ops of each timed step.
+std::vector<double> run(const Probe& probe, int threads, const MpiSession& session,
+                        const MakeBackend& make, std::vector<MeasuredOp>& measured) {
     RunSpec spec = spec_of(probe);
     const std::int64_t ranks = probe.split() ? session.size() : 1;
     const std::int64_t data_ranks = ranks / (probe.tensor * probe.context);
@@ -95,10 +101,13 @@ void run(const Probe& probe, int threads, const MpiSession& session, const MakeB
     Engine engine(timer, mesh, plan, cost.memory);
     engine.initialise();
     StepBatch batch = made_up_batch(plan);
+    std::vector<double> steps;
     for (batch.step = 1; batch.step <= timed_steps + 1; ++batch.step) {
+        const double before = timer.total();
         timer.time(batch.step > 1);
         engine.step(batch);
         engine.read_state();
+        if (batch.step > 1) steps.push_back(timer.total() - before);
     }
     for (const OpTimer::Timed& timed : timer.ops()) {
         // Ops other than GEMMs and attention do not tell their precision.
@@ -106,6 +115,37 @@ void run(const Probe& probe, int threads, const MpiSession& session, const MakeB
         if (timed.work.bytes == 0 || (any && probe.precision != Precision::fp32)) continue;
         measured.push_back(measured_op(timed, probe.precision, threads));
     }
+    return steps;
+}
+
+/// By how much the slowest rank exceeded the mean of the ranks in each step, relative to the mean.
+/// All ranks call it, with the seconds of their own steps.
+void add_excess(const MpiSession& session, std::span<const double> steps,
+                std::vector<double>& excess) {
+    const auto parts = session.exchange(
+        {reinterpret_cast<const char*>(steps.data()), steps.size() * sizeof(double)});
+    for (std::size_t step = 0; step < steps.size(); ++step) {
+        double slowest = 0;
+        double sum = 0;
+        for (const std::string& part : parts) {
+            double seconds = 0;
+            std::memcpy(&seconds, part.data() + step * sizeof(double), sizeof(double));
+            slowest = std::max(slowest, seconds);
+            sum += seconds;
+        }
+        excess.push_back(slowest * static_cast<double>(parts.size()) / sum - 1);
+    }
+}
+
+/// The standard deviation of normal numbers whose largest of `ranks` exceeds their mean by so much
+/// on average.
+double spread_of(const std::vector<double>& excess, int ranks) {
+    if (excess.empty()) return 0;
+    DeviceProfile unit;
+    unit.spread = 1;
+    const double mean =
+        std::accumulate(excess.begin(), excess.end(), 0.0) / static_cast<double>(excess.size());
+    return mean / (slowest(unit, ranks) - 1);
 }
 
 }  // namespace
@@ -114,22 +154,26 @@ std::span<const Probe> standard_probes() {
     return probes_of_all_sizes;
 }
 
-std::vector<MeasuredOp> measure_ops(const MpiSession& session, const MakeBackend& make,
-                                    std::span<const Probe> probes, int threads, int most_threads) {
+OpTimes measure_ops(const MpiSession& session, const MakeBackend& make,
+                    std::span<const Probe> probes, int threads, int most_threads) {
     const std::unique_ptr<Backend> idle = make(threads);
     std::optional<MpiCommunicator> all;
     if (session.running()) all.emplace(session, MpiGroup{0, session.rank()}, *idle);
-    std::vector<MeasuredOp> measured;
+    OpTimes times;
+    std::vector<double> excess;
     for (int active = session.size(); active > 0 && threads <= most_threads; active /= 2) {
-        const bool shares = active == session.size() && active % 2 == 0;
+        const bool together = active == session.size();
         for (const Probe& probe : probes) {
-            if (probe.split() ? shares : session.rank() < active)
-                run(probe, threads, session, make, measured);
+            const bool runs = probe.split() ? together && active % 2 == 0 : session.rank() < active;
+            if (!runs) continue;
+            const auto steps = run(probe, threads, session, make, times.ops);
+            if (together && active > 1 && !probe.split()) add_excess(session, steps, excess);
         }
         if (all) all->barrier();
         threads *= 2;
     }
-    return measured;
+    times.rank_spread = spread_of(excess, session.size());
+    return times;
 }
 
 }  // namespace gptrain

@@ -34,11 +34,18 @@ struct Probe {
 /// Models between 1 and 50 million parameters, with a hundred to two thousand tokens at a time.
 std::span<const Probe> standard_probes();
 
+struct OpTimes {
+    std::vector<MeasuredOp> ops;  ///< as this rank measured them
+    /// As DeviceProfile.spread: from the slowest rank and the mean of the ranks in each timed step
+    /// that all of them computed at the same time. 0 for a single rank. Equal on all ranks.
+    double rank_spread = 0;
+};
+
 /// Runs steps of the probes and times each of their ops: on all ranks at a time with
 /// `threads` threads each, which must be all cores; then on half the ranks with twice as many
 /// threads, and so on up to one rank, or to `most_threads` threads. Split probes run once, on all
-/// ranks, if their number is even. All ranks call it together; each gets what it measured itself.
-std::vector<MeasuredOp> measure_ops(const MpiSession& session, const MakeBackend& make,
-                                    std::span<const Probe> probes, int threads, int most_threads);
+/// ranks, if their number is even. All ranks call it together.
+OpTimes measure_ops(const MpiSession& session, const MakeBackend& make,
+                    std::span<const Probe> probes, int threads, int most_threads);
 
 }  // namespace gptrain

@@ -6,6 +6,7 @@ void OpTimer::add(const OpWork& work, double seconds) {
     Timed& timed = timed_[{work.name, work.rows, work.cols, work.length, work.bytes}];
     timed.work = work;
     timed.seconds.push_back(seconds);
+    total_ += seconds;
 }
 
 std::vector<OpTimer::Timed> OpTimer::ops() const {

@@ -24,6 +24,8 @@ public:
     void time(bool on) { timing_ = on; }
     /// Every distinct op so far.
     std::vector<Timed> ops() const;
+    /// Seconds of all ops so far.
+    double total() const { return total_; }
 
     std::string_view name() const override { return inner_.name(); }
     Buffer allocate(std::int64_t bytes, MemorySpace space) override {
@@ -63,6 +65,7 @@ private:
 
     Backend& inner_;
     bool timing_ = false;
+    double total_ = 0;
     std::map<Key, Timed> timed_;
 };
 

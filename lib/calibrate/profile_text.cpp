@@ -47,11 +47,13 @@ std::string profile_text(const HardwareProfile& profile, const std::string& orig
     const DeviceProfile& device = profile.device;
     std::string out =
         text("# ", origin, "\n",
-             "# One device is one core. seconds: lower quartile of the repeats; "
-             "spread: between\n# their quartiles, relative to it. SI units.\n",
+             "# One device is one core. device.spread: between ranks that compute at the same "
+             "time. seconds: lower\n# quartile of the repeats; spread: between their quartiles, "
+             "relative to it. SI units.\n",
              "name: ", profile.name, "\nkind: cpu\ndevice:\n", "  memory: ", digits(device.memory),
              "\n", "  memory_bandwidth: ", digits(device.memory_bandwidth), "\n",
-             "  peak_flops: ", rates(device.peak_flops), "\n", "  attention:\n");
+             "  peak_flops: ", rates(device.peak_flops), "\n",
+             "  spread: ", fixed(device.spread, 3), "\n", "  attention:\n");
     for (const AttentionRate& rate : device.attention) {
         out += text("    - {head_dim: ", rate.head_dim, ", forward: ", digits(rate.forward),
                     ", backward: ", digits(rate.backward), "}\n");

@@ -71,7 +71,8 @@ struct DeviceProfile {
     double attention_half_length = 0;  ///< sequence length at which attention has half its rate
     std::vector<OpBandwidth> op_bandwidths;
     /// Standard deviation of the speed of GEMMs and attention between devices, relative to the
-    /// mean. Power and silicon make some slower, and all wait for the slowest.
+    /// mean. Power and silicon (on a CPU: other processes) make some slower, and all wait for the
+    /// slowest.
     double spread = 0;
     double op_seconds = 0;      ///< from the end of an op to the start of the next one
     double issue_seconds = 0;   ///< time of the host to issue an op

@@ -102,6 +102,8 @@ TEST_CASE("a calibration measures what a plan needs, and its file reads back") {
     CHECK(measured("linear_forward", 1, Precision::bf16));
     CHECK_FALSE(measured("adamw", 1, Precision::bf16));
     CHECK(measured("vocab_parallel_sums", 1, Precision::fp32) == (ranks == 2));
+    CHECK((profile.device.spread > 0) == (ranks == 2));
+    CHECK(profile.device.spread < 1);
     CHECK(profile.node.devices == ranks);
     CHECK(profile.node.link.measured.empty() == (ranks == 1));
     CHECK((profile.node.disk_bandwidth > 0) == (session().rank() == 0));
@@ -109,6 +111,7 @@ TEST_CASE("a calibration measures what a plan needs, and its file reads back") {
     const std::string yaml = profile_text(profile, "Measured by a test.");
     const HardwareProfile read = parse_profile(yaml, "test.yaml");
     CHECK(read.kind == DeviceChoice::cpu);
+    CHECK(read.device.spread == Approx(profile.device.spread).margin(1e-3));
     REQUIRE(read.device.measured.size() == profile.device.measured.size());
     CHECK(read.device.measured.back().seconds ==
           Approx(profile.device.measured.back().seconds).epsilon(1e-3));
