@@ -45,9 +45,9 @@ TokenizerFile read_tokenizer(const std::filesystem::path& given) {
     const std::filesystem::path path = file_of(given);
     if (named_vocabulary(path)) {
         return {convert_vocabulary(path, max_tokenizer_bytes), path.string(),
-                configured_eos_token(path)};
+                configured_eos_token(path), path};
     }
-    TokenizerFile file = {read_file(path, max_tokenizer_bytes), path.string(), ""};
+    TokenizerFile file = {read_file(path, max_tokenizer_bytes), path.string(), "", path};
     if (named_yaml(path)) {
         fail(ExitCode::usage, path.string(),
              ": is a YAML file, not a tokenizer; give a tokenizer.json or a sentencepiece model "
@@ -56,6 +56,20 @@ TokenizerFile read_tokenizer(const std::filesystem::path& given) {
     if (is_tiktoken(file.bytes)) file.bytes = convert_tiktoken(file.bytes, file.source);
     if (is_tokenizer_json(file.bytes)) file.eos_token = configured_eos_token(path);
     return file;
+}
+
+std::vector<NamedFile> tokenizer_companions(const std::filesystem::path& tokenizer) {
+    const std::string name = tokenizer.filename();
+    if (name != "tokenizer.json" && name != "tokenizer.model" && name != "vocab.json") return {};
+    std::vector<NamedFile> files;
+    for (const char* other : {"tokenizer_config.json", "special_tokens_map.json",
+                              "chat_template.jinja", "generation_config.json"}) {
+        std::error_code ignored;
+        const std::filesystem::path path = tokenizer.parent_path() / other;
+        if (std::filesystem::exists(path, ignored))
+            files.push_back({other, read_file(path, max_tokenizer_bytes)});
+    }
+    return files;
 }
 
 std::string_view tokenizer_file_name(std::string_view bytes) {

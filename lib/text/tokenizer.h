@@ -21,8 +21,9 @@ constexpr std::int64_t max_tokenizer_bytes = std::int64_t{64} << 20;
 /// A tokenizer as it is read, stored in checkpoints and told from others.
 struct TokenizerFile {
     std::string bytes;
-    std::string source;     ///< its name in errors
-    std::string eos_token;  ///< in the folder's tokenizer_config.json; may be empty
+    std::string source;               ///< its name in errors
+    std::string eos_token;            ///< in the folder's tokenizer_config.json; may be empty
+    std::filesystem::path file = {};  ///< of the folder, if one was given
 };
 
 /// Reads a tokenizer.json, a sentencepiece model, vocab.json and merges.txt, or a file of tiktoken.
@@ -30,6 +31,18 @@ struct TokenizerFile {
 /// tokenizer.json (tokenizer_files.h). A file that is missing, not regular or too large is an
 /// Error (bad_input); a run spec in its place is an Error (usage).
 TokenizerFile read_tokenizer(const std::filesystem::path& path);
+
+/// A file with its name in a folder.
+struct NamedFile {
+    std::string name;
+    std::string contents;
+};
+
+/// The other files of a shared model that belong to its tokenizer: tokenizer_config.json,
+/// special_tokens_map.json, chat_template.jinja and generation_config.json, as far as they lie next
+/// to `tokenizer`. None if its file has a name of its own, because then they may be those of
+/// another one. Error (bad_input): one is not regular or too large.
+std::vector<NamedFile> tokenizer_companions(const std::filesystem::path& tokenizer);
 
 /// The name of a tokenizer's file in a checkpoint: tokenizer.json or tokenizer.model.
 std::string_view tokenizer_file_name(std::string_view bytes);

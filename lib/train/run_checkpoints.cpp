@@ -13,8 +13,12 @@ namespace {
 
 /// Files that make a checkpoint usable without the run's input files.
 std::vector<WholeFile> files_of(const RunInputs& inputs) {
-    if (inputs.tokenizer.empty()) return {};
-    return {{tokenizer_file_name(inputs.tokenizer), inputs.tokenizer}};
+    const TokenizerInput& tokenizer = inputs.tokenizer;
+    if (tokenizer.bytes.empty()) return {};
+    std::vector<WholeFile> files = {{tokenizer_file_name(tokenizer.bytes), tokenizer.bytes}};
+    for (const NamedFile& companion : tokenizer.companions)
+        files.push_back({companion.name, companion.contents});
+    return files;
 }
 
 }  // namespace

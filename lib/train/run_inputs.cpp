@@ -46,6 +46,7 @@ Tokenizer read_tokenizer_of(const RunSpec& spec, TokenizerInput& input) {
         require_path(path_as_written(spec, key, path), ExitCode::bad_input, "file");
         const TokenizerFile file = read_tokenizer(path);
         input.bytes = file.bytes;
+        input.companions = tokenizer_companions(file.file);
         return Tokenizer(file);
     });
 }
@@ -77,7 +78,7 @@ TokenizerInput check_inputs(const RunSpec& spec) {
 RunInputs open_inputs(const RunSpec& spec, const RunPlan& plan, const TokenizerInput& tokenizer,
                       const std::filesystem::path& cache, const std::optional<SavedData>& saved) {
     RunInputs inputs = {
-        .spec = spec, .plan = plan, .data = {}, .tokenizer = tokenizer.bytes, .identity = {}};
+        .spec = spec, .plan = plan, .data = {}, .tokenizer = tokenizer, .identity = {}};
     EndOfDocument& end = inputs.plan.end_of_document;
     if (end.id && tokenizer.eos_id && *end.id != *tokenizer.eos_id) {
         fail(ExitCode::usage, "data.eod_id is ", *end.id,

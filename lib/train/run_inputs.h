@@ -5,16 +5,19 @@
 #include <filesystem>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "base/json.h"
 #include "data/training_data.h"
 #include "spec/run_plan.h"
+#include "text/tokenizer.h"
 
 namespace gptrain {
 
 /// A run's tokenizer. All fields are empty if it has none.
 struct TokenizerInput {
     std::string bytes;                          ///< the model file, for checkpoints
+    std::vector<NamedFile> companions;          ///< the files next to it, for checkpoints
     std::optional<ExpectedTokenizer> expected;  ///< the tokenizer that the token files must name
     std::optional<std::int32_t> eos_id;
 };
@@ -28,8 +31,8 @@ struct RunInputs {
     RunSpec spec;
     RunPlan plan;  ///< with the end-of-document id from the tokenizer and the samples of the data
     TrainingData data;
-    std::string tokenizer;  ///< bytes of its model, for checkpoints; empty without one
-    Json identity;          ///< what must be equal to resume (identity.h)
+    TokenizerInput tokenizer;
+    Json identity;  ///< what must be equal to resume (identity.h)
 };
 
 /// `cache`: the folder of the index files. `saved`: the data of the checkpoint that the run

@@ -19,6 +19,22 @@ expect_exit 0 "$gptrain" eval --checkpoint copy --data text.txt
 expect_exit 0 "$gptrain" eval --checkpoint copy --data text_text_document
 mv away.json tok.json
 
+# What lies next to the tokenizer of a shared model is in the checkpoints, and leaves with an export.
+mkdir shared
+cp tok.json shared/tokenizer.json
+cat >shared/tokenizer_config.json <<'END'
+{"eos_token": "<|endoftext|>", "chat_template": "{% for m in messages %}{{ m.content }}{% endfor %}"}
+END
+echo '{"eos_token_id": 319, "top_k": 7}' >shared/generation_config.json
+llama=(model.position_embedding=rope model.normalization=rmsnorm model.activation=swiglu model.bias=false)
+train 0 with-shared "${llama[@]}" training.steps=10 data.tokenizer=shared
+rm -r shared
+expect_exit 0 "$gptrain" generate --checkpoint with-shared --chat --prompt "and the" --max-tokens 4
+expect_exit 0 "$gptrain" export with-shared --format hf --output exported
+says exported/tokenizer_config.json '"chat_template"'
+says exported/generation_config.json '"top_k": 7'
+expect_exit 0 "$gptrain" inspect "$(checkpoint with-shared 10)" --verify
+
 # Another end of document than the tokenizer's is an error, before anything is written.
 train 2 other training.steps=10 data.eod_id=5
 says err "data.eod_id is 5, but the tokenizer's end-of-document id is 319"
