@@ -67,7 +67,8 @@ Engine::Engine(Backend& backend, const Mesh& mesh, const RunPlan& plan,
       mesh_(mesh),
       plan_(plan),
       memory_(backend, memory),
-      state_(reserve_step_state(memory_, largest_schedule(plan, mesh.place()).slots)),
+      sizes_(stage_sizes(plan, mesh.place())),
+      state_(reserve_step_state(memory_, sizes_.slots)),
       checksum_(memory_[MemoryUse::batch].allocate(DType::i64, {1})),
       state_copies_{reserve_state_copy(memory_), reserve_state_copy(memory_)},
       context_(model_context(backend, mesh, memory_, plan)),
@@ -81,7 +82,7 @@ Engine::Engine(Backend& backend, const Mesh& mesh, const RunPlan& plan,
       grad_sums_(backend, mesh, parameters_, shard_count(plan, mesh) > 1),
       optimizer_(backend, memory_, mesh, parameters_, plan.optimizer),
       executor_(make_stage(context_, chunks_, parameters_, plan,
-                           reserve_stage(context_, chunks_, stage_sizes(plan, mesh.place()))),
+                           reserve_stage(context_, chunks_, sizes_)),
                 state_, &buckets_),
       policy_{.clip_grad = plan.optimizer.clip_grad,
               .growth_interval = plan.compute == DType::f16 ? loss_scale_interval : 0} {
@@ -260,7 +261,16 @@ MemoryPlan measure_memory(const RunPlan& plan, const MeshPlace& place, const Bac
     return memory;
 }
 
-StepTrace trace_step(const RunPlan& plan, const MeshPlace& place, const BackendMemory& needs) {
+MemoryPlan lasting_memory(const RunPlan& plan, const MeshPlace& place, const BackendMemory& needs) {
+    MeterBackend meter(needs);
+    const Mesh mesh(plan.mesh, place, mesh_connections(plan), meter_communicators());
+    return Engine(meter, mesh, plan).memory().peaks();
+}
+
+namespace {
+
+StepTrace trace_last(const RunPlan& plan, const MeshPlace& place, const BackendMemory& needs,
+                     bool first) {
     MeterBackend meter(needs);
     TraceRecorder recorder;
     meter.listen(recorder);
@@ -271,8 +281,10 @@ StepTrace trace_step(const RunPlan& plan, const MeshPlace& place, const BackendM
     engine.initialise();
     StepBatch batch;
     batch.step = 1;
-    batch.microbatches.resize(1);
-    engine.step(batch);
+    if (!first) {
+        batch.microbatches.resize(1);
+        engine.step(batch);
+    }
     batch.microbatches.resize(
         static_cast<std::size_t>(plan.microbatches(plan.batch.global_batch_size)));
     recorder.begin();
@@ -280,19 +292,34 @@ StepTrace trace_step(const RunPlan& plan, const MeshPlace& place, const BackendM
     return recorder.take();
 }
 
-std::vector<std::int64_t> own_sizes(const RunPlan& plan, const MeshPlace& place) {
-    const Mesh mesh(plan.mesh, place, {}, meter_communicators());
+}  // namespace
+
+StepTrace trace_step(const RunPlan& plan, const MeshPlace& place, const BackendMemory& needs) {
+    return trace_last(plan, place, needs, false);
+}
+
+StepTrace trace_first_step(const RunPlan& plan, const MeshPlace& place,
+                           const BackendMemory& needs) {
+    return trace_last(plan, place, needs, true);
+}
+
+std::vector<OwnSizes> own_sizes(const RunPlan& plan, int stage, int tp) {
+    const Mesh mesh(plan.mesh, {.pp = stage, .tp = tp}, {}, meter_communicators());
     const ParameterLayout layout = training_layout(plan, mesh);
     const bool sharded = shard_count(plan, mesh) > 1;
-    std::vector<std::int64_t> sizes;
+    OwnSizes held;
     for (const Parameter& parameter : layout.parameters)
-        sizes.push_back(parameter.shard.elements());
-    for (const OwnedRange& range : owned_ranges(layout, mesh.dp_cp(), sharded)) {
-        const bool saved = range.shard.owned && (sharded || mesh.dp_cp().rank() == 0);
-        const auto sum = static_cast<std::int64_t>(range.parameter->sum);
-        sizes.insert(sizes.end(), {range.shard.elements(), sum, saved ? 1 : 0});
+        held.push_back(parameter.shard.elements());
+    std::vector<OwnSizes> all(static_cast<std::size_t>(mesh.dp_cp().size()), held);
+    for (std::size_t rank = 0; rank < all.size(); ++rank) {
+        const MeterCommunicator dp_cp(static_cast<int>(rank), mesh.dp_cp().size());
+        for (const OwnedRange& range : owned_ranges(layout, dp_cp, sharded)) {
+            const bool saved = range.shard.owned && (sharded || rank == 0);
+            const auto sum = static_cast<std::int64_t>(range.parameter->sum);
+            all[rank].insert(all[rank].end(), {range.shard.elements(), sum, saved ? 1 : 0});
+        }
     }
-    return sizes;
+    return all;
 }
 
 }  // namespace gptrain

@@ -79,6 +79,7 @@ private:
     const Mesh& mesh_;
     const RunPlan& plan_;
     Memory memory_;
+    StageSizes sizes_;
     StepRef state_;
     Tensor checksum_;
     std::array<Tensor, 2> state_copies_;
@@ -114,13 +115,23 @@ StepCost measure_run(const RunPlan& plan, const MeshPlace& place, const BackendM
 /// The memory of measure_run in less time: a step of one microbatch takes as much as one of many.
 MemoryPlan measure_memory(const RunPlan& plan, const MeshPlace& place, const BackendMemory& needs);
 
+/// The part of measure_memory that lasts from step to step, in less time still: without workspace,
+/// messages and snapshot.
+MemoryPlan lasting_memory(const RunPlan& plan, const MeshPlace& place, const BackendMemory& needs);
+
 /// Runs two steps on the meter and returns what the second one, at the final global batch size,
 /// does: it starts as every later step does, with updated weights still on their way.
 StepTrace trace_step(const RunPlan& plan, const MeshPlace& place, const BackendMemory& needs);
 
-/// Everything in which this rank's run can differ from those of the other ranks of its stage: the
+/// What the first step does, if it is one at the final global batch size: no weights are on their
+/// way to it.
+StepTrace trace_first_step(const RunPlan& plan, const MeshPlace& place, const BackendMemory& needs);
+
+/// Everything in which a rank's run can differ from those of the other ranks of its stage: the
 /// sizes of the parameters that the rank holds and of the parts that it updates, each of the latter
 /// with the way its gradient is summed and whether the rank saves it.
-std::vector<std::int64_t> own_sizes(const RunPlan& plan, const MeshPlace& place);
+using OwnSizes = std::vector<std::int64_t>;
+/// Those of all ranks of a stage with one rank on tp, in the order of dp x cp.
+std::vector<OwnSizes> own_sizes(const RunPlan& plan, int stage, int tp);
 
 }  // namespace gptrain

@@ -75,9 +75,12 @@ public:
     /// whole.
     Exchanges start(const Tensor& to, const Tensor& from) const {
         // Within one sequence the parts are contiguous on both sides.
+        const Tensor to_parts = parts(to);
+        const Tensor from_parts = parts(from);
         Exchanges pending;
+        pending.reserve(static_cast<std::size_t>(sequences_));
         for (std::int64_t b = 0; b < sequences_; ++b)
-            pending.push_back(resources_.cp.all_to_all(parts(to, b), parts(from, b)));
+            pending.push_back(resources_.cp.all_to_all(to_parts.at(b), from_parts.at(b)));
         return pending;
     }
 
@@ -114,8 +117,9 @@ private:
     static Tensor part_of_all(const Tensor& message, std::int64_t at, std::int64_t count) {
         return message.slice(3, at, count).transpose(1, 2);
     }
-    Tensor parts(const Tensor& x, std::int64_t b) const {
-        return x.slice(0, b, 1).view({ranks_, x.elements() / (sequences_ * ranks_)});
+    /// The ranks' parts of each sequence, [B, ranks, n].
+    Tensor parts(const Tensor& x) const {
+        return x.view({sequences_, ranks_, x.elements() / (sequences_ * ranks_)});
     }
 
     const ContextRanks& resources_;

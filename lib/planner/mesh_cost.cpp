@@ -20,11 +20,14 @@ int threads() {
 
 std::vector<RankClass> rank_classes(const RunPlan& plan) {
     std::vector<RankClass> classes;
-    std::map<std::pair<int, std::vector<std::int64_t>>, std::size_t> known;
+    std::map<std::pair<int, OwnSizes>, std::size_t> known;
+    std::map<std::pair<int, int>, std::vector<OwnSizes>> sizes;  // by stage and rank on tp
     for (std::int64_t rank = 0; rank < plan.mesh.size(); ++rank) {
         const MeshPlace place = place_of(rank, plan.mesh);
-        const auto [entry, is_new] =
-            known.try_emplace({place.pp, own_sizes(plan, place)}, classes.size());
+        std::vector<OwnSizes>& of_stage = sizes[{place.pp, place.tp}];
+        if (of_stage.empty()) of_stage = own_sizes(plan, place.pp, place.tp);
+        const auto dp_cp = static_cast<std::size_t>(place.dp * plan.mesh.context + place.cp);
+        const auto [entry, is_new] = known.try_emplace({place.pp, of_stage[dp_cp]}, classes.size());
         if (is_new) classes.push_back({place.pp, {}});
         classes[entry->second].ranks.push_back(rank);
     }

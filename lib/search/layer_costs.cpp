@@ -134,15 +134,13 @@ RunPlan LayerCostTable::small_plan(const Choices& candidate, std::int64_t layers
 }
 
 LayerMemory LayerCostTable::memory_of(const Choices& candidate) const {
-    const auto measure = [&](std::int64_t layers, int stage) {
-        return gptrain::measure_memory(small_plan(candidate, layers, 1), {.pp = stage}, needs_);
-    };
-    const MemoryPlan first = measure(few, 0);
-    const MemoryPlan last = measure(few, 1);
-    return {
-        .bytes = parts_of(stage_bytes(first), stage_bytes(last), stage_bytes(measure(few + 1, 0))),
-        .workspace =
-            static_cast<double>(std::min(first[MemoryUse::workspace], last[MemoryUse::workspace]))};
+    const RunPlan plan = small_plan(candidate, few, 1);
+    const MemoryPlan first = measure_memory(plan, {.pp = 0}, needs_);
+    const MemoryPlan last = measure_memory(plan, {.pp = 1}, needs_);
+    const MemoryPlan more = lasting_memory(small_plan(candidate, few + 1, 1), {.pp = 0}, needs_);
+    return {.bytes = parts_of(stage_bytes(first), stage_bytes(last), stage_bytes(more)),
+            .workspace = static_cast<double>(
+                std::min(first[MemoryUse::workspace], last[MemoryUse::workspace]))};
 }
 
 LayerTimes LayerCostTable::times_of(const Choices& candidate) const {
@@ -156,12 +154,12 @@ LayerTimes LayerCostTable::times_of(const Choices& candidate) const {
         RunPlan plan = small_plan(candidate, layers, timed_microbatches);
         place.kv_sharers = mesh_connections(plan).kv_sharers;
         place.only_rings = plan.deterministic;
-        const StepTrace trace = trace_step(plan, {.pp = stage}, needs_);
+        const StepTrace trace = trace_first_step(plan, {.pp = stage}, needs_);
         if (stage == 0) times.boundary = boundary_of(trace);
         ChunkCost cost = chunk_seconds(trace, place, hardware_);
         if (stage == 0) return cost;
         plan.deferred_heads = timed_microbatches;
-        const StepTrace deferred = trace_step(plan, {.pp = stage}, needs_);
+        const StepTrace deferred = trace_first_step(plan, {.pp = stage}, needs_);
         cost.head_weights = cost.forward - chunk_seconds(deferred, place, hardware_).forward;
         return cost;
     };
@@ -172,19 +170,21 @@ LayerTimes LayerCostTable::times_of(const Choices& candidate) const {
 
 template <class Costs>
 LayerCostTable::Entry<Costs>& LayerCostTable::entry(std::map<Key, Entry<Costs>>& table,
-                                                    const Choices& candidate) {
+                                                    const Key& key) {
     const std::lock_guard lock(mutex_);
-    return table[key_of(candidate)];
+    return table[key];
 }
 
 const LayerMemory& LayerCostTable::memory(const Choices& candidate) {
-    Entry<LayerMemory>& found = entry(memory_, candidate);
+    Key key = key_of(candidate);
+    std::get<OverlapTensor>(key) = OverlapTensor::off;  // pieces lie in the memory of the whole
+    Entry<LayerMemory>& found = entry(memory_, key);
     std::call_once(found.measured, [&] { found.costs = memory_of(candidate); });
     return found.costs;
 }
 
 const LayerTimes& LayerCostTable::times(const Choices& candidate) {
-    Entry<LayerTimes>& found = entry(times_, candidate);
+    Entry<LayerTimes>& found = entry(times_, key_of(candidate));
     std::call_once(found.measured, [&] { found.costs = times_of(candidate); });
     return found.costs;
 }

@@ -78,7 +78,7 @@ private:
         Costs costs;
     };
     template <class Costs>
-    Entry<Costs>& entry(std::map<Key, Entry<Costs>>& table, const Choices& candidate);
+    Entry<Costs>& entry(std::map<Key, Entry<Costs>>& table, const Key& key);
     LayerMemory memory_of(const Choices& candidate) const;
     LayerTimes times_of(const Choices& candidate) const;
     RunPlan small_plan(const Choices& candidate, std::int64_t layers_per_stage,

@@ -1,7 +1,7 @@
 #include "search/search.h"
 
 #include <algorithm>
-#include <array>
+#include <memory>
 #include <queue>
 #include <thread>
 
@@ -15,86 +15,26 @@ namespace {
 /// How much is known of a candidate. Each level's bound is at least that of the one before.
 enum class Level { flops, work, schedule, simulated };
 
-struct Node {
-    Choices choices;
-    double bound = 0;  ///< seconds per sample
-    double bytes = 0;  ///< at least
+/// What is known of a candidate that may fit.
+struct Known {
+    std::size_t candidate = 0;  ///< in the order of the space: decides between equal bounds
+    double bound = 0;           ///< seconds per sample
+    double bytes = 0;           ///< at least
     Level level = Level::flops;
-    std::int64_t number = 0;  ///< in the order of the space: decides between equal bounds
-    StepEstimate estimate = {};
+    std::shared_ptr<const StepEstimate> estimate = {};  ///< once simulated
 };
 
 struct Later {
-    bool operator()(const Node& a, const Node& b) const {
-        return std::pair(a.bound, a.number) > std::pair(b.bound, b.number);
+    bool operator()(const Known& a, const Known& b) const {
+        return std::pair(a.bound, a.candidate) > std::pair(b.bound, b.candidate);
     }
 };
 
-std::array<KeyValue, 8> values_of(const Choices& choices) {
-    const ParallelSpec& parallel = choices.parallel;
-    return {{{"tensor", text(parallel.tensor)},
-             {"pipeline", text(parallel.pipeline)},
-             {"context", text(parallel.context)},
-             {"overlap_tensor", std::string(name_of(parallel.overlap_tensor))},
-             {"micro_batch_size", text(choices.micro_batch_size)},
-             {"recompute", std::string(name_of(choices.recompute))},
-             {"schedule", std::string(name_of(parallel.schedule))},
-             {"virtual_stages", text(parallel.virtual_stages)}}};
-}
+using Queue = std::priority_queue<Known, std::vector<Known>, Later>;
 
-/// What becomes of each value of each key.
-class Outcomes {
-public:
-    void refused(const Choices& choices, const std::string& rule) {
-        for_each(choices, [&](ValueOutcome& outcome) {
-            if (outcome.rule.empty()) outcome.rule = rule;
-        });
-    }
-    void too_large(const Choices& choices, double bytes) {
-        for_each(choices, [&](ValueOutcome& outcome) {
-            outcome.allowed = true;
-            outcome.least_bytes = std::min(outcome.least_bytes, bytes);
-        });
-    }
-    void bounded(const Choices& choices, double bound) {
-        for_each(choices, [&](ValueOutcome& outcome) {
-            outcome.allowed = outcome.fits = true;
-            outcome.bound = std::min(outcome.bound, bound);
-        });
-    }
-    void among_best(const Choices& choices) {
-        for_each(choices, [](ValueOutcome& outcome) { outcome.among_best = true; });
-    }
-    /// Gives `bound` to each value that fits and is not among the best.
-    template <class Bound>
-    void set_bounds(const Bound& bound) {
-        for (auto& [value, outcome] : outcomes_) {
-            if (outcome.fits && !outcome.among_best) outcome.bound = bound(value);
-        }
-    }
-    std::vector<std::pair<KeyValue, ValueOutcome>> take() { return std::move(outcomes_); }
-
-private:
-    template <class Change>
-    void for_each(const Choices& choices, const Change& change) {
-        for (const KeyValue& value : values_of(choices)) {
-            const auto found =
-                std::find_if(outcomes_.begin(), outcomes_.end(),
-                             [&](const auto& outcome) { return outcome.first == value; });
-            if (found != outcomes_.end()) {
-                change(found->second);
-            } else {
-                change(outcomes_.emplace_back(value, ValueOutcome{}).second);
-            }
-        }
-    }
-
-    std::vector<std::pair<KeyValue, ValueOutcome>> outcomes_;
-};
-
-/// The candidates of some groups, sorted out.
+/// The candidates of a group, sorted out.
 struct Expanded {
-    std::vector<Node> nodes;
+    std::vector<std::pair<Choices, Known>> fitting;     ///< all that may fit
     std::vector<std::pair<Choices, double>> too_large;  ///< with the bytes that it needs
     std::vector<std::pair<Choices, std::string>> refused;
 };
@@ -115,17 +55,20 @@ private:
     /// Queues those of the groups, which have one micro batch size.
     void start(const std::vector<Choices>& groups);
     Expanded expand(const Choices& group);
-    /// The node with better bounds.
-    Node refine(const Node& node);
+    /// The same candidate with better bounds. Several threads may call it.
+    Known refine(const Known& known);
     /// True if it could be among the results that are still missing.
-    bool is_wanted(const Node& node) const;
-    /// Takes the first nodes of the queue that can be refined at the same time, without those that
-    /// are not wanted.
-    std::vector<Node> take_equals();
-    void accept(const Node& node);
-    void discard(const Node& node);
-    /// The bound of all discarded candidates with a value, better than their own ones.
-    double bound_of(const KeyValue& value);
+    bool is_wanted(const Known& known) const;
+    /// Takes the first of the queue that can be refined at the same time, without those that are
+    /// not wanted.
+    std::vector<Known> take_equals();
+    void accept(const Known& known);
+    void discard(const Known& known);
+    /// Gives a better bound than their candidates' own ones to the values left out.
+    void bound_values();
+    /// The bound of all discarded candidates with a value.
+    double bound_of(const Outcomes::Value& value);
+    const Choices& choices_of(const Known& known) const { return candidates_[known.candidate]; }
     void drop(const Choices& choices, double bytes) {
         ++result_.counts.too_large;
         outcomes_.too_large(choices, bytes);
@@ -140,8 +83,9 @@ private:
     std::int64_t count_;
     LayerCostTable costs_;
     std::vector<std::pair<Choices, double>> without_room_;  ///< groups, with the bytes they need
-    std::priority_queue<Node, std::vector<Node>, Later> queue_;
-    std::vector<Node> discarded_;  ///< they may fit, but others are faster
+    std::vector<Choices> candidates_;                       ///< all that may fit
+    Queue queue_;
+    std::vector<Known> discarded_;  ///< they may fit, but others are faster
     Outcomes outcomes_;
     SearchResult result_;
 };
@@ -171,7 +115,8 @@ Expanded Search::expand(const Choices& group) {
                 continue;
             }
             const double seconds = work_bound(ideal_costs(plan, context_.hardware), plan);
-            expanded.nodes.push_back({choices, per_sample(seconds, choices), bytes});
+            expanded.fitting.emplace_back(
+                choices, Known{.bound = per_sample(seconds, choices), .bytes = bytes});
         } catch (const Error& error) {
             expanded.refused.emplace_back(choices, error.what());
         }
@@ -186,15 +131,24 @@ Choices without_micro_batch(Choices group) {
 }
 
 void Search::start() {
-    std::map<std::int64_t, std::vector<Choices>> by_micro_batch;
-    for (const Choices& group :
-         candidate_groups(space_, context_.spec, context_.target.world_size)) {
+    const std::vector<Choices> all =
+        candidate_groups(space_, context_.spec, context_.target.world_size);
+    std::vector<std::string> rules(all.size());  // that refuse a group
+    parallel_for(std::ssize(all), thread_count(), [&](std::int64_t i) {
+        const auto index = static_cast<std::size_t>(i);
         try {
-            plan_of(context_, group);
-            by_micro_batch[group.micro_batch_size].push_back(group);
+            plan_of(context_, all[index]);
         } catch (const Error& error) {
+            rules[index] = error.what();
+        }
+    });
+    std::map<std::int64_t, std::vector<Choices>> by_micro_batch;
+    for (std::size_t i = 0; i < all.size(); ++i) {
+        if (rules[i].empty()) {
+            by_micro_batch[all[i].micro_batch_size].push_back(all[i]);
+        } else {
             ++result_.counts.refused;
-            outcomes_.refused(group, error.what());
+            outcomes_.refused(all[i], rules[i]);
         }
     }
     // What has no room for a micro batch has none for a larger one.
@@ -224,99 +178,114 @@ void Search::start(const std::vector<Choices>& groups) {
             drop(choices, bytes);
             least = std::min(least, bytes);
         }
-        if (each.nodes.empty()) without_room_.emplace_back(without_micro_batch(groups[i]), least);
+        if (each.fitting.empty()) without_room_.emplace_back(without_micro_batch(groups[i]), least);
         for (const auto& [choices, rule] : each.refused) {
             ++result_.counts.refused;
             outcomes_.refused(choices, rule);
         }
-        for (Node node : each.nodes) {
-            node.number = result_.counts.candidates++;
-            queue_.push(std::move(node));
+        for (auto [choices, known] : each.fitting) {
+            known.candidate = candidates_.size();
+            queue_.push(known);
+            candidates_.push_back(choices);
         }
     }
 }
 
-Node Search::refine(const Node& node) {
-    const RunPlan plan = plan_of(context_, node.choices);
-    Node next = node;
-    if (node.level != Level::schedule) {
-        const StepCosts costs = step_costs_of(node.choices, plan);
-        const bool first = node.level == Level::flops;
+Known Search::refine(const Known& known) {
+    const Choices& choices = choices_of(known);
+    const RunPlan plan = plan_of(context_, choices);
+    Known next = known;
+    if (known.level != Level::schedule) {
+        const StepCosts costs = step_costs_of(choices, plan);
+        const bool first = known.level == Level::flops;
         const double seconds = first ? work_bound(costs, plan) : schedule_bound(costs, plan);
-        next.bound = std::max(node.bound, per_sample(seconds, node.choices));
+        next.bound = std::max(known.bound, per_sample(seconds, choices));
         next.level = first ? Level::work : Level::schedule;
         return next;
     }
     next.bytes = static_cast<double>(ends_memory(context_, plan));
     if (!is_wanted(next)) return next;
-    next.estimate = time_of(context_, plan);
-    next.bound = per_sample(next.estimate.step.seconds, node.choices);
+    next.estimate = std::make_shared<const StepEstimate>(time_of(context_, plan));
+    next.bound = per_sample(next.estimate->step.seconds, choices);
     next.level = Level::simulated;
     return next;
 }
 
-bool Search::is_wanted(const Node& node) const {
-    if (!fits(node.bytes)) return false;
+bool Search::is_wanted(const Known& known) const {
+    if (!fits(known.bytes)) return false;
     if (std::ssize(result_.best) < count_) return true;
     for (std::size_t i = 0; i < memory_corners.size(); ++i) {
-        if (!result_.corners[i] && node.bytes <= memory_corners[i] * context_.capacity) return true;
+        if (!result_.corners[i] && known.bytes <= memory_corners[i] * context_.capacity)
+            return true;
     }
     return false;
 }
 
-void Search::accept(const Node& node) {
-    RunPlan plan = plan_of(context_, node.choices);
+void Search::accept(const Known& known) {
+    const Choices& choices = choices_of(known);
+    RunPlan plan = plan_of(context_, choices);
     const std::int64_t required = mesh_memory(context_, plan);
     const auto bytes = static_cast<double>(required);
-    if (!fits(bytes)) return drop(node.choices, bytes);
-    const Found found = {node.choices, std::move(plan), node.estimate, required};
+    if (!fits(bytes)) return drop(choices, bytes);
+    const Found found = {choices, std::move(plan), *known.estimate, required};
     for (std::size_t i = 0; i < memory_corners.size(); ++i) {
         if (!result_.corners[i] && bytes <= memory_corners[i] * context_.capacity)
             result_.corners[i] = found;
     }
-    outcomes_.bounded(node.choices, node.bound);
-    result_.points.push_back({node.bound, bytes, true});
-    if (std::ssize(result_.best) == count_) return discarded_.push_back(node);
-    outcomes_.among_best(node.choices);
+    outcomes_.bounded(choices, known.bound);
+    result_.points.push_back({known.bound, bytes, true});
+    if (std::ssize(result_.best) == count_) return discarded_.push_back(known);
+    outcomes_.among_best(choices);
     result_.best.push_back(found);
 }
 
-void Search::discard(const Node& node) {
-    if (!fits(node.bytes)) return drop(node.choices, node.bytes);
-    outcomes_.bounded(node.choices, node.bound);
-    result_.points.push_back({node.bound, node.bytes, node.level == Level::simulated});
-    discarded_.push_back(node);
+void Search::discard(const Known& known) {
+    const Choices& choices = choices_of(known);
+    if (!fits(known.bytes)) return drop(choices, known.bytes);
+    outcomes_.bounded(choices, known.bound);
+    result_.points.push_back({known.bound, known.bytes, known.level == Level::simulated});
+    discarded_.push_back(known);
 }
 
-double Search::bound_of(const KeyValue& value) {
-    std::vector<Node> nodes;
-    for (const Node& node : discarded_) {
-        const auto values = values_of(node.choices);
-        if (std::find(values.begin(), values.end(), value) != values.end()) nodes.push_back(node);
+void Search::bound_values() {
+    const std::vector<Outcomes::Value> values = outcomes_.left_out();
+    std::vector<double> bounds(values.size());
+    parallel_for(std::ssize(values), thread_count(), [&](std::int64_t i) {
+        const auto index = static_cast<std::size_t>(i);
+        bounds[index] = bound_of(values[index]);
+    });
+    for (std::size_t i = 0; i < values.size(); ++i)
+        outcomes_.set_bound(values[i], bounds[i]);
+}
+
+double Search::bound_of(const Outcomes::Value& value) {
+    std::vector<Known> having;
+    for (const Known& known : discarded_) {
+        if (reported_values(choices_of(known))[value.key] == value.number) having.push_back(known);
     }
-    std::priority_queue<Node, std::vector<Node>, Later> queue({}, std::move(nodes));
+    Queue queue({}, std::move(having));
     constexpr int most = 2048;  // the bound is one after any number of them
     for (int tries = 0; tries < most && queue.top().level < Level::schedule; ++tries) {
-        Node node = queue.top();
+        const Known known = queue.top();
         queue.pop();
-        queue.push(refine(node));
+        queue.push(refine(known));
     }
     return queue.top().bound;
 }
 
-std::vector<Node> Search::take_equals() {
-    std::vector<Node> nodes;
+std::vector<Known> Search::take_equals() {
+    std::vector<Known> equals;
     const Level level = queue_.top().level;
     const std::int64_t most = level < Level::schedule ? 16 * thread_count() : thread_count();
-    while (!queue_.empty() && queue_.top().level == level && std::ssize(nodes) < most) {
+    while (!queue_.empty() && queue_.top().level == level && std::ssize(equals) < most) {
         if (is_wanted(queue_.top())) {
-            nodes.push_back(queue_.top());
+            equals.push_back(queue_.top());
         } else {
             discard(queue_.top());
         }
         queue_.pop();
     }
-    return nodes;
+    return equals;
 }
 
 SearchResult Search::run() {
@@ -331,21 +300,22 @@ SearchResult Search::run() {
             queue_.pop();
             continue;
         }
-        const std::vector<Node> nodes = take_equals();
-        std::vector<Node> refined(nodes.size());
-        parallel_for(std::ssize(nodes), thread_count(), [&](std::int64_t i) {
-            refined[static_cast<std::size_t>(i)] = refine(nodes[static_cast<std::size_t>(i)]);
+        const std::vector<Known> equals = take_equals();
+        std::vector<Known> refined(equals.size());
+        parallel_for(std::ssize(equals), thread_count(), [&](std::int64_t i) {
+            refined[static_cast<std::size_t>(i)] = refine(equals[static_cast<std::size_t>(i)]);
         });
-        for (Node& node : refined) {
-            if (node.level == Level::simulated) ++result_.counts.simulated;
-            if (is_wanted(node)) {
-                queue_.push(std::move(node));
+        for (const Known& known : refined) {
+            if (known.level == Level::simulated) ++result_.counts.simulated;
+            if (is_wanted(known)) {
+                queue_.push(known);
             } else {
-                discard(node);
+                discard(known);
             }
         }
     }
-    outcomes_.set_bounds([&](const KeyValue& value) { return bound_of(value); });
+    result_.counts.candidates = std::ssize(candidates_);
+    bound_values();
     result_.outcomes = outcomes_.take();
     return std::move(result_);
 }

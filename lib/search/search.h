@@ -3,13 +3,12 @@
 
 #include <array>
 #include <cstdint>
-#include <limits>
 #include <optional>
-#include <string>
 #include <utility>
 #include <vector>
 
 #include "search/evaluate.h"
+#include "search/outcomes.h"
 #include "search/space.h"
 
 namespace gptrain {
@@ -25,20 +24,6 @@ struct Found {
         return estimate.step.seconds / static_cast<double>(choices.global_batch_size);
     }
 };
-
-/// What became of the candidates with one value of a key.
-struct ValueOutcome {
-    std::string rule;  ///< why the spec's rules refuse it, if they refuse all
-    bool allowed = false;
-    double least_bytes = std::numeric_limits<double>::infinity();  ///< if none fits
-    bool fits = false;
-    /// Seconds per sample that none is below.
-    double bound = std::numeric_limits<double>::infinity();
-    bool among_best = false;
-};
-
-/// "parallel.tensor" and "16".
-using KeyValue = std::pair<std::string, std::string>;
 
 struct SearchCounts {
     std::int64_t candidates = 0;  ///< all

@@ -43,6 +43,19 @@ Tensor Tensor::slice(int dim, std::int64_t begin, std::int64_t count) const {
     return result;
 }
 
+Tensor Tensor::at(std::int64_t index) const {
+    GPTRAIN_CHECK(rank() > 0 && index >= 0 && index < shape_[0], index, " of ", shape_.to_text());
+    Tensor result(*this);
+    result.data_ += index * strides_[0] * size_of(dtype_);
+    result.shape_ = {};
+    for (int dim = 1; dim < rank(); ++dim) {
+        result.shape_.push_back(shape_[dim]);
+        result.strides_[dim - 1] = strides_[dim];
+    }
+    result.strides_[rank() - 1] = 0;
+    return result;
+}
+
 Tensor Tensor::transpose(int a, int b) const {
     GPTRAIN_CHECK(a >= 0 && a < rank() && b >= 0 && b < rank(), "dims ", a, " and ", b, " of ",
                   shape_.to_text());

@@ -68,6 +68,8 @@ public:
 
     /// Indices [begin, begin + count) of one dim.
     Tensor slice(int dim, std::int64_t begin, std::int64_t count) const;
+    /// Index `index` of the outermost dim, which the result lacks.
+    Tensor at(std::int64_t index) const;
     /// The same elements with two dims swapped.
     Tensor transpose(int a, int b) const;
     /// The same elements with another shape. Dims may be merged and split as far as the strides

@@ -36,6 +36,18 @@ TEST_CASE("views share the elements", "[tensor]") {
     CHECK_THROWS_AS(x.as<double>(), Error);
 }
 
+TEST_CASE("an index of the outermost dim leaves the other dims") {
+    std::vector<float> values(24);
+    const Tensor x(reinterpret_cast<std::byte*>(values.data()), DType::f32, {2, 3, 4});
+    const Tensor row = x.transpose(0, 1).at(2);  // [2, 4]
+    CHECK(row.shape() == Shape{2, 4});
+    CHECK(row.as<float>() == values.data() + 2 * 4);
+    CHECK(row.stride(0) == 12);
+    CHECK(row.stride(1) == 1);
+    CHECK(row.at(1).at(3).as<float>() == values.data() + 12 + 2 * 4 + 3);
+    CHECK_THROWS_AS(x.at(2), Error);
+}
+
 TEST_CASE("a packed product is split into heads", "[tensor]") {
     std::vector<float> values(2 * 3 * 5 * 4);
     const Tensor packed(bytes_of(values), DType::f32, {6, 20});

@@ -143,6 +143,31 @@ TEST_CASE("a step of one microbatch takes the memory of a whole step") {
     }
 }
 
+TEST_CASE("linear layers in pieces take the memory of whole ones") {
+    Case given;
+    Choices choices = choices_of(given.spec);
+    choices.parallel.pipeline = choices.parallel.tensor = 2;
+    choices.parallel.sequence_parallel = true;
+    choices.micro_batch_size = GENERATE(1, 2);
+    choices.recompute = GENERATE(Recompute::none, Recompute::selective, Recompute::full);
+    choices.parallel.schedule = GENERATE(ScheduleKind::one_f_one_b, ScheduleKind::zero_bubble);
+    const auto memory_with = [&](OverlapTensor overlap, int stage) {
+        choices.parallel.overlap_tensor = overlap;
+        return measure_memory(plan_of(given.context, choices), {.pp = stage}, given.needs);
+    };
+    for (const int stage : {0, 1})
+        CHECK(memory_with(OverlapTensor::on, stage) == memory_with(OverlapTensor::off, stage));
+}
+
+TEST_CASE("lasting memory is what a step adds workspace to") {
+    const Case given;
+    const RunPlan plan = plan_of(given.context, choices_of(given.spec));
+    MemoryPlan memory = measure_memory(plan, {}, given.needs);
+    CHECK(memory[MemoryUse::workspace] > 0);
+    memory[MemoryUse::workspace] = memory[MemoryUse::snapshot] = 0;
+    CHECK(memory == lasting_memory(plan, {}, given.needs));
+}
+
 TEST_CASE("a limited key takes only the given values") {
     const Case given;
     SearchSpace space = whole_space(given.spec);
