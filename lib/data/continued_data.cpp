@@ -28,14 +28,21 @@ std::vector<SourceProgress> progress_in_pass(const SavedData& saved,
     const std::int64_t samples = saved.num_samples;
     const std::int64_t pass = saved.consumed_samples / samples;
     const std::int64_t given = saved.consumed_samples % samples;
-    if (saved.weights.size() == 1) return {{saved.fingerprints[0], pass, samples, samples, given}};
+    if (saved.weights.size() == 1) {
+        return {{saved.fingerprints[0], pass, samples, samples, given, saved.seq_length, {}}};
+    }
     const Blend blend = plan_blend(saved.weights, samples);
     const BlendOrder order(blend, cache_folder);
     const std::vector<std::int64_t> by_source = samples_given(order, given);
     std::vector<SourceProgress> progress;
     for (std::size_t i = 0; i < saved.weights.size(); ++i) {
-        progress.push_back(
-            {saved.fingerprints[i], pass, blend.requests[i], order.counts()[i], by_source[i]});
+        progress.push_back({saved.fingerprints[i],
+                            pass,
+                            blend.requests[i],
+                            order.counts()[i],
+                            by_source[i],
+                            saved.seq_length,
+                            {}});
     }
     return progress;
 }
@@ -55,23 +62,95 @@ std::vector<SourceProgress> progress_in_phase(const SavedData& saved,
     return progress;
 }
 
+SourceProgress start_of(const NewSource& source, std::int64_t pass, std::int64_t seq_length) {
+    const std::int64_t samples = epoch_samples(source.tokens, seq_length);
+    return {source.fingerprint, pass, samples, samples, 0, seq_length, {}};
+}
+
+/// The same progress in samples of another length.
+SourceProgress with_length(SourceProgress progress, const NewSource& source,
+                           std::int64_t seq_length) {
+    if (progress.seq_length == seq_length) return progress;
+    const std::int64_t later = progress.given - first_samples(progress, source.tokens);
+    if (later >= 0) {
+        const std::int64_t epoch = epoch_samples(source.tokens, progress.seq_length);
+        progress = start_of(source, progress.pass + 1 + later / epoch, progress.seq_length);
+        progress.given = later % epoch;
+    }
+    const bool unread = progress.given == 0 && progress.changes.empty();
+    if (unread) return start_of(source, progress.pass, seq_length);
+    progress.changes.push_back({progress.seq_length, progress.given});
+    progress.seq_length = seq_length;
+    progress.given = 0;
+    return progress;
+}
+
 }  // namespace
 
+OrderOptions first_order(const SourceProgress& progress, std::int64_t tokens, std::uint64_t seed) {
+    OrderOptions order = {.seed = seed + static_cast<std::uint64_t>(progress.pass),
+                          .seq_length = progress.changes.empty()
+                                            ? progress.seq_length
+                                            : progress.changes.front().seq_length,
+                          .num_samples = progress.num_samples};
+    if (samples_in_order(tokens, order) < progress.needed) order.num_samples = progress.needed;
+    return order;
+}
+
+std::vector<Cut> cuts_of(const SourceProgress& progress, std::int64_t tokens) {
+    const OrderOptions order = first_order(progress, tokens, 0);
+    std::int64_t samples = samples_in_order(tokens, order);
+    std::vector<Cut> cuts;
+    for (std::size_t i = 0; i < progress.changes.size(); ++i) {
+        const LengthChange& change = progress.changes[i];
+        if (change.given > samples) {
+            fail(ExitCode::bad_input, "identity.data.phase of the checkpoint: source ",
+                 progress.fingerprint, " has given ", change.given, " samples of ", samples);
+        }
+        Cut cut = {.left = {change.given, samples}};
+        const std::int64_t before_last = samples_before_last_epoch(tokens, order);
+        if (i == 0 && change.given < before_last) cut.left.end = before_last;
+        const bool last = i + 1 == progress.changes.size();
+        cut.seq_length = last ? progress.seq_length : progress.changes[i + 1].seq_length;
+        cut.samples = samples =
+            recut_samples(cut.left.end - cut.left.begin, change.seq_length, cut.seq_length);
+        cuts.push_back(cut);
+    }
+    return cuts;
+}
+
+std::int64_t first_samples(const SourceProgress& progress, std::int64_t tokens) {
+    if (progress.changes.empty()) return samples_in_order(tokens, first_order(progress, tokens, 0));
+    return cuts_of(progress, tokens).back().samples;
+}
+
+std::int64_t epoch_samples(std::int64_t tokens, std::int64_t seq_length) {
+    return std::max<std::int64_t>((tokens - 1) / seq_length, 1);
+}
+
+std::int64_t tokens_in_samples(std::int64_t samples, std::int64_t seq_length,
+                               const std::optional<DataPhase>& phase) {
+    if (!phase) return checked_mul(samples, seq_length);
+    return phase->first_token + checked_mul(samples - phase->first_sample, seq_length);
+}
+
 DataPhase change_data(const SavedData& saved, const std::vector<NewSource>& sources,
-                      const std::filesystem::path& cache_folder) {
+                      std::int64_t seq_length, const std::filesystem::path& cache_folder) {
     std::vector<SourceProgress> before = saved.phase ? progress_in_phase(saved, cache_folder)
                                                      : progress_in_pass(saved, cache_folder);
-    DataPhase phase = {.first_sample = saved.consumed_samples, .sources = {}};
+    DataPhase phase = {
+        .first_sample = saved.consumed_samples,
+        .first_token = tokens_in_samples(saved.consumed_samples, saved.seq_length, saved.phase),
+        .sources = {}};
     for (const NewSource& source : sources) {
         const auto known =
             std::find_if(before.begin(), before.end(), [&](const SourceProgress& progress) {
                 return progress.fingerprint == source.fingerprint;
             });
         if (known == before.end()) {
-            phase.sources.push_back(
-                {source.fingerprint, 0, source.epoch_samples, source.epoch_samples, 0});
+            phase.sources.push_back(start_of(source, 0, seq_length));
         } else {
-            phase.sources.push_back(*known);
+            phase.sources.push_back(with_length(*known, source, seq_length));
             before.erase(known);
         }
     }
@@ -79,14 +158,14 @@ DataPhase change_data(const SavedData& saved, const std::vector<NewSource>& sour
     return phase;
 }
 
-SourceStream::SourceStream(OpenOrder open, SourceProgress from, std::int64_t first_samples,
-                           std::int64_t epoch_samples, std::string name)
+SourceStream::SourceStream(OpenOrder open, SourceProgress from, std::int64_t tokens,
+                           std::string name)
     : open_(std::move(open)),
       from_(std::move(from)),
-      first_samples_(first_samples),
-      epoch_samples_(epoch_samples),
+      first_samples_(first_samples(from_, tokens)),
+      epoch_samples_(epoch_samples(tokens, from_.seq_length)),
       name_(std::move(name)) {
-    GPTRAIN_CHECK(first_samples_ > 0 && epoch_samples_ > 0 && from_.given >= 0);
+    GPTRAIN_CHECK(first_samples_ >= 0 && from_.given >= 0);
     find(0);
 }
 
@@ -99,9 +178,7 @@ SourceStream::Place SourceStream::find(std::int64_t index) const {
         if (order_) {
             print("data: pass ", from_.pass + number + 1, " over ", name_, " starts (reshuffled)");
         }
-        const bool first = number == 0;
-        order_ = open_(from_.pass + number, first ? from_.num_samples : epoch_samples_);
-        if (first && order_->size() < from_.needed) order_ = open_(from_.pass, from_.needed);
+        order_ = open_(number);
         order_number_ = number;
     }
     return {order_, number == 0 ? given : after_first % epoch_samples_};

@@ -12,27 +12,57 @@
 #include <vector>
 
 #include "data/blended_dataset.h"
+#include "data/gpt_dataset.h"
+#include "data/recut_order.h"
 #include "data/sample_source.h"
 
 namespace gptrain {
 
+/// How far an order had been read when the length of its samples changed.
+struct LengthChange {
+    std::int64_t seq_length = 0;  ///< until then
+    std::int64_t given = 0;       ///< samples of that length
+
+    bool operator==(const LengthChange&) const = default;
+};
+
 /// How far a source has been read. It gives the samples of one order after the other. The first is
 /// Megatron's for the run's seed + `pass` and `num_samples` (for `needed` where that has fewer than
-/// `needed` samples, as in a BlendedDataset). Order j after it is one epoch, for the seed + `pass`
-/// + j.
+/// `needed` samples, as in a BlendedDataset). If the length of samples changed in it, what was left
+/// then is cut anew (RecutOrder, with the same seed), as often as it changed; without a separate
+/// last epoch that had not begun. Order j after it is one epoch, for the seed + `pass` + j.
 struct SourceProgress {
     std::string fingerprint;  ///< IndexedDataset::fingerprint
     std::int64_t pass = 0;
     std::int64_t num_samples = 1;
     std::int64_t needed = 1;
-    std::int64_t given = 0;  ///< samples read of these orders
+    std::int64_t given = 0;             ///< samples read of these orders, since the last change
+    std::int64_t seq_length = 0;        ///< of these samples
+    std::vector<LengthChange> changes;  ///< in the first order, the earliest first
 
     bool operator==(const SourceProgress&) const = default;
 };
 
+/// The options of the Megatron order in which `progress` began, of a source with `tokens` training
+/// tokens.
+OrderOptions first_order(const SourceProgress& progress, std::int64_t tokens, std::uint64_t seed);
+/// What each of the changes of `progress` left to cut, and its new length. Error (bad_input) if
+/// more samples have been given than there are.
+struct Cut {
+    SampleRange left;
+    std::int64_t seq_length = 0;
+    std::int64_t samples = 0;  ///< of that length; may be none
+};
+std::vector<Cut> cuts_of(const SourceProgress& progress, std::int64_t tokens);
+/// Samples of the first order, as last cut.
+std::int64_t first_samples(const SourceProgress& progress, std::int64_t tokens);
+/// Samples of an epoch: floor((T - 1) / S), at least 1.
+std::int64_t epoch_samples(std::int64_t tokens, std::int64_t seq_length);
+
 /// Data that a run has read since a change.
 struct DataPhase {
     std::int64_t first_sample = 0;  ///< of the run, read from this data
+    std::int64_t first_token = 0;   ///< tokens in the samples before it
     /// Before that sample: the training sources in order, then those that are no longer read.
     std::vector<SourceProgress> sources;
 
@@ -44,33 +74,38 @@ struct SavedData {
     std::vector<std::string> fingerprints;  ///< of the training sources
     std::vector<double> weights;            ///< theirs
     std::int64_t num_samples = 1;           ///< of one pass
-    std::optional<DataPhase> phase;         ///< empty if the data has never changed
+    std::int64_t seq_length = 1;
+    std::optional<DataPhase> phase;  ///< empty if the data has never changed
+    std::int64_t step = 0;
     std::int64_t consumed_samples = 0;
 };
+
+/// Tokens in the first `samples` samples of a run, of which those in the phase, or all without one,
+/// have `seq_length`.
+std::int64_t tokens_in_samples(std::int64_t samples, std::int64_t seq_length,
+                               const std::optional<DataPhase>& phase);
 
 /// A training source of the new data.
 struct NewSource {
     std::string fingerprint;
-    std::int64_t epoch_samples = 1;
+    std::int64_t tokens = 1;  ///< for training
 };
 
-/// The phase that begins with the next sample after the checkpoint. A source that was read before,
-/// whenever that was, goes on where it stopped; others start with their first sample. If sources
-/// are equal, the first takes the progress of the first. Maps the order of the saved blend from
-/// `cache_folder`, or builds it there.
+/// The phase that begins with the next sample after the checkpoint, whose samples have
+/// `seq_length`. A source that was read before, whenever that was, goes on where it stopped; others
+/// start with their first sample. If sources are equal, the first takes the progress of the first.
+/// Maps the order of the saved blend from `cache_folder`, or builds it there.
 DataPhase change_data(const SavedData& saved, const std::vector<NewSource>& sources,
-                      const std::filesystem::path& cache_folder);
+                      std::int64_t seq_length, const std::filesystem::path& cache_folder);
 
 /// The samples of one source from some progress on, without end.
 class SourceStream {
 public:
-    /// Opens the order of a source for the run's seed + `pass` and a number of samples.
-    using OpenOrder = std::function<std::shared_ptr<const SampleSource>(std::int64_t pass,
-                                                                        std::int64_t num_samples)>;
-    /// `first_samples`: samples of the first order. `epoch_samples`: of each later one. `name`: of
-    /// the source, in the line that announces a later order.
-    SourceStream(OpenOrder open, SourceProgress from, std::int64_t first_samples,
-                 std::int64_t epoch_samples, std::string name);
+    /// Opens order `number` of the source, counted from the first.
+    using OpenOrder = std::function<std::shared_ptr<const SampleSource>(std::int64_t number)>;
+    /// `tokens`: of the source, for training. `name`: of the source, in the line that announces a
+    /// later order.
+    SourceStream(OpenOrder open, SourceProgress from, std::int64_t tokens, std::string name);
 
     std::int64_t sample(std::int64_t index, std::span<std::int32_t> tokens) const;
     std::string place_of(std::int64_t index, std::int64_t offset) const;

@@ -76,8 +76,15 @@ void fill_shuffle(std::span<std::int64_t> index, const Epochs& plan, NumpyRandom
     random.shuffle(index.subspan(first));
 }
 
+std::string key_of(const IndexedDataset& tokens, SequenceRange range, const OrderOptions& options) {
+    return text("GPTDataset order of ", tokens.fingerprint(), " sequences ", range.begin, "-",
+                range.end, " seed ", options.seed, " seq_length ", options.seq_length,
+                " num_samples ", options.num_samples);
+}
+
 CachedArrays make_indices(const IndexedDataset& tokens, SequenceRange range,
-                          const OrderOptions& options, const std::filesystem::path& cache_folder) {
+                          const OrderOptions& options, const std::string& key,
+                          const std::filesystem::path& cache_folder) {
     const std::int64_t count = tokens_in(tokens, range);
     if (count == 0) {
         fail(ExitCode::bad_input, tokens.prefix().string(), ": sequences ", range.begin, " to ",
@@ -86,10 +93,6 @@ CachedArrays make_indices(const IndexedDataset& tokens, SequenceRange range,
     GPTRAIN_CHECK(options.num_samples > 0 && options.seq_length > 0);
     const Epochs plan = plan_epochs(range, count, options);
     const std::int64_t entries = checked_mul(plan.documents, plan.epochs);
-    const std::string key =
-        text("GPTDataset order of ", tokens.fingerprint(), " sequences ", range.begin, "-",
-             range.end, " seed ", options.seed, " seq_length ", options.seq_length, " num_samples ",
-             options.num_samples);
     const std::int64_t rows = plan.samples + 1;
     return CachedArrays(cache_folder, "order", key,
                         {checked_mul(entries, 4), checked_mul(rows, 8), checked_mul(rows, 4),
@@ -111,6 +114,11 @@ std::int64_t samples_in_order(std::int64_t tokens, const OrderOptions& options) 
     return plan_epochs({}, tokens, options).samples;
 }
 
+std::int64_t samples_before_last_epoch(std::int64_t tokens, const OrderOptions& options) {
+    const Epochs plan = plan_epochs({}, tokens, options);
+    return plan.separate_last ? plan.samples_before_last : plan.samples;
+}
+
 std::int64_t tokens_in(const IndexedDataset& tokens, SequenceRange range) {
     std::int64_t count = 0;
     for (std::int64_t i = range.begin; i < range.end; ++i)
@@ -122,17 +130,16 @@ GptDataset::GptDataset(std::shared_ptr<const IndexedDataset> tokens, SequenceRan
                        const OrderOptions& options, const std::filesystem::path& cache_folder)
     : tokens_(std::move(tokens)),
       seq_length_(options.seq_length),
-      cache_(make_indices(*tokens_, range, options, cache_folder)) {}
+      key_(key_of(*tokens_, range, options)),
+      cache_(make_indices(*tokens_, range, options, key_, cache_folder)) {}
 
 std::int64_t GptDataset::size() const {
     return static_cast<std::int64_t>(shuffle_index().size());
 }
 
-GptDataset::Place GptDataset::start_of(std::int64_t index) const {
+std::int64_t GptDataset::window_of(std::int64_t index) const {
     GPTRAIN_CHECK(index >= 0 && index < size(), index, " of ", size());
-    const auto row = static_cast<std::size_t>(shuffle_index()[static_cast<std::size_t>(index)]);
-    GPTRAIN_CHECK(row < shuffle_index().size(), row);
-    return {sample_positions()[row], sample_offsets()[row]};
+    return shuffle_index()[static_cast<std::size_t>(index)];
 }
 
 std::int64_t GptDataset::length_at(std::int64_t position) const {
@@ -141,9 +148,18 @@ std::int64_t GptDataset::length_at(std::int64_t position) const {
     return tokens_->sequence_length(document_index()[static_cast<std::size_t>(position)]);
 }
 
-std::int64_t GptDataset::sample(std::int64_t index, std::span<std::int32_t> tokens) const {
-    GPTRAIN_CHECK(static_cast<std::int64_t>(tokens.size()) == seq_length_ + 1, tokens.size());
-    Place place = start_of(index);
+GptDataset::Place GptDataset::place_of_token(std::int64_t window, std::int64_t offset) const {
+    GPTRAIN_CHECK(window >= 0 && window < size(), window, " of ", size());
+    const auto row = static_cast<std::size_t>(window);
+    Place place = {sample_positions()[row], sample_offsets()[row] + offset};
+    for (std::int64_t length; place.offset >= (length = length_at(place.position));)
+        place = {place.position + 1, place.offset - length};
+    return place;
+}
+
+void GptDataset::read(std::int64_t window, std::int64_t offset,
+                      std::span<std::int32_t> tokens) const {
+    Place place = place_of_token(window, offset);
     while (!tokens.empty()) {
         const std::int64_t left = length_at(place.position) - place.offset;
         const std::int64_t count =
@@ -153,15 +169,10 @@ std::int64_t GptDataset::sample(std::int64_t index, std::span<std::int32_t> toke
         tokens = tokens.subspan(static_cast<std::size_t>(count));
         place = {place.position + 1, 0};
     }
-    return seq_length_ + 1;
 }
 
-std::string GptDataset::place_of(std::int64_t index, std::int64_t offset) const {
-    Place place = start_of(index);
-    place.offset += offset;
-    for (std::int64_t length; place.offset >= (length = length_at(place.position));) {
-        place = {place.position + 1, place.offset - length};
-    }
+std::string GptDataset::place_in(std::int64_t window, std::int64_t offset) const {
+    const Place place = place_of_token(window, offset);
     return text(tokens_->bin_path().string(), ": sequence ",
                 document_index()[static_cast<std::size_t>(place.position)], ", token ",
                 place.offset);

@@ -22,8 +22,8 @@
 
 #include "data/index_cache.h"
 #include "data/indexed_dataset.h"
-#include "data/sample_source.h"
 #include "data/split.h"
+#include "data/window_order.h"
 
 namespace gptrain {
 
@@ -33,7 +33,7 @@ struct OrderOptions {
     std::int64_t num_samples = 0;  ///< at least 1; size() is at least this
 };
 
-class GptDataset final : public SampleSource {
+class GptDataset final : public WindowOrder {
 public:
     /// The range must contain a token (check with `tokens_in`), else Error (bad_input). Maps the
     /// indices from `cache_folder`, or builds them there.
@@ -41,8 +41,13 @@ public:
                const OrderOptions& options, const std::filesystem::path& cache_folder);
 
     std::int64_t size() const override;
-    std::int64_t sample(std::int64_t index, std::span<std::int32_t> tokens) const override;
-    std::string place_of(std::int64_t index, std::int64_t offset) const override;
+    std::int64_t seq_length() const override { return seq_length_; }
+    /// A row of the sample index.
+    std::int64_t window_of(std::int64_t index) const override;
+    void read(std::int64_t window, std::int64_t offset,
+              std::span<std::int32_t> tokens) const override;
+    std::string place_in(std::int64_t window, std::int64_t offset) const override;
+    const std::string& key() const override { return key_; }
 
     std::span<const std::int32_t> document_index() const { return cache_.array<std::int32_t>(0); }
     /// Rows of the sample index, size() + 1: a position in the document index, and the token offset
@@ -56,16 +61,20 @@ private:
         std::int64_t position;
         std::int64_t offset;
     };
-    Place start_of(std::int64_t index) const;
+    Place place_of_token(std::int64_t window, std::int64_t offset) const;
     std::int64_t length_at(std::int64_t position) const;
 
     std::shared_ptr<const IndexedDataset> tokens_;
     std::int64_t seq_length_;
+    std::string key_;
     CachedArrays cache_;
 };
 
 /// Samples of the order over a range with that many tokens (at least 1): floor((E T - 1) / S).
 std::int64_t samples_in_order(std::int64_t tokens, const OrderOptions& options);
+
+/// Samples that the order gives before those of a separate last epoch; all without one.
+std::int64_t samples_before_last_epoch(std::int64_t tokens, const OrderOptions& options);
 
 /// Number of tokens in a range of sequences.
 std::int64_t tokens_in(const IndexedDataset& tokens, SequenceRange range);

@@ -151,61 +151,66 @@ std::string repetition_warning(const std::vector<Part>& parts,
                 " times a model memorises them: use more text or fewer training.steps");
 }
 
-/// True if the run goes on with other training data than the checkpoint has.
+/// True if the run goes on with other training data than the checkpoint has, or in samples of
+/// another length.
 bool differs(const SavedData& saved, const std::vector<SourceIdentity>& sources,
-             const std::optional<std::int64_t>& num_samples) {
+             const DataOptions& options) {
     if (saved.fingerprints.size() != sources.size()) return true;
     for (std::size_t i = 0; i < sources.size(); ++i) {
         if (saved.fingerprints[i] != sources[i].fingerprint) return true;
         if (saved.weights[i] != sources[i].weight) return true;
     }
-    return num_samples && *num_samples != saved.num_samples;
-}
-
-/// Samples of one epoch of a part.
-std::int64_t epoch_samples(const Part& part, std::int64_t seq_length) {
-    return std::max<std::int64_t>((part.num_tokens - 1) / seq_length, 1);
+    return saved.seq_length != options.seq_length ||
+           (options.num_samples && *options.num_samples != saved.num_samples);
 }
 
 /// The phase that begins after the checkpoint.
 DataPhase changed_phase(const std::vector<Part>& parts, const DataOptions& options) {
     std::vector<NewSource> sources;
-    for (const Part& part : parts) {
-        sources.push_back({part.tokens->fingerprint(), epoch_samples(part, options.seq_length)});
-    }
-    return change_data(*options.saved, sources, options.cache_folder);
+    for (const Part& part : parts)
+        sources.push_back({part.tokens->fingerprint(), part.num_tokens});
+    return change_data(*options.saved, sources, options.seq_length, options.cache_folder);
 }
 
 /// Fills in the samples of a pass, and whether the data is that of the checkpoint or replaces it.
 void choose_phase(TrainingData& data, OnChange on_change, const std::vector<Part>& parts,
                   const DataOptions& options) {
     const auto& saved = options.saved;
-    const bool goes_on = saved && !differs(*saved, data.train_sources, options.num_samples);
+    const bool goes_on = saved && !differs(*saved, data.train_sources, options);
     if (goes_on) data.phase = saved->phase;
-    data.num_samples = options.num_samples.value_or(
-        goes_on ? saved->num_samples : corpus_samples(parts, options.seq_length));
     data.changed = saved && !goes_on && on_change == OnChange::go_on;
     if (data.changed) data.phase = changed_phase(parts, options);
+    const bool keeps_pass = saved && !data.changed;
+    data.num_samples = options.num_samples.value_or(
+        keeps_pass ? saved->num_samples : corpus_samples(parts, options.seq_length));
+}
+
+/// The order in which the progress of a part began, cut anew as often as the length changed.
+std::shared_ptr<const WindowOrder> open_first_order(const Part& part, const SourceProgress& from,
+                                                    std::uint64_t seed,
+                                                    const std::filesystem::path& cache_folder) {
+    const OrderOptions first = first_order(from, part.num_tokens, seed);
+    std::shared_ptr<const WindowOrder> order =
+        std::make_shared<const GptDataset>(part.tokens, part.range, first, cache_folder);
+    for (const Cut& cut : cuts_of(from, part.num_tokens)) {
+        order = std::make_shared<const RecutOrder>(std::move(order), cut.left, cut.seq_length,
+                                                   first.seed, cache_folder);
+    }
+    return order;
 }
 
 std::unique_ptr<SourceStream> make_stream(const Part& part, const SourceProgress& from,
                                           const DataOptions& options) {
-    const auto order_of = [seed = options.seed, length = options.seq_length](
-                              std::int64_t pass, std::int64_t num_samples) {
-        return OrderOptions{seed + static_cast<std::uint64_t>(pass), length, num_samples};
+    const auto open = [=, seed = options.seed, cache = options.cache_folder](
+                          std::int64_t number) -> std::shared_ptr<const SampleSource> {
+        if (number == 0) return open_first_order(part, from, seed, cache);
+        const OrderOptions order = {seed + static_cast<std::uint64_t>(from.pass + number),
+                                    from.seq_length,
+                                    epoch_samples(part.num_tokens, from.seq_length)};
+        return std::make_shared<const GptDataset>(part.tokens, part.range, order, cache);
     };
-    const auto open = [=, cache = options.cache_folder](std::int64_t pass,
-                                                        std::int64_t num_samples) {
-        return std::make_shared<const GptDataset>(part.tokens, part.range,
-                                                  order_of(pass, num_samples), cache);
-    };
-    const auto samples = [&](std::int64_t num_samples) {
-        return samples_in_order(part.num_tokens, order_of(from.pass, num_samples));
-    };
-    const std::int64_t asked = samples(from.num_samples);
-    return std::make_unique<SourceStream>(
-        open, from, asked < from.needed ? samples(from.needed) : asked,
-        epoch_samples(part, options.seq_length), part.tokens->prefix().string());
+    return std::make_unique<SourceStream>(open, from, part.num_tokens,
+                                          part.tokens->prefix().string());
 }
 
 std::shared_ptr<const SampleSource> make_continued(const std::vector<Part>& parts,
@@ -271,6 +276,7 @@ TrainingData make_training_data(const DataSpec& spec, const DataOptions& options
     const std::vector<Part> train = parts_of(train_sources, split, Split::train);
     check_training_parts(train, split, spec.split);
     data.train_tokens = tokens_of(train);
+    data.run_samples = options.run_samples;
     choose_phase(data, spec.on_change, train, options);
     data.warning = repetition_warning(train, data.phase, options);
     if (data.phase) {

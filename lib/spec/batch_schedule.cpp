@@ -11,8 +11,7 @@ std::int64_t BatchSchedule::size_at(std::int64_t consumed_samples) const {
     return rampup.start + rampup.increment * (consumed_samples * increments / rampup.samples);
 }
 
-std::int64_t BatchSchedule::samples_of(std::int64_t steps) const {
-    std::int64_t consumed = 0;
+std::int64_t BatchSchedule::samples_of(std::int64_t steps, std::int64_t consumed) const {
     const std::int64_t increments =
         rampup.samples > 0 ? (global_batch_size - rampup.start) / rampup.increment : 0;
     // One iteration per batch size of the ramp, not per step: a run may have billions of steps.
@@ -25,7 +24,7 @@ std::int64_t BatchSchedule::samples_of(std::int64_t steps) const {
         consumed += taken * size;
         steps -= taken;
     }
-    return consumed + steps * global_batch_size;
+    return checked_add(consumed, steps * global_batch_size);
 }
 
 }  // namespace gptrain

@@ -57,8 +57,8 @@ struct BatchSchedule {
     RampupSpec rampup;
 
     std::int64_t size_at(std::int64_t consumed_samples) const;
-    /// Samples consumed by the first `steps` steps.
-    std::int64_t samples_of(std::int64_t steps) const;
+    /// Samples consumed after `steps` more steps.
+    std::int64_t samples_of(std::int64_t steps, std::int64_t consumed = 0) const;
 };
 
 /// The learning rate of step k, counted from 1 (formulas: docs/design.md, Numerics).

@@ -2,7 +2,7 @@
 
 #include <map>
 
-#include "base/error.h"
+#include "base/checked.h"
 
 namespace gptrain {
 namespace {
@@ -15,26 +15,43 @@ Json sources(const std::vector<SourceIdentity>& identities) {
     return list;
 }
 
-/// As read by saved_data (resume.h).
-Json phase_json(const DataPhase& phase) {
+/// As read by saved_data (resume.h). What follows from the length of the samples is left out, as in
+/// checkpoints from before it could change.
+Json progress_json(const SourceProgress& source, std::int64_t seq_length) {
+    Json json = {{"fingerprint", source.fingerprint},
+                 {"pass", source.pass},
+                 {"num_samples", source.num_samples},
+                 {"needed", source.needed},
+                 {"given", source.given}};
+    if (source.seq_length != seq_length) json["seq_length"] = source.seq_length;
+    for (const LengthChange& change : source.changes)
+        json["changes"].push_back({{"seq_length", change.seq_length}, {"given", change.given}});
+    return json;
+}
+
+Json phase_json(const DataPhase& phase, std::int64_t seq_length) {
     Json list = Json::array();
-    for (const SourceProgress& source : phase.sources) {
-        list.push_back({{"fingerprint", source.fingerprint},
-                        {"pass", source.pass},
-                        {"num_samples", source.num_samples},
-                        {"needed", source.needed},
-                        {"given", source.given}});
-    }
-    return {{"first_sample", phase.first_sample}, {"sources", std::move(list)}};
+    for (const SourceProgress& source : phase.sources)
+        list.push_back(progress_json(source, seq_length));
+    Json json = {{"first_sample", phase.first_sample}, {"sources", std::move(list)}};
+    if (phase.first_token != checked_mul(phase.first_sample, seq_length))
+        json["first_token"] = phase.first_token;
+    return json;
 }
 
 /// True for what may change with data.on_change: continue.
 bool may_continue(std::string_view key) {
-    for (const std::string_view part :
-         {"data.train", "data.validation", "data.num_samples", "data.phase"}) {
+    for (const std::string_view part : {"data.train", "data.validation", "data.num_samples",
+                                        "data.phase", "training.seq_length"}) {
         if (key.starts_with(part)) return true;
     }
     return false;
+}
+
+/// True if positions need no parameters.
+bool rotates(const nlohmann::json& flat) {
+    const auto found = flat.find("/model/position_embedding");
+    return found != flat.end() && *found == name_of(PositionEmbedding::rope);
 }
 
 /// With sources for validation every source is used whole, so the orders of training depend on
@@ -114,7 +131,7 @@ Json run_identity(const RunSpec& spec, const RunPlan& plan, const TrainingData& 
                         {"validation", sources(data.validation_sources)},
                         {"split", spec.data.split},
                         {"num_samples", data.num_samples}};
-    if (data.phase) identity["data"]["phase"] = phase_json(*data.phase);
+    if (data.phase) identity["data"]["phase"] = phase_json(*data.phase, plan.seq_length);
     identity["seed"] = spec.seed;
     identity["training"] = {{"seq_length", plan.seq_length}};
     identity["optimizer"] = {{"name", spec.optimizer.name}};
@@ -126,6 +143,7 @@ void check_identity(const Json& saved, const Json& current, const std::string& c
     // A map with sorted keys: lookups in Json are linear, and the saved identity may be large.
     const nlohmann::json before = nlohmann::json(saved).flatten();
     const Json now = current.flatten();
+    const bool any_length = rotates(before);
     const bool split_holds = same_split(before, now);
     const auto value = [](const auto& flat, const std::string& key) {
         return flat.contains(key) ? to_line(flat[key]) : std::string("absent");
@@ -134,6 +152,7 @@ void check_identity(const Json& saved, const Json& current, const std::string& c
         const std::string old_value = value(before, pointer);
         const std::string new_value = value(now, pointer);
         if (old_value == new_value) return;
+        if (any_length && pointer == "/model/max_position_embeddings") return;
         std::string key = pointer.substr(1);
         for (char& c : key)
             c = c == '/' ? '.' : c;

@@ -10,7 +10,8 @@
 
 namespace gptrain {
 
-/// What must be equal to resume: the model (except dropout), the tokenizer, the data sources with
+/// What must be equal to resume: the model (except dropout, and max_position_embeddings with rope),
+/// the tokenizer, the data sources with
 /// their fingerprints, order and weights, the split, the seed, seq_length, the optimizer's name,
 /// and the number of samples, which fixes their order. After a change of the data, also how far
 /// each source had been read before. `tokenizer` is the fingerprint of the tokenizer file, empty
@@ -19,8 +20,8 @@ Json run_identity(const RunSpec& spec, const RunPlan& plan, const TrainingData& 
                   const std::string& tokenizer);
 
 /// Throws an Error (usage) that names the first difference and both values, if there is one. With
-/// `go_on`, the training sources, the number of samples and the validation sources may differ, but
-/// there must be validation sources in both or in neither.
+/// `go_on`, the training sources, the number and the length of samples and the validation sources
+/// may differ, but there must be validation sources in both or in neither.
 void check_identity(const Json& saved, const Json& current, const std::string& checkpoint,
                     OnChange on_change = OnChange::refuse);
 

@@ -1,9 +1,11 @@
 #include "train/resume.h"
 
+#include <algorithm>
 #include <array>
 #include <charconv>
 #include <cmath>
 
+#include "base/checked.h"
 #include "base/crc32c.h"
 #include "base/file.h"
 #include "checkpoint/folder.h"
@@ -48,13 +50,44 @@ std::vector<std::filesystem::path> checkpoints_at(const std::filesystem::path& f
 
 constexpr std::size_t max_sources = 10'000;  // as in a run spec
 
-/// A member in [low, 2^60]: sums of a few do not overflow.
+constexpr std::int64_t max_number = std::int64_t{1} << 60;  // sums of a few do not overflow
+constexpr std::int64_t max_length = std::int64_t{1} << 31;  // of a sample, in tokens
+
+/// A member in [low, high].
 std::int64_t integer_from(const JsonReader& reader, const std::string& name, std::string_view key,
-                          std::int64_t low) {
+                          std::int64_t low, std::int64_t high = max_number) {
     const std::int64_t value = reader.integer(key);
-    if (value < low || value > std::int64_t{1} << 60)
+    if (value < low || value > high)
         fail(ExitCode::bad_input, name, ": '", key, "' is out of range: ", value);
     return value;
+}
+
+std::vector<LengthChange> saved_changes(const JsonReader& source, const std::string& name) {
+    std::vector<LengthChange> changes;
+    if (!source.has("changes")) return changes;
+    for (const Json& item : source.array("changes")) {
+        const JsonReader change(item, name);
+        changes.push_back({.seq_length = integer_from(change, name, "seq_length", 1, max_length),
+                           .given = integer_from(change, name, "given", 0)});
+    }
+    return changes;
+}
+
+SourceProgress saved_progress(const JsonReader& source, const std::string& name,
+                              std::int64_t seq_length) {
+    SourceProgress progress = {.fingerprint = source.string("fingerprint"),
+                               .pass = integer_from(source, name, "pass", 0),
+                               .given = integer_from(source, name, "given", 0),
+                               .seq_length = seq_length,
+                               .changes = saved_changes(source, name + ".changes")};
+    if (source.has("seq_length"))
+        progress.seq_length = integer_from(source, name, "seq_length", 1, max_length);
+    std::int64_t longest = progress.seq_length;
+    for (const LengthChange& change : progress.changes)
+        longest = std::max(longest, change.seq_length);
+    progress.num_samples = integer_from(source, name, "num_samples", 1, max_number / longest);
+    progress.needed = integer_from(source, name, "needed", 0, max_number / longest);
+    return progress;
 }
 
 /// As written by run_identity (identity.h). `data`: everything else that the checkpoint says of it.
@@ -66,14 +99,13 @@ DataPhase saved_phase(const Json& json, const std::string& name, const SavedData
         fail(ExitCode::bad_input, name, ": 'first_sample' is ", phase.first_sample, ", but only ",
              data.consumed_samples, " samples have been read");
     }
+    phase.first_token = reader.has("first_token")
+                            ? integer_from(reader, name, "first_token", 0)
+                            : checked_mul(phase.first_sample, data.seq_length);
     const std::string source_name = name + ".sources";
     for (const Json& item : reader.array("sources")) {
         const JsonReader source(item, source_name);
-        phase.sources.push_back({.fingerprint = source.string("fingerprint"),
-                                 .pass = integer_from(source, source_name, "pass", 0),
-                                 .num_samples = integer_from(source, source_name, "num_samples", 1),
-                                 .needed = integer_from(source, source_name, "needed", 0),
-                                 .given = integer_from(source, source_name, "given", 0)});
+        phase.sources.push_back(saved_progress(source, source_name, data.seq_length));
     }
     for (std::size_t i = 0; i < data.fingerprints.size(); ++i) {
         if (i < phase.sources.size() && phase.sources[i].fingerprint == data.fingerprints[i])
@@ -174,7 +206,13 @@ SavedData saved_data(const CheckpointMeta& meta) {
              " sources; a run has 1 to ", max_sources);
     }
     data.num_samples = integer_from(reader, name, "num_samples", 1);
+    const std::string training_name = source + ".training";
+    const JsonReader training(identity.object("training"), training_name);
+    data.seq_length = integer_from(training, training_name, "seq_length", 1, max_length);
+    data.step = meta.step;
     data.consumed_samples = meta.data_position;
+    if (data.consumed_samples > max_number / data.seq_length)
+        fail(ExitCode::bad_input, source, ": too many samples: ", data.consumed_samples);
     if (reader.has("phase"))
         data.phase = saved_phase(reader.object("phase"), name + ".phase", data);
     return data;

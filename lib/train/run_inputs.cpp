@@ -1,5 +1,6 @@
 #include "train/run_inputs.h"
 
+#include <algorithm>
 #include <string>
 #include <vector>
 
@@ -51,6 +52,13 @@ Tokenizer read_tokenizer_of(const RunSpec& spec, TokenizerInput& input) {
     });
 }
 
+/// Training samples of all steps. Those until the checkpoint may have had other batch sizes.
+std::int64_t run_samples(const RunPlan& plan, const std::optional<SavedData>& saved) {
+    if (!saved) return plan.batch.samples_of(plan.steps);
+    const std::int64_t steps = std::max<std::int64_t>(plan.steps - saved->step, 0);
+    return plan.batch.samples_of(steps, saved->consumed_samples);
+}
+
 }  // namespace
 
 TokenizerInput check_inputs(const RunSpec& spec) {
@@ -97,7 +105,7 @@ RunInputs open_inputs(const RunSpec& spec, const RunPlan& plan, const TokenizerI
                     .num_samples = plan.num_samples,
                     .eval_samples = spec.training.eval_interval > 0 ? eval_samples : 0,
                     .cache_folder = cache,
-                    .run_samples = plan.batch.samples_of(plan.steps),
+                    .run_samples = run_samples(plan, saved),
                     .tokenizer = tokenizer.expected,
                     .saved = saved});
     inputs.plan.num_samples = inputs.data.num_samples;

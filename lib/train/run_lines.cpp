@@ -2,7 +2,6 @@
 
 #include <cmath>
 
-#include "base/checked.h"
 #include "base/text.h"
 
 namespace gptrain {
@@ -30,12 +29,27 @@ std::string data_line(const TrainingData& data, bool evaluates) {
     return text("data: ", counted(data.train_tokens, "training token"), ", ", validation);
 }
 
-std::string run_line(const RunPlan& plan, std::int64_t samples_of_pass) {
-    const std::int64_t samples = plan.batch.samples_of(plan.steps);
-    const double epochs = static_cast<double>(samples) / static_cast<double>(samples_of_pass);
-    return text("run: ", counted(plan.steps, "step"), ", ",
-                counted(checked_mul(samples, plan.seq_length), "token"), ", ", few_digits(epochs),
-                " epochs");
+std::string run_line(const RunPlan& plan, const TrainingData& data) {
+    const std::int64_t tokens = tokens_in_samples(data.run_samples, plan.seq_length, data.phase);
+    const double epochs =
+        static_cast<double>(data.run_samples) / static_cast<double>(data.num_samples);
+    return text("run: ", counted(plan.steps, "step"), ", ", counted(tokens, "token"), ", ",
+                few_digits(epochs), " epochs");
+}
+
+/// " after its 10 samples of pass 1".
+std::string start_of(const SourceProgress& source) {
+    std::string read;
+    const auto add = [&](std::int64_t given, const std::string& length) {
+        if (given == 0) return;
+        read += text(read.empty() ? " after its " : " and ", counted(given, "sample"), length);
+    };
+    const auto of_length = [](std::int64_t tokens) { return text(" of ", tokens, " tokens"); };
+    for (const LengthChange& change : source.changes)
+        add(change.given, of_length(change.seq_length));
+    add(source.given, source.changes.empty() ? "" : of_length(source.seq_length));
+    if (!read.empty()) return text(read, " of pass ", source.pass + 1);
+    return source.pass > 0 ? text(" from the start of pass ", source.pass + 1) : " from its start";
 }
 
 std::string device_line(const MeshShape& mesh, const StartSummary& summary) {
@@ -49,7 +63,7 @@ std::string device_line(const MeshShape& mesh, const StartSummary& summary) {
 
 std::array<std::string, 5> start_lines(const RunPlan& plan, const TrainingData& data,
                                        const StartSummary& summary) {
-    return {model_line(plan), data_line(data, summary.evaluates), run_line(plan, data.num_samples),
+    return {model_line(plan), data_line(data, summary.evaluates), run_line(plan, data),
             device_line(plan.mesh, summary), text("output: ", summary.output_dir.string())};
 }
 
@@ -57,11 +71,8 @@ std::string change_line(const TrainingData& data) {
     const DataPhase& phase = data.phase.value();
     std::string line = text("data: from sample ", phase.first_sample, " on");
     for (std::size_t i = 0; i < data.train_sources.size(); ++i) {
-        const std::int64_t given = phase.sources[i].given;
         append(line, text(i > 0 ? ", " : " ", data.train_sources[i].prefix.string(),
-                          given > 0 ? text(" after its ", counted(given, "sample"), " of pass ",
-                                           phase.sources[i].pass + 1)
-                                    : " from its start"));
+                          start_of(phase.sources[i])));
     }
     return line;
 }

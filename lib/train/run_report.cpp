@@ -9,6 +9,7 @@ namespace gptrain {
 
 RunReport::RunReport(const RunInputs& inputs, const RunDevices& devices, const MemoryPlan& planned)
     : plan_(inputs.plan),
+      phase_(inputs.data.phase),
       backend_(devices.backend),
       ranks_(devices.ranks),
       observers_(devices.observers),
@@ -67,7 +68,7 @@ void RunReport::log(const RunState& run) {
     metrics.step_time_s = since_logged_.seconds / static_cast<double>(since_logged_.steps);
     metrics.tflops_per_device = flops / static_cast<double>(plan_.mesh.size()) * 1e-12;
     metrics.consumed_samples = run.consumed_samples;
-    metrics.consumed_tokens = run.consumed_samples * plan_.seq_length;
+    metrics.consumed_tokens = tokens_in_samples(run.consumed_samples, plan_.seq_length, phase_);
     metrics.memory_bytes = max_memory_;
     metrics.skipped_steps = run.last.skipped_steps;
     // If the device computes asynchronously, host time does not measure it.

@@ -76,6 +76,7 @@ private:
     };
 
     const RunPlan& plan_;
+    std::optional<DataPhase> phase_;  ///< of the training data
     const Backend& backend_;
     const MpiSession& ranks_;
     Observers& observers_;

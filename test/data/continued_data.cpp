@@ -48,6 +48,7 @@ struct Corpus {
 SavedData saved_after(const TrainingData& data, std::int64_t consumed) {
     SavedData saved;
     saved.num_samples = data.num_samples;
+    saved.seq_length = length;
     saved.phase = data.phase;
     saved.consumed_samples = consumed;
     for (const SourceIdentity& source : data.train_sources) {

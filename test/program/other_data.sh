@@ -142,6 +142,32 @@ train 4 spike "data.train=[$a, $c]" training.steps=60 checkpoint.interval=0 \
 says out "data: from sample 20 on" "to $work/spike/checkpoints/step-000010; skipping samples"
 says err "after 2 rollbacks to the newest checkpoint"
 
+# Longer samples: what has not been read is cut anew. b has 27 of its 37 samples left.
+rope=model.position_embedding=rope
+longer=($rope training.seq_length=16 training.steps=20)
+train 0 long $rope
+cp -r long long-parts
+train 2 long "${longer[@]}" data.on_change=refuse
+says err "training.seq_length is 8" "data.on_change: continue"
+train 0 long "${longer[@]}"
+says out "data: from sample 20 on $work/a after its 10 samples of 8 tokens of pass 1, $work/b after" \
+    "run: 20 steps, 480 tokens"
+says long/metrics.jsonl '"consumed_samples": 20, "consumed_tokens": 160' \
+    '"consumed_samples": 40, "consumed_tokens": 480'
+reads long 20 "240 240 0"
+for steps in 13 20; do train 0 long-parts "${longer[@]}" training.steps=$steps; done
+same_run long long-parts 20
+# Shorter ones, on two ranks.
+train_ranks 0 2 long $rope training.seq_length=4 training.steps=30
+for steps in 24 30; do
+    train_ranks 0 2 long-parts $rope training.seq_length=4 training.steps=$steps
+done
+reads long 30 "280 280 0"
+same_shards long long-parts 30
+# Learned positions have a row for each, which stays as it is.
+train 2 pair training.seq_length=16
+says err model.max_position_embeddings
+
 # Faults. What the checkpoint says of the change is damaged, or lacks something.
 for edit in 's/"given":10/"given":-1/' 's/"pass":0,//' 's/"first_sample":20/"first_sample":41/'; do
     rm -rf bad
@@ -150,6 +176,14 @@ for edit in 's/"given":10/"given":-1/' 's/"pass":0,//' 's/"first_sample":20/"fir
     edit_manifest "$(checkpoint bad 20)" "$edit"
     train 3 bad "data.train=[$a, $c]" training.steps=25
     says err "checkpoint of step 20: identity.data.phase"
+done
+for edit in 's/"given":10/"given":-1/' 's/"given":10/"given":999/' 's/"seq_length":8/"seq_length":0/'; do
+    rm -rf bad
+    mkdir -p bad/checkpoints
+    cp -r "$(checkpoint long 20)" bad/checkpoints
+    edit_manifest "$(checkpoint bad 20)" "$edit"
+    train 3 bad "${longer[@]}" training.steps=25
+    says err identity.data.phase
 done
 # The checkpoint after which the data was to change is damaged: an older one stands elsewhere.
 cp -r ramp torn

@@ -23,6 +23,7 @@ RunPlan small_plan() {
 
 TEST_CASE("a start says model, data, steps, machine and output, a line each") {
     TrainingData data;
+    data.run_samples = 5000;
     data.num_samples = 3900;
     data.train_tokens = 64000;
     const StartSummary summary = {.device = "CPU with 2 threads",
@@ -42,6 +43,7 @@ TEST_CASE("on several ranks a start says what each of them takes") {
     plan.mesh.data = 2;
     plan.mesh.tensor = 2;
     TrainingData data;
+    data.run_samples = 5000;
     data.num_samples = 1;
     const auto lines =
         start_lines(plan, data, {.device = "GPU", .memory_bytes = 1 << 30, .output_dir = "out"});
@@ -58,6 +60,7 @@ TEST_CASE("epochs have two digits") {
                                                    {400, "13"},
                                                    {3, "1,667"}}));
     TrainingData data;
+    data.run_samples = 5000;
     data.num_samples = samples_of_pass;
     CHECK(start_lines(small_plan(), data, {})[2] ==
           "run: 100 steps, 80,000 tokens, " + words + " epochs");

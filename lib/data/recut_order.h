@@ -1,0 +1,64 @@
+// A part of an order, cut into windows of another length.
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <memory>
+#include <span>
+#include <string>
+
+#include "data/index_cache.h"
+#include "data/window_order.h"
+
+namespace gptrain {
+
+/// Samples [begin, end) of an order.
+struct SampleRange {
+    std::int64_t begin = 0;
+    std::int64_t end = 0;
+};
+
+/// The windows of `order` (length S) that a range of its samples reads, joined and cut into samples
+/// of length S'. Every token of them is the input of one sample, except for fewer
+/// than S' at the end.
+///
+/// They are joined as follows. Of windows that follow each other in `order`, as many as make whole
+/// samples (multiples of lcm(S, S') / S) stay together. The others are joined after all of these,
+/// in their order, so text continues in most places. Where it does not, a sample has other text
+/// behind the end of a window, as at the end of a document. The samples are shuffled by
+/// NumpyRandom(seed).
+class RecutOrder final : public WindowOrder {
+public:
+    /// Maps the indices from `cache_folder`, or builds them there. The range must be enough for
+    /// one sample (recut_samples).
+    RecutOrder(std::shared_ptr<const WindowOrder> order, SampleRange range, std::int64_t seq_length,
+               std::uint64_t seed, const std::filesystem::path& cache_folder);
+
+    std::int64_t size() const override { return std::ssize(shuffled()); }
+    std::int64_t seq_length() const override { return seq_length_; }
+    std::int64_t window_of(std::int64_t index) const override;
+    void read(std::int64_t window, std::int64_t offset,
+              std::span<std::int32_t> tokens) const override;
+    std::string place_in(std::int64_t window, std::int64_t offset) const override;
+    const std::string& key() const override { return key_; }
+
+private:
+    /// A token of `order_`.
+    struct Place {
+        std::int64_t window;
+        std::int64_t offset;
+    };
+    Place find(std::int64_t token) const;
+    std::span<const std::int64_t> joined() const { return cache_.array<std::int64_t>(0); }
+    std::span<const std::int64_t> shuffled() const { return cache_.array<std::int64_t>(1); }
+
+    std::shared_ptr<const WindowOrder> order_;
+    std::int64_t seq_length_;
+    std::string key_;
+    CachedArrays cache_;
+};
+
+/// Samples of length `to` in `windows` windows of length `from`.
+std::int64_t recut_samples(std::int64_t windows, std::int64_t from, std::int64_t to);
+
+}  // namespace gptrain
