@@ -36,6 +36,7 @@ __global__ void record_fault(StepState* state, const std::int64_t* first_sequenc
 
 __device__ inline void count_skip(StepState* state, const StepPolicy& policy) {
     ++state->skipped_steps;
+    if (state->skip == Skip::nothing_learned) return;
     ++state->skipped_in_a_row;
     if (state->skip != Skip::not_finite) return;
     state->clean_steps = 0;
@@ -65,7 +66,10 @@ __global__ void decide(StepState* state, StepPolicy policy) {
     const bool finite = is_finite(state->loss_sum) && is_finite(state->grad_square_sum);
     const bool above =
         state->loss_limit > 0 && state->loss_sum / state->token_weight_sum > state->loss_limit;
-    state->skip = !finite ? Skip::not_finite : above ? Skip::loss_limit : Skip::none;
+    state->skip = !finite                        ? Skip::not_finite
+                  : state->token_weight_sum == 0 ? Skip::nothing_learned
+                  : above                        ? Skip::loss_limit
+                                                 : Skip::none;
     state->skip == Skip::none ? count_update(state, policy) : count_skip(state, policy);
 }
 

@@ -41,8 +41,9 @@ struct StepPolicy {
     std::int64_t growth_interval = 0;
 };
 
-/// Computes grad_norm, skip and grad_factor from loss_sum and grad_square_sum, then the carried
-/// counters and the next step's loss scale.
+/// Computes grad_norm, skip and grad_factor from loss_sum, grad_square_sum and token_weight_sum,
+/// then the carried counters and the next step's loss scale. A step in which nothing is learned
+/// counts as skipped, but neither in a row nor for the loss scale: it says nothing of the model.
 struct DecideStep {
     static constexpr std::string_view name = "decide_step";
     StepRef step;

@@ -12,8 +12,9 @@ namespace gptrain {
 /// Whether and why a step's update is skipped.
 enum class Skip : std::int64_t {
     none = 0,
-    not_finite = 1,  ///< the loss or a gradient
-    loss_limit = 2,  ///< the loss is above the step's limit
+    not_finite = 1,       ///< the loss or a gradient
+    loss_limit = 2,       ///< the loss is above the step's limit
+    nothing_learned = 3,  ///< every token of the global batch has weight 0
 };
 
 /// Layout of the step-state tensor, one per run.

@@ -56,8 +56,9 @@ void row_gradient(T* logits, std::int64_t vocab, float maximum, float sum, float
     }
 }
 
-/// weight loss_scale / token_weight_sum
+/// weight loss_scale / token_weight_sum; 0 where all weights are 0.
 float gradient_factor(float weight, const StepState& state) {
+    if (weight == 0) return 0;
     return static_cast<float>(weight * (state.loss_scale / state.token_weight_sum));
 }
 

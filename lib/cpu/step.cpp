@@ -8,6 +8,7 @@ namespace {
 
 void count_skip(StepState& state, const StepPolicy& policy) {
     ++state.skipped_steps;
+    if (state.skip == Skip::nothing_learned) return;
     ++state.skipped_in_a_row;
     if (state.skip != Skip::not_finite) return;
     state.clean_steps = 0;
@@ -56,7 +57,10 @@ void run(const DecideStep& args) {
     const bool finite = std::isfinite(state.loss_sum) && std::isfinite(state.grad_square_sum);
     const bool above =
         state.loss_limit > 0 && state.loss_sum / state.token_weight_sum > state.loss_limit;
-    state.skip = !finite ? Skip::not_finite : above ? Skip::loss_limit : Skip::none;
+    state.skip = !finite                       ? Skip::not_finite
+                 : state.token_weight_sum == 0 ? Skip::nothing_learned
+                 : above                       ? Skip::loss_limit
+                                               : Skip::none;
     state.skip == Skip::none ? count_update(state, args.policy) : count_skip(state, args.policy);
 }
 

@@ -23,14 +23,23 @@ NumericalFaults::NumericalFaults(const RunInputs& inputs, const RunDevices& devi
 void NumericalFaults::warn_of_skip(const RunState& run, std::int64_t samples) const {
     if (!run.skipped()) return;
     const std::int64_t first = run.consumed_samples - samples;
-    const bool above = run.last.skip == Skip::loss_limit;
-    const std::string why =
-        above ? text("the loss, ", fixed(run.mean_loss(), 4), ", is above ",
-                     fixed(run.last.loss_limit, 4), " (faults.loss_spike)")
-              : text("non-finite loss or gradients (", place_of_fault(run, first), ")");
+    const std::string why = reason_of_skip(run, first);
     if (ranks_.rank() != 0) return;
     warn("step ", run.step, ": ", why, "; update skipped (samples ", first, " to ",
          run.consumed_samples - 1, ", loss scale ", run.loss_scale, ")");
+}
+
+std::string NumericalFaults::reason_of_skip(const RunState& run, std::int64_t first_sample) const {
+    switch (run.last.skip) {
+        case Skip::none: break;
+        case Skip::nothing_learned: return "the loss masks leave no token of the batch to learn";
+        case Skip::loss_limit:
+            return text("the loss, ", fixed(run.mean_loss(), 4), ", is above ",
+                        fixed(run.last.loss_limit, 4), " (faults.loss_spike)");
+        case Skip::not_finite:
+            return text("non-finite loss or gradients (", place_of_fault(run, first_sample), ")");
+    }
+    return "";
 }
 
 std::string NumericalFaults::place_of_fault(const RunState& run, std::int64_t first_sample) const {
@@ -48,7 +57,8 @@ std::string NumericalFaults::place_of_fault(const RunState& run, std::int64_t fi
 }
 
 void NumericalFaults::check(const RunState& run) {
-    if (run.skipped() && run.last.skipped_in_a_row >= policy_.max_skipped_steps) {
+    const bool faulty = run.skipped() && run.last.skip != Skip::nothing_learned;
+    if (faulty && run.last.skipped_in_a_row >= policy_.max_skipped_steps) {
         report_.log(run);
         fail_run(text("step ", run.step, ": ", run.last.skipped_in_a_row,
                       " steps in a row were skipped (faults.max_skipped_steps); the weights are "

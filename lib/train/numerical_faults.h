@@ -33,6 +33,8 @@ public:
     void saved() { rollbacks_in_a_row_ = 0; }
 
 private:
+    /// Why the last step was skipped. All ranks get the same words.
+    std::string reason_of_skip(const RunState& run, std::int64_t first_sample) const;
     /// The rank and tensor where the fault of the last step occurred.
     std::string place_of_fault(const RunState& run, std::int64_t first_sample) const;
     void check_spike(const RunState& run);

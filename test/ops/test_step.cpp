@@ -113,6 +113,7 @@ TEST_CASE("DecideStep skips a step that is not finite") {
 TEST_CASE("the loss scale grows after clean steps, halves on a skip, and is never below 1") {
     for (const auto& backend : built_backends()) {
         StepState state = initial_step_state(2);
+        state.token_weight_sum = 1;
         const auto next = [&](bool clean) {
             state.grad_square_sum = clean ? 1 : INFINITY;
             state = decide(*backend, state, {1.0, 3});
@@ -191,6 +192,23 @@ TEST_CASE("DecideStep leaves out a step whose loss is above its limit, and only 
         CHECK(got.loss_scale == 1024);
         CHECK(got.clean_steps == 3);
         before.loss_sum = INFINITY;
+        CHECK(decide(*backend, before, {1.0, 100}).skip == Skip::not_finite);
+    }
+}
+
+TEST_CASE("DecideStep leaves out a step in which no token is learned, and counts it apart") {
+    for (const auto& backend : built_backends()) {
+        StepState before = running_state();
+        before.token_weight_sum = before.loss_sum = before.grad_square_sum = 0;
+        before.loss_limit = 2;
+        const StepState got = decide(*backend, before, {1.0, 100});
+        CHECK(got.skip == Skip::nothing_learned);
+        CHECK(got.updates == 9);
+        CHECK(got.skipped_steps == 3);
+        CHECK(got.skipped_in_a_row == 1);
+        CHECK(got.loss_scale == 1024);
+        CHECK(got.clean_steps == 3);
+        before.grad_square_sum = NAN;
         CHECK(decide(*backend, before, {1.0, 100}).skip == Skip::not_finite);
     }
 }
