@@ -105,6 +105,12 @@ bool stdout_is_terminal() {
     return is_terminal && !plain;
 }
 
+bool stdout_shows_colours() {
+    const char* refused = std::getenv("NO_COLOR");
+    const bool allowed = refused == nullptr || std::string_view(refused).empty();
+    return allowed && stdout_is_terminal() && !is_dumb_terminal();
+}
+
 std::int64_t terminal_columns() {
     struct winsize size {};
     if (::ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) == 0 && size.ws_col > 0) return size.ws_col;

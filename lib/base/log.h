@@ -47,6 +47,9 @@ void warn(const Parts&... parts) {
 void disable_terminal_output();
 /// True if stdout is a terminal.
 bool stdout_is_terminal();
+/// True if stdout is a terminal that can show colours: TERM is set, and not to "dumb", and NO_COLOR
+/// is not set (https://no-color.org).
+bool stdout_shows_colours();
 /// The width of that terminal now: its own answer, else COLUMNS, else 80.
 std::int64_t terminal_columns();
 

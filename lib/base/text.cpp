@@ -53,6 +53,11 @@ std::string fixed(double value, int digits) {
     return {buffer.data(), result.ptr};
 }
 
+std::string percent(std::int64_t part, std::int64_t whole) {
+    const double share = whole == 0 ? 0 : static_cast<double>(part) / static_cast<double>(whole);
+    return fixed(100 * share, 1) + "%";
+}
+
 std::string grouped(std::int64_t value) {
     std::string digits = text(value);
     const std::size_t first = value < 0 ? 1 : 0;

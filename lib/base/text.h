@@ -45,6 +45,9 @@ std::optional<double> parse_double(std::string_view word);
 /// MiB, GiB, TiB (powers of 1024). Nothing for other units and for values that are not positive.
 std::optional<std::int64_t> parse_bytes(std::string_view word);
 
+/// "12.3%": the share of `part` in `whole`; 0% of nothing.
+std::string percent(std::int64_t part, std::int64_t whole);
+
 /// The value with a fixed number of digits after the point.
 std::string fixed(double value, int digits);
 

@@ -10,26 +10,12 @@
 namespace gptrain {
 namespace {
 
-constexpr std::int64_t max_template_bytes = std::int64_t{1} << 20;
 // Of the positions, to be free for an answer whose length is open.
 constexpr std::int64_t answer_share = 4;
 
 // What published chat models end their turns with, besides their end of text.
 constexpr std::string_view turn_ends[] = {"<|im_end|>",    "<|eot_id|>",      "<|end|>",
                                           "<end_of_turn>", "<|end_of_turn|>", "<|eot|>"};
-
-const NamedTemplate* find_named(std::string_view name) {
-    for (const NamedTemplate& one : named_templates())
-        if (one.name == name) return &one;
-    return nullptr;
-}
-
-std::string names_of_templates() {
-    std::string names;
-    for (const NamedTemplate& one : named_templates())
-        names += text(names.empty() ? "" : ", ", one.name);
-    return names;
-}
 
 /// The model's own template and where it is from; no text if it has none.
 std::pair<std::string, std::string> own_template(const ModelSource& source) {
@@ -52,14 +38,14 @@ ChatTemplate Chat::open_template(const InferenceRun& run, const std::string& giv
     if (given.empty()) own = own_template(run.source);
     std::optional<ChatTemplate> opened;
     run.ranks.run_on_all([&] {
-        named = find_named(given);
+        named = find_named_template(given);
         if (named != nullptr) {
             opened.emplace(named->text, text("--template ", given));
         } else if (!given.empty()) {
             std::error_code ignored;
             if (!std::filesystem::exists(given, ignored)) {
                 fail(ExitCode::usage, "--template ", given,
-                     ": no such file, and no name of a template (", names_of_templates(), ")");
+                     ": no such file, and no name of a template (", template_names(), ")");
             }
             opened.emplace(read_file(given, max_template_bytes), given);
         } else if (!own.second.empty()) {
@@ -68,7 +54,7 @@ ChatTemplate Chat::open_template(const InferenceRun& run, const std::string& giv
             fail(ExitCode::usage, run.source.folder().string(),
                  ": has no chat template (chat_template.jinja, or chat_template in "
                  "tokenizer_config.json); name one with --template FILE or ",
-                 names_of_templates());
+                 template_names());
         }
     });
     return *std::move(opened);

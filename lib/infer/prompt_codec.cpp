@@ -4,6 +4,8 @@
 
 #include "base/json.h"
 #include "interop/hf_folder.h"
+#include "text/chat_template.h"
+#include "text/conversation.h"
 
 namespace gptrain {
 namespace {
@@ -38,14 +40,6 @@ std::optional<ConfigFile> read_config(const ModelSource& source, std::string_vie
     return ConfigFile{parse_json(*contents, path), path};
 }
 
-/// The text of a special token in a tokenizer_config.json; empty if there is none.
-std::string token_text(const ConfigFile& config, const std::string& key) {
-    const JsonReader reader(config.json, config.source);
-    if (!reader.has(key) || config.json.at(key).is_null()) return "";
-    if (!config.json.at(key).is_object()) return reader.string(key);
-    return JsonReader(config.json.at(key), text(config.source, ": ", key)).string("content");
-}
-
 }  // namespace
 
 PromptCodec::PromptCodec(const InferenceRun& run)
@@ -72,8 +66,8 @@ void PromptCodec::read_generation_config(const ModelSource& source) {
 void PromptCodec::read_tokenizer_config(const ModelSource& source) {
     const auto config = read_config(source, "tokenizer_config.json");
     if (!config || !tokenizer_) return;
-    bos_token_ = token_text(*config, "bos_token");
-    eos_token_ = token_text(*config, "eos_token");
+    bos_token_ = token_in_config(config->json, config->source, "bos_token");
+    eos_token_ = token_in_config(config->json, config->source, "eos_token");
     add_end(eos_token_);
 }
 
@@ -110,27 +104,7 @@ std::vector<std::int32_t> PromptCodec::encode(std::string_view prompt) const {
 }
 
 std::vector<std::int32_t> PromptCodec::encode_marked(std::string_view text) const {
-    // A tokenizer.json finds its marks by itself, a sentencepiece model does not.
-    struct Mark {
-        std::string_view text;
-        std::optional<std::int32_t> id;
-    };
-    const Mark marks[] = {{bos_token_, tokenizer_->bos_id()}, {eos_token_, tokenizer_->eos_id()}};
-    std::vector<std::int32_t> ids;
-    while (!text.empty()) {
-        std::size_t end = text.size();
-        const Mark* next = nullptr;
-        for (const Mark& mark : marks) {
-            const std::size_t at = mark.text.empty() || !mark.id ? text.npos : text.find(mark.text);
-            if (at >= end) continue;
-            end = at;
-            next = &mark;
-        }
-        if (end > 0) tokenizer_->encode(text.substr(0, end), ids);
-        if (next != nullptr) ids.push_back(*next->id);
-        text.remove_prefix(end + (next != nullptr ? next->text.size() : 0));
-    }
-    return ids;
+    return gptrain::encode_marked(*tokenizer_, text).ids;
 }
 
 PromptCodec::Decoder::Decoder(const PromptCodec& codec, std::span<const std::int32_t> before) {

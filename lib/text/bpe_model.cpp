@@ -2,6 +2,7 @@
 
 #include <array>
 #include <functional>
+#include <span>
 #include <unordered_map>
 #include <utility>
 
@@ -17,14 +18,19 @@ namespace {
 
 using std::string_view_literals::operator""sv;
 
+/// How an added token is found: in normalized text as that has it.
+std::string_view spelled(const BpeDescription& description, const AddedToken& token,
+                         std::string& buffer) {
+    return token.normalized && description.nfc ? normalize_nfc(token.content, buffer)
+                                               : std::string_view(token.content);
+}
+
 AddedTokens matcher_of(const BpeDescription& description, bool normalized) {
     std::vector<std::pair<std::string, std::int32_t>> tokens;
     for (const AddedToken& token : description.added) {
         if (token.normalized != normalized) continue;
         std::string buffer;
-        tokens.emplace_back(normalized && description.nfc ? normalize_nfc(token.content, buffer)
-                                                          : std::string_view(token.content),
-                            token.id);
+        tokens.emplace_back(spelled(description, token, buffer), token.id);
     }
     return AddedTokens(std::move(tokens));
 }
@@ -48,13 +54,17 @@ public:
           nfc_(description.nfc) {
         for (BpeToken& token : description.tokens) {
             const auto id = static_cast<std::int32_t>(pieces.size());
+            sizes_.push_back(token.bytes.size());
             if (description.ignore_merges && token.spells_bytes)
                 whole_words_.emplace(token.bytes, id);
             pieces.push_back({DecodedPiece::Kind::bytes, std::move(token.bytes)});
         }
         for (const AddedToken& token : description.added) {
             const auto id = static_cast<std::size_t>(token.id);
+            std::string buffer;
+            sizes_[id] = spelled(description, token, buffer).size();
             pieces[id] = {DecodedPiece::Kind::text, token.special ? "" : token.content};
+            if (token.special) marks.emplace(token.id, token.content);
         }
         bos_id = id_of_added(description, "<|begin_of_text|>");
         for (const std::string_view end : {"<|endoftext|>"sv, "<|end_of_text|>"sv, eos_token})
@@ -63,23 +73,50 @@ public:
             if (byte_ids_[byte] < 0) missing_bytes_ += static_cast<char>(byte);
     }
 
-    void encode(std::string_view text, std::vector<std::int32_t>& out) const override {
+    void encode(std::string_view text, std::vector<std::int32_t>& out,
+                std::vector<std::size_t>* begins) const override {
         check_bytes(text);
+        std::size_t at = 0;  // of the text, where the next part or token begins
         const auto take_id = [&out](std::int32_t id) { out.push_back(id); };
+        const auto take_raw_id = [&](std::int32_t id) {
+            out.push_back(id);
+            if (begins != nullptr) begins->push_back(at);
+            at += sizes_[static_cast<std::size_t>(id)];
+        };
         caches_.with_cache([&](WordCache& cache) {
             std::string buffer;
+            std::vector<NormalizedPart> parts;
             const auto encode_normalized = [&](std::string_view part) {
                 encode_words(part, cache, out);
             };
             const auto encode_raw = [&](std::string_view part) {
-                if (nfc_) part = normalize_nfc(part, buffer);
-                normalized_added_.split(part, encode_normalized, take_id);
+                const std::size_t first = out.size();
+                parts = {{.begin = 0, .original = 0, .same = true}};
+                const std::string_view normal =
+                    nfc_ ? normalize_nfc(part, buffer, begins != nullptr ? &parts : nullptr) : part;
+                normalized_added_.split(normal, encode_normalized, take_id);
+                if (begins != nullptr)
+                    add_begins(std::span(out).subspan(first), parts, at, *begins);
+                at += part.size();
             };
-            raw_added_.split(text, encode_raw, take_id);
+            raw_added_.split(text, encode_raw, take_raw_id);
         });
     }
 
 private:
+    /// Appends where tokens begin that spell a part of a text, which begins at byte `at`.
+    void add_begins(std::span<const std::int32_t> ids, std::span<const NormalizedPart> parts,
+                    std::size_t at, std::vector<std::size_t>& begins) const {
+        std::size_t normal = 0;
+        for (const std::int32_t id : ids) {
+            while (parts.size() > 1 && parts[1].begin <= normal)
+                parts = parts.subspan(1);
+            const std::size_t inside = parts[0].same ? normal - parts[0].begin : 0;
+            begins.push_back(at + parts[0].original + inside);
+            normal += sizes_[static_cast<std::size_t>(id)];
+        }
+    }
+
     static std::optional<std::int32_t> id_of_added(const BpeDescription& description,
                                                    std::string_view content) {
         for (const AddedToken& token : description.added)
@@ -128,6 +165,7 @@ private:
     AddedTokens raw_added_;
     AddedTokens normalized_added_;
     std::array<std::int32_t, 256> byte_ids_;
+    std::vector<std::size_t> sizes_;  ///< bytes of text that each token stands for
     std::string missing_bytes_;
     BpeMerges merges_;
     std::vector<Splitter> splitters_;

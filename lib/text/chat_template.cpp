@@ -1,16 +1,15 @@
 #include "text/chat_template.h"
 
+#include <algorithm>
 #include <array>
+#include <iterator>
 #include <utility>
 
 #include "base/error.h"
-#include "text/template_render.h"
 #include "text/utf8.h"
 
 namespace gptrain {
 namespace {
-
-constexpr std::size_t max_template_bytes = std::size_t{1} << 20;
 
 constexpr std::array<NamedTemplate, 4> templates = {{
     {.name = "chatml",
@@ -49,15 +48,35 @@ constexpr std::array<NamedTemplate, 4> templates = {{
      .end_of_turn = "\nUser:"},
 }};
 
+bool has_generation(const TemplateBody& body) {
+    return std::any_of(body.begin(), body.end(), [](const TemplateNode& node) {
+        return node.kind == TemplateNode::Kind::generation ||
+               std::any_of(node.bodies.begin(), node.bodies.end(), has_generation);
+    });
+}
+
 }  // namespace
 
 std::span<const NamedTemplate> named_templates() {
     return templates;
 }
 
+const NamedTemplate* find_named_template(std::string_view name) {
+    for (const NamedTemplate& one : templates)
+        if (one.name == name) return &one;
+    return nullptr;
+}
+
+std::string template_names() {
+    std::string names;
+    for (const NamedTemplate& one : templates)
+        names += text(names.empty() ? "" : ", ", one.name);
+    return names;
+}
+
 ChatTemplate::ChatTemplate(std::string_view text, std::string source)
     : source_(std::move(source)), text_(text) {
-    if (text.size() > max_template_bytes)
+    if (std::ssize(text) > max_template_bytes)
         fail(ExitCode::bad_input, source_, ": a chat template of more than ", max_template_bytes,
              " bytes");
     const std::size_t invalid = find_invalid_utf8(text);
@@ -68,6 +87,21 @@ ChatTemplate::ChatTemplate(std::string_view text, std::string source)
 
 std::string ChatTemplate::render(const Json& messages, const Json& variables,
                                  bool add_generation_prompt) const {
+    return render(messages, variables, add_generation_prompt, nullptr);
+}
+
+std::string ChatTemplate::render(const Json& messages, const Json& variables,
+                                 std::vector<TextRange>& generated) const {
+    return render(messages, variables, false, &generated);
+}
+
+bool ChatTemplate::marks_generation() const {
+    return has_generation(body_);
+}
+
+std::string ChatTemplate::render(const Json& messages, const Json& variables,
+                                 bool add_generation_prompt,
+                                 std::vector<TextRange>* generated) const {
     TemplateRun run(source_);
     TemplateVariables all = {{"messages", value_of(run, messages)},
                              {"add_generation_prompt", boolean_value(add_generation_prompt)},
@@ -75,7 +109,7 @@ std::string ChatTemplate::render(const Json& messages, const Json& variables,
                              {"documents", none_value()}};
     for (const auto& [name, value] : variables.items())
         all.emplace_back(name, value_of(run, value));
-    return render_template(run, body_, all);
+    return render_template(run, body_, all, generated);
 }
 
 std::string template_in_config(const Json& config, const std::string& source) {
@@ -88,6 +122,13 @@ std::string template_in_config(const Json& config, const std::string& source) {
     }
     fail(ExitCode::bad_input, source, ": 'chat_template' has several templates, none of which is ",
          "named default; pass one with --template FILE");
+}
+
+std::string token_in_config(const Json& config, const std::string& source, const std::string& key) {
+    const JsonReader reader(config, source);
+    if (!reader.has(key) || config.at(key).is_null()) return "";
+    if (!config.at(key).is_object()) return reader.string(key);
+    return JsonReader(config.at(key), text(source, ": ", key)).string("content");
 }
 
 }  // namespace gptrain

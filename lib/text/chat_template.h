@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "base/json.h"
-#include "text/template_syntax.h"
+#include "text/template_render.h"
 
 namespace gptrain {
 
@@ -23,6 +23,10 @@ struct NamedTemplate {
 
 /// chatml, llama3, mistral, plain.
 std::span<const NamedTemplate> named_templates();
+/// The template of that name, or null.
+const NamedTemplate* find_named_template(std::string_view name);
+/// "chatml, llama3, ..."
+std::string template_names();
 
 class ChatTemplate {
 public:
@@ -37,10 +41,20 @@ public:
     std::string render(const Json& messages, const Json& variables,
                        bool add_generation_prompt) const;
 
+    /// The text of a whole conversation; `generated` receives the parts that {% generation %}
+    /// encloses.
+    std::string render(const Json& messages, const Json& variables,
+                       std::vector<TextRange>& generated) const;
+    /// True if the template says with {% generation %} what the assistant writes.
+    bool marks_generation() const;
+
     /// True if the template's text contains the word.
     bool mentions(std::string_view word) const { return text_.find(word) != text_.npos; }
 
 private:
+    std::string render(const Json& messages, const Json& variables, bool add_generation_prompt,
+                       std::vector<TextRange>* generated) const;
+
     std::string source_;
     std::string text_;
     TemplateBody body_;
@@ -49,5 +63,10 @@ private:
 /// The template in a tokenizer_config.json: its chat_template, or of several the one named default;
 /// empty if it has none. Error (bad_input) if it has another form.
 std::string template_in_config(const Json& config, const std::string& source);
+/// The text of a special token there, such as bos_token; empty if it has none.
+std::string token_in_config(const Json& config, const std::string& source, const std::string& key);
+
+/// Size limit of a template's file.
+constexpr std::int64_t max_template_bytes = std::int64_t{1} << 20;
 
 }  // namespace gptrain

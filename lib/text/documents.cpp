@@ -46,11 +46,7 @@ std::optional<FaultyDocument> take_json_text(const Record& record, const std::st
                                       text("the value of '", key, "' must be a string")};
         }
     } catch (const Error& error) {
-        if (record.unfinished) {
-            return FaultyDocument{DocumentFault::truncated,
-                                  text("the file ends inside this line: ", error.what())};
-        }
-        return FaultyDocument{DocumentFault::invalid_json, text("invalid JSON, ", error.what())};
+        return faulty_json(record, error);
     }
     return std::nullopt;
 }
@@ -120,6 +116,7 @@ std::string_view name_of(DocumentFault fault) {
         case DocumentFault::not_text: return "a non-string value";
         case DocumentFault::too_long: return "too many bytes";
         case DocumentFault::truncated: return "a truncated last line";
+        case DocumentFault::conversation: return "an unusable conversation";
     }
     return "?";
 }
@@ -127,6 +124,13 @@ std::string_view name_of(DocumentFault fault) {
 RecordReader open_corpus(const std::filesystem::path& path, const CorpusFormat& format) {
     return {path, format.json_lines ? RecordUnit::line : format.documents,
             format.max_document_bytes};
+}
+
+FaultyDocument faulty_json(const Record& record, const Error& error) {
+    if (record.unfinished) {
+        return {DocumentFault::truncated, text("the file ends inside this line: ", error.what())};
+    }
+    return {DocumentFault::invalid_json, text("invalid JSON, ", error.what())};
 }
 
 std::optional<FaultyDocument> take_document(Record& record, const CorpusFormat& format,

@@ -7,6 +7,7 @@
 #include <string>
 #include <string_view>
 
+#include "base/error.h"
 #include "text/record_reader.h"
 
 namespace gptrain {
@@ -19,11 +20,19 @@ struct CorpusFormat {
     std::int64_t max_document_bytes = std::int64_t{64} << 20;  ///< limit of a line or document
 };
 
-enum class DocumentFault { invalid_utf8, invalid_json, missing_key, not_text, too_long, truncated };
+enum class DocumentFault {
+    invalid_utf8,
+    invalid_json,
+    missing_key,
+    not_text,
+    too_long,
+    truncated,
+    conversation,
+};
 
 /// Describes a fault, as in "3 with invalid UTF-8".
 std::string_view name_of(DocumentFault fault);
-constexpr int document_fault_kinds = 6;
+constexpr int document_fault_kinds = 7;
 
 struct FaultyDocument {
     DocumentFault fault;
@@ -45,6 +54,9 @@ std::string place_of(const Record& record, const std::filesystem::path& path);
 
 /// A reader that splits `path` as the format specifies.
 RecordReader open_corpus(const std::filesystem::path& path, const CorpusFormat& format);
+
+/// The fault of a record that is not JSON, from the Error of its parser.
+FaultyDocument faulty_json(const Record& record, const Error& error);
 
 /// Moves the document's text from the record to `text`, or returns its fault. With JSON lines the
 /// text may be empty.

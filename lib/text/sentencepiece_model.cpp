@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <sentencepiece_processor.h>
+#include <span>
 #include <utility>
 
 #include "text/model_check.h"
@@ -72,6 +73,10 @@ public:
         }
         for (const ModelPiece& piece : facts.pieces)
             pieces.push_back(decoded(piece, facts.unknown_surface));
+        for (std::size_t id = 0; id < facts.pieces.size(); ++id) {
+            if (facts.pieces[id].type == PieceType::control)
+                marks.emplace(static_cast<std::int32_t>(id), facts.pieces[id].text);
+        }
         bos_id = optional_id(processor_.bos_id());
         eos_id = optional_id(processor_.eos_id());
         add_dummy_prefix = facts.add_dummy_prefix;
@@ -79,8 +84,10 @@ public:
         encodes_words_independently_ = encodes_words_independently(facts, pieces);
     }
 
-    void encode(std::string_view text, std::vector<std::int32_t>& out) const override {
+    void encode(std::string_view text, std::vector<std::int32_t>& out,
+                std::vector<std::size_t>* begins) const override {
         std::vector<int> ids;
+        const char* const start = text.data();
         while (!text.empty()) {
             const std::size_t length =
                 encodes_words_independently_ ? part_length(text) : text.size();
@@ -91,11 +98,24 @@ public:
                      ": sentencepiece cannot encode with this model: ", status.message());
             }
             out.insert(out.end(), ids.begin(), ids.end());
+            if (begins != nullptr) {
+                add_begins(text.substr(0, length), ids,
+                           static_cast<std::size_t>(text.data() - start), *begins);
+            }
             text.remove_prefix(length);
         }
     }
 
 private:
+    /// The library maps its pieces back to the text before it was normalized.
+    void add_begins(std::string_view text, std::span<const int> ids, std::size_t at,
+                    std::vector<std::size_t>& begins) const {
+        const auto pieces_of_text = processor_.EncodeAsImmutableProto(text);
+        GPTRAIN_CHECK(pieces_of_text.pieces_size() == ids.size(), ids.size());
+        for (const auto& piece : pieces_of_text.pieces())
+            begins.push_back(at + piece.begin());
+    }
+
     sentencepiece::SentencePieceProcessor processor_;
     bool encodes_words_independently_ = false;
     std::string source_;

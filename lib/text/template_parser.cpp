@@ -141,7 +141,7 @@ private:
     }
 
     Node parse_generation() {
-        Node made = node(Node::Kind::body);
+        Node made = node(Node::Kind::generation);
         take();
         expect_end(Token::Kind::close_block);
         made.bodies.push_back(parse_body({"endgeneration"}));

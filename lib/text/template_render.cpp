@@ -18,11 +18,13 @@ enum class Flow { onward, leave_loop, next_round };
 
 class Renderer {
 public:
-    Renderer(TemplateRun& run, const TemplateVariables& variables)
-        : run_(run), scopes_{variables} {}
+    Renderer(TemplateRun& run, const TemplateVariables& variables,
+             std::vector<TextRange>* generated)
+        : run_(run), generated_(generated), scopes_{variables} {}
 
     std::string render(const TemplateBody& body) {
         std::string out;
+        text_ = &out;
         run_body(body, out);
         return out;
     }
@@ -49,9 +51,18 @@ private:
             case Node::Kind::set_attribute: set_attribute(node); break;
             case Node::Kind::leave: return Flow::leave_loop;
             case Node::Kind::next: return Flow::next_round;
-            case Node::Kind::body: return run_body(node.bodies[0], out);
+            case Node::Kind::generation: return run_generation(node, out);
         }
         return Flow::onward;
+    }
+
+    Flow run_generation(const Node& node, std::string& out) {
+        if (generated_ != nullptr && &out != text_)
+            run_.fail("{% generation %} inside {% set %} does not say which text is learned");
+        const std::size_t begin = out.size();
+        const Flow flow = run_body(node.bodies[0], out);
+        if (generated_ != nullptr) generated_->push_back({begin, out.size()});
+        return flow;
     }
 
     void start(std::int64_t line) {
@@ -358,14 +369,16 @@ private:
     }
 
     TemplateRun& run_;
+    std::vector<TextRange>* generated_;
+    const std::string* text_ = nullptr;  ///< of the template, not of a {% set %}
     std::vector<TemplateVariables> scopes_;
 };
 
 }  // namespace
 
 std::string render_template(TemplateRun& run, const TemplateBody& body,
-                            const TemplateVariables& variables) {
-    return Renderer(run, variables).render(body);
+                            const TemplateVariables& variables, std::vector<TextRange>* generated) {
+    return Renderer(run, variables, generated).render(body);
 }
 
 }  // namespace gptrain

@@ -1,6 +1,7 @@
 // Evaluation of a parsed chat template.
 #pragma once
 
+#include <cstddef>
 #include <string>
 #include <utility>
 #include <vector>
@@ -11,10 +12,18 @@ namespace gptrain {
 
 using TemplateVariables = std::vector<std::pair<std::string, TemplateValue>>;
 
-/// The text of the template. Error (bad_input) with the template's name and line: a construct
-/// outside of the subset, an undefined value where Jinja needs one, a conversation that the
-/// template refuses, or more work than any chat template needs.
+/// Bytes [begin, end) of a text.
+struct TextRange {
+    std::size_t begin = 0;
+    std::size_t end = 0;
+};
+
+/// The text of the template. `generated`, if given, receives the parts of the text that
+/// {% generation %} encloses, in order. Error (bad_input) with the template's name and line: a
+/// construct outside of the subset, an undefined value where Jinja needs one, a conversation that
+/// the template refuses, or more work than any chat template needs.
 std::string render_template(TemplateRun& run, const TemplateBody& body,
-                            const TemplateVariables& variables);
+                            const TemplateVariables& variables,
+                            std::vector<TextRange>* generated = nullptr);
 
 }  // namespace gptrain

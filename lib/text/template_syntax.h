@@ -49,7 +49,7 @@ struct TemplateNode {
         set_attribute,  ///< names[0].names[1] = expr
         leave,          ///< break
         next,           ///< continue
-        body,           ///< bodies[0] as it is ({% generation %})
+        generation,     ///< bodies[0], which the assistant says ({% generation %})
     };
     Kind kind = Kind::text;
     std::int64_t line = 1;

@@ -5,6 +5,7 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <unordered_map>
 #include <vector>
 
 #include "base/error.h"
@@ -30,8 +31,11 @@ public:
     TokenModel& operator=(const TokenModel&) = delete;
     virtual ~TokenModel() = default;
 
-    /// Appends the ids of a text that is valid UTF-8.
-    virtual void encode(std::string_view text, std::vector<std::int32_t>& out) const = 0;
+    /// Appends the ids of a text that is valid UTF-8, and to `begins`, if given, the byte of the
+    /// text at which each of them begins. A token of normalized text begins where the text that it
+    /// was made of does.
+    virtual void encode(std::string_view text, std::vector<std::int32_t>& out,
+                        std::vector<std::size_t>* begins) const = 0;
 
     /// An id outside the vocabulary is an Error (bad_input).
     const DecodedPiece& piece(std::int32_t id) const {
@@ -43,6 +47,8 @@ public:
     }
 
     std::vector<DecodedPiece> pieces;  ///< by id
+    /// How special tokens, which decode to nothing, are spelled.
+    std::unordered_map<std::int32_t, std::string> marks;
     std::optional<std::int32_t> bos_id;
     std::optional<std::int32_t> eos_id;
     bool add_dummy_prefix = false;  ///< the encoder prepends a space, which decoding removes

@@ -39,6 +39,11 @@ std::filesystem::path file_of(const std::filesystem::path& path) {
          ": a folder without a tokenizer.json, a tokenizer.model, or vocab.json and merges.txt");
 }
 
+void check_utf8(std::string_view text) {
+    if (const auto at = find_invalid_utf8(text); at != std::string_view::npos)
+        fail(ExitCode::bad_input, "the text is not UTF-8 at byte ", at);
+}
+
 }  // namespace
 
 TokenizerFile read_tokenizer(const std::filesystem::path& given) {
@@ -107,10 +112,19 @@ std::optional<std::int32_t> Tokenizer::eos_id() const {
 }
 
 void Tokenizer::encode(std::string_view text, std::vector<std::int32_t>& out) const {
-    if (const auto at = find_invalid_utf8(text); at != std::string_view::npos) {
-        fail(ExitCode::bad_input, "the text is not UTF-8 at byte ", at);
-    }
-    model_->encode(text, out);
+    check_utf8(text);
+    model_->encode(text, out, nullptr);
+}
+
+void Tokenizer::encode(std::string_view text, std::vector<std::int32_t>& out,
+                       std::vector<std::size_t>& begins) const {
+    check_utf8(text);
+    model_->encode(text, out, &begins);
+}
+
+std::string_view Tokenizer::mark(std::int32_t id) const {
+    const auto found = model_->marks.find(id);
+    return found == model_->marks.end() ? std::string_view() : found->second;
 }
 
 std::string Tokenizer::decode(std::span<const std::int32_t> ids) const {

@@ -71,11 +71,18 @@ public:
     /// sentencepiece and tokenizers. Text that is not UTF-8 is an Error (bad_input), as is a model
     /// that passed validation but cannot encode it.
     void encode(std::string_view text, std::vector<std::int32_t>& out) const;
+    /// The same, and appends the byte of `text` at which each id begins to `begins`. A token of
+    /// normalized text begins where the text that it was made of does.
+    void encode(std::string_view text, std::vector<std::int32_t>& out,
+                std::vector<std::size_t>& begins) const;
 
     /// The text of `ids`, always valid UTF-8: U+FFFD replaces each byte piece that is not part of a
     /// character. bos, eos and other special tokens decode to nothing. An id outside the vocabulary
     /// is an Error (bad_input).
     std::string decode(std::span<const std::int32_t> ids) const;
+
+    /// How a special token, which decodes to nothing, is spelled; empty for other tokens.
+    std::string_view mark(std::int32_t id) const;
 
 private:
     friend class StreamDecoder;

@@ -174,13 +174,23 @@ const CharKinds& CharKinds::instance() {
     return kinds;
 }
 
-std::string_view normalize_nfc(std::string_view text, std::string& buffer) {
+std::string_view normalize_nfc(std::string_view text, std::string& buffer,
+                               std::vector<NormalizedPart>* parts) {
     const Normalizer& tables = Normalizer::instance();
+    const char* const start = text.data();
+    const auto note = [&](bool same) {
+        if (parts == nullptr) return;
+        parts->push_back({.begin = buffer.size(),
+                          .original = static_cast<std::size_t>(text.data() - start),
+                          .same = same});
+    };
     std::size_t same = unchanged_length(text, tables);
     if (same == text.size()) return text;
     buffer.clear();
+    if (parts != nullptr) parts->clear();
     std::u32string part;
     while (!text.empty()) {
+        note(true);
         if (same == text.size()) {
             buffer += text;
             break;
@@ -189,6 +199,7 @@ std::string_view normalize_nfc(std::string_view text, std::string& buffer) {
         const std::size_t begin = same == 0 ? 0 : last_char_start(text.substr(0, same));
         buffer += text.substr(0, begin);
         text.remove_prefix(begin);
+        note(false);
         part.clear();
         for (bool first = true; !text.empty(); first = false) {
             const DecodedChar next = first_char(text);

@@ -7,6 +7,7 @@
 #include <memory>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "text/char_kind.h"
 
@@ -43,8 +44,16 @@ private:
     std::unique_ptr<CharKind[]> kinds_;
 };
 
+/// Where a part of a normalized text begins, and what it was made of.
+struct NormalizedPart {
+    std::size_t begin = 0;     ///< in the normalized text
+    std::size_t original = 0;  ///< in the text before
+    bool same = false;         ///< the bytes are those of the text before
+};
+
 /// The text in normalization form C: `text` itself if it is, else a view of `buffer`, which
-/// receives it.
-std::string_view normalize_nfc(std::string_view text, std::string& buffer);
+/// receives it. `parts`, if given, is then filled with the parts in order.
+std::string_view normalize_nfc(std::string_view text, std::string& buffer,
+                               std::vector<NormalizedPart>* parts = nullptr);
 
 }  // namespace gptrain

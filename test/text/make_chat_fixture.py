@@ -84,4 +84,5 @@ def main():
                     out.write(json.dumps(line, ensure_ascii=False) + "\n")
 
 
-main()
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,66 @@
+// Lines of JSON with a conversation each, as documents of which a model learns what the assistant
+// says.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "text/conversation.h"
+#include "text/documents.h"
+#include "text/tokenizer.h"
+
+namespace gptrain {
+
+struct ChatOptions {
+    /// A NamedTemplate's name or a file; empty: the template next to the tokenizer, if there is
+    /// one.
+    std::string chat_template;
+    std::string prompt_key = "prompt";
+    std::string response_key = "response";
+    std::string messages_key = "messages";
+};
+
+/// A document's ids, its end of document included, and 1 for each that is learned.
+struct ChatDocument {
+    std::vector<std::int32_t> ids;
+    std::vector<std::uint8_t> learned;
+    /// The end-of-document id occurs before the end, too: the template writes it after each turn.
+    bool ends_inside = false;
+};
+
+/// Makes documents of lines. All members are const and thread-safe.
+class ChatEncoder {
+public:
+    /// Reads the template. Error (usage): there is none of that name, or the tokenizer has no
+    /// end-of-document id; (bad_input): a faulty template or tokenizer_config.json.
+    ChatEncoder(const ChatOptions& options, const TokenizerFile& file, const Tokenizer& tokenizer);
+
+    /// The document of a JSON object with the messages of a conversation, or a prompt and its
+    /// response, or its fault. Without a template, prompt and response follow each other; a
+    /// conversation is then an Error (usage) that names `place`. The end-of-document id follows
+    /// every document that has not ended with it, and is learned if the text before it is.
+    std::optional<FaultyDocument> encode(Record& record, const CorpusFormat& format,
+                                         const std::string& place, ChatDocument& document) const;
+
+private:
+    void open_template(const TokenizerFile& file);
+    void read_config(const std::filesystem::path& folder);
+    LearnedText text_of(const Json& line, const std::string& place) const;
+    LearnedText pair_text(const Json& line) const;
+    LearnedText conversation_text(const Json& messages, std::string_view key) const;
+    ChatDocument document_of(const LearnedText& text) const;
+
+    const ChatOptions& options_;
+    const Tokenizer& tokenizer_;
+    std::int32_t end_of_document_ = 0;
+    std::optional<ChatTemplate> template_;
+    std::string own_template_;  ///< in tokenizer_config.json
+    std::string own_template_source_;
+    std::string bos_token_;  ///< in tokenizer_config.json; may be empty
+    std::string eos_token_;
+    Json variables_ = Json::object();
+};
+
+}  // namespace gptrain

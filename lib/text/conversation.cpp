@@ -1,0 +1,128 @@
+#include "text/conversation.h"
+
+#include <algorithm>
+#include <optional>
+
+#include "base/error.h"
+#include "base/log.h"
+
+namespace gptrain {
+namespace {
+
+bool is_assistant(const Json& message) {
+    return message.at("role") == "assistant";
+}
+
+/// Refuses a template of which the text `longer` does not begin with `shorter`.
+void require_prefix(const std::string& longer, const std::string& shorter, std::size_t message,
+                    std::string_view when) {
+    if (longer.starts_with(shorter)) return;
+    const auto differ = std::mismatch(shorter.begin(), shorter.end(), longer.begin(), longer.end());
+    fail(ExitCode::bad_input, "messages[", message, "]: the template writes the conversation ",
+         when, " otherwise, from byte ", differ.first - shorter.begin(),
+         " of its text on, so what the assistant says cannot be told; use a template with "
+         "{% generation %}, or end the conversation after this message");
+}
+
+/// The part of the whole text that message `at`, the assistant's, adds to `before`.
+TextRange turn_range(const ChatTemplate& chat_template, const Json& before, const Json& variables,
+                     const std::string& whole, std::size_t at, const Json& with) {
+    const std::string prompt = chat_template.render(before, variables, true);
+    const std::string said = chat_template.render(with, variables, false);
+    require_prefix(said, prompt, at, "with the generation prompt and with the answer");
+    require_prefix(whole, said, at, "that ends here and the one that goes on");
+    return {prompt.size(), said.size()};
+}
+
+}  // namespace
+
+LearnedText render_learned(const ChatTemplate& chat_template, const Json& messages,
+                           const Json& variables) {
+    LearnedText result;
+    if (chat_template.marks_generation()) {
+        result.text = chat_template.render(messages, variables, result.learned);
+        return result;
+    }
+    const auto turns = std::count_if(messages.begin(), messages.end(), is_assistant);
+    if (turns > max_learned_turns) {
+        fail(ExitCode::bad_input, "has ", turns, " messages of the assistant, but without ",
+             "{% generation %} in the template the limit is ", max_learned_turns,
+             "; split the conversation");
+    }
+    result.text = chat_template.render(messages, variables, false);
+    Json before = Json::array();
+    for (std::size_t at = 0; at < messages.size(); ++at) {
+        Json with = before;
+        with.push_back(messages[at]);
+        if (is_assistant(messages[at])) {
+            result.learned.push_back(
+                turn_range(chat_template, before, variables, result.text, at, with));
+        }
+        before = std::move(with);
+    }
+    return result;
+}
+
+LocatedIds encode_marked(const Tokenizer& tokenizer, std::string_view text) {
+    const std::optional<std::int32_t> known[] = {tokenizer.bos_id(), tokenizer.eos_id()};
+    LocatedIds result;
+    for (std::size_t at = 0; at < text.size();) {
+        std::size_t end = text.size();
+        std::optional<std::int32_t> next;
+        for (const auto& id : known) {
+            const std::string_view mark = id ? tokenizer.mark(*id) : "";
+            const std::size_t found = mark.empty() ? text.npos : text.find(mark, at);
+            if (found >= end) continue;
+            end = found;
+            next = id;
+        }
+        const std::size_t first = result.begins.size();
+        if (end > at) tokenizer.encode(text.substr(at, end - at), result.ids, result.begins);
+        for (std::size_t& begin : std::span(result.begins).subspan(first))
+            begin += at;
+        at = end;
+        if (!next) continue;
+        result.ids.push_back(*next);
+        result.begins.push_back(at);
+        at += tokenizer.mark(*next).size();
+    }
+    return result;
+}
+
+std::vector<std::uint8_t> learned_tokens(std::span<const std::size_t> begins,
+                                         std::span<const TextRange> learned) {
+    std::vector<std::uint8_t> tokens;
+    tokens.reserve(begins.size());
+    for (const std::size_t begin : begins) {
+        while (!learned.empty() && learned.front().end <= begin)
+            learned = learned.subspan(1);
+        tokens.push_back(!learned.empty() && learned.front().begin <= begin ? 1 : 0);
+    }
+    return tokens;
+}
+
+LearnedMarks learned_marks() {
+    if (stdout_shows_colours()) return {"\x1b[32m", "\x1b[0m"};
+    return {"{+", "+}"};
+}
+
+std::string show_learned(const Tokenizer& tokenizer, std::span<const std::int32_t> ids,
+                         std::span<const std::uint8_t> learned, const LearnedMarks& marks) {
+    StreamDecoder decoder(tokenizer);
+    std::string shown;
+    bool inside = false;
+    const auto enter = [&](bool now) {
+        if (now != inside) shown += now ? marks.begin : marks.end;
+        inside = now;
+    };
+    for (std::size_t i = 0; i < ids.size(); ++i) {
+        enter(learned[i] != 0);
+        shown += without_controls(decoder.push(ids[i]));
+        shown += without_controls(tokenizer.mark(ids[i]));
+    }
+    shown += without_controls(decoder.finish());
+    enter(false);
+    return shown;
+}
+
+}  // namespace gptrain

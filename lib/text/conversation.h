@@ -1,0 +1,61 @@
+// Conversations as texts of which a model learns a part: what the assistant says.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "text/chat_template.h"
+#include "text/tokenizer.h"
+
+namespace gptrain {
+
+/// A text and the parts of it, in order and apart, that a model learns to write.
+struct LearnedText {
+    std::string text;
+    std::vector<TextRange> learned;
+};
+
+/// More assistant's turns than this need a template with {% generation %}.
+constexpr std::int64_t max_learned_turns = 1024;
+
+/// The text of a conversation, messages as ChatTemplate::render takes them, each with a role.
+/// Learned is what {% generation %} encloses. With a template that lacks it, the conversation is
+/// rendered up to each message of the assistant with the generation prompt, then with that message:
+/// what the second text adds to the first is learned. Errors (bad_input): those of
+/// ChatTemplate::render, too many turns, and a template whose texts do not begin with each other.
+LearnedText render_learned(const ChatTemplate& chat_template, const Json& messages,
+                           const Json& variables);
+
+/// The ids of a text, and the byte of it at which each begins.
+struct LocatedIds {
+    std::vector<std::int32_t> ids;
+    std::vector<std::size_t> begins;
+};
+
+/// The ids of a text in which the tokenizer's begin and end of a text (<s>, </s>) may be spelled. A
+/// tokenizer.json finds all its marks by itself, a sentencepiece model none.
+LocatedIds encode_marked(const Tokenizer& tokenizer, std::string_view text);
+
+/// 1 for each token that begins in a learned part of its text, 0 for each other.
+std::vector<std::uint8_t> learned_tokens(std::span<const std::size_t> begins,
+                                         std::span<const TextRange> learned);
+
+/// What comes before and after learned text where it is shown.
+struct LearnedMarks {
+    std::string_view begin;
+    std::string_view end;
+};
+
+/// Colours on a terminal that has them, else {+ and +}.
+LearnedMarks learned_marks();
+
+/// The text of tokens, special ones as they are spelled, control characters but line feeds as
+/// blanks, with learned parts between `marks`.
+std::string show_learned(const Tokenizer& tokenizer, std::span<const std::int32_t> ids,
+                         std::span<const std::uint8_t> learned, const LearnedMarks& marks);
+
+}  // namespace gptrain

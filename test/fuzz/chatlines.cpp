@@ -1,0 +1,69 @@
+// A line of JSON with a conversation, for a template without and one with {% generation %}, and for
+// none.
+#include <algorithm>
+#include <vector>
+
+#include "fuzz/target.h"
+#include "support/temp_folder.h"
+#include "text/chat_lines.h"
+#include "text/train_tokenizer.h"
+
+using namespace gptrain;
+
+namespace {
+
+struct Encoders {
+    test::TempFolder folder;
+    TokenizerFile file;
+    Tokenizer tokenizer;
+    std::vector<ChatOptions> options;
+    std::vector<ChatEncoder> encoders;
+
+    Encoders() : file(trained()), tokenizer(file) {
+        test::fill(folder / "tags.jinja",
+                   "{% for m in messages %}{% if m.role == 'assistant' %}{% generation %}"
+                   "{{ m.content }}{% endgeneration %}{% else %}{{ m.content | trim }}{% endif %}|"
+                   "{% endfor %}");
+        options.resize(3);
+        options[1].chat_template = "mistral";
+        options[2].chat_template = (folder / "tags.jinja").string();
+        for (const ChatOptions& one : options)
+            encoders.emplace_back(one, file, tokenizer);
+    }
+
+    static TokenizerFile trained() {
+        int documents = 0;
+        std::string bytes =
+            train_tokenizer({.vocab_size = 262, .kind = TokenizerTraining::Kind::byte_bpe},
+                            [&](std::string& document) {
+                                document = "the light and the darkness";
+                                return documents++ < 2;
+                            });
+        return {.bytes = std::move(bytes), .source = "tokenizer", .eos_token = ""};
+    }
+};
+
+}  // namespace
+
+int LLVMFuzzerTestOneInput(const std::uint8_t* bytes, std::size_t size) {
+    static const Encoders all;
+    const CorpusFormat format = {.json_lines = true};
+    for (const ChatEncoder& encoder : all.encoders) {
+        Record record;
+        record.bytes = test::as_text(bytes, size);
+        ChatDocument document;
+        std::optional<FaultyDocument> fault;
+        // Only a conversation without a template is an Error: of the command line.
+        const bool encoded = test::accepts(ExitCode::usage, "a.jsonl:1:", [&] {
+            fault = encoder.encode(record, format, "a.jsonl:1", document);
+        });
+        if (!encoded) continue;
+        if (fault) {
+            GPTRAIN_CHECK(!fault->what.empty() && fault->what.size() <= 4096);
+            continue;
+        }
+        GPTRAIN_CHECK(document.ids.size() == document.learned.size());
+        GPTRAIN_CHECK(document.ids.back() == all.tokenizer.eos_id());
+    }
+    return 0;
+}
