@@ -1,4 +1,5 @@
 #include <CLI/CLI.hpp>
+#include <algorithm>
 #include <filesystem>
 #include <memory>
 #include <optional>
@@ -15,6 +16,7 @@
 #include "data/training_data.h"
 #include "device.h"
 #include "spec/make_plan.h"
+#include "text/conversation.h"
 
 namespace gptrain {
 namespace {
@@ -22,8 +24,12 @@ namespace {
 struct Options {
     std::filesystem::path path;
     std::vector<std::string> settings;
+    std::filesystem::path tokenizer;
     bool verify = false;
 };
+
+constexpr std::int64_t shown_documents = 3;
+constexpr std::int64_t shown_tokens = 200;  // of each
 
 ExitCode inspect_checkpoints(const std::filesystem::path& folder, bool verify) {
     const FolderDescription description = describe_checkpoints(folder, verify);
@@ -42,6 +48,22 @@ void inspect_spec(const Options& options) {
     print(describe(plan, count_training_tokens(spec.data).value_or(0)));
 }
 
+/// The first documents as text, with what is learned of them marked.
+void show_documents(const IndexedDataset& data, const std::filesystem::path& path) {
+    const Tokenizer tokenizer(path);
+    if (data.meta()) {
+        check_tokenizer(data.prefix(), *data.meta(),
+                        {"--tokenizer " + path.string(), text(tokenizer.fingerprint())});
+    }
+    const LearnedMarks marks = data.masked() ? learned_marks() : LearnedMarks{};
+    for (std::int64_t i = 0; i < std::min(shown_documents, data.num_documents()); ++i) {
+        const DocumentTokens tokens = first_tokens(data, i, shown_tokens);
+        const bool more = std::ssize(tokens.ids) == shown_tokens;
+        print("document ", i, more ? text(" (its first ", shown_tokens, " tokens)") : "", ":");
+        print(show_learned(tokenizer, tokens.ids, tokens.learned, marks));
+    }
+}
+
 void inspect_tokens(const Options& options) {
     const IndexedDataset data(options.path);
     print("token data set ", options.path.string());
@@ -50,8 +72,13 @@ void inspect_tokens(const Options& options) {
     print("  tokens       ", data.num_tokens());
     print("  ids          ", name_of(data.dtype()));
     print("  fingerprint  ", data.fingerprint());
-    const std::optional<TokenMeta> meta = read_token_meta(data);
+    const std::optional<TokenMeta>& meta = data.meta();
     print("  made with    ", meta ? describe(*meta) : "an unknown tokenizer (no .meta.json)");
+    if (data.masked()) {
+        const std::int64_t learned = data.learned_tokens(0, data.num_sequences());
+        print("  learned      ", learned, " (", percent(learned, data.num_tokens()), ")");
+    }
+    if (!options.tokenizer.empty()) show_documents(data, options.tokenizer);
 }
 
 bool is_token_data(const std::filesystem::path& prefix) {
@@ -76,6 +103,10 @@ bool is_checkpoints_folder(const std::filesystem::path& path) {
 ExitCode inspect(const Options& options) {
     namespace fs = std::filesystem;
     const fs::path& path = options.path;
+    if (!options.tokenizer.empty() && !is_token_data(path)) {
+        fail(ExitCode::usage, "--tokenizer shows token data as text, but ", path.string(),
+             " is none");
+    }
     if (named_yaml(path)) {
         inspect_spec(options);
     } else if (!options.settings.empty()) {
@@ -115,6 +146,11 @@ void add_inspect(CLI::App& app, Command& chosen) {
         ->required()
         ->type_name("RUN.yaml|DATA-PREFIX|CHECKPOINT-DIR|OUTPUT-DIR");
     add_settings(*command, options->settings);
+    command
+        ->add_option("--tokenizer", options->tokenizer,
+                     "Shows the first documents of a token data set as text, the part of them that "
+                     "is learned in colour or between {+ and +}")
+        ->type_name("FILE");
     command->add_flag("--verify", options->verify, "Read and check every byte of checkpoints");
     command->final_callback(
         [&chosen, options] { chosen = [options] { return inspect(*options); }; });

@@ -8,6 +8,7 @@
 #include "commands.h"
 #include "data/indexed_dataset.h"
 #include "data/token_meta.h"
+#include "text/conversation.h"
 #include "text/tokenizer.h"
 
 namespace gptrain {
@@ -42,39 +43,28 @@ void print_histogram(const IndexedDataset& dataset) {
     }
 }
 
-std::vector<std::int32_t> first_tokens(const IndexedDataset& dataset, std::int64_t document,
-                                       std::int64_t limit) {
-    std::vector<std::int32_t> ids;
-    const std::int64_t end = dataset.document_begin(document + 1);
-    for (std::int64_t i = dataset.document_begin(document); i < end && std::ssize(ids) < limit;
-         ++i) {
-        const std::int64_t count = std::min(dataset.sequence_length(i), limit - std::ssize(ids));
-        const std::size_t begin = ids.size();
-        ids.resize(begin + static_cast<std::size_t>(count));
-        dataset.read(i, 0, count, ids.data() + begin);
-    }
-    return ids;
-}
-
 void print_sample(const IndexedDataset& dataset, const InspectOptions& options) {
     if (options.document >= dataset.num_documents()) {
         fail(ExitCode::usage, options.prefix, " has no document ", options.document,
              "; it has documents 0 to ", dataset.num_documents() - 1);
     }
-    const auto ids = first_tokens(dataset, options.document, options.sample_tokens);
+    const auto tokens = first_tokens(dataset, options.document, options.sample_tokens);
     std::string numbers;
-    for (const std::int32_t id : ids)
+    for (const std::int32_t id : tokens.ids)
         numbers += text(" ", id);
     print("document ", options.document, " starts with", numbers);
-    if (!options.tokenizer.empty()) print(Tokenizer(options.tokenizer).decode(ids));
+    if (options.tokenizer.empty()) return;
+    const Tokenizer tokenizer(options.tokenizer);
+    print(dataset.masked() ? show_learned(tokenizer, tokens.ids, tokens.learned, learned_marks())
+                           : tokenizer.decode(tokens.ids));
 }
 
 void print_tokenizer(const IndexedDataset& dataset, const InspectOptions& options) {
-    const std::optional<TokenMeta> meta = read_token_meta(dataset);
+    const std::optional<TokenMeta>& meta = dataset.meta();
     print("made with ", meta ? describe(*meta) : "an unknown tokenizer (no .meta.json)");
     if (!meta || options.tokenizer.empty()) return;
     const Tokenizer tokenizer(options.tokenizer);
-    check_tokenizer(dataset, *meta,
+    check_tokenizer(dataset.prefix(), *meta,
                     {"--tokenizer " + options.tokenizer, text(tokenizer.fingerprint())});
 }
 
@@ -85,6 +75,10 @@ void inspect_token_files(const InspectOptions& options) {
     print(options.prefix, ": ", dataset.num_documents(), " documents, ", dataset.num_sequences(),
           " sequences, ", dataset.num_tokens(), " tokens of ", name_of(dataset.dtype()), " (",
           human_bytes(dataset.num_tokens() * size_of(dataset.dtype())), ")");
+    if (dataset.masked()) {
+        const std::int64_t learned = dataset.learned_tokens(0, dataset.num_sequences());
+        print("learned: ", learned, " tokens (", percent(learned, dataset.num_tokens()), ")");
+    }
     print_tokenizer(dataset, options);
     if (dataset.num_documents() == 0) return;
     print_histogram(dataset);

@@ -1,6 +1,7 @@
 #include <algorithm>
 #include <filesystem>
 #include <optional>
+#include <string_view>
 #include <utility>
 
 #include "base/error.h"
@@ -14,15 +15,33 @@ namespace {
 
 void append_documents(const IndexedDataset& dataset, IndexedWriter& writer) {
     std::vector<std::int32_t> ids;
+    std::vector<std::uint8_t> learned;
     for (std::int64_t document = 0; document < dataset.num_documents(); ++document) {
         const std::int64_t end = dataset.document_begin(document + 1);
         for (std::int64_t i = dataset.document_begin(document); i < end; ++i) {
             ids.resize(static_cast<std::size_t>(dataset.sequence_length(i)));
             dataset.read(i, 0, dataset.sequence_length(i), ids.data());
-            writer.add_sequence(ids);
+            learned.resize(writer.masked() ? ids.size() : 0);
+            if (writer.masked()) dataset.read_learned(i, 0, learned);
+            writer.add_sequence(ids, learned);
         }
         writer.end_document();
     }
+}
+
+/// True if all data sets have a loss mask; Error if only some have.
+bool all_masked(const std::vector<IndexedDataset>& datasets) {
+    const IndexedDataset& first = datasets.front();
+    for (const IndexedDataset& dataset : datasets) {
+        if (dataset.masked() == first.masked()) continue;
+        const IndexedDataset& masked = dataset.masked() ? dataset : first;
+        const IndexedDataset& plain = dataset.masked() ? first : dataset;
+        fail(ExitCode::bad_input, plain.prefix().string(), ": has no loss mask, but ",
+             masked.prefix().string(),
+             " has one; merge files with and files without masks apart, and blend them in "
+             "data.train");
+    }
+    return first.masked();
 }
 
 /// The metadata that all data sets share; nothing if one does not name its tokenizer.
@@ -32,7 +51,7 @@ std::optional<TokenMeta> common_meta(const std::vector<IndexedDataset>& datasets
     std::string unknown;
     for (const IndexedDataset& dataset : datasets) {
         const std::string prefix = dataset.prefix().string();
-        std::optional<TokenMeta> meta = read_token_meta(dataset);
+        std::optional<TokenMeta> meta = dataset.meta();
         if (!meta) {
             unknown = prefix;
         } else if (!common) {
@@ -64,16 +83,19 @@ void merge_token_files(const MergeOptions& options) {
                  "; cannot merge files from different tokenizers");
         }
     }
+    const bool masked = all_masked(datasets);
     std::optional<TokenMeta> meta = common_meta(datasets);
     if (meta) meta->program = "gptrain " GPTRAIN_VERSION;
     const std::filesystem::path prefix = options.output_prefix;
     if (prefix.has_parent_path()) create_folders(prefix.parent_path());
-    IndexedWriter writer(prefix, datasets.front().dtype());
+    IndexedWriter writer(prefix, datasets.front().dtype(), masked);
     for (const IndexedDataset& dataset : datasets)
         append_documents(dataset, writer);
     writer.commit(meta);
-    print("wrote ", writer.bin_path().string(),
-          meta ? ", .idx and .meta.json: " : " and .idx: ", writer.num_documents(), " documents, ",
+    const std::string_view others = masked ? ", .idx, .mask and .meta.json: "
+                                    : meta ? ", .idx and .meta.json: "
+                                           : " and .idx: ";
+    print("wrote ", writer.bin_path().string(), others, writer.num_documents(), " documents, ",
           writer.num_tokens(), " tokens");
 }
 

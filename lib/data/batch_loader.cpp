@@ -21,9 +21,18 @@ void check_ids(const SampleSource& source, std::int64_t index, std::span<const s
          "); the data was made with another tokenizer, or model.vocab_size is wrong");
 }
 
-/// Appends one sample's sequence to a microbatch. The first `real` tokens are not padding.
-void append_sequence(Microbatch& batch, std::span<const std::int32_t> tokens, std::int64_t real,
-                     const BatchShape& shape) {
+/// One sample. The first `real` tokens are not padding.
+struct Sample {
+    std::vector<std::int32_t> tokens;
+    std::vector<std::uint8_t> learned;
+    std::int64_t real = 0;
+
+    explicit Sample(std::size_t size) : tokens(size), learned(size) {}
+};
+
+/// Appends one sample's sequence to a microbatch.
+void append_sequence(Microbatch& batch, const Sample& sample, const BatchShape& shape) {
+    const std::span<const std::int32_t> tokens = sample.tokens;
     const auto inputs = tokens.first(tokens.size() - 1);
     const auto targets = tokens.subspan(1);
     batch.ids.insert(batch.ids.end(), inputs.begin(), inputs.end());
@@ -32,7 +41,9 @@ void append_sequence(Microbatch& batch, std::span<const std::int32_t> tokens, st
     for (std::int32_t i = 0; i < shape.seq_length; ++i) {
         const bool ends_document =
             shape.eod_id && inputs[static_cast<std::size_t>(i)] == *shape.eod_id;
-        const bool counted = i + 1 < real && !(ends_document && shape.eod_mask_loss);
+        const bool learned = sample.learned[static_cast<std::size_t>(i) + 1] != 0;
+        const bool counted =
+            i + 1 < sample.real && learned && !(ends_document && shape.eod_mask_loss);
         batch.weights.push_back(counted ? 1.0f : 0.0f);
         batch.positions.push_back(i - document_begin);
         if (shape.reset_at_eod) batch.first_visible.push_back(document_begin);
@@ -56,13 +67,15 @@ Microbatch make_microbatch(const SampleSource& source, const BatchShape& shape,
     if (shape.reset_at_eod) batch.first_visible.reserve(elements);
     if (shape.sliding_window) batch.first_in_window.reserve(elements);
 
-    std::vector<std::int32_t> tokens(static_cast<std::size_t>(shape.seq_length + 1));
+    Sample sample(static_cast<std::size_t>(shape.seq_length + 1));
     for (std::int64_t b = 0; b < shape.micro_batch_size; ++b) {
         const std::int64_t index = first_sample + first_sequence + b;
-        const std::int64_t real = source.sample(index, tokens);
-        check_ids(source, index, std::span(tokens).first(static_cast<std::size_t>(real)),
+        sample.real = source.sample(index, sample.tokens);
+        source.learned(index, sample.learned);
+        check_ids(source, index,
+                  std::span(sample.tokens).first(static_cast<std::size_t>(sample.real)),
                   shape.vocab_size);
-        append_sequence(batch, tokens, real, shape);
+        append_sequence(batch, sample, shape);
     }
     return batch;
 }

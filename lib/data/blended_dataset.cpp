@@ -125,6 +125,10 @@ std::int64_t BlendedDataset::sample(std::int64_t index, std::span<std::int32_t> 
     return source_of(index).sample(sample_of(index), tokens);
 }
 
+void BlendedDataset::learned(std::int64_t index, std::span<std::uint8_t> learned) const {
+    source_of(index).learned(sample_of(index), learned);
+}
+
 std::string BlendedDataset::place_of(std::int64_t index, std::int64_t offset) const {
     return source_of(index).place_of(sample_of(index), offset);
 }

@@ -189,6 +189,11 @@ std::int64_t SourceStream::sample(std::int64_t index, std::span<std::int32_t> to
     return place.order->sample(place.index, tokens);
 }
 
+void SourceStream::learned(std::int64_t index, std::span<std::uint8_t> learned) const {
+    const Place place = find(index);
+    place.order->learned(place.index, learned);
+}
+
 std::string SourceStream::place_of(std::int64_t index, std::int64_t offset) const {
     const Place place = find(index);
     return place.order->place_of(place.index, offset);
@@ -221,6 +226,11 @@ ContinuedDataset::Place ContinuedDataset::find(std::int64_t index) const {
 std::int64_t ContinuedDataset::sample(std::int64_t index, std::span<std::int32_t> tokens) const {
     const Place place = find(index);
     return place.stream.sample(place.index, tokens);
+}
+
+void ContinuedDataset::learned(std::int64_t index, std::span<std::uint8_t> learned) const {
+    const Place place = find(index);
+    place.stream.learned(place.index, learned);
 }
 
 std::string ContinuedDataset::place_of(std::int64_t index, std::int64_t offset) const {

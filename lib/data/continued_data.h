@@ -108,6 +108,7 @@ public:
     SourceStream(OpenOrder open, SourceProgress from, std::int64_t tokens, std::string name);
 
     std::int64_t sample(std::int64_t index, std::span<std::int32_t> tokens) const;
+    void learned(std::int64_t index, std::span<std::uint8_t> learned) const;
     std::string place_of(std::int64_t index, std::int64_t offset) const;
 
 private:
@@ -140,6 +141,7 @@ public:
     std::int64_t size() const override;
     /// `index` counts the samples of the run; those before the phase are Errors (bug).
     std::int64_t sample(std::int64_t index, std::span<std::int32_t> tokens) const override;
+    void learned(std::int64_t index, std::span<std::uint8_t> learned) const override;
     std::string place_of(std::int64_t index, std::int64_t offset) const override;
 
 private:

@@ -157,18 +157,34 @@ GptDataset::Place GptDataset::place_of_token(std::int64_t window, std::int64_t o
     return place;
 }
 
-void GptDataset::read(std::int64_t window, std::int64_t offset,
-                      std::span<std::int32_t> tokens) const {
+template <class T>
+void GptDataset::for_each_part(std::int64_t window, std::int64_t offset, std::span<T> out,
+                               const auto& read) const {
     Place place = place_of_token(window, offset);
-    while (!tokens.empty()) {
+    while (!out.empty()) {
         const std::int64_t left = length_at(place.position) - place.offset;
-        const std::int64_t count =
-            std::min<std::int64_t>(left, static_cast<std::int64_t>(tokens.size()));
-        tokens_->read(document_index()[static_cast<std::size_t>(place.position)], place.offset,
-                      count, tokens.data());
-        tokens = tokens.subspan(static_cast<std::size_t>(count));
+        const auto count = static_cast<std::size_t>(std::min(left, std::ssize(out)));
+        read(document_index()[static_cast<std::size_t>(place.position)], place.offset,
+             out.first(count));
+        out = out.subspan(count);
         place = {place.position + 1, 0};
     }
+}
+
+void GptDataset::read(std::int64_t window, std::int64_t offset,
+                      std::span<std::int32_t> tokens) const {
+    for_each_part(window, offset, tokens,
+                  [&](std::int32_t sequence, std::int64_t begin, std::span<std::int32_t> part) {
+                      tokens_->read(sequence, begin, std::ssize(part), part.data());
+                  });
+}
+
+void GptDataset::read_learned(std::int64_t window, std::int64_t offset,
+                              std::span<std::uint8_t> learned) const {
+    for_each_part(window, offset, learned,
+                  [&](std::int32_t sequence, std::int64_t begin, std::span<std::uint8_t> part) {
+                      tokens_->read_learned(sequence, begin, part);
+                  });
 }
 
 std::string GptDataset::place_in(std::int64_t window, std::int64_t offset) const {

@@ -46,6 +46,8 @@ public:
     std::int64_t window_of(std::int64_t index) const override;
     void read(std::int64_t window, std::int64_t offset,
               std::span<std::int32_t> tokens) const override;
+    void read_learned(std::int64_t window, std::int64_t offset,
+                      std::span<std::uint8_t> learned) const override;
     std::string place_in(std::int64_t window, std::int64_t offset) const override;
     const std::string& key() const override { return key_; }
 
@@ -62,6 +64,11 @@ private:
         std::int64_t offset;
     };
     Place place_of_token(std::int64_t window, std::int64_t offset) const;
+    /// Calls read(sequence, offset in it, part of `out`) for the parts of a window's tokens, from
+    /// its token `offset` on, in order.
+    template <class T>
+    void for_each_part(std::int64_t window, std::int64_t offset, std::span<T> out,
+                       const auto& read) const;
     std::int64_t length_at(std::int64_t position) const;
 
     std::shared_ptr<const IndexedDataset> tokens_;

@@ -1,5 +1,6 @@
 #include "data/indexed_dataset.h"
 
+#include <algorithm>
 #include <cstring>
 #include <limits>
 #include <span>
@@ -86,6 +87,8 @@ IndexedDataset::IndexedDataset(const std::filesystem::path& prefix)
     check_header();
     check_sequences();
     check_documents();
+    read_meta();
+    open_mask();
     fingerprint_ = make_fingerprint();
 }
 
@@ -172,9 +175,38 @@ void IndexedDataset::check_documents() const {
     }
 }
 
+void IndexedDataset::read_meta() {
+    meta_ = read_token_meta(prefix_);
+    if (!meta_ || (meta_->documents == num_documents_ && meta_->tokens == num_tokens_)) return;
+    fail(ExitCode::bad_input, meta_path(prefix_).string(), ": describes ", meta_->documents,
+         " documents and ", meta_->tokens, " tokens, but ", prefix_.string(), ".idx has ",
+         num_documents_, " and ", num_tokens_,
+         "; it belongs to other token files: remove it, or regenerate them");
+}
+
+void IndexedDataset::open_mask() {
+    const std::filesystem::path path = mask_path(prefix_);
+    const std::string meta = meta_path(prefix_).string();
+    if (!meta_ || !meta_->mask) {
+        std::error_code unreadable;
+        if (!std::filesystem::exists(path, unreadable)) return;
+        fail(ExitCode::bad_input, path.string(), ": no ", meta,
+             " names this loss mask; restore that file, or remove the mask to learn every token");
+    }
+    mask_.emplace(path);
+    const bool own = mask_->checksum() == meta_->mask->crc32c &&
+                     mask_->learned() == meta_->mask->learned && mask_->tokens() == num_tokens_;
+    if (own) return;
+    fail(ExitCode::bad_input, path.string(), ": is the loss mask of other token files (CRC-32C ",
+         mask_->checksum(), ", but ", meta, " names ", meta_->mask->crc32c,
+         "); restore its own, or make the token files anew with gpt-preprocess chat");
+}
+
 std::string IndexedDataset::make_fingerprint() const {
     const std::uint32_t idx_crc = crc32c(idx_.bytes().data(), idx_.bytes().size());
-    return text(bytes_of(idx_), ".", idx_crc, "-", bytes_of(bin_), ".", sampled_crc(bin_.bytes()));
+    const std::string mask = mask_ ? text("-mask.", mask_->checksum()) : "";
+    return text(bytes_of(idx_), ".", idx_crc, "-", bytes_of(bin_), ".", sampled_crc(bin_.bytes()),
+                mask);
 }
 
 std::int64_t IndexedDataset::sequence_length(std::int64_t sequence) const {
@@ -185,6 +217,29 @@ std::int64_t IndexedDataset::sequence_length(std::int64_t sequence) const {
 std::int64_t IndexedDataset::document_begin(std::int64_t document) const {
     GPTRAIN_CHECK(document >= 0 && document <= num_documents_, document);
     return load_at<std::int64_t>(documents(), document);
+}
+
+std::int64_t IndexedDataset::first_token(std::int64_t sequence) const {
+    GPTRAIN_CHECK(sequence >= 0 && sequence <= num_sequences_, sequence);
+    if (sequence == num_sequences_) return num_tokens_;
+    return load_at<std::int64_t>(offsets(), sequence) / size_of(dtype_);
+}
+
+void IndexedDataset::read_learned(std::int64_t sequence, std::int64_t begin,
+                                  std::span<std::uint8_t> out) const {
+    const std::int64_t length = sequence_length(sequence);
+    GPTRAIN_CHECK(begin >= 0 && begin <= length && std::ssize(out) <= length - begin, begin);
+    if (mask_) {
+        mask_->read(first_token(sequence) + begin, out);
+    } else {
+        std::fill(out.begin(), out.end(), std::uint8_t{1});
+    }
+}
+
+std::int64_t IndexedDataset::learned_tokens(std::int64_t begin, std::int64_t end) const {
+    const std::int64_t first = first_token(begin);
+    const std::int64_t last = first_token(end);
+    return mask_ ? mask_->count(first, last) : last - first;
 }
 
 void IndexedDataset::read(std::int64_t sequence, std::int64_t begin, std::int64_t count,
@@ -199,6 +254,23 @@ void IndexedDataset::read(std::int64_t sequence, std::int64_t begin, std::int64_
     } else {
         widen<std::int32_t>(from, count, out);
     }
+}
+
+DocumentTokens first_tokens(const IndexedDataset& dataset, std::int64_t document,
+                            std::int64_t limit) {
+    DocumentTokens tokens;
+    const std::int64_t end = dataset.document_begin(document + 1);
+    for (std::int64_t i = dataset.document_begin(document);
+         i < end && std::ssize(tokens.ids) < limit; ++i) {
+        const std::int64_t count =
+            std::min(dataset.sequence_length(i), limit - std::ssize(tokens.ids));
+        const std::size_t begin = tokens.ids.size();
+        tokens.ids.resize(begin + static_cast<std::size_t>(count));
+        tokens.learned.resize(tokens.ids.size());
+        dataset.read(i, 0, count, tokens.ids.data() + begin);
+        dataset.read_learned(i, 0, std::span(tokens.learned).subspan(begin));
+    }
+    return tokens;
 }
 
 }  // namespace gptrain

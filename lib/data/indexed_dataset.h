@@ -8,14 +8,21 @@
 //   idx  34  i32[N]   tokens of each sequence
 //            i64[N]   byte offset of each sequence in .bin
 //            i64[D]   document index: document d is the sequences [index[d], index[d + 1])
+// Next to them there may be PREFIX.meta.json (token_meta.h), and PREFIX.mask (loss_mask.h) where
+// that names one.
 #pragma once
 
 #include <cstdint>
 #include <filesystem>
+#include <optional>
+#include <span>
 #include <string>
+#include <vector>
 
 #include "base/dtype.h"
 #include "base/file.h"
+#include "data/loss_mask.h"
+#include "data/token_meta.h"
 
 namespace gptrain {
 
@@ -27,7 +34,9 @@ class IndexedDataset {
 public:
     /// Opens PREFIX.idx and PREFIX.bin. Validates every header field, length, offset and document
     /// entry against the sizes of both files before using it; a fault is an Error (bad_input) that
-    /// names the file. It does not read ids: the loader checks those that it uses.
+    /// names the file. It does not read ids: the loader checks those that it uses. A .meta.json or
+    /// .mask that is faulty or describes other token files, a mask that the .meta.json names and
+    /// that is not there, and one that no .meta.json names are Errors (bad_input), too.
     explicit IndexedDataset(const std::filesystem::path& prefix);
 
     const std::filesystem::path& prefix() const { return prefix_; }
@@ -48,15 +57,28 @@ public:
     void read(std::int64_t sequence, std::int64_t begin, std::int64_t count,
               std::int32_t* out) const;
 
+    /// How the files were made; nothing if there is no .meta.json.
+    const std::optional<TokenMeta>& meta() const { return meta_; }
+    /// True if there is a loss mask. Without one every token is learned.
+    bool masked() const { return mask_.has_value(); }
+    /// Writes 1 for each learned token from `begin` of a sequence on, 0 for each other.
+    void read_learned(std::int64_t sequence, std::int64_t begin, std::span<std::uint8_t> out) const;
+    /// The learned tokens of sequences [begin, end).
+    std::int64_t learned_tokens(std::int64_t begin, std::int64_t end) const;
+
     /// A cheap identity of the contents: "idx-bytes.crc-bin-bytes.crc", with the CRC-32C of the
     /// whole .idx and of .bin: all of it up to 1 MiB, else 256 blocks of 4 KiB spread evenly over
-    /// it. Data sets that differ only between those blocks look equal.
+    /// it. Data sets that differ only between those blocks look equal. A mask adds "-mask.crc".
     const std::string& fingerprint() const { return fingerprint_; }
 
 private:
     void check_header();
     void check_sequences();
     void check_documents() const;
+    void read_meta();
+    void open_mask();
+    /// The first token of a sequence in the whole data set.
+    std::int64_t first_token(std::int64_t sequence) const;
     std::string make_fingerprint() const;
     const std::byte* lengths() const;
     const std::byte* offsets() const;
@@ -69,7 +91,19 @@ private:
     std::int64_t num_sequences_ = 0;
     std::int64_t num_documents_ = 0;
     std::int64_t num_tokens_ = 0;
+    std::optional<TokenMeta> meta_;
+    std::optional<LossMask> mask_;
     std::string fingerprint_;
 };
+
+/// Tokens of a document, and 1 for each that is learned.
+struct DocumentTokens {
+    std::vector<std::int32_t> ids;
+    std::vector<std::uint8_t> learned;
+};
+
+/// The first tokens of a document, at most `limit`.
+DocumentTokens first_tokens(const IndexedDataset& dataset, std::int64_t document,
+                            std::int64_t limit);
 
 }  // namespace gptrain

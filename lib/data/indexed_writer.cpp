@@ -137,10 +137,11 @@ void IndexedWriter::Spool::sync() {
     file_.sync();
 }
 
-IndexedWriter::IndexedWriter(const std::filesystem::path& prefix, DType dtype)
+IndexedWriter::IndexedWriter(const std::filesystem::path& prefix, DType dtype, bool masked)
     : bin_path_(bin_path_of(prefix)),
       idx_path_(idx_path_of(prefix)),
       meta_path_(meta_path(prefix)),
+      mask_path_(mask_path(prefix)),
       dtype_(dtype),
       bin_(bin_path_),
       idx_(idx_path_),
@@ -150,9 +151,31 @@ IndexedWriter::IndexedWriter(const std::filesystem::path& prefix, DType dtype)
     idx_.write(unset.data(), unset.size());
     const std::int64_t first = 0;
     documents_.write(&first, sizeof first);
+    if (masked) mask_.emplace(mask_path_);
 }
 
-void IndexedWriter::add_sequence(std::span<const std::int32_t> ids) {
+IndexedWriter::Mask::Mask(const std::filesystem::path& path) : file(path) {
+    const std::array<std::byte, mask_header_bytes> unset{};
+    file.write(unset.data(), unset.size());
+}
+
+void IndexedWriter::Mask::add(std::span<const std::uint8_t> learned) {
+    bytes.clear();
+    packer.add(learned, bytes);
+    file.write(bytes.data(), bytes.size());
+}
+
+void IndexedWriter::Mask::finish() {
+    bytes.clear();
+    packer.finish(bytes);
+    file.write(bytes.data(), bytes.size());
+    file.sync();
+}
+
+void IndexedWriter::add_sequence(std::span<const std::int32_t> ids,
+                                 std::span<const std::uint8_t> learned) {
+    GPTRAIN_CHECK(learned.size() == (mask_ ? ids.size() : 0), learned.size());
+    if (mask_) mask_->add(learned);
     const auto length = narrow<std::int32_t>(std::ssize(ids));
     if (dtype_ == DType::i32) {
         bin_.write(ids.data(), ids.size_bytes());
@@ -178,6 +201,7 @@ void IndexedWriter::finish_part() {
     bin_.sync();
     idx_.sync();
     documents_.sync();
+    if (mask_) mask_->finish();
 }
 
 void IndexedWriter::append_part(const std::filesystem::path& prefix, const TokenCounts& counts) {
@@ -199,9 +223,27 @@ void IndexedWriter::append_part(const std::filesystem::path& prefix, const Token
                            documents_.write(&sequence, sizeof sequence);
                        });
                    });
+    if (mask_) append_mask(prefix, counts.tokens);
     counts_.sequences += counts.sequences;
     counts_.documents += counts.documents;
     counts_.tokens += counts.tokens;
+}
+
+void IndexedWriter::append_mask(const std::filesystem::path& prefix, std::int64_t tokens) {
+    const std::int64_t end = mask_header_bytes + mask_bit_bytes(tokens);
+    const File part = open_part(mask_path(prefix), end);
+    std::vector<std::uint8_t> learned;
+    for_each_block(part, mask_header_bytes, end, [&](std::span<const std::byte> bits) {
+        learned.clear();
+        for (const std::byte byte : bits) {
+            for (int bit = 0; bit < 8; ++bit)
+                learned.push_back(
+                    static_cast<std::uint8_t>(std::to_integer<unsigned>(byte) >> bit & 1U));
+        }
+        const auto count = std::min<std::int64_t>(tokens, std::ssize(learned));
+        mask_->add(std::span(learned).first(static_cast<std::size_t>(count)));
+        tokens -= count;
+    });
 }
 
 void IndexedWriter::commit(const std::optional<TokenMeta>& meta) {
@@ -212,6 +254,12 @@ void IndexedWriter::commit(const std::optional<TokenMeta>& meta) {
     const Header header = make_header(dtype_, counts_);
     idx_.file().write_at(0, std::as_bytes(std::span(header)));
     idx_.file().sync();
+    if (mask_) {
+        GPTRAIN_CHECK(meta);
+        mask_->finish();
+        mask_->file.file().write_at(0, mask_->packer.header());
+        mask_->file.sync();
+    }
     std::optional<Spool> description;
     if (meta) write_meta(*meta, description.emplace(meta_path_));
     replace_files(description);
@@ -221,10 +269,12 @@ void IndexedWriter::commit(const std::optional<TokenMeta>& meta) {
 void IndexedWriter::replace_files(std::optional<Spool>& description) {
     const DeferSignals held;
     // Without its index the old .bin is no data set, so no crash can combine a new .bin with an old
-    // index or description.
+    // index, description or mask.
     remove_old(idx_path_);
     remove_old(meta_path_);
+    remove_old(mask_path_);
     bin_.move_into_place();
+    if (mask_) mask_->file.move_into_place();
     if (description) description->move_into_place();
     idx_.move_into_place();
 }
@@ -232,6 +282,8 @@ void IndexedWriter::replace_files(std::optional<Spool>& description) {
 void IndexedWriter::write_meta(TokenMeta meta, Spool& to) const {
     meta.documents = counts_.documents;
     meta.tokens = counts_.tokens;
+    meta.mask = std::nullopt;
+    if (mask_) meta.mask = {mask_->packer.checksum(), mask_->packer.learned()};
     const std::string contents = to_text(meta);
     to.write(contents.data(), contents.size());
     to.sync();

@@ -12,6 +12,7 @@
 #include "base/dtype.h"
 #include "base/file.h"
 #include "base/temporary_file.h"
+#include "data/loss_mask.h"
 #include "data/token_meta.h"
 
 namespace gptrain {
@@ -29,18 +30,21 @@ struct TokenCounts {
 };
 
 /// PREFIX.bin and PREFIX.idx appear (or are replaced) only in `commit`, once both are complete and
-/// durable, together with PREFIX.meta.json (token_meta.h) if a meta is given. Until then
-/// PREFIX.bin.tmp, PREFIX.idx.tmp and PREFIX.documents.tmp grow; they are removed when the writer
-/// is destroyed and when a signal ends the process. Memory does not grow with the data: lengths and
-/// document entries are on disk, too. Disk faults are Errors (io).
+/// durable, together with PREFIX.meta.json (token_meta.h) if a meta is given, and PREFIX.mask
+/// (loss_mask.h) if they are masked. Until then PREFIX.bin.tmp, PREFIX.idx.tmp,
+/// PREFIX.documents.tmp and PREFIX.mask.tmp grow; they are removed when the writer is destroyed and
+/// when a signal ends the process. Memory does not grow with the data: lengths and document entries
+/// are on disk, too. Disk faults are Errors (io).
 class IndexedWriter {
 public:
-    /// `dtype` is u16 or i32.
-    IndexedWriter(const std::filesystem::path& prefix, DType dtype);
+    /// `dtype` is u16 or i32. `masked`: the files have a loss mask.
+    IndexedWriter(const std::filesystem::path& prefix, DType dtype, bool masked = false);
 
-    /// Adds a sequence to the current document. Ids that the type cannot hold, and more than 2^31 -
-    /// 1 ids, are Errors (bug).
-    void add_sequence(std::span<const std::int32_t> ids);
+    /// Adds a sequence to the current document. `learned`: 1 or 0 for each id if the files are
+    /// masked, else empty. Ids that the type cannot hold, and more than 2^31 - 1 ids, are Errors
+    /// (bug).
+    void add_sequence(std::span<const std::int32_t> ids,
+                      std::span<const std::uint8_t> learned = {});
     /// Ends the current document, which may be empty.
     void end_document();
     /// Makes everything added so far readable for `append_part` of another writer, perhaps in
@@ -49,13 +53,16 @@ public:
     /// Adds the documents of the finished part that another writer of the same type made with
     /// `prefix`. Error (io) if the part is not there or has other counts.
     void append_part(const std::filesystem::path& prefix, const TokenCounts& counts);
-    /// Publishes the files. The writer fills in the documents and tokens of `meta`. Without a meta
-    /// there will be no .meta.json.
+    /// Publishes the files. The writer fills in the documents, the tokens and the mask of `meta`.
+    /// Without a meta, which masked files need, there will be no .meta.json.
     void commit(const std::optional<TokenMeta>& meta = std::nullopt);
 
     const TokenCounts& counts() const { return counts_; }
     std::int64_t num_documents() const { return counts_.documents; }
     std::int64_t num_tokens() const { return counts_.tokens; }
+    bool masked() const { return mask_.has_value(); }
+    /// All of them if the files are not masked.
+    std::int64_t learned_tokens() const { return mask_ ? mask_->packer.learned() : num_tokens(); }
     const std::filesystem::path& bin_path() const { return bin_path_; }
     const std::filesystem::path& idx_path() const { return idx_path_; }
 
@@ -78,6 +85,18 @@ private:
         File file_;  ///< last member: if an earlier one fails, no file is left
     };
 
+    /// The mask under its temporary name.
+    struct Mask {
+        Spool file;
+        MaskPacker packer;
+        std::vector<std::byte> bytes;
+
+        explicit Mask(const std::filesystem::path& path);
+        void add(std::span<const std::uint8_t> learned);
+        void finish();
+    };
+
+    void append_mask(const std::filesystem::path& prefix, std::int64_t tokens);
     void write_offsets();
     void write_documents();
     /// Writes it durably under its temporary name.
@@ -88,10 +107,12 @@ private:
     std::filesystem::path bin_path_;
     std::filesystem::path idx_path_;
     std::filesystem::path meta_path_;
+    std::filesystem::path mask_path_;
     DType dtype_;
     Spool bin_;
     Spool idx_;
     Spool documents_;
+    std::optional<Mask> mask_;
     TokenCounts counts_;
     std::vector<std::uint16_t> narrow_;
 };

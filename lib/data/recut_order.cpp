@@ -94,19 +94,34 @@ RecutOrder::Place RecutOrder::find(std::int64_t token) const {
     return {joined()[at], token % length};
 }
 
-void RecutOrder::read(std::int64_t window, std::int64_t offset,
-                      std::span<std::int32_t> tokens) const {
+template <class T>
+void RecutOrder::for_each_part(std::int64_t window, std::int64_t offset, std::span<T> out,
+                               const auto& read) const {
     // A window's last token, a target only, is the one that follows in the same text.
-    const bool to_the_end = offset + std::ssize(tokens) > seq_length_;
-    for (std::int64_t token = window * seq_length_ + offset; !tokens.empty();) {
+    const bool to_the_end = offset + std::ssize(out) > seq_length_;
+    for (std::int64_t token = window * seq_length_ + offset; !out.empty();) {
         const Place place = find(token);
         const std::int64_t left = order_->seq_length() - place.offset;
-        const bool with_next = to_the_end && std::ssize(tokens) == left + 1;
-        const std::int64_t count = with_next ? left + 1 : std::min(left, std::ssize(tokens));
-        order_->read(place.window, place.offset, tokens.first(static_cast<std::size_t>(count)));
-        tokens = tokens.subspan(static_cast<std::size_t>(count));
+        const bool with_next = to_the_end && std::ssize(out) == left + 1;
+        const std::int64_t count = with_next ? left + 1 : std::min(left, std::ssize(out));
+        read(place, out.first(static_cast<std::size_t>(count)));
+        out = out.subspan(static_cast<std::size_t>(count));
         token += count;
     }
+}
+
+void RecutOrder::read(std::int64_t window, std::int64_t offset,
+                      std::span<std::int32_t> tokens) const {
+    for_each_part(window, offset, tokens, [&](const Place& place, std::span<std::int32_t> part) {
+        order_->read(place.window, place.offset, part);
+    });
+}
+
+void RecutOrder::read_learned(std::int64_t window, std::int64_t offset,
+                              std::span<std::uint8_t> learned) const {
+    for_each_part(window, offset, learned, [&](const Place& place, std::span<std::uint8_t> part) {
+        order_->read_learned(place.window, place.offset, part);
+    });
 }
 
 std::string RecutOrder::place_in(std::int64_t window, std::int64_t offset) const {

@@ -39,6 +39,8 @@ public:
     std::int64_t window_of(std::int64_t index) const override;
     void read(std::int64_t window, std::int64_t offset,
               std::span<std::int32_t> tokens) const override;
+    void read_learned(std::int64_t window, std::int64_t offset,
+                      std::span<std::uint8_t> learned) const override;
     std::string place_in(std::int64_t window, std::int64_t offset) const override;
     const std::string& key() const override { return key_; }
 
@@ -49,6 +51,11 @@ private:
         std::int64_t offset;
     };
     Place find(std::int64_t token) const;
+    /// Calls read(place, part of `out`) for the parts of a window's tokens, from its token `offset`
+    /// on, in order.
+    template <class T>
+    void for_each_part(std::int64_t window, std::int64_t offset, std::span<T> out,
+                       const auto& read) const;
     std::span<const std::int64_t> joined() const { return cache_.array<std::int64_t>(0); }
     std::span<const std::int64_t> shuffled() const { return cache_.array<std::int64_t>(1); }
 

@@ -21,6 +21,10 @@ public:
     /// others are 0.
     virtual std::int64_t sample(std::int64_t index, std::span<std::int32_t> tokens) const = 0;
 
+    /// Writes for each of the S + 1 tokens of sample `index` whether it is learned: 1, or 0 if a
+    /// loss mask says that it is not, or if it is not real.
+    virtual void learned(std::int64_t index, std::span<std::uint8_t> learned) const = 0;
+
     /// The origin of token `offset` of sample `index`, for messages: "P.bin: sequence 3, token 17".
     virtual std::string place_of(std::int64_t index, std::int64_t offset) const = 0;
 };

@@ -44,24 +44,47 @@ void SequentialDataset::read_ids(std::int64_t begin, std::span<std::int32_t> out
         std::copy_n(ids_.begin() + begin, out.size(), out.begin());
         return;
     }
-    for (std::size_t sequence = sequence_of(begin); !out.empty(); ++sequence) {
-        const std::int64_t count = std::min<std::int64_t>(starts_[sequence + 1] - begin,
-                                                          static_cast<std::int64_t>(out.size()));
-        dataset_->read(static_cast<std::int64_t>(sequence), begin - starts_[sequence], count,
-                       out.data());
-        out = out.subspan(static_cast<std::size_t>(count));
-        begin += count;
+    for_each_part(
+        begin, std::ssize(out),
+        [&](std::int64_t sequence, std::int64_t offset, std::int64_t at, std::int64_t count) {
+            dataset_->read(sequence, offset, count, out.data() + at);
+        });
+}
+
+void SequentialDataset::for_each_part(std::int64_t begin, std::int64_t count,
+                                      const auto& read) const {
+    std::int64_t at = 0;
+    for (std::size_t sequence = sequence_of(begin); at < count; ++sequence) {
+        const std::int64_t part = std::min(starts_[sequence + 1] - begin - at, count - at);
+        read(static_cast<std::int64_t>(sequence), begin + at - starts_[sequence], at, part);
+        at += part;
     }
+}
+
+std::int64_t SequentialDataset::real_tokens(std::int64_t index) const {
+    return index < size() ? std::min(seq_length_ + 1, num_tokens_ - index * seq_length_) : 0;
 }
 
 std::int64_t SequentialDataset::sample(std::int64_t index, std::span<std::int32_t> tokens) const {
     GPTRAIN_CHECK(static_cast<std::int64_t>(tokens.size()) == seq_length_ + 1, tokens.size());
     std::fill(tokens.begin(), tokens.end(), 0);
-    if (index >= size()) return 0;
-    const std::int64_t begin = index * seq_length_;
-    const std::int64_t real = std::min(seq_length_ + 1, num_tokens_ - begin);
-    read_ids(begin, tokens.first(static_cast<std::size_t>(real)));
+    const std::int64_t real = real_tokens(index);
+    if (real > 0) read_ids(index * seq_length_, tokens.first(static_cast<std::size_t>(real)));
     return real;
+}
+
+void SequentialDataset::learned(std::int64_t index, std::span<std::uint8_t> learned) const {
+    const auto real = learned.first(static_cast<std::size_t>(real_tokens(index)));
+    std::fill(learned.begin(), learned.end(), std::uint8_t{0});
+    std::fill(real.begin(), real.end(), std::uint8_t{1});
+    if (!dataset_ || real.empty()) return;
+    for_each_part(
+        index * seq_length_, std::ssize(real),
+        [&](std::int64_t sequence, std::int64_t offset, std::int64_t at, std::int64_t count) {
+            dataset_->read_learned(
+                sequence, offset,
+                real.subspan(static_cast<std::size_t>(at), static_cast<std::size_t>(count)));
+        });
 }
 
 std::string SequentialDataset::place_of(std::int64_t index, std::int64_t offset) const {

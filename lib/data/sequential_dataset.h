@@ -23,6 +23,7 @@ public:
 
     std::int64_t size() const override;
     std::int64_t sample(std::int64_t index, std::span<std::int32_t> tokens) const override;
+    void learned(std::int64_t index, std::span<std::uint8_t> learned) const override;
     std::string place_of(std::int64_t index, std::int64_t offset) const override;
 
     std::int64_t num_tokens() const { return num_tokens_; }
@@ -32,6 +33,11 @@ public:
 
 private:
     std::size_t sequence_of(std::int64_t token) const;
+    /// Tokens of sample `index` that are real.
+    std::int64_t real_tokens(std::int64_t index) const;
+    /// Calls read(sequence, offset in it, first token after `begin`, count) for the parts of tokens
+    /// [begin, begin + count) of the data set, in order.
+    void for_each_part(std::int64_t begin, std::int64_t count, const auto& read) const;
     void read_ids(std::int64_t begin, std::span<std::int32_t> out) const;
 
     std::shared_ptr<const IndexedDataset> dataset_;  ///< null: reads ids_

@@ -37,6 +37,14 @@ std::string word_in(const JsonReader& reader, std::string_view key, const std::s
     return word;
 }
 
+MaskMeta mask_in(const Json& json, std::int64_t tokens, const std::string& source) {
+    const std::string inner = source + ": mask";
+    const JsonReader reader(json, inner);
+    reader.allow_only({"crc32c", "learned"});
+    return {.crc32c = static_cast<std::uint32_t>(integer_in(reader, "crc32c", 0xffffffff, inner)),
+            .learned = integer_in(reader, "learned", tokens, inner)};
+}
+
 }  // namespace
 
 std::filesystem::path meta_path(const std::filesystem::path& prefix) {
@@ -44,16 +52,17 @@ std::filesystem::path meta_path(const std::filesystem::path& prefix) {
 }
 
 std::string to_text(const TokenMeta& meta) {
-    const Json json = {{"format", format_name},
-                       {"version", 1},
-                       {"tokenizer",
-                        {{"file", meta.tokenizer_file},
-                         {"crc32c", meta.tokenizer_crc32c},
-                         {"vocab_size", meta.vocab_size}}},
-                       {"append_eod", meta.append_eod},
-                       {"documents", meta.documents},
-                       {"tokens", meta.tokens},
-                       {"program", meta.program}};
+    Json json = {{"format", format_name},
+                 {"version", 1},
+                 {"tokenizer",
+                  {{"file", meta.tokenizer_file},
+                   {"crc32c", meta.tokenizer_crc32c},
+                   {"vocab_size", meta.vocab_size}}},
+                 {"append_eod", meta.append_eod},
+                 {"documents", meta.documents},
+                 {"tokens", meta.tokens},
+                 {"program", meta.program}};
+    if (meta.mask) json["mask"] = {{"crc32c", meta.mask->crc32c}, {"learned", meta.mask->learned}};
     return to_line(json) + "\n";
 }
 
@@ -68,7 +77,7 @@ TokenMeta parse_token_meta(std::string_view json, const std::string& source) {
              " (this program reads version 1); use a newer program");
     }
     reader.allow_only(
-        {"format", "version", "tokenizer", "append_eod", "documents", "tokens", "program"});
+        {"format", "version", "tokenizer", "append_eod", "documents", "tokens", "program", "mask"});
     const std::string inner = source + ": tokenizer";
     const JsonReader tokenizer(reader.object("tokenizer"), inner);
     tokenizer.allow_only({"file", "crc32c", "vocab_size"});
@@ -83,22 +92,16 @@ TokenMeta parse_token_meta(std::string_view json, const std::string& source) {
     meta.documents = integer_in(reader, "documents", largest, source);
     meta.tokens = integer_in(reader, "tokens", largest, source);
     meta.program = word_in(reader, "program", source);
+    if (reader.has("mask")) meta.mask = mask_in(reader.object("mask"), meta.tokens, source);
     return meta;
 }
 
-std::optional<TokenMeta> read_token_meta(const IndexedDataset& tokens) {
-    const std::filesystem::path path = meta_path(tokens.prefix());
+std::optional<TokenMeta> read_token_meta(const std::filesystem::path& prefix) {
+    const std::filesystem::path path = meta_path(prefix);
     std::error_code error;
     const auto status = std::filesystem::status(path, error);
     if (status.type() == std::filesystem::file_type::not_found) return std::nullopt;
-    const TokenMeta meta = parse_token_meta(read_file(path, max_bytes), path.string());
-    if (meta.documents != tokens.num_documents() || meta.tokens != tokens.num_tokens()) {
-        fail(ExitCode::bad_input, path.string(), ": describes ", meta.documents, " documents and ",
-             meta.tokens, " tokens, but ", tokens.prefix().string(), ".idx has ",
-             tokens.num_documents(), " and ", tokens.num_tokens(),
-             "; it belongs to other token files: remove it, or regenerate them");
-    }
-    return meta;
+    return parse_token_meta(read_file(path, max_bytes), path.string());
 }
 
 std::string tokenizer_text(const TokenMeta& meta) {
@@ -111,11 +114,11 @@ std::string describe(const TokenMeta& meta) {
                 ", by ", meta.program);
 }
 
-void check_tokenizer(const IndexedDataset& tokens, const TokenMeta& meta,
+void check_tokenizer(const std::filesystem::path& prefix, const TokenMeta& meta,
                      const ExpectedTokenizer& expected) {
     if (text(meta.tokenizer_crc32c) == expected.fingerprint) return;
-    fail(ExitCode::usage, tokens.prefix().string(), " was not tokenized with ", expected.name,
-         " (CRC-32C ", expected.fingerprint, "): its .meta.json names ", tokenizer_text(meta),
+    fail(ExitCode::usage, prefix.string(), " was not tokenized with ", expected.name, " (CRC-32C ",
+         expected.fingerprint, "): its .meta.json names ", tokenizer_text(meta),
          "; use the matching tokenizer or token files");
 }
 

@@ -4,6 +4,8 @@
 //       (its fingerprint everywhere), number of pieces
 //   "append_eod": whether every nonempty document ends with the end-of-document id
 //   "documents", "tokens": as in PREFIX.idx
+//   "mask": {"crc32c", "learned"}, only where PREFIX.mask (loss_mask.h) belongs to the files: its
+//       checksum and the number of learned tokens
 //   "program": the program that wrote it, "gptrain 0.2.0"
 // Token files of other tools have none; Megatron ignores it.
 #pragma once
@@ -14,9 +16,15 @@
 #include <string>
 #include <string_view>
 
-#include "data/indexed_dataset.h"
-
 namespace gptrain {
+
+/// The loss mask of token files.
+struct MaskMeta {
+    std::uint32_t crc32c = 0;
+    std::int64_t learned = 0;
+
+    bool operator==(const MaskMeta&) const = default;
+};
 
 struct TokenMeta {
     std::string tokenizer_file;
@@ -26,6 +34,7 @@ struct TokenMeta {
     std::int64_t documents = 0;
     std::int64_t tokens = 0;
     std::string program;
+    std::optional<MaskMeta> mask = {};
 
     bool operator==(const TokenMeta&) const = default;
 };
@@ -40,9 +49,9 @@ std::string to_text(const TokenMeta& meta);
 /// one-line texts and numbers in range; otherwise Error (bad_input) that names the key at fault.
 TokenMeta parse_token_meta(std::string_view json, const std::string& source);
 
-/// Reads the data set's meta; nothing if it has none. A faulty one, or one with other counts (it
-/// describes other token files), is an Error (bad_input).
-std::optional<TokenMeta> read_token_meta(const IndexedDataset& tokens);
+/// Reads PREFIX.meta.json; nothing if there is none. A faulty one is an Error (bad_input).
+/// IndexedDataset checks that it describes the token files next to it.
+std::optional<TokenMeta> read_token_meta(const std::filesystem::path& prefix);
 
 /// "tok.model (CRC-32C 123)".
 std::string tokenizer_text(const TokenMeta& meta);
@@ -57,7 +66,7 @@ struct ExpectedTokenizer {
 };
 
 /// If the data set's meta names another tokenizer: Error (usage) that names both.
-void check_tokenizer(const IndexedDataset& tokens, const TokenMeta& meta,
+void check_tokenizer(const std::filesystem::path& prefix, const TokenMeta& meta,
                      const ExpectedTokenizer& expected);
 
 /// Prints that `sources` are used although no meta names their tokenizer.

@@ -23,6 +23,7 @@ struct Part {
     SequenceRange range;
     double weight = 1.0;
     std::int64_t num_tokens = 0;
+    std::int64_t learned_tokens = 0;
 };
 
 /// More repetitions make a model memorise the text (4 epochs cost nothing, more than 40 gain
@@ -59,10 +60,20 @@ std::vector<Part> parts_of(const std::vector<Source>& sources, const std::option
     for (const Source& source : sources) {
         const std::int64_t count = source.tokens->num_sequences();
         const SequenceRange range = split ? split->range(part, count) : SequenceRange{0, count};
-        parts.push_back(
-            {source.tokens, range, source.spec.weight, tokens_in(*source.tokens, range)});
+        parts.push_back({.tokens = source.tokens,
+                         .range = range,
+                         .weight = source.spec.weight,
+                         .num_tokens = tokens_in(*source.tokens, range),
+                         .learned_tokens = source.tokens->learned_tokens(range.begin, range.end)});
     }
     return parts;
+}
+
+std::int64_t learned_tokens_of(const std::vector<Part>& parts) {
+    std::int64_t tokens = 0;
+    for (const Part& part : parts)
+        tokens += part.learned_tokens;
+    return tokens;
 }
 
 std::int64_t tokens_of(const std::vector<Part>& parts) {
@@ -88,11 +99,11 @@ void check_tokenizers(const std::vector<Source>& sources,
     std::vector<std::string> unknown;
     for (const Source& source : sources) {
         const std::string prefix = source.spec.prefix.string();
-        const std::optional<TokenMeta> meta = read_token_meta(*source.tokens);
+        const std::optional<TokenMeta>& meta = source.tokens->meta();
         if (!meta) {
             unknown.push_back(prefix);
         } else if (expected) {
-            check_tokenizer(*source.tokens, *meta, *expected);
+            check_tokenizer(source.spec.prefix, *meta, *expected);
         } else {
             expected = {text("the tokenizer of ", prefix, ", ", meta->tokenizer_file),
                         text(meta->tokenizer_crc32c)};
@@ -229,12 +240,14 @@ std::shared_ptr<const SampleSource> make_continued(const std::vector<Part>& part
 void check_training_parts(const std::vector<Part>& parts, const std::optional<Split>& split,
                           const std::string& split_words) {
     for (const Part& part : parts) {
-        if (part.num_tokens > 0) continue;
+        if (part.learned_tokens > 0) continue;
+        const std::string what =
+            part.num_tokens > 0 ? "contains no learned tokens (loss mask)" : "contains no tokens";
         const std::string cause =
             split ? text("the training part of data.split \"", split_words, "\", sequences ",
                          part.range.begin, " to ", part.range.end, " of ",
-                         part.tokens->num_sequences(), ", contains no tokens")
-                  : std::string("contains no tokens");
+                         part.tokens->num_sequences(), ", ", what)
+                  : what;
         fail(ExitCode::bad_input, part.tokens->prefix().string(), ": ", cause,
              "; there is nothing to train on");
     }
@@ -243,7 +256,7 @@ void check_training_parts(const std::vector<Part>& parts, const std::optional<Sp
 std::shared_ptr<const SampleSource> make_validation(std::vector<Part> parts,
                                                     const OrderOptions& order,
                                                     const std::filesystem::path& cache_folder) {
-    std::erase_if(parts, [](const Part& part) { return part.num_tokens == 0; });
+    std::erase_if(parts, [](const Part& part) { return part.learned_tokens == 0; });
     return parts.empty() ? nullptr : make_order(parts, order, cache_folder);
 }
 
@@ -276,6 +289,7 @@ TrainingData make_training_data(const DataSpec& spec, const DataOptions& options
     const std::vector<Part> train = parts_of(train_sources, split, Split::train);
     check_training_parts(train, split, spec.split);
     data.train_tokens = tokens_of(train);
+    data.learned_tokens = learned_tokens_of(train);
     data.run_samples = options.run_samples;
     choose_phase(data, spec.on_change, train, options);
     data.warning = repetition_warning(train, data.phase, options);

@@ -42,11 +42,12 @@ struct TrainingData {
     /// Endless: samples beyond num_samples come from further passes; pass p has the order of seed +
     /// p. In a phase, a ContinuedDataset.
     std::shared_ptr<const SampleSource> train;
-    std::optional<DataPhase> phase;  ///< empty if the data has never changed
-    bool changed = false;            ///< `phase` begins after `options.saved`
-    std::int64_t num_samples = 0;    ///< samples of one pass of `train`
-    std::int64_t run_samples = 0;    ///< of all steps, as in DataOptions
-    std::int64_t train_tokens = 0;   ///< of the corpus; a pass may read more or fewer
+    std::optional<DataPhase> phase;   ///< empty if the data has never changed
+    bool changed = false;             ///< `phase` begins after `options.saved`
+    std::int64_t num_samples = 0;     ///< samples of one pass of `train`
+    std::int64_t run_samples = 0;     ///< of all steps, as in DataOptions
+    std::int64_t train_tokens = 0;    ///< of the corpus; a pass may read more or fewer
+    std::int64_t learned_tokens = 0;  ///< those of them that loss masks leave to learn
     /// Null if there are no validation tokens, or no evaluation was requested: evaluation is off.
     std::shared_ptr<const SampleSource> validation;
     std::int64_t validation_tokens = 0;  ///< of the corpus; 0 without evaluation
@@ -58,13 +59,13 @@ struct TrainingData {
 
 /// Opens and checks all sources, and builds or maps the indices. With `data.validation` every
 /// source is used whole; otherwise `data.split` splits the sequences of each training source into
-/// training and validation (the third part is never read). A training part without tokens is an
-/// Error (bad_input) that names the source. Sources without validation tokens leave the validation
-/// blend; if none is left, `validation` is null. If `options.saved` has other training sources,
-/// weights, length of samples or (where given) number of samples, `data.on_change: continue` begins
-/// a new phase; otherwise the caller is to refuse. A source whose .meta.json names another
-/// tokenizer than `options.tokenizer` (or, if that is empty, than another source) is an Error
-/// (usage). If sources lack a .meta.json, it prints so.
+/// training and validation (the third part is never read). A training part without tokens that are
+/// learned is an Error (bad_input) that names the source. Sources without validation tokens that
+/// are learned leave the validation blend; if none is left, `validation` is null. If
+/// `options.saved` has other training sources, weights, length of samples or (where given) number
+/// of samples, `data.on_change: continue` begins a new phase; otherwise the caller is to refuse. A
+/// source whose .meta.json names another tokenizer than `options.tokenizer` (or, if that is empty,
+/// than another source) is an Error (usage). If sources lack a .meta.json, it prints so.
 TrainingData make_training_data(const DataSpec& spec, const DataOptions& options);
 
 /// Tokens that there are to train on, of all sources together; nothing where a file of a source is

@@ -20,11 +20,11 @@ constexpr std::int64_t microbatches_of_stage = 8;
 std::shared_ptr<const IndexedDataset> open_tokens(const std::filesystem::path& prefix,
                                                   const RunTokenizer& tokenizer) {
     auto tokens = std::make_shared<const IndexedDataset>(prefix);
-    const std::optional<TokenMeta> meta = read_token_meta(*tokens);
+    const std::optional<TokenMeta>& meta = tokens->meta();
     const std::optional<ExpectedTokenizer> expected = tokenizer.expected();
     if (!expected) return tokens;
     if (meta) {
-        check_tokenizer(*tokens, *meta, *expected);
+        check_tokenizer(prefix, *meta, *expected);
     } else {
         report_unknown_tokenizer(prefix.string(), *expected);
     }
@@ -80,6 +80,10 @@ std::shared_ptr<const SequentialDataset> open_data(const EvaluationData& data,
                  " is a token data set");
         }
         auto tokens = open_tokens(data.path, run.tokenizer);
+        if (tokens->learned_tokens(0, tokens->num_sequences()) == 0 && tokens->num_tokens() > 0) {
+            fail(ExitCode::bad_input, data.path.string(),
+                 ": its loss mask leaves no token to measure");
+        }
         const std::int64_t length = window_length(tokens->num_tokens(), run.plan);
         return std::make_shared<SequentialDataset>(std::move(tokens), length);
     }

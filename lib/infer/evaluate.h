@@ -16,7 +16,7 @@ struct EvaluationData {
     /// lines, recognised by name (named_json_lines), or plain text as one document, either of them
     /// optionally compressed (gzip, zstd). The documents of JSON lines are joined as by
     /// gpt-preprocess without
-    /// --append-eod.
+    /// --append-eod. With a loss mask only learned tokens count.
     std::filesystem::path path;
     std::optional<std::string> json_key;  ///< of the text in JSON lines; not given: "text"
 };

@@ -6,6 +6,7 @@
 
 #include "base/error.h"
 #include "base/file.h"
+#include "data/indexed_dataset.h"
 #include "text/tokenizer.h"
 #include "train/identity.h"
 

@@ -26,7 +26,10 @@ std::string data_line(const TrainingData& data, bool evaluates) {
     std::string validation = "no evaluation";
     if (data.validation) validation = counted(data.validation_tokens, "validation token");
     if (!data.validation && evaluates) validation = "no validation data: no evaluation";
-    return text("data: ", counted(data.train_tokens, "training token"), ", ", validation);
+    const bool masked = data.learned_tokens < data.train_tokens;
+    const std::string learned =
+        masked ? text(", ", grouped(data.learned_tokens), " of them learned") : "";
+    return text("data: ", counted(data.train_tokens, "training token"), learned, ", ", validation);
 }
 
 std::string run_line(const RunPlan& plan, const TrainingData& data) {

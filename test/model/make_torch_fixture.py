@@ -7,6 +7,9 @@ Each file holds
     attributes          the model and the optimizer, under the keys of the run spec
     ids, targets        int32 [B, S]
     weights             float32 [B, S], weight of each token in the loss
+    tokens, learned     only in learned_tiny.h5, int32 and uint8 [B S + 1]: the text whose windows are
+                        the rows of ids and targets, and the loss mask that gave the weights. The
+                        loss there is torch.nn.functional.cross_entropy with ignore_index.
     weight/NAME         float32, the tensors before the first step
     grad/NAME           gradients of `loss` there, before clipping
     loss                float64, weighted sum over the tokens / sum of the weights
@@ -47,6 +50,8 @@ LLAMA = dict(
     rope_theta=500.0, normalization="rmsnorm", norm_eps=1e-6, activation="swiglu", bias=0,
     tie_embeddings=0, seq_length=16, micro_batch_size=3, lr=5e-3, beta1=0.8, beta2=0.99, eps=1e-4,
     weight_decay=0.2, clip_grad=0.0, lr_kind="constant", warmup_steps=0, decay_steps=10, min_lr=0.0)
+
+LEARNED = dict(GPT2, loss="cross_entropy")
 
 # The keys that GPT2 and LLAMA lack have these values there.
 PLAIN = dict(qkv_bias=None, qk_norm=0, rope_scaling="none", sliding_window=0, full_attention_layer=-1)
@@ -227,7 +232,12 @@ def mean_loss(c, w, ids, targets, token_weights):
         r = r + attention(c, w, i, norm(c, w, f"h.{i}.ln_1", r))
         r = r + mlp(c, w, i, norm(c, w, f"h.{i}.ln_2", r))
     head = w["wte.weight" if c["tie_embeddings"] else "head.weight"]
-    log_p = (norm(c, w, "ln_f", r) @ head.T).log_softmax(dim=-1)
+    logits = norm(c, w, "ln_f", r) @ head.T
+    if c.get("loss") == "cross_entropy":
+        labels = targets.masked_fill(token_weights == 0, -100)
+        return torch.nn.functional.cross_entropy(logits.flatten(0, 1), labels.flatten(),
+                                                 ignore_index=-100)
+    log_p = logits.log_softmax(dim=-1)
     losses = -log_p.gather(-1, targets[..., None])[..., 0]
     return (losses * token_weights).sum() / token_weights.sum()
 
@@ -278,7 +288,14 @@ def write(path, c, seed, token_weights):
     shape = (c["micro_batch_size"], c["seq_length"])
     text = random.integers(0, c["vocab_size"], (shape[0], shape[1] + 1), dtype=np.int32)
     text[0, 5] = text[2, 9] = END_OF_DOCUMENT
-    batch = text[:, :-1], text[:, 1:], token_weights(text[:, :-1])
+    extra = {}
+    if c.get("loss") == "cross_entropy":
+        text[:-1, -1] = text[1:, 0]  # windows of one text
+        extra["tokens"] = np.append(text[:, :-1], text[-1, -1]).astype(np.int32)
+        extra["learned"] = learned_turns(extra["tokens"].size)
+        batch = text[:, :-1], text[:, 1:], extra["learned"][1:].reshape(shape).astype(np.float32)
+    else:
+        batch = text[:, :-1], text[:, 1:], token_weights(text[:, :-1])
     weights = initial_weights(c, random)
     exact = train(c, batch, weights, torch.float64)
     rounded = [train(c, batch, disturbed(weights, random), torch.float32) for _ in range(FP32_RUNS)]
@@ -286,6 +303,8 @@ def write(path, c, seed, token_weights):
         for key, value in c.items():
             file.attrs[key] = np.bytes_(value) if isinstance(value, str) else value
         for name, values in zip(("ids", "targets", "weights"), batch):
+            file[name] = values
+        for name, values in extra.items():
             file[name] = values
         for name, values in weights.items():
             file["weight/" + name] = values
@@ -302,9 +321,16 @@ def main():
     here = pathlib.Path(__file__).resolve().parent
     torch.set_num_threads(1)
     models = {"gpt2": (GPT2, 1, ones), "llama": (LLAMA, 2, masked), "qwen": (QWEN, 3, masked),
-              "neox": (NEOX, 4, ones)}
+              "neox": (NEOX, 4, ones), "learned": (LEARNED, 5, None)}
     for name in sys.argv[1:] or models:
         write(here / f"{name}_tiny.h5", *models[name])
+
+
+def learned_turns(tokens):
+    """Turns of 5 tokens that are not learned and 4 that are, and one row in which none is."""
+    learned = (np.arange(tokens) % 9 >= 5).astype(np.uint8)
+    learned[LEARNED["seq_length"] + 1:2 * LEARNED["seq_length"] + 1] = 0
+    return learned
 
 
 def ones(ids):

@@ -5,7 +5,10 @@
 #include <cstdlib>
 
 #include "catch.h"
+#include "data/indexed_writer.h"
+#include "data/sequential_dataset.h"
 #include "support/hdf5_fixture.h"
+#include "support/temp_folder.h"
 #include "tiny_run.h"
 
 using namespace gptrain;
@@ -49,6 +52,8 @@ public:
 
     RunSpec spec() const;
     StepBatch batch(std::int64_t step) const;
+    /// The first step's batch, as the loader makes it from token files with a loss mask.
+    StepBatch loaded_batch() const;
 
 private:
     bool has(const std::string& key) const { return has_attribute(file_, key); }
@@ -133,6 +138,23 @@ StepBatch Fixture::batch(std::int64_t step) const {
     return batch;
 }
 
+StepBatch Fixture::loaded_batch() const {
+    const TempFolder folder;
+    {
+        IndexedWriter writer(folder / "a", DType::u16, true);
+        writer.add_sequence(values<std::int32_t>("tokens"), values<std::uint8_t>("learned"));
+        writer.end_document();
+        writer.commit(TokenMeta{.tokenizer_file = "t", .program = "test"});
+    }
+    BatchShape shape;
+    shape.seq_length = number<std::int64_t>("seq_length");
+    shape.micro_batch_size = number<std::int64_t>("micro_batch_size");
+    shape.vocab_size = number<std::int64_t>("vocab_size");
+    const SequentialDataset source(std::make_shared<const IndexedDataset>(folder / "a"),
+                                   shape.seq_length);
+    return make_step_batch(source, shape, 1, 0, shape.micro_batch_size);
+}
+
 /// The part of a difference, as a 2-norm, that float32 explains. PyTorch's float32 is `fp32_error`
 /// away from the expected values, whose norm is `norm`. A tensor that is exactly zero (the gradient
 /// of a key's bias, which softmax cancels) holds only rounding errors; for their squares, which
@@ -166,8 +188,8 @@ void check_near(const Fixture& fixture, const std::string& group, const NamedVal
 }  // namespace
 
 TEST_CASE("a model computes what PyTorch computes", "[model][torch]") {
-    const Fixture fixture(
-        GENERATE("gpt2_tiny.h5", "llama_tiny.h5", "qwen_tiny.h5", "neox_tiny.h5"));
+    const Fixture fixture(GENERATE("gpt2_tiny.h5", "llama_tiny.h5", "qwen_tiny.h5", "neox_tiny.h5",
+                                   "learned_tiny.h5"));
     TinyRun run(fixture.spec());
     run.set_weights(fixture.group("weight", run.state("weight")));
 
@@ -185,4 +207,16 @@ TEST_CASE("a model computes what PyTorch computes", "[model][torch]") {
     check_near(fixture, "final", run.state("weight"));
     check_near(fixture, "final_exp_avg", run.state("exp_avg"));
     check_near(fixture, "final_exp_avg_sq", run.state("exp_avg_sq"));
+}
+
+TEST_CASE("token files with a loss mask give PyTorch's batch", "[model][torch]") {
+    const Fixture fixture("learned_tiny.h5");
+    const StepBatch expected = fixture.batch(1);
+    const StepBatch loaded = fixture.loaded_batch();
+    REQUIRE(loaded.microbatches.size() == 1);
+    CHECK(loaded.microbatches[0].ids == expected.microbatches[0].ids);
+    CHECK(loaded.microbatches[0].targets == expected.microbatches[0].targets);
+    CHECK(loaded.microbatches[0].weights == expected.microbatches[0].weights);
+    CHECK(loaded.weight_sum == expected.weight_sum);
+    CHECK(loaded.weight_sum == 14);
 }

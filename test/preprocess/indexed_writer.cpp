@@ -116,7 +116,7 @@ TEST_CASE("what is known of the tokens appears with them, and never stays behind
         writer.add_sequence(std::vector<std::int32_t>{1, 2, 3});
         writer.end_document();
         writer.commit(meta);
-        return read_token_meta(IndexedDataset(folder / "a"));
+        return IndexedDataset(folder / "a").meta();
     };
     const auto files = [&] {
         return std::distance(fs::directory_iterator(folder), fs::directory_iterator());

@@ -1,0 +1,162 @@
+#include "data/loss_mask.h"
+
+#include <algorithm>
+#include <bit>
+#include <cstring>
+#include <limits>
+#include <string_view>
+#include <utility>
+
+#include "base/crc32c.h"
+#include "base/error.h"
+
+namespace gptrain {
+namespace {
+
+constexpr std::string_view mask_magic("GPTMASK\0", 8);
+constexpr std::uint32_t mask_version = 1;
+constexpr std::size_t counted_from = 16;  // of the file, by the checksum
+
+template <class T>
+T load(std::span<const std::byte> bytes, std::size_t at) {
+    T value;
+    std::memcpy(&value, bytes.data() + at, sizeof value);
+    return value;
+}
+
+template <class... Parts>
+[[noreturn]] void refuse_mask(const MappedFile& file, const Parts&... parts) {
+    fail(ExitCode::bad_input, file.path().string(), ": ", parts...,
+         "; make the token files anew with gpt-preprocess chat");
+}
+
+MappedFile open_mask(const std::filesystem::path& path) {
+    const auto type = require_path(path, ExitCode::bad_input, "loss mask",
+                                   "; its .meta.json says that these token files have one");
+    if (type != std::filesystem::file_type::regular)
+        fail(ExitCode::bad_input, path.string(), ": not a regular file");
+    return MappedFile(path);
+}
+
+std::int64_t set_bits(std::span<const std::byte> bytes) {
+    std::int64_t count = 0;
+    for (const std::byte byte : bytes)
+        count += std::popcount(std::to_integer<std::uint8_t>(byte));
+    return count;
+}
+
+}  // namespace
+
+std::filesystem::path mask_path(const std::filesystem::path& prefix) {
+    return prefix.string() + ".mask";
+}
+
+LossMask::LossMask(const std::filesystem::path& path) : file_(open_mask(path)) {
+    check_header();
+    check_bits();
+}
+
+void LossMask::check_header() {
+    const auto bytes = file_.bytes();
+    const auto size = static_cast<std::int64_t>(bytes.size());
+    if (size < mask_header_bytes) {
+        refuse_mask(file_, "is ", size, " bytes long, but a loss mask has at least ",
+                    mask_header_bytes);
+    }
+    if (std::memcmp(bytes.data(), mask_magic.data(), mask_magic.size()) != 0)
+        refuse_mask(file_, "does not start with GPTMASK: not a loss mask");
+    const auto found = load<std::uint32_t>(bytes, 8);
+    if (found != mask_version) {
+        fail(ExitCode::bad_input, file_.path().string(), ": has version ", found,
+             "; this program reads version ", mask_version, ": use a newer program");
+    }
+    checksum_ = load<std::uint32_t>(bytes, 12);
+    const auto tokens = load<std::uint64_t>(bytes, 16);
+    const auto learned = load<std::uint64_t>(bytes, 24);
+    if (tokens > static_cast<std::uint64_t>(std::numeric_limits<std::int64_t>::max()) ||
+        size != mask_header_bytes + mask_bit_bytes(static_cast<std::int64_t>(tokens))) {
+        refuse_mask(file_, "is ", size, " bytes long, which does not match its ", tokens,
+                    " tokens");
+    }
+    if (learned > tokens) refuse_mask(file_, "declares ", learned, " learned tokens of ", tokens);
+    tokens_ = static_cast<std::int64_t>(tokens);
+    learned_ = static_cast<std::int64_t>(learned);
+}
+
+void LossMask::check_bits() const {
+    const auto counted = file_.bytes().subspan(counted_from);
+    if (crc32c(counted.data(), counted.size()) != checksum_)
+        refuse_mask(file_, "is damaged: its CRC-32C is not the one in its header");
+    const auto bits = file_.bytes().subspan(mask_header_bytes);
+    const bool padded =
+        tokens_ % 8 != 0 && std::to_integer<unsigned>(bits.back()) >> (tokens_ % 8) != 0;
+    if (padded) refuse_mask(file_, "has bits after its last token");
+    if (const std::int64_t set = set_bits(bits); set != learned_)
+        refuse_mask(file_, "has ", set, " learned tokens, but its header says ", learned_);
+}
+
+bool LossMask::bit(std::int64_t token) const {
+    const auto byte = file_.bytes()[static_cast<std::size_t>(mask_header_bytes + token / 8)];
+    return (std::to_integer<unsigned>(byte) >> (token % 8) & 1U) != 0;
+}
+
+void LossMask::read(std::int64_t begin, std::span<std::uint8_t> out) const {
+    GPTRAIN_CHECK(begin >= 0 && begin <= tokens_ && std::ssize(out) <= tokens_ - begin, begin);
+    for (std::uint8_t& learned : out)
+        learned = bit(begin++) ? 1 : 0;
+}
+
+std::int64_t LossMask::count(std::int64_t begin, std::int64_t end) const {
+    GPTRAIN_CHECK(begin >= 0 && begin <= end && end <= tokens_, begin, " to ", end);
+    std::int64_t count = 0;
+    for (; begin < end && begin % 8 != 0; ++begin)
+        count += bit(begin) ? 1 : 0;
+    for (; begin < end && end % 8 != 0; --end)
+        count += bit(end - 1) ? 1 : 0;
+    if (begin == end) return count;
+    return count +
+           set_bits(file_.bytes().subspan(static_cast<std::size_t>(mask_header_bytes + begin / 8),
+                                          static_cast<std::size_t>((end - begin) / 8)));
+}
+
+void MaskPacker::take(std::byte bits, std::vector<std::byte>& out) {
+    bits_crc_ = crc32c(&bits, 1, bits_crc_);
+    ++bytes_;
+    out.push_back(bits);
+}
+
+void MaskPacker::add(std::span<const std::uint8_t> learned, std::vector<std::byte>& out) {
+    for (const std::uint8_t one : learned) {
+        if (one != 0) {
+            open_byte_ |= static_cast<std::uint8_t>(1U << (tokens_ % 8));
+            ++learned_;
+        }
+        if (++tokens_ % 8 == 0) take(std::byte{std::exchange(open_byte_, std::uint8_t{0})}, out);
+    }
+}
+
+void MaskPacker::finish(std::vector<std::byte>& out) {
+    if (tokens_ % 8 != 0) take(std::byte{std::exchange(open_byte_, std::uint8_t{0})}, out);
+}
+
+std::uint32_t MaskPacker::checksum() const {
+    GPTRAIN_CHECK(bytes_ == mask_bit_bytes(tokens_));
+    const std::array<std::int64_t, 2> counts = {tokens_, learned_};
+    return crc32c_combine(crc32c(counts.data(), sizeof counts), bits_crc_,
+                          static_cast<std::uint64_t>(bytes_));
+}
+
+std::array<std::byte, mask_header_bytes> MaskPacker::header() const {
+    std::array<std::byte, mask_header_bytes> header{};
+    const auto put = [&](std::size_t at, const auto& value) {
+        std::memcpy(header.data() + at, &value, sizeof value);
+    };
+    std::memcpy(header.data(), mask_magic.data(), mask_magic.size());
+    put(8, mask_version);
+    put(12, checksum());
+    put(16, tokens_);
+    put(24, learned_);
+    return header;
+}
+
+}  // namespace gptrain

@@ -1,0 +1,328 @@
+#include "data/loss_mask.h"
+
+#include <map>
+#include <set>
+#include <string>
+
+#include "base/philox.h"
+#include "catch.h"
+#include "data/batch_loader.h"
+#include "data/indexed_writer.h"
+#include "data/sequential_dataset.h"
+#include "data/token_files.h"
+#include "data/training_data.h"
+
+namespace gptrain {
+namespace {
+
+using namespace test;
+using Learned = std::vector<std::uint8_t>;
+
+const std::filesystem::path corpus =
+    std::filesystem::path(GPTRAIN_TEST_DATA) / "../corpus/lossmask";
+
+// What the message on each file of the corpus must contain; nothing: the file is right.
+const std::map<std::string, std::string>& faults() {
+    static const std::map<std::string, std::string> faults = {
+        {"good", ""},
+        {"empty_mask", ""},
+        {"nothing_learned", ""},
+        {"empty", "is 0 bytes long, but a loss mask has at least 32"},
+        {"header_cut", "is 31 bytes long"},
+        {"bits_cut", "is 34 bytes long, which does not match its 19 tokens"},
+        {"bits_long", "is 36 bytes long"},
+        {"magic", "does not start with GPTMASK"},
+        {"big_endian_version", "has version 16777216"},
+        {"version_2", "use a newer program"},
+        {"bit_flipped", "is damaged: its CRC-32C"},
+        {"crc_zero", "is damaged: its CRC-32C"},
+        {"learned_more", "has 4 learned tokens, but its header says 5"},
+        {"learned_above_tokens", "declares 20 learned tokens of 19"},
+        {"learned_huge", "declares 18446744073709551615 learned tokens"},
+        {"tokens_more", "does not match its 25 tokens"},
+        {"tokens_huge", "does not match its 18446744073709551615 tokens"},
+        {"tokens_2_63", "does not match its 9223372036854775808 tokens"},
+        {"padding_set", "has bits after its last token"},
+        {"other_file", "does not start with GPTMASK"},
+    };
+    return faults;
+}
+
+/// Tokens of several documents, whose ids count up, and a mask of them.
+struct Masked {
+    Sequences sequences;
+    std::vector<Learned> learned;
+};
+
+Masked random_masked(std::uint64_t seed, std::int64_t documents) {
+    Masked masked;
+    std::int32_t id = 0;
+    for (std::int64_t i = 0; i < documents; ++i) {
+        const PhiloxBlock block =
+            philox({static_cast<std::uint32_t>(i), 0, 0, 0}, philox_stream(seed, 0, 0, 0));
+        auto& ids = masked.sequences.emplace_back();
+        auto& bits = masked.learned.emplace_back();
+        for (std::uint32_t t = 0; t < 1 + block[0] % 13; ++t) {
+            ids.push_back(id++);
+            bits.push_back(static_cast<std::uint8_t>(block[1] >> t & 1U));
+        }
+    }
+    return masked;
+}
+
+TokenMeta meta() {
+    return {.tokenizer_file = "tok.json",
+            .tokenizer_crc32c = 7,
+            .vocab_size = 1000,
+            .append_eod = true,
+            .documents = 0,
+            .tokens = 0,
+            .program = "gptrain test"};
+}
+
+void add_documents(const Masked& masked, std::size_t begin, std::size_t end,
+                   IndexedWriter& writer) {
+    for (std::size_t i = begin; i < end; ++i) {
+        writer.add_sequence(masked.sequences[i], masked.learned[i]);
+        writer.end_document();
+    }
+}
+
+void write_masked(const std::filesystem::path& prefix, const Masked& masked) {
+    IndexedWriter writer(prefix, DType::u16, true);
+    add_documents(masked, 0, masked.sequences.size(), writer);
+    writer.commit(meta());
+}
+
+TEST_CASE("hostile masks are refused, and it is said why") {
+    std::set<std::string> seen;
+    for (const auto& entry : std::filesystem::directory_iterator(corpus)) {
+        const std::string name = entry.path().stem().string();
+        CAPTURE(name);
+        seen.insert(name);
+        REQUIRE(faults().count(name) == 1);
+        const std::string& fault = faults().at(name);
+        if (fault.empty()) {
+            CHECK_NOTHROW(LossMask(entry.path()));
+            continue;
+        }
+        const std::string message =
+            message_of(ExitCode::bad_input, [&] { LossMask mask(entry.path()); });
+        CHECK(message.starts_with(entry.path().string() + ": "));
+        CHECK(contains(message, fault));
+    }
+    CHECK(seen.size() == faults().size());
+    const LossMask good(corpus / "good.mask");
+    CHECK(good.tokens() == 19);
+    CHECK(good.learned() == 4);
+    Learned bits(19);
+    good.read(0, bits);
+    CHECK(bits == Learned{0, 0, 0, 1, 1, 0, 0, 0, 1, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1});
+    CHECK(good.count(4, 18) == 2);
+    CHECK(good.count(18, 19) == 1);
+    CHECK(good.count(9, 9) == 0);
+}
+
+TEST_CASE("the writer's mask is that of the corpus, byte for byte") {
+    const TempFolder folder;
+    Masked masked = {counting(0, 1, 19), {Learned(19)}};
+    for (const std::size_t token : {3, 4, 8, 18})
+        masked.learned[0][token] = 1;
+    write_masked(folder / "a", masked);
+    CHECK(contents(folder / "a.mask") == contents(corpus / "good.mask"));
+    const IndexedDataset data(folder / "a");
+    CHECK(data.masked());
+    CHECK(data.meta()->mask == MaskMeta{LossMask(corpus / "good.mask").checksum(), 4});
+}
+
+TEST_CASE("a mask comes back as it was written, in one part or several") {
+    const TempFolder folder;
+    for (std::uint64_t seed = 0; seed < 20; ++seed) {
+        const Masked masked = random_masked(seed, 50);
+        write_masked(folder / "whole", masked);
+        const IndexedDataset data(folder / "whole");
+        std::int64_t learned = 0;
+        for (std::size_t i = 0; i < masked.sequences.size(); ++i) {
+            Learned read(masked.learned[i].size());
+            data.read_learned(static_cast<std::int64_t>(i), 0, read);
+            CHECK(read == masked.learned[i]);
+            const auto own = std::count(read.begin(), read.end(), 1);
+            CHECK(data.learned_tokens(static_cast<std::int64_t>(i),
+                                      static_cast<std::int64_t>(i) + 1) == own);
+            learned += own;
+        }
+        CHECK(data.learned_tokens(0, data.num_sequences()) == learned);
+        CHECK(data.meta()->mask->learned == learned);
+
+        // What ranks wrote apart is what one wrote.
+        IndexedWriter first(folder / "joined", DType::u16, true);
+        IndexedWriter second(folder / "joined.rank-1", DType::u16, true);
+        const std::size_t middle = 7 + seed;
+        add_documents(masked, 0, middle, first);
+        add_documents(masked, middle, masked.sequences.size(), second);
+        second.finish_part();
+        first.append_part(folder / "joined.rank-1", second.counts());
+        first.commit(meta());
+        for (const char* ending : {".bin", ".idx", ".mask", ".meta.json"}) {
+            CHECK(contents((folder / "joined").string() + ending) ==
+                  contents((folder / "whole").string() + ending));
+        }
+    }
+}
+
+TEST_CASE("a mask belongs to its token files") {
+    const TempFolder folder;
+    const auto refused = [&](const std::string& words) {
+        const std::string message =
+            message_of(ExitCode::bad_input, [&] { IndexedDataset data(folder / "a"); });
+        CHECK(message.starts_with((folder / "a.mask").string() + ": "));
+        CHECK(contains(message, words));
+    };
+    write_masked(folder / "a", random_masked(1, 20));
+    const std::string plain = IndexedDataset(folder / "a").fingerprint();
+    const std::string own = contents(folder / "a.mask");
+    Masked other = random_masked(1, 20);
+    other.learned[3][0] ^= 1;
+    write_masked(folder / "b", other);
+    CHECK(IndexedDataset(folder / "b").fingerprint() != plain);
+    fill(folder / "a.mask", contents(folder / "b.mask"));
+    refused("is the loss mask of other token files");
+    fill(folder / "a.mask", own.substr(0, own.size() - 1));
+    refused("bytes long");
+    std::filesystem::remove(folder / "a.mask");
+    refused("no such loss mask");
+    fill(folder / "a.mask", own);
+    CHECK_NOTHROW(IndexedDataset(folder / "a"));
+    std::filesystem::rename(folder / "a.meta.json", folder / "kept");
+    refused("names this loss mask");
+
+    // Token files written in their place have no mask.
+    IndexedWriter writer(folder / "a", DType::u16);
+    writer.add_sequence(std::vector<std::int32_t>{1, 2, 3});
+    writer.end_document();
+    writer.commit(meta());
+    CHECK_FALSE(std::filesystem::exists(folder / "a.mask"));
+    const IndexedDataset replaced(folder / "a");
+    CHECK_FALSE(replaced.masked());
+    CHECK(replaced.learned_tokens(0, 1) == 3);
+}
+
+/// What a batch's weights must be: whether the target is learned. Ids count up from 0.
+void check_weights(const StepBatch& batch, const Learned& learned_ids) {
+    double sum = 0;
+    for (const Microbatch& microbatch : batch.microbatches) {
+        for (std::size_t i = 0; i < microbatch.targets.size(); ++i) {
+            const auto target = static_cast<std::size_t>(microbatch.targets[i]);
+            CHECK(microbatch.weights[i] == static_cast<float>(learned_ids.at(target)));
+            sum += microbatch.weights[i];
+        }
+    }
+    CHECK(batch.weight_sum == sum);
+}
+
+Learned flat(const Masked& masked) {
+    Learned all;
+    for (const Learned& one : masked.learned)
+        all.insert(all.end(), one.begin(), one.end());
+    return all;
+}
+
+BatchShape small_shape() {
+    BatchShape shape;
+    shape.seq_length = 8;
+    shape.micro_batch_size = 2;
+    shape.vocab_size = 1 << 20;
+    return shape;
+}
+
+TEST_CASE("the loss weight of a token is whether the next one is learned, in every order") {
+    const TempFolder folder;
+    const Masked masked = random_masked(3, 100);
+    Masked plain = random_masked(4, 100);
+    const auto first = static_cast<std::int32_t>(flat(masked).size());
+    for (auto& sequence : plain.sequences) {
+        for (std::int32_t& id : sequence)
+            id += first;
+    }
+    write_masked(folder / "masked", masked);
+    write_tokens(folder / "plain", plain.sequences);
+    Learned learned = flat(masked);
+    const auto in_order = std::make_shared<const IndexedDataset>(folder / "masked");
+    const SequentialDataset sequential(in_order, 8);
+    for (std::int64_t i = 0; i + 1 < sequential.size(); ++i)
+        check_weights(make_step_batch(sequential, small_shape(), 1, i, 2), learned);
+    // The last window is not full: padding is not learned, whatever the mask says.
+    const StepBatch last = make_step_batch(sequential, small_shape(), 1, sequential.size(), 2);
+    CHECK(last.weight_sum == 0);
+
+    learned.resize(learned.size() + flat(plain).size(), 1);
+    DataSpec spec;
+    spec.train = {{folder / "masked", 0.7}, {folder / "plain", 0.3}};
+    spec.split = "80,20";
+    const DataOptions options = {1234, 8, std::nullopt, 8, folder / "cache"};
+    const TrainingData data = make_training_data(spec, options);
+    CHECK(data.learned_tokens < data.train_tokens);
+    for (std::int64_t step = 0; step < 40; ++step)
+        check_weights(make_step_batch(*data.train, small_shape(), 1, 4 * step, 4), learned);
+    for (std::int64_t step = 0; step < 2; ++step)
+        check_weights(make_step_batch(*data.validation, small_shape(), 1, 4 * step, 4), learned);
+
+    // After a change of the data, too, which a changed mask is.
+    DataOptions resumed = options;
+    SavedData saved = {
+        .fingerprints = {data.train_sources[0].fingerprint, data.train_sources[1].fingerprint},
+        .weights = {0.7, 0.3},
+        .num_samples = data.num_samples,
+        .phase = {},
+        .consumed_samples = 24};
+    resumed.saved = saved;
+    spec.on_change = OnChange::go_on;
+    CHECK_FALSE(make_training_data(spec, resumed).changed);
+    Masked changed = masked;
+    changed.learned[0][0] ^= 1;
+    write_masked(folder / "masked", changed);
+    learned[0] ^= 1;
+    const TrainingData continued = make_training_data(spec, resumed);
+    CHECK(continued.changed);
+    for (std::int64_t step = 6; step < 40; ++step)
+        check_weights(make_step_batch(*continued.train, small_shape(), 1, 4 * step, 4), learned);
+}
+
+TEST_CASE("an end of document that is not to count does not, in a mask or out of it") {
+    const TempFolder folder;
+    const Masked masked = {{{1, 2, 9, 3, 4, 5, 6, 9, 7}}, {{0, 1, 1, 1, 0, 1, 1, 1, 0}}};
+    write_masked(folder / "a", masked);
+    const SequentialDataset source(std::make_shared<const IndexedDataset>(folder / "a"), 8);
+    BatchShape shape = small_shape();
+    shape.micro_batch_size = 1;
+    shape.eod_id = 9;
+    shape.reset_at_eod = true;
+    CHECK(make_step_batch(source, shape, 1, 0, 1).microbatches[0].weights ==
+          std::vector<float>{1, 1, 1, 0, 1, 1, 1, 0});
+    shape.eod_mask_loss = true;
+    CHECK(make_step_batch(source, shape, 1, 0, 1).microbatches[0].weights ==
+          std::vector<float>{1, 1, 0, 0, 1, 1, 1, 0});
+}
+
+TEST_CASE("a source without a learned token cannot be trained on, and is not evaluated") {
+    const TempFolder folder;
+    Masked masked = random_masked(5, 100);
+    for (std::size_t i = 0; i < 80; ++i)
+        std::fill(masked.learned[i].begin(), masked.learned[i].end(), std::uint8_t{0});
+    write_masked(folder / "a", masked);
+    DataSpec spec;
+    spec.train = {{folder / "a", 1.0}};
+    spec.split = "80,20";
+    const DataOptions options = {1234, 8, 20, 8, folder / "cache"};
+    const std::string message =
+        message_of(ExitCode::bad_input, [&] { make_training_data(spec, options); });
+    CHECK(contains(message, "sequences 0 to 80 of 100, contains no learned tokens (loss mask)"));
+    masked = random_masked(5, 100);
+    for (std::size_t i = 80; i < 100; ++i)
+        std::fill(masked.learned[i].begin(), masked.learned[i].end(), std::uint8_t{0});
+    write_masked(folder / "a", masked);
+    CHECK(make_training_data(spec, options).validation == nullptr);
+}
+
+}  // namespace
+}  // namespace gptrain

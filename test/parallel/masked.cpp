@@ -1,0 +1,198 @@
+// Loss masks on meshes: documents packed into one sequence, and batches of which little or nothing
+// is learned.
+#include <cmath>
+#include <set>
+
+#include "base/file.h"
+#include "catch.h"
+#include "comm/comm_listener.h"
+#include "data/batch_loader.h"
+#include "data/indexed_writer.h"
+#include "data/sequential_dataset.h"
+#include "engine/rank_model.h"
+#include "mesh_cases.h"
+#include "mesh_run.h"
+#include "ranks.h"
+#include "support/temp_folder.h"
+
+namespace gptrain::test {
+namespace {
+
+constexpr std::int32_t end_of_document = 2;
+
+/// A run on the mesh of all ranks.
+struct MeshRun {
+    explicit MeshRun(const RunSpec& spec)
+        : run(spec, make_backend(), session().size(), [&](const RunPlan& plan, Backend& backend) {
+              listeners.add(progress());
+              return make_mesh(plan, backend, listeners);
+          }) {
+        run.engine().listen(progress());
+    }
+    StepBatch batch(std::int64_t step) {
+        return random_batch(run.plan(), step, 1, run.mesh().place().dp);
+    }
+
+    CommListeners listeners;
+    TinyRun run;
+};
+
+struct Document {
+    std::vector<std::int32_t> ids;
+    std::vector<std::uint8_t> learned;
+};
+
+/// Of that many tokens; the second half is learned, the end of document included.
+Document document(std::int32_t first, std::size_t tokens) {
+    Document made;
+    for (std::size_t i = 0; i + 1 < tokens; ++i)
+        made.ids.push_back(first + static_cast<std::int32_t>(i * 7 % 40));
+    made.ids.push_back(end_of_document);
+    for (std::size_t i = 0; i < tokens; ++i)
+        made.learned.push_back(2 * i >= tokens ? 1 : 0);
+    return made;
+}
+
+/// The loss of these documents, packed one after another into windows.
+LossSum loss_of(MeshRun& mesh, const std::vector<Document>& documents) {
+    const TempFolder folder;
+    IndexedWriter writer(folder / "a", DType::u16, true);
+    for (const Document& one : documents) {
+        writer.add_sequence(one.ids, one.learned);
+        writer.end_document();
+    }
+    writer.commit(TokenMeta{.tokenizer_file = "t", .program = "test"});
+    const RunPlan& plan = mesh.run.plan();
+    const SequentialDataset source(std::make_shared<const IndexedDataset>(folder / "a"),
+                                   plan.seq_length);
+    const BatchShape shape = batch_shape(plan, mesh.run.mesh().place());
+    LossSum sum;
+    for (std::int64_t first = 0; first < source.size(); first += plan.batch.global_batch_size) {
+        sum.add(mesh.run.engine().evaluate(
+            make_step_batch(source, shape, 1, first, plan.batch.global_batch_size)));
+    }
+    return sum;
+}
+
+/// The meshes of all ranks along one axis, of both methods of cp.
+std::vector<ParallelSpec> single_axes() {
+    const std::int64_t ranks = session().size();
+    std::vector<ParallelSpec> all(5);
+    all[0].data = ranks;
+    all[1].tensor = ranks;
+    all[1].sequence_parallel = true;
+    all[2].pipeline = ranks;
+    all[3].context = ranks;
+    all[4].context = ranks;
+    all[4].context_method = ContextMethod::all_to_all;
+    return all;
+}
+
+RunSpec spec_on(const ParallelSpec& parallel, const RunSpec& model) {
+    RunSpec spec = model;
+    spec.parallel = parallel;
+    spec.training.micro_batch_size = 1;
+    spec.training.global_batch_size = 2 * parallel.data.value_or(1);
+    return spec;
+}
+
+TEST_CASE("Documents packed with reset_at_eod have the losses that they have alone") {
+    // 24 tokens: the next window begins with the first token of the last document.
+    const std::vector<Document> documents = {document(5, 9), document(50, 11), document(30, 4),
+                                             document(20, 20)};
+    for (const Model& model : models()) {
+        if (model.name != "gpt" && model.name != "llama") continue;
+        for (const ParallelSpec& parallel : single_axes()) {
+            RunSpec spec = spec_on(parallel, model.spec);
+            spec.data.eod_id = end_of_document;
+            spec.data.reset_at_eod = true;
+            MeshRun mesh(spec);
+            CAPTURE(model.name, mesh.run.plan().mesh.context, mesh.run.plan().mesh.tensor);
+            REQUIRE(mesh.run.plan().seq_length == 24);
+            const LossSum packed = loss_of(mesh, documents);
+            LossSum alone;
+            for (const Document& one : documents)
+                alone.add(loss_of(mesh, {one}));
+            CHECK(packed.weight == alone.weight);
+            CHECK(packed.weight == 4 + 5 + 2 + 10);
+            // Roundings of as many sums in fp32 as there are layers, each of as many terms as a
+            // hidden state has.
+            const double rounding = 0x1p-24 * static_cast<double>(mesh.run.plan().model.layers *
+                                                                  mesh.run.plan().model.hidden);
+            CHECK(std::abs(packed.loss - alone.loss) <= rounding * alone.loss);
+            // Without it they see each other.
+            spec.data.reset_at_eod = false;
+            MeshRun together(spec);
+            CHECK(std::abs(loss_of(together, documents).loss - alone.loss) > 1e-3 * alone.loss);
+        }
+    }
+}
+
+void learn_nothing(Microbatch& microbatch) {
+    std::fill(microbatch.weights.begin(), microbatch.weights.end(), 0.0f);
+}
+
+void learn_nothing(StepBatch& batch) {
+    for (Microbatch& microbatch : batch.microbatches)
+        learn_nothing(microbatch);
+    batch.weight_sum = 0;
+}
+
+TEST_CASE("A step in which nothing is learned changes nothing on any mesh") {
+    for (const MeshCase& mesh_case : covering(mesh_cases(session().size()))) {
+        RunSpec spec;
+        for (const Model& model : models())
+            if (model.name == mesh_case.model) spec = model.spec;
+        spec.parallel = mesh_case.parallel;
+        spec.recompute = mesh_case.recompute;
+        spec.training.micro_batch_size = mesh_case.micro_batch_size;
+        INFO(mesh_case.name);
+        MeshRun skipping(spec);
+        MeshRun plain(spec);
+        skipping.run.step(skipping.batch(1));
+        plain.run.step(plain.batch(1));
+        StepBatch nothing = skipping.batch(2);
+        learn_nothing(nothing);
+        CHECK(std::isnan(skipping.run.step(nothing)));
+        const StepState state = skipping.run.engine().read_state();
+        CHECK(state.skip == Skip::nothing_learned);
+        CHECK(state.loss_sum == 0);
+        CHECK(state.grad_norm == 0);
+        CHECK(state.skipped_steps == 1);
+        CHECK(state.updates == 1);
+        // The next step is what it would have been.
+        CHECK(skipping.run.step(skipping.batch(3)) == plain.run.step(plain.batch(3)));
+        CHECK(skipping.run.state("weight") == plain.run.state("weight"));
+        const LossSum loss = skipping.run.engine().evaluate(nothing);
+        CHECK(loss.loss == 0);
+        CHECK(loss.weight == 0);
+    }
+}
+
+TEST_CASE("A microbatch or a data rank in which nothing is learned adds nothing") {
+    for (const ParallelSpec& parallel : single_axes()) {
+        RunSpec spec = spec_on(parallel, models().front().spec);
+        MeshRun part(spec);
+        MeshRun whole(spec);
+        const std::int64_t rank = part.run.mesh().place().dp;
+        CAPTURE(part.run.plan().mesh.data, part.run.plan().mesh.context);
+        // Only the first sequence of the global batch is learned: there is nothing in the second
+        // microbatch, and nothing on data ranks beyond the first.
+        StepBatch batch = part.batch(1);
+        REQUIRE(batch.microbatches.size() == 2);
+        if (rank > 0) learn_nothing(batch);
+        learn_nothing(batch.microbatches[1]);
+        batch.weight_sum = 0;
+        for (const float weight : batch.microbatches[0].weights)
+            batch.weight_sum += weight;
+        StepBatch first = batch;
+        first.microbatches.pop_back();
+        CHECK(part.run.step(batch) == whole.run.step(first));
+        CHECK(part.run.engine().read_state().skip == Skip::none);
+        CHECK(part.run.gradients() == whole.run.gradients());
+        CHECK(part.run.state("weight") == whole.run.state("weight"));
+    }
+}
+
+}  // namespace
+}  // namespace gptrain::test
