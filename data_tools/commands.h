@@ -2,11 +2,13 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "comm/mpi_session.h"
 #include "corpus.h"
+#include "text/chat_lines.h"
 #include "text/train_tokenizer.h"
 
 namespace gptrain {
@@ -17,10 +19,13 @@ struct EncodeOptions {
     std::string output_prefix;
     bool append_eod = false;
     std::int64_t workers = 0;  ///< of each rank; 0: all cores of the machine, shared by its ranks
+    /// Of `gpt-preprocess chat`: the corpus is JSON lines with conversations.
+    std::optional<ChatOptions> chat;
 };
 
-/// Encodes the corpus into OUTPUT-PREFIX_KEY_document.bin and .idx. All ranks call it: each encodes
-/// some of the files, and rank 0 joins their tokens in the order of the files.
+/// Encodes the corpus into OUTPUT-PREFIX_KEY_document.bin and .idx, with `chat` also .mask. All
+/// ranks call it: each encodes some of the files, and rank 0 joins their tokens in the order of the
+/// files.
 void encode_corpus(const EncodeOptions& options, const MpiSession& ranks);
 
 struct TrainTokenizerOptions {

@@ -14,14 +14,15 @@ constexpr std::size_t chunk_records = 4096;
 constexpr std::int64_t reported_faults = 10;
 
 /// The corpus files in a folder, sorted.
-std::vector<std::string> files_in(const std::filesystem::path& folder) {
+std::vector<std::string> files_in(const std::filesystem::path& folder, CorpusFiles wanted) {
     namespace fs = std::filesystem;
     std::vector<std::string> files;
     try {
         for (const fs::directory_entry& entry : fs::recursive_directory_iterator(folder)) {
             const fs::path& path = entry.path();
             const bool is_corpus =
-                named_json_lines(path) || uncompressed_name(path).extension() == ".txt";
+                named_json_lines(path) ||
+                (wanted == CorpusFiles::all && uncompressed_name(path).extension() == ".txt");
             if (is_corpus && entry.is_regular_file()) files.push_back(path.string());
         }
     } catch (const fs::filesystem_error& error) {
@@ -30,7 +31,9 @@ std::vector<std::string> files_in(const std::filesystem::path& folder) {
     }
     if (files.empty()) {
         fail(ExitCode::bad_input, folder.string(),
-             ": a folder without a .txt, .json or .jsonl file (or one of these with .gz or .zst)");
+             wanted == CorpusFiles::all ? ": a folder without a .txt, .json or .jsonl file"
+                                        : ": a folder without a .json or .jsonl file",
+             " (or one of these with .gz or .zst)");
     }
     std::sort(files.begin(), files.end());
     return files;
@@ -38,20 +41,20 @@ std::vector<std::string> files_in(const std::filesystem::path& folder) {
 
 }  // namespace
 
-std::vector<std::string> expand_inputs(const std::vector<std::string>& inputs) {
-    std::vector<std::string> files;
+std::vector<std::string> expand_inputs(const std::vector<std::string>& inputs, CorpusFiles files) {
+    std::vector<std::string> expanded;
     for (const std::string& input : inputs) {
         std::error_code error;
         if (input == "-") {
-            files.emplace_back("/dev/stdin");
+            expanded.emplace_back("/dev/stdin");
         } else if (std::filesystem::is_directory(input, error)) {
-            const std::vector<std::string> inside = files_in(input);
-            files.insert(files.end(), inside.begin(), inside.end());
+            const std::vector<std::string> inside = files_in(input, files);
+            expanded.insert(expanded.end(), inside.begin(), inside.end());
         } else {
-            files.push_back(input);
+            expanded.push_back(input);
         }
     }
-    return files;
+    return expanded;
 }
 
 CorpusFormat format_of(const std::string& path, const CorpusOptions& options) {

@@ -23,10 +23,13 @@ struct CorpusOptions {
     bool documents_given = false;  ///< on the command line
 };
 
+enum class CorpusFiles { all, json_lines };
+
 /// The files of a command line's inputs: a folder stands for its .txt, .json and .jsonl files, also
 /// with .gz or .zst, at any depth, in the order of their paths; "-" for standard input. A folder
 /// without such a file, or one that cannot be read, is an Error (bad_input).
-std::vector<std::string> expand_inputs(const std::vector<std::string>& inputs);
+/// With `json_lines` a folder's .txt files are left out.
+std::vector<std::string> expand_inputs(const std::vector<std::string>& inputs, CorpusFiles files);
 
 /// The format of a file. By name, `.json` and `.jsonl`, also with `.gz` or `.zst`, are JSON lines;
 /// all other files are plain text.

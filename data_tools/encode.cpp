@@ -21,35 +21,60 @@ namespace {
 /// The token ids of a chunk's documents.
 struct EncodedChunk {
     std::int64_t bytes = 0;
-    std::vector<std::int32_t> ids;     // of all documents, concatenated
-    std::vector<std::size_t> lengths;  // one per document
+    std::vector<std::int32_t> ids;      // of all documents, concatenated
+    std::vector<std::uint8_t> learned;  // 1 or 0 for each id of conversations, else empty
+    std::vector<std::size_t> lengths;   // one per document
+    std::int64_t ended_inside = 0;      // documents with an end of document before their end
     std::vector<LocatedFault> faults;
 };
 
 class ChunkEncoder {
 public:
     ChunkEncoder(const EncodeOptions& options, const Tokenizer& tokenizer,
-                 std::optional<std::int32_t> end_of_document)
-        : options_(options), tokenizer_(tokenizer), end_of_document_(end_of_document) {}
+                 std::optional<std::int32_t> end_of_document, const ChatEncoder* chat)
+        : options_(options),
+          tokenizer_(tokenizer),
+          end_of_document_(end_of_document),
+          chat_(chat) {}
 
     EncodedChunk operator()(Chunk chunk) const {
         const std::string& path = options_.corpus.inputs[chunk.file];
         const CorpusFormat format = format_of(path, options_.corpus);
         EncodedChunk encoded;
         encoded.bytes = chunk.bytes;
-        std::string text;
         for (Record& record : chunk.records) {
-            if (auto fault = take_document(record, format, text)) {
-                encoded.faults.push_back(locate(std::move(*fault), path, record));
-                if (!options_.corpus.skip_faulty) break;
-            } else {
-                add_document(text, encoded);
-            }
+            auto fault = chat_ != nullptr ? add_conversation(record, format, path, encoded)
+                                          : add_text(record, format, encoded);
+            if (!fault) continue;
+            encoded.faults.push_back(locate(std::move(*fault), path, record));
+            if (!options_.corpus.skip_faulty) break;
         }
         return encoded;
     }
 
 private:
+    std::optional<FaultyDocument> add_text(Record& record, const CorpusFormat& format,
+                                           EncodedChunk& encoded) const {
+        std::string text;
+        auto fault = take_document(record, format, text);
+        if (!fault) add_document(text, encoded);
+        return fault;
+    }
+
+    std::optional<FaultyDocument> add_conversation(Record& record, const CorpusFormat& format,
+                                                   const std::string& path,
+                                                   EncodedChunk& encoded) const {
+        ChatDocument document;
+        auto fault = chat_->encode(record, format, place_of(record, path), document);
+        if (fault) return fault;
+        encoded.ids.insert(encoded.ids.end(), document.ids.begin(), document.ids.end());
+        encoded.learned.insert(encoded.learned.end(), document.learned.begin(),
+                               document.learned.end());
+        encoded.lengths.push_back(document.ids.size());
+        encoded.ended_inside += document.ends_inside ? 1 : 0;
+        return std::nullopt;
+    }
+
     void add_document(const std::string& text, EncodedChunk& encoded) const {
         const std::size_t begin = encoded.ids.size();
         tokenizer_.encode(text, encoded.ids);
@@ -62,15 +87,19 @@ private:
     const EncodeOptions& options_;
     const Tokenizer& tokenizer_;
     std::optional<std::int32_t> end_of_document_;
+    const ChatEncoder* chat_;
 };
 
 /// Like Megatron, writes an empty text as a document without sequences.
 void write_chunk(const EncodedChunk& chunk, IndexedWriter& writer) {
     std::span<const std::int32_t> rest = chunk.ids;
+    std::span<const std::uint8_t> learned = chunk.learned;
     for (const std::size_t length : chunk.lengths) {
-        if (length > 0) writer.add_sequence(rest.first(length));
+        const std::size_t bits = writer.masked() ? length : 0;
+        if (length > 0) writer.add_sequence(rest.first(length), learned.first(bits));
         writer.end_document();
         rest = rest.subspan(length);
+        learned = learned.subspan(bits);
     }
 }
 
@@ -94,7 +123,7 @@ TokenMeta meta_of(const EncodeOptions& options, const std::filesystem::path& tok
     std::replace_if(meta.tokenizer_file.begin(), meta.tokenizer_file.end(), is_control, '_');
     meta.tokenizer_crc32c = tokenizer.fingerprint();
     meta.vocab_size = tokenizer.vocab_size();
-    meta.append_eod = options.append_eod;
+    meta.append_eod = options.append_eod || options.chat;
     meta.program = "gptrain " GPTRAIN_VERSION;
     return meta;
 }
@@ -102,31 +131,45 @@ TokenMeta meta_of(const EncodeOptions& options, const std::filesystem::path& tok
 void print_summary(const IndexedWriter& writer, std::int64_t bytes, double seconds) {
     if (writer.num_tokens() == 0) warn("no document contains a token");
     const double rate = static_cast<double>(bytes) / std::max(seconds, 1e-3);
-    print("wrote ", writer.bin_path().string(), ", .idx and .meta.json: ", writer.num_documents(),
-          " documents, ", writer.num_tokens(), " tokens from ", human_bytes(bytes), " in ",
-          fixed(seconds, 1), " s (", human_bytes(static_cast<std::int64_t>(rate)), "/s)");
+    const std::string learned =
+        writer.masked()
+            ? text(" (", percent(writer.learned_tokens(), writer.num_tokens()), " of them learned)")
+            : "";
+    print("wrote ", writer.bin_path().string(), writer.masked() ? ", .idx, .mask" : ", .idx",
+          " and .meta.json: ", writer.num_documents(), " documents, ", writer.num_tokens(),
+          " tokens", learned, " from ", human_bytes(bytes), " in ", fixed(seconds, 1), " s (",
+          human_bytes(static_cast<std::int64_t>(rate)), "/s)");
+}
+
+/// The template of some models ends every turn with the end-of-document token.
+void warn_of_inner_ends(std::int64_t documents) {
+    if (documents == 0) return;
+    warn(documents, documents == 1 ? " document has" : " documents have",
+         " the end-of-document token inside, where data.reset_at_eod would cut them apart: leave "
+         "that off, or use a template or an eos_token that keeps the two apart");
 }
 
 /// What a rank has made of its inputs.
 struct RankPart {
     TokenCounts counts;
     std::int64_t bytes = 0;
+    std::int64_t ended_inside = 0;
     FaultLog::Counts skipped{};
 };
 
 /// All ranks call it: returns the parts of all, in rank order.
 std::vector<RankPart> exchange_parts(const MpiSession& ranks, const RankPart& mine) {
     const TokenCounts& counts = mine.counts;
-    std::string line =
-        text(counts.sequences, " ", counts.documents, " ", counts.tokens, " ", mine.bytes);
+    std::string line = text(counts.sequences, " ", counts.documents, " ", counts.tokens, " ",
+                            mine.bytes, " ", mine.ended_inside);
     for (const std::int64_t skipped : mine.skipped)
         append(line, text(" ", skipped));
     std::vector<RankPart> parts;
     for (const std::string& theirs : ranks.exchange(line + " ")) {
         std::string_view rest = theirs;
         RankPart& part = parts.emplace_back();
-        for (std::int64_t* number :
-             {&part.counts.sequences, &part.counts.documents, &part.counts.tokens, &part.bytes})
+        for (std::int64_t* number : {&part.counts.sequences, &part.counts.documents,
+                                     &part.counts.tokens, &part.bytes, &part.ended_inside})
             *number = take_number(rest);
         for (std::int64_t& skipped : part.skipped)
             skipped = take_number(rest);
@@ -175,22 +218,24 @@ std::size_t worker_count(const EncodeOptions& options, const MpiSession& ranks) 
     return std::max(1u, std::thread::hardware_concurrency() / sharers);
 }
 
-/// Encodes a range of the inputs into `writer`; returns their (decompressed) bytes.
-std::int64_t encode_inputs(const InputRange& inputs, const EncodeOptions& options,
-                           const ChunkEncoder& encode, std::size_t workers, IndexedWriter& writer,
-                           FaultLog& faults, JointWork& work) {
+/// Encodes a range of the inputs into `writer`; returns their (decompressed) bytes and the
+/// documents that end inside.
+RankPart encode_inputs(const InputRange& inputs, const EncodeOptions& options,
+                       const ChunkEncoder& encode, std::size_t workers, IndexedWriter& writer,
+                       FaultLog& faults, JointWork& work) {
     CorpusReader reader(options.corpus, inputs);
-    std::int64_t bytes = 0;
+    RankPart part;
     OrderedPipeline<Chunk, EncodedChunk> pipeline(workers, 2 * workers + 2);
     pipeline.run([&](Chunk& chunk) { return reader.next(chunk); }, encode,
                  [&](const EncodedChunk& chunk) {
                      for (const LocatedFault& fault : chunk.faults)
                          faults.add(fault);
                      write_chunk(chunk, writer);
-                     bytes += chunk.bytes;
-                     work.report(bytes, writer.num_tokens());
+                     part.bytes += chunk.bytes;
+                     part.ended_inside += chunk.ended_inside;
+                     work.report(part.bytes, writer.num_tokens());
                  });
-    return bytes;
+    return part;
 }
 
 /// Rank 0 adds the parts of the other ranks to its own.
@@ -209,10 +254,12 @@ void encode_corpus(const EncodeOptions& options, const MpiSession& ranks) {
     std::optional<TokenizerFile> file;
     std::optional<Tokenizer> tokenizer;
     std::optional<std::int32_t> end;
+    std::optional<ChatEncoder> chat;
     ranks.run_on_all([&] {
         file = read_tokenizer(options.tokenizer);
         tokenizer.emplace(*file);
         end = end_of_document(options, *tokenizer);
+        if (options.chat) chat.emplace(*options.chat, *file, *tokenizer);
     });
     check_same_inputs(options, *tokenizer, ranks);
     const InputRange inputs = inputs_of_rank(options.corpus, ranks);
@@ -222,17 +269,17 @@ void encode_corpus(const EncodeOptions& options, const MpiSession& ranks) {
     ranks.run_on_all([&] {
         if (prefix.has_parent_path()) create_folders(prefix.parent_path());
         writer.emplace(part_prefix(prefix, static_cast<std::size_t>(ranks.rank())),
-                       token_dtype(tokenizer->vocab_size()));
+                       token_dtype(tokenizer->vocab_size()), options.chat.has_value());
     });
 
     Progress progress(ranks.rank() == 0 ? total_bytes(options.corpus) : std::nullopt);
     FaultLog faults(options.corpus.skip_faulty);
-    const ChunkEncoder encode(options, *tokenizer, end);
+    const ChunkEncoder encode(options, *tokenizer, end, chat ? &*chat : nullptr);
     JointWork work(ranks, progress);
     RankPart mine;
     work.run([&] {
-        mine.bytes = encode_inputs(inputs, options, encode, worker_count(options, ranks), *writer,
-                                   faults, work);
+        mine = encode_inputs(inputs, options, encode, worker_count(options, ranks), *writer, faults,
+                             work);
         if (ranks.rank() != 0) writer->finish_part();
     });
     show_status("");
@@ -246,8 +293,12 @@ void encode_corpus(const EncodeOptions& options, const MpiSession& ranks) {
             fail(ExitCode::bad_input, "no usable document in the input; nothing was written");
         writer->commit(meta_of(options, file->source, *tokenizer));
         std::int64_t bytes = 0;
-        for (const RankPart& part : parts)
+        std::int64_t ended_inside = 0;
+        for (const RankPart& part : parts) {
             bytes += part.bytes;
+            ended_inside += part.ended_inside;
+        }
+        warn_of_inner_ends(ended_inside);
         print_summary(*writer, bytes, progress.seconds());
     });
 }

@@ -7,6 +7,7 @@ constexpr const char* encode_description =
     R"(gpt-preprocess - turns text into token files for gptrain
 
   gpt-preprocess --input FILE... --tokenizer FILE --output-prefix P [options]
+  gpt-preprocess chat --input FILE... --tokenizer FILE --output-prefix P [options]
   gpt-preprocess train-tokenizer --input FILE... --vocab-size N --model-prefix P [options]
   gpt-preprocess merge --input PREFIX... --output-prefix P
   gpt-preprocess inspect PREFIX [options]
@@ -61,6 +62,41 @@ Examples:
       --append-eod --on-error skip
   gpt-preprocess inspect book_text_document --tokenizer book.json)";
 
+constexpr const char* chat_description =
+    R"(Turns conversations into token files of which a model learns what the assistant says
+
+  gpt-preprocess chat --input FILE... --tokenizer FILE --output-prefix P [options]
+
+Writes P_text_document.bin, .idx and .meta.json, and P_text_document.mask, which marks the learned
+tokens. Training and gptrain eval use the mask by themselves.)";
+
+constexpr const char* chat_section = R"(
+Input:
+  One JSON object per line, either {"messages": [{"role": "user", "content": "..."}, ...]} or
+  {"prompt": "...", "response": "..."}. The chat template makes one text of it. Without a template
+  a prompt and its response follow each other, and messages are an error.
+
+Learned:
+  What the template marks with {% generation %}, or else what it adds to the generation prompt
+  for each message of the assistant, the mark that ends its turn included. The end-of-document id
+  follows each document and is learned if the text before it is.
+
+Faulty documents:
+  Lines that are not JSON, messages without a role or content, a conversation or response with
+  nothing to learn, one that the template refuses or writes otherwise once others follow. Each is
+  reported with file, line and byte offset.
+
+Several processes:
+  mpirun -n N gpt-preprocess chat ... (or srun) shares the files out to N processes.
+)";
+
+constexpr const char* chat_examples = R"(
+Examples:
+  gpt-preprocess chat --input chats.jsonl --tokenizer SmolLM2-135M --output-prefix data/chats
+  gpt-preprocess chat --input qa.jsonl.zst --tokenizer book.json --template chatml \
+      --prompt-key question --response-key answer --output-prefix data/qa
+  gpt-preprocess inspect data/chats_text_document --tokenizer SmolLM2-135M)";
+
 constexpr const char* train_description =
     R"(Trains a lossless tokenizer: MODEL-PREFIX.json, or of sentencepiece MODEL-PREFIX.model
 
@@ -73,7 +109,7 @@ input gives the same file on any machine.)";
 
 constexpr const char* merge_description =
     R"(Joins token files of one tokenizer, in the order given, into P.bin and P.idx (and
-P.meta.json if all inputs have one))";
+P.meta.json if all inputs have one, and P.mask if all have one: all or none))";
 
 constexpr const char* inspect_description =
     R"(Prints the contents of token files: counts, a histogram of document lengths, a sample)";

@@ -41,14 +41,20 @@ struct CorpusArguments {
     CLI::Option* json_key_option = nullptr;
 
     void add_to(CLI::App& app);
+    /// Of a corpus that is JSON lines in any case.
+    void add_json_lines_to(CLI::App& app);
     CorpusOptions resolved() const;
+    CorpusOptions resolved_json_lines() const;
+
+private:
+    void add_input(CLI::App& app, const char* help);
+    void add_fault_options(CLI::App& app);
 };
 
 void CorpusArguments::add_to(CLI::App& app) {
-    app.add_option("--input", options.inputs,
-                   "Corpus files, or folders of .txt, .json and .jsonl files\n"
-                   "(also with .gz or .zst), read in this order; - reads stdin")
-        ->type_name("FILE");
+    add_input(app,
+              "Corpus files, or folders of .txt, .json and .jsonl files\n"
+              "(also with .gz or .zst), read in this order; - reads stdin");
     app.add_option("--format", format,
                    "auto: .json and .jsonl (also with .gz or .zst) are JSON\n"
                    "lines, other files plain text; jsonl or text: all are")
@@ -65,6 +71,21 @@ void CorpusArguments::add_to(CLI::App& app) {
                            ->check(one_of({"paragraph", "line", "file"}))
                            ->type_name("paragraph|line|file")
                            ->capture_default_str();
+    add_fault_options(app);
+}
+
+void CorpusArguments::add_json_lines_to(CLI::App& app) {
+    add_input(app,
+              "Files of JSON lines, or folders of .json and .jsonl files\n"
+              "(also with .gz or .zst), read in this order; - reads stdin");
+    add_fault_options(app);
+}
+
+void CorpusArguments::add_input(CLI::App& app, const char* help) {
+    app.add_option("--input", options.inputs, help)->type_name("FILE");
+}
+
+void CorpusArguments::add_fault_options(CLI::App& app) {
     app.add_option("--on-error", on_error,
                    "stop: a faulty document ends the run, which writes\n"
                    "nothing; skip: skips, reports and counts it")
@@ -81,7 +102,7 @@ void CorpusArguments::add_to(CLI::App& app) {
 
 CorpusOptions CorpusArguments::resolved() const {
     CorpusOptions corpus = options;
-    corpus.inputs = expand_inputs(options.inputs);
+    corpus.inputs = expand_inputs(options.inputs, CorpusFiles::all);
     corpus.format = format == "jsonl"  ? InputFormat::json_lines
                     : format == "text" ? InputFormat::plain_text
                                        : InputFormat::by_name;
@@ -91,6 +112,14 @@ CorpusOptions CorpusArguments::resolved() const {
     corpus.skip_faulty = on_error == "skip";
     corpus.json_key_given = json_key_option->count() > 0;
     corpus.documents_given = documents_option->count() > 0;
+    return corpus;
+}
+
+CorpusOptions CorpusArguments::resolved_json_lines() const {
+    CorpusOptions corpus = options;
+    corpus.inputs = expand_inputs(options.inputs, CorpusFiles::json_lines);
+    corpus.format = InputFormat::json_lines;
+    corpus.skip_faulty = on_error == "skip";
     return corpus;
 }
 
@@ -104,6 +133,7 @@ public:
                          help::exit_section, help::examples_section));
         app_.get_formatter()->column_width(34);
         add_encode();
+        add_chat();
         add_train();
         add_merge();
         add_inspect();
@@ -142,18 +172,43 @@ public:
 private:
     void add_encode() {
         encode_corpus_.add_to(app_);
-        app_.add_option("--tokenizer", encode_.tokenizer,
-                        "A tokenizer.json, a sentencepiece model, vocab.json\n"
-                        "(with merges.txt), a tiktoken file, or their folder")
-            ->type_name("TOKENIZER");
-        app_.add_option("--output-prefix", encode_.output_prefix, "Path prefix of the token files")
-            ->type_name("P");
+        add_encoding(app_, encode_);
         app_.add_flag(
             "--append-eod", encode_.append_eod,
             "Ends each document that is not empty with the tokenizer's end-of-document id");
-        app_.add_option("--workers", encode_.workers, "Threads that encode (default: all cores)")
+    }
+
+    static void add_encoding(CLI::App& app, EncodeOptions& options) {
+        app.add_option("--tokenizer", options.tokenizer,
+                       "A tokenizer.json, a sentencepiece model, vocab.json\n"
+                       "(with merges.txt), a tiktoken file, or their folder")
+            ->type_name("TOKENIZER");
+        app.add_option("--output-prefix", options.output_prefix, "Path prefix of the token files")
+            ->type_name("P");
+        app.add_option("--workers", options.workers, "Threads that encode (default: all cores)")
             ->check(in_range(1, 1024))
             ->type_name("N");
+    }
+
+    void add_chat() {
+        ChatOptions& chat = chat_.chat.emplace();
+        chat_app_ = app_.add_subcommand("chat", help::chat_description);
+        chat_app_->footer(text(help::chat_section, help::exit_section, help::chat_examples));
+        chat_corpus_.add_json_lines_to(*chat_app_);
+        add_encoding(*chat_app_, chat_);
+        for (const char* option : {"--input", "--tokenizer", "--output-prefix"})
+            chat_app_->get_option(option)->required();
+        chat_app_
+            ->add_option("--template", chat.chat_template,
+                         "A chat template (Jinja) or chatml, llama3, mistral or plain\n"
+                         "(default: the one next to the tokenizer, if there is one)")
+            ->type_name("FILE|NAME");
+        const auto add_key = [&](const char* option, std::string& key, const char* help) {
+            chat_app_->add_option(option, key, help)->type_name("KEY")->capture_default_str();
+        };
+        add_key("--messages-key", chat.messages_key, "The key of a line's list of messages");
+        add_key("--prompt-key", chat.prompt_key, "The key of a line's prompt, a string");
+        add_key("--response-key", chat.response_key, "The key of the response to it, a string");
     }
 
     void add_train() {
@@ -214,13 +269,18 @@ private:
     }
 
     void run_parsed(const MpiSession& ranks) {
-        if (ranks.size() > 1 && !app_.get_subcommands().empty()) {
+        if (ranks.size() > 1 && !app_.get_subcommands().empty() && !chat_app_->parsed()) {
             throw CommonError(ExitCode::usage, text(app_.get_subcommands().front()->get_name(),
                                                     " runs as one process, not ", ranks.size(),
                                                     "; start it without a launcher"));
         }
-        if (!app_.get_subcommands().empty()) reject_misplaced_options();
-        if (train_app_->parsed()) {
+        if (!app_.get_subcommands().empty()) {
+            ranks.run_on_all([&] { reject_misplaced_options(); });
+        }
+        if (chat_app_->parsed()) {
+            ranks.run_on_all([&] { chat_.corpus = chat_corpus_.resolved_json_lines(); });
+            encode(chat_, ranks);
+        } else if (train_app_->parsed()) {
             train_.corpus = train_corpus_.resolved();
             train_.training.kind = type_ == "bpe"       ? TokenizerTraining::Kind::bpe
                                    : type_ == "unigram" ? TokenizerTraining::Kind::unigram
@@ -234,7 +294,7 @@ private:
             inspect_token_files(inspect_);
         } else {
             ranks.run_on_all([&] { prepare_encode(); });
-            encode(ranks);
+            encode(encode_, ranks);
         }
     }
 
@@ -247,9 +307,9 @@ private:
         }
     }
 
-    void encode(const MpiSession& ranks) {
+    static void encode(const EncodeOptions& options, const MpiSession& ranks) {
         try {
-            encode_corpus(encode_, ranks);
+            encode_corpus(options, ranks);
         } catch (const std::bad_alloc&) {
             fail(ExitCode::usage, out_of_memory(),
                  "; use fewer --workers or a smaller --max-document-bytes");
@@ -265,11 +325,14 @@ private:
     }
 
     CLI::App app_;
+    CLI::App* chat_app_ = nullptr;
     CLI::App* train_app_ = nullptr;
     CLI::App* merge_app_ = nullptr;
     CLI::App* inspect_app_ = nullptr;
     CorpusArguments encode_corpus_;
     EncodeOptions encode_;
+    CorpusArguments chat_corpus_;
+    EncodeOptions chat_;
     CorpusArguments train_corpus_;
     TrainTokenizerOptions train_;
     std::string type_ = "byte-bpe";

@@ -1,0 +1,191 @@
+#!/usr/bin/env bash
+# gpt-preprocess chat: conversations become token files with a loss mask. Fourth argument: MPIRUN.
+. "$(dirname "$0")/common.sh"
+mpirun=${4:-mpirun}
+
+make_text 3000 >corpus.txt
+expect 0 "$tool" train-tokenizer --input corpus.txt --vocab-size 330 --model-prefix tok
+chat() { expect 0 "$tool" chat --tokenizer tok.json "$@"; }
+refused() {
+  local status=$1
+  shift
+  expect "$status" "$tool" chat --tokenizer tok.json --output-prefix refused "$@"
+  nothing_left refused
+}
+
+awk 'NF { q = NR * 7 % 13; printf "{\"id\": %d, \"messages\": [{\"role\": \"system\", \"content\": \"Be %d.\"},", NR, q
+  printf " {\"role\": \"user\", \"content\": \"line %d?\"}, {\"role\": \"assistant\", \"content\": \"%s\"},", NR, $0
+  printf " {\"role\": \"user\", \"content\": \"and then?\"}, {\"role\": \"assistant\", \"content\": \"%s\"}]}\n", $1 }' \
+  corpus.txt >chats.jsonl
+awk 'NF { printf "{\"prompt\": \"line %d:\", \"response\": \" %s\"}\n", NR, $0 }' corpus.txt >pairs.jsonl
+
+# Conversations with a template; any number of workers gives the same bytes.
+chat --input chats.jsonl --template chatml --output-prefix w1 --workers 1
+says out "wrote w1_text_document.bin, .idx, .mask and .meta.json: 3000 documents"
+says out "of them learned"
+chat --input chats.jsonl --template chatml --output-prefix w3 --workers 3
+for suffix in bin idx mask meta.json; do same w1_text_document.$suffix w3_text_document.$suffix; done
+says w1_text_document.meta.json '"append_eod":true'
+says w1_text_document.meta.json '"mask":{"crc32c":'
+nothing_left 'w1_text_document.*tmp'
+
+# inspect shows what is learned: the text and the marks of the assistant, and the end of document.
+expect 0 "$tool" inspect w1_text_document --tokenizer tok.json --sample-tokens 4096
+says out "learned: "
+first=$(head -n 1 corpus.txt)
+cat >wanted <<EOF
+<|im_start|>system
+Be 7.<|im_end|>
+<|im_start|>user
+line 1?<|im_end|>
+<|im_start|>assistant
+{+$first<|im_end|>
++}<|im_start|>user
+and then?<|im_end|>
+<|im_start|>assistant
+{+${first%% *}<|im_end|>
+<|endoftext|>+}
+EOF
+tail -n 11 out >shown
+same shown wanted
+
+# Compressed, from a pipe and from a folder, of which text files are left out.
+mkdir folder
+zstd -q -c chats.jsonl >folder/a.jsonl.zst
+echo "no JSON" >folder/b.txt
+chat --input folder --template chatml --output-prefix zst
+same w1_text_document.mask zst_text_document.mask
+chat --input - --template chatml --output-prefix pipe <chats.jsonl
+same w1_text_document.mask pipe_text_document.mask
+
+# Pairs without a template: the response and the end of document are learned.
+chat --input pairs.jsonl --output-prefix pairs
+expect 0 "$tool" inspect pairs_text_document --tokenizer tok.json --sample-tokens 4096
+tail -n 1 out >shown
+printf '%s\n' "line 1:{+ $first<|endoftext|>+}" >wanted
+same shown wanted
+# Their tokens are those of the same texts without masks.
+awk 'NF { printf "{\"text\": \"line %d: %s\"}\n", NR, $0 }' corpus.txt >texts.jsonl
+expect 0 "$tool" --tokenizer tok.json --append-eod --input texts.jsonl --output-prefix texts
+same texts_text_document.bin pairs_text_document.bin
+same texts_text_document.idx pairs_text_document.idx
+sed 's/"prompt"/"q"/; s/"response"/"a"/' pairs.jsonl >named.jsonl
+chat --input named.jsonl --prompt-key q --response-key a --output-prefix named
+same pairs_text_document.mask named_text_document.mask
+
+# The template next to the tokenizer, and its own marks of a turn.
+mkdir model
+cp tok.json model/tokenizer.json
+cat >model/tokenizer_config.json <<'EOF'
+{"eos_token": "<|endoftext|>", "chat_template": "{% for m in messages %}{{ m.role + ': ' + m.content }}{% if m.role == 'assistant' %}{{ eos_token }}{% endif %}{{ '\n' }}{% endfor %}{% if add_generation_prompt %}{{ 'assistant: ' }}{% endif %}"}
+EOF
+expect 0 "$tool" chat --tokenizer model --input pairs.jsonl --output-prefix own
+expect 0 "$tool" inspect own_text_document --tokenizer model --sample-tokens 4096
+says out "user: line 1:"
+says out "assistant: {+ $first<|endoftext|>"
+expect 0 "$tool" chat --tokenizer model --input chats.jsonl --output-prefix own
+says err "warning: 3000 documents have the end-of-document token inside, where data.reset_at_eod"
+printf '%s' "{% for m in messages %}{% generation %}{{ m.content }}{% endgeneration %}|{% endfor %}" \
+  >model/chat_template.jinja
+expect 0 "$tool" chat --tokenizer model --input pairs.jsonl --output-prefix own
+expect 0 "$tool" inspect own_text_document --tokenizer model --sample-tokens 4096
+says out "{+line 1:+}|{+ $first+}|<|endoftext|>"
+
+# merge carries masks, all or none.
+head -n 1000 chats.jsonl >a.jsonl
+tail -n +1001 chats.jsonl >b.jsonl
+for part in a b; do chat --input $part.jsonl --template chatml --output-prefix $part; done
+expect 0 "$tool" merge --input a_text_document b_text_document --output-prefix merged
+says out "wrote merged.bin, .idx, .mask and .meta.json: 3000 documents"
+for suffix in bin idx mask meta.json; do same w1_text_document.$suffix merged.$suffix; done
+expect 3 "$tool" merge --input a_text_document texts_text_document --output-prefix mixed
+says err "texts_text_document: has no loss mask, but a_text_document has one"
+nothing_left mixed
+
+# Files without a mask in the place of files with one take the mask away.
+expect 0 "$tool" --tokenizer tok.json --append-eod --input texts.jsonl --output-prefix named
+nothing_left named_text_document.mask
+
+# Each faulty line is one clear line. The first line is good.
+good='{"prompt": "a", "response": "b"}'
+faulty() {
+  printf '%s\n%s\n' "$good" "$1" >faulty.jsonl
+  refused 3 --template chatml --input faulty.jsonl
+  says err "faulty.jsonl:2: byte 33: "
+  says err "$2"
+}
+faulty '{"messages": [{"content": "a"}, {"role": "assistant", "content": "b"}]}' "messages[0] has no role"
+faulty '{"messages": [{"role": "", "content": "a"}]}' "messages[0] has no role"
+faulty '{"messages": [{"role": 3, "content": "a"}]}' "messages[0] has no role"
+faulty '{"messages": ["a"]}' "messages[0] must be an object"
+faulty '{"messages": {"role": "user"}}' "'messages' must be a list"
+faulty '{"messages": "a"}' "'messages' must be a list"
+faulty '{"messages": []}' "no message of the assistant"
+faulty '{"messages": [{"role": "user", "content": "a"}]}' "no message of the assistant"
+faulty '{"messages": [{"role": "user"}, {"role": "assistant", "content": "b"}]}' "messages[0] has no content"
+faulty '{"messages": [{"role": "user", "content": 3}]}' "messages[0]: its content must be a string"
+faulty '{"messages": [{"role": "assistant", "content": ""}]}' "messages[0]: the assistant's content is empty"
+faulty '{"messages": [{"role": "assistant", "content": []}]}' "messages[0]: the assistant's content is empty"
+faulty '{"messages": [{"role": "assistant", "content": [{"type": "image"}]}]}' "line 1"
+faulty '{"messages": [], "prompt": "a"}' "has 'messages' and 'prompt' or 'response'"
+faulty '{"prompt": "a"}' "has neither 'messages' nor 'prompt' and 'response'"
+faulty '{"prompt": "a", "response": ""}' "'response' is empty"
+faulty '{"prompt": "a", "response": ["b"]}' "the value of 'response' must be a string"
+faulty '{"prompt": null, "response": "b"}' "the value of 'prompt' must be a string"
+faulty '[]' "must be a JSON object"
+faulty '{"prompt": "a", "prompt": "b", "response": "c"}' "duplicate key"
+faulty '{"prompt": "a", "response": "b"' "the line ends inside the JSON object"
+# A million turns: more than a template may take.
+awk 'BEGIN { printf "%s\n{\"messages\": [", "{\"prompt\": \"a\", \"response\": \"b\"}"
+  for (i = 0; i < 1000000; i++) printf "%s{\"role\": \"assistant\", \"content\": \"x\"}", i ? "," : ""
+  print "]}" }' >turns.jsonl
+refused 3 --template chatml --input turns.jsonl
+says err "turns.jsonl:2: byte 33: has 1000000 messages of the assistant"
+printf '%s' '{% for m in messages %}{% generation %}{{ m.content }}{% endgeneration %}{% endfor %}' >tags.jinja
+refused 3 --template tags.jinja --input turns.jsonl
+says err "turns.jsonl:2: byte 33: tags.jinja: line 1: the template does too much work"
+
+# With skip, what is right remains.
+{ echo "$good"; echo '{"messages": []}'; echo '{"prompt": "a"}'; echo "$good"; } >skip.jsonl
+chat --template chatml --input skip.jsonl --output-prefix skip --on-error skip
+says out "2 documents"
+says err "skipped 2 documents: 2 with an unusable conversation"
+
+# Mistakes of the command line.
+refused 2 --input chats.jsonl
+says err "chats.jsonl:1: byte 0: a conversation needs a chat template"
+refused 2 --template nosuch --input pairs.jsonl
+says err "--template nosuch: no such file, and no name of a template (chatml, llama3, mistral, plain)"
+refused 3 --template corpus.txt --input texts.jsonl
+says err "has neither 'messages'"
+printf '{%% if x %%}' >bad.jinja
+refused 3 --template bad.jinja --input pairs.jsonl
+says err "bad.jinja: line 1: expected '{% endif %}'"
+refused 3 --input missing.jsonl
+sed 's/<|endoftext|>/<|other|>/g' tok.json >noend.json
+expect 2 "$tool" chat --tokenizer noend.json --input pairs.jsonl --output-prefix refused
+says err "noend.json has no end-of-document token"
+expect 2 "$tool" chat --tokenizer tok.json --input pairs.jsonl
+
+# Several ranks write the bytes of one process.
+if command -v "$mpirun" >/dev/null; then
+  export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1
+  export OMPI_MCA_rmaps_base_oversubscribe=1 OMPI_MCA_mpi_yield_when_idle=1
+  export OMPI_MCA_hwloc_base_binding_policy=none OMPI_MCA_rtc_hwloc_vmhole=none
+  head -n 700 chats.jsonl >a.jsonl
+  sed -n 701,1500p chats.jsonl | gzip >b.jsonl.gz
+  tail -n +1501 chats.jsonl >c.jsonl
+  for ranks in 2 3; do
+    expect 0 "$mpirun" -n $ranks "$tool" chat --tokenizer tok.json --template chatml \
+      --input a.jsonl b.jsonl.gz c.jsonl --output-prefix ranks
+    for suffix in bin idx mask meta.json; do same w1_text_document.$suffix ranks_text_document.$suffix; done
+    nothing_left 'ranks_text_document.*\(tmp\|rank\)'
+  done
+  echo '{"prompt": 1, "response": "b"}' >>c.jsonl
+  expect 3 "$mpirun" -n 2 "$tool" chat --tokenizer tok.json --template chatml \
+    --input a.jsonl c.jsonl --output-prefix refused
+  says err "c.jsonl:1501: byte "
+  nothing_left refused
+fi
+
+finish
