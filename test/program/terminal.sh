@@ -30,6 +30,19 @@ continues ids "5 6  7" "5 6 7 "
 expect_exit 2 "$on_terminal" "$gptrain" generate --checkpoint ids --prompt "5 six"
 [[ ! -s out ]] || fail "a refused prompt is shown: $(cat out)"
 
+# What a model learns is in colour, unless the terminal or the user has none.
+printf '{"prompt": "the", "response": " earth"}\n' >qa.jsonl
+expect_exit 0 "$preprocess" chat --input qa.jsonl --tokenizer tok.model --output-prefix qa
+shows() {
+    expect_exit 0 env "${@:2}" "$on_terminal" "$gptrain" inspect qa_text_document --tokenizer tok.model
+    says out "$1"
+}
+green=$'\033[32m'
+shows "the$green earth</s>"$'\033[0m' TERM=xterm
+shows "the$green earth</s>" TERM=xterm NO_COLOR=
+shows "the{+ earth</s>+}" TERM=xterm NO_COLOR=1
+shows "the{+ earth</s>+}" TERM=dumb
+
 # sent COLUMNS TERM OUTPUT-DIR: what a training run shows on a terminal of this width, to the file
 # sent: one line each time that a line is written or rewritten.
 sent() {

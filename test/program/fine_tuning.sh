@@ -1,0 +1,116 @@
+#!/usr/bin/env bash
+# Fine-tuning on conversations: docs/fine-tuning.md from JSON lines to a model that answers.
+. "$(dirname "$0")/lib.sh"
+
+make_text 1 400 | awk 'NF { gsub(/\./, ""); printf "{\"prompt\": \"say %s\", \"response\": \"%s\"}\n", $1, $1 }' >qa.jsonl
+make_text 1 1000 >text.txt
+expect_exit 0 "$preprocess" train-tokenizer --input text.txt --vocab-size 319 --model-prefix tok
+chat() { expect_exit 0 "$preprocess" chat --tokenizer tok.json --template chatml "$@"; }
+chat --input qa.jsonl --output-prefix qa
+says out "wrote qa_text_document.bin, .idx, .mask and .meta.json: 400 documents"
+expect_exit 0 "$preprocess" --input text.txt --tokenizer tok.json --output-prefix text --append-eod
+make_spec
+sed -i 's/tok.model/tok.json/; s/text_text_document/qa_text_document/' run.yaml
+masked() { train "$1" "$2" training.seq_length=64 data.reset_at_eod=true training.steps=40 \
+    training.global_batch_size=4 lr_schedule.decay_steps=40 optimizer.lr=0.02 data.num_samples=auto \
+    training.eval_interval=20 training.eval_steps=2 "${@:3}"; }
+
+# The loss of learned tokens falls, in training and validation.
+masked 0 straight
+says out "training tokens, " " of them learned, "
+awk -F '[:,}]' '
+    /"val_loss"/ { last_val = $4; if (!first_val) first_val = $4; next }
+    { last = $4; if (!first) first = $4; ++lines }
+    END { exit !(lines == 40 && last < 0.7 * first && last_val < first_val) }
+' straight/metrics.jsonl || fail "the losses do not fall: $(cut -c 1-60 straight/metrics.jsonl)"
+
+# A mask changes what is trained, and only that: the same tokens without one have other losses.
+for suffix in bin idx; do cp qa_text_document.$suffix all_text_document.$suffix; done
+sed 's/,"mask":{[^}]*}//' qa_text_document.meta.json >all_text_document.meta.json
+masked 0 unmasked 'data.train=[{prefix: all_text_document}]'
+says_not out "of them learned"
+differ straight/metrics.jsonl unmasked/metrics.jsonl
+
+# Resumed equals uninterrupted, with recompute and blends as well.
+for variant in "recompute=none" \
+    "data.train=[{prefix: qa_text_document, weight: 2}, {prefix: text_text_document}]"; do
+    rm -rf whole parts
+    masked 0 whole "$variant"
+    masked 0 parts "$variant" training.steps=20
+    masked 0 parts "$variant"
+    same_run whole parts 40
+done
+masked 0 full recompute=full
+same "$(checkpoint straight 40)/shard-00000.h5" "$(checkpoint full 40)/shard-00000.h5"
+
+# eval measures learned tokens alone, and as many as inspect counts (the first token has no input).
+expect_exit 0 "$gptrain" eval --checkpoint straight --data qa_text_document
+tail -n 1 out >masked_eval
+expect_exit 0 "$gptrain" eval --checkpoint straight --data all_text_document
+tail -n 1 out >all_eval
+differ masked_eval all_eval
+expect_exit 0 "$gptrain" inspect qa_text_document
+learned=$(sed -n 's/^  learned *\([0-9]*\) (.*/\1/p' out)
+says masked_eval "\"tokens\":$learned}"
+awk -F '[:,]' 'NR == 1 { masked = $2 } NR == 2 { exit !(masked < $2) }' masked_eval all_eval ||
+    fail "learned tokens are not easier: $(cat masked_eval all_eval)"
+
+# inspect shows the documents, learned text between marks; on a terminal in colour (terminal.sh).
+expect_exit 0 "$gptrain" inspect qa_text_document --tokenizer tok.json
+word=$(sed -n '1s/.*"response": "\(.*\)".*/\1/p' qa.jsonl)
+says out "document 0:" "say $word<|im_end|>" "{+$word<|im_end|>" "<|endoftext|>+}" "document 2:"
+expect_exit 2 "$gptrain" inspect run.yaml --tokenizer tok.json
+says err "--tokenizer shows token data"
+expect_exit 3 "$gptrain" inspect qa_text_document --tokenizer text.txt
+expect_exit 0 "$preprocess" train-tokenizer --input text.txt --vocab-size 300 --model-prefix tok2
+expect_exit 2 "$gptrain" inspect qa_text_document --tokenizer tok2.json
+says err "qa_text_document was not tokenized with --tokenizer tok2.json"
+
+# The model answers with the template that it was trained with.
+expect_exit 0 "$gptrain" generate --checkpoint straight --chat --template chatml --prompt "say the" \
+    --max-tokens 20 --temperature 0
+
+# A mask that is missing, damaged or another's stops everything that would read it.
+cp qa_text_document.mask good.mask
+printf '\377' | dd of=qa_text_document.mask bs=1 seek=100 conv=notrunc status=none
+masked 3 damaged
+says err "qa_text_document.mask: is damaged"
+[[ ! -e damaged/checkpoints ]] || fail "a run with a damaged mask began"
+expect_exit 3 "$gptrain" eval --checkpoint straight --data qa_text_document
+says err "qa_text_document.mask: is damaged"
+expect_exit 3 "$gptrain" inspect qa_text_document
+head -c 60 good.mask >qa_text_document.mask
+masked 3 damaged
+says err "qa_text_document.mask: is 60 bytes long"
+rm qa_text_document.mask
+masked 3 damaged
+says err "qa_text_document.mask: no such loss mask"
+head -n 390 qa.jsonl >fewer.jsonl
+chat --input fewer.jsonl --output-prefix fewer
+cp fewer_text_document.mask qa_text_document.mask
+masked 3 damaged
+says err "qa_text_document.mask: is the loss mask of other token files"
+cp good.mask all_text_document.mask
+expect_exit 3 "$gptrain" inspect all_text_document
+says err "all_text_document.mask: no " "names this loss mask"
+rm all_text_document.mask
+
+# A resumed run does not go on with another mask without a word.
+cp good.mask qa_text_document.mask
+masked 0 changed training.steps=10
+masked 2 changed 'data.train=[{prefix: all_text_document}]'
+says err "data.train"
+masked 0 changed 'data.train=[{prefix: all_text_document}]' data.on_change=continue
+
+# A batch of which nothing is learned is left out, with a warning, and the run goes on.
+awk 'BEGIN { for (i = 0; i < 40; ++i) printf "{\"prompt\": \"%s\", \"response\": \"light\"}\n",
+    sprintf("%60s", "") }' >long.jsonl
+chat --input long.jsonl --output-prefix long
+masked 0 sparse 'data.train=[{prefix: long_text_document}]' training.global_batch_size=1 \
+    training.seq_length=8 training.eval_interval=0 faults.max_skipped_steps=1
+says err "the loss masks leave no token of the batch to learn; update skipped"
+grep -q '"loss": null' sparse/metrics.jsonl || fail "no step without a loss"
+awk -F '"skipped_steps": ' 'END { exit !($2 + 0 > 0 && $2 + 0 < 40) }' sparse/metrics.jsonl ||
+    fail "skipped: $(tail -n 1 sparse/metrics.jsonl)"
+
+finish
