@@ -7,7 +7,9 @@
 #include "base/philox.h"
 #include "catch.h"
 #include "data/batch_loader.h"
+#include "data/gpt_dataset.h"
 #include "data/indexed_writer.h"
+#include "data/recut_order.h"
 #include "data/sequential_dataset.h"
 #include "data/token_files.h"
 #include "data/training_data.h"
@@ -225,6 +227,29 @@ Learned flat(const Masked& masked) {
     for (const Learned& one : masked.learned)
         all.insert(all.end(), one.begin(), one.end());
     return all;
+}
+
+TEST_CASE("samples of another length have the mask of their tokens") {
+    const TempFolder folder;
+    const Masked masked = random_masked(3, 60);
+    const Learned learned_ids = flat(masked);
+    write_masked(folder / "a", masked);
+    const auto data = std::make_shared<const IndexedDataset>(folder / "a");
+    const auto order = std::make_shared<const GptDataset>(
+        data, SequenceRange{0, data->num_sequences()},
+        OrderOptions{.seed = 5, .seq_length = 8, .num_samples = 20}, folder / "cache");
+    const RecutOrder recut(order, {7, order->size()}, 12, 9, folder / "cache");
+    for (const WindowOrder* each :
+         {static_cast<const WindowOrder*>(order.get()), static_cast<const WindowOrder*>(&recut)}) {
+        std::vector<std::int32_t> ids(static_cast<std::size_t>(each->seq_length() + 1));
+        Learned learned(ids.size());
+        for (std::int64_t i = 0; i < each->size(); ++i) {
+            each->sample(i, ids);
+            each->learned(i, learned);
+            for (std::size_t t = 0; t < ids.size(); ++t)
+                CHECK(learned[t] == learned_ids.at(static_cast<std::size_t>(ids[t])));
+        }
+    }
 }
 
 BatchShape small_shape() {
