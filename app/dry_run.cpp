@@ -15,6 +15,7 @@
 #include "planner/mesh_cost.h"
 #include "planner/step_estimate.h"
 #include "schedule/stage_plan.h"
+#include "spec/model_tensors.h"
 #include "timeline.h"
 
 namespace gptrain {
@@ -163,8 +164,7 @@ void print_work(RankCosts ranks, const StepCost& cost, const RunPlan& plan) {
     print(row("microbatches per rank", text(cost.microbatches)));
     print(row("GEMMs per rank", flops_text(cost.forward_and_backward.gemms)));
     print(row("attention per rank", flops_text(cost.forward_and_backward.attention)));
-    print(row("model FLOPs, all ranks",
-              flops_text(tokens * flops_per_token(plan.model, plan.seq_length))));
+    print(row("model FLOPs, all ranks", flops_text(tokens * flops_per_token(plan))));
     print("model FLOPs = tokens x (6 x parameters + 6 x layers x heads x head_dim x seq_length)");
     if (plan.mesh.size() == 1) return;
     print("bytes per step, for the rank that sends the most on each axis");

@@ -37,8 +37,8 @@ __global__ void __launch_bounds__(slices* warp_threads) add_partial_sums_kernel(
     if (warp_index() != 0 || !valid) return;
     for (int slice = 1; slice < slices; ++slice)
         sum = sum + sums[slice][lane_index()];
-    float* total = (block_index().y == 0 ? parts.totals[0] : parts.totals[1]) + column;
-    *total = *total + sum;
+    float* total = block_index().y == 0 ? parts.totals[0] : parts.totals[1];
+    if (total != nullptr) total[column] = total[column] + sum;
 }
 
 template <int slices>
@@ -54,6 +54,7 @@ void launch_add_partial_sums(const PartialSums& parts, const Stream& stream) {
 }  // namespace
 
 void add_partial_sums(const PartialSums& parts, const Stream& stream) {
+    if (parts.totals[0] == nullptr && parts.totals[1] == nullptr) return;
     if (parts.count <= unroll) {
         launch_add_partial_sums<1>(parts, stream);
     } else {

@@ -10,7 +10,8 @@ struct PartialSums {
     const float* data;
     std::int64_t count;
     std::int64_t columns;
-    float* totals[2];  ///< [columns] each; the second may be null, and then parts do not include it
+    /// [columns] each. Null: not wanted; without the second one parts do not include it.
+    float* totals[2];
 };
 
 /// totals[i][column] += sum over the parts, in an order that depends only on their number.

@@ -309,11 +309,12 @@ void backward(const ResidualNormBackward& op, const OpContext& context) {
             .threads = plan.group * plan.groups,
             .shared_bytes = plan.shared_bytes},
            plan.kernel, args);
-    add_partial_sums({.data = args.parts,
-                      .count = plan.parts,
-                      .columns = hidden,
-                      .totals = {op.dweight.as<float>(), pointer_or_null<float>(op.dbias)}},
-                     context.stream);
+    add_partial_sums(
+        {.data = args.parts,
+         .count = plan.parts,
+         .columns = hidden,
+         .totals = {pointer_or_null<float>(op.dweight), pointer_or_null<float>(op.dbias)}},
+        context.stream);
 }
 
 }  // namespace

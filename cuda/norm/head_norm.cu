@@ -224,7 +224,7 @@ void backward(const HeadNormBackward& op, const OpContext& context) {
     add_partial_sums({.data = args.parts,
                       .count = parts,
                       .columns = sizes.dim,
-                      .totals = {op.dweight.as<float>(), nullptr}},
+                      .totals = {pointer_or_null<float>(op.dweight), nullptr}},
                      context.stream);
 }
 

@@ -18,7 +18,7 @@ enum class MemoryUse {
     main_params,    ///< the optimizer's fp32 parameters, unless the compute dtype is fp32
     main_grads,     ///< fp32 gradients
     grad_messages,  ///< 16-bit gradients in flight between ranks
-    optimizer,      ///< exp_avg and exp_avg_sq
+    optimizer,      ///< exp_avg and exp_avg_sq, momentum_buffer
     saved,          ///< activations kept from forward to backward
     boundaries,     ///< activations and gradients between pipeline stages
     workspace,      ///< activations and gradients that live within one action

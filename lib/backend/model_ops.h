@@ -123,7 +123,7 @@ struct ResidualNormBackward {
     bool accumulate = true;
     Dropout dropout;              ///< of y
     Tensor dy;                    ///< [T, H], =; empty if no dropout makes it differ from dr
-    Tensor dweight;               ///< fp32 [H], +=
+    Tensor dweight;               ///< fp32 [H] or empty, +=
     Tensor dbias;                 ///< fp32 [H] or empty, +=
     std::int64_t seq_length = 0;  ///< S
     Tensor amax = {};             ///< of dy, or of dr if dy is empty
@@ -162,7 +162,7 @@ struct HeadNormBackward {
     Tensor weight;  ///< [D]
     float eps = 1e-5f;
     Tensor dx;       ///< like x, =; may be dy itself
-    Tensor dweight;  ///< fp32 [D], +=
+    Tensor dweight;  ///< fp32 [D] or empty, +=
     void tensors(const auto& list) const { list.reads(dy, x, weight).writes(dx).updates(dweight); }
 };
 

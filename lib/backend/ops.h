@@ -13,6 +13,7 @@
 #pragma once
 
 #include "backend/model_ops.h"
+#include "backend/muon_ops.h"
 #include "backend/op_list.h"
 #include "backend/op_tensors.h"
 #include "backend/step_ops.h"
@@ -32,6 +33,7 @@ using Ops = OpList<
     PositionBackward, Rope, AttentionForward, AttentionBackward, MergeAttention, CrossEntropy,
     VocabParallelMaximum, VocabParallelSums, VocabParallelGradient,
     // step and optimizer
-    BeginStep, CheckLoss, SquareSum, DecideStep, FindNotFinite, AdamW>;
+    BeginStep, CheckLoss, SquareSum, DecideStep, FindNotFinite, AdamW, MuonMomentum, Normalise,
+    Combine, MuonUpdate>;
 
 }  // namespace gptrain

@@ -17,6 +17,8 @@ namespace gptrain {
 using BlockSource = std::function<std::span<const std::byte>(std::size_t index, std::int64_t offset,
                                                              std::int64_t bytes)>;
 
+// Values in 16 bits are given as fp32, widened in a buffer of 16 blocks.
+
 /// Reads tensors in host memory at the time of the call.
 BlockSource blocks_of(std::vector<Tensor> tensors);
 

@@ -10,15 +10,21 @@
 #include "base/checked.h"
 #include "base/parallel_for.h"
 #include "checkpoint/element_reader.h"
+#include "checkpoint/half_values.h"
 
 namespace gptrain {
 namespace {
 
-// Buffered before upload, if the backend does not compute in host memory.
+// Buffered as fp32 before upload, if the backend does not compute in host memory or the values are
+// in 16 bits.
 constexpr std::int64_t staged_elements = 16 * block_elements;
 
 std::span<std::byte> host_bytes(const Tensor& tensor) {
     return {tensor.data(), static_cast<std::size_t>(tensor.bytes())};
+}
+
+std::span<float> floats(std::span<std::byte> bytes) {
+    return {reinterpret_cast<float*>(bytes.data()), bytes.size() / sizeof(float)};
 }
 
 /// A part of a shard, at most one block, and its destination.
@@ -27,6 +33,7 @@ struct Piece {
     const TensorRecord* tensor;
     std::span<std::byte> to;
     Tensor values;  ///< the same place in the backend
+    bool staged = false;
 };
 
 class StateLoader {
@@ -35,17 +42,16 @@ public:
         : folder_(folder), manifest_(manifest), backend_(backend) {
         for (const TensorRecord& tensor : manifest.tensors)
             tensors_.emplace(Name(tensor.group, tensor.name), &tensor);
-        if (backend.is_host()) return;
-        staging_ = std::make_unique_for_overwrite<std::byte[]>(bytes_of(staged_elements));
     }
 
     void load(const NamedState& state) {
         const Shard& needed = state.shard;
         const TensorRecord& tensor = find(state);
         const Tensor values = state.values.view({needed.elements()});
-        GPTRAIN_CHECK(values.dtype() == DType::f32, state.group, "/", needed.name);
+        GPTRAIN_CHECK(is_stored(values.dtype()), state.group, "/", needed.name);
         for (std::int64_t at = 0; at < needed.elements(); at += block_elements) {
             Piece piece{needed, &tensor, {}, {}};
+            piece.staged = !backend_.is_host() || values.dtype() != DType::f32;
             piece.part.flat_begin += at;
             piece.part.flat_end = std::min(piece.part.flat_begin + block_elements, needed.flat_end);
             piece.values = values.slice(0, at, piece.part.elements());
@@ -68,7 +74,8 @@ public:
                 static_cast<std::size_t>(std::min(row, count - i * row))));
         });
         for (const Piece& piece : pieces_) {
-            if (staging_) backend_.upload(piece.values, piece.to);
+            if (piece.staged)
+                backend_.upload(piece.values, narrow(floats(piece.to), piece.values.dtype()));
         }
         pieces_.clear();
         staged_ = 0;
@@ -77,11 +84,13 @@ public:
 private:
     void add(Piece piece) {
         const std::int64_t elements = piece.part.elements();
-        if (!staging_) {
+        if (!piece.staged) {
             piece.to = host_bytes(piece.values);
         } else {
+            if (!staging_) staging_ = std::make_unique_for_overwrite<float[]>(staged_elements);
             if (staged_ + elements > staged_elements) finish();
-            piece.to = {staging_.get() + bytes_of(staged_), bytes_of(elements)};
+            piece.to = std::as_writable_bytes(
+                std::span(staging_.get() + staged_, static_cast<std::size_t>(elements)));
             staged_ += elements;
         }
         pieces_.push_back(std::move(piece));
@@ -115,8 +124,8 @@ private:
     std::map<Name, const TensorRecord*> tensors_;
     Backend& backend_;
     std::vector<Piece> pieces_;
-    std::unique_ptr<std::byte[]> staging_;  ///< none if the backend computes in host memory
-    std::int64_t staged_ = 0;               ///< elements in use
+    std::unique_ptr<float[]> staging_;  ///< made when the first piece needs it
+    std::int64_t staged_ = 0;           ///< elements in use
 };
 
 }  // namespace

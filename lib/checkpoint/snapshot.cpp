@@ -36,7 +36,7 @@ std::vector<Tensor> allocate_snapshot(Arena& arena, const StateSource& source) {
     std::vector<Tensor> snapshot;
     source([&](const NamedState& state) {
         if (state.shard.owned && state.shard.elements() > 0)
-            snapshot.push_back(arena.allocate(DType::f32, {state.shard.elements()}));
+            snapshot.push_back(arena.allocate(state.values.dtype(), {state.shard.elements()}));
     });
     return snapshot;
 }

@@ -7,7 +7,7 @@ std::vector<OwnedState> owned_state(const StateSource& source) {
     source([&](const NamedState& state) {
         const Shard& shard = state.shard;
         if (!shard.owned || shard.elements() == 0) return;
-        GPTRAIN_CHECK(state.values.dtype() == DType::f32 && state.values.contiguous() &&
+        GPTRAIN_CHECK(is_stored(state.values.dtype()) && state.values.contiguous() &&
                           state.values.elements() == shard.elements() && shard.global.rank() > 0,
                       state.group, "/", shard.name);
         owned.push_back({std::string(state.group), shard, state.values.view({shard.elements()})});

@@ -11,14 +11,20 @@
 namespace gptrain {
 
 /// Calls the visitor once for each shard of this rank, always the same shards in the same order.
-/// Values are fp32. Shards may be empty.
+/// Values are fp32, or in 16 bits (bf16, fp16), which a checkpoint holds as fp32. Shards may be
+/// empty.
 using StateSource = std::function<void(const StateVisitor&)>;
 
 struct OwnedState {
     std::string group;
     Shard shard;
-    Tensor values;  ///< fp32, one dim
+    Tensor values;  ///< one dim
 };
+
+/// True for the dtypes of values that a checkpoint can hold.
+constexpr bool is_stored(DType dtype) {
+    return dtype == DType::f32 || dtype == DType::bf16 || dtype == DType::f16;
+}
 
 /// The owned, nonempty shards of `source`, in order.
 std::vector<OwnedState> owned_state(const StateSource& source);

@@ -16,6 +16,7 @@
 #include "cpu/head_norm.h"
 #include "cpu/linear.h"
 #include "cpu/memory.h"
+#include "cpu/muon.h"
 #include "cpu/norm.h"
 #include "cpu/optimizer.h"
 #include "cpu/random.h"

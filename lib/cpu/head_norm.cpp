@@ -101,7 +101,7 @@ void backward(const HeadNormBackward& args, Scratch& scratch) {
             }
         }
     });
-    add_parts(parts, blocks, dim, dim, args.dweight.as<float>());
+    if (!args.dweight.empty()) add_parts(parts, blocks, dim, dim, args.dweight.as<float>());
 }
 
 }  // namespace

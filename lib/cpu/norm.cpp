@@ -156,7 +156,8 @@ void backward(const ResidualNormBackward& args, Scratch& scratch) {
                 });
         }
     });
-    add_parts(parts, blocks, 2 * hidden, hidden, args.dweight.as<float>());
+    if (!args.dweight.empty())
+        add_parts(parts, blocks, 2 * hidden, hidden, args.dweight.as<float>());
     if (with_bias) {
         add_parts(parts + hidden, blocks, 2 * hidden, hidden, args.dbias.as<float>());
     }

@@ -41,6 +41,8 @@ ParameterLayout training_layout(const RunPlan& plan, const Mesh& mesh) {
     request.fp8 = plan.fp8;
     request.whole_chunks = plan.reduces_whole_chunks();
     request.defers_head = plan.deferred_heads > 0;
+    request.rules = plan.parameters;
+    request.whole_parameters = plan.parameters.muon && shard_count(plan, mesh) > 1;
     return make_layout(request);
 }
 
@@ -147,21 +149,22 @@ LossSum Engine::evaluate(const StepBatch& batch) {
     return batch_loss(context_, plan_, executor_, state_, batch);
 }
 
-void Engine::visit_flat(std::string_view group, const Tensor& flat,
-                        const StateVisitor& visitor) const {
-    for (const Parameter& parameter : parameters_.layout().parameters) {
-        visitor(
-            {group, parameter.shard, flat.slice(0, parameter.begin, parameter.shard.elements())});
-    }
+void Engine::visit_flat(std::string_view group, const Parameter& parameter, const Tensor& flat,
+                        const StateVisitor& visitor) {
+    visitor({group, parameter.shard, flat.slice(0, parameter.begin, parameter.shard.elements())});
 }
 
 void Engine::visit_gradients(const StateVisitor& visitor) const {
-    visit_flat("main_grad", parameters_.main_grads(), visitor);
+    for (const Parameter& parameter : parameters_.layout().parameters) {
+        if (parameter.trained())
+            visit_flat("main_grad", parameter, parameters_.main_grads(), visitor);
+    }
 }
 
 void Engine::visit_weights(const StateVisitor& visitor) {
     parameters_.wait_for_all();
-    visit_flat("weight", parameters_.weights(), visitor);
+    for (const Parameter& parameter : parameters_.layout().parameters)
+        visit_flat("weight", parameter, parameters_.weights(), visitor);
 }
 
 std::int64_t Engine::weights_checksum() {
@@ -312,12 +315,18 @@ std::vector<OwnSizes> own_sizes(const RunPlan& plan, int stage, int tp) {
         held.push_back(parameter.shard.elements());
     std::vector<OwnSizes> all(static_cast<std::size_t>(mesh.dp_cp().size()), held);
     for (std::size_t rank = 0; rank < all.size(); ++rank) {
+        OwnSizes& sizes = all[rank];
         const MeterCommunicator dp_cp(static_cast<int>(rank), mesh.dp_cp().size());
         for (const OwnedRange& range : owned_ranges(layout, dp_cp, sharded)) {
             const bool saved = range.shard.owned && (sharded || rank == 0);
             const auto sum = static_cast<std::int64_t>(range.parameter->sum);
-            all[rank].insert(all[rank].end(), {range.shard.elements(), sum, saved ? 1 : 0});
+            sizes.insert(sizes.end(), {range.shard.elements(), sum, saved ? 1 : 0});
+            // Muon's work depends on the shape of the whole matrix.
+            if (range.parameter->update == Update::muon)
+                sizes.push_back(range.parameter->shard.global[0]);
         }
+        for (const OwnedRange& range : frozen_ranges(layout, dp_cp, sharded))
+            sizes.insert(sizes.end(), {range.shard.elements(), range.shard.owned ? 1 : 0});
     }
     return all;
 }

@@ -18,4 +18,8 @@ void MeterBackend::count(const AdamW& op) {
     }
 }
 
+void MeterBackend::count(const MuonUpdate& op) {
+    work_.updates += static_cast<double>(op.main_param.elements());
+}
+
 }  // namespace gptrain

@@ -17,7 +17,7 @@ namespace gptrain {
 struct Work {
     double gemms = 0;      ///< GEMMs of linear layers
     double attention = 0;  ///< visible query-key pairs only
-    double updates = 0;    ///< number of parameters updated by AdamW
+    double updates = 0;    ///< number of parameters updated by the optimizer
     double total() const { return gemms + attention; }
 };
 
@@ -66,6 +66,7 @@ private:
     void count(const AttentionForward& op) { work_.attention += work_of(op).flops; }
     void count(const AttentionBackward& op) { work_.attention += work_of(op).flops; }
     void count(const AdamW& op);
+    void count(const MuonUpdate& op);
     /// All other ops count nothing.
     template <class Op>
     void count(const Op& /*op*/) {}

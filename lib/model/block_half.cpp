@@ -59,7 +59,8 @@ void BlockHalf::forward_projection(Stream& stream, const SavedHalf& saved, const
 }
 
 SavedHalf BlockHalf::with_n(SavedHalf saved, const Pass& pass, BackwardPart part) const {
-    if (part == BackwardPart::inputs || !saved.n.values.empty()) return saved;
+    const bool needed = part != BackwardPart::inputs && in_.needs_input();
+    if (!needed || !saved.n.values.empty()) return saved;
     saved.n.values = context_.temporary(stream_shape(pass.batch.tokens()));
     norm_.rebuild(saved.norm, saved.n.values);
     return saved;

@@ -73,6 +73,8 @@ public:
 
     // Backward runs with_n, start_backward, projection_backward, f's own, finish_backward.
 
+    /// True if the gradient of the projection's weight needs a.
+    bool needs_a() const { return proj_.needs_input(); }
     /// Recomputes n in the workspace if the part needs it and it was not kept.
     SavedHalf with_n(SavedHalf saved, const Pass& pass, BackwardPart part) const;
     struct Grads {

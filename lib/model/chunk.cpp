@@ -1,6 +1,7 @@
 #include "model/chunk.h"
 
 #include <algorithm>
+#include <utility>
 
 namespace gptrain {
 namespace {
@@ -20,8 +21,8 @@ bool recomputes_blocks(const SavedChunk& saved) {
 }  // namespace
 
 GptChunk::GptChunk(const ModelContext& context, Parameters& parameters, const ChunkPart& part,
-                   const FlatRange& flat)
-    : context_(context), parameters_(parameters), part_(part), flat_(flat) {
+                   ChunkRange flat)
+    : context_(context), parameters_(parameters), part_(part), flat_(std::move(flat)) {
     GPTRAIN_CHECK(part.num_layers > 0, "a chunk needs at least one layer");
     if (part.embedding) embedding_.emplace(context, parameters);
     blocks_.reserve(static_cast<std::size_t>(part.num_layers));
@@ -57,13 +58,6 @@ DeferredHead GptChunk::reserve_deferred_head(Arena& arena, std::int64_t seq_leng
     return head_->reserve_deferred(arena, context_.sequences * seq_length);
 }
 
-std::int64_t GptChunk::after_head_weight() const {
-    // The flat order is reversed.
-    const bool bias =
-        context_.shape.bias && context_.shape.normalization == Normalization::layernorm;
-    return parameters_.range_of(bias ? "ln_f.bias" : "ln_f.weight").begin;
-}
-
 StreamBuffers GptChunk::stream_buffers(const Shape& shape) const {
     return {.r = context_.temporary(shape), .y = context_.temporary(shape)};
 }
@@ -71,7 +65,7 @@ StreamBuffers GptChunk::stream_buffers(const Shape& shape) const {
 void GptChunk::start_stream(const Pass& pass, const Tensor& input, const Tensor& r) const {
     if (embedding_) {
         // The flat order is reversed: the embedding comes after the first block.
-        parameters_.wait_for({block_range(0).end, flat_.end});
+        parameters_.wait_for({flat_.blocks.front().end, flat_.end});
         embedding_->forward(pass, r);
     } else {
         context_.backend.copy(r, input);
@@ -156,20 +150,12 @@ Dropout GptChunk::input_dropout(std::size_t layer, const Pass& pass) const {
     return layer == 0 ? Dropout() : blocks_[layer - 1].output_dropout(pass);
 }
 
-FlatRange GptChunk::block_range(std::size_t layer) const {
-    // The flat order is reversed: a block begins with mlp.proj and ends with ln_1.
-    const std::string name = text("h.", part_.first_layer + static_cast<std::int64_t>(layer));
-    const bool bias = context_.shape.bias;
-    return {parameters_.range_of(name + (bias ? ".mlp.proj.bias" : ".mlp.proj.weight")).begin,
-            parameters_.range_of(name + ".ln_1.weight").end};
-}
-
 void GptChunk::wait_for_block(std::size_t layer) const {
     if (parameters_.nothing_in_flight()) return;
-    if (layer < blocks_.size()) return parameters_.wait_for(block_range(layer));
-    parameters_.wait_for({flat_.begin, block_range(layer - 1).begin});
+    if (layer < blocks_.size()) return parameters_.wait_for(flat_.blocks[layer]);
+    parameters_.wait_for({flat_.begin, flat_.blocks[layer - 1].begin});
     // A tied head uses the embedding's weights.
-    if (embedding_) parameters_.wait_for({block_range(0).end, flat_.end});
+    if (embedding_) parameters_.wait_for({flat_.blocks.front().end, flat_.end});
 }
 
 void GptChunk::begin_gradient(const Pass& pass, const SavedChunk& saved, const Tensor& input,
@@ -217,7 +203,7 @@ void GptChunk::backward_inputs(const Pass& pass, const SavedChunk& saved, const 
     for (std::size_t i = blocks_.size(); i-- > 0;) {
         const ProfileRange range(context_.backend, names_[i]);
         blocks_[i].backward(saved.blocks[i], grad, input_dropout(i, pass), pass, part, deferred[i]);
-        if (final && part == BackwardPart::whole) final(block_range(i).end);
+        if (final && part == BackwardPart::whole) final(flat_.blocks[i].end);
     }
     if (shared) copy(context_.backend, saved.deferred.back(), deferred.back());
     if (embedding_) embedding_->backward(pass, grad.dr);
@@ -230,7 +216,7 @@ void GptChunk::backward_weights(const Pass& pass, const SavedChunk& saved,
         const ProfileRange range(context_.backend, names_[i]);
         blocks_[i].backward(saved.blocks[i], unused, {}, pass, BackwardPart::weights,
                             saved.deferred[i]);
-        if (final) final(block_range(i).end);
+        if (final) final(flat_.blocks[i].end);
     }
 }
 

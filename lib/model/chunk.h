@@ -44,9 +44,9 @@ public:
     /// Called in the last microbatch's backward. Gradients before flat position `end` are final.
     using GradsFinal = std::function<void(std::int64_t end)>;
 
-    /// `flat` is the chunk's range in the flat buffers.
+    /// `flat`: where its trained parameters are.
     GptChunk(const ModelContext& context, Parameters& parameters, const ChunkPart& part,
-             const FlatRange& flat);
+             ChunkRange flat);
 
     /// Allocates what one microbatch keeps, except for the head.
     SavedChunk reserve(Arena& arena, const SavedSizes& sizes) const;
@@ -66,8 +66,6 @@ public:
                   BackwardPart part, const GradsFinal& final) const;
     /// WH, in the last chunk. `final` may be empty.
     void head_weights(const DeferredHead& deferred, const GradsFinal& final) const;
-    /// Where the parameters after the head's weight begin in the flat buffers. In the last chunk.
-    std::int64_t after_head_weight() const;
 
     /// Runs the tokens that follow those in the caches, one cache for each layer of the chunk. The
     /// last chunk writes the logits [B, V] (V of this rank) of the token after each sequence.
@@ -95,15 +93,13 @@ private:
     void backward_inputs(const Pass& pass, const SavedChunk& saved, const Boundary& boundary,
                          BackwardPart part, const GradsFinal& final) const;
     void backward_weights(const Pass& pass, const SavedChunk& saved, const GradsFinal& final) const;
-    /// The flat range of block `layer`.
-    FlatRange block_range(std::size_t layer) const;
     /// Waits for the weights of block `layer`, or of the head if `layer` is the number of blocks.
     void wait_for_block(std::size_t layer) const;
 
     const ModelContext& context_;
     Parameters& parameters_;
     ChunkPart part_;
-    FlatRange flat_;
+    ChunkRange flat_;
     std::optional<Embedding> embedding_;
     std::vector<Block> blocks_;
     std::vector<std::string> names_;  ///< names of the blocks, for profiles

@@ -26,14 +26,16 @@ void Embedding::forward(const Pass& pass, const Tensor& x) const {
 }
 
 void Embedding::backward(const Pass& pass, const Tensor& dx) const {
+    if (!tokens_.trained() && !positions_.trained()) return;
     const Dropout mask = dropout(pass);
-    if (!positions_.grad.empty() || mask.probability > 0) {
+    if (positions_.trained() || mask.probability > 0) {
         context_.backend.run(PositionBackward{.dx = dx,
                                               .positions = pass.batch.stream_positions,
                                               .dweight = positions_.grad,
                                               .dropout = mask,
                                               .seq_length = pass.stream_length(context_)});
     }
+    if (!tokens_.trained()) return;
     const ArenaFrame frame(context_.workspace());
     context_.backend.run(EmbeddingBackward{.ids = pass.batch.ids,
                                            .dx = gather_rows(context_, dx),

@@ -16,7 +16,7 @@ public:
 
     /// Computes x [B S, H]. The rows of wte are split over tp.
     void forward(const Pass& pass, const Tensor& x) const;
-    /// Adds the gradients of wte and wpe. Overwrites dx.
+    /// Adds the gradients of wte and wpe, unless they are frozen. Overwrites dx.
     void backward(const Pass& pass, const Tensor& dx) const;
 
 private:

@@ -12,7 +12,7 @@ GradBuckets::GradBuckets(Backend& backend, Memory& memory, const Parameters& par
     start_step();
     if (!rounded()) return;
     std::int64_t largest = 0;
-    for (const FlatRange& bucket : parameters.layout().buckets)
+    for (const Bucket& bucket : parameters.layout().buckets)
         largest = std::max(largest, bucket.end - bucket.begin);
     for (Message& message : messages_) {
         message.sent = memory[MemoryUse::grad_messages].allocate(reduction.dtype, {largest});
@@ -28,7 +28,7 @@ FlatRange GradBuckets::own_part(const FlatRange& bucket) const {
     return part_of_bucket(bucket, sharers_.rank(), sharers_.size());
 }
 
-void GradBuckets::start(const FlatRange& bucket) {
+void GradBuckets::start(const Bucket& bucket) {
     const Tensor all = grads_of(bucket);
     if (rounded()) {
         start_rounded(bucket);
@@ -38,14 +38,14 @@ void GradBuckets::start(const FlatRange& bucket) {
         pending_.front().wait();
         pending_.pop_front();
     }
-    if (reduction_.shard && shared()) {
+    if (scatters(bucket) && shared()) {
         pending_.push_back(sharers_.reduce_scatter(grads_of(own_part(bucket)), all, 0));
     } else {
         pending_.push_back(sharers_.all_reduce(all, Reduce::sum));
     }
 }
 
-void GradBuckets::start_rounded(const FlatRange& bucket) {
+void GradBuckets::start_rounded(const Bucket& bucket) {
     Message& message = messages_[next_message_];
     next_message_ = (next_message_ + 1) % messages_.size();
     complete(message);
@@ -65,7 +65,7 @@ void GradBuckets::complete(Message& message) {
     backend_.run(
         SumRows{.to = grads_of(own),
                 .rows = message.received.slice(0, 0, elements).view({ranks, elements / ranks})});
-    if (!reduction_.shard) {
+    if (!scatters(message.bucket)) {
         const Tensor all = message.sent.slice(0, 0, elements);
         const Tensor part = all.slice(0, own.begin - message.bucket.begin, own.end - own.begin);
         backend_.run(Cast{.to = part, .from = grads_of(own)});
@@ -82,7 +82,7 @@ void GradBuckets::start_step() {
 
 void GradBuckets::ready(const FlatRange& range) {
     const auto& buckets = parameters_.layout().buckets;
-    const auto begins_before = [](const FlatRange& bucket, std::int64_t position) {
+    const auto begins_before = [](const Bucket& bucket, std::int64_t position) {
         return bucket.begin < position;
     };
     const auto first = std::lower_bound(buckets.begin(), buckets.end(), range.begin, begins_before);

@@ -18,8 +18,9 @@ namespace gptrain {
 
 /// How gradients are summed.
 struct GradReduction {
-    /// True: reduce-scatter; each rank receives the sum of its own part of every bucket. False:
-    /// all-reduce; it receives all of it. Buckets are split into equal parts in rank order.
+    /// True: reduce-scatter; each rank receives the sum of its own part of every bucket, in equal
+    /// parts in rank order. False, and for buckets of whole parameters: all-reduce; it receives all
+    /// of it.
     bool shard = false;
     /// f32 or bf16. With bf16, ranks send gradients rounded to bf16, half the bytes, and the rank
     /// that owns a part adds up the rounded values in fp32, in rank order. Without `shard` the sum
@@ -47,9 +48,9 @@ public:
 private:
     /// A bf16 bucket in flight to the ranks that own its parts.
     struct Message {
-        Tensor sent;       ///< has the size of the largest bucket
-        Tensor received;   ///< this rank's part, from every rank
-        FlatRange bucket;  ///< empty: nothing in flight
+        Tensor sent;      ///< has the size of the largest bucket
+        Tensor received;  ///< this rank's part, from every rank
+        Bucket bucket;    ///< empty: nothing in flight
         Pending pending;
     };
     Tensor grads_of(const FlatRange& bucket) const;
@@ -57,8 +58,9 @@ private:
     bool rounded() const { return shared() && reduction_.dtype != DType::f32; }
     /// Starts a new step with all buckets waiting.
     void start_step();
-    void start(const FlatRange& bucket);
-    void start_rounded(const FlatRange& bucket);
+    bool scatters(const Bucket& bucket) const { return reduction_.shard && !bucket.whole; }
+    void start(const Bucket& bucket);
+    void start_rounded(const Bucket& bucket);
     void complete(Message& message);
 
     Backend& backend_;

@@ -59,6 +59,7 @@ void Head::cross_entropy(const CrossEntropy& args) const {
 }
 
 void Head::add_weight_gradient(const Tensor& n, const Tensor& dlogits) const {
+    if (!weight_.trained()) return;
     context_.backend.run(
         LinearWeightGrad{.x = n, .dy = dlogits, .dweight = weight_.grad, .dbias = {}});
 }

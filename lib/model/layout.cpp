@@ -2,6 +2,9 @@
 
 #include <algorithm>
 #include <cmath>
+#include <functional>
+#include <optional>
+#include <queue>
 #include <utility>
 
 namespace gptrain {
@@ -36,6 +39,8 @@ struct Group {
     bool own_bucket = false;  ///< in a bucket of its own
     bool both_ends = false;   ///< the tied embedding, if its ends are on different stages
     bool is_copy = false;     ///< of a parameter that another stage owns
+    /// Counted from the chunk's first one; empty for the embedding and the head.
+    std::optional<std::size_t> layer = {};
 };
 
 /// Lists the groups of a part in the model's order.
@@ -51,8 +56,12 @@ public:
                 add("wpe.weight", {model_.max_positions, model_.hidden}, drawn());
             }
         }
-        for (std::int64_t i = 0; i < part.num_layers; ++i)
+        for (std::int64_t i = 0; i < part.num_layers; ++i) {
+            const auto begin = std::ssize(groups_);
             block(part.first_layer + i);
+            for (auto group = groups_.begin() + begin; group != groups_.end(); ++group)
+                group->layer = static_cast<std::size_t>(i);
+        }
         if (part.head) {
             norm("ln_f");
             if (!model_.tie_embeddings) {
@@ -173,16 +182,33 @@ public:
     LayoutBuilder(const LayoutRequest& request, ParameterLayout& layout)
         : request_(request), layout_(layout) {}
 
-    void chunk(const std::vector<Group>& groups) {
-        const std::int64_t begin = end_;
+    void chunk(const ChunkPart& part, const std::vector<Group>& groups) {
+        ChunkRange range;
+        range.begin = range.after_head = end_;
+        std::size_t open =
+            static_cast<std::size_t>(part.num_layers);  // layers from here on are done
+        range.blocks.resize(open);
         for (auto group = groups.rbegin(); group != groups.rend(); ++group) {
-            if (group->own_bucket) close_bucket();
-            place(*group);
-            const bool full = !request_.whole_chunks && end_ - bucket_begin_ >= bucket_elements;
-            if (group->own_bucket || full) close_bucket();
+            if (group->layer && *group->layer < open) range.blocks[--open] = {end_, end_};
+            if (!trained(*group)) {
+                frozen_.push_back(*group);
+                continue;
+            }
+            const FlatRange placed = place_in_bucket(*group);
+            if (!group->layer && open == range.blocks.size() && group->own_bucket)
+                range.after_head = end_;
+            if (group->layer) extend(range.blocks[open], placed);
         }
         close_bucket();
-        layout_.chunks.push_back({begin, end_});
+        range.end = end_;
+        layout_.chunks.push_back(std::move(range));
+        layout_.trained = layout_.elements = end_;
+    }
+
+    /// Places the frozen groups of all chunks. Call it last.
+    void frozen() {
+        for (const Group& group : frozen_)
+            place(group);
         layout_.elements = end_;
     }
 
@@ -191,10 +217,30 @@ private:
         return std::max<std::int64_t>(request_.tensor / request_.model.groups, 1);
     }
 
+    /// Groups are frozen whole (check_frozen).
+    bool trained(const Group& group) const {
+        return request_.rules.trains(group.members.front().name);
+    }
+
+    static void extend(FlatRange& range, const FlatRange& placed) {
+        if (range.begin == range.end) range.begin = placed.begin;
+        range.end = placed.end;
+    }
+
+    FlatRange place_in_bucket(const Group& group) {
+        const bool whole = request_.whole_parameters && group.layer.has_value();
+        if (group.own_bucket || whole != whole_) close_bucket();
+        whole_ = whole;
+        const FlatRange placed = place(group);
+        const bool full = !request_.whole_chunks && end_ - bucket_begin_ >= bucket_elements;
+        if (group.own_bucket || full) close_bucket();
+        return placed;
+    }
+
     void close_bucket() {
         if (end_ == bucket_begin_) return;
         end_ = round_up(end_, group_alignment * request_.shards);
-        layout_.buckets.push_back({bucket_begin_, end_});
+        layout_.buckets.push_back({{bucket_begin_, end_}, whole_});
         bucket_begin_ = end_;
     }
 
@@ -231,9 +277,14 @@ private:
     }
 
     /// Places the members of a group contiguously.
-    void place(const Group& group) {
+    FlatRange place(const Group& group) {
         end_ = round_up(end_, group_alignment);
-        ParameterGroup placed = {group.name, {}, end_, group.fp8};
+        ParameterGroup placed = {.name = group.name,
+                                 .shape = {},
+                                 .begin = end_,
+                                 .trained = trained(group),
+                                 .fp8 = group.fp8,
+                                 .fp8_begin = end_};
         for (const Member& member : group.members) {
             Shape in_memory;
             Shard shard = shard_of(member, in_memory);
@@ -244,17 +295,79 @@ private:
                 placed.shape[0] += shard.box.extent[0];
             }
             layout_.parameters.push_back(
-                {std::move(shard), member.init, end_, sum_of(member, group.both_ends)});
+                {.shard = std::move(shard),
+                 .init = member.init,
+                 .begin = end_,
+                 .sum = sum_of(member, group.both_ends),
+                 .update = request_.rules.update(member.name, member.shape.rank())});
             end_ += in_memory.elements();
         }
+        const FlatRange range = {placed.begin, end_};
+        if (group.fp8 && !placed.trained) {
+            placed.fp8_begin = round_up(end_, group_alignment);
+            end_ = placed.fp8_begin + placed.shape.elements();
+        }
         layout_.groups.push_back(std::move(placed));
+        return range;
     }
 
     const LayoutRequest& request_;
     ParameterLayout& layout_;
+    std::vector<Group> frozen_;
     std::int64_t end_ = 0;
     std::int64_t bucket_begin_ = 0;
+    bool whole_ = false;  ///< of the open bucket
 };
+
+/// The matrices of a bucket, and the vectors that go with each of them.
+struct Share {
+    std::int64_t elements = 0;
+    std::vector<Parameter*> parameters;
+};
+
+/// Each matrix of whole-parameter buckets with the vectors before it, and the last one with those
+/// after it, too: few messages distribute new weights.
+std::vector<Share> shares_of(ParameterLayout& layout) {
+    std::vector<Share> shares;
+    auto parameter = layout.parameters.begin();
+    for (const Bucket& bucket : layout.buckets) {
+        const std::size_t first = shares.size();
+        bool open = false;
+        for (; parameter != layout.parameters.end() && parameter->begin < bucket.end; ++parameter) {
+            if (!bucket.whole) continue;
+            if (!open) shares.emplace_back();
+            shares.back().parameters.push_back(&*parameter);
+            shares.back().elements += parameter->shard.elements();
+            open = !parameter->decays();
+        }
+        if (!open || shares.size() < first + 2) continue;
+        const Share rest = std::move(shares.back());
+        shares.pop_back();
+        shares.back().elements += rest.elements;
+        shares.back().parameters.insert(shares.back().parameters.end(), rest.parameters.begin(),
+                                        rest.parameters.end());
+    }
+    return shares;
+}
+
+/// Gives the largest share first to whoever has the least. Sizes, and so owners, are the same on
+/// all ranks of tp.
+void assign_owners(ParameterLayout& layout, std::int64_t ranks) {
+    std::vector<Share> shares = shares_of(layout);
+    std::stable_sort(shares.begin(), shares.end(),
+                     [](const Share& a, const Share& b) { return a.elements > b.elements; });
+    using Load = std::pair<std::int64_t, int>;  // elements, rank
+    std::priority_queue<Load, std::vector<Load>, std::greater<>> loads;
+    for (int rank = 0; rank < ranks; ++rank)
+        loads.emplace(0, rank);
+    for (const Share& share : shares) {
+        const auto [elements, rank] = loads.top();
+        loads.pop();
+        for (Parameter* parameter : share.parameters)
+            parameter->owner = rank;
+        loads.emplace(elements + share.elements, rank);
+    }
+}
 
 }  // namespace
 
@@ -263,7 +376,9 @@ ParameterLayout make_layout(const LayoutRequest& request) {
     GroupList groups(request);
     LayoutBuilder builder(request, layout);
     for (auto part = request.chunks.rbegin(); part != request.chunks.rend(); ++part)
-        builder.chunk(groups.of(*part));
+        builder.chunk(*part, groups.of(*part));
+    builder.frozen();
+    if (request.whole_parameters) assign_owners(layout, request.shards);
     std::reverse(layout.chunks.begin(), layout.chunks.end());
     return layout;
 }

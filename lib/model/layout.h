@@ -36,6 +36,10 @@ struct Parameter {
     Initialisation init;
     std::int64_t begin = 0;  ///< first element in the flat buffers
     GradSum sum = GradSum::none;
+    Update update = Update::adamw;
+    /// The rank of dp x cp that updates it, in a bucket of whole parameters.
+    int owner = 0;
+    bool trained() const { return update != Update::frozen; }
     /// Weight decay applies to tensors of two dims, not to biases and norms.
     bool decays() const { return shard.global.rank() == 2; }
     std::int64_t end() const { return begin + shard.elements(); }
@@ -48,13 +52,28 @@ struct ParameterGroup {
     std::string name;  ///< such as "h.0.attn.qkv.weight"
     Shape shape;       ///< this rank's rows and columns, without padding
     std::int64_t begin = 0;
+    bool trained = true;
     bool fp8 = false;  ///< multiplied in FP8
+    /// Where its FP8 form is: in place of the values, unless it is frozen and needs both.
+    std::int64_t fp8_begin = 0;
 };
 
 /// A range of the flat buffers.
 struct FlatRange {
     std::int64_t begin = 0;
     std::int64_t end = 0;
+};
+
+/// Parameters whose gradients are reduced together. Their updates are divided among the ranks that
+/// share them: evenly, wherever that cuts parameters, or by whole parameters (Parameter::owner).
+struct Bucket : FlatRange {
+    bool whole = false;
+};
+
+/// Where the trained parameters of a chunk are. A part without any is an empty range at its place.
+struct ChunkRange : FlatRange {
+    std::int64_t after_head = 0;    ///< where those after the head's weight begin
+    std::vector<FlatRange> blocks;  ///< those of each layer, in the model's order
 };
 
 /// The part of the model that a chunk holds.
@@ -67,15 +86,16 @@ struct ChunkPart {
 
 /// The flat order is the model's order reversed, in which backward finishes gradients. Members of a
 /// group keep their order, without gaps. All tp ranks have the same layout: vocabulary rows that a
-/// rank lacks are padding, which is never initialised, updated or counted.
+/// rank lacks are padding, which is never initialised, updated or counted. Frozen parameters come
+/// after all others: only the buffer of weights holds them.
 struct ParameterLayout {
     std::vector<Parameter> parameters;
     std::vector<ParameterGroup> groups;
-    /// Their gradients are reduced together. A bucket holds groups of one chunk and divides evenly
-    /// among the ranks that share it.
-    std::vector<FlatRange> buckets;
-    std::vector<FlatRange> chunks;
-    std::int64_t elements = 0;  ///< length of each flat buffer
+    /// A bucket holds groups of one chunk and divides evenly among the ranks that share it.
+    std::vector<Bucket> buckets;
+    std::vector<ChunkRange> chunks;
+    std::int64_t trained = 0;   ///< length of the flat buffer of gradients
+    std::int64_t elements = 0;  ///< length of the flat buffer of weights
 };
 
 /// What determines a rank's layout.
@@ -87,9 +107,12 @@ struct LayoutRequest {
     bool sequence_parallel = false;
     bool split_tied_embedding = false;  ///< tied embeddings with both ends on different stages
     std::int64_t shards = 1;            ///< each bucket is divisible by this: dp x cp, or 1
-    bool whole_chunks = false;          ///< one bucket for each chunk
-    bool defers_head = false;           ///< the head's weight has a bucket of its own, ready last
-    bool fp8 = false;                   ///< FP8 in all blocks except the model's first and last
+    /// Parameters of blocks belong whole to one of the shards, as equally as possible.
+    bool whole_parameters = false;
+    bool whole_chunks = false;  ///< one bucket for each chunk
+    bool defers_head = false;   ///< the head's weight has a bucket of its own, ready last
+    bool fp8 = false;           ///< FP8 in all blocks except the model's first and last
+    ParameterRules rules = {};  ///< which parameters are trained, and how
 };
 
 ParameterLayout make_layout(const LayoutRequest& request);

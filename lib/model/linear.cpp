@@ -115,15 +115,22 @@ Linear::Backward Linear::piece_of(const Backward& args, std::int64_t i) const {
             .gelu_input = piece(args.gelu_input)};
 }
 
+void Linear::bias_grad(const Tensor& dy) const {
+    if (bias_.trained()) context_.backend.run(BiasGrad{.dy = dy, .dbias = bias_.grad});
+}
+
+Fp8Matrix Linear::converted_gradient(const WithAmax& dy, BackwardPart part) const {
+    if (!fp8()) return {};
+    return converted(dy, DType::f8e5m2, part != BackwardPart::weights,
+                     part != BackwardPart::inputs && weight_.trained());
+}
+
 void Linear::column_backward(const Backward& args, BackwardPart part) const {
-    Fp8Matrix dy8;
-    if (fp8()) {
-        dy8 = converted(args.dy, DType::f8e5m2, part != BackwardPart::weights,
-                        part != BackwardPart::inputs);
-    }
+    const Fp8Matrix dy8 = converted_gradient(args.dy, part);
+    const bool weights = part != BackwardPart::inputs && weight_.trained();
     Backward whole = args;
     Pending gathered;
-    if (part != BackwardPart::inputs) {
+    if (weights) {
         whole.x = {allocate_whole(context_, args.x.values), amax_of_all_rows(context_, args.x)};
         if (context_.sequence_parallel)
             gathered = gather_slices(context_, whole.x.values, args.x.values);
@@ -140,12 +147,11 @@ void Linear::column_backward(const Backward& args, BackwardPart part) const {
             sums.push_back(reduce_piece(context_, args.dx, whole.dx, i));
         }
     }
-    if (part == BackwardPart::inputs && !bias_.grad.empty()) {
-        context_.backend.run(BiasGrad{.dy = args.dy.values, .dbias = bias_.grad});
-    }
-    if (part != BackwardPart::inputs) {
+    const bool with_weights = part == BackwardPart::whole && weights;
+    if (part != BackwardPart::weights && !with_weights) bias_grad(args.dy.values);
+    if (weights) {
         gathered.wait();
-        weight_grad(whole, part == BackwardPart::whole ? bias_.grad : Tensor(), dy8);
+        weight_grad(whole, with_weights ? bias_.grad : Tensor(), dy8);
     }
     for (Pending& sum : sums)
         sum.wait();
@@ -158,25 +164,22 @@ void Linear::row_backward(const Backward& args, BackwardPart part) const {
     Fp8Matrix dy8;
     if (fp8()) {
         dy.wait();
-        dy8 = converted(whole.dy, DType::f8e5m2, part != BackwardPart::weights,
-                        part != BackwardPart::inputs);
+        dy8 = converted_gradient(whole.dy, part);
     }
     for (std::int64_t i = 0; i < context_.tensor_pieces && part != BackwardPart::weights; ++i) {
         dy.wait(i);
         input_grad(piece_of(whole, i), dy8);
     }
     dy.wait();
+    const bool weights = part != BackwardPart::inputs && weight_.trained();
     // With sequence parallelism the bias was added to this rank's slice only.
-    const bool with_weights = part == BackwardPart::whole && !context_.sequence_parallel;
-    if (part != BackwardPart::weights && !with_weights && !bias_.grad.empty()) {
-        context_.backend.run(BiasGrad{.dy = args.dy.values, .dbias = bias_.grad});
-    }
-    if (part != BackwardPart::inputs) {
-        weight_grad(whole, with_weights ? bias_.grad : Tensor(), dy8);
-    }
+    const bool with_weights = part == BackwardPart::whole && weights && !context_.sequence_parallel;
+    if (part != BackwardPart::weights && !with_weights) bias_grad(args.dy.values);
+    if (weights) weight_grad(whole, with_weights ? bias_.grad : Tensor(), dy8);
 }
 
 void Linear::backward(const Backward& args, BackwardPart part) const {
+    if (part == BackwardPart::weights && !weight_.trained()) return;
     const ArenaFrame frame(context_.workspace());
     split_ == Split::column ? column_backward(args, part) : row_backward(args, part);
 }

@@ -31,6 +31,8 @@ public:
     std::int64_t inputs() const { return weight_.inputs(); }
     /// True if its GEMMs are FP8.
     bool fp8() const { return !weight_.weight8.empty(); }
+    /// True if backward reads x, for the gradient of the weight.
+    bool needs_input() const { return weight_.trained(); }
 
     /// y = x W^T + b for x [T, I] and y [T, O], T this rank's rows (a slice, with sequence
     /// parallelism). `gelu` [T, O], unless empty, receives gelu(y): column layers only, not in FP8.
@@ -43,7 +45,7 @@ public:
         Tensor gelu_input;  ///< [T, I] or empty: dx then is the gradient of the GELU's input; not
                             ///< in FP8
     };
-    /// Sums dx over tp while it computes the weight gradient.
+    /// Sums dx over tp while it computes the weight gradient, unless that is frozen.
     void backward(const Backward& args, BackwardPart part) const;
 
 private:
@@ -55,6 +57,10 @@ private:
     void row_backward(const Backward& args, BackwardPart part) const;
     void input_grad(const Backward& args, const Fp8Matrix& dy8) const;
     void weight_grad(const Backward& args, const Tensor& dbias, const Fp8Matrix& dy8) const;
+    /// The bias gradient, if it is not frozen.
+    void bias_grad(const Tensor& dy) const;
+    /// dy as FP8, as the part reads it.
+    Fp8Matrix converted_gradient(const WithAmax& dy, BackwardPart part) const;
     /// x as FP8, in workspace memory that the caller's frame releases.
     Fp8Matrix converted(const WithAmax& x, DType format, bool rows, bool columns) const;
 

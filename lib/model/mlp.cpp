@@ -22,7 +22,8 @@ void Mlp::forward_activation(Stream& stream, const SavedHalf& saved, const Pass&
 
 SavedHalf Mlp::rebuilt(const SavedHalf& kept, const Pass& pass, BackwardPart part) const {
     SavedHalf saved = half_.with_n(kept, pass, part);
-    if (part == BackwardPart::inputs || !kept.a.values.empty()) return saved;
+    const bool needed = part != BackwardPart::inputs && half_.needs_a();
+    if (!needed || !kept.a.values.empty()) return saved;
     saved.a.values = context_.temporary({pass.batch.tokens(), half_.a_width()});
     context_.backend.run(
         ActivationForward{.activation = activation(), .u = saved.u, .y = saved.a.values});

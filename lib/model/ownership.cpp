@@ -30,16 +30,62 @@ std::vector<OwnedRange> owned_ranges(const ParameterLayout& layout, const Commun
         return parameter.end() <= position;
     };
     auto parameter = layout.parameters.begin();
-    for (const FlatRange& bucket : layout.buckets) {
-        const FlatRange own =
-            shard ? part_of_bucket(bucket, sharers.rank(), sharers.size()) : bucket;
+    for (const Bucket& bucket : layout.buckets) {
+        const bool by_owner = shard && bucket.whole;
+        FlatRange own = bucket;
+        if (shard && !by_owner) own = part_of_bucket(bucket, sharers.rank(), sharers.size());
         parameter = std::lower_bound(parameter, layout.parameters.end(), own.begin, ends_by);
         for (auto next = parameter; next != layout.parameters.end() && next->begin < own.end;
              ++next) {
+            if (by_owner && next->owner != sharers.rank()) continue;
             Shard part = overlap(*next, own);
             if (part.elements() == 0) continue;
             const std::int64_t begin = next->begin + part.flat_begin;
             ranges.push_back({&*next, std::move(part), begin});
+        }
+    }
+    return ranges;
+}
+
+std::vector<WeightMessage> weight_messages(const ParameterLayout& layout) {
+    std::vector<WeightMessage> messages;
+    auto parameter = layout.parameters.begin();
+    for (const Bucket& bucket : layout.buckets) {
+        if (!bucket.whole) messages.push_back({bucket, {}});
+        std::optional<int> owner;  // of the last message
+        for (; parameter != layout.parameters.end() && parameter->begin < bucket.end; ++parameter) {
+            if (!bucket.whole) continue;
+            if (owner == parameter->owner) {
+                messages.back().range.end = parameter->end();
+            } else {
+                owner = parameter->owner;
+                messages.push_back({{parameter->begin, parameter->end()}, owner});
+            }
+        }
+    }
+    return messages;
+}
+
+std::vector<OwnedRange> frozen_ranges(const ParameterLayout& layout, const Communicator& sharers,
+                                      bool shard) {
+    std::vector<OwnedRange> ranges;
+    for (const Parameter& parameter : layout.parameters) {
+        if (parameter.trained()) continue;
+        const std::int64_t all = parameter.shard.elements();
+        const std::int64_t saving = shard ? sharers.size() : 1;
+        const auto end_of = [&](std::int64_t rank) {
+            return all * std::min(rank + 1, saving) / saving;
+        };
+        const std::int64_t ends[] = {end_of(sharers.rank() - 1), end_of(sharers.rank()), all};
+        std::int64_t begin = 0;
+        for (int i = 0; i < 3; ++i) {
+            Shard part = parameter.shard;
+            part.flat_begin = begin;
+            part.flat_end = ends[i];
+            part.owned = part.owned && i == 1;
+            if (part.elements() > 0)
+                ranges.push_back({&parameter, std::move(part), parameter.begin + begin});
+            begin = ends[i];
         }
     }
     return ranges;

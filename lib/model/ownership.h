@@ -1,7 +1,8 @@
 // Which ranges of the flat buffers a rank updates: its part of every bucket if the optimizer is
-// sharded, else everything.
+// sharded, else everything; who sends the new weights; and which frozen parameters it saves.
 #pragma once
 
+#include <optional>
 #include <vector>
 
 #include "comm/communicator.h"
@@ -22,5 +23,21 @@ FlatRange part_of_bucket(const FlatRange& bucket, int rank, int ranks);
 /// Owned ranges in the order of the flat buffers. `sharers` is dp x cp.
 std::vector<OwnedRange> owned_ranges(const ParameterLayout& layout, const Communicator& sharers,
                                      bool shard);
+
+/// A range of new weights that is sent at once.
+struct WeightMessage {
+    FlatRange range;
+    /// The rank that has updated all of it; empty: each its part of a bucket.
+    std::optional<int> owner;
+};
+
+/// How a sharded optimizer's new weights reach all sharers, in the order of the flat buffers.
+std::vector<WeightMessage> weight_messages(const ParameterLayout& layout);
+
+/// The frozen parameters, which every sharer holds whole, each as the ranges before, of and after
+/// the part that this rank saves. Only that part is marked `owned`. With `shard` all sharers save
+/// equal parts, else the first one everything.
+std::vector<OwnedRange> frozen_ranges(const ParameterLayout& layout, const Communicator& sharers,
+                                      bool shard);
 
 }  // namespace gptrain

@@ -5,6 +5,16 @@
 #include <utility>
 
 namespace gptrain {
+namespace {
+
+void convert(Backend& backend, Arena& workspace, const Tensor& values, const Fp8Matrix& out) {
+    const Tensor amax = workspace.allocate(DType::f32, {1});
+    backend.run(Fill{.x = amax, .value = 0});
+    backend.run(UpdateAmax{.x = values, .amax = amax});
+    backend.run(ToFp8{.x = values, .amax = amax, .out = out});
+}
+
+}  // namespace
 
 Parameters::Parameters(Memory& memory, ParameterLayout layout, DType compute, Use use,
                        bool one_by_one)
@@ -18,7 +28,7 @@ Parameters::Parameters(Memory& memory, ParameterLayout layout, DType compute, Us
         scales_ = memory[MemoryUse::weights].allocate(DType::f32, {std::ssize(groups)});
     }
     if (use == Use::training) {
-        main_grads_ = memory[MemoryUse::main_grads].allocate(DType::f32, {layout_.elements});
+        main_grads_ = memory[MemoryUse::main_grads].allocate(DType::f32, {layout_.trained});
     }
 }
 
@@ -36,14 +46,15 @@ GroupTensors Parameters::group(std::string_view name) const {
     } else {
         tensors.weight = flat(*found, weights_).view(found->shape);
     }
-    if (!main_grads_.empty()) tensors.grad = flat(*found, main_grads_).view(found->shape);
+    if (found->trained && !main_grads_.empty())
+        tensors.grad = flat(*found, main_grads_).view(found->shape);
     return tensors;
 }
 
 Fp8Matrix Parameters::fp8(const ParameterGroup& group) const {
     const auto [outputs, inputs] = std::pair(group.shape[0], group.shape[1]);
-    const Tensor both =
-        flat(group, weights_).reinterpret(DType::f8e4m3, {2 * group.shape.elements()});
+    const Tensor both = weights_.slice(0, group.fp8_begin, group.shape.elements())
+                            .reinterpret(DType::f8e4m3, {2 * group.shape.elements()});
     const std::int64_t index = &group - layout_.groups.data();
     return {
         .rows = both.slice(0, 0, group.shape.elements()).view(group.shape),
@@ -54,14 +65,19 @@ Fp8Matrix Parameters::fp8(const ParameterGroup& group) const {
 
 void Parameters::to_fp8(Backend& backend, Arena& workspace) const {
     for (const ParameterGroup& group : layout_.groups) {
-        if (!group.fp8) continue;
+        if (!group.fp8 || !group.trained) continue;
         const ArenaFrame frame(workspace);
         const Tensor values = workspace.allocate(weights_.dtype(), group.shape);
-        const Tensor amax = workspace.allocate(DType::f32, {1});
         backend.copy(values, flat(group, weights_).view(group.shape));
-        backend.run(Fill{.x = amax, .value = 0});
-        backend.run(UpdateAmax{.x = values, .amax = amax});
-        backend.run(ToFp8{.x = values, .amax = amax, .out = fp8(group)});
+        convert(backend, workspace, values, fp8(group));
+    }
+}
+
+void Parameters::frozen_to_fp8(Backend& backend, Arena& workspace) const {
+    for (const ParameterGroup& group : layout_.groups) {
+        if (!group.fp8 || group.trained) continue;
+        const ArenaFrame frame(workspace);
+        convert(backend, workspace, flat(group, weights_).view(group.shape), fp8(group));
     }
 }
 
@@ -77,6 +93,7 @@ void Parameters::expect(const FlatRange& range, std::function<Pending()> start) 
 }
 
 void Parameters::wait_for(const FlatRange& range) {
+    if (range.begin == range.end) return;
     auto next = arriving_.upper_bound(range.end);
     while (next != arriving_.end() && next->second.end > range.begin) {
         start(next->second);
@@ -84,12 +101,6 @@ void Parameters::wait_for(const FlatRange& range) {
         next = arriving_.erase(next);
     }
     if (!arriving_.empty()) start(arriving_.begin()->second);
-}
-
-FlatRange Parameters::range_of(std::string_view name) const {
-    const ParameterGroup* found = find(name);
-    GPTRAIN_CHECK(found != nullptr, "no parameters named ", name);
-    return {found->begin, found->begin + found->shape.elements()};
 }
 
 }  // namespace gptrain

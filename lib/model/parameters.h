@@ -17,10 +17,11 @@ namespace gptrain {
 struct GroupTensors {
     Tensor weight;      ///< compute dtype; empty if the model lacks the group (no bias)
     Fp8Matrix weight8;  ///< replaces `weight` in FP8 groups
-    Tensor grad;        ///< fp32 main_grad; empty for inference
+    Tensor grad;        ///< fp32 main_grad; empty for inference, and if the group is frozen
     std::int64_t outputs() const { return shape()[0]; }
     std::int64_t inputs() const { return shape()[1]; }
     bool present() const { return !weight.empty() || !weight8.empty(); }
+    bool trained() const { return !grad.empty(); }
 
 private:
     const Shape& shape() const { return (weight8.empty() ? weight : weight8.rows).shape(); }
@@ -39,7 +40,7 @@ public:
     const ParameterLayout& layout() const { return layout_; }
     /// Flat, layout().elements long, compute dtype. FP8 groups hold these values only from an
     /// update to the next `to_fp8`, which replaces them by their FP8 form, stored both row- and
-    /// column-major.
+    /// column-major; frozen ones hold both.
     const Tensor& weights() const { return weights_; }
     /// Registers a flat range whose weights are sent from the ranks that updated them. `start`
     /// starts that, at once or, one by one, when the range registered before it has been waited
@@ -51,13 +52,15 @@ public:
     void wait_for_all() { wait_for({0, layout_.elements}); }
     bool nothing_in_flight() const { return arriving_.empty(); }
     bool uses_fp8() const { return !scales_.empty(); }
-    /// Converts the FP8 groups; call it after every update. Takes workspace memory for one group.
+    /// Converts the trained FP8 groups; call it after every update. Takes workspace memory for one
+    /// group.
     void to_fp8(Backend& backend, Arena& workspace) const;
+    /// Converts the frozen FP8 groups; call it once their values are there.
+    void frozen_to_fp8(Backend& backend, Arena& workspace) const;
+    /// Flat, layout().trained long.
     const Tensor& main_grads() const { return main_grads_; }
     /// The group of that name; its tensors are empty if the layout lacks it.
     GroupTensors group(std::string_view name) const;
-    /// Range of the named group in the flat buffers. An unknown name is an Error (bug).
-    FlatRange range_of(std::string_view name) const;
 
 private:
     const ParameterGroup* find(std::string_view name) const;

@@ -1,6 +1,14 @@
 #include "optim/optimizer.h"
 
+#include <algorithm>
+
 namespace gptrain {
+namespace {
+
+/// Of frozen weights, so many are drawn in fp32 at a time before they are rounded.
+constexpr std::int64_t drawn_elements = std::int64_t{1} << 20;
+
+}  // namespace
 
 Optimizer::Optimizer(Backend& backend, Memory& memory, const Mesh& mesh, Parameters& parameters,
                      const OptimizerPlan& plan)
@@ -12,56 +20,104 @@ Optimizer::Optimizer(Backend& backend, Memory& memory, const Mesh& mesh, Paramet
                  .beta2 = plan.betas[1],
                  .eps = plan.eps,
                  .weight_decay = plan.weight_decay},
-      shard_(plan.shard) {
-    make_pieces(memory);
+      shard_(plan.shard),
+      muon_(backend, memory[MemoryUse::workspace], mesh.tp(), plan, parameters.weights().dtype()) {
+    allocate(memory);
+    frozen_ = frozen_ranges(parameters_.layout(), mesh_.dp_cp(), sharded());
 }
 
-void Optimizer::make_pieces(Memory& memory) {
+void Optimizer::allocate(Memory& memory) {
     const bool own_main_params = parameters_.weights().dtype() != DType::f32;
-    ranges_ = owned_ranges(parameters_.layout(), mesh_.dp_cp(), sharded());
-    pieces_.reserve(ranges_.size());
-    for (const OwnedRange& range : ranges_) {
+    for (OwnedRange& range : owned_ranges(parameters_.layout(), mesh_.dp_cp(), sharded())) {
         const std::int64_t length = range.shard.elements();
         const auto state = [&](MemoryUse use) {
             return memory[use].allocate(DType::f32, {length});
         };
         const Tensor weight = parameters_.weights().slice(0, range.begin, length);
-        AdamWPiece tensors;
-        tensors.main_param = own_main_params ? state(MemoryUse::main_params) : weight;
-        tensors.main_grad = parameters_.main_grads().slice(0, range.begin, length);
-        tensors.exp_avg = state(MemoryUse::optimizer);
-        tensors.exp_avg_sq = state(MemoryUse::optimizer);
-        if (own_main_params) tensors.weight = weight;
-        tensors.decay = range.parameter->decays();
-        if (range.shard.owned) {
-            grads_.push_back(tensors.main_grad);
-            counted_.push_back(pieces_.size());
+        Updated updated;
+        updated.main_param = own_main_params ? state(MemoryUse::main_params) : weight;
+        updated.main_grad = parameters_.main_grads().slice(0, range.begin, length);
+        if (own_main_params) updated.weight = weight;
+        if (range.parameter->update == Update::muon) {
+            updated.states = {{"momentum_buffer", state(MemoryUse::optimizer)}};
+        } else {
+            updated.states = {{"exp_avg", state(MemoryUse::optimizer)},
+                              {"exp_avg_sq", state(MemoryUse::optimizer)}};
         }
-        pieces_.push_back(tensors);
+        if (range.shard.owned) {
+            grads_.push_back(updated.main_grad);
+            counted_.push_back(updated_.size());
+        }
+        updated.range = std::move(range);
+        add_piece(updated);
+        updated_.push_back(std::move(updated));
+    }
+}
+
+void Optimizer::add_piece(const Updated& updated) {
+    const Parameter* parameter = updated.range.parameter;
+    if (parameter->update == Update::muon) {
+        muon_pieces_.push_back({.parameter = parameter,
+                                .main_param = updated.main_param,
+                                .main_grad = updated.main_grad,
+                                .momentum = updated.states[0].values,
+                                .weight = updated.weight});
+    } else {
+        adamw_pieces_.push_back({.main_param = updated.main_param,
+                                 .main_grad = updated.main_grad,
+                                 .exp_avg = updated.states[0].values,
+                                 .exp_avg_sq = updated.states[1].values,
+                                 .weight = updated.weight,
+                                 .decay = parameter->decays()});
     }
 }
 
 void Optimizer::initialise(std::uint64_t seed) {
     // Padding between groups is never initialised or updated elsewhere.
     backend_.run(Fill{.x = parameters_.weights(), .value = 0});
-    for (std::size_t i = 0; i < pieces_.size(); ++i) {
-        const AdamWPiece& piece = pieces_[i];
-        const Initialisation& init = ranges_[i].parameter->init;
-        if (init.std > 0) {
-            backend_.run(InitNormal{.x = piece.main_param,
-                                    .shard = ranges_[i].shard,
-                                    .seed = seed,
-                                    .std = static_cast<float>(init.std)});
-        } else {
-            backend_.run(Fill{.x = piece.main_param, .value = init.constant});
-        }
-        backend_.run(Fill{.x = piece.exp_avg, .value = 0});
-        backend_.run(Fill{.x = piece.exp_avg_sq, .value = 0});
+    for (const Updated& updated : updated_) {
+        draw(updated.main_param, updated.range, seed);
+        for (const Updated::State& state : updated.states)
+            backend_.run(Fill{.x = state.values, .value = 0});
     }
+    for (const OwnedRange& range : frozen_)
+        initialise_frozen(range, seed);
     publish_weights();
 }
 
+void Optimizer::draw(const Tensor& values, const OwnedRange& range, std::uint64_t seed) {
+    const Initialisation& init = range.parameter->init;
+    if (init.std > 0) {
+        backend_.run(InitNormal{
+            .x = values, .shard = range.shard, .seed = seed, .std = static_cast<float>(init.std)});
+    } else {
+        backend_.run(Fill{.x = values, .value = init.constant});
+    }
+}
+
+void Optimizer::initialise_frozen(const OwnedRange& range, std::uint64_t seed) {
+    const ArenaFrame frame(memory_[MemoryUse::workspace]);
+    const std::int64_t elements = range.shard.elements();
+    const Tensor weights = parameters_.weights().slice(0, range.begin, elements);
+    const bool rounded = weights.dtype() != DType::f32;
+    const std::int64_t most = std::min(drawn_elements, elements);
+    const Tensor drawn =
+        rounded ? memory_[MemoryUse::workspace].allocate(DType::f32, {most}) : Tensor();
+    for (std::int64_t begin = 0; begin < elements; begin += most) {
+        OwnedRange part = range;
+        part.shard.flat_begin += begin;
+        part.shard.flat_end = std::min(part.shard.flat_begin + most, range.shard.flat_end);
+        const std::int64_t count = part.shard.elements();
+        const Tensor to = weights.slice(0, begin, count);
+        const Tensor values = rounded ? drawn.slice(0, 0, count) : to;
+        draw(values, part, seed);
+        if (rounded) backend_.run(Cast{.to = to, .from = values});
+    }
+}
+
 void Optimizer::clear_gradients() {
+    // A stage may have frozen parameters only.
+    if (parameters_.layout().trained == 0) return;
     backend_.run(Fill{.x = parameters_.main_grads(), .value = 0});
 }
 
@@ -77,28 +133,37 @@ void Optimizer::step(const StepRef& step, const StepPolicy& decision) {
     mesh_.pp().all_reduce(step.loss_sum(), Reduce::sum).wait();
     backend_.run(DecideStep{.step = step, .policy = decision});
     backend_.run(FindNotFinite{.values = grads_, .step = step});
-    backend_.run(AdamW{.pieces = pieces_, .constants = constants_, .step = step});
+    backend_.run(AdamW{.pieces = adamw_pieces_, .constants = constants_, .step = step});
+    for (const MuonPiece& piece : muon_pieces_)
+        muon_.update(piece, step);
     distribute_weights();
 }
 
 Optimizer::GradientName Optimizer::gradient(std::int64_t index) const {
-    const OwnedRange& range = ranges_[counted_[static_cast<std::size_t>(index)]];
+    const OwnedRange& range = updated_[counted_[static_cast<std::size_t>(index)]].range;
     return {range.shard.name, range.begin};
 }
 
 void Optimizer::distribute_weights() {
     Communicator& sharers = mesh_.dp_cp();
-    const Tensor& weights = parameters_.weights();
-    const auto& buckets = parameters_.layout().buckets;
     const auto part_of = [&](const FlatRange& range) {
-        return weights.slice(0, range.begin, range.end - range.begin);
+        return parameters_.weights().slice(0, range.begin, range.end - range.begin);
     };
     // Those of an abandoned update, after a rollback.
     parameters_.wait_for_all();
+    std::vector<WeightMessage> messages;
+    if (sharded()) messages = weight_messages(parameters_.layout());
     // In reverse, because the next forward starts with the last ones.
-    for (auto bucket = buckets.rbegin(); sharded() && bucket != buckets.rend(); ++bucket) {
-        const FlatRange own = part_of_bucket(*bucket, sharers.rank(), sharers.size());
-        parameters_.expect(*bucket, [&sharers, all = part_of(*bucket), part = part_of(own)] {
+    for (auto message = messages.rbegin(); message != messages.rend(); ++message) {
+        const Tensor all = part_of(message->range);
+        if (message->owner) {
+            parameters_.expect(message->range, [&sharers, all, owner = *message->owner] {
+                return sharers.broadcast(all, owner);
+            });
+            continue;
+        }
+        const FlatRange own = part_of_bucket(message->range, sharers.rank(), sharers.size());
+        parameters_.expect(message->range, [&sharers, all, part = part_of(own)] {
             return sharers.all_gather(all, part, 0);
         });
     }
@@ -108,21 +173,27 @@ void Optimizer::distribute_weights() {
 }
 
 void Optimizer::publish_weights() {
-    for (const AdamWPiece& piece : pieces_) {
-        if (!piece.weight.empty()) backend_.run(Cast{.to = piece.weight, .from = piece.main_param});
+    for (const Updated& updated : updated_) {
+        if (updated.weight.empty()) continue;
+        backend_.run(Cast{.to = updated.weight, .from = updated.main_param});
     }
+    parameters_.frozen_to_fp8(backend_, memory_[MemoryUse::workspace]);
     distribute_weights();
 }
 
 void Optimizer::visit(const StateVisitor& visitor) const {
     // In reverse, because the flat order is the model's order reversed.
-    for (std::size_t i = pieces_.size(); i-- > 0;) {
-        Shard shard = ranges_[i].shard;
+    for (auto updated = updated_.rbegin(); updated != updated_.rend(); ++updated) {
+        Shard shard = updated->range.shard;
         // Without sharding every sharer holds the same values; the first owns them.
         if (!sharded() && mesh_.dp_cp().rank() != 0) shard.owned = false;
-        visitor({"weight", shard, pieces_[i].main_param});
-        visitor({"exp_avg", shard, pieces_[i].exp_avg});
-        visitor({"exp_avg_sq", shard, pieces_[i].exp_avg_sq});
+        visitor({"weight", shard, updated->main_param});
+        for (const Updated::State& state : updated->states)
+            visitor({state.group, shard, state.values});
+    }
+    for (const OwnedRange& range : frozen_) {
+        const Tensor& weights = parameters_.weights();
+        visitor({"weight", range.shard, weights.slice(0, range.begin, range.shard.elements())});
     }
 }
 

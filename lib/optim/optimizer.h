@@ -1,5 +1,5 @@
-// AdamW on fp32 main parameters (formula: ops.h, AdamWConstants). Each rank updates the part that
-// it owns (ZeRO stage 1: Rajbhandari et al. 2020, arXiv 1910.02054).
+// AdamW (formula: step_ops.h) or Muon (muon.h) on fp32 main parameters. Each rank updates the part
+// that it owns (ZeRO stage 1: Rajbhandari et al. 2020, arXiv 1910.02054).
 #pragma once
 
 #include <cstdint>
@@ -11,6 +11,7 @@
 #include "comm/mesh.h"
 #include "model/ownership.h"
 #include "model/parameters.h"
+#include "optim/muon.h"
 #include "spec/run_plan.h"
 
 namespace gptrain {
@@ -20,7 +21,7 @@ public:
     Optimizer(Backend& backend, Memory& memory, const Mesh& mesh, Parameters& parameters,
               const OptimizerPlan& plan);
 
-    /// Draws the initial parameter values and clears exp_avg and exp_avg_sq.
+    /// Draws the initial parameter values and clears the optimizer's state.
     void initialise(std::uint64_t seed);
     /// Call before a step's first backward.
     void clear_gradients();
@@ -39,15 +40,32 @@ public:
     };
     GradientName gradient(std::int64_t index) const;
 
-    /// Visits all state that this rank holds: groups weight, exp_avg, exp_avg_sq. The shards mark
-    /// what it owns.
+    /// Visits all state that this rank holds: groups weight, exp_avg and exp_avg_sq (of
+    /// AdamW's parameters), momentum_buffer (of Muon's). The shards mark what it owns. Frozen
+    /// weights are in the compute dtype.
     void visit(const StateVisitor& visitor) const;
     /// Rounds the main parameters to the compute dtype and sends them to all ranks. Call it after
-    /// loading main parameters.
+    /// loading main parameters or frozen weights.
     void publish_weights();
 
 private:
-    void make_pieces(Memory& memory);
+    /// A range that this rank updates.
+    struct Updated {
+        OwnedRange range;
+        Tensor main_param;
+        Tensor main_grad;
+        Tensor weight;  ///< compute dtype; empty if it is main_param itself
+        struct State {
+            std::string_view group;
+            Tensor values;
+        };
+        std::vector<State> states;
+    };
+    void allocate(Memory& memory);
+    void add_piece(const Updated& updated);
+    /// Draws the values of a range in fp32.
+    void draw(const Tensor& values, const OwnedRange& range, std::uint64_t seed);
+    void initialise_frozen(const OwnedRange& range, std::uint64_t seed);
     bool sharded() const { return shard_ && mesh_.dp_cp().size() > 1; }
     /// Sends each owner's new weights to all ranks. The model waits for each range when it reaches
     /// it.
@@ -59,10 +77,13 @@ private:
     Parameters& parameters_;
     AdamWConstants constants_;
     bool shard_;
-    std::vector<OwnedRange> ranges_;    ///< ranges that this rank updates
-    std::vector<AdamWPiece> pieces_;    ///< tensors of each range
+    Muon muon_;
+    std::vector<Updated> updated_;
+    std::vector<AdamWPiece> adamw_pieces_;
+    std::vector<MuonPiece> muon_pieces_;
+    std::vector<OwnedRange> frozen_;    ///< frozen parameters, as it saves them
     std::vector<Tensor> grads_;         ///< gradients whose squares this rank counts
-    std::vector<std::size_t> counted_;  ///< their indices in ranges_
+    std::vector<std::size_t> counted_;  ///< their indices in updated_
 };
 
 }  // namespace gptrain

@@ -1,6 +1,7 @@
 #include "planner/flop_costs.h"
 
 #include "schedule/stage_plan.h"
+#include "spec/model_tensors.h"
 
 namespace gptrain {
 namespace {
@@ -31,11 +32,15 @@ PipelineCosts flop_costs(const RunPlan& plan) {
     const LayerFlops layer = layer_flops(plan);
     const bool separate_weights = make_schedule(pipeline_of(plan, 1), 0).defers_weights;
     PipelineCosts costs;
+    std::int64_t next_layer = 0;
     for (const std::int64_t layers : plan.chunk_layers) {
+        double frozen = 0;
+        for (const std::int64_t end = next_layer + layers; next_layer < end; ++next_layer)
+            frozen += static_cast<double>(frozen_in_layer(plan, next_layer));
         const double count = unit * static_cast<double>(layers);
         ChunkCost chunk = {.forward = count * (layer.gemms + layer.attention),
                            .backward_inputs = count * (layer.gemms + 2 * layer.attention),
-                           .backward_weights = count * layer.gemms};
+                           .backward_weights = count * layer.gemms - unit * 2 * frozen};
         if (plan.recompute == Recompute::full) {
             chunk.backward_inputs += chunk.forward;
             // A separate W cannot reuse what B recomputed.
@@ -45,8 +50,9 @@ PipelineCosts flop_costs(const RunPlan& plan) {
     }
     const double product =
         unit * 2 * static_cast<double>(plan.model.vocab) * static_cast<double>(plan.model.hidden);
-    costs.chunks.back().forward += 3 * product;
-    costs.chunks.back().head_weights = product;
+    const bool trains_head = plan.parameters.trains(head_matrix(plan.model));
+    costs.chunks.back().forward += (trains_head ? 3 : 2) * product;
+    costs.chunks.back().head_weights = trains_head ? product : 0;
     return costs;
 }
 

@@ -11,7 +11,7 @@ constexpr double assumed_rate = 5e14;
 
 /// Seconds of a microbatch on one rank of a stage at `assumed_rate`; messages are free. F of the
 /// last chunk includes the head's gradients, unless WH has the weight's. Full recomputation adds F
-/// to BW, or to both B and W.
+/// to BW, or to both B and W. Frozen weights have no weight gradient.
 PipelineCosts flop_costs(const RunPlan& plan);
 
 }  // namespace gptrain

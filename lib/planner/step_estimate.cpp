@@ -4,6 +4,7 @@
 
 #include "base/json.h"
 #include "schedule/stage_plan.h"
+#include "spec/model_tensors.h"
 
 namespace gptrain {
 namespace {
@@ -42,7 +43,7 @@ StepEstimate estimate_step(const RunPlan& plan, std::vector<StepTrace> stages,
         static_cast<double>(plan.mesh.size()) * devices_per_rank(hardware, plan.mesh.size());
     const DType dtype = plan.fp8 ? DType::f8e4m3 : plan.compute;
     const double peak = hardware.device.peak_flops.of(dtype) * devices * seconds;
-    estimate.mfu = tokens * flops_per_token(plan.model, plan.seq_length) / peak;
+    estimate.mfu = tokens * flops_per_token(plan) / peak;
     estimate.hfu = computed_flops(ranks) / peak;
 
     const double run_seconds =

@@ -114,8 +114,8 @@ GptChunk::GradsFinal Executor::reduction(const Schedule& schedule, std::size_t i
     const bool head_later = schedule.deferred_heads > 0 &&
                             action.chunk + 1 == std::ssize(stage_.chunks) &&
                             action.kind != ActionKind::head_weights;
-    const std::int64_t begin = head_later ? stage_.chunks[chunk].after_head_weight()
-                                          : stage_.parameters.layout().chunks[chunk].begin;
+    const ChunkRange& range = stage_.parameters.layout().chunks[chunk];
+    const std::int64_t begin = head_later ? range.after_head : range.begin;
     return [this, begin](std::int64_t end) { grad_buckets_->ready({begin, end}); };
 }
 

@@ -104,8 +104,11 @@ StepCosts step_costs(const LayerTimes& times, const LayerMemory& memory, const R
         costs.last_sums[static_cast<std::size_t>(stage)] = shared_seconds(
             plan, plan.optimizer.shard ? "reduce_scatter" : "all_reduce", least, hardware);
     }
-    if (plan.optimizer.shard) {
-        const double weights = bytes_of(chunk_parts(plan, 0).front()).weights;
+    // Muon's owners send theirs one by one, which takes another time.
+    if (plan.optimizer.shard && !plan.parameters.muon) {
+        // Those of trained parameters, whose gradients are fp32.
+        const double weights = bytes_of(chunk_parts(plan, 0).front()).grads *
+                               static_cast<double>(size_of(plan.compute)) / size_of(DType::f32);
         costs.late_start =
             std::max(0.0, shared_seconds(plan, "all_gather", plan.fp8 ? 0 : weights, hardware) -
                               costs.pipeline.chunks.front().forward);

@@ -1,11 +1,14 @@
 #include "search/layer_costs.h"
 
 #include <algorithm>
+#include <set>
+#include <utility>
 
 #include "base/error.h"
 #include "engine/engine.h"
 #include "planner/step_time.h"
 #include "schedule/stage_plan.h"
+#include "spec/model_tensors.h"
 
 namespace gptrain {
 
@@ -111,6 +114,32 @@ LayerCostTable::Key LayerCostTable::key_of(const Choices& candidate) {
             candidate.recompute, candidate.compute,          candidate.defers_weights()};
 }
 
+std::vector<std::string> LayerCostTable::frozen_in_any_layer() const {
+    if (spec_.training.frozen.empty()) return {};
+    RunSpec spec = spec_;
+    spec.parallel = {};
+    spec.training.global_batch_size.reset();
+    spec.training.rampup = {};
+    spec.fault_injection.reset();
+    PlanTarget target = target_;
+    target.world_size = 1;
+    const RunPlan plan = make_plan(spec, target);
+    std::set<std::string> frozen;
+    const auto add = [&](const std::vector<TensorGroup>& groups, std::string_view layer) {
+        for (const TensorGroup& group : groups) {
+            for (const TensorSize& tensor : group) {
+                if (plan.parameters.trains(tensor.name)) continue;
+                frozen.insert(text(layer.empty() ? "" : "h.*.", tensor.name.substr(layer.size())));
+            }
+        }
+    };
+    for (std::int64_t layer = 0; layer < plan.model.layers; ++layer)
+        add(layer_tensors(plan.model, layer), text("h.", layer, "."));
+    add(embedding_tensors(plan.model), "");
+    add(head_tensors(plan.model), "");
+    return {frozen.begin(), frozen.end()};
+}
+
 RunPlan LayerCostTable::small_plan(const Choices& candidate, std::int64_t layers_per_stage,
                                    std::int64_t microbatches) const {
     Choices choices = candidate;
@@ -126,21 +155,30 @@ RunPlan LayerCostTable::small_plan(const Choices& candidate, std::int64_t layers
     spec.model.num_layers = small_stages * layers_per_stage;
     spec.training.rampup = {};
     spec.fault_injection.reset();
+    spec.training.frozen.clear();
     PlanTarget target = target_;
     target.world_size = min_ranks(spec.parallel);
     RunPlan plan = make_plan(spec, target);
     plan.deferred_heads = 0;
+    plan.parameters.frozen = frozen_in_any_layer();
     return plan;
 }
 
 LayerMemory LayerCostTable::memory_of(const Choices& candidate) const {
-    const RunPlan plan = small_plan(candidate, few, 1);
+    RunPlan plan = small_plan(candidate, few, 1);
     const MemoryPlan first = measure_memory(plan, {.pp = 0}, needs_);
     const MemoryPlan last = measure_memory(plan, {.pp = 1}, needs_);
     const MemoryPlan more = lasting_memory(small_plan(candidate, few + 1, 1), {.pp = 0}, needs_);
+    std::int64_t workspace = std::min(first[MemoryUse::workspace], last[MemoryUse::workspace]);
+    // A rank with no matrix of Muon's has none in its workspace either.
+    if (std::exchange(plan.parameters.muon, false)) {
+        for (const int stage : {0, 1}) {
+            const MemoryPlan without = measure_memory(plan, {.pp = stage}, needs_);
+            workspace = std::min(workspace, without[MemoryUse::workspace]);
+        }
+    }
     return {.bytes = parts_of(stage_bytes(first), stage_bytes(last), stage_bytes(more)),
-            .workspace = static_cast<double>(
-                std::min(first[MemoryUse::workspace], last[MemoryUse::workspace]))};
+            .workspace = static_cast<double>(workspace)};
 }
 
 LayerTimes LayerCostTable::times_of(const Choices& candidate) const {

@@ -81,6 +81,8 @@ private:
     Entry<Costs>& entry(std::map<Key, Entry<Costs>>& table, const Key& key);
     LayerMemory memory_of(const Choices& candidate) const;
     LayerTimes times_of(const Choices& candidate) const;
+    /// Patterns for a smaller model, whose costs are bounds: what is frozen in one layer is in all.
+    std::vector<std::string> frozen_in_any_layer() const;
     RunPlan small_plan(const Choices& candidate, std::int64_t layers_per_stage,
                        std::int64_t microbatches) const;
 

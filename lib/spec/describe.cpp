@@ -3,6 +3,7 @@
 
 #include "base/checked.h"
 #include "base/text.h"
+#include "spec/model_tensors.h"
 #include "spec/run_plan.h"
 
 namespace gptrain {
@@ -49,6 +50,13 @@ std::string model_rows(const ModelShape& model) {
                     bias_text(model), model.qk_norm ? ", norms of q and k" : "", window_text(model),
                     model.tie_embeddings ? ", tied head" : ", untied head", ", dropout ",
                     model.dropout));
+}
+
+std::string trained_row(const RunPlan& plan) {
+    const std::int64_t frozen = frozen_parameters(plan);
+    if (frozen == 0) return "";
+    return row("trained", text(grouped(parameter_count(plan.model) - frozen), " parameters; ",
+                               grouped(frozen), " are frozen"));
 }
 
 std::string batch_rows(const RunPlan& plan) {
@@ -101,9 +109,9 @@ std::string deferred_text(const RunPlan& plan) {
 std::string describe(const RunPlan& plan, std::int64_t training_tokens) {
     const std::int64_t samples = plan.batch.samples_of(plan.steps);
     const std::int64_t tokens = checked_mul(samples, plan.seq_length);
-    const double flops = flops_per_token(plan.model, plan.seq_length);
+    const double flops = flops_per_token(plan);
     const MeshShape& mesh = plan.mesh;
-    return model_rows(plan.model) + batch_rows(plan) +
+    return model_rows(plan.model) + trained_row(plan) + batch_rows(plan) +
            row("steps", text(grouped(plan.steps), ": ", counted(samples, "sample"), ", ",
                              counted(tokens, "token"), "; one pass of the data order is ",
                              plan.num_samples ? counted(*plan.num_samples, "sample")

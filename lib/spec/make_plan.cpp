@@ -6,6 +6,7 @@
 
 #include "base/checked.h"
 #include "spec/injected_faults.h"
+#include "spec/model_tensors.h"
 #include "spec/parallel_plan.h"
 #include "spec/plan_checks.h"
 
@@ -216,10 +217,13 @@ std::int64_t head_rows_of(std::int64_t rows, std::int64_t vocab, DType dtype, bo
 }
 
 OptimizerPlan optimizer_plan(const RunSpec& spec) {
+    require(spec.optimizer.name == "muon" || spec.optimizer.muon == MuonSpec(),
+            "optimizer.muon needs optimizer.name muon; set that or remove the section");
     return {.betas = spec.optimizer.betas,
             .eps = spec.optimizer.eps,
             .weight_decay = spec.optimizer.weight_decay,
             .clip_grad = spec.optimizer.clip_grad,
+            .muon = spec.optimizer.muon,
             .shard = spec.parallel.shard_optimizer};
 }
 
@@ -248,6 +252,8 @@ RunPlan derive(const RunSpec& spec, const PlanTarget& target) {
     plan.messages_in_order = target.cuda;
     plan.deterministic = spec.deterministic;
     plan.recompute = spec.recompute;
+    plan.parameters = {.frozen = training.frozen, .muon = spec.optimizer.name == "muon"};
+    check_frozen(plan);
     plan.optimizer = optimizer_plan(spec);
     plan.async_checkpoint = spec.checkpoint.async;
     plan.seq_length = training.seq_length;

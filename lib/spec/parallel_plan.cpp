@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "base/checked.h"
+#include "spec/model_tensors.h"
 #include "spec/plan_checks.h"
 
 namespace gptrain {
@@ -167,6 +168,7 @@ std::int64_t deferred_heads(const RunPlan& plan) {
     const bool ramps = plan.schedule == ScheduleKind::one_f_one_b ||
                        plan.schedule == ScheduleKind::interleaved_one_f_one_b;
     if (!ramps || plan.mesh.pipeline == 1) return 0;
+    if (!plan.parameters.trains(head_matrix(plan.model))) return 0;
     const ModelShape& model = plan.local;
     const std::int64_t operands =
         plan.stream_length() * model.hidden + plan.local_length() * model.vocab;

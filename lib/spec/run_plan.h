@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "base/dtype.h"
+#include "spec/parameter_rules.h"
 #include "spec/run_spec.h"
 
 namespace gptrain {
@@ -79,6 +80,7 @@ struct OptimizerPlan {
     double eps = 0;
     double weight_decay = 0;
     double clip_grad = 0;  ///< 0: no clipping
+    MuonSpec muon;         ///< of the parameters that Muon updates
     /// Each of the ranks that share parameters holds a part of the state, and updates that part.
     bool shard = true;
 };
@@ -114,6 +116,7 @@ struct RunPlan {
     bool messages_in_order = false;
     bool deterministic = true;  ///< sums over ranks have one order (NCCL: they go around rings)
     Recompute recompute = Recompute::selective;
+    ParameterRules parameters;
     OptimizerPlan optimizer;
     std::int64_t seq_length = 0;
     std::int64_t micro_batch_size = 0;

@@ -90,6 +90,7 @@ struct TrainingSpec {
     std::int64_t steps = 0;
     std::int64_t eval_interval = 100;
     std::int64_t eval_steps = 10;
+    std::vector<std::string> frozen;  ///< patterns of names (ParameterRules)
 
     bool operator==(const TrainingSpec&) const = default;
 };
@@ -117,6 +118,15 @@ struct PrecisionSpec {
     bool operator==(const PrecisionSpec&) const = default;
 };
 
+struct MuonSpec {
+    double momentum = 0.95;
+    bool nesterov = true;
+    MuonScale scale = MuonScale::match_rms;
+    double lr_scale = 1.0;
+
+    bool operator==(const MuonSpec&) const = default;
+};
+
 struct OptimizerSpec {
     std::string name = "adamw";
     double lr = 6.0e-4;
@@ -124,6 +134,7 @@ struct OptimizerSpec {
     double eps = 1.0e-8;
     double weight_decay = 0.1;
     double clip_grad = 1.0;  ///< 0: no clipping
+    MuonSpec muon;
 
     bool operator==(const OptimizerSpec&) const = default;
 };

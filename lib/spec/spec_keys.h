@@ -105,6 +105,7 @@ void visit_keys(Keys& keys, TrainingSpec& training) {
     keys.required("steps", training.steps, step_count);
     keys.value("eval_interval", training.eval_interval, step_interval);
     keys.value("eval_steps", training.eval_steps, IntRange{0, 1 << 24});
+    keys.value("frozen", training.frozen, ListOf<Label>{0, 100});
 }
 
 template <class Keys>
@@ -131,13 +132,22 @@ void visit_keys(Keys& keys, PrecisionSpec& precision) {
 }
 
 template <class Keys>
+void visit_keys(Keys& keys, MuonSpec& muon) {
+    keys.value("momentum", muon.momentum, fraction);
+    keys.value("nesterov", muon.nesterov);
+    keys.value("scale", muon.scale);
+    keys.value("lr_scale", muon.lr_scale, not_negative);
+}
+
+template <class Keys>
 void visit_keys(Keys& keys, OptimizerSpec& optimizer) {
-    keys.value("name", optimizer.name, OneOf<std::string>{{"adamw"}});
+    keys.value("name", optimizer.name, OneOf<std::string>{{"adamw", "muon"}});
     keys.value("lr", optimizer.lr, not_negative);
     keys.value("betas", optimizer.betas, ListOf<RealRange>{2, 2, fraction});
     keys.value("eps", optimizer.eps, epsilon);
     keys.value("weight_decay", optimizer.weight_decay, not_negative);
     keys.value("clip_grad", optimizer.clip_grad, not_negative);
+    keys.value("muon", optimizer.muon);
 }
 
 template <class Keys>

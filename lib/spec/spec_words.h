@@ -63,6 +63,13 @@ constexpr auto words_of(OverlapTensor) {
     return std::to_array<Word<OverlapTensor>>({{off, "off"}, {on, "on"}, {automatic, "auto"}});
 }
 
+/// The scale of Muon's updates.
+enum class MuonScale { match_rms, original };
+constexpr auto words_of(MuonScale) {
+    using enum MuonScale;
+    return std::to_array<Word<MuonScale>>({{match_rms, "match_rms"}, {original, "original"}});
+}
+
 enum class ScheduleKind { gpipe, one_f_one_b, interleaved_one_f_one_b, zero_bubble };
 constexpr auto words_of(ScheduleKind) {
     using enum ScheduleKind;

@@ -37,7 +37,8 @@ struct Shard {
 };
 
 /// A tensor of the training state, under its checkpoint name: group "weight" (the fp32 main
-/// parameter), "exp_avg" or "exp_avg_sq". `values` holds the shard's elements, contiguous.
+/// parameter, or a frozen weight in the compute dtype), "exp_avg", "exp_avg_sq" or
+/// "momentum_buffer". `values` holds the shard's elements, contiguous.
 struct NamedState {
     std::string_view group;
     Shard shard;

@@ -134,6 +134,7 @@ Json run_identity(const RunSpec& spec, const RunPlan& plan, const TrainingData& 
     if (data.phase) identity["data"]["phase"] = phase_json(*data.phase, plan.seq_length);
     identity["seed"] = spec.seed;
     identity["training"] = {{"seq_length", plan.seq_length}};
+    if (!spec.training.frozen.empty()) identity["training"]["frozen"] = spec.training.frozen;
     identity["optimizer"] = {{"name", spec.optimizer.name}};
     return identity;
 }

@@ -11,11 +11,10 @@
 namespace gptrain {
 
 /// What must be equal to resume: the model (except dropout, and max_position_embeddings with rope),
-/// the tokenizer, the data sources with
-/// their fingerprints, order and weights, the split, the seed, seq_length, the optimizer's name,
-/// and the number of samples, which fixes their order. After a change of the data, also how far
-/// each source had been read before. `tokenizer` is the fingerprint of the tokenizer file, empty
-/// without one.
+/// the tokenizer, the data sources with their fingerprints, order and weights, the split, the seed,
+/// seq_length, the frozen parameters, the optimizer's name, and the number of samples, which fixes
+/// their order. After a change of the data, also how far each source had been read before.
+/// `tokenizer` is the fingerprint of the tokenizer file, empty without one.
 Json run_identity(const RunSpec& spec, const RunPlan& plan, const TrainingData& data,
                   const std::string& tokenizer);
 

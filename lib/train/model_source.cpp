@@ -6,6 +6,7 @@
 
 #include "base/file.h"
 #include "checkpoint/commit.h"
+#include "checkpoint/half_values.h"
 #include "train/resume.h"
 
 namespace gptrain {
@@ -87,7 +88,7 @@ void read_weights(const HfFolder& folder, Backend& backend, const NamedState& st
         part.flat_end = std::min(part.flat_begin + piece_elements, shard.flat_end);
         buffer.resize(static_cast<std::size_t>(part.elements()));
         folder.read(part, buffer);
-        backend.upload(values.slice(0, at, part.elements()), std::as_bytes(std::span(buffer)));
+        backend.upload(values.slice(0, at, part.elements()), narrow(buffer, values.dtype()));
     }
 }
 

@@ -42,7 +42,7 @@ private:
     std::unique_ptr<const HfFolder> hf_;
 };
 
-/// state.values = the elements of its shard, a few MiB at a time.
+/// state.values = the elements of its shard, rounded to its dtype, a few MiB at a time.
 void read_weights(const HfFolder& folder, Backend& backend, const NamedState& state);
 
 }  // namespace gptrain

@@ -3,6 +3,7 @@
 #include <cmath>
 
 #include "base/text.h"
+#include "spec/model_tensors.h"
 
 namespace gptrain {
 namespace {
@@ -17,7 +18,9 @@ std::string few_digits(double value) {
 }
 
 std::string model_line(const RunPlan& plan) {
-    return text("model: ", grouped(parameter_count(plan.model)), " parameters in ",
+    const std::int64_t frozen = frozen_parameters(plan);
+    const std::string of_them = frozen == 0 ? "" : text(" (", grouped(frozen), " of them frozen)");
+    return text("model: ", grouped(parameter_count(plan.model)), " parameters", of_them, " in ",
                 counted(plan.model.layers, "layer"), ", ",
                 plan.fp8 ? "fp8" : name_of(plan.compute));
 }

@@ -4,6 +4,7 @@
 #include <cmath>
 
 #include "base/log.h"
+#include "spec/model_tensors.h"
 
 namespace gptrain {
 
@@ -56,7 +57,7 @@ void RunReport::report_other_memory() {
 
 void RunReport::log(const RunState& run) {
     const double tokens_per_s = since_logged_.tokens_per_s();
-    const double flops = tokens_per_s * flops_per_token(plan_.model, plan_.seq_length);
+    const double flops = tokens_per_s * flops_per_token(plan_);
     StepMetrics metrics;
     metrics.step = run.step;
     metrics.loss = run.mean_loss();

@@ -15,6 +15,7 @@ Each file holds
     loss                float64, weighted sum over the tokens / sum of the weights
     losses, grad_norms, learning_rates          float64 [10], one for each optimizer step on this batch
     final/NAME, final_exp_avg/NAME, final_exp_avg_sq/NAME       after the ten steps
+    final_momentum_buffer/NAME                  instead, for the matrices that Muon updates
 
 All is computed in float64; tensors are stored rounded to float32. The attribute `fp32_error` of each
 result says how far from it PyTorch's own float32 gets (2-norm of the difference): the farthest of
@@ -52,9 +53,13 @@ LLAMA = dict(
     weight_decay=0.2, clip_grad=0.0, lr_kind="constant", warmup_steps=0, decay_steps=10, min_lr=0.0)
 
 LEARNED = dict(GPT2, loss="cross_entropy")
+# The class Muon below has the formulas. Its matrices have more rows than columns, fewer, and as many.
+MUON_GPT2 = dict(GPT2, optimizer="muon", momentum=0.95, nesterov=1, scale="match_rms", lr_scale=1.0)
+MUON_LLAMA = dict(LLAMA, optimizer="muon", momentum=0.8, nesterov=0, scale="original", lr_scale=2.0,
+                  clip_grad=1.0)
 
 # The keys that GPT2 and LLAMA lack have these values there.
-PLAIN = dict(qkv_bias=None, qk_norm=0, rope_scaling="none", sliding_window=0, full_attention_layer=-1)
+PLAIN = dict(optimizer="adamw", qkv_bias=None, qk_norm=0, rope_scaling="none", sliding_window=0, full_attention_layer=-1)
 
 QWEN = dict(
     num_layers=3, hidden_size=24, num_attention_heads=4, num_query_groups=2, head_dim=8,
@@ -251,18 +256,59 @@ def learning_rate(c, step):
     return c["min_lr"] + (c["lr"] - c["min_lr"]) * (1 + math.cos(math.pi * u)) / 2
 
 
+class Muon:
+    """Keller Jordan's Muon with the scales of Liu et al. 2025 (arXiv 2502.16982), in any precision:
+    torch.optim.Muon has the same formulas, but orthogonalises in bfloat16, and averages the momentum
+    with a factor that the normalisation removes again."""
+
+    def __init__(self, c, params):
+        self.c, self.params, self.state = c, params, {x: torch.zeros_like(x) for x in params}
+
+    def step(self, rate):
+        c = self.c
+        for w in self.params:
+            momentum = self.state[w]
+            momentum.mul_(c["momentum"]).add_(w.grad)
+            u = w.grad + c["momentum"] * momentum if c["nesterov"] else momentum
+            update = self.scale(*w.shape) * self.orthogonal(u)
+            with torch.no_grad():
+                w -= rate * c["lr_scale"] * (update + c["weight_decay"] * w)
+
+    def scale(self, rows, columns):
+        if self.c["scale"] == "match_rms":
+            return 0.2 * math.sqrt(max(rows, columns))
+        return math.sqrt(max(1, rows / columns))
+
+    @staticmethod
+    def orthogonal(u):
+        a, b, c = 3.4445, -4.7750, 2.0315
+        x = u / (torch.linalg.matrix_norm(u) + 1e-7)
+        tall = x.shape[0] > x.shape[1]
+        if tall:
+            x = x.T
+        for _ in range(5):
+            gram = x @ x.T
+            x = a * x + (b * gram + c * gram @ gram) @ x
+        return x.T if tall else x
+
+
 def train(c, batch, weights, dtype):
     """Everything in the file except the inputs, computed in `dtype`."""
     w = {name: torch.tensor(x, dtype=dtype, requires_grad=True) for name, x in weights.items()}
     ids, targets = (torch.tensor(x, dtype=torch.int64) for x in batch[:2])
     token_weights = torch.tensor(batch[2], dtype=dtype)
+    with_muon = option(c, "optimizer") == "muon"
+    blocks = [x for name, x in w.items() if name.startswith("h.") and x.ndim == 2]
+    muon = Muon(c, blocks if with_muon else [])
+    others = [x for x in w.values() if x not in muon.state]
     optimizer = torch.optim.AdamW(
-        [dict(params=[x for x in w.values() if x.ndim == 2], weight_decay=c["weight_decay"]),
-         dict(params=[x for x in w.values() if x.ndim != 2], weight_decay=0.0)],
+        [dict(params=[x for x in others if x.ndim == 2], weight_decay=c["weight_decay"]),
+         dict(params=[x for x in others if x.ndim != 2], weight_decay=0.0)],
         betas=(c["beta1"], c["beta2"]), eps=c["eps"])
     out = {"losses": [], "grad_norms": [], "learning_rates": []}
     for step in range(1, STEPS + 1):
-        optimizer.zero_grad()
+        for x in w.values():
+            x.grad = None
         loss = mean_loss(c, w, ids, targets, token_weights)
         loss.backward()
         if step == 1:
@@ -273,11 +319,15 @@ def train(c, batch, weights, dtype):
         for group in optimizer.param_groups:
             group["lr"] = learning_rate(c, step)
         optimizer.step()
+        muon.step(learning_rate(c, step))
         out["losses"].append(loss.item())
         out["grad_norms"].append(norm_before.item())
         out["learning_rates"].append(learning_rate(c, step))
     for name, x in w.items():
         out["final/" + name] = x.detach().numpy()
+        if x in muon.state:
+            out["final_momentum_buffer/" + name] = muon.state[x].numpy()
+            continue
         out["final_exp_avg/" + name] = optimizer.state[x]["exp_avg"].numpy()
         out["final_exp_avg_sq/" + name] = optimizer.state[x]["exp_avg_sq"].numpy()
     return {name: np.asarray(x, dtype=np.float64) for name, x in out.items()}
@@ -321,7 +371,8 @@ def main():
     here = pathlib.Path(__file__).resolve().parent
     torch.set_num_threads(1)
     models = {"gpt2": (GPT2, 1, ones), "llama": (LLAMA, 2, masked), "qwen": (QWEN, 3, masked),
-              "neox": (NEOX, 4, ones), "learned": (LEARNED, 5, None)}
+              "neox": (NEOX, 4, ones), "learned": (LEARNED, 5, None),
+              "muon_gpt2": (MUON_GPT2, 5, ones), "muon_llama": (MUON_LLAMA, 6, masked)}
     for name in sys.argv[1:] or models:
         write(here / f"{name}_tiny.h5", *models[name])
 

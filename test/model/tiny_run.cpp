@@ -4,6 +4,7 @@
 #include <cmath>
 
 #include "base/philox.h"
+#include "checkpoint/half_values.h"
 #include "spec/make_plan.h"
 
 namespace gptrain::test {
@@ -101,9 +102,7 @@ NamedValues TinyRun::collect(const std::string& group,
     NamedValues values;
     visit([&](const NamedState& state) {
         if (state.group != group) return;
-        std::vector<float> host(static_cast<std::size_t>(state.shard.elements()));
-        backend_->download(std::as_writable_bytes(std::span(host)), state.values);
-        values[state.shard.name] = std::move(host);
+        values[state.shard.name] = host_values(*backend_, state);
     });
     return values;
 }
@@ -119,13 +118,26 @@ NamedValues TinyRun::state(const std::string& group) {
 void TinyRun::set_state(const std::string& group, const NamedValues& values) {
     engine_->visit([&](const NamedState& state) {
         if (state.group != group) return;
-        backend_->upload(state.values, std::as_bytes(std::span(values.at(state.shard.name))));
+        std::vector<float> given = values.at(state.shard.name);
+        backend_->upload(state.values, narrow(given, state.values.dtype()));
     });
 }
 
 void TinyRun::set_weights(const NamedValues& weights) {
     set_state("weight", weights);
     engine_->restore(engine_->read_state());
+}
+
+std::vector<float> host_values(Backend& backend, const NamedState& state) {
+    std::vector<float> host(static_cast<std::size_t>(state.shard.elements()));
+    if (state.values.dtype() == DType::f32) {
+        backend.download(std::as_writable_bytes(std::span(host)), state.values);
+        return host;
+    }
+    std::vector<std::byte> bytes(static_cast<std::size_t>(state.values.bytes()));
+    backend.download(bytes, state.values);
+    widen(host, bytes, state.values.dtype());
+    return host;
 }
 
 StepBatch random_batch(const RunPlan& plan, std::int64_t step, std::uint64_t seed,

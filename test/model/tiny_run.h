@@ -68,6 +68,9 @@ private:
     std::unique_ptr<Engine> engine_;
 };
 
+/// The shard's elements in fp32, whatever dtype they have.
+std::vector<float> host_values(Backend& backend, const NamedState& state);
+
 /// 2-norm of the difference.
 double distance(const std::vector<float>& a, const std::vector<float>& b);
 double norm(const std::vector<float>& a);

@@ -1,5 +1,5 @@
-// Compares loss, every gradient and ten AdamW steps with what PyTorch computes in float64
-// (make_torch_fixture.py).
+// Compares loss, every gradient and ten steps of AdamW or Muon with what PyTorch computes in
+// float64 (make_torch_fixture.py).
 #include <algorithm>
 #include <cmath>
 #include <cstdlib>
@@ -59,6 +59,7 @@ private:
     bool has(const std::string& key) const { return has_attribute(file_, key); }
     /// The keys that gpt2_tiny.h5 and llama_tiny.h5 lack.
     void read_variant(ModelSpec& model) const;
+    void read_muon(OptimizerSpec& optimizer) const;
 
     std::string file_;
 };
@@ -75,6 +76,15 @@ void Fixture::read_variant(ModelSpec& model) const {
     scaling.kind = yarn ? RopeScalingKind::yarn : RopeScalingKind::llama3;
     scaling.factor = number<double>("factor");
     scaling.original_max_position_embeddings = whole("original_max_position_embeddings");
+}
+
+void Fixture::read_muon(OptimizerSpec& optimizer) const {
+    optimizer.name = word("optimizer");
+    const bool match = word("scale") == "match_rms";
+    optimizer.muon = {.momentum = number<double>("momentum"),
+                      .nesterov = number<std::int64_t>("nesterov") != 0,
+                      .scale = match ? MuonScale::match_rms : MuonScale::original,
+                      .lr_scale = number<double>("lr_scale")};
 }
 
 RunSpec Fixture::spec() const {
@@ -100,6 +110,7 @@ RunSpec Fixture::spec() const {
     model.bias = whole("bias") != 0;
     model.tie_embeddings = whole("tie_embeddings") != 0;
     if (has("qk_norm")) read_variant(model);
+    if (has("optimizer")) read_muon(spec.optimizer);
     spec.training.seq_length = whole("seq_length");
     spec.training.micro_batch_size = whole("micro_batch_size");
     spec.training.global_batch_size = whole("micro_batch_size");
@@ -189,7 +200,7 @@ void check_near(const Fixture& fixture, const std::string& group, const NamedVal
 
 TEST_CASE("a model computes what PyTorch computes", "[model][torch]") {
     const Fixture fixture(GENERATE("gpt2_tiny.h5", "llama_tiny.h5", "qwen_tiny.h5", "neox_tiny.h5",
-                                   "learned_tiny.h5"));
+                                   "learned_tiny.h5", "muon_gpt2_tiny.h5", "muon_llama_tiny.h5"));
     TinyRun run(fixture.spec());
     run.set_weights(fixture.group("weight", run.state("weight")));
 
@@ -205,6 +216,7 @@ TEST_CASE("a model computes what PyTorch computes", "[model][torch]") {
         if (i == 0) check_near(fixture, "grad", run.gradients());
     }
     check_near(fixture, "final", run.state("weight"));
+    check_near(fixture, "final_momentum_buffer", run.state("momentum_buffer"));
     check_near(fixture, "final_exp_avg", run.state("exp_avg"));
     check_near(fixture, "final_exp_avg_sq", run.state("exp_avg_sq"));
 }

@@ -17,6 +17,7 @@ std::vector<OpCase> embedding_cases();
 std::vector<OpCase> attention_cases();
 std::vector<OpCase> loss_cases();
 std::vector<OpCase> optimizer_cases();
+std::vector<OpCase> muon_cases();
 
 constexpr DType compute_dtypes[] = {DType::f32, DType::bf16, DType::f16};
 

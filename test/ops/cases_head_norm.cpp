@@ -68,14 +68,15 @@ OpCase forward(const Size& size, DType dtype, bool in_place) {
     return op;
 }
 
-OpCase backward(const Size& size, DType dtype, bool in_place) {
+OpCase backward(const Size& size, DType dtype, bool in_place, bool frozen = false) {
     HeadCase made("head_norm_backward", size, dtype, in_place);
     OpCase& op = made.op;
+    if (frozen) op.name += ", frozen";
     const auto dy = made.heads(in_place ? Role::updated : Role::input, random_values());
     const auto x = made.heads(Role::input, random_values());
     const auto dx = in_place ? dy : made.heads(Role::output);
     const auto weight = op.input(dtype, {size.dim}, random_values(0.5, 1));
-    const auto dweight = op.updated(DType::f32, {size.dim}, random_values());
+    const auto dweight = frozen ? none : op.updated(DType::f32, {size.dim}, random_values());
     op.run = [=](Backend& backend, const Tensors& at) {
         backend.run(HeadNormBackward{at[dy], at[x], at[weight], eps, at[dx], at[dweight]});
     };
@@ -96,6 +97,7 @@ std::vector<OpCase> head_norm_cases() {
                 cases.push_back(forward(size, dtype, in_place));
                 cases.push_back(backward(size, dtype, in_place));
             }
+            cases.push_back(backward(size, dtype, true, true));
         }
     }
     return cases;

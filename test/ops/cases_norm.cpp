@@ -26,6 +26,7 @@ struct Variant {
     bool accumulate = true;  ///< backward
     double mean = 0;         ///< of the norm's input
     bool amax = false;
+    bool weight_grad = true;  ///< backward
 };
 
 OpCase make_case(std::string_view op, const Variant& variant, const Size& size, DType dtype) {
@@ -115,7 +116,8 @@ OpCase backward(const Variant& variant, const Size& size, DType dtype) {
     const auto dr =
         variant.accumulate ? op.updated(dtype, shape, random_values()) : op.output(dtype, shape);
     const auto dy = variant.dropout > 0 ? op.output(dtype, shape) : none;
-    const auto dweight = op.updated(DType::f32, {size.hidden}, random_values());
+    const auto dweight =
+        variant.weight_grad ? op.updated(DType::f32, {size.hidden}, random_values()) : none;
     const auto dbias = variant.bias ? op.updated(DType::f32, {size.hidden}, random_values()) : none;
     const auto amax = variant.amax ? op.updated(DType::f32, {1}, constant(0)) : none;
     const auto mask = use_dropout(op, dropout_at(DropoutSite::attention_output, variant.dropout));
@@ -197,6 +199,8 @@ constexpr Variant backward_variants[] = {
      .dropout = 0.5f,
      .accumulate = false},
     {.name = "layernorm, amax", .amax = true},
+    {.name = "layernorm, weight frozen", .weight_grad = false},
+    {.name = "rmsnorm, frozen", .rms = true, .bias = false, .weight_grad = false},
     {.name = "rmsnorm, dropout, amax", .rms = true, .dropout = 0.5f, .amax = true},
 };
 

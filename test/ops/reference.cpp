@@ -238,7 +238,7 @@ void norm_backward(const Array& dn, const Array& r, const Array& weight, const A
             dr(t, h) += rstd(t) * (dn(t, h) * weight(h) - shift - along);
         }
     }
-    for (std::int64_t h = 0; h < hidden; ++h) {
+    for (std::int64_t h = 0; h < hidden && !dweight.empty(); ++h) {
         Sum& sum = dweight_sums[static_cast<std::size_t>(h)];
         sum.add(dweight(h));
         dweight(h) = sum.result();
@@ -286,7 +286,7 @@ void head_norm_backward(float eps, const Array& dy, const Array& x, const Array&
                 dx(t, n, i) = rstd * (dy(t, n, i) * weight(i) - x(t, n, i) * rstd * projection);
         }
     }
-    for (std::int64_t i = 0; i < dim; ++i) {
+    for (std::int64_t i = 0; i < dim && !dweight.empty(); ++i) {
         sums[static_cast<std::size_t>(i)].add(dweight(i));
         dweight(i) = sums[static_cast<std::size_t>(i)].result();
     }

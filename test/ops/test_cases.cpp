@@ -88,6 +88,7 @@ TEST_CASE("loss ops agree with the reference") {
 }
 TEST_CASE("optimizer ops agree with the reference") {
     check(optimizer_cases());
+    check(muon_cases());
 }
 
 // Runs only if requested: test_ops "[timing]".
@@ -117,6 +118,7 @@ TEST_CASE("loss ops are timed", "[.timing]") {
 }
 TEST_CASE("optimizer ops are timed", "[.timing]") {
     time_all(optimizer_cases());
+    time_all(muon_cases());
 }
 
 }  // namespace gptrain

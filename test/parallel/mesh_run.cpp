@@ -32,8 +32,7 @@ std::string owned_weights(TinyRun& run) {
     run.engine().visit([&](const NamedState& state) {
         const Shard& shard = state.shard;
         if (state.group != "weight" || !shard.owned) return;
-        std::vector<float> host(static_cast<std::size_t>(shard.elements()));
-        run.backend().download(std::as_writable_bytes(std::span(host)), state.values);
+        const std::vector<float> host = host_values(run.backend(), state);
         std::vector<Element> elements;
         for (std::size_t i = 0; i < host.size(); ++i) {
             const auto flat = shard.flat_begin + static_cast<std::int64_t>(i);

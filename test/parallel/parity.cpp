@@ -1,6 +1,7 @@
 #include <algorithm>
 #include <cmath>
 #include <cstdlib>
+#include <functional>
 #include <map>
 
 #include "base/log.h"
@@ -45,12 +46,39 @@ PlanChange change_of(const MeshCase& mesh_case) {
     return [&](RunPlan& plan) { plan.messages_in_order |= mesh_case.messages_in_order; };
 }
 
+/// `spec` on the case's mesh.
+RunSpec spec_of(RunSpec spec, const MeshCase& mesh_case) {
+    spec.parallel = mesh_case.parallel;
+    spec.recompute = mesh_case.recompute;
+    spec.training.micro_batch_size = mesh_case.micro_batch_size;
+    return spec;
+}
+
 /// 2-norm of the difference over all tensors.
 double distance_of_all(const NamedValues& a, const NamedValues& b) {
     double squares = 0;
     for (const auto& [name, values] : a)
         squares += std::pow(distance(values, b.at(name)), 2);
     return std::sqrt(squares);
+}
+
+/// Compares the meshes that cover everything with one rank, after `change` of each model's spec.
+void compare_covering(const std::function<void(RunSpec&)>& change) {
+    const bool first = session().rank() == 0;
+    std::map<std::string, RunSpec> specs;
+    std::map<std::string, Reference> references;
+    for (const Model& model : models())
+        change(specs[model.name] = model.spec);
+    for (const MeshCase& mesh_case : covering(tested_cases(session().size()))) {
+        if (!wanted(mesh_case)) continue;
+        const RunSpec& plain = specs.at(mesh_case.model);
+        if (first && !references.contains(mesh_case.model))
+            references[mesh_case.model] = make_reference(plain, steps, &progress());
+        INFO(mesh_case.name);
+        const StepResults results =
+            run_on_mesh(session(), spec_of(plain, mesh_case), steps, change_of(mesh_case));
+        if (first) check_equal(results, references.at(mesh_case.model));
+    }
 }
 
 }  // namespace
@@ -95,15 +123,36 @@ TEST_CASE("Every mesh trains as one rank does") {
         if (first && !references.contains(mesh_case.model))
             references[mesh_case.model] =
                 make_reference(specs.at(mesh_case.model), steps, &progress());
-        RunSpec spec = specs.at(mesh_case.model);
-        spec.parallel = mesh_case.parallel;
-        spec.recompute = mesh_case.recompute;
-        spec.training.micro_batch_size = mesh_case.micro_batch_size;
+        const RunSpec spec = spec_of(specs.at(mesh_case.model), mesh_case);
         INFO(mesh_case.name);
         if (first) print(mesh_case.name);
         const StepResults results = run_on_mesh(session(), spec, steps, change_of(mesh_case));
         if (first) check_equal(results, references.at(mesh_case.model));
     }
+}
+
+TEST_CASE("Meshes with frozen parameters train as one rank does") {
+    // Both ends of a tied embedding, a stage with nothing to train, parts of a bucket, norms.
+    compare_covering([](RunSpec& spec) {
+        spec.training.frozen = {"wte.weight", "h.0.*",           "h.1.*",
+                                "h.2.mlp.*",  "h.*.attn.proj.*", "h.3.ln_1.*"};
+    });
+}
+
+TEST_CASE("Meshes train with Muon as one rank does") {
+    compare_covering([](RunSpec& spec) { spec.optimizer.name = "muon"; });
+}
+
+TEST_CASE("Muon computes the same bits with and without a sharded optimizer") {
+    RunSpec spec = models().front().spec;
+    spec.optimizer.name = "muon";
+    spec.precision.compute = GENERATE(Precision::fp32, Precision::bf16);
+    spec.parallel.shard_optimizer = false;
+    const StepResults whole = run_on_mesh(session(), spec, steps);
+    spec.parallel.shard_optimizer = true;
+    const StepResults sharded = run_on_mesh(session(), spec, steps);
+    CHECK(sharded.losses == whole.losses);
+    CHECK(sharded.weights == whole.weights);
 }
 
 }  // namespace gptrain::test

@@ -67,6 +67,16 @@ TEST_CASE("every rank of small meshes with all axes", "[planner]") {
         spec.recompute = Recompute::full;
         check(spec);
     }
+    SECTION("Muon") {
+        spec.optimizer.name = "muon";
+        spec.model.tie_embeddings = GENERATE(false, true);
+        check(spec);
+    }
+    SECTION("frozen parameters") {
+        spec.training.frozen = {"h.0.*", "h.1.mlp.*", "wte.weight"};
+        spec.optimizer.name = GENERATE("adamw", "muon");
+        check(spec);
+    }
     SECTION("linear layers in pieces") {
         spec.parallel.sequence_parallel = true;
         spec.parallel.overlap_tensor = OverlapTensor::on;

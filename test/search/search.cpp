@@ -123,6 +123,36 @@ TEST_CASE("the search finds what simulating every candidate finds") {
     }
 }
 
+TEST_CASE("bounds hold with Muon and with frozen parameters") {
+    Case given;
+    SECTION("Muon") {
+        given.spec.optimizer.name = "muon";
+    }
+    SECTION("parts of all layers are frozen") {
+        given.spec.training.frozen = {"wte.weight", "h.*.mlp.*"};
+    }
+    SECTION("some layers are frozen") {
+        given.spec.training.frozen = {"h.0.*", "h.3.*"};
+    }
+    SearchSpace space = whole_space(given.spec);
+    space.recompute = {Recompute::selective};
+    space.micro_batch = {1};
+    space.context = {1};
+    const std::vector<Priced> all = price_all(given.context, space);
+    const std::vector<double> found = seconds_of(search(given.context, space, 10));
+    CHECK(found == fastest(all, given.context.capacity, found.size()));
+    LayerCostTable costs(given.spec, given.context.target, given.needs, given.hardware);
+    for (const Priced& each : all) {
+        const RunPlan plan = plan_of(given.context, each.choices);
+        const LayerMemory& memory = costs.memory(each.choices);
+        const StepCosts step = step_costs(costs.times(each.choices), memory, plan, given.hardware);
+        const double rounding = 1 + 1e-9;
+        CHECK(work_bound(ideal_costs(plan, given.hardware), plan) <= each.seconds * rounding);
+        CHECK(schedule_bound(step, plan) <= each.seconds * rounding);
+        CHECK(memory_bound(memory, plan) <= each.bytes);
+    }
+}
+
 TEST_CASE("a step of one microbatch takes the memory of a whole step") {
     Case given;
     Choices choices = choices_of(given.spec);

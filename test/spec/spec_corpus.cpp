@@ -53,6 +53,8 @@ const std::map<std::string, Fault> faults = {
     {"float_overflow", {"6:17", "optimizer.lr: found 1e999"}},
     {"float_underflow", {"6:18", "optimizer.eps: found 1e-999"}},
     {"float_word", {"6:17", "optimizer.lr: found fast"}},
+    {"frozen_scalar", {"6:11", "training.frozen: found wte.weight"}},
+    {"frozen_star", {"6:13", "alias not found after *"}},
     {"int_comma", {"6:7", "seed: found 1,000"}},
     {"int_empty", {"6:1", "seed: found nothing"}},
     {"int_exponent", {"6:7", "seed: found 1e3"}},

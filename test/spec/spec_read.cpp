@@ -110,14 +110,14 @@ TEST_CASE("every key of the design is read") {
                            true,
                            true};
     CHECK(spec.data == data);
-    CHECK(spec.training == TrainingSpec{512, 4, 512, {32, 8, 4000}, 2000, 50, 5});
+    CHECK(spec.training == TrainingSpec{512, 4, 512, {32, 8, 4000}, 2000, 50, 5, {}});
     CHECK(spec.parallel ==
           ParallelSpec{2, true, OverlapTensor::on, 3, 4, std::vector<std::int64_t>{1, 2, 9}, 5,
                        ContextMethod::all_to_all, 6, ScheduleKind::zero_bubble, false});
     CHECK(spec.precision == PrecisionSpec{Precision::bf16, Precision::bf16});
     CHECK(spec.recompute == Recompute::full);
     CHECK(!spec.deterministic);
-    CHECK(spec.optimizer == OptimizerSpec{"adamw", 6e-4, {0.8, 0.99}, 1e-7, 0.2, 2});
+    CHECK(spec.optimizer == OptimizerSpec{"adamw", 6e-4, {0.8, 0.99}, 1e-7, 0.2, 2, {}});
     CHECK(spec.lr_schedule == LrScheduleSpec{LrKind::wsd, 7, 900, 1e-5, 90});
     CHECK(spec.checkpoint == CheckpointSpec{20, 4, 100, false});
     CHECK(spec.faults ==

@@ -57,6 +57,7 @@ training:
   steps: 10
   eval_interval: 100
   eval_steps: 10
+  frozen: []
 parallel:
   tensor: 1
   sequence_parallel: false
@@ -81,6 +82,7 @@ optimizer:
   eps: 1.0e-08
   weight_decay: 0.1
   clip_grad: 1
+  muon: {momentum: 0.95, nesterov: true, scale: match_rms, lr_scale: 1}
 lr_schedule:
   kind: cosine
   warmup_steps: 0

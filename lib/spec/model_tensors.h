@@ -1,0 +1,44 @@
+// The tensors of a model: their names, sizes and groups, as in docs/design.md.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "spec/run_plan.h"
+
+namespace gptrain {
+
+/// A tensor of the whole model: a matrix, or a vector if `columns` is 0.
+struct TensorSize {
+    std::string name;
+    std::int64_t rows = 0;
+    std::int64_t columns = 0;
+    std::int64_t elements() const { return columns == 0 ? rows : rows * columns; }
+};
+
+/// Tensors that one GEMM or one addition of a bias reads together: (q, k, v), (fc, gate); every
+/// other one is alone.
+using TensorGroup = std::vector<TensorSize>;
+
+/// The groups of one layer, of those before the first and of those after the last one, in the
+/// model's order. A tied head has no tensor.
+std::vector<TensorGroup> layer_tensors(const ModelShape& model, std::int64_t layer);
+std::vector<TensorGroup> embedding_tensors(const ModelShape& model);
+std::vector<TensorGroup> head_tensors(const ModelShape& model);
+
+/// The parameters of a layer that the plan freezes.
+std::int64_t frozen_in_layer(const RunPlan& plan, std::int64_t layer);
+/// All parameters that the plan freezes.
+std::int64_t frozen_parameters(const RunPlan& plan);
+/// FLOPs of one token's forward and backward (run_plan.h). The gradients of frozen parameters are
+/// not computed: 4 FLOPs of each instead of 6.
+double flops_per_token(const RunPlan& plan);
+/// The name of the matrix that makes logits.
+std::string_view head_matrix(const ModelShape& model);
+
+/// Error (usage) that names training.frozen unless every pattern matches a tensor, groups are
+/// frozen whole or not at all, and something is trained.
+void check_frozen(const RunPlan& plan);
+
+}  // namespace gptrain

@@ -1,0 +1,39 @@
+#include "spec/parameter_rules.h"
+
+#include <algorithm>
+
+namespace gptrain {
+
+Update ParameterRules::update(std::string_view name, int dims) const {
+    if (!trains(name)) return Update::frozen;
+    return muon && dims == 2 && name.starts_with("h.") ? Update::muon : Update::adamw;
+}
+
+bool ParameterRules::trains(std::string_view name) const {
+    return std::none_of(frozen.begin(), frozen.end(),
+                        [&](const std::string& pattern) { return name_matches(pattern, name); });
+}
+
+bool name_matches(std::string_view pattern, std::string_view name) {
+    std::size_t at = 0;  // in the pattern
+    std::size_t star = pattern.npos;
+    std::size_t taken = 0;  // where the text of the last star ends
+    for (std::size_t i = 0; i < name.size();) {
+        if (at < pattern.size() && pattern[at] == '*') {
+            star = at++;
+            taken = i;
+        } else if (at < pattern.size() && pattern[at] == name[i]) {
+            ++at;
+            ++i;
+        } else if (star != pattern.npos) {
+            // The last star takes one character more.
+            at = star + 1;
+            i = ++taken;
+        } else {
+            return false;
+        }
+    }
+    return pattern.find_first_not_of('*', at) == pattern.npos;
+}
+
+}  // namespace gptrain

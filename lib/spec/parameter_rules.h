@@ -1,0 +1,35 @@
+// Which parameters a run trains, and what updates each of them: a function of a tensor's global
+// name and shape. The layout of the flat buffers, the gradient buckets, the optimizer, checkpoints,
+// the meter and the planner all follow it.
+#pragma once
+
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace gptrain {
+
+/// What updates a parameter.
+enum class Update {
+    frozen,  ///< nothing: it has no gradient, no optimizer state and no fp32 copy
+    adamw,
+    muon,  ///< Muon, which works on whole matrices
+};
+
+struct ParameterRules {
+    /// Patterns of the names of frozen parameters (name_matches).
+    std::vector<std::string> frozen;
+
+    /// Muon updates the matrices of the blocks; AdamW everything else.
+    bool muon = false;
+
+    /// `dims`: 1 or 2.
+    Update update(std::string_view name, int dims) const;
+    bool trains(std::string_view name) const;
+};
+
+/// True if the pattern matches the whole name. `*` stands for any text, none included; every other
+/// character for itself.
+bool name_matches(std::string_view pattern, std::string_view name);
+
+}  // namespace gptrain
