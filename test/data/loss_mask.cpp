@@ -298,6 +298,7 @@ TEST_CASE("the loss weight of a token is whether the next one is learned, in eve
         .fingerprints = {data.train_sources[0].fingerprint, data.train_sources[1].fingerprint},
         .weights = {0.7, 0.3},
         .num_samples = data.num_samples,
+        .seq_length = 8,
         .phase = {},
         .consumed_samples = 24};
     resumed.saved = saved;

@@ -26,6 +26,7 @@ TEST_CASE("a start says model, data, steps, machine and output, a line each") {
     data.run_samples = 5000;
     data.num_samples = 3900;
     data.train_tokens = 64000;
+    data.learned_tokens = 64000;
     const StartSummary summary = {.device = "CPU with 2 threads",
                                   .memory_bytes = 3 << 19,
                                   .evaluates = true,
@@ -36,6 +37,9 @@ TEST_CASE("a start says model, data, steps, machine and output, a line each") {
     CHECK(lines[2] == "run: 100 steps, 80,000 tokens, 1.3 epochs");
     CHECK(lines[3] == "device: CPU with 2 threads; mesh: dp 1 pp 1 cp 1 tp 1; memory: 1.50 MiB");
     CHECK(lines[4] == "output: runs/small");
+    data.learned_tokens = 1500;
+    CHECK(start_lines(small_plan(), data, summary)[1] ==
+          "data: 64,000 training tokens, 1,500 of them learned, no validation data: no evaluation");
 }
 
 TEST_CASE("on several ranks a start says what each of them takes") {
