@@ -8,6 +8,7 @@
 
 #include "catch.h"
 #include "data/recut_order.h"
+#include "data/saved_data.h"
 #include "data/token_files.h"
 #include "data/training_data.h"
 
@@ -171,19 +172,6 @@ struct Corpus {
                                          .saved = std::move(saved)});
     }
 };
-
-SavedData saved_after(const TrainingData& data, std::int64_t length, std::int64_t consumed) {
-    SavedData saved;
-    saved.num_samples = data.num_samples;
-    saved.seq_length = length;
-    saved.phase = data.phase;
-    saved.consumed_samples = consumed;
-    for (const SourceIdentity& source : data.train_sources) {
-        saved.fingerprints.push_back(source.fingerprint);
-        saved.weights.push_back(source.weight);
-    }
-    return saved;
-}
 
 std::vector<Sample> samples(const TrainingData& data, std::int64_t length, std::int64_t begin,
                             std::int64_t end) {

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "catch.h"
+#include "data/saved_data.h"
 #include "data/token_files.h"
 #include "data/training_data.h"
 
@@ -44,19 +45,6 @@ struct Corpus {
                                          .saved = std::move(saved)});
     }
 };
-
-SavedData saved_after(const TrainingData& data, std::int64_t consumed) {
-    SavedData saved;
-    saved.num_samples = data.num_samples;
-    saved.seq_length = length;
-    saved.phase = data.phase;
-    saved.consumed_samples = consumed;
-    for (const SourceIdentity& source : data.train_sources) {
-        saved.fingerprints.push_back(source.fingerprint);
-        saved.weights.push_back(source.weight);
-    }
-    return saved;
-}
 
 using Sample = std::vector<std::int32_t>;
 
@@ -101,14 +89,15 @@ TEST_CASE("a single source goes on as if nothing had changed") {
     DataSource heavier = corpus.a;
     heavier.weight = 2;
     for (const std::int64_t consumed : {0, 1, 50, 123, 124, 125, 300}) {
-        const TrainingData changed = corpus.open({heavier}, saved_after(straight, consumed));
+        const TrainingData changed =
+            corpus.open({heavier}, saved_after(straight, length, consumed));
         CHECK(changed.changed);
         CHECK(samples(changed, consumed, consumed + 300) ==
               samples(straight, consumed, consumed + 300));
     }
     // A pass of a given number of samples is not over before its order is: 124 samples.
     const TrainingData given = corpus.open({corpus.a}, {}, 20);
-    const TrainingData changed = corpus.open({heavier}, saved_after(given, 47), 20);
+    const TrainingData changed = corpus.open({heavier}, saved_after(given, length, 47), 20);
     CHECK(most_reads(samples(given, 40, 47) + samples(changed, 47, 40 + 124)) == 1);
 }
 
@@ -119,7 +108,7 @@ TEST_CASE("equal weights go on as if nothing had changed") {
     DataSource c = corpus.c;
     a.weight = c.weight = 3;
     for (const std::int64_t consumed : {0, 2, 90}) {
-        const TrainingData changed = corpus.open({a, c}, saved_after(straight, consumed));
+        const TrainingData changed = corpus.open({a, c}, saved_after(straight, length, consumed));
         CHECK(samples(changed, consumed, straight.num_samples) ==
               samples(straight, consumed, straight.num_samples));
     }
@@ -131,7 +120,7 @@ TEST_CASE("a kept source repeats nothing, a new one starts, and weights hold") {
     constexpr std::int64_t consumed = 61;
     DataSource c = corpus.c;
     c.weight = 3;
-    const TrainingData after = corpus.open({c, corpus.a}, saved_after(before, consumed));
+    const TrainingData after = corpus.open({c, corpus.a}, saved_after(before, length, consumed));
     CHECK(after.changed);
     CHECK(after.num_samples == 124 + 99);
     const auto first = samples(before, 0, consumed);
@@ -156,14 +145,15 @@ TEST_CASE("a kept source repeats nothing, a new one starts, and weights hold") {
 TEST_CASE("a resumed run repeats what it read after a change, and may change again") {
     const Corpus corpus;
     const TrainingData first = corpus.open({corpus.a, corpus.b});
-    const TrainingData second = corpus.open({corpus.a, corpus.c}, saved_after(first, 60));
-    const TrainingData resumed = corpus.open({corpus.a, corpus.c}, saved_after(second, 100));
+    const TrainingData second = corpus.open({corpus.a, corpus.c}, saved_after(first, length, 60));
+    const TrainingData resumed =
+        corpus.open({corpus.a, corpus.c}, saved_after(second, length, 100));
     CHECK_FALSE(resumed.changed);
     CHECK(resumed.phase == second.phase);
     CHECK(samples(resumed, 100, 400) == samples(second, 100, 400));
 
     // B comes back and goes on where it stopped.
-    const TrainingData third = corpus.open({corpus.b, corpus.a}, saved_after(second, 101));
+    const TrainingData third = corpus.open({corpus.b, corpus.a}, saved_after(second, length, 101));
     REQUIRE(third.changed);
     REQUIRE(third.phase->sources.size() == 3);
     CHECK(third.phase->sources[0].given == 30);
@@ -173,7 +163,7 @@ TEST_CASE("a resumed run repeats what it read after a change, and may change aga
                      samples(third, 101, 101 + 58)) == 1);
     // From the middle of the second round of the blend.
     const std::int64_t later = 60 + second.num_samples + 5;
-    const TrainingData fourth = corpus.open({corpus.c}, saved_after(second, later));
+    const TrainingData fourth = corpus.open({corpus.c}, saved_after(second, length, later));
     CHECK(fourth.phase->sources[0].given ==
           static_cast<std::int64_t>(of_source(samples(second, 60, later), 2).size()));
 }
@@ -181,7 +171,7 @@ TEST_CASE("a resumed run repeats what it read after a change, and may change aga
 TEST_CASE("an equal source twice goes on twice") {
     const Corpus corpus;
     const TrainingData before = corpus.open({corpus.a, corpus.a, corpus.b});
-    const TrainingData after = corpus.open({corpus.a, corpus.a}, saved_after(before, 31));
+    const TrainingData after = corpus.open({corpus.a, corpus.a}, saved_after(before, length, 31));
     REQUIRE(after.phase->sources.size() == 3);
     CHECK(after.phase->sources[0].given + after.phase->sources[1].given +
               after.phase->sources[2].given ==
@@ -191,9 +181,9 @@ TEST_CASE("an equal source twice goes on twice") {
 TEST_CASE("a number of samples alone is a change, too") {
     const Corpus corpus;
     const TrainingData before = corpus.open({corpus.a}, {}, 50);
-    CHECK_FALSE(corpus.open({corpus.a}, saved_after(before, 10)).changed);
-    CHECK(corpus.open({corpus.a}, saved_after(before, 10)).num_samples == 50);
-    CHECK(corpus.open({corpus.a}, saved_after(before, 10), 60).changed);
+    CHECK_FALSE(corpus.open({corpus.a}, saved_after(before, length, 10)).changed);
+    CHECK(corpus.open({corpus.a}, saved_after(before, length, 10)).num_samples == 50);
+    CHECK(corpus.open({corpus.a}, saved_after(before, length, 10), 60).changed);
 }
 
 }  // namespace

@@ -10,6 +10,7 @@
 #include "data/gpt_dataset.h"
 #include "data/indexed_writer.h"
 #include "data/recut_order.h"
+#include "data/saved_data.h"
 #include "data/sequential_dataset.h"
 #include "data/token_files.h"
 #include "data/training_data.h"
@@ -294,14 +295,7 @@ TEST_CASE("the loss weight of a token is whether the next one is learned, in eve
 
     // After a change of the data, too, which a changed mask is.
     DataOptions resumed = options;
-    SavedData saved = {
-        .fingerprints = {data.train_sources[0].fingerprint, data.train_sources[1].fingerprint},
-        .weights = {0.7, 0.3},
-        .num_samples = data.num_samples,
-        .seq_length = 8,
-        .phase = {},
-        .consumed_samples = 24};
-    resumed.saved = saved;
+    resumed.saved = saved_after(data, 8, 24);
     spec.on_change = OnChange::go_on;
     CHECK_FALSE(make_training_data(spec, resumed).changed);
     Masked changed = masked;
