@@ -10,35 +10,35 @@
 namespace gptrain {
 namespace {
 
-NamedFiles files_in(const std::filesystem::path& folder) {
-    NamedFiles files;
+std::vector<NamedFile> files_in(const std::filesystem::path& folder) {
+    std::vector<NamedFile> files;
     for (const std::string_view name : hf_tokenizer_names) {
         std::error_code ignored;
         if (std::filesystem::exists(folder / name, ignored))
-            files.emplace_back(name, read_file(folder / name, max_hf_file_bytes));
+            files.push_back({std::string(name), read_file(folder / name, max_hf_file_bytes)});
     }
     if (files.empty())
         fail(ExitCode::usage, "--tokenizer-from ", folder.string(), ": has no tokenizer file");
     return files;
 }
 
-NamedFiles files_in(const RestartPoint& checkpoint) {
-    NamedFiles files;
+std::vector<NamedFile> files_in(const RestartPoint& checkpoint) {
+    std::vector<NamedFile> files;
     for (const std::string_view name : hf_tokenizer_names) {
         if (auto contents = checkpoint.whole_file(std::string(name), max_hf_file_bytes))
-            files.emplace_back(name, *std::move(contents));
+            files.push_back({std::string(name), *std::move(contents)});
     }
     return files;
 }
 
 /// Null if there is none.
-const std::string* find_file(const NamedFiles& files, std::string_view name) {
+const std::string* find_file(const std::vector<NamedFile>& files, std::string_view name) {
     const auto found = std::find_if(files.begin(), files.end(),
-                                    [&](const auto& file) { return file.first == name; });
-    return found == files.end() ? nullptr : &found->second;
+                                    [&](const auto& file) { return file.name == name; });
+    return found == files.end() ? nullptr : &found->contents;
 }
 
-bool has(const NamedFiles& files, std::string_view name) {
+bool has(const std::vector<NamedFile>& files, std::string_view name) {
     return find_file(files, name) != nullptr;
 }
 
@@ -53,8 +53,8 @@ void add_tokenizer_config(const InferenceRun& run, HfTokenizer& tokenizer) {
     std::string eos;
     for (const Json& token : json.value("added_tokens", Json::array()))
         if (token.value("id", -1) == own->eos_id()) eos = token.value("content", "");
-    tokenizer.files.emplace_back("tokenizer_config.json",
-                                 tokenizer_config({.eos = eos}, run.plan.model.max_positions));
+    tokenizer.files.push_back(
+        {"tokenizer_config.json", tokenizer_config({.eos = eos}, run.plan.model.max_positions)});
 }
 
 /// The model file of the run itself becomes tokenizer.json: transformers would misread it.
@@ -70,7 +70,7 @@ void convert_own_model(const InferenceRun& run, HfTokenizer& tokenizer) {
 }
 
 /// An object; without members if there is no such file.
-Json json_of(const NamedFiles& files, const std::string& name) {
+Json json_of(const std::vector<NamedFile>& files, const std::string& name) {
     const std::string* contents = find_file(files, name);
     Json json = contents == nullptr ? Json::object() : parse_json(*contents, name);
     return json.is_object() ? json : Json::object();
@@ -85,13 +85,13 @@ bool begins_with_special(const Json& processor) {
     return single.is_array() && !single.empty() && single.front().contains("SpecialToken");
 }
 
-bool adds_bos(const NamedFiles& files, const Json& config) {
+bool adds_bos(const std::vector<NamedFile>& files, const Json& config) {
     if (config.contains("add_bos_token") && config.at("add_bos_token").is_boolean())
         return config.at("add_bos_token").get<bool>();
     return begins_with_special(json_of(files, "tokenizer.json").value("post_processor", Json()));
 }
 
-std::string chat_template(const NamedFiles& files, const Json& config) {
+std::string chat_template(const std::vector<NamedFile>& files, const Json& config) {
     if (const std::string* file = find_file(files, "chat_template.jinja")) return *file;
     if (!config.contains("chat_template") || !config.at("chat_template").is_string()) return "";
     return config.at("chat_template").get<std::string>();
@@ -116,7 +116,7 @@ HfTokenizer hf_tokenizer(const InferenceRun& run, const std::filesystem::path& f
         tokenizer.files = files_in(run.source.checkpoint());
         const auto& bytes = run.tokenizer.bytes();
         if (bytes && tokenizer.files.empty())
-            tokenizer.files.emplace_back("tokenizer.model", *bytes);
+            tokenizer.files.push_back({"tokenizer.model", *bytes});
         convert_own_model(run, tokenizer);
         add_tokenizer_config(run, tokenizer);
     } else {
@@ -130,18 +130,19 @@ void add_generation_config(const InferenceRun& run, HfTokenizer& tokenizer) {
     const std::string name(hf_generation_name);
     const auto kept = run.source.whole_file(name, max_hf_file_bytes);
     if (!kept) {
-        tokenizer.files.emplace_back(name, generation_config(tokenizer.ids));
+        tokenizer.files.push_back({name, generation_config(tokenizer.ids)});
         return;
     }
     const std::string source = (run.source.folder() / name).string();
     tokenizer.ids = special_ids(parse_json(*kept, source), source, run.plan.model.vocab);
-    tokenizer.files.emplace_back(name, *kept);
+    tokenizer.files.push_back({name, *kept});
 }
 
 GgufTokenizer gguf_tokenizer(const InferenceRun& run, const std::filesystem::path& from) {
     GgufTokenizer tokenizer;
     std::string eos_token;
-    const NamedFiles files = from.empty() ? files_in(run.source.checkpoint()) : files_in(from);
+    const std::vector<NamedFile> files =
+        from.empty() ? files_in(run.source.checkpoint()) : files_in(from);
     if (!from.empty()) {
         TokenizerFile file = read_tokenizer(from);
         tokenizer.bytes = std::move(file.bytes);

@@ -3,21 +3,18 @@
 
 #include <filesystem>
 #include <string>
-#include <utility>
 #include <vector>
 
 #include "infer/inference.h"
 #include "interop/gguf_vocabulary.h"
 #include "interop/hf_config.h"
+#include "text/tokenizer.h"
 
 namespace gptrain {
 
-/// Names and contents.
-using NamedFiles = std::vector<std::pair<std::string, std::string>>;
-
 /// For transformers: files, none if there is no tokenizer, and the ids of special tokens.
 struct HfTokenizer {
-    NamedFiles files;
+    std::vector<NamedFile> files;
     SpecialIds ids;
 };
 

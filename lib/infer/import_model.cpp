@@ -38,33 +38,31 @@ BlockSource blocks_of(const HfFolder& folder, const std::vector<Shard>& tensors)
     };
 }
 
-/// Files to keep as they came: name and contents.
-using KeptFiles = std::vector<std::pair<std::string, std::string>>;
-
-KeptFiles kept_files(const HfFolder& folder) {
-    KeptFiles files;
+/// Files to keep as they came.
+std::vector<NamedFile> kept_files(const HfFolder& folder) {
+    std::vector<NamedFile> files;
     const auto keep = [&](std::string_view name) {
         const std::filesystem::path path = folder.path() / name;
         std::error_code ignored;
         if (!std::filesystem::exists(path, ignored)) return false;
-        files.emplace_back(name, read_file(path, max_hf_file_bytes));
+        files.push_back({std::string(name), read_file(path, max_hf_file_bytes)});
         return true;
     };
     for (const std::string_view name : hf_tokenizer_names)
         keep(name);
     if (keep(hf_generation_name)) return files;
     const SpecialIds& ids = folder.config().ids;
-    files.emplace_back(hf_generation_name, generation_config(ids));
+    files.push_back({std::string(hf_generation_name), generation_config(ids)});
     return files;
 }
 
 /// Adds the tokenizer under the name that a checkpoint has for it, and returns its fingerprint.
-std::string add_tokenizer(const TokenizerBeside& own, KeptFiles& files) {
+std::string add_tokenizer(const TokenizerBeside& own, std::vector<NamedFile>& files) {
     if (!own.fault.empty()) return "";
     const std::string_view name = tokenizer_file_name(own.bytes);
     const auto kept = std::find_if(files.begin(), files.end(),
-                                   [&](const auto& file) { return file.first == name; });
-    if (kept == files.end()) files.emplace_back(name, own.bytes);
+                                   [&](const auto& file) { return file.name == name; });
+    if (kept == files.end()) files.push_back({std::string(name), own.bytes});
     return text(crc32c(own.bytes.data(), own.bytes.size()));
 }
 
@@ -91,7 +89,7 @@ ImportedModel import_model(const std::filesystem::path& from, const std::filesys
     const HfFolder folder(from);
     const RunSpec& spec = folder.spec();
     const RunPlan plan = make_plan(spec, {.world_size = 1, .cuda = false, .dry_run = true});
-    KeptFiles kept = kept_files(folder);
+    std::vector<NamedFile> kept = kept_files(folder);
     const TokenizerBeside own = tokenizer_beside(folder);
     const std::string tokenizer = add_tokenizer(own, kept);
     std::vector<WholeFile> files;

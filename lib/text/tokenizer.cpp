@@ -1,5 +1,7 @@
 #include "text/tokenizer.h"
 
+#include <algorithm>
+#include <iterator>
 #include <utility>
 
 #include "base/crc32c.h"
@@ -15,6 +17,9 @@
 
 namespace gptrain {
 namespace {
+
+/// The names of tokenizers as models are shared, the preferred one first.
+constexpr std::string_view shared_names[] = {"tokenizer.json", "tokenizer.model", "vocab.json"};
 
 /// The eos_token in the tokenizer_config.json of a tokenizer's folder; empty if there is none.
 std::string configured_eos_token(const std::filesystem::path& tokenizer) {
@@ -33,7 +38,7 @@ std::string configured_eos_token(const std::filesystem::path& tokenizer) {
 std::filesystem::path file_of(const std::filesystem::path& path) {
     std::error_code error;
     if (!std::filesystem::is_directory(path, error)) return path;
-    for (const char* name : {"tokenizer.json", "tokenizer.model", "vocab.json"})
+    for (const std::string_view name : shared_names)
         if (std::filesystem::exists(path / name, error)) return path / name;
     fail(ExitCode::bad_input, path.string(),
          ": a folder without a tokenizer.json, a tokenizer.model, or vocab.json and merges.txt");
@@ -65,7 +70,8 @@ TokenizerFile read_tokenizer(const std::filesystem::path& given) {
 
 std::vector<NamedFile> tokenizer_companions(const std::filesystem::path& tokenizer) {
     const std::string name = tokenizer.filename();
-    if (name != "tokenizer.json" && name != "tokenizer.model" && name != "vocab.json") return {};
+    if (std::find(std::begin(shared_names), std::end(shared_names), name) == std::end(shared_names))
+        return {};
     std::vector<NamedFile> files;
     for (const char* other : {"tokenizer_config.json", "special_tokens_map.json",
                               "chat_template.jinja", "generation_config.json"}) {
