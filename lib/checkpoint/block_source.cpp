@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <memory>
 
-#include "checkpoint/half_values.h"
+#include "base/float_values.h"
 #include "checkpoint/manifest.h"
 
 namespace gptrain {
@@ -23,7 +23,7 @@ public:
                                         std::int64_t count, const auto& read) {
         const std::int64_t taken = std::min(count, widened_elements);
         values_.resize(static_cast<std::size_t>(taken));
-        widen(values_, read(tensor.slice(0, begin, taken)), tensor.dtype());
+        to_floats(read(tensor.slice(0, begin, taken)), tensor.dtype(), 0, 1, values_);
         return std::as_bytes(std::span(values_));
     }
 

@@ -8,9 +8,9 @@
 #include <vector>
 
 #include "base/checked.h"
+#include "base/float_values.h"
 #include "base/parallel_for.h"
 #include "checkpoint/element_reader.h"
-#include "checkpoint/half_values.h"
 
 namespace gptrain {
 namespace {
@@ -75,7 +75,7 @@ public:
         });
         for (const Piece& piece : pieces_) {
             if (piece.staged)
-                backend_.upload(piece.values, narrow(floats(piece.to), piece.values.dtype()));
+                backend_.upload(piece.values, from_floats(floats(piece.to), piece.values.dtype()));
         }
         pieces_.clear();
         staged_ = 0;

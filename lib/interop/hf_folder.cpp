@@ -4,6 +4,7 @@
 #include <set>
 
 #include "base/checked.h"
+#include "base/float_values.h"
 #include "spec/make_plan.h"
 
 namespace gptrain {

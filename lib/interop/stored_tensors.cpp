@@ -2,38 +2,13 @@
 
 #include <algorithm>
 #include <cmath>
-#include <cstring>
+
+#include "base/float_values.h"
 
 namespace gptrain {
 namespace {
 
 constexpr std::int64_t piece_elements = std::int64_t{1} << 20;
-
-template <class T>
-float element(std::span<const std::byte> bytes, std::int64_t index) {
-    T value{};
-    std::memcpy(&value, bytes.data() + index * static_cast<std::int64_t>(sizeof value),
-                sizeof value);
-    return to_float(value);
-}
-
-/// to[i] = element first + i * stride.
-template <class T>
-void gather(std::span<const std::byte> bytes, std::int64_t first, std::int64_t stride,
-            std::span<float> to) {
-    for (float& value : to) {
-        value = element<T>(bytes, first);
-        first += stride;
-    }
-}
-
-template <class T>
-void convert(std::span<const float> from, std::vector<std::byte>& to) {
-    std::vector<T> values(from.size());
-    std::transform(from.begin(), from.end(), values.begin(), from_float<T>);
-    const auto bytes = std::as_bytes(std::span(values));
-    to.assign(bytes.begin(), bytes.end());
-}
 
 template <class T>
 void round_to(std::span<float> values) {
@@ -52,34 +27,19 @@ void check_range(std::span<const float> values, const std::string& name) {
 
 }  // namespace
 
-void to_floats(std::span<const std::byte> bytes, DType dtype, std::int64_t first,
-               std::int64_t stride, std::span<float> to) {
-    switch (dtype) {
-        case DType::bf16: return gather<Bf16>(bytes, first, stride, to);
-        case DType::f16: return gather<F16>(bytes, first, stride, to);
-        default: return gather<float>(bytes, first, stride, to);
-    }
-}
-
 void round_floats(std::span<float> values, DType dtype) {
     if (dtype == DType::f16) round_to<F16>(values);
     if (dtype == DType::bf16) round_to<Bf16>(values);
 }
 
 void write_floats(File& file, const std::string& name, std::span<const float> values, DType dtype) {
-    std::vector<std::byte> bytes;
+    std::vector<float> rounded;
     while (!values.empty()) {
         const auto piece =
             values.first(std::min(values.size(), static_cast<std::size_t>(piece_elements)));
-        if (dtype == DType::f16) {
-            check_range(piece, name);
-            convert<F16>(piece, bytes);
-        } else if (dtype == DType::bf16) {
-            convert<Bf16>(piece, bytes);
-        } else {
-            convert<float>(piece, bytes);
-        }
-        file.write(bytes);
+        if (dtype == DType::f16) check_range(piece, name);
+        rounded.assign(piece.begin(), piece.end());
+        file.write(from_floats(rounded, dtype));
         values = values.subspan(piece.size());
     }
 }

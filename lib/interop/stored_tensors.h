@@ -33,10 +33,6 @@ void place_parts(const ForeignTensor& tensor, std::span<const std::byte> bytes, 
 /// to = the elements of a shard of one of our tensors. Several threads may call it.
 void read_stored(const StoredTensor& stored, const Shard& part, std::span<float> to);
 
-/// to[i] = element first + i * stride of `bytes`.
-void to_floats(std::span<const std::byte> bytes, DType dtype, std::int64_t first,
-               std::int64_t stride, std::span<float> to);
-
 /// Rounds values to what `dtype` holds.
 void round_floats(std::span<float> values, DType dtype);
 

@@ -5,8 +5,8 @@
 #include <vector>
 
 #include "base/file.h"
+#include "base/float_values.h"
 #include "checkpoint/commit.h"
-#include "checkpoint/half_values.h"
 #include "train/resume.h"
 
 namespace gptrain {
@@ -88,7 +88,7 @@ void read_weights(const HfFolder& folder, Backend& backend, const NamedState& st
         part.flat_end = std::min(part.flat_begin + piece_elements, shard.flat_end);
         buffer.resize(static_cast<std::size_t>(part.elements()));
         folder.read(part, buffer);
-        backend.upload(values.slice(0, at, part.elements()), narrow(buffer, values.dtype()));
+        backend.upload(values.slice(0, at, part.elements()), from_floats(buffer, values.dtype()));
     }
 }
 

@@ -3,8 +3,8 @@
 #include <algorithm>
 #include <cmath>
 
+#include "base/float_values.h"
 #include "base/philox.h"
-#include "checkpoint/half_values.h"
 #include "spec/make_plan.h"
 
 namespace gptrain::test {
@@ -119,7 +119,7 @@ void TinyRun::set_state(const std::string& group, const NamedValues& values) {
     engine_->visit([&](const NamedState& state) {
         if (state.group != group) return;
         std::vector<float> given = values.at(state.shard.name);
-        backend_->upload(state.values, narrow(given, state.values.dtype()));
+        backend_->upload(state.values, from_floats(given, state.values.dtype()));
     });
 }
 
@@ -136,7 +136,7 @@ std::vector<float> host_values(Backend& backend, const NamedState& state) {
     }
     std::vector<std::byte> bytes(static_cast<std::size_t>(state.values.bytes()));
     backend.download(bytes, state.values);
-    widen(host, bytes, state.values.dtype());
+    to_floats(bytes, state.values.dtype(), 0, 1, host);
     return host;
 }
 
