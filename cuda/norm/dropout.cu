@@ -10,9 +10,9 @@ namespace {
 
 template <class T>
 struct DropArgs {
-    const T* dr;
-    T* dy;
-    float* amax;  ///< amax of dy, if requested
+    const T* x;
+    T* y;
+    float* amax;  ///< amax of y, if requested
     int tokens;
     int hidden;
     int seq_length;
@@ -24,18 +24,18 @@ __device__ inline void drop_column(const DropArgs<T>& args, int at, RunningAmax<
     const FeatureDropout dropout(args.dropout);
     Vec16<T> pieces[rows_per_block];
     for (int i = 0; i < rows_per_block; ++i) {
-        const T* row = args.dr + block_row(i, args.tokens) * args.hidden;
+        const T* row = args.x + block_row(i, args.tokens) * args.hidden;
         pieces[i] = load_piece_once<aligned>(row, at, args.hidden);
     }
     unrolled<rows_per_block>([&](int i) {
         if (!is_block_row(i, args.tokens)) return;
         const auto row = static_cast<int>(block_row(i, args.tokens));
-        float x[piece_width<T>];
-        widen(pieces[i], x);
-        dropout.drop(dropout.row(row, args.seq_length), at, x);
-        const Vec16<T> dy = narrow_piece<T>(x);
-        store_piece<aligned>(args.dy + std::int64_t{row} * args.hidden, at, args.hidden, dy);
-        amax.template add<aligned>(dy, at, args.hidden);
+        float values[piece_width<T>];
+        widen(pieces[i], values);
+        dropout.drop(dropout.row(row, args.seq_length), at, values);
+        const Vec16<T> y = narrow_piece<T>(values);
+        store_piece<aligned>(args.y + std::int64_t{row} * args.hidden, at, args.hidden, y);
+        amax.template add<aligned>(y, at, args.hidden);
     });
 }
 
@@ -48,16 +48,16 @@ __global__ void __launch_bounds__(256) drop_kernel(DropArgs<T> args) {
 }
 
 template <class T>
-void drop(const DropoutBackward& op, const OpContext& context) {
-    const std::int64_t hidden = op.dr.size(1);
-    const DropArgs<T> args = {.dr = op.dr.as<T>(),
-                              .dy = op.dy.as<T>(),
+void drop(const ApplyDropout& op, const OpContext& context) {
+    const std::int64_t hidden = op.x.size(1);
+    const DropArgs<T> args = {.x = op.x.as<T>(),
+                              .y = op.y.as<T>(),
                               .amax = pointer_or_null<float>(op.amax),
-                              .tokens = static_cast<int>(op.dr.size(0)),
+                              .tokens = static_cast<int>(op.x.size(0)),
                               .hidden = static_cast<int>(hidden),
                               .seq_length = static_cast<int>(op.seq_length),
-                              .dropout = DropoutParams(op.dropout)};
-    const bool aligned = is_aligned(args.dr, hidden, hidden) && is_aligned(args.dy, hidden, hidden);
+                              .dropout = DropoutParams(op.xopout)};
+    const bool aligned = is_aligned(args.x, hidden, hidden) && is_aligned(args.y, hidden, hidden);
     const PieceGrid grid = piece_grid(args.tokens, hidden, piece_width<T>);
     auto* kernel = args.amax == nullptr
                        ? aligned ? drop_kernel<T, true, false> : drop_kernel<T, false, false>
@@ -73,11 +73,10 @@ void drop(const DropoutBackward& op, const OpContext& context) {
 
 }  // namespace
 
-void run(const DropoutBackward& args, const OpContext& context) {
-    GPTRAIN_CHECK(
-        args.dr.rank() == 2 && args.dr.size(0) <= INT32_MAX && args.dr.size(1) <= INT32_MAX,
-        "dropout of ", args.dr.shape().to_text());
-    with_compute_type(args.dr.dtype(), [&](auto type) { drop<decltype(type)>(args, context); });
+void run(const ApplyDropout& args, const OpContext& context) {
+    GPTRAIN_CHECK(args.x.rank() == 2 && args.x.size(0) <= INT32_MAX && args.x.size(1) <= INT32_MAX,
+                  "dropout of ", args.x.shape().to_text());
+    with_compute_type(args.x.dtype(), [&](auto type) { drop<decltype(type)>(args, context); });
 }
 
 }  // namespace gptrain::cuda

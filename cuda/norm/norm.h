@@ -12,7 +12,7 @@ namespace gptrain::cuda {
 void run(const ResidualNormForward& args, const OpContext& context);
 /// Each block sums its part of dweight and dbias over many rows; the parts are then added in order.
 void run(const ResidualNormBackward& args, const OpContext& context);
-void run(const DropoutBackward& args, const OpContext& context);
+void run(const ApplyDropout& args, const OpContext& context);
 /// A warp normalises a head. Backward sums dweight as above.
 void run(const HeadNormForward& args, const OpContext& context);
 void run(const HeadNormBackward& args, const OpContext& context);

@@ -131,10 +131,9 @@ void run(const PositionForward& args, const OpContext& context) {
 
 void run(const PositionBackward& args, const OpContext& context) {
     if (args.dropout.probability > 0) {
-        run(DropoutBackward{.dr = args.dx,
-                            .dropout = args.dropout,
-                            .dy = args.dx,
-                            .seq_length = args.seq_length},
+        run(
+            ApplyDropout{
+                .x = args.dx, .dropout = args.dropout, .y = args.dx, .seq_length = args.seq_length},
             context);
     }
     if (args.dweight.empty()) return;

@@ -154,6 +154,7 @@ void run(const LinearForward& args, Gemms& gemms, const OpContext& context) {
                        .b = matrix_by_rows(args.weight, args.weight8).transposed(),
                        .c = Matrix(args.y),
                        .bias = args.bias.data(),
+                       .accumulate = args.accumulate,
                        .fast_accumulation = !args.x8.empty()};
     if (args.gelu.empty()) return multiply(gemm, gemms, context);
     const auto multiply_then_gelu = [&] {
@@ -170,7 +171,8 @@ void run(const LinearInputGrad& args, Gemms& gemms, const OpContext& context) {
     multiply({.a = matrix_by_rows(args.dy, args.dy8),
               .b = matrix_by_columns(args.weight, args.weight8),
               .c = Matrix(args.dx),
-              .gelu_input = args.gelu_input.empty() ? Matrix() : Matrix(args.gelu_input)},
+              .gelu_input = args.gelu_input.empty() ? Matrix() : Matrix(args.gelu_input),
+              .accumulate = args.accumulate},
              gemms, context);
 }
 

@@ -9,7 +9,17 @@
 
 namespace gptrain {
 
-enum class DropoutSite : std::uint32_t { embedding, attention, attention_output, mlp_output };
+enum class DropoutSite : std::uint32_t {
+    embedding,
+    attention,
+    attention_output,
+    mlp_output,
+    // The inputs of LoRA, by linear layer.
+    lora_qkv,
+    lora_attn_proj,
+    lora_fc_gate,
+    lora_mlp_proj,
+};
 
 /// Global positions of a sequence's local rows: rows [0, first_count) begin at first_begin, the
 /// others at second_begin. A whole sequence is one run of rows. A slice of ring context parallelism
@@ -35,7 +45,8 @@ struct Dropout {
     DropoutSite site = DropoutSite::embedding;
     std::uint32_t layer = 0;
     RowPositions rows;
-    std::int64_t head_begin = 0;  ///< global index of the first local head (attention only)
+    std::int64_t head_begin = 0;     ///< global index of the first local head (attention only)
+    std::int64_t feature_begin = 0;  ///< of the first local feature, a multiple of 4
     StepRef step;
 };
 

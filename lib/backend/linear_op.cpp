@@ -30,14 +30,16 @@ LinearOp::LinearOp(const LinearForward& args)
       second(form_of(rows_of(args.weight, args.weight8))),
       extra(form_of(args.bias)),
       result(form_of(args.y)),
-      gelu(form_of(args.gelu)) {}
+      gelu(form_of(args.gelu)),
+      accumulate(args.accumulate ? 1 : 0) {}
 
 LinearOp::LinearOp(const LinearInputGrad& args)
     : kind(Kind::input_grad),
       first(form_of(rows_of(args.dy, args.dy8))),
       second(form_of(columns_of(args.weight, args.weight8))),
       extra(form_of(args.gelu_input)),
-      result(form_of(args.dx)) {}
+      result(form_of(args.dx)),
+      accumulate(args.accumulate ? 1 : 0) {}
 
 LinearOp::LinearOp(const LinearWeightGrad& args)
     : kind(Kind::weight_grad),

@@ -32,6 +32,8 @@ struct LinearOp {
     MatrixLayout extra;   ///< bias, or gelu_input; a bias gradient is not part of the GEMM
     MatrixLayout result;  ///< y, dx, dweight
     MatrixLayout gelu;    ///< gelu(y)
+    /// Adds to the result, which weight_grad always does.
+    std::int64_t accumulate = 0;
 
     LinearOp() = default;
     explicit LinearOp(const LinearForward& args);

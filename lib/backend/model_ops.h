@@ -18,34 +18,37 @@ namespace gptrain {
 
 // With FP8 operands (x8, weight8: f8e4m3; dy8: f8e5m2) the tensors of the same name are empty.
 
-/// y = x weight^T + bias; gelu = gelu(y) as in ActivationForward, computed from y as stored. Only a
-/// backend that need not be deterministic may use y before rounding.
+/// y (+)= x weight^T + bias; gelu = gelu(y) as in ActivationForward, computed from y as stored.
+/// Only a backend that need not be deterministic may use y before rounding.
 struct LinearForward {
     static constexpr std::string_view name = "linear_forward";
-    Tensor x;                ///< [T, I] rows
-    Tensor weight;           ///< [O, I]
-    Tensor bias;             ///< [O] or empty
-    Tensor y;                ///< [T, O] rows, =; contiguous if gelu is given
-    Tensor gelu = {};        ///< [T, O] or empty, =; not with FP8 operands
-    Fp8Matrix x8 = {};       ///< its rows
-    Fp8Matrix weight8 = {};  ///< its rows
+    Tensor x;       ///< [T, I] rows
+    Tensor weight;  ///< [O, I]
+    Tensor bias;    ///< [O] or empty
+    Tensor y;       ///< [T, O] rows; += if `accumulate`, rounded once, else =; contiguous with gelu
+    Tensor gelu = {};         ///< [T, O] or empty, =; not with FP8 operands
+    Fp8Matrix x8 = {};        ///< its rows
+    Fp8Matrix weight8 = {};   ///< its rows
+    bool accumulate = false;  ///< only without bias and gelu
     void tensors(const auto& list) const {
-        list.reads(x, weight, bias, x8.rows, x8.scale, weight8.rows, weight8.scale).writes(y, gelu);
+        list.reads(x, weight, bias, x8.rows, x8.scale, weight8.rows, weight8.scale).writes(gelu);
+        accumulate ? list.updates(y) : list.writes(y);
     }
 };
 
-/// dx = dy weight; with `gelu_input` u, dx = (dy weight) gelu'(u), rounded once
+/// dx (+)= dy weight; with `gelu_input` u, dx = (dy weight) gelu'(u), rounded once
 struct LinearInputGrad {
     static constexpr std::string_view name = "linear_input_grad";
-    Tensor dy;               ///< [T, O] rows
-    Tensor weight;           ///< [O, I]
-    Tensor gelu_input;       ///< [T, I] rows or empty
-    Tensor dx;               ///< [T, I] rows, =
-    Fp8Matrix dy8 = {};      ///< its rows
-    Fp8Matrix weight8 = {};  ///< its columns
+    Tensor dy;                ///< [T, O] rows
+    Tensor weight;            ///< [O, I]
+    Tensor gelu_input;        ///< [T, I] rows or empty
+    Tensor dx;                ///< [T, I] rows; += if `accumulate`, rounded once, else =
+    Fp8Matrix dy8 = {};       ///< its rows
+    Fp8Matrix weight8 = {};   ///< its columns
+    bool accumulate = false;  ///< only without gelu_input
     void tensors(const auto& list) const {
-        list.reads(dy, weight, gelu_input, dy8.rows, dy8.scale, weight8.columns, weight8.scale)
-            .writes(dx);
+        list.reads(dy, weight, gelu_input, dy8.rows, dy8.scale, weight8.columns, weight8.scale);
+        accumulate ? list.updates(dx) : list.writes(dx);
     }
 };
 
@@ -133,15 +136,16 @@ struct ResidualNormBackward {
     }
 };
 
-/// dy = dropout'(dr): the gradient of a branch that was summed without a norm.
-struct DropoutBackward {
-    static constexpr std::string_view name = "dropout_backward";
-    Tensor dr;  ///< [T, H]
+/// y = dropout(x): each feature times 0 or 1 / (1 - probability). The gradient is the same function
+/// of the gradient.
+struct ApplyDropout {
+    static constexpr std::string_view name = "apply_dropout";
+    Tensor x;  ///< [T, H]
     Dropout dropout;
-    Tensor dy;  ///< [T, H], =; may be dr itself
+    Tensor y;  ///< [T, H], =; may be x itself
     std::int64_t seq_length = 0;
-    Tensor amax = {};  ///< of dy
-    void tensors(const auto& list) const { list.reads(dr).writes(dy).updates(amax); }
+    Tensor amax = {};  ///< of y
+    void tensors(const auto& list) const { list.reads(x).writes(y).updates(amax); }
 };
 
 /// RMSNorm of each head: y = x rstd weight, rstd = 1 / sqrt(mean of x^2 + eps)

@@ -36,7 +36,7 @@ struct Normalise {
 struct Combine {
     static constexpr std::string_view name = "combine";
     Tensor x;  ///< compute dtype, in and out
-    Tensor y;  ///< like x
+    Tensor y;  ///< like x; may be x itself
     float a = 1;
     float b = 1;
     void tensors(const auto& list) const { list.reads(y).updates(x); }

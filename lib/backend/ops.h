@@ -28,7 +28,7 @@ using Ops = OpList<
     // linear layers
     LinearForward, LinearInputGrad, LinearWeightGrad, BiasGrad, AddBias,
     // the rest of the model
-    ResidualNormForward, ResidualNormBackward, DropoutBackward, HeadNormForward, HeadNormBackward,
+    ResidualNormForward, ResidualNormBackward, ApplyDropout, HeadNormForward, HeadNormBackward,
     ActivationForward, ActivationBackward, EmbeddingForward, EmbeddingBackward, PositionForward,
     PositionBackward, Rope, AttentionForward, AttentionBackward, MergeAttention, CrossEntropy,
     VocabParallelMaximum, VocabParallelSums, VocabParallelGradient,

@@ -18,6 +18,7 @@ public:
         scale_ = static_cast<float>(1 / (1 - static_cast<double>(dropout.probability)));
         rows_ = dropout.rows;
         head_begin_ = dropout.head_begin;
+        feature_begin_ = dropout.feature_begin;
         first_sequence_ = step.first_sequence.as<std::int64_t>()[step.slot];
         on_ = true;
     }
@@ -29,7 +30,7 @@ public:
                   float* factors) const {
         const PhiloxBlocks8 counters = {{same(first_sequence_ + row / seq_length),
                                          same(rows_.position(row % seq_length)), same(0),
-                                         counters_from(feature / 4)}};
+                                         counters_from((feature_begin_ + feature) / 4)}};
         alignas(32) std::uint32_t words[32];
         store_in_order(philox8(counters, key_), words);
         for (std::int64_t i = 0; i < 4; ++i) {
@@ -71,6 +72,7 @@ private:
     float scale_ = 1;
     RowPositions rows_;
     std::int64_t head_begin_ = 0;
+    std::int64_t feature_begin_ = 0;
     std::int64_t first_sequence_ = 0;
 };
 

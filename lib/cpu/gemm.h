@@ -11,7 +11,8 @@
 namespace gptrain::cpu {
 
 /// c = a b, or c += a b. `bias` (a row of c's width and a's dtype; not with `accumulate`) is added
-/// to every row. a and b are both fp32 or both bf16; c has their dtype or is fp32.
+/// to every row. a and b are both fp32 or both bf16; c has their dtype or is fp32, and is rounded
+/// once.
 struct Gemm {
     Matrix a;
     Matrix b;

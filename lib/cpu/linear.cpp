@@ -21,6 +21,7 @@ constexpr std::int64_t block_length = 1024;
 struct Epilogue {
     Tensor bias;        ///< added; [width of c] or empty
     Tensor gelu_input;  ///< sums are multiplied by gelu'(gelu_input); rows of c's shape, or empty
+    bool accumulate = false;  ///< c as it was is added
 };
 
 /// All 256 values of a format, times the scale.
@@ -70,7 +71,7 @@ Matrix widen(const Matrix& block, float* memory) {
     return Matrix(memory, block.rows, block.cols);
 }
 
-/// to = round((sums + bias) gelu slope) for the block of c at (row, col).
+/// to = round((sums + bias) gelu slope), or round(to + sums), for the block of c at (row, col).
 template <class T>
 void finish(const Matrix& sums, const Matrix& to, const Epilogue& epilogue, std::int64_t row,
             std::int64_t col) {
@@ -85,6 +86,7 @@ void finish(const Matrix& sums, const Matrix& to, const Epilogue& epilogue, std:
                 Vec8 x = load(from + i * sums.row_stride + j, lanes);
                 if (bias != nullptr) x = x + load(bias + j, lanes);
                 if (u != nullptr) x = x * gelu(load(u + j, lanes)).slope;
+                if (epilogue.accumulate) x = x + load(target + i * to.row_stride + j, lanes);
                 store(target + i * to.row_stride + j, x, lanes);
             });
         }
@@ -155,9 +157,12 @@ void run(const LinearForward& args, Gemms& gemms, Scratch& scratch) {
     const Matrix b = matrix_by_rows(args.weight, args.weight8).transposed();
     const Matrix c(args.y);
     if (gemms.native(a.dtype)) {
-        gemms.multiply({.a = a, .b = b, .c = c, .bias = args.bias.data()}, scratch);
+        gemms.multiply(
+            {.a = a, .b = b, .c = c, .bias = args.bias.data(), .accumulate = args.accumulate},
+            scratch);
     } else {
-        const Epilogue epilogue = {.bias = args.bias, .gelu_input = {}};
+        const Epilogue epilogue = {
+            .bias = args.bias, .gelu_input = {}, .accumulate = args.accumulate};
         BlockedGemm({.a = a, .b = b, .c = c}, epilogue, gemms, scratch).run();
     }
     if (!args.gelu.empty()) run(ActivationForward{.u = args.y, .y = args.gelu});
@@ -167,7 +172,8 @@ void run(const LinearInputGrad& args, Gemms& gemms, Scratch& scratch) {
     const Matrix a = matrix_by_rows(args.dy, args.dy8);
     const Matrix b = matrix_by_columns(args.weight, args.weight8);
     const Matrix c(args.dx);
-    const Epilogue epilogue = {.bias = {}, .gelu_input = args.gelu_input};
+    const Epilogue epilogue = {
+        .bias = {}, .gelu_input = args.gelu_input, .accumulate = args.accumulate};
     const DType dtype = a.dtype;
     const bool with_gelu = !args.gelu_input.empty();
     // Without rounding in between, the sums need no separate memory.
@@ -175,7 +181,7 @@ void run(const LinearInputGrad& args, Gemms& gemms, Scratch& scratch) {
         BlockedGemm({.a = a, .b = b, .c = c}, epilogue, gemms, scratch).run();
         return;
     }
-    gemms.multiply({.a = a, .b = b, .c = c}, scratch);
+    gemms.multiply({.a = a, .b = b, .c = c, .accumulate = args.accumulate}, scratch);
     if (with_gelu) finish<float>(c, c, epilogue, 0, 0);
 }
 

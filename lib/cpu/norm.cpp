@@ -176,24 +176,24 @@ void run(const ResidualNormBackward& args, Scratch& scratch) {
         run(UpdateAmax{.x = args.dy.empty() ? args.dr : args.dy, .amax = args.amax});
 }
 
-void run(const DropoutBackward& args) {
-    const std::int64_t hidden = args.dr.size(1);
+void run(const ApplyDropout& args) {
+    const std::int64_t hidden = args.x.size(1);
     const DropoutMask mask(args.dropout);
-    with_compute_type(args.dr.dtype(), [&](auto type) {
+    with_compute_type(args.x.dtype(), [&](auto type) {
         using T = decltype(type);
-        const T* dr = args.dr.as<T>();
-        T* dy = args.dy.as<T>();
-        parallel_ranges(args.dr.size(0), 4 * hidden, 1, [&](std::int64_t begin, std::int64_t end) {
+        const T* x = args.x.as<T>();
+        T* y = args.y.as<T>();
+        parallel_ranges(args.x.size(0), 4 * hidden, 1, [&](std::int64_t begin, std::int64_t end) {
             for (std::int64_t t = begin; t < end; ++t) {
                 for_dropped_vectors(mask, t, args.seq_length, 0, hidden,
                                     [&](std::int64_t h, auto lanes, Vec8 factor) {
-                                        const Vec8 x = load(dr + t * hidden + h, lanes);
-                                        store(dy + t * hidden + h, x * factor, lanes);
+                                        const Vec8 value = load(x + t * hidden + h, lanes);
+                                        store(y + t * hidden + h, value * factor, lanes);
                                     });
             }
         });
     });
-    if (!args.amax.empty()) run(UpdateAmax{.x = args.dy, .amax = args.amax});
+    if (!args.amax.empty()) run(UpdateAmax{.x = args.y, .amax = args.amax});
 }
 
 std::int64_t norm_scratch_bytes(std::int64_t tokens, std::int64_t hidden) {

@@ -8,7 +8,7 @@ namespace gptrain::cpu {
 
 void run(const ResidualNormForward& args);
 void run(const ResidualNormBackward& args, Scratch& scratch);
-void run(const DropoutBackward& args);
+void run(const ApplyDropout& args);
 
 /// Scratch bytes for `tokens` rows of `hidden` features.
 std::int64_t norm_scratch_bytes(std::int64_t tokens, std::int64_t hidden);

@@ -74,14 +74,16 @@ public:
                                                   .y = result,
                                                   .gelu = gelu,
                                                   .x8 = rows(first),
-                                                  .weight8 = rows(second)});
+                                                  .weight8 = rows(second),
+                                                  .accumulate = op.accumulate != 0});
             case LinearOp::Kind::input_grad:
                 return backend_.run(LinearInputGrad{.dy = plain(first),
                                                     .weight = plain(second),
                                                     .gelu_input = extra,
                                                     .dx = result,
                                                     .dy8 = rows(first),
-                                                    .weight8 = columns(second)});
+                                                    .weight8 = columns(second),
+                                                    .accumulate = op.accumulate != 0});
             case LinearOp::Kind::weight_grad:
                 return backend_.run(LinearWeightGrad{.x = plain(second),
                                                      .dy = plain(first),

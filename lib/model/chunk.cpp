@@ -166,11 +166,11 @@ void GptChunk::begin_gradient(const Pass& pass, const SavedChunk& saved, const T
     grad.dy = {grad.dr, {}};
     if (last.probability == 0) return;
     grad.dy = {grad.dropped, grad.amax_pool.next()};
-    context_.backend.run(DropoutBackward{.dr = grad.dr,
-                                         .dropout = last,
-                                         .dy = grad.dropped,
-                                         .seq_length = pass.stream_length(context_),
-                                         .amax = grad.dy.amax});
+    context_.backend.run(ApplyDropout{.x = grad.dr,
+                                      .dropout = last,
+                                      .y = grad.dropped,
+                                      .seq_length = pass.stream_length(context_),
+                                      .amax = grad.dy.amax});
 }
 
 AmaxPool GptChunk::grad_amax_pool() const {

@@ -25,7 +25,7 @@ public:
     void on(const PositionForward& op) { note(forward, op.dropout); }
     void on(const AttentionForward& op) { note(forward, op.dropout); }
     void on(const ResidualNormBackward& op) { note(backward, op.dropout); }
-    void on(const DropoutBackward& op) { note(backward, op.dropout); }
+    void on(const ApplyDropout& op) { note(backward, op.dropout); }
     void on(const PositionBackward& op) { note(backward, op.dropout); }
     void on(const AttentionBackward& op) { note(backward, op.forward.dropout); }
 

@@ -65,6 +65,21 @@ OpCase forward(const Size& size, DType dtype, bool with_bias) {
     return op;
 }
 
+OpCase forward_added(const Size& size, DType dtype) {
+    OpCase op = make_case("linear_forward accumulate", size, dtype);
+    const auto x = op.input(dtype, {size.tokens, size.inputs}, random_values(), size.gap);
+    const auto weight = op.input(dtype, {size.outputs, size.inputs}, random_values(0.5));
+    const auto y = op.updated(dtype, {size.tokens, size.outputs}, random_values(3), size.gap);
+    op.run = [=](Backend& backend, const Tensors& at) {
+        backend.run(LinearForward{
+            .x = at[x], .weight = at[weight], .bias = {}, .y = at[y], .accumulate = true});
+    };
+    op.reference = [=](Arrays& at) {
+        reference::linear_forward(at[x], at[weight], at[none], at[y], reference::Result::added);
+    };
+    return op;
+}
+
 OpCase forward_and_gelu(const Size& size, DType dtype, bool with_bias) {
     OpCase op =
         make_case(with_bias ? "linear_forward bias gelu" : "linear_forward gelu", size, dtype);
@@ -99,6 +114,25 @@ OpCase input_grad(const Size& size, DType dtype, bool with_gelu) {
     };
     op.reference = [=](Arrays& at) {
         reference::linear_input_grad(at[dy], at[weight], at[gelu_input], at[dx]);
+    };
+    return op;
+}
+
+OpCase input_grad_added(const Size& size, DType dtype) {
+    OpCase op = make_case("linear_input_grad accumulate", size, dtype);
+    const auto dy = op.input(dtype, {size.tokens, size.outputs}, random_values(), size.gap);
+    const auto weight = op.input(dtype, {size.outputs, size.inputs}, random_values(0.5));
+    const auto dx = op.updated(dtype, {size.tokens, size.inputs}, random_values(3), size.gap);
+    op.run = [=](Backend& backend, const Tensors& at) {
+        backend.run(LinearInputGrad{.dy = at[dy],
+                                    .weight = at[weight],
+                                    .gelu_input = {},
+                                    .dx = at[dx],
+                                    .accumulate = true});
+    };
+    op.reference = [=](Arrays& at) {
+        reference::linear_input_grad(at[dy], at[weight], at[none], at[dx],
+                                     reference::Result::added);
     };
     return op;
 }
@@ -154,6 +188,10 @@ std::vector<OpCase> linear_cases() {
                 if (size.use == Use::check) cases.push_back(forward_and_gelu(size, dtype, extra));
                 cases.push_back(input_grad(size, dtype, extra));
                 cases.push_back(weight_grad(size, dtype, extra));
+            }
+            if (size.use == Use::check) {
+                cases.push_back(forward_added(size, dtype));
+                cases.push_back(input_grad_added(size, dtype));
             }
             cases.push_back(bias_grad(size, dtype));
             cases.push_back(add_bias(size, dtype));

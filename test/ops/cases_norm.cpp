@@ -153,8 +153,8 @@ OpCase backward(const Variant& variant, const Size& size, DType dtype) {
     return op;
 }
 
-OpCase dropout_backward(const Variant& variant, const Size& size, DType dtype) {
-    OpCase op = make_case("dropout_backward", variant, size, dtype);
+OpCase apply_dropout(const Variant& variant, const Size& size, DType dtype) {
+    OpCase op = make_case("apply_dropout", variant, size, dtype);
     const Shape shape = {size.tokens(), size.hidden};
     const auto dr = variant.in_place ? op.updated(dtype, shape, random_values())
                                      : op.input(dtype, shape, random_values());
@@ -162,10 +162,11 @@ OpCase dropout_backward(const Variant& variant, const Size& size, DType dtype) {
     // One variant starts with an amax above all values.
     const auto before = constant(variant.in_place ? 0 : 100);
     const auto amax = variant.amax ? op.updated(DType::f32, {1}, before) : none;
-    const auto mask = use_dropout(op, dropout_at(DropoutSite::mlp_output, 0.5f));
+    Dropout dropout = dropout_at(DropoutSite::mlp_output, 0.5f);
+    if (variant.in_place) dropout.feature_begin = 52;
+    const auto mask = use_dropout(op, dropout);
     op.run = [=](Backend& backend, const Tensors& at) {
-        backend.run(
-            DropoutBackward{at[dr], dropout_of(mask, at), at[dy], size.seq_length, at[amax]});
+        backend.run(ApplyDropout{at[dr], dropout_of(mask, at), at[dy], size.seq_length, at[amax]});
     };
     op.reference = [=](Arrays& at) {
         at[dy].values() = at[dr].values();
@@ -222,7 +223,7 @@ std::vector<OpCase> norm_cases() {
             for (const auto& variant : backward_variants)
                 cases.push_back(backward(variant, size, dtype));
             for (const auto& variant : dropout_variants)
-                cases.push_back(dropout_backward(variant, size, dtype));
+                cases.push_back(apply_dropout(variant, size, dtype));
         }
     }
     return cases;

@@ -108,10 +108,12 @@ Array from_fp8(const Array& stored, const Array& scale, bool transpose) {
 
 // ---- linear layers ----
 
-void linear_forward(const Array& x, const Array& weight, const Array& bias, Array& y) {
+void linear_forward(const Array& x, const Array& weight, const Array& bias, Array& y,
+                    Result result) {
     for (std::int64_t t = 0; t < y.size(0); ++t) {
         for (std::int64_t o = 0; o < y.size(1); ++o) {
             Sum sum;
+            if (result == Result::added) sum.add(y(t, o));
             for (std::int64_t i = 0; i < x.size(1); ++i)
                 sum.add(x(t, i) * weight(o, i));
             if (!bias.empty()) sum.add(bias(o));
@@ -120,10 +122,12 @@ void linear_forward(const Array& x, const Array& weight, const Array& bias, Arra
     }
 }
 
-void linear_input_grad(const Array& dy, const Array& weight, const Array& gelu_input, Array& dx) {
+void linear_input_grad(const Array& dy, const Array& weight, const Array& gelu_input, Array& dx,
+                       Result result) {
     for (std::int64_t t = 0; t < dx.size(0); ++t) {
         for (std::int64_t i = 0; i < dx.size(1); ++i) {
             Sum sum;
+            if (result == Result::added) sum.add(dx(t, i));
             for (std::int64_t o = 0; o < dy.size(1); ++o)
                 sum.add(dy(t, o) * weight(o, i));
             dx(t, i) = sum.result();
@@ -182,7 +186,8 @@ void dropout(const Mask& mask, std::int64_t seq_length, Array& x) {
     for (std::int64_t t = 0; t < x.size(0); ++t) {
         const std::int64_t position = mask.dropout.rows.position(t % seq_length);
         for (std::int64_t h = 0; h < x.size(1); ++h) {
-            const Bounded factor = mask.factor(t / seq_length, position, 0, h);
+            const Bounded factor =
+                mask.factor(t / seq_length, position, 0, mask.dropout.feature_begin + h);
             x(t, h) = factor.value == 0 ? Bounded(0.0) : x(t, h) * factor;
         }
     }

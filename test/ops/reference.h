@@ -9,8 +9,11 @@
 namespace gptrain::reference {
 
 // ---- linear layers ----
-void linear_forward(const Array& x, const Array& weight, const Array& bias, Array& y);
-void linear_input_grad(const Array& dy, const Array& weight, const Array& gelu_input, Array& dx);
+enum class Result { stored, added };
+void linear_forward(const Array& x, const Array& weight, const Array& bias, Array& y,
+                    Result result = Result::stored);
+void linear_input_grad(const Array& dy, const Array& weight, const Array& gelu_input, Array& dx,
+                       Result result = Result::stored);
 void linear_weight_grad(const Array& x, const Array& dy, Array& dweight, Array& dbias);
 void bias_grad(const Array& dy, Array& dbias);
 void add_bias(Array& y, const Array& bias);

@@ -44,8 +44,8 @@ std::string feature_mask(Backend& backend, const Dropout& dropout, const Shape& 
                          std::int64_t seq_length) {
     const DeviceTensor dr(backend, HostTensor(DType::f32, shape, constant(1)));
     const DeviceTensor dy(backend, HostTensor(DType::f32, shape));
-    backend.run(DropoutBackward{
-        .dr = dr.tensor(), .dropout = dropout, .dy = dy.tensor(), .seq_length = seq_length});
+    backend.run(ApplyDropout{
+        .x = dr.tensor(), .dropout = dropout, .y = dy.tensor(), .seq_length = seq_length});
     return kept(dy.download());
 }
 
