@@ -18,6 +18,7 @@ struct Options {
     std::string format;
     std::string dtype = "fp32";
     std::string max_shard_size;
+    bool merge = false;
     ExportOptions to;
 };
 
@@ -44,7 +45,8 @@ std::int64_t shard_bytes(const Options& options) {
     return *bytes;
 }
 
-void print_result(const ExportedModel& exported, const ExportOptions& options) {
+/// `adapter`: it was exported alone.
+void print_result(const ExportedModel& exported, const ExportOptions& options, bool adapter) {
     const std::string output = options.output.string();
     if (!exported.has_tokenizer)
         warn(output,
@@ -53,7 +55,7 @@ void print_result(const ExportedModel& exported, const ExportOptions& options) {
     if (const auto& error = exported.error) {
         print("read back: the logits of ", error->tokens, " tokens differ by at most ",
               error->difference, "; the largest is ", error->largest);
-    } else {
+    } else if (!adapter) {
         warn(output,
              ": its logits were not compared with the checkpoint's, because the model does "
              "not fit in memory");
@@ -63,7 +65,8 @@ void print_result(const ExportedModel& exported, const ExportOptions& options) {
              " tokens, not model.max_position_embeddings ", exported.max_positions,
              ", because llama.cpp has no model.sliding_window");
     }
-    print("exported to ", output, " in ", name_of(options.dtype));
+    print("exported ", adapter ? "the adapter " : "", "to ", output, " in ",
+          name_of(options.dtype));
 }
 
 ExitCode run_export(Options options) {
@@ -73,8 +76,19 @@ ExitCode run_export(Options options) {
     options.model.settings = {"device=cpu"};
     return run_with_model(options.model, [&](const InferenceRun& run) {
         require_one_rank(run.ranks, "export");
-        const auto export_as = options.format == "hf" ? export_hf : export_gguf;
-        print_result(export_as(run, options.to), options.to);
+        const bool adapter = run.source.adapted() != nullptr && !options.merge;
+        if (options.merge && run.source.adapted() == nullptr) {
+            fail(ExitCode::usage, "--merge: ", run.source.folder().string(),
+                 " is no adapter; remove it");
+        }
+        if (adapter && options.format == "gguf") {
+            fail(ExitCode::usage, "--format gguf: ", run.source.folder().string(),
+                 " is an adapter; add --merge, or write it with --format hf for PEFT");
+        }
+        const auto export_as = adapter                  ? export_peft
+                               : options.format == "hf" ? export_hf
+                                                        : export_gguf;
+        print_result(export_as(run, options.to), options.to, adapter);
     });
 }
 
@@ -91,8 +105,8 @@ void add_export(CLI::App& app, Command& chosen) {
         ->type_name("CHECKPOINT");
     command
         ->add_option("--format", options->format,
-                     "hf: a folder with config.json, weights as safetensors and tokenizer files; "
-                     "gguf: one file for llama.cpp")
+                     "hf: a folder with config.json, weights as safetensors and tokenizer files, "
+                     "or of an adapter what PEFT reads; gguf: one file for llama.cpp")
         ->required()
         ->check(CLI::IsMember({"hf", "gguf"}));
     command->add_option("--output", options->to.output, "The folder or file to write")
@@ -100,6 +114,9 @@ void add_export(CLI::App& app, Command& chosen) {
         ->type_name("PATH");
     command->add_option("--dtype", options->dtype, "Of the weights: bf16, fp16 or fp32")
         ->capture_default_str();
+    command->add_flag("--merge", options->merge,
+                      "Write the whole model with the checkpoint's adapter merged into it");
+    add_adapted_option(*command, options->model);
     command
         ->add_option("--max-shard-size", options->max_shard_size,
                      "Largest file of weights with hf; a larger model is split into several")

@@ -3,6 +3,7 @@
 #include <CLI/CLI.hpp>
 
 #include "start.h"
+#include "train/open_model.h"
 
 namespace gptrain {
 namespace {
@@ -11,7 +12,7 @@ void run_as_rank(const ModelOptions& options, Ranks& ranks,
                  const std::function<void(const InferenceRun&)>& work) {
     const MpiSession& session = ranks.session();
     ranks.check_same_program();
-    ModelSource source(options.checkpoint, session);
+    ModelSource source = open_model(options.checkpoint, session, options.adapted);
     RunSpec spec;
     session.run_on_all([&] { spec = inference_spec(source, options.settings); });
     const RunTokenizer tokenizer(source, spec, options.tokenizer, session);
@@ -26,6 +27,14 @@ void run_as_rank(const ModelOptions& options, Ranks& ranks,
 
 }  // namespace
 
+void add_adapted_option(CLI::App& command, ModelOptions& options) {
+    command
+        .add_option("--adapted", options.adapted,
+                    "For the checkpoint of an adapter: where the model that it adapts is now, if "
+                    "not at the run's init_from")
+        ->type_name("DIR");
+}
+
 void add_model_options(CLI::App& command, ModelOptions& options) {
     command
         .add_option("--checkpoint", options.checkpoint,
@@ -33,6 +42,7 @@ void add_model_options(CLI::App& command, ModelOptions& options) {
                     "checkpoint), or a folder of Hugging Face's transformers")
         ->required()
         ->type_name("DIR");
+    add_adapted_option(command, options);
     command
         .add_option(
             "--tokenizer", options.tokenizer,

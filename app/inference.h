@@ -12,11 +12,14 @@ namespace gptrain {
 
 struct ModelOptions {
     std::string checkpoint;
+    std::string adapted;
     std::string tokenizer;
     std::vector<std::string> settings;
 };
 
 void add_model_options(CLI::App& command, ModelOptions& options);
+/// --adapted alone.
+void add_adapted_option(CLI::App& command, ModelOptions& options);
 
 /// Opens the model on all ranks and runs `work` there.
 ExitCode run_with_model(const ModelOptions& options,

@@ -149,6 +149,18 @@ LossSum Engine::evaluate(const StepBatch& batch) {
     return batch_loss(context_, plan_, executor_, state_, batch);
 }
 
+void Engine::visit(const StateVisitor& visitor) const {
+    optimizer_.visit([&](const NamedState& state) {
+        if (!plan_.parameters.adapter || is_adapter_parameter(state.shard.name)) visitor(state);
+    });
+}
+
+void Engine::visit_model(const StateVisitor& visitor) const {
+    optimizer_.visit([&](const NamedState& state) {
+        if (state.group == "weight" && !is_adapter_parameter(state.shard.name)) visitor(state);
+    });
+}
+
 void Engine::visit_flat(std::string_view group, const Parameter& parameter, const Tensor& flat,
                         const StateVisitor& visitor) {
     visitor({group, parameter.shard, flat.slice(0, parameter.begin, parameter.shard.elements())});

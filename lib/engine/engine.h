@@ -52,8 +52,11 @@ public:
     /// Continues from a loaded state: the weights have been filled through `visit`, and `carried`
     /// has the step state's carried values.
     void restore(const StepState& carried);
-    /// Visits all state that a checkpoint contains.
-    void visit(const StateVisitor& visitor) const { optimizer_.visit(visitor); }
+    /// Visits all state that a checkpoint contains: with an adapter, only its own.
+    void visit(const StateVisitor& visitor) const;
+    /// Visits the weights of the model without its adapter, with which a run starts (group
+    /// "weight"). Those of frozen parameters are in the compute dtype.
+    void visit_model(const StateVisitor& visitor) const;
 
     /// Visits the last step's gradients after reduction and before clipping, as group "main_grad".
     void visit_gradients(const StateVisitor& visitor) const;

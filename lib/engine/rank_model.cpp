@@ -32,6 +32,7 @@ ModelContext model_context(Backend& backend, const Mesh& mesh, Memory& memory,
             .sequence_parallel = plan.sequence_parallel,
             .tensor_pieces = plan.tensor_pieces,
             .stream_rows = stream_rows(plan, mesh.place()),
+            .batch_rows = rows_of(slices_of(plan, mesh.place())),
             .context_method = plan.context_method,
             .exchange_pieces = plan.exchange_pieces()};
 }

@@ -7,15 +7,29 @@
 #include "infer/exported_tokenizer.h"
 #include "interop/export_gguf.h"
 #include "interop/export_hf.h"
+#include "interop/export_peft.h"
 #include "interop/gguf_model.h"
 #include "interop/hf_folder.h"
 
 namespace gptrain {
+namespace {
+
+/// Adds the tokenizer and gives the folder its name.
+void commit_folder(const TemporaryFolder& temporary, const HfTokenizer& tokenizer,
+                   const std::filesystem::path& output) {
+    for (const auto& [name, contents] : tokenizer.files)
+        write_file_durably(temporary.path() / name, contents);
+    sync_folder(temporary.path());
+    rename_path(temporary.path(), output);
+    sync_folder(output.parent_path());
+}
+
+}  // namespace
 
 ExportedModel export_hf(const InferenceRun& run, const ExportOptions& options) {
     GPTRAIN_CHECK(run.ranks.size() == 1 && run.backend.is_host());
     require_new(options.output, "--output");
-    const ModelShape& model = run.plan.model;
+    const ModelShape model = without_adapter(run.plan.model);
     hf_class_of(model);
     HfTokenizer tokenizer = hf_tokenizer(run, options.tokenizer_from);
     ExportedModel result{.error = {},
@@ -24,7 +38,7 @@ ExportedModel export_hf(const InferenceRun& run, const ExportOptions& options) {
                          .context = model.max_positions};
     add_generation_config(run, tokenizer);
 
-    CheckpointWeights weights(run.source.checkpoint().folder());
+    MergedWeights weights(run.source, run.plan.model);
     const TemporaryFolder temporary(options.output.parent_path(),
                                     options.output.filename().string());
     write_hf_model(temporary.path(),
@@ -33,22 +47,35 @@ ExportedModel export_hf(const InferenceRun& run, const ExportOptions& options) {
                     .dtype = options.dtype,
                     .max_shard_bytes = options.max_shard_bytes},
                    [&](const Shard& part, std::span<float> to) { weights.read(part, to); });
-    for (const auto& [name, contents] : tokenizer.files)
-        write_file_durably(temporary.path() / name, contents);
     const HfFolder exported(temporary.path());
     result.error = compare_logits(
         run, [&](const Shard& part, std::span<float> to) { exported.read(part, to); },
         options.dtype);
-    sync_folder(temporary.path());
-    rename_path(temporary.path(), options.output);
-    sync_folder(options.output.parent_path());
+    commit_folder(temporary, tokenizer, options.output);
     return result;
+}
+
+ExportedModel export_peft(const InferenceRun& run, const ExportOptions& options) {
+    GPTRAIN_CHECK(run.ranks.size() == 1 && run.backend.is_host());
+    require_new(options.output, "--output");
+    const HfTokenizer tokenizer = hf_tokenizer(run, options.tokenizer_from);
+    const ModelSource& adapted = *run.source.adapted();
+    SourceWeights weights(run.source);
+    const TemporaryFolder temporary(options.output.parent_path(),
+                                    options.output.filename().string());
+    write_peft_adapter(temporary.path(),
+                       {.model = run.plan.model,
+                        .adapted_path = adapted.hf() != nullptr ? adapted.folder().string() : "",
+                        .dtype = options.dtype},
+                       [&](const Shard& part, std::span<float> to) { weights.read(part, to); });
+    commit_folder(temporary, tokenizer, options.output);
+    return {.error = {}, .has_tokenizer = !tokenizer.files.empty()};
 }
 
 ExportedModel export_gguf(const InferenceRun& run, const ExportOptions& options) {
     GPTRAIN_CHECK(run.ranks.size() == 1 && run.backend.is_host());
     require_new(options.output, "--output");
-    const ModelShape& model = run.plan.model;
+    const ModelShape model = without_adapter(run.plan.model);
     check_gguf_model(model);
     const GgufTokenizer tokenizer = gguf_tokenizer(run, options.tokenizer_from);
     ExportedModel result{.error = {},
@@ -56,7 +83,7 @@ ExportedModel export_gguf(const InferenceRun& run, const ExportOptions& options)
                          .max_positions = model.max_positions,
                          .context = gguf_context(model)};
 
-    CheckpointWeights weights(run.source.checkpoint().folder());
+    MergedWeights weights(run.source, run.plan.model);
     const WeightReader ours = [&](const Shard& part, std::span<float> to) {
         weights.read(part, to);
     };

@@ -18,18 +18,24 @@ struct ExportOptions {
 };
 
 struct ExportedModel {
-    std::optional<LogitError> error;  ///< nothing if the model does not fit in memory
+    /// Nothing if the model does not fit in memory, or for an adapter alone.
+    std::optional<LogitError> error;
     bool has_tokenizer = false;
     std::int64_t max_positions = 0;  ///< of the checkpoint's model
     std::int64_t context = 0;        ///< of the export, the longest text for which both are equal
 };
 
-/// Writes the checkpoint's model as a folder of Hugging Face's transformers, under a temporary name
+/// Writes the checkpoint's model, with an adapter merged into it, as a folder of Hugging Face's
+/// transformers, under a temporary name
 /// until it is complete, durable and read back: both models must compute the same logits, within
 /// the rounding to the dtype. On one rank, on a backend that computes in host memory. Holds two
 /// tensors at a time, besides the model that computes logits. Error (usage): the output exists, no
 /// class of transformers has the model, or a weight does not fit in fp16.
 ExportedModel export_hf(const InferenceRun& run, const ExportOptions& options);
+
+/// Writes an adapter alone, as PEFT has it, under a temporary name until it is complete, durable
+/// and read back (export_peft.h). The logits are not computed. Error (usage): the output exists.
+ExportedModel export_peft(const InferenceRun& run, const ExportOptions& options);
 
 /// The same as one GGUF file for llama.cpp, of which every element is compared too. Error (usage)
 /// also for what llama.cpp has not. max_shard_bytes is not used.

@@ -2,27 +2,36 @@
 #pragma once
 
 #include <cstdint>
-#include <filesystem>
+#include <map>
 #include <optional>
 #include <span>
+#include <string>
+#include <vector>
 
-#include "checkpoint/element_reader.h"
 #include "infer/inference.h"
+#include "train/source_weights.h"
 
 namespace gptrain {
 
-/// Reads the weights of a checkpoint, a few blocks at a time.
-class CheckpointWeights {
+/// The weights of a model, with its adapter merged into them: W + scale B A.
+class MergedWeights {
 public:
-    explicit CheckpointWeights(const std::filesystem::path& folder);
+    /// `model`: with the adapter, if it has one. Both must outlive it.
+    MergedWeights(const ModelSource& source, const ModelShape& model);
 
-    /// A WeightReader. Error (bad_input) if the checkpoint lacks the tensor.
+    /// A WeightReader (SourceWeights::read).
     void read(const Shard& part, std::span<float> to);
 
 private:
-    std::filesystem::path folder_;
-    Manifest manifest_;
-    ElementReader reader_;
+    /// Reads A and B of a linear layer, by its name without ".weight".
+    void read_adapter(const std::string& layer);
+
+    SourceWeights weights_;
+    const ModelShape& model_;
+    std::map<std::string, Shard> adapters_;  ///< all A and B
+    std::string layer_;                      ///< whose matrices are here:
+    std::vector<float> a_;                   ///< [rank, I]
+    std::vector<float> b_;                   ///< [O, rank]
 };
 
 /// How far the logits of the exported model are from the checkpoint's, in fp32.
@@ -32,8 +41,8 @@ struct LogitError {
     float largest = 0;     ///< logit
 };
 
-/// Compares the logits of a fixed text. In fp32 they must be equal, else Error (bug). Nothing if
-/// the model does not fit in memory.
+/// Compares the logits of a fixed text. In fp32 they must be equal, but for rounding where an
+/// adapter was merged, else Error (bug). Nothing if the model does not fit in memory.
 std::optional<LogitError> compare_logits(const InferenceRun& run, const WeightReader& exported,
                                          DType dtype);
 

@@ -70,7 +70,8 @@ CheckpointMeta meta_of(const RunSpec& spec, const RunPlan& plan, const std::stri
     const std::string yaml = to_yaml(spec);
     CheckpointMeta meta;
     meta.spec_hash = spec_hash(yaml);
-    meta.identity = run_identity(spec, plan, TrainingData{}, tokenizer);
+    meta.identity =
+        run_identity(spec, plan, TrainingData{}, {.tokenizer = tokenizer, .adapted = {}});
     meta.state = to_json(SavedRun{.state = initial_step_state(1),
                                   .spec_yaml = yaml,
                                   .goodput = {},

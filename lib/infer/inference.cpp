@@ -80,35 +80,43 @@ Tensor InferenceModel::read_buffer(const Parameter& parameter) const {
 }
 
 void InferenceModel::load(ModelSource& source, const MpiSession& ranks) {
+    Chosen adapter;
+    Chosen rest;
+    for (const Parameter& parameter : parameters_.layout().parameters)
+        (is_adapter_parameter(parameter.shard.name) ? adapter : rest).push_back(&parameter);
+    load(source.adapted() != nullptr ? *source.adapted() : source, ranks, rest);
+    if (source.adapted() != nullptr) load(source, ranks, adapter);
+}
+
+void InferenceModel::load(ModelSource& source, const MpiSession& ranks, const Chosen& parameters) {
     const HfFolder* folder = source.hf();
-    if (folder == nullptr) return load(source.checkpoint());
+    if (folder == nullptr) return load(source.checkpoint(), parameters);
     ranks.run_on_all([&] {
-        for (const Parameter& parameter : parameters_.layout().parameters) {
+        for (const Parameter* parameter : parameters) {
             read_weights(*folder, context_.backend,
-                         {"weight", parameter.shard, read_buffer(parameter)});
-            take_over(parameter);
+                         {"weight", parameter->shard, read_buffer(*parameter)});
+            take_over(*parameter);
         }
     });
 }
 
-void InferenceModel::load(RestartPoint& checkpoint) {
-    const std::vector<Parameter>& parameters = parameters_.layout().parameters;
+void InferenceModel::load(RestartPoint& checkpoint, const Chosen& parameters) {
     const auto all = [&](const StateVisitor& visit) {
-        for (const Parameter& parameter : parameters)
-            visit({"weight", parameter.shard, read_buffer(parameter)});
+        for (const Parameter* parameter : parameters)
+            visit({"weight", parameter->shard, read_buffer(*parameter)});
     };
     // One parameter at a time, because they may share the memory that they are read into.
     const auto fill = [&](const std::filesystem::path& folder, const Manifest& part) {
         const ManifestParts parts(part);
-        for (const Parameter& parameter : parameters) {
-            const Tensor values = read_buffer(parameter);
+        for (const Parameter* parameter : parameters) {
+            const Tensor values = read_buffer(*parameter);
             const StateSource one = [&](const StateVisitor& visit) {
-                visit({"weight", parameter.shard, values});
+                visit({"weight", parameter->shard, values});
             };
             ShardRecords records = parts.part_for(needs_of(one));
             load_state(folder, {{}, std::move(records.files), std::move(records.tensors)},
                        context_.backend, one);
-            take_over(parameter);
+            take_over(*parameter);
         }
     };
     const Json model = model_of(checkpoint.meta());

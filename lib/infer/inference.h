@@ -54,7 +54,9 @@ public:
     Memory& memory() { return memory_; }
 
 private:
-    void load(RestartPoint& checkpoint);
+    using Chosen = std::vector<const Parameter*>;
+    void load(ModelSource& source, const MpiSession& ranks, const Chosen& parameters);
+    void load(RestartPoint& checkpoint, const Chosen& parameters);
     /// The memory into which a parameter's fp32 values are read.
     Tensor read_buffer(const Parameter& parameter) const;
     /// The parameter's weights = what its read buffer holds.

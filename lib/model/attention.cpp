@@ -6,7 +6,9 @@ Attention::Attention(const ModelContext& context, const Parameters& parameters, 
     : context_(context),
       layer_(layer),
       half_(context, parameters, layer, {.norm = "ln_1", .in = "attn.qkv", .proj = "attn.proj"},
-            DropoutSite::attention_output),
+            {.output = DropoutSite::attention_output,
+             .in = DropoutSite::lora_qkv,
+             .proj = DropoutSite::lora_attn_proj}),
       q_norm_(parameters.group(text("h.", layer, ".attn.q_norm.weight"))),
       k_norm_(parameters.group(text("h.", layer, ".attn.k_norm.weight"))) {}
 
@@ -201,7 +203,7 @@ void Attention::backward(const SavedAttention& kept, StreamGrad& grad, const Dro
     const BlockHalf::Grads grads = half_.start_backward(grad, deferred, pass, part);
     const Tensor d_o =
         inputs ? context_.temporary({pass.batch.tokens(), half_.a_width()}) : Tensor();
-    half_.projection_backward(saved, grads.dy, d_o, part);
+    half_.projection_backward(saved, {.dy = grads.dy, .da = d_o}, pass, part);
     if (inputs) attention_backward(complete, d_o, grads.du.values, pass);
     half_.finish_backward(saved, grads.du, grad, branch, pass, part);
 }

@@ -3,13 +3,15 @@
 namespace gptrain {
 
 BlockHalf::BlockHalf(const ModelContext& context, const Parameters& parameters, std::int64_t layer,
-                     const Names& names, DropoutSite output)
+                     const Names& names, const Sites& sites)
     : context_(context),
       layer_(layer),
-      output_(output),
+      output_(sites.output),
       norm_(context, parameters, text("h.", layer, ".", names.norm)),
-      in_(context, parameters, text("h.", layer, ".", names.in), Linear::Split::column),
-      proj_(context, parameters, text("h.", layer, ".", names.proj), Linear::Split::row) {}
+      in_(context, parameters, text("h.", layer, ".", names.in), Linear::Split::column,
+          {sites.in, layer}),
+      proj_(context, parameters, text("h.", layer, ".", names.proj), Linear::Split::row,
+            {sites.proj, layer}) {}
 
 SavedHalf BlockHalf::reserve_stream(Arena& arena, std::int64_t tokens) const {
     SavedHalf saved;
@@ -48,12 +50,12 @@ SavedHalf BlockHalf::with_workspace(const SavedHalf& kept, const Tensor& stream,
 void BlockHalf::forward_in(Stream& stream, const SavedHalf& saved, const Pass& pass,
                            const Tensor& gelu) const {
     norm_.forward(stream, saved.norm, saved.n, pass);
-    in_.forward(saved.n, saved.u, gelu);
+    in_.forward(saved.n, saved.u, pass, gelu);
 }
 
 void BlockHalf::forward_projection(Stream& stream, const SavedHalf& saved, const Tensor& y,
                                    const Pass& pass) const {
-    proj_.forward(saved.a, y);
+    proj_.forward(saved.a, y, pass);
     stream.y = y;
     stream.dropout = output_dropout(pass);
 }
@@ -73,16 +75,17 @@ BlockHalf::Grads BlockHalf::start_backward(const StreamGrad& grad, const Deferre
             .du = {memory(deferred.du, {pass.batch.tokens(), u_width()}), {}}};
 }
 
-void BlockHalf::projection_backward(const SavedHalf& saved, const WithAmax& dy, const Tensor& da,
-                                    BackwardPart part, const Tensor& gelu_input) const {
-    proj_.backward({.x = saved.a, .dy = dy, .dx = da, .gelu_input = gelu_input}, part);
+void BlockHalf::projection_backward(const SavedHalf& saved, const ProjectionGrads& grads,
+                                    const Pass& pass, BackwardPart part) const {
+    proj_.backward({.x = saved.a, .dy = grads.dy, .dx = grads.da, .gelu_input = grads.gelu_input},
+                   pass, part);
 }
 
 void BlockHalf::finish_backward(const SavedHalf& saved, const WithAmax& du, StreamGrad& grad,
                                 const Dropout& branch, const Pass& pass, BackwardPart part) const {
     const bool inputs = part != BackwardPart::weights;
     const Tensor dn = inputs ? context_.temporary(stream_shape(pass.batch.tokens())) : Tensor();
-    in_.backward({.x = saved.n, .dy = du, .dx = dn, .gelu_input = {}}, part);
+    in_.backward({.x = saved.n, .dy = du, .dx = dn, .gelu_input = {}}, pass, part);
     if (inputs) norm_.backward(dn, saved.norm, grad, branch, pass, true);
 }
 

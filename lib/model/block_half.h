@@ -37,14 +37,21 @@ public:
         std::string_view in;
         std::string_view proj;
     };
-    /// `output`: the dropout of y.
+    /// What is dropped: y, and what the adapters of `in` and `proj` read.
+    struct Sites {
+        DropoutSite output;
+        DropoutSite in;
+        DropoutSite proj;
+    };
     BlockHalf(const ModelContext& context, const Parameters& parameters, std::int64_t layer,
-              const Names& names, DropoutSite output);
+              const Names& names, const Sites& sites);
 
     std::int64_t u_width() const { return in_.outputs(); }
     std::int64_t a_width() const { return proj_.inputs(); }
     /// True if its GEMMs are FP8.
     bool fp8() const { return in_.fp8(); }
+    /// True if GELU and its gradient can be epilogues of the GEMMs: nothing is added in between.
+    bool takes_epilogues() const { return !fp8() && !in_.has_adapter() && !proj_.has_adapter(); }
     Dropout output_dropout(const Pass& pass) const {
         return pass.dropout(context_, output_, layer_);
     }
@@ -85,8 +92,13 @@ public:
     Grads start_backward(const StreamGrad& grad, const DeferredHalf& deferred, const Pass& pass,
                          BackwardPart part) const;
     /// da = the gradient of a, or with `gelu_input` that of the GELU's input.
-    void projection_backward(const SavedHalf& saved, const WithAmax& dy, const Tensor& da,
-                             BackwardPart part, const Tensor& gelu_input = {}) const;
+    struct ProjectionGrads {
+        WithAmax dy;
+        Tensor da;
+        Tensor gelu_input = {};
+    };
+    void projection_backward(const SavedHalf& saved, const ProjectionGrads& grads, const Pass& pass,
+                             BackwardPart part) const;
     /// Turns du into the gradient of the stream before this half. `branch` is the dropout of the
     /// branch that the norm added to the stream.
     void finish_backward(const SavedHalf& saved, const WithAmax& du, StreamGrad& grad,

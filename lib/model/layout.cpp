@@ -1,8 +1,8 @@
 #include "model/layout.h"
 
 #include <algorithm>
-#include <cmath>
 #include <functional>
+#include <iterator>
 #include <optional>
 #include <queue>
 #include <utility>
@@ -15,26 +15,8 @@ namespace {
 constexpr std::int64_t group_alignment = 64;
 constexpr std::int64_t bucket_elements = 40'000'000;
 
-/// How a tensor is split over tp.
-enum class TpSplit {
-    none,     ///< not split
-    rows,     ///< dim 0
-    columns,  ///< dim 1
-    kv_rows,  ///< dim 0 by query groups, at least one per rank
-};
-
-struct Member {
-    std::string name;
-    Shape shape;  ///< shape of the whole tensor
-    Initialisation init;
-    TpSplit split = TpSplit::none;
-    /// Each tp rank computes the part of the gradient that comes from its heads.
-    bool by_heads = false;
-};
-
-struct Group {
-    std::string name;
-    std::vector<Member> members;
+/// A group in a rank's part of the model.
+struct Group : TensorGroup {
     bool fp8 = false;
     bool own_bucket = false;  ///< in a bucket of its own
     bool both_ends = false;   ///< the tied embedding, if its ends are on different stages
@@ -43,124 +25,55 @@ struct Group {
     std::optional<std::size_t> layer = {};
 };
 
-/// Lists the groups of a part in the model's order.
-class GroupList {
-public:
-    GroupList(const LayoutRequest& request) : model_(request.model), request_(request) {}
+/// With tied ends its gradient is summed over both pipeline ends, which must own equal ranges: it
+/// gets a bucket of its own.
+void mark_tied_end(Group& token_embedding, bool is_copy) {
+    token_embedding.own_bucket = true;
+    token_embedding.both_ends = true;
+    token_embedding.is_copy = is_copy;
+}
 
-    std::vector<Group> of(const ChunkPart& part) {
-        groups_.clear();
-        if (part.embedding) {
-            token_embedding(false);
-            if (model_.position_embedding == PositionEmbedding::learned) {
-                add("wpe.weight", {model_.max_positions, model_.hidden}, drawn());
-            }
-        }
-        for (std::int64_t i = 0; i < part.num_layers; ++i) {
-            const auto begin = std::ssize(groups_);
-            block(part.first_layer + i);
-            for (auto group = groups_.begin() + begin; group != groups_.end(); ++group)
-                group->layer = static_cast<std::size_t>(i);
-        }
-        if (part.head) {
-            norm("ln_f");
-            if (!model_.tie_embeddings) {
-                add("head.weight", {model_.vocab, model_.hidden}, drawn(), TpSplit::rows);
-                groups_.back().own_bucket = request_.defers_head;
-            } else if (request_.split_tied_embedding) {
-                token_embedding(true);
-            }
-        }
-        return std::move(groups_);
+std::vector<Group> embedding_groups(const LayoutRequest& request) {
+    std::vector<Group> groups;
+    for (TensorGroup& group : embedding_tensors(request.model))
+        groups.push_back({std::move(group)});
+    if (request.split_tied_embedding) mark_tied_end(groups.front(), false);
+    return groups;
+}
+
+std::vector<Group> head_groups(const LayoutRequest& request) {
+    const ModelShape& model = request.model;
+    std::vector<Group> groups;
+    for (TensorGroup& group : head_tensors(model))
+        groups.push_back({std::move(group)});
+    if (!model.tie_embeddings) {
+        groups.back().own_bucket = request.defers_head;
+    } else if (request.split_tied_embedding) {
+        groups.push_back({std::move(embedding_tensors(model).front())});
+        mark_tied_end(groups.back(), true);
     }
+    return groups;
+}
 
-private:
-    Initialisation drawn() const { return {.std = model_.init_std}; }
-    /// Projections onto the residual stream start smaller so that its variance does not grow with
-    /// depth (GPT-2).
-    Initialisation projection() const {
-        return {.std = model_.init_std / std::sqrt(2.0 * static_cast<double>(model_.layers))};
-    }
-
-    void add(const std::string& name, const Shape& shape, Initialisation init,
-             TpSplit split = TpSplit::none) {
-        groups_.push_back({name, {{name, shape, init, split}}});
-    }
-
-    /// With tied ends its gradient is summed over both pipeline ends, which must own equal ranges:
-    /// it gets a bucket of its own.
-    void token_embedding(bool is_copy) {
-        add("wte.weight", {model_.vocab, model_.hidden}, drawn(), TpSplit::rows);
-        groups_.back().own_bucket = request_.split_tied_embedding;
-        groups_.back().both_ends = request_.split_tied_embedding;
-        groups_.back().is_copy = is_copy;
-    }
-
-    void norm(const std::string& name) {
-        add(name + ".weight", {model_.hidden}, {.constant = 1});
-        if (model_.bias && model_.normalization == Normalization::layernorm) {
-            add(name + ".bias", {model_.hidden}, {});
+/// The groups of a part in the model's order.
+std::vector<Group> groups_of(const LayoutRequest& request, const ChunkPart& part) {
+    std::vector<Group> groups;
+    if (part.embedding) groups = embedding_groups(request);
+    for (std::int64_t i = 0; i < part.num_layers; ++i) {
+        const std::int64_t layer = part.first_layer + i;
+        const bool fp8 = request.fp8 && layer > 0 && layer < request.model.layers - 1;
+        for (TensorGroup& group : layer_tensors(request.model, layer)) {
+            groups.push_back({std::move(group)});
+            groups.back().fp8 = fp8 && groups.back().linear;
+            groups.back().layer = static_cast<std::size_t>(i);
         }
     }
-
-    /// Rows of a linear layer's stacked matrix.
-    struct Rows {
-        std::string name;
-        std::int64_t outputs;
-        TpSplit split;
-    };
-    /// A linear layer of the current block that stacks `rows`.
-    void linear(const std::string& group, const std::vector<Rows>& rows, std::int64_t inputs,
-                Initialisation init, bool with_bias) {
-        const bool inner = layer_ > 0 && layer_ < model_.layers - 1;
-        Group weight{group + ".weight", {}, request_.fp8 && inner};
-        Group bias{group + ".bias", {}};
-        for (const auto& [name, outputs, split] : rows) {
-            weight.members.push_back({name + ".weight", {outputs, inputs}, init, split});
-            // A row-parallel layer adds its bias after the sum, unsplit.
-            const TpSplit bias_split = split == TpSplit::columns ? TpSplit::none : split;
-            bias.members.push_back({name + ".bias", {outputs}, {}, bias_split});
-        }
-        groups_.push_back(std::move(weight));
-        if (with_bias) groups_.push_back(std::move(bias));
+    if (part.head) {
+        std::vector<Group> last = head_groups(request);
+        std::move(last.begin(), last.end(), std::back_inserter(groups));
     }
-
-    /// The norm of each head of q or k.
-    void head_norm(const std::string& name) {
-        add(name + ".weight", {model_.head_dim}, {.constant = 1});
-        groups_.back().members.back().by_heads = true;
-    }
-
-    void block(std::int64_t layer) {
-        layer_ = layer;
-        const std::string at = text("h.", layer, ".");
-        const std::int64_t q_rows = model_.heads * model_.head_dim;
-        const std::int64_t kv_rows = model_.groups * model_.head_dim;
-        norm(at + "ln_1");
-        linear(at + "attn.qkv",
-               {{at + "attn.q", q_rows, TpSplit::rows},
-                {at + "attn.k", kv_rows, TpSplit::kv_rows},
-                {at + "attn.v", kv_rows, TpSplit::kv_rows}},
-               model_.hidden, drawn(), model_.qkv_bias);
-        if (model_.qk_norm) {
-            head_norm(at + "attn.q_norm");
-            head_norm(at + "attn.k_norm");
-        }
-        linear(at + "attn.proj", {{at + "attn.proj", model_.hidden, TpSplit::columns}}, q_rows,
-               projection(), model_.bias);
-        norm(at + "ln_2");
-        std::vector<Rows> inner = {{at + "mlp.fc", model_.ffn, TpSplit::rows}};
-        if (gated(model_.activation)) inner.push_back({at + "mlp.gate", model_.ffn, TpSplit::rows});
-        linear(at + "mlp.fc_gate", inner, model_.hidden, drawn(), model_.bias);
-        linear(at + "mlp.proj", {{at + "mlp.proj", model_.hidden, TpSplit::columns}}, model_.ffn,
-               projection(), model_.bias);
-    }
-
-    const ModelShape& model_;
-    const LayoutRequest& request_;
-    std::int64_t layer_ = 0;
-    std::vector<Group> groups_;
-};
+    return groups;
+}
 
 /// A rank's part of a dim: `length` indices from `begin` on, of which `valid` exist and the rest is
 /// padding.
@@ -219,7 +132,7 @@ private:
 
     /// Groups are frozen whole (check_frozen).
     bool trained(const Group& group) const {
-        return request_.rules.trains(group.members.front().name);
+        return request_.rules.trains(group.tensors.front().name);
     }
 
     static void extend(FlatRange& range, const FlatRange& placed) {
@@ -244,31 +157,32 @@ private:
         bucket_begin_ = end_;
     }
 
-    GradSum sum_of(const Member& member, bool both_ends) const {
+    GradSum sum_of(const ModelTensor& tensor, bool both_ends) const {
         if (both_ends) return GradSum::embedding_ends;
-        if (member.by_heads) return GradSum::tp;
-        if (member.split == TpSplit::none && request_.sequence_parallel) return GradSum::tp;
-        if (member.split == TpSplit::kv_rows && sharers() > 1) return GradSum::kv;
+        if (tensor.partial_gradient) return GradSum::tp;
+        if (tensor.split == TensorSplit::none && request_.sequence_parallel) return GradSum::tp;
+        if (tensor.split == TensorSplit::kv_rows && sharers() > 1) return GradSum::kv;
         return GradSum::none;
     }
 
     /// This rank's box of a tensor; `in_memory` is its shape with padding.
-    Shard shard_of(const Member& member, Shape& in_memory) const {
-        Shard shard = Shard::whole(member.name, member.shape);
-        in_memory = member.shape;
+    Shard shard_of(const ModelTensor& tensor, Shape& in_memory) const {
+        in_memory =
+            tensor.columns == 0 ? Shape({tensor.rows}) : Shape({tensor.rows, tensor.columns});
+        Shard shard = Shard::whole(tensor.name, in_memory);
         std::int64_t rank = request_.tensor_rank;
         std::int64_t ranks = request_.tensor;
-        if (member.split == TpSplit::none) {
+        if (tensor.split == TensorSplit::none) {
             shard.owned = rank == 0;
             return shard;
         }
-        if (member.split == TpSplit::kv_rows) {
+        if (tensor.split == TensorSplit::kv_rows) {
             shard.owned = rank % sharers() == 0;
             rank /= sharers();
             ranks /= sharers();
         }
-        const int dim = member.split == TpSplit::columns ? 1 : 0;
-        const Part part = part_of(member.shape[dim], ranks, rank);
+        const int dim = tensor.split == TensorSplit::columns ? 1 : 0;
+        const Part part = part_of(in_memory[dim], ranks, rank);
         shard.box.offset[dim] = part.begin;
         shard.box.extent[dim] = part.valid;
         shard.flat_end = shard.box.extent.elements();
@@ -276,30 +190,33 @@ private:
         return shard;
     }
 
-    /// Places the members of a group contiguously.
+    /// Places the tensors of a group contiguously.
     FlatRange place(const Group& group) {
         end_ = round_up(end_, group_alignment);
         ParameterGroup placed = {.name = group.name,
                                  .shape = {},
+                                 .rows = {},
                                  .begin = end_,
                                  .trained = trained(group),
                                  .fp8 = group.fp8,
                                  .fp8_begin = end_};
-        for (const Member& member : group.members) {
+        for (const ModelTensor& tensor : group.tensors) {
             Shape in_memory;
-            Shard shard = shard_of(member, in_memory);
+            Shard shard = shard_of(tensor, in_memory);
             if (group.is_copy) shard.owned = false;
             if (placed.shape.rank() == 0) {
                 placed.shape = shard.box.extent;
             } else {
                 placed.shape[0] += shard.box.extent[0];
             }
+            placed.rows.push_back(
+                {tensor.name.substr(0, tensor.name.rfind('.')), shard.box.extent[0]});
             layout_.parameters.push_back(
                 {.shard = std::move(shard),
-                 .init = member.init,
+                 .init = tensor.init,
                  .begin = end_,
-                 .sum = sum_of(member, group.both_ends),
-                 .update = request_.rules.update(member.name, member.shape.rank())});
+                 .sum = sum_of(tensor, group.both_ends),
+                 .update = request_.rules.update(tensor.name, tensor.columns == 0 ? 1 : 2)});
             end_ += in_memory.elements();
         }
         const FlatRange range = {placed.begin, end_};
@@ -373,10 +290,9 @@ void assign_owners(ParameterLayout& layout, std::int64_t ranks) {
 
 ParameterLayout make_layout(const LayoutRequest& request) {
     ParameterLayout layout;
-    GroupList groups(request);
     LayoutBuilder builder(request, layout);
     for (auto part = request.chunks.rbegin(); part != request.chunks.rend(); ++part)
-        builder.chunk(*part, groups.of(*part));
+        builder.chunk(*part, groups_of(request, *part));
     builder.frozen();
     if (request.whole_parameters) assign_owners(layout, request.shards);
     std::reverse(layout.chunks.begin(), layout.chunks.end());

@@ -7,16 +7,10 @@
 #include <vector>
 
 #include "comm/mesh.h"
-#include "spec/run_plan.h"
+#include "spec/model_tensors.h"
 #include "tensor/shard.h"
 
 namespace gptrain {
-
-/// Initial values: N(0, std), or `constant` if std is 0.
-struct Initialisation {
-    double std = 0;
-    float constant = 0;
-};
 
 /// Ranks over which a parameter's gradient is summed, besides dp x cp: each of them holds the
 /// parameter but computes only part of its gradient.
@@ -45,12 +39,19 @@ struct Parameter {
     std::int64_t end() const { return begin + shard.elements(); }
 };
 
+/// Rows of a parameter group.
+struct GroupRows {
+    std::string parameter;   ///< without the last part of its name: "h.0.attn.q"
+    std::int64_t count = 0;  ///< on this rank
+};
+
 /// Parameters that one GEMM (or one bias addition) uses as a single tensor: stacked along dim 0 and
 /// contiguous in memory. Most groups have one member; "h.i.attn.qkv" stacks q, k, v, and
 /// "h.i.mlp.fc_gate" stacks fc, gate.
 struct ParameterGroup {
     std::string name;  ///< such as "h.0.attn.qkv.weight"
     Shape shape;       ///< this rank's rows and columns, without padding
+    std::vector<GroupRows> rows;
     std::int64_t begin = 0;
     bool trained = true;
     bool fp8 = false;  ///< multiplied in FP8

@@ -7,11 +7,13 @@
 namespace gptrain {
 
 Linear::Linear(const ModelContext& context, const Parameters& parameters, const std::string& name,
-               Split split)
+               Split split, const LoraSite& site)
     : context_(context),
       weight_(parameters.group(name + ".weight")),
       bias_(parameters.group(name + ".bias")),
-      split_(split) {
+      split_(split),
+      lora_(context, parameters, name, site,
+            split == Split::row ? context.mesh.tp().rank() * weight_.inputs() : 0) {
     GPTRAIN_CHECK(weight_.present(), "no parameters named ", name);
 }
 
@@ -28,30 +30,45 @@ void Linear::multiply(const WithAmax& x, const Tensor& bias, const Tensor& y,
     context_.backend.run(args);
 }
 
-void Linear::forward(const WithAmax& x, const Tensor& y, const Tensor& gelu) const {
+void Linear::forward(const WithAmax& x, const Tensor& y, const Pass& pass,
+                     const Tensor& gelu) const {
     const ArenaFrame frame(context_.workspace());
-    GPTRAIN_CHECK(gelu.empty() || split_ == Split::column, "GELU epilogue on a row-parallel layer");
-    if (split_ == Split::column) {
-        ArrivingRows rows(context_, x.values);
-        for (std::int64_t i = 0; i < context_.tensor_pieces; ++i) {
-            rows.wait(i);
-            multiply({rows_of_piece(context_, rows.whole(), i), amax_of_all_rows(context_, x)},
-                     bias_.weight, rows_of_piece(context_, y, i), rows_of_piece(context_, gelu, i));
-        }
-    } else if (context_.mesh.tp().size() == 1) {
-        multiply(x, bias_.weight, y);
-    } else {
-        const Tensor part = allocate_whole(context_, y);
-        std::vector<Pending> sums;
-        for (std::int64_t i = 0; i < context_.tensor_pieces; ++i) {
-            multiply({rows_of_piece(context_, x.values, i), x.amax}, {},
-                     rows_of_piece(context_, part, i));
-            sums.push_back(reduce_piece(context_, y, part, i));
-        }
-        for (Pending& sum : sums)
-            sum.wait();
-        if (!bias_.weight.empty()) context_.backend.run(AddBias{.y = y, .bias = bias_.weight});
+    if (split_ == Split::column) return column_forward(x, y, pass, gelu);
+    GPTRAIN_CHECK(gelu.empty(), "GELU epilogue on a row-parallel layer");
+    row_forward(x, y, pass);
+}
+
+void Linear::column_forward(const WithAmax& x, const Tensor& y, const Pass& pass,
+                            const Tensor& gelu) const {
+    GPTRAIN_CHECK(gelu.empty() || !has_adapter(), "GELU epilogue before the adapter");
+    ArrivingRows rows(context_, x.values);
+    for (std::int64_t i = 0; i < context_.tensor_pieces; ++i) {
+        rows.wait(i);
+        multiply({rows_of_piece(context_, rows.whole(), i), amax_of_all_rows(context_, x)},
+                 bias_.weight, rows_of_piece(context_, y, i), rows_of_piece(context_, gelu, i));
     }
+    if (has_adapter()) lora_.up(lora_.down(rows.whole(), pass), y);
+}
+
+void Linear::row_forward(const WithAmax& x, const Tensor& y, const Pass& pass) const {
+    Tensor h;
+    if (has_adapter()) h = lora_.down(x.values, pass);
+    if (context_.mesh.tp().size() == 1) {
+        multiply(x, bias_.weight, y);
+        if (has_adapter()) lora_.up(h, y);
+        return;
+    }
+    const Tensor sum = allocate_whole(context_, y);
+    std::vector<Pending> sums;
+    for (std::int64_t i = 0; i < context_.tensor_pieces; ++i) {
+        const Tensor part = rows_of_piece(context_, sum, i);
+        multiply({rows_of_piece(context_, x.values, i), x.amax}, {}, part);
+        if (has_adapter()) lora_.up(rows_of_piece(context_, h, i), part);
+        sums.push_back(reduce_piece(context_, y, sum, i));
+    }
+    for (Pending& pending : sums)
+        pending.wait();
+    if (!bias_.weight.empty()) context_.backend.run(AddBias{.y = y, .bias = bias_.weight});
 }
 
 Fp8Matrix Linear::converted(const WithAmax& x, DType format, bool rows, bool columns) const {
@@ -72,25 +89,34 @@ Fp8Matrix Linear::converted(const WithAmax& x, DType format, bool rows, bool col
     return out;
 }
 
-void Linear::input_grad(const Backward& args, const Fp8Matrix& dy8) const {
-    Backend& backend = context_.backend;
-    if (!fp8()) {
-        backend.run(LinearInputGrad{.dy = args.dy.values,
-                                    .weight = weight_.weight,
-                                    .gelu_input = args.gelu_input,
-                                    .dx = args.dx});
-        return;
+void Linear::input_grad(const Backward& args, const LoraLayer::Gradient& lora,
+                        const Fp8Matrix& dy8) const {
+    LinearInputGrad grad = {.dy = args.dy.values,
+                            .weight = weight_.weight,
+                            .gelu_input = args.gelu_input,
+                            .dx = args.dx};
+    if (fp8()) {
+        GPTRAIN_CHECK(args.gelu_input.empty(), "GELU epilogue on an FP8 GEMM");
+        grad.dy = {};
+        grad.dy8 = dy8;
+        grad.weight8 = weight_.weight8;
     }
-    GPTRAIN_CHECK(args.gelu_input.empty(), "GELU epilogue on an FP8 GEMM");
-    backend.run(LinearInputGrad{.dy = {},
-                                .weight = {},
-                                .gelu_input = {},
-                                .dx = args.dx,
-                                .dy8 = dy8,
-                                .weight8 = weight_.weight8});
+    context_.backend.run(grad);
+    if (!lora.dh.empty()) lora_.input_grad(lora, args.dx);
+}
+
+LoraLayer::Gradient Linear::adapter_gradient(const Tensor& dy, const Pass& pass,
+                                             BackwardPart part) const {
+    if (!has_adapter()) return {};
+    return lora_.gradient(dy, pass, part);
+}
+
+LoraLayer::Gradient Linear::piece_of(const LoraLayer::Gradient& lora, std::int64_t i) const {
+    return {rows_of_piece(context_, lora.dh, i), rows_of_piece(context_, lora.dropped, i)};
 }
 
 void Linear::weight_grad(const Backward& args, const Tensor& dbias, const Fp8Matrix& dy8) const {
+    if (!weight_.trained()) return;
     Backend& backend = context_.backend;
     if (!fp8()) {
         backend.run(LinearWeightGrad{
@@ -125,9 +151,10 @@ Fp8Matrix Linear::converted_gradient(const WithAmax& dy, BackwardPart part) cons
                      part != BackwardPart::inputs && weight_.trained());
 }
 
-void Linear::column_backward(const Backward& args, BackwardPart part) const {
+void Linear::column_backward(const Backward& args, const Pass& pass, BackwardPart part) const {
+    const bool inputs = part != BackwardPart::weights;
+    const bool weights = part != BackwardPart::inputs && needs_input();
     const Fp8Matrix dy8 = converted_gradient(args.dy, part);
-    const bool weights = part != BackwardPart::inputs && weight_.trained();
     Backward whole = args;
     Pending gathered;
     if (weights) {
@@ -135,29 +162,32 @@ void Linear::column_backward(const Backward& args, BackwardPart part) const {
         if (context_.sequence_parallel)
             gathered = gather_slices(context_, whole.x.values, args.x.values);
     }
+    if (inputs) whole.dx = allocate_whole(context_, args.dx);
+    const LoraLayer::Gradient lora = adapter_gradient(args.dy.values, pass, part);
     std::vector<Pending> sums;
-    if (part != BackwardPart::weights) whole.dx = allocate_whole(context_, args.dx);
     if (part == BackwardPart::whole) {
         // The weight gradient hides the whole sum.
-        input_grad(whole, dy8);
+        input_grad(whole, lora, dy8);
         sums.push_back(reduce_parts(context_, args.dx, whole.dx));
-    } else if (part == BackwardPart::inputs) {
+    } else if (inputs) {
         for (std::int64_t i = 0; i < context_.tensor_pieces; ++i) {
-            input_grad(piece_of(whole, i), dy8);
+            input_grad(piece_of(whole, i), piece_of(lora, i), dy8);
             sums.push_back(reduce_piece(context_, args.dx, whole.dx, i));
         }
     }
-    const bool with_weights = part == BackwardPart::whole && weights;
-    if (part != BackwardPart::weights && !with_weights) bias_grad(args.dy.values);
+    const bool with_weights = part == BackwardPart::whole && weight_.trained();
+    if (inputs && !with_weights) bias_grad(args.dy.values);
     if (weights) {
         gathered.wait();
         weight_grad(whole, with_weights ? bias_.grad : Tensor(), dy8);
+        if (has_adapter()) lora_.weight_grad(whole.x.values, args.dy.values, lora, pass);
     }
     for (Pending& sum : sums)
         sum.wait();
 }
 
-void Linear::row_backward(const Backward& args, BackwardPart part) const {
+void Linear::row_backward(const Backward& args, const Pass& pass, BackwardPart part) const {
+    const bool inputs = part != BackwardPart::weights;
     Backward whole = args;
     ArrivingRows dy(context_, args.dy.values);
     whole.dy = {dy.whole(), amax_of_all_rows(context_, args.dy)};
@@ -166,22 +196,28 @@ void Linear::row_backward(const Backward& args, BackwardPart part) const {
         dy.wait();
         dy8 = converted_gradient(whole.dy, part);
     }
-    for (std::int64_t i = 0; i < context_.tensor_pieces && part != BackwardPart::weights; ++i) {
+    for (std::int64_t i = 0; i < context_.tensor_pieces && inputs; ++i) {
         dy.wait(i);
-        input_grad(piece_of(whole, i), dy8);
+        input_grad(piece_of(whole, i), {}, dy8);
     }
     dy.wait();
-    const bool weights = part != BackwardPart::inputs && weight_.trained();
+    const LoraLayer::Gradient lora = adapter_gradient(whole.dy.values, pass, part);
+    if (inputs && has_adapter()) lora_.input_grad(lora, whole.dx);
+    const bool weights = part != BackwardPart::inputs && needs_input();
     // With sequence parallelism the bias was added to this rank's slice only.
-    const bool with_weights = part == BackwardPart::whole && weights && !context_.sequence_parallel;
-    if (part != BackwardPart::weights && !with_weights) bias_grad(args.dy.values);
-    if (weights) weight_grad(whole, with_weights ? bias_.grad : Tensor(), dy8);
+    const bool with_weights =
+        part == BackwardPart::whole && weight_.trained() && !context_.sequence_parallel;
+    if (inputs && !with_weights) bias_grad(args.dy.values);
+    if (!weights) return;
+    weight_grad(whole, with_weights ? bias_.grad : Tensor(), dy8);
+    if (has_adapter()) lora_.weight_grad(args.x.values, whole.dy.values, lora, pass);
 }
 
-void Linear::backward(const Backward& args, BackwardPart part) const {
-    if (part == BackwardPart::weights && !weight_.trained()) return;
+void Linear::backward(const Backward& args, const Pass& pass, BackwardPart part) const {
+    if (part == BackwardPart::weights && !needs_input()) return;
+    GPTRAIN_CHECK(args.gelu_input.empty() || !has_adapter(), "GELU epilogue before the adapter");
     const ArenaFrame frame(context_.workspace());
-    split_ == Split::column ? column_backward(args, part) : row_backward(args, part);
+    split_ == Split::column ? column_backward(args, pass, part) : row_backward(args, pass, part);
 }
 
 }  // namespace gptrain

@@ -4,12 +4,13 @@
 //   dx = dy W                [T, I]
 //   dW += dy^T x             fp32 [O, I]
 //   db += sum of rows of dy  fp32 [O]
+//
+// An adapter (lora.h) adds its part to y and to dx.
 #pragma once
 
 #include <string>
 
-#include "model/context.h"
-#include "model/parameters.h"
+#include "model/lora.h"
 
 namespace gptrain {
 
@@ -23,39 +24,52 @@ public:
     // layer, and their gradients) hold this rank's slice only: slices are gathered before the
     // GEMMs, and sums are reduce-scattered to slices.
 
-    /// Uses the parameter groups `name`.weight and `name`.bias.
+    /// Uses the parameter groups `name`.weight, `name`.bias, and those of its adapter.
     Linear(const ModelContext& context, const Parameters& parameters, const std::string& name,
-           Split split);
+           Split split, const LoraSite& site);
 
     std::int64_t outputs() const { return weight_.outputs(); }
     std::int64_t inputs() const { return weight_.inputs(); }
     /// True if its GEMMs are FP8.
     bool fp8() const { return !weight_.weight8.empty(); }
-    /// True if backward reads x, for the gradient of the weight.
-    bool needs_input() const { return weight_.trained(); }
+    bool has_adapter() const { return lora_.present(); }
+    /// True if backward reads x, for the gradient of the weight or of the adapter.
+    bool needs_input() const { return weight_.trained() || has_adapter(); }
 
     /// y = x W^T + b for x [T, I] and y [T, O], T this rank's rows (a slice, with sequence
-    /// parallelism). `gelu` [T, O], unless empty, receives gelu(y): column layers only, not in FP8.
-    void forward(const WithAmax& x, const Tensor& y, const Tensor& gelu = {}) const;
+    /// parallelism). `gelu` [T, O], unless empty, receives gelu(y): column layers only, not in FP8
+    /// and not with an adapter.
+    void forward(const WithAmax& x, const Tensor& y, const Pass& pass,
+                 const Tensor& gelu = {}) const;
 
     struct Backward {
         WithAmax x;         ///< [T, I]; not read if only inputs are asked for (B)
         WithAmax dy;        ///< [T, O]
         Tensor dx;          ///< [T, I], =; not written if only weights are asked for (W)
         Tensor gelu_input;  ///< [T, I] or empty: dx then is the gradient of the GELU's input; not
-                            ///< in FP8
+                            ///< in FP8 and not with an adapter
     };
-    /// Sums dx over tp while it computes the weight gradient, unless that is frozen.
-    void backward(const Backward& args, BackwardPart part) const;
+    /// Sums dx over tp while it computes the gradients of what is trained.
+    void backward(const Backward& args, const Pass& pass, BackwardPart part) const;
 
 private:
     void multiply(const WithAmax& x, const Tensor& bias, const Tensor& y,
                   const Tensor& gelu = {}) const;
     /// The arguments of the input gradient for piece i of the rows (slices.h).
     Backward piece_of(const Backward& args, std::int64_t i) const;
-    void column_backward(const Backward& args, BackwardPart part) const;
-    void row_backward(const Backward& args, BackwardPart part) const;
-    void input_grad(const Backward& args, const Fp8Matrix& dy8) const;
+    void column_forward(const WithAmax& x, const Tensor& y, const Pass& pass,
+                        const Tensor& gelu) const;
+    void row_forward(const WithAmax& x, const Tensor& y, const Pass& pass) const;
+    void column_backward(const Backward& args, const Pass& pass, BackwardPart part) const;
+    void row_backward(const Backward& args, const Pass& pass, BackwardPart part) const;
+    /// Input gradients of these rows, with the adapter's part unless `lora` is empty.
+    void input_grad(const Backward& args, const LoraLayer::Gradient& lora,
+                    const Fp8Matrix& dy8) const;
+    /// What the adapter's gradients begin with, for all rows; empty without an adapter.
+    LoraLayer::Gradient adapter_gradient(const Tensor& dy, const Pass& pass,
+                                         BackwardPart part) const;
+    LoraLayer::Gradient piece_of(const LoraLayer::Gradient& lora, std::int64_t i) const;
+    /// The gradient of the weight and of the bias, if they are not frozen.
     void weight_grad(const Backward& args, const Tensor& dbias, const Fp8Matrix& dy8) const;
     /// The bias gradient, if it is not frozen.
     void bias_grad(const Tensor& dy) const;
@@ -68,6 +82,7 @@ private:
     GroupTensors weight_;
     GroupTensors bias_;
     Split split_;
+    LoraLayer lora_;
 };
 
 }  // namespace gptrain

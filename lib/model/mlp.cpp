@@ -5,7 +5,9 @@ namespace gptrain {
 Mlp::Mlp(const ModelContext& context, const Parameters& parameters, std::int64_t layer)
     : context_(context),
       half_(context, parameters, layer, {.norm = "ln_2", .in = "mlp.fc_gate", .proj = "mlp.proj"},
-            DropoutSite::mlp_output) {}
+            {.output = DropoutSite::mlp_output,
+             .in = DropoutSite::lora_fc_gate,
+             .proj = DropoutSite::lora_mlp_proj}) {}
 
 SavedHalf Mlp::reserve(Arena& arena, Recompute recompute, std::int64_t tokens) const {
     if (recompute == Recompute::full) return {};
@@ -40,7 +42,8 @@ void Mlp::backward(const SavedHalf& kept, StreamGrad& grad, const Dropout& branc
     Tensor da = du.values;
     if (gated(activation()) && inputs)
         da = context_.temporary({pass.batch.tokens(), half_.a_width()});
-    half_.projection_backward(saved, dy, da, part, fuses_gelu() ? saved.u : Tensor());
+    half_.projection_backward(
+        saved, {.dy = dy, .da = da, .gelu_input = fuses_gelu() ? saved.u : Tensor()}, pass, part);
     if (inputs && !fuses_gelu()) {
         context_.backend.run(ActivationBackward{
             .activation = activation(), .u = saved.u, .dy = da, .du = du.values, .amax = du.amax});

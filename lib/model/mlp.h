@@ -28,8 +28,8 @@ public:
 
 private:
     Activation activation() const { return context_.shape.activation; }
-    /// GEMMs do the GELU and its gradient in their epilogues, except in FP8.
-    bool fuses_gelu() const { return activation() == Activation::gelu && !half_.fp8(); }
+    /// GEMMs do the GELU and its gradient in their epilogues.
+    bool fuses_gelu() const { return activation() == Activation::gelu && half_.takes_epilogues(); }
     /// Recomputes n and a if the part needs them and they were not kept.
     SavedHalf rebuilt(const SavedHalf& kept, const Pass& pass, BackwardPart part) const;
 

@@ -103,4 +103,9 @@ void Parameters::wait_for(const FlatRange& range) {
     if (!arriving_.empty()) start(arriving_.begin()->second);
 }
 
+std::vector<GroupRows> Parameters::rows_of(std::string_view name) const {
+    const ParameterGroup* group = find(name);
+    return group == nullptr ? std::vector<GroupRows>() : group->rows;
+}
+
 }  // namespace gptrain

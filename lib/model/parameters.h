@@ -61,6 +61,8 @@ public:
     const Tensor& main_grads() const { return main_grads_; }
     /// The group of that name; its tensors are empty if the layout lacks it.
     GroupTensors group(std::string_view name) const;
+    /// The parameters stacked in that group; empty if the layout lacks it.
+    std::vector<GroupRows> rows_of(std::string_view name) const;
 
 private:
     const ParameterGroup* find(std::string_view name) const;

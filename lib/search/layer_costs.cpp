@@ -127,7 +127,7 @@ std::vector<std::string> LayerCostTable::frozen_in_any_layer() const {
     std::set<std::string> frozen;
     const auto add = [&](const std::vector<TensorGroup>& groups, std::string_view layer) {
         for (const TensorGroup& group : groups) {
-            for (const TensorSize& tensor : group) {
+            for (const ModelTensor& tensor : group.tensors) {
                 if (plan.parameters.trains(tensor.name)) continue;
                 frozen.insert(text(layer.empty() ? "" : "h.*.", tensor.name.substr(layer.size())));
             }

@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "base/checked.h"
+#include "spec/adapter_plan.h"
 #include "spec/injected_faults.h"
 #include "spec/model_tensors.h"
 #include "spec/parallel_plan.h"
@@ -76,6 +77,7 @@ ModelShape model_shape(const RunSpec& spec) {
     shape.vocab = model.vocab_size;
     shape.max_positions = model.max_position_embeddings.value_or(seq_length);
     shape.qkv_bias = model.qkv_bias.value_or(model.bias);
+    shape.lora = lora_of(spec);
     std::sort(shape.full_attention_layers.begin(), shape.full_attention_layers.end());
     check_positions(model);
     require_multiple("model.num_attention_heads", shape.heads, "model.num_query_groups",
@@ -252,13 +254,16 @@ RunPlan derive(const RunSpec& spec, const PlanTarget& target) {
     plan.messages_in_order = target.cuda;
     plan.deterministic = spec.deterministic;
     plan.recompute = spec.recompute;
-    plan.parameters = {.frozen = training.frozen, .muon = spec.optimizer.name == "muon"};
+    plan.parameters = {.frozen = training.frozen,
+                       .adapter = spec.adapter.has_value(),
+                       .muon = spec.optimizer.name == "muon"};
     check_frozen(plan);
     plan.optimizer = optimizer_plan(spec);
     plan.async_checkpoint = spec.checkpoint.async;
     plan.seq_length = training.seq_length;
     plan.micro_batch_size = training.micro_batch_size;
     check_parallel(plan);
+    check_adapter(plan);
     if (parallel.overlap_tensor == OverlapTensor::on) plan.tensor_pieces = tensor_pieces(plan);
     const std::int64_t rows = plan.micro_batch_size * plan.seq_length;
     require(rows <= std::numeric_limits<std::int32_t>::max(), "training.micro_batch_size ",

@@ -1,6 +1,7 @@
 #include "spec/model_tensors.h"
 
 #include <algorithm>
+#include <cmath>
 
 #include "base/text.h"
 #include "spec/plan_checks.h"
@@ -8,37 +9,105 @@
 namespace gptrain {
 namespace {
 
-/// Appends the groups of a part of the model.
+/// Rows of a linear layer's stacked matrix.
+struct Output {
+    LinearName name;
+    std::int64_t rows;
+    TensorSplit split;
+};
+
+/// Lists the groups of a part of the model.
 class GroupList {
 public:
     explicit GroupList(const ModelShape& model) : model_(model) {}
 
-    void matrix(const std::string& name, std::int64_t rows) {
-        groups_.push_back({{name, rows, model_.hidden}});
+    void embedding(const std::string& name, std::int64_t rows, TensorSplit split) {
+        add({name, rows, model_.hidden, drawn(), split});
     }
     void norm(const std::string& name) {
-        groups_.push_back({{name + ".weight", model_.hidden}});
+        add({name + ".weight", model_.hidden, 0, ones});
         if (model_.bias && model_.normalization == Normalization::layernorm)
-            groups_.push_back({{name + ".bias", model_.hidden}});
+            add({name + ".bias", model_.hidden});
     }
+    /// The norm of each head of q or k.
     void head_norm(const std::string& name) {
-        groups_.push_back({{name + ".weight", model_.head_dim}});
+        add({.name = name + ".weight",
+             .rows = model_.head_dim,
+             .init = ones,
+             .partial_gradient = true});
     }
-    /// A linear layer whose outputs are stacked.
-    void linear(const std::vector<std::pair<std::string, std::int64_t>>& outputs,
-                std::int64_t inputs, bool bias) {
-        TensorGroup weights;
-        TensorGroup biases;
-        for (const auto& [name, rows] : outputs) {
-            weights.push_back({name + ".weight", rows, inputs});
-            biases.push_back({name + ".bias", rows});
+    /// A linear layer of the block with the prefix `block` that stacks `outputs`.
+    struct LinearGroup {
+        std::string block;
+        std::string name;
+        std::vector<Output> outputs;
+        std::int64_t inputs;
+        Initialisation init;
+        bool bias;
+    };
+    void linear(const LinearGroup& linear) {
+        TensorGroup weight = {linear.block + linear.name + ".weight", {}, true};
+        TensorGroup bias = {linear.block + linear.name + ".bias", {}};
+        for (const auto& [name, rows, split] : linear.outputs) {
+            const std::string output = text(linear.block, name_of(name));
+            weight.tensors.push_back({output + ".weight", rows, linear.inputs, linear.init, split});
+            // A row-parallel layer adds its bias after the sum, unsplit.
+            const TensorSplit of_bias = split == TensorSplit::columns ? TensorSplit::none : split;
+            bias.tensors.push_back({output + ".bias", rows, 0, {}, of_bias});
         }
-        groups_.push_back(std::move(weights));
-        if (bias) groups_.push_back(std::move(biases));
+        groups_.push_back(std::move(weight));
+        if (linear.bias) groups_.push_back(std::move(bias));
+        if (model_.lora) lora(linear);
+    }
+    Initialisation drawn() const { return {.std = model_.init_std}; }
+    /// Projections onto the residual stream start smaller so that its variance does not grow with
+    /// depth (GPT-2).
+    Initialisation projection() const {
+        return {.std = model_.init_std / std::sqrt(2.0 * static_cast<double>(model_.layers))};
     }
     std::vector<TensorGroup> take() { return std::move(groups_); }
 
 private:
+    static constexpr Initialisation ones = {.constant = 1};
+
+    /// A is drawn with the variance of PEFT's initial values; B starts at 0, so that the adapter
+    /// changes nothing at first.
+    void lora(const LinearGroup& linear) {
+        const std::int64_t rank = model_.lora->rank;
+        const Initialisation drawn = {.std =
+                                          1 / std::sqrt(3.0 * static_cast<double>(linear.inputs))};
+        TensorGroup a = {text(linear.block, linear.name, lora_a_suffix), {}};
+        TensorGroup b = {text(linear.block, linear.name, lora_b_suffix), {}};
+        for (const auto& [name, rows, split] : linear.outputs) {
+            if (!model_.lora->adapts(name)) continue;
+            const std::string output = text(linear.block, name_of(name));
+            // Of a column-parallel layer every rank holds A and the rows of B for its outputs; of a
+            // row-parallel layer B and the columns of A for its inputs. What every rank holds gets
+            // a part of its gradient from each of them.
+            const bool row_parallel = split == TensorSplit::columns;
+            a.tensors.push_back({.name = text(output, lora_a_suffix),
+                                 .rows = rank,
+                                 .columns = linear.inputs,
+                                 .init = drawn,
+                                 .split = row_parallel ? split : TensorSplit::none,
+                                 .partial_gradient = !row_parallel});
+            b.tensors.push_back({.name = text(output, lora_b_suffix),
+                                 .rows = rows,
+                                 .columns = rank,
+                                 .init = {},
+                                 .split = row_parallel ? TensorSplit::none : split,
+                                 .partial_gradient = row_parallel});
+        }
+        if (a.tensors.empty()) return;
+        groups_.push_back(std::move(a));
+        groups_.push_back(std::move(b));
+    }
+
+    void add(ModelTensor tensor) {
+        std::string name = tensor.name;
+        groups_.push_back({std::move(name), {std::move(tensor)}});
+    }
+
     const ModelShape& model_;
     std::vector<TensorGroup> groups_;
 };
@@ -57,19 +126,20 @@ void for_each_group(const ModelShape& model, const auto& visit) {
 
 std::int64_t frozen_in(const ParameterRules& rules, const TensorGroup& group) {
     // Groups are frozen whole.
-    if (rules.trains(group.front().name)) return 0;
+    if (rules.trains(group.tensors.front().name)) return 0;
     std::int64_t sum = 0;
-    for (const TensorSize& tensor : group)
+    for (const ModelTensor& tensor : group.tensors)
         sum += tensor.elements();
     return sum;
 }
 
 void check_whole(const ParameterRules& rules, const TensorGroup& group) {
-    const bool trained = rules.trains(group.front().name);
-    for (const TensorSize& tensor : group) {
+    const std::string& first = group.tensors.front().name;
+    const bool trained = rules.trains(first);
+    for (const ModelTensor& tensor : group.tensors) {
         require(rules.trains(tensor.name) == trained,
-                "training.frozen: ", trained ? tensor.name : group.front().name,
-                " would be frozen, but not ", trained ? group.front().name : tensor.name,
+                "training.frozen: ", trained ? tensor.name : first, " would be frozen, but not ",
+                trained ? first : tensor.name,
                 ", which the same GEMM reads; freeze both or neither");
     }
 }
@@ -78,37 +148,60 @@ void check_whole(const ParameterRules& rules, const TensorGroup& group) {
 
 std::vector<TensorGroup> layer_tensors(const ModelShape& model, std::int64_t layer) {
     const std::string at = text("h.", layer, ".");
-    const std::int64_t q_rows = model.heads * model.head_dim;
-    const std::int64_t kv_rows = model.groups * model.head_dim;
+    const std::int64_t q_size = model.heads * model.head_dim;
+    const std::int64_t kv_size = model.groups * model.head_dim;
+    using enum TensorSplit;
+    using enum LinearName;
     GroupList list(model);
     list.norm(at + "ln_1");
-    list.linear({{at + "attn.q", q_rows}, {at + "attn.k", kv_rows}, {at + "attn.v", kv_rows}},
-                model.hidden, model.qkv_bias);
+    list.linear({.block = at,
+                 .name = "attn.qkv",
+                 .outputs = {{attn_q, q_size, rows},
+                             {attn_k, kv_size, kv_rows},
+                             {attn_v, kv_size, kv_rows}},
+                 .inputs = model.hidden,
+                 .init = list.drawn(),
+                 .bias = model.qkv_bias});
     if (model.qk_norm) {
         list.head_norm(at + "attn.q_norm");
         list.head_norm(at + "attn.k_norm");
     }
-    list.linear({{at + "attn.proj", model.hidden}}, q_rows, model.bias);
+    list.linear({.block = at,
+                 .name = "attn.proj",
+                 .outputs = {{attn_proj, model.hidden, columns}},
+                 .inputs = q_size,
+                 .init = list.projection(),
+                 .bias = model.bias});
     list.norm(at + "ln_2");
-    std::vector<std::pair<std::string, std::int64_t>> inner = {{at + "mlp.fc", model.ffn}};
-    if (gated(model.activation)) inner.emplace_back(at + "mlp.gate", model.ffn);
-    list.linear(inner, model.hidden, model.bias);
-    list.linear({{at + "mlp.proj", model.hidden}}, model.ffn, model.bias);
+    std::vector<Output> inner = {{mlp_fc, model.ffn, rows}};
+    if (gated(model.activation)) inner.push_back({mlp_gate, model.ffn, rows});
+    list.linear({.block = at,
+                 .name = "mlp.fc_gate",
+                 .outputs = inner,
+                 .inputs = model.hidden,
+                 .init = list.drawn(),
+                 .bias = model.bias});
+    list.linear({.block = at,
+                 .name = "mlp.proj",
+                 .outputs = {{mlp_proj, model.hidden, columns}},
+                 .inputs = model.ffn,
+                 .init = list.projection(),
+                 .bias = model.bias});
     return list.take();
 }
 
 std::vector<TensorGroup> embedding_tensors(const ModelShape& model) {
     GroupList list(model);
-    list.matrix("wte.weight", model.vocab);
+    list.embedding("wte.weight", model.vocab, TensorSplit::rows);
     if (model.position_embedding == PositionEmbedding::learned)
-        list.matrix("wpe.weight", model.max_positions);
+        list.embedding("wpe.weight", model.max_positions, TensorSplit::none);
     return list.take();
 }
 
 std::vector<TensorGroup> head_tensors(const ModelShape& model) {
     GroupList list(model);
     list.norm("ln_f");
-    if (!model.tie_embeddings) list.matrix("head.weight", model.vocab);
+    if (!model.tie_embeddings) list.embedding("head.weight", model.vocab, TensorSplit::rows);
     return list.take();
 }
 
@@ -117,7 +210,7 @@ std::string_view head_matrix(const ModelShape& model) {
 }
 
 std::int64_t frozen_in_layer(const RunPlan& plan, std::int64_t layer) {
-    if (plan.parameters.frozen.empty()) return 0;
+    if (!plan.parameters.freezes_any()) return 0;
     std::int64_t sum = 0;
     for (const TensorGroup& group : layer_tensors(plan.model, layer))
         sum += frozen_in(plan.parameters, group);
@@ -125,7 +218,7 @@ std::int64_t frozen_in_layer(const RunPlan& plan, std::int64_t layer) {
 }
 
 std::int64_t frozen_parameters(const RunPlan& plan) {
-    if (plan.parameters.frozen.empty()) return 0;
+    if (!plan.parameters.freezes_any()) return 0;
     std::int64_t sum = 0;
     for_each_group(plan.model,
                    [&](const TensorGroup& group) { sum += frozen_in(plan.parameters, group); });
@@ -144,8 +237,8 @@ void check_frozen(const RunPlan& plan) {
     bool any_trained = false;
     for_each_group(plan.model, [&](const TensorGroup& group) {
         check_whole(rules, group);
-        any_trained |= rules.trains(group.front().name);
-        for (const TensorSize& tensor : group) {
+        any_trained |= rules.trains(group.tensors.front().name);
+        for (const ModelTensor& tensor : group.tensors) {
             for (std::size_t i = 0; i < matched.size(); ++i)
                 if (!matched[i]) matched[i] = name_matches(rules.frozen[i], tensor.name);
         }

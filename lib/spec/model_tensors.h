@@ -9,17 +9,39 @@
 
 namespace gptrain {
 
+/// Initial values: N(0, std), or `constant` if std is 0.
+struct Initialisation {
+    double std = 0;
+    float constant = 0;
+};
+
+/// How tp splits a tensor.
+enum class TensorSplit {
+    none,     ///< not split
+    rows,     ///< dim 0
+    columns,  ///< dim 1
+    kv_rows,  ///< dim 0 by query groups, at least one per rank
+};
+
 /// A tensor of the whole model: a matrix, or a vector if `columns` is 0.
-struct TensorSize {
+struct ModelTensor {
     std::string name;
     std::int64_t rows = 0;
     std::int64_t columns = 0;
+    Initialisation init = {};
+    TensorSplit split = TensorSplit::none;
+    /// Each rank of tp computes only a part of the gradient of what it holds.
+    bool partial_gradient = false;
     std::int64_t elements() const { return columns == 0 ? rows : rows * columns; }
 };
 
-/// Tensors that one GEMM or one addition of a bias reads together: (q, k, v), (fc, gate); every
-/// other one is alone.
-using TensorGroup = std::vector<TensorSize>;
+/// Tensors that one GEMM or one addition of a bias reads together, stacked along dim 0: (q, k, v),
+/// (fc, gate); every other one is alone.
+struct TensorGroup {
+    std::string name;  ///< such as "h.0.attn.qkv.weight"
+    std::vector<ModelTensor> tensors;
+    bool linear = false;  ///< the matrix of a block's linear layer
+};
 
 /// The groups of one layer, of those before the first and of those after the last one, in the
 /// model's order. A tied head has no tensor.

@@ -9,7 +9,12 @@ Update ParameterRules::update(std::string_view name, int dims) const {
     return muon && dims == 2 && name.starts_with("h.") ? Update::muon : Update::adamw;
 }
 
+bool is_adapter_parameter(std::string_view name) {
+    return name.ends_with(lora_a_suffix) || name.ends_with(lora_b_suffix);
+}
+
 bool ParameterRules::trains(std::string_view name) const {
+    if (adapter) return is_adapter_parameter(name);
     return std::none_of(frozen.begin(), frozen.end(),
                         [&](const std::string& pattern) { return name_matches(pattern, name); });
 }

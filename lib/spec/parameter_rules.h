@@ -20,13 +20,24 @@ struct ParameterRules {
     /// Patterns of the names of frozen parameters (name_matches).
     std::vector<std::string> frozen;
 
+    /// Trains only the parameters of an adapter.
+    bool adapter = false;
+
     /// Muon updates the matrices of the blocks; AdamW everything else.
     bool muon = false;
 
     /// `dims`: 1 or 2.
     Update update(std::string_view name, int dims) const;
     bool trains(std::string_view name) const;
+    bool freezes_any() const { return adapter || !frozen.empty(); }
 };
+
+// The two matrices that LoRA adds to the linear layer NAME are NAME.lora_a and NAME.lora_b.
+constexpr std::string_view lora_a_suffix = ".lora_a";
+constexpr std::string_view lora_b_suffix = ".lora_b";
+
+/// True for the name of a parameter of an adapter.
+bool is_adapter_parameter(std::string_view name);
 
 /// True if the pattern matches the whole name. `*` stands for any text, none included; every other
 /// character for itself.

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <utility>
 
 #include "base/checked.h"
 
@@ -11,6 +12,45 @@ bool ModelShape::has_window(std::int64_t layer) const {
     return sliding_window &&
            !std::binary_search(full_attention_layers.begin(), full_attention_layers.end(), layer);
 }
+
+bool Lora::adapts(LinearName layer) const {
+    return std::find(targets.begin(), targets.end(), layer) != targets.end();
+}
+
+ModelShape without_adapter(ModelShape model) {
+    model.lora.reset();
+    return model;
+}
+
+namespace {
+
+/// Rows and columns of the matrix of a linear layer.
+std::pair<std::int64_t, std::int64_t> size_of(const ModelShape& model, LinearName layer) {
+    const std::int64_t q_size = model.heads * model.head_dim;
+    const std::int64_t kv_size = model.groups * model.head_dim;
+    switch (layer) {
+        case LinearName::attn_q: return {q_size, model.hidden};
+        case LinearName::attn_k:
+        case LinearName::attn_v: return {kv_size, model.hidden};
+        case LinearName::attn_proj: return {model.hidden, q_size};
+        case LinearName::mlp_fc:
+        case LinearName::mlp_gate: return {model.ffn, model.hidden};
+        case LinearName::mlp_proj: return {model.hidden, model.ffn};
+    }
+    return {};
+}
+
+std::int64_t lora_parameters(const ModelShape& model) {
+    if (!model.lora) return 0;
+    std::int64_t sum = 0;
+    for (const LinearName layer : model.lora->targets) {
+        const auto [outputs, inputs] = size_of(model, layer);
+        sum += model.lora->rank * (outputs + inputs);
+    }
+    return model.layers * sum;
+}
+
+}  // namespace
 
 std::int64_t parameter_count(const ModelShape& model) {
     const auto& [L, H, N, G, D, F, V] =
@@ -26,7 +66,8 @@ std::int64_t parameter_count(const ModelShape& model) {
     const std::int64_t positions =
         model.position_embedding == PositionEmbedding::learned ? model.max_positions : 0;
     const std::int64_t vocabularies = model.tie_embeddings ? 1 : 2;
-    return (vocabularies * V + positions) * H + L * (gemm_weights + biases + 2 * norm) + norm;
+    return (vocabularies * V + positions) * H + L * (gemm_weights + biases + 2 * norm) + norm +
+           lora_parameters(model);
 }
 
 double flops_per_token(const ModelShape& model, std::int64_t seq_length) {

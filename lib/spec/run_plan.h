@@ -14,6 +14,18 @@
 
 namespace gptrain {
 
+/// LoRA (Hu et al. 2021, arXiv 2106.09685): a linear layer [O, I] among the targets computes
+/// y = x W^T + b + scale dropout(x) A^T B^T with A [rank, I] and B [O, rank].
+struct Lora {
+    std::int64_t rank = 0;
+    double scale = 1;
+    double dropout = 0;
+    std::vector<LinearName> targets;
+
+    bool adapts(LinearName layer) const;
+    bool operator==(const Lora&) const = default;
+};
+
 /// The model as computing sees it, whole or one rank's part of it: sizes that are all known, called
 /// as in backend/ops.h.
 struct ModelShape : ModelVariant {
@@ -26,6 +38,7 @@ struct ModelShape : ModelVariant {
     std::int64_t vocab = 0;          ///< V
     std::int64_t max_positions = 0;  ///< rows of wpe.weight
     bool qkv_bias = true;            ///< biases of q, k and v
+    std::optional<Lora> lora = {};
 
     /// True if tokens of the layer see at most sliding_window keys. full_attention_layers are in
     /// ascending order.
@@ -34,8 +47,10 @@ struct ModelShape : ModelVariant {
     bool operator==(const ModelShape&) const = default;
 };
 
-/// Number of parameters. Shared ones count once.
+/// Number of parameters, with those of an adapter. Shared ones count once.
 std::int64_t parameter_count(const ModelShape& model);
+/// The model without its adapter.
+ModelShape without_adapter(ModelShape model);
 
 /// FLOPs of one token's forward and backward: 6 x parameters + 6 L N D S for causal attention
 /// (scores and values of the visible half only); in layers with a window W, 2 W - W^2 / S replaces

@@ -53,6 +53,17 @@ struct ModelSpec : ModelVariant {
     bool operator==(const ModelSpec&) const = default;
 };
 
+/// What is trained in place of the model's own parameters.
+struct AdapterSpec {
+    AdapterKind kind = AdapterKind::lora;
+    std::int64_t rank = 8;
+    double alpha = 16;  ///< the update is multiplied by alpha / rank
+    double dropout = 0;
+    std::vector<LinearName> targets = {LinearName::attn_q, LinearName::attn_v};
+
+    bool operator==(const AdapterSpec&) const = default;
+};
+
 struct DataSource {
     std::filesystem::path prefix;  ///< PREFIX.bin and PREFIX.idx
     double weight = 1.0;
@@ -247,6 +258,7 @@ struct RunSpec {
     DeviceChoice device = DeviceChoice::automatic;
     std::filesystem::path output_dir;
     ModelSpec model;
+    std::optional<AdapterSpec> adapter;
     DataSpec data;
     TrainingSpec training;
     ParallelSpec parallel;

@@ -71,6 +71,15 @@ void visit_keys(Keys& keys, ModelSpec& model) {
 }
 
 template <class Keys>
+void visit_keys(Keys& keys, AdapterSpec& adapter) {
+    keys.required("kind", adapter.kind);
+    keys.value("rank", adapter.rank, IntRange{1, 4096});
+    keys.value("alpha", adapter.alpha, positive);
+    keys.value("dropout", adapter.dropout, fraction);
+    keys.value("targets", adapter.targets, ListOf<>{1, 7});
+}
+
+template <class Keys>
 void visit_keys(Keys& keys, DataSource& source) {
     keys.required("prefix", source.prefix);
     keys.value("weight", source.weight, positive);
@@ -214,6 +223,7 @@ void visit_keys(Keys& keys, RunSpec& spec) {
     keys.value("device", spec.device);
     keys.required("output_dir", spec.output_dir);
     keys.value("model", spec.model);
+    keys.open("adapter", spec.adapter, "none");
     keys.value("data", spec.data);
     keys.value("training", spec.training);
     keys.value("parallel", spec.parallel);

@@ -51,6 +51,24 @@ constexpr auto words_of(Activation) {
         {{gelu, "gelu"}, {gelu_erf, "gelu_erf"}, {swiglu, "swiglu"}});
 }
 
+enum class AdapterKind { lora };
+constexpr auto words_of(AdapterKind) {
+    return std::to_array<Word<AdapterKind>>({{AdapterKind::lora, "lora"}});
+}
+
+/// The linear layers of a block.
+enum class LinearName { attn_q, attn_k, attn_v, attn_proj, mlp_fc, mlp_gate, mlp_proj };
+constexpr auto words_of(LinearName) {
+    using enum LinearName;
+    return std::to_array<Word<LinearName>>({{attn_q, "attn.q"},
+                                            {attn_k, "attn.k"},
+                                            {attn_v, "attn.v"},
+                                            {attn_proj, "attn.proj"},
+                                            {mlp_fc, "mlp.fc"},
+                                            {mlp_gate, "mlp.gate"},
+                                            {mlp_proj, "mlp.proj"}});
+}
+
 enum class ContextMethod { ring, all_to_all };
 constexpr auto words_of(ContextMethod) {
     using enum ContextMethod;

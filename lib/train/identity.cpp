@@ -103,10 +103,21 @@ void add_variant(const ModelShape& model, Json& identity) {
     }
 }
 
+Json adapter_json(const AdapterSpec& adapter, const std::string& adapted) {
+    Json targets = Json::array();
+    for (const LinearName target : adapter.targets)
+        targets.push_back(name_of(target));
+    return {{"kind", name_of(adapter.kind)},
+            {"rank", adapter.rank},
+            {"alpha", adapter.alpha},
+            {"targets", std::move(targets)},
+            {"init_from", adapted}};
+}
+
 }  // namespace
 
 Json run_identity(const RunSpec& spec, const RunPlan& plan, const TrainingData& data,
-                  const std::string& tokenizer) {
+                  const Fingerprints& fingerprints) {
     const ModelShape& model = plan.model;
     Json identity = Json::object();
     identity["model"] = {{"num_layers", model.layers},
@@ -126,12 +137,13 @@ Json run_identity(const RunSpec& spec, const RunPlan& plan, const TrainingData& 
                          {"tie_embeddings", model.tie_embeddings},
                          {"init_std", model.init_std}};
     add_variant(model, identity["model"]);
-    identity["data"] = {{"tokenizer", tokenizer},
+    identity["data"] = {{"tokenizer", fingerprints.tokenizer},
                         {"train", sources(data.train_sources)},
                         {"validation", sources(data.validation_sources)},
                         {"split", spec.data.split},
                         {"num_samples", data.num_samples}};
     if (data.phase) identity["data"]["phase"] = phase_json(*data.phase, plan.seq_length);
+    if (model.lora) identity["adapter"] = adapter_json(*spec.adapter, fingerprints.adapted);
     identity["seed"] = spec.seed;
     identity["training"] = {{"seq_length", plan.seq_length}};
     if (!spec.training.frozen.empty()) identity["training"]["frozen"] = spec.training.frozen;

@@ -12,11 +12,15 @@ namespace gptrain {
 
 /// What must be equal to resume: the model (except dropout, and max_position_embeddings with rope),
 /// the tokenizer, the data sources with their fingerprints, order and weights, the split, the seed,
-/// seq_length, the frozen parameters, the optimizer's name, and the number of samples, which fixes
-/// their order. After a change of the data, also how far each source had been read before.
-/// `tokenizer` is the fingerprint of the tokenizer file, empty without one.
+/// seq_length, the frozen parameters, the adapter (except dropout), the optimizer's name, and the
+/// number of samples, which fixes their order. After a change of the data, also how far each source
+/// had been read before.
+struct Fingerprints {
+    std::string tokenizer;  ///< of the file, empty without one
+    std::string adapted;    ///< of the model that an adapter adapts, empty without one
+};
 Json run_identity(const RunSpec& spec, const RunPlan& plan, const TrainingData& data,
-                  const std::string& tokenizer);
+                  const Fingerprints& fingerprints);
 
 /// Throws an Error (usage) that names the first difference and both values, if there is one. With
 /// `go_on`, the training sources, the number and the length of samples and the validation sources

@@ -4,29 +4,9 @@
 #include <map>
 
 #include "base/log.h"
-#include "spec/make_plan.h"
+#include "train/source_weights.h"
 
 namespace gptrain {
-namespace {
-
-/// The model whose weights these are.
-ModelShape model_of(const ModelSource& source) {
-    RunSpec spec = source.spec();
-    spec.parallel = {};
-    spec.training.global_batch_size.reset();
-    spec.training.rampup = {};
-    return make_plan(spec, {.world_size = 1, .cuda = false, .dry_run = true}).model;
-}
-
-StateSource weights_of(const StateSource& state) {
-    return [&state](const StateVisitor& visit) {
-        state([&](const NamedState& one) {
-            if (one.group == "weight") visit(one);
-        });
-    };
-}
-
-}  // namespace
 
 void check_same_weights(const ModelShape& theirs, const ModelShape& ours,
                         const std::string& source) {
@@ -70,8 +50,16 @@ InitialWeights::InitialWeights(std::filesystem::path from, const ModelShape& mod
     ranks.run_on_all([&] { check(); });
 }
 
+std::string InitialWeights::fingerprint() const {
+    return gptrain::fingerprint(source_, ranks_);
+}
+
 void InitialWeights::check() const {
-    const ModelShape theirs = model_of(source_);
+    const ModelShape theirs = source_.model();
+    if (theirs.lora) {
+        fail(ExitCode::usage, "init_from: ", from_.string(),
+             ": is an adapter; start from gptrain export --merge of it");
+    }
     check_same_weights(theirs, model_, from_.string());
     if (ranks_.rank() != 0) return;
     const auto note = [](std::string_view key, const auto& there, const auto& here) {
@@ -92,8 +80,7 @@ std::filesystem::path InitialWeights::tokenizer_folder() const {
     return {};
 }
 
-void InitialWeights::load(Backend& backend, const StateSource& state) {
-    const StateSource weights = weights_of(state);
+void InitialWeights::load(Backend& backend, const StateSource& weights) {
     if (const HfFolder* folder = source_.hf()) {
         ranks_.run_on_all(
             [&] { weights([&](const NamedState& one) { read_weights(*folder, backend, one); }); });

@@ -1,4 +1,5 @@
-// The weights of another model with which a new run starts (the spec's init_from).
+// The weights of another model with which a new run starts, or which its adapter adapts (the spec's
+// init_from).
 #pragma once
 
 #include <filesystem>
@@ -28,8 +29,11 @@ public:
     /// The folder with the tokenizer of the weights, for data.tokenizer; empty if they have none.
     std::filesystem::path tokenizer_folder() const;
 
-    /// Fills group "weight" of `state`, and prints where the weights come from.
-    void load(Backend& backend, const StateSource& state);
+    /// Tells the model apart from others (source_weights.h).
+    std::string fingerprint() const;
+
+    /// Fills `weights`, and prints where they come from.
+    void load(Backend& backend, const StateSource& weights);
 
 private:
     /// Checks the model of the weights.

@@ -7,6 +7,7 @@
 #include "base/file.h"
 #include "base/float_values.h"
 #include "checkpoint/commit.h"
+#include "spec/make_plan.h"
 #include "train/resume.h"
 
 namespace gptrain {
@@ -39,6 +40,14 @@ ModelSource::ModelSource(const std::filesystem::path& path, const MpiSession& ra
         folder = path.has_parent_path() ? path.parent_path() : ".";
     });
     if (!is_hf) checkpoint_ = open_checkpoint(folder, ranks);
+}
+
+ModelShape ModelSource::model() const {
+    RunSpec own = spec();
+    own.parallel = {};
+    own.training.global_batch_size.reset();
+    own.training.rampup = {};
+    return make_plan(own, {.world_size = 1, .cuda = false, .dry_run = true}).model;
 }
 
 const std::filesystem::path& ModelSource::folder() const {

@@ -1,4 +1,6 @@
 // A trained model where a user keeps it: a checkpoint or a folder of Hugging Face's transformers.
+// The checkpoint of an adapter has the adapter alone; the model that it adapts is a source of its
+// own.
 #pragma once
 
 #include <filesystem>
@@ -19,12 +21,18 @@ public:
     /// `path`: a checkpoint, its model.h5, or an output directory (of which the newest valid
     /// checkpoint), or a folder of transformers. All ranks construct it together. Error (usage) if
     /// there is no model; (bad_input) if the folder of transformers is faulty or no run spec
-    /// expresses its model. The session must outlive it.
+    /// expresses its model. The session must outlive it. An adapter's model is not opened
+    /// (open_model.h).
     ModelSource(const std::filesystem::path& path, const MpiSession& ranks);
 
     const std::filesystem::path& folder() const;
     /// The run spec of the model, as it was trained.
     RunSpec spec() const;
+    /// Its shape.
+    ModelShape model() const;
+    /// The model that an adapter adapts; null if it is no adapter, or not opened.
+    ModelSource* adapted() const { return adapted_.get(); }
+    void set_adapted(std::unique_ptr<ModelSource> adapted) { adapted_ = std::move(adapted); }
     /// Nothing if the model is a checkpoint.
     const HfFolder* hf() const { return hf_.get(); }
     /// Error (usage) if the model is a folder of transformers.
@@ -40,6 +48,7 @@ private:
     const MpiSession* ranks_;
     std::optional<RestartPoint> checkpoint_;
     std::unique_ptr<const HfFolder> hf_;
+    std::unique_ptr<ModelSource> adapted_;
 };
 
 /// state.values = the elements of its shard, rounded to its dtype, a few MiB at a time.

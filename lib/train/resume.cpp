@@ -218,6 +218,13 @@ SavedData saved_data(const CheckpointMeta& meta) {
     return data;
 }
 
+std::string adapted_fingerprint(const CheckpointMeta& meta) {
+    const std::string source = text("checkpoint of step ", meta.step, ": identity");
+    const JsonReader adapter(JsonReader(meta.identity, source).object("adapter"),
+                             source + ".adapter");
+    return adapter.string("init_from");
+}
+
 std::string saved_tokenizer(const CheckpointMeta& meta) {
     const std::string source = text("checkpoint of step ", meta.step, ": identity");
     const JsonReader identity(meta.identity, source);

@@ -59,6 +59,9 @@ SavedData saved_data(const CheckpointMeta& meta);
 /// The fingerprint of the tokenizer, empty if the run has none.
 std::string saved_tokenizer(const CheckpointMeta& meta);
 
+/// The fingerprint of the model that the checkpoint's adapter adapts.
+std::string adapted_fingerprint(const CheckpointMeta& meta);
+
 /// Names that the tokenizer's file may have in a checkpoint (tokenizer_file_name); absent if the
 /// run has no tokenizer.
 constexpr std::array<std::string_view, 2> checkpoint_tokenizer_names = {"tokenizer.model",

@@ -60,8 +60,13 @@ std::unique_ptr<Engine> Run::make_engine(const StepCost& cost) {
 void Run::start(std::optional<RestartPoint>& checkpoint, std::optional<InitialWeights>& initial) {
     std::optional<TimeSpent> goodput;
     double load_seconds = 0;
+    const auto load_initial = [&] {
+        initial->load(devices_.backend,
+                      [this](const StateVisitor& visit) { engine_->visit_model(visit); });
+    };
     if (checkpoint) {
         const Clock::time_point start = Clock::now();
+        if (initial) load_initial();
         const SavedRun saved = checkpoints_.load(*checkpoint, state_);
         load_seconds = seconds_since(start);
         goodput = saved.goodput;
@@ -73,8 +78,7 @@ void Run::start(std::optional<RestartPoint>& checkpoint, std::optional<InitialWe
         state_.last = engine_->read_state();
         if (initial) {
             const Clock::time_point start = Clock::now();
-            initial->load(devices_.backend,
-                          [this](const StateVisitor& visit) { engine_->visit(visit); });
+            load_initial();
             engine_->restore(state_.last);
             load_seconds = seconds_since(start);
         }

@@ -85,7 +85,7 @@ TokenizerInput check_inputs(const RunSpec& spec) {
 }
 
 RunInputs open_inputs(const RunSpec& spec, const RunPlan& plan, const TokenizerInput& tokenizer,
-                      const std::filesystem::path& cache, const std::optional<SavedData>& saved) {
+                      const OpenInputs& from) {
     RunInputs inputs = {
         .spec = spec, .plan = plan, .data = {}, .tokenizer = tokenizer, .identity = {}};
     EndOfDocument& end = inputs.plan.end_of_document;
@@ -105,13 +105,14 @@ RunInputs open_inputs(const RunSpec& spec, const RunPlan& plan, const TokenizerI
                     .seq_length = plan.seq_length,
                     .num_samples = plan.num_samples,
                     .eval_samples = spec.training.eval_interval > 0 ? eval_samples : 0,
-                    .cache_folder = cache,
-                    .run_samples = run_samples(plan, saved),
+                    .cache_folder = from.cache,
+                    .run_samples = run_samples(plan, from.saved),
                     .tokenizer = tokenizer.expected,
-                    .saved = saved});
+                    .saved = from.saved});
     inputs.plan.num_samples = inputs.data.num_samples;
-    inputs.identity = run_identity(spec, plan, inputs.data,
-                                   tokenizer.expected ? tokenizer.expected->fingerprint : "");
+    inputs.identity =
+        run_identity(spec, plan, inputs.data,
+                     {tokenizer.expected ? tokenizer.expected->fingerprint : "", from.adapted});
     return inputs;
 }
 

@@ -35,10 +35,15 @@ struct RunInputs {
     Json identity;  ///< what must be equal to resume (identity.h)
 };
 
-/// `cache`: the folder of the index files. `saved`: the data of the checkpoint that the run
-/// resumes, if it resumes one. Error (usage) if the tokenizer and the token files do not fit
+struct OpenInputs {
+    std::filesystem::path cache;     ///< the folder of the index files
+    std::optional<SavedData> saved;  ///< the data of the checkpoint that the run resumes
+    std::string adapted;             ///< the fingerprint of the model that its adapter adapts
+};
+
+/// Error (usage) if the tokenizer and the token files do not fit
 /// together; Error (bad_input) for a faulty data set.
 RunInputs open_inputs(const RunSpec& spec, const RunPlan& plan, const TokenizerInput& tokenizer,
-                      const std::filesystem::path& cache, const std::optional<SavedData>& saved);
+                      const OpenInputs& from);
 
 }  // namespace gptrain

@@ -68,12 +68,14 @@ bool starts_fresh(const ResumeChoice& resume, const std::filesystem::path& check
 RunInputs open_inputs_on_all(const RunSpec& spec, const RunPlan& plan,
                              const TokenizerInput& tokenizer, const RunPaths& paths,
                              const std::optional<RestartPoint>& checkpoint,
+                             const std::optional<InitialWeights>& initial,
                              const MpiSession& ranks) {
-    std::optional<SavedData> saved;
-    if (checkpoint) ranks.run_on_all([&] { saved = saved_data(checkpoint->meta()); });
+    OpenInputs from = {.cache = paths.cache(), .saved = {}, .adapted = {}};
+    if (checkpoint) ranks.run_on_all([&] { from.saved = saved_data(checkpoint->meta()); });
+    if (spec.adapter) from.adapted = initial->fingerprint();
     std::optional<RunInputs> inputs;
     const auto open = [&] {
-        if (!inputs) inputs.emplace(open_inputs(spec, plan, tokenizer, paths.cache(), saved));
+        if (!inputs) inputs.emplace(open_inputs(spec, plan, tokenizer, from));
     };
     ranks.run_on_first(open);
     ranks.run_on_all(open);
@@ -119,8 +121,9 @@ ExitCode train(const RunSpec& spec, const RunPlan& plan, const ResumeChoice& res
     TokenizerInput tokenizer;
     ranks.run_on_all([&] { tokenizer = check_inputs(spec); });
     std::optional<InitialWeights> initial;
-    if (spec.init_from && starts_fresh(resume, paths.checkpoints(), ranks))
-        initial.emplace(*spec.init_from, plan.model, ranks);
+    // The checkpoints of an adapter lack what it adapts.
+    if (spec.init_from && (spec.adapter || starts_fresh(resume, paths.checkpoints(), ranks)))
+        initial.emplace(*spec.init_from, without_adapter(plan.model), ranks);
     if (initial && !spec.data.tokenizer && ranks.rank() == 0) {
         const std::filesystem::path folder = initial->tokenizer_folder();
         if (!folder.empty())
@@ -139,7 +142,8 @@ ExitCode train(const RunSpec& spec, const RunPlan& plan, const ResumeChoice& res
     ranks.run_on_all([&] {
         if (checkpoint) require_resumable(*checkpoint);
     });
-    const RunInputs inputs = open_inputs_on_all(spec, plan, tokenizer, paths, checkpoint, ranks);
+    const RunInputs inputs =
+        open_inputs_on_all(spec, plan, tokenizer, paths, checkpoint, initial, ranks);
     print_start(inputs, cost, devices);
     if (ranks.rank() == 0 && !inputs.data.warning.empty()) warn(inputs.data.warning);
     ranks.run_on_all([&] {

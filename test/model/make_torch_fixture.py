@@ -12,6 +12,7 @@ Each file holds
                         loss there is torch.nn.functional.cross_entropy with ignore_index.
     weight/NAME         float32, the tensors before the first step
     grad/NAME           gradients of `loss` there, before clipping
+    weight/NAME.lora_a, weight/NAME.lora_b      only in lora_*_tiny.h5, where only these are trained
     loss                float64, weighted sum over the tokens / sum of the weights
     losses, grad_norms, learning_rates          float64 [10], one for each optimizer step on this batch
     final/NAME, final_exp_avg/NAME, final_exp_avg_sq/NAME       after the ten steps
@@ -21,6 +22,8 @@ All is computed in float64; tensors are stored rounded to float32. The attribute
 result says how far from it PyTorch's own float32 gets (2-norm of the difference): the farthest of
 eight runs that start from weights disturbed by half a unit in the last place, since one run alone may
 be near by luck. What another float32 implementation may be off by is a small multiple of that.
+
+The loss and the gradients of lora_llama_tiny.h5 are compared with PEFT's on the Llama of transformers.
 
 `eps` is larger than usual: a gradient that is zero but for rounding (that of the key bias) would else
 be blown up to a full update by AdamW's normalisation, and nothing could be compared.
@@ -57,6 +60,12 @@ LEARNED = dict(GPT2, loss="cross_entropy")
 MUON_GPT2 = dict(GPT2, optimizer="muon", momentum=0.95, nesterov=1, scale="match_rms", lr_scale=1.0)
 MUON_LLAMA = dict(LLAMA, optimizer="muon", momentum=0.8, nesterov=0, scale="original", lr_scale=2.0,
                   clip_grad=1.0)
+
+# LoRA of every layer, and of some that share their input with others.
+LORA_GPT2 = dict(GPT2, lora_rank=5, lora_alpha=7.5,
+                 lora_targets="attn.q attn.k attn.v attn.proj mlp.fc mlp.proj")
+LORA_LLAMA = dict(LLAMA, lora_rank=3, lora_alpha=12.0,
+                  lora_targets="attn.q attn.v attn.proj mlp.gate mlp.proj")
 
 # The keys that GPT2 and LLAMA lack have these values there.
 PLAIN = dict(optimizer="adamw", qkv_bias=None, qk_norm=0, rope_scaling="none", sliding_window=0, full_attention_layer=-1)
@@ -97,6 +106,9 @@ def tensor_shapes(c):
         shapes[name + ".weight"] = (outputs, inputs)
         if bias:
             shapes[name + ".bias"] = (outputs,)
+        if name.split(".", 2)[2] in c.get("lora_targets", "").split():
+            shapes[name + ".lora_a"] = (c["lora_rank"], inputs)
+            shapes[name + ".lora_b"] = (outputs, c["lora_rank"])
 
     def norm(name):
         shapes[name + ".weight"] = (hidden,)
@@ -150,6 +162,8 @@ def norm(c, w, name, x):
 
 def linear(c, w, name, x):
     y = x @ w[name + ".weight"].T
+    if name + ".lora_a" in w:
+        y = y + c["lora_alpha"] / c["lora_rank"] * (x @ w[name + ".lora_a"].T) @ w[name + ".lora_b"].T
     return y + w[name + ".bias"] if name + ".bias" in w else y
 
 
@@ -294,13 +308,16 @@ class Muon:
 
 def train(c, batch, weights, dtype):
     """Everything in the file except the inputs, computed in `dtype`."""
-    w = {name: torch.tensor(x, dtype=dtype, requires_grad=True) for name, x in weights.items()}
+    lora = "lora_rank" in c
+    w = {name: torch.tensor(x, dtype=dtype, requires_grad=not lora or "lora_" in name)
+         for name, x in weights.items()}
+    trained = {name: x for name, x in w.items() if x.requires_grad}
     ids, targets = (torch.tensor(x, dtype=torch.int64) for x in batch[:2])
     token_weights = torch.tensor(batch[2], dtype=dtype)
     with_muon = option(c, "optimizer") == "muon"
     blocks = [x for name, x in w.items() if name.startswith("h.") and x.ndim == 2]
     muon = Muon(c, blocks if with_muon else [])
-    others = [x for x in w.values() if x not in muon.state]
+    others = [x for x in trained.values() if x not in muon.state]
     optimizer = torch.optim.AdamW(
         [dict(params=[x for x in others if x.ndim == 2], weight_decay=c["weight_decay"]),
          dict(params=[x for x in others if x.ndim != 2], weight_decay=0.0)],
@@ -313,9 +330,9 @@ def train(c, batch, weights, dtype):
         loss.backward()
         if step == 1:
             out["loss"] = loss.item()
-            out.update({"grad/" + name: x.grad.numpy().copy() for name, x in w.items()})
+            out.update({"grad/" + name: x.grad.numpy().copy() for name, x in trained.items()})
         clip = c["clip_grad"] if c["clip_grad"] > 0 else math.inf
-        norm_before = torch.nn.utils.clip_grad_norm_(w.values(), clip)
+        norm_before = torch.nn.utils.clip_grad_norm_(trained.values(), clip)
         for group in optimizer.param_groups:
             group["lr"] = learning_rate(c, step)
         optimizer.step()
@@ -325,12 +342,65 @@ def train(c, batch, weights, dtype):
         out["learning_rates"].append(learning_rate(c, step))
     for name, x in w.items():
         out["final/" + name] = x.detach().numpy()
+        if name not in trained:
+            continue
         if x in muon.state:
             out["final_momentum_buffer/" + name] = muon.state[x].numpy()
             continue
         out["final_exp_avg/" + name] = optimizer.state[x]["exp_avg"].numpy()
         out["final_exp_avg_sq/" + name] = optimizer.state[x]["exp_avg_sq"].numpy()
     return {name: np.asarray(x, dtype=np.float64) for name, x in out.items()}
+
+
+def check_with_peft(c, batch, weights, exact):
+    """PEFT and transformers give the same loss and gradients (needs both, and nothing is stored)."""
+    import peft
+    import transformers
+
+    layers = {"attn.q": "self_attn.q_proj", "attn.k": "self_attn.k_proj", "attn.v": "self_attn.v_proj",
+              "attn.proj": "self_attn.o_proj", "mlp.fc": "mlp.up_proj", "mlp.gate": "mlp.gate_proj",
+              "mlp.proj": "mlp.down_proj", "ln_1": "input_layernorm", "ln_2": "post_attention_layernorm"}
+
+    def theirs(name):
+        if name.startswith("h."):
+            _, layer, rest = name.split(".", 2)
+            stem, kind = rest.rsplit(".", 1)
+            kind = {"lora_a": "lora_A.default.weight", "lora_b": "lora_B.default.weight"}.get(kind, kind)
+            if kind == "weight" and stem in c["lora_targets"].split():
+                kind = "base_layer.weight"
+            return f"base_model.model.model.layers.{layer}.{layers[stem]}.{kind}"
+        top = {"wte.weight": "model.embed_tokens.weight", "ln_f.weight": "model.norm.weight",
+               "head.weight": "lm_head.weight"}
+        return "base_model.model." + top[name]
+
+    config = transformers.LlamaConfig(
+        vocab_size=c["vocab_size"], hidden_size=c["hidden_size"], intermediate_size=c["ffn_hidden_size"],
+        num_hidden_layers=c["num_layers"], num_attention_heads=c["num_attention_heads"],
+        num_key_value_heads=c["num_query_groups"], head_dim=c["head_dim"], rms_norm_eps=c["norm_eps"],
+        rope_theta=c["rope_theta"], max_position_embeddings=c["max_position_embeddings"],
+        tie_word_embeddings=False, attn_implementation="eager")
+    base = transformers.LlamaForCausalLM(config)
+    model = peft.get_peft_model(base, peft.LoraConfig(
+        r=c["lora_rank"], lora_alpha=c["lora_alpha"], lora_dropout=0.0,
+        target_modules=[layers[name].split(".")[1] for name in c["lora_targets"].split()]))
+    model = model.double().eval()
+    parameters = dict(model.named_parameters())
+    with torch.no_grad():
+        for name, values in weights.items():
+            parameters[theirs(name)].copy_(torch.tensor(values))
+    ids, targets = (torch.tensor(x, dtype=torch.int64) for x in batch[:2])
+    token_weights = torch.tensor(batch[2], dtype=torch.float64)
+    log_p = model(input_ids=ids).logits.log_softmax(dim=-1)
+    losses = -log_p.gather(-1, targets[..., None])[..., 0]
+    loss = (losses * token_weights).sum() / token_weights.sum()
+    loss.backward()
+    # transformers computes the angles of the rotation in float32.
+    assert abs(loss.item() - exact["loss"]) < 1e-5, (loss.item(), exact["loss"])
+    for name, values in exact.items():
+        if name.startswith("grad/"):
+            grad = parameters[theirs(name[5:])].grad.numpy()
+            assert np.linalg.norm(grad - values) < 1e-5 * np.linalg.norm(values), name
+    print("PEFT", peft.__version__, "agrees")
 
 
 def write(path, c, seed, token_weights):
@@ -348,6 +418,8 @@ def write(path, c, seed, token_weights):
         batch = text[:, :-1], text[:, 1:], token_weights(text[:, :-1])
     weights = initial_weights(c, random)
     exact = train(c, batch, weights, torch.float64)
+    if "lora_rank" in c and c["activation"] == "swiglu":
+        check_with_peft(c, batch, weights, exact)
     rounded = [train(c, batch, disturbed(weights, random), torch.float32) for _ in range(FP32_RUNS)]
     with h5py.File(path, "w") as file:
         for key, value in c.items():
@@ -372,7 +444,8 @@ def main():
     torch.set_num_threads(1)
     models = {"gpt2": (GPT2, 1, ones), "llama": (LLAMA, 2, masked), "qwen": (QWEN, 3, masked),
               "neox": (NEOX, 4, ones), "learned": (LEARNED, 5, None),
-              "muon_gpt2": (MUON_GPT2, 5, ones), "muon_llama": (MUON_LLAMA, 6, masked)}
+              "muon_gpt2": (MUON_GPT2, 5, ones), "muon_llama": (MUON_LLAMA, 6, masked),
+              "lora_gpt2": (LORA_GPT2, 7, ones), "lora_llama": (LORA_LLAMA, 8, masked)}
     for name in sys.argv[1:] or models:
         write(here / f"{name}_tiny.h5", *models[name])
 

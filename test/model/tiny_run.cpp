@@ -63,6 +63,16 @@ RunSpec tiny_neox_spec() {
     return spec;
 }
 
+RunSpec with_lora(RunSpec spec, bool all_layers) {
+    using enum LinearName;
+    spec.init_from = "unused";
+    spec.adapter = AdapterSpec{.rank = 4, .alpha = 24, .dropout = 0.2};
+    spec.adapter->targets = {attn_q, attn_v, mlp_proj};
+    if (all_layers) spec.adapter->targets = {attn_q, attn_k, attn_v, attn_proj, mlp_fc, mlp_proj};
+    if (gated(spec.model.activation)) spec.adapter->targets.push_back(mlp_gate);
+    return spec;
+}
+
 namespace {
 
 RunPlan plan_for(const RunSpec& spec, std::int64_t ranks, const Backend& backend,
@@ -112,11 +122,16 @@ NamedValues TinyRun::gradients() {
 }
 
 NamedValues TinyRun::state(const std::string& group) {
-    return collect(group, [&](const StateVisitor& v) { engine_->visit(v); });
+    return collect(group, [&](const StateVisitor& v) { visit_state(v); });
+}
+
+void TinyRun::visit_state(const StateVisitor& visitor) const {
+    engine_->visit(visitor);
+    if (plan_.parameters.adapter) engine_->visit_model(visitor);
 }
 
 void TinyRun::set_state(const std::string& group, const NamedValues& values) {
-    engine_->visit([&](const NamedState& state) {
+    visit_state([&](const NamedState& state) {
         if (state.group != group) return;
         std::vector<float> given = values.at(state.shard.name);
         backend_->upload(state.values, from_floats(given, state.values.dtype()));

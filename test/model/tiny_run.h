@@ -24,6 +24,9 @@ RunSpec tiny_qwen_spec();
 /// GPT-2's shape with stretched rotations, erf-GELU, a window, and biases except of q, k and v.
 RunSpec tiny_neox_spec();
 
+/// Trains LoRA instead, of all linear layers or of some that share their input with others.
+RunSpec with_lora(RunSpec spec, bool all_layers = true);
+
 /// The backend that this executable tests.
 std::unique_ptr<Backend> tested_backend();
 
@@ -53,6 +56,8 @@ public:
     NamedValues gradients();
     /// Group "weight", "exp_avg" or "exp_avg_sq".
     NamedValues state(const std::string& group);
+    /// Everything that a checkpoint contains, and the model that an adapter adapts.
+    void visit_state(const StateVisitor& visitor) const;
     /// Call the engine's `restore` afterwards.
     void set_state(const std::string& group, const NamedValues& values);
     void set_weights(const NamedValues& weights);

@@ -1,5 +1,5 @@
-// Compares loss, every gradient and ten steps of AdamW or Muon with what PyTorch computes in
-// float64 (make_torch_fixture.py).
+// Compares loss, every gradient and ten steps of AdamW or Muon, of models and of LoRA, with what
+// PyTorch computes in float64 (make_torch_fixture.py).
 #include <algorithm>
 #include <cmath>
 #include <cstdlib>
@@ -60,6 +60,7 @@ private:
     /// The keys that gpt2_tiny.h5 and llama_tiny.h5 lack.
     void read_variant(ModelSpec& model) const;
     void read_muon(OptimizerSpec& optimizer) const;
+    void read_lora(RunSpec& spec) const;
 
     std::string file_;
 };
@@ -87,6 +88,17 @@ void Fixture::read_muon(OptimizerSpec& optimizer) const {
                       .lr_scale = number<double>("lr_scale")};
 }
 
+void Fixture::read_lora(RunSpec& spec) const {
+    AdapterSpec& adapter = spec.adapter.emplace();
+    adapter.rank = number<std::int64_t>("lora_rank");
+    adapter.alpha = number<double>("lora_alpha");
+    adapter.targets.clear();
+    const std::string targets = word("lora_targets") + " ";
+    for (const auto& [target, name] : words_of(LinearName{}))
+        if (targets.find(text(name, " ")) != targets.npos) adapter.targets.push_back(target);
+    spec.init_from = "unused";
+}
+
 RunSpec Fixture::spec() const {
     RunSpec spec = tiny_spec();
     ModelSpec& model = spec.model;
@@ -111,6 +123,7 @@ RunSpec Fixture::spec() const {
     model.tie_embeddings = whole("tie_embeddings") != 0;
     if (has("qk_norm")) read_variant(model);
     if (has("optimizer")) read_muon(spec.optimizer);
+    if (has("lora_rank")) read_lora(spec);
     spec.training.seq_length = whole("seq_length");
     spec.training.micro_batch_size = whole("micro_batch_size");
     spec.training.global_batch_size = whole("micro_batch_size");
@@ -200,7 +213,8 @@ void check_near(const Fixture& fixture, const std::string& group, const NamedVal
 
 TEST_CASE("a model computes what PyTorch computes", "[model][torch]") {
     const Fixture fixture(GENERATE("gpt2_tiny.h5", "llama_tiny.h5", "qwen_tiny.h5", "neox_tiny.h5",
-                                   "learned_tiny.h5", "muon_gpt2_tiny.h5", "muon_llama_tiny.h5"));
+                                   "learned_tiny.h5", "muon_gpt2_tiny.h5", "muon_llama_tiny.h5",
+                                   "lora_gpt2_tiny.h5", "lora_llama_tiny.h5"));
     TinyRun run(fixture.spec());
     run.set_weights(fixture.group("weight", run.state("weight")));
 

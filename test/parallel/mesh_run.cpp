@@ -29,7 +29,7 @@ struct Element {
 /// This rank's owned elements of the weights, by tensor, as text: name, count, elements.
 std::string owned_weights(TinyRun& run) {
     std::string bytes;
-    run.engine().visit([&](const NamedState& state) {
+    run.visit_state([&](const NamedState& state) {
         const Shard& shard = state.shard;
         if (state.group != "weight" || !shard.owned) return;
         const std::vector<float> host = host_values(run.backend(), state);

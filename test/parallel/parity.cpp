@@ -139,6 +139,11 @@ TEST_CASE("Meshes with frozen parameters train as one rank does") {
     });
 }
 
+TEST_CASE("Meshes train LoRA as one rank does") {
+    const bool all_layers = session().size() != 2;
+    compare_covering([&](RunSpec& spec) { spec = with_lora(spec, all_layers); });
+}
+
 TEST_CASE("Meshes train with Muon as one rank does") {
     compare_covering([](RunSpec& spec) { spec.optimizer.name = "muon"; });
 }

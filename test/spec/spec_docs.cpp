@@ -57,6 +57,9 @@ std::string words_of_rule(const ListOf<Item>& rule, bool bounds) {
 }
 
 /// What the rule allows for a value of the type, in addition to the word that leaves it open.
+template <class T>
+concept WordList = Enumeration<typename T::value_type>;
+
 template <class T, class Rule>
 Words choices_of(const T& value, const Rule& rule, bool bounds) {
     Words choices;
@@ -74,6 +77,11 @@ Words choices_of(const T& value, const Rule& rule, bool bounds) {
         choices = {"a path"};
     } else if constexpr (Section<T>) {
         choices = {"the keys below"};
+    } else if constexpr (WordList<T>) {
+        Words words;
+        for (const auto& [unused, word] : words_of(typename T::value_type{}))
+            words.push_back(as_code(word));
+        choices = {text("a list, each ", choice_of({words.begin(), words.end()}))};
     } else {
         choices = {words_of_rule(rule, bounds)};
     }
@@ -220,6 +228,7 @@ Words around(const std::string& key) {
         return {"model.rope_scaling={kind: linear, factor: 2}"};
     if (key.starts_with("faults.loss_spike."))
         return {"faults.loss_spike={factor: 2, window: 5, action: stop}"};
+    if (key.starts_with("adapter.")) return {"adapter={kind: lora}"};
     if (key.starts_with("fault_injection."))
         return {"fault_injection={faults: [{kind: kill, step: 1}]}"};
     return {};

@@ -36,6 +36,7 @@ model:
   tie_embeddings: false
   dropout: 0.1
   init_std: 0.01
+adapter: {kind: lora, rank: 64, alpha: 128, dropout: 0.05, targets: [attn.k, mlp.gate]}
 data:
   train: [{prefix: /data/a, weight: 2.5}, {prefix: "/data/b c"}]
   validation: [{prefix: /data/v}]
@@ -100,6 +101,9 @@ TEST_CASE("every key of the design is read") {
                                   0.01};
     const ModelSpec model = {variant, 12, 768, 12, 4, 96, 3072, 50257, 2048, true};
     CHECK(spec.model == model);
+    CHECK(
+        spec.adapter ==
+        AdapterSpec{AdapterKind::lora, 64, 128, 0.05, {LinearName::attn_k, LinearName::mlp_gate}});
     const DataSpec data = {{{"/data/a", 2.5}, {"/data/b c", 1.0}},
                            {{"/data/v", 1.0}},
                            "90,10",

@@ -39,6 +39,7 @@ model:
   tie_embeddings: true
   dropout: 0
   init_std: 0.02
+adapter: none
 data:
   train: [{prefix: /data/x, weight: 1}]
   validation: []
@@ -148,6 +149,7 @@ TEST_CASE("a written spec reads back as itself") {
     odd.model.sliding_window = 100;
     odd.model.full_attention_layers = {1};
     odd.model.qkv_bias = false;
+    odd.adapter = AdapterSpec{AdapterKind::lora, 3, 1e-3, 0.25, {LinearName::mlp_gate}};
     check_round_trip(odd);
 }
 

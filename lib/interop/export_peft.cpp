@@ -1,0 +1,187 @@
+#include "interop/export_peft.h"
+
+#include <algorithm>
+#include <set>
+
+#include "base/file.h"
+#include "interop/hf_classes.h"
+#include "interop/safetensors.h"
+#include "interop/stored_tensors.h"
+
+namespace gptrain {
+namespace {
+
+/// A matrix of the adapter as PEFT has it.
+struct PeftTensor {
+    std::string name;
+    Shape shape;
+    std::vector<float> values;
+};
+
+/// "attn.c_proj", the end of a module's name.
+std::string last_parts(const std::string& module, int parts) {
+    std::size_t at = module.size();
+    for (int i = 0; i < parts && at != module.npos; ++i)
+        at = module.rfind('.', at - 1);
+    return module.substr(at + 1);
+}
+
+/// The module of a linear layer's weight.
+std::string module_of(const ForeignTensor& tensor) {
+    return tensor.name.substr(0, tensor.name.rfind('.'));
+}
+
+std::string layer_of(const std::string& weight) {
+    return weight.substr(0, weight.rfind('.'));
+}
+
+class Adapter {
+public:
+    Adapter(const PeftExport& request, const WeightReader& weights)
+        : lora_(*request.model.lora), weights_(weights) {
+        for (const Shard& tensor : model_tensors(request.model))
+            tensors_.emplace(tensor.name, tensor);
+        const ModelShape plain = without_adapter(request.model);
+        for (const ForeignTensor& tensor : hf_tensors(plain, hf_class_of(plain)))
+            add(tensor);
+        std::sort(list_.begin(), list_.end(),
+                  [](const PeftTensor& a, const PeftTensor& b) { return a.name < b.name; });
+    }
+
+    const std::vector<PeftTensor>& tensors() const { return list_; }
+
+    Json config(const std::string& adapted_path) const {
+        Json ranks = Json::object();
+        Json alphas = Json::object();
+        Json targets = Json::array();
+        for (const auto& [module, count] : adapted_) {
+            targets.push_back(module);
+            if (count == 1) continue;
+            ranks[module] = count * lora_.rank;
+            alphas[module] = static_cast<double>(count) * alpha();
+        }
+        return {
+            {"peft_type", "LORA"},
+            {"task_type", "CAUSAL_LM"},
+            {"base_model_name_or_path", adapted_path.empty() ? Json(nullptr) : Json(adapted_path)},
+            {"r", lora_.rank},
+            {"lora_alpha", alpha()},
+            {"lora_dropout", lora_.dropout},
+            {"target_modules", std::move(targets)},
+            {"rank_pattern", std::move(ranks)},
+            {"alpha_pattern", std::move(alphas)},
+            {"bias", "none"},
+            {"fan_in_fan_out", transposed_},
+            {"inference_mode", true},
+            {"init_lora_weights", true},
+            {"modules_to_save", nullptr},
+            {"use_rslora", false},
+            {"use_dora", false}};
+    }
+
+private:
+    double alpha() const { return lora_.scale * static_cast<double>(lora_.rank); }
+
+    std::vector<float> read(const std::string& name) const {
+        const Shard& tensor = tensors_.at(name);
+        std::vector<float> values(static_cast<std::size_t>(tensor.elements()));
+        weights_(tensor, values);
+        return values;
+    }
+
+    /// The matrices of a foreign linear layer, if it holds layers that are adapted.
+    void add(const ForeignTensor& tensor) {
+        if (tensor.shape.rank() != 2) return;
+        std::vector<std::string> adapted;
+        for (const std::string& part : tensor.parts)
+            if (tensors_.contains(text(layer_of(part), lora_a_suffix))) adapted.push_back(part);
+        if (adapted.empty()) return;
+        transposed_ = tensor.transposed;
+        const std::string module = module_of(tensor);
+        const auto count = std::ssize(adapted);
+        adapted_.insert_or_assign(last_parts(module, 2), count);
+        const std::int64_t rank = count * lora_.rank;
+        const std::int64_t outputs = tensor.shape[tensor.transposed ? 1 : 0];
+        const std::int64_t inputs = tensor.shape[tensor.transposed ? 0 : 1];
+        const std::string name = "base_model.model." + module;
+        PeftTensor a = {name + ".lora_A.weight", {rank, inputs}, {}};
+        PeftTensor b = {name + ".lora_B.weight", {outputs, rank}, {}};
+        b.values.resize(static_cast<std::size_t>(outputs * rank));
+        std::int64_t row = 0;
+        std::int64_t column = 0;
+        for (const std::string& part : tensor.parts) {
+            const std::int64_t rows = tensors_.at(part).global[0];
+            if (std::find(adapted.begin(), adapted.end(), part) != adapted.end()) {
+                const std::vector<float> own = read(text(layer_of(part), lora_a_suffix));
+                a.values.insert(a.values.end(), own.begin(), own.end());
+                place(read(text(layer_of(part), lora_b_suffix)), b, row, column);
+                column += lora_.rank;
+            }
+            row += rows;
+        }
+        list_.push_back(std::move(a));
+        list_.push_back(std::move(b));
+    }
+
+    /// Copies B of one of our layers to rows and columns from `row` and `column` on.
+    void place(const std::vector<float>& from, PeftTensor& to, std::int64_t row,
+               std::int64_t column) const {
+        for (std::size_t i = 0; i < from.size(); ++i) {
+            const auto at = static_cast<std::int64_t>(i);
+            to.values[static_cast<std::size_t>((row + at / lora_.rank) * to.shape[1] + column +
+                                               at % lora_.rank)] = from[i];
+        }
+    }
+
+    const Lora& lora_;
+    const WeightReader& weights_;
+    std::map<std::string, Shard> tensors_;  ///< of our model
+    std::vector<PeftTensor> list_;
+    /// For the end of each adapted module's name, how many of our layers it holds.
+    std::map<std::string, std::int64_t> adapted_;
+    bool transposed_ = false;
+};
+
+void write_weights(const std::filesystem::path& path, const std::vector<PeftTensor>& tensors,
+                   DType dtype) {
+    std::vector<NamedShape> shapes;
+    for (const PeftTensor& tensor : tensors)
+        shapes.push_back({tensor.name, tensor.shape});
+    File file(path, File::Mode::create);
+    file.write(safetensors_prefix(shapes, dtype));
+    for (const PeftTensor& tensor : tensors)
+        write_floats(file, tensor.name, tensor.values, dtype);
+    file.sync();
+    file.close();
+}
+
+void check_weights(const std::filesystem::path& path, const std::vector<PeftTensor>& tensors,
+                   DType dtype) {
+    const SafetensorsFile file(path);
+    GPTRAIN_CHECK(file.tensors().size() == tensors.size());
+    for (const PeftTensor& tensor : tensors) {
+        const SafetensorsEntry& entry = file.tensors().at(tensor.name);
+        const StoredTensor stored = {.bytes = file.bytes_of(entry),
+                                     .dtype = weight_dtype(entry, path.string()),
+                                     .rows = tensor.shape[0]};
+        std::vector<float> read(tensor.values.size());
+        read_stored(stored, Shard::whole(tensor.name, tensor.shape), read);
+        std::vector<float> written = tensor.values;
+        round_floats(written, dtype);
+        GPTRAIN_CHECK(read == written, tensor.name, " was not written right");
+    }
+}
+
+}  // namespace
+
+void write_peft_adapter(const std::filesystem::path& folder, const PeftExport& request,
+                        const WeightReader& weights) {
+    const Adapter adapter(request, weights);
+    const std::filesystem::path path = folder / peft_weights_name;
+    write_weights(path, adapter.tensors(), request.dtype);
+    check_weights(path, adapter.tensors(), request.dtype);
+    write_file_durably(folder / peft_config_name,
+                       to_document(adapter.config(request.adapted_path)));
+}
+
+}  // namespace gptrain

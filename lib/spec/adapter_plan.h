@@ -1,0 +1,16 @@
+// What a plan knows of the spec's adapter.
+#pragma once
+
+#include <optional>
+
+#include "spec/run_plan.h"
+
+namespace gptrain {
+
+/// The adapter of the spec, if it has one. Error (usage) if the spec contradicts itself.
+std::optional<Lora> lora_of(const RunSpec& spec);
+
+/// Error (usage) if the plan's mesh cannot compute its adapter.
+void check_adapter(const RunPlan& plan);
+
+}  // namespace gptrain

@@ -1,0 +1,17 @@
+// Opens a trained model with all that computing with it needs.
+#pragma once
+
+#include <filesystem>
+
+#include "train/model_source.h"
+
+namespace gptrain {
+
+/// The model at `path`, and if it is an adapter, the model that it adapts: at `adapted`, or else at
+/// the init_from of its run. All ranks call it together. Error (usage): there is no such model, it
+/// is another one than the adapter was trained for, or `adapted` is given for no adapter; besides
+/// those of ModelSource.
+ModelSource open_model(const std::filesystem::path& path, const MpiSession& ranks,
+                       const std::filesystem::path& adapted = {});
+
+}  // namespace gptrain

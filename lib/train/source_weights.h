@@ -1,0 +1,36 @@
+// The weights of a model where it is kept, read tensor by tensor on one rank.
+#pragma once
+
+#include <filesystem>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+
+#include "checkpoint/element_reader.h"
+#include "train/model_source.h"
+
+namespace gptrain {
+
+class SourceWeights {
+public:
+    /// The source must outlive it.
+    explicit SourceWeights(const ModelSource& source);
+
+    /// A WeightReader, a few blocks at a time. The tensors of an adapter and of the model that it
+    /// adapts are both there. Error (bad_input) if the source lacks the tensor, or it is damaged.
+    void read(const Shard& part, std::span<float> to);
+
+private:
+    const ModelSource& source_;
+    std::unique_ptr<SourceWeights> adapted_;
+    std::filesystem::path folder_;
+    Manifest manifest_;
+    std::optional<ElementReader> reader_;  ///< of a checkpoint
+};
+
+/// Tells models apart, wherever and in whatever format they are kept: the CRC-32C of the names,
+/// shapes and first values of all tensors, in decimal. All ranks call it together; rank 0 reads.
+std::string fingerprint(const ModelSource& source, const MpiSession& ranks);
+
+}  // namespace gptrain

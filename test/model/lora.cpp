@@ -1,0 +1,137 @@
+// LoRA.
+#include <cmath>
+
+#include "catch.h"
+#include "spec/make_plan.h"
+#include "spec/model_tensors.h"
+#include "tiny_run.h"
+
+using namespace gptrain;
+using namespace gptrain::test;
+
+namespace {
+
+RunSpec variant(int index) {
+    switch (index) {
+        case 0: return tiny_spec();
+        case 1: return tiny_llama_spec();
+        case 2: return tiny_qwen_spec();
+        default: return tiny_neox_spec();
+    }
+}
+
+/// B is no longer 0.
+void give_weights(TinyRun& run) {
+    NamedValues weights = run.state("weight");
+    std::uint64_t state = 1;
+    for (auto& [name, values] : weights) {
+        if (!name.ends_with(lora_b_suffix)) continue;
+        for (float& value : values) {
+            state = state * 6364136223846793005 + 1442695040888963407;
+            value = static_cast<float>(static_cast<double>(state >> 40) * 0x1p-24 - 0.5) * 0.2F;
+        }
+    }
+    run.set_weights(weights);
+}
+
+NamedValues without_adapter(NamedValues values) {
+    std::erase_if(values, [](const auto& entry) { return is_adapter_parameter(entry.first); });
+    return values;
+}
+
+std::int64_t elements_of(const NamedValues& values) {
+    std::int64_t sum = 0;
+    for (const auto& [name, tensor] : values)
+        sum += std::ssize(tensor);
+    return sum;
+}
+
+}  // namespace
+
+TEST_CASE("LoRA starts as the model that it adapts", "[model][lora]") {
+    const RunSpec spec = variant(GENERATE(0, 1, 2, 3));
+    TinyRun plain(spec);
+    TinyRun adapted(with_lora(spec));
+    CHECK(without_adapter(adapted.state("weight")) == plain.state("weight"));
+    const StepBatch batch = random_batch(plain.plan(), 1);
+    const LossSum expected = plain.engine().evaluate(batch);
+    const LossSum actual = adapted.engine().evaluate(batch);
+    CHECK(actual.loss == expected.loss);
+    const std::int64_t parameters =
+        parameter_count(adapted.plan().model) - parameter_count(plain.plan().model);
+    CHECK(parameters == parameter_count(adapted.plan().model) - frozen_parameters(adapted.plan()));
+    CHECK(parameters == elements_of(adapted.gradients()));
+}
+
+TEST_CASE("LoRA's gradients are the same in every recompute mode and schedule", "[model][lora]") {
+    RunSpec spec = with_lora(variant(GENERATE(0, 1, 2, 3)), GENERATE(true, false));
+    spec.precision.compute = GENERATE(Precision::fp32, Precision::bf16);
+    spec.model.dropout = 0.1;
+    spec.recompute = Recompute::none;
+    TinyRun kept(spec);
+    give_weights(kept);
+    const StepBatch batch = random_batch(kept.plan(), 1);
+    const double loss = kept.step(batch);
+    const NamedValues gradients = kept.gradients();
+    using enum ScheduleKind;
+    for (const Recompute recompute : {Recompute::none, Recompute::selective, Recompute::full}) {
+        for (const ScheduleKind schedule : {one_f_one_b, zero_bubble}) {
+            spec.recompute = recompute;
+            spec.parallel.schedule = schedule;
+            TinyRun other(spec);
+            give_weights(other);
+            CHECK(other.step(batch) == loss);
+            CHECK(other.gradients() == gradients);
+        }
+    }
+}
+
+TEST_CASE("LoRA's gradients, with dropout, are those of the loss", "[model][lora]") {
+    RunSpec spec = with_lora(variant(GENERATE(0, 1)));
+    spec.optimizer.lr = 0;
+    spec.optimizer.clip_grad = 0;
+    TinyRun run(spec);
+    give_weights(run);
+    const NamedValues weights = run.state("weight");
+    const StepBatch batch = random_batch(run.plan(), 1);
+    run.step(batch);
+    const NamedValues gradients = run.gradients();
+    // Every step on this batch draws the masks of step 1.
+    const auto loss_at = [&](double distance) {
+        NamedValues moved = weights;
+        for (const auto& [name, gradient] : gradients) {
+            for (std::size_t i = 0; i < gradient.size(); ++i)
+                moved[name][i] += static_cast<float>(distance * gradient[i]);
+        }
+        run.set_weights(moved);
+        return run.step(batch);
+    };
+    double square = 0;
+    for (const auto& [name, gradient] : gradients)
+        square += std::pow(norm(gradient), 2);
+    // Central differences, extrapolated (Richardson).
+    const auto difference = [&](double step) {
+        return (loss_at(step) - loss_at(-step)) / (2 * step);
+    };
+    const double step = 4e-3 / std::sqrt(square);
+    const double slope = (4 * difference(step / 2) - difference(step)) / 3;
+    CHECK(slope == Approx(square).epsilon(1e-3));
+}
+
+TEST_CASE("the adapted model keeps its values and takes no more memory than these",
+          "[model][lora]") {
+    RunSpec spec = variant(GENERATE(0, 2));
+    spec.precision.compute = GENERATE(Precision::fp32, Precision::bf16);
+    TinyRun run(with_lora(spec));
+    const NamedValues before = without_adapter(run.state("weight"));
+    for (int step = 1; step <= 3; ++step)
+        run.step(random_batch(run.plan(), step));
+    CHECK(without_adapter(run.state("weight")) == before);
+    run.engine().evaluate(random_batch(run.plan(), 1));
+    CHECK(run.engine().memory().peaks() == run.memory_plan());
+    const NamedValues gradients = run.gradients();
+    const std::int64_t trained = elements_of(gradients);
+    const std::int64_t gaps = 2 * Arena::alignment * static_cast<std::int64_t>(gradients.size());
+    CHECK(run.memory_plan()[MemoryUse::main_grads] <= 4 * trained + gaps);
+    CHECK(run.memory_plan()[MemoryUse::optimizer] <= 8 * trained + gaps);
+}

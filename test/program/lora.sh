@@ -1,0 +1,93 @@
+#!/usr/bin/env bash
+# LoRA: the adapter alone is trained, saved, resumed and exported; the adapted model stays.
+. "$(dirname "$0")/lib.sh"
+make_text 1 1000 >text.txt
+expect_exit 0 "$preprocess" train-tokenizer --input text.txt --vocab-size 319 --model-prefix tok
+expect_exit 0 "$preprocess" --input text.txt --tokenizer tok.json --output-prefix text --append-eod
+make_text 1 2 >line.txt
+for i in {1..200}; do cat line.txt; done >other.txt
+expect_exit 0 "$preprocess" --input other.txt --tokenizer tok.json --output-prefix other --append-eod
+make_spec
+sed -i 's/tok.model/tok.json/' run.yaml
+train 0 base training.steps=300 lr_schedule.decay_steps=300 optimizer.lr=0.03 data.num_samples=auto checkpoint.interval=0
+expect_exit 0 "$gptrain" export base --format hf --output hf
+
+lora='adapter={kind: lora, rank: 4, alpha: 8, dropout: 0.1, targets: [attn.q, attn.v, attn.proj, mlp.fc, mlp.proj]}'
+adapt() { train "$1" "$2" init_from=hf seed=5 optimizer.lr=0.02 \
+    'data.train=[{prefix: other_text_document}]' "$lora" "${@:3}"; }
+tensors() { grep -o '{"group":"weight","name":"[^"]*"' "$1/manifest.json" | sed 's/.*:"//; s/"$//'; }
+
+# Checkpoints hold the adapter alone, with its state.
+adapt 0 tuned training.steps=200 lr_schedule.decay_steps=200 data.num_samples=auto checkpoint.interval=200
+says out "of them frozen)" "weights of $work/hf"
+last=$(checkpoint tuned 200)
+[[ -n $(tensors "$last") && -z $(tensors "$last" | grep -v 'lora_[ab]$') ]] ||
+    fail "tensors of the checkpoint: $(tensors "$last")"
+(($(stat -c %s "$last"/shard-00000.h5) < $(stat -c %s "$(checkpoint base 300)"/shard-00000.h5) / 3)) ||
+    fail "the checkpoint is not smaller than the model's"
+expect_exit 0 "$gptrain" inspect "$last" --verify
+# The loss on the new text falls far below the model's.
+expect_exit 0 "$gptrain" eval --checkpoint hf --data other_text_document
+before=$(sed -n 's/.*"loss":\([0-9.]*\).*/\1/p' out)
+expect_exit 0 "$gptrain" eval --checkpoint tuned --data other_text_document
+after=$(sed -n 's/.*"loss":\([0-9.]*\).*/\1/p' out)
+awk -v b="$before" -v a="$after" 'BEGIN { exit !(a < b - 0.3) }' || fail "loss $before, then $after"
+
+# Resumed equals uninterrupted, from either form of the model, and with its weights in bf16.
+for compute in fp32 bf16; do
+    adapt 0 straight-$compute precision.compute=$compute
+    adapt 0 parts-$compute precision.compute=$compute training.steps=10
+    adapt 0 parts-$compute precision.compute=$compute init_from=base
+    same_run straight-$compute parts-$compute 20
+done
+
+# Merged equals unmerged.
+expect_exit 0 "$gptrain" export tuned --format hf --merge --output merged
+says out "read back: the logits"
+expect_exit 0 "$gptrain" generate --checkpoint tuned --prompt "and the" --max-tokens 20 --temperature 0
+cp out unmerged.txt
+expect_exit 0 "$gptrain" generate --checkpoint merged --prompt "and the" --max-tokens 20 --temperature 0
+same out unmerged.txt
+expect_exit 0 "$gptrain" export tuned --format gguf --merge --output merged.gguf
+# A merged model is one like any other.
+train 0 again init_from=merged training.steps=10
+
+# The adapter alone, for PEFT.
+expect_exit 0 "$gptrain" export tuned --format hf --output peft
+says out "exported the adapter"
+[[ -f peft/adapter_config.json && -f peft/adapter_model.safetensors ]] || fail "no adapter: $(ls peft)"
+
+# Only its own model fits, wherever that is.
+adapt 2 parts-fp32 init_from=merged training.steps=30
+says err "adapter.init_from is" "change it back"
+adapt 2 parts-fp32 training.steps=30 'adapter.rank=8'
+says err "adapter.rank is 4 in the checkpoint but 8"
+train 2 parts-fp32 training.steps=30 seed=5 'data.train=[{prefix: other_text_document}]'
+says err "adapter.alpha"
+mv hf moved
+expect_exit 2 "$gptrain" eval --checkpoint tuned --data other_text_document
+says err "is an adapter of $work/hf, which is not there; give --adapted DIR"
+expect_exit 0 "$gptrain" eval --checkpoint tuned --adapted moved --data other_text_document
+says out "\"loss\":$after"
+expect_exit 2 "$gptrain" eval --checkpoint tuned --adapted merged --data other_text_document
+says err "is an adapter of a model with the fingerprint"
+expect_exit 2 "$gptrain" eval --checkpoint base --adapted moved --data other_text_document
+says err "is no adapter; remove it"
+
+# What cannot be meant.
+expect_exit 2 "$gptrain" export base --format hf --merge --output no
+says err "--merge" "is no adapter; remove it"
+expect_exit 2 "$gptrain" export tuned --adapted moved --format gguf --output no.gguf
+says err "--format gguf" "is an adapter; add --merge"
+train 2 no init_from=tuned
+says err "is an adapter; start from gptrain export --merge of it"
+train 2 no "$lora"
+says err "adapter needs init_from"
+train 2 no init_from=base "$lora" 'training.frozen=[wte.weight]'
+says err "training.frozen cannot be used with adapter"
+train 2 no init_from=base 'adapter={kind: lora, targets: [mlp.gate]}'
+says err "adapter.targets: the model has no mlp.gate"
+train 2 no init_from=base 'adapter={kind: lora, targets: [attn.q, attn.q]}'
+says err "adapter.targets lists attn.q twice"
+
+finish
