@@ -56,7 +56,7 @@ void drop(const ApplyDropout& op, const OpContext& context) {
                               .tokens = static_cast<int>(op.x.size(0)),
                               .hidden = static_cast<int>(hidden),
                               .seq_length = static_cast<int>(op.seq_length),
-                              .dropout = DropoutParams(op.xopout)};
+                              .dropout = DropoutParams(op.dropout)};
     const bool aligned = is_aligned(args.x, hidden, hidden) && is_aligned(args.y, hidden, hidden);
     const PieceGrid grid = piece_grid(args.tokens, hidden, piece_width<T>);
     auto* kernel = args.amax == nullptr
