@@ -2,18 +2,12 @@
 
 #include <algorithm>
 #include <numeric>
+#include <utility>
 
 #include "meter/meter_backend.h"
 #include "meter/meter_communicator.h"
 
 namespace gptrain {
-namespace {
-
-std::int64_t head_stage(const RunPlan& plan) {
-    return head_place(pipeline_of(plan, 1)).stage;
-}
-
-}  // namespace
 
 Generator::Generator(Backend& backend, const Mesh& mesh, const RunPlan& plan,
                      std::int64_t most_at_once, ActionListener& listener,
@@ -21,13 +15,14 @@ Generator::Generator(Backend& backend, const Mesh& mesh, const RunPlan& plan,
     : plan_(plan),
       listener_(listener),
       model_(backend, mesh, plan, memory),
+      batch_(model_.memory()[MemoryUse::batch], plan,
+             checked_mul(plan.micro_batch_size, most_at_once)),
       schedule_(make_forward_schedule(pipeline_of(plan, 1), mesh.place().pp)),
       most_at_once_(most_at_once),
       has_head_(head_stage(plan) == mesh.place().pp) {
     Memory& all = model_.memory();
     const std::int64_t sequences = plan.micro_batch_size;
-    const std::int64_t rows = checked_mul(sequences, most_at_once);
-    batch_ = reserve_batch(all[MemoryUse::batch], {1, rows}, {.window = plan.limits_attention()});
+    const std::int64_t rows = sequences * most_at_once;
     tokens_ = all[MemoryUse::batch].allocate(DType::i32, {sequences});
     for (std::int64_t i = 0; i < schedule_.buffers; ++i) {
         buffers_.push_back(
@@ -36,53 +31,32 @@ Generator::Generator(Backend& backend, const Mesh& mesh, const RunPlan& plan,
     Arena& saved = all[MemoryUse::saved];
     for (const GptChunk& chunk : model_.chunks())
         caches_.push_back(chunk.reserve_caches(saved, sequences, plan.seq_length));
-    if (!has_head_) return;
-    const Shape logits = {sequences, mesh.tp().size() * plan.local.vocab};
-    logits_ = saved.allocate(plan.compute, logits);
-    logits_f32_ = saved.allocate(DType::f32, logits);
+    if (has_head_) logits_ = LogitRows(saved, model_.context(), sequences);
 }
 
 Batch Generator::upload(std::span<const std::int32_t> tokens) const {
-    Backend& backend = model_.context().backend;
     const std::int64_t sequences = plan_.micro_batch_size;
     const std::int64_t length = div_exact(std::ssize(tokens), sequences);
-    const auto part = [&](const Tensor& whole) {
-        return whole.slice(1, 0, std::ssize(tokens)).view({sequences, length});
-    };
-    Batch batch;
-    batch.ids = part(batch_.ids);
-    batch.positions = part(batch_.positions);
-    batch.stream_positions = batch.positions;
     std::vector<std::int32_t> positions(tokens.size());
     const auto first = narrow<std::int32_t>(length_);
     for (auto begin = positions.begin(); begin != positions.end(); begin += length)
         std::iota(begin, begin + length, first);
-    backend.upload(batch.ids, std::as_bytes(tokens));
-    backend.upload(batch.positions, std::as_bytes(std::span(positions)));
-    if (batch_.first_in_window.empty()) return batch;
-    batch.first_in_window = part(batch_.first_in_window);
-    const auto before = narrow<std::int32_t>(*plan_.model.sliding_window - 1);
-    for (std::int32_t& position : positions)
-        position = std::max(position - before, 0);
-    backend.upload(batch.first_in_window, std::as_bytes(std::span(positions)));
-    return batch;
+    return batch_.upload(model_.context().backend, {sequences, length}, tokens,
+                         std::move(positions));
 }
 
 void Generator::choose_tokens(const Choose& choose) {
-    const ModelContext& context = model_.context();
-    Communicator& tp = context.mesh.tp();
-    const std::int64_t local = context.shape.vocab;
-    tp.all_gather(logits_, logits_.slice(1, tp.rank() * local, local), 1).wait();
-    if (tp.rank() != 0) return;
-    context.backend.run(Cast{.to = logits_f32_, .from = logits_});
-    std::vector<float> all(static_cast<std::size_t>(logits_f32_.elements()));
-    context.backend.download(std::as_writable_bytes(std::span(all)), logits_f32_);
+    const Tensor logits = logits_.gather(plan_.micro_batch_size);
+    if (logits.empty()) return;
+    Backend& backend = model_.context().backend;
+    std::vector<float> all(static_cast<std::size_t>(logits.elements()));
+    backend.download(std::as_writable_bytes(std::span(all)), logits);
     const std::span<const float> rows(all);
-    const auto padded = static_cast<std::size_t>(logits_f32_.size(1));
+    const auto padded = static_cast<std::size_t>(logits.size(1));
     std::vector<std::int32_t> tokens(static_cast<std::size_t>(plan_.micro_batch_size));
     for (std::size_t i = 0; i < tokens.size(); ++i)
         tokens[i] = choose(rows.subspan(i * padded, static_cast<std::size_t>(plan_.model.vocab)));
-    context.backend.upload(tokens_, std::as_bytes(std::span(tokens)));
+    backend.upload(tokens_, std::as_bytes(std::span(tokens)));
 }
 
 void Generator::read(std::span<const std::int32_t> tokens) {
@@ -106,9 +80,8 @@ void Generator::append(std::span<const std::int32_t> tokens) {
     std::vector<Tensor> rows;
     for (const Tensor& buffer : buffers_)
         rows.push_back(buffer.slice(0, 0, batch.tokens()));
-    const std::int64_t vocab = context.shape.vocab;
     Tensor logits;
-    if (has_head_) logits = logits_.slice(1, context.vocab_begin(), vocab);
+    if (has_head_) logits = logits_.own(plan_.micro_batch_size);
 
     ActionRunner runner(context, rows);
     runner.listeners().add(listener_);
@@ -125,7 +98,7 @@ std::vector<std::int32_t> Generator::next_tokens(std::span<const std::int32_t> t
     if (has_head_) choose_tokens(choose);
     const ModelContext& context = model_.context();
     const Mesh& mesh = context.mesh;
-    mesh.model().broadcast(tokens_, narrow<int>(head_stage(plan_) * mesh.tp().size())).wait();
+    mesh.model().broadcast(tokens_, head_rank(plan_)).wait();
     std::vector<std::int32_t> next(static_cast<std::size_t>(plan_.micro_batch_size));
     context.backend.download(std::as_writable_bytes(std::span(next)), tokens_);
     return next;

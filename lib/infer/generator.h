@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "engine/step_trace.h"
-#include "infer/inference.h"
+#include "infer/token_batch.h"
 
 namespace gptrain {
 
@@ -53,16 +53,15 @@ private:
     const RunPlan& plan_;
     ActionListener& listener_;
     InferenceModel model_;
+    TokenBatch batch_;   ///< of B most_at_once tokens
     Schedule schedule_;  ///< of one microbatch
     std::int64_t most_at_once_;
-    Batch batch_;                               ///< [1, B most_at_once]
     std::vector<Tensor> buffers_;               ///< boundaries, [B most_at_once, H]
     std::vector<std::vector<KvCache>> caches_;  ///< for each chunk
     std::int64_t length_ = 0;                   ///< tokens of a sequence in the caches
     bool has_head_;
-    Tensor logits_;      ///< compute dtype [B, V], padded; on the stage with the head
-    Tensor logits_f32_;  ///< the same in fp32
-    Tensor tokens_;      ///< i32 [B]
+    LogitRows logits_;  ///< of B rows; on the stage with the head
+    Tensor tokens_;     ///< i32 [B]
 };
 
 /// What a generator takes on a rank, from the first tokens to the last.

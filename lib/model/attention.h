@@ -27,7 +27,7 @@ struct SavedAttention : SavedHalf {
 struct KvCache {
     Tensor k;  ///< [B, capacity, G, D]
     Tensor v;
-    std::int64_t length = 0;  ///< tokens stored
+    std::int64_t length = 0;  ///< tokens stored; with Pass::texts each text has its own length
 };
 
 class Attention {
@@ -47,7 +47,7 @@ public:
                                   const Batch& batch) const;
 
     /// Computes n, u and a from the stream; `saved` must be complete. With a cache, the tokens of
-    /// the batch follow those in it and are appended.
+    /// the batch follow those in it, or those of their text (Pass::texts), and are appended.
     void forward_attention(Stream& stream, const SavedAttention& saved, const Pass& pass,
                            KvCache* cache = nullptr) const;
 
@@ -95,6 +95,11 @@ private:
     }
     AttentionForward local_args(const Heads& heads, const SavedAttention& saved,
                                 const Pass& pass) const;
+    /// Appends k and v to the cache and runs the op over all keys in it.
+    void attend(AttentionForward args, KvCache& cache) const;
+    /// The same for each text by itself, within its part of the cache.
+    void attend(const AttentionForward& args, const KvCache& cache,
+                std::span<const TextRows> texts) const;
     /// Context parallelism: the ranks of cp share the sequence, and context_args replaces
     /// local_args.
     bool shares_sequence() const { return context_.mesh.cp().size() > 1; }

@@ -127,14 +127,29 @@ void GptChunk::evaluate(const Pass& pass, const Boundary& boundary) const {
     head_->forward(stream, buffers, pass);
 }
 
-void GptChunk::next_token(const Batch& batch, std::vector<KvCache>& caches,
-                          const Boundary& boundary, const Tensor& logits) const {
+void GptChunk::run_cached(const Pass& pass, std::span<const std::int64_t> rows,
+                          std::vector<KvCache>& caches, const Boundary& boundary,
+                          const Tensor& logits) const {
     const ArenaFrame frame(context_.workspace());
-    const Pass pass = {.batch = batch, .step = {}, .training = false};
-    const StreamBuffers buffers = stream_buffers({batch.tokens(), context_.shape.hidden});
+    const StreamBuffers buffers = stream_buffers({pass.batch.tokens(), context_.shape.hidden});
     Stream stream = run_without_saving(pass, boundary.input, buffers, &caches);
     if (!head_) return finish_stream(pass, stream, boundary.output);
-    head_->last_logits(stream, buffers, pass, logits);
+    if (!rows.empty()) head_->logits(stream, buffers, pass, rows, logits);
+}
+
+void GptChunk::next_token(const Batch& batch, std::vector<KvCache>& caches,
+                          const Boundary& boundary, const Tensor& logits) const {
+    std::vector<std::int64_t> rows;
+    for (std::int64_t end = batch.seq_length(); end <= batch.tokens(); end += batch.seq_length())
+        rows.push_back(end - 1);
+    run_cached({.batch = batch, .step = {}, .training = false}, rows, caches, boundary, logits);
+}
+
+void GptChunk::continue_texts(const Batch& batch, std::span<const TextRows> texts,
+                              std::span<const std::int64_t> rows, std::vector<KvCache>& caches,
+                              const Boundary& boundary, const Tensor& logits) const {
+    run_cached({.batch = batch, .step = {}, .training = false, .texts = texts}, rows, caches,
+               boundary, logits);
 }
 
 std::vector<KvCache> GptChunk::reserve_caches(Arena& arena, std::int64_t sequences,

@@ -7,6 +7,7 @@
 
 #include <functional>
 #include <optional>
+#include <span>
 #include <vector>
 
 #include "model/block.h"
@@ -71,6 +72,11 @@ public:
     /// last chunk writes the logits [B, V] (V of this rank) of the token after each sequence.
     void next_token(const Batch& batch, std::vector<KvCache>& caches, const Boundary& boundary,
                     const Tensor& logits) const;
+    /// The same for a batch [1, T] of several texts. `rows`: of which tokens the last chunk writes
+    /// the logits [R, V], ascending; may be none.
+    void continue_texts(const Batch& batch, std::span<const TextRows> texts,
+                        std::span<const std::int64_t> rows, std::vector<KvCache>& caches,
+                        const Boundary& boundary, const Tensor& logits) const;
     std::vector<KvCache> reserve_caches(Arena& arena, std::int64_t sequences,
                                         std::int64_t capacity) const;
 
@@ -79,6 +85,10 @@ private:
     /// Runs the embedding and the blocks and keeps nothing.
     Stream run_without_saving(const Pass& pass, const Tensor& input, const StreamBuffers& buffers,
                               std::vector<KvCache>* caches) const;
+    /// Runs a pass over the caches, up to the logits of `rows`.
+    void run_cached(const Pass& pass, std::span<const std::int64_t> rows,
+                    std::vector<KvCache>& caches, const Boundary& boundary,
+                    const Tensor& logits) const;
     /// Starts the stream: r = the embeddings, or the previous chunk's output.
     void start_stream(const Pass& pass, const Tensor& input, const Tensor& r) const;
     /// output = the sum that the next chunk's first norm reads.

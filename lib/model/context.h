@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <span>
 
 #include "backend/backend.h"
 #include "backend/memory.h"
@@ -44,11 +45,22 @@ struct ModelContext {
     }
 };
 
+/// Rows of a batch [1, T] that continue one of several texts, whose keys and values follow each
+/// other in the caches.
+struct TextRows {
+    std::int64_t begin = 0;  ///< first row
+    std::int64_t count = 0;
+    std::int64_t cache_begin = 0;  ///< where the text begins in the caches
+    std::int64_t before = 0;       ///< tokens of the text in the caches
+};
+
 /// One pass of a microbatch through the model.
 struct Pass {
     const Batch& batch;
     StepRef step;
     bool training = true;  ///< enables dropout
+    /// The texts of a batch [1, T] of several. If empty, each row of the batch is a text.
+    std::span<const TextRows> texts = {};
 
     Dropout dropout(const ModelContext& context, DropoutSite site, std::int64_t layer) const {
         Dropout dropout;

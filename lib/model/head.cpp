@@ -122,18 +122,27 @@ void Head::forward(Stream& stream, const StreamBuffers& buffers, const Pass& pas
     loss(gather_rows(context_, n), {}, pass);
 }
 
-void Head::last_logits(Stream& stream, const StreamBuffers& buffers, const Pass& pass,
-                       const Tensor& logits) const {
+Tensor Head::chosen_rows(const Tensor& n, std::span<const std::int64_t> rows) const {
+    if (std::ssize(rows) == n.size(0)) return n;
+    const Tensor chosen = context_.temporary({std::ssize(rows), n.size(1)});
+    for (std::size_t begin = 0, end = 0; begin < rows.size(); begin = end) {
+        while (end < rows.size() && rows[end] - rows[begin] == std::int64_t(end - begin))
+            ++end;
+        const auto count = static_cast<std::int64_t>(end - begin);
+        context_.backend.copy(chosen.slice(0, static_cast<std::int64_t>(begin), count),
+                              n.slice(0, rows[begin], count));
+    }
+    return chosen;
+}
+
+void Head::logits(Stream& stream, const StreamBuffers& buffers, const Pass& pass,
+                  std::span<const std::int64_t> rows, const Tensor& logits) const {
     const ArenaFrame frame(context_.workspace());
     const SavedNorm saved =
         norm_.with_workspace({.r = buffers.r, .mean = {}, .rstd = {}}, pass.batch.tokens());
     const Tensor n = context_.temporary(buffers.y.shape());
     norm_.forward(stream, saved, {n, {}}, pass);
-    const std::int64_t length = pass.batch.seq_length();
-    const Tensor last = n.view({pass.batch.sequences(), length, context_.shape.hidden})
-                            .slice(1, length - 1, 1)
-                            .view({pass.batch.sequences(), context_.shape.hidden});
-    context_.backend.run(LinearForward{.x = last,
+    context_.backend.run(LinearForward{.x = chosen_rows(n, rows),
                                        .weight = weight_.weight,
                                        .bias = {},
                                        .y = logits.slice(1, 0, weight_.weight.size(0))});

@@ -7,6 +7,8 @@
 // Logits exist for one chunk of tokens at a time.
 #pragma once
 
+#include <span>
+
 #include "model/norm.h"
 
 namespace gptrain {
@@ -41,10 +43,10 @@ public:
     void weight_gradient(const DeferredHead& deferred) const;
     /// Adds the loss only. Overwrites the stream.
     void forward(Stream& stream, const StreamBuffers& buffers, const Pass& pass) const;
-    /// logits [B, V] of each sequence's last token, without padding rows of V. Overwrites the
-    /// stream.
-    void last_logits(Stream& stream, const StreamBuffers& buffers, const Pass& pass,
-                     const Tensor& logits) const;
+    /// logits [R, V] of R rows of the stream in ascending order, without padding rows of V.
+    /// Overwrites the stream.
+    void logits(Stream& stream, const StreamBuffers& buffers, const Pass& pass,
+                std::span<const std::int64_t> rows, const Tensor& logits) const;
 
     /// Starts the gradient of the stream: grad.dr and grad.dy. `branch` is the dropout of the last
     /// block's branch.
@@ -52,6 +54,8 @@ public:
                   const Pass& pass) const;
 
 private:
+    /// The rows of n [T, H] as [R, H]: n itself if these are all, else a copy in the workspace.
+    Tensor chosen_rows(const Tensor& n, std::span<const std::int64_t> rows) const;
     /// Elements between rows of logits, aligned as the backend prefers.
     std::int64_t row_stride(std::int64_t vocab) const;
     /// Rows of logits, as the backend prefers them.

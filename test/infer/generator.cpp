@@ -3,30 +3,16 @@
 
 #include <algorithm>
 #include <catch.h>
-#include <cmath>
 #include <vector>
 
 #include "cpu/cpu_backend.h"
 #include "cuda/needs.h"
 #include "hardware/load_profile.h"
 #include "infer/answer_search.h"
-#include "spec/make_plan.h"
+#include "small_model.h"
 
 namespace gptrain::test {
 namespace {
-
-constexpr std::int64_t vocab = 50;
-
-RunSpec small_spec(const std::string& model = "") {
-    const std::string yaml =
-        "name: small\noutput_dir: runs/small\n"
-        "model: {num_layers: 2, hidden_size: 32, num_attention_heads: 4, vocab_size: 50" +
-        model +
-        "}\n"
-        "data: {train: [{prefix: data/corpus}]}\n"
-        "training: {seq_length: 64, steps: 10}\n";
-    return parse_run_spec(yaml, "small.yaml", {});
-}
 
 /// The logits after each of `count` steps, in which the texts [B, n] first have n tokens and then
 /// one more each time: the most likely one.
@@ -42,13 +28,7 @@ std::vector<std::vector<float>> logits_of(const RunSpec& spec,
     ActionListeners nobody;
     Generator generator(*backend, mesh, plan, length, nobody,
                         measure_generator(plan, {}, memory_of(*backend), length).memory);
-    generator.model().load([](const Shard& part, std::span<float> to) {
-        std::uint32_t state = static_cast<std::uint32_t>(part.elements());
-        for (float& value : to) {
-            state = state * 1664525 + 1013904223;
-            value = static_cast<float>(state >> 8) / static_cast<float>(1 << 25) - 0.25f;
-        }
-    });
+    generator.model().load(fill_weights);
     std::vector<std::int32_t> tokens;
     for (const auto& text : texts)
         tokens.insert(tokens.end(), text.begin(), text.end());
@@ -61,18 +41,6 @@ std::vector<std::vector<float>> logits_of(const RunSpec& spec,
         });
     }
     return all;
-}
-
-void check_near(const std::vector<float>& a, const std::vector<float>& b) {
-    REQUIRE(a.size() == vocab);
-    REQUIRE(b.size() == vocab);
-    double largest = 0;
-    double difference = 0;
-    for (std::size_t i = 0; i < a.size(); ++i) {
-        largest = std::max(largest, std::fabs(static_cast<double>(a[i])));
-        difference = std::max(difference, std::fabs(static_cast<double>(a[i]) - b[i]));
-    }
-    CHECK(difference < 1e-4 * largest);
 }
 
 }  // namespace

@@ -1,0 +1,151 @@
+#include "infer/batch_generator.h"
+
+#include <algorithm>
+#include <numeric>
+#include <utility>
+
+#include "meter/meter_backend.h"
+
+namespace gptrain {
+namespace {
+
+/// For one text after the other in one batch: the ops see the longest of the two.
+RunPlan batch_plan(RunPlan plan, const BatchLimits& limits) {
+    plan.micro_batch_size = 1;
+    plan.seq_length = std::max(limits.positions, limits.tokens);
+    return plan;
+}
+
+/// The largest step within the limits. Logits of all tokens but one take the most memory, because
+/// those of all need no copy of their rows.
+std::vector<TextStep> largest_step(const BatchLimits& limits) {
+    std::vector<TextStep> steps;
+    std::int64_t tokens = limits.tokens;
+    std::int64_t logits = std::min(limits.logits, std::max<std::int64_t>(tokens - 1, 1));
+    for (std::int64_t place = 0; tokens > 0; ++place) {
+        const std::int64_t count = std::min(tokens, limits.positions);
+        steps.push_back({.place = place,
+                         .before = limits.positions - count,
+                         .tokens = std::vector<std::int32_t>(static_cast<std::size_t>(count)),
+                         .logits = std::min(count, logits)});
+        tokens -= count;
+        logits -= steps.back().logits;
+    }
+    return steps;
+}
+
+}  // namespace
+
+BatchGenerator::BatchGenerator(Backend& backend, const Mesh& mesh, const RunPlan& plan,
+                               const BatchLimits& limits, ActionListener& listener,
+                               const std::optional<MemoryPlan>& memory)
+    : plan_(batch_plan(plan, limits)),
+      limits_(limits),
+      listener_(listener),
+      model_(backend, mesh, plan_, memory),
+      batch_(model_.memory()[MemoryUse::batch], plan_, limits.tokens),
+      schedule_(make_forward_schedule(pipeline_of(plan_, 1), mesh.place().pp)) {
+    Memory& all = model_.memory();
+    for (std::int64_t i = 0; i < schedule_.buffers; ++i) {
+        buffers_.push_back(all[MemoryUse::boundaries].allocate(
+            plan_.compute, {limits.tokens, plan_.model.hidden}));
+    }
+    Arena& saved = all[MemoryUse::saved];
+    const std::int64_t capacity = checked_mul(limits.texts, limits.positions);
+    for (const GptChunk& chunk : model_.chunks())
+        caches_.push_back(chunk.reserve_caches(saved, 1, capacity));
+    const bool has_head = head_stage(plan_) == mesh.place().pp;
+    if (has_head) logits_ = LogitRows(saved, model_.context(), limits.logits);
+    if (mesh.model().rank() == 0 && head_rank(plan_) != 0) {
+        received_ = saved.allocate(
+            DType::f32, {limits.logits, mesh.tp().size() * model_.context().shape.vocab});
+    }
+}
+
+BatchGenerator::Rows BatchGenerator::rows_of(std::span<const TextStep> steps) const {
+    Rows rows;
+    std::int64_t end = 0;
+    for (const TextStep& step : steps) {
+        const std::int64_t count = std::ssize(step.tokens);
+        GPTRAIN_CHECK(count > 0 && step.before + count <= limits_.positions &&
+                      step.place < limits_.texts && step.logits <= count);
+        rows.texts.push_back({.begin = end,
+                              .count = count,
+                              .cache_begin = step.place * limits_.positions,
+                              .before = step.before});
+        end += count;
+        for (std::int64_t row = end - step.logits; row < end; ++row)
+            rows.logits.push_back(row);
+    }
+    GPTRAIN_CHECK(end > 0 && end <= limits_.tokens && std::ssize(rows.logits) <= limits_.logits);
+    return rows;
+}
+
+Batch BatchGenerator::upload(std::span<const TextStep> steps, const Rows& rows) const {
+    std::vector<std::int32_t> tokens;
+    for (const TextStep& step : steps)
+        tokens.insert(tokens.end(), step.tokens.begin(), step.tokens.end());
+    std::vector<std::int32_t> positions(tokens.size());
+    for (const TextRows& text : rows.texts) {
+        const auto begin = positions.begin() + text.begin;
+        std::iota(begin, begin + text.count, narrow<std::int32_t>(text.before));
+    }
+    return batch_.upload(model_.context().backend, {1, std::ssize(tokens)}, tokens,
+                         std::move(positions));
+}
+
+void BatchGenerator::run(std::span<const TextStep> steps, const TakeLogits& take) {
+    const Rows rows = rows_of(steps);
+    const Batch batch = upload(steps, rows);
+    const std::int64_t count = std::ssize(rows.logits);
+    const bool has_head = head_stage(plan_) == model_.context().mesh.place().pp;
+    const Tensor logits = has_head && count > 0 ? logits_.own(count) : Tensor();
+    std::vector<Tensor> buffers;
+    for (const Tensor& buffer : buffers_)
+        buffers.push_back(buffer.slice(0, 0, batch.tokens()));
+
+    ActionRunner runner(model_.context(), buffers);
+    runner.listeners().add(listener_);
+    runner.run(schedule_, [&](std::size_t index, const Boundary& ends) {
+        const auto chunk = static_cast<std::size_t>(schedule_.actions[index].chunk);
+        model_.chunks()[chunk].continue_texts(batch, rows.texts, rows.logits, caches_[chunk], ends,
+                                              logits);
+    });
+    if (count > 0) deliver(steps, count, take);
+}
+
+void BatchGenerator::deliver(std::span<const TextStep> steps, std::int64_t rows,
+                             const TakeLogits& take) {
+    Communicator& ranks = model_.context().mesh.model();
+    const int head = head_rank(plan_);
+    Tensor logits;
+    if (head_stage(plan_) == model_.context().mesh.place().pp) logits = logits_.gather(rows);
+    if (ranks.rank() == head && head != 0) ranks.send(logits, 0).wait();
+    if (ranks.rank() != 0) return;
+    if (head != 0) {
+        logits = received_.slice(0, 0, rows);
+        ranks.recv(logits, head).wait();
+    }
+    host_logits_.resize(static_cast<std::size_t>(logits.elements()));
+    model_.context().backend.download(std::as_writable_bytes(std::span(host_logits_)), logits);
+    std::span<const float> left(host_logits_);
+    const auto vocab = static_cast<std::size_t>(plan_.model.vocab);
+    for (std::size_t step = 0; step < steps.size(); ++step) {
+        for (std::int64_t i = 0; i < steps[step].logits; ++i) {
+            take(step, left.first(vocab));
+            left = left.subspan(static_cast<std::size_t>(logits.size(1)));
+        }
+    }
+}
+
+MemoryPlan measure_batch_generator(const RunPlan& plan, const MeshPlace& place,
+                                   const BackendMemory& needs, const BatchLimits& limits) {
+    MeterBackend meter(needs);
+    const Mesh mesh = meter_mesh(plan, place);
+    ActionListeners nobody;
+    BatchGenerator generator(meter, mesh, plan, limits, nobody);
+    generator.run(largest_step(limits), [](std::size_t, std::span<const float>) {});
+    return generator.model().memory().peaks();
+}
+
+}  // namespace gptrain

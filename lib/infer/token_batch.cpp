@@ -1,0 +1,58 @@
+#include "infer/token_batch.h"
+
+#include <algorithm>
+
+namespace gptrain {
+
+TokenBatch::TokenBatch(Arena& arena, const RunPlan& plan, std::int64_t rows)
+    : plan_(plan), all_(reserve_batch(arena, {1, rows}, {.window = plan.limits_attention()})) {}
+
+Batch TokenBatch::upload(Backend& backend, const Shape& shape, std::span<const std::int32_t> tokens,
+                         std::vector<std::int32_t> positions) const {
+    const auto part = [&](const Tensor& whole) {
+        return whole.slice(1, 0, std::ssize(tokens)).view(shape);
+    };
+    Batch batch;
+    batch.ids = part(all_.ids);
+    batch.positions = part(all_.positions);
+    batch.stream_positions = batch.positions;
+    backend.upload(batch.ids, std::as_bytes(tokens));
+    backend.upload(batch.positions, std::as_bytes(std::span(positions)));
+    if (all_.first_in_window.empty()) return batch;
+    batch.first_in_window = part(all_.first_in_window);
+    const auto before = narrow<std::int32_t>(*plan_.model.sliding_window - 1);
+    for (std::int32_t& position : positions)
+        position = std::max(position - before, 0);
+    backend.upload(batch.first_in_window, std::as_bytes(std::span(positions)));
+    return batch;
+}
+
+std::int64_t head_stage(const RunPlan& plan) {
+    return head_place(pipeline_of(plan, 1)).stage;
+}
+
+int head_rank(const RunPlan& plan) {
+    return narrow<int>(head_stage(plan) * plan.mesh.tensor);
+}
+
+LogitRows::LogitRows(Arena& arena, const ModelContext& context, std::int64_t rows)
+    : context_(&context) {
+    const Shape shape = {rows, context.mesh.tp().size() * context.shape.vocab};
+    logits_ = arena.allocate(context.compute, shape);
+    f32_ = arena.allocate(DType::f32, shape);
+}
+
+Tensor LogitRows::own(std::int64_t rows) const {
+    return logits_.slice(0, 0, rows).slice(1, context_->vocab_begin(), context_->shape.vocab);
+}
+
+Tensor LogitRows::gather(std::int64_t rows) const {
+    Communicator& tp = context_->mesh.tp();
+    tp.all_gather(logits_.slice(0, 0, rows), own(rows), 1).wait();
+    if (tp.rank() != 0) return {};
+    const Tensor all = f32_.slice(0, 0, rows);
+    context_->backend.run(Cast{.to = all, .from = logits_.slice(0, 0, rows)});
+    return all;
+}
+
+}  // namespace gptrain

@@ -1,0 +1,51 @@
+// Tokens on their way into a model that continues texts, and logits on their way out.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "infer/inference.h"
+
+namespace gptrain {
+
+/// Token ids and positions in backend memory.
+class TokenBatch {
+public:
+    /// For at most `rows` tokens. The plan must outlive it.
+    TokenBatch(Arena& arena, const RunPlan& plan, std::int64_t rows);
+
+    /// The tokens of a batch, in row-major order, and their positions in their texts. The batch is
+    /// valid until the next call.
+    Batch upload(Backend& backend, const Shape& shape, std::span<const std::int32_t> tokens,
+                 std::vector<std::int32_t> positions) const;
+
+private:
+    const RunPlan& plan_;
+    Batch all_;  ///< [1, rows]
+};
+
+/// The stage with the head, and its first rank among those that hold a copy of the model.
+std::int64_t head_stage(const RunPlan& plan);
+int head_rank(const RunPlan& plan);
+
+/// Logits [R, V], each rank of tp with its columns, on the stage with the head.
+class LogitRows {
+public:
+    LogitRows() = default;
+    /// Room for `rows` rows. The context must outlive it.
+    LogitRows(Arena& arena, const ModelContext& context, std::int64_t rows);
+
+    /// This rank's columns of the first `rows` rows.
+    Tensor own(std::int64_t rows) const;
+    /// The first rows as fp32 [rows, V] with padding, V of all ranks; nothing on ranks above 0 of
+    /// tp. All ranks of tp call it together, after the head has written own(rows).
+    Tensor gather(std::int64_t rows) const;
+
+private:
+    const ModelContext* context_ = nullptr;
+    Tensor logits_;  ///< compute dtype
+    Tensor f32_;
+};
+
+}  // namespace gptrain

@@ -1,0 +1,123 @@
+// Texts of different lengths in one batch.
+#include "infer/batch_generator.h"
+
+#include <catch.h>
+#include <map>
+#include <vector>
+
+#include "cpu/cpu_backend.h"
+#include "infer/generator.h"
+#include "small_model.h"
+
+namespace gptrain::test {
+namespace {
+
+/// The logits after every token of a text, one token at a time.
+std::vector<std::vector<float>> logits_alone(const RunSpec& spec,
+                                             const std::vector<std::int32_t>& text) {
+    const auto backend = cpu::make_backend();
+    const Mesh mesh = one_rank_mesh();
+    RunPlan plan = make_plan(spec, {});
+    plan.micro_batch_size = 1;
+    plan.seq_length = std::ssize(text);
+    ActionListeners nobody;
+    Generator generator(*backend, mesh, plan, 1, nobody,
+                        measure_generator(plan, {}, memory_of(*backend), 1).memory);
+    generator.model().load(fill_weights);
+    std::vector<std::vector<float>> all;
+    for (const std::int32_t token : text) {
+        generator.next_token({&token, 1}, [&](std::span<const float> logits) {
+            all.emplace_back(logits.begin(), logits.end());
+            return 0;
+        });
+    }
+    return all;
+}
+
+const std::vector<std::vector<std::int32_t>> texts = {
+    {3, 14, 15, 9, 26, 5, 35, 8, 9}, {5, 35}, {49, 0, 1, 2, 3, 4, 5}, {7}};
+
+/// For each step the texts in it, with how many tokens each gets. Together they append all tokens
+/// of all texts; texts come, pause and share steps in every way.
+const std::vector<std::vector<std::pair<std::size_t, std::size_t>>> steps = {
+    {{0, 4}},
+    {{0, 1}, {1, 1}, {2, 3}},
+    {{2, 2}, {0, 2}},
+    {{3, 1}, {1, 1}, {0, 1}, {2, 2}},
+    {{0, 1}}};
+
+}  // namespace
+
+TEST_CASE("texts that share steps get the logits that each gets alone") {
+    for (const char* model :
+         {"", ", position_embedding: rope, num_query_groups: 2, sliding_window: 3"}) {
+        const RunSpec spec = small_spec(model);
+        const RunPlan plan = make_plan(spec, {});
+        const BatchLimits limits = {.texts = 4, .positions = 9, .tokens = 8, .logits = 6};
+        const auto backend = cpu::make_backend();
+        const Mesh mesh = one_rank_mesh();
+        ActionListeners nobody;
+        BatchGenerator generator(*backend, mesh, plan, limits, nobody,
+                                 measure_batch_generator(plan, {}, memory_of(*backend), limits));
+        generator.model().load(fill_weights);
+        std::vector<std::vector<std::vector<float>>> expected;
+        for (const auto& text : texts)
+            expected.push_back(logits_alone(spec, text));
+
+        std::vector<std::size_t> before(texts.size());
+        for (const auto& step : steps) {
+            std::vector<TextStep> parts;
+            std::vector<std::pair<std::size_t, std::size_t>> wanted;  // text, token
+            for (const auto& [text, count] : step) {
+                const auto begin = texts[text].begin() + static_cast<std::ptrdiff_t>(before[text]);
+                // All but the first token: some rows are wanted and others are not.
+                const std::size_t logits = count == 1 ? 1 : count - 1;
+                parts.push_back({.place = static_cast<std::int64_t>(3 - text),
+                                 .before = static_cast<std::int64_t>(before[text]),
+                                 .tokens = {begin, begin + static_cast<std::ptrdiff_t>(count)},
+                                 .logits = static_cast<std::int64_t>(logits)});
+                before[text] += count;
+                for (std::size_t i = before[text] - logits; i < before[text]; ++i)
+                    wanted.emplace_back(text, i);
+            }
+            std::size_t given = 0;
+            generator.run(parts, [&](std::size_t part, std::span<const float> logits) {
+                const auto [text, token] = wanted.at(given++);
+                CHECK(step[part].first == text);
+                check_near({logits.begin(), logits.end()}, expected[text][token]);
+            });
+            CHECK(given == wanted.size());
+        }
+    }
+}
+
+TEST_CASE("a batch takes the memory that the meter predicts, and no step takes more") {
+    const RunPlan plan = make_plan(small_spec(), {});
+    const auto backend = cpu::make_backend();
+    const Mesh mesh = one_rank_mesh();
+    ActionListeners nobody;
+    for (const BatchLimits& limits : {BatchLimits{3, 7, 10, 4}, BatchLimits{2, 8, 6, 6},
+                                      BatchLimits{1, 5, 5, 1}, BatchLimits{1, 1, 1, 1}}) {
+        const MemoryPlan memory = measure_batch_generator(plan, {}, memory_of(*backend), limits);
+        BatchGenerator generator(*backend, mesh, plan, limits, nobody, memory);
+        generator.model().load(fill_weights);
+        // Arenas throw where a step takes more than planned.
+        for (std::int64_t count = 1; count <= std::min(limits.positions, limits.tokens); ++count) {
+            for (std::int64_t logits = 0; logits <= std::min(count, limits.logits); ++logits) {
+                const TextStep step = {
+                    .place = limits.texts - 1,
+                    .before = 0,
+                    .tokens = std::vector<std::int32_t>(static_cast<std::size_t>(count), 1),
+                    .logits = logits};
+                std::int64_t rows = 0;
+                generator.run({&step, 1}, [&](std::size_t, std::span<const float>) { ++rows; });
+                CHECK(rows == logits);
+            }
+        }
+        const MemoryPlan peaks = generator.model().memory().peaks();
+        CHECK(peaks[MemoryUse::saved] == memory[MemoryUse::saved]);
+        CHECK(peaks.total() <= memory.total());
+    }
+}
+
+}  // namespace gptrain::test
