@@ -22,6 +22,7 @@ void add_train(CLI::App& app, Command& chosen);
 void add_inspect(CLI::App& app, Command& chosen);
 void add_generate(CLI::App& app, Command& chosen);
 void add_eval(CLI::App& app, Command& chosen);
+void add_serve(CLI::App& app, Command& chosen);
 void add_import(CLI::App& app, Command& chosen);
 void add_export(CLI::App& app, Command& chosen);
 void add_plan(CLI::App& app, Command& chosen);

@@ -50,6 +50,7 @@ int run(int argc, char** argv) {
     gptrain::add_inspect(app, chosen);
     gptrain::add_generate(app, chosen);
     gptrain::add_eval(app, chosen);
+    gptrain::add_serve(app, chosen);
     gptrain::add_import(app, chosen);
     gptrain::add_export(app, chosen);
     gptrain::add_plan(app, chosen);

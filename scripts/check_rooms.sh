@@ -45,6 +45,7 @@ awk -v rooms="$rooms" -v folders="$folders" '
         allow("^sentencepiece", "text", "sentencepiece")
         allow("^zlib\\.h$", "text", "zlib")
         allow("^zstd\\.h$", "text", "libzstd")
+        allow("^microhttpd\\.h$", "serve", "libmicrohttpd")
         allow("^(hdf5|hdf5_hl|H5[A-Za-z]*)\\.h$", "checkpoint", "HDF5")
         cuda_headers = "^(cuda[A-Za-z0-9_]*\\.h|cublas.*|nccl.*|nvtx3/.*|cub/.*|cooperative_groups.*)$"
         allow(cuda_headers, "cuda", "CUDA")

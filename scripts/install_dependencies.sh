@@ -11,7 +11,7 @@ packages=(
     libhdf5-dev hdf5-tools
     libdnnl-dev ocl-icd-opencl-dev  # oneDNN's CMake package asks for OpenCL
     libsentencepiece-dev zlib1g-dev libzstd-dev zstd
-    libyaml-cpp-dev libcli11-dev nlohmann-json3-dev
+    libyaml-cpp-dev libcli11-dev nlohmann-json3-dev libmicrohttpd-dev
     catch2
     bible-kjv  # the quick start's text
     "$@"

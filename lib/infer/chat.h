@@ -8,8 +8,8 @@
 #include <vector>
 
 #include "base/json.h"
+#include "infer/conversation_codec.h"
 #include "infer/text_generator.h"
-#include "text/chat_template.h"
 
 namespace gptrain {
 
@@ -39,12 +39,8 @@ public:
     void answer(std::string_view turn, const Reader& reader);
 
 private:
-    static ChatTemplate open_template(const InferenceRun& run, const std::string& given,
-                                      const NamedTemplate*& named);
-    void add_ends();
-    /// The tokens of the conversation up to where the answer begins.
-    std::vector<std::int32_t> render() const;
-    /// The same, without the oldest turns if they do not fit.
+    /// The tokens of the conversation up to where the answer begins, without the oldest turns if
+    /// they do not fit.
     std::vector<std::int32_t> render_fitting();
     /// Removes the oldest turn and its answer; false if only one turn is left.
     bool forget_oldest();
@@ -52,8 +48,7 @@ private:
     const InferenceRun& run_;
     ChatOptions options_;
     PromptCodec codec_;
-    const NamedTemplate* named_ = nullptr;
-    ChatTemplate template_;
+    ConversationCodec conversations_;
     std::optional<TextGenerator> generator_;
     Json messages_ = Json::array();
     std::int64_t turns_ = 0;

@@ -1,6 +1,8 @@
 #include "infer/prompt_codec.h"
 
 #include <algorithm>
+#include <array>
+#include <utility>
 
 #include "base/json.h"
 #include "interop/hf_folder.h"
@@ -89,6 +91,10 @@ std::vector<std::int32_t> PromptCodec::encode(std::string_view prompt) const {
     } else {
         ids = read_ids(prompt);
     }
+    return checked(std::move(ids));
+}
+
+std::vector<std::int32_t> PromptCodec::checked(std::vector<std::int32_t> ids) const {
     if (ids.empty() && !ends_.empty()) ids.push_back(narrow<std::int32_t>(ends_.front()));
     if (ids.empty()) {
         fail(ExitCode::usage,
@@ -120,6 +126,23 @@ std::string PromptCodec::decode(std::span<const std::int32_t> ids) const {
     for (const std::int32_t id : ids)
         shown += decoder.push(id);
     return shown + decoder.finish();
+}
+
+std::string PromptCodec::token_text(std::int32_t id) const {
+    if (tokenizer_ && !tokenizer_->mark(id).empty()) return std::string(tokenizer_->mark(id));
+    // The first token of a text may lose its blank.
+    const std::string once = decode(std::array{id});
+    return decode(std::array{id, id}).substr(once.size());
+}
+
+std::string PromptCodec::bos_mark() const {
+    if (!bos_token_.empty() || !tokenizer_ || !tokenizer_->bos_id()) return bos_token_;
+    return std::string(tokenizer_->mark(*tokenizer_->bos_id()));
+}
+
+std::string PromptCodec::eos_mark() const {
+    if (!eos_token_.empty() || !tokenizer_ || !tokenizer_->eos_id()) return eos_token_;
+    return std::string(tokenizer_->mark(*tokenizer_->eos_id()));
 }
 
 }  // namespace gptrain

@@ -21,9 +21,12 @@ public:
     PromptCodec& operator=(const PromptCodec&) = delete;
 
     bool has_tokenizer() const { return tokenizer_.has_value(); }
+    std::int64_t vocab_size() const { return vocab_; }
     /// An empty prompt is the start of a document. Error (usage): a word that is no id, an id
     /// outside the vocabulary, or an empty prompt of a model without an end of document.
     std::vector<std::int32_t> encode(std::string_view prompt) const;
+    /// The same for a prompt of ids.
+    std::vector<std::int32_t> checked(std::vector<std::int32_t> ids) const;
     /// The ids of a text in which the tokenizer's own marks (such as <s>) may be spelled.
     std::vector<std::int32_t> encode_marked(std::string_view text) const;
 
@@ -47,6 +50,12 @@ public:
         std::optional<StreamDecoder> stream_;
     };
     std::string decode(std::span<const std::int32_t> ids) const;
+    /// How a token appears within a text, or how a mark is spelled; U+FFFD for a part of a
+    /// character.
+    std::string token_text(std::int32_t id) const;
+    /// How the tokenizer's begin and end of a text are spelled; empty if it has none.
+    std::string bos_mark() const;
+    std::string eos_mark() const;
 
 private:
     void read_generation_config(const ModelSource& source);

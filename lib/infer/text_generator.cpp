@@ -15,17 +15,6 @@ namespace {
 // busy.
 constexpr std::int64_t most_at_once = 512;
 
-void check_mesh(const RunPlan& plan) {
-    const MeshShape& mesh = plan.mesh;
-    if (mesh.data == 1 && mesh.context == 1 && !plan.sequence_parallel) return;
-    fail(ExitCode::usage,
-         "generate splits one text over parallel.tensor x parallel.pipeline ranks (", mesh.tensor,
-         " x ", mesh.pipeline, "; ", mesh.size(), " were started)",
-         mesh.context == 1 ? "" : "; parallel.context must be 1",
-         plan.sequence_parallel ? "; parallel.sequence_parallel must be false" : "",
-         "; set them with --set");
-}
-
 /// The most tokens that go through the model together while a text grows to plan.seq_length.
 std::int64_t tokens_at_once(const RunPlan& plan, const TextRoom& room) {
     const std::int64_t prompt = room.prompt > 0 ? room.prompt : plan.seq_length;
@@ -68,10 +57,21 @@ MemoryPlan checked_memory(const InferenceRun& run, const RunPlan& plan, const Te
 
 }  // namespace
 
+void check_one_copy(const RunPlan& plan, std::string_view command) {
+    const MeshShape& mesh = plan.mesh;
+    if (mesh.data == 1 && mesh.context == 1 && !plan.sequence_parallel) return;
+    fail(ExitCode::usage, command,
+         " splits one text over parallel.tensor x parallel.pipeline ranks (", mesh.tensor, " x ",
+         mesh.pipeline, "; ", mesh.size(), " were started)",
+         mesh.context == 1 ? "" : "; parallel.context must be 1",
+         plan.sequence_parallel ? "; parallel.sequence_parallel must be false" : "",
+         "; set them with --set");
+}
+
 TextGenerator::TextGenerator(const InferenceRun& run, const PromptCodec& codec,
                              const TextRoom& room)
     : run_(run), codec_(codec), plan_(run.plan) {
-    run.ranks.run_on_all([&] { check_mesh(plan_); });
+    run.ranks.run_on_all([&] { check_one_copy(plan_, "generate"); });
     plan_.micro_batch_size = 1;
     plan_.seq_length = room.positions;
     const MemoryPlan memory = checked_memory(run, plan_, room);

@@ -45,6 +45,9 @@ struct TextRoom {
     std::string_view option;     ///< the command line's that sets the rest
 };
 
+/// Error (usage) unless the ranks hold one copy of the model, without context parallelism.
+void check_one_copy(const RunPlan& plan, std::string_view command);
+
 class TextGenerator {
 public:
     /// All ranks construct and call it together. Error (usage) if the mesh or the memory does not

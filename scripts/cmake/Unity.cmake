@@ -7,7 +7,7 @@ option(GPTRAIN_UNITY "Compile the sources of a room as one" ON)
 # type, of which g++ warns in a file that is included.
 set(alone
   app/export.cpp app/generate.cpp app/import.cpp app/inspect.cpp
-  app/train.cpp
+  app/serve.cpp app/train.cpp
   lib/checkpoint/records.cpp lib/checkpoint/snapshot.cpp
   lib/cpu/gemm.cpp
   lib/data/indexed_writer.cpp

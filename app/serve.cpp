@@ -1,0 +1,137 @@
+#include "serve/serve.h"
+
+#include <CLI/CLI.hpp>
+#include <algorithm>
+#include <memory>
+#include <optional>
+#include <string>
+
+#include "base/file.h"
+#include "infer/positions.h"
+#include "inference.h"
+
+namespace gptrain {
+namespace {
+
+struct Options {
+    ModelOptions model;
+    std::string token_file;
+    std::optional<std::int64_t> context;
+    std::int64_t seconds = 600;
+    ServeOptions serve;
+};
+
+constexpr std::int64_t max_token_bytes = 4096;
+// If --context says nothing: more takes memory that few answers use.
+constexpr std::int64_t default_context = 2048;
+
+/// The token in a file, without blanks around it.
+std::string read_token(const std::string& file) {
+    constexpr auto blanks = " \t\r\n";
+    const std::string contents = read_file(file, max_token_bytes);
+    const std::size_t begin = contents.find_first_not_of(blanks);
+    if (begin == contents.npos) fail(ExitCode::bad_input, file, ": holds no token");
+    std::string token = contents.substr(begin, contents.find_last_not_of(blanks) + 1 - begin);
+    if (token.find_first_of(blanks) != token.npos)
+        fail(ExitCode::bad_input, file, ": a token must have no blanks in it");
+    return token;
+}
+
+std::int64_t context_of(const Options& options, const RunPlan& plan) {
+    const std::int64_t last = last_position(plan.model);
+    if (options.context && *options.context > last) {
+        fail(ExitCode::usage, "--context ", *options.context, ": the model has only ", last,
+             " positions", source_of_positions(plan.model));
+    }
+    return options.context.value_or(std::min(plan.model.max_positions, default_context));
+}
+
+ExitCode run_serve(const Options& options) {
+    return run_with_model(options.model, [&](const InferenceRun& run) {
+        ServeOptions serve_options = options.serve;
+        serve_options.most_time = std::chrono::seconds(options.seconds);
+        run.ranks.run_on_all([&] {
+            serve_options.context = context_of(options, run.plan);
+            if (serve_options.name.empty()) serve_options.name = run.source.spec().name;
+        });
+        run.ranks.run_on_first([&] {
+            if (!options.token_file.empty()) serve_options.token = read_token(options.token_file);
+        });
+        serve(run, serve_options);
+    });
+}
+
+void add_limits(CLI::App& command, Options& options) {
+    command
+        .add_option("--answers", options.serve.answers,
+                    "Answers that are written at the same time; each has a place in the cache")
+        ->check(CLI::Range(std::int64_t{1}, std::int64_t{1024}))
+        ->capture_default_str();
+    command
+        .add_option("--context", options.context,
+                    "Tokens of a prompt with its answer; default: the model's, at most 2048")
+        ->check(CLI::Range(std::int64_t{2}, std::int64_t{1} << 30));
+    command
+        .add_option("--waiting", options.serve.waiting,
+                    "Answers that may wait for a place; requests beyond get status 429")
+        ->check(CLI::Range(std::int64_t{0}, std::int64_t{1} << 20))
+        ->capture_default_str();
+    command
+        .add_option("--connections", options.serve.http.connections,
+                    "Connections at a time; more wait to be accepted")
+        ->check(CLI::Range(std::int64_t{1}, std::int64_t{65536}))
+        ->capture_default_str();
+    command.add_option("--max-body", options.serve.http.body_bytes, "Bytes of a request's body")
+        ->check(CLI::Range(std::int64_t{1}, std::int64_t{1} << 30))
+        ->capture_default_str();
+    command
+        .add_option("--read-seconds", options.serve.http.read_seconds,
+                    "A client that takes longer to send its request is cut off")
+        ->check(CLI::Range(std::int64_t{1}, std::int64_t{86400}))
+        ->capture_default_str();
+    command
+        .add_option("--answer-seconds", options.seconds,
+                    "An answer that takes longer, with its wait for a place, is given up")
+        ->check(CLI::Range(std::int64_t{1}, std::int64_t{31536000}))
+        ->capture_default_str();
+}
+
+/// Error if anyone on the network could use the model.
+void check_options(const Options& options) {
+    if (!options.token_file.empty() || is_loopback(options.serve.host)) return;
+    throw CLI::ValidationError("--host",
+                               "an address that other machines can reach needs --token-file FILE");
+}
+
+}  // namespace
+
+void add_serve(CLI::App& app, Command& chosen) {
+    CLI::App* command = app.add_subcommand(
+        "serve", "Answer over HTTP with a trained model, in the form of OpenAI's API");
+    auto options = std::make_shared<Options>();
+    add_model_options(*command, options->model);
+    command->add_option("--host", options->serve.host, "The address to listen at")
+        ->type_name("ADDRESS")
+        ->capture_default_str();
+    command->add_option("--port", options->serve.port, "The port to listen at; 0: any free one")
+        ->check(CLI::Range(std::int64_t{0}, std::int64_t{65535}))
+        ->capture_default_str();
+    command
+        ->add_option("--token-file", options->token_file,
+                     "File with a token that clients must send (Authorization: Bearer TOKEN)")
+        ->type_name("FILE");
+    command->add_option("--name", options->serve.name, "The model's name; default: the run's")
+        ->type_name("NAME");
+    command
+        ->add_option("--template", options->serve.chat_template,
+                     "How a conversation becomes text: a file with a Jinja template, or chatml, "
+                     "llama3, mistral or plain; default: the model's own")
+        ->type_name("FILE|NAME");
+    add_limits(*command, *options);
+    command->final_callback([&chosen, options] {
+        check_options(*options);
+        chosen = [options] { return run_serve(*options); };
+    });
+}
+
+}  // namespace gptrain

@@ -1,0 +1,40 @@
+// Conversations as the token ids that a chat model continues.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "base/json.h"
+#include "infer/prompt_codec.h"
+#include "text/chat_template.h"
+
+namespace gptrain {
+
+class ConversationCodec {
+public:
+    /// `codec` learns the marks that end the template's turns, and must outlive it. `given`: a
+    /// NamedTemplate's name or a file; empty: the model's own template. All ranks construct it
+    /// together. Error (usage): the model has no tokenizer or no template; (bad_input): a faulty
+    /// template.
+    ConversationCodec(const InferenceRun& run, PromptCodec& codec, const std::string& given);
+
+    /// False if the model has no tokenizer, or no template of its own.
+    static bool has_own_template(const InferenceRun& run);
+
+    /// The tokens of messages [{"role": ..., "content": ...}] up to where the answer begins. Error
+    /// (bad_input) if the template refuses them.
+    std::vector<std::int32_t> encode(const Json& messages) const;
+    /// The text that ends a turn of a named template; empty: only tokens end it.
+    std::string end_of_turn() const;
+
+private:
+    ChatTemplate open(const InferenceRun& run, const std::string& given);
+    void add_ends(PromptCodec& codec) const;
+
+    const NamedTemplate* named_ = nullptr;
+    const PromptCodec& codec_;
+    ChatTemplate template_;
+};
+
+}  // namespace gptrain

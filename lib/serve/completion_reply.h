@@ -1,0 +1,77 @@
+// Answers in the form of OpenAI's API: whole, or as server-sent events.
+#pragma once
+
+#include <chrono>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "base/json.h"
+#include "infer/prompt_codec.h"
+#include "serve/answer.h"
+#include "serve/http_server.h"
+#include "serve/metrics.h"
+#include "serve/request.h"
+
+namespace gptrain {
+
+/// The time now, as the API gives it.
+std::int64_t unix_seconds();
+
+/// What a reply needs besides the answers. The references must outlive it.
+struct ReplyContext {
+    const PromptCodec& codec;
+    ServeMetrics& metrics;
+    std::string path;   ///< for the metrics
+    std::string id;     ///< of the completion
+    std::string model;  ///< its name
+};
+
+/// Collects the answers of one request and passes them on. The thread that computes calls it.
+class CompletionReply final : public AnswerReader {
+public:
+    /// `prompts`: the tokens of each; answer i belongs to prompt i / request.choices.
+    CompletionReply(std::shared_ptr<HttpAnswer> client, CompletionRequest request,
+                    std::vector<std::vector<std::int32_t>> prompts, ReplyContext context);
+    CompletionReply(const CompletionReply&) = delete;
+    CompletionReply& operator=(const CompletionReply&) = delete;
+    ~CompletionReply() override;
+
+    void take(std::size_t index, const AnswerPiece& piece) override;
+    void give_up(int status, const std::string& message) override;
+    bool gone() const override { return over_ || client_->gone(); }
+
+private:
+    struct Choice {
+        std::string text;
+        std::vector<TokenLogprob> tokens;
+        std::int64_t characters = 0;  ///< of its tokens so far, for offsets
+        bool begun = false;
+        bool ended = false;
+    };
+    void finish();
+    void send_event(const Json& event) const;
+    /// The fields that every object begins with.
+    Json object(std::string_view chat_name) const;
+    Json choice(std::size_t index, const AnswerPiece& piece);
+    Json logprobs(const AnswerPiece& piece, Choice& choice) const;
+    Json completion_logprobs(const AnswerPiece& piece, Choice& choice) const;
+    Json chat_logprobs(const AnswerPiece& piece) const;
+    Json usage() const;
+
+    std::shared_ptr<HttpAnswer> client_;
+    CompletionRequest request_;
+    std::vector<std::vector<std::int32_t>> prompts_;
+    ReplyContext context_;
+    std::int64_t created_;
+    std::chrono::steady_clock::time_point asked_ = std::chrono::steady_clock::now();
+    std::chrono::duration<double> first_token_{};
+    std::vector<Choice> choices_;
+    std::vector<AnswerPiece> whole_;  ///< of each choice, unless it streams
+    std::int64_t new_tokens_ = 0;
+    std::size_t ended_ = 0;
+    bool began_ = false;  ///< the stream
+    bool over_ = false;
+};
+
+}  // namespace gptrain

@@ -1,0 +1,131 @@
+#include "serve/http_exchange.h"
+
+#include <algorithm>
+#include <cstring>
+#include <poll.h>
+#include <utility>
+
+namespace gptrain {
+namespace {
+
+constexpr std::size_t stream_block_bytes = 4096;
+
+}  // namespace
+
+MHD_Result queue_reply(MHD_Connection* connection, const HttpReply& reply) {
+    MHD_Response* response = MHD_create_response_from_buffer(
+        reply.body.size(), const_cast<char*>(reply.body.data()), MHD_RESPMEM_MUST_COPY);
+    if (response == nullptr) return MHD_NO;
+    MHD_add_response_header(response, MHD_HTTP_HEADER_CONTENT_TYPE, reply.type.c_str());
+    if (reply.status == MHD_HTTP_UNAUTHORIZED)
+        MHD_add_response_header(response, MHD_HTTP_HEADER_WWW_AUTHENTICATE, "Bearer");
+    if (reply.status == MHD_HTTP_TOO_MANY_REQUESTS)
+        MHD_add_response_header(response, MHD_HTTP_HEADER_RETRY_AFTER, "1");
+    const MHD_Result result =
+        MHD_queue_response(connection, static_cast<unsigned>(reply.status), response);
+    MHD_destroy_response(response);
+    return result;
+}
+
+void HttpExchange::send(HttpReply reply) {
+    const std::lock_guard lock(mutex_);
+    reply_ = std::move(reply);
+    wake();
+}
+
+void HttpExchange::begin_events() {
+    const std::lock_guard lock(mutex_);
+    streams_ = true;
+    wake();
+}
+
+void HttpExchange::write(std::string_view bytes) {
+    const std::lock_guard lock(mutex_);
+    if (!gone_) unsent_ += bytes;
+    wake();
+}
+
+void HttpExchange::end() {
+    const std::lock_guard lock(mutex_);
+    ended_ = true;
+    wake();
+}
+
+MHD_Result HttpExchange::answer_or_sleep(const std::shared_ptr<HttpExchange>& self) {
+    const std::lock_guard lock(mutex_);
+    if (gone_) return MHD_NO;
+    if (reply_) return queue_reply(connection_, *reply_);
+    if (streams_) return queue_stream(self);
+    sleep();
+    return MHD_YES;
+}
+
+void HttpExchange::release() {
+    const std::lock_guard lock(mutex_);
+    connection_ = nullptr;
+    asleep_ = false;
+    gone_ = true;
+    unsent_.clear();
+}
+
+void HttpExchange::wake_if_gone() {
+    const std::lock_guard lock(mutex_);
+    // Only a sleeping connection is sure to have its socket still open.
+    if (!asleep_) return;
+    const auto* info = MHD_get_connection_info(connection_, MHD_CONNECTION_INFO_CONNECTION_FD);
+    pollfd socket = {.fd = info->connect_fd, .events = POLLRDHUP, .revents = 0};
+    if (::poll(&socket, 1, 0) > 0) give_up();
+}
+
+void HttpExchange::close() {
+    const std::lock_guard lock(mutex_);
+    give_up();
+}
+
+void HttpExchange::give_up() {
+    gone_ = true;
+    wake();
+}
+
+void HttpExchange::sleep() {
+    asleep_ = true;
+    MHD_suspend_connection(connection_);
+}
+
+void HttpExchange::wake() {
+    if (std::exchange(asleep_, false)) MHD_resume_connection(connection_);
+}
+
+MHD_Result HttpExchange::queue_stream(const std::shared_ptr<HttpExchange>& self) {
+    const auto read = [](void* cls, std::uint64_t, char* to, std::size_t most) {
+        return (*static_cast<std::shared_ptr<HttpExchange>*>(cls))->read(to, most);
+    };
+    const auto release = [](void* cls) { delete static_cast<std::shared_ptr<HttpExchange>*>(cls); };
+    auto holder = std::make_unique<std::shared_ptr<HttpExchange>>(self);
+    MHD_Response* response = MHD_create_response_from_callback(MHD_SIZE_UNKNOWN, stream_block_bytes,
+                                                               read, holder.get(), release);
+    if (response == nullptr) return MHD_NO;
+    static_cast<void>(holder.release());
+    MHD_add_response_header(response, MHD_HTTP_HEADER_CONTENT_TYPE, "text/event-stream");
+    MHD_add_response_header(response, MHD_HTTP_HEADER_CACHE_CONTROL, "no-cache");
+    const MHD_Result result = MHD_queue_response(connection_, MHD_HTTP_OK, response);
+    MHD_destroy_response(response);
+    return result;
+}
+
+ssize_t HttpExchange::read(char* to, std::size_t most) {
+    const std::lock_guard lock(mutex_);
+    if (gone_) return MHD_CONTENT_READER_END_WITH_ERROR;
+    const std::size_t count = std::min(most, unsent_.size());
+    if (count > 0) {
+        std::memcpy(to, unsent_.data(), count);
+        unsent_.erase(0, count);
+    } else if (ended_) {
+        return MHD_CONTENT_READER_END_OF_STREAM;
+    } else {
+        sleep();
+    }
+    return static_cast<ssize_t>(count);
+}
+
+}  // namespace gptrain

@@ -1,0 +1,326 @@
+#include "serve/http_server.h"
+
+#include <arpa/inet.h>
+#include <cerrno>
+#include <chrono>
+#include <condition_variable>
+#include <cstring>
+#include <microhttpd.h>
+#include <mutex>
+#include <netdb.h>
+#include <optional>
+#include <set>
+#include <sys/socket.h>
+#include <thread>
+#include <unistd.h>
+#include <utility>
+#include <vector>
+
+#include "base/checked.h"
+#include "base/error.h"
+#include "base/json.h"
+#include "base/text.h"
+#include "serve/http_exchange.h"
+
+namespace gptrain {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+// How often the watching thread looks for clients that are gone or too slow.
+constexpr auto watch_interval = std::chrono::milliseconds(100);
+
+/// Resolves a numeric address.
+struct Address {
+    sockaddr_storage storage{};
+    socklen_t length = 0;
+};
+
+std::optional<Address> parse_address(const std::string& text, int port) {
+    addrinfo hints{};
+    hints.ai_flags = AI_NUMERICHOST | AI_NUMERICSERV | AI_PASSIVE;
+    hints.ai_socktype = SOCK_STREAM;
+    addrinfo* found = nullptr;
+    if (getaddrinfo(text.c_str(), std::to_string(port).c_str(), &hints, &found) != 0) return {};
+    Address address;
+    std::memcpy(&address.storage, found->ai_addr, found->ai_addrlen);
+    address.length = found->ai_addrlen;
+    freeaddrinfo(found);
+    return address;
+}
+
+/// Closes the socket unless it is released.
+class Socket {
+public:
+    explicit Socket(int number) : number_(number) {}
+    Socket(const Socket&) = delete;
+    Socket& operator=(const Socket&) = delete;
+    ~Socket() {
+        if (number_ >= 0) ::close(number_);
+    }
+    int number() const { return number_; }
+    int release() { return std::exchange(number_, -1); }
+
+private:
+    int number_;
+};
+
+int listen_at(const std::string& text, int port) {
+    const auto address = parse_address(text, port);
+    if (!address) {
+        fail(ExitCode::usage, "--host ", text,
+             ": is not a numeric address; use 127.0.0.1, ::1 or the address of a network card");
+    }
+    Socket socket(::socket(address->storage.ss_family, SOCK_STREAM | SOCK_CLOEXEC, 0));
+    const int on = 1;
+    const auto* at = reinterpret_cast<const sockaddr*>(&address->storage);
+    if (socket.number() < 0 ||
+        setsockopt(socket.number(), SOL_SOCKET, SO_REUSEADDR, &on, sizeof on) != 0 ||
+        ::bind(socket.number(), at, address->length) != 0 ||
+        ::listen(socket.number(), SOMAXCONN) != 0) {
+        fail(ExitCode::usage, "cannot listen at ", text, " port ", port, ": ", std::strerror(errno),
+             "; choose another --port, or 0 for any free one");
+    }
+    return socket.release();
+}
+
+int port_of(int socket) {
+    sockaddr_storage address{};
+    socklen_t length = sizeof address;
+    if (getsockname(socket, reinterpret_cast<sockaddr*>(&address), &length) != 0)
+        fail_errno(errno, "cannot read the port of a socket");
+    return ntohs(address.ss_family == AF_INET6
+                     ? reinterpret_cast<const sockaddr_in6&>(address).sin6_port
+                     : reinterpret_cast<const sockaddr_in&>(address).sin_port);
+}
+
+std::string header(MHD_Connection* connection, const char* name) {
+    const char* value = MHD_lookup_connection_value(connection, MHD_HEADER_KIND, name);
+    return value == nullptr ? std::string() : std::string(value);
+}
+
+}  // namespace
+
+HttpReply http_error(int status, std::string_view message) {
+    const char* type = status < 500 ? "invalid_request_error" : "server_error";
+    return {.status = status,
+            .body = to_line(
+                {{"error",
+                  {{"message", message}, {"type", type}, {"param", nullptr}, {"code", status}}}})};
+}
+
+bool is_loopback(const std::string& text) {
+    const auto address = parse_address(text, 0);
+    if (!address) return false;
+    if (address->storage.ss_family == AF_INET6) {
+        const auto& six = reinterpret_cast<const sockaddr_in6&>(address->storage);
+        return IN6_IS_ADDR_LOOPBACK(&six.sin6_addr);
+    }
+    const auto& four = reinterpret_cast<const sockaddr_in&>(address->storage);
+    return ntohl(four.sin_addr.s_addr) >> 24 == 127;
+}
+
+class HttpServer::State {
+public:
+    State(const std::string& address, int port, const HttpLimits& limits, HttpHandlers handlers)
+        : limits_(limits), handlers_(std::move(handlers)) {
+        Socket socket(listen_at(address, port));
+        port_ = port_of(socket.number());
+        daemon_ = start(socket.number());
+        if (daemon_ == nullptr) fail(ExitCode::usage, "cannot start the HTTP server");
+        static_cast<void>(socket.release());
+        watcher_ = std::thread([this] { watch(); });
+    }
+    State(const State&) = delete;
+    State& operator=(const State&) = delete;
+    ~State() {
+        {
+            const std::lock_guard lock(mutex_);
+            stops_ = true;
+        }
+        stopping_.notify_all();
+        watcher_.join();
+        // The library waits for connections that sleep.
+        for (const auto& exchange : exchanges())
+            exchange->close();
+        MHD_stop_daemon(daemon_);
+    }
+
+    int port() const { return port_; }
+
+    void finish(std::chrono::milliseconds most) {
+        const auto end = Clock::now() + most;
+        while (Clock::now() < end && !exchanges().empty())
+            std::this_thread::sleep_for(std::chrono::milliseconds(10));
+    }
+
+private:
+    /// A connection; while `reads`, its client must send something soon.
+    struct Client {
+        int socket = -1;
+        bool reads = true;
+        Clock::time_point since;
+    };
+
+    MHD_Daemon* start(int socket) {
+        const auto on_request = [](void* cls, MHD_Connection* connection, const char* url,
+                                   const char* method, const char*, const char* data,
+                                   std::size_t* size, void** state) {
+            HttpRequest request;
+            request.method = method;
+            request.path = url;
+            return static_cast<State*>(cls)->on_request(connection, std::move(request),
+                                                        {data, *size}, size, state);
+        };
+        const auto on_end = [](void* cls, MHD_Connection* connection, void** request,
+                               MHD_RequestTerminationCode) {
+            static_cast<State*>(cls)->on_end(connection, request);
+        };
+        const auto on_connection = [](void* cls, MHD_Connection* connection, void** client,
+                                      MHD_ConnectionNotificationCode code) {
+            static_cast<State*>(cls)->on_connection(connection, client, code);
+        };
+        using OnRequest = MHD_Result (*)(void*, MHD_Connection*, const char*, const char*,
+                                         const char*, const char*, std::size_t*, void**);
+        using OnEnd = void (*)(void*, MHD_Connection*, void**, MHD_RequestTerminationCode);
+        using OnConnection =
+            void (*)(void*, MHD_Connection*, void**, MHD_ConnectionNotificationCode);
+        return MHD_start_daemon(
+            MHD_USE_AUTO | MHD_USE_INTERNAL_POLLING_THREAD | MHD_ALLOW_SUSPEND_RESUME, 0, nullptr,
+            nullptr, static_cast<OnRequest>(on_request), this, MHD_OPTION_LISTEN_SOCKET, socket,
+            MHD_OPTION_CONNECTION_LIMIT, narrow<unsigned>(limits_.connections),
+            MHD_OPTION_CONNECTION_MEMORY_LIMIT, static_cast<std::size_t>(limits_.head_bytes),
+            MHD_OPTION_CONNECTION_TIMEOUT, narrow<unsigned>(limits_.read_seconds),
+            MHD_OPTION_NOTIFY_COMPLETED, static_cast<OnEnd>(on_end), this,
+            MHD_OPTION_NOTIFY_CONNECTION, static_cast<OnConnection>(on_connection), this,
+            MHD_OPTION_END);
+    }
+
+    MHD_Result on_request(MHD_Connection* connection, HttpRequest request, std::string_view data,
+                          std::size_t* unread, void** state) {
+        auto* held = static_cast<std::shared_ptr<HttpExchange>*>(*state);
+        if (held == nullptr) return on_head(connection, request, state);
+        HttpExchange& exchange = **held;
+        if (!data.empty()) {
+            if (std::ssize(exchange.body) + std::ssize(data) > limits_.body_bytes)
+                exchange.too_long = true;
+            if (!exchange.too_long) exchange.body += data;
+            *unread = 0;
+            return MHD_YES;
+        }
+        if (!exchange.received) {
+            exchange.received = true;
+            set_reads(connection, false);
+            if (exchange.too_long) {
+                exchange.send(too_long());
+            } else {
+                request.body = std::move(exchange.body);
+                handlers_.answer(request, *held);
+            }
+        }
+        return exchange.answer_or_sleep(*held);
+    }
+
+    /// The headers are there, the body is not.
+    MHD_Result on_head(MHD_Connection* connection, HttpRequest& request, void** state) {
+        request.authorization = header(connection, MHD_HTTP_HEADER_AUTHORIZATION);
+        request.host = header(connection, MHD_HTTP_HEADER_HOST);
+        request.origin = header(connection, MHD_HTTP_HEADER_ORIGIN);
+        if (const auto refusal = handlers_.refuse(request))
+            return queue_reply(connection, *refusal);
+        const auto length = parse_int(header(connection, MHD_HTTP_HEADER_CONTENT_LENGTH));
+        if (length && *length > limits_.body_bytes) return queue_reply(connection, too_long());
+        auto exchange = std::make_shared<HttpExchange>(connection);
+        const std::lock_guard lock(mutex_);
+        if (stops_) return MHD_NO;
+        exchanges_.insert(exchange);
+        *state = new std::shared_ptr<HttpExchange>(std::move(exchange));
+        return MHD_YES;
+    }
+
+    HttpReply too_long() const {
+        return http_error(413, text("the request is longer than ", limits_.body_bytes, " bytes"));
+    }
+
+    void on_end(MHD_Connection* connection, void** state) {
+        const std::unique_ptr<std::shared_ptr<HttpExchange>> held(
+            static_cast<std::shared_ptr<HttpExchange>*>(std::exchange(*state, nullptr)));
+        if (held == nullptr) return;
+        (*held)->release();
+        set_reads(connection, true);
+        const std::lock_guard lock(mutex_);
+        exchanges_.erase(*held);
+    }
+
+    void on_connection(MHD_Connection* connection, void** client,
+                       MHD_ConnectionNotificationCode code) {
+        const std::lock_guard lock(mutex_);
+        if (code == MHD_CONNECTION_NOTIFY_CLOSED) {
+            const std::unique_ptr<Client> over(static_cast<Client*>(*client));
+            clients_.erase(over.get());
+            return;
+        }
+        const auto* info = MHD_get_connection_info(connection, MHD_CONNECTION_INFO_CONNECTION_FD);
+        auto added = std::make_unique<Client>(
+            Client{.socket = info->connect_fd, .reads = true, .since = Clock::now()});
+        clients_.insert(added.get());
+        *client = added.release();
+    }
+
+    void set_reads(MHD_Connection* connection, bool reads) {
+        const auto* info = MHD_get_connection_info(connection, MHD_CONNECTION_INFO_SOCKET_CONTEXT);
+        if (info == nullptr || info->socket_context == nullptr) return;
+        const std::lock_guard lock(mutex_);
+        auto& client = *static_cast<Client*>(info->socket_context);
+        client.reads = reads;
+        client.since = Clock::now();
+    }
+
+    std::vector<std::shared_ptr<HttpExchange>> exchanges() {
+        const std::lock_guard lock(mutex_);
+        return {exchanges_.begin(), exchanges_.end()};
+    }
+
+    void watch() {
+        while (true) {
+            {
+                std::unique_lock lock(mutex_);
+                if (stopping_.wait_for(lock, watch_interval, [&] { return stops_; })) return;
+                // The library's own limit begins again with every byte.
+                const auto late = Clock::now() - std::chrono::seconds(limits_.read_seconds);
+                for (const Client* client : clients_)
+                    if (client->reads && client->since < late)
+                        ::shutdown(client->socket, SHUT_RDWR);
+            }
+            for (const auto& exchange : exchanges())
+                exchange->wake_if_gone();
+        }
+    }
+
+    HttpLimits limits_;
+    HttpHandlers handlers_;
+    int port_ = 0;
+    MHD_Daemon* daemon_ = nullptr;
+    std::mutex mutex_;
+    std::condition_variable stopping_;
+    bool stops_ = false;
+    std::set<std::shared_ptr<HttpExchange>> exchanges_;  ///< under way
+    std::set<Client*> clients_;                          ///< connected
+    std::thread watcher_;
+};
+
+HttpServer::HttpServer(const std::string& address, int port, const HttpLimits& limits,
+                       HttpHandlers handlers)
+    : state_(std::make_unique<State>(address, port, limits, std::move(handlers))) {}
+
+HttpServer::~HttpServer() = default;
+
+int HttpServer::port() const {
+    return state_->port();
+}
+
+void HttpServer::finish(std::chrono::milliseconds most) const {
+    state_->finish(most);
+}
+
+}  // namespace gptrain

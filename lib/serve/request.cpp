@@ -1,0 +1,270 @@
+#include "serve/request.h"
+
+#include <limits>
+#include <utility>
+
+#include "base/error.h"
+
+namespace gptrain {
+namespace {
+
+constexpr std::int64_t most_tokens = std::int64_t{1} << 24;
+constexpr std::int64_t most_logprobs = 20;
+constexpr std::size_t most_stops = 16;
+
+/// An object of which a null member counts as missing.
+Json parse_object(std::string_view body) {
+    Json json = parse_json(body, "the request");
+    if (!json.is_object()) fail(ExitCode::bad_input, "the request must be a JSON object");
+    for (auto member = json.begin(); member != json.end();)
+        member = member->is_null() ? json.erase(member) : std::next(member);
+    return json;
+}
+
+/// Reads the members that both endpoints share.
+class Members {
+public:
+    explicit Members(const Json& json) : json_(json), reader_(json, "the request") {}
+
+    bool has(const char* key) const { return reader_.has(key); }
+    const Json& at(const char* key) const { return json_.at(key); }
+    const JsonReader& reader() const { return reader_; }
+
+    std::int64_t integer(const char* key, std::int64_t low, std::int64_t high,
+                         std::int64_t otherwise) const {
+        if (!has(key)) return otherwise;
+        const std::int64_t value = reader_.integer(key);
+        if (value < low || value > high)
+            fail(ExitCode::bad_input, "'", key, "' must be from ", low, " to ", high);
+        return value;
+    }
+    double number(const char* key, double low, double high, double otherwise) const {
+        if (!has(key)) return otherwise;
+        const double value = reader_.number(key);
+        if (!(value >= low && value <= high))
+            fail(ExitCode::bad_input, "'", key, "' must be a number from ", low, " to ", high);
+        return value;
+    }
+    bool boolean(const char* key) const { return has(key) && reader_.boolean(key); }
+
+    /// Keys that gptrain does not have may say that they ask for nothing.
+    void require_neutral(const char* key, const Json& neutral) const {
+        if (has(key) && at(key) != neutral)
+            fail(ExitCode::bad_input, "'", key, "' is not supported; leave it out");
+    }
+
+private:
+    const Json& json_;
+    JsonReader reader_;
+};
+
+std::vector<std::string> read_stops(const Members& members) {
+    if (!members.has("stop")) return {};
+    const Json& stop = members.at("stop");
+    std::vector<std::string> stops;
+    const auto add = [&](const Json& word) {
+        if (!word.is_string() || word.get_ref<const std::string&>().empty())
+            fail(ExitCode::bad_input,
+                 "'stop' must be a text, or a list of texts, none of it empty");
+        stops.push_back(word.get<std::string>());
+    };
+    if (stop.is_array()) {
+        for (const Json& word : stop)
+            add(word);
+    } else {
+        add(stop);
+    }
+    if (stops.size() > most_stops)
+        fail(ExitCode::bad_input, "'stop' must have at most ", most_stops, " texts");
+    return stops;
+}
+
+std::int32_t read_id(const Json& value, const char* key) {
+    if (value.is_number_integer()) {
+        // An unsigned number may be above what fits.
+        const bool fits = value.is_number_unsigned() ? value.get<std::uint64_t>() <= INT32_MAX
+                                                     : value.get<std::int64_t>() >= 0;
+        if (fits) return static_cast<std::int32_t>(value.get<std::int64_t>());
+    }
+    fail(ExitCode::bad_input, "'", key, "' has an element that is not a token id");
+}
+
+std::vector<std::int32_t> read_ids(const Json& values, const char* key) {
+    std::vector<std::int32_t> ids;
+    for (const Json& value : values)
+        ids.push_back(read_id(value, key));
+    return ids;
+}
+
+std::vector<Prompt> read_prompts(const Members& members) {
+    if (!members.has("prompt")) fail(ExitCode::bad_input, "the request: key 'prompt' is missing");
+    const Json& prompt = members.at("prompt");
+    if (prompt.is_string()) return {prompt.get<std::string>()};
+    if (!prompt.is_array() || prompt.empty()) {
+        fail(ExitCode::bad_input,
+             "'prompt' must be a text, a list of token ids, or a list of texts or of such lists");
+    }
+    if (prompt.front().is_number()) return {read_ids(prompt, "prompt")};
+    std::vector<Prompt> prompts;
+    for (const Json& one : prompt) {
+        if (one.is_string()) {
+            prompts.emplace_back(one.get<std::string>());
+        } else if (one.is_array()) {
+            prompts.emplace_back(read_ids(one, "prompt"));
+        } else {
+            fail(ExitCode::bad_input, "'prompt' must not mix texts, lists and other values");
+        }
+    }
+    return prompts;
+}
+
+/// Content in the form of parts, [{"type": "text", "text": ...}, ...], as one text.
+std::string read_content(const Json& content) {
+    if (content.is_string()) return content.get<std::string>();
+    if (!content.is_array()) fail(ExitCode::bad_input, "a message's 'content' must be a text");
+    std::string all;
+    for (const Json& part : content) {
+        const JsonReader reader(part, "a part of a message's content");
+        if (reader.string("type") != "text")
+            fail(ExitCode::bad_input, "a message's 'content' must be text only");
+        all += reader.string("text");
+    }
+    return all;
+}
+
+Json read_messages(const Members& members) {
+    const Json& given = members.reader().array("messages");
+    if (given.empty()) fail(ExitCode::bad_input, "'messages' must not be empty");
+    Json messages = Json::array();
+    for (const Json& message : given) {
+        const JsonReader reader(message, "a message");
+        if (!reader.has("content")) fail(ExitCode::bad_input, "a message has no 'content'");
+        messages.push_back(
+            {{"role", reader.string("role")}, {"content", read_content(message.at("content"))}});
+    }
+    return messages;
+}
+
+SamplingOptions read_sampling(const Members& members) {
+    SamplingOptions sampling;
+    sampling.temperature = members.number("temperature", 0, 1e6, sampling.temperature);
+    sampling.top_k = members.integer("top_k", 0, most_tokens, sampling.top_k);
+    sampling.top_p = members.number("top_p", 0, 1, sampling.top_p);
+    sampling.min_p = members.number("min_p", 0, 1, sampling.min_p);
+    sampling.repetition_penalty =
+        members.number("repetition_penalty", 0.01, 100, sampling.repetition_penalty);
+    const std::int64_t seed = members.integer("seed", std::numeric_limits<std::int64_t>::min(),
+                                              std::numeric_limits<std::int64_t>::max(), 0);
+    sampling.seed = static_cast<std::uint64_t>(seed);
+    return sampling;
+}
+
+CompletionRequest read_common(const Members& members) {
+    CompletionRequest request;
+    if (members.has("model")) request.model = members.reader().string("model");
+    request.sampling = read_sampling(members);
+    request.has_seed = members.has("seed");
+    request.choices = members.integer("n", 1, max_answers, 1);
+    request.stop = read_stops(members);
+    request.stream = members.boolean("stream");
+    if (members.has("stream_options")) {
+        const JsonReader options(members.reader().object("stream_options"), "stream_options");
+        options.allow_only({"include_usage"});
+        request.include_usage = options.has("include_usage") && options.boolean("include_usage");
+    }
+    for (const char* key : {"presence_penalty", "frequency_penalty"})
+        if (members.has(key) && members.reader().number(key) != 0)
+            fail(ExitCode::bad_input, "'", key, "' is not supported; see 'repetition_penalty'");
+    members.require_neutral("logit_bias", Json::object());
+    return request;
+}
+
+}  // namespace
+
+CompletionRequest parse_completion(std::string_view body) {
+    const Json json = parse_object(body);
+    const Members members(json);
+    members.reader().allow_only({"model",
+                                 "prompt",
+                                 "max_tokens",
+                                 "temperature",
+                                 "top_k",
+                                 "top_p",
+                                 "min_p",
+                                 "n",
+                                 "repetition_penalty",
+                                 "seed",
+                                 "stop",
+                                 "stream",
+                                 "stream_options",
+                                 "logprobs",
+                                 "echo",
+                                 "user",
+                                 "best_of",
+                                 "presence_penalty",
+                                 "frequency_penalty",
+                                 "logit_bias",
+                                 "suffix"});
+    CompletionRequest request = read_common(members);
+    request.prompts = read_prompts(members);
+    request.max_tokens = members.integer("max_tokens", 0, most_tokens, 16);
+    request.echo = members.boolean("echo");
+    if (members.has("logprobs"))
+        request.logprobs = members.integer("logprobs", 0, most_logprobs, 0);
+    members.require_neutral("best_of", request.choices);
+    members.require_neutral("suffix", "");
+    if (std::ssize(request.prompts) * request.choices > max_answers)
+        fail(ExitCode::bad_input, "prompts x 'n' must be at most ", max_answers);
+    return request;
+}
+
+CompletionRequest parse_chat(std::string_view body) {
+    const Json json = parse_object(body);
+    const Members members(json);
+    members.reader().allow_only({"model",
+                                 "messages",
+                                 "max_tokens",
+                                 "max_completion_tokens",
+                                 "temperature",
+                                 "top_k",
+                                 "top_p",
+                                 "min_p",
+                                 "n",
+                                 "repetition_penalty",
+                                 "seed",
+                                 "stop",
+                                 "stream",
+                                 "stream_options",
+                                 "logprobs",
+                                 "top_logprobs",
+                                 "user",
+                                 "presence_penalty",
+                                 "frequency_penalty",
+                                 "logit_bias",
+                                 "response_format"});
+    CompletionRequest request = read_common(members);
+    request.messages = read_messages(members);
+    for (const char* key : {"max_tokens", "max_completion_tokens"})
+        if (members.has(key)) request.max_tokens = members.integer(key, 1, most_tokens, 1);
+    if (members.boolean("logprobs"))
+        request.logprobs = members.integer("top_logprobs", 0, most_logprobs, 0);
+    members.require_neutral("response_format", {{"type", "text"}});
+    return request;
+}
+
+std::string parse_tokenize(std::string_view body) {
+    const Json json = parse_object(body);
+    const Members members(json);
+    members.reader().allow_only({"model", "prompt", "add_special_tokens"});
+    members.require_neutral("add_special_tokens", false);
+    return members.reader().string("prompt");
+}
+
+std::vector<std::int32_t> parse_detokenize(std::string_view body) {
+    const Json json = parse_object(body);
+    const Members members(json);
+    members.reader().allow_only({"model", "tokens"});
+    return read_ids(members.reader().array("tokens"), "tokens");
+}
+
+}  // namespace gptrain

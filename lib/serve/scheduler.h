@@ -1,0 +1,78 @@
+// Decides what each step of a BatchGenerator computes: first one token for every answer that is
+// being written, then as much of the prompts of others as the step has room for, in the order in
+// which they came.
+#pragma once
+
+#include <deque>
+#include <functional>
+#include <optional>
+#include <span>
+#include <vector>
+
+#include "infer/batch_generator.h"
+#include "infer/stop_texts.h"
+#include "serve/answer.h"
+
+namespace gptrain {
+
+class Scheduler {
+public:
+    /// A step must have room for a token and its logits of each text. The codec must outlive it.
+    Scheduler(const PromptCodec& codec, const BatchLimits& limits);
+
+    /// The answer gets a place when one is free.
+    void add(Answer answer) { waiting_.push_back(std::move(answer)); }
+    /// Gives up the answers that have no place.
+    void drop_waiting();
+    /// The next step; empty if there is nothing to compute. Answers whose reader has gone or whose
+    /// time is over lose their place here.
+    std::vector<TextStep> next_steps();
+    /// Takes the logits of the last step: BatchGenerator::TakeLogits.
+    void take(std::size_t step, std::span<const float> logits);
+
+    std::int64_t running() const { return std::ssize(order_); }
+    std::int64_t waiting() const { return std::ssize(waiting_); }
+    /// Of all answers so far.
+    std::int64_t prompt_tokens() const { return prompt_tokens_; }
+    std::int64_t new_tokens() const { return new_tokens_; }
+
+private:
+    /// An answer that has a place.
+    struct Running {
+        Running(const PromptCodec& codec, Answer given);
+
+        Answer answer;
+        std::vector<std::int32_t> text;  ///< prompt and answer
+        std::size_t before = 0;          ///< tokens of it in the caches, or on their way
+        std::size_t next_logits = 0;     ///< the token whose logits come next
+        PromptCodec::Decoder decoder;
+        StopTexts stop;
+
+        std::int64_t written() const { return std::ssize(text) - std::ssize(answer.prompt); }
+        bool is_writing() const { return text.size() - before == 1; }
+    };
+    /// What is left of a step.
+    struct Room {
+        std::int64_t tokens;
+        std::int64_t logits;
+    };
+
+    Running& at(std::int64_t place) { return *places_[static_cast<std::size_t>(place)]; }
+    void drop_unwanted();
+    void admit();
+    void start(Answer answer);
+    std::optional<TextStep> step_of(std::int64_t place, Room& room);
+    void choose(std::int64_t place, std::span<const float> logits);
+    void free(std::int64_t place);
+
+    const PromptCodec& codec_;
+    BatchLimits limits_;
+    std::deque<Answer> waiting_;
+    std::vector<std::optional<Running>> places_;
+    std::vector<std::int64_t> order_;  ///< places in use, in the order in which the answers came
+    std::vector<std::int64_t> last_;   ///< the places of the last step
+    std::int64_t prompt_tokens_ = 0;
+    std::int64_t new_tokens_ = 0;
+};
+
+}  // namespace gptrain

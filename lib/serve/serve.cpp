@@ -1,0 +1,193 @@
+#include "serve/serve.h"
+
+#include <algorithm>
+#include <memory>
+#include <optional>
+#include <utility>
+#include <vector>
+
+#include "base/log.h"
+#include "engine/fit_advice.h"
+#include "engine/memory_check.h"
+#include "infer/batch_generator.h"
+#include "infer/conversation_codec.h"
+#include "infer/text_generator.h"
+#include "serve/scheduler.h"
+#include "serve/service.h"
+#include "serve/step_message.h"
+#include "train/signals.h"
+
+namespace gptrain {
+namespace {
+
+using namespace std::chrono_literals;
+
+// Tokens of a step: enough for matrices that keep all cores busy, few enough that a long prompt
+// does not hold up the answers of others for long.
+constexpr std::int64_t step_tokens = 512;
+// Rows of logits of a step: a prompt whose log-probabilities are wanted is read in such parts.
+constexpr std::int64_t step_logits = 128;
+// How long an idle server waits for requests before it looks for signals.
+constexpr auto alone_patience = 100ms;
+// On several ranks all others wait for the first one, which then tells them that nothing is to do.
+constexpr auto ranks_patience = 10ms;
+// For the last answers on their way to clients, when the server stops.
+constexpr auto flush_time = 5s;
+
+BatchLimits limits_of(const ServeOptions& options) {
+    const std::int64_t room = checked_mul(options.answers, options.context);
+    const std::int64_t tokens = std::min(std::max(step_tokens, options.answers), room);
+    return {.texts = options.answers,
+            .positions = options.context,
+            .tokens = tokens,
+            .logits = std::min(std::max(step_logits, options.answers), tokens)};
+}
+
+MemoryPlan checked_memory(const InferenceRun& run, const ServeOptions& options) {
+    const auto memory_for = [&](std::int64_t answers) {
+        ServeOptions fewer = options;
+        fewer.answers = answers;
+        return measure_batch_generator(run.plan, run.mesh.place(), memory_of(run.backend),
+                                       limits_of(fewer));
+    };
+    const MemoryPlan memory = memory_for(options.answers);
+    const MemoryCheck check(run.backend, run.ranks);
+    check.require(memory, [&] {
+        const std::int64_t fitting = largest_that_fits(
+            1, options.answers,
+            [&](std::int64_t answers) { return !check.find_shortage(memory_for(answers)); });
+        return fitting > 0 ? text("what would fit: --answers ", fitting)
+                           : text("not even --answers 1 would fit; lower --context, or ",
+                                  more_ranks_advice());
+    });
+    return memory;
+}
+
+/// The loop of all ranks.
+class Server {
+public:
+    Server(const InferenceRun& run, const ServeOptions& options, const MemoryPlan& memory)
+        : run_(run),
+          generator_(run.backend, run.mesh, run.plan, limits_of(options), run.observers.actions,
+                     memory) {
+        generator_.model().load(run.source, run.ranks);
+    }
+
+    /// What rank 0 has besides.
+    struct First {
+        Scheduler& scheduler;
+        Service& service;
+        ServeMetrics& metrics;
+    };
+
+    /// Until a signal stops the server. `first`: on rank 0 only.
+    void run(const std::optional<First>& first) {
+        const StopSignals signals("the server finishes the answers that it has begun and stops");
+        for (std::int64_t step = 1;; ++step) {
+            run_.observers.watchdog.progress().phase("serving", step);
+            StepMessage message;
+            if (first) message = next(*first, signals.received() != 0);
+            if (run_.ranks.size() > 1)
+                message =
+                    decode_step(run_.ranks.scatter([&](int) { return encode_step(message); }));
+            if (message.stop) return;
+            if (message.steps.empty()) continue;
+            const auto begin = std::chrono::steady_clock::now();
+            generator_.run(message.steps, [&](std::size_t text, std::span<const float> logits) {
+                first->scheduler.take(text, logits);
+            });
+            if (first) count(message, std::chrono::steady_clock::now() - begin, *first);
+        }
+    }
+
+private:
+    StepMessage next(const First& first, bool stops) const {
+        Scheduler& scheduler = first.scheduler;
+        if (stops) {
+            first.service.stop();
+            scheduler.drop_waiting();
+        }
+        const bool idle = scheduler.running() + scheduler.waiting() == 0;
+        if (stops && idle) return {.stop = true, .steps = {}};
+        const auto patience = run_.ranks.size() > 1 ? ranks_patience : alone_patience;
+        for (Answer& answer : first.service.new_answers(idle ? patience : 0ms, scheduler.waiting()))
+            scheduler.add(std::move(answer));
+        StepMessage message = {.stop = false, .steps = scheduler.next_steps()};
+        first.metrics.running = scheduler.running();
+        first.metrics.waiting = scheduler.waiting();
+        return message;
+    }
+
+    static void count(const StepMessage& message, std::chrono::duration<double> time,
+                      const First& first) {
+        std::int64_t tokens = 0;
+        for (const TextStep& step : message.steps)
+            tokens += std::ssize(step.tokens);
+        first.metrics.count_step(time, tokens);
+        first.metrics.running = first.scheduler.running();
+        first.metrics.prompt_tokens = first.scheduler.prompt_tokens();
+        first.metrics.new_tokens = first.scheduler.new_tokens();
+    }
+
+    const InferenceRun& run_;
+    BatchGenerator generator_;
+};
+
+void announce(const ServeOptions& options, int port, const MemoryPlan& memory) {
+    const bool six = options.host.find(':') != options.host.npos;
+    const std::string host = six ? "[" + options.host + "]" : options.host;
+    print("serving ", options.name, " at http://", host, ":", port, "/ (", options.answers,
+          " answers at a time, of at most ", options.context, " tokens with their prompts; ",
+          human_bytes(memory.total()), ")");
+}
+
+}  // namespace
+
+void serve(const InferenceRun& run, const ServeOptions& given) {
+    ServeOptions options = given;
+    PromptCodec codec(run);
+    std::optional<ConversationCodec> conversations;
+    run.ranks.run_on_all([&] {
+        check_one_copy(run.plan, "serve");
+        if (options.chat_template.empty() || codec.has_tokenizer()) return;
+        fail(ExitCode::usage, "--template: the model has no tokenizer, which a chat needs");
+    });
+    if (!options.chat_template.empty() || ConversationCodec::has_own_template(run))
+        conversations.emplace(run, codec, options.chat_template);
+    const MemoryPlan memory = checked_memory(run, options);
+    std::optional<Server> server;
+    server.emplace(run, options, memory);
+
+    ServeMetrics metrics;
+    std::optional<Scheduler> scheduler;
+    std::optional<Service> service;
+    std::unique_ptr<HttpServer> http;  // ends first: it calls the service
+    run.ranks.run_on_first([&] {
+        scheduler.emplace(codec, limits_of(options));
+        metrics.places = options.answers;
+        metrics.positions = options.context;
+        service.emplace(codec, conversations ? &*conversations : nullptr,
+                        ServiceOptions{.model = options.name,
+                                       .token = options.token,
+                                       .loopback = is_loopback(options.host),
+                                       .positions = options.context,
+                                       .waiting = options.waiting,
+                                       .most_time = options.most_time},
+                        metrics);
+        http = std::make_unique<HttpServer>(
+            options.host, narrow<int>(options.port), options.http,
+            HttpHandlers{
+                .refuse = [&](const HttpRequest& request) { return service->refuse(request); },
+                .answer =
+                    [&](const HttpRequest& request, std::shared_ptr<HttpAnswer> client) {
+                        service->answer(request, client);
+                    }});
+        announce(options, http->port(), memory);
+    });
+    std::optional<Server::First> first;
+    if (service) first.emplace(Server::First{*scheduler, *service, metrics});
+    server->run(first);
+    if (http) http->finish(flush_time);
+}
+
+}  // namespace gptrain

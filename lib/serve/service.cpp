@@ -1,0 +1,241 @@
+#include "serve/service.h"
+
+#include <algorithm>
+#include <random>
+#include <utility>
+
+#include "serve/page.h"
+
+namespace gptrain {
+namespace {
+
+constexpr std::string_view get_paths[] = {"/", "/health", "/metrics", "/v1/models",
+                                          "/tokenizer_info"};
+constexpr std::string_view post_paths[] = {"/v1/completions", "/v1/chat/completions", "/tokenize",
+                                           "/detokenize"};
+
+bool has(std::span<const std::string_view> paths, std::string_view path) {
+    return std::find(paths.begin(), paths.end(), path) != paths.end();
+}
+
+bool is_public(std::string_view path) {
+    return path == "/" || path == "/health";
+}
+
+/// In a time that does not depend on where they differ.
+bool same_secret(std::string_view a, std::string_view b) {
+    unsigned difference = a.size() == b.size() ? 0 : 1;
+    for (std::size_t i = 0; i < a.size(); ++i)
+        difference |= static_cast<unsigned>(a[i] ^ (i < b.size() ? b[i] : 0));
+    return difference == 0;
+}
+
+/// True for names of this machine itself, with or without a port.
+bool names_loopback(std::string_view host) {
+    if (host.empty()) return true;
+    const bool bracketed = host.front() == '[';
+    const std::size_t end = bracketed ? host.find(']') : host.find(':');
+    std::string_view name = host.substr(0, end);
+    if (bracketed) name.remove_prefix(1);
+    return name == "localhost" || is_loopback(std::string(name));
+}
+
+HttpReply json_reply(const Json& json) {
+    return {.body = to_line(json)};
+}
+
+}  // namespace
+
+Service::Service(const PromptCodec& codec, const ConversationCodec* conversations,
+                 ServiceOptions options, ServeMetrics& metrics)
+    : codec_(codec),
+      conversations_(conversations),
+      options_(std::move(options)),
+      metrics_(metrics),
+      started_(unix_seconds()) {}
+
+std::optional<HttpReply> Service::refuse(const HttpRequest& request) const {
+    const auto refused = [&](int status, std::string_view why) {
+        metrics_.count_request("refused", status);
+        return http_error(status, why);
+    };
+    // Without these two checks any web page that the user visits could talk to the model.
+    if (options_.loopback && options_.token.empty() && !names_loopback(request.host))
+        return refused(403, "the Host header must name this machine, such as localhost");
+    if (!request.origin.empty() && request.origin != "http://" + request.host)
+        return refused(403, "requests from web pages of other origins are refused");
+    const bool reads = request.method == "GET" || request.method == "HEAD";
+    const bool known = has(get_paths, request.path) || has(post_paths, request.path);
+    if (!known) return refused(404, "there is no such path");
+    if (reads ? !has(get_paths, request.path)
+              : request.method != "POST" || !has(post_paths, request.path))
+        return refused(405, "the path does not have this method");
+    if (options_.token.empty() || is_public(request.path)) return std::nullopt;
+    if (same_secret(request.authorization, "Bearer " + options_.token)) return std::nullopt;
+    return refused(401, "send the server's token: 'Authorization: Bearer TOKEN'");
+}
+
+void Service::answer(const HttpRequest& request, const std::shared_ptr<HttpAnswer>& client) {
+    HttpReply reply;
+    try {
+        if (request.path.starts_with("/v1/") && request.method == "POST")
+            return complete(request, client);
+        if (request.path == "/tokenize") {
+            reply = tokenize(request.body);
+        } else if (request.path == "/detokenize") {
+            reply = detokenize(request.body);
+        } else {
+            reply = read_only(request);
+        }
+    } catch (const Error& error) {
+        const bool clients = error.code() == ExitCode::bad_input || error.code() == ExitCode::usage;
+        reply = http_error(clients ? 400 : 500, error.what());
+    } catch (const std::exception& error) {
+        reply = http_error(500, error.what());
+    }
+    metrics_.count_request(request.path, reply.status);
+    client->send(std::move(reply));
+}
+
+void Service::complete(const HttpRequest& http, const std::shared_ptr<HttpAnswer>& client) {
+    const bool is_chat = http.path == "/v1/chat/completions";
+    CompletionRequest request = is_chat ? parse_chat(http.body) : parse_completion(http.body);
+    if (!request.model.empty() && request.model != options_.model) {
+        metrics_.count_request(http.path, 404);
+        return client->send(http_error(
+            404, text("there is no model '", request.model, "'; this is ", options_.model)));
+    }
+    if (is_chat && conversations_ == nullptr) {
+        fail(ExitCode::usage,
+             "the model has no chat template; start the server with --template FILE or NAME");
+    }
+    if (!request.has_seed) request.sampling.seed = std::random_device()();
+    auto prompts = encode(request);
+    std::vector<Answer> answers = answers_of(request, prompts);
+    const auto reader = std::make_shared<CompletionReply>(
+        client, std::move(request), std::move(prompts),
+        ReplyContext{codec_, metrics_, http.path, new_id(), options_.model});
+    for (Answer& answer : answers)
+        answer.reader = reader;
+    if (!hand_over(std::move(answers)))
+        reader->give_up(429, "too many answers are waiting; try again later");
+}
+
+std::vector<std::vector<std::int32_t>> Service::encode(const CompletionRequest& request) const {
+    if (request.is_chat()) return {conversations_->encode(request.messages)};
+    std::vector<std::vector<std::int32_t>> prompts;
+    for (const Prompt& prompt : request.prompts) {
+        const auto* words = std::get_if<std::string>(&prompt);
+        prompts.push_back(words != nullptr
+                              ? codec_.encode(*words)
+                              : codec_.checked(std::get<std::vector<std::int32_t>>(prompt)));
+    }
+    return prompts;
+}
+
+std::int64_t Service::tokens_after(const std::vector<std::int32_t>& prompt,
+                                   const CompletionRequest& request) const {
+    const std::int64_t room = options_.positions - std::ssize(prompt);
+    const std::int64_t wanted = request.max_tokens.value_or(std::max<std::int64_t>(room, 1));
+    if (wanted <= room) return wanted;
+    fail(ExitCode::usage, "the prompt has ", prompt.size(), " tokens and the answer up to ", wanted,
+         ", but there is room for ", options_.positions, " together");
+}
+
+std::vector<Answer> Service::answers_of(
+    const CompletionRequest& request, const std::vector<std::vector<std::int32_t>>& prompts) const {
+    Answer answer;
+    answer.sampling = request.sampling;
+    answer.stop = request.stop;
+    answer.is_chat = request.is_chat();
+    answer.logprobs = request.logprobs;
+    answer.prompt_logprobs = request.echo && request.logprobs;
+    answer.deadline = std::chrono::steady_clock::now() + options_.most_time;
+    if (answer.is_chat && !conversations_->end_of_turn().empty())
+        answer.stop.push_back(conversations_->end_of_turn());
+    std::vector<Answer> answers;
+    for (const auto& prompt : prompts) {
+        answer.prompt = prompt;
+        answer.max_tokens = tokens_after(prompt, request);
+        for (answer.sample = 0; answer.sample < request.choices; ++answer.sample) {
+            answers.push_back(answer);
+            ++answer.index;
+        }
+    }
+    return answers;
+}
+
+bool Service::hand_over(std::vector<Answer> answers) {
+    const std::lock_guard lock(mutex_);
+    const std::int64_t waiting = waiting_ + std::ssize(new_);
+    if (stopped_ || (waiting > 0 && waiting + std::ssize(answers) > options_.waiting)) return false;
+    std::move(answers.begin(), answers.end(), std::back_inserter(new_));
+    arrived_.notify_one();
+    return true;
+}
+
+std::vector<Answer> Service::new_answers(std::chrono::milliseconds patience, std::int64_t waiting) {
+    std::unique_lock lock(mutex_);
+    waiting_ = waiting;
+    arrived_.wait_for(lock, patience, [&] { return !new_.empty(); });
+    waiting_ += std::ssize(new_);
+    return std::exchange(new_, {});
+}
+
+void Service::stop() {
+    const std::lock_guard lock(mutex_);
+    stopped_ = true;
+    new_.clear();
+}
+
+std::string Service::new_id() {
+    const std::lock_guard lock(mutex_);
+    return text("cmpl-", started_, "-", ++ids_);
+}
+
+HttpReply Service::read_only(const HttpRequest& request) const {
+    if (request.path == "/")
+        return {.type = "text/html; charset=utf-8", .body = std::string(chat_page)};
+    if (request.path == "/health") return json_reply({{"status", "ok"}});
+    if (request.path == "/metrics")
+        return {.type = "text/plain; version=0.0.4", .body = metrics_.to_text()};
+    return request.path == "/v1/models" ? models() : tokenizer_info();
+}
+
+HttpReply Service::models() const {
+    const Json model = {{"id", options_.model},
+                        {"object", "model"},
+                        {"created", started_},
+                        {"owned_by", "gptrain"},
+                        {"max_model_len", options_.positions},
+                        {"chat", conversations_ != nullptr}};
+    return json_reply({{"object", "list"}, {"data", Json::array({model})}});
+}
+
+HttpReply Service::tokenizer_info() const {
+    const auto mark = [](const std::string& word) { return word.empty() ? Json() : Json(word); };
+    return json_reply({{"bos_token", mark(codec_.bos_mark())},
+                       {"eos_token", mark(codec_.eos_mark())},
+                       {"vocab_size", codec_.vocab_size()}});
+}
+
+HttpReply Service::tokenize(const std::string& body) const {
+    const std::string prompt = parse_tokenize(body);
+    const bool is_mark =
+        !prompt.empty() && (prompt == codec_.bos_mark() || prompt == codec_.eos_mark());
+    std::vector<std::int32_t> ids;
+    if (is_mark) {
+        ids = codec_.encode_marked(prompt);
+    } else if (!prompt.empty()) {
+        ids = codec_.encode(prompt);
+    }
+    return json_reply(
+        {{"tokens", ids}, {"count", ids.size()}, {"max_model_len", options_.positions}});
+}
+
+HttpReply Service::detokenize(const std::string& body) const {
+    const std::vector<std::int32_t> ids = parse_detokenize(body);
+    return json_reply({{"prompt", ids.empty() ? "" : codec_.decode(codec_.checked(ids))}});
+}
+
+}  // namespace gptrain

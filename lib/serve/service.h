@@ -1,0 +1,79 @@
+// The paths of the server: who may ask, what they ask for, and which answers that takes.
+#pragma once
+
+#include <chrono>
+#include <condition_variable>
+#include <cstdint>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "infer/conversation_codec.h"
+#include "serve/answer.h"
+#include "serve/completion_reply.h"
+#include "serve/http_server.h"
+#include "serve/metrics.h"
+
+namespace gptrain {
+
+struct ServiceOptions {
+    std::string model;                    ///< its name
+    std::string token;                    ///< that clients must send; empty: none
+    bool loopback = true;                 ///< only this machine can reach the server
+    std::int64_t positions = 0;           ///< of prompt and answer together
+    std::int64_t waiting = 1024;          ///< answers that wait at a time; more are refused
+    std::chrono::seconds most_time{600};  ///< for an answer
+};
+
+/// Threads: the server calls `refuse` and `answer`, the one that computes everything else.
+class Service {
+public:
+    /// `conversations`: null if the model cannot chat. The references must outlive it.
+    Service(const PromptCodec& codec, const ConversationCodec* conversations,
+            ServiceOptions options, ServeMetrics& metrics);
+
+    /// The error for a request that is not worth reading: an unknown path, a client without the
+    /// token, a web page of another origin.
+    std::optional<HttpReply> refuse(const HttpRequest& request) const;
+    /// Answers at once, or hands the wanted answers to new_answers.
+    void answer(const HttpRequest& request, const std::shared_ptr<HttpAnswer>& client);
+
+    /// The answers that were asked for since the last call. With none it waits up to `patience`.
+    /// `waiting`: answers that have no place yet.
+    std::vector<Answer> new_answers(std::chrono::milliseconds patience, std::int64_t waiting);
+    /// From now on nobody is answered.
+    void stop();
+
+private:
+    void complete(const HttpRequest& request, const std::shared_ptr<HttpAnswer>& client);
+    /// The ids of each prompt of a request, and how many tokens may follow each.
+    std::vector<std::vector<std::int32_t>> encode(const CompletionRequest& request) const;
+    std::int64_t tokens_after(const std::vector<std::int32_t>& prompt,
+                              const CompletionRequest& request) const;
+    std::vector<Answer> answers_of(const CompletionRequest& request,
+                                   const std::vector<std::vector<std::int32_t>>& prompts) const;
+    /// False if too many wait already.
+    bool hand_over(std::vector<Answer> answers);
+    HttpReply read_only(const HttpRequest& request) const;
+    HttpReply models() const;
+    HttpReply tokenizer_info() const;
+    HttpReply tokenize(const std::string& body) const;
+    HttpReply detokenize(const std::string& body) const;
+    std::string new_id();
+
+    const PromptCodec& codec_;
+    const ConversationCodec* conversations_;
+    ServiceOptions options_;
+    ServeMetrics& metrics_;
+    std::int64_t started_;  ///< Unix seconds
+    std::mutex mutex_;
+    std::condition_variable arrived_;
+    std::vector<Answer> new_;
+    std::int64_t waiting_ = 0;
+    std::int64_t ids_ = 0;
+    bool stopped_ = false;
+};
+
+}  // namespace gptrain

@@ -1,0 +1,208 @@
+#!/usr/bin/env bash
+# gptrain serve: what it answers, whom it refuses, and that nobody holds it up.
+. "$(dirname "$0")/lib.sh"
+. "$(dirname "$0")/serve_lib.sh"
+command -v curl >/dev/null || not_run "curl is missing"
+make_data
+make_spec
+train 0 run training.steps=40 training.global_batch_size=8 lr_schedule.decay_steps=60 \
+    model.max_position_embeddings=64
+# Texts of this model are ids, which need no quoting in JSON. It has room for long texts.
+train 0 ids training.steps=5 data.tokenizer=none data.eod_id=auto model.position_embedding=rope \
+    model.max_position_embeddings=4096
+
+# ---- answers ----
+
+# generated TO OPTION...: what `generate` writes with the same model.
+generated() {
+    expect_exit 0 "$gptrain" generate --checkpoint ids "${@:2}"
+    head -c -1 out >"$1"  # without its last line feed
+    echo >>"$1"
+}
+prompts=("5 6 7" "8" "200 3 200 3 200 3 200 3 200" "11 12" "9 9 9 9" "1 2" "30 31 32" "4")
+lengths=(40 7 25 1 60 33 12 50)
+for i in "${!prompts[@]}"; do
+    generated "greedy$i" --prompt "${prompts[i]}" --max-tokens "${lengths[i]}" --temperature 0
+    generated "drawn$i" --prompt "${prompts[i]}" --max-tokens "${lengths[i]}" --seed "$i"
+done
+
+# All at the same time, with more answers than places: each as if it were alone.
+serve --checkpoint ids --answers 3
+for i in "${!prompts[@]}"; do
+    common="\"prompt\":\"${prompts[i]}\",\"max_tokens\":${lengths[i]}"
+    curl -s -m 60 "$url/v1/completions" -d "{$common,\"temperature\":0}" >"reply-greedy$i" &
+    curl -s -m 60 "$url/v1/completions" -d "{$common,\"seed\":$i,\"stream\":true}" >"reply-drawn$i" &
+done
+for job in $(jobs -p); do [[ $job == "$server" ]] || wait "$job"; done
+for i in "${!prompts[@]}"; do
+    for kind in greedy drawn; do
+        { texts "reply-$kind$i" | tr -d '\n'; echo; } >texts
+        same "$kind$i" texts
+    done
+done
+has_metric gptrain_answers_running 0
+
+# Several prompts and choices in one request, as texts and as ids.
+complete 200 '"prompt":["5 6 7","8"],"n":2,"max_tokens":7,"seed":1'
+[[ $(texts reply | wc -l) == 4 ]] || fail "not four choices: $(cat reply)"
+texts reply >as_text
+complete 200 '"prompt":[[5,6,7],[8]],"n":2,"max_tokens":7,"seed":1'
+texts reply >as_ids
+same as_text as_ids
+says reply '"usage":{"prompt_tokens":4,"completion_tokens":28,"total_tokens":32}'
+says reply '"index":3' '"finish_reason":"length"' '"model":"tiny"'
+sed -n 2p as_text >second
+generated samples --prompt "5 6 7" --max-tokens 7 --seed 1 --samples 2
+sed -n '/2 of 2/{n;p}' samples >sample2
+same sample2 second
+
+# Where texts end.
+text=$(texts reply-greedy0)
+complete 200 '"prompt":"5 6 7","temperature":0,"max_tokens":40,"stop":["never","'"${text:7:6}"'"]'
+[[ $(texts reply) == "${text%%"${text:7:6}"*}" ]] || fail "not stopped: $(cat reply)"
+says reply '"finish_reason":"stop"'
+complete 200 '"prompt":"5 6 7","max_tokens":0'
+says reply '"text":""' '"completion_tokens":0'
+
+# Log-probabilities: of the tokens, whose likeliest is the one that greedy sampling takes; with echo
+# also of the prompt, and the same for a text whether it is prompt or answer.
+complete 200 '"prompt":"5 6 7","temperature":0,"max_tokens":5,"logprobs":2'
+texts reply | tr -d '\n' >five
+numbers() { grep -o "\"$1\":\[[^]]*\]" reply | tr ',' '\n' | tr -d '][' | sed "s/\"$1\"://"; }
+numbers token_logprobs >answered
+(($(wc -l <answered) == 5)) || fail "not five log-probabilities: $(cat reply)"
+for logprob in $(cat answered); do
+    grep -qF "{\"$(numbers tokens | head -n 1 | tr -d '"')\"" reply || fail "not the likeliest: $(cat reply)"
+    awk "BEGIN { exit !($logprob < 0) }" || fail "log-probability $logprob"
+done
+complete 200 "\"prompt\":\"5 6 7 $(cat five)\",\"max_tokens\":0,\"logprobs\":0,\"echo\":true"
+[[ $(texts reply) == "5 6 7 $(cat five)" ]] || fail "no echo: $(cat reply)"
+numbers token_logprobs >echoed
+[[ $(head -n 1 echoed) == null && $(wc -l <echoed) == 8 ]] || fail "echo: $(cat reply)"
+tail -n 5 echoed | paste - answered | awk '{ d = $1 - $2; if (d * d > 1e-8) exit 1 }' ||
+    fail "not the same log-probabilities: $(tail -n 5 echoed | paste - answered)"
+
+# The other paths.
+ask 200 /health
+same <(echo -n '{"status":"ok"}') reply
+ask 200 /v1/models
+says reply '"id":"tiny"' '"max_model_len":2048'
+ask 200 / && says reply '<title>gptrain serve</title>'
+has_metric 'gptrain_requests_total{path="/v1/completions",status="200"}' 22
+has_metric gptrain_prompt_tokens_total 83
+
+# ---- bad requests ----
+
+refused() { # STATUS WORDS JSON
+    complete "$1" "$3"
+    says reply "$2" "\"code\":$1"
+}
+refused 400 "key 'prompt' is missing" ''
+refused 400 "unknown key 'max_token'" '"prompt":"5","max_token":3'
+refused 400 "'temperature' must be a number from 0" '"prompt":"5","temperature":-1'
+refused 400 "'temperature' must be a number" '"prompt":"5","temperature":"hot"'
+refused 400 "is not a token id" '"prompt":[5,-1]'
+refused 400 "outside the vocabulary of 320" '"prompt":[5,99999]'
+refused 400 "there is room for 2048 together" '"prompt":"5","max_tokens":2048'
+refused 400 "prompts x 'n' must be at most 256" '"prompt":["5","6"],"n":200'
+refused 400 "'best_of' is not supported" '"prompt":"5","best_of":4'
+refused 400 "see 'repetition_penalty'" '"prompt":"5","frequency_penalty":1'
+refused 404 "there is no model 'other'; this is tiny" '"prompt":"5","model":"other"'
+refused 400 "not valid JSON" '"prompt":'
+ask 400 /v1/chat/completions -d '{"messages":[{"role":"user","content":"5"}]}'
+says reply "start the server with --template"
+ask 404 /v2/completions -d '{}'
+ask 405 /v1/completions
+ask 405 /health -X DELETE
+
+# ---- who may ask ----
+
+ask 403 /health -H 'Host: example.org'
+ask 403 /v1/completions -H 'Origin: http://example.org' -d '{"prompt":"5"}'
+ask 200 /v1/completions -H "Origin: $url" -d '{"prompt":"5"}'
+ask 200 /health -H 'Host: localhost:80'
+
+# ---- clients that go away ----
+
+# The answer of a client that goes away leaves its place to the next one.
+complete 200 '"prompt":"5","max_tokens":2000,"temperature":0'
+for stream in true false true; do
+    curl -s -m 0.3 "$url/v1/completions" -d "{\"prompt\":\"5\",\"max_tokens\":2000,\"n\":3,\"stream\":$stream}" >cut
+done
+has_metric gptrain_answers_running 0
+has_metric gptrain_disconnects_total 3
+complete 200 '"prompt":"5 6 7","max_tokens":40,"temperature":0'
+[[ $(texts reply) == "$text" ]] || fail "another text than before: $(cat reply)"
+
+# A server that is asked to stop finishes what it has begun, and takes no more.
+curl -s -m 60 "$url/v1/completions" -d '{"prompt":"5 6 7","max_tokens":1500,"temperature":0,"stream":true}' >last &
+client=$!
+wait_for last '"text"'
+kill -TERM "$server"
+wait "$client"
+wait "$server"
+check_exit 0 $? "the server"
+says last 'data: [DONE]'
+(($(texts last | wc -l) == 1500)) || fail "$(texts last | wc -l) of 1500 tokens"
+
+# ---- limits ----
+
+echo "secret-1" >token
+serve --checkpoint run --answers 1 --waiting 1 --token-file token --max-body 2000 --read-seconds 1 --answer-seconds 2
+ask 200 /health
+ask 401 /v1/models
+ask 401 /v1/models -H 'Authorization: Bearer secret-2'
+ask 401 /v1/completions -d '{"prompt":"the"}'
+auth=(-H 'Authorization: Bearer secret-1')
+ask 200 /v1/models "${auth[@]}"
+ask 200 /tokenizer_info "${auth[@]}"
+says reply '"eos_token":"</s>"' '"vocab_size":320'
+ask 200 /tokenize "${auth[@]}" -d '{"prompt":"and the earth"}'
+tokens=$(grep -o '"tokens":\[[^]]*\]' reply)
+ask 200 /detokenize "${auth[@]}" -d "{$tokens}"
+same <(echo -n '{"prompt":"and the earth"}') reply
+head -c 3000 /dev/zero | tr '\0' ' ' >blanks
+complete 413 "$(cat blanks)" "${auth[@]}"
+complete 413 "$(cat blanks)" "${auth[@]}" -H 'Transfer-Encoding: chunked'
+ask 431 /health -H "X-Long: $(head -c 40000 /dev/zero | tr '\0' x)"
+
+# A client that sends its request too slowly is cut off, however often it sends a byte.
+port=${url##*:}
+exec 3<>"/dev/tcp/127.0.0.1/$port"
+printf 'GET /health HTTP/1.1\r\n' >&3
+begin=$SECONDS
+while printf 'X' >&3 && ((SECONDS - begin < 10)); do sleep 0.2; done 2>/dev/null
+((SECONDS - begin < 5)) || fail "a slow client held its connection for $((SECONDS - begin)) seconds"
+exec 3>&-
+ends_well
+
+# ---- the command line ----
+
+expect_exit 2 "$gptrain" serve --checkpoint run --host 0.0.0.0
+says err "needs --token-file"
+expect_exit 2 "$gptrain" serve --checkpoint run --host example.org --token-file token
+says err "is not a numeric address"
+expect_exit 2 "$gptrain" serve --checkpoint run --context 65
+says err "--context 65: the model has only 64 positions"
+expect_exit 2 "$gptrain" serve --checkpoint ids --template chatml
+says err "the model has no tokenizer"
+expect_exit 2 "$gptrain" serve --checkpoint ids --answers 1024 --context 200000
+says err "what would fit: --answers "
+expect_exit 3 "$gptrain" serve --checkpoint run --token-file /dev/null
+
+# Conversations.
+serve --checkpoint run --template plain
+common='"messages":[{"role":"user","content":"light"}],"max_tokens":6,"temperature":0'
+ask 200 /v1/chat/completions -d "{$common}"
+says reply '"object":"chat.completion"' '"message":{"role":"assistant","content":"'
+expect_exit 0 "$gptrain" generate --checkpoint run --chat --template plain --prompt light --max-tokens 6 --temperature 0
+said=$(sed -n 's/.*"content":"\([^"]*\)".*/\1/p' reply)
+[[ "$(printf '%b' "$said")" == "$(cat out)" ]] || fail "not what generate says: $said, $(cat out)"
+ask 200 /v1/chat/completions -d "{$common,\"stream\":true,\"stream_options\":{\"include_usage\":true},\"logprobs\":true,\"top_logprobs\":2}"
+says reply '"delta":{"role":"assistant"' 'data: [DONE]' '"completion_tokens":6' '"top_logprobs":[{'
+[[ $(grep -o '"content":"[^"]*"' reply | sed 's/^"content":"//; s/"$//' | tr -d '\n') == "$said" ]] ||
+    fail "the stream says something else: $(cat reply)"
+ask 400 /v1/chat/completions -d '{"messages":[]}'
+ends_well
+
+finish
