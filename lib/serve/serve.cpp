@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <memory>
 #include <optional>
+#include <thread>
 #include <utility>
 #include <vector>
 
@@ -91,7 +92,11 @@ public:
                 message =
                     decode_step(run_.ranks.scatter([&](int) { return encode_step(message); }));
             if (message.stop) return;
-            if (message.steps.empty()) continue;
+            if (message.steps.empty()) {
+                // Otherwise they would spin in MPI while the first rank waits for requests.
+                if (!first) std::this_thread::sleep_for(ranks_patience);
+                continue;
+            }
             const auto begin = std::chrono::steady_clock::now();
             generator_.run(message.steps, [&](std::size_t text, std::span<const float> logits) {
                 first->scheduler.take(text, logits);
