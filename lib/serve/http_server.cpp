@@ -102,6 +102,8 @@ std::string header(MHD_Connection* connection, const char* name) {
 }  // namespace
 
 HttpReply http_error(int status, std::string_view message) {
+    // It may quote what the client sent.
+    message = message.substr(0, 1000);
     const char* type = status < 500 ? "invalid_request_error" : "server_error";
     return {.status = status,
             .body = to_line(

@@ -102,8 +102,8 @@ void Service::complete(const HttpRequest& http, const std::shared_ptr<HttpAnswer
     CompletionRequest request = is_chat ? parse_chat(http.body) : parse_completion(http.body);
     if (!request.model.empty() && request.model != options_.model) {
         metrics_.count_request(http.path, 404);
-        return client->send(http_error(
-            404, text("there is no model '", request.model, "'; this is ", options_.model)));
+        return client->send(
+            http_error(404, text("'model' must be '", options_.model, "', or left out")));
     }
     if (is_chat && conversations_ == nullptr) {
         fail(ExitCode::usage,
