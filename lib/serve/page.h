@@ -27,7 +27,7 @@ constexpr std::string_view chat_page = R"html(<!DOCTYPE html>
 </head>
 <body>
 <h1 id="model">gptrain serve</h1>
-<main id="talk" aria-live="polite"></main>
+<main id="talk" aria-live="polite" aria-busy="false"></main>
 <form id="form">
   <textarea id="text" rows="3" autofocus aria-label="Your text"></textarea>
   <p>
@@ -115,6 +115,7 @@ at('form').onsubmit = async event => {
   at('text').value = '';
   stopper = new AbortController();
   at('stop').disabled = false;
+  at('talk').ariaBusy = true;
   show('user', text);
   messages.push({role: 'user', content: text});
   try {
@@ -124,6 +125,7 @@ at('form').onsubmit = async event => {
   }
   stopper = null;
   at('stop').disabled = true;
+  at('talk').ariaBusy = false;
 };
 at('text').onkeydown = event => {
   if (event.key === 'Enter' && !event.shiftKey) {
@@ -133,7 +135,15 @@ at('text').onkeydown = event => {
 };
 at('stop').onclick = () => stopper && stopper.abort();
 at('clear').onclick = () => { messages = []; at('talk').replaceChildren(); };
-load().catch(() => {});
+// A link can fill in the form: #temperature=0&tokens=20&say=Hello
+const given = new URLSearchParams(location.hash.slice(1));
+for (const name of ['temperature', 'tokens']) if (given.has(name)) at(name).value = given.get(name);
+if (given.has('say')) {
+  at('text').value = given.get('say');
+  at('form').requestSubmit();
+} else {
+  load().catch(() => {});
+}
 </script>
 </body>
 </html>
