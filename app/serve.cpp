@@ -2,6 +2,8 @@
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
+#include <chrono>
+#include <filesystem>
 #include <memory>
 #include <optional>
 #include <string>
@@ -46,13 +48,19 @@ std::int64_t context_of(const Options& options, const RunPlan& plan) {
     return options.context.value_or(std::min(plan.model.max_positions, default_context));
 }
 
+/// The run's name, or that of the folder of a model of transformers.
+std::string name_of(const ModelSource& source) {
+    if (source.hf() == nullptr) return source.spec().name;
+    return std::filesystem::canonical(source.folder()).filename().string();
+}
+
 ExitCode run_serve(const Options& options) {
     return run_with_model(options.model, [&](const InferenceRun& run) {
         ServeOptions serve_options = options.serve;
         serve_options.most_time = std::chrono::seconds(options.seconds);
         run.ranks.run_on_all([&] {
             serve_options.context = context_of(options, run.plan);
-            if (serve_options.name.empty()) serve_options.name = run.source.spec().name;
+            if (serve_options.name.empty()) serve_options.name = name_of(run.source);
         });
         run.ranks.run_on_first([&] {
             if (!options.token_file.empty()) serve_options.token = read_token(options.token_file);
@@ -120,7 +128,9 @@ void add_serve(CLI::App& app, Command& chosen) {
         ->add_option("--token-file", options->token_file,
                      "File with a token that clients must send (Authorization: Bearer TOKEN)")
         ->type_name("FILE");
-    command->add_option("--name", options->serve.name, "The model's name; default: the run's")
+    command
+        ->add_option("--name", options->serve.name,
+                     "The model's name; default: the run's, or the folder's")
         ->type_name("NAME");
     command
         ->add_option("--template", options->serve.chat_template,

@@ -184,7 +184,7 @@ void serve(const InferenceRun& run, const ServeOptions& given) {
             HttpHandlers{
                 .refuse = [&](const HttpRequest& request) { return service->refuse(request); },
                 .answer =
-                    [&](const HttpRequest& request, std::shared_ptr<HttpAnswer> client) {
+                    [&](const HttpRequest& request, const std::shared_ptr<HttpAnswer>& client) {
                         service->answer(request, client);
                     }});
         announce(options, http->port(), memory);

@@ -178,6 +178,23 @@ begin=$SECONDS
 ((SECONDS - begin < 5)) || fail "a slow client held its connection for $((SECONDS - begin)) seconds"
 ends_well
 
+# An answer that takes too long is given up, and so is what waits too long for a place.
+auth=()
+long='"prompt":"5","max_tokens":2000,"n":64'
+serve --checkpoint ids --answers 1 --waiting 1 --answer-seconds 1
+complete 503 "$long"
+says reply "the answer took too long"
+complete 200 "$long,\"stream\":true"
+says reply '"code":503'
+says_not reply 'data: [DONE]'
+curl -s -m 60 "$url/v1/completions" -d "{$long}" >late &
+has_metric gptrain_answers_waiting 63
+refused 429 "too many answers are waiting" '"prompt":"5"'
+wait $!
+says late '"code":503'
+complete 200 '"prompt":"5"'
+ends_well
+
 # ---- the command line ----
 
 expect_exit 2 "$gptrain" serve --checkpoint run --host 0.0.0.0
