@@ -9,7 +9,7 @@
 #include "base/json.h"
 #include "infer/prompt_codec.h"
 #include "serve/answer.h"
-#include "serve/http_server.h"
+#include "serve/http.h"
 #include "serve/metrics.h"
 #include "serve/request.h"
 

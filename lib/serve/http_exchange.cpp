@@ -52,12 +52,17 @@ void HttpExchange::end() {
 }
 
 MHD_Result HttpExchange::answer_or_sleep(const std::shared_ptr<HttpExchange>& self) {
-    const std::lock_guard lock(mutex_);
-    if (gone_) return MHD_NO;
-    if (reply_) return queue_reply(connection_, *reply_);
-    if (streams_) return queue_stream(self);
-    sleep();
-    return MHD_YES;
+    {
+        const std::lock_guard lock(mutex_);
+        if (gone_) return MHD_NO;
+        if (!reply_ && !streams_) {
+            sleep();
+            return MHD_YES;
+        }
+    }
+    // Nobody changes these two any more. The library's own lock of a response comes before mutex_:
+    // it holds it while it calls `read`.
+    return reply_ ? queue_reply(connection_, *reply_) : queue_stream(self);
 }
 
 void HttpExchange::release() {

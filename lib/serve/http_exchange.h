@@ -9,7 +9,7 @@
 #include <string>
 #include <string_view>
 
-#include "serve/http_server.h"
+#include "serve/http.h"
 
 namespace gptrain {
 
@@ -48,8 +48,8 @@ private:
     void give_up();
     void sleep();
     void wake();
-    MHD_Result queue_stream(const std::shared_ptr<HttpExchange>& self);
 
+    MHD_Result queue_stream(const std::shared_ptr<HttpExchange>& self);
     /// Moves bytes of the stream to the library: MHD_ContentReaderCallback.
     ssize_t read(char* to, std::size_t most);
 

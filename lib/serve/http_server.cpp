@@ -18,7 +18,6 @@
 
 #include "base/checked.h"
 #include "base/error.h"
-#include "base/json.h"
 #include "base/text.h"
 #include "serve/http_exchange.h"
 
@@ -100,16 +99,6 @@ std::string header(MHD_Connection* connection, const char* name) {
 }
 
 }  // namespace
-
-HttpReply http_error(int status, std::string_view message) {
-    // It may quote what the client sent.
-    message = message.substr(0, 1000);
-    const char* type = status < 500 ? "invalid_request_error" : "server_error";
-    return {.status = status,
-            .body = to_line(
-                {{"error",
-                  {{"message", message}, {"type", type}, {"param", nullptr}, {"code", status}}}})};
-}
 
 bool is_loopback(const std::string& text) {
     const auto address = parse_address(text, 0);

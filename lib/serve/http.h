@@ -1,0 +1,43 @@
+// Requests of HTTP clients and their answers.
+#pragma once
+
+#include <string>
+#include <string_view>
+
+namespace gptrain {
+
+struct HttpRequest {
+    std::string method;
+    std::string path;  ///< without the query
+    std::string body;
+    // Headers; empty if missing.
+    std::string authorization;
+    std::string host;
+    std::string origin;
+};
+
+struct HttpReply {
+    int status = 200;
+    std::string type = "application/json";
+    std::string body;
+};
+
+/// The answer to one request, whole or as a stream. Any thread may call it, for as long as it
+/// likes: once the client is gone, nothing happens.
+class HttpAnswer {
+public:
+    virtual ~HttpAnswer() = default;
+    /// Answers as a whole. Call it once, and none of the next three.
+    virtual void send(HttpReply reply) = 0;
+    /// Begins a stream of server-sent events, adds to it, and ends it.
+    virtual void begin_events() = 0;
+    virtual void write(std::string_view bytes) = 0;
+    virtual void end() = 0;
+    /// True once the client has closed its connection.
+    virtual bool gone() const = 0;
+};
+
+/// {"error": {"message": ..., "type": ..., "code": status}}, the form of OpenAI's errors.
+HttpReply http_error(int status, std::string_view message);
+
+}  // namespace gptrain
