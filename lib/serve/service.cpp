@@ -117,8 +117,10 @@ void Service::complete(const HttpRequest& http, const std::shared_ptr<HttpAnswer
         ReplyContext{codec_, metrics_, http.path, new_id(), options_.model});
     for (Answer& answer : answers)
         answer.reader = reader;
-    if (!hand_over(std::move(answers)))
+    const HandOver result = hand_over(std::move(answers));
+    if (result == HandOver::too_many)
         reader->give_up(429, "too many answers are waiting; try again later");
+    if (result == HandOver::stopped) reader->give_up(503, "the server stops");
 }
 
 std::vector<std::vector<std::int32_t>> Service::encode(const CompletionRequest& request) const {
@@ -165,13 +167,15 @@ std::vector<Answer> Service::answers_of(
     return answers;
 }
 
-bool Service::hand_over(std::vector<Answer> answers) {
+Service::HandOver Service::hand_over(std::vector<Answer> answers) {
     const std::lock_guard lock(mutex_);
+    if (stopped_) return HandOver::stopped;
+    // The first request may have more answers than may wait.
     const std::int64_t waiting = waiting_ + std::ssize(new_);
-    if (stopped_ || (waiting > 0 && waiting + std::ssize(answers) > options_.waiting)) return false;
+    if (waiting > 0 && waiting + std::ssize(answers) > options_.waiting) return HandOver::too_many;
     std::move(answers.begin(), answers.end(), std::back_inserter(new_));
     arrived_.notify_one();
-    return true;
+    return HandOver::done;
 }
 
 std::vector<Answer> Service::new_answers(std::chrono::milliseconds patience, std::int64_t waiting) {

@@ -54,8 +54,8 @@ private:
                               const CompletionRequest& request) const;
     std::vector<Answer> answers_of(const CompletionRequest& request,
                                    const std::vector<std::vector<std::int32_t>>& prompts) const;
-    /// False if too many wait already.
-    bool hand_over(std::vector<Answer> answers);
+    enum class HandOver { done, too_many, stopped };
+    HandOver hand_over(std::vector<Answer> answers);
     HttpReply read_only(const HttpRequest& request) const;
     HttpReply models() const;
     HttpReply tokenizer_info() const;

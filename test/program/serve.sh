@@ -139,6 +139,8 @@ curl -s -m 60 "$url/v1/completions" -d '{"prompt":"5 6 7","max_tokens":1500,"tem
 client=$!
 wait_for last '"text"'
 kill -TERM "$server"
+wait_for err "SIGTERM: the server finishes"
+refused 503 "the server stops" '"prompt":"5"'
 wait "$client"
 wait "$server"
 check_exit 0 $? "the server"
