@@ -48,8 +48,7 @@ TemplateValue call(TemplateRun& run, std::string_view what, std::span<const Buil
                    const TemplateArguments& arguments) {
     const auto found = std::find_if(table.begin(), table.end(),
                                     [&](const Builtin& builtin) { return builtin.name == name; });
-    if (found == table.end())
-        run.fail("the ", what, " '", name, "' is not supported in chat templates");
+    if (found == table.end()) run.fail("the ", what, " '", name, "' is not supported in templates");
     return found->apply(run, input, bound_to(run, what, *found, arguments));
 }
 
@@ -94,6 +93,16 @@ TemplateValue selected(TemplateRun& run, const TemplateValue& input, const Bound
         if (passes == wanted) chosen.push_back(element);
     }
     return list_value(run, std::move(chosen));
+}
+
+/// An attribute of each element.
+TemplateValue mapped(TemplateRun& run, const TemplateValue& input, const Bound& arguments) {
+    if (arguments[0] != nullptr) run.fail("the filter 'map' with another filter is not supported");
+    const TemplateValue name = string_value(std::string(string_of(run, arguments[1], "map")));
+    std::vector<TemplateValue> members;
+    for (const TemplateValue& element : elements_of(run, input))
+        members.push_back(member_of(run, element, name));
+    return list_value(run, std::move(members));
 }
 
 TemplateValue first_or_last(TemplateRun& run, const TemplateValue& input, bool first) {
@@ -173,6 +182,7 @@ const std::vector<Builtin>& filters() {
              return replaced_value(run, printed(run, input), arguments[0], arguments[1]);
          }},
         {"items", {}, plain<items_of>},
+        {"map", {"filter", "attribute"}, mapped},
         {"selectattr",
          {"attribute", "test", "value"},
          [](TemplateRun& run, const Value& input, const Bound& arguments) {

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "text/unicode.h"
+
 namespace gptrain {
 
 namespace {
@@ -63,21 +65,28 @@ TemplateValue split_value(TemplateRun& run, std::string_view text, const Templat
 }
 
 TemplateValue with_case(TemplateRun& run, const TemplateValue& input, bool upper) {
-    std::string string = printed(run, input);
-    for (char& c : string) {
-        if (static_cast<unsigned char>(c) >= 0x80)
-            run.fail(upper ? "upper" : "lower", " of letters beyond ASCII is not supported");
-        if (upper ? (c >= 'a' && c <= 'z') : (c >= 'A' && c <= 'Z'))
-            c = static_cast<char>(c ^ 0x20);
+    const std::string string = printed(run, input);
+    std::string changed;
+    for (std::string_view rest = string; !rest.empty();) {
+        const DecodedChar letter = first_char(rest);
+        const char32_t other = change_case(letter.code, upper);
+        if (other == 0) {
+            run.fail(upper ? "upper" : "lower", " of '", rest.substr(0, letter.bytes),
+                     "' is not supported");
+        }
+        append_char(changed, other);
+        rest.remove_prefix(letter.bytes);
     }
-    return counted_string(run, std::move(string));
+    return counted_string(run, std::move(changed));
 }
 
 TemplateValue capitalized_value(TemplateRun& run, const TemplateValue& input) {
     const TemplateValue lower = with_case(run, input, false);
     const std::string_view word = lower.string();
-    const TemplateValue first = with_case(run, string_value(std::string(word.substr(0, 1))), true);
-    return string_value(std::string(first.string()) + std::string(word.substr(first.text->size())));
+    const std::size_t begin = word.empty() ? 0 : first_char(word).bytes;
+    const TemplateValue first =
+        with_case(run, string_value(std::string(word.substr(0, begin))), true);
+    return string_value(text(first.string(), word.substr(begin)));
 }
 
 TemplateValue items_of(TemplateRun& run, const TemplateValue& dict) {

@@ -24,7 +24,7 @@ TemplateValue stripped_value(TemplateRun& run, std::string_view string,
 TemplateValue replaced_value(TemplateRun& run, std::string_view text, const TemplateValue* from,
                              const TemplateValue* to);
 TemplateValue split_value(TemplateRun& run, std::string_view text, const TemplateValue* separator);
-/// In upper or lower case. Error for letters beyond ASCII.
+/// In upper or lower case. Error for a letter whose other case is not one letter (change_case).
 TemplateValue with_case(TemplateRun& run, const TemplateValue& input, bool upper);
 TemplateValue capitalized_value(TemplateRun& run, const TemplateValue& input);
 /// The pairs of a dict.

@@ -72,7 +72,7 @@ private:
             expect_end(Token::Kind::close_block);
             return made;
         }
-        refuse("{% ", token().text.substr(0, 40), " %} is not supported in chat templates");
+        refuse("{% ", token().text.substr(0, 40), " %} is not supported in templates");
     }
 
     Node parse_if() {

@@ -29,6 +29,8 @@ public:
         return out;
     }
 
+    Value value_of(const Expr& expr) { return evaluate(expr); }
+
 private:
     // Statements.
 
@@ -379,6 +381,11 @@ private:
 std::string render_template(TemplateRun& run, const TemplateBody& body,
                             const TemplateVariables& variables, std::vector<TextRange>* generated) {
     return Renderer(run, variables, generated).render(body);
+}
+
+TemplateValue evaluate_expression(TemplateRun& run, const TemplateExpr& expr,
+                                  const TemplateVariables& variables) {
+    return Renderer(run, variables, nullptr).value_of(expr);
 }
 
 }  // namespace gptrain

@@ -1,4 +1,4 @@
-// Evaluation of a parsed chat template.
+// Evaluation of a parsed template.
 #pragma once
 
 #include <cstddef>
@@ -25,5 +25,9 @@ struct TextRange {
 std::string render_template(TemplateRun& run, const TemplateBody& body,
                             const TemplateVariables& variables,
                             std::vector<TextRange>* generated = nullptr);
+
+/// The value of an expression, with the same Errors.
+TemplateValue evaluate_expression(TemplateRun& run, const TemplateExpr& expr,
+                                  const TemplateVariables& variables);
 
 }  // namespace gptrain

@@ -142,7 +142,9 @@ bool are_equal(const TemplateRun& run, const TemplateValue& a, const TemplateVal
 
 std::string printed(const TemplateRun& run, const TemplateValue& value) {
     switch (value.kind) {
-        case Kind::undefined: return "";
+        case Kind::undefined:
+            if (run.strict) run.fail("'", *value.text, "' is undefined");
+            return "";
         case Kind::none: return "None";
         case Kind::boolean: return value.number != 0 ? "True" : "False";
         case Kind::integer: return text(value.number);

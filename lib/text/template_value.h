@@ -1,5 +1,5 @@
-// Values of chat templates: those of Jinja that published chat templates use, and the limits under
-// which a template is evaluated.
+// Values of templates: those of Jinja that published chat templates use, and the limits under which
+// a template is evaluated.
 #pragma once
 
 #include <cstdint>
@@ -58,6 +58,8 @@ public:
     void count_bytes(std::size_t bytes) { count(static_cast<std::int64_t>(bytes / 32) + 1); }
 
     std::int64_t line = 1;  ///< of the template
+    /// Printing an undefined value is an Error, not an empty text.
+    bool strict = false;
 
 private:
     std::string source_;
@@ -82,7 +84,7 @@ TemplateValue value_of(const TemplateRun& run, const Json& json);
 bool is_true(const TemplateValue& value);
 /// Error for lists and dicts that are not empty: templates compare texts and numbers.
 bool are_equal(const TemplateRun& run, const TemplateValue& a, const TemplateValue& b);
-/// As a template prints it. Error for lists and dicts.
+/// As a template prints it. Error for lists and dicts, and in a strict run for undefined values.
 std::string printed(const TemplateRun& run, const TemplateValue& value);
 /// "a string", "a list", ... for errors.
 std::string_view kind_name(const TemplateValue& value);

@@ -1,6 +1,7 @@
 #include "text/unicode.h"
 
 #include <algorithm>
+#include <span>
 #include <unordered_map>
 #include <vector>
 
@@ -172,6 +173,17 @@ CharKinds::CharKinds() : kinds_(std::make_unique<CharKind[]>(code_points)) {
 const CharKinds& CharKinds::instance() {
     static const CharKinds kinds;
     return kinds;
+}
+
+char32_t change_case(char32_t code, bool upper) {
+    const std::span<const CaseRange> ranges =
+        upper ? std::span<const CaseRange>(upper_ranges) : std::span<const CaseRange>(lower_ranges);
+    const auto found = std::lower_bound(
+        ranges.begin(), ranges.end(), code,
+        [](const CaseRange& range, char32_t wanted) { return range.last < wanted; });
+    if (found == ranges.end() || code < found->first || (code - found->first) % found->step != 0)
+        return code;
+    return found->delta == 0 ? 0 : code + static_cast<char32_t>(found->delta);
 }
 
 std::string_view normalize_nfc(std::string_view text, std::string& buffer,

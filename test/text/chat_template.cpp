@@ -103,7 +103,8 @@ TEST_CASE("what the subset lacks is named with its line") {
     };
     refused("\n{% macro f() %}{% endmacro %}", "line 2: {% macro %} is not supported");
     refused("{% import 'x' %}", "{% import %}");
-    refused("a\n\n{{ messages | map('x') }}", "line 3: the filter 'map' is not supported");
+    refused("a\n\n{{ messages | sort }}", "line 3: the filter 'sort' is not supported");
+    refused("{{ messages | map('upper') }}", "the filter 'map' with another filter");
     refused("{{ 1 is odd }}", "the test 'odd'");
     refused("{{ messages[1].content.center(3) }}", "the method 'center'");
     refused("{{ strftime_now('%d') }}", "the function 'strftime_now'");
@@ -125,7 +126,16 @@ TEST_CASE("what the subset lacks is named with its line") {
     refused("{{ $ }}", "byte 36");
     refused("{{ 1 // 0 }}", "division by 0");
     refused("{{ 9223372036854775807 + 1 }}", "too large");
-    refused("{{ 'ü' | upper }}", "beyond ASCII");
+    refused("{{ 'ß' | upper }}", "upper of 'ß' is not supported");
+    refused("{{ 'Σ' | lower }}", "lower of 'Σ'");
+}
+
+TEST_CASE("letters change case, and lists become lists of an attribute, as in Python") {
+    CHECK(rendered("{{ 'L’ÉTÉ ŸϓЖ1' | lower }}") == "l’été ÿϓж1");
+    CHECK(rendered("{{ 'l’été ǿж' | upper }}") == "L’ÉTÉ ǾЖ");
+    CHECK(rendered("{{ 'éCOLE'.capitalize() }}|{{ ''.capitalize() }}") == "École|");
+    CHECK(rendered("{{ messages | map(attribute='role') | join(',') }}") ==
+          "system,user,assistant,user");
 }
 
 TEST_CASE("a template's work, depth and values are limited") {
