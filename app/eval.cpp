@@ -1,11 +1,17 @@
 #include <CLI/CLI.hpp>
 #include <memory>
+#include <optional>
 #include <string>
+#include <vector>
 
 #include "base/json.h"
 #include "base/log.h"
 #include "infer/evaluate.h"
+#include "infer/evaluate_tasks.h"
 #include "inference.h"
+#include "spec/spec_rules.h"
+#include "task_report.h"
+#include "tasks/load_task.h"
 
 namespace gptrain {
 namespace {
@@ -13,24 +19,89 @@ namespace {
 struct Options {
     ModelOptions model;
     EvaluationData data;
+    std::vector<std::string> tasks;
+    TaskUse use;
+    TaskReportFiles files;
 };
+
+void evaluate_data(const InferenceRun& run, const EvaluationData& data) {
+    const EvaluationResult result = evaluate(run, data, [](std::int64_t done, std::int64_t total) {
+        show_status(text("evaluated ", done, " of ", total, " batches"));
+    });
+    print(to_line(
+        {{"loss", result.loss}, {"perplexity", result.perplexity}, {"tokens", result.tokens}}));
+}
+
+/// Error (usage) if two tasks have one name, by which results are told apart.
+std::vector<Task> open_tasks(const std::vector<std::string>& names) {
+    std::vector<Task> tasks;
+    for (const std::string& name : names) {
+        tasks.emplace_back(load_task(name));
+        for (std::size_t i = 0; i + 1 < tasks.size(); ++i) {
+            if (tasks[i].spec().name == tasks.back().spec().name)
+                fail(ExitCode::usage, "--task: two tasks are called ", tasks[i].spec().name);
+        }
+    }
+    return tasks;
+}
+
+void evaluate_on_tasks(const InferenceRun& run, const Options& options) {
+    std::vector<Task> tasks;
+    run.ranks.run_on_all([&] {
+        tasks = open_tasks(options.tasks);
+        check_task_files(options.files);
+    });
+    const std::vector<TaskResult> results =
+        evaluate_tasks(run, tasks, options.use, task_progress_bar());
+    run.ranks.run_on_first([&] { report_tasks(results, options.files); });
+}
 
 ExitCode run_eval(const Options& options) {
     return run_with_model(options.model, [&](const InferenceRun& run) {
-        const EvaluationResult result =
-            evaluate(run, options.data, [](std::int64_t done, std::int64_t total) {
-                show_status(text("evaluated ", done, " of ", total, " batches"));
-            });
-        print(to_line(
-            {{"loss", result.loss}, {"perplexity", result.perplexity}, {"tokens", result.tokens}}));
+        if (options.tasks.empty()) {
+            evaluate_data(run, options.data);
+        } else {
+            evaluate_on_tasks(run, options);
+        }
     });
+}
+
+void add_task_options(CLI::App& command, Options& options) {
+    CLI::Option* task =
+        command
+            .add_option("--task", options.tasks,
+                        text("Tasks: files (docs/evaluation.md), or ", choice_of(task_names())))
+            ->type_name("FILE|NAME");
+    command
+        .add_option("--task-data", options.use.folder,
+                    "The folder of the tasks' data files (default: that of the task's file)")
+        ->type_name("DIR")
+        ->needs(task);
+    command.add_option("--limit", options.use.limit, "Only the first N documents of each task")
+        ->check(CLI::Range(std::int64_t{1}, std::int64_t{1} << 40))
+        ->needs(task);
+    command
+        .add_option("--few-shot", options.use.few_shot,
+                    "Solved examples before each question (default: the task's)")
+        ->check(CLI::Range(0, 1000))
+        ->needs(task);
+    command.add_option("--json", options.files.json, "Write the results of tasks as JSON")
+        ->type_name("FILE")
+        ->needs(task);
+    command
+        .add_option("--details", options.files.details,
+                    "Write a JSON line for each document of the tasks")
+        ->type_name("FILE")
+        ->needs(task);
 }
 
 }  // namespace
 
 void add_eval(CLI::App& app, Command& chosen) {
     CLI::App* command = app.add_subcommand(
-        "eval", "Measure the loss of a trained model; the last line of stdout is a JSON object");
+        "eval",
+        "Measure a trained model: its loss on a text, or its results on tasks; the last line of "
+        "stdout is a JSON object");
     auto options = std::make_shared<Options>();
     add_model_options(*command, options->model);
     command
@@ -38,14 +109,19 @@ void add_eval(CLI::App& app, Command& chosen) {
             "--data", options->data.path,
             "Prefix of a token data set (.bin and .idx); or a text file: JSON lines if named "
             ".jsonl or .json, otherwise plain text; .gz and .zst are decompressed")
-        ->required()
         ->type_name("PREFIX|FILE");
     command
         ->add_option("--json-key", options->data.json_key,
                      "JSON lines: the key of the text (default: text)")
         ->type_name("KEY");
-    command->final_callback(
-        [&chosen, options] { chosen = [options] { return run_eval(*options); }; });
+    add_task_options(*command, *options);
+    command->final_callback([&chosen, options] {
+        if (options->data.path.empty() == options->tasks.empty())
+            throw CLI::ValidationError("give either --data or --task");
+        if (options->data.json_key && options->data.path.empty())
+            throw CLI::ValidationError("--json-key", "goes with --data");
+        chosen = [options] { return run_eval(*options); };
+    });
 }
 
 }  // namespace gptrain

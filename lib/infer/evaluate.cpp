@@ -14,8 +14,6 @@ namespace gptrain {
 namespace {
 
 constexpr std::int64_t max_text_bytes = std::int64_t{16} << 30;
-// With this many microbatches per stage the bubble is one eighth.
-constexpr std::int64_t microbatches_of_stage = 8;
 
 std::shared_ptr<const IndexedDataset> open_tokens(const std::filesystem::path& prefix,
                                                   const RunTokenizer& tokenizer) {
@@ -99,17 +97,10 @@ std::shared_ptr<const SequentialDataset> open_data(const EvaluationData& data,
     return std::make_shared<SequentialDataset>(std::move(ids), data.path.string(), length);
 }
 
-/// The plan for these windows. Its batches have at most as many, and enough microbatches to fill
-/// the pipeline.
+/// The plan for these windows.
 RunPlan plan_for(const SequentialDataset& source, RunPlan plan) {
-    const std::int64_t windows = source.size();
     plan.seq_length = source.seq_length();
-    plan.micro_batch_size = std::min(plan.micro_batch_size, div_ceil(windows, plan.mesh.data));
-    const std::int64_t sequences = plan.micro_batch_size * plan.mesh.data;
-    const std::int64_t stages = plan.mesh.pipeline;
-    const std::int64_t most = stages == 1 ? 1 : microbatches_of_stage * stages;
-    plan.batch = {.global_batch_size = sequences * std::min(most, div_ceil(windows, sequences)),
-                  .rampup = {}};
+    set_evaluation_batches(plan, source.size());
     return plan;
 }
 
@@ -121,7 +112,7 @@ public:
           model_(backend, mesh, plan, memory),
           state_(reserve_step_state(model_.memory(), 1)),
           executor_(make_stage(model_.context(), model_.chunks(), model_.parameters(), plan,
-                               reserve_forward(model_.context(), sizes(mesh))),
+                               reserve_forward(model_.context(), evaluation_sizes(plan, mesh))),
                     state_) {}
 
     InferenceModel& model() { return model_; }
@@ -132,17 +123,6 @@ public:
     }
 
 private:
-    StageSizes sizes(const Mesh& mesh) const {
-        const std::int64_t microbatches = plan_.microbatches(plan_.batch.global_batch_size);
-        const Schedule schedule =
-            make_forward_schedule(pipeline_of(plan_, microbatches), mesh.place().pp);
-        return {.slots = schedule.slots,
-                .buffers = schedule.buffers,
-                .saved = {.seq_length = plan_.local_length()},
-                .stream = stream_slice(plan_, mesh.place()),
-                .masks = batch_masks(plan_)};
-    }
-
     const RunPlan& plan_;
     InferenceModel model_;
     StepRef state_;

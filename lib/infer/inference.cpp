@@ -11,6 +11,9 @@
 namespace gptrain {
 namespace {
 
+// With this many microbatches per stage the bubble is one eighth.
+constexpr std::int64_t microbatches_of_stage = 8;
+
 std::int64_t largest_parameter(const ParameterLayout& layout) {
     std::int64_t largest = 0;
     for (const Parameter& parameter : layout.parameters)
@@ -140,6 +143,26 @@ void InferenceModel::load(const WeightReader& weights) {
         weights(parameter.shard, {values.as<float>(), static_cast<std::size_t>(values.elements())});
         take_over(parameter);
     }
+}
+
+void set_evaluation_batches(RunPlan& plan, std::int64_t sequences) {
+    plan.micro_batch_size = std::min(plan.micro_batch_size, div_ceil(sequences, plan.mesh.data));
+    const std::int64_t at_once = plan.micro_batch_size * plan.mesh.data;
+    const std::int64_t stages = plan.mesh.pipeline;
+    const std::int64_t most = stages == 1 ? 1 : microbatches_of_stage * stages;
+    plan.batch = {.global_batch_size = at_once * std::min(most, div_ceil(sequences, at_once)),
+                  .rampup = {}};
+}
+
+StageSizes evaluation_sizes(const RunPlan& plan, const Mesh& mesh) {
+    const std::int64_t microbatches = plan.microbatches(plan.batch.global_batch_size);
+    const Schedule schedule =
+        make_forward_schedule(pipeline_of(plan, microbatches), mesh.place().pp);
+    return {.slots = schedule.slots,
+            .buffers = schedule.buffers,
+            .saved = {.seq_length = plan.local_length()},
+            .stream = stream_slice(plan, mesh.place()),
+            .masks = batch_masks(plan)};
 }
 
 std::string more_ranks_advice() {

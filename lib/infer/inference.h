@@ -69,6 +69,13 @@ private:
     Tensor staging_;  ///< fp32, size of the largest parameter; empty if the compute dtype is fp32
 };
 
+/// Makes the plan's batches those of an evaluation of so many sequences: at most as many, with
+/// enough microbatches of at most micro_batch_size sequences to fill the pipeline.
+void set_evaluation_batches(RunPlan& plan, std::int64_t sequences);
+
+/// What an evaluation keeps on a rank of `mesh` while the microbatches of a batch pass.
+StageSizes evaluation_sizes(const RunPlan& plan, const Mesh& mesh);
+
 /// Advice for a model that does not fit.
 std::string more_ranks_advice();
 

@@ -57,9 +57,9 @@ MemoryPlan checked_memory(const InferenceRun& run, const RunPlan& plan, const Te
 
 }  // namespace
 
-void check_one_copy(const RunPlan& plan, std::string_view command) {
+void check_mesh(const RunPlan& plan, std::string_view command, bool copies) {
     const MeshShape& mesh = plan.mesh;
-    if (mesh.data == 1 && mesh.context == 1 && !plan.sequence_parallel) return;
+    if ((mesh.data == 1 || copies) && mesh.context == 1 && !plan.sequence_parallel) return;
     fail(ExitCode::usage, command,
          " splits one text over parallel.tensor x parallel.pipeline ranks (", mesh.tensor, " x ",
          mesh.pipeline, "; ", mesh.size(), " were started)",
@@ -71,7 +71,7 @@ void check_one_copy(const RunPlan& plan, std::string_view command) {
 TextGenerator::TextGenerator(const InferenceRun& run, const PromptCodec& codec,
                              const TextRoom& room)
     : run_(run), codec_(codec), plan_(run.plan) {
-    run.ranks.run_on_all([&] { check_one_copy(plan_, "generate"); });
+    run.ranks.run_on_all([&] { check_mesh(plan_, "generate", room.copies); });
     plan_.micro_batch_size = 1;
     plan_.seq_length = room.positions;
     const MemoryPlan memory = checked_memory(run, plan_, room);

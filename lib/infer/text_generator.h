@@ -43,10 +43,12 @@ struct TextRoom {
     std::int64_t positions = 0;  ///< of prompt and output together
     std::int64_t prompt = 0;     ///< part of them that is given
     std::string_view option;     ///< the command line's that sets the rest
+    bool copies = false;         ///< data ranks write texts of their own, each group of ranks one
 };
 
-/// Error (usage) unless the ranks hold one copy of the model, without context parallelism.
-void check_one_copy(const RunPlan& plan, std::string_view command);
+/// Error (usage) if the mesh has context or sequence parallelism, or, unless `copies` are allowed,
+/// more than one copy of the model.
+void check_mesh(const RunPlan& plan, std::string_view command, bool copies = false);
 
 class TextGenerator {
 public:

@@ -127,6 +127,16 @@ void GptChunk::evaluate(const Pass& pass, const Boundary& boundary) const {
     head_->forward(stream, buffers, pass);
 }
 
+void GptChunk::score(const Pass& pass, const Boundary& boundary, const TargetScores& scores) const {
+    const ArenaFrame frame(context_.workspace());
+    const StreamBuffers buffers =
+        stream_buffers({pass.stream_tokens(context_), context_.shape.hidden});
+    Stream stream = run_without_saving(pass, boundary.input, buffers, nullptr);
+    if (!head_) return finish_stream(pass, stream, boundary.output);
+    wait_for_block(blocks_.size());
+    head_->score(stream, buffers, pass, scores);
+}
+
 void GptChunk::run_cached(const Pass& pass, std::span<const std::int64_t> rows,
                           std::vector<KvCache>& caches, const Boundary& boundary,
                           const Tensor& logits) const {

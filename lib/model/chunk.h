@@ -62,6 +62,10 @@ public:
                  const DeferredHead& deferred = {}) const;
     /// Forward without dropout that keeps nothing. The last chunk adds the loss.
     void evaluate(const Pass& pass, const Boundary& boundary) const;
+    /// The same, but the last chunk fills `scores` instead of adding the loss.
+    void score(const Pass& pass, const Boundary& boundary, const TargetScores& scores) const;
+    /// True for the last chunk.
+    bool has_head() const { return head_.has_value(); }
     /// BW, B or W. `final` may be empty.
     void backward(const Pass& pass, const SavedChunk& saved, const Boundary& boundary,
                   BackwardPart part, const GradsFinal& final) const;

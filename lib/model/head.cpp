@@ -43,19 +43,25 @@ void Head::cross_entropy(const CrossEntropy& args) const {
         return;
     }
     const std::int64_t rows = args.logits.size(0);
-    const std::int64_t vocab_begin = context_.vocab_begin();
-    const Tensor maximum = context_.temporary_f32({rows});
-    const Tensor sums = context_.temporary_f32({rows, 2});
-    context_.backend.run(VocabParallelMaximum{.logits = args.logits, .maximum = maximum});
-    tp.all_reduce(maximum, Reduce::max).wait();
-    context_.backend.run(VocabParallelSums{.logits = args.logits,
-                                           .targets = args.targets,
-                                           .vocab_begin = vocab_begin,
-                                           .maximum = maximum,
-                                           .sums = sums});
-    tp.all_reduce(sums, Reduce::sum).wait();
-    context_.backend.run(VocabParallelGradient{
-        .loss = args, .vocab_begin = vocab_begin, .maximum = maximum, .sums = sums});
+    const TargetScores scores = {.maximum = context_.temporary_f32({rows}),
+                                 .sums = context_.temporary_f32({rows, 2})};
+    compare(args.logits, args.targets, scores);
+    context_.backend.run(VocabParallelGradient{.loss = args,
+                                               .vocab_begin = context_.vocab_begin(),
+                                               .maximum = scores.maximum,
+                                               .sums = scores.sums});
+}
+
+void Head::compare(const Tensor& logits, const Tensor& targets, const TargetScores& scores) const {
+    Communicator& tp = context_.mesh.tp();
+    context_.backend.run(VocabParallelMaximum{.logits = logits, .maximum = scores.maximum});
+    tp.all_reduce(scores.maximum, Reduce::max).wait();
+    context_.backend.run(VocabParallelSums{.logits = logits,
+                                           .targets = targets,
+                                           .vocab_begin = context_.vocab_begin(),
+                                           .maximum = scores.maximum,
+                                           .sums = scores.sums});
+    tp.all_reduce(scores.sums, Reduce::sum).wait();
 }
 
 void Head::add_weight_gradient(const Tensor& n, const Tensor& dlogits) const {
@@ -113,13 +119,33 @@ void Head::weight_gradient(const DeferredHead& deferred) const {
     }
 }
 
-void Head::forward(Stream& stream, const StreamBuffers& buffers, const Pass& pass) const {
-    const ArenaFrame frame(context_.workspace());
+Tensor Head::normalised(Stream& stream, const StreamBuffers& buffers, const Pass& pass) const {
     const SavedNorm saved = norm_.with_workspace({.r = buffers.r, .mean = {}, .rstd = {}},
                                                  pass.stream_tokens(context_));
     const Tensor n = context_.temporary(buffers.y.shape());
     norm_.forward(stream, saved, {n, {}}, pass);
-    loss(gather_rows(context_, n), {}, pass);
+    return gather_rows(context_, n);
+}
+
+void Head::forward(Stream& stream, const StreamBuffers& buffers, const Pass& pass) const {
+    const ArenaFrame frame(context_.workspace());
+    loss(normalised(stream, buffers, pass), {}, pass);
+}
+
+void Head::score(Stream& stream, const StreamBuffers& buffers, const Pass& pass,
+                 const TargetScores& scores) const {
+    const ArenaFrame frame(context_.workspace());
+    const Tensor n = normalised(stream, buffers, pass);
+    const Tensor targets = pass.batch.targets.view({n.size(0)});
+    for (std::int64_t begin = 0; begin < n.size(0); begin += context_.head_rows) {
+        const ArenaFrame rows(context_.workspace());
+        const std::int64_t count = std::min(context_.head_rows, n.size(0) - begin);
+        const auto part = [&](const Tensor& whole) { return whole.slice(0, begin, count); };
+        const Tensor logits = allocate_logits(context_.workspace(), count);
+        context_.backend.run(
+            LinearForward{.x = part(n), .weight = weight_.weight, .bias = {}, .y = logits});
+        compare(logits, part(targets), {part(scores.maximum), part(scores.sums)});
+    }
 }
 
 Tensor Head::chosen_rows(const Tensor& n, std::span<const std::int64_t> rows) const {
@@ -138,10 +164,7 @@ Tensor Head::chosen_rows(const Tensor& n, std::span<const std::int64_t> rows) co
 void Head::logits(Stream& stream, const StreamBuffers& buffers, const Pass& pass,
                   std::span<const std::int64_t> rows, const Tensor& logits) const {
     const ArenaFrame frame(context_.workspace());
-    const SavedNorm saved =
-        norm_.with_workspace({.r = buffers.r, .mean = {}, .rstd = {}}, pass.batch.tokens());
-    const Tensor n = context_.temporary(buffers.y.shape());
-    norm_.forward(stream, saved, {n, {}}, pass);
+    const Tensor n = normalised(stream, buffers, pass);
     context_.backend.run(LinearForward{.x = chosen_rows(n, rows),
                                        .weight = weight_.weight,
                                        .bias = {},

@@ -20,6 +20,13 @@ struct SavedHead {
     Tensor dn;  ///< shape of norm.r
 };
 
+/// How likely the model finds each target of a batch, in backend memory: log p = target's logit -
+/// maximum - log(sum of exp(logit - maximum)).
+struct TargetScores {
+    Tensor maximum;  ///< fp32 [B S]: the largest logit
+    Tensor sums;     ///< fp32 [B S, 2]: sum of exp(logit - maximum), target's logit
+};
+
 /// What F keeps for WH: the operands of the weight gradient.
 struct DeferredHead {
     Tensor n;        ///< [T, H], T this rank's rows of the stream
@@ -43,6 +50,9 @@ public:
     void weight_gradient(const DeferredHead& deferred) const;
     /// Adds the loss only. Overwrites the stream.
     void forward(Stream& stream, const StreamBuffers& buffers, const Pass& pass) const;
+    /// scores = those of the batch's targets, on every rank of tp. Overwrites the stream.
+    void score(Stream& stream, const StreamBuffers& buffers, const Pass& pass,
+               const TargetScores& scores) const;
     /// logits [R, V] of R rows of the stream in ascending order, without padding rows of V.
     /// Overwrites the stream.
     void logits(Stream& stream, const StreamBuffers& buffers, const Pass& pass,
@@ -68,6 +78,11 @@ private:
     void loss(const Tensor& n, const Gradients& gradients, const Pass& pass) const;
     void add_weight_gradient(const Tensor& n, const Tensor& dlogits) const;
     void cross_entropy(const CrossEntropy& args) const;
+    /// maximum = the largest logit of each row, sums = as in TargetScores, over the vocabulary of
+    /// all ranks of tp.
+    void compare(const Tensor& logits, const Tensor& targets, const TargetScores& scores) const;
+    /// n of all rows of the batch, of a stream that is not kept. Overwrites the stream.
+    Tensor normalised(Stream& stream, const StreamBuffers& buffers, const Pass& pass) const;
 
     const ModelContext& context_;
     NormLayer norm_;

@@ -139,4 +139,15 @@ void Executor::evaluate(const Schedule& schedule, std::span<const Microbatch> mi
     });
 }
 
+void Executor::score(const Schedule& schedule, std::span<const Microbatch> microbatches,
+                     const TargetScores& scores, const std::function<void(std::size_t)>& scored) {
+    runner_.run(schedule, [&](std::size_t index, const Boundary& ends) {
+        const Action& action = schedule.actions[index];
+        load(action, microbatches);
+        const GptChunk& chunk = stage_.chunks[static_cast<std::size_t>(action.chunk)];
+        chunk.score(pass(action.slot, false), ends, scores);
+        if (chunk.has_head()) scored(static_cast<std::size_t>(action.microbatch));
+    });
+}
+
 }  // namespace gptrain

@@ -1,6 +1,8 @@
 // Runs the actions of a schedule on the chunks of a stage.
 #pragma once
 
+#include <cstddef>
+#include <functional>
 #include <span>
 #include <vector>
 
@@ -37,6 +39,10 @@ public:
     void train(const Schedule& schedule, std::span<const Microbatch> microbatches);
     /// Adds the weighted loss of the microbatches to the step state (last stage).
     void evaluate(const Schedule& schedule, std::span<const Microbatch> microbatches);
+    /// Fills `scores` with those of each microbatch in turn, on the stage with the head. `scored`
+    /// is called there, with the microbatch's index, before the next one overwrites them.
+    void score(const Schedule& schedule, std::span<const Microbatch> microbatches,
+               const TargetScores& scores, const std::function<void(std::size_t)>& scored);
 
 private:
     void load(const Action& action, std::span<const Microbatch> microbatches);

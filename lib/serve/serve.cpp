@@ -153,7 +153,7 @@ void serve(const InferenceRun& run, const ServeOptions& given) {
     PromptCodec codec(run);
     std::optional<ConversationCodec> conversations;
     run.ranks.run_on_all([&] {
-        check_one_copy(run.plan, "serve");
+        check_mesh(run.plan, "serve");
         if (options.chat_template.empty() || codec.has_tokenizer()) return;
         fail(ExitCode::usage, "--template: the model has no tokenizer, which a chat needs");
     });

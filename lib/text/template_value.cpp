@@ -40,7 +40,7 @@ const TemplateValue* TemplateItems::find(std::string_view key) const {
 
 void TemplateRun::count(std::int64_t work) {
     work_ += work;
-    if (work_ > max_work) fail("the template does too much work for a chat template");
+    if (work_ > max_work) fail("the template does too much work");
 }
 
 TemplateValue undefined_value(std::string name) {

@@ -1,0 +1,98 @@
+#include "infer/evaluate_tasks.h"
+
+#include <algorithm>
+#include <optional>
+#include <string>
+
+#include "base/log.h"
+#include "infer/scorer.h"
+#include "infer/text_generator.h"
+
+namespace gptrain {
+namespace {
+
+/// The tokens that the longest prompt takes, and with it the longest text.
+TextRoom room_for(std::span<const WriteRequest> requests) {
+    TextRoom room = {.positions = 0, .prompt = 0, .option = "max_tokens of a task", .copies = true};
+    for (const WriteRequest& request : requests) {
+        const std::int64_t prompt = std::ssize(request.prompt);
+        room.prompt = std::max(room.prompt, prompt);
+        room.positions = std::max(room.positions, prompt + request.spec->max_tokens);
+    }
+    return room;
+}
+
+WriteOptions options_of(const TaskSpec& spec) {
+    WriteOptions options = {
+        .max_tokens = spec.max_tokens, .sampling = {.temperature = 0}, .stop = {}};
+    for (const BlockText& stop : spec.stop)
+        options.stop.push_back(stop.text);
+    return options;
+}
+
+/// The texts that the ranks wrote, [index, text] each, in their order on rank 0.
+std::vector<std::string> collect_texts(const MpiSession& ranks, const Json& mine,
+                                       std::size_t count) {
+    const std::vector<std::string> all = ranks.gather(to_line(mine));
+    std::vector<std::string> texts(ranks.rank() == 0 ? count : 0);
+    for (const std::string& part : all)
+        for (const Json& entry : parse_json(part, "texts of a rank"))
+            texts.at(entry.at(0).get<std::size_t>()) = entry.at(1).get<std::string>();
+    return texts;
+}
+
+/// What the model writes after each prompt, likeliest token by token, on rank 0.
+std::vector<std::string> write_texts(const InferenceRun& run,
+                                     std::span<const WriteRequest> requests,
+                                     const TaskProgress& progress) {
+    const PromptCodec codec(run);
+    TextGenerator generator(run, codec, room_for(requests));
+    const MeshPlace& place = run.mesh.place();
+    Json mine = Json::array();
+    const auto step = static_cast<std::size_t>(run.plan.mesh.data);
+    for (auto i = static_cast<std::size_t>(place.dp); i < requests.size(); i += step) {
+        const WriteRequest& request = requests[i];
+        std::string written;
+        const Reader reader = {.show = [&](std::string_view text) { written += text; },
+                               .enough = {}};
+        generator.write(request.prompt, {codec, request.prompt}, options_of(*request.spec), {},
+                        reader);
+        if (place.pp == 0 && place.tp == 0) mine.push_back({i, written});
+        progress("written", static_cast<std::int64_t>(i) + 1, std::ssize(requests));
+    }
+    return collect_texts(run.ranks, mine, requests.size());
+}
+
+Tokenizer tokenizer_of(const InferenceRun& run) {
+    std::optional<Tokenizer> tokenizer = run.tokenizer.open();
+    if (!tokenizer) fail(ExitCode::usage, "--task: the model has no tokenizer to read texts with");
+    return std::move(*tokenizer);
+}
+
+}  // namespace
+
+std::vector<TaskResult> evaluate_tasks(const InferenceRun& run, std::span<const Task> tasks,
+                                       const TaskUse& use, const TaskProgress& progress) {
+    TaskQuestions questions;
+    run.ranks.run_on_all([&] {
+        const Tokenizer tokenizer = tokenizer_of(run);
+        TaskEncoder encoder(tokenizer, run.plan.model.max_positions);
+        questions = ask(tasks, use, encoder);
+        if (encoder.cut() == 0 || run.ranks.rank() != 0) return;
+        warn(counted(encoder.cut(), "text"), " of the tasks lost tokens at the beginning: the ",
+             "model reads ", run.plan.model.max_positions, " at a time");
+    });
+    // Writing comes first, because not every mesh can write.
+    std::vector<std::string> texts;
+    if (!questions.to_write.empty()) texts = write_texts(run, questions.to_write, progress);
+    std::vector<TokenScores> scores;
+    if (!questions.to_score.empty()) {
+        scores = score(run, questions.to_score, [&](std::int64_t done, std::int64_t total) {
+            progress("scored", done, total);
+        });
+    }
+    if (run.ranks.rank() != 0) return {};
+    return judge(questions, scores, texts);
+}
+
+}  // namespace gptrain

@@ -1,0 +1,22 @@
+// What a task asks of a model: how likely the last tokens of a text are.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+namespace gptrain {
+
+struct ScoreRequest {
+    std::vector<std::int32_t> ids;  ///< at least one more than are scored
+    std::int64_t scored = 0;        ///< the last so many, at least one
+};
+
+/// What a model says of a token after those before it.
+struct TokenScore {
+    double log_probability = 0;
+    bool likeliest = false;  ///< no other token has a larger logit
+};
+
+using TokenScores = std::vector<TokenScore>;  ///< of a request's scored tokens
+
+}  // namespace gptrain

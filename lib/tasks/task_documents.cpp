@@ -1,0 +1,85 @@
+#include "tasks/task_documents.h"
+
+#include <utility>
+
+#include "base/file.h"
+#include "tasks/clean_text.h"
+#include "text/documents.h"
+#include "text/utf8.h"
+
+namespace gptrain {
+namespace {
+
+constexpr std::int64_t max_text_bytes = std::int64_t{1} << 30;
+
+void check_record(const Record& record, const std::string& place) {
+    if (record.too_long)
+        fail(ExitCode::bad_input, place, ": longer than ", max_text_bytes, " bytes");
+    const std::size_t invalid = find_invalid_utf8(record.bytes);
+    if (invalid != std::string::npos)
+        fail(ExitCode::bad_input, place, ": invalid UTF-8 at its byte ", invalid);
+}
+
+Json fields_of(const std::string& line, const std::string& place) {
+    Json fields = parse_json(line, place);
+    if (!fields.is_object()) fail(ExitCode::bad_input, place, ": not a JSON object");
+    return fields;
+}
+
+RecordReader open_records(const std::filesystem::path& path, RecordUnit unit) {
+    require_path(path, ExitCode::bad_input, "data file of a task", "; see --task-data");
+    return {path, unit, max_text_bytes};
+}
+
+void add_labels(const std::filesystem::path& path, bool all, std::vector<TaskDocument>& documents) {
+    RecordReader reader = open_records(path, RecordUnit::line);
+    std::size_t count = 0;
+    for (Record record; (all || count < documents.size()) && reader.next(record); ++count) {
+        check_record(record, text(path.string(), ":", record.line));
+        if (count < documents.size()) documents[count].fields["label"] = record.bytes;
+    }
+    if (count == documents.size()) return;
+    fail(ExitCode::bad_input, path.string(), ": has ", count, " labels, but there are ",
+         documents.size(), " documents");
+}
+
+std::vector<TaskDocument> read_lines(const std::filesystem::path& path,
+                                     std::optional<std::int64_t> limit) {
+    RecordReader reader = open_records(path, RecordUnit::line);
+    std::vector<TaskDocument> documents;
+    for (Record record; (!limit || std::ssize(documents) < *limit) && reader.next(record);) {
+        const std::string place = text(path.string(), ":", record.line);
+        check_record(record, place);
+        documents.push_back({fields_of(record.bytes, place), place});
+    }
+    return documents;
+}
+
+std::vector<TaskDocument> read_plain_text(const TaskFile& file, std::optional<std::int64_t> limit) {
+    RecordReader reader = open_records(file.path, RecordUnit::file);
+    std::vector<TaskDocument> documents;
+    Record record;
+    if (!reader.next(record)) return documents;
+    const std::string place = file.path.string();
+    check_record(record, place);
+    if (!record.unfinished) record.bytes += '\n';
+    const bool whole = file.documents == PlainText::whole;
+    for (std::string& part : whole ? std::vector{record.bytes} : wikitext_pages(record.bytes)) {
+        if (limit && std::ssize(documents) == *limit) break;
+        documents.push_back({{{"text", std::move(part)}}, place});
+    }
+    return documents;
+}
+
+}  // namespace
+
+std::vector<TaskDocument> read_task_documents(const TaskFile& file,
+                                              std::optional<std::int64_t> limit) {
+    std::vector<TaskDocument> documents =
+        named_json_lines(file.path) ? read_lines(file.path, limit) : read_plain_text(file, limit);
+    if (documents.empty()) fail(ExitCode::bad_input, file.path.string(), ": has no documents");
+    if (file.labels) add_labels(*file.labels, !limit, documents);
+    return documents;
+}
+
+}  // namespace gptrain

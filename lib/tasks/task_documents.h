@@ -1,0 +1,34 @@
+// The documents of a task's data files.
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "base/json.h"
+#include "tasks/task_spec.h"
+
+namespace gptrain {
+
+struct TaskDocument {
+    Json fields;        ///< an object
+    std::string place;  ///< "FILE:LINE", or "FILE" of a plain text, for errors
+};
+
+/// The data file of a task.
+struct TaskFile {
+    std::filesystem::path path;
+    PlainText documents = PlainText::whole;
+    std::optional<std::filesystem::path> labels = {};
+};
+
+/// The first `limit` documents of a file, by default all: the objects of JSON lines
+/// (named_json_lines), or else the parts of a plain text, each as the field `text`. Either may be
+/// compressed. Line i of the file of labels is the field `label` of document i. Errors (bad_input)
+/// name file and line: bad JSON or UTF-8, no document, another number of labels.
+std::vector<TaskDocument> read_task_documents(const TaskFile& file,
+                                              std::optional<std::int64_t> limit);
+
+}  // namespace gptrain

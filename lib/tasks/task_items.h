@@ -1,0 +1,78 @@
+// The questions of a task as texts, before any tokenizer.
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <string>
+#include <vector>
+
+#include "tasks/task_documents.h"
+#include "tasks/task_spec.h"
+#include "tasks/task_template.h"
+
+namespace gptrain {
+
+/// What is asked about one document. A kind of task fills its own fields.
+struct TaskItem {
+    std::string place;  ///< of the document, for errors
+
+    // multiple_choice: the model compares prompts[i] + choices[i], where a single one goes with
+    // all of the other. exact_match has one prompt.
+    std::vector<std::string> prompts;
+    std::vector<std::string> choices;  ///< without the blank before them
+    std::int64_t answer = 0;           ///< index of the right one
+
+    std::string text;      ///< last_word, perplexity
+    std::string original;  ///< text before it was cleaned
+    std::string target;    ///< exact_match
+};
+
+/// Where the data are and how much of them to use.
+struct TaskUse {
+    std::filesystem::path folder;          ///< of data files; empty: the task file's
+    std::optional<std::int64_t> limit;     ///< documents of each task
+    std::optional<std::int64_t> few_shot;  ///< instead of the task's own
+};
+
+/// A task that is ready to ask.
+class Task {
+public:
+    /// Error (usage) if a template is faulty.
+    explicit Task(TaskSpec spec);
+
+    const TaskSpec& spec() const { return spec_; }
+
+    /// The questions about all documents. Solved examples are the first few of their file, without
+    /// the document itself. Errors (bad_input) name the document.
+    std::vector<TaskItem> items(const TaskUse& use) const;
+    /// The question about one document, without examples. Error (bad_input) that names it.
+    TaskItem item_of(const TaskDocument& document) const;
+
+private:
+    /// One template, or several.
+    struct Templates {
+        std::vector<TaskTemplate> templates;
+        bool is_list = false;
+    };
+    Templates compile(const std::optional<TemplateTexts>& texts, std::string_view key) const;
+    Templates compile(const std::optional<BlockText>& text, std::string_view key) const;
+    /// Those that are a list, or one expression that gives a list; else an Error (usage).
+    Templates compile_list(const std::optional<TemplateTexts>& texts, std::string_view key) const;
+    /// Those of a list, or those that its one expression gives.
+    static std::vector<std::string> texts_of(const Templates& templates, const Json& fields);
+    void fill_choices(const Json& fields, TaskItem& item) const;
+    std::int64_t answer_of(const Json& fields, std::int64_t choices) const;
+    /// The solved examples before the question about `document`.
+    std::string solved(const std::vector<TaskDocument>& examples, std::int64_t count,
+                       const TaskDocument& document) const;
+
+    TaskSpec spec_;
+    Templates prompt_;
+    Templates choices_;
+    Templates answer_;
+    Templates answer_names_;
+    Templates text_;
+    Templates target_;
+};
+
+}  // namespace gptrain

@@ -1,0 +1,58 @@
+// The questions of a task as tokens.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "tasks/score_request.h"
+#include "tasks/task_items.h"
+#include "text/tokenizer.h"
+
+namespace gptrain {
+
+/// Makes requests by the rules of lm-evaluation-harness (0.4.13), so that a model reads the same
+/// tokens.
+class TaskEncoder {
+public:
+    /// `max_length`: the tokens that a model reads at a time. Error (usage) if the tokenizer has
+    /// neither begin nor end of a text, one of which stands before a text without a context. The
+    /// tokenizer must outlive it.
+    TaskEncoder(const Tokenizer& tokenizer, std::int64_t max_length);
+
+    /// One for each choice, for last_word one, for perplexity one for each window; none for
+    /// exact_match. Errors (bad_input) name the document.
+    std::vector<ScoreRequest> requests(const TaskItem& item, TaskKind kind);
+    /// The prompt of exact_match, cut on the left so that `room` more tokens fit.
+    std::vector<std::int32_t> prompt(const TaskItem& item, std::int64_t room);
+
+    /// How many texts were cut on the left.
+    std::int64_t cut() const { return cut_; }
+
+private:
+    std::vector<std::int32_t> encode(std::string_view text) const;
+    /// Scores the continuation. White space at the end of the context moves to it. The tokens of
+    /// both texts together are divided where those of the context alone end. Too long a text is cut
+    /// on the left.
+    ScoreRequest pair(std::string_view context, std::string_view continuation);
+    /// Scores the whole text in windows of at most max_length tokens, each token once. The last
+    /// window begins earlier, so that it is as long as the others.
+    std::vector<ScoreRequest> windows(std::string_view text) const;
+    void keep_last(std::vector<std::int32_t>& ids, std::int64_t count);
+
+    const Tokenizer& tokenizer_;
+    std::int64_t max_length_;
+    std::int32_t prefix_ = 0;  ///< before a text without a context: the tokenizer's bos, else eos
+    std::int64_t cut_ = 0;
+};
+
+/// The bytes of a text's last word with the blank before it, and what comes before, divided at the
+/// last blank.
+struct LastWord {
+    std::string_view context;
+    std::string_view word;
+};
+LastWord last_word_of(std::string_view text);
+
+}  // namespace gptrain

@@ -1,0 +1,64 @@
+#include "tasks/task_template.h"
+
+#include <utility>
+
+#include "base/error.h"
+
+namespace gptrain {
+namespace {
+
+/// The value with texts for the numbers that templates do not have.
+Json with_plain_numbers(const Json& value) {
+    if (value.is_number_float()) return to_line(value);
+    if (!value.is_structured()) return value;
+    Json plain = value;
+    for (Json& member : plain)
+        member = with_plain_numbers(member);
+    return plain;
+}
+
+}  // namespace
+
+TaskTemplate::TaskTemplate(std::string_view text, std::string source) : source_(std::move(source)) {
+    try {
+        body_ = parse_template(text, source_);
+    } catch (const Error& error) {
+        throw Error(ExitCode::usage, error.what());
+    }
+}
+
+TemplateRun TaskTemplate::strict_run() const {
+    TemplateRun run(source_);
+    run.strict = true;
+    return run;
+}
+
+TemplateVariables TaskTemplate::variables_of(const TemplateRun& run, const Json& fields) const {
+    TemplateVariables variables;
+    for (const auto& [name, value] : fields.items())
+        variables.emplace_back(name, value_of(run, with_plain_numbers(value)));
+    return variables;
+}
+
+std::string TaskTemplate::render(const Json& fields) const {
+    TemplateRun run = strict_run();
+    return render_template(run, body_, variables_of(run, fields));
+}
+
+bool TaskTemplate::is_expression() const {
+    return body_.size() == 1 && body_[0].kind == TemplateNode::Kind::output;
+}
+
+std::vector<std::string> TaskTemplate::render_list(const Json& fields) const {
+    GPTRAIN_CHECK(is_expression());
+    TemplateRun run = strict_run();
+    const TemplateValue list = evaluate_expression(run, *body_[0].expr, variables_of(run, fields));
+    if (list.is(TemplateValue::Kind::undefined)) printed(run, list);
+    if (!list.is(TemplateValue::Kind::list)) run.fail("must give a list, not ", kind_name(list));
+    std::vector<std::string> texts;
+    for (const TemplateValue& one : list.items->values)
+        texts.push_back(printed(run, one));
+    return texts;
+}
+
+}  // namespace gptrain

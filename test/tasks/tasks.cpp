@@ -1,0 +1,165 @@
+#include <cmath>
+#include <filesystem>
+#include <fstream>
+#include <string>
+
+#include "base/json.h"
+#include "catch.h"
+#include "tasks/clean_text.h"
+#include "tasks/load_task.h"
+#include "tasks/task_metrics.h"
+#include "tasks/task_requests.h"
+
+using namespace gptrain;
+
+namespace {
+
+const std::filesystem::path folder = GPTRAIN_TEST_DATA;
+
+std::vector<std::int32_t> ids_of(const Tokenizer& tokenizer, const std::string& text) {
+    std::vector<std::int32_t> ids;
+    tokenizer.encode(text, ids);
+    return ids;
+}
+
+TaskItem question(const std::string& prompt, const std::string& choice) {
+    TaskItem item;
+    item.place = "data:1";
+    item.prompts = {prompt};
+    item.choices = {choice};
+    return item;
+}
+
+std::vector<std::int32_t> tail(const std::vector<std::int32_t>& ids, std::int64_t count) {
+    return {ids.end() - count, ids.end()};
+}
+
+ItemResult shares(double value, double weight) {
+    return {.shares = {{value, weight}}, .details = {}};
+}
+
+}  // namespace
+
+TEST_CASE("texts are cleaned as lm-evaluation-harness cleans them") {
+    std::ifstream lines(folder / "clean.jsonl");
+    std::string line;
+    int texts = 0;
+    for (; std::getline(lines, line); ++texts) {
+        const Json expected = parse_json(line, "clean.jsonl");
+        const bool hellaswag = expected.at("cleaning") == "hellaswag";
+        CAPTURE(line);
+        CHECK(clean_text(expected.at("text").get<std::string>(),
+                         hellaswag ? TextCleaning::hellaswag : TextCleaning::wikitext) ==
+              expected.at("clean").get<std::string>());
+    }
+    CHECK(texts == 300);
+    CHECK(clean_text(" [a] ", TextCleaning::none) == " [a] ");
+}
+
+TEST_CASE("the pages of WikiText begin at their titles") {
+    using Pages = std::vector<std::string>;
+    CHECK(wikitext_pages(" \n = A = \n a\n = = B = = \n b\n \n = C = \n c \n") ==
+          Pages{" = A = \n a\n = = B = = \n b\n ", " = C = \n c \n"});
+    CHECK(wikitext_pages("x\n= A =") == Pages{"x", "= A ="});
+    CHECK(wikitext_pages("").empty());
+}
+
+TEST_CASE("all tasks of the program can be read") {
+    CHECK(task_names().size() == 8);
+    for (const std::string_view name : task_names())
+        CHECK_NOTHROW(Task(load_task(std::string(name))));
+}
+
+TEST_CASE("a text is divided where the tokens of its context end") {
+    const Tokenizer tokenizer(folder / "model" / "tokenizer.json");
+    TaskEncoder encoder(tokenizer, 8);
+    const auto one = [&](const std::string& prompt, const std::string& choice) {
+        const auto requests = encoder.requests(question(prompt, choice), TaskKind::multiple_choice);
+        REQUIRE(requests.size() == 1);
+        return requests[0];
+    };
+    const std::vector<std::int32_t> whole = ids_of(tokenizer, "deep light");
+    const ScoreRequest plain = one("deep", "light");
+    CHECK(plain.ids == whole);
+    CHECK(plain.scored == std::ssize(whole) - std::ssize(ids_of(tokenizer, "deep")));
+    // Blanks at the end of the context belong to what is scored.
+    CHECK(one("deep \n", "light").scored ==
+          std::ssize(ids_of(tokenizer, "deep \n light")) - std::ssize(ids_of(tokenizer, "deep")));
+    // Without a context the tokenizer's begin of a text stands before it.
+    const ScoreRequest alone = one("", "light");
+    CHECK(alone.ids.front() == *tokenizer.eos_id());
+    CHECK(alone.scored == std::ssize(alone.ids) - 1);
+    CHECK(one("<|endoftext|>", "light").ids == alone.ids);
+    CHECK(encoder.cut() == 0);
+    // Too long a text loses its beginning.
+    const std::string many = "the earth was without form void darkness upon the deep";
+    const ScoreRequest cut = one(many, "light");
+    CHECK(cut.ids == tail(ids_of(tokenizer, many + " light"), 9));
+    CHECK(encoder.cut() == 1);
+    CHECK_THROWS_WITH(one("deep", many + many), Catch::Matchers::Contains("data:1: ") &&
+                                                    Catch::Matchers::Contains("8 positions"));
+}
+
+TEST_CASE("windows of a text score each token once") {
+    const Tokenizer tokenizer(folder / "model" / "tokenizer.json");
+    TaskItem item;
+    item.text = "the earth was without form void darkness upon the deep and light was there";
+    const std::vector<std::int32_t> ids = ids_of(tokenizer, item.text);
+    for (const std::int64_t length : {std::int64_t{1}, std::int64_t{4}, std::int64_t{5},
+                                      static_cast<std::int64_t>(std::ssize(ids))}) {
+        TaskEncoder encoder(tokenizer, length);
+        std::vector<std::int32_t> scored;
+        for (const ScoreRequest& window : encoder.requests(item, TaskKind::perplexity)) {
+            const auto own = tail(window.ids, window.scored);
+            scored.insert(scored.end(), own.begin(), own.end());
+            CHECK(std::ssize(window.ids) == length + 1);
+        }
+        CHECK(scored == ids);
+    }
+}
+
+TEST_CASE("the last word begins at the last blank") {
+    CHECK(last_word_of("a b c").context == "a b");
+    CHECK(last_word_of("a b c").word == " c");
+    CHECK(last_word_of("a ").word == " ");
+    CHECK(last_word_of("abc").context.empty());
+    CHECK(last_word_of("abc").word == "abc");
+}
+
+TEST_CASE("metrics have their standard errors") {
+    const std::vector<std::string_view> acc = {"acc"};
+    const std::vector<ItemResult> hits = {shares(1, 1), shares(0, 1), shares(0, 1), shares(1, 1)};
+    const Metric mean = summarize(acc, hits).front();
+    CHECK(mean.value == 0.5);
+    CHECK(mean.standard_error == Approx(std::sqrt(1.0 / 3) / 2));
+    CHECK(std::isnan(summarize(acc, std::vector{shares(1, 1)}).front().standard_error));
+    // Of a ratio: every document has the same, so nothing varies.
+    const std::vector<ItemResult> texts = {shares(-6, 3), shares(-2, 1)};
+    const std::vector<std::string_view> perplexity = {"word_perplexity"};
+    const Metric same = summarize(perplexity, texts).front();
+    CHECK(same.value == Approx(std::exp(2)));
+    CHECK(same.standard_error == Approx(0).margin(1e-12));
+    const std::vector<std::string_view> bits = {"bits_per_byte"};
+    CHECK(summarize(bits, texts).front().value == Approx(2 / std::log(2)));
+    const Metric varied = summarize(perplexity, std::vector{shares(-6, 3), shares(-6, 1)}).front();
+    CHECK(varied.value == Approx(std::exp(3)));
+    // Both documents are 3 away from 3 nats a word: sqrt(2 (9 + 9)) / 4.
+    CHECK(varied.standard_error == Approx(std::exp(3) * 1.5));
+}
+
+TEST_CASE("the last number of two texts decides where a task says so") {
+    TaskSpec spec;
+    spec.kind = TaskKind::exact_match;
+    spec.match = AnswerMatch::number;
+    TaskItem item;
+    const auto equal = [&](const std::string& written, const std::string& target) {
+        item.target = target;
+        return judge_text(spec, item, written).shares.front().value == 1;
+    };
+    CHECK(equal("it costs $1,234.50.", "#### 1234.5"));
+    CHECK(equal("2 + 2 = 4", "4"));
+    CHECK(equal("-3 apples", "-3.0"));
+    CHECK_FALSE(equal("3 apples", "-3"));
+    CHECK_FALSE(equal("4 or 5", "4"));
+    CHECK_FALSE(equal("none", "4"));
+}
