@@ -166,6 +166,7 @@ void CheckpointSaver::abandon_save(const CommonError& failure) {
     if (failure.code() != ExitCode::io) throw failure;
     unreported_ = failure;
     ++failures_;
+    if (ranks_.rank() == 0 && options_.failed) options_.failed(failure.what());
 }
 
 void CheckpointSaver::report_failure() {

@@ -29,6 +29,8 @@ struct SaverOptions {
     std::vector<WholeFile> files = {};
     /// The attributes of model.h5 (see write_attributes), on rank 0.
     Json model = Json::object();
+    /// Called on rank 0 with the reason of every save that failed because of the disk.
+    std::function<void(const std::string&)> failed = {};
 };
 
 /// Every rank writes one file with what it owns; then rank 0, which makes the folder and the index,

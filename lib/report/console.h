@@ -7,7 +7,7 @@
 #include <string>
 #include <string_view>
 
-#include "report/metrics_log.h"
+#include "report/metrics_line.h"
 
 namespace gptrain {
 

@@ -1,95 +1,15 @@
 #include "report/metrics_log.h"
 
 #include <algorithm>
-#include <cmath>
 #include <string>
 #include <string_view>
 
 #include "base/error.h"
-#include "base/json.h"
 #include "base/log.h"
 #include "base/text.h"
 
 namespace gptrain {
 namespace {
-
-void append_name(std::string& line, std::string_view name) {
-    line += text(line.empty() ? "{" : ", ", "\"", name, "\": ");
-}
-
-void append_member(std::string& line, std::string_view name, const auto& value) {
-    append_name(line, name);
-    if (!value || !std::isfinite(static_cast<double>(*value))) {
-        line += "null";
-    } else {
-        append(line, *value);
-    }
-}
-
-std::string object_of(const TimeSpent& spent) {
-    std::string object;
-    for (const TimePart& part : time_parts)
-        append_member(object, part.name, std::optional(spent.*part.seconds));
-    return object + "}";
-}
-
-std::string object_of(const CommMetric& metric) {
-    std::string object;
-    append_member(object, "bytes", std::optional(metric.bytes));
-    append_member(object, "seconds", metric.seconds);
-    return object + "}";
-}
-
-std::string object_of(const std::vector<CommMetric>& metrics) {
-    std::string object;
-    for (const CommMetric& metric : metrics) {
-        append_name(object, metric.axis);
-        object += object_of(metric);
-    }
-    return object.empty() ? "{}" : object + "}";
-}
-
-std::string line_of(const StepMetrics& metrics) {
-    std::string line;
-    append_member(line, "step", std::optional(metrics.step));
-    for_each_metric(metrics, [&](std::string_view name, const auto& value) {
-        append_member(line, name, value);
-    });
-    append_name(line, "comm");
-    line += object_of(metrics.comm);
-    append_name(line, "goodput");
-    return line + object_of(metrics.goodput) + "}\n";
-}
-
-std::string validation_line(std::int64_t step, double val_loss) {
-    std::string line;
-    append_member(line, "step", std::optional(step));
-    append_member(line, "val_loss", std::optional(val_loss));
-    return line + "}\n";
-}
-
-/// What the log needs of a line that it reads back.
-struct Entry {
-    enum class Kind { step, validation, resume, data } kind;
-    std::int64_t step;
-    std::optional<TimeSpent> spent = {};
-};
-
-/// A line that is not of the four kinds is an Error (bad_input).
-Entry parse_entry(std::string_view line) {
-    const Json json = parse_json(line, "line");
-    const JsonReader reader(json, "line");
-    const std::int64_t step = reader.integer("step");
-    if (reader.has("event")) {
-        const std::string& event = reader.string("event");
-        if (event == "data") return {Entry::Kind::data, step};
-        if (event != "resume") fail(ExitCode::bad_input, "unknown event");
-        return {Entry::Kind::resume, step};
-    }
-    if (reader.has("val_loss")) return {Entry::Kind::validation, step};
-    if (!reader.has("goodput")) return {Entry::Kind::step, step};
-    return {Entry::Kind::step, step, time_spent(reader.object("goodput"), "goodput")};
-}
 
 /// True if a crash may have left this at the end of the file: the start of one of our lines, or
 /// zeros if the disk lost data already counted in the file's size.
@@ -134,7 +54,11 @@ void MetricsLog::read_back() {
     std::int64_t unknown = 0;
     for (std::int64_t number = 1; !lines.empty(); ++number) {
         const std::string_view line = lines.substr(0, lines.find('\n'));
-        if (!read_line(line) && unknown++ == 0) first_unknown = number;
+        if (const auto read = parse_metrics_line(line)) {
+            std::visit([this](const auto& known) { note(known); }, *read);
+        } else if (unknown++ == 0) {
+            first_unknown = number;
+        }
         lines.remove_prefix(std::min(lines.size(), line.size() + 1));
     }
     if (unknown == 0) return;
@@ -142,39 +66,31 @@ void MetricsLog::read_back() {
          unknown > 1 ? text(" (and ", unknown - 1, " later ones)") : "", "; kept but ignored");
 }
 
-bool MetricsLog::read_line(std::string_view line) {
-    try {
-        const Entry entry = parse_entry(line);
-        if (entry.kind == Entry::Kind::validation) validations_.insert(entry.step);
-        if (entry.spent) time_spent_ = entry.spent;
-        if (entry.kind == Entry::Kind::resume) undo_after(entry.step);
-        return true;
-    } catch (const Error&) {
-        return false;
-    }
+void MetricsLog::note(const StepMetrics& metrics) {
+    if (metrics.goodput.sum() > 0) time_spent_ = metrics.goodput;
 }
 
-void MetricsLog::undo_after(std::int64_t step) {
-    validations_.erase(validations_.upper_bound(step), validations_.end());
+void MetricsLog::note(const Validation& validation) {
+    validations_.insert(validation.step);
+}
+
+void MetricsLog::note(const RunEvent& event) {
+    if (event.kind != RunEvent::Kind::resume) return;
+    validations_.erase(validations_.upper_bound(event.step), validations_.end());
 }
 
 void MetricsLog::write_step(const StepMetrics& metrics) {
-    file_.write(line_of(metrics));
+    file_.write(to_text(metrics) + '\n');
 }
 
-void MetricsLog::write_validation(std::int64_t step, double val_loss) {
-    file_.write(validation_line(step, val_loss));
-    validations_.insert(step);
+void MetricsLog::write_validation(const Validation& validation) {
+    file_.write(to_text(validation) + '\n');
+    note(validation);
 }
 
-void MetricsLog::write_resume(std::int64_t step) {
-    file_.write(text("{\"event\": \"resume\", \"step\": ", step, "}\n"));
-    undo_after(step);
-}
-
-void MetricsLog::write_data_change(std::int64_t step, std::int64_t consumed_samples) {
-    file_.write(text("{\"event\": \"data\", \"step\": ", step,
-                     ", \"consumed_samples\": ", consumed_samples, "}\n"));
+void MetricsLog::write_event(const RunEvent& event) {
+    file_.write(to_text(event) + '\n');
+    note(event);
 }
 
 }  // namespace gptrain

@@ -3,20 +3,39 @@
 #include <string>
 #include <vector>
 
+#include "base/log.h"
 #include "base/text.h"
 #include "spec/spec_json.h"
 
 namespace gptrain {
 
 void Reports::begin(std::int64_t first, const RunSpec& spec) {
-    if (first > 0 || !log_.empty()) log_.write_resume(first);
+    if (first > 0 || !log_.empty())
+        log_.write_event({.kind = RunEvent::Kind::resume, .step = first});
     settings_ = to_json(spec);
     if (spec.logging.tensorboard) tensorboard_.emplace(paths_.folder, first, settings_);
     console_.emplace(first, spec.training.steps);
 }
 
-void Reports::rolled_back(std::int64_t step) {
-    log_.write_resume(step);
+void Reports::data_changed(std::int64_t step, std::int64_t consumed_samples) {
+    log_.write_event(
+        {.kind = RunEvent::Kind::data, .step = step, .consumed_samples = consumed_samples});
+}
+
+void Reports::skipped(std::int64_t step, const std::string& reason) {
+    log_.write_event({.kind = RunEvent::Kind::skip, .step = step, .reason = reason});
+}
+
+void Reports::save_failed(std::int64_t step, const std::string& reason) noexcept {
+    try {
+        log_.write_event({.kind = RunEvent::Kind::save_failed, .step = step, .reason = reason});
+    } catch (const std::exception& error) {
+        warn(error.what());  // most likely for the same reason
+    }
+}
+
+void Reports::rolled_back(std::int64_t step, std::int64_t from) {
+    log_.write_event({.kind = RunEvent::Kind::resume, .step = step, .rolled_back_from = from});
     // A new file makes TensorBoard drop later steps, as at a new start.
     if (tensorboard_) tensorboard_.emplace(paths_.folder, step, settings_);
 }
@@ -40,7 +59,7 @@ void Reports::step(const StepMetrics& metrics) {
 }
 
 void Reports::validation(std::int64_t step, double val_loss) {
-    log_.write_validation(step, val_loss);
+    log_.write_validation({step, val_loss});
     console_->validation(step, val_loss);
     if (tensorboard_) tensorboard_->write(step, {{"val_loss", val_loss}});
 }

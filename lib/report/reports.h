@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <optional>
+#include <string>
 
 #include "base/json.h"
 #include "report/console.h"
@@ -24,11 +25,13 @@ public:
     /// Starts the reports of a run that continues after step `first`. `spec`: the effective one.
     void begin(std::int64_t first, const RunSpec& spec);
     /// After `step` the run goes on with other data.
-    void data_changed(std::int64_t step, std::int64_t consumed_samples) {
-        log_.write_data_change(step, consumed_samples);
-    }
-    /// The run was rolled back to `step`.
-    void rolled_back(std::int64_t step);
+    void data_changed(std::int64_t step, std::int64_t consumed_samples);
+    /// The run was rolled back to `step`, because of the loss of step `from`.
+    void rolled_back(std::int64_t step, std::int64_t from);
+    /// The update of `step` was skipped.
+    void skipped(std::int64_t step, const std::string& reason);
+    /// A save has failed, which was noticed after `step`. Never throws: the run goes on.
+    void save_failed(std::int64_t step, const std::string& reason) noexcept;
 
     /// Call it after every step.
     void done(std::int64_t step) { console_->update(step); }

@@ -20,10 +20,11 @@ NumericalFaults::NumericalFaults(const RunInputs& inputs, const RunDevices& devi
       checkpoints_(checkpoints),
       report_(report) {}
 
-void NumericalFaults::warn_of_skip(const RunState& run, std::int64_t samples) const {
+void NumericalFaults::report_skip(const RunState& run, std::int64_t samples) const {
     if (!run.skipped()) return;
     const std::int64_t first = run.consumed_samples - samples;
     const std::string why = reason_of_skip(run, first);
+    report_.skipped(run.step, why);
     if (ranks_.rank() != 0) return;
     warn("step ", run.step, ": ", why, "; update skipped (samples ", first, " to ",
          run.consumed_samples - 1, ", loss scale ", run.loss_scale, ")");
@@ -96,7 +97,7 @@ void NumericalFaults::roll_back(RunState& run) {
     const std::int64_t position = std::exchange(run.consumed_samples, spike.consumed_samples);
     print("rolled back from step ", spike.step, " to ", checkpoint->folder().string(),
           "; skipping samples ", position, " to ", run.consumed_samples - 1);
-    report_.rolled_back(run.step);
+    report_.rolled_back(run.step, spike.step);
 }
 
 void NumericalFaults::fail_run(const std::string& message) {

@@ -20,8 +20,8 @@ public:
     NumericalFaults(const RunInputs& inputs, const RunDevices& devices, Engine& engine,
                     RunCheckpoints& checkpoints, RunReport& report);
 
-    /// Warns if the last step, of `samples` samples, skipped its update.
-    void warn_of_skip(const RunState& run, std::int64_t samples) const;
+    /// Warns if the last step, of `samples` samples, skipped its update, and records it.
+    void report_skip(const RunState& run, std::int64_t samples) const;
     /// Throws (numerical) if too many steps in a row were skipped, or if the last step was a spike
     /// that stops the run. Notes a spike to roll back from.
     void check(const RunState& run);

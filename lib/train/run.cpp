@@ -31,7 +31,8 @@ Run::Run(const RunInputs& inputs, const std::optional<RunDirectory>& directory,
       report_(inputs, devices, cost.memory),
       engine_(make_engine(cost)),
       steps_(*engine_, injected_.get(), devices.observers),
-      checkpoints_(inputs, effective_, *engine_, ranks_),
+      checkpoints_(inputs, effective_, *engine_, ranks_,
+                   [this](const std::string& reason) { report_.save_failed(state_.step, reason); }),
       faults_(inputs, devices, *engine_, checkpoints_, report_),
       state_{.interval_loss = IntervalLoss(spec_.logging.interval),
              .loss_spikes = LossSpikes(spec_.faults.loss_spike)} {}
@@ -174,7 +175,7 @@ void Run::take_over(const std::optional<FinishedStep>& finished) {
     if (!finished) return;
     state_.add(*finished);
     slowest_step_ = std::max(slowest_step_, finished->seconds);
-    faults_.warn_of_skip(state_, finished->samples);
+    faults_.report_skip(state_, finished->samples);
     report_.step_finished(*finished, state_);
     faults_.check(state_);
 }

@@ -24,7 +24,8 @@ std::vector<WholeFile> files_of(const RunInputs& inputs) {
 }  // namespace
 
 RunCheckpoints::RunCheckpoints(const RunInputs& inputs, const RunSpec& effective, Engine& engine,
-                               const MpiSession& ranks)
+                               const MpiSession& ranks,
+                               std::function<void(const std::string&)> failed)
     : effective_(effective),
       spec_yaml_(to_yaml(effective)),
       identity_(inputs.identity),
@@ -33,6 +34,7 @@ RunCheckpoints::RunCheckpoints(const RunInputs& inputs, const RunSpec& effective
       paths_{effective.output_dir},
       engine_(engine),
       ranks_(ranks),
+      failed_(std::move(failed)),
       saver_(make_saver(
           {paths_.checkpoints(), effective.checkpoint.keep_last, effective.checkpoint.keep_every},
           effective.checkpoint.async)) {}
@@ -41,7 +43,7 @@ std::unique_ptr<CheckpointSaver> RunCheckpoints::make_saver(const Retention& ret
                                                             bool async) {
     return std::make_unique<CheckpointSaver>(
         engine_.backend(), engine_.memory()[MemoryUse::snapshot], ranks_,
-        SaverOptions{retention, async, files_, to_json(effective_).at("model")});
+        SaverOptions{retention, async, files_, to_json(effective_).at("model"), failed_});
 }
 
 SavedRun RunCheckpoints::load(RestartPoint& checkpoint, RunState& run) {

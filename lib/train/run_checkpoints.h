@@ -2,6 +2,7 @@
 #pragma once
 
 #include <filesystem>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <string>
@@ -20,9 +21,9 @@ namespace gptrain {
 /// All ranks construct and call it together. The references must outlive it.
 class RunCheckpoints {
 public:
-    /// `effective`: the spec in force, which checkpoints contain.
+    /// `effective`: the spec in force, which checkpoints contain. `failed`: SaverOptions.failed.
     RunCheckpoints(const RunInputs& inputs, const RunSpec& effective, Engine& engine,
-                   const MpiSession& ranks);
+                   const MpiSession& ranks, std::function<void(const std::string&)> failed);
 
     /// The effective spec as YAML.
     const std::string& spec_yaml() const { return spec_yaml_; }
@@ -56,6 +57,7 @@ private:
     RunPaths paths_;
     Engine& engine_;
     const MpiSession& ranks_;
+    std::function<void(const std::string&)> failed_;
     std::unique_ptr<CheckpointSaver> saver_;
     std::filesystem::path latest_;
 };

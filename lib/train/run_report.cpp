@@ -89,9 +89,17 @@ void RunReport::validation(const Evaluation& evaluation) {
     if (reports_) reports_->validation(evaluation.step, evaluation.val_loss);
 }
 
-void RunReport::rolled_back(std::int64_t step) {
+void RunReport::rolled_back(std::int64_t step, std::int64_t from) {
     evaluation_.reset();
-    if (reports_) reports_->rolled_back(step);
+    if (reports_) reports_->rolled_back(step, from);
+}
+
+void RunReport::skipped(std::int64_t step, const std::string& reason) {
+    if (reports_) reports_->skipped(step, reason);
+}
+
+void RunReport::save_failed(std::int64_t step, const std::string& reason) {
+    if (reports_) reports_->save_failed(step, reason);
 }
 
 void RunReport::sync() {

@@ -46,7 +46,12 @@ public:
     void log(const RunState& run);
     void evaluating(std::int64_t done, std::int64_t total);
     void validation(const Evaluation& evaluation);
-    void rolled_back(std::int64_t step);
+    /// After a loss spike in step `from` the run goes on after `step`.
+    void rolled_back(std::int64_t step, std::int64_t from);
+    /// Records a skipped update.
+    void skipped(std::int64_t step, const std::string& reason);
+    /// Records a failed save. Only rank 0 calls it.
+    void save_failed(std::int64_t step, const std::string& reason);
     /// Makes the lines of metrics.jsonl durable.
     void sync();
 

@@ -14,6 +14,8 @@ train 0 skip "$(policy 1.0 skip)"
 (($(skipped skip) >= 1)) || fail "only $(skipped skip) steps were skipped"
 says err "above" "faults.loss_spike" "update skipped"
 says_not err "non-finite"
+(($(grep -c '^{"event": "skip", "step": [0-9]*, "reason": "the loss, .*(faults.loss_spike)"}$' skip/metrics.jsonl) ==
+    $(skipped skip))) || fail "not an event for each skipped step"
 train 0 resumed "$(policy 1.0 skip)" training.steps=10
 train 0 resumed "$(policy 1.0 skip)"
 same_run skip resumed 20
@@ -29,7 +31,8 @@ train 4 back "$(policy 1.0 rollback)" faults.max_skipped_steps=3
 says out "rolled back from step" "; skipping samples"
 says err "faults.loss_spike: rollback" "after 3 rollbacks to the newest checkpoint"
 (($(grep -c 'rolled back' out) == 3)) || fail "not three times: $(grep 'rolled back' out)"
-(($(grep -c '"event": "resume"' back/metrics.jsonl) == 3)) || fail "not three lines of resumption"
+(($(grep -c '"event": "resume", "step": [0-9]*, "rolled_back_from": [0-9]*}' back/metrics.jsonl) == 3)) ||
+    fail "not three lines of resumption"
 train 4 none "$(policy 1.0 rollback)" checkpoint.interval=0
 says err "no checkpoint to roll back to"
 

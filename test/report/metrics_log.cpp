@@ -59,7 +59,7 @@ TEST_CASE("every written line is JSON whose numbers read back as the same bits")
     const double loss = GENERATE(5e-324, 1.7976931348623157e308, 1.0 / 3, 1e21, 123456789.0, -1.5);
     {
         MetricsLog log(folder / "metrics.jsonl");
-        log.write_validation(7, loss);
+        log.write_validation({7, loss});
         log.sync();
     }
     const Json line = parse_json(contents(folder / "metrics.jsonl"), "metrics.jsonl");
@@ -74,11 +74,11 @@ TEST_CASE("a log is added to, never rewritten") {
     {
         MetricsLog log(file);
         log.write_step({1});
-        log.write_validation(1, 2.5);
+        log.write_validation({1, 2.5});
     }
     const std::string before = contents(file);
     MetricsLog log(file);
-    log.write_resume(1);
+    log.write_event({.step = 1});
     CHECK(contents(file) == before + "{\"event\": \"resume\", \"step\": 1}\n");
 }
 
@@ -88,10 +88,10 @@ TEST_CASE("an evaluation counts until the run resumes from before it") {
     MetricsLog log(file);
     log.write_step({100});
     CHECK_FALSE(log.has_validation(100));
-    log.write_validation(100, 3.0);
-    log.write_validation(200, 2.9);
-    log.write_validation(300, 2.8);
-    log.write_resume(200);
+    log.write_validation({100, 3.0});
+    log.write_validation({200, 2.9});
+    log.write_validation({300, 2.8});
+    log.write_event({.step = 200});
     const auto check = [](const MetricsLog& read) {
         CHECK(read.has_validation(100));
         CHECK(read.has_validation(200));
@@ -114,7 +114,7 @@ TEST_CASE("a torn last line is cut off") {
     CHECK(contents(file) == whole);
     CHECK(log.has_validation(1));
     CHECK_FALSE(log.has_validation(2));
-    log.write_resume(1);
+    log.write_event({.step = 1});
     CHECK(contents(file) == whole + "{\"event\": \"resume\", \"step\": 1}\n");
 }
 
@@ -149,7 +149,7 @@ TEST_CASE("foreign words without a line end get one, so that the next line stand
     const TempFolder folder;
     const auto file = folder / "metrics.jsonl";
     fill(file, "step 1/20\nstep 2/20");
-    const std::string said = test::stderr_of([&] { MetricsLog(file).write_resume(1); });
+    const std::string said = test::stderr_of([&] { MetricsLog(file).write_event({.step = 1}); });
     CHECK(contains(said, ", line 1: "));
     CHECK(contains(said, "1 later"));
     CHECK(std::count(said.begin(), said.end(), '\n') == 1);

@@ -1,0 +1,87 @@
+#include "report/metrics_line.h"
+
+#include <limits>
+
+#include "base/json.h"
+#include "catch.h"
+
+namespace gptrain {
+namespace {
+
+StepMetrics some_metrics() {
+    StepMetrics metrics = {.step = 12, .loss = 0.1 + 0.2, .mean_loss = 2.5, .lr = 6.0e-4};
+    metrics.consumed_tokens = std::numeric_limits<std::int64_t>::max();
+    metrics.comm = {{"tp", 4096, 0.25}, {"pp", 0, std::nullopt}};
+    metrics.goodput = {.useful = 1.5, .save = 0.25};
+    return metrics;
+}
+
+/// Reads a line that must be one of a log.
+template <class Kind>
+Kind read(std::string_view line) {
+    CAPTURE(line);
+    const auto read = parse_metrics_line(line);
+    REQUIRE((read && std::holds_alternative<Kind>(*read)));
+    return std::get<Kind>(*read);
+}
+
+TEST_CASE("a step's line reads back as what was written, also with other blanks and unknown keys") {
+    const std::string line = to_text(some_metrics());
+    const std::string form = GENERATE(as<std::string>(), "as written", "compact", "longer");
+    Json json = parse_json(line, "line");
+    if (form == "longer") json["accuracy"] = {{"task", 0.5}};
+    const StepMetrics metrics = read<StepMetrics>(form == "as written" ? line : to_line(json));
+    CHECK(to_text(metrics) == line);
+    CHECK(metrics.loss == 0.1 + 0.2);
+    CHECK_FALSE(metrics.grad_norm);
+    REQUIRE(metrics.comm.size() == 2);
+    CHECK(metrics.comm[0].axis == "tp");
+    CHECK(metrics.comm[0].seconds == 0.25);
+    CHECK_FALSE(metrics.comm[1].seconds);
+    CHECK(metrics.goodput == some_metrics().goodput);
+}
+
+TEST_CASE("a line of an older version lacks keys") {
+    const auto metrics = read<StepMetrics>("{\"step\": 3, \"loss\": 2}");
+    CHECK(metrics.step == 3);
+    CHECK(metrics.loss == 2.0);
+    CHECK_FALSE(metrics.mean_loss);
+    CHECK(metrics.goodput == TimeSpent{});
+}
+
+TEST_CASE("evaluations and events read back as what was written") {
+    CHECK(read<Validation>(to_text(Validation{100, 2.25})).val_loss == 2.25);
+    CHECK_FALSE(read<Validation>("{\"step\": 100, \"val_loss\": null}").val_loss);
+    const RunEvent event = GENERATE(
+        RunEvent{}, RunEvent{.step = 40, .rolled_back_from = 45},
+        RunEvent{.kind = RunEvent::Kind::data, .step = 40, .consumed_samples = 6400},
+        RunEvent{.kind = RunEvent::Kind::skip, .step = 7, .reason = "\"a\"\n\\ \xE2\x82\xAC"},
+        RunEvent{.kind = RunEvent::Kind::save_failed, .step = 7, .reason = "full"});
+    const auto again = read<RunEvent>(to_text(event));
+    CHECK(again.kind == event.kind);
+    CHECK(again.step == event.step);
+    CHECK(again.rolled_back_from == event.rolled_back_from);
+    CHECK(again.consumed_samples == event.consumed_samples);
+    CHECK(again.reason == event.reason);
+}
+
+TEST_CASE("a line whose values have other types is none of a log") {
+    const std::string line = GENERATE(
+        as<std::string>(), "{\"step\": 1, \"loss\": \"2\"}", "{\"step\": 1, \"loss\": 1e400}",
+        "{\"step\": 1, \"comm\": 3}", "{\"step\": 1, \"comm\": {\"tp\": {\"bytes\": 1.5}}}",
+        "{\"step\": 1, \"goodput\": {\"useful\": 1}}", "{\"event\": \"pause\", \"step\": 1}",
+        "{\"event\": \"skip\", \"step\": 1, \"reason\": 3}", "{\"val_loss\": 1}",
+        "{\"step\": 9223372036854775808}", "{\"step\": 1, \"loss\": nan}");
+    CAPTURE(line);
+    CHECK_FALSE(parse_metrics_line(line));
+}
+
+TEST_CASE("a written line with something behind it or cut off is none of a log") {
+    const std::string line = to_text(some_metrics());
+    CHECK_FALSE(parse_metrics_line(line + "}"));
+    for (std::size_t length = 0; length < line.size(); ++length)
+        CHECK_FALSE(parse_metrics_line(line.substr(0, length)));
+}
+
+}  // namespace
+}  // namespace gptrain
