@@ -28,13 +28,25 @@ void TemporaryFile::move_to(const std::filesystem::path& target) {
     moved_ = true;
 }
 
-void write_file_durably(const std::filesystem::path& path, std::string_view bytes) {
+namespace {
+
+void replace(const std::filesystem::path& path, std::string_view bytes, bool durably) {
     TemporaryFile temporary(path.string() + ".tmp");
     File file(temporary.path(), File::Mode::create);
     file.write(bytes);
-    file.sync();
+    if (durably) file.sync();
     file.close();
     temporary.move_to(path);
+}
+
+}  // namespace
+
+void replace_file(const std::filesystem::path& path, std::string_view bytes) {
+    replace(path, bytes, false);
+}
+
+void write_file_durably(const std::filesystem::path& path, std::string_view bytes) {
+    replace(path, bytes, true);
     sync_folder(path.has_parent_path() ? path.parent_path() : ".");
 }
 

@@ -32,4 +32,8 @@ private:
 /// the new contents. Temporary file, fsync, rename, fsync of the folder.
 void write_file_durably(const std::filesystem::path& path, std::string_view bytes);
 
+/// The same without waiting for the disk: readers see the old or the new contents, but after a
+/// crash of the machine the file may be damaged.
+void replace_file(const std::filesystem::path& path, std::string_view bytes);
+
 }  // namespace gptrain

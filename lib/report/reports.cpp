@@ -14,6 +14,7 @@ void Reports::begin(std::int64_t first, const RunSpec& spec) {
         log_.write_event({.kind = RunEvent::Kind::resume, .step = first});
     settings_ = to_json(spec);
     if (spec.logging.tensorboard) tensorboard_.emplace(paths_.folder, first, settings_);
+    if (spec.logging.prometheus) prometheus_.emplace(*spec.logging.prometheus, spec.name);
     console_.emplace(first, spec.training.steps);
 }
 
@@ -43,6 +44,7 @@ void Reports::rolled_back(std::int64_t step, std::int64_t from) {
 void Reports::step(const StepMetrics& metrics) {
     log_.write_step(metrics);
     console_->step(metrics);
+    if (prometheus_) prometheus_->write(metrics);
     if (!tensorboard_) return;
     std::vector<Scalar> scalars;
     for_each_metric(metrics, [&](std::string_view name, const auto& value) {
@@ -60,6 +62,7 @@ void Reports::step(const StepMetrics& metrics) {
 
 void Reports::validation(std::int64_t step, double val_loss) {
     log_.write_validation({step, val_loss});
+    if (prometheus_) prometheus_->write(Validation{step, val_loss});
     console_->validation(step, val_loss);
     if (tensorboard_) tensorboard_->write(step, {{"val_loss", val_loss}});
 }

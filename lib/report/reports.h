@@ -1,5 +1,5 @@
-// Everything that a run reports to: metrics.jsonl, TensorBoard and the console. Only rank 0 has
-// one.
+// Everything that a run reports to: metrics.jsonl, TensorBoard, Prometheus and the console. Only
+// rank 0 has one.
 #pragma once
 
 #include <cstdint>
@@ -9,6 +9,7 @@
 #include "base/json.h"
 #include "report/console.h"
 #include "report/metrics_log.h"
+#include "report/prometheus.h"
 #include "report/run_directory.h"
 #include "report/tensorboard.h"
 #include "spec/run_spec.h"
@@ -48,6 +49,7 @@ private:
     MetricsLog log_;
     Json settings_;  ///< for TensorBoard's HPARAMS tab
     std::optional<TensorBoardWriter> tensorboard_;
+    std::optional<PrometheusFile> prometheus_;
     std::optional<Console> console_;
 };
 

@@ -203,6 +203,7 @@ struct FaultsSpec {
 struct LoggingSpec {
     std::int64_t interval = 10;
     bool tensorboard = true;
+    std::optional<std::filesystem::path> prometheus = {};  ///< a file named *.prom
 
     bool operator==(const LoggingSpec&) const = default;
 };

@@ -196,6 +196,7 @@ template <class Keys>
 void visit_keys(Keys& keys, LoggingSpec& logging) {
     keys.value("interval", logging.interval, step_count);
     keys.value("tensorboard", logging.tensorboard);
+    keys.open("prometheus", logging.prometheus, "none");
 }
 
 template <class Keys>

@@ -53,6 +53,20 @@ Tokenizer read_tokenizer_of(const RunSpec& spec, TokenizerInput& input) {
     });
 }
 
+void check_prometheus(const RunSpec& spec) {
+    const std::string key = "logging.prometheus";
+    if (!spec.logging.prometheus) return;
+    with_key_location(spec, key, [&] {
+        const std::filesystem::path path = path_as_written(spec, key, *spec.logging.prometheus);
+        if (path.extension() != ".prom") {
+            fail(ExitCode::usage, path.string(),
+                 ": the name must end in .prom; node_exporter reads no other files");
+        }
+        if (path.has_parent_path())
+            require_path(path.parent_path(), ExitCode::usage, "folder", "; create it");
+    });
+}
+
 /// Training samples of all steps. Those until the checkpoint may have had other batch sizes.
 std::int64_t run_samples(const RunPlan& plan, const std::optional<SavedData>& saved) {
     if (!saved) return plan.batch.samples_of(plan.steps);
@@ -70,6 +84,7 @@ TokenizerInput check_inputs(const RunSpec& spec) {
     }
     require_sources(spec, "data.train", spec.data.train);
     require_sources(spec, "data.validation", spec.data.validation);
+    check_prometheus(spec);
     TokenizerInput input;
     if (!spec.data.tokenizer) return input;
     const Tokenizer tokenizer = read_tokenizer_of(spec, input);

@@ -109,7 +109,8 @@ TEST_CASE("a mistake in a key is named with its place and the nearest key") {
           "run.yaml:7:24: logging.tensorbord: unknown key; nearest: logging.tensorboard");
     CHECK(mistake_in("lr: 1.0\n") == "run.yaml:7:1: lr: unknown key; nearest: optimizer.lr");
     CHECK(mistake_in("logging: {wandb: true}\n") ==
-          "run.yaml:7:11: logging.wandb: unknown key; known here: interval or tensorboard");
+          "run.yaml:7:11: logging.wandb: unknown key; known here: interval, tensorboard or "
+          "prometheus");
     CHECK(mistake_in("seed: 1\nseed: 1\n") ==
           "run.yaml:8:1: seed: duplicate key; remove one of the two");
     // A misspelt required key is reported as such, not as missing.

@@ -75,7 +75,7 @@ lr_schedule: {kind: wsd, warmup_steps: 7, decay_steps: 900, min_lr: 1.0e-5, wsd_
 checkpoint: {interval: 20, keep_last: 4, keep_every: 100, async: false}
 faults: {hang_seconds: 60, max_skipped_steps: 3, replica_check_interval: 8,
          loss_spike: {factor: 4, window: 100, action: rollback}, time_limit: auto}
-logging: {interval: 5, tensorboard: false}
+logging: {interval: 5, tensorboard: false, prometheus: run.prom}
 )";
 
 }  // namespace
@@ -126,7 +126,7 @@ TEST_CASE("every key of the design is read") {
     CHECK(spec.checkpoint == CheckpointSpec{20, 4, 100, false});
     CHECK(spec.faults ==
           FaultsSpec{60, 3, 8, LossSpike{4, 100, LossSpike::Action::rollback}, TimeLimit{true, 0}});
-    CHECK(spec.logging == LoggingSpec{5, false});
+    CHECK(spec.logging == LoggingSpec{5, false, std::filesystem::absolute("run.prom")});
 }
 
 TEST_CASE("forms of YAML that are one and the same spec") {

@@ -104,6 +104,7 @@ faults:
 logging:
   interval: 10
   tensorboard: true
+  prometheus: none
 fault_injection: none
 )";
 

@@ -1,0 +1,132 @@
+#include "report/prometheus.h"
+
+#include <array>
+#include <cmath>
+
+#include "base/error.h"
+#include "base/log.h"
+#include "base/temporary_file.h"
+#include "base/text.h"
+
+namespace gptrain {
+namespace {
+
+/// What Prometheus calls a scalar metric (names have base units) and says of it, in the order of
+/// for_each_metric. `factor` converts to the base unit.
+struct Gauge {
+    std::string_view name;
+    std::string_view help;
+    double factor = 1;
+};
+constexpr std::array<Gauge, 13> gauges = {
+    {{"loss", "Mean cross-entropy per token of the last logged step, in nats."},
+     {"mean_loss",
+      "Mean cross-entropy per token over the steps since the logged step before, in nats."},
+     {"grad_norm", "Norm of all gradients before clipping."},
+     {"learning_rate", "Learning rate."},
+     {"loss_scale", "Loss scale; 1 unless fp16."},
+     {"tokens_per_second", "Tokens trained on per second."},
+     {"step_time_seconds", "Time of a step."},
+     {"device_flops_per_second", "Model FLOP/s of a device.", 1e12},
+     {"mfu_ratio", "Model FLOP/s over the device's peak, 0 to 1."},
+     {"consumed_samples", "Samples since the start of training."},
+     {"consumed_tokens", "Tokens since the start of training."},
+     {"memory_bytes", "Memory that the largest rank allocated."},
+     {"skipped_steps", "Updates skipped since the start of training."}}};
+
+/// The value of a label: backslash, quote and line end are escaped.
+std::string label_value(std::string_view value) {
+    std::string out;
+    for (const char c : value) {
+        switch (c) {
+            case '\\': out += "\\\\"; break;
+            case '"': out += "\\\""; break;
+            case '\n': out += "\\n"; break;
+            default: out += c;
+        }
+    }
+    return out;
+}
+
+class Writer {
+public:
+    explicit Writer(std::string_view run) : run_(label_value(run)) {}
+
+    void begin(std::string_view name, std::string_view help) {
+        out_ += text("# HELP gptrain_", name, ' ', help, "\n# TYPE gptrain_", name, " gauge\n");
+    }
+    /// `label`: empty, or further labels after a comma.
+    void value(std::string_view name, std::string_view label, const auto& value) {
+        out_ += text("gptrain_", name, "{run=\"", run_, '"', label, "} ", value, '\n');
+    }
+    std::string take() { return std::move(out_); }
+
+private:
+    std::string run_;
+    std::string out_;
+};
+
+void write_comm(Writer& writer, const std::vector<CommMetric>& comm) {
+    const auto label = [](const CommMetric& each) { return text(",axis=\"", each.axis, '"'); };
+    if (comm.empty()) return;
+    writer.begin("comm_bytes",
+                 "Bytes that the busiest rank sends in a step on an axis of the mesh.");
+    for (const CommMetric& each : comm)
+        writer.value("comm_bytes", label(each), each.bytes);
+    writer.begin("comm_seconds", "Time of a step that computation waits for an axis of the mesh.");
+    for (const CommMetric& each : comm) {
+        if (each.seconds) writer.value("comm_seconds", label(each), *each.seconds);
+    }
+}
+
+}  // namespace
+
+std::string prometheus_text(std::string_view run, const StepMetrics& metrics,
+                            const std::optional<Validation>& validation) {
+    Writer writer(run);
+    writer.begin("step", "Last logged step.");
+    writer.value("step", "", metrics.step);
+    std::size_t index = 0;
+    for_each_metric(metrics, [&](std::string_view /*name*/, const auto& value) {
+        const Gauge& gauge = gauges[index++];
+        if (!value || !std::isfinite(static_cast<double>(*value))) return;
+        writer.begin(gauge.name, gauge.help);
+        if (gauge.factor == 1) {
+            writer.value(gauge.name, "", *value);
+        } else {
+            writer.value(gauge.name, "", gauge.factor * static_cast<double>(*value));
+        }
+    });
+    if (validation && validation->val_loss) {
+        writer.begin("val_loss", "Mean cross-entropy per token of the validation data, in nats.");
+        writer.value("val_loss", "", *validation->val_loss);
+    }
+    write_comm(writer, metrics.comm);
+    writer.begin("goodput_seconds", "Running time by use, over all starts of the run.");
+    for (const TimePart& part : time_parts) {
+        writer.value("goodput_seconds", text(",part=\"", part.name, '"'),
+                     metrics.goodput.*part.seconds);
+    }
+    return writer.take();
+}
+
+void PrometheusFile::write(const StepMetrics& metrics) {
+    metrics_ = metrics;
+    write();
+}
+
+void PrometheusFile::write(const Validation& validation) {
+    validation_ = validation;
+    if (metrics_) write();
+}
+
+void PrometheusFile::write() {
+    try {
+        replace_file(file_, prometheus_text(run_, *metrics_, validation_));
+    } catch (const Error& error) {
+        if (!warned_) warn("logging.prometheus: ", error.what(), "; training continues");
+        warned_ = true;
+    }
+}
+
+}  // namespace gptrain

@@ -1,0 +1,80 @@
+#include "report/prometheus.h"
+
+#include <algorithm>
+#include <limits>
+
+#include "catch.h"
+#include "support/captured_stderr.h"
+#include "support/temp_folder.h"
+
+namespace gptrain {
+namespace {
+
+using test::contains;
+using test::contents;
+using test::TempFolder;
+
+StepMetrics some_metrics() {
+    StepMetrics metrics = {.step = 12, .loss = 2.5, .lr = 6.0e-4};
+    metrics.tflops_per_device = 0.25;
+    metrics.grad_norm = std::numeric_limits<double>::infinity();
+    metrics.consumed_tokens = std::int64_t{1} << 60;
+    metrics.comm = {{"tp", 4096, 0.25}, {"dp", 8, std::nullopt}};
+    metrics.goodput = {.useful = 1.5, .save = 0.25};
+    return metrics;
+}
+
+TEST_CASE("each metric that is known is a gauge with its help and type, in base units") {
+    const std::string text = prometheus_text("tiny", some_metrics(), Validation{10, 3.5});
+    CHECK(contains(text,
+                   "# HELP gptrain_step Last logged step.\n# TYPE gptrain_step gauge\n"
+                   "gptrain_step{run=\"tiny\"} 12\n"));
+    CHECK(contains(text, "\ngptrain_loss{run=\"tiny\"} 2.5\n"));
+    CHECK(contains(text, "\ngptrain_learning_rate{run=\"tiny\"} 6e-04\n"));
+    CHECK(contains(text, "\ngptrain_device_flops_per_second{run=\"tiny\"} 2.5e+11\n"));
+    CHECK(contains(text, "\ngptrain_consumed_tokens{run=\"tiny\"} 1152921504606846976\n"));
+    CHECK(contains(text, "\ngptrain_val_loss{run=\"tiny\"} 3.5\n"));
+    CHECK(contains(text, "\ngptrain_comm_bytes{run=\"tiny\",axis=\"dp\"} 8\n"));
+    CHECK(contains(text, "\ngptrain_comm_seconds{run=\"tiny\",axis=\"tp\"} 0.25\n"));
+    CHECK(contains(text, "\ngptrain_goodput_seconds{run=\"tiny\",part=\"save\"} 0.25\n"));
+    CHECK_FALSE(contains(text, "grad_norm"));
+    CHECK_FALSE(contains(text, "mfu"));
+    CHECK_FALSE(contains(text, "comm_seconds{run=\"tiny\",axis=\"dp\"}"));
+}
+
+TEST_CASE("a run's name is escaped in labels") {
+    CHECK(contains(prometheus_text("a\"b\\c\nd", {.step = 1}, std::nullopt),
+                   "gptrain_step{run=\"a\\\"b\\\\c\\nd\"} 1\n"));
+}
+
+TEST_CASE("a file has the newest step and the newest evaluation") {
+    const TempFolder folder;
+    PrometheusFile file(folder / "run.prom", "tiny");
+    const auto has = [&](const StepMetrics& metrics, const std::optional<Validation>& validation) {
+        return contents(folder / "run.prom") == prometheus_text("tiny", metrics, validation);
+    };
+    file.write(Validation{0, 4.5});
+    CHECK_FALSE(std::filesystem::exists(folder / "run.prom"));
+    file.write(StepMetrics{.step = 1});
+    CHECK(has({.step = 1}, Validation{0, 4.5}));
+    file.write(Validation{1, 3.5});
+    CHECK(has({.step = 1}, Validation{1, 3.5}));
+    file.write(StepMetrics{.step = 2});
+    CHECK(has({.step = 2}, Validation{1, 3.5}));
+}
+
+TEST_CASE("a file that cannot be written is one warning") {
+    const TempFolder folder;
+    const auto path = folder / "missing" / "run.prom";
+    const std::string said = test::stderr_of([&] {
+        PrometheusFile file(path, "tiny");
+        file.write(StepMetrics{.step = 1});
+        file.write(StepMetrics{.step = 2});
+    });
+    CHECK(contains(said, "logging.prometheus: " + path.string()));
+    CHECK(contains(said, "training continues"));
+    CHECK(std::count(said.begin(), said.end(), '\n') == 1);
+}
+
+}  // namespace
+}  // namespace gptrain
