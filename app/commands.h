@@ -26,6 +26,7 @@ void add_serve(CLI::App& app, Command& chosen);
 void add_import(CLI::App& app, Command& chosen);
 void add_export(CLI::App& app, Command& chosen);
 void add_plan(CLI::App& app, Command& chosen);
+void add_report(CLI::App& app, Command& chosen);
 
 /// Adds --set, the option of all commands that read a run spec.
 void add_settings(CLI::App& command, std::vector<std::string>& settings);

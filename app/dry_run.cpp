@@ -150,14 +150,6 @@ void print_fit(RankCosts ranks, const RunSpec& spec, const PlanTarget& target,
 
 // ---- work and bytes -----------------------------------------------------------------------------
 
-/// The most bytes that any rank sends.
-std::int64_t max_sent_bytes(RankCosts ranks, Axis axis, const MeshShape& mesh) {
-    std::int64_t most = 0;
-    for (const RankCost& rank : ranks)
-        most = std::max(most, sent_bytes(axis, rank.cost, mesh));
-    return most;
-}
-
 void print_work(RankCosts ranks, const StepCost& cost, const RunPlan& plan) {
     const double tokens = static_cast<double>(plan.batch.global_batch_size * plan.seq_length);
     print("work per step at global_batch_size ", plan.batch.global_batch_size);

@@ -54,6 +54,7 @@ int run(int argc, char** argv) {
     gptrain::add_import(app, chosen);
     gptrain::add_export(app, chosen);
     gptrain::add_plan(app, chosen);
+    gptrain::add_report(app, chosen);
     try {
         app.parse(argc, argv);
     } catch (const CLI::Success& help) {

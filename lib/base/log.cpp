@@ -41,6 +41,15 @@ bool is_dumb_terminal() {
     return kind == nullptr || std::string_view(kind).empty() || std::string_view(kind) == "dumb";
 }
 
+/// The terminal's own answer, else an environment variable's, else the usual.
+std::int64_t terminal_size(unsigned short winsize::*side, const char* name, std::int64_t usual) {
+    struct winsize size {};
+    if (::ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) == 0 && size.*side > 0) return size.*side;
+    const char* variable = std::getenv(name);
+    const auto count = parse_int(variable != nullptr ? variable : "");
+    return count && *count > 0 ? *count : usual;
+}
+
 constexpr std::string_view clear_line = "\r\x1b[K";
 
 void write_line(int descriptor, std::string_view prefix, std::string_view line) {
@@ -108,19 +117,23 @@ bool stdout_is_terminal() {
 bool stdout_shows_colours() {
     const char* refused = std::getenv("NO_COLOR");
     const bool allowed = refused == nullptr || std::string_view(refused).empty();
-    return allowed && stdout_is_terminal() && !is_dumb_terminal();
+    return allowed && stdout_moves_cursor();
 }
 
 std::int64_t terminal_columns() {
-    struct winsize size {};
-    if (::ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) == 0 && size.ws_col > 0) return size.ws_col;
-    const char* variable = std::getenv("COLUMNS");
-    const auto columns = parse_int(variable != nullptr ? variable : "");
-    return columns && *columns > 0 ? *columns : 80;
+    return terminal_size(&winsize::ws_col, "COLUMNS", 80);
+}
+
+std::int64_t terminal_rows() {
+    return terminal_size(&winsize::ws_row, "LINES", 24);
+}
+
+bool stdout_moves_cursor() {
+    return stdout_is_terminal() && !is_dumb_terminal();
 }
 
 void show_status(std::string_view line) {
-    if (silent || !stdout_is_terminal() || is_dumb_terminal()) return;
+    if (silent || !stdout_moves_cursor()) return;
     const std::lock_guard lock(output_mutex());
     const auto width = static_cast<std::size_t>(terminal_columns() - 1);
     write_whole(STDOUT_FILENO, text(clear_line, line.substr(0, width)));

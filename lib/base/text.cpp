@@ -46,11 +46,28 @@ std::optional<std::int64_t> parse_bytes(std::string_view word) {
     return std::nullopt;
 }
 
+namespace {
+
+std::string formatted(double value, std::chars_format format, int precision) {
+    if (std::isnan(value)) return "nan";
+    std::array<char, 400> digits;  // the longest number has 309 digits before its point
+    const auto end =
+        std::to_chars(digits.data(), digits.data() + digits.size(), value, format, precision).ptr;
+    return {digits.data(), end};
+}
+
+}  // namespace
+
 std::string fixed(double value, int digits) {
-    std::array<char, 400> buffer;
-    const auto result = std::to_chars(buffer.data(), buffer.data() + buffer.size(), value,
-                                      std::chars_format::fixed, digits);
-    return {buffer.data(), result.ptr};
+    return formatted(value, std::chars_format::fixed, digits);
+}
+
+std::string significant(double value, int digits) {
+    return formatted(value, std::chars_format::general, digits);
+}
+
+std::string scientific(double value, int digits) {
+    return formatted(value, std::chars_format::scientific, digits);
 }
 
 std::string percent(std::int64_t part, std::int64_t whole) {
@@ -85,7 +102,7 @@ std::string human_count(double value) {
 std::string human_bytes(std::int64_t bytes) {
     static constexpr std::array<std::string_view, 6> units = {"KiB", "MiB", "GiB",
                                                               "TiB", "PiB", "EiB"};
-    if (std::abs(bytes) < 1024) return text(bytes, " B");
+    if (bytes > -1024 && bytes < 1024) return text(bytes, " B");
     double value = static_cast<double>(bytes) / 1024;
     std::size_t unit = 0;
     while (std::abs(value) >= 1024 && unit + 1 < units.size()) {

@@ -51,6 +51,12 @@ std::string percent(std::int64_t part, std::int64_t whole);
 /// The value with a fixed number of digits after the point.
 std::string fixed(double value, int digits);
 
+/// The value with this number of significant digits, without zeros at the end: "1.235", "6e-04".
+std::string significant(double value, int digits);
+
+/// "6.00e-04": with a fixed number of digits after the point.
+std::string scientific(double value, int digits);
+
 /// 124439808 as "124,439,808".
 std::string grouped(std::int64_t value);
 

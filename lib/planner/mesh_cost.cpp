@@ -63,4 +63,11 @@ std::int64_t sent_bytes(Axis axis, const StepCost& cost, const MeshShape& mesh) 
     return bytes;
 }
 
+std::int64_t max_sent_bytes(std::span<const RankCost> ranks, Axis axis, const MeshShape& mesh) {
+    std::int64_t most = 0;
+    for (const RankCost& rank : ranks)
+        most = std::max(most, sent_bytes(axis, rank.cost, mesh));
+    return most;
+}
+
 }  // namespace gptrain

@@ -1,6 +1,7 @@
 // The cost of a step on every rank of a mesh.
 #pragma once
 
+#include <span>
 #include <vector>
 
 #include "engine/engine.h"
@@ -33,5 +34,8 @@ std::vector<StepTrace> trace_stages(const RunPlan& plan, const BackendMemory& ne
 /// Bytes that a rank sends in a step on one mesh axis: tp, cp, dp or pp. Other communicators count
 /// as one of these (CommMetrics).
 std::int64_t sent_bytes(Axis axis, const StepCost& cost, const MeshShape& mesh);
+
+/// The most that any of the ranks sends.
+std::int64_t max_sent_bytes(std::span<const RankCost> ranks, Axis axis, const MeshShape& mesh);
 
 }  // namespace gptrain

@@ -58,6 +58,7 @@ double bubble(const Timeline& timeline);
 /// numbers where they fit, messages as a line under the row, and below it operations from issue to
 /// end, with the time that the stage waits for them. A long middle is cut out, with a mark that
 /// gives its length.
+std::string to_svg(const Timeline& timeline);
 void write_timeline_svg(const std::filesystem::path& path, const Timeline& timeline);
 
 /// Chrome's trace event format, which Perfetto reads: every event, with one thread for each stage

@@ -262,8 +262,12 @@ void Picture::draw_gap() {
 
 }  // namespace
 
+std::string to_svg(const Timeline& timeline) {
+    return Picture(timeline).draw();
+}
+
 void write_timeline_svg(const std::filesystem::path& path, const Timeline& timeline) {
-    write_file_durably(path, Picture(timeline).draw());
+    write_file_durably(path, to_svg(timeline));
 }
 
 }  // namespace gptrain

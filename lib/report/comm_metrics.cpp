@@ -1,8 +1,15 @@
 #include "report/comm_metrics.h"
 
+#include <algorithm>
 #include <cmath>
 
 namespace gptrain {
+
+const CommMetric* find_axis(const std::vector<CommMetric>& comm, std::string_view axis) {
+    const auto found = std::find_if(comm.begin(), comm.end(),
+                                    [&](const CommMetric& each) { return each.axis == axis; });
+    return found == comm.end() ? nullptr : &*found;
+}
 
 Axis reported_axis(Axis axis, const MeshShape& shape) {
     switch (axis) {

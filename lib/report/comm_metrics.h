@@ -20,6 +20,9 @@ struct CommMetric {
     std::optional<double> seconds = {};  ///< nothing if the host cannot measure it
 };
 
+/// The metric of an axis; null if there is none.
+const CommMetric* find_axis(const std::vector<CommMetric>& comm, std::string_view axis);
+
 /// The axis of the mesh under which a communicator is reported, the one whose size requires it:
 /// sums over dp x cp count as dp, the sharers of k and v as tp, first and last stage as pp, and the
 /// few bytes over tp x pp as pp, or as tp if there is one stage.

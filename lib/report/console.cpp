@@ -1,8 +1,6 @@
 #include "report/console.h"
 
 #include <algorithm>
-#include <array>
-#include <charconv>
 #include <cmath>
 #include <iterator>
 
@@ -11,18 +9,6 @@
 
 namespace gptrain {
 namespace {
-
-std::string formatted(double value, std::chars_format format, int precision) {
-    if (std::isnan(value)) return "nan";
-    std::array<char, 400> digits;  // the longest number has 309 digits before its point
-    const auto end =
-        std::to_chars(digits.data(), digits.data() + digits.size(), value, format, precision).ptr;
-    return {digits.data(), end};
-}
-
-std::string significant(double value, int digits) {
-    return formatted(value, std::chars_format::general, digits);
-}
 
 std::string step_label(std::int64_t step, std::int64_t steps) {
     const std::string total = text(steps);
@@ -39,15 +25,12 @@ std::string step_line(const StepMetrics& metrics, std::int64_t steps,
     const auto add = [&](const std::optional<double>& value, const auto& written) {
         if (value) line += text("  ", written(*value));
     };
-    add(metrics.mean_loss,
-        [](double x) { return text("mean_loss ", formatted(x, std::chars_format::fixed, 4)); });
+    add(metrics.mean_loss, [](double x) { return text("mean_loss ", fixed(x, 4)); });
     if (!metrics.mean_loss) {
-        add(metrics.loss,
-            [](double x) { return text("loss ", formatted(x, std::chars_format::fixed, 4)); });
+        add(metrics.loss, [](double x) { return text("loss ", fixed(x, 4)); });
     }
     add(metrics.grad_norm, [](double x) { return text("grad_norm ", significant(x, 4)); });
-    add(metrics.lr,
-        [](double x) { return text("lr ", formatted(x, std::chars_format::scientific, 2)); });
+    add(metrics.lr, [](double x) { return text("lr ", scientific(x, 2)); });
     add(metrics.tokens_per_s, [](double x) { return text(std::llround(x), " tok/s"); });
     add(metrics.tflops_per_device, [](double x) { return text(significant(x, 3), " TFLOP/s"); });
     if (metrics.mfu) line += text(" (", std::llround(100 * *metrics.mfu), "% of peak)");
@@ -56,8 +39,7 @@ std::string step_line(const StepMetrics& metrics, std::int64_t steps,
 }
 
 std::string validation_line(std::int64_t step, std::int64_t steps, double val_loss) {
-    return text(step_label(step, steps), "  val_loss ",
-                formatted(val_loss, std::chars_format::fixed, 4), "  perplexity ",
+    return text(step_label(step, steps), "  val_loss ", fixed(val_loss, 4), "  perplexity ",
                 significant(std::exp(val_loss), 4));
 }
 

@@ -20,6 +20,8 @@ struct RunPaths {
     std::filesystem::path cache() const { return folder / "cache"; }
     /// What gptrain plan --measure measured.
     std::filesystem::path measured() const { return folder / "measured.jsonl"; }
+    /// What gptrain eval --task --json wrote here, for the run's report.
+    std::filesystem::path tasks() const { return folder / "tasks.json"; }
     std::filesystem::path lock() const { return folder / ".lock"; }
 };
 

@@ -1,0 +1,22 @@
+// The sections of a report behind its charts. Each is HTML, empty if there is nothing to show.
+#pragma once
+
+#include <span>
+#include <string>
+
+#include "page/reported_run.h"
+
+namespace gptrain {
+
+/// A row for each metric of a task that any run has.
+std::string task_section(std::span<const ReportedRun> runs);
+/// A bar of the running time by use for each run, and a table of all.
+std::string time_section(std::span<const ReportedRun> runs);
+/// A table of the first 200 events.
+std::string event_section(std::span<const ReportedRun> runs);
+std::string plan_section(std::span<const ReportedRun> runs);
+std::string picture_section(std::span<const Picture> pictures);
+/// What differs between several specs, and every spec in full.
+std::string spec_section(std::span<const ReportedRun> runs);
+
+}  // namespace gptrain

@@ -1,0 +1,176 @@
+#include "page/tables.h"
+
+#include <algorithm>
+#include <cmath>
+#include <functional>
+#include <vector>
+
+#include "base/json.h"
+#include "base/text.h"
+#include "comm/mesh.h"
+#include "spec/spec_json.h"
+
+namespace gptrain {
+namespace {
+
+/// A step of the table. Either pointer may be null.
+struct Row {
+    std::int64_t step;
+    const StepMetrics* metrics;
+    const Validation* validation;
+};
+
+std::vector<Row> rows_of(const RunLog& log) {
+    std::vector<Row> rows;
+    auto validation = log.validations.begin();
+    const auto add_validations_before = [&](const StepMetrics* next) {
+        for (; validation != log.validations.end() &&
+               (next == nullptr || validation->step < next->step);
+             ++validation)
+            rows.push_back({validation->step, nullptr, &*validation});
+    };
+    for (const StepMetrics& metrics : log.steps) {
+        add_validations_before(&metrics);
+        const bool evaluated =
+            validation != log.validations.end() && validation->step == metrics.step;
+        rows.push_back({metrics.step, &metrics, evaluated ? &*validation++ : nullptr});
+    }
+    add_validations_before(nullptr);
+    return rows;
+}
+
+struct TableColumn {
+    std::string name;
+    /// The cell as JSON; "" if it is unknown.
+    std::function<std::string(const Row&)> cell;
+};
+
+std::string cell_of(const auto& value) {
+    return value && std::isfinite(static_cast<double>(*value)) ? text(*value) : "";
+}
+
+const CommMetric* on_axis(const Row& row, std::string_view axis) {
+    return row.metrics != nullptr ? find_axis(row.metrics->comm, axis) : nullptr;
+}
+
+void add_metrics(std::vector<TableColumn>& columns) {
+    const StepMetrics names;
+    std::size_t index = 0;
+    for_each_metric(names, [&](std::string_view name, const auto& /*value*/) {
+        columns.push_back({std::string(name), [at = index++](const Row& row) {
+                               std::string cell;
+                               std::size_t i = 0;
+                               if (row.metrics == nullptr) return cell;
+                               for_each_metric(*row.metrics, [&](auto /*name*/, const auto& value) {
+                                   if (i++ == at) cell = cell_of(value);
+                               });
+                               return cell;
+                           }});
+    });
+}
+
+void add_comm(std::vector<TableColumn>& columns, std::span<const ReportedRun> runs) {
+    for (const MeshAxis& each : mesh_axes) {
+        const std::string_view axis = name_of(each.axis);
+        const auto has_axis = [&](const StepMetrics& metrics) {
+            return find_axis(metrics.comm, axis) != nullptr;
+        };
+        if (std::none_of(runs.begin(), runs.end(), [&](const ReportedRun& run) {
+                return std::any_of(run.log.steps.begin(), run.log.steps.end(), has_axis);
+            }))
+            continue;
+        columns.push_back({text("comm.", axis, ".bytes"), [axis](const Row& row) {
+                               const CommMetric* comm = on_axis(row, axis);
+                               return comm != nullptr ? text(comm->bytes) : "";
+                           }});
+        columns.push_back({text("comm.", axis, ".seconds"), [axis](const Row& row) {
+                               const CommMetric* comm = on_axis(row, axis);
+                               return comm != nullptr ? cell_of(comm->seconds) : "";
+                           }});
+    }
+}
+
+std::vector<TableColumn> columns_of(std::span<const ReportedRun> runs) {
+    std::vector<TableColumn> columns = {{"step", [](const Row& row) { return text(row.step); }}};
+    add_metrics(columns);
+    columns.push_back({"val_loss", [](const Row& row) {
+                           return row.validation != nullptr ? cell_of(row.validation->val_loss)
+                                                            : "";
+                       }});
+    add_comm(columns, runs);
+    for (const TimePart& part : time_parts) {
+        columns.push_back({text("goodput.", part.name), [&part](const Row& row) {
+                               const bool known =
+                                   row.metrics != nullptr && row.metrics->goodput.sum() > 0;
+                               return known ? text(row.metrics->goodput.*part.seconds) : "";
+                           }});
+    }
+    return columns;
+}
+
+std::string csv_quoted(std::string_view cell) {
+    if (cell.find_first_of(",\"\r\n") == cell.npos) return std::string(cell);
+    std::string out = "\"";
+    for (const char c : cell)
+        out += c == '"' ? "\"\"" : std::string(1, c);
+    return out + '"';
+}
+
+Json events_of(const RunLog& log) {
+    Json events = Json::array();
+    for (const RunEvent& event : log.events)
+        events.push_back(parse_json(to_text(event), "event"));
+    return events;
+}
+
+Json tasks_of(const ReportedRun& run) {
+    Json tasks = Json::object();
+    for (const TaskResult& result : run.tasks)
+        tasks[result.task][result.metric] = result.value;
+    return tasks;
+}
+
+}  // namespace
+
+std::string to_csv(std::span<const ReportedRun> runs) {
+    const std::vector<TableColumn> columns = columns_of(runs);
+    std::string out = "run";
+    for (const TableColumn& column : columns)
+        out += ',' + column.name;
+    out += '\n';
+    for (const ReportedRun& run : runs) {
+        const std::string label = csv_quoted(run.label);
+        for (const Row& row : rows_of(run.log)) {
+            out += label;
+            for (const TableColumn& column : columns)
+                out += ',' + column.cell(row);
+            out += '\n';
+        }
+    }
+    return out;
+}
+
+std::string to_json(std::span<const ReportedRun> runs) {
+    const std::vector<TableColumn> columns = columns_of(runs);
+    std::string out = "{\"runs\": [";
+    for (const ReportedRun& run : runs) {
+        out += text(&run == runs.data() ? "\n" : ",\n", "{\"run\": ", to_line(Json(run.label)),
+                    ", \"name\": ", run.spec ? to_line(Json(run.spec->name)) : "null",
+                    ",\n\"spec\": ", run.spec ? to_line(to_json(*run.spec)) : "null",
+                    ",\n\"metrics\": {");
+        const std::vector<Row> rows = rows_of(run.log);
+        for (const TableColumn& column : columns) {
+            out += text(&column == columns.data() ? "\n\"" : ",\n\"", column.name, "\": [");
+            for (const Row& row : rows) {
+                const std::string cell = column.cell(row);
+                out += text(&row == rows.data() ? "" : ", ", cell.empty() ? "null" : cell);
+            }
+            out += ']';
+        }
+        out += text("},\n\"events\": ", to_line(events_of(run.log)),
+                    ",\n\"tasks\": ", to_line(tasks_of(run)), "}");
+    }
+    return out + "\n]}\n";
+}
+
+}  // namespace gptrain

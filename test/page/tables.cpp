@@ -1,0 +1,78 @@
+#include "page/tables.h"
+
+#include <sstream>
+
+#include "base/json.h"
+#include "catch.h"
+#include "page/logs.h"
+#include "page/spec_table.h"
+
+namespace gptrain {
+namespace {
+
+using test::log_of;
+using test::run_of;
+
+std::vector<ReportedRun> two_runs() {
+    std::vector<ReportedRun> runs;
+    runs.push_back(
+        run_of("runs/a,\"b\"",
+               log_of({"{\"step\": 10, \"loss\": 5, \"grad_norm\": null}",
+                       "{\"step\": 10, \"val_loss\": 4.5}", "{\"step\": 15, \"val_loss\": 4}",
+                       "{\"event\": \"skip\", \"step\": 12, \"reason\": \"a \\\"b\\\"\"}"})));
+    runs.push_back(
+        run_of("c", log_of({"{\"step\": 1, \"loss\": 2.5, \"comm\": {\"dp\": {\"bytes\": 8, "
+                            "\"seconds\": null}}}"})));
+    return runs;
+}
+
+TEST_CASE("a table has a row for each step that was logged or evaluated") {
+    std::istringstream csv(to_csv(two_runs()));
+    std::vector<std::string> lines;
+    for (std::string line; std::getline(csv, line);)
+        lines.push_back(line);
+    REQUIRE(lines.size() == 4);
+    CHECK(lines[0] ==
+          "run,step,loss,mean_loss,grad_norm,lr,loss_scale,tokens_per_s,step_time_s,"
+          "tflops_per_device,mfu,consumed_samples,consumed_tokens,memory_bytes,skipped_steps,"
+          "val_loss,comm.dp.bytes,comm.dp.seconds,goodput.useful,goodput.init,goodput.load,"
+          "goodput.save,goodput.eval,goodput.lost");
+    CHECK(lines[1] == "\"runs/a,\"\"b\"\"\",10,5,,,,,,,,,,,,,4.5,,,,,,,,");
+    CHECK(lines[2] == "\"runs/a,\"\"b\"\"\",15,,,,,,,,,,,,,,4,,,,,,,,");
+    CHECK(lines[3] == "c,1,2.5,,,,,,,,,,,,,,8,,,,,,,");
+}
+
+TEST_CASE("the JSON form has the same columns, the spec and the events") {
+    std::vector<ReportedRun> runs = two_runs();
+    runs[1].spec = test::spec_of();
+    const Json json = parse_json(to_json(runs), "report.json");
+    const Json& first = json.at("runs").at(0);
+    CHECK(first.at("run") == "runs/a,\"b\"");
+    CHECK(first.at("spec").is_null());
+    CHECK(first.at("metrics").at("step") == Json::array({10, 15}));
+    CHECK(first.at("metrics").at("loss") == Json::array({5, nullptr}));
+    CHECK(first.at("metrics").at("val_loss") == Json::array({4.5, 4}));
+    CHECK(first.at("events").at(0).at("reason") == "a \"b\"");
+    const Json& second = json.at("runs").at(1);
+    CHECK(second.at("name") == "tiny");
+    CHECK(second.at("spec").at("training").at("steps") == 20);
+    CHECK(second.at("metrics").at("comm.dp.bytes") == Json::array({8}));
+}
+
+TEST_CASE("specs differ where a key has another value") {
+    std::vector<ReportedRun> runs;
+    for (const char* lr : {"optimizer.lr=0.001", "optimizer.lr=0.002"}) {
+        runs.push_back(run_of(lr, {}));
+        runs.back().spec = test::spec_of({lr, std::string("name=") + lr});
+    }
+    runs.push_back(run_of("no spec", {}));
+    const std::vector<SpecRow> rows = spec_differences(runs);
+    REQUIRE(rows.size() == 1);
+    CHECK(rows[0].key == "optimizer.lr");
+    CHECK(rows[0].values == std::vector<std::string>{"0.001", "0.002", ""});
+    runs.erase(runs.begin());
+    CHECK(spec_differences(runs).empty());
+}
+
+}  // namespace
+}  // namespace gptrain

@@ -1,0 +1,82 @@
+#include "page/watch_view.h"
+
+#include <algorithm>
+
+#include "base/text.h"
+#include "catch.h"
+#include "page/dot_canvas.h"
+#include "page/logs.h"
+#include "support/temp_folder.h"
+
+namespace gptrain {
+namespace {
+
+RunLog falling_loss() {
+    RunLog log;
+    for (int step = 1; step <= 200; ++step)
+        log.add(text("{\"step\": ", step, ", \"loss\": ", 8 - 0.02 * step,
+                     ", \"grad_norm\": 1, \"tokens_per_s\": 1000, \"step_time_s\": 0.5}"));
+    log.add("{\"step\": 100, \"val_loss\": 6.5}");
+    log.add("{\"event\": \"skip\", \"step\": 150, \"reason\": \"a\\u001b[2J\\nb\"}");
+    return log;
+}
+
+std::int64_t characters(std::string_view line) {
+    return std::count_if(line.begin(), line.end(),
+                         [](char c) { return (static_cast<unsigned char>(c) & 0xC0) != 0x80; });
+}
+
+TEST_CASE("a view fits into its terminal, whatever the size") {
+    const std::int64_t columns = GENERATE(1, 10, 40, 80, 300);
+    const std::int64_t rows = GENERATE(1, 5, 12, 24, 100);
+    const bool unicode = GENERATE(true, false);
+    CAPTURE(columns, rows, unicode);
+    const RunLog log = falling_loss();
+    const RunSpec spec = test::spec_of({"training.steps=400"});
+    const std::string label = "runs/t\xC3\xA4gliches";
+    const auto lines = watch_view({label, log, &spec}, {columns, rows, unicode});
+    CHECK(std::ssize(lines) < std::max<std::int64_t>(rows, 2));
+    for (const std::string& line : lines) {
+        CHECK(characters(line) <= columns);
+        CHECK(line.find('\x1b') == line.npos);
+        CHECK(line.find('\n') == line.npos);
+    }
+}
+
+TEST_CASE("a view has progress, values, charts and events") {
+    const RunLog log = falling_loss();
+    const RunSpec spec = test::spec_of({"training.steps=400"});
+    const std::string label = "runs/tiny";
+    const auto lines = watch_view({label, log, &spec}, {80, 30, false});
+    std::string view;
+    for (const std::string& line : lines)
+        view += line + '\n';
+    for (const char* words :
+         {"runs/tiny\n", "step 200/400", "1 min 40 s left", "mean_loss 4.0000", "val_loss 6.5000",
+          "1,000 tok/s", "gradient norm", "step 150: update skipped: a [2J b\n", "    7.98 *"})
+        CHECK(test::contains(view, words));
+}
+
+TEST_CASE("a run without a step says so") {
+    const std::string label = "runs/tiny";
+    const auto lines = watch_view({label, {}, nullptr}, {});
+    REQUIRE(lines.size() == 2);
+    CHECK(lines[1] == "no step is logged yet");
+}
+
+TEST_CASE("dots become Braille patterns") {
+    DotCanvas canvas(2, 1, true);
+    canvas.set(0, 0);
+    canvas.set(1, 3);
+    canvas.set(2, 0);
+    canvas.set(99, 99);
+    CHECK(canvas.row(0) == "\xE2\xA2\x81\xE2\xA0\x81");  // U+2881, U+2801
+    DotCanvas plain(3, 3, false);
+    plain.line(0, 0, 2, 2);
+    CHECK(plain.row(0) == "*  ");
+    CHECK(plain.row(1) == " * ");
+    CHECK(plain.row(2) == "  *");
+}
+
+}  // namespace
+}  // namespace gptrain
