@@ -83,7 +83,7 @@ ReportedRun read_run(const std::filesystem::path& folder) {
     run.spec = read_spec(folder);
     const std::filesystem::path tasks = RunPaths{folder}.tasks();
     if (std::filesystem::exists(tasks))
-        run.tasks = task_results(read_file(tasks, max_file_bytes), tasks.string());
+        run.tasks = task_metrics(read_file(tasks, max_file_bytes), tasks.string());
     return run;
 }
 

@@ -21,8 +21,8 @@ constexpr std::size_t shown_events = 200;
 
 // ---- tasks --------------------------------------------------------------------------------------
 
-std::string task_cell(const ReportedRun& run, const TaskResult& row) {
-    for (const TaskResult& own : run.tasks) {
+std::string task_cell(const ReportedRun& run, const TaskMetric& row) {
+    for (const TaskMetric& own : run.tasks) {
         if (own.task != row.task || own.metric != row.metric) continue;
         const std::string error =
             own.standard_error ? text("\u00b1 ", significant(*own.standard_error, 2)) : "";
@@ -37,7 +37,7 @@ std::string task_section(Runs runs) {
     std::string rows;
     std::set<std::pair<std::string, std::string>> seen;
     for (const ReportedRun& run : runs) {
-        for (const TaskResult& row : run.tasks) {
+        for (const TaskMetric& row : run.tasks) {
             if (!seen.emplace(row.task, row.metric).second) continue;
             rows += text("<tr>", element("th", text(row.task, ", ", row.metric)));
             for (const ReportedRun& each : runs)

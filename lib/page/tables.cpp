@@ -125,7 +125,7 @@ Json events_of(const RunLog& log) {
 
 Json tasks_of(const ReportedRun& run) {
     Json tasks = Json::object();
-    for (const TaskResult& result : run.tasks)
+    for (const TaskMetric& result : run.tasks)
         tasks[result.task][result.metric] = result.value;
     return tasks;
 }

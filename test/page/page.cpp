@@ -69,7 +69,7 @@ TEST_CASE("results of tasks are a row for each metric") {
     std::vector<ReportedRun> runs;
     runs.push_back(run_of("runs/a", short_log()));
     runs.push_back(run_of("runs/b", short_log()));
-    runs[0].tasks = task_results(
+    runs[0].tasks = task_metrics(
         R"({"piqa": {"documents": 8, "few_shot": 2, "acc": 0.75, "acc_stderr": 0.1637, "norm": 1}})",
         "tasks.json");
     const std::string page = page_of(std::move(runs));
@@ -84,7 +84,7 @@ TEST_CASE("a file that holds no results of tasks is named") {
                  "{\"piqa\": {\"acc\": 1, \"acc_stderr\": null}}");
     CAPTURE(json);
     CHECK(test::message_of(ExitCode::bad_input, [&] {
-              task_results(json, "tasks.json");
+              task_metrics(json, "tasks.json");
           }).starts_with("tasks.json"));
 }
 

@@ -8,7 +8,7 @@
 
 namespace gptrain {
 
-struct TaskResult {
+struct TaskMetric {
     std::string task;
     std::string metric;
     double value = 0;
@@ -17,6 +17,6 @@ struct TaskResult {
 
 /// Reads {"TASK": {"documents": 8, "few_shot": 2, "METRIC": 0.75, "METRIC_stderr": 0.16, ...},
 /// ...}. Anything else is an Error (bad_input) that names `source`.
-std::vector<TaskResult> task_results(std::string_view json, const std::string& source);
+std::vector<TaskMetric> task_metrics(std::string_view json, const std::string& source);
 
 }  // namespace gptrain

@@ -1,4 +1,4 @@
-#include "page/task_results.h"
+#include "page/task_metrics.h"
 
 #include "base/error.h"
 #include "base/json.h"
@@ -15,8 +15,8 @@ bool is_setting(std::string_view key) {
 
 }  // namespace
 
-std::vector<TaskResult> task_results(std::string_view json, const std::string& source) {
-    std::vector<TaskResult> results;
+std::vector<TaskMetric> task_metrics(std::string_view json, const std::string& source) {
+    std::vector<TaskMetric> results;
     const Json tasks = parse_json(json, source);
     const JsonReader reader(tasks, source);
     for (const auto& [task, members] : tasks.items()) {
@@ -24,7 +24,7 @@ std::vector<TaskResult> task_results(std::string_view json, const std::string& s
         const JsonReader values(metrics, source);
         for (const auto& [metric, value] : metrics.items()) {
             if (is_setting(metric)) continue;
-            TaskResult result = {task, metric, values.number(metric)};
+            TaskMetric result = {task, metric, values.number(metric)};
             const std::string error = metric + std::string(error_suffix);
             if (values.has(error)) result.standard_error = values.number(error);
             results.push_back(std::move(result));
