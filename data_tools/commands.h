@@ -20,7 +20,7 @@ struct EncodeOptions {
     bool append_eod = false;
     std::int64_t workers = 0;  ///< of each rank; 0: all cores of the machine, shared by its ranks
     /// Of `gpt-preprocess chat`: the corpus is JSON lines with conversations.
-    std::optional<ChatOptions> chat;
+    std::optional<ChatLineOptions> chat;
 };
 
 /// Encodes the corpus into OUTPUT-PREFIX_KEY_document.bin and .idx, with `chat` also .mask. All

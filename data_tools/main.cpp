@@ -191,7 +191,7 @@ private:
     }
 
     void add_chat() {
-        ChatOptions& chat = chat_.chat.emplace();
+        ChatLineOptions& chat = chat_.chat.emplace();
         chat_app_ = app_.add_subcommand("chat", help::chat_description);
         chat_app_->footer(text(help::chat_section, help::exit_section, help::chat_examples));
         chat_corpus_.add_json_lines_to(*chat_app_);

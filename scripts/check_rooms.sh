@@ -5,7 +5,8 @@
 # include each other in a ring, where x.h and x.cpp count as one file. Prints each violation as
 # file:line. cuda/ stands behind lib/meter; what lies there is seen by itself, by tests and by app/
 # alone, and CUDA, cuBLASLt and NCCL by nobody else. Inside cuda/ the folders stand in the order of
-# cuda/CMakeLists.txt, with the same rule as rooms.
+# cuda/CMakeLists.txt, with the same rule as rooms. No two headers of the namespace gptrain declare
+# one name: the linker would take one of the two, without a word.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
@@ -117,6 +118,16 @@ awk -v rooms="$rooms" -v folders="$folders" '
         if (place == "cuda" && !(inner in folder_position))
             violation(inner "/ is not in the list of folders in cuda/CMakeLists.txt")
     }
+    FILENAME ~ /^(lib|app)\/.*\.h$/ && FILENAME !~ /^lib\/cpu\// &&
+    /^(struct|class|enum class) [A-Za-z0-9_]+( .*)?$/ {
+        name = $0
+        sub(/^(struct|class|enum class) /, "", name)
+        sub(/[^A-Za-z0-9_].*/, "", name)
+        if (name in declared && before !~ /^template/)
+            violation(name " is declared in " declared[name] ", too")
+        if (before !~ /^template/) declared[name] = FILENAME
+    }
+    { before = $0 }
     match($0, /^[ \t]*#[ \t]*include[ \t]*[<"][^>"]+[>"]/) {
         header = substr($0, RSTART, RLENGTH)
         quoted = header ~ /"$/

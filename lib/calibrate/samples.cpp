@@ -4,7 +4,7 @@
 
 namespace gptrain {
 
-Measured summary(std::vector<double> repeats) {
+SampleSummary summary(std::vector<double> repeats) {
     std::sort(repeats.begin(), repeats.end());
     const std::size_t quarter = repeats.size() / 4;
     const double low = repeats[quarter];

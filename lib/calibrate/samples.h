@@ -15,12 +15,12 @@ double seconds_of(const auto& work) {
 }
 
 /// What is kept of the repeats.
-struct Measured {
+struct SampleSummary {
     double seconds = 0;  ///< lower quartile: other programs only ever make a repeat slower
     double spread = 0;   ///< between the quartiles, relative to `seconds`
 };
 
 /// At least one repeat.
-Measured summary(std::vector<double> repeats);
+SampleSummary summary(std::vector<double> repeats);
 
 }  // namespace gptrain

@@ -27,7 +27,7 @@ double parse_weight(std::string_view word, std::string_view text) {
 
 }  // namespace
 
-Split parse_split(std::string_view text) {
+DataSplit parse_split(std::string_view text) {
     std::array<double, 3> weights{};
     std::size_t count = 0;
     std::string_view rest = text;
@@ -41,17 +41,17 @@ Split parse_split(std::string_view text) {
     const double sum = weights[0] + weights[1] + weights[2];
     if (!(sum > 0) || !std::isfinite(sum)) refuse(text);
 
-    Split split;
+    DataSplit split;
     double low = 0;
     for (std::size_t part = 0; part < weights.size(); ++part) {
         const double high = low + weights[part] / sum;
-        if (high > low) split.parts[part] = Split::Bounds{low, high};
+        if (high > low) split.parts[part] = DataSplit::Bounds{low, high};
         low = high;
     }
     return split;
 }
 
-SequenceRange Split::range(Part part, std::int64_t num_sequences) const {
+SequenceRange DataSplit::range(Part part, std::int64_t num_sequences) const {
     const std::optional<Bounds>& bounds = parts[part];
     if (!bounds) return {};
     const double count = static_cast<double>(num_sequences);

@@ -15,7 +15,7 @@ struct SequenceRange {
 };
 
 /// Training, validation and test as fractions of the sequences; an empty part has no bounds.
-struct Split {
+struct DataSplit {
     struct Bounds {
         double low;
         double high;
@@ -30,6 +30,6 @@ struct Split {
 
 /// Parses up to three comma-separated weights, "969,30,1"; missing ones are 0. Anything else, or
 /// weights that are all 0, is an Error (usage) that names the key data.split.
-Split parse_split(std::string_view text);
+DataSplit parse_split(std::string_view text);
 
 }  // namespace gptrain

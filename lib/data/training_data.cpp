@@ -48,14 +48,14 @@ std::vector<Source> open_sources(const std::vector<DataSource>& specs) {
 }
 
 /// With sources for validation every source is used whole.
-std::optional<Split> split_of(const DataSpec& spec) {
+std::optional<DataSplit> split_of(const DataSpec& spec) {
     if (!spec.validation.empty()) return std::nullopt;
     return parse_split(spec.split);
 }
 
 /// Without a split every source is used whole.
-std::vector<Part> parts_of(const std::vector<Source>& sources, const std::optional<Split>& split,
-                           Split::Part part) {
+std::vector<Part> parts_of(const std::vector<Source>& sources,
+                           const std::optional<DataSplit>& split, DataSplit::Part part) {
     std::vector<Part> parts;
     for (const Source& source : sources) {
         const std::int64_t count = source.tokens->num_sequences();
@@ -237,7 +237,7 @@ std::shared_ptr<const SampleSource> make_continued(const std::vector<Part>& part
                                                     num_samples, options.cache_folder);
 }
 
-void check_training_parts(const std::vector<Part>& parts, const std::optional<Split>& split,
+void check_training_parts(const std::vector<Part>& parts, const std::optional<DataSplit>& split,
                           const std::string& split_words) {
     for (const Part& part : parts) {
         if (part.learned_tokens > 0) continue;
@@ -270,11 +270,11 @@ std::optional<std::int64_t> count_training_tokens(const DataSpec& spec) {
                std::filesystem::exists(prefix + ".bin", unreadable);
     };
     if (!std::all_of(spec.train.begin(), spec.train.end(), is_there)) return std::nullopt;
-    return tokens_of(parts_of(open_sources(spec.train), split_of(spec), Split::train));
+    return tokens_of(parts_of(open_sources(spec.train), split_of(spec), DataSplit::train));
 }
 
 TrainingData make_training_data(const DataSpec& spec, const DataOptions& options) {
-    const std::optional<Split> split = split_of(spec);
+    const std::optional<DataSplit> split = split_of(spec);
     const std::vector<Source> train_sources = open_sources(spec.train);
     const std::vector<Source> validation_sources = open_sources(spec.validation);
 
@@ -286,7 +286,7 @@ TrainingData make_training_data(const DataSpec& spec, const DataOptions& options
     data.train_sources = identities_of(train_sources);
     data.validation_sources = identities_of(validation_sources);
 
-    const std::vector<Part> train = parts_of(train_sources, split, Split::train);
+    const std::vector<Part> train = parts_of(train_sources, split, DataSplit::train);
     check_training_parts(train, split, spec.split);
     data.train_tokens = tokens_of(train);
     data.learned_tokens = learned_tokens_of(train);
@@ -306,7 +306,7 @@ TrainingData make_training_data(const DataSpec& spec, const DataOptions& options
 
     if (options.eval_samples > 0) {
         const std::vector<Source>& sources = split ? train_sources : validation_sources;
-        const std::vector<Part> parts = parts_of(sources, split, Split::validation);
+        const std::vector<Part> parts = parts_of(sources, split, DataSplit::validation);
         data.validation_tokens = tokens_of(parts);
         data.validation = make_validation(
             parts, {options.seed, options.seq_length, options.eval_samples}, options.cache_folder);

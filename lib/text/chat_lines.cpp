@@ -63,7 +63,7 @@ std::optional<std::string> contents_of(const std::filesystem::path& path, std::i
 
 }  // namespace
 
-ChatEncoder::ChatEncoder(const ChatOptions& options, const TokenizerFile& file,
+ChatEncoder::ChatEncoder(const ChatLineOptions& options, const TokenizerFile& file,
                          const Tokenizer& tokenizer)
     : options_(options), tokenizer_(tokenizer) {
     if (!tokenizer.eos_id()) {

@@ -13,7 +13,7 @@
 
 namespace gptrain {
 
-struct ChatOptions {
+struct ChatLineOptions {
     /// A NamedTemplate's name or a file; empty: the template next to the tokenizer, if there is
     /// one.
     std::string chat_template;
@@ -35,7 +35,8 @@ class ChatEncoder {
 public:
     /// Reads the template. Error (usage): there is none of that name, or the tokenizer has no
     /// end-of-document id; (bad_input): a faulty template or tokenizer_config.json.
-    ChatEncoder(const ChatOptions& options, const TokenizerFile& file, const Tokenizer& tokenizer);
+    ChatEncoder(const ChatLineOptions& options, const TokenizerFile& file,
+                const Tokenizer& tokenizer);
 
     /// The document of a JSON object with the messages of a conversation, or a prompt and its
     /// response, or its fault. Without a template, prompt and response follow each other; a
@@ -52,7 +53,7 @@ private:
     LearnedText conversation_text(const Json& messages, std::string_view key) const;
     ChatDocument document_of(const LearnedText& text) const;
 
-    const ChatOptions& options_;
+    const ChatLineOptions& options_;
     const Tokenizer& tokenizer_;
     std::int32_t end_of_document_ = 0;
     std::optional<ChatTemplate> template_;

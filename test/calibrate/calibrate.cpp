@@ -73,7 +73,7 @@ std::string why_not_run() {
 }
 
 TEST_CASE("the quartiles of repeats") {
-    const Measured nine = summary({9, 1, 8, 2, 7, 3, 6, 4, 5});
+    const SampleSummary nine = summary({9, 1, 8, 2, 7, 3, 6, 4, 5});
     CHECK(nine.seconds == 3);
     CHECK(nine.spread == Approx(4.0 / 3));
     CHECK(summary({2}).seconds == 2);

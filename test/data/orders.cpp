@@ -97,14 +97,14 @@ TEST_CASE("numpy's legacy shuffle") {
 }
 
 TEST_CASE("split words and ranges") {
-    const Split split = parse_split("969, 30,1");
-    const SequenceRange validation = split.range(Split::validation, 1000);
+    const DataSplit split = parse_split("969, 30,1");
+    const SequenceRange validation = split.range(DataSplit::validation, 1000);
     CHECK(validation.begin == 969);
     CHECK(validation.end == 999);
     // Halves round to even: 0.5 x 5 = 2.5 and 0.5 x 7 = 3.5.
-    CHECK(parse_split("1,1").range(Split::train, 5).end == 2);
-    CHECK(parse_split("1,1").range(Split::train, 7).end == 4);
-    CHECK(parse_split("1").range(Split::validation, 7).end == 0);
+    CHECK(parse_split("1,1").range(DataSplit::train, 5).end == 2);
+    CHECK(parse_split("1,1").range(DataSplit::train, 7).end == 4);
+    CHECK(parse_split("1").range(DataSplit::validation, 7).end == 0);
     for (const char* words : {"", ",", "1,", "a", "1;2", "-1,2", "1e3", "nan", "inf", "0,0,0",
                               "1,2,3,4", "1 2", "0x1", "1,,2"}) {
         CAPTURE(words);
@@ -122,7 +122,7 @@ TEST_CASE("orders of one source are Megatron's") {
         // source, part, seed, sequence length, number of samples
         const auto values = expected<std::int64_t>(group + "/parameters");
         const auto tokens = std::make_shared<const IndexedDataset>(write_source(folder, values[0]));
-        const auto part = static_cast<Split::Part>(values[1]);
+        const auto part = static_cast<DataSplit::Part>(values[1]);
         const SequenceRange range =
             parse_split(split_of(group)).range(part, tokens->num_sequences());
         const OrderOptions order{static_cast<std::uint64_t>(values[2]), values[3], values[4]};
@@ -159,7 +159,7 @@ DataSpec spec_of(const TempFolder& folder, const std::string& group, std::int64_
     }
     spec.train = blend;
     spec.split = split_of(group);
-    if (spec.split.empty()) (part == Split::train ? spec.train : spec.validation) = blend;
+    if (spec.split.empty()) (part == DataSplit::train ? spec.train : spec.validation) = blend;
     return spec;
 }
 
@@ -175,7 +175,7 @@ TEST_CASE("blends are Megatron's, from the run spec's words on") {
         const TrainingData data =
             make_training_data(spec, {static_cast<std::uint64_t>(values[1]), values[2], values[3],
                                       values[3], folder / "cache"});
-        const bool training = values[0] == Split::train;
+        const bool training = values[0] == DataSplit::train;
         REQUIRE((training || data.validation));
         check_tokens(training ? *data.train : *data.validation, group, values[2]);
     }

@@ -16,7 +16,7 @@ struct Encoders {
     test::TempFolder folder;
     TokenizerFile file;
     Tokenizer tokenizer;
-    std::vector<ChatOptions> options;
+    std::vector<ChatLineOptions> options;
     std::vector<ChatEncoder> encoders;
 
     Encoders() : file(trained()), tokenizer(file) {
@@ -27,7 +27,7 @@ struct Encoders {
         options.resize(3);
         options[1].chat_template = "mistral";
         options[2].chat_template = (folder / "tags.jinja").string();
-        for (const ChatOptions& one : options)
+        for (const ChatLineOptions& one : options)
             encoders.emplace_back(one, file, tokenizer);
     }
 

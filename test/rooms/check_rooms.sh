@@ -80,4 +80,12 @@ include app/start.h train.h
 include app/train.h base/error.h
 expect 1 'files include each other: app/'
 
+# One name in two headers. Declarations without members, and specialisations, are no second one.
+tree_in_order
+echo 'struct File {' >>lib/base/file.h
+printf 'struct File;\ntemplate <>\nstruct Size<File> {\n' >>lib/train/run.h
+expect 0 ", 0 violations"
+echo 'class File : public Base {' >>lib/train/run.h
+expect 1 'File is declared in lib/base/file.h, too'
+
 ((failures == 0))
