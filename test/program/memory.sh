@@ -39,12 +39,13 @@ says err "ulimit -v" "what would fit: training.micro_batch_size "
 refusals=0
 for ((kib = 70000; kib < 1000000; kib += 8000)); do
     rm -rf short
+    # Where not even the libraries can be loaded and initialised, nothing of ours runs.
+    (ulimit -v $kib && "$gptrain" --version) >out 2>err || continue
     (
         ulimit -v $kib
         exec timeout --signal=KILL 60 "$gptrain" --config run.yaml --set output_dir=short >out 2>err
     )
     code=$?
-    ((code != 127)) || continue  # not even the libraries could be loaded
     ((code != 0)) || break
     check_exit 2 $code "under ulimit -v $kib"
     says err "ulimit -v"
