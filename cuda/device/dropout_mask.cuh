@@ -17,7 +17,6 @@ struct DropoutParams {
     float scale = 1;              ///< factor for kept values
     RowPositions rows;
     std::int64_t head_begin = 0;
-    std::int64_t feature_begin = 0;
 
     DropoutParams() = default;
     explicit DropoutParams(const Dropout& dropout) {
@@ -32,7 +31,6 @@ struct DropoutParams {
         scale = static_cast<float>(1 / (1 - static_cast<double>(dropout.probability)));
         rows = dropout.rows;
         head_begin = dropout.head_begin;
-        feature_begin = dropout.feature_begin;
     }
 
     __host__ __device__ bool on() const { return state != nullptr; }
@@ -65,8 +63,8 @@ public:
         static_assert(count % 4 == 0);
         if (!params_.on()) return;
         for (int i = 0; i < count; i += 4) {
-            const PhiloxBlock words = dropout_words(key_, row.sequence, row.position, 0,
-                                                    (params_.feature_begin + feature + i) / 4);
+            const PhiloxBlock words =
+                dropout_words(key_, row.sequence, row.position, 0, (feature + i) / 4);
             for (int j = 0; j < 4; ++j) {
                 const bool kept = words[static_cast<std::size_t>(j)] >= params_.threshold;
                 x[i + j] = x[i + j] * (kept ? params_.scale : 0.0f);

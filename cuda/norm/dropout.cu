@@ -16,6 +16,7 @@ struct DropArgs {
     int tokens;
     int hidden;
     int seq_length;
+    int feature_begin;
     DropoutParams dropout;
 };
 
@@ -32,7 +33,7 @@ __device__ inline void drop_column(const DropArgs<T>& args, int at, RunningAmax<
         const auto row = static_cast<int>(block_row(i, args.tokens));
         float values[piece_width<T>];
         widen(pieces[i], values);
-        dropout.drop(dropout.row(row, args.seq_length), at, values);
+        dropout.drop(dropout.row(row, args.seq_length), args.feature_begin + at, values);
         const Vec16<T> y = narrow_piece<T>(values);
         store_piece<aligned>(args.y + std::int64_t{row} * args.hidden, at, args.hidden, y);
         amax.template add<aligned>(y, at, args.hidden);
@@ -56,6 +57,7 @@ void drop(const ApplyDropout& op, const OpContext& context) {
                               .tokens = static_cast<int>(op.x.size(0)),
                               .hidden = static_cast<int>(hidden),
                               .seq_length = static_cast<int>(op.seq_length),
+                              .feature_begin = static_cast<int>(op.dropout.feature_begin),
                               .dropout = DropoutParams(op.dropout)};
     const bool aligned = is_aligned(args.x, hidden, hidden) && is_aligned(args.y, hidden, hidden);
     const PieceGrid grid = piece_grid(args.tokens, hidden, piece_width<T>);
@@ -74,7 +76,8 @@ void drop(const ApplyDropout& op, const OpContext& context) {
 }  // namespace
 
 void run(const ApplyDropout& args, const OpContext& context) {
-    GPTRAIN_CHECK(args.x.rank() == 2 && args.x.size(0) <= INT32_MAX && args.x.size(1) <= INT32_MAX,
+    GPTRAIN_CHECK(args.x.rank() == 2 && args.x.size(0) <= INT32_MAX &&
+                      args.dropout.feature_begin + args.x.size(1) <= INT32_MAX,
                   "dropout of ", args.x.shape().to_text());
     with_compute_type(args.x.dtype(), [&](auto type) { drop<decltype(type)>(args, context); });
 }

@@ -45,8 +45,9 @@ struct Dropout {
     DropoutSite site = DropoutSite::embedding;
     std::uint32_t layer = 0;
     RowPositions rows;
-    std::int64_t head_begin = 0;     ///< global index of the first local head (attention only)
-    std::int64_t feature_begin = 0;  ///< of the first local feature, a multiple of 4
+    std::int64_t head_begin = 0;  ///< global index of the first local head (attention only)
+    /// Global index of the first local feature, a multiple of 4; 0 except in apply_dropout.
+    std::int64_t feature_begin = 0;
     StepRef step;
 };
 
