@@ -1,7 +1,6 @@
 #include "interop/export_peft.h"
 
 #include <algorithm>
-#include <set>
 
 #include "base/file.h"
 #include "interop/hf_classes.h"
@@ -18,21 +17,14 @@ struct PeftTensor {
     std::vector<float> values;
 };
 
-/// "attn.c_proj", the end of a module's name.
-std::string last_parts(const std::string& module, int parts) {
-    std::size_t at = module.size();
-    for (int i = 0; i < parts && at != module.npos; ++i)
-        at = module.rfind('.', at - 1);
-    return module.substr(at + 1);
+/// The module of a parameter: its name without the last part.
+std::string module_of(const std::string& parameter) {
+    return parameter.substr(0, parameter.rfind('.'));
 }
 
-/// The module of a linear layer's weight.
-std::string module_of(const ForeignTensor& tensor) {
-    return tensor.name.substr(0, tensor.name.rfind('.'));
-}
-
-std::string layer_of(const std::string& weight) {
-    return weight.substr(0, weight.rfind('.'));
+/// The last two parts of a module's name, such as "attn.c_proj".
+std::string name_in_block(const std::string& module) {
+    return module.substr(module.rfind('.', module.rfind('.') - 1) + 1);
 }
 
 class Adapter {
@@ -94,12 +86,12 @@ private:
         if (tensor.shape.rank() != 2) return;
         std::vector<std::string> adapted;
         for (const std::string& part : tensor.parts)
-            if (tensors_.contains(text(layer_of(part), lora_a_suffix))) adapted.push_back(part);
+            if (tensors_.contains(text(module_of(part), lora_a_suffix))) adapted.push_back(part);
         if (adapted.empty()) return;
         transposed_ = tensor.transposed;
-        const std::string module = module_of(tensor);
+        const std::string module = module_of(tensor.name);
         const auto count = std::ssize(adapted);
-        adapted_.insert_or_assign(last_parts(module, 2), count);
+        adapted_.insert_or_assign(name_in_block(module), count);
         const std::int64_t rank = count * lora_.rank;
         const std::int64_t outputs = tensor.shape[tensor.transposed ? 1 : 0];
         const std::int64_t inputs = tensor.shape[tensor.transposed ? 0 : 1];
@@ -112,9 +104,9 @@ private:
         for (const std::string& part : tensor.parts) {
             const std::int64_t rows = tensors_.at(part).global[0];
             if (std::find(adapted.begin(), adapted.end(), part) != adapted.end()) {
-                const std::vector<float> own = read(text(layer_of(part), lora_a_suffix));
+                const std::vector<float> own = read(text(module_of(part), lora_a_suffix));
                 a.values.insert(a.values.end(), own.begin(), own.end());
-                place(read(text(layer_of(part), lora_b_suffix)), b, row, column);
+                place(read(text(module_of(part), lora_b_suffix)), b, row, column);
                 column += lora_.rank;
             }
             row += rows;
