@@ -32,23 +32,10 @@ void evaluate_data(const InferenceRun& run, const EvaluationData& data) {
         {{"loss", result.loss}, {"perplexity", result.perplexity}, {"tokens", result.tokens}}));
 }
 
-/// Error (usage) if two tasks have one name, by which results are told apart.
-std::vector<Task> open_tasks(const std::vector<std::string>& names) {
-    std::vector<Task> tasks;
-    for (const std::string& name : names) {
-        tasks.emplace_back(load_task(name));
-        for (std::size_t i = 0; i + 1 < tasks.size(); ++i) {
-            if (tasks[i].spec().name == tasks.back().spec().name)
-                fail(ExitCode::usage, "--task: two tasks are called ", tasks[i].spec().name);
-        }
-    }
-    return tasks;
-}
-
 void evaluate_on_tasks(const InferenceRun& run, const Options& options) {
     std::vector<Task> tasks;
     run.ranks.run_on_all([&] {
-        tasks = open_tasks(options.tasks);
+        tasks = load_tasks(options.tasks, "--task");
         check_task_files(options.files);
     });
     const std::vector<TaskResult> results =

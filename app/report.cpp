@@ -73,6 +73,16 @@ std::optional<RunSpec> read_spec(const std::filesystem::path& folder) {
     return std::nullopt;
 }
 
+/// Those of tasks.json, or else those that the run itself measured last.
+std::vector<TaskMetric> read_tasks(const std::filesystem::path& folder, const RunLog& log) {
+    const std::filesystem::path file = RunPaths{folder}.tasks();
+    if (std::filesystem::exists(file))
+        return task_metrics(parse_json(read_file(file, max_file_bytes), file.string()),
+                            file.string());
+    if (log.tasks.empty()) return {};
+    return log.tasks.back().metrics;
+}
+
 ReportedRun read_run(const std::filesystem::path& folder) {
     const std::filesystem::path metrics = metrics_file(folder);
     ReportedRun run = {
@@ -81,9 +91,7 @@ ReportedRun read_run(const std::filesystem::path& folder) {
         fail(ExitCode::bad_input, metrics.string(), ": has no line that gptrain wrote");
     }
     run.spec = read_spec(folder);
-    const std::filesystem::path tasks = RunPaths{folder}.tasks();
-    if (std::filesystem::exists(tasks))
-        run.tasks = task_metrics(read_file(tasks, max_file_bytes), tasks.string());
+    run.tasks = read_tasks(folder, run.log);
     return run;
 }
 

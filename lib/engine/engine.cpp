@@ -83,11 +83,13 @@ Engine::Engine(Backend& backend, const Mesh& mesh, const RunPlan& plan,
                 .max_in_flight = plan.messages_in_order ? std::size_t{0} : 2}),
       grad_sums_(backend, mesh, parameters_, shard_count(plan, mesh) > 1),
       optimizer_(backend, memory_, mesh, parameters_, plan.optimizer),
-      executor_(make_stage(context_, chunks_, parameters_, plan,
-                           reserve_stage(context_, chunks_, sizes_)),
-                state_, &buckets_),
+      stage_memory_(reserve_stage(context_, chunks_, sizes_)),
+      executor_(make_stage(context_, chunks_, parameters_, plan, stage_memory_), state_, &buckets_),
       policy_{.clip_grad = plan.optimizer.clip_grad,
               .growth_interval = plan.compute == DType::f16 ? loss_scale_interval : 0} {
+    executor_.listen(listeners_);
+    if (plan.scores_tasks)
+        scorer_.emplace(context_, chunks_, parameters_, plan, state_, stage_memory_);
     provide_backend_memory(backend, memory_, op_limits(plan));
 }
 
@@ -203,6 +205,17 @@ void reserve_snapshot(Engine& engine, const RunPlan& plan) {
                       [&](const StateVisitor& visitor) { engine.visit(visitor); });
 }
 
+/// What a run does between steps, with one microbatch.
+void evaluate_on_meter(Engine& engine, const RunPlan& plan) {
+    StepBatch batch;
+    batch.microbatches.resize(1);
+    engine.evaluate(batch);
+    if (plan.scores_tasks)
+        engine.scorer().score(batch.microbatches, plan.seq_length, engine.listeners(),
+                              [](auto&&...) {});
+    reserve_snapshot(engine, plan);
+}
+
 }  // namespace
 
 StepCost measure_run(const RunPlan& plan, const MeshPlace& place, const BackendMemory& needs,
@@ -223,9 +236,7 @@ StepCost measure_run(const RunPlan& plan, const MeshPlace& place, const BackendM
     engine.step(batch);
     cost.forward_and_backward = meter.work();
     cost.comm = totals.by_axis();
-    batch.microbatches.resize(1);
-    engine.evaluate(batch);
-    reserve_snapshot(engine, plan);
+    evaluate_on_meter(engine, plan);
     cost.linear_ops = meter.linear_ops();
     cost.memory = engine.memory().peaks();
     if (needs.messages_on_host) {
@@ -253,8 +264,7 @@ MemoryPlan memory_of_one(const RunPlan& plan, const MeshPlace& place, const Back
     batch.step = 1;
     batch.microbatches.resize(1);
     engine.step(batch);
-    engine.evaluate(batch);
-    reserve_snapshot(engine, plan);
+    evaluate_on_meter(engine, plan);
     return engine.memory().peaks();
 }
 

@@ -9,6 +9,7 @@
 #include "comm/comm_totals.h"
 #include "engine/rank_model.h"
 #include "engine/step_trace.h"
+#include "engine/text_scores.h"
 #include "meter/meter_backend.h"
 #include "meter/meter_communicator.h"
 #include "model/grad_sums.h"
@@ -25,7 +26,7 @@ public:
 
     /// From now on reports all actions of the schedule to `listener`, which must outlive the
     /// engine.
-    void listen(ActionListener& listener) { executor_.listen(listener); }
+    void listen(ActionListener& listener) { listeners_.add(listener); }
 
     /// Sets initial weights and a fresh step state.
     void initialise();
@@ -34,6 +35,11 @@ public:
     void step(const StepBatch& batch, double loss_limit = 0);
     /// The loss of a batch over all data ranks, without dropout.
     LossSum evaluate(const StepBatch& batch);
+
+    /// Scores texts with the weights as they are, in the batches of the plan (plan.scores_tasks).
+    const TargetScorer& scorer() const { return *scorer_; }
+    /// Everything that listens to the engine.
+    ActionListener& listeners() { return listeners_; }
 
     /// The step state after all work issued so far.
     StepState read_state() const { return gptrain::read_state(backend_, state_); }
@@ -94,7 +100,10 @@ private:
     GradBuckets buckets_;
     GradSums grad_sums_;
     Optimizer optimizer_;
+    StageMemory stage_memory_;
     Executor executor_;
+    ActionListeners listeners_;
+    std::optional<TargetScorer> scorer_;
     Schedule schedule_;           ///< of the last step
     std::int64_t scheduled_ = 0;  ///< microbatches in it
     StepPolicy policy_;

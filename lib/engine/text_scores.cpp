@@ -89,11 +89,8 @@ void for_each_scored(const Microbatch& microbatch, std::span<const SequenceSlice
 
 /// log p of a row's target, from its largest logit and its sums.
 TokenScore score_of(float maximum, float sum, float target) {
-    const double log_probability =
-        double{target} - double{maximum} - std::log(static_cast<double>(sum));
-    if (!std::isfinite(log_probability))
-        fail(ExitCode::numerical, "the model's logits are not finite");
-    return {log_probability, target >= maximum};
+    return {double{target} - double{maximum} - std::log(static_cast<double>(sum)),
+            target >= maximum};
 }
 
 /// Puts the entries of all ranks in their places, on rank 0.
@@ -119,8 +116,8 @@ std::vector<TokenScores> collect(const MpiSession& ranks, std::span<const ScoreR
     return scores;
 }
 
-/// The batch that begins with sample `first`. Each text is a sequence of its own, in which nothing
-/// restarts.
+/// The batch that begins with sample `first`, of no more microbatches than it needs. Each text is a
+/// sequence of its own, in which nothing restarts.
 StepBatch batch_at(const RequestSource& source, const TargetScorer& scorer, std::int64_t first,
                    std::int64_t length) {
     const RunPlan& plan = scorer.plan();
@@ -128,7 +125,10 @@ StepBatch batch_at(const RequestSource& source, const TargetScorer& scorer, std:
     shape.seq_length = length;
     shape.eod_id.reset();
     shape.eod_mask_loss = false;
-    return make_step_batch(source, shape, 1, first, plan.batch.global_batch_size);
+    const std::int64_t unit = shape.micro_batch_size * shape.data_ranks;
+    const std::int64_t sequences =
+        std::min(plan.batch.global_batch_size, round_up(source.size() - first, unit));
+    return make_step_batch(source, shape, 1, first, sequences);
 }
 
 }  // namespace
@@ -191,8 +191,8 @@ std::int64_t longest_input(std::span<const ScoreRequest> requests) {
     return longest;
 }
 
-bool has_whole_sequences(const RunPlan& plan) {
-    return plan.mesh.context == 1 && !plan.sequence_parallel;
+bool takes_shorter_batches(const RunPlan& plan) {
+    return plan.mesh.context == 1 && !plan.sequence_parallel && !plan.fp8;
 }
 
 std::vector<TokenScores> score_requests(const TargetScorer& scorer, const MpiSession& ranks,
@@ -206,7 +206,7 @@ std::vector<TokenScores> score_requests(const TargetScorer& scorer, const MpiSes
     std::vector<ScoreEntry> entries;
     for (std::int64_t first = 0; first < source.size(); first += per_batch) {
         const std::int64_t length =
-            has_whole_sequences(plan) ? source.length(first) : plan.seq_length;
+            takes_shorter_batches(plan) ? source.length(first) : plan.seq_length;
         const StepBatch batch = batch_at(source, scorer, first, length);
         const std::vector<SequenceSlice> slices =
             context_slices(length, plan.mesh.context, place.cp, plan.context_method);

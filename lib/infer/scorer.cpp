@@ -19,7 +19,7 @@ RunPlan plan_for(std::span<const ScoreRequest> requests, RunPlan plan) {
     plan.end_of_document.reset = false;
     plan.tensor_pieces = 1;
     plan.seq_length = longest;
-    if (!has_whole_sequences(plan))
+    if (!takes_shorter_batches(plan))
         plan.seq_length = round_up(longest, 2 * plan.mesh.context * plan.mesh.tensor);
     const bool learned = plan.model.position_embedding == PositionEmbedding::learned;
     if (learned && plan.seq_length > plan.model.max_positions) {
@@ -69,11 +69,15 @@ std::vector<TokenScores> score(const InferenceRun& run, std::span<const ScoreReq
     run.ranks.run_on_all([&] { scoring.emplace(run.backend, run.mesh, plan, memory); });
     scoring->model.load(run.source, run.ranks);
     run.observers.watchdog.progress().phase("evaluation", 0);
-    return score_requests(scoring->scorer, run.ranks, requests, run.observers.actions,
-                          [&](std::int64_t done) {
-                              progress(done, std::ssize(requests));
-                              return true;
-                          });
+    std::vector<TokenScores> scores = score_requests(scoring->scorer, run.ranks, requests,
+                                                     run.observers.actions, [&](std::int64_t done) {
+                                                         progress(done, std::ssize(requests));
+                                                         return true;
+                                                     });
+    run.ranks.run_on_first([&] {
+        if (!are_finite(scores)) fail(ExitCode::numerical, "the model's logits are not finite");
+    });
+    return scores;
 }
 
 }  // namespace gptrain

@@ -7,7 +7,7 @@
 
 #include "page/planned_run.h"
 #include "page/run_log.h"
-#include "page/task_metrics.h"
+#include "report/task_metrics.h"
 #include "spec/run_spec.h"
 
 namespace gptrain {
@@ -19,7 +19,7 @@ struct ReportedRun {
     std::optional<RunSpec> spec;         ///< of spec.yaml, if it is there
     std::optional<PlannedRun> planned;   ///< if the spec's plan is known
     std::string no_plan = {};            ///< otherwise why not
-    std::vector<TaskMetric> tasks = {};  ///< of tasks.json, if it is there
+    std::vector<TaskMetric> tasks = {};  ///< the newest results
 };
 
 /// A picture to show, such as a timeline.

@@ -1,6 +1,8 @@
 #include "page/run_charts.h"
 
 #include <algorithm>
+#include <set>
+#include <string>
 #include <utility>
 
 #include "base/text.h"
@@ -14,6 +16,8 @@ using Runs = std::span<const ReportedRun>;
 
 /// Of more stretches that were done again, the last ones are drawn.
 constexpr std::size_t most_stretches = 100;
+/// Of more tasks, the first ones have charts.
+constexpr std::size_t most_tasks = 30;
 
 Curve curve_of(const ReportedRun& run, std::size_t colour, const Metric& metric) {
     return {.label = run.label, .colour = colour, .points = points_of(run.log.steps, metric)};
@@ -101,6 +105,26 @@ void add_losses(std::vector<Chart>& charts, Runs runs) {
     if (!alone) charts.push_back(std::move(validation));
 }
 
+/// A chart of each task that a run has measured while it trained, with the task's first metric.
+void add_tasks(std::vector<Chart>& charts, Runs runs) {
+    std::set<std::string> seen;
+    for (const ReportedRun& measured : runs) {
+        for (const TaskEvaluation& evaluation : measured.log.tasks) {
+            for (const TaskMetric& first : evaluation.metrics) {
+                if (seen.size() == most_tasks || !seen.insert(first.task).second) continue;
+                Chart chart = {.title = first.task, .unit = first.metric, .curves = {}};
+                for (std::size_t i = 0; i < runs.size(); ++i) {
+                    chart.curves.push_back(
+                        {.label = runs.size() > 1 ? runs[i].label : "",
+                         .colour = i,
+                         .points = points_of(runs[i].log.tasks, first.task, first.metric)});
+                }
+                charts.push_back(std::move(chart));
+            }
+        }
+    }
+}
+
 /// Seconds of a step on each axis that any run communicates on.
 void add_communication(std::vector<Chart>& charts, Runs runs) {
     for (const MeshAxis& each : mesh_axes) {
@@ -147,6 +171,7 @@ ChartFrame frame_of(Runs runs) {
         };
         add(run.log.steps);
         add(run.log.validations);
+        add(run.log.tasks);
         for (const auto& stretch : run.log.undone)
             add(stretch);
     }
@@ -170,6 +195,7 @@ ChartFrame frame_of(Runs runs) {
 std::vector<Chart> charts_of(Runs runs) {
     std::vector<Chart> charts;
     add_losses(charts, runs);
+    add_tasks(charts, runs);
     charts.push_back(
         chart_of(runs, "Gradient norm", "before clipping", metric(&StepMetrics::grad_norm)));
     charts.push_back(chart_of(runs, "Learning rate", "", metric(&StepMetrics::lr)));

@@ -12,6 +12,19 @@ constexpr std::size_t read_bytes = std::size_t{4} << 20;
 /// No line of gptrain is nearly as long. Of a longer one only the start is kept.
 constexpr std::size_t max_line_bytes = std::size_t{1} << 20;
 
+/// Removes the evaluations after `step`.
+void undo_after(std::int64_t step, auto& evaluations) {
+    while (!evaluations.empty() && evaluations.back().step > step)
+        evaluations.pop_back();
+}
+
+/// Adds an evaluation, which replaces those of its own step and of later ones.
+void add_evaluation(auto& evaluations, auto evaluation) {
+    undo_after(evaluation.step, evaluations);
+    if (!evaluations.empty() && evaluations.back().step == evaluation.step) evaluations.pop_back();
+    evaluations.push_back(std::move(evaluation));
+}
+
 }  // namespace
 
 void RunLog::add(std::string_view line) {
@@ -30,17 +43,19 @@ void RunLog::add(StepMetrics metrics) {
 }
 
 void RunLog::add(const Validation& validation) {
-    while (!validations.empty() && validations.back().step >= validation.step)
-        validations.pop_back();
-    validations.push_back(validation);
+    add_evaluation(validations, validation);
+}
+
+void RunLog::add(TaskEvaluation evaluation) {
+    add_evaluation(tasks, std::move(evaluation));
 }
 
 void RunLog::add(RunEvent event) {
     if (event.kind == RunEvent::Kind::resume) {
         // As a double: there may be no integer after it.
         undo_from(static_cast<double>(event.step) + 1);
-        while (!validations.empty() && validations.back().step > event.step)
-            validations.pop_back();
+        undo_after(event.step, validations);
+        undo_after(event.step, tasks);
     }
     events.push_back(std::move(event));
 }

@@ -16,6 +16,7 @@ namespace gptrain {
 struct RunLog {
     std::vector<StepMetrics> steps;       ///< those that count, ascending
     std::vector<Validation> validations;  ///< those that count, ascending
+    std::vector<TaskEvaluation> tasks;    ///< those that count, ascending
     std::vector<RunEvent> events;         ///< all, in the order of the file
     /// Stretches of steps that were undone, each ascending, in the order of the file.
     std::vector<std::vector<StepMetrics>> undone;
@@ -24,11 +25,14 @@ struct RunLog {
     /// Adds the next line, without its end.
     void add(std::string_view line);
 
-    bool empty() const { return steps.empty() && validations.empty() && events.empty(); }
+    bool empty() const {
+        return steps.empty() && validations.empty() && tasks.empty() && events.empty();
+    }
 
 private:
     void add(StepMetrics metrics);
     void add(const Validation& validation);
+    void add(TaskEvaluation evaluation);
     void add(RunEvent event);
     /// Undoes the steps from `first` on.
     void undo_from(double first);

@@ -70,6 +70,15 @@ std::vector<Point> points_of(std::span<const Validation> validations) {
     return points;
 }
 
+std::vector<Point> points_of(std::span<const TaskEvaluation> evaluations, std::string_view task,
+                             std::string_view metric) {
+    std::vector<Point> points;
+    for (const TaskEvaluation& each : evaluations)
+        points.push_back({static_cast<double>(each.step),
+                          value_of(each.metrics, task, metric).value_or(no_value)});
+    return points;
+}
+
 void Range::add(double value) {
     if (!std::isfinite(value)) return;
     if (empty()) {

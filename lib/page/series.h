@@ -6,6 +6,7 @@
 #include <optional>
 #include <span>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "page/run_log.h"
@@ -26,6 +27,9 @@ Metric metric(std::optional<std::int64_t> StepMetrics::*member);
 
 std::vector<Point> points_of(std::span<const StepMetrics> steps, const Metric& metric);
 std::vector<Point> points_of(std::span<const Validation> validations);
+/// Those of one metric of one task.
+std::vector<Point> points_of(std::span<const TaskEvaluation> evaluations, std::string_view task,
+                             std::string_view metric);
 
 /// The smallest range that contains all values that are known; empty (low > high) if none is.
 struct Range {

@@ -3,6 +3,9 @@
 #include <algorithm>
 #include <cmath>
 #include <functional>
+#include <limits>
+#include <set>
+#include <utility>
 #include <vector>
 
 #include "base/json.h"
@@ -13,29 +16,47 @@
 namespace gptrain {
 namespace {
 
-/// A step of the table. Either pointer may be null.
+/// A step of the table. Any pointer may be null.
 struct Row {
     std::int64_t step;
-    const StepMetrics* metrics;
-    const Validation* validation;
+    const StepMetrics* metrics = nullptr;
+    const Validation* validation = nullptr;
+    const TaskEvaluation* tasks = nullptr;
+};
+
+/// Goes through lines of one kind, whose steps ascend.
+template <class Line>
+class LineCursor {
+public:
+    explicit LineCursor(std::span<const Line> lines) : lines_(lines) {}
+
+    bool at_end() const { return lines_.empty(); }
+    /// The step of the next line, or `otherwise` if there is none or it comes later.
+    std::int64_t earlier(std::int64_t otherwise) const {
+        return at_end() ? otherwise : std::min(lines_.front().step, otherwise);
+    }
+    /// The next line if it is of this step.
+    const Line* take(std::int64_t step) {
+        if (at_end() || lines_.front().step != step) return nullptr;
+        const Line* line = &lines_.front();
+        lines_ = lines_.subspan(1);
+        return line;
+    }
+
+private:
+    std::span<const Line> lines_;
 };
 
 std::vector<Row> rows_of(const RunLog& log) {
     std::vector<Row> rows;
-    auto validation = log.validations.begin();
-    const auto add_validations_before = [&](const StepMetrics* next) {
-        for (; validation != log.validations.end() &&
-               (next == nullptr || validation->step < next->step);
-             ++validation)
-            rows.push_back({validation->step, nullptr, &*validation});
-    };
-    for (const StepMetrics& metrics : log.steps) {
-        add_validations_before(&metrics);
-        const bool evaluated =
-            validation != log.validations.end() && validation->step == metrics.step;
-        rows.push_back({metrics.step, &metrics, evaluated ? &*validation++ : nullptr});
+    LineCursor<StepMetrics> metrics(log.steps);
+    LineCursor<Validation> validations(log.validations);
+    LineCursor<TaskEvaluation> tasks(log.tasks);
+    while (!metrics.at_end() || !validations.at_end() || !tasks.at_end()) {
+        const std::int64_t last = std::numeric_limits<std::int64_t>::max();
+        const std::int64_t step = metrics.earlier(validations.earlier(tasks.earlier(last)));
+        rows.push_back({step, metrics.take(step), validations.take(step), tasks.take(step)});
     }
-    add_validations_before(nullptr);
     return rows;
 }
 
@@ -90,6 +111,23 @@ void add_comm(std::vector<TableColumn>& columns, std::span<const ReportedRun> ru
     }
 }
 
+/// A column for each metric of each task that any run has measured while it trained.
+void add_tasks(std::vector<TableColumn>& columns, std::span<const ReportedRun> runs) {
+    std::set<std::pair<std::string, std::string>> seen;
+    for (const ReportedRun& run : runs) {
+        for (const TaskEvaluation& evaluation : run.log.tasks) {
+            for (const TaskMetric& metric : evaluation.metrics) {
+                if (!seen.emplace(metric.task, metric.metric).second) continue;
+                columns.push_back({text("tasks.", metric.task, ".", metric.metric),
+                                   [task = metric.task, name = metric.metric](const Row& row) {
+                                       if (row.tasks == nullptr) return std::string();
+                                       return cell_of(value_of(row.tasks->metrics, task, name));
+                                   }});
+            }
+        }
+    }
+}
+
 std::vector<TableColumn> columns_of(std::span<const ReportedRun> runs) {
     std::vector<TableColumn> columns = {{"step", [](const Row& row) { return text(row.step); }}};
     add_metrics(columns);
@@ -97,6 +135,7 @@ std::vector<TableColumn> columns_of(std::span<const ReportedRun> runs) {
                            return row.validation != nullptr ? cell_of(row.validation->val_loss)
                                                             : "";
                        }});
+    add_tasks(columns, runs);
     add_comm(columns, runs);
     for (const TimePart& part : time_parts) {
         columns.push_back({text("goodput.", part.name), [&part](const Row& row) {
@@ -136,7 +175,7 @@ std::string to_csv(std::span<const ReportedRun> runs) {
     const std::vector<TableColumn> columns = columns_of(runs);
     std::string out = "run";
     for (const TableColumn& column : columns)
-        out += ',' + column.name;
+        out += ',' + csv_quoted(column.name);
     out += '\n';
     for (const ReportedRun& run : runs) {
         const std::string label = csv_quoted(run.label);
@@ -160,7 +199,8 @@ std::string to_json(std::span<const ReportedRun> runs) {
                     ",\n\"metrics\": {");
         const std::vector<Row> rows = rows_of(run.log);
         for (const TableColumn& column : columns) {
-            out += text(&column == columns.data() ? "\n\"" : ",\n\"", column.name, "\": [");
+            out +=
+                text(&column == columns.data() ? "\n" : ",\n", to_line(Json(column.name)), ": [");
             for (const Row& row : rows) {
                 const std::string cell = column.cell(row);
                 out += text(&row == rows.data() ? "" : ", ", cell.empty() ? "null" : cell);

@@ -116,6 +116,19 @@ std::string value_line(const RunLog& log) {
     return line;
 }
 
+/// The first metric of each task that was measured last.
+std::string task_line(const RunLog& log) {
+    std::string line;
+    std::string_view task;
+    for (const TaskMetric& each : log.tasks.back().metrics) {
+        if (each.task == task) continue;
+        task = each.task;
+        line +=
+            text(line.empty() ? "" : "  ", task, ' ', each.metric, ' ', significant(each.value, 4));
+    }
+    return line;
+}
+
 Lines event_lines(const RunLog& log) {
     Lines lines;
     const std::int64_t count = std::ssize(log.events);
@@ -148,6 +161,7 @@ std::vector<std::string> watch_view(const WatchedRun& run, const TerminalSize& s
     } else {
         lines.push_back(progress_line(run, size.columns));
         lines.push_back(value_line(run.log));
+        if (!run.log.tasks.empty()) lines.push_back(task_line(run.log));
         Range steps;
         steps.add(static_cast<double>(run.log.steps.front().step));
         steps.add(static_cast<double>(run.log.steps.back().step));

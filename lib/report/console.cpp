@@ -43,6 +43,20 @@ std::string validation_line(std::int64_t step, std::int64_t steps, double val_lo
                 significant(std::exp(val_loss), 4));
 }
 
+std::vector<std::string> task_lines(const TaskEvaluation& evaluation, std::int64_t steps) {
+    std::vector<std::string> lines;
+    std::string_view task;
+    for (const TaskMetric& each : evaluation.metrics) {
+        if (each.task != task) {
+            task = each.task;
+            lines.push_back(text(step_label(evaluation.step, steps), "  ", task));
+        }
+        lines.back() += text("  ", each.metric, " ", significant(each.value, 4));
+        if (each.standard_error) lines.back() += text(" +- ", significant(*each.standard_error, 2));
+    }
+    return lines;
+}
+
 std::string bar(std::string_view what, std::int64_t done, std::int64_t total,
                 std::optional<double> seconds_left, std::int64_t columns) {
     constexpr std::int64_t most = 24;
@@ -94,6 +108,11 @@ void Console::evaluating(std::int64_t done, std::int64_t total) {
 
 void Console::validation(std::int64_t step, double val_loss) {
     print_line(validation_line(step, steps_, val_loss));
+}
+
+void Console::tasks(const TaskEvaluation& evaluation) {
+    for (const std::string& line : task_lines(evaluation, steps_))
+        print_line(line);
 }
 
 }  // namespace gptrain

@@ -6,6 +6,7 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "report/metrics_line.h"
 
@@ -19,6 +20,10 @@ std::string step_line(const StepMetrics& metrics, std::int64_t steps,
 
 /// "step   100/1000  val_loss 5.2012  perplexity 181.5"
 std::string validation_line(std::int64_t step, std::int64_t steps, double val_loss);
+
+/// "step   100/1000  hellaswag  acc 0.3125 +- 0.0046  acc_norm 0.3611 +- 0.0048": a line for each
+/// task.
+std::vector<std::string> task_lines(const TaskEvaluation& evaluation, std::int64_t steps);
 
 /// "[######------------------]  27%  step 27/100  3 s left", narrower than `columns` columns. In a
 /// narrow terminal the bar shrinks, then the time left is dropped, then the bar.
@@ -37,6 +42,7 @@ public:
     /// Moves the bar of an evaluation.
     void evaluating(std::int64_t done, std::int64_t total);
     void validation(std::int64_t step, double val_loss);
+    void tasks(const TaskEvaluation& evaluation);
 
 private:
     using Clock = std::chrono::steady_clock;

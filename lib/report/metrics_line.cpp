@@ -197,6 +197,8 @@ MetricsLine read_json(std::string_view line) {
     const Json json = parse_json(line, "line");
     const JsonReader reader(json, "line");
     if (reader.has("event")) return event_of(reader, json);
+    if (reader.has("tasks"))
+        return TaskEvaluation{reader.integer("step"), task_metrics(reader.object("tasks"), "line")};
     if (!reader.has("val_loss")) return step_metrics(reader, json);
     Validation validation = {.step = reader.integer("step")};
     read(reader, json, "val_loss", validation.val_loss);
@@ -226,6 +228,13 @@ std::string to_text(const Validation& validation) {
     append_member(line, "step", std::optional(validation.step));
     append_member(line, "val_loss", validation.val_loss);
     return line + "}";
+}
+
+std::string to_text(const TaskEvaluation& evaluation) {
+    std::string line;
+    append_member(line, "step", std::optional(evaluation.step));
+    append_name(line, "tasks");
+    return line + to_line(to_json(evaluation.metrics)) + "}";
 }
 
 std::string to_text(const RunEvent& event) {

@@ -1,6 +1,7 @@
 // The lines of metrics.jsonl, as they are written and read back:
 //   {"step": 1, "loss": 9.01, ..., "comm": {"dp": {"bytes": 8, "seconds": 1}}, "goodput": {...}}
 //   {"step": 100, "val_loss": 5.2}
+//   {"step": 100, "tasks": {"hellaswag": {"acc": 0.31, "acc_stderr": 0.0046, ...}, ...}}
 //   {"event": "resume", "step": 100}
 //   {"event": "resume", "step": 100, "rolled_back_from": 131}
 //   {"event": "data", "step": 100, "consumed_samples": 6400}
@@ -18,6 +19,7 @@
 
 #include "report/comm_metrics.h"
 #include "report/goodput.h"
+#include "report/task_metrics.h"
 
 namespace gptrain {
 
@@ -67,6 +69,12 @@ struct Validation {
     std::optional<double> val_loss = {};
 };
 
+/// The results on tasks of the weights after `step` steps.
+struct TaskEvaluation {
+    std::int64_t step = 0;
+    std::vector<TaskMetric> metrics = {};
+};
+
 struct RunEvent {
     enum class Kind {
         resume,       ///< the run goes on after `step`; logged lines of later steps do not count
@@ -83,11 +91,12 @@ struct RunEvent {
 /// "resume", "data", "skip" or "save_failed".
 std::string_view name_of(RunEvent::Kind kind);
 
-using MetricsLine = std::variant<StepMetrics, Validation, RunEvent>;
+using MetricsLine = std::variant<StepMetrics, Validation, TaskEvaluation, RunEvent>;
 
 /// The line without its end.
 std::string to_text(const StepMetrics& metrics);
 std::string to_text(const Validation& validation);
+std::string to_text(const TaskEvaluation& evaluation);
 std::string to_text(const RunEvent& event);
 
 /// Reads a line without its end. Nothing if it is not one of these lines. Ignores unknown keys,

@@ -74,9 +74,14 @@ void MetricsLog::note(const Validation& validation) {
     validations_.insert(validation.step);
 }
 
+void MetricsLog::note(const TaskEvaluation& evaluation) {
+    task_evaluations_.insert(evaluation.step);
+}
+
 void MetricsLog::note(const RunEvent& event) {
     if (event.kind != RunEvent::Kind::resume) return;
-    validations_.erase(validations_.upper_bound(event.step), validations_.end());
+    for (std::set<std::int64_t>* steps : {&validations_, &task_evaluations_})
+        steps->erase(steps->upper_bound(event.step), steps->end());
 }
 
 void MetricsLog::write_step(const StepMetrics& metrics) {
@@ -86,6 +91,11 @@ void MetricsLog::write_step(const StepMetrics& metrics) {
 void MetricsLog::write_validation(const Validation& validation) {
     file_.write(to_text(validation) + '\n');
     note(validation);
+}
+
+void MetricsLog::write_tasks(const TaskEvaluation& evaluation) {
+    file_.write(to_text(evaluation) + '\n');
+    note(evaluation);
 }
 
 void MetricsLog::write_event(const RunEvent& event) {

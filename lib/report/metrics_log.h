@@ -27,6 +27,8 @@ public:
     /// True if the log has an evaluation of the weights after `step` steps that a later resume from
     /// an earlier step did not undo.
     bool has_validation(std::int64_t step) const { return validations_.contains(step); }
+    /// The same for an evaluation on tasks.
+    bool has_tasks(std::int64_t step) const { return task_evaluations_.contains(step); }
 
     /// The time account of the last logged step.
     const std::optional<TimeSpent>& time_spent() const { return time_spent_; }
@@ -36,6 +38,7 @@ public:
 
     void write_step(const StepMetrics& metrics);
     void write_validation(const Validation& validation);
+    void write_tasks(const TaskEvaluation& evaluation);
     void write_event(const RunEvent& event);
 
     void sync() { file_.sync(); }
@@ -45,10 +48,12 @@ private:
     /// Takes over what a later start must know of a line.
     void note(const StepMetrics& metrics);
     void note(const Validation& validation);
+    void note(const TaskEvaluation& evaluation);
     void note(const RunEvent& event);
 
     File file_;
     std::set<std::int64_t> validations_;
+    std::set<std::int64_t> task_evaluations_;
     std::optional<TimeSpent> time_spent_;
 };
 

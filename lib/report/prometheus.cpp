@@ -79,10 +79,23 @@ void write_comm(Writer& writer, const std::vector<CommMetric>& comm) {
     }
 }
 
+void write_tasks(Writer& writer, const TaskEvaluation& tasks) {
+    if (tasks.metrics.empty()) return;
+    writer.begin("task", "Last result on a task.");
+    for (const TaskMetric& each : tasks.metrics) {
+        if (!std::isfinite(each.value)) continue;
+        writer.value(
+            "task",
+            text(",task=\"", label_value(each.task), "\",metric=\"", label_value(each.metric), '"'),
+            each.value);
+    }
+}
+
 }  // namespace
 
 std::string prometheus_text(std::string_view run, const StepMetrics& metrics,
-                            const std::optional<Validation>& validation) {
+                            const std::optional<Validation>& validation,
+                            const TaskEvaluation& tasks) {
     Writer writer(run);
     writer.begin("step", "Last logged step.");
     writer.value("step", "", metrics.step);
@@ -101,6 +114,7 @@ std::string prometheus_text(std::string_view run, const StepMetrics& metrics,
         writer.begin("val_loss", "Mean cross-entropy per token of the validation data, in nats.");
         writer.value("val_loss", "", *validation->val_loss);
     }
+    write_tasks(writer, tasks);
     write_comm(writer, metrics.comm);
     writer.begin("goodput_seconds", "Running time by use, over all starts of the run.");
     for (const TimePart& part : time_parts) {
@@ -120,9 +134,14 @@ void PrometheusFile::write(const Validation& validation) {
     if (metrics_) write();
 }
 
+void PrometheusFile::write(const TaskEvaluation& evaluation) {
+    tasks_ = evaluation;
+    if (metrics_) write();
+}
+
 void PrometheusFile::write() {
     try {
-        replace_file(file_, prometheus_text(run_, *metrics_, validation_));
+        replace_file(file_, prometheus_text(run_, *metrics_, validation_, tasks_));
     } catch (const Error& error) {
         if (!warned_) warn("logging.prometheus: ", error.what(), "; training continues");
         warned_ = true;

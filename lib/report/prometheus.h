@@ -12,9 +12,11 @@
 namespace gptrain {
 
 /// The file's contents: a gauge gptrain_NAME{run="..."} for each metric that is known, with its
-/// HELP and TYPE lines; `axis` labels those of communication and `part` those of goodput.
+/// HELP and TYPE lines; `axis` labels those of communication, `part` those of goodput, and `task`
+/// and `metric` those of tasks.
 std::string prometheus_text(std::string_view run, const StepMetrics& metrics,
-                            const std::optional<Validation>& validation);
+                            const std::optional<Validation>& validation,
+                            const TaskEvaluation& tasks = {});
 
 /// Replaces a file at every logged step and evaluation.
 class PrometheusFile {
@@ -22,11 +24,12 @@ public:
     PrometheusFile(std::filesystem::path file, std::string run)
         : file_(std::move(file)), run_(std::move(run)) {}
 
-    /// Replaces the file at once, so that no reader sees a part of it, by the newest of both kinds;
+    /// Replaces the file at once, so that no reader sees a part of it, by the newest of each kind;
     /// there is none before the first logged step. A failure is a warning, the first one only:
     /// monitoring never ends a run.
     void write(const StepMetrics& metrics);
     void write(const Validation& validation);
+    void write(const TaskEvaluation& evaluation);
 
 private:
     void write();
@@ -35,6 +38,7 @@ private:
     std::string run_;
     std::optional<StepMetrics> metrics_;
     std::optional<Validation> validation_;
+    TaskEvaluation tasks_;
     bool warned_ = false;
 };
 

@@ -67,4 +67,15 @@ void Reports::validation(std::int64_t step, double val_loss) {
     if (tensorboard_) tensorboard_->write(step, {{"val_loss", val_loss}});
 }
 
+void Reports::tasks(const TaskEvaluation& evaluation) {
+    log_.write_tasks(evaluation);
+    if (prometheus_) prometheus_->write(evaluation);
+    console_->tasks(evaluation);
+    if (!tensorboard_) return;
+    std::vector<Scalar> scalars;
+    for (const TaskMetric& each : evaluation.metrics)
+        scalars.push_back({text("tasks/", each.task, "/", each.metric), each.value});
+    tensorboard_->write(evaluation.step, scalars);
+}
+
 }  // namespace gptrain

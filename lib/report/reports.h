@@ -38,9 +38,10 @@ public:
     void done(std::int64_t step) { console_->update(step); }
     /// Call it after every logged step.
     void step(const StepMetrics& metrics);
-    /// Call it during an evaluation.
+    /// Call it during an evaluation, on the validation data or on tasks.
     void evaluating(std::int64_t done, std::int64_t total) { console_->evaluating(done, total); }
     void validation(std::int64_t step, double val_loss);
+    void tasks(const TaskEvaluation& evaluation);
     /// Makes the lines of metrics.jsonl durable.
     void sync() { log_.sync(); }
 

@@ -96,6 +96,9 @@ ModelShape model_shape(const RunSpec& spec) {
 
 void check_data(const RunSpec& spec) {
     const DataSpec& data = spec.data;
+    require(!spec.eval_tasks || data.tokenizer,
+            "eval_tasks needs data.tokenizer, which reads the texts of tasks; set it or remove "
+            "eval_tasks");
     const bool eod_known = data.eod_id || data.tokenizer;
     const auto need_eod = [&](bool wanted, std::string_view key) {
         require(!wanted || eod_known, key,
@@ -259,6 +262,7 @@ RunPlan derive(const RunSpec& spec, const PlanTarget& target) {
                        .muon = spec.optimizer.name == "muon"};
     check_frozen(plan);
     plan.optimizer = optimizer_plan(spec);
+    plan.scores_tasks = spec.eval_tasks.has_value();
     plan.async_checkpoint = spec.checkpoint.async;
     plan.seq_length = training.seq_length;
     plan.micro_batch_size = training.micro_batch_size;

@@ -106,6 +106,24 @@ struct TrainingSpec {
     bool operator==(const TrainingSpec&) const = default;
 };
 
+/// A task of the program by its name, or the path of a task file.
+struct TaskName {
+    std::string text;
+
+    bool operator==(const TaskName&) const = default;
+};
+
+/// The tasks that measure the model during training.
+struct EvalTasksSpec {
+    std::vector<TaskName> tasks;
+    std::int64_t interval = 0;                  ///< in steps
+    std::optional<std::filesystem::path> data;  ///< folder of the data files; empty: each task's
+    std::optional<std::int64_t> limit;          ///< documents of each task
+    std::optional<std::int64_t> few_shot;       ///< empty: the task's
+
+    bool operator==(const EvalTasksSpec&) const = default;
+};
+
 struct ParallelSpec {
     std::int64_t tensor = 1;
     bool sequence_parallel = false;
@@ -262,6 +280,7 @@ struct RunSpec {
     std::optional<AdapterSpec> adapter;
     DataSpec data;
     TrainingSpec training;
+    std::optional<EvalTasksSpec> eval_tasks;
     ParallelSpec parallel;
     PrecisionSpec precision;
     Recompute recompute = Recompute::selective;

@@ -34,6 +34,8 @@ Json json_of(T& field) {
         return keys.object;
     } else if constexpr (std::is_same_v<T, TimeLimit>) {
         return field.job_end ? Json("auto") : Json(field.seconds);
+    } else if constexpr (std::is_same_v<T, TaskName>) {
+        return field.text;
     } else if constexpr (Enumeration<T>) {
         return name_of(field);
     } else if constexpr (std::is_same_v<T, std::filesystem::path>) {

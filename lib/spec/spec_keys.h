@@ -118,6 +118,15 @@ void visit_keys(Keys& keys, TrainingSpec& training) {
 }
 
 template <class Keys>
+void visit_keys(Keys& keys, EvalTasksSpec& eval_tasks) {
+    keys.required("tasks", eval_tasks.tasks, ListOf<>{1, 100});
+    keys.required("interval", eval_tasks.interval, step_count);
+    keys.open("data", eval_tasks.data, "none");
+    keys.open("limit", eval_tasks.limit, "none", sample_count);
+    keys.open("few_shot", eval_tasks.few_shot, "auto", IntRange{0, 1000});
+}
+
+template <class Keys>
 void visit_keys(Keys& keys, ParallelSpec& parallel) {
     keys.value("tensor", parallel.tensor, rank_count);
     keys.value("sequence_parallel", parallel.sequence_parallel);
@@ -227,6 +236,7 @@ void visit_keys(Keys& keys, RunSpec& spec) {
     keys.open("adapter", spec.adapter, "none");
     keys.value("data", spec.data);
     keys.value("training", spec.training);
+    keys.open("eval_tasks", spec.eval_tasks, "none");
     keys.value("parallel", spec.parallel);
     keys.value("precision", spec.precision);
     keys.value("recompute", spec.recompute);

@@ -19,6 +19,14 @@ void read(const SpecValue& given, TimeLimit& value, const IntRange& range) {
     value.seconds = *seconds;
 }
 
+/// A word without a dot or a slash is a name. A relative path is completed with the current folder.
+void read(const SpecValue& given, TaskName& value, Any) {
+    std::filesystem::path path;
+    read(given, path, Any{});
+    const bool name = given.node.scalar.find_first_of("./") == std::string::npos;
+    value.text = name ? given.node.scalar : path.string();
+}
+
 namespace {
 
 /// Records the locations of everything in a map or list.

@@ -45,6 +45,10 @@ std::string formatted(const std::filesystem::path& value) {
     return formatted(value.string());
 }
 
+std::string formatted(const TaskName& value) {
+    return formatted(value.text);
+}
+
 std::string formatted(const TimeLimit& value) {
     return value.job_end ? "auto" : text(value.seconds);
 }

@@ -106,18 +106,33 @@ std::vector<std::string_view> task_names() {
     return names;
 }
 
-TaskSpec load_task(const std::string& name_or_file) {
+namespace {
+
+TaskSpec load_task(const std::string& name, std::string_view option) {
     for (const BuiltInTask& task : built_in_tasks()) {
-        if (name_or_file == task.name)
-            return parse_task(task.yaml, name_or_file, text(task.name, ".yaml"));
+        if (name == task.name) return parse_task(task.yaml, name, text(task.name, ".yaml"));
     }
     std::error_code error;
-    if (!std::filesystem::exists(name_or_file, error)) {
-        fail(ExitCode::usage, "--task ", name_or_file,
+    if (!std::filesystem::exists(name, error)) {
+        fail(ExitCode::usage, option, " ", name,
              ": no such file, and the tasks of this program are ", choice_of(task_names()));
     }
-    return parse_task(read_file(name_or_file, max_task_bytes, ExitCode::usage),
-                      std::filesystem::path(name_or_file).stem().string(), name_or_file);
+    return parse_task(read_file(name, max_task_bytes, ExitCode::usage),
+                      std::filesystem::path(name).stem().string(), name);
+}
+
+}  // namespace
+
+std::vector<Task> load_tasks(std::span<const std::string> names, std::string_view option) {
+    std::vector<Task> tasks;
+    for (const std::string& name : names) {
+        tasks.emplace_back(load_task(name, option));
+        for (std::size_t i = 0; i + 1 < tasks.size(); ++i) {
+            if (tasks[i].spec().name == tasks.back().spec().name)
+                fail(ExitCode::usage, option, ": two tasks are called ", tasks[i].spec().name);
+        }
+    }
+    return tasks;
 }
 
 }  // namespace gptrain

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <span>
 #include <vector>
 
 namespace gptrain {
@@ -18,5 +19,8 @@ struct TokenScore {
 };
 
 using TokenScores = std::vector<TokenScore>;  ///< of a request's scored tokens
+
+/// False if the model that gave the scores is not finite.
+bool are_finite(std::span<const TokenScores> scores);
 
 }  // namespace gptrain

@@ -112,14 +112,28 @@ Request Run::request() const {
     return static_cast<Request>(ranks_.max(static_cast<std::int64_t>(own)));
 }
 
+Run::Evaluations Run::evaluations_due(std::int64_t step) const {
+    const bool last = step == plan_.steps;
+    const bool validates = inputs_.data.validation && spec_.training.eval_steps > 0;
+    return {.validation = validates && (last || due(spec_.training.eval_interval, step)),
+            .tasks = inputs_.tasks && (last || due(spec_.eval_tasks->interval, step))};
+}
+
+Run::Evaluations Run::evaluations_missing() const {
+    if (state_.step == 0) return {};
+    Evaluations missing = evaluations_due(state_.step);
+    missing.validation = missing.validation && !report_.has_validation(state_.step);
+    missing.tasks = missing.tasks && !report_.has_tasks(state_.step);
+    return missing;
+}
+
 ExitCode Run::run(const Requests& requests) {
     requests_ = &requests;
-    const bool evaluation_pending =
-        state_.step > 0 && evaluation_due(state_.step) && !report_.has_validation(state_.step);
+    const Evaluations missing = evaluations_missing();
     const bool done = state_.step >= plan_.steps;
-    if (!done || evaluation_pending) start_reports();
+    if (!done || missing.any()) start_reports();
     // If interrupted, the evaluation remains due: this step's checkpoint is still the newest.
-    if (evaluation_pending && !evaluate()) return stopped(request());
+    if (!evaluate(missing)) return stopped(request());
     if (done) {
         print("nothing left to do: the checkpoint has the run's last step, ", plan_.steps);
         return ExitCode::done;
@@ -145,7 +159,7 @@ ExitCode Run::run(const Requests& requests) {
         if (last || due(spec_.logging.interval, state_.step)) report_.log(state_);
         if (replica_check_due(state_.step))
             check_replicas(state_.step, *engine_, ranks_, plan_.mesh);
-        if (evaluation_due(state_.step)) evaluation_interrupted = !evaluate() && last;
+        evaluation_interrupted = !evaluate(evaluations_due(state_.step)) && last;
         asked = std::max(asked, request());
         if (stops(asked) && !last) print("stopping (", name_of(asked), "): saving");
         if (last || asked != Request::none || due(spec_.checkpoint.interval, state_.step)) save();
@@ -167,8 +181,9 @@ void Run::issue_step(const StepBatch& batch) {
 
 bool Run::results_due() const {
     const std::int64_t step = state_.step + 1;
-    return step == plan_.steps || due(spec_.logging.interval, step) || evaluation_due(step) ||
-           replica_check_due(step) || due(spec_.checkpoint.interval, step);
+    return step == plan_.steps || due(spec_.logging.interval, step) ||
+           evaluations_due(step).any() || replica_check_due(step) ||
+           due(spec_.checkpoint.interval, step);
 }
 
 void Run::take_over(const std::optional<FinishedStep>& finished) {
@@ -180,9 +195,17 @@ void Run::take_over(const std::optional<FinishedStep>& finished) {
     faults_.check(state_);
 }
 
-bool Run::evaluate() {
+bool Run::evaluate(const Evaluations& wanted) {
+    if (!wanted.any()) return true;
     progress_.phase("evaluation", state_.step);
     const Clock::time_point start = Clock::now();
+    const bool finished =
+        (!wanted.validation || evaluate_validation()) && (!wanted.tasks || evaluate_tasks());
+    state_.goodput.add(&TimeSpent::eval, seconds_since(start));
+    return finished;
+}
+
+bool Run::evaluate_validation() {
     const std::int64_t batches = spec_.training.eval_steps;
     const BatchSchedule whole = {.global_batch_size = plan_.batch.global_batch_size, .rampup = {}};
     BatchLoader loader(inputs_.data.validation, whole, batch_shape(plan_, devices_.mesh.place()),
@@ -194,7 +217,22 @@ bool Run::evaluate() {
         report_.evaluating(i + 1, batches);
     }
     report_.validation({state_.step, sum.mean()});
-    state_.goodput.add(&TimeSpent::eval, seconds_since(start));
+    return true;
+}
+
+bool Run::evaluate_tasks() {
+    const RunTasks& tasks = *inputs_.tasks;
+    bool interrupted = false;
+    const std::vector<TokenScores> scores = score_requests(
+        engine_->scorer(), ranks_, tasks.requests(), engine_->listeners(), [&](std::int64_t done) {
+            report_.evaluating(done, std::ssize(tasks.requests()));
+            interrupted = stops(request());
+            return !interrupted;
+        });
+    if (interrupted) return false;
+    TaskEvaluation evaluation = {.step = state_.step};
+    if (ranks_.rank() == 0) evaluation.metrics = tasks.metrics(scores);
+    report_.tasks(evaluation);
     return true;
 }
 

@@ -43,10 +43,15 @@ private:
     static bool due(std::int64_t interval, std::int64_t step) {
         return interval > 0 && step % interval == 0;
     }
-    bool evaluation_due(std::int64_t step) const {
-        return inputs_.data.validation && spec_.training.eval_steps > 0 &&
-               (due(spec_.training.eval_interval, step) || step == plan_.steps);
-    }
+    /// What to evaluate after a step.
+    struct Evaluations {
+        bool validation = false;  ///< the loss on the validation data
+        bool tasks = false;
+        bool any() const { return validation || tasks; }
+    };
+    Evaluations evaluations_due(std::int64_t step) const;
+    /// Those after the last step that are not in metrics.jsonl.
+    Evaluations evaluations_missing() const;
     bool replica_check_due(std::int64_t step) const {
         return devices_.mesh.dp_cp().size() > 1 && due(spec_.faults.replica_check_interval, step);
     }
@@ -63,7 +68,9 @@ private:
     void issue_step(const StepBatch& batch);
     void take_over(const std::optional<FinishedStep>& finished);
     /// Returns false if a request to stop interrupted it.
-    bool evaluate();
+    bool evaluate(const Evaluations& wanted);
+    bool evaluate_validation();
+    bool evaluate_tasks();
     void save();
     /// Waits for the last save and throws if it failed.
     void wait_for_save();

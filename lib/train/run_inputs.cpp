@@ -74,9 +74,22 @@ std::int64_t run_samples(const RunPlan& plan, const std::optional<SavedData>& sa
     return plan.batch.samples_of(steps, saved->consumed_samples);
 }
 
+/// The tasks that the spec asks for.
+std::optional<RunTasks> read_tasks(const RunSpec& spec, const Tokenizer& tokenizer) {
+    if (!spec.eval_tasks) return std::nullopt;
+    try {
+        return RunTasks(*spec.eval_tasks, tokenizer, spec.training.seq_length);
+    } catch (const Error& error) {
+        // Faults inside a file name that file.
+        const std::string_view message = error.what();
+        if (!message.starts_with("eval_tasks")) throw;
+        fail(error.code(), spec.locations.of(message), ": ", message);
+    }
+}
+
 }  // namespace
 
-TokenizerInput check_inputs(const RunSpec& spec) {
+CheckedInputs check_inputs(const RunSpec& spec) {
     if (spec.data.train.empty()) {
         const std::string key = "data.train";
         fail(ExitCode::usage, spec.locations.of(key), ": ", key,
@@ -85,8 +98,9 @@ TokenizerInput check_inputs(const RunSpec& spec) {
     require_sources(spec, "data.train", spec.data.train);
     require_sources(spec, "data.validation", spec.data.validation);
     check_prometheus(spec);
-    TokenizerInput input;
-    if (!spec.data.tokenizer) return input;
+    CheckedInputs checked;
+    if (!spec.data.tokenizer) return checked;
+    TokenizerInput& input = checked.tokenizer;
     const Tokenizer tokenizer = read_tokenizer_of(spec, input);
     const std::string path = spec.data.tokenizer->string();
     const std::int64_t vocab = spec.model.vocab_size;
@@ -96,7 +110,8 @@ TokenizerInput check_inputs(const RunSpec& spec) {
     }
     input.eos_id = tokenizer.eos_id();
     input.expected = {"data.tokenizer " + path, text(tokenizer.fingerprint())};
-    return input;
+    checked.tasks = read_tasks(spec, tokenizer);
+    return checked;
 }
 
 RunInputs open_inputs(const RunSpec& spec, const RunPlan& plan, const TokenizerInput& tokenizer,

@@ -11,6 +11,7 @@
 #include "data/training_data.h"
 #include "spec/run_plan.h"
 #include "text/tokenizer.h"
+#include "train/run_tasks.h"
 
 namespace gptrain {
 
@@ -22,16 +23,23 @@ struct TokenizerInput {
     std::optional<std::int32_t> eos_id;
 };
 
-/// Checks that every file named in the spec exists and reads the tokenizer. Call it before the run
-/// writes anything. Error (bad_input) that names the key of a missing file or a faulty tokenizer;
-/// Error (usage) if the tokenizer and the model do not fit together.
-TokenizerInput check_inputs(const RunSpec& spec);
+/// What a run reads before it writes anything.
+struct CheckedInputs {
+    TokenizerInput tokenizer;
+    std::optional<RunTasks> tasks;
+};
+
+/// Checks that every file named in the spec exists; reads the tokenizer and the tasks. Errors
+/// (bad_input) name the key of a missing file, or a faulty tokenizer, task or document; Error
+/// (usage) if the tokenizer and the model do not fit together.
+CheckedInputs check_inputs(const RunSpec& spec);
 
 struct RunInputs {
     RunSpec spec;
     RunPlan plan;  ///< with the end-of-document id from the tokenizer and the samples of the data
     TrainingData data;
     TokenizerInput tokenizer;
+    std::optional<RunTasks> tasks = {};
     Json identity;  ///< what must be equal to resume (identity.h)
 };
 

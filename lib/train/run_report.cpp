@@ -27,6 +27,10 @@ bool RunReport::has_validation(std::int64_t step) const {
     return ranks_.max(reports_ && reports_->log().has_validation(step) ? 1 : 0) > 0;
 }
 
+bool RunReport::has_tasks(std::int64_t step) const {
+    return ranks_.max(reports_ && reports_->log().has_tasks(step) ? 1 : 0) > 0;
+}
+
 void RunReport::step_finished(const FinishedStep& finished, const RunState& run) {
     const std::int64_t tokens = finished.samples * plan_.seq_length;
     since_logged_.add(finished.seconds, tokens);
@@ -87,6 +91,10 @@ void RunReport::evaluating(std::int64_t done, std::int64_t total) {
 void RunReport::validation(const Evaluation& evaluation) {
     evaluation_ = evaluation;
     if (reports_) reports_->validation(evaluation.step, evaluation.val_loss);
+}
+
+void RunReport::tasks(const TaskEvaluation& evaluation) {
+    if (reports_) reports_->tasks(evaluation);
 }
 
 void RunReport::rolled_back(std::int64_t step, std::int64_t from) {

@@ -37,6 +37,8 @@ public:
     std::optional<TimeSpent> logged_time() const;
     /// True on all ranks if an evaluation after this step is in metrics.jsonl.
     bool has_validation(std::int64_t step) const;
+    /// The same for an evaluation on tasks.
+    bool has_tasks(std::int64_t step) const;
 
     /// Call it after every step is issued: counts its communication.
     void add_communication() { comm_metrics_.add_step(observers_.totals); }
@@ -46,6 +48,7 @@ public:
     void log(const RunState& run);
     void evaluating(std::int64_t done, std::int64_t total);
     void validation(const Evaluation& evaluation);
+    void tasks(const TaskEvaluation& evaluation);
     /// After a loss spike in step `from` the run goes on after `step`.
     void rolled_back(std::int64_t step, std::int64_t from);
     /// Records a skipped update.

@@ -109,6 +109,14 @@ void print_start(const RunInputs& inputs, const StepCost& cost, const RunDevices
         print(line);
 }
 
+void warn_of_inputs(const RunInputs& inputs) {
+    if (!inputs.data.warning.empty()) warn(inputs.data.warning);
+    if (!inputs.tasks || inputs.tasks->cut() == 0) return;
+    warn(counted(inputs.tasks->cut(), "text"),
+         " of eval_tasks lost tokens at the beginning: ", "training.seq_length is ",
+         inputs.plan.seq_length);
+}
+
 }  // namespace
 
 ExitCode train(const RunSpec& spec, const RunPlan& plan, const ResumeChoice& resume,
@@ -118,8 +126,8 @@ ExitCode train(const RunSpec& spec, const RunPlan& plan, const ResumeChoice& res
     const Deadline deadline = deadline_of(spec);
     // Check first: a run started in the wrong folder must leave nothing there.
     ranks.run_on_first([&] { check_start(resume); });
-    TokenizerInput tokenizer;
-    ranks.run_on_all([&] { tokenizer = check_inputs(spec); });
+    CheckedInputs checked;
+    ranks.run_on_all([&] { checked = check_inputs(spec); });
     std::optional<InitialWeights> initial;
     // The checkpoints of an adapter lack what it adapts.
     if (spec.init_from && (spec.adapter || starts_fresh(resume, paths.checkpoints(), ranks)))
@@ -142,10 +150,11 @@ ExitCode train(const RunSpec& spec, const RunPlan& plan, const ResumeChoice& res
     ranks.run_on_all([&] {
         if (checkpoint) require_resumable(*checkpoint);
     });
-    const RunInputs inputs =
-        open_inputs_on_all(spec, plan, tokenizer, paths, checkpoint, initial, ranks);
+    RunInputs inputs =
+        open_inputs_on_all(spec, plan, checked.tokenizer, paths, checkpoint, initial, ranks);
+    inputs.tasks = std::move(checked.tasks);
     print_start(inputs, cost, devices);
-    if (ranks.rank() == 0 && !inputs.data.warning.empty()) warn(inputs.data.warning);
+    if (ranks.rank() == 0) warn_of_inputs(inputs);
     ranks.run_on_all([&] {
         if (!checkpoint) return;
         check_identity(checkpoint->meta().identity, inputs.identity, checkpoint->folder().string(),

@@ -25,7 +25,7 @@ void check_reports(const std::filesystem::path& file) {
                    return a.step >= b.step;
                }) == lines.end();
     };
-    GPTRAIN_CHECK(ascends(log.steps) && ascends(log.validations));
+    GPTRAIN_CHECK(ascends(log.steps) && ascends(log.validations) && ascends(log.tasks));
     GPTRAIN_CHECK(std::all_of(log.undone.begin(), log.undone.end(), ascends));
     const std::string page = to_html({runs, {}, "fuzz"});
     GPTRAIN_CHECK(page.ends_with("</html>\n"));

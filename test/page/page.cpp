@@ -70,7 +70,9 @@ TEST_CASE("results of tasks are a row for each metric") {
     runs.push_back(run_of("runs/a", short_log()));
     runs.push_back(run_of("runs/b", short_log()));
     runs[0].tasks = task_metrics(
-        R"({"piqa": {"documents": 8, "few_shot": 2, "acc": 0.75, "acc_stderr": 0.1637, "norm": 1}})",
+        Json::parse(
+            R"({"piqa": {"documents": 8, "few_shot": 2, "acc": 0.75, "acc_stderr": 0.1637, "norm": 1,
+                         "norm_stderr": null}})"),
         "tasks.json");
     const std::string page = page_of(std::move(runs));
     CHECK(contains(page, "<th>piqa, acc</th><td>0.75 <small>\u00b1 0.16</small></td><td></td>"));
@@ -78,13 +80,25 @@ TEST_CASE("results of tasks are a row for each metric") {
     CHECK_FALSE(contains(page, "few_shot"));
 }
 
+TEST_CASE("each task that a run measured has a chart of its first metric") {
+    std::vector<ReportedRun> runs;
+    runs.push_back(
+        run_of("runs/a", test::log_of({"{\"step\": 5, \"tasks\": {\"piqa\": {\"acc\": 0.5, "
+                                       "\"acc_norm\": 1}}}",
+                                       "{\"step\": 9, \"tasks\": {\"piqa\": {\"acc\": 0.75}}}"})));
+    const std::string page = page_of(std::move(runs));
+    CHECK(count(page, "<figure") == 1);
+    CHECK(contains(page, "piqa"));
+    CHECK(contains(page, "0.75"));
+}
+
 TEST_CASE("a file that holds no results of tasks is named") {
     const std::string json =
-        GENERATE(as<std::string>(), "", "[]", "{\"piqa\": 3}", "{\"piqa\": {\"acc\": \"1\"}}",
-                 "{\"piqa\": {\"acc\": 1, \"acc_stderr\": null}}");
+        GENERATE(as<std::string>(), "[]", "{\"piqa\": 3}", "{\"piqa\": {\"acc\": \"1\"}}",
+                 "{\"piqa\": {\"acc\": 1, \"acc_stderr\": \"1\"}}");
     CAPTURE(json);
     CHECK(test::message_of(ExitCode::bad_input, [&] {
-              task_metrics(json, "tasks.json");
+              task_metrics(Json::parse(json), "tasks.json");
           }).starts_with("tasks.json"));
 }
 

@@ -42,6 +42,19 @@ TEST_CASE("a table has a row for each step that was logged or evaluated") {
     CHECK(lines[3] == "c,1,2.5,,,,,,,,,,,,,,8,,,,,,,");
 }
 
+TEST_CASE("results on tasks are columns, in the row of their step") {
+    std::vector<ReportedRun> runs;
+    runs.push_back(
+        run_of("a", log_of({"{\"step\": 10, \"loss\": 5}", "{\"step\": 10, \"val_loss\": 4}",
+                            "{\"step\": 10, \"tasks\": {\"piqa\": {\"acc\": 0.5}}}",
+                            "{\"step\": 12, \"tasks\": {\"piqa\": {\"acc\": 0.75}}}"})));
+    const Json metrics = parse_json(to_json(runs), "report").at("runs").at(0).at("metrics");
+    CHECK(metrics.at("step") == Json::array({10, 12}));
+    CHECK(metrics.at("loss") == Json::array({5, nullptr}));
+    CHECK(metrics.at("val_loss") == Json::array({4, nullptr}));
+    CHECK(metrics.at("tasks.piqa.acc") == Json::array({0.5, 0.75}));
+}
+
 TEST_CASE("the JSON form has the same columns, the spec and the events") {
     std::vector<ReportedRun> runs = two_runs();
     runs[1].spec = test::spec_of();

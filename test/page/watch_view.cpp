@@ -57,6 +57,14 @@ TEST_CASE("a view has progress, values, charts and events") {
         CHECK(test::contains(view, words));
 }
 
+TEST_CASE("a view has the first metric of each task that was measured last") {
+    const RunLog log = test::log_of({"{\"step\": 1, \"loss\": 2}",
+                                     "{\"step\": 1, \"tasks\": {\"piqa\": {\"acc\": 0.5, "
+                                     "\"acc_norm\": 1}, \"arc\": {\"acc\": 0.25}}}"});
+    const std::string label = "runs/tiny";
+    CHECK(watch_view({label, log, nullptr}, {})[3] == "piqa acc 0.5  arc acc 0.25");
+}
+
 TEST_CASE("a run without a step says so") {
     const std::string label = "runs/tiny";
     const auto lines = watch_view({label, {}, nullptr}, {});

@@ -44,6 +44,14 @@ TEST_CASE("a validation line has the perplexity after the loss") {
           "step  100/1000  val_loss 2.9957  perplexity 20");
 }
 
+TEST_CASE("each task has a line with its metrics and their standard errors") {
+    const TaskEvaluation evaluation = {
+        50, {{"piqa", "acc", 0.75, 0.0125}, {"piqa", "acc_norm", 0.5}, {"lambada", "acc", 0.25}}};
+    CHECK(task_lines(evaluation, 100) ==
+          std::vector<std::string>{"step  50/100  piqa  acc 0.75 +- 0.013  acc_norm 0.5",
+                                   "step  50/100  lambada  acc 0.25"});
+}
+
 TEST_CASE("the bar is full at the end") {
     CHECK(bar("step", 0, 100, std::nullopt, 80) == "[------------------------]   0%  step 0/100");
     CHECK(bar("step", 50, 100, 3.0, 80) ==

@@ -65,13 +65,30 @@ TEST_CASE("evaluations and events read back as what was written") {
     CHECK(again.reason == event.reason);
 }
 
+TEST_CASE("results on tasks read back as what was written, without what is unknown") {
+    const TaskEvaluation written = {
+        100, {{"piqa", "acc", 0.75, 0.125}, {"piqa", "acc_norm", 0.5}, {"a \"b\"", "acc", 1}}};
+    const std::string line = to_text(written);
+    CHECK(line == R"({"step": 100, "tasks": {"piqa":{"acc":0.75,"acc_stderr":0.125,"acc_norm":0.5,)"
+                  R"("acc_norm_stderr":null},"a \"b\"":{"acc":1.0,"acc_stderr":null}}})");
+    const auto again = read<TaskEvaluation>(line);
+    CHECK(again.step == 100);
+    CHECK(to_text(again) == line);
+    const auto unknown = read<TaskEvaluation>(
+        to_text(TaskEvaluation{7, {{"a", "acc", std::numeric_limits<double>::quiet_NaN()}}}));
+    CHECK(unknown.step == 7);
+    CHECK(unknown.metrics.empty());
+}
+
 TEST_CASE("a line whose values have other types is none of a log") {
     const std::string line = GENERATE(
         as<std::string>(), "{\"step\": 1, \"loss\": \"2\"}", "{\"step\": 1, \"loss\": 1e400}",
         "{\"step\": 1, \"comm\": 3}", "{\"step\": 1, \"comm\": {\"tp\": {\"bytes\": 1.5}}}",
         "{\"step\": 1, \"goodput\": {\"useful\": 1}}", "{\"event\": \"pause\", \"step\": 1}",
         "{\"event\": \"skip\", \"step\": 1, \"reason\": 3}", "{\"val_loss\": 1}",
-        "{\"step\": 9223372036854775808}", "{\"step\": 1, \"loss\": nan}");
+        "{\"step\": 1, \"tasks\": [3]}", "{\"tasks\": {\"a\": {\"acc\": 1}}}",
+        "{\"step\": 1, \"tasks\": {\"a\": {\"acc\": true}}}", "{\"step\": 9223372036854775808}",
+        "{\"step\": 1, \"loss\": nan}");
     CAPTURE(line);
     CHECK_FALSE(parse_metrics_line(line));
 }

@@ -91,8 +91,14 @@ TEST_CASE("an evaluation counts until the run resumes from before it") {
     log.write_validation({100, 3.0});
     log.write_validation({200, 2.9});
     log.write_validation({300, 2.8});
+    CHECK_FALSE(log.has_tasks(200));
+    log.write_tasks({200});
+    log.write_tasks({300});
     log.write_event({.step = 200});
     const auto check = [](const MetricsLog& read) {
+        CHECK(read.has_tasks(200));
+        CHECK_FALSE(read.has_tasks(300));
+        CHECK_FALSE(read.has_tasks(100));
         CHECK(read.has_validation(100));
         CHECK(read.has_validation(200));
         CHECK_FALSE(read.has_validation(300));

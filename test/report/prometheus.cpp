@@ -42,6 +42,15 @@ TEST_CASE("each metric that is known is a gauge with its help and type, in base 
     CHECK_FALSE(contains(text, "comm_seconds{run=\"tiny\",axis=\"dp\"}"));
 }
 
+TEST_CASE("results on tasks are labelled with task and metric") {
+    const TaskEvaluation tasks = {10, {{"a \"b\"", "acc", 0.5, 0.25}, {"piqa", "acc", 0.75}}};
+    const std::string text = prometheus_text("tiny", {.step = 12}, std::nullopt, tasks);
+    CHECK(contains(text,
+                   "\ngptrain_task{run=\"tiny\",task=\"a \\\"b\\\"\",metric=\"acc\"} 0.5\n"
+                   "gptrain_task{run=\"tiny\",task=\"piqa\",metric=\"acc\"} 0.75\n"));
+    CHECK_FALSE(contains(prometheus_text("tiny", {.step = 12}, std::nullopt), "gptrain_task"));
+}
+
 TEST_CASE("a run's name is escaped in labels") {
     CHECK(contains(prometheus_text("a\"b\\c\nd", {.step = 1}, std::nullopt),
                    "gptrain_step{run=\"a\\\"b\\\\c\\nd\"} 1\n"));

@@ -228,6 +228,7 @@ Words around(const std::string& key) {
         return {"model.rope_scaling={kind: linear, factor: 2}"};
     if (key.starts_with("faults.loss_spike."))
         return {"faults.loss_spike={factor: 2, window: 5, action: stop}"};
+    if (key.starts_with("eval_tasks.")) return {"eval_tasks={tasks: [piqa], interval: 1}"};
     if (key.starts_with("adapter.")) return {"adapter={kind: lora}"};
     if (key.starts_with("fault_injection."))
         return {"fault_injection={faults: [{kind: kill, step: 1}]}"};

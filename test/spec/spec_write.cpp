@@ -59,6 +59,7 @@ training:
   eval_interval: 100
   eval_steps: 10
   frozen: []
+eval_tasks: none
 parallel:
   tensor: 1
   sequence_parallel: false
@@ -150,6 +151,7 @@ TEST_CASE("a written spec reads back as itself") {
     odd.model.sliding_window = 100;
     odd.model.full_attention_layers = {1};
     odd.model.qkv_bias = false;
+    odd.eval_tasks = EvalTasksSpec{{{"piqa"}, {"/tasks/a, b.yaml"}}, 7, "/data: 1", {}, 0};
     odd.adapter = AdapterSpec{AdapterKind::lora, 3, 1e-3, 0.25, {LinearName::mlp_gate}};
     check_round_trip(odd);
 }

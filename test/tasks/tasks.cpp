@@ -67,7 +67,7 @@ TEST_CASE("the pages of WikiText begin at their titles") {
 TEST_CASE("all tasks of the program can be read") {
     CHECK(task_names().size() == 8);
     for (const std::string_view name : task_names())
-        CHECK_NOTHROW(Task(load_task(std::string(name))));
+        CHECK_NOTHROW(load_tasks(std::vector{std::string(name)}, "--task"));
 }
 
 TEST_CASE("a text is divided where the tokens of its context end") {

@@ -1,0 +1,33 @@
+// What a model achieved on tasks, as gptrain eval --task --json and the lines of metrics.jsonl have
+// it: {"TASK": {"METRIC": 0.75, "METRIC_stderr": 0.16, ...}, ...}.
+#pragma once
+
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/json.h"
+
+namespace gptrain {
+
+struct TaskMetric {
+    std::string task;
+    std::string metric;
+    double value = 0;
+    std::optional<double> standard_error = {};
+};
+
+/// The value of a task's metric, if it is among these.
+std::optional<double> value_of(std::span<const TaskMetric> metrics, std::string_view task,
+                               std::string_view metric);
+
+/// Reads the metrics that are known (not null). A task may also have "documents" and "few_shot".
+/// Anything else is an Error (bad_input) that names `source`.
+std::vector<TaskMetric> task_metrics(const Json& tasks, const std::string& source);
+
+/// The object of metrics whose tasks stand together. Unknown standard errors are null.
+Json to_json(std::span<const TaskMetric> metrics);
+
+}  // namespace gptrain
