@@ -49,8 +49,10 @@ Scale::Scale(Range values, bool logarithmic)
     : range_(widened(values)), logarithmic_(logarithmic && range_.low >= smallest) {}
 
 double Scale::share(double value) const {
-    if (!logarithmic_) return (value - range_.low) / (range_.high - range_.low);
-    return std::log(value / range_.low) / std::log(range_.high / range_.low);
+    const double share = logarithmic_
+                             ? std::log(value / range_.low) / std::log(range_.high / range_.low)
+                             : (value - range_.low) / (range_.high - range_.low);
+    return std::clamp(share, 0.0, 1.0);
 }
 
 std::vector<Tick> Scale::ticks(int count, double least) const {

@@ -19,7 +19,7 @@ public:
     /// empty or a single value is widened.
     Scale(Range values, bool logarithmic);
 
-    /// Where a value is, from 0 to 1 for values of the range.
+    /// Where a value is, from 0 to 1; a value outside of the range is at its end.
     double share(double value) const;
     double low() const { return range_.low; }
     double high() const { return range_.high; }
