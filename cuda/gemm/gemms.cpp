@@ -1,6 +1,7 @@
 #include "cuda/gemm/gemms.h"
 
 #include <algorithm>
+#include <cmath>
 #include <limits>
 #include <map>
 
@@ -28,8 +29,8 @@ constexpr std::string_view separate_word = "apart";
 
 /// Mean device time of the work over `runs` consecutive runs.
 double milliseconds(const std::function<void()>& work, int runs, const Stream& stream) {
-    const Event begin;
-    const Event end;
+    const Event begin(Event::Purpose::time);
+    const Event end(Event::Purpose::time);
     begin.record(stream);
     for (int i = 0; i < runs; ++i)
         work();
@@ -67,12 +68,17 @@ private:
     bool can_fuse_gelu(const Gemm& gemm) const;
     /// The GEMM with its epilogue; null if the library cannot fuse them.
     PreparedGemm* fused(const Gemm& gemm);
-    static void check_supported(const Gemm& gemm, const PreparedGemm& prepared);
     PreparedGemm& prepare(const Gemm& gemm);
+    /// Runs the chosen algorithm, or else the first one that the library accepts, which is then
+    /// chosen; during tuning only chooses. Returns false if the library accepts none.
+    bool compute(PreparedGemm& prepared, const Gemm& gemm, const OpContext& context);
+    bool issue(const PreparedGemm& prepared, const Algorithm& algorithm, const Gemm& gemm,
+               const OpContext& context, std::byte* workspace) const;
     /// Uses the table's choice, if it can run.
     void choose_recorded(PreparedGemm& prepared, const GemmKey& key) const;
-    Algorithm fastest(const PreparedGemm& prepared, const Gemm& gemm, const Stream& stream,
-                      std::byte* workspace) const;
+    /// None if the library accepts none.
+    std::optional<Algorithm> fastest(const PreparedGemm& prepared, const Gemm& gemm,
+                                     const Stream& stream, std::byte* workspace) const;
     /// Whether `separate` takes clearly less time; both use their fastest algorithms.
     bool faster_separate(const Gemm& gemm, const std::function<void()>& separate,
                          const OpContext& context);
@@ -134,39 +140,53 @@ bool Gemms::Library::use_table(std::string_view table) {
     return tuning_->replace(table);
 }
 
-void Gemms::Library::check_supported(const Gemm& gemm, const PreparedGemm& prepared) {
-    if (!prepared.candidates.empty()) return;
+bool Gemms::Library::issue(const PreparedGemm& prepared, const Algorithm& algorithm,
+                           const Gemm& gemm, const OpContext& context, std::byte* workspace) const {
+    const cublasStatus_t status =
+        prepared.gemm.run(gemm, algorithm, context.stream, workspace, workspace_bytes);
+    if (is_declined(status)) return false;
+    library_.check(status, "cublasLtMatmul");
+    return true;
+}
+
+bool Gemms::Library::compute(PreparedGemm& prepared, const Gemm& gemm, const OpContext& context) {
+    std::byte* workspace = context.scratch.take_bytes(workspace_bytes);
+    if (timing_) {
+        if (prepared.chosen) return true;
+        prepared.chosen = fastest(prepared, gemm, context.stream, workspace);
+        if (prepared.chosen) tuning_->record(to_text(key_of(gemm)), to_text(*prepared.chosen));
+        return prepared.chosen.has_value();
+    }
+    if (prepared.chosen && issue(prepared, *prepared.chosen, gemm, context, workspace)) return true;
+    for (const Algorithm& candidate : prepared.candidates) {
+        if (!issue(prepared, candidate, gemm, context, workspace)) continue;
+        prepared.chosen = candidate;
+        return true;
+    }
+    return false;
+}
+
+void Gemms::Library::multiply(const Gemm& gemm, const OpContext& context) {
+    if (gemm.c.rows == 0 || gemm.c.cols == 0) return;
+    if (compute(prepare(gemm), gemm, context)) return;
     fail(ExitCode::usage, "cuBLASLt has no algorithm on this GPU for a GEMM of ", gemm.a.rows,
          " x ", gemm.a.cols, " x ", gemm.b.cols, " in ", name_of(gemm.a.dtype),
          gemm.a.is_fp8() ? ": fp8 needs compute capability 8.9 or newer and multiples of 16" : "");
 }
 
-void Gemms::Library::multiply(const Gemm& gemm, const OpContext& context) {
-    if (gemm.c.rows == 0 || gemm.c.cols == 0) return;
-    std::byte* workspace = context.scratch.take_bytes(workspace_bytes);
-    PreparedGemm& entry = prepare(gemm);
-    check_supported(gemm, entry);
-    if (timing_) {
-        if (entry.chosen) return;
-        entry.chosen = fastest(entry, gemm, context.stream, workspace);
-        tuning_->record(to_text(key_of(gemm)), to_text(*entry.chosen));
-        return;
-    }
-    if (!entry.chosen) entry.chosen = entry.candidates.front();
-    library_.check(entry.gemm.run(gemm, *entry.chosen, context.stream, workspace, workspace_bytes),
-                   "cublasLtMatmul");
-}
-
 void Gemms::Library::multiply(const Gemm& gemm, const std::function<void()>& separate,
                               const OpContext& context) {
+    if (gemm.c.rows == 0 || gemm.c.cols == 0) return;
     PreparedGemm* entry = fused(gemm);
-    if (entry == nullptr) return separate();
-    if (timing_ && !entry->chosen && !entry->separate) {
-        entry->separate = faster_separate(gemm, separate, context);
-        if (entry->separate) tuning_->record(to_text(key_of(gemm)), std::string(separate_word));
-        return;
-    }
-    entry->separate ? separate() : multiply(gemm, context);
+    if (entry == nullptr || entry->separate) return separate();
+    const bool undecided = timing_ && !entry->chosen;
+    const Scratch unused = context.scratch;
+    const bool runs = compute(*entry, gemm, context);
+    context.scratch = unused;
+    entry->separate = !runs || (undecided && faster_separate(gemm, separate, context));
+    if (undecided && entry->separate)
+        tuning_->record(to_text(key_of(gemm)), std::string(separate_word));
+    if (!runs) separate();
 }
 
 bool Gemms::Library::faster_separate(const Gemm& gemm, const std::function<void()>& separate,
@@ -188,9 +208,9 @@ bool Gemms::Library::faster_separate(const Gemm& gemm, const std::function<void(
     return time_of(separate) < max_time_ratio * fused;
 }
 
-Algorithm Gemms::Library::fastest(const PreparedGemm& prepared, const Gemm& gemm,
-                                  const Stream& stream, std::byte* workspace) const {
-    if (prepared.candidates.size() == 1) return prepared.candidates.front();
+std::optional<Algorithm> Gemms::Library::fastest(const PreparedGemm& prepared, const Gemm& gemm,
+                                                 const Stream& stream, std::byte* workspace) const {
+    if (prepared.candidates.empty()) return std::nullopt;
     const auto time_of = [&](const Algorithm& algorithm, int runs) {
         bool issued = true;
         const auto run = [&] {
@@ -207,6 +227,7 @@ Algorithm Gemms::Library::fastest(const PreparedGemm& prepared, const Gemm& gemm
         times.push_back(time_of(candidate, 1));
     }
     const double shortest = *std::min_element(times.begin(), times.end());
+    if (std::isinf(shortest)) return std::nullopt;
     for (std::size_t i = 0; i < times.size(); ++i) {
         if (times[i] <= retime_ratio * shortest)
             times[i] = time_of(prepared.candidates[i], repetitions);

@@ -164,6 +164,12 @@ void LtLibrary::check(cublasStatus_t status, std::string_view call) const {
          functions.status_string(status));
 }
 
+bool is_declined(cublasStatus_t status) {
+    // Undocumented combinations of types and epilogues are invalid values in some versions.
+    return status == CUBLAS_STATUS_NOT_SUPPORTED || status == CUBLAS_STATUS_ARCH_MISMATCH ||
+           status == CUBLAS_STATUS_INVALID_VALUE;
+}
+
 LtGemm::LtGemm(const LtLibrary& library, const Gemm& gemm)
     : library_(library),
       operation_(make_operation(library)),
@@ -195,10 +201,9 @@ void LtGemm::set_epilogue(const Gemm& gemm) const {
     set(CUBLASLT_MATMUL_DESC_EPILOGUE, epilogue);
     const auto dtype = static_cast<std::int32_t>(library_type(gemm.c.dtype));
     if (gemm.bias != nullptr) set(CUBLASLT_MATMUL_DESC_BIAS_DATA_TYPE, dtype);
-    if (has_gelu_epilogue(gemm)) {
-        set(CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_DATA_TYPE, dtype);
+    // Without a type of its own the auxiliary matrix has that of the result, as ours does.
+    if (has_gelu_epilogue(gemm))
         set(CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_LD, auxiliary_of(gemm).row_stride);
-    }
 }
 
 void LtGemm::set_addresses(const Gemm& gemm) const {
@@ -234,7 +239,7 @@ std::vector<Algorithm> LtGemm::candidates(int most, std::int64_t workspace_bytes
     const cublasStatus_t status =
         lt.heuristic(library_.handle(), operation_.get(), a_.get(), b_.get(), c_.get(), c_.get(),
                      preference.get(), most, found.data(), &count);
-    if (status == CUBLAS_STATUS_NOT_SUPPORTED || status == CUBLAS_STATUS_ARCH_MISMATCH) return {};
+    if (is_declined(status)) return {};
     library_.check(status, "cublasLtMatmulAlgoGetHeuristic");
     std::vector<Algorithm> result;
     for (int i = 0; i < count; ++i) {

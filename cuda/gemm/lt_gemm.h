@@ -79,6 +79,10 @@ private:
     Destroy destroy_;
 };
 
+/// True if the status says that the library cannot run this algorithm, or has none for this GEMM;
+/// another may do. Nothing was issued.
+bool is_declined(cublasStatus_t status);
+
 /// The description of all GEMMs with one key; addresses are given with each run.
 class LtGemm {
 public:

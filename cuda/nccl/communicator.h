@@ -61,7 +61,7 @@ private:
     std::unique_ptr<Communicator> host_communicator_;
     const Stream& compute_;
     const std::string name_;
-    Stream stream_;
+    Stream stream_{Stream::Priority::urgent};
     Event computed_;
     std::vector<std::shared_ptr<Event>> events_;  ///< free for reuse
     ncclComm_t comm_ = nullptr;

@@ -187,7 +187,18 @@ Nccl open_nccl() {
     functions.read(nccl.broadcast, "ncclBroadcast");
     functions.read(nccl.send, "ncclSend");
     functions.read(nccl.recv, "ncclRecv");
+    int version = 0;
+    nccl.get_version(&version);
+    require_nccl(version);
     return nccl;
+}
+
+void require_nccl(int version) {
+    constexpr int oldest = NCCL_VERSION(2, 26, 0);
+    if (version >= oldest) return;
+    fail(ExitCode::usage, "device: cuda: NCCL ", version / 10000, ".", version / 100 % 100, ".",
+         version % 100,
+         " is too old; install 2.26 or newer, or set GPTRAIN_CUDA_LIBS to its folder");
 }
 
 }  // namespace gptrain::cuda

@@ -54,7 +54,12 @@ struct Nccl {
 /// Loads the library, which stays loaded. Throws Error (usage) that lists the places searched if it
 /// is missing or its major version differs from the headers'.
 CublasLt open_cublas_lt();
+/// The same; an NCCL that require_nccl refuses is an Error too.
 Nccl open_nccl();
+
+/// Error (usage) for an NCCL before 2.26, which does not know NCCL_LAUNCH_ORDER_IMPLICIT: messages
+/// of several communicators could wait for each other. `version`: as ncclGetVersion gives it.
+void require_nccl(int version);
 
 /// Folders to search for libraries in addition to the loader's own path, in this order:
 /// GPTRAIN_CUDA_LIBS (one or more, separated by ':'), the CUDA toolkit, and `nvidia/*/lib` among

@@ -1,5 +1,6 @@
 #include "cuda/runtime/probe.h"
 
+#include <cstdlib>
 #include <cuda_runtime.h>
 
 #include "base/text.h"
@@ -27,6 +28,13 @@ int capability(cudaDeviceAttr which, int device) {
     return value;
 }
 
+/// A kernel that is loaded at its first launch would wait for messages under way, which may wait
+/// for what that kernel computes. Takes effect only before the first use of CUDA.
+void load_kernels_at_start() {
+    constexpr int only_if_not_set = 0;
+    setenv("CUDA_MODULE_LOADING", "EAGER", only_if_not_set);
+}
+
 DeviceProbe unusable(std::string reason) {
     // Clear the error, or the next call reports it again.
     static_cast<void>(cudaGetLastError());
@@ -36,6 +44,7 @@ DeviceProbe unusable(std::string reason) {
 }  // namespace
 
 DeviceProbe probe_device(int device) {
+    load_kernels_at_start();
     const int driver = driver_version();
     if (driver == 0) return {DeviceState::no_driver, "there is no NVIDIA driver on this machine"};
     int count = 0;

@@ -53,8 +53,14 @@ DeviceProperties open_device(int index) {
 
 // ---- streams and events -------------------------------------------------------------------------
 
-Stream::Stream() {
-    check_cuda(cudaStreamCreateWithFlags(&handle_, cudaStreamNonBlocking), "cudaStreamCreate");
+Stream::Stream(Priority priority) {
+    int least = 0;
+    int greatest = 0;
+    check_cuda(cudaDeviceGetStreamPriorityRange(&least, &greatest),
+               "cudaDeviceGetStreamPriorityRange");
+    check_cuda(cudaStreamCreateWithPriority(&handle_, cudaStreamNonBlocking,
+                                            priority == Priority::urgent ? greatest : least),
+               "cudaStreamCreate");
 }
 
 Stream::~Stream() {
@@ -69,8 +75,9 @@ void Stream::wait(const Event& event) const {
     check_cuda(cudaStreamWaitEvent(handle_, event.handle(), 0), "cudaStreamWaitEvent");
 }
 
-Event::Event() {
-    check_cuda(cudaEventCreate(&handle_), "cudaEventCreate");
+Event::Event(Purpose purpose) {
+    const unsigned flags = purpose == Purpose::time ? cudaEventDefault : cudaEventDisableTiming;
+    check_cuda(cudaEventCreateWithFlags(&handle_, flags), "cudaEventCreate");
 }
 
 Event::~Event() {

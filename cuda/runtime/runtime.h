@@ -26,7 +26,9 @@ class Event;
 /// An ordered queue of device work.
 class Stream {
 public:
-    Stream();
+    /// Waiting blocks of urgent streams start before those of others.
+    enum class Priority { normal, urgent };
+    explicit Stream(Priority priority = Priority::normal);
     ~Stream();
     Stream(Stream&& other) noexcept : handle_(std::exchange(other.handle_, nullptr)) {}
     Stream& operator=(Stream&& other) noexcept {
@@ -48,7 +50,9 @@ private:
 /// A point in a stream.
 class Event {
 public:
-    Event();
+    /// Events that only order work cost less.
+    enum class Purpose { order, time };
+    explicit Event(Purpose purpose = Purpose::order);
     ~Event();
     Event(Event&& other) noexcept : handle_(std::exchange(other.handle_, nullptr)) {}
     Event& operator=(Event&& other) noexcept {
@@ -59,7 +63,7 @@ public:
     void record(const Stream& stream) const;
     void synchronize() const;
     bool done() const;
-    /// Device time in milliseconds between two completed events.
+    /// Device time in milliseconds between two completed events, made to tell the time.
     double milliseconds_since(const Event& start) const;
     CUevent_st* handle() const { return handle_; }
 

@@ -194,24 +194,32 @@ Precision precision_of(const RunPlan& plan) {
                                         : Precision::fp32;
 }
 
-/// Checks the sizes, as FP8 GEMMs require.
+/// Checks the sizes of every rank, as FP8 GEMMs require.
 void check_fp8(const RunPlan& plan) {
     constexpr std::int64_t unit = 16;
     const ModelShape& model = plan.model;
+    const ModelShape& local = plan.local;
     require(model.layers > 2,
             "precision.compute: fp8 is used in all blocks except the first and the "
             "last, but model.num_layers is ",
             model.layers, "; set it to bf16");
-    const auto multiple = [&](std::string_view what, std::int64_t size) {
+    const auto multiple = [&](std::string_view what, std::int64_t size, std::string_view axis,
+                              std::int64_t ranks) {
+        const std::string of_rank =
+            ranks > 1 ? text(" on each of ", ranks, " ranks of parallel.", axis) : "";
         require(size % unit == 0, "precision.compute: fp8 needs sizes that are multiples of ", unit,
-                ", but ", what, " is ", size, "; change it or set precision.compute to bf16");
+                ", but ", what, " is ", size, of_rank,
+                "; change it or set precision.compute to bf16");
     };
-    multiple("model.hidden_size", model.hidden);
-    multiple("model.ffn_hidden_size", model.ffn);
-    multiple("model.num_attention_heads x head_dim", model.heads * model.head_dim);
+    const std::int64_t tensor = plan.mesh.tensor;
+    multiple("model.hidden_size", model.hidden, "", 1);
+    multiple("model.ffn_hidden_size", local.ffn, "tensor", tensor);
+    multiple("model.num_attention_heads x head_dim", local.heads * local.head_dim, "tensor",
+             tensor);
     multiple("(model.num_attention_heads + 2 x num_query_groups) x head_dim",
-             (model.heads + 2 * model.groups) * model.head_dim);
-    multiple("training.micro_batch_size x seq_length", plan.micro_batch_size * plan.seq_length);
+             (local.heads + 2 * local.groups) * local.head_dim, "tensor", tensor);
+    multiple("training.micro_batch_size x seq_length", plan.micro_batch_size * plan.local_length(),
+             "context", plan.mesh.context);
 }
 
 std::int64_t head_rows_of(std::int64_t rows, std::int64_t vocab, DType dtype, bool cuda) {

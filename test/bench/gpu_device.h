@@ -45,8 +45,8 @@ private:
     Buffer scratch_;
     std::vector<Buffer> buffers_;
     std::int64_t drawn_ = 0;
-    cuda::Event start_;
-    cuda::Event end_;
+    cuda::Event start_{cuda::Event::Purpose::time};
+    cuda::Event end_{cuda::Event::Purpose::time};
 };
 
 }  // namespace gptrain::bench

@@ -129,8 +129,8 @@ Json measure_product(double seconds) {
     backend.set_choices(backend.tune([&] { product(0); }));
     const double one = device.seconds(product);
     const auto count = static_cast<std::int64_t>(seconds / one) + 1;
-    cuda::Event start;
-    cuda::Event end;
+    cuda::Event start(cuda::Event::Purpose::time);
+    cuda::Event end(cuda::Event::Purpose::time);
     start.record(device.stream());
     for (std::int64_t i = 0; i < count; ++i)
         product(i);

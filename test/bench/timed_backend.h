@@ -59,8 +59,8 @@ public:
 private:
     struct Interval {
         std::string_view op;
-        cuda::Event start;
-        cuda::Event end;
+        cuda::Event start{cuda::Event::Purpose::time};
+        cuda::Event end{cuda::Event::Purpose::time};
     };
 
     /// The memory is the inner backend's, which takes it back.

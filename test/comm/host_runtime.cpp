@@ -53,7 +53,7 @@ void set_wait_callback(Backend& /*backend*/, std::function<void()> poll) {
     test::asked_while_waiting() = std::move(poll);
 }
 
-Stream::Stream() {
+Stream::Stream(Priority /*priority*/) {
     static int streams = 0;
     handle_ = reinterpret_cast<CUstream_st*>(new int(++streams));
 }
@@ -65,7 +65,7 @@ void Stream::wait(const Event& event) const {
     issued().push_back(text(number_in(handle_), " waits for ", number_in(event.handle())));
 }
 
-Event::Event() {
+Event::Event(Purpose /*purpose*/) {
     handle_ = reinterpret_cast<CUevent_st*>(new int(0));
 }
 Event::~Event() {

@@ -112,6 +112,59 @@ bool& slow_is_refused() {
     return refused;
 }
 
+cublasStatus_t& answer_of(FakeCall call, FakeKind kind) {
+    static std::array<std::array<cublasStatus_t, fake_with_epilogue + 1>, fake_matmul + 1>
+        answers{};
+    return answers.at(call).at(kind);
+}
+
+FakeKind kind_of(const Operation& operation) {
+    return operation.epilogue == CUBLASLT_EPILOGUE_DEFAULT ? fake_plain : fake_with_epilogue;
+}
+
+bool is_fp8(std::int32_t type) {
+    return type == CUDA_R_8F_E4M3 || type == CUDA_R_8F_E5M2;
+}
+
+/// The operands, and the result.
+struct Layouts {
+    const Layout& a;
+    const Layout& b;
+    const Layout& d;
+};
+
+/// The types that cublasLtMatmul's documentation lists for CUBLAS_COMPUTE_32F with factors in fp32,
+/// as far as gptrain has them.
+bool has_types(const Layouts& at) {
+    if (is_fp8(at.a.type)) {
+        return is_fp8(at.b.type) && !(at.a.type == CUDA_R_8F_E5M2 && at.b.type == CUDA_R_8F_E5M2) &&
+               !is_fp8(at.d.type);
+    }
+    return at.a.type == at.b.type && (at.d.type == at.a.type || at.d.type == CUDA_R_32F);
+}
+
+/// FP8: the first operand transposed, the second not, all dims and strides multiples of 16 bytes.
+bool has_fp8_form(const Operation& operation, const Layouts& at) {
+    const auto whole = [](const Layout& layout) {
+        return layout.rows % 16 == 0 && layout.cols % 16 == 0 && layout.stride % 16 == 0;
+    };
+    return operation.transpose_a == CUBLAS_OP_T && operation.transpose_b == CUBLAS_OP_N &&
+           whole(at.a) && whole(at.b) && whole(at.d);
+}
+
+/// The auxiliary matrix of GELU has the result's type, and columns that begin at multiples of 8
+/// elements.
+bool has_auxiliary(const Operation& operation, const Layouts& at) {
+    return (operation.aux_type == -1 || operation.aux_type == at.d.type) &&
+           operation.aux_stride % 8 == 0 && std::cmp_greater_equal(operation.aux_stride, at.d.rows);
+}
+
+bool is_supported(const Operation& operation, const Layouts& at) {
+    const bool gelu = has_gelu(operation.epilogue) || operation.epilogue == CUBLASLT_EPILOGUE_DGELU;
+    return has_types(at) && (!is_fp8(at.a.type) || has_fp8_form(operation, at)) &&
+           (!gelu || has_auxiliary(operation, at));
+}
+
 template <class T>
 cublasStatus_t make(void* handle, const T& contents) {
     auto* made = new T(contents);
@@ -135,8 +188,12 @@ void fake_cublas_lt_delay(FakeKind kind, std::int64_t milliseconds) {
     delay_of(kind) = std::chrono::milliseconds(milliseconds);
 }
 
-void fake_cublas_lt_refuse_slow() {
-    slow_is_refused() = true;
+void fake_cublas_lt_refuse_slow(bool refuse) {
+    slow_is_refused() = refuse;
+}
+
+void fake_cublas_lt_answer(FakeCall call, FakeKind kind, int status) {
+    answer_of(call, kind) = static_cast<cublasStatus_t>(status);
 }
 
 std::size_t cublasLtGetVersion() {
@@ -212,17 +269,18 @@ cublasStatus_t cublasLtMatmulPreferenceSetAttribute(cublasLtMatmulPreference_t,
 }
 
 cublasStatus_t cublasLtMatmulAlgoGetHeuristic(cublasLtHandle_t, cublasLtMatmulDesc_t handle,
-                                              cublasLtMatrixLayout_t a, cublasLtMatrixLayout_t,
-                                              cublasLtMatrixLayout_t, cublasLtMatrixLayout_t,
+                                              cublasLtMatrixLayout_t a, cublasLtMatrixLayout_t b,
+                                              cublasLtMatrixLayout_t, cublasLtMatrixLayout_t d,
                                               cublasLtMatmulPreference_t, int most,
                                               cublasLtMatmulHeuristicResult_t* found, int* count) {
-    const auto& layout = *reinterpret_cast<const Layout*>(a);
-    const bool fp8 = layout.type == CUDA_R_8F_E4M3 || layout.type == CUDA_R_8F_E5M2;
     const auto& operation = *reinterpret_cast<const Operation*>(handle);
-    const bool transposed =
-        operation.transpose_a == CUBLAS_OP_T && operation.transpose_b == CUBLAS_OP_N;
+    const auto of = [](cublasLtMatrixLayout_t layout) -> const Layout& {
+        return *reinterpret_cast<const Layout*>(layout);
+    };
     *count = 0;
-    if (fp8 && (!transposed || layout.stride % 16 != 0)) return CUBLAS_STATUS_NOT_SUPPORTED;
+    const cublasStatus_t answer = answer_of(fake_heuristic, kind_of(operation));
+    if (answer != CUBLAS_STATUS_SUCCESS) return answer;
+    if (!is_supported(operation, {of(a), of(b), of(d)})) return CUBLAS_STATUS_NOT_SUPPORTED;
     for (; *count < std::min<int>(most, fake_fast); ++*count) {
         found[*count] = {};
         found[*count].algo.data[0] = static_cast<std::uint64_t>(*count) + 1;
@@ -246,8 +304,8 @@ cublasStatus_t cublasLtMatmul(cublasLtHandle_t, cublasLtMatmulDesc_t handle, con
                               const cublasLtMatmulAlgo_t* algorithm, void*, std::size_t,
                               cudaStream_t) {
     const auto& operation = *reinterpret_cast<const Operation*>(handle);
-    const FakeKind kind =
-        operation.epilogue == CUBLASLT_EPILOGUE_DEFAULT ? fake_plain : fake_with_epilogue;
+    const FakeKind kind = kind_of(operation);
+    if (answer_of(fake_matmul, kind) != CUBLAS_STATUS_SUCCESS) return answer_of(fake_matmul, kind);
     ++runs_with(algorithm->data[0]);
     ++runs_of(kind);
     if (algorithm->data[0] == fake_refused) return CUBLAS_STATUS_NOT_SUPPORTED;
@@ -259,6 +317,8 @@ cublasStatus_t cublasLtMatmul(cublasLtHandle_t, cublasLtMatmulDesc_t handle, con
     const auto& of_b = *reinterpret_cast<const Layout*>(layout_b);
     const auto& of_c = *reinterpret_cast<const Layout*>(layout_c);
     const auto& of_d = *reinterpret_cast<const Layout*>(layout_d);
+    if (!is_supported(operation, {of_a, of_b, of_d})) return CUBLAS_STATUS_NOT_SUPPORTED;
+    const std::int32_t aux_type = operation.aux_type == -1 ? of_d.type : operation.aux_type;
     const bool ta = operation.transpose_a == CUBLAS_OP_T;
     const bool tb = operation.transpose_b == CUBLAS_OP_T;
     const std::uint64_t length = ta ? of_a.rows : of_a.cols;
@@ -279,11 +339,10 @@ cublasStatus_t cublasLtMatmul(cublasLtHandle_t, cublasLtMatmulDesc_t handle, con
             if (weight_of_c != 0) sum += weight_of_c * element(c, of_c, false, row, col);
             if (has_bias(operation.epilogue)) sum += read(operation.bias, operation.bias_type, row);
             if (operation.epilogue == CUBLASLT_EPILOGUE_DGELU) {
-                sum *= gelu_slope(
-                    read(operation.aux, operation.aux_type, row + col * operation.aux_stride));
+                sum *= gelu_slope(read(operation.aux, aux_type, row + col * operation.aux_stride));
             }
             if (has_gelu(operation.epilogue)) {
-                write(operation.aux, operation.aux_type, row + col * operation.aux_stride, sum);
+                write(operation.aux, aux_type, row + col * operation.aux_stride, sum);
                 sum = gelu(sum);
             }
             write(d, of_d.type, row + col * of_d.stride, sum);

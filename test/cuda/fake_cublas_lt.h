@@ -13,5 +13,13 @@ extern "C" std::int64_t fake_cublas_lt_runs(FakeAlgorithm algorithm);
 extern "C" std::int64_t fake_cublas_lt_runs_of(FakeKind kind);
 /// From now on each GEMM of this kind takes this much longer.
 extern "C" void fake_cublas_lt_delay(FakeKind kind, std::int64_t milliseconds);
-/// From now on it also refuses the slow algorithm, so that no choice depends on measured times.
-extern "C" void fake_cublas_lt_refuse_slow();
+/// Whether from now on it also refuses the slow algorithm, so that no choice depends on measured
+/// times.
+extern "C" void fake_cublas_lt_refuse_slow(bool refuse);
+
+/// cublasLtMatmulAlgoGetHeuristic and cublasLtMatmul.
+enum FakeCall { fake_heuristic, fake_matmul };
+
+/// The status that the call returns from now on for GEMMs of this kind; CUBLAS_STATUS_SUCCESS: what
+/// it finds.
+extern "C" void fake_cublas_lt_answer(FakeCall call, FakeKind kind, int status);

@@ -2,6 +2,7 @@
 // cases, over the same, show that they are right.
 #include "cuda/gemm/gemms.h"
 
+#include <cublasLt.h>
 #include <vector>
 
 #include "catch.h"
@@ -314,6 +315,67 @@ TEST_CASE("without an entry an epilogue stays in its GEMM", "[gemms]") {
     const EpilogueOps ops;
     CHECK(runs_in([&] { ops.run(gemms, device); }) == Runs{0, 2});
     CHECK(ops.right());
+}
+
+/// During its lifetime the library answers so.
+class Answer {
+public:
+    Answer(FakeCall call, FakeKind kind, cublasStatus_t status) : call_(call), kind_(kind) {
+        fake_cublas_lt_answer(call, kind, status);
+    }
+    Answer(const Answer&) = delete;
+    Answer& operator=(const Answer&) = delete;
+    ~Answer() { fake_cublas_lt_answer(call_, kind_, CUBLAS_STATUS_SUCCESS); }
+
+private:
+    FakeCall call_;
+    FakeKind kind_;
+};
+
+TEST_CASE("an epilogue that the library declines is done apart, tuned or not", "[gemms]") {
+    const auto status = GENERATE(CUBLAS_STATUS_NOT_SUPPORTED, CUBLAS_STATUS_ARCH_MISMATCH,
+                                 CUBLAS_STATUS_INVALID_VALUE);
+    const auto call = GENERATE(fake_heuristic, fake_matmul);
+    const bool tuned = GENERATE(true, false);
+    CAPTURE(status, call, tuned);
+    const Answer declined(call, fake_with_epilogue, status);
+    Device device;
+    TuningTable table;
+    Gemms gemms(device.properties, &table);
+    const EpilogueOps ops;
+    if (tuned) gemms.tune([&] { ops.run(gemms, device); });
+    CHECK(runs_in([&] { ops.run(gemms, device); }) == Runs{2, 0});
+    CHECK(ops.right());
+}
+
+TEST_CASE("a choice that the library declines is followed by its next one", "[gemms]") {
+    Device device;
+    Gemms gemms(device.properties, nullptr);
+    const Sum sum;
+    fake_cublas_lt_refuse_slow(true);
+    gemms.multiply(sum.gemm(), device.context());
+    fake_cublas_lt_refuse_slow(false);
+    CHECK(sum.c.all(21));
+    // It stays.
+    CHECK(computes_by(fake_fast, gemms, device));
+}
+
+TEST_CASE("a GEMM that the library cannot do at all, and a fault, are errors", "[gemms]") {
+    const auto call = GENERATE(fake_heuristic, fake_matmul);
+    const bool tuned = GENERATE(true, false);
+    Device device;
+    TuningTable table;
+    Gemms gemms(device.properties, &table);
+    const Sum sum;
+    const auto multiply = [&] { gemms.multiply(sum.gemm(), device.context()); };
+    const auto work = [&] { tuned ? gemms.tune(multiply) : multiply(); };
+    {
+        const Answer declined(call, fake_plain, CUBLAS_STATUS_INVALID_VALUE);
+        CHECK(contains(test::message_of(ExitCode::usage, work),
+                       "cuBLASLt has no algorithm on this GPU for a GEMM of 3 x 5 x 4 in fp32"));
+    }
+    const Answer fault(fake_matmul, fake_plain, CUBLAS_STATUS_EXECUTION_FAILED);
+    if (!tuned) CHECK(contains(test::message_of(ExitCode::bug, multiply), "cublasLtMatmul: fault"));
 }
 
 /// The tuning table of a run whose GEMM has a GELU epilogue, or none.

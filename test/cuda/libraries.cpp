@@ -85,5 +85,12 @@ TEST_CASE("the libraries of this machine have the functions that are used") {
     }
 }
 
+TEST_CASE("an NCCL that does not keep the order of messages is refused") {
+    CHECK_NOTHROW(require_nccl(22600));
+    CHECK_NOTHROW(require_nccl(22809));
+    CHECK(contains(message_of(ExitCode::usage, [] { require_nccl(22505); }),
+                   "NCCL 2.25.5 is too old; install 2.26"));
+}
+
 }  // namespace
 }  // namespace gptrain::cuda

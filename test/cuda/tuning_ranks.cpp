@@ -73,7 +73,7 @@ RunSpec pipeline_spec(Precision precision, bool llama) {
 }
 
 void use_devices() {
-    fake_cublas_lt_refuse_slow();
+    fake_cublas_lt_refuse_slow(true);
     emulator::settings() = {.order = {}, .major = 9, .minor = 0, .shared_bytes = 227 << 10};
 }
 

@@ -25,6 +25,15 @@ TEST_CASE("fp8 needs blocks between the first and the last, and multiples of 16"
           "precision.compute: fp8 needs sizes that are multiples of 16, but "
           "training.micro_batch_size x seq_length is 31; change it or set precision.compute to "
           "bf16");
+    // Of each rank.
+    const auto on_two = [&](std::vector<std::string> settings) {
+        settings.insert(settings.begin(), fits.begin(), fits.end());
+        return contradiction(settings, {.world_size = 2});
+    };
+    CHECK(holds(on_two({"parallel.tensor=2", "model.ffn_hidden_size=48"}),
+                "model.ffn_hidden_size is 24 on each of 2 ranks of parallel.tensor; change it"));
+    CHECK(holds(on_two({"parallel.context=2", "training.seq_length=48"}),
+                "seq_length is 24 on each of 2 ranks of parallel.context; change it"));
 }
 
 TEST_CASE("a dry run counts any number of data ranks") {

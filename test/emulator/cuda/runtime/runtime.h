@@ -27,6 +27,9 @@ class Event;
 
 class Stream {
 public:
+    enum class Priority { normal, urgent };
+    explicit Stream(Priority = Priority::normal) {}
+
     void synchronize() const { queue_->run_to(queue_->end()); }
     void wait(const Event& event) const;
     /// The caller issues work that is not visible here, so everything before it is done first.
@@ -43,6 +46,9 @@ private:
 
 class Event {
 public:
+    enum class Purpose { order, time };
+    explicit Event(Purpose purpose = Purpose::order) : purpose_(purpose) {}
+
     void record(const Stream& stream) const {
         stream.issue([time = time_] { *time = std::chrono::steady_clock::now(); });
         queue_ = stream.queue_;
@@ -56,10 +62,13 @@ public:
         return true;
     }
     double milliseconds_since(const Event& start) const {
+        GPTRAIN_CHECK(purpose_ == Purpose::time && start.purpose_ == Purpose::time,
+                      "an event that only orders work has no time");
         return std::chrono::duration<double, std::milli>(*time_ - *start.time_).count();
     }
 
 private:
+    Purpose purpose_;
     std::shared_ptr<std::chrono::steady_clock::time_point> time_ =
         std::make_shared<std::chrono::steady_clock::time_point>();
     // Where it was last recorded; no queue before that.
