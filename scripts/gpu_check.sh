@@ -100,7 +100,7 @@ of_ranks() {
 }
 
 # found_by_sanitizer FILE: whether it reports a fault. The end of the program is none.
-found_by_sanitizer() { grep -qiE '^=+ (invalid|misaligned|error: (race|potential))' "$1"; }
+found_by_sanitizer() { grep -qiE '^=+ (invalid|misaligned|uninitialized|barrier error|error: (race|potential))' "$1"; }
 
 parts=()
 failed=0
@@ -153,7 +153,7 @@ part() {
     esac
     local took
     took=$(awk -v a="$start" -v b="$(date +%s.%N)" 'BEGIN { printf "%.1f", b - a }')
-    printf '%-22s %-9s %7s s  %s\n' "$name" "$state" "$took" "$why" | tee -a "$results"
+    printf '%-25s %-9s %7s s  %s\n' "$name" "$state" "$took" "$why" | tee -a "$results"
     why=${why//\\/}
     parts+=("{\"part\":\"$name\",\"state\":\"$state\",\"seconds\":$took,\"why\":\"${why//\"/\'}\"}")
 }
@@ -190,6 +190,12 @@ part sanitizer.racecheck 60 sanitize racecheck "norm and dropout ops agree*"
 part sanitizer.memcheck 60 sanitize memcheck "~*attention*"
 part sanitizer.attention 60 sanitize memcheck "attention ops agree*"
 part sanitizer.sm90 60 on_sm90 sanitize memcheck "attention ops agree*"
+part sanitizer.races-attention 60 sanitize racecheck "attention ops agree*"
+part sanitizer.races-sm90 60 on_sm90 sanitize racecheck "attention ops agree*"
+part sanitizer.races-others 60 sanitize racecheck "~*attention*"
+part sanitizer.synccheck 60 sanitize synccheck "*ops agree*"
+part sanitizer.sync-sm90 60 on_sm90 sanitize synccheck "attention ops agree*"
+part sanitizer.initcheck 60 sanitize initcheck "*ops agree*"
 part program.bits 180 bash "$root/test/program/gpu.sh" "$gptrain" "$preprocess"
 part program.ranks 180 bash "$root/test/program/gpu_ranks.sh" "$gptrain" "$preprocess" "$mpirun"
 part meshes.shared-4 90 of_ranks 4 "$meshes"

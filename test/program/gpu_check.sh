@@ -25,7 +25,7 @@ checked() {
 programs_that 'exit 0'
 checked 0 --only ops.l
 says out "2 passed, 0 failed, 0 not run" '"passed":2,"failed":0,"not_run":0'
-says results/results.txt "ops.linear             passed"
+says results/results.txt "ops.linear                passed"
 
 programs_that 'echo "not run: there is none"; exit 77'
 checked 77 --only ops.
@@ -48,13 +48,17 @@ sanitizer_that() {
 }
 sanitizer_that 'echo "========= Error: process did not end"; exit 124'
 PATH=$work/bin:$PATH checked 77 --only sanitizer.mem
-says out "sanitizer.memcheck     not run" "not done in 60 s" "0 passed, 0 failed, 1 not run"
+says out "sanitizer.memcheck        not run" "not done in 60 s" "0 passed, 0 failed, 1 not run"
 sanitizer_that 'echo "========= Invalid __global__ write of size 4 bytes"; exit 124'
 PATH=$work/bin:$PATH checked 1 --only sanitizer.mem
 says out "faults within 60 s; see log.txt" "0 passed, 1 failed, 0 not run"
 sanitizer_that 'echo "========= Error: Race reported between two accesses"; exit 42'
-PATH=$work/bin:$PATH checked 1 --only sanitizer.race
+PATH=$work/bin:$PATH checked 1 --only sanitizer.racecheck
 says out "exit code 42; see log.txt" "0 passed, 1 failed, 0 not run"
+
+sanitizer_that 'echo "========= Uninitialized __global__ memory read of size 4 bytes"; exit 124'
+PATH=$work/bin:$PATH checked 1 --only sanitizer.init
+says out "faults within 60 s; see log.txt" "0 passed, 1 failed, 0 not run"
 
 # What there was no time for has neither passed nor failed.
 programs_that 'echo begun; sleep 30'

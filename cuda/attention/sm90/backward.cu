@@ -89,6 +89,7 @@ void run_backward(const AttentionBackward& args, const OpContext& context) {
     const std::int64_t pairs = std::int64_t{p.sequences} * p.groups;
     work.units = gptrain::narrow<int>(plan.ordered ? pairs * work.key_tiles : pairs);
     const int at_once = std::min(context.device.multiprocessors, max_blocks);
+    static_assert(sizeof(BackwardShared<Shape>) <= shared_bytes_of_block);
     launch(context.stream,
            {.blocks = plan.ordered ? work.units : std::min(work.units, at_once),
             .threads = threads_of_block,

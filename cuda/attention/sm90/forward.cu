@@ -357,6 +357,7 @@ void run_forward(const AttentionForward& args, const OpContext& context) {
     work.all_tiles = static_cast<int>(work.order.blocks());
     work.next_tile = context.scratch.take<unsigned>(1);
     set_bytes(work.next_tile, 0, sizeof(unsigned), context.stream);
+    static_assert(sizeof(ForwardShared<Shape>) <= shared_bytes_of_block);
     launch(context.stream,
            {.blocks = std::min<std::int64_t>(work.order.blocks(), context.device.multiprocessors),
             .threads = threads_of_block,

@@ -19,6 +19,9 @@ constexpr int row_bytes = 2 * panel_columns;
 constexpr int group_warps = 4;
 constexpr int group_threads = group_warps * warp_threads;
 constexpr int threads_of_block = (1 + computing_groups) * group_threads;
+/// The most shared memory that a device of compute capability 9.0 grants a block.
+constexpr std::int64_t shared_bytes_of_block = 227 * 1024;
+
 /// The position in a ring of buffers: the next buffer, and the parity of the current lap.
 template <int buffers>
 class Ring {
