@@ -50,8 +50,10 @@ void add_model_options(CLI::App& command, ModelOptions& options) {
             "which do not contain it")
         ->type_name("FILE");
     command
-        .add_option("--set", options.settings,
-                    "Override the device (device=cpu) or the mesh (parallel.tensor=2); repeatable")
+        .add_option(
+            "--set", options.settings,
+            "Override the device (device=cpu), the precision (precision.compute=bf16) or the mesh "
+            "(parallel.tensor=2); repeatable")
         ->type_name("KEY.PATH=VALUE")
         ->allow_extra_args(false);
 }

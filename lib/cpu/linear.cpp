@@ -3,6 +3,7 @@
 #include <array>
 
 #include "cpu/activation.h"
+#include "cpu/few_rows.h"
 #include "cpu/parallel.h"
 #include "cpu/vector8.h"
 #include "cpu/vector_math.h"
@@ -152,7 +153,10 @@ private:
 
 }  // namespace
 
-void run(const LinearForward& args, Gemms& gemms, Scratch& scratch) {
+namespace {
+
+void multiply(const LinearForward& args, Gemms& gemms, Scratch& scratch) {
+    if (has_few_rows(args)) return multiply_few_rows(args);
     const Matrix a = matrix_by_rows(args.x, args.x8);
     const Matrix b = matrix_by_rows(args.weight, args.weight8).transposed();
     const Matrix c(args.y);
@@ -165,6 +169,12 @@ void run(const LinearForward& args, Gemms& gemms, Scratch& scratch) {
             .bias = args.bias, .gelu_input = {}, .accumulate = args.accumulate};
         BlockedGemm({.a = a, .b = b, .c = c}, epilogue, gemms, scratch).run();
     }
+}
+
+}  // namespace
+
+void run(const LinearForward& args, Gemms& gemms, Scratch& scratch) {
+    multiply(args, gemms, scratch);
     if (!args.gelu.empty()) run(ActivationForward{.u = args.y, .y = args.gelu});
 }
 

@@ -22,10 +22,11 @@ std::int64_t largest_parameter(const ParameterLayout& layout) {
 }
 
 void check_setting(const std::string& setting) {
-    if (setting.starts_with("parallel.") || setting.starts_with("device=")) return;
+    for (const std::string_view key : {"parallel.", "device=", "precision.compute="})
+        if (setting.starts_with(key)) return;
     fail(ExitCode::usage, "--set ", setting,
-         ": only device and parallel.* can be set here; everything else comes from the "
-         "checkpoint");
+         ": only device, precision.compute and parallel.* can be set here; everything else comes "
+         "from the checkpoint");
 }
 
 RunSpec with_settings(RunSpec spec, const std::string& source,

@@ -25,9 +25,9 @@ struct InferenceRun {
     Observers& observers;
 };
 
-/// The spec of the run that wrote a checkpoint, but on one rank. `settings` may change the device
-/// and the mesh ("device=cpu", "parallel.tensor=2"); anything else is an Error (usage). `meta`: of
-/// the checkpoint in `folder`.
+/// The spec of the run that wrote a checkpoint, but on one rank. `settings` may change the device,
+/// the precision and the mesh ("device=cpu", "precision.compute=bf16", "parallel.tensor=2");
+/// anything else is an Error (usage). `meta`: of the checkpoint in `folder`.
 RunSpec inference_spec(const std::filesystem::path& folder, const CheckpointMeta& meta,
                        const std::vector<std::string>& settings);
 /// The same of a model, which may also be a folder of transformers.

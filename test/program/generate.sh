@@ -40,6 +40,20 @@ same greedy likely
 generate unrepeated "${prompt[@]}" --temperature 0 --repetition-penalty 100
 differ greedy unrepeated
 
+# In another precision than the run's.
+for compute in bf16 fp16; do
+    generate in_$compute "${prompt[@]}" --temperature 0 --set precision.compute=$compute
+    [[ -s in_$compute ]] || fail "no text in $compute"
+done
+expect_exit 2 "$gptrain" generate --checkpoint run "${prompt[@]}" --set training.steps=1
+says err "--set training.steps=1: only device, precision.compute and parallel.* can be set here"
+expect_exit 0 "$gptrain" eval --checkpoint run --data text_text_document
+loss=$(sed -n 's/.*"loss":\([0-9.]*\).*/\1/p' out)
+expect_exit 0 "$gptrain" eval --checkpoint run --data text_text_document --set precision.compute=bf16
+awk -v a="$loss" -v b="$(sed -n 's/.*"loss":\([0-9.]*\).*/\1/p' out)" \
+    'BEGIN { apart = a / b - 1; exit !(apart != 0 && apart < 0.01 && apart > -0.01) }' ||
+    fail "loss $loss, in bf16: $(cat out)"
+
 # A stop text ends the output before it, wherever its tokens begin.
 model=ids
 ids_prompt=(--prompt "5 6 7" --max-tokens 20 --seed 1)
