@@ -126,12 +126,13 @@ void File::truncate(std::int64_t bytes) {
 
 void File::reserve(std::int64_t bytes) {
     if (bytes == 0) return;
-    const auto allocate = [&] {
-        errno = ::posix_fallocate(descriptor_, 0, bytes);
-        return errno == 0 ? 0 : -1;
-    };
+    const auto allocate = [&] { return ::fallocate(descriptor_, 0, 0, bytes); };
     while (checked_call("fallocate", path_, allocate) != 0) {
         if (errno == EINTR) continue;
+        if (errno == EOPNOTSUPP || errno == ENOSYS) {
+            if (size() < bytes) truncate(bytes);
+            return;
+        }
         fail_errno(errno, path_.string(), ": cannot reserve ", human_bytes(bytes), " on the disk");
     }
 }

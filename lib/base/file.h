@@ -44,8 +44,9 @@ public:
     /// (bad_input).
     void read_at(std::int64_t offset, std::span<std::byte> bytes) const;
     void truncate(std::int64_t bytes);
-    /// Reserves disk space for the first `bytes` bytes, so that a full disk shows before anything
-    /// is lost.
+    /// Makes the file at least `bytes` long and reserves the disk space, so that a full disk shows
+    /// before anything is lost. On a file system that cannot reserve (NFS before version 4.2, older
+    /// Lustre), it shows when the bytes are written.
     void reserve(std::int64_t bytes);
     /// Starts writing a range to disk, so that `sync` has less to wait for. Only `sync` reports
     /// success.

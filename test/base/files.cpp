@@ -96,6 +96,18 @@ TEST_CASE("any call that changes a file can fail for a test, and the old content
     CHECK(!std::filesystem::exists(path));
 }
 
+TEST_CASE("a file is made long enough where its file system cannot reserve space", "[base]") {
+    const int error = GENERATE(0, EOPNOTSUPP, ENOSYS);
+    CAPTURE(error);
+    const TempFolder folder;
+    File file(folder.path() / "file", File::Mode::create);
+    for (const std::int64_t bytes : {4096, 100}) {
+        const OneFate fate(1, {.error = error});
+        file.reserve(bytes);
+        CHECK(file.size() == 4096);
+    }
+}
+
 TEST_CASE("faulty files are named", "[base]") {
     const TempFolder folder;
     const auto missing = folder.path() / "missing";

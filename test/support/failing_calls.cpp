@@ -42,9 +42,10 @@ ssize_t write_at(int descriptor, const void* data, std::size_t bytes, off_t offs
     return ::syscall(SYS_pwrite64, descriptor, data, bytes, offset);
 }
 
-int allocate(int descriptor, off_t offset, off_t bytes) {
-    if (hit(path_of(descriptor)) && active.load()->error() != 0) return active.load()->error();
-    return ::syscall(SYS_fallocate, descriptor, 0, offset, bytes) == 0 ? 0 : errno;
+int allocate(int descriptor, int mode, off_t offset, off_t bytes) {
+    if (hit(path_of(descriptor)) && active.load()->error() != 0)
+        return static_cast<int>(failed(active.load()->error()));
+    return static_cast<int>(::syscall(SYS_fallocate, descriptor, mode, offset, bytes));
 }
 
 }  // namespace
@@ -87,11 +88,11 @@ ssize_t pwrite64(int descriptor, const void* data, std::size_t bytes, off_t offs
     return gptrain::test::write_at(descriptor, data, bytes, offset);
 }
 
-int posix_fallocate(int descriptor, off_t offset, off_t bytes) {
-    return gptrain::test::allocate(descriptor, offset, bytes);
+int fallocate(int descriptor, int mode, off_t offset, off_t bytes) {
+    return gptrain::test::allocate(descriptor, mode, offset, bytes);
 }
-int posix_fallocate64(int descriptor, off_t offset, off_t bytes) {
-    return gptrain::test::allocate(descriptor, offset, bytes);
+int fallocate64(int descriptor, int mode, off_t offset, off_t bytes) {
+    return gptrain::test::allocate(descriptor, mode, offset, bytes);
 }
 
 int fsync(int descriptor) {

@@ -9,7 +9,7 @@
 namespace gptrain::test {
 
 /// During its lifetime, calls that change something in `folder` are counted: write, pwrite, fsync,
-/// posix_fallocate, rename, mkdir. Call number `which` (from 1; 0: none) fails with `error`; if
+/// fallocate, rename, mkdir. Call number `which` (from 1; 0: none) fails with `error`; if
 /// `error` is 0, a write does half of its work and other calls run normally. Only one may exist at
 /// a time.
 class FailingCalls {
