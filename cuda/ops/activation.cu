@@ -38,8 +38,10 @@ struct Inputs {
 };
 
 template <Activation activation>
-__device__ inline Gelu gelu_of(float u) {
-    if constexpr (activation == Activation::gelu_erf) {
+__device__ inline Curve curve_of(float u) {
+    if constexpr (activation == Activation::relu) {
+        return relu(u);
+    } else if constexpr (activation == Activation::gelu_erf) {
         return gelu_erf(u);
     } else {
         return gelu(u);
@@ -66,7 +68,7 @@ __device__ inline Vec16<T> forward_piece(const Inputs<T>& u) {
             fc[i] = gate[i] * logistic(gate[i]).value * fc[i];
     } else {
         for (float& x : fc)
-            x = gelu_of<activation>(x).value;
+            x = curve_of<activation>(x).value;
     }
     return narrow_piece<T>(fc);
 }
@@ -91,7 +93,7 @@ __device__ inline Inputs<T> backward_piece(const Inputs<T>& u, const Vec16<T>& d
         return {narrow_piece<T>(fc), narrow_piece<T>(gate)};
     } else {
         for (int i = 0; i < piece_width<T>; ++i)
-            fc[i] = gradient[i] * gelu_of<activation>(fc[i]).slope;
+            fc[i] = gradient[i] * curve_of<activation>(fc[i]).slope;
         return {narrow_piece<T>(fc), {}};
     }
 }
@@ -181,6 +183,7 @@ auto with_activation(Activation activation, const F& f) {
     switch (activation) {
         case gelu: return f(std::integral_constant<Activation, gelu>());
         case gelu_erf: return f(std::integral_constant<Activation, gelu_erf>());
+        case relu: return f(std::integral_constant<Activation, relu>());
         case swiglu: break;
     }
     return f(std::integral_constant<Activation, swiglu>());

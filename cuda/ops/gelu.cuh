@@ -19,13 +19,19 @@ __device__ inline Logistic logistic(float x) {
     return {value, exp_minus * value};
 }
 
-/// GELU in its tanh form, as u logistic(2 z) with z = sqrt(2 / pi) (u + 0.044715 u^3), which keeps
-/// full relative precision where 1 + tanh(z) cancels.
-struct Gelu {
+/// The value and the slope of an activation function without a gate.
+struct Curve {
     float value;
     float slope;
 };
-__device__ inline Gelu gelu(float u) {
+
+__device__ inline Curve relu(float u) {
+    return {u < 0.0f ? 0.0f : u, u > 0.0f ? 1.0f : 0.0f};
+}
+
+/// GELU in its tanh form, as u logistic(2 z) with z = sqrt(2 / pi) (u + 0.044715 u^3), which keeps
+/// full relative precision where 1 + tanh(z) cancels.
+__device__ inline Curve gelu(float u) {
     constexpr float two_root = 1.5957691216057308f;  // 2 sqrt(2 / pi)
     const float square = u * u;
     const Logistic s = logistic(two_root * u * fma(0.044715f, square, 1.0f));
@@ -34,7 +40,7 @@ __device__ inline Gelu gelu(float u) {
 }
 
 /// The same by the normal distribution P and its density p: u P(u) and P(u) + u p(u).
-__device__ inline Gelu gelu_erf(float u) {
+__device__ inline Curve gelu_erf(float u) {
     constexpr float root_half = 0.70710678118654752f;
     constexpr float half_log2_e = 0.72134752044448170f;
     const float below = 0.5f * complementary_erf(-root_half * u);

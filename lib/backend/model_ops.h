@@ -175,6 +175,7 @@ struct HeadNormBackward {
 /// gelu, tanh form: y = 0.5 u (1 + tanh(sqrt(2 / pi) (u + 0.044715 u^3))).
 /// gelu_erf: y = 0.5 u (1 + erf(u / sqrt(2))).
 /// swiglu: u holds [fc | gate], packed; y = silu(gate) fc.
+/// relu: y = max(u, 0), with the slope 0 at 0.
 struct ActivationForward {
     static constexpr std::string_view name = "activation_forward";
     Activation activation = Activation::gelu;

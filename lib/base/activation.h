@@ -1,4 +1,4 @@
-// The activation function between the two projections of an mlp.
+// The activation function between the two projections of an mlp, or in the encoder of a prompt.
 #pragma once
 
 #include <cstdint>
@@ -9,6 +9,7 @@ enum class Activation {
     gelu,      ///< tanh form
     gelu_erf,  ///< exact
     swiglu,
+    relu,  ///< only in the encoder of a prompt
 };
 
 /// Whether the first projection also computes a gate.

@@ -12,9 +12,9 @@ namespace {
 /// Cost of one element, relative to an addition.
 constexpr std::int64_t exp_cost = 4;
 
-/// `function` returns the Gelu of a vector.
+/// `function` returns the Curve of a vector.
 template <class T>
-void gelu_forward(const ActivationForward& args, const auto& function) {
+void curve_forward(const ActivationForward& args, const auto& function) {
     const T* u = args.u.as<T>();
     T* y = args.y.as<T>();
     parallel_ranges(args.y.elements(), exp_cost, 64, [&](std::int64_t begin, std::int64_t end) {
@@ -25,7 +25,7 @@ void gelu_forward(const ActivationForward& args, const auto& function) {
 }
 
 template <class T>
-void gelu_backward(const ActivationBackward& args, const auto& function) {
+void curve_backward(const ActivationBackward& args, const auto& function) {
     const T* u = args.u.as<T>();
     const T* dy = args.dy.as<T>();
     T* du = args.du.as<T>();
@@ -80,9 +80,10 @@ void run(const ActivationForward& args) {
     with_compute_type(args.u.dtype(), [&](auto type) {
         using T = decltype(type);
         switch (args.activation) {
-            case Activation::gelu: return gelu_forward<T>(args, gelu<Vec8>);
-            case Activation::gelu_erf: return gelu_forward<T>(args, gelu_erf<Vec8>);
+            case Activation::gelu: return curve_forward<T>(args, gelu<Vec8>);
+            case Activation::gelu_erf: return curve_forward<T>(args, gelu_erf<Vec8>);
             case Activation::swiglu: return swiglu_forward<T>(args);
+            case Activation::relu: return curve_forward<T>(args, relu<Vec8>);
         }
     });
     if (!args.amax.empty()) run(UpdateAmax{.x = args.y, .amax = args.amax});
@@ -92,9 +93,10 @@ void run(const ActivationBackward& args) {
     with_compute_type(args.u.dtype(), [&](auto type) {
         using T = decltype(type);
         switch (args.activation) {
-            case Activation::gelu: return gelu_backward<T>(args, gelu<Vec8>);
-            case Activation::gelu_erf: return gelu_backward<T>(args, gelu_erf<Vec8>);
+            case Activation::gelu: return curve_backward<T>(args, gelu<Vec8>);
+            case Activation::gelu_erf: return curve_backward<T>(args, gelu_erf<Vec8>);
             case Activation::swiglu: return swiglu_backward<T>(args);
+            case Activation::relu: return curve_backward<T>(args, relu<Vec8>);
         }
     });
     if (!args.amax.empty()) run(UpdateAmax{.x = args.du, .amax = args.amax});

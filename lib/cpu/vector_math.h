@@ -32,15 +32,23 @@ inline Logistic<V> logistic(V x) {
     return {e, V(1.0f) / (V(1.0f) + e)};
 }
 
-/// GELU (tanh form) and its slope, computed as u logistic(2 z) with z = sqrt(2 / pi) (u + 0.044715
-/// u^3), which keeps full relative precision where 1 + tanh(z) cancels.
+/// The value and the slope of an activation function without a gate.
 template <class V>
-struct Gelu {
+struct Curve {
     V value;
     V slope;
 };
+
+/// NaN stays NaN: max returns its second argument then.
 template <class V>
-inline Gelu<V> gelu(V u) {
+inline Curve<V> relu(V u) {
+    return {max(V(0.0f), u), select_less(V(0.0f), u, V(1.0f), V(0.0f))};
+}
+
+/// GELU (tanh form) and its slope, computed as u logistic(2 z) with z = sqrt(2 / pi) (u + 0.044715
+/// u^3), which keeps full relative precision where 1 + tanh(z) cancels.
+template <class V>
+inline Curve<V> gelu(V u) {
     const V two_root = V(1.5957691216057308f);  // 2 sqrt(2 / pi)
     const V square = u * u;
     const V two_z = two_root * u * fma(V(0.044715f), square, V(1.0f));
@@ -54,7 +62,7 @@ inline Gelu<V> gelu(V u) {
 /// The tail of P is erfc(|u| / sqrt(2)) / 2, by the Chebyshev fit of Numerical Recipes
 /// (section 6.2), whose relative error is at most 1.2e-7 everywhere.
 template <class V>
-inline Gelu<V> gelu_erf(V u) {
+inline Curve<V> gelu_erf(V u) {
     const V z = max(u, V(0.0f) - u) * V(0.70710678118654752f);
     const V t = V(1.0f) / fma(V(0.5f), z, V(1.0f));
     V p = V(0.17087277f);

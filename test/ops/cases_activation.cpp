@@ -14,6 +14,7 @@ const char* word_of(Activation activation) {
     switch (activation) {
         case Activation::gelu: return "gelu";
         case Activation::gelu_erf: return "gelu_erf";
+        case Activation::relu: return "relu";
         case Activation::swiglu: break;
     }
     return "swiglu";
@@ -90,7 +91,7 @@ std::vector<OpCase> activation_cases() {
     for (const DType dtype : compute_dtypes) {
         for (const Size& size : sizes) {
             for (const auto activation :
-                 {Activation::gelu, Activation::gelu_erf, Activation::swiglu}) {
+                 {Activation::gelu, Activation::gelu_erf, Activation::swiglu, Activation::relu}) {
                 for (const Variant& variant : {Variant{""}, Variant{", amax", false, true}}) {
                     cases.push_back(forward(activation, size, dtype, variant));
                     cases.push_back(backward(activation, size, dtype, variant));

@@ -31,10 +31,12 @@ Bounded normal(const Bounded& u) {
 
 /// Values of an activation without a gate.
 Bounded ungated(Activation activation, const Bounded& u) {
+    if (activation == Activation::relu) return u.value > 0 ? u : Bounded(0);
     return activation == Activation::gelu_erf ? u * normal(u) : gelu(u);
 }
 
 Bounded ungated_slope(Activation activation, const Bounded& u) {
+    if (activation == Activation::relu) return Bounded(u.value > 0 ? 1 : 0);
     if (activation != Activation::gelu_erf) return gelu_slope(u);
     const Bounded density =
         rounded(std::numbers::inv_sqrtpi * std::numbers::sqrt2 / 2) * exp(-(0.5 * u * u));

@@ -85,7 +85,8 @@ TEST_CASE("gradient of linear with GELU before it") {
 }
 
 TEST_CASE("gradient of activation functions") {
-    for (const auto activation : {Activation::gelu, Activation::gelu_erf, Activation::swiglu}) {
+    for (const auto activation :
+         {Activation::gelu, Activation::gelu_erf, Activation::swiglu, Activation::relu}) {
         CAPTURE(gated(activation));
         const Arrays inputs = {random_array({2, input_width(activation, 5)}, 1, 2)};
         const auto forward = [=](const Arrays& in) {
