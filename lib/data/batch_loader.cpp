@@ -12,12 +12,13 @@ namespace gptrain {
 namespace {
 
 void check_ids(const SampleSource& source, std::int64_t index, std::span<const std::int32_t> tokens,
-               std::int64_t vocab_size) {
-    const auto wrong = std::find_if(tokens.begin(), tokens.end(),
-                                    [&](std::int32_t id) { return id < 0 || id >= vocab_size; });
+               const BatchShape& shape) {
+    const auto wrong = std::find_if(tokens.begin(), tokens.end(), [&](std::int32_t id) {
+        return id < -shape.virtual_tokens || id >= shape.vocab_size;
+    });
     if (wrong == tokens.end()) return;
     fail(ExitCode::bad_input, source.place_of(index, wrong - tokens.begin()), ": token id ", *wrong,
-         " is outside the vocabulary (", vocab_size,
+         " is outside the vocabulary (", shape.vocab_size,
          "); the data was made with another tokenizer, or model.vocab_size is wrong");
 }
 
@@ -73,8 +74,7 @@ Microbatch make_microbatch(const SampleSource& source, const BatchShape& shape,
         sample.real = source.sample(index, sample.tokens);
         source.learned(index, sample.learned);
         check_ids(source, index,
-                  std::span(sample.tokens).first(static_cast<std::size_t>(sample.real)),
-                  shape.vocab_size);
+                  std::span(sample.tokens).first(static_cast<std::size_t>(sample.real)), shape);
         append_sequence(batch, sample, shape);
     }
     return batch;

@@ -52,6 +52,7 @@ struct BatchShape {
     std::int64_t data_rank = 0;
     std::int64_t data_ranks = 1;
     std::int64_t vocab_size = 0;
+    std::int64_t virtual_tokens = 0;     ///< whose ids are below 0
     std::optional<std::int64_t> eod_id;  ///< required by the next two
     bool eod_mask_loss = false;
     bool reset_at_eod = false;
@@ -68,8 +69,8 @@ struct StepRange {
 
 /// Makes one step's batch on the calling thread. For microbatch m, data rank r of R takes the B
 /// samples from consumed + m (B R) + r B on (Megatron's order), so a global batch is one range of
-/// samples on every mesh. An id outside [0, vocab_size) is an Error (bad_input) that names file,
-/// sequence and token.
+/// samples on every mesh. An id outside [-virtual_tokens, vocab_size) is an Error (bad_input) that
+/// names file, sequence and token.
 StepBatch make_step_batch(const SampleSource& source, const BatchShape& shape, std::int64_t step,
                           std::int64_t consumed_samples, std::int64_t global_batch_size);
 

@@ -77,7 +77,9 @@ void fill_shuffle(std::span<std::int64_t> index, const Epochs& plan, NumpyRandom
 }
 
 std::string key_of(const IndexedDataset& tokens, SequenceRange range, const OrderOptions& options) {
-    return text("GPTDataset order of ", tokens.fingerprint(), " sequences ", range.begin, "-",
+    const std::int64_t added = tokens.virtual_tokens();
+    return text("GPTDataset order of ", tokens.fingerprint(),
+                added > 0 ? text(" virtual tokens ", added) : "", " sequences ", range.begin, "-",
                 range.end, " seed ", options.seed, " seq_length ", options.seq_length,
                 " num_samples ", options.num_samples);
 }

@@ -8,6 +8,7 @@
 
 #include "base/crc32c.h"
 #include "base/error.h"
+#include "data/virtual_tokens.h"
 
 namespace gptrain {
 namespace {
@@ -82,8 +83,11 @@ void require_token_files(const std::filesystem::path& prefix) {
         require_part(prefix, ending);
 }
 
-IndexedDataset::IndexedDataset(const std::filesystem::path& prefix)
-    : prefix_(prefix), idx_(open_part(prefix, ".idx")), bin_(open_part(prefix, ".bin")) {
+IndexedDataset::IndexedDataset(const std::filesystem::path& prefix, std::int64_t virtual_tokens)
+    : prefix_(prefix),
+      idx_(open_part(prefix, ".idx")),
+      bin_(open_part(prefix, ".bin")),
+      virtual_tokens_(virtual_tokens) {
     check_header();
     check_sequences();
     check_documents();
@@ -138,13 +142,14 @@ void IndexedDataset::check_sequences() {
     const std::int64_t width = size_of(dtype_);
     std::int64_t end = 0;
     for (std::int64_t i = 0; i < num_sequences_; ++i) {
-        const std::int64_t length = sequence_length(i);
+        const std::int64_t length = stored_length(i);
         const auto offset = load_at<std::int64_t>(offsets(), i);
         if (length < 0) refuse(idx_, "sequence ", i, " has the length ", length);
         if (offset != end) {
             refuse(idx_, "sequence ", i, " starts at byte ", offset,
                    ", but the previous one ends at ", end);
         }
+        if (length > 0) ++begun_sequences_;
         // Cannot overflow: the previous end was within the file, and a length has 31 bits.
         end += length * width;
         if (end > bytes_of(bin_)) {
@@ -156,7 +161,7 @@ void IndexedDataset::check_sequences() {
         refuse(bin_, "is ", bytes_of(bin_), " bytes long, but ", idx_.path().string(),
                " describes ", end);
     }
-    num_tokens_ = end / width;
+    stored_tokens_ = end / width;
 }
 
 void IndexedDataset::check_documents() const {
@@ -177,10 +182,10 @@ void IndexedDataset::check_documents() const {
 
 void IndexedDataset::read_meta() {
     meta_ = read_token_meta(prefix_);
-    if (!meta_ || (meta_->documents == num_documents_ && meta_->tokens == num_tokens_)) return;
+    if (!meta_ || (meta_->documents == num_documents_ && meta_->tokens == stored_tokens_)) return;
     fail(ExitCode::bad_input, meta_path(prefix_).string(), ": describes ", meta_->documents,
          " documents and ", meta_->tokens, " tokens, but ", prefix_.string(), ".idx has ",
-         num_documents_, " and ", num_tokens_,
+         num_documents_, " and ", stored_tokens_,
          "; it belongs to other token files: remove it, or regenerate them");
 }
 
@@ -195,7 +200,7 @@ void IndexedDataset::open_mask() {
     }
     mask_.emplace(path);
     const bool own = mask_->checksum() == meta_->mask->crc32c &&
-                     mask_->learned() == meta_->mask->learned && mask_->tokens() == num_tokens_;
+                     mask_->learned() == meta_->mask->learned && mask_->tokens() == stored_tokens_;
     if (own) return;
     fail(ExitCode::bad_input, path.string(), ": is the loss mask of other token files (CRC-32C ",
          mask_->checksum(), ", but ", meta, " names ", meta_->mask->crc32c,
@@ -209,9 +214,22 @@ std::string IndexedDataset::make_fingerprint() const {
                 mask);
 }
 
-std::int64_t IndexedDataset::sequence_length(std::int64_t sequence) const {
+std::int64_t IndexedDataset::stored_length(std::int64_t sequence) const {
     GPTRAIN_CHECK(sequence >= 0 && sequence < num_sequences_, sequence);
     return load_at<std::int32_t>(lengths(), sequence);
+}
+
+std::int64_t IndexedDataset::sequence_length(std::int64_t sequence) const {
+    const std::int64_t stored = stored_length(sequence);
+    return stored == 0 ? 0 : virtual_tokens_ + stored;
+}
+
+std::int64_t IndexedDataset::num_tokens() const {
+    return stored_tokens_ + begun_sequences_ * virtual_tokens_;
+}
+
+std::int64_t IndexedDataset::virtual_among(std::int64_t begin, std::int64_t count) const {
+    return std::clamp<std::int64_t>(virtual_tokens_ - begin, 0, count);
 }
 
 std::int64_t IndexedDataset::document_begin(std::int64_t document) const {
@@ -221,7 +239,7 @@ std::int64_t IndexedDataset::document_begin(std::int64_t document) const {
 
 std::int64_t IndexedDataset::first_token(std::int64_t sequence) const {
     GPTRAIN_CHECK(sequence >= 0 && sequence <= num_sequences_, sequence);
-    if (sequence == num_sequences_) return num_tokens_;
+    if (sequence == num_sequences_) return stored_tokens_;
     return load_at<std::int64_t>(offsets(), sequence) / size_of(dtype_);
 }
 
@@ -229,10 +247,13 @@ void IndexedDataset::read_learned(std::int64_t sequence, std::int64_t begin,
                                   std::span<std::uint8_t> out) const {
     const std::int64_t length = sequence_length(sequence);
     GPTRAIN_CHECK(begin >= 0 && begin <= length && std::ssize(out) <= length - begin, begin);
-    if (mask_) {
-        mask_->read(first_token(sequence) + begin, out);
+    const std::int64_t before = virtual_among(begin, std::ssize(out));
+    const auto stored = out.subspan(static_cast<std::size_t>(before));
+    std::fill_n(out.begin(), before, std::uint8_t{0});
+    if (mask_ && !stored.empty()) {
+        mask_->read(first_token(sequence) + begin + before - virtual_tokens_, stored);
     } else {
-        std::fill(out.begin(), out.end(), std::uint8_t{1});
+        std::fill(stored.begin(), stored.end(), std::uint8_t{1});
     }
 }
 
@@ -247,13 +268,25 @@ void IndexedDataset::read(std::int64_t sequence, std::int64_t begin, std::int64_
     const std::int64_t length = sequence_length(sequence);
     GPTRAIN_CHECK(begin >= 0 && count >= 0 && begin <= length && count <= length - begin, "tokens ",
                   begin, " + ", count, " of ", length);
+    const std::int64_t before = virtual_among(begin, count);
+    const std::span<std::int32_t> ids(out, static_cast<std::size_t>(count));
+    fill_virtual_ids(ids.first(static_cast<std::size_t>(before)), begin, virtual_tokens_);
+    read_stored(sequence, begin + before - virtual_tokens_,
+                ids.subspan(static_cast<std::size_t>(before)));
+}
+
+void IndexedDataset::read_stored(std::int64_t sequence, std::int64_t begin,
+                                 std::span<std::int32_t> out) const {
+    if (out.empty()) return;
     const std::byte* from =
         bin_.bytes().data() + load_at<std::int64_t>(offsets(), sequence) + begin * size_of(dtype_);
-    if (dtype_ == DType::u16) {
-        widen<std::uint16_t>(from, count, out);
-    } else {
-        widen<std::int32_t>(from, count, out);
-    }
+    if (dtype_ == DType::u16) return widen<std::uint16_t>(from, std::ssize(out), out.data());
+    widen<std::int32_t>(from, std::ssize(out), out.data());
+    if (virtual_tokens_ == 0) return;
+    const auto negative = std::find_if(out.begin(), out.end(), [](auto id) { return id < 0; });
+    if (negative == out.end()) return;
+    refuse(bin_, "sequence ", sequence, ", token ", begin + (negative - out.begin()), ": token id ",
+           *negative, " is below 0");
 }
 
 DocumentTokens first_tokens(const IndexedDataset& dataset, std::int64_t document,

@@ -29,7 +29,9 @@ namespace gptrain {
 /// Throws Error (bad_input) if PREFIX.idx or PREFIX.bin is missing.
 void require_token_files(const std::filesystem::path& prefix);
 
-/// A validated, memory-mapped token data set. Thread-safe for reading.
+/// A validated, memory-mapped token data set. Thread-safe for reading. With virtual tokens
+/// (virtual_tokens.h) every sequence that has tokens begins with them, for all who read it; the
+/// files do not have them.
 class IndexedDataset {
 public:
     /// Opens PREFIX.idx and PREFIX.bin. Validates every header field, length, offset and document
@@ -37,7 +39,7 @@ public:
     /// names the file. It does not read ids: the loader checks those that it uses. A .meta.json or
     /// .mask that is faulty or describes other token files, a mask that the .meta.json names and
     /// that is not there, and one that no .meta.json names are Errors (bad_input), too.
-    explicit IndexedDataset(const std::filesystem::path& prefix);
+    explicit IndexedDataset(const std::filesystem::path& prefix, std::int64_t virtual_tokens = 0);
 
     const std::filesystem::path& prefix() const { return prefix_; }
     const std::filesystem::path& bin_path() const { return bin_.path(); }
@@ -45,7 +47,10 @@ public:
     DType dtype() const { return dtype_; }
     std::int64_t num_sequences() const { return num_sequences_; }
     std::int64_t num_documents() const { return num_documents_; }
-    std::int64_t num_tokens() const { return num_tokens_; }
+    /// Of each sequence.
+    std::int64_t virtual_tokens() const { return virtual_tokens_; }
+    /// Number of tokens of all sequences.
+    std::int64_t num_tokens() const;
 
     /// Number of tokens of a sequence; may be 0.
     std::int64_t sequence_length(std::int64_t sequence) const;
@@ -53,13 +58,13 @@ public:
     std::int64_t document_begin(std::int64_t document) const;
 
     /// Writes tokens [begin, begin + count) of a sequence to `out`. A range outside the sequence is
-    /// an Error (bug).
+    /// an Error (bug). With virtual tokens an id in the file below 0 is an Error (bad_input).
     void read(std::int64_t sequence, std::int64_t begin, std::int64_t count,
               std::int32_t* out) const;
 
     /// How the files were made; nothing if there is no .meta.json.
     const std::optional<TokenMeta>& meta() const { return meta_; }
-    /// True if there is a loss mask. Without one every token is learned.
+    /// True if there is a loss mask. Without one every token is learned. Virtual tokens never are.
     bool masked() const { return mask_.has_value(); }
     /// Writes 1 for each learned token from `begin` of a sequence on, 0 for each other.
     void read_learned(std::int64_t sequence, std::int64_t begin, std::span<std::uint8_t> out) const;
@@ -77,8 +82,12 @@ private:
     void check_documents() const;
     void read_meta();
     void open_mask();
-    /// The first token of a sequence in the whole data set.
+    /// Tokens of a sequence in the file, and the first of them in the whole file.
+    std::int64_t stored_length(std::int64_t sequence) const;
     std::int64_t first_token(std::int64_t sequence) const;
+    /// The virtual tokens among the `count` tokens of a sequence from `begin` on.
+    std::int64_t virtual_among(std::int64_t begin, std::int64_t count) const;
+    void read_stored(std::int64_t sequence, std::int64_t begin, std::span<std::int32_t> out) const;
     std::string make_fingerprint() const;
     const std::byte* lengths() const;
     const std::byte* offsets() const;
@@ -90,7 +99,9 @@ private:
     DType dtype_ = DType::u16;
     std::int64_t num_sequences_ = 0;
     std::int64_t num_documents_ = 0;
-    std::int64_t num_tokens_ = 0;
+    std::int64_t stored_tokens_ = 0;
+    std::int64_t virtual_tokens_ = 0;
+    std::int64_t begun_sequences_ = 0;  ///< those that have tokens
     std::optional<TokenMeta> meta_;
     std::optional<LossMask> mask_;
     std::string fingerprint_;

@@ -77,7 +77,13 @@ void SequentialDataset::learned(std::int64_t index, std::span<std::uint8_t> lear
     const auto real = learned.first(static_cast<std::size_t>(real_tokens(index)));
     std::fill(learned.begin(), learned.end(), std::uint8_t{0});
     std::fill(real.begin(), real.end(), std::uint8_t{1});
-    if (!dataset_ || real.empty()) return;
+    if (real.empty()) return;
+    if (!dataset_) {
+        const auto ids = ids_.begin() + index * seq_length_;
+        std::transform(ids, ids + std::ssize(real), real.begin(),
+                       [](std::int32_t id) { return std::uint8_t{id >= 0}; });
+        return;
+    }
     for_each_part(
         index * seq_length_, std::ssize(real),
         [&](std::int64_t sequence, std::int64_t offset, std::int64_t at, std::int64_t count) {

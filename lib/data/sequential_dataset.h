@@ -18,7 +18,7 @@ class SequentialDataset final : public SampleSource {
 public:
     /// Reads the sequences of a token data set, one after the other.
     SequentialDataset(std::shared_ptr<const IndexedDataset> tokens, std::int64_t seq_length);
-    /// Reads ids in memory; `name` stands for them in messages.
+    /// Reads ids in memory; `name` stands for them in messages. Virtual tokens are not learned.
     SequentialDataset(std::vector<std::int32_t> ids, std::string name, std::int64_t seq_length);
 
     std::int64_t size() const override;

@@ -35,14 +35,16 @@ struct Source {
     std::shared_ptr<const IndexedDataset> tokens;
 };
 
-std::vector<Source> open_sources(const std::vector<DataSource>& specs) {
+std::vector<Source> open_sources(const std::vector<DataSource>& specs,
+                                 std::int64_t virtual_tokens) {
     std::vector<Source> sources;
     for (const DataSource& spec : specs) {
         if (!(spec.weight > 0) || !std::isfinite(spec.weight)) {
             fail(ExitCode::usage, "data: ", spec.prefix.string(), " has weight ", spec.weight,
                  "; weights must be above 0");
         }
-        sources.push_back({spec, std::make_shared<const IndexedDataset>(spec.prefix)});
+        sources.push_back(
+            {spec, std::make_shared<const IndexedDataset>(spec.prefix, virtual_tokens)});
     }
     return sources;
 }
@@ -262,7 +264,8 @@ std::shared_ptr<const SampleSource> make_validation(std::vector<Part> parts,
 
 }  // namespace
 
-std::optional<std::int64_t> count_training_tokens(const DataSpec& spec) {
+std::optional<std::int64_t> count_training_tokens(const DataSpec& spec,
+                                                  std::int64_t virtual_tokens) {
     const auto is_there = [](const DataSource& source) {
         std::error_code unreadable;
         const std::string prefix = source.prefix.string();
@@ -270,13 +273,15 @@ std::optional<std::int64_t> count_training_tokens(const DataSpec& spec) {
                std::filesystem::exists(prefix + ".bin", unreadable);
     };
     if (!std::all_of(spec.train.begin(), spec.train.end(), is_there)) return std::nullopt;
-    return tokens_of(parts_of(open_sources(spec.train), split_of(spec), DataSplit::train));
+    return tokens_of(
+        parts_of(open_sources(spec.train, virtual_tokens), split_of(spec), DataSplit::train));
 }
 
 TrainingData make_training_data(const DataSpec& spec, const DataOptions& options) {
     const std::optional<DataSplit> split = split_of(spec);
-    const std::vector<Source> train_sources = open_sources(spec.train);
-    const std::vector<Source> validation_sources = open_sources(spec.validation);
+    const std::vector<Source> train_sources = open_sources(spec.train, options.virtual_tokens);
+    const std::vector<Source> validation_sources =
+        open_sources(spec.validation, options.virtual_tokens);
 
     std::vector<Source> all = train_sources;
     all.insert(all.end(), validation_sources.begin(), validation_sources.end());

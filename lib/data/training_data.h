@@ -27,6 +27,7 @@ struct DataOptions {
     std::int64_t run_samples = 0;                     ///< training samples of all steps
     std::optional<ExpectedTokenizer> tokenizer = {};  ///< the tokens should be made with it
     std::optional<SavedData> saved = {};              ///< of the checkpoint that the run resumes
+    std::int64_t virtual_tokens = 0;                  ///< before each sequence of the sources
 };
 
 /// Identity of a token data set, compared when a run resumes.
@@ -68,8 +69,10 @@ struct TrainingData {
 /// than another source) is an Error (usage). If sources lack a .meta.json, it prints so.
 TrainingData make_training_data(const DataSpec& spec, const DataOptions& options);
 
-/// Tokens that there are to train on, of all sources together; nothing where a file of a source is
-/// not there. Builds no index. Error (bad_input) for a faulty source.
-std::optional<std::int64_t> count_training_tokens(const DataSpec& spec);
+/// Tokens that there are to train on, of all sources together, with virtual tokens before each
+/// sequence; nothing where a file of a source is not there. Builds no index. Error (bad_input) for
+/// a faulty source.
+std::optional<std::int64_t> count_training_tokens(const DataSpec& spec,
+                                                  std::int64_t virtual_tokens = 0);
 
 }  // namespace gptrain
