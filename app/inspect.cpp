@@ -45,7 +45,8 @@ void inspect_spec(const Options& options) {
                                           .cuda = plan_for_cuda(spec.device),
                                           .dry_run = true});
     print(to_yaml(effective_spec(spec, plan)));
-    print(describe(plan, count_training_tokens(spec.data).value_or(0)));
+    print(
+        describe(plan, count_training_tokens(spec.data, plan.model.virtual_tokens()).value_or(0)));
 }
 
 /// The first documents as text, with what is learned of them marked.

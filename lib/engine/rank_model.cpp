@@ -90,6 +90,7 @@ BatchShape batch_shape(const RunPlan& plan, const MeshPlace& place) {
             .data_rank = place.dp,
             .data_ranks = plan.mesh.data,
             .vocab_size = plan.model.vocab,
+            .virtual_tokens = plan.model.virtual_tokens(),
             .eod_id = plan.end_of_document.id,
             .eod_mask_loss = plan.end_of_document.mask_loss,
             .reset_at_eod = plan.end_of_document.reset,
@@ -103,18 +104,19 @@ BatchMasks batch_masks(const RunPlan& plan) {
 OpLimits op_limits(const RunPlan& plan) {
     const ModelShape& model = plan.local;
     const std::int64_t inner = input_width(model.activation, model.ffn);
-    return {.compute = plan.compute,
-            .sequences = plan.micro_batch_size,
-            .seq_length =
-                plan.context_method == ContextMethod::ring ? plan.local_length() : plan.seq_length,
-            .hidden = model.hidden,
-            .heads = model.heads,
-            .groups = model.groups,
-            .head_dim = model.head_dim,
-            .widest =
-                std::max({inner, model.hidden, (model.heads + 2 * model.groups) * model.head_dim}),
-            .vocab = model.vocab,
-            .head_rows = plan.head_rows};
+    return {
+        .compute = plan.compute,
+        .sequences = plan.micro_batch_size,
+        .seq_length =
+            plan.context_method == ContextMethod::ring ? plan.local_length() : plan.seq_length,
+        .hidden = model.hidden,
+        .heads = model.heads,
+        .groups = model.groups,
+        .head_dim = model.head_dim,
+        .widest = std::max({inner, model.hidden, (model.heads + 2 * model.groups) * model.head_dim,
+                            model.prompt ? model.prompt->encoder_hidden : 0}),
+        .vocab = model.vocab,
+        .head_rows = plan.head_rows};
 }
 
 void provide_backend_memory(Backend& backend, Memory& memory, const OpLimits& limits) {

@@ -8,13 +8,14 @@
 namespace gptrain {
 
 struct Batch {
-    Tensor ids;               ///< i32 [B, S]
+    Tensor ids;               ///< i32 [B, S]; those of virtual tokens are below 0
     Tensor targets;           ///< i32 [B, S]
     Tensor weights;           ///< fp32 [B, S]
     Tensor positions;         ///< i32 [B, S]
     Tensor stream_positions;  ///< i32: positions of the residual stream's rows
     Tensor first_visible;     ///< i32 [B, S], or empty: each token sees all earlier ones
     Tensor first_in_window;   ///< i32 [B, S], or empty: the same for layers with a window
+    bool only_text = false;   ///< known to have no virtual tokens
 
     std::int64_t sequences() const { return ids.size(0); }
     std::int64_t seq_length() const { return ids.size(1); }

@@ -8,6 +8,7 @@ Embedding::Embedding(const ModelContext& context, const Parameters& parameters)
     : context_(context),
       tokens_(parameters.group("wte.weight")),
       positions_(parameters.group("wpe.weight")),
+      virtual_tokens_(context, parameters),
       vocab_begin_(context.vocab_begin()) {}
 
 void Embedding::forward(const Pass& pass, const Tensor& x) const {
@@ -15,6 +16,8 @@ void Embedding::forward(const Pass& pass, const Tensor& x) const {
     const Tensor part = allocate_whole(context_, x);
     context_.backend.run(EmbeddingForward{
         .ids = pass.batch.ids, .weight = tokens_.weight, .vocab_begin = vocab_begin_, .x = part});
+    if (virtual_tokens_.present() && !pass.batch.only_text)
+        virtual_tokens_.add(pass.batch.ids, part);
     reduce_parts(context_, x, part).wait();
     const Dropout mask = dropout(pass);
     if (positions_.weight.empty() && mask.probability == 0) return;
@@ -26,7 +29,8 @@ void Embedding::forward(const Pass& pass, const Tensor& x) const {
 }
 
 void Embedding::backward(const Pass& pass, const Tensor& dx) const {
-    if (!tokens_.trained() && !positions_.trained()) return;
+    const bool trains_rows = tokens_.trained() || virtual_tokens_.present();
+    if (!trains_rows && !positions_.trained()) return;
     const Dropout mask = dropout(pass);
     if (positions_.trained() || mask.probability > 0) {
         context_.backend.run(PositionBackward{.dx = dx,
@@ -35,12 +39,13 @@ void Embedding::backward(const Pass& pass, const Tensor& dx) const {
                                               .dropout = mask,
                                               .seq_length = pass.stream_length(context_)});
     }
-    if (!tokens_.trained()) return;
+    if (!trains_rows) return;
     const ArenaFrame frame(context_.workspace());
-    context_.backend.run(EmbeddingBackward{.ids = pass.batch.ids,
-                                           .dx = gather_rows(context_, dx),
-                                           .dweight = tokens_.grad,
-                                           .vocab_begin = vocab_begin_});
+    const Tensor whole = gather_rows(context_, dx);
+    if (virtual_tokens_.present()) virtual_tokens_.backward(pass.batch.ids, whole);
+    if (!tokens_.trained()) return;
+    context_.backend.run(EmbeddingBackward{
+        .ids = pass.batch.ids, .dx = whole, .dweight = tokens_.grad, .vocab_begin = vocab_begin_});
 }
 
 }  // namespace gptrain

@@ -2,11 +2,12 @@
 //
 //   x = dropout(wte[ids] + wpe[positions])  [B S, H]
 //
-// With rotary positions there is no wpe.
+// With rotary positions there is no wpe. Ids below 0 are virtual tokens (soft_prompt.h).
 #pragma once
 
 #include "model/context.h"
 #include "model/parameters.h"
+#include "model/soft_prompt.h"
 
 namespace gptrain {
 
@@ -16,7 +17,7 @@ public:
 
     /// Computes x [B S, H]. The rows of wte are split over tp.
     void forward(const Pass& pass, const Tensor& x) const;
-    /// Adds the gradients of wte and wpe, unless they are frozen. Overwrites dx.
+    /// Adds the gradients of wte, wpe and virtual tokens, unless they are frozen. Overwrites dx.
     void backward(const Pass& pass, const Tensor& dx) const;
 
 private:
@@ -27,6 +28,7 @@ private:
     const ModelContext& context_;
     GroupTensors tokens_;
     GroupTensors positions_;  ///< empty with rotary positions
+    VirtualTokens virtual_tokens_;
     std::int64_t vocab_begin_;
 };
 

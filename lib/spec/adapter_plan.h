@@ -7,8 +7,10 @@
 
 namespace gptrain {
 
-/// The adapter of the spec, if it has one. Error (usage) if the spec contradicts itself.
+// The adapter of the spec, if it has one of that kind. Error (usage) if the spec contradicts
+// itself.
 std::optional<Lora> lora_of(const RunSpec& spec);
+std::optional<SoftPrompt> soft_prompt_of(const RunSpec& spec);
 
 /// Error (usage) if the plan's mesh cannot compute its adapter.
 void check_adapter(const RunPlan& plan);

@@ -78,6 +78,7 @@ ModelShape model_shape(const RunSpec& spec) {
     shape.max_positions = model.max_position_embeddings.value_or(seq_length);
     shape.qkv_bias = model.qkv_bias.value_or(model.bias);
     shape.lora = lora_of(spec);
+    shape.prompt = soft_prompt_of(spec);
     std::sort(shape.full_attention_layers.begin(), shape.full_attention_layers.end());
     check_positions(model);
     require_multiple("model.num_attention_heads", shape.heads, "model.num_query_groups",
@@ -321,6 +322,8 @@ RunSpec effective_spec(const RunSpec& spec, const RunPlan& plan) {
     effective.model.ffn_hidden_size = plan.model.ffn;
     effective.model.max_position_embeddings = plan.model.max_positions;
     effective.model.qkv_bias = plan.model.qkv_bias;
+    if (plan.model.prompt && plan.model.prompt->encoder_hidden > 0)
+        effective.adapter->encoder_hidden_size = plan.model.prompt->encoder_hidden;
     effective.data.num_samples = plan.num_samples;
     effective.data.eod_id = plan.end_of_document.id;
     effective.training.global_batch_size = plan.batch.global_batch_size;

@@ -59,6 +59,18 @@ public:
         if (linear.bias) groups_.push_back(std::move(bias));
         if (model_.lora) lora(linear);
     }
+    /// The embeddings of virtual tokens, and the encoder that p-tuning puts behind them. Its
+    /// initial values have the variances of PEFT's, so that what it computes is about as large as
+    /// embeddings are.
+    void prompt(const SoftPrompt& prompt) {
+        const std::int64_t inner = prompt.encoder_hidden;
+        const Initialisation init = inner == 0 ? drawn() : Initialisation{.std = 1};
+        add({"prompt.weight", prompt.tokens, model_.hidden, init, TensorSplit::rows});
+        if (inner == 0) return;
+        encoder_layer("prompt.encoder.0", inner, model_.hidden);
+        encoder_layer("prompt.encoder.1", inner, inner);
+        encoder_layer("prompt.encoder.2", model_.hidden, inner);
+    }
     Initialisation drawn() const { return {.std = model_.init_std}; }
     /// Projections onto the residual stream start smaller so that its variance does not grow with
     /// depth (GPT-2).
@@ -101,6 +113,16 @@ private:
         if (a.tensors.empty()) return;
         groups_.push_back(std::move(a));
         groups_.push_back(std::move(b));
+    }
+
+    /// Every rank of tp encodes its own virtual tokens, and so has a part of the gradient.
+    void encoder_layer(const std::string& name, std::int64_t outputs, std::int64_t inputs) {
+        add({.name = name + ".weight",
+             .rows = outputs,
+             .columns = inputs,
+             .init = {.std = 1 / std::sqrt(3.0 * static_cast<double>(inputs))},
+             .partial_gradient = true});
+        add({.name = name + ".bias", .rows = outputs, .partial_gradient = true});
     }
 
     void add(ModelTensor tensor) {
@@ -195,6 +217,7 @@ std::vector<TensorGroup> embedding_tensors(const ModelShape& model) {
     list.embedding("wte.weight", model.vocab, TensorSplit::rows);
     if (model.position_embedding == PositionEmbedding::learned)
         list.embedding("wpe.weight", model.max_positions, TensorSplit::none);
+    if (model.prompt) list.prompt(*model.prompt);
     return list.take();
 }
 

@@ -10,7 +10,8 @@ Update ParameterRules::update(std::string_view name, int dims) const {
 }
 
 bool is_adapter_parameter(std::string_view name) {
-    return name.ends_with(lora_a_suffix) || name.ends_with(lora_b_suffix);
+    return name.ends_with(lora_a_suffix) || name.ends_with(lora_b_suffix) ||
+           name.starts_with(prompt_prefix);
 }
 
 bool ParameterRules::trains(std::string_view name) const {

@@ -35,6 +35,8 @@ struct ParameterRules {
 // The two matrices that LoRA adds to the linear layer NAME are NAME.lora_a and NAME.lora_b.
 constexpr std::string_view lora_a_suffix = ".lora_a";
 constexpr std::string_view lora_b_suffix = ".lora_b";
+// All parameters of virtual tokens.
+constexpr std::string_view prompt_prefix = "prompt.";
 
 /// True for the name of a parameter of an adapter.
 bool is_adapter_parameter(std::string_view name);

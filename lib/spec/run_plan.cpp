@@ -19,6 +19,7 @@ bool Lora::adapts(LinearName layer) const {
 
 ModelShape without_adapter(ModelShape model) {
     model.lora.reset();
+    model.prompt.reset();
     return model;
 }
 
@@ -50,6 +51,15 @@ std::int64_t lora_parameters(const ModelShape& model) {
     return model.layers * sum;
 }
 
+std::int64_t prompt_parameters(const ModelShape& model) {
+    if (!model.prompt) return 0;
+    const std::int64_t hidden = model.hidden;
+    const std::int64_t inner = model.prompt->encoder_hidden;
+    const std::int64_t encoder =
+        inner == 0 ? 0 : inner * (hidden + inner + hidden) + inner + inner + hidden;
+    return model.prompt->tokens * hidden + encoder;
+}
+
 }  // namespace
 
 std::int64_t parameter_count(const ModelShape& model) {
@@ -67,7 +77,7 @@ std::int64_t parameter_count(const ModelShape& model) {
         model.position_embedding == PositionEmbedding::learned ? model.max_positions : 0;
     const std::int64_t vocabularies = model.tie_embeddings ? 1 : 2;
     return (vocabularies * V + positions) * H + L * (gemm_weights + biases + 2 * norm) + norm +
-           lora_parameters(model);
+           lora_parameters(model) + prompt_parameters(model);
 }
 
 double flops_per_token(const ModelShape& model, std::int64_t seq_length) {

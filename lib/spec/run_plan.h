@@ -26,6 +26,17 @@ struct Lora {
     bool operator==(const Lora&) const = default;
 };
 
+/// Virtual tokens before every text, whose embeddings are trained: as they are (prompt tuning,
+/// Lester et al. 2021, arXiv 2104.08691), or computed by an encoder (p-tuning, Liu et al. 2021,
+/// arXiv 2103.10385).
+struct SoftPrompt {
+    std::int64_t tokens = 0;
+    PromptInit init = PromptInit::random;
+    std::int64_t encoder_hidden = 0;  ///< 0: no encoder
+
+    bool operator==(const SoftPrompt&) const = default;
+};
+
 /// The model as computing sees it, whole or one rank's part of it: sizes that are all known, called
 /// as in backend/ops.h.
 struct ModelShape : ModelVariant {
@@ -39,7 +50,10 @@ struct ModelShape : ModelVariant {
     std::int64_t max_positions = 0;  ///< rows of wpe.weight
     bool qkv_bias = true;            ///< biases of q, k and v
     std::optional<Lora> lora = {};
+    std::optional<SoftPrompt> prompt = {};
 
+    /// Virtual tokens before every text.
+    std::int64_t virtual_tokens() const { return prompt ? prompt->tokens : 0; }
     /// True if tokens of the layer see at most sliding_window keys. full_attention_layers are in
     /// ascending order.
     bool has_window(std::int64_t layer) const;

@@ -53,13 +53,20 @@ struct ModelSpec : ModelVariant {
     bool operator==(const ModelSpec&) const = default;
 };
 
-/// What is trained in place of the model's own parameters.
+/// What is trained in place of the model's own parameters. Keys that its kind does not use keep
+/// their defaults.
 struct AdapterSpec {
     AdapterKind kind = AdapterKind::lora;
+    // lora
     std::int64_t rank = 8;
     double alpha = 16;  ///< the update is multiplied by alpha / rank
     double dropout = 0;
     std::vector<LinearName> targets = {LinearName::attn_q, LinearName::attn_v};
+    // prompt and p_tuning
+    std::int64_t virtual_tokens = 20;
+    PromptInit init = PromptInit::random;  ///< of prompt
+    /// Of p_tuning; empty: the hidden size.
+    std::optional<std::int64_t> encoder_hidden_size = {};
 
     bool operator==(const AdapterSpec&) const = default;
 };

@@ -77,6 +77,9 @@ void visit_keys(Keys& keys, AdapterSpec& adapter) {
     keys.value("alpha", adapter.alpha, positive);
     keys.value("dropout", adapter.dropout, fraction);
     keys.value("targets", adapter.targets, ListOf<>{1, 7});
+    keys.value("virtual_tokens", adapter.virtual_tokens, IntRange{1, 4096});
+    keys.value("init", adapter.init);
+    keys.open("encoder_hidden_size", adapter.encoder_hidden_size, "auto", width);
 }
 
 template <class Keys>

@@ -51,9 +51,18 @@ constexpr auto words_of(Activation) {
         {{gelu, "gelu"}, {gelu_erf, "gelu_erf"}, {swiglu, "swiglu"}});
 }
 
-enum class AdapterKind { lora };
+enum class AdapterKind { lora, prompt, p_tuning };
 constexpr auto words_of(AdapterKind) {
-    return std::to_array<Word<AdapterKind>>({{AdapterKind::lora, "lora"}});
+    using enum AdapterKind;
+    return std::to_array<Word<AdapterKind>>(
+        {{lora, "lora"}, {prompt, "prompt"}, {p_tuning, "p_tuning"}});
+}
+
+/// The initial values of virtual tokens: drawn, or those of tokens of the vocabulary.
+enum class PromptInit { random, vocabulary };
+constexpr auto words_of(PromptInit) {
+    using enum PromptInit;
+    return std::to_array<Word<PromptInit>>({{random, "random"}, {vocabulary, "vocabulary"}});
 }
 
 /// The linear layers of a block.

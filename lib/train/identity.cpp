@@ -103,15 +103,27 @@ void add_variant(const ModelShape& model, Json& identity) {
     }
 }
 
-Json adapter_json(const AdapterSpec& adapter, const std::string& adapted) {
+Json lora_json(const AdapterSpec& adapter) {
     Json targets = Json::array();
     for (const LinearName target : adapter.targets)
         targets.push_back(name_of(target));
     return {{"kind", name_of(adapter.kind)},
             {"rank", adapter.rank},
             {"alpha", adapter.alpha},
-            {"targets", std::move(targets)},
-            {"init_from", adapted}};
+            {"targets", std::move(targets)}};
+}
+
+/// What only decides the initial values may change.
+Json prompt_json(const AdapterSpec& adapter, const SoftPrompt& prompt) {
+    Json json = {{"kind", name_of(adapter.kind)}, {"virtual_tokens", prompt.tokens}};
+    if (prompt.encoder_hidden > 0) json["encoder_hidden_size"] = prompt.encoder_hidden;
+    return json;
+}
+
+Json adapter_json(const AdapterSpec& adapter, const ModelShape& model, const std::string& adapted) {
+    Json json = model.prompt ? prompt_json(adapter, *model.prompt) : lora_json(adapter);
+    json["init_from"] = adapted;
+    return json;
 }
 
 }  // namespace
@@ -143,7 +155,8 @@ Json run_identity(const RunSpec& spec, const RunPlan& plan, const TrainingData& 
                         {"split", spec.data.split},
                         {"num_samples", data.num_samples}};
     if (data.phase) identity["data"]["phase"] = phase_json(*data.phase, plan.seq_length);
-    if (model.lora) identity["adapter"] = adapter_json(*spec.adapter, fingerprints.adapted);
+    if (spec.adapter)
+        identity["adapter"] = adapter_json(*spec.adapter, model, fingerprints.adapted);
     identity["seed"] = spec.seed;
     identity["training"] = {{"seq_length", plan.seq_length}};
     if (!spec.training.frozen.empty()) identity["training"]["frozen"] = spec.training.frozen;

@@ -2,11 +2,40 @@
 
 #include <algorithm>
 #include <map>
+#include <span>
+#include <vector>
 
 #include "base/log.h"
+#include "base/philox.h"
 #include "train/source_weights.h"
 
 namespace gptrain {
+namespace {
+
+constexpr std::string_view table_name = "prompt.weight";
+
+/// The embeddings of `count` tokens, each a function of (seed, its number).
+std::vector<float> drawn_embeddings(const ModelSource& source, std::int64_t count,
+                                    std::uint64_t seed) {
+    const ModelShape model = source.model();
+    const PhiloxKey key = philox_stream(seed, name_hash(table_name), 0, 0);
+    SourceWeights weights(source);
+    std::vector<float> table(static_cast<std::size_t>(count * model.hidden));
+    auto rest = std::span(table);
+    for (std::int64_t i = 0; i < count; ++i) {
+        const std::int64_t id = philox({static_cast<std::uint32_t>(i), 0, 0, 0}, key)[0] %
+                                static_cast<std::uint32_t>(model.vocab);
+        Shard row = Shard::whole("wte.weight", {model.vocab, model.hidden});
+        row.flat_begin = id * model.hidden;
+        row.flat_end = row.flat_begin + model.hidden;
+        const auto values = rest.first(static_cast<std::size_t>(model.hidden));
+        weights.read(row, values);
+        rest = rest.subspan(values.size());
+    }
+    return table;
+}
+
+}  // namespace
 
 void check_same_weights(const ModelShape& theirs, const ModelShape& ours,
                         const std::string& source) {
@@ -60,6 +89,10 @@ void InitialWeights::check() const {
         fail(ExitCode::usage, "init_from: ", from_.string(),
              ": is an adapter; start from gptrain export --merge of it");
     }
+    if (theirs.prompt) {
+        fail(ExitCode::usage, "init_from: ", from_.string(),
+             ": has the virtual tokens of a model, not the model; start from what it adapts");
+    }
     check_same_weights(theirs, model_, from_.string());
     if (ranks_.rank() != 0) return;
     const auto note = [](std::string_view key, const auto& there, const auto& here) {
@@ -78,6 +111,25 @@ std::filesystem::path InitialWeights::tokenizer_folder() const {
     for (const std::string_view name : {"tokenizer.json", "tokenizer.model", "vocab.json"})
         if (std::filesystem::exists(folder / name, ignored)) return folder;
     return {};
+}
+
+void InitialWeights::load_virtual_tokens(Backend& backend, const StateSource& adapter,
+                                         const SoftPrompt& prompt, std::uint64_t seed) {
+    std::string message;
+    ranks_.run_on_first([&] {
+        const std::vector<float> table = drawn_embeddings(source_, prompt.tokens, seed);
+        message.assign(reinterpret_cast<const char*>(table.data()), table.size() * sizeof(float));
+    });
+    message = ranks_.scatter([&](int) { return message; });
+    const auto bytes = std::as_bytes(std::span(message));
+    adapter([&](const NamedState& state) {
+        if (state.group != "weight" || state.shard.name != table_name) return;
+        if (state.shard.elements() == 0) return;
+        const std::int64_t first = state.shard.box.offset[0] * model_.hidden;
+        const auto begin = static_cast<std::size_t>(first + state.shard.flat_begin) * sizeof(float);
+        const auto size = static_cast<std::size_t>(state.shard.elements()) * sizeof(float);
+        backend.upload(state.values, bytes.subspan(begin, size));
+    });
 }
 
 void InitialWeights::load(Backend& backend, const StateSource& weights) {

@@ -35,6 +35,11 @@ public:
     /// Fills `weights`, and prints where they come from.
     void load(Backend& backend, const StateSource& weights);
 
+    /// Gives virtual tokens the embeddings of tokens of the vocabulary, drawn by the seed.
+    /// `adapter`: the state of `prompt`.
+    void load_virtual_tokens(Backend& backend, const StateSource& adapter, const SoftPrompt& prompt,
+                             std::uint64_t seed);
+
 private:
     /// Checks the model of the weights.
     void check() const;

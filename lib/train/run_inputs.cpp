@@ -138,7 +138,8 @@ RunInputs open_inputs(const RunSpec& spec, const RunPlan& plan, const TokenizerI
                     .cache_folder = from.cache,
                     .run_samples = run_samples(plan, from.saved),
                     .tokenizer = tokenizer.expected,
-                    .saved = from.saved});
+                    .saved = from.saved,
+                    .virtual_tokens = plan.model.virtual_tokens()});
     inputs.plan.num_samples = inputs.data.num_samples;
     inputs.identity =
         run_identity(spec, plan, inputs.data,

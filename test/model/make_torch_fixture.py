@@ -13,6 +13,8 @@ Each file holds
     weight/NAME         float32, the tensors before the first step
     grad/NAME           gradients of `loss` there, before clipping
     weight/NAME.lora_a, weight/NAME.lora_b      only in lora_*_tiny.h5, where only these are trained
+    weight/prompt.*     only in prompt_*_tiny.h5, where only these are trained. Each row of ids begins with
+                        virtual tokens, whose ids are below 0
     loss                float64, weighted sum over the tokens / sum of the weights
     losses, grad_norms, learning_rates          float64 [10], one for each optimizer step on this batch
     final/NAME, final_exp_avg/NAME, final_exp_avg_sq/NAME       after the ten steps
@@ -23,7 +25,8 @@ result says how far from it PyTorch's own float32 gets (2-norm of the difference
 eight runs that start from weights disturbed by half a unit in the last place, since one run alone may
 be near by luck. What another float32 implementation may be off by is a small multiple of that.
 
-The loss and the gradients of lora_llama_tiny.h5 are compared with PEFT's on the Llama of transformers.
+The loss and the gradients of lora_llama_tiny.h5 and prompt_llama_tiny.h5 are compared with PEFT's on the
+Llama of transformers.
 
 `eps` is larger than usual: a gradient that is zero but for rounding (that of the key bias) would else
 be blown up to a full update by AdamW's normalisation, and nothing could be compared.
@@ -66,6 +69,10 @@ LORA_GPT2 = dict(GPT2, lora_rank=5, lora_alpha=7.5,
                  lora_targets="attn.q attn.k attn.v attn.proj mlp.fc mlp.proj")
 LORA_LLAMA = dict(LLAMA, lora_rank=3, lora_alpha=12.0,
                   lora_targets="attn.q attn.v attn.proj mlp.gate mlp.proj")
+
+# Prompt tuning, and p-tuning with an encoder that is narrower than the model.
+PROMPT_GPT2 = dict(GPT2, virtual_tokens=5, encoder_hidden_size=0)
+PROMPT_LLAMA = dict(LLAMA, virtual_tokens=3, encoder_hidden_size=20)
 
 # The keys that GPT2 and LLAMA lack have these values there.
 PLAIN = dict(optimizer="adamw", qkv_bias=None, qk_norm=0, rope_scaling="none", sliding_window=0, full_attention_layer=-1)
@@ -133,6 +140,13 @@ def tensor_shapes(c):
     norm("ln_f")
     if not c["tie_embeddings"]:
         shapes["head.weight"] = (c["vocab_size"], hidden)
+    if "virtual_tokens" in c:
+        shapes["prompt.weight"] = (c["virtual_tokens"], hidden)
+        inner = c["encoder_hidden_size"]
+        for i, (outputs, inputs) in enumerate([(inner, hidden), (inner, inner), (hidden, inner)]):
+            if inner:
+                shapes[f"prompt.encoder.{i}.weight"] = (outputs, inputs)
+                shapes[f"prompt.encoder.{i}.bias"] = (outputs,)
     return shapes
 
 
@@ -243,8 +257,21 @@ def mlp(c, w, i, x):
     return linear(c, w, f"h.{i}.mlp.proj", y)
 
 
+def virtual_rows(c, w):
+    """The embeddings of the virtual tokens."""
+    x = w["prompt.weight"]
+    for i in range(3 if c["encoder_hidden_size"] else 0):
+        x = x.relu() if i else x
+        x = linear(c, w, f"prompt.encoder.{i}", x)
+    return x
+
+
 def mean_loss(c, w, ids, targets, token_weights):
-    r = w["wte.weight"][ids]
+    r = w["wte.weight"][ids.clamp(min=0)]
+    if "virtual_tokens" in c:
+        rows = virtual_rows(c, w)[ids.clamp(max=-1) + c["virtual_tokens"]]
+        r = torch.where(ids[..., None] < 0, rows, r)
+        targets = targets.clamp(min=0)  # of weight 0 where they are virtual tokens
     if c["position_embedding"] == "learned":
         r = r + w["wpe.weight"][: c["seq_length"]]
     for i in range(c["num_layers"]):
@@ -308,8 +335,12 @@ class Muon:
 
 def train(c, batch, weights, dtype):
     """Everything in the file except the inputs, computed in `dtype`."""
-    lora = "lora_rank" in c
-    w = {name: torch.tensor(x, dtype=dtype, requires_grad=not lora or "lora_" in name)
+    def is_trained(name):
+        if "lora_rank" in c:
+            return "lora_" in name
+        return "virtual_tokens" not in c or name.startswith("prompt.")
+
+    w = {name: torch.tensor(x, dtype=dtype, requires_grad=is_trained(name))
          for name, x in weights.items()}
     trained = {name: x for name, x in w.items() if x.requires_grad}
     ids, targets = (torch.tensor(x, dtype=torch.int64) for x in batch[:2])
@@ -357,6 +388,8 @@ def check_with_peft(c, batch, weights, exact):
     import peft
     import transformers
 
+    tokens = c.get("virtual_tokens", 0)
+    base_prefix = "base_model." if tokens else "base_model.model."
     layers = {"attn.q": "self_attn.q_proj", "attn.k": "self_attn.k_proj", "attn.v": "self_attn.v_proj",
               "attn.proj": "self_attn.o_proj", "mlp.fc": "mlp.up_proj", "mlp.gate": "mlp.gate_proj",
               "mlp.proj": "mlp.down_proj", "ln_1": "input_layernorm", "ln_2": "post_attention_layernorm"}
@@ -366,12 +399,17 @@ def check_with_peft(c, batch, weights, exact):
             _, layer, rest = name.split(".", 2)
             stem, kind = rest.rsplit(".", 1)
             kind = {"lora_a": "lora_A.default.weight", "lora_b": "lora_B.default.weight"}.get(kind, kind)
-            if kind == "weight" and stem in c["lora_targets"].split():
+            if kind == "weight" and stem in c.get("lora_targets", "").split():
                 kind = "base_layer.weight"
-            return f"base_model.model.model.layers.{layer}.{layers[stem]}.{kind}"
+            return f"{base_prefix}model.layers.{layer}.{layers[stem]}.{kind}"
         top = {"wte.weight": "model.embed_tokens.weight", "ln_f.weight": "model.norm.weight",
                "head.weight": "lm_head.weight"}
-        return "base_model.model." + top[name]
+        if name == "prompt.weight":
+            return "prompt_encoder.default.embedding.weight"
+        if name.startswith("prompt."):
+            _, _, i, kind = name.split(".")
+            return f"prompt_encoder.default.mlp_head.{2 * int(i)}.{kind}"
+        return base_prefix + top[name]
 
     config = transformers.LlamaConfig(
         vocab_size=c["vocab_size"], hidden_size=c["hidden_size"], intermediate_size=c["ffn_hidden_size"],
@@ -380,9 +418,15 @@ def check_with_peft(c, batch, weights, exact):
         rope_theta=c["rope_theta"], max_position_embeddings=c["max_position_embeddings"],
         tie_word_embeddings=False, attn_implementation="eager")
     base = transformers.LlamaForCausalLM(config)
-    model = peft.get_peft_model(base, peft.LoraConfig(
-        r=c["lora_rank"], lora_alpha=c["lora_alpha"], lora_dropout=0.0,
-        target_modules=[layers[name].split(".")[1] for name in c["lora_targets"].split()]))
+    if tokens:
+        adapter = peft.PromptEncoderConfig(
+            task_type="CAUSAL_LM", num_virtual_tokens=tokens, encoder_reparameterization_type="MLP",
+            encoder_hidden_size=c["encoder_hidden_size"])
+    else:
+        adapter = peft.LoraConfig(
+            r=c["lora_rank"], lora_alpha=c["lora_alpha"], lora_dropout=0.0,
+            target_modules=[layers[name].split(".")[1] for name in c["lora_targets"].split()])
+    model = peft.get_peft_model(base, adapter)
     model = model.double().eval()
     parameters = dict(model.named_parameters())
     with torch.no_grad():
@@ -390,8 +434,8 @@ def check_with_peft(c, batch, weights, exact):
             parameters[theirs(name)].copy_(torch.tensor(values))
     ids, targets = (torch.tensor(x, dtype=torch.int64) for x in batch[:2])
     token_weights = torch.tensor(batch[2], dtype=torch.float64)
-    log_p = model(input_ids=ids).logits.log_softmax(dim=-1)
-    losses = -log_p.gather(-1, targets[..., None])[..., 0]
+    log_p = model(input_ids=ids[:, tokens:]).logits.log_softmax(dim=-1)
+    losses = -log_p.gather(-1, targets.clamp(min=0)[..., None])[..., 0]
     loss = (losses * token_weights).sum() / token_weights.sum()
     loss.backward()
     # transformers computes the angles of the rotation in float32.
@@ -408,6 +452,8 @@ def write(path, c, seed, token_weights):
     shape = (c["micro_batch_size"], c["seq_length"])
     text = random.integers(0, c["vocab_size"], (shape[0], shape[1] + 1), dtype=np.int32)
     text[0, 5] = text[2, 9] = END_OF_DOCUMENT
+    tokens = c.get("virtual_tokens", 0)
+    text[:, :tokens] = np.arange(-tokens, 0)
     extra = {}
     if c.get("loss") == "cross_entropy":
         text[:-1, -1] = text[1:, 0]  # windows of one text
@@ -415,10 +461,10 @@ def write(path, c, seed, token_weights):
         extra["learned"] = learned_turns(extra["tokens"].size)
         batch = text[:, :-1], text[:, 1:], extra["learned"][1:].reshape(shape).astype(np.float32)
     else:
-        batch = text[:, :-1], text[:, 1:], token_weights(text[:, :-1])
+        batch = text[:, :-1], text[:, 1:], token_weights(text[:, :-1]) * (text[:, 1:] >= 0)
     weights = initial_weights(c, random)
     exact = train(c, batch, weights, torch.float64)
-    if "lora_rank" in c and c["activation"] == "swiglu":
+    if ("lora_rank" in c or tokens) and c["activation"] == "swiglu":
         check_with_peft(c, batch, weights, exact)
     rounded = [train(c, batch, disturbed(weights, random), torch.float32) for _ in range(FP32_RUNS)]
     with h5py.File(path, "w") as file:
@@ -445,7 +491,8 @@ def main():
     models = {"gpt2": (GPT2, 1, ones), "llama": (LLAMA, 2, masked), "qwen": (QWEN, 3, masked),
               "neox": (NEOX, 4, ones), "learned": (LEARNED, 5, None),
               "muon_gpt2": (MUON_GPT2, 5, ones), "muon_llama": (MUON_LLAMA, 6, masked),
-              "lora_gpt2": (LORA_GPT2, 7, ones), "lora_llama": (LORA_LLAMA, 8, masked)}
+              "lora_gpt2": (LORA_GPT2, 7, ones), "lora_llama": (LORA_LLAMA, 8, masked),
+              "prompt_gpt2": (PROMPT_GPT2, 9, ones), "prompt_llama": (PROMPT_LLAMA, 10, masked)}
     for name in sys.argv[1:] or models:
         write(here / f"{name}_tiny.h5", *models[name])
 

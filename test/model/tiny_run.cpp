@@ -73,6 +73,13 @@ RunSpec with_lora(RunSpec spec, bool all_layers) {
     return spec;
 }
 
+RunSpec with_virtual_tokens(RunSpec spec, AdapterKind kind, std::int64_t count) {
+    spec.init_from = "unused";
+    spec.adapter = AdapterSpec{.kind = kind, .virtual_tokens = count};
+    if (kind == AdapterKind::p_tuning) spec.adapter->encoder_hidden_size = 12;
+    return spec;
+}
+
 namespace {
 
 RunPlan plan_for(const RunSpec& spec, std::int64_t ranks, const Backend& backend,
@@ -158,7 +165,11 @@ std::vector<float> host_values(Backend& backend, const NamedState& state) {
 StepBatch random_batch(const RunPlan& plan, std::int64_t step, std::uint64_t seed,
                        std::int64_t data_rank) {
     const std::int64_t length = plan.seq_length;
+    const std::int64_t virtual_tokens = plan.model.virtual_tokens();
     const auto token = [&](std::int64_t sequence, std::int64_t position) {
+        const std::int64_t document = sequence % 2 == 0 ? 0 : position * 2 / length * (length / 2);
+        if (position - document < virtual_tokens)
+            return static_cast<std::int32_t>(position - document - virtual_tokens);
         const PhiloxBlock words =
             philox({static_cast<std::uint32_t>(sequence), static_cast<std::uint32_t>(position),
                     static_cast<std::uint32_t>(step), 0},
@@ -176,9 +187,10 @@ StepBatch random_batch(const RunPlan& plan, std::int64_t step, std::uint64_t see
         for (std::int64_t row = 0; row < plan.micro_batch_size; ++row) {
             for (std::int64_t i = 0; i < length; ++i) {
                 const std::int32_t id = token(first + row, i);
-                const float weight = id % 11 == 0 ? 0.0f : 1.0f;
+                const std::int32_t target = token(first + row, i + 1);
+                const float weight = target < 0 || id % 11 == 0 ? 0.0f : 1.0f;
                 microbatch.ids.push_back(id);
-                microbatch.targets.push_back(token(first + row, i + 1));
+                microbatch.targets.push_back(target);
                 microbatch.positions.push_back(static_cast<std::int32_t>(i));
                 if (plan.limits_attention()) {
                     microbatch.first_in_window.push_back(static_cast<std::int32_t>(

@@ -27,6 +27,9 @@ RunSpec tiny_neox_spec();
 /// Trains LoRA instead, of all linear layers or of some that share their input with others.
 RunSpec with_lora(RunSpec spec, bool all_layers = true);
 
+/// Trains virtual tokens instead: as they are, or with an encoder.
+RunSpec with_virtual_tokens(RunSpec spec, AdapterKind kind, std::int64_t count = 5);
+
 /// The backend that this executable tests.
 std::unique_ptr<Backend> tested_backend();
 
@@ -81,7 +84,8 @@ double distance(const std::vector<float>& a, const std::vector<float>& b);
 double norm(const std::vector<float>& a);
 
 /// A data rank's batch of random tokens, a function of (seed, step): the same sequences, however
-/// they are split into microbatches and among data ranks. A few tokens have weight 0.
+/// they are split into microbatches and among data ranks. A few tokens have weight 0. Virtual
+/// tokens are before each sequence, and once more in the middle of some.
 StepBatch random_batch(const RunPlan& plan, std::int64_t step, std::uint64_t seed = 1,
                        std::int64_t data_rank = 0);
 

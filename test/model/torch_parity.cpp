@@ -1,5 +1,5 @@
-// Compares loss, every gradient and ten steps of AdamW or Muon, of models and of LoRA, with what
-// PyTorch computes in float64 (make_torch_fixture.py).
+// Compares loss, every gradient and ten steps of AdamW or Muon, of models and of adapters, with
+// what PyTorch computes in float64 (make_torch_fixture.py).
 #include <algorithm>
 #include <cmath>
 #include <cstdlib>
@@ -61,6 +61,7 @@ private:
     void read_variant(ModelSpec& model) const;
     void read_muon(OptimizerSpec& optimizer) const;
     void read_lora(RunSpec& spec) const;
+    void read_prompt(RunSpec& spec) const;
 
     std::string file_;
 };
@@ -99,6 +100,15 @@ void Fixture::read_lora(RunSpec& spec) const {
     spec.init_from = "unused";
 }
 
+void Fixture::read_prompt(RunSpec& spec) const {
+    AdapterSpec& adapter = spec.adapter.emplace();
+    adapter.virtual_tokens = number<std::int64_t>("virtual_tokens");
+    const auto inner = number<std::int64_t>("encoder_hidden_size");
+    adapter.kind = inner > 0 ? AdapterKind::p_tuning : AdapterKind::prompt;
+    if (inner > 0) adapter.encoder_hidden_size = inner;
+    spec.init_from = "unused";
+}
+
 RunSpec Fixture::spec() const {
     RunSpec spec = tiny_spec();
     ModelSpec& model = spec.model;
@@ -124,6 +134,7 @@ RunSpec Fixture::spec() const {
     if (has("qk_norm")) read_variant(model);
     if (has("optimizer")) read_muon(spec.optimizer);
     if (has("lora_rank")) read_lora(spec);
+    if (has("virtual_tokens")) read_prompt(spec);
     spec.training.seq_length = whole("seq_length");
     spec.training.micro_batch_size = whole("micro_batch_size");
     spec.training.global_batch_size = whole("micro_batch_size");
@@ -214,7 +225,8 @@ void check_near(const Fixture& fixture, const std::string& group, const NamedVal
 TEST_CASE("a model computes what PyTorch computes", "[model][torch]") {
     const Fixture fixture(GENERATE("gpt2_tiny.h5", "llama_tiny.h5", "qwen_tiny.h5", "neox_tiny.h5",
                                    "learned_tiny.h5", "muon_gpt2_tiny.h5", "muon_llama_tiny.h5",
-                                   "lora_gpt2_tiny.h5", "lora_llama_tiny.h5"));
+                                   "lora_gpt2_tiny.h5", "lora_llama_tiny.h5", "prompt_gpt2_tiny.h5",
+                                   "prompt_llama_tiny.h5"));
     TinyRun run(fixture.spec());
     run.set_weights(fixture.group("weight", run.state("weight")));
 

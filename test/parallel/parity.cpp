@@ -144,6 +144,13 @@ TEST_CASE("Meshes train LoRA as one rank does") {
     compare_covering([&](RunSpec& spec) { spec = with_lora(spec, all_layers); });
 }
 
+TEST_CASE("Meshes train virtual tokens as one rank does") {
+    // On 4 ranks fewer of them than ranks of tp.
+    const bool few = session().size() == 4;
+    const AdapterKind kind = GENERATE(AdapterKind::prompt, AdapterKind::p_tuning);
+    compare_covering([&](RunSpec& spec) { spec = with_virtual_tokens(spec, kind, few ? 1 : 5); });
+}
+
 TEST_CASE("Meshes train with Muon as one rank does") {
     compare_covering([](RunSpec& spec) { spec.optimizer.name = "muon"; });
 }

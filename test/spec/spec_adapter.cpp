@@ -33,6 +33,42 @@ TEST_CASE("an adapter's parameters are counted, and the model's are frozen") {
                                           6.0 * static_cast<double>(model.layers * 3 * widths));
 }
 
+TEST_CASE("the parameters of virtual tokens and of their encoder are counted") {
+    const RunPlan plain = plan_of({});
+    const ModelShape& model = plain.model;
+    const std::int64_t h = model.hidden;
+    const RunPlan prompt = plan_of({"init_from=/model", "adapter={kind: prompt}"});
+    CHECK(parameter_count(prompt.model) == parameter_count(model) + 20 * h);
+    CHECK(frozen_parameters(prompt) == parameter_count(model));
+    CHECK(without_adapter(prompt.model) == model);
+    CHECK(prompt.parameters.trains("prompt.weight"));
+    CHECK_FALSE(prompt.parameters.trains("wte.weight"));
+    const std::string encoder = "adapter={kind: p_tuning, virtual_tokens: 3, encoder_hidden_size: ";
+    const RunPlan tuned = plan_of({"init_from=/model", encoder + "10}"});
+    CHECK(parameter_count(tuned.model) - parameter_count(model) ==
+          3 * h + (10 * h + 10) + (10 * 10 + 10) + (h * 10 + h));
+    CHECK(frozen_parameters(tuned) == parameter_count(model));
+    CHECK(tuned.parameters.trains("prompt.encoder.2.bias"));
+    CHECK(plan_of({"init_from=/model", encoder + "auto}"}).model.prompt->encoder_hidden == h);
+}
+
+TEST_CASE("the keys of an adapter are those of its kind") {
+    const auto message = [](const std::string& adapter) {
+        return contradiction({"init_from=/model", "adapter={" + adapter + "}"});
+    };
+    CHECK(holds(message("kind: prompt, rank: 4"),
+                "adapter.rank: adapter.kind prompt does not have this key, which is for lora"));
+    CHECK(holds(message("kind: p_tuning, alpha: 4"), "adapter.alpha: adapter.kind p_tuning"));
+    CHECK(holds(message("kind: prompt, dropout: 0.5"), "adapter.dropout: "));
+    CHECK(holds(message("kind: prompt, targets: [attn.q]"), "adapter.targets: "));
+    CHECK(holds(message("kind: lora, virtual_tokens: 4"), "adapter.virtual_tokens: "));
+    CHECK(holds(message("kind: p_tuning, init: vocabulary"), "adapter.init: "));
+    CHECK(holds(message("kind: prompt, encoder_hidden_size: 4"), "adapter.encoder_hidden_size: "));
+    CHECK(holds(message("kind: prompt, virtual_tokens: 1024"),
+                "adapter.virtual_tokens 1024 is not below training.seq_length 1024"));
+    CHECK(holds(contradiction({"adapter={kind: prompt}"}), "adapter needs init_from"));
+}
+
 TEST_CASE("the mask of a rank's features begins at a block of random words") {
     const std::vector<std::string> settings = {
         "init_from=/model",     "adapter={kind: lora, dropout: 0.1, targets: [mlp.proj]}",

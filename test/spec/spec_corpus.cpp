@@ -23,10 +23,13 @@ struct Fault {
 const std::map<std::string, Fault> faults = {
     {"adapter_alpha", {"6:30", "adapter.alpha: found .nan"}},
     {"adapter_kind", {"6:10", "adapter.kind: missing key"}},
+    {"adapter_encoder", {"6:48", "adapter.encoder_hidden_size: found 0"}},
+    {"adapter_init", {"6:31", "adapter.init: found text"}},
     {"adapter_rank", {"6:29", "adapter.rank: found 0"}},
     {"adapter_scalar", {"6:10", "adapter: found lora"}},
     {"adapter_target", {"6:41", "adapter.targets.1: found attn.qkv"}},
     {"adapter_targets_word", {"6:32", "adapter.targets: found attn.q"}},
+    {"adapter_virtual_tokens", {"6:41", "adapter.virtual_tokens: found -1"}},
     {"alias_bomb", {"1:4", "anchors are not allowed"}},
     {"anchor", {"6:7", "anchors are not allowed"}},
     {"bad_escape", {"6:15", "not valid YAML: unknown escape character: q"}},

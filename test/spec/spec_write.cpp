@@ -154,6 +154,11 @@ TEST_CASE("a written spec reads back as itself") {
     odd.eval_tasks = EvalTasksSpec{{{"piqa"}, {"/tasks/a, b.yaml"}}, 7, "/data: 1", {}, 0};
     odd.adapter = AdapterSpec{AdapterKind::lora, 3, 1e-3, 0.25, {LinearName::mlp_gate}};
     check_round_trip(odd);
+    odd.adapter = AdapterSpec{.kind = AdapterKind::prompt,
+                              .virtual_tokens = 7,
+                              .init = PromptInit::vocabulary,
+                              .encoder_hidden_size = 9};
+    check_round_trip(odd);
 }
 
 TEST_CASE("as JSON a spec has the same keys, with the types of their values") {
