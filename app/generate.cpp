@@ -78,7 +78,7 @@ std::int64_t positions_of(const Options& options, const RunPlan& plan) {
         fail(ExitCode::usage, "--context ", *options.context, ": the model has only ", last,
              " positions", source_of_positions(plan.model));
     }
-    return options.context.value_or(std::min(plan.model.max_positions, default_context));
+    return options.context.value_or(std::min({last, plan.model.max_positions, default_context}));
 }
 
 /// The prompt of the command line, on rank 0; nothing if lines of stdin are the prompts.

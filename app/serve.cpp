@@ -45,7 +45,7 @@ std::int64_t context_of(const Options& options, const RunPlan& plan) {
         fail(ExitCode::usage, "--context ", *options.context, ": the model has only ", last,
              " positions", source_of_positions(plan.model));
     }
-    return options.context.value_or(std::min(plan.model.max_positions, default_context));
+    return options.context.value_or(std::min({last, plan.model.max_positions, default_context}));
 }
 
 /// The run's name, or that of the folder of a model of transformers.

@@ -8,15 +8,17 @@
 #include <utility>
 
 #include "data/sample_source.h"
+#include "data/virtual_tokens.h"
 
 namespace gptrain {
 namespace {
 
-/// Requests as samples, the longest first, padded to a length that may differ from batch to batch.
+/// Requests as samples behind virtual tokens, the longest first, padded to a length that may differ
+/// from batch to batch.
 class RequestSource final : public SampleSource {
 public:
-    explicit RequestSource(std::span<const ScoreRequest> requests)
-        : requests_(requests), order_(requests.size()) {
+    RequestSource(std::span<const ScoreRequest> requests, std::int64_t virtual_tokens)
+        : requests_(requests), virtual_tokens_(virtual_tokens), order_(requests.size()) {
         std::iota(order_.begin(), order_.end(), std::size_t{0});
         std::stable_sort(order_.begin(), order_.end(), [&](std::size_t a, std::size_t b) {
             return requests[a].ids.size() > requests[b].ids.size();
@@ -28,19 +30,21 @@ public:
     std::int64_t sample(std::int64_t index, std::span<std::int32_t> tokens) const override {
         std::fill(tokens.begin(), tokens.end(), 0);
         if (index >= size()) return 0;
-        std::copy(at(index).ids.begin(), at(index).ids.end(), tokens.begin());
-        return std::ssize(at(index).ids);
+        const auto before = static_cast<std::size_t>(virtual_tokens_);
+        fill_virtual_ids(tokens.first(before), 0, virtual_tokens_);
+        std::copy(at(index).ids.begin(), at(index).ids.end(), tokens.subspan(before).begin());
+        return length(index) + 1;
     }
 
     void learned(std::int64_t index, std::span<std::uint8_t> learned) const override {
         std::fill(learned.begin(), learned.end(), std::uint8_t{0});
         if (index >= size()) return;
-        const auto end = learned.begin() + std::ssize(at(index).ids);
+        const auto end = learned.begin() + length(index) + 1;
         std::fill(end - at(index).scored, end, std::uint8_t{1});
     }
 
     std::string place_of(std::int64_t index, std::int64_t offset) const override {
-        return text("text ", request_of(index), " of the tasks, token ", offset);
+        return text("text ", request_of(index), " of the tasks, token ", offset - virtual_tokens_);
     }
 
     /// The index of the request that is sample `index`.
@@ -48,12 +52,15 @@ public:
         return order_[static_cast<std::size_t>(index)];
     }
     /// The number of inputs of sample `index`.
-    std::int64_t length(std::int64_t index) const { return std::ssize(at(index).ids) - 1; }
+    std::int64_t length(std::int64_t index) const {
+        return virtual_tokens_ + std::ssize(at(index).ids) - 1;
+    }
 
 private:
     const ScoreRequest& at(std::int64_t index) const { return requests_[request_of(index)]; }
 
     std::span<const ScoreRequest> requests_;
+    std::int64_t virtual_tokens_;
     std::vector<std::size_t> order_;
 };
 
@@ -66,7 +73,7 @@ Tensor shortened(const Tensor& whole, const Shape& shape) {
 /// A token's score on its way to rank 0.
 struct ScoreEntry {
     std::int64_t request = 0;
-    std::int64_t position = 0;  ///< of the token's input in the text
+    std::int64_t position = 0;  ///< of the token's input, behind the virtual tokens
     TokenScore score;
 };
 
@@ -199,8 +206,9 @@ std::vector<TokenScores> score_requests(const TargetScorer& scorer, const MpiSes
                                         std::span<const ScoreRequest> requests,
                                         ActionListener& listener,
                                         const std::function<bool(std::int64_t)>& go_on) {
-    const RequestSource source(requests);
     const RunPlan& plan = scorer.plan();
+    const std::int64_t before = plan.model.virtual_tokens();
+    const RequestSource source(requests, before);
     const MeshPlace& place = scorer.place();
     const std::int64_t per_batch = plan.batch.global_batch_size;
     std::vector<ScoreEntry> entries;
@@ -216,7 +224,7 @@ std::vector<TokenScores> score_requests(const TargetScorer& scorer, const MpiSes
             const Microbatch& part = batch.microbatches[microbatch];
             for_each_scored(part, slices, length, [&](auto b, auto i, auto row) {
                 const auto request = source.request_of(first + part.first_sequence + b);
-                entries.push_back({static_cast<std::int64_t>(request), i,
+                entries.push_back({static_cast<std::int64_t>(request), i - before,
                                    score_of(maximum[row], sums[2 * row], sums[2 * row + 1])});
             });
         };

@@ -54,11 +54,11 @@ std::int64_t longest_input(std::span<const ScoreRequest> requests);
 bool takes_shorter_batches(const RunPlan& plan);
 
 /// The scores of each request's scored tokens, in order; on rank 0, and nothing on the others. All
-/// ranks call it with the same requests, none of which is longer than plan.seq_length + 1. Data
-/// ranks share them. The longest go first, in batches of plan.batch, padded to the longest of their
-/// batch. After each batch all ranks call `go_on` with the requests done; if it returns false, the
-/// same on all, the result is empty everywhere. Error (bad_input): an id outside the vocabulary. A
-/// rank may score up to 2^26 tokens.
+/// ranks call it with the same requests, none of which is longer than plan.seq_length + 1 with the
+/// virtual tokens that come before it. Data ranks share them. The longest go first, in batches of
+/// plan.batch, padded to the longest of their batch. After each batch all ranks call `go_on` with
+/// the requests done; if it returns false, the same on all, the result is empty everywhere. Error
+/// (bad_input): an id outside the vocabulary. A rank may score up to 2^26 tokens.
 std::vector<TokenScores> score_requests(const TargetScorer& scorer, const MpiSession& ranks,
                                         std::span<const ScoreRequest> requests,
                                         ActionListener& listener,

@@ -35,7 +35,7 @@ RunPlan answer_plan(const SearchContext& context, const ParallelSpec& mesh,
     spec.training.micro_batch_size = 1;
     RunPlan plan = make_plan(spec, context.target);
     plan.micro_batch_size = shape.batch;
-    plan.seq_length = shape.prompt_tokens + shape.new_tokens;
+    plan.seq_length = plan.model.virtual_tokens() + shape.prompt_tokens + shape.new_tokens;
     return plan;
 }
 

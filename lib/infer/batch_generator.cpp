@@ -4,6 +4,7 @@
 #include <numeric>
 #include <utility>
 
+#include "data/virtual_tokens.h"
 #include "meter/meter_backend.h"
 
 namespace gptrain {
@@ -12,7 +13,7 @@ namespace {
 /// For one text after the other in one batch: the ops see the longest of the two.
 RunPlan batch_plan(RunPlan plan, const BatchLimits& limits) {
     plan.micro_batch_size = 1;
-    plan.seq_length = std::max(limits.positions, limits.tokens);
+    plan.seq_length = std::max(plan.model.virtual_tokens() + limits.positions, limits.tokens);
     return plan;
 }
 
@@ -51,7 +52,7 @@ BatchGenerator::BatchGenerator(Backend& backend, const Mesh& mesh, const RunPlan
             plan_.compute, {limits.tokens, plan_.model.hidden}));
     }
     Arena& saved = all[MemoryUse::saved];
-    const std::int64_t capacity = checked_mul(limits.texts, limits.positions);
+    const std::int64_t capacity = checked_mul(limits.texts, place_length());
     for (const GptChunk& chunk : model_.chunks())
         caches_.push_back(chunk.reserve_caches(saved, 1, capacity));
     const bool has_head = head_stage(plan_) == mesh.place().pp;
@@ -67,11 +68,11 @@ BatchGenerator::Rows BatchGenerator::rows_of(std::span<const TextStep> steps) co
     std::int64_t end = 0;
     for (const TextStep& step : steps) {
         const std::int64_t count = std::ssize(step.tokens);
-        GPTRAIN_CHECK(count > 0 && step.before + count <= limits_.positions &&
+        GPTRAIN_CHECK(count > 0 && step.before + count <= place_length() &&
                       step.place < limits_.texts && step.logits <= count);
         rows.texts.push_back({.begin = end,
                               .count = count,
-                              .cache_begin = step.place * limits_.positions,
+                              .cache_begin = step.place * place_length(),
                               .before = step.before});
         end += count;
         for (std::int64_t row = end - step.logits; row < end; ++row)
@@ -94,7 +95,30 @@ Batch BatchGenerator::upload(std::span<const TextStep> steps, const Rows& rows) 
                          std::move(positions));
 }
 
+void BatchGenerator::begin() {
+    begun_ = true;
+    const std::int64_t count = plan_.model.virtual_tokens();
+    for (std::int64_t place = 0; place < limits_.texts; ++place) {
+        for (std::int64_t at = 0; at < count; at += limits_.tokens) {
+            TextStep step = {.place = place, .before = at, .tokens = {}, .logits = 0};
+            step.tokens.resize(static_cast<std::size_t>(std::min(limits_.tokens, count - at)));
+            fill_virtual_ids(step.tokens, at, count);
+            pass({&step, 1}, {});
+        }
+    }
+}
+
 void BatchGenerator::run(std::span<const TextStep> steps, const TakeLogits& take) {
+    const std::int64_t before = plan_.model.virtual_tokens();
+    if (before == 0) return pass(steps, take);
+    if (!begun_) begin();
+    std::vector<TextStep> shifted(steps.begin(), steps.end());
+    for (TextStep& step : shifted)
+        step.before += before;
+    pass(shifted, take);
+}
+
+void BatchGenerator::pass(std::span<const TextStep> steps, const TakeLogits& take) {
     const Rows rows = rows_of(steps);
     const Batch batch = upload(steps, rows);
     const std::int64_t count = std::ssize(rows.logits);

@@ -15,7 +15,7 @@ namespace gptrain {
 
 struct BatchLimits {
     std::int64_t texts = 1;      ///< at a time; each has a place in the caches
-    std::int64_t positions = 1;  ///< tokens of a text
+    std::int64_t positions = 1;  ///< tokens of a text, without virtual ones
     std::int64_t tokens = 1;     ///< of a step, all texts together
     std::int64_t logits = 1;     ///< rows of logits of a step, all texts together
 };
@@ -41,7 +41,9 @@ public:
     /// Receives the logits [V] after a token, on rank 0 of the ranks that hold the model: of one
     /// step after the other, and of its tokens in their order.
     using TakeLogits = std::function<void(std::size_t step, std::span<const float> logits)>;
-    /// All ranks call it with the same steps, at most one for each place, within the limits.
+    /// All ranks call it with the same steps, at most one for each place, within the limits. The
+    /// virtual tokens of all places pass through the model before the first step, and stay in the
+    /// caches.
     void run(std::span<const TextStep> steps, const TakeLogits& take);
 
     const BatchLimits& limits() const { return limits_; }
@@ -52,8 +54,14 @@ private:
         std::vector<TextRows> texts;
         std::vector<std::int64_t> logits;  ///< rows of the batch, ascending
     };
+    /// Positions of a place in the caches.
+    std::int64_t place_length() const { return plan_.model.virtual_tokens() + limits_.positions; }
+    /// `before` of the steps counts virtual tokens here and below.
     Rows rows_of(std::span<const TextStep> steps) const;
     Batch upload(std::span<const TextStep> steps, const Rows& rows) const;
+    void pass(std::span<const TextStep> steps, const TakeLogits& take);
+    /// Passes the virtual tokens of all places.
+    void begin();
     /// Passes rows of fp32 logits to `take`, on rank 0.
     void deliver(std::span<const TextStep> steps, std::int64_t rows, const TakeLogits& take);
 
@@ -64,10 +72,11 @@ private:
     TokenBatch batch_;                          ///< of limits_.tokens tokens
     Schedule schedule_;                         ///< of one microbatch
     std::vector<Tensor> buffers_;               ///< boundaries, [tokens, H]
-    std::vector<std::vector<KvCache>> caches_;  ///< for each chunk, [1, texts x positions, G, D]
+    std::vector<std::vector<KvCache>> caches_;  ///< for each chunk, [1, texts x place_length, G, D]
     LogitRows logits_;                          ///< on the stage with the head
     Tensor received_;                           ///< fp32 logits, on rank 0 if it is not the head's
     std::vector<float> host_logits_;
+    bool begun_ = false;
 };
 
 /// The memory that a BatchGenerator takes on a rank.

@@ -6,6 +6,7 @@
 #include "base/file.h"
 #include "base/log.h"
 #include "data/sequential_dataset.h"
+#include "data/virtual_tokens.h"
 #include "engine/memory_check.h"
 #include "meter/meter_backend.h"
 #include "text/documents.h"
@@ -16,8 +17,9 @@ namespace {
 constexpr std::int64_t max_text_bytes = std::int64_t{16} << 30;
 
 std::shared_ptr<const IndexedDataset> open_tokens(const std::filesystem::path& prefix,
-                                                  const RunTokenizer& tokenizer) {
-    auto tokens = std::make_shared<const IndexedDataset>(prefix);
+                                                  const RunTokenizer& tokenizer,
+                                                  std::int64_t virtual_tokens) {
+    auto tokens = std::make_shared<const IndexedDataset>(prefix, virtual_tokens);
     const std::optional<TokenMeta>& meta = tokens->meta();
     const std::optional<ExpectedTokenizer> expected = tokenizer.expected();
     if (!expected) return tokens;
@@ -43,8 +45,9 @@ CorpusFormat format_of(const EvaluationData& data) {
     return format;
 }
 
+/// Virtual tokens come before each document.
 std::vector<std::int32_t> read_ids(const EvaluationData& data, const Tokenizer& tokenizer,
-                                   bool prints) {
+                                   std::int64_t virtual_tokens, bool prints) {
     const std::filesystem::path& path = data.path;
     const CorpusFormat format = format_of(data);
     if (!std::filesystem::is_directory(path) && !std::filesystem::is_regular_file(path))
@@ -59,6 +62,7 @@ std::vector<std::int32_t> read_ids(const EvaluationData& data, const Tokenizer& 
     for (Record record; reader.next(record);) {
         if (const auto fault = take_document(record, format, document))
             fail(ExitCode::bad_input, place_of(record, path), ": ", fault->what);
+        append_virtual_tokens(ids, virtual_tokens);
         tokenizer.encode(document, ids);
     }
     return ids;
@@ -77,7 +81,7 @@ std::shared_ptr<const SequentialDataset> open_data(const EvaluationData& data,
             fail(ExitCode::usage, "--json-key is for JSON lines, but ", data.path.string(),
                  " is a token data set");
         }
-        auto tokens = open_tokens(data.path, run.tokenizer);
+        auto tokens = open_tokens(data.path, run.tokenizer, run.plan.model.virtual_tokens());
         if (tokens->learned_tokens(0, tokens->num_sequences()) == 0 && tokens->num_tokens() > 0) {
             fail(ExitCode::bad_input, data.path.string(),
                  ": its loss mask leaves no token to measure");
@@ -92,7 +96,8 @@ std::shared_ptr<const SequentialDataset> open_data(const EvaluationData& data,
              ": no token data set has this prefix, and without a tokenizer the run cannot read "
              "text");
     }
-    std::vector<std::int32_t> ids = read_ids(data, *tokenizer, run.ranks.rank() == 0);
+    std::vector<std::int32_t> ids =
+        read_ids(data, *tokenizer, run.plan.model.virtual_tokens(), run.ranks.rank() == 0);
     const std::int64_t length = window_length(std::ssize(ids), run.plan);
     return std::make_shared<SequentialDataset>(std::move(ids), data.path.string(), length);
 }

@@ -76,11 +76,13 @@ std::vector<TaskResult> evaluate_tasks(const InferenceRun& run, std::span<const 
     TaskQuestions questions;
     run.ranks.run_on_all([&] {
         const Tokenizer tokenizer = tokenizer_of(run);
-        TaskEncoder encoder(tokenizer, run.plan.model.max_positions);
+        const std::int64_t positions =
+            run.plan.model.max_positions - run.plan.model.virtual_tokens();
+        TaskEncoder encoder(tokenizer, positions);
         questions = ask(tasks, use, encoder);
         if (encoder.cut() == 0 || run.ranks.rank() != 0) return;
         warn(counted(encoder.cut(), "text"), " of the tasks lost tokens at the beginning: the ",
-             "model reads ", run.plan.model.max_positions, " at a time");
+             "model reads ", positions, " at a time");
     });
     // Writing comes first, because not every mesh can write.
     std::vector<std::string> texts;

@@ -4,6 +4,7 @@
 #include <numeric>
 #include <utility>
 
+#include "data/virtual_tokens.h"
 #include "meter/meter_backend.h"
 #include "meter/meter_communicator.h"
 
@@ -34,13 +35,12 @@ Generator::Generator(Backend& backend, const Mesh& mesh, const RunPlan& plan,
     if (has_head_) logits_ = LogitRows(saved, model_.context(), sequences);
 }
 
-Batch Generator::upload(std::span<const std::int32_t> tokens) const {
+Batch Generator::upload(std::span<const std::int32_t> tokens, std::int64_t first) const {
     const std::int64_t sequences = plan_.micro_batch_size;
     const std::int64_t length = div_exact(std::ssize(tokens), sequences);
     std::vector<std::int32_t> positions(tokens.size());
-    const auto first = narrow<std::int32_t>(length_);
     for (auto begin = positions.begin(); begin != positions.end(); begin += length)
-        std::iota(begin, begin + length, first);
+        std::iota(begin, begin + length, narrow<std::int32_t>(first));
     return batch_.upload(model_.context().backend, {sequences, length}, tokens,
                          std::move(positions));
 }
@@ -67,16 +67,41 @@ void Generator::read(std::span<const std::int32_t> tokens) {
 }
 
 void Generator::move_to(std::int64_t length) {
-    GPTRAIN_CHECK(length >= 0 && length <= plan_.seq_length);
+    const std::int64_t cached = plan_.model.virtual_tokens() + length;
+    GPTRAIN_CHECK(cached >= 0 && cached <= plan_.seq_length);
     length_ = length;
     for (std::vector<KvCache>& caches : caches_)
         for (KvCache& cache : caches)
-            cache.length = length;
+            cache.length = cached;
+}
+
+void Generator::begin() {
+    const std::int64_t count = plan_.model.virtual_tokens();
+    if (begun_ || count == 0) return;
+    begun_ = true;
+    const std::int64_t length = length_;
+    move_to(-count);
+    std::vector<std::int32_t> ids;
+    for (std::int64_t at = 0; at < count; at += most_at_once_) {
+        const std::int64_t part = std::min(most_at_once_, count - at);
+        ids.resize(static_cast<std::size_t>(plan_.micro_batch_size * part));
+        for (auto rest = std::span(ids); !rest.empty();
+             rest = rest.subspan(static_cast<std::size_t>(part)))
+            fill_virtual_ids(rest.first(static_cast<std::size_t>(part)), at, count);
+        pass(ids, at);
+    }
+    move_to(length);
 }
 
 void Generator::append(std::span<const std::int32_t> tokens) {
+    begin();
+    pass(tokens, plan_.model.virtual_tokens() + length_);
+    length_ += div_exact(std::ssize(tokens), plan_.micro_batch_size);
+}
+
+void Generator::pass(std::span<const std::int32_t> tokens, std::int64_t first) {
     const ModelContext& context = model_.context();
-    const Batch batch = upload(tokens);
+    const Batch batch = upload(tokens, first);
     std::vector<Tensor> rows;
     for (const Tensor& buffer : buffers_)
         rows.push_back(buffer.slice(0, 0, batch.tokens()));
@@ -89,7 +114,6 @@ void Generator::append(std::span<const std::int32_t> tokens) {
         const auto chunk = static_cast<std::size_t>(schedule_.actions[index].chunk);
         model_.chunks()[chunk].next_token(batch, caches_[chunk], ends, logits);
     });
-    length_ += batch.seq_length();
 }
 
 std::vector<std::int32_t> Generator::next_tokens(std::span<const std::int32_t> tokens,
@@ -142,6 +166,7 @@ StepTrace trace_tokens(const RunPlan& plan, const MeshPlace& place, const Backen
     const Mesh mesh(plan.mesh, place, mesh_connections(plan),
                     observed(meter_communicators(), recorder));
     Generator generator(meter, mesh, plan, std::max(before, count), recorder);
+    generator.begin();
     if (before > 0) pass_tokens(generator, plan, before);
     recorder.begin();
     pass_tokens(generator, plan, count);

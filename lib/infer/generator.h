@@ -13,9 +13,11 @@ namespace gptrain {
 
 class Generator {
 public:
-    /// For plan.micro_batch_size sequences of at most plan.seq_length tokens, passed in at most
-    /// `most_at_once` of each at a time. The plan must have one rank of dp and cp and no sequence
-    /// parallelism. Reports actions to `listener`. The references must outlive the generator.
+    /// For plan.micro_batch_size sequences of at most plan.seq_length tokens, virtual ones
+    /// included, passed in at most `most_at_once` of each at a time. The virtual tokens pass
+    /// through the model once, before the first other tokens; nothing else below counts them. The
+    /// plan must have one rank of dp and cp and no sequence parallelism. Reports actions to
+    /// `listener`. The references must outlive the generator.
     Generator(Backend& backend, const Mesh& mesh, const RunPlan& plan, std::int64_t most_at_once,
               ActionListener& listener, const std::optional<MemoryPlan>& memory = std::nullopt);
 
@@ -31,20 +33,25 @@ public:
     }
     /// Appends any number of tokens to a single sequence.
     void read(std::span<const std::int32_t> tokens);
-    /// Continues after the first `length` tokens, at most plan.seq_length. Those that were never
-    /// read have arbitrary keys and values, which is enough to measure memory.
+    /// Continues after the first `length` tokens. Those that were never read have arbitrary keys
+    /// and values, which is enough to measure memory.
     void move_to(std::int64_t length);
     /// Tokens of a sequence.
     std::int64_t length() const { return length_; }
+    /// Passes the virtual tokens, unless that has been done.
+    void begin();
 
     InferenceModel& model() { return model_; }
     /// Memory of the keys and values of all tokens.
     std::int64_t cache_bytes() const;
 
 private:
-    Batch upload(std::span<const std::int32_t> tokens) const;
+    /// Tokens [B, n] at positions from `first` on.
+    Batch upload(std::span<const std::int32_t> tokens, std::int64_t first) const;
     /// Appends tokens [B, n], at most most_at_once_ of each sequence; fills logits_ on the stage
     /// with the head.
+    void pass(std::span<const std::int32_t> tokens, std::int64_t first);
+    /// The same after the tokens so far.
     void append(std::span<const std::int32_t> tokens);
     /// tokens_ = the chosen tokens, on the rank that broadcasts them. Called by the ranks of the
     /// last chunk.
@@ -59,6 +66,7 @@ private:
     std::vector<Tensor> buffers_;               ///< boundaries, [B most_at_once, H]
     std::vector<std::vector<KvCache>> caches_;  ///< for each chunk
     std::int64_t length_ = 0;                   ///< tokens of a sequence in the caches
+    bool begun_ = false;                        ///< the virtual tokens have passed
     bool has_head_;
     LogitRows logits_;  ///< of B rows; on the stage with the head
     Tensor tokens_;     ///< i32 [B]

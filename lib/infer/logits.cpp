@@ -14,7 +14,7 @@ LogitComputer::LogitComputer(Backend& backend, const Mesh& mesh, RunPlan plan,
     plan_.compute = DType::f32;
     plan_.fp8 = false;
     plan_.micro_batch_size = 1;
-    plan_.seq_length = std::ssize(ids_);
+    plan_.seq_length = plan_.model.virtual_tokens() + std::ssize(ids_);
 }
 
 MemoryPlan LogitComputer::memory() const {

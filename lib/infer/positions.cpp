@@ -15,13 +15,16 @@ bool has_learned_positions(const ModelShape& model) {
 }  // namespace
 
 std::int64_t last_position(const ModelShape& model) {
-    return has_learned_positions(model) ? model.max_positions
-                                        : checked_mul(rope_position_factor, model.max_positions);
+    const std::int64_t all = has_learned_positions(model)
+                                 ? model.max_positions
+                                 : checked_mul(rope_position_factor, model.max_positions);
+    return all - model.virtual_tokens();
 }
 
 std::string source_of_positions(const ModelShape& model) {
     return text(" (", has_learned_positions(model) ? "" : text(rope_position_factor, " times "),
-                "model.max_position_embeddings)");
+                "model.max_position_embeddings",
+                model.prompt ? " less adapter.virtual_tokens)" : ")");
 }
 
 }  // namespace gptrain

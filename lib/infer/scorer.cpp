@@ -15,7 +15,7 @@ constexpr std::int64_t tokens_per_pass = 4096;
 
 /// The plan for these requests.
 RunPlan plan_for(std::span<const ScoreRequest> requests, RunPlan plan) {
-    const std::int64_t longest = longest_input(requests);
+    const std::int64_t longest = plan.model.virtual_tokens() + longest_input(requests);
     plan.end_of_document.reset = false;
     plan.tensor_pieces = 1;
     plan.seq_length = longest;

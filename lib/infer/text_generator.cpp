@@ -15,6 +15,13 @@ namespace {
 // busy.
 constexpr std::int64_t most_at_once = 512;
 
+/// The plan for one text of so many tokens behind the virtual ones.
+RunPlan plan_for_text(RunPlan plan, std::int64_t positions) {
+    plan.micro_batch_size = 1;
+    plan.seq_length = plan.model.virtual_tokens() + positions;
+    return plan;
+}
+
 /// The most tokens that go through the model together while a text grows to plan.seq_length.
 std::int64_t tokens_at_once(const RunPlan& plan, const TextRoom& room) {
     const std::int64_t prompt = room.prompt > 0 ? room.prompt : plan.seq_length;
@@ -27,13 +34,13 @@ MemoryPlan measured_memory(const InferenceRun& run, const RunPlan& plan, std::in
     const Mesh mesh = meter_mesh(plan, run.mesh.place());
     ActionListeners nobody;
     Generator generator(meter, mesh, plan, at_once, nobody);
-    const std::vector<std::int32_t> tokens(
-        static_cast<std::size_t>(std::min(at_once, plan.seq_length)));
+    const std::int64_t positions = plan.seq_length - plan.model.virtual_tokens();
+    const std::vector<std::int32_t> tokens(static_cast<std::size_t>(std::min(at_once, positions)));
     const auto next = [&] {
         generator.next_token(tokens, [](std::span<const float>) { return 0; });
     };
     next();
-    generator.move_to(plan.seq_length - std::ssize(tokens));
+    generator.move_to(positions - std::ssize(tokens));
     next();
     return generator.model().memory().peaks();
 }
@@ -43,9 +50,9 @@ MemoryPlan checked_memory(const InferenceRun& run, const RunPlan& plan, const Te
     const MemoryCheck check(run.backend, run.ranks);
     check.require(memory, [&] {
         const std::int64_t fitting =
-            largest_that_fits(0, plan.seq_length - room.prompt, [&](std::int64_t more) {
-                RunPlan shorter = plan;
-                shorter.seq_length = std::max<std::int64_t>(room.prompt + more, 1);
+            largest_that_fits(0, room.positions - room.prompt, [&](std::int64_t more) {
+                const RunPlan shorter =
+                    plan_for_text(plan, std::max<std::int64_t>(room.prompt + more, 1));
                 return !check.find_shortage(
                     measured_memory(run, shorter, tokens_at_once(shorter, room)));
             });
@@ -70,10 +77,8 @@ void check_mesh(const RunPlan& plan, std::string_view command, bool copies) {
 
 TextGenerator::TextGenerator(const InferenceRun& run, const PromptCodec& codec,
                              const TextRoom& room)
-    : run_(run), codec_(codec), plan_(run.plan) {
+    : run_(run), codec_(codec), plan_(plan_for_text(run.plan, room.positions)) {
     run.ranks.run_on_all([&] { check_mesh(plan_, "generate", room.copies); });
-    plan_.micro_batch_size = 1;
-    plan_.seq_length = room.positions;
     const MemoryPlan memory = checked_memory(run, plan_, room);
     run.ranks.run_on_all([&] {
         generator_.emplace(run.backend, run.mesh, plan_, tokens_at_once(plan_, room),

@@ -56,7 +56,8 @@ public:
     /// allow it; the error names the largest value of `room.option` that fits.
     TextGenerator(const InferenceRun& run, const PromptCodec& codec, const TextRoom& room);
 
-    std::int64_t positions() const { return plan_.seq_length; }
+    /// Tokens of a text, without virtual ones.
+    std::int64_t positions() const { return plan_.seq_length - plan_.model.virtual_tokens(); }
 
     /// Writes what follows `prompt`, which has at most positions() tokens and at least one. What it
     /// has in common with the previous text is not computed again. `place`: of the first token.

@@ -16,6 +16,7 @@ Batch TokenBatch::upload(Backend& backend, const Shape& shape, std::span<const s
     batch.ids = part(all_.ids);
     batch.positions = part(all_.positions);
     batch.stream_positions = batch.positions;
+    batch.only_text = std::all_of(tokens.begin(), tokens.end(), [](auto id) { return id >= 0; });
     backend.upload(batch.ids, std::as_bytes(tokens));
     backend.upload(batch.positions, std::as_bytes(std::span(positions)));
     if (all_.first_in_window.empty()) return batch;

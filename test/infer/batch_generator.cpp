@@ -19,7 +19,7 @@ std::vector<std::vector<float>> logits_alone(const RunSpec& spec,
     const Mesh mesh = one_rank_mesh();
     RunPlan plan = make_plan(spec, {});
     plan.micro_batch_size = 1;
-    plan.seq_length = std::ssize(text);
+    plan.seq_length = plan.model.virtual_tokens() + std::ssize(text);
     ActionListeners nobody;
     Generator generator(*backend, mesh, plan, 1, nobody,
                         measure_generator(plan, {}, memory_of(*backend), 1).memory);
@@ -49,9 +49,10 @@ const std::vector<std::vector<std::pair<std::size_t, std::size_t>>> steps = {
 }  // namespace
 
 TEST_CASE("texts that share steps get the logits that each gets alone") {
-    for (const char* model :
-         {"", ", position_embedding: rope, num_query_groups: 2, sliding_window: 3"}) {
-        const RunSpec spec = small_spec(model);
+    const std::string rope = ", position_embedding: rope, num_query_groups: 2, sliding_window: 3";
+    for (const RunSpec& spec :
+         {small_spec(), small_spec(rope), small_spec_with(AdapterKind::prompt),
+          small_spec_with(AdapterKind::p_tuning, rope)}) {
         const RunPlan plan = make_plan(spec, {});
         const BatchLimits limits = {.texts = 4, .positions = 9, .tokens = 8, .logits = 6};
         const auto backend = cpu::make_backend();
@@ -92,7 +93,9 @@ TEST_CASE("texts that share steps get the logits that each gets alone") {
 }
 
 TEST_CASE("a batch takes the memory that the meter predicts, and no step takes more") {
-    const RunPlan plan = make_plan(small_spec(), {});
+    const bool is_prompt = GENERATE(false, true);
+    const RunPlan plan =
+        make_plan(is_prompt ? small_spec_with(AdapterKind::p_tuning) : small_spec(), {});
     const auto backend = cpu::make_backend();
     const Mesh mesh = one_rank_mesh();
     ActionListeners nobody;

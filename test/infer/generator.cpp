@@ -23,7 +23,7 @@ std::vector<std::vector<float>> logits_of(const RunSpec& spec,
     const Mesh mesh = one_rank_mesh();
     RunPlan plan = make_plan(spec, {});
     plan.micro_batch_size = std::ssize(texts);
-    plan.seq_length = std::ssize(texts.front()) + count;
+    plan.seq_length = plan.model.virtual_tokens() + std::ssize(texts.front()) + count;
     const std::int64_t length = std::ssize(texts.front());
     ActionListeners nobody;
     Generator generator(*backend, mesh, plan, length, nobody,
@@ -46,9 +46,10 @@ std::vector<std::vector<float>> logits_of(const RunSpec& spec,
 }  // namespace
 
 TEST_CASE("texts that are continued together get the tokens that each gets alone") {
-    for (const char* model :
-         {"", ", position_embedding: rope, num_query_groups: 2, sliding_window: 3"}) {
-        const RunSpec spec = small_spec(model);
+    const std::string rope = ", position_embedding: rope, num_query_groups: 2, sliding_window: 3";
+    for (const RunSpec& spec :
+         {small_spec(), small_spec(rope), small_spec_with(AdapterKind::prompt, rope),
+          small_spec_with(AdapterKind::p_tuning)}) {
         const std::vector<std::vector<std::int32_t>> texts = {
             {3, 14, 15, 9, 26}, {5, 35, 8, 9, 7}, {49, 0, 1, 2, 3}};
         constexpr int count = 4;

@@ -26,6 +26,15 @@ inline RunSpec small_spec(const std::string& model = "") {
     return parse_run_spec(yaml, "small.yaml", {});
 }
 
+/// The same with virtual tokens, which p-tuning encodes.
+inline RunSpec small_spec_with(AdapterKind kind, const std::string& model = "") {
+    RunSpec spec = small_spec(model);
+    spec.init_from = "unused";
+    spec.adapter = AdapterSpec{.kind = kind, .virtual_tokens = 11};
+    if (kind == AdapterKind::p_tuning) spec.adapter->encoder_hidden_size = 6;
+    return spec;
+}
+
 /// Weights from -0.25 to 0.25.
 inline void fill_weights(const Shard& part, std::span<float> to) {
     std::uint32_t state = static_cast<std::uint32_t>(part.elements());
