@@ -81,9 +81,15 @@ ExitCode run_export(Options options) {
             fail(ExitCode::usage, "--merge: ", run.source.folder().string(),
                  " is no adapter; remove it");
         }
+        const bool prompt = run.plan.model.prompt.has_value();
+        if (options.merge && prompt) {
+            fail(ExitCode::usage, "--merge: ", run.source.folder().string(),
+                 " has virtual tokens, which cannot be merged into a model; remove it");
+        }
         if (adapter && options.format == "gguf") {
             fail(ExitCode::usage, "--format gguf: ", run.source.folder().string(),
-                 " is an adapter; add --merge, or write it with --format hf for PEFT");
+                 " is an adapter; ", prompt ? "" : "add --merge, or ",
+                 "write it with --format hf for PEFT");
         }
         const auto export_as = adapter                  ? export_peft
                                : options.format == "hf" ? export_hf

@@ -2,20 +2,12 @@
 
 #include <algorithm>
 
-#include "base/file.h"
 #include "interop/hf_classes.h"
-#include "interop/safetensors.h"
-#include "interop/stored_tensors.h"
+#include "interop/peft_files.h"
+#include "interop/peft_prompt.h"
 
 namespace gptrain {
 namespace {
-
-/// A matrix of the adapter as PEFT has it.
-struct PeftTensor {
-    std::string name;
-    Shape shape;
-    std::vector<float> values;
-};
 
 /// The module of a parameter: its name without the last part.
 std::string module_of(const std::string& parameter) {
@@ -134,46 +126,18 @@ private:
     bool transposed_ = false;
 };
 
-void write_weights(const std::filesystem::path& path, const std::vector<PeftTensor>& tensors,
-                   DType dtype) {
-    std::vector<NamedShape> shapes;
-    for (const PeftTensor& tensor : tensors)
-        shapes.push_back({tensor.name, tensor.shape});
-    File file(path, File::Mode::create);
-    file.write(safetensors_prefix(shapes, dtype));
-    for (const PeftTensor& tensor : tensors)
-        write_floats(file, tensor.name, tensor.values, dtype);
-    file.sync();
-    file.close();
-}
-
-void check_weights(const std::filesystem::path& path, const std::vector<PeftTensor>& tensors,
-                   DType dtype) {
-    const SafetensorsFile file(path);
-    GPTRAIN_CHECK(file.tensors().size() == tensors.size());
-    for (const PeftTensor& tensor : tensors) {
-        const SafetensorsEntry& entry = file.tensors().at(tensor.name);
-        const StoredTensor stored = {.bytes = file.bytes_of(entry),
-                                     .dtype = weight_dtype(entry, path.string()),
-                                     .rows = tensor.shape[0]};
-        std::vector<float> read(tensor.values.size());
-        read_stored(stored, Shard::whole(tensor.name, tensor.shape), read);
-        std::vector<float> written = tensor.values;
-        round_floats(written, dtype);
-        GPTRAIN_CHECK(read == written, tensor.name, " was not written right");
-    }
-}
-
 }  // namespace
 
 void write_peft_adapter(const std::filesystem::path& folder, const PeftExport& request,
                         const WeightReader& weights) {
+    if (request.model.prompt) {
+        write_peft_files(folder, {peft_prompt(request.model, weights)}, request.dtype,
+                         peft_prompt_config(request.model, request.adapted_path));
+        return;
+    }
     const Adapter adapter(request, weights);
-    const std::filesystem::path path = folder / peft_weights_name;
-    write_weights(path, adapter.tensors(), request.dtype);
-    check_weights(path, adapter.tensors(), request.dtype);
-    write_file_durably(folder / peft_config_name,
-                       to_document(adapter.config(request.adapted_path)));
+    write_peft_files(folder, adapter.tensors(), request.dtype,
+                     adapter.config(request.adapted_path));
 }
 
 }  // namespace gptrain

@@ -8,21 +8,16 @@
 
 namespace gptrain {
 
-/// File names in the folder.
-constexpr std::string_view peft_config_name = "adapter_config.json";
-constexpr std::string_view peft_weights_name = "adapter_model.safetensors";
-
 struct PeftExport {
     const ModelShape& model;   ///< with its adapter
     std::string adapted_path;  ///< a folder of transformers with the adapted model; empty: unknown
     DType dtype = DType::f32;  ///< fp32, bf16 or fp16
 };
 
-/// Writes adapter_config.json and adapter_model.safetensors into `folder`, durably, and compares
-/// every element with what it reads back. Where PEFT sees one layer in several of ours (c_attn of
-/// GPT-2), their matrices become one A and a B with a block for each, of a rank and an alpha as
-/// many times as large. Error (usage): no class of transformers has the model, or a value is too
-/// large for fp16.
+/// Writes the adapter's files into `folder` (peft_files.h). Of LoRA, where PEFT sees one layer in
+/// several of ours (c_attn of GPT-2), their matrices become one A and a B with a block for each, of
+/// a rank and an alpha as many times as large. Of virtual tokens, their embeddings (peft_prompt.h).
+/// Error (usage): no class of transformers has the model, or a value is too large for fp16.
 void write_peft_adapter(const std::filesystem::path& folder, const PeftExport& request,
                         const WeightReader& weights);
 
