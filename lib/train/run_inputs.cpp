@@ -75,10 +75,11 @@ std::int64_t run_samples(const RunPlan& plan, const std::optional<SavedData>& sa
 }
 
 /// The tasks that the spec asks for.
-std::optional<RunTasks> read_tasks(const RunSpec& spec, const Tokenizer& tokenizer) {
+std::optional<RunTasks> read_tasks(const RunSpec& spec, const RunPlan& plan,
+                                   const Tokenizer& tokenizer) {
     if (!spec.eval_tasks) return std::nullopt;
     try {
-        return RunTasks(*spec.eval_tasks, tokenizer, spec.training.seq_length);
+        return RunTasks(*spec.eval_tasks, tokenizer, plan.seq_length - plan.model.virtual_tokens());
     } catch (const Error& error) {
         // Faults inside a file name that file.
         const std::string_view message = error.what();
@@ -89,7 +90,7 @@ std::optional<RunTasks> read_tasks(const RunSpec& spec, const Tokenizer& tokeniz
 
 }  // namespace
 
-CheckedInputs check_inputs(const RunSpec& spec) {
+CheckedInputs check_inputs(const RunSpec& spec, const RunPlan& plan) {
     if (spec.data.train.empty()) {
         const std::string key = "data.train";
         fail(ExitCode::usage, spec.locations.of(key), ": ", key,
@@ -110,7 +111,7 @@ CheckedInputs check_inputs(const RunSpec& spec) {
     }
     input.eos_id = tokenizer.eos_id();
     input.expected = {"data.tokenizer " + path, text(tokenizer.fingerprint())};
-    checked.tasks = read_tasks(spec, tokenizer);
+    checked.tasks = read_tasks(spec, plan, tokenizer);
     return checked;
 }
 

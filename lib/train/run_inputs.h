@@ -32,7 +32,7 @@ struct CheckedInputs {
 /// Checks that every file named in the spec exists; reads the tokenizer and the tasks. Errors
 /// (bad_input) name the key of a missing file, or a faulty tokenizer, task or document; Error
 /// (usage) if the tokenizer and the model do not fit together.
-CheckedInputs check_inputs(const RunSpec& spec);
+CheckedInputs check_inputs(const RunSpec& spec, const RunPlan& plan);
 
 struct RunInputs {
     RunSpec spec;

@@ -127,7 +127,7 @@ ExitCode train(const RunSpec& spec, const RunPlan& plan, const ResumeChoice& res
     // Check first: a run started in the wrong folder must leave nothing there.
     ranks.run_on_first([&] { check_start(resume); });
     CheckedInputs checked;
-    ranks.run_on_all([&] { checked = check_inputs(spec); });
+    ranks.run_on_all([&] { checked = check_inputs(spec, plan); });
     std::optional<InitialWeights> initial;
     // The checkpoints of an adapter lack what it adapts.
     if (spec.init_from && (spec.adapter || starts_fresh(resume, paths.checkpoints(), ranks)))
