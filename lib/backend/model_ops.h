@@ -266,10 +266,10 @@ struct Rope {
 // ---- attention ----------------------------------------------------------------------------------
 
 /// Causal softmax attention. Row i of q has position q_begin + i, row j of k and v has k_begin + j.
-/// i sees j if position(j) <= position(i) and, with first_visible, position(j) >= first_visible[b,
-/// i]. Head n uses group n G / N. The scale is 1 / sqrt(D). The full score matrix never exists. A
-/// row that sees nothing gets o = 0 and lse = -infinity. Dropout is drawn at the positions above;
-/// its `rows` are ignored.
+/// i sees j if position(j) <= position(i) (with q behind all keys it sees all: bidirectional) and,
+/// with first_visible, position(j) >= first_visible[b, i]. Head n uses group n G / N. The scale is
+/// 1 / sqrt(D). The full score matrix never exists. A row that sees nothing gets o = 0 and lse =
+/// -infinity. Dropout is drawn at the positions above; its `rows` are ignored.
 struct AttentionForward {
     static constexpr std::string_view name = "attention_forward";
     Tensor q;    ///< [B, Sq, N, D], strided, D contiguous

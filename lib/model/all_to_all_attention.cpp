@@ -160,6 +160,7 @@ AttentionForward local_attention(const ContextForward& args, const HeadExchange&
             .v = in.v,
             .o = o,
             .lse = exchange.whole_lse(args.lse, piece),
+            .q_begin = args.first_query,
             .first_visible = first_visible,
             .window = args.window,
             .dropout = dropout};

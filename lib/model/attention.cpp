@@ -131,6 +131,7 @@ AttentionForward Attention::local_args(const Heads& heads, const SavedAttention&
             .v = heads.v,
             .o = output_heads(saved.a.values, pass.batch),
             .lse = saved.lse,
+            .q_begin = first_query(pass.batch),
             .first_visible = first_visible(pass.batch),
             .window = window(pass.batch),
             .dropout = pass.dropout(context_, DropoutSite::attention, layer_)};
@@ -143,6 +144,7 @@ ContextForward Attention::context_args(const SavedAttention& saved, const Pass& 
                 {batch.sequences(), batch.seq_length(), heads, context_.shape.head_dim}),
             .o = output_heads(saved.a.values, batch),
             .lse = saved.lse,
+            .first_query = first_query(batch),
             .first_visible = first_visible(batch),
             .window = window(batch),
             .dropout = pass.dropout(context_, DropoutSite::attention, layer_)};

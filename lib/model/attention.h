@@ -4,7 +4,7 @@
 //   u    = [q | k | v]                            [T, (N + 2 G) D]
 //   q, k = norm(q), norm(k)                       with qk_norm, each head
 //   q, k = rope(q), rope(k)                       with rotary positions
-//   a    = dropout(softmax(q k^T / sqrt(D))) v    [T, N D], causal
+//   a    = dropout(softmax(q k^T / sqrt(D))) v    [T, N D], causal or bidirectional
 #pragma once
 
 #include "model/block_half.h"
@@ -92,6 +92,11 @@ private:
     /// The most keys that a token sees; 0: any number.
     std::int64_t window(const Batch& batch) const {
         return has_window(batch) ? *context_.shape.sliding_window : 0;
+    }
+    /// The position of the first token among queries. In a bidirectional model queries are behind
+    /// all keys of the sequence, so that they see all of them.
+    std::int64_t first_query(const Batch& batch) const {
+        return context_.shape.bidirectional ? batch.seq_length() * context_.mesh.cp().size() : 0;
     }
     AttentionForward local_args(const Heads& heads, const SavedAttention& saved,
                                 const Pass& pass) const;

@@ -1,4 +1,4 @@
-// Causal attention over sequences split across the ranks of cp:
+// Causal or bidirectional attention over sequences split across the ranks of cp:
 //
 //   o = dropout(softmax(q k^T / sqrt(D))) v  [B, S, N, D], keys of the whole sequence
 //
@@ -30,6 +30,9 @@ struct ContextForward {
     /// fp32 [B, N, S], =: log of the sum of exp(scale q k) over all keys. all_to_all stores that of
     /// its share of the heads, [B, N / ranks, S ranks].
     Tensor lse;
+    /// Position of the first token of the sequence among queries; among keys it is 0. With the
+    /// length of the sequence every query sees all keys.
+    std::int64_t first_query = 0;
     Tensor first_visible;     ///< i32 [B, S], positions in the sequence, or empty
     std::int64_t window = 0;  ///< as in AttentionForward
     Dropout dropout;          ///< of the probabilities; `rows` is ignored

@@ -57,7 +57,7 @@ std::vector<Queries> queries_of(const ContextForward& args, const Ring& ring,
     for (const SequenceSlice& slice : ring.slices_at(0)) {
         Queries queries = {slice, row, {}};
         queries.attention.q = queries.of(args.qkv, 1).slice(2, 0, args.o.size(2));
-        queries.attention.q_begin = slice.begin;
+        queries.attention.q_begin = args.first_query + slice.begin;
         queries.attention.window = args.window;
         queries.attention.dropout = args.dropout;
         if (!args.first_visible.empty())
@@ -72,9 +72,9 @@ std::vector<Queries> queries_of(const ContextForward& args, const Ring& ring,
 /// False if the causal mask or the window hides all keys from all queries.
 bool sees_any(const Queries& queries, const SequenceSlice& keys) {
     const std::int64_t window = queries.attention.window;
-    const std::int64_t first = window == 0 ? 0 : queries.slice.begin + 1 - window;
-    return keys.begin < queries.slice.begin + queries.slice.length &&
-           keys.begin + keys.length > first;
+    const std::int64_t begin = queries.attention.q_begin;
+    const std::int64_t first = window == 0 ? 0 : begin + 1 - window;
+    return keys.begin < begin + queries.slice.length && keys.begin + keys.length > first;
 }
 
 /// Calls f(queries, key_row, key_slice) for each pair of slices that is not hidden. The key slices
@@ -258,7 +258,8 @@ void ring_attention_backward(const ContextBackward& args, const ContextRanks& re
                       });
     };
     // This rank's own keys take part first and last: with the early queries while the first keys
-    // arrive, and with the late ones, which see three times as many, while the last sums come home.
+    // arrive, and with the late ones, which in a causal model see three times as many, while the
+    // last sums come home.
     const std::span<Queries> early = std::span(all).first(1);
     const std::span<Queries> late = std::span(all).subspan(1);
     for (int step = 0; step < ring.size; ++step) {

@@ -86,7 +86,8 @@ double flops_per_token(const ModelShape& model, std::int64_t seq_length) {
     for (std::int64_t layer = 0; layer < model.layers; ++layer) {
         const bool windowed = model.has_window(layer) && *model.sliding_window < seq_length;
         const double window = real(windowed ? *model.sliding_window : seq_length);
-        seen += 2 * window - window * window / real(seq_length);
+        const double hidden = model.bidirectional ? 0 : window * window / real(seq_length);
+        seen += 2 * window - hidden;
     }
     return 6 * real(parameter_count(model)) + 6 * real(model.heads) * real(model.head_dim) * seen;
 }

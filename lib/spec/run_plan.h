@@ -51,6 +51,7 @@ struct ModelShape : ModelVariant {
     bool qkv_bias = true;            ///< biases of q, k and v
     std::optional<Lora> lora = {};
     std::optional<SoftPrompt> prompt = {};
+    bool bidirectional = false;  ///< every token sees the whole sequence, not only earlier tokens
 
     /// Virtual tokens before every text.
     std::int64_t virtual_tokens() const { return prompt ? prompt->tokens : 0; }
@@ -68,7 +69,7 @@ ModelShape without_adapter(ModelShape model);
 
 /// FLOPs of one token's forward and backward: 6 x parameters + 6 L N D S for causal attention
 /// (scores and values of the visible half only); in layers with a window W, 2 W - W^2 / S replaces
-/// S. Recomputation does not count.
+/// S, and in a bidirectional model 2 S does. Recomputation does not count.
 double flops_per_token(const ModelShape& model, std::int64_t seq_length);
 
 /// Sizes of the mesh's axes. tp varies fastest, then cp, dp, pp.

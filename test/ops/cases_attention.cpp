@@ -41,6 +41,9 @@ constexpr Variant variants[] = {
     {1, 140, 400, 2, 1, 128, 260, 0, true},
     {1, 200, 200, 1, 1, 64, 100, 37, false, 0.1f},
     {1, 150, 150, 1, 1, 128, 0, 130},
+    // Bidirectional: queries right behind all keys.
+    {1, 140, 140, 2, 1, 64, 140, 0, false, 0.1f},
+    {1, 140, 140, 2, 1, 128, 140, 0},
     // More heads than the emulated device has blocks.
     {1, 140, 140, 6, 6, 64},
     {4, 64, 64, 12, 12, 64, 0, 0, false, 0, true},

@@ -9,7 +9,8 @@ namespace gptrain::test {
 std::string text_of(const ContextCase& c) {
     return text(name_of(c.method), " ", name_of(c.dtype), " B", c.sequences, " S", c.seq_length,
                 " N", c.heads, " G", c.groups, " D", c.head_dim, " dropout ", c.dropout,
-                c.documents ? " documents" : "", c.pieces > 1 ? " pieces" : "");
+                c.documents ? " documents" : "", c.bidirectional ? " bidirectional" : "",
+                c.pieces > 1 ? " pieces" : "");
 }
 
 ContextBackward reserve(Arena& arena, const ContextCase& c, std::int64_t ranks) {
@@ -20,6 +21,7 @@ ContextBackward reserve(Arena& arena, const ContextCase& c, std::int64_t ranks) 
     args.forward.qkv = arena.allocate(c.dtype, packed);
     args.forward.o = arena.allocate(c.dtype, heads);
     args.forward.lse = arena.allocate(DType::f32, {c.sequences, c.heads, length});
+    args.forward.first_query = c.first_query();
     if (c.documents) args.forward.first_visible = arena.allocate(DType::i32, {c.sequences, length});
     args.d_o = arena.allocate(c.dtype, heads);
     args.dqkv = arena.allocate(c.dtype, packed);

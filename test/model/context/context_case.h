@@ -19,6 +19,10 @@ struct ContextCase {
     float dropout = 0;
     bool documents = false;   ///< first_visible is given
     std::int64_t pieces = 1;  ///< as in ContextRanks
+    bool bidirectional = false;
+
+    /// As in ContextForward.
+    std::int64_t first_query() const { return bidirectional ? seq_length : 0; }
 };
 std::string text_of(const ContextCase& context_case);
 

@@ -46,10 +46,11 @@ void round_to(Values& x, DType dtype) {
 struct Inputs {
     Values q, k, v, first_visible, d_o;
     reference::Mask mask;
+    std::int64_t first_query = 0;  ///< as in ContextForward
 };
 
 reference::AttentionInput input_of(const Inputs& in) {
-    return {in.q, in.k, in.v, {0, 0, in.first_visible}, in.mask};
+    return {in.q, in.k, in.v, {in.first_query, 0, in.first_visible}, in.mask};
 }
 
 Values part_or_none(const Values& x, int dim, const SequenceSlice& slice) {
@@ -72,7 +73,8 @@ Merged attend(const Inputs& in, const SequenceSlice& queries, const Slices& keys
         const Values k = part_of(in.k, 1, {slice});
         const Values v = part_of(in.v, 1, {slice});
         reference::attention_forward(
-            {q, k, v, {queries.begin, slice.begin, first_visible}, in.mask}, part.o, part.lse);
+            {q, k, v, {in.first_query + queries.begin, slice.begin, first_visible}, in.mask},
+            part.o, part.lse);
         round_to(part.o, dtype);
         round_to(part.lse, DType::f32);
         reference::merge_attention(part.o, part.lse, sum.o, sum.lse);
@@ -148,7 +150,8 @@ Expected expected(const ContextCase& c, const WholeInputs& inputs, int ranks) {
                        part_of(qkv, 2, {v}),
                        c.documents ? to_array(inputs.first_visible.tensor()) : Values(),
                        to_array(inputs.d_o.tensor()),
-                       inputs.mask};
+                       inputs.mask,
+                       c.first_query()};
     Expected result = expected_forward(c, in, ranks);
     round_to(result.o, c.dtype);
     round_to(result.lse, DType::f32);

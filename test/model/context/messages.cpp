@@ -62,11 +62,22 @@ TEST_CASE("all ranks that share a sequence have the same work and memory", "[con
     const int ranks = GENERATE(2, 3, 4, 8);
     c.heads = 2 * ranks;
     c.groups = ranks;
+    c.bidirectional = GENERATE(false, true);
     const double alone = measure(c, 1, 0).work;
     for (const ContextCost& cost : measure_all(c, ranks)) {
         CHECK(cost.work * ranks == alone);
         CHECK(cost.memory == measure(c, ranks, 0).memory);
     }
+}
+
+TEST_CASE("bidirectional attention has the work of all pairs", "[context]") {
+    ContextCase c;
+    c.method = GENERATE(ContextMethod::ring, ContextMethod::all_to_all);
+    const int ranks = GENERATE(1, 2);
+    const double causal = measure(c, ranks, 0).work;
+    c.bidirectional = true;
+    const auto length = static_cast<double>(c.seq_length);
+    CHECK(measure(c, ranks, 0).work * (length + 1) / 2 == causal * length);
 }
 
 TEST_CASE("heads that do not divide among the ranks are refused", "[context]") {

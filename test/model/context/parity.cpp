@@ -31,6 +31,10 @@ std::vector<ContextCase> cases(int ranks) {
                     }
                 }
             }
+            ContextCase bidirectional = result.back();
+            bidirectional.documents = false;
+            bidirectional.bidirectional = true;
+            result.push_back(bidirectional);
             // As many groups as heads, one sequence, and several tiles per slice.
             ContextCase longer;
             longer.method = method;
@@ -185,6 +189,7 @@ Results run_alone(Backend& backend, const ContextCase& c, const WholeInputs& inp
     forward.v = part(qkv, c.heads + c.groups, c.groups);
     forward.o = o.tensor();
     forward.lse = lse.tensor();
+    forward.q_begin = c.first_query();
     if (c.documents) forward.first_visible = first_visible.tensor();
     forward.dropout = around.dropout(inputs.mask);
     backend.run(forward);
