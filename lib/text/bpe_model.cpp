@@ -69,6 +69,8 @@ public:
         bos_id = id_of_added(description, "<|begin_of_text|>");
         for (const std::string_view end : {"<|endoftext|>"sv, "<|end_of_text|>"sv, eos_token})
             if (!eos_id) eos_id = id_of_added(description, end);
+        for (const std::string_view mask : mask_spellings)
+            if (!mask_id) mask_id = id_of_added(description, mask);
         for (std::size_t byte = 0; byte < byte_ids_.size(); ++byte)
             if (byte_ids_[byte] < 0) missing_bytes_ += static_cast<char>(byte);
     }

@@ -36,6 +36,14 @@ std::optional<std::int32_t> optional_id(int id) {
     return id < 0 ? std::nullopt : std::optional<std::int32_t>(id);
 }
 
+std::optional<std::int32_t> id_of_piece(const std::vector<ModelPiece>& pieces,
+                                        std::string_view text) {
+    const auto found = std::find_if(pieces.begin(), pieces.end(),
+                                    [&](const ModelPiece& piece) { return piece.text == text; });
+    if (found == pieces.end()) return std::nullopt;
+    return static_cast<std::int32_t>(found - pieces.begin());
+}
+
 bool is_word_start(std::string_view text, std::size_t at) {
     return text[at] == ' ' && text[at - 1] != ' ';
 }
@@ -79,6 +87,8 @@ public:
         }
         bos_id = optional_id(processor_.bos_id());
         eos_id = optional_id(processor_.eos_id());
+        for (const std::string_view mask : mask_spellings)
+            if (!mask_id) mask_id = id_of_piece(facts.pieces, mask);
         add_dummy_prefix = facts.add_dummy_prefix;
         remove_extra_whitespaces = facts.remove_extra_whitespaces;
         encodes_words_independently_ = encodes_words_independently(facts, pieces);

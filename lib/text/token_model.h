@@ -12,6 +12,9 @@
 
 namespace gptrain {
 
+/// How tokenizers spell the mask token of masked language modelling, the preferred way first.
+constexpr std::string_view mask_spellings[] = {"[MASK]", "<mask>", "<|mask|>"};
+
 /// What an id stands for.
 struct DecodedPiece {
     enum class Kind : std::uint8_t {
@@ -51,7 +54,8 @@ public:
     std::unordered_map<std::int32_t, std::string> marks;
     std::optional<std::int32_t> bos_id;
     std::optional<std::int32_t> eos_id;
-    bool add_dummy_prefix = false;  ///< the encoder prepends a space, which decoding removes
+    std::optional<std::int32_t> mask_id;  ///< of the first of mask_spellings that it has
+    bool add_dummy_prefix = false;        ///< the encoder prepends a space, which decoding removes
     bool remove_extra_whitespaces = false;
 };
 

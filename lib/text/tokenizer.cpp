@@ -117,6 +117,10 @@ std::optional<std::int32_t> Tokenizer::eos_id() const {
     return model_->eos_id;
 }
 
+std::optional<std::int32_t> Tokenizer::mask_id() const {
+    return model_->mask_id;
+}
+
 void Tokenizer::encode(std::string_view text, std::vector<std::int32_t>& out) const {
     check_utf8(text);
     model_->encode(text, out, nullptr);

@@ -64,6 +64,8 @@ public:
     std::optional<std::int32_t> bos_id() const;
     /// The end-of-document id.
     std::optional<std::int32_t> eos_id() const;
+    /// The id of the mask token: the piece [MASK], else <mask>, else <|mask|>.
+    std::optional<std::int32_t> mask_id() const;
     /// CRC-32C of the file.
     std::uint32_t fingerprint() const { return fingerprint_; }
 

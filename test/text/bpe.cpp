@@ -184,6 +184,18 @@ TEST_CASE("the end of a document is found by name, in the file or in tokenizer_c
     CHECK(!Tokenizer(TokenizerFile{json, "other", "<|nowhere|>"}).eos_id());
 }
 
+TEST_CASE("the mask token is found by name") {
+    const Tokenizer plain(fixture / "gpt2.json");
+    CHECK_FALSE(plain.mask_id());
+    const std::string mark = "<|endoftext|>";
+    for (const std::string mask : {"[MASK]", "<mask>", "<|mask|>"}) {
+        std::string json = read_file(fixture / "gpt2.json", max_tokenizer_bytes);
+        for (auto at = json.find(mark); at != std::string::npos; at = json.find(mark))
+            json.replace(at, mark.size(), mask);
+        CHECK(Tokenizer(json, "other").mask_id() == plain.eos_id());
+    }
+}
+
 TEST_CASE("a written tokenizer.json is the one that was read") {
     const std::string name = GENERATE("gpt2", "llama3", "qwen2");
     const std::string json = read_file(fixture / (name + ".json"), max_tokenizer_bytes);

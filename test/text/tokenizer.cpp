@@ -122,6 +122,19 @@ TEST_CASE("ids and facts of a trained model") {
     CHECK(encoded(tokenizer, " the heaven and the earth").size() == 5);
 }
 
+TEST_CASE("the mask token is the piece of that name") {
+    const Tokenizer plain(unigram_model(), "trained");
+    CHECK_FALSE(plain.mask_id());
+    const std::string piece = "\x06 earth";  // with its length, as it is stored
+    const std::vector<std::int32_t> ids = encoded(plain, piece.substr(1));
+    REQUIRE(ids.size() == 1);
+    std::string model = unigram_model();
+    const std::size_t at = model.find(piece);
+    REQUIRE(at != std::string::npos);
+    model.replace(at, piece.size(), "\x06[MASK]");
+    CHECK(Tokenizer(model, "masked").mask_id() == ids[0]);
+}
+
 TEST_CASE("long text is encoded as its words are") {
     const Tokenizer tokenizer(unigram_model(), "trained");
     std::string text;
