@@ -35,6 +35,7 @@ void evaluate_data(const InferenceRun& run, const EvaluationData& data) {
 void evaluate_on_tasks(const InferenceRun& run, const Options& options) {
     std::vector<Task> tasks;
     run.ranks.run_on_all([&] {
+        require_causal(run.plan.mlm, run.source.folder(), "answer tasks");
         tasks = load_tasks(options.tasks, "--task");
         check_task_files(options.files);
     });

@@ -76,6 +76,11 @@ ExitCode run_export(Options options) {
     options.model.settings = {"device=cpu"};
     return run_with_model(options.model, [&](const InferenceRun& run) {
         require_one_rank(run.ranks, "export");
+        if (run.plan.mlm) {
+            fail(ExitCode::usage, run.source.folder().string(),
+                 ": neither transformers nor llama.cpp has a class for these blocks with objective "
+                 "mlm; model.h5 in the checkpoint has the weights");
+        }
         const bool adapter = run.source.adapted() != nullptr && !options.merge;
         if (options.merge && run.source.adapted() == nullptr) {
             fail(ExitCode::usage, "--merge: ", run.source.folder().string(),

@@ -161,6 +161,8 @@ void run_prompts(const Options& options, const InferenceRun& run) {
 
 ExitCode run_generate(const Options& options) {
     return run_with_model(options.model, [&](const InferenceRun& run) {
+        run.ranks.run_on_all(
+            [&] { require_causal(run.plan.mlm, run.source.folder(), "generate text"); });
         if (options.chat) {
             run_chat(options, run);
         } else {

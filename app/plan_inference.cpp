@@ -41,6 +41,7 @@ ExitCode plan_inference(const PlanOptions& options) {
              ": --inference takes one number of ranks");
     }
     PlanProblem problem = read_problem(options);
+    require_causal(problem.spec.objective, options.config, "generate text");
     const AnswerQuestion question = question_of(options, problem.spec);
     problem.spec = without_training(std::move(problem.spec));
     problem.spec.locations = {};

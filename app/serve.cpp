@@ -59,6 +59,7 @@ ExitCode run_serve(const Options& options) {
         ServeOptions serve_options = options.serve;
         serve_options.most_time = std::chrono::seconds(options.seconds);
         run.ranks.run_on_all([&] {
+            require_causal(run.plan.mlm, run.source.folder(), "generate text");
             serve_options.context = context_of(options, run.plan);
             if (serve_options.name.empty()) serve_options.name = name_of(run.source);
         });

@@ -31,21 +31,25 @@ struct Sample {
     explicit Sample(std::size_t size) : tokens(size), learned(size) {}
 };
 
-/// Appends one sample's sequence to a microbatch.
-void append_sequence(Microbatch& batch, const Sample& sample, const BatchShape& shape) {
+/// Appends the sequence of sample `index` to a microbatch.
+void append_sequence(Microbatch& batch, const Sample& sample, const BatchShape& shape,
+                     std::int64_t index) {
+    const auto length = static_cast<std::size_t>(shape.seq_length);
+    const std::int32_t ahead = shape.masking ? 0 : 1;  // of the token whose target it is
     const std::span<const std::int32_t> tokens = sample.tokens;
-    const auto inputs = tokens.first(tokens.size() - 1);
-    const auto targets = tokens.subspan(1);
+    const auto inputs = tokens.first(length);
+    const auto targets = tokens.subspan(static_cast<std::size_t>(ahead), length);
     batch.ids.insert(batch.ids.end(), inputs.begin(), inputs.end());
     batch.targets.insert(batch.targets.end(), targets.begin(), targets.end());
+    std::vector<std::uint8_t> counted;
     std::int32_t document_begin = 0;
     for (std::int32_t i = 0; i < shape.seq_length; ++i) {
         const bool ends_document =
             shape.eod_id && inputs[static_cast<std::size_t>(i)] == *shape.eod_id;
-        const bool learned = sample.learned[static_cast<std::size_t>(i) + 1] != 0;
-        const bool counted =
-            i + 1 < sample.real && learned && !(ends_document && shape.eod_mask_loss);
-        batch.weights.push_back(counted ? 1.0f : 0.0f);
+        const bool learned = sample.learned[static_cast<std::size_t>(i + ahead)] != 0;
+        const bool counts =
+            i + ahead < sample.real && learned && !(ends_document && shape.eod_mask_loss);
+        counted.push_back(counts ? 1 : 0);
         batch.positions.push_back(i - document_begin);
         if (shape.reset_at_eod) batch.first_visible.push_back(document_begin);
         if (shape.sliding_window) {
@@ -55,6 +59,9 @@ void append_sequence(Microbatch& batch, const Sample& sample, const BatchShape& 
         }
         if (ends_document && shape.reset_at_eod) document_begin = i + 1;
     }
+    if (shape.masking)
+        mask_tokens(*shape.masking, index, std::span(batch.ids).last(length), counted);
+    batch.weights.insert(batch.weights.end(), counted.begin(), counted.end());
 }
 
 Microbatch make_microbatch(const SampleSource& source, const BatchShape& shape,
@@ -75,7 +82,7 @@ Microbatch make_microbatch(const SampleSource& source, const BatchShape& shape,
         source.learned(index, sample.learned);
         check_ids(source, index,
                   std::span(sample.tokens).first(static_cast<std::size_t>(sample.real)), shape);
-        append_sequence(batch, sample, shape);
+        append_sequence(batch, sample, shape, index);
     }
     return batch;
 }

@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "data/sample_source.h"
+#include "data/token_masking.h"
 #include "spec/run_plan.h"
 
 namespace gptrain {
@@ -21,7 +22,7 @@ struct Microbatch {
     /// Global-batch index of its first sequence.
     std::int64_t first_sequence = 0;
     std::vector<std::int32_t> ids;
-    /// The next token's id.
+    /// The next token's id; with masking, the id that the text has there.
     std::vector<std::int32_t> targets;
     /// Index in the sequence; with reset_at_eod, index since the last end of document.
     std::vector<std::int32_t> positions;
@@ -32,7 +33,8 @@ struct Microbatch {
     /// Empty without a sliding window: the same for layers with a window.
     std::vector<std::int32_t> first_in_window;
     /// Loss weight of each token: 1, or 0 if the target is padding or not learned (a loss mask says
-    /// so), or if eod_mask_loss is set and the input is an end of document.
+    /// so), or if eod_mask_loss is set and the input is an end of document. With masking, the
+    /// tokens that would have weight 1 may be chosen, and those that are have it.
     std::vector<float> weights;
 };
 
@@ -57,7 +59,8 @@ struct BatchShape {
     bool eod_mask_loss = false;
     bool reset_at_eod = false;
     std::optional<std::int64_t>
-        sliding_window;  ///< keys that a token sees at most, itself included
+        sliding_window;                        ///< keys that a token sees at most, itself included
+    std::optional<TokenMasking> masking = {};  ///< empty: the next token is the target
 };
 
 /// The steps that a loader serves.

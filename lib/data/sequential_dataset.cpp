@@ -8,11 +8,12 @@
 namespace gptrain {
 
 SequentialDataset::SequentialDataset(std::shared_ptr<const IndexedDataset> tokens,
-                                     std::int64_t seq_length)
+                                     std::int64_t seq_length, Windows windows)
     : dataset_(std::move(tokens)),
       name_(dataset_->bin_path().string()),
       num_tokens_(dataset_->num_tokens()),
-      seq_length_(seq_length) {
+      seq_length_(seq_length),
+      windows_(windows) {
     std::int64_t start = 0;
     for (std::int64_t i = 0; i < dataset_->num_sequences(); ++i) {
         starts_.push_back(start);
@@ -22,14 +23,22 @@ SequentialDataset::SequentialDataset(std::shared_ptr<const IndexedDataset> token
 }
 
 SequentialDataset::SequentialDataset(std::vector<std::int32_t> ids, std::string name,
-                                     std::int64_t seq_length)
+                                     std::int64_t seq_length, Windows windows)
     : ids_(std::move(ids)),
       name_(std::move(name)),
       num_tokens_(static_cast<std::int64_t>(ids_.size())),
-      seq_length_(seq_length) {}
+      seq_length_(seq_length),
+      windows_(windows) {}
 
 std::int64_t SequentialDataset::size() const {
     return div_ceil(num_targets(), seq_length_);
+}
+
+std::int64_t SequentialDataset::begin_of(std::int64_t index) const {
+    const std::int64_t begin = index * seq_length_;
+    if (windows_ == Windows::next_tokens) return begin;
+    GPTRAIN_CHECK(num_tokens_ >= seq_length_, num_tokens_, " tokens");
+    return std::min(begin, num_tokens_ - seq_length_);
 }
 
 /// The sequence that contains token `token` of the text.
@@ -62,14 +71,14 @@ void SequentialDataset::for_each_part(std::int64_t begin, std::int64_t count,
 }
 
 std::int64_t SequentialDataset::real_tokens(std::int64_t index) const {
-    return index < size() ? std::min(seq_length_ + 1, num_tokens_ - index * seq_length_) : 0;
+    return index < size() ? std::min(seq_length_ + 1, num_tokens_ - begin_of(index)) : 0;
 }
 
 std::int64_t SequentialDataset::sample(std::int64_t index, std::span<std::int32_t> tokens) const {
     GPTRAIN_CHECK(static_cast<std::int64_t>(tokens.size()) == seq_length_ + 1, tokens.size());
     std::fill(tokens.begin(), tokens.end(), 0);
     const std::int64_t real = real_tokens(index);
-    if (real > 0) read_ids(index * seq_length_, tokens.first(static_cast<std::size_t>(real)));
+    if (real > 0) read_ids(begin_of(index), tokens.first(static_cast<std::size_t>(real)));
     return real;
 }
 
@@ -78,14 +87,20 @@ void SequentialDataset::learned(std::int64_t index, std::span<std::uint8_t> lear
     std::fill(learned.begin(), learned.end(), std::uint8_t{0});
     std::fill(real.begin(), real.end(), std::uint8_t{1});
     if (real.empty()) return;
-    if (!dataset_) {
-        const auto ids = ids_.begin() + index * seq_length_;
+    const std::int64_t repeated = index * seq_length_ - begin_of(index);
+    if (dataset_) {
+        read_learned(begin_of(index), real);
+    } else {
+        const auto ids = ids_.begin() + begin_of(index);
         std::transform(ids, ids + std::ssize(real), real.begin(),
                        [](std::int32_t id) { return std::uint8_t{id >= 0}; });
-        return;
     }
+    std::fill_n(real.begin(), repeated, std::uint8_t{0});
+}
+
+void SequentialDataset::read_learned(std::int64_t begin, std::span<std::uint8_t> real) const {
     for_each_part(
-        index * seq_length_, std::ssize(real),
+        begin, std::ssize(real),
         [&](std::int64_t sequence, std::int64_t offset, std::int64_t at, std::int64_t count) {
             dataset_->read_learned(
                 sequence, offset,
@@ -94,7 +109,7 @@ void SequentialDataset::learned(std::int64_t index, std::span<std::uint8_t> lear
 }
 
 std::string SequentialDataset::place_of(std::int64_t index, std::int64_t offset) const {
-    const std::int64_t token = index * seq_length_ + offset;
+    const std::int64_t token = begin_of(index) + offset;
     if (!dataset_) return text(name_, ": token ", token);
     const std::size_t sequence = sequence_of(token);
     return text(name_, ": sequence ", sequence, ", token ", token - starts_[sequence]);

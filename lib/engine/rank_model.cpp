@@ -17,6 +17,11 @@ RowPositions stream_rows(const RunPlan& plan, const MeshPlace& place) {
     return rows_of(slices_of(plan, place), stream_slice(plan, place));
 }
 
+std::optional<TokenMasking> masking_of(const RunPlan& plan) {
+    if (!plan.mlm) return std::nullopt;
+    return TokenMasking{.rule = *plan.mlm, .seed = plan.seed, .vocab_size = plan.model.vocab};
+}
+
 }  // namespace
 
 ModelContext model_context(Backend& backend, const Mesh& mesh, Memory& memory,
@@ -94,7 +99,8 @@ BatchShape batch_shape(const RunPlan& plan, const MeshPlace& place) {
             .eod_id = plan.end_of_document.id,
             .eod_mask_loss = plan.end_of_document.mask_loss,
             .reset_at_eod = plan.end_of_document.reset,
-            .sliding_window = plan.limits_attention() ? plan.model.sliding_window : std::nullopt};
+            .sliding_window = plan.limits_attention() ? plan.model.sliding_window : std::nullopt,
+            .masking = masking_of(plan)};
 }
 
 BatchMasks batch_masks(const RunPlan& plan) {

@@ -68,10 +68,24 @@ std::vector<std::int32_t> read_ids(const EvaluationData& data, const Tokenizer& 
     return ids;
 }
 
-/// The length of windows of a text: the run's, but no longer than the text needs on the mesh.
-std::int64_t window_length(std::int64_t tokens, const RunPlan& plan) {
-    const std::int64_t unit = 2 * plan.mesh.context * plan.mesh.tensor;
-    return std::min(plan.seq_length, round_up(std::max<std::int64_t>(tokens - 1, 1), unit));
+/// The length of windows of a text: the run's, but no longer than the text needs on the mesh. With
+/// masking no token may be padding, so they are no longer than what the text fills.
+std::int64_t window_length(std::int64_t tokens, const RunPlan& plan, const std::string& source) {
+    const std::int64_t ranks = plan.mesh.context * plan.mesh.tensor;
+    if (!plan.mlm) {
+        return std::min(plan.seq_length,
+                        round_up(std::max<std::int64_t>(tokens - 1, 1), 2 * ranks));
+    }
+    const std::int64_t unit = ranks == 1 ? 1 : 2 * ranks;
+    if (tokens < unit) {
+        fail(ExitCode::bad_input, source, ": has ", counted(tokens, "token"),
+             ", but objective mlm needs at least ", unit, " on this mesh; give a longer text");
+    }
+    return std::min(plan.seq_length, tokens / unit * unit);
+}
+
+Windows windows_of(const RunPlan& plan) {
+    return plan.mlm ? Windows::whole : Windows::next_tokens;
 }
 
 std::shared_ptr<const SequentialDataset> open_data(const EvaluationData& data,
@@ -86,8 +100,9 @@ std::shared_ptr<const SequentialDataset> open_data(const EvaluationData& data,
             fail(ExitCode::bad_input, data.path.string(),
                  ": its loss mask leaves no token to measure");
         }
-        const std::int64_t length = window_length(tokens->num_tokens(), run.plan);
-        return std::make_shared<SequentialDataset>(std::move(tokens), length);
+        const std::int64_t length =
+            window_length(tokens->num_tokens(), run.plan, data.path.string());
+        return std::make_shared<SequentialDataset>(std::move(tokens), length, windows_of(run.plan));
     }
     require_path(data.path, ExitCode::bad_input, "text file, nor token data set with this prefix");
     const std::optional<Tokenizer> tokenizer = run.tokenizer.open();
@@ -98,8 +113,9 @@ std::shared_ptr<const SequentialDataset> open_data(const EvaluationData& data,
     }
     std::vector<std::int32_t> ids =
         read_ids(data, *tokenizer, run.plan.model.virtual_tokens(), run.ranks.rank() == 0);
-    const std::int64_t length = window_length(std::ssize(ids), run.plan);
-    return std::make_shared<SequentialDataset>(std::move(ids), data.path.string(), length);
+    const std::int64_t length = window_length(std::ssize(ids), run.plan, data.path.string());
+    return std::make_shared<SequentialDataset>(std::move(ids), data.path.string(), length,
+                                               windows_of(run.plan));
 }
 
 /// The plan for these windows.
@@ -152,6 +168,10 @@ EvaluationResult evaluate(const InferenceRun& run, const EvaluationData& data,
                           const std::function<void(std::int64_t, std::int64_t)>& progress) {
     std::shared_ptr<const SequentialDataset> source;
     run.ranks.run_on_all([&] {
+        if (run.plan.mlm && !run.plan.mlm->mask_id) {
+            fail(ExitCode::bad_input, run.source.folder().string(),
+                 ": its spec does not give objective.mask_id");
+        }
         source = open_data(data, run);
         if (source->num_targets() < 1)
             fail(ExitCode::bad_input, data.path.string(), ": has fewer than two tokens");
@@ -173,6 +193,10 @@ EvaluationResult evaluate(const InferenceRun& run, const EvaluationData& data,
         watched.phase("evaluation", i + 1);
         sum.add(evaluator->loss(loader.next()));
         progress(i + 1, batches);
+    }
+    if (sum.weight == 0) {
+        fail(ExitCode::bad_input, data.path.string(),
+             ": none of its tokens counts in the loss; give a longer text");
     }
     return {
         .loss = sum.mean(), .perplexity = std::exp(sum.mean()), .tokens = std::llround(sum.weight)};

@@ -28,7 +28,8 @@ struct EvaluationResult {
 };
 
 /// Computes the loss over every token of the data, in order, in windows of the run's seq_length, or
-/// of the text's length if that is shorter. All ranks get the result. Calls `progress` with the
+/// of the text's length if that is shorter. With objective mlm the loss is that of the tokens that
+/// the masks choose, which are always the same. All ranks get the result. Calls `progress` with the
 /// batches done and their total.
 EvaluationResult evaluate(const InferenceRun& run, const EvaluationData& data,
                           const std::function<void(std::int64_t, std::int64_t)>& progress);

@@ -33,6 +33,11 @@ RunSpec inference_spec(const std::filesystem::path& folder, const CheckpointMeta
 /// The same of a model, which may also be a folder of transformers.
 RunSpec inference_spec(const ModelSource& source, const std::vector<std::string>& settings);
 
+/// Error (usage) that names `source` if the model is not causal: with objective mlm a token's
+/// prediction needs those that follow it, so it cannot do `work` ("generate text").
+void require_causal(const std::optional<MlmSpec>& objective, const std::filesystem::path& source,
+                    std::string_view work);
+
 /// The spec of a run for inference: without its mesh and what only training needs.
 RunSpec without_training(RunSpec spec);
 

@@ -52,6 +52,22 @@ std::string model_rows(const ModelShape& model) {
                     model.dropout));
 }
 
+std::string percent(double share) {
+    return text(fixed(100 * share, 0), " %");
+}
+
+std::string objective_row(const RunPlan& plan) {
+    if (!plan.mlm) return "";
+    const MlmSpec& mlm = *plan.mlm;
+    const std::string spans =
+        mlm.masking == Masking::span ? text(" in spans of at most ", mlm.max_span) : "";
+    const std::string id = mlm.mask_id ? text(*mlm.mask_id) : "of the tokenizer";
+    return row("objective", text("mlm, bidirectional attention; chooses ", percent(mlm.mask_rate),
+                                 " of the tokens", spans, ", of which ", percent(mlm.mask_share),
+                                 " become the mask token (", id, "), ", percent(mlm.random_share),
+                                 " a random one"));
+}
+
 std::string trained_row(const RunPlan& plan) {
     const std::int64_t frozen = frozen_parameters(plan);
     if (frozen == 0) return "";
@@ -111,7 +127,7 @@ std::string describe(const RunPlan& plan, std::int64_t training_tokens) {
     const std::int64_t tokens = checked_mul(samples, plan.seq_length);
     const double flops = flops_per_token(plan);
     const MeshShape& mesh = plan.mesh;
-    return model_rows(plan.model) + trained_row(plan) + batch_rows(plan) +
+    return model_rows(plan.model) + objective_row(plan) + trained_row(plan) + batch_rows(plan) +
            row("steps", text(grouped(plan.steps), ": ", counted(samples, "sample"), ", ",
                              counted(tokens, "token"), "; one pass of the data order is ",
                              plan.num_samples ? counted(*plan.num_samples, "sample")

@@ -8,6 +8,7 @@
 #include "spec/adapter_plan.h"
 #include "spec/injected_faults.h"
 #include "spec/model_tensors.h"
+#include "spec/objective_plan.h"
 #include "spec/parallel_plan.h"
 #include "spec/plan_checks.h"
 
@@ -79,6 +80,7 @@ ModelShape model_shape(const RunSpec& spec) {
     shape.qkv_bias = model.qkv_bias.value_or(model.bias);
     shape.lora = lora_of(spec);
     shape.prompt = soft_prompt_of(spec);
+    shape.bidirectional = spec.objective.has_value();
     std::sort(shape.full_attention_layers.begin(), shape.full_attention_layers.end());
     check_positions(model);
     require_multiple("model.num_attention_heads", shape.heads, "model.num_query_groups",
@@ -258,6 +260,8 @@ RunPlan derive(const RunSpec& spec, const PlanTarget& target) {
     plan.end_of_document = {.id = spec.data.eod_id,
                             .mask_loss = spec.data.eod_mask_loss,
                             .reset = spec.data.reset_at_eod};
+    check_objective(spec);
+    plan.mlm = spec.objective;
     const Precision precision =
         spec.precision.compute.value_or(target.cuda ? Precision::bf16 : Precision::fp32);
     plan.compute = dtype_of(precision);
@@ -324,6 +328,7 @@ RunSpec effective_spec(const RunSpec& spec, const RunPlan& plan) {
     effective.model.qkv_bias = plan.model.qkv_bias;
     if (plan.model.prompt && plan.model.prompt->encoder_hidden > 0)
         effective.adapter->encoder_hidden_size = plan.model.prompt->encoder_hidden;
+    effective.objective = plan.mlm;
     effective.data.num_samples = plan.num_samples;
     effective.data.eod_id = plan.end_of_document.id;
     effective.training.global_batch_size = plan.batch.global_batch_size;

@@ -156,6 +156,7 @@ struct RunPlan {
     std::int64_t steps = 0;
     EndOfDocument end_of_document;
     bool scores_tasks = false;     ///< the run has tasks that measure its model (eval_tasks)
+    std::optional<MlmSpec> mlm;    ///< the objective; empty: the next token is predicted
     bool async_checkpoint = true;  ///< written in the background, from a copy in host memory
     /// Samples of one pass over the training order. Empty until the data determine how many samples
     /// one pass over the corpus has (data/training_data.h).

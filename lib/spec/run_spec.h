@@ -53,6 +53,21 @@ struct ModelSpec : ModelVariant {
     bool operator==(const ModelSpec&) const = default;
 };
 
+/// Masked language modelling in place of predicting the next token. data/token_masking.h has the
+/// formulas.
+struct MlmSpec {
+    ObjectiveKind kind = ObjectiveKind::mlm;
+    double mask_rate = 0.15;  ///< share of the tokens that are chosen
+    Masking masking = Masking::token;
+    std::optional<std::int64_t> mask_id;  ///< of the mask token; empty: the tokenizer's
+    double mask_share = 0.8;              ///< of the chosen tokens: become the mask token
+    double random_share = 0.1;            ///< become any token; the rest stays
+    double geometric_p = 0.2;             ///< with spans: of the distribution of their lengths
+    std::int64_t max_span = 10;           ///< with spans: tokens of the longest one
+
+    bool operator==(const MlmSpec&) const = default;
+};
+
 /// What is trained in place of the model's own parameters. Keys that its kind does not use keep
 /// their defaults.
 struct AdapterSpec {
@@ -284,6 +299,7 @@ struct RunSpec {
     DeviceChoice device = DeviceChoice::automatic;
     std::filesystem::path output_dir;
     ModelSpec model;
+    std::optional<MlmSpec> objective;  ///< empty: causal, which predicts the next token
     std::optional<AdapterSpec> adapter;
     DataSpec data;
     TrainingSpec training;

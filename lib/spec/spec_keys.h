@@ -28,6 +28,7 @@ constexpr IntRange seconds_count = {0, 1'000'000'000};
 constexpr RealRange not_negative = {.low = 0.0};
 constexpr RealRange positive = {.low = 0.0, .ends = RealRange::Ends::high_only};
 constexpr RealRange fraction = {.low = 0.0, .high = 1.0, .ends = RealRange::Ends::low_only};
+constexpr RealRange zero_to_one = {.low = 0.0, .high = 1.0};
 constexpr RealRange epsilon = {.low = 1.0e-30, .high = 1.0};
 
 template <class Keys>
@@ -68,6 +69,18 @@ void visit_keys(Keys& keys, ModelSpec& model) {
     keys.value("tie_embeddings", model.tie_embeddings);
     keys.value("dropout", model.dropout, fraction);
     keys.value("init_std", model.init_std, not_negative);
+}
+
+template <class Keys>
+void visit_keys(Keys& keys, MlmSpec& mlm) {
+    keys.required("kind", mlm.kind);
+    keys.value("mask_rate", mlm.mask_rate, RealRange{.low = 0.01, .high = 0.99});
+    keys.value("masking", mlm.masking);
+    keys.open("mask_id", mlm.mask_id, "auto", IntRange{0, token_count.high - 1});
+    keys.value("mask_share", mlm.mask_share, zero_to_one);
+    keys.value("random_share", mlm.random_share, zero_to_one);
+    keys.value("geometric_p", mlm.geometric_p, RealRange{.low = 0.01, .high = 1.0});
+    keys.value("max_span", mlm.max_span, IntRange{1, 1000});
 }
 
 template <class Keys>
@@ -236,6 +249,7 @@ void visit_keys(Keys& keys, RunSpec& spec) {
     keys.value("device", spec.device);
     keys.required("output_dir", spec.output_dir);
     keys.value("model", spec.model);
+    keys.open("objective", spec.objective, "causal");
     keys.open("adapter", spec.adapter, "none");
     keys.value("data", spec.data);
     keys.value("training", spec.training);

@@ -27,6 +27,14 @@ void read(const SpecValue& given, TaskName& value, Any) {
     value.text = name ? given.node.scalar : path.string();
 }
 
+/// The word alone stands for the section with the defaults.
+void read(const SpecValue& given, MlmSpec& mlm, Any rule) {
+    if (given.node.kind == YamlNode::Kind::map) return read<MlmSpec>(given, mlm, rule);
+    const std::string_view word = name_of(mlm.kind);
+    if (given.node.scalar != word)
+        given.reject({word, "a section of `key: value`"}, nearest_hint(given, {word}));
+}
+
 namespace {
 
 /// Records the locations of everything in a map or list.

@@ -51,6 +51,18 @@ constexpr auto words_of(Activation) {
         {{gelu, "gelu"}, {gelu_erf, "gelu_erf"}, {swiglu, "swiglu"}});
 }
 
+enum class ObjectiveKind { mlm };
+constexpr auto words_of(ObjectiveKind) {
+    return std::to_array<Word<ObjectiveKind>>({{ObjectiveKind::mlm, "mlm"}});
+}
+
+/// What masked language modelling chooses: single tokens, or spans of them.
+enum class Masking { token, span };
+constexpr auto words_of(Masking) {
+    using enum Masking;
+    return std::to_array<Word<Masking>>({{token, "token"}, {span, "span"}});
+}
+
 enum class AdapterKind { lora, prompt, p_tuning };
 constexpr auto words_of(AdapterKind) {
     using enum AdapterKind;

@@ -71,6 +71,13 @@ void check_same_weights(const ModelShape& theirs, const ModelShape& ours,
             name_of(ours.position_embedding));
     compare("normalization", name_of(theirs.normalization), name_of(ours.normalization));
     compare("activation", name_of(theirs.activation), name_of(ours.activation));
+    const auto objective = [](const ModelShape& model) {
+        return model.bidirectional ? "mlm" : "causal";
+    };
+    if (theirs.bidirectional != ours.bidirectional) {
+        fail(ExitCode::usage, "init_from: ", source, ": objective is ", objective(theirs),
+             " there, but ", objective(ours), " in this run; make them equal");
+    }
 }
 
 InitialWeights::InitialWeights(std::filesystem::path from, const ModelShape& model,

@@ -88,6 +88,35 @@ std::optional<RunTasks> read_tasks(const RunSpec& spec, const RunPlan& plan,
     }
 }
 
+/// Completes and checks the plan's end-of-document id.
+void take_end(EndOfDocument& end, const std::optional<std::int32_t>& eos_id) {
+    if (end.id && eos_id && *end.id != *eos_id) {
+        fail(ExitCode::usage, "data.eod_id is ", *end.id,
+             ", but the tokenizer's end-of-document id is ", *eos_id, "; remove data.eod_id");
+    }
+    if (!end.id && eos_id) end.id = *eos_id;
+    if ((end.mask_loss || end.reset) && !end.id) {
+        fail(ExitCode::usage,
+             "data.eod_id: the tokenizer has no end-of-document token; give the id");
+    }
+}
+
+/// The same of the mask token.
+void take_mask(MlmSpec& mlm, const TokenizerInput& tokenizer, std::int64_t vocab_size) {
+    const std::optional<std::int32_t>& known = tokenizer.mask_id;
+    if (mlm.mask_id && known && *mlm.mask_id != *known) {
+        fail(ExitCode::usage, "objective.mask_id is ", *mlm.mask_id,
+             ", but the tokenizer's mask token is ", *known, "; remove objective.mask_id");
+    }
+    if (!mlm.mask_id && !known) {
+        fail(ExitCode::usage,
+             "objective.mask_id: the tokenizer has no mask token ([MASK], <mask> or <|mask|>); "
+             "give an id that no text has, such as ",
+             vocab_size, " with model.vocab_size ", vocab_size + 1);
+    }
+    if (!mlm.mask_id) mlm.mask_id = *known;
+}
+
 }  // namespace
 
 CheckedInputs check_inputs(const RunSpec& spec, const RunPlan& plan) {
@@ -110,6 +139,7 @@ CheckedInputs check_inputs(const RunSpec& spec, const RunPlan& plan) {
              tokenizer.vocab_size(), " pieces; raise it to at least ", tokenizer.vocab_size());
     }
     input.eos_id = tokenizer.eos_id();
+    input.mask_id = tokenizer.mask_id();
     input.expected = {"data.tokenizer " + path, text(tokenizer.fingerprint())};
     checked.tasks = read_tasks(spec, plan, tokenizer);
     return checked;
@@ -119,17 +149,8 @@ RunInputs open_inputs(const RunSpec& spec, const RunPlan& plan, const TokenizerI
                       const OpenInputs& from) {
     RunInputs inputs = {
         .spec = spec, .plan = plan, .data = {}, .tokenizer = tokenizer, .identity = {}};
-    EndOfDocument& end = inputs.plan.end_of_document;
-    if (end.id && tokenizer.eos_id && *end.id != *tokenizer.eos_id) {
-        fail(ExitCode::usage, "data.eod_id is ", *end.id,
-             ", but the tokenizer's end-of-document id is ", *tokenizer.eos_id,
-             "; remove data.eod_id");
-    }
-    if (!end.id && tokenizer.eos_id) end.id = *tokenizer.eos_id;
-    if ((end.mask_loss || end.reset) && !end.id) {
-        fail(ExitCode::usage,
-             "data.eod_id: the tokenizer has no end-of-document token; give the id");
-    }
+    take_end(inputs.plan.end_of_document, tokenizer.eos_id);
+    if (inputs.plan.mlm) take_mask(*inputs.plan.mlm, tokenizer, plan.model.vocab);
     const std::int64_t eval_samples = spec.training.eval_steps * plan.batch.global_batch_size;
     inputs.data = make_training_data(
         spec.data, {.seed = plan.seed,
@@ -143,7 +164,7 @@ RunInputs open_inputs(const RunSpec& spec, const RunPlan& plan, const TokenizerI
                     .virtual_tokens = plan.model.virtual_tokens()});
     inputs.plan.num_samples = inputs.data.num_samples;
     inputs.identity =
-        run_identity(spec, plan, inputs.data,
+        run_identity(spec, inputs.plan, inputs.data,
                      {tokenizer.expected ? tokenizer.expected->fingerprint : "", from.adapted});
     return inputs;
 }

@@ -21,6 +21,7 @@ struct TokenizerInput {
     std::vector<NamedFile> companions;          ///< the files next to it, for checkpoints
     std::optional<ExpectedTokenizer> expected;  ///< the tokenizer that the token files must name
     std::optional<std::int32_t> eos_id;
+    std::optional<std::int32_t> mask_id;
 };
 
 /// What a run reads before it writes anything.
@@ -36,7 +37,8 @@ CheckedInputs check_inputs(const RunSpec& spec, const RunPlan& plan);
 
 struct RunInputs {
     RunSpec spec;
-    RunPlan plan;  ///< with the end-of-document id from the tokenizer and the samples of the data
+    /// With the ids of end of document and mask from the tokenizer, and the samples of the data.
+    RunPlan plan;
     TrainingData data;
     TokenizerInput tokenizer;
     std::optional<RunTasks> tasks = {};

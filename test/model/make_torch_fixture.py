@@ -10,6 +10,10 @@ Each file holds
     tokens, learned     only in learned_tiny.h5, int32 and uint8 [B S + 1]: the text whose windows are
                         the rows of ids and targets, and the loss mask that gave the weights. The
                         loss there is torch.nn.functional.cross_entropy with ignore_index.
+    tokens              only in mlm_*_tiny.h5, int32 [B S]: the text, which the targets are too. ids and
+                        weights are what ../data/make_masking_fixture.py makes of it. Attention there is
+                        torch.nn.functional.scaled_dot_product_attention with is_causal=False, the loss
+                        that of learned_tiny.h5.
     weight/NAME         float32, the tensors before the first step
     grad/NAME           gradients of `loss` there, before clipping
     weight/NAME.lora_a, weight/NAME.lora_b      only in lora_*_tiny.h5, where only these are trained
@@ -40,6 +44,11 @@ import h5py
 import numpy as np
 import torch
 
+HERE = pathlib.Path(__file__).resolve().parent
+sys.path.insert(0, str(HERE.parent / "data"))
+
+from make_masking_fixture import Masking  # noqa: E402
+
 STEPS = 10
 FP32_RUNS = 8
 END_OF_DOCUMENT = 2
@@ -63,6 +72,12 @@ LEARNED = dict(GPT2, loss="cross_entropy")
 MUON_GPT2 = dict(GPT2, optimizer="muon", momentum=0.95, nesterov=1, scale="match_rms", lr_scale=1.0)
 MUON_LLAMA = dict(LLAMA, optimizer="muon", momentum=0.8, nesterov=0, scale="original", lr_scale=2.0,
                   clip_grad=1.0)
+
+# Masked language modelling: single tokens and spans.
+MLM_GPT2 = dict(GPT2, loss="cross_entropy", objective="mlm", seed=1234, mask_rate=0.25, masking="token",
+                mask_id=66, mask_share=0.8, random_share=0.1, geometric_p=0.2, max_span=10)
+MLM_LLAMA = dict(LLAMA, loss="cross_entropy", objective="mlm", seed=99, mask_rate=0.4, masking="span",
+                 mask_id=3, mask_share=0.5, random_share=0.25, geometric_p=0.4, max_span=4)
 
 # LoRA of every layer, and of some that share their input with others.
 LORA_GPT2 = dict(GPT2, lora_rank=5, lora_alpha=7.5,
@@ -235,6 +250,10 @@ def attention(c, w, i, x):
         q, k = rotate(c, q), rotate(c, k)
     k = k.repeat_interleave(heads // groups, dim=2)  # head n uses group n G / N
     v = v.repeat_interleave(heads // groups, dim=2)
+    if c.get("objective") == "mlm":
+        q, k, v = (x.transpose(1, 2) for x in (q, k, v))
+        o = torch.nn.functional.scaled_dot_product_attention(q, k, v, is_causal=False)
+        return linear(c, w, f"h.{i}.attn.proj", o.transpose(1, 2).reshape(batch, seq, heads * dim))
     scores = torch.einsum("bind,bjnd->bnij", q, k) / math.sqrt(dim)
     hidden = torch.ones(seq, seq, dtype=torch.bool).triu(1)
     window = option(c, "sliding_window")
@@ -455,7 +474,10 @@ def write(path, c, seed, token_weights):
     tokens = c.get("virtual_tokens", 0)
     text[:, :tokens] = np.arange(-tokens, 0)
     extra = {}
-    if c.get("loss") == "cross_entropy":
+    if c.get("objective") == "mlm":
+        extra["tokens"] = text[:, :-1].flatten()
+        batch = masked_text(c, text[:, :-1])
+    elif c.get("loss") == "cross_entropy":
         text[:-1, -1] = text[1:, 0]  # windows of one text
         extra["tokens"] = np.append(text[:, :-1], text[-1, -1]).astype(np.int32)
         extra["learned"] = learned_turns(extra["tokens"].size)
@@ -486,15 +508,15 @@ def write(path, c, seed, token_weights):
 
 
 def main():
-    here = pathlib.Path(__file__).resolve().parent
     torch.set_num_threads(1)
     models = {"gpt2": (GPT2, 1, ones), "llama": (LLAMA, 2, masked), "qwen": (QWEN, 3, masked),
               "neox": (NEOX, 4, ones), "learned": (LEARNED, 5, None),
               "muon_gpt2": (MUON_GPT2, 5, ones), "muon_llama": (MUON_LLAMA, 6, masked),
               "lora_gpt2": (LORA_GPT2, 7, ones), "lora_llama": (LORA_LLAMA, 8, masked),
-              "prompt_gpt2": (PROMPT_GPT2, 9, ones), "prompt_llama": (PROMPT_LLAMA, 10, masked)}
+              "prompt_gpt2": (PROMPT_GPT2, 9, ones), "prompt_llama": (PROMPT_LLAMA, 10, masked),
+              "mlm_gpt2": (MLM_GPT2, 9, None), "mlm_llama": (MLM_LLAMA, 10, None)}
     for name in sys.argv[1:] or models:
-        write(here / f"{name}_tiny.h5", *models[name])
+        write(HERE / f"{name}_tiny.h5", *models[name])
 
 
 def learned_turns(tokens):
@@ -502,6 +524,14 @@ def learned_turns(tokens):
     learned = (np.arange(tokens) % 9 >= 5).astype(np.uint8)
     learned[LEARNED["seq_length"] + 1:2 * LEARNED["seq_length"] + 1] = 0
     return learned
+
+
+def masked_text(c, text):
+    """Of the samples from 0 on: what the model reads, the text, and which tokens it has to find."""
+    samples = [Masking(c, c["seed"], i, c["vocab_size"]).mask(row, [1] * len(row))
+               for i, row in enumerate(text.tolist())]
+    read, chosen = (np.array(x) for x in zip(*samples))
+    return read.astype(np.int32), text, chosen.astype(np.float32)
 
 
 def ones(ids):

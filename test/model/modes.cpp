@@ -52,13 +52,14 @@ RunSpec variant(int index) {
     if (index == 5) return tiny_neox_spec();
     RunSpec spec = index % 2 == 0 ? tiny_spec() : tiny_llama_spec();
     if (index >= 2) spec.model.dropout = 0.2;
+    if (index >= 6) spec.objective = MlmSpec{.mask_id = 1};
     return spec;
 }
 
 }  // namespace
 
 TEST_CASE("recomputation does not change a bit", "[model]") {
-    RunSpec spec = variant(GENERATE(0, 1, 2, 3, 4, 5));
+    RunSpec spec = variant(GENERATE(0, 1, 2, 3, 4, 5, 6, 7));
     spec.precision.compute = GENERATE(Precision::fp32, Precision::bf16, Precision::fp16);
     spec.recompute = Recompute::none;
     const Result none = train_steps(spec, 2);
@@ -70,7 +71,7 @@ TEST_CASE("recomputation does not change a bit", "[model]") {
 }
 
 TEST_CASE("a backward in two parts is the backward", "[model]") {
-    RunSpec spec = variant(GENERATE(0, 1, 2, 4, 5));
+    RunSpec spec = variant(GENERATE(0, 1, 2, 4, 5, 6, 7));
     spec.recompute = GENERATE(Recompute::none, Recompute::selective, Recompute::full);
     const Result whole = train_steps(spec, 2);
     spec.parallel.schedule = ScheduleKind::zero_bubble;
@@ -78,7 +79,7 @@ TEST_CASE("a backward in two parts is the backward", "[model]") {
 }
 
 TEST_CASE("microbatches and their order change roundings only", "[model]") {
-    RunSpec spec = variant(GENERATE(0, 1, 2, 4, 5));
+    RunSpec spec = variant(GENERATE(0, 1, 2, 4, 5, 6, 7));
     const Result base = train_steps(spec, 1);
     SECTION("all forward before all backward") {
         spec.parallel.schedule = ScheduleKind::gpipe;

@@ -7,6 +7,8 @@
 #include "catch.h"
 #include "data/indexed_writer.h"
 #include "data/sequential_dataset.h"
+#include "engine/rank_model.h"
+#include "spec/make_plan.h"
 #include "support/hdf5_fixture.h"
 #include "support/temp_folder.h"
 #include "tiny_run.h"
@@ -54,6 +56,8 @@ public:
     StepBatch batch(std::int64_t step) const;
     /// The first step's batch, as the loader makes it from token files with a loss mask.
     StepBatch loaded_batch() const;
+    /// The same as it masks the text.
+    StepBatch masked_batch() const;
 
 private:
     bool has(const std::string& key) const { return has_attribute(file_, key); }
@@ -62,6 +66,7 @@ private:
     void read_muon(OptimizerSpec& optimizer) const;
     void read_lora(RunSpec& spec) const;
     void read_prompt(RunSpec& spec) const;
+    void read_objective(RunSpec& spec) const;
 
     std::string file_;
 };
@@ -109,6 +114,19 @@ void Fixture::read_prompt(RunSpec& spec) const {
     spec.init_from = "unused";
 }
 
+void Fixture::read_objective(RunSpec& spec) const {
+    spec.seed = static_cast<std::uint64_t>(number<std::int64_t>("seed"));
+    spec.objective = MlmSpec{
+        .mask_rate = number<double>("mask_rate"),
+        .masking = word("masking") == "span" ? Masking::span : Masking::token,
+        .mask_id = number<std::int64_t>("mask_id"),
+        .mask_share = number<double>("mask_share"),
+        .random_share = number<double>("random_share"),
+        .geometric_p = number<double>("geometric_p"),
+        .max_span = number<std::int64_t>("max_span"),
+    };
+}
+
 RunSpec Fixture::spec() const {
     RunSpec spec = tiny_spec();
     ModelSpec& model = spec.model;
@@ -135,6 +153,7 @@ RunSpec Fixture::spec() const {
     if (has("optimizer")) read_muon(spec.optimizer);
     if (has("lora_rank")) read_lora(spec);
     if (has("virtual_tokens")) read_prompt(spec);
+    if (has("objective")) read_objective(spec);
     spec.training.seq_length = whole("seq_length");
     spec.training.micro_batch_size = whole("micro_batch_size");
     spec.training.global_batch_size = whole("micro_batch_size");
@@ -190,6 +209,13 @@ StepBatch Fixture::loaded_batch() const {
     return make_step_batch(source, shape, 1, 0, shape.micro_batch_size);
 }
 
+StepBatch Fixture::masked_batch() const {
+    const RunPlan plan = make_plan(spec(), {});
+    const SequentialDataset source(values<std::int32_t>("tokens"), "tokens", plan.seq_length,
+                                   Windows::whole);
+    return make_step_batch(source, batch_shape(plan, {}), 1, 0, plan.micro_batch_size);
+}
+
 /// The part of a difference, as a 2-norm, that float32 explains. PyTorch's float32 is `fp32_error`
 /// away from the expected values, whose norm is `norm`. A tensor that is exactly zero (the gradient
 /// of a key's bias, which softmax cancels) holds only rounding errors; for their squares, which
@@ -226,7 +252,8 @@ TEST_CASE("a model computes what PyTorch computes", "[model][torch]") {
     const Fixture fixture(GENERATE("gpt2_tiny.h5", "llama_tiny.h5", "qwen_tiny.h5", "neox_tiny.h5",
                                    "learned_tiny.h5", "muon_gpt2_tiny.h5", "muon_llama_tiny.h5",
                                    "lora_gpt2_tiny.h5", "lora_llama_tiny.h5", "prompt_gpt2_tiny.h5",
-                                   "prompt_llama_tiny.h5"));
+                                   "prompt_llama_tiny.h5", "mlm_gpt2_tiny.h5",
+                                   "mlm_llama_tiny.h5"));
     TinyRun run(fixture.spec());
     run.set_weights(fixture.group("weight", run.state("weight")));
 
@@ -257,4 +284,15 @@ TEST_CASE("token files with a loss mask give PyTorch's batch", "[model][torch]")
     CHECK(loaded.microbatches[0].weights == expected.microbatches[0].weights);
     CHECK(loaded.weight_sum == expected.weight_sum);
     CHECK(loaded.weight_sum == 14);
+}
+
+TEST_CASE("a text becomes the masked batch that PyTorch learns from", "[model][torch]") {
+    const Fixture fixture(GENERATE("mlm_gpt2_tiny.h5", "mlm_llama_tiny.h5"));
+    const StepBatch expected = fixture.batch(1);
+    const StepBatch masked = fixture.masked_batch();
+    REQUIRE(masked.microbatches.size() == 1);
+    CHECK(masked.microbatches[0].ids == expected.microbatches[0].ids);
+    CHECK(masked.microbatches[0].targets == expected.microbatches[0].targets);
+    CHECK(masked.microbatches[0].weights == expected.microbatches[0].weights);
+    CHECK(masked.weight_sum == expected.weight_sum);
 }

@@ -151,6 +151,13 @@ TEST_CASE("Meshes train virtual tokens as one rank does") {
     compare_covering([&](RunSpec& spec) { spec = with_virtual_tokens(spec, kind, few ? 1 : 5); });
 }
 
+TEST_CASE("Meshes with bidirectional attention train as one rank does") {
+    compare_covering([](RunSpec& spec) {
+        spec.objective = MlmSpec{.mask_id = 1};
+        spec.model.sliding_window.reset();
+    });
+}
+
 TEST_CASE("Meshes train with Muon as one rank does") {
     compare_covering([](RunSpec& spec) { spec.optimizer.name = "muon"; });
 }

@@ -75,6 +75,8 @@ Words choices_of(const T& value, const Rule& rule, bool bounds) {
         choices = {as_code("auto"), words_of_rule(rule, bounds)};
     } else if constexpr (std::is_same_v<T, std::filesystem::path>) {
         choices = {"a path"};
+    } else if constexpr (std::is_same_v<T, MlmSpec>) {
+        choices = {as_code("mlm"), "the keys below"};
     } else if constexpr (Section<T>) {
         choices = {"the keys below"};
     } else if constexpr (WordList<T>) {
@@ -229,6 +231,7 @@ Words around(const std::string& key) {
     if (key.starts_with("faults.loss_spike."))
         return {"faults.loss_spike={factor: 2, window: 5, action: stop}"};
     if (key.starts_with("eval_tasks.")) return {"eval_tasks={tasks: [piqa], interval: 1}"};
+    if (key.starts_with("objective.")) return {"objective={kind: mlm}"};
     if (key.starts_with("adapter.")) return {"adapter={kind: lora}"};
     if (key.starts_with("fault_injection."))
         return {"fault_injection={faults: [{kind: kill, step: 1}]}"};
@@ -249,7 +252,7 @@ bool is_default(std::string key, const std::string& value) {
 }
 
 /// For these integers 0 has no special meaning.
-const Words plain_zeros = {"seed", "data.eod_id", "fault_injection.seed",
+const Words plain_zeros = {"seed", "objective.mask_id", "data.eod_id", "fault_injection.seed",
                            "fault_injection.faults.N.rank"};
 
 void compare(const std::string& key, const ProgramKey& program, const Row& row, Words& faults) {

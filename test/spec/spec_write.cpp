@@ -39,6 +39,7 @@ model:
   tie_embeddings: true
   dropout: 0
   init_std: 0.02
+objective: causal
 adapter: none
 data:
   train: [{prefix: /data/x, weight: 1}]
@@ -152,6 +153,7 @@ TEST_CASE("a written spec reads back as itself") {
     odd.model.full_attention_layers = {1};
     odd.model.qkv_bias = false;
     odd.eval_tasks = EvalTasksSpec{{{"piqa"}, {"/tasks/a, b.yaml"}}, 7, "/data: 1", {}, 0};
+    odd.objective = MlmSpec{ObjectiveKind::mlm, 0.5, Masking::span, 7, 0.25, 0.125, 0.75, 3};
     odd.adapter = AdapterSpec{AdapterKind::lora, 3, 1e-3, 0.25, {LinearName::mlp_gate}};
     check_round_trip(odd);
     odd.adapter = AdapterSpec{.kind = AdapterKind::prompt,
@@ -202,6 +204,7 @@ TEST_CASE("every word of every enumeration reads back") {
         }
     };
     check("device", {"auto", "cpu", "cuda"});
+    check("objective", {"causal"});
     check("model.position_embedding", {"learned", "rope"});
     check("model.normalization", {"layernorm", "rmsnorm"});
     check("model.activation", {"gelu", "gelu_erf", "swiglu"});

@@ -1,0 +1,44 @@
+#include "spec/objective_plan.h"
+
+#include "spec/plan_checks.h"
+
+namespace gptrain {
+namespace {
+
+void check_mask_id(const RunSpec& spec) {
+    const std::optional<std::int64_t> id = spec.objective->mask_id;
+    require(id || spec.data.tokenizer,
+            "objective.mask_id: auto needs data.tokenizer, whose mask token it is; give the id or "
+            "the tokenizer");
+    if (!id) return;
+    require(*id < spec.model.vocab_size, "objective.mask_id ", *id,
+            " is not below model.vocab_size ", spec.model.vocab_size,
+            "; lower it or raise model.vocab_size");
+    require(id != spec.data.eod_id, "objective.mask_id ", *id,
+            " is the end-of-document id (data.eod_id) as well; give another one");
+}
+
+}  // namespace
+
+void check_objective(const RunSpec& spec) {
+    if (!spec.objective) return;
+    const MlmSpec& mlm = *spec.objective;
+    const MlmSpec plain;
+    require(mlm.mask_share + mlm.random_share <= 1, "objective.mask_share ", mlm.mask_share,
+            " + objective.random_share ", mlm.random_share, " is above 1; lower one of them");
+    const bool spans = mlm.masking == Masking::span;
+    require(spans || mlm.geometric_p == plain.geometric_p,
+            "objective.geometric_p needs objective.masking span; set that or remove the key");
+    require(spans || mlm.max_span == plain.max_span,
+            "objective.max_span needs objective.masking span; set that or remove the key");
+    check_mask_id(spec);
+    require(!spec.data.reset_at_eod,
+            "data.reset_at_eod: true does not go with objective mlm, in which every token sees the "
+            "whole sequence; remove it");
+    require(!spec.model.sliding_window, "model.sliding_window ",
+            spec.model.sliding_window.value_or(0),
+            " does not go with objective mlm, in which every token sees the whole sequence; set it "
+            "to none");
+}
+
+}  // namespace gptrain
