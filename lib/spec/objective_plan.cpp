@@ -32,6 +32,13 @@ void check_objective(const RunSpec& spec) {
     require(spans || mlm.max_span == plain.max_span,
             "objective.max_span needs objective.masking span; set that or remove the key");
     check_mask_id(spec);
+    require(
+        !spec.eval_tasks,
+        "eval_tasks cannot measure a model with objective mlm, which gives no text a likelihood; "
+        "remove it");
+    require(!spec.adapter || spec.adapter->kind == AdapterKind::lora, "adapter.kind ",
+            spec.adapter ? name_of(spec.adapter->kind) : "",
+            " does not go with objective mlm; use lora");
     require(!spec.data.reset_at_eod,
             "data.reset_at_eod: true does not go with objective mlm, in which every token sees the "
             "whole sequence; remove it");

@@ -54,6 +54,10 @@ TEST_CASE("what contradicts an objective is named") {
         {{mlm, "objective.max_span=3"}, "objective.max_span needs objective.masking span"},
         {{mlm, "data.reset_at_eod=true", "data.eod_id=2"},
          "data.reset_at_eod: true does not go with objective mlm"},
+        {{mlm, "eval_tasks={tasks: [piqa], interval: 1}", "data.tokenizer=/t.json"},
+         "eval_tasks cannot measure a model with objective mlm"},
+        {{mlm, "adapter={kind: prompt}", "init_from=/m"},
+         "adapter.kind prompt does not go with objective mlm; use lora"},
         {{mlm, "model.sliding_window=8"}, "model.sliding_window 8 does not go with objective mlm"},
     };
     for (const auto& [settings, part] : cases) {
