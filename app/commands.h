@@ -27,6 +27,8 @@ void add_import(CLI::App& app, Command& chosen);
 void add_export(CLI::App& app, Command& chosen);
 void add_plan(CLI::App& app, Command& chosen);
 void add_report(CLI::App& app, Command& chosen);
+/// Adds `help`, which shows the options of all commands that were added before it is run.
+void add_help(CLI::App& app, Command& chosen);
 
 /// Adds --set, the option of all commands that read a run spec.
 void add_settings(CLI::App& command, std::vector<std::string>& settings);

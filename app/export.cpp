@@ -119,11 +119,13 @@ void add_export(CLI::App& app, Command& chosen) {
                      "hf: a folder with config.json, weights as safetensors and tokenizer files, "
                      "or of an adapter what PEFT reads; gguf: one file for llama.cpp")
         ->required()
-        ->check(CLI::IsMember({"hf", "gguf"}));
+        ->type_name("hf|gguf")
+        ->check(CLI::IsMember({"hf", "gguf"}).description(""));
     command->add_option("--output", options->to.output, "The folder or file to write")
         ->required()
         ->type_name("PATH");
-    command->add_option("--dtype", options->dtype, "Of the weights: bf16, fp16 or fp32")
+    command->add_option("--dtype", options->dtype, "Of the weights")
+        ->type_name("bf16|fp16|fp32")
         ->capture_default_str();
     command->add_flag("--merge", options->merge,
                       "Write the whole model with the checkpoint's adapter merged into it");

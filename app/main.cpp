@@ -18,9 +18,10 @@ constexpr auto description =
     "it save after the current step and exit with code 75; the same command resumes.";
 
 constexpr auto footer =
-    "Exit codes: 0 done; 1 a bug or device fault; 2 usage, run spec, missing device or memory;\n"
-    "3 a bad input file; 4 numerical failure; 5 input/output; 6 hang or lost rank;\n"
-    "75 saved on a signal or time limit, run again.";
+    "Exit status:\n"
+    "  0 done; 1 a bug or device fault; 2 usage, run spec, missing device or memory;\n"
+    "  3 a bad input file; 4 numerical failure; 5 input/output; 6 hang or lost rank;\n"
+    "  75 saved on a signal or time limit, run again";
 
 int report(std::string_view message, gptrain::ExitCode code) {
     gptrain::error_line("gptrain", message);
@@ -43,7 +44,7 @@ std::string missing_argument_message(const CLI::App& app, const CLI::RequiredErr
 int run(int argc, char** argv) {
     CLI::App app(description, "gptrain");
     app.footer(footer);
-    app.set_version_flag("--version", gptrain::version_text());
+    app.set_version_flag("--version", gptrain::version_report);
     app.require_subcommand(0, 1);
     gptrain::Command chosen;
     gptrain::add_train(app, chosen);
@@ -55,6 +56,7 @@ int run(int argc, char** argv) {
     gptrain::add_export(app, chosen);
     gptrain::add_plan(app, chosen);
     gptrain::add_report(app, chosen);
+    gptrain::add_help(app, chosen);
     try {
         app.parse(argc, argv);
     } catch (const CLI::Success& help) {

@@ -204,7 +204,8 @@ void add_report(CLI::App& app, Command& chosen) {
         ->add_option("--format", options->format,
                      "html: a page for a browser; csv: a row for each logged step; json: the same "
                      "with specs and events")
-        ->check(CLI::IsMember({"html", "csv", "json"}))
+        ->type_name("html|csv|json")
+        ->check(CLI::IsMember({"html", "csv", "json"}).description(""))
         ->capture_default_str();
     command
         ->add_option(

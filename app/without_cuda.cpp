@@ -10,6 +10,10 @@ DeviceProbe probe_device(int /*device*/) {
     return {DeviceState::not_built, "this program was built without CUDA"};
 }
 
+std::string runtime_version() {
+    return "";
+}
+
 Options options_from_environment() {
     return {};
 }

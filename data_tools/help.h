@@ -51,7 +51,9 @@ Faulty documents:
 constexpr const char* exit_section = R"(
 Exit status:
   0 done; 1 a bug; 2 usage; 3 a bad input file; 5 input or output failed (disk full, lost
-  file). One error is one line on stderr.
+  file)
+
+  One error is one line on stderr.
 )";
 
 constexpr const char* examples_section = R"(
@@ -113,5 +115,11 @@ P.meta.json if all inputs have one, and P.mask if all have one: all or none))";
 
 constexpr const char* inspect_description =
     R"(Prints the contents of token files: counts, a histogram of document lengths, a sample)";
+
+constexpr const char* help_description =
+    R"(Shows all options, for a shell's completion or as a man page)";
+
+constexpr const char* see_also_section =
+    "gptrain(1), mpirun(1), and the pages in share/doc/gptrain.";
 
 }  // namespace gptrain::help

@@ -17,6 +17,8 @@
 #include "comm/run_rank.h"
 #include "commands.h"
 #include "help.h"
+#include "help/formats.h"
+#include "text/chat_template.h"
 
 namespace gptrain {
 namespace {
@@ -137,6 +139,8 @@ public:
         add_train();
         add_merge();
         add_inspect();
+        add_help();
+        app_.set_version_flag("--version", "gpt-preprocess " GPTRAIN_VERSION);
         app_.require_subcommand(0, 1);
     }
 
@@ -157,6 +161,10 @@ public:
                              ".idx"
                            : error.what(),
                  " (gpt-preprocess --help explains)");
+        }
+        if (help_app_->parsed()) {
+            show_help();
+            return ExitCode::done;
         }
         const MpiSession ranks;
         const ExitCode code = run_rank(ranks, "gpt-preprocess", [&] {
@@ -268,6 +276,34 @@ private:
             ->capture_default_str();
     }
 
+    void add_help() {
+        help_app_ = app_.add_subcommand("help", help::help_description);
+        add_help_format(*help_app_, help_format_);
+    }
+
+    void show_help() const {
+        reject_misplaced_options();
+        if (help_format_ == "text") {
+            print_raw(to_help_text(app_));
+            return;
+        }
+        ProgramHelp help;
+        help.command = command_help(app_);
+        help.summary = "turn text into token files for gptrain";
+        help.version = "gptrain " GPTRAIN_VERSION;
+        help.date = GPTRAIN_DATE;
+        help.sections = {{"See also", help::see_also_section}};
+        help.words = {{"--template", template_words()}};
+        print_raw(to_format(help_format_, help));
+    }
+
+    static std::vector<std::string> template_words() {
+        std::vector<std::string> names;
+        for (const NamedTemplate& one : named_templates())
+            names.emplace_back(one.name);
+        return names;
+    }
+
     void run_parsed(const MpiSession& ranks) {
         if (ranks.size() > 1 && !app_.get_subcommands().empty() && !chat_app_->parsed()) {
             throw CommonError(ExitCode::usage, text(app_.get_subcommands().front()->get_name(),
@@ -329,6 +365,8 @@ private:
     CLI::App* train_app_ = nullptr;
     CLI::App* merge_app_ = nullptr;
     CLI::App* inspect_app_ = nullptr;
+    CLI::App* help_app_ = nullptr;
+    std::string help_format_;
     CorpusArguments encode_corpus_;
     EncodeOptions encode_;
     CorpusArguments chat_corpus_;

@@ -50,7 +50,7 @@ awk -v rooms="$rooms" -v folders="$folders" '
         allow("^(hdf5|hdf5_hl|H5[A-Za-z]*)\\.h$", "checkpoint", "HDF5")
         cuda_headers = "^(cuda[A-Za-z0-9_]*\\.h|cublas.*|nccl.*|nvtx3/.*|cub/.*|cooperative_groups.*)$"
         allow(cuda_headers, "cuda", "CUDA")
-        allow("^CLI/", "app data_tools", "CLI11")
+        allow("^CLI/", "help app data_tools", "CLI11")
         allow("^catch2/", "", "Catch2")
         # Knows named shards only.
         closed["checkpoint"] = "model schedule optim"

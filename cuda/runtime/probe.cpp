@@ -43,6 +43,10 @@ DeviceProbe unusable(std::string reason) {
 
 }  // namespace
 
+std::string runtime_version() {
+    return text("CUDA ", version_text(CUDART_VERSION));
+}
+
 DeviceProbe probe_device(int device) {
     load_kernels_at_start();
     const int driver = driver_version();

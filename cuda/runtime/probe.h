@@ -20,4 +20,7 @@ struct DeviceProbe {
 /// `device` is an index among those visible to the process.
 DeviceProbe probe_device(int device);
 
+/// "CUDA 13.0": the runtime in the program; empty without a CUDA backend.
+std::string runtime_version();
+
 }  // namespace gptrain::cuda

@@ -5,6 +5,7 @@
 #include "base/error.h"
 #include "base/log.h"
 #include "checkpoint/folder.h"
+#include "checkpoint/hdf5_handle.h"
 #include "checkpoint/verify.h"
 
 namespace gptrain {
@@ -72,6 +73,15 @@ FolderDescription describe_checkpoints(const std::filesystem::path& folder, bool
         }
     }
     return description;
+}
+
+std::string hdf5_version() {
+    prepare_hdf5();
+    unsigned major = 0;
+    unsigned minor = 0;
+    unsigned release = 0;
+    GPTRAIN_CHECK(H5get_libversion(&major, &minor, &release) >= 0);
+    return text("HDF5 ", major, ".", minor, ".", release);
 }
 
 }  // namespace gptrain

@@ -20,4 +20,7 @@ struct FolderDescription {
 /// full; the others in structure, or with `everything` in full.
 FolderDescription describe_checkpoints(const std::filesystem::path& folder, bool everything);
 
+/// "HDF5 1.10.8": the library in use.
+std::string hdf5_version();
+
 }  // namespace gptrain

@@ -1,5 +1,6 @@
 #include "comm/mpi_session.h"
 
+#include <array>
 #include <csignal>
 #include <cstdlib>
 #include <exception>
@@ -124,6 +125,15 @@ void exit_on_crash(ExitCode code) {
 }
 
 }  // namespace
+
+std::string mpi_version() {
+    std::array<char, MPI_MAX_LIBRARY_VERSION_STRING> all{};
+    int length = 0;
+    check_mpi(MPI_Get_library_version(all.data(), &length), "MPI_Get_library_version");
+    const std::string_view version(all.data(), narrow<std::size_t>(length));
+    // Open MPI lists its package behind a comma, MPICH its configuration on further lines.
+    return std::string(version.substr(0, version.find_first_of(",\n")));
+}
 
 bool launcher_provides_mpi(const Environment& environment) {
     for (const char* variable : {"OMPI_COMM_WORLD_SIZE", "PMIX_RANK", "PMI_RANK", "PMI_SIZE",

@@ -41,6 +41,9 @@ public:
     virtual void on_wait_end() = 0;
 };
 
+/// "Open MPI v4.1.4": the MPI library in use, which need not have been started.
+std::string mpi_version();
+
 /// MPI from the first to the last call. A process has one session, which outlives all
 /// communicators. A process without a launcher is a world of one rank and never calls MPI. Only one
 /// thread calls MPI. Catch errors while the session is alive: rank 0 reports a CommonError and all

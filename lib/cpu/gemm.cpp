@@ -10,6 +10,7 @@
 #include <utility>
 
 #include "base/process.h"
+#include "base/text.h"
 
 namespace gptrain::cpu {
 namespace {
@@ -221,6 +222,11 @@ void Gemms::multiply_within(const Gemm& gemm, std::span<std::byte> scratch) {
 
 std::int64_t Gemms::scratch_bytes(int threads) {
     return threads * scratch_per_thread;
+}
+
+std::string onednn_version() {
+    const dnnl_version_t& version = *dnnl_version();
+    return text("oneDNN ", version.major, ".", version.minor, ".", version.patch);
 }
 
 }  // namespace gptrain::cpu

@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <memory>
 #include <span>
+#include <string>
 
 #include "backend/matrix.h"
 #include "backend/scratch.h"
@@ -45,5 +46,8 @@ private:
     std::unique_ptr<Primitives> primitives_;
     bool bf16_ = false;
 };
+
+/// "oneDNN 2.6.3": the library in use.
+std::string onednn_version();
 
 }  // namespace gptrain::cpu

@@ -314,4 +314,8 @@ void HttpServer::finish(std::chrono::milliseconds most) const {
     state_->finish(most);
 }
 
+std::string microhttpd_version() {
+    return text("libmicrohttpd ", MHD_get_version());
+}
+
 }  // namespace gptrain

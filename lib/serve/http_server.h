@@ -50,4 +50,7 @@ private:
 /// True for an address that only this machine can reach.
 bool is_loopback(const std::string& address);
 
+/// "libmicrohttpd 0.9.75": the library in use.
+std::string microhttpd_version();
+
 }  // namespace gptrain

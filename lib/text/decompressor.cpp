@@ -6,6 +6,8 @@
 #include <zlib.h>
 #include <zstd.h>
 
+#include "base/text.h"
+
 namespace gptrain {
 namespace {
 
@@ -108,6 +110,10 @@ std::unique_ptr<Decompressor> decompressor_for(std::span<const std::byte> start)
                            begins_with(start.subspan(1), skippable_magic);
     if (skippable || begins_with(start, zstd_magic)) return std::make_unique<Zstd>();
     return nullptr;
+}
+
+std::string decompressor_versions() {
+    return text("zlib ", zlibVersion(), ", libzstd ", ZSTD_versionString());
 }
 
 }  // namespace gptrain

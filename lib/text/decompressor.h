@@ -44,4 +44,7 @@ struct CompressedFormat {
 inline constexpr std::array compressed_formats = {CompressedFormat{".gz", "gzip"},
                                                   CompressedFormat{".zst", "zstd"}};
 
+/// "zlib 1.2.13, libzstd 1.5.4": the libraries in use.
+std::string decompressor_versions();
+
 }  // namespace gptrain

@@ -1,0 +1,89 @@
+// gptrain help: the options as text, as a man page, or for completion in a shell.
+#include <CLI/CLI.hpp>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "base/log.h"
+#include "commands.h"
+#include "hardware/load_profile.h"
+#include "help/formats.h"
+#include "spec/section_reader.h"
+#include "spec/spec_keys.h"
+#include "tasks/load_task.h"
+#include "text/chat_template.h"
+
+namespace gptrain {
+namespace {
+
+constexpr auto files_section =
+    R"(What is in an output directory:
+
+  spec.yaml                the run spec with its defaults filled in
+  metrics.jsonl            a JSON object for each logged step
+  events.out.tfevents.*    the same for TensorBoard
+  checkpoints/step-N/      the state after step N
+  cache/                   the order of the samples)";
+
+constexpr auto environment_section =
+    R"(  OMP_NUM_THREADS         threads of a rank; default: its share of the cores
+  GPTRAIN_CUDA_LIBS       folders with cuBLASLt and NCCL, where they are not found
+  GPTRAIN_CUDA_ATTENTION  sm90: the attention kernels for sm_90a
+  GPTRAIN_CUDA_GRAPHS     1: record actions in graphs
+  NO_COLOR                set: no colours on a terminal)";
+
+constexpr auto see_also_section =
+    R"(gpt-preprocess(1), mpirun(1), and the pages in share/doc/gptrain,
+of which run-spec.md lists the keys of a run spec.)";
+
+std::vector<std::string> strings(const std::vector<std::string_view>& words) {
+    return {words.begin(), words.end()};
+}
+
+/// "model.num_layers=" and all other keys.
+std::vector<std::string> setting_beginnings() {
+    std::vector<std::string> keys = key_paths<RunSpec>();
+    for (std::string& key : keys)
+        key += '=';
+    return keys;
+}
+
+std::vector<std::string> names_of_templates() {
+    std::vector<std::string> names;
+    for (const NamedTemplate& one : named_templates())
+        names.emplace_back(one.name);
+    return names;
+}
+
+ProgramHelp program_help(const CLI::App& app) {
+    return {.command = command_help(app),
+            .summary = "train GPT language models, and use them",
+            .version = "gptrain " GPTRAIN_VERSION,
+            .date = GPTRAIN_DATE,
+            .sections = {{"Environment", environment_section},
+                         {"Files", files_section},
+                         {"See also", see_also_section}},
+            .words = {{"--hardware", strings(profile_names())},
+                      {"--task", strings(task_names())},
+                      {"--template", names_of_templates()},
+                      {"--set", setting_beginnings()},
+                      {"--fix", setting_beginnings()}}};
+}
+
+}  // namespace
+
+void add_help(CLI::App& app, Command& chosen) {
+    CLI::App* command =
+        app.add_subcommand("help", "Show all options, for a shell's completion or as a man page");
+    auto format = std::make_shared<std::string>();
+    add_help_format(*command, *format);
+    command->final_callback([&app, &chosen, format] {
+        chosen = [&app, format] {
+            print_raw(*format == "text" ? to_help_text(app)
+                                        : to_format(*format, program_help(app)));
+            return ExitCode::done;
+        };
+    });
+}
+
+}  // namespace gptrain

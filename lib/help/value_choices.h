@@ -1,0 +1,24 @@
+// How a shell completes the value of an option.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "help/command_help.h"
+
+namespace gptrain {
+
+struct ValueChoices {
+    std::vector<std::string> words;
+    bool files = false;  ///< a path may follow, too
+
+    bool any() const { return files || !words.empty(); }
+};
+
+/// Of a value "auto|never|DIR" the parts in lower case are words, and the others name what to give.
+ValueChoices value_choices(const OptionHelp& option, const ProgramHelp& program);
+
+/// The option that takes files or words where no option stands, or null.
+const OptionHelp* positional_of(const CommandHelp& command);
+
+}  // namespace gptrain
