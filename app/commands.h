@@ -19,6 +19,7 @@ using Command = std::function<ExitCode()>;
 
 /// Training and --dry-run: the program without a subcommand.
 void add_train(CLI::App& app, Command& chosen);
+void add_new(CLI::App& app, Command& chosen);
 void add_inspect(CLI::App& app, Command& chosen);
 void add_generate(CLI::App& app, Command& chosen);
 void add_eval(CLI::App& app, Command& chosen);

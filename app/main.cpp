@@ -48,6 +48,7 @@ int run(int argc, char** argv) {
     app.require_subcommand(0, 1);
     gptrain::Command chosen;
     gptrain::add_train(app, chosen);
+    gptrain::add_new(app, chosen);
     gptrain::add_inspect(app, chosen);
     gptrain::add_generate(app, chosen);
     gptrain::add_eval(app, chosen);

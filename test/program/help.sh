@@ -22,7 +22,7 @@ for program in gptrain preprocess; do
 done
 says gptrain.man ".SS gptrain plan" "\\-\\-world\\-size" ".SH EXIT STATUS" ".SH FILES"
 # Every option of --help has its place in the page.
-for command in "" inspect generate eval serve import export plan report; do
+for command in "" inspect generate eval serve import export plan report new; do
     expect_exit 0 "$gptrain" $command --help
     while read -r option; do
         grep -qF -- "${option//-/\\-}" gptrain.man || fail "$command $option is not in the man page"

@@ -1,0 +1,292 @@
+// gptrain new: a run spec for a token set and a machine.
+#include <CLI/CLI.hpp>
+#include <algorithm>
+#include <cctype>
+#include <filesystem>
+#include <memory>
+#include <optional>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "base/file.h"
+#include "base/log.h"
+#include "base/temporary_file.h"
+#include "commands.h"
+#include "data/indexed_dataset.h"
+#include "data/training_data.h"
+#include "device.h"
+#include "engine/memory_limits.h"
+#include "hardware/load_profile.h"
+#include "lines.h"
+#include "new_spec.h"
+#include "planner/step_prices.h"
+#include "text/tokenizer.h"
+
+namespace gptrain {
+namespace {
+
+constexpr std::int64_t max_new_ranks = 1 << 20;
+constexpr double max_hours = 1e6;
+constexpr double used_memory = 0.9;  // of what is available now; the rest is for other programs
+
+struct NewOptions {
+    std::string data;
+    std::string tokenizer;
+    std::optional<double> hours;
+    std::optional<std::int64_t> tokens;
+    std::string device;
+    std::int64_t ranks = 1;
+    std::string hardware;
+    std::string output;
+};
+
+/// What has been asked for on a terminal.
+class Questions {
+public:
+    /// The answer, or "" for an empty one.
+    std::string ask(std::string_view question) {
+        print_raw(text(question, ": "));
+        const auto line = lines_.next();
+        if (!line) fail(ExitCode::usage, "new: the input ended before all questions were answered");
+        return *line;
+    }
+
+private:
+    StdinLines lines_;
+};
+
+std::int64_t whole_number(const std::string& word) {
+    const auto value = parse_int(word);
+    if (!value || *value < 1 || *value > max_new_ranks)
+        fail(ExitCode::usage, "new: '", word, "' is not a number from 1 to ", max_new_ranks);
+    return *value;
+}
+
+/// Without --data, a terminal is asked for everything that the command line does not say.
+void ask_for_the_rest(NewOptions& options) {
+    Questions questions;
+    options.data = questions.ask("Token files to train on (their path without .bin)");
+    if (!options.hours && !options.tokens) {
+        const std::string hours =
+            questions.ask("Hours to train (empty: until the data were read 4 times)");
+        if (!hours.empty()) {
+            options.hours = parse_double(hours);
+            if (!options.hours || !(*options.hours > 0) || *options.hours > max_hours)
+                fail(ExitCode::usage, "new: '", hours, "' is not a number of hours above 0");
+        }
+    }
+    if (options.device.empty() && options.hardware.empty())
+        options.device = questions.ask("Device, cpu or cuda (empty: what this machine has)");
+    if (options.hardware.empty() && options.device != "cpu") {
+        std::string names;
+        for (const std::string_view name : profile_names())
+            names += text(names.empty() ? "" : ", ", name);
+        options.hardware = questions.ask(text("Hardware: ", names, " or a file (empty: this CPU)"));
+    }
+    const std::string ranks = questions.ask("Ranks (empty: 1)");
+    if (!ranks.empty()) options.ranks = whole_number(ranks);
+    if (options.output.empty())
+        options.output = questions.ask("File to write (empty: by the data's name)");
+}
+
+DeviceChoice device_of(const NewOptions& options) {
+    if (options.device == "cpu") return DeviceChoice::cpu;
+    if (options.device == "cuda") return DeviceChoice::cuda;
+    if (options.device.empty()) return DeviceChoice::automatic;
+    fail(ExitCode::usage, "--device ", options.device, ": give cpu or cuda");
+}
+
+/// The profile `cpu` with the cores and the memory of this machine.
+HardwareProfile this_cpu() {
+    HardwareProfile profile = load_profile("cpu");
+    const std::int64_t cores = std::max(1U, std::thread::hardware_concurrency());
+    double memory = profile.node.host_memory;
+    for (const MemoryLimit& limit : host_memory_limits())
+        memory = std::min(memory, used_memory * static_cast<double>(limit.available));
+    profile.name = text("the CPU of this machine, ", counted(cores, "core"));
+    profile.node.devices = cores;
+    profile.node.host_memory = memory;
+    profile.device.memory = memory / static_cast<double>(cores);
+    return profile;
+}
+
+HardwareProfile hardware_of(const NewOptions& options) {
+    if (!options.hardware.empty()) return load_profile(options.hardware);
+    if (plan_for_cuda(device_of(options))) {
+        fail(ExitCode::usage,
+             "new: for GPUs give --hardware NAME, the profile of one (h100-sxm, ...), or a file");
+    }
+    return this_cpu();
+}
+
+/// The tokenizer given or, where its file lies next to the token files, the one that made them.
+std::string tokenizer_of(const NewOptions& options, const IndexedDataset& data) {
+    if (!options.tokenizer.empty() || !data.meta()) return options.tokenizer;
+    const auto path = data.prefix().parent_path() / data.meta()->tokenizer_file;
+    std::error_code error;
+    if (!std::filesystem::is_regular_file(path, error)) return "";
+    const bool own = text(Tokenizer(path).fingerprint()) == text(data.meta()->tokenizer_crc32c);
+    return own ? path.string() : "";
+}
+
+std::int64_t vocabulary_of(const IndexedDataset& data, const std::string& tokenizer_path) {
+    if (!tokenizer_path.empty()) {
+        const Tokenizer tokenizer(tokenizer_path);
+        if (data.meta()) {
+            check_tokenizer(data.prefix(), *data.meta(),
+                            {"--tokenizer " + tokenizer_path, text(tokenizer.fingerprint())});
+        }
+        return tokenizer.vocab_size();
+    }
+    if (data.meta()) return data.meta()->vocab_size;
+    fail(ExitCode::usage, data.prefix().string(),
+         ": no .meta.json names its tokenizer; give --tokenizer FILE");
+}
+
+/// "stories" of data/stories_text_document, or of the file to write.
+std::string name_of_run(const NewOptions& options) {
+    std::string name = std::filesystem::path(options.output).stem().string();
+    if (name.empty()) name = std::filesystem::path(options.data).filename().string();
+    constexpr std::string_view ending = "_text_document";
+    if (name.ends_with(ending) && name.size() > ending.size())
+        name.resize(name.size() - ending.size());
+    return name;
+}
+
+std::string shown_command(const NewOptions& options) {
+    std::string out = text("gptrain new --data ", options.data);
+    if (!options.tokenizer.empty()) out += text(" --tokenizer ", options.tokenizer);
+    if (options.hours) out += text(" --hours ", *options.hours);
+    if (options.tokens) out += text(" --tokens ", *options.tokens);
+    if (!options.device.empty()) out += text(" --device ", options.device);
+    if (options.ranks != 1) out += text(" --ranks ", options.ranks);
+    if (!options.hardware.empty()) out += text(" --hardware ", options.hardware);
+    return without_controls(out);
+}
+
+/// What the size of a run follows from.
+struct NewRun {
+    RunSpec base;
+    HardwareProfile hardware;
+    std::string tokenizer;  ///< its path, or empty
+    RunBudget budget;
+};
+
+NewRun read_new_run(const NewOptions& options, const std::string& name) {
+    require_token_files(options.data);
+    const IndexedDataset data(options.data);
+    NewRun run = {.base = {},
+                  .hardware = hardware_of(options),
+                  .tokenizer = tokenizer_of(options, data),
+                  .budget = {.hours = options.hours, .tokens = options.tokens}};
+    plan_for_cuda(device_of(options), run.hardware);  // checks that they agree
+    run.base.name = name;
+    run.base.device = run.hardware.kind;
+    run.base.data.train = {{.prefix = options.data}};
+    run.base.data.split = "95,5,0";
+    run.base.model.vocab_size = vocabulary_of(data, run.tokenizer);
+    run.budget.data_tokens = count_training_tokens(run.base.data).value_or(0);
+    return run;
+}
+
+SizedRun size_on_ranks(const NewRun& run, std::int64_t ranks) {
+    const bool cuda = run.hardware.kind == DeviceChoice::cuda;
+    const BackendMemory needs = backend_memory(cuda);
+    return size_run(
+        run.base, run.budget,
+        {.target = {.world_size = ranks, .cuda = cuda, .dry_run = true},
+         .needs = needs,
+         .hardware = run.hardware,
+         .capacity = run.hardware.device.memory * devices_per_rank(run.hardware, ranks)});
+}
+
+void print_new_run(const SizedRun& run, const NewOptions& options, const std::string& hardware,
+                   std::int64_t data_tokens) {
+    if (run.tokens / good_passes > data_tokens) {
+        warn("the run reads its ", grouped(data_tokens), " training tokens more than ", good_passes,
+             " times; more data would teach it more");
+    }
+    print(options.output, ": ", grouped(run.parameters), " parameters, ", grouped(run.tokens),
+          " tokens, about ", human_time(run.estimate.days * 86400), " on ", hardware);
+    print("no larger because of ", limit_text(run));
+    print("train with: ", options.ranks > 1 ? text("mpirun -n ", options.ranks, " ") : "",
+          "gptrain --config ", options.output);
+}
+
+ExitCode write_new_spec(NewOptions options) {
+    if (options.data.empty()) ask_for_the_rest(options);
+    const std::string name = name_of_run(options);
+    if (options.output.empty()) options.output = name + ".yaml";
+    require_new(options.output, "--output");
+    const NewRun question = read_new_run(options, name);
+    const SizedRun run = size_on_ranks(question, options.ranks);
+    write_file_durably(options.output,
+                       new_run_spec(run, {.command = shown_command(options),
+                                          .prefix = options.data,
+                                          .tokenizer = question.tokenizer,
+                                          .hardware = question.hardware.name,
+                                          .data_tokens = question.budget.data_tokens,
+                                          .ranks = options.ranks}));
+    print_new_run(run, options, question.hardware.name, question.budget.data_tokens);
+    return ExitCode::done;
+}
+
+void add_data_options(CLI::App& command, NewOptions& options) {
+    command
+        .add_option("--data", options.data,
+                    "Token files to train on; without them a terminal is asked for everything")
+        ->type_name("PREFIX");
+    command
+        .add_option("--tokenizer", options.tokenizer,
+                    "The tokenizer that made them; default: the one next to them")
+        ->type_name("TOKENIZER");
+    CLI::Option* hours =
+        command.add_option("--hours", options.hours, "Time to train, by the estimate")
+            ->type_name("H")
+            ->check(CLI::Range(1e-3, max_hours).description(""));
+    command
+        .add_option("--tokens", options.tokens,
+                    "Tokens to train on; default: four passes over the data, or what --hours "
+                    "allows")
+        ->type_name("N")
+        ->check(CLI::Range(std::int64_t{1}, std::int64_t{1} << 50).description(""))
+        ->excludes(hours);
+}
+
+void add_machine_options(CLI::App& command, NewOptions& options) {
+    command
+        .add_option("--device", options.device,
+                    "What trains; default: that of --hardware, or what this machine has")
+        ->type_name("cpu|cuda");
+    command.add_option("--ranks", options.ranks, "Ranks that train")
+        ->type_name("N")
+        ->check(CLI::Range(std::int64_t{1}, max_new_ranks).description(""))
+        ->capture_default_str();
+    command
+        .add_option("--hardware", options.hardware,
+                    "A profile of the program (h100-sxm, ...) or a file like those of "
+                    "configs/hardware; default: the CPU of this machine")
+        ->type_name("NAME|FILE");
+}
+
+}  // namespace
+
+void add_new(CLI::App& app, Command& chosen) {
+    CLI::App* command = app.add_subcommand(
+        "new", "Write a run spec for token files and a machine, with a model of the right size");
+    auto options = std::make_shared<NewOptions>();
+    add_data_options(*command, *options);
+    add_machine_options(*command, *options);
+    command
+        ->add_option("--output", options->output,
+                     "The run spec to write, which must not exist; default: by the data's name")
+        ->type_name("FILE.yaml");
+    command->final_callback([&chosen, options] {
+        if (options->data.empty() && !(stdin_is_terminal() && stdout_is_terminal()))
+            throw CLI::RequiredError("new: --data");
+        chosen = [options] { return write_new_spec(*options); };
+    });
+}
+
+}  // namespace gptrain

@@ -1,0 +1,53 @@
+// The size of a new run: the largest model that its tokens, its time and the memory of its machine
+// allow, and the settings with which it trains fastest there.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string_view>
+
+#include "search/search.h"
+#include "search/size_rules.h"
+
+namespace gptrain {
+
+/// What a run has.
+struct RunBudget {
+    std::int64_t data_tokens = 0;        ///< of one pass over the training data
+    std::optional<double> hours;         ///< of training; at most one of these two
+    std::optional<std::int64_t> tokens;  ///< to train on
+
+    /// Tokens to train on at most: `tokens`, else good_passes over the data.
+    std::int64_t most_tokens() const;
+};
+
+/// Where it runs. All arguments outlive it.
+struct RunMachine {
+    PlanTarget target;
+    const BackendMemory& needs;
+    const HardwareProfile& hardware;
+    double capacity = 0;  ///< bytes for one rank, with the reserve for libraries
+};
+
+/// Why the model is no larger.
+enum class SizeLimit { tokens, time, memory, largest };
+
+struct SizedRun {
+    RunSpec spec;
+    std::int64_t parameters = 0;
+    std::int64_t tokens = 0;  ///< that it trains on
+    StepEstimate estimate;
+    SizeLimit limit = SizeLimit::largest;
+};
+
+/// Fills in model, training, mesh, learning rate and intervals of `base`, which has the data and
+/// model.vocab_size, that of its tokenizer. The model is the largest of model_sizes that
+///  - has at most 1 / tokens_per_parameter parameters for each of the most tokens,
+///  - fits into the memory with some mesh, microbatch and recomputation, and
+///  - in `hours`, by the estimate, sees tokens_per_parameter tokens for each parameter;
+/// the smallest, if tokens or time are too few for any. It trains on all of the most tokens, or on
+/// those that it sees in `hours`, if these are fewer. Error (usage) if not even the smallest fits
+/// into the memory.
+SizedRun size_run(const RunSpec& base, const RunBudget& budget, const RunMachine& machine);
+
+}  // namespace gptrain

@@ -1,0 +1,70 @@
+#!/usr/bin/env bash
+# Usage: new.sh GPTRAIN GPT-PREPROCESS ON-TERMINAL. gptrain new: from token files to a run spec that
+# trains.
+. "$(dirname "$0")/lib.sh"
+on_terminal=$(realpath "$3")
+make_data
+
+expect_exit 2 "$gptrain" new
+says err --data
+expect_exit 3 "$gptrain" new --data missing
+says err missing.idx
+[[ ! -e missing.yaml ]] || fail "a spec without data"
+
+expect_exit 0 "$gptrain" new --data text_text_document --device cpu --output tiny.yaml
+says out "tiny.yaml: " "train with: gptrain --config tiny.yaml" "no larger because of the tokens"
+says tiny.yaml "name: tiny" "prefix: text_text_document" "tokenizer: tok.model" \
+    "vocab_size: 320" "num_layers: 2" "device: cpu"
+expect_exit 0 "$gptrain" inspect tiny.yaml
+expect_exit 0 "$gptrain" --config tiny.yaml --set training.steps=2 --set checkpoint.interval=2
+says out "finished after step 2"
+expect_exit 0 "$gptrain" generate --checkpoint runs/tiny --prompt "and" --max-tokens 40
+
+# What is there is never overwritten.
+cp tiny.yaml before
+expect_exit 2 "$gptrain" new --data text_text_document --device cpu --output tiny.yaml
+says err tiny.yaml
+same tiny.yaml before
+
+# More tokens make a larger model.
+parameters() { sed -n 's/.*: \([0-9,]*\) parameters.*/\1/p' out | tr -d ,; }
+expect_exit 0 "$gptrain" new --data text_text_document --tokens 20000000000 --hardware h100-sxm \
+    --ranks 2 --output large.yaml
+large=$(parameters)
+says large.yaml "device: cuda" "--tokens 20000000000"
+says out "mpirun -n 2 gptrain --config large.yaml"
+says err "more than 4 times"
+expect_exit 0 "$gptrain" --config large.yaml --dry-run --world-size 2 --hardware h100-sxm
+says out "fits: "
+expect_exit 0 "$gptrain" new --data text_text_document --tokens 100000000 --hardware h100-sxm \
+    --output small.yaml
+((large > 50 * $(parameters))) || fail "$large parameters for 200 times the tokens of $(parameters)"
+# The estimate of a spec that --hours sized is that of the dry run, and within the hours.
+expect_exit 0 "$gptrain" new --data text_text_document --hours 0.01 --hardware cpu --output timed.yaml
+expect_exit 0 "$gptrain" --config timed.yaml --dry-run --hardware cpu --json timed.json
+days=$(sed -n 's/.*"days": *\([0-9.e-]*\).*/\1/p' timed.json)
+awk -v days="$days" 'BEGIN { exit !(days > 0 && days * 24 <= 0.0101) }' || fail "'$days' days for 0.01 hours"
+
+# What cannot be.
+expect_exit 2 "$gptrain" new --data text_text_document --hours 1 --tokens 5
+expect_exit 2 "$gptrain" new --data text_text_document --hours 0
+expect_exit 2 "$gptrain" new --data text_text_document --device gpu
+says err "cpu or cuda"
+expect_exit 2 "$gptrain" new --data text_text_document --device cuda --hardware cpu --output no.yaml
+expect_exit 2 "$gptrain" new --data text_text_document --device cuda --output no.yaml
+says err --hardware
+rm text_text_document.meta.json
+expect_exit 2 "$gptrain" new --data text_text_document --device cpu --output no.yaml
+says err --tokenizer
+expect_exit 0 "$gptrain" new --data text_text_document --device cpu --output given.yaml \
+    --tokenizer tok.model
+[[ ! -e no.yaml ]] || fail "a refused spec was written"
+
+# A terminal is asked for what is missing.
+printf 'text_text_document\n\ncpu\n\nasked.yaml\n' >answers
+"$on_terminal" --talk "$gptrain" new --tokenizer tok.model <answers >out 2>err ||
+    fail "on a terminal: $(tail -n 3 out err)"
+says out "Token files" "Hours" "Ranks" "asked.yaml: "
+expect_exit 0 "$gptrain" inspect asked.yaml
+
+finish
