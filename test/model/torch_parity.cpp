@@ -249,11 +249,10 @@ void check_near(const Fixture& fixture, const std::string& group, const NamedVal
 }  // namespace
 
 TEST_CASE("a model computes what PyTorch computes", "[model][torch]") {
-    const Fixture fixture(GENERATE("gpt2_tiny.h5", "llama_tiny.h5", "qwen_tiny.h5", "neox_tiny.h5",
-                                   "learned_tiny.h5", "muon_gpt2_tiny.h5", "muon_llama_tiny.h5",
-                                   "lora_gpt2_tiny.h5", "lora_llama_tiny.h5", "prompt_gpt2_tiny.h5",
-                                   "prompt_llama_tiny.h5", "mlm_gpt2_tiny.h5",
-                                   "mlm_llama_tiny.h5"));
+    const Fixture fixture(GENERATE(
+        "gpt2_tiny.h5", "llama_tiny.h5", "qwen_tiny.h5", "neox_tiny.h5", "learned_tiny.h5",
+        "muon_gpt2_tiny.h5", "muon_llama_tiny.h5", "lora_gpt2_tiny.h5", "lora_llama_tiny.h5",
+        "prompt_gpt2_tiny.h5", "prompt_llama_tiny.h5", "mlm_gpt2_tiny.h5", "mlm_llama_tiny.h5"));
     TinyRun run(fixture.spec());
     run.set_weights(fixture.group("weight", run.state("weight")));
 
