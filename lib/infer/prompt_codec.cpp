@@ -46,6 +46,7 @@ std::optional<ConfigFile> read_config(const ModelSource& source, std::string_vie
 
 PromptCodec::PromptCodec(const InferenceRun& run)
     : vocab_(run.plan.model.vocab), tokenizer_(run.tokenizer.open()) {
+    if (tokenizer_) vocab_ = std::min(vocab_, tokenizer_->vocab_size());
     if (run.plan.end_of_document.id) ends_.push_back(*run.plan.end_of_document.id);
     if (tokenizer_ && tokenizer_->eos_id()) ends_.push_back(*tokenizer_->eos_id());
     read_generation_config(run.source);

@@ -21,7 +21,13 @@ public:
     PromptCodec& operator=(const PromptCodec&) = delete;
 
     bool has_tokenizer() const { return tokenizer_.has_value(); }
+    /// The number of tokens that a text may have: the tokenizer's, if there is one. The model's
+    /// vocabulary may be larger, to be a round number.
     std::int64_t vocab_size() const { return vocab_; }
+    /// Of a token's logits, those of these tokens.
+    std::span<const float> choices(std::span<const float> logits) const {
+        return logits.first(static_cast<std::size_t>(vocab_));
+    }
     /// An empty prompt is the start of a document. Error (usage): a word that is no id, an id
     /// outside the vocabulary, or an empty prompt of a model without an end of document.
     std::vector<std::int32_t> encode(std::string_view prompt) const;

@@ -101,7 +101,8 @@ void TextGenerator::read(std::span<const std::int32_t> prompt) {
 TextEnd TextGenerator::write(std::span<const std::int32_t> prompt, PromptCodec::Decoder decoder,
                              const WriteOptions& options, DrawPlace place, const Reader& reader) {
     StopTexts stop(options.stop);
-    const auto choose = [&](std::span<const float> logits) {
+    const auto choose = [&](std::span<const float> all) {
+        const std::span<const float> logits = codec_.choices(all);
         std::vector<float> own(logits.begin(), logits.end());
         penalize(own, text_, options.sampling.repetition_penalty);
         return sample_token(own, options.sampling, place);

@@ -136,7 +136,8 @@ std::vector<TextStep> Scheduler::next_steps() {
     return steps;
 }
 
-void Scheduler::take(std::size_t step, std::span<const float> logits) {
+void Scheduler::take(std::size_t step, std::span<const float> all) {
+    const std::span<const float> logits = codec_.choices(all);
     const std::int64_t place = last_.at(step);
     // An error in an earlier row of the step has freed it.
     if (!places_[static_cast<std::size_t>(place)]) return;

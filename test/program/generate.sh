@@ -54,6 +54,12 @@ awk -v a="$loss" -v b="$(sed -n 's/.*"loss":\([0-9.]*\).*/\1/p' out)" \
     'BEGIN { apart = a / b - 1; exit !(apart != 0 && apart < 0.01 && apart > -0.01) }' ||
     fail "loss $loss, in bf16: $(cat out)"
 
+# A vocabulary that is larger than the tokenizer's: what has no text is never chosen.
+train 0 padded training.steps=1 model.vocab_size=2048 model.init_std=0.5
+for sampling in "--temperature 0" "--temperature 5 --seed 1" "--temperature 5 --seed 2"; do
+    expect_exit 0 "$gptrain" generate --checkpoint padded "${prompt[@]}" $sampling
+done
+
 # A stop text ends the output before it, wherever its tokens begin.
 model=ids
 ids_prompt=(--prompt "5 6 7" --max-tokens 20 --seed 1)
