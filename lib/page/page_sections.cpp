@@ -22,13 +22,11 @@ constexpr std::size_t shown_events = 200;
 // ---- tasks --------------------------------------------------------------------------------------
 
 std::string task_cell(const ReportedRun& run, const TaskMetric& row) {
-    for (const TaskMetric& own : run.tasks) {
-        if (own.task != row.task || own.metric != row.metric) continue;
-        const std::string error =
-            own.standard_error ? text("\u00b1 ", significant(*own.standard_error, 2)) : "";
-        return text("<td>", significant(own.value, 4), ' ', element("small", error), "</td>");
-    }
-    return "<td></td>";
+    const TaskMetric* own = find_metric(run.tasks, row.task, row.metric);
+    if (own == nullptr) return "<td></td>";
+    const std::string error =
+        own->standard_error ? text("\u00b1 ", significant(*own->standard_error, 2)) : "";
+    return text("<td>", significant(own->value, 4), ' ', element("small", error), "</td>");
 }
 
 }  // namespace

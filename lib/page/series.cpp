@@ -73,9 +73,10 @@ std::vector<Point> points_of(std::span<const Validation> validations) {
 std::vector<Point> points_of(std::span<const TaskEvaluation> evaluations, std::string_view task,
                              std::string_view metric) {
     std::vector<Point> points;
-    for (const TaskEvaluation& each : evaluations)
-        points.push_back({static_cast<double>(each.step),
-                          value_of(each.metrics, task, metric).value_or(no_value)});
+    for (const TaskEvaluation& each : evaluations) {
+        const TaskMetric* found = find_metric(each.metrics, task, metric);
+        points.push_back({static_cast<double>(each.step), found ? found->value : no_value});
+    }
     return points;
 }
 

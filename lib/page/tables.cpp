@@ -121,7 +121,9 @@ void add_tasks(std::vector<TableColumn>& columns, std::span<const ReportedRun> r
                 columns.push_back({text("tasks.", metric.task, ".", metric.metric),
                                    [task = metric.task, name = metric.metric](const Row& row) {
                                        if (row.tasks == nullptr) return std::string();
-                                       return cell_of(value_of(row.tasks->metrics, task, name));
+                                       const TaskMetric* found =
+                                           find_metric(row.tasks->metrics, task, name);
+                                       return found ? cell_of(std::optional(found->value)) : "";
                                    }});
             }
         }

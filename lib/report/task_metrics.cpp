@@ -1,5 +1,7 @@
 #include "report/task_metrics.h"
 
+#include <algorithm>
+
 namespace gptrain {
 namespace {
 
@@ -20,12 +22,12 @@ bool is_number(const Json& object, std::string_view key) {
 
 }  // namespace
 
-std::optional<double> value_of(std::span<const TaskMetric> metrics, std::string_view task,
-                               std::string_view metric) {
-    for (const TaskMetric& each : metrics) {
-        if (each.task == task && each.metric == metric) return each.value;
-    }
-    return std::nullopt;
+const TaskMetric* find_metric(std::span<const TaskMetric> metrics, std::string_view task,
+                              std::string_view metric) {
+    const auto found = std::find_if(metrics.begin(), metrics.end(), [&](const TaskMetric& each) {
+        return each.task == task && each.metric == metric;
+    });
+    return found == metrics.end() ? nullptr : &*found;
 }
 
 std::vector<TaskMetric> task_metrics(const Json& tasks, const std::string& source) {

@@ -19,9 +19,9 @@ struct TaskMetric {
     std::optional<double> standard_error = {};
 };
 
-/// The value of a task's metric, if it is among these.
-std::optional<double> value_of(std::span<const TaskMetric> metrics, std::string_view task,
-                               std::string_view metric);
+/// A task's metric, if it is among these, or null.
+const TaskMetric* find_metric(std::span<const TaskMetric> metrics, std::string_view task,
+                              std::string_view metric);
 
 /// Reads the metrics that are known (not null). A task may also have "documents" and "few_shot".
 /// Anything else is an Error (bad_input) that names `source`.

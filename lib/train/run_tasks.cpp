@@ -40,11 +40,12 @@ RunTasks::RunTasks(const EvalTasksSpec& spec, const Tokenizer& tokenizer, std::i
 }
 
 std::vector<TaskMetric> RunTasks::metrics(std::span<const TokenScores> scores) const {
+    const bool known = are_finite(scores);
     std::vector<TaskMetric> all;
     for (const TaskResult& result : judge(questions_, scores, {})) {
         for (const Metric& metric : result.metrics) {
             TaskMetric& each = all.emplace_back(TaskMetric{result.name, metric.name, metric.value});
-            if (!are_finite(scores)) each.value = std::numeric_limits<double>::quiet_NaN();
+            if (!known) each.value = std::numeric_limits<double>::quiet_NaN();
             if (std::isfinite(metric.standard_error)) each.standard_error = metric.standard_error;
         }
     }

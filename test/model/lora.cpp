@@ -1,10 +1,10 @@
 // LoRA.
 #include <cmath>
 
+#include "adapter_values.h"
 #include "catch.h"
 #include "spec/make_plan.h"
 #include "spec/model_tensors.h"
-#include "tiny_run.h"
 
 using namespace gptrain;
 using namespace gptrain::test;
@@ -34,25 +34,13 @@ void give_weights(TinyRun& run) {
     run.set_weights(weights);
 }
 
-NamedValues without_adapter(NamedValues values) {
-    std::erase_if(values, [](const auto& entry) { return is_adapter_parameter(entry.first); });
-    return values;
-}
-
-std::int64_t elements_of(const NamedValues& values) {
-    std::int64_t sum = 0;
-    for (const auto& [name, tensor] : values)
-        sum += std::ssize(tensor);
-    return sum;
-}
-
 }  // namespace
 
 TEST_CASE("LoRA starts as the model that it adapts", "[model][lora]") {
     const RunSpec spec = variant(GENERATE(0, 1, 2, 3));
     TinyRun plain(spec);
     TinyRun adapted(with_lora(spec));
-    CHECK(without_adapter(adapted.state("weight")) == plain.state("weight"));
+    CHECK(adapted_values(adapted) == plain.state("weight"));
     const StepBatch batch = random_batch(plain.plan(), 1);
     const LossSum expected = plain.engine().evaluate(batch);
     const LossSum actual = adapted.engine().evaluate(batch);
@@ -67,23 +55,7 @@ TEST_CASE("LoRA's gradients are the same in every recompute mode and schedule", 
     RunSpec spec = with_lora(variant(GENERATE(0, 1, 2, 3)), GENERATE(true, false));
     spec.precision.compute = GENERATE(Precision::fp32, Precision::bf16);
     spec.model.dropout = 0.1;
-    spec.recompute = Recompute::none;
-    TinyRun kept(spec);
-    give_weights(kept);
-    const StepBatch batch = random_batch(kept.plan(), 1);
-    const double loss = kept.step(batch);
-    const NamedValues gradients = kept.gradients();
-    using enum ScheduleKind;
-    for (const Recompute recompute : {Recompute::none, Recompute::selective, Recompute::full}) {
-        for (const ScheduleKind schedule : {one_f_one_b, zero_bubble}) {
-            spec.recompute = recompute;
-            spec.parallel.schedule = schedule;
-            TinyRun other(spec);
-            give_weights(other);
-            CHECK(other.step(batch) == loss);
-            CHECK(other.gradients() == gradients);
-        }
-    }
+    check_modes(spec, give_weights);
 }
 
 TEST_CASE("LoRA's gradients, with dropout, are those of the loss", "[model][lora]") {
@@ -123,10 +95,10 @@ TEST_CASE("the adapted model keeps its values and takes no more memory than thes
     RunSpec spec = variant(GENERATE(0, 2));
     spec.precision.compute = GENERATE(Precision::fp32, Precision::bf16);
     TinyRun run(with_lora(spec));
-    const NamedValues before = without_adapter(run.state("weight"));
+    const NamedValues before = adapted_values(run);
     for (int step = 1; step <= 100; ++step)
         run.step(random_batch(run.plan(), step));
-    CHECK(without_adapter(run.state("weight")) == before);
+    CHECK(adapted_values(run) == before);
     run.engine().evaluate(random_batch(run.plan(), 1));
     CHECK(run.engine().memory().peaks() == run.memory_plan());
     const NamedValues gradients = run.gradients();

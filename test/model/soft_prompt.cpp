@@ -1,10 +1,10 @@
 // Prompt tuning and p-tuning.
 #include <cmath>
 
+#include "adapter_values.h"
 #include "catch.h"
 #include "spec/make_plan.h"
 #include "spec/model_tensors.h"
-#include "tiny_run.h"
 
 using namespace gptrain;
 using namespace gptrain::test;
@@ -20,32 +20,19 @@ RunSpec prompt_variant(int index) {
     }
 }
 
-NamedValues adapted_model(TinyRun& run) {
-    NamedValues values = run.state("weight");
-    std::erase_if(values, [](const auto& entry) { return is_adapter_parameter(entry.first); });
-    return values;
-}
-
-std::int64_t elements_in(const NamedValues& values) {
-    std::int64_t sum = 0;
-    for (const auto& [name, tensor] : values)
-        sum += std::ssize(tensor);
-    return sum;
-}
-
 }  // namespace
 
 TEST_CASE("only virtual tokens are trained", "[model][prompt]") {
     const RunSpec spec = prompt_variant(GENERATE(0, 1));
     TinyRun run(spec);
     const RunPlan& plan = run.plan();
-    CHECK(adapted_model(run) == TinyRun([&] {
-                                    RunSpec plain = spec;
-                                    plain.adapter.reset();
-                                    return plain;
-                                }())
-                                    .state("weight"));
-    CHECK(elements_in(run.gradients()) == parameter_count(plan.model) - frozen_parameters(plan));
+    CHECK(adapted_values(run) == TinyRun([&] {
+                                     RunSpec plain = spec;
+                                     plain.adapter.reset();
+                                     return plain;
+                                 }())
+                                     .state("weight"));
+    CHECK(elements_of(run.gradients()) == parameter_count(plan.model) - frozen_parameters(plan));
     CHECK(frozen_parameters(plan) == parameter_count(without_adapter(plan.model)));
 }
 
@@ -54,21 +41,7 @@ TEST_CASE("the gradients of virtual tokens are the same in every recompute mode 
     RunSpec spec = prompt_variant(GENERATE(0, 1, 2));
     spec.precision.compute = GENERATE(Precision::fp32, Precision::bf16);
     spec.model.dropout = 0.1;
-    spec.recompute = Recompute::none;
-    TinyRun kept(spec);
-    const StepBatch batch = random_batch(kept.plan(), 1);
-    const double loss = kept.step(batch);
-    const NamedValues gradients = kept.gradients();
-    using enum ScheduleKind;
-    for (const Recompute recompute : {Recompute::none, Recompute::selective, Recompute::full}) {
-        for (const ScheduleKind schedule : {one_f_one_b, zero_bubble}) {
-            spec.recompute = recompute;
-            spec.parallel.schedule = schedule;
-            TinyRun other(spec);
-            CHECK(other.step(batch) == loss);
-            CHECK(other.gradients() == gradients);
-        }
-    }
+    check_modes(spec, [](TinyRun&) {});
 }
 
 TEST_CASE("the gradients of virtual tokens are those of the loss", "[model][prompt]") {
@@ -112,7 +85,7 @@ TEST_CASE("the model with virtual tokens keeps its values and takes the predicte
     RunSpec spec = prompt_variant(is_bf16 ? 2 : 0);
     spec.precision.compute = is_bf16 ? Precision::bf16 : Precision::fp32;
     TinyRun run(spec);
-    const NamedValues before = adapted_model(run);
+    const NamedValues before = adapted_values(run);
     const double first = run.step(random_batch(run.plan(), 1));
     double last = first;
     for (int step = 2; step <= 100; ++step) {
@@ -121,11 +94,11 @@ TEST_CASE("the model with virtual tokens keeps its values and takes the predicte
         last = run.step(batch);
     }
     CHECK(last < first);
-    CHECK(adapted_model(run) == before);
+    CHECK(adapted_values(run) == before);
     run.engine().evaluate(random_batch(run.plan(), 1));
     CHECK(run.engine().memory().peaks() == run.memory_plan());
     const NamedValues gradients = run.gradients();
-    const std::int64_t trained = elements_in(gradients);
+    const std::int64_t trained = elements_of(gradients);
     const std::int64_t gaps = 2 * Arena::alignment * static_cast<std::int64_t>(gradients.size());
     CHECK(run.memory_plan()[MemoryUse::main_grads] <= 4 * trained + gaps);
     CHECK(run.memory_plan()[MemoryUse::optimizer] <= 8 * trained + gaps);
