@@ -12,26 +12,6 @@ END
 sed -i 's/^optimizer: .*/optimizer: {name: muon, lr: 0.01, eps: 1.0e-4}/' run.yaml
 few="training.global_batch_size=8 training.steps=6 checkpoint.interval=3 checkpoint.keep_last=4"
 
-declare -A meshes=(
-    [one]="parallel.data=1"
-    [dp]="parallel.data=2"
-    [tp]="parallel.tensor=2 parallel.sequence_parallel=true"
-    [pp]="parallel.pipeline=2"
-    [cp]="parallel.context=2"
-    [dp_tp]="parallel.data=2 parallel.tensor=2"
-)
-ranks_of() { case $1 in one) echo 1 ;; dp_tp) echo 4 ;; *) echo 2 ;; esac; }
-
-# run_on MESH OUTPUT-DIR KEY=VALUE...
-run_on() { train_ranks 0 "$(ranks_of "$1")" "$2" $few ${meshes[$1]} "${@:3}"; }
-
-# same_files A B STEP: all ranks saved the same bytes.
-same_files() {
-    local file
-    for file in "$(checkpoint "$1" "$3")"/shard-*.h5; do
-        same "$file" "$(checkpoint "$2" "$3")/${file##*/}"
-    done
-}
 losses() { sed -n 's/^{"step": \([4-6]\), "loss": \([^,]*\),.*/\1 \2/p' "$1/metrics.jsonl"; }
 
 # near A B: the losses after step 3 are equal, but for rounding.
@@ -50,7 +30,7 @@ for mesh in one dp tp pp cp dp_tp; do
     history $mesh >$mesh.history
     history $mesh-parts >$mesh-parts.history
     same $mesh.history $mesh-parts.history
-    same_files $mesh $mesh-parts 6
+    same_shards $mesh $mesh-parts 6
     near $mesh one
 done
 says "$(checkpoint one 6)/manifest.json" '"group":"momentum_buffer","name":"h.0.attn.q.weight"' \
@@ -60,7 +40,7 @@ says_not "$(checkpoint one 6)/manifest.json" '"group":"exp_avg","name":"h.0.attn
 # moved FROM TO: TO goes on from the checkpoint of FROM after step 3.
 moved() {
     options=(--resume "$1/checkpoints/step-000003")
-    settings output_dir="$1-to-$2" $few ${meshes[$2]}
+    settings output_dir="$1-to-$2" $few ${named_meshes[$2]}
     timeout --signal=KILL 120 "$mpirun" -n "$(ranks_of "$2")" "$gptrain" --config run.yaml \
         "${set[@]}" "${options[@]}" >out 2>err
     ran 0 $? "$2 from $1"

@@ -12,16 +12,7 @@ few="init_from=base training.seq_length=24 training.global_batch_size=8 training
 prompt='adapter={kind: prompt, virtual_tokens: 3, init: vocabulary}'
 tuning='adapter={kind: p_tuning, virtual_tokens: 5, encoder_hidden_size: 12}'
 
-declare -A meshes=(
-    [one]="parallel.data=1"
-    [dp]="parallel.data=2"
-    [tp]="parallel.tensor=2 parallel.sequence_parallel=true"
-    [pp]="parallel.pipeline=2 parallel.schedule=zero_bubble"
-    [cp]="parallel.context=2"
-    [dp_tp]="parallel.data=2 parallel.tensor=2"
-)
-ranks_of() { case $1 in one) echo 1 ;; dp_tp) echo 4 ;; *) echo 2 ;; esac; }
-run_on() { train_ranks 0 "$(ranks_of "$1")" "$2" $few ${meshes[$1]} "${@:3}"; }
+named_meshes[pp]+=" parallel.schedule=zero_bubble"
 losses() { sed -n 's/^{"step": \([1-6]\), "loss": \([^,]*\),.*/\1 \2/p' "$1/metrics.jsonl"; }
 
 # near A B: the losses are equal, but for rounding.

@@ -40,6 +40,20 @@ train_ranks() {
     end_ranks "$1" "$2 ranks, ${*:3}"
 }
 
+# Meshes by name. A script may add settings to them.
+declare -A named_meshes=(
+    [one]="parallel.data=1"
+    [dp]="parallel.data=2"
+    [tp]="parallel.tensor=2 parallel.sequence_parallel=true"
+    [pp]="parallel.pipeline=2"
+    [cp]="parallel.context=2"
+    [dp_tp]="parallel.data=2 parallel.tensor=2"
+)
+ranks_of() { case $1 in one) echo 1 ;; dp_tp) echo 4 ;; *) echo 2 ;; esac; }
+
+# run_on MESH OUTPUT-DIR [KEY=VALUE...]: with the script's settings `few`.
+run_on() { train_ranks 0 "$(ranks_of "$1")" "$2" $few ${named_meshes[$1]} "${@:3}"; }
+
 # same_shards A B STEP: two output directories hold the same checkpoint, bit for bit.
 same_shards() {
     local shard
