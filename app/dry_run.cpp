@@ -150,10 +150,29 @@ void print_fit(RankCosts ranks, const RunSpec& spec, const PlanTarget& target,
 
 // ---- work and bytes -----------------------------------------------------------------------------
 
-void print_work(RankCosts ranks, const StepCost& cost, const RunPlan& plan) {
+RankCosts of_stage(RankCosts ranks, int stage) {
+    const auto is_before = [](const RankCost& rank, int s) { return rank.rank_class.stage < s; };
+    const auto begin = std::lower_bound(ranks.begin(), ranks.end(), stage, is_before);
+    const auto end = std::lower_bound(begin, ranks.end(), stage + 1, is_before);
+    return {begin, end};
+}
+
+/// Of the ranks of a stage the one that needs the most memory, or the first one if that has more
+/// microbatches.
+const StepCost& longest_step(RankCosts of_stage, bool cuda) {
+    const StepCost& largest = largest_rank(of_stage, cuda).cost;
+    const StepCost& first = of_stage.front().cost;
+    return first.microbatches > largest.microbatches ? first : largest;
+}
+
+void print_work(RankCosts ranks, const RunPlan& plan, bool cuda) {
+    const int stage = largest_rank(ranks, cuda).rank_class.stage;
+    const StepCost& cost = longest_step(of_stage(ranks, stage), cuda);
     const double tokens = static_cast<double>(plan.batch.global_batch_size * plan.seq_length);
     print("work per step at global_batch_size ", plan.batch.global_batch_size);
-    print(row("microbatches per rank", text(cost.microbatches)));
+    const std::int64_t fewest = plan.microbatches(plan.batch.global_batch_size, plan.mesh.data - 1);
+    print(row("microbatches per rank", text(cost.microbatches)),
+          fewest < cost.microbatches ? text("  on some data ranks ", fewest) : std::string());
     print(row("GEMMs per rank", flops_text(cost.forward_and_backward.gemms)));
     print(row("attention per rank", flops_text(cost.forward_and_backward.attention)));
     print(row("model FLOPs, all ranks", flops_text(tokens * flops_per_token(plan))));
@@ -178,13 +197,6 @@ std::string layers_of(const RunPlan& plan, std::int64_t stage) {
     return layers;
 }
 
-RankCosts of_stage(RankCosts ranks, int stage) {
-    const auto is_before = [](const RankCost& rank, int s) { return rank.rank_class.stage < s; };
-    const auto begin = std::lower_bound(ranks.begin(), ranks.end(), stage, is_before);
-    const auto end = std::lower_bound(begin, ranks.end(), stage + 1, is_before);
-    return {begin, end};
-}
-
 void print_stages(RankCosts ranks, const RunPlan& plan, bool cuda) {
     std::vector<Axis> used;
     std::string heads;
@@ -205,8 +217,8 @@ void print_stages(RankCosts ranks, const RunPlan& plan, bool cuda) {
             sent += right(human_bytes(max_sent_bytes(own, axis, plan.mesh)), 13);
         print(right(text(stage), 7), right(human_bytes(required_bytes(cost, cuda)), 13),
               right(human_bytes(cost.memory[MemoryUse::saved]), 13),
-              right(flops_text(cost.forward_and_backward.total()), 13), sent, "  ",
-              layers_of(plan, stage));
+              right(flops_text(longest_step(own, cuda).forward_and_backward.total()), 13), sent,
+              "  ", layers_of(plan, stage));
     }
 }
 
@@ -272,7 +284,7 @@ void print_dry_run(const RunSpec& spec, const RunPlan& plan, const PlanTarget& t
     print_device(spec.device, cuda);
     print_memory(most, plan, needs, cuda);
     print_fit(ranks, spec, target, needs, options);
-    print_work(ranks, most.cost, plan);
+    print_work(ranks, plan, cuda);
     if (estimate) print_time(*estimate, plan);
     if (for_rings) {
         print("deterministic: true takes ", fixed(*for_rings, 3),

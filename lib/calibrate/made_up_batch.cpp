@@ -4,7 +4,7 @@
 
 namespace gptrain {
 
-StepBatch made_up_batch(const RunPlan& plan) {
+StepBatch made_up_batch(const RunPlan& plan, std::int64_t data_rank) {
     Microbatch microbatch;
     const std::int64_t tokens = plan.micro_batch_size * plan.seq_length;
     const bool windows = plan.limits_attention();
@@ -24,7 +24,7 @@ StepBatch made_up_batch(const RunPlan& plan) {
     }
     StepBatch batch;
     batch.global_batch_size = plan.batch.global_batch_size;
-    const std::int64_t count = plan.microbatches(batch.global_batch_size);
+    const std::int64_t count = plan.microbatches(batch.global_batch_size, data_rank);
     batch.weight_sum = static_cast<double>(tokens * count);
     batch.microbatches.assign(static_cast<std::size_t>(count), microbatch);
     return batch;

@@ -8,6 +8,6 @@ namespace gptrain {
 
 /// The step's batch of a data rank, with the sizes and masks of a real one: one document a
 /// sequence.
-StepBatch made_up_batch(const RunPlan& plan);
+StepBatch made_up_batch(const RunPlan& plan, std::int64_t data_rank);
 
 }  // namespace gptrain

@@ -100,7 +100,7 @@ std::vector<double> run(const Probe& probe, int threads, const MpiSession& sessi
     const StepCost cost = measure_run(plan, mesh.place(), memory_of(timer));
     Engine engine(timer, mesh, plan, cost.memory);
     engine.initialise();
-    StepBatch batch = made_up_batch(plan);
+    StepBatch batch = made_up_batch(plan, mesh.place().dp);
     std::vector<double> steps;
     for (batch.step = 1; batch.step <= timed_steps + 1; ++batch.step) {
         const double before = timer.total();

@@ -91,12 +91,10 @@ Microbatch make_microbatch(const SampleSource& source, const BatchShape& shape,
 
 StepBatch make_step_batch(const SampleSource& source, const BatchShape& shape, std::int64_t step,
                           std::int64_t consumed_samples, std::int64_t global_batch_size) {
-    const std::int64_t samples_per_microbatch = shape.micro_batch_size * shape.data_ranks;
     StepBatch batch{step, consumed_samples, global_batch_size, {}, 0};
-    const std::int64_t microbatches = div_exact(global_batch_size, samples_per_microbatch);
-    for (std::int64_t m = 0; m < microbatches; ++m) {
-        const std::int64_t first =
-            m * samples_per_microbatch + shape.data_rank * shape.micro_batch_size;
+    const std::int64_t microbatches = div_exact(global_batch_size, shape.micro_batch_size);
+    for (std::int64_t m = shape.data_rank; m < microbatches; m += shape.data_ranks) {
+        const std::int64_t first = m * shape.micro_batch_size;
         batch.microbatches.push_back(make_microbatch(source, shape, consumed_samples, first));
         const std::vector<float>& weights = batch.microbatches.back().weights;
         batch.weight_sum = std::accumulate(weights.begin(), weights.end(), batch.weight_sum);

@@ -71,9 +71,9 @@ struct StepRange {
 };
 
 /// Makes one step's batch on the calling thread. For microbatch m, data rank r of R takes the B
-/// samples from consumed + m (B R) + r B on (Megatron's order), so a global batch is one range of
-/// samples on every mesh. An id outside [-virtual_tokens, vocab_size) is an Error (bad_input) that
-/// names file, sequence and token.
+/// samples from consumed + m (B R) + r B on (Megatron's order), as long as they are in the global
+/// batch: this is one range of samples on every mesh. It must be a multiple of B. An id outside
+/// [-virtual_tokens, vocab_size) is an Error (bad_input) that names file, sequence and token.
 StepBatch make_step_batch(const SampleSource& source, const BatchShape& shape, std::int64_t step,
                           std::int64_t consumed_samples, std::int64_t global_batch_size);
 

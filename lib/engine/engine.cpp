@@ -15,10 +15,14 @@ namespace {
 constexpr double first_loss_scale = 65536;
 constexpr std::int64_t loss_scale_interval = 1000;
 
+/// Microbatches of the rank in a step at the final batch size.
+std::int64_t most_microbatches(const RunPlan& plan, const MeshPlace& place) {
+    return plan.microbatches(plan.batch.global_batch_size, place.dp);
+}
+
 /// The actions of a step at the final batch size, which needs the most memory.
 Schedule largest_schedule(const RunPlan& plan, const MeshPlace& place) {
-    const std::int64_t microbatches = plan.microbatches(plan.batch.global_batch_size);
-    return make_schedule(pipeline_of(plan, microbatches), place.pp);
+    return make_schedule(pipeline_of(plan, most_microbatches(plan, place)), place.pp);
 }
 
 Tensor reserve_state_copy(Memory& memory) {
@@ -48,8 +52,8 @@ ParameterLayout training_layout(const RunPlan& plan, const Mesh& mesh) {
 
 StageSizes stage_sizes(const RunPlan& plan, const MeshPlace& place) {
     const Schedule schedule = largest_schedule(plan, place);
-    const Schedule evaluation = make_forward_schedule(
-        pipeline_of(plan, plan.microbatches(plan.batch.global_batch_size)), place.pp);
+    const Schedule evaluation =
+        make_forward_schedule(pipeline_of(plan, most_microbatches(plan, place)), place.pp);
     return {.slots = schedule.slots,
             .head_slots = schedule.head_slots,
             .deferred_heads = schedule.deferred_heads,
@@ -231,7 +235,7 @@ StepCost measure_run(const RunPlan& plan, const MeshPlace& place, const BackendM
 
     StepBatch batch;
     batch.step = 1;
-    cost.microbatches = plan.microbatches(plan.batch.global_batch_size);
+    cost.microbatches = most_microbatches(plan, place);
     batch.microbatches.resize(static_cast<std::size_t>(cost.microbatches));
     engine.step(batch);
     cost.forward_and_backward = meter.work();
@@ -275,7 +279,7 @@ MemoryPlan measure_memory(const RunPlan& plan, const MeshPlace& place, const Bac
     if (needs.messages_on_host) return measure_run(plan, place, needs).memory;
     MemoryPlan memory = memory_of_one(plan, place, needs);
     const Schedule schedule = largest_schedule(plan, place);
-    const std::int64_t microbatches = plan.microbatches(plan.batch.global_batch_size);
+    const std::int64_t microbatches = most_microbatches(plan, place);
     if (schedule.deferred_heads > 0 && schedule.deferred_heads < microbatches) {
         // The other microbatches have their logits in the workspace.
         RunPlan other = plan;
@@ -310,8 +314,7 @@ StepTrace trace_last(const RunPlan& plan, const MeshPlace& place, const BackendM
         batch.microbatches.resize(1);
         engine.step(batch);
     }
-    batch.microbatches.resize(
-        static_cast<std::size_t>(plan.microbatches(plan.batch.global_batch_size)));
+    batch.microbatches.resize(static_cast<std::size_t>(most_microbatches(plan, place)));
     recorder.begin();
     engine.step(batch);
     return recorder.take();

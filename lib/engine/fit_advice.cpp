@@ -14,8 +14,9 @@ namespace {
 RunPlan with_few_microbatches(RunPlan plan) {
     if (plan.schedule == ScheduleKind::gpipe) return plan;
     const std::int64_t enough = 4 * plan.mesh.pipeline * plan.virtual_stages;
-    const std::int64_t few = std::min(plan.microbatches(plan.batch.global_batch_size), enough);
-    plan.batch = {.global_batch_size = few * plan.micro_batch_size * plan.mesh.data, .rampup = {}};
+    if (plan.microbatches(plan.batch.global_batch_size) <= enough) return plan;
+    plan.batch = {.global_batch_size = enough * plan.micro_batch_size * plan.mesh.data,
+                  .rampup = {}};
     return plan;
 }
 

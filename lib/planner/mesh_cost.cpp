@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <map>
 #include <thread>
+#include <tuple>
 #include <utility>
 
 #include "base/checked.h"
@@ -20,14 +21,17 @@ int threads() {
 
 std::vector<RankClass> rank_classes(const RunPlan& plan) {
     std::vector<RankClass> classes;
-    std::map<std::pair<int, OwnSizes>, std::size_t> known;
+    // By stage, microbatches and sizes.
+    std::map<std::tuple<int, std::int64_t, OwnSizes>, std::size_t> known;
     std::map<std::pair<int, int>, std::vector<OwnSizes>> sizes;  // by stage and rank on tp
     for (std::int64_t rank = 0; rank < plan.mesh.size(); ++rank) {
         const MeshPlace place = place_of(rank, plan.mesh);
         std::vector<OwnSizes>& of_stage = sizes[{place.pp, place.tp}];
         if (of_stage.empty()) of_stage = own_sizes(plan, place.pp, place.tp);
         const auto dp_cp = static_cast<std::size_t>(place.dp * plan.mesh.context + place.cp);
-        const auto [entry, is_new] = known.try_emplace({place.pp, of_stage[dp_cp]}, classes.size());
+        const std::int64_t microbatches = plan.microbatches(plan.batch.global_batch_size, place.dp);
+        const auto [entry, is_new] =
+            known.try_emplace({place.pp, microbatches, of_stage[dp_cp]}, classes.size());
         if (is_new) classes.push_back({place.pp, {}});
         classes[entry->second].ranks.push_back(rank);
     }

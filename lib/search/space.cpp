@@ -229,11 +229,13 @@ private:
         }
     }
 
+    /// Data ranks have different numbers of microbatches only if they do not divide the sequences.
     void add_batches(Choices group, std::int64_t data) {
         for (const std::int64_t global : space_.global_batch) {
-            if (global % data != 0) continue;
+            const std::int64_t shared = global % data == 0 ? global / data : global;
             group.global_batch_size = global;
-            for (const std::int64_t micro : dividing_values(space_.micro_batch, global / data)) {
+            for (const std::int64_t micro : dividing_values(space_.micro_batch, shared)) {
+                if (global / micro < data) continue;
                 group.micro_batch_size = micro;
                 add_modes(group);
             }

@@ -75,12 +75,23 @@ std::string trained_row(const RunPlan& plan) {
                                grouped(frozen), " are frozen"));
 }
 
+/// "3 x 1 on each data rank", or "3 x 1 on 2 data ranks, 2 x 1 on 1".
+std::string microbatches_text(const RunPlan& plan) {
+    const std::int64_t global = plan.batch.global_batch_size;
+    const std::int64_t data = plan.mesh.data;
+    const std::int64_t most = plan.microbatches(global);
+    const std::string size = text(" x ", plan.micro_batch_size, " on ");
+    const std::int64_t longer = global / plan.micro_batch_size % data;
+    if (longer == 0) return text(grouped(most), size, "each data rank");
+    return text(grouped(most), size, counted(longer, "data rank"), ", ", grouped(most - 1), size,
+                data - longer);
+}
+
 std::string batch_rows(const RunPlan& plan) {
     const BatchSchedule& batch = plan.batch;
-    std::string rows = row("batch", text(counted(batch.global_batch_size, "sequence"), " of ",
-                                         counted(plan.seq_length, "token"), ", in ",
-                                         grouped(plan.microbatches(batch.global_batch_size)), " x ",
-                                         plan.micro_batch_size, " on each data rank"));
+    std::string rows =
+        row("batch", text(counted(batch.global_batch_size, "sequence"), " of ",
+                          counted(plan.seq_length, "token"), ", in ", microbatches_text(plan)));
     if (batch.rampup.samples > 0) {
         rows += row("ramp-up", text("from ", batch.rampup.start, " by ", batch.rampup.increment,
                                     " over ", counted(batch.rampup.samples, "sample")));

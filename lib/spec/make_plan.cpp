@@ -114,17 +114,25 @@ void check_data(const RunSpec& spec) {
             "; lower it or raise model.vocab_size");
 }
 
+/// A step's sequences must be whole microbatches, at least one for each data rank.
+void check_batch(std::string_view key, std::int64_t sequences, std::int64_t micro_batch_size,
+                 std::int64_t data_ranks) {
+    require_multiple(key, sequences, "training.micro_batch_size", micro_batch_size);
+    require(sequences >= micro_batch_size * data_ranks, key, " ", sequences,
+            " has too few microbatches of training.micro_batch_size ", micro_batch_size, " for ",
+            data_ranks, " data ranks, each of which needs one; raise it to at least ",
+            micro_batch_size * data_ranks, ", lower the latter, or use fewer data ranks");
+}
+
 BatchSchedule batch_schedule(const TrainingSpec& training, std::int64_t data_ranks) {
-    const std::int64_t unit = training.micro_batch_size * data_ranks;
-    BatchSchedule batch = {training.global_batch_size.value_or(unit), training.rampup};
-    const std::string unit_key =
-        text("training.micro_batch_size ", training.micro_batch_size, " x ", data_ranks,
-             data_ranks == 1 ? " data rank" : " data ranks");
-    require_multiple("training.global_batch_size", batch.global_batch_size, unit_key, unit);
+    const std::int64_t size = training.micro_batch_size;
+    BatchSchedule batch = {training.global_batch_size.value_or(size * data_ranks), training.rampup};
+    check_batch("training.global_batch_size", batch.global_batch_size, size, data_ranks);
     const RampupSpec& rampup = batch.rampup;
     if (rampup.samples == 0) return batch;
-    require_multiple("training.rampup.start", rampup.start, unit_key, unit);
-    require_multiple("training.rampup.increment", rampup.increment, unit_key, unit);
+    check_batch("training.rampup.start", rampup.start, size, data_ranks);
+    require_multiple("training.rampup.increment", rampup.increment, "training.micro_batch_size",
+                     size);
     const std::int64_t rise = batch.global_batch_size - rampup.start;
     require(rise >= 0, "training.rampup.start ", rampup.start,
             " is above training.global_batch_size ", batch.global_batch_size, "; lower it");

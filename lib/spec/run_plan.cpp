@@ -92,8 +92,13 @@ double flops_per_token(const ModelShape& model, std::int64_t seq_length) {
     return 6 * real(parameter_count(model)) + 6 * real(model.heads) * real(model.head_dim) * seen;
 }
 
-std::int64_t RunPlan::microbatches(std::int64_t global_batch_size) const {
-    return div_exact(global_batch_size, micro_batch_size * mesh.data);
+std::int64_t dealt_microbatches(std::int64_t microbatches, std::int64_t data_ranks,
+                                std::int64_t data_rank) {
+    return microbatches / data_ranks + (data_rank < microbatches % data_ranks ? 1 : 0);
+}
+
+std::int64_t RunPlan::microbatches(std::int64_t global_batch_size, std::int64_t data_rank) const {
+    return dealt_microbatches(div_exact(global_batch_size, micro_batch_size), mesh.data, data_rank);
 }
 
 }  // namespace gptrain

@@ -193,9 +193,15 @@ struct RunPlan {
     /// Stripes of each sequence, all of which a rank of tp has a slice of, so that every piece
     /// holds the same rows of all ranks. Several sequences need none: a piece is some of them.
     std::int64_t stream_stripes() const { return micro_batch_size == 1 ? tensor_pieces : 1; }
-    /// Microbatches per data rank in a step of `global_batch_size` sequences.
-    std::int64_t microbatches(std::int64_t global_batch_size) const;
+    /// Microbatches of a step of `global_batch_size` sequences on a data rank, by default on the
+    /// first, which has the most.
+    std::int64_t microbatches(std::int64_t global_batch_size, std::int64_t data_rank = 0) const;
 };
+
+/// How many of `microbatches` data rank r of R has. They are dealt in turn, microbatch k to rank
+/// k mod R, so the first ranks may have one more than the others.
+std::int64_t dealt_microbatches(std::int64_t microbatches, std::int64_t data_ranks,
+                                std::int64_t data_rank);
 
 /// The plan as text (gptrain inspect RUN.yaml prints it below the effective spec). If
 /// `training_tokens` is known (not 0), it includes how often the run reads them.

@@ -9,7 +9,7 @@ namespace gptrain {
 std::optional<FinishedStep> StepRunner::issue(const StepBatch& batch, double loss_limit) {
     if (!in_flight_) finished_at_ = Clock::now();
     observers_.totals.clear();
-    observers_.stragglers.begin_step();
+    observers_.stragglers.begin_step(std::ssize(batch.microbatches));
     if (faults_ != nullptr) faults_->begin_step(batch.step, std::ssize(batch.microbatches));
     engine_.step(batch, loss_limit);
     if (faults_ != nullptr) faults_->end_step();

@@ -52,7 +52,7 @@ std::vector<double> time_steps(const RunSpec& spec, const RunPlan& plan, const R
     TimedRun run;
     prepare(spec, plan, devices, run);
     StepRunner steps(*run.engine, run.faults.get(), devices.observers);
-    StepBatch batch = made_up_batch(plan);
+    StepBatch batch = made_up_batch(plan, devices.mesh.place().dp);
     std::vector<double> seconds;
     const auto take = [&](const std::optional<FinishedStep>& finished) {
         if (!finished || finished->state.step <= steps_before) return;

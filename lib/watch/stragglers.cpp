@@ -1,6 +1,9 @@
 #include "watch/stragglers.h"
 
 #include <algorithm>
+#include <cmath>
+#include <numeric>
+#include <sstream>
 #include <string>
 
 #include "base/log.h"
@@ -32,24 +35,33 @@ std::optional<double> RunningMedian::value() const {
     return lower_median(last_);
 }
 
-std::vector<Straggler> find_stragglers(std::span<const double> seconds, const MeshShape& mesh) {
+double RunningMedian::sum() const {
+    return std::accumulate(last_.begin(), last_.end(), 0.0);
+}
+
+std::vector<Straggler> find_stragglers(std::span<const RankWork> works, const MeshShape& mesh) {
     constexpr double slow = 1.2;
-    std::map<int, std::vector<double>> by_stage;
-    for (std::int64_t rank = 0; rank < std::ssize(seconds); ++rank)
-        by_stage[place_of(rank, mesh).pp].push_back(seconds[static_cast<std::size_t>(rank)]);
-    std::map<int, double> middle;
-    for (const auto& [stage, stage_seconds] : by_stage)
-        middle[stage] = lower_median(stage_seconds);
+    using Work = std::pair<int, std::int64_t>;  // stage, microbatches
+    const auto work_of = [&](std::int64_t rank) -> Work {
+        return {place_of(rank, mesh).pp, works[static_cast<std::size_t>(rank)].microbatches};
+    };
+    std::map<Work, std::vector<double>> by_work;
+    for (std::int64_t rank = 0; rank < std::ssize(works); ++rank)
+        by_work[work_of(rank)].push_back(works[static_cast<std::size_t>(rank)].seconds);
+    std::map<Work, double> middle;
+    for (const auto& [work, seconds] : by_work)
+        middle[work] = lower_median(seconds);
     std::vector<Straggler> found;
-    for (std::int64_t rank = 0; rank < std::ssize(seconds); ++rank) {
-        const double own = seconds[static_cast<std::size_t>(rank)];
-        const double others = middle[place_of(rank, mesh).pp];
+    for (std::int64_t rank = 0; rank < std::ssize(works); ++rank) {
+        const double own = works[static_cast<std::size_t>(rank)].seconds;
+        const double others = middle[work_of(rank)];
         if (own > slow * others) found.push_back({static_cast<int>(rank), own, others});
     }
     return found;
 }
 
-void StragglerWatch::begin_step() {
+void StragglerWatch::begin_step(std::int64_t microbatches) {
+    microbatches_.add(static_cast<double>(microbatches));
     began_ = Clock::now();
     waited_ = {};
 }
@@ -72,20 +84,27 @@ void StragglerWatch::report(std::int64_t step, const MpiSession& ranks, const Me
     const auto own = own_seconds_.value();
     if (ranks.size() == 1 || !own || step < reported_ + steps_between) return;
     reported_ = step;
-    const std::vector<std::string> replies = ranks.exchange(text(*own, ' ', host_name()));
+    const std::vector<std::string> replies =
+        ranks.exchange(text(*own, ' ', std::llround(microbatches_.sum()), ' ', host_name()));
     if (ranks.rank() != 0) return;
-    std::vector<double> seconds;
-    for (const std::string& reply : replies)
-        seconds.push_back(parse_double(reply.substr(0, reply.find(' '))).value_or(0));
-    for (const Straggler& slow : find_stragglers(seconds, mesh)) {
+    std::vector<RankWork> works;
+    std::vector<std::string> hosts;
+    for (const std::string& reply : replies) {
+        std::istringstream words(reply);
+        std::string seconds;
+        std::string microbatches;
+        words >> seconds >> microbatches >> hosts.emplace_back();
+        works.push_back({parse_double(seconds).value_or(0), parse_int(microbatches).value_or(0)});
+    }
+    for (const Straggler& slow : find_stragglers(works, mesh)) {
         const auto last = warned_.find(slow.rank);
         if (last != warned_.end() && step < last->second + std::int64_t{RunningMedian::window})
             continue;
         warned_[slow.rank] = step;
-        const std::string& reply = replies[static_cast<std::size_t>(slow.rank)];
         warn("step ", step, ": rank ", slow.rank, " (", to_text(place_of(slow.rank, mesh)), ") on ",
-             reply.substr(reply.find(' ') + 1), " is slow: ", fixed(slow.seconds, 4),
-             " s of own work per step; the median of its stage is ", fixed(slow.others, 4), " s");
+             hosts[static_cast<std::size_t>(slow.rank)], " is slow: ", fixed(slow.seconds, 4),
+             " s of own work per step; the median of ranks with the same work is ",
+             fixed(slow.others, 4), " s");
     }
 }
 

@@ -2,9 +2,9 @@
 //
 // Each rank measures its own part of a step: from taking the batch to the end of the step's
 // operations, without waits for communication. The median of the last 50 steps counts. Ranks of one
-// pipeline stage have the same work, so they are compared with each other; a stage of one rank is
-// not compared. Works only for backends that compute while the host calls: host time does not
-// measure a GPU.
+// pipeline stage that had the same number of microbatches in these steps had the same work, so they
+// are compared with each other. Works only for backends that compute while the host calls: host
+// time does not measure a GPU.
 #pragma once
 
 #include <chrono>
@@ -19,13 +19,14 @@
 
 namespace gptrain {
 
-/// The median of the last values; nothing until there are enough.
+/// The median of the last values, and their sum; nothing until there are enough.
 class RunningMedian {
 public:
     static constexpr std::size_t window = 50;
 
     void add(double value);
     std::optional<double> value() const;
+    double sum() const;
 
 private:
     std::vector<double> last_;
@@ -35,16 +36,22 @@ private:
 struct Straggler {
     int rank = 0;
     double seconds = 0;  ///< its own part of a step
-    double others = 0;   ///< that of the median rank of its stage
+    double others = 0;   ///< that of the median rank with the same work
 };
 
-/// The ranks that take more than 1.2 times as long as the median rank of their stage (with an even
-/// number, the faster of the middle two). `seconds` has one entry per rank.
-std::vector<Straggler> find_stragglers(std::span<const double> seconds, const MeshShape& mesh);
+/// What a rank did in the last steps.
+struct RankWork {
+    double seconds = 0;  ///< its own part of a step
+    std::int64_t microbatches = 0;
+};
+
+/// The ranks that take more than 1.2 times as long as the median rank with the same work (with an
+/// even number, the faster of the middle two). `works` has one entry per rank.
+std::vector<Straggler> find_stragglers(std::span<const RankWork> works, const MeshShape& mesh);
 
 class StragglerWatch final : public CommListener {
 public:
-    void begin_step();
+    void begin_step(std::int64_t microbatches);
     void end_step();
 
     /// All ranks call it after the same steps. Rank 0 warns of slow ranks, of each at most once in
@@ -62,6 +69,7 @@ private:
     Clock::time_point waits_since_;
     Clock::duration waited_{};  ///< in this step
     RunningMedian own_seconds_;
+    RunningMedian microbatches_;
     std::int64_t reported_ = 0;  ///< step of the last report
     std::map<int, std::int64_t> warned_;
 };

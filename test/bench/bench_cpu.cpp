@@ -89,7 +89,7 @@ Json measure(std::int64_t sequences, std::int64_t seq_length, Precision precisio
     const StepCost cost = measure_run(plan, {}, memory_of(*backend));
     Engine engine(*backend, mesh, plan, cost.memory);
     engine.initialise();
-    StepBatch batch = made_up_batch(plan);
+    StepBatch batch = made_up_batch(plan, mesh.place().dp);
     std::vector<double> seconds;
     for (std::int64_t step = 1; step <= steps + 2; ++step) {
         batch.step = step;

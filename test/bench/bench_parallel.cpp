@@ -84,7 +84,7 @@ Json measure(const Options& options, const MpiSession& session) {
     Engine engine(*backend, mesh, plan, cost.memory);
     if (recorder) engine.listen(*recorder);
     engine.initialise();
-    StepBatch batch = made_up_batch(plan);
+    StepBatch batch = made_up_batch(plan, mesh.place().dp);
     CommMetrics comm(plan.mesh, true);
     std::vector<double> seconds;
     for (batch.step = 1; batch.step <= options.steps + 1; ++batch.step) {

@@ -103,6 +103,36 @@ TEST_CASE("the data ranks of a step take each of its samples once, in Megatron's
     }
 }
 
+TEST_CASE("data ranks take one microbatch more or less of a step that they do not divide") {
+    const Numbered source;
+    // 8 microbatches: 3, 3 and 2.
+    const std::vector<std::vector<std::int32_t>> wanted = {
+        {100, 101, 106, 107, 112, 113}, {102, 103, 108, 109, 114, 115}, {104, 105, 110, 111}};
+    for (std::int64_t rank = 0; rank < 3; ++rank) {
+        const StepBatch batch = make_step_batch(source, shape_of(2, rank, 3), 7, 100, 16);
+        CHECK(samples_of(batch) == wanted[static_cast<std::size_t>(rank)]);
+        CHECK(batch.microbatches.back().first_sequence == (rank < 2 ? 12 : 6) + 2 * rank);
+        CHECK(batch.weight_sum == (rank < 2 ? 24 : 16));
+        CHECK(std::ssize(batch.microbatches) == dealt_microbatches(8, 3, rank));
+    }
+    CHECK_THROWS_AS(make_step_batch(source, shape_of(2, 0, 3), 7, 100, 15), Error);
+}
+
+TEST_CASE("microbatches are dealt to data ranks so that their numbers differ by one at most") {
+    for (std::int64_t ranks = 1; ranks <= 16; ++ranks) {
+        for (std::int64_t microbatches = ranks; microbatches <= 3 * ranks; ++microbatches) {
+            std::int64_t sum = 0;
+            for (std::int64_t rank = 0; rank < ranks; ++rank) {
+                const std::int64_t own = dealt_microbatches(microbatches, ranks, rank);
+                CHECK((own == microbatches / ranks || own == (microbatches - 1) / ranks + 1));
+                CHECK(own <= dealt_microbatches(microbatches, ranks, 0));
+                sum += own;
+            }
+            CHECK(sum == microbatches);
+        }
+    }
+}
+
 TEST_CASE("a loader gives what the steps one by one give, at any depth and resumed anywhere") {
     const TempFolder folder;
     const auto tokens = make_tokens(folder / "a", counting(0, 40, 11));

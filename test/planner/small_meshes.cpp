@@ -1,5 +1,7 @@
 // Meshes with every axis and every way to use it: rank classes are right there too, and the ranks'
 // messages match.
+#include <utility>
+
 #include "catch.h"
 #include "planner/executed_mesh.h"
 #include "planner/flop_costs.h"
@@ -33,25 +35,27 @@ RunSpec small_spec() {
     return spec;
 }
 
-void check(const RunSpec& spec, bool messages_in_order) {
-    RunPlan plan = make_plan(spec, {.world_size = 32, .dry_run = true});
+void check(const RunSpec& spec, bool messages_in_order, std::int64_t ranks) {
+    RunPlan plan = make_plan(spec, {.world_size = ranks, .dry_run = true});
     plan.messages_in_order = messages_in_order;
     const ExecutedMesh mesh =
         execute_every_rank(plan, {.scratch = [](const OpLimits&) { return std::int64_t{0}; }});
     CHECK(mesh.strangers == std::vector<std::int64_t>());
     // Some ranks represent others, but no rank represents all. Ranks that own other matrices of
-    // Muon's do other work.
+    // Muon's do other work, as do data ranks with other numbers of microbatches.
     const bool by_matrix = plan.parameters.muon && plan.optimizer.shard;
-    if (!by_matrix) CHECK(mesh.classes.size() < 32);
+    const std::int64_t batch = plan.batch.global_batch_size;
+    const bool even = plan.microbatches(batch, plan.mesh.data - 1) == plan.microbatches(batch);
+    if (!by_matrix && even) CHECK(std::ssize(mesh.classes) < ranks);
     CHECK(mesh.classes.size() >= 2);
     CHECK_NOTHROW(
         check_whole_mesh(mesh.ranks, messages_in_order ? StartRule::nccl : StartRule::mpi));
 }
 
 /// With MPI, and with messages as on CUDA.
-void check(const RunSpec& spec) {
-    check(spec, false);
-    check(spec, true);
+void check(const RunSpec& spec, std::int64_t ranks = 32) {
+    check(spec, false, ranks);
+    check(spec, true, ranks);
 }
 
 }  // namespace
@@ -99,6 +103,28 @@ TEST_CASE("every rank of small meshes with all axes", "[planner]") {
         spec.model.dropout = 0.1;
         check(spec);
     }
+}
+
+TEST_CASE("every rank of meshes whose data ranks have different numbers of microbatches",
+          "[planner]") {
+    RunSpec spec = small_spec();
+    spec.model.num_layers = 8;
+    spec.model.tie_embeddings = GENERATE(false, true);
+    spec.parallel.tensor = 2;
+    spec.parallel.sequence_parallel = true;
+    spec.parallel.context = 1;
+    spec.parallel.pipeline = GENERATE(2, 4);
+    spec.parallel.shard_optimizer = GENERATE(false, true);
+    // From one data rank with two microbatches to one with less than the pipeline is deep.
+    spec.training.global_batch_size = 2 * GENERATE(4, 5, 8, 10, 25);
+    const auto [kind, chunks] =
+        GENERATE(std::pair{ScheduleKind::gpipe, 1},  //
+                 std::pair{ScheduleKind::one_f_one_b, 1},
+                 std::pair{ScheduleKind::interleaved_one_f_one_b, 2},
+                 std::pair{ScheduleKind::zero_bubble, 1}, std::pair{ScheduleKind::zero_bubble, 2});
+    spec.parallel.schedule = kind;
+    spec.parallel.virtual_stages = chunks;
+    check(spec, 3 * spec.parallel.pipeline * spec.parallel.tensor);
 }
 
 TEST_CASE("full recomputation costs a forward wherever activations are read") {

@@ -89,6 +89,17 @@ END
 expect_exit 0 "$gptrain" --config equal.yaml --dry-run --world-size 8
 says out "bubble 21.9 %"
 
+# Data ranks that do not divide the batch: the step takes as long as that of those with the most
+# microbatches, as if all had them.
+for batch in 32 33; do
+    expect_exit 0 "$gptrain" --config equal.yaml --dry-run --world-size 24 --hardware h100-sxm \
+        --set training.global_batch_size=$batch --json $batch.json
+    grep -o '"step_seconds":[0-9.e-]*' $batch.json >$batch.seconds
+    says out "11 x 1 on "
+    ((batch == 33)) || says out "11 x 1 on 2 data ranks, 10 x 1 on 1" "11  on some data ranks 10"
+done
+same 32.seconds 33.seconds
+
 # A plan is for the requested device, whatever was built and is found here.
 expect_exit 0 "$gptrain" --config equal.yaml --dry-run --world-size 8 --set device=cpu
 says out "planned for device cpu"

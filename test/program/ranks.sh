@@ -55,6 +55,7 @@ near one one-by-mpirun
 
 meshes=(
     "2 data=2"
+    "3 data=3"
     "2 tensor=2 sequence_parallel=true"
     "2 pipeline=2 schedule=1f1b"
     "4 data=2 tensor=2"
@@ -99,6 +100,20 @@ for mesh in "${meshes[@]}"; do
     train 0 "$name-first" "${sizes[@]}"
     near one "$name-first"
 done
+
+# A data rank leaves, or comes back; 8 sequences are 2 on each of 4 ranks, and 3, 3 and 2 on three.
+for ranks in "4 3" "3 4"; do
+    train_as "${ranks% *}" 0 "from-${ranks/ /-to-}" training.steps=10
+    train_as "${ranks#* }" 0 "from-${ranks/ /-to-}"
+    says out "after step 10" "mesh: dp ${ranks#* } "
+    near one "from-${ranks/ /-to-}"
+done
+# The same with pipelines of other lengths, shared layers, another schedule and no sharing of the
+# optimizer.
+train_as 6 0 odd parallel.pipeline=2 parallel.schedule=zero_bubble parallel.data=3 \
+    parallel.shard_optimizer=false training.steps=10 recompute=full
+train_as 6 0 odd parallel.tensor=2 parallel.data=3
+near one odd
 
 # Without a sharded optimizer all data ranks hold the same state, and the first saves it.
 train_as 2 0 unsharded parallel.data=2 parallel.shard_optimizer=false
@@ -162,6 +177,8 @@ if grep -v '^{' closed/metrics.jsonl; then fail "foreign lines in metrics.jsonl"
 # An error that all ranks can see is reported once, and all exit.
 train_as 2 2 wrong parallel.tensor=4
 says err "2 ranks"
+train_as 3 2 wrong training.global_batch_size=2
+says err "training.global_batch_size 2 has too few microbatches" "for 3 data ranks" "at least 3"
 train_as 2 2 wrong parallel.data=2 training.step=3
 cat >differs.sh <<END
 exec "$gptrain" --config run.yaml --set output_dir=wrong --set "seed=\$OMPI_COMM_WORLD_RANK"

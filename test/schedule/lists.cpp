@@ -161,6 +161,27 @@ TEST_CASE("every microbatch goes once through every chunk and back", "[schedule]
     }
 }
 
+TEST_CASE("the chunks of a stage end from the last to the first, with any microbatches",
+          "[schedule]") {
+    // Then data ranks with different numbers of microbatches sum gradients in the same order.
+    for (const PipelineShape& shape : tested_shapes()) {
+        INFO(name_of(shape));
+        for (std::int64_t stage = 0; stage < shape.stages; ++stage) {
+            std::vector<std::int64_t> left(static_cast<std::size_t>(shape.virtual_stages),
+                                           shape.microbatches);
+            std::vector<std::int64_t> ended;
+            for (const Action& action : make_schedule(shape, stage).actions) {
+                const bool ends = action.kind == ActionKind::backward ||
+                                  action.kind == ActionKind::backward_weights;
+                if (ends && --left[static_cast<std::size_t>(action.chunk)] == 0)
+                    ended.push_back(action.chunk);
+            }
+            REQUIRE(std::ssize(ended) == shape.virtual_stages);
+            REQUIRE(std::is_sorted(ended.rbegin(), ended.rend()));
+        }
+    }
+}
+
 TEST_CASE("receives stand in the order of the sends between any two stages", "[schedule]") {
     for (const PipelineShape& shape : tested_shapes()) {
         INFO(name_of(shape));

@@ -49,7 +49,7 @@ struct Priced {
 /// Every candidate that the spec's rules allow, in full.
 std::vector<Priced> price_all(const SearchContext& context, const SearchSpace& space) {
     std::vector<Priced> all;
-    for (const Choices& group : candidate_groups(space, context.spec, ranks)) {
+    for (const Choices& group : candidate_groups(space, context.spec, context.target.world_size)) {
         for (const Choices& choices : candidates_of(group, space, context.spec.model.num_layers)) {
             try {
                 const Found found = evaluate(context, choices);
@@ -123,8 +123,11 @@ TEST_CASE("the search finds what simulating every candidate finds") {
     }
 }
 
-TEST_CASE("bounds hold with Muon and with frozen parameters") {
+TEST_CASE("bounds hold with Muon, with frozen parameters, and with any number of data ranks") {
     Case given;
+    SECTION("3 or 6 data ranks share 16 sequences") {
+        given.context.target.world_size = 6;
+    }
     SECTION("Muon") {
         given.spec.optimizer.name = "muon";
     }

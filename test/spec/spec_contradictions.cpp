@@ -79,13 +79,16 @@ TEST_CASE("keys that contradict each other are named with their values") {
           "model.num_attention_heads 4 is not a multiple of 3, model.num_query_groups; set "
           "model.num_attention_heads to 3 or 6, or change the latter");
     CHECK(contradiction({"training.micro_batch_size=4", "training.global_batch_size=30"}) ==
-          "training.global_batch_size 30 is not a multiple of 4, training.micro_batch_size 4 x 1 "
-          "data "
-          "rank; set training.global_batch_size to 28 or 32, or change the latter");
-    CHECK(
-        contradiction({"training.micro_batch_size=4", "training.global_batch_size=2"}) ==
-        "training.global_batch_size 2 is not a multiple of 4, training.micro_batch_size 4 x 1 data "
-        "rank; set training.global_batch_size to 4, or change the latter");
+          "training.global_batch_size 30 is not a multiple of 4, training.micro_batch_size; set "
+          "training.global_batch_size to 28 or 32, or change the latter");
+    CHECK(contradiction({"training.micro_batch_size=4", "training.global_batch_size=2"}) ==
+          "training.global_batch_size 2 is not a multiple of 4, training.micro_batch_size; set "
+          "training.global_batch_size to 4, or change the latter");
+    CHECK(contradiction({"training.micro_batch_size=2", "training.global_batch_size=4"},
+                        {.world_size = 3}) ==
+          "training.global_batch_size 4 has too few microbatches of training.micro_batch_size 2 "
+          "for 3 data ranks, each of which needs one; raise it to at least 6, lower the latter, or "
+          "use fewer data ranks");
     CHECK(contradiction({"lr_schedule={warmup_steps: 11, decay_steps: 10}"}) ==
           "lr_schedule.warmup_steps 11 is above lr_schedule.decay_steps 10; lower it or raise "
           "lr_schedule.decay_steps");

@@ -211,6 +211,8 @@ TEST_CASE("the plan in words") {
     INFO(words);
     CHECK(holds(words, "124,439,808 parameters: 12 layers, hidden 768, 12 heads of 64"));
     CHECK(holds(words, "512 sequences of 1,024 tokens, in 8 x 64 on each data rank"));
+    CHECK(holds(describe(make_plan(spec, {.world_size = 3})),
+                "512 sequences of 1,024 tokens, in 3 x 64 on 2 data ranks, 2 x 64 on 1"));
     CHECK(holds(words, "524,288,000 tokens"));
     CHECK_FALSE(holds(words, "epochs"));
     CHECK(holds(describe(make_plan(spec, {}), 262'144'000),

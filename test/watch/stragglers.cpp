@@ -4,6 +4,16 @@
 #include "catch.h"
 
 namespace gptrain::test {
+namespace {
+
+std::vector<Straggler> stragglers(const std::vector<double>& seconds, const MeshShape& mesh) {
+    std::vector<RankWork> works;
+    for (const double time : seconds)
+        works.push_back({.seconds = time, .microbatches = 50});
+    return find_stragglers(works, mesh);
+}
+
+}  // namespace
 
 TEST_CASE("the median of the last 50 values, once there are so many") {
     RunningMedian median;
@@ -23,9 +33,9 @@ TEST_CASE("the median of the last 50 values, once there are so many") {
 TEST_CASE("a rank a fifth slower than the middle one of its stage is found") {
     const MeshShape mesh = {.data = 4};
     const std::vector<double> even = {1.0, 1.1, 0.9, 1.19};
-    CHECK(find_stragglers(even, mesh).empty());
+    CHECK(stragglers(even, mesh).empty());
     const std::vector<double> slow = {1.0, 1.1, 0.9, 1.21};
-    const auto found = find_stragglers(slow, mesh);
+    const auto found = stragglers(slow, mesh);
     REQUIRE(found.size() == 1);
     CHECK(found[0].rank == 3);
     CHECK(found[0].seconds == 1.21);
@@ -33,7 +43,7 @@ TEST_CASE("a rank a fifth slower than the middle one of its stage is found") {
 }
 
 TEST_CASE("of two ranks the slower is found") {
-    const auto found = find_stragglers(std::vector<double>{1.3, 1.0}, {.data = 2});
+    const auto found = stragglers({1.3, 1.0}, {.data = 2});
     REQUIRE(found.size() == 1);
     CHECK(found[0].rank == 0);
 }
@@ -41,10 +51,25 @@ TEST_CASE("of two ranks the slower is found") {
 TEST_CASE("stages may have different work") {
     const MeshShape mesh = {.data = 3, .pipeline = 2};
     const std::vector<double> times = {1, 1, 1, 2, 2, 2.5};
-    const auto found = find_stragglers(times, mesh);
+    const auto found = stragglers(times, mesh);
     REQUIRE(found.size() == 1);
     CHECK(found[0].rank == 5);
-    CHECK(find_stragglers(std::vector<double>{1, 5}, {.pipeline = 2}).empty());
+    CHECK(stragglers({1, 5}, {.pipeline = 2}).empty());
+}
+
+TEST_CASE("data ranks with more microbatches are not slow") {
+    const MeshShape mesh = {.data = 5};
+    // 7 microbatches a step: two ranks have 2, three have 1.
+    std::vector<RankWork> works = {{2, 100}, {2.1, 100}, {1, 50}, {1.1, 50}, {1.1, 50}};
+    CHECK(find_stragglers(works, mesh).empty());
+    works[1].seconds = 2.5;
+    works[3].seconds = 1.5;
+    const auto found = find_stragglers(works, mesh);
+    REQUIRE(found.size() == 2);
+    CHECK(found[0].rank == 1);
+    CHECK(found[0].others == 2);
+    CHECK(found[1].rank == 3);
+    CHECK(found[1].others == 1.1);
 }
 
 }  // namespace gptrain::test
