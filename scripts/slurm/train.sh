@@ -8,8 +8,13 @@
 # hang or a lost rank), and when a task was killed, which srun reports as a code above 128. Three
 # such restarts without a new checkpoint in between are a crash loop, which ends the job. Any other
 # code ends it too; the job's exit code is gptrain's.
+#
+# A node that gptrain's errors name in two starts is left out from then on, if Slurm has enough
+# others, until the job comes back for another reason (75). $GPTRAIN_MIN_NODES are enough for a job
+# with --nodes=MIN-MAX.
 set -euo pipefail
 max_restarts=3
+min_nodes=${GPTRAIN_MIN_NODES:-$SLURM_NNODES}
 [[ -v gptrain ]] || gptrain=("${GPTRAIN:-gptrain}")
 
 # end CODE WHY
@@ -20,6 +25,38 @@ end() {
 
 newest_checkpoint() {
     ls "$output_dir/checkpoints" 2>/dev/null | grep -E '^step-[0-9]+$' | sort -V | tail -n 1
+}
+
+job_says() { scontrol --oneliner show job "$SLURM_JOB_ID" | sed "s/.* $1=\([^ ]*\).*/\1/"; }
+
+# Adds the job and its nodes that errors name, each in a line of the file:
+# "gptrain: error: hang: rank 3 (dp 3 pp 0 cp 0 tp 0) on n2, ...".
+count_faults() {
+    sed -nE 's/^gptrain: error: (hang: )?rank [0-9]+ \([^)]*\) on ([^ ,:;.]+).*/\2/p' "$errors" |
+        sort -u | grep -Fx -f <(scontrol show hostnames "$SLURM_JOB_NODELIST") |
+        sed "s/^/$SLURM_JOB_ID /" >>"$faults" || true
+}
+
+# The nodes that were named in two starts of the job.
+faulty_nodes() {
+    [[ ! -f $faults ]] || sort "$faults" | uniq -d | sed -n "s/^$SLURM_JOB_ID //p"
+}
+
+# The nodes of a list in Slurm's form, n[1-3], one in a line.
+nodes_in() { [[ $1 == "(null)" ]] || scontrol show hostnames "$1"; }
+
+# leave_out NODES: these, one in a line, are no longer for the job, which is in the queue.
+leave_out() {
+    local list others
+    list=$(sort -u <<<"$1" | paste -sd ,)
+    others=$(sinfo --noheader --Node --partition="$SLURM_JOB_PARTITION" --format=%N \
+        --states=idle,alloc,mix,comp | sort -u | grep -cvFx -f <(echo "$1")) || true
+    if ((others < min_nodes)); then
+        echo "without $list Slurm has $others nodes, and the job needs $min_nodes, so it may get all" \
+            "of them; docs/slurm.md tells how it can do with fewer"
+    elif scontrol update JobId="$SLURM_JOB_ID" ExcNodeList="$list"; then
+        echo "nodes that the job does not take: ${list:-none}"
+    fi
 }
 
 # Puts the job back into the queue, unless it is in a crash loop: $state holds the job, the newest
@@ -35,7 +72,18 @@ requeue() {
     mkdir -p "$output_dir" && echo "$SLURM_JOB_ID $now $((restarts + 1))" >"$state" ||
         end "$code" "exit code $code, and restarts cannot be counted in $state"
     echo "gptrain ended with code $code, newest checkpoint: $now; back into the queue"
+    local before excluded
+    before=$(faulty_nodes)
+    if ((code == 75)); then rm -f "$faults"; else count_faults; fi
+    excluded=$(nodes_in "$(job_says ExcNodeList)") || true
+    # Slurm changes the nodes only of jobs in the queue, and soon ends this script then.
+    trap '' TERM
     scontrol requeue "$SLURM_JOB_ID" || end "$code" "Slurm does not put the job back into the queue"
+    # Slurm would want as many tasks again as the job has had.
+    ((min_nodes == SLURM_NNODES)) || scontrol update JobId="$SLURM_JOB_ID" \
+        NumTasks=$((min_nodes * ${SLURM_NTASKS:-$SLURM_NNODES} / SLURM_NNODES)) || true
+    [[ $(faulty_nodes) == "$before" ]] ||
+        leave_out "$({ grep -vFx -e "$before" <<<"$excluded"; faulty_nodes; } | grep .)"
 }
 
 [[ $# -gt 0 && $1 != -* ]] || end 2 "give the run spec first: sbatch SCRIPT RUN.yaml [--set ...]"
@@ -53,10 +101,16 @@ export SLURM_JOB_END_TIME
 SLURM_JOB_END_TIME=$(SLURM_TIME_FORMAT=%s squeue --noheader --jobs "$SLURM_JOB_ID" --format %e) ||
     unset SLURM_JOB_END_TIME
 
+faults=$output_dir/slurm-faults
+errors=$(mktemp)
+trap 'rm -f "$errors"' EXIT
 # --kill-on-bad-exit: ranks that one has left would wait for it. A step does not inherit the job's
-# CPUs per task.
+# CPUs per task. Signals are for gptrain: what copies its errors has to outlive it.
 code=0
-srun --mpi=pmix --kill-on-bad-exit=1 ${SLURM_CPUS_PER_TASK:+--cpus-per-task="$SLURM_CPUS_PER_TASK"} \
-    "${gptrain[@]}" --config "$spec" "$@" || code=$?
+{
+    srun --mpi=pmix --kill-on-bad-exit=1 \
+        ${SLURM_CPUS_PER_TASK:+--cpus-per-task="$SLURM_CPUS_PER_TASK"} \
+        "${gptrain[@]}" --config "$spec" "$@" 2>&1 >&3 | (trap '' TERM && exec tee "$errors" >&2)
+} 3>&1 || code=$?
 if ((code == 75 || code == 6 || code > 128)); then requeue "$code"; fi
 exit "$code"

@@ -78,6 +78,17 @@ GPTRAIN=$work/failing.sh FAILURE='kill -KILL $$' \
     submit killed "${one[@]}" run.yaml --set output_dir=killed
 killed=$job
 
+# On node n2 a rank hangs in the first $HANGS starts, here in all those of a job that needs both nodes.
+hang='train "$@"
+    ((SLURM_RESTART_COUNT < HANGS)) || exit $((SLURM_RESTART_COUNT == HANGS ? 75 : 0))
+    [[ $SLURMD_NODENAME == n2 ]] || exec sleep 60
+    echo "gptrain: error: hang: rank 2 (dp 2 pp 0 cp 0 tp 0) on n2, process 1, is stuck" >&2
+    exit 6'
+hanging=(--ntasks-per-node=2 --oversubscribe scripts/slurm/many_nodes.sbatch run.yaml)
+GPTRAIN=$work/failing.sh HANGS=9 FAILURE=${hang#*$'\n'} \
+    submit both --nodes=2 "${hanging[@]}" --set output_dir=both
+both=$job
+
 # Two nodes with two tasks each, stopped by a signal: the same numbers as without it.
 cp endless.yaml stopped.yaml
 many=(--nodes=2 --ntasks-per-node=2 --oversubscribe scripts/slurm/many_nodes.sbatch)
@@ -142,7 +153,21 @@ says lost.log "exit code 6 after 3 restarts without a new checkpoint (newest: st
 [[ $(job_says "$lost" ExitCode) == 6:0 ]] || fail "job $lost: $(job_says "$lost" ExitCode)"
 (($(grep -c "start with 2 cores" lost.log) == 5)) || fail "not five starts: $(cat lost.log)"
 
+has_ended "$both" FAILED 3
+says both.log "without n2 Slurm has 1 nodes, and the job needs 2"
+says_not both.log "does not take"
+
 has_ended "$timed" COMPLETED 1
 says timed.log "stopping (SIGUSR1)" "resumed from" "finished after step"
+
+# A job that can do with one node goes on without n2 after the second hang there; stopped, it has n2
+# back. Nothing else runs now, so it gets both nodes if it may.
+GPTRAIN=$work/failing.sh GPTRAIN_MIN_NODES=1 HANGS=2 FAILURE=$hang \
+    submit hung --nodes=1-2 "${hanging[@]}" --set output_dir=hung
+has_ended "$job" COMPLETED 3
+[[ $(grep -oE "mesh: dp [0-9]+|does not take: .*" hung.log | paste -sd ,) == \
+    "mesh: dp 4,mesh: dp 4,does not take: n2,mesh: dp 2,does not take: none,mesh: dp 4" ]] ||
+    fail "a hung node: $(cat hung.log)"
+says hung.log "finished after step 20"
 
 finish
