@@ -4,6 +4,7 @@
 
 #include "base/error.h"
 #include "base/log.h"
+#include "child_checks.h"
 #include "comm/mpi_mesh.h"
 #include "cpu/cpu_backend.h"
 #include "cuda/cuda_backend.h"
@@ -40,6 +41,7 @@ Device open_cpu(DeviceChoice choice) {
 Device open_cuda(int index, const RunSpec& spec, const MpiSession& session,
                  const std::optional<std::filesystem::path>& cache) {
     cuda::Options options = cuda::options_from_environment();
+    options.check_attention = attention_fault_in_child;
     options.deterministic = spec.deterministic;
     options.tune_gemms = cache.has_value();
     if (cache && session.rank() == 0) options.tuning_file = *cache / "products.txt";

@@ -58,6 +58,7 @@ int run(int argc, char** argv) {
     gptrain::add_plan(app, chosen);
     gptrain::add_report(app, chosen);
     gptrain::add_help(app, chosen);
+    gptrain::add_check_attention(app, chosen);
     try {
         app.parse(argc, argv);
     } catch (const CLI::Success& help) {

@@ -22,6 +22,10 @@ std::unique_ptr<Backend> make_backend(int device, const Options& /*options*/) {
     fail(ExitCode::usage, "device: cuda: ", probe_device(device).reason);
 }
 
+std::string attention_fault(int device) {
+    fail(ExitCode::usage, "check-attention: ", probe_device(device).reason);
+}
+
 ChosenDevice choose_device(const MpiSession& /*session*/) {
     fail(ExitCode::usage, "device: cuda: ", probe_device(0).reason);
 }

@@ -1,6 +1,8 @@
 #include "cuda/attention_check.h"
 
 #include <cmath>
+#include <cstring>
+#include <initializer_list>
 #include <limits>
 #include <vector>
 
@@ -14,10 +16,26 @@
 namespace gptrain::cuda {
 namespace {
 
-// More than one tile of queries and of keys, with the last tile partly filled, and shared KV heads.
-constexpr std::int64_t queries = 150;
+// Query heads share a KV head.
 constexpr std::int64_t heads = 2;
 constexpr std::int64_t groups = 1;
+
+/// More than one tile of queries and of keys, the last one partly filled.
+struct TrialSize {
+    std::int64_t head_dim;
+    std::int64_t queries;
+    /// Dropout, documents that do not see each other, and gradients added in fp32.
+    bool everything = false;
+
+    std::string name() const {
+        return text("head_dim ", head_dim, ", ", queries, " queries",
+                    everything ? ", dropout, documents, fp32 gradients" : "");
+    }
+};
+// With 300 queries blocks of the sm_90a backward take turns at the sums (sm90::BackwardPlan).
+constexpr TrialSize trial_sizes[] = {
+    {64, 150}, {128, 150}, {64, 300}, {64, 150, true}, {128, 300, true}};
+constexpr std::int64_t document_length = 70;
 
 /// Kernels that have never run on their hardware are not the default; docs/gpu-status.md lists
 /// those that have.
@@ -50,40 +68,41 @@ struct Results {
 
 class Trial {
 public:
-    Trial(std::int64_t head_dim, const DeviceProperties& device, const Stream& stream)
+    Trial(const TrialSize& size, const DeviceProperties& device, const Stream& stream)
         : limits_{.compute = DType::bf16,
                   .sequences = 1,
-                  .seq_length = queries,
+                  .seq_length = size.queries,
                   .heads = heads,
                   .groups = groups,
-                  .head_dim = head_dim},
+                  .head_dim = size.head_dim},
           device_(device),
           stream_(stream),
           scratch_bytes_(attention_scratch_bytes(limits_)),
           memory_(scratch_bytes_ + (std::int64_t{64} << 10) +
-                  16 * queries * heads * head_dim * size_of(DType::f32)),
-          q_shape_{1, queries, heads, head_dim},
-          k_shape_{1, queries, groups, head_dim} {
+                  16 * size.queries * heads * size.head_dim * size_of(DType::f32)),
+          q_shape_{1, size.queries, heads, size.head_dim},
+          k_shape_{1, size.queries, groups, size.head_dim} {
         scratch_.use(memory_.take(DType::u8, {scratch_bytes_}));
         AttentionForward& forward = backward_.forward;
         forward.q = random(q_shape_, "q");
         forward.k = random(k_shape_, "k");
         forward.v = random(k_shape_, "v");
         forward.o = memory_.take(DType::bf16, q_shape_);
-        forward.lse = memory_.take(DType::f32, {1, heads, queries});
+        forward.lse = memory_.take(DType::f32, {1, heads, size.queries});
         backward_.d_o = random(q_shape_, "d_o");
-        backward_.dq = memory_.take(DType::bf16, q_shape_);
-        backward_.dk = memory_.take(DType::bf16, k_shape_);
-        backward_.dv = memory_.take(DType::bf16, k_shape_);
+        const DType gradients = size.everything ? DType::f32 : DType::bf16;
+        backward_.dq = memory_.take(gradients, q_shape_);
+        backward_.dk = memory_.take(gradients, k_shape_);
+        backward_.dv = memory_.take(gradients, k_shape_);
         widened_ = memory_.take(DType::f32, q_shape_);
+        if (size.everything) use_everything(size.queries);
     }
 
     Results run(const AttentionKernels& kernels) {
         const AttentionForward& forward = backward_.forward;
-        for (const Tensor& result :
-             {forward.o, forward.lse, backward_.dq, backward_.dk, backward_.dv})
-            cuda::run(Fill{.x = result, .value = std::numeric_limits<float>::quiet_NaN()},
-                      context());
+        fill({forward.o, forward.lse}, std::numeric_limits<float>::quiet_NaN());
+        fill({backward_.dq, backward_.dk, backward_.dv},
+             backward_.accumulate ? 0.125F : std::numeric_limits<float>::quiet_NaN());
         kernels.forward(forward, context());
         kernels.backward(backward_, context());
         return {values(forward.o), values(forward.lse), values(backward_.dq), values(backward_.dk),
@@ -94,6 +113,33 @@ private:
     OpContext context() {
         scratch_.reset();
         return {.stream = stream_, .scratch = scratch_, .device = device_};
+    }
+    void fill(std::initializer_list<Tensor> tensors, float value) {
+        for (const Tensor& tensor : tensors)
+            cuda::run(Fill{.x = tensor, .value = value}, context());
+    }
+    template <class T>
+    Tensor uploaded(DType dtype, const Shape& shape, const std::vector<T>& from) {
+        const Tensor tensor = memory_.take(dtype, shape);
+        copy(tensor.data(), from.data(), tensor.bytes(), stream_);
+        stream_.synchronize();
+        return tensor;
+    }
+    void use_everything(std::int64_t queries) {
+        AttentionForward& forward = backward_.forward;
+        std::vector<std::int32_t> first;
+        for (std::int64_t i = 0; i < queries; ++i)
+            first.push_back(static_cast<std::int32_t>(i / document_length * document_length));
+        forward.first_visible = uploaded(DType::i32, {1, queries}, first);
+        const StepState state = initial_step_state(1);
+        std::vector<std::byte> bytes(sizeof state);
+        std::memcpy(bytes.data(), &state, sizeof state);
+        forward.dropout.probability = 0.1F;
+        forward.dropout.seed = 1;
+        forward.dropout.step = {
+            .state = uploaded(DType::u8, {sizeof state}, bytes),
+            .first_sequence = uploaded(DType::i64, {1}, std::vector<std::int64_t>{0})};
+        backward_.accumulate = true;
     }
     Tensor random(const Shape& shape, const char* name) {
         const Tensor normal = memory_.take(DType::f32, shape);
@@ -145,15 +191,15 @@ std::string attention_difference(const AttentionKernels& kernels, const Attentio
     // them.
     constexpr double tolerance = 4 * 0x1p-8;
     std::string differences;
-    for (const std::int64_t head_dim : {64, 128}) {
-        Trial trial(head_dim, device, stream);
+    for (const TrialSize& size : trial_sizes) {
+        Trial trial(size, device, stream);
         const Results right = trial.run(reference);
         const Results own = trial.run(kernels);
         const auto compare = [&](const char* name, std::vector<float> Results::*values) {
             const double error = relative_distance(own.*values, right.*values);
             if (error <= tolerance) return;  // false for NaN
-            differences += text(differences.empty() ? "" : ", ", name, " for head_dim ", head_dim,
-                                " by ", error);
+            differences +=
+                text(differences.empty() ? "" : "; ", name, " for ", size.name(), " by ", error);
         };
         compare("o", &Results::o);
         compare("lse", &Results::lse);
@@ -164,8 +210,14 @@ std::string attention_difference(const AttentionKernels& kernels, const Attentio
     return differences;
 }
 
+std::string sm90_attention_difference(const DeviceProperties& device, const Stream& stream) {
+    return attention_difference({sm90::attention_forward, sm90::attention_backward},
+                                {portable_attention_forward, portable_attention_backward}, device,
+                                stream);
+}
+
 bool choose_sm90_attention(AttentionChoice choice, const DeviceProperties& device,
-                           const Stream& stream) {
+                           const std::function<std::string()>& check) {
     const bool has_units = device.major == 9 && device.minor == 0;
     if (choice == AttentionChoice::sm90 && !has_units) {
         fail(ExitCode::usage, "GPTRAIN_CUDA_ATTENTION=sm90: ", device.name,
@@ -175,12 +227,10 @@ bool choose_sm90_attention(AttentionChoice choice, const DeviceProperties& devic
     const bool chosen =
         choice == AttentionChoice::sm90 || (choice == AttentionChoice::automatic && sm90_has_run);
     if (!chosen || !has_units) return false;
-    const std::string difference = attention_difference(
-        {sm90::attention_forward, sm90::attention_backward},
-        {portable_attention_forward, portable_attention_backward}, device, stream);
-    if (difference.empty()) return true;
-    warn("the attention kernels for sm_90a differ from the portable ones on ", device.name, " (",
-         difference, "); using the portable ones; please report this");
+    const std::string fault = check();
+    if (fault.empty()) return true;
+    warn("the attention kernels for sm_90a failed their check on ", device.name, " (", fault,
+         "); using the portable ones; please report this");
     return false;
 }
 

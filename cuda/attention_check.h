@@ -1,6 +1,7 @@
 // Chooses the attention kernels for a device, and checks that two sets of kernels agree.
 #pragma once
 
+#include <functional>
 #include <string>
 
 #include "backend/ops.h"
@@ -14,16 +15,20 @@ struct AttentionKernels {
     void (*backward)(const AttentionBackward& args, const OpContext& context);
 };
 
-/// Runs both on small random inputs with head sizes 64 and 128 in bf16, forward and backward, and
-/// compares o, log-sum-exp, dq, dk and dv. Describes those that differ by more than bf16
-/// rounding; empty if all agree. Allocates device memory while it runs and waits for the device.
+/// Runs both on small random inputs with head sizes 64 and 128 in bf16, forward and backward, with
+/// one and with several tiles of keys a block, plain and with dropout, documents and fp32
+/// gradients, and compares o, log-sum-exp, dq, dk and dv. Describes those that differ by more than
+/// bf16 rounding; empty if all agree. Allocates device memory while it runs and waits for the
+/// device.
 std::string attention_difference(const AttentionKernels& kernels, const AttentionKernels& reference,
                                  const DeviceProperties& device, const Stream& stream);
 
-/// Whether to use the sm_90a kernels: as `choice` says, and only if they agree with the portable
-/// ones now; warns if they do not. Throws Error (usage) if `choice` asks for them on another
-/// device.
+/// The same of the sm_90a kernels and the portable ones.
+std::string sm90_attention_difference(const DeviceProperties& device, const Stream& stream);
+
+/// Whether to use the sm_90a kernels: as `choice` says, and only if `check` finds nothing wrong
+/// with them; warns if it does. Throws Error (usage) if `choice` asks for them on another device.
 bool choose_sm90_attention(AttentionChoice choice, const DeviceProperties& device,
-                           const Stream& stream);
+                           const std::function<std::string()>& check);
 
 }  // namespace gptrain::cuda

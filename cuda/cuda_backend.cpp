@@ -46,7 +46,10 @@ public:
           gemms_(device_, tunes_ ? &tuning_ : nullptr),
           graphs_(options.graphs),
           deterministic_(options.deterministic),
-          sm90_attention_(choose_sm90_attention(options.attention, device_, stream_)) {}
+          sm90_attention_(choose_sm90_attention(options.attention, device_, [&] {
+              return options.check_attention ? options.check_attention(device)
+                                             : sm90_attention_difference(device_, stream_);
+          })) {}
     ~CudaBackend() override {
         // Free memory and events only when nothing uses them any more. A device that failed has
         // already reported it.
@@ -173,6 +176,13 @@ private:
 
 std::unique_ptr<Backend> make_backend(int device, const Options& options) {
     return std::make_unique<CudaBackend>(device, options);
+}
+
+std::string attention_fault(int device) {
+    const DeviceProperties properties = open_device(device);
+    if (properties.major != 9 || properties.minor != 0) return "";
+    const Stream stream;
+    return sm90_attention_difference(properties, stream);
 }
 
 const Stream* compute_stream(const Backend& backend) {

@@ -4,6 +4,7 @@
 
 #include <functional>
 #include <memory>
+#include <string>
 
 #include "backend/backend.h"
 #include "cuda/environment.h"
@@ -15,6 +16,9 @@ class Stream;
 /// Makes the device (an index among those visible to the process) current for this thread. Throws
 /// Error (usage) without a usable device (runtime/probe.h) or if a library is missing.
 std::unique_ptr<Backend> make_backend(int device = 0, const Options& options = {});
+
+/// Options::check_attention in this process. Empty on a device that does not run those kernels.
+std::string attention_fault(int device);
 
 /// The stream on which a CUDA backend computes; null for other backends.
 const Stream* compute_stream(const Backend& backend);

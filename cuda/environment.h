@@ -2,6 +2,8 @@
 #pragma once
 
 #include <filesystem>
+#include <functional>
+#include <string>
 
 namespace gptrain::cuda {
 
@@ -22,6 +24,10 @@ struct Options {
     /// then on.
     bool graphs = false;
     AttentionChoice attention = AttentionChoice::automatic;
+    /// Compares the sm_90a attention kernels with the portable ones on a device and describes what
+    /// is wrong with them; empty if they agree. Kernels with a fault may hang or end the process,
+    /// so this belongs in another one. If not set, make_backend compares them itself.
+    std::function<std::string(int device)> check_attention = {};
     /// If false, the library computes the GELU after a GEMM where it can: faster, but it reads the
     /// sums before they are rounded, so recomputing gives different bits.
     bool deterministic = true;

@@ -65,7 +65,8 @@ CommandHelp command_help(const CLI::App& app) {
                         .commands = {}};
     for (const CLI::Option* option : app.get_options())
         help.options.push_back(option_help(*option));
-    for (const CLI::App* command : app.get_subcommands({}))
+    for (const CLI::App* command :
+         app.get_subcommands([](const CLI::App* one) { return !one->get_group().empty(); }))
         help.commands.push_back(command_help(*command));
     return help;
 }

@@ -2,6 +2,7 @@
 #include "catch.h"
 #include "cuda/attention/portable.h"
 #include "cuda/attention_check.h"
+#include "cuda/ops/values.h"
 #include "emulator/grid.h"
 
 using namespace gptrain;
@@ -54,16 +55,49 @@ TEST_CASE("attention kernels that compute something else are found out", "[choic
         portable_attention_backward(other, context);
     };
     CHECK(difference(forgets_dk).find("dk for head_dim 128") != std::string::npos);
+
+    // Faults that only some of the inputs show.
+    AttentionKernels sees_all_documents = portable;
+    sees_all_documents.forward = [](const AttentionForward& args, const OpContext& context) {
+        AttentionForward other = args;
+        other.first_visible = {};
+        portable_attention_forward(other, context);
+    };
+    AttentionKernels keeps_all = portable;
+    keeps_all.backward = [](const AttentionBackward& args, const OpContext& context) {
+        AttentionBackward other = args;
+        other.forward.dropout = {};
+        portable_attention_backward(other, context);
+    };
+    AttentionKernels long_rows_lack_dq = portable;
+    long_rows_lack_dq.backward = [](const AttentionBackward& args, const OpContext& context) {
+        portable_attention_backward(args, context);
+        if (args.dq.size(1) > 256) run(Fill{.x = args.dq, .value = 0}, context);
+    };
+    CHECK(difference(sees_all_documents).starts_with("o for head_dim 64, 150 queries, dropout"));
+    CHECK(difference(keeps_all).starts_with("dq for head_dim 64, 150 queries, dropout"));
+    CHECK(difference(long_rows_lack_dq).starts_with("dq for head_dim 64, 300 queries by"));
 }
 
 TEST_CASE("attention kernels for sm_90a are used where they are wanted and agree", "[choice]") {
+    const EmulatedDevice hopper(9, 0, 227 << 10);
     const Stream stream;
-    {
-        const EmulatedDevice hopper(9, 0, 227 << 10);
-        CHECK(choose_sm90_attention(AttentionChoice::sm90, hopper.properties, stream));
-        CHECK_FALSE(choose_sm90_attention(AttentionChoice::portable, hopper.properties, stream));
-    }
+    CHECK(sm90_attention_difference(hopper.properties, stream).empty());
+    int checks = 0;
+    std::string fault;
+    const auto check = [&] {
+        ++checks;
+        return fault;
+    };
+    CHECK(choose_sm90_attention(AttentionChoice::sm90, hopper.properties, check));
+    CHECK(checks == 1);
+    fault = "their check was ended by signal 11";
+    CHECK_FALSE(choose_sm90_attention(AttentionChoice::sm90, hopper.properties, check));
+    CHECK_FALSE(choose_sm90_attention(AttentionChoice::portable, hopper.properties, check));
+    CHECK(checks == 2);
+
     const EmulatedDevice ampere(8, 6, 99 << 10);
-    CHECK_FALSE(choose_sm90_attention(AttentionChoice::automatic, ampere.properties, stream));
-    CHECK_THROWS_AS(choose_sm90_attention(AttentionChoice::sm90, ampere.properties, stream), Error);
+    CHECK_FALSE(choose_sm90_attention(AttentionChoice::automatic, ampere.properties, check));
+    CHECK_THROWS_AS(choose_sm90_attention(AttentionChoice::sm90, ampere.properties, check), Error);
+    CHECK(checks == 2);
 }

@@ -28,6 +28,12 @@ for command in "" inspect generate eval serve import export plan report new; do
         grep -qF -- "${option//-/\\-}" gptrain.man || fail "$command $option is not in the man page"
     done < <(grep -oE '^ +(-h,)?--[a-z-]+' out | grep -oE -- '--[a-z-]+')
 done
+# What the program starts for itself is not shown.
+! grep -q check-attention text gptrain.man gptrain.bash || fail "check-attention is shown"
+if ! grep -q cuda <("$gptrain" --version | head -n 1); then
+    expect_exit 2 "$gptrain" check-attention
+    says err "check-attention: this program was built without CUDA"
+fi
 if command -v mandoc >/dev/null; then
     for page in gptrain.man preprocess.man; do
         mandoc -T lint $page >lint || fail "mandoc: $(head -n 5 lint)"

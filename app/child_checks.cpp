@@ -1,0 +1,43 @@
+#include "child_checks.h"
+
+#include <CLI/CLI.hpp>
+#include <chrono>
+#include <memory>
+
+#include "base/child.h"
+#include "base/log.h"
+#include "commands.h"
+#include "cuda/cuda_backend.h"
+
+namespace gptrain {
+namespace {
+
+constexpr auto command_name = "check-attention";
+/// The kernels take milliseconds, a process that opens the device seconds.
+constexpr std::chrono::seconds time_limit(60);
+
+}  // namespace
+
+std::string attention_fault_in_child(int device) {
+    const ChildEnd end =
+        run_child("/proc/self/exe", {command_name, "--device", text(device)}, time_limit);
+    if (end.kind != ChildEnd::Kind::exited || end.number != 0)
+        return "their check " + end.describe();
+    return end.output.substr(0, end.output.find('\n'));
+}
+
+void add_check_attention(CLI::App& app, Command& chosen) {
+    CLI::App* command = app.add_subcommand(
+        command_name, "Compare the attention kernels of compute capability 9.0 with the others");
+    command->group("");
+    const auto device = std::make_shared<int>(0);
+    command->add_option("--device", *device, "Among those visible to the process");
+    command->final_callback([device, &chosen] {
+        chosen = [device] {
+            print(cuda::attention_fault(*device));
+            return ExitCode::done;
+        };
+    });
+}
+
+}  // namespace gptrain
