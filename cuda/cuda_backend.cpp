@@ -19,6 +19,7 @@
 #include "cuda/ops/cross_entropy.h"
 #include "cuda/ops/embedding.h"
 #include "cuda/ops/fp8.h"
+#include "cuda/ops/int8.h"
 #include "cuda/ops/linear.h"
 #include "cuda/ops/linear_bias.h"
 #include "cuda/ops/memory.h"

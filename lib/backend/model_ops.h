@@ -36,6 +36,21 @@ struct LinearForward {
     }
 };
 
+/// The most rows for which a linear layer's time is that of reading the weight.
+constexpr std::int64_t few_rows = 8;
+
+/// y = x weight^T + bias, rounded once, for at most few_rows rows. Reads the weight once.
+struct Int8LinearForward {
+    static constexpr std::string_view name = "int8_linear_forward";
+    Tensor x;           ///< [T, I] rows
+    Int8Matrix weight;  ///< [O, I]
+    Tensor bias;        ///< [O] or empty
+    Tensor y;           ///< [T, O] rows, =
+    void tensors(const auto& list) const {
+        list.reads(x, weight.values, weight.scales, bias).writes(y);
+    }
+};
+
 /// dx (+)= dy weight; with `gelu_input` u, dx = (dy weight) gelu'(u), rounded once
 struct LinearInputGrad {
     static constexpr std::string_view name = "linear_input_grad";

@@ -88,6 +88,37 @@ struct ToFp8 {
     }
 };
 
+/// A matrix [R, C] of 8-bit integers: element (r, c) = values(r, c) x scales(r, c / block).
+struct Int8Matrix {
+    static constexpr std::int64_t block = 64;  ///< elements of a row that share a scale
+    Tensor values;                             ///< i8 [R, C]
+    Tensor scales;                             ///< fp32 [R, blocks_of(C)]
+    static constexpr std::int64_t blocks_of(std::int64_t columns) {
+        return div_ceil(columns, block);
+    }
+    bool empty() const { return values.empty(); }
+};
+
+constexpr float int8_smallest_amax = 0x1p-100f;
+
+/// For each block of 64 elements of a row: scale = amax / 127, value = x (127 / amax), rounded to
+/// nearest even. A block with an amax below int8_smallest_amax becomes 0, with scale 0. One with an
+/// element that is not finite becomes NaN, with scale NaN.
+struct ToInt8 {
+    static constexpr std::string_view name = "to_int8";
+    Tensor x;        ///< [R, C] rows, fp32 or compute dtype
+    Int8Matrix out;  ///< =
+    void tensors(const auto& list) const { list.reads(x).writes(out.values, out.scales); }
+};
+
+/// out = x, rounded once
+struct FromInt8 {
+    static constexpr std::string_view name = "from_int8";
+    Int8Matrix x;  ///< [R, C]
+    Tensor out;    ///< [R, C] rows, compute dtype, =
+    void tensors(const auto& list) const { list.reads(x.values, x.scales).writes(out); }
+};
+
 /// sum += sum over i of h(w_i + (i + 1) 0x9e3779b97f4a7c15), modulo 2^64. The words w_i are x's
 /// bytes, eight at a time, little-endian, zero-padded at the end; h(v) = p xor (p >> 32) with
 /// p = 0xd6e8feb86659fd93 v. Changing any single word changes the sum.

@@ -8,13 +8,14 @@
 
 namespace gptrain {
 
-enum class DType : std::uint8_t { f32, bf16, f16, f8e4m3, f8e5m2, f64, u8, u16, i32, i64 };
+enum class DType : std::uint8_t { f32, bf16, f16, f8e4m3, f8e5m2, f64, u8, u16, i32, i64, i8 };
 
 /// Bytes of one element.
 constexpr std::int64_t size_of(DType dtype) {
     switch (dtype) {
         case DType::f8e4m3:
         case DType::f8e5m2:
+        case DType::i8:
         case DType::u8: return 1;
         case DType::bf16:
         case DType::f16:
@@ -36,6 +37,7 @@ constexpr std::string_view name_of(DType dtype) {
         case DType::f8e4m3: return "fp8_e4m3";
         case DType::f8e5m2: return "fp8_e5m2";
         case DType::f64: return "fp64";
+        case DType::i8: return "i8";
         case DType::u8: return "u8";
         case DType::u16: return "u16";
         case DType::i32: return "i32";

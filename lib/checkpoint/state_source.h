@@ -21,6 +21,14 @@ struct OwnedState {
     Tensor values;  ///< one dim
 };
 
+/// A state whose memory others may share: it is filled alone, and then taken over.
+struct StateInTurn {
+    std::string group;
+    Shard shard;
+    Tensor values;                     ///< one dim
+    std::function<void()> taken_over;  ///< called when `values` are there; may be empty
+};
+
 /// True for the dtypes of values that a checkpoint can hold.
 constexpr bool is_stored(DType dtype) {
     return dtype == DType::f32 || dtype == DType::bf16 || dtype == DType::f16;

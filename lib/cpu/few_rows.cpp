@@ -9,62 +9,110 @@
 namespace gptrain::cpu {
 namespace {
 
-constexpr std::int64_t most_rows = 8;
 // Twelve sums and what they are made of fill the sixteen vector registers. Every weight and every
 // element of x that is loaded serves several of them.
 constexpr int rows_at_once = 3;
 constexpr int outputs_at_once = 4;
+constexpr std::int64_t cache_line = 64;  // bytes
+// Rows are too short for the processor to notice that it will read the next ones, so they are
+// requested, so many groups of `outputs_at_once` rows ahead. They go to the second cache, because
+// the first can wait for too few lines at a time.
+constexpr int groups_ahead = 3;
 
-/// The operands, with the first of the rows and outputs that are computed together.
-template <class T>
-struct Operands {
-    const T* x;
-    std::int64_t x_stride;
-    const T* weight;
-    std::int64_t weight_stride;
-    std::int64_t length;
-};
-
+/// Sums of the products of R rows of x with O rows of the weight, by lanes.
 template <int R, int O>
 struct Sums {
-    float of[R][O];
-};
+    Vec8 of[R][O];
 
-/// The products of R rows of x with O rows of the weight.
-template <int R, int O, class T>
-Sums<R, O> multiply(const Operands<T>& at) {
-    Vec8 sums[R][O];
-    for (auto& row : sums)
-        for (Vec8& sum : row)
-            sum = Vec8(0.0f);
-    for_vectors(0, at.length, [&](std::int64_t i, auto lanes) {
+    Sums() {
+        for (auto& row : of)
+            for (Vec8& sum : row)
+                sum = Vec8(0.0f);
+    }
+    /// += of elements [begin, end) of the rows.
+    template <class T, class W>
+    void add(const Rows<T>& x, const Rows<W>& weight, std::int64_t begin, std::int64_t end) {
+        constexpr std::int64_t line = cache_line / sizeof(W);
+        std::int64_t at = begin;
+        for (; at + line <= end; at += line) {
+            for (int o = 0; o < O; ++o)
+                _mm_prefetch(weight[groups_ahead * O + o] + at, _MM_HINT_T1);
+            for (std::int64_t i = at; i < at + line; i += Vec8::size)
+                add_vectors(x, weight, i, Full());
+        }
+        for_vectors(at, end, [&](std::int64_t i, auto lanes) { add_vectors(x, weight, i, lanes); });
+    }
+    template <class T, class W, class Lanes>
+    void add_vectors(const Rows<T>& x, const Rows<W>& weight, std::int64_t i, Lanes lanes) {
         Vec8 weights[O];
         for (int o = 0; o < O; ++o)
-            weights[o] = load(at.weight + o * at.weight_stride + i, lanes);
+            weights[o] = load(weight[o] + i, lanes);
         for (int r = 0; r < R; ++r) {
-            const Vec8 x = load(at.x + r * at.x_stride + i, lanes);
+            const Vec8 values = load(x[r] + i, lanes);
             for (int o = 0; o < O; ++o)
-                sums[r][o] = fma(x, weights[o], sums[r][o]);
+                of[r][o] = fma(values, weights[o], of[r][o]);
         }
-    });
-    Sums<R, O> result;
-    for (int r = 0; r < R; ++r)
-        for (int o = 0; o < O; ++o)
-            result.of[r][o] = sums[r][o].sum();
+    }
+};
+
+template <class T>
+Rows<T> rows_from(const Rows<T>& rows, std::int64_t first) {
+    Rows<T> result = rows;
+    result.data = rows[first];
     return result;
 }
 
+/// A weight in the compute dtype.
 template <class T>
+struct PlainWeight {
+    Rows<T> rows;
+
+    /// The products of rows of x with O rows of the weight, the first of which is `output`.
+    template <int R, int O>
+    Sums<R, O> multiply(const Rows<T>& x, std::int64_t output, std::int64_t length) const {
+        Sums<R, O> sums;
+        sums.add(x, rows_from(rows, output), 0, length);
+        return sums;
+    }
+};
+
+struct Int8Weight {
+    Rows<std::int8_t> rows;
+    Rows<float> scales;
+
+    explicit Int8Weight(const Int8Matrix& weight) : rows(weight.values), scales(weight.scales) {}
+
+    template <int R, int O, class T>
+    Sums<R, O> multiply(const Rows<T>& x, std::int64_t output, std::int64_t length) const {
+        Sums<R, O> sums;
+        const Rows<std::int8_t> weight = rows_from(rows, output);
+        for (std::int64_t begin = 0, block = 0; begin < length; ++block) {
+            const std::int64_t end = std::min(begin + Int8Matrix::block, length);
+            Sums<R, O> part;
+            part.add(x, weight, begin, end);
+            for (int o = 0; o < O; ++o) {
+                const Vec8 scale(scales[output + o][block]);
+                for (int r = 0; r < R; ++r)
+                    sums.of[r][o] = fma(scale, part.of[r][o], sums.of[r][o]);
+            }
+            begin = end;
+        }
+        return sums;
+    }
+};
+
+template <class T, class Weight>
 class FewRows {
 public:
-    explicit FewRows(const LinearForward& args)
-        : x_(args.x),
-          weight_(args.weight),
-          y_(args.y),
-          bias_(pointer_or_null<T>(args.bias)),
-          rows_(args.x.size(0)),
-          length_(args.x.size(1)),
-          accumulate_(args.accumulate) {}
+    /// `bias` may be null.
+    FewRows(const Tensor& x, const Weight& weight, const T* bias, const Tensor& y, bool accumulate)
+        : x_(x),
+          weight_(weight),
+          y_(y),
+          bias_(bias),
+          rows_(x.size(0)),
+          length_(x.size(1)),
+          accumulate_(accumulate) {}
 
     void run(std::int64_t begin, std::int64_t end) const {
         std::int64_t output = begin;
@@ -88,11 +136,11 @@ private:
     template <int R, int O>
     void run_block(std::int64_t row, std::int64_t output) const {
         const Sums<R, O> sums =
-            multiply<R, O, T>({x_[row], x_.stride, weight_[output], weight_.stride, length_});
+            weight_.template multiply<R, O>(rows_from(x_, row), output, length_);
         for (int r = 0; r < R; ++r) {
             T* y = y_[row + r] + output;
             for (int o = 0; o < O; ++o) {
-                float sum = sums.of[r][o];
+                float sum = sums.of[r][o].sum();
                 if (bias_ != nullptr) sum += to_float(bias_[output + o]);
                 if (accumulate_) sum += to_float(y[o]);
                 y[o] = from_float<T>(sum);
@@ -101,7 +149,7 @@ private:
     }
 
     Rows<T> x_;
-    Rows<T> weight_;
+    Weight weight_;
     Rows<T> y_;
     const T* bias_;
     std::int64_t rows_;
@@ -109,18 +157,33 @@ private:
     bool accumulate_;
 };
 
+/// Threads share the outputs.
+template <class T, class Weight>
+void multiply(const Tensor& x, const Weight& weight, const Tensor& bias, const Tensor& y,
+              bool accumulate) {
+    const FewRows<T, Weight> rows(x, weight, pointer_or_null<T>(bias), y, accumulate);
+    parallel_ranges(y.size(1), x.elements(), outputs_at_once,
+                    [&](std::int64_t begin, std::int64_t end) { rows.run(begin, end); });
+}
+
 }  // namespace
 
 bool has_few_rows(const LinearForward& args) {
-    return !args.x.empty() && args.x.size(0) <= most_rows;
+    return !args.x.empty() && args.x.size(0) <= few_rows;
 }
 
 void multiply_few_rows(const LinearForward& args) {
     with_compute_type(args.x.dtype(), [&](auto type) {
-        const FewRows<decltype(type)> rows(args);
-        const std::int64_t cost = args.x.size(0) * args.x.size(1);
-        parallel_ranges(args.y.size(1), cost, outputs_at_once,
-                        [&](std::int64_t begin, std::int64_t end) { rows.run(begin, end); });
+        using T = decltype(type);
+        multiply<T>(args.x, PlainWeight<T>{Rows<T>(args.weight)}, args.bias, args.y,
+                    args.accumulate);
+    });
+}
+
+void run(const Int8LinearForward& args) {
+    GPTRAIN_CHECK(args.x.size(0) <= few_rows, args.x.size(0), " rows");
+    with_compute_type(args.x.dtype(), [&](auto type) {
+        multiply<decltype(type)>(args.x, Int8Weight(args.weight), args.bias, args.y, false);
     });
 }
 

@@ -14,4 +14,6 @@ bool has_few_rows(const LinearForward& args);
 /// row the same bits however many others there are.
 void multiply_few_rows(const LinearForward& args);
 
+void run(const Int8LinearForward& args);
+
 }  // namespace gptrain::cpu

@@ -131,6 +131,16 @@ Vec8 load(const T* p, Part part) {
     return load(lanes, Full());
 }
 
+inline Vec8 load(const std::int8_t* p, Full) {
+    const __m128i bytes = _mm_loadl_epi64(reinterpret_cast<const __m128i*>(p));
+    return _mm256_cvtepi32_ps(_mm256_cvtepi8_epi32(bytes));
+}
+inline Vec8 load(const std::int8_t* p, Part part) {
+    std::int8_t lanes[8] = {};
+    std::memcpy(lanes, p, static_cast<std::size_t>(part.count));
+    return load(lanes, Full());
+}
+
 inline void store(float* p, Vec8 x, Full) {
     x.store(p);
 }

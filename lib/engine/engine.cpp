@@ -43,6 +43,7 @@ ParameterLayout training_layout(const RunPlan& plan, const Mesh& mesh) {
     LayoutRequest request = layout_request(plan, mesh.place());
     request.shards = bucket_parts(plan, mesh);
     request.fp8 = plan.fp8;
+    if (plan.int8_frozen) request.int8 = Int8Matrices::frozen;
     request.whole_chunks = plan.reduces_whole_chunks();
     request.defers_head = plan.deferred_heads > 0;
     request.rules = plan.parameters;
@@ -167,6 +168,27 @@ void Engine::visit_model(const StateVisitor& visitor) const {
     });
 }
 
+void Engine::visit_model_in_turn(const std::function<void(std::span<const StateInTurn>)>& load) {
+    std::vector<StateInTurn> states;
+    visit_model([&](const NamedState& state) {
+        states.push_back({std::string(state.group), state.shard, state.values, {}});
+    });
+    const ArenaFrame frame(memory_[MemoryUse::workspace]);
+    std::int64_t largest = 0;
+    const auto only_int8 = [](const Parameter& parameter) { return !parameter.in_compute_dtype; };
+    for (const Parameter& parameter : parameters_.layout().parameters)
+        if (only_int8(parameter)) largest = std::max(largest, parameter.shard.elements());
+    const Tensor memory = memory_[MemoryUse::workspace].allocate(DType::f32, {largest});
+    for (const Parameter& parameter : parameters_.layout().parameters) {
+        if (!only_int8(parameter)) continue;
+        const Tensor values = memory.slice(0, 0, parameter.shard.elements());
+        states.push_back({"weight", parameter.shard, values, [this, &parameter, values] {
+                              parameters_.set(backend_, parameter, values);
+                          }});
+    }
+    load(states);
+}
+
 void Engine::visit_flat(std::string_view group, const Parameter& parameter, const Tensor& flat,
                         const StateVisitor& visitor) {
     visitor({group, parameter.shard, flat.slice(0, parameter.begin, parameter.shard.elements())});
@@ -181,8 +203,10 @@ void Engine::visit_gradients(const StateVisitor& visitor) const {
 
 void Engine::visit_weights(const StateVisitor& visitor) {
     parameters_.wait_for_all();
-    for (const Parameter& parameter : parameters_.layout().parameters)
-        visit_flat("weight", parameter, parameters_.weights(), visitor);
+    for (const Parameter& parameter : parameters_.layout().parameters) {
+        if (parameter.in_compute_dtype)
+            visit_flat("weight", parameter, parameters_.weights(), visitor);
+    }
 }
 
 std::int64_t Engine::weights_checksum() {
@@ -191,6 +215,8 @@ std::int64_t Engine::weights_checksum() {
     const auto bytes = std::as_writable_bytes(std::span(&sum, 1));
     backend_.upload(checksum_, bytes);
     backend_.run(Checksum{.x = parameters_.weights(), .sum = checksum_});
+    if (const Tensor& int8 = parameters_.int8_values(); !int8.empty())
+        backend_.run(Checksum{.x = int8, .sum = checksum_});
     backend_.download(bytes, checksum_);
     return sum;
 }
@@ -207,6 +233,16 @@ void reserve_snapshot(Engine& engine, const RunPlan& plan) {
     if (!plan.async_checkpoint) return;
     allocate_snapshot(engine.memory()[MemoryUse::snapshot],
                       [&](const StateVisitor& visitor) { engine.visit(visitor); });
+}
+
+/// Gives the engine its first weights.
+void start_on_meter(Engine& engine, const RunPlan& plan) {
+    engine.initialise();
+    if (!plan.int8_frozen) return;
+    engine.visit_model_in_turn([](std::span<const StateInTurn> states) {
+        for (const StateInTurn& state : states)
+            if (state.taken_over) state.taken_over();
+    });
 }
 
 /// What a run does between steps, with one microbatch.
@@ -229,7 +265,7 @@ StepCost measure_run(const RunPlan& plan, const MeshPlace& place, const BackendM
     CommTotals totals;
     const Mesh mesh(plan.mesh, place, mesh_connections(plan), observed(make, totals));
     Engine engine(meter, mesh, plan);
-    engine.initialise();
+    start_on_meter(engine, plan);
     meter.clear_work();
     totals.clear();
 
@@ -263,7 +299,7 @@ MemoryPlan memory_of_one(const RunPlan& plan, const MeshPlace& place, const Back
     MeterBackend meter(needs);
     const Mesh mesh(plan.mesh, place, mesh_connections(plan), meter_communicators());
     Engine engine(meter, mesh, plan);
-    engine.initialise();
+    start_on_meter(engine, plan);
     StepBatch batch;
     batch.step = 1;
     batch.microbatches.resize(1);
@@ -307,7 +343,7 @@ StepTrace trace_last(const RunPlan& plan, const MeshPlace& place, const BackendM
                     observed(meter_communicators(), recorder));
     Engine engine(meter, mesh, plan);
     engine.listen(recorder);
-    engine.initialise();
+    start_on_meter(engine, plan);
     StepBatch batch;
     batch.step = 1;
     if (!first) {

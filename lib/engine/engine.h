@@ -3,9 +3,12 @@
 #pragma once
 
 #include <array>
+#include <functional>
 #include <optional>
+#include <span>
 #include <vector>
 
+#include "checkpoint/state_source.h"
 #include "comm/comm_totals.h"
 #include "engine/rank_model.h"
 #include "engine/step_trace.h"
@@ -61,12 +64,17 @@ public:
     /// Visits all state that a checkpoint contains: with an adapter, only its own.
     void visit(const StateVisitor& visitor) const;
     /// Visits the weights of the model without its adapter, with which a run starts (group
-    /// "weight"). Those of frozen parameters are in the compute dtype.
+    /// "weight"). Those of frozen parameters are in the compute dtype; without those in int8.
     void visit_model(const StateVisitor& visitor) const;
+
+    /// Passes on what visit_model would visit if all frozen weights were in the compute dtype.
+    /// Those in int8 have values in memory that they share while `load` runs.
+    void visit_model_in_turn(const std::function<void(std::span<const StateInTurn>)>& load);
 
     /// Visits the last step's gradients after reduction and before clipping, as group "main_grad".
     void visit_gradients(const StateVisitor& visitor) const;
-    /// Visits the weights that this rank computes with, in the compute dtype, as group "weight".
+    /// Visits the weights that this rank computes with, in the compute dtype, as group "weight";
+    /// without those in int8.
     void visit_weights(const StateVisitor& visitor);
     /// A checksum of the weights that this rank computes with. Ranks with the same weights have the
     /// same checksum.

@@ -83,8 +83,11 @@ void MergedWeights::read(const Shard& part, std::span<float> to) {
 std::optional<LogitError> compare_logits(const InferenceRun& run, const WeightReader& exported,
                                          DType dtype) {
     const std::vector<std::int32_t> ids = fixed_tokens(run.plan.model);
-    const LogitComputer computer(run.backend, run.mesh, run.plan, ids);
-    RunPlan plain = run.plan;
+    // The files have the weights that the adapter's model was read from.
+    RunPlan exact = run.plan;
+    exact.int8_frozen = false;
+    const LogitComputer computer(run.backend, run.mesh, exact, ids);
+    RunPlan plain = exact;
     plain.model.lora.reset();
     plain.local.lora.reset();
     const LogitComputer merged(run.backend, run.mesh, plain, ids);

@@ -3,9 +3,8 @@
 #include <algorithm>
 #include <utility>
 
-#include "checkpoint/load.h"
-#include "checkpoint/manifest_part.h"
 #include "meter/meter_communicator.h"
+#include "train/load_in_turn.h"
 #include "train/resume.h"
 
 namespace gptrain {
@@ -22,11 +21,12 @@ std::int64_t largest_parameter(const ParameterLayout& layout) {
 }
 
 void check_setting(const std::string& setting) {
-    for (const std::string_view key : {"parallel.", "device=", "precision.compute="})
+    for (const std::string_view key :
+         {"parallel.", "device=", "precision.compute=", "precision.frozen="})
         if (setting.starts_with(key)) return;
     fail(ExitCode::usage, "--set ", setting,
-         ": only device, precision.compute and parallel.* can be set here; everything else comes "
-         "from the checkpoint");
+         ": only device, precision.compute, precision.frozen and parallel.* can be set here; "
+         "everything else comes from the checkpoint");
 }
 
 RunSpec with_settings(RunSpec spec, const std::string& source,
@@ -34,6 +34,12 @@ RunSpec with_settings(RunSpec spec, const std::string& source,
     for (const std::string& setting : settings)
         check_setting(setting);
     return parse_run_spec(to_yaml(without_training(std::move(spec))), source, settings);
+}
+
+ParameterLayout inference_layout(const RunPlan& plan, const MeshPlace& place) {
+    LayoutRequest request = layout_request(plan, place);
+    if (plan.int8_frozen) request.int8 = Int8Matrices::inference;
+    return make_layout(request);
 }
 
 Json model_of(const CheckpointMeta& meta) {
@@ -67,6 +73,7 @@ RunSpec without_training(RunSpec spec) {
     spec.parallel = {};
     spec.training.global_batch_size.reset();
     spec.training.rampup = {};
+    spec.training.frozen.clear();
     spec.deterministic = true;
     return spec;
 }
@@ -75,10 +82,10 @@ InferenceModel::InferenceModel(Backend& backend, const Mesh& mesh, const RunPlan
                                const std::optional<MemoryPlan>& memory)
     : memory_(backend, memory),
       context_(model_context(backend, mesh, memory_, plan)),
-      parameters_(memory_, make_layout(layout_request(plan, mesh.place())), plan.compute,
+      parameters_(memory_, inference_layout(plan, mesh.place()), plan.compute,
                   Parameters::Use::inference),
       chunks_(make_chunks(context_, parameters_, plan)) {
-    if (plan.compute != DType::f32) {
+    if (plan.compute != DType::f32 || plan.int8_frozen) {
         staging_ = memory_[MemoryUse::main_params].allocate(
             DType::f32, {largest_parameter(parameters_.layout())});
     }
@@ -101,56 +108,28 @@ void InferenceModel::load(ModelSource& source, const MpiSession& ranks) {
 }
 
 void InferenceModel::load(ModelSource& source, const MpiSession& ranks, const Chosen& parameters) {
-    const HfFolder* folder = source.hf();
-    if (folder == nullptr) return load(source.checkpoint(), parameters);
-    ranks.run_on_all([&] {
-        for (const Parameter* parameter : parameters) {
-            read_weights(*folder, context_.backend,
-                         {"weight", parameter->shard, read_buffer(*parameter)});
-            take_over(*parameter);
-        }
-    });
-}
-
-void InferenceModel::load(RestartPoint& checkpoint, const Chosen& parameters) {
-    const auto all = [&](const StateVisitor& visit) {
-        for (const Parameter* parameter : parameters)
-            visit({"weight", parameter->shard, read_buffer(*parameter)});
-    };
-    // One parameter at a time, because they may share the memory that they are read into.
-    const auto fill = [&](const std::filesystem::path& folder, const Manifest& part) {
-        const ManifestParts parts(part);
-        for (const Parameter* parameter : parameters) {
-            const Tensor values = read_buffer(*parameter);
-            const StateSource one = [&](const StateVisitor& visit) {
-                visit({"weight", parameter->shard, values});
-            };
-            ShardRecords records = parts.part_for(needs_of(one));
-            load_state(folder, {{}, std::move(records.files), std::move(records.tensors)},
-                       context_.backend, one);
-            take_over(*parameter);
-        }
-    };
-    const Json model = model_of(checkpoint.meta());
-    checkpoint.load(all, fill, [&] {
+    std::vector<StateInTurn> states;
+    for (const Parameter* parameter : parameters) {
+        const Tensor values = read_buffer(*parameter);
+        states.push_back({"weight", parameter->shard, values, [this, parameter, values] {
+                              parameters_.set(context_.backend, *parameter, values);
+                          }});
+    }
+    std::optional<Json> model;
+    if (source.hf() == nullptr) model = model_of(source.checkpoint().meta());
+    load_in_turn(source, context_.backend, ranks, states, [&] {
+        RestartPoint& checkpoint = source.checkpoint();
         if (model_of(checkpoint.meta()) == model) return;
         fail(ExitCode::usage, checkpoint.folder().string(),
              ": has a different model from the damaged checkpoint; name the checkpoint to use");
     });
 }
 
-void InferenceModel::take_over(const Parameter& parameter) {
-    if (staging_.empty()) return;
-    const Tensor values = read_buffer(parameter);
-    context_.backend.run(Cast{
-        .to = parameters_.weights().slice(0, parameter.begin, values.elements()), .from = values});
-}
-
 void InferenceModel::load(const WeightReader& weights) {
     for (const Parameter& parameter : parameters_.layout().parameters) {
         const Tensor values = read_buffer(parameter);
         weights(parameter.shard, {values.as<float>(), static_cast<std::size_t>(values.elements())});
-        take_over(parameter);
+        parameters_.set(context_.backend, parameter, values);
     }
 }
 

@@ -26,7 +26,7 @@ struct InferenceRun {
 };
 
 /// The spec of the run that wrote a checkpoint, but on one rank. `settings` may change the device,
-/// the precision and the mesh ("device=cpu", "precision.compute=bf16", "parallel.tensor=2");
+/// the precision and the mesh ("device=cpu", "precision.frozen=int8", "parallel.tensor=2");
 /// anything else is an Error (usage). `meta`: of the checkpoint in `folder`.
 RunSpec inference_spec(const std::filesystem::path& folder, const CheckpointMeta& meta,
                        const std::vector<std::string>& settings);
@@ -61,17 +61,15 @@ public:
 private:
     using Chosen = std::vector<const Parameter*>;
     void load(ModelSource& source, const MpiSession& ranks, const Chosen& parameters);
-    void load(RestartPoint& checkpoint, const Chosen& parameters);
     /// The memory into which a parameter's fp32 values are read.
     Tensor read_buffer(const Parameter& parameter) const;
-    /// The parameter's weights = what its read buffer holds.
-    void take_over(const Parameter& parameter);
 
     Memory memory_;
     ModelContext context_;
     Parameters parameters_;
     std::vector<GptChunk> chunks_;
-    Tensor staging_;  ///< fp32, size of the largest parameter; empty if the compute dtype is fp32
+    /// fp32, size of the largest parameter; empty if all weights are in fp32.
+    Tensor staging_;
 };
 
 /// Makes the plan's batches those of an evaluation of so many sequences: at most as many, with

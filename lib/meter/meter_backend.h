@@ -61,6 +61,7 @@ private:
         work_.gemms += work_of(op).flops;
     }
     void count(const LinearForward& op) { count_gemm(op); }
+    void count(const Int8LinearForward& op) { work_.gemms += work_of(op).flops; }
     void count(const LinearInputGrad& op) { count_gemm(op); }
     void count(const LinearWeightGrad& op) { count_gemm(op); }
     void count(const AttentionForward& op) { work_.attention += work_of(op).flops; }

@@ -68,6 +68,10 @@ OpWork work_of(const LinearForward& op) {
     return gemm(op, x, op.y.size(0), op.y.size(1), x.size(1));
 }
 
+OpWork work_of(const Int8LinearForward& op) {
+    return gemm(op, op.x, op.y.size(0), op.y.size(1), op.x.size(1));
+}
+
 OpWork work_of(const LinearInputGrad& op) {
     const Tensor& dy = op.dy8.empty() ? op.dy : op.dy8.rows;
     return gemm(op, dy, op.dx.size(0), op.dx.size(1), dy.size(1));

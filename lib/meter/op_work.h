@@ -8,6 +8,7 @@
 namespace gptrain {
 
 OpWork work_of(const LinearForward& op);
+OpWork work_of(const Int8LinearForward& op);
 OpWork work_of(const LinearInputGrad& op);
 OpWork work_of(const LinearWeightGrad& op);
 /// Two GEMMs: scores and output. FLOPs count visible query-key pairs only.

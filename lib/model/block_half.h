@@ -51,7 +51,9 @@ public:
     /// True if its GEMMs are FP8.
     bool fp8() const { return in_.fp8(); }
     /// True if GELU and its gradient can be epilogues of the GEMMs: nothing is added in between.
-    bool takes_epilogues() const { return !fp8() && !in_.has_adapter() && !proj_.has_adapter(); }
+    bool takes_epilogues() const {
+        return !fp8() && !in_.int8() && !in_.has_adapter() && !proj_.has_adapter();
+    }
     Dropout output_dropout(const Pass& pass) const {
         return pass.dropout(context_, output_, layer_);
     }

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "model/int8_weight.h"
 #include "model/slices.h"
 
 namespace gptrain {
@@ -165,10 +166,15 @@ void Head::logits(Stream& stream, const StreamBuffers& buffers, const Pass& pass
                   std::span<const std::int64_t> rows, const Tensor& logits) const {
     const ArenaFrame frame(context_.workspace());
     const Tensor n = normalised(stream, buffers, pass);
-    context_.backend.run(LinearForward{.x = chosen_rows(n, rows),
-                                       .weight = weight_.weight,
-                                       .bias = {},
-                                       .y = logits.slice(1, 0, weight_.weight.size(0))});
+    const Tensor chosen = chosen_rows(n, rows);
+    const Tensor to = logits.slice(1, 0, weight_.outputs());
+    const Tensor weight = forward_weight(context_, weight_, chosen.size(0));
+    if (weight.empty()) {
+        context_.backend.run(
+            Int8LinearForward{.x = chosen, .weight = weight_.int8, .bias = {}, .y = to});
+    } else {
+        context_.backend.run(LinearForward{.x = chosen, .weight = weight, .bias = {}, .y = to});
+    }
 }
 
 void Head::backward(const SavedHead& saved, StreamGrad& grad, const Dropout& branch,

@@ -7,6 +7,8 @@
 #include <queue>
 #include <utility>
 
+#include "backend/value_ops.h"
+
 namespace gptrain {
 namespace {
 
@@ -190,6 +192,22 @@ private:
         return shard;
     }
 
+    bool in_int8(const Group& group) const {
+        switch (request_.int8) {
+            case Int8Matrices::none: return false;
+            case Int8Matrices::frozen: return group.linear && !trained(group);
+            case Int8Matrices::inference:
+                return group.linear || group.name == head_matrix(request_.model);
+        }
+        return false;
+    }
+
+    /// Where the next group's int8 form begins.
+    Int8Place next_int8_place() const {
+        const Int8Place& end = layout_.int8_end;
+        return {round_up(end.values, group_alignment), round_up(end.scales, group_alignment)};
+    }
+
     /// Places the tensors of a group contiguously.
     FlatRange place(const Group& group) {
         end_ = round_up(end_, group_alignment);
@@ -200,6 +218,10 @@ private:
                                  .trained = trained(group),
                                  .fp8 = group.fp8,
                                  .fp8_begin = end_};
+        if (in_int8(group)) {
+            placed.int8 = layout_.int8_end = next_int8_place();
+            placed.in_compute_dtype = !group.linear;
+        }
         for (const ModelTensor& tensor : group.tensors) {
             Shape in_memory;
             Shard shard = shard_of(tensor, in_memory);
@@ -215,9 +237,15 @@ private:
                 {.shard = std::move(shard),
                  .init = tensor.init,
                  .begin = end_,
+                 .int8 = placed.int8 ? std::optional(layout_.int8_end) : std::nullopt,
+                 .in_compute_dtype = placed.in_compute_dtype,
                  .sum = sum_of(tensor, group.both_ends),
                  .update = request_.rules.update(tensor.name, tensor.columns == 0 ? 1 : 2)});
-            end_ += in_memory.elements();
+            if (placed.in_compute_dtype) end_ += in_memory.elements();
+            if (placed.int8) {
+                layout_.int8_end.values += in_memory.elements();
+                layout_.int8_end.scales += in_memory[0] * Int8Matrix::blocks_of(in_memory[1]);
+            }
         }
         const FlatRange range = {placed.begin, end_};
         if (group.fp8 && !placed.trained) {

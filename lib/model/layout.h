@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -24,11 +25,19 @@ enum class GradSum {
                      ///< head's
 };
 
+/// Where the int8 form of a matrix begins in the buffers of int8 values and of their scales.
+struct Int8Place {
+    std::int64_t values = 0;
+    std::int64_t scales = 0;
+};
+
 /// One named tensor of the model on this rank.
 struct Parameter {
     Shard shard;
     Initialisation init;
     std::int64_t begin = 0;  ///< first element in the flat buffers
+    std::optional<Int8Place> int8 = {};
+    bool in_compute_dtype = true;  ///< false: it has its int8 form only, and no place at `begin`
     GradSum sum = GradSum::none;
     Update update = Update::adamw;
     /// The rank of dp x cp that updates it, in a bucket of whole parameters.
@@ -57,6 +66,8 @@ struct ParameterGroup {
     bool fp8 = false;  ///< multiplied in FP8
     /// Where its FP8 form is: in place of the values, unless it is frozen and needs both.
     std::int64_t fp8_begin = 0;
+    std::optional<Int8Place> int8 = {};
+    bool in_compute_dtype = true;  ///< as of its parameters
 };
 
 /// A range of the flat buffers.
@@ -97,6 +108,14 @@ struct ParameterLayout {
     std::vector<ChunkRange> chunks;
     std::int64_t trained = 0;   ///< length of the flat buffer of gradients
     std::int64_t elements = 0;  ///< length of the flat buffer of weights
+    Int8Place int8_end;         ///< lengths of the buffers of int8 values and of their scales
+};
+
+/// Which matrices are kept in int8.
+enum class Int8Matrices {
+    none,
+    frozen,     ///< those of linear layers that are not trained
+    inference,  ///< those of linear layers, and a copy of the head's for few rows
 };
 
 /// What determines a rank's layout.
@@ -113,6 +132,7 @@ struct LayoutRequest {
     bool whole_chunks = false;  ///< one bucket for each chunk
     bool defers_head = false;   ///< the head's weight has a bucket of its own, ready last
     bool fp8 = false;           ///< FP8 in all blocks except the model's first and last
+    Int8Matrices int8 = Int8Matrices::none;
     ParameterRules rules = {};  ///< which parameters are trained, and how
 };
 

@@ -2,6 +2,7 @@
 
 #include <vector>
 
+#include "model/int8_weight.h"
 #include "model/slices.h"
 
 namespace gptrain {
@@ -17,10 +18,15 @@ Linear::Linear(const ModelContext& context, const Parameters& parameters, const 
     GPTRAIN_CHECK(weight_.present(), "no parameters named ", name);
 }
 
-void Linear::multiply(const WithAmax& x, const Tensor& bias, const Tensor& y,
+void Linear::multiply(const Tensor& weight, const WithAmax& x, const Tensor& bias, const Tensor& y,
                       const Tensor& gelu) const {
-    LinearForward args = {
-        .x = x.values, .weight = weight_.weight, .bias = bias, .y = y, .gelu = gelu};
+    if (int8() && weight.empty()) {
+        GPTRAIN_CHECK(gelu.empty(), "GELU epilogue on an int8 weight");
+        context_.backend.run(
+            Int8LinearForward{.x = x.values, .weight = weight_.int8, .bias = bias, .y = y});
+        return;
+    }
+    LinearForward args = {.x = x.values, .weight = weight, .bias = bias, .y = y, .gelu = gelu};
     if (fp8()) {
         GPTRAIN_CHECK(gelu.empty(), "GELU epilogue on an FP8 GEMM");
         args.x = {};
@@ -41,20 +47,22 @@ void Linear::forward(const WithAmax& x, const Tensor& y, const Pass& pass,
 void Linear::column_forward(const WithAmax& x, const Tensor& y, const Pass& pass,
                             const Tensor& gelu) const {
     GPTRAIN_CHECK(gelu.empty() || !has_adapter(), "GELU epilogue before the adapter");
+    const Tensor weight = forward_weight(context_, weight_, y.size(0));
     ArrivingRows rows(context_, x.values);
     for (std::int64_t i = 0; i < context_.tensor_pieces; ++i) {
         rows.wait(i);
-        multiply({rows_of_piece(context_, rows.whole(), i), amax_of_all_rows(context_, x)},
+        multiply(weight, {rows_of_piece(context_, rows.whole(), i), amax_of_all_rows(context_, x)},
                  bias_.weight, rows_of_piece(context_, y, i), rows_of_piece(context_, gelu, i));
     }
     if (has_adapter()) lora_.up(lora_.down(rows.whole(), pass), y);
 }
 
 void Linear::row_forward(const WithAmax& x, const Tensor& y, const Pass& pass) const {
+    const Tensor weight = forward_weight(context_, weight_, x.values.size(0));
     Tensor h;
     if (has_adapter()) h = lora_.down(x.values, pass);
     if (context_.mesh.tp().size() == 1) {
-        multiply(x, bias_.weight, y);
+        multiply(weight, x, bias_.weight, y);
         if (has_adapter()) lora_.up(h, y);
         return;
     }
@@ -62,7 +70,7 @@ void Linear::row_forward(const WithAmax& x, const Tensor& y, const Pass& pass) c
     std::vector<Pending> sums;
     for (std::int64_t i = 0; i < context_.tensor_pieces; ++i) {
         const Tensor part = rows_of_piece(context_, sum, i);
-        multiply({rows_of_piece(context_, x.values, i), x.amax}, {}, part);
+        multiply(weight, {rows_of_piece(context_, x.values, i), x.amax}, {}, part);
         if (has_adapter()) lora_.up(rows_of_piece(context_, h, i), part);
         sums.push_back(reduce_piece(context_, y, sum, i));
     }
@@ -89,12 +97,10 @@ Fp8Matrix Linear::converted(const WithAmax& x, DType format, bool rows, bool col
     return out;
 }
 
-void Linear::input_grad(const Backward& args, const LoraLayer::Gradient& lora,
+void Linear::input_grad(const Tensor& weight, const Backward& args, const LoraLayer::Gradient& lora,
                         const Fp8Matrix& dy8) const {
-    LinearInputGrad grad = {.dy = args.dy.values,
-                            .weight = weight_.weight,
-                            .gelu_input = args.gelu_input,
-                            .dx = args.dx};
+    LinearInputGrad grad = {
+        .dy = args.dy.values, .weight = weight, .gelu_input = args.gelu_input, .dx = args.dx};
     if (fp8()) {
         GPTRAIN_CHECK(args.gelu_input.empty(), "GELU epilogue on an FP8 GEMM");
         grad.dy = {};
@@ -163,15 +169,16 @@ void Linear::column_backward(const Backward& args, const Pass& pass, BackwardPar
             gathered = gather_slices(context_, whole.x.values, args.x.values);
     }
     if (inputs) whole.dx = allocate_whole(context_, args.dx);
+    const Tensor weight = inputs ? whole_weight(context_, weight_) : Tensor();
     const LoraLayer::Gradient lora = adapter_gradient(args.dy.values, pass, part);
     std::vector<Pending> sums;
     if (part == BackwardPart::whole) {
         // The weight gradient hides the whole sum.
-        input_grad(whole, lora, dy8);
+        input_grad(weight, whole, lora, dy8);
         sums.push_back(reduce_parts(context_, args.dx, whole.dx));
     } else if (inputs) {
         for (std::int64_t i = 0; i < context_.tensor_pieces; ++i) {
-            input_grad(piece_of(whole, i), piece_of(lora, i), dy8);
+            input_grad(weight, piece_of(whole, i), piece_of(lora, i), dy8);
             sums.push_back(reduce_piece(context_, args.dx, whole.dx, i));
         }
     }
@@ -196,9 +203,10 @@ void Linear::row_backward(const Backward& args, const Pass& pass, BackwardPart p
         dy.wait();
         dy8 = converted_gradient(whole.dy, part);
     }
+    const Tensor weight = inputs ? whole_weight(context_, weight_) : Tensor();
     for (std::int64_t i = 0; i < context_.tensor_pieces && inputs; ++i) {
         dy.wait(i);
-        input_grad(piece_of(whole, i), {}, dy8);
+        input_grad(weight, piece_of(whole, i), {}, dy8);
     }
     dy.wait();
     const LoraLayer::Gradient lora = adapter_gradient(whole.dy.values, pass, part);

@@ -32,6 +32,8 @@ public:
     std::int64_t inputs() const { return weight_.inputs(); }
     /// True if its GEMMs are FP8.
     bool fp8() const { return !weight_.weight8.empty(); }
+    /// True if its weight is kept in int8.
+    bool int8() const { return !weight_.int8.empty(); }
     bool has_adapter() const { return lora_.present(); }
     /// True if backward reads x, for the gradient of the weight or of the adapter.
     bool needs_input() const { return weight_.trained() || has_adapter(); }
@@ -53,7 +55,8 @@ public:
     void backward(const Backward& args, const Pass& pass, BackwardPart part) const;
 
 private:
-    void multiply(const WithAmax& x, const Tensor& bias, const Tensor& y,
+    /// `weight`: of forward_weight.
+    void multiply(const Tensor& weight, const WithAmax& x, const Tensor& bias, const Tensor& y,
                   const Tensor& gelu = {}) const;
     /// The arguments of the input gradient for piece i of the rows (slices.h).
     Backward piece_of(const Backward& args, std::int64_t i) const;
@@ -62,8 +65,9 @@ private:
     void row_forward(const WithAmax& x, const Tensor& y, const Pass& pass) const;
     void column_backward(const Backward& args, const Pass& pass, BackwardPart part) const;
     void row_backward(const Backward& args, const Pass& pass, BackwardPart part) const;
-    /// Input gradients of these rows, with the adapter's part unless `lora` is empty.
-    void input_grad(const Backward& args, const LoraLayer::Gradient& lora,
+    /// Input gradients of these rows, with the adapter's part unless `lora` is empty. `weight`: of
+    /// whole_weight.
+    void input_grad(const Tensor& weight, const Backward& args, const LoraLayer::Gradient& lora,
                     const Fp8Matrix& dy8) const;
     /// What the adapter's gradients begin with, for all rows; empty without an adapter.
     LoraLayer::Gradient adapter_gradient(const Tensor& dy, const Pass& pass,

@@ -70,7 +70,7 @@ std::vector<OwnedRange> frozen_ranges(const ParameterLayout& layout, const Commu
                                       bool shard) {
     std::vector<OwnedRange> ranges;
     for (const Parameter& parameter : layout.parameters) {
-        if (parameter.trained()) continue;
+        if (parameter.trained() || !parameter.in_compute_dtype) continue;
         const std::int64_t all = parameter.shard.elements();
         const std::int64_t saving = shard ? sharers.size() : 1;
         const auto end_of = [&](std::int64_t rank) {

@@ -35,8 +35,8 @@ struct WeightMessage {
 std::vector<WeightMessage> weight_messages(const ParameterLayout& layout);
 
 /// The frozen parameters, which every sharer holds whole, each as the ranges before, of and after
-/// the part that this rank saves. Only that part is marked `owned`. With `shard` all sharers save
-/// equal parts, else the first one everything.
+/// the part that this rank saves; without those in int8. Only that part is marked `owned`. With
+/// `shard` all sharers save equal parts, else the first one everything.
 std::vector<OwnedRange> frozen_ranges(const ParameterLayout& layout, const Communicator& sharers,
                                       bool shard);
 

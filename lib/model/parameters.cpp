@@ -27,6 +27,10 @@ Parameters::Parameters(Memory& memory, ParameterLayout layout, DType compute, Us
     if (std::any_of(groups.begin(), groups.end(), [](const auto& group) { return group.fp8; })) {
         scales_ = memory[MemoryUse::weights].allocate(DType::f32, {std::ssize(groups)});
     }
+    if (const Int8Place& end = layout_.int8_end; end.values > 0) {
+        int8_values_ = memory[MemoryUse::weights].allocate(DType::i8, {end.values});
+        int8_scales_ = memory[MemoryUse::weights].allocate(DType::f32, {end.scales});
+    }
     if (use == Use::training) {
         main_grads_ = memory[MemoryUse::main_grads].allocate(DType::f32, {layout_.trained});
     }
@@ -43,9 +47,10 @@ GroupTensors Parameters::group(std::string_view name) const {
     GroupTensors tensors;
     if (found->fp8) {
         tensors.weight8 = fp8(*found);
-    } else {
+    } else if (found->in_compute_dtype) {
         tensors.weight = flat(*found, weights_).view(found->shape);
     }
+    if (found->int8) tensors.int8 = int8(*found->int8, found->shape);
     if (found->trained && !main_grads_.empty())
         tensors.grad = flat(*found, main_grads_).view(found->shape);
     return tensors;
@@ -61,6 +66,22 @@ Fp8Matrix Parameters::fp8(const ParameterGroup& group) const {
         .columns =
             both.slice(0, group.shape.elements(), group.shape.elements()).view({inputs, outputs}),
         .scale = scales_.slice(0, index, 1)};
+}
+
+Int8Matrix Parameters::int8(const Int8Place& place, const Shape& shape) const {
+    const Shape scales = {shape[0], Int8Matrix::blocks_of(shape[1])};
+    return {.values = int8_values_.slice(0, place.values, shape.elements()).view(shape),
+            .scales = int8_scales_.slice(0, place.scales, scales.elements()).view(scales)};
+}
+
+void Parameters::set(Backend& backend, const Parameter& parameter, const Tensor& values) const {
+    const Shape& shape = parameter.shard.box.extent;
+    if (parameter.in_compute_dtype) {
+        const Tensor weights = weights_.slice(0, parameter.begin, values.elements());
+        if (weights.data() != values.data()) backend.run(Cast{.to = weights, .from = values});
+    }
+    if (parameter.int8)
+        backend.run(ToInt8{.x = values.view(shape), .out = int8(*parameter.int8, shape)});
 }
 
 void Parameters::to_fp8(Backend& backend, Arena& workspace) const {

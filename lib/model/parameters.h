@@ -17,14 +17,19 @@ namespace gptrain {
 struct GroupTensors {
     Tensor weight;      ///< compute dtype; empty if the model lacks the group (no bias)
     Fp8Matrix weight8;  ///< replaces `weight` in FP8 groups
-    Tensor grad;        ///< fp32 main_grad; empty for inference, and if the group is frozen
+    /// Replaces `weight` in int8 groups, except in the head, which has both.
+    Int8Matrix int8 = {};
+    Tensor grad;  ///< fp32 main_grad; empty for inference, and if the group is frozen
     std::int64_t outputs() const { return shape()[0]; }
     std::int64_t inputs() const { return shape()[1]; }
-    bool present() const { return !weight.empty() || !weight8.empty(); }
+    bool present() const { return !weight.empty() || !weight8.empty() || !int8.empty(); }
     bool trained() const { return !grad.empty(); }
 
 private:
-    const Shape& shape() const { return (weight8.empty() ? weight : weight8.rows).shape(); }
+    const Shape& shape() const {
+        if (!int8.empty()) return int8.values.shape();
+        return (weight8.empty() ? weight : weight8.rows).shape();
+    }
 };
 
 class Parameters {
@@ -40,8 +45,13 @@ public:
     const ParameterLayout& layout() const { return layout_; }
     /// Flat, layout().elements long, compute dtype. FP8 groups hold these values only from an
     /// update to the next `to_fp8`, which replaces them by their FP8 form, stored both row- and
-    /// column-major; frozen ones hold both.
+    /// column-major; frozen ones hold both. Those in int8 only are not among them.
     const Tensor& weights() const { return weights_; }
+    /// The values of all groups in int8; empty without any.
+    const Tensor& int8_values() const { return int8_values_; }
+    /// Sets a parameter in every form in which it is kept. `values`: fp32, its shard's elements;
+    /// they may be those of `weights`.
+    void set(Backend& backend, const Parameter& parameter, const Tensor& values) const;
     /// Registers a flat range whose weights are sent from the ranks that updated them. `start`
     /// starts that, at once or, one by one, when the range registered before it has been waited
     /// for. Ranges do not overlap, and are registered in the order in which they are needed: last
@@ -70,11 +80,14 @@ private:
         return buffer.slice(0, group.begin, group.shape.elements());
     }
     Fp8Matrix fp8(const ParameterGroup& group) const;
+    Int8Matrix int8(const Int8Place& place, const Shape& shape) const;
 
     ParameterLayout layout_;
     std::unordered_map<std::string_view, const ParameterGroup*> groups_;  ///< in layout_, by name
     Tensor weights_;
     Tensor scales_;  ///< fp32, one for each group; empty without FP8 groups
+    Tensor int8_values_;
+    Tensor int8_scales_;
     Tensor main_grads_;
     bool one_by_one_;
     struct Arriving {

@@ -30,7 +30,8 @@ RunSpec with_choices(const RunSpec& spec, const Choices& choices) {
             div_ceil(checked_mul(spec.training.steps, before), choices.global_batch_size);
     }
     changed.training.global_batch_size = choices.global_batch_size;
-    changed.precision = {.compute = choices.compute, .grad_reduce = choices.grad_reduce};
+    changed.precision.compute = choices.compute;
+    changed.precision.grad_reduce = choices.grad_reduce;
     changed.recompute = choices.recompute;
     return changed;
 }

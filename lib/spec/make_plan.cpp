@@ -274,6 +274,13 @@ RunPlan derive(const RunSpec& spec, const PlanTarget& target) {
         spec.precision.compute.value_or(target.cuda ? Precision::bf16 : Precision::fp32);
     plan.compute = dtype_of(precision);
     plan.fp8 = precision == Precision::fp8;
+    plan.int8_frozen = spec.precision.frozen == FrozenWeights::int8;
+    require(!plan.fp8 || !plan.int8_frozen,
+            "precision.frozen: int8 cannot be used with precision.compute fp8, whose GEMMs have "
+            "weights of their own; set precision.compute to bf16 or remove precision.frozen");
+    require(!plan.int8_frozen || training.frozen.empty(),
+            "precision.frozen: int8 cannot be used with training.frozen, whose tensors checkpoints "
+            "hold as they were; remove one of them");
     plan.grad_reduce = dtype_of(spec.precision.grad_reduce);
     plan.messages_in_order = target.cuda;
     plan.deterministic = spec.deterministic;

@@ -140,6 +140,9 @@ struct RunPlan {
     DType compute = DType::f32;  ///< bf16 if precision.compute is fp8
     /// The linear layers of all blocks except the first and the last multiply in FP8.
     bool fp8 = false;
+    /// Matrices of linear layers that are not trained are kept in int8; in inference a copy of the
+    /// head's as well.
+    bool int8_frozen = false;
     DType grad_reduce = DType::f32;
     /// A message starts only after all that were issued before it have started (NCCL, CUDA). So
     /// none is issued while it would hold up others.

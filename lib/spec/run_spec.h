@@ -165,6 +165,7 @@ struct ParallelSpec {
 struct PrecisionSpec {
     std::optional<Precision> compute;
     Precision grad_reduce = Precision::fp32;  ///< fp32 or bf16
+    FrozenWeights frozen = FrozenWeights::compute;
 
     bool operator==(const PrecisionSpec&) const = default;
 };

@@ -163,6 +163,7 @@ void visit_keys(Keys& keys, PrecisionSpec& precision) {
     keys.open("compute", precision.compute, "auto");
     keys.value("grad_reduce", precision.grad_reduce,
                OneOf<Precision>{{Precision::fp32, Precision::bf16}});
+    keys.value("frozen", precision.frozen);
 }
 
 template <class Keys>

@@ -125,6 +125,13 @@ constexpr auto words_of(Precision) {
         {{fp32, "fp32"}, {bf16, "bf16"}, {fp16, "fp16"}, {fp8, "fp8"}});
 }
 
+/// What weights that are not trained are kept in.
+enum class FrozenWeights { compute, int8 };
+constexpr auto words_of(FrozenWeights) {
+    using enum FrozenWeights;
+    return std::to_array<Word<FrozenWeights>>({{compute, "compute"}, {int8, "int8"}});
+}
+
 enum class Recompute { none, selective, full };
 constexpr auto words_of(Recompute) {
     using enum Recompute;

@@ -28,6 +28,8 @@ struct DTypeOf<F8E5M2> : std::integral_constant<DType, DType::f8e5m2> {};
 template <>
 struct DTypeOf<std::uint8_t> : std::integral_constant<DType, DType::u8> {};
 template <>
+struct DTypeOf<std::int8_t> : std::integral_constant<DType, DType::i8> {};
+template <>
 struct DTypeOf<std::uint16_t> : std::integral_constant<DType, DType::u16> {};
 template <>
 struct DTypeOf<std::int32_t> : std::integral_constant<DType, DType::i32> {};

@@ -7,6 +7,7 @@
 
 #include "base/log.h"
 #include "base/philox.h"
+#include "train/load_in_turn.h"
 #include "train/source_weights.h"
 
 namespace gptrain {
@@ -146,6 +147,15 @@ void InitialWeights::load(Backend& backend, const StateSource& weights) {
     } else {
         source_.checkpoint().load(backend, weights, [&] { check(); });
     }
+    report();
+}
+
+void InitialWeights::load_in_turn(Backend& backend, std::span<const StateInTurn> weights) {
+    gptrain::load_in_turn(source_, backend, ranks_, weights, [&] { check(); });
+    report();
+}
+
+void InitialWeights::report() const {
     if (ranks_.rank() == 0)
         print("starting with the weights of ",
               source_.hf() != nullptr ? from_.string() : source_.folder().string());

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <filesystem>
+#include <span>
 #include <string>
 
 #include "backend/backend.h"
@@ -34,6 +35,8 @@ public:
 
     /// Fills `weights`, and prints where they come from.
     void load(Backend& backend, const StateSource& weights);
+    /// The same, one after the other.
+    void load_in_turn(Backend& backend, std::span<const StateInTurn> weights);
 
     /// Gives virtual tokens the embeddings of tokens of the vocabulary, drawn by the seed.
     /// `adapter`: the state of `prompt`.
@@ -43,6 +46,8 @@ public:
 private:
     /// Checks the model of the weights.
     void check() const;
+    /// Prints where the weights come from.
+    void report() const;
 
     std::filesystem::path from_;
     ModelShape model_;

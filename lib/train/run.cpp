@@ -62,8 +62,14 @@ void Run::start(std::optional<RestartPoint>& checkpoint, std::optional<InitialWe
     std::optional<TimeSpent> goodput;
     double load_seconds = 0;
     const auto load_initial = [&] {
-        initial->load(devices_.backend,
-                      [this](const StateVisitor& visit) { engine_->visit_model(visit); });
+        if (plan_.int8_frozen) {
+            engine_->visit_model_in_turn([&](std::span<const StateInTurn> weights) {
+                initial->load_in_turn(devices_.backend, weights);
+            });
+        } else {
+            initial->load(devices_.backend,
+                          [this](const StateVisitor& visit) { engine_->visit_model(visit); });
+        }
     };
     if (checkpoint) {
         const Clock::time_point start = Clock::now();

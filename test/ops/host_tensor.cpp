@@ -29,6 +29,7 @@ double load(const std::byte* at, DType dtype) {
         case DType::f8e5m2: return to_float(read<F8E5M2>(at));
         case DType::f64: return read<double>(at);
         case DType::u8: return read<std::uint8_t>(at);
+        case DType::i8: return read<std::int8_t>(at);
         case DType::i32: return read<std::int32_t>(at);
         case DType::i64: return static_cast<double>(read<std::int64_t>(at));
         default: fail(ExitCode::bug, "no test reads ", name_of(dtype));
@@ -44,6 +45,7 @@ void store(std::byte* at, DType dtype, double x) {
         case DType::f8e5m2: return write(at, to_fp8<F8E5M2>(static_cast<float>(x)));
         case DType::f64: return write(at, x);
         case DType::u8: return write(at, static_cast<std::uint8_t>(x));
+        case DType::i8: return write(at, static_cast<std::int8_t>(x));
         case DType::i32: return write(at, static_cast<std::int32_t>(x));
         case DType::i64: return write(at, static_cast<std::int64_t>(x));
         default: fail(ExitCode::bug, "no test writes ", name_of(dtype));

@@ -108,6 +108,33 @@ Array from_fp8(const Array& stored, const Array& scale, bool transpose) {
     return matrix;
 }
 
+void to_int8(const Array& x, Array& values, Array& scales) {
+    for (std::int64_t row = 0; row < x.size(0); ++row) {
+        for (std::int64_t block = 0; block < scales.size(1); ++block) {
+            const std::int64_t begin = block * Int8Matrix::block;
+            const std::int64_t end = std::min(begin + Int8Matrix::block, x.size(1));
+            // These steps are part of the contract, in fp32.
+            float amax = 0;
+            for (std::int64_t i = begin; i < end; ++i)
+                amax = std::max(amax, std::abs(static_cast<float>(x(row, i).value)));
+            const bool zero = amax < int8_smallest_amax;
+            const float factor = zero ? 0 : 127 / amax;
+            scales(row, block) = zero ? 0 : amax / 127;
+            for (std::int64_t i = begin; i < end; ++i)
+                values(row, i) = std::nearbyint(static_cast<float>(x(row, i).value) * factor);
+        }
+    }
+}
+
+Array from_int8(const Array& values, const Array& scales) {
+    Array matrix(values.shape());
+    for (std::int64_t row = 0; row < values.size(0); ++row) {
+        for (std::int64_t i = 0; i < values.size(1); ++i)
+            matrix(row, i) = values(row, i) * scales(row, i / Int8Matrix::block);
+    }
+    return matrix;
+}
+
 // ---- linear layers ----
 
 void linear_forward(const Array& x, const Array& weight, const Array& bias, Array& y,

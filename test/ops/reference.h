@@ -26,6 +26,10 @@ void to_fp8(const Array& x, const Array& amax, Array& rows, Array& columns, Arra
 /// The matrix that `stored` represents; with `transpose`, its columns.
 Array from_fp8(const Array& stored, const Array& scale, bool transpose);
 
+// ---- int8 matrices ----
+void to_int8(const Array& x, Array& values, Array& scales);
+Array from_int8(const Array& values, const Array& scales);
+
 // ---- dropout ----
 
 /// Dropout with the coordinates that ops read from the step state.

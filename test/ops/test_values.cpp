@@ -99,6 +99,29 @@ TEST_CASE("copies follow the strides of four dims") {
     });
 }
 
+TEST_CASE("a block in int8 with a number that is not finite is NaN") {
+    on_each_backend([](Backend& backend) {
+        for (const float bad : {infinity, -infinity, quiet_nan}) {
+            std::vector<float> values(2 * 130, 1.0f);
+            values[130 + 70] = bad;
+            const DeviceTensor x(backend, to_host(values));
+            const DeviceTensor integers(backend, HostTensor(DType::i8, {2, 130}));
+            const DeviceTensor scales(backend, HostTensor(DType::f32, {2, 3}));
+            const DeviceTensor back(backend, HostTensor(DType::f32, {2, 130}));
+            const Int8Matrix matrix = {integers.tensor(), scales.tensor()};
+            backend.run(ToInt8{.x = x.tensor().view({2, 130}), .out = matrix});
+            backend.run(FromInt8{.x = matrix, .out = back.tensor()});
+            const HostTensor result = back.download();
+            for (std::int64_t i = 0; i < 2 * 130; ++i) {
+                const std::int64_t column = i - 130;
+                const bool in_block = column >= 64 && column < 128;
+                CHECK(std::isnan(result[i]) == in_block);
+                if (!in_block) CHECK(result[i] == 1);
+            }
+        }
+    });
+}
+
 TEST_CASE("memory is aligned and there can be none") {
     on_each_backend([](Backend& backend) {
         for (const auto space : {MemorySpace::device, MemorySpace::host}) {

@@ -41,18 +41,25 @@ generate unrepeated "${prompt[@]}" --temperature 0 --repetition-penalty 100
 differ greedy unrepeated
 
 # In another precision than the run's.
-for compute in bf16 fp16; do
-    generate in_$compute "${prompt[@]}" --temperature 0 --set precision.compute=$compute
-    [[ -s in_$compute ]] || fail "no text in $compute"
+for precision in compute=bf16 compute=fp16 frozen=int8; do
+    generate in_$precision "${prompt[@]}" --temperature 0 --set precision.$precision
+    [[ -s in_$precision ]] || fail "no text in $precision"
 done
+# Few rows read a copy of the head in int8.
+generate int8 --prompt "and" --max-tokens 2 --temperature 0 --set precision.frozen=int8
+generate exact --prompt "and" --max-tokens 2 --temperature 0
+same exact int8
 expect_exit 2 "$gptrain" generate --checkpoint run "${prompt[@]}" --set training.steps=1
-says err "--set training.steps=1: only device, precision.compute and parallel.* can be set here"
+says err "--set training.steps=1: only device, precision.compute, precision.frozen and parallel.*"
 expect_exit 0 "$gptrain" eval --checkpoint run --data text_text_document
 loss=$(sed -n 's/.*"loss":\([0-9.]*\).*/\1/p' out)
-expect_exit 0 "$gptrain" eval --checkpoint run --data text_text_document --set precision.compute=bf16
-awk -v a="$loss" -v b="$(sed -n 's/.*"loss":\([0-9.]*\).*/\1/p' out)" \
-    'BEGIN { apart = a / b - 1; exit !(apart != 0 && apart < 0.01 && apart > -0.01) }' ||
-    fail "loss $loss, in bf16: $(cat out)"
+for precision in compute=bf16 frozen=int8; do
+    expect_exit 0 "$gptrain" eval --checkpoint run --data text_text_document \
+        --set precision.$precision
+    awk -v a="$loss" -v b="$(sed -n 's/.*"loss":\([0-9.]*\).*/\1/p' out)" \
+        'BEGIN { apart = a / b - 1; exit !(apart != 0 && apart < 0.01 && apart > -0.01) }' ||
+        fail "loss $loss, with $precision: $(cat out)"
+done
 
 # A vocabulary that is larger than the tokenizer's: what has no text is never chosen.
 train 0 padded training.steps=1 model.vocab_size=2048 model.init_std=0.5

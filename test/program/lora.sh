@@ -41,6 +41,21 @@ for compute in fp32 bf16; do
     same_run straight-$compute parts-$compute 20
 done
 
+# The model in int8: the same, a little coarser.
+adapt 0 int8 precision.frozen=int8 training.steps=200 lr_schedule.decay_steps=200 \
+    data.num_samples=auto checkpoint.interval=100
+adapt 0 int8-parts precision.frozen=int8 training.steps=100 lr_schedule.decay_steps=200 \
+    data.num_samples=auto checkpoint.interval=100
+adapt 0 int8-parts precision.frozen=int8 init_from=base training.steps=200 \
+    lr_schedule.decay_steps=200 data.num_samples=auto checkpoint.interval=100
+same_run int8 int8-parts 200
+expect_exit 0 "$gptrain" eval --checkpoint int8 --data other_text_document
+awk -v a="$after" -v b="$(sed -n 's/.*"loss":\([0-9.]*\).*/\1/p' out)" \
+    'BEGIN { apart = a / b - 1; exit !(apart != 0 && apart < 0.05 && apart > -0.05) }' ||
+    fail "loss $after, over int8: $(cat out)"
+expect_exit 0 "$gptrain" generate --checkpoint int8 --prompt "and the" --max-tokens 5
+expect_exit 0 "$gptrain" export int8 --format hf --merge --output merged-int8
+
 # Merged equals unmerged.
 expect_exit 0 "$gptrain" export tuned --format hf --merge --output merged
 says out "read back: the logits"

@@ -156,6 +156,12 @@ TEST_CASE("bounds hold with Muon, with frozen parameters, and with any number of
     }
 }
 
+TEST_CASE("choices leave the rest of a spec as it is") {
+    Case given;
+    given.spec.precision.frozen = FrozenWeights::int8;
+    CHECK(with_choices(given.spec, choices_of(given.spec)).precision == given.spec.precision);
+}
+
 TEST_CASE("a step of one microbatch takes the memory of a whole step") {
     Case given;
     Choices choices = choices_of(given.spec);

@@ -36,6 +36,17 @@ TEST_CASE("fp8 needs blocks between the first and the last, and multiples of 16"
                 "seq_length is 24 on each of 2 ranks of parallel.context; change it"));
 }
 
+TEST_CASE("int8 is for weights that nothing else keeps") {
+    CHECK(plan_of({"precision.frozen=int8"}).int8_frozen);
+    CHECK(contradiction({"precision.frozen=int8", "precision.compute=fp8", "model.num_layers=4"},
+                        {}) ==
+          "precision.frozen: int8 cannot be used with precision.compute fp8, whose GEMMs have "
+          "weights of their own; set precision.compute to bf16 or remove precision.frozen");
+    CHECK(contradiction({"precision.frozen=int8", "training.frozen=[wte.weight]"}, {}) ==
+          "precision.frozen: int8 cannot be used with training.frozen, whose tensors checkpoints "
+          "hold as they were; remove one of them");
+}
+
 TEST_CASE("a dry run counts any number of data ranks") {
     const RunPlan plan = plan_of({"training.micro_batch_size=2"}, {8, false, true});
     CHECK(plan.mesh.data == 8);

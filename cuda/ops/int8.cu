@@ -1,0 +1,189 @@
+#include "cuda/ops/int8.h"
+
+#include <limits>
+
+#include "cuda/device/pieces.cuh"
+#include "cuda/device/reduce.cuh"
+#include "tensor/dtype_switch.h"
+
+namespace gptrain::cuda {
+namespace {
+
+constexpr int block_size = 256;
+constexpr int block_warps = block_size / warp_threads;
+/// Adjacent elements of a row that a thread handles at a time; they share a scale.
+constexpr int group = 8;
+constexpr int scale_block = static_cast<int>(Int8Matrix::block);
+static_assert(scale_block % group == 0);
+
+/// What kernels read of an Int8Matrix.
+struct Int8Rows {
+    const std::int8_t* values;
+    const float* scales;
+    std::int64_t columns;
+    std::int64_t blocks;  ///< scales of a row
+    bool aligned;         ///< rows are whole groups, aligned to their size
+
+    explicit Int8Rows(const Int8Matrix& matrix)
+        : values(matrix.values.as<std::int8_t>()),
+          scales(matrix.scales.as<float>()),
+          columns(matrix.values.size(1)),
+          blocks(matrix.scales.size(1)),
+          aligned(reinterpret_cast<std::uintptr_t>(values) % group == 0 && columns % group == 0) {}
+};
+
+struct Int8Group {
+    float values[group];  ///< whole numbers; 0 past the end of the row
+    float scale;
+};
+
+__device__ inline Int8Group load_group(const Int8Rows& from, std::int64_t row, std::int64_t at) {
+    Int8Group result = {};
+    result.scale = from.scales[row * from.blocks + at / scale_block];
+    const std::int8_t* values = from.values + row * from.columns + at;
+    if (from.aligned) {
+        const auto words = load(reinterpret_cast<const Vec<std::uint32_t, 2>*>(values));
+        for (int i = 0; i < group; ++i)
+            result.values[i] = static_cast<std::int8_t>(words[i / 4] >> (8 * (i % 4)) & 0xff);
+    } else {
+        for (int i = 0; i < group; ++i)
+            if (at + i < from.columns) result.values[i] = values[i];
+    }
+    return result;
+}
+
+// ---- conversion ---------------------------------------------------------------------------------
+
+/// A warp converts one block of a row at a time.
+template <class T>
+__global__ void __launch_bounds__(block_size)
+    to_int8_kernel(const T* x, std::int64_t stride, std::int64_t rows, std::int64_t columns,
+                   std::int64_t blocks, std::int8_t* values, float* scales) {
+    constexpr int per_lane = scale_block / warp_threads;
+    const std::int64_t at = std::int64_t{block_index().x} * block_warps + warp_index();
+    if (at >= rows * blocks) return;
+    const std::int64_t row = at / blocks;
+    const std::int64_t begin = at % blocks * scale_block;
+    float elements[per_lane] = {};
+    float amax = 0;
+    bool finite = true;
+    for (int i = 0; i < per_lane; ++i) {
+        const std::int64_t column = begin + i * warp_threads + lane_index();
+        if (column < columns) elements[i] = widen(x[row * stride + column]);
+        const float magnitude = absolute(elements[i]);
+        finite = finite && magnitude <= std::numeric_limits<float>::max();
+        amax = maximum(amax, magnitude);
+    }
+    amax = warp_maximum(amax);
+    const bool all_finite = ballot(!finite) == 0;
+    const bool stored = all_finite && amax >= int8_smallest_amax;
+    const float factor = stored ? 127 / amax : 0;
+    for (int i = 0; i < per_lane; ++i) {
+        const std::int64_t column = begin + i * warp_threads + lane_index();
+        if (column >= columns) continue;
+        const int value = stored ? nearest_int(elements[i] * factor) : 0;
+        values[row * columns + column] = static_cast<std::int8_t>(value);
+    }
+    if (lane_index() != 0) return;
+    scales[at] = !all_finite ? std::numeric_limits<float>::quiet_NaN() : stored ? amax / 127 : 0;
+}
+
+template <class T>
+__global__ void __launch_bounds__(block_size)
+    from_int8_kernel(Int8Rows from, std::int64_t rows, T* out, std::int64_t stride) {
+    const std::int64_t groups = div_ceil(from.columns, group);
+    const std::int64_t index = std::int64_t{block_index().x} * block_size + thread_index();
+    if (index >= rows * groups) return;
+    const std::int64_t row = index / groups;
+    const std::int64_t at = index % groups * group;
+    const Int8Group values = load_group(from, row, at);
+    T* to = out + row * stride + at;
+    for (int i = 0; i < group; ++i)
+        if (at + i < from.columns) to[i] = narrow<T>(values.values[i] * values.scale);
+}
+
+// ---- linear layer -------------------------------------------------------------------------------
+
+template <class T>
+struct LinearRows {
+    const T* x;
+    std::int64_t x_stride;
+    const T* bias;  ///< may be null
+    T* y;
+    std::int64_t y_stride;
+    int rows;  ///< at most few_rows
+    std::int64_t outputs;
+};
+
+/// A warp computes one output of all rows, so that the weight is read once.
+template <class T>
+__global__ void __launch_bounds__(block_size)
+    int8_linear_kernel(LinearRows<T> args, Int8Rows weight) {
+    const std::int64_t output = std::int64_t{block_index().x} * block_warps + warp_index();
+    if (output >= args.outputs) return;
+    float sums[few_rows] = {};
+    for (std::int64_t at = lane_index() * group; at < weight.columns; at += warp_threads * group) {
+        const Int8Group weights = load_group(weight, output, at);
+        const auto count = static_cast<int>(std::min<std::int64_t>(group, weight.columns - at));
+        for (int row = 0; row < static_cast<int>(few_rows); ++row) {
+            if (row >= args.rows) continue;
+            const T* x = args.x + row * args.x_stride + at;
+            float sum = 0;
+            for (int i = 0; i < group; ++i)
+                if (i < count) sum = fma(widen(x[i]), weights.values[i], sum);
+            sums[row] = fma(weights.scale, sum, sums[row]);
+        }
+    }
+    for (int row = 0; row < static_cast<int>(few_rows); ++row) {
+        if (row >= args.rows) continue;
+        float sum = warp_sum(sums[row]);
+        if (args.bias != nullptr) sum = sum + widen(args.bias[output]);
+        if (lane_index() == 0) args.y[row * args.y_stride + output] = narrow<T>(sum);
+    }
+}
+
+}  // namespace
+
+void run(const ToInt8& args, const OpContext& context) {
+    const std::int64_t blocks = args.out.scales.size(1);
+    with_compute_type(args.x.dtype(), [&](auto type) {
+        const Rows<decltype(type)> x(args.x);
+        launch(context.stream,
+               {.blocks = div_ceil(args.x.size(0) * blocks, block_warps), .threads = block_size},
+               to_int8_kernel<decltype(type)>, x.data, x.stride, args.x.size(0), args.x.size(1),
+               blocks, args.out.values.as<std::int8_t>(), args.out.scales.as<float>());
+    });
+}
+
+void run(const FromInt8& args, const OpContext& context) {
+    const std::int64_t groups = div_ceil(args.out.size(1), group);
+    with_compute_type(args.out.dtype(), [&](auto type) {
+        const Rows<decltype(type)> out(args.out);
+        launch(context.stream,
+               {.blocks = div_ceil(args.out.size(0) * groups, block_size), .threads = block_size},
+               from_int8_kernel<decltype(type)>, Int8Rows(args.x), args.out.size(0), out.data,
+               out.stride);
+    });
+}
+
+void run(const Int8LinearForward& args, const OpContext& context) {
+    GPTRAIN_CHECK(args.x.size(0) <= few_rows, args.x.size(0), " rows");
+    with_compute_type(args.x.dtype(), [&](auto type) {
+        using T = decltype(type);
+        const Rows<T> x(args.x);
+        const Rows<T> y(args.y);
+        launch(context.stream,
+               {.blocks = div_ceil(args.y.size(1), block_warps), .threads = block_size},
+               int8_linear_kernel<T>,
+               LinearRows<T>{.x = x.data,
+                             .x_stride = x.stride,
+                             .bias = pointer_or_null<T>(args.bias),
+                             .y = y.data,
+                             .y_stride = y.stride,
+                             .rows = static_cast<int>(args.x.size(0)),
+                             .outputs = args.y.size(1)},
+               Int8Rows(args.weight));
+    });
+}
+
+}  // namespace gptrain::cuda

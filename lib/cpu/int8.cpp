@@ -1,0 +1,86 @@
+#include "cpu/int8.h"
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+
+#include "cpu/parallel.h"
+#include "cpu/vector8.h"
+#include "tensor/dtype_switch.h"
+
+namespace gptrain::cpu {
+namespace {
+
+/// NaN if an element is not finite.
+template <class T>
+float amax_of(const T* x, std::int64_t count) {
+    float amax = 0;
+    for (std::int64_t i = 0; i < count; ++i) {
+        const float magnitude = std::fabs(to_float(x[i]));
+        if (!std::isfinite(magnitude)) return std::numeric_limits<float>::quiet_NaN();
+        amax = std::max(amax, magnitude);
+    }
+    return amax;
+}
+
+/// Converts a block, and returns its scale.
+template <class T>
+float convert_block(const T* x, std::int64_t count, std::int8_t* values) {
+    const float amax = amax_of(x, count);
+    if (!(amax >= int8_smallest_amax)) {
+        std::fill_n(values, count, std::int8_t{0});
+        return std::isnan(amax) ? amax : 0;
+    }
+    const float factor = 127 / amax;
+    for (std::int64_t i = 0; i < count; ++i)
+        values[i] = static_cast<std::int8_t>(std::nearbyint(to_float(x[i]) * factor));
+    return amax / 127;
+}
+
+/// Calls f(block, first column, number of columns) for each block of a row.
+template <class F>
+void for_blocks(std::int64_t columns, const F& f) {
+    for (std::int64_t block = 0; block < Int8Matrix::blocks_of(columns); ++block) {
+        const std::int64_t begin = block * Int8Matrix::block;
+        f(block, begin, std::min(Int8Matrix::block, columns - begin));
+    }
+}
+
+}  // namespace
+
+void run(const ToInt8& args) {
+    const std::int64_t columns = args.x.size(1);
+    const Rows<std::int8_t> values(args.out.values);
+    const Rows<float> scales(args.out.scales);
+    with_compute_type(args.x.dtype(), [&](auto type) {
+        const Rows<decltype(type)> x(args.x);
+        parallel_ranges(args.x.size(0), 4 * columns, 1, [&](std::int64_t begin, std::int64_t end) {
+            for (std::int64_t row = begin; row < end; ++row) {
+                for_blocks(columns, [&](std::int64_t block, std::int64_t at, std::int64_t count) {
+                    scales[row][block] = convert_block(x[row] + at, count, values[row] + at);
+                });
+            }
+        });
+    });
+}
+
+void run(const FromInt8& args) {
+    const std::int64_t columns = args.out.size(1);
+    const Rows<std::int8_t> values(args.x.values);
+    const Rows<float> scales(args.x.scales);
+    with_compute_type(args.out.dtype(), [&](auto type) {
+        const Rows<decltype(type)> out(args.out);
+        parallel_ranges(args.out.size(0), columns, 1, [&](std::int64_t begin, std::int64_t end) {
+            for (std::int64_t row = begin; row < end; ++row) {
+                for_blocks(columns, [&](std::int64_t block, std::int64_t at, std::int64_t count) {
+                    const Vec8 scale(scales[row][block]);
+                    for_vectors(at, at + count, [&](std::int64_t i, auto lanes) {
+                        store(out[row] + i, load(values[row] + i, lanes) * scale, lanes);
+                    });
+                });
+            }
+        });
+    });
+}
+
+}  // namespace gptrain::cpu

@@ -1,0 +1,17 @@
+#include "model/int8_weight.h"
+
+namespace gptrain {
+
+Tensor whole_weight(const ModelContext& context, const GroupTensors& weight) {
+    if (weight.int8.empty() || !weight.weight.empty()) return weight.weight;
+    const Tensor widened = context.temporary(weight.int8.values.shape());
+    context.backend.run(FromInt8{.x = weight.int8, .out = widened});
+    return widened;
+}
+
+Tensor forward_weight(const ModelContext& context, const GroupTensors& weight, std::int64_t rows) {
+    if (!weight.int8.empty() && rows <= few_rows) return {};
+    return whole_weight(context, weight);
+}
+
+}  // namespace gptrain

@@ -1,0 +1,19 @@
+// Loads weights one after the other, where they share the memory that they are read into.
+#pragma once
+
+#include <functional>
+#include <span>
+
+#include "checkpoint/state_source.h"
+#include "train/model_source.h"
+
+namespace gptrain {
+
+/// Fills the states in order and tells each that its values are there. If a checkpoint turns out
+/// to be damaged, it begins again with the next one, which `check_candidate` may refuse by throwing
+/// an Error. All ranks call it together.
+void load_in_turn(ModelSource& source, Backend& backend, const MpiSession& ranks,
+                  std::span<const StateInTurn> states,
+                  const std::function<void()>& check_candidate);
+
+}  // namespace gptrain

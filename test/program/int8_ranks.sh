@@ -1,0 +1,37 @@
+#!/usr/bin/env bash
+# Usage: int8_ranks.sh GPTRAIN GPT-PREPROCESS MPIRUN. A model in int8 on several ranks: every mesh
+# adapts it as one rank does, and writes the same text.
+. "$(dirname "$0")/lib.sh"
+. "$(dirname "$0")/rank_lib.sh"
+make_data
+make_spec
+# A rank of tp has whole blocks of 64 inputs, so that it rounds as one rank does.
+sed -i 's/hidden_size: [0-9]*/hidden_size: 128/; s/num_attention_heads: 2/num_attention_heads: 2, max_position_embeddings: 64/' run.yaml
+train 0 base
+few="init_from=base training.global_batch_size=8 training.steps=6 checkpoint.interval=3
+    precision.compute=fp32 precision.frozen=int8"
+lora='adapter={kind: lora, rank: 4, targets: [attn.q, attn.proj, mlp.fc, mlp.proj]}'
+losses() { sed -n 's/^{"step": \([1-6]\), "loss": \([^,]*\),.*/\1 \2/p' "$1/metrics.jsonl"; }
+
+for mesh in one dp tp pp cp dp_tp; do
+    run_on $mesh $mesh "$lora"
+    (($(losses $mesh | wc -l) == 6)) || fail "$mesh: $(losses $mesh)"
+    paste <(losses one) <(losses $mesh) | awk '
+        { apart = $2 > $4 ? $2 - $4 : $4 - $2
+          if (NF != 4 || $1 != $3 || apart > 1e-5 * $2) exit 1 }' ||
+        fail "$mesh: $(paste <(losses one) <(losses $mesh))"
+    # The second half, from what one rank saved.
+    run_on one half-$mesh "$lora" training.steps=3 lr_schedule.decay_steps=20
+    run_on $mesh half-$mesh "$lora" lr_schedule.decay_steps=20
+done
+
+expect_exit 0 "$gptrain" generate --checkpoint one --prompt "and the" --max-tokens 12 --temperature 0
+mv out alone.txt
+for key in tensor pipeline; do
+    timeout --signal=KILL 60 "$mpirun" -n 2 "$gptrain" generate --checkpoint one \
+        --prompt "and the" --max-tokens 12 --temperature 0 --set parallel.$key=2 >out 2>err
+    ran 0 $? "generate with parallel.$key=2"
+    same out alone.txt
+done
+
+finish
