@@ -133,15 +133,17 @@ __device__ inline void merge_lse(const MergeArgs<T>& args, const BlockRows<T>& r
     shared.added_weights[i] = weights.added;
 }
 
-/// A position in a block's rows, clamped to the last one so that loads are unconditional.
+/// Place of piece i of those that a thread has in flight, the first of which is `begin`. One past
+/// the last of the block's pieces is replaced by the first, so that loads are unconditional and
+/// read nothing that another thread writes.
 struct PiecePlace {
     int row;
     int at;
     bool valid;
 
-    __device__ PiecePlace(int piece, int pieces, int row_pieces, int width)
-        : valid(piece < pieces) {
-        const int index = valid ? piece : pieces - 1;
+    __device__ PiecePlace(int begin, int i, int pieces, int row_pieces, int width)
+        : valid(begin + i * block_size < pieces) {
+        const int index = valid ? begin + i * block_size : begin;
         row = index / row_pieces;
         at = index % row_pieces * width;
     }
@@ -159,7 +161,7 @@ __global__ void __launch_bounds__(block_size) merge_kernel(MergeArgs<T> args) {
         Vec16<T> added[unroll];
         SumPiece<T> sums[unroll];
         for (int i = 0; i < unroll; ++i) {
-            const PiecePlace place(begin + i * block_size, pieces, row_pieces, piece_width<T>);
+            const PiecePlace place(begin, i, pieces, row_pieces, piece_width<T>);
             added[i] = load_piece_once<aligned>(rows.o + place.row * args.o_strides.query, place.at,
                                                 args.head_dim);
             sums[i] = {};
@@ -169,7 +171,7 @@ __global__ void __launch_bounds__(block_size) merge_kernel(MergeArgs<T> args) {
             }
         }
         for (int i = 0; i < unroll; ++i) {
-            const PiecePlace place(begin + i * block_size, pieces, row_pieces, piece_width<T>);
+            const PiecePlace place(begin, i, pieces, row_pieces, piece_width<T>);
             if (!place.valid) continue;
             float x[piece_width<T>];
             widen(added[i], x);

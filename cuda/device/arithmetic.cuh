@@ -35,6 +35,10 @@ __device__ inline float square_root(float x) {
 __device__ inline double square_root(double x) {
     return __dsqrt_rn(x);
 }
+/// The nearest whole number, even if tied.
+__device__ inline int nearest_int(float x) {
+    return __float2int_rn(x);
+}
 /// If one argument is NaN, returns the other.
 __device__ inline float maximum(float a, float b) {
     return fmaxf(a, b);

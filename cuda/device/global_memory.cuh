@@ -57,11 +57,7 @@ __device__ inline void store_once(V* p, const V& value) {
            *reinterpret_cast<const detail::WordOf<V>*>(&value));
 }
 
-/// *p += x, in unspecified order: results differ between runs.
-__device__ inline void atomic_add(float* p, float x) {
-    atomicAdd(p, x);
-}
-/// Returns the old value.
+/// *p += x as one atomic operation. Returns the old value.
 __device__ inline unsigned atomic_add(unsigned* p, unsigned x) {
     return atomicAdd(p, x);
 }
@@ -85,10 +81,6 @@ __device__ inline void store_release(unsigned* p, unsigned value) {
 /// Call in the body of every loop that waits for another thread.
 __device__ inline void spin_pause() {
     __nanosleep(20);
-}
-/// Makes this thread's earlier writes visible to the whole device before its later ones.
-__device__ inline void device_fence() {
-    __threadfence();
 }
 
 }  // namespace gptrain::cuda

@@ -28,7 +28,8 @@ public:
         // Every arrival needs a matching wait.
         barrier_wait(barrier::scores_empty + group_, barrier::both_groups);
         barrier_wait(barrier::delivery_empty + group_, barrier::group_and_warp);
-        deliver({Delivery::stop, {}, 0, {}});
+        if (is_first_thread()) delivery() = {Delivery::stop, {}, 0, {}};
+        hand_over();
     }
 
 private:
@@ -201,8 +202,11 @@ private:
 
     // ---- hand-over to the delivering warp ----
 
-    __device__ void deliver(const Delivery& delivery) const {
-        if (thread_index() % group_threads == 0) shared_.deliveries[group_] = delivery;
+    /// Of the group: it alone writes the delivery, and reads the tile and step for it, because
+    /// other lanes of its warp may still be here when it releases the step's buffer.
+    __device__ bool is_first_thread() const { return thread_index() % group_threads == 0; }
+    __device__ Delivery& delivery() const { return shared_.deliveries[group_]; }
+    __device__ void hand_over() const {
         fence_async_proxy();
         barrier_arrive(barrier::delivery_full + group_, barrier::group_and_warp);
     }
@@ -215,7 +219,8 @@ private:
             *reinterpret_cast<Vec<float, 4>*>(to + i * 4 * group_threads) = {
                 dq[4 * i], dq[4 * i + 1], dq[4 * i + 2], dq[4 * i + 3]};
         });
-        deliver({Delivery::query_sums, keys(), 0, step()});
+        if (is_first_thread()) delivery() = {Delivery::query_sums, keys(), 0, step()};
+        hand_over();
         if (lane_index() == 0) arrive(shared_.queries[ring_.at()].empty);
     }
 
@@ -233,7 +238,8 @@ private:
             store_rounded(reinterpret_cast<std::byte*>(shared_.sums[group_]), panel_bytes, dk_,
                           p_.scale, p_.scale);
         }
-        deliver({Delivery::key_sums, keys(), key_ring_.at(), {}});
+        if (is_first_thread()) delivery() = {Delivery::key_sums, keys(), key_ring_.at(), {}};
+        hand_over();
     }
 
     __device__ void add_keys(const HeadTensor& to, const float (&c)[Shape::dim / 2],
