@@ -18,8 +18,9 @@ bool emulates_hopper() {
 }
 
 emulator::Settings emulated_device() {
-    if (emulates_hopper()) return {.order = {}, .major = 9, .minor = 0, .shared_bytes = 227 << 10};
-    return {.order = {}, .major = 8, .minor = 6, .shared_bytes = 99 << 10};
+    if (emulates_hopper())
+        return {.major = 9, .minor = 0, .shared_bytes = 227 << 10, .races = true};
+    return {.major = 8, .minor = 6, .shared_bytes = 99 << 10, .races = true};
 }
 
 }  // namespace
@@ -45,6 +46,8 @@ void begin_repetition(int repetition) {
     using emulator::Order;
     constexpr Order orders[] = {Order::ascending, Order::descending, Order::shuffled};
     emulator::settings().order = orders[repetition];
+    // Races show in any order.
+    emulator::settings().races = repetition == 0;
 }
 
 }  // namespace gptrain

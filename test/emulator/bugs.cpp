@@ -1,108 +1,18 @@
 // Classic bugs, planted in small kernels: the emulator finds each of them. Each has a correct
 // version next to it, which passes in all orders.
-#include <array>
-#include <cmath>
-#include <functional>
 #include <string>
-#include <vector>
 
 #include "catch.h"
 #include "cuda/device/hopper.cuh"
-#include "cuda/runtime/runtime.h"
+#include "emulator/planted.h"
 
 using namespace gptrain;
 using namespace gptrain::cuda;
+using namespace gptrain::test;
 
 namespace {
 
 constexpr int threads = 128;
-
-/// Floats that kernels can access.
-class DeviceFloats {
-public:
-    explicit DeviceFloats(std::int64_t count)
-        : count_(count),
-          data_(reinterpret_cast<float*>(allocate(count * 4, MemorySpace::device))) {}
-    DeviceFloats(const DeviceFloats&) = delete;
-    DeviceFloats& operator=(const DeviceFloats&) = delete;
-    ~DeviceFloats() { release(reinterpret_cast<std::byte*>(data_), MemorySpace::device); }
-    float* data() const { return data_; }
-    std::vector<float> values() const { return {data_, data_ + count_}; }
-
-private:
-    std::int64_t count_;
-    float* data_;
-};
-
-enum class Version { right, planted };
-
-/// What a kernel that maps `in` to `out` computes in each order, or the message if it fails.
-struct Outcome {
-    std::vector<std::vector<float>> results;
-    std::string error;
-};
-
-using Kernel = void (*)(Version, const float* in, float* out);
-
-Outcome run(Kernel kernel, Version version, const LaunchShape& shape, int major = 9) {
-    Outcome outcome;
-    for (const auto order :
-         {emulator::Order::ascending, emulator::Order::descending, emulator::Order::shuffled}) {
-        emulator::settings() = {
-            .order = order, .major = major, .minor = 0, .shared_bytes = 227 << 10};
-        const DeviceFloats in(4096);
-        const DeviceFloats out(4096);
-        for (int i = 0; i < 4096; ++i)
-            in.data()[i] = static_cast<float>(i % 61 - 30);
-        try {
-            const Stream stream;
-            launch(stream, shape, kernel, version, in.data(), out.data());
-            stream.synchronize();
-        } catch (const Error& error) {
-            outcome.error = error.what();
-            return outcome;
-        }
-        outcome.results.push_back(out.values());
-    }
-    return outcome;
-}
-
-bool same_bits(const std::vector<float>& a, const std::vector<float>& b) {
-    return std::memcmp(a.data(), b.data(), a.size() * sizeof(float)) == 0;
-}
-
-bool orders_agree(const Outcome& outcome) {
-    return same_bits(outcome.results[0], outcome.results[1]) &&
-           same_bits(outcome.results[0], outcome.results[2]);
-}
-
-/// The correct version runs, gives the same results in all orders, and writes numbers.
-void check_right(Kernel kernel, const LaunchShape& shape) {
-    const Outcome outcome = run(kernel, Version::right, shape);
-    REQUIRE(outcome.error == "");
-    CHECK(orders_agree(outcome));
-    CHECK(std::isfinite(outcome.results[0][0]));
-}
-
-/// The planted version's results depend on the order or are not numbers.
-void check_visible(Kernel kernel, const LaunchShape& shape) {
-    check_right(kernel, shape);
-    const std::vector<float> expected = run(kernel, Version::right, shape).results[0];
-    const Outcome outcome = run(kernel, Version::planted, shape);
-    REQUIRE(outcome.error == "");
-    bool differs = false;
-    for (const auto& result : outcome.results)
-        differs = differs || !same_bits(result, expected);
-    CHECK(differs);
-}
-
-/// The emulator refuses the planted version with these words.
-void check_refused(Kernel kernel, const LaunchShape& shape, const std::string& words) {
-    check_right(kernel, shape);
-    const Outcome outcome = run(kernel, Version::planted, shape);
-    CAPTURE(outcome.error);
-    CHECK(outcome.error.find(words) != std::string::npos);
-}
 
 struct Floats {
     alignas(16) float values[threads];
@@ -237,7 +147,7 @@ void missing_expectation(Version version, const float* in, float* out) {
         load_bulk(shared.values, in, sizeof shared.values, shared.full);
     }
     wait(shared.full, 0);
-    out[thread_index()] = shared.values[thread_index()];
+    out[thread_index()] = 1;
 }
 
 void wrong_parity(Version version, const float* in, float* out) {
@@ -299,6 +209,7 @@ void unfinished_product(Version version, const float* in, float* out) {
     warpgroup_multiply(c, k_major(shared.a, 0), k_major(shared.b, 0), true);
     warpgroup_commit();
     if (version == Version::right) warpgroup_wait<0>();
+    pin_registers(c);
     out[thread_index()] = c[0];
     warpgroup_wait<0>();
 }
@@ -307,19 +218,15 @@ void unfinished_product(Version version, const float* in, float* out) {
 
 /// Blocks add to one number in turn; in the planted version they wait for a higher block.
 void waits_for_higher_block(Version version, const float* in, float* out) {
-    auto* turn = reinterpret_cast<unsigned*>(out + 1);
+    auto* turn = reinterpret_cast<unsigned*>(out + counter_place);
     const auto block = static_cast<unsigned>(block_index().x);
-    if (thread_index() == 0 && version == Version::right && block == 0) {
-        out[0] = 0;
-        *turn = 0;
-    }
     if (thread_index() != 0) return;
     const unsigned wanted = version == Version::right ? block : block + 1;
     if (block > 0 || version == Version::planted) {
         while (load_acquire(turn) != wanted)
             spin_pause();
     }
-    out[0] = out[0] * 2 + in[block];
+    out[0] = block == 0 ? in[block] : out[0] * 2 + in[block];
     store_release(turn, block + 1);
 }
 constexpr LaunchShape some_blocks = {.blocks = 5, .threads = 32};
@@ -357,8 +264,8 @@ TEST_CASE("misused bulk copies are found", "[emulator]") {
 
 TEST_CASE("a product that was not waited for is found", "[emulator]") {
     check_visible(unfinished_product, product_block);
-    CHECK(run(unfinished_product, Version::right, product_block, 8)
-              .error.find("a warpgroup's product on this device") != std::string::npos);
+    CHECK(error_of(unfinished_product, Version::right, product_block, 8)
+              .find("a warpgroup's product on this device") != std::string::npos);
 }
 
 TEST_CASE("a block may wait for lower blocks alone", "[emulator]") {
@@ -367,7 +274,7 @@ TEST_CASE("a block may wait for lower blocks alone", "[emulator]") {
 
 TEST_CASE("a launch has limits", "[emulator]") {
     const auto refused = [](const LaunchShape& shape) {
-        return run(out_of_bounds, Version::right, shape).error;
+        return error_of(out_of_bounds, Version::right, shape);
     };
     CHECK(refused({.threads = 1025}).find("1025 threads") != std::string::npos);
     CHECK(refused({.blocks = 1, .threads = 32, .blocks_y = 65536}).find("65536") !=

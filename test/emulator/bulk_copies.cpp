@@ -1,8 +1,12 @@
 // Barriers that count bytes, and bulk copies (test/emulator/cuda/device/hopper.cuh).
 #include <cstring>
+#include <memory>
+#include <utility>
+#include <vector>
 
 #include "base/text.h"
 #include "cuda/device/hopper.cuh"
+#include "emulator/races.h"
 
 namespace gptrain::cuda {
 namespace {
@@ -21,13 +25,28 @@ void complete_phase_if_due(emulator::BarrierState& state) {
     if (state.missing > 0) return;
     if (state.bytes < 0) emulator::fault("more bytes have come to a barrier than were expected");
     if (state.bytes > 0) return;
+    const emulator::Block& block = *emulator::current().block;
     state.missing = state.arrivals;
     ++state.phase;
+    const auto time = static_cast<emulator::Time>(state.phase);
+    for (const emulator::Operation operation : state.operations)
+        emulator::complete_operation(operation, block, state.agent, time);
+    state.operations.clear();
+    state.completed = std::exchange(state.arriving, {});
+    state.completed.all.raise(block.serial, state.agent, time);
     emulator::note_progress();
 }
 
-void arrive_with(Barrier& barrier, std::int64_t bytes) {
+/// A race unless the barrier's initialisation comes before.
+void note_use(const Barrier& barrier) {
+    emulator::note_access(&barrier, sizeof barrier, emulator::AccessKind::atomic,
+                          "a use of a barrier");
+}
+
+void arrive_with(const Barrier& barrier, std::int64_t bytes) {
     emulator::BarrierState& state = state_of(barrier);
+    note_use(barrier);
+    emulator::current().publish(state.arriving);
     if (state.missing == 0) emulator::fault("more arrivals at a barrier than it was made for");
     state.bytes += bytes;
     --state.missing;
@@ -35,8 +54,36 @@ void arrive_with(Barrier& barrier, std::int64_t bytes) {
     complete_phase_if_due(state);
 }
 
-void add_copy(Barrier& barrier, std::int64_t bytes, std::function<void()> work) {
-    state_of(barrier).copies.push_back({bytes, std::move(work)});
+void add_load(const Barrier& barrier, std::int64_t bytes, emulator::Operation operation,
+              std::function<void()> work) {
+    emulator::BarrierState& state = state_of(barrier);
+    note_use(barrier);
+    if (!state.fenced) emulator::fault("a bulk copy to a barrier without fence_barriers");
+    state.copies.push_back({bytes, operation, std::move(work)});
+}
+
+/// Reads `bytes` at bulk_wait_read and passes them to `write` at bulk_wait.
+void add_store(const void* from_shared, std::size_t bytes,
+               std::function<void(const std::byte*)> write) {
+    const auto read = std::make_shared<std::vector<std::byte>>(bytes);
+    emulator::current().bulk_stores.add(
+        {.read = [=] { std::memcpy(read->data(), from_shared, bytes); },
+         .write = [=, write = std::move(write)] { write(read->data()); }});
+}
+
+void note_read(emulator::Operation operation, const void* p, std::size_t bytes) {
+    emulator::note_access_of(operation, p, bytes, emulator::AccessKind::read,
+                             "a read by a bulk copy");
+}
+void note_write(emulator::Operation operation, const void* p, std::size_t bytes) {
+    emulator::note_access_of(operation, p, bytes, emulator::AccessKind::write,
+                             "a write by a bulk copy");
+}
+/// Additions count as writes: without order their sum is not deterministic.
+void note_store(const void* to_global, const void* from_shared, std::size_t bytes) {
+    const emulator::BulkStores::Operations store = emulator::current().bulk_stores.open();
+    note_read(store.reads, from_shared, bytes);
+    note_write(store.writes, to_global, bytes);
 }
 
 /// Where a row of a box is in the tensor; null if outside.
@@ -50,15 +97,15 @@ std::byte* row_of(const TensorMap& map, const BoxPlace& place, int row) {
     return data;
 }
 
-/// Calls move(piece in shared memory, piece in the tensor or null) for all pieces of 16 bytes.
-template <class Move>
-void for_box(const TensorMap& map, const BoxPlace& place, std::byte* shared, const Move& move) {
+/// Calls visit(offset in the box, address in the tensor or null) for all pieces of 16 bytes.
+template <class Visit>
+void for_box(const TensorMap& map, const BoxPlace& place, const void* shared, const Visit& visit) {
     const std::int64_t begin = emulator::shared_offset(shared);
     for (int row = 0; row < map.rows; ++row) {
-        std::byte* from = row_of(map, place, row);
+        std::byte* in_tensor = row_of(map, place, row);
         for (int piece = 0; piece < row_bytes; piece += 16) {
             const auto offset = static_cast<int>(begin) + row * row_bytes + piece;
-            move(shared + (swizzle_128(offset) - begin), from == nullptr ? nullptr : from + piece);
+            visit(swizzle_128(offset) - begin, in_tensor == nullptr ? nullptr : in_tensor + piece);
         }
     }
 }
@@ -96,59 +143,82 @@ TensorMap tensor_map(const Tensor& tensor, int rows) {
 
 void init(Barrier& barrier, int arrivals) {
     emulator::check_shared(&barrier, sizeof barrier, alignof(Barrier), "a barrier");
-    auto& barriers = emulator::current().block->barriers;
-    if (barriers.contains(&barrier)) emulator::fault("a barrier that is initialised twice");
+    emulator::Block& block = *emulator::current().block;
+    if (block.barriers.contains(&barrier)) emulator::fault("a barrier that is initialised twice");
     if (arrivals < 1) emulator::fault(text("a barrier of ", arrivals, " arrivals"));
-    emulator::BarrierState& state = barriers[&barrier];
+    emulator::note_access(&barrier, sizeof barrier, emulator::AccessKind::write,
+                          "the initialisation of a barrier");
+    const emulator::Agent agent = block.next_barrier();
+    emulator::BarrierState& state = block.barriers[&barrier];
+    state.agent = agent;
     state.arrivals = arrivals;
     state.missing = arrivals;
 }
 
-void arrive(Barrier& barrier) {
-    arrive_with(barrier, 0);
+void fence_barriers(Site where) {
+    if (emulator::removed(where)) return;
+    for (auto& [address, state] : emulator::current().block->barriers)
+        state.fenced = true;
 }
 
-void arrive_expect_bytes(Barrier& barrier, int bytes) {
-    arrive_with(barrier, bytes);
+void arrive(Barrier& barrier, Site where) {
+    if (!emulator::removed(where)) arrive_with(barrier, 0);
 }
 
-void wait(Barrier& barrier, int parity) {
+void arrive_expect_bytes(Barrier& barrier, int bytes, Site where) {
+    if (!emulator::removed(where)) arrive_with(barrier, bytes);
+}
+
+void wait(Barrier& barrier, int parity, Site where) {
+    if (emulator::removed(where)) return;
     if (parity != 0 && parity != 1) emulator::fault(text("a wait for parity ", parity));
     emulator::BarrierState& state = state_of(barrier);
+    note_use(barrier);
     emulator::wait_until("wait for a barrier", [&] {
         while (state.phase % 2 == parity && !state.copies.empty()) {
             const emulator::BarrierState::Copy copy = std::move(state.copies.front());
             state.copies.pop_front();
             copy.work();
             state.bytes -= copy.bytes;
+            state.operations.push_back(copy.operation);
             emulator::note_progress();
             complete_phase_if_due(state);
         }
         return state.phase % 2 != parity;
     });
+    emulator::current().known.join(state.completed);
 }
 
 void load_box(void* to_shared, const TensorMap& map, const BoxPlace& place, Barrier& barrier) {
     const std::size_t bytes = check_box(to_shared, map, place);
     auto* shared = static_cast<std::byte*>(to_shared);
+    const emulator::Operation load = emulator::begin_operation(emulator::Proxy::async);
+    for_box(map, place, shared, [&](std::int64_t, const std::byte* from) {
+        if (from != nullptr) note_read(load, from, 16);
+    });
+    note_write(load, shared, bytes);
     std::memset(shared, poison, bytes);
-    add_copy(barrier, static_cast<std::int64_t>(bytes), [=, map = map] {
-        for_box(map, place, shared, [](std::byte* to, const std::byte* from) {
+    add_load(barrier, static_cast<std::int64_t>(bytes), load, [=, map = map] {
+        for_box(map, place, shared, [&](std::int64_t to, const std::byte* from) {
             if (from == nullptr) {
-                std::memset(to, 0, 16);
+                std::memset(shared + to, 0, 16);
             } else {
-                std::memcpy(to, from, 16);
+                std::memcpy(shared + to, from, 16);
             }
         });
     });
 }
 
 void store_box(const TensorMap& map, const BoxPlace& place, const void* from_shared) {
-    check_box(from_shared, map, place);
-    auto* shared = static_cast<std::byte*>(const_cast<void*>(from_shared));
-    emulator::current().bulk_stores.add([=, map = map] {
-        for_box(map, place, shared, [](const std::byte* from, std::byte* to) {
-            if (to != nullptr) std::memcpy(to, from, 16);
+    const std::size_t bytes = check_box(from_shared, map, place);
+    const emulator::BulkStores::Operations store = emulator::current().bulk_stores.open();
+    note_read(store.reads, from_shared, bytes);
+    for_box(map, place, from_shared, [&](std::int64_t, const std::byte* to) {
+        if (to != nullptr) note_write(store.writes, to, 16);
+    });
+    add_store(from_shared, bytes, [=, map = map](const std::byte* box) {
+        for_box(map, place, from_shared, [&](std::int64_t from, std::byte* to) {
+            if (to != nullptr) std::memcpy(to, box + from, 16);
         });
     });
 }
@@ -156,21 +226,31 @@ void store_box(const TensorMap& map, const BoxPlace& place, const void* from_sha
 void load_bulk(void* to_shared, const void* from_global, int bytes, Barrier& barrier) {
     check_bulk(to_shared, from_global, bytes);
     const auto size = static_cast<std::size_t>(bytes);
+    const emulator::Operation load = emulator::begin_operation(emulator::Proxy::async);
+    note_read(load, from_global, size);
+    note_write(load, to_shared, size);
     std::memset(to_shared, poison, size);
-    add_copy(barrier, bytes, [=] { std::memcpy(to_shared, from_global, size); });
+    add_load(barrier, bytes, load, [=] { std::memcpy(to_shared, from_global, size); });
 }
 
 void store_bulk(void* to_global, const void* from_shared, int bytes) {
     check_bulk(from_shared, to_global, bytes);
-    emulator::current().bulk_stores.add(
-        [=] { std::memcpy(to_global, from_shared, static_cast<std::size_t>(bytes)); });
+    const auto size = static_cast<std::size_t>(bytes);
+    note_store(to_global, from_shared, size);
+    add_store(from_shared, size,
+              [=](const std::byte* from) { std::memcpy(to_global, from, size); });
 }
 
 void add_bulk(float* to_global, const float* from_shared, int bytes) {
     check_bulk(from_shared, to_global, bytes);
-    emulator::current().bulk_stores.add([=] {
-        for (std::size_t i = 0; i < static_cast<std::size_t>(bytes) / sizeof(float); ++i)
-            to_global[i] += from_shared[i];
+    const auto size = static_cast<std::size_t>(bytes);
+    note_store(to_global, from_shared, size);
+    add_store(from_shared, size, [=](const std::byte* from) {
+        for (std::size_t i = 0; i < size / sizeof(float); ++i) {
+            float x;
+            std::memcpy(&x, from + i * sizeof x, sizeof x);
+            to_global[i] += x;
+        }
     });
 }
 

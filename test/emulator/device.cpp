@@ -1,9 +1,11 @@
 // The parts of test/emulator/cuda/device/device.cuh that many threads do together.
 #include "cuda/device/device.cuh"
 
+#include <algorithm>
 #include <array>
 
 #include "base/text.h"
+#include "emulator/races.h"
 
 namespace gptrain::cuda {
 namespace {
@@ -26,22 +28,78 @@ emulator::NamedBarrier& named_barrier(int barrier, int threads) {
 
 void arrive(emulator::NamedBarrier& state) {
     emulator::note_progress();
+    emulator::current().publish(state.arriving);
     if (++state.arrived < state.threads) return;
+    for (emulator::Thread* thread : state.waiting)
+        thread->known = state.arriving;
+    state.waiting.clear();
+    state.arriving = {};
     state.arrived = 0;
     ++state.generation;
 }
 
+void note_atomic(const void* p, const char* what, const Site& where) {
+    emulator::check_access(p, 4, 4, what);
+    if (!emulator::removed(where)) {
+        emulator::note_access(p, 4, emulator::AccessKind::atomic, what);
+    } else {
+        emulator::note_access(p, 4, emulator::AccessKind::read, what);
+        emulator::note_access(p, 4, emulator::AccessKind::write, what);
+    }
+}
+
 }  // namespace
 
-void barrier_wait(int barrier, int threads) {
+unsigned atomic_add(unsigned* p, unsigned x, Site where) {
+    note_atomic(p, "atomic_add", where);
+    emulator::note_progress();
+    return std::exchange(*p, *p + x);
+}
+
+void atomic_max_not_negative(float* p, float x, Site where) {
+    note_atomic(p, "atomic_max_not_negative", where);
+    if (!(x >= 0)) emulator::fault("atomic_max_not_negative of a negative number");
+    *p = std::max(*p, x);
+}
+
+unsigned load_acquire(const unsigned* p, Site where) {
+    emulator::check_access(p, 4, 4, "load_acquire");
+    emulator::note_access(p, 4, emulator::AccessKind::atomic, "load_acquire");
+    if (!emulator::removed(where)) emulator::acquire_at(p);
+    return *p;
+}
+
+void store_release(unsigned* p, unsigned value, Site where) {
+    emulator::check_access(p, 4, 4, "store_release");
+    emulator::note_access(p, 4, emulator::AccessKind::atomic, "store_release");
+    if (!emulator::removed(where)) emulator::release_at(p);
+    *p = value;
+    emulator::note_progress();
+}
+
+void warp_barrier(Site where) {
+    if (emulator::removed(where)) return;
+    static constexpr char kind = 0;
+    emulator::meet(warp_threads, &kind, "warp_barrier", &emulator::current(),
+                   [](std::vector<void*>& lanes) {
+                       std::vector<emulator::Thread*> threads;
+                       for (void* lane : lanes)
+                           threads.push_back(static_cast<emulator::Thread*>(lane));
+                       emulator::order(threads);
+                   });
+}
+
+void barrier_wait(int barrier, int threads, Site where) {
+    if (emulator::removed(where)) return;
     emulator::NamedBarrier& state = named_barrier(barrier, threads);
     const std::uint64_t generation = state.generation;
+    state.waiting.push_back(&emulator::current());
     arrive(state);
     emulator::wait_until("barrier_wait", [&] { return state.generation != generation; });
 }
 
-void barrier_arrive(int barrier, int threads) {
-    arrive(named_barrier(barrier, threads));
+void barrier_arrive(int barrier, int threads, Site where) {
+    if (!emulator::removed(where)) arrive(named_barrier(barrier, threads));
 }
 
 std::uint32_t ballot(bool bit) {
@@ -61,8 +119,16 @@ void copy_async_bytes(void* to_shared, const void* from_global, int bytes, bool 
     const auto size = static_cast<std::size_t>(bytes);
     emulator::check_shared(to_shared, size, size, "copy_async");
     if (valid) emulator::check_access(from_global, size, size, "copy_async");
+    emulator::CopyGroups& copies = emulator::current().copies;
+    const emulator::Operation operation = copies.open();
+    if (valid) {
+        emulator::note_access_of(operation, from_global, size, emulator::AccessKind::read,
+                                 "a read by copy_async");
+    }
+    emulator::note_access_of(operation, to_shared, size, emulator::AccessKind::write,
+                             "a write by copy_async");
     std::memset(to_shared, static_cast<int>(poison), size);
-    emulator::current().copies.add([=] {
+    copies.add([=] {
         if (valid) {
             std::memcpy(to_shared, from_global, size);
         } else {
@@ -85,6 +151,7 @@ std::uint16_t element(const std::vector<void*>& lanes, int tile, int row, int co
 
 void load_tiles_as(std::uint32_t (&tiles)[4], const void* row, bool transposed, const void* kind) {
     emulator::check_shared(row, 16, 16, "load_tiles");
+    emulator::note_access(row, 16, emulator::AccessKind::read, "a read by load_tiles");
     TileArgument argument = {tiles, static_cast<const std::uint16_t*>(row)};
     emulator::meet(warp_threads, kind, "load_tiles", &argument, [&](std::vector<void*>& lanes) {
         for (int lane = 0; lane < warp_threads; ++lane) {

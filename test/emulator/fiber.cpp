@@ -52,12 +52,6 @@ void gptrain_enter_fiber();
 }
 
 namespace gptrain::emulator {
-namespace {
-
-constexpr std::size_t stack_bytes = std::size_t{256} << 10;
-
-}  // namespace
-
 Fiber::Fiber() {
     void* pages = mmap(nullptr, stack_bytes, PROT_READ | PROT_WRITE,
                        MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);

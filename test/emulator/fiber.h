@@ -19,11 +19,14 @@ public:
     void start(std::function<void()> work);
     void resume();
     bool done() const { return done_; }
+    bool has_on_stack(const void* p) const { return p >= stack_ && p < stack_ + stack_bytes; }
 
     /// Call it inside the fiber: returns to whoever resumed it.
     void leave();
 
 private:
+    static constexpr std::size_t stack_bytes = std::size_t{256} << 10;
+
     static void enter(Fiber* fiber);
     void switch_out(bool for_good);
 

@@ -28,6 +28,11 @@ std::vector<std::int64_t> in_order(std::int64_t n, std::uint64_t seed) {
     return indices;
 }
 
+std::uint64_t new_number() {
+    static std::uint64_t numbers = 0;
+    return ++numbers;
+}
+
 void check_end(const Thread& thread) {
     if (!thread.copies.idle()) fault("ends with copies by copy_async under way");
     if (!thread.bulk_stores.idle()) fault("ends with bulk stores under way");
@@ -49,19 +54,22 @@ std::unique_ptr<Thread> take_thread() {
     spare.pop_back();
     thread->copies = {};
     thread->bulk_stores = {};
+    thread->products_fenced = false;
     thread->open_products.clear();
     thread->products.clear();
     thread->accumulators.clear();
     thread->waits_for = nullptr;
+    thread->known = {};
+    thread->time = 1;
     return thread;
 }
 
 /// A block that has started.
 class RunningBlock {
 public:
-    RunningBlock(const GridShape& shape, const std::int64_t (&index)[3],
-                 const std::function<void()>& kernel)
-        : block_(shape, index) {
+    RunningBlock(const GridShape& shape, const std::int64_t (&index)[3], std::uint32_t serial,
+                 std::uint64_t launch, const std::function<void()>& kernel)
+        : block_(shape, index, serial, launch) {
         for (int i = 0; i < shape.threads; ++i) {
             threads_.push_back(take_thread());
             Thread& thread = *threads_.back();
@@ -89,8 +97,9 @@ public:
                 Thread& thread = *threads_[static_cast<std::size_t>(i)];
                 if (thread.fiber.done()) continue;
                 running = &thread;
+                watched = sees_plain_accesses() && settings().races ? running : nullptr;
                 thread.fiber.resume();
-                running = nullptr;
+                running = watched = nullptr;
                 if (failure) std::rethrow_exception(std::exchange(failure, nullptr));
             }
             if (block_.progress == before) return any;
@@ -161,8 +170,13 @@ Settings& settings() {
     return settings;
 }
 
-Block::Block(const GridShape& grid, const std::int64_t (&place)[3])
-    : shape(grid), shared_memory(static_cast<std::size_t>(grid.shared_bytes) + 1024) {
+Block::Block(const GridShape& grid, const std::int64_t (&place)[3], std::uint32_t number,
+             std::uint64_t launch_number)
+    : shape(grid),
+      serial(number),
+      launch(launch_number),
+      owner(new_number()),
+      shared_memory(static_cast<std::size_t>(grid.shared_bytes) + 1024) {
     std::copy(place, place + 3, index);
     std::memset(shared_memory.data(), 0xff, shared_memory.size());
     const auto address = reinterpret_cast<std::uintptr_t>(shared_memory.data());
@@ -170,6 +184,15 @@ Block::Block(const GridShape& grid, const std::int64_t (&place)[3])
     warps.resize(static_cast<std::size_t>((grid.threads + warp_size - 1) / warp_size));
     warpgroups.resize(
         static_cast<std::size_t>((grid.threads + warpgroup_size - 1) / warpgroup_size));
+    products_done.resize(warps.size());
+}
+
+bool sees_plain_accesses() {
+#ifdef GPTRAIN_EMULATOR_SEES_PLAIN_ACCESSES
+    return true;
+#else
+    return false;
+#endif
 }
 
 Thread& current() {
@@ -182,6 +205,16 @@ void fault(const std::string& what) {
     const Block& block = *thread.block;
     fail(ExitCode::bug, "emulator: block (", block.index[0], ", ", block.index[1], ", ",
          block.index[2], ") thread ", thread.index, ": ", what);
+}
+
+void refuse(const std::string& what) {
+    try {
+        fault(what);
+    } catch (...) {
+        if (!failure) failure = std::current_exception();
+    }
+    for (;;)
+        current().fiber.leave();
 }
 
 void note_progress() {
@@ -237,6 +270,7 @@ void meet_block(const char* name) {
     const std::uint64_t generation = meeting.generation;
     ++block.progress;
     if (++meeting.arrived == block.shape.threads) {
+        order(block.threads);
         meeting.arrived = 0;
         ++meeting.generation;
         return;
@@ -250,6 +284,8 @@ void meet_block(const char* name) {
 
 void run_grid(const GridShape& shape, const std::function<void()>& kernel) {
     check_shape(shape);
+    const std::uint64_t launch = new_number();
+    forget_counters();
     const std::int64_t count = shape.blocks[0] * shape.blocks[1] * shape.blocks[2];
     const auto order = in_order(count, static_cast<std::uint64_t>(count));
     std::deque<std::unique_ptr<RunningBlock>> begun;
@@ -275,7 +311,8 @@ void run_grid(const GridShape& shape, const std::function<void()>& kernel) {
         const std::int64_t index[3] = {flat % shape.blocks[0],
                                        flat / shape.blocks[0] % shape.blocks[1],
                                        flat / shape.blocks[0] / shape.blocks[1]};
-        begun.push_back(std::make_unique<RunningBlock>(shape, index, kernel));
+        begun.push_back(std::make_unique<RunningBlock>(
+            shape, index, static_cast<std::uint32_t>(next), launch, kernel));
     }
 }
 

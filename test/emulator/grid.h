@@ -6,11 +6,13 @@
 #include <deque>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 #include <unordered_map>
 #include <utility>
 #include <vector>
 
+#include "emulator/clock.h"
 #include "emulator/fiber.h"
 
 namespace gptrain::emulator {
@@ -44,6 +46,7 @@ struct Settings {
     int minor = 0;
     std::int64_t shared_bytes = 99 << 10;
     std::string name = "emulated device";
+    bool races = false;  ///< look for races, which takes several times as long
 };
 /// For all launches from now on.
 Settings& settings();
@@ -62,25 +65,60 @@ void run_grid(const GridShape& shape, const std::function<void()>& kernel);
 
 /// Reports a fault of the kernel in the running thread.
 [[noreturn]] void fault(const std::string& what);
+/// The same where no exception may pass: the thread never continues.
+[[noreturn]] void refuse(const std::string& what);
 
 class Block;
 
-/// Copies in flight, in groups by their commit.
+/// Copies to shared memory in flight, in groups by their commit.
 class CopyGroups {
 public:
-    void add(std::function<void()> copy) { open_.push_back(std::move(copy)); }
+    /// The operation that the copies until the next commit belong to.
+    Operation open();
+    void add(std::function<void()> copy) { open_.copies.push_back(std::move(copy)); }
     void commit() { groups_.push_back(std::exchange(open_, {})); }
     /// Does the copies of all but the newest `pending` groups.
-    void complete(std::size_t pending) {
-        for (; groups_.size() > pending; groups_.pop_front())
-            for (const auto& copy : groups_.front())
-                copy();
-    }
-    bool idle() const { return groups_.empty() && open_.empty(); }
+    void complete(std::size_t pending);
+    bool idle() const { return groups_.empty() && open_.copies.empty(); }
 
 private:
-    std::vector<std::function<void()>> open_;
-    std::deque<std::vector<std::function<void()>>> groups_;
+    struct Group {
+        std::vector<std::function<void()>> copies;
+        std::optional<Operation> operation;
+    };
+    Group open_;
+    std::deque<Group> groups_;
+};
+
+/// Bulk stores in flight, in groups by their commit. Each first reads shared memory, then writes.
+class BulkStores {
+public:
+    struct Operations {
+        Operation reads;
+        Operation writes;
+    };
+    struct Store {
+        std::function<void()> read;
+        std::function<void()> write;
+    };
+    /// The operations that the stores until the next commit belong to.
+    Operations open();
+    void add(Store store) { open_.stores.push_back(std::move(store)); }
+    void commit() { groups_.push_back(std::exchange(open_, {})); }
+    /// Lets all but the newest `pending` groups read.
+    void complete_reads(std::size_t pending);
+    /// Lets all but the newest `pending` groups read and write.
+    void complete(std::size_t pending);
+    bool idle() const { return groups_.empty() && open_.stores.empty(); }
+
+private:
+    struct Group {
+        std::vector<Store> stores;
+        std::optional<Operations> operations;
+        bool has_read = false;
+    };
+    Group open_;
+    std::deque<Group> groups_;
 };
 
 /// An operand of a product in shared memory.
@@ -99,6 +137,7 @@ struct WarpgroupProduct {
     SharedOperand a;
     SharedOperand b;
     std::uint32_t a_registers[4] = {};
+    Knowledge known;  ///< of the thread when it issued it
     bool same_for_all(const WarpgroupProduct& other) const {
         return columns == other.columns && accumulate == other.accumulate && a == other.a &&
                b == other.b;
@@ -112,10 +151,22 @@ struct Thread {
     const char* waits_for = nullptr;  ///< for reports; null: it is not waiting
     bool spins = false;
     CopyGroups copies;       ///< by copy_async
-    CopyGroups bulk_stores;  ///< stores and additions by the bulk engine
+    BulkStores bulk_stores;  ///< and additions by the bulk engine
+    bool products_fenced = false;
     std::vector<WarpgroupProduct> open_products;
-    std::deque<std::vector<WarpgroupProduct>> products;           ///< in groups by their commit
-    std::unordered_map<float*, std::vector<float>> accumulators;  ///< hidden while products run
+    std::deque<std::vector<WarpgroupProduct>> products;  ///< in groups by their commit
+    /// Hidden until no product writes them and they are pinned.
+    std::unordered_map<float*, std::vector<float>> accumulators;
+    Knowledge known;
+    Time time = 1;
+
+    /// What others know who know what this thread has done so far.
+    Knowledge all_so_far() const;
+    /// Makes all accesses so far known to those who learn `to`.
+    void publish(Knowledge& to);
+    /// Orders all plain writes so far, and those known of, before later asynchronous accesses.
+    void fence_shared();
+    void fence_global();
 };
 
 /// Threads that meet: the last one to arrive does the work for all.
@@ -131,27 +182,45 @@ struct NamedBarrier {
     int arrived = 0;
     int threads = 0;
     std::uint64_t generation = 0;
+    Knowledge arriving;  ///< of those that have come
+    std::vector<Thread*> waiting;
 };
 
 /// A barrier of cuda/device/hopper.cuh.
 struct BarrierState {
     struct Copy {
         std::int64_t bytes;
+        Operation operation;
         std::function<void()> work;
     };
+    Agent agent = 0;
+    bool fenced = false;     ///< copies may count on it
     int arrivals = 0;        ///< per phase
     int missing = 0;         ///< still to come in this phase
     std::int64_t bytes = 0;  ///< expected and not yet arrived
     int phase = 0;
-    std::deque<Copy> copies;  ///< in flight
+    std::deque<Copy> copies;            ///< in flight
+    std::vector<Operation> operations;  ///< that have come in this phase
+    Knowledge arriving;                 ///< of those that have come in this phase
+    Knowledge completed;                ///< of the last phase
 };
 
 class Block {
 public:
-    Block(const GridShape& shape, const std::int64_t (&index)[3]);
+    Block(const GridShape& shape, const std::int64_t (&index)[3], std::uint32_t serial,
+          std::uint64_t launch);
+
+    /// Agents beside the threads.
+    Agent products_of(int warp) const { return static_cast<Agent>(shape.threads + warp); }
+    Agent next_barrier() const {
+        return products_of(static_cast<int>(warps.size() + barriers.size()));
+    }
 
     const GridShape& shape;
     std::int64_t index[3];
+    std::uint32_t serial = 0;  ///< among the blocks of the launch
+    std::uint64_t launch;      ///< a number of its own for each launch
+    std::uint64_t owner;       ///< and for the shared memory of each block
     std::vector<std::byte> shared_memory;
     std::byte* shared = nullptr;  ///< the aligned part of it
     std::vector<Thread*> threads;
@@ -160,11 +229,21 @@ public:
     Meeting all;
     NamedBarrier named[16];
     std::unordered_map<const void*, BarrierState> barriers;
+    std::vector<Time> products_done;  ///< by each warp
     std::uint64_t progress = 0;
     int live = 0;
 };
 
 Thread& current();
+
+/// True if plain accesses are instrumented: otherwise races are not looked for.
+bool sees_plain_accesses();
+/// The running thread if races are looked for; null while an access of it is looked at.
+inline Thread* watched = nullptr;
+inline bool looks_for_races() {
+    return watched != nullptr;
+}
+
 /// Lets other threads run until `ready()`; `name` appears in reports.
 void wait_until(const char* name, FunctionRef<bool()> ready);
 /// Call it in a loop that waits for another thread, perhaps of a lower block.
@@ -177,5 +256,12 @@ void note_progress();
 void meet(int threads, const void* kind, const char* name, void* argument,
           FunctionRef<void(std::vector<void*>&)> work);
 void meet_block(const char* name);
+/// All accesses so far by each of these threads come before all later ones by each.
+void order(const std::vector<Thread*>& threads);
+
+/// A counter in global memory: a release makes what its thread knows known to whoever acquires it.
+void release_at(const void* counter);
+void acquire_at(const void* counter);
+void forget_counters();
 
 }  // namespace gptrain::emulator

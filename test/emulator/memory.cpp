@@ -21,10 +21,12 @@ std::map<const std::byte*, const std::byte*>& allocations() {
     return map;
 }
 
-bool is_shared(const std::byte* begin, std::size_t bytes) {
-    const Block& block = *current().block;
-    return begin >= block.shared && begin + bytes <= block.shared + block.shape.shared_bytes;
-}
+/// The allocation of the last access: most are to the same one.
+struct Range {
+    const std::byte* begin = nullptr;
+    const std::byte* end = nullptr;
+};
+Range recent;
 
 void check_alignment(const void* p, std::size_t alignment, const char* what) {
     if (reinterpret_cast<std::uintptr_t>(p) % alignment != 0) {
@@ -47,27 +49,38 @@ std::byte* allocate(std::int64_t bytes) {
 
 void release(std::byte* data) noexcept {
     allocations().erase(data);
+    recent = {};
     std::free(data);
+}
+
+bool is_shared(const void* p, std::size_t bytes) {
+    const auto* begin = static_cast<const std::byte*>(p);
+    const Block& block = *current().block;
+    return begin >= block.shared && begin + bytes <= block.shared + block.shape.shared_bytes;
 }
 
 bool is_allocated(const void* p, std::int64_t bytes) {
     const auto* begin = static_cast<const std::byte*>(p);
-    const auto after = allocations().upper_bound(begin);
-    if (after == allocations().begin()) return false;
-    return begin + bytes <= std::prev(after)->second;
+    if (begin < recent.begin || begin >= recent.end) {
+        const auto after = allocations().upper_bound(begin);
+        if (after == allocations().begin()) return false;
+        const auto& [first, last] = *std::prev(after);
+        recent = {first, last};
+    }
+    return begin + bytes <= recent.end;
 }
 
 void check_access(const void* p, std::size_t bytes, std::size_t alignment, const char* what) {
     check_alignment(p, alignment, what);
     const auto* begin = static_cast<const std::byte*>(p);
-    if (!is_shared(begin, bytes) && !is_allocated(begin, static_cast<std::int64_t>(bytes))) {
+    if (!is_shared(p, bytes) && !is_allocated(begin, static_cast<std::int64_t>(bytes))) {
         fault(text(what, ": ", bytes, " bytes outside of all memory"));
     }
 }
 
 void check_shared(const void* p, std::size_t bytes, std::size_t alignment, const char* what) {
     check_alignment(p, alignment, what);
-    if (!is_shared(static_cast<const std::byte*>(p), bytes)) {
+    if (!is_shared(p, bytes)) {
         fault(text(what, ": ", bytes, " bytes outside of the block's shared memory"));
     }
 }

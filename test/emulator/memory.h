@@ -10,6 +10,8 @@ namespace gptrain::emulator {
 std::byte* allocate(std::int64_t bytes);
 void release(std::byte* data) noexcept;
 
+/// True if the bytes are inside the shared memory of the running thread's block.
+bool is_shared(const void* p, std::size_t bytes);
 /// True if the bytes are inside an allocation.
 bool is_allocated(const void* p, std::int64_t bytes);
 

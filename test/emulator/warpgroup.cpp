@@ -5,29 +5,37 @@
 
 #include "base/text.h"
 #include "cuda/device/hopper.cuh"
+#include "emulator/races.h"
 
 namespace gptrain::cuda {
 namespace {
 
 constexpr int warpgroup_threads = 128;
+constexpr int warpgroup_warps = warpgroup_threads / warp_threads;
 constexpr int mma_rows = 64;
 constexpr int mma_length = 16;
 
 using emulator::SharedOperand;
 using emulator::WarpgroupProduct;
 
-float bf16_at(std::int64_t offset) {
+const std::byte* address_at(std::int64_t offset) {
     const std::byte* address =
         emulator::current().block->shared + swizzle_128(static_cast<int>(offset));
     emulator::check_shared(address, 2, 2, "an operand of a product");
-    return to_float(*reinterpret_cast<const Bf16*>(address));
+    return address;
+}
+float bf16_at(std::int64_t offset) {
+    return to_float(*reinterpret_cast<const Bf16*>(address_at(offset)));
 }
 
-/// Element (i, k) of an operand whose other dim is i.
-float element(const SharedOperand& operand, int i, int k) {
+/// Offset, before swizzling, of element (i, k) of an operand whose other dim is i.
+std::int64_t offset_of(const SharedOperand& operand, int i, int k) {
     const std::int64_t begin = emulator::shared_offset(operand.begin);
-    if (operand.k_major) return bf16_at(begin + i * 128 + k * 2);
-    return bf16_at(begin + i / 64 * operand.panel_bytes + k * 128 + i % 64 * 2);
+    if (operand.k_major) return begin + i * 128 + k * 2;
+    return begin + i / 64 * operand.panel_bytes + k * 128 + i % 64 * 2;
+}
+float element(const SharedOperand& operand, int i, int k) {
+    return bf16_at(offset_of(operand, i, k));
 }
 
 using Rows = std::vector<std::array<float, mma_length>>;
@@ -39,6 +47,31 @@ Rows rows_of(const SharedOperand& operand, int count) {
             rows[static_cast<std::size_t>(i)][static_cast<std::size_t>(k)] = element(operand, i, k);
     }
     return rows;
+}
+
+/// What every thread of the warpgroup knew when it issued the product.
+emulator::Knowledge known_to_all(const std::vector<const WarpgroupProduct*>& products) {
+    emulator::Knowledge known = products.front()->known;
+    for (const WarpgroupProduct* product : products)
+        known.meet(product->known);
+    return known;
+}
+
+/// Notes that each warp's part of the product reads the whole operand, 16 bytes at a time.
+void note_reads(const SharedOperand& operand, int count, const emulator::Knowledge& known) {
+    if (operand.begin == nullptr) return;
+    const emulator::Block& block = *emulator::current().block;
+    const int first = emulator::current().index / warpgroup_threads * warpgroup_warps;
+    const int across = operand.k_major ? 1 : 8;
+    for (int warp = first; warp < first + warpgroup_warps; ++warp) {
+        const emulator::Time time = block.products_done[static_cast<std::size_t>(warp)] + 1;
+        for (int i = 0; i < count; i += across) {
+            for (int k = 0; k < mma_length; k += 8 / across) {
+                emulator::note_product_read(address_at(offset_of(operand, i, k)), 16, known,
+                                            block.products_of(warp), time);
+            }
+        }
+    }
 }
 
 /// Row and column of a thread's first element of a fragment.
@@ -73,6 +106,11 @@ void multiply(const std::vector<emulator::Thread*>& threads,
             emulator::fault("a product whose operands differ between threads of the warpgroup");
         }
     }
+    if (emulator::looks_for_races()) {
+        const emulator::Knowledge known = known_to_all(products);
+        note_reads(first.a, mma_rows, known);
+        note_reads(first.b, first.columns, known);
+    }
     const Rows a =
         first.a.begin == nullptr ? rows_in_registers(products) : rows_of(first.a, mma_rows);
     const Rows b = rows_of(first.b, first.columns);
@@ -92,23 +130,12 @@ void multiply(const std::vector<emulator::Thread*>& threads,
     }
 }
 
-/// Makes accumulators visible that no product writes any more.
-void show_finished(emulator::Thread& thread) {
-    const auto in_flight = [&](const float* c) {
-        const auto writes = [c](const WarpgroupProduct& product) { return product.c == c; };
-        return std::any_of(thread.open_products.begin(), thread.open_products.end(), writes) ||
-               std::any_of(thread.products.begin(), thread.products.end(), [&](const auto& group) {
-                   return std::any_of(group.begin(), group.end(), writes);
-               });
-    };
-    for (auto it = thread.accumulators.begin(); it != thread.accumulators.end();) {
-        if (in_flight(it->first)) {
-            ++it;
-            continue;
-        }
-        std::copy(it->second.begin(), it->second.end(), it->first);
-        it = thread.accumulators.erase(it);
-    }
+bool in_flight(const emulator::Thread& thread, const float* c) {
+    const auto writes = [c](const WarpgroupProduct& product) { return product.c == c; };
+    return std::any_of(thread.open_products.begin(), thread.open_products.end(), writes) ||
+           std::any_of(thread.products.begin(), thread.products.end(), [&](const auto& group) {
+               return std::any_of(group.begin(), group.end(), writes);
+           });
 }
 
 void complete_oldest_group(const std::vector<emulator::Thread*>& threads) {
@@ -126,15 +153,29 @@ void complete_oldest_group(const std::vector<emulator::Thread*>& threads) {
     }
     for (emulator::Thread* thread : threads) {
         thread->products.pop_front();
-        show_finished(*thread);
+        emulator::Block& block = *thread->block;
+        const int warp = thread->index / warp_threads;
+        emulator::Time& done = block.products_done[static_cast<std::size_t>(warp)];
+        if (thread->index % warp_threads == 0) ++done;
+        thread->known.all.raise(block.serial, block.products_of(warp), done);
     }
 }
 
 }  // namespace
 
-void warpgroup_commit() {
+void warpgroup_commit(Site where) {
+    if (emulator::removed(where)) return;
     emulator::Thread& thread = emulator::current();
     thread.products.push_back(std::exchange(thread.open_products, {}));
+    thread.products_fenced = false;
+}
+
+void show_sums(float* c) {
+    emulator::Thread& thread = emulator::current();
+    const auto sums = thread.accumulators.find(c);
+    if (sums == thread.accumulators.end() || in_flight(thread, c)) return;
+    std::copy(sums->second.begin(), sums->second.end(), c);
+    thread.accumulators.erase(sums);
 }
 
 void warpgroup_wait_for_all_but(int pending) {
@@ -163,12 +204,14 @@ namespace detail {
 void issue(WarpgroupProduct product) {
     emulator::Thread& thread = emulator::current();
     if (emulator::settings().major != 9) emulator::fault("a warpgroup's product on this device");
+    if (!thread.products_fenced) emulator::fault("products that no warpgroup_fence precedes");
+    product.known = thread.known;
     const auto size = static_cast<std::size_t>(product.columns / 2);
     if (!thread.accumulators.contains(product.c)) {
         thread.accumulators[product.c].assign(product.c, product.c + size);
         std::fill(product.c, product.c + size, std::numeric_limits<float>::quiet_NaN());
     }
-    thread.open_products.push_back(product);
+    thread.open_products.push_back(std::move(product));
 }
 
 void check_registers(int registers) {
@@ -190,6 +233,7 @@ struct TileArgument {
 
 void store_tiles_as(void* row, const std::uint32_t (&tiles)[4], bool transposed, const void* kind) {
     emulator::check_shared(row, 16, 16, "store_tiles");
+    emulator::note_access(row, 16, emulator::AccessKind::write, "a write by store_tiles");
     TileArgument argument = {tiles, static_cast<std::uint16_t*>(row)};
     emulator::meet(warp_threads, kind, "store_tiles", &argument, [&](std::vector<void*>& lanes) {
         const auto at = [&](int lane) -> const TileArgument& {

@@ -1,5 +1,6 @@
 // Twin of cuda/device/device.cuh for the host compiler: the same functions, which also check how
-// they are used. Copies, tiles and products take effect only where CUDA guarantees it.
+// they are used. Copies, tiles and products take effect only where CUDA guarantees it. What orders
+// memory accesses has its place as an additional argument (emulator/sites.h).
 #pragma once
 
 #include <bit>
@@ -12,6 +13,7 @@
 #include "base/fp8.h"
 #include "emulator/grid.h"
 #include "emulator/memory.h"
+#include "emulator/sites.h"
 
 // CUDA keywords that the host compiler does not know.
 #define __global__
@@ -133,6 +135,9 @@ inline float square_root(float x) {
 inline double square_root(double x) {
     return std::sqrt(x);
 }
+inline int nearest_int(float x) {
+    return static_cast<int>(std::nearbyint(x));
+}
 inline float maximum(float a, float b) {
     return std::fmax(a, b);
 }
@@ -203,44 +208,23 @@ inline void store_once(V* p, const V& value) {
     store(p, value);
 }
 
-inline void atomic_add(float* p, float x) {
-    emulator::check_access(p, 4, 4, "atomic_add");
-    *p += x;
-}
-inline unsigned atomic_add(unsigned* p, unsigned x) {
-    emulator::check_access(p, 4, 4, "atomic_add");
-    emulator::note_progress();
-    return std::exchange(*p, *p + x);
-}
-inline void atomic_max_not_negative(float* p, float x) {
-    emulator::check_access(p, 4, 4, "atomic_max_not_negative");
-    if (!(x >= 0)) emulator::fault("atomic_max_not_negative of a negative number");
-    *p = std::max(*p, x);
-}
+using emulator::Site;
 
-inline unsigned load_acquire(const unsigned* p) {
-    emulator::check_access(p, 4, 4, "load_acquire");
-    return *p;
-}
-inline void store_release(unsigned* p, unsigned value) {
-    emulator::check_access(p, 4, 4, "store_release");
-    *p = value;
-    emulator::note_progress();
-}
+unsigned atomic_add(unsigned* p, unsigned x, Site where = Site::current());
+void atomic_max_not_negative(float* p, float x, Site where = Site::current());
+
+unsigned load_acquire(const unsigned* p, Site where = Site::current());
+void store_release(unsigned* p, unsigned value, Site where = Site::current());
 inline void spin_pause() {
     emulator::spin();
 }
-inline void device_fence() {}
 
-inline void block_barrier() {
-    emulator::meet_block("block_barrier");
+inline void block_barrier(Site where = Site::current()) {
+    if (!emulator::removed(where)) emulator::meet_block("block_barrier");
 }
-inline void warp_barrier() {
-    static constexpr char kind = 0;
-    emulator::meet(warp_threads, &kind, "warp_barrier", nullptr, [](auto&) {});
-}
-void barrier_wait(int barrier, int threads);
-void barrier_arrive(int barrier, int threads);
+void warp_barrier(Site where = Site::current());
+void barrier_wait(int barrier, int threads, Site where = Site::current());
+void barrier_arrive(int barrier, int threads, Site where = Site::current());
 
 namespace detail {
 /// Every lane provides a value and gets the value of lane `source`.
@@ -289,12 +273,13 @@ inline void copy_async(void* to_shared, const void* from_global, bool valid) {
     static_assert(bytes == 4 || bytes == 8);
     copy_async_bytes(to_shared, from_global, bytes, valid);
 }
-inline void copy_async_commit() {
-    emulator::current().copies.commit();
+inline void copy_async_commit(Site where = Site::current()) {
+    if (!emulator::removed(where)) emulator::current().copies.commit();
 }
 template <int pending>
-inline void copy_async_wait() {
-    emulator::current().copies.complete(pending);
+inline void copy_async_wait(Site where = Site::current()) {
+    const auto groups = emulator::still_pending(pending, where);
+    if (groups) emulator::current().copies.complete(*groups);
 }
 
 void load_tiles(std::uint32_t (&tiles)[4], const void* row);

@@ -1,0 +1,59 @@
+// What -fsanitize=thread calls before each plain access of a kernel, in place of the thread
+// sanitizer's own library. Functions and vtables are not followed.
+#include <cstddef>
+
+#include "emulator/grid.h"
+#include "emulator/memory.h"
+#include "emulator/races.h"
+
+namespace {
+
+using namespace gptrain::emulator;
+
+void note(const void* p, std::size_t bytes, AccessKind kind, const void* place) {
+    // What is on its stack are the emulated thread's registers.
+    if (watched == nullptr || watched->fiber.has_on_stack(p)) return;
+    if (!is_shared(p, 1) && !is_allocated(p, 1)) return;
+    note_access(p, bytes, kind, kind == AccessKind::read ? "a read" : "a write", place);
+}
+
+}  // namespace
+
+// NOLINTBEGIN: names that the compiler dictates
+extern "C" {
+#define GPTRAIN_READ_AND_WRITE(bytes)                                   \
+    void __tsan_read##bytes(void* p) {                                  \
+        note(p, bytes, AccessKind::read, __builtin_return_address(0));  \
+    }                                                                   \
+    void __tsan_write##bytes(void* p) {                                 \
+        note(p, bytes, AccessKind::write, __builtin_return_address(0)); \
+    }                                                                   \
+    void __tsan_unaligned_read##bytes(void* p) {                        \
+        note(p, bytes, AccessKind::read, __builtin_return_address(0));  \
+    }                                                                   \
+    void __tsan_unaligned_write##bytes(void* p) {                       \
+        note(p, bytes, AccessKind::write, __builtin_return_address(0)); \
+    }
+GPTRAIN_READ_AND_WRITE(1)
+GPTRAIN_READ_AND_WRITE(2)
+GPTRAIN_READ_AND_WRITE(4)
+GPTRAIN_READ_AND_WRITE(8)
+GPTRAIN_READ_AND_WRITE(16)
+#undef GPTRAIN_READ_AND_WRITE
+void __tsan_read_range(void* p, std::size_t bytes) {
+    note(p, bytes, AccessKind::read, __builtin_return_address(0));
+}
+void __tsan_write_range(void* p, std::size_t bytes) {
+    note(p, bytes, AccessKind::write, __builtin_return_address(0));
+}
+void __tsan_init() {}
+void __tsan_func_entry(void* /*from*/) {}
+void __tsan_func_exit() {}
+void __tsan_vptr_update(void** /*at*/, void* /*value*/) {}
+void __tsan_vptr_read(void** /*at*/) {}
+/// Of the host's code next to the kernels: counts of shared_ptr.
+int __tsan_atomic32_fetch_add(volatile int* p, int x, int /*order*/) {
+    return __atomic_fetch_add(p, x, __ATOMIC_SEQ_CST);
+}
+}
+// NOLINTEND

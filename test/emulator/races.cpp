@@ -1,0 +1,322 @@
+#include "emulator/races.h"
+
+#include <algorithm>
+#include <charconv>
+#include <dlfcn.h>
+#include <memory>
+#include <string>
+#include <unordered_map>
+#include <utility>
+#include <vector>
+
+#include "base/text.h"
+#include "emulator/memory.h"
+
+namespace gptrain::emulator {
+namespace {
+
+constexpr std::uintptr_t word_bytes = 8;
+constexpr std::uintptr_t page_bytes = 4096;
+/// Pages that are kept from one launch to the next.
+constexpr std::size_t kept_pages = 4096;
+
+/// Accesses of a word by one agent at one time.
+struct Access {
+    std::uint32_t block;
+    std::uint32_t agent;  ///< of an operation: its index
+    Time time;
+    std::uint8_t bytes;  ///< one bit for each byte of the word
+    AccessKind kind;
+    Proxy proxy;
+    bool by_operation;
+    const char* what;
+    const void* place;
+};
+
+/// The accesses of 8 bytes that later ones must still be compared with.
+struct Word {
+    std::uint64_t owner = 0;  ///< the launch or block that they belong to
+    std::vector<Access> writes;
+    std::vector<Access> reads;        ///< of one block
+    std::size_t next_read = 0;        ///< where the next reader probably is
+    std::uint8_t read_by_others = 0;  ///< the bytes that further blocks have read
+};
+
+struct Page {
+    Word words[page_bytes / word_bytes];
+};
+
+/// The words of all memory that has been accessed.
+class Words {
+public:
+    Word& at(std::uintptr_t address, std::uint64_t owner) {
+        const std::uintptr_t number = address / page_bytes;
+        Recent& recent = recent_[number % std::size(recent_)];
+        if (recent.page == nullptr || recent.number != number) {
+            std::unique_ptr<Page>& page = pages_[number];
+            if (page == nullptr) page = std::make_unique<Page>();
+            recent = {number, page.get()};
+        }
+        Word& word = recent.page->words[address % page_bytes / word_bytes];
+        if (word.owner != owner) {
+            word.owner = owner;
+            word.writes.clear();
+            word.reads.clear();
+            word.next_read = 0;
+            word.read_by_others = 0;
+        }
+        return word;
+    }
+    void trim() {
+        if (pages_.size() <= kept_pages) return;
+        pages_.clear();
+        std::fill(std::begin(recent_), std::end(recent_), Recent());
+    }
+
+private:
+    struct Recent {
+        std::uintptr_t number = 0;
+        Page* page = nullptr;
+    };
+    std::unordered_map<std::uintptr_t, std::unique_ptr<Page>> pages_;
+    Recent recent_[256];
+};
+
+struct OperationState {
+    Proxy proxy;
+    bool complete;
+    std::uint32_t block;
+    Agent agent;
+    Time time;
+};
+
+struct State {
+    Words words;
+    std::vector<OperationState> operations;
+    std::uint64_t launch = 0;  ///< that the operations belong to
+};
+
+State& state() {
+    static State state;
+    return state;
+}
+
+/// An access and what comes before it.
+struct Candidate {
+    Access access;
+    const Knowledge* known;
+    Agent self;  ///< the thread whose earlier accesses come before it as well
+    bool shared = false;
+
+    /// Whether an earlier access comes before this one.
+    bool follows(const Access& earlier) const {
+        std::uint32_t block = earlier.block;
+        Agent agent = earlier.agent;
+        Time time = earlier.time;
+        if (earlier.by_operation) {
+            const OperationState& operation = state().operations[earlier.agent];
+            if (!operation.complete) return access.by_operation && access.agent == earlier.agent;
+            block = operation.block;
+            agent = operation.agent;
+            time = operation.time;
+        }
+        const bool needs_fence =
+            access.proxy == Proxy::async && (is_plain_write(earlier) || block != access.block);
+        if (!needs_fence) {
+            return (block == access.block && agent == self) || known->all.of(block, agent) >= time;
+        }
+        const Clock& fenced = shared ? known->fenced_shared : known->fenced_global;
+        return fenced.of(block, agent) >= time;
+    }
+    /// Whether only a proxy fence is missing.
+    bool lacks_fence(const Access& earlier) const {
+        Candidate plain = *this;
+        plain.access.proxy = Proxy::generic;
+        return access.proxy == Proxy::async && plain.follows(earlier);
+    }
+
+private:
+    static bool is_plain_write(const Access& access) {
+        return access.kind != AccessKind::read && access.proxy == Proxy::generic;
+    }
+};
+
+std::string place_of(const Access& access) {
+    Dl_info file;
+    if (access.place == nullptr || dladdr(access.place, &file) == 0) return {};
+    const auto offset =
+        static_cast<const std::byte*>(access.place) - static_cast<const std::byte*>(file.dli_fbase);
+    char digits[32];
+    const auto end = std::to_chars(digits, digits + sizeof digits, offset, 16).ptr;
+    return text(" (addr2line -ie ", file.dli_fname, " 0x", std::string(digits, end), ")");
+}
+
+std::string agent_of(const Access& access, const Block& block) {
+    if (access.block != block.serial) return " of another block";
+    if (access.by_operation) return {};
+    if (static_cast<int>(access.agent) < block.shape.threads)
+        return text(" of thread ", access.agent);
+    return {};
+}
+
+void report(const Candidate& later, const Access& earlier, std::uintptr_t address) {
+    const Block& block = *current().block;
+    const auto* p = reinterpret_cast<const void*>(address);
+    refuse(text("a race in ",
+                later.shared ? text("shared memory at byte ", shared_offset(p)) : "global memory",
+                ": ", earlier.what, agent_of(earlier, block), place_of(earlier),
+                " does not come before ", later.access.what, place_of(later.access),
+                later.lacks_fence(earlier) ? ": no proxy fence in between" : ""));
+}
+
+bool conflict(const Access& a, const Access& b) {
+    const bool both_atomic = a.kind == AccessKind::atomic && b.kind == AccessKind::atomic;
+    return (a.bytes & b.bytes) != 0 && !both_atomic;
+}
+
+/// Compares with earlier accesses, and removes what this one replaces: whatever follows a write
+/// also follows what came before it.
+void pass(const Candidate& now, std::vector<Access>& earlier, std::uintptr_t address) {
+    bool any_empty = false;
+    for (Access& access : earlier) {
+        if ((access.bytes & now.access.bytes) == 0) continue;
+        const bool follows = now.follows(access);
+        if (!follows && conflict(access, now.access)) return report(now, access, address);
+        if (now.access.kind == AccessKind::read || !follows) continue;
+        access.bytes &= static_cast<std::uint8_t>(~now.access.bytes);
+        any_empty = any_empty || access.bytes == 0;
+    }
+    if (any_empty) std::erase_if(earlier, [](const Access& access) { return access.bytes == 0; });
+}
+
+bool same_reader(const Access& a, const Access& b) {
+    return a.agent == b.agent && a.by_operation == b.by_operation && a.proxy == b.proxy;
+}
+
+void keep_read(Word& word, const Access& read) {
+    std::vector<Access>& reads = word.reads;
+    if (!reads.empty() && reads.front().block != read.block) {
+        for (const Access& other : reads)
+            word.read_by_others |= other.bytes;
+        reads.clear();
+        word.next_read = 0;
+    }
+    // Threads usually come in the same order again.
+    for (std::size_t i = 0; i < reads.size(); ++i) {
+        const std::size_t at = (word.next_read + i) % reads.size();
+        Access& kept = reads[at];
+        if (!same_reader(kept, read)) continue;
+        if ((kept.bytes & ~read.bytes) != 0 && kept.time != read.time) continue;
+        const auto bytes = static_cast<std::uint8_t>(kept.bytes | read.bytes);
+        kept = read;
+        kept.bytes = bytes;
+        word.next_read = at + 1;
+        return;
+    }
+    reads.push_back(read);
+    word.next_read = 0;
+}
+
+void look(const Candidate& now, std::uintptr_t address, std::uint64_t owner) {
+    Word& word = state().words.at(address, owner);
+    pass(now, word.writes, address);
+    if (now.access.kind == AccessKind::read) return keep_read(word, now.access);
+    pass(now, word.reads, address);
+    if ((word.read_by_others & now.access.bytes) != 0) {
+        Access others = now.access;
+        others.block = ~0u;
+        others.what = "a read";
+        others.place = nullptr;
+        return report(now, others, address);
+    }
+    word.writes.push_back(now.access);
+}
+
+/// Forgets what belongs to an earlier launch.
+void follow_launch() {
+    const std::uint64_t launch = current().block->launch;
+    if (std::exchange(state().launch, launch) == launch) return;
+    state().operations.clear();
+    state().words.trim();
+}
+
+/// Looks at an access of any length.
+void look_at_all(Candidate now, const void* p, std::size_t bytes) {
+    const Block& block = *current().block;
+    now.shared = is_shared(p, 1);
+    const std::uint64_t owner = now.shared ? block.owner : block.launch;
+    const auto begin = reinterpret_cast<std::uintptr_t>(p);
+    Thread* const thread = std::exchange(watched, nullptr);
+    follow_launch();
+    for (std::uintptr_t at = begin; at < begin + bytes;) {
+        const std::uintptr_t first = at % word_bytes;
+        const std::uintptr_t count = std::min(word_bytes - first, begin + bytes - at);
+        now.access.bytes = static_cast<std::uint8_t>(((1u << count) - 1) << first);
+        look(now, at - first, owner);
+        at += count;
+    }
+    watched = thread;
+}
+
+Access access_by(const Thread& thread, AccessKind kind, const char* what) {
+    return {.block = thread.block->serial,
+            .agent = static_cast<Agent>(thread.index),
+            .time = thread.time,
+            .bytes = 0,
+            .kind = kind,
+            .proxy = Proxy::generic,
+            .by_operation = false,
+            .what = what,
+            .place = nullptr};
+}
+
+}  // namespace
+
+void note_access(const void* p, std::size_t bytes, AccessKind kind, const char* what,
+                 const void* place) {
+    if (!looks_for_races()) return;
+    const Thread& thread = current();
+    Candidate now = {access_by(thread, kind, what), &thread.known,
+                     static_cast<Agent>(thread.index)};
+    now.access.place = place;
+    look_at_all(now, p, bytes);
+}
+
+Operation begin_operation(Proxy proxy) {
+    follow_launch();
+    state().operations.push_back(
+        {.proxy = proxy, .complete = false, .block = 0, .agent = 0, .time = 0});
+    return static_cast<Operation>(state().operations.size() - 1);
+}
+
+void note_access_of(Operation operation, const void* p, std::size_t bytes, AccessKind kind,
+                    const char* what) {
+    if (!looks_for_races()) return;
+    const Thread& thread = current();
+    Candidate now = {access_by(thread, kind, what), &thread.known,
+                     static_cast<Agent>(thread.index)};
+    now.access.agent = operation;
+    now.access.by_operation = true;
+    now.access.proxy = state().operations[operation].proxy;
+    look_at_all(now, p, bytes);
+}
+
+void complete_operation(Operation operation, const Block& block, Agent agent, Time time) {
+    OperationState& done = state().operations[operation];
+    done.complete = true;
+    done.block = block.serial;
+    done.agent = agent;
+    done.time = time;
+}
+
+void note_product_read(const void* p, std::size_t bytes, const Knowledge& known, Agent agent,
+                       Time time) {
+    if (!looks_for_races()) return;
+    Candidate now = {access_by(current(), AccessKind::read, "a read by a product"), &known, agent};
+    now.access.agent = agent;
+    now.access.time = time;
+    now.access.proxy = Proxy::async;
+    look_at_all(now, p, bytes);
+}
+
+}  // namespace gptrain::emulator
