@@ -8,7 +8,8 @@
 #
 #   --full   everything: also clang-tidy, the CUDA backend where its toolkit is found (for one GPU
 #            architecture; tests that need a GPU and find none say that they did not run), its
-#            kernels in the emulator, faults, real sizes, and every parser under the sanitizers
+#            machine code, its kernels in the emulator, faults, real sizes, and every parser under the
+#            sanitizers
 #   Other options go to ctest, for instance: scripts/test.sh -R tokenizer
 #
 # The end is a table of what took how long.
@@ -61,8 +62,9 @@ build() {
     cmake --build --preset "$1"
 }
 
-# Where there is no clang-tidy 14 it says that it did not run.
+# Where there is no clang-tidy 14, no CUDA backend or no disassembler, these say that they did not run.
 tidy() { scripts/check_tidy.sh || (($? == 77)); }
+machine_code() { scripts/check_sass.sh --build build/cuda || (($? == 77)); }
 
 log=$(mktemp)
 trap 'rm -f "$log"' EXIT
@@ -82,6 +84,7 @@ failed=()
 for preset in "${presets[@]}"; do
     echo "=== Building: preset $preset ==="
     timed "build $preset" build "$preset"
+    [[ $preset != cuda ]] || timed "machine code" machine_code || failed+=("machine code")
     echo "=== Testing: preset $preset ==="
     timed "test $preset" tests "$preset" || failed+=("tests of preset $preset")
 done

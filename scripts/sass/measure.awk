@@ -1,0 +1,208 @@
+# Reads what `cuobjdump -sass` prints. Writes one line per kernel, separated by tabs:
+#   mangled name, instructions, HGMMA, HMMA,
+#   instructions, matrix instructions and LDSM of the hottest loop (0 without one), faults
+#
+# The hottest loop is, of the loops that hold matrix instructions and no smaller such loop, the one
+# with the most of them.
+
+function fault(text) {
+    if (!((text) in known)) faults = faults (faults == "" ? "" : "; ") text
+    known[text] = 1
+}
+
+function reset(i) {
+    count = made = warpgroup = warp = lowered = raised = open = 0
+    faults = ""
+    split("", known)
+    split("", at)
+    split("", barrier_target)
+}
+
+# ---- chains of HGMMA ----------------------------------------------------------------------------
+# A chain is what one commit groups: HGMMA follows HGMMA, and the last one has gsb0. The narrowest
+# tile of the kernels, 64, takes 4 steps of 16.
+
+function product(opcode, rest, size) {
+    if (!open) {
+        open = 1
+        chain = spans = 0
+    }
+    ++chain
+    split(opcode, size, "x")
+    match(rest, /R[0-9]+/)
+    first[++spans] = substr(rest, RSTART + 1, RLENGTH - 1) + 0
+    last[spans] = first[spans] + size[2] / 2 - 1
+    if (rest ~ /gsb0/) {
+        if (chain < 4) fault("a chain of " chain " HGMMA: a wait breaks it, or the products are serialised")
+        open = 0
+    }
+}
+
+function inside_chain(opcode, rest, number, i) {
+    if (opcode ~ /^(WARPGROUP|BRA|BRX|BAR|SYNCS|EXIT|CALL|RET|BSYNC|DEPBAR|WARPSYNC)/)
+        fault(opcode " inside a chain of HGMMA")
+    while (match(rest, /[^A-Z]R[0-9]+/)) {
+        number = substr(rest, RSTART + 2, RLENGTH - 2) + 0
+        for (i = 1; i <= spans; ++i)
+            if (number >= first[i] && number <= last[i])
+                fault(opcode " touches an accumulator inside a chain of HGMMA")
+        rest = substr(rest, RSTART + RLENGTH)
+    }
+}
+
+# ---- loops --------------------------------------------------------------------------------------
+
+# Where instruction i may continue, to next_[1], ...; returns how many.
+function successors(i, ways, target) {
+    ways = 0
+    if (i < count && !(op[i] ~ /^(BRA|EXIT|RET|BSYNC|KILL)/ && always[i])) next_[++ways] = i + 1
+    if (jump[i] != "" && (jump[i] in at)) {
+        target = at[jump[i]]
+        if (target) next_[++ways] = target
+    }
+    return ways
+}
+
+# Marks in seen[] what can be reached from the first instruction without passing `without`.
+function reach(without, top, ways, i, j) {
+    split("", seen)
+    if (without == 1) return
+    top = 1
+    stack[1] = seen[1] = 1
+    while (top) {
+        i = stack[top--]
+        ways = successors(i)
+        for (j = 1; j <= ways; ++j)
+            if (next_[j] != without && !(next_[j] in seen)) {
+                seen[next_[j]] = 1
+                stack[++top] = next_[j]
+            }
+    }
+}
+
+# Adds to body[header, ] what leads to `end` without passing the header.
+function add_body(header, end, top, i, j, parts) {
+    body[header, header] = 1
+    top = 0
+    if (!((header, end) in body)) {
+        body[header, end] = 1
+        stack[++top] = end
+    }
+    while (top) {
+        i = stack[top--]
+        parts = split(before[i], list, " ")
+        for (j = 1; j <= parts; ++j)
+            if (list[j] in alive && !((header, list[j]) in body)) {
+                body[header, list[j]] = 1
+                stack[++top] = list[j]
+            }
+    }
+}
+
+function hottest_loop(i, j, h, ways, other, inner) {
+    split("", before)
+    split("", body)
+    split("", headers)
+    split("", alive)
+    for (i = 1; i <= count; ++i) {
+        ways = successors(i)
+        for (j = 1; j <= ways; ++j) before[next_[j]] = before[next_[j]] " " i
+    }
+    reach(0)
+    for (i in seen) alive[i] = 1
+    # A way back to an instruction without which its start cannot be reached closes a loop.
+    for (i = 1; i <= count; ++i) {
+        if (!(i in alive) || jump[i] == "" || !(jump[i] in at) || at[jump[i]] > i) continue
+        h = at[jump[i]]
+        reach(h)
+        if (i in seen) continue
+        headers[h] = 1
+        add_body(h, i)
+    }
+    for (h in headers) {
+        size[h] = products[h] = loads[h] = 0
+        for (i = 1; i <= count; ++i) {
+            if (!((h, i) in body)) continue
+            ++size[h]
+            if (op[i] ~ /^HG?MMA/) ++products[h]
+            if (op[i] ~ /^LDSM/) ++loads[h]
+        }
+    }
+    hot_size = hot_products = hot_loads = 0
+    for (h in headers) {
+        inner = 1
+        for (other in headers)
+            if (other != h && products[other] && (h, other) in body) inner = 0
+        if (!inner || products[h] < hot_products) continue
+        if (products[h] == hot_products && size[h] <= hot_size) continue
+        hot_products = products[h]
+        hot_size = size[h]
+        hot_loads = loads[h]
+    }
+}
+
+# ---- kernels ------------------------------------------------------------------------------------
+
+function finish() {
+    if (name == "") return
+    if (open) fault("a chain of HGMMA that no commit ends")
+    if (warpgroup && !(lowered && raised)) fault("HGMMA, but no USETMAXREG")
+    hot_size = hot_products = hot_loads = 0
+    if (warpgroup + warp) hottest_loop()
+    printf "%s\t%d\t%d\t%d\t%d\t%d\t%d\t%s\n", name, made, warpgroup, warp, hot_size, hot_products,
+        hot_loads, faults
+}
+
+/^[ \t]*Function : / {
+    finish()
+    name = $NF
+    reset()
+    next
+}
+
+/^ +\/\*[0-9a-f]+\*\/ / {
+    address = $1
+    gsub(/[\/*]/, "", address)
+    sub(/^0+/, "", address)
+    text = $0
+    sub(/^ +\/\*[0-9a-f]+\*\/ +/, "", text)
+    sub(/ *;.*/, "", text)
+    predicate = ""
+    if (text ~ /^@/) {
+        predicate = substr(text, 1, index(text, " ") - 1)
+        sub(/^@[^ ]+ +/, "", text)
+    }
+    opcode = text
+    sub(/ .*/, "", opcode)
+    rest = " " substr(text, length(opcode) + 1)
+    if (opcode == "NOP") next
+    at[address] = ++count
+    ++made
+    op[count] = opcode
+    always[count] = predicate == ""
+    jump[count] = ""
+    if (opcode ~ /^(BRA|BSSY|WARPSYNC)/ && match(rest, /0x[0-9a-f]+$/)) {
+        jump[count] = substr(rest, RSTART + 2)
+        # A branch with another argument, such as a uniform predicate, may fall through.
+        if (rest !~ /^ +0x/) always[count] = 0
+    }
+    if (opcode ~ /^BSSY/) {
+        match(rest, /B[0-9]+/)
+        barrier_target[substr(rest, RSTART, RLENGTH)] = jump[count]
+        jump[count] = ""
+    } else if (opcode ~ /^BSYNC/ && match(rest, /B[0-9]+/)) {
+        jump[count] = barrier_target[substr(rest, RSTART, RLENGTH)]
+    }
+    if (opcode ~ /^HGMMA/) {
+        ++warpgroup
+        product(opcode, rest)
+    } else if (open) {
+        inside_chain(opcode, rest)
+    }
+    if (opcode ~ /^HMMA/) ++warp
+    if (opcode ~ /^(LDL|STL)/) fault("local memory (" opcode ")")
+    if (opcode ~ /^USETMAXREG\.DEALLOC/) lowered = 1
+    if (opcode ~ /^USETMAXREG\.TRY_ALLOC/) raised = 1
+}
+
+END { finish() }
