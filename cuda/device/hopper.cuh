@@ -5,6 +5,7 @@
 #pragma once
 
 #include "cuda/device/device.cuh"
+#include "cuda/device/operand.h"
 #include "cuda/device/tensor_map.h"
 
 namespace gptrain::cuda {
@@ -20,7 +21,7 @@ struct alignas(8) Barrier {
 /// Called by one thread, followed by its fence_barriers() and a block barrier, before any thread
 /// uses the barrier.
 __device__ inline void init(Barrier& barrier, int arrivals) {
-    asm volatile("mbarrier.init.shared::cta.b64 [%0], %1;" ::"r"(detail::shared_address(&barrier)),
+    asm volatile("mbarrier.init.shared::cta.b64 [%0], %1;" ::"r"(shared_address(&barrier)),
                  "r"(arrivals)
                  : "memory");
 }
@@ -29,14 +30,14 @@ __device__ inline void fence_barriers() {
 }
 __device__ inline void arrive(Barrier& barrier) {
     asm volatile("{\n.reg .b64 state;\nmbarrier.arrive.shared::cta.b64 state, [%0];\n}\n" ::"r"(
-                     detail::shared_address(&barrier))
+                     shared_address(&barrier))
                  : "memory");
 }
 /// Arrives, and makes the phase wait for `bytes` more bytes of bulk copies.
 __device__ inline void arrive_expect_bytes(Barrier& barrier, int bytes) {
     asm volatile(
         "{\n.reg .b64 state;\nmbarrier.arrive.expect_tx.shared::cta.b64 state, [%0], %1;\n}\n" ::
-            "r"(detail::shared_address(&barrier)),
+            "r"(shared_address(&barrier)),
         "r"(bytes)
         : "memory");
 }
@@ -45,7 +46,7 @@ __device__ inline void wait(Barrier& barrier, int parity) {
     asm volatile(
         "{\n.reg .pred done;\nwaiting:\n"
         "mbarrier.try_wait.parity.shared::cta.b64 done, [%0], %1;\n"
-        "@done bra finished;\nbra waiting;\nfinished:\n}\n" ::"r"(detail::shared_address(&barrier)),
+        "@done bra finished;\nbra waiting;\nfinished:\n}\n" ::"r"(shared_address(&barrier)),
         "r"(parity)
         : "memory");
 }
@@ -68,9 +69,9 @@ __device__ inline void load_box(void* to_shared, const TensorMap& map, const Box
                                 Barrier& barrier) {
     asm volatile(
         "cp.async.bulk.tensor.4d.shared::cluster.global.tile.mbarrier::complete_tx::bytes "
-        "[%0], [%1, {%2, %3, %4, %5}], [%6];" ::"r"(detail::shared_address(to_shared)),
+        "[%0], [%1, {%2, %3, %4, %5}], [%6];" ::"r"(shared_address(to_shared)),
         "l"(&map), "r"(place.feature), "r"(place.head), "r"(place.row), "r"(place.sequence),
-        "r"(detail::shared_address(&barrier))
+        "r"(shared_address(&barrier))
         : "memory");
 }
 /// Starts to write the box; parts outside the tensor are skipped.
@@ -80,7 +81,7 @@ __device__ inline void store_box(const TensorMap& map, const BoxPlace& place,
         "cp.async.bulk.tensor.4d.global.shared::cta.tile.bulk_group [%0, {%1, %2, %3, %4}], "
         "[%5];" ::"l"(&map),
         "r"(place.feature), "r"(place.head), "r"(place.row), "r"(place.sequence),
-        "r"(detail::shared_address(from_shared))
+        "r"(shared_address(from_shared))
         : "memory");
 }
 /// Starts to copy `bytes` contiguous bytes; the barrier counts them.
@@ -88,13 +89,13 @@ __device__ inline void load_bulk(void* to_shared, const void* from_global, int b
                                  Barrier& barrier) {
     asm volatile(
         "cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes [%0], [%1], %2, "
-        "[%3];" ::"r"(detail::shared_address(to_shared)),
-        "l"(from_global), "r"(bytes), "r"(detail::shared_address(&barrier))
+        "[%3];" ::"r"(shared_address(to_shared)),
+        "l"(from_global), "r"(bytes), "r"(shared_address(&barrier))
         : "memory");
 }
 __device__ inline void store_bulk(void* to_global, const void* from_shared, int bytes) {
     asm volatile("cp.async.bulk.global.shared::cta.bulk_group [%0], [%1], %2;" ::"l"(to_global),
-                 "r"(detail::shared_address(from_shared)), "r"(bytes)
+                 "r"(shared_address(from_shared)), "r"(bytes)
                  : "memory");
 }
 /// Starts to add fp32 values to global memory. Each element is added atomically; neither one
@@ -102,7 +103,7 @@ __device__ inline void store_bulk(void* to_global, const void* from_shared, int 
 __device__ inline void add_bulk(float* to_global, const float* from_shared, int bytes) {
     asm volatile("cp.reduce.async.bulk.global.shared::cta.bulk_group.add.f32 [%0], [%1], %2;" ::"l"(
                      to_global),
-                 "r"(detail::shared_address(from_shared)), "r"(bytes)
+                 "r"(shared_address(from_shared)), "r"(bytes)
                  : "memory");
 }
 /// Groups this thread's stores and additions since the last commit.
@@ -135,52 +136,18 @@ __device__ inline void fence_async_proxy_global() {
 /// The inverse of load_tiles.
 __device__ inline void store_tiles(void* row, const std::uint32_t (&tiles)[4]) {
     asm volatile("stmatrix.sync.aligned.m8n8.x4.shared.b16 [%0], {%1, %2, %3, %4};" ::"r"(
-                     detail::shared_address(row)),
+                     shared_address(row)),
                  "r"(tiles[0]), "r"(tiles[1]), "r"(tiles[2]), "r"(tiles[3])
                  : "memory");
 }
 __device__ inline void store_tiles_transposed(void* row, const std::uint32_t (&tiles)[4]) {
     asm volatile("stmatrix.sync.aligned.m8n8.x4.trans.shared.b16 [%0], {%1, %2, %3, %4};" ::"r"(
-                     detail::shared_address(row)),
+                     shared_address(row)),
                  "r"(tiles[0]), "r"(tiles[1]), "r"(tiles[2]), "r"(tiles[3])
                  : "memory");
 }
 
 // ---- warpgroup matrix multiplies ----------------------------------------------------------------
-
-/// The contiguous dim of an operand: k, the reduction dim, or the other one.
-enum class Major { k, mn };
-
-/// A bf16 operand in shared memory, stored in panels: rows of 64 contiguous elements (128 bytes),
-/// one after the other, with the 16-byte pieces of a row swizzled as by swizzle_128. Each panel is
-/// aligned to 1024 bytes. load_box writes this layout.
-template <Major major>
-struct Operand {
-    std::uint64_t descriptor;
-};
-
-namespace detail {
-__device__ inline std::uint64_t operand(const void* begin, int leading_bytes, int stride_bytes) {
-    const auto field = [](std::uint32_t bytes) {
-        return static_cast<std::uint64_t>((bytes & 0x3ffff) >> 4);
-    };
-    constexpr std::uint64_t swizzle_of_128_bytes = std::uint64_t{1} << 62;
-    return field(shared_address(begin)) | field(leading_bytes) << 16 | field(stride_bytes) << 32 |
-           swizzle_of_128_bytes;
-}
-}  // namespace detail
-
-/// k contiguous: rows of the panel are rows m or n of the operand; `k` is the first of the 16
-/// columns (a multiple of 16 below 64). Operands of more than 8 rows continue with the following
-/// rows. The panel may start at any multiple of 8 rows.
-__device__ inline Operand<Major::k> k_major(const void* panel, int k) {
-    return {detail::operand(static_cast<const std::byte*>(panel) + k * 2, 16, 1024)};
-}
-/// m or n contiguous: rows of the panel are k; `k` is the first of the 16 rows (a multiple of 16).
-/// Operands wider than 64 continue in panels `panel_bytes` apart.
-__device__ inline Operand<Major::mn> mn_major(const void* panel, int k, int panel_bytes) {
-    return {detail::operand(static_cast<const std::byte*>(panel) + k * 128, panel_bytes, 1024)};
-}
 
 /// Call before the first multiply, and whenever registers of c or a were accessed since the last
 /// one.

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 
 #include "tensor/tensor.h"
 
@@ -16,5 +17,17 @@ struct alignas(128) TensorMap {
 
 /// For bf16 with D contiguous and a multiple of 64, and other strides multiples of 16 bytes.
 TensorMap tensor_map(const Tensor& tensor, int rows);
+
+/// What the driver needs to know for a map, with the innermost dim first: D, heads, S, B.
+struct TensorMapRequest {
+    std::byte* data;
+    std::uint64_t sizes[4];         ///< in elements
+    std::uint64_t stride_bytes[3];  ///< of heads, S and B
+    std::uint32_t box[4];           ///< in elements
+};
+TensorMapRequest tensor_map_request(const Tensor& tensor, int rows);
+/// Asks the driver for a map of bf16 elements, swizzled in rows of 128 bytes, with 0 outside of the
+/// tensor. An Error (usage) if the driver has no such maps.
+TensorMap encode(const TensorMapRequest& request);
 
 }  // namespace gptrain::cuda

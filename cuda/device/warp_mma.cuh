@@ -7,30 +7,27 @@
 
 namespace gptrain::cuda {
 
-// ---- copies from global to shared memory --------------------------------------------------------
-
-namespace detail {
+/// Where p is in shared memory, as instructions and descriptors have it; below 2^18.
 __device__ inline std::uint32_t shared_address(const void* p) {
     return static_cast<std::uint32_t>(__cvta_generic_to_shared(p));
 }
-}  // namespace detail
+
+// ---- copies from global to shared memory --------------------------------------------------------
 
 /// Starts to copy 16 bytes, bypassing the L1 cache; if not `valid`, reads nothing and writes zeros.
 /// Both addresses are aligned to 16 bytes.
 __device__ inline void copy_async_16(void* to_shared, const void* from_global, bool valid) {
-    asm volatile(
-        "cp.async.cg.shared.global [%0], [%1], 16, %2;" ::"r"(detail::shared_address(to_shared)),
-        "l"(from_global), "r"(valid ? 16 : 0)
-        : "memory");
+    asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" ::"r"(shared_address(to_shared)),
+                 "l"(from_global), "r"(valid ? 16 : 0)
+                 : "memory");
 }
 /// The same for 4 or 8 bytes.
 template <int bytes>
 __device__ inline void copy_async(void* to_shared, const void* from_global, bool valid) {
     static_assert(bytes == 4 || bytes == 8);
-    asm volatile(
-        "cp.async.ca.shared.global [%0], [%1], %2, %3;" ::"r"(detail::shared_address(to_shared)),
-        "l"(from_global), "n"(bytes), "r"(valid ? bytes : 0)
-        : "memory");
+    asm volatile("cp.async.ca.shared.global [%0], [%1], %2, %3;" ::"r"(shared_address(to_shared)),
+                 "l"(from_global), "n"(bytes), "r"(valid ? bytes : 0)
+                 : "memory");
 }
 /// Groups this thread's copies since the last commit.
 __device__ inline void copy_async_commit() {
@@ -51,13 +48,13 @@ __device__ inline void copy_async_wait() {
 __device__ inline void load_tiles(std::uint32_t (&tiles)[4], const void* row) {
     asm volatile("ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%0, %1, %2, %3}, [%4];"
                  : "=r"(tiles[0]), "=r"(tiles[1]), "=r"(tiles[2]), "=r"(tiles[3])
-                 : "r"(detail::shared_address(row))
+                 : "r"(shared_address(row))
                  : "memory");
 }
 __device__ inline void load_tiles_transposed(std::uint32_t (&tiles)[4], const void* row) {
     asm volatile("ldmatrix.sync.aligned.m8n8.x4.trans.shared.b16 {%0, %1, %2, %3}, [%4];"
                  : "=r"(tiles[0]), "=r"(tiles[1]), "=r"(tiles[2]), "=r"(tiles[3])
-                 : "r"(detail::shared_address(row))
+                 : "r"(shared_address(row))
                  : "memory");
 }
 

@@ -206,7 +206,8 @@ void unfinished_product(Version version, const float* in, float* out) {
     block_barrier();
     float c[32] = {};
     warpgroup_fence();
-    warpgroup_multiply(c, k_major(shared.a, 0), k_major(shared.b, 0), true);
+    warpgroup_multiply(c, k_major(shared_address(shared.a)), k_major(shared_address(shared.b)),
+                       true);
     warpgroup_commit();
     if (version == Version::right) warpgroup_wait<0>();
     pin_registers(c);

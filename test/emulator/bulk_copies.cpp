@@ -7,6 +7,7 @@
 #include "base/text.h"
 #include "cuda/device/hopper.cuh"
 #include "emulator/races.h"
+#include "emulator/tensor_map.h"
 
 namespace gptrain::cuda {
 namespace {
@@ -87,21 +88,22 @@ void note_store(const void* to_global, const void* from_shared, std::size_t byte
 }
 
 /// Where a row of a box is in the tensor; null if outside.
-std::byte* row_of(const TensorMap& map, const BoxPlace& place, int row) {
+std::byte* row_of(const TensorMapRequest& map, const BoxPlace& place, int row) {
     const std::int64_t at[4] = {place.feature, place.head, place.row + row, place.sequence};
-    std::byte* data = map.data;
+    std::byte* data = map.data + at[0] * size_of(DType::bf16);
     for (int dim = 0; dim < 4; ++dim) {
-        if (at[dim] < 0 || at[dim] >= map.sizes[dim]) return nullptr;
-        data += at[dim] * map.stride_bytes[dim];
+        if (at[dim] < 0 || at[dim] >= static_cast<std::int64_t>(map.sizes[dim])) return nullptr;
+        if (dim > 0) data += at[dim] * static_cast<std::int64_t>(map.stride_bytes[dim - 1]);
     }
     return data;
 }
 
 /// Calls visit(offset in the box, address in the tensor or null) for all pieces of 16 bytes.
 template <class Visit>
-void for_box(const TensorMap& map, const BoxPlace& place, const void* shared, const Visit& visit) {
+void for_box(const TensorMapRequest& map, const BoxPlace& place, const void* shared,
+             const Visit& visit) {
     const std::int64_t begin = emulator::shared_offset(shared);
-    for (int row = 0; row < map.rows; ++row) {
+    for (int row = 0; row < static_cast<int>(map.box[2]); ++row) {
         std::byte* in_tensor = row_of(map, place, row);
         for (int piece = 0; piece < row_bytes; piece += 16) {
             const auto offset = static_cast<int>(begin) + row * row_bytes + piece;
@@ -110,9 +112,11 @@ void for_box(const TensorMap& map, const BoxPlace& place, const void* shared, co
     }
 }
 
-std::size_t check_box(const void* shared, const TensorMap& map, const BoxPlace& place) {
-    const auto bytes = static_cast<std::size_t>(map.rows) * row_bytes;
+std::size_t check_box(const void* shared, const TensorMapRequest& map, const BoxPlace& place) {
+    const auto bytes = static_cast<std::size_t>(map.box[2]) * row_bytes;
     emulator::check_shared(shared, bytes, 1024, "a box");
+    if (map.box[0] * 2 != row_bytes || map.box[1] != 1 || map.box[3] != 1)
+        emulator::fault("a box other than rows of one head");
     if (place.feature % 64 != 0) emulator::fault("a box that begins inside of a panel");
     return bytes;
 }
@@ -125,21 +129,6 @@ void check_bulk(const void* shared, const void* global, int bytes) {
 }
 
 }  // namespace
-
-TensorMap tensor_map(const Tensor& tensor, int rows) {
-    GPTRAIN_CHECK(tensor.rank() == 4 && tensor.dtype() == DType::bf16 && tensor.stride(3) == 1 &&
-                      tensor.size(3) % 64 == 0 && rows <= 256,
-                  "no map of ", tensor.shape().to_text());
-    TensorMap map = {.data = tensor.data(), .sizes = {}, .stride_bytes = {}, .rows = rows};
-    constexpr int dims[4] = {3, 2, 1, 0};
-    for (int i = 0; i < 4; ++i) {
-        map.sizes[i] = tensor.size(dims[i]);
-        map.stride_bytes[i] = tensor.stride(dims[i]) * 2;
-        GPTRAIN_CHECK(i == 0 || map.stride_bytes[i] % 16 == 0, "a stride of ", map.stride_bytes[i],
-                      " bytes");
-    }
-    return map;
-}
 
 void init(Barrier& barrier, int arrivals) {
     emulator::check_shared(&barrier, sizeof barrier, alignof(Barrier), "a barrier");
@@ -189,7 +178,8 @@ void wait(Barrier& barrier, int parity, Site where) {
     emulator::current().known.join(state.completed);
 }
 
-void load_box(void* to_shared, const TensorMap& map, const BoxPlace& place, Barrier& barrier) {
+void load_box(void* to_shared, const TensorMap& encoded, const BoxPlace& place, Barrier& barrier) {
+    const TensorMapRequest map = emulator::decoded(encoded);
     const std::size_t bytes = check_box(to_shared, map, place);
     auto* shared = static_cast<std::byte*>(to_shared);
     const emulator::Operation load = emulator::begin_operation(emulator::Proxy::async);
@@ -198,7 +188,7 @@ void load_box(void* to_shared, const TensorMap& map, const BoxPlace& place, Barr
     });
     note_write(load, shared, bytes);
     std::memset(shared, poison, bytes);
-    add_load(barrier, static_cast<std::int64_t>(bytes), load, [=, map = map] {
+    add_load(barrier, static_cast<std::int64_t>(bytes), load, [=] {
         for_box(map, place, shared, [&](std::int64_t to, const std::byte* from) {
             if (from == nullptr) {
                 std::memset(shared + to, 0, 16);
@@ -209,14 +199,15 @@ void load_box(void* to_shared, const TensorMap& map, const BoxPlace& place, Barr
     });
 }
 
-void store_box(const TensorMap& map, const BoxPlace& place, const void* from_shared) {
+void store_box(const TensorMap& encoded, const BoxPlace& place, const void* from_shared) {
+    const TensorMapRequest map = emulator::decoded(encoded);
     const std::size_t bytes = check_box(from_shared, map, place);
     const emulator::BulkStores::Operations store = emulator::current().bulk_stores.open();
     note_read(store.reads, from_shared, bytes);
     for_box(map, place, from_shared, [&](std::int64_t, const std::byte* to) {
         if (to != nullptr) note_write(store.writes, to, 16);
     });
-    add_store(from_shared, bytes, [=, map = map](const std::byte* box) {
+    add_store(from_shared, bytes, [=](const std::byte* box) {
         for_box(map, place, from_shared, [&](std::int64_t from, std::byte* to) {
             if (to != nullptr) std::memcpy(to, box + from, 16);
         });

@@ -121,11 +121,11 @@ private:
     std::deque<Group> groups_;
 };
 
-/// An operand of a product in shared memory.
+/// An operand of a product in shared memory, as the instruction has it.
 struct SharedOperand {
-    const std::byte* begin = nullptr;  ///< null: it is in registers
+    std::uint64_t descriptor = 0;  ///< 0: it is in registers
     bool k_major = true;
-    int panel_bytes = 0;
+    bool in_registers() const { return descriptor == 0; }
     bool operator==(const SharedOperand&) const = default;
 };
 

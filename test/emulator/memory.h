@@ -22,5 +22,7 @@ void check_access(const void* p, std::size_t bytes, std::size_t alignment, const
 void check_shared(const void* p, std::size_t bytes, std::size_t alignment, const char* what);
 /// Offset of p from the beginning of the block's shared memory.
 std::int64_t shared_offset(const void* p);
+/// Where shared memory begins in its address space: the system has the first kilobyte.
+constexpr std::uint32_t first_shared_address = 1024;
 
 }  // namespace gptrain::emulator

@@ -344,7 +344,8 @@ OperandShared& operands(const float* in, bool fenced) {
 }
 
 void multiply(float (&c)[32], const OperandShared& shared) {
-    warpgroup_multiply(c, k_major(shared.a, 0), k_major(shared.b, 0), true);
+    warpgroup_multiply(c, k_major(shared_address(shared.a)), k_major(shared_address(shared.b)),
+                       true);
     warpgroup_commit();
 }
 

@@ -5,6 +5,7 @@
 
 #include "base/text.h"
 #include "cuda/device/hopper.cuh"
+#include "emulator/operand_layout.h"
 #include "emulator/races.h"
 
 namespace gptrain::cuda {
@@ -15,36 +16,26 @@ constexpr int warpgroup_warps = warpgroup_threads / warp_threads;
 constexpr int mma_rows = 64;
 constexpr int mma_length = 16;
 
+using emulator::OperandLayout;
 using emulator::SharedOperand;
 using emulator::WarpgroupProduct;
 
-const std::byte* address_at(std::int64_t offset) {
-    const std::byte* address =
-        emulator::current().block->shared + swizzle_128(static_cast<int>(offset));
+const std::byte* address_of(const OperandLayout& layout, int i, int k) {
+    const std::byte* address = emulator::current().block->shared + layout.offset(i, k);
     emulator::check_shared(address, 2, 2, "an operand of a product");
     return address;
-}
-float bf16_at(std::int64_t offset) {
-    return to_float(*reinterpret_cast<const Bf16*>(address_at(offset)));
-}
-
-/// Offset, before swizzling, of element (i, k) of an operand whose other dim is i.
-std::int64_t offset_of(const SharedOperand& operand, int i, int k) {
-    const std::int64_t begin = emulator::shared_offset(operand.begin);
-    if (operand.k_major) return begin + i * 128 + k * 2;
-    return begin + i / 64 * operand.panel_bytes + k * 128 + i % 64 * 2;
-}
-float element(const SharedOperand& operand, int i, int k) {
-    return bf16_at(offset_of(operand, i, k));
 }
 
 using Rows = std::vector<std::array<float, mma_length>>;
 
 Rows rows_of(const SharedOperand& operand, int count) {
+    const OperandLayout layout(operand);
     Rows rows(static_cast<std::size_t>(count));
     for (int i = 0; i < count; ++i) {
-        for (int k = 0; k < mma_length; ++k)
-            rows[static_cast<std::size_t>(i)][static_cast<std::size_t>(k)] = element(operand, i, k);
+        for (int k = 0; k < mma_length; ++k) {
+            const auto* element = reinterpret_cast<const Bf16*>(address_of(layout, i, k));
+            rows[static_cast<std::size_t>(i)][static_cast<std::size_t>(k)] = to_float(*element);
+        }
     }
     return rows;
 }
@@ -59,7 +50,8 @@ emulator::Knowledge known_to_all(const std::vector<const WarpgroupProduct*>& pro
 
 /// Notes that each warp's part of the product reads the whole operand, 16 bytes at a time.
 void note_reads(const SharedOperand& operand, int count, const emulator::Knowledge& known) {
-    if (operand.begin == nullptr) return;
+    if (operand.in_registers()) return;
+    const OperandLayout layout(operand);
     const emulator::Block& block = *emulator::current().block;
     const int first = emulator::current().index / warpgroup_threads * warpgroup_warps;
     const int across = operand.k_major ? 1 : 8;
@@ -67,7 +59,7 @@ void note_reads(const SharedOperand& operand, int count, const emulator::Knowled
         const emulator::Time time = block.products_done[static_cast<std::size_t>(warp)] + 1;
         for (int i = 0; i < count; i += across) {
             for (int k = 0; k < mma_length; k += 8 / across) {
-                emulator::note_product_read(address_at(offset_of(operand, i, k)), 16, known,
+                emulator::note_product_read(address_of(layout, i, k), 16, known,
                                             block.products_of(warp), time);
             }
         }
@@ -112,7 +104,7 @@ void multiply(const std::vector<emulator::Thread*>& threads,
         note_reads(first.b, first.columns, known);
     }
     const Rows a =
-        first.a.begin == nullptr ? rows_in_registers(products) : rows_of(first.a, mma_rows);
+        first.a.in_registers() ? rows_in_registers(products) : rows_of(first.a, mma_rows);
     const Rows b = rows_of(first.b, first.columns);
     const auto dot = [&](std::size_t row, std::size_t col) {
         float sum = 0;

@@ -189,13 +189,11 @@ private:
     /// This group's block of dq: half of the rows of 128 queries, or half of the columns of 64.
     __device__ void multiply_dq(Scores& dq) const {
         constexpr bool by_rows = Shape::halves > 1;
-        const auto& d_scores = shared_.d_scores[by_rows ? group_ : 0];
+        const Rows left(shared_.d_scores[by_rows ? group_ : 0], 0);
+        const Features right(shared_.k[key_ring_.at()], by_rows ? 0 : group_ * panel_columns);
         warpgroup_fence();
         unrolled<key_rows / 16>([&](int k) {
-            warpgroup_multiply(dq, rows_of(d_scores, 0, 16 * k),
-                               features_of(shared_.k[key_ring_.at()],
-                                           by_rows ? 0 : group_ * panel_columns, 16 * k),
-                               k > 0);
+            warpgroup_multiply(dq, left.features(16 * k), right.rows(16 * k), k > 0);
         });
         warpgroup_commit();
     }

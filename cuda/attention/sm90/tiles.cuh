@@ -62,29 +62,44 @@ __device__ inline void load_tile(Tile& tile, const TensorMap& map, int head, int
 
 // ---- operands of matrix multiplies --------------------------------------------------------------
 
-/// Rows from `row` (a multiple of 8) on, as rows or columns of a matrix multiply that reduces over
-/// features; uses the 16 features from `k` on.
+/// Rows of the tile from `row` (a multiple of 8) on, as rows or columns of a matrix multiply that
+/// reduces over features. Shared by all its steps, each of which takes the next 16 features.
 template <class Tile>
-__device__ inline Operand<Major::k> rows_of(const Tile& tile, int row, int k) {
-    return k_major(tile.bytes + k / panel_columns * Tile::panel_bytes + row * row_bytes,
-                   k % panel_columns);
-}
-/// Features from `column` (a multiple of 64) on, as columns of a matrix multiply that reduces over
-/// rows; uses the 16 rows from `row` on.
+class Rows {
+public:
+    __device__ Rows(const Tile& tile, int row)
+        : first_(k_major(shared_address(tile.bytes + row * row_bytes))) {}
+    __device__ Operand<Major::k> features(int k) const {
+        return first_.later(k / panel_columns * Tile::panel_bytes + k % panel_columns * 2);
+    }
+
+private:
+    Operand<Major::k> first_;
+};
+/// Features of the tile from `column` (a multiple of 64) on, as columns of a matrix multiply that
+/// reduces over rows. Shared by all its steps, each of which takes the next 16 rows.
 template <class Tile>
-__device__ inline Operand<Major::mn> features_of(const Tile& tile, int column, int row) {
-    return mn_major(tile.bytes + column / panel_columns * Tile::panel_bytes, row,
-                    Tile::panel_bytes);
-}
+class Features {
+public:
+    __device__ Features(const Tile& tile, int column)
+        : first_(mn_major(shared_address(tile.bytes + column / panel_columns * Tile::panel_bytes),
+                          Tile::panel_bytes)) {}
+    __device__ Operand<Major::mn> rows(int k) const { return first_.later(k * row_bytes); }
+
+private:
+    Operand<Major::mn> first_;
+};
 
 /// c[64 x 64 or 128] = a b^T: 64 rows of tile a times rows of tile b, reduced over features.
 template <int n, class A, class B>
 __device__ inline void multiply_transposed(float (&c)[n], const A& a, int a_row, const B& b,
                                            int b_row) {
     static_assert(A::width == B::width);
+    const Rows left(a, a_row);
+    const Rows right(b, b_row);
     warpgroup_fence();
     unrolled<A::width / 16>([&](int k) {
-        warpgroup_multiply(c, rows_of(a, a_row, 16 * k), rows_of(b, b_row, 16 * k), k > 0);
+        warpgroup_multiply(c, left.features(16 * k), right.features(16 * k), k > 0);
     });
     warpgroup_commit();
 }
@@ -102,9 +117,9 @@ __device__ inline void narrow_pieces(Pieces<n / 8>& pieces, const float (&c)[n])
 template <int n, int pieces, class B>
 __device__ inline void multiply_accumulate(float (&sum)[n], const Pieces<pieces>& a, const B& b,
                                            int row) {
+    const Features right(b, 0);
     warpgroup_fence();
-    unrolled<pieces>(
-        [&](int k) { warpgroup_multiply(sum, a[k], features_of(b, 0, row + 16 * k), true); });
+    unrolled<pieces>([&](int k) { warpgroup_multiply(sum, a[k], right.rows(row + 16 * k), true); });
     warpgroup_commit();
 }
 

@@ -62,6 +62,11 @@ inline T& shared_memory() {
     return *reinterpret_cast<T*>(block.shared);
 }
 
+inline std::uint32_t shared_address(const void* p) {
+    emulator::check_shared(p, 1, 1, "an address in shared memory");
+    return emulator::first_shared_address + static_cast<std::uint32_t>(emulator::shared_offset(p));
+}
+
 constexpr int swizzle_128(int offset) {
     return offset ^ ((offset >> 7 & 7) << 4);
 }

@@ -4,6 +4,7 @@
 #pragma once
 
 #include "cuda/device/device.cuh"
+#include "cuda/device/operand.h"
 #include "cuda/device/tensor_map.h"
 
 namespace gptrain::cuda {
@@ -54,20 +55,6 @@ inline void fence_async_proxy_global(Site where = Site::current()) {
 void store_tiles(void* row, const std::uint32_t (&tiles)[4]);
 void store_tiles_transposed(void* row, const std::uint32_t (&tiles)[4]);
 
-enum class Major { k, mn };
-
-template <Major major>
-struct Operand {
-    emulator::SharedOperand place;
-};
-
-inline Operand<Major::k> k_major(const void* panel, int k) {
-    return {{static_cast<const std::byte*>(panel) + k * 2, true, 0}};
-}
-inline Operand<Major::mn> mn_major(const void* panel, int k, int panel_bytes) {
-    return {{static_cast<const std::byte*>(panel) + k * 128, false, panel_bytes}};
-}
-
 inline void warpgroup_fence(Site where = Site::current()) {
     if (!emulator::removed(where)) emulator::current().products_fenced = true;
 }
@@ -94,8 +81,8 @@ inline void warpgroup_multiply(float (&c)[n], Operand<a_major> a, Operand<b_majo
     detail::issue({.c = c,
                    .columns = 2 * n,
                    .accumulate = accumulate,
-                   .a = a.place,
-                   .b = b.place,
+                   .a = {a.descriptor, a_major == Major::k},
+                   .b = {b.descriptor, b_major == Major::k},
                    .a_registers = {},
                    .known = {}});
 }
@@ -106,7 +93,7 @@ inline void warpgroup_multiply(float (&c)[n], const std::uint32_t (&a)[4], Opera
                    .columns = 2 * n,
                    .accumulate = accumulate,
                    .a = {},
-                   .b = b.place,
+                   .b = {b.descriptor, b_major == Major::k},
                    .a_registers = {a[0], a[1], a[2], a[3]},
                    .known = {}});
 }
