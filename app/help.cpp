@@ -28,7 +28,7 @@ constexpr auto files_section =
 constexpr auto environment_section =
     R"(  OMP_NUM_THREADS         threads of a rank; default: its share of the cores
   GPTRAIN_CUDA_LIBS       folders with cuBLASLt and NCCL, where they are not found
-  GPTRAIN_CUDA_ATTENTION  sm90: the attention kernels for sm_90a
+  GPTRAIN_CUDA_ATTENTION  portable: the attention kernels for every GPU on H100 and H200 too
   GPTRAIN_CUDA_GRAPHS     1: record actions in graphs
   NO_COLOR                set: no colours on a terminal)";
 

@@ -37,10 +37,6 @@ constexpr TrialSize trial_sizes[] = {
     {64, 150}, {128, 150}, {64, 300}, {64, 150, true}, {128, 300, true}};
 constexpr std::int64_t document_length = 70;
 
-/// Kernels that have never run on their hardware are not the default; docs/gpu-status.md lists
-/// those that have.
-constexpr bool sm90_has_run = false;
-
 /// Owns device memory.
 class DeviceMemory {
 public:
@@ -224,9 +220,7 @@ bool choose_sm90_attention(AttentionChoice choice, const DeviceProperties& devic
              " has compute capability ", device.major, ".", device.minor,
              ", but these kernels need 9.0; unset it");
     }
-    const bool chosen =
-        choice == AttentionChoice::sm90 || (choice == AttentionChoice::automatic && sm90_has_run);
-    if (!chosen || !has_units) return false;
+    if (choice == AttentionChoice::portable || !has_units) return false;
     const std::string fault = check();
     if (fault.empty()) return true;
     warn("the attention kernels for sm_90a failed their check on ", device.name, " (", fault,

@@ -9,9 +9,9 @@ namespace gptrain::cuda {
 
 /// Which kernels compute attention.
 enum class AttentionChoice {
-    automatic,  ///< the fastest kernels known to run on the device
+    automatic,  ///< the fastest kernels for the device that pass their check
     portable,   ///< the kernels for every device
-    sm90,       ///< the kernels for compute capability 9.0
+    sm90,       ///< the kernels for compute capability 9.0; an error on other devices
 };
 
 struct Options {

@@ -93,6 +93,12 @@ on_sm90() {
     "$@"
 }
 
+# portable COMMAND...: with the attention kernels for every GPU.
+portable() {
+    export GPTRAIN_CUDA_ATTENTION=portable
+    "$@"
+}
+
 # of_ranks N PROGRAM ARGUMENTS...: as N ranks, which may share the GPU.
 of_ranks() {
     (($1 == 1)) || export GPTRAIN_SHARE_GPU=1
@@ -122,7 +128,7 @@ part() {
     else
         ((limit <= left)) || limit=$left cut=yes
         # In a process group of its own, so that all that it started ends with it.
-        export -f sanitize on_sm90 of_ranks
+        export -f sanitize on_sm90 portable of_ranks
         export root ops mpirun
         (cd "$scratch" && timeout --kill-after=5 "$limit" bash -c '"$@"' part "$@") \
             >"$scratch/out" 2>&1 || code=$?
@@ -180,18 +186,18 @@ part messages.shared-2 30 of_ranks 2 "$comm_gpu"
 part messages.shared-4 30 of_ranks 4 "$comm_gpu"
 part messages.shared-8 40 of_ranks 8 "$comm_gpu"
 part ops.linear 60 "$ops" "linear ops agree*"
-part ops.attention 60 env GPTRAIN_CUDA_ATTENTION=portable "$ops" "attention ops agree*"
+part ops.attention 60 portable "$ops" "attention ops agree*"
 part ops.attention-sm90 60 on_sm90 "$ops" "attention ops agree*"
 part ops.others 60 "$ops" "~*agree with the reference"
-part model.parity 60 "$model" "[gpu]"
+part model.parity 60 portable "$model" "[gpu]"
 part model.sm90 60 on_sm90 "$model" "[gpu]"
 part model.modes 60 "$model" "~[gpu]~[torch]"
 part meshes.shared-2 60 of_ranks 2 "$meshes"
 part sanitizer.racecheck 60 sanitize racecheck "norm and dropout ops agree*"
 part sanitizer.memcheck 60 sanitize memcheck "~*attention*"
-part sanitizer.attention 60 sanitize memcheck "attention ops agree*"
+part sanitizer.attention 60 portable sanitize memcheck "attention ops agree*"
 part sanitizer.sm90 60 on_sm90 sanitize memcheck "attention ops agree*"
-part sanitizer.races-attention 60 sanitize racecheck "attention ops agree*"
+part sanitizer.races-attention 60 portable sanitize racecheck "attention ops agree*"
 part sanitizer.races-sm90 60 on_sm90 sanitize racecheck "attention ops agree*"
 part sanitizer.races-others 60 sanitize racecheck "~*attention*"
 part sanitizer.synccheck 60 sanitize synccheck "*ops agree*"

@@ -90,14 +90,16 @@ TEST_CASE("attention kernels for sm_90a are used where they are wanted and agree
         return fault;
     };
     CHECK(choose_sm90_attention(AttentionChoice::sm90, hopper.properties, check));
-    CHECK(checks == 1);
+    CHECK(choose_sm90_attention(AttentionChoice::automatic, hopper.properties, check));
+    CHECK(checks == 2);
     fault = "their check was ended by signal 11";
     CHECK_FALSE(choose_sm90_attention(AttentionChoice::sm90, hopper.properties, check));
+    CHECK_FALSE(choose_sm90_attention(AttentionChoice::automatic, hopper.properties, check));
+    CHECK(checks == 4);
     CHECK_FALSE(choose_sm90_attention(AttentionChoice::portable, hopper.properties, check));
-    CHECK(checks == 2);
 
     const EmulatedDevice ampere(8, 6, 99 << 10);
     CHECK_FALSE(choose_sm90_attention(AttentionChoice::automatic, ampere.properties, check));
     CHECK_THROWS_AS(choose_sm90_attention(AttentionChoice::sm90, ampere.properties, check), Error);
-    CHECK(checks == 2);
+    CHECK(checks == 4);
 }
