@@ -71,7 +71,8 @@ wheel() {
 # ---- what to read -------------------------------------------------------------------------------
 
 if [[ $build ]]; then
-    nvcc=$(sed -n 's/^CMAKE_CUDA_COMPILER:[^=]*=//p' "$build/CMakeCache.txt" 2>/dev/null || true)
+    nvcc=$(sed -n 's/^set(CMAKE_CUDA_COMPILER "\(.*\)")$/\1/p' \
+        "$build"/CMakeFiles/*/CMakeCUDACompiler.cmake 2>/dev/null | head -n 1 || true)
     [[ $nvcc ]] || not_run "$build has no CUDA backend"
 else
     nvcc=${NVCC:-$(command -v nvcc || echo /usr/local/cuda/bin/nvcc)}
