@@ -10,12 +10,16 @@
 #include "base/log.h"
 #include "checkpoint/describe.h"
 #include "checkpoint/folder.h"
+#include "checkpoint/shard_record.h"
+#include "checkpoint/view.h"
 #include "commands.h"
 #include "data/indexed_dataset.h"
 #include "data/token_meta.h"
 #include "data/training_data.h"
 #include "device.h"
+#include "infer/inference.h"
 #include "spec/make_plan.h"
+#include "spec/spec_json.h"
 #include "text/conversation.h"
 
 namespace gptrain {
@@ -26,6 +30,7 @@ struct Options {
     std::vector<std::string> settings;
     std::filesystem::path tokenizer;
     bool verify = false;
+    bool view = false;
 };
 
 constexpr std::int64_t shown_documents = 3;
@@ -37,6 +42,12 @@ ExitCode inspect_checkpoints(const std::filesystem::path& folder, bool verify) {
         print(line);
     if (description.lines.empty()) print("no committed checkpoint in ", folder.string());
     return description.newest_valid ? ExitCode::done : ExitCode::bad_input;
+}
+
+void view_checkpoint(const std::filesystem::path& folder) {
+    const CheckpointMeta meta = read_manifest(folder).meta;
+    write_view(folder, to_json(inference_spec(folder, meta, {})).at("model"));
+    print("wrote ", (folder / model_index_name).string());
 }
 
 void inspect_spec(const Options& options) {
@@ -114,6 +125,11 @@ ExitCode inspect(const Options& options) {
         fail(ExitCode::usage, "--set changes a run spec, but ", path.string(), " is not one");
     } else if (is_token_data(path)) {
         inspect_tokens(options);
+    } else if (options.view && !is_checkpoint(path)) {
+        fail(ExitCode::usage, "--view makes model.h5 of a checkpoint, but ", path.string(),
+             " is none");
+    } else if (options.view) {
+        view_checkpoint(path);
     } else if (is_checkpoint(path)) {
         for (const std::string& line : describe_checkpoint(path, options.verify))
             print(line);
@@ -153,6 +169,8 @@ void add_inspect(CLI::App& app, Command& chosen) {
                      "is learned in colour or between {+ and +}")
         ->type_name("FILE");
     command->add_flag("--verify", options->verify, "Read and check every byte of checkpoints");
+    command->add_flag("--view", options->view,
+                      "Make model.h5 of a checkpoint of very many ranks, which has none");
     command->final_callback(
         [&chosen, options] { chosen = [options] { return inspect(*options); }; });
 }

@@ -1,6 +1,7 @@
 #include "checkpoint/commit.h"
 
 #include "base/crc32c.h"
+#include "base/file.h"
 #include "base/temporary_file.h"
 #include "checkpoint/folder.h"
 #include "checkpoint/verify.h"
@@ -8,43 +9,40 @@
 namespace gptrain {
 namespace {
 
-/// A new checkpoint must read back before older ones are removed.
-void check_written(const std::filesystem::path& folder) {
-    try {
-        verify_checkpoint(folder, VerifyDepth::structure);
-    } catch (const Error& error) {
-        fail(ExitCode::io, "the checkpoint just written does not read back: ", error.what());
-    }
+/// The manifest is what was written, and the files of rank 0 are whole.
+void read_back(const std::filesystem::path& folder, const std::string& manifest,
+               std::span<const FileRecord> whole_files) {
+    if (read_manifest_text(folder) != manifest)
+        fail(ExitCode::bad_input, (folder / "manifest.json").string(), ": is damaged");
+    for (const FileRecord& file : whole_files)
+        verify_whole(folder, file);
 }
 
 }  // namespace
 
-void write_whole(File file, std::string_view contents) {
-    file.write_at(0, std::as_bytes(std::span(contents)));
-    file.sync();
-    file.close();
-}
-
 std::int64_t commit_checkpoint(const CheckpointMeta& meta, const std::filesystem::path& temporary,
-                               ShardRecords shards, std::span<const WholeFile> whole_files,
+                               WrittenShards shards, std::span<const WholeFile> whole_files,
                                const std::filesystem::path& final_path) {
-    Manifest manifest{meta, std::move(shards.files), std::move(shards.tensors)};
+    CheckpointIndex index{
+        meta, std::move(shards.files), {shards.tensors.begin(), shards.tensors.end()}};
+    const std::size_t first_whole = index.files.size();
     for (const auto& [name, contents] : whole_files) {
-        manifest.files.push_back(
+        index.files.push_back(
             {std::string(name), std::ssize(contents), crc32c(contents.data(), contents.size())});
     }
-    write_file_durably(temporary / "manifest.json", to_text(manifest));
+    const std::string manifest = to_text(index);
+    // Nobody could read it.
+    if (std::ssize(manifest) > manifest_limit) {
+        fail(ExitCode::io, (temporary / "manifest.json").string(), ": has ", manifest.size(),
+             " bytes, above the limit of ", manifest_limit);
+    }
+    write_file_durably(temporary / "manifest.json", manifest);
     commit_folder(temporary, final_path);
-    check_written(final_path);
-    return manifest.bytes();
-}
-
-std::int64_t commit_checkpoint(const CheckpointMeta& meta, const std::filesystem::path& temporary,
-                               ShardRecords shards, std::span<const WholeFile> whole_files,
-                               const Retention& retention) {
-    const std::int64_t bytes = commit_checkpoint(meta, temporary, std::move(shards), whole_files,
-                                                 retention.folder / checkpoint_name(meta.step));
-    remove_old_checkpoints(retention.folder, meta.step, retention.keep_last, retention.keep_every);
+    as_written(
+        [&] { read_back(final_path, manifest, std::span(index.files).subspan(first_whole)); });
+    std::int64_t bytes = 0;
+    for (const FileRecord& file : index.files)
+        bytes += file.bytes;
     return bytes;
 }
 

@@ -65,8 +65,11 @@ void ElementReader::read(const Shard& part, const TensorRecord& tensor, std::spa
                              filled += count;
                          });
     }
-    GPTRAIN_CHECK(filled == part.elements(), tensor.name, ": ", filled, " of ", part.elements(),
-                  " elements found");
+    // Where not all records were read, nothing has shown that they have every element.
+    if (filled != part.elements()) {
+        fail(ExitCode::bad_input, cache_.folder().string(), ": the records have ", filled, " of ",
+             part.elements(), " elements of ", tensor.group, "/", tensor.name);
+    }
 }
 
 void ElementReader::copy(const TensorRecord& tensor, const ExtentRecord& extent, std::int64_t from,

@@ -34,6 +34,8 @@ public:
     void read(const TensorRecord& tensor, const ExtentRecord& extent, std::int64_t index,
               std::size_t begin, std::span<std::byte> to);
 
+    const std::filesystem::path& folder() const { return folder_; }
+
 private:
     static constexpr std::size_t max_entries = 16;
     static constexpr std::size_t max_files = 64;
@@ -65,7 +67,7 @@ public:
     ElementReader(const std::filesystem::path& folder, const Manifest& manifest)
         : cache_(folder, manifest) {}
 
-    /// to = the elements of `part`.
+    /// to = the elements of `part`. If the manifest lacks some of them: Error (bad_input).
     void read(const Shard& part, const TensorRecord& tensor, std::span<std::byte> to);
 
 private:

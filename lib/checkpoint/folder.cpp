@@ -10,14 +10,16 @@
 #include "base/file.h"
 #include "base/file_calls.h"
 #include "base/log.h"
+#include "base/parallel_for.h"
 #include "base/signals.h"
 #include "base/temporary_names.h"
-#include "checkpoint/verify.h"
 
 namespace gptrain {
 namespace {
 
 constexpr std::string_view temporary_mark = ".tmp-";
+/// A removal is a round trip to a file server, and a checkpoint has two files for each rank.
+constexpr int removing_threads = 8;
 
 /// The entries of the folder; none if it does not exist.
 std::vector<std::filesystem::path> entries_of(const std::filesystem::path& folder) {
@@ -41,27 +43,11 @@ void remove_tree(const std::filesystem::path& path) {
     const auto status = std::filesystem::symlink_status(path, ignored);
     if (!std::filesystem::exists(status)) return;
     if (std::filesystem::is_directory(status)) {
-        for (const std::filesystem::path& entry : entries_of(path))
-            remove_tree(entry);
+        const std::vector<std::filesystem::path> entries = entries_of(path);
+        parallel_for(std::ssize(entries), removing_threads,
+                     [&](std::int64_t i) { remove_tree(entries[static_cast<std::size_t>(i)]); });
     }
     remove_path(path);
-}
-
-void remove_or_warn(const std::filesystem::path& path) {
-    try {
-        remove_tree(path);
-    } catch (const Error& error) {
-        warn(error.what());
-    }
-}
-
-bool verifies(const std::filesystem::path& checkpoint) {
-    try {
-        verify_checkpoint(checkpoint, VerifyDepth::structure);
-        return true;
-    } catch (const Error&) {
-        return false;
-    }
 }
 
 }  // namespace
@@ -143,29 +129,12 @@ void commit_folder(const std::filesystem::path& temporary,
     remove_or_warn(old);
 }
 
-void remove_old_checkpoints(const std::filesystem::path& folder, std::int64_t newest,
-                            std::int64_t keep_last, std::int64_t keep_every) {
-    std::int64_t kept = 0;
-    std::vector<std::filesystem::path> removed;
-    for (const CheckpointFolder& checkpoint : list_checkpoints(folder)) {
-        if (checkpoint.step > newest) continue;
-        if (kept < keep_last) {
-            kept += verifies(checkpoint.path) ? 1 : 0;
-            continue;
-        }
-        if (keep_every > 0 && checkpoint.step % keep_every == 0) continue;
-        const auto temporary = temporary_folder(folder, checkpoint.path.filename().string());
-        try {
-            rename_path(checkpoint.path, temporary);
-            removed.push_back(temporary);
-        } catch (const Error& error) {
-            warn(error.what());
-        }
+void remove_or_warn(const std::filesystem::path& path) {
+    try {
+        remove_tree(path);
+    } catch (const Error& error) {
+        warn(error.what());
     }
-    if (removed.empty()) return;
-    sync_folder(folder);
-    for (const std::filesystem::path& path : removed)
-        remove_or_warn(path);
 }
 
 }  // namespace gptrain

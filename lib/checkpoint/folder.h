@@ -51,11 +51,8 @@ void remove_leftovers(const std::filesystem::path& folder);
 /// is exchanged atomically and removed.
 void commit_folder(const std::filesystem::path& temporary, const std::filesystem::path& final_path);
 
-/// Keeps the `keep_last` newest checkpoints that verify (structure) and multiples of `keep_every`
-/// (0: none); removes older ones. Ignores steps after `newest`, which belong to another course of
-/// the run. A checkpoint is renamed before it is removed, so that nobody sees it half-removed.
-/// Warns of what cannot be removed.
-void remove_old_checkpoints(const std::filesystem::path& folder, std::int64_t newest,
-                            std::int64_t keep_last, std::int64_t keep_every);
+/// Removes a file, or a folder with all it holds, several files at a time; warns of what cannot be
+/// removed. A missing one is removed.
+void remove_or_warn(const std::filesystem::path& path);
 
 }  // namespace gptrain

@@ -5,9 +5,12 @@
 #include <functional>
 #include <limits>
 #include <set>
+#include <stdlib.h>
+#include <unistd.h>
 
 #include "base/file.h"
 #include "base/process.h"
+#include "base/temporary_file.h"
 #include "checkpoint/hdf5_attributes.h"
 #include "checkpoint/hdf5_handle.h"
 
@@ -22,22 +25,35 @@ Dims dims_of(const Shape& shape) {
     return dims;
 }
 
-/// An HDF5 file under construction, removed at the end of its scope.
+/// A new file of this node: in memory if there is room for files, else in the folder for temporary
+/// ones. Thousands of ranks then ask nothing of a file server.
+std::filesystem::path new_local_file(const std::string& name) {
+    std::error_code error;
+    const std::filesystem::path temporary = std::filesystem::temp_directory_path(error);
+    for (const std::filesystem::path& folder : {std::filesystem::path("/dev/shm"), temporary}) {
+        std::string path = (folder / "gptrain-XXXXXX").string();
+        const int descriptor = ::mkstemp(path.data());
+        if (descriptor < 0) continue;
+        ::close(descriptor);
+        return path;
+    }
+    fail(ExitCode::io, name, ": no scratch file in /dev/shm or ", temporary.string(), ": ",
+         error_text(errno));
+}
+
+/// An HDF5 file under construction, removed at the end of its scope. Its data are a hole.
 class ScratchFile {
 public:
-    explicit ScratchFile(const std::filesystem::path& path) : path_(path), name_(path.string()) {
+    /// `name` is for messages.
+    explicit ScratchFile(std::string name)
+        : name_(std::move(name)), file_([&] { return new_local_file(name_); }) {
         // Without memory the library cannot even close its files.
         require_memory(std::int64_t{16} << 20);
         prepare_hdf5();
     }
-    ScratchFile(const ScratchFile&) = delete;
-    ScratchFile& operator=(const ScratchFile&) = delete;
-    ~ScratchFile() {
-        std::error_code ignored;
-        std::filesystem::remove(path_, ignored);
-    }
 
     const std::string& name() const { return name_; }
+    const std::filesystem::path& path() const { return file_.path(); }
 
     Hdf5Handle create() const {
         // Checksummed headers, readable by HDF5 1.10 and later; objects of a page or more are
@@ -47,11 +63,11 @@ public:
                    "H5Pset_libver_bounds", name_);
         check_hdf5(H5Pset_alignment(access, 4096, 4096), "H5Pset_alignment", name_);
         const Hdf5Handle creation = creation_list(H5P_FILE_CREATE);
-        return {H5Fcreate(name_.c_str(), H5F_ACC_TRUNC, creation, access), H5Fclose, "H5Fcreate",
+        return {H5Fcreate(path().c_str(), H5F_ACC_TRUNC, creation, access), H5Fclose, "H5Fcreate",
                 name_};
     }
     Hdf5Handle open() const {
-        return {H5Fopen(name_.c_str(), H5F_ACC_RDONLY, access_list()), H5Fclose, "H5Fopen", name_};
+        return {H5Fopen(path().c_str(), H5F_ACC_RDONLY, access_list()), H5Fclose, "H5Fopen", name_};
     }
     void create_groups(hid_t file, const std::set<std::string>& groups) const {
         const Hdf5Handle creation = creation_list(H5P_GROUP_CREATE);
@@ -81,8 +97,8 @@ private:
         return access;
     }
 
-    std::filesystem::path path_;
     std::string name_;
+    TemporaryFile file_;
 };
 
 std::string group_of(const std::string& dataset) {
@@ -235,9 +251,9 @@ void create_virtual(const ScratchFile& scratch, hid_t file, const TensorRecord& 
 
 }  // namespace
 
-Hdf5Layout lay_out_datasets(const std::filesystem::path& scratch_file,
+Hdf5Layout lay_out_datasets(const std::filesystem::path& path,
                             std::span<const Hdf5Dataset> datasets) {
-    const ScratchFile scratch(scratch_file);
+    const ScratchFile scratch(path.string());
     Hdf5Handle file = scratch.create();
     std::set<std::string> groups;
     for (const Hdf5Dataset& dataset : datasets)
@@ -252,15 +268,15 @@ Hdf5Layout lay_out_datasets(const std::filesystem::path& scratch_file,
         layout.data_offsets.push_back(data_offset(scratch, finished, dataset));
     }
     finished.close(scratch.name());
-    const File bytes(scratch_file, File::Mode::read);
+    const File bytes(scratch.path(), File::Mode::read);
     layout.bytes = bytes.size();
     layout.metadata = read_metadata(bytes, datasets, layout.data_offsets);
     return layout;
 }
 
-std::string virtual_index(const std::filesystem::path& scratch_file,
-                          std::span<const TensorRecord> tensors, const Json& attributes) {
-    const ScratchFile scratch(scratch_file);
+std::string virtual_index(const std::filesystem::path& path, std::span<const TensorRecord> tensors,
+                          const Json& attributes) {
+    const ScratchFile scratch(path.string());
     Hdf5Handle file = scratch.create();
     write_attributes(file, attributes, scratch.name());
     std::set<std::string> groups;
@@ -273,12 +289,12 @@ std::string virtual_index(const std::filesystem::path& scratch_file,
 
     Hdf5Handle finished = scratch.open();
     for (const TensorRecord& tensor : tensors) {
-        const std::string path = text("/", tensor.group, "/", tensor.name);
-        const Hdf5Handle dataset(H5Dopen2(finished, path.c_str(), H5P_DEFAULT), H5Dclose,
+        const std::string dataset_name = text("/", tensor.group, "/", tensor.name);
+        const Hdf5Handle dataset(H5Dopen2(finished, dataset_name.c_str(), H5P_DEFAULT), H5Dclose,
                                  "H5Dopen2", scratch.name());
     }
     finished.close(scratch.name());
-    return read_file(scratch_file, std::int64_t{1} << 32, ExitCode::io);
+    return read_file(scratch.path(), std::int64_t{1} << 32, ExitCode::io);
 }
 
 }  // namespace gptrain

@@ -1,7 +1,6 @@
-// The structure of HDF5 files, as bytes. The library writes a small sparse scratch file, closes it
-// and reopens it to check that everything is there (on a full disk HDF5 1.10 can lose what it
-// reported written); the bytes are then read from that file. Errors become one line. HDF5 must run
-// on one thread at a time.
+// The structure of HDF5 files, as bytes. The library writes a sparse file on this node, closes it
+// and reopens it to check that everything is there; the bytes are then read from that file. Errors
+// become one line. HDF5 must run on one thread at a time.
 #pragma once
 
 #include <cstdint>
@@ -34,15 +33,16 @@ struct Hdf5Layout {
     std::vector<FilePiece> metadata;         ///< every byte outside the datasets, ascending
 };
 
-/// Lays out a file with these datasets, using `scratch_file`, which is then removed. The same
-/// datasets give the same bytes.
-Hdf5Layout lay_out_datasets(const std::filesystem::path& scratch_file,
+// Messages name the file `path`, which is not written.
+
+/// Lays out a file with these datasets. The same datasets give the same bytes.
+Hdf5Layout lay_out_datasets(const std::filesystem::path& path,
                             std::span<const Hdf5Dataset> datasets);
 
 /// The contents of model.h5: for each tensor a virtual dataset "/group/name" that maps its extents
 /// in the shard files next to it (NaN if a file is missing), and the file's attributes (see
 /// write_attributes).
-std::string virtual_index(const std::filesystem::path& scratch_file,
-                          std::span<const TensorRecord> tensors, const Json& attributes);
+std::string virtual_index(const std::filesystem::path& path, std::span<const TensorRecord> tensors,
+                          const Json& attributes);
 
 }  // namespace gptrain

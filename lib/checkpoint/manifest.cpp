@@ -1,37 +1,39 @@
 #include "checkpoint/manifest.h"
 
 #include <algorithm>
+#include <map>
+#include <set>
 
 #include "base/checked.h"
 #include "base/crc32c.h"
+#include "base/error.h"
+#include "checkpoint/shard_names.h"
 
 namespace gptrain {
 namespace {
-
-Json sizes(const Shape& shape) {
-    return Json(std::vector<std::int64_t>(shape.begin(), shape.end()));
-}
 
 std::string line(const FileRecord& file) {
     return to_line({{"name", file.name}, {"bytes", file.bytes}, {"rest_crc32c", file.rest_crc32c}});
 }
 
-std::string line(const TensorRecord& tensor) {
-    Json extents = Json::array();
-    for (const ExtentRecord& extent : tensor.extents) {
-        extents.push_back({{"file", extent.file},
-                           {"byte_offset", extent.byte_offset},
-                           {"bytes", extent.bytes()},
-                           {"box_offset", sizes(extent.box.offset)},
-                           {"box_extent", sizes(extent.box.extent)},
-                           {"flat", {extent.flat_begin, extent.flat_end}},
-                           {"crc32c", extent.crc32c}});
-    }
+Json to_json(const TensorBox& box) {
+    Json shards = Json::array();
+    for (const ShardRun& run : box.shards)
+        shards.push_back(Json::array({run.first, run.step, run.count}));
+    return {{"offset", sizes(box.box.offset)},
+            {"extent", sizes(box.box.extent)},
+            {"shards", std::move(shards)}};
+}
+
+std::string line(const TensorEntry& tensor) {
+    Json boxes = Json::array();
+    for (const TensorBox& box : tensor.boxes)
+        boxes.push_back(to_json(box));
     return to_line({{"group", tensor.group},
                     {"name", tensor.name},
                     {"dtype", name_of(DType::f32)},
                     {"shape", sizes(tensor.shape)},
-                    {"extents", std::move(extents)}});
+                    {"boxes", std::move(boxes)}});
 }
 
 template <class Record>
@@ -44,7 +46,69 @@ std::string lines(const std::vector<Record>& records) {
     return out + "\n";
 }
 
+/// Appends a shard behind all others.
+void append(std::vector<ShardRun>& runs, std::int64_t shard) {
+    if (!runs.empty()) {
+        ShardRun& last = runs.back();
+        const std::int64_t step = last.count == 1 ? shard - last.first : last.step;
+        if (step > 0 && shard == last.first + last.count * step) {
+            last.step = step;
+            ++last.count;
+            return;
+        }
+    }
+    runs.push_back({shard, 1, 1});
+}
+
+std::vector<TensorBox> boxes_of(const TensorRecord& tensor) {
+    using Key = std::pair<std::vector<std::int64_t>, std::vector<std::int64_t>>;
+    std::map<Key, std::vector<const ExtentRecord*>> boxes;
+    for (const ExtentRecord& extent : tensor.extents) {
+        const auto& [offset, size] = extent.box;
+        boxes[{{offset.begin(), offset.end()}, {size.begin(), size.end()}}].push_back(&extent);
+    }
+    std::vector<TensorBox> result;
+    for (auto& [key, extents] : boxes) {
+        std::sort(extents.begin(), extents.end(),
+                  [](const auto* a, const auto* b) { return a->flat_begin < b->flat_begin; });
+        TensorBox& box = result.emplace_back(TensorBox{extents.front()->box, {}});
+        std::set<std::int64_t> known;
+        for (const ExtentRecord* extent : extents) {
+            const std::int64_t shard = shard_number(extent->file);
+            if (known.insert(shard).second) append(box.shards, shard);
+        }
+    }
+    return result;
+}
+
 }  // namespace
+
+Json sizes(const Shape& shape) {
+    return Json(std::vector<std::int64_t>(shape.begin(), shape.end()));
+}
+
+std::vector<TensorRecord> merge_tensors(std::vector<TensorRecord> parts) {
+    std::vector<TensorRecord> merged;
+    std::map<std::pair<std::string, std::string>, std::size_t> places;
+    for (TensorRecord& part : parts) {
+        const auto [place, is_new] = places.try_emplace({part.group, part.name}, merged.size());
+        if (is_new) {
+            merged.push_back(std::move(part));
+            continue;
+        }
+        TensorRecord& whole = merged[place->second];
+        GPTRAIN_CHECK(whole.shape == part.shape, whole.name, ": ranks differ in its shape");
+        std::move(part.extents.begin(), part.extents.end(), std::back_inserter(whole.extents));
+    }
+    return merged;
+}
+
+std::vector<TensorEntry> index_of(std::span<const TensorRecord> tensors) {
+    std::vector<TensorEntry> entries;
+    for (const TensorRecord& tensor : tensors)
+        entries.push_back({tensor.group, tensor.name, tensor.shape, boxes_of(tensor)});
+    return entries;
+}
 
 std::string dataset_path(const TensorRecord& tensor, const ExtentRecord& extent) {
     std::string path = text("/", tensor.group, "/", tensor.name);
@@ -84,16 +148,16 @@ std::int64_t Manifest::parameters() const {
     return sum;
 }
 
-std::string to_text(const Manifest& manifest) {
-    const CheckpointMeta& meta = manifest.meta;
+std::string to_text(const CheckpointIndex& index) {
+    const CheckpointMeta& meta = index.meta;
     std::string out =
-        text("{\n\"format\":\"gptrain checkpoint\",\n\"version\":1,\n\"step\":", meta.step,
+        text("{\n\"format\":\"gptrain checkpoint\",\n\"version\":2,\n\"step\":", meta.step,
              ",\n\"data_position\":", meta.data_position,
              ",\n\"spec_hash\":", to_line(Json(meta.spec_hash)),
              ",\n\"identity\":", to_line(meta.identity), ",\n\"state\":", to_line(meta.state),
              ",\n\"block_bytes\":", checkpoint_block_bytes, ",\n");
-    out += text("\"files\":[", lines(manifest.files), "],\n");
-    out += text("\"tensors\":[", lines(manifest.tensors), "],\n");
+    out += text("\"files\":[", lines(index.files), "],\n");
+    out += text("\"tensors\":[", lines(index.tensors), "],\n");
     return out + text("\"crc32c\":", crc32c(out.data(), out.size()), "}\n");
 }
 

@@ -1,32 +1,43 @@
-// The manifest of a checkpoint: which file holds which part of which tensor, and the checksum of
-// every byte. It is written last; a checkpoint without a valid manifest does not exist.
+// The manifest of a checkpoint: its files, its tensors, and which shard files hold parts of which
+// tensor. It is written last; a checkpoint without a valid manifest does not exist. Where in a
+// shard file the parts are, with the checksum of every byte, is in the file's record
+// (shard_record.h), so that no rank reads or writes what grows with the ranks times the tensors of
+// each.
 //
 // manifest.json is one JSON object with one member per line:
-//   "format": "gptrain checkpoint", "version": 1
+//   "format": "gptrain checkpoint", "version": 2
 //   "step", "data_position", "spec_hash", "identity", "state": see CheckpointMeta
 //   "block_bytes": 4194304
 //   "files": [{"name", "bytes", "rest_crc32c"}]: every other file of the checkpoint; rest_crc32c is
 //       the CRC-32C of its bytes outside all extents, concatenated
-//   "tensors": [{"group", "name", "dtype": "fp32", "shape", "extents"}]; an extent is {"file",
-//       "byte_offset", "bytes", "box_offset", "box_extent", "flat": [begin, end], "crc32c": [one
-//       for each block of block_bytes; the last block may be shorter]}: the elements [begin, end),
-//       in row-major order, of a box of the tensor, little-endian fp32
+//   "tensors": [{"group", "name", "dtype": "fp32", "shape", "boxes"}]; a box is {"offset",
+//   "extent",
+//       "shards": [[first, step, count]]}: a part of the tensor, and the shard files that hold its
+//       elements: those numbered first, first + step, ..., `count` of them
 //   "crc32c": CRC-32C of all bytes of manifest.json before this last line, which reads exactly
 //       "crc32c":DECIMAL}  and ends with a line feed.
-// The boxes of a tensor's extents are equal or disjoint. Extents of one box cover its elements
-// exactly once. The boxes cover the whole tensor.
+// The boxes of a tensor are disjoint and cover it. The extents of one box, in the records, cover
+// its elements exactly once.
+//
+// Version 1, which is still read, has no records: its tensors have "extents" in place of "boxes",
+// as a record has them, each with its "file".
 #pragma once
 
 #include <cstdint>
 #include <filesystem>
+#include <span>
 #include <string>
 #include <string_view>
+#include <variant>
 #include <vector>
 
 #include "base/json.h"
 #include "tensor/shard.h"
 
 namespace gptrain {
+
+/// The file of virtual datasets that show each tensor whole (hdf5_layout.h).
+constexpr std::string_view model_index_name = "model.h5";
 
 constexpr std::int64_t checkpoint_block_bytes = std::int64_t{4} << 20;
 /// Threads with which a rank reads or writes: one does not saturate a fast disk.
@@ -74,6 +85,42 @@ struct FileRecord {
     std::uint32_t rest_crc32c = 0;
 };
 
+/// Shard files numbered first, first + step, ..., `count` of them.
+struct ShardRun {
+    std::int64_t first = 0;
+    std::int64_t step = 1;
+    std::int64_t count = 1;
+
+    bool operator==(const ShardRun&) const = default;
+};
+
+/// A part of a tensor, and which shard files hold its elements.
+struct TensorBox {
+    Box box;
+    std::vector<ShardRun> shards;
+};
+
+struct TensorEntry {
+    std::string group;
+    std::string name;
+    Shape shape;
+    std::vector<TensorBox> boxes;
+};
+
+/// What manifest.json holds.
+struct CheckpointIndex {
+    CheckpointMeta meta;
+    std::vector<FileRecord> files;
+    std::vector<TensorEntry> tensors;
+};
+
+/// Merges what several files hold: one record per tensor, in order of first appearance.
+std::vector<TensorRecord> merge_tensors(std::vector<TensorRecord> parts);
+
+/// The entries for tensors whose extents are in the shard files of several ranks, in order.
+std::vector<TensorEntry> index_of(std::span<const TensorRecord> tensors);
+
+/// What manifest and records hold together.
 struct Manifest {
     CheckpointMeta meta;
     std::vector<FileRecord> files;
@@ -87,16 +134,28 @@ struct Manifest {
     std::int64_t parameters() const;
 };
 
+/// A shape or an offset as an array.
+Json sizes(const Shape& shape);
+
 /// The contents of manifest.json.
-std::string to_text(const Manifest& manifest);
+std::string to_text(const CheckpointIndex& index);
 
-/// Parses and validates a manifest; `source` names the file in messages. Whatever the text holds,
-/// the result satisfies everything above, its names are plain names inside the folder, and no
-/// number overflows; otherwise Error (bad_input) that names the key or tensor at fault.
-Manifest parse_manifest(std::string_view json, const std::string& source);
+// Parsing validates. `source` names the file in messages. Whatever the text holds, the result
+// satisfies everything above, its names are plain names inside the folder, and no number
+// overflows; otherwise Error (bad_input) that names the key or tensor at fault.
 
-/// The same from `folder`/manifest.json (at most 256 MiB). A folder named like another step is an
-/// Error, too.
-Manifest read_manifest(const std::filesystem::path& folder);
+/// A manifest of either version.
+using AnyManifest = std::variant<CheckpointIndex, Manifest>;
+AnyManifest parse_any_manifest(std::string_view json, const std::string& source);
+
+/// The most bytes of a manifest of version 2, and of one of version 1.
+constexpr std::int64_t manifest_limit = std::int64_t{64} << 20;
+constexpr std::int64_t old_manifest_limit = std::int64_t{256} << 20;
+
+/// The contents of `folder`/manifest.json, unchecked. More than old_manifest_limit bytes are an
+/// Error (bad_input).
+std::string read_manifest_text(const std::filesystem::path& folder);
+/// The manifest with these contents in `folder`. A folder named like another step is an Error, too.
+AnyManifest parse_any_manifest_of(const std::filesystem::path& folder, std::string_view text);
 
 }  // namespace gptrain

@@ -3,6 +3,7 @@
 #include <set>
 
 #include "checkpoint/overlap.h"
+#include "checkpoint/shard_record.h"
 
 namespace gptrain {
 
@@ -15,6 +16,41 @@ std::vector<TensorRecord> needs_of(const StateSource& source) {
         needs.push_back({std::string(state.group), shard.name, shard.global, {extent}});
     });
     return needs;
+}
+
+namespace {
+
+/// The shard files with parts of the boxes that `needed` has elements of.
+void add_shards(const TensorEntry& tensor, const Shard& needed, std::set<std::int64_t>& shards) {
+    for (const TensorBox& box : tensor.boxes) {
+        if (!intersect(box.box, needed.box)) continue;
+        for (const ShardRun& run : box.shards) {
+            for (std::int64_t i = 0; i < run.count; ++i)
+                shards.insert(run.first + i * run.step);
+        }
+    }
+}
+
+}  // namespace
+
+Manifest read_part(const std::filesystem::path& folder, const CheckpointIndex& index,
+                   std::span<const TensorRecord> needs) {
+    const IndexLookup lookup(index);
+    std::set<std::int64_t> shards;
+    for (const TensorRecord& need : needs) {
+        const TensorEntry* tensor = lookup.tensor(need.group, need.name);
+        if (tensor != nullptr && tensor->shape == need.shape)
+            add_shards(*tensor, shard_of(need, need.extents.front()), shards);
+    }
+    Manifest read{index.meta, index.files, read_records(folder, index, shards)};
+    // Tensors of another shape are in the part, too, without extents.
+    for (const TensorRecord& need : needs) {
+        const TensorEntry* tensor = lookup.tensor(need.group, need.name);
+        if (tensor != nullptr && read.find(need.group, need.name) == nullptr)
+            read.tensors.push_back({tensor->group, tensor->name, tensor->shape, {}});
+    }
+    ShardRecords part = ManifestParts(read).part_for(needs);
+    return {std::move(read.meta), std::move(part.files), std::move(part.tensors)};
 }
 
 ManifestParts::ManifestParts(const Manifest& manifest) {

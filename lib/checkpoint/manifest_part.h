@@ -1,7 +1,9 @@
-// The part of a manifest that a rank needs. With thousands of ranks a manifest has millions of
-// checksums, so only rank 0 reads it and sends each rank its part.
+// The part of a checkpoint's records that a rank needs. With thousands of ranks all records hold
+// millions of checksums, so each rank reads those of the shard files that it needs. Of a manifest
+// of version 1, which has no records, rank 0 sends each rank its part.
 #pragma once
 
+#include <filesystem>
 #include <map>
 #include <span>
 #include <string_view>
@@ -18,13 +20,18 @@ namespace gptrain {
 /// without file and checksums.
 std::vector<TensorRecord> needs_of(const StateSource& source);
 
+/// The extents that may hold elements of `needs`, and their files, from the records of the shard
+/// files that hold parts of the same boxes. Omits tensors that are not in the index; a tensor of
+/// another shape has no extents. Error (bad_input) as of read_records.
+Manifest read_part(const std::filesystem::path& folder, const CheckpointIndex& index,
+                   std::span<const TensorRecord> needs);
+
+/// The same from a manifest that has all extents.
 class ManifestParts {
 public:
     /// The manifest must outlive it.
     explicit ManifestParts(const Manifest& manifest);
 
-    /// The extents that may hold elements of `needs`, and their files. Omits tensors that are not
-    /// in the manifest; a tensor of another shape has no extents.
     ShardRecords part_for(std::span<const TensorRecord> needs) const;
 
 private:

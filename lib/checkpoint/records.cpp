@@ -3,14 +3,9 @@
 #include <iterator>
 
 #include "base/json.h"
-#include "checkpoint/shard_file.h"
 
 namespace gptrain {
 namespace {
-
-Json sizes(const Shape& shape) {
-    return Json(std::vector<std::int64_t>(shape.begin(), shape.end()));
-}
 
 Shape shape_from(const Json& sizes) {
     Shape shape;

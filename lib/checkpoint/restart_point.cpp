@@ -1,5 +1,7 @@
 #include "checkpoint/restart_point.h"
 
+#include <algorithm>
+
 #include "base/log.h"
 #include "checkpoint/block.h"
 #include "checkpoint/load.h"
@@ -17,27 +19,44 @@ std::optional<RestartPoint> RestartPoint::find(std::vector<std::filesystem::path
 }
 
 bool RestartPoint::open_next() {
-    ranks_->run_on_first([&] {
-        if (!candidates_.empty()) open_first_that_verifies();
-    });
-    folder_ = ranks_->scatter([&](int) { return folder_.string(); });
-    if (folder_.empty()) return false;
-    meta_ = meta_from_message(ranks_->scatter([&](int) { return to_message(manifest_.meta); }));
-    return true;
-}
-
-void RestartPoint::open_first_that_verifies() {
-    while (next_ < candidates_.size()) {
-        folder_ = candidates_[next_++];
+    if (ranks_->max(std::ssize(candidates_)) == 0) return false;
+    for (;;) {
+        ranks_->run_on_first([&] {
+            if (next_ < candidates_.size()) return;
+            fail(ExitCode::bad_input, folder_.parent_path().string(), ": all ", candidates_.size(),
+                 " checkpoints are damaged; restore one, or move them away to start from scratch");
+        });
         try {
-            manifest_ = verify_checkpoint(folder_, VerifyDepth::structure);
-            return;
-        } catch (const Error& damage) {
+            open();
+            return true;
+        } catch (const CommonError& damage) {
             skip_damaged(damage);
         }
     }
-    fail(ExitCode::bad_input, folder_.parent_path().string(), ": all ", candidates_.size(),
-         " checkpoints are damaged; restore one, or move them away to start from scratch");
+}
+
+void RestartPoint::open() {
+    folder_ = ranks_->broadcast(ranks_->rank() == 0 ? candidates_[next_++].string() : "");
+    std::string text;
+    ranks_->run_on_first([&] {
+        text = read_manifest_text(folder_);
+        manifest_ = parse_any_manifest_of(folder_, text);
+        if (std::holds_alternative<CheckpointIndex>(manifest_)) return;
+        manifest_ = verify_checkpoint(folder_, VerifyDepth::structure);
+        text.clear();
+    });
+    text = ranks_->broadcast(text);
+    if (text.empty()) {
+        if (ranks_->rank() != 0) manifest_ = Manifest{};
+    } else {
+        ranks_->run_on_all([&] {
+            if (ranks_->rank() != 0) manifest_ = parse_any_manifest_of(folder_, text);
+            verify_part(folder_, std::get<CheckpointIndex>(manifest_), ranks_->rank(),
+                        ranks_->size());
+        });
+    }
+    const auto meta = [](const auto& any) { return to_message(any.meta); };
+    meta_ = meta_from_message(ranks_->broadcast(std::visit(meta, manifest_)));
 }
 
 void RestartPoint::skip_damaged(const Error& damage) {
@@ -52,18 +71,23 @@ std::optional<std::string> RestartPoint::whole_file(const std::string& name,
                                                     std::int64_t limit) const {
     std::optional<std::string> own;
     ranks_->run_on_first([&] {
-        const FileRecord* record = manifest_.find_file(name);
-        if (record != nullptr) own = read_whole(folder_, *record, limit);
+        const auto& files = std::visit(
+            [](const auto& any) -> auto& { return any.files; }, manifest_);
+        const auto record = std::find_if(files.begin(), files.end(),
+                                         [&](const FileRecord& file) { return file.name == name; });
+        if (record != files.end()) own = read_whole(folder_, *record, limit);
     });
     // A leading mark distinguishes an empty file from none.
-    const std::string message = ranks_->scatter([&](int) { return own ? "+" + *own : ""; });
+    const std::string message = ranks_->broadcast(own ? "+" + *own : "");
     if (message.empty()) return std::nullopt;
     return message.substr(1);
 }
 
-Manifest RestartPoint::part_of(const StateSource& needed) const {
+Manifest RestartPoint::part_from_first(const StateSource& needed) const {
     const auto needs = ranks_->gather(to_message(ShardRecords{{}, needs_of(needed)}));
-    const ManifestParts parts(manifest_);
+    const Manifest none;
+    const auto* manifest = std::get_if<Manifest>(&manifest_);
+    const ManifestParts parts(manifest == nullptr ? none : *manifest);
     ShardRecords part = from_message(ranks_->scatter([&](int rank) {
         const ShardRecords of_rank = from_message(needs[static_cast<std::size_t>(rank)]);
         return to_message(parts.part_for(of_rank.tensors));
@@ -82,9 +106,18 @@ void RestartPoint::load(Backend& backend, const StateSource& needed,
 void RestartPoint::load(const StateSource& needed, const Fill& fill,
                         const std::function<void()>& check_candidate) {
     for (bool loaded = false; !loaded;) {
-        const Manifest part = part_of(needed);
+        const bool has_records =
+            ranks_->max(std::holds_alternative<CheckpointIndex>(manifest_)) == 1;
+        Manifest part;
+        if (!has_records) part = part_from_first(needed);
         try {
-            ranks_->run_on_all([&] { fill(folder_, part); });
+            ranks_->run_on_all([&] {
+                if (has_records) {
+                    part =
+                        read_part(folder_, std::get<CheckpointIndex>(manifest_), needs_of(needed));
+                }
+                fill(folder_, part);
+            });
             loaded = true;
         } catch (const CommonError& damage) {
             skip_damaged(damage);

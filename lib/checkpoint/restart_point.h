@@ -14,15 +14,15 @@
 
 namespace gptrain {
 
-/// Only rank 0 reads manifests. The other ranks know what all of them need and, while loading,
-/// their own part. All ranks call each function together and get the same result; if one throws,
+/// Rank 0 reads manifests; all ranks share the verification of the shard files and read the records
+/// that they need. All ranks call each function together and get the same result; if one throws,
 /// all throw (CommonError).
 class RestartPoint {
 public:
-    /// The first of rank 0's `candidates`, newest first, whose manifest, sizes and HDF5 structure
-    /// verify. Skips damaged ones with a warning. If all are damaged: Error (bad_input), or that
-    /// candidate's own error if there is only one. Nothing if there is no candidate. The session
-    /// must outlive it.
+    /// The first of rank 0's `candidates`, newest first, whose manifest, records, sizes and HDF5
+    /// structure verify. Skips damaged ones with a warning. If all are damaged: Error (bad_input),
+    /// or that candidate's own error if there is only one. Nothing if there is no candidate. The
+    /// session must outlive it.
     static std::optional<RestartPoint> find(std::vector<std::filesystem::path> candidates,
                                             const MpiSession& ranks);
 
@@ -51,11 +51,12 @@ private:
 
     /// Opens the next candidate that verifies; false if there are no candidates.
     bool open_next();
-    void open_first_that_verifies();
+    /// Opens the next candidate. Error, the same on all ranks: it is damaged.
+    void open();
     /// Call it while handling `damage`: rethrows it if it is final, otherwise warns (rank 0).
     void skip_damaged(const Error& damage);
-    /// This rank's part of the manifest.
-    Manifest part_of(const StateSource& needed) const;
+    /// This rank's part of a manifest of version 1, from rank 0.
+    Manifest part_from_first(const StateSource& needed) const;
 
     std::vector<std::filesystem::path> candidates_;  ///< on rank 0
     bool single_candidate_ = false;
@@ -63,7 +64,7 @@ private:
     std::size_t next_ = 0;  ///< next candidate to try
     std::filesystem::path folder_;
     CheckpointMeta meta_;
-    Manifest manifest_;  ///< on rank 0
+    AnyManifest manifest_;  ///< of version 2 on every rank, of version 1 on rank 0
 };
 
 }  // namespace gptrain

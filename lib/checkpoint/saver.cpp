@@ -3,8 +3,24 @@
 #include "base/log.h"
 #include "checkpoint/records.h"
 #include "checkpoint/snapshot.h"
+#include "checkpoint/verify.h"
 
 namespace gptrain {
+namespace {
+
+/// The contents of a manifest that lists records; nothing if there is none, or another one.
+std::string readable_manifest(const CheckpointFolder& checkpoint) {
+    try {
+        std::string manifest = read_manifest_text(checkpoint.path);
+        const AnyManifest any = parse_any_manifest_of(checkpoint.path, manifest);
+        return std::holds_alternative<CheckpointIndex>(any) ? manifest : "";
+    } catch (const Error&) {
+        return {};
+    }
+}
+
+}  // namespace
+
 CheckpointSaver::CheckpointSaver(Backend& backend, Arena& snapshot, const MpiSession& ranks,
                                  SaverOptions options)
     : backend_(backend), snapshot_arena_(snapshot), ranks_(ranks), options_(std::move(options)) {
@@ -85,17 +101,51 @@ void CheckpointSaver::plan_files(std::int64_t step, std::span<const OwnedState> 
     ShardLayout layout;
     std::string records;
     ranks_.run_on_all([&] {
-        const TemporaryFolder scratch(parent, checkpoint_name(step));
-        if (!owned.empty()) layout = plan_shard_file(scratch.path(), ranks_.rank(), owned);
+        if (!owned.empty())
+            layout = plan_shard_file(parent / checkpoint_name(step), ranks_.rank(), owned);
         records = to_message({{}, layout.tensors});
     });
     const std::vector<std::string> of_all = ranks_.gather(records);
     ranks_.run_on_first([&] {
-        const TemporaryFolder scratch(parent, checkpoint_name(step));
-        model_index_ = virtual_index(scratch.path() / model_index_name, merged(of_all).tensors,
-                                     options_.model);
+        std::vector<TensorRecord> tensors = merged(of_all).tensors;
+        entries_ = index_of(tensors);
+        std::int64_t parts = 0;
+        for (const TensorRecord& tensor : tensors)
+            parts += std::ssize(tensor.extents);
+        if (parts <= options_.most_viewed_parts) {
+            viewed_ = std::move(tensors);
+        } else {
+            print("checkpoints have no model.h5, because the ranks hold ", grouped(parts),
+                  " parts of tensors; gptrain inspect CHECKPOINT --view makes it");
+        }
     });
+    verify_older();
     layout_ = std::move(layout);
+}
+
+void CheckpointSaver::verify_older() {
+    std::vector<CheckpointFolder> older;
+    if (ranks_.rank() == 0) older = list_checkpoints(options_.retention.folder);
+    const std::int64_t most = options_.retention.keep_last;
+    const std::int64_t count = ranks_.max(std::min(std::ssize(older), most));
+    for (std::int64_t i = 0; i < count; ++i) {
+        std::string manifest;
+        if (ranks_.rank() == 0) manifest = readable_manifest(older[static_cast<std::size_t>(i)]);
+        manifest = ranks_.broadcast(manifest);
+        // Version 1 has no records that ranks could share.
+        if (manifest.empty()) continue;
+        const std::filesystem::path folder = ranks_.broadcast(
+            ranks_.rank() == 0 ? older[static_cast<std::size_t>(i)].path.string() : "");
+        bool damaged = false;
+        try {
+            const AnyManifest index = parse_any_manifest_of(folder, manifest);
+            verify_part(folder, std::get<CheckpointIndex>(index), ranks_.rank(), ranks_.size());
+        } catch (const Error&) {
+            damaged = true;
+        }
+        if (ranks_.max(damaged ? 1 : 0) == 0 && ranks_.rank() == 0)
+            verified_.add(older[static_cast<std::size_t>(i)]);
+    }
 }
 
 void CheckpointSaver::start(Stage stage, std::function<std::string()> work) {
@@ -127,8 +177,9 @@ void CheckpointSaver::next_stage() {
     failures_ = 0;
 }
 
-std::string CheckpointSaver::write_files(const BlockSource& blocks) const {
+std::string CheckpointSaver::write_files(const BlockSource& blocks) {
     const std::filesystem::path folder = save_.folder;
+    make_model_index();
     // Reserve the space of all files before writing any data.
     const std::vector<WholeFile> own =
         ranks_.rank() == 0 ? whole_files() : std::vector<WholeFile>();
@@ -138,24 +189,34 @@ std::string CheckpointSaver::write_files(const BlockSource& blocks) const {
     ShardRecords records;
     if (!layout_->tensors.empty()) {
         File shard = create_reserved(folder / layout_->file, layout_->hdf5.bytes);
-        records = {{file_record(*layout_)}, write_shard_file(std::move(shard), *layout_, blocks)};
+        records.files = write_shard(std::move(shard), *layout_, blocks);
     }
     for (std::size_t i = 0; i < own.size(); ++i)
         write_whole(std::move(reserved[i]), own[i].contents);
     return to_message(records);
 }
 
+void CheckpointSaver::make_model_index() {
+    if (viewed_.empty()) return;
+    const std::filesystem::path folder = save_.folder;
+    model_index_ = virtual_index(folder / model_index_name, viewed_, options_.model);
+    viewed_.clear();
+}
+
 std::vector<WholeFile> CheckpointSaver::whole_files() const {
-    std::vector<WholeFile> files = {{model_index_name, model_index_}};
+    std::vector<WholeFile> files;
+    if (!model_index_.empty()) files.push_back({model_index_name, model_index_});
     files.insert(files.end(), options_.files.begin(), options_.files.end());
     return files;
 }
 
-std::string CheckpointSaver::commit(const std::vector<std::string>& written) const {
-    const std::int64_t bytes = commit_checkpoint(save_.meta, save_.folder, merged(written),
-                                                 whole_files(), options_.retention);
-    const std::chrono::duration<double> seconds = std::chrono::steady_clock::now() - save_.start;
+std::string CheckpointSaver::commit(const std::vector<std::string>& written) {
     const auto path = options_.retention.folder / checkpoint_name(save_.meta.step);
+    const std::int64_t bytes = commit_checkpoint(
+        save_.meta, save_.folder, {merged(written).files, entries_}, whole_files(), path);
+    verified_.add({save_.meta.step, path});
+    remove_old_checkpoints(options_.retention, save_.meta.step, verified_);
+    const std::chrono::duration<double> seconds = std::chrono::steady_clock::now() - save_.start;
     return text("saved ", path.string(), ": ", human_bytes(bytes), " in ",
                 fixed(seconds.count(), 1), " s");
 }

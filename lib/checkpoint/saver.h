@@ -1,6 +1,7 @@
 // Saves checkpoints. A save writes to "step-000500.tmp-...": it first reserves the space of every
-// file, then writes the data, syncs files and folder, writes the manifest, renames the folder once
-// and syncs its parent. A save that fails or dies leaves earlier checkpoints untouched.
+// file, then writes the data and each rank's record, syncs files and folder, reads back what is not
+// data, writes the manifest, renames the folder once and syncs its parent. A save that fails or
+// dies leaves earlier checkpoints untouched.
 #pragma once
 
 #include <chrono>
@@ -17,6 +18,7 @@
 #include "checkpoint/block_source.h"
 #include "checkpoint/commit.h"
 #include "checkpoint/folder.h"
+#include "checkpoint/retention.h"
 #include "checkpoint/shard_file.h"
 #include "comm/mpi_session.h"
 
@@ -31,20 +33,24 @@ struct SaverOptions {
     Json model = Json::object();
     /// Called on rank 0 with the reason of every save that failed because of the disk.
     std::function<void(const std::string&)> failed = {};
+    /// With more parts of tensors in all shard files, checkpoints have no model.h5, which would
+    /// take minutes to make (write_view).
+    std::int64_t most_viewed_parts = 200'000;
 };
 
-/// Every rank writes one file with what it owns; then rank 0, which makes the folder and the index,
-/// commits. An asynchronous save does both on a thread of each rank while training continues. These
-/// threads never communicate: when all have written, and again when rank 0 has committed, the ranks
-/// agree on it in a common call of `poll`. So a lost rank is noticed as in any collective, and
-/// all ranks learn of success or failure in the same call.
+/// Every rank writes one file with what it owns, and its record; then rank 0, which makes the
+/// folder and the index, commits. An asynchronous save does both on a thread of each rank while
+/// training continues. These threads never communicate: when all have written, and again when rank
+/// 0 has committed, the ranks agree on it in a common call of `poll`. So a lost rank is noticed as
+/// in any collective, and all ranks learn of success or failure in the same call.
 ///
 /// A save that fails because of the disk (io) leaves nothing behind, and training continues: rank 0
 /// warns, and the next save is the next attempt. After `max_failures` failures in a row the
 /// failure is thrown; `wait` always throws. All ranks throw the same (CommonError).
 ///
-/// The HDF5 library runs only inside `save`, until its first success there (Debian's build is not
-/// thread-safe). Later saves, and the threads, write the bytes laid out then.
+/// The HDF5 library runs only in the first save (Debian's build is not thread-safe): first inside
+/// `save`, then on rank 0's thread, which makes model.h5 while the ranks write. Later saves write
+/// the bytes laid out then.
 class CheckpointSaver {
 public:
     static constexpr int max_failures = 3;
@@ -90,11 +96,16 @@ private:
     void start(Stage stage, std::function<std::string()> work);
     /// Waits for the stage's work on all ranks and moves to the next stage.
     void next_stage();
-    /// Writes this rank's files; returns their records as a message.
-    std::string write_files(const BlockSource& blocks) const;
-    /// model.h5 and the files in the options.
+    /// Finds out which checkpoints of earlier starts verify, each rank a part of each.
+    void verify_older();
+    /// Writes and reads back this rank's files; returns what the manifest says of them, as a
+    /// message.
+    std::string write_files(const BlockSource& blocks);
+    /// Makes model.h5, once.
+    void make_model_index();
+    /// model.h5, if there is one, and the files in the options.
     std::vector<WholeFile> whole_files() const;
-    std::string commit(const std::vector<std::string>& written) const;
+    std::string commit(const std::vector<std::string>& written);
     void abandon_save(const CommonError& failure);
     /// Warns of a failure not yet reported, or throws it if it is one too many.
     void report_failure();
@@ -104,7 +115,11 @@ private:
     const MpiSession& ranks_;
     SaverOptions options_;
     std::optional<ShardLayout> layout_;  ///< made by the first save
-    std::string model_index_;            ///< contents of model.h5, made with it; on rank 0
+    // On rank 0:
+    std::vector<TensorEntry> entries_;  ///< of the manifest, made with the layout
+    std::vector<TensorRecord> viewed_;  ///< what model.h5 shows, until it is made
+    std::string model_index_;           ///< contents of model.h5
+    VerifiedCheckpoints verified_;
     std::vector<Tensor> snapshot_;
     Stage stage_ = Stage::idle;  ///< the same on all ranks
     SaveInProgress save_;

@@ -2,22 +2,17 @@
 
 #include <algorithm>
 #include <bit>
-#include <map>
 
 #include "base/checked.h"
 #include "base/crc32c.h"
 #include "base/parallel_for.h"
+#include "checkpoint/shard_record.h"
+#include "checkpoint/verify.h"
 
 namespace gptrain {
 namespace {
 
 static_assert(std::endian::native == std::endian::little, "fp32 values are written as they are");
-
-std::string shard_file_name(int rank) {
-    const std::string digits = text(rank);
-    return text("shard-", std::string(digits.size() < 5 ? 5 - digits.size() : 0, '0'), digits,
-                ".h5");
-}
 
 Hdf5Dataset dataset_for(const TensorRecord& tensor, const ExtentRecord& extent) {
     Hdf5Dataset dataset{dataset_path(tensor, extent),
@@ -55,7 +50,7 @@ std::vector<std::uint32_t> write_extent(File& file, const ExtentRecord& extent, 
 
 }  // namespace
 
-ShardLayout plan_shard_file(const std::filesystem::path& scratch, int rank,
+ShardLayout plan_shard_file(const std::filesystem::path& folder, int rank,
                             std::span<const OwnedState> owned) {
     ShardLayout layout;
     layout.file = shard_file_name(rank);
@@ -65,17 +60,11 @@ ShardLayout plan_shard_file(const std::filesystem::path& scratch, int rank,
         layout.tensors.push_back({group, shard.name, shard.global, {extent}});
         datasets.push_back(dataset_for(layout.tensors.back(), extent));
     }
-    layout.hdf5 = lay_out_datasets(scratch / (layout.file + ".structure"), datasets);
+    layout.hdf5 = lay_out_datasets(folder / layout.file, datasets);
     for (std::size_t i = 0; i < layout.tensors.size(); ++i) {
         layout.tensors[i].extents.front().byte_offset = layout.hdf5.data_offsets[i];
     }
     return layout;
-}
-
-File create_reserved(const std::filesystem::path& path, std::int64_t bytes) {
-    File file(path, File::Mode::create);
-    file.reserve(bytes);
-    return file;
 }
 
 std::vector<TensorRecord> write_shard_file(File file, const ShardLayout& layout,
@@ -101,20 +90,16 @@ FileRecord file_record(const ShardLayout& layout) {
     return {layout.file, layout.hdf5.bytes, crc};
 }
 
-std::vector<TensorRecord> merge_tensors(std::vector<TensorRecord> parts) {
-    std::vector<TensorRecord> merged;
-    std::map<std::pair<std::string, std::string>, std::size_t> places;
-    for (TensorRecord& part : parts) {
-        const auto [place, is_new] = places.try_emplace({part.group, part.name}, merged.size());
-        if (is_new) {
-            merged.push_back(std::move(part));
-            continue;
-        }
-        TensorRecord& whole = merged[place->second];
-        GPTRAIN_CHECK(whole.shape == part.shape, whole.name, ": ranks differ in its shape");
-        std::move(part.extents.begin(), part.extents.end(), std::back_inserter(whole.extents));
-    }
-    return merged;
+std::vector<FileRecord> write_shard(File file, const ShardLayout& layout,
+                                    const BlockSource& blocks) {
+    const std::filesystem::path folder = file.path().parent_path();
+    const std::string text = record_text(write_shard_file(std::move(file), layout, blocks));
+    const FileRecord record{record_file_name(shard_number(layout.file)), std::ssize(text),
+                            crc32c(text.data(), text.size())};
+    write_whole(create_reserved(folder / record.name, record.bytes), text);
+    const FileRecord shard = file_record(layout);
+    as_written([&] { verify_shard(folder, shard, record); });
+    return {shard, record};
 }
 
 }  // namespace gptrain

@@ -7,12 +7,14 @@
 #include <filesystem>
 #include <span>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "base/file.h"
 #include "checkpoint/block_source.h"
 #include "checkpoint/hdf5_layout.h"
 #include "checkpoint/manifest.h"
+#include "checkpoint/reserved_file.h"
 #include "checkpoint/state_source.h"
 
 namespace gptrain {
@@ -25,22 +27,21 @@ struct ShardLayout {
     Hdf5Layout hdf5;
 };
 
-/// Lays out the file of `rank`. HDF5 works on a scratch file in `scratch`, which is removed.
-ShardLayout plan_shard_file(const std::filesystem::path& scratch, int rank,
+/// Lays out the file of `rank`; `folder` is for messages.
+ShardLayout plan_shard_file(const std::filesystem::path& folder, int rank,
                             std::span<const OwnedState> owned);
-
-/// Creates a checkpoint file and reserves all of its disk space.
-File create_reserved(const std::filesystem::path& path, std::int64_t bytes);
 
 /// Writes layout and data to the reserved `file` and makes it durable. `blocks` is indexed like the
 /// layout's tensors. Returns these with their checksums.
 std::vector<TensorRecord> write_shard_file(File file, const ShardLayout& layout,
                                            const BlockSource& blocks);
 
-/// The manifest's record of the layout's file.
+/// What the manifest says of the layout's file.
 FileRecord file_record(const ShardLayout& layout);
 
-/// Merges the records of all ranks: one per tensor, in order of first appearance.
-std::vector<TensorRecord> merge_tensors(std::vector<TensorRecord> parts);
+/// Writes the shard file, reserved as `file`, and its record next to it, makes both durable, and
+/// reads back everything but the tensors' bytes. Returns what the manifest says of the two.
+std::vector<FileRecord> write_shard(File file, const ShardLayout& layout,
+                                    const BlockSource& blocks);
 
 }  // namespace gptrain

@@ -6,7 +6,9 @@
 #include <vector>
 
 #include "base/crc32c.h"
+#include "base/parallel_for.h"
 #include "checkpoint/block.h"
+#include "checkpoint/shard_record.h"
 
 namespace gptrain {
 namespace {
@@ -30,7 +32,9 @@ std::uint32_t crc_of_range(const File& file, std::int64_t begin, std::int64_t en
 }
 
 void verify_file(const std::filesystem::path& folder, const FileRecord& record,
-                 std::vector<Placed> placed, VerifyDepth depth, std::span<std::byte> buffer) {
+                 std::vector<Placed> placed, VerifyDepth depth) {
+    const auto memory = std::make_unique_for_overwrite<std::byte[]>(checkpoint_block_bytes);
+    const std::span buffer(memory.get(), checkpoint_block_bytes);
     std::sort(placed.begin(), placed.end(), [](const Placed& a, const Placed& b) {
         return a.extent->byte_offset < b.extent->byte_offset;
     });
@@ -57,18 +61,59 @@ void verify_file(const std::filesystem::path& folder, const FileRecord& record,
 
 Manifest verify_checkpoint(const std::filesystem::path& folder, VerifyDepth depth) {
     Manifest manifest = read_manifest(folder);
-    std::map<std::string, std::vector<Placed>> placed;
+    std::map<std::string_view, std::vector<Placed>> placed;
     for (const TensorRecord& tensor : manifest.tensors) {
         for (const ExtentRecord& extent : tensor.extents) {
             placed[extent.file].push_back({&tensor, &extent});
         }
     }
-    const auto memory = std::make_unique_for_overwrite<std::byte[]>(checkpoint_block_bytes);
-    const std::span buffer(memory.get(), checkpoint_block_bytes);
-    for (const FileRecord& file : manifest.files) {
-        verify_file(folder, file, std::move(placed[file.name]), depth, buffer);
-    }
+    parallel_for(std::ssize(manifest.files), checkpoint_threads, [&](std::int64_t i) {
+        const FileRecord& file = manifest.files[static_cast<std::size_t>(i)];
+        const auto of_file = placed.find(file.name);
+        verify_file(folder, file, of_file == placed.end() ? std::vector<Placed>() : of_file->second,
+                    depth);
+    });
     return manifest;
+}
+
+void verify_part(const std::filesystem::path& folder, const CheckpointIndex& index, int part,
+                 int parts) {
+    const IndexLookup lookup(index);
+    std::vector<const FileRecord*> shards;
+    for (const FileRecord& file : index.files) {
+        if (const auto shard = shard_number_of(file.name)) {
+            if (*shard % parts == part) shards.push_back(&file);
+        } else if (part == 0 && !record_number_of(file.name)) {
+            verify_whole(folder, file);
+        }
+    }
+    parallel_for(std::ssize(shards), checkpoint_threads, [&](std::int64_t i) {
+        const FileRecord& shard = *shards[static_cast<std::size_t>(i)];
+        verify_shard(folder, shard, lookup.file(record_file_name(shard_number(shard.name))));
+    });
+}
+
+void verify_shard(const std::filesystem::path& folder, const FileRecord& shard,
+                  const FileRecord& record) {
+    const std::vector<TensorRecord> tensors = read_record(folder, shard, record);
+    std::vector<Placed> placed;
+    for (const TensorRecord& tensor : tensors) {
+        for (const ExtentRecord& extent : tensor.extents)
+            placed.push_back({&tensor, &extent});
+    }
+    verify_file(folder, shard, std::move(placed), VerifyDepth::structure);
+}
+
+void verify_whole(const std::filesystem::path& folder, const FileRecord& file) {
+    verify_file(folder, file, {}, VerifyDepth::structure);
+}
+
+void as_written(const std::function<void()>& check) {
+    try {
+        check();
+    } catch (const Error& error) {
+        fail(ExitCode::io, "the checkpoint just written does not read back: ", error.what());
+    }
 }
 
 }  // namespace gptrain

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <filesystem>
+#include <functional>
 
 #include "checkpoint/manifest.h"
 
@@ -12,8 +13,23 @@ enum class VerifyDepth {
     full,       ///< every byte
 };
 
-/// Throws Error (bad_input) with the file, dataset and byte range of the first damage, or Error
-/// (io) if a file cannot be read.
+/// Throws Error (bad_input) with file, dataset and byte range of damage, or Error (io) if a file
+/// cannot be read. A few threads read.
 Manifest verify_checkpoint(const std::filesystem::path& folder, VerifyDepth depth);
+
+/// Verifies the structure of part `part` of `parts` of a checkpoint: some of its shard files, with
+/// their records, and in part 0 its other files. So several ranks share the work.
+void verify_part(const std::filesystem::path& folder, const CheckpointIndex& index, int part,
+                 int parts);
+
+/// Verifies the structure of a shard file, and its record.
+void verify_shard(const std::filesystem::path& folder, const FileRecord& shard,
+                  const FileRecord& record);
+
+/// Verifies a file that holds no tensors.
+void verify_whole(const std::filesystem::path& folder, const FileRecord& file);
+
+/// Runs `check`, which reads what was just written. Damage is then a fault of the disk: Error (io).
+void as_written(const std::function<void()>& check);
 
 }  // namespace gptrain

@@ -12,17 +12,18 @@ std::int64_t write_checkpoint(const std::filesystem::path& folder, const Checkpo
     std::vector<OwnedState> owned;
     for (const Shard& tensor : weights.tensors)
         owned.push_back({"weight", tensor, {}});
-    const ShardLayout layout = plan_shard_file(temporary.path(), 0, owned);
+    const ShardLayout layout = plan_shard_file(folder, 0, owned);
     const std::string index =
-        virtual_index(temporary.path() / model_index_name, layout.tensors, weights.model);
+        virtual_index(folder / model_index_name, layout.tensors, weights.model);
     std::vector<WholeFile> files = {{model_index_name, index}};
     files.insert(files.end(), weights.files.begin(), weights.files.end());
     File shard = create_reserved(temporary.path() / layout.file, layout.hdf5.bytes);
     for (const auto& [name, contents] : files)
         write_whole(create_reserved(temporary.path() / name, std::ssize(contents)), contents);
-    ShardRecords records = {{file_record(layout)},
-                            write_shard_file(std::move(shard), layout, weights.blocks)};
-    return commit_checkpoint(meta, temporary.path(), std::move(records), files, folder);
+    const std::vector<TensorEntry> entries = index_of(layout.tensors);
+    return commit_checkpoint(meta, temporary.path(),
+                             {write_shard(std::move(shard), layout, weights.blocks), entries},
+                             files, folder);
 }
 
 }  // namespace gptrain

@@ -223,6 +223,17 @@ std::string MpiSession::scatter(const std::function<std::string(int rank)>& text
     return text_for(0);
 }
 
+std::string MpiSession::broadcast(std::string text) const {
+    if (!running()) return text;
+    const ReportedOperation reported(listener_, "broadcast");
+    const MPI_Comm world = state_->world.comm();
+    std::int64_t size = std::ssize(text);
+    check_mpi(MPI_Bcast(&size, 1, MPI_INT64_T, 0, world), "MPI_Bcast");
+    text.resize(static_cast<std::size_t>(size));
+    check_mpi(MPI_Bcast(text.data(), narrow<int>(size), MPI_CHAR, 0, world), "MPI_Bcast");
+    return text;
+}
+
 std::int64_t MpiSession::max(std::int64_t mine) const {
     if (!running()) return mine;
     const ReportedOperation reported(listener_, "largest");

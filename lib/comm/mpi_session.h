@@ -82,6 +82,8 @@ public:
     /// All ranks call it: rank 0 calls `text_for` for each rank in turn and each receives its text.
     /// For texts below 2 GiB.
     std::string scatter(const std::function<std::string(int rank)>& text_for) const;
+    /// All ranks call it: returns rank 0's text. For texts below 2 GiB.
+    std::string broadcast(std::string text) const;
     /// All ranks call it: returns the maximum over the ranks.
     std::int64_t max(std::int64_t mine) const;
     /// All ranks call it: each runs `work`. If it throws on some, all throw the first of these

@@ -6,7 +6,7 @@
 
 #include "base/file.h"
 #include "base/float_values.h"
-#include "checkpoint/commit.h"
+#include "checkpoint/manifest.h"
 #include "spec/make_plan.h"
 #include "train/resume.h"
 

@@ -5,6 +5,7 @@
 
 #include "base/crc32c.h"
 #include "checkpoint/folder.h"
+#include "checkpoint/shard_record.h"
 
 namespace gptrain {
 namespace {

@@ -2,6 +2,7 @@
 #include <cstring>
 
 #include "catch.h"
+#include "checkpoint/view.h"
 #include "saving.h"
 #include "support/hdf5_fixture.h"
 
@@ -74,6 +75,31 @@ TEST_CASE("model.h5 says what model it holds") {
         }
     }
     CHECK(loads(folder.path() / checkpoint_name(1), {1, 1}, 1));
+}
+
+TEST_CASE("a checkpoint of very many parts has no model.h5 until somebody asks for it") {
+    const ScratchFolder folder("no-view");
+    HostBackend backend;
+    Arena arena(backend, MemorySpace::host, "snapshot", 1 << 20);
+    const MpiSession alone;
+    CheckpointSaver saver(backend, arena, alone,
+                          {.retention = {.folder = folder.path()}, .most_viewed_parts = 17});
+    RankState state({}, 0);
+    state.fill(1);
+    saver.save(meta_for(1), state.source());
+    saver.wait();
+    const auto checkpoint = folder.path() / checkpoint_name(1);
+    CHECK_FALSE(std::filesystem::exists(checkpoint / "model.h5"));
+    CHECK(loads(checkpoint, {2, 1}, 1));
+    write_view(checkpoint, {{"num_layers", 2}});
+    const std::string file = (checkpoint / "model.h5").string();
+    CHECK(read_attribute<std::int64_t>(file, "/", "num_layers") == 2);
+    const TestTensor& tensor = small_tensors().front();
+    CHECK(bits_of(read_dataset<float>(file, "/exp_avg/" + tensor.name)) ==
+          expected_bits("exp_avg", tensor, 1));
+    CHECK(verify_checkpoint(checkpoint, VerifyDepth::full).meta.step == 1);
+    CHECK(error_of([&] { write_view(checkpoint, {}); }, ExitCode::usage).find("model.h5") !=
+          std::string::npos);
 }
 
 TEST_CASE("a missing shard file shows as NaN") {

@@ -1,3 +1,4 @@
+#include <functional>
 #include <map>
 #include <set>
 
@@ -82,47 +83,113 @@ const std::map<std::string, std::string> faults = {
     {"tokenizer-name-traversal", "files[2]: 'name' is not a plain name"},
     {"tokenizer-twice", "file 'tokenizer.model' is listed twice"},
     {"unclosed-text", "not valid JSON"},
-    {"version-newer", "unsupported format version 2"},
+    {"version-newer", "unsupported format version 3"},
     {"version-text", "'version' must be an integer"},
 };
 
-}  // namespace
+// The same for manifests of version 2.
+const std::map<std::string, std::string> index_faults = {
+    {"box-key-unknown", "boxes[0]: unknown key 'crc32c'"},
+    {"box-missing", "(weight/a.weight): the boxes hold 12 of 24 elements"},
+    {"box-outside", "boxes[1]: the box is outside the tensor [4, 6]"},
+    {"boxes-missing", "key 'boxes' is missing"},
+    {"boxes-overlap", "two boxes overlap"},
+    {"extents", "unknown key 'extents'"},
+    {"record-missing", "shard files without records"},
+    {"shard-missing", "shard files without records"},
+    {"shards-beyond", "'shards' has shard files that are not among 'files'"},
+    {"shards-count-huge", "'shards' has shard files that are not among 'files'"},
+    {"shards-empty", "boxes[0]: 'shards' is empty"},
+    {"shards-flat", "'shards' must contain [first, step, count]"},
+    {"shards-many-runs", "'shards' has too many runs"},
+    {"shards-negative", "'shards' has shard files that are not among 'files'"},
+    {"shards-step-huge", "'shards' has shard files that are not among 'files'"},
+    {"shards-step-zero", "'shards' has shard files that are not among 'files'"},
+    {"shards-text", "'shards' must contain [first, step, count]"},
+    {"shards-two-numbers", "'shards' must contain [first, step, count]"},
+    {"shards-unknown", "'shards' has shard files that are not among 'files'"},
+    {"tensor-twice", "(weight/a.weight): is listed twice"},
+};
+// The same for records.
+const std::map<std::string, std::string> record_faults = {
+    {"beyond-file", "is outside 'shard-00000.h5' (4096 bytes)"},
+    {"box-outside", "the box is outside the tensor [4, 6]"},
+    {"bytes-wrong", "extents[0]: 'bytes' must be 48"},
+    {"crc-count", "'crc32c' has 2 values for 48 bytes"},
+    {"crc-wide", "'crc32c' is not a CRC-32C"},
+    {"dtype-bf16", "'dtype' must be fp32"},
+    {"empty", "not valid JSON"},
+    {"file-named", "unknown key 'file'"},
+    {"flat-beyond", "'flat' is not a range"},
+    {"flat-reversed", "'flat' is not a range"},
+    {"format-other", "'format' must be"},
+    {"key-unknown", "unknown key 'step'"},
+    {"name-traversal", "'name' is not a plain name"},
+    {"not-json", "not valid JSON"},
+    {"offset-huge", "'byte_offset' is out of range"},
+    {"shape-zero", "'shape' is out of range"},
+    {"shared-bytes", "overlap in 'shard-00000.h5'"},
+    {"tensors-object", "'tensors' must be an array"},
+    {"version-older", "'version' 2"},
+};
 
-TEST_CASE("hostile manifests are refused, and it is said why") {
+/// Checks the message on each file of a folder of the corpus. `parse` takes a file's contents.
+void check_corpus(const std::string& folder, const std::map<std::string, std::string>& expected,
+                  const std::function<void(const std::string&)>& parse) {
     const std::filesystem::path corpus =
-        std::filesystem::path(GPTRAIN_TEST_DATA) / "../corpus/manifest";
+        std::filesystem::path(GPTRAIN_TEST_DATA) / "../corpus" / folder;
     std::set<std::string> seen;
     for (const auto& entry : std::filesystem::directory_iterator(corpus)) {
         const std::string name = entry.path().stem().string();
         CAPTURE(name);
         seen.insert(name);
-        const std::string manifest = sealed(read_file(entry.path(), 1 << 20));
+        const std::string contents = read_file(entry.path(), 1 << 20);
         if (name == "good") {
-            const Manifest good = parse_manifest(manifest, "m");
-            CHECK(good.tensors.front().extents.size() == 3);
-            CHECK(good.find_file("tokenizer.model")->bytes == 60);
+            CHECK_NOTHROW(parse(contents));
             continue;
         }
-        REQUIRE(faults.count(name) == 1);
-        const std::string message = error_of([&] { parse_manifest(manifest, "m"); });
+        REQUIRE(expected.count(name) == 1);
+        const std::string message = error_of([&] { parse(contents); });
+        CAPTURE(message);
         CHECK(message.rfind("m:", 0) == 0);
-        CHECK(message.find(faults.at(name)) != std::string::npos);
+        CHECK(message.find(expected.at(name)) != std::string::npos);
         CHECK(message.find('\n') == std::string::npos);
     }
-    CHECK(seen.size() == faults.size() + 1);
+    CHECK(seen.size() == expected.size() + 1);
+}
+
+}  // namespace
+
+TEST_CASE("hostile manifests are refused, and it is said why") {
+    check_corpus("manifest", faults, [](const std::string& contents) {
+        const auto manifest = std::get<Manifest>(parse_any_manifest(sealed(contents), "m"));
+        CHECK(manifest.tensors.front().extents.size() == 3);
+        CHECK(manifest.find_file("tokenizer.model")->bytes == 60);
+    });
+    check_corpus("index", index_faults, [](const std::string& contents) {
+        const auto index = std::get<CheckpointIndex>(parse_any_manifest(sealed(contents), "m"));
+        CHECK(index.tensors.front().boxes.front().shards ==
+              std::vector<ShardRun>{{.first = 0, .step = 2, .count = 2}});
+    });
+    check_corpus("record", record_faults, [](const std::string& contents) {
+        const std::vector<TensorRecord> tensors =
+            parse_record(contents, {"shard-00000.h5", 4096, 0}, "m");
+        CHECK(tensors.front().extents.size() == 2);
+    });
 }
 
 TEST_CASE("manifests too deep or too large are refused") {
     const std::string deep = sealed("{\n\"identity\":" + std::string(1000000, '[') + "\n");
-    CHECK(error_of([&] { parse_manifest(deep, "m"); }).find("nested deeper") != std::string::npos);
+    CHECK(error_of([&] { parse_any_manifest(deep, "m"); }).find("nested deeper") !=
+          std::string::npos);
 
     Manifest manifest{meta_for(1), {{"shard-00000.h5", 8192, 0}}, {{"weight", "a", {2000}, {}}}};
     for (std::int64_t i = 0; i < 2000; ++i) {
         manifest.tensors.front().extents.push_back(
             {{{i}, {1}}, 0, 1, "shard-00000.h5", 4 * i, {0}});
     }
-    const std::string boxes = to_text(manifest);
-    CHECK(error_of([&] { parse_manifest(boxes, "m"); }).find("more than 1024 boxes") !=
+    const std::string boxes = version_1_text(manifest);
+    CHECK(error_of([&] { parse_any_manifest(boxes, "m"); }).find("more than 1024 boxes") !=
           std::string::npos);
 
     const ScratchFolder folder("huge");

@@ -77,7 +77,8 @@ TEST_CASE("synchronous and asynchronous saves write the same bytes") {
         SavingRun run({.folder = folder.path() / (async ? "a" : "s")}, async);
         run.save(3);
     }
-    for (const std::string name : {"shard-00000.h5", "model.h5", "manifest.json"}) {
+    for (const std::string name :
+         {"shard-00000.h5", "record-00000.json", "model.h5", "manifest.json"}) {
         CAPTURE(name);
         CHECK(read_file(folder.path() / "a/step-000003" / name, 1 << 24) ==
               read_file(folder.path() / "s/step-000003" / name, 1 << 24));
@@ -170,10 +171,13 @@ TEST_CASE("nothing older goes for a checkpoint that does not read back") {
     }
     // The disk loses a file that was written.
     const TemporaryFolder temporary(folder.path(), checkpoint_name(3));
-    const ShardRecords lost = {{{"shard-00000.h5", 10, 0}}, {}};
-    const std::string message =
-        error_of([&] { commit_checkpoint(meta_for(3), temporary.path(), lost, {}, retention); },
-                 ExitCode::io);
+    const WholeFile lost = {"tokenizer.model", "lost"};
+    const std::string message = error_of(
+        [&] {
+            commit_checkpoint(meta_for(3), temporary.path(), {}, {&lost, 1},
+                              folder.path() / checkpoint_name(3));
+        },
+        ExitCode::io);
     CHECK(contains(message, "does not read back"));
     CHECK(loads(folder.path() / "step-000001", {}, 1));
     CHECK(loads(folder.path() / "step-000002", {}, 2));

@@ -47,6 +47,7 @@ public:
                 }
             }
         }
+        if (path.extension() == ".json") return ": is damaged (its CRC-32C does not match";
         return ": the HDF5 structure";
     }
 

@@ -250,6 +250,21 @@ TEST_CASE("Too many failed saves in a row end all ranks") {
     CHECK(loaded_step(folder.path()) == 1);
 }
 
+TEST_CASE("Ranks go on from a checkpoint of version 1") {
+    const CommonFolder folder("version-1");
+    {
+        RankRun run(folder.path());
+        run.save(1);
+        run.saver.wait();
+    }
+    ranks().run_on_first([&] { make_version_1(folder.path() / checkpoint_name(1)); });
+    CHECK(loaded_step(folder.path()) == 1);
+    RankRun run(folder.path());
+    run.save(2);
+    run.saver.wait();
+    CHECK(loaded_step(folder.path()) == 2);
+}
+
 TEST_CASE("Damage that one rank meets makes all turn to the next older checkpoint") {
     const CommonFolder folder("damage");
     {

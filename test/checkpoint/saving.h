@@ -1,15 +1,16 @@
 // Saves made-up states, either with the saver or rank by rank as several processes would.
 #pragma once
 
-#include "base/crc32c.h"
 #include "base/temporary_file.h"
 #include "checkpoint/folder.h"
 #include "checkpoint/hdf5_layout.h"
 #include "checkpoint/load.h"
 #include "checkpoint/saver.h"
+#include "checkpoint/shard_record.h"
 #include "checkpoint/verify.h"
 #include "mesh_state.h"
 #include "support/host_backend.h"
+#include "support/version_1_manifest.h"
 
 namespace gptrain::test {
 
@@ -40,34 +41,45 @@ struct SavingRun {
     CheckpointSaver saver;
 };
 
-/// Writes a checkpoint as the ranks of a mesh do: each rank its shard file, rank 0 the rest.
+/// Writes a checkpoint as the ranks of a mesh do: each rank its shard file and record, rank 0 the
+/// rest.
 inline std::filesystem::path save_mesh(const std::filesystem::path& folder, const TestMesh& mesh,
                                        std::int64_t step) {
-    const auto temporary = temporary_folder(folder, checkpoint_name(step));
-    std::filesystem::create_directories(temporary);
-    Manifest manifest{meta_for(step), {}, {}};
-    std::vector<TensorRecord> parts;
+    const TemporaryFolder temporary(folder, checkpoint_name(step));
+    std::vector<FileRecord> files;
+    std::vector<TensorRecord> tensors;
     for (int rank = 0; rank < mesh.ranks(); ++rank) {
         RankState state(mesh, rank);
         state.fill(step);
         const std::vector<OwnedState> owned = owned_state(state.source());
-        const ShardLayout layout = plan_shard_file(temporary, rank, owned);
-        File file = create_reserved(temporary / layout.file, layout.hdf5.bytes);
-        for (TensorRecord& part :
-             write_shard_file(std::move(file), layout, blocks_of(values_of(owned)))) {
-            parts.push_back(std::move(part));
-        }
-        manifest.files.push_back(file_record(layout));
+        const ShardLayout layout = plan_shard_file(temporary.path(), rank, owned);
+        File file = create_reserved(temporary.path() / layout.file, layout.hdf5.bytes);
+        for (FileRecord& written :
+             write_shard(std::move(file), layout, blocks_of(values_of(owned))))
+            files.push_back(std::move(written));
+        tensors.insert(tensors.end(), layout.tensors.begin(), layout.tensors.end());
     }
-    manifest.tensors = merge_tensors(std::move(parts));
+    tensors = merge_tensors(std::move(tensors));
     const std::string index =
-        virtual_index(temporary / "model.h5", manifest.tensors, Json::object());
-    write_file_durably(temporary / "model.h5", index);
-    manifest.files.push_back({"model.h5", std::ssize(index), crc32c(index.data(), index.size())});
-    write_file_durably(temporary / "manifest.json", to_text(manifest));
+        virtual_index(temporary.path() / model_index_name, tensors, Json::object());
+    const WholeFile whole = {model_index_name, index};
+    write_whole(create_reserved(temporary.path() / model_index_name, std::ssize(index)), index);
+    const std::vector<TensorEntry> entries = index_of(tensors);
     const auto final_path = folder / checkpoint_name(step);
-    commit_folder(temporary, final_path);
+    commit_checkpoint(meta_for(step), temporary.path(), {std::move(files), entries}, {&whole, 1},
+                      final_path);
     return final_path;
+}
+
+/// Makes a checkpoint one of version 1.
+inline void make_version_1(const std::filesystem::path& checkpoint) {
+    Manifest manifest = read_manifest(checkpoint);
+    std::erase_if(manifest.files, [&](const FileRecord& file) {
+        const bool is_record = record_number_of(file.name).has_value();
+        if (is_record) std::filesystem::remove(checkpoint / file.name);
+        return is_record;
+    });
+    write_file_durably(checkpoint / "manifest.json", version_1_text(manifest));
 }
 
 /// Loads the state on every rank of a mesh and compares every bit.

@@ -1,6 +1,7 @@
-// A whole checkpoint with correct checksums, built from the input: shard files, and a manifest that
-// cuts tensors into boxes and ranges. As built it is valid and must load, each element from its own
-// place. Then one number or name may be made hostile, and the checkpoint may be refused.
+// A whole checkpoint with correct checksums, built from the input: shard files, with records or in
+// version 1 without, and a manifest that cuts tensors into boxes and ranges. As built it is valid
+// and must load, each element from its own place. Then one number or name may be made hostile, and
+// the checkpoint may be refused.
 #include <algorithm>
 #include <cstring>
 #include <vector>
@@ -8,12 +9,15 @@
 #include "base/crc32c.h"
 #include "checkpoint/describe.h"
 #include "checkpoint/load.h"
+#include "checkpoint/manifest_part.h"
 #include "checkpoint/restart_point.h"
+#include "checkpoint/shard_record.h"
 #include "fuzz/choices.h"
 #include "fuzz/target.h"
 #include "support/host_backend.h"
 #include "support/sealed_manifest.h"
 #include "support/temp_folder.h"
+#include "support/version_1_manifest.h"
 
 using namespace gptrain;
 using test::Choices;
@@ -135,40 +139,102 @@ Json& any_of(Choices& choices, Json& items) {
     return items[static_cast<std::size_t>(choices.up_to(static_cast<int>(items.size()) - 1))];
 }
 
-/// Changes one number or name of a manifest, or duplicates an entry.
-void damage(Choices& choices, Json& manifest) {
-    Json& tensor = any_of(choices, manifest["tensors"]);
-    Json& extent = any_of(choices, tensor["extents"]);
-    Json& file = any_of(choices, manifest["files"]);
-    switch (choices.up_to(14)) {
-        case 0: make_hostile(choices, any_of(choices, tensor["shape"])); break;
-        case 1: make_hostile(choices, any_of(choices, extent["box_offset"])); break;
-        case 2: make_hostile(choices, any_of(choices, extent["box_extent"])); break;
-        case 3: make_hostile(choices, any_of(choices, extent["flat"])); break;
-        case 4: make_hostile(choices, extent["byte_offset"]); break;
-        case 5: make_hostile(choices, extent["bytes"]); break;
-        case 6: make_hostile(choices, any_of(choices, extent["crc32c"])); break;
-        case 7: make_hostile(choices, file["bytes"]); break;
-        case 8: make_hostile(choices, file["rest_crc32c"]); break;
-        case 9: make_hostile(choices, manifest["step"]); break;
-        case 10: extent["file"] = choices.one_of(other_names); break;
-        case 11: file["name"] = choices.one_of(other_names); break;
-        case 12: tensor["name"] = choices.one_of(other_names); break;
-        case 13: tensor["extents"].push_back(Json(extent)); break;
-        default: manifest["tensors"].push_back(Json(tensor));
+/// Changes one number of an extent, or duplicates it.
+void damage_extent(Choices& choices, Json& extents) {
+    Json& extent = any_of(choices, extents);
+    switch (choices.up_to(6)) {
+        case 0: make_hostile(choices, any_of(choices, extent["box_offset"])); break;
+        case 1: make_hostile(choices, any_of(choices, extent["box_extent"])); break;
+        case 2: make_hostile(choices, any_of(choices, extent["flat"])); break;
+        case 3: make_hostile(choices, extent["byte_offset"]); break;
+        case 4: make_hostile(choices, extent["bytes"]); break;
+        case 5: make_hostile(choices, any_of(choices, extent["crc32c"])); break;
+        default: extents.push_back(Json(extent));
     }
 }
 
-/// The manifest's text with the checksum corrected after damage.
-std::string manifest_text(Choices& choices, const Manifest& manifest, bool damaged) {
-    const std::string valid = to_text(manifest);
-    if (!damaged) return valid;
+/// Changes one number of a box, or duplicates it.
+void damage_box(Choices& choices, Json& boxes) {
+    Json& box = any_of(choices, boxes);
+    Json& run = any_of(choices, box["shards"]);
+    switch (choices.up_to(4)) {
+        case 0: make_hostile(choices, any_of(choices, box["offset"])); break;
+        case 1: make_hostile(choices, any_of(choices, box["extent"])); break;
+        case 2: make_hostile(choices, any_of(choices, run)); break;
+        case 3: box["shards"].push_back(Json(run)); break;
+        default: boxes.push_back(Json(box));
+    }
+}
+
+/// Changes one number or name of a list of tensors, or duplicates an entry.
+void damage_tensors(Choices& choices, Json& tensors) {
+    if (tensors.empty()) return;
+    Json& tensor = any_of(choices, tensors);
+    switch (choices.up_to(5)) {
+        case 0: make_hostile(choices, any_of(choices, tensor["shape"])); break;
+        case 1: tensor["name"] = choices.one_of(other_names); break;
+        case 2: tensors.push_back(Json(tensor)); break;
+        default:
+            if (tensor.contains("boxes")) {
+                damage_box(choices, tensor["boxes"]);
+            } else {
+                damage_extent(choices, tensor["extents"]);
+                Json& extent = any_of(choices, tensor["extents"]);
+                if (choices.yes()) extent["file"] = choices.one_of(other_names);
+            }
+    }
+}
+
+/// Changes one number or name of a manifest, or duplicates an entry.
+void damage_manifest(Choices& choices, Json& manifest) {
+    Json& file = any_of(choices, manifest["files"]);
+    switch (choices.up_to(9)) {
+        case 0: make_hostile(choices, file["bytes"]); break;
+        case 1: make_hostile(choices, file["rest_crc32c"]); break;
+        case 2: make_hostile(choices, manifest["step"]); break;
+        case 3: file["name"] = choices.one_of(other_names); break;
+        default: damage_tensors(choices, manifest["tensors"]);
+    }
+}
+
+/// A manifest's text with the checksum corrected after damage.
+std::string damaged_manifest(Choices& choices, const std::string& valid) {
     Json json = parse_json(valid, "manifest.json");
     json.erase("crc32c");
-    damage(choices, json);
+    damage_manifest(choices, json);
     std::string body = to_line(json);
     body.back() = ',';
     return test::sealed(body + "\n");
+}
+
+/// The record of a shard file.
+std::string record_of(const Built& built, const std::string& file) {
+    std::vector<TensorRecord> tensors;
+    for (TensorRecord tensor : built.manifest.tensors) {
+        std::erase_if(tensor.extents,
+                      [&](const ExtentRecord& extent) { return extent.file != file; });
+        if (!tensor.extents.empty()) tensors.push_back(std::move(tensor));
+    }
+    return record_text(tensors);
+}
+
+/// Writes the records and returns the manifest.
+std::string write_records(Choices& choices, const std::filesystem::path& folder, const Built& built,
+                          bool damaged) {
+    const Manifest& manifest = built.manifest;
+    CheckpointIndex index{manifest.meta, manifest.files, index_of(manifest.tensors)};
+    for (int shard = 0; shard < file_count; ++shard) {
+        std::string record = record_of(built, file_names[shard]);
+        if (damaged && choices.yes()) {
+            Json json = parse_json(record, "record");
+            damage_tensors(choices, json["tensors"]);
+            record = to_line(json);
+        }
+        const std::string name = record_file_name(shard);
+        test::fill(folder / name, record);
+        index.files.push_back({name, std::ssize(record), crc32c(record.data(), record.size())});
+    }
+    return to_text(index);
 }
 
 /// The element's bits as the files hold them.
@@ -191,7 +257,7 @@ std::uint32_t stored(const Built& built, const TensorRecord& tensor, std::int64_
 
 /// Loads a random part of each tensor and compares every element.
 void load(Choices& choices, const std::filesystem::path& folder, const Built& built,
-          const Manifest& manifest) {
+          const Manifest& manifest, const CheckpointIndex* index) {
     HostBackend backend;
     for (const TensorRecord& tensor : manifest.tensors) {
         Shard needed = Shard::whole(tensor.name, tensor.shape);
@@ -206,9 +272,14 @@ void load(Choices& choices, const std::filesystem::path& folder, const Built& bu
         std::vector<std::uint32_t> values(static_cast<std::size_t>(needed.elements()));
         const Tensor view(reinterpret_cast<std::byte*>(values.data()), DType::f32,
                           Shape{needed.elements()});
-        load_state(folder, manifest, backend, [&](const StateVisitor& visit) {
+        const StateSource source = [&](const StateVisitor& visit) {
             visit({tensor.group, needed, view});
-        });
+        };
+        if (index == nullptr) {
+            load_state(folder, manifest, backend, source);
+        } else {
+            load_state(folder, read_part(folder, *index, needs_of(source)), backend, source);
+        }
         for (std::int64_t i = 0; i < needed.elements(); ++i) {
             GPTRAIN_CHECK(values[static_cast<std::size_t>(i)] ==
                           stored(built, tensor, needed.global_index(needed.flat_begin + i)));
@@ -233,11 +304,18 @@ int LLVMFuzzerTestOneInput(const std::uint8_t* bytes, std::size_t size) {
     const Built built = build(choices);
     for (std::size_t i = 0; i < built.contents.size(); ++i)
         test::fill(folder / file_names[i], built.contents[i]);
-    test::fill(folder / "manifest.json", manifest_text(choices, built.manifest, damaged));
+    const bool old = choices.yes();
+    const std::string valid = old ? test::version_1_text(built.manifest)
+                                  : write_records(choices, folder.path(), built, damaged);
+    const bool of_manifest = damaged && (old || choices.yes());
+    test::fill(folder / "manifest.json", of_manifest ? damaged_manifest(choices, valid) : valid);
     const bool accepted = test::accepts(ExitCode::bad_input, folder.path().string(), [&] {
         describe_checkpoint(folder.path(), true);
         read_whole_file(folder.path(), built);
-        load(choices, folder.path(), built, read_manifest(folder.path()));
+        const Manifest manifest = read_manifest(folder.path());
+        const AnyManifest any =
+            parse_any_manifest_of(folder.path(), read_manifest_text(folder.path()));
+        load(choices, folder.path(), built, manifest, std::get_if<CheckpointIndex>(&any));
     });
     GPTRAIN_CHECK(accepted || damaged);
     return 0;

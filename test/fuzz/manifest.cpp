@@ -2,10 +2,14 @@
 // a resumed run and `generate` read from it.
 #include "checkpoint/manifest.h"
 
+#include <algorithm>
+
+#include "checkpoint/shard_record.h"
 #include "fuzz/target.h"
 #include "infer/inference.h"
 #include "spec/make_plan.h"
 #include "support/sealed_manifest.h"
+#include "support/version_1_manifest.h"
 #include "train/identity.h"
 #include "train/interval_loss.h"
 #include "train/loss_spikes.h"
@@ -30,8 +34,32 @@ void check_promises(const Manifest& manifest) {
     GPTRAIN_CHECK(manifest.bytes() >= 0 && manifest.parameters() >= 0);
 }
 
-void use(const Manifest& manifest) {
-    const CheckpointMeta& meta = manifest.meta;
+void check_promises(const CheckpointIndex& index) {
+    for (const TensorEntry& tensor : index.tensors) {
+        std::int64_t elements = 0;
+        for (const TensorBox& box : tensor.boxes) {
+            elements += box.box.extent.elements();
+            for (const ShardRun& run : box.shards) {
+                for (std::int64_t i = 0; i < run.count; ++i) {
+                    const std::string file = shard_file_name(run.first + i * run.step);
+                    GPTRAIN_CHECK(
+                        std::any_of(index.files.begin(), index.files.end(),
+                                    [&](const FileRecord& listed) { return listed.name == file; }));
+                }
+            }
+        }
+        GPTRAIN_CHECK(elements == tensor.shape.elements());
+    }
+}
+
+std::string written_again(const Manifest& manifest) {
+    return test::version_1_text(manifest);
+}
+std::string written_again(const CheckpointIndex& index) {
+    return to_text(index);
+}
+
+void use(const CheckpointMeta& meta) {
     test::accepts(ExitCode::bad_input, "checkpoint of step ", [&] { saved_data(meta); });
     test::accepts(ExitCode::bad_input, "checkpoint of step ", [&] { saved_tokenizer(meta); });
     test::accepts(ExitCode::usage, "step: ", [&] {
@@ -55,14 +83,16 @@ void use(const Manifest& manifest) {
 }  // namespace
 
 int LLVMFuzzerTestOneInput(const std::uint8_t* bytes, std::size_t size) {
-    const auto read = [](const std::string& json) { return parse_manifest(json, "manifest.json"); };
+    const auto read = [](const std::string& json) {
+        return parse_any_manifest(json, "manifest.json");
+    };
     const std::string json = test::sealed(test::as_text(bytes, size));
-    Manifest manifest;
-    if (!test::accepts(ExitCode::bad_input, "manifest.json:", [&] { manifest = read(json); }))
-        return 0;
-    check_promises(manifest);
-    const std::string written = to_text(manifest);
-    GPTRAIN_CHECK(to_text(read(written)) == written);
-    use(manifest);
+    AnyManifest any;
+    if (!test::accepts(ExitCode::bad_input, "manifest.json:", [&] { any = read(json); })) return 0;
+    std::visit([](const auto& manifest) { check_promises(manifest); }, any);
+    const std::string written = std::visit([](const auto& m) { return written_again(m); }, any);
+    const auto again = read(written);
+    GPTRAIN_CHECK(std::visit([](const auto& m) { return written_again(m); }, again) == written);
+    use(std::visit([](const auto& manifest) { return manifest.meta; }, any));
     return 0;
 }

@@ -16,6 +16,7 @@
 #include "base/log.h"
 #include "checkpoint/folder.h"
 #include "checkpoint/restart_point.h"
+#include "checkpoint/shard_record.h"
 #include "checkpoint/saver.h"
 #include "comm/mpi_mesh.h"
 #include "cpu/cpu_backend.h"

@@ -46,7 +46,7 @@ for setting in checkpoint.async=true checkpoint.async=false; do
             }
         }
         BEGIN {
-            count = split("/shard-00000.h5 /model.h5 /tokenizer.model /manifest.json.tmp", files, " ")
+            count = split("/shard-00000.h5 /record-00000.json /model.h5 /tokenizer.model /manifest.json.tmp", files, " ")
             files[++count] = ""  # the folder itself
         }
         END {

@@ -7,7 +7,7 @@ frozen='training.frozen=[wte.weight, "h.0.*", ln_f.weight]'
 
 # tensors CHECKPOINT [GROUP]: name and checksums of each tensor of the group.
 tensors() {
-    grep -o "{\"group\":\"${2:-weight}\",\"name\":\"[^\"]*\".*" "$1/manifest.json" |
+    grep -o "{\"group\":\"${2:-weight}\",\"name\":\"[^\"]*\".*" "$1/record-00000.json" |
         sed 's/.*"name":"\([^"]*\)".*"crc32c":\(\[[0-9,]*\]\).*/\1 \2/' | sort
 }
 is_frozen() { grep -E '^(wte\.weight|h\.0\..*|ln_f\.weight) '; }

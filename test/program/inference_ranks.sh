@@ -107,7 +107,7 @@ expect_exit 0 "$gptrain" eval --checkpoint "$(checkpoint run 30)" --data unseen.
 mv out alone
 shard=$(checkpoint run 40)/shard-00000.h5
 offset=$(sed -n 's/.*"name":"h.3.mlp.fc.weight".*"byte_offset":\([0-9]*\).*/\1/p' \
-    "$(checkpoint run 40)/manifest.json" | head -n 1)
+    "$(checkpoint run 40)/record-00000.json" | head -n 1)
 cp "$shard" whole.h5
 printf '\xff\xfe\xfd' | dd of="$shard" bs=1 seek="$offset" conv=notrunc status=none
 as_ranks 0 2 eval --checkpoint run --data unseen.txt -- pipeline=2

@@ -35,7 +35,7 @@ awk -F '[:,}]' '
     fail "the output directory holds: $(ls run)"
 [[ $(ls run/checkpoints) == $'step-000025\nstep-000050\nstep-000060' ]] ||
     fail "checkpoints: $(ls run/checkpoints)"
-[[ $(ls "$(checkpoint run 60)") == $'manifest.json\nmodel.h5\nshard-00000.h5\ntokenizer.model' ]] ||
+[[ $(ls "$(checkpoint run 60)") == $'manifest.json\nmodel.h5\nrecord-00000.json\nshard-00000.h5\ntokenizer.model' ]] ||
     fail "a checkpoint holds: $(ls "$(checkpoint run 60)")"
 # model.h5 describes its model.
 for key in num_layers hidden_size num_query_groups head_dim tie_embeddings init_std; do

@@ -1,0 +1,69 @@
+#include "checkpoint/retention.h"
+
+#include <sys/stat.h>
+#include <vector>
+
+#include "base/error.h"
+#include "base/file.h"
+#include "base/log.h"
+#include "checkpoint/verify.h"
+
+namespace gptrain {
+
+VerifiedCheckpoints::Stamp VerifiedCheckpoints::stamp_of(const CheckpointFolder& checkpoint) {
+    struct stat status {};
+    if (::stat((checkpoint.path / "manifest.json").c_str(), &status) != 0) return {};
+    return {
+        .inode = status.st_ino,
+        .bytes = status.st_size,
+        .changed = std::int64_t{status.st_mtim.tv_sec} * 1'000'000'000 + status.st_mtim.tv_nsec};
+}
+
+void VerifiedCheckpoints::add(const CheckpointFolder& checkpoint) {
+    stamps_[checkpoint.step] = stamp_of(checkpoint);
+}
+
+bool VerifiedCheckpoints::contains(const CheckpointFolder& checkpoint) const {
+    const auto known = stamps_.find(checkpoint.step);
+    const Stamp stamp = stamp_of(checkpoint);
+    return known != stamps_.end() && known->second == stamp && stamp != Stamp{};
+}
+
+bool VerifiedCheckpoints::verifies(const CheckpointFolder& checkpoint) {
+    if (contains(checkpoint)) return true;
+    try {
+        verify_checkpoint(checkpoint.path, VerifyDepth::structure);
+    } catch (const Error&) {
+        return false;
+    }
+    add(checkpoint);
+    return true;
+}
+
+void remove_old_checkpoints(const Retention& retention, std::int64_t newest,
+                            VerifiedCheckpoints& verified) {
+    const std::filesystem::path& folder = retention.folder;
+    std::int64_t kept = 0;
+    std::vector<std::filesystem::path> removed;
+    for (const CheckpointFolder& checkpoint : list_checkpoints(folder)) {
+        if (checkpoint.step > newest) continue;
+        if (kept < retention.keep_last) {
+            kept += verified.verifies(checkpoint) ? 1 : 0;
+            continue;
+        }
+        if (retention.keep_every > 0 && checkpoint.step % retention.keep_every == 0) continue;
+        const auto temporary = temporary_folder(folder, checkpoint.path.filename().string());
+        try {
+            rename_path(checkpoint.path, temporary);
+            removed.push_back(temporary);
+        } catch (const Error& error) {
+            warn(error.what());
+        }
+    }
+    if (removed.empty()) return;
+    sync_folder(folder);
+    for (const std::filesystem::path& path : removed)
+        remove_or_warn(path);
+}
+
+}  // namespace gptrain

@@ -1,0 +1,48 @@
+// Which checkpoints a run keeps.
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <map>
+
+#include "checkpoint/folder.h"
+
+namespace gptrain {
+
+/// Where a run keeps its checkpoints, and how many.
+struct Retention {
+    std::filesystem::path folder;  ///< the run's "checkpoints"
+    std::int64_t keep_last = 3;    ///< at least 2
+    std::int64_t keep_every = 0;   ///< steps that are multiples of it are kept; 0: none
+};
+
+/// The checkpoints whose structure has verified, so that each is read once. One that was replaced
+/// since, or whose manifest is gone, is no longer among them.
+class VerifiedCheckpoints {
+public:
+    void add(const CheckpointFolder& checkpoint);
+    /// Reads it if it is not known.
+    bool verifies(const CheckpointFolder& checkpoint);
+    bool contains(const CheckpointFolder& checkpoint) const;
+
+private:
+    /// Tells a manifest from another one in its place.
+    struct Stamp {
+        std::uint64_t inode = 0;
+        std::int64_t bytes = 0;
+        std::int64_t changed = 0;  ///< nanoseconds
+        bool operator==(const Stamp&) const = default;
+    };
+    static Stamp stamp_of(const CheckpointFolder& checkpoint);
+
+    std::map<std::int64_t, Stamp> stamps_;  ///< by step
+};
+
+/// Keeps the `keep_last` newest checkpoints that verify (structure) and multiples of `keep_every`;
+/// removes older ones. Ignores steps after `newest`, which belong to another course of the run. A
+/// checkpoint is renamed before it is removed, so that nobody sees it half-removed. Warns of what
+/// cannot be removed.
+void remove_old_checkpoints(const Retention& retention, std::int64_t newest,
+                            VerifiedCheckpoints& verified);
+
+}  // namespace gptrain
