@@ -102,8 +102,7 @@ void for_each_line(const InferenceRun& run,
             if (interactive) print_raw("> ");
             line = lines.next();
         });
-        const std::string common =
-            run.ranks.scatter([&](int) { return line ? text("+", *line) : ""; });
+        const std::string common = run.ranks.broadcast(line ? text("+", *line) : "");
         if (common.empty()) break;
         if (!interactive) {
             take(common.substr(1), {.show = print_raw, .enough = {}});
@@ -133,8 +132,7 @@ void run_chat(const Options& options, const InferenceRun& run) {
     Chat chat(run, chat_options);
     const std::optional<std::string> prompt = given_prompt(options, run);
     if (options.prompt || !options.prompt_file.empty()) {
-        chat.answer(run.ranks.scatter([&](int) { return *prompt; }),
-                    {.show = print_raw, .enough = {}});
+        chat.answer(run.ranks.broadcast(prompt.value_or("")), {.show = print_raw, .enough = {}});
         return;
     }
     for_each_line(

@@ -188,7 +188,7 @@ std::vector<RunSpec> missing_candidates(const RunSpec& base, std::vector<Measure
             print("known from ", path.string(), ": ", describe(each.found));
         }
     });
-    const std::string common = session.scatter([&](int) { return to_line(missing); });
+    const std::string common = session.broadcast(to_line(missing));
     std::vector<RunSpec> specs;
     session.run_on_all([&] {
         for (const Json& yaml : parse_json(common, "the candidates"))

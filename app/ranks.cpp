@@ -96,13 +96,15 @@ void Ranks::check_same_program() const {
 }
 
 void Ranks::check_same_spec(const std::string& spec_yaml) const {
-    const std::vector<std::string> all = session_.exchange(spec_yaml);
-    const auto other =
-        std::find_if(all.begin(), all.end(), [&](const std::string& one) { return one != all[0]; });
-    if (other == all.end()) return;
-    const std::vector<std::string> hosts = session_.exchange(host_name());
-    const auto rank = static_cast<std::size_t>(other - all.begin());
-    throw CommonError(ExitCode::usage, text("the run spec of rank ", rank, " on ", hosts[rank],
+    const bool differs = session_.broadcast(spec_yaml) != spec_yaml;
+    // The lowest rank that differs.
+    const std::int64_t rank =
+        session_.size() - session_.max(differs ? session_.size() - session_.rank() : 0);
+    if (rank == session_.size()) return;
+    const bool named = rank == session_.rank() || session_.rank() == 0;
+    const std::vector<std::string> hosts = session_.exchange(named ? host_name() : "");
+    throw CommonError(ExitCode::usage, text("the run spec of rank ", rank, " on ",
+                                            hosts[static_cast<std::size_t>(rank)],
                                             " differs from that of rank 0 on ", hosts[0],
                                             "; use the same file and --set on all nodes"));
 }

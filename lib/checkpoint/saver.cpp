@@ -81,7 +81,8 @@ void CheckpointSaver::begin(const CheckpointMeta& meta, const StateSource& sourc
         remove_leftovers(options_.retention.folder);
         temporary_.emplace(options_.retention.folder, checkpoint_name(meta.step));
     });
-    save_ = {meta, ranks_.scatter([&](int) { return temporary_->path().string(); }), start_time};
+    save_ = {meta, ranks_.broadcast(ranks_.rank() == 0 ? temporary_->path().string() : ""),
+             start_time};
     if (options_.async) {
         if (snapshot_.empty()) snapshot_ = allocate_snapshot(snapshot_arena_, source);
         take_snapshot(backend_, snapshot_, owned);

@@ -165,7 +165,7 @@ void tune_on_all_ranks(Backend& backend, const LinearOps& own, const OpLimits& l
             add(all, ops);
         choices = try_linear_ops(backend, all, limits, moved);
     });
-    choices = ranks.scatter([&](int) { return choices; });
+    choices = ranks.broadcast(choices);
     if (ranks.max(backend.set_choices(choices) ? 0 : 1) == 0) return;
     if (ranks.rank() == 0)
         warn(

@@ -49,7 +49,7 @@ void write_samples(const InferenceRun& run, TextGenerator& generator, const Prom
 
 void generate(const InferenceRun& run, std::string_view prompt, const GenerateOptions& options,
               const Reader& reader) {
-    const std::string common = run.ranks.scatter([&](int) { return std::string(prompt); });
+    const std::string common = run.ranks.broadcast(std::string(prompt));
     const PromptCodec codec(run);
     std::vector<std::int32_t> ids;
     std::int64_t new_tokens = 0;

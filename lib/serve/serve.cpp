@@ -89,8 +89,7 @@ public:
             StepMessage message;
             if (first) message = next(*first, signals.received() != 0);
             if (run_.ranks.size() > 1)
-                message =
-                    decode_step(run_.ranks.scatter([&](int) { return encode_step(message); }));
+                message = decode_step(run_.ranks.broadcast(encode_step(message)));
             if (message.stop) return;
             if (message.steps.empty()) {
                 // Otherwise they would spin in MPI while the first rank waits for requests.

@@ -128,7 +128,7 @@ void InitialWeights::load_virtual_tokens(Backend& backend, const StateSource& ad
         const std::vector<float> table = drawn_embeddings(source_, prompt.tokens, seed);
         message.assign(reinterpret_cast<const char*>(table.data()), table.size() * sizeof(float));
     });
-    message = ranks_.scatter([&](int) { return message; });
+    message = ranks_.broadcast(std::move(message));
     const auto bytes = std::as_bytes(std::span(message));
     adapter([&](const NamedState& state) {
         if (state.group != "weight" || state.shard.name != table_name) return;

@@ -82,7 +82,7 @@ std::optional<std::string> ModelSource::whole_file(const std::string& name,
         const std::filesystem::path path = folder() / name;
         if (std::filesystem::exists(path, ignored)) message = text("+", read_file(path, limit));
     });
-    message = ranks_->scatter([&](int) { return message; });
+    message = ranks_->broadcast(message);
     if (message.empty()) return std::nullopt;
     return message.substr(1);
 }

@@ -51,7 +51,7 @@ void SourceWeights::read(const Shard& part, std::span<float> to) {
 std::string fingerprint(const ModelSource& source, const MpiSession& ranks) {
     std::string result;
     ranks.run_on_first([&] { result = fingerprint_of(source); });
-    return ranks.scatter([&](int) { return result; });
+    return ranks.broadcast(result);
 }
 
 }  // namespace gptrain

@@ -44,7 +44,7 @@ HeartbeatFiles::HeartbeatFiles(Heartbeats& heartbeats, const std::filesystem::pa
     : heartbeats_(heartbeats), folder_(folder) {
     session.run_on_first([&] { create_folders(folder_); });
     const auto started = std::chrono::system_clock::now().time_since_epoch().count();
-    launch_ = *parse_int(session.exchange(text(started)).front());
+    launch_ = *parse_int(session.broadcast(text(started)));
     thread_ = std::jthread([this](const std::stop_token& stop) { run(stop); });
 }
 

@@ -134,6 +134,8 @@ TEST_CASE("Ranks exchange texts of any length") {
         CHECK(gathered[static_cast<std::size_t>(rank)] == large_text_of(rank));
     CHECK(session().scatter(large_text_of) == large_text_of(session().rank()));
     CHECK(session().scatter(text_of) == text_of(session().rank()));
+    CHECK(session().broadcast(large_text_of(session().rank())) == large_text_of(0));
+    CHECK(session().broadcast(text_of(session().rank())) == "");
     CHECK(session().local_size() == session().size());
     CHECK(session().local_rank() == session().rank());
 }
