@@ -122,10 +122,10 @@ std::string synopsis(const std::string& name, const CommandHelp& command) {
     std::string words = bold(name);
     for (const OptionHelp& option : command.options) {
         if (option.names.empty() || option.names.back() == "--help") continue;
-        words += option.required ? " " + usage_of(option) : text(" [", usage_of(option), "]");
+        words += option.required ? text(" ", usage_of(option)) : text(" [", usage_of(option), "]");
     }
     for (const OptionHelp& option : command.options)
-        if (option.names.empty()) words += " " + usage_of(option);
+        if (option.names.empty()) words += text(" ", usage_of(option));
     return filled(words);
 }
 
