@@ -1,5 +1,5 @@
-// Messages between ranks about a manifest: saving ranks send what their file adds to it, loading
-// ranks what they need, and rank 0 answers with their part.
+// Messages between ranks about a checkpoint: saving ranks send what their files hold. If the
+// manifest is of version 1, loading ranks send what they need, and rank 0 answers with their part.
 #pragma once
 
 #include <string>

@@ -6,7 +6,7 @@
 #include "checkpoint/block.h"
 #include "checkpoint/load.h"
 #include "checkpoint/manifest_part.h"
-#include "checkpoint/verify.h"
+#include "checkpoint/verify_together.h"
 
 namespace gptrain {
 
@@ -36,25 +36,10 @@ bool RestartPoint::open_next() {
 }
 
 void RestartPoint::open() {
-    folder_ = ranks_->broadcast(ranks_->rank() == 0 ? candidates_[next_++].string() : "");
-    std::string text;
-    ranks_->run_on_first([&] {
-        text = read_manifest_text(folder_);
-        manifest_ = parse_any_manifest_of(folder_, text);
-        if (std::holds_alternative<CheckpointIndex>(manifest_)) return;
-        manifest_ = verify_checkpoint(folder_, VerifyDepth::structure);
-        text.clear();
-    });
-    text = ranks_->broadcast(text);
-    if (text.empty()) {
-        if (ranks_->rank() != 0) manifest_ = Manifest{};
-    } else {
-        ranks_->run_on_all([&] {
-            if (ranks_->rank() != 0) manifest_ = parse_any_manifest_of(folder_, text);
-            verify_part(folder_, std::get<CheckpointIndex>(manifest_), ranks_->rank(),
-                        ranks_->size());
-        });
-    }
+    if (ranks_->rank() == 0) folder_ = candidates_[next_++];
+    VerifiedCheckpoint verified = verify_together(folder_, *ranks_);
+    folder_ = std::move(verified.folder);
+    manifest_ = std::move(verified.manifest);
     const auto meta = [](const auto& any) { return to_message(any.meta); };
     meta_ = meta_from_message(ranks_->broadcast(std::visit(meta, manifest_)));
 }

@@ -3,24 +3,9 @@
 #include "base/log.h"
 #include "checkpoint/records.h"
 #include "checkpoint/snapshot.h"
-#include "checkpoint/verify.h"
+#include "checkpoint/verify_together.h"
 
 namespace gptrain {
-namespace {
-
-/// The contents of a manifest that lists records; nothing if there is none, or another one.
-std::string readable_manifest(const CheckpointFolder& checkpoint) {
-    try {
-        std::string manifest = read_manifest_text(checkpoint.path);
-        const AnyManifest any = parse_any_manifest_of(checkpoint.path, manifest);
-        return std::holds_alternative<CheckpointIndex>(any) ? manifest : "";
-    } catch (const Error&) {
-        return {};
-    }
-}
-
-}  // namespace
-
 CheckpointSaver::CheckpointSaver(Backend& backend, Arena& snapshot, const MpiSession& ranks,
                                  SaverOptions options)
     : backend_(backend), snapshot_arena_(snapshot), ranks_(ranks), options_(std::move(options)) {
@@ -126,26 +111,17 @@ void CheckpointSaver::plan_files(std::int64_t step, std::span<const OwnedState> 
 
 void CheckpointSaver::verify_older() {
     std::vector<CheckpointFolder> older;
-    if (ranks_.rank() == 0) older = list_checkpoints(options_.retention.folder);
+    ranks_.run_on_first([&] { older = list_checkpoints(options_.retention.folder); });
     const std::int64_t most = options_.retention.keep_last;
     const std::int64_t count = ranks_.max(std::min(std::ssize(older), most));
-    for (std::int64_t i = 0; i < count; ++i) {
-        std::string manifest;
-        if (ranks_.rank() == 0) manifest = readable_manifest(older[static_cast<std::size_t>(i)]);
-        manifest = ranks_.broadcast(manifest);
-        // Version 1 has no records that ranks could share.
-        if (manifest.empty()) continue;
-        const std::filesystem::path folder = ranks_.broadcast(
-            ranks_.rank() == 0 ? older[static_cast<std::size_t>(i)].path.string() : "");
-        bool damaged = false;
+    older.resize(static_cast<std::size_t>(count));
+    for (const CheckpointFolder& checkpoint : older) {
         try {
-            const AnyManifest index = parse_any_manifest_of(folder, manifest);
-            verify_part(folder, std::get<CheckpointIndex>(index), ranks_.rank(), ranks_.size());
-        } catch (const Error&) {
-            damaged = true;
+            verify_together(checkpoint.path, ranks_);
+            if (ranks_.rank() == 0) verified_.add(checkpoint);
+        } catch (const CommonError&) {
+            // A checkpoint that does not verify does not count as one that is kept.
         }
-        if (ranks_.max(damaged ? 1 : 0) == 0 && ranks_.rank() == 0)
-            verified_.add(older[static_cast<std::size_t>(i)]);
     }
 }
 

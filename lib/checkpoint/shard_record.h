@@ -4,10 +4,9 @@
 // record-00000.json, for shard-00000.h5, is one JSON object:
 //   "format": "gptrain shard", "version": 2
 //   "tensors": [{"group", "name", "dtype": "fp32", "shape", "extents"}]; an extent is
-//   {"byte_offset",
-//       "bytes", "box_offset", "box_extent", "flat": [begin, end], "crc32c": [one for each block of
-//       block_bytes; the last block may be shorter]}: the elements [begin, end), in row-major
-//       order, of a box of the tensor, little-endian fp32
+//       {"byte_offset", "bytes", "box_offset", "box_extent", "flat": [begin, end], "crc32c": [one
+//       for each block of block_bytes; the last block may be shorter]}: the elements [begin, end),
+//       in row-major order, of a box of the tensor, little-endian fp32
 // The manifest has its size and its CRC-32C.
 #pragma once
 
