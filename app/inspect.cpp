@@ -119,15 +119,16 @@ ExitCode inspect(const Options& options) {
         fail(ExitCode::usage, "--tokenizer shows token data as text, but ", path.string(),
              " is none");
     }
+    if (options.view && !is_checkpoint(path)) {
+        fail(ExitCode::usage, "--view makes model.h5 of a checkpoint, but ", path.string(),
+             " is none");
+    }
     if (named_yaml(path)) {
         inspect_spec(options);
     } else if (!options.settings.empty()) {
         fail(ExitCode::usage, "--set changes a run spec, but ", path.string(), " is not one");
     } else if (is_token_data(path)) {
         inspect_tokens(options);
-    } else if (options.view && !is_checkpoint(path)) {
-        fail(ExitCode::usage, "--view makes model.h5 of a checkpoint, but ", path.string(),
-             " is none");
     } else if (options.view) {
         view_checkpoint(path);
     } else if (is_checkpoint(path)) {

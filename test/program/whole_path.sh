@@ -101,6 +101,15 @@ expect_exit 0 "$gptrain" inspect text_text_document
 says out "documents    250"
 expect_exit 0 "$gptrain" inspect "$(checkpoint run 60)" --verify
 says out "step: 60" "480 samples" "every byte verified"
+# model.h5 can be made again, and only of a checkpoint.
+cp "$(checkpoint run 60)/model.h5" model.h5
+expect_exit 2 "$gptrain" inspect "$(checkpoint run 60)" --view
+says err "model.h5: exists"
+rm "$(checkpoint run 60)/model.h5"
+expect_exit 0 "$gptrain" inspect "$(checkpoint run 60)" --view
+same model.h5 "$(checkpoint run 60)/model.h5"
+expect_exit 2 "$gptrain" inspect run.yaml --view
+says err "run.yaml is none"
 expect_exit 0 "$gptrain" inspect run/checkpoints/
 (($(wc -l <out) == 3)) || fail "inspect of three checkpoints: $(cat out)"
 says out "step-000025" "step-000050" "step-000060"
