@@ -3,21 +3,13 @@
 #include <string>
 
 #include "catch.h"
-#include "cuda/device/hopper.cuh"
-#include "emulator/planted.h"
+#include "emulator/planted_kernels.h"
 
 using namespace gptrain;
 using namespace gptrain::cuda;
 using namespace gptrain::test;
 
 namespace {
-
-constexpr int threads = 128;
-
-struct Floats {
-    alignas(16) float values[threads];
-};
-constexpr LaunchShape one_block = {.threads = threads, .shared_bytes = sizeof(Floats)};
 
 // ---- barriers -----------------------------------------------------------------------------------
 
@@ -120,22 +112,6 @@ void beyond_shared(Version version, const float* in, float* out) {
 
 // ---- bulk copies and their barriers -------------------------------------------------------------
 
-struct BulkShared {
-    alignas(1024) float values[threads];
-    Barrier full;
-};
-constexpr LaunchShape bulk_block = {.threads = threads, .shared_bytes = sizeof(BulkShared)};
-
-BulkShared& bulk_shared() {
-    BulkShared& shared = shared_memory<BulkShared>();
-    if (thread_index() == 0) {
-        init(shared.full, 1);
-        fence_barriers();
-    }
-    block_barrier();
-    return shared;
-}
-
 void missing_expectation(Version version, const float* in, float* out) {
     BulkShared& shared = bulk_shared();
     if (thread_index() == 0) {
@@ -172,43 +148,14 @@ void store_left_in_flight(Version version, const float* in, float* out) {
     if (version == Version::right) bulk_wait<0>();
 }
 
-/// Overwrites the source before the store has read it.
-void store_source_reused(Version version, const float* in, float* out) {
-    BulkShared& shared = bulk_shared();
-    shared.values[thread_index()] = in[thread_index()];
-    fence_async_proxy();
-    block_barrier();
-    if (thread_index() == 0) {
-        store_bulk(out, shared.values, sizeof shared.values);
-        bulk_commit();
-        if (version == Version::right) bulk_wait_read<0>();
-    }
-    block_barrier();
-    shared.values[thread_index()] = -1;
-    if (thread_index() == 0) bulk_wait<0>();
-}
-
 // ---- products of a warpgroup --------------------------------------------------------------------
 
-struct OperandShared {
-    alignas(1024) Bf16 a[64 * 64];
-    Bf16 b[64 * 64];
-};
-constexpr LaunchShape product_block = {.threads = threads, .shared_bytes = sizeof(OperandShared)};
-
 void unfinished_product(Version version, const float* in, float* out) {
-    OperandShared& shared = shared_memory<OperandShared>();
-    for (int i = thread_index(); i < 64 * 64; i += threads) {
-        shared.a[i] = narrow<Bf16>(in[i % 97]);
-        shared.b[i] = narrow<Bf16>(in[i % 89]);
-    }
-    fence_async_proxy();
+    const OperandShared& shared = operands(in, true);
     block_barrier();
     float c[32] = {};
     warpgroup_fence();
-    warpgroup_multiply(c, k_major(shared_address(shared.a)), k_major(shared_address(shared.b)),
-                       true);
-    warpgroup_commit();
+    multiply(c, shared);
     if (version == Version::right) warpgroup_wait<0>();
     pin_registers(c);
     out[thread_index()] = c[0];
@@ -257,7 +204,7 @@ TEST_CASE("wrong addresses are found", "[emulator]") {
 }
 
 TEST_CASE("misused bulk copies are found", "[emulator]") {
-    check_visible(store_source_reused, bulk_block);
+    check_visible(source_overwritten, bulk_block);
     check_refused(wrong_parity, bulk_block, "deadlock");
     check_refused(store_left_in_flight, bulk_block, "ends with bulk stores under way");
     check_refused(missing_expectation, bulk_block, "copies to a barrier under way");
