@@ -112,6 +112,27 @@ TEST_CASE("a file has the same bytes and checksums in whatever pieces its data c
     CHECK(checksums[0] == checksums[1]);
 }
 
+TEST_CASE("a rank finds that its file is not what it wrote") {
+    const ScratchFolder folder("changed");
+    RankState state({}, 0);
+    state.fill(3);
+    const std::vector<OwnedState> owned = owned_state(state.source());
+    const ShardLayout layout = plan_shard_file(folder.path(), 0, owned);
+    const auto path = folder.path() / layout.file;
+    const BlockSource blocks = [&, values = blocks_of(values_of(owned))](
+                                   std::size_t index, std::int64_t offset, std::int64_t bytes) {
+        // The structure is there by now, and the disk changes a byte of it.
+        const std::byte other = std::byte{0x5a};
+        File(path, File::Mode::update).write_at(60, {&other, 1});
+        return values(index, offset, bytes);
+    };
+    const std::string message =
+        error_of([&] { write_shard(create_reserved(path, layout.hdf5.bytes), layout, blocks); },
+                 ExitCode::io);
+    CHECK(contains(message, "does not read back"));
+    CHECK(contains(message, "shard-00000.h5: the HDF5 structure"));
+}
+
 TEST_CASE("a snapshot takes what was planned") {
     const ScratchFolder folder("snapshot");
     SavingRun run({.folder = folder.path()});
