@@ -45,8 +45,9 @@ ExitCode inspect_checkpoints(const std::filesystem::path& folder, bool verify) {
 }
 
 void view_checkpoint(const std::filesystem::path& folder) {
-    const CheckpointMeta meta = read_manifest(folder).meta;
-    write_view(folder, to_json(inference_spec(folder, meta, {})).at("model"));
+    const Manifest manifest = read_manifest(folder);
+    const RunSpec spec = inference_spec(folder, manifest.meta, {});
+    write_view(folder, manifest, to_json(spec).at("model"));
     print("wrote ", (folder / model_index_name).string());
 }
 

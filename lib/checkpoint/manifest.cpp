@@ -61,24 +61,16 @@ void append(std::vector<ShardRun>& runs, std::int64_t shard) {
 }
 
 std::vector<TensorBox> boxes_of(const TensorRecord& tensor) {
-    using Key = std::pair<std::vector<std::int64_t>, std::vector<std::int64_t>>;
-    std::map<Key, std::vector<const ExtentRecord*>> boxes;
-    for (const ExtentRecord& extent : tensor.extents) {
-        const auto& [offset, size] = extent.box;
-        boxes[{{offset.begin(), offset.end()}, {size.begin(), size.end()}}].push_back(&extent);
-    }
-    std::vector<TensorBox> result;
-    for (auto& [key, extents] : boxes) {
-        std::sort(extents.begin(), extents.end(),
-                  [](const auto* a, const auto* b) { return a->flat_begin < b->flat_begin; });
-        TensorBox& box = result.emplace_back(TensorBox{extents.front()->box, {}});
+    std::vector<TensorBox> boxes;
+    for (const auto& extents : extents_by_box(tensor)) {
+        TensorBox& box = boxes.emplace_back(TensorBox{extents.front()->box, {}});
         std::set<std::int64_t> known;
         for (const ExtentRecord* extent : extents) {
             const std::int64_t shard = shard_number(extent->file);
             if (known.insert(shard).second) append(box.shards, shard);
         }
     }
-    return result;
+    return boxes;
 }
 
 }  // namespace
@@ -101,6 +93,22 @@ std::vector<TensorRecord> merge_tensors(std::vector<TensorRecord> parts) {
         std::move(part.extents.begin(), part.extents.end(), std::back_inserter(whole.extents));
     }
     return merged;
+}
+
+std::vector<std::vector<const ExtentRecord*>> extents_by_box(const TensorRecord& tensor) {
+    using Key = std::pair<std::vector<std::int64_t>, std::vector<std::int64_t>>;
+    std::map<Key, std::vector<const ExtentRecord*>> boxes;
+    for (const ExtentRecord& extent : tensor.extents) {
+        const auto& [offset, size] = extent.box;
+        boxes[{{offset.begin(), offset.end()}, {size.begin(), size.end()}}].push_back(&extent);
+    }
+    std::vector<std::vector<const ExtentRecord*>> result;
+    for (auto& [key, extents] : boxes) {
+        std::sort(extents.begin(), extents.end(),
+                  [](const auto* a, const auto* b) { return a->flat_begin < b->flat_begin; });
+        result.push_back(std::move(extents));
+    }
+    return result;
 }
 
 std::vector<TensorEntry> index_of(std::span<const TensorRecord> tensors) {

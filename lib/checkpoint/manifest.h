@@ -117,6 +117,9 @@ struct CheckpointIndex {
 /// Merges what several files hold: one record per tensor, in order of first appearance.
 std::vector<TensorRecord> merge_tensors(std::vector<TensorRecord> parts);
 
+/// The extents of each box of a tensor, in order of their elements.
+std::vector<std::vector<const ExtentRecord*>> extents_by_box(const TensorRecord& tensor);
+
 /// The entries for tensors whose extents are in the shard files of several ranks, in order.
 std::vector<TensorEntry> index_of(std::span<const TensorRecord> tensors);
 

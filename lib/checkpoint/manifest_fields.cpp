@@ -1,7 +1,6 @@
 #include "checkpoint/manifest_fields.h"
 
 #include <algorithm>
-#include <map>
 #include <set>
 #include <utility>
 
@@ -42,9 +41,7 @@ FileRecord file_in(const Json& item, const std::string& source) {
 }
 
 /// Refuses ranges of one box that do not follow each other from its first element to its last.
-void check_ranges(std::vector<const ExtentRecord*> extents, const std::string& source) {
-    std::sort(extents.begin(), extents.end(),
-              [](const auto* a, const auto* b) { return a->flat_begin < b->flat_begin; });
+void check_ranges(const std::vector<const ExtentRecord*>& extents, const std::string& source) {
     std::int64_t next = 0;
     for (const ExtentRecord* extent : extents) {
         if (extent->flat_begin != next) {
@@ -175,15 +172,10 @@ void check_boxes(std::vector<Box> boxes, std::int64_t elements, const std::strin
 }
 
 void check_complete(const TensorRecord& tensor, const std::string& source) {
-    using Key = std::pair<std::vector<std::int64_t>, std::vector<std::int64_t>>;
-    std::map<Key, std::vector<const ExtentRecord*>> extents;
-    for (const ExtentRecord& extent : tensor.extents) {
-        const auto& [offset, size] = extent.box;
-        extents[{{offset.begin(), offset.end()}, {size.begin(), size.end()}}].push_back(&extent);
-    }
+    const auto extents = extents_by_box(tensor);
     if (extents.size() > max_boxes) refuse(source, "has more than ", max_boxes, " boxes");
     std::vector<Box> boxes;
-    for (const auto& [key, of_box] : extents) {
+    for (const auto& of_box : extents) {
         check_ranges(of_box, source);
         boxes.push_back(of_box.front()->box);
     }

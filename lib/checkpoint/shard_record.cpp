@@ -49,19 +49,12 @@ void check_listed(const TensorRecord& tensor, const TensorEntry* entry, const st
 
 /// Refuses ranges of one box that overlap.
 void check_ranges_disjoint(const TensorRecord& tensor, const std::string& source) {
-    std::vector<const ExtentRecord*> extents;
-    for (const ExtentRecord& extent : tensor.extents)
-        extents.push_back(&extent);
-    const auto key = [](const ExtentRecord* extent) {
-        return std::tuple(std::vector(extent->box.offset.begin(), extent->box.offset.end()),
-                          extent->flat_begin);
-    };
-    std::sort(extents.begin(), extents.end(),
-              [&](const auto* a, const auto* b) { return key(a) < key(b); });
-    for (std::size_t i = 1; i < extents.size(); ++i) {
-        if (extents[i - 1]->box == extents[i]->box &&
-            extents[i - 1]->flat_end > extents[i]->flat_begin) {
-            refuse(source, "records have elements of ", tensor.group, "/", tensor.name, " twice");
+    for (const auto& extents : extents_by_box(tensor)) {
+        for (std::size_t i = 1; i < extents.size(); ++i) {
+            if (extents[i - 1]->flat_end > extents[i]->flat_begin) {
+                refuse(source, "records have elements of ", tensor.group, "/", tensor.name,
+                       " twice");
+            }
         }
     }
 }

@@ -91,15 +91,17 @@ TEST_CASE("a checkpoint of very many parts has no model.h5 until somebody asks f
     const auto checkpoint = folder.path() / checkpoint_name(1);
     CHECK_FALSE(std::filesystem::exists(checkpoint / "model.h5"));
     CHECK(loads(checkpoint, {2, 1}, 1));
-    write_view(checkpoint, {{"num_layers", 2}});
+    const Manifest manifest = read_manifest(checkpoint);
+    write_view(checkpoint, manifest, {{"num_layers", 2}});
     const std::string file = (checkpoint / "model.h5").string();
     CHECK(read_attribute<std::int64_t>(file, "/", "num_layers") == 2);
     const TestTensor& tensor = small_tensors().front();
     CHECK(bits_of(read_dataset<float>(file, "/exp_avg/" + tensor.name)) ==
           expected_bits("exp_avg", tensor, 1));
     CHECK(verify_checkpoint(checkpoint, VerifyDepth::full).meta.step == 1);
-    CHECK(error_of([&] { write_view(checkpoint, {}); }, ExitCode::usage).find("model.h5") !=
-          std::string::npos);
+    CHECK(
+        error_of([&] { write_view(checkpoint, manifest, {}); }, ExitCode::usage).find("model.h5") !=
+        std::string::npos);
 }
 
 TEST_CASE("a missing shard file shows as NaN") {
