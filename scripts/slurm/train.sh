@@ -53,7 +53,7 @@ leave_out() {
         --states=idle,alloc,mix,comp | sort -u | grep -cvFx -f <(echo "$1")) || true
     if ((others < min_nodes)); then
         echo "without $list Slurm has $others nodes, and the job needs $min_nodes, so it may get all" \
-            "of them; docs/slurm.md tells how it can do with fewer"
+            "of them; docs/slurm.md explains how to run with fewer"
     elif scontrol update JobId="$SLURM_JOB_ID" ExcNodeList="$list"; then
         echo "nodes that the job does not take: ${list:-none}"
     fi
