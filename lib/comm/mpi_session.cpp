@@ -86,6 +86,13 @@ void send_text(MPI_Comm comm, int to, const std::string& text) {
               "MPI_Send");
 }
 
+template <class T>
+T all_reduce(MPI_Comm comm, T mine, MPI_Datatype type, MPI_Op operation) {
+    T result = 0;
+    check_mpi(MPI_Allreduce(&mine, &result, 1, type, operation, comm), "MPI_Allreduce");
+    return result;
+}
+
 /// Reports an operation to a listener, if any, from here to the end of the scope.
 class ReportedOperation {
 public:
@@ -107,6 +114,8 @@ private:
 std::string fault_text(std::string_view whose, const std::function<void()>& work) {
     try {
         work();
+    } catch (const CommonError&) {
+        throw;  // all ranks know of it
     } catch (const std::exception& error) {
         const Failure failure = failure_of(error);
         return text(static_cast<int>(failure.code), " ", whose, failure.message);
@@ -189,9 +198,11 @@ std::vector<std::string> MpiSession::exchange(const std::string& mine) const {
     std::vector<int> lengths(static_cast<std::size_t>(size_));
     check_mpi(MPI_Allgather(&length, 1, MPI_INT, lengths.data(), 1, MPI_INT, world),
               "MPI_Allgather");
+    const std::int64_t total = std::accumulate(lengths.begin(), lengths.end(), std::int64_t{0});
+    narrow<int>(total);  // MPI counts in int
     std::vector<int> begins(lengths.size());
     std::exclusive_scan(lengths.begin(), lengths.end(), begins.begin(), 0);
-    std::string all(static_cast<std::size_t>(checked_add(begins.back(), lengths.back())), '\0');
+    std::string all(static_cast<std::size_t>(total), '\0');
     check_mpi(MPI_Allgatherv(mine.data(), length, MPI_CHAR, all.data(), lengths.data(),
                              begins.data(), MPI_CHAR, world),
               "MPI_Allgatherv");
@@ -237,10 +248,19 @@ std::string MpiSession::broadcast(std::string text) const {
 std::int64_t MpiSession::max(std::int64_t mine) const {
     if (!running()) return mine;
     const ReportedOperation reported(listener_, "largest");
-    std::int64_t result = 0;
-    check_mpi(MPI_Allreduce(&mine, &result, 1, MPI_INT64_T, MPI_MAX, state_->world.comm()),
-              "MPI_Allreduce");
-    return result;
+    return all_reduce(state_->world.comm(), mine, MPI_INT64_T, MPI_MAX);
+}
+
+std::int64_t MpiSession::sum(std::int64_t mine) const {
+    if (!running()) return mine;
+    const ReportedOperation reported(listener_, "sum");
+    return all_reduce(state_->world.comm(), mine, MPI_INT64_T, MPI_SUM);
+}
+
+std::uint64_t MpiSession::exclusive_or(std::uint64_t mine) const {
+    if (!running()) return mine;
+    const ReportedOperation reported(listener_, "exclusive or");
+    return all_reduce(state_->world.comm(), mine, MPI_UINT64_T, MPI_BXOR);
 }
 
 void MpiSession::run_on_all(const std::function<void()>& work) const {

@@ -86,8 +86,14 @@ public:
     std::string broadcast(std::string text) const;
     /// All ranks call it: returns the maximum over the ranks.
     std::int64_t max(std::int64_t mine) const;
+    /// All ranks call it: returns the sum over the ranks.
+    std::int64_t sum(std::int64_t mine) const;
+    /// All ranks call it: returns the exclusive or over the ranks.
+    std::uint64_t exclusive_or(std::uint64_t mine) const;
     /// All ranks call it: each runs `work`. If it throws on some, all throw the first of these
-    /// ranks' failures (failure_of), as a CommonError that begins with the rank's name.
+    /// ranks' failures (failure_of), as a CommonError that begins with the rank's name. `work` may
+    /// call run_on_all, and other operations directly after one: a rank that fails elsewhere takes
+    /// part in it with its failure, and all ranks throw there.
     void run_on_all(const std::function<void()>& work) const;
     /// The same, with work on rank 0 only.
     void run_on_first(const std::function<void()>& work) const {

@@ -61,18 +61,17 @@ void fill_order(std::span<const double> weights, std::span<std::int16_t> sources
     }
 }
 
-CachedArrays make_order(const Blend& blend, const std::filesystem::path& cache_folder) {
+CachedArrays make_order(const Blend& blend, const IndexCache& cache) {
     std::string key = text("BlendedDataset order of ", blend.size, " samples, weights");
     for (const double weight : blend.weights)
         append(key, text(" ", weight));
     const auto sources = static_cast<std::int64_t>(blend.weights.size());
-    return CachedArrays(cache_folder, "blend", key,
-                        {checked_mul(blend.size, 2), checked_mul(blend.size, 8), sources * 8},
-                        [&](const std::vector<std::span<std::byte>>& arrays) {
-                            fill_order(blend.weights, elements<std::int16_t>(arrays[0]),
-                                       elements<std::int64_t>(arrays[1]),
-                                       elements<std::int64_t>(arrays[2]));
-                        });
+    return CachedArrays(
+        cache, "blend", key, {checked_mul(blend.size, 2), checked_mul(blend.size, 8), sources * 8},
+        [&](const std::vector<std::span<std::byte>>& arrays) {
+            fill_order(blend.weights, elements<std::int16_t>(arrays[0]),
+                       elements<std::int64_t>(arrays[1]), elements<std::int64_t>(arrays[2]));
+        });
 }
 
 }  // namespace
@@ -94,12 +93,11 @@ Blend plan_blend(std::span<const double> weights, std::int64_t num_samples) {
     return blend;
 }
 
-BlendOrder::BlendOrder(const Blend& blend, const std::filesystem::path& cache_folder)
-    : cache_(make_order(blend, cache_folder)) {}
+BlendOrder::BlendOrder(const Blend& blend, const IndexCache& cache)
+    : cache_(make_order(blend, cache)) {}
 
-BlendedDataset::BlendedDataset(const Blend& blend, const OpenSource& open,
-                               const std::filesystem::path& cache_folder)
-    : order_(blend, cache_folder) {
+BlendedDataset::BlendedDataset(const Blend& blend, const OpenSource& open, const IndexCache& cache)
+    : order_(blend, cache) {
     const auto counts = order_.counts();
     for (std::size_t i = 0; i < blend.weights.size(); ++i) {
         auto source = open(i, blend.requests[i]);

@@ -29,8 +29,8 @@ Blend plan_blend(std::span<const double> weights, std::int64_t num_samples);
 /// w max(i, 1) - (samples taken so far), the first one if tied. Samples of a source come in order.
 class BlendOrder {
 public:
-    /// Maps it from `cache_folder`, or builds it there.
-    BlendOrder(const Blend& blend, const std::filesystem::path& cache_folder);
+    /// Maps it from `cache`, or builds it there.
+    BlendOrder(const Blend& blend, const IndexCache& cache);
 
     std::int64_t size() const { return std::ssize(sources()); }
     /// The source of each sample.
@@ -51,10 +51,9 @@ public:
     using OpenSource = std::function<std::shared_ptr<const SampleSource>(std::size_t index,
                                                                          std::int64_t num_samples)>;
 
-    /// Maps the order from `cache_folder`, or builds it there. If the order needs more samples from
+    /// Maps the order from `cache`, or builds it there. If the order needs more samples from
     /// a source than requested (Megatron stops there), it reopens the source with that many.
-    BlendedDataset(const Blend& blend, const OpenSource& open,
-                   const std::filesystem::path& cache_folder);
+    BlendedDataset(const Blend& blend, const OpenSource& open, const IndexCache& cache);
 
     std::int64_t size() const override;
     std::int64_t sample(std::int64_t index, std::span<std::int32_t> tokens) const override;

@@ -23,8 +23,7 @@ std::vector<std::int64_t> samples_given(const BlendOrder& order, std::int64_t sa
 }
 
 /// Data that has never changed: every pass has orders of its own.
-std::vector<SourceProgress> progress_in_pass(const SavedData& saved,
-                                             const std::filesystem::path& cache_folder) {
+std::vector<SourceProgress> progress_in_pass(const SavedData& saved, const IndexCache& cache) {
     const std::int64_t samples = saved.num_samples;
     const std::int64_t pass = saved.consumed_samples / samples;
     const std::int64_t given = saved.consumed_samples % samples;
@@ -32,7 +31,7 @@ std::vector<SourceProgress> progress_in_pass(const SavedData& saved,
         return {{saved.fingerprints[0], pass, samples, samples, given, saved.seq_length, {}}};
     }
     const Blend blend = plan_blend(saved.weights, samples);
-    const BlendOrder order(blend, cache_folder);
+    const BlendOrder order(blend, cache);
     const std::vector<std::int64_t> by_source = samples_given(order, given);
     std::vector<SourceProgress> progress;
     for (std::size_t i = 0; i < saved.weights.size(); ++i) {
@@ -48,14 +47,13 @@ std::vector<SourceProgress> progress_in_pass(const SavedData& saved,
 }
 
 /// Data that has changed before: every source has a stream of its own.
-std::vector<SourceProgress> progress_in_phase(const SavedData& saved,
-                                              const std::filesystem::path& cache_folder) {
+std::vector<SourceProgress> progress_in_phase(const SavedData& saved, const IndexCache& cache) {
     std::vector<SourceProgress> progress = saved.phase->sources;
     const std::int64_t samples = saved.consumed_samples - saved.phase->first_sample;
     std::vector<std::int64_t> given = {samples};
     if (saved.weights.size() > 1) {
         const Blend blend = plan_blend(saved.weights, saved.num_samples);
-        given = samples_given(BlendOrder(blend, cache_folder), samples);
+        given = samples_given(BlendOrder(blend, cache), samples);
     }
     for (std::size_t i = 0; i < given.size(); ++i)
         progress[i].given = checked_add(progress[i].given, given[i]);
@@ -135,9 +133,9 @@ std::int64_t tokens_in_samples(std::int64_t samples, std::int64_t seq_length,
 }
 
 DataPhase change_data(const SavedData& saved, const std::vector<NewSource>& sources,
-                      std::int64_t seq_length, const std::filesystem::path& cache_folder) {
-    std::vector<SourceProgress> before = saved.phase ? progress_in_phase(saved, cache_folder)
-                                                     : progress_in_pass(saved, cache_folder);
+                      std::int64_t seq_length, const IndexCache& cache) {
+    std::vector<SourceProgress> before =
+        saved.phase ? progress_in_phase(saved, cache) : progress_in_pass(saved, cache);
     DataPhase phase = {
         .first_sample = saved.consumed_samples,
         .first_token = tokens_in_samples(saved.consumed_samples, saved.seq_length, saved.phase),
@@ -159,17 +157,18 @@ DataPhase change_data(const SavedData& saved, const std::vector<NewSource>& sour
 }
 
 SourceStream::SourceStream(OpenOrder open, SourceProgress from, std::int64_t tokens,
-                           std::string name)
+                           std::string name, const IndexCache& cache)
     : open_(std::move(open)),
       from_(std::move(from)),
       first_samples_(first_samples(from_, tokens)),
       epoch_samples_(epoch_samples(tokens, from_.seq_length)),
-      name_(std::move(name)) {
+      name_(std::move(name)),
+      cache_(cache.alone()) {
     GPTRAIN_CHECK(first_samples_ >= 0 && from_.given >= 0);
-    find(0);
+    find(0, cache);
 }
 
-SourceStream::Place SourceStream::find(std::int64_t index) const {
+SourceStream::Place SourceStream::find(std::int64_t index, const IndexCache& cache) const {
     const std::int64_t given = checked_add(from_.given, index);
     const std::int64_t after_first = given - first_samples_;
     const std::int64_t number = after_first < 0 ? 0 : 1 + after_first / epoch_samples_;
@@ -178,7 +177,7 @@ SourceStream::Place SourceStream::find(std::int64_t index) const {
         if (order_) {
             print("data: pass ", from_.pass + number + 1, " over ", name_, " starts (reshuffled)");
         }
-        order_ = open_(number);
+        order_ = open_(number, cache);
         order_number_ = number;
     }
     return {order_, number == 0 ? given : after_first % epoch_samples_};
@@ -202,10 +201,10 @@ std::string SourceStream::place_of(std::int64_t index, std::int64_t offset) cons
 ContinuedDataset::ContinuedDataset(std::int64_t first_sample,
                                    std::vector<std::unique_ptr<SourceStream>> streams,
                                    const std::vector<double>& weights, std::int64_t num_samples,
-                                   const std::filesystem::path& cache_folder)
+                                   const IndexCache& cache)
     : first_sample_(first_sample), streams_(std::move(streams)) {
     GPTRAIN_CHECK(streams_.size() == weights.size() && !streams_.empty());
-    if (streams_.size() > 1) order_.emplace(plan_blend(weights, num_samples), cache_folder);
+    if (streams_.size() > 1) order_.emplace(plan_blend(weights, num_samples), cache);
 }
 
 std::int64_t ContinuedDataset::size() const {

@@ -94,18 +94,20 @@ struct NewSource {
 /// The phase that begins with the next sample after the checkpoint, whose samples have
 /// `seq_length`. A source that was read before, whenever that was, goes on where it stopped; others
 /// start with their first sample. If sources are equal, the first takes the progress of the first.
-/// Maps the order of the saved blend from `cache_folder`, or builds it there.
+/// Maps the order of the saved blend from `cache`, or builds it there.
 DataPhase change_data(const SavedData& saved, const std::vector<NewSource>& sources,
-                      std::int64_t seq_length, const std::filesystem::path& cache_folder);
+                      std::int64_t seq_length, const IndexCache& cache);
 
 /// The samples of one source from some progress on, without end.
 class SourceStream {
 public:
     /// Opens order `number` of the source, counted from the first.
-    using OpenOrder = std::function<std::shared_ptr<const SampleSource>(std::int64_t number)>;
-    /// `tokens`: of the source, for training. `name`: of the source, in the line that announces a
-    /// later order.
-    SourceStream(OpenOrder open, SourceProgress from, std::int64_t tokens, std::string name);
+    using OpenOrder = std::function<std::shared_ptr<const SampleSource>(std::int64_t number,
+                                                                        const IndexCache& cache)>;
+    /// Opens the first order now, by `cache`; each rank opens later ones alone. `tokens`: of the
+    /// source, for training. `name`: of the source, in the line that announces a later order.
+    SourceStream(OpenOrder open, SourceProgress from, std::int64_t tokens, std::string name,
+                 const IndexCache& cache);
 
     std::int64_t sample(std::int64_t index, std::span<std::int32_t> tokens) const;
     void learned(std::int64_t index, std::span<std::uint8_t> learned) const;
@@ -116,13 +118,15 @@ private:
         std::shared_ptr<const SampleSource> order;
         std::int64_t index;
     };
-    Place find(std::int64_t index) const;
+    Place find(std::int64_t index, const IndexCache& cache) const;
+    Place find(std::int64_t index) const { return find(index, cache_); }
 
     OpenOrder open_;
     SourceProgress from_;
     std::int64_t first_samples_;
     std::int64_t epoch_samples_;
     std::string name_;
+    IndexCache cache_;
     mutable std::mutex mutex_;
     mutable std::int64_t order_number_ = -1;
     mutable std::shared_ptr<const SampleSource> order_;
@@ -135,7 +139,7 @@ public:
     /// `streams`: one for each weight. A single one is not blended.
     ContinuedDataset(std::int64_t first_sample, std::vector<std::unique_ptr<SourceStream>> streams,
                      const std::vector<double>& weights, std::int64_t num_samples,
-                     const std::filesystem::path& cache_folder);
+                     const IndexCache& cache);
 
     /// The largest index, as there is no end.
     std::int64_t size() const override;

@@ -7,8 +7,12 @@
 
 namespace gptrain {
 
-EndlessDataset::EndlessDataset(OpenPass open, std::int64_t samples_per_pass)
-    : open_(std::move(open)), samples_per_pass_(samples_per_pass), source_(open_(0)) {
+EndlessDataset::EndlessDataset(OpenPass open, std::int64_t samples_per_pass,
+                               const IndexCache& cache)
+    : open_(std::move(open)),
+      samples_per_pass_(samples_per_pass),
+      cache_(cache.alone()),
+      source_(open_(0, cache)) {
     GPTRAIN_CHECK(samples_per_pass > 0 && source_->size() >= samples_per_pass, samples_per_pass);
 }
 
@@ -22,7 +26,7 @@ std::shared_ptr<const SampleSource> EndlessDataset::pass_of(std::int64_t index) 
     if (pass != pass_) {
         print("data: pass ", pass + 1, " over the training samples starts at sample ",
               pass * samples_per_pass_, " (reshuffled)");
-        source_ = open_(pass);
+        source_ = open_(pass, cache_);
         pass_ = pass;
     }
     return source_;

@@ -8,6 +8,7 @@
 #include <string>
 #include <utility>
 
+#include "data/index_cache.h"
 #include "data/sample_source.h"
 
 namespace gptrain {
@@ -16,10 +17,12 @@ namespace gptrain {
 /// first use and prints a line about it.
 class EndlessDataset final : public SampleSource {
 public:
-    using OpenPass = std::function<std::shared_ptr<const SampleSource>(std::int64_t pass)>;
+    using OpenPass = std::function<std::shared_ptr<const SampleSource>(std::int64_t pass,
+                                                                       const IndexCache& cache)>;
 
-    /// Opens pass 0 now. Every pass has at least `samples_per_pass` samples.
-    EndlessDataset(OpenPass open, std::int64_t samples_per_pass);
+    /// Opens pass 0 now, by `cache`; each rank opens later passes alone. Every pass has at least
+    /// `samples_per_pass` samples.
+    EndlessDataset(OpenPass open, std::int64_t samples_per_pass, const IndexCache& cache);
 
     /// The largest index, as there is no end.
     std::int64_t size() const override;
@@ -32,6 +35,7 @@ private:
 
     OpenPass open_;
     std::int64_t samples_per_pass_;
+    IndexCache cache_;
     mutable std::mutex mutex_;
     mutable std::int64_t pass_ = 0;
     mutable std::shared_ptr<const SampleSource> source_;  ///< of pass_

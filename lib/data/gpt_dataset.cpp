@@ -86,8 +86,8 @@ std::string key_of(const IndexedDataset& tokens, SequenceRange range, const Orde
 
 CachedArrays make_indices(const IndexedDataset& tokens, SequenceRange range,
                           const OrderOptions& options, const std::string& key,
-                          const std::filesystem::path& cache_folder) {
-    const std::int64_t count = tokens_in(tokens, range);
+                          const IndexCache& cache) {
+    const std::int64_t count = tokens.num_tokens(range.begin, range.end);
     if (count == 0) {
         fail(ExitCode::bad_input, tokens.prefix().string(), ": sequences ", range.begin, " to ",
              range.end, " of ", tokens.num_sequences(), " contain no tokens");
@@ -96,7 +96,7 @@ CachedArrays make_indices(const IndexedDataset& tokens, SequenceRange range,
     const Epochs plan = plan_epochs(range, count, options);
     const std::int64_t entries = checked_mul(plan.documents, plan.epochs);
     const std::int64_t rows = plan.samples + 1;
-    return CachedArrays(cache_folder, "order", key,
+    return CachedArrays(cache, "order", key,
                         {checked_mul(entries, 4), checked_mul(rows, 8), checked_mul(rows, 4),
                          checked_mul(plan.samples, 8)},
                         [&](const std::vector<std::span<std::byte>>& arrays) {
@@ -121,19 +121,12 @@ std::int64_t samples_before_last_epoch(std::int64_t tokens, const OrderOptions& 
     return plan.separate_last ? plan.samples_before_last : plan.samples;
 }
 
-std::int64_t tokens_in(const IndexedDataset& tokens, SequenceRange range) {
-    std::int64_t count = 0;
-    for (std::int64_t i = range.begin; i < range.end; ++i)
-        count += tokens.sequence_length(i);
-    return count;
-}
-
 GptDataset::GptDataset(std::shared_ptr<const IndexedDataset> tokens, SequenceRange range,
-                       const OrderOptions& options, const std::filesystem::path& cache_folder)
+                       const OrderOptions& options, const IndexCache& cache)
     : tokens_(std::move(tokens)),
       seq_length_(options.seq_length),
       key_(key_of(*tokens_, range, options)),
-      cache_(make_indices(*tokens_, range, options, key_, cache_folder)) {}
+      cache_(make_indices(*tokens_, range, options, key_, cache)) {}
 
 std::int64_t GptDataset::size() const {
     return static_cast<std::int64_t>(shuffle_index().size());

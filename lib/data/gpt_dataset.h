@@ -35,10 +35,10 @@ struct OrderOptions {
 
 class GptDataset final : public WindowOrder {
 public:
-    /// The range must contain a token (check with `tokens_in`), else Error (bad_input). Maps the
-    /// indices from `cache_folder`, or builds them there.
+    /// The range must contain a token (check with num_tokens), else Error (bad_input). Maps the
+    /// indices from `cache`, or builds them there.
     GptDataset(std::shared_ptr<const IndexedDataset> tokens, SequenceRange range,
-               const OrderOptions& options, const std::filesystem::path& cache_folder);
+               const OrderOptions& options, const IndexCache& cache);
 
     std::int64_t size() const override;
     std::int64_t seq_length() const override { return seq_length_; }
@@ -82,8 +82,5 @@ std::int64_t samples_in_order(std::int64_t tokens, const OrderOptions& options);
 
 /// Samples that the order gives before those of a separate last epoch; all without one.
 std::int64_t samples_before_last_epoch(std::int64_t tokens, const OrderOptions& options);
-
-/// Number of tokens in a range of sequences.
-std::int64_t tokens_in(const IndexedDataset& tokens, SequenceRange range);
 
 }  // namespace gptrain

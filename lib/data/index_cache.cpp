@@ -17,6 +17,8 @@
 #include "base/philox.h"
 #include "base/process.h"
 #include "base/temporary_file.h"
+#include "comm/mpi_session.h"
+#include "data/share.h"
 
 namespace gptrain {
 namespace {
@@ -52,12 +54,26 @@ std::uint32_t crc_of(std::span<const std::byte> file) {
     return crc32c(file.data() + crc_begin, file.size() - crc_begin);
 }
 
-/// What is wrong with a file; empty if nothing is.
-std::string find_fault(std::span<const std::byte> file, const std::string& key,
-                       const Layout& layout) {
-    if (static_cast<std::int64_t>(file.size()) != layout.total) return "has the wrong size";
+/// A share's part of the CRC; all shares together by exclusive or.
+std::uint32_t crc_of(std::span<const std::byte> file, Share share) {
+    const auto counted = file.subspan(crc_begin);
+    const IndexRange range = share.of(std::ssize(counted));
+    const std::uint32_t crc =
+        crc32c(counted.data() + range.begin, static_cast<std::size_t>(range.size()));
+    return crc32c_combine(crc, 0, static_cast<std::uint64_t>(std::ssize(counted) - range.end));
+}
+
+Header header_of(std::span<const std::byte> file) {
     Header header{};
     std::memcpy(&header, file.data(), sizeof header);
+    return header;
+}
+
+/// What is wrong with a file, apart from its checksum; empty if nothing is.
+std::string find_other_file(std::span<const std::byte> file, const std::string& key,
+                            const Layout& layout) {
+    if (static_cast<std::int64_t>(file.size()) != layout.total) return "has the wrong size";
+    const Header header = header_of(file);
     if (std::memcmp(header.magic, "GPTINDEX", 8) != 0 || header.version != 1) {
         return "is not an index of this version";
     }
@@ -65,7 +81,17 @@ std::string find_fault(std::span<const std::byte> file, const std::string& key,
         std::memcmp(file.data() + sizeof header, key.data(), key.size()) != 0) {
         return "was made from other data or settings";
     }
-    return header.crc == crc_of(file) ? "" : "is damaged (checksum)";
+    return "";
+}
+
+constexpr const char* damaged = "is damaged (checksum)";
+
+/// What is wrong with a file; empty if nothing is.
+std::string find_fault(std::span<const std::byte> file, const std::string& key,
+                       const Layout& layout) {
+    std::string fault = find_other_file(file, key, layout);
+    if (fault.empty() && header_of(file).crc != crc_of(file)) fault = damaged;
+    return fault;
 }
 
 /// A new file under a temporary name, mapped for writing. Removed unless committed.
@@ -163,39 +189,85 @@ private:
     File file_;
 };
 
-/// The file, if it exists and is valid. If it exists but is invalid, `fault` says why.
-std::optional<MappedFile> open_valid(const std::filesystem::path& path, const std::string& key,
-                                     const Layout& layout, std::string& fault) {
+/// An index file, and how to make it.
+struct IndexFile {
+    std::filesystem::path path;
+    const std::string& key;
+    const CachedArrays::Sizes& sizes;
+    const CachedArrays::Build& build;
+    Layout layout = layout_of(key, sizes);
+};
+
+using FindFault = std::string(std::span<const std::byte> file, const std::string& key,
+                              const Layout& layout);
+
+/// The file, if it exists and has no fault. If it exists and has one, `fault` says which.
+std::optional<MappedFile> open_valid(const IndexFile& index, FindFault find, std::string& fault) {
     fault.clear();
-    if (!std::filesystem::is_regular_file(path)) return std::nullopt;
-    std::optional<MappedFile> file(path);
-    fault = find_fault(file->bytes(), key, layout);
+    if (!std::filesystem::is_regular_file(index.path)) return std::nullopt;
+    std::optional<MappedFile> file(index.path);
+    fault = find(file->bytes(), index.key, index.layout);
     if (!fault.empty()) file.reset();
     return file;
 }
 
-MappedFile open_or_build(const std::filesystem::path& path, const std::string& key,
-                         const CachedArrays::Sizes& sizes, const Layout& layout,
-                         const CachedArrays::Build& build) {
+/// The file, which must exist and have no fault.
+MappedFile open_written(const IndexFile& index, FindFault find) {
     std::string fault;
-    if (auto file = open_valid(path, key, layout, fault)) return std::move(*file);
-    const BuildLock lock(path.parent_path());
+    if (auto file = open_valid(index, find, fault)) return std::move(*file);
+    fail(ExitCode::io, index.path.string(), ": just written, ",
+         fault.empty() ? "is missing" : fault);
+}
+
+/// Builds the file unless it is there without a fault.
+void build_unless_valid(const IndexFile& index, FindFault find) {
+    std::string fault;
+    if (open_valid(index, find, fault)) return;
+    create_folders(index.path.parent_path());
+    const BuildLock lock(index.path.parent_path());
     // Another process may have built it while we waited for the lock.
-    if (auto file = open_valid(path, key, layout, fault)) return std::move(*file);
-    if (!fault.empty()) warn(path.string(), " ", fault, "; rebuilding it");
-    build_file(path, key, sizes, layout, build);
-    if (auto file = open_valid(path, key, layout, fault)) return std::move(*file);
-    fail(ExitCode::io, path.string(), ": just written, ", fault.empty() ? "is missing" : fault);
+    if (open_valid(index, find, fault)) return;
+    if (!fault.empty()) warn(index.path.string(), " ", fault, "; rebuilding it");
+    build_file(index.path, index.key, index.sizes, index.layout, index.build);
+}
+
+MappedFile open_or_build(const IndexFile& index) {
+    std::string fault;
+    if (auto file = open_valid(index, find_fault, fault)) return std::move(*file);
+    build_unless_valid(index, find_fault);
+    return open_written(index, find_fault);
+}
+
+/// The same by all ranks. They read the file once, each its share of it.
+MappedFile open_together(const IndexFile& index, const MpiSession& ranks) {
+    const Share share = {ranks.rank(), ranks.size()};
+    FindFault* find = find_other_file;
+    for (int tries = 0; tries < 2; ++tries) {
+        ranks.run_on_first([&] { build_unless_valid(index, find); });
+        std::optional<MappedFile> file;
+        std::uint32_t crc = 0;
+        ranks.run_on_all([&] {
+            file.emplace(open_written(index, find_other_file));
+            crc = crc_of(file->bytes(), share);
+        });
+        const auto all = static_cast<std::uint32_t>(ranks.exclusive_or(crc));
+        const bool faulty = all != header_of(file->bytes()).crc;
+        if (ranks.max(faulty ? 1 : 0) == 0) return std::move(*file);
+        find = find_fault;  // of rank 0: it reads all of the file and builds it anew
+    }
+    fail(ExitCode::io, index.path.string(), ": just written, ", damaged);
 }
 
 }  // namespace
 
-CachedArrays::CachedArrays(const std::filesystem::path& folder, std::string_view name,
-                           const std::string& key, const Sizes& sizes, const Build& build)
+CachedArrays::CachedArrays(const IndexCache& cache, std::string_view name, const std::string& key,
+                           const Sizes& sizes, const Build& build)
     : file_([&] {
-          create_folders(folder);
-          const auto path = folder / text(name, "-", name_hash(key), ".index");
-          return open_or_build(path, key, sizes, layout_of(key, sizes), build);
+          const IndexFile index = {.path = cache.folder / text(name, "-", name_hash(key), ".index"),
+                                   .key = key,
+                                   .sizes = sizes,
+                                   .build = build};
+          return cache.ranks == nullptr ? open_or_build(index) : open_together(index, *cache.ranks);
       }()) {
     const Layout layout = layout_of(key, sizes);
     for (std::size_t i = 0; i < sizes.size(); ++i) {

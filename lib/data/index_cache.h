@@ -8,11 +8,28 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "base/file.h"
 
 namespace gptrain {
+
+class MpiSession;
+
+/// Where indices are kept, and who opens them.
+struct IndexCache {
+    IndexCache(std::filesystem::path where, const MpiSession* all = nullptr)
+        : folder(std::move(where)), ranks(all) {}
+
+    /// The same folder, for a thread that must not communicate.
+    IndexCache alone() const { return {folder}; }
+
+    std::filesystem::path folder;
+    /// If not null, all ranks open the same indices together, in work that run_on_all runs: rank 0
+    /// builds what is missing, and each rank reads its share of a file to check it.
+    const MpiSession* ranks = nullptr;
+};
 
 /// The read-only arrays of one cached file. Integers are little-endian.
 ///   0   8 bytes  "GPTINDEX"
@@ -33,7 +50,7 @@ public:
     /// renamed when it is complete and durable, so any number of processes may do this at once: one
     /// builds, the others wait for the lock folder/.lock (on file systems without locks, each
     /// builds).
-    CachedArrays(const std::filesystem::path& folder, std::string_view name, const std::string& key,
+    CachedArrays(const IndexCache& cache, std::string_view name, const std::string& key,
                  const Sizes& sizes, const Build& build);
 
     /// Array `index` as elements of T.

@@ -22,12 +22,12 @@
 #include "base/dtype.h"
 #include "base/file.h"
 #include "data/loss_mask.h"
+#include "data/token_index.h"
 #include "data/token_meta.h"
 
 namespace gptrain {
 
-/// Throws Error (bad_input) if PREFIX.idx or PREFIX.bin is missing.
-void require_token_files(const std::filesystem::path& prefix);
+class MpiSession;
 
 /// A validated, memory-mapped token data set. Thread-safe for reading. With virtual tokens
 /// (virtual_tokens.h) every sequence that has tokens begins with them, for all who read it; the
@@ -35,27 +35,36 @@ void require_token_files(const std::filesystem::path& prefix);
 class IndexedDataset {
 public:
     /// Opens PREFIX.idx and PREFIX.bin. Validates every header field, length, offset and document
-    /// entry against the sizes of both files before using it; a fault is an Error (bad_input) that
-    /// names the file. It does not read ids: the loader checks those that it uses. A .meta.json or
-    /// .mask that is faulty or describes other token files, a mask that the .meta.json names and
-    /// that is not there, and one that no .meta.json names are Errors (bad_input), too.
-    explicit IndexedDataset(const std::filesystem::path& prefix, std::int64_t virtual_tokens = 0);
+    /// entry against the sizes of both files; a fault is an Error (bad_input) that names the file.
+    /// It does not read ids: the loader checks those that it uses. A .meta.json or .mask that is
+    /// faulty or describes other token files, a mask that the .meta.json names and that is not
+    /// there, and one that no .meta.json names are Errors (bad_input), too.
+    ///
+    /// With `ranks` all ranks call it together, in work that run_on_all runs. Each validates its
+    /// share of the lengths, offsets and entries, and later checks those that it reads; a rank
+    /// whose files differ from those of rank 0 is an Error (bad_input).
+    explicit IndexedDataset(const std::filesystem::path& prefix, std::int64_t virtual_tokens = 0,
+                            const MpiSession* ranks = nullptr);
 
     const std::filesystem::path& prefix() const { return prefix_; }
-    const std::filesystem::path& bin_path() const { return bin_.path(); }
+    const std::filesystem::path& bin_path() const { return index_.bin().path(); }
     /// u16 or i32.
-    DType dtype() const { return dtype_; }
-    std::int64_t num_sequences() const { return num_sequences_; }
-    std::int64_t num_documents() const { return num_documents_; }
+    DType dtype() const { return index_.dtype(); }
+    std::int64_t num_sequences() const { return index_.num_sequences(); }
+    std::int64_t num_documents() const { return index_.num_documents(); }
     /// Of each sequence.
     std::int64_t virtual_tokens() const { return virtual_tokens_; }
     /// Number of tokens of all sequences.
     std::int64_t num_tokens() const;
+    /// Number of tokens of sequences [begin, end).
+    std::int64_t num_tokens(std::int64_t begin, std::int64_t end) const;
 
     /// Number of tokens of a sequence; may be 0.
     std::int64_t sequence_length(std::int64_t sequence) const;
     /// First sequence of a document; num_sequences() if `document` is num_documents().
-    std::int64_t document_begin(std::int64_t document) const;
+    std::int64_t document_begin(std::int64_t document) const {
+        return index_.document_begin(document);
+    }
 
     /// Writes tokens [begin, begin + count) of a sequence to `out`. A range outside the sequence is
     /// an Error (bug). With virtual tokens an id in the file below 0 is an Error (bad_input).
@@ -77,29 +86,22 @@ public:
     const std::string& fingerprint() const { return fingerprint_; }
 
 private:
-    void check_header();
-    void check_sequences();
-    void check_documents() const;
+    /// What all ranks find together by reading the files once.
+    struct Facts {
+        TokenIndex::Facts index;
+        std::uint32_t bin_crc = 0;  ///< of the blocks that the fingerprint has
+    };
+    Facts check(Share share) const;
+    Facts check_together(const MpiSession& ranks) const;
     void read_meta();
     void open_mask();
-    /// Tokens of a sequence in the file, and the first of them in the whole file.
-    std::int64_t stored_length(std::int64_t sequence) const;
-    std::int64_t first_token(std::int64_t sequence) const;
     /// The virtual tokens among the `count` tokens of a sequence from `begin` on.
     std::int64_t virtual_among(std::int64_t begin, std::int64_t count) const;
     void read_stored(std::int64_t sequence, std::int64_t begin, std::span<std::int32_t> out) const;
-    std::string make_fingerprint() const;
-    const std::byte* lengths() const;
-    const std::byte* offsets() const;
-    const std::byte* documents() const;
+    std::string make_fingerprint(const Facts& facts) const;
 
     std::filesystem::path prefix_;
-    MappedFile idx_;
-    MappedFile bin_;
-    DType dtype_ = DType::u16;
-    std::int64_t num_sequences_ = 0;
-    std::int64_t num_documents_ = 0;
-    std::int64_t stored_tokens_ = 0;
+    TokenIndex index_;
     std::int64_t virtual_tokens_ = 0;
     std::int64_t begun_sequences_ = 0;  ///< those that have tokens
     std::optional<TokenMeta> meta_;

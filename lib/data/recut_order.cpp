@@ -48,15 +48,13 @@ void fill_joined(std::span<std::int64_t> joined, const std::vector<bool>& window
 }
 
 CachedArrays make_indices(const WindowOrder& order, SampleRange range, std::int64_t seq_length,
-                          std::uint64_t seed, const std::string& key,
-                          const std::filesystem::path& cache_folder) {
+                          std::uint64_t seed, const std::string& key, const IndexCache& cache) {
     const std::int64_t count = range.end - range.begin;
     GPTRAIN_CHECK(range.begin >= 0 && count > 0 && range.end <= order.size(), range.begin, " to ",
                   range.end, " of ", order.size());
     const std::int64_t samples = recut_samples(count, order.seq_length(), seq_length);
     GPTRAIN_CHECK(samples > 0, count, " samples of ", order.seq_length());
-    return CachedArrays(cache_folder, "recut", key,
-                        {checked_mul(count, 8), checked_mul(samples, 8)},
+    return CachedArrays(cache, "recut", key, {checked_mul(count, 8), checked_mul(samples, 8)},
                         [&](const std::vector<std::span<std::byte>>& arrays) {
                             const std::int64_t length = order.seq_length();
                             fill_joined(elements<std::int64_t>(arrays[0]), windows_of(order, range),
@@ -74,13 +72,12 @@ std::int64_t recut_samples(std::int64_t windows, std::int64_t from, std::int64_t
 }
 
 RecutOrder::RecutOrder(std::shared_ptr<const WindowOrder> order, SampleRange range,
-                       std::int64_t seq_length, std::uint64_t seed,
-                       const std::filesystem::path& cache_folder)
+                       std::int64_t seq_length, std::uint64_t seed, const IndexCache& cache)
     : order_(std::move(order)),
       seq_length_(seq_length),
       key_(text("samples of ", seq_length, " tokens, seed ", seed, ", of samples ", range.begin,
                 "-", range.end, " of ", order_->key())),
-      cache_(make_indices(*order_, range, seq_length, seed, key_, cache_folder)) {}
+      cache_(make_indices(*order_, range, seq_length, seed, key_, cache)) {}
 
 std::int64_t RecutOrder::window_of(std::int64_t index) const {
     GPTRAIN_CHECK(index >= 0 && index < size(), index, " of ", size());

@@ -29,10 +29,10 @@ struct SampleRange {
 /// NumpyRandom(seed).
 class RecutOrder final : public WindowOrder {
 public:
-    /// Maps the indices from `cache_folder`, or builds them there. The range must be enough for
+    /// Maps the indices from `cache`, or builds them there. The range must be enough for
     /// one sample (recut_samples).
     RecutOrder(std::shared_ptr<const WindowOrder> order, SampleRange range, std::int64_t seq_length,
-               std::uint64_t seed, const std::filesystem::path& cache_folder);
+               std::uint64_t seed, const IndexCache& cache);
 
     std::int64_t size() const override { return std::ssize(shuffled()); }
     std::int64_t seq_length() const override { return seq_length_; }

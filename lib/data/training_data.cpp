@@ -35,8 +35,8 @@ struct Source {
     std::shared_ptr<const IndexedDataset> tokens;
 };
 
-std::vector<Source> open_sources(const std::vector<DataSource>& specs,
-                                 std::int64_t virtual_tokens) {
+std::vector<Source> open_sources(const std::vector<DataSource>& specs, std::int64_t virtual_tokens,
+                                 const MpiSession* ranks) {
     std::vector<Source> sources;
     for (const DataSource& spec : specs) {
         if (!(spec.weight > 0) || !std::isfinite(spec.weight)) {
@@ -44,7 +44,7 @@ std::vector<Source> open_sources(const std::vector<DataSource>& specs,
                  "; weights must be above 0");
         }
         sources.push_back(
-            {spec, std::make_shared<const IndexedDataset>(spec.prefix, virtual_tokens)});
+            {spec, std::make_shared<const IndexedDataset>(spec.prefix, virtual_tokens, ranks)});
     }
     return sources;
 }
@@ -65,7 +65,7 @@ std::vector<Part> parts_of(const std::vector<Source>& sources,
         parts.push_back({.tokens = source.tokens,
                          .range = range,
                          .weight = source.spec.weight,
-                         .num_tokens = tokens_in(*source.tokens, range),
+                         .num_tokens = source.tokens->num_tokens(range.begin, range.end),
                          .learned_tokens = source.tokens->learned_tokens(range.begin, range.end)});
     }
     return parts;
@@ -119,19 +119,18 @@ void check_tokenizers(const std::vector<Source>& sources,
 
 /// Megatron's order over the parts. A single part is not blended, whatever its weight.
 std::shared_ptr<const SampleSource> make_order(const std::vector<Part>& parts,
-                                               const OrderOptions& order,
-                                               const std::filesystem::path& cache_folder) {
+                                               const OrderOptions& order, const IndexCache& cache) {
     const auto open = [&](std::size_t index, std::int64_t num_samples) {
         return std::make_shared<const GptDataset>(
             parts[index].tokens, parts[index].range,
-            OrderOptions{order.seed, order.seq_length, num_samples}, cache_folder);
+            OrderOptions{order.seed, order.seq_length, num_samples}, cache);
     };
     if (parts.size() == 1) return open(0, order.num_samples);
     std::vector<double> weights;
     for (const Part& part : parts)
         weights.push_back(part.weight);
     return std::make_shared<const BlendedDataset>(plan_blend(weights, order.num_samples), open,
-                                                  cache_folder);
+                                                  cache);
 }
 
 /// Samples of one pass over the corpus. Weights do not change it: a source with a large weight
@@ -182,7 +181,7 @@ DataPhase changed_phase(const std::vector<Part>& parts, const DataOptions& optio
     std::vector<NewSource> sources;
     for (const Part& part : parts)
         sources.push_back({part.tokens->fingerprint(), part.num_tokens});
-    return change_data(*options.saved, sources, options.seq_length, options.cache_folder);
+    return change_data(*options.saved, sources, options.seq_length, options.cache);
 }
 
 /// Fills in the samples of a pass, and whether the data is that of the checkpoint or replaces it.
@@ -200,22 +199,22 @@ void choose_phase(TrainingData& data, OnChange on_change, const std::vector<Part
 
 /// The order in which the progress of a part began, cut anew as often as the length changed.
 std::shared_ptr<const WindowOrder> open_first_order(const Part& part, const SourceProgress& from,
-                                                    std::uint64_t seed,
-                                                    const std::filesystem::path& cache_folder) {
+                                                    std::uint64_t seed, const IndexCache& cache) {
     const OrderOptions first = first_order(from, part.num_tokens, seed);
     std::shared_ptr<const WindowOrder> order =
-        std::make_shared<const GptDataset>(part.tokens, part.range, first, cache_folder);
+        std::make_shared<const GptDataset>(part.tokens, part.range, first, cache);
     for (const Cut& cut : cuts_of(from, part.num_tokens)) {
         order = std::make_shared<const RecutOrder>(std::move(order), cut.left, cut.seq_length,
-                                                   first.seed, cache_folder);
+                                                   first.seed, cache);
     }
     return order;
 }
 
 std::unique_ptr<SourceStream> make_stream(const Part& part, const SourceProgress& from,
                                           const DataOptions& options) {
-    const auto open = [=, seed = options.seed, cache = options.cache_folder](
-                          std::int64_t number) -> std::shared_ptr<const SampleSource> {
+    const auto open = [=, seed = options.seed](
+                          std::int64_t number,
+                          const IndexCache& cache) -> std::shared_ptr<const SampleSource> {
         if (number == 0) return open_first_order(part, from, seed, cache);
         const OrderOptions order = {seed + static_cast<std::uint64_t>(from.pass + number),
                                     from.seq_length,
@@ -223,7 +222,7 @@ std::unique_ptr<SourceStream> make_stream(const Part& part, const SourceProgress
         return std::make_shared<const GptDataset>(part.tokens, part.range, order, cache);
     };
     return std::make_unique<SourceStream>(open, from, part.num_tokens,
-                                          part.tokens->prefix().string());
+                                          part.tokens->prefix().string(), options.cache);
 }
 
 std::shared_ptr<const SampleSource> make_continued(const std::vector<Part>& parts,
@@ -236,7 +235,7 @@ std::shared_ptr<const SampleSource> make_continued(const std::vector<Part>& part
         weights.push_back(parts[i].weight);
     }
     return std::make_shared<const ContinuedDataset>(phase.first_sample, std::move(streams), weights,
-                                                    num_samples, options.cache_folder);
+                                                    num_samples, options.cache);
 }
 
 void check_training_parts(const std::vector<Part>& parts, const std::optional<DataSplit>& split,
@@ -257,9 +256,9 @@ void check_training_parts(const std::vector<Part>& parts, const std::optional<Da
 
 std::shared_ptr<const SampleSource> make_validation(std::vector<Part> parts,
                                                     const OrderOptions& order,
-                                                    const std::filesystem::path& cache_folder) {
+                                                    const IndexCache& cache) {
     std::erase_if(parts, [](const Part& part) { return part.learned_tokens == 0; });
-    return parts.empty() ? nullptr : make_order(parts, order, cache_folder);
+    return parts.empty() ? nullptr : make_order(parts, order, cache);
 }
 
 }  // namespace
@@ -273,15 +272,18 @@ std::optional<std::int64_t> count_training_tokens(const DataSpec& spec,
                std::filesystem::exists(prefix + ".bin", unreadable);
     };
     if (!std::all_of(spec.train.begin(), spec.train.end(), is_there)) return std::nullopt;
-    return tokens_of(
-        parts_of(open_sources(spec.train, virtual_tokens), split_of(spec), DataSplit::train));
+    return tokens_of(parts_of(open_sources(spec.train, virtual_tokens, nullptr), split_of(spec),
+                              DataSplit::train));
 }
 
 TrainingData make_training_data(const DataSpec& spec, const DataOptions& options) {
     const std::optional<DataSplit> split = split_of(spec);
-    const std::vector<Source> train_sources = open_sources(spec.train, options.virtual_tokens);
-    const std::vector<Source> validation_sources =
-        open_sources(spec.validation, options.virtual_tokens);
+    const IndexCache& cache = options.cache;
+    const auto open = [&](const std::vector<DataSource>& sources) {
+        return open_sources(sources, options.virtual_tokens, cache.ranks);
+    };
+    const std::vector<Source> train_sources = open(spec.train);
+    const std::vector<Source> validation_sources = open(spec.validation);
 
     std::vector<Source> all = train_sources;
     all.insert(all.end(), validation_sources.begin(), validation_sources.end());
@@ -301,20 +303,21 @@ TrainingData make_training_data(const DataSpec& spec, const DataOptions& options
     if (data.phase) {
         data.train = make_continued(train, *data.phase, data.num_samples, options);
     } else {
-        const auto open_pass = [=, samples = data.num_samples](std::int64_t pass) {
+        const auto open_pass = [=, samples = data.num_samples](std::int64_t pass,
+                                                               const IndexCache& from) {
             const OrderOptions order{options.seed + static_cast<std::uint64_t>(pass),
                                      options.seq_length, samples};
-            return make_order(train, order, options.cache_folder);
+            return make_order(train, order, from);
         };
-        data.train = std::make_shared<const EndlessDataset>(open_pass, data.num_samples);
+        data.train = std::make_shared<const EndlessDataset>(open_pass, data.num_samples, cache);
     }
 
     if (options.eval_samples > 0) {
         const std::vector<Source>& sources = split ? train_sources : validation_sources;
         const std::vector<Part> parts = parts_of(sources, split, DataSplit::validation);
         data.validation_tokens = tokens_of(parts);
-        data.validation = make_validation(
-            parts, {options.seed, options.seq_length, options.eval_samples}, options.cache_folder);
+        data.validation =
+            make_validation(parts, {options.seed, options.seq_length, options.eval_samples}, cache);
     }
     return data;
 }

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "data/continued_data.h"
+#include "data/index_cache.h"
 #include "data/sample_source.h"
 #include "data/token_meta.h"
 #include "spec/run_spec.h"
@@ -23,7 +24,9 @@ struct DataOptions {
     /// floor((T - 1) / seq_length), T the source's training tokens, and at least 1.
     std::optional<std::int64_t> num_samples;
     std::int64_t eval_samples = 0;  ///< samples of one evaluation; 0: no validation
-    std::filesystem::path cache_folder;
+    /// With ranks, all ranks make the data together, in work that run_on_all runs, and share the
+    /// reading of the files that must be checked whole.
+    IndexCache cache = {""};
     std::int64_t run_samples = 0;                     ///< training samples of all steps
     std::optional<ExpectedTokenizer> tokenizer = {};  ///< the tokens should be made with it
     std::optional<SavedData> saved = {};              ///< of the checkpoint that the run resumes

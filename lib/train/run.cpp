@@ -155,7 +155,7 @@ ExitCode Run::run(const Requests& requests) {
     auto loader = training_loader();
     while (state_.step < plan_.steps && !stops(asked)) {
         progress_.phase("step", state_.step + (steps_.in_flight() ? 2 : 1));
-        issue_step(loader->next());
+        issue_step(next_batch(*loader));
         checkpoints_.saver().poll();
         asked = request();
         if (asked != Request::none || results_due()) take_over(steps_.finish());
@@ -183,6 +183,13 @@ ExitCode Run::run(const Requests& requests) {
     wait_for_save();
     progress_.phase("end", state_.step);
     return state_.step < plan_.steps || evaluation_interrupted ? stopped(asked) : finished();
+}
+
+StepBatch Run::next_batch(BatchLoader& loader) {
+    progress_.action("loading the batch");
+    StepBatch batch = loader.next();
+    progress_.action({});
+    return batch;
 }
 
 void Run::issue_step(const StepBatch& batch) {
@@ -225,7 +232,7 @@ bool Run::evaluate_validation() {
     LossSum sum;
     for (std::int64_t i = 0; i < batches; ++i) {
         if (stops(request())) return false;
-        sum.add(engine_->evaluate(loader.next()));
+        sum.add(engine_->evaluate(next_batch(loader)));
         report_.evaluating(i + 1, batches);
     }
     report_.validation({state_.step, sum.mean()});

@@ -64,6 +64,8 @@ private:
     std::unique_ptr<Engine> make_engine(const StepCost& cost);
     std::unique_ptr<BatchLoader> training_loader() const;
     void start_reports();
+    /// Meanwhile a report on a hang says that the rank loads a batch.
+    StepBatch next_batch(BatchLoader& loader);
     /// Issues the next step, then takes over the results of the one before it.
     void issue_step(const StepBatch& batch);
     void take_over(const std::optional<FinishedStep>& finished);

@@ -6,7 +6,7 @@
 
 #include "base/error.h"
 #include "base/file.h"
-#include "data/indexed_dataset.h"
+#include "data/token_index.h"
 #include "text/tokenizer.h"
 #include "train/identity.h"
 
@@ -157,7 +157,7 @@ RunInputs open_inputs(const RunSpec& spec, const RunPlan& plan, const TokenizerI
                     .seq_length = plan.seq_length,
                     .num_samples = plan.num_samples,
                     .eval_samples = spec.training.eval_interval > 0 ? eval_samples : 0,
-                    .cache_folder = from.cache,
+                    .cache = {from.cache, from.ranks},
                     .run_samples = run_samples(plan, from.saved),
                     .tokenizer = tokenizer.expected,
                     .saved = from.saved,

@@ -46,13 +46,14 @@ struct RunInputs {
 };
 
 struct OpenInputs {
-    std::filesystem::path cache;     ///< the folder of the index files
-    std::optional<SavedData> saved;  ///< the data of the checkpoint that the run resumes
-    std::string adapted;             ///< the fingerprint of the model that its adapter adapts
+    std::filesystem::path cache;        ///< the folder of the index files
+    const MpiSession* ranks = nullptr;  ///< those that open the inputs together, if not null
+    std::optional<SavedData> saved;     ///< the data of the checkpoint that the run resumes
+    std::string adapted;                ///< the fingerprint of the model that its adapter adapts
 };
 
-/// Error (usage) if the tokenizer and the token files do not fit
-/// together; Error (bad_input) for a faulty data set.
+/// Error (usage) if the tokenizer and the token files do not fit together; Error (bad_input) for a
+/// faulty data set.
 RunInputs open_inputs(const RunSpec& spec, const RunPlan& plan, const TokenizerInput& tokenizer,
                       const OpenInputs& from);
 

@@ -64,21 +64,17 @@ bool starts_fresh(const ResumeChoice& resume, const std::filesystem::path& check
     return ranks.max(fresh ? 1 : 0) > 0;
 }
 
-/// Rank 0 builds the index files, then the others read them.
+/// Rank 0 builds the index files; all ranks share the reading of what must be checked whole.
 RunInputs open_inputs_on_all(const RunSpec& spec, const RunPlan& plan,
                              const TokenizerInput& tokenizer, const RunPaths& paths,
                              const std::optional<RestartPoint>& checkpoint,
                              const std::optional<InitialWeights>& initial,
                              const MpiSession& ranks) {
-    OpenInputs from = {.cache = paths.cache(), .saved = {}, .adapted = {}};
+    OpenInputs from = {.cache = paths.cache(), .ranks = &ranks, .saved = {}, .adapted = {}};
     if (checkpoint) ranks.run_on_all([&] { from.saved = saved_data(checkpoint->meta()); });
     if (spec.adapter) from.adapted = initial->fingerprint();
     std::optional<RunInputs> inputs;
-    const auto open = [&] {
-        if (!inputs) inputs.emplace(open_inputs(spec, plan, tokenizer, from));
-    };
-    ranks.run_on_first(open);
-    ranks.run_on_all(open);
+    ranks.run_on_all([&] { inputs.emplace(open_inputs(spec, plan, tokenizer, from)); });
     return std::move(*inputs);
 }
 

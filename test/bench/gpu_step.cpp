@@ -77,7 +77,7 @@ public:
                                                               .seq_length = plan.seq_length,
                                                               .num_samples = samples,
                                                               .eval_samples = 0,
-                                                              .cache_folder = folder_ / "cache"});
+                                                              .cache = folder_ / "cache"});
         BatchShape shape;
         shape.seq_length = plan.seq_length;
         shape.micro_batch_size = plan.micro_batch_size;

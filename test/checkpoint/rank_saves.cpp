@@ -1,13 +1,12 @@
 // Saves and loads by several ranks, each with its own files, threads and faults.
 #include <cerrno>
-#include <exception>
 #include <map>
 #include <thread>
 
 #include "catch.h"
 #include "checkpoint/restart_point.h"
-#include "ranks.h"
 #include "saving.h"
+#include "support/common_folder.h"
 #include "support/failing_calls.h"
 
 // For the leak sanitizer: if a write fails while HDF5 closes a file, the library leaks memory.
@@ -28,29 +27,6 @@ TestMesh mesh_of_all() {
     const std::map<int, TestMesh> meshes = {{1, {1, 1}}, {2, {2, 1}}, {3, {1, 3}}, {4, {2, 2}}};
     return meshes.at(ranks().size());
 }
-
-/// A folder shared by all ranks.
-class CommonFolder {
-public:
-    explicit CommonFolder(const std::string& name)
-        : path_(fs::absolute(text("scratch-ranks-", ranks().size(), "-", name))) {
-        ranks().run_on_first([&] {
-            fs::remove_all(path_);
-            fs::create_directories(path_);
-        });
-    }
-    CommonFolder(const CommonFolder&) = delete;
-    CommonFolder& operator=(const CommonFolder&) = delete;
-    ~CommonFolder() {
-        // If the case failed on one rank only, that rank gets here alone.
-        if (std::uncaught_exceptions() == 0) ranks().max(0);
-        if (ranks().rank() == 0) fs::remove_all(path_);
-    }
-    const fs::path& path() const { return path_; }
-
-private:
-    fs::path path_;
-};
 
 /// This rank of a run on the mesh of all ranks.
 struct RankRun {
@@ -94,20 +70,6 @@ std::int64_t loaded_step(const fs::path& folder, int* accepted = nullptr) {
 /// The contents of a folder, as rank 0 sees it.
 std::int64_t entries(const fs::path& folder) {
     return ranks().max(ranks().rank() == 0 ? std::distance(fs::directory_iterator(folder), {}) : 0);
-}
-
-/// The CommonError that an action throws, the same on all ranks.
-std::string common_error(const std::function<void()>& action) {
-    std::string message = "none";
-    try {
-        action();
-    } catch (const CommonError& error) {
-        message = error.what();
-    }
-    const auto all = ranks().exchange(message);
-    for (const std::string& other : all)
-        CHECK(other == message);
-    return message;
 }
 
 bool contains(const std::string& message, const std::string& part) {

@@ -239,17 +239,17 @@ TEST_CASE("an id outside the vocabulary is refused with file, sequence and token
 TEST_CASE("beyond the last sample a new pass begins in the order of the next seed") {
     const TempFolder folder;
     const auto tokens = make_tokens(folder / "a", counting(0, 30, 5));
-    const auto open = [&](std::int64_t pass) {
+    const auto open = [&](std::int64_t pass, const IndexCache& cache) {
         return std::make_shared<const GptDataset>(
             tokens, SequenceRange{0, 30},
-            OrderOptions{100 + static_cast<std::uint64_t>(pass), 4, 10}, folder / "cache");
+            OrderOptions{100 + static_cast<std::uint64_t>(pass), 4, 10}, cache);
     };
-    const EndlessDataset endless(open, 10);
+    const EndlessDataset endless(open, 10, folder / "cache");
     std::vector<std::int32_t> sample(5);
     std::vector<std::int32_t> wanted(5);
     for (const std::int64_t index : {0, 9, 10, 19, 25, 3}) {
         endless.sample(index, sample);
-        open(index / 10)->sample(index % 10, wanted);
+        open(index / 10, folder / "cache")->sample(index % 10, wanted);
         CHECK(sample == wanted);
     }
 }

@@ -168,7 +168,7 @@ struct Corpus {
         return make_training_data(spec, {.seed = 1234,
                                          .seq_length = length,
                                          .num_samples = {},
-                                         .cache_folder = folder / "cache",
+                                         .cache = folder / "cache",
                                          .saved = std::move(saved)});
     }
 };

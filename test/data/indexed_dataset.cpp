@@ -1,10 +1,12 @@
 #include "data/indexed_dataset.h"
 
+#include <fstream>
 #include <sstream>
 #include <string>
 #include <sys/stat.h>
 #include <vector>
 
+#include "base/crc32c.h"
 #include "catch.h"
 #include "data/indexed_writer.h"
 #include "data/sequential_dataset.h"
@@ -88,6 +90,50 @@ TEST_CASE("the writer's files are megatron-core's, byte for byte") {
     check("uint16", DType::u16, {{{1, 2, 3}, {65499}}, {}, {{7}}, {{}, {8, 9}}, {}});
     check("int32", DType::i32, {{{70000, 0, 2147483647}}, {}, {{5, 6}, {65536}}});
     check("empty", DType::u16, {});
+}
+
+TEST_CASE("shares of an index together say what all of it says") {
+    const TempFolder folder;
+    Sequences sequences = counting(0, 23, 3);
+    sequences[4].clear();
+    write_tokens(folder / "a", sequences);
+    const TokenIndex index(folder / "a");
+    const TokenIndex::Facts whole = index.check({});
+    CHECK(whole.begun_sequences == 22);
+    const std::string idx = contents(folder / "a.idx");
+    CHECK(whole.crc == crc32c(idx.data(), idx.size()));
+    for (std::int64_t count = 2; count < 40; ++count) {
+        TokenIndex::Facts sum;
+        for (std::int64_t i = 0; i < count; ++i) {
+            const TokenIndex::Facts share = index.check({i, count});
+            sum.crc ^= share.crc;
+            sum.begun_sequences += share.begun_sequences;
+        }
+        CHECK(sum.crc == whole.crc);
+        CHECK(sum.begun_sequences == whole.begun_sequences);
+    }
+}
+
+TEST_CASE("an entry that became faulty after the check is refused where it is read") {
+    const TempFolder folder;
+    const auto tokens = make_tokens(folder / "a", counting(0, 3, 4));
+    const auto write = [&](std::streamoff at, auto value) {
+        std::fstream idx(folder / "a.idx", std::ios::in | std::ios::out | std::ios::binary);
+        idx.seekp(at);
+        idx.write(reinterpret_cast<const char*>(&value), sizeof value);
+    };
+    constexpr std::streamoff lengths = 34;
+    constexpr std::streamoff offsets = lengths + 3 * 4;
+    constexpr std::streamoff documents = offsets + 3 * 8;
+    write(lengths + 4, std::int32_t{100});
+    CHECK(contains(message_of(ExitCode::bad_input, [&] { ids_of(*tokens, 1); }),
+                   "a.idx: sequence 1 has the length 100"));
+    write(offsets + 16, std::int64_t{-2});
+    CHECK(contains(message_of(ExitCode::bad_input, [&] { ids_of(*tokens, 2); }),
+                   "a.idx: sequence 2 starts at byte -2"));
+    write(documents + 8, std::int64_t{7});
+    CHECK(contains(message_of(ExitCode::bad_input, [&] { tokens->document_begin(1); }),
+                   "a.idx: document 1 starts at sequence 7"));
 }
 
 TEST_CASE("a range outside of a sequence is refused") {

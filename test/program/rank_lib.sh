@@ -71,3 +71,18 @@ pid_of() {
         fi
     done
 }
+
+# two_nodes [SETUP]: sets `two_nodes`, the options with which mpirun takes this machine for two
+# nodes, nodea and nodeb. Each starts with the command SETUP, which finds the node's name in $node.
+two_nodes() {
+    # A daemon's folder for temporary files is its own: two that make theirs at once can fail.
+    cat >start-daemon <<END
+#!/bin/sh
+export node=\$1 TMPDIR="$work/tmp-\$1"
+shift
+mkdir -p "\$TMPDIR"
+exec ${1:+$1} sh -c "\$*"
+END
+    chmod +x start-daemon
+    two_nodes=(--host nodea:2,nodeb:2 -mca plm_rsh_agent "$work/start-daemon" -mca btl self,tcp)
+}
