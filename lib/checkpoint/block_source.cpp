@@ -48,7 +48,7 @@ BlockSource blocks_of(std::vector<Tensor> tensors) {
     };
 }
 
-BlockSource blocks_of(Backend& backend, std::span<const OwnedState> owned) {
+BlockSource blocks_of(Backend& backend, std::span<const HeldState> owned) {
     if (backend.is_host()) return blocks_of(values_of(owned));
     auto buffer = std::make_shared<std::vector<std::byte>>(16 * checkpoint_block_bytes);
     return [&backend, tensors = values_of(owned), buffer, widener = std::make_shared<Widener>()](
@@ -67,9 +67,9 @@ BlockSource blocks_of(Backend& backend, std::span<const OwnedState> owned) {
     };
 }
 
-std::vector<Tensor> values_of(std::span<const OwnedState> owned) {
+std::vector<Tensor> values_of(std::span<const HeldState> owned) {
     std::vector<Tensor> values;
-    for (const OwnedState& state : owned)
+    for (const HeldState& state : owned)
         values.push_back(state.values);
     return values;
 }

@@ -24,9 +24,9 @@ BlockSource blocks_of(std::vector<Tensor> tensors);
 
 /// Reads tensors of the backend: directly if it computes in host memory, else through its own
 /// buffer of 16 blocks. Call it only where the backend may be called.
-BlockSource blocks_of(Backend& backend, std::span<const OwnedState> owned);
+BlockSource blocks_of(Backend& backend, std::span<const HeldState> owned);
 
 /// The tensors of `owned`, in order.
-std::vector<Tensor> values_of(std::span<const OwnedState> owned);
+std::vector<Tensor> values_of(std::span<const HeldState> owned);
 
 }  // namespace gptrain

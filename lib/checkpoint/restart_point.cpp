@@ -11,9 +11,16 @@
 namespace gptrain {
 
 std::optional<RestartPoint> RestartPoint::find(std::vector<std::filesystem::path> candidates,
-                                               const MpiSession& ranks) {
+                                               const MpiSession& ranks,
+                                               std::optional<LocalRestart> local) {
     RestartPoint point(std::move(candidates), ranks);
     point.single_candidate_ = ranks.max(std::ssize(point.candidates_)) == 1;
+    point.local_ = std::move(local);
+    if (point.local_) {
+        point.folder_ = point.local_->folder();
+        point.meta_ = point.local_->meta();
+        return point;
+    }
     if (!point.open_next()) return std::nullopt;
     return point;
 }
@@ -82,10 +89,32 @@ Manifest RestartPoint::part_from_first(const StateSource& needed) const {
 
 void RestartPoint::load(Backend& backend, const StateSource& needed,
                         const std::function<void()>& check_candidate) {
+    if (local_) {
+        if (load_local(backend, needed)) return;
+        ranks_->run_on_all(check_candidate);
+    }
     const Fill fill = [&](const std::filesystem::path& folder, const Manifest& part) {
         load_state(folder, part, backend, needed);
     };
     load(needed, fill, check_candidate);
+}
+
+bool RestartPoint::load_local(Backend& backend, const StateSource& needed) {
+    try {
+        local_->load(backend, needed);
+        return true;
+    } catch (const CommonError& damage) {
+        if (damage.code() != ExitCode::bad_input && damage.code() != ExitCode::io) throw;
+        if (ranks_->rank() == 0)
+            warn(damage.what(), "; skipping the local copies of step ", meta_.step);
+    }
+    const std::filesystem::path lost = local_->folder();
+    local_.reset();
+    if (open_next()) return false;
+    throw CommonError(ExitCode::bad_input,
+                      text("the local copies of step ", meta_.step,
+                           " are damaged, and the run has no checkpoint; remove them (",
+                           lost.filename().string(), ") to start from scratch"));
 }
 
 void RestartPoint::load(const StateSource& needed, const Fill& fill,

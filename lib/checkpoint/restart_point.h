@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "backend/backend.h"
+#include "checkpoint/local_restart.h"
 #include "checkpoint/manifest.h"
 #include "checkpoint/state_source.h"
 #include "comm/mpi_session.h"
@@ -22,16 +23,19 @@ public:
     /// The first of rank 0's `candidates`, newest first, whose manifest, records, sizes and HDF5
     /// structure verify. Skips damaged ones with a warning. If all are damaged: Error (bad_input),
     /// or that candidate's own error if there is only one. Nothing if there is no candidate. The
-    /// session must outlive it.
+    /// session must outlive it. `local` comes before all candidates.
     static std::optional<RestartPoint> find(std::vector<std::filesystem::path> candidates,
-                                            const MpiSession& ranks);
+                                            const MpiSession& ranks,
+                                            std::optional<LocalRestart> local = {});
 
     const std::filesystem::path& folder() const { return folder_; }
     const CheckpointMeta& meta() const { return meta_; }
+    /// The local copies that are loaded, if any.
+    const std::optional<LocalRestart>& local() const { return local_; }
 
     /// The contents of a file without tensors, every byte verified; nothing if the checkpoint has
-    /// no file of that name. Call it before `load`. Error (bad_input): it is damaged, or larger
-    /// than `limit` bytes.
+    /// no file of that name, as local copies. Call it before `load`. Error (bad_input): it is
+    /// damaged, or larger than `limit` bytes.
     std::optional<std::string> whole_file(const std::string& name, std::int64_t limit) const;
 
     /// Fills the shards of `needed` as load_state does, every byte verified. If one rank finds
@@ -49,6 +53,8 @@ private:
     RestartPoint(std::vector<std::filesystem::path> candidates, const MpiSession& ranks)
         : candidates_(std::move(candidates)), ranks_(&ranks) {}
 
+    /// Loads local copies; false if they are damaged, which rank 0 warns of.
+    bool load_local(Backend& backend, const StateSource& needed);
     /// Opens the next candidate that verifies; false if there are no candidates.
     bool open_next();
     /// Opens the next candidate. Error, the same on all ranks: it is damaged.
@@ -61,7 +67,8 @@ private:
     std::vector<std::filesystem::path> candidates_;  ///< on rank 0
     bool single_candidate_ = false;
     const MpiSession* ranks_;
-    std::size_t next_ = 0;  ///< next candidate to try
+    std::optional<LocalRestart> local_;  ///< if the run resumes from local copies
+    std::size_t next_ = 0;               ///< next candidate to try
     std::filesystem::path folder_;
     CheckpointMeta meta_;
     AnyManifest manifest_;  ///< of version 2 on every rank, of version 1 on rank 0

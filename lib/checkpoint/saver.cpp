@@ -58,7 +58,7 @@ void CheckpointSaver::discard() {
 
 void CheckpointSaver::begin(const CheckpointMeta& meta, const StateSource& source) {
     const auto start_time = std::chrono::steady_clock::now();
-    const std::vector<OwnedState> owned = owned_state(source);
+    const std::vector<HeldState> owned = owned_state(source);
     if (!layout_) plan_files(meta.step, owned);
     GPTRAIN_CHECK(owned.size() == layout_->tensors.size(), "the state has changed its shards");
     ranks_.run_on_first([&] {
@@ -69,7 +69,7 @@ void CheckpointSaver::begin(const CheckpointMeta& meta, const StateSource& sourc
     save_ = {meta, ranks_.broadcast(ranks_.rank() == 0 ? temporary_->path().string() : ""),
              start_time};
     if (options_.async) {
-        if (snapshot_.empty()) snapshot_ = allocate_snapshot(snapshot_arena_, source);
+        if (snapshot_.empty()) snapshot_ = allocate_snapshot(snapshot_arena_, owned);
         take_snapshot(backend_, snapshot_, owned);
     }
     start(Stage::writing,
@@ -78,7 +78,7 @@ void CheckpointSaver::begin(const CheckpointMeta& meta, const StateSource& sourc
           });
 }
 
-void CheckpointSaver::plan_files(std::int64_t step, std::span<const OwnedState> owned) {
+void CheckpointSaver::plan_files(std::int64_t step, std::span<const HeldState> owned) {
     const std::filesystem::path& parent = options_.retention.folder;
     ranks_.run_on_first([&] {
         create_folders(parent);

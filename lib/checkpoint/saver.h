@@ -90,7 +90,7 @@ private:
         std::chrono::steady_clock::time_point start;
     };
 
-    void plan_files(std::int64_t step, std::span<const OwnedState> owned);
+    void plan_files(std::int64_t step, std::span<const HeldState> owned);
     void begin(const CheckpointMeta& meta, const StateSource& source);
     /// Starts this rank's work of a stage.
     void start(Stage stage, std::function<std::string()> work);

@@ -51,7 +51,7 @@ std::vector<std::uint32_t> write_extent(File& file, const ExtentRecord& extent, 
 }  // namespace
 
 ShardLayout plan_shard_file(const std::filesystem::path& folder, int rank,
-                            std::span<const OwnedState> owned) {
+                            std::span<const HeldState> owned) {
     ShardLayout layout;
     layout.file = shard_file_name(rank);
     std::vector<Hdf5Dataset> datasets;

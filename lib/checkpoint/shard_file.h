@@ -29,7 +29,7 @@ struct ShardLayout {
 
 /// Lays out the file of `rank`; `folder` is for messages.
 ShardLayout plan_shard_file(const std::filesystem::path& folder, int rank,
-                            std::span<const OwnedState> owned);
+                            std::span<const HeldState> owned);
 
 /// Writes layout and data to the reserved `file` and makes it durable. `blocks` is indexed like the
 /// layout's tensors. Returns these with their checksums.

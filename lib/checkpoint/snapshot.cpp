@@ -32,28 +32,26 @@ struct Piece {
 
 }  // namespace
 
-std::vector<Tensor> allocate_snapshot(Arena& arena, const StateSource& source) {
+std::vector<Tensor> allocate_snapshot(Arena& arena, std::span<const HeldState> states) {
     std::vector<Tensor> snapshot;
-    source([&](const NamedState& state) {
-        if (state.shard.owned && state.shard.elements() > 0)
-            snapshot.push_back(arena.allocate(state.values.dtype(), {state.shard.elements()}));
-    });
+    for (const HeldState& state : states)
+        snapshot.push_back(arena.allocate(state.values.dtype(), {state.shard.elements()}));
     return snapshot;
 }
 
 void take_snapshot(Backend& backend, std::span<const Tensor> snapshot,
-                   std::span<const OwnedState> owned) {
+                   std::span<const HeldState> states) {
     if (!backend.is_host()) {
-        for (std::size_t i = 0; i < owned.size(); ++i)
-            backend.copy(snapshot[i], owned[i].values);
+        for (std::size_t i = 0; i < states.size(); ++i)
+            backend.copy(snapshot[i], states[i].values);
         backend.synchronize();
         return;
     }
     std::vector<Piece> pieces;
-    for (std::size_t i = 0; i < owned.size(); ++i) {
+    for (std::size_t i = 0; i < states.size(); ++i) {
         const std::int64_t bytes = snapshot[i].bytes();
         for (std::int64_t at = 0; at < bytes; at += checkpoint_block_bytes) {
-            pieces.push_back({snapshot[i].data() + at, owned[i].values.data() + at,
+            pieces.push_back({snapshot[i].data() + at, states[i].values.data() + at,
                               std::min(checkpoint_block_bytes, bytes - at)});
         }
     }

@@ -9,12 +9,11 @@
 
 namespace gptrain {
 
-/// Host memory for a copy of each shard of `owned_state(source)`, in order. The meter calls it to
-/// count the same bytes.
-std::vector<Tensor> allocate_snapshot(Arena& arena, const StateSource& source);
+/// Host memory for a copy of each state, in order. The meter calls it to count the same bytes.
+std::vector<Tensor> allocate_snapshot(Arena& arena, std::span<const HeldState> states);
 
-/// Copies each of `owned`; complete when it returns.
+/// Copies each state; complete when it returns.
 void take_snapshot(Backend& backend, std::span<const Tensor> snapshot,
-                   std::span<const OwnedState> owned);
+                   std::span<const HeldState> states);
 
 }  // namespace gptrain

@@ -15,7 +15,7 @@ namespace gptrain {
 /// empty.
 using StateSource = std::function<void(const StateVisitor&)>;
 
-struct OwnedState {
+struct HeldState {
     std::string group;
     Shard shard;
     Tensor values;  ///< one dim
@@ -34,7 +34,9 @@ constexpr bool is_stored(DType dtype) {
     return dtype == DType::f32 || dtype == DType::bf16 || dtype == DType::f16;
 }
 
-/// The owned, nonempty shards of `source`, in order.
-std::vector<OwnedState> owned_state(const StateSource& source);
+/// The nonempty shards of `source`, in order.
+std::vector<HeldState> held_state(const StateSource& source);
+/// Those of them that this rank owns.
+std::vector<HeldState> owned_state(const StateSource& source);
 
 }  // namespace gptrain

@@ -9,7 +9,7 @@ namespace gptrain {
 std::int64_t write_checkpoint(const std::filesystem::path& folder, const CheckpointMeta& meta,
                               const WeightsToWrite& weights) {
     const TemporaryFolder temporary(folder.parent_path(), folder.filename().string());
-    std::vector<OwnedState> owned;
+    std::vector<HeldState> owned;
     for (const Shard& tensor : weights.tensors)
         owned.push_back({"weight", tensor, {}});
     const ShardLayout layout = plan_shard_file(folder, 0, owned);

@@ -245,6 +245,33 @@ std::string MpiSession::broadcast(std::string text) const {
     return text;
 }
 
+void MpiSession::pass(const std::function<Message()>& next, int to,
+                      const std::function<void(Message)>& take, int from) const {
+    const ReportedOperation reported(listener_, "pass");
+    bool sending = to != nobody;
+    bool receiving = from != nobody;
+    std::vector<std::byte> received;
+    while (sending || receiving) {
+        const Message message = sending ? next() : Message();
+        const int receiver = sending ? to : MPI_PROC_NULL;
+        const int sender = receiving ? from : MPI_PROC_NULL;
+        const int length = narrow<int>(message.size());
+        int incoming = 0;
+        const MPI_Comm world = state_->world.comm();
+        check_mpi(MPI_Sendrecv(&length, 1, MPI_INT, receiver, text_tag, &incoming, 1, MPI_INT,
+                               sender, text_tag, world, MPI_STATUS_IGNORE),
+                  "MPI_Sendrecv");
+        received.resize(static_cast<std::size_t>(incoming));
+        check_mpi(
+            MPI_Sendrecv(message.data(), length, MPI_BYTE, receiver, text_tag, received.data(),
+                         incoming, MPI_BYTE, sender, text_tag, world, MPI_STATUS_IGNORE),
+            "MPI_Sendrecv");
+        if (receiving && incoming > 0) take(received);
+        sending = sending && length > 0;
+        receiving = receiving && incoming > 0;
+    }
+}
+
 std::int64_t MpiSession::max(std::int64_t mine) const {
     if (!running()) return mine;
     const ReportedOperation reported(listener_, "largest");

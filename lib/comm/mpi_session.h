@@ -1,9 +1,11 @@
 // The ranks of a run, as started by the launcher.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <span>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -84,6 +86,13 @@ public:
     std::string scatter(const std::function<std::string(int rank)>& text_for) const;
     /// All ranks call it: returns rank 0's text. For texts below 2 GiB.
     std::string broadcast(std::string text) const;
+    /// All ranks call it: sends the messages that `next` returns, until it returns an empty one, to
+    /// rank `to`, and calls `take` with each message that arrives from rank `from`. Both may be
+    /// `nobody`; who sends must be expected. For messages below 2 GiB, each valid until the next.
+    static constexpr int nobody = -1;
+    using Message = std::span<const std::byte>;
+    void pass(const std::function<Message()>& next, int to,
+              const std::function<void(Message)>& take, int from) const;
     /// All ranks call it: returns the maximum over the ranks.
     std::int64_t max(std::int64_t mine) const;
     /// All ranks call it: returns the sum over the ranks.

@@ -230,9 +230,10 @@ double Engine::gradient_norm() {
 namespace {
 
 void reserve_snapshot(Engine& engine, const RunPlan& plan) {
-    if (!plan.async_checkpoint) return;
-    allocate_snapshot(engine.memory()[MemoryUse::snapshot],
-                      [&](const StateVisitor& visitor) { engine.visit(visitor); });
+    Arena& arena = engine.memory()[MemoryUse::snapshot];
+    const StateSource source = [&](const StateVisitor& visitor) { engine.visit(visitor); };
+    if (plan.async_checkpoint) allocate_snapshot(arena, owned_state(source));
+    if (plan.local_copies) allocate_snapshot(arena, held_state(source));
 }
 
 /// Gives the engine its first weights.

@@ -292,6 +292,7 @@ RunPlan derive(const RunSpec& spec, const PlanTarget& target) {
     plan.optimizer = optimizer_plan(spec);
     plan.scores_tasks = spec.eval_tasks.has_value();
     plan.async_checkpoint = spec.checkpoint.async;
+    plan.local_copies = spec.checkpoint.local.has_value();
     plan.seq_length = training.seq_length;
     plan.micro_batch_size = training.micro_batch_size;
     check_parallel(plan);

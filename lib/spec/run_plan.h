@@ -161,6 +161,7 @@ struct RunPlan {
     bool scores_tasks = false;     ///< the run has tasks that measure its model (eval_tasks)
     std::optional<MlmSpec> mlm;    ///< the objective; empty: the next token is predicted
     bool async_checkpoint = true;  ///< written in the background, from a copy in host memory
+    bool local_copies = false;     ///< each rank's state is copied to its node's disk, the same way
     /// Samples of one pass over the training order. Empty until the data determine how many samples
     /// one pass over the corpus has (data/training_data.h).
     std::optional<std::int64_t> num_samples;

@@ -206,6 +206,8 @@ struct CheckpointSpec {
     std::int64_t keep_last = 3;   ///< at least 2
     std::int64_t keep_every = 0;  ///< also keep steps that are multiples of this; 0: none
     bool async = true;
+    std::optional<std::filesystem::path> local = {};  ///< a folder on each node's own disk
+    std::int64_t local_interval = 50;  ///< steps between the copies that are kept there
 
     bool operator==(const CheckpointSpec&) const = default;
 };

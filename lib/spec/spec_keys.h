@@ -200,6 +200,8 @@ void visit_keys(Keys& keys, CheckpointSpec& checkpoint) {
     keys.value("keep_last", checkpoint.keep_last, IntRange{2, 1'000'000});
     keys.value("keep_every", checkpoint.keep_every, step_interval);
     keys.value("async", checkpoint.async);
+    keys.open("local", checkpoint.local, "none");
+    keys.value("local_interval", checkpoint.local_interval, step_count);
 }
 
 template <class Keys>

@@ -136,10 +136,18 @@ void check_start(const ResumeChoice& choice) {
 
 std::optional<RestartPoint> find_start(const ResumeChoice& choice,
                                        const std::filesystem::path& checkpoints,
-                                       const MpiSession& ranks) {
+                                       const MpiSession& ranks,
+                                       const std::optional<LocalFolder>& local) {
     std::vector<std::filesystem::path> candidates;
     ranks.run_on_first([&] { candidates = candidates_for(choice, checkpoints); });
-    return RestartPoint::find(std::move(candidates), ranks);
+    std::optional<LocalRestart> copies;
+    if (local && choice.kind == ResumeChoice::Kind::automatic) {
+        copies = LocalRestart::find(*local, ranks);
+        const auto newest =
+            candidates.empty() ? std::nullopt : checkpoint_step(candidates.front().filename());
+        if (copies && copies->meta().step <= ranks.max(newest.value_or(-1))) copies.reset();
+    }
+    return RestartPoint::find(std::move(candidates), ranks, std::move(copies));
 }
 
 RestartPoint open_checkpoint(const std::filesystem::path& folder, const MpiSession& ranks) {

@@ -30,11 +30,13 @@ struct ResumeChoice {
 void check_start(const ResumeChoice& choice);
 
 /// The checkpoint to start from, nothing for a fresh start. Loading may still find that its data is
-/// damaged. All ranks call it. `checkpoints`: the folder of the run's own checkpoints. Error
-/// (usage) if the choice cannot be followed.
+/// damaged. All ranks call it. `checkpoints`: the folder of the run's own checkpoints. `local`:
+/// where this node keeps local copies, which serve if the choice is automatic and they are newer.
+/// Error (usage) if the choice cannot be followed.
 std::optional<RestartPoint> find_start(const ResumeChoice& choice,
                                        const std::filesystem::path& checkpoints,
-                                       const MpiSession& ranks);
+                                       const MpiSession& ranks,
+                                       const std::optional<LocalFolder>& local = {});
 
 /// The checkpoint in a folder named by the user: a checkpoint, a checkpoints/ folder or an output
 /// directory (of these, the newest valid checkpoint). All ranks call it. Error (usage) if there is

@@ -16,6 +16,14 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
+/// What to add about local copies, if the run resumes from them.
+std::string local_words(const RestartPoint& checkpoint) {
+    const auto& local = checkpoint.local();
+    if (!local) return "";
+    if (local->moved() == 0) return " (local copies)";
+    return text(" (local copies, ", local->moved(), " of them from other nodes)");
+}
+
 }  // namespace
 
 Run::Run(const RunInputs& inputs, const std::optional<RunDirectory>& directory,
@@ -79,8 +87,10 @@ void Run::start(std::optional<RestartPoint>& checkpoint, std::optional<InitialWe
         goodput = saved.goodput;
         for (const std::string& line : changed_settings(saved.spec_yaml, checkpoints_.spec_yaml()))
             print("changed since the checkpoint: ", line);
-        print("resumed from ", checkpoint->folder().string(), " after step ", state_.step);
+        print("resumed from ", checkpoint->folder().string(), " after step ", state_.step,
+              local_words(*checkpoint));
     } else {
+        checkpoints_.drop_local_after(0);
         engine_->initialise();
         state_.last = engine_->read_state();
         if (initial) {
@@ -99,6 +109,15 @@ void Run::start(std::optional<RestartPoint>& checkpoint, std::optional<InitialWe
     state_.goodput.begin(report_.logged_time(), goodput);
     state_.goodput.add(&TimeSpent::load, load_seconds);
     state_.goodput.add(&TimeSpent::init, seconds_since(devices_.started) - load_seconds);
+    report_loss(goodput);
+}
+
+void Run::report_loss(const std::optional<TimeSpent>& saved) const {
+    const double lost = state_.goodput.spent().lost - (saved ? saved->lost : 0);
+    if (!saved || lost <= 0) return;
+    print("the last start lost ", fixed(lost, 1),
+          " s of training, which is repeated; this start took ",
+          fixed(seconds_since(devices_.started), 1), " s");
 }
 
 void Run::start_reports() {
@@ -157,6 +176,7 @@ ExitCode Run::run(const Requests& requests) {
         progress_.phase("step", state_.step + (steps_.in_flight() ? 2 : 1));
         issue_step(next_batch(*loader));
         checkpoints_.saver().poll();
+        if (LocalCopies* local = checkpoints_.local()) local->poll();
         asked = request();
         if (asked != Request::none || results_due()) take_over(steps_.finish());
         if (faults_.rollback_due()) {
@@ -174,7 +194,11 @@ ExitCode Run::run(const Requests& requests) {
         evaluation_interrupted = !evaluate(evaluations_due(state_.step)) && last;
         asked = std::max(asked, request());
         if (stops(asked) && !last) print("stopping (", name_of(asked), "): saving");
-        if (last || asked != Request::none || due(spec_.checkpoint.interval, state_.step)) save();
+        if (last || asked != Request::none || due(spec_.checkpoint.interval, state_.step)) {
+            save();
+        } else if (local_copy_due(state_.step)) {
+            save_locally();
+        }
         if (asked != Request::none) {
             wait_for_save();
             ranks_.run_on_all([&] { requests_->clear(asked); });
@@ -201,7 +225,7 @@ void Run::issue_step(const StepBatch& batch) {
 bool Run::results_due() const {
     const std::int64_t step = state_.step + 1;
     return step == plan_.steps || due(spec_.logging.interval, step) ||
-           evaluations_due(step).any() || replica_check_due(step) ||
+           evaluations_due(step).any() || replica_check_due(step) || local_copy_due(step) ||
            due(spec_.checkpoint.interval, step);
 }
 
@@ -268,8 +292,16 @@ void Run::save() {
     if (first && state_.step < plan_.steps) report_.print_save_interval(seconds, slowest_step_);
 }
 
+void Run::save_locally() {
+    progress_.phase("save", state_.step);
+    const Clock::time_point start = Clock::now();
+    checkpoints_.save_locally(state_);
+    state_.goodput.add(&TimeSpent::save, seconds_since(start));
+}
+
 void Run::wait_for_save() {
     const Clock::time_point start = Clock::now();
+    if (LocalCopies* local = checkpoints_.local()) local->finish();
     checkpoints_.saver().wait();
     state_.goodput.add(&TimeSpent::save, seconds_since(start));
 }

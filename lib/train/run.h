@@ -55,6 +55,9 @@ private:
     bool replica_check_due(std::int64_t step) const {
         return devices_.mesh.dp_cp().size() > 1 && due(spec_.faults.replica_check_interval, step);
     }
+    bool local_copy_due(std::int64_t step) const {
+        return checkpoints_.local() != nullptr && due(spec_.checkpoint.local_interval, step);
+    }
     /// True if what follows the step in flight needs its results.
     bool results_due() const;
     /// The most urgent request of any rank, the same on all.
@@ -62,6 +65,8 @@ private:
 
     /// Tunes, then makes the engine and what listens to it.
     std::unique_ptr<Engine> make_engine(const StepCost& cost);
+    /// Says what the last start lost, if it did.
+    void report_loss(const std::optional<TimeSpent>& saved) const;
     std::unique_ptr<BatchLoader> training_loader() const;
     void start_reports();
     /// Meanwhile a report on a hang says that the rank loads a batch.
@@ -74,6 +79,7 @@ private:
     bool evaluate_validation();
     bool evaluate_tasks();
     void save();
+    void save_locally();
     /// Waits for the last save and throws if it failed.
     void wait_for_save();
     /// If the output directory is no longer the one that this run holds, all ranks leave.

@@ -23,6 +23,12 @@ std::vector<WholeFile> files_of(const RunInputs& inputs) {
 
 }  // namespace
 
+std::optional<LocalFolder> local_folder_of(const RunSpec& spec, const RunPlan& plan,
+                                           const MpiSession& ranks) {
+    if (!spec.checkpoint.local) return std::nullopt;
+    return local_folder(*spec.checkpoint.local, spec.output_dir, plan.mesh, ranks.node());
+}
+
 RunCheckpoints::RunCheckpoints(const RunInputs& inputs, const RunSpec& effective, Engine& engine,
                                const MpiSession& ranks,
                                std::function<void(const std::string&)> failed)
@@ -37,7 +43,12 @@ RunCheckpoints::RunCheckpoints(const RunInputs& inputs, const RunSpec& effective
       failed_(std::move(failed)),
       saver_(make_saver(
           {paths_.checkpoints(), effective.checkpoint.keep_last, effective.checkpoint.keep_every},
-          effective.checkpoint.async)) {}
+          effective.checkpoint.async)),
+      local_folder_(local_folder_of(effective, inputs.plan, ranks)) {
+    if (!local_folder_) return;
+    local_ = std::make_unique<LocalCopies>(engine_.backend(), engine_.memory()[MemoryUse::snapshot],
+                                           ranks_, *local_folder_, state_source());
+}
 
 std::unique_ptr<CheckpointSaver> RunCheckpoints::make_saver(const Retention& retention,
                                                             bool async) {
@@ -59,7 +70,12 @@ SavedRun RunCheckpoints::load(RestartPoint& checkpoint, RunState& run) {
     run.loss_spikes.restore(saved.losses, state + "losses");
     run.interval_loss.restore(saved.interval_loss, state + "interval_loss");
     latest_ = checkpoint.folder();
+    drop_local_after(run.step);
     return saved;
+}
+
+void RunCheckpoints::drop_local_after(std::int64_t step) {
+    if (local_) local_->drop_after(step);
 }
 
 void RunCheckpoints::check_older(const CheckpointMeta& meta, const std::string& folder) const {
@@ -78,6 +94,15 @@ std::optional<RestartPoint> RunCheckpoints::find_newest() const {
 }
 
 void RunCheckpoints::save(const RunState& run) {
+    saver_->save(meta_of(run), state_source());
+    latest_ = paths_.checkpoints() / checkpoint_name(run.step);
+}
+
+void RunCheckpoints::save_locally(const RunState& run) {
+    local_->save(meta_of(run), state_source());
+}
+
+CheckpointMeta RunCheckpoints::meta_of(const RunState& run) const {
     CheckpointMeta meta;
     meta.step = run.step;
     meta.data_position = run.consumed_samples;
@@ -88,8 +113,7 @@ void RunCheckpoints::save(const RunState& run) {
                                   .goodput = run.goodput.spent(),
                                   .losses = run.loss_spikes.to_json(),
                                   .interval_loss = run.interval_loss.to_json()});
-    saver_->save(meta, state_source());
-    latest_ = paths_.checkpoints() / checkpoint_name(run.step);
+    return meta;
 }
 
 void RunCheckpoints::keep_all() {

@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "checkpoint/local_copies.h"
 #include "checkpoint/restart_point.h"
 #include "checkpoint/saver.h"
 #include "engine/engine.h"
@@ -17,6 +18,10 @@
 #include "train/run_state.h"
 
 namespace gptrain {
+
+/// Where this node keeps local copies; nothing if the spec asks for none.
+std::optional<LocalFolder> local_folder_of(const RunSpec& spec, const RunPlan& plan,
+                                           const MpiSession& ranks);
 
 /// All ranks construct and call it together. The references must outlive it.
 class RunCheckpoints {
@@ -40,6 +45,12 @@ public:
     void keep_all();
     /// For polling and waiting. `keep_all` replaces it.
     CheckpointSaver& saver() { return *saver_; }
+    /// Saves the same on the disks of the nodes, if the spec asks for that.
+    void save_locally(const RunState& run);
+    /// For polling and waiting; null without local copies.
+    LocalCopies* local() const { return local_.get(); }
+    /// Removes local copies of later steps: the run takes another branch.
+    void drop_local_after(std::int64_t step);
 
 private:
     StateSource state_source() {
@@ -47,6 +58,7 @@ private:
     }
     /// Error if a checkpoint older than the one chosen first cannot take its place.
     void check_older(const CheckpointMeta& meta, const std::string& folder) const;
+    CheckpointMeta meta_of(const RunState& run) const;
     std::unique_ptr<CheckpointSaver> make_saver(const Retention& retention, bool async);
 
     const RunSpec& effective_;
@@ -59,6 +71,8 @@ private:
     const MpiSession& ranks_;
     std::function<void(const std::string&)> failed_;
     std::unique_ptr<CheckpointSaver> saver_;
+    std::optional<LocalFolder> local_folder_;
+    std::unique_ptr<LocalCopies> local_;
     std::filesystem::path latest_;
 };
 

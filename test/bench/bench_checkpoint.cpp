@@ -70,7 +70,7 @@ public:
     }
     StateSource source() const {
         return [this](const StateVisitor& visit) {
-            for (const OwnedState& state : shards_)
+            for (const HeldState& state : shards_)
                 visit({state.group, state.shard, state.values});
         };
     }
@@ -81,7 +81,7 @@ public:
 
 private:
     Arena arena_;
-    std::vector<OwnedState> shards_;
+    std::vector<HeldState> shards_;
 };
 
 class Bench {

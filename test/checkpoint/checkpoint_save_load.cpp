@@ -89,7 +89,7 @@ TEST_CASE("a file has the same bytes and checksums in whatever pieces its data c
     const ScratchFolder folder("pieces");
     RankState state({}, 0, large_tensors());
     state.fill(3);
-    const std::vector<OwnedState> owned = owned_state(state.source());
+    const std::vector<HeldState> owned = owned_state(state.source());
     const ShardLayout layout = plan_shard_file(folder.path(), 0, owned);
     const BlockSource whole = blocks_of(values_of(owned));
     const BlockSource pieces = [&](std::size_t index, std::int64_t offset, std::int64_t bytes) {
@@ -116,7 +116,7 @@ TEST_CASE("a rank finds that its file is not what it wrote") {
     const ScratchFolder folder("changed");
     RankState state({}, 0);
     state.fill(3);
-    const std::vector<OwnedState> owned = owned_state(state.source());
+    const std::vector<HeldState> owned = owned_state(state.source());
     const ShardLayout layout = plan_shard_file(folder.path(), 0, owned);
     const auto path = folder.path() / layout.file;
     const BlockSource blocks = [&, values = blocks_of(values_of(owned))](
@@ -138,7 +138,7 @@ TEST_CASE("a snapshot takes what was planned") {
     SavingRun run({.folder = folder.path()});
     HostBackend backend;
     Arena planned(backend, MemorySpace::host, "snapshot", 1 << 20);
-    allocate_snapshot(planned, run.state.source());
+    allocate_snapshot(planned, owned_state(run.state.source()));
     for (const std::int64_t step : {1, 2, 3})
         run.save(step);
     run.saver.wait();

@@ -51,7 +51,7 @@ inline std::filesystem::path save_mesh(const std::filesystem::path& folder, cons
     for (int rank = 0; rank < mesh.ranks(); ++rank) {
         RankState state(mesh, rank);
         state.fill(step);
-        const std::vector<OwnedState> owned = owned_state(state.source());
+        const std::vector<HeldState> owned = owned_state(state.source());
         const ShardLayout layout = plan_shard_file(temporary.path(), rank, owned);
         File file = create_reserved(temporary.path() / layout.file, layout.hdf5.bytes);
         for (FileRecord& written :

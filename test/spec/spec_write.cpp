@@ -98,6 +98,8 @@ checkpoint:
   keep_last: 3
   keep_every: 0
   async: true
+  local: none
+  local_interval: 50
 faults:
   hang_seconds: 600
   max_skipped_steps: 10

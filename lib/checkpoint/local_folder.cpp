@@ -1,0 +1,131 @@
+#include "checkpoint/local_folder.h"
+
+#include <algorithm>
+#include <functional>
+#include <iomanip>
+#include <sstream>
+#include <system_error>
+
+#include "base/file.h"
+#include "base/philox.h"
+#include "base/text.h"
+#include "checkpoint/folder.h"
+#include "checkpoint/shard_names.h"
+
+namespace gptrain {
+namespace {
+
+/// A manifest of a copy names two files and holds the run's state.
+constexpr std::int64_t copy_manifest_limit = std::int64_t{16} << 20;
+
+std::string copy_name(int rank, std::string_view ending) {
+    const std::string number = text(rank);
+    return text("copy-", std::string(number.size() < 5 ? 5 - number.size() : 0, '0'), number,
+                ending);
+}
+
+/// The folders in a folder; none if it cannot be listed.
+std::vector<std::filesystem::path> folders_in(const std::filesystem::path& folder) {
+    std::vector<std::filesystem::path> folders;
+    std::error_code error;
+    for (std::filesystem::directory_iterator entry(folder, error), end; !error && entry != end;
+         entry.increment(error)) {
+        if (entry->is_directory(error)) folders.push_back(entry->path());
+    }
+    return folders;
+}
+
+bool has_files(const std::filesystem::path& folder, const std::vector<FileRecord>& files) {
+    return std::all_of(files.begin(), files.end(), [&](const FileRecord& file) {
+        std::error_code missing;
+        const auto bytes = std::filesystem::file_size(folder / file.name, missing);
+        return !missing && std::cmp_equal(bytes, file.bytes);
+    });
+}
+
+void remove_saves(const LocalFolder& folder,
+                  const std::function<bool(const std::string& save)>& chosen) {
+    for (const std::filesystem::path& mesh : folders_in(folder.run)) {
+        for (const std::filesystem::path& save : folders_in(mesh))
+            if (chosen(save.filename().string())) remove_or_warn(save);
+        std::error_code not_empty;
+        std::filesystem::remove(mesh, not_empty);
+    }
+}
+
+}  // namespace
+
+LocalFolder local_folder(const std::filesystem::path& dir, const std::filesystem::path& output_dir,
+                         const MeshShape& mesh, int node) {
+    const std::filesystem::path run = absolute_path(output_dir);
+    std::ostringstream hash;
+    hash.imbue(std::locale::classic());
+    hash << std::hex << std::setw(16) << std::setfill('0') << name_hash(run.string());
+    return {.run = dir / text(run.filename().string(), "-", hash.str()),
+            .mesh = text("dp", mesh.data, "-pp", mesh.pipeline, "-cp", mesh.context, "-tp",
+                         mesh.tensor),
+            .node = node};
+}
+
+std::string copy_file_name(int rank) {
+    return copy_name(rank, ".bin");
+}
+std::string copy_record_name(int rank) {
+    return copy_name(rank, ".json");
+}
+std::string copy_manifest_name(int rank) {
+    return copy_name(rank, ".manifest.json");
+}
+
+std::string local_save_name(std::int64_t step, const std::string& save) {
+    return text(checkpoint_name(step), "-", save);
+}
+
+std::optional<std::int64_t> local_save_step(const std::string& name) {
+    return checkpoint_step(name.substr(0, name.rfind('-')));
+}
+
+std::vector<LocalCopy> list_copies(const LocalFolder& folder, int ranks) {
+    std::vector<LocalCopy> copies;
+    for (const std::filesystem::path& save : folders_in(folder.path())) {
+        if (!local_save_step(save.filename().string())) continue;
+        for (int rank = 0; rank < ranks; ++rank) {
+            std::error_code missing;
+            if (!std::filesystem::exists(save / copy_manifest_name(rank), missing)) continue;
+            try {
+                if (has_files(save, read_copy_manifest(save, rank).files))
+                    copies.push_back({save.filename().string(), rank});
+            } catch (const Error&) {
+                // The copy of the other node, or the checkpoint on the file server, serves.
+            }
+        }
+    }
+    return copies;
+}
+
+CheckpointIndex read_copy_manifest(const std::filesystem::path& save_folder, int rank) {
+    const std::filesystem::path path = save_folder / copy_manifest_name(rank);
+    AnyManifest manifest = parse_any_manifest(read_file(path, copy_manifest_limit), path.string());
+    auto* index = std::get_if<CheckpointIndex>(&manifest);
+    const bool of_rank = index != nullptr && index->files.size() == 2 &&
+                         index->files[0].name == copy_file_name(rank) &&
+                         index->files[1].name == copy_record_name(rank);
+    if (!of_rank || index->meta.step != local_save_step(save_folder.filename().string()))
+        fail(ExitCode::bad_input, path.string(), ": is not the manifest of this copy");
+    return std::move(*index);
+}
+
+void remove_saves_after(const LocalFolder& folder, std::int64_t step) {
+    remove_saves(folder, [&](const std::string& save) {
+        const auto of_save = local_save_step(save);
+        return of_save && *of_save > step;
+    });
+}
+
+void remove_other_saves(const LocalFolder& folder, const std::string& save) {
+    remove_saves(folder, [&](const std::string& other) {
+        return other != save && local_save_step(other).has_value();
+    });
+}
+
+}  // namespace gptrain

@@ -1,0 +1,217 @@
+// Local copies of several ranks: made on nodes, each with a disk of its own, and loaded after some
+// are gone.
+#include "checkpoint/local_copies.h"
+
+#include <fstream>
+#include <map>
+
+#include "catch.h"
+#include "checkpoint/local_restart.h"
+#include "checkpoint/restart_point.h"
+#include "saving.h"
+#include "support/common_folder.h"
+#include "support/temp_folder.h"
+
+namespace gptrain::test {
+namespace {
+
+namespace fs = std::filesystem;
+
+const MpiSession& ranks() {
+    return session();
+}
+
+constexpr int ranks_of_node = 2;
+
+/// The copies of node `node`, whose disk is a folder.
+LocalFolder disk_of(const fs::path& folder, int node) {
+    return local_folder(folder / text("disk-", node), folder / "run", {}, node);
+}
+
+LocalFolder own_disk(const fs::path& folder) {
+    return disk_of(folder, ranks().rank() / ranks_of_node);
+}
+
+/// This rank of a run whose data ranks hold the same values; a replica owns nothing.
+struct CopyingRun {
+    explicit CopyingRun(const fs::path& folder)
+        : state({1, ranks().size()}, ranks().rank()),
+          arena(backend, MemorySpace::host, "snapshot", 1 << 20),
+          copies(backend, arena, ranks(), own_disk(folder), state.source()) {}
+
+    void save(std::int64_t step) {
+        state.fill(step);
+        copies.save(meta_for(step), state.source());
+        // What changes after the call is not saved.
+        state.clear();
+    }
+
+    HostBackend backend;
+    RankState state;
+    Arena arena;
+    LocalCopies copies;
+};
+
+/// The step whose state all ranks load; -1 if there are no copies, 0 if the state is another.
+std::int64_t loaded_step(const fs::path& folder) {
+    const auto restart = LocalRestart::find(own_disk(folder), ranks());
+    if (!restart) return -1;
+    HostBackend backend;
+    RankState state({1, ranks().size()}, ranks().rank());
+    restart->load(backend, state.source());
+    const bool right = state.holds(restart->meta().step) &&
+                       restart->meta().identity == meta_for(restart->meta().step).identity;
+    return ranks().max(right ? 0 : 1) == 0 ? restart->meta().step : 0;
+}
+
+int node_count() {
+    return (ranks().size() + ranks_of_node - 1) / ranks_of_node;
+}
+
+/// The only save on a node.
+fs::path only_save(const LocalFolder& disk) {
+    std::vector<fs::path> saves;
+    for (const auto& entry : fs::directory_iterator(disk.path()))
+        saves.push_back(entry.path());
+    REQUIRE(saves.size() == 1);
+    return saves.front();
+}
+
+void flip_byte(const fs::path& file, std::streamoff at) {
+    std::fstream stream(file, std::ios::in | std::ios::out | std::ios::binary);
+    char byte = 0;
+    stream.seekg(at).get(byte);
+    stream.seekp(at).put(static_cast<char>(byte ^ 1));
+}
+
+}  // namespace
+
+TEST_CASE("Each rank's copy goes to another node if no node has more than half of the ranks") {
+    using Ranks = std::vector<int>;
+    CHECK(copy_receivers({0}) == Ranks{MpiSession::nobody});
+    CHECK(copy_receivers({0, 0}) == Ranks{-1, -1});
+    CHECK(copy_receivers({0, 0, 2, 2}) == Ranks{2, 3, 0, 1});
+    CHECK(copy_receivers({0, 1, 0, 1}) == Ranks{1, 0, 3, 2});
+    CHECK(copy_receivers({0, 0, 2, 3}) == Ranks{2, 3, 0, 1});
+    CHECK(copy_receivers({0, 0, 0, 3}) == Ranks{3, -1, -1, 2});
+    Ranks nodes;
+    for (int rank = 0; rank < 24; ++rank)
+        nodes.push_back(rank / 8);
+    const Ranks receivers = copy_receivers(nodes);
+    for (std::size_t rank = 0; rank < nodes.size(); ++rank)
+        CHECK(nodes[static_cast<std::size_t>(receivers[rank])] != nodes[rank]);
+}
+
+TEST_CASE("Ranks load their local copies, also those that only another node has") {
+    const CommonFolder folder("local");
+    CopyingRun run(folder.path());
+    CHECK(loaded_step(folder.path()) == -1);
+    run.save(1);
+    CHECK(loaded_step(folder.path()) == -1);  // not complete
+    run.copies.finish();
+    CHECK(loaded_step(folder.path()) == 1);
+    run.save(2);
+    while (loaded_step(folder.path()) != 2)
+        run.copies.poll();
+    // Older ones are gone.
+    for (int node = 0; node < node_count(); ++node)
+        CHECK(local_save_step(only_save(disk_of(folder.path(), node)).filename()) == 2);
+
+    if (ranks().size() != 2 * ranks_of_node) return;
+    // One node after the other is replaced by one with an empty disk.
+    for (int node = 0; node < node_count(); ++node) {
+        ranks().run_on_first([&] { fs::remove_all(disk_of(folder.path(), node).run); });
+        CHECK(loaded_step(folder.path()) == 2 + node);
+        // What was brought back is whole.
+        CHECK(loaded_step(folder.path()) == 2 + node);
+        run.save(3 + node);
+        run.copies.finish();
+    }
+    // Both nodes are lost, and with them the copies of each other's ranks.
+    ranks().run_on_first([&] {
+        for (int node = 0; node < node_count(); ++node)
+            fs::remove_all(disk_of(folder.path(), node).run);
+    });
+    CHECK(loaded_step(folder.path()) == -1);
+}
+
+TEST_CASE("Local copies that are incomplete, damaged or of another branch are not loaded") {
+    const CommonFolder folder("faulty");
+    CopyingRun run(folder.path());
+    run.save(3);
+    run.copies.finish();
+    const fs::path save = only_save(own_disk(folder.path()));
+    const int last = ranks().size() - 1;
+    ranks().max(0);
+    if (ranks().rank() == last) flip_byte(save / copy_file_name(last), 100);
+    const std::string fault = common_error([&] { loaded_step(folder.path()); });
+    CHECK(contains(fault, ranks().size() == 1 ? "" : text("rank ", last)));
+    CHECK(contains(fault, copy_file_name(last)));
+
+    // Without a checkpoint to fall back on, all say so; with one, it is loaded.
+    {
+        HostBackend backend;
+        RankState state({1, ranks().size()}, ranks().rank());
+        auto point =
+            RestartPoint::find({}, ranks(), LocalRestart::find(own_disk(folder.path()), ranks()));
+        REQUIRE(point);
+        CHECK(contains(common_error([&] { point->load(backend, state.source(), [] {}); }),
+                       "the run has no checkpoint"));
+        const fs::path checkpoints = folder.path() / "checkpoints";
+        ranks().run_on_first([&] {
+            fs::create_directories(checkpoints);
+            save_mesh(checkpoints, {1, ranks().size()}, 2);
+        });
+        point = RestartPoint::find({checkpoints / checkpoint_name(2)}, ranks(),
+                                   LocalRestart::find(own_disk(folder.path()), ranks()));
+        REQUIRE(point);
+        CHECK(point->meta().step == 3);
+        int refused = 0;
+        point->load(backend, state.source(), [&] { ++refused; });
+        CHECK(point->meta().step == 2);
+        CHECK(refused == 1);
+        CHECK(state.holds(2));
+    }
+
+    // A manifest with a flipped byte is no copy.
+    ranks().run_on_first([&] {
+        for (const auto& entry : fs::recursive_directory_iterator(folder.path()))
+            if (entry.path().filename() == copy_manifest_name(last)) flip_byte(entry.path(), 40);
+    });
+    CHECK(loaded_step(folder.path()) == -1);
+
+    run.save(5);
+    run.copies.finish();
+    CHECK(loaded_step(folder.path()) == 5);
+    run.copies.drop_after(5);
+    CHECK(loaded_step(folder.path()) == 5);
+    run.copies.drop_after(4);
+    CHECK(loaded_step(folder.path()) == -1);
+}
+
+TEST_CASE("A local copy that cannot be written costs nothing but itself") {
+    const CommonFolder folder("full");
+    CopyingRun run(folder.path());
+    run.save(1);
+    run.copies.finish();
+    const int last = ranks().size() - 1;
+    const LocalFolder disk = own_disk(folder.path());
+    // A file where the last node's folder should be.
+    const fs::path blocked = disk.path();
+    const bool blocks = ranks().rank() == last;
+    if (blocks) fs::rename(blocked, blocked.string() + "-aside");
+    if (blocks) fill(blocked, "x");
+    ranks().max(0);
+    run.save(2);
+    run.copies.finish();
+    ranks().max(0);
+    if (blocks) fs::remove(blocked);
+    if (blocks) fs::rename(blocked.string() + "-aside", blocked);
+    ranks().max(0);
+    CHECK(loaded_step(folder.path()) == 1);
+    run.save(3);
+    run.copies.finish();
+    CHECK(loaded_step(folder.path()) == 3);
+}
+
+}  // namespace gptrain::test
