@@ -60,6 +60,36 @@ void append(std::vector<ShardRun>& runs, std::int64_t shard) {
     runs.push_back({shard, 1, 1});
 }
 
+/// Appends the shards of a run behind all others.
+void append(std::vector<ShardRun>& runs, const ShardRun& run) {
+    if (run.count > 2 && !runs.empty()) {
+        ShardRun& last = runs.back();
+        const bool goes_on =
+            last.step == run.step && run.first == last.first + last.count * run.step;
+        if (last.count > 1 && goes_on) {
+            last.count += run.count;
+            return;
+        }
+    }
+    for (std::int64_t i = 0; i < run.count; ++i)
+        append(runs, run.first + i * run.step);
+}
+
+/// Appends the boxes of the same tensor in later shard files.
+void append(std::vector<TensorBox>& boxes, std::vector<TensorBox> later) {
+    for (TensorBox& box : later) {
+        const auto same = std::find_if(boxes.begin(), boxes.end(), [&](const TensorBox& other) {
+            return other.box.offset == box.box.offset && other.box.extent == box.box.extent;
+        });
+        if (same == boxes.end()) {
+            boxes.push_back(std::move(box));
+            continue;
+        }
+        for (const ShardRun& run : box.shards)
+            append(same->shards, run);
+    }
+}
+
 std::vector<TensorBox> boxes_of(const TensorRecord& tensor) {
     std::vector<TensorBox> boxes;
     for (const auto& extents : extents_by_box(tensor)) {
@@ -116,6 +146,24 @@ std::vector<TensorEntry> index_of(std::span<const TensorRecord> tensors) {
     for (const TensorRecord& tensor : tensors)
         entries.push_back({tensor.group, tensor.name, tensor.shape, boxes_of(tensor)});
     return entries;
+}
+
+std::vector<TensorEntry> merge_entries(std::vector<TensorEntry> lower,
+                                       std::vector<TensorEntry> higher) {
+    std::map<std::pair<std::string, std::string>, std::size_t> places;
+    for (std::size_t i = 0; i < lower.size(); ++i)
+        places.emplace(std::pair(lower[i].group, lower[i].name), i);
+    for (TensorEntry& entry : higher) {
+        const auto place = places.find({entry.group, entry.name});
+        if (place == places.end()) {
+            lower.push_back(std::move(entry));
+            continue;
+        }
+        TensorEntry& whole = lower[place->second];
+        GPTRAIN_CHECK(whole.shape == entry.shape, whole.name, ": ranks differ in its shape");
+        append(whole.boxes, std::move(entry.boxes));
+    }
+    return lower;
 }
 
 std::string dataset_path(const TensorRecord& tensor, const ExtentRecord& extent) {

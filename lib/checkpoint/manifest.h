@@ -123,6 +123,11 @@ std::vector<std::vector<const ExtentRecord*>> extents_by_box(const TensorRecord&
 /// The entries for tensors whose extents are in the shard files of several ranks, in order.
 std::vector<TensorEntry> index_of(std::span<const TensorRecord> tensors);
 
+/// The entries of `lower`, with the boxes and shard files of `higher` after theirs, then the
+/// tensors that only `higher` has.
+std::vector<TensorEntry> merge_entries(std::vector<TensorEntry> lower,
+                                       std::vector<TensorEntry> higher);
+
 /// What manifest and records hold together.
 struct Manifest {
     CheckpointMeta meta;

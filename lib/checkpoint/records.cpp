@@ -72,6 +72,42 @@ ShardRecords from_message(const std::string& message) {
     return records;
 }
 
+std::string to_message(std::span<const TensorEntry> entries) {
+    Json json = Json::array();
+    for (const TensorEntry& entry : entries) {
+        Json boxes = Json::array();
+        for (const TensorBox& box : entry.boxes) {
+            Json runs = Json::array();
+            for (const ShardRun& run : box.shards)
+                runs.push_back(Json::array({run.first, run.step, run.count}));
+            boxes.push_back(
+                Json::array({sizes(box.box.offset), sizes(box.box.extent), std::move(runs)}));
+        }
+        json.push_back(
+            Json::array({entry.group, entry.name, sizes(entry.shape), std::move(boxes)}));
+    }
+    return json.dump();
+}
+
+std::vector<TensorEntry> entries_from_message(const std::string& message) {
+    std::vector<TensorEntry> entries;
+    for (const Json& json : parse_json(message, "the tensors of some ranks")) {
+        TensorEntry entry = {json.at(0).get<std::string>(),
+                             json.at(1).get<std::string>(),
+                             shape_from(json.at(2)),
+                             {}};
+        for (const Json& part : json.at(3)) {
+            TensorBox box = {{shape_from(part.at(0)), shape_from(part.at(1))}, {}};
+            for (const Json& run : part.at(2))
+                box.shards.push_back({run.at(0).get<std::int64_t>(), run.at(1).get<std::int64_t>(),
+                                      run.at(2).get<std::int64_t>()});
+            entry.boxes.push_back(std::move(box));
+        }
+        entries.push_back(std::move(entry));
+    }
+    return entries;
+}
+
 std::string to_message(const CheckpointMeta& meta) {
     return Json::array({meta.step, meta.data_position, meta.spec_hash, meta.identity, meta.state})
         .dump();

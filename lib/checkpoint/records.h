@@ -2,6 +2,7 @@
 // manifest is of version 1, loading ranks send what they need, and rank 0 answers with their part.
 #pragma once
 
+#include <span>
 #include <string>
 #include <vector>
 
@@ -17,6 +18,9 @@ struct ShardRecords {
 std::string to_message(const ShardRecords& records);
 /// Parses a message of the same program.
 ShardRecords from_message(const std::string& message);
+
+std::string to_message(std::span<const TensorEntry> entries);
+std::vector<TensorEntry> entries_from_message(const std::string& message);
 
 std::string to_message(const CheckpointMeta& meta);
 CheckpointMeta meta_from_message(const std::string& message);

@@ -85,28 +85,31 @@ void CheckpointSaver::plan_files(std::int64_t step, std::span<const HeldState> o
         sync_folder(std::filesystem::absolute(parent).parent_path());
     });
     ShardLayout layout;
-    std::string records;
+    std::string entries;
     ranks_.run_on_all([&] {
         if (!owned.empty())
             layout = plan_shard_file(parent / checkpoint_name(step), ranks_.rank(), owned);
-        records = to_message({{}, layout.tensors});
+        entries = to_message(index_of(layout.tensors));
     });
-    const std::vector<std::string> of_all = ranks_.gather(records);
-    ranks_.run_on_first([&] {
-        std::vector<TensorRecord> tensors = merged(of_all).tensors;
-        entries_ = index_of(tensors);
-        std::int64_t parts = 0;
-        for (const TensorRecord& tensor : tensors)
-            parts += std::ssize(tensor.extents);
-        if (parts <= options_.most_viewed_parts) {
-            viewed_ = std::move(tensors);
-        } else {
-            print("checkpoints have no model.h5, because the ranks hold ", grouped(parts),
-                  " parts of tensors; gptrain inspect CHECKPOINT --view makes it");
-        }
+    // No rank ever holds what grows with the ranks times the tensors of each.
+    entries = ranks_.reduce(std::move(entries), [](const auto& lower, const auto& higher) {
+        return to_message(merge_entries(entries_from_message(lower), entries_from_message(higher)));
     });
+    ranks_.run_on_first([&] { entries_ = entries_from_message(entries); });
+    plan_view(layout.tensors);
     verify_older();
     layout_ = std::move(layout);
+}
+
+void CheckpointSaver::plan_view(const std::vector<TensorRecord>& own) {
+    const std::int64_t parts = ranks_.sum(std::ssize(own));
+    if (parts > options_.most_viewed_parts) {
+        print("checkpoints have no model.h5, because the ranks hold ", grouped(parts),
+              " parts of tensors; gptrain inspect CHECKPOINT --view makes it");
+        return;
+    }
+    const std::vector<std::string> of_all = ranks_.gather(to_message(ShardRecords{{}, own}));
+    ranks_.run_on_first([&] { viewed_ = merged(of_all).tensors; });
 }
 
 void CheckpointSaver::verify_older() {

@@ -91,6 +91,8 @@ private:
     };
 
     void plan_files(std::int64_t step, std::span<const HeldState> owned);
+    /// Collects what model.h5 shows, unless that is too much.
+    void plan_view(const std::vector<TensorRecord>& own);
     void begin(const CheckpointMeta& meta, const StateSource& source);
     /// Starts this rank's work of a stage.
     void start(Stage stage, std::function<std::string()> work);

@@ -226,6 +226,20 @@ std::vector<std::string> MpiSession::gather(const std::string& mine) const {
     return texts;
 }
 
+std::string MpiSession::reduce(std::string mine, const Merge& merge) const {
+    if (!running()) return mine;
+    const ReportedOperation reported(listener_, "reduce");
+    const MPI_Comm world = state_->world.comm();
+    for (int distance = 1; distance < size_; distance *= 2) {
+        if (rank_ % (2 * distance) != 0) {
+            send_text(world, rank_ - distance, mine);
+            return {};
+        }
+        if (rank_ + distance < size_) mine = merge(mine, receive_text(world, rank_ + distance));
+    }
+    return mine;
+}
+
 std::string MpiSession::scatter(const std::function<std::string(int rank)>& text_for) const {
     const ReportedOperation reported(listener_, "scatter");
     if (rank_ != 0) return receive_text(state_->world.comm(), 0);

@@ -81,6 +81,11 @@ public:
     /// All ranks call it: returns every rank's text, in rank order, on rank 0 and nothing on the
     /// others. For texts below 2 GiB.
     std::vector<std::string> gather(const std::string& mine) const;
+    /// All ranks call it: merges the texts of all ranks along a binomial tree. Returns the result
+    /// on rank 0, nothing on the others. `merge` gets the text of a range of ranks and that of the
+    /// range after it. For texts below 2 GiB.
+    using Merge = std::function<std::string(const std::string& lower, const std::string& higher)>;
+    std::string reduce(std::string mine, const Merge& merge) const;
     /// All ranks call it: rank 0 calls `text_for` for each rank in turn and each receives its text.
     /// For texts below 2 GiB.
     std::string scatter(const std::function<std::string(int rank)>& text_for) const;

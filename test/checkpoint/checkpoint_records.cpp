@@ -170,6 +170,34 @@ TEST_CASE("the manifest of 16,384 ranks is small") {
     CHECK(to_text(std::get<CheckpointIndex>(parse_any_manifest(text, "m"))) == text);
 }
 
+TEST_CASE("entries merged along a tree of ranks are those of all ranks") {
+    for (const TestMesh& mesh : {TestMesh{1, 1}, TestMesh{2, 3}, TestMesh{3, 8}, TestMesh{4, 16}}) {
+        std::vector<TensorRecord> all;
+        std::vector<std::string> messages;
+        for (int rank = 0; rank < mesh.ranks(); ++rank) {
+            RankState state(mesh, rank);
+            const auto layout =
+                plan_shard_file("folder", rank, owned_state(state.source())).tensors;
+            messages.push_back(to_message(index_of(layout)));
+            all.insert(all.end(), layout.begin(), layout.end());
+        }
+        for (std::size_t distance = 1; distance < messages.size(); distance *= 2)
+            for (std::size_t i = 0; i + distance < messages.size(); i += 2 * distance)
+                messages[i] =
+                    to_message(merge_entries(entries_from_message(messages[i]),
+                                             entries_from_message(messages[i + distance])));
+        const std::vector<TensorEntry> expected = index_of(merge_tensors(all));
+        const std::vector<TensorEntry> found = entries_from_message(messages.front());
+        REQUIRE(found.size() == expected.size());
+        for (std::size_t i = 0; i < found.size(); ++i) {
+            CHECK(found[i].name == expected[i].name);
+            REQUIRE(found[i].boxes.size() == expected[i].boxes.size());
+            for (std::size_t box = 0; box < found[i].boxes.size(); ++box)
+                CHECK(found[i].boxes[box].shards == expected[i].boxes[box].shards);
+        }
+    }
+}
+
 TEST_CASE("a manifest that nobody could read is not committed") {
     const ScratchFolder folder("limit");
     const TemporaryFolder temporary(folder.path(), checkpoint_name(3));

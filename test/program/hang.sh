@@ -127,10 +127,10 @@ says errors "last seen in save "
 # The data cannot be read: another process holds the lock that the order of the next pass needs.
 launch 2 data parallel.data=2 data.num_samples=20000
 stopped=()
-flock data/cache/.lock sleep 600 &
-holder=$!
+exec 9>data/cache/.lock
+flock 9
 leave 0 1
-kill $holder
+exec 9>&-
 says errors "hang: rank 0 (dp 0 pp 0 cp 0 tp 0)" "is stuck and waits for no other rank" \
     "loading the batch"
 
