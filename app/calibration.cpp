@@ -44,7 +44,7 @@ ExitCode calibrate_as_rank(const std::string& file, const Ranks& ranks) {
     const HardwareProfile profile = calibrate(session, {.file = file,
                                                         .make = make_cpu,
                                                         .threads = omp_get_max_threads(),
-                                                        .most_threads = omp_get_num_procs()});
+                                                        .max_threads = omp_get_num_procs()});
     session.run_on_first([&] {
         const std::string yaml = profile_text(profile, origin(ranks, cpu));
         parse_profile(yaml, file);

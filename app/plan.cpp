@@ -128,7 +128,8 @@ void add_training_options(CLI::App& command, PlanOptions& options) {
         ->type_name("SIZES");
     command
         .add_option("--max-days", options.max_days,
-                    "Report whether all steps take at most D days, or how many ranks do")
+                    "Report whether all steps take at most D days, or the smallest number of ranks "
+                    "that achieves it")
         ->type_name("D")
         ->check(CLI::PositiveNumber);
     command.add_option("--write", options.write, "Write the run spec with the fastest settings")
@@ -141,7 +142,7 @@ void add_training_options(CLI::App& command, PlanOptions& options) {
 }
 
 void add_inference_options(CLI::App& command, PlanOptions& options) {
-    constexpr std::int64_t most_tokens = std::int64_t{1} << 24;
+    constexpr std::int64_t max_tokens = std::int64_t{1} << 24;
     CLI::Option* inference =
         command
             .add_flag("--inference", options.inference,
@@ -150,11 +151,11 @@ void add_inference_options(CLI::App& command, PlanOptions& options) {
             ->excludes("--global-batch", "--max-days", "--write", "--picture");
     command.add_option("--prompt", options.prompt, "Tokens of a prompt")
         ->type_name("P")
-        ->check(CLI::Range(std::int64_t{1}, most_tokens))
+        ->check(CLI::Range(std::int64_t{1}, max_tokens))
         ->needs(inference);
     command.add_option("--tokens", options.tokens, "Tokens of an answer")
         ->type_name("T")
-        ->check(CLI::Range(std::int64_t{1}, most_tokens))
+        ->check(CLI::Range(std::int64_t{1}, max_tokens))
         ->needs(inference);
     command
         .add_option("--batch", options.batch,

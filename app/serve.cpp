@@ -57,7 +57,7 @@ std::string name_of(const ModelSource& source) {
 ExitCode run_serve(const Options& options) {
     return run_with_model(options.model, [&](const InferenceRun& run) {
         ServeOptions serve_options = options.serve;
-        serve_options.most_time = std::chrono::seconds(options.seconds);
+        serve_options.max_time = std::chrono::seconds(options.seconds);
         run.ranks.run_on_all([&] {
             require_causal(run.plan.mlm, run.source.folder(), "generate text");
             serve_options.context = context_of(options, run.plan);
@@ -100,7 +100,7 @@ void add_limits(CLI::App& command, Options& options) {
         ->capture_default_str();
     command
         .add_option("--answer-seconds", options.seconds,
-                    "An answer that takes longer, with its wait for a place, is given up")
+                    "An answer that takes longer, including queueing, is cancelled")
         ->check(CLI::Range(std::int64_t{1}, std::int64_t{31536000}))
         ->capture_default_str();
 }

@@ -103,7 +103,7 @@ HardwareProfile calibrate(const MpiSession& session, const CalibrateOptions& opt
         profile.node.disk_bandwidth = disk_bandwidth(options.file);
     });
     OpTimes times =
-        measure_ops(session, options.make, options.probes, options.threads, options.most_threads);
+        measure_ops(session, options.make, options.probes, options.threads, options.max_threads);
     profile.device.measured = std::move(times.ops);
     profile.device.spread = times.rank_spread;
     const std::vector<MeasuredOp>& ops = profile.device.measured;

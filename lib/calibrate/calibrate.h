@@ -12,8 +12,8 @@ struct CalibrateOptions {
     std::filesystem::path file;  ///< the profile; disk speed is measured in its folder
     MakeBackend make;
     std::span<const Probe> probes = standard_probes();
-    int threads = 1;       ///< of each rank, with which all ranks together use all cores
-    int most_threads = 1;  ///< that a rank may use if it has the node for itself
+    int threads = 1;      ///< of each rank, with which all ranks together use all cores
+    int max_threads = 1;  ///< that a rank may use if it has the node for itself
 };
 
 /// Measures ops, messages and the disk for one or two minutes, and returns the profile of this node

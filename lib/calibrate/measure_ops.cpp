@@ -155,13 +155,13 @@ std::span<const Probe> standard_probes() {
 }
 
 OpTimes measure_ops(const MpiSession& session, const MakeBackend& make,
-                    std::span<const Probe> probes, int threads, int most_threads) {
+                    std::span<const Probe> probes, int threads, int max_threads) {
     const std::unique_ptr<Backend> idle = make(threads);
     std::optional<MpiCommunicator> all;
     if (session.running()) all.emplace(session, MpiGroup{0, session.rank()}, *idle);
     OpTimes times;
     std::vector<double> excess;
-    for (int active = session.size(); active > 0 && threads <= most_threads; active /= 2) {
+    for (int active = session.size(); active > 0 && threads <= max_threads; active /= 2) {
         const bool together = active == session.size();
         for (const Probe& probe : probes) {
             const bool runs = probe.split() ? together && active % 2 == 0 : session.rank() < active;

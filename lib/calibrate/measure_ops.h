@@ -43,9 +43,9 @@ struct OpTimes {
 
 /// Runs steps of the probes and times each of their ops: on all ranks at a time with
 /// `threads` threads each, which must be all cores; then on half the ranks with twice as many
-/// threads, and so on up to one rank, or to `most_threads` threads. Split probes run once, on all
+/// threads, and so on up to one rank, or to `max_threads` threads. Split probes run once, on all
 /// ranks, if their number is even. All ranks call it together.
 OpTimes measure_ops(const MpiSession& session, const MakeBackend& make,
-                    std::span<const Probe> probes, int threads, int most_threads);
+                    std::span<const Probe> probes, int threads, int max_threads);
 
 }  // namespace gptrain

@@ -10,10 +10,9 @@
 //   "block_bytes": 4194304
 //   "files": [{"name", "bytes", "rest_crc32c"}]: every other file of the checkpoint; rest_crc32c is
 //       the CRC-32C of its bytes outside all extents, concatenated
-//   "tensors": [{"group", "name", "dtype": "fp32", "shape", "boxes"}]; a box is {"offset",
-//   "extent",
-//       "shards": [[first, step, count]]}: a part of the tensor, and the shard files that hold its
-//       elements: those numbered first, first + step, ..., `count` of them
+//   "tensors": [{"group", "name", "dtype": "fp32", "shape", "boxes"}]; a box is
+//       {"offset", "extent", "shards": [[first, step, count]]}: a part of the tensor, and the shard
+//       files that hold its elements: those numbered first, first + step, ..., `count` of them
 //   "crc32c": CRC-32C of all bytes of manifest.json before this last line, which reads exactly
 //       "crc32c":DECIMAL}  and ends with a line feed.
 // The boxes of a tensor are disjoint and cover it. The extents of one box, in the records, cover

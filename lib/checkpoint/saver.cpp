@@ -103,7 +103,7 @@ void CheckpointSaver::plan_files(std::int64_t step, std::span<const HeldState> o
 
 void CheckpointSaver::plan_view(const std::vector<TensorRecord>& own) {
     const std::int64_t parts = ranks_.sum(std::ssize(own));
-    if (parts > options_.most_viewed_parts) {
+    if (parts > options_.max_viewed_parts) {
         print("checkpoints have no model.h5, because the ranks hold ", grouped(parts),
               " parts of tensors; gptrain inspect CHECKPOINT --view makes it");
         return;

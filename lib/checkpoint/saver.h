@@ -35,7 +35,7 @@ struct SaverOptions {
     std::function<void(const std::string&)> failed = {};
     /// With more parts of tensors in all shard files, checkpoints have no model.h5, which would
     /// take minutes to make (write_view).
-    std::int64_t most_viewed_parts = 200'000;
+    std::int64_t max_viewed_parts = 200'000;
 };
 
 /// Every rank writes one file with what it owns, and its record; then rank 0, which makes the

@@ -22,8 +22,8 @@ namespace gptrain {
 /// What is known of a rank's file before its data, the same in every save.
 struct ShardLayout {
     std::string file;  ///< "shard-00000.h5"
-    std::vector<TensorRecord>
-        tensors;  ///< one for each owned shard, with one extent without checksums
+    /// One for each owned shard, with one extent without checksums.
+    std::vector<TensorRecord> tensors;
     Hdf5Layout hdf5;
 };
 

@@ -21,12 +21,12 @@ struct HeldState {
     Tensor values;  ///< one dim
 };
 
-/// A state whose memory others may share: it is filled alone, and then taken over.
+/// A state whose memory others may share: filled one at a time, then handed to its owner.
 struct StateInTurn {
     std::string group;
     Shard shard;
     Tensor values;                     ///< one dim
-    std::function<void()> taken_over;  ///< called when `values` are there; may be empty
+    std::function<void()> taken_over;  ///< called when `values` are filled; may be empty
 };
 
 /// True for the dtypes of values that a checkpoint can hold.

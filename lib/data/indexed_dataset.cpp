@@ -115,7 +115,7 @@ void IndexedDataset::open_mask() {
     if (own) return;
     fail(ExitCode::bad_input, path.string(), ": is the loss mask of other token files (CRC-32C ",
          mask_->checksum(), ", but ", meta, " names ", meta_->mask->crc32c,
-         "); restore its own, or make the token files anew with gpt-preprocess chat");
+         "); restore its own, or regenerate the token files with gpt-preprocess chat");
 }
 
 std::string IndexedDataset::make_fingerprint(const Facts& facts) const {

@@ -27,7 +27,7 @@ T load(std::span<const std::byte> bytes, std::size_t at) {
 template <class... Parts>
 [[noreturn]] void refuse_mask(const MappedFile& file, const Parts&... parts) {
     fail(ExitCode::bad_input, file.path().string(), ": ", parts...,
-         "; make the token files anew with gpt-preprocess chat");
+         "; regenerate the token files with gpt-preprocess chat");
 }
 
 MappedFile open_mask(const std::filesystem::path& path) {

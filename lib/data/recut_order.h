@@ -19,14 +19,13 @@ struct SampleRange {
 };
 
 /// The windows of `order` (length S) that a range of its samples reads, joined and cut into samples
-/// of length S'. Every token of them is the input of one sample, except for fewer
-/// than S' at the end.
+/// of length S'. Every token of them is the input of one sample, except for fewer than S' at the
+/// end.
 ///
-/// They are joined as follows. Of windows that follow each other in `order`, as many as make whole
-/// samples (multiples of lcm(S, S') / S) stay together. The others are joined after all of these,
-/// in their order, so text continues in most places. Where it does not, a sample has other text
-/// behind the end of a window, as at the end of a document. The samples are shuffled by
-/// NumpyRandom(seed).
+/// They are joined as follows. Consecutive windows of `order` stay together in multiples of whole
+/// samples (of lcm(S, S') / S windows). The others are joined after all of these, in their order,
+/// so text continues in most places. Where it does not, a sample has other text behind the end of a
+/// window, as at the end of a document. The samples are shuffled by NumpyRandom(seed).
 class RecutOrder final : public WindowOrder {
 public:
     /// Maps the indices from `cache`, or builds them there. The range must be enough for

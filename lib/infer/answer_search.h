@@ -1,4 +1,4 @@
-// The meshes and batches with which `generate` answers fast, or much.
+// The meshes and batches with which `generate` answers with low latency or high throughput.
 #pragma once
 
 #include <cstdint>

@@ -21,8 +21,8 @@ struct ChatOptions {
     std::int64_t positions = 0;
     SamplingOptions sampling;
     std::vector<std::string> stop;
-    std::optional<std::int64_t>
-        max_tokens;  ///< of an answer; nothing: as many as there is room for
+    /// Of an answer; nothing: as many as there is room for.
+    std::optional<std::int64_t> max_tokens;
 };
 
 class Chat {

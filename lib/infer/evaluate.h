@@ -15,8 +15,7 @@ struct EvaluationData {
     /// The prefix of a token data set (.bin and .idx), or else a file for the run's tokenizer: JSON
     /// lines, recognised by name (named_json_lines), or plain text as one document, either of them
     /// optionally compressed (gzip, zstd). The documents of JSON lines are joined as by
-    /// gpt-preprocess without
-    /// --append-eod. With a loss mask only learned tokens count.
+    /// gpt-preprocess without --append-eod. With a loss mask only learned tokens count.
     std::filesystem::path path;
     std::optional<std::string> json_key;  ///< of the text in JSON lines; not given: "text"
 };

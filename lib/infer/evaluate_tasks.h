@@ -12,7 +12,7 @@
 
 namespace gptrain {
 
-/// Told how many of how many texts have been "scored" or "written".
+/// Progress callback: "scored" or "written", texts done, total.
 using TaskProgress = std::function<void(std::string_view, std::int64_t, std::int64_t)>;
 
 /// The results of each task, on rank 0, and nothing on the others. All ranks call it with the same

@@ -26,11 +26,11 @@ struct ExportedModel {
 };
 
 /// Writes the checkpoint's model, with an adapter merged into it, as a folder of Hugging Face's
-/// transformers, under a temporary name
-/// until it is complete, durable and read back: both models must compute the same logits, within
-/// the rounding to the dtype. On one rank, on a backend that computes in host memory. Holds two
-/// tensors at a time, besides the model that computes logits. Error (usage): the output exists, no
-/// class of transformers has the model, or a weight does not fit in fp16.
+/// transformers, under a temporary name until it is complete, durable and read back: both models
+/// must compute the same logits, within the rounding to the dtype. On one rank, on a backend that
+/// computes in host memory. Holds two tensors at a time, besides the model that computes logits.
+/// Error (usage): the output exists, no class of transformers has the model, or a weight does not
+/// fit in fp16.
 ExportedModel export_hf(const InferenceRun& run, const ExportOptions& options);
 
 /// Writes an adapter alone, as PEFT has it, under a temporary name until it is complete, durable
@@ -38,7 +38,7 @@ ExportedModel export_hf(const InferenceRun& run, const ExportOptions& options);
 ExportedModel export_peft(const InferenceRun& run, const ExportOptions& options);
 
 /// The same as one GGUF file for llama.cpp, of which every element is compared too. Error (usage)
-/// also for what llama.cpp has not. max_shard_bytes is not used.
+/// also for features that llama.cpp lacks. max_shard_bytes is not used.
 ExportedModel export_gguf(const InferenceRun& run, const ExportOptions& options);
 
 }  // namespace gptrain

@@ -11,19 +11,19 @@
 namespace gptrain {
 
 Generator::Generator(Backend& backend, const Mesh& mesh, const RunPlan& plan,
-                     std::int64_t most_at_once, ActionListener& listener,
+                     std::int64_t max_at_once, ActionListener& listener,
                      const std::optional<MemoryPlan>& memory)
     : plan_(plan),
       listener_(listener),
       model_(backend, mesh, plan, memory),
       batch_(model_.memory()[MemoryUse::batch], plan,
-             checked_mul(plan.micro_batch_size, most_at_once)),
+             checked_mul(plan.micro_batch_size, max_at_once)),
       schedule_(make_forward_schedule(pipeline_of(plan, 1), mesh.place().pp)),
-      most_at_once_(most_at_once),
+      max_at_once_(max_at_once),
       has_head_(head_stage(plan) == mesh.place().pp) {
     Memory& all = model_.memory();
     const std::int64_t sequences = plan.micro_batch_size;
-    const std::int64_t rows = sequences * most_at_once;
+    const std::int64_t rows = sequences * max_at_once;
     tokens_ = all[MemoryUse::batch].allocate(DType::i32, {sequences});
     for (std::int64_t i = 0; i < schedule_.buffers; ++i) {
         buffers_.push_back(
@@ -61,7 +61,7 @@ void Generator::choose_tokens(const Choose& choose) {
 
 void Generator::read(std::span<const std::int32_t> tokens) {
     GPTRAIN_CHECK(plan_.micro_batch_size == 1);
-    const auto most = static_cast<std::size_t>(most_at_once_);
+    const auto most = static_cast<std::size_t>(max_at_once_);
     for (; !tokens.empty(); tokens = tokens.subspan(std::min(most, tokens.size())))
         append(tokens.first(std::min(most, tokens.size())));
 }
@@ -82,8 +82,8 @@ void Generator::begin() {
     const std::int64_t length = length_;
     move_to(-count);
     std::vector<std::int32_t> ids;
-    for (std::int64_t at = 0; at < count; at += most_at_once_) {
-        const std::int64_t part = std::min(most_at_once_, count - at);
+    for (std::int64_t at = 0; at < count; at += max_at_once_) {
+        const std::int64_t part = std::min(max_at_once_, count - at);
         ids.resize(static_cast<std::size_t>(plan_.micro_batch_size * part));
         for (auto rest = std::span(ids); !rest.empty();
              rest = rest.subspan(static_cast<std::size_t>(part)))

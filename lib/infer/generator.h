@@ -14,11 +14,11 @@ namespace gptrain {
 class Generator {
 public:
     /// For plan.micro_batch_size sequences of at most plan.seq_length tokens, virtual ones
-    /// included, passed in at most `most_at_once` of each at a time. The virtual tokens pass
+    /// included, passed in at most `max_at_once` of each at a time. The virtual tokens pass
     /// through the model once, before the first other tokens; nothing else below counts them. The
     /// plan must have one rank of dp and cp and no sequence parallelism. Reports actions to
     /// `listener`. The references must outlive the generator.
-    Generator(Backend& backend, const Mesh& mesh, const RunPlan& plan, std::int64_t most_at_once,
+    Generator(Backend& backend, const Mesh& mesh, const RunPlan& plan, std::int64_t max_at_once,
               ActionListener& listener, const std::optional<MemoryPlan>& memory = std::nullopt);
 
     /// Chooses a token from the logits [V] of all tokens. Called for one sequence after the other.
@@ -48,7 +48,7 @@ public:
 private:
     /// Tokens [B, n] at positions from `first` on.
     Batch upload(std::span<const std::int32_t> tokens, std::int64_t first) const;
-    /// Appends tokens [B, n], at most most_at_once_ of each sequence; fills logits_ on the stage
+    /// Appends tokens [B, n], at most max_at_once_ of each sequence; fills logits_ on the stage
     /// with the head.
     void pass(std::span<const std::int32_t> tokens, std::int64_t first);
     /// The same after the tokens so far.
@@ -60,10 +60,10 @@ private:
     const RunPlan& plan_;
     ActionListener& listener_;
     InferenceModel model_;
-    TokenBatch batch_;   ///< of B most_at_once tokens
+    TokenBatch batch_;   ///< of B max_at_once tokens
     Schedule schedule_;  ///< of one microbatch
-    std::int64_t most_at_once_;
-    std::vector<Tensor> buffers_;               ///< boundaries, [B most_at_once, H]
+    std::int64_t max_at_once_;
+    std::vector<Tensor> buffers_;               ///< boundaries, [B max_at_once, H]
     std::vector<std::vector<KvCache>> caches_;  ///< for each chunk
     std::int64_t length_ = 0;                   ///< tokens of a sequence in the caches
     bool begun_ = false;                        ///< the virtual tokens have passed

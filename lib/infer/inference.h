@@ -72,8 +72,8 @@ private:
     Tensor staging_;
 };
 
-/// Makes the plan's batches those of an evaluation of so many sequences: at most as many, with
-/// enough microbatches of at most micro_batch_size sequences to fill the pipeline.
+/// Sets batch sizes for evaluating `sequences` sequences: at most as many, with enough microbatches
+/// of at most micro_batch_size sequences to fill the pipeline.
 void set_evaluation_batches(RunPlan& plan, std::int64_t sequences);
 
 /// What an evaluation keeps on a rank of `mesh` while the microbatches of a batch pass.

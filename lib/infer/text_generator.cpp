@@ -13,7 +13,7 @@ namespace {
 
 // Tokens of a prompt that go through the model together: enough for matrices that keep all cores
 // busy.
-constexpr std::int64_t most_at_once = 512;
+constexpr std::int64_t max_at_once = 512;
 
 /// The plan for one text of so many tokens behind the virtual ones.
 RunPlan plan_for_text(RunPlan plan, std::int64_t positions) {
@@ -25,7 +25,7 @@ RunPlan plan_for_text(RunPlan plan, std::int64_t positions) {
 /// The most tokens that go through the model together while a text grows to plan.seq_length.
 std::int64_t tokens_at_once(const RunPlan& plan, const TextRoom& room) {
     const std::int64_t prompt = room.prompt > 0 ? room.prompt : plan.seq_length;
-    return std::min(most_at_once, std::max<std::int64_t>(prompt - 1, 1));
+    return std::min(max_at_once, std::max<std::int64_t>(prompt - 1, 1));
 }
 
 /// The memory that a generator needs, from the first token to the last.

@@ -13,7 +13,7 @@ struct PipelineShape {
     std::int64_t stages = 1;          ///< p
     std::int64_t virtual_stages = 1;  ///< v; above 1 for interleaved_1f1b; 2 makes zero_bubble ZB-V
     std::int64_t microbatches = 1;    ///< m, of one step on one data rank
-    /// Of the last of them, at most so many leave the head's weight gradient to WH.
+    /// Up to this many final microbatches defer the head's weight gradient to WH.
     std::int64_t deferred_heads = 0;
 
     /// Number of chunks in the model, those of all stages.

@@ -24,8 +24,8 @@ StepCosts step_costs(const LayerTimes& times, const LayerMemory& memory, const R
 /// The same with nothing known but the FLOPs, at the highest rate of the device, and free messages.
 StepCosts ideal_costs(const RunPlan& plan, const HardwareProfile& hardware);
 
-/// Seconds of a step that the plan is not below: the work of a stage, with the shortest way of the
-/// first microbatch to it and of the last one's gradients from it.
+/// Lower bound on the step time: the work of a stage, with the shortest way of the first microbatch
+/// to it and of the last one's gradients from it.
 double work_bound(const StepCosts& costs, const RunPlan& plan);
 
 /// The same with the schedule simulated. It leaves out the update of the weights and what messages

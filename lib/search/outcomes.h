@@ -21,7 +21,7 @@ struct ValueOutcome {
     bool allowed = false;
     double least_bytes = std::numeric_limits<double>::infinity();  ///< if none fits
     bool fits = false;
-    /// Seconds per sample that none is below.
+    /// Lower bound, in seconds per sample.
     double bound = std::numeric_limits<double>::infinity();
     bool among_best = false;
 };

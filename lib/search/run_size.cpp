@@ -18,7 +18,7 @@ public:
     std::optional<SizeLimit> refusal(const ModelSize& size) const {
         const RunSpec spec = with_model(size);
         const double wanted = wanted_tokens(spec);
-        if (wanted > static_cast<double>(budget_.most_tokens())) return SizeLimit::tokens;
+        if (wanted > static_cast<double>(budget_.max_tokens())) return SizeLimit::tokens;
         const auto run = train_on(spec, static_cast<std::int64_t>(wanted));
         if (!run) return SizeLimit::memory;
         if (budget_.hours && tokens_in_time(*run) < wanted) return SizeLimit::time;
@@ -28,7 +28,7 @@ public:
     /// Trained with the whole budget; nothing if it does not fit into the memory.
     std::optional<SizedRun> train(const ModelSize& size) const {
         const RunSpec spec = with_model(size);
-        std::int64_t tokens = budget_.most_tokens();
+        std::int64_t tokens = budget_.max_tokens();
         // Fewer tokens make smaller batches, which are slower.
         while (true) {
             auto run = train_on(spec, tokens);
@@ -103,7 +103,7 @@ private:
 
 }  // namespace
 
-std::int64_t RunBudget::most_tokens() const {
+std::int64_t RunBudget::max_tokens() const {
     return tokens.value_or(checked_mul(good_passes, data_tokens));
 }
 

@@ -18,7 +18,7 @@ struct RunBudget {
     std::optional<std::int64_t> tokens;  ///< to train on
 
     /// Tokens to train on at most: `tokens`, else good_passes over the data.
-    std::int64_t most_tokens() const;
+    std::int64_t max_tokens() const;
 };
 
 /// Where it runs. All arguments outlive it.
@@ -42,10 +42,10 @@ struct SizedRun {
 
 /// Fills in model, training, mesh, learning rate and intervals of `base`, which has the data and
 /// model.vocab_size, that of its tokenizer. The model is the largest of model_sizes that
-///  - has at most 1 / tokens_per_parameter parameters for each of the most tokens,
+///  - has at most 1 / tokens_per_parameter parameters per token of the maximum,
 ///  - fits into the memory with some mesh, microbatch and recomputation, and
 ///  - in `hours`, by the estimate, sees tokens_per_parameter tokens for each parameter;
-/// the smallest, if tokens or time are too few for any. It trains on all of the most tokens, or on
+/// the smallest, if tokens or time are too few for any. It trains on the maximum of tokens, or on
 /// those that it sees in `hours`, if these are fewer. Error (usage) if not even the smallest fits
 /// into the memory.
 SizedRun size_run(const RunSpec& base, const RunBudget& budget, const RunMachine& machine);

@@ -34,7 +34,7 @@ struct AnswerPiece {
 class AnswerReader {
 public:
     virtual ~AnswerReader() = default;
-    /// Answer `index` of the request goes on. Nothing follows its end.
+    /// Delivers the next piece of answer `index`. Nothing follows its end.
     virtual void take(std::size_t index, const AnswerPiece& piece) = 0;
     /// No answer of the request goes on, because of an error (an HTTP status).
     virtual void give_up(int status, const std::string& message) = 0;

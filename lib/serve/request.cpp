@@ -8,7 +8,7 @@
 namespace gptrain {
 namespace {
 
-constexpr std::int64_t most_tokens = std::int64_t{1} << 24;
+constexpr std::int64_t max_tokens = std::int64_t{1} << 24;
 constexpr std::int64_t most_logprobs = 20;
 constexpr std::size_t most_stops = 16;
 
@@ -148,7 +148,7 @@ Json read_messages(const Members& members) {
 SamplingOptions read_sampling(const Members& members) {
     SamplingOptions sampling;
     sampling.temperature = members.number("temperature", 0, 1e6, sampling.temperature);
-    sampling.top_k = members.integer("top_k", 0, most_tokens, sampling.top_k);
+    sampling.top_k = members.integer("top_k", 0, max_tokens, sampling.top_k);
     sampling.top_p = members.number("top_p", 0, 1, sampling.top_p);
     sampling.min_p = members.number("min_p", 0, 1, sampling.min_p);
     sampling.repetition_penalty =
@@ -207,7 +207,7 @@ CompletionRequest parse_completion(std::string_view body) {
                                  "suffix"});
     CompletionRequest request = read_common(members);
     request.prompts = read_prompts(members);
-    request.max_tokens = members.integer("max_tokens", 0, most_tokens, 16);
+    request.max_tokens = members.integer("max_tokens", 0, max_tokens, 16);
     request.echo = members.boolean("echo");
     if (members.has("logprobs"))
         request.logprobs = members.integer("logprobs", 0, most_logprobs, 0);
@@ -245,7 +245,7 @@ CompletionRequest parse_chat(std::string_view body) {
     CompletionRequest request = read_common(members);
     request.messages = read_messages(members);
     for (const char* key : {"max_tokens", "max_completion_tokens"})
-        if (members.has(key)) request.max_tokens = members.integer(key, 1, most_tokens, 1);
+        if (members.has(key)) request.max_tokens = members.integer(key, 1, max_tokens, 1);
     if (members.boolean("logprobs"))
         request.logprobs = members.integer("top_logprobs", 0, most_logprobs, 0);
     members.require_neutral("response_format", {{"type", "text"}});

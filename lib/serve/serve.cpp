@@ -176,7 +176,7 @@ void serve(const InferenceRun& run, const ServeOptions& given) {
                                        .loopback = is_loopback(options.host),
                                        .positions = options.context,
                                        .waiting = options.waiting,
-                                       .most_time = options.most_time},
+                                       .max_time = options.max_time},
                         metrics);
         http = std::make_unique<HttpServer>(
             options.host, narrow<int>(options.port), options.http,

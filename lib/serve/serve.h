@@ -19,7 +19,7 @@ struct ServeOptions {
     std::int64_t answers = 16;  ///< written at a time
     std::int64_t context = 0;   ///< tokens of a prompt and its answer
     std::int64_t waiting = 1024;
-    std::chrono::seconds most_time{600};  ///< for an answer
+    std::chrono::seconds max_time{600};  ///< for an answer
     HttpLimits http;
 };
 

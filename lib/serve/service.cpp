@@ -152,7 +152,7 @@ std::vector<Answer> Service::answers_of(
     answer.is_chat = request.is_chat();
     answer.logprobs = request.logprobs;
     answer.prompt_logprobs = request.echo && request.logprobs;
-    answer.deadline = std::chrono::steady_clock::now() + options_.most_time;
+    answer.deadline = std::chrono::steady_clock::now() + options_.max_time;
     if (answer.is_chat && !conversations_->end_of_turn().empty())
         answer.stop.push_back(conversations_->end_of_turn());
     std::vector<Answer> answers;

@@ -19,12 +19,12 @@
 namespace gptrain {
 
 struct ServiceOptions {
-    std::string model;                    ///< its name
-    std::string token;                    ///< that clients must send; empty: none
-    bool loopback = true;                 ///< only this machine can reach the server
-    std::int64_t positions = 0;           ///< of prompt and answer together
-    std::int64_t waiting = 1024;          ///< answers that wait at a time; more are refused
-    std::chrono::seconds most_time{600};  ///< for an answer
+    std::string model;                   ///< its name
+    std::string token;                   ///< that clients must send; empty: none
+    bool loopback = true;                ///< only this machine can reach the server
+    std::int64_t positions = 0;          ///< of prompt and answer together
+    std::int64_t waiting = 1024;         ///< answers that wait at a time; more are refused
+    std::chrono::seconds max_time{600};  ///< for an answer
 };
 
 /// Threads: the server calls `refuse` and `answer`, the one that computes everything else.

@@ -1,4 +1,4 @@
-// What the ranks of a server tell each other before every step.
+// The message that rank 0 of a server broadcasts before every step.
 #pragma once
 
 #include <string>

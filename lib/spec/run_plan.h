@@ -171,8 +171,8 @@ struct RunPlan {
     /// of traffic.
     std::int64_t head_rows = 0;
 
-    /// Of a step's microbatches on a data rank, the last ones, at most so many, leave the head's
-    /// weight gradient to the end of the step, when the last stage of a pipeline would wait.
+    /// On a data rank, up to this many final microbatches defer the head's weight gradient to the
+    /// end of the step, when the last stage of a pipeline would wait.
     std::int64_t deferred_heads = 0;
 
     /// True if a chunk's gradients are reduced as one bucket. Several would wait for each other,

@@ -9,7 +9,7 @@ namespace gptrain {
 
 struct ScoreRequest {
     std::vector<std::int32_t> ids;  ///< at least one more than are scored
-    std::int64_t scored = 0;        ///< the last so many, at least one
+    std::int64_t scored = 0;        ///< number of scored tokens at the end, at least one
 };
 
 /// What a model says of a token after those before it.

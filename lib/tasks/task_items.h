@@ -16,8 +16,8 @@ namespace gptrain {
 struct TaskItem {
     std::string place;  ///< of the document, for errors
 
-    // multiple_choice: the model compares prompts[i] + choices[i], where a single one goes with
-    // all of the other. exact_match has one prompt.
+    // multiple_choice: the model compares prompts[i] + choices[i]; a single entry is combined with
+    // every entry of the other list. exact_match has one prompt.
     std::vector<std::string> prompts;
     std::vector<std::string> choices;  ///< without the blank before them
     std::int64_t answer = 0;           ///< index of the right one

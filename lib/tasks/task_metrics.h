@@ -30,13 +30,16 @@ struct ItemResult {
 /// multiple_choice: acc, the likeliest choice is the right one; acc_norm and acc_bytes, the same
 /// with log-likelihoods divided by the characters and by the bytes of the choice. With several
 /// prompts only acc.
+///
 /// last_word: acc, all tokens of the last word are the likeliest (LAMBADA as in
 /// lm-evaluation-harness, and "strict" in Megatron); last_token_acc, its last token is
-/// ("non-strict" in Megatron); perplexity = exp(-mean log-likelihood of the word). perplexity:
-/// exp(-sum of log-likelihoods / n), where n counts words (word_perplexity), bytes
+/// ("non-strict" in Megatron); perplexity = exp(-mean log-likelihood of the word).
+///
+/// perplexity: exp(-sum of log-likelihoods / n), where n counts words (word_perplexity), bytes
 /// (byte_perplexity) and tokens (token_perplexity); bits_per_byte. Words and bytes are those of the
 /// text before it was cleaned. adjusted_perplexity is Megatron's: without the first token, and n is
 /// the number of words between blanks less one.
+///
 /// exact_match: exact_match, what the model wrote is the target.
 std::vector<std::string_view> metric_names(const TaskSpec& spec, const TaskItem& first);
 

@@ -20,7 +20,7 @@ void require_prefix(const std::string& longer, const std::string& shorter, std::
     const auto differ = std::mismatch(shorter.begin(), shorter.end(), longer.begin(), longer.end());
     fail(ExitCode::bad_input, "messages[", message, "]: the template writes the conversation ",
          when, " otherwise, from byte ", differ.first - shorter.begin(),
-         " of its text on, so what the assistant says cannot be told; use a template with "
+         " of its text on, so what the assistant says cannot be determined; use a template with "
          "{% generation %}, or end the conversation after this message");
 }
 

@@ -26,7 +26,7 @@ using namespace gptrain;
 namespace {
 
 /// GFLOP/s of a GEMM [1024, 768] x [768, 3072] with fp32 output.
-std::optional<double> product_rate(Precision precision) {
+std::optional<double> gemm_rate(Precision precision) {
     using dnnl::memory;
     constexpr memory::dim m = 1024;
     constexpr memory::dim n = 3072;
@@ -102,8 +102,8 @@ Json measure(std::int64_t sequences, std::int64_t seq_length, Precision precisio
     const std::int64_t peak = peak_bytes();
     const double tokens_per_s = batch.weight_sum / bench::median(seconds);
     const double gflops = tokens_per_s * flops_per_token(plan.model, seq_length) * 1e-9;
-    const std::optional<double> own_rate = product_rate(precision);
-    const double rate = own_rate ? *own_rate : product_rate(Precision::fp32).value();
+    const std::optional<double> own_rate = gemm_rate(precision);
+    const double rate = own_rate ? *own_rate : gemm_rate(Precision::fp32).value();
     return {{"shape", text("B", sequences, "xT", seq_length)},
             {"dtype", name_of(precision)},
             {"tokens_per_s", tokens_per_s},

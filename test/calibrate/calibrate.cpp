@@ -39,7 +39,7 @@ HardwareProfile calibrated() {
                                      },
                                  .probes = tiny,
                                  .threads = 1,
-                                 .most_threads = 2});
+                                 .max_threads = 2});
 }
 
 /// Seconds of a step of a small model by the profile.

@@ -83,7 +83,7 @@ TEST_CASE("a checkpoint of very many parts has no model.h5 until somebody asks f
     Arena arena(backend, MemorySpace::host, "snapshot", 1 << 20);
     const MpiSession alone;
     CheckpointSaver saver(backend, arena, alone,
-                          {.retention = {.folder = folder.path()}, .most_viewed_parts = 17});
+                          {.retention = {.folder = folder.path()}, .max_viewed_parts = 17});
     RankState state({}, 0);
     state.fill(1);
     saver.save(meta_for(1), state.source());
