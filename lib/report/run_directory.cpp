@@ -4,6 +4,7 @@
 #include <cerrno>
 #include <sys/file.h>
 #include <sys/stat.h>
+#include <system_error>
 #include <unistd.h>
 
 #include "base/error.h"
@@ -18,13 +19,19 @@ std::string this_process() {
     return text("process ", static_cast<std::int64_t>(::getpid()), " on ", host_name());
 }
 
-std::filesystem::path created(const std::filesystem::path& folder) {
+/// Creates the folder with those above it. Returns the folders that were missing, the lowest first.
+std::vector<std::filesystem::path> create(const std::filesystem::path& folder) {
     std::error_code error;
     if (std::filesystem::exists(folder, error) && !std::filesystem::is_directory(folder, error)) {
         fail(ExitCode::usage, "output_dir ", folder.string(), ": is a file, not a folder");
     }
+    std::vector<std::filesystem::path> missing;
+    for (std::filesystem::path at = folder; !at.empty(); at = at.parent_path()) {
+        if (std::filesystem::exists(at, error) || error) break;
+        missing.push_back(at);
+    }
     create_folders(folder);
-    return folder;
+    return missing;
 }
 
 File open_lock(const RunPaths& paths) {
@@ -38,6 +45,24 @@ std::string holder_named_in(File& lock) {
     std::string name(512, '\0');
     name.resize(lock.read(std::as_writable_bytes(std::span(name))));
     return name.empty() ? "another process" : name;
+}
+
+/// False if `path` is missing or another file. True if the file system does not answer.
+bool is_named_by(const File& file, const std::filesystem::path& path) {
+    struct stat own {};
+    struct stat named {};
+    if (::fstat(file.descriptor(), &own) != 0) return true;
+    if (::stat(path.c_str(), &named) != 0) return errno != ENOENT && errno != ENOTDIR;
+    return own.st_dev == named.st_dev && own.st_ino == named.st_ino;
+}
+
+bool holds_only(const std::filesystem::path& folder, const std::filesystem::path& file) {
+    std::error_code error;
+    for (std::filesystem::directory_iterator at(folder, error), end; at != end;
+         at.increment(error)) {
+        if (error || at->path() != file) return false;
+    }
+    return !error;
 }
 
 /// Uses flock, because its lock disappears with the process even if that is killed.
@@ -61,16 +86,25 @@ void take_lock(File& lock, const RunPaths& paths) {
 }  // namespace
 
 RunDirectory::RunDirectory(const std::filesystem::path& folder)
-    : paths_{created(folder)}, folder_(paths_.folder, File::Mode::read), lock_(open_lock(paths_)) {
+    : paths_{folder},
+      new_folders_(create(folder)),
+      folder_(paths_.folder, File::Mode::read),
+      lock_(open_lock(paths_)) {
     take_lock(lock_, paths_);
 }
 
+RunDirectory::~RunDirectory() {
+    if (new_folders_.empty() || !still_held() || !holds_only(paths_.folder, paths_.lock())) return;
+    std::error_code error;
+    std::filesystem::remove(paths_.lock(), error);
+    for (const std::filesystem::path& made : new_folders_) {
+        std::filesystem::remove(made, error);
+        if (error) return;  // it holds something
+    }
+}
+
 bool RunDirectory::still_held() const {
-    struct stat own {};
-    struct stat named {};
-    if (::fstat(folder_.descriptor(), &own) != 0) return true;
-    if (::stat(paths_.folder.c_str(), &named) != 0) return errno != ENOENT && errno != ENOTDIR;
-    return own.st_dev == named.st_dev && own.st_ino == named.st_ino;
+    return is_named_by(folder_, paths_.folder) && is_named_by(lock_, paths_.lock());
 }
 
 }  // namespace gptrain

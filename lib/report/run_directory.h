@@ -4,6 +4,7 @@
 #include <filesystem>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "base/file.h"
 #include "base/temporary_file.h"
@@ -31,11 +32,15 @@ public:
     /// Creates the folder if it is missing and takes its lock. A lock held by another process is an
     /// Error (usage) that names the process; a folder that is not writable is an Error (io).
     explicit RunDirectory(const std::filesystem::path& folder);
+    RunDirectory(const RunDirectory&) = delete;
+    RunDirectory& operator=(const RunDirectory&) = delete;
+    /// Removes the folders that the constructor created if nothing but the lock was written there.
+    ~RunDirectory();
 
     const RunPaths& paths() const { return paths_; }
 
-    /// False once the folder has been deleted or replaced by another one. Stays true if the file
-    /// system does not answer.
+    /// False once the folder or its lock has been deleted or replaced by another one: then another
+    /// run can start there. Stays true if the file system does not answer.
     bool still_held() const;
 
     /// Replaces spec.yaml; durable on return.
@@ -43,6 +48,7 @@ public:
 
 private:
     RunPaths paths_;
+    std::vector<std::filesystem::path> new_folders_;  ///< the lowest first
     File folder_;
     File lock_;
 };

@@ -2,6 +2,9 @@
 
 #include <algorithm>
 #include <chrono>
+#include <filesystem>
+#include <optional>
+#include <system_error>
 #include <utility>
 
 #include "base/log.h"
@@ -15,6 +18,11 @@ namespace gptrain {
 namespace {
 
 using Clock = std::chrono::steady_clock;
+
+bool is_missing(const std::filesystem::path& path) {
+    std::error_code error;
+    return !std::filesystem::exists(path, error) && !error;
+}
 
 /// What to add about local copies, if the run resumes from them.
 std::string local_words(const RestartPoint& checkpoint) {
@@ -307,19 +315,21 @@ void Run::wait_for_save() {
 }
 
 void Run::check_directory() {
-    const bool lost = directory_ && !directory_->still_held();
+    const bool lost =
+        directory_ && (!directory_->still_held() || is_missing(directory_->paths().spec()));
     if (ranks_.max(lost ? 1 : 0) > 0) save_and_leave();
 }
 
 void Run::save_and_leave() {
     const std::string what = text("output_dir ", spec_.output_dir.string(),
-                                  ": was deleted or replaced during the run; ");
+                                  ": was deleted, emptied or replaced during the run; ");
     std::optional<RunDirectory> new_directory;
     try {
         checkpoints_.saver().discard();
         ranks_.run_on_first([&] {
-            new_directory.emplace(spec_.output_dir);
-            new_directory->write_spec(checkpoints_.spec_yaml());
+            if (!directory_->still_held()) new_directory.emplace(spec_.output_dir);
+            const RunDirectory& held = new_directory ? *new_directory : *directory_;
+            held.write_spec(checkpoints_.spec_yaml());
         });
         // Those found there now are not this run's to delete.
         checkpoints_.keep_all();
@@ -332,8 +342,8 @@ void Run::save_and_leave() {
     }
     throw CommonError(ExitCode::io,
                       text(what, "the state after step ", state_.step,
-                           " is saved in a new directory; earlier checkpoints and "
-                           "metrics are lost; the same command continues from there"));
+                           " is saved there; the checkpoints and metrics that were deleted are "
+                           "lost; the same command continues from this state"));
 }
 
 ExitCode Run::finished() {

@@ -73,7 +73,7 @@ start gone training.steps=1000000000
 wait_for gone/metrics.jsonl '"step": 13,'
 mv gone taken
 ends 5
-says err "$work/gone: was deleted or replaced" "is saved in a new directory"
+says err "$work/gone: was deleted, emptied or replaced" "is saved there"
 nothing_left gone
 saved=$(newest_step gone)
 ((saved >= 13)) || fail "saved at step $saved"
@@ -97,10 +97,34 @@ code=$?
 mv err second.err
 cp first.err err
 check_exit 5 $code "a run whose place another has taken"
-says err "was deleted or replaced" "could not be saved" "in use by process $pid"
+says err "was deleted, emptied or replaced" "could not be saved" "in use by process $pid"
 kill -TERM "$pid"
 cp second.err err
 ends 75
+
+# The same if only its files or its lock are deleted, after which another run could start there.
+for lost in "checkpoints metrics.jsonl spec.yaml" .lock; do
+    rm -rf emptied
+    start emptied training.steps=1000000000
+    wait_for emptied/metrics.jsonl '"step": 13,'
+    (cd emptied && rm -rf $lost)
+    ends 5
+    says err "$work/emptied: was deleted, emptied or replaced" "is saved there"
+    nothing_left emptied
+    saved=$(newest_step emptied)
+    ((saved >= 13)) || fail "without $lost: saved at step $saved"
+    train 0 emptied training.steps=$((saved + 1))
+    says out "resumed from $(checkpoint "$work/emptied" $saved)"
+done
+
+# A start that is refused leaves no folder that it made, and no file in one that was there.
+mkdir there
+for folder in there new-runs/a; do
+    train 2 $folder training.micro_batch_size=10000000 training.global_batch_size=10000000
+    says err memory
+    [[ ! -e new-runs ]] || fail "a refused start leaves: $(find new-runs)"
+done
+[[ -d there ]] || fail "a refused start removed a folder that it had not made"
 
 # Three checkpoints stay, and those of keep_every.
 train 0 kept checkpoint.interval=2 checkpoint.keep_last=2 checkpoint.keep_every=6

@@ -69,6 +69,38 @@ TEST_CASE("a directory knows whether it is still in its place") {
     CHECK_FALSE(run.still_held());
 }
 
+TEST_CASE("a directory whose lock is deleted or replaced is not held") {
+    const TempFolder folder;
+    const RunDirectory run(folder / "a");
+    const auto lock = run.paths().lock();
+    std::filesystem::rename(lock, folder / "moved");
+    CHECK_FALSE(run.still_held());
+    test::fill(lock, "");
+    CHECK_FALSE(run.still_held());
+    std::filesystem::rename(folder / "moved", lock);
+    CHECK(run.still_held());
+}
+
+TEST_CASE("an unused directory goes with the folders that were made for it, and no other") {
+    const TempFolder folder;
+    std::filesystem::create_directory(folder / "old");
+    { const RunDirectory run(folder / "old"); }
+    CHECK(std::filesystem::exists(folder / "old/.lock"));
+    { const RunDirectory run(folder / "old/new/a"); }
+    CHECK_FALSE(std::filesystem::exists(folder / "old/new"));
+    {
+        const RunDirectory run(folder / "runs/b");
+        test::fill(folder / "runs/other", "");
+    }
+    CHECK_FALSE(std::filesystem::exists(folder / "runs/b"));
+    CHECK(std::filesystem::exists(folder / "runs/other"));
+    {
+        const RunDirectory run(folder / "c");
+        run.write_spec("name: a\n");
+    }
+    CHECK(std::filesystem::exists(folder / "c/.lock"));
+}
+
 TEST_CASE("a directory that cannot be is an error that names it") {
     const TempFolder folder;
     test::fill(folder / "file", "");
