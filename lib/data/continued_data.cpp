@@ -7,6 +7,7 @@
 #include "base/checked.h"
 #include "base/error.h"
 #include "base/log.h"
+#include "data/endless_dataset.h"
 
 namespace gptrain {
 namespace {
@@ -174,9 +175,9 @@ SourceStream::Place SourceStream::find(std::int64_t index, const IndexCache& cac
     const std::int64_t number = after_first < 0 ? 0 : 1 + after_first / epoch_samples_;
     const std::lock_guard lock(mutex_);
     if (number != order_number_) {
-        if (order_) {
-            print("data: pass ", from_.pass + number + 1, " over ", name_, " starts (reshuffled)");
-        }
+        const std::int64_t pass = from_.pass + number + 1;
+        if (order_ && announces_pass(pass))
+            print("data: pass ", pass, " over ", name_, " starts (reshuffled)");
         order_ = open_(number, cache);
         order_number_ = number;
     }

@@ -24,8 +24,10 @@ std::shared_ptr<const SampleSource> EndlessDataset::pass_of(std::int64_t index) 
     const std::int64_t pass = index / samples_per_pass_;
     const std::lock_guard lock(mutex_);
     if (pass != pass_) {
-        print("data: pass ", pass + 1, " over the training samples starts at sample ",
-              pass * samples_per_pass_, " (reshuffled)");
+        if (announces_pass(pass + 1)) {
+            print("data: pass ", pass + 1, " over the training samples starts at sample ",
+                  pass * samples_per_pass_, " (reshuffled)");
+        }
         source_ = open_(pass, cache_);
         pass_ = pass;
     }

@@ -1,6 +1,7 @@
 // An endless training order: one pass after another over the same sources.
 #pragma once
 
+#include <bit>
 #include <cstdint>
 #include <functional>
 #include <memory>
@@ -13,8 +14,13 @@
 
 namespace gptrain {
 
+/// True for the passes whose start is printed: 2, 4, 8, ... A step may read many short passes.
+constexpr bool announces_pass(std::int64_t pass) {
+    return pass > 1 && std::has_single_bit(static_cast<std::uint64_t>(pass));
+}
+
 /// Sample i is sample i mod n of pass floor(i / n), n = samples of a pass. Opens a later pass on
-/// first use and prints a line about it.
+/// first use and prints a line about it (announces_pass).
 class EndlessDataset final : public SampleSource {
 public:
     using OpenPass = std::function<std::shared_ptr<const SampleSource>(std::int64_t pass,

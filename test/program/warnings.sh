@@ -40,6 +40,10 @@ printf 'and the\n' >tiny.txt
 expect_exit 0 "$preprocess" --input tiny.txt --tokenizer tok.model --output-prefix tiny --append-eod
 train 0 tiny "data.train=[{prefix: tiny_text_document}]" 'data.split="1"'
 warns 1 "tiny_text_document .* times; beyond 40"
+# A step reads many passes over them; only passes 2, 4, 8, ... are printed.
+says out "data: pass 2 over the training samples" "data: pass 4 over the training samples"
+says_not out "data: pass 3 over the training samples"
+(($(grep -c '^data: pass' out) < 9)) || fail "$(grep -c '^data: pass' out) lines about passes"
 train 0 blend "data.train=[{prefix: text_text_document}, {prefix: tiny_text_document, weight: 3}]" \
     'data.split="1"'
 warns 1 "tiny_text_document .* times; beyond 40"
