@@ -16,114 +16,16 @@
 #include "base/signals.h"
 #include "comm/run_rank.h"
 #include "commands.h"
+#include "corpus_arguments.h"
 #include "help.h"
 #include "help/formats.h"
+#include "option_checks.h"
 #include "text/chat_template.h"
 
 namespace gptrain {
 namespace {
 
 constexpr std::int64_t max_count = std::int64_t{1} << 40;
-
-/// Validators without a description: the help's type names already list the values.
-CLI::Validator one_of(std::vector<std::string> values) {
-    return CLI::IsMember(std::move(values)).description("");
-}
-CLI::Validator in_range(std::int64_t low, std::int64_t high) {
-    return CLI::Range(low, high).description("");
-}
-
-/// The corpus options of one (sub)command, and the values given for its choices.
-struct CorpusArguments {
-    CorpusOptions options;
-    std::string format = "auto";
-    std::string documents = "paragraph";
-    std::string on_error = "stop";
-    CLI::Option* documents_option = nullptr;
-    CLI::Option* json_key_option = nullptr;
-
-    void add_to(CLI::App& app);
-    /// Of a corpus that is JSON lines in any case.
-    void add_json_lines_to(CLI::App& app);
-    CorpusOptions resolved() const;
-    CorpusOptions resolved_json_lines() const;
-
-private:
-    void add_input(CLI::App& app, const char* help);
-    void add_fault_options(CLI::App& app);
-};
-
-void CorpusArguments::add_to(CLI::App& app) {
-    add_input(app,
-              "Corpus files, or folders of .txt, .json and .jsonl files\n"
-              "(also with .gz or .zst), read in this order; - reads stdin");
-    app.add_option("--format", format,
-                   "auto: .json and .jsonl (also with .gz or .zst) are JSON\n"
-                   "lines, other files plain text; jsonl or text: all are")
-        ->check(one_of({"auto", "jsonl", "text"}))
-        ->type_name("auto|jsonl|text")
-        ->capture_default_str();
-    json_key_option =
-        app.add_option("--json-key", options.documents.json_key, "JSON lines: the key of the text")
-            ->type_name("KEY")
-            ->capture_default_str();
-    documents_option = app.add_option("--documents", documents,
-                                      "Plain text: documents are paragraphs (separated by\n"
-                                      "blank lines), non-blank lines, or whole files")
-                           ->check(one_of({"paragraph", "line", "file"}))
-                           ->type_name("paragraph|line|file")
-                           ->capture_default_str();
-    add_fault_options(app);
-}
-
-void CorpusArguments::add_json_lines_to(CLI::App& app) {
-    add_input(app,
-              "Files of JSON lines, or folders of .json and .jsonl files\n"
-              "(also with .gz or .zst), read in this order; - reads stdin");
-    add_fault_options(app);
-}
-
-void CorpusArguments::add_input(CLI::App& app, const char* help) {
-    app.add_option("--input", options.inputs, help)->type_name("FILE");
-}
-
-void CorpusArguments::add_fault_options(CLI::App& app) {
-    app.add_option("--on-error", on_error,
-                   "stop: a faulty document ends the run, which writes\n"
-                   "nothing; skip: skips, reports and counts it")
-        ->check(one_of({"stop", "skip"}))
-        ->type_name("stop|skip")
-        ->capture_default_str();
-    app.add_option("--max-document-bytes", options.documents.max_document_bytes,
-                   "A longer JSON line or plain-text document is faulty;\n"
-                   "it is never read into memory")
-        ->check(in_range(1, std::int64_t{1} << 30))
-        ->type_name("N")
-        ->capture_default_str();
-}
-
-CorpusOptions CorpusArguments::resolved() const {
-    CorpusOptions corpus = options;
-    corpus.inputs = expand_inputs(options.inputs, CorpusFiles::all);
-    corpus.format = format == "jsonl"  ? InputFormat::json_lines
-                    : format == "text" ? InputFormat::plain_text
-                                       : InputFormat::by_name;
-    corpus.documents.documents = documents == "line"   ? RecordUnit::line
-                                 : documents == "file" ? RecordUnit::file
-                                                       : RecordUnit::paragraph;
-    corpus.skip_faulty = on_error == "skip";
-    corpus.json_key_given = json_key_option->count() > 0;
-    corpus.documents_given = documents_option->count() > 0;
-    return corpus;
-}
-
-CorpusOptions CorpusArguments::resolved_json_lines() const {
-    CorpusOptions corpus = options;
-    corpus.inputs = expand_inputs(options.inputs, CorpusFiles::json_lines);
-    corpus.format = InputFormat::json_lines;
-    corpus.skip_faulty = on_error == "skip";
-    return corpus;
-}
 
 /// The whole command line: the options of every subcommand, and the parser that fills them.
 class CommandLine {
