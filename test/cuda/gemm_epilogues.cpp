@@ -1,0 +1,231 @@
+// When the library computes the epilogue of a GEMM, and when it is done apart; over the library in
+// fake_cublas_lt.cpp and the emulator's device.
+#include <cublasLt.h>
+#include <functional>
+#include <string>
+
+#include "catch.h"
+#include "cuda/fake_cublas_lt.h"
+#include "cuda/gemm/gemms.h"
+#include "cuda/gemm/tuning.h"
+#include "cuda/gemm_operands.h"
+#include "cuda/ops/linear.h"
+#include "emulator/grid.h"
+#include "emulator/memory.h"
+#include "support/temp_folder.h"
+
+namespace gptrain::cuda {
+namespace {
+
+using test::contains;
+using test::contents;
+using test::TempFolder;
+
+/// Owns a bf16 matrix [8, 8] in memory that kernels may access.
+class Eight {
+public:
+    explicit Eight(float value = 0) {
+        for (std::int64_t i = 0; i < 64; ++i)
+            set(i, value);
+    }
+    Eight(const Eight&) = delete;
+    Eight& operator=(const Eight&) = delete;
+    ~Eight() { release(data_, MemorySpace::device); }
+
+    void set(std::int64_t i, float value) const { tensor().as<Bf16>()[i] = to_bf16(value); }
+    Tensor tensor() const { return {data_, DType::bf16, {8, 8}}; }
+    Tensor row() const { return {data_, DType::bf16, {8}}; }
+    bool all(float value) const {
+        const Bf16* numbers = tensor().as<Bf16>();
+        return std::all_of(numbers, numbers + 64,
+                           [=](Bf16 number) { return to_float(number) == value; });
+    }
+
+private:
+    std::byte* data_ = allocate(128, MemorySpace::device);
+};
+
+TEST_CASE("only where bits may differ the library does the gelu, on sums that are not rounded",
+          "[gemms]") {
+    emulator::settings().major = 9;
+    Device device;
+    Gemms gemms(device.properties, nullptr);
+    // Every sum is 1 + 2^-9, which bf16 stores as 1.
+    const Eight x;
+    const Eight weight(1);
+    for (std::int64_t row = 0; row < 8; ++row) {
+        x.set(8 * row, 1);
+        x.set(8 * row + 1, 0x1p-9f);
+    }
+    const Eight y;
+    const Eight gelu;
+    const LinearForward args = {.x = x.tensor(),
+                                .weight = weight.tensor(),
+                                .bias = {},
+                                .y = y.tensor(),
+                                .gelu = gelu.tensor()};
+    cuda::run(args, gemms, device.context());
+    device.synchronize();
+    CHECK(y.all(1));
+    // gelu(1) = 0.84119 rounds to 215 / 256, gelu(1 + 2^-9) = 0.84331 to 216 / 256.
+    CHECK(gelu.all(215.0f / 256));
+    constexpr bool deterministic = false;
+    cuda::run(args, gemms, device.context(deterministic));
+    device.synchronize();
+    CHECK(y.all(1));
+    CHECK(gelu.all(216.0f / 256));
+}
+
+/// Ops whose GEMMs have an epilogue. All sums are 1 + 2^-9, which bf16 stores as 1.
+class EpilogueOps {
+public:
+    EpilogueOps() {
+        for (std::int64_t row = 0; row < 8; ++row) {
+            x_.set(8 * row, 1);
+            x_.set(8 * row + 1, 0x1p-9f);
+        }
+    }
+
+    void run(Gemms& gemms, Device& device) const {
+        cuda::run(LinearForward{.x = x_.tensor(),
+                                .weight = weight_.tensor(),
+                                .bias = bias_.row(),
+                                .y = y_.tensor()},
+                  gemms, device.context());
+        cuda::run(LinearInputGrad{.dy = x_.tensor(),
+                                  .weight = weight_.tensor(),
+                                  .gelu_input = gelu_input_.tensor(),
+                                  .dx = dx_.tensor()},
+                  gemms, device.context());
+        device.synchronize();
+    }
+    /// 1 + 2^-9 + 2^-8 rounds to 1 + 2^-7, but 1 + 2^-8 rounds to 1. The slope of gelu at 0 is 1/2.
+    bool right() const { return y_.all(1 + 0x1p-7f) && dx_.all(0.5f); }
+
+private:
+    Eight x_;
+    Eight weight_{1};
+    Eight bias_{0x1p-8f};
+    Eight gelu_input_;
+    Eight y_;
+    Eight dx_;
+};
+
+/// During its lifetime, GEMMs of this kind take far longer than anything else.
+class Delay {
+public:
+    explicit Delay(FakeKind kind) : kind_(kind) { fake_cublas_lt_delay(kind, 50); }
+    Delay(const Delay&) = delete;
+    Delay& operator=(const Delay&) = delete;
+    ~Delay() { fake_cublas_lt_delay(kind_, 0); }
+
+private:
+    FakeKind kind_;
+};
+
+/// How many GEMMs the library runs during `work`.
+struct Runs {
+    std::int64_t plain;
+    std::int64_t with_epilogue;
+    bool operator==(const Runs&) const = default;
+};
+
+Runs runs_in(const std::function<void()>& work) {
+    const std::int64_t plain = fake_cublas_lt_runs_of(fake_plain);
+    const std::int64_t with_epilogue = fake_cublas_lt_runs_of(fake_with_epilogue);
+    work();
+    return {fake_cublas_lt_runs_of(fake_plain) - plain,
+            fake_cublas_lt_runs_of(fake_with_epilogue) - with_epilogue};
+}
+
+TEST_CASE("tuning does an epilogue apart where that is faster, and GEMMs do so afterwards",
+          "[gemms]") {
+    const bool apart = GENERATE(true, false);
+    const Delay delay(apart ? fake_with_epilogue : fake_plain);
+    const TempFolder folder;
+    const auto file = folder / "products.txt";
+    Device device;
+    const EpilogueOps ops;
+    const auto tune = [&] {
+        TuningTable table(file);
+        Gemms gemms(device.properties, &table);
+        gemms.tune([&] { ops.run(gemms, device); });
+    };
+    tune();
+    const std::string found = contents(file);
+    CHECK(contains(found, " apart\n") == apart);
+    // Another start reads the table from the file, and another rank takes it over.
+    CHECK(runs_in(tune) == Runs{0, 0});
+    CHECK(contents(file) == found);
+    TuningTable table;
+    Gemms gemms(device.properties, &table);
+    CHECK(gemms.use_table(found));
+    const std::int64_t fast = fake_cublas_lt_runs(fake_fast);
+    CHECK(runs_in([&] { ops.run(gemms, device); }) == (apart ? Runs{2, 0} : Runs{0, 2}));
+    CHECK(fake_cublas_lt_runs(fake_fast) == fast + 2);
+    CHECK(ops.right());
+}
+
+TEST_CASE("without an entry an epilogue stays in its GEMM", "[gemms]") {
+    Device device;
+    TuningTable table;
+    Gemms gemms(device.properties, GENERATE(true, false) ? &table : nullptr);
+    const EpilogueOps ops;
+    CHECK(runs_in([&] { ops.run(gemms, device); }) == Runs{0, 2});
+    CHECK(ops.right());
+}
+
+TEST_CASE("an epilogue that the library declines is done apart, tuned or not", "[gemms]") {
+    const auto status = GENERATE(CUBLAS_STATUS_NOT_SUPPORTED, CUBLAS_STATUS_ARCH_MISMATCH,
+                                 CUBLAS_STATUS_INVALID_VALUE);
+    const auto call = GENERATE(fake_heuristic, fake_matmul);
+    const bool tuned = GENERATE(true, false);
+    CAPTURE(status, call, tuned);
+    const Answer declined(call, fake_with_epilogue, status);
+    Device device;
+    TuningTable table;
+    Gemms gemms(device.properties, &table);
+    const EpilogueOps ops;
+    if (tuned) gemms.tune([&] { ops.run(gemms, device); });
+    CHECK(runs_in([&] { ops.run(gemms, device); }) == Runs{2, 0});
+    CHECK(ops.right());
+}
+
+/// The tuning table of a run whose GEMM has a GELU epilogue, or none.
+std::string tuned_forward(bool with_gelu, bool deterministic, Device& device) {
+    const Eight x(1);
+    const Eight weight(1);
+    const Eight y;
+    const Eight gelu;
+    TuningTable table;
+    Gemms gemms(device.properties, &table);
+    gemms.tune([&] {
+        cuda::run(LinearForward{.x = x.tensor(),
+                                .weight = weight.tensor(),
+                                .bias = {},
+                                .y = y.tensor(),
+                                .gelu = with_gelu ? gelu.tensor() : Tensor()},
+                  gemms, device.context(deterministic));
+    });
+    device.synchronize();
+    return table.to_text();
+}
+
+TEST_CASE("a gelu behind a GEMM is tuned with it only where bits may differ", "[gemms]") {
+    emulator::settings().major = 9;
+    Device device;
+    const std::string without = tuned_forward(false, true, device);
+    CHECK(contains(without, "entries 1\n"));
+    CHECK(tuned_forward(true, true, device) == without);
+    CHECK(tuned_forward(false, false, device) == without);
+    // The GEMM alone is tuned as well, for the comparison.
+    const std::string with = tuned_forward(true, false, device);
+    CHECK(contains(with, "entries 2\n"));
+    const std::size_t entry = without.find('\n');
+    CHECK(contains(with, without.substr(entry, without.find("entries") - entry)));
+    const Delay delay(fake_with_epilogue);
+    CHECK(contains(tuned_forward(true, false, device), " apart\n"));
+}
+
+}  // namespace
+}  // namespace gptrain::cuda

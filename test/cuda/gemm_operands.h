@@ -1,0 +1,81 @@
+// What the tests of GEMMs share: small operands, the emulator's device, and a library that answers
+// as a test wants it to.
+#pragma once
+
+#include <algorithm>
+#include <cstdint>
+#include <vector>
+
+#include "backend/matrix.h"
+#include "cuda/fake_cublas_lt.h"
+#include "cuda/gemm/gemms.h"
+
+namespace gptrain::cuda {
+
+/// Owns an fp32 matrix.
+class Numbers {
+public:
+    Numbers(std::int64_t rows, std::int64_t cols, float value)
+        : values_(static_cast<std::size_t>(rows * cols), value),
+          tensor_(reinterpret_cast<std::byte*>(values_.data()), DType::f32, {rows, cols}) {}
+    Matrix matrix() const { return Matrix(tensor_); }
+    bool all(float value) const {
+        return std::all_of(values_.begin(), values_.end(), [=](float x) { return x == value; });
+    }
+
+private:
+    std::vector<float> values_;
+    Tensor tensor_;
+};
+
+/// a b, where a and b hold 2, added to 1: 1 + 4 K.
+struct Sum {
+    Numbers a{3, 5, 2};
+    Numbers b{5, 4, 2};
+    Numbers c{3, 4, 1};
+    Gemm gemm() const {
+        return {.a = a.matrix(), .b = b.matrix(), .c = c.matrix(), .accumulate = true};
+    }
+};
+
+class Device {
+public:
+    Device() = default;
+    Device(const Device&) = delete;
+    Device& operator=(const Device&) = delete;
+    ~Device() { release(memory_, MemorySpace::device); }
+
+    OpContext context(bool deterministic = true) {
+        scratch_.reset();
+        return {.stream = stream_,
+                .scratch = scratch_,
+                .device = properties,
+                .deterministic = deterministic};
+    }
+    void synchronize() const { stream_.synchronize(); }
+    DeviceProperties properties = open_device(0);
+
+private:
+    /// With room for the sums of a separate epilogue.
+    static constexpr std::int64_t scratch_bytes = Gemms::workspace_bytes + (1 << 12);
+    Stream stream_;
+    std::byte* memory_ = allocate(scratch_bytes, MemorySpace::device);
+    Scratch scratch_{memory_, scratch_bytes};
+};
+
+/// During its lifetime the library answers so.
+class Answer {
+public:
+    Answer(FakeCall call, FakeKind kind, cublasStatus_t status) : call_(call), kind_(kind) {
+        fake_cublas_lt_answer(call, kind, status);
+    }
+    Answer(const Answer&) = delete;
+    Answer& operator=(const Answer&) = delete;
+    ~Answer() { fake_cublas_lt_answer(call_, kind_, CUBLAS_STATUS_SUCCESS); }
+
+private:
+    FakeCall call_;
+    FakeKind kind_;
+};
+
+}  // namespace gptrain::cuda
