@@ -251,25 +251,20 @@ OptimizerPlan optimizer_plan(const RunSpec& spec) {
             .shard = spec.parallel.shard_optimizer};
 }
 
-RunPlan derive(const RunSpec& spec, const PlanTarget& target) {
-    const TrainingSpec& training = spec.training;
-    RunPlan plan;
-    plan.seed = spec.seed;
+/// Mesh, model and schedule.
+void set_model(RunPlan& plan, const RunSpec& spec, const PlanTarget& target) {
+    const ParallelSpec& parallel = spec.parallel;
     plan.mesh = mesh_of(spec, target);
     plan.model = model_shape(spec);
-    const ParallelSpec& parallel = spec.parallel;
     plan.local = local_shape(plan.model, plan.mesh.tensor);
     plan.sequence_parallel = parallel.sequence_parallel && plan.mesh.tensor > 1;
     plan.schedule = parallel.schedule;
     plan.virtual_stages = parallel.virtual_stages;
     plan.chunk_layers = split_layers(spec, plan.model, parallel.pipeline * parallel.virtual_stages);
     plan.context_method = parallel.context_method;
-    check_data(spec);
-    plan.end_of_document = {.id = spec.data.eod_id,
-                            .mask_loss = spec.data.eod_mask_loss,
-                            .reset = spec.data.reset_at_eod};
-    check_objective(spec);
-    plan.mlm = spec.objective;
+}
+
+void set_precision(RunPlan& plan, const RunSpec& spec, const PlanTarget& target) {
     const Precision precision =
         spec.precision.compute.value_or(target.cuda ? Precision::bf16 : Precision::fp32);
     plan.compute = dtype_of(precision);
@@ -278,14 +273,45 @@ RunPlan derive(const RunSpec& spec, const PlanTarget& target) {
     require(!plan.fp8 || !plan.int8_frozen,
             "precision.frozen: int8 cannot be used with precision.compute fp8, whose GEMMs have "
             "weights of their own; set precision.compute to bf16 or remove precision.frozen");
-    require(!plan.int8_frozen || training.frozen.empty(),
+    require(!plan.int8_frozen || spec.training.frozen.empty(),
             "precision.frozen: int8 cannot be used with training.frozen, whose tensors checkpoints "
             "hold as they were; remove one of them");
     plan.grad_reduce = dtype_of(spec.precision.grad_reduce);
+}
+
+/// The number, size and learning rate of the steps.
+void set_steps(RunPlan& plan, const RunSpec& spec) {
+    const std::int64_t rows = plan.micro_batch_size * plan.seq_length;
+    require(rows <= std::numeric_limits<std::int32_t>::max(), "training.micro_batch_size ",
+            plan.micro_batch_size, " x training.seq_length ", plan.seq_length, " = ", rows,
+            " tokens is above 2^31 - 1; lower one of them");
+    plan.batch = batch_schedule(spec.training, plan.mesh.data);
+    plan.lr = lr_schedule(spec);
+    plan.shortening_note = shortening_note(spec.lr_schedule, plan.lr);
+    plan.steps = spec.training.steps;
+    plan.num_samples = spec.data.num_samples;
+    const std::int64_t samples = plan.batch.samples_of(plan.steps);
+    require(samples <= std::numeric_limits<std::int64_t>::max() / plan.seq_length,
+            "training.steps ", plan.steps, " x training.global_batch_size ",
+            plan.batch.global_batch_size, " x training.seq_length ", plan.seq_length,
+            " is above 2^63 - 1 tokens; lower one of them");
+}
+
+RunPlan derive(const RunSpec& spec, const PlanTarget& target) {
+    RunPlan plan;
+    plan.seed = spec.seed;
+    set_model(plan, spec, target);
+    check_data(spec);
+    plan.end_of_document = {.id = spec.data.eod_id,
+                            .mask_loss = spec.data.eod_mask_loss,
+                            .reset = spec.data.reset_at_eod};
+    check_objective(spec);
+    plan.mlm = spec.objective;
+    set_precision(plan, spec, target);
     plan.messages_in_order = target.cuda;
     plan.deterministic = spec.deterministic;
     plan.recompute = spec.recompute;
-    plan.parameters = {.frozen = training.frozen,
+    plan.parameters = {.frozen = spec.training.frozen,
                        .adapter = spec.adapter.has_value(),
                        .muon = spec.optimizer.name == "muon"};
     check_frozen(plan);
@@ -293,25 +319,12 @@ RunPlan derive(const RunSpec& spec, const PlanTarget& target) {
     plan.scores_tasks = spec.eval_tasks.has_value();
     plan.async_checkpoint = spec.checkpoint.async;
     plan.local_copies = spec.checkpoint.local.has_value();
-    plan.seq_length = training.seq_length;
-    plan.micro_batch_size = training.micro_batch_size;
+    plan.seq_length = spec.training.seq_length;
+    plan.micro_batch_size = spec.training.micro_batch_size;
     check_parallel(plan);
     check_adapter(plan);
-    if (parallel.overlap_tensor == OverlapTensor::on) plan.tensor_pieces = tensor_pieces(plan);
-    const std::int64_t rows = plan.micro_batch_size * plan.seq_length;
-    require(rows <= std::numeric_limits<std::int32_t>::max(), "training.micro_batch_size ",
-            plan.micro_batch_size, " x training.seq_length ", plan.seq_length, " = ", rows,
-            " tokens is above 2^31 - 1; lower one of them");
-    plan.batch = batch_schedule(training, plan.mesh.data);
-    plan.lr = lr_schedule(spec);
-    plan.shortening_note = shortening_note(spec.lr_schedule, plan.lr);
-    plan.steps = training.steps;
-    const std::int64_t samples = plan.batch.samples_of(plan.steps);
-    plan.num_samples = spec.data.num_samples;
-    require(samples <= std::numeric_limits<std::int64_t>::max() / plan.seq_length,
-            "training.steps ", plan.steps, " x training.global_batch_size ",
-            plan.batch.global_batch_size, " x training.seq_length ", plan.seq_length,
-            " is above 2^63 - 1 tokens; lower one of them");
+    if (spec.parallel.overlap_tensor == OverlapTensor::on) plan.tensor_pieces = tensor_pieces(plan);
+    set_steps(plan, spec);
     if (plan.fp8) check_fp8(plan);
     check_injected_faults(spec, plan.mesh);
     plan.head_rows = head_rows_of(plan.micro_batch_size * plan.local_length(), plan.local.vocab,

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <span>
+#include <utility>
 
 #include "text/template_functions.h"
 
@@ -123,9 +124,10 @@ TemplateValue plain(TemplateRun& run, const TemplateValue& input, const Bound&) 
     return f(run, input);
 }
 
-const std::vector<Builtin>& filters() {
+/// Filters of a text or of any value.
+std::vector<Builtin> value_filters() {
     using Value = TemplateValue;
-    static const std::vector<Builtin> table = {
+    return {
         {"trim",
          {"chars"},
          [](TemplateRun& run, const Value& input, const Bound& arguments) {
@@ -150,6 +152,24 @@ const std::vector<Builtin>& filters() {
          }},
         {"capitalize", {}, plain<capitalized_value>},
         {"default", {"default_value", "boolean"}, value_or_default},
+        {"string",
+         {},
+         [](TemplateRun& run, const Value& input, const Bound&) {
+             return counted_string(run, printed(run, input));
+         }},
+        {"safe", {}, [](TemplateRun&, const Value& input, const Bound&) { return input; }},
+        {"replace",
+         {"old", "new"},
+         [](TemplateRun& run, const Value& input, const Bound& arguments) {
+             return replaced_value(run, printed(run, input), arguments[0], arguments[1]);
+         }},
+    };
+}
+
+/// Filters of the elements of a list, a dict or a text.
+std::vector<Builtin> element_filters() {
+    using Value = TemplateValue;
+    return {
         {"first",
          {},
          [](TemplateRun& run, const Value& input, const Bound&) {
@@ -170,17 +190,6 @@ const std::vector<Builtin>& filters() {
          [](TemplateRun& run, const Value& input, const Bound&) {
              return list_value(run, elements_of(run, input));
          }},
-        {"string",
-         {},
-         [](TemplateRun& run, const Value& input, const Bound&) {
-             return counted_string(run, printed(run, input));
-         }},
-        {"safe", {}, [](TemplateRun&, const Value& input, const Bound&) { return input; }},
-        {"replace",
-         {"old", "new"},
-         [](TemplateRun& run, const Value& input, const Bound& arguments) {
-             return replaced_value(run, printed(run, input), arguments[0], arguments[1]);
-         }},
         {"items", {}, plain<items_of>},
         {"map", {"filter", "attribute"}, mapped},
         {"selectattr",
@@ -194,6 +203,15 @@ const std::vector<Builtin>& filters() {
              return selected(run, input, arguments, false);
          }},
     };
+}
+
+const std::vector<Builtin>& filters() {
+    static const std::vector<Builtin> table = [] {
+        std::vector<Builtin> all = value_filters();
+        for (Builtin& filter : element_filters())
+            all.push_back(std::move(filter));
+        return all;
+    }();
     return table;
 }
 

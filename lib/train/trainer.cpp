@@ -64,6 +64,24 @@ bool starts_fresh(const ResumeChoice& resume, const std::filesystem::path& check
     return ranks.max(fresh ? 1 : 0) > 0;
 }
 
+/// The weights that the run starts with; none if it resumes or draws them. The checkpoints of an
+/// adapter lack what it adapts, which is read at every start.
+std::optional<InitialWeights> initial_weights(const RunSpec& spec, const RunPlan& plan,
+                                              const ResumeChoice& resume, const MpiSession& ranks) {
+    const std::filesystem::path checkpoints = RunPaths{spec.output_dir}.checkpoints();
+    if (!spec.init_from || !(spec.adapter || starts_fresh(resume, checkpoints, ranks))) return {};
+    std::optional<InitialWeights> initial;
+    initial.emplace(*spec.init_from, without_adapter(plan.model), ranks);
+    if (spec.data.tokenizer || ranks.rank() != 0) return initial;
+    const std::filesystem::path folder = initial->tokenizer_folder();
+    if (!folder.empty())
+        print(
+            "init_from: the run has no tokenizer; to keep that of the weights, set "
+            "data.tokenizer: ",
+            folder.string());
+    return initial;
+}
+
 /// Rank 0 builds the index files; all ranks share the reading of what must be checked whole.
 RunInputs open_inputs_on_all(const RunSpec& spec, const RunPlan& plan,
                              const TokenizerInput& tokenizer, const RunPaths& paths,
@@ -124,18 +142,7 @@ ExitCode train(const RunSpec& spec, const RunPlan& plan, const ResumeChoice& res
     ranks.run_on_first([&] { check_start(resume); });
     CheckedInputs checked;
     ranks.run_on_all([&] { checked = check_inputs(spec, plan); });
-    std::optional<InitialWeights> initial;
-    // The checkpoints of an adapter lack what it adapts.
-    if (spec.init_from && (spec.adapter || starts_fresh(resume, paths.checkpoints(), ranks)))
-        initial.emplace(*spec.init_from, without_adapter(plan.model), ranks);
-    if (initial && !spec.data.tokenizer && ranks.rank() == 0) {
-        const std::filesystem::path folder = initial->tokenizer_folder();
-        if (!folder.empty())
-            print(
-                "init_from: the run has no tokenizer; to keep that of the weights, set "
-                "data.tokenizer: ",
-                folder.string());
-    }
+    std::optional<InitialWeights> initial = initial_weights(spec, plan, resume, ranks);
     std::optional<RunDirectory> directory;
     ranks.run_on_first([&] { directory.emplace(spec.output_dir); });
     Watchdog& watchdog = devices.observers.watchdog;

@@ -106,13 +106,23 @@ TEST_CASE("keys that contradict each other are named with their values") {
     CHECK(contradiction({"data.eod_mask_loss=true"}) ==
           "data.eod_mask_loss: true needs an end-of-document id; set data.eod_id or "
           "data.tokenizer");
+}
 
-    struct Case {
-        std::vector<std::string> settings;
-        std::string part;
-    };
-    const std::string rampup = "training.rampup={start: 8, increment: 8, samples: 100}";
-    const std::vector<Case> cases = {
+struct Contradiction {
+    std::vector<std::string> settings;
+    std::string part;  ///< of the message
+};
+
+void check_contradictions(const std::vector<Contradiction>& cases) {
+    for (const auto& [settings, part] : cases) {
+        const std::string message = contradiction(settings);
+        CAPTURE(part, message);
+        CHECK(holds(message, part));
+    }
+}
+
+TEST_CASE("keys of the model that contradict each other are named") {
+    check_contradictions({
         {{"model.hidden_size=2048"}, "model.head_dim"},
         {{"model.position_embedding=rope", "model.head_dim=15"}, "even model.head_dim, not 15"},
         {{"model.rope_scaling={kind: linear, factor: 2}"}, "needs model.position_embedding rope"},
@@ -130,6 +140,12 @@ TEST_CASE("keys that contradict each other are named with their values") {
           "model.rope_scaling={kind: yarn, factor: 2, original_max_position_embeddings: 8}"},
          "model.rope_theta 1 is not above 1"},
         {{"model.full_attention_layers=[0,2]"}, "there is no layer 2 in a model with"},
+    });
+}
+
+TEST_CASE("keys of training, data and mesh that contradict each other are named") {
+    const std::string rampup = "training.rampup={start: 8, increment: 8, samples: 100}";
+    check_contradictions({
         {{"model.max_position_embeddings=512"},
          "training.seq_length 1024 is above model.max_position_embeddings 512"},
         {{"data.reset_at_eod=true"}, "data.reset_at_eod"},
@@ -150,12 +166,7 @@ TEST_CASE("keys that contradict each other are named with their values") {
         {{"parallel.layers=[3]"}, "parallel.layers sums to 3, but model.num_layers is 2"},
         {{"training.seq_length=16777216", "training.micro_batch_size=128"}, "2^31 - 1"},
         {{"training.steps=1099511627776", "training.global_batch_size=4194304"}, "2^63 - 1"},
-    };
-    for (const auto& [settings, part] : cases) {
-        const std::string message = contradiction(settings);
-        CAPTURE(part, message);
-        CHECK(holds(message, part));
-    }
+    });
 }
 
 TEST_CASE("an injected fault has the keys that its kind needs and no other") {
