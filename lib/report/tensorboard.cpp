@@ -2,10 +2,10 @@
 
 #include <array>
 #include <bit>
-#include <chrono>
 #include <cstring>
 #include <unistd.h>
 
+#include "base/clock.h"
 #include "base/crc32c.h"
 #include "base/process.h"
 #include "base/text.h"
@@ -53,11 +53,6 @@ std::string scalar_value(const Scalar& scalar) {
     append_bytes_field(out, summary::tag, scalar.tag);
     append_float_field(out, summary::simple_value, static_cast<float>(scalar.value));
     return out;
-}
-
-double unix_seconds() {
-    return std::chrono::duration<double>(std::chrono::system_clock::now().time_since_epoch())
-        .count();
 }
 
 /// An unused name: containers often give every start the same host and process id.

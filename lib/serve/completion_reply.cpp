@@ -3,13 +3,9 @@
 #include <algorithm>
 #include <utility>
 
+#include "base/clock.h"
+
 namespace gptrain {
-
-std::int64_t unix_seconds() {
-    const auto now = std::chrono::system_clock::now().time_since_epoch();
-    return std::chrono::duration_cast<std::chrono::seconds>(now).count();
-}
-
 namespace {
 
 Json finish_reason(const std::optional<TextEnd>& end) {
@@ -45,7 +41,7 @@ CompletionReply::CompletionReply(std::shared_ptr<HttpAnswer> client, CompletionR
       request_(std::move(request)),
       prompts_(std::move(prompts)),
       context_(std::move(context)),
-      created_(unix_seconds()),
+      created_(static_cast<std::int64_t>(unix_seconds())),
       choices_(prompts_.size() * static_cast<std::size_t>(request_.choices)),
       whole_(choices_.size()) {}
 

@@ -15,9 +15,6 @@
 
 namespace gptrain {
 
-/// The time now, as the API gives it.
-std::int64_t unix_seconds();
-
 /// What a reply needs besides the answers. The references must outlive it.
 struct ReplyContext {
     const PromptCodec& codec;

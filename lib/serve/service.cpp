@@ -4,6 +4,7 @@
 #include <random>
 #include <utility>
 
+#include "base/clock.h"
 #include "serve/page.h"
 
 namespace gptrain {
@@ -52,7 +53,7 @@ Service::Service(const PromptCodec& codec, const ConversationCodec* conversation
       conversations_(conversations),
       options_(std::move(options)),
       metrics_(metrics),
-      started_(unix_seconds()) {}
+      started_(static_cast<std::int64_t>(unix_seconds())) {}
 
 std::optional<HttpReply> Service::refuse(const HttpRequest& request) const {
     const auto refused = [&](int status, std::string_view why) {
