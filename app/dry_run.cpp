@@ -192,7 +192,8 @@ std::string layers_of(const RunPlan& plan, std::int64_t stage) {
     std::string layers;
     for (const ChunkPart& part : chunk_parts(plan, stage)) {
         const std::int64_t last = part.first_layer + part.num_layers - 1;
-        layers += text(layers.empty() ? "" : ", ", part.first_layer, " to ", last);
+        layers += text(layers.empty() ? "" : ", ", part.first_layer);
+        if (part.num_layers > 1) layers += text(" to ", last);
     }
     return layers;
 }

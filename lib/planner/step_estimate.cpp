@@ -39,17 +39,17 @@ StepEstimate estimate_step(const RunPlan& plan, std::vector<StepTrace> stages,
     const auto samples = static_cast<double>(plan.batch.global_batch_size);
     const double tokens = samples * static_cast<double>(plan.seq_length);
     estimate.tokens_per_second = tokens / seconds;
-    const double devices =
+    estimate.devices =
         static_cast<double>(plan.mesh.size()) * devices_per_rank(hardware, plan.mesh.size());
     const DType dtype = plan.fp8 ? DType::f8e4m3 : plan.compute;
-    const double peak = hardware.device.peak_flops.of(dtype) * devices * seconds;
+    const double peak = hardware.device.peak_flops.of(dtype) * estimate.devices * seconds;
     estimate.mfu = tokens * flops_per_token(plan) / peak;
-    estimate.hfu = computed_flops(ranks) / peak;
+    estimate.hfu = (computed_flops(ranks) + tokens * flops_outside_gemms(plan)) / peak;
 
     const double run_seconds =
         seconds * static_cast<double>(plan.batch.samples_of(plan.steps)) / samples;
     estimate.days = run_seconds / 86400;
-    estimate.device_hours = run_seconds / 3600 * devices;
+    estimate.device_hours = run_seconds / 3600 * estimate.devices;
     estimate.cost = estimate.device_hours * hardware.price_per_hour;
     estimate.megawatt_hours = estimate.device_hours * hardware.watts / 1e6;
     for (const RankCost& rank : ranks) {
@@ -74,13 +74,12 @@ std::string to_json(const StepEstimate& estimate) {
         const auto spent = static_cast<Spent>(i);
         seconds[std::string(name_of(spent))] = estimate.step[spent];
     }
-    const auto ranks = static_cast<double>(estimate.world_size);
     const Json json = {
         {"hardware", estimate.hardware},
         {"world_size", estimate.world_size},
         {"step_seconds", estimate.step.seconds},
         {"tokens_per_s", estimate.tokens_per_second},
-        {"tokens_per_s_per_device", estimate.tokens_per_second / ranks},
+        {"tokens_per_s_per_device", estimate.tokens_per_second / estimate.devices},
         {"mfu", estimate.mfu},
         {"hfu", estimate.hfu},
         {"days", estimate.days},

@@ -11,10 +11,11 @@ namespace gptrain {
 struct StepEstimate {
     std::string hardware;
     std::int64_t world_size = 1;
+    double devices = 1;  ///< of all ranks: GPUs, or cores of a CPU; what the figures below count
     StepTime step;
     double tokens_per_second = 0;
     double mfu = 0;   ///< model FLOPs / peak of the compute dtype; recomputation does not count
-    double hfu = 0;   ///< FLOPs computed / peak
+    double hfu = 0;   ///< FLOPs computed / peak; parameters that no GEMM reads count as in mfu
     double days = 0;  ///< for all steps of the run
     double device_hours = 0;        ///< for all steps of the run
     double cost = 0;                ///< in the profile's currency; 0: no price there

@@ -253,6 +253,20 @@ double flops_per_token(const RunPlan& plan) {
            2 * static_cast<double>(frozen_parameters(plan));
 }
 
+double flops_outside_gemms(const RunPlan& plan) {
+    const ModelShape& model = plan.model;
+    double flops = 0;
+    for_each_group(model, [&](const TensorGroup& group) {
+        const bool is_table = group.name == "wpe.weight" || group.name == "prompt.weight" ||
+                              (group.name == "wte.weight" && !model.tie_embeddings);
+        if (!is_table && group.tensors.front().columns > 0) return;
+        for (const ModelTensor& tensor : group.tensors)
+            flops += 6 * static_cast<double>(tensor.elements());
+        flops -= 2 * static_cast<double>(frozen_in(plan.parameters, group));
+    });
+    return flops;
+}
+
 void check_frozen(const RunPlan& plan) {
     const ParameterRules& rules = plan.parameters;
     if (rules.frozen.empty()) return;

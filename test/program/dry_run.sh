@@ -164,6 +164,16 @@ awk -v a="$(step_seconds)" -v b="$h100" 'BEGIN { exit !(a > 1.5 * b) }' ||
 expect_exit 0 "$gptrain" --config equal.yaml --dry-run --world-size 2 --hardware cpu \
     --set parallel.pipeline=2 --set parallel.layers=auto
 says out "planned for device cpu" "time on 2 x cpu"
+# All figures count the same devices, which are cores here, and the same parameters.
+expect_exit 0 "$gptrain" --config equal.yaml --dry-run --world-size 2 --hardware cpu --json cpu.json \
+    --set parallel.pipeline=2 --set parallel.layers=auto --set recompute=none
+awk -F '[{}:,]' '{
+    for (i = 1; i <= NF; ++i) value[$i] = $(i + 1) + 0
+    devices = value["\"tokens_per_s\""] / value["\"tokens_per_s_per_device\""]
+    hours = value["\"device_hours\""] / value["\"days\""] / 24
+    hfu = value["\"hfu\""] / value["\"mfu\""]
+    exit !(devices > 0.999 * hours && devices < 1.001 * hours && hfu > 0.999 && hfu < 1.05)
+}' cpu.json || fail "devices or parameters count differently: $(cat cpu.json)"
 expect_exit 2 "$gptrain" --config equal.yaml --dry-run --hardware cpu --set device=cuda
 says err "--hardware cpu is of kind cpu" "device: cuda"
 expect_exit 2 "$gptrain" --config equal.yaml --dry-run --hardware h1000
