@@ -1,6 +1,8 @@
 #include "calibration.h"
 
+#include <cerrno>
 #include <chrono>
+#include <filesystem>
 #include <omp.h>
 #include <unistd.h>
 
@@ -29,6 +31,13 @@ std::string origin(const Ranks& ranks, const std::string& cpu) {
                 counted(ranks.session().size(), "rank"), " (", cpu, ").");
 }
 
+/// The measurement takes minutes and writes its file at the end.
+void require_writable_folder(const std::string& file) {
+    const std::filesystem::path folder = std::filesystem::absolute(file).parent_path();
+    if (::access(folder.c_str(), W_OK | X_OK) != 0)
+        fail_errno(errno, "--calibrate ", file, ": cannot write to the folder ", folder.string());
+}
+
 ExitCode calibrate_as_rank(const std::string& file, const Ranks& ranks) {
     const MpiSession& session = ranks.session();
     ranks.check_same_program();
@@ -39,6 +48,7 @@ ExitCode calibrate_as_rank(const std::string& file, const Ranks& ranks) {
                  " cores; start at most one rank for each core");
         }
     });
+    session.run_on_first([&] { require_writable_folder(file); });
     ranks.share_cores();
     const std::string cpu = ranks.cpu_name();
     const HardwareProfile profile = calibrate(session, {.file = file,

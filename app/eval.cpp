@@ -6,6 +6,7 @@
 
 #include "base/json.h"
 #include "base/log.h"
+#include "help/option_checks.h"
 #include "infer/evaluate.h"
 #include "infer/evaluate_tasks.h"
 #include "inference.h"
@@ -66,12 +67,12 @@ void add_task_options(CLI::App& command, Options& options) {
         ->type_name("DIR")
         ->needs(task);
     command.add_option("--limit", options.use.limit, "Only the first N documents of each task")
-        ->check(CLI::Range(std::int64_t{1}, std::int64_t{1} << 40))
+        ->check(whole_number(1, std::int64_t{1} << 40))
         ->needs(task);
     command
         .add_option("--few-shot", options.use.few_shot,
                     "Solved examples before each question (default: the task's)")
-        ->check(CLI::Range(0, 1000))
+        ->check(whole_number(0, 1000))
         ->needs(task);
     command.add_option("--json", options.files.json, "Write the results of tasks as JSON")
         ->type_name("FILE")

@@ -13,6 +13,7 @@
 #include "base/log.h"
 #include "base/signals.h"
 #include "base/text.h"
+#include "help/option_checks.h"
 #include "infer/chat.h"
 #include "inference.h"
 #include "lines.h"
@@ -37,16 +38,6 @@ constexpr std::int64_t max_prompt_bytes = std::int64_t{64} << 20;
 // Of texts whose length is not known before, if --context says nothing: more takes memory that few
 // conversations use.
 constexpr std::int64_t default_context = 8192;
-
-/// Accepts numbers from low to high; rejects NaN.
-CLI::Validator number_between(double low, double high) {
-    const auto check = [=](const std::string& word) {
-        const auto value = parse_double(word);
-        if (value && *value >= low && *value <= high) return std::string();
-        return text("'", word, "' is not a number from ", low, " to ", high);
-    };
-    return {check, ""};
-}
 
 CLI::Validator seed() {
     const auto check = [](const std::string& word) {
@@ -174,7 +165,7 @@ void add_sampling_options(CLI::App& command, SamplingOptions& sampling) {
         ->check(number_between(0, 1e6))
         ->capture_default_str();
     command.add_option("--top-k", sampling.top_k, "Sample from the K most likely tokens; 0: all")
-        ->check(CLI::Range(std::int64_t{0}, std::int64_t{1} << 24))
+        ->check(whole_number(0, std::int64_t{1} << 24))
         ->capture_default_str();
     command
         .add_option("--top-p", sampling.top_p,
@@ -214,7 +205,7 @@ void add_chat_options(CLI::App& command, Options& options) {
                     "Tokens of a conversation, or of a prompt from the terminal with its "
                     "continuation; default: the model's, at most 8192")
         ->type_name("N")
-        ->check(CLI::Range(std::int64_t{2}, std::int64_t{1} << 30));
+        ->check(whole_number(2, std::int64_t{1} << 30));
 }
 
 /// Error if the options leave open what to write, or contradict each other.
@@ -245,7 +236,7 @@ void add_generate(CLI::App& app, Command& chosen) {
         ->add_option("--max-tokens", options->max_tokens,
                      "Maximum number of tokens to generate; default: 100, with --chat as many as "
                      "there is room for")
-        ->check(CLI::Range(std::int64_t{0}, std::int64_t{1} << 24));
+        ->check(whole_number(0, std::int64_t{1} << 24));
     command
         ->add_option("--stop", options->generate.write.stop,
                      "Text before which the output ends; repeatable")
@@ -253,7 +244,7 @@ void add_generate(CLI::App& app, Command& chosen) {
         ->check(stop_text())
         ->allow_extra_args(false);
     command->add_option("--samples", options->generate.samples, "Continuations of each prompt")
-        ->check(CLI::Range(std::int64_t{1}, std::int64_t{1} << 20))
+        ->check(whole_number(1, std::int64_t{1} << 20))
         ->capture_default_str();
     add_sampling_options(*command, options->generate.write.sampling);
     add_chat_options(*command, *options);

@@ -157,7 +157,7 @@ void add_inspect(CLI::App& app, Command& chosen) {
     auto options = std::make_shared<Options>();
     command
         ->add_option(
-            "what", options->path,
+            "path", options->path,
             "RUN.yaml: the effective spec and plan; DATA-PREFIX: counts of a token data "
             "set; a checkpoint: its contents; checkpoints/ or an output directory: one line "
             "per checkpoint; exit code 0 if the newest verifies or none was ever "

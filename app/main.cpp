@@ -28,17 +28,24 @@ int report(std::string_view message, gptrain::ExitCode code) {
     return static_cast<int>(code);
 }
 
+/// " (gptrain plan --help)": the help of the command that was given.
+std::string help_hint(const CLI::App& app) {
+    const auto commands = app.get_subcommands();
+    return gptrain::text(" (gptrain ", commands.empty() ? "" : commands.front()->get_name() + " ",
+                         "--help)");
+}
+
 /// The error for a missing argument. It lists the possible values, because the argument's name
-/// ("what") does not.
+/// ("path") does not.
 std::string missing_argument_message(const CLI::App& app, const CLI::RequiredError& error) {
     for (const CLI::App* command : app.get_subcommands()) {
         for (const CLI::Option* option : command->get_options()) {
             if (!option->get_positional() || !option->empty()) continue;
             return gptrain::text(command->get_name(), ": give ", option->get_type_name(),
-                                 " (gptrain ", command->get_name(), " --help)");
+                                 help_hint(app));
         }
     }
-    return gptrain::text(error.what(), " (gptrain --help)");
+    return error.what() + help_hint(app);
 }
 
 int run(int argc, char** argv) {
@@ -69,7 +76,7 @@ int run(int argc, char** argv) {
     } catch (const CLI::RequiredError& error) {
         return report(missing_argument_message(app, error), gptrain::ExitCode::usage);
     } catch (const CLI::ParseError& error) {
-        return report(std::string(error.what()) + " (gptrain --help)", gptrain::ExitCode::usage);
+        return report(error.what() + help_hint(app), gptrain::ExitCode::usage);
     }
     const gptrain::ExitCode code = chosen();
     if (code == gptrain::ExitCode::done) gptrain::check_output();

@@ -18,6 +18,7 @@
 #include "device.h"
 #include "engine/memory_limits.h"
 #include "hardware/load_profile.h"
+#include "help/option_checks.h"
 #include "lines.h"
 #include "new_spec.h"
 #include "planner/step_prices.h"
@@ -250,7 +251,7 @@ void add_data_options(CLI::App& command, NewOptions& options) {
                     "Tokens to train on; default: four passes over the data, or what --hours "
                     "allows")
         ->type_name("N")
-        ->check(CLI::Range(std::int64_t{1}, std::int64_t{1} << 50).description(""))
+        ->check(whole_number(1, std::int64_t{1} << 50).description(""))
         ->excludes(hours);
 }
 
@@ -261,7 +262,7 @@ void add_machine_options(CLI::App& command, NewOptions& options) {
         ->type_name("cpu|cuda");
     command.add_option("--ranks", options.ranks, "Ranks that train")
         ->type_name("N")
-        ->check(CLI::Range(std::int64_t{1}, max_new_ranks).description(""))
+        ->check(whole_number(1, max_new_ranks).description(""))
         ->capture_default_str();
     command
         .add_option("--hardware", options.hardware,

@@ -10,6 +10,7 @@
 #include "base/temporary_file.h"
 #include "calibration.h"
 #include "commands.h"
+#include "help/option_checks.h"
 #include "plan_problem.h"
 #include "search/search_picture.h"
 
@@ -151,11 +152,11 @@ void add_inference_options(CLI::App& command, PlanOptions& options) {
             ->excludes("--global-batch", "--max-days", "--write", "--picture");
     command.add_option("--prompt", options.prompt, "Tokens of a prompt")
         ->type_name("P")
-        ->check(CLI::Range(std::int64_t{1}, max_tokens))
+        ->check(whole_number(1, max_tokens))
         ->needs(inference);
     command.add_option("--tokens", options.tokens, "Tokens of an answer")
         ->type_name("T")
-        ->check(CLI::Range(std::int64_t{1}, max_tokens))
+        ->check(whole_number(1, max_tokens))
         ->needs(inference);
     command
         .add_option("--batch", options.batch,
@@ -178,7 +179,7 @@ void add_measure_options(CLI::App& command, PlanOptions& options) {
                         "(mpirun, srun), and rank them by the measured time; the same command goes "
                         "on if it is interrupted")
             ->type_name("K")
-            ->check(CLI::Range(1, 1000))
+            ->check(whole_number(1, 1000))
             ->excludes("--max-days", "--picture", "--inference");
     command
         .add_option("--learn", options.learn,

@@ -9,6 +9,7 @@
 #include <string>
 
 #include "base/file.h"
+#include "help/option_checks.h"
 #include "infer/positions.h"
 #include "inference.h"
 
@@ -74,34 +75,34 @@ void add_limits(CLI::App& command, Options& options) {
     command
         .add_option("--answers", options.serve.answers,
                     "Answers that are written at the same time; each has a place in the cache")
-        ->check(CLI::Range(std::int64_t{1}, std::int64_t{1024}))
+        ->check(whole_number(1, 1024))
         ->capture_default_str();
     command
         .add_option("--context", options.context,
                     "Tokens of a prompt with its answer; default: the model's, at most 2048")
-        ->check(CLI::Range(std::int64_t{2}, std::int64_t{1} << 30));
+        ->check(whole_number(2, std::int64_t{1} << 30));
     command
         .add_option("--waiting", options.serve.waiting,
                     "Answers that may wait for a place; requests beyond get status 429")
-        ->check(CLI::Range(std::int64_t{0}, std::int64_t{1} << 20))
+        ->check(whole_number(0, std::int64_t{1} << 20))
         ->capture_default_str();
     command
         .add_option("--connections", options.serve.http.connections,
                     "Connections at a time; more wait to be accepted")
-        ->check(CLI::Range(std::int64_t{1}, std::int64_t{65536}))
+        ->check(whole_number(1, 65536))
         ->capture_default_str();
     command.add_option("--max-body", options.serve.http.body_bytes, "Bytes of a request's body")
-        ->check(CLI::Range(std::int64_t{1}, std::int64_t{1} << 30))
+        ->check(whole_number(1, std::int64_t{1} << 30))
         ->capture_default_str();
     command
         .add_option("--read-seconds", options.serve.http.read_seconds,
                     "A client that takes longer to send its request is cut off")
-        ->check(CLI::Range(std::int64_t{1}, std::int64_t{86400}))
+        ->check(whole_number(1, 86400))
         ->capture_default_str();
     command
         .add_option("--answer-seconds", options.seconds,
                     "An answer that takes longer, including queueing, is cancelled")
-        ->check(CLI::Range(std::int64_t{1}, std::int64_t{31536000}))
+        ->check(whole_number(1, 31536000))
         ->capture_default_str();
 }
 
@@ -123,7 +124,7 @@ void add_serve(CLI::App& app, Command& chosen) {
         ->type_name("ADDRESS")
         ->capture_default_str();
     command->add_option("--port", options->serve.port, "The port to listen at; 0: any free one")
-        ->check(CLI::Range(std::int64_t{0}, std::int64_t{65535}))
+        ->check(whole_number(0, 65535))
         ->capture_default_str();
     command
         ->add_option("--token-file", options->token_file,

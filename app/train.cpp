@@ -9,6 +9,7 @@
 #include "commands.h"
 #include "dry_run.h"
 #include "hardware/load_profile.h"
+#include "help/option_checks.h"
 #include "report/run_directory.h"
 #include "schedule/stage_plan.h"
 #include "spec/make_plan.h"
@@ -155,7 +156,7 @@ void add_train(CLI::App& app, Command& chosen) {
     app.add_option("--world-size", options->world_size,
                    "Ranks that a dry run assumes; default: the minimum for the mesh")
         ->type_name("N")
-        ->check(CLI::Range(std::int64_t{1}, max_ranks))
+        ->check(whole_number(1, max_ranks))
         ->needs(dry_run);
     app.add_option("--device-memory", options->device_memory,
                    "Check whether the run fits on devices of this size, such as 80GB or 80GiB, one "

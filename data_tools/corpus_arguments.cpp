@@ -1,10 +1,18 @@
 #include "corpus_arguments.h"
 
-#include <cstdint>
+#include <utility>
 
-#include "option_checks.h"
+#include "help/option_checks.h"
 
 namespace gptrain {
+
+CLI::Validator one_of(std::vector<std::string> words) {
+    return CLI::IsMember(std::move(words)).description("");
+}
+
+CLI::Validator in_range(std::int64_t low, std::int64_t high) {
+    return whole_number(low, high).description("");
+}
 
 void CorpusArguments::add_to(CLI::App& app) {
     add_input(app,

@@ -2,11 +2,18 @@
 #pragma once
 
 #include <CLI/CLI.hpp>
+#include <cstdint>
 #include <string>
+#include <vector>
 
 #include "corpus.h"
 
 namespace gptrain {
+
+/// A choice of words. No description: the help's type names already list them.
+CLI::Validator one_of(std::vector<std::string> words);
+/// A whole number, likewise.
+CLI::Validator in_range(std::int64_t low, std::int64_t high);
 
 /// The corpus options of one (sub)command, and the values given for its choices.
 struct CorpusArguments {

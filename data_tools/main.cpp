@@ -19,7 +19,6 @@
 #include "corpus_arguments.h"
 #include "help.h"
 #include "help/formats.h"
-#include "option_checks.h"
 #include "text/chat_template.h"
 
 namespace gptrain {

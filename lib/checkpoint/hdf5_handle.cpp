@@ -35,7 +35,9 @@ std::string hdf5_error() {
     const bool known = H5Ewalk2(H5E_DEFAULT, H5E_WALK_DOWNWARD, add_reason, &reason) >= 0 &&
                        !reason.outermost.empty();
     if (!known) return "no reason given";
-    return reason.system.empty() ? reason.outermost : reason.outermost + ": " + reason.system;
+    if (reason.system.empty()) return reason.outermost;
+    // The library appends the system's message to the description of the call that failed.
+    return reason.outermost.substr(0, reason.outermost.find(", errno = ")) + ": " + reason.system;
 }
 
 }  // namespace gptrain

@@ -190,6 +190,20 @@ Specs read_fields(std::string_view model, std::string_view source, CheckedModel&
     return specs;
 }
 
+/// The same. A file without even one piece before the first fault is no model at all.
+Specs read_model(std::string_view model, std::string_view source, CheckedModel& facts) {
+    try {
+        return read_fields(model, source, facts);
+    } catch (const Error& error) {
+        if (!facts.pieces.empty()) throw;
+        std::string_view fault = error.what();
+        const std::string prefix = text(source, ": ");
+        if (fault.starts_with(prefix)) fault.remove_prefix(prefix.size());
+        fail(error.code(), source, ": is neither a tokenizer.json nor a sentencepiece model (",
+             fault, ")");
+    }
+}
+
 }  // namespace
 
 std::string unescape_spaces(std::string_view text) {
@@ -207,10 +221,11 @@ CheckedModel check_model(std::string_view model, std::string_view source) {
     if (is_plain_text(model)) {
         fail(
             ExitCode::bad_input, source,
-            ": is a text file, not a sentencepiece model, as gpt-preprocess train-tokenizer makes");
+            ": is a text file, not a tokenizer; give a tokenizer.json or a sentencepiece model, as "
+            "gpt-preprocess train-tokenizer makes");
     }
     CheckedModel facts;
-    const Specs specs = read_fields(model, source, facts);
+    const Specs specs = read_model(model, source, facts);
     if (facts.pieces.empty()) {
         fail(ExitCode::bad_input, source, ": not a sentencepiece model: it has no pieces");
     }

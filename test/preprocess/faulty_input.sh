@@ -90,7 +90,7 @@ encode 3 --input missing.txt --output-prefix x
 says err "missing.txt: no such file (relative to $work, where the program was started)"
 encode 3 --input . --output-prefix x
 expect 3 "$tool" --input corpus.txt --tokenizer corpus.txt --output-prefix x
-says err "corpus.txt: is a text file, not a sentencepiece model"
+says err "corpus.txt: is a text file, not a tokenizer"
 cp corpus.txt run.yaml
 expect 2 "$tool" --input corpus.txt --tokenizer run.yaml --output-prefix x
 says err "run.yaml: is a YAML file, not a tokenizer"

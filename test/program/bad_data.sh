@@ -13,11 +13,11 @@ says err "data.validation.0.prefix: $work/nothing.idx: no such file; a token dat
 train 3 unmade data.tokenizer=missing.model
 says err "data.tokenizer: missing.model: no such file (relative to $work,"
 train 3 unmade data.tokenizer=text.txt
-says err "data.tokenizer: $work/text.txt: is a text file, not a sentencepiece model"
+says err "data.tokenizer: $work/text.txt: is a text file, not a tokenizer; give a tokenizer.json or"
 train 2 unmade data.tokenizer=run.yaml
 says err "data.tokenizer: $work/run.yaml: is a YAML file, not a tokenizer"
 train 3 unmade data.tokenizer=text_text_document.bin
-says err "data.tokenizer: $work/text_text_document.bin: "
+says err "data.tokenizer: $work/text_text_document.bin: is neither a tokenizer.json nor a sentencepiece"
 options=(--resume nowhere)
 train 2 unmade
 says err "nowhere: no such folder (relative to $work,"

@@ -22,6 +22,17 @@ expect_exit 2 "$gptrain" --config run.yaml --steps 3
 expect_exit 2 "$gptrain" --config run.yaml --world-size 2
 expect_exit 2 "$gptrain" --config run.yaml --dry-run --world-size 0
 expect_exit 2 "$gptrain" plan
+says err "--config is required (gptrain plan --help)"
+expect_exit 2 "$gptrain" plan --confg run.yaml
+says err "(gptrain plan --help)"
+expect_exit 2 "$gptrain" generate --checkpoint run --max-tokens 1e3
+says err "'1e3' is not a whole number from 0 to 16777216"
+expect_exit 2 "$gptrain" generate --checkpoint run --top-k -1
+says err "'-1' is not a whole number from 0 to 16777216"
+expect_exit 5 "$gptrain" plan --calibrate "$work/nowhere/cpu.yaml"
+says err "--calibrate $work/nowhere/cpu.yaml: cannot write to the folder $work/nowhere: No such file"
+expect_exit 0 "$gptrain" inspect --help
+says_not out "  what "
 expect_exit 2 "$gptrain" inspect
 says err "inspect: give RUN.yaml|DATA-PREFIX|CHECKPOINT-DIR|OUTPUT-DIR"
 expect_exit 2 "$gptrain" inspect run.yaml more

@@ -16,6 +16,7 @@ for setting in checkpoint.async=true checkpoint.async=false; do
     )
     check_exit 5 $? "a run under ulimit -f, $setting"
     says err "small/checkpoints/step-000020" "File too large"
+    (($(grep -o "File too large" err | wc -l) == 1)) || fail "not one reason: $(cat err)"
     [[ $(ls -A small/checkpoints) == step-000010 ]] || fail "checkpoints: $(ls -A small/checkpoints)"
     same "$(checkpoint small 10)/shard-00000.h5" "$(checkpoint before 10)/shard-00000.h5"
     grep -q '^{"step": 20, "loss"' small/metrics.jsonl || fail "the line of step 20 is lost"

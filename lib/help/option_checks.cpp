@@ -1,0 +1,27 @@
+#include "help/option_checks.h"
+
+#include <string>
+
+#include "base/text.h"
+
+namespace gptrain {
+
+CLI::Validator whole_number(std::int64_t low, std::int64_t high) {
+    const auto check = [=](const std::string& word) {
+        const auto value = parse_int(word);
+        if (value && *value >= low && *value <= high) return std::string();
+        return text("'", word, "' is not a whole number from ", low, " to ", high);
+    };
+    return {check, text("INT in [", low, " - ", high, "]")};
+}
+
+CLI::Validator number_between(double low, double high) {
+    const auto check = [=](const std::string& word) {
+        const auto value = parse_double(word);
+        if (value && *value >= low && *value <= high) return std::string();
+        return text("'", word, "' is not a number from ", low, " to ", high);
+    };
+    return {check, ""};
+}
+
+}  // namespace gptrain

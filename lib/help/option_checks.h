@@ -1,0 +1,15 @@
+// What the values of options must be. An error quotes the value and says what it may be.
+#pragma once
+
+#include <CLI/CLI.hpp>
+#include <cstdint>
+
+namespace gptrain {
+
+/// Accepts whole numbers from low to high, in decimal digits. The help shows the range.
+CLI::Validator whole_number(std::int64_t low, std::int64_t high);
+
+/// Accepts numbers from low to high; rejects NaN.
+CLI::Validator number_between(double low, double high);
+
+}  // namespace gptrain
