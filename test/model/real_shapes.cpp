@@ -57,7 +57,7 @@ double rounding_of(Precision precision) {
 }  // namespace
 
 TEST_CASE("specs train and evaluate at real sizes in every precision and recompute mode") {
-    for (const std::string name : {"gpt2-124m", "llama-style-160m", "quickstart"}) {
+    for (const std::string name : {"gpt2-124m", "llama-style-160m", "quickstart", "bert-base"}) {
         double exact = 0;
         for (const Precision precision :
              {Precision::fp32, Precision::bf16, Precision::fp16, Precision::fp8}) {
