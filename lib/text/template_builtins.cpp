@@ -78,8 +78,8 @@ TemplateValue joined(TemplateRun& run, const TemplateValue& input, const Templat
 }
 
 /// The elements whose attribute passes (or fails) the test.
-TemplateValue selected(TemplateRun& run, const TemplateValue& input, const Bound& arguments,
-                       bool wanted) {
+template <bool wanted>
+TemplateValue selected(TemplateRun& run, const TemplateValue& input, const Bound& arguments) {
     const auto [attribute, test, value] = std::array{arguments[0], arguments[1], arguments[2]};
     const std::string name(string_of(run, attribute, "selectattr"));
     std::vector<TemplateValue> chosen;
@@ -106,7 +106,8 @@ TemplateValue mapped(TemplateRun& run, const TemplateValue& input, const Bound& 
     return list_value(run, std::move(members));
 }
 
-TemplateValue first_or_last(TemplateRun& run, const TemplateValue& input, bool first) {
+template <bool first>
+TemplateValue first_or_last(TemplateRun& run, const TemplateValue& input) {
     const std::vector<TemplateValue> elements = elements_of(run, input);
     if (elements.empty()) return undefined_value(first ? "the first element" : "the last element");
     return first ? elements.front() : elements.back();
@@ -116,6 +117,11 @@ TemplateValue value_or_default(TemplateRun&, const TemplateValue& input, const B
     const bool falsy = arguments[1] != nullptr && is_true(*arguments[1]) && !is_true(input);
     if (!input.is(Kind::undefined) && !falsy) return input;
     return arguments[0] != nullptr ? *arguments[0] : string_value("");
+}
+
+template <bool upper>
+TemplateValue in_case(TemplateRun& run, const TemplateValue& input) {
+    return with_case(run, input, upper);
 }
 
 /// A filter without arguments.
@@ -140,16 +146,8 @@ std::vector<Builtin> value_filters() {
          [](TemplateRun& run, const Value& input, const Bound&) {
              return string_value(json_of(run, input));
          }},
-        {"upper",
-         {},
-         [](TemplateRun& run, const Value& input, const Bound&) {
-             return with_case(run, input, true);
-         }},
-        {"lower",
-         {},
-         [](TemplateRun& run, const Value& input, const Bound&) {
-             return with_case(run, input, false);
-         }},
+        {"upper", {}, plain<in_case<true>>},
+        {"lower", {}, plain<in_case<false>>},
         {"capitalize", {}, plain<capitalized_value>},
         {"default", {"default_value", "boolean"}, value_or_default},
         {"string",
@@ -170,16 +168,8 @@ std::vector<Builtin> value_filters() {
 std::vector<Builtin> element_filters() {
     using Value = TemplateValue;
     return {
-        {"first",
-         {},
-         [](TemplateRun& run, const Value& input, const Bound&) {
-             return first_or_last(run, input, true);
-         }},
-        {"last",
-         {},
-         [](TemplateRun& run, const Value& input, const Bound&) {
-             return first_or_last(run, input, false);
-         }},
+        {"first", {}, plain<first_or_last<true>>},
+        {"last", {}, plain<first_or_last<false>>},
         {"join",
          {"d"},
          [](TemplateRun& run, const Value& input, const Bound& arguments) {
@@ -192,16 +182,8 @@ std::vector<Builtin> element_filters() {
          }},
         {"items", {}, plain<items_of>},
         {"map", {"filter", "attribute"}, mapped},
-        {"selectattr",
-         {"attribute", "test", "value"},
-         [](TemplateRun& run, const Value& input, const Bound& arguments) {
-             return selected(run, input, arguments, true);
-         }},
-        {"rejectattr",
-         {"attribute", "test", "value"},
-         [](TemplateRun& run, const Value& input, const Bound& arguments) {
-             return selected(run, input, arguments, false);
-         }},
+        {"selectattr", {"attribute", "test", "value"}, selected<true>},
+        {"rejectattr", {"attribute", "test", "value"}, selected<false>},
     };
 }
 
