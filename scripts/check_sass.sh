@@ -18,8 +18,10 @@
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
-# The disassembler, and the ptxas of the oldest and the newest toolkit, with the PTX each may read.
-disassembler=13.5.37
+check="Machine code"
+source scripts/sass/tools.sh
+
+# The ptxas of the oldest and the newest toolkit, with the PTX each may read.
 oldest=12.8.93
 oldest_ptx=8.7
 newest=13.5.37
@@ -53,21 +55,6 @@ if [[ $build && ($update || $toolkits) ]]; then
     exit 2
 fi
 
-not_run() {
-    echo "Machine code: not run ($1)"
-    exit 77
-}
-
-# wheel PACKAGE VERSION: installs it in .cache/sass, once.
-wheel() {
-    local to=.cache/sass/$1-$2
-    [[ -d $to ]] && return
-    rm -rf "$to.part"
-    python3 -m pip install --quiet --no-deps --disable-pip-version-check --root-user-action=ignore \
-        --target "$to.part" "$1==$2" >/dev/null 2>&1 || not_run "needs $1 $2 from PyPI"
-    mv "$to.part" "$to"
-}
-
 # ---- what to read -------------------------------------------------------------------------------
 
 if [[ $build ]]; then
@@ -77,12 +64,8 @@ if [[ $build ]]; then
 else
     nvcc=${NVCC:-$(command -v nvcc || echo /usr/local/cuda/bin/nvcc)}
 fi
-version=$("$nvcc" --version 2>/dev/null | sed -n 's/.*, V\([0-9.]*\)$/\1/p') ||
-    not_run "needs nvcc"
-wheel nvidia-cuda-cuobjdump "$disassembler"
-wheel nvidia-cuda-nvdisasm "$disassembler"
-PATH=$PWD/.cache/sass/nvidia-cuda-cuobjdump-$disassembler/nvidia/cu13/bin:$PATH
-PATH=$PWD/.cache/sass/nvidia-cuda-nvdisasm-$disassembler/nvidia/cu13/bin:$PATH
+version=$(version_of "$nvcc") || not_run "needs nvcc"
+find_disassembler
 
 work=build/sass
 rm -rf "$work"
@@ -148,7 +131,7 @@ measure() {
     {
         [[ -z $ptx ]] || ptx_facts "$ptx"
         resources "$code"
-        cuobjdump -arch sm_90a -sass "$code" | awk -f scripts/sass/measure.awk | sed 's/^/S\t/'
+        cuobjdump -arch sm_90a -sass "$code" | awk -f scripts/sass/measure.awk -f scripts/sass/path.awk | sed 's/^/S\t/'
     } | awk -v file="${1#cuda/}" -v ptx="${ptx:+1}" -f scripts/sass/join.awk >"$work/${1//\//.}.kernels"
 }
 
@@ -179,9 +162,7 @@ each measure || {
 
 # ---- names that can be read ---------------------------------------------------------------------
 
-cat "$work"/*.kernels | c++filt | sed -E '
-    s/\(anonymous namespace\):://g; s/gptrain::(cuda::)?(sm90::)?//g; s/> >/>>/g; s/> >/>>/g
-    s/\([A-Za-z]+\)([0-9]+)/\1/g; s/\t(void )?([^\t(]*)\([^\t]*\)\t/\t\2\t/' | sort >"$work/kernels"
+cat "$work"/*.kernels | readable_names | sort >"$work/kernels"
 count=$(wc -l <"$work/kernels")
 ((count)) || not_run "no code for sm_90a in $build"
 

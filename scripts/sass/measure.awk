@@ -1,9 +1,11 @@
 # Reads what `cuobjdump -sass` prints. Writes one line per kernel, separated by tabs:
 #   mangled name, instructions, HGMMA, HMMA,
-#   instructions, matrix instructions and LDSM of the hottest loop (0 without one), faults
+#   instructions, matrix instructions and LDSM of the hottest loop (0 without one), faults,
+#   and the costs of a unit of work as path.awk has them, six columns
 #
-# The hottest loop is, of the loops that hold matrix instructions and no smaller such loop, the one
-# with the most of them.
+# Run it together with path.awk. The hottest loop is, of the loops that do work (hold matrix
+# instructions, or in a kernel without them access global memory) and hold no smaller such loop, the
+# one that does the most.
 
 function fault(text) {
     if (!((text) in known)) faults = faults (faults == "" ? "" : "; ") text
@@ -99,7 +101,8 @@ function add_body(header, end, top, i, j, parts) {
     }
 }
 
-function hottest_loop(i, j, h, ways, other, inner) {
+# Finds all loops: headers[], and body[header, ] for each.
+function find_loops(i, j, h, ways) {
     split("", before)
     split("", body)
     split("", headers)
@@ -119,38 +122,50 @@ function hottest_loop(i, j, h, ways, other, inner) {
         headers[h] = 1
         add_body(h, i)
     }
+}
+
+# Sets hot to the header of the hottest loop, 0 without one.
+function hottest_loop(matrix, h, i, other, inner) {
     for (h in headers) {
-        size[h] = products[h] = loads[h] = 0
+        size[h] = work[h] = loads[h] = 0
         for (i = 1; i <= count; ++i) {
             if (!((h, i) in body)) continue
             ++size[h]
-            if (op[i] ~ /^HG?MMA/) ++products[h]
+            work[h] += units(op[i], matrix)
             if (op[i] ~ /^LDSM/) ++loads[h]
         }
     }
-    hot_size = hot_products = hot_loads = 0
+    hot = 0
     for (h in headers) {
-        inner = 1
+        inner = work[h] > 0
         for (other in headers)
-            if (other != h && products[other] && (h, other) in body) inner = 0
-        if (!inner || products[h] < hot_products) continue
-        if (products[h] == hot_products && size[h] <= hot_size) continue
-        hot_products = products[h]
-        hot_size = size[h]
-        hot_loads = loads[h]
+            if (other != h && work[other] && (h, other) in body) inner = 0
+        if (!inner || (hot && work[h] < work[hot])) continue
+        if (hot && work[h] == work[hot] && size[h] <= size[hot]) continue
+        hot = h
     }
 }
 
 # ---- kernels ------------------------------------------------------------------------------------
 
-function finish() {
+function finish(i) {
     if (name == "") return
     if (open) fault("a chain of HGMMA that no commit ends")
     if (warpgroup && !(lowered && raised)) fault("HGMMA, but no USETMAXREG")
+    find_loops()
+    hottest_loop(warpgroup + warp > 0)
     hot_size = hot_products = hot_loads = 0
-    if (warpgroup + warp) hottest_loop()
-    printf "%s\t%d\t%d\t%d\t%d\t%d\t%d\t%s\n", name, made, warpgroup, warp, hot_size, hot_products,
-        hot_loads, faults
+    if (hot && warpgroup + warp) {
+        hot_size = size[hot]
+        hot_products = work[hot]
+        hot_loads = loads[hot]
+    }
+    # Without a loop all instructions are the body of the first one.
+    if (!hot)
+        for (i in alive) body[1, i] = 1
+    measure_path(hot ? hot : 1, warpgroup + warp > 0)
+    printf "%s\t%d\t%d\t%d\t%d\t%d\t%d\t%s\t%s\n", name, made, warpgroup, warp, hot_size, hot_products,
+        hot_loads, faults, costs
 }
 
 /^[ \t]*Function : / {

@@ -6,6 +6,7 @@
 
 #include "base/text.h"
 #include "cuda/device/hopper.cuh"
+#include "emulator/counts.h"
 #include "emulator/races.h"
 #include "emulator/tensor_map.h"
 
@@ -115,6 +116,7 @@ void for_box(const TensorMapRequest& map, const BoxPlace& place, const void* sha
 std::size_t check_box(const void* shared, const TensorMapRequest& map, const BoxPlace& place) {
     const auto bytes = static_cast<std::size_t>(map.box[2]) * row_bytes;
     emulator::check_shared(shared, bytes, 1024, "a box");
+    emulator::count_bytes(static_cast<std::int64_t>(bytes));
     if (map.box[0] * 2 != row_bytes || map.box[1] != 1 || map.box[3] != 1)
         emulator::fault("a box other than rows of one head");
     if (place.feature % 64 != 0) emulator::fault("a box that begins inside of a panel");
@@ -125,6 +127,7 @@ void check_bulk(const void* shared, const void* global, int bytes) {
     const auto size = static_cast<std::size_t>(bytes);
     if (bytes <= 0 || bytes % 16 != 0) emulator::fault(text("a bulk copy of ", bytes, " bytes"));
     emulator::check_shared(shared, size, 16, "a bulk copy");
+    emulator::count_bytes(bytes);
     emulator::check_access(global, size, 16, "a bulk copy");
 }
 

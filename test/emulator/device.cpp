@@ -5,6 +5,7 @@
 #include <array>
 
 #include "base/text.h"
+#include "emulator/counts.h"
 #include "emulator/races.h"
 
 namespace gptrain::cuda {
@@ -119,7 +120,10 @@ void copy_async_bytes(void* to_shared, const void* from_global, int bytes, bool 
     const auto size = static_cast<std::size_t>(bytes);
     emulator::check_shared(to_shared, size, size, "copy_async");
     if (valid) emulator::check_access(from_global, size, size, "copy_async");
-    emulator::CopyGroups& copies = emulator::current().copies;
+    emulator::Thread& thread = emulator::current();
+    emulator::count_access(
+        {thread.block, thread.index, to_shared, size, __builtin_return_address(0)});
+    emulator::CopyGroups& copies = thread.copies;
     const emulator::Operation operation = copies.open();
     if (valid) {
         emulator::note_access_of(operation, from_global, size, emulator::AccessKind::read,
@@ -154,6 +158,10 @@ void load_tiles_as(std::uint32_t (&tiles)[4], const void* row, bool transposed, 
     emulator::note_access(row, 16, emulator::AccessKind::read, "a read by load_tiles");
     TileArgument argument = {tiles, static_cast<const std::uint16_t*>(row)};
     emulator::meet(warp_threads, kind, "load_tiles", &argument, [&](std::vector<void*>& lanes) {
+        std::vector<const void*> rows;
+        for (const void* lane : lanes)
+            rows.push_back(static_cast<const TileArgument*>(lane)->row);
+        emulator::count_rows(rows);
         for (int lane = 0; lane < warp_threads; ++lane) {
             const int g = lane / 4;
             const int t = lane % 4 * 2;
@@ -196,6 +204,7 @@ void multiply_add(float (&c)[4], const std::uint32_t (&a)[4], const std::uint32_
                   Widen widen) {
     ProductArgument argument = {c, a, b};
     const auto work = [widen](std::vector<void*>& lanes) {
+        emulator::count_products(1, 2.0 * 16 * 8 * 16);
         const auto at = [&](int lane) -> const ProductArgument& {
             return *static_cast<ProductArgument*>(lanes[static_cast<std::size_t>(lane)]);
         };

@@ -7,6 +7,7 @@
 #include <random>
 
 #include "base/error.h"
+#include "emulator/counts.h"
 
 namespace gptrain::emulator {
 namespace {
@@ -98,14 +99,16 @@ public:
                 if (thread.fiber.done()) continue;
                 running = &thread;
                 watched = sees_plain_accesses() && settings().races ? running : nullptr;
+                counted = is_counting() ? running : nullptr;
                 thread.fiber.resume();
-                running = watched = nullptr;
+                running = watched = counted = nullptr;
                 if (failure) std::rethrow_exception(std::exchange(failure, nullptr));
             }
             if (block_.progress == before) return any;
             any = true;
         }
         check_block_end();
+        count_end(&block_);
         return any;
     }
     bool spins() const {
@@ -286,6 +289,7 @@ void run_grid(const GridShape& shape, const std::function<void()>& kernel) {
     check_shape(shape);
     const std::uint64_t launch = new_number();
     forget_counters();
+    count_launch();
     const std::int64_t count = shape.blocks[0] * shape.blocks[1] * shape.blocks[2];
     const auto order = in_order(count, static_cast<std::uint64_t>(count));
     std::deque<std::unique_ptr<RunningBlock>> begun;

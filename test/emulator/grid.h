@@ -240,6 +240,8 @@ Thread& current();
 bool sees_plain_accesses();
 /// The running thread if races are looked for; null while an access of it is looked at.
 inline Thread* watched = nullptr;
+/// The running thread if its accesses are counted (counts.h); null while one is.
+inline Thread* counted = nullptr;
 inline bool looks_for_races() {
     return watched != nullptr;
 }

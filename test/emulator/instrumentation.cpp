@@ -1,7 +1,9 @@
 // What -fsanitize=thread calls before each plain access of a kernel, in place of the thread
 // sanitizer's own library. Functions and vtables are not followed.
 #include <cstddef>
+#include <utility>
 
+#include "emulator/counts.h"
 #include "emulator/grid.h"
 #include "emulator/memory.h"
 #include "emulator/races.h"
@@ -10,9 +12,18 @@ namespace {
 
 using namespace gptrain::emulator;
 
+void count(const void* p, std::size_t bytes, const void* place) {
+    Thread* const thread = std::exchange(counted, nullptr);
+    count_access({thread->block, thread->index, p, bytes, place});
+    counted = thread;
+}
+
 void note(const void* p, std::size_t bytes, AccessKind kind, const void* place) {
+    const Thread* const thread = watched != nullptr ? watched : counted;
     // What is on its stack are the emulated thread's registers.
-    if (watched == nullptr || watched->fiber.has_on_stack(p)) return;
+    if (thread == nullptr || thread->fiber.has_on_stack(p)) return;
+    if (counted != nullptr && is_shared(p, 1)) count(p, bytes, place);
+    if (watched == nullptr) return;
     if (!is_shared(p, 1) && !is_allocated(p, 1)) return;
     note_access(p, bytes, kind, kind == AccessKind::read ? "a read" : "a write", place);
 }

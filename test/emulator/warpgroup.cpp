@@ -5,6 +5,7 @@
 
 #include "base/text.h"
 #include "cuda/device/hopper.cuh"
+#include "emulator/counts.h"
 #include "emulator/operand_layout.h"
 #include "emulator/races.h"
 
@@ -89,6 +90,15 @@ Rows rows_in_registers(const std::vector<const WarpgroupProduct*>& products) {
     return rows;
 }
 
+/// The operands in shared memory are read once for all warps, without bank conflicts: their rows
+/// are swizzled (OperandLayout).
+void count(const WarpgroupProduct& product) {
+    constexpr std::int64_t row_bytes = 2 * mma_length;
+    emulator::count_products(warpgroup_warps, 2.0 * mma_rows * product.columns * mma_length);
+    if (!product.a.in_registers()) emulator::count_bytes(mma_rows * row_bytes);
+    emulator::count_bytes(product.columns * row_bytes);
+}
+
 /// Computes one product for all threads of the warpgroup, in their hidden accumulators.
 void multiply(const std::vector<emulator::Thread*>& threads,
               const std::vector<const WarpgroupProduct*>& products) {
@@ -98,6 +108,7 @@ void multiply(const std::vector<emulator::Thread*>& threads,
             emulator::fault("a product whose operands differ between threads of the warpgroup");
         }
     }
+    count(first);
     if (emulator::looks_for_races()) {
         const emulator::Knowledge known = known_to_all(products);
         note_reads(first.a, mma_rows, known);
@@ -228,6 +239,10 @@ void store_tiles_as(void* row, const std::uint32_t (&tiles)[4], bool transposed,
     emulator::note_access(row, 16, emulator::AccessKind::write, "a write by store_tiles");
     TileArgument argument = {tiles, static_cast<std::uint16_t*>(row)};
     emulator::meet(warp_threads, kind, "store_tiles", &argument, [&](std::vector<void*>& lanes) {
+        std::vector<const void*> rows;
+        for (const void* lane : lanes)
+            rows.push_back(static_cast<const TileArgument*>(lane)->row);
+        emulator::count_rows(rows);
         const auto at = [&](int lane) -> const TileArgument& {
             return *static_cast<TileArgument*>(lanes[static_cast<std::size_t>(lane)]);
         };

@@ -23,8 +23,10 @@ listing() {
         address=$((address + 16))
     done
 }
-faults() { listing "$@" | awk -f measure.awk | cut -f 8; }
-figures() { listing "$@" | awk -f measure.awk | cut -f 2-7 | tr '\t' ' '; }
+measured() { listing "$@" | awk -f measure.awk -f path.awk; }
+faults() { measured "$@" | cut -f 8; }
+figures() { measured "$@" | cut -f 2-7 | tr '\t' ' '; }
+costs() { measured "$@" | cut -f 9- | tr '\t' ' '; }
 
 # ---- rules --------------------------------------------------------------------------------------
 
@@ -59,6 +61,22 @@ expect "the inner loop" "$(figures "MOV R1, R2" "MOV R3, R4" "HMMA.16816.F32 R4,
     "HMMA.16816.F32 R4, R8, R12, R4" "@P0 BRA 0x40" NOP "@P2 BRA 0x20" EXIT NOP "YIELD" "BRA 0x60")" \
     "12 0 3 7 2 1"
 expect "no loop" "$(figures "HMMA.16816.F32 R4, R8, R12, R4" EXIT)" "2 0 1 0 0 0"
+
+# ---- costs of a unit of work --------------------------------------------------------------------
+# Units; then issue slots, loads of fragments, fma, alu and mufu instructions a unit.
+
+m="HMMA.16816.F32 R4, R8, R12, R4"
+# The loop from 20 skips two instructions, and in the other way copies what the next pass needs.
+expect "the common path" "$(costs "MOV R1, R2" "$m" "@P1 BRA 0x60" "FSEL R1, R2, R3" \
+    "FSEL R1, R2, R3" "MUFU.EX2 R1, R2" "@P2 BRA 0x90" "LDGSTS.E.BYPASS.128 [R1], [R2]" \
+    "LDSM.16.M88.4 R8, [R1]" "$m" "FFMA R1, R2, R3, R4" "@P0 BRA 0x20" EXIT)" \
+    "2 4.50 0.50 0.50 0.00 0.50"
+expect "bytes of the loop that moves the most" "$(costs "LDG.E.128 R4, [R2]" "@P1 BRA 0x10" \
+    "LDG.E.64 R4, [R2]" "STG.E.128 [R2], R4" "LDGSTS.E.BYPASS.128 [R1], [R2]" "IADD3 R2, R2, R3, RZ" \
+    "@P0 BRA 0x30" EXIT)" "2.5 2.00 0.00 0.00 0.40 0.00"
+expect "a kernel without a loop" "$(costs "LDG.E.128 R4, [R2]" "@P1 BRA 0x40" "FADD R1, R2, R3" \
+    "STG.E.128 [R2], R4" EXIT)" "2 2.00 0.00 0.00 0.00 0.00"
+expect "a kernel that moves nothing" "$(costs "MOV R1, R2" EXIT)" ""
 
 # ---- warps --------------------------------------------------------------------------------------
 

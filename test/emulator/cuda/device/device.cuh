@@ -11,6 +11,7 @@
 #include <utility>
 
 #include "base/fp8.h"
+#include "emulator/counts.h"
 #include "emulator/grid.h"
 #include "emulator/memory.h"
 #include "emulator/sites.h"
@@ -242,6 +243,7 @@ T exchange(const char* name, const void* kind, T value, const Source& source) {
         T taken;
     } argument = {value, source(lane_index()), value};
     emulator::meet(warp_threads, kind, name, &argument, [&](std::vector<void*>& all) {
+        emulator::count_bytes(warp_threads * std::int64_t{sizeof(T)});
         for (void* lane : all) {
             auto& mine = *static_cast<Argument*>(lane);
             mine.taken = static_cast<Argument*>(all[static_cast<std::size_t>(mine.from)])->given;
