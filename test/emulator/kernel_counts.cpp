@@ -1,9 +1,11 @@
 // Counts what the hot kernels ask of shared memory and of the tensor cores, and compares it with
-// the table in docs/kernel-times.md.
+// the table in docs/kernel-times.md. More bank conflicts are a fault.
 //
 //   test_emulator_kernel_counts [--update]
 //
 // With --update it writes the table.
+#include <algorithm>
+#include <cmath>
 #include <cstdio>
 #include <cstring>
 #include <functional>
@@ -171,14 +173,28 @@ void add_norm(std::int64_t hidden, std::vector<Row>& rows) {
     rows.push_back(row("ops/linear_bias.cu", size, bias.front()));
 }
 
+/// Compilers divide plain accesses in different ways. Matrix instructions must be equal, wavefronts
+/// within 2 %, and there may be no more conflicts.
+bool agree(const Row& was, const Row& now) {
+    const auto number = [](const std::string& cell) { return parse_double(cell).value_or(-1); };
+    const double wavefronts = number(was[4]);
+    return std::equal(was.begin(), was.begin() + 4, now.begin()) &&
+           std::abs(number(now[4]) - wavefronts) <= 0.02 * wavefronts &&
+           number(now[5]) <= number(was[5]);
+}
+
 int check(bool update) {
+    if (!emulator::sees_plain_accesses()) {
+        print("not run: plain accesses are not instrumented");
+        return 77;
+    }
     std::vector<Row> rows;
     add_attention({.dim = 64, .length = 1024}, rows);
     add_attention({.dim = 128, .length = 2048}, rows);
     add_norm(768, rows);
     add_norm(1600, rows);
     test::DocPage page(GPTRAIN_SOURCES "/docs/kernel-times.md");
-    if (!update) return page.compare(titles, rows) ? 0 : 1;
+    if (!update) return page.compare(titles, rows, agree) ? 0 : 1;
     page.replace(titles, rows);
     page.write();
     return 0;

@@ -34,18 +34,24 @@ public:
             all.push_back(cells(lines_[i]));
         return all;
     }
-    /// Prints how the rows differ from what the page has; returns whether they do not.
-    bool compare(const Row& titles, const std::vector<Row>& now) const {
+    /// Prints how the rows differ from what the page has; returns whether they do not. Rows that
+    /// `agree(was, now)` holds for may differ.
+    template <class Agree>
+    bool compare(const Row& titles, const std::vector<Row>& now, const Agree& agree) const {
         const std::vector<Row> was = rows(titles);
         bool same = true;
         for (std::size_t i = 0; i < std::max(was.size(), now.size()); ++i) {
             const std::string old_line = i < was.size() ? line(was[i]) : "nothing";
             const std::string new_line = i < now.size() ? line(now[i]) : "nothing";
             if (old_line == new_line) continue;
+            if (i < was.size() && i < now.size() && agree(was[i], now[i])) continue;
             print(new_line, "\n  was ", old_line);
             same = false;
         }
         return same;
+    }
+    bool compare(const Row& titles, const std::vector<Row>& now) const {
+        return compare(titles, now, [](const Row&, const Row&) { return false; });
     }
     void replace(const Row& titles, const std::vector<Row>& now) {
         const std::size_t first = begin(titles);
