@@ -3,66 +3,12 @@
 #include <algorithm>
 #include <map>
 #include <optional>
-#include <set>
 
 #include "base/text.h"
+#include "watch/waits.h"
 
 namespace gptrain {
 namespace {
-
-/// True if two ranks share a communicator of that axis.
-bool share_communicator(Axis axis, const MeshPlace& a, const MeshPlace& b, const MeshShape& mesh) {
-    const bool dp = a.dp == b.dp;
-    const bool pp = a.pp == b.pp;
-    const bool cp = a.cp == b.cp;
-    const bool tp = a.tp == b.tp;
-    const auto at_end = [&](const MeshPlace& place) {
-        return place.pp == 0 || place.pp == mesh.pipeline - 1;
-    };
-    switch (axis) {
-        case Axis::tp: return dp && pp && cp;
-        case Axis::cp: return dp && pp && tp;
-        case Axis::dp: return pp && cp && tp;
-        case Axis::pp: return dp && cp && tp;
-        case Axis::dp_cp: return pp && tp;
-        case Axis::model: return dp && cp;
-        // The exact sharers are not known here, but all groups run the same operations.
-        case Axis::kv: return dp && pp && cp;
-        case Axis::embedding_ends: return dp && cp && tp && at_end(a) && at_end(b);
-    }
-    return false;
-}
-
-/// The ranks that rank `waiting` waits for: those that have started fewer operations on its
-/// communicator. Messages between stages have their own communicators and do not count.
-std::vector<int> ranks_awaited_by(std::span<const RankView> ranks, int waiting,
-                                  const MeshShape& mesh) {
-    const RankRecord& own = ranks[static_cast<std::size_t>(waiting)].record;
-    std::vector<int> behind;
-    if (own.waiting == 0) return behind;
-    const auto add_behind = [&](const auto& shares, const auto& operations) {
-        for (int rank = 0; rank < std::ssize(ranks); ++rank) {
-            const RankRecord& other = ranks[static_cast<std::size_t>(rank)].record;
-            if (rank != waiting && shares(rank) && operations(other) < own.number)
-                behind.push_back(rank);
-        }
-    };
-    if (own.axis.view() == "world") {
-        add_behind([](int) { return true; },
-                   [](const RankRecord& record) { return record.world_operations; });
-        return behind;
-    }
-    const MeshPlace place = place_of(waiting, mesh);
-    for (int axis = 0; axis < axes; ++axis) {
-        const auto which = static_cast<Axis>(axis);
-        const auto index = static_cast<std::size_t>(axis);
-        if (own.axis.view() != name_of(which) || own.started[index] != own.number) continue;
-        add_behind(
-            [&](int rank) { return share_communicator(which, place, place_of(rank, mesh), mesh); },
-            [&](const RankRecord& record) { return record.started[index]; });
-    }
-    return behind;
-}
 
 std::optional<Culprit> find_lost(std::span<const RankView> ranks) {
     const auto lost =
@@ -71,33 +17,30 @@ std::optional<Culprit> find_lost(std::span<const RankView> ranks) {
     return Culprit{static_cast<int>(lost - ranks.begin()), HangCause::lost};
 }
 
-std::optional<Culprit> find_busy(std::span<const RankView> ranks, const MeshShape& mesh) {
-    std::set<int> busy;
-    for (int rank = 0; rank < std::ssize(ranks); ++rank)
-        if (ranks[static_cast<std::size_t>(rank)].record.waiting == 0) busy.insert(rank);
-    if (busy.empty()) return std::nullopt;
-    std::set<int> wanted;
-    for (int rank = 0; busy.size() > 1 && rank < std::ssize(ranks); ++rank)
-        for (const int other : ranks_awaited_by(ranks, rank, mesh))
-            if (busy.count(other) > 0) wanted.insert(other);
-    return Culprit{wanted.empty() ? *busy.begin() : *wanted.begin(), HangCause::busy};
+std::optional<Culprit> find_busy(std::span<const RankView> ranks, const Waits& waits) {
+    std::optional<int> lowest;
+    for (int rank = 0; rank < std::ssize(ranks); ++rank) {
+        if (ranks[static_cast<std::size_t>(rank)].record.waiting != 0) continue;
+        if (waits.is_awaited(rank)) return Culprit{rank, HangCause::busy};
+        if (!lowest) lowest = rank;
+    }
+    if (!lowest) return std::nullopt;
+    return Culprit{*lowest, HangCause::busy};
 }
 
 /// For ranks that all wait.
-Culprit find_last_in_chain(std::span<const RankView> ranks, const MeshShape& mesh) {
-    std::set<int> seen;
-    for (int start = 0; start < std::ssize(ranks); ++start) {
-        int rank = start;
-        std::vector<int> next = ranks_awaited_by(ranks, rank, mesh);
-        if (next.empty()) continue;
-        while (!next.empty()) {
-            if (!seen.insert(rank).second) return {rank, HangCause::cycle};
-            rank = next.front();
-            next = ranks_awaited_by(ranks, rank, mesh);
-        }
-        return {rank, HangCause::behind};
+Culprit find_last_in_chain(int ranks, const Waits& waits) {
+    int rank = 0;
+    while (rank < ranks && !waits.first_awaited_by(rank))
+        ++rank;
+    if (rank == ranks) return {};
+    std::vector<bool> seen(static_cast<std::size_t>(ranks));
+    while (const auto next = waits.first_awaited_by(rank)) {
+        if (seen[static_cast<std::size_t>(rank)]) return {rank, HangCause::cycle};
+        seen[static_cast<std::size_t>(rank)] = true;
+        rank = *next;
     }
-    return {};
+    return {rank, HangCause::behind};
 }
 
 std::string_view cause_text(HangCause cause) {
@@ -115,8 +58,9 @@ std::string_view cause_text(HangCause cause) {
 
 Culprit find_culprit(std::span<const RankView> ranks, const MeshShape& mesh) {
     if (const auto lost = find_lost(ranks)) return *lost;
-    if (const auto busy = find_busy(ranks, mesh)) return *busy;
-    return find_last_in_chain(ranks, mesh);
+    const Waits waits(ranks, mesh);
+    if (const auto busy = find_busy(ranks, waits)) return *busy;
+    return find_last_in_chain(static_cast<int>(ranks.size()), waits);
 }
 
 std::string to_text(const RankRecord& record) {

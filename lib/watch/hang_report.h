@@ -10,12 +10,6 @@
 
 namespace gptrain {
 
-/// A rank as seen by another one.
-struct RankView {
-    RankRecord record;
-    bool alive = true;  ///< its watchdog beats, so its process and node are alive too
-};
-
 /// Why the others wait for a rank.
 enum class HangCause {
     lost,    ///< no sign of life

@@ -49,4 +49,10 @@ struct RankRecord {
 };
 static_assert(std::is_trivially_copyable_v<RankRecord>);
 
+/// A rank as seen by another one.
+struct RankView {
+    RankRecord record;
+    bool alive = true;  ///< its watchdog beats, so its process and node are alive too
+};
+
 }  // namespace gptrain
