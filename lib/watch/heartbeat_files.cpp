@@ -1,12 +1,10 @@
 #include "watch/heartbeat_files.h"
 
+#include <algorithm>
 #include <chrono>
 #include <condition_variable>
-#include <cstring>
 #include <mutex>
-#include <set>
 #include <span>
-#include <unistd.h>
 
 #include "base/file.h"
 #include "base/log.h"
@@ -14,48 +12,38 @@
 namespace gptrain {
 namespace {
 
-constexpr std::chrono::milliseconds period{1000};
+constexpr std::int64_t period = 1000;
+/// Of looks at what is to be done.
+constexpr std::int64_t look_period = period / 4;
 
-/// One rank's entry in a file.
-struct Entry {
-    std::int64_t launch = 0;
-    std::int64_t rank = 0;
-    Heartbeat heartbeat;
-};
-static_assert(std::is_trivially_copyable_v<Entry>);
-
-/// From a clock shared by all processes of a node.
-std::int64_t now_ms() {
-    const auto now = std::chrono::steady_clock::now().time_since_epoch();
-    return std::chrono::duration_cast<std::chrono::milliseconds>(now).count();
+/// True if this rank is the first to call in this period, which begins again at `last`.
+bool claims(std::atomic<std::int64_t>& last, std::int64_t now, std::int64_t until_next) {
+    std::int64_t seen = last.load();
+    return now - seen >= until_next && last.compare_exchange_strong(seen, now);
 }
 
-/// True if this rank is the first to call in this period.
-bool claims(std::atomic<std::int64_t>& last_ms) {
-    const std::int64_t now = now_ms();
-    std::int64_t last = last_ms.load();
-    return now - last >= period.count() && last_ms.compare_exchange_strong(last, now);
+/// A number that is the same on all ranks and differs from that of earlier launches.
+std::int64_t number_of_launch(const MpiSession& session) {
+    const auto now = std::chrono::system_clock::now().time_since_epoch().count();
+    return *parse_int(session.broadcast(text(now)));
 }
 
 }  // namespace
 
-HeartbeatFiles::HeartbeatFiles(Heartbeats& heartbeats, const std::filesystem::path& folder,
-                               const MpiSession& session)
-    : heartbeats_(heartbeats), folder_(folder) {
-    session.run_on_first([&] { create_folders(folder_); });
-    const auto started = std::chrono::system_clock::now().time_since_epoch().count();
-    launch_ = *parse_int(session.broadcast(text(started)));
+HeartbeatFiles::HeartbeatFiles(Heartbeats& heartbeats, const WatchTimes& times,
+                               const std::filesystem::path& folder, const MpiSession& session)
+    : heartbeats_(heartbeats),
+      times_(times),
+      files_(folder, number_of_launch(session), heartbeats.nodes()),
+      watch_(heartbeats.duties().findings, heartbeats.node_slots(), heartbeats.node(), times) {
+    session.run_on_first([&] { create_folders(folder); });
     thread_ = std::jthread([this](const std::stop_token& stop) { run(stop); });
 }
 
 HeartbeatFiles::~HeartbeatFiles() {
     thread_.request_stop();
     thread_.join();
-    if (heartbeats_.rank() == heartbeats_.node()) ::unlink(file_of(heartbeats_.node()).c_str());
-}
-
-std::filesystem::path HeartbeatFiles::file_of(int node) const {
-    return folder_ / text("node-", node);
+    if (heartbeats_.rank() == heartbeats_.members().front()) files_.remove(heartbeats_.node());
 }
 
 void HeartbeatFiles::run(const std::stop_token& stop) {
@@ -70,45 +58,88 @@ void HeartbeatFiles::run(const std::stop_token& stop) {
                 warn("heartbeats between nodes: ", error.what(),
                      "; the hang report may not name lost ranks");
         }
-        changed.wait_for(lock, stop, period / 4, [] { return false; });
+        changed.wait_for(lock, stop, std::chrono::milliseconds(look_period), [] { return false; });
     }
 }
 
 void HeartbeatFiles::exchange() {
-    if (claims(heartbeats_.duties().files_written_ms)) write();
-    if (!read_others_ || !claims(heartbeats_.duties().files_read_ms)) return;
-    std::set<int> others;
-    for (int rank = 0; rank < heartbeats_.ranks(); ++rank)
-        others.insert(heartbeats_.node_of(rank));
-    others.erase(heartbeats_.node());
-    for (const int node : others)
-        read(node);
+    NodeDuties& duties = heartbeats_.duties();
+    const std::int64_t now = node_clock_ms();
+    const std::int64_t moved = heartbeats_.moved_ms();
+    const bool hangs = watch_.hang() != NodeWatch::none;
+    // The others wait for the news that nothing has moved here for too long.
+    const std::int64_t too_long = moved + times_.hang;
+    const bool urgent = hangs || (now >= too_long && duties.files_written_ms < too_long);
+    if (claims(duties.files_written_ms, now, urgent ? look_period : period)) write();
+    if (!watch_.is_near(now, moved)) return;
+    if (claims(duties.files_read_ms, now, period)) {
+        // Until this is over no other rank reads, unless this one is stopped meanwhile.
+        duties.files_read_ms = now + times_.silent / 2;
+        read();
+        duties.files_read_ms = now;
+    }
+    if (hangs) return;
+    watch_.judge(node_clock_ms(), heartbeats_.moved_ms());
+    if (watch_.hang() != NodeWatch::none) write();
+}
+
+void HeartbeatFiles::read() {
+    constexpr std::size_t at_once = 256;
+    const std::vector<int> wanted = watch_.begin_pass(node_clock_ms());
+    for (std::size_t begin = 0; begin < wanted.size(); begin += at_once) {
+        const auto some =
+            std::span(wanted).subspan(begin, std::min(at_once, wanted.size() - begin));
+        for (const NodeNews& news : files_.read_news(some)) {
+            watch_.take(news, node_clock_ms());
+            if (news.reported != 0) heartbeats_.duties().reported = 1;
+        }
+    }
+    watch_.end_pass(node_clock_ms());
 }
 
 void HeartbeatFiles::write() {
-    std::vector<Entry> entries;
-    for (int rank = 0; rank < heartbeats_.ranks(); ++rank) {
-        if (heartbeats_.node_of(rank) == heartbeats_.node())
-            entries.push_back({launch_, rank, heartbeats_[rank].heartbeat()});
+    const std::int64_t now = node_clock_ms();
+    std::vector<RankEntry> entries;
+    for (std::size_t i = 0; i < heartbeats_.members().size(); ++i) {
+        const RankSlot& slot = heartbeats_.member(i);
+        entries.push_back({heartbeats_.members()[i], now - slot.beat_ms(), slot.record()});
     }
-    File file(file_of(heartbeats_.node()), File::Mode::update);
-    file.write_at(0, std::as_bytes(std::span(entries)));
-    file.close();
-    bytes_ += std::ssize(entries) * std::int64_t{sizeof(Entry)};
+    NodeNews news = watch_.news(now, heartbeats_.moved_ms());
+    news.reported = heartbeats_.duties().reported;
+    files_.write(news, entries);
 }
 
-/// Opens the file again each time, because network file systems refresh on open.
-void HeartbeatFiles::read(int node) {
-    std::error_code error;
-    if (!std::filesystem::exists(file_of(node), error)) return;
-    File file(file_of(node), File::Mode::read);
-    Entry entry;
-    while (file.read(std::as_writable_bytes(std::span(&entry, 1))) == sizeof entry) {
-        bytes_ += sizeof entry;
-        const bool mine = entry.launch == launch_ && entry.rank >= 0 &&
-                          entry.rank < heartbeats_.ranks() &&
-                          heartbeats_.node_of(static_cast<int>(entry.rank)) == node;
-        if (mine) heartbeats_[static_cast<int>(entry.rank)].set(entry.heartbeat);
+void HeartbeatFiles::announce() {
+    try {
+        write();
+    } catch (const Error&) {
+        // Then they leave a little later.
+    }
+}
+
+void HeartbeatFiles::add_others(std::vector<RankView>& ranks, std::chrono::milliseconds longest) {
+    const std::int64_t now = node_clock_ms();
+    std::vector<int> others;
+    std::vector<int> ranks_on(heartbeats_.nodes().size());
+    for (int rank = 0; rank < heartbeats_.ranks(); ++rank) {
+        const int node = heartbeats_.node_of(rank);
+        if (node == heartbeats_.node()) continue;
+        if (ranks_on[static_cast<std::size_t>(node)]++ == 0) others.push_back(node);
+        // Unless its file says more: it is not to blame for being alive.
+        RankView& view = ranks[static_cast<std::size_t>(rank)];
+        view.record.phase = ShortText<16>("unknown");
+        view.record.waiting = 1;
+        view.alive = watch_.is_alive(node, now);
+    }
+    const int most = *std::max_element(ranks_on.begin(), ranks_on.end());
+    for (const RankEntry& entry : files_.read_ranks(others, most, longest)) {
+        if (entry.rank < 0 || entry.rank >= heartbeats_.ranks()) continue;
+        const int node = heartbeats_.node_of(static_cast<int>(entry.rank));
+        if (node == heartbeats_.node()) continue;
+        // Its node wrote this up to a period ago.
+        const bool beats = entry.ms_since_beat + period < times_.silent;
+        ranks[static_cast<std::size_t>(entry.rank)] = {entry.record,
+                                                       beats && watch_.is_alive(node, now)};
     }
 }
 

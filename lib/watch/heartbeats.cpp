@@ -47,15 +47,14 @@ RankRecord RankSlot::record() const {
     return std::bit_cast<RankRecord>(words);
 }
 
-void RankSlot::set(const Heartbeat& heartbeat) {
-    publish(heartbeat.record);
-    ms_since_move_.store(heartbeat.ms_since_move, std::memory_order_relaxed);
-    beats_.store(heartbeat.beats, std::memory_order_release);
+std::int64_t node_clock_ms() {
+    const auto now = std::chrono::steady_clock::now().time_since_epoch();
+    return std::chrono::duration_cast<std::chrono::milliseconds>(now).count();
 }
 
 namespace {
 
-constexpr std::size_t duties_bytes = 64;
+constexpr std::size_t duties_bytes = 256;
 static_assert(sizeof(NodeDuties) <= duties_bytes);
 
 /// A new file of zeros with its space allocated, open for reading and writing; nothing if `folder`
@@ -106,7 +105,10 @@ void* map_private(std::size_t bytes) {
 }  // namespace
 
 Heartbeats::Heartbeats(const MpiSession& session) : rank_(session.rank()) {
-    bytes_ = duties_bytes + static_cast<std::size_t>(session.size()) * sizeof(RankSlot);
+    // There are at most as many nodes as ranks.
+    const auto node_bytes = static_cast<std::size_t>(session.size()) * sizeof(NodeSlot);
+    bytes_ = duties_bytes + node_bytes +
+             static_cast<std::size_t>(session.local_size()) * sizeof(RankSlot);
     const bool first = session.local_rank() == 0;
     NewFile file;
     if (first && session.local_size() > 1) file = make_file(bytes_);
@@ -116,10 +118,13 @@ Heartbeats::Heartbeats(const MpiSession& session) : rank_(session.rank()) {
     memory_ = map_file(file.descriptor, bytes_);
     find_nodes(session, memory_ != nullptr);
     file.name.reset();
-    if (memory_ != nullptr && !shares_memory()) ::munmap(std::exchange(memory_, nullptr), bytes_);
+    if (memory_ != nullptr && members_.size() == 1)
+        ::munmap(std::exchange(memory_, nullptr), bytes_);
     if (memory_ == nullptr) memory_ = map_private(bytes_);
-    duties_ = static_cast<NodeDuties*>(memory_);
-    slots_ = reinterpret_cast<RankSlot*>(static_cast<std::byte*>(memory_) + duties_bytes);
+    auto* bytes = static_cast<std::byte*>(memory_);
+    duties_ = reinterpret_cast<NodeDuties*>(bytes);
+    node_slots_ = reinterpret_cast<NodeSlot*>(bytes + duties_bytes);
+    slots_ = reinterpret_cast<RankSlot*>(bytes + duties_bytes + node_bytes);
 }
 
 Heartbeats::~Heartbeats() {
@@ -133,17 +138,25 @@ void Heartbeats::find_nodes(const MpiSession& session, bool mapped) {
     const std::set<std::string> all(replies.begin(), replies.end());
     for (std::size_t rank = 0; rank < replies.size(); ++rank) {
         const bool shared = replies[rank].front() != '-' && all.count("-" + replies[rank]) == 0;
-        nodes_.push_back(shared ? static_cast<int>(*parse_int(replies[rank]))
-                                : static_cast<int>(rank));
+        node_of_.push_back(shared ? static_cast<int>(*parse_int(replies[rank]))
+                                  : static_cast<int>(rank));
     }
+    const std::set<int> nodes(node_of_.begin(), node_of_.end());
+    nodes_.assign(nodes.begin(), nodes.end());
+    for (int& node : node_of_)
+        node =
+            static_cast<int>(std::lower_bound(nodes_.begin(), nodes_.end(), node) - nodes_.begin());
+    for (int rank = 0; rank < ranks(); ++rank)
+        if (node_of(rank) == node()) members_.push_back(rank);
+    own_index_ = static_cast<std::size_t>(
+        std::lower_bound(members_.begin(), members_.end(), rank_) - members_.begin());
 }
 
-bool Heartbeats::shares_memory() const {
-    return std::count(nodes_.begin(), nodes_.end(), node()) > 1;
-}
-
-bool Heartbeats::several_nodes() const {
-    return std::count(nodes_.begin(), nodes_.end(), node()) < std::ssize(nodes_);
+std::int64_t Heartbeats::moved_ms() const {
+    std::int64_t last = 0;
+    for (std::size_t index = 0; index < members_.size(); ++index)
+        last = std::max(last, member(index).moved_ms());
+    return last;
 }
 
 }  // namespace gptrain

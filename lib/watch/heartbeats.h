@@ -1,10 +1,9 @@
-// The records of all ranks, in memory shared by the ranks of a node. The memory is outside the
+// The records of the ranks of a node, in memory that they share. The memory is outside the
 // processes, so neighbours can read what a stopped or killed rank did last.
 //
 // Each rank has a slot. Its training thread publishes its record and counts its moves (plain
-// stores, less than 100 ns). Its watchdog thread counts beats, which continue while the rank waits
-// or computes and end when its process ends or is stopped. HeartbeatFiles fills the slots of ranks
-// on other nodes.
+// stores, less than 100 ns). Its watchdog thread beats, which continues while the rank waits or
+// computes and ends when its process ends or is stopped.
 //
 // The memory is a file mapped by all ranks of the node. It is created in /dev/shm (or else in the
 // folder for temporary files) and removed once all ranks have opened it, so no run leaves one
@@ -16,19 +15,17 @@
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
+#include <span>
 #include <vector>
 
 #include "comm/mpi_session.h"
+#include "watch/node_watch.h"
 #include "watch/rank_record.h"
 
 namespace gptrain {
 
-/// The content of a slot as plain data.
-struct Heartbeat {
-    RankRecord record;
-    std::int64_t beats = 0;          ///< 0: the rank's watchdog has not started
-    std::int64_t ms_since_move = 0;  ///< time since the rank last moved, at the last beat
-};
+/// Milliseconds on a clock that all processes of a node share.
+std::int64_t node_clock_ms();
 
 /// One rank's slot in shared memory; all zeros before the first beat. The record is a seqlock over
 /// words: one thread writes, and others read a whole record. If the writer was stopped in the
@@ -40,16 +37,13 @@ public:
     /// Can be called by any thread of the rank.
     void move() { moves_.fetch_add(1, std::memory_order_relaxed); }
     std::int64_t moves() const { return moves_.load(std::memory_order_relaxed); }
-    void beat(std::int64_t ms_since_move) {
-        ms_since_move_.store(ms_since_move, std::memory_order_relaxed);
-        beats_.fetch_add(1, std::memory_order_release);
+    /// The rank's watchdog runs at `now`; the rank last moved at `moved` (node_clock_ms).
+    void beat(std::int64_t now, std::int64_t moved) {
+        moved_ms_.store(moved, std::memory_order_relaxed);
+        beat_ms_.store(now, std::memory_order_relaxed);
     }
-    std::int64_t beats() const { return beats_.load(std::memory_order_acquire); }
-    std::int64_t ms_since_move() const { return ms_since_move_.load(std::memory_order_relaxed); }
-
-    Heartbeat heartbeat() const { return {record(), beats(), ms_since_move()}; }
-    /// Takes over the heartbeat of a rank on another node.
-    void set(const Heartbeat& heartbeat);
+    std::int64_t beat_ms() const { return beat_ms_.load(std::memory_order_relaxed); }
+    std::int64_t moved_ms() const { return moved_ms_.load(std::memory_order_relaxed); }
 
 private:
     using Word = std::atomic<std::uint64_t>;
@@ -57,16 +51,17 @@ private:
     std::atomic<std::uint64_t> version_;  ///< odd while the record is being written
     std::array<Word, sizeof(RankRecord) / sizeof(Word)> words_;
     std::atomic<std::int64_t> moves_;
-    std::atomic<std::int64_t> beats_;
-    std::atomic<std::int64_t> ms_since_move_;
+    std::atomic<std::int64_t> beat_ms_;
+    std::atomic<std::int64_t> moved_ms_;
 };
 
 /// How the ranks of a node share their duties; all zeros at first.
 struct NodeDuties {
     std::atomic<std::int64_t> files_written_ms;  ///< when a rank last wrote the node's file
-    std::atomic<std::int64_t> files_read_ms;     ///< when a rank last read the other nodes' files
+    std::atomic<std::int64_t> files_read_ms;     ///< when a rank last read other nodes' files
     std::atomic<std::int64_t> reporter;          ///< 1 + the rank that reports a hang
     std::atomic<std::int64_t> reported;          ///< 1 once it has reported
+    NodeFindings findings;                       ///< about other nodes
 };
 
 class Heartbeats {
@@ -78,24 +73,35 @@ public:
     ~Heartbeats();
 
     int rank() const { return rank_; }
-    int ranks() const { return static_cast<int>(nodes_.size()); }
-    RankSlot& operator[](int rank) const { return slots_[rank]; }
-    RankSlot& own() const { return slots_[rank_]; }
+    int ranks() const { return static_cast<int>(node_of_.size()); }
+    RankSlot& own() const { return slots_[own_index_]; }
+    /// The ranks of this node, ascending, and the slot of the one at an index.
+    const std::vector<int>& members() const { return members_; }
+    RankSlot& member(std::size_t index) const { return slots_[index]; }
+    /// When a rank of this node last moved.
+    std::int64_t moved_ms() const;
     NodeDuties& duties() const { return *duties_; }
-    /// The node of a rank, identified by its lowest rank.
-    int node_of(int rank) const { return nodes_[static_cast<std::size_t>(rank)]; }
+
+    /// The lowest ranks of all nodes, ascending. Nodes are known by their index in this list.
+    const std::vector<int>& nodes() const { return nodes_; }
+    int node_of(int rank) const { return node_of_[static_cast<std::size_t>(rank)]; }
     int node() const { return node_of(rank_); }
-    bool several_nodes() const;
+    bool several_nodes() const { return nodes().size() > 1; }
+    /// What the ranks of this node know together of each node.
+    std::span<NodeSlot> node_slots() const { return {node_slots_, nodes().size()}; }
 
 private:
     void find_nodes(const MpiSession& session, bool mapped);
-    bool shares_memory() const;
 
     int rank_ = 0;
+    std::vector<int> node_of_;
     std::vector<int> nodes_;
+    std::vector<int> members_;
+    std::size_t own_index_ = 0;
     std::size_t bytes_ = 0;
     void* memory_ = nullptr;
     NodeDuties* duties_ = nullptr;
+    NodeSlot* node_slots_ = nullptr;
     RankSlot* slots_ = nullptr;
 };
 

@@ -1,10 +1,12 @@
 #include "watch/watchdog.h"
 
 #include <algorithm>
+#include <chrono>
 #include <condition_variable>
 #include <cstdlib>
 #include <future>
 #include <mutex>
+#include <vector>
 
 #include "base/log.h"
 #include "watch/process_state.h"
@@ -15,11 +17,19 @@ namespace {
 constexpr std::chrono::milliseconds tick{250};
 /// Time for the report: a stderr that nobody reads must not keep the ranks from exiting.
 constexpr std::chrono::seconds report_timeout{2};
+/// Of which this much is for reading what other nodes wrote.
+constexpr std::chrono::milliseconds time_to_read{1200};
 
-/// Heartbeats of other nodes are a few seconds late: they are written once a second and read once a
-/// second.
-double min_silence(bool several_nodes) {
-    return several_nodes ? 4 : 1;
+WatchTimes times_of(double hang_seconds, bool several_nodes) {
+    // News of other nodes are a few seconds late: they are written once a second and read once a
+    // second.
+    const double least = several_nodes ? 4 : 1;
+    constexpr double most = 10;
+    const double silent = std::clamp(hang_seconds / 2, least, most);
+    const auto ms = [](double seconds) { return static_cast<std::int64_t>(seconds * 1e3); };
+    return {.hang = ms(hang_seconds),
+            .limit = ms(std::max(hang_seconds, silent + 1)),
+            .silent = ms(silent)};
 }
 
 /// Bytes per tick above which a process counts as working on files: more than a log and the
@@ -31,15 +41,19 @@ bool works_on_files(const RankRecord& record) {
     return record.phase.view() == "load" || record.phase.view() == "save";
 }
 
+bool is_alive(const RankSlot& slot, const WatchTimes& times) {
+    return node_clock_ms() - slot.beat_ms() < times.silent;
+}
+
 }  // namespace
 
 Watchdog::Watchdog(const MpiSession& session, const WatchdogOptions& options)
-    : options_(options), heartbeats_(session), progress_(heartbeats_.own()) {
-    const double least = min_silence(heartbeats_.several_nodes());
-    constexpr double most = 10;
-    silent_seconds_ = std::clamp(options_.hang_seconds / 2, least, most);
-    limit_seconds_ = std::max(options_.hang_seconds, silent_seconds_ + 1);
-    restart(Clock::now());
+    : options_(options),
+      heartbeats_(session),
+      times_(times_of(options.hang_seconds, heartbeats_.several_nodes())),
+      progress_(heartbeats_.own()) {
+    own_moves_ = heartbeats_.own().moves();
+    moved_ms_ = checked_ms_ = node_clock_ms();
     if (options_.hang_seconds <= 0) return;
     thread_ = std::jthread([this](const std::stop_token& stop) { run(stop); });
 }
@@ -50,7 +64,7 @@ Watchdog::~Watchdog() {
 
 void Watchdog::connect_nodes(const std::filesystem::path& folder, const MpiSession& session) {
     if (!heartbeats_.several_nodes() || options_.hang_seconds <= 0) return;
-    files_ = std::make_unique<HeartbeatFiles>(heartbeats_, folder, session);
+    files_ = std::make_unique<HeartbeatFiles>(heartbeats_, times_, folder, session);
     shared_files_ = files_.get();
 }
 
@@ -64,58 +78,23 @@ void Watchdog::run(const std::stop_token& stop) {
     }
 }
 
-void Watchdog::restart(Clock::time_point now) {
-    states_.assign(static_cast<std::size_t>(heartbeats_.ranks()), {0, now, 0});
-    own_moves_ = heartbeats_.own().moves();
-    moved_at_ = checked_at_ = now;
-}
-
-double Watchdog::seconds_without_move(Clock::time_point now) const {
-    return std::chrono::duration<double>(now - moved_at_).count();
-}
-
-bool Watchdog::alive(int rank, Clock::time_point now) const {
-    const auto silent = now - states_[static_cast<std::size_t>(rank)].beat_at;
-    return std::chrono::duration<double>(silent).count() < silent_seconds_;
-}
-
-/// The rank's own watchdog reports how long it has not moved. The first heartbeat seen of a rank
-/// may be old, because other nodes are not read all the time, so later ones must follow it.
-bool Watchdog::moves(int rank, Clock::time_point now) const {
-    const RankState& state = states_[static_cast<std::size_t>(rank)];
-    if (state.changes < 2 && !alive(rank, now)) return false;
-    const double reported = 1e-3 * static_cast<double>(heartbeats_[rank].ms_since_move());
-    const std::chrono::duration<double> since = now - state.beat_at;
-    return reported + since.count() < options_.hang_seconds;
-}
-
 void Watchdog::check() {
-    const Clock::time_point now = Clock::now();
-    const std::chrono::duration<double> away = now - checked_at_;
-    if (away.count() > silent_seconds_) restart(now);
-    checked_at_ = now;
+    const std::int64_t now = node_clock_ms();
+    if (now - checked_ms_ > times_.silent) moved_ms_ = now;
+    checked_ms_ = now;
     count_file_moves();
     if (const std::int64_t own = heartbeats_.own().moves(); own != own_moves_) {
         own_moves_ = own;
-        moved_at_ = now;
-        for (RankState& state : states_)
-            state.changes = 0;
+        moved_ms_ = now;
     }
-    const double still = seconds_without_move(now);
-    heartbeats_.own().beat(static_cast<std::int64_t>(still * 1e3));
-    for (int rank = 0; rank < heartbeats_.ranks(); ++rank) {
-        RankState& state = states_[static_cast<std::size_t>(rank)];
-        if (const std::int64_t beats = heartbeats_[rank].beats(); beats != state.beats)
-            state = {beats, now, state.changes + 1};
+    heartbeats_.own().beat(now, moved_ms_);
+    const std::int64_t moved = heartbeats_.moved_ms();
+    if (const HeartbeatFiles* files = shared_files_) {
+        if (files->watch().hang() != NodeWatch::none) end(false);
+        if (files->watch().must_decide_alone(now, moved)) end(true);
+    } else if (now - moved >= times_.limit) {
+        end(true);
     }
-    if (HeartbeatFiles* files = shared_files_) {
-        constexpr double time_to_read = 3;
-        files->read_others(still > limit_seconds_ - silent_seconds_ - time_to_read);
-    }
-    if (still < limit_seconds_) return;
-    for (int rank = 0; rank < heartbeats_.ranks(); ++rank)
-        if (moves(rank, now)) return;
-    end(views(now));
 }
 
 void Watchdog::count_file_moves() {
@@ -126,39 +105,48 @@ void Watchdog::count_file_moves() {
     file_bytes_ = bytes;
 }
 
-std::vector<RankView> Watchdog::views(Clock::time_point now) const {
-    std::vector<RankView> ranks;
-    for (int rank = 0; rank < heartbeats_.ranks(); ++rank)
-        ranks.push_back({heartbeats_[rank].record(), alive(rank, now)});
-    return ranks;
+/// The lowest rank that is alive on the node that reports.
+bool Watchdog::reports(bool alone) const {
+    const HeartbeatFiles* files = shared_files_;
+    if (!alone && files->watch().hang() != NodeWatch::to_report) return false;
+    for (std::size_t i = 0; i < heartbeats_.members().size(); ++i) {
+        if (heartbeats_.members()[i] == heartbeats_.rank()) return true;
+        if (is_alive(heartbeats_.member(i), times_)) return false;
+    }
+    return false;
 }
 
-void Watchdog::end(const std::vector<RankView>& ranks) {
-    const auto first_alive =
-        std::find_if(ranks.begin(), ranks.end(), [](const RankView& rank) { return rank.alive; });
-    const int own = heartbeats_.rank();
-    const int reporter = static_cast<int>(first_alive - ranks.begin());
+void Watchdog::end(bool alone) {
     NodeDuties& duties = heartbeats_.duties();
+    const auto until = std::chrono::steady_clock::now() + report_timeout;
     std::int64_t nobody = 0;
-    const Clock::time_point until = Clock::now() + report_timeout;
-    if (reporter == own && duties.reporter.compare_exchange_strong(nobody, own + 1)) {
+    if (reports(alone) && duties.reporter.compare_exchange_strong(nobody, heartbeats_.rank() + 1)) {
         // In a thread of its own, which may never return: a hanging thread may hold the log.
         std::promise<void> reported;
         std::future<void> done = reported.get_future();
-        std::thread([this, &ranks, &reported] {
-            report(ranks);
+        std::thread([this, &duties, &reported] {
+            report();
+            duties.reported = 1;
+            if (HeartbeatFiles* files = shared_files_) files->announce();
             reported.set_value();
         }).detach();
         done.wait_until(until);
         duties.reported = 1;
     }
     // A launcher kills all ranks when the first one exits.
-    while (duties.reported == 0 && Clock::now() < until)
+    while (duties.reported == 0 && std::chrono::steady_clock::now() < until)
         std::this_thread::sleep_for(std::chrono::milliseconds(20));
     std::_Exit(static_cast<int>(ExitCode::hang));
 }
 
-void Watchdog::report(const std::vector<RankView>& ranks) const {
+void Watchdog::report() {
+    std::vector<RankView> ranks(static_cast<std::size_t>(heartbeats_.ranks()), RankView{{}, false});
+    for (std::size_t i = 0; i < heartbeats_.members().size(); ++i) {
+        const RankSlot& slot = heartbeats_.member(i);
+        ranks[static_cast<std::size_t>(heartbeats_.members()[i])] = {slot.record(),
+                                                                     is_alive(slot, times_)};
+    }
+    if (HeartbeatFiles* files = shared_files_) files->add_others(ranks, time_to_read);
     const int culprit = find_culprit(ranks, options_.mesh).rank;
     const RankRecord& record = ranks[static_cast<std::size_t>(culprit)].record;
     const bool here = record.host.view() == heartbeats_.own().record().host.view();

@@ -7,17 +7,17 @@
 // lowest of them reports which rank is to blame and where all ranks are. A rank with a silent
 // watchdog (its process stopped or dead, its node lost) does not count as moving.
 //
-// Each rank watches over Heartbeats from a thread of its own. A process that was itself stopped,
-// for instance with the whole job, starts counting again.
+// Each rank watches over the ranks of its node (heartbeats.h) from a thread of its own; nodes find
+// a hang together (heartbeat_files.h). A process that was itself stopped, for instance with the
+// whole job, starts counting again.
 #pragma once
 
-#include <chrono>
+#include <atomic>
 #include <cstdint>
 #include <filesystem>
 #include <memory>
 #include <string>
 #include <thread>
-#include <vector>
 
 #include "comm/mpi_session.h"
 #include "spec/run_plan.h"
@@ -47,39 +47,27 @@ public:
     void connect_nodes(const std::filesystem::path& folder, const MpiSession& session);
 
 private:
-    using Clock = std::chrono::steady_clock;
-    /// What this watchdog has seen of a rank.
-    struct RankState {
-        std::int64_t beats = 0;
-        Clock::time_point beat_at;  ///< last change of beats
-        int changes = 0;            ///< changes of beats since this rank itself last moved
-    };
-
     void run(const std::stop_token& stop);
-    /// Beats, checks all ranks, and ends the process if the run hangs.
+    /// Beats, checks the ranks of the node and what is known of others, and ends the process if the
+    /// run hangs.
     void check();
     /// While the rank loads or saves files, counts transferred bytes as moves.
     void count_file_moves();
-    void restart(Clock::time_point now);
-    double seconds_without_move(Clock::time_point now) const;
-    bool alive(int rank, Clock::time_point now) const;
-    bool moves(int rank, Clock::time_point now) const;
-    std::vector<RankView> views(Clock::time_point now) const;
-    [[noreturn]] void end(const std::vector<RankView>& ranks);
-    void report(const std::vector<RankView>& ranks) const;
+    /// `alone`: this node has decided without the others.
+    [[noreturn]] void end(bool alone);
+    bool reports(bool alone) const;
+    void report();
 
     WatchdogOptions options_;
     Heartbeats heartbeats_;
+    WatchTimes times_;
     Progress progress_;
     std::unique_ptr<HeartbeatFiles> files_;
     std::atomic<HeartbeatFiles*> shared_files_ = nullptr;  ///< files_, for the thread
-    double silent_seconds_ = 0;  ///< a rank without a beat for this long is lost
-    double limit_seconds_ = 0;   ///< hang_seconds, but long enough to detect silence
-    std::vector<RankState> states_;
     std::int64_t own_moves_ = 0;
     std::int64_t file_bytes_ = 0;  ///< read and written until the last check
-    Clock::time_point moved_at_;
-    Clock::time_point checked_at_;
+    std::int64_t moved_ms_ = 0;
+    std::int64_t checked_ms_ = 0;
     std::jthread thread_;  // last: it uses all members above
 };
 

@@ -1,0 +1,111 @@
+// What a node knows of other nodes when nothing moves on it, and when that is a hang.
+//
+// Each node writes news of itself about once a second: its newest beat and how long its ranks have
+// not moved. As long as they move, or are known to have moved elsewhere not long ago, nobody reads
+// any of it. When a hang is near, a few nodes, the monitors, read the news of all nodes, about once
+// a second. All others read that of the monitors, which also says when a rank moved last anywhere.
+// So a pass takes 7 reads per node on average and at most 2 steps from any node to any other,
+// however many nodes there are. The monitors lie far apart in the list of nodes, so that a rack has
+// no two of them.
+//
+// Only a monitor declares a hang, from what it has read itself: every node either says that it has
+// not moved for too long, or its news do not change. So there is no node between that could be
+// lost, clocks may differ, and late news only delay. A node that reads of a hang adopts it. The
+// monitor with the lowest index that is alive reports.
+//
+// If no monitor's news change, the next nodes in the list become monitors, as often as needed. Each
+// time delays a hang's end by the time that makes a node count as silent, and 2 seconds.
+//
+// Times are milliseconds on the node's own clock (node_clock_ms).
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <span>
+#include <vector>
+
+namespace gptrain {
+
+struct WatchTimes {
+    std::int64_t hang = 0;    ///< a rank that has not moved for so long does not move
+    std::int64_t limit = 0;   ///< the same, but long enough to detect silence before
+    std::int64_t silent = 0;  ///< without a beat for so long, a rank or node is lost
+};
+
+/// What a node says of itself, as it stands in its file.
+struct NodeNews {
+    std::int64_t launch = 0;         ///< distinguishes launches that use the same folder
+    std::int64_t node = 0;           ///< its index
+    std::int64_t beat = 0;           ///< differs each time
+    std::int64_t ms_since_move = 0;  ///< of the rank there that moved last
+    /// The same for ranks of all other nodes; -1 if it knows of none, or is no monitor.
+    std::int64_t ms_since_move_elsewhere = -1;
+    std::int64_t hangs = 0;     ///< 1 once a hang has been declared
+    std::int64_t reported = 0;  ///< 1 once this node has reported it
+    std::int64_t ranks = 0;     ///< how many entries of ranks follow
+};
+
+/// What a node knows of another one; all zeros at first.
+struct NodeSlot {
+    std::atomic<std::int64_t> beat;
+    std::atomic<std::int64_t> seen_ms;        ///< when that beat was first seen
+    std::atomic<std::int64_t> ms_since_move;  ///< as that beat said
+    std::atomic<std::int64_t> changes;        ///< of the beat in this series of passes
+};
+
+/// What a node knows of all others; all zeros at first.
+struct NodeFindings {
+    std::atomic<std::int64_t> monitors;    ///< which nodes are monitors now
+    std::atomic<std::int64_t> pass_began;  ///< the latest
+    std::atomic<std::int64_t> pass_ended;
+    std::atomic<std::int64_t> pass_took;  ///< the latest complete one
+    std::atomic<std::int64_t> read_ms;    ///< when any news could be read
+    std::atomic<std::int64_t> moved_ms;   ///< when a rank elsewhere moved, as far as known
+    std::atomic<std::int64_t> hang;       ///< 0, or one of NodeWatch::Hang
+};
+
+/// Works on memory that the processes of a node share. Each of them can do any pass. Pure: it
+/// reads no clock and no file.
+class NodeWatch {
+public:
+    enum Hang : std::int64_t { none, declared, to_report };
+
+    /// `own` is the index of this node in the list of nodes, for which there is one slot each.
+    NodeWatch(NodeFindings& findings, std::span<NodeSlot> nodes, int own, const WatchTimes& times)
+        : findings_(findings), nodes_(nodes), own_(own), times_(times) {}
+
+    /// True if it is time to read news. `moved` is when a rank of this node last moved.
+    bool is_near(std::int64_t now, std::int64_t moved) const;
+    /// Begins a pass and returns the nodes whose news to read.
+    std::vector<int> begin_pass(std::int64_t now);
+    void take(const NodeNews& news, std::int64_t now);
+    void end_pass(std::int64_t now);
+    /// Declares a hang if this node is a monitor and finds one.
+    void judge(std::int64_t now, std::int64_t moved);
+
+    /// News of this node, without what only files need.
+    NodeNews news(std::int64_t now, std::int64_t moved) const;
+
+    Hang hang() const { return static_cast<Hang>(findings_.hang.load()); }
+    /// True if nothing has moved for too long on this node and, as far as known, elsewhere, and it
+    /// cannot read any news: it must decide alone.
+    bool must_decide_alone(std::int64_t now, std::int64_t moved) const;
+    bool is_alive(int node, std::int64_t now) const;
+    bool is_monitor() const;
+
+private:
+    void begin_series(std::int64_t now, std::int64_t monitors);
+    std::vector<int> monitors() const;
+    bool reports(std::int64_t now) const;
+    bool moves(int node, std::int64_t now) const;
+    void learn_of_move(std::int64_t moved);
+    NodeSlot& slot(int node) const { return nodes_[static_cast<std::size_t>(node)]; }
+    int nodes() const { return static_cast<int>(nodes_.size()); }
+
+    NodeFindings& findings_;
+    std::span<NodeSlot> nodes_;
+    int own_;
+    WatchTimes times_;
+};
+
+}  // namespace gptrain
