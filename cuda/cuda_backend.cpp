@@ -62,6 +62,7 @@ public:
 
     std::string_view name() const override { return "cuda"; }
     const Stream& stream() const { return stream_; }
+    int device() const { return device_.index; }
 
     Buffer allocate(std::int64_t bytes, MemorySpace space) override {
         Buffer buffer(*this, space, cuda::allocate(bytes, space), bytes);
@@ -189,6 +190,12 @@ std::string attention_fault(int device) {
 const Stream* compute_stream(const Backend& backend) {
     const auto* own = dynamic_cast<const CudaBackend*>(&backend);
     return own == nullptr ? nullptr : &own->stream();
+}
+
+int device_index(const Backend& backend) {
+    const auto* own = dynamic_cast<const CudaBackend*>(&backend);
+    GPTRAIN_CHECK(own != nullptr, "not a CUDA backend: ", backend.name());
+    return own->device();
 }
 
 void set_wait_callback(Backend& backend, std::function<void()> poll) {

@@ -22,6 +22,8 @@ std::string attention_fault(int device);
 
 /// The stream on which a CUDA backend computes; null for other backends.
 const Stream* compute_stream(const Backend& backend);
+/// The device of a CUDA backend.
+int device_index(const Backend& backend);
 /// From now on a CUDA backend calls `poll` repeatedly while its `wait` waits for the device; an
 /// exception from `poll` ends the wait.
 void set_wait_callback(Backend& backend, std::function<void()> poll);

@@ -56,10 +56,15 @@ struct PartedRuns {
 }  // namespace
 
 NcclCommunicator::NcclCommunicator(const Nccl& nccl, std::unique_ptr<Communicator> host,
-                                   const Stream& compute, std::string name)
-    : nccl_(nccl), host_communicator_(std::move(host)), compute_(compute), name_(std::move(name)) {
-    comm_ = connect();
+                                   const Stream& compute, std::string name,
+                                   std::shared_ptr<DeviceOperations> operations)
+    : nccl_(nccl),
+      host_communicator_(std::move(host)),
+      compute_(compute),
+      name_(std::move(name)),
+      operations_(std::move(operations)) {
     try {
+        connect();
         warm_up();
     } catch (...) {
         abort();
@@ -71,7 +76,10 @@ NcclCommunicator::~NcclCommunicator() {
     try {
         if (std::uncaught_exceptions() == 0) {
             stream_.synchronize();
-            if (comm_ != nullptr) nccl_.destroy(std::exchange(comm_, nullptr));
+            if (comm_ != nullptr) {
+                settle(nccl_.finalize(comm_), "ncclCommFinalize");
+                nccl_.destroy(std::exchange(comm_, nullptr));
+            }
         }
     } catch (const Error&) {
         // Any later use of a failed device reports it.
@@ -79,16 +87,22 @@ NcclCommunicator::~NcclCommunicator() {
     abort();
 }
 
-ncclComm_t NcclCommunicator::connect() {
+void NcclCommunicator::connect() {
     ncclUniqueId id{};
     if (rank() == 0) check(nccl_.get_unique_id(&id), "ncclGetUniqueId");
     const Tensor shared(reinterpret_cast<std::byte*>(&id), DType::u8, {sizeof id});
     host_communicator_->broadcast(shared, 0).wait();
     ncclConfig_t config = NCCL_CONFIG_INITIALIZER;
-    config.blocking = 1;
-    ncclComm_t comm = nullptr;
-    check(nccl_.init_rank(&comm, size(), id, rank(), &config), "ncclCommInitRankConfig");
-    return comm;
+    config.blocking = 0;
+    settle(nccl_.init_rank(&comm_, size(), id, rank(), &config), "ncclCommInitRankConfig");
+}
+
+void NcclCommunicator::settle(ncclResult_t status, std::string_view call) {
+    while (status == ncclInProgress) {
+        std::this_thread::yield();
+        check(nccl_.async_error(comm_, &status), "ncclCommGetAsyncError");
+    }
+    check(status, call);
 }
 
 /// NCCL connects ranks on first use, which takes long and needs all ranks.
@@ -141,9 +155,11 @@ void NcclCommunicator::poll() {
 }
 
 std::shared_ptr<Event> NcclCommunicator::free_event() {
-    if (events_.empty()) return std::make_shared<Event>();
-    std::shared_ptr<Event> event = std::move(events_.back());
-    events_.pop_back();
+    // Others may still wait for the event, or ask whether it is done.
+    const bool reuses = !events_.empty() && events_.front().use_count() == 1;
+    std::shared_ptr<Event> event = reuses ? events_.front() : std::make_shared<Event>();
+    if (reuses) events_.pop_front();
+    events_.push_back(event);
     return event;
 }
 
@@ -152,8 +168,9 @@ std::shared_ptr<Event> NcclCommunicator::free_event() {
 template <class Issue>
 Pending NcclCommunicator::issue(std::string_view call, const Issue& issue) {
     poll();
-    computed_.record(compute_);
-    stream_.wait(computed_);
+    const std::shared_ptr<Event> computed = free_event();
+    computed->record(compute_);
+    stream_.wait(*computed);
     check(nccl_.group_start(), "ncclGroupStart");
     // Close the group before checking for errors.
     ncclResult_t fault = ncclSuccess;
@@ -162,14 +179,14 @@ Pending NcclCommunicator::issue(std::string_view call, const Issue& issue) {
     });
     const ncclResult_t ended = nccl_.group_end();
     check(fault, call);
-    check(ended, call);
-    std::shared_ptr<Event> finished = free_event();
+    settle(ended, call);
+    const std::shared_ptr<Event> finished = free_event();
     finished->record(stream_);
+    if (operations_) operations_->add(computed, finished);
     return Pending([this, finished] {
         if (std::uncaught_exceptions() > 0) return;
         poll();
-        compute_.wait(*finished);
-        events_.push_back(finished);
+        operations_ ? operations_->timer().wait(*finished) : compute_.wait(*finished);
     });
 }
 

@@ -1,11 +1,12 @@
 // Communication between GPUs: NCCL on its own stream.
 #pragma once
 
+#include <deque>
 #include <memory>
 #include <string>
-#include <vector>
 
 #include "comm/communicator.h"
+#include "cuda/nccl/device_operations.h"
 #include "cuda/runtime/libraries.h"
 #include "cuda/runtime/runtime.h"
 
@@ -19,16 +20,17 @@ namespace gptrain::cuda {
 /// sender waits for; rings and neighbours use send_recv. NCCL adds in the tensors' dtype, in an
 /// order that it chooses from the size and the network topology.
 ///
-/// The next call of the communicator or of a `wait` detects faults of the network or of another
-/// rank. The communicator then aborts, which ends operations that hang in its stream, and throws an
-/// Error: `hang` if a rank or its connection was lost, otherwise `bug`.
+/// NCCL does not block the host while it connects ranks: the host asks it whether it is done, or
+/// another rank was lost. The next call of the communicator or of a `wait` detects faults of the
+/// network or of another rank. The communicator then aborts, which ends operations that hang in its
+/// stream, and throws an Error: `hang` if a rank or its connection was lost, otherwise `bug`.
 class NcclCommunicator final : public Communicator {
 public:
     /// `host` connects the same ranks through host memory. Computation is issued to `compute`,
-    /// which outlives the communicator. All ranks construct it together; the constructor runs
-    /// each operation once.
+    /// which outlives the communicator. `operations`, if given, learns how far the device is. All
+    /// ranks construct it together; the constructor runs each operation once.
     NcclCommunicator(const Nccl& nccl, std::unique_ptr<Communicator> host, const Stream& compute,
-                     std::string name);
+                     std::string name, std::shared_ptr<DeviceOperations> operations = nullptr);
     /// Aborts if an exception is in flight; otherwise waits for its operations and the other ranks.
     ~NcclCommunicator() override;
 
@@ -49,8 +51,10 @@ public:
     void poll();
 
 private:
-    ncclComm_t connect();
+    void connect();
     void warm_up();
+    /// Waits until NCCL has done what it only began in this call.
+    void settle(ncclResult_t status, std::string_view call);
     void check(ncclResult_t status, std::string_view call);
     void abort() noexcept;
     template <class Issue>
@@ -61,9 +65,9 @@ private:
     std::unique_ptr<Communicator> host_communicator_;
     const Stream& compute_;
     const std::string name_;
+    const std::shared_ptr<DeviceOperations> operations_;
     Stream stream_{Stream::Priority::urgent};
-    Event computed_;
-    std::vector<std::shared_ptr<Event>> events_;  ///< free for reuse
+    std::deque<std::shared_ptr<Event>> events_;  ///< the one used longest ago first
     ncclComm_t comm_ = nullptr;
 };
 

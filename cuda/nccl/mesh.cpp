@@ -1,11 +1,14 @@
 #include "cuda/nccl/mesh.h"
 
 #include <cstdlib>
+#include <memory>
+#include <utility>
 #include <vector>
 
 #include "comm/mpi_mesh.h"
 #include "cuda/cuda_backend.h"
 #include "cuda/nccl/communicator.h"
+#include "cuda/nccl/device_operations.h"
 
 namespace gptrain::cuda {
 
@@ -24,16 +27,34 @@ Mesh nccl_mesh(const MpiSession& session, const MeshShape& shape,
     Nccl nccl{};
     session.run_on_all([&] { nccl = open_nccl(); });
     const CommunicatorFactory hosts = mpi_communicators(session, backend);
+    std::shared_ptr<DeviceOperations> operations;
+    if (listener != nullptr) {
+        operations = std::make_shared<DeviceOperations>(*listener, *compute);
+        operations->watch(device_index(backend));
+        listener->on_timer(operations->timer());
+    }
     std::vector<NcclCommunicator*> all;
-    CommunicatorFactory make = [&](const RankGroup& group) -> std::unique_ptr<Communicator> {
+    const auto connect = [&](const RankGroup& group) -> std::unique_ptr<Communicator> {
         auto host = hosts(group);
         if (group.size == 1) return host;
-        auto made = std::make_unique<NcclCommunicator>(nccl, std::move(host), *compute,
-                                                       std::string(name_of(group.axis)));
+        auto made = std::make_unique<NcclCommunicator>(
+            nccl, std::move(host), *compute, std::string(name_of(group.axis)), operations);
         all.push_back(made.get());
         return made;
     };
-    if (listener != nullptr) make = observed(std::move(make), *listener);
+    CommunicatorFactory make = connect;
+    if (listener != nullptr) {
+        make = [&, index = 0](const RankGroup& group) mutable {
+            // Ranks that are not here yet have started fewer operations.
+            const CommCall call = {group.axis, index++, "connect", 0, 0};
+            listener->on_started(call);
+            listener->on_waiting(call);
+            auto made = connect(group);
+            listener->on_finished(call);
+            return made;
+        };
+        make = observed(std::move(make), *operations);
+    }
     Mesh mesh(shape, place_of(session.rank(), shape), connections, make);
     mesh.warm_up();
     set_wait_callback(backend, [all] {

@@ -26,6 +26,16 @@ void CommListeners::on_finished(const CommCall& call) {
         listener->on_finished(call);
 }
 
+void CommListeners::on_device(const DeviceProgress& progress) {
+    for (CommListener* listener : listeners_)
+        listener->on_device(progress);
+}
+
+void CommListeners::on_timer(DeviceTimer& timer) {
+    for (CommListener* listener : listeners_)
+        listener->on_timer(timer);
+}
+
 namespace {
 
 class ObservedCommunicator final : public Communicator {

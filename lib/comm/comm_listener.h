@@ -1,10 +1,13 @@
 // Callbacks for a rank's communication, for counters, timelines and the watchdog.
 #pragma once
 
+#include <array>
 #include <cstdint>
+#include <optional>
 #include <string_view>
 #include <vector>
 
+#include "comm/device_timer.h"
 #include "comm/mesh.h"
 
 namespace gptrain {
@@ -19,6 +22,13 @@ struct CommCall {
     std::int64_t bytes = 0;      ///< bytes that this rank sends
 };
 
+/// How far a device is with operations that the host has issued: it runs them later.
+struct DeviceProgress {
+    std::int64_t unfinished = 0;               ///< operations issued, but not finished
+    std::optional<CommCall> running;           ///< the earliest of them that has started
+    std::array<std::int64_t, axes> started{};  ///< the last one, by communicator
+};
+
 /// Called for every operation, in the order below, by the thread that issues it. `on_waiting` and
 /// `on_finished` are called when somebody waits, even if the operation finished long before. They
 /// are not called for an operation dropped during exception unwinding.
@@ -29,6 +39,10 @@ public:
     virtual void on_issued(const CommCall& /*call*/) {}  ///< the caller continues
     virtual void on_waiting(const CommCall& call) = 0;   ///< the caller starts to wait for it
     virtual void on_finished(const CommCall& call) = 0;  ///< the wait is over
+    /// The device has got further. Called by a thread of its own.
+    virtual void on_device(const DeviceProgress& /*progress*/) {}
+    /// Steps can be measured on the device, as long as the communicators exist.
+    virtual void on_timer(DeviceTimer& /*timer*/) {}
 };
 
 /// Forwards to any number of listeners, in the order they were added.
@@ -41,6 +55,8 @@ public:
     void on_issued(const CommCall& call) override;
     void on_waiting(const CommCall& call) override;
     void on_finished(const CommCall& call) override;
+    void on_device(const DeviceProgress& progress) override;
+    void on_timer(DeviceTimer& timer) override;
 
 private:
     std::vector<CommListener*> listeners_;

@@ -77,7 +77,8 @@ void RunReport::log(const RunState& run) {
     metrics.memory_bytes = max_memory_;
     metrics.skipped_steps = run.last.skipped_steps;
     // If the device computes asynchronously, host time does not measure it.
-    if (backend_.is_host()) observers_.stragglers.report(run.step, ranks_, plan_.mesh);
+    if (backend_.is_host() || observers_.stragglers.times_device())
+        observers_.stragglers.report(run.step, ranks_, plan_.mesh);
     metrics.comm = comm_metrics_.take(ranks_);
     metrics.goodput = run.goodput.spent();
     since_logged_ = {};

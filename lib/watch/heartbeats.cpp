@@ -1,7 +1,6 @@
 #include "watch/heartbeats.h"
 
 #include <algorithm>
-#include <bit>
 #include <cerrno>
 #include <chrono>
 #include <fcntl.h>
@@ -10,7 +9,6 @@
 #include <set>
 #include <string>
 #include <sys/mman.h>
-#include <thread>
 #include <unistd.h>
 #include <utility>
 
@@ -18,34 +16,6 @@
 #include "base/temporary_file.h"
 
 namespace gptrain {
-
-void RankSlot::publish(const RankRecord& record) {
-    using Words = std::array<std::uint64_t, sizeof(RankRecord) / sizeof(std::uint64_t)>;
-    const auto words = std::bit_cast<Words>(record);
-    const std::uint64_t version = version_.load(std::memory_order_relaxed);
-    version_.store(version | 1, std::memory_order_relaxed);
-    std::atomic_thread_fence(std::memory_order_release);
-    for (std::size_t i = 0; i < words.size(); ++i)
-        words_[i].store(words[i], std::memory_order_relaxed);
-    version_.store((version | 1) + 1, std::memory_order_release);
-}
-
-RankRecord RankSlot::record() const {
-    // A writer may have lost its core in the middle; one that has not finished after all naps is
-    // stopped.
-    constexpr int spins = 100;
-    constexpr int naps = 100;
-    std::array<std::uint64_t, sizeof(RankRecord) / sizeof(std::uint64_t)> words{};
-    for (int i = 0; i < spins + naps; ++i) {
-        if (i >= spins) std::this_thread::sleep_for(std::chrono::milliseconds(1));
-        const std::uint64_t before = version_.load(std::memory_order_acquire);
-        for (std::size_t word = 0; word < words.size(); ++word)
-            words[word] = words_[word].load(std::memory_order_relaxed);
-        std::atomic_thread_fence(std::memory_order_acquire);
-        if (before % 2 == 0 && before == version_.load(std::memory_order_relaxed)) break;
-    }
-    return std::bit_cast<RankRecord>(words);
-}
 
 std::int64_t node_clock_ms() {
     const auto now = std::chrono::steady_clock::now().time_since_epoch();

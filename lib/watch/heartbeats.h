@@ -11,7 +11,6 @@
 // node.
 #pragma once
 
-#include <array>
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
@@ -21,19 +20,21 @@
 #include "comm/mpi_session.h"
 #include "watch/node_watch.h"
 #include "watch/rank_record.h"
+#include "watch/shared_value.h"
 
 namespace gptrain {
 
 /// Milliseconds on a clock that all processes of a node share.
 std::int64_t node_clock_ms();
 
-/// One rank's slot in shared memory; all zeros before the first beat. The record is a seqlock over
-/// words: one thread writes, and others read a whole record. If the writer was stopped in the
-/// middle, they read the words as they are.
+/// One rank's slot in shared memory; all zeros before the first beat.
 class RankSlot {
 public:
-    void publish(const RankRecord& record);
-    RankRecord record() const;
+    /// Called by the training thread.
+    void publish(const RankRecord& record) { record_.write(record); }
+    /// Called by the thread that watches the rank's device.
+    void publish_device(const DeviceRecord& record) { device_.write(record); }
+    RankRecord record() const { return with_device(record_.read(), device_.read()); }
     /// Can be called by any thread of the rank.
     void move() { moves_.fetch_add(1, std::memory_order_relaxed); }
     std::int64_t moves() const { return moves_.load(std::memory_order_relaxed); }
@@ -46,10 +47,8 @@ public:
     std::int64_t moved_ms() const { return moved_ms_.load(std::memory_order_relaxed); }
 
 private:
-    using Word = std::atomic<std::uint64_t>;
-    static_assert(Word::is_always_lock_free && sizeof(RankRecord) % sizeof(Word) == 0);
-    std::atomic<std::uint64_t> version_;  ///< odd while the record is being written
-    std::array<Word, sizeof(RankRecord) / sizeof(Word)> words_;
+    SharedValue<RankRecord> record_;
+    SharedValue<DeviceRecord> device_;
     std::atomic<std::int64_t> moves_;
     std::atomic<std::int64_t> beat_ms_;
     std::atomic<std::int64_t> moved_ms_;

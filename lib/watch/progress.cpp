@@ -52,6 +52,20 @@ void Progress::on_finished(const CommCall& /*call*/) {
     publish();
 }
 
+void Progress::on_device(const DeviceProgress& progress) {
+    DeviceRecord device;
+    device.unfinished = progress.unfinished;
+    device.started = progress.started;
+    if (const auto& running = progress.running) {
+        device.waiting = 1;
+        device.axis = ShortText<24>(name_of(running->axis));
+        device.operation = ShortText<16>(running->operation);
+        device.number = running->number;
+    }
+    slot_.publish_device(device);
+    slot_.move();
+}
+
 void Progress::on_wait(std::string_view operation) {
     record_.axis = ShortText<24>("world");
     record_.operation = ShortText<16>(operation);

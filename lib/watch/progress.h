@@ -12,7 +12,7 @@
 namespace gptrain {
 
 /// Every call counts as a move of the rank; a rank that does not move for long hangs. Only the
-/// training thread makes calls, except for `record_move`.
+/// training thread makes calls, except for `record_move` and `on_device`.
 class Progress final : public CommListener, public SessionListener, public ActionListener {
 public:
     /// `slot` must outlive it.
@@ -28,6 +28,7 @@ public:
     void on_started(const CommCall& call) override;
     void on_waiting(const CommCall& call) override;
     void on_finished(const CommCall& call) override;
+    void on_device(const DeviceProgress& progress) override;
     void on_wait(std::string_view operation) override;
     void on_wait_end() override;
     void on_reached(const Action& action) override;

@@ -29,6 +29,12 @@ private:
     std::array<char, size> characters_{};
 };
 
+constexpr std::array<std::int64_t, axes> none_started() {
+    std::array<std::int64_t, axes> none{};
+    none.fill(-1);
+    return none;
+}
+
 /// Where a rank is.
 struct RankRecord {
     ShortText<64> host;
@@ -40,14 +46,29 @@ struct RankRecord {
     ShortText<16> operation;       ///< all_reduce, ...; empty before the first operation
     std::int64_t number = 0;       ///< of the last operation, on its communicator
     std::int64_t waiting = 0;      ///< 1 while the rank waits for the last operation
-    /// Operations started on the communicator of each axis. A waiting rank waits for the ranks with
-    /// lower numbers.
-    std::array<std::int64_t, axes> started{};
+    /// Operations started on the communicator of each axis; -1 before it is connected. A waiting
+    /// rank waits for the ranks with lower numbers.
+    std::array<std::int64_t, axes> started = none_started();
     std::int64_t world_operations = 0;  ///< the same for the session's own communicator
 
     bool operator==(const RankRecord&) const = default;
 };
 static_assert(std::is_trivially_copyable_v<RankRecord>);
+
+/// Where a rank's device is with operations that the rank has issued to it.
+struct DeviceRecord {
+    std::int64_t unfinished = 0;  ///< operations
+    std::int64_t waiting = 0;  ///< 1 while the device runs one of them, in which others take part
+    ShortText<24> axis;        ///< of the earliest one that it runs
+    ShortText<16> operation;
+    std::int64_t number = 0;
+    std::array<std::int64_t, axes> started = none_started();
+};
+static_assert(std::is_trivially_copyable_v<DeviceRecord>);
+
+/// A rank whose host has issued operations to its device, and does not wait for others itself, is
+/// where the device is.
+RankRecord with_device(RankRecord record, const DeviceRecord& device);
 
 /// A rank as seen by another one.
 struct RankView {

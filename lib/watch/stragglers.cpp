@@ -62,11 +62,13 @@ std::vector<Straggler> find_stragglers(std::span<const RankWork> works, const Me
 
 void StragglerWatch::begin_step(std::int64_t microbatches) {
     microbatches_.add(static_cast<double>(microbatches));
+    if (timer_ != nullptr) return timer_->begin_step();
     began_ = Clock::now();
     waited_ = {};
 }
 
 void StragglerWatch::end_step() {
+    if (timer_ != nullptr) return timer_->end_step();
     const std::chrono::duration<double> own = Clock::now() - began_ - waited_;
     own_seconds_.add(own.count());
 }
@@ -81,6 +83,10 @@ void StragglerWatch::on_finished(const CommCall& /*call*/) {
 
 void StragglerWatch::report(std::int64_t step, const MpiSession& ranks, const MeshShape& mesh) {
     constexpr std::int64_t steps_between = 10;
+    if (timer_ != nullptr) {
+        for (const double seconds : timer_->take_steps())
+            own_seconds_.add(seconds);
+    }
     const auto own = own_seconds_.value();
     if (ranks.size() == 1 || !own || step < reported_ + steps_between) return;
     reported_ = step;

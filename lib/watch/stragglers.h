@@ -1,10 +1,10 @@
 // Finds ranks that are slower than others with the same work.
 //
 // Each rank measures its own part of a step: from taking the batch to the end of the step's
-// operations, without waits for communication. The median of the last 50 steps counts. Ranks of one
-// pipeline stage that had the same number of microbatches in these steps had the same work, so they
-// are compared with each other. Works only for backends that compute while the host calls: host
-// time does not measure a GPU.
+// operations, without waits for communication. A device that computes while the host goes on is
+// measured by its own events. The median of the last 50 steps counts. Ranks of one pipeline stage
+// that had the same number of microbatches in these steps had the same work, so they are compared
+// with each other.
 #pragma once
 
 #include <chrono>
@@ -54,17 +54,22 @@ public:
     void begin_step(std::int64_t microbatches);
     void end_step();
 
-    /// All ranks call it after the same steps. Rank 0 warns of slow ranks, of each at most once in
-    /// 50 steps. Ranks communicate at most once in 10 steps.
+    /// True once a device measures the steps, for backends that compute while the host goes on.
+    bool times_device() const { return timer_ != nullptr; }
+
+    /// All ranks call it after the same steps, with none in flight. Rank 0 warns of slow ranks, of
+    /// each at most once in 50 steps. Ranks communicate at most once in 10 steps.
     void report(std::int64_t step, const MpiSession& ranks, const MeshShape& mesh);
 
     void on_started(const CommCall& /*call*/) override {}
     void on_waiting(const CommCall& call) override;
     void on_finished(const CommCall& call) override;
+    void on_timer(DeviceTimer& timer) override { timer_ = &timer; }
 
 private:
     using Clock = std::chrono::steady_clock;
 
+    DeviceTimer* timer_ = nullptr;
     Clock::time_point began_;
     Clock::time_point waits_since_;
     Clock::duration waited_{};  ///< in this step

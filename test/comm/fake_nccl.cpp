@@ -55,6 +55,11 @@ Tensor tensor(const void* data, std::size_t count, ncclDataType_t type) {
     return {bytes, dtype_of(type), {static_cast<std::int64_t>(count)}};
 }
 
+/// NCCL works on in the background.
+ncclResult_t state_now() {
+    return fake_state().polls_in_progress > 0 ? ncclInProgress : ncclSuccess;
+}
+
 ncclResult_t get_unique_id(ncclUniqueId* id) {
     std::fill(std::begin(id->internal), std::end(id->internal), id_byte);
     return ncclSuccess;
@@ -64,11 +69,11 @@ ncclResult_t init_rank(ncclComm_t* comm, int size, ncclUniqueId id, int rank,
                        ncclConfig_t* config) {
     const bool same_id = std::all_of(std::begin(id.internal), std::end(id.internal),
                                      [](char byte) { return byte == id_byte; });
-    if (!same_id || config->blocking != 1) return ncclInvalidArgument;
+    if (!same_id || config->blocking != 0) return ncclInvalidArgument;
     auto made = std::make_unique<Fake>();
     if (made->hosts.size() != size || made->hosts.rank() != rank) return ncclInvalidArgument;
     *comm = reinterpret_cast<ncclComm_t>(made.release());
-    return ncclSuccess;
+    return state_now();
 }
 
 ncclResult_t group_end() {
@@ -77,7 +82,7 @@ ncclResult_t group_end() {
     for (const auto& call : group())
         started.push_back(call());
     group().clear();
-    return ncclSuccess;
+    return state_now();
 }
 
 ncclResult_t all_reduce(const void* from, void* to, std::size_t count, ncclDataType_t type,
@@ -145,6 +150,10 @@ cuda::Nccl fake_nccl() {
     nccl.last_error = [](ncclComm_t) { return "its details"; };
     nccl.get_unique_id = get_unique_id;
     nccl.init_rank = init_rank;
+    nccl.finalize = [](ncclComm_t) {
+        ++fake_state().finalized;
+        return state_now();
+    };
     nccl.destroy = [](ncclComm_t comm) {
         ++fake_state().destroyed;
         remove(comm);
@@ -156,7 +165,9 @@ cuda::Nccl fake_nccl() {
         return ncclSuccess;
     };
     nccl.async_error = [](ncclComm_t, ncclResult_t* error) {
-        *error = fake_state().async_error;
+        const bool busy = fake_state().polls_in_progress > 0;
+        if (busy) --fake_state().polls_in_progress;
+        *error = busy ? ncclInProgress : fake_state().async_error;
         return ncclSuccess;
     };
     nccl.group_start = [] {

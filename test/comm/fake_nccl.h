@@ -12,7 +12,9 @@ cuda::Nccl fake_nccl();
 struct FakeState {
     ncclResult_t async_error = ncclSuccess;  ///< of every communicator
     ncclResult_t all_gather = ncclSuccess;   ///< what ncclAllGather returns
+    int polls_in_progress = 0;               ///< how often NCCL says that it is not done yet
     int open_groups = 0;
+    int finalized = 0;
     int destroyed = 0;
     int aborted = 0;
 };

@@ -1,7 +1,9 @@
 #include "host_runtime.h"
 
+#include <atomic>
 #include <cstdlib>
 #include <cstring>
+#include <limits>
 
 #include "base/error.h"
 #include "cuda/cuda_backend.h"
@@ -11,12 +13,31 @@ namespace gptrain {
 namespace test {
 namespace {
 
-/// The number of a stream, or of the stream on which an event was last recorded.
 int& number_in(void* handle) {
     return *static_cast<int*>(handle);
 }
 
+struct FakeEvent {
+    int stream = 0;             ///< on which it was last recorded
+    std::int64_t recorded = 0;  ///< after how many others
+};
+FakeEvent& event_in(void* handle) {
+    return *static_cast<FakeEvent*>(handle);
+}
+
+std::int64_t events_recorded = 0;
+std::int64_t events_before_hold = 0;
+std::atomic<std::int64_t> events_passed = std::numeric_limits<std::int64_t>::max();
+
 }  // namespace
+
+void hold_device_at(std::int64_t events) {
+    events_passed = events_before_hold + events;
+}
+void let_device_run() {
+    events_before_hold = events_recorded;
+    events_passed = std::numeric_limits<std::int64_t>::max();
+}
 
 std::vector<std::string>& issued() {
     static std::vector<std::string> all;
@@ -41,12 +62,17 @@ int& fake_devices() {
 
 namespace cuda {
 
+using test::event_in;
 using test::issued;
 using test::number_in;
 
 const Stream* compute_stream(const Backend& /*backend*/) {
     static const Stream stream;
     return &stream;
+}
+
+int device_index(const Backend& /*backend*/) {
+    return 0;
 }
 
 void set_wait_callback(Backend& /*backend*/, std::function<void()> poll) {
@@ -62,21 +88,24 @@ Stream::~Stream() {
 }
 void Stream::synchronize() const {}
 void Stream::wait(const Event& event) const {
-    issued().push_back(text(number_in(handle_), " waits for ", number_in(event.handle())));
+    issued().push_back(text(number_in(handle_), " waits for ", event_in(event.handle()).stream));
 }
 
 Event::Event(Purpose /*purpose*/) {
-    handle_ = reinterpret_cast<CUevent_st*>(new int(0));
+    handle_ = reinterpret_cast<CUevent_st*>(new test::FakeEvent);
 }
 Event::~Event() {
-    delete &number_in(handle_);
+    if (handle_ != nullptr) delete &event_in(handle_);
 }
 void Event::record(const Stream& stream) const {
-    number_in(handle_) = number_in(stream.handle());
-    issued().push_back(text(number_in(handle_), " records"));
+    event_in(handle_) = {number_in(stream.handle()), test::events_recorded++};
+    issued().push_back(text(event_in(handle_).stream, " records"));
+}
+double Event::milliseconds_since(const Event& start) const {
+    return static_cast<double>(event_in(handle_).recorded - event_in(start.handle()).recorded);
 }
 bool Event::done() const {
-    return true;
+    return event_in(handle_).recorded < test::events_passed;
 }
 
 std::byte* allocate(std::int64_t bytes, MemorySpace /*space*/) {

@@ -1,7 +1,9 @@
 // A stand-in for the CUDA runtime that computes nothing: its streams are numbers, its memory is
-// host memory. It records calls, so that tests can check the order of streams.
+// host memory. It records calls, so that tests can check the order of streams. From one recorded
+// event to the next its clock advances by 1 ms.
 #pragma once
 
+#include <cstdint>
 #include <functional>
 #include <string>
 #include <vector>
@@ -13,6 +15,10 @@ namespace gptrain::test {
 std::vector<std::string>& issued();
 /// The number of the stream with this handle.
 int number_of(const void* stream);
+/// How many of the events recorded since the last call of `let_device_run` the device has passed.
+void hold_device_at(std::int64_t events);
+/// The device passes all events, as at first.
+void let_device_run();
 /// What the backend was told to check while it waits.
 std::function<void()>& asked_while_waiting();
 /// The devices that a process sees; the UUID of device i is "GPU-i".

@@ -6,6 +6,7 @@
 #include "cpu/cpu_backend.h"
 #include "cuda/nccl/communicator.h"
 #include "cuda/nccl/device_choice.h"
+#include "cuda/nccl/device_operations.h"
 #include "cuda/nccl/mesh.h"
 #include "fake_nccl.h"
 #include "host_runtime.h"
@@ -14,25 +15,31 @@
 namespace gptrain::test {
 namespace {
 
+/// What later cases see is not what this one has left.
+struct CleanState {
+    CleanState() = default;
+    CleanState(const CleanState&) = delete;
+    CleanState& operator=(const CleanState&) = delete;
+    ~CleanState() { fake_state() = {}; }
+};
+
+std::unique_ptr<Communicator> connect_all(
+    Backend& backend, const cuda::Stream& compute,
+    std::shared_ptr<cuda::DeviceOperations> operations = nullptr) {
+    auto hosts = std::make_unique<MpiCommunicator>(
+        session(), MpiGroup{.color = 0, .key = session().rank()}, backend);
+    return std::make_unique<cuda::NcclCommunicator>(fake_nccl(), std::move(hosts), compute, "tp",
+                                                    std::move(operations));
+}
+
 /// A communicator of all ranks on stream `comm`, used from stream `compute`.
 struct Rig {
-    Rig() = default;
-    Rig(const Rig&) = delete;
-    Rig& operator=(const Rig&) = delete;
-    ~Rig() { fake_state() = {}; }
-
+    CleanState state;
     std::unique_ptr<Backend> backend = cpu::make_backend();
     cuda::Stream compute;
-    std::unique_ptr<Communicator> all = connect();
+    std::unique_ptr<Communicator> all = connect_all(*backend, compute);
     int compute_number = number_of(compute.handle());
     int comm_number = compute_number + 1;
-
-    std::unique_ptr<Communicator> connect() {
-        auto hosts = std::make_unique<MpiCommunicator>(
-            session(), MpiGroup{.color = 0, .key = session().rank()}, *backend);
-        return std::make_unique<cuda::NcclCommunicator>(fake_nccl(), std::move(hosts), compute,
-                                                        "tp");
-    }
 };
 
 /// The Error that f throws.
@@ -77,8 +84,140 @@ TEST_CASE("Operations come after the computation before them, computation after 
     rig.all->all_reduce(whole->slice(0, 0, 0), Reduce::sum).wait();
     CHECK(issued().empty());
     rig.all.reset();
+    CHECK(fake_state().finalized == 1);
     CHECK(fake_state().destroyed == 1);
     CHECK(fake_state().aborted == 0);
+}
+
+TEST_CASE("NCCL is asked until it has connected the ranks, or lost one") {
+    const CleanState state;
+    fake_state().polls_in_progress = 5;
+    {
+        const Rig rig;
+        CHECK(fake_state().polls_in_progress == 0);
+        // Also where an operation connects ranks.
+        fake_state().polls_in_progress = 3;
+        const Array x(*rig.backend, DType::f32, {3});
+        rig.all->all_reduce(*x, Reduce::sum).wait();
+        CHECK(fake_state().polls_in_progress == 0);
+        fake_state().polls_in_progress = 3;
+    }
+    fake_state().polls_in_progress = 5;
+    fake_state().async_error = ncclRemoteError;
+    const auto backend = cpu::make_backend();
+    const cuda::Stream compute;
+    CHECK(error_of([&] { connect_all(*backend, compute); }).code() == ExitCode::hang);
+    CHECK(fake_state().aborted == 1);
+}
+
+namespace {
+
+/// Keeps what it hears.
+struct Heard final : CommListener {
+    std::vector<std::string> lines;
+    DeviceProgress device;
+    int device_calls = 0;
+
+    void on_started(const CommCall& call) override { add("starts ", call); }
+    void on_waiting(const CommCall& call) override { add("waits in ", call); }
+    void on_finished(const CommCall& call) override { add("has ", call); }
+    void on_device(const DeviceProgress& progress) override {
+        device = progress;
+        ++device_calls;
+    }
+    void add(std::string_view what, const CommCall& call) {
+        lines.push_back(text(what, call.operation, ' ', call.number, " on ", name_of(call.axis)));
+    }
+};
+
+}  // namespace
+
+TEST_CASE("The device tells which of the issued operations it runs") {
+    const CleanState state;
+    let_device_run();
+    Heard heard;
+    const auto backend = cpu::make_backend();
+    const cuda::Stream compute;
+    const auto operations = std::make_shared<cuda::DeviceOperations>(heard, compute);
+    const auto all =
+        observed([&](const RankGroup&) { return connect_all(*backend, compute, operations); },
+                 *operations)({.axis = Axis::tp, .id = 0, .rank = session().rank(), .size = 2});
+    // What the constructor runs is none of the rank's operations.
+    operations->poll();
+    CHECK(heard.device_calls == 0);
+
+    let_device_run();
+    hold_device_at(0);
+    const Array x(*backend, DType::f32, {3});
+    Pending first = all->all_reduce(*x, Reduce::sum);
+    Pending second = all->all_reduce(*x, Reduce::sum);
+    first.wait();
+    second.wait();
+    const auto after = [&](std::int64_t events) {
+        hold_device_at(events);
+        operations->poll();
+        const auto& running = heard.device.running;
+        return text(heard.device.unfinished, " left, ", heard.device.started[0], " started, ",
+                    running ? text(running->operation, ' ', running->number) : "none runs");
+    };
+    // Each has an event before and one after it.
+    CHECK(after(0) == "2 left, 0 started, none runs");
+    CHECK(after(1) == "2 left, 1 started, all_reduce 1");
+    CHECK(after(2) == "1 left, 1 started, none runs");
+    CHECK(after(3) == "1 left, 2 started, all_reduce 2");
+    CHECK(heard.device_calls == 4);
+    // As long as nothing happens nobody is called.
+    operations->poll();
+    CHECK(heard.device_calls == 4);
+    CHECK(after(4) == "0 left, 2 started, none runs");
+    CHECK(heard.lines.size() == 6);
+    let_device_run();
+}
+
+TEST_CASE("The own time of a step is that without waits for communication") {
+    const cuda::Stream compute;
+    cuda::StepTimer timer(compute);
+    const cuda::Event finished;
+    let_device_run();
+    hold_device_at(0);
+    // Outside a step nothing is measured.
+    timer.wait(finished);
+    const auto step = [&](int waits) {
+        timer.begin_step();
+        for (int i = 0; i < waits; ++i) {
+            finished.record(compute);
+            timer.wait(finished);
+        }
+        timer.end_step();
+    };
+    step(1);  // 5 events: 4 ms, 1 of them waiting
+    step(3);  // 11 events: 10 ms, 3 of them waiting
+    CHECK(timer.take_steps().empty());
+    hold_device_at(4);
+    timer.collect_if_free();
+    CHECK(timer.take_steps().empty());
+    hold_device_at(5);
+    CHECK(timer.take_steps() == std::vector<double>{1e-3 * 3});
+    hold_device_at(16);
+    timer.collect_if_free();
+    step(0);
+    CHECK(timer.take_steps() == std::vector<double>{1e-3 * 7});
+    let_device_run();
+    CHECK(timer.take_steps() == std::vector<double>{1e-3 * 1});
+}
+
+TEST_CASE("A connection is an operation that ranks wait in") {
+    const CleanState state;
+    Heard heard;
+    const auto backend = cpu::make_backend();
+    const Mesh mesh =
+        cuda::nccl_mesh(session(), {.tensor = session().size()}, {}, *backend, &heard);
+    if (session().size() == 1) return;
+    REQUIRE(heard.lines.size() > 3);
+    CHECK(heard.lines[0] == "starts connect 0 on tp");
+    CHECK(heard.lines[1] == "waits in connect 0 on tp");
+    CHECK(heard.lines[2] == "has connect 0 on tp");
+    CHECK(heard.lines[3] == "starts connect 0 on cp");
 }
 
 TEST_CASE("A lost rank ends the communicator") {

@@ -7,6 +7,7 @@
 
 #include "catch.h"
 #include "support/temp_folder.h"
+#include "watch/hang_report.h"
 #include "watch/process_state.h"
 #include "watch/progress.h"
 #include "watch/watchdog.h"
@@ -62,6 +63,78 @@ TEST_CASE("a rank's record says what it does and last did with others") {
     progress.on_wait("largest");
     CHECK(said() == "step 12, waits in largest 1 on world");
     CHECK(heartbeats.own().moves() == 9);
+}
+
+TEST_CASE("a rank's device says what the rank waits for, unless its host waits") {
+    const MpiSession session;
+    const Heartbeats heartbeats(session);
+    Progress progress(heartbeats.own());
+    const auto said = [&] { return to_text(heartbeats.own().record()); };
+    progress.phase("step", 12);
+    // The host is two operations ahead, and waits for the device.
+    for (const std::int64_t number : {6, 7, 8}) {
+        const CommCall call = {Axis::dp, 2, "all_reduce", number, 100};
+        progress.on_started(call);
+        progress.on_waiting(call);
+        progress.on_finished(call);
+    }
+    CHECK(said() == "step 12, after all_reduce 8 on dp");
+    DeviceProgress device = {
+        .unfinished = 3, .running = CommCall{Axis::dp, 2, "all_reduce", 6, 100}, .started = {}};
+    device.started[2] = 6;
+    const std::int64_t moves = heartbeats.own().moves();
+    progress.on_device(device);
+    CHECK(said() == "step 12, waits in all_reduce 6 on dp");
+    CHECK(heartbeats.own().record().started[2] == 6);
+    CHECK(heartbeats.own().moves() == moves + 1);
+    // It computes.
+    device.unfinished = 2;
+    device.running.reset();
+    progress.on_device(device);
+    CHECK(said() == "step 12, after all_reduce 8 on dp");
+    CHECK(heartbeats.own().record().waiting == 0);
+    progress.on_wait("largest");
+    CHECK(said() == "step 12, waits in largest 1 on world");
+    CHECK(heartbeats.own().record().started[2] == 6);
+    progress.on_wait_end();
+    progress.on_device({});
+    CHECK(heartbeats.own().record().started[2] == 8);
+}
+
+TEST_CASE("of ranks whose hosts all wait for devices the one is named that computes") {
+    // Two dp ranks: the device of rank 1 has not come to operation 7, that of rank 0 runs it.
+    const MeshShape mesh = {.data = 2};
+    std::vector<RankView> ranks(2);
+    for (RankView& rank : ranks)
+        rank.record.started[static_cast<std::size_t>(Axis::dp)] = 20;
+    CHECK(find_culprit(ranks, mesh) == Culprit{0, HangCause::busy});
+    DeviceRecord device;
+    device.unfinished = 14;
+    device.started.fill(6);
+    ranks[1].record = with_device(ranks[1].record, device);
+    device.axis = ShortText<24>("dp");
+    device.number = 7;
+    device.waiting = 1;
+    device.started[static_cast<std::size_t>(Axis::dp)] = 7;
+    ranks[0].record = with_device(ranks[0].record, device);
+    CHECK(find_culprit(ranks, mesh) == Culprit{1, HangCause::busy});
+}
+
+TEST_CASE("a rank that never connects is named by those that do") {
+    const MpiSession session;
+    const Heartbeats heartbeats(session);
+    Progress progress(heartbeats.own());
+    std::vector<RankView> ranks(3);
+    ranks[1].record = heartbeats.own().record();
+    const CommCall connection = {Axis::tp, 0, "connect", 0, 0};
+    progress.on_started(connection);
+    progress.on_waiting(connection);
+    ranks[0].record = ranks[2].record = heartbeats.own().record();
+    CHECK(to_text(ranks[0].record) == "start, waits in connect 0 on tp");
+    CHECK(find_culprit(ranks, {.tensor = 3}) == Culprit{1, HangCause::busy});
+    // Even if it waits for something else.
+    ranks[1].record.waiting = 1;
+    CHECK(find_culprit(ranks, {.tensor = 3}) == Culprit{1, HangCause::behind});
 }
 
 TEST_CASE("a rank that moves, or works on files, is left alone") {

@@ -30,6 +30,34 @@ TEST_CASE("the median of the last 50 values, once there are so many") {
     CHECK(median.value() == 9);
 }
 
+namespace {
+
+class FakeTimer final : public DeviceTimer {
+public:
+    void begin_step() override { ++begun; }
+    void end_step() override { ++ended; }
+    std::vector<double> take_steps() override { return {}; }
+    int begun = 0;
+    int ended = 0;
+};
+
+}  // namespace
+
+TEST_CASE("a device measures its steps itself") {
+    StragglerWatch watch;
+    CHECK_FALSE(watch.times_device());
+    FakeTimer timer;
+    CommListeners listeners;
+    listeners.add(watch);
+    listeners.on_timer(timer);
+    CHECK(watch.times_device());
+    watch.begin_step(4);
+    watch.begin_step(4);
+    watch.end_step();
+    CHECK(timer.begun == 2);
+    CHECK(timer.ended == 1);
+}
+
 TEST_CASE("a rank a fifth slower than the middle one of its stage is found") {
     const MeshShape mesh = {.data = 4};
     const std::vector<double> even = {1.0, 1.1, 0.9, 1.19};
