@@ -57,7 +57,7 @@ private:
     StdinLines lines_;
 };
 
-std::int64_t whole_number(const std::string& word) {
+std::int64_t parse_whole_number(const std::string& word) {
     const auto value = parse_int(word);
     if (!value || *value < 1 || *value > max_new_ranks)
         fail(ExitCode::usage, "new: '", word, "' is not a number from 1 to ", max_new_ranks);
@@ -86,7 +86,7 @@ void ask_for_the_rest(NewOptions& options) {
         options.hardware = questions.ask(text("Hardware: ", names, " or a file (empty: this CPU)"));
     }
     const std::string ranks = questions.ask("Ranks (empty: 1)");
-    if (!ranks.empty()) options.ranks = whole_number(ranks);
+    if (!ranks.empty()) options.ranks = parse_whole_number(ranks);
     if (options.output.empty())
         options.output = questions.ask("File to write (empty: by the data's name)");
 }

@@ -30,9 +30,9 @@ private:
 };
 
 constexpr std::array<std::int64_t, axes> none_started() {
-    std::array<std::int64_t, axes> none{};
-    none.fill(-1);
-    return none;
+    std::array<std::int64_t, axes> started{};
+    started.fill(-1);
+    return started;
 }
 
 /// Where a rank is.
