@@ -18,26 +18,46 @@ cd "$(dirname "${BASH_SOURCE[0]}")/.."
 scripts/install_dependencies.sh >&2
 build=${BUILD:-build/cpu}
 [[ -n ${BUILD:-} ]] || cmake --preset cpu >&2
-cmake --build "$build" --target bench_scale >&2
+cmake --build "$build" --target bench_scale bench_watch >&2
 folder=$(mktemp -d "${folder:-$build}/bench-scale-XXXXXX")
 trap 'rm -rf "$folder"' EXIT
 
-# shellcheck disable=SC2086  # words
-"$build/test/bench/bench_scale" "$folder" $ranks | tee /dev/stderr | awk -F'"what":"|","seconds":|,"bytes":' '
-    {
-        split($1, start, /[:,]/)
-        sub(/}$/, "", $4)
-        if (!($2 in seen)) { seen[$2] = 1; order[++rows] = $2 }
-        if (!(start[2] in column)) { column[start[2]] = ++columns; ranks[columns] = start[2] }
-        cell[$2, start[2]] = sprintf("%.3g s, %.3g MB", $3, $4 / 1e6)
+# watched: the lines of bench_watch as rows.
+watched() {
+    awk -F'[:,]' '{
+        for (i = 1; i < NF; i += 2) { gsub(/[{"]/, "", $i); value[$i] = $(i + 1) }
+        row("beat", "a beat, every rank")
+        row("pass", "near a hang, every node: reads the news of the monitors")
+        row("monitor_pass", "near a hang, a monitor: reads the news of all nodes")
+        row("report", "a hang, one rank: reads all and reports")
     }
-    END {
-        line = "| work |"; rule = "|---|"
-        for (i = 1; i <= columns; ++i) { line = line " " ranks[i] " ranks |"; rule = rule "---|" }
-        print line; print rule
-        for (row = 1; row <= rows; ++row) {
-            line = "| " order[row] " |"
-            for (i = 1; i <= columns; ++i) line = line " " cell[order[row], ranks[i]] " |"
-            print line
-        }
+    function row(key, what) {
+        printf "{\"ranks\":%s,\"what\":\"%s\",\"seconds\":%s,\"bytes\":%s}\n", value["ranks"], what,
+            value[key "_s"], value[key "_bytes"]
     }'
+}
+
+# table: the rows by work and number of ranks.
+table() {
+    awk -F'"ranks":|,"what":"|","seconds":|,"bytes":|}$' '
+        !($3 in seen) { seen[$3] = 1; works[++rows] = $3 }
+        !($2 in known) { known[$2] = 1; ranks[++columns] = $2 }
+        { cell[$3, $2] = sprintf("%.3g s, %.3g MB", $4, $5 / 1e6) }
+        END {
+            line = "| work |"
+            rule = "|---|"
+            for (i = 1; i <= columns; ++i) { line = line " " ranks[i] " ranks |"; rule = rule "---|" }
+            print line "\n" rule
+            for (row = 1; row <= rows; ++row) {
+                line = "| " works[row] " |"
+                for (i = 1; i <= columns; ++i) line = line " " cell[works[row], ranks[i]] " |"
+                print line
+            }
+        }'
+}
+
+# shellcheck disable=SC2086  # words
+{
+    "$build/test/bench/bench_scale" "$folder" $ranks
+    "$build/test/watch/bench_watch" "$folder" $ranks | watched
+} | tee /dev/stderr | table

@@ -39,7 +39,7 @@ double seconds_of(const std::function<void()>& work) {
 }
 
 void print_row(std::int64_t ranks, const char* what, double seconds, std::int64_t bytes) {
-    std::printf("{\"ranks\":%lld,\"what\":\"%s\",\"seconds\":%.4f,\"bytes\":%lld}\n",
+    std::printf("{\"ranks\":%lld,\"what\":\"%s\",\"seconds\":%.3e,\"bytes\":%lld}\n",
                 static_cast<long long>(ranks), what, seconds, static_cast<long long>(bytes));
     std::fflush(stdout);
 }
