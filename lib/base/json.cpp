@@ -59,6 +59,10 @@ public:
             json_.substr(0, std::min(position == 0 ? 0 : position - 1, json_.size()));
         const auto line = 1 + std::count(before.begin(), before.end(), '\n');
         const auto column = before.size() - (before.rfind('\n') + 1) + 1;
+        constexpr int out_of_range = 406;
+        if (error.id == out_of_range)
+            fail(ExitCode::bad_input, source_, ":", line, ":", column,
+                 ": a number is too large for double precision");
         std::string_view why = error.what();
         if (const auto at = why.rfind("- "); at != std::string_view::npos)
             why.remove_prefix(at + 2);

@@ -81,6 +81,11 @@ void check_gguf_model(const ModelShape& model) {
         no_architecture(hf_class, "model.head_dim ", model.head_dim,
                         ": it needs model.hidden_size / model.num_attention_heads");
     }
+    if (model.activation == Activation::gelu_erf) {
+        no_architecture(hf_class,
+                        "model.activation gelu_erf: its GELU is the tanh form; export "
+                        "with --format hf");
+    }
     if (!model.rope_scaling) return;
     const RopeScaling& scaling = *model.rope_scaling;
     if (scaling.kind == RopeScalingKind::llama3 && !is_llama(hf_class))

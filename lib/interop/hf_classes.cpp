@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <utility>
 
 #include "base/error.h"
 
@@ -37,6 +38,20 @@ constexpr auto classes = std::to_array<HfClassNames>({
      .tied = true},
 });
 
+/// Puts `theirs` in the place of the key `ours`.
+void replace_key(std::string& message, std::string_view ours, std::string_view theirs) {
+    const auto goes_on = [](char c) { return c == '_' || (c >= 'a' && c <= 'z'); };
+    for (std::size_t at = message.find(ours); at != message.npos; at = message.find(ours, at)) {
+        const std::size_t end = at + ours.size();
+        if (end < message.size() && goes_on(message[end])) {
+            at = end;
+        } else {
+            message.replace(at, ours.size(), theirs);
+            at += theirs.size();
+        }
+    }
+}
+
 [[noreturn]] void no_class(const auto&... what) {
     fail(ExitCode::usage, "no class of Hugging Face's transformers has ", what...);
 }
@@ -54,6 +69,35 @@ const HfClassNames& names_of(HfClass hf_class) {
                          [&](const HfClassNames& names) { return names.hf_class == hf_class; });
 }
 
+std::string_view activation_word(const HfClassNames& names, Activation activation) {
+    return activation == Activation::gelu_erf ? "gelu" : names.activation_word;
+}
+
+std::string with_hf_keys(std::string message, HfClass hf_class) {
+    const HfClassNames& names = names_of(hf_class);
+    const std::pair<std::string_view, std::string_view> keys[] = {
+        {"model.num_layers", names.layers},
+        {"model.hidden_size", names.hidden},
+        {"model.num_attention_heads", names.heads},
+        {"model.num_query_groups", "num_key_value_heads"},
+        {"model.ffn_hidden_size", names.ffn},
+        {"model.max_position_embeddings", names.positions},
+        {"training.seq_length", names.positions},
+        {"model.norm_eps", names.norm_eps},
+        {"model.init_std", "initializer_range"},
+        {"model.full_attention_layers", "layer_types"},
+        {"model.tie_embeddings", "tie_word_embeddings"},
+        {"data.eod_id", "eos_token_id"},
+    };
+    for (const auto& [ours, theirs] : keys)
+        replace_key(message, ours, theirs);
+    // The other keys have the same names there.
+    constexpr std::string_view section = "model.";
+    for (std::size_t at = message.find(section); at != message.npos; at = message.find(section, at))
+        message.erase(at, section.size());
+    return message;
+}
+
 const HfClassNames* find_class(std::string_view model_type) {
     const auto found = std::find_if(classes.begin(), classes.end(), [&](const HfClassNames& names) {
         return names.model_type == model_type;
@@ -65,7 +109,8 @@ HfClass hf_class_of(const ModelShape& model) {
     const bool rope = model.position_embedding == PositionEmbedding::rope;
     const bool rmsnorm = model.normalization == Normalization::rmsnorm;
     const bool swiglu = model.activation == Activation::swiglu;
-    const bool gelu = model.activation == Activation::gelu;
+    const bool gelu =
+        model.activation == Activation::gelu || model.activation == Activation::gelu_erf;
     const bool same_bias = model.qkv_bias == model.bias;
     const bool window = model.sliding_window.has_value();
     const bool all_windows = window && model.full_attention_layers.empty();

@@ -1,6 +1,7 @@
 // The classes of Hugging Face's transformers that compute what a model of ours does.
 #pragma once
 
+#include <string>
 #include <string_view>
 
 #include "spec/run_plan.h"
@@ -29,12 +30,18 @@ struct HfClassNames {
     std::string_view ffn = "intermediate_size";
     std::string_view positions = "max_position_embeddings";
     std::string_view activation = "hidden_act";
-    std::string_view activation_word = "silu";
+    std::string_view activation_word = "silu";  ///< the default
     std::string_view norm_eps = "rms_norm_eps";
     bool tied = false;  ///< the default of tie_word_embeddings
 };
 
 const HfClassNames& names_of(HfClass hf_class);
+
+/// Its word for an activation function.
+std::string_view activation_word(const HfClassNames& names, Activation activation);
+
+/// A message about keys of a run spec, with those of config.json in their place.
+std::string with_hf_keys(std::string message, HfClass hf_class);
 
 /// The class with this model_type; null if there is none.
 const HfClassNames* find_class(std::string_view model_type);

@@ -18,12 +18,13 @@ void check_file_name(const std::string& name, const std::string& source) {
 }
 
 /// The run spec of the model, checked like one that a user wrote. It has no data.
-RunSpec spec_of(const ModelSpec& model, const SpecialIds& ids, const std::string& source) {
+RunSpec spec_of(const HfConfig& config, const std::string& source) {
+    const ModelSpec& model = config.model;
     RunSpec spec;
     spec.name = "imported";
     spec.output_dir = absolute_path("runs/imported");
     spec.model = model;
-    spec.data.eod_id = ids.eos;
+    spec.data.eod_id = config.ids.eos;
     spec.training.seq_length = model.max_position_embeddings.value();
     spec.training.steps = 1;
     try {
@@ -31,7 +32,12 @@ RunSpec spec_of(const ModelSpec& model, const SpecialIds& ids, const std::string
         make_plan(checked, {.world_size = 1, .cuda = false, .dry_run = true});
         return checked;
     } catch (const Error& error) {
-        fail(ExitCode::bad_input, error.what());
+        // The place is one in a run spec that nobody sees.
+        std::string_view message = error.what();
+        message.remove_prefix(message.starts_with(source) ? source.size() : 0);
+        message.remove_prefix(std::min(message.find_first_not_of(":0123456789 "), message.size()));
+        fail(ExitCode::bad_input, source, ": ",
+             with_hf_keys(std::string(message), config.hf_class));
     }
 }
 
@@ -73,7 +79,7 @@ HfFolder::HfFolder(const std::filesystem::path& folder) : folder_(folder) {
     const std::filesystem::path path = folder / hf_config_name;
     const std::string source = path.string();
     config_ = read_hf_config(parse_json(read_file(path, max_hf_file_bytes), source), source);
-    spec_ = spec_of(config_.model, config_.ids, source);
+    spec_ = spec_of(config_, source);
     shape_ = shape_of(config_.model);
     open_files();
     place_tensors();
@@ -95,7 +101,8 @@ const SafetensorsFile& HfFolder::open(const std::string& name) {
     const auto found = files_.find(name);
     if (found != files_.end()) return found->second;
     const std::filesystem::path path = folder_ / name;
-    require_path(path, ExitCode::bad_input, "file");
+    if (require_path(path, ExitCode::bad_input, "file") != std::filesystem::file_type::regular)
+        fail(ExitCode::bad_input, path.string(), ": not a regular file");
     return files_.emplace(name, SafetensorsFile(path)).first->second;
 }
 

@@ -78,6 +78,20 @@ const HfClassNames& class_in(const Config& config) {
     return *found;
 }
 
+Activation activation_in(const Config& config, const HfClassNames& names) {
+    if (names.activation_word == "silu") {
+        config.require(names.activation, "silu", "silu");
+        return Activation::swiglu;
+    }
+    const std::string word =
+        config.has(names.activation)
+            ? JsonReader(config.json(), config.source()).string(names.activation)
+            : std::string(names.activation_word);
+    if (word == "gelu") return Activation::gelu_erf;
+    if (word == "gelu_new" || word == "gelu_pytorch_tanh") return Activation::gelu;
+    config.refuse(names.activation, "gptrain has gelu, gelu_new and gelu_pytorch_tanh");
+}
+
 /// "rope_type", or as version 4 called it at first, "type".
 std::string rope_type_in(const Config& rope) {
     for (const std::string_view key : {"rope_type", "type"})
@@ -207,7 +221,6 @@ void read_stablelm(const Config& config, ModelSpec& model) {
 
 void read_starcoder2(const Config& config, ModelSpec& model) {
     model.normalization = Normalization::layernorm;
-    model.activation = Activation::gelu;
     model.bias = config.flag("use_bias", true);
     read_window(config, model);
 }
@@ -223,7 +236,6 @@ void read_variant(const Config& config, const HfClassNames& names, ModelSpec& mo
     if (names.hf_class == HfClass::gpt2) return read_gpt2(config, model);
     model.position_embedding = PositionEmbedding::rope;
     model.normalization = Normalization::rmsnorm;
-    model.activation = Activation::swiglu;
     switch (names.hf_class) {
         case HfClass::gpt2: break;
         case HfClass::llama: read_llama(config, model); break;
@@ -265,7 +277,7 @@ HfConfig read_hf_config(const Json& json, const std::string& source) {
         is_gpt2 ? config.size(names.ffn, 4 * model.hidden_size) : config.size(names.ffn);
     model.vocab_size = config.size("vocab_size");
     model.max_position_embeddings = config.size(names.positions);
-    config.require(names.activation, names.activation_word, names.activation_word);
+    model.activation = activation_in(config, names);
     model.norm_eps = config.number(names.norm_eps, names.norm_eps == "rms_norm_eps" ? 1e-6 : 1e-5);
     model.tie_embeddings = config.flag("tie_word_embeddings", names.tied);
     model.init_std = config.number("initializer_range", model.init_std);

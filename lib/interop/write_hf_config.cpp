@@ -15,14 +15,14 @@ std::string_view dtype_word(DType dtype) {
     }
 }
 
-Json gpt2_config(const ModelShape& model) {
+Json gpt2_config(const ModelShape& model, const HfClassNames& names) {
     return {{"n_layer", model.layers},
             {"n_embd", model.hidden},
             {"n_head", model.heads},
             {"n_inner", model.ffn},
             {"n_positions", model.max_positions},
             {"n_ctx", model.max_positions},
-            {"activation_function", "gelu_new"},
+            {"activation_function", activation_word(names, model.activation)},
             {"layer_norm_epsilon", model.norm_eps},
             {"initializer_range", model.init_std},
             {"resid_pdrop", model.dropout},
@@ -103,7 +103,7 @@ Json rope_config(const ModelShape& model, const HfClassNames& names) {
                    {"head_dim", model.head_dim},
                    {"intermediate_size", model.ffn},
                    {"max_position_embeddings", model.max_positions},
-                   {"hidden_act", names.activation_word},
+                   {"hidden_act", activation_word(names, model.activation)},
                    {"initializer_range", model.init_std},
                    {"attention_dropout", model.dropout}};
     config[std::string(names.norm_eps)] = model.norm_eps;
@@ -122,7 +122,8 @@ Json rope_config(const ModelShape& model, const HfClassNames& names) {
 Json hf_config(const ModelShape& model, const SpecialIds& ids, DType dtype) {
     const HfClassNames& names = names_of(hf_class_of(model));
     Json config = {{"architectures", {names.architecture}}, {"model_type", names.model_type}};
-    config.update(names.hf_class == HfClass::gpt2 ? gpt2_config(model) : rope_config(model, names));
+    config.update(names.hf_class == HfClass::gpt2 ? gpt2_config(model, names)
+                                                  : rope_config(model, names));
     config["vocab_size"] = model.vocab;
     config["tie_word_embeddings"] = model.tie_embeddings;
     config["bos_token_id"] = or_null(ids.bos);

@@ -152,6 +152,9 @@ TEST_CASE("what llama.cpp has not is an error that names the key") {
     CHECK(test::contains(refused("qwen3", llama3), "qwen3 of llama.cpp has no model.rope_scaling"));
     CHECK(refused("llama", llama3).empty());
     CHECK(test::contains(
+        refused("gpt2", [](ModelShape& model) { model.activation = Activation::gelu_erf; }),
+        "gpt2 of llama.cpp has no model.activation gelu_erf"));
+    CHECK(test::contains(
         refused("qwen2", [](ModelShape& model) { model.rope_scaling->beta_fast = 8; }),
         "model.rope_scaling with beta_fast 8 and beta_slow 1"));
     CHECK(test::contains(refused("starcoder2", [](ModelShape& model) { model.head_dim = 8; }),

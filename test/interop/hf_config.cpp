@@ -1,5 +1,7 @@
 #include "interop/hf_config.h"
 
+#include <fstream>
+
 #include "catch.h"
 #include "interop/hf_folder.h"
 #include "support/temp_folder.h"
@@ -69,6 +71,55 @@ TEST_CASE("windows and stretched rotations become keys of the run spec") {
     CHECK(read(yarn).qkv_bias == true);
 }
 
+TEST_CASE("both forms of GELU are read in all their spellings") {
+    const auto read = [](const Json& members) {
+        Json config = llama();
+        config["architectures"] = nullptr;
+        config.update(members);
+        return read_hf_config(config, "config.json").model.activation;
+    };
+    const Json gpt2 = {
+        {"model_type", "gpt2"}, {"n_layer", 2}, {"n_embd", 16}, {"n_head", 4}, {"n_positions", 32}};
+    for (const auto& [members, key] :
+         {std::pair(gpt2, "activation_function"),
+          std::pair(Json{{"model_type", "starcoder2"}}, "hidden_act")}) {
+        Json config = members;
+        CHECK(read(config) == Activation::gelu);
+        for (const char* tanh : {"gelu_new", "gelu_pytorch_tanh"}) {
+            config[key] = tanh;
+            CHECK(read(config) == Activation::gelu);
+        }
+        config[key] = "gelu";
+        CHECK(read(config) == Activation::gelu_erf);
+    }
+}
+
+TEST_CASE("a fault in the sizes names the keys of config.json, and no place in a run spec") {
+    const auto fault = [](const Json& members) {
+        Json config = llama();
+        config["architectures"] = nullptr;
+        config.update(members);
+        const test::TempFolder folder;
+        std::ofstream(folder / "config.json") << to_line(config);
+        const std::string message =
+            test::message_of(ExitCode::bad_input, [&] { HfFolder(folder.path()); });
+        const std::string source = (folder / "config.json").string() + ": ";
+        CHECK(message.starts_with(source));
+        return message.substr(source.size());
+    };
+    CHECK(fault({{"num_key_value_heads", 3}}) ==
+          "num_attention_heads 4 is not a multiple of 3, num_key_value_heads; set "
+          "num_attention_heads to 3 or 6, or change the latter");
+    CHECK(fault({{"rms_norm_eps", 1e30}}) ==
+          "rms_norm_eps: found 1.0e+30, must be a number from 1e-30 to 1");
+    CHECK(fault({{"model_type", "gpt2"},
+                 {"n_layer", 200000},
+                 {"n_embd", 16},
+                 {"n_head", 4},
+                 {"n_positions", 32}}) ==
+          "n_layer: found 200000, must be an integer from 1 to 100000");
+}
+
 TEST_CASE("special ids may be lists, and those outside the vocabulary are left out") {
     Json config = llama();
     config.update({{"bos_token_id", 50256}, {"eos_token_id", {3, 4}}});
@@ -104,6 +155,14 @@ TEST_CASE("what no key of the run spec expresses is an error that names key and 
           {"sliding_window", 8},
           {"layer_types", {"full_attention", "chunked_attention"}}},
          "gptrain has full_attention and sliding_attention"},
+        {{{"model_type", "gpt2"},
+          {"architectures", nullptr},
+          {"n_layer", 2},
+          {"n_embd", 16},
+          {"n_head", 4},
+          {"n_positions", 32},
+          {"activation_function", "relu"}},
+         "'activation_function' is \"relu\"; gptrain has gelu, gelu_new and gelu_pytorch_tanh"},
         {{{"quantization_config", {{"bits", 4}}}}, "'quantization_config' is {\"bits\":4}"},
         {{{"hidden_size", 0}}, "'hidden_size' is 0"},
         {{{"hidden_size", -16}}, "'hidden_size' is -16"},

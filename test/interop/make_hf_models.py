@@ -49,6 +49,10 @@ MODELS = {
                            rope_parameters=dict(rope_theta=1000.0, rope_type="yarn", factor=4.0,
                                                 original_max_position_embeddings=8)),
     "qwen3": lambda: model(tf.Qwen3ForCausalLM, **SIZES, head_dim=8, tie_word_embeddings=True),
+    "gpt2_erf": lambda: model(tf.GPT2LMHeadModel, vocab_size=40, n_embd=16, n_layer=2, n_head=4,
+                              n_inner=24, n_positions=32, bos_token_id=1, eos_token_id=2,
+                              activation_function="gelu"),
+    "starcoder2_erf": lambda: model(tf.Starcoder2ForCausalLM, **SIZES, hidden_act="gelu"),
 }
 
 

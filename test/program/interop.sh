@@ -36,6 +36,16 @@ for dtype in bf16 fp16; do
 done
 expect_exit 0 "$gptrain" import bf16 --output from-bf16
 
+# The exact GELU goes both ways, but not to llama.cpp.
+train 0 exact training.steps=2 model.activation=gelu_erf
+expect_exit 0 "$gptrain" export exact --format hf --output hf-exact
+says hf-exact/config.json '"GPT2LMHeadModel"' '"activation_function": "gelu"'
+expect_exit 0 "$gptrain" import hf-exact --output from-exact
+expect_exit 0 "$gptrain" inspect from-exact
+says out "activation: gelu_erf"
+expect_exit 2 "$gptrain" export exact --format gguf --output none
+says err "gpt2 of llama.cpp has no model.activation gelu_erf" "--format hf"
+
 # What cannot be exported or imported leaves nothing.
 train 0 mixed model.normalization=rmsnorm
 expect_exit 2 "$gptrain" export mixed --format hf --output none
@@ -57,6 +67,15 @@ says err "faulty/model.safetensors"
 rm faulty/model.safetensors
 expect_exit 3 "$gptrain" import faulty --output none
 says err "has neither model.safetensors nor model.safetensors.index.json"
+mkfifo faulty/model.safetensors
+expect_exit 3 "$gptrain" import faulty --output none
+says err "faulty/model.safetensors: not a regular file"
+sed 's/"num_key_value_heads": 2/"num_key_value_heads": 3/' hf/config.json >faulty/config.json
+expect_exit 3 "$gptrain" import faulty --output none
+says err "faulty/config.json: num_attention_heads 2 is not a multiple of 3, num_key_value_heads;"
+sed 's/"rms_norm_eps": [^,]*/"rms_norm_eps": 1e999/' hf/config.json >faulty/config.json
+expect_exit 3 "$gptrain" import faulty --output none
+says err "a number is too large for double precision"
 (($(ls -A | grep -c '^none') == 0)) || fail "left over: $(ls -A)"
 
 # A signal leaves nothing either, or comes too late.
