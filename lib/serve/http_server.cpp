@@ -1,5 +1,6 @@
 #include "serve/http_server.h"
 
+#include <algorithm>
 #include <arpa/inet.h>
 #include <cerrno>
 #include <chrono>
@@ -171,6 +172,13 @@ private:
                                       MHD_ConnectionNotificationCode code) {
             static_cast<State*>(cls)->on_connection(connection, client, code);
         };
+        // What the library calls is given a C string: a NUL must not end it.
+        const auto unescape = [](void*, MHD_Connection*, char* url) {
+            const std::size_t size = MHD_http_unescape(url);
+            std::replace(url, url + size, '\0', '\x01');
+            return size;
+        };
+        using Unescape = std::size_t (*)(void*, MHD_Connection*, char*);
         using OnRequest = MHD_Result (*)(void*, MHD_Connection*, const char*, const char*,
                                          const char*, const char*, std::size_t*, void**);
         using OnEnd = void (*)(void*, MHD_Connection*, void**, MHD_RequestTerminationCode);
@@ -183,6 +191,7 @@ private:
             MHD_OPTION_CONNECTION_MEMORY_LIMIT, static_cast<std::size_t>(limits_.head_bytes),
             MHD_OPTION_CONNECTION_TIMEOUT, narrow<unsigned>(limits_.read_seconds),
             MHD_OPTION_NOTIFY_COMPLETED, static_cast<OnEnd>(on_end), this,
+            MHD_OPTION_UNESCAPE_CALLBACK, static_cast<Unescape>(unescape), nullptr,
             MHD_OPTION_NOTIFY_CONNECTION, static_cast<OnConnection>(on_connection), this,
             MHD_OPTION_END);
     }

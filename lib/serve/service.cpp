@@ -60,6 +60,9 @@ std::optional<HttpReply> Service::refuse(const HttpRequest& request) const {
         metrics_.count_request("refused", status);
         return http_error(status, why);
     };
+    const auto is_control = [](unsigned char c) { return c < 0x20 || c == 0x7F; };
+    if (std::any_of(request.path.begin(), request.path.end(), is_control))
+        return refused(400, "the path has a control character");
     // Without these two checks any web page that the user visits could talk to the model.
     if (options_.loopback && options_.token.empty() && !names_loopback(request.host))
         return refused(403, "the Host header must name this machine, such as localhost");
@@ -115,7 +118,8 @@ void Service::complete(const HttpRequest& http, const std::shared_ptr<HttpAnswer
     std::vector<Answer> answers = answers_of(request, prompts);
     const auto reader = std::make_shared<CompletionReply>(
         client, std::move(request), std::move(prompts),
-        ReplyContext{codec_, metrics_, http.path, new_id(), options_.model});
+        ReplyContext{codec_, metrics_, http.path, new_id(is_chat ? "chatcmpl" : "cmpl"),
+                     options_.model});
     for (Answer& answer : answers)
         answer.reader = reader;
     const HandOver result = hand_over(std::move(answers));
@@ -193,9 +197,9 @@ void Service::stop() {
     new_.clear();
 }
 
-std::string Service::new_id() {
+std::string Service::new_id(std::string_view kind) {
     const std::lock_guard lock(mutex_);
-    return text("cmpl-", started_, "-", ++ids_);
+    return text(kind, "-", started_, "-", ++ids_);
 }
 
 HttpReply Service::read_only(const HttpRequest& request) const {

@@ -61,7 +61,7 @@ private:
     HttpReply tokenizer_info() const;
     HttpReply tokenize(const std::string& body) const;
     HttpReply detokenize(const std::string& body) const;
-    std::string new_id();
+    std::string new_id(std::string_view kind);
 
     const PromptCodec& codec_;
     const ConversationCodec* conversations_;

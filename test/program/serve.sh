@@ -111,6 +111,13 @@ refused 404 "'model' must be 'tiny', or left out" '"prompt":"5","model":"other"'
 refused 400 "not valid JSON" '"prompt":'
 ask 400 /v1/chat/completions -d '{"messages":[{"role":"user","content":"5"}]}'
 says reply "start the server with --template"
+for path in /%00 /health%00x /%0a /v1/models%7f; do
+    ask 400 $path
+    says reply "the path has a control character"
+done
+complete 400 '"prompt":"5","temperature":1e999'
+says reply "a number is too large for double precision"
+says_not reply json.exception
 ask 404 /v2/completions -d '{}'
 ask 405 /v1/completions
 ask 405 /health -X DELETE
@@ -215,6 +222,7 @@ expect_exit 3 "$gptrain" serve --checkpoint run --token-file /dev/null
 serve --checkpoint run --template plain
 common='"messages":[{"role":"user","content":"light"}],"max_tokens":6,"temperature":0'
 ask 200 /v1/chat/completions -d "{$common}"
+says reply '"id":"chatcmpl-'
 says reply '"object":"chat.completion"' '"message":{"role":"assistant","content":"'
 expect_exit 0 "$gptrain" generate --checkpoint run --chat --template plain --prompt light --max-tokens 6 --temperature 0
 said=$(sed -n 's/.*"content":"\([^"]*\)".*/\1/p' reply)
