@@ -178,6 +178,8 @@ std::vector<Metric> summarize(std::span<const std::string_view> names,
             sum.value += result.shares.at(i).value;
             sum.weight += result.shares.at(i).weight;
         }
+        // As Megatron counts words, a text may have none.
+        if (sum.weight == 0) continue;
         const double r = sum.value / sum.weight;
         double squares = 0;
         for (const ItemResult& result : results) {

@@ -58,7 +58,8 @@ struct Metric {
     double standard_error = 0;
 };
 
-/// The metrics of all documents. Each of `results` has a share of each of `names`.
+/// The metrics of all documents, without those of which all weights are 0. Each of `results` has a
+/// share of each of `names`.
 std::vector<Metric> summarize(std::span<const std::string_view> names,
                               std::span<const ItemResult> results);
 

@@ -59,6 +59,13 @@ awk -F '"' '{ gsub(/[:, ]/, "", $3); value[$2] = $3 }
         exit !(same > 1.99999 && same < 2.00001 && adjusted > 0 && adjusted < loss)
     }' results || fail "perplexities of a text: $(cat results)"
 
+# A text of one word has none of Megatron's.
+echo -n light >text.txt
+eval_tasks text.yaml
+says results word_perplexity
+says_not results adjusted_perplexity inf null,\n
+printf 'and the earth was without form\nvoid darkness upon' >text.txt
+
 # Answers compare as the task says.
 answers() {
     {
