@@ -13,6 +13,7 @@
 #include "report/run_directory.h"
 #include "schedule/stage_plan.h"
 #include "spec/make_plan.h"
+#include "spec/plan_checks.h"
 #include "spinning.h"
 #include "start.h"
 #include "timeline.h"
@@ -64,11 +65,17 @@ void check_timeline(const std::string& path, const Device& device) {
     }
 }
 
+RunSpec load_training(const Options& options) {
+    RunSpec spec = load_run_spec(options.config, options.settings);
+    check_int8_training(spec);
+    return spec;
+}
+
 ExitCode train_as_rank(const Options& options, Ranks& ranks, Clock::time_point started) {
     const MpiSession& session = ranks.session();
     ranks.check_same_program();
     RunSpec spec;
-    session.run_on_all([&] { spec = load_run_spec(options.config, options.settings); });
+    session.run_on_all([&] { spec = load_training(options); });
     const Start common = start(ranks, spec, RunPaths{spec.output_dir}.cache());
     const Device& device = common.device;
     const RunPlan& plan = common.plan;
@@ -103,7 +110,7 @@ std::int64_t dry_run_ranks(const Options& options, const ParallelSpec& parallel)
 }
 
 void dry_run(const Options& options) {
-    const RunSpec spec = load_run_spec(options.config, options.settings);
+    const RunSpec spec = load_training(options);
     DryRunOptions dry;
     dry.timeline = options.timeline;
     dry.device_memory = device_memory_of(options.device_memory);

@@ -343,8 +343,7 @@ RunPlan make_plan(const RunSpec& spec, const PlanTarget& target) {
     try {
         return derive(spec, target);
     } catch (const Error& error) {
-        const std::string location = spec.locations.of(error.what());
-        fail(error.code(), location, location.empty() ? "" : ": ", error.what());
+        fail(error.code(), located(spec.locations.of(error.what()), error.what()));
     }
 }
 

@@ -2,16 +2,25 @@
 #pragma once
 
 #include <cstdint>
+#include <string>
 #include <string_view>
 
 #include "base/error.h"
 
 namespace gptrain {
 
+struct RunSpec;
+
 template <class... Parts>
 void require(bool condition, const Parts&... parts) {
     if (!condition) fail(ExitCode::usage, parts...);
 }
+
+/// Error (usage) if precision.frozen asks a training run for int8, but nothing would be kept so.
+void check_int8_training(const RunSpec& spec);
+
+/// A message about a key behind its location; a setting's names the key once.
+std::string located(const std::string& location, std::string_view message);
 
 /// Error (usage) unless a is a multiple of b. The message suggests the nearest valid values of a.
 void require_multiple(std::string_view a_key, std::int64_t a, std::string_view b_key,

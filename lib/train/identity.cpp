@@ -63,6 +63,13 @@ bool same_split(const nlohmann::json& before, const Json& now) {
     return no_validation(before) == no_validation(now);
 }
 
+/// Why a key that concerns data cannot change, and what to do; empty for other keys.
+std::string_view why_fixed(std::string_view key) {
+    if (!key.starts_with("data.validation") && !key.starts_with("data.split")) return "";
+    return "it decides which part of each source is for training, so the run could not go on in "
+           "its order, not even with data.on_change: continue; ";
+}
+
 /// The settings of a spec in YAML block style: "section.key" -> value.
 std::map<std::string, std::string> settings_of(const std::string& yaml) {
     std::map<std::string, std::string> settings;
@@ -190,9 +197,11 @@ void check_identity(const Json& saved, const Json& current, const std::string& c
             may_continue(key) && (split_holds || !key.starts_with("data.validation"));
         if (may_change && on_change == OnChange::go_on) return;
         fail(ExitCode::usage, checkpoint, ": cannot resume: ", key, " is ", old_value,
-             " in the checkpoint but ", new_value, " in the run spec; change it back, ",
+             " in the checkpoint but ", new_value, " in the run spec; ",
+             may_change ? "" : why_fixed(key), "change it back, ",
              may_change ? "set data.on_change: continue to go on with other data, " : "",
-             "or start a new run in another output_dir");
+             "or start a new run in another output_dir",
+             may_change || why_fixed(key).empty() ? "" : ", with init_from from these weights");
     };
     for (const auto& [key, unused] : now.items())
         compare(key);

@@ -7,6 +7,7 @@
 #include "base/error.h"
 #include "base/file.h"
 #include "data/token_index.h"
+#include "spec/plan_checks.h"
 #include "text/tokenizer.h"
 #include "train/identity.h"
 
@@ -20,8 +21,7 @@ auto with_key_location(const RunSpec& spec, std::string_view key, const Work& wo
     try {
         return work();
     } catch (const Error& error) {
-        const std::string location = spec.locations.of(key);
-        fail(error.code(), location, location.empty() ? "" : ": ", key, ": ", error.what());
+        fail(error.code(), located(spec.locations.of(key), text(key, ": ", error.what())));
     }
 }
 
@@ -84,7 +84,7 @@ std::optional<RunTasks> read_tasks(const RunSpec& spec, const RunPlan& plan,
         // Faults inside a file name that file.
         const std::string_view message = error.what();
         if (!message.starts_with("eval_tasks")) throw;
-        fail(error.code(), spec.locations.of(message), ": ", message);
+        fail(error.code(), located(spec.locations.of(message), message));
     }
 }
 
@@ -122,8 +122,10 @@ void take_mask(MlmSpec& mlm, const TokenizerInput& tokenizer, std::int64_t vocab
 CheckedInputs check_inputs(const RunSpec& spec, const RunPlan& plan) {
     if (spec.data.train.empty()) {
         const std::string key = "data.train";
-        fail(ExitCode::usage, spec.locations.of(key), ": ", key,
-             ": is empty; give the token files to train on, such as [{prefix: PATH}]");
+        fail(ExitCode::usage,
+             located(
+                 spec.locations.of(key),
+                 key + ": is empty; give the token files to train on, such as [{prefix: PATH}]"));
     }
     require_sources(spec, "data.train", spec.data.train);
     require_sources(spec, "data.validation", spec.data.validation);

@@ -11,7 +11,7 @@ says err "data.train.1.prefix: ../nothing.idx: no such file (relative to $work, 
 train 3 unmade "data.validation=[{prefix: $work/nothing}]"
 says err "data.validation.0.prefix: $work/nothing.idx: no such file; a token data set is"
 train 3 unmade data.tokenizer=missing.model
-says err "data.tokenizer: missing.model: no such file (relative to $work,"
+says err "error: --set data.tokenizer: missing.model: no such file (relative to $work,"
 train 3 unmade data.tokenizer=text.txt
 says err "data.tokenizer: $work/text.txt: is a text file, not a tokenizer; give a tokenizer.json or"
 train 2 unmade data.tokenizer=run.yaml

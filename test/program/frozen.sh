@@ -77,7 +77,7 @@ options=()
 
 # Patterns that cannot be meant.
 train 2 wrong 'training.frozen=[h.2.ln_1.weight]'
-says err "training.frozen: no tensor of the model matches 'h.2.ln_1.weight'"
+says err "error: --set training.frozen: no tensor of the model matches 'h.2.ln_1.weight'"
 train 2 wrong 'training.frozen=[h.0.attn.v.weight]'
 says err "training.frozen: h.0.attn.v.weight would be frozen, but not h.0.attn.q.weight"
 train 2 wrong 'training.frozen=["*"]'

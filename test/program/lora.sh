@@ -41,6 +41,11 @@ for compute in fp32 bf16; do
     same_run straight-$compute parts-$compute 20
 done
 
+# Without an adapter there is nothing to keep in int8.
+train 2 none precision.frozen=int8
+says err "error: --set precision.frozen: int8 is for the model of an adapter" \
+    "set adapter or remove precision.frozen"
+
 # The model in int8: the same, a little coarser.
 adapt 0 int8 precision.frozen=int8 training.steps=200 lr_schedule.decay_steps=200 \
     data.num_samples=auto checkpoint.interval=100

@@ -74,7 +74,10 @@ cp -r base kept
 train 2 base "data.train=[$a, $c]" training.steps=20 data.on_change=refuse
 says err data.train "data.on_change: continue"
 train 2 base "data.train=[$a, $c]" training.steps=20 data.validation="[$b]"
-says err data.validation
+says err "data.validation" "it decides which part of each source is for training" \
+    "not even with data.on_change: continue; change it back" "with init_from from these weights"
+train 2 base "data.train=[$a, $c]" training.steps=20 'data.split="90,10,0"'
+says err 'data.split is "100" in the checkpoint' "not even with data.on_change: continue"
 
 # The next 20 samples: 5 of a, 15 of c, none of them twice.
 train 0 base "data.train=[$a, $c]" training.steps=20
