@@ -181,8 +181,20 @@ std::vector<Model> models() {
     mixed.model.position_embedding = PositionEmbedding::learned;
     RunSpec qwen = base(tiny_qwen_spec());
     qwen.model.num_query_groups = 4;
-    return {{"gpt", gpt},   {"llama", llama},        {"mixed", mixed},
-            {"qwen", qwen}, {"deep gpt", deep(gpt)}, {"deep llama", deep(llama)}};
+    RunSpec starcoder = base(tiny_spec());
+    starcoder.model.position_embedding = PositionEmbedding::rope;
+    starcoder.model.activation = Activation::gelu_erf;
+    starcoder.model.rope_scaling = {
+        .kind = RopeScalingKind::llama3, .factor = 4, .original_max_position_embeddings = 8};
+    RunSpec linear = llama;
+    linear.model.rope_scaling = {.kind = RopeScalingKind::linear, .factor = 2};
+    return {{"gpt", gpt},
+            {"llama", llama},
+            {"mixed", mixed},
+            {"qwen", qwen},
+            {"starcoder", starcoder},
+            {"deep gpt", deep(gpt)},
+            {"deep llama, linear", deep(linear)}};
 }
 
 std::vector<MeshCase> mesh_cases(std::int64_t ranks) {

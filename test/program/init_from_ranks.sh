@@ -30,6 +30,13 @@ for from in source hf; do
             fail "$name: $(paste <(losses one) <(losses "$name"))"
     done
 done
+# An export of a checkpoint of several ranks has the weights of one rank's. Steps this small change
+# no weight.
+start_on 4 0 several init_from=source parallel.tensor=2 parallel.data=2 optimizer.lr=1.0e-30
+expect_exit 0 "$gptrain" export several --format hf --output hf-several
+same hf/model.safetensors hf-several/model.safetensors
+same hf/config.json hf-several/config.json
+
 start_on 2 2 refused init_from=hf parallel.data=2 model.num_layers=3
 says err "model.num_layers is 2 there, but 3 in this run"
 

@@ -17,7 +17,7 @@ straight_and_resumed() {
 }
 
 straight_and_resumed plain
-straight_and_resumed bf16 precision.compute=bf16 model.dropout=0.1
+straight_and_resumed bf16 precision.compute=bf16 model.dropout=0.1 model.activation=gelu_erf
 straight_and_resumed fp16 precision.compute=fp16 recompute=full
 # Accumulation, and a ramp-up in progress at step 10.
 straight_and_resumed ramp training.micro_batch_size=2 training.global_batch_size=8 \
@@ -25,6 +25,8 @@ straight_and_resumed ramp training.micro_batch_size=2 training.global_batch_size
 # A modern block, separate documents, evaluation, and more samples than one pass over the data.
 straight_and_resumed modern model.position_embedding=rope model.normalization=rmsnorm \
     model.activation=swiglu model.bias=false model.tie_embeddings=false model.num_query_groups=1 \
+    model.qkv_bias=true model.qk_norm=true model.sliding_window=5 model.full_attention_layers=[0] \
+    "model.rope_scaling={kind: llama3, factor: 4, original_max_position_embeddings: 8}" \
     model.dropout=0.2 data.eod_mask_loss=true data.reset_at_eod=true data.num_samples=33 \
     training.eval_interval=5 training.eval_steps=2 lr_schedule.kind=wsd lr_schedule.warmup_steps=3 \
     lr_schedule.wsd_decay_steps=8
