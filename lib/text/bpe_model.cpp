@@ -1,12 +1,14 @@
 #include "text/bpe_model.h"
 
 #include <array>
+#include <atomic>
 #include <functional>
 #include <span>
 #include <unordered_map>
 #include <utility>
 
 #include "base/error.h"
+#include "base/log.h"
 #include "text/added_tokens.h"
 #include "text/bpe_merges.h"
 #include "text/tokenizer_json.h"
@@ -45,8 +47,9 @@ struct TextHash {
 
 class BpeModel : public TokenModel {
 public:
-    BpeModel(BpeDescription description, std::string_view eos_token)
-        : raw_added_(matcher_of(description, false)),
+    BpeModel(BpeDescription description, std::string source, std::string_view eos_token)
+        : source_(std::move(source)),
+          raw_added_(matcher_of(description, false)),
           normalized_added_(matcher_of(description, true)),
           byte_ids_(description.byte_ids),
           merges_(description.byte_ids, std::move(description.merges)),
@@ -77,28 +80,24 @@ public:
 
     void encode(std::string_view text, std::vector<std::int32_t>& out,
                 std::vector<std::size_t>* begins) const override {
-        check_bytes(text);
+        warn_of_missing_bytes(text);
         std::size_t at = 0;  // of the text, where the next part or token begins
-        const auto take_id = [&out](std::int32_t id) { out.push_back(id); };
         const auto take_raw_id = [&](std::int32_t id) {
             out.push_back(id);
             if (begins != nullptr) begins->push_back(at);
-            at += sizes_[static_cast<std::size_t>(id)];
+            at += size_of(id);
         };
         caches_.with_cache([&](WordCache& cache) {
             std::string buffer;
             std::vector<NormalizedPart> parts;
-            const auto encode_normalized = [&](std::string_view part) {
-                encode_words(part, cache, out);
-            };
+            std::vector<std::size_t> normal_begins;
             const auto encode_raw = [&](std::string_view part) {
-                const std::size_t first = out.size();
                 parts = {{.begin = 0, .original = 0, .same = true}};
+                normal_begins.clear();
                 const std::string_view normal =
                     nfc_ ? normalize_nfc(part, buffer, begins != nullptr ? &parts : nullptr) : part;
-                normalized_added_.split(normal, encode_normalized, take_id);
-                if (begins != nullptr)
-                    add_begins(std::span(out).subspan(first), parts, at, *begins);
+                encode_normalized(normal, cache, out, begins != nullptr ? &normal_begins : nullptr);
+                if (begins != nullptr) add_begins(normal_begins, parts, at, *begins);
                 at += part.size();
             };
             raw_added_.split(text, encode_raw, take_raw_id);
@@ -106,16 +105,16 @@ public:
     }
 
 private:
-    /// Appends where tokens begin that spell a part of a text, which begins at byte `at`.
-    void add_begins(std::span<const std::int32_t> ids, std::span<const NormalizedPart> parts,
-                    std::size_t at, std::vector<std::size_t>& begins) const {
-        std::size_t normal = 0;
-        for (const std::int32_t id : ids) {
+    /// Appends where tokens begin in a part of a text, which begins at byte `at`, of where they
+    /// begin in the same part normalized.
+    static void add_begins(std::span<const std::size_t> normal_begins,
+                           std::span<const NormalizedPart> parts, std::size_t at,
+                           std::vector<std::size_t>& begins) {
+        for (const std::size_t normal : normal_begins) {
             while (parts.size() > 1 && parts[1].begin <= normal)
                 parts = parts.subspan(1);
             const std::size_t inside = parts[0].same ? normal - parts[0].begin : 0;
             begins.push_back(at + parts[0].original + inside);
-            normal += sizes_[static_cast<std::size_t>(id)];
         }
     }
 
@@ -126,34 +125,84 @@ private:
         return std::nullopt;
     }
 
-    /// Some vocabularies lack control characters: no id could stand for them.
-    void check_bytes(std::string_view text) const {
+    std::size_t size_of(std::int32_t id) const { return sizes_[static_cast<std::size_t>(id)]; }
+
+    bool is_missing(char byte) const { return byte_ids_[static_cast<unsigned char>(byte)] < 0; }
+
+    /// Some vocabularies lack control characters. Like the library `tokenizers`, the encoder leaves
+    /// out what no id could stand for.
+    void warn_of_missing_bytes(std::string_view text) const {
         if (missing_bytes_.empty()) return;
         const std::size_t at = text.find_first_of(missing_bytes_);
-        if (at == text.npos) return;
-        fail(ExitCode::bad_input, "the tokenizer has no token for byte ",
-             int{static_cast<unsigned char>(text[at])}, " of the text");
+        if (at == text.npos || warned_.exchange(true)) return;
+        warn("tokenizer ", source_, ": has no token for byte ",
+             int{static_cast<unsigned char>(text[at])},
+             " of the text; leaves out all bytes without a token");
     }
 
-    void encode_words(std::string_view text, WordCache& cache,
-                      std::vector<std::int32_t>& out) const {
-        const char* const end = text.data() + text.size();
+    void encode_normalized(std::string_view text, WordCache& cache, std::vector<std::int32_t>& out,
+                           std::vector<std::size_t>* begins) const {
+        std::size_t at = 0;
+        const auto encode_part = [&](std::string_view part) {
+            encode_words(part, cache, out, at, begins);
+            at += part.size();
+        };
+        const auto take_id = [&](std::int32_t id) {
+            out.push_back(id);
+            if (begins != nullptr) begins->push_back(at);
+            at += size_of(id);
+        };
+        normalized_added_.split(text, encode_part, take_id);
+    }
+
+    /// `at`: where the text begins, for `begins`.
+    void encode_words(std::string_view text, WordCache& cache, std::vector<std::int32_t>& out,
+                      std::size_t at, std::vector<std::size_t>* begins) const {
         for_each_word(text, splitters_, [&](std::string_view word) {
-            if (word.size() == 1)
-                return out.push_back(byte_ids_[static_cast<unsigned char>(word[0])]);
-            if (word.size() > WordCache::max_bytes) return encode_word(word, out);
-            const WordCache::Key key(word, end);
-            if (const auto ids = cache.find(key); !ids.empty()) {
-                out.insert(out.end(), ids.begin(), ids.end());
-                return;
-            }
-            const std::size_t begin = out.size();
-            encode_word(word, out);
-            cache.add(key, std::span(out).subspan(begin));
+            const std::size_t first = out.size();
+            encode_word(word, text.data() + text.size(), cache, out);
+            if (begins == nullptr) return;
+            add_word_begins(std::span(out).subspan(first), word,
+                            at + static_cast<std::size_t>(word.data() - text.data()), *begins);
         });
     }
 
-    void encode_word(std::string_view word, std::vector<std::int32_t>& out) const {
+    /// Appends where the tokens of a word begin, which begins at `at`.
+    void add_word_begins(std::span<const std::int32_t> ids, std::string_view word, std::size_t at,
+                         std::vector<std::size_t>& begins) const {
+        if (ids.size() == 1 && size_of(ids[0]) == word.size()) return begins.push_back(at);
+        std::size_t place = 0;
+        const auto skip_missing = [&] {
+            while (place < word.size() && is_missing(word[place]))
+                ++place;
+        };
+        for (const std::int32_t id : ids) {
+            skip_missing();
+            begins.push_back(at + place);
+            for (std::size_t left = size_of(id); left > 0; --left) {
+                skip_missing();
+                ++place;
+            }
+        }
+    }
+
+    /// `readable_end`: of the text around the word.
+    void encode_word(std::string_view word, const char* readable_end, WordCache& cache,
+                     std::vector<std::int32_t>& out) const {
+        if (word.size() == 1 && !is_missing(word[0]))
+            return out.push_back(byte_ids_[static_cast<unsigned char>(word[0])]);
+        if (word.size() > WordCache::max_bytes) return merge_word(word, out);
+        const WordCache::Key key(word, readable_end);
+        if (const auto ids = cache.find(key); !ids.empty()) {
+            out.insert(out.end(), ids.begin(), ids.end());
+            return;
+        }
+        const std::size_t begin = out.size();
+        merge_word(word, out);
+        cache.add(key, std::span(out).subspan(begin));
+    }
+
+    void merge_word(std::string_view word, std::vector<std::int32_t>& out) const {
         if (!whole_words_.empty()) {
             const auto found = whole_words_.find(word);
             if (found != whole_words_.end()) {
@@ -161,14 +210,20 @@ private:
                 return;
             }
         }
-        merges_.encode(word, out);
+        if (missing_bytes_.empty() || word.find_first_of(missing_bytes_) == word.npos)
+            return merges_.encode(word, out);
+        std::string rest(word);
+        std::erase_if(rest, [this](char byte) { return is_missing(byte); });
+        if (!rest.empty()) merges_.encode(rest, out);
     }
 
+    std::string source_;
     AddedTokens raw_added_;
     AddedTokens normalized_added_;
     std::array<std::int32_t, 256> byte_ids_;
     std::vector<std::size_t> sizes_;  ///< bytes of text that each token stands for
-    std::string missing_bytes_;
+    std::string missing_bytes_;       ///< those that have no token
+    mutable std::atomic<bool> warned_ = false;
     BpeMerges merges_;
     std::vector<Splitter> splitters_;
     bool nfc_;
@@ -181,7 +236,7 @@ private:
 
 std::unique_ptr<TokenModel> load_bpe_model(std::string_view json, const std::string& source,
                                            std::string_view eos_token) {
-    return std::make_unique<BpeModel>(parse_tokenizer_json(json, source), eos_token);
+    return std::make_unique<BpeModel>(parse_tokenizer_json(json, source), source, eos_token);
 }
 
 }  // namespace gptrain

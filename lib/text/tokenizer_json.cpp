@@ -162,7 +162,19 @@ private:
             const auto found = ids_.find(spelling_of_bytes(one));
             result_.byte_ids[static_cast<std::size_t>(byte)] =
                 found == ids_.end() ? -1 : found->second;
+            if (found == ids_.end() && byte_in_utf8(byte)) require_no_unknown(byte);
         }
+    }
+
+    static bool byte_in_utf8(int byte) { return byte < 0xC0 || (byte >= 0xC2 && byte < 0xF5); }
+
+    /// Bytes without a token are left out, unless there is a token for what is unknown.
+    void require_no_unknown(int byte) const {
+        const Json& model = file_.at("model");
+        if (is_absent(model, "unk_token")) return;
+        fail_kind("model.unk_token",
+                  text(shown(JsonReader(model, where("model")).string("unk_token")),
+                       " with a vocabulary that lacks byte ", byte));
     }
 
     void read_normalizer(const Json& normalizer, int depth) {

@@ -29,8 +29,7 @@ struct BpeToken {
 struct BpeDescription {
     std::vector<BpeToken> tokens;  ///< by id, the added ones included
     std::vector<BpeMerge> merges;
-    /// By byte; -1 for bytes that UTF-8 never has, if the vocabulary lacks them.
-    std::array<std::int32_t, 256> byte_ids{};  ///< -1: no token
+    std::array<std::int32_t, 256> byte_ids{};  ///< by byte; -1: no token, so left out of texts
     std::vector<AddedToken> added;
     bool ignore_merges = false;  ///< a word that is a token is not merged
     bool nfc = false;            ///< texts are normalized first

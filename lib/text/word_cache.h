@@ -16,7 +16,7 @@ namespace gptrain {
 /// A table of 2 MiB with one place for each hash: a new word replaces an older one there.
 class WordCache {
 public:
-    /// Longer words, and words of more ids, are not kept.
+    /// Longer words, and words of no ids or of more, are not kept.
     static constexpr std::size_t max_bytes = 30;
     static constexpr std::size_t max_ids = 8;
 
@@ -65,7 +65,7 @@ public:
         return {entry.ids.data(), entry.count()};
     }
     void add(const Key& key, std::span<const std::int32_t> ids) {
-        if (ids.size() > max_ids) return;
+        if (ids.empty() || ids.size() > max_ids) return;
         Entry& entry = entries_[key.place()];
         entry.key = key;
         entry.ids.fill(no_id);

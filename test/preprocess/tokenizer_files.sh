@@ -53,6 +53,19 @@ echo '{"eos_token": 5}' >tokenizer_config.json
 encode 3 no tokenizer.json --append-eod
 says err "tokenizer_config.json: 'eos_token' must be a string"
 
+rm tokenizer_config.json
+# Bytes that have no token are left out, with a warning, as the library tokenizers does.
+printf '{"text": "a\\u0013 \\u0014b"}\n{"text": "a b"}\n{"text": "\\u0013"}\n' >one.jsonl
+encode 0 gaps "$fixture/gaps.json"
+says err "gaps.json: has no token for byte 19 of the text; leaves out all bytes without a token"
+(($(grep -c warning err) == 1)) || fail "it warns $(grep -c warning err) times"
+says out "3 documents, 6 tokens"
+expect 0 "$tool" inspect gaps_text_document --tokenizer "$fixture/gaps.json"
+says out "a b"
+sed 's/"unk_token":null/"unk_token":"<|mark|>"/' "$fixture/gaps.json" >unknown.json
+encode 3 no unknown.json
+says err 'unknown.json: model.unk_token: "<|mark|>" with a vocabulary that lacks byte 0: not supported'
+
 # A file of tiktoken does not say how to split text.
 printf 'IQ== 0\nIg== 1\n' >some.tiktoken
 encode 3 no some.tiktoken

@@ -63,7 +63,8 @@ std::vector<std::int32_t> merged_slowly(std::vector<std::int32_t> ids,
 }  // namespace
 
 TEST_CASE("ids are those of the library tokenizers") {
-    const std::string name = GENERATE("gpt2", "llama3", "qwen2", "digits", "digit_runs", "whole");
+    const std::string name =
+        GENERATE("gpt2", "llama3", "qwen2", "digits", "digit_runs", "whole", "gaps");
     const Tokenizer tokenizer(fixture / (name + ".json"));
     for (int round = 0; round < 2; ++round) {  // the second finds words in the cache
         for (const Json& line : expected_lines()) {
@@ -72,6 +73,28 @@ TEST_CASE("ids are those of the library tokenizers") {
             CHECK(ids_of(tokenizer, text) == line.at(name).get<std::vector<std::int32_t>>());
         }
     }
+}
+
+TEST_CASE("bytes without a token are left out, and the others know where they begin") {
+    const Tokenizer tokenizer(fixture / "gaps.json");
+    std::vector<std::int32_t> ids;
+    std::vector<std::size_t> begins;
+    const std::string text =
+        "Zebra\x13 \x14the\x13\x14re\x13Zo \x13"
+        "added here<|mark|>\x13";
+    std::string kept;
+    tokenizer.encode(text, ids, begins);
+    REQUIRE(begins.size() == ids.size());
+    CHECK(ids == ids_of(tokenizer, text));
+    CHECK(std::is_sorted(begins.begin(), begins.end()));
+    for (std::size_t i = 0; i < ids.size(); ++i) {
+        const std::string piece = tokenizer.decode(std::span(ids).subspan(i, 1));
+        CAPTURE(i, piece, begins[i]);
+        CHECK(text[begins[i]] == (piece.empty() ? '<' : piece[0]));
+        kept += piece;
+    }
+    CHECK(kept == "Zebra thereo added here");
+    CHECK(ids_of(tokenizer, "\x13\x13").empty());
 }
 
 TEST_CASE("normalization form C is that of the library tokenizers") {

@@ -68,6 +68,19 @@ def tokenizer_of(model, pre_tokenizer, normalizer=None, ignore_merges=False):
     return tokenizer
 
 
+def without_bytes(model, lacking):
+    """The model without the tokens of these bytes, its ids counted anew."""
+    alphabet = {chr(i): i for i in [*range(33, 127), *range(161, 173), *range(174, 256)]}
+    others = [i for i in range(256) if i not in alphabet.values()]
+    alphabet.update((chr(256 + n), i) for n, i in enumerate(others))
+    gone = {letter for letter, byte in alphabet.items() if byte in lacking}
+    tokens = [token for token in model["vocab"] if not gone.intersection(token)]
+    # A whole word keeps such a byte, where words that are tokens are not merged.
+    tokens.append("Zebra")
+    merges = [merge for merge in model["merges"] if not gone.intersection("".join(merge))]
+    return {"vocab": {token: i for i, token in enumerate(tokens)}, "merges": merges}
+
+
 def texts():
     choose = random.Random(2)
     yield from ["", " ", "\n", "'", "a" * 200, " " * 100, "ab" * 50, " \n" * 40, "'s'S'LL" * 9,
@@ -101,6 +114,8 @@ def main():
                                                     byte_level(True)])),
         "digit_runs": tokenizer_of(model, pre.Sequence([pre.Digits(), byte_level(True)])),
         "whole": tokenizer_of(model, byte_level(False)),
+        "gaps": tokenizer_of(without_bytes(model, [*range(9), *range(14, 32), 127, *b"ZqI", 0xCC]),
+                             split(LLAMA3), ignore_merges=True),
     }
     for name, tokenizer in tokenizers.items():
         tokenizer.save(os.path.join(FOLDER, name + ".json"), pretty=False)
@@ -112,7 +127,7 @@ def main():
                                                for merge in model["merges"]))
     nfc = normalizers.NFC()
     with open(os.path.join(FOLDER, "expected.jsonl"), "w", encoding="ascii") as file:
-        for text in [*texts(), "an unreached word"]:
+        for text in [*texts(), "an unreached word", "Zebra a Zebra Zoo th\x13e q t\x13\x13he\x13"]:
             ids = {name: tokenizer.encode(text, add_special_tokens=False).ids
                    for name, tokenizer in tokenizers.items()}
             line = {"text": text, "nfc": nfc.normalize_str(text), **ids}
