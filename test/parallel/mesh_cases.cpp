@@ -53,12 +53,12 @@ public:
     void add(const ParallelSpec& parallel, const char* shallow_model = nullptr,
              const char* deep_model = nullptr, std::int64_t micro_batch_size = 2) {
         constexpr Recompute modes[] = {Recompute::none, Recompute::selective, Recompute::full};
-        constexpr const char* shallow_models[] = {"gpt", "llama", "mixed", "qwen"};
+        constexpr const char* shallow_models[] = {"gpt", "llama", "mixed", "qwen", "starcoder"};
         constexpr const char* deep_models[] = {"deep gpt", "deep llama"};
         MeshCase next;
         next.parallel = parallel;
         const bool shallow = parallel.pipeline * parallel.virtual_stages <= 4;
-        next.model = shallow ? shallow_models[turn_ % 4] : deep_models[turn_ % 2];
+        next.model = shallow ? shallow_models[turn_ % 5] : deep_models[turn_ % 2];
         if (shallow_model != nullptr) next.model = shallow ? shallow_model : deep_model;
         next.recompute = modes[turn_ / 4 % 3];
         next.messages_in_order = turn_ / 2 % 2 == 1;
@@ -194,7 +194,7 @@ std::vector<Model> models() {
             {"qwen", qwen},
             {"starcoder", starcoder},
             {"deep gpt", deep(gpt)},
-            {"deep llama, linear", deep(linear)}};
+            {"deep llama", deep(linear)}};
 }
 
 std::vector<MeshCase> mesh_cases(std::int64_t ranks) {

@@ -40,7 +40,7 @@ while read -r name ranks stages sent; do
     ((ranks == 8 * stages)) || (($(bytes_of "sent on dp") > 0)) || fail "$name: nothing on dp"
     if ((stages > 1)); then
         says out "stages of $((ranks / stages)) ranks each; memory" "bubble"
-        [[ $(grep -c '^ *[0-9]* .*FLOP.* to ' out) == "$stages" ]] ||
+        [[ $(grep -c '^ *[0-9]* .*FLOP.*B  [0-9]*[, ]' out) == "$stages" ]] ||
             fail "$name: not $stages stages in the table"
         for row in "on the device" "sent on tp" "sent on dp" "sent on pp"; do in_a_stage "$row"; done
         # Plus a few single numbers.

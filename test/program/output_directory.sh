@@ -120,7 +120,7 @@ done
 # A start that is refused removes the folders that it made, and no other.
 mkdir there
 for folder in there new-runs/a; do
-    train 2 $folder training.micro_batch_size=10000000 training.global_batch_size=10000000
+    train 2 $folder training.micro_batch_size=4194304 training.global_batch_size=4194304
     says err memory
     [[ ! -e new-runs ]] || fail "a refused start leaves: $(find new-runs)"
 done

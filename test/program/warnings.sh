@@ -38,7 +38,7 @@ says_not out "shortened"
 # The same few tokens again and again: figures for the source that is read most.
 printf 'and the\n' >tiny.txt
 expect_exit 0 "$preprocess" --input tiny.txt --tokenizer tok.model --output-prefix tiny --append-eod
-train 0 tiny "data.train=[{prefix: tiny_text_document}]" 'data.split="1"'
+train 0 tiny "data.train=[{prefix: tiny_text_document}]" 'data.split="1"' data.num_samples=auto
 warns 1 "tiny_text_document .* times; beyond 40"
 # A step reads many passes over them; only passes 2, 4, 8, ... are printed.
 says out "data: pass 2 over the training samples" "data: pass 4 over the training samples"
