@@ -133,4 +133,8 @@ std::uint32_t crc32c_combine(std::uint32_t first, std::uint32_t second,
     return append_zeros(first, second_bytes) ^ second;
 }
 
+std::uint32_t crc32c_part(std::span<const std::byte> part, std::uint64_t bytes_after) {
+    return append_zeros(crc32c(part.data(), part.size()), bytes_after);
+}
+
 }  // namespace gptrain

@@ -10,6 +10,7 @@
 #include <unistd.h>
 #include <utility>
 
+#include "base/bytes.h"
 #include "base/checked.h"
 #include "base/crc32c.h"
 #include "base/error.h"
@@ -58,15 +59,13 @@ std::uint32_t crc_of(std::span<const std::byte> file) {
 std::uint32_t crc_of(std::span<const std::byte> file, Share share) {
     const auto counted = file.subspan(crc_begin);
     const IndexRange range = share.of(std::ssize(counted));
-    const std::uint32_t crc =
-        crc32c(counted.data() + range.begin, static_cast<std::size_t>(range.size()));
-    return crc32c_combine(crc, 0, static_cast<std::uint64_t>(std::ssize(counted) - range.end));
+    return crc32c_part(counted.subspan(static_cast<std::size_t>(range.begin),
+                                       static_cast<std::size_t>(range.size())),
+                       static_cast<std::uint64_t>(std::ssize(counted) - range.end));
 }
 
 Header header_of(std::span<const std::byte> file) {
-    Header header{};
-    std::memcpy(&header, file.data(), sizeof header);
-    return header;
+    return value_at<Header>(file, 0);
 }
 
 /// What is wrong with a file, apart from its checksum; empty if nothing is.
@@ -219,23 +218,17 @@ MappedFile open_written(const IndexFile& index, FindFault find) {
          fault.empty() ? "is missing" : fault);
 }
 
-/// Builds the file unless it is there without a fault.
-void build_unless_valid(const IndexFile& index, FindFault find) {
+/// The file; builds it first unless it is there without a fault.
+MappedFile open_or_build(const IndexFile& index, FindFault find) {
     std::string fault;
-    if (open_valid(index, find, fault)) return;
+    if (auto file = open_valid(index, find, fault)) return std::move(*file);
     create_folders(index.path.parent_path());
     const BuildLock lock(index.path.parent_path());
     // Another process may have built it while we waited for the lock.
-    if (open_valid(index, find, fault)) return;
+    if (auto file = open_valid(index, find, fault)) return std::move(*file);
     if (!fault.empty()) warn(index.path.string(), " ", fault, "; rebuilding it");
     build_file(index.path, index.key, index.sizes, index.layout, index.build);
-}
-
-MappedFile open_or_build(const IndexFile& index) {
-    std::string fault;
-    if (auto file = open_valid(index, find_fault, fault)) return std::move(*file);
-    build_unless_valid(index, find_fault);
-    return open_written(index, find_fault);
+    return open_written(index, find);
 }
 
 /// The same by all ranks. They read the file once, each its share of it.
@@ -243,7 +236,7 @@ MappedFile open_together(const IndexFile& index, const MpiSession& ranks) {
     const Share share = {ranks.rank(), ranks.size()};
     FindFault* find = find_other_file;
     for (int tries = 0; tries < 2; ++tries) {
-        ranks.run_on_first([&] { build_unless_valid(index, find); });
+        ranks.run_on_first([&] { open_or_build(index, find); });
         std::optional<MappedFile> file;
         std::uint32_t crc = 0;
         ranks.run_on_all([&] {
@@ -267,7 +260,8 @@ CachedArrays::CachedArrays(const IndexCache& cache, std::string_view name, const
                                    .key = key,
                                    .sizes = sizes,
                                    .build = build};
-          return cache.ranks == nullptr ? open_or_build(index) : open_together(index, *cache.ranks);
+          return cache.ranks == nullptr ? open_or_build(index, find_fault)
+                                        : open_together(index, *cache.ranks);
       }()) {
     const Layout layout = layout_of(key, sizes);
     for (std::size_t i = 0; i < sizes.size(); ++i) {

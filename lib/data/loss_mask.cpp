@@ -7,6 +7,7 @@
 #include <string_view>
 #include <utility>
 
+#include "base/bytes.h"
 #include "base/crc32c.h"
 #include "base/error.h"
 
@@ -16,13 +17,6 @@ namespace {
 constexpr std::string_view mask_magic("GPTMASK\0", 8);
 constexpr std::uint32_t mask_version = 1;
 constexpr std::size_t counted_from = 16;  // of the file, by the checksum
-
-template <class T>
-T load(std::span<const std::byte> bytes, std::size_t at) {
-    T value;
-    std::memcpy(&value, bytes.data() + at, sizeof value);
-    return value;
-}
 
 template <class... Parts>
 [[noreturn]] void refuse_mask(const MappedFile& file, const Parts&... parts) {
@@ -65,14 +59,14 @@ void LossMask::check_header() {
     }
     if (std::memcmp(bytes.data(), mask_magic.data(), mask_magic.size()) != 0)
         refuse_mask(file_, "does not start with GPTMASK: not a loss mask");
-    const auto found = load<std::uint32_t>(bytes, 8);
+    const auto found = value_at<std::uint32_t>(bytes, 8);
     if (found != mask_version) {
         fail(ExitCode::bad_input, file_.path().string(), ": has version ", found,
              "; this program reads version ", mask_version, ": use a newer program");
     }
-    checksum_ = load<std::uint32_t>(bytes, 12);
-    const auto tokens = load<std::uint64_t>(bytes, 16);
-    const auto learned = load<std::uint64_t>(bytes, 24);
+    checksum_ = value_at<std::uint32_t>(bytes, 12);
+    const auto tokens = value_at<std::uint64_t>(bytes, 16);
+    const auto learned = value_at<std::uint64_t>(bytes, 24);
     if (tokens > static_cast<std::uint64_t>(std::numeric_limits<std::int64_t>::max()) ||
         size != mask_header_bytes + mask_bit_bytes(static_cast<std::int64_t>(tokens))) {
         refuse_mask(file_, "is ", size, " bytes long, which does not match its ", tokens,

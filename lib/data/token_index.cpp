@@ -4,6 +4,7 @@
 #include <limits>
 #include <string_view>
 
+#include "base/bytes.h"
 #include "base/crc32c.h"
 #include "base/error.h"
 
@@ -15,13 +16,6 @@ constexpr std::int64_t header_bytes = 34;
 constexpr std::int64_t length_bytes = 4;
 constexpr std::int64_t offset_bytes = 8;
 constexpr std::int64_t document_bytes = 8;
-
-template <class T>
-T entry_at(std::span<const std::byte> bytes, std::int64_t at) {
-    T value;
-    std::memcpy(&value, bytes.data() + at, sizeof value);
-    return value;
-}
 
 template <class... Parts>
 [[noreturn]] void refuse(const std::filesystem::path& file, const Parts&... parts) {
@@ -68,16 +62,16 @@ void TokenIndex::check_header() {
     if (std::memcmp(file.data(), magic.data(), magic.size()) != 0) {
         refuse(idx_.path(), "does not start with MMIDIDX: not an index of token sequences");
     }
-    const auto version = entry_at<std::uint64_t>(file, 9);
+    const auto version = value_at<std::uint64_t>(file, 9);
     if (version != 1) refuse(idx_.path(), "has version ", version, "; only version 1 is supported");
-    const auto code = entry_at<std::uint8_t>(file, 17);
+    const auto code = value_at<std::uint8_t>(file, 17);
     if (code != 4 && code != 8) {
         refuse(idx_.path(), "has type code ", code, "; token ids use 4 (int32) or 8 (uint16)");
     }
     dtype_ = code == 4 ? DType::i32 : DType::u16;
 
-    const auto sequences = entry_at<std::uint64_t>(file, 18);
-    const auto entries = entry_at<std::uint64_t>(file, 26);
+    const auto sequences = value_at<std::uint64_t>(file, 18);
+    const auto entries = value_at<std::uint64_t>(file, 26);
     constexpr auto per_sequence = static_cast<std::uint64_t>(length_bytes + offset_bytes);
     constexpr auto per_entry = static_cast<std::uint64_t>(document_bytes);
     const auto room = static_cast<std::uint64_t>(bytes - header_bytes);
@@ -106,13 +100,13 @@ std::span<const std::byte> TokenIndex::documents() const {
 }
 
 std::int64_t TokenIndex::raw_length(std::int64_t sequence) const {
-    return entry_at<std::int32_t>(lengths(), length_bytes * sequence);
+    return value_at<std::int32_t>(lengths(), length_bytes * sequence);
 }
 std::int64_t TokenIndex::raw_offset(std::int64_t sequence) const {
-    return entry_at<std::int64_t>(offsets(), offset_bytes * sequence);
+    return value_at<std::int64_t>(offsets(), offset_bytes * sequence);
 }
 std::int64_t TokenIndex::raw_document(std::int64_t entry) const {
-    return entry_at<std::int64_t>(documents(), document_bytes * entry);
+    return value_at<std::int64_t>(documents(), document_bytes * entry);
 }
 
 std::int64_t TokenIndex::length(std::int64_t sequence) const {
@@ -207,9 +201,8 @@ void TokenIndex::check_documents(IndexRange range, bool last) const {
 std::uint32_t TokenIndex::crc(Share share) const {
     const auto file = idx_.bytes();
     const auto part_crc = [&](std::span<const std::byte> part) {
-        return crc32c_combine(
-            crc32c(part.data(), part.size()), 0,
-            static_cast<std::uint64_t>(file.data() + file.size() - (part.data() + part.size())));
+        const auto end = part.data() + part.size() - file.data();
+        return crc32c_part(part, file.size() - static_cast<std::size_t>(end));
     };
     const auto share_crc = [&](std::span<const std::byte> array, std::int64_t width) {
         const IndexRange range = share.of(std::ssize(array) / width);

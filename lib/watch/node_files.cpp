@@ -2,27 +2,14 @@
 
 #include <algorithm>
 #include <cstring>
-#include <type_traits>
 #include <unistd.h>
 
+#include "base/bytes.h"
 #include "base/file.h"
 #include "base/text.h"
 #include "watch/read_files.h"
 
 namespace gptrain {
-namespace {
-
-static_assert(std::is_trivially_copyable_v<NodeNews> && std::is_trivially_copyable_v<RankEntry>);
-
-/// The T that begins at `offset`.
-template <class T>
-T read_as(const std::vector<std::byte>& bytes, std::size_t offset) {
-    T value;
-    std::memcpy(&value, bytes.data() + offset, sizeof value);
-    return value;
-}
-
-}  // namespace
 
 std::filesystem::path NodeFiles::file_of(int node) const {
     return folder_ / text("node-", nodes_[static_cast<std::size_t>(node)]);
@@ -50,7 +37,7 @@ std::vector<std::vector<std::byte>> NodeFiles::read(std::span<const int> nodes, 
     for (std::size_t i = 0; i < all.size(); ++i) {
         bytes_ += std::ssize(all[i]);
         const bool whole = all[i].size() >= sizeof(NodeNews);
-        const NodeNews news = whole ? read_as<NodeNews>(all[i], 0) : NodeNews{};
+        const NodeNews news = whole ? value_at<NodeNews>(all[i], 0) : NodeNews{};
         if (!whole || news.launch != launch_ || news.node != nodes[i]) all[i].clear();
     }
     return all;
@@ -59,7 +46,7 @@ std::vector<std::vector<std::byte>> NodeFiles::read(std::span<const int> nodes, 
 std::vector<NodeNews> NodeFiles::read_news(std::span<const int> nodes) {
     std::vector<NodeNews> found;
     for (const auto& bytes : read(nodes, sizeof(NodeNews), {}))
-        if (!bytes.empty()) found.push_back(read_as<NodeNews>(bytes, 0));
+        if (!bytes.empty()) found.push_back(value_at<NodeNews>(bytes, 0));
     return found;
 }
 
@@ -73,10 +60,11 @@ std::vector<RankEntry> NodeFiles::read_ranks(std::span<const int> nodes, int mos
         // Behind its entries may be those of an earlier launch.
         const auto there =
             static_cast<std::int64_t>((bytes.size() - sizeof(NodeNews)) / sizeof(RankEntry));
-        const std::int64_t ranks = std::min(read_as<NodeNews>(bytes, 0).ranks, there);
+        const std::int64_t ranks = std::min(value_at<NodeNews>(bytes, 0).ranks, there);
+        constexpr auto header_bytes = static_cast<std::int64_t>(sizeof(NodeNews));
+        constexpr auto entry_bytes = static_cast<std::int64_t>(sizeof(RankEntry));
         for (std::int64_t i = 0; i < ranks; ++i)
-            found.push_back(read_as<RankEntry>(
-                bytes, sizeof(NodeNews) + static_cast<std::size_t>(i) * sizeof(RankEntry)));
+            found.push_back(value_at<RankEntry>(bytes, header_bytes + i * entry_bytes));
     }
     return found;
 }
