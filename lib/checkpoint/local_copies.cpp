@@ -6,6 +6,7 @@
 #include <map>
 #include <numeric>
 
+#include "base/bytes.h"
 #include "base/crc32c.h"
 #include "base/log.h"
 #include "checkpoint/folder.h"
@@ -64,9 +65,8 @@ private:
 };
 
 void write_part(File& file, MpiSession::Message message) {
-    std::int64_t offset = 0;
-    GPTRAIN_CHECK(message.size() > sizeof offset, message.size());
-    std::memcpy(&offset, message.data(), sizeof offset);
+    GPTRAIN_CHECK(message.size() > sizeof(std::int64_t), message.size());
+    const auto offset = value_at<std::int64_t>(message, 0);
     const auto part = message.subspan(sizeof offset);
     file.write_at(offset, part);
     file.begin_sync(offset, std::ssize(part));
@@ -153,18 +153,9 @@ void LocalCopies::begin(const CheckpointMeta& meta, const StateSource& source) {
 
 void LocalCopies::pass_copies() {
     CopyParts parts(layout_, blocks_of(snapshot_));
-    std::exception_ptr fault;
-    const auto take = [&](MpiSession::Message message) {
-        if (fault) return;  // the messages must be received all the same
-        try {
-            write_part(*save_->passed, message);
-        } catch (...) {
-            fault = std::current_exception();
-        }
-    };
-    ranks_.pass([&] { return parts.next(); }, to_, take, from_);
     ranks_.run_on_all([&] {
-        if (fault) std::rethrow_exception(fault);
+        ranks_.pass([&] { return parts.next(); }, to_,
+                    [&](MpiSession::Message part) { write_part(*save_->passed, part); }, from_);
     });
     if (!save_->passed) return;
     save_->passed_sync = std::async(std::launch::async, [file = &*save_->passed] {

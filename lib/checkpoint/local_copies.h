@@ -53,7 +53,6 @@ private:
         std::future<void> passed_sync;
     };
 
-    void plan(const StateSource& source);
     void begin(const CheckpointMeta& meta, const StateSource& source);
     /// Passes this rank's copy on, and writes the one that arrives.
     void pass_copies();

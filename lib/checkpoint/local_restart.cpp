@@ -5,12 +5,15 @@
 #include <cstring>
 #include <exception>
 #include <map>
+#include <numeric>
 #include <set>
 #include <sstream>
 #include <utility>
 
+#include "base/bytes.h"
 #include "base/checked.h"
 #include "base/file.h"
+#include "base/log.h"
 #include "checkpoint/load.h"
 #include "checkpoint/records.h"
 #include "checkpoint/shard_record.h"
@@ -68,30 +71,26 @@ struct PartHeader {
     std::int64_t offset = 0;
 };
 
-/// Reads files part by part. A fault ends it early: what is missing shows where it is needed.
+/// Reads the files of a rank's copy part by part.
 class PartReader {
 public:
     PartReader(std::filesystem::path folder, int rank)
         : folder_(std::move(folder)), names_(files_of(rank)) {}
 
     MpiSession::Message next() {
-        try {
-            while (at_.file < std::ssize(names_)) {
-                const auto path = folder_ / names_[static_cast<std::size_t>(at_.file)];
-                if (!file_) file_.emplace(path, File::Mode::read);
-                message_.resize(sizeof at_ + static_cast<std::size_t>(checkpoint_block_bytes));
-                std::memcpy(message_.data(), &at_, sizeof at_);
-                const std::size_t bytes = file_->read(std::span(message_).subspan(sizeof at_));
-                if (bytes > 0) {
-                    at_.offset += static_cast<std::int64_t>(bytes);
-                    message_.resize(sizeof at_ + bytes);
-                    return message_;
-                }
-                file_.reset();
-                at_ = {at_.file + 1, 0};
+        while (at_.file < std::ssize(names_)) {
+            const auto path = folder_ / names_[static_cast<std::size_t>(at_.file)];
+            if (!file_) file_.emplace(path, File::Mode::read);
+            message_.resize(sizeof at_ + static_cast<std::size_t>(checkpoint_block_bytes));
+            std::memcpy(message_.data(), &at_, sizeof at_);
+            const std::size_t bytes = file_->read(std::span(message_).subspan(sizeof at_));
+            if (bytes > 0) {
+                at_.offset += static_cast<std::int64_t>(bytes);
+                message_.resize(sizeof at_ + bytes);
+                return message_;
             }
-        } catch (const Error&) {
-            at_.file = std::ssize(names_);
+            file_.reset();
+            at_ = {at_.file + 1, 0};
         }
         return {};
     }
@@ -111,15 +110,14 @@ public:
         : folder_(std::move(folder)), names_(files_of(rank)) {}
 
     void take(MpiSession::Message message) {
-        PartHeader at;
-        GPTRAIN_CHECK(message.size() > sizeof at, message.size());
-        std::memcpy(&at, message.data(), sizeof at);
+        GPTRAIN_CHECK(message.size() > sizeof(PartHeader), message.size());
+        const auto at = value_at<PartHeader>(message, 0);
         GPTRAIN_CHECK(at.file >= 0 && at.file < std::ssize(names_), at.file);
         if (!file_ || at.file != open_) {
             file_.emplace(folder_ / names_[static_cast<std::size_t>(at.file)], File::Mode::create);
             open_ = at.file;
         }
-        file_->write_at(at.offset, message.subspan(sizeof at));
+        file_->write_at(at.offset, message.subspan(sizeof(PartHeader)));
     }
 
 private:
@@ -139,9 +137,14 @@ std::optional<LocalRestart> LocalRestart::find(const LocalFolder& folder, const 
     restart.save_ = newest_complete(holders, ranks.size());
     if (restart.save_.empty()) return std::nullopt;
     for (const auto& [rank, of_rank] : holders.at(restart.save_)) {
-        const bool here = of_rank.count(first_of(rank)) > 0;
-        restart.holders_.push_back(here ? rank : *of_rank.begin());
-        if (!here) ++restart.moved_;
+        std::vector<int>& readers = restart.readers_.emplace_back();
+        for (const int holder : of_rank) {
+            if (holder == first_of(rank))
+                readers.insert(readers.begin(), rank);
+            else
+                readers.push_back(holder);
+        }
+        if (readers.front() != rank) ++restart.moved_;
     }
     const int reader = *holders.at(restart.save_).at(0).begin();
     std::string meta;
@@ -153,40 +156,59 @@ std::optional<LocalRestart> LocalRestart::find(const LocalFolder& folder, const 
     return restart;
 }
 
-std::exception_ptr LocalRestart::fetch(int rank, int holder) const {
-    PartReader reader(folder(), rank);
-    PartWriter writer(folder(), rank);
-    std::exception_ptr fault;
-    const auto next = [&] { return reader.next(); };
-    const auto take = [&](MpiSession::Message message) {
-        if (fault) return;  // the messages must be received all the same
-        try {
-            writer.take(message);
-        } catch (...) {
-            fault = std::current_exception();
-        }
-    };
+void LocalRestart::fetch(int rank, int reader) const {
+    if (reader == rank) return;
+    PartReader from(folder(), rank);
+    PartWriter to(folder(), rank);
     const int own = ranks_->rank();
-    ranks_->pass(next, own == holder ? rank : MpiSession::nobody, take,
-                 own == rank ? holder : MpiSession::nobody);
-    return fault;
+    ranks_->pass([&] { return from.next(); }, own == reader ? rank : MpiSession::nobody,
+                 [&](MpiSession::Message part) { to.take(part); },
+                 own == rank ? reader : MpiSession::nobody);
+}
+
+void LocalRestart::fetch_all(const std::vector<int>& waiting, std::size_t attempt) const {
+    ranks_->run_on_all([&] {
+        std::exception_ptr fault;
+        for (const int rank : waiting) {
+            try {
+                fetch(rank, readers_[static_cast<std::size_t>(rank)][attempt]);
+            } catch (...) {
+                fault = std::current_exception();  // the other ranks need this one all the same
+            }
+        }
+        if (fault) std::rethrow_exception(fault);
+    });
 }
 
 void LocalRestart::load(Backend& backend, const StateSource& needed) const {
     ranks_->run_on_all([&] { create_folders(folder()); });
-    std::exception_ptr fault;
-    for (std::size_t rank = 0; rank < holders_.size(); ++rank) {
-        if (std::cmp_equal(holders_[rank], rank)) continue;
-        if (auto own = fetch(static_cast<int>(rank), holders_[rank])) fault = own;
+    std::vector<int> waiting(readers_.size());
+    std::iota(waiting.begin(), waiting.end(), 0);
+    for (std::size_t attempt = 0; !waiting.empty(); ++attempt) {
+        fetch_all(waiting, attempt);
+        std::string damage;
+        ranks_->run_on_all([&] {
+            if (!std::binary_search(waiting.begin(), waiting.end(), ranks_->rank())) return;
+            try {
+                load_copy(backend, needed);
+            } catch (const Error& fault) {
+                const auto& readers = readers_[static_cast<std::size_t>(ranks_->rank())];
+                if (fault.code() != ExitCode::bad_input || attempt + 1 == readers.size()) throw;
+                damage = fault.what();
+                warn(damage, "; taking the copy of another node");
+            }
+        });
+        const std::vector<std::string> all = ranks_->exchange(damage);
+        std::erase_if(waiting,
+                      [&](int rank) { return all[static_cast<std::size_t>(rank)].empty(); });
     }
-    ranks_->run_on_all([&] {
-        if (fault) std::rethrow_exception(fault);
-        const int rank = ranks_->rank();
-        CheckpointIndex index = read_copy_manifest(folder(), rank);
-        auto tensors = read_record(folder(), index.files[0], index.files[1]);
-        load_state(folder(), {std::move(index.meta), std::move(index.files), std::move(tensors)},
-                   backend, needed);
-    });
+}
+
+void LocalRestart::load_copy(Backend& backend, const StateSource& needed) const {
+    CheckpointIndex index = read_copy_manifest(folder(), ranks_->rank());
+    auto tensors = read_record(folder(), index.files[0], index.files[1]);
+    load_state(folder(), {std::move(index.meta), std::move(index.files), std::move(tensors)},
+               backend, needed);
 }
 
 }  // namespace gptrain

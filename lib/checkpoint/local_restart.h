@@ -1,7 +1,6 @@
 // Loads local copies (local_folder.h).
 #pragma once
 
-#include <exception>
 #include <optional>
 #include <string>
 #include <vector>
@@ -26,22 +25,27 @@ public:
     /// Ranks whose copy is on another node only.
     int moved() const { return moved_; }
 
-    /// Brings this rank's copy here from another node if it is missing, and fills the shards of
-    /// `needed`, every byte verified. Error (bad_input): a copy is damaged, or of other shards.
+    /// Fills the shards of `needed` from this rank's copy, every byte verified. Brings the copy
+    /// here from another node if it is missing or damaged. Error (bad_input): no copy of a rank is
+    /// whole, or they are of other shards.
     void load(Backend& backend, const StateSource& needed) const;
 
 private:
     LocalRestart(const LocalFolder& folder, const MpiSession& ranks)
         : folder_(folder), ranks_(&ranks) {}
 
-    /// Sends the files of a rank's copy from `holder` to that rank. Returns this rank's fault.
-    std::exception_ptr fetch(int rank, int holder) const;
+    /// Sends the files of a rank's copy from `reader` to that rank.
+    void fetch(int rank, int reader) const;
+    /// Brings the copies of the ranks `waiting` to them, each from its reader of this attempt.
+    void fetch_all(const std::vector<int>& waiting, std::size_t attempt) const;
+    void load_copy(Backend& backend, const StateSource& needed) const;
 
     LocalFolder folder_;
     const MpiSession* ranks_;
     std::string save_;
     CheckpointMeta meta_;
-    std::vector<int> holders_;  ///< for each rank: a rank that can read its copy; itself if it can
+    /// For each rank: one rank of each node that has its copy, first itself if its own node does.
+    std::vector<std::vector<int>> readers_;
     int moved_ = 0;
 };
 

@@ -265,8 +265,18 @@ void MpiSession::pass(const std::function<Message()>& next, int to,
     bool sending = to != nobody;
     bool receiving = from != nobody;
     std::vector<std::byte> received;
+    std::exception_ptr fault;
+    const auto run = [&](const auto& work) {
+        if (fault) return;
+        try {
+            work();
+        } catch (...) {
+            fault = std::current_exception();
+        }
+    };
     while (sending || receiving) {
-        const Message message = sending ? next() : Message();
+        Message message;
+        if (sending) run([&] { message = next(); });
         const int receiver = sending ? to : MPI_PROC_NULL;
         const int sender = receiving ? from : MPI_PROC_NULL;
         const int length = narrow<int>(message.size());
@@ -280,10 +290,11 @@ void MpiSession::pass(const std::function<Message()>& next, int to,
             MPI_Sendrecv(message.data(), length, MPI_BYTE, receiver, text_tag, received.data(),
                          incoming, MPI_BYTE, sender, text_tag, world, MPI_STATUS_IGNORE),
             "MPI_Sendrecv");
-        if (receiving && incoming > 0) take(received);
+        if (receiving && incoming > 0) run([&] { take(received); });
         sending = sending && length > 0;
         receiving = receiving && incoming > 0;
     }
+    if (fault) std::rethrow_exception(fault);
 }
 
 std::int64_t MpiSession::max(std::int64_t mine) const {

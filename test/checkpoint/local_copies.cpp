@@ -143,7 +143,19 @@ TEST_CASE("Local copies that are incomplete, damaged or of another branch are no
     const fs::path save = only_save(own_disk(folder.path()));
     const int last = ranks().size() - 1;
     ranks().max(0);
-    if (ranks().rank() == last) flip_byte(save / copy_file_name(last), 100);
+    // Another node's copy stands in for a damaged one.
+    const auto damage = [&](int node) {
+        const fs::path copy = only_save(disk_of(folder.path(), node)) / copy_file_name(last);
+        if (ranks().rank() == last && fs::exists(copy)) flip_byte(copy, 100);
+        ranks().max(0);
+    };
+    damage(last / ranks_of_node);
+    if (ranks().size() == 2 * ranks_of_node) {
+        CHECK(loaded_step(folder.path()) == 3);
+        damage(last / ranks_of_node);
+    }
+    for (int node = 0; node < node_count(); ++node)
+        if (node != last / ranks_of_node) damage(node);
     const std::string fault = common_error([&] { loaded_step(folder.path()); });
     CHECK(contains(fault, ranks().size() == 1 ? "" : text("rank ", last)));
     CHECK(contains(fault, copy_file_name(last)));

@@ -72,7 +72,7 @@ says out "after step $step (local copies, 2 of them from other nodes)"
 same_shards whole broken 20
 
 # Copies that are older than the last checkpoint are not used, nor those of other meshes, nor
-# those that have been damaged.
+# those that have been damaged on both nodes.
 killed later 14
 run 0 later "${local[@]}" training.steps=12
 run 0 later "${local[@]}"
@@ -80,9 +80,26 @@ says out "/later/checkpoints/step-000012 after step 12"
 same_shards whole later 20
 
 killed damaged 14
-for copy in disk-node[ab]/damaged-*/*/step-*/copy-00002.bin; do
-    printf 'x' | dd of="$copy" bs=1 seek=1000 conv=notrunc status=none
-done
+cp -r damaged again && cp -r disk-nodea again-a && cp -r disk-nodeb again-b
+# damage NODE...: changes a byte in the copies of rank 2 there.
+damage() {
+    local node copy byte
+    for node; do
+        for copy in disk-node"$node"/damaged-*/*/step-*/copy-00002.bin; do
+            byte=$(od -An -tu1 -j1000 -N1 "$copy")
+            printf "\\x$(printf %x $((255 - byte)))" |
+                dd of="$copy" bs=1 seek=1000 conv=notrunc status=none
+        done
+    done
+}
+damage b
+run 0 damaged "${local[@]}"
+says out "after step $step (local copies)"
+says warnings "copy-00002.bin" "; taking the copy of another node"
+same_shards whole damaged 20
+rm -rf disk-nodea disk-nodeb damaged
+mv again damaged && mv again-a disk-nodea && mv again-b disk-nodeb
+damage a b
 run 3 damaged "${local[@]}"
 says err "the local copies of step $step are damaged, and the run has no checkpoint; remove them"
 rm -rf disk-node[ab]/damaged-*
