@@ -15,6 +15,7 @@
 # without the parts that need a fabric; scripts/gpu_check.sh and scripts/bench_gpu.sh use them.
 set -euo pipefail
 . "$(dirname "${BASH_SOURCE[0]}")/programs.sh"
+. "$(dirname "${BASH_SOURCE[0]}")/options.sh"
 cd "$root"
 
 most_bytes=40000000
@@ -27,20 +28,7 @@ die() {
 build=
 arch=
 output=
-while (($#)); do
-    case $1 in
-        -h | --help)
-            sed -n '2,/^set/{s/^# \{0,1\}//p}' "${BASH_SOURCE[0]}"
-            exit 0
-            ;;
-        --build | --arch | --output)
-            (($# > 1)) || die "$1 needs a value"
-            printf -v "${1#--}" %s "$2"
-            shift 2
-            ;;
-        *) die "unknown option '$1' (--help lists them)" ;;
-    esac
-done
+take_options build arch output -- "$@"
 [[ -z $build || -z $arch ]] || die "--build or --arch, not both"
 [[ ! -f BUNDLE ]] || die "this is a bundle; make one in a checkout"
 
@@ -146,7 +134,7 @@ done
 
 # ---- what they work with ----
 cp -r configs "$tree"
-cp scripts/{programs.sh,gpu_check.sh,bench_gpu.sh,bench_torch.py,bench_torch_gpu.py,torch_gpt.py} "$tree/scripts"
+cp scripts/{programs.sh,options.sh,gpu_check.sh,bench_gpu.sh,bench_torch.py,bench_torch_gpu.py,torch_gpt.py} "$tree/scripts"
 cp test/program/{lib,rank_lib,gpu,gpu_ranks,resume_exact}.sh "$tree/test/program"
 cp test/model/*.h5 "$tree/test/model"
 

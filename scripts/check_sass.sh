@@ -16,6 +16,7 @@
 # Exit code 0: all in order; 1: something differs or breaks a rule; 77: not run, because nvcc or
 # NVIDIA's disassembler (from PyPI, kept in .cache/sass) cannot be had.
 set -euo pipefail
+. "$(dirname "${BASH_SOURCE[0]}")/options.sh"
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
 check="Machine code"
@@ -30,26 +31,7 @@ page=docs/kernels.md
 build=
 toolkits=
 update=
-while (($#)); do
-    case $1 in
-        -h | --help)
-            sed -n '2,/^set/{/^set/!s/^# \{0,1\}//p}' "${BASH_SOURCE[0]}"
-            exit 0
-            ;;
-        --build)
-            (($# > 1)) || { echo "error: --build needs a folder" >&2 && exit 2; }
-            build=$2
-            shift
-            ;;
-        --toolkits) toolkits=1 ;;
-        --update) update=1 ;;
-        *)
-            echo "error: unknown option '$1' (--help lists them)" >&2
-            exit 2
-            ;;
-    esac
-    shift
-done
+take_options build toolkits\? update\? -- "$@"
 if [[ $build && ($update || $toolkits) ]]; then
     echo "error: --update and --toolkits compile the kernels, --build does not: leave one out" >&2
     exit 2

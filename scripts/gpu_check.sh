@@ -18,27 +18,12 @@
 # 77: nothing ran, because there is no GPU.
 set -euo pipefail
 . "$(dirname "${BASH_SOURCE[0]}")/programs.sh"
+. "$(dirname "${BASH_SOURCE[0]}")/options.sh"
 
 output=$root/runs/gpu-check
 seconds=300
 only=
-while (($#)); do
-    case $1 in
-        -h | --help)
-            sed -n '2,/^set/{s/^# \{0,1\}//p}' "${BASH_SOURCE[0]}"
-            exit 0
-            ;;
-        --output | --seconds | --only)
-            (($# > 1)) || { echo "error: $1 needs a value" >&2 && exit 2; }
-            printf -v "${1#--}" %s "$2"
-            shift 2
-            ;;
-        *)
-            echo "error: unknown option '$1' (--help lists them)" >&2
-            exit 2
-            ;;
-    esac
-done
+take_options output seconds only -- "$@"
 
 mkdir -p "$output"
 output=$(realpath "$output")

@@ -14,6 +14,7 @@
 # Exit code 0: all as the page has it; 1: something differs; 77: not run, because nvcc or NVIDIA's
 # disassembler cannot be had.
 set -euo pipefail
+. "$(dirname "${BASH_SOURCE[0]}")/options.sh"
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
 check="Kernel times"
@@ -28,25 +29,7 @@ traffic=(attention/delta norm/backward norm/forward ops/activation ops/linear_bi
 
 build=
 update=
-while (($#)); do
-    case $1 in
-        -h | --help)
-            sed -n '2,/^set/{/^set/!s/^# \{0,1\}//p}' "${BASH_SOURCE[0]}"
-            exit 0
-            ;;
-        --build)
-            (($# > 1)) || { echo "error: --build needs a folder" >&2 && exit 2; }
-            build=$2
-            shift
-            ;;
-        --update) update=--update ;;
-        *)
-            echo "error: unknown option '$1' (--help lists them)" >&2
-            exit 2
-            ;;
-    esac
-    shift
-done
+take_options build update\? -- "$@"
 
 nvcc=${NVCC:-$(command -v nvcc || echo /usr/local/cuda/bin/nvcc)}
 version=$(version_of "$nvcc") || not_run "needs nvcc"
